@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a convolution gives, kept apart from where it was computed, so that two runs can be compared. */
+/* The results of a convolution, copied from the backend so that two runs can be compared. */
 #ifndef TESTS_OP_RESULT_H
 #define TESTS_OP_RESULT_H
 
@@ -15,7 +15,7 @@ typedef struct op_result {
     op_algorithms_t algorithms;
 } op_result_t;
 
-/* As float32, whatever it lies in memory as. */
+/* As float32, whatever type it is stored as. */
 static inline float *op_result_copy(const float *from, dtype_t dtype, shape_t shape)
 {
     float *to;
@@ -28,7 +28,7 @@ static inline float *op_result_copy(const float *from, dtype_t dtype, shape_t sh
     return to;
 }
 
-/* Of op_run_fill's values; scratch is full of NaN before each pass. */
+/* Computed from op_run_fill's values; scratch is filled with NaN before each pass. */
 static inline op_result_t op_result_of(const backend_t *device, const op_desc_t *desc,
                                        const op_algorithms_t *wanted)
 {
@@ -51,7 +51,7 @@ static inline op_result_t op_result_of(const backend_t *device, const op_desc_t 
     return out;
 }
 
-/* The algorithm of this name in all passes that have it; the backend's own where there is none. */
+/* Selects the algorithm of this name in all passes that have it, and the backend's default in the others. */
 static inline op_algorithms_t op_result_algorithms(const backend_t *device, op_desc_t desc, const char *name)
 {
     op_algorithms_t out = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One operator on one backend with buffers of its own, for the operators' tests. */
+/* One operator on one backend with its own buffers, for the operators' tests. */
 #ifndef TESTS_OP_UTIL_H
 #define TESTS_OP_UTIL_H
 
@@ -13,7 +13,7 @@
 #include "compute/ops/hd_buffer.h"
 #include "compute/tensor/bf16.h"
 
-/* Descriptions; op_run_new infers the rest. CONV's attributes come in the order of conv2d_attr_t:
+/* Descriptions; op_run_new infers the rest. CONV's attributes are in the order of conv2d_attr_t:
  * out_channels, kernel, stride, padding, dilation (height and width each), groups, has_bias; POOL's in that
  * of pool2d_attr_t. */
 #define CONV(n, h, w, c, ...)                                                                                \
@@ -57,7 +57,7 @@
         .kind = OP_SIGMOID_BCE, .n_inputs = 1, .x = { {2, {n, classes}} }                                    \
     }
 
-/* For calls without which a test cannot go on. */
+/* For calls without which a test cannot continue. */
 static inline void must(err_t err, const char *what)
 {
     if (err == ERR_OK) return;
@@ -75,8 +75,8 @@ static inline const backend_t *util_open(int argc, char **argv, int n_threads)
     return backend;
 }
 
-/* Blocks that an operator is given. Tests see the host's side, and point op_args_t at it; op_run_forward and
- * op_run_backward put the device's in its place. */
+/* Blocks for an operator. Tests use the host side, and point op_args_t at it; op_run_forward and
+ * op_run_backward substitute the device side. */
 enum { UTIL_MAX_BLOCKS = 128 };
 static hd_buffer_t util_blocks[UTIL_MAX_BLOCKS];
 
@@ -100,7 +100,7 @@ static inline const hd_buffer_t *util_find(const void *host)
     return NULL;
 }
 
-/* Where the device has what the host has here. */
+/* The device address that corresponds to a host address. */
 static inline void *util_device(const void *host)
 {
     const hd_buffer_t *m = host ? util_find(host) : NULL;
@@ -116,7 +116,7 @@ static inline void util_free(void *block_pointer)
     *block = NULL;
 }
 
-/* All blocks of a backend, before and after it computes. */
+/* Copies all blocks of a backend, before and after it computes. */
 static inline void util_push(const backend_t *backend)
 {
     for (int i = 0; i < UTIL_MAX_BLOCKS; i++)
@@ -131,7 +131,8 @@ static inline void util_pull(const backend_t *backend)
             must(hd_buffer_pull_all(&util_blocks[i]), "from the device");
 }
 
-/* Every block ends in guard cells, and starts as NaN: writes beyond it and cells never written are seen. */
+/* Every block is filled with NaN and ends in guard cells, to detect elements that are not written, and writes
+ * beyond the end. */
 enum { UTIL_GUARDS = 16, UTIL_GUARD = -77777 };
 
 static inline float *util_floats(const backend_t *backend, shape_t shape)
@@ -151,7 +152,7 @@ static inline bool util_guards_hold(const float *block, shape_t shape)
 
 typedef struct op_run {
     op_t *op;
-    op_args_t args; /* points at the buffers below, the host's side; a test may redirect it */
+    op_args_t args; /* points to the buffers below, the host side; a test may redirect it */
     float *x[OP_MAX_INPUTS], *y, *dy, *dx[OP_MAX_INPUTS];
     float *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS], *state[OP_MAX_STATES];
     void *saved, *workspace;
@@ -213,7 +214,7 @@ static inline op_args_t util_device_args(const op_args_t *host)
     return args;
 }
 
-/* op_forward and op_backward with what the host's blocks hold, and the results there. */
+/* op_forward and op_backward on the contents of the host side, with the results copied back. */
 static inline err_t op_run_forward(const op_run_t *r)
 {
     op_args_t args = util_device_args(&r->args);
@@ -232,7 +233,7 @@ static inline err_t op_run_backward(const op_run_t *r)
     return ERR_OK;
 }
 
-/* A block of float32 becomes one of bfloat16, in its front half. */
+/* Converts a block from float32 to bfloat16, in its first half. */
 static inline void util_narrow(float *block, shape_t shape)
 {
     for (int64_t i = 0; i < shape_count(shape); i++) {
@@ -246,8 +247,8 @@ static inline void util_normal(float *block, shape_t shape, rng_t *rng)
     for (int64_t i = 0; i < shape_count(shape); i++) block[i] = (float)rng_normal(rng);
 }
 
-/* Inputs, parameters and dy: standard normal; running variances positive; labels in range; targets 0 or 1. The same
- * for one seed on every backend. */
+/* Inputs, parameters and dy: standard normal; running variances positive; labels in range; targets 0 or 1.
+ * Depends on the seed only, not on the backend. */
 static inline void op_run_fill(op_run_t *r, uint64_t seed)
 {
     const op_desc_t *d = &r->op->desc;
@@ -264,7 +265,7 @@ static inline void op_run_fill(op_run_t *r, uint64_t seed)
         r->targets[i] = (float)rng_below(&rng, 2);
 }
 
-/* One optimizer's kernel over blocks of the host's side. */
+/* Runs an optimizer's kernel on blocks of the host side. */
 static inline err_t util_optim(const backend_t *backend, optim_kind_t kind, const optim_args_t *host)
 {
     optim_args_t args = *host;

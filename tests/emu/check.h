@@ -31,7 +31,7 @@ static inline int check_done(int planned)
     return check_failed || check_run != planned;
 }
 
-/* What `work` wrote to stderr in a process of its own, and how that ended (wait's status). */
+/* Runs `work` in a child process; returns its stderr and wait's status. */
 static inline std::string check_fork(const std::function<void()> &work, int *status)
 {
     int ends[2];

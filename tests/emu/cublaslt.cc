@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A stand-in for libcublasLt: products of matrices by oneDNN's sgemm, with the epilogues that training needs. Both
- * "algorithms" compute the same; they differ in the workspace that they demand. */
+/* A stand-in for libcublasLt: matrix products by oneDNN's sgemm, with the epilogues that training needs. Both
+ * "algorithms" compute the same; they differ in the workspace that they require. */
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -37,7 +37,7 @@ uint16_t to_bf16(float x)
     return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-/* To 10 bits of mantissa, to nearest, ties away from zero, as tensor cores' inputs are usually converted. */
+/* Rounds to 10 bits of mantissa, to nearest, ties away from zero, like the usual conversion of tensor cores' inputs. */
 float to_tf32(float x)
 {
     uint32_t bits;
@@ -146,7 +146,7 @@ void run_product(const product_t &p)
     if (p.beta != 0.0f) need_range("cublasLtMatmul", "C", p.pc, extent(p.c));
     if (p.n_workspace) {
         need_range("cublasLtMatmul", "the workspace", p.workspace, p.n_workspace);
-        std::memset(p.workspace, 0xEE, p.n_workspace); /* who shares it with another stream will notice */
+        std::memset(p.workspace, 0xEE, p.n_workspace); /* sharing it with another stream shows */
     }
     if (p.desc.epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB)) {
         int64_t n = p.desc.epilogue == CUBLASLT_EPILOGUE_BGRADB ? p.n : p.m;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the descriptors of the emulated cublasLt hold, inside the real library's opaque structs. */
+/* Contents of the emulated cublasLt's descriptors, stored inside the real library's opaque structs. */
 #ifndef TESTS_EMU_CUBLASLT_H
 #define TESTS_EMU_CUBLASLT_H
 
@@ -41,7 +41,7 @@ static_assert(sizeof(desc_t) <= sizeof(cublasLtMatmulDescOpaque_t), "fits");
 static_assert(sizeof(preference_t) <= sizeof(cublasLtMatmulPreferenceOpaque_t), "fits");
 static_assert(sizeof(algo_t) <= sizeof(cublasLtMatmulAlgo_t), "fits");
 
-/* Checks a whole product; INVALID_VALUE or NOT_SUPPORTED as the real one says it. */
+/* Checks a product; returns INVALID_VALUE or NOT_SUPPORTED as the real library does. */
 cublasStatus_t check_matmul(const desc_t *desc, const layout_t *a, const layout_t *b, const layout_t *c,
                             const layout_t *d);
 

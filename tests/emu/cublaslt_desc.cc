@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cublasLt's descriptors: made, set, read, destroyed. */
+/* cublasLt's descriptors: creating, setting, reading and destroying them. */
 #include <cstdlib>
 #include <cstring>
 
@@ -17,7 +17,7 @@ template <typename T> T *as(void *opaque, uint32_t magic)
     return t && t->magic == magic ? t : nullptr;
 }
 
-/* One attribute, in or out; its size must be the attribute's. */
+/* Copies one attribute in or out; the size must match. */
 cublasStatus_t move(bool in, void *field, size_t size, void *buffer, size_t n, size_t *written)
 {
     if (written) *written = size;

@@ -44,7 +44,7 @@ ncclResult_t usable_comm(ncclComm_t comm)
 
 ncclResult_t queue(const std::shared_ptr<comm_t> &comm, cudaStream_t stream, op_t op)
 {
-    comm_t *raw = comm.get(); /* the op's closures keep it */
+    comm_t *raw = comm.get(); /* kept by the op's closures */
     op.queued = [raw](const mark_t &mark) { raw->pending.push_back(mark); };
     cudaError_t error = submit(stream, std::move(op));
     return error ? fail_with(ncclUnhandledCudaError, cudaGetErrorString(error)) : ncclSuccess;
@@ -56,7 +56,7 @@ ncclResult_t collective(ncclComm_t handle, const collective_t &c, cudaStream_t s
     if (result) return result;
     std::shared_ptr<comm_t> comm = handle->comm;
     if (!type_size(c.type) || c.op < 0 || c.op >= ncclNumOps || c.root < 0 || c.root >= comm->size)
-        return fail_with(ncclInvalidArgument, "a data type, operation or root that is not there");
+        return fail_with(ncclInvalidArgument, "unknown data type, operation or root");
     if (c.count && ((c.kind != collective_t::REDUCE && !c.recv) || (c.kind != collective_t::BROADCAST && !c.send)))
         return fail_with(ncclInvalidArgument, "a buffer is NULL");
     op_t op;
@@ -89,7 +89,7 @@ ncclResult_t point_to_point(ncclComm_t handle, bool send, void *data, size_t cou
     ncclResult_t result = usable_comm(handle);
     if (result) return result;
     if (!type_size(type) || peer < 0 || peer >= handle->comm->size || (count && !data))
-        return fail_with(ncclInvalidArgument, "a data type, peer or buffer that is not there");
+        return fail_with(ncclInvalidArgument, "unknown data type, peer or buffer");
     ncclGroupStart();
     grouped_t *group = nullptr;
     for (grouped_t &g : grouped)
@@ -124,9 +124,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *handle, int size, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
     if (!handle || size < 1 || size > MAX_RANKS || rank < 0 || rank >= size)
-        return fail_with(ncclInvalidArgument, "a number of ranks or rank that cannot be");
+        return fail_with(ncclInvalidArgument, "invalid number of ranks or rank");
     *handle = nullptr;
-    if (usable()) return fail_with(ncclUnhandledCudaError, "there is no usable device");
+    if (usable()) return fail_with(ncclUnhandledCudaError, "no usable device");
     auto comm = std::make_shared<comm_t>();
     comm->rank = rank;
     comm->size = size;
@@ -136,7 +136,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *handle, int size, ncclUniqueId i
     comm->hangs = env_number("DPTRAIN_EMU_NCCL_INIT_HANG", -1) == rank;
     ncclResult_t result = comm->advance();
     for (int i = 0; comm->blocking && result == ncclInProgress && i < 20000; i++, result = comm->advance()) usleep(1000);
-    if (comm->blocking && result == ncclInProgress) return fail_with(ncclSystemError, "not all ranks came within 20 s");
+    if (comm->blocking && result == ncclInProgress) return fail_with(ncclSystemError, "not all ranks joined within 20 s");
     if (result && result != ncclInProgress) return fail_with(result, "Duplicate GPU detected");
     *handle = new ncclComm{comm};
     serve(comm);
@@ -152,7 +152,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle)
 {
     ncclResult_t result = usable_comm(handle);
     if (result) return result;
-    for (;;) { /* what is queued is done */
+    for (;;) { /* runs what is queued */
         mark_t mark;
         {
             std::lock_guard<std::mutex> lock(state_mutex());
@@ -187,7 +187,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle)
     handle->comm->aborted = 1;
     if (handle->comm->shared) handle->comm->shared->aborted = 1;
     int none = ncclSuccess;
-    handle->comm->error.compare_exchange_strong(none, ncclInvalidUsage); /* ops still queued do nothing */
+    handle->comm->error.compare_exchange_strong(none, ncclInvalidUsage); /* queued ops then do nothing */
     return release(handle);
 }
 
@@ -253,7 +253,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t handle, void *p, size_t n, void *
 {
     ncclResult_t result = usable_comm(handle);
     if (result) return result;
-    if (!registration || !device_range(p, n)) return fail_with(ncclInvalidArgument, "the buffer is no device memory");
+    if (!registration || !device_range(p, n)) return fail_with(ncclInvalidArgument, "the buffer is not device memory");
     *registration = new size_t(n);
     return ncclSuccess;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The emulated NCCL's transport: joining, collectives in rounds, sends and receives, and who waits for whom. */
+/* The emulated NCCL's transport: joining, collectives in rounds, sends and receives, and waiting for peers. */
 #include <algorithm>
 #include <chrono>
 #include <cerrno>
@@ -48,7 +48,7 @@ size_t header_size()
     return (sizeof(shared_t) + 4095) / 4096 * 4096;
 }
 
-/* "RANK:N" of DPTRAIN_EMU_NCCL_ASYNC_ERROR: the collective of this rank that never completes; 0: none. */
+/* From DPTRAIN_EMU_NCCL_ASYNC_ERROR, "RANK:N": the number of this rank's collective that never completes; 0: none. */
 uint64_t failing_collective(int rank)
 {
     const char *text = std::getenv("DPTRAIN_EMU_NCCL_ASYNC_ERROR");
@@ -84,7 +84,7 @@ void comm_t::map()
     void *p = mmap(nullptr, n_mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (p == MAP_FAILED) die("NCCL: %s cannot be mapped: %s", name.c_str(), std::strerror(errno));
-    shared = static_cast<shared_t *>(p); /* zeros are a state */
+    shared = static_cast<shared_t *>(p); /* all zero is a valid state */
     rank_state_t &me = shared->ranks[rank];
     me.pid = getpid();
     me.device = device_id(device);
@@ -95,11 +95,11 @@ void comm_t::map()
 ncclResult_t comm_t::advance()
 {
     if (joined || error) return static_cast<ncclResult_t>(error.load());
-    std::lock_guard<std::mutex> lock(joining); /* a watcher asks while another thread calls */
+    std::lock_guard<std::mutex> lock(joining); /* a watcher thread may poll during a call */
     if (hangs) return ncclInProgress;
     if (!shared) map();
     if (shared->n_joined < size) return ncclInProgress;
-    shm_unlink(name.c_str()); /* everyone has it; the second to come finds nothing */
+    shm_unlink(name.c_str()); /* all have mapped it; only the first unlink succeeds */
     for (int a = 0; a < size; a++)
         for (int b = a + 1; b < size; b++)
             if (shared->ranks[a].device == shared->ranks[b].device && shared->ranks[a].host == shared->ranks[b].host) {
@@ -211,7 +211,7 @@ void comm_t::run(const collective_t &c)
 bool comm_t::step(std::vector<piece_t> &pieces)
 {
     bool all = true;
-    std::vector<bool> busy(static_cast<size_t>(2 * size)); /* pieces to and from one peer go in order */
+    std::vector<bool> busy(static_cast<size_t>(2 * size)); /* pieces to and from a peer are in order */
     for (piece_t &p : pieces) {
         size_t lane = static_cast<size_t>(2 * p.peer + p.send);
         mail_t *m = p.send ? mail(rank, p.peer) : mail(p.peer, rank);
@@ -242,7 +242,7 @@ void comm_t::run_pieces(std::vector<piece_t> &pieces)
 {
     for (piece_t &p : pieces) need_range("NCCL", p.send ? "what is sent" : "what is received", p.data, p.n_bytes);
     if (!error) wait([&] { return step(pieces); });
-    for (piece_t &p : pieces) p.at = 0; /* a graph runs them again */
+    for (piece_t &p : pieces) p.at = 0; /* a graph may run them again */
 }
 
 bool comm_t::peers_demand() const

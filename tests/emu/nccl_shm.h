@@ -15,15 +15,15 @@ constexpr size_t SLOT = 256 << 10, MAIL = 64 << 10;
 constexpr int MAX_RANKS = 64;
 
 struct rank_state_t {
-    std::atomic<int> pid, left; /* left: destroyed in order */
+    std::atomic<int> pid, left; /* left: destroyed regularly */
     std::atomic<uint64_t> device, host;
-    std::atomic<uint64_t> signature, started; /* of its collective; how many it has begun */
-    std::atomic<uint64_t> filled, drained;    /* rounds whose data is in its slot; that it has read of all */
+    std::atomic<uint64_t> signature, started; /* identifies its collective; number of collectives begun */
+    std::atomic<uint64_t> filled, drained;    /* rounds written to its slot; rounds read from all slots */
 };
 
 struct mail_t { /* from one rank to another */
     std::atomic<uint64_t> sent, taken;
-    std::atomic<uint32_t> wanted; /* the receiver waits */
+    std::atomic<uint32_t> wanted; /* the receiver is waiting */
     uint32_t n_bytes;
     char data[MAIL];
 };
@@ -43,7 +43,7 @@ struct collective_t {
     int root;
 };
 
-struct piece_t { /* of a group of sends and receives */
+struct piece_t { /* one send or receive of a group */
     bool send;
     int peer;
     char *data;
@@ -52,28 +52,28 @@ struct piece_t { /* of a group of sends and receives */
 
 struct comm_t {
     int rank = 0, size = 0, device = 0;
-    bool blocking = true, hangs = false; /* hangs: DPTRAIN_EMU_NCCL_INIT_HANG names it */
+    bool blocking = true, hangs = false; /* hangs: named by DPTRAIN_EMU_NCCL_INIT_HANG */
     std::mutex joining;
     std::atomic<bool> joined{false};
     std::string name;
     shared_t *shared = nullptr;
     size_t n_mapped = 0;
     std::atomic<int> error{ncclSuccess}, aborted{0}; /* error: asynchronous */
-    uint64_t n_started = 0, n_rounds = 0;            /* this rank's; touched by who executes */
-    std::deque<mark_t> pending;                      /* its queued ops; under the state mutex */
+    uint64_t n_started = 0, n_rounds = 0;            /* of this rank; accessed by the executing thread only */
+    std::deque<mark_t> pending;                      /* queued ops; under the state mutex */
 
     ~comm_t();
     char *slot(int r) const;
     mail_t *mail(int from, int to) const;
-    void map();                /* joins the segment */
-    ncclResult_t advance();    /* ncclInProgress until all ranks are there */
-    bool peers_demand() const; /* a peer waits for an op of ours */
-    ncclResult_t state();      /* what ncclCommGetAsyncError tells */
+    void map();                /* maps the segment and joins */
+    ncclResult_t advance();    /* ncclInProgress until all ranks have joined */
+    bool peers_demand() const; /* whether a peer waits for an op of this rank */
+    ncclResult_t state();      /* for ncclCommGetAsyncError */
     bool announce(const collective_t &c);
     void run(const collective_t &c);
-    bool step(std::vector<piece_t> &pieces); /* moves what can be moved; true: all is */
+    bool step(std::vector<piece_t> &pieces); /* transfers as much as possible; true: finished */
     void run_pieces(std::vector<piece_t> &pieces);
-    bool wait(const std::function<bool()> &condition); /* false: aborted, failed, 20 s */
+    bool wait(const std::function<bool()> &condition); /* false: aborted, failed, or 20 s passed */
 };
 
 size_t type_size(ncclDataType_t type); /* 0: not emulated */
@@ -81,7 +81,7 @@ size_t type_size(ncclDataType_t type); /* 0: not emulated */
 void reduce(void *acc, const void *x, size_t n, ncclDataType_t type, ncclRedOp_t op);
 void divide(void *acc, size_t n, ncclDataType_t type, int by);
 
-/* Ops of this process that peers wait for are executed even where the host does not wait for them. */
+/* Executes ops of this process that peers wait for, even if its host does not wait for them. */
 void serve(const std::shared_ptr<comm_t> &comm);
 void stop_serving(const std::shared_ptr<comm_t> &comm);
 

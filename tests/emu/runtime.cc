@@ -296,7 +296,7 @@ cudaError_t emu_launch(const cudaLaunchConfig_t *config, const void *function, s
     uint64_t n_threads = uint64_t{b.x} * b.y * b.z;
     if (!g.x || !g.y || !g.z || g.x > 0x7fffffff || g.y > 65535 || g.z > 65535 || !n_threads || n_threads > 1024 || b.z > 64)
         return fail(cudaErrorInvalidConfiguration);
-    if (config->dynamicSmemBytes) return fail(cudaErrorInvalidValue); /* shared memory is static in this project */
+    if (config->dynamicSmemBytes) return fail(cudaErrorInvalidValue); /* dynamic shared memory is not supported */
     if (++n_launched == env_number("DPTRAIN_EMU_FAIL_LAUNCH", 0)) return fail(cudaErrorLaunchFailure);
     op_t op;
     op.name = "a kernel";

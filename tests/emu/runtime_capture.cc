@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Stream capture and graphs. A capture keeps what each of its streams was given; at its end the nodes are put in the
- * order in which lazy streams would run them: what the last stream does, and the others only where it waits for them. */
+/* Stream capture and graphs. A capture stores the ops of each of its streams. At its end the nodes are put in the order
+ * in which lazy streams would run them: the ops of the last stream, and those of the others only when it waits for
+ * them. */
 #include <set>
 
 #include "emu.h"
@@ -187,7 +188,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
 {
     cudaError_t error = cudaStreamIsCapturing(stream, status);
     if (error) return error;
-    if (graph || dependencies) return fail(cudaErrorNotSupported); /* the graph is made at the capture's end */
+    if (graph || dependencies) return fail(cudaErrorNotSupported); /* the graph is built at the end of the capture */
 #if CUDART_VERSION >= 13000
     if (edges) return fail(cudaErrorNotSupported);
 #endif
@@ -231,7 +232,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
     std::lock_guard<std::mutex> lock(state_mutex());
     std::shared_ptr<queue_t> queue = queue_of(stream);
     if (!queue) return fail(cudaErrorInvalidResourceHandle);
-    if (queue->capture) return fail(cudaErrorStreamCaptureUnsupported); /* a graph in a graph */
+    if (queue->capture) return fail(cudaErrorStreamCaptureUnsupported); /* a graph inside a graph */
     for (auto &node : exec->nodes) {
         op_t op = node->op;
         if (op.records) {

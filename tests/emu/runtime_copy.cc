@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and fills. From and to pinned memory they read and write when they run; from pageable memory they read at the
- * call, as CUDA stages it, and to pageable memory they wait. */
+/* Copies and fills. Pinned memory is read and written when the copy runs. Pageable memory is read at the call, as CUDA
+ * stages it; a copy to it waits. */
 #include <cstring>
 
 #include "emu.h"
@@ -46,7 +46,7 @@ op_t copy_op(void *dst, const void *src, size_t n)
     return op;
 }
 
-/* A blocking copy in a thread that captures, or while the default stream is implied, is none of a capture's. */
+/* Refuses a blocking copy during a capture of this thread, or of any thread in global mode. */
 cudaError_t blocking_allowed()
 {
     std::lock_guard<std::mutex> lock(state_mutex());
@@ -118,5 +118,5 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t stream)
 cudaError_t cudaMemset(void *p, int value, size_t n)
 {
     cudaError_t error = blocking_allowed();
-    return error ? error : cudaMemsetAsync(p, value, n, nullptr); /* the real one does not wait either */
+    return error ? error : cudaMemsetAsync(p, value, n, nullptr); /* the real call does not wait either */
 }

@@ -59,7 +59,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 namespace emu
 {
 
-/* Also where a graph with such a node is launched. */
+/* Called also when a graph with such a node is launched. */
 void record_event(const std::shared_ptr<queue_t> &queue, cudaEvent_t event)
 {
     auto stamp = std::make_shared<double>(0.0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs kernels: the blocks one after another, the threads of a block on stacks of their own. A stack runs one thread
- * after another until one of them has to wait for others; a kernel that never synchronises so needs one stack. Threads
- * run in ascending order in one block and in descending order in the next: who forgot a barrier reads what is not
- * there yet. */
+/* Runs kernels: blocks one after another, the threads of a block on separate stacks. A stack runs one thread after
+ * another until one of them must wait for others, so a kernel that never synchronizes needs a single stack. Threads run
+ * in ascending order in one block and in descending order in the next: without a needed barrier, a thread reads values
+ * that are not written yet. */
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -20,7 +20,7 @@
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
-/* Keeps the callee's registers and the stack pointer, and goes on where the other stack left off. */
+/* Saves callee-saved registers and the stack pointer, and continues on the other stack. */
 extern "C" void emu_switch(void **old_sp, void *new_sp);
 #if defined(__x86_64__)
 asm(".text\n.globl emu_switch\n.type emu_switch,@function\nemu_switch:\n"
@@ -65,13 +65,13 @@ struct thread_t {
     fiber_t *fiber;
     const char *file; /* of the barrier */
     int line;
-    unsigned mask; /* of a meeting of the warp: what it brought, then what it gets */
+    unsigned mask; /* of a warp synchronization: the value it passed, then the one it gets */
     emu_warp_op op;
     int argument, width;
     uint64_t value;
 };
 
-/* The block that runs. One at a time: its caller holds the executor's lock. */
+/* The running block. There is only one: its caller holds the executor's lock. */
 struct block_t {
     const launch_t *launch = nullptr;
     bool active = false, descending = false;
@@ -83,11 +83,11 @@ struct block_t {
     std::deque<int> ready;
     std::vector<fiber_t *> idle, all;
     fiber_t *now = nullptr; /* null: the scheduler */
-    fiber_t host;           /* the stack that the scheduler is on */
+    fiber_t host;           /* the stack of the scheduler */
     const void *host_bottom = nullptr;
     size_t host_size = 0;
 };
-block_t &block = *new block_t; /* kept to the end: ops may run while the process leaves */
+block_t &block = *new block_t; /* never freed: ops may run while the process exits */
 
 const char *running_op = "";
 
@@ -150,11 +150,11 @@ fiber_t *idle_fiber()
     fiber_t *f = new fiber_t;
     block.all.push_back(f);
     f->stack = static_cast<char *>(map) + page;
-    size_t shift = block.all.size() * 1088 % 16384; /* or all stacks would share a few lines of the cache */
+    size_t shift = block.all.size() * 1088 % 16384; /* otherwise all stacks would compete for a few cache lines */
     void **top = reinterpret_cast<void **>(f->stack + STACK_SIZE - shift);
 #if defined(__x86_64__)
     top -= 2;
-    *top = reinterpret_cast<void *>(fiber_main); /* where emu_switch returns to; six registers below */
+    *top = reinterpret_cast<void *>(fiber_main); /* return address of emu_switch; six registers below */
     top -= 6;
     std::fill(top, top + 6, nullptr);
 #else
@@ -204,7 +204,7 @@ void make_ready(int t)
     block.ready.push_back(t);
 }
 
-/* Leaves this thread until the scheduler comes back to it. */
+/* Suspends this thread until the scheduler resumes it. */
 void wait_here(int t)
 {
     fiber_t *self = block.now;
@@ -236,7 +236,7 @@ uint64_t shuffled(const thread_t *warp, unsigned mask, int lane, const uint64_t 
     default: break;
     }
     if (from > last || (from < first && t.op != EMU_XOR)) from = lane;
-    return (mask >> from) & 1 ? values[from] : ~uint64_t{0}; /* undefined there: NaN here */
+    return (mask >> from) & 1 ? values[from] : ~uint64_t{0}; /* undefined in CUDA: NaN here */
 }
 
 void finish_warp(int w, unsigned mask)
@@ -260,7 +260,7 @@ void finish_warp(int w, unsigned mask)
     }
 }
 
-/* No thread can go on, and not all have returned. */
+/* No thread can continue, and not all have returned. */
 [[noreturn]] void stuck()
 {
     int waits = 0;
@@ -371,7 +371,7 @@ uint64_t emu_warp_meet(emu_warp_op op, unsigned mask, uint64_t value, int argume
 unsigned emu_active_mask()
 {
     int t = block.now->thread;
-    return 1u << (t % emu::WARP); /* all that is promised: the thread itself */
+    return 1u << (t % emu::WARP); /* CUDA guarantees no more than the calling thread */
 }
 
 void emu_trap(const char *what)

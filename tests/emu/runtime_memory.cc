@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Device memory: an arena that nobody can touch while the emulator is not executing, with guard zones around every
+/* Device memory: an arena that is inaccessible unless the emulator is executing, with guard zones around every
  * allocation; pinned host memory; copies. */
 #include <cerrno>
 #include <cstdio>
@@ -25,12 +25,12 @@ constexpr size_t GUARD = 512, ALIGN = 512;
 constexpr unsigned char GUARD_BYTE = 0xFB, FRESH_BYTE = 0xFF;
 
 std::mutex mutex;
-uint8_t *arena, *arena_end, *arena_high; /* high: never used beyond */
+uint8_t *arena, *arena_end, *arena_high; /* high: end of the part ever used */
 size_t device_size;
-std::map<uint8_t *, size_t> blocks; /* what was allocated, by its first byte */
+std::map<uint8_t *, size_t> blocks; /* size of each allocation, by its first byte */
 std::map<const uint8_t *, size_t> pinned;
 std::vector<size_t> used;
-int key = -1; /* of memory protection; < 0: mprotect */
+int key = -1; /* protection key; < 0: mprotect is used */
 int n_open;
 thread_local int depth;
 struct sigaction old_segv, old_bus;
@@ -44,7 +44,7 @@ void handler(int signal, siginfo_t *info, void *)
         std::fprintf(stderr, "emulated CUDA: a bad address, %p%s\n", static_cast<const void *>(p), where_in_kernel().c_str());
     sigaction(SIGSEGV, &old_segv, nullptr);
     sigaction(SIGBUS, &old_bus, nullptr);
-    (void)signal; /* the same instruction faults again, for the handler that was there before */
+    (void)signal; /* the instruction faults again and reaches the previous handler */
 }
 
 void need_alternate_stack()
@@ -92,7 +92,7 @@ size_t padded(size_t n)
     return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* A block's guards: one in front, and what follows its last byte. The mutex is held. */
+/* A block's guards: one before it, and one after its last byte. The mutex is held. */
 void check_block(uint8_t *p, size_t n)
 {
     uint8_t *zones[2] = {p - GUARD, p + n};
@@ -225,14 +225,14 @@ cudaError_t cudaMalloc(void **p, size_t n)
 
 cudaError_t cudaFree(void *p)
 {
-    cudaError_t error = p ? cudaDeviceSynchronize() : usable(); /* as the real one does */
+    cudaError_t error = p ? cudaDeviceSynchronize() : usable(); /* as the real call does */
     if (error || !p) return error;
     access_t open;
     std::lock_guard<std::mutex> lock(mutex);
     auto it = blocks.find(static_cast<uint8_t *>(p));
     if (it == blocks.end()) return fail(cudaErrorInvalidValue);
     check_block(it->first, it->second);
-    std::memset(it->first, FRESH_BYTE, it->second); /* who still reads it gets NaN */
+    std::memset(it->first, FRESH_BYTE, it->second); /* reads after the free give NaN */
     poison(it->first, it->second, true);
     used[static_cast<size_t>(it->first - arena) / device_size] -= padded(it->second) + 2 * GUARD;
     blocks.erase(it);

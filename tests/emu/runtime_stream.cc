@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams. A stream's work is done when the host waits for something, and only as far as that demands: a
- * dependency that was forgotten shows as data that is not there. */
+/* Streams. A stream's work runs when the host waits for something, and only as far as that requires: a missing
+ * dependency shows as missing data. */
 #include <set>
 
 #include "emu.h"
@@ -10,10 +10,10 @@ namespace emu
 namespace
 {
 
-/* Who executes holds it: one op at a time in the process. */
+/* Held while executing: one op at a time in the process. */
 std::recursive_mutex exec_mutex;
 thread_local bool in_op;
-std::vector<std::shared_ptr<queue_t>> queues; /* of every stream that lives or has work left */
+std::vector<std::shared_ptr<queue_t>> queues; /* of every stream that exists or has work left */
 std::set<CUstream_st *> handles;
 
 /* The legacy default stream of a device. */
@@ -46,7 +46,7 @@ bool run_marks(const std::vector<mark_t> &marks, bool polling)
 
 void finish_front(queue_t *queue)
 {
-    op_t gone; /* its closure may free things: not under the lock */
+    op_t gone; /* its closure may free memory: not under the lock */
     std::lock_guard<std::mutex> lock(state_mutex());
     gone = std::move(queue->ops.front());
     queue->ops.pop_front();
@@ -179,7 +179,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     std::lock_guard<std::mutex> lock(state_mutex());
     if (!handles.erase(stream)) return fail(cudaErrorInvalidResourceHandle);
-    delete stream; /* what it has queued is still done when the device is waited for */
+    delete stream; /* its queued work still runs when the host waits for the device */
     return cudaSuccess;
 }
 
@@ -214,7 +214,7 @@ static cudaError_t stream_mark(cudaStream_t stream, bool waits, mark_t *mark)
         capture_forbids();
         return fail(cudaErrorStreamCaptureUnsupported);
     }
-    /* Waiting for the default stream waits for what it would wait for. */
+    /* Waiting for the default stream includes everything that it would wait for. */
     if (waits && queue == default_queue(queue->device)) push(queue, op_t());
     *mark = tail_of(queue);
     return cudaSuccess;
@@ -257,7 +257,7 @@ cudaError_t cudaDeviceSynchronize(void)
         check_guards();
     }
     std::lock_guard<std::mutex> lock(state_mutex());
-    for (size_t i = queues.size(); i-- > 0;) /* of streams that are gone */
+    for (size_t i = queues.size(); i-- > 0;) /* queues of destroyed streams */
         if (queues[i].use_count() == 1 && queues[i]->done == queues[i]->tail) queues.erase(queues.begin() + static_cast<long>(i));
     return sticky() ? fail(sticky()) : cudaSuccess;
 }

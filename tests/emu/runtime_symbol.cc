@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of kernels: the program's own symbol table, since the addresses of static functions and templates are in no
- * dynamic one. */
+/* Names of kernels, from the program's full symbol table: static functions and templates are not in the dynamic one. */
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +28,7 @@ struct symbol_t {
 int first_object(struct dl_phdr_info *info, size_t, void *base)
 {
     *static_cast<uintptr_t *>(base) = info->dlpi_addr;
-    return 1; /* the first one is the program */
+    return 1; /* the first entry is the program */
 }
 
 std::vector<symbol_t> read_symbols()
@@ -38,7 +37,7 @@ std::vector<symbol_t> read_symbols()
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st)) return found;
-    void *map = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0); /* stays: it holds the names */
+    void *map = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0); /* stays mapped: it holds the names */
     close(fd);
     if (map == MAP_FAILED) return found;
     const char *file = static_cast<const char *>(map);

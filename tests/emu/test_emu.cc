@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The emulated device itself: kernels with and without barriers, order of lazy streams, memory, capture.
- * RUN (needs no GPU) */
+/* The emulated device: kernels with and without barriers, order of lazy streams, memory, capture. RUN (needs no GPU) */
 #include <vector>
 
 #include "cuda_runtime.h"
@@ -105,18 +104,18 @@ static void test_kernels()
     std::vector<float> got = host_floats(x, 1024);
     bool good = true;
     for (int i = 0; i < 1024; i++) good = good && got[i] == (i < N ? 2.0f : 1.0f) * static_cast<float>(i);
-    OK(good, "each thread did its part");
+    OK(good, "each thread ran");
 
     launch(reverse_block, 8, 128, nullptr, x, y, false);
     got = host_floats(y, 1024);
     good = true;
     for (int i = 0; i < N - 128; i++) good = good && got[i] == 2.0f * static_cast<float>(i / 128 * 128 + 127 - i % 128);
-    OK(good, "threads of a block meet at a barrier");
+    OK(good, "threads of a block synchronize at a barrier");
     launch(reverse_block, 8, 128, nullptr, x, y, true);
     got = host_floats(y, 1024);
     int wrong = 0;
     for (int i = 0; i < N - 128; i++) wrong += got[i] != 2.0f * static_cast<float>(i / 128 * 128 + 127 - i % 128);
-    OK(wrong > 0, "a forgotten barrier shows");
+    OK(wrong > 0, "a missing barrier shows");
 
     cudaMemcpy(x, values.data(), 4096, cudaMemcpyHostToDevice);
     launch(block_sum<float>, 4, 96, nullptr, x, y, 250);
@@ -142,7 +141,7 @@ static void test_kernels()
     OK(__bfloat162float(round_trip[3]) == 3.0f, "bfloat16 by CUDA's header");
     for (void *p : {static_cast<void *>(x), static_cast<void *>(y), static_cast<void *>(out), static_cast<void *>(b)}) cudaFree(p);
     OK(launch(scale, 1, 1025, nullptr, x, 1, 1.0f) == cudaErrorInvalidConfiguration, "a block of 1025 threads is refused");
-    OK(cudaGetLastError() == cudaErrorInvalidConfiguration && cudaGetLastError() == cudaSuccess, "the last error is told once");
+    OK(cudaGetLastError() == cudaErrorInvalidConfiguration && cudaGetLastError() == cudaSuccess, "the last error is returned once");
 }
 
 static bool dies(const std::function<void()> &work, const char *message)
@@ -198,27 +197,27 @@ static void test_lazy()
     cudaMemcpyAsync(x, &pageable, 4, cudaMemcpyHostToDevice, a);
     pageable = 8.0f;
     cudaStreamSynchronize(a);
-    OK(host_floats(x, 1)[0] == 7.0f, "pageable memory at the call");
+    OK(host_floats(x, 1)[0] == 7.0f, "pageable memory is read at the call");
 
     launch(scale, 1, 32, a, x, 1, 2.0f);
     cudaMemcpyAsync(y, x, 4, cudaMemcpyDeviceToDevice, b);
     cudaStreamSynchronize(b);
     OK(host_floats(y, 1)[0] == 7.0f, "a missing event shows: the other stream's work was not done");
     cudaEventRecord(ready, a);
-    OK(cudaEventQuery(ready) == cudaErrorNotReady && cudaEventQuery(ready) == cudaSuccess, "a query first says not ready");
+    OK(cudaEventQuery(ready) == cudaErrorNotReady && cudaEventQuery(ready) == cudaSuccess, "a query first returns cudaErrorNotReady");
     launch(scale, 1, 32, a, x, 1, 2.0f);
     cudaEventRecord(ready, a);
     launch(scale, 1, 32, a, x, 1, 100.0f);
     cudaStreamWaitEvent(b, ready, 0);
     cudaMemcpyAsync(y, x, 4, cudaMemcpyDeviceToDevice, b);
     cudaStreamSynchronize(b);
-    OK(host_floats(y, 1)[0] == 28.0f, "an event brings the work before it, and no more");
+    OK(host_floats(y, 1)[0] == 28.0f, "waiting for an event runs the work before it, and no more");
     cudaDeviceSynchronize();
-    OK(host_floats(x, 1)[0] == 2800.0f, "the device's wait does the rest");
+    OK(host_floats(x, 1)[0] == 2800.0f, "waiting for the device runs the rest");
     cudaMemcpyAsync(pinned, x, 4, cudaMemcpyDeviceToHost, a);
-    OK(pinned[0] == 6.0f, "a copy to pinned memory that nobody waited for is not there");
+    OK(pinned[0] == 6.0f, "a copy to pinned memory has not run before a wait");
     cudaStreamSynchronize(a);
-    OK(pinned[0] == 2800.0f, "… and then is");
+    OK(pinned[0] == 2800.0f, "… and has run after it");
     cudaStreamDestroy(a);
     cudaStreamDestroy(b);
     cudaEventDestroy(ready);
@@ -255,16 +254,16 @@ static void test_capture()
     OK(n_nodes == 2, "two nodes");
     cudaGraphInstantiate(&exec, graph, 0);
     cudaGraphDestroy(graph);
-    OK(host_floats(x, 2)[0] == 1.0f, "nothing was done while capturing");
+    OK(host_floats(x, 2)[0] == 1.0f, "nothing ran during the capture");
     for (int i = 0; i < 3; i++) cudaGraphLaunch(exec, a);
     cudaStreamSynchronize(a);
-    OK(host_floats(x, 2)[0] == 8.0f && host_floats(x, 2)[1] == 27.0f, "three replays with the values captured");
+    OK(host_floats(x, 2)[0] == 8.0f && host_floats(x, 2)[1] == 27.0f, "three launches with the captured values");
     cudaGraphExecDestroy(exec);
 
     cudaStreamBeginCapture(a, cudaStreamCaptureModeThreadLocal);
-    OK(cudaStreamSynchronize(a) == cudaErrorStreamCaptureUnsupported, "no waiting while capturing");
-    OK(launch(scale, 1, 32, a, x, 1, 1.0f) == cudaErrorStreamCaptureInvalidated, "the capture is void then");
-    OK(cudaStreamEndCapture(a, &graph) == cudaErrorStreamCaptureInvalidated && !graph, "and gives no graph");
+    OK(cudaStreamSynchronize(a) == cudaErrorStreamCaptureUnsupported, "waiting is refused during a capture");
+    OK(launch(scale, 1, 32, a, x, 1, 1.0f) == cudaErrorStreamCaptureInvalidated, "which invalidates the capture");
+    OK(cudaStreamEndCapture(a, &graph) == cudaErrorStreamCaptureInvalidated && !graph, "and yields no graph");
     cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal);
     cudaEventRecord(fork_event, a);
     cudaStreamWaitEvent(b, fork_event, 0);
@@ -291,7 +290,7 @@ static void test_failures()
         good = good && cudaFree(x) == cudaErrorIllegalAddress;
         _exit(good ? 7 : 1);
     }, &status);
-    OK(WIFEXITED(status) && WEXITSTATUS(status) == 7, "a kernel's failure sticks");
+    OK(WIFEXITED(status) && WEXITSTATUS(status) == 7, "a kernel's error is sticky");
     check_fork([] {
         setenv("DPTRAIN_EMU_FAIL_LAUNCH", "2", 1);
         float *x = device_floats({1, 1});
@@ -313,7 +312,7 @@ int main()
 {
     const int planned = 38;
     std::printf("1..%d\n", planned);
-    test_failures(); /* first: they count launches */
+    test_failures(); /* first, because they count launches */
     test_kernels();
     test_mistakes();
     test_lazy();

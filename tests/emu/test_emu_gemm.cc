@@ -72,7 +72,7 @@ static void expected(const case_t &t, matrix_t &a, matrix_t &b, matrix_t &d, std
     for (int i = 0; i < N; i++) {
         bool of_a = t.epilogue == CUBLASLT_EPILOGUE_BGRADA && i < M;
         if (!of_a && t.epilogue != CUBLASLT_EPILOGUE_BGRADB) continue;
-        bias[static_cast<size_t>(i)] = 0.0f; /* of the last batch: both write to one place */
+        bias[static_cast<size_t>(i)] = 0.0f; /* of the last batch: both write to the same address */
         for (int k = 0; k < K; k++) bias[static_cast<size_t>(i)] += of_a ? op_a(1, i, k) : op_b(1, k, i);
     }
 }
@@ -105,7 +105,7 @@ static bool run_case(cublasLtHandle_t handle, const case_t &t)
     cudaMemcpy(got.data(), d.device, got.size() * sizeof(float), cudaMemcpyDeviceToHost);
     cudaMemcpy(got_bias.data(), device_bias, N * sizeof(float), cudaMemcpyDeviceToHost);
     expected(t, a, b, d, bias);
-    good = good && got == d.host && got_bias == bias; /* small whole numbers: exact; what lies between rows is kept */
+    good = good && got == d.host && got_bias == bias; /* small integers, so results are exact; padding between rows must keep its value */
     cublasLtMatmulPreferenceDestroy(preference);
     cublasLtMatmulDescDestroy(desc);
     cudaFree(device_bias);
@@ -113,7 +113,7 @@ static bool run_case(cublasLtHandle_t handle, const case_t &t)
     return good;
 }
 
-/* What one product of 1 × 1 matrices gives. */
+/* The product of two 1 × 1 matrices. */
 static float one_by_one(cublasLtHandle_t handle, cublasComputeType_t compute, cudaDataType in, cudaDataType out, const void *x,
                         cublasStatus_t *status)
 {
@@ -145,7 +145,7 @@ static float one_by_one(cublasLtHandle_t handle, cublasComputeType_t compute, cu
 
 static void test_types(cublasLtHandle_t handle)
 {
-    float x = 1.0f + 1.0f / 4096; /* lost in TF32, kept in fp32 */
+    float x = 1.0f + 1.0f / 4096; /* rounded away in TF32, kept in fp32 */
     uint16_t one_and_half[2] = {0x3fc0, 0};
     cublasStatus_t status;
     OK(one_by_one(handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_32F, &x, &status) > 1.0f, "fp32");

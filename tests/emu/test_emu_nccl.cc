@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The emulated NCCL across three processes: collectives, sends, a rank that does not wait, failures. */
+/* The emulated NCCL with three processes: collectives, sends, a rank that does not wait, failures. */
 #include <cstring>
 #include <vector>
 
@@ -13,7 +13,7 @@
 static const int RANKS = 3;
 static const size_t LONG = 300000; /* several rounds */
 
-/* `work(rank, id)` in three processes, each on a GPU of its own; true where all return true. */
+/* Runs `work(rank, id)` in three processes, each on its own GPU; true if all return true. */
 static bool three(const std::function<bool(int, ncclUniqueId)> &work, bool own_gpus = true)
 {
     ncclUniqueId id;
@@ -97,7 +97,7 @@ static bool bfloat16(int rank, ncclUniqueId id)
     cudaMemcpy(host, x, sizeof host, cudaMemcpyDeviceToHost);
     cudaFree(x);
     ncclCommDestroy(comm);
-    return __bfloat162float(host[0]) == 256.0f && __bfloat162float(host[1]) == 4.5f; /* 256 + 1 is lost, twice */
+    return __bfloat162float(host[0]) == 256.0f && __bfloat162float(host[1]) == 4.5f; /* 256 + 1 is rounded away, twice */
 }
 
 static bool ring(int rank, ncclUniqueId id)
@@ -117,7 +117,7 @@ static bool ring(int rank, ncclUniqueId id)
     return good;
 }
 
-/* Rank 2 queues its part and then waits for something else than its device. */
+/* Rank 2 queues its part and then waits for something other than its device. */
 static bool idle_rank(int rank, ncclUniqueId id)
 {
     ncclComm_t comm;
@@ -160,7 +160,7 @@ static bool replayed(int rank, ncclUniqueId id)
     return got == 27.0f;
 }
 
-/* Rank 1's second collective fails: the others see it while they poll, abort, and leave. */
+/* Rank 1's second collective fails: the others notice it while polling, abort, and exit. */
 static bool failing(int rank, ncclUniqueId id)
 {
     ncclComm_t comm;
@@ -206,7 +206,7 @@ int main()
     OK(three(collectives), "collectives");
     OK(three(bfloat16), "bfloat16 is rounded at each hop");
     OK(three(ring), "sends and receives in a ring");
-    OK(three(idle_rank), "a rank whose host waits for nothing does its part");
+    OK(three(idle_rank), "a rank takes part although its host does not wait");
     OK(three(replayed), "an allreduce in a graph, three times");
     OK(three(failing), "an asynchronous error is seen by the others, and an abort ends the wait");
     OK(three(absent), "a rank that never comes: init stays in progress");
@@ -219,6 +219,6 @@ int main()
         setenv("NCCL_HOSTID", std::to_string(rank).c_str(), 1);
         return collectives(rank, id);
     };
-    OK(three(host_ids, false), "unless each claims a host of its own");
+    OK(three(host_ids, false), "unless each has its own NCCL_HOSTID");
     return check_done(9);
 }

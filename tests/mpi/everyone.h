@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A check that concerns every rank: it passes when it passes on all of them. Rank 0 prints; a rank that
- * failed says so. Only between MPI_Init and MPI_Finalize; raw MPI, so that it does not rest on what is
- * tested. */
+/* A check on every rank, which passes if it passes on all of them. Rank 0 prints the result; a rank that
+ * failed prints where. Only between MPI_Init and MPI_Finalize. It calls MPI directly, to be independent of
+ * the code under test. */
 #ifndef TESTS_MPI_EVERYONE_H
 #define TESTS_MPI_EVERYONE_H
 

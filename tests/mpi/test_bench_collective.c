@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3
  *
- * Every collective that `bench comm` measures, of every type and with every operation: right out of place and
- * in place, in one call and in several; and one flipped bit on any rank is found. */
+ * Every collective that `bench comm` measures, of every type and with every operation, is correct out of
+ * place and in place, in one call and in several. One flipped bit on any rank is detected. */
 #include <string.h>
 
 #include "base/log.h"
@@ -18,7 +18,7 @@ static const char *const kind_names[COLLECTIVE_KINDS] = {
 };
 
 static comm_t *comm;
-static char *send, *recv; /* size × MAX_COUNT elements of 8 bytes, and GUARD behind them */
+static char *send, *recv; /* size × MAX_COUNT elements of 8 bytes, followed by GUARD */
 static size_t n_room;
 static uint64_t n_calls;
 
@@ -32,7 +32,7 @@ static bool reduces(collective_kind_t kind)
     return kind == COLLECTIVE_ALL_REDUCE || kind == COLLECTIVE_REDUCE_SCATTER || kind == COLLECTIVE_REDUCE;
 }
 
-/* Where this rank's result is, by collective.h's table. */
+/* Address of this rank's result, by collective.h's table. */
 static char *result_of(const comm_check_t *c, bool in_place)
 {
     bool own_input = (c->kind == COLLECTIVE_BROADCAST && c->rank == c->root) ||
@@ -47,7 +47,7 @@ static bool guard_is_whole(size_t n_used)
     return whole;
 }
 
-/* One call, checked; then with one bit of one rank's result flipped, which only that rank must find. */
+/* Checks one call; then flips one bit of one rank's result, which only that rank must detect. */
 static bool call_is_right(const comm_check_t *check, bool in_place, int64_t chunk_bytes)
 {
     comm_check_t c = *check;
@@ -87,7 +87,7 @@ static bool call_is_right(const comm_check_t *check, bool in_place, int64_t chun
     return right;
 }
 
-/* The other end of an exchange; the middle of an odd number looks on. */
+/* The other end of an exchange; of an odd number of ranks, the one in the middle exchanges nothing. */
 static int peer_of(int rank, int size)
 {
     return size - 1 - rank;
@@ -104,7 +104,7 @@ static bool all_calls_are_right(collective_kind_t kind, collective_type_t type, 
             for (c.root = 0; c.root<comm->size; c.root += comm->size> 1 ? comm->size - 1 : 1) {
                 c.count = counts[i];
                 right &= call_is_right(&c, in_place, 0);
-                /* 23 and 1000 are no multiples: the last call is shorter, or there is none left. */
+                /* Neither 23 nor 1000 is a multiple of the calls' lengths: the last call is shorter. */
                 right &= call_is_right(&c, in_place, 5 * (int64_t)collective_type_size(type));
             }
     return right;
@@ -120,7 +120,7 @@ static void test_all(void)
                        reduces(kind) ? collective_op_names[op] : "");
 }
 
-/* A result that another rank should have had. */
+/* A result that belongs to another rank. */
 static void test_wrong_rank(void)
 {
     comm_check_t c = {.kind = COLLECTIVE_ALL_GATHER,
@@ -137,7 +137,7 @@ static void test_wrong_rank(void)
     c.rank = comm->rank;
     bool is_other = comm->size > 1;
     OK_ALL((comm_check_count_wrong(&c, recv, &first) > 0) == is_other && n_bytes > 0,
-           "pieces in the wrong order are found");
+           "pieces in the wrong order are detected");
 }
 
 static void test_transport(void)
@@ -163,6 +163,6 @@ int main(void)
     mem_free(&send);
     mem_free(&recv);
     comm_close(&comm);
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

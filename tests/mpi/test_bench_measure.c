@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0,1,2,3
  *
- * The protocol of bench: how often what is called, samples and statistics, ranks that take no part, errors,
- * and a signal. What a sample's time is depends on the machine; that it is the slowest rank's does not. */
+ * The protocol of bench: numbers of calls, samples and statistics, ranks without work, errors, and a signal.
+ * Times depend on the machine, so only relations between them are checked. */
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -19,10 +19,10 @@ static void abort_job(err_t code)
     MPI_Abort(MPI_COMM_WORLD, (int)code);
 }
 
-/* A work that counts. */
+/* A workload that counts its calls. */
 typedef struct counter {
     int64_t n_runs, n_prepared, n_runs_at_prepare, n_finished, n_runs_at_finish;
-    bool prepared_between; /* never two runs without a prepare */
+    bool prepared_between; /* no two runs without a prepare in between */
     double sleep_sec;
     int64_t fail_at; /* 0: never */
     int64_t signal_at;
@@ -47,7 +47,7 @@ static err_t count_prepare(void *context)
     return ERR_OK;
 }
 
-/* As long as a launch and a wait, whatever was given before. */
+/* Takes as long as a launch and a wait, regardless of the work launched before. */
 static err_t count_finish(void *context)
 {
     counter_t *c = context;
@@ -70,7 +70,7 @@ static void check_statistics(const bench_result_t *r)
            "the median is that of the samples");
     OK_ALL((r->n < 6 && isinf(r->ci_high)) ||
                (low <= r->ci_low && r->ci_low <= r->p50 && r->p50 <= r->ci_high && r->ci_high <= high),
-           "and lies in its interval");
+           "and is inside its interval");
     OK_ALL(r->mean >= r->min && r->mean <= r->max && (r->cv >= 0 || r->n == 1), "so does the mean");
 }
 
@@ -79,10 +79,10 @@ static void test_short(bench_t *bench)
     counter_t c = {0};
     bench_work_t work = {.what = "a short work", .context = &c, .run = count_run};
     bench_result_t r;
-    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a work of a few nanoseconds is measured");
+    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a workload of a few nanoseconds is measured");
     OK_ALL(r.per_sample > 1 && r.n >= BENCH_MIN_SAMPLES && r.n <= BENCH_MAX_SAMPLES,
            "many iterations make one sample");
-    OK_ALL(c.n_runs >= r.n * r.per_sample, "as many as it says were run");
+    OK_ALL(c.n_runs >= r.n * r.per_sample, "the reported number was run");
     OK_ALL(r.p50 > 0 && r.p50 < 1e-3, "its time is that of one iteration");
     check_statistics(&r);
     bench_result_free(&r);
@@ -93,11 +93,11 @@ static void test_slowest(bench_t *bench)
 {
     int last = bench->comm->size - 1;
     counter_t c = {.sleep_sec = bench->comm->rank == last ? 0.004 : 0};
-    bench_work_t work = {.what = "a work with a slow rank", .context = &c, .run = count_run};
+    bench_work_t work = {.what = "a workload with a slow rank", .context = &c, .run = count_run};
     bench_result_t r;
-    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a work that is slow on one rank");
+    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a workload that is slow on one rank");
     OK_ALL(r.min >= 0.004, "every sample has the slow rank's time");
-    OK_ALL(r.slowest_rank == last && r.slowest_share > 0.5, "which is named");
+    OK_ALL(r.slowest_rank == last && r.slowest_share > 0.5, "and names it");
     OK_ALL(r.per_sample == 1, "a long iteration is a sample of its own");
     bench_result_free(&r);
 }
@@ -107,43 +107,43 @@ static void test_prepare(bench_t *bench)
     counter_t c = {.prepared_between = true};
     bench_work_t work = {.what = "prepared", .context = &c, .run = count_run, .prepare = count_prepare};
     bench_result_t r;
-    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a work with preparation");
+    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a workload with preparation");
     OK_ALL(c.prepared_between && c.n_prepared == c.n_runs && r.per_sample == 1,
-           "is prepared before every run");
+           "prepare runs before every run");
     bench_result_free(&r);
 }
 
-/* Work that is only given to a device: many iterations share one wait, which is in their time. */
+/* Work that is only launched on a device: many iterations share one wait, which their time includes. */
 static void test_finish(bench_t *bench)
 {
     counter_t c = {0};
     bench_work_t work = {.what = "given away", .context = &c, .run = count_run, .finish = count_finish};
     bench_result_t r;
-    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a work that has to be waited for");
-    OK_ALL(c.n_finished >= r.n && c.n_runs_at_finish == c.n_runs, "is waited for at the end of every sample");
-    /* How many that are depends on how long they take here. */
+    OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a workload with a wait");
+    OK_ALL(c.n_finished >= r.n && c.n_runs_at_finish == c.n_runs, "every sample ends with one wait");
+    /* Their number depends on the speed of this machine. */
     OK_ALL(c.n_runs >= r.n * r.per_sample && (r.per_sample > 1) == (c.n_finished < c.n_runs),
-           "which is of several iterations, or of one long one");
-    OK_ALL(r.min * (double)r.per_sample >= 50e-6, "and holds the wait");
+           "a sample has several iterations, or a long one");
+    OK_ALL(r.min * (double)r.per_sample >= 50e-6, "and includes the wait");
     bench_result_free(&r);
 }
 
-/* Several works, one of them on rank 0 alone. */
+/* Two workloads, one of them on rank 0 only. */
 static void test_turns(bench_t *bench)
 {
     counter_t c[2] = {{.sleep_sec = 0.002}, {.sleep_sec = 0.002}};
     bench_work_t works[2] = {{.what = "rank 0 alone", .context = &c[0], .run = count_run, .n_ranks = 1},
                              {.what = "all ranks", .context = &c[1], .run = count_run}};
     bench_result_t r[2];
-    OK_ALL(bench_measure(bench, works, 2, r) == ERR_OK, "two works in turn");
+    OK_ALL(bench_measure(bench, works, 2, r) == ERR_OK, "two workloads alternate");
     OK_ALL((c[0].n_runs > 0) == (bench->comm->rank == 0) && c[1].n_runs > 0,
-           "the other ranks had no part in one");
+           "one of them runs on rank 0 only");
     OK_ALL(r[0].n > 0 && r[1].n > 0 && r[0].slowest_rank == 0, "both have samples on all ranks");
     int last[2] = {r[0].batch[r[0].n - 1], r[1].batch[r[1].n - 1]};
     bool rising = true;
     for (int k = 0; k < 2; k++)
         for (int64_t i = 1; i < r[k].n; i++) rising &= r[k].batch[i] >= r[k].batch[i - 1];
-    OK_ALL(rising && last[0] >= 0 && last[1] >= 0, "in batches that are counted");
+    OK_ALL(rising && last[0] >= 0 && last[1] >= 0, "and the batches are counted");
     bench_result_free(&r[0]);
     bench_result_free(&r[1]);
 }
@@ -154,13 +154,13 @@ static void test_errors(bench_t *bench)
     bench_work_t work = {.what = "failing", .context = &c, .run = count_run};
     bench_result_t r;
     OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_DATA && strcmp(err_message(), "run 1") == 0,
-           "an error comes through");
+           "errors are returned");
     bench_result_free(&r);
     c = (counter_t){.signal_at = bench->comm->rank == bench->comm->size - 1 ? 5 : 0, .sleep_sec = 0.001};
     stop_catch(SIGTERM);
     OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_GATE && bench->interrupted &&
                bench->comm->agreed == ERR_GATE,
-           "a signal at one rank ends the measuring on all");
+           "a signal on one rank ends the measurement on all");
     bench_result_free(&r);
 }
 
@@ -187,8 +187,8 @@ int main(void)
     test_finish(&bench);
     test_turns(&bench);
     test_memory(&bench);
-    test_errors(&bench); /* last: it leaves the signal behind */
+    test_errors(&bench); /* last: the signal stays set */
     comm_close(&bench.comm);
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3,4
  *
- * The communicator over MPI, or the one that the first argument names, on data that every sum represents
- * exactly. */
+ * The communicator over MPI, or the one named by the first argument, on exactly representable data. */
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -12,7 +11,7 @@
 #include "cluster/comm/watchdog.h"
 #include "tests/mpi/everyone.h"
 
-/* Larger than one MPI call may be inside (32 MiB), and no multiple of anything. */
+/* Larger than one internal MPI call (32 MiB), and not a multiple of it. */
 enum { LARGE_BYTES = (32 << 20) + 12 };
 
 static const int64_t counts[] = {0, 1, 2, 3, 7, 1000, 4097, 1000003};
@@ -23,7 +22,7 @@ static void abort_job(err_t code)
     MPI_Abort(MPI_COMM_WORLD, (int)code);
 }
 
-/* Whole numbers below 8, negative ones too, different on each rank. */
+/* Integers between -8 and 8, different on each rank. */
 static int64_t value(int rank, int64_t i)
 {
     return (i * 7 + rank * 5) % 16 - 8;
@@ -72,7 +71,7 @@ static double expected(comm_op_t op, int size, int64_t i)
     return (double)result;
 }
 
-/* One allreduce of `count` in place; the element behind the end must keep its value. */
+/* One allreduce of `count` in place; the element after the end must keep its value. */
 static bool allreduce_is_right(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op)
 {
     for (int64_t i = 0; i < count; i++) store(data, dtype, i, value(comm->rank, i));
@@ -145,7 +144,7 @@ static void test_allgather(comm_t *comm)
         in_place &= allgather_is_right(comm, counts[k], true);
     }
     OK_ALL(right, "allgather in rank order, every length");
-    OK_ALL(in_place, "allgather from its own place in the result");
+    OK_ALL(in_place, "allgather in place");
     OK_ALL(allgather_is_right(comm, LARGE_BYTES, false), "allgather longer than one MPI call");
 }
 
@@ -173,7 +172,7 @@ static void test_alltoall(comm_t *comm)
     OK_ALL(right, "alltoall, every length");
 }
 
-/* Ranks from `first` on fail, with codes that grow towards the end. */
+/* Ranks from `first` on fail, with ascending codes. */
 static err_t some_fail(const comm_t *comm, int first)
 {
     if (comm->rank < first) return ERR_OK;
@@ -183,7 +182,7 @@ static err_t some_fail(const comm_t *comm, int first)
 
 static void test_agree(comm_t *comm)
 {
-    OK_ALL(comm_agree(comm, ERR_OK, "agreeing") == ERR_OK, "agree: nobody failed");
+    OK_ALL(comm_agree(comm, ERR_OK, "agreeing") == ERR_OK, "agree: no rank failed");
     bool codes = true, messages = true;
     for (int first = 0; first < comm->size; first++) {
         err_t agreed = comm_agree(comm, some_fail(comm, first), "agreeing");
@@ -194,18 +193,18 @@ static void test_agree(comm_t *comm)
         messages &= strcmp(err_message(), wanted) == 0;
     }
     OK_ALL(codes, "agree: one or more failed: all return the worst code");
-    OK_ALL(messages, "agree: all have the lowest failing rank's message, which names rank and host");
+    OK_ALL(messages, "agree: all get the lowest failing rank's message, with rank and host");
 
     int middle = comm->size / 2;
     err_t mine = comm->rank == middle ? err_raise(ERR_DATA, __FILE__, __LINE__, "only here") : ERR_OK;
     err_t agreed = comm_agree(comm, mine, "agreeing");
-    OK_ALL(agreed == ERR_DATA && strstr(err_message(), "only here"), "agree: one in the middle failed");
+    OK_ALL(agreed == ERR_DATA && strstr(err_message(), "only here"), "agree: a rank in the middle failed");
 
     mine = err_raise(ERR_DATA, __FILE__, __LINE__, "no data in /nowhere");
     agreed = comm_agree(comm, mine, "agreeing");
     OK_ALL(agreed == ERR_DATA && strcmp(err_message(), "no data in /nowhere") == 0,
-           "agree: the same failure everywhere keeps its words");
-    OK_ALL(comm_agree(comm, ERR_OK, "agreeing") == ERR_OK, "agree: an old failure is not heard again");
+           "agree: the same failure on all ranks keeps its message");
+    OK_ALL(comm_agree(comm, ERR_OK, "agreeing") == ERR_OK, "agree: an earlier failure is not repeated");
 }
 
 static bool is_zero(const comm_buffer_t *buffer)
@@ -216,7 +215,7 @@ static bool is_zero(const comm_buffer_t *buffer)
     return n_wrong == 0;
 }
 
-/* Two at once, of different odd sizes, so that a part that overlaps another would show. */
+/* Two at once, of different odd sizes, to detect overlapping parts. */
 static void test_buffers(comm_t *comm)
 {
     enum { N_A = 100003, N_B = 7 };
@@ -227,7 +226,7 @@ static void test_buffers(comm_t *comm)
     OK_ALL(is_zero(&a) && is_zero(&b), "both are zero");
     int shared = a.shared, first = shared;
     MPI_Bcast(&first, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    OK_ALL(shared == first && (!a.shared || comm->topo.max_local_size > 1), "all share or none does");
+    OK_ALL(shared == first && (!a.shared || comm->topo.max_local_size > 1), "all ranks share or none does");
     struct statvfs fs;
     bool room = statvfs("/dev/shm", &fs) == 0 && fs.f_bavail * fs.f_frsize > 256 << 20;
     OK_ALL(a.shared || comm->topo.max_local_size == 1 || !room,
@@ -245,7 +244,7 @@ static void test_buffers(comm_t *comm)
     OK_ALL(!a.data && !b.data, "both are freed");
 }
 
-/* The steady state: what a training step calls allocates nothing of ours. */
+/* The collectives of a training step do not allocate. */
 static void test_no_allocation(comm_t *comm, char *data)
 {
     int64_t before = mem_count();
@@ -258,7 +257,7 @@ static void test_no_allocation(comm_t *comm, char *data)
     OK_ALL(err == ERR_OK && mem_count() == before, "a step allocates nothing");
 }
 
-/* A communicator of the first ranks does what the whole does, while the others sleep. */
+/* A communicator of the first ranks works like the whole one, while the others sleep. */
 static void test_subsets(comm_t *comm)
 {
     for (int n = 1; n <= 4; n++) {
@@ -280,13 +279,12 @@ static void test_subsets(comm_t *comm)
             comm_buffer_free(part, &buffer);
         }
         comm_close(&part);
-        OK_ALL(mine && !part && comm_barrier_asleep(comm, "a test") == ERR_OK,
-               "%d of the ranks by themselves", n);
+        OK_ALL(mine && !part && comm_barrier_asleep(comm, "a test") == ERR_OK, "a subset of %d ranks", n);
     }
     comm_t *alone = NULL;
     OK_ALL(comm_alone(&alone) == ERR_OK && alone->size == 1 && alone->rank == 0, "a rank alone");
     comm_close(&alone);
-    /* The ranks have waited a different number of times, and count alike again. */
+    /* Ranks that waited different numbers of times have equal sequence numbers again. */
     long long all[4] = {0}, sequence = watchdog_sequence();
     OK_ALL(comm_allgather(comm, &sequence, sizeof sequence, all, "a test") == ERR_OK && all[0] > 0,
            "sequences");
@@ -307,7 +305,7 @@ int main(int argc, char **argv)
     int size;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     OK_ALL(comm->size == size && comm->topo.size == size && comm->rank == comm->topo.rank, "rank and size");
-    OK_ALL(strcmp(comm->ops->name, "mpi") == 0, "it says what it is");
+    OK_ALL(strcmp(comm->ops->name, "mpi") == 0, "it describes itself");
     OK_ALL(comm_barrier(comm, "a test's barrier") == ERR_OK, "barrier");
     char *data = NULL;
     OK_ALL(mem_new(LARGE_BYTES + 64, "test", &data) == ERR_OK, "memory");
@@ -325,6 +323,6 @@ int main(int argc, char **argv)
     int ended;
     MPI_Finalized(&ended);
     OK(!comm && ended, "closed, and MPI with it");
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,4
  *
- * Clocks that are known to differ: the offset found is right within the error that is reported with it. */
+ * Clocks with known offsets: the measured offset is correct within the reported error. */
 #include <math.h>
 
 #include "base/clock.h"
@@ -17,7 +17,7 @@ static void abort_job(err_t code)
     MPI_Abort(MPI_COMM_WORLD, (int)code);
 }
 
-/* As of another host: 100 s ahead for each rank. */
+/* Like that of another host: each rank is 100 s ahead of the previous one. */
 static double skewed(void)
 {
     return clock_sec() + 100.0 * my_rank;
@@ -27,7 +27,7 @@ static void test_offset(comm_t *comm)
 {
     double offset = -1, error = -1;
     err_t err = comm_clock_offset(comm, skewed, &offset, &error);
-    OK_ALL(err == ERR_OK, "the clocks are compared");
+    OK_ALL(err == ERR_OK, "the offset is measured");
     /* A nanosecond for the rounding of seconds since the machine's start. */
     OK_ALL(fabs(offset + 100.0 * my_rank) <= error + 1e-9, "the offset is right within the reported error");
     OK_ALL(my_rank > 0 ? error > 0 && error < 50 : error == 0 && offset == 0,
@@ -45,9 +45,9 @@ static void test_map(void)
 {
     comm_clock_mark_t first = {100, 5}, last = {200, 5.001};
     OK_ALL(near(comm_clock_map(first, last, 100), 105) && near(comm_clock_map(first, last, 200), 205.001),
-           "the line goes through both marks");
-    OK_ALL(near(comm_clock_map(first, last, 150), 155.0005), "between them the drift is shared out");
-    OK_ALL(near(comm_clock_map(first, first, 150), 155), "two marks at one moment: no drift");
+           "the interpolation passes through both marks");
+    OK_ALL(near(comm_clock_map(first, last, 150), 155.0005), "and is linear between them");
+    OK_ALL(near(comm_clock_map(first, first, 150), 155), "two marks at the same time: no drift");
 }
 
 int main(void)
@@ -63,6 +63,6 @@ int main(void)
     test_offset(comm);
     test_map();
     comm_close(&comm);
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

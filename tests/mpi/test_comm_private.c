@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3
  *
- * Where there is no room for shared memory, gradient buffers are private and one warning says so. */
+ * Without room for shared memory, gradient buffers are private, with one warning. */
 #include <string.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ static void abort_job(err_t code)
     MPI_Abort(MPI_COMM_WORLD, (int)code);
 }
 
-/* Makes two buffers and uses one, with stderr going into `captured`. */
+/* Creates two buffers and uses one, with stderr redirected to `captured`. */
 static bool use_buffers(comm_t *comm, char *captured, size_t n_bytes)
 {
     FILE *file = tmpfile();
@@ -51,7 +51,7 @@ static int count_words(const char *text, const char *word)
 
 int main(void)
 {
-    /* Read by OpenMPI when it begins; such a folder has no room. */
+    /* Read by OpenMPI at its start; this folder has no room. */
     setenv("OMPI_MCA_osc_sm_backing_directory", "/nonexistent", 1);
     comm_t *comm = NULL;
     comm_options_t options = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
@@ -63,10 +63,10 @@ int main(void)
     char said[4096];
     OK_ALL(use_buffers(comm, said, sizeof said), "two private buffers that work");
     int wanted = comm->rank == 0 && comm->topo.max_local_size > 1;
-    OK_ALL(count_words(said, "private") == wanted, "one warning in all, and none where nobody could share");
+    OK_ALL(count_words(said, "private") == wanted, "a single warning, and none if no two ranks share a host");
     OK_ALL(!wanted || (strstr(said, comm->topo.host_name) && strstr(said, "/nonexistent")),
            "it names the host and the folder");
     comm_close(&comm);
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3,4
  *
- * The allreduce of gradient buffers, through the host's memory and through MPI, on whole numbers that every
- * order of summation adds exactly; hosts of one and of two ranks are made of the ranks here. */
+ * The allreduce of gradient buffers, through shared memory and through MPI, on integers whose sums are exact
+ * in any order. The ranks are split into hosts of one and of two ranks. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 enum { MAX_COUNT = 1 << 20, N_GUARD = 16, N_CHANGES = 300 };
 
-/* Around a cache line, around the mailbox's end, beyond the innermost caches. */
+/* Around a cache line, around the size of a mailbox, beyond the inner caches. */
 static const int64_t counts[] = {0, 1, 2, 15, 16, 17, 509, 510, 511, 512, 1000, 4097, 65537, MAX_COUNT};
 enum { N_COUNTS = sizeof counts / sizeof counts[0], N_SHORT = N_COUNTS - 2 };
 
@@ -27,7 +27,7 @@ static void abort_job(err_t code)
     MPI_Abort(MPI_COMM_WORLD, (int)code);
 }
 
-/* Other numbers for each rank, round and place; none above 16 in size. */
+/* Different for each rank, round and element; at most 16 in magnitude. */
 static float value(int rank, int64_t round, int64_t i)
 {
     return (float)((i * 7 + rank * 5 + round * 11) % 32 - 16);
@@ -61,8 +61,8 @@ static bool is_right(comm_t *comm, comm_buffer_t *buffer, int64_t count, int64_t
     return err == ERR_OK && count_wrong(comm, buffer, count, round) == 0;
 }
 
-/* Changing data and lengths in quick succession, each rank now and then late: a missing barrier would mix
- * rounds. Every rank draws the same lengths; being late is its own. */
+/* Data and lengths change quickly, and ranks are late at random: a missing barrier would mix rounds. All
+ * ranks draw the same lengths; each draws its own delays. */
 static bool rounds_stay_apart(comm_t *comm, comm_buffer_t *buffer)
 {
     rng_t same = rng_new(7, 0, 0), own = rng_new(8, 0, (uint64_t)comm->rank);
@@ -75,7 +75,7 @@ static bool rounds_stay_apart(comm_t *comm, comm_buffer_t *buffer)
     return right;
 }
 
-/* Sums whose last bit depends on the order: whatever it was, all ranks have the same. */
+/* Sums whose last bit depends on the order: all ranks must get the same one. */
 static bool same_bits(comm_t *comm, comm_buffer_t *buffer, int64_t count)
 {
     rng_t rng = rng_new(9, 0, (uint64_t)comm->rank);
@@ -91,7 +91,7 @@ static bool same_bits(comm_t *comm, comm_buffer_t *buffer, int64_t count)
     return same;
 }
 
-/* A NaN of one rank, at the ends of the array and of slices, is everybody's. */
+/* A NaN of one rank, at the ends of the array and of slices, reaches all ranks. */
 static bool nan_spreads(comm_t *comm, comm_buffer_t *buffer, int64_t count)
 {
     const int64_t places[] = {0, count / 2, count - 1};
@@ -107,7 +107,7 @@ static bool nan_spreads(comm_t *comm, comm_buffer_t *buffer, int64_t count)
     return right;
 }
 
-/* Nothing of ours is allocated by a sum. */
+/* An allreduce does not allocate. */
 static bool allocates_nothing(comm_t *comm, comm_buffer_t *buffer)
 {
     int64_t before = mem_count();
@@ -121,11 +121,12 @@ static void check_buffer(comm_t *comm, comm_buffer_t *buffer, const char *label)
     bool right = true;
     for (int k = 0; k < N_COUNTS; k++) right &= is_right(comm, buffer, counts[k], k);
     OK_ALL(right, "%s: every length", label);
-    OK_ALL(rounds_stay_apart(comm, buffer), "%s: rounds of changing length and data stay apart", label);
+    OK_ALL(rounds_stay_apart(comm, buffer), "%s: rounds of changing length and data do not mix", label);
     OK_ALL(same_bits(comm, buffer, 200) && same_bits(comm, buffer, 65537), "%s: the same bits on all ranks",
            label);
-    OK_ALL(nan_spreads(comm, buffer, 100) && nan_spreads(comm, buffer, 5000), "%s: NaN spreads", label);
-    OK_ALL(allocates_nothing(comm, buffer), "%s: it allocates nothing", label);
+    OK_ALL(nan_spreads(comm, buffer, 100) && nan_spreads(comm, buffer, 5000), "%s: NaN reaches all ranks",
+           label);
+    OK_ALL(allocates_nothing(comm, buffer), "%s: it does not allocate", label);
 }
 
 static bool timings_are_sound(const comm_buffer_t *buffer)
@@ -153,7 +154,7 @@ static void check_choice(const char *choice, int ranks_per_host)
                               .ranks_per_host = ranks_per_host,
                               .abort_job = abort_job};
     char label[64];
-    snprintf(label, sizeof label, "%s, %d ranks a host", choice, ranks_per_host);
+    snprintf(label, sizeof label, "%s, %d ranks per host", choice, ranks_per_host);
     bool fine = comm_open(&options, &comm) == ERR_OK &&
                 comm_buffer_new(comm, (MAX_COUNT + N_GUARD) * sizeof(float), &buffer) == ERR_OK &&
                 comm_buffer_new(comm, (1000 + N_GUARD) * sizeof(float), &small) == ERR_OK;
@@ -161,27 +162,27 @@ static void check_choice(const char *choice, int ranks_per_host)
     if (!fine) abort_job(ERR_SYSTEM);
     bool can = comm->topo.max_local_size > 1;
     OK_ALL(strcmp(choice, "auto") != 0 || !can || timings_are_sound(&buffer),
-           "%s: measured where there is a choice, and still zero", label);
+           "%s: measured if there is a choice, and still zero", label);
     OK_ALL(strcmp(choice, "auto") == 0 ||
                comm_buffer_by_host(&buffer, 1000) == (can && strcmp(choice, "host") == 0),
-           "%s: the request is granted", label);
+           "%s: the requested algorithm is used", label);
     check_buffer(comm, &buffer, label);
     OK_ALL(is_right(comm, &small, 1000, 0) && is_right(comm, &buffer, 65537, 1) &&
                is_right(comm, &small, 16, 2),
-           "%s: two buffers in turn", label);
+           "%s: two buffers alternate", label);
     comm_buffer_free(comm, &small);
     comm_buffer_free(comm, &buffer);
     comm_close(&comm);
 }
 
-/* No two ranks on a host: a request that is refused. */
+/* With one rank per host, --allreduce host is refused. */
 static void check_refusal(void)
 {
     comm_t *comm = NULL;
     comm_options_t options = {
         .name = "mpi", .timeout_sec = 60, .allreduce = "host", .ranks_per_host = 1, .abort_job = abort_job};
     OK_ALL(comm_open(&options, &comm) == ERR_USAGE && !comm && strstr(err_message(), "--allreduce host"),
-           "host with one rank a host is refused");
+           "--allreduce host with one rank per host is refused");
 }
 
 int main(int argc, char **argv)
@@ -202,7 +203,7 @@ int main(int argc, char **argv)
         check_choice("host", 2);
     }
     check_refusal();
-    OK_ALL(mem_live() == 0, "every block was freed");
+    OK_ALL(mem_live() == 0, "all memory was freed");
     MPI_Finalize();
     return tap_done();
 }

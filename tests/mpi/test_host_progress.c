@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=2
  *
- * A rank that waits in the host's memory still lets MPI work: its own long message is on the way, and the
- * peer comes to the allreduce only with all of it. */
+ * A rank that waits in shared memory still drives MPI progress: its own long message is in flight, and the
+ * peer enters the allreduce only after receiving all of it. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -40,7 +40,7 @@ static bool arrives(comm_t *comm, comm_buffer_t *buffer)
 
 int main(void)
 {
-    /* The sender has to take part: the receiver may not fetch the message by itself. */
+    /* The sender must take part: the receiver cannot fetch the message alone. */
     setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
     comm_t *comm = NULL;
     comm_buffer_t buffer;
@@ -54,6 +54,6 @@ int main(void)
     OK_ALL(arrives(comm, &buffer), "a message sent before an allreduce arrives");
     comm_buffer_free(comm, &buffer);
     comm_close(&comm);
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

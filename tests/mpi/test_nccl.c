@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3 device=cuda
  *
- * Gradients on GPUs, summed by NCCL, on data that every sum represents exactly. Where there are fewer GPUs
- * than ranks they share one, each with a NCCL_HOSTID of its own, without which NCCL refuses that. Work of a
- * GPU may be done only when its host waits: ranks wait for the device before they wait for each other.
+ * Gradients on GPUs, summed by NCCL, on exactly representable data. If there are fewer GPUs than ranks, ranks
+ * share one, each with its own NCCL_HOSTID, because NCCL refuses that otherwise. The emulated device works
+ * only while its host waits, so ranks wait for the device before they wait for each other.
  *
- * `test_nccl cuda sums` sums for ever, for tests/cli/nccl.bats; with `stall` the last rank soon has something
- * else to do, with `stall-recorded` in a step that was recorded. */
+ * `test_nccl cuda sums` sums forever, for tests/cli/nccl.bats; with `stall` the last rank soon does something
+ * else, with `stall-recorded` in a recorded step. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #include "compute/ops/backend.h"
 #include "tests/mpi/everyone.h"
 
-/* COUNT: no multiple of anything, and several pieces of the emulator's. */
+/* COUNT: not a multiple of anything, and several pieces of the emulator. */
 enum { COUNT = 300007, N_EXACT = 5, ROUNDS = 3 };
 
 static const backend_t *cuda;
@@ -47,7 +47,7 @@ static comm_options_t options(const char *name)
                             .abort_job = abort_job};
 }
 
-/* Whole numbers below 128, which bfloat16 holds, and so it does the sums of three of them. */
+/* Integers below 128: bfloat16 represents them and the sums of three of them. */
 static float value(int rank, int64_t i, int round)
 {
     return (float)((i * 7 + rank * 5 + round) % 64 - 32);
@@ -67,7 +67,7 @@ static bool fill(int rank, int round)
            cuda->memory->sync() == ERR_OK;
 }
 
-/* Of what `result` holds. */
+/* Checks the sums in `result`. */
 static bool fetch(void)
 {
     return cuda->memory->download(host, result, COUNT * sizeof *host) == ERR_OK &&
@@ -86,20 +86,19 @@ static float *floats(const comm_buffer_t *buffer, int64_t offset)
     return (float *)buffer->device + offset;
 }
 
-/* Gradients come to the buffer in the order of the device's stream, and are used in it; no host waits
- * between. */
+/* Gradients are written and read in the order of the device's stream; the host does not wait in between. */
 static bool sum_whole(comm_t *comm, comm_buffer_t *buffer, int round)
 {
     const size_t n_bytes = COUNT * sizeof *host;
     bool ok = fill(comm->rank, round) && cuda->memory->copy(buffer->device, source, n_bytes) == ERR_OK &&
               comm_buffer_allreduce(comm, buffer, COUNT, "a test's sum") == ERR_OK &&
               cuda->memory->copy(result, buffer->device, n_bytes) == ERR_OK;
-    /* What is given to the stream after the sum must not be in it. */
+    /* Work enqueued after the sum must not affect it. */
     ok = ok && cuda->memory->zero(buffer->device, n_bytes) == ERR_OK && fetch();
     return ok && count_wrong(comm->size, 0, COUNT, round) == 0;
 }
 
-/* Pieces from the end to the start, each begun when it is there, as the backward pass makes them. */
+/* Pieces from the end to the start, each begun as soon as it is final, as in a backward pass. */
 static bool sum_pieces(comm_t *comm, comm_buffer_t *buffer, int64_t n_piece, int round)
 {
     bool ok = fill(comm->rank, round);
@@ -114,7 +113,7 @@ static bool sum_pieces(comm_t *comm, comm_buffer_t *buffer, int64_t n_piece, int
     return ok && count_wrong(comm->size, 0, COUNT, round) == 0;
 }
 
-/* Only a part in the middle; the rest stays this rank's own. */
+/* Only a part in the middle; the rest keeps this rank's values. */
 static bool sum_part(comm_t *comm, comm_buffer_t *buffer)
 {
     enum { FROM = 1001, TO = 2048 };
@@ -162,14 +161,15 @@ static void test_sums(void)
     ok = true;
     for (int round = 0; round < ROUNDS; round++)
         ok = ok && sum_pieces(comm, &buffer, 70001 - 31000 * round, round);
-    OK_ALL(ok, "sums in pieces that overlap with what makes the next");
+    OK_ALL(ok, "sums in pieces that overlap with later work");
     OK_ALL(sum_part(comm, &buffer), "the sum of a part");
     comm_describe_gradients(comm, text, sizeof text);
-    OK_ALL(strncmp(text, "NCCL 2.", 7) == 0 && strstr(text, "registered"), "who sums: %s", text);
+    OK_ALL(strncmp(text, "NCCL 2.", 7) == 0 && strstr(text, "registered"), "the description names NCCL: %s",
+           text);
     const comm_gpu_t *gpus = comm_gpus(comm);
     ok = gpus != NULL;
     for (int r = 0; ok && r < world_size; r++) ok = gpus[r].rank == r && gpus[r].name[0] && gpus[r].host[0];
-    OK_ALL(ok && strcmp(gpus[world_rank].pci, device.pci) == 0, "every rank knows the GPUs of all");
+    OK_ALL(ok && strcmp(gpus[world_rank].pci, device.pci) == 0, "every rank knows all GPUs");
     comm_buffer_free(comm, &buffer);
     OK_ALL(!buffer.device, "freed");
     comm_close(&comm);
@@ -197,13 +197,12 @@ static void test_graph(void)
              count_wrong(comm->size, 0, COUNT, round) == 0;
     OK_ALL(ok, "and run several times");
     if (graph) cuda->graph->release(graph);
-    OK_ALL(sum_whole(comm, &buffer, 1), "then a sum outside of it");
+    OK_ALL(sum_whole(comm, &buffer, 1), "then a sum outside it");
     comm_buffer_free(comm, &buffer);
     comm_close(&comm);
 }
 
-/* Of the values with a little added, which bfloat16 rounds away again; the last few floats are not rounded.
- */
+/* Sums values plus a small amount that bfloat16 rounds away; the last few floats are not rounded. */
 static void test_wire(void)
 {
     const float little = 0x1p-10f;
@@ -234,13 +233,13 @@ static void test_wire(void)
             n_wrong_exact += (double)host[i] != sum + comm->size * (double)little;
         }
     }
-    OK_ALL(ok && n_wrong == 0 && n_unrounded == 0, "gradients that travel as bfloat16");
+    OK_ALL(ok && n_wrong == 0 && n_unrounded == 0, "gradients sent as bfloat16");
     OK_ALL(n_wrong_exact == 0, "and the last few floats, which are not rounded");
     comm_buffer_free(comm, &buffer);
     comm_close(&comm);
 }
 
-/* A part has its own; alone nobody needs one. */
+/* A subset has its own NCCL communicator; a single rank needs none. */
 static void test_subset(void)
 {
     comm_options_t o = options("nccl");
@@ -262,7 +261,7 @@ static void test_subset(void)
     comm_close(&comm);
 }
 
-/* bf16 on the wire is NCCL's. */
+/* bf16 on the wire needs NCCL. */
 static void test_wire_refused(void)
 {
     comm_options_t o = options("mpi");
@@ -271,11 +270,11 @@ static void test_wire_refused(void)
     bool ok = comm_open(&o, &comm) == ERR_OK;
     err_t err = ok ? comm_use_device(comm, &device) : ERR_SYSTEM;
     bool refused = err == ERR_USAGE && strstr(err_message(), "--wire fp32");
-    OK_ALL(ok && (world_size > 1 ? refused : err == ERR_OK), "no bf16 on the wire through MPI");
+    OK_ALL(ok && (world_size > 1 ? refused : err == ERR_OK), "bf16 on the wire through MPI is refused");
     comm_close(&comm);
 }
 
-/* Sharing was allowed, but NCCL is not told how. */
+/* Sharing is allowed, but without NCCL_HOSTID. */
 static void test_no_host_id(void)
 {
     comm_options_t o = options("nccl");
@@ -292,7 +291,7 @@ static void test_no_host_id(void)
     if (id[0]) setenv("NCCL_HOSTID", id, 1);
 }
 
-/* Before NCCL is asked. */
+/* Before NCCL is started. */
 static void test_sharing(void)
 {
     comm_options_t o = options("auto");
@@ -304,7 +303,7 @@ static void test_sharing(void)
     ok = shares ? err == ERR_USAGE && strstr(err_message(), "--share-gpu") && !comm_on_device(comm)
                 : err == ERR_OK && comm_on_device(comm) == (world_size > 1);
     OK_ALL(ok, shares ? "two ranks on one GPU are refused"
-                      : "auto: NCCL where there are several ranks, each with its GPU");
+                      : "auto: NCCL for several ranks, each with its own GPU");
     comm_close(&comm);
     o = options("auto");
     ok = comm_open(&o, &comm) == ERR_OK && comm_use_device(comm, &device) == ERR_OK;
@@ -313,7 +312,7 @@ static void test_sharing(void)
     comm_close(&comm);
 }
 
-/* A step with a sum, recorded. */
+/* Records a step with a sum. */
 static err_t record(comm_t *comm, comm_buffer_t *buffer, void **out)
 {
     err_t err = cuda->graph->begin();
@@ -322,7 +321,7 @@ static err_t record(comm_t *comm, comm_buffer_t *buffer, void **out)
     return err == ERR_OK ? ended : err;
 }
 
-/* Ends by an error, or is ended. */
+/* Runs until an error, or until it is killed. */
 static int sum_for_ever(bool stalls, bool recorded)
 {
     const backend_step_t step = {0};
@@ -344,7 +343,7 @@ static int sum_for_ever(bool stalls, bool recorded)
         if (err == ERR_OK) err = cuda->memory->sync();
     }
     log_rank_error("%s", err_message());
-    /* Whatever ends the job from another thread has the first word. */
+    /* Another thread may end the job first; leave the report to it. */
     clock_sleep(5);
     abort_job(err);
     return 1;
@@ -416,7 +415,7 @@ int main(int argc, char **argv)
         test_no_host_id();
     else
         tap_skip("NCCL reads NCCL_HOSTID once");
-    OK_ALL(mem_live() == n_live, "no host memory is left over");
+    OK_ALL(mem_live() == n_live, "all host memory was freed");
     cuda->memory->release_host(host);
     cuda->memory->release(source);
     cuda->memory->release(result);

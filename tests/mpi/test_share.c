@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3
  *
- * What rank 0 finds out for all: its bytes arrive, errors are everybody's, and the others wait for as long as
- * rank 0 is at work. */
+ * Work of rank 0 for all: its bytes arrive, errors reach all ranks, and the others wait while rank 0
+ * works. */
 #include <string.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ static err_t fail_at(context_t *c, step_t step)
     RAISE(ERR_DATA, "step %d fails", (int)step);
 }
 
-/* Goes on until the others have heard of it N_BEATS times. */
+/* Works until the others have been told N_BEATS times. */
 static err_t find(void *context, comm_alive_t alive, void *alive_context)
 {
     context_t *c = context;
@@ -63,7 +63,7 @@ static err_t save(void *context, void **bytes, int64_t *n_bytes)
 static err_t restore(void *context, void **bytes, int64_t n_bytes)
 {
     context_t *c = context;
-    /* Of several, the last rank fails. */
+    /* With several ranks, the last one fails. */
     if (c->fails != RESTORE || c->comm->rank == c->comm->size - 1) TRY(fail_at(c, RESTORE));
     c->kept = *bytes;
     c->n_kept = n_bytes;
@@ -86,11 +86,12 @@ static void test_bytes(comm_t *comm)
     int n_first = comm->rank == 0, n_others = comm->size > 1;
     int64_t n_right = 0;
     for (int64_t i = 0; i < c.n_kept; i++) n_right += c.kept[i] == (unsigned char)(i * 7 + (i >> 8));
-    OK_ALL(err == ERR_OK && n_right == (comm->rank == 0 ? 0 : N_BYTES), "the bytes are the others'");
+    OK_ALL(err == ERR_OK && n_right == (comm->rank == 0 ? 0 : N_BYTES), "the other ranks get the bytes");
     OK_ALL(c.n_calls[FIND] == n_first && c.n_calls[SAVE] == n_first * n_others &&
                c.n_calls[RESTORE] == !n_first,
-           "rank 0 alone finds, and saves where there are others");
-    OK_ALL(comm->size == 1 || watchdog_sequence() >= first + N_BEATS + 2, "they heard that it was at work");
+           "only rank 0 finds, and saves if there are other ranks");
+    OK_ALL(comm->size == 1 || watchdog_sequence() >= first + N_BEATS + 2,
+           "the others were told that it was working");
     mem_free(&c.kept);
 }
 
@@ -102,11 +103,11 @@ static void test_errors(comm_t *comm)
         snprintf(words, sizeof words, "step %d fails", (int)step);
         err_t err = share(&c);
         bool reached = comm->size > 1 || step == FIND;
-        OK_ALL(reached ? err == ERR_DATA && SAYS(words) : err == ERR_OK, "an error of step %d is everybody's",
-               (int)step);
+        OK_ALL(reached ? err == ERR_DATA && SAYS(words) : err == ERR_OK,
+               "an error of step %d reaches all ranks", (int)step);
         char name[32];
         snprintf(name, sizeof name, "rank %d on ", step == RESTORE ? comm->size - 1 : 0);
-        OK_ALL(comm->size == 1 || SAYS(name), "and says whose it was");
+        OK_ALL(comm->size == 1 || SAYS(name), "and names the rank");
         mem_free(&c.kept);
     }
 }
@@ -119,7 +120,7 @@ static void test_block(comm_t *comm)
     if (block) memcpy(block, "word", 5);
     OK_ALL(comm_broadcast_block(comm, &block, &n_bytes, "a block") == ERR_OK && n_bytes == 5 &&
                strcmp(block, "word") == 0,
-           "a block of rank 0's is everybody's");
+           "rank 0's block reaches all ranks");
     mem_free(&block);
 }
 
@@ -135,6 +136,6 @@ int main(void)
     test_errors(comm);
     test_block(comm);
     comm_close(&comm);
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3 device=ref,cpu,cuda
- * Batch norm whose statistics go over all ranks: each rank has some of the samples, and gets what one
- * operator over all samples would give it. */
+ *
+ * Batch norm with statistics over all ranks: each rank has some of the samples, and gets the results of one
+ * operator over all samples. */
 #include "cluster/comm/comm.h"
 #include "compute/ops/registry.h"
 #include "tests/mpi/everyone.h"
@@ -26,7 +27,7 @@ static bool close_to(const float *got, const float *want, int64_t n)
     return true;
 }
 
-/* Our samples of what `all` has, and the same parameters and running values. */
+/* This rank's samples of `all`, and the same parameters and running values. */
 static void take_share(const op_run_t *all, const op_run_t *own, int rank)
 {
     int64_t first = (int64_t)rank * ROWS * CHANNELS;
@@ -52,22 +53,22 @@ static void compare(comm_t *comm, const backend_t *device)
     must(op_run_forward(&all), "forward");
     must(op_run_forward(&own), "forward");
     OK_ALL(close_to(own.y, all.y + first, ROWS * CHANNELS),
-           "forward is that of one operator over all samples");
+           "forward equals that of one operator over all samples");
     OK_ALL(close_to(own.state[0], all.state[0], CHANNELS) && close_to(own.state[1], all.state[1], CHANNELS),
            "running values are those of all samples");
     must(op_run_backward(&all), "backward");
     must(op_run_backward(&own), "backward");
-    OK_ALL(close_to(own.dx[0], all.dx[0] + first, ROWS * CHANNELS), "dx is that of one operator");
+    OK_ALL(close_to(own.dx[0], all.dx[0] + first, ROWS * CHANNELS), "dx equals that of one operator");
     for (int i = 0; i < 2; i++) {
         must(comm_allreduce(comm, own.dparam[i], CHANNELS, DTYPE_F32, COMM_SUM, "gradients"), "allreduce");
         OK_ALL(close_to(own.dparam[i], all.dparam[i], CHANNELS), "the ranks' gradients of %s add up",
                i ? "beta" : "gamma");
     }
-    /* It must not be that sharing makes no difference. */
+    /* Proves that sharing makes a difference. */
     own.args.sum_shared = NULL;
     must(op_run_forward(&own), "forward");
     OK_ALL(comm->size == 1 || !close_to(own.y, all.y + first, ROWS * CHANNELS),
-           "without sharing it is another result");
+           "without sharing the result differs");
     op_run_free(&all), op_run_free(&own);
 }
 
@@ -82,6 +83,6 @@ int main(int argc, char **argv)
     compare(comm, device);
     if (device->close) device->close();
     comm_close(&comm);
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=1,2,3,4
  *
- * The ranks' accounts of where they are fit together, and one process alone gets the same kind of answer. */
+ * The topologies of all ranks are consistent, and so is that of a single process. */
 #include <string.h>
 
 #include "base/log.h"
@@ -11,7 +11,7 @@
 
 enum { MAX_RANKS = 64 };
 
-/* What must hold between all ranks' accounts. */
+/* Whether the topologies of all ranks are consistent. */
 static bool fits_together(const topo_t *all, int size)
 {
     int n_hosts = 0, max_local = 0;
@@ -48,18 +48,18 @@ int main(int argc, char **argv)
     OK_ALL(topo_discover(0, &mine) == ERR_OK, "discover");
     OK_ALL(mine.rank == rank && mine.size == size && size <= MAX_RANKS, "MPI's rank and size");
     MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
-    OK_ALL(fits_together(all, size), "hosts, places on hosts and sizes fit together");
+    OK_ALL(fits_together(all, size), "hosts, local ranks and sizes are consistent");
     topo_t cut;
     bool discovered = topo_discover(2, &cut) == ERR_OK;
     MPI_Allgather(&cut, sizeof cut, MPI_BYTE, all, sizeof cut, MPI_BYTE, MPI_COMM_WORLD);
     OK_ALL(discovered && fits_together(all, size) && cut.max_local_size <= 2 &&
                (mine.n_hosts > 1 || cut.n_hosts == (size + 1) / 2),
-           "hosts cut into groups of two ranks");
+           "hosts split into groups of two ranks");
     OK_ALL(alone.rank == 0 && alone.size == 1 && alone.n_hosts == 1 && alone.host == 0 &&
                alone.local_rank == 0 && alone.local_size == 1 && alone.max_local_size == 1 &&
                strcmp(alone.host_name, mine.host_name) == 0,
            "one process without MPI");
-    OK_ALL(topo_cpus() >= 1 && mem_live() == 0, "some CPU, nothing left allocated");
+    OK_ALL(topo_cpus() >= 1 && mem_live() == 0, "at least one CPU; all memory was freed");
     MPI_Finalize();
     return tap_done();
 }

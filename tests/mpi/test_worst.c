@@ -16,7 +16,7 @@ static void abort_job(err_t code)
     MPI_Abort(MPI_COMM_WORLD, (int)code);
 }
 
-/* Losses with many ties, two that are no numbers, one infinite. */
+/* Losses with many ties, two NaN, one infinite. */
 static worst_sample_t sample_at(int64_t index)
 {
     float loss = (float)(index * 7919 % 97) / 8;
@@ -84,6 +84,6 @@ int main(void)
     worst_free(&worst);
     worst_free(&one);
     comm_close(&comm);
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 : the table of algorithms as text, names that do not exist, and what measuring keeps, takes and
- * chooses. */
+/* RUN np=0 : the table of algorithms as text, unknown names, and the choices of a measurement. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -47,11 +46,11 @@ static void check_text(void)
     must(algorithms_write(&table, &text), "write");
     OK(strstr(text, KEY " forward = onednn/jit\n") && strstr(text, "machine = a CPU; 2 threads\n") &&
            !strstr(text, "gemm"),
-       "a line a choice, the last one entered");
+       "one line per choice, the last one entered");
     must(algorithms_read(&again, text, "a text", true), "read");
     must(algorithms_write(&again, &text_again), "write");
     OK(again.n == 3 && strcmp(text, text_again) == 0 && strcmp(again.machine, table.machine) == 0,
-       "what is written is read back");
+       "the written text is read back");
     algorithms_get(&again, &big, &got);
     OK(strcmp(got.name[OP_FORWARD], "onednn/jit") == 0 && got.name[OP_BACKWARD_DATA][0] == '\0' &&
            strcmp(got.name[OP_BACKWARD_WEIGHTS], "blocked") == 0,
@@ -92,14 +91,15 @@ static void check_damage(void)
         must(algorithms_read(&kept, text, "some.txt", false), "read");
         OK(kept.n == 2 && strcmp(kept.entries[0].name, "gemm") == 0 &&
                strcmp(kept.entries[1].name, "blocked") == 0,
-           "the other lines are kept");
+           "valid lines are kept");
         algorithms_free(&strict), algorithms_free(&kept);
     }
     algorithms_t empty = {.n = 0};
-    OK(algorithms_read(&empty, "", "nothing", true) == ERR_OK && empty.n == 0, "an empty text is a table");
+    OK(algorithms_read(&empty, "", "nothing", true) == ERR_OK && empty.n == 0,
+       "an empty text is a valid table");
 }
 
-/* A backend of convolutions that count, and sleep when told to. */
+/* A backend whose convolutions count their calls, and sleep on request. */
 static struct {
     int runs[OP_PASS_COUNT];
 } seen;
@@ -174,15 +174,15 @@ static void check_measure(void)
     OK(result.n_measured == 5 && result.n_cached == 0 && table.n == 5 && cache.n == 5,
        "every choice is made");
     OK(seen.runs[OP_FORWARD] > 0 && seen.runs[OP_BACKWARD_DATA] > 0 && seen.runs[OP_BACKWARD_WEIGHTS] == 0,
-       "each pass runs apart");
+       "passes run separately");
     bool quick = true;
     for (int i = 0; i < table.n; i++) quick = quick && strcmp(table.entries[i].name, "quick") == 0;
-    OK(quick, "the fastest is taken");
+    OK(quick, "the fastest is chosen");
 
     memset(&seen, 0, sizeof seen);
     must(algorithms_measure(&options, &second, &result), "measure");
     OK(result.n_measured == 0 && result.n_cached == 5 && second.n == 5 && seen.runs[OP_FORWARD] == 0,
-       "what the cache knows is not measured");
+       "choices in the cache are not measured");
 
     must(graph_batch_desc(g, 0, 5, &desc), "desc");
     must(algorithms_set(&table, &desc, OP_FORWARD, "slow"), "set");
@@ -191,7 +191,7 @@ static void check_measure(void)
     must(algorithms_measure(&options, &table, &result), "measure");
     OK(result.n_dropped == 1 && result.n_cached == 1 && result.n_measured == 0 &&
            strcmp(algorithms_find(&table, &desc, OP_FORWARD), "quick") == 0,
-       "an algorithm that does not exist any more is chosen anew");
+       "an algorithm that no longer exists is replaced");
     must(graph_batch_desc(g, 0, 5, &desc), "desc");
     OK(strcmp(algorithms_find(&table, &desc, OP_FORWARD), "slow") == 0,
        "the table's own choice is kept, fast or not");
@@ -199,22 +199,22 @@ static void check_measure(void)
     options.cache = NULL, options.limit_sec = -1;
     must(algorithms_measure(&options, &late, &result), "measure");
     OK(result.n_left == 5 && result.n_measured == 0 && strcmp(late.entries[0].name, "rule") == 0,
-       "out of time the backend's rule decides");
+       "out of time, the backend's rule decides");
 
-    /* One run of "rule" takes 0.03 s at least: a second one would pass the limit. */
+    /* One run of "rule" takes at least 0.03 s: a second one would exceed the limit. */
     memset(&seen, 0, sizeof seen);
     algorithms_free(&late);
     options.limit_sec = 0.04;
     must(algorithms_measure(&options, &late, &result), "measure");
     OK(seen.runs[OP_FORWARD] <= 1 && seen.runs[OP_BACKWARD_DATA] == 0 && result.n_left == 5 &&
            result.n_measured == 0,
-       "no run begins that would end too late (%d began)", seen.runs[OP_FORWARD]);
-    OK(result.first_left && strcmp(result.first_left, "first") == 0, "and it is known from which layer on");
+       "no run starts that would exceed the limit (%d started)", seen.runs[OP_FORWARD]);
+    OK(result.first_left && strcmp(result.first_left, "first") == 0, "and the first layer left is reported");
     algorithms_free(&table), algorithms_free(&cache), algorithms_free(&second), algorithms_free(&late);
     graph_free(&g);
 }
 
-/* What a run says of its choice when there is no time at all. */
+/* The description of a choice made without any time to measure. */
 static void check_late(void)
 {
     graph_t *g = small_graph();
@@ -227,7 +227,7 @@ static void check_late(void)
     algorithm_request_add(&request, 5, true);
     must(algorithm_choice_make(&request, &choice), "a choice");
     OK(choice.table.n == 3 && strcmp(choice.from, "fixed") == 0 && strstr(choice.about, "none was measured"),
-       "what nobody has measured is from no cache (%s: %s)", choice.from, choice.about);
+       "a choice that was not measured is not from a cache (%s: %s)", choice.from, choice.about);
     algorithm_choice_free(&choice);
     comm_close(&runtime.comm);
     graph_free(&g);
@@ -248,7 +248,7 @@ static void check_plan(void)
     const op_algorithms_t *used = exec_algorithms(exec, 5, true, 1);
     OK(strcmp(used->name[OP_BACKWARD_DATA], "gemm") == 0 && used->name[OP_FORWARD][0] &&
            strcmp(used->name[OP_FORWARD], "gemm") != 0,
-       "the executor plans what the table says, and the rule otherwise");
+       "the executor plans the table's choices, and the rule otherwise");
     OK(exec_algorithms(exec, 5, true, 2)->name[OP_FORWARD][0] == '\0' && !exec_algorithms(exec, 6, true, 1),
        "an operator without a choice has no name; a size that is not prepared has none");
     must(algorithms_set(&table, &desc, OP_FORWARD, "magic"), "set");
@@ -264,7 +264,7 @@ static void check_plan(void)
     strcpy(wanted.name[OP_FORWARD], "");
     strcpy(wanted.name[OP_BACKWARD_DATA], "magic");
     OK(op_plan(&backend_cpu, &desc, false, &wanted, &op) == ERR_OK,
-       "passes that are not planned do not count");
+       "passes that are not planned are ignored");
     op_free(&op);
     exec_free(&exec);
     algorithms_free(&table);
@@ -281,6 +281,6 @@ int main(void)
     check_measure();
     check_late();
     check_plan();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* bfloat16: the rounding against values worked by hand and against its definition, and what conv2d and linear
- * do with it.
+/* bfloat16: rounding against values computed by hand and against its definition, and its use in conv2d and
+ * linear.
  *
  * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
 #include "compute/tensor/bf16.h"
@@ -65,7 +65,7 @@ static void check_known(void)
     OK(stay, "NaN stays NaN, the payload's last bit and the sign's too");
 }
 
-/* Of the two neighbours the nearer one, by exact differences. */
+/* The nearer of the two neighbours, by exact differences. */
 static float by_definition(float x)
 {
     uint32_t low = bits_of(x) & 0xffff0000u;
@@ -88,10 +88,10 @@ static void check_random(void)
     OK(n_wrong == 0, "%d random floats are rounded as defined", N);
     memcpy(from, to, sizeof to);
     bf16_round_array(to, to, N);
-    OK(memcmp(to, from, N * sizeof *to) == 0, "what is rounded stays, in place");
+    OK(memcmp(to, from, N * sizeof *to) == 0, "rounding in place, and again, changes nothing");
 }
 
-/* One number in, one out; 2^-8 is half of bfloat16's last place at 1, so that it goes. */
+/* One number in, one out. 2^-8 is half a unit in the last place of bfloat16 at 1, so it is rounded away. */
 static void check_operator(const backend_t *device, op_desc_t desc)
 {
     const float tiny = 0x1p-8f, bias = 0.1f;
@@ -104,11 +104,11 @@ static void check_operator(const backend_t *device, op_desc_t desc)
     must(op_run_backward(&r), "backward");
     OK(r.y[0] == 3 + bias, "%s: x and the weight are rounded, the bias and y are not", name);
     OK(r.dx[0][0] == 15 && r.dparam[0][0] == 5, "%s: every factor of a gradient is rounded", name);
-    OK(r.dparam[1][0] == 5, "%s: the bias' gradient adds what was rounded", name);
+    OK(r.dparam[1][0] == 5, "%s: the bias gradient sums rounded values", name);
     OK(r.x[0][0] == 1 + tiny && r.param[0][0] == 3 + 2 * tiny && r.dy[0] == 5 + 4 * tiny,
-       "%s: the caller's operands stay as they are", name);
+       "%s: the caller's operands do not change", name);
     op_key(&r.op->desc, key);
-    OK(strstr(key, " bfloat16 ") && !strstr(key, "float32"), "the key tells: %s", key);
+    OK(strstr(key, " bfloat16 ") && !strstr(key, "float32"), "the key names the type: %s", key);
     op_run_free(&r);
 }
 
@@ -122,6 +122,6 @@ int main(int argc, char **argv)
     check_operator(device, (op_desc_t)LINEAR(1, 1, 1, true));
     OK(dtype_size(DTYPE_BF16) == 2 && strcmp(dtype_name(DTYPE_BF16), "bfloat16") == 0, "size and name");
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

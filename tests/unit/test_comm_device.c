@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients on GPUs, as far as no GPU is needed: who has which, who sums, what is said when NCCL does not
- * come up, and NCCL's log. */
+/* Gradients on GPUs, without a GPU: assignment of GPUs, the choice between NCCL and MPI, messages when NCCL
+ * does not come up, and NCCL's log. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,8 +23,8 @@ static comm_gpu_t gpu(int rank, const char *host, const char *uuid, const char *
 static void test_shared(void)
 {
     bool shared = true;
-    /* The number of a GPU in a host is no name for it; the same uuid on two hosts is made up, and no clash.
-     */
+    /* A GPU's index on a host does not identify it; the same uuid on two hosts is artificial, and not a
+     * conflict. */
     const comm_gpu_t apart[] = {gpu(0, "node-a", "GPU-1", "H200"), gpu(1, "node-a", "GPU-2", "H200"),
                                 gpu(2, "node-b", "GPU-1", "H200")};
     OK(device_check_shared(apart, 3, false, &shared) == ERR_OK && !shared, "a GPU for each rank");
@@ -34,7 +34,7 @@ static void test_shared(void)
            SAYS("ranks 1 and 3 on node-b", "GPU-7", "H200", "fewer ranks per host", "--gpus", "--share-gpu"),
        "two ranks on one GPU are named, with what to do");
     shared = false;
-    OK(device_check_shared(together, 4, true, &shared) == ERR_OK && shared, "unless they may share it");
+    OK(device_check_shared(together, 4, true, &shared) == ERR_OK && shared, "unless sharing is allowed");
     OK(device_check_shared(together, 1, false, &shared) == ERR_OK && !shared, "one rank");
 }
 
@@ -48,17 +48,16 @@ static void test_mix(void)
     OK(mixed && strcmp(text, "NVIDIA H200 (rank 0 on node-a, 2 ranks), NVIDIA A100 (rank 2 on node-b)") == 0,
        "GPUs that differ: %s", text);
     char little[20];
-    OK(device_describe_mix(gpus, 3, little, sizeof little) && strlen(little) == 19,
-       "more of them than there is room");
+    OK(device_describe_mix(gpus, 3, little, sizeof little) && strlen(little) == 19, "more names than fit");
 }
 
 static void test_choice(void)
 {
     OK(device_wants_nccl("auto", 2, false) && device_wants_nccl("nccl", 2, false), "NCCL for several ranks");
     OK(!device_wants_nccl("auto", 1, false) && device_wants_nccl("nccl", 1, false),
-       "for one rank, when it is asked for");
+       "for one rank, if requested");
     OK(!device_wants_nccl("auto", 2, true) && device_wants_nccl("nccl", 2, true),
-       "the same where a GPU is shared");
+       "the same if ranks share a GPU");
     OK(!device_wants_nccl("mpi", 2, false) && !device_wants_nccl("self", 1, false), "not for mpi and self");
 }
 
@@ -71,15 +70,15 @@ static void test_arrivals(void)
     a[1].state = a[3].state = ARRIVAL_UNDER_WAY;
     OK(arrival_judge(a, gpus, 4, 300) == ERR_PEER &&
            SAYS("in 300 s", "rank 1 on node-a, rank 3 on node-b did not arrive", "NCCL_SOCKET_IFNAME"),
-       "those that are late are named");
+       "late ranks are named");
     for (int i = 0; i < 4; i++) a[i].state = ARRIVAL_UNDER_WAY;
     OK(arrival_judge(a, gpus, 4, 2.5) == ERR_PEER &&
            SAYS("in 2.5 s on any of the ranks 0 to 3", "on node-a, node-b:", "firewalls", "NCCL_DEBUG=INFO"),
-       "where all are late the hosts are named");
+       "if all are late, the hosts are named");
     a[0] = (arrival_t){ARRIVAL_FAILED, ERR_PEER, "a peer has gone"};
     a[2] = (arrival_t){ARRIVAL_FAILED, ERR_SYSTEM, "no socket interface found"};
     OK(arrival_judge(a, gpus, 4, 300) == ERR_SYSTEM && SAYS("rank 2 on node-b: no socket interface found"),
-       "who failed is named, and not who heard of it");
+       "the rank that failed is named, not those that noticed");
     a[2].state = ARRIVAL_UP;
     OK(arrival_judge(a, gpus, 4, 300) == ERR_PEER && SAYS("rank 0 on node-a: a peer has gone"),
        "a lost peer");
@@ -97,7 +96,7 @@ static void test_arrivals(void)
        "a hundred ranks");
 }
 
-/* Lines as NCCL 2.19 to 2.28 write them. */
+/* Lines in the format of NCCL 2.19 to 2.28. */
 static const char two_hosts[] =
     "node-a:2101:2101 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n"
     "node-a:2101:2101 [0] NCCL INFO cudaDriverVersion 13000\n"
@@ -135,14 +134,14 @@ static void test_log(void)
     OK(strcmp(f.transport, "SHM/direct/direct, P2P/IPC, NET/Socket") == 0 &&
            strcmp(f.algorithm, "AllReduce_AGxLL_R") == 0,
        "other versions: %s, %s", f.transport, f.algorithm);
-    OK(strncmp(old + n, "half a line", 11) == 0 && !f.network[0], "half a line is left for later");
+    OK(strncmp(old + n, "half a line", 11) == 0 && !f.network[0], "an incomplete line is left for later");
     static char junk[4096];
     memset(junk, 'x', sizeof junk - 1);
     junk[sizeof junk - 2] = '\n';
     OK(debug_log_parse(junk, sizeof junk - 1, &f) == sizeof junk - 1, "a line that is far too long");
 }
 
-/* The file that NCCL would write to. */
+/* The file that NCCL would write. */
 static void test_file(void)
 {
     debug_facts_t f;
@@ -157,19 +156,20 @@ static void test_file(void)
     fflush(log);
     debug_log_hide();
     debug_log_read(&f);
-    OK(access(path, F_OK) != 0 && !f.network[0], "which is soon without a name, and half a line is not read");
+    OK(access(path, F_OK) != 0 && !f.network[0],
+       "which is soon unlinked, and an incomplete line is not read");
     fputs("cket\n", log);
-    /* More than is kept. */
+    /* More than the file keeps. */
     for (int i = 0; i < 40000; i++)
         fprintf(log, "h:1:1 [0] NCCL INFO AllReduce: %d Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n",
                 i);
     fflush(log);
     debug_log_read(&f);
-    OK(strcmp(f.network, "Socket") == 0 && f.largest == 39999, "what was written since is read");
+    OK(strcmp(f.network, "Socket") == 0 && f.largest == 39999, "later lines are read");
     fputs("h:1:1 [0] NCCL INFO AllReduce: 50000 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..0}\n", log);
     fclose(log);
     debug_log_read(&f);
-    OK(f.largest == 50000 && strcmp(f.algorithm, "TREE/LL") == 0, "also after the file was cut");
+    OK(f.largest == 50000 && strcmp(f.algorithm, "TREE/LL") == 0, "also after the file was truncated");
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The communicator of one process, self or the one that the first argument names, keeps the contract of
- * comm.h without touching MPI. */
+/* The communicator of one process, self or the one named by the first argument, keeps the contract of comm.h
+ * without MPI. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -10,7 +10,7 @@
 #include "cluster/comm/watchdog.h"
 #include "tests/tap.h"
 
-/* Pretends to be started by a launcher with so many ranks; 0: by none. */
+/* Pretends to be started by a launcher with this many ranks; 0: without a launcher. */
 static void launcher(int size)
 {
     static const char *const names[] = {
@@ -23,7 +23,7 @@ static void launcher(int size)
     setenv(names[1], text, 1);
 }
 
-/* Opening fails with ERR_USAGE and a message that has both words. */
+/* Whether opening fails with ERR_USAGE and a message that contains both words. */
 static bool refused(const char *name, const char *word, const char *other_word)
 {
     comm_t *comm = NULL;
@@ -40,9 +40,9 @@ static void test_choice(void)
 #ifdef DPTRAIN_CUDA
     tap_skip("this build has NCCL");
 #else
-    OK(refused("nccl", "no CUDA backend", "--comm mpi"), "nccl is refused in a build without it");
+    OK(refused("nccl", "no CUDA backend", "--comm mpi"), "--comm nccl is refused in a build without CUDA");
 #endif
-    OK(refused("gossip", "gossip", "auto"), "an unknown name is refused, the known ones are named");
+    OK(refused("gossip", "gossip", "auto"), "an unknown name is refused; the message lists the known ones");
     launcher(1);
     comm_t *comm = NULL;
     comm_options_t options = {.name = "self", .timeout_sec = 60};
@@ -74,14 +74,14 @@ static void test_collectives(comm_t *comm)
        "allgather copies");
     OK(comm_allgather(comm, gathered, sizeof gathered, gathered, "a test") == ERR_OK &&
            memcmp(gathered, copy, sizeof copy) == 0,
-       "allgather from its own place");
+       "allgather in place");
     OK(comm_agree(comm, ERR_OK, "a test") == ERR_OK, "agree: no failure");
     double offset = -1, error = -1;
     OK(comm_clock_offset(comm, clock_sec, &offset, &error) == ERR_OK && offset == 0 && error == 0,
        "its clock is rank 0's");
     err_t mine = err_raise(ERR_DATA, __FILE__, __LINE__, "just this");
     OK(comm_agree(comm, mine, "a test") == ERR_DATA && strcmp(err_message(), "just this") == 0,
-       "agree: a failure keeps code and words");
+       "agree: a failure keeps code and message");
 }
 
 static void test_buffers(comm_t *comm)
@@ -96,7 +96,7 @@ static void test_buffers(comm_t *comm)
     comm_buffer_free(comm, &a);
     comm_buffer_free(comm, &b);
     comm_buffer_free(comm, &b);
-    OK(!a.data && !b.data, "freed; twice does no harm");
+    OK(!a.data && !b.data, "freed; a second time does nothing");
 }
 
 int main(int argc, char **argv)
@@ -116,6 +116,6 @@ int main(int argc, char **argv)
     test_buffers(comm);
     comm_close(&comm);
     comm_close(&comm);
-    OK(!comm && mem_live() == 0, "closed; every block was freed");
+    OK(!comm && mem_live() == 0, "closed; all memory was freed");
     return tap_done();
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution where scratch is short: the samples go in chunks, the last smaller than the others, and what
- * comes out is what it is with room; a layer of which no sample fits is said by the option's name.
- *
- * Sums of weights' gradients are cut differently, so they may differ by rounding. Everything else too, as
- * products of other shapes may be added in another order.
+/* Convolution with little scratch: samples are processed in chunks, the last one smaller, with the same
+ * results as without a limit. If not even one sample fits, the error names the option. Results may differ by
+ * rounding: sums of weight gradients are divided differently, and products of other shapes may add in another
+ * order.
  *
  * RUN np=0 device=cuda */
 #include "compute/ops/registry.h"
@@ -36,19 +35,19 @@ static void compare(const backend_t *device, const op_desc_t *desc, bool by_wind
 {
     op_algorithms_t wanted = {0};
     reopen(device, 0);
-    if (by_windows) wanted = op_result_algorithms(device, *desc, "im2col"); /* writes windows out */
+    if (by_windows) wanted = op_result_algorithms(device, *desc, "im2col"); /* writes the windows to memory */
     op_result_t roomy = op_result_of(device, desc, &wanted);
     reopen(device, LITTLE);
     op_result_t tight = op_result_of(device, desc, &wanted);
     shape_text_t x = shape_format(desc->x[0]);
     OK(op_result_near(&roomy, &tight), "%s %s by %s: the same in chunks", dtype_name(desc->compute), x.text,
        roomy.algorithms.name[OP_FORWARD]);
-    OK(tight.n_workspace_bytes <= LITTLE, "… in the scratch that there is, %zu bytes instead of %zu",
+    OK(tight.n_workspace_bytes <= LITTLE, "… within the limit, %zu bytes instead of %zu",
        tight.n_workspace_bytes, roomy.n_workspace_bytes);
     op_result_free(&roomy), op_result_free(&tight);
 }
 
-/* Who writes windows out is not offered where not one sample's fit; the one without scratch still is. */
+/* im2col is not offered if not even one sample's windows fit; the algorithm without scratch still is. */
 static void check_short(const backend_t *device)
 {
     op_desc_t d = CONV(2, 32, 32, 8, 8, 5, 5, 1, 1, 2, 2, 1, 1, 1, true);
@@ -60,7 +59,7 @@ static void check_short(const backend_t *device)
        "im2col is not offered where no sample fits: %s", err_message());
     OK(op_plan(device, &d, true, NULL, &op) == ERR_OK &&
            strcmp(op->algorithms.name[OP_FORWARD], "implicit") == 0,
-       "the rule takes what fits");
+       "the rule chooses an algorithm that fits");
     op_free(&op);
     d = (op_desc_t)CONV(2, 128, 128, 64, 64, 1, 1, 1, 1, 0, 0, 1, 1, 65536, true);
     d.x[0].dim[3] = d.attr.conv2d.out_channels = 65536;
@@ -83,6 +82,6 @@ int main(int argc, char **argv)
         }
     check_short(device);
     device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

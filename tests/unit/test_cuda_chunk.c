@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the CUDA backend cuts work so that its scratch is bounded: the arithmetic, which needs no GPU. */
+/* The arithmetic by which the CUDA backend cuts work into chunks and parts. Needs no GPU. */
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static void refused(chunk_need_t given, const char *word, const char *what)
         printf("# %s\n", err_message());
 }
 
-/* Every sample is in one chunk, and no chunk is larger than it may be. */
+/* Every sample is in one chunk, and no chunk exceeds the limits. */
 static void check_all(void)
 {
     bool good = true;
@@ -56,7 +56,7 @@ static void check_all(void)
                    c.n_last <= c.n_samples && (c.n_chunks - 1) * c.n_samples + c.n_last == n &&
                    c.n_chunks == (n + room - 1) / room;
         }
-    OK(good, "chunks are all samples, fit, and are no more than they must be");
+    OK(good, "chunks contain all samples, fit, and are as few as possible");
 }
 
 static void check_products(void)
@@ -76,36 +76,36 @@ static void check_parts(void)
     OK(chunk_parts((int64_t)1 << 30, 1) == 1024 && chunk_parts((int64_t)1 << 30, 33) == 512,
        "many rows: as many parts as fill a GPU");
     OK(chunk_parts((int64_t)1 << 30, (int64_t)1 << 30) == 1, "many columns: one part");
-    OK(chunk_splits(1, 36864, 2080, 256 * MIB) == 264, "one tile: a part for each place on a GPU");
+    OK(chunk_splits(1, 36864, 2080, 256 * MIB) == 264, "one tile: as many parts as fill a GPU");
     OK(chunk_splits(1, 129, 2080, 256 * MIB) == 2 && chunk_splits(1, 128, 2080, 256 * MIB) == 1,
        "a short depth: parts of 128");
     OK(chunk_splits(264, 36864, 2080, MIB) == 1 && chunk_splits(100000, 1, 8, 0) == 1,
-       "tiles enough: one part");
+       "many tiles: one part");
     OK(chunk_splits(1, 36864, MIB, 3 * MIB) == 3 && chunk_splits(1, 36864, MIB, MIB) == 1 &&
            chunk_splits(1, 36864, MIB, 17) == 1,
-       "parts fit their room, and one needs none");
+       "parts fit the limit, and a single one needs no space");
 }
 
 int main(void)
 {
     tap_plan(13 + 1 + 3 + 8);
     check(need(64, MIB, 0, 256 * MIB), 64, 1, 64, "all at once");
-    check(need(64, 4 * MIB, 0, 256 * MIB), 64, 1, 64, "just all at once");
-    check(need(65, 4 * MIB, 0, 256 * MIB), 33, 2, 32, "one too many: two halves");
-    check(need(64, 4 * MIB, 1, 256 * MIB), 32, 2, 32, "a byte besides");
+    check(need(64, 4 * MIB, 0, 256 * MIB), 64, 1, 64, "all at once, exactly");
+    check(need(65, 4 * MIB, 0, 256 * MIB), 33, 2, 32, "one sample more: two halves");
+    check(need(64, 4 * MIB, 1, 256 * MIB), 32, 2, 32, "a fixed byte");
     check(need(7, 3, 0, 3), 1, 7, 1, "one by one");
-    check(need(1, 5, 5, 10), 1, 1, 1, "one that just fits");
+    check(need(1, 5, 5, 10), 1, 1, 1, "one sample that fits exactly");
     check(need(1000, 0, 5, 5), 1000, 1, 1000, "no scratch for a sample");
     check(need((int64_t)1 << 40, 1, 0, INT64_MAX), (int64_t)1 << 40, 1, (int64_t)1 << 40,
           "more than 32 bits");
     chunk_need_t cells = need(10, 1, 0, MIB);
     cells.n_sample_cells = INT32_MAX / 4;
-    check(cells, 4, 3, 2, "no more than a kernel counts");
-    refused(need(1, 6, 5, 10), "--workspace", "one sample larger than the bound");
-    refused(need(3, 1, 11, 10), "--workspace", "what is besides larger than the bound");
+    check(cells, 4, 3, 2, "as many values as a kernel supports");
+    refused(need(1, 6, 5, 10), "--workspace", "one sample larger than the limit");
+    refused(need(3, 1, 11, 10), "--workspace", "fixed bytes larger than the limit");
     refused(need(3, INT64_MAX, 11, 10 * MIB), "--workspace", "a sample of more than 64 bits");
     cells.n_sample_cells = (int64_t)INT32_MAX + 1;
-    refused(cells, "values", "a sample of more than a kernel counts");
+    refused(cells, "values", "a sample of more values than a kernel supports");
     check_all();
     check_products();
     check_parts();

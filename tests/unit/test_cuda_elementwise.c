@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 device=cuda : what a device does besides operators and optimizers: totals, exchanging buffers,
- * adding gradients, and rounding to bf16 and back. */
+/* RUN np=0 device=cuda : elementwise work of a device outside operators and optimizers: totals, exchanging
+ * buffers, adding gradients, and conversion to bf16 and back. */
 #include "compute/tensor/bf16.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
@@ -15,7 +15,7 @@ static uint32_t bits_of(float x)
     return bits;
 }
 
-/* The guards, and what lies before the range. */
+/* The guards, and the elements before the range. */
 static bool untouched(const float *block, int64_t n, int64_t offset)
 {
     bool held = util_guards_hold(block, shape_1d(n + offset));
@@ -45,7 +45,7 @@ static void test_swap_and_accumulate(const backend_t *device, int64_t n, int64_t
     util_free(&b);
 }
 
-/* Any bits, and around every tie; NaN, infinities, denormal numbers, and what rounds up to infinity. */
+/* Random bits, and values around ties; NaN, infinities, denormals, and values that round up to infinity. */
 static float pattern(int64_t i, rng_t *rng)
 {
     static const uint32_t special[] = {0x7fffffff, 0x7f800001, 0xffc00000, 0xff800001, 0x7f800000, 0xff800000,
@@ -83,7 +83,7 @@ static void test_narrow(const backend_t *device, int64_t n, int64_t offset)
     util_free(&to);
 }
 
-/* Every bf16 there is. */
+/* Every bf16 value. */
 static void test_widen(const backend_t *device, int64_t offset)
 {
     enum { N = 1 << 16 };
@@ -102,7 +102,7 @@ static void test_widen(const backend_t *device, int64_t offset)
     util_free(&to);
 }
 
-/* Losses whose sums a double holds exactly, in any order, and a float does not. */
+/* Losses whose sums are exact in double, in any order, but not in float. */
 static void test_tally(const backend_t *device, int64_t n)
 {
     float *losses = util_floats(device, shape_1d(n)), *totals = util_floats(device, shape_1d(2));
@@ -117,7 +117,7 @@ static void test_tally(const backend_t *device, int64_t n)
         sum += losses[i];
         n_right += labels[i] == predictions[i];
     }
-    float loss = 3, right = 2; /* what was there before */
+    float loss = 3, right = 2; /* the previous totals */
     totals[0] = loss, totals[1] = right;
     util_push(device);
     for (int k = 0; k < 2; k++) {
@@ -130,7 +130,7 @@ static void test_tally(const backend_t *device, int64_t n)
     loss += (float)sum;
     util_pull(device);
     OK(totals[0] == loss && totals[1] == right && util_guards_hold(totals, shape_1d(2)),
-       "losses of %lld samples three times, and right answers twice", (long long)n);
+       "totals of %lld samples: losses three times, correct predictions twice", (long long)n);
     util_free(&losses);
     util_free(&totals);
     util_free(&predictions);
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     if (argc > 1 && backend_find(argv[1], &device, why) != ERR_OK) tap_skip_all(err_message());
     device = util_open(argc, argv, 1);
-    if (!device->swap) tap_skip_all("backends of the host leave this to others");
+    if (!device->swap) tap_skip_all("host backends have none of these");
     tap_plan(2 * 3 * N_LENGTHS + 2 + N_LENGTHS + 1);
     for (int l = 0; l < N_LENGTHS; l++) {
         for (int64_t offset = 0; offset <= 3; offset += 3) {
@@ -155,6 +155,6 @@ int main(int argc, char **argv)
     test_widen(device, 0);
     test_widen(device, 3);
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

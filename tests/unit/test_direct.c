@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * The hand-written convolution tiles of every instruction set that this machine has, against plain loops in
- * double. What the program takes is tested through the operators; here are those that it would take
- * elsewhere, too. */
+ *
+ * The hand-written convolution tiles of every instruction set of this machine, against plain loops in double.
+ * The operators' tests cover only the instruction set that the program chooses here. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -64,7 +64,8 @@ static void close_buffers(buffers_t *b)
     mem_free(&b->mask), mem_free(&b->mask_to), mem_free(&b->want_dense);
 }
 
-/* For every product of the convolution: indices of output, weight and input; false behind the last. */
+/* Iterates over the products of the convolution: indices of output, weight and input; false after
+ * the last. */
 typedef struct product {
     int64_t y, w, x;
 } product_t;
@@ -92,7 +93,7 @@ static bool close_to(const float *got, const double *want, int64_t n, double ter
     return true;
 }
 
-/* The largest of the cells that the mask names is y, and no cell is larger. */
+/* y is the pixel that the mask names, and no pixel of the window is larger. */
 static bool epilogue_is_right(const direct_conv_t *v, const buffers_t *b, const float *y, const uint8_t *mask)
 {
     int64_t out_h = v->oh / v->pool_h, out_w = v->ow / v->pool_w;
@@ -130,7 +131,7 @@ static void test_forward(const direct_isa_t *isa, const direct_conv_t *v, buffer
     OK(epilogue_is_right(v, b, b->y, b->mask), "%s: forward with its epilogue", isa->name);
     for (int64_t i = 0; i < v->n * b->n_dense; i++) b->dense[i] = (float)b->want_dense[i];
     isa->reduce(v, b->dense, b->y, b->mask);
-    OK(epilogue_is_right(v, b, b->y, b->mask), "… the epilogue by itself");
+    OK(epilogue_is_right(v, b, b->y, b->mask), "… the epilogue alone");
 }
 
 static void test_backward(const direct_isa_t *isa, const direct_conv_t *v, buffers_t *b)
@@ -164,7 +165,7 @@ static void test_backward(const direct_isa_t *isa, const direct_conv_t *v, buffe
 
 int main(void)
 {
-    /* A sanitizer sees in the small ones what the large ones do. */
+    /* With sanitizers the small cases are enough. */
     enum { N_CASES = sizeof cases / sizeof cases[0], FIRST = 2 * UNDER_SANITIZER };
     const direct_isa_t *tables[] = {direct_base, NULL, NULL};
     int n_tables = 1;
@@ -181,6 +182,6 @@ int main(void)
             test_backward(tables[t], &cases[i], &b);
             close_buffers(&b);
         }
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

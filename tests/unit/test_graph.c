@@ -14,7 +14,7 @@
 
 enum { SIDE = 8, CLASSES = 5, BATCH = 6 };
 
-/* Blocks of tests/op_util.h: the host's side. */
+/* Blocks of tests/op_util.h: the host side. */
 typedef struct net {
     const backend_t *backend;
     graph_t *graph;
@@ -23,7 +23,7 @@ typedef struct net {
     int32_t *labels, *predictions;
 } net_t;
 
-/* Every layer kind, a value with three readers, in-place layers behind layers that keep their output. */
+/* Every kind of layer, a value with three readers, in-place layers after layers that keep their output. */
 static void build_every_layer(graph_t *g)
 {
     int v = nn_conv2d(g, "stem", 0, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 1});
@@ -53,8 +53,8 @@ static int conv_norm(graph_t *g, const char *conv, const char *norm, int v, conv
     return nn_batch_norm(g, norm, nn_conv2d(g, conv, v, layer));
 }
 
-/* Blocks as ResNet has them: one around which the input goes as it is, and a bottleneck around which it is
- * brought to another size; the loss is that of several labels. */
+/* Residual blocks: one with an identity shortcut, and a bottleneck with a projection; the loss is for several
+ * labels. */
 static void build_residual(graph_t *g)
 {
     int v = conv_norm(g, "stem", "bn", 0, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 1});
@@ -79,8 +79,8 @@ static void build_residual(graph_t *g)
     nn_sigmoid_bce(g, "loss", v);
 }
 
-/* Batch norms with and without what may be fused into them: ReLU; an addition of the norm's own input, of the
- * graph's, of another norm's output, of itself; a norm that two layers read. */
+/* Batch norms with and without layers that can be fused into them: ReLU; additions of the norm's own input,
+ * of the graph's, of another norm's output, of itself; a norm that two layers read. */
 static void build_norms(graph_t *g)
 {
     conv2d_layer_t same = {.channels = 2, .kernel = 3, .pad = 1};
@@ -152,7 +152,7 @@ static exec_batch_t batch_of(net_t *net, int64_t n)
                           .loss_scale = 1.0f};
 }
 
-/* With what the host's blocks hold; *loss: the sum over the samples. */
+/* Runs on the contents of the host side; *loss: the sum over the samples. */
 static err_t forward(net_t *net, const exec_batch_t *batch, double *loss)
 {
     exec_results_t results;
@@ -164,7 +164,7 @@ static err_t forward(net_t *net, const exec_batch_t *batch, double *loss)
     return ERR_OK;
 }
 
-/* Gradients come back to the host's block. */
+/* Copies the gradients to the host side. */
 static err_t backward(net_t *net, const exec_batch_t *batch, exec_ready_hook_t hook, void *context)
 {
     TRY(exec_backward(net->exec, batch, hook, context));
@@ -234,18 +234,18 @@ static void check_hooks(net_t *net)
        "backward with a hook");
     OK(log.ascending && log.next == net->graph->n_flat_params,
        "gradients become ready in order, without gaps");
-    OK(log.n == 6, "one call a layer with parameters (%d)", log.n);
+    OK(log.n == 6, "one call per layer with parameters (%d)", log.n);
     log = (hook_log_t){0, 0, true};
     batch = batch_of(net, 0);
     memset(net->grads, 0xff, (size_t)net->graph->n_flat_params * sizeof(float));
-    OK_CALL(backward(net, &batch, on_ready, &log), "a rank without samples takes part");
+    OK_CALL(backward(net, &batch, on_ready, &log), "a rank without samples can run backward");
     bool zero = true;
     for (int64_t i = 0; i < net->graph->n_flat_params; i++)
         zero = zero && net->grads[i] >= 0 && net->grads[i] <= 0;
     OK(zero && log.n == 6, "its gradients are zero");
 }
 
-/* The plan shares memory between buffers; a run must not depend on what the arena held before. */
+/* The plan shares memory between buffers; a run must not depend on the arena's previous contents. */
 static void check_reuse(net_t *net)
 {
     exec_batch_t big = batch_of(net, BATCH), small = batch_of(net, 2);
@@ -297,7 +297,7 @@ static void check_nonfinite(net_t *net)
     net->params[offset] = old;
 }
 
-/* The sums that a training step keeps, and what evaluation is given: logits, and no predictions. */
+/* The sums of a training step, and the results for evaluation: logits, and no predictions. */
 static void check_multi_label(net_t *net)
 {
     exec_batch_t batch = batch_of(net, BATCH);
@@ -315,14 +315,14 @@ static void check_multi_label(net_t *net)
     OK(fabs(loss - by_hand) < 1e-5 * by_hand, "the loss is that of the logits: %g, by hand %g", loss,
        by_hand);
     OK(fabs(tally[0] - loss) < 1e-5 * loss && tally[1] < 1 && !results.predictions,
-       "samples of several labels have no predictions, and none is counted as right");
+       "samples with several labels have no predictions, and none counts as correct");
     util_free(&tally);
 }
 
 static void check_residual(net_t *net, const backend_t *backend)
 {
     OK_CALL(net_open(net, backend, build_residual), "a residual graph is planned");
-    OK(graph_multi_label(net->graph), "its loss is of several labels");
+    OK(graph_multi_label(net->graph), "its loss is for several labels");
     rng_t rng = rng_new(5, RNG_TEST, 0);
     for (int i = 0; i < net->graph->n_params; i++) {
         const graph_param_t *p = &net->graph->params[i];
@@ -362,7 +362,7 @@ static void check_fused_norms(const backend_t *backend, void (*build)(graph_t *g
                memcmp(fused.grads, apart.grads, (size_t)fused.graph->n_flat_params * sizeof(float)) == 0 &&
                memcmp(fused.states, apart.states, (size_t)fused.graph->n_flat_states * sizeof(float)) == 0;
     }
-    OK(same && isfinite(loss[0]), "the same loss (%g), gradients and states, bit for bit", loss[0]);
+    OK(same && isfinite(loss[0]), "loss (%g), gradients and states are bitwise the same", loss[0]);
     net_close(&fused);
     net_close(&apart);
 }
@@ -373,7 +373,7 @@ static void build_residual_bf16(graph_t *g)
     build_residual(g);
 }
 
-/* Whether all values lie in memory as they should where products are of bfloat16. */
+/* Whether all values are stored as they should be with bfloat16 products. */
 static bool lie_narrow(const graph_t *g, bool stored)
 {
     bool right = true;
@@ -381,8 +381,8 @@ static bool lie_narrow(const graph_t *g, bool stored)
         const op_desc_t *desc = &g->nodes[n].desc;
         for (int i = 0; i < desc->n_inputs; i++) {
             int value = g->nodes[n].input[i];
-            bool narrow =
-                stored && value > 0 && value < g->n_nodes - 1; /* not the input, the logits, the loss */
+            bool narrow = stored && value > 0 &&
+                          value < g->n_nodes - 1; /* neither the input nor the logits nor the loss */
             right = right && desc->x_dtype[i] == (narrow ? DTYPE_BF16 : DTYPE_F32);
             right = right && (value == 0 || desc->x_dtype[i] == g->nodes[value - 1].desc.y_dtype);
         }
@@ -390,7 +390,7 @@ static bool lie_narrow(const graph_t *g, bool stored)
     return right && g->nodes[g->n_nodes - 1].desc.y_dtype == DTYPE_F32;
 }
 
-/* Beside the same network in float32: a value is off by 2^-9 of it after each of some 20 layers. */
+/* Compared with the same network in float32: each of some 20 layers adds a relative error of 2^-9. */
 static void check_bf16(const backend_t *backend)
 {
     net_t narrow, wide;
@@ -398,9 +398,9 @@ static void check_bf16(const backend_t *backend)
     double loss[2], dot = 0, square[2] = {0, 0};
     OK(net_open(&narrow, backend, build_residual_bf16) == ERR_OK &&
            net_open(&wide, backend, build_residual) == ERR_OK,
-       "products of bfloat16, and of float32");
+       "bfloat16 and float32 products");
     OK(lie_narrow(exec_graph(narrow.exec), backend->stores_bf16) && lie_narrow(exec_graph(wide.exec), false),
-       "what is between layers lies in memory as bfloat16 where the backend stores that");
+       "values between layers are stored as bfloat16 if the backend supports it");
     memcpy(wide.params, narrow.params, (size_t)wide.graph->n_flat_params * sizeof(float));
     exec_batch_t batch[2] = {batch_of(&narrow, BATCH), batch_of(&wide, BATCH)};
     OK(forward(&narrow, &batch[0], &loss[0]) == ERR_OK &&
@@ -412,8 +412,9 @@ static void check_bf16(const backend_t *backend)
         dot += a * b, square[0] += a * a, square[1] += b * b;
     }
     double cosine = dot / sqrt(square[0] * square[1]);
-    OK(fabs(loss[0] - loss[1]) < 0.02 * loss[1], "losses are alike: %g, %g", loss[0], loss[1]);
-    OK(cosine > 0.99 && cosine < 1, "gradients point the same way, and are not the same: %.6f", cosine);
+    OK(fabs(loss[0] - loss[1]) < 0.02 * loss[1], "losses are close: %g, %g", loss[0], loss[1]);
+    OK(cosine > 0.99 && cosine < 1, "gradients have nearly the same direction, but are not equal: %.6f",
+       cosine);
     for (int i = 0; i < narrow.graph->n_params; i++)
         if (strcmp(narrow.graph->params[i].name, "a.conv1/weight") == 0)
             narrow.params[narrow.graph->params[i].offset] = 3e38f;
@@ -424,7 +425,7 @@ static void check_bf16(const backend_t *backend)
     net_close(&wide);
 }
 
-/* Weights are those that one thread draws one after another: checkpoints of old runs begin with them. */
+/* Weights equal those drawn in sequence by one thread: old checkpoints depend on it. */
 static void check_init(const graph_t *g)
 {
     float *params = NULL, *states = NULL;
@@ -438,7 +439,7 @@ static void check_init(const graph_t *g)
         for (int64_t k = 0; p->init == INIT_LECUN && k < shape_count(p->shape); k++)
             same = same && params[p->offset + k] == (float)(sqrt(1.0 / (double)p->fan_in) * rng_normal(&rng));
     }
-    OK(same, "a tensor's weights are one sequence");
+    OK(same, "a tensor's weights are one random sequence");
     mem_free(&params);
     mem_free(&states);
 }
@@ -450,11 +451,11 @@ static void check_errors(void)
     int v = nn_conv2d(g, "big", 0, (conv2d_layer_t){.channels = 2, .kernel = 5});
     nn_softmax_xent(g, "loss", v, 0);
     OK(graph_finish(g) == ERR_USAGE && strstr(err_message(), "layer big") && strstr(err_message(), "4×4"),
-       "a kernel too large names layer and shapes: %s", err_message());
+       "if a kernel is too large, the error names layer and shapes: %s", err_message());
     graph_free(&g);
     model_options_t options = {.sample = shape_3d(28, 28, 1), .n_classes = 10};
     OK(model_build("lenet", &options, &g) == ERR_USAGE && strstr(err_message(), "lenet5"),
-       "an unknown model names the nearest: %s", err_message());
+       "for an unknown model the error names the nearest: %s", err_message());
     OK_CALL(model_build("lenet5", &options, &g), "lenet5");
     OK(g->n_parameters == 431080, "lenet5 has 431,080 parameters (%lld)", (long long)g->n_parameters);
     check_init(g);
@@ -462,7 +463,7 @@ static void check_errors(void)
     options.sample = shape_3d(6, 6, 1);
     OK(model_build("lenet5", &options, &g) == ERR_USAGE && strstr(err_message(), "layer conv2"),
        "images too small for lenet5: %s", err_message());
-    OK(g == NULL, "and nothing is left");
+    OK(g == NULL, "and nothing stays allocated");
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 : the memory plan never lets two live buffers overlap, and comes close to the least possible. */
+/* RUN np=0 : the memory plan never lets two live buffers overlap, and is close to the lower bound. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "compute/graph/memplan.h"
@@ -39,7 +39,7 @@ int main(void)
         n_above_floor += n_bytes >= floor;
         n_close += (double)n_bytes <= 1.5 * (double)floor;
     }
-    OK(n_sound == CASES, "%d of %d random plans are sound", n_sound, CASES);
+    OK(n_sound == CASES, "%d of %d random plans are valid", n_sound, CASES);
     OK(n_above_floor == CASES, "no plan is below the floor");
     OK(n_close == CASES, "%d of %d plans are within 1.5 of the floor", n_close, CASES);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The models' sizes, names and starting values, and that plans fit them. Not run: test_models_train does
- * that.
+/* The models' sizes, names, initial values and plans. test_models_train runs them.
  *
- * Parameters of models on 224 pixels and 1000 classes are those that torchvision's documentation gives;
+ * Parameter counts of models on 224 pixels and 1000 classes are those of torchvision's documentation;
  * multiply-adds are those of its convolutions and linear layers. */
 #include <math.h>
 #include <string.h>
@@ -21,7 +20,7 @@ typedef struct size_case {
     const char *model;
     int64_t height, width, channels;
     int n_classes;
-    int64_t n_parameters, n_macs; /* n_macs 0: not looked at */
+    int64_t n_parameters, n_macs; /* n_macs 0: not checked */
     int n_params, n_states;
 } size_case_t;
 
@@ -29,11 +28,11 @@ static const size_case_t sizes[] = {
     {"resnet18", 224, 224, 3, 1000, 11689512, 1814073344, 62, 40},
     {"resnet50", 224, 224, 3, 1000, 25557032, 4089184256, 161, 106},
     {"vgg16", 224, 224, 3, 1000, 138357544, 15470264320, 32, 0},
-    /* The small stem has 9 · 3 weights a channel in place of 49 · 3. */
+    /* The small stem has 9 · 3 weights per channel instead of 49 · 3. */
     {"resnet18", 32, 32, 3, 10, 11689512 - 64 * 40 * 3 - 990 * 513, 555422720, 62, 40},
     {"resnet50", 64, 80, 3, 10, 25557032 - 64 * 40 * 3 - 990 * 2049, 0, 161, 106},
     {"resnet50", 65, 600, 1, 91, 25557032 - 64 * 49 * 2 - 909 * 2049, 0, 161, 106},
-    /* The classifier reads 1×1, 7×7 (of 14×14 and 9×12) and 3×7 (of 3×10) cells. */
+    /* The classifier reads 1×1, 7×7 (of 14×14 and 9×12) and 3×7 (of 3×10) pixels. */
     {"vgg16", 32, 32, 3, 10, 138357544 - 48 * 512 * 4096 - 990 * 4097, 0, 32, 0},
     {"vgg16", 448, 448, 3, 1000, 138357544, 0, 32, 0},
     {"vgg16", 300, 400, 3, 1000, 138357544, 0, 32, 0},
@@ -79,7 +78,7 @@ static void check_size(const size_case_t *c)
        "%s on %lldx%lld has %lld parameters, %lld multiply-adds", c->model, (long long)c->height,
        (long long)c->width, (long long)g->n_parameters, (long long)n_macs);
     OK(g->n_params == c->n_params && g->n_states == c->n_states && names_differ(g),
-       "in %d tensors, and %d of running values; every layer has its own name", g->n_params, g->n_states);
+       "in %d tensors, and %d of running values; layer names are unique", g->n_params, g->n_states);
     graph_free(&g);
 }
 
@@ -90,7 +89,7 @@ typedef struct tensor_case {
     int stride; /* of a convolution */
 } tensor_case_t;
 
-/* As torchvision names and shapes them, but for the order of dimensions: OHWI, not OIHW. */
+/* torchvision's names and shapes, except for the order of dimensions: OHWI instead of OIHW. */
 static const tensor_case_t tensors[] = {
     {"resnet50", "conv1/weight", {4, {64, 7, 7, 3}}, INIT_KAIMING_OUT, 2},
     {"resnet50", "bn1/gamma", {1, {64}}, INIT_ONE, 0},
@@ -156,7 +155,8 @@ static void check_stem(int64_t height, int64_t width, int64_t kernel)
     graph_free(&g);
 }
 
-/* n values' mean square against `variance`, and their mean against 0, each within 5 standard deviations. */
+/* Checks the mean square of n values against `variance`, and their mean against 0, each within 5 standard
+ * deviations. */
 static bool normal(const float *value, int64_t n, double variance)
 {
     double sum = 0, squares = 0;
@@ -224,17 +224,17 @@ static void check_multi_label(void)
         right = right && graph_multi_label(g) && graph_shape(g, g->n_nodes - 1).dim[1] == 80;
         graph_free(&g);
     }
-    OK(right, "every model can have any number of labels");
+    OK(right, "every model supports any number of labels");
     options.label_smoothing = 0.1;
     OK(model_build("resnet18", &options, &g) == ERR_USAGE && SAYS("label smoothing 0.1", "one class each"),
-       "but then no label smoothing: %s", err_message());
+       "but not with label smoothing: %s", err_message());
     options = (model_options_t){.sample = shape_3d(31, 64, 3), .n_classes = 10};
     OK(model_build("vgg16", &options, &g) == ERR_USAGE && SAYS("vgg16", "layer features.30", "1×1×4×512"),
        "images too small for vgg16: %s", err_message());
-    OK(!g, "and nothing is left");
+    OK(!g, "and nothing stays allocated");
 }
 
-/* Of the largest, nothing is allocated here: plans are arithmetic, but for what ref keeps. */
+/* Plans are arithmetic, so the largest models are not allocated, except for what ref keeps. */
 static void check_plan(const char *model, int64_t side, int64_t n, bool training)
 {
     graph_t *g = build(model, side, side, 3, 10);
@@ -278,11 +278,11 @@ int main(void)
         check_plan("vgg16", 224, 256, training);
     }
     check_fused("vgg16", 13 + 2 * 2 + 2, "features.2+3+4");
-    /* Convolutions and their norms, two poolings, a linear and the loss. */
+    /* Convolutions and their norms, two pooling layers, a linear layer and the loss. */
     check_fused("resnet50", 2 * 53 + 4, "layer1.0.bn1+relu1");
     check_fused("resnet50", 2 * 53 + 4, "layer1.0.downsample.1+add+relu3");
     check_fused("resnet50", 2 * 53 + 4, "layer1.1.bn3+add+relu3");
     check_fused("resnet18", 2 * 20 + 4, "layer4.1.bn2+add+relu2");
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

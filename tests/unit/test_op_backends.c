@@ -32,7 +32,7 @@ static const op_desc_t cases[] = {
     CONV(2, 28, 28, 1, 20, 5, 5, 1, 1, 0, 0, 1, 1, 1, true),
     CONV(1, 12, 12, 20, 50, 5, 5, 1, 1, 0, 0, 1, 1, 1, true),
     CONV(1, 28, 28, 1, 6, 5, 5, 1, 1, 2, 2, 1, 1, 1, true),
-    /* one of everything */
+    /* a bit of everything */
     CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, true),
     CONV(1, 1, 1, 7, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
     CONV(1, 7, 5, 1, 1, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
@@ -46,7 +46,7 @@ static const op_desc_t cases[] = {
     CONV(1, 37, 35, 3, 16, 7, 7, 2, 2, 3, 3, 1, 1, 1, false),
     CONV(2, 6, 8, 3, 4, 5, 5, 1, 1, 1, 1, 1, 1, 1, true),
     CONV(3, 5, 4, 6, 9, 7, 6, 1, 1, 1, 1, 1, 1, 1, true),
-    /* stride larger than the kernel: cells that nothing reads have gradient 0 */
+    /* stride larger than the kernel: pixels that nothing reads have gradient 0 */
     CONV(2, 11, 10, 3, 5, 2, 2, 3, 4, 0, 0, 1, 1, 1, true),
     CONV(1, 9, 9, 8, 8, 1, 1, 3, 3, 0, 0, 1, 1, 1, false),
     /* dilation, groups, depthwise; usual channel counts */
@@ -57,8 +57,8 @@ static const op_desc_t cases[] = {
     CONV(1, 9, 8, 5, 10, 3, 3, 1, 1, 1, 1, 1, 1, 5, false),
     CONV(1, 10, 10, 16, 16, 3, 3, 1, 1, 2, 2, 2, 2, 4, true),
     CONV(1, 14, 14, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
-    /* where blocked layouts and Winograd are at home; windows of many pixels, taken in parts that end inside
-     * an image */
+    /* shapes for blocked layouts and Winograd; windows of many pixels, processed in parts that end inside an
+     * image */
     CONV(2, 14, 14, 64, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
     CONV(1, 13, 11, 32, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
     CONV(3, 7, 5, 16, 32, 3, 3, 1, 1, 0, 0, 1, 1, 1, true),
@@ -69,9 +69,9 @@ static const op_desc_t cases[] = {
     CONV(2, 33, 29, 40, 3, 5, 5, 1, 1, 2, 2, 1, 1, 1, true),
     CONV(3, 41, 37, 33, 7, 3, 3, 2, 2, 1, 1, 1, 1, 1, false),
     CONV(2, 40, 31, 35, 9, 3, 5, 1, 2, 4, 2, 3, 2, 1, true),
-    /* around the edges of tiles: pixels and filters one more and one less than 32, 64 and 128, windows than
-     * 16; so many pixels that tiles are large; many filters; many groups of one channel and of several, with
-     * strides and dilation */
+    /* edges of tiles: pixels and filters one more and one less than 32, 64 and 128, windows than 16; enough
+     * pixels for large tiles; many filters; many groups of one channel and of several, with strides and
+     * dilation */
     CONV(1, 1, 127, 2, 31, 1, 8, 1, 1, 0, 7, 1, 1, 1, true),
     CONV(1, 3, 43, 17, 33, 1, 1, 1, 1, 0, 0, 1, 1, 1, false),
     CONV(1, 8, 8, 5, 65, 1, 3, 1, 1, 0, 1, 1, 1, 1, true),
@@ -146,7 +146,7 @@ static const op_desc_t cases[] = {
     NORM_GROUPS(1, {4, {3, 12, 13, 5}}),
     NORM_GROUPS(4, {2, {17, 13}}),
     NORM_GROUPS(9, {2, {5, 4}}),
-    /* rows and channels that are shared out to many; more groups than rows of one */
+    /* rows and channels divided among many threads; more groups than rows per group */
     NORM(0.1, 1e-5, {4, {6, 28, 28, 64}}),
     NORM(0.1, 1e-5, {4, {3, 61, 67, 1}}),
     NORM(0.1, 1e-5, {4, {7, 5, 5, 260}}),
@@ -172,7 +172,7 @@ static const op_desc_t cases[] = {
     BCE(131, 3),
 };
 
-/* Sums' lengths, 0 where the values must be equal, and scales other than the values' own. */
+/* Lengths of the sums, 0 if the values must be equal, and scales that differ from the values' own. */
 typedef struct limits {
     double k_y, k_dx, k_param;
     double scale_y, scale_dx, scale_param;
@@ -248,8 +248,8 @@ static limits_t limits_of(const op_run_t *ref)
     }
 }
 
-/* Of the rounding error, by the algorithm under test, and what its products are off by: see the head of this
- * file. */
+/* The allowed multiple of the rounding error, by algorithm, and the error of its products: see the head of
+ * this file. */
 static double growth = 1, product_error = 0;
 
 static bool close_to(const char *what, const float *got, const float *want, shape_t shape, double k,
@@ -305,7 +305,7 @@ static void spoil(float *block, shape_t shape)
     for (int64_t i = 0; i < shape_count(shape); i++) block[i] = NAN;
 }
 
-/* Backward of the batch that is in the buffers, after everything that it may not read was spoiled. */
+/* Backward of the batch in the buffers, after overwriting everything that it may not read. */
 static void backward(op_run_t *r)
 {
     const op_desc_t *d = &r->op->desc;
@@ -326,7 +326,7 @@ static void copy(float *to, const float *from, shape_t shape)
     memcpy(to, from, (size_t)shape_count(shape) * sizeof *to);
 }
 
-/* Random numbers take longer to make than most operators to run: they are made once a case. */
+/* Random numbers take longer to draw than most operators to run, so they are drawn once per case. */
 static void give(op_run_t *r, const op_run_t *given)
 {
     const op_desc_t *d = &r->op->desc;
@@ -346,13 +346,13 @@ static void forward(op_run_t *r, const op_run_t *given)
     must(op_run_forward(r), "forward");
 }
 
-/* What ref makes of a case, once for all of its algorithms; from `given`, and another batch. */
+/* ref's results for a case, computed once for all of its algorithms, from `given` and from another batch. */
 typedef struct expected {
     const op_desc_t *desc;
     op_run_t given, other, trained, evaluated;
 } expected_t;
 
-/* tf32 is a device's way to float32's result. */
+/* A device's tf32 results are compared with ref's float32 results. */
 static expected_t expect(const op_desc_t *desc, uint64_t seed)
 {
     op_desc_t exact = *desc;
@@ -374,7 +374,7 @@ static void expected_free(expected_t *e)
     op_run_free(&e->given), op_run_free(&e->other), op_run_free(&e->trained), op_run_free(&e->evaluated);
 }
 
-/* An operator that has served a batch before must not remember it. */
+/* An operator must not depend on an earlier batch. */
 static void serve(op_run_t *r, const expected_t *e)
 {
     forward(r, &e->other);
@@ -382,7 +382,7 @@ static void serve(op_run_t *r, const expected_t *e)
     forward(r, &e->given);
 }
 
-/* In as many passes as have it, one algorithm; NULL: what is taken unasked. */
+/* Runs a case with one algorithm in all passes that have it; NULL: with the defaults. */
 static void compare(const backend_t *device, const expected_t *e, const op_algorithms_t *algorithms,
                     const char *algorithm)
 {
@@ -414,8 +414,8 @@ static void compare(const backend_t *device, const expected_t *e, const op_algor
     op_run_free(&eval), op_run_free(&got);
 }
 
-/* Every algorithm that any pass of the case can have. The names are kept for ever. Of bfloat16, where
- * float32's algorithms run on operands that were rounded before, those in some cases and its own in all. */
+/* Every algorithm of any pass of the case. The names are static. In bfloat16, float32's algorithms run on
+ * rounded operands: these are tested in some cases, bfloat16's own in all. */
 static int algorithms_of(const backend_t *device, const op_desc_t *desc, bool all, const char **names,
                          op_algorithms_t *wanted)
 {
@@ -438,7 +438,7 @@ static int algorithms_of(const backend_t *device, const op_desc_t *desc, bool al
 
 enum { MANY = 3 * OP_MAX_ALGORITHMS };
 
-/* Gradients of parameters that nobody wants. */
+/* Gradients of parameters that are not requested. */
 static void compare_without_dparam(const backend_t *device, const expected_t *e,
                                    const op_algorithms_t *algorithms, const char *algorithm)
 {
@@ -467,7 +467,7 @@ static void compare_algorithms(const backend_t *device, const expected_t *e, boo
             const char *name = op->algorithms.name[pass], *want = wanted[i].name[pass];
             used = used && (want[0] ? strcmp(name, want) == 0 : name[0] != '\0');
         }
-        OK(used, "%s is used where it was asked for", names[i]);
+        OK(used, "%s is used if requested", names[i]);
         op_free(&op);
         compare(device, e, &wanted[i], names[i]);
         compare_without_dparam(device, e, &wanted[i], names[i]);
@@ -481,7 +481,7 @@ static int count_algorithms(const backend_t *device, const op_desc_t *desc, bool
     return algorithms_of(device, desc, all, names, wanted);
 }
 
-/* Lengths that no vector width divides, and addresses that no vector is aligned to. */
+/* Lengths that are not multiples of a vector, and addresses that are not aligned to one. */
 static void compare_flat(const backend_t *device, int64_t n, int64_t offset)
 {
     const backend_t *on[2] = {device, &backend_ref};
@@ -515,7 +515,7 @@ static void compare_flat(const backend_t *device, int64_t n, int64_t offset)
     for (int i = 0; i < 2; i++) util_free(&w[i]), util_free(&v[i]), util_free(&g[i]);
 }
 
-/* A sanitizer sees every operator, and the algorithms of some cases. */
+/* With sanitizers: every operator, and the algorithms of some cases. */
 enum { SWEEP_EVERY = UNDER_SANITIZER ? 16 : 1 };
 
 int main(int argc, char **argv)
@@ -527,7 +527,7 @@ int main(int argc, char **argv)
     int n_algorithms = 0, n_cases = N_CASES;
     static op_desc_t all[3 * N_CASES];
     memcpy(all, cases, sizeof cases);
-    /* tests/emu computes slowly, and one precision as the other: some cases are enough. */
+    /* tests/emu is slow, and computes every precision alike: some cases are enough. */
     const backend_device_t *gpu = device->device ? device->device() : NULL;
     int every = gpu && strstr(gpu->name, "emulated") ? SOME : 1;
     for (int i = 0; i < N_CASES; i++) {
@@ -551,6 +551,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < N_LENGTHS; i++)
         compare_flat(device, lengths[i], 0), compare_flat(device, lengths[i], 1);
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

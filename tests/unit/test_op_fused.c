@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Fused layers: conv2d and linear with an epilogue give what the operators do one after another on ref,
- * forward and backward, in training and in evaluation, NaN included. Tolerances as in test_op_backends.c.
+/* Fused layers: conv2d and linear with an epilogue give the results of the separate operators on ref, forward
+ * and backward, in training and in evaluation, including NaN. Tolerances as in test_op_backends.c.
  *
  * RUN device=cpu isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
@@ -9,7 +9,7 @@
 #include "tests/op_util.h"
 #include "tests/tap.h"
 
-/* As CONV, and behind the bias the pooling window's height and width; 0: ReLU alone. */
+/* As CONV, with the pooling window's height and width after the bias; 0: ReLU only. */
 #define CONV_RELU(n, h, w, c, k, kh, kw, sh, sw, ph, pw, dh, dw, g, bias, ...)                               \
     CONV(n, h, w, c, k, kh, kw, sh, sw, ph, pw, dh, dw, g, bias, {true, __VA_ARGS__})
 
@@ -18,18 +18,18 @@ static const op_desc_t cases[] = {
     CONV_RELU(64, 28, 28, 1, 20, 5, 5, 1, 1, 0, 0, 1, 1, 1, true, 2, 2),
     CONV_RELU(33, 12, 12, 20, 50, 5, 5, 1, 1, 0, 0, 1, 1, 1, true, 2, 2),
     CONV_RELU(1, 12, 12, 20, 50, 5, 5, 1, 1, 0, 0, 1, 1, 1, true, 2, 2),
-    /* ReLU alone; no bias; padding; strides; windows that leave cells over, that are no squares */
+    /* ReLU only; no bias; padding; strides; windows that leave pixels over, that are not square */
     CONV_RELU(16, 9, 7, 3, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 0, 0),
     CONV_RELU(5, 11, 10, 8, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1, false, 2, 2),
     CONV_RELU(32, 13, 11, 3, 10, 5, 3, 2, 1, 2, 1, 1, 1, 1, true, 3, 2),
     CONV_RELU(17, 8, 9, 5, 1, 2, 3, 1, 2, 0, 2, 1, 1, 1, true, 1, 2),
     CONV_RELU(40, 7, 7, 16, 64, 1, 1, 1, 1, 0, 0, 1, 1, 1, true, 2, 2),
     CONV_RELU(3, 6, 6, 2, 33, 3, 3, 3, 3, 1, 1, 1, 1, 1, true, 2, 2),
-    /* what the hand-written kernels leave to libraries */
+    /* shapes that the hand-written kernels leave to libraries */
     CONV_RELU(4, 12, 11, 4, 6, 3, 3, 1, 1, 2, 2, 2, 2, 1, true, 2, 2),
     CONV_RELU(2, 8, 9, 6, 10, 3, 3, 1, 1, 1, 1, 1, 1, 2, true, 2, 3),
-    /* windows of two cells, of more than a thread has; pointwise, with cells left over; more rows than are
-     * added up at once */
+    /* windows of two pixels, of more than a thread holds; pointwise, with pixels left over; more rows than
+     * are summed at once */
     CONV_RELU(3, 9, 8, 5, 35, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 2, 1),
     CONV_RELU(3, 14, 13, 5, 35, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 3, 4),
     CONV_RELU(9, 13, 11, 7, 66, 1, 1, 1, 1, 0, 0, 1, 1, 1, true, 3, 3),
@@ -58,7 +58,7 @@ static bool close_to(const char *what, const float *got, const float *want, shap
     return n_bad == 0;
 }
 
-/* The operators one after another, each on buffers of its own. */
+/* The separate operators, each with its own buffers. */
 typedef struct chain {
     op_run_t product, relu, pool;
     bool pools;
@@ -137,8 +137,8 @@ static bool same_gradients(const op_run_t *got, const op_run_t *want, double k_d
     return same;
 }
 
-/* Who computes: the backend's own choice; the algorithm for products of bfloat16, in the passes that have it;
- * the one that is listed last. */
+/* The algorithm under test: the backend's default; the one for bfloat16 products, in the passes that have it;
+ * the last one listed. */
 typedef enum choice { CHOICE_RULE, CHOICE_BF16, CHOICE_LAST } choice_t;
 
 static op_algorithms_t algorithms_of(const backend_t *device, const op_desc_t *desc, choice_t choice)
@@ -168,7 +168,7 @@ static void compare(const backend_t *device, const op_desc_t *desc, choice_t cho
     double k = (double)shape_sample_count(d->param[0]);
     double k_dx = (double)shape_count(d->param[0]) / (double)d->x[0].dim[d->x[0].n_dims - 1];
     double k_param = (double)shape_count(chain.relu.op->desc.y) / (double)d->param[0].dim[0];
-    /* Another batch before: it must not be remembered. */
+    /* An earlier batch must not change the results. */
     op_run_fill(&got, seed + 1);
     must(op_run_forward(&got), "forward");
     must(op_run_backward(&got), "backward");
@@ -199,7 +199,7 @@ static void compare(const backend_t *device, const op_desc_t *desc, choice_t cho
 
 int main(int argc, char **argv)
 {
-    /* A sanitizer takes minutes for the large ones, which are computed as the next one is. */
+    /* With sanitizers the large cases take minutes, and they run the same code as the next one. */
     enum { N_CASES = sizeof cases / sizeof cases[0], FIRST = 2 * UNDER_SANITIZER };
     const backend_t *device = util_open(argc, argv, 2);
     tap_plan(25 * (N_CASES - FIRST) + 1);
@@ -214,6 +214,6 @@ int main(int argc, char **argv)
         compare(device, &bf16, CHOICE_LAST, seed);
     }
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch norm with a fused addition, with a fused ReLU, and with both: bit for bit what the operators give one
- * after another, forward and backward, in training and in evaluation, NaN included.
+/* Batch norm with a fused addition, with a fused ReLU, and with both: bitwise equal to the separate
+ * operators, forward and backward, in training and in evaluation, including NaN.
  *
  * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
 #include "compute/ops/registry.h"
@@ -12,18 +12,18 @@ static const op_desc_t cases[] = {
     NORM(0.1, 1e-5, {4, {2, 3, 3, 1}}),
     NORM(0.5, 1e-3, {2, {17, 13}}),
     NORM(0.1, 1e-5, {2, {1, 3}}),
-    /* rows of several blocks, cut by threads, that end inside a word of the mask and at its end */
+    /* rows of several blocks, divided among threads, that end inside a mask word and at its end */
     NORM(0.1, 1e-5, {4, {5, 14, 14, 72}}),
     NORM(0.1, 1e-5, {4, {3, 61, 67, 1}}),
     NORM(0.0, 1e-2, {3, {8, 16, 33}}),
-    /* groups, the last of fewer samples */
+    /* groups, the last one smaller */
     NORM_GROUPS(2, {4, {4, 7, 5, 16}}),
     NORM_GROUPS(4, {4, {7, 5, 5, 19}}),
     NORM_GROUPS(5, {4, {13, 6, 6, 40}}),
     NORM_GROUPS(9, {2, {5, 4}}),
 };
 
-/* The operators one after another. */
+/* The separate operators. */
 typedef struct chain {
     op_run_t norm, add, relu;
     bool adds, relus;
@@ -62,7 +62,7 @@ static const float *chain_forward(chain_t *c)
     return y;
 }
 
-/* The gradient of what is added is add's dx[1]. */
+/* The gradient of the added tensor is add's dx[1]. */
 static void chain_backward(chain_t *c, const float *dy)
 {
     memcpy(c->relu.dy, dy, n_bytes(c->shape));
@@ -95,7 +95,7 @@ static void spoil(float *block, shape_t shape)
     for (int64_t i = 0; i < shape_count(shape); i++) block[i] = NAN;
 }
 
-/* What both start from: the fused one's batch. */
+/* The batch of both: the fused operator's. */
 static void give(chain_t *c, const op_run_t *from)
 {
     const op_desc_t *d = &c->norm.op->desc;
@@ -129,7 +129,7 @@ static void check_training(op_run_t *got, chain_t *c, const char *what)
     must(op_run_backward(got), "backward");
     OK(same_bits("dx0", got->dy, c->norm.dx[0], c->shape) &&
            same_channels("dparam", got->dparam, c->norm.dparam, d),
-       "… in place, without the gradient of what is added");
+       "… in place, without the gradient of the added tensor");
 }
 
 static void check_evaluation(const backend_t *device, const op_desc_t *desc, op_run_t *trained, chain_t *c)
@@ -156,7 +156,7 @@ static void compare(const backend_t *device, const op_desc_t *desc, bool adds, b
     if (adds) fused.n_inputs = 2, fused.x[1] = fused.x[0];
     op_run_t got = op_run_new(device, fused, true);
     chain_t chain = chain_new(device, desc, adds, relus);
-    /* Another batch before: it must not be remembered. */
+    /* An earlier batch must not change the results. */
     op_run_fill(&got, 4);
     must(op_run_forward(&got), "forward"), must(op_run_backward(&got), "backward");
     op_run_fill(&got, 3);
@@ -189,6 +189,6 @@ int main(int argc, char **argv)
         compare(device, &cases[i], true, true);
     }
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

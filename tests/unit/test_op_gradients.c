@@ -21,7 +21,7 @@ static const float step = 1.0f / 32;
 
 typedef struct gradient_case {
     const char *what;
-    double k; /* terms in one sum of the forward pass */
+    double k; /* number of terms in a sum of the forward pass */
     op_desc_t desc;
 } gradient_case_t;
 
@@ -69,8 +69,8 @@ static float on_grid(float value)
     return roundf(value * 256) / 256;
 }
 
-/* Inputs on the grid and away from kinks: two cells of an image stay at least 1/8 apart for max pool, and
- * cells at least 1/8 from zero for relu; the stencil moves one cell by 1/16 at most. */
+/* Inputs on the grid and away from kinks: any two pixels are at least 1/8 apart for max pooling, and values
+ * at least 1/8 from zero for ReLU; the stencil moves a value by at most 1/16. */
 static void settle(float *x, const op_desc_t *d, rng_t *rng)
 {
     int64_t n = shape_count(d->x[0]);
@@ -128,7 +128,7 @@ static double derivative(op_run_t *r, float *cell)
     return (8 * near - far) / (12.0 * (double)step);
 }
 
-/* Every element; of more than ENOUGH, that many at random. */
+/* Checks every element or, if there are more, ENOUGH random ones. */
 static bool agrees(op_run_t *r, float *value, const float *gradient, shape_t shape, double noise,
                    const char *name)
 {
@@ -178,6 +178,6 @@ int main(int argc, char **argv)
     tap_plan(N_CASES + 1);
     for (int i = 0; i < N_CASES; i++) check(device, &cases[i]);
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shape rules of op_infer, its error messages, and what else operators say of themselves. */
+/* Shape rules of op_infer, its error messages, and other properties of operators. */
 #include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
@@ -89,7 +89,7 @@ static void test_rules(void)
 
 typedef struct refusal {
     op_desc_t desc;
-    const char *words[2]; /* all in the message, besides the operator's name */
+    const char *words[2]; /* substrings of the message, besides the operator's name */
 } refusal_t;
 
 static const refusal_t refusals[] = {
@@ -186,13 +186,13 @@ static void test_plan(void)
            strstr(err_message(), "relu"),
        "a backend without the operator: %s", err_message());
     OK(op_plan(&half, &add, false, NULL, &op) == ERR_SYSTEM && strstr(err_message(), "no add today") && !op,
-       "a plan's own error comes through");
+       "a plan's own error is returned");
     op_free(&op);
     must(op_plan(&backend_ref, &relu, true, NULL, &op), "relu");
     OK(op->training && op->backend == &backend_ref && shape_equal(op->desc.y, relu.y),
-       "a plan keeps what it was made of");
+       "a plan keeps its description");
     op_free(&op);
-    OK(!op, "op_free takes NULL, and nulls");
+    OK(!op, "op_free accepts NULL, and sets NULL");
 }
 
 static void test_backend_find(void)
@@ -200,8 +200,7 @@ static void test_backend_find(void)
     const backend_t *ref = NULL, *best = NULL, *none = NULL;
     char why[BACKEND_WHY_MAX];
     OK(backend_find("ref", &ref, why) == ERR_OK && ref == &backend_ref, "--device ref");
-    OK(backend_find("auto", &best, why) == ERR_OK && best && best != ref,
-       "--device auto is something better than ref");
+    OK(backend_find("auto", &best, why) == ERR_OK && best && best != ref, "--device auto is not ref");
     OK(backend_find("gpu", &none, why) == ERR_USAGE && strstr(err_message(), "gpu") &&
            strstr(err_message(), "cpu"),
        "--device gpu: %s", err_message());
@@ -220,6 +219,6 @@ int main(void)
     test_traits();
     test_plan();
     test_backend_find();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

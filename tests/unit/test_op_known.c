@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Small values worked by hand.
+/* Small values computed by hand.
  *
  * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */
 #include "tests/op_util.h"
@@ -86,7 +86,7 @@ static void test_pool2d(const backend_t *device)
     SET(r.x[0], 7, 7, 7, 7);
     must(op_run_forward(&r), "forward");
     must(op_run_backward(&r), "backward");
-    OK(IS(r.y, 7) && IS(r.dx[0], 1, 0, 0, 0), "max pool: of equal cells the first gets the gradient");
+    OK(IS(r.y, 7) && IS(r.dx[0], 1, 0, 0, 0), "max pool: of equal pixels the first gets the gradient");
     op_run_free(&r);
 
     r = start(device, (op_desc_t)POOL(1, 2, 3, 1, POOL_MAX, 2, 2, 1, 1, 0, 0));
@@ -94,7 +94,7 @@ static void test_pool2d(const backend_t *device)
     must(op_run_forward(&r), "forward");
     must(op_run_backward(&r), "backward");
     OK(IS(r.y, 9, 9) && IS(r.dx[0], 0, 2, 0, 0, 0, 0),
-       "max pool: a cell that wins twice gets both gradients");
+       "max pool: a pixel that wins twice gets both gradients");
     op_run_free(&r);
 
     r = start(device, (op_desc_t)POOL(1, 2, 2, 1, POOL_MAX, 2, 2, 2, 2, 1, 1));
@@ -140,7 +140,7 @@ static void test_batch_norm(const backend_t *device)
     SET(r.state[1], 6);
     must(op_run_forward(&r), "forward");
     OK(IS(r.y, 1.0f + 1.0f / 3, 1.0f + 5.0f / 3), "batch norm in evaluation: running values");
-    OK(IS(r.state[0], 0.5f) && IS(r.state[1], 6), "batch norm in evaluation: running values stay");
+    OK(IS(r.state[0], 0.5f) && IS(r.state[1], 6), "batch norm in evaluation: running values do not change");
     op_run_free(&r);
 
     /* Groups {1, 3} and {5}: means 2 and 5, variances 1 and 0 (unbiased 2 and 0). */
@@ -202,7 +202,7 @@ static void test_softmax_xent(const backend_t *device)
 static void test_sigmoid_bce(const backend_t *device)
 {
     op_run_t r = start(device, (op_desc_t)BCE(4, 2));
-    /* σ: 1/2 1/4, 1/2 3/4; logits whose exponential is no float; a target in between. */
+    /* σ: 1/2 1/4, 1/2 3/4; logits whose exponential overflows; a target between 0 and 1. */
     SET(r.x[0], 0, -logf(3), 0, logf(3), 1000, -1000, 2, 0);
     SET(r.targets, 1, 0, 0, 1, 0, 1, 0.25f, 0.5f);
     must(op_run_forward(&r), "forward");
@@ -230,7 +230,7 @@ static void test_dropout(const backend_t *device)
         forward = forward && r.y[i] == want;
         backward = backward && r.dx[0][i] == want;
     }
-    OK(forward && backward, "dropout: keeps what rng_dropout_block says, both ways");
+    OK(forward && backward, "dropout: keeps the elements given by rng_dropout_block, forward and backward");
     op_run_free(&r);
 
     r = start(device, (op_desc_t)DROPOUT(0.0, {2, {1, 64}}));
@@ -275,7 +275,7 @@ static void test_elementwise(const backend_t *device)
     OK(IS(velocity, 0.95f, 1.9f) && IS(weight, 0.855f, -1.29f), "sgd: second step, with momentum");
     must(device->accumulate(util_device(weight), util_device(gradient), 1, DTYPE_F32), "accumulate");
     util_pull(device);
-    OK(IS(weight, 1.355f, -1.29f), "accumulate adds to n elements and to no more");
+    OK(IS(weight, 1.355f, -1.29f), "accumulate adds to n elements only");
     util_free(&weight), util_free(&gradient), util_free(&velocity);
 }
 
@@ -296,6 +296,6 @@ int main(int argc, char **argv)
     test_dropout(device);
     test_elementwise(device);
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

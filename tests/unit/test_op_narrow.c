@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators whose tensors lie in memory as bfloat16, all of them, only x or only y, against ref's float32 of
- * the widened values.
+/* Operators with tensors stored as bfloat16 (all, only x, or only y) against ref in float32 on the widened
+ * values.
  *
- * What is computed may be off as in test_op_backends.c, by 4·FLT_EPSILON·√K·scale of sums of K terms, scale
- * being the largest value or √K, of batch norm's differences the size of what is taken from another; rounding
- * to bfloat16 then adds half a unit, at most 2^-8 of the value. Where nothing is added up (K = 0), and of two
- * terms, results are the oracle's, rounded. All that an operator may not read is NaN when it is called.
+ * Tolerance: as in test_op_backends.c, 4·FLT_EPSILON·√K·scale for sums of K terms, where scale is the largest
+ * value or √K, or, for batch norm's differences, the size of their operands. Rounding to bfloat16 adds half a
+ * unit, at most 2^-8 of the value. Without sums (K = 0), and for sums of two terms, results equal ref's,
+ * rounded. Everything that an operator may not read is NaN when it is called.
  *
  * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
@@ -41,7 +41,7 @@ static const op_desc_t cases[] = {
     DROPOUT(0.5, {2, {6, 500}}),
 };
 
-/* What lies as bfloat16. */
+/* Tensors stored as bfloat16. */
 typedef struct layout {
     const char *name;
     bool x[OP_MAX_INPUTS], y;
@@ -49,7 +49,7 @@ typedef struct layout {
 
 static const layout_t layouts[] = {
     {"x and y", {true, true}, true}, {"only x", {true, true}, false}, {"only y", {false, false}, true}};
-/* Of two inputs. */
+/* For two inputs. */
 static const layout_t one_input = {"the first input and y", {true, false}, true};
 
 typedef struct limits {
@@ -102,7 +102,7 @@ static bool is_close(const char *what, const void *got, bool narrow, const float
 
 enum { GUARD = 0xa5 };
 
-/* A block of util_floats': NaN where the tensor is, guards in all that is behind it. */
+/* Fills a block of util_floats: NaN in the tensor, guards after it. */
 static void spoil(void *block, shape_t shape, bool narrow)
 {
     size_t all = (size_t)(shape_count(shape) + UTIL_GUARDS) * sizeof(float);
@@ -129,14 +129,14 @@ static void give(void *block, const float *from, shape_t shape, bool narrow)
         memcpy(block, from, (size_t)shape_count(shape) * sizeof(float));
 }
 
-/* ref has no products with an epilogue: there the oracle is the device itself, storing float32
+/* ref has no epilogues for products: the reference is then the device itself, storing float32
  * (test_op_fused.c). */
 static bool runs(const backend_t *backend, const op_desc_t *desc)
 {
     return backend->kernel[desc->kind]->fuses || !op_epilogue(desc).relu;
 }
 
-/* The oracle's values become ones that the layout can hold. */
+/* Rounds the reference's values to those that the layout can store. */
 static op_run_t oracle_of(const backend_t *device, const op_desc_t *desc, const layout_t *l, bool training,
                           uint64_t seed)
 {
@@ -148,7 +148,7 @@ static op_run_t oracle_of(const backend_t *device, const op_desc_t *desc, const 
     return r;
 }
 
-/* From what the oracle has before it runs; y in x's memory where that may be. */
+/* Starts from the reference's inputs; y shares x's memory where allowed. */
 static void begin(op_run_t *r, const op_run_t *oracle, const layout_t *l)
 {
     const op_desc_t *d = &r->op->desc;
@@ -198,7 +198,7 @@ static bool check_backward(op_run_t *r, const op_run_t *oracle, const layout_t *
     return good;
 }
 
-/* With dx in dy's memory, and y in x's unless backward needs that. */
+/* With dx in dy's memory, and y in x's unless backward needs x. */
 static bool check_in_place(op_run_t *r, const op_run_t *given, const op_run_t *oracle, const layout_t *l)
 {
     const op_traits_t *traits = op_traits(r->op->desc.kind);
@@ -237,7 +237,7 @@ static void compare(const backend_t *device, const op_desc_t *desc, const layout
     op_run_t given = oracle_of(device, desc, l, true, 22), oracle = oracle_of(device, desc, l, true, 22);
     op_run_t other = oracle_of(device, desc, l, true, 21), got = op_run_new(device, narrow, true);
     must(op_run_forward(&oracle), "the oracle"), must(op_run_backward(&oracle), "the oracle");
-    begin(&got, &other, l); /* a batch that must not be remembered */
+    begin(&got, &other, l); /* an earlier batch must not change the results */
     must(op_run_forward(&got), "forward"), must(op_run_backward(&got), "backward");
     begin(&got, &given, l);
     OK(check_forward(&got, &oracle, l), "%s forward", name);
@@ -247,7 +247,8 @@ static void compare(const backend_t *device, const op_desc_t *desc, const layout
     check_evaluation(device, desc, &narrow, l, name);
 }
 
-/* NaN, infinite and denormal values and what lies halfway among them, and lengths that no vector divides. */
+/* NaN, infinite and denormal values, ties between neighbours, and lengths that are not multiples of
+ * a vector. */
 static void check_accumulate(const backend_t *device, int64_t n, int64_t offset)
 {
     uint16_t sum[2100], term[2100], want[2100];
@@ -263,7 +264,7 @@ static void check_accumulate(const backend_t *device, int64_t n, int64_t offset)
     int64_t i = 0;
     while (i < 2100 && (sum[i] == want[i] || (isnan(bf16_to_float(sum[i])) && isnan(bf16_to_float(want[i])))))
         i++;
-    OK(i == 2100, "%lld values are added where they lie, from %lld on", (long long)n, (long long)offset);
+    OK(i == 2100, "%lld values are accumulated in place, from %lld on", (long long)n, (long long)offset);
 }
 
 static void check_key(bool x, bool y, const char *end)
@@ -279,7 +280,7 @@ static void check_key(bool x, bool y, const char *end)
        key);
 }
 
-/* The operator as networks have it: products of bfloat16; batch norm i-th with an addition, ReLU or both. */
+/* The operator as in networks: bfloat16 products; the i-th batch norm with an addition, ReLU or both. */
 static op_desc_t case_of(int i)
 {
     op_desc_t d = cases[i];
@@ -313,6 +314,6 @@ int main(int argc, char **argv)
     check_key(true, true, " narrow=xy"), check_key(true, false, " narrow=x");
     check_key(false, true, " narrow=y"), check_key(false, false, " groups=1");
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

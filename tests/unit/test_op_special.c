@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What shapes alone do not show: NaN and infinities, dropout's mask, operators in place.
+/* NaN and infinities, dropout's mask, operators in place, recorded operators.
  *
  * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */
 #include "compute/ops/registry.h"
@@ -8,7 +8,7 @@
 
 static void test_relu_nan(const backend_t *device)
 {
-    /* Longer than any vector, so that body and remainder both meet a NaN. */
+    /* Longer than any vector, so that both the vector loop and its remainder meet a NaN. */
     op_run_t r = op_run_new(device, (op_desc_t)RELU({2, {1, 77}}), true);
     op_run_fill(&r, 1);
     r.x[0][0] = r.x[0][37] = r.x[0][76] = NAN;
@@ -18,11 +18,11 @@ static void test_relu_nan(const backend_t *device)
     OK(isinf(r.y[1]) && r.y[1] > 0 && r.y[2] == 0, "relu: infinities");
     bool others = true;
     for (int i = 3; i < 76; i++) others = others && (i == 37 || r.y[i] == fmaxf(r.x[0][i], 0));
-    OK(others, "relu: the others are untouched by a NaN");
+    OK(others, "relu: a NaN does not affect other elements");
     op_run_free(&r);
 }
 
-/* A NaN in each cell of a 4x5 image in turn, in channel c: NaN in exactly the windows that hold it. */
+/* A NaN in each pixel of a 4x5 image in turn, in channel c: NaN in exactly the windows that contain it. */
 static bool nan_spreads(op_run_t *r, int64_t c)
 {
     const op_desc_t *d = &r->op->desc;
@@ -54,7 +54,7 @@ static void test_pool_nan(const backend_t *device)
         for (int training = 0; training < 2; training++) {
             op_run_t r = op_run_new(device, descs[i], training);
             OK(nan_spreads(&r, 0) && nan_spreads(&r, descs[i].x[0].dim[3] - 1),
-               "%s pool of %s: NaN in exactly the windows that hold it, %s",
+               "%s pool of %s: NaN in exactly the windows that contain it, %s",
                descs[i].attr.pool2d.mode == POOL_MAX ? "max" : "average", shape_format(descs[i].x[0]).text,
                training ? "training" : "evaluation");
             op_run_free(&r);
@@ -83,7 +83,8 @@ static void test_softmax_nan(const backend_t *device)
            (double)bad[b]);
         OK(in_range, "softmax cross-entropy: a logit of %g, and the prediction is still a class",
            (double)bad[b]);
-        OK(isfinite(r.y[37]), "softmax cross-entropy: a logit of %g leaves other rows alone", (double)bad[b]);
+        OK(isfinite(r.y[37]), "softmax cross-entropy: a logit of %g does not affect other rows",
+           (double)bad[b]);
         op_run_free(&r);
     }
     op_run_t r = op_run_new(device, (op_desc_t)XENT(1, 4, 0.1), true);
@@ -93,7 +94,7 @@ static void test_softmax_nan(const backend_t *device)
     op_run_free(&r);
 }
 
-/* Rows so long that many share one: a bad logit anywhere, and equal ones far apart. */
+/* Rows so long that many threads share one: a bad logit anywhere, and equal logits far apart. */
 static void test_softmax_long(const backend_t *device)
 {
     enum { CLASSES = 3001 };
@@ -160,7 +161,8 @@ static void test_sums_nan(const backend_t *device)
         must(op_run_forward(&r), "forward");
         bool other = false;
         for (int64_t k = 0; k < shape_count(r.op->desc.y); k++) other = other || isfinite(r.y[k]);
-        OK(isnan(r.y[0]) && other, "%s: a NaN reaches what depends on it", op_traits(descs[i].kind)->name);
+        OK(isnan(r.y[0]) && other, "%s: a NaN reaches everything that depends on it",
+           op_traits(descs[i].kind)->name);
         op_run_free(&r);
     }
 }
@@ -195,7 +197,7 @@ static void test_in_place(const backend_t *device)
         }
 }
 
-/* Bitwise the same as ref, and however the global batch is cut. */
+/* Bitwise equal to ref, however the global batch is divided. */
 static void test_dropout_cut(const backend_t *device, shape_t whole)
 {
     enum { N_CUT = 3 };
@@ -209,7 +211,7 @@ static void test_dropout_cut(const backend_t *device, shape_t whole)
     must(op_run_backward(&ref), "backward");
     size_t n_bytes = (size_t)shape_count(whole) * sizeof(float);
     OK(memcmp(got.y, ref.y, n_bytes) == 0 && memcmp(got.dx[0], ref.dx[0], n_bytes) == 0,
-       "dropout of %s: bitwise as ref", shape_format(whole).text);
+       "dropout of %s: bitwise equal to ref", shape_format(whole).text);
 
     bool same = true;
     for (int part = 0; part < 2; part++) {
@@ -225,7 +227,7 @@ static void test_dropout_cut(const backend_t *device, shape_t whole)
                memcmp(cut.dx[0], got.dx[0] + first * n_sample, n_part) == 0;
         op_run_free(&cut);
     }
-    OK(same, "dropout of %s: the same however the batch is cut", shape_format(whole).text);
+    OK(same, "dropout of %s: the same however the batch is divided", shape_format(whole).text);
     op_run_free(&got), op_run_free(&ref);
 }
 
@@ -237,7 +239,7 @@ static int64_t n_kept(op_run_t *r)
     return n;
 }
 
-/* Two masks of 20000 elements at rate 0.3 agree in 58 % of the elements when they are independent. */
+/* Two independent masks of 20000 elements at rate 0.3 agree in 58 % of the elements. */
 static bool unlike(const float *a, const float *b)
 {
     int64_t agree = 0;
@@ -265,14 +267,14 @@ static void test_dropout_mask(const backend_t *device)
     op_run_free(&r), op_run_free(&s);
 }
 
-/* What a recorded step does with the values it is given: as ref with these values. */
+/* A recorded step uses the values of each launch: results equal ref's with these values. */
 static bool recorded_as(void *graph, op_run_t *r, op_run_t *ref, const backend_step_t *values)
 {
     const backend_t *device = r->op->backend;
     size_t n_y = (size_t)shape_count(r->op->desc.y) * sizeof(float);
     size_t n_dx = (size_t)shape_count(r->op->desc.x[0]) * sizeof(float);
     util_push(device);
-    must(device->graph->launch(graph, values), "running what was recorded");
+    must(device->graph->launch(graph, values), "running the recorded step");
     util_pull(device);
     ref->args.step = values->step, ref->args.first_sample = values->first_sample;
     ref->args.loss_scale = values->loss_scale;
@@ -292,7 +294,7 @@ static void test_recorded(const backend_t *device)
                                            {.step = 1ull << 31, .first_sample = 3, .loss_scale = 1024}};
     for (int i = 0; i < 3; i++) {
         if (!device->graph) {
-            tap_skip("this device records nothing");
+            tap_skip("this device cannot record");
             continue;
         }
         void *graph = NULL;
@@ -311,9 +313,9 @@ static void test_recorded(const backend_t *device)
     }
 }
 
-/* Statistics that are shared, though nobody shares them: called, and the same result. */
+/* Statistics shared with no other rank: sum_shared is called, and the result is the same. */
 static int n_shared;
-static err_t share_with_nobody(void *context, double *values, int64_t n)
+static err_t share_with_none(void *context, double *values, int64_t n)
 {
     (void)context, (void)values, (void)n;
     n_shared++;
@@ -326,7 +328,7 @@ static void test_norm_shared(const backend_t *device)
     op_run_t own = op_run_new(device, desc, true), shared = op_run_new(device, desc, true);
     size_t n_bytes = (size_t)shape_count(own.op->desc.y) * sizeof(float);
     op_run_fill(&own, 10), op_run_fill(&shared, 10);
-    shared.args.sum_shared = share_with_nobody;
+    shared.args.sum_shared = share_with_none;
     must(op_run_forward(&own), "forward");
     must(op_run_forward(&shared), "forward");
     bool same = memcmp(own.y, shared.y, n_bytes) == 0 && memcmp(own.state[0], shared.state[0], 48) == 0 &&
@@ -336,16 +338,17 @@ static void test_norm_shared(const backend_t *device)
     must(op_run_backward(&shared), "backward");
     same = same && memcmp(own.dx[0], shared.dx[0], n_bytes) == 0;
     for (int i = 0; i < 2; i++) same = same && memcmp(own.dparam[i], shared.dparam[i], 48) == 0;
-    OK(same && n_forward > 0 && n_shared > n_forward, "batch norm shared with nobody: the same, bitwise");
+    OK(same && n_forward > 0 && n_shared > n_forward,
+       "batch norm shared with no other rank: bitwise the same");
     if (!device->graph) {
-        tap_skip("this device records nothing");
+        tap_skip("this device cannot record");
     } else {
         void *graph = NULL;
         op_args_t args = util_device_args(&shared.args);
         must(device->graph->begin(), "recording");
         err_t err = op_forward(shared.op, &args);
         must(device->graph->end(true, &graph), "recording");
-        OK(err == ERR_USAGE, "batch norm that is shared can't be recorded: %s", err_message());
+        OK(err == ERR_USAGE, "shared batch norm cannot be recorded: %s", err_message());
     }
     op_run_free(&own), op_run_free(&shared);
 }
@@ -368,6 +371,6 @@ int main(int argc, char **argv)
     test_recorded(device);
     test_norm_shared(device);
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

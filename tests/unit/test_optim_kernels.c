@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 : the optimizers' kernels against their formulas, worked out in double. */
+/* RUN np=0 device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 : the optimizers' kernels against their formulas,
+ * computed in double. */
 #include <omp.h>
 
 #include "tests/op_util.h"
@@ -68,8 +69,8 @@ static void follow(element_t *e, optim_kind_t kind, const optim_args_t *a, doubl
  * outside. */
 enum { WEIGHT, GRADIENT, STATE, AVERAGE = STATE + 2, N_FLATS };
 
-/* Rounding is relative to the largest values on the way: about 1, but for averages of squares, where nothing
- * cancels. */
+/* Rounding is relative to the largest intermediate values: about 1, except for averages of squares, where
+ * nothing cancels. */
 static bool same(const float *got, const element_t *expected, size_t field, double size, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -151,7 +152,7 @@ static void test_sum_squares(const backend_t *device)
         }
         double one = sum_with(device, 1, x + 1, n), three = sum_with(device, 3, x + 1, n);
         OK(fabs(one - expected) <= 1e-12 * expected, "sum of %lld squares", (long long)n);
-        OK(memcmp(&one, &three, sizeof one) == 0, "bit for bit the same on three threads");
+        OK(memcmp(&one, &three, sizeof one) == 0, "bitwise the same on three threads");
         memmove(x, x + 1, (size_t)n * sizeof *x);
         one = sum_with(device, 1, x, n);
         OK(memcmp(&one, &three, sizeof one) == 0, "… and at another address");
@@ -165,7 +166,7 @@ static void test_sum_squares(const backend_t *device)
     util_free(&few);
 }
 
-/* The blocks of several threads are those of one. */
+/* Several threads have the same blocks as one. */
 static void test_threads(const backend_t *device)
 {
     enum { N = 100003 };
@@ -214,7 +215,7 @@ static void set_step(optim_args_t *args, const backend_step_t *step)
     for (int b = 0; b < 2; b++) args->correction[b] = step->correction[b];
 }
 
-/* What changes from step to step is read when a recorded step runs, and not when it is recorded. */
+/* Values that change from step to step are read when a recorded step runs, not when it is recorded. */
 static void test_recorded(const backend_t *device, int which)
 {
     float *direct[N_FLATS], *replayed[N_FLATS];
@@ -242,7 +243,7 @@ static void test_recorded(const backend_t *device, int which)
     bool equal = true;
     for (int f = 0; f < N_FLATS; f++)
         equal = equal && memcmp(direct[f], replayed[f], N_RECORDED * sizeof(float)) == 0;
-    OK(equal, "%s, recorded once and run with other numbers: the same bits", cases[which].name);
+    OK(equal, "%s, recorded once and run with other values: the same bits", cases[which].name);
     device->graph->release(graph);
     for (int f = 0; f < N_FLATS; f++) util_free(&direct[f]), util_free(&replayed[f]);
 }
@@ -266,6 +267,6 @@ int main(int argc, char **argv)
     test_threads(device);
     for (int c = 0; c < N_CASES && device->graph; c++) test_recorded(device, c);
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 device=cuda : bytes to pixels on a device against what the loader does on the host, to the bit. */
+/* RUN np=0 device=cuda : bytes to pixels on a device, bitwise equal to the loader's on the host. */
 #include "data/transform/random_affine.h"
 #include "data/transform/warp.h"
 #include "tests/op_util.h"
@@ -22,7 +22,7 @@ typedef struct batch {
     int64_t n_values, offset;
 } batch_t;
 
-/* Random images that begin `offset` bytes, and pixels, behind aligned addresses. */
+/* Random images that begin `offset` bytes, and pixels, after aligned addresses. */
 static batch_t make(const backend_t *device, int s, int64_t offset)
 {
     const int64_t n_values = shapes[s].n * shapes[s].height * shapes[s].width * shapes[s].channels;
@@ -52,7 +52,7 @@ static void free_batch(batch_t *b)
     mem_free(&b->expected);
 }
 
-/* The host's way. */
+/* As on the host. */
 static void read_all(const batch_t *b, const affine_t *maps)
 {
     const pixels_args_t *a = &b->args;
@@ -108,12 +108,12 @@ static void test_shape(const backend_t *device, int s)
         moved = same(device, &b, b.maps) && moved;
         free_batch(&b);
     }
-    OK(plain, "%dx%dx%d: pixels as they are", (int)shapes[s].height, (int)shapes[s].width,
+    OK(plain, "%dx%dx%d: pixels without a map", (int)shapes[s].height, (int)shapes[s].width,
        (int)shapes[s].channels);
-    OK(moved, "… each by its own map");
+    OK(moved, "… each with its own map");
 }
 
-/* A flip of an image, not worked out by the host's code. */
+/* A flip of an image, computed without the host's code. */
 static void test_flip(const backend_t *device)
 {
     batch_t b = make(device, 0, 0);
@@ -129,7 +129,7 @@ static void test_flip(const backend_t *device)
     OK_CALL(device->pixels(&b.args), "no images with maps");
     b.args.maps = NULL;
     OK_CALL(device->pixels(&b.args), "no images");
-    OK_CALL(backend_sync(device), "… and nothing goes wrong");
+    OK_CALL(backend_sync(device), "… without an error");
     free_batch(&b);
 }
 
@@ -144,6 +144,6 @@ int main(int argc, char **argv)
     for (int s = 0; s < N_SHAPES; s++) test_shape(device, s);
     test_flip(device);
     if (device->close) device->close();
-    OK(mem_live() == 0, "every block was freed");
+    OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The watchdog with made-up neighbours: each case is a child process, so that it may end. */
+/* The watchdog with simulated neighbours: each case runs in a child process, which the watchdog may end. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ static void abort_job(err_t code)
     _exit(code == ERR_PEER ? ENDED_BY_HOOK : 99);
 }
 
-/* A neighbour that its own watchdog has seen to a moment ago (or will have: this case may run slowly). */
+/* A neighbour whose own watchdog woke a moment ago (or in the future: this case may run slowly). */
 static void neighbour(int i, long long sequence, bool waiting, const char *doing)
 {
     atomic_store(&slots[i].rank_plus_1, 4 + i + 1);
@@ -37,7 +37,7 @@ static void start(double timeout_sec, int n_hosts)
     if (watchdog_start(slots, N_SLOTS, 0, &topo, timeout_sec, abort_job) != ERR_OK) _exit(98);
 }
 
-/* Three waits that end and a fourth that does not: collective 4. */
+/* Three waits that end, and a fourth that does not: collective 4. */
 static _Noreturn void wait_for_ever(void)
 {
     for (int i = 0; i < 3; i++) {
@@ -50,7 +50,7 @@ static _Noreturn void wait_for_ever(void)
 
 static void case_missing(void)
 {
-    neighbour(1, 3, true, "an earlier wait"); /* a victim like this rank */
+    neighbour(1, 3, true, "an earlier wait"); /* held up like this rank */
     neighbour(2, 3, false, "reading data");
     neighbour(3, 5, true, "the next one");
     start(0.2, 1);
@@ -74,7 +74,7 @@ static void case_stopped(void)
     wait_for_ever();
 }
 
-/* Nobody here is the cause: then what the others do is told. */
+/* No rank of this host is the cause: the message then tells what the others are doing. */
 static void case_scattered(void)
 {
     neighbour(1, 3, true, "an earlier wait");
@@ -91,7 +91,7 @@ static void case_other_host(void)
     wait_for_ever();
 }
 
-/* Nobody waits: the GPUs do, in their sixth collective. */
+/* No host waits: the GPUs do, in their sixth collective. */
 static void case_on_device(void)
 {
     for (int i = 1; i < N_SLOTS; i++) {
@@ -103,7 +103,7 @@ static void case_on_device(void)
     watchdog_device_expired("gradient allreduce", 6, 0);
 }
 
-/* The same in a step that was recorded: no numbers, but this rank knows what it does itself. */
+/* The same in a recorded step: no sequence numbers, but each rank knows its own phase. */
 static void case_recorded(void)
 {
     for (int i = 1; i < N_SLOTS; i++) neighbour(i, 4, false, i == 2 ? "evaluating" : "computing step 7");
@@ -117,7 +117,7 @@ static void case_word_taken(void)
     case_not_started();
 }
 
-/* Many waits, each over long before its deadline, but not all of them together. */
+/* Many waits, each far shorter than the deadline, but longer in total. */
 static void case_in_time(void)
 {
     bool named = true;
@@ -138,7 +138,7 @@ static void case_in_time(void)
     _exit(counted && kept && named && !atomic_load(&slots[0].speaker) ? 0 : 97);
 }
 
-/* No wait at all: computing may last as long as it likes. */
+/* No wait: computing may take any time. */
 static void case_computing(void)
 {
     start(0.2, 1);
@@ -207,9 +207,9 @@ static void test_messages(child_t *missing, child_t *not_started, child_t *stopp
             "(collective 4)"),
        "the message names the wait");
     OK(said(missing, "rank 6 on node-b did not arrive; it was last in \"reading data\""),
-       "and who is missing");
-    OK(!strstr(missing->said, "rank 5 on") && !strstr(missing->said, "rank 7 on"), "and nobody who is not");
-    OK(said(missing, "(rank 4 on node-b)"), "and who says so");
+       "and the missing rank");
+    OK(!strstr(missing->said, "rank 5 on") && !strstr(missing->said, "rank 7 on"), "and no other rank");
+    OK(said(missing, "(rank 4 on node-b)"), "and the reporting rank");
     OK(exited(not_started, ENDED_BY_HOOK) && said(not_started, "local rank 3 of node-b has not started"),
        "a rank that never started");
     OK(exited(stopped, ENDED_BY_HOOK) &&
@@ -219,7 +219,7 @@ static void test_messages(child_t *missing, child_t *not_started, child_t *stopp
        "a rank that arrived and was stopped");
     OK(exited(other_host, ENDED_BY_HOOK) &&
            said(other_host, "no rank is missing on node-b; check the other hosts"),
-       "everybody here arrived");
+       "all ranks of this host arrived");
 }
 
 int main(void)
@@ -253,10 +253,10 @@ int main(void)
            said(&cases[SCATTERED],
                 "rank 5 on node-b is itself held up; it was last in \"an earlier wait\"; rank 6 on "
                 "node-b has left it; it was last in \"writing a checkpoint\"; no rank is missing"),
-       "ranks elsewhere, none of which is the cause");
+       "ranks elsewhere that are not the cause");
     OK(exited(&cases[WORD_TAKEN], ENDED_BY_HOOK) && !cases[WORD_TAKEN].said[0],
-       "when a neighbour has the word, this rank leaves in silence");
-    OK(exited(&cases[IN_TIME], 0) && !cases[IN_TIME].said[0], "waits left in time do not add up");
+       "if a neighbour reports, this rank leaves silently");
+    OK(exited(&cases[IN_TIME], 0) && !cases[IN_TIME].said[0], "waits that end in time do not add up");
     OK(exited(&cases[ON_DEVICE], ENDED_BY_HOOK) &&
            said(&cases[ON_DEVICE],
                 "timed out after 1000 s in \"gradient allreduce\" (the GPU's collective 6); rank 7 "
@@ -267,12 +267,12 @@ int main(void)
            said(&cases[RECORDED],
                 "\"gradient allreduce\" (in a recorded step); rank 6 on node-b is elsewhere; it was last "
                 "in \"evaluating\" (rank 4"),
-       "one of a recorded step");
+       "a collective of a recorded step");
     OK(exited(&cases[COMPUTING], 0) && !cases[COMPUTING].said[0], "computing is not waiting");
 
     OK(watchdog_add_gap(7, 0.5, 0.5) == 7.5 && watchdog_add_gap(7, 1, 0.5) == 8,
-       "a late look counts in full");
-    OK(watchdog_add_gap(7, 3600, 0.5) == 7.5, "an hour's suspension counts as one look");
+       "a late check counts in full");
+    OK(watchdog_add_gap(7, 3600, 0.5) == 7.5, "an hour's suspension counts as one check");
     watchdog_enter("without a watchdog");
     watchdog_leave();
     long long before = watchdog_progress();

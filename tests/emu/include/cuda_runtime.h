@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* CUDA C++ for g++: what kernels need of the language, over the toolkit's real types. Found before the toolkit's own
- * cuda_runtime.h by files under kernels/cuda and tests/emu only. The threads of a block are run by runtime_fiber.cc. */
+/* CUDA C++ for g++: the language features that kernels need, over the toolkit's real types. Shadows the toolkit's
+ * cuda_runtime.h for files under kernels/cuda and tests/emu only. runtime_fiber.cc runs the threads of a block. */
 #ifndef TESTS_EMU_CUDA_RUNTIME_H
 #define TESTS_EMU_CUDA_RUNTIME_H
 
@@ -42,22 +42,22 @@ using std::isfinite;
 using std::isinf;
 using std::isnan;
 
-/* Of the thread that runs. */
+/* Of the running thread. */
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 constexpr int warpSize = 32;
 
 enum emu_warp_op { EMU_SYNC, EMU_IDX, EMU_UP, EMU_DOWN, EMU_XOR, EMU_BALLOT };
 enum emu_block_op { EMU_BARRIER, EMU_COUNT };
-/* The threads of a block meet; returns how many passed a predicate that is not 0. */
+/* Synchronizes the threads of a block; returns how many passed a nonzero predicate. */
 int emu_block_meet(emu_block_op op, int predicate, const char *file, int line);
-/* The threads of a warp in `mask` meet; returns the value that this one gets. */
+/* Synchronizes the threads of a warp in `mask`; returns the value for this one. */
 uint64_t emu_warp_meet(emu_warp_op op, unsigned mask, uint64_t value, int argument, int width);
 unsigned emu_active_mask();
 [[noreturn]] void emu_trap(const char *what);
 cudaError_t emu_launch(const cudaLaunchConfig_t *config, const void *function, std::function<void()> thread);
 
-/* The arguments are copied here, as the real one does: what they were at the call is what the kernel sees. */
+/* Copies the arguments, as the real call does: the kernel gets their values at the launch. */
 template <typename... P, typename... A>
 inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
                                       A &&...arguments)
@@ -78,7 +78,7 @@ template <typename T> inline cudaError_t cudaMallocHost(T **p, size_t n, unsigne
     return ::cudaMallocHost(reinterpret_cast<void **>(p), n);
 }
 
-/* The caller's line tells one barrier from another. */
+/* The caller's line identifies the barrier. */
 inline void __syncthreads(const char *file = __builtin_FILE(), int line = __builtin_LINE())
 {
     emu_block_meet(EMU_BARRIER, 0, file, line);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The device's functions that g++ does not know: atomics, cached loads, bits, roundings, fast mathematics (exact here:
- * tolerances of tests must not rest on how inexact the device's are). */
+/* Device functions that g++ lacks: atomics, cached loads, bit operations, rounding, fast mathematics (exact here:
+ * tests' tolerances must not depend on the device's inexactness). */
 #ifndef TESTS_EMU_EMU_DEVICE_H
 #define TESTS_EMU_EMU_DEVICE_H
 
 /* A table, one function per line. */
 /* clang-format off */
 
-/* One thread runs at a time, between two meetings: plain arithmetic is atomic. */
+/* Only one thread runs between two synchronizations, so plain arithmetic is atomic. */
 #define EMU_ATOMICS(T)                                                                                            \
     inline T atomicAdd(T *p, T v) { T old = *p; *p = old + v; return old; }                                       \
     inline T atomicExch(T *p, T v) { T old = *p; *p = v; return old; }
@@ -45,7 +45,7 @@ EMU_CACHED(__ldca, __stwb)
 #undef EMU_CACHED
 template <typename T> inline T __ldg(const T *p) { return *p; }
 
-/* CUDA's min and max over all pairs of arithmetic types; for floating types a NaN gives the other. */
+/* CUDA's min and max over all pairs of arithmetic types; of a NaN and a number, the number. */
 template <typename A, typename B> using emu_both =
     typename std::enable_if<std::is_arithmetic<A>::value && std::is_arithmetic<B>::value, typename std::common_type<A, B>::type>::type;
 template <typename A, typename B> constexpr emu_both<A, B> min(A a, B b)
