@@ -78,7 +78,7 @@ EOT
     [ "${lines[0]}" = $'node1\t4\t-\t-\t-\t-\tyes\t-\t-\t-' ] && [ "${lines[1]}" = $'node2\t2\t0,2\t-\t-\t-\tno\t-\t-\t-' ]
     [ "$("$dptrain" hosts hostfile hostfile --exclude node1@node2:3)" = "node2 slots=3" ]
     run "$dptrain" hosts show hostfile --include node1 --exclude node2
-    [ "$status" -eq 2 ] && [[ "$output" == *"exclude each other"* ]]
+    [ "$status" -eq 2 ] && [[ "$output" == *"cannot be combined"* ]]
     run "$dptrain" hosts show hostfile --include node3
     [ "$status" -eq 2 ] && [[ "$output" == *"no host node3 in hostfile"* ]]
     run "$dptrain" hosts hostfile hostfile --exclude node1@node2
@@ -98,16 +98,16 @@ EOT
     run "$dptrain" hosts show .
     [ "$status" -eq 3 ] && [[ "$output" == *"is a folder"* ]]
     run "$dptrain" hosts show a:x,b
-    [ "$status" -eq 2 ] && [[ "$output" == *"place 1: 'a:x'"* ]]
+    [ "$status" -eq 2 ] && [[ "$output" == *"entry 1: invalid 'a:x'"* ]]
     printf 'a\0b\n' >zero
     run "$dptrain" hosts show zero
     [ "$status" -eq 3 ] && [[ "$output" == *"zero byte"* ]]
     : >empty
     run "$dptrain" hosts show empty
-    [ "$status" -eq 3 ] && [[ "$output" == *"empty names no host"* ]]
+    [ "$status" -eq 3 ] && [[ "$output" == *"empty lists no hosts"* ]]
     printf 'ok\nbad slots=x\n' >bad
     run "$dptrain" hosts show bad
-    [ "$status" -eq 3 ] && [[ "$output" == *"bad:2: slots=x"* ]]
+    [ "$status" -eq 3 ] && [[ "$output" == *"bad:2: invalid slots=x"* ]]
 }
 
 @test "usage errors, help, and a full disk" {

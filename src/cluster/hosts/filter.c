@@ -9,7 +9,7 @@ typedef struct filter {
     hosts_t *hosts;
     const char *option; /* "--include", "--exclude" */
     bool is_include;
-    bool *named; /* by a node so far */
+    bool *named; /* by a node of the option so far */
     bool *kept;
 } filter_t;
 
@@ -36,10 +36,10 @@ static err_t read_slots(const filter_t *f, const host_t *host, const char *text,
         size_t length = (size_t)((comma ? comma : end) - text);
         int slot;
         if (!hosts_number(text, length, 0, 1 << 20, &slot))
-            RAISE(ERR_USAGE, "%s: '%s' is not a slot's number; a node is HOST or HOST:SLOT,SLOT,…", f->option,
+            RAISE(ERR_USAGE, "%s: invalid slot '%s': expected HOST or HOST:SLOT,SLOT,…", f->option,
                   hosts_quote(text, length).text);
         if (!has_slot(host, slot))
-            RAISE(ERR_USAGE, "%s: %s has no slot %d; dptrain hosts show lists what it has", f->option,
+            RAISE(ERR_USAGE, "%s: %s has no slot %d; dptrain hosts show lists its slots", f->option,
                   host->address, slot);
         if (has_id(ids, *n, slot))
             RAISE(ERR_USAGE, "%s: slot %d of %s is named twice", f->option, slot, host->address);
@@ -54,14 +54,14 @@ static err_t read_slots(const filter_t *f, const host_t *host, const char *text,
     return ERR_OK;
 }
 
-/* Leaves the host the slots that are named, or those that are not. */
+/* Keeps the named slots of a host (--include) or all others (--exclude). */
 static err_t choose_slots(filter_t *f, int index, int *named, int n_named)
 {
     host_t *host = &f->hosts->at[index];
     int *ids, n_left = f->is_include ? n_named : host->slots - n_named, n = 0;
     if (n_left > HOSTS_MAX_LISTED_SLOTS)
-        RAISE(ERR_USAGE, "%s would leave %s %d slots, and more than %d cannot be listed", f->option,
-              host->address, n_left, HOSTS_MAX_LISTED_SLOTS);
+        RAISE(ERR_USAGE, "%s leaves %s %d slots, but at most %d can be listed", f->option, host->address,
+              n_left, HOSTS_MAX_LISTED_SLOTS);
     TRY(arena_new(&f->hosts->arena, (size_t)n_left * sizeof *ids, &ids));
     for (int i = 0; i < (f->is_include ? n_named : host->slots); i++) {
         int id = f->is_include ? named[i] : host->ids ? host->ids[i] : i;
@@ -79,11 +79,11 @@ static err_t find_host(const filter_t *f, const char *address, size_t n, int *ou
     char key[HOST_KEY_MAX];
     quoted_t shown = hosts_quote(address, n);
     if (hosts_key(address, n, key) != ERR_OK)
-        RAISE(ERR_USAGE, "%s: '%s' is no host; nodes are HOST[:SLOT,…], with @ between them", f->option,
+        RAISE(ERR_USAGE, "%s: invalid host '%s': expected HOST[:SLOT,…], separated by @", f->option,
               shown.text);
     for (*out = 0; *out < f->hosts->n; (*out)++)
         if (strcmp(f->hosts->at[*out].key, key) == 0) return ERR_OK;
-    RAISE(ERR_USAGE, "%s: there is no host %s in %s", f->option, shown.text, f->hosts->source);
+    RAISE(ERR_USAGE, "%s: no host %s in %s", f->option, shown.text, f->hosts->source);
 }
 
 /* HOST, HOST:SLOTS, [IPV6]:SLOTS or a bare IPv6 address. */
@@ -97,14 +97,15 @@ static err_t apply_node(filter_t *f, const char *text, size_t n)
     if (n > 0 && text[0] == '[') {
         const char *close = memchr(text, ']', n);
         if (!close || (close + 1 < end && close[1] != ':'))
-            RAISE(ERR_USAGE, "%s: '%s' is not [ADDRESS]:SLOT,…", f->option, hosts_quote(text, n).text);
+            RAISE(ERR_USAGE, "%s: invalid '%s': expected [ADDRESS]:SLOT,…", f->option,
+                  hosts_quote(text, n).text);
         address++;
         n_address = (size_t)(close - address);
         colon = close + 1 < end ? close + 1 : NULL;
     }
     TRY(find_host(f, address, n_address, &index));
     if (f->named[index])
-        RAISE(ERR_USAGE, "%s: %s is named twice; write all its slots behind one colon", f->option,
+        RAISE(ERR_USAGE, "%s: %s is named twice; list all its slots after one colon", f->option,
               f->hosts->at[index].address);
     f->named[index] = true;
     f->kept[index] = f->is_include;
@@ -119,8 +120,7 @@ err_t hosts_filter(hosts_t *hosts, const char *include, const char *exclude)
     filter_t f = {hosts, has_include ? "--include" : "--exclude", has_include, NULL, NULL};
     const char *text = has_include ? include : exclude;
     int n = 0;
-    if (has_include && has_exclude)
-        RAISE(ERR_USAGE, "--include and --exclude exclude each other; give one of them");
+    if (has_include && has_exclude) RAISE(ERR_USAGE, "--include and --exclude cannot be combined");
     if (!has_include && !has_exclude) return ERR_OK;
     TRY(arena_new(&hosts->arena, (size_t)hosts->n, &f.named));
     TRY(arena_new(&hosts->arena, (size_t)hosts->n, &f.kept));
@@ -135,7 +135,7 @@ err_t hosts_filter(hosts_t *hosts, const char *include, const char *exclude)
     for (int i = 0; i < hosts->n; i++)
         if (f.kept[i]) hosts->at[n++] = hosts->at[i];
     if (n == 0)
-        RAISE(ERR_USAGE, "%s %s leaves no host of %s", f.option, hosts_quote(exclude, strlen(exclude)).text,
+        RAISE(ERR_USAGE, "%s %s leaves no hosts of %s", f.option, hosts_quote(exclude, strlen(exclude)).text,
               hosts->source);
     hosts->n = n;
     hosts->at[0].chief = true;

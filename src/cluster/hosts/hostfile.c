@@ -37,9 +37,8 @@ static err_t unknown_key(const char *key, size_t n)
     static const char *const keys[] = {"slots", "max_slots"};
     quoted_t shown = hosts_quote(key, n);
     const char *nearest = opt_nearest(shown.text, keys, 2);
-    if (nearest) RAISE(ERR_DATA, "'%s' is not known; did you mean %s=N?", shown.text, nearest);
-    RAISE(ERR_DATA, "'%s' is not known; a line is NAME slots=N [max_slots=N], and # begins a comment",
-          shown.text);
+    if (nearest) RAISE(ERR_DATA, "unknown key '%s'; did you mean %s=N?", shown.text, nearest);
+    RAISE(ERR_DATA, "unexpected '%s': expected NAME slots=N [max_slots=N]; # begins a comment", shown.text);
 }
 
 /* slots=N or max_slots=N, with blanks around = as OpenMPI allows. */
@@ -50,14 +49,14 @@ static err_t read_pair(words_t *w, host_t *host, bool *has_slots)
     bool is_max = (n == 9 && (strncmp(key, "max_slots", n) == 0 || strncmp(key, "max-slots", n) == 0));
     if (!is_max && !(n == 5 && strncmp(key, "slots", n) == 0)) return unknown_key(key, n);
     if (!skip_blanks(w) || *w->at != '=')
-        RAISE(ERR_DATA, "'%.*s' wants a number: %.*s=N", (int)n, key, (int)n, key);
+        RAISE(ERR_DATA, "'%.*s' requires a number: %.*s=N", (int)n, key, (int)n, key);
     w->at++;
     skip_blanks(w);
     size_t n_value = take_word(w, '#', &value);
     int *field = is_max ? &host->max_slots : &host->slots;
-    if (is_max ? host->max_slots > 0 : *has_slots) RAISE(ERR_DATA, "%.*s= is there twice", (int)n, key);
+    if (is_max ? host->max_slots > 0 : *has_slots) RAISE(ERR_DATA, "%.*s= is given twice", (int)n, key);
     if (!hosts_number(value, n_value, 1, HOSTS_MAX_SLOTS, field))
-        RAISE(ERR_DATA, "%.*s=%s: a whole number from 1 to %d is wanted", (int)n, key,
+        RAISE(ERR_DATA, "invalid %.*s=%s: expected a whole number from 1 to %d", (int)n, key,
               hosts_quote(value, n_value).text, HOSTS_MAX_SLOTS);
     *has_slots = *has_slots || !is_max;
     return ERR_OK;
@@ -70,7 +69,7 @@ static err_t read_line(hosts_t *hosts, words_t w, int line)
     bool has_slots = false;
     if (!skip_blanks(&w)) return ERR_OK;
     size_t n = take_word(&w, '=', &name);
-    if (w.at < w.end && *w.at == '=') RAISE(ERR_DATA, "a line begins with the host's name: NAME slots=N");
+    if (w.at < w.end && *w.at == '=') RAISE(ERR_DATA, "missing host name: expected NAME slots=N");
     TRY(hosts_add(hosts, name, n, line, &host));
     while (skip_blanks(&w)) TRY(read_pair(&w, host, &has_slots));
     if (host->max_slots > 0 && host->max_slots < host->slots)
@@ -83,7 +82,7 @@ err_t hosts_read_hostfile(const char *text, const char *name, hosts_t *out)
     err_t err = ERR_OK;
     *out = (hosts_t){0};
     TRY_OUT(err, arena_text(&out->arena, name, strlen(name), &out->source));
-    if (strncmp(text, "\xEF\xBB\xBF", 3) == 0) text += 3; /* the mark that some editors begin UTF-8 with */
+    if (strncmp(text, "\xEF\xBB\xBF", 3) == 0) text += 3; /* the byte order mark that some editors write */
     for (int line = 1; *text; line++) {
         size_t n = strcspn(text, "\n");
         TRY_OUT(err, hosts_at_line(read_line(out, (words_t){text, text + n}, line), out, line));
@@ -104,19 +103,19 @@ static err_t read_entry(hosts_t *hosts, const char *text, size_t n, int place)
     host_t *host;
     if (n > 0 && text[0] == '[') {
         const char *close = memchr(text, ']', n);
-        if (!close) RAISE(ERR_DATA, "'%s' has no ]", shown.text);
+        if (!close) RAISE(ERR_DATA, "'%s': missing ]", shown.text);
         address++;
         n_address = (size_t)(close - address);
         colon = close + 1 < end ? close + 1 : NULL;
-        if (colon && *colon != ':') RAISE(ERR_DATA, "'%s' is not [ADDRESS]:SLOTS", shown.text);
+        if (colon && *colon != ':') RAISE(ERR_DATA, "invalid '%s': expected [ADDRESS]:SLOTS", shown.text);
         if (!memchr(address, ':', n_address))
             RAISE(ERR_DATA, "'%s': brackets are for IPv6 addresses", shown.text);
     } else if (colon && memchr(colon + 1, ':', (size_t)(end - colon - 1))) {
-        RAISE(ERR_DATA, "'%s' has several colons; an IPv6 address is in brackets: [fe80::1]:4", shown.text);
+        RAISE(ERR_DATA, "'%s' has several colons; put an IPv6 address in brackets: [fe80::1]:4", shown.text);
     }
     TRY(hosts_add(hosts, address, n_address, place, &host));
     if (colon && !hosts_number(colon + 1, (size_t)(end - colon - 1), 1, HOSTS_MAX_SLOTS, &host->slots))
-        RAISE(ERR_DATA, "'%s': slots are a whole number from 1 to %d", shown.text, HOSTS_MAX_SLOTS);
+        RAISE(ERR_DATA, "invalid '%s': expected a number of slots from 1 to %d", shown.text, HOSTS_MAX_SLOTS);
     return ERR_OK;
 }
 

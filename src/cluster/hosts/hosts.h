@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The hosts of a job: reads a hostfile, a list or a resource spec into one table. Neither the hosts nor a
- * name server are contacted, and MPI is not used. Not collective.
+/* The hosts of a job: reads a hostfile, list or resource spec into a table. Contacts neither the hosts nor a
+ * name server, and does not use MPI. Not collective.
  *
  * Errors in a text are ERR_DATA with "FILE:LINE: …". Texts may be hostile: nothing in a table contains a
  * control character, addresses and users contain no character that is special to a shell or ssh, and none
@@ -64,10 +64,10 @@ typedef struct hosts {
 /* Reads and checks a description: at least one host, no duplicates, one chief, and no loopback address among
  * several hosts. On failure the table is empty.
  *
- * source  an existing file: a resource spec if the name ends in .yaml or .yml, else a hostfile. Otherwise a
- * word
- *         without a slash and with a colon or comma is a list, whose errors are ERR_USAGE. Anything else is a
- *         missing file: ERR_DATA */
+ *   source  an existing file: a resource spec if the name ends in .yaml or .yml, else a hostfile. Otherwise,
+ *           a
+ *           word with a colon or comma and without a slash is a list, whose errors are ERR_USAGE. Anything
+ *           else is a missing file: ERR_DATA */
 err_t hosts_read(const char *source, hosts_t *out);
 
 /* The three forms from NUL-terminated text; `name` is for messages. Checked as by hosts_read. */
@@ -107,12 +107,13 @@ err_t hosts_default_login(hosts_t *hosts, int64_t port, const char *user, const 
 void hosts_write_hostfile(const hosts_t *hosts, FILE *out);
 /* Writes a Host block of ssh_config(5) for each host, for logins without prompts. ERR_USAGE if a path cannot
  * be expressed.
- * known_hosts  the only file with host keys; NULL: ssh's own */
+ *
+ *   known_hosts  the only file with host keys; NULL: ssh's defaults */
 err_t hosts_write_ssh_config(const hosts_t *hosts, const char *known_hosts, FILE *out);
-/* For people; one JSON object for jq; and one line per host for shell scripts. The latter has no header; a
- * missing value is "-". Its tab-separated fields: address, slots, ids of slots (with commas), port, user,
- * key_file, yes or no for chief, env_file, setup, and from the tenth field on one NAME=VALUE of shared_envs
- * each, as in an env_file. No text contains a tab, so nothing is quoted and nothing needs to be evaluated. */
+/* Writes a human-readable table; one JSON object; or tab-separated values, one line per host without a
+ * header. Fields of the latter: address, slots, ids of slots (comma-separated), port, user, key_file, yes or
+ * no for chief, env_file, setup, and from the tenth field on one NAME=VALUE of shared_envs each. A missing
+ * value is "-". No text contains a tab, so nothing is quoted. */
 err_t hosts_write_table(const hosts_t *hosts, FILE *out);
 err_t hosts_write_json(const hosts_t *hosts, FILE *out);
 void hosts_write_tsv(const hosts_t *hosts, FILE *out);

@@ -44,7 +44,7 @@ static int64_t from_meminfo(const char *key, int64_t otherwise)
     return bytes;
 }
 
-/* A file with one number; `otherwise` where there is none ("max"). */
+/* Reads a file with one number; returns `otherwise` if it has none ("max"). */
 static int64_t read_number(const char *path, int64_t otherwise)
 {
     long long value;
@@ -57,7 +57,7 @@ int64_t machine_memory_bytes(void)
     return from_meminfo("MemTotal:", 0);
 }
 
-/* Of control groups (version 2) as a container sees its own: at the root of the mount. */
+/* Of the control group (version 2) that a container sees at the root of the mount. */
 static int64_t group_free_bytes(void)
 {
     int64_t limit = read_number("/sys/fs/cgroup/memory.max", INT64_MAX);
@@ -77,7 +77,7 @@ static int is_visible(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* Calls add for every entry of a folder, in order of the names. */
+/* Calls `add` for each entry of a folder, sorted by name. */
 static void each_entry(const char *folder, void (*add)(const char *name, machine_port_t *out, int *n),
                        machine_port_t *out, int *n)
 {
@@ -102,7 +102,7 @@ static void add_infiniband(const char *name, machine_port_t *out, int *n)
     out[(*n)++].bits_per_sec = 1e9 * gbits;
 }
 
-/* Megabits a second; -1 or an error where the driver does not know. */
+/* The file holds Mbit/s; -1 or an error if the driver does not know. */
 static void add_interface(const char *name, machine_port_t *out, int *n)
 {
     char path[256], state[16];

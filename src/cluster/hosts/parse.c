@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-/* At a character of UTF-8: U+0080 … U+009F are the second set. */
+/* At a UTF-8 character. U+0080 … U+009F are control characters, too. */
 static bool is_control(const char *text)
 {
     unsigned char c = (unsigned char)text[0];
@@ -57,7 +57,7 @@ bool hosts_number(const char *text, size_t n_bytes, int min, int max, int *out)
 err_t hosts_at_line(err_t err, const hosts_t *hosts, int line)
 {
     if (err == ERR_OK) return ERR_OK;
-    return hosts->is_list ? err_context(err, "%s, place %d", hosts->source, line)
+    return hosts->is_list ? err_context(err, "%s, entry %d", hosts->source, line)
                           : err_context(err, "%s:%d", hosts->source, line);
 }
 
@@ -73,7 +73,7 @@ static bool is_name(const char *text)
     return true;
 }
 
-/* An IPv6 address as the library writes it, the zone behind. */
+/* An IPv6 address in the library's spelling, followed by the zone. */
 static bool ipv6_key(const char *text, char out[HOST_KEY_MAX])
 {
     struct in6_addr address;
@@ -94,22 +94,23 @@ err_t hosts_key(const char *address, size_t n_bytes, char out[HOST_KEY_MAX])
     char text[HOST_KEY_MAX];
     struct in_addr ipv4;
     quoted_t shown = hosts_quote(address, n_bytes);
-    if (n_bytes == 0) RAISE(ERR_DATA, "a host without a name");
+    if (n_bytes == 0) RAISE(ERR_DATA, "missing host name");
     if (n_bytes > 253) RAISE(ERR_DATA, "the host name '%s' is longer than 253 characters", shown.text);
     memcpy(text, address, n_bytes);
     text[n_bytes] = '\0';
     if (memchr(text, '@', n_bytes))
-        RAISE(ERR_DATA, "'%s' holds a user; --user or a resource spec (YAML) says who logs in", shown.text);
+        RAISE(ERR_DATA, "'%s' contains a user name; give it by --user or in a resource spec (YAML)",
+              shown.text);
     if (memchr(text, ':', n_bytes)) {
         if (!ipv6_key(text, out))
             RAISE(ERR_DATA, "'%s' is neither a host name nor an IPv6 address", shown.text);
         return ERR_OK;
     }
-    /* The system would take a name of digits for an address: 7 for 0.0.0.7. */
+    /* The system resolves a name of digits as an address: 7 as 0.0.0.7. */
     if (strspn(text, "0123456789.") == n_bytes && inet_pton(AF_INET, text, &ipv4) != 1)
         RAISE(ERR_DATA, "'%s' is not an IPv4 address", shown.text);
     if (!is_name(text))
-        RAISE(ERR_DATA, "'%s' is not a host name: letters, digits, - _ and . only", shown.text);
+        RAISE(ERR_DATA, "'%s' is not a host name: expected letters, digits, - _ and .", shown.text);
     for (size_t i = 0; i <= n_bytes; i++) out[i] = (char)tolower((unsigned char)text[i]);
     return ERR_OK;
 }
@@ -151,11 +152,11 @@ err_t hosts_sort_ids(int *ids, int n)
 {
     qsort(ids, (size_t)n, sizeof *ids, compare_ids);
     for (int i = 1; i < n; i++)
-        if (ids[i] == ids[i - 1]) RAISE(ERR_DATA, "%d is there twice", ids[i]);
+        if (ids[i] == ids[i - 1]) RAISE(ERR_DATA, "%d is given twice", ids[i]);
     return ERR_OK;
 }
 
-/* Of equals, the first in the text comes first. */
+/* Equal keys keep the order of the text. */
 static int compare_keys(const void *a, const void *b)
 {
     const host_t *x = *(const host_t *const *)a, *y = *(const host_t *const *)b;
@@ -178,20 +179,20 @@ static err_t check_duplicates(const hosts_t *hosts)
     if (again)
         return hosts_at_line(
             err_raise(ERR_DATA, __FILE__, __LINE__,
-                      "the host %s was there before, in %s %d; name it once, with all its slots",
-                      again->address, hosts->is_list ? "place" : "line", first->line),
+                      "the host %s is already listed in %s %d; list it once, with all its slots",
+                      again->address, hosts->is_list ? "entry" : "line", first->line),
             hosts, again->line);
     return ERR_OK;
 }
 
-/* Other hosts would take it for themselves. */
 static err_t check_loopback(const hosts_t *hosts)
 {
     for (int i = 0; hosts->n > 1 && i < hosts->n; i++)
         if (is_loopback(hosts->at[i].key))
             return hosts_at_line(
                 err_raise(ERR_DATA, __FILE__, __LINE__,
-                          "%s is another machine for each of the %d hosts; name it as the others know it",
+                          "%s is a loopback address, a different machine on each of the %d hosts; use a name "
+                          "that all hosts know",
                           hosts->at[i].address, hosts->n),
                 hosts, hosts->at[i].line);
     return ERR_OK;
@@ -200,7 +201,7 @@ static err_t check_loopback(const hosts_t *hosts)
 err_t hosts_complete(hosts_t *hosts)
 {
     int chief = 0;
-    if (hosts->n == 0) RAISE(ERR_DATA, "%s names no host", hosts->source);
+    if (hosts->n == 0) RAISE(ERR_DATA, "%s lists no hosts", hosts->source);
     TRY(check_duplicates(hosts));
     TRY(check_loopback(hosts));
     while (chief < hosts->n && !hosts->at[chief].chief) chief++;
@@ -214,11 +215,11 @@ err_t hosts_complete(hosts_t *hosts)
 
 err_t hosts_check_text(const char *text, const char *what)
 {
-    if (strcmp(text, "-") == 0) RAISE(ERR_DATA, "%s: a lone dash is no value", what);
+    if (strcmp(text, "-") == 0) RAISE(ERR_DATA, "%s: '-' is not a valid value", what);
     for (const char *c = text; *c; c += utf8_length(c)) {
-        if (*c == '\n') RAISE(ERR_DATA, "%s has more than one line; join commands by && or ;", what);
+        if (*c == '\n') RAISE(ERR_DATA, "%s has more than one line; join commands with && or ;", what);
         if (utf8_length(c) == 0) RAISE(ERR_DATA, "%s is not UTF-8", what);
-        if (is_control(c)) RAISE(ERR_DATA, "%s holds a control character", what);
+        if (is_control(c)) RAISE(ERR_DATA, "%s contains a control character", what);
     }
     return ERR_OK;
 }
@@ -230,8 +231,10 @@ err_t hosts_check_user(const char *user, const char *what)
     for (size_t i = 0; i < n; i++)
         plain = plain && (isalnum((unsigned char)user[i]) || strchr("-_.@+$", user[i]));
     if (!plain)
-        RAISE(ERR_DATA, "%s '%s' is no user's name: letters, digits, - _ . @ + and $ only, no - in front",
-              what, hosts_quote(user, n).text);
+        RAISE(
+            ERR_DATA,
+            "%s '%s' is not a valid user name: expected letters, digits, - _ . @ + and $, and no - in front",
+            what, hosts_quote(user, n).text);
     return ERR_OK;
 }
 

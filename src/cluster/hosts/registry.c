@@ -15,7 +15,7 @@ static bool ends_in(const char *text, const char *end)
     return n > n_end && strcasecmp(text + n - n_end, end) == 0;
 }
 
-/* By the end of a file's name; the last is for any. */
+/* By the file name's suffix; the last entry matches any name. */
 static const struct {
     const char *end;
     reader_t *read;
@@ -28,7 +28,7 @@ static reader_t *reader_of(const char *path)
     return formats[i].read;
 }
 
-/* The same message, of another kind. */
+/* Raises the current message with another code. */
 static err_t as_code(err_t code)
 {
     err_info_t info;
@@ -40,7 +40,7 @@ static err_t read_file(const char *path, hosts_t *out)
 {
     char *text = NULL;
     if (fs_is_folder(path))
-        RAISE(ERR_DATA, "%s is a folder; a hostfile or a resource spec (YAML) is wanted", path);
+        RAISE(ERR_DATA, "%s is a folder; expected a hostfile or resource spec (YAML)", path);
     err_t err = fs_read_text(path, HOSTS_MAX_FILE_BYTES, &text);
     if (err == ERR_USAGE) return as_code(ERR_DATA);
     TRY(err);
@@ -53,7 +53,7 @@ err_t hosts_read(const char *source, hosts_t *out)
 {
     if (fs_exists(source)) return read_file(source, out);
     if (strchr(source, '/') || !strpbrk(source, ":,"))
-        RAISE(ERR_DATA, "no such file: %s (a list of hosts is written HOST:SLOTS,…, as in node1:4)",
+        RAISE(ERR_DATA, "no such file: %s (write a list of hosts as HOST:SLOTS,…, such as node1:4)",
               hosts_quote(source, strlen(source)).text);
     err_t err = hosts_read_list(source, out);
     return err == ERR_DATA ? as_code(ERR_USAGE) : err;

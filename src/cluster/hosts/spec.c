@@ -10,7 +10,7 @@
 #include "cluster/hosts/parse.h"
 #include "cluster/hosts/spec_yaml.h"
 
-/* What a group of ssh: says. */
+/* A group under ssh:. */
 typedef struct group {
     const char *name;
     const char *key_file, *user, *env_file, *setup;
@@ -20,7 +20,7 @@ typedef struct group {
 
 typedef struct groups {
     group_t *at;
-    const char **names; /* of all, for the nearest */
+    const char **names; /* of all groups, for suggestions */
     int n;
 } groups_t;
 
@@ -28,7 +28,7 @@ typedef struct nodes {
     groups_t groups;
     int n;
     int chief_line;              /* 0: none so far */
-    const yaml_node_t *no_login; /* the first that has no ssh_config and is not the chief */
+    const yaml_node_t *no_login; /* first node, other than the chief, without ssh_config */
 } nodes_t;
 
 static err_t read_envs(const spec_t *spec, const yaml_node_t *map, group_t *group)
@@ -43,8 +43,7 @@ static err_t read_envs(const spec_t *spec, const yaml_node_t *map, group_t *grou
         TRY(spec_key(spec, map, i, "shared_envs", &node, &name));
         size_t n = strlen(name);
         if (n == 0 || strspn(name, letters) != n || (name[0] >= '0' && name[0] <= '9'))
-            RAISE_AT(spec, node, "shared_envs: '%s' cannot be the name of a variable",
-                     hosts_quote(name, n).text);
+            RAISE_AT(spec, node, "shared_envs: '%s' is not a valid variable name", hosts_quote(name, n).text);
         TRY(arena_text(&spec->hosts->arena, name, n, &envs[i].name));
         TRY(spec_text(spec, value, "shared_envs", &name));
         TRY(hosts_at_line(*name && strcmp(name, "-") != 0 ? hosts_check_text(name, envs[i].name) : ERR_OK,
@@ -64,7 +63,7 @@ static err_t read_group(const spec_t *spec, const yaml_node_t *map, group_t *gro
     fields_t f;
     TRY(spec_fields(spec, map, "ssh", keys, &f));
     if (f.at[SETUP] && f.at[PYTHON_VENV])
-        RAISE_AT(spec, f.at[PYTHON_VENV], "python_venv is the older name of setup; give one of them");
+        RAISE_AT(spec, f.at[PYTHON_VENV], "python_venv is the old name of setup; give only one of them");
     yaml_node_t *setup = f.at[SETUP] ? f.at[SETUP] : f.at[PYTHON_VENV];
     if (f.at[KEY_FILE]) TRY(spec_keep_path(spec, f.at[KEY_FILE], "key_file", &group->key_file));
     if (f.at[ENV_FILE]) TRY(spec_keep_path(spec, f.at[ENV_FILE], "env_file", &group->env_file));
@@ -87,7 +86,7 @@ static err_t read_groups(const spec_t *spec, const yaml_node_t *map, groups_t *o
         yaml_node_t *node;
         const char *name;
         TRY(spec_key(spec, map, i, "ssh", &node, &name));
-        if (!*name) RAISE_AT(spec, node, "an ssh group without a name");
+        if (!*name) RAISE_AT(spec, node, "ssh: a group has no name");
         TRY(hosts_at_line(hosts_check_text(name, "the name of an ssh group"), spec->hosts, spec_line(node)));
         TRY(arena_text(&spec->hosts->arena, name, strlen(name), &group.name));
         TRY(read_group(spec, spec_node(spec, map->data.mapping.pairs.start[i].value), &group));
@@ -106,7 +105,7 @@ static err_t read_login(const spec_t *spec, const yaml_node_t *node, const group
         if (strcmp(groups->at[i].name, name) == 0) group = &groups->at[i];
     if (!group) {
         const char *nearest = opt_nearest(name, groups->names, groups->n);
-        RAISE_AT(spec, node, "ssh_config: there is no '%s' below ssh:%s%s%s",
+        RAISE_AT(spec, node, "ssh_config: no group '%s' under ssh:%s%s%s",
                  hosts_quote(name, strlen(name)).text, nearest ? "; did you mean '" : "",
                  nearest ? hosts_quote(nearest, strlen(nearest)).text : "", nearest ? "'?" : "");
     }
@@ -139,7 +138,7 @@ static err_t read_bandwidth(const spec_t *spec, const yaml_node_t *node, double 
     TRY(spec_text(spec, node, "network_bandwidth", &text));
     *out = strtod(text, &end);
     if (end == text || *end || !isfinite(*out) || *out <= 0)
-        RAISE_AT(spec, node, "network_bandwidth: '%s' is no number of Gbit/s above 0",
+        RAISE_AT(spec, node, "network_bandwidth: '%s' is not a positive number of Gbit/s",
                  hosts_quote(text, strlen(text)).text);
     return ERR_OK;
 }
@@ -154,7 +153,7 @@ static err_t read_node(const spec_t *spec, const yaml_node_t *map, nodes_t *node
     const char *address;
     bool is_chief = nodes->n == 1;
     TRY(spec_fields(spec, map, "nodes", keys, &f));
-    if (!f.at[ADDRESS]) RAISE_AT(spec, map, "a node without its address");
+    if (!f.at[ADDRESS]) RAISE_AT(spec, map, "nodes: missing address");
     TRY(spec_text(spec, f.at[ADDRESS], "address", &address));
     TRY(hosts_at_line(hosts_add(spec->hosts, address, strlen(address), spec_line(map), &host), spec->hosts,
                       spec_line(f.at[ADDRESS])));
@@ -164,7 +163,7 @@ static err_t read_node(const spec_t *spec, const yaml_node_t *map, nodes_t *node
     if (f.at[CHIEF]) TRY(spec_truth(spec, f.at[CHIEF], "chief", &is_chief));
     host->chief = is_chief;
     if (is_chief && nodes->chief_line)
-        RAISE_AT(spec, f.at[CHIEF], "%s is a second chief; there is one already in line %d", address,
+        RAISE_AT(spec, f.at[CHIEF], "%s is a second chief; the first is in line %d", address,
                  nodes->chief_line);
     if (is_chief) nodes->chief_line = spec_line(map);
     if (f.at[SSH_CONFIG]) return read_login(spec, f.at[SSH_CONFIG], &nodes->groups, host);
@@ -179,29 +178,28 @@ static err_t read_document(const spec_t *spec)
     fields_t f;
     nodes_t nodes = {0};
     yaml_node_t *root = yaml_document_get_root_node(spec->document);
-    if (!root) RAISE(ERR_DATA, "%s is empty; nodes: is wanted", spec->hosts->source);
+    if (!root) RAISE(ERR_DATA, "%s is empty; expected nodes:", spec->hosts->source);
     TRY(spec_fields(spec, root, "a resource spec", keys, &f));
-    if (!f.at[NODES]) RAISE_AT(spec, root, "there is no nodes:");
-    if (f.at[NODES]->type != YAML_SEQUENCE_NODE) RAISE_AT(spec, f.at[NODES], "nodes: a list is wanted");
+    if (!f.at[NODES]) RAISE_AT(spec, root, "missing nodes:");
+    if (f.at[NODES]->type != YAML_SEQUENCE_NODE) RAISE_AT(spec, f.at[NODES], "nodes: expected a list");
     if (f.at[SSH]) TRY(read_groups(spec, f.at[SSH], &nodes.groups));
     nodes.n = spec_items(f.at[NODES]);
     for (int i = 0; i < nodes.n; i++)
         TRY(read_node(spec, spec_node(spec, f.at[NODES]->data.sequence.items.start[i]), &nodes));
     if (nodes.n > 0 && !nodes.chief_line)
-        RAISE_AT(spec, f.at[NODES], "no node is the chief; one has chief: true, the one where rank 0 runs");
+        RAISE_AT(spec, f.at[NODES], "no node is the chief; set chief: true for the node where rank 0 runs");
     if (nodes.no_login)
         RAISE_AT(spec, nodes.no_login,
-                 "a node that is not the chief wants ssh_config, the name of a group of ssh: "
-                 "that says how to log in");
+                 "nodes other than the chief require ssh_config, the name of a group under ssh:");
     return ERR_OK;
 }
 
-/* libyaml's own complaint. */
+/* Raises libyaml's error. */
 static err_t raise_parser(const yaml_parser_t *parser, const hosts_t *hosts)
 {
-    if (parser->error == YAML_MEMORY_ERROR) RAISE(ERR_SYSTEM, "no memory is left to read %s", hosts->source);
+    if (parser->error == YAML_MEMORY_ERROR) RAISE(ERR_SYSTEM, "out of memory reading %s", hosts->source);
     int line = 1 + (int)parser->problem_mark.line;
-    /* Of a byte that is no character the place is known by its number. */
+    /* For an invalid byte, libyaml gives only its offset. */
     if (parser->error == YAML_READER_ERROR) {
         line = 1;
         const unsigned char *text = parser->input.string.start, *end = parser->input.string.end;
@@ -212,8 +210,8 @@ static err_t raise_parser(const yaml_parser_t *parser, const hosts_t *hosts)
                          hosts, line);
 }
 
-/* One document, of a shape that a spec may have: libyaml takes time by the square of the depth, and of the
- * anchors. */
+/* Checks, before the tree is built, for a single document with limited depth and anchors: libyaml's time is
+ * quadratic in both. */
 static err_t look_over(yaml_parser_t *parser, hosts_t *hosts)
 {
     enum { MAX_DEPTH = 16, MAX_ANCHORS = 256 };
@@ -230,8 +228,8 @@ static err_t look_over(yaml_parser_t *parser, hosts_t *hosts)
         n_anchors += (event.type == YAML_SCALAR_EVENT && event.data.scalar.anchor) ||
                      (event.type == YAML_SEQUENCE_START_EVENT && event.data.sequence_start.anchor) ||
                      (event.type == YAML_MAPPING_START_EVENT && event.data.mapping_start.anchor);
-        if (depth > MAX_DEPTH) wrong = "lists and maps in one another, deeper than any resource spec";
-        if (n_anchors > MAX_ANCHORS) wrong = "more anchors (&) than any resource spec needs";
+        if (depth > MAX_DEPTH) wrong = "lists and maps are nested too deeply for a resource spec";
+        if (n_anchors > MAX_ANCHORS) wrong = "too many anchors (&) for a resource spec";
         if (n_documents > 1) wrong = "a second document (---) begins here";
         yaml_event_delete(&event);
         if (wrong) return hosts_at_line(err_raise(ERR_DATA, __FILE__, __LINE__, "%s", wrong), hosts, line);
@@ -254,7 +252,7 @@ typedef err_t pass_t(yaml_parser_t *parser, hosts_t *hosts);
 static err_t pass_over(const char *text, hosts_t *hosts, pass_t *pass)
 {
     yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser)) RAISE(ERR_SYSTEM, "no memory is left to read %s", hosts->source);
+    if (!yaml_parser_initialize(&parser)) RAISE(ERR_SYSTEM, "out of memory reading %s", hosts->source);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, strlen(text));
     err_t err = pass(&parser, hosts);
     yaml_parser_delete(&parser);

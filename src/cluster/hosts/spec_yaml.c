@@ -29,7 +29,7 @@ int spec_items(const yaml_node_t *list)
     return (int)(list->data.sequence.items.top - list->data.sequence.items.start);
 }
 
-/* "key:" with nothing behind it, ~ or null. */
+/* A key without a value, or with ~ or null. */
 static bool is_empty(const yaml_node_t *node)
 {
     if (node->type != YAML_SCALAR_NODE || node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return false;
@@ -41,10 +41,10 @@ err_t spec_text(const spec_t *spec, const yaml_node_t *node, const char *what, c
 {
     *out = ""; /* quiets GCC */
     if (node->type != YAML_SCALAR_NODE)
-        RAISE_AT(spec, node, "%s: one value is wanted, not a %s", what,
+        RAISE_AT(spec, node, "%s: expected a single value, not a %s", what,
                  node->type == YAML_SEQUENCE_NODE ? "list" : "map");
     *out = (const char *)node->data.scalar.value;
-    if (strlen(*out) != node->data.scalar.length) RAISE_AT(spec, node, "%s holds a zero character", what);
+    if (strlen(*out) != node->data.scalar.length) RAISE_AT(spec, node, "%s contains a zero character", what);
     return ERR_OK;
 }
 
@@ -65,7 +65,7 @@ static err_t unknown_key(const char *key, const char *what, const char *const *k
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", keys[k]);
     }
-    RAISE(ERR_DATA, "%s: unknown key '%s'; known are %s", what, shown.text, list);
+    RAISE(ERR_DATA, "%s: unknown key '%s'; expected one of %s", what, shown.text, list);
 }
 
 err_t spec_fields(const spec_t *spec, const yaml_node_t *map, const char *what, const char *const *keys,
@@ -76,7 +76,7 @@ err_t spec_fields(const spec_t *spec, const yaml_node_t *map, const char *what, 
     *out = (fields_t){{NULL}};
     while (keys[n_keys]) n_keys++;
     ASSERT(n_keys <= SPEC_MAX_KEYS);
-    if (map->type != YAML_MAPPING_NODE) RAISE_AT(spec, map, "%s: a map (key: value) is wanted", what);
+    if (map->type != YAML_MAPPING_NODE) RAISE_AT(spec, map, "%s: expected a map (key: value)", what);
     for (int i = 0; i < spec_pairs(map); i++) {
         yaml_node_t *node;
         const char *key;
@@ -85,7 +85,7 @@ err_t spec_fields(const spec_t *spec, const yaml_node_t *map, const char *what, 
         while (k < n_keys && strcmp(keys[k], key) != 0) k++;
         if (k == n_keys)
             return hosts_at_line(unknown_key(key, what, keys, n_keys), spec->hosts, spec_line(node));
-        if (seen[k]) RAISE_AT(spec, node, "%s: %s is there twice", what, key);
+        if (seen[k]) RAISE_AT(spec, node, "%s: %s is given twice", what, key);
         seen[k] = true;
         yaml_node_t *value = spec_node(spec, map->data.mapping.pairs.start[i].value);
         if (!is_empty(value)) out->at[k] = value;
@@ -163,14 +163,14 @@ err_t spec_named_map(const spec_t *spec, const yaml_node_t *map, const char *wha
 {
     yaml_node_t *node;
     const char *key, *other;
-    if (map->type != YAML_MAPPING_NODE) RAISE_AT(spec, map, "%s: a map (NAME: …) is wanted", what);
+    if (map->type != YAML_MAPPING_NODE) RAISE_AT(spec, map, "%s: expected a map (NAME: …)", what);
     if (spec_pairs(map) > SPEC_MAX_NAMES) RAISE_AT(spec, map, "%s: more than %d", what, SPEC_MAX_NAMES);
     for (int i = 0; i < spec_pairs(map); i++)
         for (int k = 0; k <= i; k++) {
             TRY(spec_key(spec, map, k, what, &node, &other));
             TRY(spec_key(spec, map, i, what, &node, &key));
             if (k < i && strcmp(key, other) == 0)
-                RAISE_AT(spec, node, "%s: %s is there twice", what, hosts_quote(key, strlen(key)).text);
+                RAISE_AT(spec, node, "%s: %s is given twice", what, hosts_quote(key, strlen(key)).text);
         }
     return ERR_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the table of hosts for its readers: mpirun, ssh, shell scripts, jq, people. */
+/* Writes the table of hosts as a hostfile, ssh configuration, TSV, JSON and text. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -9,23 +9,24 @@
 #include "cluster/hosts/hosts.h"
 #include "cluster/hosts/parse.h"
 
-static err_t check_default(err_t err, const char *option)
+/* Errors in an option's value are ERR_USAGE, not ERR_DATA. */
+static err_t as_usage(err_t err)
 {
-    /* An option's value is no data. */
     if (err == ERR_OK) return ERR_OK;
-    RAISE(ERR_USAGE, "%s: %s", option, err_message());
+    RAISE(ERR_USAGE, "%s", err_message());
 }
 
 err_t hosts_default_login(hosts_t *hosts, int64_t port, const char *user, const char *key_file)
 {
-    if (port < 0 || port > 65535) RAISE(ERR_USAGE, "--ssh-port %" PRId64 ": ports go from 1 to 65535", port);
+    if (port < 0 || port > 65535)
+        RAISE(ERR_USAGE, "invalid --ssh-port '%" PRId64 "': expected 1 to 65535", port);
     if (user) {
-        TRY(check_default(hosts_check_user(user, "--user"), "the login"));
+        TRY(as_usage(hosts_check_user(user, "--user")));
         TRY(arena_text(&hosts->arena, user, strlen(user), &user));
     }
     if (key_file) {
-        TRY(check_default(*key_file ? hosts_check_text(key_file, "its path") : ERR_OK, "--key"));
-        if (!*key_file) RAISE(ERR_USAGE, "--key wants the path of a private key");
+        if (!*key_file) RAISE(ERR_USAGE, "--key requires the path of a private key");
+        TRY(as_usage(hosts_check_text(key_file, "--key")));
         TRY(arena_text(&hosts->arena, key_file, strlen(key_file), &key_file));
     }
     for (int i = 0; i < hosts->n; i++) {
@@ -47,7 +48,7 @@ void hosts_write_hostfile(const hosts_t *hosts, FILE *out)
     }
 }
 
-/* A path in quotes, with ssh's own % doubled. */
+/* A quoted path; % is doubled, as ssh expands it. */
 static void write_path(const char *key, const char *path, FILE *out)
 {
     fprintf(out, "    %s \"", key);
@@ -60,9 +61,9 @@ static void write_path(const char *key, const char *path, FILE *out)
 
 static err_t check_path(const char *path, const char *what)
 {
-    TRY(check_default(hosts_check_text(path, "its path"), what));
+    TRY(as_usage(hosts_check_text(path, what)));
     if (!*path || strpbrk(path, "\"\\") || strstr(path, "${"))
-        RAISE(ERR_USAGE, "%s '%s': ssh's configuration has no way to write a path with \" \\ or ${", what,
+        RAISE(ERR_USAGE, "%s '%s': an ssh configuration cannot express a path with \" \\ or ${", what,
               hosts_quote(path, strlen(path)).text);
     return ERR_OK;
 }
@@ -93,7 +94,7 @@ err_t hosts_write_ssh_config(const hosts_t *hosts, const char *known_hosts, FILE
     return ERR_OK;
 }
 
-/* Ids of GPUs, or of slots that were chosen; false where nothing is known of them. */
+/* Whether ids of GPUs, or of chosen slots, are known. */
 static bool has_ids(const host_t *host)
 {
     return host->ids && host->gpus != HOST_GPUS_NONE;
@@ -105,7 +106,7 @@ static void write_ids(const host_t *host, FILE *out)
     for (int i = 0; has_ids(host) && i < host->slots; i++) fprintf(out, "%s%d", i ? "," : "", host->ids[i]);
 }
 
-/* Numbers of which nothing is said are 0. */
+/* 0 means not given. */
 static void write_number(int value, FILE *out)
 {
     if (value)
@@ -136,7 +137,7 @@ void hosts_write_tsv(const hosts_t *hosts, FILE *out)
     }
 }
 
-/* 0, 1, 2, 3, 6 as 0-3,6: eight GPUs are a short column. */
+/* 0, 1, 2, 3, 6 as 0-3,6. */
 static void format_ids(const host_t *host, char *out, size_t n_bytes)
 {
     size_t used = 0;
