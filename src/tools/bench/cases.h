@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The cases, one file each, and registry.c, which lists them. */
+/* The cases of `dptrain bench`, one file each. */
 #ifndef TOOLS_BENCH_CASES_H
 #define TOOLS_BENCH_CASES_H
 
@@ -7,9 +7,9 @@
 
 extern const bench_case_t bench_comm, bench_gemm, bench_conv, bench_mem, bench_io, bench_step;
 
-extern const bench_case_t *const bench_cases[]; /* ended by NULL */
+extern const bench_case_t *const bench_cases[]; /* NULL-terminated */
 
-/* nccl-tests' short options, -b and its like, become our long ones, in place. */
+/* Replaces nccl-tests' short options (-b, -e, …) in argv by their long names. */
 void bench_comm_long_names(int argc, char **argv);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the case `comm` share. Private to them. */
+/* Types and functions shared by the files of the case `comm`. Private to them. */
 #ifndef TOOLS_BENCH_COMM_CASE_H
 #define TOOLS_BENCH_COMM_CASE_H
 
@@ -13,8 +13,8 @@ typedef struct bench_comm_options {
     int64_t min_bytes, max_bytes, step_factor, step_bytes, root, check;
     const char *test, *op, *datatype, *communicator, *inplace, *inject;
     double line_rate_gbs;
-    comm_plan_t plan;                    /* of the words, see comm_plan_settle */
-    int64_t inject_rank, inject_element; /* -1: nothing is injected */
+    comm_plan_t plan;                    /* parsed; see comm_plan_settle */
+    int64_t inject_rank, inject_element; /* inject_element -1: no fault */
 } bench_comm_options_t;
 
 typedef enum comm_by { COMM_BY_MPI, COMM_BY_HOST, COMM_BY_NCCL, COMM_BYS } comm_by_t;
@@ -26,21 +26,21 @@ typedef struct comm_session {
     const bench_comm_options_t *options;
     comm_plan_t plan; /* settled */
     comm_sizes_t sizes;
-    char *send, *recv;                    /* of mpi; max_bytes each; send NULL where all is in place */
-    hd_buffer_t device_send, device_recv; /* the same of nccl */
-    comm_buffer_t shared;                 /* of the communicator `host` */
-    double line_rate_gbs;                 /* 0: not known */
+    char *send, *recv;                    /* for MPI, max_bytes each; send is NULL with --inplace in */
+    hd_buffer_t device_send, device_recv; /* the same for NCCL */
+    comm_buffer_t shared;                 /* of the host communicator */
+    double line_rate_gbs;                 /* 0: unknown */
     char transport[96];
-    uint64_t n_checks;  /* so far: seeds */
+    uint64_t n_checks;  /* so far; seeds the data */
     int64_t n_measured; /* calls */
-    /* Of the table that is being printed. */
+    /* Of the table being printed: */
     double busbw_sum;
     int64_t n_busbw, n_wrong;
     bool above_line_rate;
     table_t *table;
 } comm_session_t;
 
-/* What is measured, but for the size. */
+/* A collective to measure, of any size. */
 typedef struct comm_what {
     comm_test_t test;
     collective_type_t type;
@@ -49,23 +49,22 @@ typedef struct comm_what {
     int peer; /* of an exchange */
 } comm_what_t;
 
-/* One call, ready to be made again and again. */
+/* One repeatable call. */
 typedef struct comm_call {
     comm_session_t *session;
     comm_what_t what;
-    int64_t count, n_bytes; /* elements of a piece; the message */
+    int64_t count, n_bytes; /* elements per piece; bytes of the message */
     bool in_place;
-    collective_t *collective; /* NULL: host's */
+    collective_t *collective; /* NULL for the host communicator */
 } comm_call_t;
 
 /* Not collective. */
 err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t count, bool in_place,
                     comm_call_t *out);
-/* To be measured. */
 bench_work_t comm_call_work(comm_call_t *call, const char *what);
 void comm_call_free(comm_call_t *call);
-/* Collective. Calls it once on fresh inputs and compares every element of every rank; *n_wrong: on all ranks.
- * The first wrong one is named in a line. Leaves zeros in the buffers. */
+/* Collective. Runs the call once on fresh inputs and compares every element on every rank. *n_wrong is
+ * the sum over all ranks; the first wrong element is printed. Leaves the buffers zeroed. */
 err_t comm_call_check(comm_call_t *call, int64_t *n_wrong);
 
 typedef struct comm_rate {
@@ -73,17 +72,22 @@ typedef struct comm_rate {
     bool above_line_rate;
 } comm_rate_t;
 
-/* What one timing says; flags the session. `remote`: the data goes from host to host. */
+/* Bandwidths of a call that takes `sec`; flags the session if above the line rate.
+ *
+ *   remote  the data crosses the network */
 comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double sec, bool remote);
 
-/* Collective. The record of a call; ranks a and b where it is a pair's, else -1. n_wrong -1: not checked. */
+/* Collective. Writes the record of a call.
+ *
+ *   n_wrong  -1: not checked
+ *   a, b     the ranks of a pair; -1: not a pair */
 err_t comm_record(const comm_call_t *call, const bench_result_t *result, const comm_rate_t *rate,
                   int64_t n_wrong, int a, int b);
 
 /* Collective. All sizes, types and operations of a collective. */
 err_t comm_table(comm_session_t *session, comm_test_t test, comm_by_t by);
 
-/* Collective. The matrix of all pairs, at the largest size. */
+/* Collective. The matrix of all pairs of ranks, at the largest size. */
 err_t comm_all_pairs(comm_session_t *session, const comm_what_t *what);
 
 /* "mpi, shared memory (vader)", "NCCL 2.28.9, P2P/CUMEM". */

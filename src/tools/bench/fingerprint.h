@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What a figure was measured on and with: hardware, fabric, software, each an object in the record and a hash
- * by which runs are found to be comparable. No host names, no environment. */
+/* The fingerprint of a run: hardware, fabric and software, each an object in the record and a hash that tells
+ * whether runs are comparable. Contains no host names and no environment. */
 #ifndef TOOLS_BENCH_FINGERPRINT_H
 #define TOOLS_BENCH_FINGERPRINT_H
 
 #include "base/json.h"
 #include "cluster/session/runtime.h"
 
-/* Collective. Rank 0's, into j (NULL elsewhere) as "fingerprint": {"hardware_id", "fabric_id", "software_id",
- * "hardware", "fabric", "software"}; ids are XXH3 of the objects' text. Warns, naming it, of the first host
- * whose hardware or software is another. */
+/* Collective. Writes rank 0's "fingerprint" into j (NULL on other ranks): {"hardware_id", "fabric_id",
+ * "software_id", "hardware", "fabric", "software"}. Ids are XXH3 of the objects' text. Warns about the first
+ * host whose hardware or software differs. */
 err_t fingerprint_record(const runtime_t *runtime, json_t *j);
 
 #endif
