@@ -152,8 +152,8 @@ static void judge_limits(check_t *check, const host_facts_t *f)
     else
         check_line(
             check, where, "ulimit -l", f->memlock < 0 ? CHECK_SKIP : status,
-            "RDMA needs locked memory: set memlock to unlimited in /etc/security/limits.conf and in the service "
-            "of sshd or slurmd; docker run --ulimit memlock=-1",
+            "RDMA needs locked memory: set memlock to unlimited in /etc/security/limits.conf and in the "
+            "service of sshd or slurmd; docker run --ulimit memlock=-1",
             "%s can be locked%s", figure_bytes((double)f->memlock).text,
             status == CHECK_FAIL ? ", but RDMA needs more" : "");
 }

@@ -113,7 +113,8 @@ void transport_judge_devices(check_t *check, const fabric_t *fabric, const char 
         check_line(
             check, where, "device", CHECK_FAIL,
             strcmp(expected, "efa") == 0
-                ? "check that the instance has EFA, its driver (lsmod | grep efa), /dev/infiniband in the container"
+                ? "check that the instance has EFA, its driver (lsmod | grep efa) and /dev/infiniband in the "
+                  "container"
                 : "check driver and subnet manager (ibstat), /dev/infiniband in the container",
             "no active port for --expect-transport %s", expected);
     else if (!any)
