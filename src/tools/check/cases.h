@@ -8,7 +8,7 @@
 extern const check_case_t check_topology, check_gpu, check_host_case, check_clock, check_versions,
     check_shared, check_network, check_transport;
 
-/* What to do where a file system gives no answer. */
+/* Advice for a file system that does not respond. */
 extern const char check_hung_advice[];
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain check`: proves hosts, GPUs, network and folders before a job starts. A table of checks; each says
- * lines about a rank, a host or the whole job; at the end rank 0 has all lines and shows them.
+/* `dptrain check`: verifies hosts, GPUs, network and folders before a job starts. Each check of a table
+ * reports lines about a rank, a host or the whole job; at the end rank 0 gathers and shows them.
  *
- * A check never ends the job for what it finds: that is a line. Where one rank can fail alone in a Collective
- * check, ranks comm_agree before the next collective, so that nobody waits for who is not coming. */
+ * A finding is a line and never ends the job. If one rank can fail alone in a Collective check, ranks
+ * comm_agree before the next collective, so that no rank waits for a missing one. */
 #ifndef TOOLS_CHECK_CHECK_H
 #define TOOLS_CHECK_CHECK_H
 
 #include "base/opt.h"
 #include "cluster/session/runtime.h"
 
-/* Ascending: the worst of several is the greatest. */
+/* In ascending order of severity. */
 typedef enum check_status { CHECK_OK, CHECK_SKIP, CHECK_WARN, CHECK_FAIL } check_status_t;
 extern const char *const check_status_names[]; /* "ok", "skip", "warn", "fail" */
 
@@ -24,16 +24,15 @@ typedef struct check_options {
 } check_options_t;
 
 enum { CHECK_N_GROUPS = 2 };
-/* The groups bound to `options`, with defaults set. */
+/* Binds the option groups to `options` and sets defaults. */
 err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GROUPS]);
-/* After parsing and before MPI: unknown names in --only and --skip are ERR_USAGE. */
+/* Call after parsing, before MPI. ERR_USAGE: an unknown name in --only or --skip, or invalid --ports. */
 err_t check_options_check(const check_options_t *options);
 
-/* Where a rank is. Hosts of the same name (a fault, or --ranks-per-host) are told apart as "name#1". */
+/* The place of a rank. Hosts with the same name (a fault, or --ranks-per-host) are numbered "name#1". */
 typedef struct check_rank {
     int host, local_rank;
-    int twin; /* 1 for the first host of a name that several have, 2 for the second …; 0: nobody else has it
-               */
+    int twin; /* 1, 2, …: number among hosts with the same name; 0: the name is unique */
     char host_name[TOPO_HOST_MAX + 8];
 } check_rank_t;
 
@@ -41,74 +40,76 @@ typedef struct check {
     const check_options_t *options;
     comm_t *comm;
     check_rank_t *ranks; /* [comm->size], the same on all ranks */
-    int host;            /* of this rank; its hosts are 0 … n_hosts - 1 */
+    int host;            /* of this rank, 0 … n_hosts - 1 */
     int n_hosts;
-    /* The backend of this rank, open; NULL: why_no_backend says why there is none, which is gpu.c's to
-     * report. device is its GPU, NULL on the host. */
-    const backend_t *backend;
-    const backend_device_t *device;
-    char why[BACKEND_WHY_MAX]; /* why --device auto has no better one; "" */
-    char why_no_backend[ERR_MESSAGE_MAX];
+    const backend_t *backend;             /* of this rank, open; NULL: see why_no_backend */
+    const backend_device_t *device;       /* this rank's GPU; NULL for host backends */
+    char why[BACKEND_WHY_MAX];            /* why --device auto chose no better backend; "" */
+    char why_no_backend[ERR_MESSAGE_MAX]; /* reported by gpu.c */
     int n_devices;       /* ranks with a GPU; the same on all ranks. comm_use_device has not been called */
     const char *current; /* name of the running check */
-    char *text;          /* lines of this rank, packed; see lines.h */
+    char *text;          /* packed lines of this rank; see lines.h */
     size_t n_text;
-    err_t status; /* of growing it */
+    err_t status; /* of allocating `text` */
 } check_t;
 
-/* What a line is about. */
+/* The subject of a line. */
 typedef enum check_scope { CHECK_RANK, CHECK_HOST, CHECK_JOB } check_scope_t;
 typedef struct check_where {
     check_scope_t scope;
     int index;   /* of the rank or the host */
-    bool speaks; /* whether the calling rank's line counts */
+    bool speaks; /* false: the calling rank's line is dropped */
 } check_where_t;
 
-/* This rank; this host, where only its local rank 0 is heard; the whole job, where only rank 0 is. */
+/* This rank; this host, reported by its local rank 0; the whole job, reported by rank 0. */
 check_where_t check_rank(const check_t *check);
 check_where_t check_host(const check_t *check);
 check_where_t check_job(const check_t *check);
-/* A rank or a host that the caller says something about; the caller sees to it that one rank does. */
+/* Any rank or host. The caller ensures that only one rank reports the line. */
 check_where_t check_other_rank(int rank);
 check_where_t check_other_host(int host);
 
 const char *check_host_name(const check_t *check, int host);
 
-/* Says a line. `name`: a word or two ("driver", "free memory"). advice: what to do; NULL, or not looked at,
- * when ok or skipped. All texts are copied. The format is what was found, one line without a full stop, short
- * (40 characters fit beside the rest). Lines with the same words become one row, so name neither this rank
- * nor its host in it. Not collective. */
+/* Adds a line. Not collective. Texts are copied. Lines with equal texts become one row, so do not name this
+ * rank or host in them.
+ *
+ *   name    a word or two: "driver", "free memory"
+ *   advice  what to do; ignored, and may be NULL, for CHECK_OK and CHECK_SKIP
+ *   format  the finding: one line of about 40 characters, without a full stop */
 void check_line(check_t *check, check_where_t where, const char *name, check_status_t status,
                 const char *advice, const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-/* The same for what is measured and differs a little everywhere: lines that are ok become one row from the
- * least value to the greatest. */
+/* The same for a measured value that varies between hosts: CHECK_OK lines become one row that shows the
+ * smallest and the greatest value. */
 void check_measured(check_t *check, check_where_t where, const char *name, check_status_t status,
                     const char *advice, double value, const char *format, ...)
     __attribute__((format(printf, 7, 8)));
 
-/* Collective. Each host's local rank 0 gives a text (cut at 120 bytes): a line about each host, `unequal`
- * where its text is not what most hosts have. "" is none; where all have none, it is skipped. NULL: this host
- * has no part in it (a line of its own has said why). */
+/* Collective. Compares a text over all hosts and adds a line about each.
+ *
+ *   unequal  status of hosts whose text is not the most frequent one
+ *   text     from local rank 0 of each host, cut at 120 bytes. "": none; if no host has one, the check is
+ *            skipped. NULL: this host does not take part, for a reason reported elsewhere */
 err_t check_same(check_t *check, const char *name, check_status_t unequal, const char *advice,
                  const char *text);
 
-/* One check. A Collective one is called on all ranks and returns what all ranks agreed on (or what ended the
- * communication); otherwise an error is this rank's alone and becomes a failing line named "error". Errors
- * are for what the check could not do; what it finds are lines. */
+/* One check. A Collective one runs on all ranks and returns an error that all ranks agreed on, or one that
+ * ended communication. Any other error concerns this rank alone and becomes a failing line named "error".
+ * Errors mean that the check could not do its work; findings are lines. */
 typedef struct check_case {
-    const char *name, *what; /* "shared", "the shared folder is shared, fast, writable" */
+    const char *name, *what; /* "shared", "the shared folder is the same on all hosts, and fast" */
     bool collective;
     err_t (*run)(check_t *check);
 } check_case_t;
 
-extern const check_case_t *const check_cases[]; /* in the order in which they run, ended by NULL */
+extern const check_case_t *const check_cases[]; /* in running order, NULL-terminated */
 
 /* Prints the table of checks. */
 err_t check_print_list(void);
 
-/* Collective. Runs what the options choose; rank 0 prints the table and writes --json. ERR_GATE when a line
- * failed, on all ranks. */
+/* Collective. Runs the selected checks; rank 0 prints the table and writes --json. ERR_GATE on all ranks if a
+ * line failed. */
 err_t check_run(const check_options_t *options, void (*abort_job)(err_t code));
 
 #endif

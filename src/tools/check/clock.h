@@ -5,7 +5,10 @@
 
 #include "tools/check/check.h"
 
-/* Says a line about this host, whose clock is offset_sec behind rank 0's, ± error_sec. Not collective. */
+/* Adds a line about this host's clock. Not collective.
+ *
+ *   offset_sec  how far the clock is behind rank 0's
+ *   error_sec   uncertainty of offset_sec */
 void clock_judge(check_t *check, double offset_sec, double error_sec);
 
 #endif

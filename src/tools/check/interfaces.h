@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Interfaces and subnets of hosts, compared. Private to src/tools/check. Not collective. */
+/* Network interfaces of all hosts, grouped into subnets. Private to src/tools/check. Not collective. */
 #ifndef TOOLS_CHECK_INTERFACES_H
 #define TOOLS_CHECK_INTERFACES_H
 
@@ -14,29 +14,29 @@ typedef struct net_address {
 
 enum { NET_MAX = 16, NET_SELECTION = 160 };
 
-/* What one host has: addresses of interfaces that are up, without loopback and link-local ones. */
+/* The addresses of a host's active interfaces, except loopback and link-local ones. */
 typedef struct net_host {
     int32_t n;
     net_address_t address[NET_MAX];
     char include[NET_SELECTION], exclude[NET_SELECTION]; /* Open MPI's btl_tcp_if_…; "": not set */
 } net_host_t;
 
-/* Of this host; what MPI is told is read from the environment. */
+/* Reads this host's addresses, and MPI's selection from the environment. */
 void net_host_read(net_host_t *out);
 
-/* A subnet, and who is in it. */
 typedef struct net_subnet {
     net_address_t first; /* the address of the first host in it */
     int n_hosts;         /* hosts with an address in it */
-    bool bridge;         /* hosts have the same address in it: a bridge of each host's own, as Docker's */
-    bool used;           /* MPI would use it */
+    bool bridge;         /* several hosts have the same address in it: a local bridge such as Docker's */
+    bool used;           /* MPI's selection includes it */
 } net_subnet_t;
 
-/* The most usual first; at most NET_SUBNETS. Where all hosts have IPv4, IPv6 is left out. */
+/* Lists the subnets, the most common first, up to NET_SUBNETS; returns their number. Skips IPv6 if all hosts
+ * have IPv4. */
 enum { NET_SUBNETS = 32 };
 int net_subnets(const net_host_t *hosts, int n_hosts, net_subnet_t out[NET_SUBNETS]);
 
-/* The address of a host in a subnet; NULL: none. */
+/* A host's address in a subnet, or NULL. */
 const net_address_t *net_find(const net_host_t *host, const net_subnet_t *subnet);
 
 /* "10.0.0.0/24" */
@@ -46,8 +46,9 @@ typedef struct net_text {
 net_text_t net_subnet_text(const net_address_t *address);
 net_text_t net_address_text(const net_address_t *address);
 
-/* Says lines about the interfaces of all hosts; called on one rank. Where nothing is shared, `routed` says
- * whether hosts reach each other all the same. */
+/* Adds lines about the interfaces of all hosts; called on one rank.
+ *
+ *   routed  without a shared subnet: hosts reach each other nevertheless */
 void net_judge(check_t *check, const net_host_t *hosts, const net_subnet_t *subnets, int n_subnets,
                bool routed);
 

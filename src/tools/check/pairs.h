@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Paths between hosts: in which order they are measured, and which of them are slow. Private to
- * src/tools/check. Nothing here talks to anybody: all ranks come to the same result from the same numbers. */
+/* Pairs of hosts: the order of measuring them, and which are slow. Private to src/tools/check. Nothing here
+ * communicates: all ranks compute the same result from the same numbers. */
 #ifndef TOOLS_CHECK_PAIRS_H
 #define TOOLS_CHECK_PAIRS_H
 
@@ -9,35 +9,37 @@
 
 #include "base/err.h"
 
-/* All pairs of n hosts as rounds in which each host has at most one partner (the circle method of round-robin
- * tournaments): n - 1 rounds, n where n is odd. */
+/* Number of rounds that cover all pairs of n hosts when each host has at most one partner per round (the
+ * circle method of round-robin tournaments): n - 1, or n if n is odd. */
 int pairs_rounds(int n);
-/* The partner of `host`; itself where it looks on. */
+/* The partner of `host` in a round; itself if it has none. */
 int pairs_partner(int n, int round, int host);
 
-/* Times are the greater the worse; a pair is slow beyond PAIRS_SLOW times the usual and slack_sec. */
+/* A pair is slow if its time exceeds PAIRS_SLOW times the usual time plus a slack, and broken beyond
+ * PAIRS_BROKEN times the usual. */
 enum { PAIRS_SLOW = 3, PAIRS_BROKEN = 10 };
 
 typedef struct pairs {
     int n;
-    /* Of the measured pairs: the least time, the median and the greatest; usual is that of the best quarter,
-     * because one slow host among three or four spoils half of all pairs and the median with them. */
+    /* Over the measured pairs. usual is the first quartile: one slow host among three or four affects half of
+     * all pairs, and with them the median. */
     double least, median, greatest, usual;
-    double limit;    /* what is above it is slow */
-    bool *slow;      /* [n × n]: pairs that nothing below explains; symmetric */
-    bool *slow_host; /* [n]: slow to all other hosts, or to more than half of four and more */
+    double limit;    /* times above it are slow */
+    bool *slow;      /* [n × n], symmetric: slow pairs not explained by a slow host or by groups */
+    bool *slow_host; /* [n]: slow to all other hosts, or to more than half of at least four */
     double *of_host; /* [n]: the median time of its pairs */
-    int n_groups;    /* 2 or more: hosts in groups of two and more (switches), quick inside, slow between */
-    int *group;      /* [n]; groups count from 0 in the order of their first hosts. -1: a slow host */
+    int n_groups;    /* 2 or more: hosts form groups (switches), fast inside, slow between */
+    int *group;      /* [n]: numbered by first host; -1: a slow host */
     double between;  /* the median time of pairs between groups */
 } pairs_t;
 
-/* sec: n × n, of which pairs a < b are read; NaN: not measured. Free with pairs_free. */
+/* Classifies the pairs. Free with pairs_free.
+ *
+ *   sec  [n × n]: times of pairs a < b; NaN: not measured */
 err_t pairs_judge(const double *sec, int n, double slack_sec, pairs_t *out);
 void pairs_free(pairs_t *pairs);
 
-/* How many pairs are above the limit, for whatever reason; those that *a and *b follow, in order. Start with
- * *a = *b = 0; false: no more. */
+/* Iterates over all pairs above the limit. Start with *a = *b = 0; false: no more. */
 bool pairs_next_slow(const pairs_t *pairs, const double *sec, int *a, int *b);
 
 #endif
