@@ -42,7 +42,7 @@ bench() { # RUN
 bench run ab12 of 2026-11-21T08:00:00Z, finished
   file      $records
   points    3 in 98.20 s
-  ranks     2, threads of each: 1
+  ranks     2, threads per rank: 1
   hardware  1a: cpu A|B, cpus 2
   fabric    2b: hosts 1
   software  3c: git abc
@@ -56,8 +56,8 @@ comm broadcast: bytes 8
     p50        ± %  p99/p50  n  busbw GB/s
   27 us  !  370.37  1200.00  7       2.500
 
-~ inconclusive: the wanted precision was not reached within the budget.
-! disturbed: too few samples were taken while the machine was the benchmark's alone; so all count.
+~ inconclusive: the precision (--precision) was not reached within the budget.
+! disturbed: other load left too few undisturbed samples, so all samples count.
 EOF
     [ ! -s "$BATS_TEST_TMPDIR/err" ]
 }
@@ -66,9 +66,9 @@ EOF
     on_ranks 2 train --data "$tiny" --threads 1 --out "$out" --batch 50 --epochs 3 >/dev/null
     "$dptrain" report "$out/metrics.jsonl" >"$BATS_TEST_TMPDIR/said"
     grep -qx '  model        lenet5, .* parameters, fp32 on cpu' "$BATS_TEST_TMPDIR/said"
-    grep -qx '  ranks        2, hosts: 1, threads of each: 1; global batch 50' "$BATS_TEST_TMPDIR/said"
+    grep -qx '  ranks        2, hosts: 1, threads per rank: 1, global batch: 50' "$BATS_TEST_TMPDIR/said"
     grep -qE '^  steps        18 of 18, checkpoints: ' "$BATS_TEST_TMPDIR/said"
-    grep -qx 'time of a step: medians of 8 steps, without the first 10 of each process' "$BATS_TEST_TMPDIR/said"
+    grep -qx 'time of a step: medians of 8 steps, excluding the first 10 of each process' "$BATS_TEST_TMPDIR/said"
     "$dptrain" report --format csv "$out/metrics.jsonl" | tr -d '\r' >"$BATS_TEST_TMPDIR/csv"
     diff <(awk -F , '$6 ~ /^epoch=/ && $7 == "val_loss" { printf "%.9f\n", $8 }' "$BATS_TEST_TMPDIR/csv") \
         <(jq -r 'select(.record == "epoch") | .val_loss' "$out/metrics.jsonl" | awk '{ printf "%.9f\n", $1 }')
@@ -204,15 +204,15 @@ EOF
     "$dptrain" report --check faults.jsonl >said 2>err || status=$?
     [ "$status" -eq 3 ]
     diff said - <<'EOF'
-faults.jsonl:1: run: "topology": "ranks" is not as documented
-faults.jsonl:2: step: "step_sec" is not as documented
+faults.jsonl:1: run: "topology": invalid value of "ranks"
+faults.jsonl:2: step: invalid value of "step_sec"
 faults.jsonl:4: epoch: "val_loss" is missing
-faults.jsonl:5: checkpoint: "n_bytes" is not as documented
-faults.jsonl:6: end: "more" is not documented
-faults.jsonl:7: bench_end: "schema" is not as documented
-faults.jsonl:8: bench_end: "reason" is not as documented
-faults.jsonl:9: a record of an unknown kind, "party"
-faults.jsonl:10: not a record: JSON, but not an object
+faults.jsonl:5: checkpoint: invalid value of "n_bytes"
+faults.jsonl:6: end: unknown field "more"
+faults.jsonl:7: bench_end: invalid value of "schema"
+faults.jsonl:8: bench_end: invalid value of "reason"
+faults.jsonl:9: unknown kind of record, "party"
+faults.jsonl:10: not a record: not a JSON object
 faults.jsonl:11: it is not JSON: parse error: premature EOF
 11 records checked
 EOF

@@ -92,7 +92,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     cp base.jsonl copy.jsonl
     compare 0 base.jsonl copy.jsonl
     grep -qE '^  gemm .* 0\.0 % +0\.0 … 0\.0 % +1\.0000  same$' said
-    grep -qx 'both recordings are of the same runs' said
+    grep -qx 'both recordings hold the same runs' said
 }
 
 @test "JSON: one object with the fields of docs/records.md" {
@@ -134,9 +134,9 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     recording b hardware=9f cpu=B >other.jsonl
     compare 3 base.jsonl other.jsonl
     [ ! -s said ]
-    grep -qF 'cpu: "A" → "B". --force compares them nevertheless' err
+    grep -qF 'cpu: "A" → "B"; --force compares them anyway' err
     compare 0 --force base.jsonl other.jsonl
-    grep -qxF 'compared by force: cpu: "A" → "B"' said
+    grep -qxF 'compared by --force: cpu: "A" → "B"' said
 }
 
 @test "a folder is one recording; incomplete runs are left out, or rejected" {
@@ -148,14 +148,14 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     echo 'no record' >new/notes.txt
     compare 0 base.jsonl new
     grep -qE '^  new +new/1.jsonl and 3 more files: 8 runs,' said
-    grep -q '^new: runs that are not whole were left out: d0 (interrupted), e1 (cut off)$' said
-    grep -q '^new/4.jsonl: lines left out: 1, the first is line [0-9]*: it is cut off' said
-    grep -q '4.jsonl: line [0-9]* was left out: it is cut off' err
+    grep -q '^new: incomplete runs left out: d0 (interrupted), e1 (no end record)$' said
+    grep -q '^new/4.jsonl: lines left out: 1, the first in line [0-9]*: truncated' said
+    grep -q '4.jsonl: line [0-9]* was left out: truncated' err
     compare 3 base.jsonl new/3.jsonl
-    grep -qF 'new/3.jsonl: there is no whole run in it, so there is nothing to compare; left out: d0 (interrupted)' err
+    grep -qF 'new/3.jsonl: no complete run to compare; left out: d0 (interrupted)' err
     : >empty.jsonl
     compare 3 empty.jsonl base.jsonl
-    grep -q 'empty.jsonl: there is no whole run in it' err
+    grep -q 'empty.jsonl: no complete run to compare' err
     sed 's/"schema":1/"schema":2/' base.jsonl >newer.jsonl
     compare 3 base.jsonl newer.jsonl
     grep -q 'their schema is newer than 1' err

@@ -164,7 +164,7 @@ sections() { # PAGE
     "$dptrain" report html --out page.html metrics.jsonl
     check_page page.html
     [ "$(sections page.html)" = "where steps training" ]
-    grep -q 'steps whose loss is no number: 1' page.html
+    grep -q 'steps without a finite loss: 1' page.html
     # 100, and both ends of the line in the legend.
     [ "$(grep -o 'class="l c0 d0" d="[^"]*"' page.html | tr -cd 'ML' | wc -c)" -eq 102 ]
     [ "$(wc -c <page.html)" -lt 40000 ]
@@ -216,7 +216,7 @@ sections() { # PAGE
     run -3 "$dptrain" report html --out page.html --history missing new.jsonl
     check_page page.html
     [ "$(sections page.html)" = "where comm history" ]
-    grep -q 'No history of missing: no recording can be used' page.html
+    grep -q 'No history of missing: no usable recording' page.html
     mkdir base
     bench 1 b1 b2 >base/1.jsonl
     ln -s nowhere base/2.jsonl
@@ -229,11 +229,11 @@ sections() { # PAGE
     run -3 "$dptrain" report html --out page.html missing.jsonl new.jsonl
     [[ $output == *missing.jsonl* ]]
     check_page page.html
-    grep -q 'Lines that could not be used: 1' page.html
+    grep -q 'Unusable lines: 1' page.html
     # A truncated run is shown, and marked.
     grep -v bench_end new.jsonl >cut.jsonl
     "$dptrain" report html cut.jsonl >page.html
-    grep -q 'did not come to their end: 1' page.html
+    grep -q 'Incomplete runs: 1' page.html
 }
 
 @test "a whole suite: the same bytes every time, and a small page" {

@@ -196,7 +196,7 @@ static void check_verdicts(void)
     OK(compare(quiet, quiet) == ERR_OK && is(VERDICT_SAME) && comparison.verdict == VERDICT_SAME, "the same");
     OK(compare(quiet, of(1.012e-3)) == ERR_OK && is(VERDICT_SAME) && comparison.metrics->q < 0.05,
        "what surely is less than the minimum effect is the same too");
-    OK(compare(quiet, of(1.027e-3)) == ERR_OK && is(VERDICT_INCONCLUSIVE) && why_has("slower for sure"),
+    OK(compare(quiet, of(1.027e-3)) == ERR_OK && is(VERDICT_INCONCLUSIVE) && why_has("slower, but possibly"),
        "what surely is slower, but not surely by the minimum effect");
     plan_t noisy = {.noise = 0.1, .spread = 0.05};
     OK(compare(noisy, noisy) == ERR_OK && is(VERDICT_INCONCLUSIVE) && why_has("more starts") &&
@@ -230,11 +230,11 @@ static void check_few(void)
            comparison.metrics->n_samples[0] == 1 && why_has("too few samples"),
        "single samples are compared, and nothing can be told");
     snprintf(records[1], sizeof records[1], single, "c2", "c2", "null,NaN,0,-1", "c2");
-    OK(compare(none, other) == ERR_OK && is(VERDICT_INCONCLUSIVE) && why_has("no samples") &&
+    OK(compare(none, other) == ERR_OK && is(VERDICT_INCONCLUSIVE) && why_has("no valid samples") &&
            !comparison.metrics->tested && isnan(comparison.metrics->difference.ratio),
        "a side without times");
-    OK(has_note("samples left out, being no times above 0: 4") &&
-           has_note("measurements of a start left out, having no samples: 1"),
+    OK(has_note("invalid samples left out (not times above 0): 4") &&
+           has_note("measurements left out for lack of samples: 1"),
        "is noted");
 }
 
@@ -264,19 +264,19 @@ static void check_clock(void)
     plan_t slow = of(1.4e-3);
     for (int i = 0; i < STARTS; i++) slow.clock[i] = i < 4 ? 1.4e-3 : 1e-3;
     OK(compare(quiet, slow) == ERR_OK && is(VERDICT_INCONCLUSIVE) && why_has("in 4 of 5 starts of new") &&
-           why_has("took +40 %"),
+           why_has("up to 40 % longer"),
        "on a slower machine a change is no change");
     OK(!comparison.metrics->tested && isnan(comparison.metrics->q) &&
            comparison.metrics->difference.ratio > 1.3,
        "it is shown, and not tested");
     for (int i = 0; i < STARTS; i++) slow.clock[i] = i < 2 ? 1.2e-3 : 1.05e-3;
     OK(compare(quiet, slow) == ERR_OK && is(VERDICT_WORSE) && comparison.metrics->n_slowed[1] == 2 &&
-           comparison.metrics->n_runs[1] == 3 && has_note("starts left out, as the machine was slower"),
+           comparison.metrics->n_runs[1] == 3 && has_note("starts left out because the machine was slow"),
        "where three starts remain, the others are left out");
     plan_t half = slow;
     half.n_starts = 4;
     OK(compare(quiet, half) == ERR_OK && is(VERDICT_INCONCLUSIVE) && !comparison.metrics->tested &&
-           why_has("during 2 of new's 4 measurements: record again, or take turns"),
+           why_has("during 2 of new's 4 measurements: record again, or interleave"),
        "where so many are slow, the others are not trusted either");
     slow.zero = true;
     OK(compare(quiet, slow) == ERR_OK && comparison.metrics->n_invalid[1] == 3 &&
@@ -290,7 +290,7 @@ static void check_clock(void)
     plan_t disturbed = quiet;
     disturbed.verdict = "disturbed";
     OK(compare(disturbed, quiet) == ERR_OK && is(VERDICT_INCONCLUSIVE) &&
-           why_has("not ours alone in 5 of 5 starts of base") &&
+           why_has("slow or busy in 5 of 5 starts of base") &&
            !strstr(comparison.metrics->reason, "arithmetic"),
        "so are starts that were disturbed");
     slow.hardware = "\"hardware_id\":\"9f\",\"hardware\":{\"cpu\":\"B\"}";
@@ -320,7 +320,7 @@ static void check_turns(void)
        "where base names its partners as well");
     base.n_starts = 3;
     OK(compare(base, now) == ERR_OK && !comparison.metrics->interleaved &&
-           has_note("only some starts took turns: 1"),
+           has_note("only some starts interleaved: 1"),
        "where some have none, as if none had");
 }
 
@@ -363,10 +363,10 @@ static void check_fingerprints(void)
     compare_options_t force = usual;
     force.force = true;
     other.hardware = "\"hardware_id\":\"9f\",\"hardware\":{\"cpu\":\"B\",\"memory_gib\":48,\"gpu\":\"G\"}";
-    OK(refused(quiet, other, "cpu: \"A\" → \"B\"; memory_gib: 24 → 48; gpu: not said → \"G\". --force"),
+    OK(refused(quiet, other, "cpu: \"A\" → \"B\"; memory_gib: 24 → 48; gpu: not recorded → \"G\"; --force"),
        "another machine is refused, field by field");
     OK(compare_with(quiet, other, &force) == ERR_OK && is(VERDICT_SAME) &&
-           has_note("compared by force: memory_gib: 24 → 48"),
+           has_note("compared by --force: memory_gib: 24 → 48"),
        "unless forced");
     other.hardware = "\"hardware_id\":\"9f\",\"hardware\":{\"cpu\":\"A\",\"memory_gib\":24}";
     OK(refused(quiet, other, "hardware: 1a → 9f"), "the id says what the fields do not");
@@ -381,7 +381,7 @@ static void check_fingerprints(void)
         "{\"record\":\"bench_end\",\"schema\":1,\"run\":\"zz\",\"reason\":\"finished\"}\n";
     OK(refused(quiet, other, "cpu: \"A\" → \"A\" and \"B\""), "and two machines in one recording");
     plan_t mixed = other;
-    OK(refused(mixed, other, "cpu: \"A\" and \"B\", in both"), "even in both");
+    OK(refused(mixed, other, "cpu: \"A\" and \"B\" in both"), "even in both");
     mixed.more = other.more =
         "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"zz\",\"ranks\":4,\"threads\":1,\"fingerprint\":{"
         "\"hardware_id\":\"1a\",\"hardware\":{\"cpu\":\"A\",\"memory_gib\":24},\"fabric_id\":\"2b\","
@@ -392,7 +392,7 @@ static void check_fingerprints(void)
     other.more = NULL;
     other.software = "{\"git\":\"def\",\"flags\":\"-O3\",\"mpi\":\"5\"}";
     OK(compare(quiet, other) == ERR_OK && has_note("software: git: \"abc\" → \"def\"") &&
-           has_note("software: mpi: not said → \"5\"") && comparison.n_notes == 2,
+           has_note("software: mpi: not recorded → \"5\"") && comparison.n_notes == 2,
        "what differs in software is noted");
     char flags[2][2048];
     for (int i = 0; i < 2; i++)
@@ -416,13 +416,12 @@ static void check_runs(void)
 {
     plan_t cut = quiet, other = quiet;
     cut.why = "interrupted";
-    OK(refused(quiet, cut, "new.jsonl: there is no whole run in it") &&
-           strstr(err_message(), "b0 (interrupted)"),
+    OK(refused(quiet, cut, "new.jsonl: no complete run") && strstr(err_message(), "b0 (interrupted)"),
        "a recording that was interrupted is refused");
     cut.why = "";
-    OK(refused(cut, quiet, "a2 (cut off) and 2 more"), "so is one that was cut off");
+    OK(refused(cut, quiet, "a2 (no end record) and 2 more"), "so is one that was cut off");
     other.n_starts = -1;
-    OK(refused(quiet, other, "no whole run"), "and one that is empty");
+    OK(refused(quiet, other, "no complete run"), "and one that is empty");
     other.n_starts = 0;
     other.more =
         "{\"record\":\"bench_run\",\"schema\":1,\"id\":\"zz\"}\n{\"record\":\"bench\",\"schema\":1,\"run\":"
@@ -430,15 +429,15 @@ static void check_runs(void)
         "\"samples\":[9]}\n{\"record\":\"bench\",\"schema\":7}\n{\"record\":\"be";
     OK(compare(quiet, other) == ERR_OK && is(VERDICT_SAME) && comparison.metrics->n_runs[1] == STARTS &&
            comparison.sides[1].n_left_out == 1 &&
-           has_note("new: runs that are not whole were left out: zz (cut off)"),
+           has_note("new: incomplete runs left out: zz (no end record)"),
        "whole runs are compared without one that was cut off");
-    OK(has_note("new.jsonl: records left out: 1, of a schema newer than 1") &&
-           has_note("new.jsonl: lines left out: 1, the first is line 19: it is cut off"),
+    OK(has_note("new.jsonl: records left out: 1, their schema is newer than 1") &&
+           has_note("new.jsonl: lines left out: 1, the first in line 19: truncated"),
        "lines that were left out are noted");
     other.more = NULL;
     other.backward = 8e-3;
     OK(compare(quiet, other) == ERR_OK && comparison.n_metrics == 1 &&
-           has_note("only in new, 1: step weak ranks=2"),
+           has_note("only in new (1): step weak ranks=2"),
        "a metric that one side has");
     plan_t foreign = {.n_starts = -1,
                       .more = "{\"record\":\"run\",\"schema\":1,\"options\":{\"model\":\"m\"},\"topology\":{"
@@ -480,12 +479,13 @@ static void check_same_bytes(void)
     again.backward = 8e-3;
     OK(compare(again, again) == ERR_OK && comparison.n_of[VERDICT_SAME] == 2 &&
            comparison.verdict == VERDICT_SAME && fabs(comparison.metrics->difference.low - 1) < 1e-15 &&
-           fabs(comparison.metrics->difference.high - 1) < 1e-15 && has_note("of the same runs"),
+           fabs(comparison.metrics->difference.high - 1) < 1e-15 && has_note("hold the same runs"),
        "a recording is the same as itself, however noisy");
     again.n_starts = STARTS;
     plan_t turned = again;
     turned.backwards = true;
-    OK(compare(again, turned) == ERR_OK && comparison.verdict == VERDICT_SAME && has_note("of the same runs"),
+    OK(compare(again, turned) == ERR_OK && comparison.verdict == VERDICT_SAME &&
+           has_note("hold the same runs"),
        "in whatever order its runs are");
 }
 

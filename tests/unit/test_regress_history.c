@@ -305,7 +305,7 @@ static void check_left_out(void)
            group->recordings[4].complete && group->metrics->n_values == 4 &&
            group->metrics->values[1].recording == 4,
        "and have no values");
-    OK(history.n_notes == 2 && note_with("when they were: 3, the first in aa-35.jsonl") &&
+    OK(history.n_notes == 2 && note_with("without a start time: 3, the first in aa-35.jsonl") &&
            note_with("copy.jsonl"),
        "runs without a time and a copied file are noted");
     begin();
@@ -313,8 +313,7 @@ static void check_left_out(void)
     m.day = 1;
     m.why[1] = "interrupted";
     add(m);
-    OK(finish(0) == ERR_DATA && SAYS("recordings: 1", "interrupted: 1"),
-       "nothing whole: an error that says so");
+    OK(finish(0) == ERR_DATA && SAYS("found 1", "1 interrupted"), "nothing whole: an error that says so");
     begin();
     OK(finish(0) == ERR_DATA && SAYS("no recording"), "so is nothing at all");
 }

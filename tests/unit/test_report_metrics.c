@@ -96,7 +96,7 @@ static void check_metrics(void)
     OK(metric->starts->run == report.runs && !report.runs->interleaved_with, "the runs are named");
     OK(!metrics_find(&metrics, "comm", "y", "n=8") && !metrics_find(&metrics, "comm", "z", ""),
        "what has no time is no metric");
-    static const char *const why[] = {NULL, NULL, "interrupted", "cut off", "without its first record"};
+    static const char *const why[] = {NULL, NULL, "interrupted", "no end record", "no first record"};
     bool same = true;
     int i = 0;
     for (const report_run_t *run = report.runs; run; run = run->next, i++) {

@@ -36,8 +36,8 @@ static const bar_chart_t bar_charts[] = {
      "GFLOP/s of all ranks",
      "gflops_all of dptrain bench gemm; rows are m×n×k"},
     {{.case_name = "io", .figure = "gbs_all", .row = {"test", "cache"}, .ignore = {"bytes"}},
-     "Files, all ranks at it",
-     "GB/s of all ranks at it",
+     "Files, all active ranks",
+     "GB/s of all active ranks",
      "gbs_all of dptrain bench io"},
     /* Last: they are the tallest. */
     {{.case_name = "conv",
@@ -116,7 +116,8 @@ err_t html_starts_text(html_t *h, const html_matrix_t *m, const char *ends, cons
 {
     *out = "";
     if (m->n_starts > 1) TRY(arena_format(&h->arena, out, " Medians of %d starts%s.", m->n_starts, ends));
-    if (m->at[HTML_BASE]) TRY(arena_format(&h->arena, out, "%s Dashed and hollow: base.", *out));
+    if (m->at[HTML_BASE])
+        TRY(arena_format(&h->arena, out, "%s Dashed lines and hollow markers: base.", *out));
     return ERR_OK;
 }
 
@@ -126,19 +127,18 @@ static err_t draw_bandwidth(html_t *h, const html_matrix_t *m)
     const char *caption, *starts;
     int n_left_out;
     table_t table;
-    chart_lines_t chart = {
-        .x = {.title = "bytes of the message", .scale = CHART_LOG2, .label = html_label_size},
-        .y = {.title = "bus bandwidth, GB/s", .scale = CHART_LOG},
-        .series = series,
-        .reference = NAN};
+    chart_lines_t chart = {.x = {.title = "message size", .scale = CHART_LOG2, .label = html_label_size},
+                           .y = {.title = "bus bandwidth, GB/s", .scale = CHART_LOG},
+                           .series = series,
+                           .reference = NAN};
     TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
-    TRY(arena_format(&h->arena, &chart.about, "%s: bus bandwidth in GB/s against the size of the message.",
-                     m->name));
-    TRY(html_starts_text(h, m, "; whiskers from the least to the greatest", &starts));
-    TRY(arena_format(&h->arena, &caption,
-                     "Higher is better. busbw_gbs of dptrain bench comm; both axes logarithmic.%s", starts));
+    TRY(arena_format(&h->arena, &chart.about, "%s: bus bandwidth in GB/s over message size.", m->name));
+    TRY(html_starts_text(h, m, "; whiskers: minimum and maximum", &starts));
+    TRY(arena_format(
+        &h->arena, &caption,
+        "Higher is better. Both axes are logarithmic. Source: busbw_gbs of dptrain bench comm.%s", starts));
     if (n_left_out > 0)
-        TRY(arena_format(&h->arena, &caption, "%s %d more lines are in the data.", caption, n_left_out));
+        TRY(arena_format(&h->arena, &caption, "%s %d more lines in the data.", caption, n_left_out));
     TRY(html_matrix_table(h, m, "bytes", html_label_figure, &table));
     html_figure(h, m->name);
     chart_lines_draw(h->out, &chart);
@@ -176,13 +176,13 @@ static err_t draw_bars(html_t *h, const bar_chart_t *bars, const html_matrix_t *
     TRY(bar_values(h, m, HTML_BASE, n_series, &chart.base));
     if (chart.base) chart.base_names = base_names;
     TRY(arena_format(&h->arena, &title, "%s%s%s", bars->title, m->name[0] ? ": " : "", m->name));
-    TRY(arena_format(&h->arena, &chart.about, "%s, as bars.", title));
-    TRY(arena_format(&h->arena, &caption, "Higher is better. %s.", bars->from));
+    TRY(arena_format(&h->arena, &chart.about, "Bar chart: %s.", title));
+    TRY(arena_format(&h->arena, &caption, "Higher is better. Source: %s.", bars->from));
     if (m->n_starts > 1)
         TRY(arena_format(&h->arena, &caption, "%s Medians of %d starts.", caption, m->n_starts));
-    if (chart.base) TRY(arena_format(&h->arena, &caption, "%s The tick on a bar is base.", caption));
+    if (chart.base) TRY(arena_format(&h->arena, &caption, "%s Tick on a bar: base.", caption));
     if (m->n_series > n_series)
-        TRY(arena_format(&h->arena, &caption, "%s %d more series are in the data.", caption,
+        TRY(arena_format(&h->arena, &caption, "%s %d more series in the data.", caption,
                          m->n_series - n_series));
     TRY(html_matrix_table(h, m, "", html_label_figure, &table));
     html_figure(h, title);
@@ -195,9 +195,10 @@ err_t html_comm(html_t *h)
 {
     html_matrix_t *m;
     TRY(html_matrices(h, &comm_spec, &m));
-    html_section(h, "comm", "Bandwidth of collectives",
-                 "Bus bandwidth is what the slowest link carries, whatever the number of ranks.");
-    if (!m) html_note(h, "Measured at a single size, which makes no line: see Further measurements.");
+    html_section(
+        h, "comm", "Bandwidth of collectives",
+        "Bus bandwidth is the traffic on the slowest link; it is comparable across numbers of ranks.");
+    if (!m) html_note(h, "Measured at a single message size: see Further measurements.");
     html_figures(h);
     for (; m; m = m->next) TRY(draw_bandwidth(h, m));
     html_figures_end(h);

@@ -68,7 +68,7 @@ static err_t make_forest(html_t *h, const compare_metric_t *const *rows, int n, 
 /* An end of an interval, in percent; beyond tenfold it only matters that it is. */
 static err_t end_text(html_t *h, double ratio, const char **out)
 {
-    *out = ratio > 10 ? "beyond +900" : "beyond -90";
+    *out = ratio > 10 ? "over +900" : "below -90";
     return ratio > 10 || ratio < 0.1 ? ERR_OK : arena_format(&h->arena, out, "%+.1f", 100 * (ratio - 1));
 }
 
@@ -81,7 +81,7 @@ static err_t change_text(html_t *h, const stats_difference_t *d, const char **ou
     if (isnan(d->low) || isnan(d->high)) return ERR_OK;
     TRY(end_text(h, d->low, &low));
     TRY(end_text(h, d->high, &high));
-    if (d->low < 0.1 && d->high > 10) return arena_format(&h->arena, out, "%s (not known)", *out);
+    if (d->low < 0.1 && d->high > 10) return arena_format(&h->arena, out, "%s (unknown)", *out);
     return arena_format(&h->arena, out, "%s (%s … %s)", *out, low, high);
 }
 
@@ -182,10 +182,10 @@ static err_t print_explanation(html_t *h)
     const char *text;
     TRY(arena_format(
         &h->arena, &text,
-        "Times of new against base: right of the line is slower. The diamond is the ratio, the line its "
-        "%.4g %% confidence interval, an arrow one that goes on; shaded: changes below %.3g %%, which count "
-        "as none. Verdicts keep the share of false alarms at %.3g %% (Benjamini and Hochberg). "
-        "The same as dptrain report compare.",
+        "Time of new relative to base; right of the centre line is slower. Diamond: ratio; line: its %.4g "
+        "%% confidence interval; arrow: the interval extends beyond the axis; shaded: changes below %.3g "
+        "%%, which do not count. The false discovery rate of the verdicts is at most %.3g %% (Benjamini and "
+        "Hochberg). Same verdicts as dptrain report compare.",
         100 * (1 - options->alpha), 100 * options->min_effect, 100 * options->alpha));
     fputs("<p class=\"caption\">", h->out);
     html_text(h, text);

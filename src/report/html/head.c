@@ -83,7 +83,7 @@ static err_t when_text(html_t *h, const report_t *report, const char **out)
         if (!first || strcmp(run->time, first) < 0) first = run->time;
         if (!last || strcmp(run->time, last) > 0) last = run->time;
     }
-    *out = first ? first : "not said";
+    *out = first ? first : "not recorded";
     if (!first) return ERR_OK;
     bool one = strcmp(first, last) == 0;
     if (!is_time(first) || !is_time(last))
@@ -119,7 +119,7 @@ static err_t ranks_text(html_t *h, const report_t *report, const char **out)
                          figure_number(threads).text, threads > 1 ? "s" : ""));
         TRY(add_once(h, out, text));
     }
-    if (!(*out)[0]) *out = "not said";
+    if (!(*out)[0]) *out = "not recorded";
     return ERR_OK;
 }
 
@@ -170,11 +170,11 @@ static err_t place_cell(html_t *h, int side, int place, bool same)
         html_text(h, fields_text(&fields.at[i], &room));
         fputs("</span> ", h->out);
     }
-    if (fields.n == 0) fputs("not said", h->out);
+    if (fields.n == 0) fputs("not recorded", h->out);
     for (const report_run_t *at = report->runs; at; at = at->next)
         n_differ += !at->train && at->line > 0 && run && !run->train &&
                     strcmp(place_id(at, place), place_id(run, place)) != 0;
-    if (n_differ > 0) fprintf(h->out, "<b class=\"differs\">%d of the starts differ in this</b>", n_differ);
+    if (n_differ > 0) fprintf(h->out, "<b class=\"differs\">%d of the starts differ</b>", n_differ);
     fputs("</td>", h->out);
     return ERR_OK;
 }
@@ -231,21 +231,18 @@ static err_t warnings(html_t *h)
         for (const report_run_t *run = report->runs; run; run = run->next)
             n_cut += metrics_left_out(run) != NULL;
         if (n_invalid > 0) {
-            TRY(arena_format(&h->arena, &text, "Lines%s that could not be used: %lld.", of[side],
-                             (long long)n_invalid));
+            TRY(arena_format(&h->arena, &text, "Unusable lines%s: %lld.", of[side], (long long)n_invalid));
             html_note(h, text);
         }
         if (n_cut > 0) {
-            TRY(arena_format(&h->arena, &text,
-                             "Runs%s that did not come to their end: %d. What they measured is shown.",
+            TRY(arena_format(&h->arena, &text, "Incomplete runs%s: %d. Their measurements are shown.",
                              of[side], n_cut));
             html_note(h, text);
         }
         if (n_disturbed > 0) {
-            TRY(arena_format(
-                &h->arena, &text,
-                "The machine was not the benchmark's alone while %lld of %lld points%s were measured.",
-                (long long)n_disturbed, (long long)n_points, of[side]));
+            TRY(arena_format(&h->arena, &text,
+                             "Other load disturbed the machine during %lld of %lld points%s.",
+                             (long long)n_disturbed, (long long)n_points, of[side]));
             html_note(h, text);
         }
     }
@@ -264,7 +261,7 @@ err_t html_summary(html_t *h, const char **out)
 
 err_t html_head(html_t *h)
 {
-    html_section(h, "where", "What was run, and where", NULL);
+    html_section(h, "where", "Runs and machine", NULL);
     fputs(h->in->base ? "<table class=\"facts two\">" : "<table class=\"facts\">", h->out);
     if (h->in->base)
         fputs("<thead><tr><td></td><th scope=\"col\">base</th><th scope=\"col\">new</th></tr></thead>",
@@ -312,7 +309,7 @@ err_t html_rest(html_t *h)
         TRY(arena_format(&h->arena, at++, "%s", figure_time(metric->last->p50).text));
         TRY(figures_text(h, metric, at++));
     }
-    html_section(h, "rest", "Further measurements", "Median time and figures, of the last start.");
+    html_section(h, "rest", "Further measurements", "Median time and figures of the last start.");
     html_table(h, &table);
     html_section_end(h);
     return ERR_OK;

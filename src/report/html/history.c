@@ -107,11 +107,11 @@ static err_t change_words(html_t *h, const history_group_t *group, const history
         for (int d = 0; d < change->n_differences && d < 3; d++)
             TRY(arena_format(&h->arena, out, "%s; %s %s → %s", *out, change->differences[d].name,
                              change->differences[d].before, change->differences[d].after));
-        if (change->same_revision) TRY(arena_format(&h->arena, out, "%s; the same revision as before", *out));
+        if (change->same_revision) TRY(arena_format(&h->arena, out, "%s; same revision as before", *out));
         TRY(arena_format(&h->arena, out, "%s)", *out));
     }
     if (metric->n_changes == 0)
-        *out = metric->too_short ? "Too few recordings to find a change." : "No change.";
+        *out = metric->too_short ? "Too few recordings to detect a change." : "No change.";
     return ERR_OK;
 }
 
@@ -121,7 +121,7 @@ static err_t draw_metric(html_t *h, const history_group_t *group, const history_
     chart_mark_t marks[MOST_MARKS];
     const char *key, *title, *caption;
     unit_t unit = unit_of(metric);
-    chart_lines_t chart = {.about = "Median time against recordings in the order of time.",
+    chart_lines_t chart = {.about = "Median time over the recordings, oldest first.",
                            .x = {.title = "recording"},
                            .series = series,
                            .marks = marks,
@@ -188,9 +188,9 @@ static err_t draw_group(html_t *h, const history_group_t *group)
         }
     html_figures_end(h);
     if (group->n_metrics > n) {
-        TRY(arena_format(&h->arena, &text, "%d more metrics, %s: dptrain report history lists them.",
+        TRY(arena_format(&h->arena, &text, "%d more metrics, %s; dptrain report history lists them.",
                          group->n_metrics - n,
-                         group->n_changed > n ? "some with changes" : "none of them with a change"));
+                         group->n_changed > n ? "some with changes" : "none with a change"));
         html_note(h, text);
     }
     return recordings_table(h, group);
@@ -206,9 +206,9 @@ err_t html_history(html_t *h)
         return ERR_OK;
     }
     html_section(h, "history", "History",
-                 "Median times of each recording; whiskers: least and greatest start. Dashed: levels, and at "
-                 "a change point "
-                 "the first revision of the new one. The axes do not begin at 0.");
+                 "Median time of each recording. Whiskers: fastest and slowest start. Dashed: levels; a "
+                 "change point is marked with the first revision of the new level. The axes do not start at "
+                 "0.");
     for (int i = 0; i < history->n_notes; i++) html_note(h, history->notes[i]);
     for (const history_group_t *group = history->groups; group; group = group->next)
         TRY(draw_group(h, group));

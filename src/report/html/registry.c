@@ -55,9 +55,8 @@ static err_t print_page(html_t *h)
     fputs("<main>\n", h->out);
     for (int i = 0; i < N_SECTIONS; i++)
         if (sections[i].has(h)) TRY(sections[i].print(h));
-    fputs("</main>\n<footer>Made by dptrain report html. What the figures mean and how they follow from the "
-          "times: "
-          "docs/records.md of dptrain.</footer>\n</body>\n</html>\n",
+    fputs("</main>\n<footer>Made by dptrain report html. Figures and formulas: docs/records.md of "
+          "dptrain.</footer>\n</body>\n</html>\n",
           h->out);
     return ERR_OK;
 }
@@ -80,8 +79,7 @@ static err_t list_and_print(html_t *h)
         if (sides[side]) TRY(metrics_list(sides[side], &h->metrics[side]));
     }
     TRY(html_items_make(h));
-    if (!has_anything(h))
-        RAISE(ERR_DATA, "nothing to show: there is no measurement, training step or epoch that can be used");
+    if (!has_anything(h)) RAISE(ERR_DATA, "nothing to show: no usable measurement, training step or epoch");
     return print_page(h);
 }
 

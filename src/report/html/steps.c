@@ -41,7 +41,7 @@ static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
     int n_left_out;
     table_t table;
     chart_lines_t chart = {
-        .about = "Scaling efficiency in percent against the number of ranks.",
+        .about = "Scaling efficiency in percent over the number of ranks.",
         .x = {.title = "ranks", .scale = CHART_LOG2},
         .y = {.title = "efficiency", .from_zero = true, .at_least = 1.05, .label = html_label_percent},
         .series = series,
@@ -53,8 +53,8 @@ static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
     TRY(arena_format(
         &h->arena, &caption,
         "Higher is better; 100 %% is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; "
-        "strong: it does not; alone: ranks that do not talk, which shows what they cost each other. "
-        "efficiency of dptrain bench step.%s",
+        "strong: the batch is fixed; alone: the ranks do not communicate, which shows how much they slow "
+        "each other down. Source: efficiency of dptrain bench step.%s",
         starts));
     TRY(html_matrix_table(h, m, "ranks", html_label_percent, &table));
     html_figure(h, title);
@@ -200,11 +200,10 @@ static err_t draw_splits(html_t *h, const char *title, const char *from, const s
         .shares = shares};
     TRY(arena_format(
         &h->arena, &caption,
-        "Shares of a step, its median time at the right; less is better for all but forward and backward. "
-        "%s.",
+        "Shares of a step; its median time is on the right. Smaller is better except for forward and "
+        "backward. Source: %s.",
         from));
-    if (n > n_rows)
-        TRY(arena_format(&h->arena, &caption, "%s %d more are in the data.", caption, n - n_rows));
+    if (n > n_rows) TRY(arena_format(&h->arena, &caption, "%s %d more in the data.", caption, n - n_rows));
     TRY(split_table(h, splits, n, &table));
     html_figure(h, title);
     chart_stack_draw(h->out, &chart);
@@ -226,7 +225,7 @@ static err_t bench_splits(html_t *h)
             h->items[i].shown = true;
             TRY(bench_split(h, &h->items[i], side, &splits[n++]));
         }
-    return draw_splits(h, "Time of a step: bench", "…_share of dptrain bench step", splits, n);
+    return draw_splits(h, "Step time: bench", "…_share of dptrain bench step", splits, n);
 }
 
 static err_t train_splits(html_t *h)
@@ -241,9 +240,9 @@ static err_t train_splits(html_t *h)
     for (int side = 0; side < HTML_SIDES; side++)
         for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next)
             if (is_trained(run)) TRY(train_split(h, sides[side], run, side == HTML_BASE, &splits[n++]));
-    return draw_splits(h, "Time of a step: training",
-                       "Medians of the steps of dptrain train, without the first 10 of each process", splits,
-                       n);
+    return draw_splits(h, "Step time: training",
+                       "medians of the steps of dptrain train, excluding the first 10 of each process",
+                       splits, n);
 }
 
 err_t html_steps(html_t *h)

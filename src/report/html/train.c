@@ -154,7 +154,7 @@ static bool spans_decades(const chart_series_t *series, int n)
 static err_t rest_text(html_t *h, int n, const char **caption)
 {
     if (n <= MAX_RUNS) return ERR_OK;
-    return arena_format(&h->arena, caption, "%s %d more runs are in the table.", *caption, n - MAX_RUNS);
+    return arena_format(&h->arena, caption, "%s %d more runs in the table.", *caption, n - MAX_RUNS);
 }
 
 static err_t draw_losses(html_t *h, const trained_t *runs, int n)
@@ -180,7 +180,7 @@ static err_t draw_losses(html_t *h, const trained_t *runs, int n)
     if (n_series == 0) return ERR_OK;
     bool logarithmic = spans_decades(series, n_series);
     const chart_lines_t chart = {
-        .about = "Loss of training against steps, of each run.",
+        .about = "Training loss of each run over its steps.",
         .x = {.title = "step"},
         .y = {.title = "loss", .scale = logarithmic ? CHART_LOG : CHART_LINEAR, .from_zero = !logarithmic},
         .series = series,
@@ -189,9 +189,9 @@ static err_t draw_losses(html_t *h, const trained_t *runs, int n)
         .height = 210};
     TRY(arena_format(
         &h->arena, &caption,
-        "Lower is better. Line: median of each of up to %d stretches of steps; band: least and greatest%s. "
-        "loss of the step records of dptrain train%s.",
-        CURVE_MAX, validated ? "; markers: validation" : "", logarithmic ? "; logarithmic" : ""));
+        "Lower is better. The steps are cut into up to %d intervals. Line: median of an interval; band: its "
+        "minimum and maximum%s. Source: loss of the step records of dptrain train%s.",
+        CURVE_MAX, validated ? "; markers: validation" : "", logarithmic ? "; logarithmic axis" : ""));
     TRY(rest_text(h, n, &caption));
     html_figure(h, "Loss");
     chart_lines_draw(h->out, &chart);
@@ -203,8 +203,8 @@ static err_t draw_accuracies(html_t *h, const trained_t *runs, int n)
 {
     chart_series_t series[2 * MAX_RUNS];
     int n_series = 0;
-    const char *caption = "Higher is better. Markers: validation; without: training, mean of the epoch. "
-                          "The epoch records of dptrain train; the axis does not begin at 0.";
+    const char *caption = "Higher is better. With markers: validation; without: training, mean of the "
+                          "epoch. Source: epoch records of dptrain train. The axis does not start at 0.";
     for (int i = 0; i < n && i < MAX_RUNS; i++) {
         chart_series_t *at = &series[n_series];
         TRY(epoch_series(h, &runs[i], VAL_ACCURACY, i, at));
@@ -219,7 +219,7 @@ static err_t draw_accuracies(html_t *h, const trained_t *runs, int n)
     int n_most = 0;
     for (int s = 0; s < n_series; s++) n_most = series[s].n > n_most ? series[s].n : n_most;
     if (n_most < 2) return ERR_OK;
-    const chart_lines_t chart = {.about = "Accuracy against steps, of each run.",
+    const chart_lines_t chart = {.about = "Accuracy of each run over its steps.",
                                  .x = {.title = "step"},
                                  .y = {.title = "accuracy", .label = html_label_percent},
                                  .series = series,
@@ -262,9 +262,9 @@ static err_t fill_row(html_t *h, const trained_t *of, const char **cell)
     TRY(put(h, figure_number(images_per_sec(train)), cell++));
     TRY(put(h, figure_number(train->last_loss), cell++));
     TRY(put(h, figure_percent(best), cell++));
-    *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end";
+    *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end record";
     if (train->curve.n_invalid > 0)
-        TRY(arena_format(&h->arena, cell, "%s; steps whose loss is no number: %lld", *cell,
+        TRY(arena_format(&h->arena, cell, "%s; steps without a finite loss: %lld", *cell,
                          (long long)train->curve.n_invalid));
     return ERR_OK;
 }

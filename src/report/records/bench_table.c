@@ -175,7 +175,7 @@ static err_t caption_text(printer_t *p, const layout_t *layout, const char **out
         shared[i] = *fields_find(layout->group->first->key, layout->shared[i]);
     TRY(print_fields_text(p, &fields, out));
     if (layout->n_left_out > 0)
-        TRY(arena_format(&p->arena, out, "%s%s%d more columns are in --format csv", *out, **out ? "; " : "",
+        TRY(arena_format(&p->arena, out, "%s%s%d more columns in --format csv", *out, **out ? "; " : "",
                          layout->n_left_out));
     return ERR_OK;
 }

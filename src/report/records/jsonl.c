@@ -79,7 +79,7 @@ static err_t check_text(const stream_t *s)
      * file. */
     if (n_first < n) n = n_first;
     if (n > 0 && s->buffer[0] != '{' && memchr(s->buffer, 0, n))
-        RAISE(ERR_DATA, "%s is a binary file, not lines of JSON", s->name);
+        RAISE(ERR_DATA, "%s is a binary file; expected lines of JSON", s->name);
     return ERR_OK;
 }
 
@@ -89,7 +89,7 @@ static void parse_line(stream_t *s, span_t *span, json_reader_t *reader)
     err_t err = json_read(reader, s->buffer + span->start, span->n_bytes, &value);
     span->line.value = err == ERR_OK ? value : NULL;
     if (span->line.value) records_rename(value);
-    const char *why = span->is_last ? "it is cut off: the file ends within it" : err_message();
+    const char *why = span->is_last ? "truncated: the file ends within the line" : err_message();
     if (err == ERR_DATA) err = arena_text(&reader->arena, why, strlen(why), &span->line.problem);
     span->err = err;
 }
@@ -135,7 +135,7 @@ static err_t add_long_line(stream_t *s)
     char problem[96];
     TRY(flush_batch(s));
     s->n_lines++;
-    snprintf(problem, sizeof problem, "it is longer than %zu bytes", s->max_line);
+    snprintf(problem, sizeof problem, "longer than %zu bytes", s->max_line);
     const jsonl_line_t line = {.number = s->n_lines, .problem = problem};
     return s->options->visit(s->options->context, &line);
 }

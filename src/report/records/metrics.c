@@ -12,8 +12,8 @@
 
 const char *metrics_left_out(const report_run_t *run)
 {
-    if (run->line == 0) return "without its first record";
-    if (!run->end_reason || !run->end_reason[0]) return "cut off";
+    if (run->line == 0) return "no first record";
+    if (!run->end_reason || !run->end_reason[0]) return "no end record";
     bool whole = strcmp(run->end_reason, "finished") == 0 ||
                  (run->train && strcmp(run->end_reason, "target reached") == 0);
     return whole ? NULL : run->end_reason;

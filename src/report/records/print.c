@@ -35,14 +35,13 @@ static err_t print_title(printer_t *p, const report_run_t *run)
 {
     const char *text, *what = run->train ? "training run" : "bench run";
     if (run->line == 0)
-        TRY(arena_format(&p->arena, &text, "unknown run%s%s: its first record is not there%s",
-                         run->id[0] ? " " : "", run->id, run->train ? "" : ", what it ran on is not known"));
+        TRY(arena_format(&p->arena, &text, "unknown run%s%s: its first record is missing%s",
+                         run->id[0] ? " " : "", run->id, run->train ? "" : ", so the machine is unknown"));
     else
         TRY(arena_format(&p->arena, &text, "%s%s%s of %s, %s", what, run->id[0] ? " " : "", run->id,
-                         run->time[0] ? run->time : "an unknown time",
-                         run->end_reason && run->end_reason[0]
-                             ? run->end_reason
-                             : "without an end: it runs still, or was cut off"));
+                         run->time[0] ? run->time : "unknown time",
+                         run->end_reason && run->end_reason[0] ? run->end_reason
+                                                               : "no end record: still running or killed"));
     p->render->heading(p->out, text);
     return ERR_OK;
 }
@@ -72,7 +71,7 @@ static err_t print_bench_run(printer_t *p, const report_run_t *run)
     n++;
     if (isfinite(run->ranks)) {
         facts[n].name = "ranks";
-        TRY(arena_format(&p->arena, &facts[n++].text, "%s, threads of each: %s",
+        TRY(arena_format(&p->arena, &facts[n++].text, "%s, threads per rank: %s",
                          figure_number(run->ranks).text, figure_number(run->threads).text));
     }
     if (run->line > 0) {
@@ -97,14 +96,14 @@ static err_t print_notes(printer_t *p)
 {
     const char *text;
     if (p->inconclusive)
-        p->render->note(p->out, "~ inconclusive: the wanted precision was not reached within the budget.");
+        p->render->note(p->out, "~ inconclusive: the precision (--precision) was not reached within the "
+                                "budget.");
     if (p->disturbed)
         p->render->note(p->out,
-                        "! disturbed: too few samples were taken while the machine was the benchmark's "
-                        "alone; so all count.");
+                        "! disturbed: other load left too few undisturbed samples, so all samples count.");
     if (p->n_missing == 0) return ERR_OK;
     TRY(arena_format(&p->arena, &text,
-                     "A dash for times: one of them, or a sample behind them, is null or NaN (points: %lld).",
+                     "A dash in place of times: a time or one of its samples is null or NaN (points: %lld).",
                      (long long)p->n_missing));
     p->render->note(p->out, text);
     return ERR_OK;

@@ -78,8 +78,7 @@ err_t report_take_fields(report_t *report, const json_value_t *object, bool keep
     int n = 0;
     *out = (report_fields_t){0};
     if (!object || object->kind != JSON_OBJECT || object->n == 0) return ERR_OK;
-    if (object->n > MAX_FIELDS)
-        RAISE(ERR_DATA, "its \"%s\" has more than %d members", object->key, MAX_FIELDS);
+    if (object->n > MAX_FIELDS) RAISE(ERR_DATA, "\"%s\" has more than %d members", object->key, MAX_FIELDS);
     TRY(arena_new(&report->arena, (size_t)object->n * sizeof *fields, &fields));
     for (const json_value_t *at = object->first; at; at = at->next) {
         fields[n] = (report_field_t){0};

@@ -32,9 +32,9 @@ static err_t check_schema(const report_input_t *in, bool *newer)
 {
     int64_t schema;
     if (!json_get_int(in->record, "schema", &schema) || schema < 1)
-        RAISE(ERR_DATA, "it is a record without the number of its schema");
+        RAISE(ERR_DATA, "\"schema\" is not a number from 1");
     *newer = schema > REPORT_SCHEMA;
-    if (*newer) report_note(&in->file->newer, in->line, "it is of a newer schema");
+    if (*newer) report_note(&in->file->newer, in->line, "newer schema");
     return ERR_OK;
 }
 
@@ -46,7 +46,7 @@ static err_t take_head(const report_input_t *in)
     bool newer = false;
     TRY(check_schema(in, &newer));
     if (newer) return ERR_OK;
-    if (!json_get_text(in->record, "id", &id) || !id[0]) RAISE(ERR_DATA, "it is a bench_run without an id");
+    if (!json_get_text(in->record, "id", &id) || !id[0]) RAISE(ERR_DATA, "bench_run record without \"id\"");
     TRY(find_or_add_run(in, id, &run));
     in->file->n_records++;
     if (run->line > 0) {
@@ -167,7 +167,7 @@ static err_t take_point(const report_input_t *in)
     if (newer) return ERR_OK;
     json_get_text(in->record, "run", &id);
     if (!json_get_text(in->record, "case", &case_name) || !json_get_text(in->record, "test", &test))
-        RAISE(ERR_DATA, "it is a bench record without a case or a test");
+        RAISE(ERR_DATA, "bench record without \"case\" or \"test\"");
     TRY(intern_text(&in->report->words, case_name, &case_name));
     TRY(intern_text(&in->report->words, test, &test));
     TRY(find_or_add_run(in, id, &run));

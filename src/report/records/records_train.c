@@ -77,10 +77,10 @@ static err_t take_head(const report_input_t *in)
     int64_t schema;
     const char *resumed_from;
     if (!json_get_int(in->record, "schema", &schema) || schema < 1)
-        RAISE(ERR_DATA, "it is a record without the number of its schema");
+        RAISE(ERR_DATA, "\"schema\" is not a number from 1");
     in->file->is_newer = schema > REPORT_SCHEMA;
     if (in->file->is_newer) {
-        report_note(&in->file->newer, in->line, "it is of a newer schema");
+        report_note(&in->file->newer, in->line, "newer schema");
         return ERR_OK;
     }
     /* A run that is resumed goes on; its numbers are those of its last part. */
@@ -124,7 +124,7 @@ static err_t take_step(const report_input_t *in)
     report_train_t *train;
     step_row_t row;
     if (!json_get_int(in->record, "step", &row.step) || row.step < 0)
-        RAISE(ERR_DATA, "it is a step record without the number of the step");
+        RAISE(ERR_DATA, "step record without a valid \"step\"");
     TRY(find_or_add_run(in, &train));
     for (int part = 0; part < STEP_PARTS; part++)
         row.sec[part] = report_take_real(in->record, report_step_parts[part]);
@@ -187,7 +187,7 @@ static err_t take_epoch(const report_input_t *in)
     report_train_t *train;
     int64_t number;
     if (!json_get_int(in->record, "epoch", &number))
-        RAISE(ERR_DATA, "it is an epoch record without its number");
+        RAISE(ERR_DATA, "epoch record without a valid \"epoch\"");
     TRY(find_or_add_run(in, &train));
     report_epoch_t **at = &train->epochs, *epoch = NULL;
     if (train->last_epoch && train->last_epoch->epoch < number) at = &train->last_epoch->next;
@@ -258,7 +258,7 @@ static err_t take(const report_input_t *in)
     size_t i = 0;
     while (strcmp(kind, kinds[i].kind) != 0) i++;
     if (in->file->is_newer && kinds[i].take != take_head) {
-        report_note(&in->file->newer, in->line, "it belongs to a run of a newer schema");
+        report_note(&in->file->newer, in->line, "the run has a newer schema");
         return ERR_OK;
     }
     return kinds[i].take(in);

@@ -7,12 +7,11 @@
 static err_t take_record(const report_input_t *in)
 {
     const char *kind;
-    if (in->record->kind != JSON_OBJECT) RAISE(ERR_DATA, "it is JSON, but no record: no object");
-    if (!json_get_text(in->record, "record", &kind))
-        RAISE(ERR_DATA, "it is JSON, but no record: it has no \"record\"");
+    if (in->record->kind != JSON_OBJECT) RAISE(ERR_DATA, "not a record: not a JSON object");
+    if (!json_get_text(in->record, "record", &kind)) RAISE(ERR_DATA, "not a record: \"record\" is missing");
     record_taker_t take = bench_record_taker(kind);
     if (!take) take = train_record_taker(kind);
-    if (!take) RAISE(ERR_DATA, "it is a record of an unknown kind, \"%.40s\"", kind);
+    if (!take) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
     return take(in);
 }
 

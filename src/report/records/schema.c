@@ -9,11 +9,11 @@
 err_t schema_check(const json_value_t *record)
 {
     const char *kind;
-    if (record->kind != JSON_OBJECT) RAISE(ERR_DATA, "not a record: JSON, but not an object");
-    if (!json_get_text(record, "record", &kind)) RAISE(ERR_DATA, "not a record: it has no \"record\"");
+    if (record->kind != JSON_OBJECT) RAISE(ERR_DATA, "not a record: not a JSON object");
+    if (!json_get_text(record, "record", &kind)) RAISE(ERR_DATA, "not a record: \"record\" is missing");
     schema_checker_t check = schema_bench_checker(kind);
     if (!check) check = schema_train_checker(kind);
-    if (!check) RAISE(ERR_DATA, "a record of an unknown kind, \"%.40s\"", kind);
+    if (!check) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
     err_t err = check(record);
     return err == ERR_OK ? ERR_OK : err_context(err, "%s", kind);
 }

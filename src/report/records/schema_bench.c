@@ -94,11 +94,11 @@ static err_t check_scalars(const json_value_t *record, const char *name)
     const json_value_t *object = json_get(record, name);
     for (const json_value_t *at = object->first; at; at = at->next) {
         double number;
-        if (json_get(object, at->key) != at) RAISE(ERR_DATA, "\"%s\" has \"%s\" twice", name, at->key);
+        if (json_get(object, at->key) != at) RAISE(ERR_DATA, "\"%s\" appears twice in \"%s\"", at->key, name);
         if (at->kind == JSON_OBJECT || at->kind == JSON_ARRAY)
             RAISE(ERR_DATA, "\"%s\" in \"%s\" is not a scalar", at->key, name);
         if (at->kind == JSON_NUMBER && !json_as_real(at, &number))
-            RAISE(ERR_DATA, "\"%s\" in \"%s\" has no value", at->key, name);
+            RAISE(ERR_DATA, "\"%s\" in \"%s\" is not a finite number", at->key, name);
     }
     return ERR_OK;
 }
@@ -115,11 +115,11 @@ static err_t check_interval(const json_value_t *record, int64_t n)
 {
     const json_value_t *ci = json_get(record, "ci95");
     double low = NAN, high = NAN, p50 = real_of(record, "p50");
-    if (ci->n != 2) RAISE(ERR_DATA, "\"ci95\" does not have two ends");
+    if (ci->n != 2) RAISE(ERR_DATA, "\"ci95\" does not have two values");
     bool known = json_as_real(ci->first, &low) && json_as_real(ci->first->next, &high);
     bool null = ci->first->kind == JSON_NULL && ci->first->next->kind == JSON_NULL;
     if (n >= 6 ? !known : !known && !null) RAISE(ERR_DATA, "\"ci95\" is not an interval");
-    if (known && !(low <= p50 && p50 <= high)) RAISE(ERR_DATA, "\"p50\" is not in \"ci95\"");
+    if (known && !(low <= p50 && p50 <= high)) RAISE(ERR_DATA, "\"p50\" is outside \"ci95\"");
     return ERR_OK;
 }
 
@@ -130,9 +130,9 @@ static err_t check_samples(const json_value_t *record, const char *name, int64_t
     const json_value_t *samples = json_get(record, name);
     if (!samples) return ERR_OK;
     if (samples->n != n)
-        RAISE(ERR_DATA, "\"%s\" has %lld values, not %lld", name, (long long)samples->n, (long long)n);
+        RAISE(ERR_DATA, "\"%s\" has %lld values, expected %lld", name, (long long)samples->n, (long long)n);
     for (const json_value_t *at = samples->first; at; at = at->next)
-        if (!schema_keeps(at, &time)) RAISE(ERR_DATA, "one of \"%s\" is not a time", name);
+        if (!schema_keeps(at, &time)) RAISE(ERR_DATA, "\"%s\" has a value that is not a time", name);
     return ERR_OK;
 }
 
@@ -142,10 +142,12 @@ static err_t check_batches(const json_value_t *record, int64_t n)
     int64_t sum = 0, count;
     if (!json_get(record, "batch_n")) return ERR_OK;
     for (const json_value_t *at = json_get(record, "batch_n")->first; at; at = at->next) {
-        if (!json_as_int(at, &count) || count < 0) RAISE(ERR_DATA, "one of \"batch_n\" is not a count");
+        if (!json_as_int(at, &count) || count < 0)
+            RAISE(ERR_DATA, "\"batch_n\" has a value that is not a "
+                            "count");
         sum += count;
     }
-    if (sum != n) RAISE(ERR_DATA, "\"batch_n\" add up to %lld, not %lld", (long long)sum, (long long)n);
+    if (sum != n) RAISE(ERR_DATA, "\"batch_n\" sums to %lld, expected %lld", (long long)sum, (long long)n);
     return ERR_OK;
 }
 

@@ -71,16 +71,16 @@ static err_t check_inside(const json_value_t *value, const schema_rule_t *rule)
 
 err_t schema_check_object(const json_value_t *object, const schema_rule_t *rules)
 {
-    if (object->kind != JSON_OBJECT) RAISE(ERR_DATA, "an element is not an object");
+    if (object->kind != JSON_OBJECT) RAISE(ERR_DATA, "an element of the array is not an object");
     for (const json_value_t *at = object->first; at; at = at->next) {
-        if (json_get(object, at->key) != at) RAISE(ERR_DATA, "\"%s\" is there twice", at->key);
-        if (!schema_find(rules, at->key)) RAISE(ERR_DATA, "\"%s\" is not documented", at->key);
+        if (json_get(object, at->key) != at) RAISE(ERR_DATA, "\"%s\" appears twice", at->key);
+        if (!schema_find(rules, at->key)) RAISE(ERR_DATA, "unknown field \"%s\"", at->key);
     }
     for (const schema_rule_t *rule = rules; rule->name; rule++) {
         const json_value_t *value = json_get(object, rule->name);
         if (!value && rule->optional) continue;
         if (!value) RAISE(ERR_DATA, "\"%s\" is missing", rule->name);
-        if (!schema_keeps(value, rule)) RAISE(ERR_DATA, "\"%s\" is not as documented", rule->name);
+        if (!schema_keeps(value, rule)) RAISE(ERR_DATA, "invalid value of \"%s\"", rule->name);
         TRY(check_inside(value, rule));
     }
     return ERR_OK;

@@ -50,7 +50,9 @@ static err_t print_steps(printer_t *p, const report_train_t *train)
                      .n_rows = 2};
     const char *cells[2 * STEP_PARTS];
     if (train->n_steady == 0) return ERR_OK;
-    TRY(arena_format(&p->arena, &table.caption, "medians of %lld steps, without the first 10 of each process",
+    TRY(arena_format(&p->arena, &table.caption,
+                     "medians of %lld steps, excluding the first 10 of each "
+                     "process",
                      (long long)train->n_steady));
     for (int part = 0; part < STEP_PARTS; part++) {
         TRY(put_figure(p, figure_time(train->median[part]), &cells[part]));
@@ -77,7 +79,7 @@ static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *fact
                      train->model ? train->model : "-", figure_number(train->n_parameters).text,
                      train->precision ? train->precision : "-", train->device ? train->device : "-"));
     fact->name = "ranks";
-    TRY(arena_format(&p->arena, &fact++->text, "%s, hosts: %s, threads of each: %s; global batch %s",
+    TRY(arena_format(&p->arena, &fact++->text, "%s, hosts: %s, threads per rank: %s, global batch: %s",
                      figure_number(train->ranks).text, figure_number(train->hosts).text,
                      figure_number(train->threads).text, figure_number(train->global_batch).text));
     fact->name = "steps";
@@ -92,7 +94,7 @@ static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *fact
     fact->name = "last loss";
     TRY(put_figure(p, figure_number(train->last_loss), &fact++->text));
     fact->name = "peak memory";
-    TRY(arena_format(&p->arena, &fact++->text, "%s, of the rank with the most",
+    TRY(arena_format(&p->arena, &fact++->text, "%s on the rank with the most",
                      figure_bytes(train->peak_memory_bytes).text));
     *n = (int)(fact - facts);
     return ERR_OK;

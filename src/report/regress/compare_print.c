@@ -56,7 +56,7 @@ static err_t fill_row(view_t *v, const compare_metric_t *metric, const char **ce
 static err_t print_table(view_t *v)
 {
     const comparison_t *c = v->comparison;
-    table_t table = {.title = "median times, and how they changed",
+    table_t table = {.title = "median times and their changes",
                      .columns = {{"metric", true},
                                  {"base", false},
                                  {"new", false},
@@ -68,10 +68,10 @@ static err_t print_table(view_t *v)
                      .n_rows = c->n_metrics};
     int n_interleaved = 0;
     for (const compare_metric_t *at = c->metrics; at; at = at->next) n_interleaved += at->interleaved;
-    TRY(arena_format(&v->arena, &table.caption, "intervals of %.4g %%; %s", 100 * (1 - v->options->alpha),
-                     n_interleaved == 0              ? "one recording after the other"
-                     : n_interleaved == c->n_metrics ? "taken in turn"
-                                                     : "some taken in turn"));
+    TRY(arena_format(&v->arena, &table.caption, "%.4g %% intervals; %s", 100 * (1 - v->options->alpha),
+                     n_interleaved == 0              ? "not interleaved"
+                     : n_interleaved == c->n_metrics ? "interleaved"
+                                                     : "some interleaved"));
     TRY(arena_new(&v->arena, sizeof *table.cells * COLUMNS * (size_t)c->n_metrics, &table.cells));
     const char **cell = table.cells;
     for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS)
@@ -97,8 +97,8 @@ static err_t machine_text(view_t *v, const char **out)
     *out = NULL;
     if (!run || run->train || !isfinite(run->ranks)) return ERR_OK;
     const report_field_t *cpu = fields_find(run->hardware, "cpu");
-    return arena_format(&v->arena, out, "%s, ranks %s, threads of each %s",
-                        cpu && cpu->text ? cpu->text : "an unknown CPU", figure_number(run->ranks).text,
+    return arena_format(&v->arena, out, "%s, ranks: %s, threads per rank: %s",
+                        cpu && cpu->text ? cpu->text : "unknown CPU", figure_number(run->ranks).text,
                         figure_number(run->threads).text);
 }
 
@@ -115,7 +115,7 @@ static err_t print_head(view_t *v)
     facts[n].name = "rule";
     TRY(arena_format(
         &v->arena, &facts[n++].text,
-        "a change counts from %.3g %% on, where q is at most %.3g and the interval is on one side",
+        "a change counts if it is at least %.3g %%, q is at most %.3g and the interval excludes 0",
         100 * v->options->min_effect, v->options->alpha));
     v->render->heading(v->out, title);
     v->render->facts(v->out, facts, n);
@@ -156,7 +156,7 @@ static err_t print_changes(view_t *v)
         TRY(arena_format(&v->arena, &facts[n++].text, "%s, of which %s", change, parts));
     }
     if (n == 0) return ERR_OK;
-    v->render->heading(v->out, "where the change is");
+    v->render->heading(v->out, "sources of the changes");
     v->render->facts(v->out, facts, n);
     return ERR_OK;
 }

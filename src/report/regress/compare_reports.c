@@ -36,31 +36,31 @@ static err_t explain(compare_work_t *work, compare_metric_t *metric)
     const compare_options_t *o = work->options;
     arena_t *arena = &work->out->arena;
     const char *interval, *slower = d->ratio > 1 ? "slower" : "faster";
-    TRY(arena_format(arena, &interval, "the interval reaches from %s to %s", figure_change(d->low - 1).text,
+    TRY(arena_format(arena, &interval, "the interval is %s to %s", figure_change(d->low - 1).text,
                      figure_change(d->high - 1).text));
     if (!isfinite(d->high)) {
-        metric->reason = "too few samples to tell how surely the change is known";
+        metric->reason = "too few samples for an interval";
         return ERR_OK;
     }
     if (d->assumed) {
-        metric->reason = "one start on a side: what differs from start to start is not known";
+        metric->reason = "one start on a side: the variation between starts is unknown";
         return ERR_OK;
     }
     bool clear = d->low > 1 || d->high < 1, found = metric->q <= o->alpha;
     double least = 1 + o->min_effect;
     if (clear && found)
         return arena_format(arena, &metric->reason,
-                            "%s for sure, but whether by the minimum effect of %.3g %% is not: %s", slower,
+                            "%s, but possibly by less than the minimum effect of %.3g %%: %s", slower,
                             100 * o->min_effect, interval);
     if (clear && d->p > o->alpha)
         return arena_format(arena, &metric->reason,
-                            "%s, but the order of the batches may be chance (p %.2g): more starts", interval,
-                            d->p);
+                            "%s, but the order of the batches may be chance (p %.2g): record more starts",
+                            interval, d->p);
     if (clear && (d->ratio >= least || d->ratio <= 1 / least))
         return arena_format(arena, &metric->reason,
-                            "%s, but among so many metrics that may be chance (q %.2g): more starts",
+                            "%s, but among this many metrics it may be chance (q %.2g): record more starts",
                             interval, metric->q);
-    return arena_format(arena, &metric->reason, "%s: more starts", interval);
+    return arena_format(arena, &metric->reason, "%s: record more starts", interval);
 }
 
 static err_t judge(compare_work_t *work, compare_metric_t *metric)
@@ -125,8 +125,8 @@ static err_t note_alone(compare_work_t *work)
     if (n[0] == work->sides[0].n)
         RAISE(ERR_DATA, "the recordings have no metric in common; base has %s; new has %s",
               n[0] ? list[0] : "none", n[1] ? list[1] : "none");
-    if (n[0] > 0) TRY(compare_note(work, "only in base, %d: %s", n[0], list[0]));
-    return n[1] > 0 ? compare_note(work, "only in new, %d: %s", n[1], list[1]) : ERR_OK;
+    if (n[0] > 0) TRY(compare_note(work, "only in base (%d): %s", n[0], list[0]));
+    return n[1] > 0 ? compare_note(work, "only in new (%d): %s", n[1], list[1]) : ERR_OK;
 }
 
 /* False discovery rates of those that were tested. */

@@ -82,8 +82,8 @@ static err_t join(arena_t *arena, const values_t *values, bool quoted, const cha
     *out = "";
     for (int i = 0; i < values->n && i < MAX_SHOWN; i++) {
         const char *text = values->at[i], *quote = quoted && text[0] ? "\"" : "";
-        TRY(arena_format(arena, out, "%s%s%s%s%s", *out, i ? " and " : "", quote, text[0] ? text : "not said",
-                         quote));
+        TRY(arena_format(arena, out, "%s%s%s%s%s", *out, i ? " and " : "", quote,
+                         text[0] ? text : "not recorded", quote));
     }
     if (values->n > MAX_SHOWN) TRY(arena_format(arena, out, "%s and %d more", *out, values->n - MAX_SHOWN));
     return ERR_OK;
@@ -114,7 +114,7 @@ static err_t describe(compare_work_t *work, part_t part, const char *name, const
     }
     for (int s = 0; s < 2; s++) TRY(join(arena, &values[s], quoted, &text[s]));
     const char *what = name ? name : part == HARDWARE ? "hardware" : part == FABRIC ? "fabric" : "software";
-    if (in_both) return arena_format(arena, out, "%s: %s, in both", what, text[0]);
+    if (in_both) return arena_format(arena, out, "%s: %s in both", what, text[0]);
     return arena_format(arena, out, "%s: %s → %s", what, text[0], text[1]);
 }
 
@@ -161,15 +161,14 @@ static err_t check_machine(compare_work_t *work)
     TRY(list_differences(work, JOB, list, MAX_NAMES, &n));
     for (int i = 0; i < n; i++) {
         if (work->options->force)
-            TRY(compare_note(work, "compared by force: %s", list[i]));
+            TRY(compare_note(work, "compared by --force: %s", list[i]));
         else
             TRY(arena_format(&work->out->arena, &all, "%s%s%s", all, i ? "; " : "", list[i]));
     }
     if (all[0])
         RAISE(ERR_DATA,
-              "the recordings are not of the same machine and job, so that a change would not be the "
-              "software's: %s. "
-              "--force compares them nevertheless",
+              "the recordings are of different machines or jobs, so a change could not be attributed to the "
+              "software: %s; --force compares them anyway",
               all);
     return ERR_OK;
 }
@@ -192,7 +191,7 @@ static err_t list_left_out(compare_work_t *work, int side, const char **out)
     for (const report_run_t *run = work->sides[side].report->runs; run; run = run->next) {
         const char *why = metrics_left_out(run);
         if (!why || n++ >= MAX_SHOWN) continue;
-        const char *name = run->id[0] ? run->id : run->time[0] ? run->time : "one without a name";
+        const char *name = run->id[0] ? run->id : run->time[0] ? run->time : "unnamed run";
         TRY(arena_format(arena, out, "%s%s%s (%s)", *out, n > 1 ? ", " : "", name, why));
     }
     if (n > MAX_SHOWN) TRY(arena_format(arena, out, "%s and %d more", *out, n - MAX_SHOWN));
@@ -206,13 +205,13 @@ static err_t note_files(compare_work_t *work, int side)
     for (int i = 0; i < report->n_files; i++) {
         const report_file_t *file = &report->files[i];
         if (file->bad.n > 0)
-            TRY(compare_note(work, "%s: lines left out: %lld, the first is line %lld: %s", file->name,
+            TRY(compare_note(work, "%s: lines left out: %lld, the first in line %lld: %s", file->name,
                              (long long)file->bad.n, (long long)file->bad.line, file->bad.why));
         if (file->newer.n > 0)
-            TRY(compare_note(work, "%s: records left out: %lld, of a schema newer than %d", file->name,
+            TRY(compare_note(work, "%s: records left out: %lld, their schema is newer than %d", file->name,
                              (long long)file->newer.n, REPORT_SCHEMA));
         if (file->again.n > 0)
-            TRY(compare_note(work, "%s: points left out: %lld, of a run that was read already", file->name,
+            TRY(compare_note(work, "%s: points left out: %lld, they belong to a run read before", file->name,
                              (long long)file->again.n));
     }
     return ERR_OK;
@@ -224,12 +223,11 @@ static err_t check_runs(compare_work_t *work, int side)
     const char *left_out;
     TRY(list_left_out(work, side, &left_out));
     if (metrics->n_complete == 0)
-        RAISE(ERR_DATA, "%s: there is no whole run in it, so there is nothing to compare%s%s",
-              work->out->sides[side].name, left_out[0] ? "; left out: " : "", left_out);
+        RAISE(ERR_DATA, "%s: no complete run to compare%s%s", work->out->sides[side].name,
+              left_out[0] ? "; left out: " : "", left_out);
     TRY(note_files(work, side));
     if (left_out[0])
-        TRY(compare_note(work, "%s: runs that are not whole were left out: %s", compare_side_names[side],
-                         left_out));
+        TRY(compare_note(work, "%s: incomplete runs left out: %s", compare_side_names[side], left_out));
     for (const report_run_t *run = metrics_next_whole(metrics->report->runs); run;
          run = metrics_next_whole(run->next))
         if (run->n_points_said > (double)run->n_points && metrics->report->n_filtered == 0)
@@ -274,9 +272,8 @@ static err_t note_shared(compare_work_t *work)
             n += strcmp(a->id, b->id) == 0;
     if (n == 0) return ERR_OK;
     if (n == work->sides[0].n_complete && n == work->sides[1].n_complete)
-        return compare_note(work, "both recordings are of the same runs");
-    return compare_note(
-        work, "runs that are in both recordings: %d; they make these look more alike than they are", n);
+        return compare_note(work, "both recordings hold the same runs");
+    return compare_note(work, "runs in both recordings: %d; they hide differences between the recordings", n);
 }
 
 static bool has_train(const report_t *report)
@@ -292,8 +289,7 @@ err_t compare_check_sides(compare_work_t *work)
     for (int side = 0; side < 2; side++) TRY(check_runs(work, side));
     TRY(check_machine(work));
     if (has_train(work->out->base) && has_train(work->out->now))
-        TRY(compare_note(work,
-                         "training runs do not record their hardware: whether it is the same is not known"));
+        TRY(compare_note(work, "training runs do not record their hardware, so it may differ"));
     TRY(note_software(work));
     return note_shared(work);
 }

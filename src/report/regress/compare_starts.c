@@ -104,7 +104,7 @@ static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, con
 {
     arena_t *arena = &work->out->arena;
     double most = 0;
-    metric->reason = "the machine was slower or not ours alone in ";
+    metric->reason = "the machine was slow or busy in ";
     for (int side = 0; side < 2; side++) {
         int n = s->n[side] - n_kept[side];
         for (int i = 0; i < s->n[side]; i++)
@@ -115,7 +115,7 @@ static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, con
                              compare_side_names[side]));
     }
     if (most > COMPARE_CLOCK_SLACK)
-        TRY(arena_format(arena, &metric->reason, "%s: its fixed loop of arithmetic took %+.0f %%",
+        TRY(arena_format(arena, &metric->reason, "%s: its fixed loop of arithmetic took up to %.0f %% longer",
                          metric->reason, 100 * most));
     return ERR_OK;
 }
@@ -139,13 +139,15 @@ static bool is_unquiet(const compare_work_t *work, int side)
 
 static err_t explain_unquiet(compare_work_t *work, compare_metric_t *metric)
 {
-    metric->reason = "the machine was slower or not ours alone during ";
+    metric->reason = "the machine was slow or busy during ";
     for (int side = 0; side < 2; side++)
         if (is_unquiet(work, side))
             TRY(arena_format(&work->out->arena, &metric->reason, "%s%s%d of %s's %d measurements",
                              metric->reason, side && is_unquiet(work, 0) ? ", " : "", work->n_slowed[side],
                              compare_side_names[side], work->n_measured[side]));
-    return arena_format(&work->out->arena, &metric->reason, "%s: record again, or take turns",
+    return arena_format(&work->out->arena, &metric->reason,
+                        "%s: record again, or interleave the recordings "
+                        "(--turns)",
                         metric->reason);
 }
 
@@ -196,7 +198,7 @@ err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2]
     *out = (compare_starts_t){0};
     TRY(list_starts(work, metrics, metric, out));
     if (out->n[0] == 0 || out->n[1] == 0) {
-        metric->reason = "a side has no samples that are times";
+        metric->reason = "one side has no valid samples";
     } else if (is_identical(out)) {
         out->identical = true;
     } else {
@@ -226,16 +228,14 @@ err_t compare_note_starts(compare_work_t *work)
         n_metrics += at->n_slowed[0] + at->n_slowed[1] > 0;
     }
     if (work->n_partly_interleaved > 0)
-        TRY(compare_note(work,
-                         "metrics of which only some starts took turns: %d; they are compared as if none had",
+        TRY(compare_note(work, "metrics with only some starts interleaved: %d; compared as not interleaved",
                          work->n_partly_interleaved));
     if (n_slowed > 0)
-        TRY(compare_note(work,
-                         "starts left out, as the machine was slower or not ours alone: %lld, of %d metric%s",
+        TRY(compare_note(work, "starts left out because the machine was slow or busy: %lld, in %d metric%s",
                          (long long)n_slowed, n_metrics, n_metrics == 1 ? "" : "s"));
     if (work->n_empty > 0)
-        TRY(compare_note(work, "measurements of a start left out, having no samples: %d", work->n_empty));
+        TRY(compare_note(work, "measurements left out for lack of samples: %d", work->n_empty));
     if (n_invalid > 0)
-        TRY(compare_note(work, "samples left out, being no times above 0: %lld", (long long)n_invalid));
+        TRY(compare_note(work, "invalid samples left out (not times above 0): %lld", (long long)n_invalid));
     return ERR_OK;
 }

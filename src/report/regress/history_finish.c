@@ -229,7 +229,7 @@ static err_t make_group(history_t *history, const members_t *members, history_gr
         group->n_starts += recordings[i].n_starts;
     }
     group->days = (history_seconds(newest->recording.time) - history_seconds(recordings[0].time)) / 86400;
-    TRY(arena_format(&history->arena, &group->name, "ranks %s, threads of each %s; hardware %s; fabric %s",
+    TRY(arena_format(&history->arena, &group->name, "ranks %s, threads per rank %s; hardware %s; fabric %s",
                      figure_number(newest->ranks).text, figure_number(newest->threads).text, newest->hardware,
                      newest->fabric));
     history->n_recordings += group->n_recordings;
@@ -288,12 +288,12 @@ static err_t make_groups(history_t *history, int last)
 static err_t take_notes(history_t *history)
 {
     static const char *const words[LEFT_REASONS] = {
-        [LEFT_TRAIN] = "runs of dptrain train, which do not say what machine they ran on",
+        [LEFT_TRAIN] = "runs of dptrain train, which do not record their machine",
         [LEFT_HEADLESS] = "runs whose first record (bench_run) is missing",
-        [LEFT_TIMELESS] = "runs that do not say when they were",
-        [LEFT_NEWER] = "records of a schema that is newer than this dptrain knows",
-        [LEFT_LINES] = "lines that are no records",
-        [LEFT_COPY] = "recordings whose runs are in another file too, or that were named twice",
+        [LEFT_TIMELESS] = "runs without a start time",
+        [LEFT_NEWER] = "records whose schema is newer than this dptrain reads",
+        [LEFT_LINES] = "lines that are not records",
+        [LEFT_COPY] = "recordings named twice or copied from another file",
     };
     TRY(arena_new(&history->arena, sizeof *history->notes * LEFT_REASONS, &history->notes));
     for (int i = 0; i < LEFT_REASONS; i++) {
@@ -308,7 +308,7 @@ static err_t take_notes(history_t *history)
 err_t history_finish(history_t *history, const history_options_t *options)
 {
     int n_values = 0;
-    if (!history->build) RAISE(ERR_DATA, "there is no recording to make a history of");
+    if (!history->build) RAISE(ERR_DATA, "no recording to build a history from");
     history_build_t *build = history->build;
     if (build->n_drafts > 0)
         qsort(build->drafts, (size_t)build->n_drafts, sizeof *build->drafts, compare_drafts);
@@ -318,8 +318,8 @@ err_t history_finish(history_t *history, const history_options_t *options)
     for (const history_group_t *group = history->groups; group; group = group->next)
         n_values += group->n_values;
     if (n_values == 0)
-        RAISE(ERR_DATA, "no recording can be used: recordings: %d, of these interrupted: %d%s%s",
-              history->n_recordings, history->n_interrupted, history->n_notes ? ". " : "",
+        RAISE(ERR_DATA, "no usable recording: found %d, of which %d interrupted%s%s", history->n_recordings,
+              history->n_interrupted, history->n_notes ? ". " : "",
               history->n_notes ? history->notes[0] : "");
     return history_find_changes(history, options);
 }

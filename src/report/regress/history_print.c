@@ -53,7 +53,7 @@ static figure_t minute(const char *time)
 static err_t recording_text(history_printer_t *p, const history_recording_t *recording, const char **out)
 {
     const char *git;
-    TRY(text_cut(&p->arena, recording->git[0] ? recording->git : "no revision said", 24, &git));
+    TRY(text_cut(&p->arena, recording->git[0] ? recording->git : "unknown revision", 24, &git));
     return arena_format(&p->arena, out, "%s (%s)", minute(recording->time).text, git);
 }
 
@@ -61,23 +61,23 @@ static err_t difference_text(arena_t *arena, const history_difference_t *d, cons
 {
     const char *text[2];
     TRY(text_cut_pair(arena, d->before, d->after, text));
-    return arena_format(arena, out, "%s → %s", text[0][0] ? text[0] : "not said",
-                        text[1][0] ? text[1] : "not said");
+    return arena_format(arena, out, "%s → %s", text[0][0] ? text[0] : "not recorded",
+                        text[1][0] ? text[1] : "not recorded");
 }
 
 static err_t cause_text(history_printer_t *p, const history_change_t *change,
                         const history_recording_t *before, const history_recording_t *after, const char **out)
 {
-    const char *revision = "another revision";
+    const char *revision = "different revision";
     if (!before->git[0] || !after->git[0])
-        revision = "no revision is said";
+        revision = "the revision is unknown";
     else if (before->git == after->git)
         revision =
-            change->same_revision ? "the same revision" : "the same revision, but changed files (-dirty)";
-    *out = "nothing in the software changed: look at the machine";
+            change->same_revision ? "same revision" : "same revision with uncommitted changes (-dirty)";
+    *out = "no change in the software: check the machine";
     if (change->same_revision && change->n_differences == 0) return ERR_OK;
     return arena_format(&p->arena, out, "%s; %s", revision,
-                        change->n_differences ? "what else changed:" : "nothing else changed");
+                        change->n_differences ? "also changed:" : "no other change");
 }
 
 /* The recordings on both sides of changes, and what differs between them. */
@@ -175,7 +175,7 @@ static err_t print_head(history_printer_t *p, const history_group_t *group)
         TRY(arena_format(&p->arena, &text, "%d, the newest %s", n_interrupted, at->file));
         TRY(add_fact(p, "interrupted", text, &facts[n++]));
     }
-    TRY(arena_format(&p->arena, &text, "%s, threads of each: %s", figure_number(group->ranks).text,
+    TRY(arena_format(&p->arena, &text, "%s, threads per rank: %s", figure_number(group->ranks).text,
                      figure_number(group->threads).text));
     TRY(add_fact(p, "ranks", text, &facts[n++]));
     TRY(add_fact(p, "hardware", group->hardware, &facts[n++]));
@@ -202,8 +202,7 @@ static err_t print_sum(history_printer_t *p, const history_group_t *group)
     if (group->n_too_short == 0) return ERR_OK;
     TRY(arena_format(
         &p->arena, &text,
-        "Too few recordings to tell: metrics: %d; a change point needs %d undisturbed values, %d on each "
-        "side.",
+        "Metrics with too few recordings: %d; a change point needs %d undisturbed values, %d on each side.",
         group->n_too_short, HISTORY_MIN_VALUES, STATS_CHANGE_MIN_LENGTH));
     return note(p, text);
 }
@@ -231,20 +230,19 @@ static err_t print_left_out(history_printer_t *p)
     if (n_starts > 0) {
         TRY(arena_format(
             &p->arena, &text,
-            "Left out: measurements of starts in which the machine was disturbed or its clock more than "
-            "%.0f %% slower: %d.",
+            "Left out: measurements of starts with a disturbed machine or a clock more than %.0f %% slower "
+            "than usual: %d.",
             100 * COMPARE_CLOCK_SLACK, n_starts));
         TRY(note(p, text));
     }
     if (n_disturbed > 0) {
         TRY(arena_format(&p->arena, &text,
-                         "Values that are not used, because all starts of the recording were disturbed: %d.",
+                         "Unused values, because all starts of the recording were disturbed: %d.",
                          n_disturbed));
         TRY(note(p, text));
     }
     if (p->history->n_interrupted > 0)
-        TRY(note(p,
-                 "Interrupted recordings, of which a run did not finish, are counted, but have no values."));
+        TRY(note(p, "Interrupted recordings (a run did not finish) are counted but have no values."));
     for (int i = 0; i < p->history->n_notes; i++) TRY(note(p, p->history->notes[i]));
     return ERR_OK;
 }
@@ -254,14 +252,14 @@ static err_t print_legend(history_printer_t *p)
     const char *text;
     TRY(arena_format(
         &p->arena, &text,
-        "Changes of less than %.2g %% are not looked for; of those shown at most %.2g %% are expected to be "
-        "none.",
+        "Changes below %.2g %% are not reported; of those shown, at most %.2g %% are expected to be false.",
         100 * p->options->min_effect, 100 * p->options->alpha));
     TRY(note(p, text));
     if (p->history->n_groups > 1)
-        TRY(note(p, "Other hardware, fabric, ranks or threads have a history of their own."));
-    if (p->missing) TRY(note(p, "· there is no value of the metric: it was not measured, or interrupted."));
-    if (p->disturbed) TRY(note(p, "! disturbed: the machine was not the benchmark's alone in any start."));
+        TRY(note(p, "Each combination of hardware, fabric, ranks and threads has its own history."));
+    if (p->missing)
+        TRY(note(p, "· no value: the metric was not measured, or the recording was interrupted."));
+    if (p->disturbed) TRY(note(p, "! disturbed: other load disturbed every start."));
     return ERR_OK;
 }
 

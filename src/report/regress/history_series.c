@@ -94,7 +94,7 @@ err_t history_print_metrics(history_printer_t *p, const history_group_t *group)
     int heading = (int)strlen("oldest to newest");
     table_t table = {.title = "Metrics",
                      .caption =
-                         "their level now, how far the starts of a recording are apart, n undisturbed values",
+                         "current level, spread between the starts of a recording, n undisturbed values",
                      .columns = {{"metric", true},
                                  {"oldest to newest", true},
                                  {"now", false},
