@@ -100,7 +100,7 @@ static void check_metrics(void)
     bool same = true;
     int i = 0;
     for (const report_run_t *run = report.runs; run; run = run->next, i++) {
-        const char *left_out = metrics_left_out(run);
+        const char *left_out = metrics_incomplete(run);
         same = same && (why[i] ? left_out && strcmp(left_out, why[i]) == 0 : !left_out);
     }
     OK(same && i == 5, "why others are left out");

@@ -18,13 +18,13 @@ double chart_forest_reach(double *ratios, int n, double band)
     return fmin(fmax(1.05 * most, fmax(1.1, 1 + 2.5 * (band - 1))), 4);
 }
 
-static double at(const chart_forest_t *forest, double ratio)
+static double ratio_to_x(const chart_forest_t *forest, double ratio)
 {
     double half = WIDTH / 2.0 - EDGE, share = log(ratio) / log(forest->reach);
     return WIDTH / 2.0 + half * fmin(fmax(share, -1), 1);
 }
 
-static void begin(FILE *out, const char *about)
+static void begin_row(FILE *out, const char *about)
 {
     fprintf(out, "<svg viewBox=\"0 0 %d %d\" ", WIDTH, HEIGHT);
     if (about) {
@@ -48,10 +48,10 @@ void chart_forest_axis(FILE *out, const chart_forest_t *forest)
         n = 0;
         for (int i = -2; i <= 2; i++) ticks[n++] = 1 + i * step;
     }
-    begin(out, NULL);
+    begin_row(out, NULL);
     for (int i = 0; i < n; i++) {
         if (ticks[i] < 1 / forest->reach) continue;
-        double x = at(forest, ticks[i]), half = svg_text_width(chart_label(ticks[i]).text) / 2;
+        double x = ratio_to_x(forest, ticks[i]), half = svg_text_width(chart_label(ticks[i]).text) / 2;
         x = fmin(fmax(x, half), WIDTH - half);
         if (x - half < last_end + 3) continue;
         svg_text(out, x, 14, SVG_MIDDLE, "", WIDTH, chart_label(ticks[i]).text);
@@ -60,7 +60,7 @@ void chart_forest_axis(FILE *out, const chart_forest_t *forest)
     svg_end(out);
 }
 
-static void arrow(FILE *out, const char *kind, double x, double sign)
+static void draw_arrow(FILE *out, const char *kind, double x, double sign)
 {
     fprintf(out, "<path class=\"m %s\" d=\"M", kind);
     svg_point(out, x + sign * 8, HEIGHT / 2.0);
@@ -71,8 +71,9 @@ void chart_forest_row(FILE *out, const chart_forest_t *forest, double ratio, dou
                       const char *kind, const char *about)
 {
     char text[48];
-    double middle = HEIGHT / 2.0, left = at(forest, 1 / forest->band), right = at(forest, forest->band);
-    begin(out, about);
+    double middle = HEIGHT / 2.0, left = ratio_to_x(forest, 1 / forest->band),
+           right = ratio_to_x(forest, forest->band);
+    begin_row(out, about);
     if (right > left) {
         fputs("<path class=\"band\" d=\"M", out);
         svg_point(out, left, 0);
@@ -85,13 +86,13 @@ void chart_forest_row(FILE *out, const chart_forest_t *forest, double ratio, dou
     fprintf(out, "<path class=\"one\" d=\"M%d 0v%d\"/>", WIDTH / 2, HEIGHT);
     if (low > 0 && isfinite(low) && isfinite(high)) {
         snprintf(text, sizeof text, "l %s", kind);
-        svg_line(out, text, at(forest, low), middle, at(forest, high), middle);
-        if (low < 1 / forest->reach) arrow(out, kind, at(forest, low), -1);
-        if (high > forest->reach) arrow(out, kind, at(forest, high), 1);
+        svg_line(out, text, ratio_to_x(forest, low), middle, ratio_to_x(forest, high), middle);
+        if (low < 1 / forest->reach) draw_arrow(out, kind, ratio_to_x(forest, low), -1);
+        if (high > forest->reach) draw_arrow(out, kind, ratio_to_x(forest, high), 1);
     }
     if (ratio > 0 && isfinite(ratio)) {
         fprintf(out, "<path class=\"m %s\" d=\"", kind);
-        svg_marker(out, 3, at(forest, ratio), middle, 3.4);
+        svg_marker(out, 3, ratio_to_x(forest, ratio), middle, 3.4);
         fputs("\"/>", out);
     }
     svg_end(out);

@@ -23,7 +23,7 @@ static double x_of(const plot_t *p, const chart_series_t *series, int i)
     return svg_scale_at(&p->x, series->x[i]) + p->shift;
 }
 
-static void take(const svg_scale_t *scale, double value, double *low, double *high)
+static void widen_range(const svg_scale_t *scale, double value, double *low, double *high)
 {
     if (!svg_scale_has(scale, value)) return;
     if (value < *low) *low = value;
@@ -31,7 +31,7 @@ static void take(const svg_scale_t *scale, double value, double *low, double *hi
 }
 
 /* A value of a series that can be drawn. */
-static bool is_there(const svg_scale_t *x, const svg_scale_t *y, const chart_series_t *series, int i)
+static bool can_draw(const svg_scale_t *x, const svg_scale_t *y, const chart_series_t *series, int i)
 {
     return svg_scale_has(x, series->x[i]) && svg_scale_has(y, series->y[i]);
 }
@@ -62,14 +62,14 @@ static void make_scales(plot_t *p)
     for (int s = 0; s < chart->n_series; s++) {
         const chart_series_t *series = &chart->series[s];
         for (int i = 0; i < series->n; i++) {
-            if (!is_there(&x, &y, series, i)) continue;
-            take(&x, series->x[i], &x_low, &x_high);
-            take(&y, series->y[i], &y_low, &y_high);
-            if (series->low) take(&y, series->low[i], &y_low, &y_high);
-            if (series->high) take(&y, series->high[i], &y_low, &y_high);
+            if (!can_draw(&x, &y, series, i)) continue;
+            widen_range(&x, series->x[i], &x_low, &x_high);
+            widen_range(&y, series->y[i], &y_low, &y_high);
+            if (series->low) widen_range(&y, series->low[i], &y_low, &y_high);
+            if (series->high) widen_range(&y, series->high[i], &y_low, &y_high);
         }
     }
-    if (x_low <= x_high) take(&y, chart->reference, &y_low, &y_high);
+    if (x_low <= x_high) widen_range(&y, chart->reference, &y_low, &y_high);
     p->y = svg_scale_make(&chart->y, y_low, y_high, 6);
     p->left = svg_scale_label_width(&p->y) + 8;
     p->right = CHART_WIDTH - RIGHT;
@@ -134,7 +134,7 @@ static void draw_band(const plot_t *p, const chart_series_t *series, const char 
     fprintf(p->out, "<path class=\"a %s\" d=\"", kind);
     for (int i = 0; i < series->n;) {
         int n = 0;
-        while (i + n < series->n && is_there(&p->x, &p->y, series, i + n) &&
+        while (i + n < series->n && can_draw(&p->x, &p->y, series, i + n) &&
                svg_scale_has(&p->y, series->low[i + n]) && svg_scale_has(&p->y, series->high[i + n]))
             n++;
         for (int k = 0; k < n; k++) {
@@ -155,7 +155,7 @@ static void draw_whiskers(const plot_t *p, const chart_series_t *series, const c
 {
     fprintf(p->out, "<path class=\"w %s\" d=\"", kind);
     for (int i = 0; i < series->n; i++) {
-        if (!is_there(&p->x, &p->y, series, i) || !svg_scale_has(&p->y, series->low[i]) ||
+        if (!can_draw(&p->x, &p->y, series, i) || !svg_scale_has(&p->y, series->low[i]) ||
             !svg_scale_has(&p->y, series->high[i]))
             continue;
         double x = x_of(p, series, i);
@@ -174,7 +174,7 @@ static void draw_line(const plot_t *p, const chart_series_t *series, const char 
     bool pen_down = false;
     fprintf(p->out, "<path class=\"l %s\" d=\"", kind);
     for (int i = 0; i < series->n; i++) {
-        bool there = is_there(&p->x, &p->y, series, i);
+        bool there = can_draw(&p->x, &p->y, series, i);
         if (there) {
             fputc(pen_down ? 'L' : 'M', p->out);
             svg_point(p->out, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]));
@@ -188,7 +188,7 @@ static void draw_markers(const plot_t *p, const chart_series_t *series, const ch
 {
     fprintf(p->out, "<path class=\"m %s\" d=\"", kind);
     for (int i = 0; i < series->n; i++)
-        if (is_there(&p->x, &p->y, series, i))
+        if (can_draw(&p->x, &p->y, series, i))
             svg_marker(p->out, series->style, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]),
                        series->n > 30 ? 1.6 : 2.8);
     fputs("\"/>\n", p->out);

@@ -104,7 +104,7 @@ bool svg_scale_has(const svg_scale_t *scale, double value)
 }
 
 /* Room at both ends, so that no value lies on the frame. */
-static void widen(svg_scale_t *s, const chart_axis_t *axis)
+static void pad_range(svg_scale_t *s, const chart_axis_t *axis)
 {
     if (axis->scale != CHART_LINEAR) {
         double room = s->high / s->low > 1.0001 ? pow(s->high / s->low, 0.03) : 1.5;
@@ -127,7 +127,7 @@ svg_scale_t svg_scale_make(const chart_axis_t *axis, double low, double high, in
 {
     svg_scale_t s = {.scale = axis->scale, .low = low, .high = high, .to = 1};
     if (!(low <= high)) s.low = s.high = axis->scale == CHART_LINEAR && axis->from_zero ? 0 : 1;
-    widen(&s, axis);
+    pad_range(&s, axis);
     s.n_ticks = chart_ticks(s.scale, s.low, s.high, n_most, s.ticks);
     for (int i = 0; i < s.n_ticks; i++)
         s.labels[i] = axis->label ? axis->label(s.ticks[i]) : chart_label(s.ticks[i]);

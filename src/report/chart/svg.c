@@ -47,7 +47,7 @@ const char chart_css[] =
     ".inconclusive{--k:var(--inconclusive)}" STYLE(0) STYLE(1) STYLE(2) STYLE(3) STYLE(4) STYLE(5) STYLE(6)
         STYLE(7);
 
-static void escape(FILE *out, const char *text, const char *end)
+static void escape_range(FILE *out, const char *text, const char *end)
 {
     for (size_t n; text < end; text += n) {
         n = utf8_length(text);
@@ -65,7 +65,7 @@ static void escape(FILE *out, const char *text, const char *end)
 
 void chart_escape(FILE *out, const char *text)
 {
-    escape(out, text, text + strlen(text));
+    escape_range(out, text, text + strlen(text));
 }
 
 void svg_begin(FILE *out, double height, const char *about)
@@ -99,7 +99,7 @@ void svg_point(FILE *out, double x, double y)
     svg_number(out, y);
 }
 
-static void attribute(FILE *out, const char *name, double value)
+static void put_attribute(FILE *out, const char *name, double value)
 {
     fprintf(out, " %s=\"", name);
     svg_number(out, value);
@@ -118,10 +118,10 @@ void svg_line(FILE *out, const char *kind, double x0, double y0, double x1, doub
 void svg_rect(FILE *out, const char *kind, double x, double y, double width, double height)
 {
     fprintf(out, "<rect class=\"%s\"", kind);
-    attribute(out, "x", x);
-    attribute(out, "y", y);
-    attribute(out, "width", width);
-    attribute(out, "height", height);
+    put_attribute(out, "x", x);
+    put_attribute(out, "y", y);
+    put_attribute(out, "width", width);
+    put_attribute(out, "height", height);
     fputs("/>\n", out);
 }
 
@@ -157,8 +157,8 @@ void svg_text(FILE *out, double x, double y, svg_anchor_t anchor, const char *ki
     const char *end = text + strlen(text);
     bool cut = svg_text_width(text) > room;
     fputs("<text", out);
-    attribute(out, "x", x);
-    attribute(out, "y", y);
+    put_attribute(out, "x", x);
+    put_attribute(out, "y", y);
     if (kind[0]) fprintf(out, " class=\"%s\"", kind);
     fprintf(out, "%s>", anchors[anchor]);
     if (cut) {
@@ -173,7 +173,7 @@ void svg_text(FILE *out, double x, double y, svg_anchor_t anchor, const char *ki
             end += n ? n : 1;
         }
     }
-    escape(out, text, end);
+    escape_range(out, text, end);
     fprintf(out, "%s</text>\n", cut ? "…" : "");
 }
 

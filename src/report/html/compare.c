@@ -86,7 +86,7 @@ static err_t change_text(html_t *h, const stats_difference_t *d, const char **ou
 }
 
 /* Why it cannot be told, or which part of a step it was. */
-static err_t remark(html_t *h, const compare_metric_t *metric, const char **out)
+static err_t remark_text(html_t *h, const compare_metric_t *metric, const char **out)
 {
     *out = metric->reason;
     if (!metric->attributed_to) return ERR_OK;
@@ -96,7 +96,7 @@ static err_t remark(html_t *h, const compare_metric_t *metric, const char **out)
                         100 * metric->attributed_to->share);
 }
 
-static err_t label(html_t *h, const compare_metric_t *metric, const char **out)
+static err_t label_text(html_t *h, const compare_metric_t *metric, const char **out)
 {
     const char **keys, *words;
     int n = 0;
@@ -112,10 +112,10 @@ static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_me
 {
     const char *name, *change, *times, *said, *kind = verdict_names[metric->verdict];
     const stats_difference_t *d = &metric->difference;
-    TRY(label(h, metric, &name));
+    TRY(label_text(h, metric, &name));
     TRY(change_text(h, d, &change));
     TRY(arena_format(&h->arena, &times, "%s → %s", figure_time(d->base).text, figure_time(d->now).text));
-    TRY(remark(h, metric, &said));
+    TRY(remark_text(h, metric, &said));
     fputs("<tr><th scope=\"row\">", h->out);
     html_text(h, name);
     if (said[0]) {

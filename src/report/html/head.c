@@ -29,7 +29,7 @@ static void row_begin(html_t *h, const char *name)
     fputs("</th>", h->out);
 }
 
-static void cell(html_t *h, const char *text)
+static void put_cell(html_t *h, const char *text)
 {
     fputs("<td>", h->out);
     html_text(h, text);
@@ -135,7 +135,7 @@ static const char *place_id(const report_run_t *run, int place)
 }
 
 /* Whether the other side's field of that name says something else. */
-static bool differs(const report_field_t *field, report_fields_t other)
+static bool field_differs(const report_field_t *field, report_fields_t other)
 {
     const report_field_t *its = fields_find(other, field->name);
     return !its || strcmp(its->text ? its->text : "", field->text ? field->text : "") != 0;
@@ -163,7 +163,7 @@ static err_t place_cell(html_t *h, int side, int place, bool same)
     fputs(same ? "<td colspan=\"2\" class=\"both\">" : "<td>", h->out);
     for (int i = 0; i < fields.n; i++) {
         figure_t room;
-        bool marked = others.n > 0 && differs(&fields.at[i], others);
+        bool marked = others.n > 0 && field_differs(&fields.at[i], others);
         fputs(marked ? "<span class=\"kv differs\"><i>" : "<span class=\"kv\"><i>", h->out);
         html_text(h, fields.at[i].name);
         fputs("</i> ", h->out);
@@ -179,7 +179,7 @@ static err_t place_cell(html_t *h, int side, int place, bool same)
     return ERR_OK;
 }
 
-static err_t rows(html_t *h)
+static err_t put_rows(html_t *h)
 {
     static const struct {
         const char *name;
@@ -192,7 +192,7 @@ static err_t rows(html_t *h)
         for (int side = n_sides - 1; side >= 0; side--) {
             const char *text;
             TRY(texts[i].text(h, side_of(h, side), &text));
-            cell(h, text);
+            put_cell(h, text);
         }
         fputs("</tr>\n", h->out);
     }
@@ -213,7 +213,7 @@ static err_t rows(html_t *h)
 }
 
 /* What a reader has to know before he believes the figures. */
-static err_t warnings(html_t *h)
+static err_t put_warnings(html_t *h)
 {
     static const char *const of[] = {"", " of base"};
     const char *text;
@@ -229,7 +229,7 @@ static err_t warnings(html_t *h)
                 n_disturbed += start->disturbed;
             }
         for (const report_run_t *run = report->runs; run; run = run->next)
-            n_cut += metrics_left_out(run) != NULL;
+            n_cut += metrics_incomplete(run) != NULL;
         if (n_invalid > 0) {
             TRY(arena_format(&h->arena, &text, "Unusable lines%s: %lld.", of[side], (long long)n_invalid));
             html_note(h, text);
@@ -267,9 +267,9 @@ err_t html_head(html_t *h)
         fputs("<thead><tr><td></td><th scope=\"col\">base</th><th scope=\"col\">new</th></tr></thead>",
               h->out);
     fputs("\n<tbody>\n", h->out);
-    TRY(rows(h));
+    TRY(put_rows(h));
     fputs("</tbody></table>\n", h->out);
-    TRY(warnings(h));
+    TRY(put_warnings(h));
     html_section_end(h);
     return ERR_OK;
 }

@@ -14,7 +14,7 @@ bool html_has_history(const html_t *h)
     return h->in->no_history || (h->in->history && h->in->history->groups);
 }
 
-static const char *revision(const history_recording_t *recording)
+static const char *revision_text(const history_recording_t *recording)
 {
     return recording->git[0] ? recording->git : "unknown revision";
 }
@@ -103,7 +103,7 @@ static err_t change_words(html_t *h, const history_group_t *group, const history
         const history_change_t *change = &metric->changes[i];
         TRY(arena_format(&h->arena, out, "%s%s%s at recording %d (%s", *out, i ? "; " : "",
                          figure_change(change->ratio - 1).text, change->after + 1,
-                         revision(&group->recordings[change->after])));
+                         revision_text(&group->recordings[change->after])));
         for (int d = 0; d < change->n_differences && d < 3; d++)
             TRY(arena_format(&h->arena, out, "%s; %s %s → %s", *out, change->differences[d].name,
                              change->differences[d].before, change->differences[d].after));
@@ -136,7 +136,7 @@ static err_t draw_metric(html_t *h, const history_group_t *group, const history_
         TRY(level_series(h, metric, group->n_recordings, unit, &series[chart.n_series++]));
     for (int i = 0; i < metric->n_changes && i < MOST_MARKS; i++)
         marks[chart.n_marks++] = (chart_mark_t){metric->changes[i].after + 0.5,
-                                                revision(&group->recordings[metric->changes[i].after])};
+                                                revision_text(&group->recordings[metric->changes[i].after])};
     TRY(key_words(h, group, metric, &key));
     TRY(html_metric_name(h, metric->case_name, metric->test, key, &title));
     TRY(change_words(h, group, metric, &caption));
@@ -163,7 +163,7 @@ static err_t recordings_table(html_t *h, const history_group_t *group)
         const history_recording_t *recording = &group->recordings[i];
         TRY(arena_format(&h->arena, cell++, "%d", i + 1));
         *cell++ = recording->time;
-        *cell++ = revision(recording);
+        *cell++ = revision_text(recording);
         TRY(arena_format(&h->arena, cell++, "%d", recording->n_starts));
         *cell++ = recording->complete ? "yes" : "no";
         *cell++ = recording->file;

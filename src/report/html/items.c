@@ -99,7 +99,7 @@ err_t html_field_words(html_t *h, const report_field_t *field, const char **out)
     return arena_format(&h->arena, out, "%s %s", name, text);
 }
 
-static err_t append(html_t *h, const char **text, const char *words)
+static err_t append_words(html_t *h, const char **text, const char *words)
 {
     if (!words[0]) return ERR_OK;
     return arena_format(&h->arena, text, "%s%s%s", *text, (*text)[0] ? ", " : "", words);
@@ -122,7 +122,7 @@ static err_t list_words(html_t *h, const html_item_t *item, const char *const *n
         if (field && field->text && strcmp(*names, "shape") == 0 && strcmp(field->text, "square") == 0)
             continue;
         if (field) TRY(html_field_words(h, field, &words));
-        TRY(append(h, out, words));
+        TRY(append_words(h, out, words));
     }
     return intern_text(&h->words, *out, out);
 }
@@ -150,7 +150,7 @@ static bool same_text(const report_field_t *a, const report_field_t *b)
 }
 
 /* Whether a field is not the same everywhere in a table (NULL: in all of them). */
-static bool differs(const place_t *places, int n, const char *table, const char *name)
+static bool field_varies(const place_t *places, int n, const char *table, const char *name)
 {
     const report_field_t *first = NULL;
     bool any = false;
@@ -195,7 +195,7 @@ err_t html_key_words(html_t *h, const char *key, const char *const *keys, int n_
         field.number = strtod(value, &end);
         if (end > value && !*end) field.kind = FIELD_NUMBER;
         TRY(html_field_words(h, &field, &words));
-        TRY(append(h, out, words));
+        TRY(append_words(h, out, words));
     }
     return ERR_OK;
 }
@@ -222,7 +222,8 @@ static err_t add_rest(html_t *h, const html_spec_t *spec, place_t *places, int n
             table = spec->rest_is_series ? places[i].table : NULL;
             n_names = 0;
             for (int f = 0; f < item->key.n && n_names < MAX_REST; f++)
-                if (!is_named(spec, item->key.at[f].name) && differs(places, n, table, item->key.at[f].name))
+                if (!is_named(spec, item->key.at[f].name) &&
+                    field_varies(places, n, table, item->key.at[f].name))
                     names[n_names++] = item->key.at[f].name;
         }
         texts[i] = spec->rest_is_series ? places[i].series : places[i].table;
@@ -230,7 +231,7 @@ static err_t add_rest(html_t *h, const html_spec_t *spec, place_t *places, int n
             const report_field_t *field = fields_find(item->key, names[f]);
             const char *words = "";
             if (field) TRY(html_field_words(h, field, &words));
-            TRY(append(h, &texts[i], words));
+            TRY(append_words(h, &texts[i], words));
         }
     }
     for (int i = 0; i < n; i++)
@@ -299,7 +300,7 @@ static void sort_rows(html_matrix_t *m)
         }
 }
 
-static err_t fill(html_t *h, const html_spec_t *spec, const place_t *places, int n, html_matrix_t *m)
+static err_t fill_matrix(html_t *h, const html_spec_t *spec, const place_t *places, int n, html_matrix_t *m)
 {
     bool has_base = false;
     size_t n_cells = (size_t)m->n_rows * (size_t)m->n_series;
@@ -343,7 +344,7 @@ static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, in
     if (m->n_rows < spec->min_rows) return ERR_OK;
     if (spec->x) sort_rows(m);
     *out = m;
-    return fill(h, spec, places, n, m);
+    return fill_matrix(h, spec, places, n, m);
 }
 
 err_t html_matrices(html_t *h, const html_spec_t *spec, html_matrix_t **out)

@@ -15,7 +15,7 @@ void html_text(html_t *h, const char *text)
     chart_escape(h->out, text);
 }
 
-static void element(html_t *h, const char *tag, const char *text)
+static void put_element(html_t *h, const char *tag, const char *text)
 {
     fprintf(h->out, "<%s>", tag);
     html_text(h, text);
@@ -25,8 +25,8 @@ static void element(html_t *h, const char *tag, const char *text)
 void html_section(html_t *h, const char *id, const char *heading, const char *lead)
 {
     fprintf(h->out, "<section id=\"%s\">\n", id);
-    element(h, "h2", heading);
-    if (lead) element(h, "p", lead);
+    put_element(h, "h2", heading);
+    if (lead) put_element(h, "p", lead);
 }
 
 void html_section_end(html_t *h)
@@ -47,12 +47,12 @@ void html_figures_end(html_t *h)
 void html_figure(html_t *h, const char *title)
 {
     fputs("<figure>\n", h->out);
-    element(h, "h3", title);
+    put_element(h, "h3", title);
 }
 
 void html_figure_end(html_t *h, const char *caption, const table_t *table)
 {
-    element(h, "figcaption", caption);
+    put_element(h, "figcaption", caption);
     if (table) html_folded(h, "Data", table);
     fputs("</figure>\n", h->out);
 }
@@ -67,7 +67,7 @@ void html_note(html_t *h, const char *text)
 void html_folded(html_t *h, const char *summary, const table_t *table)
 {
     fputs("<details>", h->out);
-    element(h, "summary", summary);
+    put_element(h, "summary", summary);
     html_table(h, table);
     fputs("</details>\n", h->out);
 }

@@ -75,7 +75,7 @@ static err_t list_and_print(html_t *h)
 {
     const report_t *const sides[HTML_SIDES] = {h->in->now, h->in->base};
     for (int side = 0; side < HTML_SIDES; side++) {
-        h->metrics[side].also_left_out = true;
+        h->metrics[side].with_incomplete = true;
         if (sides[side]) TRY(metrics_list(sides[side], &h->metrics[side]));
     }
     TRY(html_items_make(h));

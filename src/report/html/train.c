@@ -233,7 +233,7 @@ static err_t draw_accuracies(html_t *h, const trained_t *runs, int n)
     return ERR_OK;
 }
 
-static err_t put(html_t *h, figure_t figure, const char **cell)
+static err_t put_figure(html_t *h, figure_t figure, const char **cell)
 {
     return arena_format(&h->arena, cell, "%s", figure.text);
 }
@@ -255,13 +255,13 @@ static err_t fill_row(html_t *h, const trained_t *of, const char **cell)
     *cell++ = train->model ? train->model : "";
     TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision ? train->precision : "-",
                      train->device ? train->device : "-"));
-    TRY(put(h, figure_number(train->ranks), cell++));
-    TRY(put(h, figure_number(train->global_batch), cell++));
+    TRY(put_figure(h, figure_number(train->ranks), cell++));
+    TRY(put_figure(h, figure_number(train->global_batch), cell++));
     TRY(arena_format(&h->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
                      figure_number(train->n_steps).text));
-    TRY(put(h, figure_number(images_per_sec(train)), cell++));
-    TRY(put(h, figure_number(train->last_loss), cell++));
-    TRY(put(h, figure_percent(best), cell++));
+    TRY(put_figure(h, figure_number(images_per_sec(train)), cell++));
+    TRY(put_figure(h, figure_number(train->last_loss), cell++));
+    TRY(put_figure(h, figure_percent(best), cell++));
     *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end record";
     if (train->curve.n_invalid > 0)
         TRY(arena_format(&h->arena, cell, "%s; steps without a finite loss: %lld", *cell,

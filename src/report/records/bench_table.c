@@ -180,7 +180,7 @@ static err_t caption_text(printer_t *p, const layout_t *layout, const char **out
     return ERR_OK;
 }
 
-static err_t fill(printer_t *p, const layout_t *layout, table_t *table)
+static err_t fill_table(printer_t *p, const layout_t *layout, table_t *table)
 {
     if (layout->n == 0) table->n_rows = 0; /* nothing but that they are there */
     TRY(arena_new(&p->arena, sizeof *table->cells * (size_t)table->n_rows * (size_t)table->n_columns,
@@ -207,7 +207,7 @@ static err_t print_group(printer_t *p, const report_group_t *group)
     table_t table = {.n_columns = layout.n, .n_rows = group->n_points};
     TRY(arena_format(&p->arena, &table.title, "%s %s", group->case_name, group->test));
     TRY(caption_text(p, &layout, &table.caption));
-    TRY(fill(p, &layout, &table));
+    TRY(fill_table(p, &layout, &table));
     p->render->table(p->out, &table);
     arena_reset(&p->arena);
     return ERR_OK;

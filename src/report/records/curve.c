@@ -29,7 +29,7 @@ err_t curve_add(curve_t *curve, int64_t step, double loss)
 }
 
 /* *i: the first loss of the stretch, then that of the next. `at`: where its point belongs. */
-static void take_stretch(curve_t *curve, int64_t *i, double end, double *sorted, curve_point_t *at)
+static void add_interval(curve_t *curve, int64_t *i, double end, double *sorted, curve_point_t *at)
 {
     const curve_losses_t *losses = curve->losses;
     int64_t n = 0, first = losses->at[*i].step, last = first;
@@ -65,7 +65,7 @@ err_t curve_finish(curve_t *curve, arena_t *arena)
         double end = first + (k + 1) * length;
         /* Steps beyond 2^53 are not told apart; nobody has made so many. */
         if (curve->n == CURVE_MAX || !(end > (double)losses->at[i].step)) break;
-        take_stretch(curve, &i, end, sorted, at);
+        add_interval(curve, &i, end, sorted, at);
     }
     curve->at = at;
     mem_free(&sorted);

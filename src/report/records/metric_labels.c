@@ -32,7 +32,7 @@ static bool same_value(const report_field_t *a, const report_field_t *b)
 
 /* Divides the classes by a field's values. The class of a member is the index of the first one that is like
  * it. */
-static void divide(family_t *f, const char *name)
+static void split_classes(family_t *f, const char *name)
 {
     memcpy(f->before, f->class_of, (size_t)f->n * sizeof *f->before);
     for (int i = f->n - 1; i >= 0; i--) {
@@ -79,7 +79,7 @@ static err_t add_fields(arena_t *arena, family_t *f)
         report_fields_t key = key_of(f->members[first]);
         for (int i = 0; i < key.n; i++) {
             if (!is_new_name(f, key.at[i].name)) continue;
-            divide(f, key.at[i].name);
+            split_classes(f, key.at[i].name);
             for (int m = 0; m < f->n; m++) {
                 const report_field_t *field = fields_find(key_of(f->members[m]), key.at[i].name);
                 if (field && is_told_apart(f, m)) TRY(add_field(arena, field, &f->members[m]->label));

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 
-const char *metrics_left_out(const report_run_t *run)
+const char *metrics_incomplete(const report_run_t *run)
 {
     if (run->line == 0) return "no first record";
     if (!run->end_reason || !run->end_reason[0]) return "no end record";
@@ -19,9 +19,9 @@ const char *metrics_left_out(const report_run_t *run)
     return whole ? NULL : run->end_reason;
 }
 
-const report_run_t *metrics_next_whole(const report_run_t *run)
+const report_run_t *metrics_next_complete(const report_run_t *run)
 {
-    while (run && metrics_left_out(run)) run = run->next;
+    while (run && metrics_incomplete(run)) run = run->next;
     return run;
 }
 
@@ -59,7 +59,7 @@ static err_t copy_batches(arena_t *arena, const report_samples_t *whole, metric_
 }
 
 /* Most often all are times, and nothing is copied. */
-static err_t take_samples(arena_t *arena, const report_samples_t *samples, int n, metric_start_t *start)
+static err_t set_samples(arena_t *arena, const report_samples_t *samples, int n, metric_start_t *start)
 {
     report_samples_t *copy;
     int64_t n_good = 0;
@@ -153,7 +153,7 @@ static err_t add_bench(metrics_t *m, const report_run_t *run, metric_t **now)
                                     .n_batches = point->n_batches};
             TRY_OUT(err, report_key_text(&arena, point, &like.key));
             TRY_OUT(err, intern_text(&m->words, like.key, &like.key));
-            TRY_OUT(err, take_samples(&m->arena, point->samples, point->n_samples, &start));
+            TRY_OUT(err, set_samples(&m->arena, point->samples, point->n_samples, &start));
             TRY_OUT(err, add_start(m, &like, start, now));
             arena_reset(&arena);
         }
@@ -175,7 +175,7 @@ static err_t add_train(metrics_t *m, const report_run_t *run, metric_t **now)
     TRY(intern_text(&m->words, "train", &like.case_name));
     TRY(intern_text(&m->words, train->model ? train->model : "", &like.test));
     TRY(intern_text(&m->words, key, &like.key));
-    TRY(take_samples(&m->arena, train->samples, train->n_samples, &start));
+    TRY(set_samples(&m->arena, train->samples, train->n_samples, &start));
     return add_start(m, &like, start, now);
 }
 
@@ -184,10 +184,10 @@ err_t metrics_list(const report_t *report, metrics_t *out)
     out->report = report;
     for (const report_run_t *run = report->runs; run; run = run->next) {
         metric_t *now = NULL;
-        bool left_out = metrics_left_out(run) != NULL;
+        bool left_out = metrics_incomplete(run) != NULL;
         out->n_left_out += left_out;
         out->n_complete += !left_out;
-        if (left_out && !out->also_left_out) continue;
+        if (left_out && !out->with_incomplete) continue;
         TRY(run->train ? add_train(out, run, &now) : add_bench(out, run, &now));
     }
     return metrics_label(out);

@@ -41,11 +41,11 @@ struct metric {
 
 typedef struct metrics {
     const report_t *report;
-    bool also_left_out;     /* set before: runs that are not whole are listed too, for showing them */
+    bool with_incomplete;   /* set before: runs that are not whole are listed too, for showing them */
     metric_t *first, *last; /* in the order in which they first occur */
     int n;
     int n_complete; /* runs */
-    int n_left_out; /* runs that are not whole; metrics_left_out says why */
+    int n_left_out; /* runs that are not whole; metrics_incomplete says why */
     arena_t arena;
     intern_t words;
 } metrics_t;
@@ -63,8 +63,8 @@ const metric_t *metrics_find(const metrics_t *metrics, const char *case_name, co
 err_t metrics_label(metrics_t *metrics);
 
 /* Why a run is not whole, as "interrupted", "failed", "cut off", "without its first record"; NULL: it is. */
-const char *metrics_left_out(const report_run_t *run);
+const char *metrics_incomplete(const report_run_t *run);
 /* The run itself or the first behind it that is whole; NULL: none. */
-const report_run_t *metrics_next_whole(const report_run_t *run);
+const report_run_t *metrics_next_complete(const report_run_t *run);
 
 #endif

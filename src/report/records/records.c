@@ -16,14 +16,14 @@ void report_note(report_trouble_t *trouble, int64_t line, const char *why)
     snprintf(trouble->why, sizeof trouble->why, "%s", why);
 }
 
-err_t report_take_text(report_t *report, const json_value_t *object, const char *key, const char **out)
+err_t report_copy_text(report_t *report, const json_value_t *object, const char *key, const char **out)
 {
     const char *text = "";
     json_get_text(object, key, &text);
     return intern_text(&report->words, text, out);
 }
 
-double report_take_real(const json_value_t *object, const char *key)
+double report_get_real(const json_value_t *object, const char *key)
 {
     double value = NAN;
     json_get_real(object, key, &value);
@@ -43,7 +43,7 @@ static void join_values(const json_value_t *container, char *out, size_t n_bytes
     }
 }
 
-static err_t take_field(report_t *report, const json_value_t *value, bool keep_text, report_field_t *out)
+static err_t copy_field(report_t *report, const json_value_t *value, bool keep_text, report_field_t *out)
 {
     const char *text = NULL;
     char joined[128] = "";
@@ -72,7 +72,7 @@ static err_t take_field(report_t *report, const json_value_t *value, bool keep_t
     return text ? intern_text(&report->words, text, &out->text) : ERR_OK;
 }
 
-err_t report_take_fields(report_t *report, const json_value_t *object, bool keep_text, report_fields_t *out)
+err_t report_copy_fields(report_t *report, const json_value_t *object, bool keep_text, report_fields_t *out)
 {
     report_field_t *fields = NULL;
     int n = 0;
@@ -82,7 +82,7 @@ err_t report_take_fields(report_t *report, const json_value_t *object, bool keep
     TRY(arena_new(&report->arena, (size_t)object->n * sizeof *fields, &fields));
     for (const json_value_t *at = object->first; at; at = at->next) {
         fields[n] = (report_field_t){0};
-        TRY(take_field(report, at, keep_text, &fields[n++]));
+        TRY(copy_field(report, at, keep_text, &fields[n++]));
     }
     *out = (report_fields_t){fields, n};
     return ERR_OK;

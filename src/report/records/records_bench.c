@@ -38,7 +38,7 @@ static err_t check_schema(const report_input_t *in, bool *newer)
     return ERR_OK;
 }
 
-static err_t take_head(const report_input_t *in)
+static err_t read_bench_run(const report_input_t *in)
 {
     report_t *report = in->report;
     const char *id;
@@ -59,18 +59,18 @@ static err_t take_head(const report_input_t *in)
     const char *partner;
     if (json_get_text(in->record, "interleaved_with", &partner))
         TRY(intern_text(&report->words, partner, &run->interleaved_with));
-    TRY(report_take_text(report, in->record, "time", &run->time));
-    run->ranks = report_take_real(in->record, "ranks");
-    run->threads = report_take_real(in->record, "threads");
-    TRY(report_take_text(report, print, "hardware_id", &run->hardware_id));
-    TRY(report_take_text(report, print, "fabric_id", &run->fabric_id));
-    TRY(report_take_text(report, print, "software_id", &run->software_id));
-    TRY(report_take_fields(report, json_get(print, "hardware"), true, &run->hardware));
-    TRY(report_take_fields(report, json_get(print, "fabric"), true, &run->fabric));
-    return report_take_fields(report, json_get(print, "software"), true, &run->software);
+    TRY(report_copy_text(report, in->record, "time", &run->time));
+    run->ranks = report_get_real(in->record, "ranks");
+    run->threads = report_get_real(in->record, "threads");
+    TRY(report_copy_text(report, print, "hardware_id", &run->hardware_id));
+    TRY(report_copy_text(report, print, "fabric_id", &run->fabric_id));
+    TRY(report_copy_text(report, print, "software_id", &run->software_id));
+    TRY(report_copy_fields(report, json_get(print, "hardware"), true, &run->hardware));
+    TRY(report_copy_fields(report, json_get(print, "fabric"), true, &run->fabric));
+    return report_copy_fields(report, json_get(print, "software"), true, &run->software);
 }
 
-static err_t take_timing(const report_input_t *in, const report_timing_t **out)
+static err_t read_timing(const report_input_t *in, const report_timing_t **out)
 {
     const json_value_t *r = in->record, *samples = json_get(r, "samples");
     const json_value_t *ci = json_get(r, "ci95"), *low = NULL, *high = NULL;
@@ -87,28 +87,28 @@ static err_t take_timing(const report_input_t *in, const report_timing_t **out)
         n_missing += !json_as_real(at, &value);
     TRY(arena_new(&in->report->arena, sizeof *t, &t));
     *t = (report_timing_t){
-        .n = report_take_real(r, "n"),
-        .per_sample = report_take_real(r, "per_sample"),
-        .n_disturbed = report_take_real(r, "n_disturbed"),
-        .min = report_take_real(r, "min"),
-        .p50 = report_take_real(r, "p50"),
-        .p95 = report_take_real(r, "p95"),
-        .p99 = report_take_real(r, "p99"),
-        .max = report_take_real(r, "max"),
-        .mean = report_take_real(r, "mean"),
-        .cv = report_take_real(r, "cv"),
+        .n = report_get_real(r, "n"),
+        .per_sample = report_get_real(r, "per_sample"),
+        .n_disturbed = report_get_real(r, "n_disturbed"),
+        .min = report_get_real(r, "min"),
+        .p50 = report_get_real(r, "p50"),
+        .p95 = report_get_real(r, "p95"),
+        .p99 = report_get_real(r, "p99"),
+        .max = report_get_real(r, "max"),
+        .mean = report_get_real(r, "mean"),
+        .cv = report_get_real(r, "cv"),
         .ci_low = NAN,
         .ci_high = NAN,
-        .slowest_rank = report_take_real(r, "slowest_rank"),
-        .slowest_share = report_take_real(r, "slowest_share"),
-        .clock_sec = report_take_real(r, "clock_sec"),
+        .slowest_rank = report_get_real(r, "slowest_rank"),
+        .slowest_share = report_get_real(r, "slowest_share"),
+        .clock_sec = report_get_real(r, "clock_sec"),
         .n_missing = n_missing,
     };
     json_as_real(low, &t->ci_low);
     json_as_real(high, &t->ci_high);
-    TRY(report_take_text(in->report, r, "unit", &t->unit));
-    TRY(report_take_text(in->report, r, "verdict", &t->verdict));
-    TRY(report_take_text(in->report, r, "disturbances", &t->disturbances));
+    TRY(report_copy_text(in->report, r, "unit", &t->unit));
+    TRY(report_copy_text(in->report, r, "verdict", &t->verdict));
+    TRY(report_copy_text(in->report, r, "disturbances", &t->disturbances));
     *out = t;
     return ERR_OK;
 }
@@ -143,10 +143,10 @@ static err_t add_point(const report_input_t *in, report_run_t *run)
     report_point_t *point = NULL;
     TRY(arena_new(&in->report->arena, sizeof *point, &point));
     *point = (report_point_t){.line = in->line, .file = in->file_index};
-    TRY(report_take_fields(in->report, json_get(in->record, "key"), true, &point->key));
-    TRY(report_take_fields(in->report, json_get(in->record, "metrics"), false, &point->metrics));
-    TRY(take_timing(in, &point->timing));
-    if (in->report->keep_samples && point->timing) TRY(report_take_samples(in->report, in->record, point));
+    TRY(report_copy_fields(in->report, json_get(in->record, "key"), true, &point->key));
+    TRY(report_copy_fields(in->report, json_get(in->record, "metrics"), false, &point->metrics));
+    TRY(read_timing(in, &point->timing));
+    if (in->report->keep_samples && point->timing) TRY(report_copy_samples(in->report, in->record, point));
     report_group_t *group = run->now_group;
     if (group->last)
         group->last->next = point;
@@ -158,7 +158,7 @@ static err_t add_point(const report_input_t *in, report_run_t *run)
     return ERR_OK;
 }
 
-static err_t take_point(const report_input_t *in)
+static err_t read_bench(const report_input_t *in)
 {
     const char *id = "", *case_name, *test;
     report_run_t *run;
@@ -185,7 +185,7 @@ static err_t take_point(const report_input_t *in)
     return ERR_OK;
 }
 
-static err_t take_end(const report_input_t *in)
+static err_t read_bench_end(const report_input_t *in)
 {
     const char *id = "";
     bool newer = false;
@@ -195,16 +195,16 @@ static err_t take_end(const report_input_t *in)
     report_run_t *run = find_run(in, id);
     in->file->n_records++;
     if (!run || run->again_file == in->file_index) return ERR_OK;
-    TRY(report_take_text(in->report, in->record, "reason", &run->end_reason));
-    run->n_points_said = report_take_real(in->record, "n_points");
-    run->seconds = report_take_real(in->record, "seconds");
+    TRY(report_copy_text(in->report, in->record, "reason", &run->end_reason));
+    run->n_points_said = report_get_real(in->record, "n_points");
+    run->seconds = report_get_real(in->record, "seconds");
     return ERR_OK;
 }
 
-record_taker_t bench_record_taker(const char *kind)
+record_reader_t bench_record_reader(const char *kind)
 {
-    if (strcmp(kind, "bench") == 0) return take_point;
-    if (strcmp(kind, "bench_run") == 0) return take_head;
-    if (strcmp(kind, "bench_end") == 0) return take_end;
+    if (strcmp(kind, "bench") == 0) return read_bench;
+    if (strcmp(kind, "bench_run") == 0) return read_bench_run;
+    if (strcmp(kind, "bench_end") == 0) return read_bench_end;
     return NULL;
 }

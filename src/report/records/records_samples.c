@@ -12,7 +12,7 @@ static bool is_part(const json_value_t *value)
     return value->kind == JSON_ARRAY && n > n_ending && strcmp(value->key + n - n_ending, ending) == 0;
 }
 
-static err_t take_array(report_t *report, const json_value_t *array, const char *part, report_samples_t *out)
+static err_t read_array(report_t *report, const json_value_t *array, const char *part, report_samples_t *out)
 {
     double *sec;
     int64_t i = 0;
@@ -24,7 +24,7 @@ static err_t take_array(report_t *report, const json_value_t *array, const char 
 }
 
 /* What is not the samples' own division is none. */
-static err_t take_batches(report_t *report, const json_value_t *array, report_point_t *point)
+static err_t read_batches(report_t *report, const json_value_t *array, report_point_t *point)
 {
     int32_t *batch_n;
     int64_t sum = 0, n, i = 0;
@@ -41,7 +41,7 @@ static err_t take_batches(report_t *report, const json_value_t *array, report_po
     return ERR_OK;
 }
 
-err_t report_take_samples(report_t *report, const json_value_t *record, report_point_t *point)
+err_t report_copy_samples(report_t *report, const json_value_t *record, report_point_t *point)
 {
     const json_value_t *whole = json_get(record, "samples");
     report_samples_t *samples;
@@ -49,7 +49,7 @@ err_t report_take_samples(report_t *report, const json_value_t *record, report_p
     if (!whole || whole->kind != JSON_ARRAY || whole->n == 0) return ERR_OK;
     for (const json_value_t *at = record->first; at; at = at->next) n += is_part(at);
     TRY(arena_new(&report->arena, (size_t)n * sizeof *samples, &samples));
-    TRY(take_array(report, whole, "", &samples[0]));
+    TRY(read_array(report, whole, "", &samples[0]));
     n = 1;
     for (const json_value_t *at = record->first; at; at = at->next) {
         char part[64];
@@ -57,9 +57,9 @@ err_t report_take_samples(report_t *report, const json_value_t *record, report_p
         if (!is_part(at) || at->n != whole->n || n_part >= sizeof part) continue;
         memcpy(part, at->key, n_part);
         part[n_part] = '\0';
-        TRY(take_array(report, at, part, &samples[n++]));
+        TRY(read_array(report, at, part, &samples[n++]));
     }
     point->samples = samples;
     point->n_samples = n;
-    return take_batches(report, json_get(record, "batch_n"), point);
+    return read_batches(report, json_get(record, "batch_n"), point);
 }

@@ -60,19 +60,19 @@ static err_t find_or_add_run(const report_input_t *in, report_train_t **out)
     return ERR_OK;
 }
 
-static err_t take_words(const report_input_t *in, report_run_t *run)
+static err_t read_texts(const report_input_t *in, report_run_t *run)
 {
     report_train_t *train = run->train;
     const json_value_t *options = json_get(in->record, "options"),
                        *topology = json_get(in->record, "topology");
-    TRY(report_take_text(in->report, in->record, "time", &run->time));
-    TRY(report_take_text(in->report, options, "model", &train->model));
-    TRY(report_take_text(in->report, options, "precision", &train->precision));
-    TRY(report_take_text(in->report, topology, "device", &train->device));
-    return report_take_fields(in->report, json_get(in->record, "software"), true, &run->software);
+    TRY(report_copy_text(in->report, in->record, "time", &run->time));
+    TRY(report_copy_text(in->report, options, "model", &train->model));
+    TRY(report_copy_text(in->report, options, "precision", &train->precision));
+    TRY(report_copy_text(in->report, topology, "device", &train->device));
+    return report_copy_fields(in->report, json_get(in->record, "software"), true, &run->software);
 }
 
-static err_t take_head(const report_input_t *in)
+static err_t read_run(const report_input_t *in)
 {
     int64_t schema;
     const char *resumed_from;
@@ -90,16 +90,16 @@ static err_t take_head(const report_input_t *in)
     report_train_t *train = run->train;
     const json_value_t *topology = json_get(in->record, "topology");
     if (run->line == 0) run->line = in->line;
-    TRY(take_words(in, run));
+    TRY(read_texts(in, run));
     run->end_reason = NULL;
     train->n_resumed += resumed;
-    train->ranks = report_take_real(topology, "ranks");
-    train->hosts = report_take_real(topology, "hosts");
-    train->threads = report_take_real(topology, "threads");
-    train->global_batch = report_take_real(in->record, "global_batch");
-    train->n_steps = report_take_real(in->record, "n_steps");
-    train->n_parameters = report_take_real(in->record, "n_parameters");
-    train->seed = report_take_real(json_get(in->record, "options"), "seed");
+    train->ranks = report_get_real(topology, "ranks");
+    train->hosts = report_get_real(topology, "hosts");
+    train->threads = report_get_real(topology, "threads");
+    train->global_batch = report_get_real(in->record, "global_batch");
+    train->n_steps = report_get_real(in->record, "n_steps");
+    train->n_parameters = report_get_real(in->record, "n_parameters");
+    train->seed = report_get_real(json_get(in->record, "options"), "seed");
     train->images_per_sec = NAN;
     train->first_step = -1;
     json_get_int(in->record, "first_step", &train->first_step);
@@ -119,7 +119,7 @@ static err_t make_room(report_train_t *train)
     return mem_grow((int64_t)n_bytes, 1, "steps", &train->steps);
 }
 
-static err_t take_step(const report_input_t *in)
+static err_t read_step(const report_input_t *in)
 {
     report_train_t *train;
     step_row_t row;
@@ -127,9 +127,9 @@ static err_t take_step(const report_input_t *in)
         RAISE(ERR_DATA, "step record without a valid \"step\"");
     TRY(find_or_add_run(in, &train));
     for (int part = 0; part < STEP_PARTS; part++)
-        row.sec[part] = report_take_real(in->record, report_step_parts[part]);
+        row.sec[part] = report_get_real(in->record, report_step_parts[part]);
     train->last_step = (double)row.step;
-    train->last_loss = report_take_real(in->record, "loss");
+    train->last_loss = report_get_real(in->record, "loss");
     if (train->first_step < 0) train->first_step = row.step;
     in->file->n_records++;
     if (in->report->keep_curves) TRY(curve_add(&train->curve, row.step, train->last_loss));
@@ -182,7 +182,7 @@ err_t train_run_finish(report_t *report, report_run_t *run)
     return err;
 }
 
-static err_t take_epoch(const report_input_t *in)
+static err_t read_epoch(const report_input_t *in)
 {
     report_train_t *train;
     int64_t number;
@@ -202,22 +202,22 @@ static err_t take_epoch(const report_input_t *in)
     }
     epoch->epoch = number;
     epoch->line = in->line;
-    epoch->step = report_take_real(in->record, "step");
-    epoch->train_loss = report_take_real(in->record, "train_loss");
-    epoch->train_accuracy = report_take_real(in->record, "train_accuracy");
-    epoch->val_loss = report_take_real(in->record, "val_loss");
-    epoch->val_accuracy = report_take_real(in->record, "val_accuracy");
-    epoch->images_per_sec = report_take_real(in->record, "images_per_sec");
+    epoch->step = report_get_real(in->record, "step");
+    epoch->train_loss = report_get_real(in->record, "train_loss");
+    epoch->train_accuracy = report_get_real(in->record, "train_accuracy");
+    epoch->val_loss = report_get_real(in->record, "val_loss");
+    epoch->val_accuracy = report_get_real(in->record, "val_accuracy");
+    epoch->images_per_sec = report_get_real(in->record, "images_per_sec");
     in->file->n_records++;
     return ERR_OK;
 }
 
-static err_t take_end(const report_input_t *in)
+static err_t read_end(const report_input_t *in)
 {
     report_train_t *train;
     TRY(find_or_add_run(in, &train));
-    TRY(report_take_text(in->report, in->record, "reason", &in->file->train->end_reason));
-    train->images_per_sec = report_take_real(in->record, "images_per_sec");
+    TRY(report_copy_text(in->report, in->record, "reason", &in->file->train->end_reason));
+    train->images_per_sec = report_get_real(in->record, "images_per_sec");
     const json_value_t *peaks = json_get(in->record, "peak_memory_bytes");
     const json_value_t *peak = peaks && peaks->kind == JSON_ARRAY ? peaks->first : NULL;
     for (double value; peak; peak = peak->next)
@@ -227,7 +227,7 @@ static err_t take_end(const report_input_t *in)
     return ERR_OK;
 }
 
-static err_t take_checkpoint(const report_input_t *in)
+static err_t read_checkpoint(const report_input_t *in)
 {
     report_train_t *train;
     const json_value_t *error = json_get(in->record, "error");
@@ -238,7 +238,7 @@ static err_t take_checkpoint(const report_input_t *in)
 }
 
 /* Known, and not shown: the same split as the steps', as means. */
-static err_t take_profile(const report_input_t *in)
+static err_t read_profile(const report_input_t *in)
 {
     in->file->n_records++;
     return ERR_OK;
@@ -246,27 +246,27 @@ static err_t take_profile(const report_input_t *in)
 
 static const struct {
     const char *kind;
-    record_taker_t take;
-} kinds[] = {{"run", take_head},        {"step", take_step},
-             {"epoch", take_epoch},     {"checkpoint", take_checkpoint},
-             {"profile", take_profile}, {"end", take_end}};
+    record_reader_t read;
+} kinds[] = {{"run", read_run},         {"step", read_step},
+             {"epoch", read_epoch},     {"checkpoint", read_checkpoint},
+             {"profile", read_profile}, {"end", read_end}};
 
-static err_t take(const report_input_t *in)
+static err_t read_train_record(const report_input_t *in)
 {
     const char *kind = "";
     json_get_text(in->record, "record", &kind);
     size_t i = 0;
     while (strcmp(kind, kinds[i].kind) != 0) i++;
-    if (in->file->is_newer && kinds[i].take != take_head) {
+    if (in->file->is_newer && kinds[i].read != read_run) {
         report_note(&in->file->newer, in->line, "the run has a newer schema");
         return ERR_OK;
     }
-    return kinds[i].take(in);
+    return kinds[i].read(in);
 }
 
-record_taker_t train_record_taker(const char *kind)
+record_reader_t train_record_reader(const char *kind)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kind, kinds[i].kind) == 0) return take;
+        if (strcmp(kind, kinds[i].kind) == 0) return read_train_record;
     return NULL;
 }

@@ -4,15 +4,15 @@
 #include "report/records/jsonl.h"
 #include "report/records/records.h"
 
-static err_t take_record(const report_input_t *in)
+static err_t read_record(const report_input_t *in)
 {
     const char *kind;
     if (in->record->kind != JSON_OBJECT) RAISE(ERR_DATA, "not a record: not a JSON object");
     if (!json_get_text(in->record, "record", &kind)) RAISE(ERR_DATA, "not a record: \"record\" is missing");
-    record_taker_t take = bench_record_taker(kind);
-    if (!take) take = train_record_taker(kind);
-    if (!take) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
-    return take(in);
+    record_reader_t read = bench_record_reader(kind);
+    if (!read) read = train_record_reader(kind);
+    if (!read) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
+    return read(in);
 }
 
 typedef struct reading {
@@ -20,7 +20,7 @@ typedef struct reading {
     int file_index;
 } reading_t;
 
-static err_t visit(void *context, const jsonl_line_t *line)
+static err_t visit_line(void *context, const jsonl_line_t *line)
 {
     const reading_t *reading = context;
     report_file_t *file = &reading->report->files[reading->file_index];
@@ -29,7 +29,7 @@ static err_t visit(void *context, const jsonl_line_t *line)
         return ERR_OK;
     }
     const report_input_t in = {reading->report, file, reading->file_index, line->number, line->value};
-    err_t err = take_record(&in);
+    err_t err = read_record(&in);
     if (err == ERR_DATA) {
         report_note(&file->bad, line->number, err_message());
         return ERR_OK;
@@ -54,7 +54,7 @@ err_t report_read(report_t *report, int fd, const char *name)
     TRY(add_file(report, name));
     reading_t reading = {report, report->n_files - 1};
     const jsonl_options_t options = {
-        .skip = report->keep_samples ? NULL : skip, .visit = visit, .context = &reading};
+        .skip = report->keep_samples ? NULL : skip, .visit = visit_line, .context = &reading};
     report_file_t *file = &report->files[reading.file_index];
     err_t err = jsonl_read(fd, name, &options, &file->n_lines);
     if (err == ERR_OK) return train_run_finish(report, file->train);

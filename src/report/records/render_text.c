@@ -28,7 +28,7 @@ static void text_facts(FILE *out, const fact_t *fact, int n)
     fputc('\n', out);
 }
 
-static const char *cell(const table_t *table, int64_t row, int column)
+static const char *cell_text(const table_t *table, int64_t row, int column)
 {
     const char *text = table->cells[row * table->n_columns + column];
     return text ? text : "";
@@ -117,7 +117,7 @@ static void markdown_table(FILE *out, const table_t *table)
     for (int64_t r = 0; r < table->n_rows; r++) {
         for (int c = 0; c < table->n_columns; c++) {
             fputs("| ", out);
-            put_escaped(out, cell(table, r, c));
+            put_escaped(out, cell_text(table, r, c));
             fputc(' ', out);
         }
         fputs("|\n", out);

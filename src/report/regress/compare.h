@@ -21,7 +21,7 @@ extern const char *const verdict_names[VERDICTS]; /* "same", "better", "worse", 
  * make all others slow. Sorts them; NAN where there are none. */
 double compare_usual_clock(double *clocks, int64_t n);
 /* A recording with a larger share of such measurements is compared only with what took turns with it. */
-#define COMPARE_UNQUIET 0.4
+#define COMPARE_MAX_DISTURBED 0.4
 /* stats_compare_options_t's, where a side has one start: what starts of gemm, conv and steps were seen to
  * differ by on a quiet machine. */
 #define COMPARE_START_SPREAD 0.02

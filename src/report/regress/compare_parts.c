@@ -112,7 +112,7 @@ double compare_change(const stats_difference_t *difference)
                                        : difference->now - difference->base;
 }
 
-err_t compare_take_parts(compare_work_t *work, const compare_starts_t *starts, compare_metric_t *metric)
+err_t compare_parts(compare_work_t *work, const compare_starts_t *starts, compare_metric_t *metric)
 {
     compare_part_t *parts;
     double whole = compare_change(&metric->difference);

@@ -93,7 +93,7 @@ static err_t side_text(view_t *v, const compare_side_t *side, const char **out)
 /* What base ran on; that of new is the same, or in the notes. */
 static err_t machine_text(view_t *v, const char **out)
 {
-    const report_run_t *run = metrics_next_whole(v->comparison->base->runs);
+    const report_run_t *run = metrics_next_complete(v->comparison->base->runs);
     *out = NULL;
     if (!run || run->train || !isfinite(run->ranks)) return ERR_OK;
     const report_field_t *cpu = fields_find(run->hardware, "cpu");

@@ -30,7 +30,7 @@ err_t compare_note(compare_work_t *work, const char *format, ...)
 }
 
 /* Why neither is sure. */
-static err_t explain(compare_work_t *work, compare_metric_t *metric)
+static err_t explain_inconclusive(compare_work_t *work, compare_metric_t *metric)
 {
     const stats_difference_t *d = &metric->difference;
     const compare_options_t *o = work->options;
@@ -63,7 +63,7 @@ static err_t explain(compare_work_t *work, compare_metric_t *metric)
     return arena_format(arena, &metric->reason, "%s: record more starts", interval);
 }
 
-static err_t judge(compare_work_t *work, compare_metric_t *metric)
+static err_t judge_metric(compare_work_t *work, compare_metric_t *metric)
 {
     const stats_difference_t *d = &metric->difference;
     const compare_options_t *o = work->options;
@@ -77,7 +77,7 @@ static err_t judge(compare_work_t *work, compare_metric_t *metric)
     else if (d->low >= 1 / least && d->high <= least)
         metric->verdict = VERDICT_SAME;
     else
-        return explain(work, metric);
+        return explain_inconclusive(work, metric);
     return ERR_OK;
 }
 
@@ -179,8 +179,8 @@ static err_t compare_metrics(compare_work_t *work)
     TRY_OUT(err, find_rates(c));
     i = 0;
     for (compare_metric_t *at = c->metrics; at; at = at->next) {
-        TRY_OUT(err, judge(work, at));
-        TRY_OUT(err, compare_take_parts(work, &starts[i++], at));
+        TRY_OUT(err, judge_metric(work, at));
+        TRY_OUT(err, compare_parts(work, &starts[i++], at));
     }
     count_verdicts(c);
     err = compare_note_starts(work);

@@ -39,11 +39,11 @@ static void add_value(values_t *values, const char *text)
 }
 
 /* name NULL: the part's id. A job's fields are "ranks" and "threads". */
-static err_t collect(compare_work_t *work, int side, part_t part, const char *name, values_t *out)
+static err_t collect_values(compare_work_t *work, int side, part_t part, const char *name, values_t *out)
 {
     *out = (values_t){0};
-    for (const report_run_t *run = metrics_next_whole(work->sides[side].report->runs); run;
-         run = metrics_next_whole(run->next)) {
+    for (const report_run_t *run = metrics_next_complete(work->sides[side].report->runs); run;
+         run = metrics_next_complete(run->next)) {
         const char *text = "";
         if (run->train && (part == HARDWARE || part == FABRIC)) continue; /* not in their records */
         if (part == JOB) {
@@ -77,7 +77,7 @@ static bool is_same_set(const values_t *a, const values_t *b)
     return same;
 }
 
-static err_t join(arena_t *arena, const values_t *values, bool quoted, const char **out)
+static err_t join_values(arena_t *arena, const values_t *values, bool quoted, const char **out)
 {
     *out = "";
     for (int i = 0; i < values->n && i < MAX_SHOWN; i++) {
@@ -91,28 +91,28 @@ static err_t join(arena_t *arena, const values_t *values, bool quoted, const cha
 
 /* A recording may well be of jobs of several sizes; but it is of one machine, and compared with what is of
  * one software. */
-static bool differ(part_t part, const values_t *a, const values_t *b)
+static bool values_differ(part_t part, const values_t *a, const values_t *b)
 {
     if (a->n == 0 || b->n == 0) return false;
     return !is_same_set(a, b) || (part != JOB && a->n > 1);
 }
 
 /* `cpu: "A" → "B"`; "" where it is one and the same. */
-static err_t describe(compare_work_t *work, part_t part, const char *name, const char **out)
+static err_t describe_difference(compare_work_t *work, part_t part, const char *name, const char **out)
 {
     arena_t *arena = &work->out->arena;
     values_t values[2];
     const char *text[2];
     *out = "";
-    for (int s = 0; s < 2; s++) TRY(collect(work, s, part, name, &values[s]));
-    if (!differ(part, &values[0], &values[1])) return ERR_OK;
+    for (int s = 0; s < 2; s++) TRY(collect_values(work, s, part, name, &values[s]));
+    if (!values_differ(part, &values[0], &values[1])) return ERR_OK;
     bool quoted = values[0].is_text || values[1].is_text, in_both = is_same_set(&values[0], &values[1]);
     if (values[0].n == 1 && values[1].n == 1) {
         const char *cut[2];
         TRY(text_cut_pair(arena, values[0].at[0], values[1].at[0], cut));
         for (int s = 0; s < 2; s++) values[s].at[0] = cut[s];
     }
-    for (int s = 0; s < 2; s++) TRY(join(arena, &values[s], quoted, &text[s]));
+    for (int s = 0; s < 2; s++) TRY(join_values(arena, &values[s], quoted, &text[s]));
     const char *what = name ? name : part == HARDWARE ? "hardware" : part == FABRIC ? "fabric" : "software";
     if (in_both) return arena_format(arena, out, "%s: %s in both", what, text[0]);
     return arena_format(arena, out, "%s: %s → %s", what, text[0], text[1]);
@@ -140,11 +140,11 @@ static err_t list_differences(compare_work_t *work, part_t part, const char **li
     const char *names[MAX_NAMES] = {"ranks", "threads"}, *id = "";
     int n_names = part == JOB ? 2 : list_names(work, part, names), before = *n;
     if (part == HARDWARE || part == FABRIC) {
-        TRY(describe(work, part, NULL, &id));
+        TRY(describe_difference(work, part, NULL, &id));
         if (!id[0]) return ERR_OK;
     }
     for (int i = 0; i < n_names && *n < capacity; i++) {
-        TRY(describe(work, part, names[i], &list[*n]));
+        TRY(describe_difference(work, part, names[i], &list[*n]));
         *n += list[*n][0] != '\0';
     }
     /* What the fields do not show, the id does. */
@@ -189,7 +189,7 @@ static err_t list_left_out(compare_work_t *work, int side, const char **out)
     int n = 0;
     *out = "";
     for (const report_run_t *run = work->sides[side].report->runs; run; run = run->next) {
-        const char *why = metrics_left_out(run);
+        const char *why = metrics_incomplete(run);
         if (!why || n++ >= MAX_SHOWN) continue;
         const char *name = run->id[0] ? run->id : run->time[0] ? run->time : "unnamed run";
         TRY(arena_format(arena, out, "%s%s%s (%s)", *out, n > 1 ? ", " : "", name, why));
@@ -228,8 +228,8 @@ static err_t check_runs(compare_work_t *work, int side)
     TRY(note_files(work, side));
     if (left_out[0])
         TRY(compare_note(work, "%s: incomplete runs left out: %s", compare_side_names[side], left_out));
-    for (const report_run_t *run = metrics_next_whole(metrics->report->runs); run;
-         run = metrics_next_whole(run->next))
+    for (const report_run_t *run = metrics_next_complete(metrics->report->runs); run;
+         run = metrics_next_complete(run->next))
         if (run->n_points_said > (double)run->n_points && metrics->report->n_filtered == 0)
             TRY(compare_note(work, "%s: run %s has %lld of its %.0f points", compare_side_names[side],
                              run->id, (long long)run->n_points, run->n_points_said));
@@ -251,24 +251,24 @@ static err_t describe_side(compare_work_t *work, int side)
     if (report->n_files > 1)
         TRY(arena_format(&work->out->arena, &out->name, "%s and %d more file%s", report->files[0].name,
                          report->n_files - 1, report->n_files > 2 ? "s" : ""));
-    for (const report_run_t *run = metrics_next_whole(report->runs); run;
-         run = metrics_next_whole(run->next)) {
+    for (const report_run_t *run = metrics_next_complete(report->runs); run;
+         run = metrics_next_complete(run->next)) {
         if (!run->time[0]) continue;
         if (!out->first[0] || strcmp(run->time, out->first) < 0) out->first = run->time;
         if (strcmp(run->time, out->last) > 0) out->last = run->time;
     }
-    TRY(collect(work, side, SOFTWARE, "git", &git));
-    return git.n > 0 ? join(&work->out->arena, &git, false, &out->git) : ERR_OK;
+    TRY(collect_values(work, side, SOFTWARE, "git", &git));
+    return git.n > 0 ? join_values(&work->out->arena, &git, false, &out->git) : ERR_OK;
 }
 
 /* Runs that both recordings hold differ in nothing: they would hide a change. */
 static err_t note_shared(compare_work_t *work)
 {
     int n = 0;
-    for (const report_run_t *a = metrics_next_whole(work->out->base->runs); a;
-         a = metrics_next_whole(a->next))
-        for (const report_run_t *b = metrics_next_whole(work->out->now->runs); b && a->id[0];
-             b = metrics_next_whole(b->next))
+    for (const report_run_t *a = metrics_next_complete(work->out->base->runs); a;
+         a = metrics_next_complete(a->next))
+        for (const report_run_t *b = metrics_next_complete(work->out->now->runs); b && a->id[0];
+             b = metrics_next_complete(b->next))
             n += strcmp(a->id, b->id) == 0;
     if (n == 0) return ERR_OK;
     if (n == work->sides[0].n_complete && n == work->sides[1].n_complete)
@@ -278,8 +278,8 @@ static err_t note_shared(compare_work_t *work)
 
 static bool has_train(const report_t *report)
 {
-    const report_run_t *run = metrics_next_whole(report->runs);
-    while (run && !run->train) run = metrics_next_whole(run->next);
+    const report_run_t *run = metrics_next_complete(report->runs);
+    while (run && !run->train) run = metrics_next_complete(run->next);
     return run != NULL;
 }
 

@@ -19,7 +19,7 @@ static bool is_partner(const metric_start_t *a, const metric_start_t *b)
 }
 
 /* Puts now's starts beside base's, and says how many have a partner. Each is taken once. */
-static int pair(compare_starts_t *s)
+static int pair_starts(compare_starts_t *s)
 {
     int n_pairs = 0;
     for (int i = 0; i < s->n[0]; i++)
@@ -88,7 +88,7 @@ static err_t make_room(compare_work_t *work)
 }
 
 /* How much slower the machine was than usual; 0 where it is not known. */
-static double slowness(compare_work_t *work, const metric_start_t *start)
+static double slowdown_of(compare_work_t *work, const metric_start_t *start)
 {
     double excess = start->clock_sec / usual_clock(work, start->run->hardware_id) - 1;
     return excess > 0 ? excess : 0;
@@ -96,7 +96,7 @@ static double slowness(compare_work_t *work, const metric_start_t *start)
 
 static bool is_slowed(compare_work_t *work, const metric_start_t *start)
 {
-    return start->disturbed || slowness(work, start) > COMPARE_CLOCK_SLACK;
+    return start->disturbed || slowdown_of(work, start) > COMPARE_CLOCK_SLACK;
 }
 
 static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, const int n_kept[2],
@@ -108,7 +108,7 @@ static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, con
     for (int side = 0; side < 2; side++) {
         int n = s->n[side] - n_kept[side];
         for (int i = 0; i < s->n[side]; i++)
-            if (slowness(work, s->at[side][i]) > most) most = slowness(work, s->at[side][i]);
+            if (slowdown_of(work, s->at[side][i]) > most) most = slowdown_of(work, s->at[side][i]);
         if (n > 0)
             TRY(arena_format(arena, &metric->reason, "%s%s%d of %d starts of %s", metric->reason,
                              side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side],
@@ -132,18 +132,18 @@ static void count_slowed(compare_work_t *work)
             }
 }
 
-static bool is_unquiet(const compare_work_t *work, int side)
+static bool is_busy(const compare_work_t *work, int side)
 {
-    return work->n_slowed[side] > COMPARE_UNQUIET * work->n_measured[side];
+    return work->n_slowed[side] > COMPARE_MAX_DISTURBED * work->n_measured[side];
 }
 
-static err_t explain_unquiet(compare_work_t *work, compare_metric_t *metric)
+static err_t explain_busy(compare_work_t *work, compare_metric_t *metric)
 {
     metric->reason = "the machine was slow or busy during ";
     for (int side = 0; side < 2; side++)
-        if (is_unquiet(work, side))
+        if (is_busy(work, side))
             TRY(arena_format(&work->out->arena, &metric->reason, "%s%s%d of %s's %d measurements",
-                             metric->reason, side && is_unquiet(work, 0) ? ", " : "", work->n_slowed[side],
+                             metric->reason, side && is_busy(work, 0) ? ", " : "", work->n_slowed[side],
                              compare_side_names[side], work->n_measured[side]));
     return arena_format(&work->out->arena, &metric->reason,
                         "%s: record again, or interleave the recordings "
@@ -163,7 +163,7 @@ static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare
             enough && n_kept[side] > 0 && (n_kept[side] >= ENOUGH_STARTS || 2 * n_kept[side] >= s->n[side]);
     }
     if (!enough) return explain_slowed(work, s, n_kept, metric);
-    if (is_unquiet(work, 0) || is_unquiet(work, 1)) return explain_unquiet(work, metric);
+    if (is_busy(work, 0) || is_busy(work, 1)) return explain_busy(work, metric);
     for (int side = 0; side < 2; side++) {
         int n = 0;
         for (int i = 0; i < s->n[side]; i++)
@@ -202,7 +202,7 @@ err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2]
     } else if (is_identical(out)) {
         out->identical = true;
     } else {
-        int n_pairs = pair(out);
+        int n_pairs = pair_starts(out);
         out->interleaved = n_pairs == out->n[0] && n_pairs == out->n[1];
         work->n_partly_interleaved += n_pairs > 0 && !out->interleaved;
         if (!out->interleaved) TRY(leave_slowed_out(work, out, metric));

@@ -48,7 +48,7 @@ err_t compare_note_starts(compare_work_t *work);
 err_t compare_samples(compare_work_t *work, const compare_starts_t *starts, const char *part,
                       stats_difference_t *out);
 /* Fills the metric's parts. */
-err_t compare_take_parts(compare_work_t *work, const compare_starts_t *starts, compare_metric_t *metric);
+err_t compare_parts(compare_work_t *work, const compare_starts_t *starts, compare_metric_t *metric);
 
 /* What of a time's change there is, seconds. */
 double compare_change(const stats_difference_t *difference);

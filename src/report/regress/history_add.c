@@ -12,7 +12,7 @@
 #include "report/records/print.h"
 #include "report/regress/history_build.h"
 
-void history_leave_out(history_build_t *build, int reason, int64_t n, const char *file)
+void history_count_left_out(history_build_t *build, int reason, int64_t n, const char *file)
 {
     history_left_t *left = &build->left[reason];
     if (n <= 0) return;
@@ -34,7 +34,8 @@ static err_t copy_fields(history_t *history, const report_fields_t *from, report
 }
 
 /* "1a2b: cpu X, cpus 2" */
-static err_t describe(history_t *history, const char *id, const report_fields_t *fields, const char **out)
+static err_t describe_machine(history_t *history, const char *id, const report_fields_t *fields,
+                              const char **out)
 {
     printer_t printer = {0};
     const char *text;
@@ -63,8 +64,8 @@ static err_t start_draft(history_t *history, history_draft_t *draft, const repor
     draft->file = history->build->n_files;
     draft->ranks = run->ranks;
     draft->threads = run->threads;
-    TRY(describe(history, run->hardware_id, &run->hardware, &draft->hardware));
-    return describe(history, run->fabric_id, &run->fabric, &draft->fabric);
+    TRY(describe_machine(history, run->hardware_id, &run->hardware, &draft->hardware));
+    return describe_machine(history, run->fabric_id, &run->fabric, &draft->fabric);
 }
 
 /* That of the run among those of this file, which are the drafts from `first` on. */
@@ -73,7 +74,8 @@ static err_t find_or_add_draft(history_t *history, int first, const report_run_t
 {
     history_build_t *build = history->build;
     for (int i = first; i < build->n_drafts; i++) {
-        if (!history_is_of(&build->drafts[i], run->hardware_id, run->fabric_id, run->ranks, run->threads))
+        if (!history_draft_is_of(&build->drafts[i], run->hardware_id, run->fabric_id, run->ranks,
+                                 run->threads))
             continue;
         *out = &build->drafts[i];
         return ERR_OK;
@@ -102,20 +104,20 @@ static err_t add_run(history_t *history, int first, const report_run_t *run, con
     history_draft_t *draft;
     if (run->train || run->line == 0 || !has_time(run)) {
         int reason = run->train ? LEFT_TRAIN : run->line == 0 ? LEFT_HEADLESS : LEFT_TIMELESS;
-        history_leave_out(build, reason, 1, file);
+        history_count_left_out(build, reason, 1, file);
         return ERR_OK;
     }
     TRY(find_or_add_draft(history, first, run, file, &draft));
     history_recording_t *recording = &draft->recording;
     if (strcmp(run->time, recording->time) < 0)
         TRY(intern_text(&history->words, run->time, &recording->time));
-    if (metrics_left_out(run)) recording->complete = false;
+    if (metrics_incomplete(run)) recording->complete = false;
     TRY(mem_grow(recording->n_starts + 1, sizeof *draft->ids, "a history", &draft->ids));
     return intern_text(&history->words, run->id, &draft->ids[recording->n_starts++]);
 }
 
 /* A recording's labels tell its own metrics apart. The longest tells more, in whatever order they come. */
-static err_t take_label(history_t *history, const char *label, history_name_t *name)
+static err_t keep_longer_label(history_t *history, const char *label, history_name_t *name)
 {
     size_t n = strlen(label), n_now = name->label ? strlen(name->label) : 0;
     if (name->label && (n < n_now || (n == n_now && strcmp(label, name->label) <= 0))) return ERR_OK;
@@ -135,12 +137,12 @@ static err_t find_or_add_name(history_t *history, const metric_t *metric, int *n
         const history_name_t *name = &build->names[at];
         if (name->key != like.key || name->test != like.test || name->case_name != like.case_name) continue;
         *now = at;
-        return take_label(history, metric->label, &build->names[at]);
+        return keep_longer_label(history, metric->label, &build->names[at]);
     }
     TRY(mem_grow(build->n_names + 1, sizeof *build->names, "a history", &build->names));
     *now = build->n_names++;
     build->names[*now] = like;
-    return take_label(history, metric->label, &build->names[*now]);
+    return keep_longer_label(history, metric->label, &build->names[*now]);
 }
 
 static err_t add_points(history_t *history, int first, const metrics_t *metrics)
@@ -161,7 +163,7 @@ static err_t add_points(history_t *history, int first, const metrics_t *metrics)
     return ERR_OK;
 }
 
-static err_t take_clocks(const history_draft_t *draft, history_point_t *point)
+static err_t median_clock(const history_draft_t *draft, history_point_t *point)
 {
     double *clocks;
     int64_t n = 0;
@@ -181,7 +183,7 @@ static err_t add_clocks(history_t *history, int first)
     for (int i = first; i < history->build->n_drafts; i++) {
         history_draft_t *draft = &history->build->drafts[i];
         history_point_t point = {.name = -1, .clock_sec = NAN};
-        TRY(take_clocks(draft, &point));
+        TRY(median_clock(draft, &point));
         if (!(point.p50 > 0)) continue;
         TRY(find_or_add_name(history, &like, &point.name));
         TRY(mem_grow(draft->n_points + 1, sizeof *draft->points, "a history", &draft->points));
@@ -200,8 +202,8 @@ err_t history_add(history_t *history, const report_t *report)
     build->n_files++;
     for (int i = 0; i < report->n_files; i++) {
         TRY(intern_text(&history->words, report->files[i].name, &file));
-        history_leave_out(build, LEFT_NEWER, report->files[i].newer.n, file);
-        history_leave_out(build, LEFT_LINES, report->files[i].bad.n, file);
+        history_count_left_out(build, LEFT_NEWER, report->files[i].newer.n, file);
+        history_count_left_out(build, LEFT_LINES, report->files[i].bad.n, file);
     }
     for (const report_run_t *run = report->runs; run; run = run->next)
         TRY(add_run(history, first, run, file));

@@ -46,13 +46,13 @@ typedef struct history_build {
 } history_build_t;
 
 /* Whether a draft is of that machine and job, a number that is not said being like another. */
-bool history_is_of(const history_draft_t *draft, const char *hardware_id, const char *fabric_id, double ranks,
-                   double threads);
+bool history_draft_is_of(const history_draft_t *draft, const char *hardware_id, const char *fabric_id,
+                         double ranks, double threads);
 
 /* Of a record's UTC time since 1970; NAN: it is none. */
 double history_seconds(const char *time);
 
-void history_leave_out(history_build_t *build, int reason, int64_t n, const char *file);
+void history_count_left_out(history_build_t *build, int reason, int64_t n, const char *file);
 
 /* Change points of all metrics, levels and counts of the groups. */
 err_t history_find_changes(history_t *history, const history_options_t *options);

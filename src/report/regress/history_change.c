@@ -35,7 +35,7 @@ typedef struct series {
 } series_t;
 
 /* The undisturbed values of a metric, and their recordings. Room is for all. */
-static int take_series(const history_metric_t *metric, double *values, int *recordings)
+static int copy_series(const history_metric_t *metric, double *values, int *recordings)
 {
     int n = 0;
     for (int i = 0; i < metric->n_values; i++) {
@@ -50,7 +50,7 @@ static err_t search_metric(search_t *s, history_metric_t *metric, const series_t
 {
     const history_options_t *o = s->options;
     const stats_change_options_t options = {s->alpha, o->min_effect, s->n_permutations, o->seed};
-    int n = take_series(metric, series->values, series->recordings);
+    int n = copy_series(metric, series->values, series->recordings);
     metric->too_short = n < HISTORY_MIN_VALUES;
     *n_found = -1;
     if (metric->too_short) return ERR_OK;
@@ -105,7 +105,7 @@ static err_t search_enough(search_t *s)
 
 /* A metric without a candidate was tested too: without its p, above every alpha, the candidates would be the
  * only tests, and none of them would be sorted out. */
-static err_t correct(search_t *s)
+static err_t correct_for_tests(search_t *s)
 {
     TRY(mem_new_array(s->n_tests, sizeof *s->p, "p of change points", &s->p));
     TRY(mem_new_array(s->n_tests, sizeof *s->q, "q of change points", &s->q));
@@ -169,8 +169,8 @@ static bool drop_smallest(cuts_t *cuts, double min_effect)
     return true;
 }
 
-static err_t take_changes(search_t *s, const history_group_t *group, const cuts_t *cuts,
-                          const int *recordings, history_metric_t *metric)
+static err_t set_changes(search_t *s, const history_group_t *group, const cuts_t *cuts, const int *recordings,
+                         history_metric_t *metric)
 {
     arena_t *arena = &s->history->arena;
     history_change_t *changes;
@@ -207,11 +207,11 @@ static err_t fill_metric(search_t *s, history_group_t *group, history_metric_t *
     TRY_OUT(err, mem_new_array(metric->n_values, sizeof *cuts.values, "a series", &cuts.values));
     TRY_OUT(err, mem_new_array(metric->n_values, sizeof *recordings, "a series", &recordings));
     TRY_OUT(err, mem_new_array(n + 1, sizeof *cuts.at, "a series", &cuts.at));
-    cuts.n_values = take_series(metric, cuts.values, recordings);
+    cuts.n_values = copy_series(metric, cuts.values, recordings);
     for (int i = first; i < first + n; i++)
         if (s->q[i] <= s->options->alpha) cuts.at[cuts.n++] = &s->candidates[i];
     while (drop_smallest(&cuts, s->options->min_effect)) continue;
-    TRY_OUT(err, take_changes(s, group, &cuts, recordings, metric));
+    TRY_OUT(err, set_changes(s, group, &cuts, recordings, metric));
     group->n_changed += metric->n_changes > 0;
 out:
     mem_free(&cuts.values);
@@ -241,7 +241,7 @@ err_t history_find_changes(history_t *history, const history_options_t *options)
         n_metrics += group->n_metrics;
     err_t err = mem_new_array(n_metrics, sizeof *s.n_found, "metrics", &s.n_found);
     if (err == ERR_OK) err = search_enough(&s);
-    if (err == ERR_OK) err = correct(&s);
+    if (err == ERR_OK) err = correct_for_tests(&s);
     if (err == ERR_OK) err = fill_all(&s);
     mem_free(&s.n_found);
     mem_free(&s.candidates);

@@ -58,12 +58,12 @@ static void mark_copies(history_build_t *build)
             const history_draft_t *other = &build->drafts[k];
             if (draft->is_copy || other->is_copy || other->file == draft->file) continue;
             draft->is_copy = shares_run(draft, other);
-            history_leave_out(build, LEFT_COPY, draft->is_copy, draft->recording.file);
+            history_count_left_out(build, LEFT_COPY, draft->is_copy, draft->recording.file);
         }
 }
 
-bool history_is_of(const history_draft_t *draft, const char *hardware_id, const char *fabric_id, double ranks,
-                   double threads)
+bool history_draft_is_of(const history_draft_t *draft, const char *hardware_id, const char *fabric_id,
+                         double ranks, double threads)
 {
     return strcmp(draft->hardware_id, hardware_id) == 0 && strcmp(draft->fabric_id, fabric_id) == 0 &&
            compare_reals(draft->ranks, ranks) == 0 && compare_reals(draft->threads, threads) == 0;
@@ -71,7 +71,7 @@ bool history_is_of(const history_draft_t *draft, const char *hardware_id, const 
 
 static bool same_place(const history_draft_t *a, const history_draft_t *b)
 {
-    return history_is_of(a, b->hardware_id, b->fabric_id, b->ranks, b->threads);
+    return history_draft_is_of(a, b->hardware_id, b->fabric_id, b->ranks, b->threads);
 }
 
 /* Of a metric in the whole group. */
@@ -93,7 +93,7 @@ static bool is_disturbed(const history_point_t *point, double clock)
 }
 
 /* entries: of one metric in one recording. */
-static err_t take_value(const entry_t *entries, int n, double clock, history_value_t *value)
+static err_t compute_value(const entry_t *entries, int n, double clock, history_value_t *value)
 {
     double *sec;
     int n_good = 0, n_sec = 0;
@@ -132,7 +132,7 @@ static err_t add_metric(history_t *history, history_group_t *group, const entry_
         int n_here = 1;
         while (i + n_here < n && entries[i + n_here].recording == entries[i].recording) n_here++;
         history_value_t *value = &values[metric->n_values++];
-        TRY(take_value(entries + i, n_here, clock, value));
+        TRY(compute_value(entries + i, n_here, clock, value));
         metric->n_disturbed += value->disturbed;
         group->n_starts_left_out += n_here - value->n_used;
         i += n_here;
@@ -170,7 +170,7 @@ static int64_t list_entries(const members_t *members, int *orders, entry_t *entr
     return n;
 }
 
-static err_t take_metrics(history_t *history, const members_t *members, history_group_t *group)
+static err_t build_metrics(history_t *history, const members_t *members, history_group_t *group)
 {
     entry_t *entries = NULL;
     int *orders = NULL;
@@ -193,7 +193,7 @@ out:
 }
 
 /* Labels of suites that are not alike may fall together; keys do not. */
-static err_t part_labels(history_t *history, const history_group_t *group)
+static err_t make_labels_unique(history_t *history, const history_group_t *group)
 {
     for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
         const char *label = metric->label;
@@ -208,7 +208,7 @@ static err_t part_labels(history_t *history, const history_group_t *group)
     return ERR_OK;
 }
 
-static err_t make_group(history_t *history, const members_t *members, history_group_t **out)
+static err_t build_group(history_t *history, const members_t *members, history_group_t **out)
 {
     const history_draft_t *newest = members->at[members->n - 1];
     history_recording_t *recordings;
@@ -235,12 +235,12 @@ static err_t make_group(history_t *history, const members_t *members, history_gr
     history->n_recordings += group->n_recordings;
     history->n_interrupted += group->n_recordings - group->n_complete;
     *out = group;
-    TRY(take_metrics(history, members, group));
-    return part_labels(history, group);
+    TRY(build_metrics(history, members, group));
+    return make_labels_unique(history, group);
 }
 
 /* The newest `last` of the drafts that are of one place with drafts[i], in the order of time. */
-static members_t gather(history_build_t *build, int i, int last, history_draft_t **room)
+static members_t gather_members(history_build_t *build, int i, int last, history_draft_t **room)
 {
     members_t members = {room, 0};
     for (int k = i; k < build->n_drafts; k++) {
@@ -266,16 +266,16 @@ static const char *newest_time(const history_group_t *group)
     return group->recordings[group->n_recordings - 1].time;
 }
 
-static err_t make_groups(history_t *history, int last)
+static err_t build_groups(history_t *history, int last)
 {
     history_build_t *build = history->build;
     history_draft_t **room;
     TRY(arena_new(&history->arena, sizeof(history_draft_t *) * (size_t)(build->n_drafts + 1), &room));
     for (int i = 0; i < build->n_drafts; i++) {
         if (!is_first_of_place(build, i)) continue;
-        const members_t members = gather(build, i, last, room);
+        const members_t members = gather_members(build, i, last, room);
         history_group_t *group, **at = &history->groups;
-        TRY(make_group(history, &members, &group));
+        TRY(build_group(history, &members, &group));
         while (*at && strcmp(newest_time(*at), newest_time(group)) >= 0) at = &(*at)->next;
         group->next = *at;
         *at = group;
@@ -285,7 +285,7 @@ static err_t make_groups(history_t *history, int last)
 }
 
 /* What was left out, for people. */
-static err_t take_notes(history_t *history)
+static err_t list_notes(history_t *history)
 {
     static const char *const words[LEFT_REASONS] = {
         [LEFT_TRAIN] = "runs of dptrain train, which do not record their machine",
@@ -313,8 +313,8 @@ err_t history_finish(history_t *history, const history_options_t *options)
     if (build->n_drafts > 0)
         qsort(build->drafts, (size_t)build->n_drafts, sizeof *build->drafts, compare_drafts);
     mark_copies(build);
-    TRY(make_groups(history, options->last));
-    TRY(take_notes(history));
+    TRY(build_groups(history, options->last));
+    TRY(list_notes(history));
     for (const history_group_t *group = history->groups; group; group = group->next)
         n_values += group->n_values;
     if (n_values == 0)

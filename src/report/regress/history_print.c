@@ -43,7 +43,7 @@ static err_t list_changes(history_printer_t *p, const history_group_t *group, ro
 }
 
 /* "2026-11-03 10:12" of the record's. */
-static figure_t minute(const char *time)
+static figure_t minute_text(const char *time)
 {
     figure_t out;
     snprintf(out.text, sizeof out.text, "%.10s %.5s", time, strlen(time) > 11 ? time + 11 : "");
@@ -54,7 +54,7 @@ static err_t recording_text(history_printer_t *p, const history_recording_t *rec
 {
     const char *git;
     TRY(text_cut(&p->arena, recording->git[0] ? recording->git : "unknown revision", 24, &git));
-    return arena_format(&p->arena, out, "%s (%s)", minute(recording->time).text, git);
+    return arena_format(&p->arena, out, "%s (%s)", minute_text(recording->time).text, git);
 }
 
 static err_t difference_text(arena_t *arena, const history_difference_t *d, const char **out)
@@ -150,7 +150,8 @@ static err_t recordings_text(history_printer_t *p, const history_group_t *group,
 {
     const history_recording_t *first = &group->recordings[0], *last = first + group->n_recordings - 1;
     TRY(arena_format(&p->arena, out, "%d (starts: %d), %s to %s, %.1f days", group->n_recordings,
-                     group->n_starts, minute(first->time).text, minute(last->time).text, group->days));
+                     group->n_starts, minute_text(first->time).text, minute_text(last->time).text,
+                     group->days));
     return ERR_OK;
 }
 
@@ -184,7 +185,7 @@ static err_t print_head(history_printer_t *p, const history_group_t *group)
     return ERR_OK;
 }
 
-static err_t note(history_printer_t *p, const char *text)
+static err_t put_note(history_printer_t *p, const char *text)
 {
     p->render->note(p->out, text);
     return ERR_OK;
@@ -198,13 +199,13 @@ static err_t print_sum(history_printer_t *p, const history_group_t *group)
         &p->arena, &text, "Metrics: %d; with a change: %d, without: %d, in %d recordings over %.1f days.",
         group->n_metrics, group->n_changed, group->n_metrics - group->n_changed - group->n_too_short,
         group->n_complete, group->days));
-    TRY(note(p, text));
+    TRY(put_note(p, text));
     if (group->n_too_short == 0) return ERR_OK;
     TRY(arena_format(
         &p->arena, &text,
         "Metrics with too few recordings: %d; a change point needs %d undisturbed values, %d on each side.",
         group->n_too_short, HISTORY_MIN_VALUES, STATS_CHANGE_MIN_LENGTH));
-    return note(p, text);
+    return put_note(p, text);
 }
 
 static err_t print_group(history_printer_t *p, const history_group_t *group)
@@ -233,17 +234,17 @@ static err_t print_left_out(history_printer_t *p)
             "Left out: measurements of starts with a disturbed machine or a clock more than %.0f %% slower "
             "than usual: %d.",
             100 * COMPARE_CLOCK_SLACK, n_starts));
-        TRY(note(p, text));
+        TRY(put_note(p, text));
     }
     if (n_disturbed > 0) {
         TRY(arena_format(&p->arena, &text,
                          "Unused values, because all starts of the recording were disturbed: %d.",
                          n_disturbed));
-        TRY(note(p, text));
+        TRY(put_note(p, text));
     }
     if (p->history->n_interrupted > 0)
-        TRY(note(p, "Interrupted recordings (a run did not finish) are counted but have no values."));
-    for (int i = 0; i < p->history->n_notes; i++) TRY(note(p, p->history->notes[i]));
+        TRY(put_note(p, "Interrupted recordings (a run did not finish) are counted but have no values."));
+    for (int i = 0; i < p->history->n_notes; i++) TRY(put_note(p, p->history->notes[i]));
     return ERR_OK;
 }
 
@@ -254,12 +255,12 @@ static err_t print_legend(history_printer_t *p)
         &p->arena, &text,
         "Changes below %.2g %% are not reported; of those shown, at most %.2g %% are expected to be false.",
         100 * p->options->min_effect, 100 * p->options->alpha));
-    TRY(note(p, text));
+    TRY(put_note(p, text));
     if (p->history->n_groups > 1)
-        TRY(note(p, "Each combination of hardware, fabric, ranks and threads has its own history."));
+        TRY(put_note(p, "Each combination of hardware, fabric, ranks and threads has its own history."));
     if (p->missing)
-        TRY(note(p, "· no value: the metric was not measured, or the recording was interrupted."));
-    if (p->disturbed) TRY(note(p, "! disturbed: other load disturbed every start."));
+        TRY(put_note(p, "· no value: the metric was not measured, or the recording was interrupted."));
+    if (p->disturbed) TRY(put_note(p, "! disturbed: other load disturbed every start."));
     return ERR_OK;
 }
 

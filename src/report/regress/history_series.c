@@ -41,8 +41,8 @@ static double mean_of(const history_metric_t *metric, int from, int to, bool *di
 }
 
 /* Oldest to newest, a block for one recording or for several in a row. */
-static err_t take_blocks(history_printer_t *p, const history_group_t *group, const history_metric_t *metric,
-                         const char **out)
+static err_t sparkline_text(history_printer_t *p, const history_group_t *group,
+                            const history_metric_t *metric, const char **out)
 {
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     int64_t n = group->n_recordings, width = n < HISTORY_SPARK_MAX ? n : HISTORY_SPARK_MAX;
@@ -61,7 +61,7 @@ static err_t take_blocks(history_printer_t *p, const history_group_t *group, con
 }
 
 /* How far the starts of a recording are apart: the median over the recordings of greatest / least - 1. */
-static err_t take_spread(history_printer_t *p, const history_metric_t *metric, const char **out)
+static err_t spread_text(history_printer_t *p, const history_metric_t *metric, const char **out)
 {
     double *spread;
     int n = 0;
@@ -73,14 +73,14 @@ static err_t take_spread(history_printer_t *p, const history_metric_t *metric, c
     return arena_format(&p->arena, out, "%s", figure_percent(stats_median(spread, n)).text);
 }
 
-static err_t take_row(history_printer_t *p, const history_group_t *group, const history_metric_t *metric,
+static err_t fill_row(history_printer_t *p, const history_group_t *group, const history_metric_t *metric,
                       int n_label, const char **cells)
 {
     const double *levels = metric->levels;
     TRY(text_cut(&p->arena, metric->label, n_label, &cells[0]));
-    TRY(take_blocks(p, group, metric, &cells[1]));
+    TRY(sparkline_text(p, group, metric, &cells[1]));
     TRY(arena_format(&p->arena, &cells[2], "%s", figure_time(levels[metric->n_changes]).text));
-    TRY(take_spread(p, metric, &cells[3]));
+    TRY(spread_text(p, metric, &cells[3]));
     TRY(arena_format(&p->arena, &cells[4], "%d", metric->n_values - metric->n_disturbed));
     if (metric->n_changes == 0) return ERR_OK;
     return arena_format(&p->arena, &cells[5], "%s",
@@ -109,7 +109,7 @@ err_t history_print_metrics(history_printer_t *p, const history_group_t *group)
     const char **cells = table.cells;
     int n_label = HISTORY_WIDTH - OTHERS - (n_blocks > heading ? n_blocks : heading);
     for (const history_metric_t *metric = group->metrics; metric; metric = metric->next, cells += COLUMNS)
-        TRY(take_row(p, group, metric, n_label, cells));
+        TRY(fill_row(p, group, metric, n_label, cells));
     p->render->table(p->out, &table);
     return ERR_OK;
 }

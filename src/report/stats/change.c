@@ -34,7 +34,7 @@ static const double limit = 2; /* deviations beyond which a value is winsorised 
 
 /* Outliers are set to two standard deviations from the median, which the median absolute deviation tells.
  * Where more than half of the values are equal it tells nothing, and they stay. */
-static void winsorise(double *ln, int n, double *room)
+static void winsorise_series(double *ln, int n, double *room)
 {
     double middle = median_of(ln, n, room);
     for (int i = 0; i < n; i++) room[i] = fabs(ln[i] - middle);
@@ -57,7 +57,7 @@ static double best_split(const double *ln, int n, int *at)
     return best;
 }
 
-static void shuffle(double *values, int n, rng_t *rng)
+static void shuffle_values(double *values, int n, rng_t *rng)
 {
     for (int i = n - 1; i > 0; i--) {
         int j = (int)rng_below(rng, (uint32_t)i + 1);
@@ -66,7 +66,7 @@ static void shuffle(double *values, int n, rng_t *rng)
     }
 }
 
-static bool varies(const double *ln, int n)
+static bool has_variation(const double *ln, int n)
 {
     for (int i = 1; i < n; i++)
         if (ln[i] > ln[0] || ln[i] < ln[0]) return true;
@@ -75,20 +75,20 @@ static bool varies(const double *ln, int n)
 
 /* Looks for one change in [from, to). p is that of the whole search: each permutation of the values has its
  * best split. */
-static void look(series_t *s, int from, int to, int *at, double *p)
+static void find_change(series_t *s, int from, int to, int *at, double *p)
 {
     int n = to - from, n_as_clear = 0, unused;
     double *ln = s->ln, mean = 0;
     *at = 0, *p = 1;
     for (int i = 0; i < n; i++) ln[i] = log(s->values[from + i]);
-    winsorise(ln, n, s->room);
+    winsorise_series(ln, n, s->room);
     for (int i = 0; i < n; i++) mean += ln[i] / n;
-    if (!varies(ln, n)) return;
+    if (!has_variation(ln, n)) return;
     for (int i = 0; i < n; i++) ln[i] -= mean;
     double observed = best_split(ln, n, at) * (1 - 1e-9); /* equal splits are equal whatever the rounding */
     rng_t rng = rng_new(s->options->seed, RNG_BOOTSTRAP, (uint64_t)from << 32 | (uint64_t)to);
     for (int r = 0; r < s->options->n_permutations; r++) {
-        shuffle(ln, n, &rng);
+        shuffle_values(ln, n, &rng);
         if (best_split(ln, n, &unused) >= observed) n_as_clear++;
     }
     *p = (1.0 + n_as_clear) / (1.0 + s->options->n_permutations);
@@ -98,7 +98,7 @@ static void look(series_t *s, int from, int to, int *at, double *p)
 /* That there is a change in [from, to) is told by values about one level. Of a late change most of its height
  * is winsorised with them, and noise before it looks as high: where it is, is told by values about the two
  * levels. */
-static void place(series_t *s, int from, int to, int *at)
+static void locate_change(series_t *s, int from, int to, int *at)
 {
     int n = to - from, n_before = *at - from, better = 0;
     double *ln = s->ln, mean = 0;
@@ -110,12 +110,12 @@ static void place(series_t *s, int from, int to, int *at)
         ln[i] = fmin(fmax(ln[i], fmin(before, after) - reach), fmax(before, after) + reach);
         mean += ln[i] / n;
     }
-    if (!varies(ln, n)) return; /* rounding would say where */
+    if (!has_variation(ln, n)) return; /* rounding would say where */
     for (int i = 0; i < n; i++) ln[i] -= mean;
     if (best_split(ln, n, &better) > 0) *at = from + better;
 }
 
-static void segment(series_t *s)
+static void segment_series(series_t *s)
 {
     int from = 0, depth = 1, at = 0;
     double p;
@@ -123,9 +123,9 @@ static void segment(series_t *s)
     while (depth > 0) {
         int to = s->ends[depth - 1];
         p = 1;
-        if (to - from >= 2 * STATS_CHANGE_MIN_LENGTH) look(s, from, to, &at, &p);
+        if (to - from >= 2 * STATS_CHANGE_MIN_LENGTH) find_change(s, from, to, &at, &p);
         if (p <= s->options->alpha) {
-            place(s, from, to, &at);
+            locate_change(s, from, to, &at);
             s->is_start[at] = true, s->p[at] = p;
             s->ends[depth++] = at;
         } else {
@@ -177,7 +177,7 @@ err_t stats_change_points(const double *values, int n, const stats_change_option
     TRY_OUT(err, mem_new_array(n, sizeof *s.is_start, what, &s.is_start));
     TRY_OUT(err, mem_new_array(n, sizeof *s.p, what, &s.p));
     TRY_OUT(err, mem_new_array(n + 1, sizeof *s.ends, what, &s.ends));
-    segment(&s);
+    segment_series(&s);
     while (drop_smallest(&s)) continue;
     for (int before = 0, at = next_start(&s, 0); at < n; before = at, at = next_start(&s, at))
         if (*n_out < capacity) out[(*n_out)++] = (stats_change_t){at, ratio_at(&s, before, at), s.p[at]};

@@ -137,7 +137,7 @@ out:
 
 /* now - base, of independent sides (Welch 1947, Satterthwaite 1946); into base's room. Both sides drew the
  * same random numbers: resamples are paired half a round apart, which makes them independent. */
-static estimate_t difference(const estimate_t *base, const estimate_t *now, int n_resamples)
+static estimate_t subtract_estimates(const estimate_t *base, const estimate_t *now, int n_resamples)
 {
     estimate_t d = {.ln = now->ln - base->ln, .variance = base->variance + now->variance};
     if (!(base->df > 0) || !(now->df > 0)) return d;
@@ -150,7 +150,7 @@ static estimate_t difference(const estimate_t *base, const estimate_t *now, int 
 }
 
 /* Ratio, interval, error and the bootstrap's p. Sorts the resamples. */
-static void conclude(estimate_t d, const stats_compare_options_t *options, stats_difference_t *out)
+static void conclude_difference(estimate_t d, const stats_compare_options_t *options, stats_difference_t *out)
 {
     int n = options->n_resamples, n_above = 0, n_below = 0;
     out->ratio = exp(d.ln);
@@ -171,7 +171,7 @@ static void conclude(estimate_t d, const stats_compare_options_t *options, stats
 
 /* A rank test's p where the variance of what was ranked is larger by a factor than if blocks were
  * independent. */
-static double widen(double p, double factor)
+static double widen_p(double p, double factor)
 {
     if (p <= 0 || p >= 1) return p;
     return fmin(1, 2 * stats_normal_cdf(stats_normal_quantile(p / 2) / sqrt(factor)));
@@ -186,8 +186,8 @@ static err_t rank_apart(const stats_side_t *base, const stats_side_t *now, stats
     out->n_batches[0] = stats_side_batches(base, 1, a);
     out->n_batches[1] = stats_side_batches(now, 1, b);
     TRY_OUT(err, stats_mann_whitney(a, out->n_batches[0], b, out->n_batches[1], &out->u, &out->p_rank));
-    out->p_rank = widen(out->p_rank,
-                        fmax(stats_side_variance_inflation(base, 1), stats_side_variance_inflation(now, 1)));
+    out->p_rank = widen_p(
+        out->p_rank, fmax(stats_side_variance_inflation(base, 1), stats_side_variance_inflation(now, 1)));
 out:
     mem_free(&a);
     mem_free(&b);
@@ -201,7 +201,7 @@ static err_t rank_interleaved(const stats_side_t *ratios, stats_difference_t *ou
     TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *differences, "batches' ratios", &differences));
     int n = out->n_batches[0] = out->n_batches[1] = stats_side_batches(ratios, -1, differences);
     TRY_OUT(err, stats_signed_rank(differences, n, &out->u, &out->p_rank));
-    if (n > 0) out->p_rank = widen(out->p_rank, stats_side_variance_inflation(ratios, 1));
+    if (n > 0) out->p_rank = widen_p(out->p_rank, stats_side_variance_inflation(ratios, 1));
 out:
     mem_free(&differences);
     return err;
@@ -216,7 +216,7 @@ static err_t compare_apart(stats_side_t *base, stats_side_t *now, const stats_co
     out->assumed = base->n_starts == 1 || now->n_starts == 1;
     TRY_OUT(err, estimate_side(base, options, spread, &of_base));
     TRY_OUT(err, estimate_side(now, options, spread, &of_now));
-    conclude(difference(&of_base, &of_now, options->n_resamples), options, out);
+    conclude_difference(subtract_estimates(&of_base, &of_now, options->n_resamples), options, out);
     TRY_OUT(err, rank_apart(base, now, out));
 out:
     mem_free(&of_base.resampled);
@@ -236,7 +236,7 @@ static err_t compare_interleaved(stats_side_t *ratios, const stats_compare_optio
         TRY_OUT(err, estimate_side(ratios, options, 2 * options->start_spread * options->start_spread,
                                    &of_ratios));
     if (ratios->n_starts == 0) of_ratios.ln = log(out->now / out->base);
-    conclude(of_ratios, options, out);
+    conclude_difference(of_ratios, options, out);
     TRY_OUT(err, rank_interleaved(ratios, out));
 out:
     mem_free(&of_ratios.resampled);

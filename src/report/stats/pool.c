@@ -8,8 +8,8 @@
 #include "base/err.h"
 
 /* Sets weights and the mean, and returns the weighted squares about it. */
-static double weigh(const double *values, const double *variances, int n, double between, double *weights,
-                    double *mean, double *sum)
+static double weighted_mean(const double *values, const double *variances, int n, double between,
+                            double *weights, double *mean, double *sum)
 {
     double squares = 0;
     *mean = *sum = 0;
@@ -31,16 +31,16 @@ stats_pooled_t stats_pool(const double *values, const double *variances, int n, 
     /* At the values' own variance the weighted squares are n - 1 or less. */
     for (int i = 0; i < n; i++) centre += values[i] / n;
     for (int i = 0; i < n; i++) high += (values[i] - centre) * (values[i] - centre) / (n - 1);
-    if (weigh(values, variances, n, 0, weights, &out.mean, &sum) > n - 1) {
+    if (weighted_mean(values, variances, n, 0, weights, &out.mean, &sum) > n - 1) {
         for (int i = 0; i < HALVINGS; i++) {
             out.between = (low + high) / 2;
-            if (weigh(values, variances, n, out.between, weights, &out.mean, &sum) > n - 1)
+            if (weighted_mean(values, variances, n, out.between, weights, &out.mean, &sum) > n - 1)
                 low = out.between;
             else
                 high = out.between;
         }
     }
-    double squares = weigh(values, variances, n, out.between, weights, &out.mean, &sum);
+    double squares = weighted_mean(values, variances, n, out.between, weights, &out.mean, &sum);
     out.variance = squares / (n - 1) / sum;
     for (int i = 0; i < n; i++) weights[i] /= sum;
     return out;

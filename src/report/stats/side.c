@@ -19,7 +19,7 @@ static int by_value(const void *pa, const void *pb)
     return (a->batch > b->batch) - (a->batch < b->batch);
 }
 
-static err_t reserve(int n_starts, int64_t n_batches, int64_t n, stats_side_t *out)
+static err_t alloc_side(int n_starts, int64_t n_batches, int64_t n, stats_side_t *out)
 {
     const char *what = "samples to compare";
     TRY(mem_new_array(n_starts + 1, sizeof *out->first_batch, what, &out->first_batch));
@@ -93,7 +93,7 @@ static void find_central(stats_side_t *side)
 }
 
 /* What follows from first_batch, first_value and in_order. */
-static err_t finish(stats_side_t *side)
+static err_t finish_side(stats_side_t *side)
 {
     double *room;
     TRY(mem_new_array(side->n, sizeof *room, "a batch", &room));
@@ -128,7 +128,7 @@ err_t stats_side_new(const stats_run_t *runs, int n_runs, stats_side_t *out)
     }
     out->n_batches = narrow_int(n_batches);
     out->n = n;
-    TRY(reserve(n_runs, n_batches, n, out));
+    TRY(alloc_side(n_runs, n_batches, n, out));
     for (int r = 0, batch = 0; r < n_runs; r++) {
         int own = runs[r].batch_n ? runs[r].n_batches : narrow_int(runs[r].n);
         int64_t until = at + runs[r].n;
@@ -140,13 +140,13 @@ err_t stats_side_new(const stats_run_t *runs, int n_runs, stats_side_t *out)
         ASSERT(at == until);
         out->first_batch[r + 1] = batch;
     }
-    return finish(out);
+    return finish_side(out);
 }
 
 err_t stats_side_of_ratios(const stats_side_t *base, const stats_side_t *now, stats_side_t *out)
 {
     *out = (stats_side_t){.n_starts = 0};
-    TRY(reserve(base->n_starts, base->n_batches, base->n_kept, out));
+    TRY(alloc_side(base->n_starts, base->n_batches, base->n_kept, out));
     for (int s = 0; s < base->n_starts; s++) {
         int a = base->first_batch[s], b = now->first_batch[s];
         int64_t n_before = out->n;
@@ -160,7 +160,7 @@ err_t stats_side_of_ratios(const stats_side_t *base, const stats_side_t *now, st
         if (out->n > n_before) out->first_batch[++out->n_starts] = batch;
     }
     out->n_batches = out->first_batch[out->n_starts];
-    return finish(out);
+    return finish_side(out);
 }
 
 void stats_side_free(stats_side_t *side)
