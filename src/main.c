@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Entry point: sets the thread up, dispatches to cmd/, and returns its error code as exit code. Holds the
- * only MPI_Abort; MPI_Init and MPI_Finalize are in cluster/comm/mpi. */
+/* Entry point: sets up the main thread, dispatches to cmd/, and returns its error code as exit code. Contains
+ * the only MPI_Abort; MPI_Init and MPI_Finalize are in cluster/comm/mpi. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 
-/* Ends the job from any thread: the watchdog's, or the main one when its rank failed alone. */
+/* Ends the job, from the watchdog's thread, or from the main thread if its rank failed alone. */
 static void abort_job(err_t code)
 {
     int initialized = 0, finalized = 0;
@@ -22,12 +22,12 @@ static void abort_job(err_t code)
 
 int main(int argc, char **argv)
 {
-    denormals_flush(); /* while there is one thread */
+    denormals_flush(); /* before other threads start */
     err_t code = cmd_dispatch(argc, argv, abort_job);
     int initialized = 0;
     MPI_Initialized(&initialized);
-    /* Without MPI_Finalize between them mpirun ends all ranks when the first one ends with an error; the one
-     * that speaks needs time to have spoken. */
+    /* If a rank fails before MPI_Init, mpirun ends all ranks at once: give rank 0 time to print its message.
+     */
     if (code != ERR_OK && !initialized && !log_speaks()) clock_sleep(0.5);
     return (int)code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain bench`: collects cases and their options from the command line. Measuring is left to tools/bench.
- * */
+ */
 #include "tools/bench/bench.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum { MAX_CASES = 16, N_COMMON = 2 };
 
-/* What the command line asks for. */
+/* The parsed command line. */
 typedef struct request {
     bench_options_t options;
     bench_choice_t cases[MAX_CASES];
@@ -67,7 +67,7 @@ static err_t add_word(request_t *r, const char *word)
     RAISE(ERR_USAGE, "dptrain bench: unknown case '%s'; dptrain bench --help lists them", word);
 }
 
-/* The cases, and every option set to its default. *n_words: words used. */
+/* Collects the cases and sets every option to its default. *n_words: number of words used. */
 static err_t bind_request(request_t *r, const cmd_context_t *context, int *n_words)
 {
     *r = (request_t){0};
@@ -96,7 +96,7 @@ static void free_request(request_t *r)
     for (int i = 0; i < r->n_cases; i++) mem_free(&r->cases[i].options);
 }
 
-/* Without a case --help shows the options of all. */
+/* Without a case, --help shows the options of all cases. */
 static err_t help_for_all(request_t *r)
 {
     TRY(r->n_cases == 0 ? add_all(r) : ERR_OK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain check`: options in, one call down. The checks are in tools/check. */
+/* `dptrain check`: parses options. The checks are in tools/check. */
 #include "tools/check/check.h"
 
 #include "base/log.h"

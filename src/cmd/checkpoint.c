@@ -33,8 +33,7 @@ static const opt_t table[] = {
      OPT_COMMON},
 };
 
-static const char *const verbs[] = {"show", "verify", "export"};
-enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
+static const char *const verbs[] = {"show", "verify", "export", NULL};
 
 static err_t show_checkpoint(const char *where)
 {
@@ -45,7 +44,7 @@ static err_t show_checkpoint(const char *where)
 
 static err_t run_verb(const char *const *args, int n, const export_options_t *options, bool export_given)
 {
-    const char *verb = n > 0 ? args[0] : "", *nearest = opt_nearest(verb, verbs, N_VERBS);
+    const char *verb = n > 0 ? args[0] : "";
     if (strcmp(verb, "export") == 0) {
         if (n != 2 || !options->out)
             RAISE(ERR_USAGE,
@@ -61,10 +60,7 @@ static err_t run_verb(const char *const *args, int n, const export_options_t *op
         if (n < 2) RAISE(ERR_USAGE, "dptrain checkpoint verify: expected checkpoints or run folders");
         return checkpoint_verify_all(args + 1, n - 1);
     }
-    if (n == 0) RAISE(ERR_USAGE, "dptrain checkpoint: expected a verb: show, verify or export");
-    RAISE(ERR_USAGE, "dptrain checkpoint: unknown verb '%s'; %s%s%s", verb,
-          nearest ? "did you mean '" : "expected show, verify or export", nearest ? nearest : "",
-          nearest ? "'?" : "");
+    return cmd_unknown_verb("checkpoint", verb, verbs);
 }
 
 err_t cmd_checkpoint(const cmd_context_t *context)
@@ -74,7 +70,7 @@ err_t cmd_checkpoint(const cmd_context_t *context)
     export_options_t options = {NULL, NULL};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
     err_t err = opt_defaults(&group, 1);
-    for (int i = 0; i < N_VERBS; i++) cmd_tell_word(context, "word", verbs[i], "");
+    for (int i = 0; verbs[i]; i++) cmd_tell_word(context, "word", verbs[i], "");
     if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     if (err == ERR_OK)
         err = mem_new_array(context->argc + 1, sizeof *args, "words of the command line", &args);

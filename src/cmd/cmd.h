@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Subcommands: options in, calls down. One file each. Every command returns the exit code as err_t, after its
- * message was printed. */
+/* Subcommands, one file each: parse options and call the modules that do the work. Each returns the exit code
+ * as err_t, after printing its message. */
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
 
@@ -8,9 +8,9 @@
 #include "base/opt.h"
 
 typedef struct cmd_context {
-    int argc; /* words after the subcommand */
+    int argc; /* words after the command */
     char **argv;
-    const char *name[2];           /* "data", "pack"; the second NULL: no verb */
+    const char *name[2];           /* command and verb: "data", "pack"; verb NULL: none */
     void (*abort_job)(err_t code); /* ends the whole job from any thread */
 } cmd_context_t;
 
@@ -19,7 +19,7 @@ typedef struct cmd {
     err_t (*run)(const cmd_context_t *context);
 } cmd_t;
 
-/* Every subcommand, ended by a NULL name. */
+/* All subcommands; ends with a NULL name. */
 extern const cmd_t cmds[];
 
 err_t cmd_train(const cmd_context_t *context);
@@ -32,23 +32,26 @@ err_t cmd_check(const cmd_context_t *context);
 err_t cmd_hosts(const cmd_context_t *context);
 err_t cmd_info(const cmd_context_t *context);
 
-/* Finds and runs what argv names; no subcommand means train. */
+/* Runs the subcommand that argv names; none means train. */
 err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code));
 
-/* Prints this process's error where rank 0 speaks, and returns it. Before a communicator is open. */
+/* Prints an error on rank 0, before a communicator is open, and returns it. */
 err_t cmd_fail(err_t err);
 
 /* The context of the verb that the first word names. */
 cmd_context_t cmd_verb(const cmd_context_t *context);
 
-/* True when one of the words is --help or -h (common options; with `all` after it every one), or --help=tsv.
- * Then `usage` and the groups' options have been printed, for programs in lines as opt_help_tsv's, with
- * `usage LINE` before them (scripts/dev/manual.sh reads them). */
+/* Raises ERR_USAGE for a missing ("") or unknown verb; `verbs` is NULL-terminated. */
+err_t cmd_unknown_verb(const char *command, const char *word, const char *const *verbs);
+
+/* If a word is --help or -h (followed by `all` for every option) or --help=tsv, prints `usage` and the
+ * groups' options on rank 0 and returns true. --help=tsv prints tab-separated lines `usage LINE`, then those
+ * of opt_help_tsv, which scripts/dev/manual.sh reads. */
 bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups);
 
-/* With --help=tsv prints a line `KIND NAME SUMMARY`, of what a word of the command line may be: a `verb`,
- * which has help of its own, a `word`, which has not, a `case`, of which there may be several, or the name of
- * a `model`. */
+/* With --help=tsv, prints a line `KIND NAME SUMMARY` that describes a word of the command line.
+ *
+ *   kind  verb: has its own help; word: has none; case: several may be given; model: a model's name */
 void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *name, const char *summary);
 
 #endif

@@ -33,17 +33,6 @@ static void write_usage(char *out, size_t n_bytes)
     snprintf(out + used, n_bytes - used, "\ndptrain data VERB --help lists a verb's options.\n");
 }
 
-static err_t unknown_verb(const char *word)
-{
-    const char *names[sizeof verbs / sizeof verbs[0]];
-    int n = 0;
-    for (const cmd_t *verb = verbs; verb->name; verb++) names[n++] = verb->name;
-    const char *nearest = opt_nearest(word, names, n);
-    if (!word[0]) RAISE(ERR_USAGE, "dptrain data: expected a verb: synth, pack, verify or show");
-    if (nearest) RAISE(ERR_USAGE, "dptrain data: unknown verb '%s'; did you mean '%s'?", word, nearest);
-    RAISE(ERR_USAGE, "dptrain data: unknown verb '%s'; dptrain data --help lists them", word);
-}
-
 err_t cmd_data(const cmd_context_t *context)
 {
     const char *word = context->argc > 0 ? context->argv[0] : "";
@@ -56,7 +45,8 @@ err_t cmd_data(const cmd_context_t *context)
     first.argc = context->argc > 0;
     char usage[1024];
     write_usage(usage, sizeof usage);
-    for (const cmd_t *verb = verbs; verb->name; verb++)
-        cmd_tell_word(&first, "verb", verb->name, verb->summary);
-    return cmd_wants_help(&first, usage, NULL, 0) ? ERR_OK : cmd_fail(unknown_verb(word));
+    const char *names[sizeof verbs / sizeof verbs[0]];
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) names[i] = verbs[i].name;
+    for (int i = 0; names[i]; i++) cmd_tell_word(&first, "verb", names[i], verbs[i].summary);
+    return cmd_wants_help(&first, usage, NULL, 0) ? ERR_OK : cmd_fail(cmd_unknown_verb("data", word, names));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The verbs of `dptrain data`, one file each, and what they share. */
+/* The verbs of `dptrain data`, one file each, and their shared helpers. */
 #ifndef CMD_DATA_H
 #define CMD_DATA_H
 
@@ -11,14 +11,14 @@ err_t cmd_data_pack(const cmd_context_t *context);
 err_t cmd_data_verify(const cmd_context_t *context);
 err_t cmd_data_show(const cmd_context_t *context);
 
-/* --timeout's row, of a struct with a `double timeout_sec`. */
+/* The option --timeout; offset: of a double. */
 #define DATA_TIMEOUT_ROW(offset)                                                                             \
     {                                                                                                        \
         "timeout", OPT_REAL, offset, "300", 1, 86400, NULL, "SEC",                                           \
             "deadline of every wait for another rank, in seconds", OPT_COMMON                                \
     }
 
-/* Collective. A communicator over all ranks. Close it with runtime_close. */
+/* Collective. Opens a communicator over all ranks. Close it with runtime_close. */
 err_t data_open_comm(const cmd_context_t *context, double timeout_sec, runtime_t *out);
 
 #endif

@@ -51,19 +51,12 @@ static const opt_t table[] = {
      "ssh-config: file of host keys; hosts not in it are refused", OPT_COMMON},
 };
 
-static const char *const verbs[] = {"show", "hostfile", "ssh-config"};
-enum { N_VERBS = sizeof verbs / sizeof verbs[0], N_OPTIONS = sizeof table / sizeof table[0] };
+static const char *const verbs[] = {"show", "hostfile", "ssh-config", NULL};
+enum { N_OPTIONS = sizeof table / sizeof table[0] };
 
 static err_t check_words(const char *const *words, int n)
 {
-    if (n == 0) RAISE(ERR_USAGE, "dptrain hosts: expected a verb: show, hostfile or ssh-config");
-    int verb = 0;
-    while (verb < N_VERBS && strcmp(verbs[verb], words[0]) != 0) verb++;
-    const char *nearest = opt_nearest(words[0], verbs, N_VERBS);
-    if (verb == N_VERBS && nearest)
-        RAISE(ERR_USAGE, "dptrain hosts: unknown verb '%s'; did you mean '%s'?", words[0], nearest);
-    if (verb == N_VERBS)
-        RAISE(ERR_USAGE, "dptrain hosts: unknown verb '%s'; expected show, hostfile or ssh-config", words[0]);
+    if (n == 0 || !opt_listed(verbs, words[0])) return cmd_unknown_verb("hosts", n ? words[0] : "", verbs);
     if (n != 2)
         RAISE(ERR_USAGE,
               "dptrain hosts %s: expected one hostfile, resource spec (YAML), or list HOST:SLOTS,…",
@@ -113,7 +106,7 @@ err_t cmd_hosts(const cmd_context_t *context)
     opt_group_t group = {"Options", table, N_OPTIONS, &options, 0};
     const char *words[2];
     int n_words = 0;
-    for (int i = 0; i < N_VERBS; i++) cmd_tell_word(context, "word", verbs[i], "");
+    for (int i = 0; verbs[i]; i++) cmd_tell_word(context, "word", verbs[i], "");
     if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     err_t err = opt_defaults(&group, 1);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);

@@ -89,7 +89,7 @@ job() { # RANKS first|second ARGUMENTS...
             (.[$part] | sort | .[length / 2 | floor]) > 0.6 * .p50' "$BATS_TEST_TMPDIR/b.jsonl"
     done
     run -2 "$dptrain" "${quick[@]}" --burn backwards:1
-    [[ $output == *"--burn knows no phase 'backwards'; did you mean backward?"* ]]
+    [[ $output == *"--burn: unknown phase 'backwards'; did you mean backward?"* ]]
     run -2 "$dptrain" "${quick[@]}" --burn backward:-1
     [[ $output == *"PHASE:SHARE"* ]]
     # Thirty times longer, beyond any noise of the minimum time.

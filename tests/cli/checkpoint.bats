@@ -81,11 +81,11 @@ damage() { # FILE OFFSET
     [[ ${lines[0]} == "not ok "*ckpt-000000000004.h5*"does not match its checksum"* ]]
     [[ ${lines[1]} == "ok "*ckpt-000000000002.h5* ]]
     [[ ${lines[2]} == "ok "*"$RUN/ckpt-000000000004.h5"* ]]
-    [[ $output == *"1 of 3 cannot be used"* ]]
+    [[ $output == *"1 of 3 checkpoints cannot be used"* ]]
     truncate -s 1000 "$out/ckpt-000000000002.h5"
     run "$dptrain" checkpoint verify "$out"
     [ "$status" -eq 3 ]
-    [[ $output == *"2 of 2 cannot be used"* ]]
+    [[ $output == *"2 of 2 checkpoints cannot be used"* ]]
 }
 
 @test "files that are not checkpoints are rejected with the right code" {

@@ -126,8 +126,8 @@ typedef struct fault {
 } fault_t;
 
 static const fault_t faults[] = {
-    {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 23, true, "ends before its shape"},
-    {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 25, true, "goes on after its shape"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 23, true, "shorter than the shape"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 25, true, "longer than the shape"},
     {"{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }", 24, true, "'>f4'"},
     {"{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }", 24, true, "'<i8'"},
     {"{'descr': '|O', 'fortran_order': False, 'shape': (3,), }", 24, true, "'|O'"},
@@ -182,7 +182,7 @@ static void check_foreign(void)
     } members[] = {
         {"", 0, "ends before"},
         {"\x93NUMPY\x01\x00", 8, "ends before"},
-        {"\x93NUMPX\x01\x00\x76\x00{}", 12, "does not begin as .npy"},
+        {"\x93NUMPX\x01\x00\x76\x00{}", 12, "is not an .npy file"},
         {"\x93NUMPY\x04\x00\x76\x00{}", 12, "version 4.0"},
         {"\x93NUMPY\x01\x00\xff\xff{}", 12, "65535 bytes"},
         {"\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, "4294967295 bytes"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The options and the start and end that every collective command shares. What runs between them is left to
- * the command. */
+/* Options of every collective command, and its start and end: communicator, backend, threads. The work
+ * between them is left to the command. */
 #include "cluster/session/runtime.h"
 
 #include <sched.h>
@@ -56,8 +56,8 @@ typedef struct cpu_entry {
     cpu_set_t allowed;
 } cpu_entry_t;
 
-/* Ranks that share CPUs share them evenly: a rank bound to cores of its own keeps those, unbound ranks split
- * what their host allows. */
+/* Divides the CPUs of a host equally among its ranks: ranks bound to disjoint cores keep those, unbound ranks
+ * split what their host allows. */
 static err_t fair_threads(comm_t *comm, int *allowed, int *fair)
 {
     cpu_entry_t mine = {.host = comm->topo.host};
@@ -81,18 +81,16 @@ static err_t fair_threads(comm_t *comm, int *allowed, int *fair)
     return ERR_OK;
 }
 
-/* Options that mean nothing without a GPU, where there is none. */
+/* Refuses NCCL's options on a device other than a GPU. */
 static err_t refuse_nccl(const runtime_options_t *options, const runtime_t *runtime)
 {
     const char *device = runtime->backend->name, *why = runtime->why, *colon = why[0] ? ": " : "";
     if (strcmp(options->comm, "nccl") == 0)
-        RAISE(ERR_USAGE, "--comm nccl moves data between GPUs, but the device is %s%s%s; use --comm mpi",
-              device, colon, why);
+        RAISE(ERR_USAGE, "--comm nccl requires GPUs, but the device is %s%s%s; use --comm mpi", device, colon,
+              why);
     if (strcmp(options->wire, "fp32") != 0)
-        RAISE(
-            ERR_USAGE,
-            "--wire %s is how NCCL carries gradients between GPUs, but the device is %s%s%s; use --wire fp32",
-            options->wire, device, colon, why);
+        RAISE(ERR_USAGE, "--wire %s applies to NCCL between GPUs, but the device is %s%s%s; use --wire fp32",
+              options->wire, device, colon, why);
     return ERR_OK;
 }
 
@@ -118,8 +116,8 @@ static err_t open_backend(const runtime_options_t *options, runtime_t *out)
     out->n_threads = options->threads > 0 ? (int)options->threads : fair;
     out->n_cpus = fair;
     if (out->n_threads > allowed)
-        log_warn("--threads %d is more than the %d CPUs this rank may use; it will be slower", out->n_threads,
-                 allowed);
+        log_warn("--threads %d exceeds the %d CPUs that this rank may use: expect lower speed",
+                 out->n_threads, allowed);
     backend_options_t backend = {.n_threads = out->n_threads,
                                  .local_rank = out->comm->topo.local_rank,
                                  .gpus = options->gpus,
@@ -129,12 +127,12 @@ static err_t open_backend(const runtime_options_t *options, runtime_t *out)
     return out->backend->device && out->backend->device() ? ERR_OK : refuse_nccl(options, out);
 }
 
-/* What --device auto took on this rank, and why. */
+/* The choice of --device auto on one rank, and the reason. */
 typedef struct auto_choice {
     char name[16], why[BACKEND_WHY_MAX];
 } auto_choice_t;
 
-/* Collective. One host without its GPUs must not make the others wait, or compute on the CPU unnoticed. */
+/* Collective. A host that lost its GPUs must not silently compute on the CPU and slow the others down. */
 static err_t compare_devices(runtime_t *out)
 {
     auto_choice_t mine = {0}, *all;
@@ -151,8 +149,8 @@ static err_t compare_devices(runtime_t *out)
     if (differ && without == out->comm->rank)
         err = err_raise(
             ERR_USAGE, __FILE__, __LINE__,
-            "--device auto: other ranks have a GPU, this one has none: %s; mend it, leave the host out, "
-            "or give --device cpu",
+            "--device auto: other ranks have a GPU, this one does not: %s; repair it, leave the host out, "
+            "or use --device cpu",
             out->why);
     mem_free(&all);
     return comm_agree(out->comm, err, "comparing devices");

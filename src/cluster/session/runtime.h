@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Start and end of every collective command: communicator, backend, threads. */
+/* Start and end of a collective command: communicator, backend, threads. */
 #ifndef CLUSTER_SESSION_RUNTIME_H
 #define CLUSTER_SESSION_RUNTIME_H
 
@@ -25,19 +25,21 @@ typedef struct runtime {
     int n_threads;
     int n_cpus;                /* this rank's share of the CPUs its host allows */
     char device[96];           /* description of the backend */
-    char why[BACKEND_WHY_MAX]; /* why --device auto did not take a better one; "" */
+    char why[BACKEND_WHY_MAX]; /* why --device auto did not choose a better one; "" */
     slowdown_t slowdown;
 } runtime_t;
 
-/* Collective. Opens only the communicator: sets all of out but the backend and its descriptions. For commands
- * that diagnose the rest; runtime_close accepts the result. */
+/* Collective. Opens only the communicator, for commands that need or diagnose no backend. runtime_close
+ * accepts the result.
+ *
+ *   abort_job  ends the whole job, from any thread */
 err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 
 /* Collective. Passes an open backend's GPU to the communicator: see comm_use_device. Does nothing for host
  * backends. */
 err_t runtime_use_device(comm_t *comm, const backend_t *backend);
 
-/* Collective. */
+/* Collective. Opens communicator and backend. runtime_close accepts the result, also after an error. */
 err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 
 /* Collective. Sets the number of threads to options->threads (0: unchanged), before anything is planned: for

@@ -21,14 +21,14 @@ err_t slowdown_parse(const char *text, slowdown_t *out)
     char *end = NULL;
     if (colon) out->share = strtod(colon + 1, &end);
     if (!colon || end == colon + 1 || *end || !(out->share > 0 && out->share <= 100))
-        RAISE(ERR_USAGE, "--burn wants PHASE:SHARE, like backward:0.05, not '%s'", text);
+        RAISE(ERR_USAGE, "invalid --burn '%s': expected PHASE:SHARE such as backward:0.05", text);
     char phase[32];
     snprintf(phase, sizeof phase, "%.*s", (int)(colon - text), text);
     for (int i = 0; i < N_PHASES; i++)
         if (strcmp(phase, phases[i]) == 0) out->phase = phases[i];
     if (out->phase) return ERR_OK;
     const char *nearest = opt_nearest(phase, phases, N_PHASES);
-    RAISE(ERR_USAGE, "--burn knows no phase '%s'; did you mean %s?", phase, nearest ? nearest : phases[0]);
+    RAISE(ERR_USAGE, "--burn: unknown phase '%s'; did you mean %s?", phase, nearest ? nearest : phases[0]);
 }
 
 double slowdown_now(const slowdown_t *slowdown, const char *phase, double whole_sec)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that ask for an orderly end. In training that is SIGUSR1: checkpoint at the next agreed step, then
- * finish with exit code 0. Other signals keep their default effect: SIGTERM ends the process at once. */
+/* Signals that request an orderly end: in training SIGUSR1, which writes a checkpoint at the next agreed
+ * step and ends with exit code 0. Other signals keep their default effect: SIGTERM ends the process at once.
+ */
 #ifndef CLUSTER_SESSION_STOP_H
 #define CLUSTER_SESSION_STOP_H
 

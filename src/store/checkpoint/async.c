@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One writer thread with one copy of the state: it takes over arrays, refuses NaN and Inf, writes, and
- * prunes. When to write is decided in train/run. */
+/* A writer thread with a copy of the state: copies arrays, refuses NaN and Inf, writes, and prunes. When to
+ * write is decided in train/run. */
 #include "store/checkpoint/async.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ struct ckpt_async {
     char *block;
     size_t block_bytes;
     ckpt_content_t content;
-    const void **deferred; /* where the first n_deferred arrays are to be copied from */
+    const void **deferred; /* sources of the first n_deferred arrays */
     int n_deferred;
     char folder[FS_PATH_MAX];
     int keep;
@@ -41,7 +41,7 @@ static size_t array_bytes(const ckpt_array_t *array)
     return (size_t)shape_count(array->shape) * dtype_size(array->dtype);
 }
 
-/* Hands out parts of the block; with `block` NULL it only counts. */
+/* Allocates parts of the block; with `block` NULL, only counts bytes. */
 typedef struct cursor {
     char *block;
     size_t used;
@@ -60,7 +60,7 @@ static const char *cursor_put_text(cursor_t *cursor, const char *text)
     return text ? cursor_put(cursor, text, strlen(text) + 1) : NULL;
 }
 
-/* Data of the first n_deferred arrays only gets its place. */
+/* Copies the content into the cursor's block. Only reserves space for data of the first n_deferred arrays. */
 static ckpt_content_t copy_content(cursor_t *cursor, const ckpt_content_t *from, int n_deferred,
                                    const void ***deferred)
 {
@@ -100,7 +100,8 @@ static void copy_deferred(ckpt_async_t *a)
     double start = clock_sec();
     for (int i = 0; i < a->n_deferred; i++) {
         const ckpt_array_t *array = &a->content.arrays[i];
-        char *to = a->block + ((const char *)array->data - a->block); /* our own memory: it may be written */
+        char *to =
+            a->block + ((const char *)array->data - a->block); /* drops const: the data is in our block */
         if (array_bytes(array) > 0) memcpy(to, a->deferred[i], array_bytes(array));
     }
     double end = clock_sec();
@@ -108,7 +109,7 @@ static void copy_deferred(ckpt_async_t *a)
     trace_part(a, "copy", start, end);
 }
 
-/* A state with NaN in it can be resumed from no more; written, it would push out one that can. */
+/* A run cannot resume from a state with NaN, and writing it would prune one that it could resume from. */
 static err_t check_finite(const ckpt_async_t *a)
 {
     for (int i = 0; i < a->content.n_arrays; i++) {
@@ -117,11 +118,11 @@ static err_t check_finite(const ckpt_async_t *a)
         int64_t n = array->dtype == DTYPE_F32 ? shape_count(array->shape) : 0;
         for (int64_t k = 0; k < n; k++)
             if (!isfinite(values[k]))
-                RAISE(ERR_GATE,
-                      "the state of step %lld is not kept: %s holds NaN or Inf; earlier checkpoints stay in "
-                      "%s, "
-                      "lower --lr or add --warmup",
-                      (long long)a->result.step, array->name, a->folder);
+                RAISE(
+                    ERR_GATE,
+                    "the checkpoint of step %lld was not written: %s contains NaN or Inf; earlier "
+                    "checkpoints stay in %s; lower --lr or add --warmup",
+                    (long long)a->result.step, array->name, a->folder);
     }
     return ERR_OK;
 }
@@ -168,7 +169,7 @@ static void *async_main(void *context)
     return NULL;
 }
 
-/* Signals are for the training thread. */
+/* The new thread blocks all signals: the training thread handles them. */
 static int start_thread(ckpt_async_t *a)
 {
     sigset_t all, old;
@@ -274,9 +275,10 @@ static bool wait_for_disk(ckpt_async_t *a)
 err_t ckpt_async_wait(ckpt_async_t *a)
 {
     if (wait_for_disk(a)) return ERR_OK;
-    RAISE(ERR_SYSTEM,
-          "the checkpoint of step %lld was not written to %s within %g s; is the folder's server gone?",
-          (long long)a->result.step, a->folder, a->timeout_sec);
+    RAISE(
+        ERR_SYSTEM,
+        "the checkpoint of step %lld was not written to %s within %g s; check that the file server responds",
+        (long long)a->result.step, a->folder, a->timeout_sec);
 }
 
 void ckpt_async_close(ckpt_async_t **async)
@@ -284,7 +286,7 @@ void ckpt_async_close(ckpt_async_t **async)
     ckpt_async_t *a = *async;
     if (!a) return;
     *async = NULL;
-    /* A thread that hangs in the kernel is left behind; it ends with the process. */
+    /* A thread that hangs in the kernel is abandoned; it ends with the process. */
     if (!wait_for_disk(a)) return;
     enter_phase(a, PHASE_CLOSING);
     pthread_join(a->thread, NULL);

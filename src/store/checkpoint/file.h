@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* One checkpoint: an HDF5 file of named arrays and named attributes, sealed (store/h5/seal.h).
+/* A checkpoint: a sealed HDF5 file (store/h5/seal.h) of named arrays and attributes.
  *
- * Each array is a contiguous dataset ("/params/conv1/weight"; folders in the name become groups) with the
- * attributes "xxh3" (XXH3-64 of its bytes, 16 hex digits) and "meaning" ("OHWI"). What goes in is the
- * training loop's business. The same content gives the same file, byte for byte. Not collective: one rank
- * calls these. Safe to call from another thread than the trainer's. */
+ * Each array is a contiguous dataset ("/params/conv1/weight"; parts of the name are groups) with the
+ * attributes "xxh3" (XXH3-64 of its bytes, 16 hex digits) and "meaning" ("OHWI"). The training loop chooses
+ * the content. Equal content gives equal files, byte for byte. Not collective: one rank calls these
+ * functions, from any thread. */
 #ifndef STORE_CHECKPOINT_FILE_H
 #define STORE_CHECKPOINT_FILE_H
 
@@ -20,14 +20,14 @@ typedef struct ckpt_array {
     const char *name; /* absolute: "/optimizer/momentum/conv1/weight"; at most CKPT_NAME_MAX - 1 bytes */
     dtype_t dtype;
     shape_t shape;       /* 0 dimensions: one number; a dimension may be 0 */
-    const void *data;    /* borrowed, row-major; NULL in what a reader lists */
-    const char *meaning; /* what the dimensions mean; NULL or "": not said */
+    const void *data;    /* borrowed, row-major; NULL in arrays that a reader lists */
+    const char *meaning; /* meaning of the dimensions; NULL or "": unknown */
 } ckpt_array_t;
 
 typedef enum ckpt_attr_type { CKPT_TEXT, CKPT_INT, CKPT_REAL } ckpt_attr_type_t;
 
 typedef struct ckpt_attr {
-    const char *name; /* "step"; "schema" is written by checkpoint_write itself */
+    const char *name; /* such as "step"; checkpoint_write adds "schema" */
     ckpt_attr_type_t type;
     const char *text; /* CKPT_TEXT: UTF-8, of any length; borrowed */
     int64_t integer;
@@ -56,19 +56,18 @@ static inline ckpt_attr_t ckpt_real(const char *name, double real)
     return (ckpt_attr_t){.name = name, .type = CKPT_REAL, .real = real};
 }
 
-/* Writes into ".NAME.tmp-PID" beside `path`, seals, flushes to the device, and only then renames to `path`,
- * so that `path` is at every moment absent, the old file or the new one. On any failure (ERR_SYSTEM naming
- * path and reason; ERR_USAGE when `path` is a folder) the temporary file is gone and an older `path`
- * untouched; should only the last step, the flush of the folder, fail, then the new file is there but may not
- * outlive a power cut. */
+/* Writes a checkpoint atomically: to ".NAME.tmp-PID" in the same folder, which is sealed, flushed to the
+ * device, and then renamed to `path`. Failures (ERR_SYSTEM naming path and reason; ERR_USAGE if `path` is a
+ * folder) remove the temporary file and leave an older `path` untouched. If only the last step fails, the
+ * flush of the folder, the new file exists but may not survive a power failure. */
 err_t checkpoint_write(const char *path, const ckpt_content_t *content);
 
 /* ---- Reading ---- */
 typedef struct checkpoint checkpoint_t;
 
-/* Verifies every byte, opens the file and lists what is in it. ERR_DATA, saying what is wrong, when the file
- * is missing, unreadable, not a checkpoint, damaged, written by a newer dptrain, or holds what dptrain never
- * writes. *out is written only on success; release with checkpoint_close. */
+/* Verifies every byte, opens the file and lists its content. ERR_DATA with the reason if the file is
+ * missing, unreadable, not a checkpoint, damaged, written by a newer dptrain, or contains objects that
+ * dptrain never writes. *out is written only on success; release with checkpoint_close. */
 err_t checkpoint_open(const char *path, checkpoint_t **out);
 void checkpoint_close(checkpoint_t **checkpoint);
 
@@ -78,7 +77,7 @@ err_t checkpoint_verify(const char *path);
 const char *checkpoint_path(const checkpoint_t *checkpoint);
 int64_t checkpoint_bytes(const checkpoint_t *checkpoint); /* length of the file */
 
-/* What is in it, in order of names within each group; pointers live as long as the checkpoint. */
+/* The content, sorted by name within each group. Pointers live as long as the checkpoint. */
 int checkpoint_array_count(const checkpoint_t *checkpoint);
 const ckpt_array_t *checkpoint_array(const checkpoint_t *checkpoint, int index);
 const ckpt_array_t *checkpoint_find(const checkpoint_t *checkpoint, const char *name); /* NULL: absent */
@@ -86,16 +85,16 @@ int checkpoint_attr_count(const checkpoint_t *checkpoint);
 const ckpt_attr_t *checkpoint_attr(const checkpoint_t *checkpoint, int index);
 const ckpt_attr_t *checkpoint_find_attr(const checkpoint_t *checkpoint, const char *name); /* NULL: absent */
 
-/* The value of an attribute that must be there with this type: else ERR_DATA naming it. Text is borrowed. */
+/* The value of a required attribute. ERR_DATA if it is absent or of another type. Text is borrowed. */
 err_t checkpoint_get_text(const checkpoint_t *checkpoint, const char *name, const char **out);
 err_t checkpoint_get_int(const checkpoint_t *checkpoint, const char *name, int64_t *out);
 err_t checkpoint_get_real(const checkpoint_t *checkpoint, const char *name, double *out);
 
-/* Reads a whole array into out[shape_count(shape)] and checks its checksum. ERR_DATA naming the array when it
- * is absent, of another type or shape (both are told), or does not match its checksum. */
+/* Reads a whole array into out[shape_count(shape)] and verifies its checksum. ERR_DATA naming the array if
+ * it is absent, of another type or shape, or does not match its checksum. */
 err_t checkpoint_read(checkpoint_t *checkpoint, const char *name, dtype_t dtype, shape_t shape, void *out);
 
-/* The same of an array that is in it, into new memory: *data is freed with mem_free. */
+/* The same for a listed array, into new memory: free *data with mem_free. */
 err_t checkpoint_read_new(checkpoint_t *checkpoint, const ckpt_array_t *array, int64_t *n_bytes, void **data);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses and formats the header of an .npy file, a Python dictionary literal. The array's bytes are left to
- * npz.c and npz_write.c. */
+/* Parses and formats the header of an .npy file, a Python dictionary literal. Array data is left to npz.c and
+ * npz_write.c. */
 #include "store/checkpoint/npy.h"
 
 #include <ctype.h>
@@ -15,19 +15,19 @@ static const unsigned char magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
 err_t npy_header_bytes(const unsigned char *p, size_t *out)
 {
-    if (memcmp(p, magic, sizeof magic) != 0) RAISE(ERR_DATA, "it does not begin as .npy does");
-    if (p[6] < 1 || p[6] > 3) RAISE(ERR_DATA, ".npy of version %d.%d; 1 to 3 are known", p[6], p[7]);
+    if (memcmp(p, magic, sizeof magic) != 0) RAISE(ERR_DATA, "it is not an .npy file");
+    if (p[6] < 1 || p[6] > 3) RAISE(ERR_DATA, "unsupported .npy version %d.%d; expected 1 to 3", p[6], p[7]);
     uint32_t length =
         p[6] == 1 ? (uint32_t)p[8] | (uint32_t)p[9] << 8
                   : (uint32_t)p[8] | (uint32_t)p[9] << 8 | (uint32_t)p[10] << 16 | (uint32_t)p[11] << 24;
     size_t first = p[6] == 1 ? 10 : 12;
     if (length > NPY_HEADER_MAX - first || first + length < NPY_PREFIX)
-        RAISE(ERR_DATA, "its header has %" PRIu32 " bytes, none of an array of numbers has", length);
+        RAISE(ERR_DATA, "its header has an invalid length: %" PRIu32 " bytes", length);
     *out = first + length;
     return ERR_OK;
 }
 
-/* What is left of the header: a dictionary as Python writes it. */
+/* The unparsed rest of the header, a Python dictionary literal. */
 typedef struct cursor {
     const char *at, *end;
 } cursor_t;
@@ -88,7 +88,7 @@ static bool take_bool(cursor_t *c, bool *out)
     return *out || skip_word(c, "False");
 }
 
-/* For messages: one line, whatever there is. */
+/* Copies the first line for a message; unprintable characters become ?. */
 static void npy_printable(const char *text, size_t n_bytes, char out[SHOWN_MAX])
 {
     size_t n = 0;
@@ -125,7 +125,7 @@ err_t npy_parse(const unsigned char *header, size_t n_bytes, npy_t *out)
     char shown[SHOWN_MAX];
     npy_printable((const char *)header + first, n_bytes - first, shown);
     if (!good || seen != ALL || c.at != c.end)
-        RAISE(ERR_DATA, "its header is not that of an array of numbers with up to %d dimensions: %s",
+        RAISE(ERR_DATA, "its header does not describe an array of numbers with up to %d dimensions: %s",
               SHAPE_MAX_DIMS, shown);
     return ERR_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The header of numpy's .npy: what type, shape and order an array has. Format: numpy.lib.format, versions 1
+/* The header of NumPy's .npy format: type, shape and order of an array. Format: numpy.lib.format, versions 1
  * to 3. */
 #ifndef STORE_CHECKPOINT_NPY_H
 #define STORE_CHECKPOINT_NPY_H
@@ -18,15 +18,15 @@ typedef struct npy {
     shape_t shape;
 } npy_t;
 
-/* Bytes before the data, from the first NPY_PREFIX of them. ERR_DATA for what is no .npy, of an unknown
- * version, or has a header longer than NPY_HEADER_MAX. */
+/* Computes the number of bytes before the data from the first NPY_PREFIX bytes. ERR_DATA if it is not .npy,
+ * has an unknown version, or a header longer than NPY_HEADER_MAX. */
 err_t npy_header_bytes(const unsigned char *prefix, size_t *out);
 
-/* header: all of those bytes. ERR_DATA saying what is wrong; also for more than SHAPE_MAX_DIMS dimensions, a
- * shape whose size is beyond int64_t, and types that are no plain numbers. */
+/* Parses a header of npy_header_bytes bytes. ERR_DATA with the reason, also for more than SHAPE_MAX_DIMS
+ * dimensions, a size beyond int64_t, or a type other than plain numbers. */
 err_t npy_parse(const unsigned char *header, size_t n_bytes, npy_t *out);
 
-/* The header of float32 in C order, a multiple of 64 bytes; returns how many. */
+/* Formats the header of a float32 array in C order. Returns its length, a multiple of 64 bytes. */
 size_t npy_format(shape_t shape, char out[NPY_HEADER_MAX]);
 
 #endif

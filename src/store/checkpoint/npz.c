@@ -52,7 +52,7 @@ int64_t npz_count(const npz_t *npz)
     return zip_get_num_entries(npz->archive, 0);
 }
 
-/* Its number, or -1. */
+/* Index of the array's entry, or -1. */
 static zip_int64_t npz_locate(const npz_t *npz, const char *name)
 {
     char entry[ENTRY_NAME_MAX];
@@ -92,13 +92,13 @@ static err_t open_entry(const npz_t *npz, const char *name, zip_file_t **out)
     return ERR_OK;
 }
 
-/* All n bytes. */
+/* Reads exactly n_bytes. */
 static err_t npz_read_bytes(const npz_t *npz, const char *name, zip_file_t *file, void *out, size_t n_bytes)
 {
     for (char *to = out; n_bytes > 0;) {
         zip_int64_t n = zip_fread(file, to, n_bytes);
         if (n < 0) RAISE(ERR_DATA, "%s, array '%s': %s", npz->path, name, zip_file_strerror(file));
-        if (n == 0) RAISE(ERR_DATA, "%s, array '%s': it ends before its shape does", npz->path, name);
+        if (n == 0) RAISE(ERR_DATA, "%s, array '%s': the data is shorter than the shape", npz->path, name);
         to += n, n_bytes -= (size_t)n;
     }
     return ERR_OK;
@@ -133,7 +133,7 @@ static size_t float_bytes(const char *descr)
     return 0;
 }
 
-/* from: n numbers of `size` bytes each, at any address. */
+/* from: n numbers of `size` bytes each, unaligned. */
 static void npz_widen(const char *from, size_t size, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i++, from += size) {
@@ -159,10 +159,10 @@ static err_t npz_read_values(const npz_t *npz, const char *name, zip_file_t *fil
         TRY(npz_read_bytes(npz, name, file, piece, (size_t)count * size));
         npz_widen(piece, size, count, out + i);
     }
-    /* Reading its end also compares the checksum. */
+    /* libzip compares the checksum when it reaches the end. */
     zip_int64_t more = zip_fread(file, piece, 1);
     if (more < 0) RAISE(ERR_DATA, "%s, array '%s': %s", npz->path, name, zip_file_strerror(file));
-    if (more > 0) RAISE(ERR_DATA, "%s, array '%s': it goes on after its shape", npz->path, name);
+    if (more > 0) RAISE(ERR_DATA, "%s, array '%s': the data is longer than the shape", npz->path, name);
     return ERR_OK;
 }
 
@@ -171,14 +171,13 @@ err_t npz_read(const npz_t *npz, const char *name, const npy_t *array, float *ou
     zip_file_t *file;
     npy_t now;
     if (!float_bytes(array->descr))
-        RAISE(ERR_DATA,
-              "%s, array '%s' is of type '%s'; float16, float32 and float64 (little-endian) can be read",
+        RAISE(ERR_DATA, "%s, array '%s' has type '%s'; expected float16, float32 or float64 (little-endian)",
               npz->path, name, array->descr);
     TRY(open_entry(npz, name, &file));
     err_t err = npz_read_header(npz, name, file, &now);
     if (err == ERR_OK && !shape_equal(now.shape, array->shape))
-        err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s, array '%s' has changed while it was read",
-                        npz->path, name);
+        err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s, array '%s' changed while it was read", npz->path,
+                        name);
     if (err == ERR_OK) err = npz_read_values(npz, name, file, array, out);
     zip_fclose(file);
     return err;

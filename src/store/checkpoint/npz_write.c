@@ -12,7 +12,7 @@
 
 enum { ENTRY_NAME_MAX = 512 };
 
-/* Header and data of one array, as the archive is to read them. */
+/* Adds header and data of one array to the archive. Both must live until zip_close. */
 static err_t add_entry(zip_t *archive, const char *path, const npz_entry_t *entry, char *header)
 {
     char name[ENTRY_NAME_MAX];
@@ -29,7 +29,7 @@ static err_t add_entry(zip_t *archive, const char *path, const npz_entry_t *entr
         if (source) zip_source_free(source);
         RAISE(ERR_SYSTEM, "%s, array '%s': %s", path, entry->name, zip_strerror(archive));
     }
-    /* The first moment that zip knows, so that the bytes do not depend on the clock. */
+    /* The earliest time in zip's range, so that the bytes do not depend on the clock. */
     if (zip_set_file_compression(archive, (zip_uint64_t)i, ZIP_CM_STORE, 0) != 0 ||
         zip_file_set_dostime(archive, (zip_uint64_t)i, 0, 1 << 5 | 1, 0) != 0)
         RAISE(ERR_SYSTEM, "%s, array '%s': %s", path, entry->name, zip_strerror(archive));

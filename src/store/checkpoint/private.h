@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files that make up the checkpoint reader and writer share. For this folder only. */
+/* Shared by the checkpoint reader and writer. Private to src/store/checkpoint. */
 #ifndef STORE_CHECKPOINT_PRIVATE_H
 #define STORE_CHECKPOINT_PRIVATE_H
 
@@ -25,8 +25,8 @@ struct checkpoint {
     int n_attrs;
 };
 
-/* The element type in the file, little endian; the library's own, never closed. It is used for memory as
- * well, so that HDF5 moves bytes and converts nothing. */
+/* HDF5's predefined little-endian element type, which is not to be closed. Also used as memory type, so that
+ * HDF5 copies bytes without conversion. */
 static inline hid_t ckpt_type(dtype_t dtype)
 {
     _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "checkpoints hold little-endian numbers");
@@ -46,11 +46,11 @@ static inline hid_t ckpt_type(dtype_t dtype)
     }
 }
 
-/* The value of the root's integer attribute "schema"; 0 when there is none. */
+/* The root's integer attribute "schema"; 0 if absent. */
 err_t ckpt_scan_schema(const checkpoint_t *checkpoint, int64_t *out);
 
-/* Lists every attribute of the root and every array into checkpoint->attrs and ->entries; what is listed at
- * an error is freed by checkpoint_close. */
+/* Lists the root's attributes and all arrays in checkpoint->attrs and ->entries. checkpoint_close frees
+ * them, also after an error. */
 err_t ckpt_scan(checkpoint_t *checkpoint);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens a checkpoint: the seal is verified before HDF5 parses a byte, and each array's own checksum when it
- * is read. Listing the file's content is left to scan.c. */
+/* Opens a checkpoint: verifies the seal before HDF5 parses a byte, and each array's checksum when it is
+ * read. Listing the content is left to scan.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -33,7 +33,7 @@ static err_t raise_newer(const checkpoint_t *c)
           c->path, c->schema, CKPT_SCHEMA);
 }
 
-/* The seal's schema number lies outside its own digest: the same number inside the file vouches for it. */
+/* The seal's schema is not covered by its digest, so it is compared with the copy inside the file. */
 static err_t check_schema(const checkpoint_t *c)
 {
     int64_t inside;
@@ -48,7 +48,7 @@ static err_t check_schema(const checkpoint_t *c)
 static err_t open_and_list(checkpoint_t *c, const char *path)
 {
     TRY(mem_strdup(path, &c->path));
-    /* O_NONBLOCK: a pipe with that name must not make us wait. */
+    /* O_NONBLOCK: do not block on a pipe of that name. */
     c->driver.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (c->driver.fd < 0)
         RAISE(seal_errno_code(errno), "the checkpoint %s cannot be opened: %s", path, strerror(errno));
@@ -202,7 +202,7 @@ err_t checkpoint_read(checkpoint_t *c, const char *name, dtype_t dtype, shape_t 
     if (!entry) RAISE(ERR_DATA, "the checkpoint %s has no array %s", c->path, name);
     const ckpt_array_t *array = &entry->array;
     if (array->dtype != dtype || !shape_equal(array->shape, shape))
-        RAISE(ERR_DATA, "the checkpoint %s: the array %s is %s %s, but %s %s is needed", c->path, name,
+        RAISE(ERR_DATA, "the checkpoint %s: the array %s is %s %s; expected %s %s", c->path, name,
               dtype_name(array->dtype), shape_format(array->shape).text, dtype_name(dtype),
               shape_format(shape).text);
     size_t n_bytes = (size_t)shape_count(shape) * dtype_size(dtype);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lists attributes and arrays of an opened checkpoint. Types, shapes, names and nesting that this program
- * does not write are refused. */
+/* Lists attributes and arrays of an opened checkpoint. Refuses types, shapes, names and nesting that this
+ * program never writes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include "store/checkpoint/private.h"
 #include "store/h5/file.h"
 
-/* Groups within groups: deeper than any name of ours, and an end for a group that contains itself. */
+/* Nesting of groups: deeper than any name that is written; stops at a group that contains itself. */
 enum { MAX_DEPTH = 16 };
 
 /* ---- Attributes ---- */
-/* Text of a scalar fixed-length string; NULL and ERR_OK when the attribute has another type. */
+/* Reads a scalar fixed-length string; *out is NULL if the attribute has another type. */
 static err_t read_text(const checkpoint_t *c, hid_t attr, hid_t type, const char *what, char **out)
 {
     *out = NULL;
@@ -75,7 +75,7 @@ static err_t add_attr(checkpoint_t *c, hid_t object, const char *name)
     TRY(mem_grow(c->n_attrs + 1, sizeof *c->attrs, "a checkpoint's attributes", &c->attrs));
     char *copy = NULL;
     TRY(mem_strdup(name, &copy));
-    /* Counted before it is complete: checkpoint_close then frees whatever there is. */
+    /* Counted before it is complete, so that checkpoint_close frees it. */
     ckpt_attr_t *out = &c->attrs[c->n_attrs++];
     out->name = copy;
     hid_t attr = -1;
@@ -88,7 +88,7 @@ static err_t add_attr(checkpoint_t *c, hid_t object, const char *name)
 
 typedef struct visit {
     checkpoint_t *c;
-    const char *group; /* name without a slash at its end: "" for the root */
+    const char *group; /* name without a trailing slash; "" for the root */
     int depth;
     err_t err;
 } visit_t;
@@ -102,7 +102,7 @@ static herr_t visit_attr(hid_t object, const char *name, const H5A_info_t *info,
 }
 
 /* ---- Arrays ---- */
-/* A text attribute of an array; *out stays NULL when there is none or it is no text. */
+/* Reads a text attribute of an array; *out stays NULL if it is absent or not text. */
 static err_t array_text(const checkpoint_t *c, hid_t set, const char *array, const char *name, char **out)
 {
     if (H5Aexists(set, name) <= 0) return ERR_OK;
@@ -138,7 +138,8 @@ static err_t array_type(const checkpoint_t *c, hid_t set, ckpt_array_t *array)
     return ERR_OK;
 }
 
-/* The shape, checked against the length of the file so that no product of dimensions overflows later. */
+/* Reads the shape and checks it against the file's length, so that later products of dimensions do not
+ * overflow. */
 static err_t array_shape(const checkpoint_t *c, hid_t set, ckpt_array_t *array)
 {
     hid_t space = -1;

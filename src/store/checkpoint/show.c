@@ -12,12 +12,12 @@
 #include "base/table.h"
 #include "store/checkpoint/file.h"
 
-/* Shown in lines of their own. */
+/* Attributes that show_summary prints. */
 static const char *const summarized[] = {"schema",      "model",     "height",  "width",        "channels",
                                          "n_classes",   "step",      "epoch",   "batch",        "data",
                                          "data_source", "data_xxh3", "n_ranks", "global_batch", NULL};
 
-/* The value of an integer attribute; -1 where there is none. */
+/* The value of an integer attribute; -1 if absent. */
 static int64_t int_attr(const checkpoint_t *c, const char *name)
 {
     const ckpt_attr_t *attr = checkpoint_find_attr(c, name);
@@ -27,7 +27,7 @@ static int64_t int_attr(const checkpoint_t *c, const char *name)
 static const char *text_attr(const checkpoint_t *c, const char *name)
 {
     const ckpt_attr_t *attr = checkpoint_find_attr(c, name);
-    return attr && attr->type == CKPT_TEXT ? attr->text : "(not said)";
+    return attr && attr->type == CKPT_TEXT ? attr->text : "(unknown)";
 }
 
 static void show_summary(const checkpoint_t *c, table_t *t)
@@ -35,7 +35,7 @@ static void show_summary(const checkpoint_t *c, table_t *t)
     table_cell(t, "file");
     table_cell(t, "%s", checkpoint_path(c));
     table_cell(t, "size");
-    table_cell(t, "%lld bytes, whole: every byte matches the checksum", (long long)checkpoint_bytes(c));
+    table_cell(t, "%lld bytes; every byte matches the checksum", (long long)checkpoint_bytes(c));
     table_cell(t, "schema");
     table_cell(t, "%lld", (long long)int_attr(c, "schema"));
     if (checkpoint_find_attr(c, "model")) {
@@ -102,7 +102,7 @@ static err_t show_attrs(const checkpoint_t *c)
     return err;
 }
 
-/* Root of the mean of squares; of what is no number it is none either. */
+/* Root mean square; NaN in the data gives NaN. */
 static double root_mean_square(const ckpt_array_t *array, const void *data)
 {
     int64_t n = shape_count(array->shape);
@@ -149,7 +149,7 @@ static err_t show_arrays(checkpoint_t *c)
         TRY_OUT(err, checkpoint_read_new(c, array, &n_bytes, &data));
         table_cell(&t, "%s", array->name);
         table_cell(&t, "%s", dtype_name(array->dtype));
-        table_cell(&t, "%s", array->shape.n_dims ? shape_format(array->shape).text : "one number");
+        table_cell(&t, "%s", array->shape.n_dims ? shape_format(array->shape).text : "scalar");
         table_cell(&t, "%s", array->meaning ? array->meaning : "");
         table_cell(&t, "%lld", (long long)n_bytes);
         table_cell(&t, "%.6g", root_mean_square(array, data));

@@ -29,7 +29,7 @@ err_t checkpoint_store_path(const char *folder, int64_t step, char out[FS_PATH_M
     return fs_join(out, folder, name);
 }
 
-/* The step in a name of the form above, of which `n` bytes are looked at; -1 for any other name. */
+/* The step in the first n bytes of a checkpoint's name; -1 for any other name. */
 static int64_t name_step(const char *name, size_t n)
 {
     if (n != NAME_BYTES || strncmp(name, "ckpt-", 5) != 0 || strncmp(name + 5 + STEP_DIGITS, ".h5", 3) != 0 ||
@@ -38,7 +38,7 @@ static int64_t name_step(const char *name, size_t n)
     return strtoll(name + 5, NULL, 10);
 }
 
-/* The process that owns a temporary file of ours (".NAME.tmp-PID"); -1 for any other name. */
+/* The pid in the name of a temporary file (".NAME.tmp-PID"); -1 for any other name. */
 static long temp_owner(const char *name)
 {
     const char *mark = strstr(name, ".tmp-");
@@ -91,7 +91,7 @@ out:
     return err;
 }
 
-/* Verifies from the newest; the error of the newest stays in `newest` for the message when none is good. */
+/* Verifies from the newest on. `newest` keeps the newest one's error for the message if none is intact. */
 static err_t find_good(const char *folder, const int64_t *steps, int n, ckpt_passed_over_t passed_over,
                        void *context, char path[FS_PATH_MAX])
 {
@@ -114,15 +114,14 @@ err_t checkpoint_store_latest(const char *folder, ckpt_passed_over_t passed_over
     *n_found = fs_exists(folder) || errno != ENOENT ? -1 : 0;
     TRY(checkpoint_store_list(folder, &steps, n_found));
     err_t err = ERR_OK;
-    if (*n_found == 0) RAISE_OUT(err, ERR_DATA, "there is no checkpoint in the folder %s", folder);
+    if (*n_found == 0) RAISE_OUT(err, ERR_DATA, "no checkpoint in the folder %s", folder);
     TRY_OUT(err, find_good(folder, steps, *n_found, passed_over, context, path));
 out:
     mem_free(&steps);
     return err;
 }
 
-/* The step that must not go although it is not among the newest: steps[0..keep) are checked first. -1: none.
- */
+/* The step to keep although it is not among the newest `keep`; -1: none. Those are verified first. */
 static err_t find_spared(const char *folder, const int64_t *steps, int n, int keep, int64_t good_step,
                          int64_t *spared)
 {
@@ -179,7 +178,7 @@ err_t checkpoint_store_clean(const char *folder, int *n_removed)
         char path[FS_PATH_MAX];
         long owner = temp_owner(entry->d_name);
         if (owner < 0) continue;
-        /* One with our own number is of an earlier process: this one has not written yet. */
+        /* One with this process's pid is from an earlier process, since this one has not written yet. */
         bool alive = owner != (long)getpid() && (kill((pid_t)owner, 0) == 0 || errno != ESRCH);
         if (owner > 0 && alive) continue;
         TRY_OUT(err, fs_join(path, folder, entry->d_name));

@@ -10,7 +10,7 @@
 #include "store/checkpoint/store.h"
 
 typedef struct tally {
-    int n, n_damaged, n_unknown; /* unknown: the system refused, which says nothing about the file */
+    int n, n_damaged, n_unknown; /* unknown: a read failed for another reason than damage */
 } tally_t;
 
 /* The whole-file checksum, then each array's own. */
@@ -55,7 +55,7 @@ static void verify_path(const char *where, tally_t *tally)
     }
     err = checkpoint_store_list(where, &steps, &n);
     if (err == ERR_OK && n == 0)
-        err = err_raise(ERR_DATA, __FILE__, __LINE__, "there is no checkpoint in the folder %s", where);
+        err = err_raise(ERR_DATA, __FILE__, __LINE__, "no checkpoint in the folder %s", where);
     if (err != ERR_OK) tally_add(tally, err, where, 0);
     for (int i = 0; i < n; i++) {
         err = checkpoint_store_path(where, steps[i], path);
@@ -68,9 +68,9 @@ static void verify_path(const char *where, tally_t *tally)
 static err_t tally_verdict(const tally_t *tally)
 {
     if (tally->n_unknown > 0)
-        RAISE(ERR_SYSTEM, "%d of %d could not be looked at; try again", tally->n_unknown, tally->n);
+        RAISE(ERR_SYSTEM, "%d of %d checkpoints could not be read; try again", tally->n_unknown, tally->n);
     if (tally->n_damaged > 0)
-        RAISE(ERR_DATA, "%d of %d cannot be used; --resume auto passes over what is damaged",
+        RAISE(ERR_DATA, "%d of %d checkpoints cannot be used; --resume auto skips damaged ones",
               tally->n_damaged, tally->n);
     return ERR_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes a checkpoint: HDF5 lays out the metadata, seal_write puts the arrays in their places and digests the
- * file, then fsync and rename. */
+/* Writes a checkpoint: HDF5 lays out the metadata, seal_write writes the arrays and digests the file, then
+ * fsync and rename. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,9 +15,9 @@
 
 typedef struct writer {
     h5_file_t file;
-    seal_part_t *parts; /* where the arrays' bytes belong */
+    seal_part_t *parts; /* positions of the arrays' bytes */
     int n_parts;
-    const char *last; /* name of the array before; "" */
+    const char *last; /* name of the previous array; "" */
 } writer_t;
 
 static err_t write_attrs(const writer_t *w, const ckpt_content_t *content)
@@ -42,7 +42,7 @@ static err_t write_attrs(const writer_t *w, const ckpt_content_t *content)
     return ERR_OK;
 }
 
-/* The groups that an array's name passes through; those of the array before it are there. */
+/* Creates the groups in an array's name, except those shared with the previous array. */
 static err_t make_groups(writer_t *w, const char *name)
 {
     char group[CKPT_NAME_MAX];
@@ -58,8 +58,8 @@ static err_t make_groups(writer_t *w, const char *name)
     return ERR_OK;
 }
 
-/* Makes the dataset and its attributes. Its bytes only get their place: seal_write writes them later, in
- * the order of addresses and digesting as it goes, which saves reading the file back. */
+/* Creates the dataset and its attributes, and reserves space for its bytes: seal_write writes them in the
+ * order of addresses and digests them at the same time, which saves reading the file back. */
 static err_t make_array(writer_t *w, const ckpt_array_t *array)
 {
     err_t err = ERR_OK;
@@ -84,7 +84,7 @@ out:
     return err;
 }
 
-/* The HDF5 part of the file but for the arrays' bytes, and where those belong. */
+/* Writes the HDF5 part of the file except the arrays' bytes, and notes their positions. */
 static err_t write_hdf5(writer_t *w, const char *path, int fd, const ckpt_content_t *content)
 {
     err_t err;

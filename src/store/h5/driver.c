@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The callbacks of the HDF5 file driver: pread, pwrite, and the first error of either. It is registered once
- * and stays registered. */
+/* Callbacks of the HDF5 file driver, over pread and pwrite. The driver is registered once and stays
+ * registered. */
 #include "store/h5/driver.h"
 
 #include <errno.h>
@@ -18,11 +18,11 @@
 #include <H5FDdevelop.h>
 #endif
 
-/* The library's part comes first, as every driver's structure must begin. */
+/* HDF5 requires its own part first. */
 typedef struct driver_file {
     H5FD_t pub;
     h5_driver_t *driver;
-    haddr_t eoa, eof; /* what the library allocated / the file's length */
+    haddr_t eoa, eof; /* end of the library's allocations / of the file */
 } driver_file_t;
 
 typedef struct driver_info {
@@ -85,11 +85,11 @@ static herr_t driver_read(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t addr
     size_t n_read;
     driver->error = fs_read_all(driver->fd, (int64_t)address, out, n_bytes, &n_read);
     if (driver->error) return -1;
-    memset((char *)out + n_read, 0, n_bytes - n_read); /* beyond the end the library expects zeros */
+    memset((char *)out + n_read, 0, n_bytes - n_read); /* HDF5 expects zeros beyond the end */
     return 0;
 }
 
-/* Reports success whatever happens: see the header. */
+/* Always reports success: see driver.h. */
 static herr_t driver_write(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t address, size_t n_bytes,
                            const void *data)
 {
@@ -115,7 +115,7 @@ static herr_t driver_truncate(H5FD_t *pub, hid_t dxpl, hbool_t closing)
 static const H5FD_class_t driver_class = {
 #if H5_VERSION_GE(1, 13, 0)
     .version = H5FD_CLASS_VERSION,
-    .value = (H5FD_class_value_t)600, /* from the range left to drivers outside the library */
+    .value = (H5FD_class_value_t)600, /* in the range for unregistered drivers */
 #endif
     .name = "dptrain",
     .maxaddr = (haddr_t)INT64_MAX,
@@ -133,8 +133,8 @@ static const H5FD_class_t driver_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-/* Registered once and never taken back: HDF5 1.10 still reads a driver's table after it has let go of the
- * last reference to it, when it closes a file. */
+/* Never unregistered: when HDF5 1.10 closes a file, it reads the driver's table after dropping the last
+ * reference to it. */
 static err_t register_once(hid_t *out)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* An HDF5 file driver over a file descriptor that we opened ourselves.
+/* An HDF5 file driver over a file descriptor opened by the caller.
  *
- * Why not the library's own: when a write fails there (full disk), HDF5 1.10 cannot close the file any more;
- * it stays open inside the library, and a few attempts later the library crashes. This driver notes the first
- * failure, drops what comes after it and lets the library close in peace; the caller asks `error` when all is
- * done. And reading happens through the very descriptor that was verified, without file locks, which network
- * mounts often refuse. */
+ * It replaces the library's own driver because HDF5 1.10 cannot close a file after a failed write (disk
+ * full): the file stays open in the library, which crashes after a few attempts. This driver records the
+ * first failure and ignores later writes, so that the library can close the file; the caller checks `error`
+ * afterwards. It also reads through the descriptor that was verified, without file locks, which network file
+ * systems often refuse. */
 #ifndef STORE_H5_DRIVER_H
 #define STORE_H5_DRIVER_H
 
@@ -15,10 +15,10 @@
 
 typedef struct h5_driver {
     int fd;    /* borrowed; stays open when the HDF5 file is closed */
-    int error; /* errno of the first read or write that failed; 0 */
+    int error; /* errno of the first failed read or write; 0: none */
 } h5_driver_t;
 
-/* Makes H5Fcreate and H5Fopen with `fapl` use driver->fd, whatever name they are given. `driver` must outlive
+/* Makes H5Fcreate and H5Fopen with `fapl` use driver->fd; they ignore the file name. `driver` must outlive
  * the HDF5 file. */
 err_t h5_driver_set(hid_t fapl, h5_driver_t *driver);
 

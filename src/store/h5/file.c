@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Creates and closes HDF5 files with the properties that make equal content give equal bytes, and adds
- * attributes, groups and contiguous datasets. */
+/* Creates and closes HDF5 files whose bytes depend only on their content, and adds attributes, groups and
+ * contiguous datasets. */
 #include "store/h5/file.h"
 
 #include <string.h>
 
 #include "store/h5/seal.h"
 
-/* Large arrays begin at a multiple of 512, as devices and vector loads like it; HDF5 allows no more than the
- * size of the user block. */
+/* Large arrays start at a multiple of 512 bytes, which suits devices and vector loads. HDF5 allows
+ * alignments up to the size of the user block. */
 enum {
     ALIGN_BYTES = SEAL_BYTES,
     ALIGN_THRESHOLD = 64 << 10,
@@ -16,15 +16,15 @@ enum {
     METADATA_CACHE = 64 << 20
 };
 
-/* All metadata stays in memory until the file is closed: fewer writes, and none is read back in between. */
+/* Keeps all metadata in memory until the file is closed: fewer writes, and no reading back. */
 static err_t set_cache(hid_t fapl)
 {
     H5AC_cache_config_t cache = {.version = H5AC__CURR_CACHE_CONFIG_VERSION};
-    TRY(E_H5(H5Pget_mdc_config(fapl, &cache), ERR_SYSTEM, "asking for HDF5's cache settings"));
+    TRY(E_H5(H5Pget_mdc_config(fapl, &cache), ERR_SYSTEM, "reading HDF5's cache settings"));
     cache.set_initial_size = 1;
     cache.initial_size = cache.max_size = METADATA_CACHE;
     cache.decr_mode = H5C_decr__off;
-    return E_H5(H5Pset_mdc_config(fapl, &cache), ERR_SYSTEM, "setting HDF5's cache");
+    return E_H5(H5Pset_mdc_config(fapl, &cache), ERR_SYSTEM, "changing HDF5's cache settings");
 }
 
 static err_t create_hdf5(h5_file_t *f)
@@ -42,7 +42,7 @@ static err_t create_hdf5(h5_file_t *f)
     TRY_OUT(err, E_H5(fcpl = H5Pcreate(H5P_FILE_CREATE), ERR_SYSTEM, "%s", f->path));
     TRY_OUT(err, E_H5(H5Pset_userblock(fcpl, SEAL_BYTES), ERR_SYSTEM, "%s", f->path));
     TRY_OUT(err, E_H5(H5Pset_obj_track_times(fcpl, false), ERR_SYSTEM, "%s", f->path));
-    TRY_OUT(err, E_H5(f->id = H5Fcreate(f->kind, H5F_ACC_TRUNC, fcpl, fapl), ERR_SYSTEM, "making the %s %s",
+    TRY_OUT(err, E_H5(f->id = H5Fcreate(f->kind, H5F_ACC_TRUNC, fcpl, fapl), ERR_SYSTEM, "creating the %s %s",
                       f->kind, f->path));
 out:
     h5_close(&fcpl);
@@ -50,7 +50,7 @@ out:
     return err;
 }
 
-/* Times are left out, so that equal content makes equal files. */
+/* Without timestamps, so that equal content gives equal files. */
 static err_t make_properties(h5_file_t *f)
 {
     TRY(E_H5(f->group_props = H5Pcreate(H5P_GROUP_CREATE), ERR_SYSTEM, "%s", f->path));
@@ -110,7 +110,7 @@ err_t h5_file_write_attr(const h5_file_t *f, hid_t object, const char *name, hid
     hid_t space = -1, attr = -1;
     TRY_OUT(err, E_H5(space = H5Screate(H5S_SCALAR), ERR_SYSTEM, "%s", f->path));
     TRY_OUT(err, E_H5(attr = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT), ERR_SYSTEM,
-                      "the %s %s: making the attribute %s", f->kind, f->path, name));
+                      "the %s %s: creating the attribute %s", f->kind, f->path, name));
     TRY_OUT(err, E_H5(H5Awrite(attr, type, value), ERR_SYSTEM, "the %s %s: writing the attribute %s", f->kind,
                       f->path, name));
     TRY_OUT(err,
@@ -145,11 +145,11 @@ err_t h5_file_make_set(const h5_file_t *f, const h5_dataset_t *dataset, hid_t *s
     TRY(E_H5(space, ERR_SYSTEM, "the %s %s: the shape of %s", f->kind, f->path, dataset->name));
     TRY_OUT(err, E_H5(*set = H5Dcreate2(f->id, dataset->name, dataset->type, space, H5P_DEFAULT,
                                         f->data_props, H5P_DEFAULT),
-                      ERR_SYSTEM, "the %s %s: making the array %s", f->kind, f->path, dataset->name));
+                      ERR_SYSTEM, "the %s %s: creating the array %s", f->kind, f->path, dataset->name));
     if (dataset->n_bytes > 0) {
         haddr_t at = H5Dget_offset(*set);
         if (at == HADDR_UNDEF)
-            RAISE_OUT(err, ERR_SYSTEM, "the %s %s: HDF5 has no place for %s", f->kind, f->path,
+            RAISE_OUT(err, ERR_SYSTEM, "the %s %s: HDF5 allocated no space for %s", f->kind, f->path,
                       dataset->name);
         *offset = (int64_t)at;
     }
@@ -169,7 +169,7 @@ err_t h5_file_make_group(const h5_file_t *f, const char *name)
     if (H5Lexists(f->id, name, H5P_DEFAULT) > 0) return ERR_OK;
     hid_t id = -1;
     TRY(E_H5(id = H5Gcreate2(f->id, name, H5P_DEFAULT, f->group_props, H5P_DEFAULT), ERR_SYSTEM,
-             "the %s %s: making the group %s", f->kind, f->path, name));
+             "the %s %s: creating the group %s", f->kind, f->path, name));
     return E_H5(h5_close(&id), ERR_SYSTEM, "the %s %s: closing the group %s", f->kind, f->path, name);
 }
 

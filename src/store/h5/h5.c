@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns HDF5's error stack into our errors and switches its own printing off. Calls of the library go through
- * E_H5. */
+/* Converts HDF5's error stack to err_t and disables its printing. Library calls go through E_H5. */
 #include "store/h5/h5.h"
 
 #include <stdarg.h>
@@ -18,7 +17,7 @@ void h5_quiet(void)
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
-/* Upward: the innermost entry, the cause, comes first; the last one is the function that we called. */
+/* Walking upward, the first entry is the cause, the last one the library function that was called. */
 static herr_t note_reason(unsigned n, const H5E_error2_t *entry, void *context)
 {
     reason_t *reason = context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes, parses and verifies the seal in a file's user block, and moves array bytes in the same pass as the
- * digest. What the bytes mean is left to HDF5. */
+/* Writes, parses and verifies the seal in a file's user block, and writes array bytes in the same pass as
+ * the digest. Interpreting the bytes is left to HDF5. */
 #include "store/h5/seal.h"
 
 #include <errno.h>
@@ -17,12 +17,12 @@
 #include "base/mem.h"
 #include "base/xxh3.h"
 
-/* A piece fits a small L2 cache: the digest reads what the copy out of the page cache just left there. */
+/* A piece fits a small L2 cache, so that the digest reads bytes just copied from the page cache. */
 enum { PIECE_BYTES = 128 << 10, WRITEBACK_BYTES = 2 << 20, PAGE_BYTES = 4096 };
 
 static const unsigned char hdf5_magic[] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
-/* What the block begins with; returns its length. */
+/* The first characters of the block; returns their number. */
 static size_t seal_magic(const char *kind, char out[32])
 {
     return (size_t)snprintf(out, 32, "dptrain %.15s ", kind);
@@ -37,7 +37,7 @@ static void seal_format(const seal_t *seal, const char *kind, char block[SEAL_BY
     if (seal->plan) snprintf(block + n, (size_t)(SEAL_BYTES - n), "plan %016" PRIx64 "\n", seal->plan);
 }
 
-/* False when the block is not, byte for byte, what seal_format makes. */
+/* False unless the block is, byte for byte, as seal_format writes it. */
 static bool seal_parse(const char block[SEAL_BYTES], const char *kind, seal_t *seal)
 {
     char text[SEAL_BYTES + 1], again[SEAL_BYTES], magic[32];
@@ -87,20 +87,20 @@ static err_t seal_put(const seal_file_t *file, int64_t offset, const char *data,
     return ERR_OK;
 }
 
-/* A walk over the file from the block's end on. */
+/* A pass over the file after the block. */
 typedef struct walk {
     const seal_file_t *file;
     XXH3_state_t *state;
     char *buffer;      /* PIECE_BYTES */
-    int64_t at, begun; /* everything before is digested / the device was told to write it */
+    int64_t at, begun; /* bytes before are digested / are being written back */
 } walk_t;
 
 static err_t walk_open(walk_t *w, const seal_file_t *file)
 {
     *w = (walk_t){.file = file, .at = SEAL_BYTES, .state = XXH3_createState()};
-    if (!w->state) RAISE(ERR_SYSTEM, "no memory for a checksum of %s", file->path);
+    if (!w->state) RAISE(ERR_SYSTEM, "out of memory for the checksum of %s", file->path);
     XXH3_128bits_reset(w->state);
-    return mem_new(PIECE_BYTES, "reading a sealed file", &w->buffer);
+    return mem_new(PIECE_BYTES, "a sealed file", &w->buffer);
 }
 
 static void walk_close(walk_t *w)
@@ -109,7 +109,7 @@ static void walk_close(walk_t *w)
     XXH3_freeState(w->state);
 }
 
-/* Digests what is in the file up to `end` or its last byte. */
+/* Digests the file up to `end` or its last byte. */
 static err_t walk_read(walk_t *w, int64_t end)
 {
     while (w->at < end) {
@@ -122,8 +122,9 @@ static err_t walk_read(walk_t *w, int64_t end)
     return ERR_OK;
 }
 
-/* Digests a part and writes it, piece by piece: the copy into the page cache finds in the CPU's cache what
- * the digest just read. The device begins at once with full pages; fsync at the end then waits for little. */
+/* Digests and writes a part, piece by piece: the copy to the page cache finds in the CPU's cache the bytes
+ * that the digest just read. Starts writing back full pages early, so that the final fsync has little to
+ * wait for. */
 static err_t walk_write(walk_t *w, const seal_part_t *part)
 {
     const char *data = part->data;
@@ -171,7 +172,7 @@ out:
     return err;
 }
 
-/* Why a file whose first bytes are not a whole seal is refused. */
+/* Raises the reason why the first bytes of a file are not a valid seal. */
 static err_t refuse_start(const seal_file_t *file, const char *block, size_t n_read)
 {
     const char *path = file->path, *kind = file->kind;
@@ -211,7 +212,7 @@ err_t seal_verify(const seal_file_t *file, seal_t *out)
     walk_t w;
     err_t err;
     TRY(seal_look(file, out));
-    posix_fadvise(file->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* a hint: longer read-ahead from network folders */
+    posix_fadvise(file->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* longer read-ahead on network file systems */
     TRY_OUT(err, walk_open(&w, file));
     TRY_OUT(err, walk_read(&w, INT64_MAX));
     XXH128_hash_t wanted = {.low64 = out->digest_low, .high64 = out->digest_high};
