@@ -88,17 +88,23 @@ static err_t parse_real(const opt_t *opt, const char *text, double *out)
     return ERR_OK;
 }
 
+void opt_join(const char *const *list, const char *separator, char *out, size_t n_bytes)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (; *list && used < n_bytes; list++)
+        used += (size_t)snprintf(out + used, n_bytes - used, "%s%s", used ? separator : "", *list);
+}
+
 static err_t parse_choice(const opt_t *opt, const char *text, const char **out)
 {
-    char list[512] = "";
-    for (const char *const *choice = opt->choices; *choice; choice++) {
+    char list[512];
+    for (const char *const *choice = opt->choices; *choice; choice++)
         if (strcmp(*choice, text) == 0) {
             *out = *choice;
             return ERR_OK;
         }
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", *choice);
-    }
+    opt_join(opt->choices, ", ", list, sizeof list);
     RAISE(ERR_USAGE, "invalid --%s '%s': expected one of %s", opt->key, text, list);
 }
 

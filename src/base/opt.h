@@ -90,6 +90,9 @@ void opt_text(const opt_group_t *group, int index, char *out, size_t n_bytes);
  */
 err_t opt_config_write(const opt_group_t *groups, int n_groups, const char *const *without, char **out);
 
+/* Joins the words of a NULL-terminated list. */
+void opt_join(const char *const *list, const char *separator, char *out, size_t n_bytes);
+
 /* Whether `word` is in the NULL-terminated list. */
 bool opt_listed(const char *const *list, const char *word);
 

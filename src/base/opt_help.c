@@ -13,11 +13,7 @@ const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes)
 {
     if (opt->type == OPT_FLAG) return "";
     if (opt->type != OPT_CHOICE) return opt->unit;
-    out[0] = '\0';
-    for (const char *const *choice = opt->choices; *choice; choice++) {
-        size_t used = strlen(out);
-        snprintf(out + used, n_bytes - used, "%s%s", used ? "|" : "", *choice);
-    }
+    opt_join(opt->choices, "|", out, n_bytes);
     return out;
 }
 

@@ -82,18 +82,15 @@ cmd_context_t cmd_verb(const cmd_context_t *context)
 
 err_t cmd_unknown_verb(const char *command, const char *word, const char *const *verbs)
 {
-    char list[128] = "";
+    char list[128];
     int n = 0;
+    opt_join(verbs, ", ", list, sizeof list);
     while (verbs[n]) n++;
     const char *nearest = word[0] ? opt_nearest(word, verbs, n) : NULL;
     if (nearest)
         RAISE(ERR_USAGE, "dptrain %s: unknown verb '%s'; did you mean '%s'?", command, word, nearest);
-    for (int i = 0; i < n; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", verbs[i]);
-    }
     if (!word[0]) RAISE(ERR_USAGE, "dptrain %s: expected a verb: %s", command, list);
-    RAISE(ERR_USAGE, "dptrain %s: unknown verb '%s'; expected %s", command, word, list);
+    RAISE(ERR_USAGE, "dptrain %s: unknown verb '%s'; expected one of %s", command, word, list);
 }
 
 void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *name, const char *summary)

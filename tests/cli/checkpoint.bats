@@ -108,8 +108,8 @@ damage() { # FILE OFFSET
     done
     check 2 "expected one checkpoint" show "$RUN" "$RUN"
     check 2 "did you mean 'verify'?" verfy "$RUN"
-    check 2 "show, verify or export" prune "$RUN"
-    check 2 "show, verify or export"
+    check 2 "show, verify, export" prune "$RUN"
+    check 2 "show, verify, export"
     check 2 "unknown option" verify --fast "$RUN"
     "$dptrain" checkpoint --help | grep -q 'checkpoint verify'
 }

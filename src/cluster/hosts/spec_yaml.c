@@ -57,14 +57,11 @@ err_t spec_key(const spec_t *spec, const yaml_node_t *map, int i, const char *wh
 
 static err_t unknown_key(const char *key, const char *what, const char *const *keys, int n_keys)
 {
-    char list[256] = "";
+    char list[256];
     const char *nearest = opt_nearest(key, keys, n_keys);
     quoted_t shown = hosts_quote(key, strlen(key));
     if (nearest) RAISE(ERR_DATA, "%s: unknown key '%s'; did you mean '%s'?", what, shown.text, nearest);
-    for (int k = 0; k < n_keys; k++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", keys[k]);
-    }
+    opt_join(keys, ", ", list, sizeof list);
     RAISE(ERR_DATA, "%s: unknown key '%s'; expected one of %s", what, shown.text, list);
 }
 

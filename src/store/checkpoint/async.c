@@ -118,11 +118,10 @@ static err_t check_finite(const ckpt_async_t *a)
         int64_t n = array->dtype == DTYPE_F32 ? shape_count(array->shape) : 0;
         for (int64_t k = 0; k < n; k++)
             if (!isfinite(values[k]))
-                RAISE(
-                    ERR_GATE,
-                    "the checkpoint of step %lld was not written: %s contains NaN or Inf; earlier "
-                    "checkpoints stay in %s; lower --lr or add --warmup",
-                    (long long)a->result.step, array->name, a->folder);
+                RAISE(ERR_GATE,
+                      "the checkpoint of step %lld was not written: %s contains NaN or Inf; earlier "
+                      "checkpoints stay in %s; lower --lr or add --warmup",
+                      (long long)a->result.step, array->name, a->folder);
     }
     return ERR_OK;
 }

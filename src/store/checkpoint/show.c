@@ -108,28 +108,11 @@ static double root_mean_square(const ckpt_array_t *array, const void *data)
     int64_t n = shape_count(array->shape);
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        double x = 0;
-        switch (array->dtype) {
-        case DTYPE_F32:
-            x = ((const float *)data)[i];
-            break;
-        case DTYPE_F64:
-            x = ((const double *)data)[i];
-            break;
-        case DTYPE_I32:
-            x = ((const int32_t *)data)[i];
-            break;
-        case DTYPE_I64:
-            x = (double)((const int64_t *)data)[i];
-            break;
-        case DTYPE_U8:
-            x = ((const uint8_t *)data)[i];
-            break;
-        case DTYPE_BF16:
-        case DTYPE_TF32:
-        case DTYPE_COUNT:
-            break;
-        }
+        double x = array->dtype == DTYPE_F32   ? (double)((const float *)data)[i]
+                   : array->dtype == DTYPE_F64 ? ((const double *)data)[i]
+                   : array->dtype == DTYPE_I32 ? ((const int32_t *)data)[i]
+                   : array->dtype == DTYPE_I64 ? (double)((const int64_t *)data)[i]
+                                               : ((const uint8_t *)data)[i];
         sum += x * x;
     }
     return n > 0 ? sqrt(sum / (double)n) : 0;

@@ -25,19 +25,15 @@ typedef struct driver_file {
     haddr_t eoa, eof; /* end of the library's allocations / of the file */
 } driver_file_t;
 
-typedef struct driver_info {
-    h5_driver_t *driver;
-} driver_info_t;
-
 static H5FD_t *driver_open(const char *name, unsigned flags, hid_t fapl, haddr_t max)
 {
     (void)name, (void)max;
-    const driver_info_t *info = H5Pget_driver_info(fapl);
+    h5_driver_t *const *driver = H5Pget_driver_info(fapl); /* as h5_driver_set stored it */
     driver_file_t *file = NULL;
     struct stat status;
-    if (!info || fstat(info->driver->fd, &status) != 0) return NULL;
+    if (!driver || fstat((*driver)->fd, &status) != 0) return NULL;
     if (mem_new(sizeof *file, "a file driver", &file) != ERR_OK) return NULL;
-    file->driver = info->driver;
+    file->driver = *driver;
     file->eof = flags & H5F_ACC_TRUNC ? 0 : (haddr_t)status.st_size;
     return &file->pub;
 }
@@ -120,7 +116,7 @@ static const H5FD_class_t driver_class = {
     .name = "dptrain",
     .maxaddr = (haddr_t)INT64_MAX,
     .fc_degree = H5F_CLOSE_STRONG,
-    .fapl_size = sizeof(driver_info_t),
+    .fapl_size = sizeof(h5_driver_t *),
     .open = driver_open,
     .close = driver_close,
     .query = driver_query,
@@ -151,6 +147,5 @@ err_t h5_driver_set(hid_t fapl, h5_driver_t *driver)
 {
     hid_t id;
     TRY(register_once(&id));
-    driver_info_t info = {driver};
-    return E_H5(H5Pset_driver(fapl, id, &info), ERR_SYSTEM, "choosing a file driver");
+    return E_H5(H5Pset_driver(fapl, id, &driver), ERR_SYSTEM, "choosing a file driver");
 }
