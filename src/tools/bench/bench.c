@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Options common to all cases, and helpers for them: the memory check, output lines, the mark of a doubtful
- * figure. The measuring protocol is in measure.c. */
+/* Options and helpers common to all cases: the memory check, output lines, marks. The measuring protocol
+ * is in measure.c. */
 #include "tools/bench/bench.h"
 
 #include <stdarg.h>
@@ -35,7 +35,7 @@ const int n_bench_options = sizeof bench_option_table / sizeof bench_option_tabl
 err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what)
 {
     const topo_t *topo = &bench->comm->topo;
-    /* Ranks of a host look at the same memory; each has its even share. */
+    /* The ranks of a host share its memory evenly. */
     int64_t share = machine_free_bytes() / topo->local_size;
     err_t err = ERR_OK;
     if (n_bytes > share)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench comm`: options, checks and buffers. Covers MPI's collectives, NCCL's, and the host
- * allreduce. A table is printed by comm_table.c, all pairs by comm_pairs.c. */
+/* `dptrain bench comm`: options, their checks, and buffers, for MPI, NCCL and the host allreduce.
+ * comm_table.c measures and prints a collective, comm_pairs.c all pairs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static err_t parse_inject(bench_comm_options_t *o)
     return ERR_OK;
 }
 
-/* The host's allreduce is what training needs, and no more. */
+/* The host allreduce supports only what training needs. */
 static err_t check_host_options(const bench_comm_options_t *o)
 {
     const comm_plan_t *plan = &o->plan;
@@ -101,7 +101,7 @@ static err_t comm_check_options(void *options)
     return parse_inject(o);
 }
 
-/* Collective. The slowest host's fastest port; 0 where one host does not tell, or there is one host only. */
+/* Collective. Each host's fastest port, minimum over hosts; 0 with one host, or if one reports none. */
 static err_t find_line_rate(comm_session_t *s)
 {
     machine_port_t ports[MACHINE_MAX_PORTS];
@@ -132,7 +132,7 @@ static err_t make_host_buffer(comm_session_t *s)
         err_raise(ERR_USAGE, __FILE__, __LINE__, "--communicator host is not available: %s", why);
         return comm_agree(s->bench->comm, ERR_USAGE, "allocating the shared buffer");
     }
-    /* Whatever `auto` would choose. */
+    /* Force the host allreduce, whatever --allreduce auto would choose. */
     b->n_timings = 0;
     b->by_host = true;
     return ERR_OK;
@@ -180,7 +180,7 @@ static err_t run_tests(comm_session_t *s, comm_by_t by)
     return ERR_OK;
 }
 
-/* What can be said only when the number of ranks is known. */
+/* Checks that need the number of ranks. */
 static err_t check_ranks(const bench_comm_options_t *o, int n)
 {
     if (o->root >= n)

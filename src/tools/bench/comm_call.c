@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One collective call of `bench comm`: runs it, verifies the result (comm_check.c), computes its bandwidth
- * and writes its record. */
+/* A collective call of `bench comm`: runs it, verifies the result (comm_check.c), computes bandwidths
+ * and writes the record. */
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ static err_t run_host(void *context)
     return comm_buffer_allreduce(c->session->bench->comm, &c->session->shared, c->count, "all_reduce");
 }
 
-/* The less is called between the clock and MPI, the better. */
+/* Calls the collective as directly as possible: short ones take about 1 µs. */
 bench_work_t comm_call_work(comm_call_t *call, const char *what)
 {
     if (call->collective)
@@ -72,7 +72,7 @@ void comm_call_free(comm_call_t *call)
     collective_free(&call->collective);
 }
 
-/* On the host: data on a GPU is made and compared in its host/device buffers. */
+/* The host side of the buffers: inputs are generated and results compared there. */
 static char *host_recv(const comm_call_t *c)
 {
     const comm_session_t *s = c->session;
@@ -86,7 +86,7 @@ static char *host_send(const comm_call_t *c)
     return c->what.by == COMM_BY_NCCL ? c->session->device_send.host : c->session->send;
 }
 
-/* To the GPU, where that is where the call works; and back. */
+/* Copy the buffers to the GPU and back, for NCCL. */
 static err_t push_buffers(const comm_call_t *c)
 {
     const comm_session_t *s = c->session;
@@ -104,7 +104,6 @@ static err_t pull_buffers(const comm_call_t *c)
     return c->in_place ? ERR_OK : hd_buffer_pull(&s->device_send, 0, (size_t)c->n_bytes);
 }
 
-/* Where this rank's input lies. */
 static char *input_at(const comm_call_t *c)
 {
     int64_t n_piece = c->count * (int64_t)collective_type_size(c->what.type);
@@ -113,7 +112,6 @@ static char *input_at(const comm_call_t *c)
     return host_recv(c) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
 }
 
-/* Where its result is. */
 static char *result_at(const comm_call_t *c)
 {
     bool is_root = c->session->bench->comm->rank == c->session->options->root;
@@ -131,7 +129,7 @@ static void fill_buffers(const comm_call_t *c, int byte)
     if (!c->in_place) memset(host_send(c), byte, (size_t)c->n_bytes);
 }
 
-/* For tests: one bit of this rank's result. */
+/* Flips a bit of this rank's result, for tests. */
 static void inject_fault(const comm_call_t *c, const comm_check_t *check, char *result)
 {
     const bench_comm_options_t *o = c->session->options;
@@ -140,7 +138,7 @@ static void inject_fault(const comm_call_t *c, const comm_check_t *check, char *
     result[o->inject_element * (int64_t)collective_type_size(check->type)] ^= 1;
 }
 
-/* Collective. The first wrong element of the lowest rank that has one. */
+/* Collective. Prints the first wrong element of the lowest rank that has one. */
 static err_t name_first_wrong(const comm_call_t *c, const comm_check_t *check, const char *result,
                               int64_t n_mine, int64_t first)
 {
@@ -192,8 +190,8 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
         s->bench->failed_check = true;
         TRY(name_first_wrong(c, &check, result, n_mine, first));
     }
-    /* Sums of zeros stay zeros, however often they are summed in place: nothing overflows into infinities, or
-     * sinks into denormals, which would cost time of their own. */
+    /* Zeros stay zeros however often they are summed in place; other values would turn into infinities or
+     * denormals, which take longer. */
     fill_buffers(c, 0);
     return push_buffers(c);
 }

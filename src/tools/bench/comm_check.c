@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Generates inputs and expected results for each type and operation, and compares them bit for bit. Moving
- * the data is left to comm_call.c. */
+/* Generates inputs and expected results of every type and operation, and compares them bit for bit.
+ * comm_call.c moves the data. */
 #include "tools/bench/comm_check.h"
 
 #include <inttypes.h>
@@ -12,20 +12,20 @@
 
 __extension__ typedef unsigned __int128 uint128_t;
 
-enum { RESULT = -1 }; /* in place of a rank: what the reduction gives */
+enum { RESULT = -1 }; /* in place of a rank: the result of the reduction */
 
-/* What the elements of a stretch of memory are: element k of it has index first + k. */
+/* A span of a buffer; its element k has index first + k in the pattern. */
 typedef enum pattern { PATTERN_MOVE, PATTERN_SUM, PATTERN_PROD, PATTERN_MAX, PATTERN_MIN } pattern_t;
 typedef struct span {
     pattern_t pattern;
     collective_type_t type;
-    int rank, size; /* whose input; RESULT */
+    int rank, size; /* rank: whose input, or RESULT */
     uint64_t seed;
     int64_t first, n;
-    int64_t at; /* where it begins in the buffer, in elements */
+    int64_t at; /* offset in the buffer, in elements */
 } span_t;
 
-/* The finaliser of MurmurHash3: every bit of the index reaches every bit. */
+/* MurmurHash3's finaliser: every input bit affects every output bit. */
 static inline uint64_t mix_bits(uint64_t x)
 {
     x ^= x >> 33;
@@ -35,7 +35,7 @@ static inline uint64_t mix_bits(uint64_t x)
     return x ^ x >> 33;
 }
 
-/* A hash to 0 … range - 1. */
+/* Maps a hash to 0 … range - 1. */
 static inline uint64_t scale_hash(uint64_t hash, uint64_t range)
 {
     return (uint64_t)((uint128_t)hash * range >> 64);
@@ -51,7 +51,7 @@ static inline bool is_unsigned(collective_type_t type)
     return type == COLLECTIVE_UINT8 || type == COLLECTIVE_UINT32 || type == COLLECTIVE_UINT64;
 }
 
-/* Whole numbers up to this are exact, and so are their sums. */
+/* Integers up to this are exact, and so are their sums. */
 static inline int64_t exact_limit(collective_type_t type)
 {
     static const int64_t limits[COLLECTIVE_TYPES] = {
@@ -61,7 +61,7 @@ static inline int64_t exact_limit(collective_type_t type)
     return limits[type];
 }
 
-/* Any value: all the bits of a whole number's type, of a float's a signed whole number. */
+/* All bits of an integer type; for a floating-point type an exact signed integer. */
 static inline int64_t any_value(collective_type_t type, uint64_t hash)
 {
     if (type == COLLECTIVE_FLOAT) return (int64_t)hash >> 40;
@@ -71,7 +71,7 @@ static inline int64_t any_value(collective_type_t type, uint64_t hash)
     return (int64_t)hash;
 }
 
-/* A value of the upper or the lower half of the type's range. */
+/* A value from the upper or the lower half of the type's range. */
 static inline int64_t half_value(collective_type_t type, uint64_t hash, bool upper)
 {
     if (is_float(type)) {
@@ -133,7 +133,7 @@ static inline uint16_t bf16_of(int64_t value)
     return bf16_from_float((float)value);
 }
 
-/* Bits are compared: 0 and -0 differ, as after a flipped sign. */
+/* Compares bits: 0 and -0 differ, which reveals a flipped sign. */
 #define LOOPS(name, type, make)                                                                              \
     static void fill_##name(const span_t *s, void *out)                                                      \
     {                                                                                                        \
@@ -211,7 +211,7 @@ static span_t input_span(const comm_check_t *c)
     return s;
 }
 
-/* The result's stretches; how many. An alltoall's has one a rank. */
+/* The result of an alltoall has a span per rank, any other has one. */
 static int n_result_spans(const comm_check_t *c)
 {
     return c->kind == COLLECTIVE_ALLTOALL ? c->size : 1;

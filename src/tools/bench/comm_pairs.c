@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures every pair of ranks, up to 16 pairs alternately, and prints the matrix with the slowest and
- * fastest path. */
+/* Measures every pair of ranks, up to 16 pairs alternately, and prints the matrix, the slowest and the
+ * fastest pair. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,15 +8,15 @@
 #include "base/mem.h"
 #include "tools/bench/comm_case.h"
 
-enum { AT_ONCE = 16 }; /* pairs that are measured in turn, so that they meet the same machine */
+enum { AT_ONCE = 16 }; /* pairs measured alternately, under the same conditions */
 
 typedef struct pairs {
     comm_session_t *session;
     comm_what_t what;
     int64_t count;
     int n;          /* ranks */
-    double *gbs;    /* n × n; NaN: not measured */
-    topo_t *places; /* of the ranks */
+    double *gbs;    /* [n × n]; NaN: not measured */
+    topo_t *places; /* [n] */
 } pairs_t;
 
 typedef struct pair {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses the lists of tests, types, operations and sizes in nccl-tests' vocabulary. Pure functions; nothing
- * here communicates. */
+/* Parses lists of tests, types, operations and sizes in nccl-tests' terms. Pure functions. */
 #include "tools/bench/comm_plan.h"
 
 #include <stdio.h>
@@ -71,7 +70,7 @@ bool comm_sizes_next(const comm_sizes_t *s, int64_t *n_bytes)
 
 enum { MAX_WORD = 32, MAX_WORDS = 16 };
 
-/* One kind of list. */
+/* The words that a list may hold. */
 typedef struct vocabulary {
     const char *option;
     const char *const *words;
@@ -79,7 +78,7 @@ typedef struct vocabulary {
     bool has_all;
 } vocabulary_t;
 
-/* Words that others know, and why they are not among ours. */
+/* Why a word that nccl-tests knows is not supported; NULL: unknown word. */
 static const char *why_unsupported(const char *option, const char *word)
 {
     static const char *const eighths[] = {"fp8_e4m3", "f8e4m3", "f8e5m2", NULL};
@@ -137,7 +136,7 @@ static err_t parse_words(const vocabulary_t *v, const char *text, int indices[MA
     return ERR_OK;
 }
 
-/* Types that only NCCL knows are left out of `all`, and otherwise refused, where others are to do them. */
+/* MPI and the host communicator lack NCCL's types: `all` skips these, naming one is an error. */
 static err_t check_types(const comm_plan_t *plan)
 {
     for (int i = 0; i < plan->n_types && !plan->all_types; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints one collective over all sizes in nccl-tests' columns, in place and out of place. */
+/* Measures a collective over all sizes, out of place and in place, and prints it in nccl-tests' columns. */
 #include <stdio.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ static void half_cells(const half_t *h, table_t *table)
     table_cell(table, h->n_wrong >= 0 ? "%lld" : "N/A", (long long)h->n_wrong);
 }
 
-/* "  out-of-place ~ *": what is to be known of a half. */
+/* "  out-of-place~*": marks of one half. */
 static void half_marks(const half_t *h, char *out, size_t n_bytes)
 {
     out[0] = '\0';
@@ -92,7 +92,7 @@ static void comm_table_row(const comm_session_t *s, const comm_what_t *what, con
     table_log(table);
 }
 
-/* Collective. Both halves are measured in turn, so that they meet the same machine. */
+/* Collective. Measures both halves alternately, under the same conditions. */
 static err_t measure_halves(comm_session_t *s, const comm_what_t *what, half_t halves[2])
 {
     bench_work_t works[2] = {0};
@@ -151,14 +151,14 @@ static err_t comm_table_measure(comm_session_t *s, const comm_what_t *what, int6
     return err;
 }
 
-/* Says which sizes are not what was asked for. */
+/* Prints how sizes were rounded, and which were skipped. */
 static void comm_table_rounding(const comm_session_t *s, const comm_what_t *what)
 {
     char left_out[128] = "";
     size_t used = 0;
     bool rounded = false;
     int n = s->bench->comm->size, n_looked = 0;
-    /* A range in small steps can be very long; the rule shows at its beginning. */
+    /* A range in small steps can be very long; its beginning shows the rule. */
     for (int64_t n_bytes = 0; n_looked++ < 1000 && comm_sizes_next(&s->sizes, &n_bytes);) {
         int64_t count = comm_piece_count(what->test, n_bytes, what->type, n);
         rounded |= count > 0 && comm_message_bytes(what->test, count, what->type, n) != n_bytes;
@@ -194,7 +194,7 @@ static void comm_table_footer(const comm_session_t *s)
     bench_print("#");
 }
 
-/* With whom this rank swaps in a bisection; the middle of an odd number looks on. */
+/* This rank's partner in a bisection; itself for the last of an odd number of ranks. */
 static int bisection_peer(const comm_t *comm)
 {
     int half = comm->size / 2;

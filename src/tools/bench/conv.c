@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench conv`: the convolutions of LeNet-5, VGG-16 and ResNet-50, in all three passes of training.
- * The shapes are in conv_layers.c. */
+/* `dptrain bench conv`: the convolutions of LeNet-5, VGG-16 and ResNet-50 in all three passes of training.
+ * conv_layers.c has the shapes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -52,7 +52,8 @@ typedef struct subject {
     char what[OP_PASS_COUNT][WHAT_MAX];
 } subject_t;
 
-/* The layer as a graph, for those who choose algorithms: not its first, whose input gets no gradient. */
+/* A graph with the layer, for choosing algorithms. A relu comes first, because the input of a graph gets no
+ * gradient. */
 static err_t make_graph(const conv_layer_t *l, graph_t **out)
 {
     conv2d_layer_t conv = {
@@ -158,7 +159,7 @@ static err_t report_pass(const conv_t *c, const subject_t *s, const bench_op_t *
     return conv_record(c, s, op, pass, result, &rate, n_wrong);
 }
 
-/* The passes in turn, so that all three meet the same machine. */
+/* Measures the three passes alternately, under the same conditions. */
 static err_t measure_passes(const conv_t *c, const subject_t *s, const bench_op_t *op)
 {
     bench_pass_t passes[OP_PASS_COUNT];

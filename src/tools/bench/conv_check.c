@@ -23,7 +23,7 @@ float *conv_result(const scratch_t *s, const op_desc_t *desc, op_pass_t pass, sh
     return pass == OP_FORWARD ? s->y : pass == OP_BACKWARD_DATA ? s->dx : s->dparam[0];
 }
 
-/* Index of [a, b, c, d]. */
+/* Flat index of [a, b, c, d]. */
 static int64_t index4(shape_t shape, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     return ((a * shape.dim[1] + b) * shape.dim[2] + c) * shape.dim[3] + d;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of layer shapes that `bench conv` measures, and their output sizes and multiply-adds. The sources
- * are named in the header. */
+/* The layer shapes of `bench conv`, their output sizes and multiply-adds. The header names the sources. */
 #include "tools/bench/conv_layers.h"
 
 /* net, name, side, in, out, kernel, stride, pad, bias, repeat, quick */

@@ -23,7 +23,7 @@ static void describe_hardware(const runtime_t *runtime, json_t *j)
     json_string(j, "cpu", cpu);
     json_string(j, "architecture", os.machine);
     json_int(j, "cpus", machine_cpus());
-    /* In whole GiB: the kernel's own share changes from version to version. */
+    /* In whole GiB: the kernel's own share varies between versions. */
     json_int(j, "memory_gib", (machine_memory_bytes() + (1 << 29)) >> 30);
     json_string(j, "device", runtime->backend->name);
     json_object_end(j);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The fingerprint of a run: hardware, fabric and software, each an object in the record and a hash that tells
- * whether runs are comparable. Contains no host names and no environment. */
+/* The fingerprint of a run: hardware, fabric and software, each an object in the record with a hash by
+ * which runs are comparable. Contains no host names and no environment. */
 #ifndef TOOLS_BENCH_FINGERPRINT_H
 #define TOOLS_BENCH_FINGERPRINT_H
 

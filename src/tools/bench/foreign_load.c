@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Detects foreign load during a measurement: steal time, preemption, thermal throttling, and a calibrated
- * loop of arithmetic. What follows from it is decided in samples.c. */
+/* Detects other load during a measurement from steal time, preemption, thermal throttling and a
+ * calibration loop. samples.c decides which samples to drop. */
 #include "tools/bench/foreign_load.h"
 
 #include <sched.h>
@@ -12,12 +12,12 @@
 #include "base/stats.h"
 
 enum { MAX_CPUS = 1024, PROBE_RUNS = 31 };
-static const double slow_clock = 1.06;   /* times the loop's best */
-static const double waited_share = 0.05; /* of an interval, for a CPU */
-static const double stolen_share = 0.02; /* of an interval on all CPUs */
+static const double slow_clock = 1.06;   /* times the loop's best time */
+static const double waited_share = 0.05; /* of an interval, waiting for a CPU */
+static const double stolen_share = 0.02; /* of an interval, over all CPUs */
 static const double settle_sec = 0.001;  /* vector units let the clock rise again after 0.7 ms (Intel SDM) */
 
-/* The number that `format` finds in a file of the kernel's; -1 where there is no such file. */
+/* Scans a number from the first line of a file; -1 if the file is missing. */
 static int64_t read_counter(const char *path, const char *format)
 {
     long long value = 0;
@@ -26,13 +26,13 @@ static int64_t read_counter(const char *path, const char *format)
     return sscanf(line, format, &value) == 1 ? value : 0;
 }
 
-/* Jiffies that the hypervisor took, on all CPUs. */
+/* Jiffies of steal time on all CPUs. */
 static int64_t read_steal(void)
 {
     return read_counter("/proc/stat", "cpu %*d %*d %*d %*d %*d %*d %*d %lld");
 }
 
-/* Nanoseconds that this thread could have run and did not. */
+/* Nanoseconds that this thread was runnable without running. */
 static int64_t read_waited(void)
 {
     return read_counter("/proc/thread-self/schedstat", "%*d %lld");
@@ -48,13 +48,13 @@ static int64_t read_throttled(void)
         if (!CPU_ISSET(i, &cpus)) continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", i);
         int64_t count = read_counter(path, "%lld");
-        if (count < 0) return sum; /* no CPU has it, or all */
+        if (count < 0) return sum; /* either all CPUs have the file or none */
         sum += count;
     }
     return sum;
 }
 
-/* Independent sums and products, as many as keep a core's units busy. */
+/* Enough independent multiply-adds to keep a core's units busy. */
 static double probe_once(void)
 {
     enum { N = 32, ROUNDS = 1500 };
@@ -66,7 +66,7 @@ static double probe_once(void)
         for (int i = 0; i < N; i++) x[i] = x[i] * 0.999f + 0.5f;
     }
     double sec = clock_sec() - start;
-    volatile float kept = 0; /* or the loop would be left out */
+    volatile float kept = 0; /* keeps the compiler from removing the loop */
     for (int i = 0; i < N; i++) kept = kept + x[i];
     return sec;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench gemm`: y = x·wᵀ as a fully connected layer computes it, through the backend that trains. */
+/* `dptrain bench gemm`: y = x·wᵀ as in a fully connected layer, through the backend that training uses. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef struct gemm_shape {
     bool quick;
 } gemm_shape_t;
 
-/* The last layers at usual batch sizes. */
+/* Fully connected layers of networks at common batch sizes. */
 static const gemm_shape_t training[] = {
     {"lenet5/fc1", 64, 500, 800, true},
     {"lenet5/fc2", 64, 10, 500, true},
@@ -95,7 +95,7 @@ static err_t gemm_record(const gemm_t *g, const gemm_shape_t *s, const bench_res
     return bench_record_end(g->bench, result);
 }
 
-/* Measures, then looks at what the last iteration left. */
+/* Measures, then verifies the result of the last iteration. */
 static err_t measure_product(const gemm_t *g, const gemm_shape_t *s, const bench_op_t *op, const char *what,
                              bench_result_t *result)
 {

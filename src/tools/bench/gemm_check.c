@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Generates small integers and checks a product exactly by Freivalds' method. Convolutions are checked by
- * conv_check.c. */
+/* Generates small integers and verifies a product exactly by Freivalds' method. */
 #include "tools/bench/gemm_check.h"
 
 #include <math.h>
@@ -28,7 +27,7 @@ static void draw_vector(int64_t *v, int64_t n, uint32_t stream)
     for (int64_t i = 0; i < n; i++) v[i] = 1 + (int64_t)(rng_u32(&rng) >> 12);
 }
 
-/* A sum that cannot be right stands for what is no whole number, too large, infinite or NaN. */
+/* Sets *bad for values that are not integers, are too large, infinite or NaN. */
 static int64_t to_integer(float value, bool *bad)
 {
     *bad |= !(fabsf(value) <= 0x1p24f) || value != rintf(value);
@@ -50,7 +49,7 @@ static int64_t integer_dot(const float *a, const int64_t *v, int64_t n)
     return sum;
 }
 
-/* u [k] becomes wᵀv. */
+/* Sets u [k] to wᵀv. */
 static int64_t wrong_rows(const float *x, const float *w, const float *y, int64_t m, int64_t n, int64_t k,
                           int64_t *v, int64_t *u)
 {
@@ -66,7 +65,7 @@ static int64_t wrong_rows(const float *x, const float *w, const float *y, int64_
     return n_wrong;
 }
 
-/* u [k] becomes xᵀv; sums [n] those of y's columns. */
+/* Sets u [k] to xᵀv and sums [n] to yᵀv. */
 static int64_t wrong_columns(const float *x, const float *w, const float *y, int64_t m, int64_t n, int64_t k,
                              int64_t *v, int64_t *u, int64_t *sums)
 {

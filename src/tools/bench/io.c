@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench io`: IDX files and checkpoints through the functions that training uses, and plain files as
- * the baseline. A rank that fails does not leave the loop, in which others wait: its error is kept, later
- * iterations do nothing, and the ranks agree on it at the end, so that the folder is always removed. */
+/* `dptrain bench io`: IDX files and checkpoints through the functions that training uses, and plain
+ * files as the baseline. A rank that fails stays in the measuring loop, because others wait there: it
+ * keeps its error and skips further iterations. Ranks agree on errors at the end, so that the folder is
+ * always removed. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,29 +40,29 @@ typedef struct io {
     int64_t n_bytes;
     char temp[FS_PATH_MAX], path[FS_PATH_MAX]; /* the folder, the file in it */
     char filesystem[24];
-    uint8_t *source, *sink; /* n_bytes each: what is written, what was read */
-    uint8_t *values;        /* idx_read's last */
+    uint8_t *source, *sink; /* [n_bytes]: data to write, data read */
+    uint8_t *values;        /* from the latest idx_read */
     char names[N_ARRAYS][NAME_MAX_BYTES];
     ckpt_array_t arrays[N_ARRAYS];
-    int fd; /* a file whose flush is awaited */
+    int fd; /* open file to flush; -1 */
     table_t table;
 } io_t;
 
-/* One kind of access. Sizes: what is counted. */
+/* One kind of access. */
 typedef struct access {
     const char *test;
-    bool reads, everybody; /* everybody: all ranks, else rank 0, as in training */
+    bool reads, everybody; /* everybody: all ranks, otherwise only rank 0, as in training */
     err_t (*run)(io_t *io);
-    err_t (*prepare)(io_t *io); /* NULL: writes begin without the file */
-    int64_t n_bytes;
+    err_t (*prepare)(io_t *io); /* before each sample, untimed; NULL: nothing */
+    int64_t n_bytes;            /* per rank */
 } access_t;
 
-/* Its measuring. */
+/* The measurement of an access. */
 typedef struct task {
     io_t *io;
     const access_t *access;
     bool cold;
-    int64_t n_left; /* the most pages that stayed in memory after they were to go */
+    int64_t n_left; /* maximum number of pages still cached after eviction */
     err_info_t failed;
 } task_t;
 
@@ -171,7 +172,7 @@ static err_t run_task(void *context)
     return task_takes_part(task) ? keep_error(task, task->access->run(task->io)) : ERR_OK;
 }
 
-/* One rank of each host drops the file from its cache. */
+/* One rank per host evicts the file from the page cache. */
 static err_t prepare_task(void *context)
 {
     task_t *task = context;
@@ -184,7 +185,7 @@ static err_t prepare_task(void *context)
     return ERR_OK;
 }
 
-/* Whether what came back is what was written, on each rank that read. */
+/* 1 if the data that this rank read differs from the data written. */
 static int64_t wrong_files(const task_t *task)
 {
     io_t *io = task->io;
@@ -248,7 +249,7 @@ static err_t measure_access(io_t *io, const access_t *access, bool cold)
     return err;
 }
 
-/* Makes the file once for all readers, measures them cold and warm, and removes it. */
+/* Writes the file once, measures reading it cold and warm, and removes it. */
 static err_t measure_reading(io_t *io, const access_t *access, err_t (*make)(io_t *io))
 {
     comm_t *comm = io->bench->comm;
@@ -287,13 +288,13 @@ static err_t measure_all(io_t *io)
     return measure_reading(io, &ckpt_reads, io_write_checkpoint);
 }
 
-/* Rank 0's. The folder of the records is there by now. It is looked at before anything is measured. */
+/* On rank 0, before anything is measured. The folder of the records exists by now. */
 static err_t make_temp_folder(io_t *io)
 {
     char of_records[FS_PATH_MAX] = "runs", unused[FS_PATH_MAX];
     const char *folder = io->options->dir ? io->options->dir : of_records;
     if (io->bench->options->out) TRY(fs_temp_path(io->bench->options->out, of_records, unused));
-    /* One file at a time, with its header. */
+    /* One file at a time, plus its header. */
     TRY(io_check_folder(folder, io->n_bytes + SLACK));
     io_filesystem(folder, io->filesystem, sizeof io->filesystem);
     return io_temp_new(folder, io->temp);
@@ -312,7 +313,7 @@ static err_t make_io_buffers(io_t *io)
     TRY(mem_new((size_t)io->n_bytes, what, &io->source));
     TRY(mem_new((size_t)io->n_bytes, what, &io->sink));
     uint64_t key = rng_key(5, RNG_TEST);
-    /* Nothing that a file system could compress. */
+    /* Incompressible, so that no file system can shorten it. */
     for (int64_t at = 0; at < io->n_bytes; at += (int64_t)sizeof(rng_block_t)) {
         rng_block_t block = rng_philox(key, (uint32_t)at, (uint32_t)(at >> 32), 0, 0);
         int64_t n = io->n_bytes - at < (int64_t)sizeof block ? io->n_bytes - at : (int64_t)sizeof block;
@@ -329,7 +330,7 @@ static err_t make_io_buffers(io_t *io)
     return fs_join(io->path, io->temp, "file");
 }
 
-/* Collective; the folder is made last but one, and removed by the caller in any case. */
+/* Collective. The caller removes the folder, also after an error. */
 static err_t io_prepare(io_t *io)
 {
     static const char what[] = "preparing to measure files";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plain file access for the io case: a temporary folder, sequential reads and writes, and eviction from the
- * page cache with a check by mincore. */
+/* Plain file access for the io case: a temporary folder, sequential reads and writes, and eviction from
+ * the page cache, verified by mincore. */
 #include "tools/bench/io_files.h"
 
 #include <dirent.h>
@@ -90,7 +90,6 @@ void io_temp_remove(const char *temp)
     rmdir(temp);
 }
 
-/* What a write or a read may do at once. */
 static size_t part_bytes(int64_t n)
 {
     return n < IO_PART ? (size_t)n : IO_PART;
@@ -138,7 +137,7 @@ out:
     return err;
 }
 
-/* mincore tells the truth about a file to who may write it. */
+/* The caller must be able to write the file: otherwise mincore reports all pages as cached. */
 static err_t count_resident(int fd, const char *path, int64_t *n_resident)
 {
     struct stat info;
@@ -159,13 +158,13 @@ static err_t count_resident(int fd, const char *path, int64_t *n_resident)
 
 err_t io_drop(const char *path, int64_t *n_left)
 {
-    enum { TRIES = 3 }; /* pages that another CPU just put in may stay once */
+    enum { TRIES = 3 }; /* pages just added by another CPU may survive one attempt */
     err_t err = ERR_OK;
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) RAISE(ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
     TRY_OUT(err, io_flush(fd, path));
     *n_left = 1;
-    for (int i = 0; i<TRIES && * n_left> 0; i++) {
+    for (int i = 0; *n_left > 0 && i < TRIES; i++) {
         posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
         TRY_OUT(err, count_resident(fd, path, n_left));
     }

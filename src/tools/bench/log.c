@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the records of a bench run: head, points, end. The fields are described in docs/records.md. */
+/* Writes the records of a run: head, points, end. docs/records.md describes the fields. */
 #include "tools/bench/log.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "tools/bench/fingerprint.h"
 
-/* Rank 0's, made from what no other run has. */
+/* Hashes time, process and host name: unique to this run. */
 static void make_id(char out[20])
 {
     struct {
@@ -125,7 +125,7 @@ void bench_record_metrics(bench_t *bench)
     json_object_begin(&bench->log->metrics.json, "metrics");
 }
 
-/* To a tenth of a nanosecond, which is beyond any clock, in short numbers. */
+/* Rounds to 0.1 ns, finer than any clock, to keep numbers short. */
 static double short_sec(double sec)
 {
     return rint(sec * 1e10) / 1e10;
@@ -138,7 +138,7 @@ static void record_samples(json_t *j, const char *name, const double *sec, int64
     json_array_end(j);
 }
 
-/* How many of the samples are of each batch. */
+/* Number of samples in each batch. */
 static void record_batches(json_t *j, const bench_result_t *r)
 {
     json_array_begin(j, "batch_n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The measuring protocol: warm-up, batches of samples on all ranks, and when to stop. Evaluating the samples
- * is left to samples.c, foreign load to foreign_load.c. */
+/* The measuring protocol: warm-up, batches of samples on all ranks, and the decision to stop. Statistics
+ * are in samples.c, load detection in foreign_load.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,31 +18,31 @@ enum { MAX_BATCH = 100, MAX_WARM_UP = 200, MAX_PER_SAMPLE = 1000, ENOUGH_SAMPLES
 enum { MIN_TURNS = 4, MAX_TURNS = 200, SETTLE_SAMPLES = 2 };
 static const double budget_sec = 2, quick_budget_sec = 0.25;
 static const double batch_sec = 0.05, warm_up_sec = 0.02;
-static const double turn_sec = 0.015;           /* of a batch in turn: the neighbour has its own soon */
-static const double handover_sec = 0.002;       /* between batches in turn, about */
-static const double clock_margin_sec = 20e-6;   /* a sample this long hides the clock's 50 ns */
-static const double device_margin_sec = 200e-6; /* one this long hides a launch and a wait, some µs each */
-static const double overrun = 5;                /* budgets that may go for the first few samples */
+static const double turn_sec = 0.015;           /* of a batch with --turns: keeps neighbours close */
+static const double handover_sec = 0.002;       /* estimate, between batches with --turns */
+static const double clock_margin_sec = 20e-6;   /* a sample this long hides the 50 ns of reading the clock */
+static const double device_margin_sec = 200e-6; /* hides a launch and a wait, some µs each */
+static const double overrun = 5;                /* times the budget, if the first few samples take longer */
 
-/* Behind the samples of a batch, in the same allreduce: what all must know. */
+/* Appended to the samples of a batch in its allreduce, so that all ranks know. */
 enum { NOTE_STOP, NOTE_LOADS, N_NOTES = NOTE_LOADS + LOAD_KINDS };
 
-/* A work while it is measured. */
+/* The state of a work during its measurement. */
 typedef struct work_state {
     const bench_work_t *work;
     int n_ranks;
     samples_t samples;
-    double sample_sec; /* about */
+    double sample_sec; /* estimate */
     int64_t per_sample, per_batch;
-    int64_t n_slowest; /* samples whose slowest rank was this one */
+    int64_t n_slowest; /* samples in which this rank was the slowest */
 } work_state_t;
 
 typedef struct measurement {
     bench_t *bench;
     work_state_t states[BENCH_MAX_WORKS];
     int n, n_rounds;
-    int n_rounds_agreed; /* with the job that takes turns with this one */
-    double best_sec;     /* of the probe, when batches were last judged by it */
+    int n_rounds_agreed; /* with the other job, with --turns */
+    double best_sec;     /* best probe time when batches were last judged */
     double budget;
     double *sorted;
 } measurement_t;
@@ -57,7 +57,7 @@ static bool is_participant(const bench_t *bench, const work_state_t *s)
     return bench->comm->rank < s->n_ranks;
 }
 
-/* All ranks come together; those who have nothing to do for a work wait for it without using a CPU. */
+/* A barrier of all ranks. If some do not participate in the work, they wait without using a CPU. */
 static err_t wait_for_ranks(bench_t *bench, const work_state_t *s)
 {
     if (s->n_ranks < bench->comm->size) return comm_barrier_asleep(bench->comm, s->work->what);
@@ -76,7 +76,9 @@ static err_t run_sample(const bench_t *bench, const work_state_t *s, double *sec
     return ERR_OK;
 }
 
-/* n samples by this rank's clock; what its parts took: parts[i * parts of the work + part], or NULL. */
+/* Takes n samples by this rank's clock.
+ *
+ *   parts  [n, parts of the work]: seconds of each part; NULL: not wanted */
 static err_t run_samples(bench_t *bench, const work_state_t *s, int64_t n, double *sec, double *parts)
 {
     const bench_parts_t *of = &s->work->parts;
@@ -95,7 +97,7 @@ static err_t run_samples(bench_t *bench, const work_state_t *s, int64_t n, doubl
     return ERR_OK;
 }
 
-/* Of a sample, each `mean` long. */
+/* Iterations per sample, if one takes `mean` seconds. */
 static int64_t enough_iterations(const work_state_t *s, double mean)
 {
     double margin_sec = s->work->finish ? device_margin_sec : clock_margin_sec;
@@ -104,13 +106,13 @@ static int64_t enough_iterations(const work_state_t *s, double mean)
     return n > MAX_PER_SAMPLE ? MAX_PER_SAMPLE : n;
 }
 
-/* What one iteration takes, roughly, and from that the numbers of iterations. The same on all ranks. */
+/* Estimates the time of an iteration and sets per_sample and per_batch, the same on all ranks. */
 static err_t warm_up(bench_t *bench, work_state_t *s)
 {
     double sec[MAX_WARM_UP] = {0}, mean = 0;
     int64_t n = 1;
     s->per_sample = 1;
-    /* With a wait in every sample one iteration seems to take as long as the wait: only several tell. */
+    /* A sample of one iteration would mostly show the wait of `finish`, so later rounds use more. */
     for (int i = 0; i < (s->work->finish ? 4 : 2); i++) {
         if (i >= 2) s->per_sample = enough_iterations(s, mean);
         TRY(wait_for_ranks(bench, s));
@@ -120,7 +122,7 @@ static err_t warm_up(bench_t *bench, work_state_t *s)
         for (int64_t k = 0; k < n; k++) mean += sec[k] / (double)n;
         TRY(max_over_ranks(bench, &mean, 1));
         mean = fmax(mean, 1e-9);
-        /* The first may have met an empty cache or a library's start; a very long one is believed. */
+        /* The first round may include cold caches and library start-up: only a very long one counts. */
         if (mean >= (i == 0 ? 10 : 1) * warm_up_sec) break;
         n = (int64_t)(warm_up_sec / (mean * (double)(i < 1 ? 1 : enough_iterations(s, mean))));
         n = n < 2 ? 2 : n > MAX_WARM_UP ? MAX_WARM_UP : n;
@@ -128,13 +130,13 @@ static err_t warm_up(bench_t *bench, work_state_t *s)
     s->per_sample = enough_iterations(s, mean);
     s->sample_sec = mean * (double)s->per_sample;
     s->per_batch = (int64_t)((bench->turns ? turn_sec : batch_sec) / s->sample_sec);
-    /* In turn of three at least: a median that one of them does not move. */
+    /* With --turns at least three: a single outlier does not move their median. */
     int64_t least = bench->turns && s->sample_sec < batch_sec ? 3 : 1;
     s->per_batch = s->per_batch < least ? least : s->per_batch > MAX_BATCH ? MAX_BATCH : s->per_batch;
     return ERR_OK;
 }
 
-/* This rank's samples become those of the slowest; what was found of foreign load goes with them. */
+/* Reduces the samples to those of the slowest rank, and with them the detected load. */
 static err_t gather_samples(bench_t *bench, work_state_t *s, int round, int64_t n, const double *mine,
                             double *all)
 {
@@ -152,7 +154,7 @@ static err_t gather_samples(bench_t *bench, work_state_t *s, int round, int64_t 
     return ERR_OK;
 }
 
-/* Means over the ranks that take part. */
+/* Means over the participating ranks. */
 static err_t gather_parts(bench_t *bench, work_state_t *s, int64_t n, double *parts)
 {
     int n_parts = s->work->parts.n;
@@ -164,7 +166,7 @@ static err_t gather_parts(bench_t *bench, work_state_t *s, int64_t n, double *pa
     return ERR_OK;
 }
 
-/* The other job has emptied the caches. */
+/* With --turns, the other job has filled the caches with its own data. */
 static err_t refill_caches(bench_t *bench, const work_state_t *s)
 {
     if (!bench->turns || s->work->prepare || !is_participant(bench, s)) return ERR_OK;
@@ -194,7 +196,7 @@ static err_t measure_batch(measurement_t *m, work_state_t *s)
     return m->bench->turns && !m->bench->interrupted ? turns_end_batch(m->bench->turns) : ERR_OK;
 }
 
-/* A probe much better than all before makes earlier batches slow ones. */
+/* After a much better probe, earlier batches may count as slow. */
 static err_t judge_batches_again(measurement_t *m)
 {
     const load_t *load = &m->bench->load;
@@ -211,7 +213,7 @@ static err_t judge_batches_again(measurement_t *m)
     return ERR_OK;
 }
 
-/* Time used so far, disturbed batches at a third; the same on all ranks. */
+/* Time used so far, disturbed batches weighted by a third; the same on all ranks. */
 static err_t elapsed_sec(measurement_t *m, double *out)
 {
     *out = 0;
@@ -221,7 +223,6 @@ static err_t elapsed_sec(measurement_t *m, double *out)
     return max_over_ranks(m->bench, out, 1);
 }
 
-/* Whether one more batch of s is wanted. */
 static bool needs_more(const measurement_t *m, const samples_t *s, double sec)
 {
     if (m->bench->turns) return m->n_rounds < m->n_rounds_agreed;
@@ -231,7 +232,7 @@ static bool needs_more(const measurement_t *m, const samples_t *s, double sec)
     return n < ENOUGH_SAMPLES || !samples_are_precise(m->sorted, n, m->bench->options->precision);
 }
 
-/* How far the time is gone, and how well the first work's median is known. */
+/* Shows the time used and the precision of the first work's median. */
 static void show_progress(const measurement_t *m, double sec)
 {
     char text[96];
@@ -249,7 +250,7 @@ static void show_progress(const measurement_t *m, double sec)
                   text);
 }
 
-/* In turn both jobs take as many batches, whatever they find: each has its neighbour in the other. */
+/* With --turns both jobs take the same number of batches, so that each has a neighbour in the other. */
 static err_t agree_on_rounds(measurement_t *m)
 {
     double round_sec = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench mem`: STREAM's loops in each cache level and in memory, and the cost of touching a fresh
- * page. With a GPU, copies within its memory and to and from the host instead (mem_device.c). */
+/* `dptrain bench mem`: STREAM's loops in each cache level and in DRAM, and the cost of fresh pages. On a GPU:
+ * copies within its memory, to and from the host (mem_device.c). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,6 @@ static err_t mem_check_options(void *values)
     return ERR_OK;
 }
 
-/* ---- STREAM's loops ---- */
 typedef struct loop {
     const mem_arrays_t *arrays;
     mem_kernel_t kernel;
@@ -124,7 +123,7 @@ static err_t measure_level(bench_t *bench, const mem_options_t *options, const m
     return err;
 }
 
-/* The same on all ranks, whose hosts may differ: rank 0's. */
+/* Hosts may differ, so all ranks use rank 0's levels. */
 static err_t find_levels(bench_t *bench, const mem_options_t *options, mem_level_t levels[MEM_MAX_LEVELS],
                          int *n)
 {
@@ -142,12 +141,11 @@ static err_t find_levels(bench_t *bench, const mem_options_t *options, mem_level
     return comm_broadcast(bench->comm, levels, MEM_MAX_LEVELS * (int64_t)sizeof *levels, 0, what);
 }
 
-/* ---- Fresh pages ---- */
 typedef struct fresh {
     size_t n_bytes, n_page;
     int advice;
-    bool refused;    /* the advice, by the kernel */
-    int64_t n_wrong; /* pages that were not zero or did not keep what was written */
+    bool refused;    /* the kernel refused the advice */
+    int64_t n_wrong; /* pages that were not zero or lost what was written */
 } fresh_t;
 
 static err_t map_fresh(fresh_t *f, char **out)
@@ -170,14 +168,15 @@ static err_t run_fresh(void *context)
     return ERR_OK;
 }
 
-/* Outside of the timing: faults of one round, and whether pages come as zeros and keep what is written. */
+/* Untimed: counts the faults of one round, and verifies that pages start as zeros and keep what is
+ * written. */
 static err_t inspect_fresh(fresh_t *f, double *n_faults)
 {
     char *block = NULL;
     struct rusage before, after;
     TRY(map_fresh(f, &block));
     getrusage(RUSAGE_SELF, &before);
-    /* Written first: a page that is read first is the kernel's one page of zeros, and faults again. */
+    /* Write before reading: reading first would map the kernel's shared zero page, and fault again. */
     for (size_t i = 0; i < f->n_bytes; i += f->n_page) ((volatile char *)block)[i] = (char)(i / f->n_page);
     getrusage(RUSAGE_SELF, &after);
     for (size_t i = 0; i < f->n_bytes; i += f->n_page)
@@ -218,7 +217,7 @@ static err_t report_fresh(bench_t *bench, const fresh_t *f, const char *pages, d
     return bench_record_end(bench, result);
 }
 
-/* Both at once, in turn. Faults are counted per small page: with huge ones there are few. */
+/* Measures small and huge pages alternately. Faults are per small page, so huge pages show few. */
 static err_t measure_fresh(bench_t *bench, int64_t n_bytes)
 {
     static const char *const pages[] = {"small pages", "MADV_HUGEPAGE"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocates, fills, runs and verifies the arrays of STREAM's four loops, on a team of threads and in the
- * CPU's widest vectors. */
+/* Allocates, fills, runs and verifies the arrays of STREAM's four loops, with threads and the CPU's widest
+ * vectors. */
 #include "tools/bench/mem_arrays.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static const double q = 3;
 
 const char *const mem_kernel_names[MEM_KERNEL_COUNT] = {"copy", "scale", "add", "triad"};
 
-/* Which of a, b, c. second: -1 where one is read. */
+/* Operands of each kernel: 0, 1, 2 for a, b, c. second is -1 if the kernel reads only one. */
 static const struct {
     int out, first, second;
 } roles[MEM_KERNEL_COUNT] = {{2, 0, -1}, {1, 2, -1}, {2, 0, 1}, {0, 1, 2}};
@@ -73,7 +73,7 @@ err_t mem_arrays_new(int64_t n_bytes, int n_threads, mem_arrays_t *out)
     *out = (mem_arrays_t){.n = n > 0 ? n : unit, .n_threads = n_threads};
     out->n_block_bytes = 3 * out->n * (int64_t)sizeof(double);
     out->repeat = (RUN_BYTES + out->n_block_bytes - 1) / out->n_block_bytes;
-    /* Not from base/mem.h, which touches every page in one thread. */
+    /* base/mem.h would touch every page in one thread. */
     void *block =
         mmap(NULL, (size_t)out->n_block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED)
@@ -120,7 +120,7 @@ void mem_arrays_run(const mem_arrays_t *arrays, mem_kernel_t kernel)
     double *out = arrays->array[roles[kernel].out], *x = arrays->array[roles[kernel].first];
     double *y = roles[kernel].second < 0 ? x : arrays->array[roles[kernel].second];
     int64_t part = arrays->n / arrays->n_threads;
-    /* Parts as schedule(static) above cuts them: n is a multiple of the threads. */
+    /* The same parts as schedule(static) in mem_arrays_fill: n is a multiple of n_threads. */
 #pragma omp parallel for schedule(static) num_threads(arrays->n_threads)
     for (int t = 0; t < arrays->n_threads; t++)
         for (int64_t r = 0; r < arrays->repeat; r++) run(out + t * part, x + t * part, y + t * part, part);

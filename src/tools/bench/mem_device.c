@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of a GPU's memory for the mem case: within the device, from the host and to it, each verified. */
+/* GPU memory copies for the mem case: within the device, to and from the host, each verified. */
 #include "tools/bench/mem_device.h"
 
 #include <string.h>
@@ -11,14 +11,13 @@ typedef enum copy_kind { COPY_WITHIN, COPY_TO, COPY_FROM, COPY_KINDS } copy_kind
 
 static const struct {
     const char *test, *what;
-    int n_moved; /* bytes that the device's memory moves for one that is copied */
+    int n_moved; /* bytes that device memory moves per byte copied */
 } kinds[COPY_KINDS] = {
     {"device_copy", "a copy within the GPU", 2},
     {"host_to_device", "a copy from pinned host memory", 1},
     {"device_to_host", "a copy to pinned host memory", 1},
 };
 
-/* `from`, `to`: each with a host's and the device's side. */
 typedef struct copy {
     const backend_t *backend;
     copy_kind_t kind;
@@ -41,7 +40,7 @@ static err_t finish_copy(void *context)
     return backend_sync(c->backend);
 }
 
-/* Other bytes for each kind, so that what an earlier one left is wrong. */
+/* Different bytes for each kind, so that data left by an earlier copy is wrong. */
 static err_t fill_source(const copy_t *c)
 {
     uint8_t *bytes = c->from.host;

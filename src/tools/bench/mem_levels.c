@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the cache sizes from sysfs and chooses working sets that fit each level, and one that fits none. */
+/* Reads cache sizes from sysfs and chooses a working set for each level and for DRAM. */
 #include "tools/bench/mem_levels.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { TEXT_MAX = 256, N_ARRAYS = 3, STREAM_FACTOR = 4 };
 
-/* A file of one line; "" when there is none. */
+/* Reads a one-line file; "" if it is missing. */
 static void read_cache_file(const char *folder, int index, const char *name, char out[TEXT_MAX])
 {
     char path[TEXT_MAX];
@@ -26,7 +26,7 @@ static int64_t parse_size(const char *text)
     return *end == 'K' ? n << 10 : *end == 'M' ? n << 20 : n;
 }
 
-/* CPUs in a list as "0-3,8"; at least one. */
+/* Number of CPUs in a list such as "0-3,8"; at least one. */
 static int count_cpus(const char *list)
 {
     int n = 0;
@@ -70,7 +70,7 @@ int mem_levels(const mem_cache_t *caches, int n_caches, int n_threads, int n_loc
     for (int i = 0; i < n_caches; i++) {
         int64_t share = caches[i].n_bytes / caches[i].n_sharers * n_threads;
         int64_t n_bytes = share / 2 > 2 * before ? share / 2 : 2 * before;
-        /* A cache may hold what the one before does (inclusive) or not; together they hold the most. */
+        /* An exclusive cache adds to the previous level, so together they hold at most this much. */
         if (n_bytes <= share + before) {
             snprintf(out[n].name, sizeof out[n].name, "L%d", caches[i].level % 100);
             out[n++].n_bytes = n_bytes;

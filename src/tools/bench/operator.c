@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "train/output/profile.h"
 
-enum { PEAK_TRIES = 3 }; /* what disturbs one only makes it lower */
+enum { PEAK_TRIES = 3 }; /* the best counts: disturbances only lower the result */
 
 static void fill_nan(float *block, shape_t shape)
 {

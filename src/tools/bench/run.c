@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the chosen cases one after another, from the header to the end record, and turns wrong results into
- * the exit code. */
+/* Runs the selected cases from header to end record, and turns wrong results into the exit code. */
 #include <signal.h>
 
 #include "base/figure.h"
@@ -51,7 +50,7 @@ static err_t run_bench_cases(bench_t *bench, const bench_choice_t *cases, int n)
     return ERR_OK;
 }
 
-/* All ranks know of wrong data, or none: cases agree on it. */
+/* failed_check is the same on all ranks. */
 static err_t raise_wrong_data(const bench_t *bench)
 {
     if (!bench->failed_check) return ERR_OK;
@@ -60,7 +59,7 @@ static err_t raise_wrong_data(const bench_t *bench)
                       "ending the benchmark");
 }
 
-/* What ended the cases comes before what the file has to say. */
+/* An error of the cases takes precedence over one of the record file. */
 static err_t end_log(bench_t *bench, err_t err)
 {
     err_info_t first;
@@ -77,7 +76,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     bench_t bench = {.options = options};
     stop_catch(SIGINT);
     stop_catch(SIGTERM);
-    stop_catch(SIGUSR1); /* what scripts/run.sh makes of Ctrl-C */
+    stop_catch(SIGUSR1); /* scripts/run.sh sends it on Ctrl-C */
     err_t err = runtime_open(&options->runtime, abort_job, &bench.runtime);
     bench.comm = bench.runtime.comm;
     if (err == ERR_OK) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Stores the samples of a measurement with the load of each batch, decides which of them count, and
- * summarises them. */
+/* Stores the samples of a measurement with the load of each batch, selects those that count, and computes
+ * their statistics. */
 #include "tools/bench/samples.h"
 
 #include <math.h>
@@ -63,7 +63,7 @@ bool samples_are_precise(const double *sorted, int64_t n, double precision)
     return (high - low) / 2 <= precision * median;
 }
 
-/* The probe beside the batches that count. `sorted` is overwritten. */
+/* Over the batches that count. Overwrites `sorted`. */
 static double median_probe_sec(const samples_t *s, bool all, double *sorted)
 {
     int64_t n = 0;
@@ -72,7 +72,7 @@ static double median_probe_sec(const samples_t *s, bool all, double *sorted)
     return stats_median(sorted, n);
 }
 
-/* Drops what does not count, and moves the arrays into the result. */
+/* Drops samples that do not count and moves the arrays to the result. */
 static void move_to_result(samples_t *s, bool all, bench_result_t *out)
 {
     int64_t n = 0;

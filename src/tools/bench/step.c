@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench step`: a model's complete training step and its scaling. Each rank alone, 1 … N ranks with
- * the same batch each (weak), 1 … N ranks sharing one batch (strong); all run alternately, so that an
- * efficiency compares neighbours in time. */
+/* `dptrain bench step`: a model's complete training step and its scaling. Arrangements: each rank alone,
+ * 1 … N ranks with a constant batch per rank (weak), 1 … N ranks with a constant total batch (strong).
+ * They alternate, so that efficiencies compare neighbours in time. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,13 +45,13 @@ enum { N_PARTS = 5 };
 typedef struct arrangement {
     scaling_t mode;
     int n_ranks;
-    int64_t batch; /* of its ranks together; of ALONE of each */
-    comm_t *comm;  /* NULL on ranks that take no part; the bench's own where all do */
+    int64_t batch; /* of all its ranks; ALONE: of each rank */
+    comm_t *comm;  /* NULL on ranks that do not participate */
     bool owns_comm;
     trial_t *trial;
     step_cost_t sums; /* of the steps, by this rank's clock */
     int64_t n_steps;
-    double taken[N_PARTS]; /* of the sums, by take_parts */
+    double taken[N_PARTS]; /* sums at the previous take_parts */
     char what[64];
 } arrangement_t;
 
@@ -67,7 +67,6 @@ typedef struct step_bench {
 
 static const char *const part_names[] = {"data", "forward", "backward", "allreduce", "optimizer"};
 
-/* What the parts took since it was asked before. */
 static void take_parts(void *context, double *sec)
 {
     arrangement_t *a = context;
@@ -101,7 +100,7 @@ static void add_arrangement(step_bench_t *s, scaling_t mode, int n_ranks, int64_
              n_ranks, n_ranks > 1 ? "s" : "");
 }
 
-/* 1, 2, 4, … and the job's size. With every rank weak and strong are one. */
+/* Sizes 1, 2, 4, … and all ranks. With all ranks, weak and strong are the same. */
 static void list_arrangements(step_bench_t *s)
 {
     int size = s->bench->comm->size;
@@ -113,7 +112,7 @@ static void list_arrangements(step_bench_t *s)
     for (int n = 1; n < size; n *= 2) add_arrangement(s, STRONG, n, size * batch);
 }
 
-/* Collective. The communicator of an arrangement's ranks, and the trial on it. */
+/* Collective. Opens the communicator of the arrangement's ranks and a trial on it. */
 static err_t open_arrangement(step_bench_t *s, arrangement_t *a)
 {
     bench_t *bench = s->bench;
@@ -141,13 +140,13 @@ static void close_arrangement(arrangement_t *a)
     if (a->owns_comm) comm_close(&a->comm);
 }
 
-/* Images a second at the median; of ALONE all ranks' together. */
+/* Images per second at the median time, over all ranks. */
 static double rate_of(const arrangement_t *a, const bench_result_t *r)
 {
     return (double)a->batch * (a->mode == ALONE ? a->n_ranks : 1) / r->p50;
 }
 
-/* Median of the samples of one batch of the protocol; NaN where it has none that count. */
+/* Median of the samples of one batch of the protocol; NaN if none count. */
 static double batch_median(const bench_result_t *r, int batch, double *scratch)
 {
     int64_t n = 0;
@@ -157,10 +156,10 @@ static double batch_median(const bench_result_t *r, int batch, double *scratch)
 }
 
 typedef struct ratio {
-    double low, median, high; /* quartiles over the batches that both have; NaN: none */
+    double low, median, high; /* quartiles over the batches that both have; NaN: none in common */
 } ratio_t;
 
-/* Of base's step time to r's, batch by batch, times `scale`. */
+/* scale · base's step time / r's, batch by batch. */
 static ratio_t ratio_of(const bench_result_t *base, const bench_result_t *r, double scale)
 {
     double scratch[BENCH_MAX_SAMPLES], ratios[BENCH_MAX_SAMPLES];
@@ -175,18 +174,18 @@ static ratio_t ratio_of(const bench_result_t *base, const bench_result_t *r, dou
                      stats_quantile(ratios, n, 0.75)};
 }
 
-/* Where an arrangement is in the list; -1: nowhere. */
+/* Index of an arrangement in the list; -1: not in it. */
 static int find_arrangement(const step_bench_t *s, scaling_t mode, int n_ranks)
 {
     int size = s->bench->comm->size;
     for (int i = 0; i < s->n; i++)
         if (s->list[i].mode == mode && s->list[i].n_ranks == n_ranks) return i;
-    /* With every rank weak and strong are one. */
+    /* With all ranks, weak and strong are the same. */
     return mode == STRONG && n_ranks == size && size > 1 ? find_arrangement(s, WEAK, size) : -1;
 }
 
-/* weak: time of one rank / time. strong: time of one rank / (ranks · time). alone, what every rank would do
- * with no allreduce and nobody to wait for: its time / that of all ranks. */
+/* weak: time of one rank / time. strong: time of one rank / (ranks · time). alone: time of ranks that do not
+ * communicate / time of all ranks together. */
 static ratio_t efficiency_of(const step_bench_t *s, scaling_t mode, int n_ranks)
 {
     const bench_result_t *r = &s->results[find_arrangement(s, mode, n_ranks)];
@@ -196,7 +195,7 @@ static ratio_t efficiency_of(const step_bench_t *s, scaling_t mode, int n_ranks)
     return ratio_of(&s->results[base], r, mode == STRONG ? 1.0 / n_ranks : 1);
 }
 
-/* Collective. Means over an arrangement's ranks of the parts of a step, seconds. */
+/* Collective. Mean seconds of each part of a step over the arrangement's ranks. */
 static err_t mean_cost(step_bench_t *s, const arrangement_t *a, step_cost_t *out)
 {
     double n = a->n_steps > 0 ? (double)a->n_steps * a->n_ranks : 1;

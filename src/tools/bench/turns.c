@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The handover between two jobs that measure alternately: a token through two FIFOs, and the order of their
- * batches. Which batches to take is left to measure.c. */
+/* Hands turns between two jobs: a token through two FIFOs, and the order of batches. measure.c decides which
+ * batches to take. */
 #include "tools/bench/turns.h"
 
 #include <errno.h>
@@ -19,14 +19,14 @@
 #include "cluster/session/stop.h"
 
 enum { ID_BYTES = 20 };
-/* The other ranks wait for rank 0 as long as --timeout says: it has to know before. */
+/* Rank 0 must give up before the other ranks, which wait for it for --timeout. */
 static const double own_share = 0.9;
 
-/* What one job tells the other, with the turn or as a greeting. Shorter than PIPE_BUF: never torn. */
+/* Sent with each turn, and as a greeting. Shorter than PIPE_BUF, so writes are atomic. */
 typedef struct token {
     char id[ID_BYTES]; /* of the run */
-    char what[96];     /* the point that it is at */
-    int32_t n_batches; /* of that point */
+    char what[96];     /* current point */
+    int32_t n_batches; /* of the point */
 } token_t;
 
 struct turns {
@@ -34,9 +34,9 @@ struct turns {
     bool is_first;
     int n_done; /* batches of this point */
     double timeout_sec;
-    /* Of rank 0: */
+    /* On rank 0: */
     int in, out;            /* FIFOs; -1 */
-    bool alone, said_alone; /* the other job has ended; and that was said */
+    bool alone, said_alone; /* the other job has ended; this was logged */
     token_t mine, other;
 };
 
@@ -51,7 +51,7 @@ static err_t parse_spec(const char *spec, char folder[FS_PATH_MAX], bool *is_fir
     return ERR_OK;
 }
 
-/* Whoever comes first makes it. */
+/* The job that starts first creates it. */
 static err_t make_fifo(const char *folder, const char *name, char path[FS_PATH_MAX])
 {
     struct stat info;
@@ -68,7 +68,7 @@ static err_t raise_interrupted(void)
     RAISE(ERR_GATE, "interrupted by a signal");
 }
 
-/* Opens the other's FIFO as soon as it listens. */
+/* Opens the FIFO of the other job as soon as that job listens. */
 static err_t connect_peer(turns_t *t, const char *path, double end_sec)
 {
     while ((t->out = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0) {
@@ -92,7 +92,7 @@ static err_t send_token(turns_t *t)
     return ERR_OK;
 }
 
-/* Waits for the other's word, or until it has ended. */
+/* Waits for a token, or until the other job has ended. */
 static err_t receive_token(turns_t *t, double end_sec)
 {
     enum { LOOK_MS = 100 }; /* for a signal that came before poll */
@@ -119,7 +119,7 @@ static err_t open_pipes(turns_t *t, const char *folder)
     TRY(fs_make_folder(folder));
     TRY(make_fifo(folder, t->is_first ? "first" : "second", inbox));
     TRY(make_fifo(folder, t->is_first ? "second" : "first", outbox));
-    signal(SIGPIPE, SIG_IGN); /* the other's end is a write's error */
+    signal(SIGPIPE, SIG_IGN); /* write reports the end of the other job */
     t->in = open(inbox, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (t->in < 0) RAISE(ERR_SYSTEM, "cannot open '%s': %s", inbox, strerror(errno));
     double end_sec = clock_sec() + own_share * t->timeout_sec;
@@ -127,11 +127,11 @@ static err_t open_pipes(turns_t *t, const char *folder)
     TRY(send_token(t));
     TRY(receive_token(t, end_sec));
     if (t->alone) RAISE(ERR_PEER, "--turns: the other job ended before the first turn");
-    unlink(inbox); /* both have it open: it has come through */
+    unlink(inbox); /* both jobs have it open */
     return ERR_OK;
 }
 
-/* Collective. All ranks sleep until rank 0 has heard. */
+/* Collective. The other ranks sleep until rank 0 has the turn. */
 static err_t wait_for_turn(turns_t *t)
 {
     double end_sec = clock_sec() + own_share * t->timeout_sec;
@@ -188,12 +188,12 @@ err_t turns_begin_point(turns_t *t, const char *what, int n, int *out)
 
 err_t turns_end_batch(turns_t *t)
 {
-    /* Not when it ends: only when something was measured since. */
+    /* Logged only once a batch was measured without the other job. */
     if (t->alone && !t->said_alone)
         log_info("--turns: the other job has ended; the remaining points are measured alone");
     t->said_alone |= t->alone;
-    bool gives = t->n_done++ % 2 == (t->is_first ? 0 : 1);
-    if (!gives) return ERR_OK;
+    bool is_due = t->n_done++ % 2 == (t->is_first ? 0 : 1);
+    if (!is_due) return ERR_OK;
     err_t err = t->comm->rank == 0 ? send_token(t) : ERR_OK;
     TRY(comm_agree(t->comm, err, "handing over the turn"));
     return wait_for_turn(t);
