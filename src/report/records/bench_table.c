@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of a bench run, one for each case and test: the columns are key fields that vary, timings and
- * metrics; what all points share goes into the caption. */
+/* Tables of a bench run, one for each case and test. Columns are the key fields that vary, timings and
+ * metrics; key fields that all points share are in the caption. */
 #include <math.h>
 #include <string.h>
 
@@ -13,13 +13,13 @@ typedef enum source { FROM_KEY, FROM_METRICS, P50, HALF_INTERVAL, TAIL, SAMPLES,
 
 typedef struct column {
     source_t source;
-    const char *name; /* of a field */
+    const char *name; /* field name, if the source has fields */
 } column_t;
 
 typedef struct layout {
     const report_group_t *group;
     column_t columns[BENCH_MAX_COLUMNS];
-    const char *shared[BENCH_MAX_COLUMNS]; /* names in the key whose value is that of every point */
+    const char *shared[BENCH_MAX_COLUMNS]; /* key fields with the same value in all points */
     int n, n_shared, n_left_out;
     bool timed;
 } layout_t;
@@ -57,7 +57,6 @@ static bool is_shared(const layout_t *layout, const char *name)
     return false;
 }
 
-/* Those of the first point's key that every point has with the same value. A pass over the points each. */
 static void find_shared(layout_t *layout)
 {
     report_fields_t key = layout->group->first->key;
@@ -69,7 +68,7 @@ static void find_shared(layout_t *layout)
     }
 }
 
-/* Names in the order in which they first occur. */
+/* In order of first occurrence. */
 static void add_field_columns(layout_t *layout, source_t source)
 {
     for (const report_point_t *point = layout->group->first; point; point = point->next) {
@@ -145,7 +144,7 @@ static err_t cell_text(printer_t *p, const report_point_t *point, const column_t
     return field ? field_text(p, field, out) : ERR_OK;
 }
 
-/* A metric's unit is said once, above it, where its values do not each have their own. */
+/* The name of the field and, unless each value carries its own, the unit. */
 static err_t heading_text(printer_t *p, const column_t *column, const char **out)
 {
     char heading[128];
@@ -166,7 +165,6 @@ static bool is_text_column(const report_group_t *group, const column_t *column)
     return false;
 }
 
-/* What all points share. */
 static err_t caption_text(printer_t *p, const layout_t *layout, const char **out)
 {
     report_field_t shared[BENCH_MAX_COLUMNS];
@@ -182,7 +180,7 @@ static err_t caption_text(printer_t *p, const layout_t *layout, const char **out
 
 static err_t fill_table(printer_t *p, const layout_t *layout, table_t *table)
 {
-    if (layout->n == 0) table->n_rows = 0; /* nothing but that they are there */
+    if (layout->n == 0) table->n_rows = 0; /* the points have no fields */
     TRY(arena_new(&p->arena, sizeof *table->cells * (size_t)table->n_rows * (size_t)table->n_columns,
                   &table->cells));
     for (int c = 0; c < layout->n; c++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Records as CSV in long form, one row for each figure of each point. Quoting follows RFC 4180. */
+/* Prints records as CSV in long form, a row per figure of each point, quoted as in RFC 4180. */
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ void csv_field(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* What the rows of one point have in common. */
+/* The columns that the rows of a point share. */
 typedef struct place {
     const report_t *report;
     FILE *out;
@@ -114,7 +114,7 @@ static void put_epoch(place_t place, const report_epoch_t *epoch)
     put_number(&place, "images_per_sec", epoch->images_per_sec, "images/s");
 }
 
-/* A training run has no id: its time stands for it. */
+/* Training runs have no id; their time identifies them. */
 static void put_train(const report_t *report, const report_run_t *run, FILE *out)
 {
     const report_train_t *train = run->train;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reduces a run's losses to minimum, median and maximum over at most CURVE_MAX intervals of steps. Drawing is
- * left to report/html/train.c. */
+/* Collects and reduces a run's losses. report/html/train.c draws them. */
 #include "report/records/curve.h"
 
 #include <math.h>
@@ -28,7 +27,7 @@ err_t curve_add(curve_t *curve, int64_t step, double loss)
     return ERR_OK;
 }
 
-/* *i: the first loss of the stretch, then that of the next. `at`: where its point belongs. */
+/* Adds the point of an interval of steps. *i: its first loss; on return, that of the next interval. */
 static void add_interval(curve_t *curve, int64_t *i, double end, double *sorted, curve_point_t *at)
 {
     const curve_losses_t *losses = curve->losses;
@@ -63,7 +62,7 @@ err_t curve_finish(curve_t *curve, arena_t *arena)
     for (int64_t i = 0; i < losses->n;) {
         double k = floor(((double)losses->at[i].step - first) / length);
         double end = first + (k + 1) * length;
-        /* Steps beyond 2^53 are not told apart; nobody has made so many. */
+        /* Steps beyond 2^53 are not distinct as doubles. */
         if (curve->n == CURVE_MAX || !(end > (double)losses->at[i].step)) break;
         add_interval(curve, &i, end, sorted, at);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks up a named value of a record and formats it with the unit that its name implies (base/figure.c). */
+/* Looks up named values and formats them with the units that their names imply (base/figure.c). */
 #include "report/records/fields.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 const report_field_t *fields_find(report_fields_t fields, const char *name)
 {
-    /* Within a report names are interned, and the first comparison is enough. */
+    /* Names within a report are interned: comparing pointers usually suffices. */
     for (int i = 0; i < fields.n; i++)
         if (fields.at[i].name == name || strcmp(fields.at[i].name, name) == 0) return &fields.at[i];
     return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams lines through a fixed buffer, parses a batch in parallel (OpenMP) and visits the lines in order.
- * What a record means is left to registry.c. */
+/* Streams lines through a buffer, parses batches in parallel (OpenMP) and visits the lines in order.
+ * registry.c interprets the records. */
 #include "report/records/jsonl.h"
 
 #include <omp.h>
@@ -13,13 +13,13 @@
 
 enum {
     BLOCK_BYTES = 2 << 20,
-    BATCH_LINES = 4096, /* parsed by the team before they are visited */
-    MAX_THREADS = 8,    /* more would wait for the reading */
+    BATCH_LINES = 4096, /* parsed in parallel, then visited */
+    MAX_THREADS = 8,    /* more threads would wait for input */
 };
 
 typedef struct span {
-    size_t start, n_bytes; /* in the buffer */
-    bool is_last;          /* no line break ends it */
+    size_t start, n_bytes; /* offset in the buffer */
+    bool is_last;          /* the file ends without a line break */
     err_t err;
     jsonl_line_t line;
 } span_t;
@@ -30,16 +30,16 @@ typedef struct stream {
     int fd;
     char *buffer;
     size_t capacity, n_bytes, max_line;
-    bool at_end;     /* of the file */
-    bool skipping;   /* the rest of a line that is too long */
-    int64_t n_lines; /* that were passed */
+    bool at_end;
+    bool skipping; /* the rest of an overlong line */
+    int64_t n_lines;
     span_t *batch;
     int n_batch;
     int n_readers;
-    json_reader_t *readers; /* one a thread */
+    json_reader_t *readers; /* one per thread */
 } stream_t;
 
-/* Until the buffer is full or the file ends. */
+/* Reads until the buffer is full or the file ends. */
 static err_t jsonl_fill(stream_t *s)
 {
     size_t n_read, n_wanted = s->capacity - s->n_bytes;
@@ -56,7 +56,7 @@ static bool begins_with(const stream_t *s, const char *bytes, size_t n)
     return s->n_bytes >= n && memcmp(s->buffer, bytes, n) == 0;
 }
 
-/* What is no text is not worth a message for each of its lines. */
+/* Refuses a file that is not text as a whole, rather than each of its lines. */
 static err_t check_text(const stream_t *s)
 {
     static const struct {
@@ -75,8 +75,8 @@ static err_t check_text(const stream_t *s)
     const char *line_end = memchr(s->buffer, '\n', s->n_bytes);
     size_t n = s->n_bytes < 4096 ? s->n_bytes : 4096;
     size_t n_first = line_end ? (size_t)(line_end - s->buffer) : n;
-    /* A record may hold a stray zero byte; what does not even begin as one and holds some is another kind of
-     * file. */
+    /* A record may contain a stray zero byte, so only a first line that does not look like a record counts.
+     */
     if (n_first < n) n = n_first;
     if (n > 0 && s->buffer[0] != '{' && memchr(s->buffer, 0, n))
         RAISE(ERR_DATA, "%s is a binary file; expected lines of JSON", s->name);
@@ -94,7 +94,6 @@ static void parse_line(stream_t *s, span_t *span, json_reader_t *reader)
     span->err = err;
 }
 
-/* Parses the batch in parallel and visits its lines in order. */
 static err_t flush_batch(stream_t *s)
 {
     int n = s->n_batch, n_threads = s->n_readers < n ? s->n_readers : n;
@@ -140,7 +139,7 @@ static err_t add_long_line(stream_t *s)
     return s->options->visit(s->options->context, &line);
 }
 
-/* Every line that ends in the buffer; *start is behind the last one. */
+/* Adds all complete lines; *start moves past the last. */
 static err_t add_lines(stream_t *s, size_t *start)
 {
     const char *line_end;
@@ -157,7 +156,7 @@ static err_t add_lines(stream_t *s, size_t *start)
     return ERR_OK;
 }
 
-/* What is left behind the last line break moves to the front of the buffer. */
+/* Moves the incomplete last line to the front of the buffer. */
 static err_t keep_rest(stream_t *s, size_t start)
 {
     size_t n_rest = s->n_bytes - start;
@@ -188,7 +187,7 @@ static err_t read_stream(stream_t *s)
         TRY(jsonl_fill(s));
         if (at_start) {
             TRY(check_text(s));
-            if (begins_with(s, "\xEF\xBB\xBF", 3)) start = 3; /* as Windows begins a text */
+            if (begins_with(s, "\xEF\xBB\xBF", 3)) start = 3; /* byte order mark */
             at_start = false;
         }
         TRY(add_lines(s, &start));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Short labels for metrics: the fewest key fields that tell a metric from the others of its case and test. */
+/* Short labels for metrics: case, test and the key fields that distinguish them from others of the same case
+ * and test. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -8,13 +9,13 @@
 
 enum { MAX_NAMES = 64 };
 
-/* The metrics of one case and test, told apart field by field. */
+/* The metrics of one case and test. Each key field splits them into finer classes. */
 typedef struct family {
     metric_t **members;
     int *class_of,
-        *before; /* members that the fields so far do not tell apart have the same; before the last one */
+        *before; /* class of each member by the fields tried so far; the same before the last field */
     int n;
-    const char *tried[MAX_NAMES]; /* names of fields */
+    const char *tried[MAX_NAMES]; /* field names */
     int n_tried;
 } family_t;
 
@@ -24,14 +25,13 @@ static report_fields_t key_of(const metric_t *metric)
     return point ? point->key : (report_fields_t){0};
 }
 
-/* Texts are interned; a key's numbers keep theirs. */
+/* Texts are interned, and numbers in keys keep their text. */
 static bool same_value(const report_field_t *a, const report_field_t *b)
 {
     return a == b || (a && b && a->text == b->text);
 }
 
-/* Divides the classes by a field's values. The class of a member is the index of the first one that is like
- * it. */
+/* Splits the classes by a field's values. A class is named by the index of its first member. */
 static void split_classes(family_t *f, const char *name)
 {
     memcpy(f->before, f->class_of, (size_t)f->n * sizeof *f->before);
@@ -45,7 +45,7 @@ static void split_classes(family_t *f, const char *name)
     }
 }
 
-/* Whether the last field told this one from one that it was together with. */
+/* Whether the last field separated the member from another of its class. */
 static bool is_told_apart(const family_t *f, int member)
 {
     for (int i = 0; i < f->n; i++)
@@ -62,7 +62,7 @@ static bool is_new_name(family_t *f, const char *name)
     return true;
 }
 
-/* A word says what it is; a number does not. */
+/* Numbers are prefixed with the field's name; texts speak for themselves. */
 static err_t add_field(arena_t *arena, const report_field_t *field, const char **label)
 {
     figure_t room;
@@ -96,7 +96,7 @@ static err_t label_family(metrics_t *metrics, family_t *f)
         bool one_word = metric->case_name == metric->test;
         TRY(arena_format(&metrics->arena, &metric->label, "%s%s%s", metric->case_name, one_word ? "" : " ",
                          one_word ? "" : metric->test));
-        if (!metric->starts->point && f->n > 1) /* a training run's has no fields */
+        if (!metric->starts->point && f->n > 1) /* training runs have no key fields */
             TRY(arena_format(&metrics->arena, &metric->label, "%s %s", metric->label, metric->key));
     }
     return add_fields(&metrics->arena, f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Flattens a report's runs into metrics, matched across runs by case, test and key. Comparing them is left to
- * report/regress. */
+/* Flattens a report's runs into metrics, matched across runs by case, test and key. report/regress compares
+ * them. */
 #include "report/records/metrics.h"
 
 #include <math.h>
@@ -14,9 +14,9 @@ const char *metrics_incomplete(const report_run_t *run)
 {
     if (run->line == 0) return "no first record";
     if (!run->end_reason || !run->end_reason[0]) return "no end record";
-    bool whole = strcmp(run->end_reason, "finished") == 0 ||
-                 (run->train && strcmp(run->end_reason, "target reached") == 0);
-    return whole ? NULL : run->end_reason;
+    bool complete = strcmp(run->end_reason, "finished") == 0 ||
+                    (run->train && strcmp(run->end_reason, "target reached") == 0);
+    return complete ? NULL : run->end_reason;
 }
 
 const report_run_t *metrics_next_complete(const report_run_t *run)
@@ -30,7 +30,7 @@ static bool is_time(double sec)
     return isfinite(sec) && sec > 0;
 }
 
-/* samples[*].sec without those at which the whole's is no time. */
+/* Copies the samples of all parts at the positions where the total is valid. */
 static err_t copy_samples(arena_t *arena, const report_samples_t *from, int n, int64_t n_good,
                           report_samples_t *to)
 {
@@ -45,20 +45,20 @@ static err_t copy_samples(arena_t *arena, const report_samples_t *from, int n, i
     return ERR_OK;
 }
 
-static err_t copy_batches(arena_t *arena, const report_samples_t *whole, metric_start_t *start)
+static err_t copy_batches(arena_t *arena, const report_samples_t *total, metric_start_t *start)
 {
     int32_t *batch_n;
     int64_t at = 0;
     TRY(arena_new(arena, (size_t)start->n_batches * sizeof *batch_n, &batch_n));
     for (int b = 0; b < start->n_batches; b++) {
         batch_n[b] = 0;
-        for (int32_t i = 0; i < start->batch_n[b]; i++) batch_n[b] += is_time(whole->sec[at++]);
+        for (int32_t i = 0; i < start->batch_n[b]; i++) batch_n[b] += is_time(total->sec[at++]);
     }
     start->batch_n = batch_n;
     return ERR_OK;
 }
 
-/* Most often all are times, and nothing is copied. */
+/* Copies only if a sample is invalid, which is rare. */
 static err_t set_samples(arena_t *arena, const report_samples_t *samples, int n, metric_start_t *start)
 {
     report_samples_t *copy;
@@ -80,17 +80,17 @@ static err_t set_samples(arena_t *arena, const report_samples_t *samples, int n,
     return start->batch_n ? copy_batches(arena, &samples[0], start) : ERR_OK;
 }
 
-static err_t sample_median(const report_samples_t *whole, double *out)
+static err_t sample_median(const report_samples_t *total, double *out)
 {
     double *sorted;
-    TRY(mem_new_array(whole->n, sizeof *sorted, "samples", &sorted));
-    memcpy(sorted, whole->sec, (size_t)whole->n * sizeof *sorted);
-    *out = stats_median(sorted, whole->n);
+    TRY(mem_new_array(total->n, sizeof *sorted, "samples", &sorted));
+    memcpy(sorted, total->sec, (size_t)total->n * sizeof *sorted);
+    *out = stats_median(sorted, total->n);
     mem_free(&sorted);
     return ERR_OK;
 }
 
-/* Points come in the same order in every run: most often it is the one behind the one before. */
+/* Runs usually have their points in the same order, so the search starts after the last hit. */
 static err_t find_or_add(metrics_t *m, const metric_t *like, metric_t **now)
 {
     metric_t *metric = *now ? (*now)->next : m->first;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a report run by run: title, facts, tables, legend. The tables are in bench_table.c and
- * train_table.c, the output forms in render_text.c. */
+/* Prints a report run by run: title, facts, tables, legend. Tables are built in bench_table.c and
+ * train_table.c, output formats are in render_text.c. */
 #include "report/records/print.h"
 
 #include <math.h>
@@ -84,7 +84,7 @@ static err_t print_bench_run(printer_t *p, const report_run_t *run)
     return bench_tables_print(p, run);
 }
 
-/* A filter leaves runs of which nothing is wanted. */
+/* Runs that the filters left empty are not shown. */
 static bool is_shown(const report_t *report, const report_run_t *run)
 {
     bool filtered = report->only_case || report->only_test;

@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole of a report: tables for people in one of the forms of render.h, or CSV. Writes to `out` and
- * leaves looking for its errors to the caller; what is returned is ERR_SYSTEM without memory. */
+/* Prints a report as tables in one of the formats of render.h, or as CSV. Errors of `out` are left to the
+ * caller; ERR_SYSTEM: out of memory. */
 #ifndef REPORT_RECORDS_PRINT_H
 #define REPORT_RECORDS_PRINT_H
 
 #include "report/records/render.h"
 #include "report/records/report.h"
 
-/* Where a printer keeps its texts; a zeroed one is ready, arena_free'd by who made it. */
+/* State of printing. Initialise with zeros, free the arena. */
 typedef struct printer {
     const report_t *report;
     const render_t *render;
     FILE *out;
     arena_t arena;                /* reset after each table */
-    int64_t n_missing;            /* points whose times are no finite numbers */
-    bool inconclusive, disturbed; /* marks that were used */
+    int64_t n_missing;            /* points whose times are not finite */
+    bool inconclusive, disturbed; /* marks used */
 } printer_t;
 
-/* Runs in the order of their files, each followed by its tables; then what the marks mean. */
+/* Runs in the order of their files, each followed by its tables; then a legend of the marks. */
 err_t report_print(const report_t *report, const render_t *render, FILE *out);
 
-/* Long form: a row for each figure of each point; the columns are
- * file,line,run,case,test,key,metric,value,unit. A value that is missing is empty. Lines end with CR LF (RFC
- * 4180). */
+/* Long form, RFC 4180: a row per figure of each point, columns
+ * file,line,run,case,test,key,metric,value,unit. Missing values are empty. */
 err_t report_print_csv(const report_t *report, FILE *out);
 
 /* The tables of one run. */
 err_t bench_tables_print(printer_t *printer, const report_run_t *run);
 err_t train_tables_print(printer_t *printer, const report_run_t *run);
 
-/* "name value, name value" of fields; bytes and times with their units. Cut where it gets long. */
+/* "name value, name value"; bytes and times with units. Long lists are cut. */
 err_t print_fields_text(printer_t *printer, const report_fields_t *fields, const char **out);
 
-/* "~", "!", "" or "?" of a verdict. */
+/* The mark of a verdict: "~", "!", "" or "?". */
 const char *print_mark(const char *verdict);
 
 #endif

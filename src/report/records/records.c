@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Helpers of the record readers: named fields, notes about rejected lines, and runs. Each kind of record is
- * read in records_*.c. */
+/* Helpers of the record readers: fields, counts of rejected lines, runs. records_*.c read each kind of
+ * record. */
 #include "report/records/records.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ double report_get_real(const json_value_t *object, const char *key)
     return value;
 }
 
-/* The scalars in it, in order, as far as there is room: "eth0 25 ib0 200". */
+/* Joins the scalars inside, as far as they fit: "eth0 25 ib0 200". */
 static void join_values(const json_value_t *container, char *out, size_t n_bytes)
 {
     for (const json_value_t *at = container->first; at; at = at->next) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* From one record to the model; used by registry.c and records*.c alone. Each returns ERR_DATA with the
- * reason where the record is not what it says it is. */
+/* Readers from a record to the model; used by registry.c and records*.c alone. Each returns ERR_DATA with the
+ * reason if the record is malformed. */
 #ifndef REPORT_RECORDS_RECORDS_H
 #define REPORT_RECORDS_RECORDS_H
 
 #include "base/json_read.h"
 #include "report/records/report.h"
 
-/* A record on its way in. */
+/* A record and where it was read. */
 typedef struct report_input {
     report_t *report;
     report_file_t *file;
@@ -16,26 +16,26 @@ typedef struct report_input {
     const json_value_t *record;
 } report_input_t;
 
-/* NULL where the record is of no such kind. */
+/* The reader of a kind of record; NULL: unknown kind. */
 typedef err_t (*record_reader_t)(const report_input_t *in);
 record_reader_t bench_record_reader(const char *kind);
 record_reader_t train_record_reader(const char *kind);
 
-/* Medians of a run's steps and, where they are kept, samples; their list is then freed. Also for NULL and for
- * other runs. */
+/* Computes medians of a training run's steps, keeps their samples if requested, and frees the list of steps.
+ * Does nothing for NULL and other runs. */
 err_t train_run_finish(report_t *report, report_run_t *run);
 
-/* A point's samples and its batches. */
+/* Copies a point's samples and batches into the report. */
 err_t report_copy_samples(report_t *report, const json_value_t *record, report_point_t *point);
 
 err_t report_add_run(const report_input_t *in, const char *id, report_run_t **out);
-/* The members of an object; numbers keep their text where keep_text. Missing object: no fields. */
+/* Copies the members of an object; numbers keep their text if keep_text. NULL: no fields. */
 err_t report_copy_fields(report_t *report, const json_value_t *object, bool keep_text, report_fields_t *out);
-/* "" and NAN where there is none. */
+/* A missing member gives "" or NAN. */
 err_t report_copy_text(report_t *report, const json_value_t *object, const char *key, const char **out);
 double report_get_real(const json_value_t *object, const char *key);
 
-/* Adds one to a trouble; the first one's line and reason stay. */
+/* Counts a trouble; line and reason of the first one are kept. */
 void report_note(report_trouble_t *trouble, int64_t line, const char *why);
 
 #endif

@@ -5,11 +5,11 @@
 
 #include "report/records/records.h"
 
-/* The run of that id; of points without one, a run for each file. NULL: not yet. */
+/* Points without an id belong to one run per file. NULL: no such run yet. */
 static report_run_t *find_run(const report_input_t *in, const char *id)
 {
     report_t *report = in->report;
-    const report_run_t *now = report->now; /* most often it is that of the point before */
+    const report_run_t *now = report->now; /* usually the run of the previous point */
     if (now && !now->train && now->id[0] && strcmp(now->id, id) == 0) return report->now;
     for (report_run_t *run = report->runs; run; run = run->next) {
         if (run->train || strcmp(run->id, id) != 0) continue;
@@ -27,7 +27,7 @@ static err_t find_or_add_run(const report_input_t *in, const char *id, report_ru
     return ERR_OK;
 }
 
-/* *newer: it was noted, and the record is to be left out. */
+/* *newer: the schema is newer; it was noted, and the caller skips the record. */
 static err_t check_schema(const report_input_t *in, bool *newer)
 {
     int64_t schema;
@@ -75,7 +75,7 @@ static err_t read_timing(const report_input_t *in, const report_timing_t **out)
     const json_value_t *r = in->record, *samples = json_get(r, "samples");
     const json_value_t *ci = json_get(r, "ci95"), *low = NULL, *high = NULL;
     report_timing_t *t = NULL;
-    int64_t n_missing = samples ? samples->n_missing : 0; /* that of an array that was skipped */
+    int64_t n_missing = samples ? samples->n_missing : 0; /* counted by the parser if it skipped the array */
     double value;
     *out = NULL;
     if (!json_get(r, "p50") && !json_get(r, "unit")) return ERR_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the samples of a point: total, parts, and the batch that each was taken in. */
+/* Reads the samples of a point: total, parts, and the size of each batch. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static err_t read_array(report_t *report, const json_value_t *array, const char 
     return intern_text(&report->words, part, &out->part);
 }
 
-/* What is not the samples' own division is none. */
+/* Ignores batch sizes that do not add up to the samples. */
 static err_t read_batches(report_t *report, const json_value_t *array, report_point_t *point)
 {
     int32_t *batch_n;
@@ -43,18 +43,18 @@ static err_t read_batches(report_t *report, const json_value_t *array, report_po
 
 err_t report_copy_samples(report_t *report, const json_value_t *record, report_point_t *point)
 {
-    const json_value_t *whole = json_get(record, "samples");
+    const json_value_t *total = json_get(record, "samples");
     report_samples_t *samples;
     int n = 1;
-    if (!whole || whole->kind != JSON_ARRAY || whole->n == 0) return ERR_OK;
+    if (!total || total->kind != JSON_ARRAY || total->n == 0) return ERR_OK;
     for (const json_value_t *at = record->first; at; at = at->next) n += is_part(at);
     TRY(arena_new(&report->arena, (size_t)n * sizeof *samples, &samples));
-    TRY(read_array(report, whole, "", &samples[0]));
+    TRY(read_array(report, total, "", &samples[0]));
     n = 1;
     for (const json_value_t *at = record->first; at; at = at->next) {
         char part[64];
         size_t n_part = strlen(at->key) - strlen("_samples");
-        if (!is_part(at) || at->n != whole->n || n_part >= sizeof part) continue;
+        if (!is_part(at) || at->n != total->n || n_part >= sizeof part) continue;
         memcpy(part, at->key, n_part);
         part[n_part] = '\0';
         TRY(read_array(report, at, part, &samples[n++]));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the records of `dptrain train`: run, step, epoch, checkpoint, profile, end. They carry no run id: a
- * file is one run, with a further `run` record wherever it was resumed. */
+/* Reads the records of `dptrain train`: run, step, epoch, checkpoint, profile, end. They have no run id: a
+ * `run` record starts a run or resumes it, and the records after it belong to it. */
 #include <math.h>
 #include <string.h>
 
@@ -8,12 +8,12 @@
 #include "base/stats.h"
 #include "report/records/records.h"
 
-/* As dptrain train does for its images_per_sec: the last steps count, and the first of a process do not. */
+/* As for images_per_sec of dptrain train: the last MAX_STEPS count, the first of each process do not. */
 enum { MAX_STEPS = 65536, WARM_UP_STEPS = 10 };
 
 const char *const report_step_parts[STEP_PARTS] = {"step_sec",     "data_wait_sec",    "forward_sec",
                                                    "backward_sec", "exposed_comm_sec", "optimizer_sec"};
-/* Named as in the records of dptrain bench. */
+/* Names as in the records of dptrain bench. */
 static const char *const sample_parts[STEP_PARTS] = {"",         "data",      "forward",
                                                      "backward", "allreduce", "optimizer"};
 
@@ -83,7 +83,7 @@ static err_t read_run(const report_input_t *in)
         report_note(&in->file->newer, in->line, "newer schema");
         return ERR_OK;
     }
-    /* A run that is resumed goes on; its numbers are those of its last part. */
+    /* A resumed run continues; its values are those of the last process. */
     bool resumed = json_get_text(in->record, "resumed_from", &resumed_from);
     if (!resumed || !in->file->train) TRY(add_run(in));
     report_run_t *run = in->file->train;
@@ -107,7 +107,7 @@ static err_t read_run(const report_input_t *in)
     return ERR_OK;
 }
 
-/* Room for one more; the older half goes when there are too many. */
+/* Makes room for one more row; drops the older half if there are too many. */
 static err_t make_room(report_train_t *train)
 {
     train_steps_t *steps = train->steps;
@@ -133,7 +133,7 @@ static err_t read_step(const report_input_t *in)
     if (train->first_step < 0) train->first_step = row.step;
     in->file->n_records++;
     if (in->report->keep_curves) TRY(curve_add(&train->curve, row.step, train->last_loss));
-    /* Steps that repeat after a crash: the later ones count. */
+    /* Steps repeated after a crash replace the earlier ones. */
     train_steps_t *steps = train->steps;
     while (steps && steps->n > 0 && steps->rows[steps->n - 1].step >= row.step) steps->n--;
     if (row.step - train->first_step < WARM_UP_STEPS || isnan(row.sec[STEP_TOTAL])) return ERR_OK;
@@ -193,7 +193,7 @@ static err_t read_epoch(const report_input_t *in)
     if (train->last_epoch && train->last_epoch->epoch < number) at = &train->last_epoch->next;
     while (*at && (*at)->epoch < number) at = &(*at)->next;
     if (*at && (*at)->epoch == number) {
-        epoch = *at; /* again, after a crash */
+        epoch = *at; /* repeated after a crash */
     } else {
         TRY(arena_new(&in->report->arena, sizeof *epoch, &epoch));
         epoch->next = *at;
@@ -237,7 +237,7 @@ static err_t read_checkpoint(const report_input_t *in)
     return ERR_OK;
 }
 
-/* Known, and not shown: the same split as the steps', as means. */
+/* Accepted but not shown: the steps give the same split. */
 static err_t read_profile(const report_input_t *in)
 {
     in->file->n_records++;

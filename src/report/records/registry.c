@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kinds of records and their readers, and the loop that reads a file of them. */
+/* Reads a file of records and dispatches each to the reader of its kind. */
 #include "base/mem.h"
 #include "report/records/jsonl.h"
 #include "report/records/records.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of renamed fields. jsonl.c applies it to every record, so all readers see present names only. */
+/* The table of renamed fields. jsonl.c applies it to every record, so readers see only the present names. */
 #include "report/records/renamed.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "base/json_read.h"
 
-/* Gives old members of a record their present names, in place. Other values are left alone. */
+/* Replaces old field names of a record in place. */
 void records_rename(const json_value_t *record);
 
 #endif

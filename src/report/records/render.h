@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A report's parts, and the forms that they are printed in: a form is a table of functions. Text comes from
- * records: it may hold anything but invalid UTF-8. */
+/* Output formats of a report, each a table of functions. Texts come from records: they may hold anything
+ * except invalid UTF-8. */
 #ifndef REPORT_RECORDS_RENDER_H
 #define REPORT_RECORDS_RENDER_H
 
@@ -8,7 +8,7 @@
 
 #include "base/table.h"
 
-/* A line of a run's head. */
+/* A name and a value, printed on one line. */
 typedef struct fact {
     const char *name, *text;
 } fact_t;
@@ -21,9 +21,9 @@ typedef struct render {
 } render_t;
 
 extern const render_t render_text;     /* aligned columns */
-extern const render_t render_markdown; /* GitHub's */
+extern const render_t render_markdown; /* GitHub Markdown */
 
-/* A field of RFC 4180: in quotes where it must be. */
+/* Writes a CSV field, quoted as RFC 4180 requires. */
 void csv_field(FILE *out, const char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The output forms of tables, facts and notes: aligned text for terminals, and GitHub Markdown. */
+/* Output formats of tables, facts and notes: aligned text for terminals, and GitHub Markdown. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -47,7 +47,7 @@ static void text_table(FILE *out, const table_t *table)
 
 const render_t render_text = {text_line, text_facts, text_table, text_line};
 
-/* Nothing in a cell may end it, begin markup or be an HTML tag. */
+/* Escapes text so that it neither ends a cell nor acts as markup or HTML. */
 static void put_escaped(FILE *out, const char *text)
 {
     char before = ' ';
@@ -58,7 +58,7 @@ static void put_escaped(FILE *out, const char *text)
             if (n == 0) n = 1;
             continue;
         }
-        bool at_edge = before == ' ' || text[1] == ' ' || text[1] == '\0'; /* within words _ is a letter */
+        bool at_edge = before == ' ' || text[1] == ' ' || text[1] == '\0'; /* within a word _ is not markup */
         if (*text == '<')
             fputs("&lt;", out);
         else if (*text == '&')
@@ -70,7 +70,7 @@ static void put_escaped(FILE *out, const char *text)
     }
 }
 
-/* At the start of a line more means something. */
+/* More characters are markup at the start of a line. */
 static void put_line(FILE *out, const char *text)
 {
     if (text[0] && strchr("#+->=", text[0])) fputc('\\', out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Frees a report and formats a point's key. Filling the report is left to registry.c and records_*.c. */
+/* Frees a report and formats a point's key. registry.c and records_*.c fill it. */
 #include "report/records/report.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What records say (docs/records.md), as a model: runs, and their points or epochs. Rendering is elsewhere
- * (print.h, src/report/regress, src/report/html), so that what compares or draws them has the same input. All
- * text is the report's own and lives as long as it. Samples are kept where they are asked for; otherwise
- * memory depends on the number of points. */
+/* The model that records (docs/records.md) are read into: runs with their points or epochs. Printing,
+ * comparing and drawing (print.h, src/report/regress, src/report/html) all start from it. Texts belong to the
+ * report and live as long as it does. Unless samples are kept, memory depends on the number of points only.
+ */
 #ifndef REPORT_RECORDS_REPORT_H
 #define REPORT_RECORDS_REPORT_H
 
@@ -13,16 +13,16 @@
 #include "base/intern.h"
 #include "report/records/curve.h"
 
-enum { REPORT_SCHEMA = 1 }; /* the newest that is understood */
+enum { REPORT_SCHEMA = 1 }; /* newest schema supported */
 
 typedef enum field_kind { FIELD_MISSING, FIELD_NUMBER, FIELD_TEXT } field_kind_t;
 
-/* Names and texts are interned: equal ones have equal pointers. */
+/* Names and texts are interned: equal texts have equal pointers. */
 typedef struct report_field {
     const char *name;
     field_kind_t kind;
     double number;    /* FIELD_NUMBER */
-    const char *text; /* FIELD_TEXT; of a key's number as it was written; otherwise NULL */
+    const char *text; /* FIELD_TEXT; the digits of a number in a key; otherwise NULL */
 } report_field_t;
 
 typedef struct report_fields {
@@ -35,16 +35,15 @@ typedef struct report_timing {
     const char *unit, *verdict, *disturbances;
     double n, per_sample, n_disturbed, min, p50, p95, p99, max, mean, cv, ci_low, ci_high;
     double slowest_rank, slowest_share;
-    double clock_sec;  /* of the protocol's fixed loop while this was measured */
-    int64_t n_missing; /* samples that are no finite number */
+    double clock_sec;  /* fixed loop of the protocol, timed during the measurement */
+    int64_t n_missing; /* samples that are not finite numbers */
 } report_timing_t;
 
-/* What a point's samples are, in the order taken. One array for the whole, and one of the same length for
- * each part of it that was timed ("forward": forward_samples); a part of another length is left out. In the
- * report's arena. */
+/* Samples of a point in the order taken: one array for the total and one of the same length for each timed
+ * part ("forward": forward_samples). Parts of another length are left out. In the report's arena. */
 typedef struct report_samples {
-    const char *part;  /* interned; "": the whole */
-    const double *sec; /* NAN: null, or no finite number */
+    const char *part;  /* interned; "": the total */
+    const double *sec; /* NAN: null or not finite */
     int64_t n;
 } report_samples_t;
 
@@ -53,11 +52,11 @@ struct report_point {
     int64_t line;
     int file; /* index */
     report_fields_t key, metrics;
-    const report_timing_t *timing;   /* NULL where nothing was timed */
-    const report_samples_t *samples; /* the whole first; NULL: none, or not asked for */
-    const int32_t *batch_n; /* samples of each of the protocol's batches; NULL: not said, or not their sum */
+    const report_timing_t *timing;   /* NULL: not timed */
+    const report_samples_t *samples; /* the total first; NULL: none or not kept */
+    const int32_t *batch_n;          /* samples in each batch; NULL: not recorded or inconsistent */
     int n_samples, n_batches;
-    report_point_t *next; /* of the same group */
+    report_point_t *next; /* in the same group */
 };
 
 /* The points of one case and test of a run, in the order of the records. */
@@ -70,7 +69,7 @@ struct report_group {
 };
 
 enum { STEP_TOTAL, STEP_DATA, STEP_FORWARD, STEP_BACKWARD, STEP_COMM, STEP_OPTIMIZER, STEP_PARTS };
-extern const char *const report_step_parts[STEP_PARTS]; /* names in the record: "step_sec", … */
+extern const char *const report_step_parts[STEP_PARTS]; /* field names: "step_sec", … */
 
 typedef struct report_epoch report_epoch_t;
 struct report_epoch {
@@ -79,53 +78,53 @@ struct report_epoch {
     report_epoch_t *next;
 };
 
-/* What is known of a training run; where it was resumed, of its last part. */
+/* A training run. If it was resumed, most values are those of the last process. */
 typedef struct report_train {
-    const char *model, *device, *precision;                                  /* NULL: not said */
-    double ranks, hosts, threads, global_batch, n_steps, n_parameters, seed; /* NAN: not said */
+    const char *model, *device, *precision;                                  /* NULL: not recorded */
+    double ranks, hosts, threads, global_batch, n_steps, n_parameters, seed; /* NAN: not recorded */
     double images_per_sec, peak_memory_bytes, last_step, last_loss;
     int64_t first_step; /* of this process */
     int n_resumed;
     report_epoch_t *epochs, *last_epoch; /* ascending */
-    double median[STEP_PARTS]; /* seconds; of the last 65,536 steps without the first 10 of each process */
+    double median[STEP_PARTS]; /* seconds; of the last 65,536 steps, excluding the first 10 of each process */
     int64_t n_steady;          /* steps in the medians */
-    const report_samples_t *samples; /* of these steps, parts named as a point's; NULL: not asked for */
+    const report_samples_t *samples; /* of these steps, parts named as those of points; NULL: not kept */
     int n_samples;
     struct train_steps *steps; /* while the run is being read */
-    curve_t curve;             /* of the steps' losses; empty where it was not asked for */
+    curve_t curve;             /* losses; empty unless keep_curves */
     int64_t n_checkpoints;
 } report_train_t;
 
 typedef struct report_run report_run_t;
 struct report_run {
-    const char *id, *time; /* interned; "" where not said */
-    int file;              /* that its head is in, or its first record */
-    int64_t line;          /* of its head; 0: there is none, it is an unknown run */
+    const char *id, *time; /* interned; "": not recorded */
+    int file;              /* of its head, or of its first record if it has none */
+    int64_t line;          /* of its head; 0: missing, the run is unknown */
     report_train_t *train; /* NULL: a run of dptrain bench */
     report_fields_t hardware, fabric, software;
     const char *hardware_id, *fabric_id, *software_id;
-    const char *end_reason;        /* how it ended; NULL: not said */
-    const char *interleaved_with;  /* id of the run that it took turns with, batch by batch; NULL: none */
-    double seconds, n_points_said; /* NAN: not said */
-    double ranks, threads;         /* of the bench run; NAN: not said */
+    const char *end_reason;        /* of its end record; NULL: none */
+    const char *interleaved_with;  /* id of the run it was interleaved with; NULL: none */
+    double seconds, n_points_said; /* of its end record; NAN: none */
+    double ranks, threads;         /* of a bench run; NAN: not recorded */
     int64_t n_points;
     report_group_t *groups, *last_group, *now_group;
-    int again_file; /* the run's head came a second time, in this file: its points there are left out; -1 */
+    int again_file; /* file that holds the run a second time: its points there are left out; -1: none */
     report_run_t *next;
 };
 
-/* What went wrong in a file. line 0: nothing did. */
+/* Faults of one kind in a file. line 0: none. */
 typedef struct report_trouble {
-    int64_t n, line; /* of the first */
+    int64_t n, line; /* line of the first */
     char why[192];
 } report_trouble_t;
 
 typedef struct report_file {
     const char *name;
-    int64_t n_lines, n_records;         /* n_records: that were taken */
-    report_trouble_t bad, newer, again; /* no records; of a newer schema; of a run that was read already */
-    report_run_t *train;                /* that its records belong to */
-    bool is_newer;                      /* the training run being read is */
+    int64_t n_lines, n_records;         /* n_records: accepted */
+    report_trouble_t bad, newer, again; /* not records; newer schema; run read before */
+    report_run_t *train;                /* training run that the next records belong to */
+    bool is_newer;                      /* that run has a newer schema */
 } report_file_t;
 
 typedef struct report {
@@ -134,17 +133,17 @@ typedef struct report {
     report_run_t *runs, *last, *now;
     report_file_t *files;
     int n_files;
-    const char *only_case, *only_test; /* NULL: all. Set before reading */
+    const char *only_case, *only_test; /* filters, set before reading; NULL: all */
     bool keep_samples, keep_curves;    /* set before reading */
-    int64_t n_filtered;                /* points that these left out */
+    int64_t n_filtered;                /* points that the filters left out */
 } report_t;
 
-/* Reads a file (or, from `fd`, what is called `name`) into the report; one that is zeroed is empty. Lines
- * that are no records are noted in report->files. Errors: those of jsonl_read; what was read before stays. */
+/* Adds the records of fd to the report. A zeroed report is empty. Malformed lines are counted in
+ * report->files. Errors of jsonl_read; earlier records are kept. */
 err_t report_read(report_t *report, int fd, const char *name);
 void report_free(report_t *report);
 
-/* What tells a point from others, as "bytes=8;datatype=float". */
+/* The text that identifies a point within its case and test, as "bytes=8;datatype=float". */
 err_t report_key_text(arena_t *arena, const report_point_t *point, const char **out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks files of records against docs/records.md, each kind by its own rules (schema_train.c, schema_bench.c).
- * Reading for a report is more lenient (records_train.c, records_bench.c). */
+/* Checks files of records against docs/records.md. The rules of each kind are in schema_train.c and
+ * schema_bench.c. */
 #include "report/records/schema.h"
 
 #include "report/records/jsonl.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The rules for each kind of record that dptrain bench writes. */
+/* Rules for the records of dptrain bench. */
 #include <math.h>
 #include <string.h>
 
 #include "report/records/schema_rules.h"
 
-/* interleaved_with, clock_sec and batch_n are missing in recordings of the first versions of this schema. */
+/* interleaved_with, clock_sec and batch_n are optional: early recordings of this schema lack them. */
 #define HEX(field)                                                                                           \
     {                                                                                                        \
         .name = field, .kind = SCHEMA_HEX                                                                    \
@@ -68,7 +68,7 @@ static const schema_rule_t timed_point_rules[] = {
     REAL("p99"),
     REAL("max"),
     REAL("mean"),
-    {.name = "cv", .kind = SCHEMA_REAL, .nullable = true}, /* one sample has none */
+    {.name = "cv", .kind = SCHEMA_REAL, .nullable = true}, /* of a single sample */
     ARRAY("ci95"),
     COUNT("slowest_rank"),
     REAL("slowest_share"),
@@ -88,7 +88,7 @@ static const schema_rule_t end_rules[] = {
     REAL("recording_sec"), END,
 };
 
-/* Values of a key and metrics: scalars, null where there is none, under names of their own. */
+/* Members of key and metrics are scalars or null, each name once. */
 static err_t check_scalars(const json_value_t *record, const char *name)
 {
     const json_value_t *object = json_get(record, name);
@@ -110,7 +110,7 @@ static double real_of(const json_value_t *record, const char *name)
     return value;
 }
 
-/* Fewer than 6 samples have no interval: its ends are null. */
+/* Below 6 samples both ends are null. */
 static err_t check_interval(const json_value_t *record, int64_t n)
 {
     const json_value_t *ci = json_get(record, "ci95");
@@ -123,7 +123,7 @@ static err_t check_interval(const json_value_t *record, int64_t n)
     return ERR_OK;
 }
 
-/* n times; of parts also none. */
+/* n times each; parts are optional. */
 static err_t check_samples(const json_value_t *record, const char *name, int64_t n)
 {
     static const schema_rule_t time = {.kind = SCHEMA_REAL};
@@ -136,7 +136,7 @@ static err_t check_samples(const json_value_t *record, const char *name, int64_t
     return ERR_OK;
 }
 
-/* They add up to the samples. */
+/* The batches must add up to the samples. */
 static err_t check_batches(const json_value_t *record, int64_t n)
 {
     int64_t sum = 0, count;

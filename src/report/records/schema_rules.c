@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects of records against tables of rules. */
+/* Checks objects of records against tables of rules. */
 #include "report/records/schema_rules.h"
 
 #include <ctype.h>

@@ -9,27 +9,27 @@
 
 typedef enum schema_kind {
     SCHEMA_VERSION, /* REPORT_SCHEMA */
-    SCHEMA_TEXT,    /* not empty; one of `words` where there are some */
-    SCHEMA_WORDS,   /* text that may be empty */
+    SCHEMA_TEXT,    /* not empty; one of `words` if given */
+    SCHEMA_WORDS,   /* may be empty */
     SCHEMA_HEX,
     SCHEMA_FLAG,
-    SCHEMA_COUNT,    /* whole, from 0 */
-    SCHEMA_POSITIVE, /* whole, from 1 */
-    SCHEMA_REAL,     /* finite, from 0 */
-    SCHEMA_OBJECT,   /* as `inside` says; without it, of any members */
-    SCHEMA_ARRAY,    /* of objects as `inside` says; without it, of anything */
+    SCHEMA_COUNT,    /* integer from 0 */
+    SCHEMA_POSITIVE, /* integer from 1 */
+    SCHEMA_REAL,     /* finite, 0 or more */
+    SCHEMA_OBJECT,   /* members checked by `inside` if given */
+    SCHEMA_ARRAY,    /* objects checked by `inside` if given */
 } schema_kind_t;
 
 typedef struct schema_rule schema_rule_t;
 struct schema_rule {
-    const char *name; /* NULL: the rules end */
+    const char *name; /* NULL ends the rules */
     schema_kind_t kind;
-    bool nullable, optional; /* null, or no member, is fine as well */
+    bool nullable, optional; /* may be null; may be missing */
     const schema_rule_t *inside;
-    const char *const *words; /* ended by NULL */
+    const char *const *words; /* NULL-terminated */
 };
 
-/* Rules that both kinds of records use. */
+/* Rules for records of train and bench. */
 #define TEXT(field)                                                                                          \
     {                                                                                                        \
         .name = field, .kind = SCHEMA_TEXT                                                                   \
@@ -61,14 +61,14 @@ struct schema_rule {
 
 bool schema_keeps(const json_value_t *value, const schema_rule_t *rule);
 
-/* No member twice, none without a rule, all that are not optional, each as its rule says. ERR_DATA naming it.
- */
+/* Each member occurs once and keeps its rule; none is unknown, none that is required is missing. ERR_DATA
+ * names the member. */
 err_t schema_check_object(const json_value_t *object, const schema_rule_t *rules);
 
-/* NULL: there is none for that name. */
+/* NULL: no rule of that name. */
 const schema_rule_t *schema_find(const schema_rule_t *rules, const char *name);
 
-/* The kinds of dptrain bench and of dptrain train; NULL: no such kind. */
+/* The checker of a kind of record; NULL: unknown kind. */
 typedef err_t (*schema_checker_t)(const json_value_t *record);
 schema_checker_t schema_bench_checker(const char *kind);
 schema_checker_t schema_train_checker(const char *kind);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rules for each kind of record that dptrain train writes. */
+/* Rules for the records of dptrain train. */
 #include <string.h>
 
 #include "report/records/schema_rules.h"
@@ -91,7 +91,7 @@ static const schema_rule_t run_rules[] = {
     END,
 };
 
-/* Losses are null where training has diverged, accuracies also where samples have several labels. */
+/* Losses are null if training diverged, accuracies also if samples have several labels. */
 static const schema_rule_t step_rules[] = {
     TEXT("record"),
     COUNT("step"),

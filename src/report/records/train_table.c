@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of a training run: epochs, and the split of a step's time. */
+/* Tables of a training run: epochs, and step time by phase. */
 #include <math.h>
 
 #include "base/figure.h"
@@ -64,7 +64,7 @@ static err_t print_steps(printer_t *p, const report_train_t *train)
     return ERR_OK;
 }
 
-/* dptrain train's own figure, or, where the run did not come to its end, what the steps give. */
+/* The figure of the end record; without one, computed from the steps. */
 static double images_per_sec(const report_train_t *train)
 {
     if (!isnan(train->images_per_sec)) return train->images_per_sec;

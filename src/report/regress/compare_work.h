@@ -37,8 +37,8 @@ err_t compare_note(compare_work_t *work, const char *format, ...) __attribute__(
 err_t compare_check_sides(compare_work_t *work);
 
 /* compare_starts.c. Picks the starts of a metric that are compared; where it cannot be compared for the
- * machine's sake, metric->reason says so, and all starts are picked. The arrays are in the comparison's arena.
- */
+ * machine's sake, metric->reason says so, and all starts are picked. The arrays are in the comparison's
+ * arena. */
 err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2], compare_metric_t *metric,
                           compare_starts_t *out);
 /* Notes on starts and samples that were left out, and on metrics of which only some starts took turns. */

@@ -64,8 +64,8 @@ typedef struct stats_difference {
  * the geometric mean of the middle two. Swapping base and now inverts ratio, low and high, and changes
  * neither error nor p.
  *
- * interleaved: base[i] and now[i] took turns batch by batch (both have batch_n, and n_base == n_now): what both
- * met at the same time cancels. ERR_SYSTEM without memory. */
+ * interleaved: base[i] and now[i] took turns batch by batch (both have batch_n, and n_base == n_now): what
+ * both met at the same time cancels. ERR_SYSTEM without memory. */
 err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool interleaved,
                     const stats_compare_options_t *options, stats_difference_t *out);
 
