@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Change-point detection by binary segmentation with permutation tests. Corrections over several series are
- * left to the caller. */
+/* Change-point detection by binary segmentation with permutation tests. The caller corrects for several
+ * series. */
 #include "report/stats/change.h"
 
 #include <math.h>
@@ -11,15 +11,15 @@
 #include "base/rng.h"
 #include "base/stats.h"
 
-/* A series and room for its segments. */
+/* A series and scratch for its segments. */
 typedef struct series {
     const double *values;
     int n;
     const stats_change_options_t *options;
-    double *ln, *room; /* [n] of the segment being looked at */
+    double *ln, *room; /* [n] of the current segment */
     bool *is_start;    /* [n] a level begins here */
-    double *p;         /* [n] where one does */
-    int *ends;         /* [n + 1] segments still to be looked at, the last first */
+    double *p;         /* [n] p of the change at this level's start */
+    int *ends;         /* [n + 1] stack of the ends of pending segments */
 } series_t;
 
 static double median_of(const double *values, int n, double *room)
@@ -28,12 +28,12 @@ static double median_of(const double *values, int n, double *room)
     return stats_median(room, n);
 }
 
-/* To the standard deviation of a normal distribution from its median absolute deviation. */
+/* Median absolute deviation of a normal distribution to its standard deviation. */
 static const double to_deviation = 1.4826;
-static const double limit = 2; /* deviations beyond which a value is winsorised */
+static const double limit = 2; /* standard deviations beyond which values are winsorised */
 
-/* Outliers are set to two standard deviations from the median, which the median absolute deviation tells.
- * Where more than half of the values are equal it tells nothing, and they stay. */
+/* Clamps values to two robust standard deviations from the median. If more than half of the values are equal,
+ * the median absolute deviation is 0 and nothing is clamped. */
 static void winsorise_series(double *ln, int n, double *room)
 {
     double middle = median_of(ln, n, room);
@@ -43,8 +43,8 @@ static void winsorise_series(double *ln, int n, double *room)
     for (int i = 0; i < n; i++) ln[i] = fmin(fmax(ln[i], middle - reach), middle + reach);
 }
 
-/* The split with the largest sum of squares between two levels, which is that with the largest t: the sum of
- * all squares is the same for every split and every order. Values are about their mean. */
+/* The split with the largest sum of squares between its two levels. It also has the largest t, because the
+ * total sum of squares is the same for every split and permutation. Values are centred. */
 static double best_split(const double *ln, int n, int *at)
 {
     double sum = 0, best = 0;
@@ -73,8 +73,7 @@ static bool has_variation(const double *ln, int n)
     return false;
 }
 
-/* Looks for one change in [from, to). p is that of the whole search: each permutation of the values has its
- * best split. */
+/* Searches [from, to) for one change. p covers the search: each permutation contributes its best split. */
 static void find_change(series_t *s, int from, int to, int *at, double *p)
 {
     int n = to - from, n_as_clear = 0, unused;
@@ -85,7 +84,7 @@ static void find_change(series_t *s, int from, int to, int *at, double *p)
     for (int i = 0; i < n; i++) mean += ln[i] / n;
     if (!has_variation(ln, n)) return;
     for (int i = 0; i < n; i++) ln[i] -= mean;
-    double observed = best_split(ln, n, at) * (1 - 1e-9); /* equal splits are equal whatever the rounding */
+    double observed = best_split(ln, n, at) * (1 - 1e-9); /* equal splits compare equal despite rounding */
     rng_t rng = rng_new(s->options->seed, RNG_BOOTSTRAP, (uint64_t)from << 32 | (uint64_t)to);
     for (int r = 0; r < s->options->n_permutations; r++) {
         shuffle_values(ln, n, &rng);
@@ -95,9 +94,8 @@ static void find_change(series_t *s, int from, int to, int *at, double *p)
     *at += from;
 }
 
-/* That there is a change in [from, to) is told by values about one level. Of a late change most of its height
- * is winsorised with them, and noise before it looks as high: where it is, is told by values about the two
- * levels. */
+/* Refines the position of a change. find_change winsorises about one level, which clips most of a late
+ * change, so noise before it may look as high. Here values are winsorised about the two levels. */
 static void locate_change(series_t *s, int from, int to, int *at)
 {
     int n = to - from, n_before = *at - from, better = 0;
@@ -110,7 +108,7 @@ static void locate_change(series_t *s, int from, int to, int *at)
         ln[i] = fmin(fmax(ln[i], fmin(before, after) - reach), fmax(before, after) + reach);
         mean += ln[i] / n;
     }
-    if (!has_variation(ln, n)) return; /* rounding would say where */
+    if (!has_variation(ln, n)) return; /* rounding alone would decide */
     for (int i = 0; i < n; i++) ln[i] -= mean;
     if (best_split(ln, n, &better) > 0) *at = from + better;
 }
@@ -134,7 +132,7 @@ static void segment_series(series_t *s)
     }
 }
 
-/* The first value of the next level after `at`, or n. */
+/* Start of the next level after `at`, or n. */
 static int next_start(const series_t *s, int at)
 {
     do at++;
@@ -142,14 +140,14 @@ static int next_start(const series_t *s, int at)
     return at;
 }
 
-/* The level at `at` against the one from `before`. */
+/* Ratio of the level that starts at `at` to the one that starts at `before`. */
 static double ratio_at(const series_t *s, int before, int at)
 {
     double old = median_of(s->values + before, at - before, s->room);
     return median_of(s->values + at, next_start(s, at) - at, s->room) / old;
 }
 
-/* Takes out the smallest change below min_effect; its levels become one. false: there is none. */
+/* Merges the two levels around the smallest change below min_effect. false: none is left. */
 static bool drop_smallest(series_t *s)
 {
     double least = INFINITY;

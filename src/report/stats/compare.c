@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The difference of two recordings: location, confidence interval, bootstrap and rank p-values, over
- * independent starts or over paired ones. Verdicts are left to report/regress. */
+/* Ratio of two recordings with confidence interval, bootstrap and rank p-values, for independent or
+ * interleaved starts. report/regress derives verdicts. */
 #include "report/stats/compare.h"
 
 #include <math.h>
@@ -14,12 +14,12 @@
 enum {
     DRAW_STARTS,
     DRAW_BLOCKS
-}; /* substreams. Both sides' are the same, so that swapping them changes nothing */
+}; /* random substreams, the same for both sides, so that swapping them has no effect */
 
-/* A location's logarithm, and how surely it is known: df 0 where nothing is known. */
+/* The logarithm of a location and its variance. df 0: the variance is unknown. */
 typedef struct estimate {
     double ln, variance, df;
-    double *resampled; /* [n_resamples] the location's, where df is above 0 */
+    double *resampled; /* [n_resamples] if df > 0 */
 } estimate_t;
 
 static double variance_of(const double *values, int n)
@@ -30,7 +30,7 @@ static double variance_of(const double *values, int n)
     return squares / n;
 }
 
-/* Of the side's median, by drawing starts. times[n_starts] and medians[n_resamples] are room. */
+/* Variance of the side's median by drawing starts. times[n_starts] and medians[n_resamples] are scratch. */
 static double variance_between(const stats_side_t *side, const stats_compare_options_t *options, int *times,
                                double *medians)
 {
@@ -44,7 +44,7 @@ static double variance_between(const stats_side_t *side, const stats_compare_opt
     return variance_of(medians, options->n_resamples) * k / (k - 1);
 }
 
-/* The same by drawing blocks within each start; n_blocks of a start. */
+/* Variance of the side's median by drawing blocks, n_blocks per start. */
 static double variance_within(stats_side_t *side, uint64_t seed, int n_resamples, double n_blocks,
                               double *medians)
 {
@@ -57,8 +57,8 @@ static double variance_within(stats_side_t *side, uint64_t seed, int n_resamples
            stats_side_variance_inflation(side, side->block);
 }
 
-/* Each start's median and its variance. A variance that few values show too small by chance, or not at all,
- * would give its start all the weight, or none. */
+/* Median and variance of each start. Unknown variances get the typical one and small ones a floor: a variance
+ * too small by chance would give its start all the weight. */
 static void medians_of_starts(const stats_side_t *side, double *medians, double *variances, double *room)
 {
     int k = side->n_starts, n = 0;
@@ -72,7 +72,7 @@ static void medians_of_starts(const stats_side_t *side, double *medians, double 
     }
 }
 
-/* Of neighbours' ratios in several starts: their medians, weighted by how sure each is. */
+/* Estimate from the ratios of several interleaved starts, pooled by their variances. */
 static err_t estimate_starts(const stats_side_t *side, const stats_compare_options_t *options,
                              estimate_t *out)
 {
@@ -106,13 +106,11 @@ out:
     return err;
 }
 
-/* spread: variance that stands in for what one start does not show. */
+/* spread: assumed variance between starts, for a side of one start. */
 static err_t estimate_side(stats_side_t *side, const stats_compare_options_t *options, double spread,
                            estimate_t *out)
 {
-    enum {
-        FLOOR_SHARE = 4
-    }; /* the least that the variance can be needs no more than a quarter of the resamples */
+    enum { FLOOR_SHARE = 4 }; /* share of resamples for the lower bound of the variance */
     int *times = NULL, n = options->n_resamples;
     double within = 0;
     err_t err = ERR_OK;
@@ -135,8 +133,8 @@ out:
     return err;
 }
 
-/* now - base, of independent sides (Welch 1947, Satterthwaite 1946); into base's room. Both sides drew the
- * same random numbers: resamples are paired half a round apart, which makes them independent. */
+/* now - base of independent sides (Welch 1947, Satterthwaite 1946), in base's array. Both sides drew the same
+ * random numbers, so resamples are paired with an offset of half their number to be independent. */
 static estimate_t subtract_estimates(const estimate_t *base, const estimate_t *now, int n_resamples)
 {
     estimate_t d = {.ln = now->ln - base->ln, .variance = base->variance + now->variance};
@@ -149,7 +147,7 @@ static estimate_t subtract_estimates(const estimate_t *base, const estimate_t *n
     return d;
 }
 
-/* Ratio, interval, error and the bootstrap's p. Sorts the resamples. */
+/* Sets ratio, interval, error and the bootstrap's p. Sorts the resamples. */
 static void conclude_difference(estimate_t d, const stats_compare_options_t *options, stats_difference_t *out)
 {
     int n = options->n_resamples, n_above = 0, n_below = 0;
@@ -169,8 +167,7 @@ static void conclude_difference(estimate_t d, const stats_compare_options_t *opt
     out->high = exp(fmax(d.ln + half, stats_quantile(d.resampled, n, 1 - options->alpha / 2)));
 }
 
-/* A rank test's p where the variance of what was ranked is larger by a factor than if blocks were
- * independent. */
+/* Corrects the p of a rank test for a variance larger than that of independent values by `factor`. */
 static double widen_p(double p, double factor)
 {
     if (p <= 0 || p >= 1) return p;

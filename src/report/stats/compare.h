@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* How two recordings of one quantity differ, and how surely. A recording is several starts of a program, each
- * with its samples in the order taken. What differs from start to start (where memory lies, say) and what
- * drifts within one make samples depend on each other: starts and blocks of samples are drawn, never single
- * samples. Not collective; deterministic.
+/* The ratio of two recordings of one quantity and its uncertainty. A recording is several starts of a
+ * program, each with its samples in the order taken. Starts differ (memory placement, for example) and
+ * samples drift within a start, so samples are not independent: the bootstrap draws whole starts or blocks of
+ * samples, never single samples.
  *
- * A side's location is the median of all its samples, each start with the same weight; ratio is now's /
- * base's. Its standard error is found by bootstrap.
+ * A side's location is the median of all its samples, with equal weight for each start. ratio is now / base;
+ * its standard error comes from the bootstrap.
  *
- * In turn each pair of starts has the median of the ratios of neighbouring batches (now's median / base's),
- * and how surely it is known follows from how those differ. With several pairs ratio and error are
- * report/stats/pool.h's, k - 1 degrees of freedom: pairs during which the machine was unquiet weigh less.
+ * Several starts (k ≥ 2): draws whole starts and multiplies the variance of the medians by k / (k - 1), which
+ * corrects for drawing from so few (Hesterberg 2015, "What teachers should know about the bootstrap"); k - 1
+ * degrees of freedom. This includes the variation within starts. If the starts happen to agree, the variance
+ * from drawing blocks within each start is the lower bound.
  *
- * A side of k starts, from two on: whole starts are drawn, the variance of the medians × k / (k - 1), which
- * is what drawing from so few hides (Hesterberg 2015, "What teachers should know about the bootstrap"); k - 1
- * degrees of freedom. What varies within starts is in it. Where starts are alike by chance, the variance by
- * drawing blocks within each start is the least that it can be.
+ * One start, or one interleaved pair: draws blocks (circular block bootstrap, Politis and Romano 1992),
+ * multiplies the variance by b / (b - 1) for b blocks and by what blocks hide if batches are a first-order
+ * autoregression; b - 1 degrees of freedom. start_spread² is added for the variation between starts (twice if
+ * interleaved).
  *
- * A side of one start, and a single pair in turn: blocks are drawn within it (circular block bootstrap,
- * Politis and Romano 1992), the variance × b / (b - 1) for b blocks, × what blocks hide if batches are a
- * first-order autoregression; b - 1 degrees of freedom. What differs between starts is not in it:
- * start_spread² is added (in turn: twice).
+ * Interleaved: each pair of starts contributes the median of the ratios of neighbouring batches, now / base,
+ * with its variance. Several pairs are pooled by report/stats/pool.h with k - 1 degrees of freedom, so pairs
+ * taken on a disturbed machine weigh less.
  *
- * Sides add up by Welch and Satterthwaite. p of the bootstrap is Student's t of ln(ratio), but not less than
- * twice the share of resamples on the other side of 1; the interval is Student's too, and not within the
- * resamples' percentiles. Percentiles alone are too narrow, as 3 starts give 10 different resamples; t alone
- * where starts have two levels of speed.
+ * Sides are combined by Welch and Satterthwaite. The bootstrap's p is that of Student's t for ln(ratio), but
+ * at least twice the share of resamples on the other side of 1. The interval is the union of Student's
+ * interval and the percentile interval: percentiles alone are too narrow (3 starts give 10 distinct
+ * resamples), t alone is too narrow if starts have two speed levels.
  *
- * What this cannot see: a drift over the whole of a recording (compare in turn), and levels of speed that
- * last as long as a start, where starts are few. scripts/bench/stats_errors.c measures how often it errs. */
+ * Not detected: drift over the whole recording (use interleaving), and speed levels that last a whole start
+ * if starts are few. scripts/bench/stats_errors.c measures the error rates.
+ *
+ * Not collective; deterministic. */
 #ifndef REPORT_STATS_COMPARE_H
 #define REPORT_STATS_COMPARE_H
 
@@ -37,35 +39,38 @@
 #include "report/stats/side.h"
 
 typedef struct stats_compare_options {
-    double alpha;        /* 1 - alpha is the interval's confidence */
-    double start_spread; /* standard deviation of ln(median) from start to start where a side has one start,
-                            so that its own cannot be seen */
-    int n_resamples;     /* from 2; where odd, swapping base and now moves low, high and p a little */
+    double alpha;        /* the interval's confidence is 1 - alpha */
+    double start_spread; /* assumed standard deviation of ln(median) between starts, for one start */
+    int n_resamples;     /* from 2; if odd, swapping base and now changes low, high and p slightly */
     uint64_t seed;
 } stats_compare_options_t;
 
 typedef struct stats_difference {
-    double base, now; /* medians of the samples, each start with the same weight; in samples' unit */
-    double ratio;     /* now / base; in turn: of the ratios of neighbouring batches, as above */
+    double base, now; /* medians of the samples, with equal weight for each start */
+    double ratio;     /* now / base; interleaved: see above */
     double low, high; /* 1 - alpha confidence interval of the ratio */
-    double error;     /* standard error of ln(ratio) by the same bootstrap, with what few starts hide */
-    double u; /* Mann and Whitney's U of batches' medians, base's above now's counted; in turn: Wilcoxon's
-         sum of the ranks of neighbours with base's above now's */
-    double p_rank; /* its two-sided p, with the variance widened by (1 + ρ) / (1 - ρ) for the correlation of
-                      neighbouring batches. It knows nothing of starts */
-    double p;      /* two-sided, that ratio is 1: the larger of p_rank and the bootstrap's */
-    int n_batches[2]; /* batches (without batch_n: samples) that U is of */
-    bool assumed;     /* start_spread had to stand in */
+    double error;     /* standard error of ln(ratio) */
+    /* Mann-Whitney U of the batches' medians, counting base above now; interleaved: Wilcoxon's sum of ranks
+     * of neighbours with base above now. */
+    double u;
+    /* Two-sided p of u, its variance widened by (1 + ρ) / (1 - ρ) for the correlation ρ of neighbouring
+     * batches. It ignores the variation between starts. */
+    double p_rank;
+    double p;         /* two-sided p of ratio = 1: the larger of p_rank and the bootstrap's */
+    int n_batches[2]; /* batches in u; samples if there are no batches */
+    bool assumed;     /* start_spread was added */
 } stats_difference_t;
 
-/* Every number in *out is one, where there is little to know it from, too. Where it cannot be told how surely
- * the ratio is known (a side with one start of less than two blocks; in turn, no batch that both have) p is
- * 1, low 0, high and error INFINITY. base and now are in logarithms' terms: the median of an even number is
- * the geometric mean of the middle two. Swapping base and now inverts ratio, low and high, and changes
- * neither error nor p.
+/* Compares two recordings.
  *
- * interleaved: base[i] and now[i] took turns batch by batch (both have batch_n, and n_base == n_now): what
- * both met at the same time cancels. ERR_SYSTEM without memory. */
+ *   base, now    [n_base], [n_now] starts
+ *   interleaved  base[i] and now[i] alternated batch by batch, so common disturbances cancel; requires
+ *                batch_n and n_base == n_now
+ *
+ * No result is NAN. If the uncertainty is unknown (a side has one start with fewer than two blocks, or
+ * no interleaved batch exists on both sides), p is 1, low 0, high and error INFINITY. Medians are taken of
+ * logarithms: that of an even number of samples is the geometric mean of the middle two. Swapping base and
+ * now inverts ratio, low and high and leaves error and p unchanged. ERR_SYSTEM: out of memory. */
 err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool interleaved,
                     const stats_compare_options_t *options, stats_difference_t *out);
 

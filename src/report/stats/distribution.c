@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Normal, Student's t and beta distributions from erfc and a continued fraction; no statistics library is
- * linked. */
+/* Normal, Student's t and beta distributions from erfc and a continued fraction, without a statistics
+ * library. */
 #include "report/stats/distribution.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@ double stats_normal_cdf(double x)
     return 0.5 * erfc(-x / sqrt(2));
 }
 
-/* The continued fraction of the incomplete beta function, by Lentz's method as Thompson and Barnett changed
- * it (1986). It converges fast below the distribution's mean. */
+/* Continued fraction of the incomplete beta function by Lentz's method, modified by Thompson and Barnett
+ * (1986). Converges fast below the distribution's mean. */
 static double beta_fraction(double a, double b, double x)
 {
     enum { MAX_TERMS = 100000 };
@@ -35,7 +35,7 @@ static double beta_fraction(double a, double b, double x)
     return value;
 }
 
-/* The regularised incomplete beta function I_x(a, b); y = 1 - x, which the caller may know more exactly. */
+/* Regularised incomplete beta function I_x(a, b). y is 1 - x, which the caller may know more precisely. */
 static double beta_cdf(double a, double b, double x, double y)
 {
     if (x <= 0) return 0;
@@ -45,14 +45,14 @@ static double beta_cdf(double a, double b, double x, double y)
     return 1 - front * beta_fraction(b, a, y) / b;
 }
 
-/* P(T > t), t from 0. With many degrees of freedom logarithms of Γ cancel, which loses more digits than tell
- * Student's from the normal distribution. */
+/* P(T > t) for t ≥ 0. With many degrees of freedom the cancellation of log Γ exceeds the difference to the
+ * normal distribution. */
 static double t_tail(double t, double df)
 {
     const double many = 1e6;
     double square = t * t;
     if (df > many) return stats_normal_cdf(-t);
-    if (isinf(square)) return 0; /* below 1e-15 for any df that is allowed */
+    if (isinf(square)) return 0; /* below 1e-15 for any valid df */
     return 0.5 * beta_cdf(df / 2, 0.5, df / (df + square), square / (df + square));
 }
 
@@ -62,8 +62,7 @@ double stats_t_cdf(double t, double df)
     return t > 0 ? 1 - t_tail(t, df) : t_tail(-t, df);
 }
 
-/* The x from 0 at which a tail is p, 0 < p <= 1/2: doubled until it is passed, then halved to the last bit.
- */
+/* The x ≥ 0 with tail p, 0 < p ≤ 1/2, by bisection to the last bit. */
 static double invert_tail(double df, double p)
 {
     double low = 0, high = 1;
@@ -90,7 +89,7 @@ double stats_normal_quantile(double p)
     return stats_t_quantile(p, INFINITY);
 }
 
-/* The x at which I_x(a, b) is p. */
+/* The x with I_x(a, b) = p. */
 static double beta_quantile(double p, double a, double b)
 {
     double low = 0, high = 1;

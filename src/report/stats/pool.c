@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Random-effects mean of several estimates (Paule and Mandel 1982; variance after Hartung and Knapp), for
- * starts that differ more than their own noise. */
+/* Random-effects mean of several estimates (Paule and Mandel 1982; variance after Hartung and Knapp). */
 #include "report/stats/pool.h"
 
 #include <math.h>
 
 #include "base/err.h"
 
-/* Sets weights and the mean, and returns the weighted squares about it. */
+/* Sets weights, their sum and the mean. Returns the weighted squares about it. */
 static double weighted_mean(const double *values, const double *variances, int n, double between,
                             double *weights, double *mean, double *sum)
 {
@@ -28,7 +27,7 @@ stats_pooled_t stats_pool(const double *values, const double *variances, int n, 
     stats_pooled_t out = {0};
     double centre = 0, low = 0, high = 0, sum;
     ASSERT(n > 1);
-    /* At the values' own variance the weighted squares are n - 1 or less. */
+    /* With `between` at the values' own variance, the weighted squares are at most n - 1. */
     for (int i = 0; i < n; i++) centre += values[i] / n;
     for (int i = 0; i < n; i++) high += (values[i] - centre) * (values[i] - centre) / (n - 1);
     if (weighted_mean(values, variances, n, 0, weights, &out.mean, &sum) > n - 1) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Mann-Whitney and Wilcoxon signed-rank tests, exact for few values without ties and normal otherwise, and
- * Benjamini and Hochberg's correction. */
+ * the Benjamini-Hochberg correction. */
 #include "report/stats/rank.h"
 
 #include <math.h>
@@ -9,9 +9,9 @@
 #include "base/mem.h"
 #include "report/stats/distribution.h"
 
-enum { MAX_EXACT = 40 }; /* the counts of rank orders, up to 2^40, are exact in a double */
+enum { MAX_EXACT = 40 }; /* counts of rank orders, up to 2^40, are exact in a double */
 
-/* One of the numbers that are ranked; `tag` is the caller's. */
+/* A value to be ranked; `tag` is the caller's. */
 typedef struct ranked {
     double value;
     int64_t tag;
@@ -39,7 +39,7 @@ static double rank_values(ranked_t *values, int64_t n)
     return ties;
 }
 
-/* Twice the smaller tail of a distribution of counts over 0…top at x; 1 where that is more. */
+/* Two-sided p: twice the smaller tail at x of a distribution of counts over 0…top, at most 1. */
 static double two_sided(const double *counts, int64_t top, int64_t x)
 {
     double below = 0, above = 0, all = 0;
@@ -53,13 +53,13 @@ static double two_sided(const double *counts, int64_t top, int64_t x)
 
 static double two_sided_normal(double x, double mean, double variance)
 {
-    double off = fabs(x - mean) - 0.5; /* what is counted moves in steps of one */
+    double off = fabs(x - mean) - 0.5; /* continuity correction: u is an integer */
     if (!(variance > 0) || off <= 0) return 1;
     return fmin(1, 2 * stats_normal_cdf(-off / sqrt(variance)));
 }
 
-/* How many of the orders of n_a and n_b numbers have each U: the coefficients of the Gaussian binomial
- * Π (1 - q^(n_b + i)) / (1 - q^i), i = 1…n_a, multiplied and divided term by term. */
+/* Number of orders of n_a and n_b values for each U: the coefficients of the Gaussian binomial Π (1 - q^(n_b
+ * + i)) / (1 - q^i), i = 1…n_a, multiplied and divided term by term. */
 static err_t exact_u(int64_t n_a, int64_t n_b, int64_t u, double *p)
 {
     int64_t top = n_a * n_b;
@@ -94,7 +94,7 @@ err_t stats_mann_whitney(const double *a, int64_t n_a, const double *b, int64_t 
     return ERR_OK;
 }
 
-/* How many of the 2^n choices of signs have each sum of positive ranks: Π (1 + q^i), i = 1…n. */
+/* Number of the 2^n choices of signs for each sum of positive ranks: coefficients of Π (1 + q^i), i = 1…n. */
 static err_t exact_w(int64_t n, int64_t w, double *p)
 {
     int64_t top = n * (n + 1) / 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rank tests and many of them at once. Not collective. */
+/* Rank tests, and the correction for many tests. Not collective. */
 #ifndef REPORT_STATS_RANK_H
 #define REPORT_STATS_RANK_H
 
@@ -7,17 +7,17 @@
 
 #include "base/err.h"
 
-/* Mann and Whitney's U, the number of pairs with a above b (ties: a half), and its two-sided p: exact where
- * there are no ties and n_a + n_b ≤ 40, otherwise by the normal approximation with corrections for ties and
- * continuity. p is 1 where a side is empty. ERR_SYSTEM without memory. */
+/* Mann-Whitney test. *u is the number of pairs with a above b, ties counted as a half; *p is two-sided, 1 if
+ * a side is empty. Exact without ties up to n_a + n_b = 40, otherwise a normal approximation corrected for
+ * ties and continuity. ERR_SYSTEM: out of memory. */
 err_t stats_mann_whitney(const double *a, int64_t n_a, const double *b, int64_t n_b, double *u, double *p);
 
-/* Wilcoxon's signed-rank test that paired differences are symmetric about 0: *w is the sum of ranks above 0;
- * zeros are dropped (Wilcoxon 1945). Exact without ties up to n = 40. */
+/* Wilcoxon signed-rank test that paired differences are symmetric about 0 (Wilcoxon 1945). *w is the sum of
+ * ranks of positive differences; zeros are dropped. Exact without ties up to n = 40. */
 err_t stats_signed_rank(const double *differences, int64_t n, double *w, double *p);
 
-/* q[i]: least false discovery rate at which i is found among the n tests (Benjamini and Hochberg 1995). NAN
- * where p[i] is NAN, which does not count as a test. */
+/* Benjamini-Hochberg (1995): q[i] is the smallest false discovery rate at which test i is significant. A test
+ * with p NAN does not count and gets q NAN. */
 err_t stats_benjamini_hochberg(const double *p, int n, double *q);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Arranges one side's samples for the bootstrap: logarithms, block length from the correlation of neighbours,
- * and resampled medians. */
+/* Prepares the samples of one side for the bootstrap: logarithms, block length from the correlation of
+ * neighbours, resampled medians. */
 #include "report/stats/side.h"
 
 #include <math.h>
@@ -32,15 +32,15 @@ static err_t alloc_side(int n_starts, int64_t n_batches, int64_t n, stats_side_t
     return mem_new_array(n, sizeof *out->sorted, what, &out->sorted);
 }
 
-/* Sorting `room`, the median of the values from..to in the order taken. */
+/* Median of in_order[from…to). Sorts into `room`. */
 static double median_of(const stats_side_t *side, int64_t from, int64_t to, double *room)
 {
     for (int64_t i = from; i < to; i++) room[i - from] = side->in_order[i];
     return stats_median(room, to - from);
 }
 
-/* Correlation of neighbouring batches' medians about their start's mean, over all starts. A short series
- * shows too little of it: (1 + 3ρ) / n is added (Marriott and Pope 1954). */
+/* Correlation of the medians of neighbouring batches about their start's mean, over all starts. Short series
+ * underestimate it: (1 + 3ρ) / n is added (Marriott and Pope 1954). */
 static double neighbour_correlation(const stats_side_t *side)
 {
     double products = 0, squares = 0;
@@ -65,9 +65,9 @@ static double neighbour_correlation(const stats_side_t *side)
     return fmin(fmax(correlation, 0), max_correlation);
 }
 
-/* The length at which the bootstrap's variance has the least error where batches are a first-order
- * autoregression (the rule of Politis and White 2004 with its sums worked out for that); at least the cube
- * root of the series' length, at most a third of it. */
+/* Block length with the least error of the bootstrap variance if batches are a first-order autoregression
+ * (Politis and White 2004, sums in closed form). At least the cube root of the series' length, at most a
+ * third of it. */
 static int block_length(const stats_side_t *side)
 {
     double rho = side->correlation, n = (double)side->n_batches / side->n_starts;
@@ -81,7 +81,8 @@ static int64_t n_values(const stats_side_t *side, int start)
     return side->first_value[side->first_batch[start + 1]] - side->first_value[side->first_batch[start]];
 }
 
-/* The median of a mixture of starts lies between the starts' medians: looking for it can begin there. */
+/* The median of a mixture of starts lies between their medians, so the search can begin at the lowest of
+ * them. */
 static void find_central(stats_side_t *side)
 {
     for (side->central = 0; side->central < side->n; side->central++) {
@@ -92,7 +93,7 @@ static void find_central(stats_side_t *side)
     }
 }
 
-/* What follows from first_batch, first_value and in_order. */
+/* Derives the rest from first_batch, first_value and in_order. */
 static err_t finish_side(stats_side_t *side)
 {
     double *room;
@@ -180,7 +181,7 @@ void stats_side_draw(stats_side_t *side, int start, rng_t *rng)
     int from = side->first_batch[start], n = side->first_batch[start + 1] - from;
     int length = side->block < n ? side->block : n;
     int64_t n_drawn = 0;
-    do { /* until there is more than gaps */
+    do { /* until a batch that is not a gap is drawn */
         for (int b = 0; b < n; b++) side->weight[from + b] = 0;
         n_drawn = 0;
         for (int left = n; left > 0; left -= length) {
@@ -194,13 +195,13 @@ void stats_side_draw(stats_side_t *side, int start, rng_t *rng)
     for (int b = 0; b < n; b++) side->weight[from + b] /= (double)n_drawn;
 }
 
-/* The value of `sorted` from `from` on at which the sum of weights passes the half; weight[] is of batches or
- * of starts. */
+/* The value of `sorted`, searched from `from`, at which the sum of weights passes one half. weight[] is per
+ * start or per batch. */
 static double find_half(const stats_side_t *side, int64_t from, double sum, const double *weight,
                         bool of_starts)
 {
-    /* A start weighs 1 each time it is drawn. Sums of parts are off by rounding: what is nearer to the half
-     * than this lies there, and the median is between two values. */
+    /* A start weighs 1 each time it is drawn. Sums within rounding error of one half count as equal; the
+     * median then lies between two values. */
     double half = 0.5 * side->n_starts, near = 1e-9 * half;
     int64_t at = from;
     for (; at < side->n; at++) {
@@ -233,7 +234,7 @@ double stats_side_median_of_starts(const stats_side_t *side, const int *times)
     return find_half(side, side->central, sum, side->start_weight, true);
 }
 
-/* A normal sample's median varies π/2 times as much as its mean. */
+/* The median of a normal sample has π/2 times the variance of its mean. */
 static double variance_of_median(const double *sorted, int64_t n)
 {
     double low, high, mean = 0, squares = 0;
