@@ -3,9 +3,14 @@
  * is measured by buffer.c. */
 #include "cluster/comm/mpi/host.h"
 
-#include <sched.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/clones.h"
 #include "cluster/comm/mpi/call.h"
 
@@ -26,18 +31,57 @@ static void spin_pause(void)
 #endif
 }
 
-/* Spins, then yields: the peer may need this very core. A longer wait also drives MPI progress: a message of
- * this rank may still be in flight, and a peer waiting for it will not get here before it arrives. */
-static void wait_for(const host_t *host, atomic_ullong *counter, unsigned long long value)
+/* The half of a counter that changes with every step, which is all that the kernel compares. */
+static uint32_t *futex_word(host_counter_t *counter)
 {
-    for (int n = 0; atomic_load_explicit(counter, memory_order_acquire) < value; n++) {
-        if (n < host->n_spins) {
+    uint32_t *halves = (uint32_t *)(void *)&counter->value;
+    return halves + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+/* Returns once the counter differs from `seen`, and after 1 ms in any case. */
+static void sleep_on(host_counter_t *counter, unsigned long long seen)
+{
+    const struct timespec at_most = {.tv_nsec = 1000000};
+    atomic_fetch_add(&counter->n_sleepers, 1);
+    if (atomic_load(&counter->value) == seen)
+        syscall(SYS_futex, futex_word(counter), FUTEX_WAIT, (uint32_t)seen, &at_most, NULL, 0);
+    atomic_fetch_sub(&counter->n_sleepers, 1);
+}
+
+/* The store and the load are sequentially consistent, as are those of sleep_on: either the sleeper sees the
+ * value, or it is seen and woken. */
+static void post(host_counter_t *counter, unsigned long long value)
+{
+    atomic_store(&counter->value, value);
+    if (atomic_load(&counter->n_sleepers) > 0)
+        syscall(SYS_futex, futex_word(counter), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static bool competes(const host_t *host, int rank)
+{
+    return atomic_load_explicit(&host->slots[rank].competes, memory_order_relaxed);
+}
+
+/* A rank that competes for its CPU may get the core of one that waits for it. */
+static int spin_limit(const host_t *host, int peer)
+{
+    if (host->shares_cores) return HOST_SPINS_SHARED;
+    return competes(host, host->rank) || competes(host, peer) ? HOST_SPINS_CONTENDED : HOST_SPINS;
+}
+
+/* Spins, then sleeps: the scheduler favors ranks that did not spend their share of a CPU waiting. A longer wait
+ * also drives MPI progress: a message of this rank may still be in flight, and a peer waiting for it will not
+ * get here before it arrives. */
+static void wait_for(const host_t *host, int peer, host_counter_t *counter, unsigned long long value)
+{
+    unsigned long long seen;
+    for (int n = 0; (seen = atomic_load_explicit(&counter->value, memory_order_acquire)) < value; n++) {
+        if (n < HOST_SPINS_SHARED || n < spin_limit(host, peer)) {
             spin_pause();
             continue;
         }
-        n = host->n_spins;
         int found;
-        sched_yield();
+        sleep_on(counter, seen);
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, host->ranks, &found, MPI_STATUS_IGNORE);
     }
 }
@@ -45,9 +89,9 @@ static void wait_for(const host_t *host, atomic_ullong *counter, unsigned long l
 static void host_barrier(host_t *host)
 {
     unsigned long long number = ++host->n_barriers;
-    atomic_store_explicit(&host->slots[host->rank].arrived, number, memory_order_release);
+    post(&host->slots[host->rank].arrived, number);
     for (int r = 0; r < host->size; r++)
-        if (r != host->rank) wait_for(host, &host->slots[r].arrived, number);
+        if (r != host->rank) wait_for(host, r, &host->slots[r].arrived, number);
 }
 
 /* Requests ownership of cache lines before they are read: one transfer from another core's cache instead of
@@ -150,15 +194,25 @@ static void exchange_mail(host_t *host, float *own, int64_t count)
     int box = (int)(number & 1);
     host_mail_t *mine = &host->slots[host->rank].mail[box];
     memcpy(mine->values, own, (size_t)count * sizeof *own);
-    atomic_store_explicit(&mine->number, number, memory_order_release);
+    post(&mine->number, number);
     for (int r = 0; r < host->size; r++)
-        if (r != host->rank) wait_for(host, &host->slots[r].mail[box].number, number);
+        if (r != host->rank) wait_for(host, r, &host->slots[r].mail[box].number, number);
     set_sum(own, host->slots[0].mail[box].values, host->slots[1].mail[box].values, count);
     for (int r = 2; r < host->size; r++) add_to(own, host->slots[r].mail[box].values, count);
 }
 
+/* Judges every 50 ms whether this rank competes for its CPU. */
+static void watch_contention(host_t *host)
+{
+    static const double interval_sec = 0.05;
+    if (clock_sec() - host->contention.since_sec < interval_sec) return;
+    atomic_store_explicit(&host->slots[host->rank].competes, contention_update(&host->contention),
+                          memory_order_relaxed);
+}
+
 err_t host_allreduce(host_t *host, float *const *parts, int64_t count)
 {
+    watch_contention(host);
     if (host->n_hosts > 1 || count > HOST_MAIL_FLOATS) return reduce_slices(host, parts, count);
     exchange_mail(host, parts[host->rank], count);
     return ERR_OK;

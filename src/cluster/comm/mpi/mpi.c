@@ -180,9 +180,8 @@ static err_t open_host(comm_t *comm)
     host->n_hosts = topo->n_hosts;
     host->ranks = impl->ranks.host;
     if (!host->slots) return ERR_OK;
-    bool shared;
-    TRY(cores_are_shared(host->ranks, host->size, &shared));
-    host->n_spins = shared ? HOST_SPINS_SHARED : HOST_SPINS;
+    contention_open(&host->contention);
+    TRY(cores_are_shared(host->ranks, host->size, &host->shares_cores));
     if (host->n_hosts == 1) return ERR_OK;
     MPI_Comm world = impl->ranks.world;
     E_MPI(MPI_Allreduce(MPI_IN_PLACE, &host->n_slices, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce");
@@ -203,6 +202,7 @@ static void mpi_close(comm_t *comm)
     /* The last wait under the watchdog: a rank lost now is still reported. */
     err_t err = comm_barrier(comm, impl->is_part ? "closing a communicator" : "the end of the job");
     if (!impl->is_part) watchdog_stop();
+    if (impl->host.slots) contention_close(&impl->host.contention);
     if (err == ERR_OK) err = shared_window_free(&impl->page);
     mem_free(&impl->own_slot);
     if (err == ERR_OK) err = close_communicator(&impl->host.peers);

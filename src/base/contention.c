@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads run-queue delays from the kernel. What follows from them is decided by the callers. */
+#include "base/contention.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { CALM_INTERVALS = 10 };
+static const double busy_share = 0.2, calm_share = 0.1;
+
+static int64_t read_waited(const contention_t *c)
+{
+    char text[96];
+    long long nsec;
+    ssize_t n = c->fd >= 0 ? pread(c->fd, text, sizeof text - 1, 0) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    return sscanf(text, "%*d %lld", &nsec) == 1 ? nsec : 0;
+}
+
+void contention_open(contention_t *c)
+{
+    *c = (contention_t){.fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)};
+    c->waited_nsec = read_waited(c);
+    c->since_sec = clock_sec();
+}
+
+void contention_close(contention_t *c)
+{
+    if (c->fd >= 0) close(c->fd);
+    c->fd = -1;
+}
+
+bool contention_update(contention_t *c)
+{
+    const double now = clock_sec();
+    const int64_t waited = read_waited(c);
+    const double share = 1e-9 * (double)(waited - c->waited_nsec) / (now - c->since_sec);
+    c->waited_nsec = waited;
+    c->since_sec = now;
+    c->n_calm = share < calm_share ? c->n_calm + 1 : 0;
+    if (share > busy_share)
+        c->competes = true;
+    else if (c->n_calm >= CALM_INTERVALS)
+        c->competes = false;
+    return c->competes;
+}
