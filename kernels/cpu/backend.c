@@ -5,6 +5,7 @@
 
 #include "compute/ops/registry.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/idle.h"
 #include "kernels/cpu/onednn.h"
 
 /* One operator each, in the file of its name. */
@@ -16,13 +17,21 @@ extern const op_kernel_t cpu_conv2d, cpu_linear, cpu_pool2d, cpu_relu, cpu_dropo
 static err_t open_backend(const backend_options_t *options)
 {
     omp_set_num_threads(options->n_threads);
-    return onednn_open();
+    TRY(onednn_open());
+    idle_open();
+    return ERR_OK;
+}
+
+static void close_backend(void)
+{
+    idle_close();
+    onednn_close();
 }
 
 const backend_t backend_cpu = {
     .name = "cpu",
     .open = open_backend,
-    .close = onednn_close,
+    .close = close_backend,
     .kernel =
         {
             [OP_CONV2D] = &cpu_conv2d,

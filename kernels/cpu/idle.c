@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* The monitor of idle.h: whether the team's threads compete for CPUs (base/contention.h), and OpenMP's spin
+ * limit that follows from it. */
+#include "kernels/cpu/idle.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/contention.h"
+
+enum { MAX_WATCHED = 64, INTERVAL_NSEC = 50 * 1000 * 1000 };
+
+static struct {
+    pthread_t monitor, parked;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool running, stop, sleeps; /* stop and sleeps: guarded by the mutex */
+    int n_parked, n_watched;
+    contention_t watched[MAX_WATCHED];
+} self = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* Owns OpenMP threads that only count. */
+static void *idle_park(void *unused)
+{
+#pragma omp parallel num_threads(self.n_parked)
+    {
+        __asm__ __volatile__(""); /* GCC removes empty regions */
+    }
+    pthread_mutex_lock(&self.mutex);
+    while (self.sleeps) pthread_cond_wait(&self.changed, &self.mutex);
+    pthread_mutex_unlock(&self.mutex);
+    return unused;
+}
+
+/* Called with the mutex locked. */
+static void idle_set_sleeps(bool sleeps)
+{
+    if (sleeps == self.sleeps) return;
+    self.sleeps = sleeps;
+    if (sleeps) {
+        self.sleeps = pthread_create(&self.parked, NULL, idle_park, NULL) == 0;
+        return;
+    }
+    pthread_cond_broadcast(&self.changed);
+    pthread_mutex_unlock(&self.mutex);
+    pthread_join(self.parked, NULL);
+    pthread_mutex_lock(&self.mutex);
+}
+
+/* Called with the mutex locked. False once idle_close has asked the monitor to end. */
+static bool idle_wait(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += INTERVAL_NSEC;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    int status = 0;
+    while (!self.stop && status == 0) status = pthread_cond_timedwait(&self.changed, &self.mutex, &until);
+    return !self.stop;
+}
+
+static void *idle_monitor(void *unused)
+{
+    pthread_mutex_lock(&self.mutex);
+    while (idle_wait()) {
+        bool competes = false;
+        for (int i = 0; i < self.n_watched; i++) competes |= contention_update(&self.watched[i]);
+        idle_set_sleeps(competes);
+    }
+    idle_set_sleeps(false);
+    pthread_mutex_unlock(&self.mutex);
+    return unused;
+}
+
+void idle_open(void)
+{
+    const int n_threads = omp_get_max_threads(), n_procs = omp_get_num_procs();
+    if (self.running || n_threads < 2 || getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
+    self.n_parked = n_procs > n_threads ? n_procs - n_threads + 2 : 2;
+#pragma omp parallel num_threads(n_threads)
+#pragma omp critical(idle_watch)
+    if (self.n_watched < MAX_WATCHED) contention_open(&self.watched[self.n_watched++]);
+    self.stop = false;
+    sigset_t all, before; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    self.running = pthread_create(&self.monitor, NULL, idle_monitor, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void idle_close(void)
+{
+    if (self.running) {
+        pthread_mutex_lock(&self.mutex);
+        self.stop = true;
+        pthread_cond_broadcast(&self.changed);
+        pthread_mutex_unlock(&self.mutex);
+        pthread_join(self.monitor, NULL);
+    }
+    self.running = false;
+    while (self.n_watched > 0) contention_close(&self.watched[--self.n_watched]);
+}
+
+bool idle_sleeps(void)
+{
+    pthread_mutex_lock(&self.mutex);
+    bool sleeps = self.sleeps;
+    pthread_mutex_unlock(&self.mutex);
+    return sleeps;
+}
