@@ -98,16 +98,6 @@ static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
     return ERR_OK;
 }
 
-static void conv_plan_free(conv_plan_t **plan)
-{
-    if (!*plan) return;
-    for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
-        pass_plan_t *p = &(*plan)->pass[pass];
-        if (p->impl) p->impl->unplan(&p->plan);
-    }
-    mem_free(plan);
-}
-
 /* Whether the operands of this pass must be rounded for its algorithm. */
 static bool must_round(const conv_plan_t *plan, op_pass_t pass)
 {
@@ -144,18 +134,29 @@ static void place_operands(const op_t *op, conv_plan_t *plan)
     plan->algorithm = plan->wide + (y > dx ? y : dx);
 }
 
+static void cpu_conv2d_unplan(op_t *op)
+{
+    conv_plan_t *plan = op->plan;
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
+        pass_plan_t *p = &plan->pass[pass];
+        if (p->impl) p->impl->unplan(&p->plan);
+    }
+    mem_free(&op->plan);
+}
+
 static err_t cpu_conv2d_plan(op_t *op)
 {
     conv_plan_t *p;
     ASSERT(op->desc.compute == DTYPE_BF16 || !op_is_narrow(&op->desc));
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
+    op->plan = p;
     err_t err = ERR_OK;
     p->plain = plain_of(&op->desc);
     p->cells = direct_conv_of(&op->desc);
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
         err = plan_pass(op, (op_pass_t)pass, p);
     if (err != ERR_OK) {
-        conv_plan_free(&p);
+        cpu_conv2d_unplan(op);
         return err;
     }
     bool relu = p->cells.relu;
@@ -164,15 +165,7 @@ static err_t cpu_conv2d_plan(op_t *op)
     if (relu && op->training) op->n_saved_bytes = (size_t)shape_count(op->desc.y);
     place_operands(op, p);
     op->n_workspace_bytes += p->algorithm;
-    op->plan = p;
     return ERR_OK;
-}
-
-static void cpu_conv2d_unplan(op_t *op)
-{
-    conv_plan_t *p = op->plan;
-    conv_plan_free(&p);
-    op->plan = NULL;
 }
 
 static err_t run_pass(const conv_plan_t *plan, op_pass_t pass, const op_args_t *args,

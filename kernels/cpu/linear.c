@@ -24,13 +24,6 @@ typedef struct linear_plan {
     size_t second_operand, primitive;   /* offsets; at 0 is dy, in forward the weight */
 } linear_plan_t;
 
-static void linear_plan_free(linear_plan_t **plan)
-{
-    if (!*plan) return;
-    for (int pass = 0; pass < OP_PASS_COUNT; pass++) linear_bf16_free(&(*plan)->bf16[pass]);
-    mem_free(plan);
-}
-
 static int cpu_linear_list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
 {
     int n = 0;
@@ -58,12 +51,20 @@ static err_t plan_pass(op_t *op, op_pass_t pass, linear_plan_t *plan)
     return ERR_OK;
 }
 
+static void cpu_linear_unplan(op_t *op)
+{
+    linear_plan_t *p = op->plan;
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++) linear_bf16_free(&p->bf16[pass]);
+    mem_free(&op->plan);
+}
+
 static err_t cpu_linear_plan(op_t *op)
 {
     const op_desc_t *d = &op->desc;
     linear_plan_t *p;
     err_t err = ERR_OK;
     TRY(mem_new(sizeof *p, "the plan of a product", &p));
+    op->plan = p;
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && d->compute == DTYPE_BF16; pass++)
         TRY_OUT(err, plan_pass(op, (op_pass_t)pass, p));
     size_t x = bf16_operand_bytes(d->x[0]), weight = bf16_operand_bytes(d->param[0]),
@@ -74,18 +75,10 @@ static err_t cpu_linear_plan(op_t *op)
     p->primitive = p->second_operand + (p->rounds ? x > weight ? x : weight : 0);
     op->n_workspace_bytes += p->primitive;
     if (op->training && relu) op->n_saved_bytes = (size_t)shape_count(d->y);
-    op->plan = p;
     return ERR_OK;
 out:
-    linear_plan_free(&p);
+    cpu_linear_unplan(op);
     return err;
-}
-
-static void cpu_linear_unplan(op_t *op)
-{
-    linear_plan_t *p = op->plan;
-    linear_plan_free(&p);
-    op->plan = NULL;
 }
 
 /* An operand for own_algorithm: rounded for bfloat16 products. */

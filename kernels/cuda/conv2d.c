@@ -120,12 +120,12 @@ static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
     return ERR_OK;
 }
 
-static void conv_plan_free(conv_plan_t **plan)
+static void cuda_conv2d_unplan(op_t *op)
 {
-    if (!*plan) return;
+    conv_plan_t *p = op->plan;
     for (int pass = 0; pass < OP_PASS_COUNT; pass++)
-        if ((*plan)->pass[pass].impl) (*plan)->pass[pass].impl->unplan(&(*plan)->pass[pass].plan);
-    mem_free(plan);
+        if (p->pass[pass].impl) p->pass[pass].impl->unplan(&p->pass[pass].plan);
+    mem_free(&op->plan);
 }
 
 static err_t cuda_conv2d_plan(op_t *op)
@@ -136,23 +136,14 @@ static err_t cuda_conv2d_plan(op_t *op)
         RAISE(ERR_USAGE, "conv2d: a sample of %s to %s is too large for the kernels",
               shape_format(op->desc.x[0]).text, shape_format(op->desc.y).text);
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
+    op->plan = p;
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
         err = plan_pass(op, (op_pass_t)pass, p);
-    if (err != ERR_OK) {
-        conv_plan_free(&p);
-        return err;
-    }
-    if (op->desc.attr.conv2d.epilogue.relu && op->training)
+    if (err != ERR_OK)
+        cuda_conv2d_unplan(op);
+    else if (op->desc.attr.conv2d.epilogue.relu && op->training)
         op->n_saved_bytes = (size_t)shape_count(op->desc.y);
-    op->plan = p;
-    return ERR_OK;
-}
-
-static void cuda_conv2d_unplan(op_t *op)
-{
-    conv_plan_t *p = op->plan;
-    conv_plan_free(&p);
-    op->plan = NULL;
+    return err;
 }
 
 static err_t run_pass(const op_t *op, op_pass_t pass, const op_args_t *args)

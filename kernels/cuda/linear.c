@@ -25,13 +25,6 @@ typedef struct linear_plan {
 
 enum { LARGEST_WORKSPACE = 32 << 20 };
 
-static void linear_plan_free(linear_plan_t **plan)
-{
-    if (!*plan) return;
-    for (int pass = 0; pass < OP_PASS_COUNT; pass++) gemm_free(&(*plan)->gemm[pass]);
-    mem_free(plan);
-}
-
 static err_t plan_product(const op_desc_t *d, op_pass_t pass, linear_plan_t *p)
 {
     static const char *const what[] = {"linear, forward", "linear, backward_data",
@@ -80,6 +73,13 @@ static void place_buffers(op_t *op, linear_plan_t *p)
     if (op->training && p->relu) op->n_saved_bytes = y;
 }
 
+static void cuda_linear_unplan(op_t *op)
+{
+    linear_plan_t *p = op->plan;
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++) gemm_free(&p->gemm[pass]);
+    mem_free(&op->plan);
+}
+
 static err_t cuda_linear_plan(op_t *op)
 {
     const op_desc_t *d = &op->desc;
@@ -88,26 +88,18 @@ static err_t cuda_linear_plan(op_t *op)
     if (d->y.dim[0] > INT32_MAX || d->y.dim[1] > INT32_MAX)
         RAISE(ERR_USAGE, "linear: an output of %s is too large", shape_format(d->y).text);
     TRY(mem_new(sizeof *p, "the plan of a product", &p));
+    op->plan = p;
     p->cells = (cells_t){d->y.dim[0], 1, 1, (int)d->y.dim[1], 1, 1};
     p->rounds = d->compute == DTYPE_BF16;
     p->relu = d->attr.linear.epilogue.relu;
     p->bias = d->attr.linear.has_bias;
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
         err = plan_product(d, (op_pass_t)pass, p);
-    if (err != ERR_OK) {
-        linear_plan_free(&p);
-        return err;
-    }
-    place_buffers(op, p);
-    op->plan = p;
-    return ERR_OK;
-}
-
-static void cuda_linear_unplan(op_t *op)
-{
-    linear_plan_t *p = op->plan;
-    linear_plan_free(&p);
-    op->plan = NULL;
+    if (err == ERR_OK)
+        place_buffers(op, p);
+    else
+        cuda_linear_unplan(op);
+    return err;
 }
 
 /* x and the weight as the products need them; NULL for one that is not read. */

@@ -106,55 +106,51 @@ static bool noted(const char *calls)
 
 static void test_copies(void)
 {
-    hd_buffer_t buffer;
+    hd_buffer_t b;
     memset(&notes, 0, sizeof notes);
-    must(hd_buffer_new(&noting, N, "a buffer", &buffer), "a buffer");
-    OK(noted("ha") && buffer.host != buffer.device, "both sides are allocated");
-    OK(hd_buffer_push(&buffer, 100, 20) == ERR_OK && noted("u") && notes.to == (char *)buffer.device + 100 &&
-           notes.from == (char *)buffer.host + 100 && notes.n_bytes == 20,
+    must(hd_buffer_new(&noting, N, "a buffer", &b), "a buffer");
+    OK(noted("ha") && b.host != b.device, "both sides are allocated");
+    OK(hd_buffer_push(&b, 100, 20) == ERR_OK && noted("u") && notes.to == (char *)b.device + 100 &&
+           notes.from == (char *)b.host + 100 && notes.n_bytes == 20,
        "a push copies its range without waiting");
-    OK(hd_buffer_pull(&buffer, N - 1, 1) == ERR_OK && noted("ds") &&
-           notes.to == (char *)buffer.host + N - 1 && notes.from == (char *)buffer.device + N - 1 &&
-           notes.n_bytes == 1,
+    OK(hd_buffer_pull(&b, N - 1, 1) == ERR_OK && noted("ds") && notes.to == (char *)b.host + N - 1 &&
+           notes.from == (char *)b.device + N - 1 && notes.n_bytes == 1,
        "a pull copies its range and waits");
-    OK(hd_buffer_push_all(&buffer) == ERR_OK && noted("u") && notes.n_bytes == N &&
-           hd_buffer_pull_all(&buffer) == ERR_OK && noted("ds") && notes.n_bytes == N,
+    OK(hd_buffer_push_all(&b) == ERR_OK && noted("u") && notes.n_bytes == N &&
+           hd_buffer_pull_all(&b) == ERR_OK && noted("ds") && notes.n_bytes == N,
        "push_all and pull_all copy everything");
-    OK(hd_buffer_push(&buffer, N, 0) == ERR_OK && hd_buffer_pull(&buffer, 0, 0) == ERR_OK && noted(""),
+    OK(hd_buffer_push(&b, N, 0) == ERR_OK && hd_buffer_pull(&b, 0, 0) == ERR_OK && noted(""),
        "an empty range is not copied");
-    hd_buffer_free(&buffer);
-    OK(noted("rr") && n_blocks == 0 && !buffer.host && !buffer.device, "both sides are released");
-    hd_buffer_free(&buffer);
+    hd_buffer_free(&b);
+    OK(noted("rr") && n_blocks == 0 && !b.host && !b.device, "both sides are released");
+    hd_buffer_free(&b);
     OK(noted(""), "only once");
 }
 
 static void test_ownership(void)
 {
     static char host[N], device[N];
-    hd_buffer_t buffer;
+    hd_buffer_t b;
     memset(host, 'h', N), memset(device, 'd', N);
-    OK(hd_buffer_wrap(&noting, N, "a buffer", host, device, &buffer) == ERR_OK && noted("p") &&
-           buffer.host == host && buffer.device == device && host[0] == 'h' && device[0] == 'd',
+    OK(hd_buffer_wrap(&noting, N, "a buffer", host, device, &b) == ERR_OK && noted("p") && b.host == host &&
+           b.device == device && host[0] == 'h' && device[0] == 'd',
        "both sides of the caller's are used unchanged, and the host side is pinned");
-    hd_buffer_free(&buffer);
+    hd_buffer_free(&b);
     OK(noted("q") && host[N - 1] == 'h', "… and unpinned, but not released, when freed");
-    OK(hd_buffer_wrap(&noting, N, "a buffer", host, NULL, &buffer) == ERR_OK && noted("pa") &&
-           buffer.host == host,
+    OK(hd_buffer_wrap(&noting, N, "a buffer", host, NULL, &b) == ERR_OK && noted("pa") && b.host == host,
        "the host side is the caller's: the device side is allocated");
-    hd_buffer_free(&buffer);
+    hd_buffer_free(&b);
     OK(noted("rq") && n_blocks == 0, "… and released when freed");
-    OK(hd_buffer_wrap(&noting, N, "a buffer", NULL, device, &buffer) == ERR_OK && noted("h") &&
-           buffer.device == device,
+    OK(hd_buffer_wrap(&noting, N, "a buffer", NULL, device, &b) == ERR_OK && noted("h") && b.device == device,
        "the device side is the caller's: the host side is allocated");
-    hd_buffer_free(&buffer);
+    hd_buffer_free(&b);
     OK(noted("r") && n_blocks == 0, "… and released when freed");
     notes.fails = true;
-    OK(hd_buffer_new(&noting, N, "a buffer", &buffer) == ERR_SYSTEM &&
-           strcmp(err_message(), "no memory for a buffer") == 0 && n_blocks == 0 && !buffer.host &&
-           !buffer.device && noted("har"),
+    OK(hd_buffer_new(&noting, N, "a buffer", &b) == ERR_SYSTEM &&
+           strcmp(err_message(), "no memory for a buffer") == 0 && n_blocks == 0 && !b.host && !b.device &&
+           noted("har"),
        "if the device has no memory, nothing stays allocated");
-    OK(hd_buffer_wrap(&noting, N, "a buffer", host, device, &buffer) == ERR_OK &&
-           (hd_buffer_free(&buffer), noted("p")),
+    OK(hd_buffer_wrap(&noting, N, "a buffer", host, device, &b) == ERR_OK && (hd_buffer_free(&b), noted("p")),
        "memory that cannot be pinned is used as it is");
     notes.fails = false;
 }
@@ -168,20 +164,20 @@ static bool all(const unsigned char *block, size_t from, size_t to, unsigned cha
 
 static void test_sides(const backend_t *backend)
 {
-    hd_buffer_t buffer;
-    OK_CALL(hd_buffer_new(backend, N, "a buffer", &buffer), "a buffer of %s", backend->name);
-    OK((buffer.host == buffer.device) == !backend->memory && all(buffer.host, 0, N, 0), "%s",
+    hd_buffer_t b;
+    OK_CALL(hd_buffer_new(backend, N, "a buffer", &b), "a buffer of %s", backend->name);
+    OK((b.host == b.device) == !backend->memory && all(b.host, 0, N, 0), "%s",
        backend->memory ? "it has two sides, and the host side is zero"
                        : "its sides are the same memory, which is zero");
-    unsigned char *host = buffer.host;
+    unsigned char *host = b.host;
     memset(host, 1, N);
-    OK(hd_buffer_pull_all(&buffer) == ERR_OK && all(host, 0, N, backend->memory ? 0 : 1), "%s",
+    OK(hd_buffer_pull_all(&b) == ERR_OK && all(host, 0, N, backend->memory ? 0 : 1), "%s",
        backend->memory ? "so is the device side" : "a pull changes nothing");
     memset(host, 2, N);
-    must(hd_buffer_push(&buffer, 300, 400), "a push");
+    must(hd_buffer_push(&b, 300, 400), "a push");
     must(backend_sync(backend), "waiting");
     memset(host, 3, N);
-    must(hd_buffer_pull(&buffer, 200, 400), "a pull");
+    must(hd_buffer_pull(&b, 200, 400), "a pull");
     bool right = backend->memory ? all(host, 0, 200, 3) && all(host, 200, 300, 0) && all(host, 300, 600, 2) &&
                                        all(host, 600, N, 3)
                                  : all(host, 0, N, 3);
@@ -190,43 +186,43 @@ static void test_sides(const backend_t *backend)
     void *copy = NULL;
     must(backend_alloc(backend, N, "a copy", &copy), "a copy");
     memset(host, 4, N);
-    must(hd_buffer_push_all(&buffer), "a push");
-    must(backend_copy(backend, copy, buffer.device, N), "a copy");
-    must(backend_zero(backend, buffer.device, N / 2), "clearing");
-    must(hd_buffer_pull_all(&buffer), "a pull");
+    must(hd_buffer_push_all(&b), "a push");
+    must(backend_copy(backend, copy, b.device, N), "a copy");
+    must(backend_zero(backend, b.device, N / 2), "clearing");
+    must(hd_buffer_pull_all(&b), "a pull");
     OK(all(host, 0, N / 2, 0) && all(host, N / 2, N, 4), "backend_zero clears the device side");
-    must(backend_copy(backend, buffer.device, copy, N), "a copy");
-    must(hd_buffer_pull_all(&buffer), "a pull");
+    must(backend_copy(backend, b.device, copy, N), "a copy");
+    must(hd_buffer_pull_all(&b), "a pull");
     OK(all(host, 0, N, 4), "backend_copy copies it");
     backend_release(backend, &copy);
     backend_release(backend, &copy);
     OK(!copy, "memory is released; a second release does nothing");
-    hd_buffer_free(&buffer);
-    hd_buffer_free(&buffer);
-    OK(!buffer.host && !buffer.device, "so is a buffer");
+    hd_buffer_free(&b);
+    hd_buffer_free(&b);
+    OK(!b.host && !b.device, "so is a buffer");
 }
 
 /* Around host memory of the caller, such as the gradient buffer of a communicator. */
 static void test_wrap(const backend_t *backend)
 {
-    hd_buffer_t buffer;
+    hd_buffer_t b;
     unsigned char *host = NULL;
     must(mem_new(N, "a buffer", &host), "memory");
     memset(host, 7, N);
-    OK(hd_buffer_wrap(backend, N, "a buffer", host, NULL, &buffer) == ERR_OK && buffer.host == host &&
+    OK(hd_buffer_wrap(backend, N, "a buffer", host, NULL, &b) == ERR_OK && b.host == host &&
            all(host, 0, N, 7),
        "a buffer around the caller's memory, which stays unchanged");
-    must(hd_buffer_push_all(&buffer), "a push");
-    must(backend_zero(backend, buffer.device, 1), "clearing");
-    must(hd_buffer_pull_all(&buffer), "a pull");
+    must(hd_buffer_push_all(&b), "a push");
+    must(backend_zero(backend, b.device, 1), "clearing");
+    must(hd_buffer_pull_all(&b), "a pull");
     OK(host[0] == 0 && all(host, 1, N, 7), "the backend's results are pulled into it");
-    hd_buffer_free(&buffer);
+    hd_buffer_free(&b);
     OK(all(host, 1, N, 7), "the memory outlives the buffer");
     mem_free(&host);
-    OK(hd_buffer_new(backend, 0, "an empty buffer", &buffer) == ERR_OK &&
-           hd_buffer_push_all(&buffer) == ERR_OK && hd_buffer_pull_all(&buffer) == ERR_OK,
+    OK(hd_buffer_new(backend, 0, "an empty buffer", &b) == ERR_OK && hd_buffer_push_all(&b) == ERR_OK &&
+           hd_buffer_pull_all(&b) == ERR_OK,
        "an empty buffer");
-    hd_buffer_free(&buffer);
+    hd_buffer_free(&b);
 }
 
 int main(int argc, char **argv)
