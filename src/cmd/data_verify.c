@@ -50,7 +50,7 @@ static err_t verify_source(comm_t *comm, const char *path)
     if (verdict.n_damaged > 0) {
         /* Every rank has the verdict and raises the same error. */
         err_t err =
-            err_raise(ERR_DATA, __FILE__, __LINE__, "%s is damaged: %lld lines above say where%s", path,
+            err_raise(ERR_DATA, __FILE__, __LINE__, "%s is damaged: see the %lld lines above%s", path,
                       (long long)verdict.n_damaged,
                       verdict.shards ? "; dptrain data pack from the same source rewrites the damaged "
                                        "shards and keeps the others"
@@ -58,7 +58,7 @@ static err_t verify_source(comm_t *comm, const char *path)
         return comm_agree(comm, err, "the verdict");
     }
     if (verdict.shards)
-        log_info("ok      %s: %s samples in %lld shards, %s: every byte is as it was written (%s)", path,
+        log_info("ok      %s: %s samples in %lld shards, %s: every byte verified (%s)", path,
                  figure_count(verdict.n_samples).text, (long long)verdict.n_files, size.text, took.text);
     else
         log_info("ok      %s: %s images, %s: all present, with the sizes that the annotations state (%s)",

@@ -103,7 +103,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
         run on_ranks "$np" data verify "$shards-$np"
         echo "$output"
         [ "$status" -eq 0 ]
-        [[ $output == *"340 samples in "*"every byte is as it was written"* ]]
+        [[ $output == *"340 samples in "*"every byte verified"* ]]
     done
     jq -e '.splits.train.samples == 300 and .splits.val.samples == 40 and (.categories | length) == 10' \
         "$shards-0/manifest.json"
@@ -214,7 +214,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     [ "$status" -eq 0 ]
     [[ $output == *"No space left on device"*"code 4"* ]]
     [[ $output != *.tmp-* ]]
-    [[ $output == *"of these shards were already complete"*"every byte is as it was written"* ]]
+    [[ $output == *"of these shards were already complete"*"every byte verified"* ]]
     [[ $output == *"Read-only file system"*"read-only: code 4"* ]]
 }
 

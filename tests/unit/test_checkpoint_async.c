@@ -102,7 +102,7 @@ static void check_errors(const char *folder)
     OK_CALL(submit_and_scribble(async, folder, 8, NAN, 1), "a state with NaN");
     OK_CALL(ckpt_async_wait(async), "is looked at in the background");
     OK(ckpt_async_take(async, &result) && result.error.code == ERR_GATE &&
-           strstr(result.error.message, "/params/w holds NaN") && !file_holds(folder, 8, NAN, "as it was"),
+           strstr(result.error.message, "/params/w contains NaN") && !file_holds(folder, 8, NAN, "as it was"),
        "and not written: %s", result.error.message);
     OK_CALL(submit_and_scribble(async, folder, 9, 9, 0), "the writer goes on");
     ckpt_async_close(&async);

@@ -131,23 +131,25 @@ static const fault_t faults[] = {
     {"{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }", 24, true, "'>f4'"},
     {"{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }", 24, true, "'<i8'"},
     {"{'descr': '|O', 'fortran_order': False, 'shape': (3,), }", 24, true, "'|O'"},
-    {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,), }", 24, false, "not that of an array"},
-    {"{'descr': '<f4', 'fortran_order': 0, 'shape': (6,), }", 24, false, "not that of an array"},
-    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6), }", 24, false, "not that of an array"},
-    {"{'descr': '<f4', 'fortran_order': False, 'shape': (-6,), }", 24, false, "not that of an array"},
+    {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,), }", 24, false,
+     "does not describe an array"},
+    {"{'descr': '<f4', 'fortran_order': 0, 'shape': (6,), }", 24, false, "does not describe an array"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6), }", 24, false, "does not describe an array"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (-6,), }", 24, false, "does not describe an array"},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,) }", 24, true, NULL},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,6), }", 24, false, "5 dimensions"},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,2), }", 24, false,
-     "not that of an array"},
+     "does not describe an array"},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", 24, false,
-     "not that of an array"},
-    {"{'descr': '<f4', 'fortran_order': False}", 24, false, "not that of an array"},
+     "does not describe an array"},
+    {"{'descr': '<f4', 'fortran_order': False}", 24, false, "does not describe an array"},
     {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", 24, false,
-     "not that of an array"},
-    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'more': 1}", 24, false, "not that of an array"},
-    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), } x", 24, false, "not that of an array"},
-    {"{'descr': '<f4", 24, false, "not that of an array"},
-    {"", 24, false, "not that of an array"},
+     "does not describe an array"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), 'more': 1}", 24, false,
+     "does not describe an array"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (6,), } x", 24, false, "does not describe an array"},
+    {"{'descr': '<f4", 24, false, "does not describe an array"},
+    {"", 24, false, "does not describe an array"},
 };
 enum { N_FAULTS = sizeof faults / sizeof faults[0] };
 
@@ -180,14 +182,14 @@ static void check_foreign(void)
         size_t n_bytes;
         const char *word;
     } members[] = {
-        {"", 0, "ends before"},
-        {"\x93NUMPY\x01\x00", 8, "ends before"},
+        {"", 0, "shorter than the shape"},
+        {"\x93NUMPY\x01\x00", 8, "shorter than the shape"},
         {"\x93NUMPX\x01\x00\x76\x00{}", 12, "is not an .npy file"},
         {"\x93NUMPY\x04\x00\x76\x00{}", 12, "version 4.0"},
         {"\x93NUMPY\x01\x00\xff\xff{}", 12, "65535 bytes"},
         {"\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, "4294967295 bytes"},
         {"\x93NUMPY\x01\x00\x01\x00{}", 12, "1 bytes"},
-        {"\x93NUMPY\x01\x00\x40\x00{}", 12, "ends before"},
+        {"\x93NUMPY\x01\x00\x40\x00{}", 12, "shorter than the shape"},
     };
     enum { N = sizeof members / sizeof members[0] };
     for (int i = 0; i < N; i++) {
