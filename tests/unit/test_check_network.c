@@ -468,8 +468,8 @@ static bool transport_says(const char *expected, bool known, fabric_kind_t kind,
     check_t check = check_new();
     comm.topo = (topo_t){.size = 4, .local_size = 1};
     read_tree(&fabric);
-    transport_facts_t facts = {.who = "MPI",
-                               .says = "tcp",
+    transport_facts_t facts = {.library = "MPI",
+                               .reported = "tcp",
                                .use = {.known = known, .kind = kind, .names = "port0"},
                                .fabric = &fabric,
                                .expected = expected};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `clock`: each host's offset from rank 0's wall clock. Measuring it is left to
- * cluster/comm/clock.c. */
+/* The check `clock`: each host's offset from rank 0's wall clock, as measured by cluster/comm/clock.c. */
 #include "tools/check/clock.h"
 
 #include <math.h>
@@ -13,10 +12,10 @@ void clock_judge(check_t *check, double offset_sec, double error_sec)
 {
     static const char advice[] = "start chrony or systemd-timesyncd on that host: times of files, logs and "
                                  "certificates are wrong";
-    /* What is surely off. */
+    /* The least offset that the uncertainty allows. */
     double off = fmax(fabs(offset_sec) - error_sec, 0);
     check_status_t status = off > 60 ? CHECK_FAIL : off > 1 ? CHECK_WARN : CHECK_OK;
-    /* The offset is what must be added to this clock. */
+    /* A positive offset has to be added to this clock. */
     check_measured(check, check_host(check), "wall clock", status, advice, off, "%.*f s %s rank 0's",
                    off < 10 ? 3 : 0, fabs(offset_sec), offset_sec > 0 ? "behind" : "ahead of");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads ports and byte counters of network devices from sysfs (InfiniBand, RoCE, EFA, Ethernet), and tells
- * which one carried a transfer. Judging it is left to transport_judge.c. */
+/* Reads ports and byte counters of network devices (InfiniBand, RoCE, EFA, Ethernet) from sysfs, and
+ * finds the one that carried a transfer. transport_judge.c reports findings. */
 #include "tools/check/fabric.h"
 
 #include <dirent.h>
@@ -15,8 +15,7 @@
 
 const char *const fabric_kind_names[FABRIC_KINDS] = {"TCP", "InfiniBand", "RoCE", "EFA"};
 
-/* Bytes of the unit in which InfiniBand counts: "port_xmit_data: octets divided by 4" (its specification,
- * PortCounters). */
+/* InfiniBand counts 4-byte units: "port_xmit_data: octets divided by 4" (specification, PortCounters). */
 enum { IB_UNIT = 4 };
 
 static bool read_word(const char *folder, const char *file, char *out, size_t n_bytes)
@@ -33,7 +32,7 @@ static int64_t read_count(const char *folder, const char *file)
     return read_word(folder, file, text, sizeof text) && sscanf(text, "%" SCNd64, &n) == 1 ? n : -1;
 }
 
-/* The last part of what a link points to. */
+/* The last component of a link's target. */
 static void read_link(const char *folder, const char *file, char *out, size_t n_bytes)
 {
     char path[FS_PATH_MAX], to[FS_PATH_MAX];
@@ -43,7 +42,7 @@ static void read_link(const char *folder, const char *file, char *out, size_t n_
     snprintf(out, n_bytes, "%.*s", (int)n_bytes - 1, slash ? slash + 1 : to);
 }
 
-/* Amazon's adapter is an InfiniBand device to the kernel, with a link layer of its own. */
+/* To the kernel, an EFA is an InfiniBand device with a special link layer. */
 static fabric_kind_t port_kind(const char *device, const char *port, const char *driver)
 {
     char vendor[16], layer[32];
@@ -144,7 +143,7 @@ fabric_use_t fabric_compare(const fabric_t *before, const fabric_t *after, int64
     for (int i = 0; use.known && i < after->n; i++) {
         const fabric_port_t *p = &after->port[i];
         size_t used = strlen(use.names);
-        /* A share of what several ports carried together; others only had their chatter. */
+        /* Ports with a share of the transfer; the others carried only background traffic. */
         if (p->kind != use.kind || bytes_moved(before, p) < n_bytes / 20) continue;
         if (used + strlen(p->name) + 3 < sizeof use.names)
             snprintf(use.names + used, sizeof use.names - used, "%s%s", used ? ", " : "", p->name);

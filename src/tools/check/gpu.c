@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `gpu`: the device of each rank, ranks that share one, and health as nvidia-smi reports it
+/* The check `gpu`: the device of each rank, ranks that share a GPU, and GPU health from nvidia-smi
  * (smi.c). */
 #include <stdio.h>
 #include <string.h>
@@ -8,14 +8,14 @@
 #include "tools/check/cases.h"
 #include "tools/check/smi.h"
 
-/* One rank's GPU, for the others. */
+/* A rank's GPU, exchanged between ranks. */
 typedef struct gpu_entry {
     int host;
-    bool there;
+    bool has_gpu;
     char uuid[40], name[64];
 } gpu_entry_t;
 
-static void say_device(check_t *check)
+static void report_device(check_t *check)
 {
     check_where_t where = check_rank(check);
     if (check->device) {
@@ -34,14 +34,14 @@ static void say_device(check_t *check)
     }
 }
 
-/* Two ranks on one GPU: NCCL refuses, and it is seldom meant. */
-static void say_sharing(check_t *check, const gpu_entry_t *all)
+/* NCCL refuses two ranks on one GPU, which is rarely intended. */
+static void report_sharing(check_t *check, const gpu_entry_t *all)
 {
     const comm_t *comm = check->comm;
     int n = 0;
     for (int r = 0; r < comm->size; r++)
-        n += all[r].there && all[r].host == check->host && strcmp(all[r].uuid, all[comm->rank].uuid) == 0;
-    if (!all[comm->rank].there || n < 2) return;
+        n += all[r].has_gpu && all[r].host == check->host && strcmp(all[r].uuid, all[comm->rank].uuid) == 0;
+    if (!all[comm->rank].has_gpu || n < 2) return;
     bool allowed = check->options->runtime.share_gpu;
     check_line(check, check_rank(check), "own GPU", allowed ? CHECK_WARN : CHECK_FAIL,
                "start one rank per GPU, and check --gpus and CUDA_VISIBLE_DEVICES; or use "
@@ -49,21 +49,21 @@ static void say_sharing(check_t *check, const gpu_entry_t *all)
                "%d ranks use one GPU", n);
 }
 
-/* How many different GPUs the ranks of this host use. */
+/* Number of distinct GPUs that the ranks of this host use. */
 static int count_used_gpus(const check_t *check, const gpu_entry_t *all)
 {
     int n = 0;
     for (int r = 0; r < check->comm->size; r++) {
-        bool first = all[r].there && all[r].host == check->host;
+        bool first = all[r].has_gpu && all[r].host == check->host;
         for (int before = 0; first && before < r; before++)
-            first = !(all[before].there && all[before].host == check->host &&
+            first = !(all[before].has_gpu && all[before].host == check->host &&
                       strcmp(all[before].uuid, all[r].uuid) == 0);
         n += first;
     }
     return n;
 }
 
-static void say_count(check_t *check, int n_gpus, int n_used)
+static void report_count(check_t *check, int n_gpus, int n_used)
 {
     check_where_t where = check_host(check);
     int n_ranks = check->comm->topo.local_size;
@@ -81,8 +81,8 @@ static void say_count(check_t *check, int n_gpus, int n_used)
         check_line(check, where, "GPUs", CHECK_OK, NULL, "%d for %d ranks", n_gpus, n_ranks);
 }
 
-/* Health, on each host's first rank. The driver's version is for the comparison. */
-static void ask_smi(check_t *check, int n_used, char driver[32])
+/* Reports GPU health, on each host's first rank; returns the driver's version for comparison. */
+static void report_smi(check_t *check, int n_used, char driver[32])
 {
     smi_gpu_t gpus[SMI_MAX_GPUS];
     int n;
@@ -106,7 +106,7 @@ static void ask_smi(check_t *check, int n_used, char driver[32])
                    err_message());
         return;
     }
-    say_count(check, n, n_used);
+    report_count(check, n, n_used);
     if (n > 0) snprintf(driver, 32, "%s", gpus[0].driver);
     if (n > 0) smi_judge(check, gpus, n);
 }
@@ -114,7 +114,7 @@ static void ask_smi(check_t *check, int n_used, char driver[32])
 static err_t gpu_run(check_t *check)
 {
     static const char what[] = "comparing GPUs";
-    gpu_entry_t mine = {.host = check->host, .there = check->device != NULL}, *all = NULL;
+    gpu_entry_t mine = {.host = check->host, .has_gpu = check->device != NULL}, *all = NULL;
     char driver[32] = "";
     err_t err = mem_new_array(check->comm->size, sizeof *all, "GPUs", &all);
     TRY(comm_agree(check->comm, err, what));
@@ -124,15 +124,15 @@ static err_t gpu_run(check_t *check)
     }
     err = comm_allgather(check->comm, &mine, sizeof mine, all, what);
     if (err == ERR_OK) {
-        say_device(check);
-        say_sharing(check, all);
-        ask_smi(check, count_used_gpus(check, all), driver);
+        report_device(check);
+        report_sharing(check, all);
+        report_smi(check, count_used_gpus(check, all), driver);
     }
     mem_free(&all);
     if (err != ERR_OK || check->n_hosts == 1) return err;
     TRY(check_same(check, "model", CHECK_WARN, "all ranks wait for the slowest; exclude hosts that differ",
-                   mine.there ? mine.name : NULL));
-    /* Who could not be asked has said so. */
+                   mine.has_gpu ? mine.name : NULL));
+    /* NULL on hosts where nvidia-smi failed, which was reported. */
     return check_same(check, "GPU driver", CHECK_WARN, "install the same driver on all hosts",
                       driver[0] ? driver : NULL);
 }

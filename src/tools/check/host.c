@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `host`: memory, /dev/shm, resource limits, disk space, CPU governor. Reading the facts and
+/* The check `host`: memory, /dev/shm, resource limits, disk space, CPU governor. Reading facts and
  * judging them are separate, so that tests can supply facts. */
 #include "tools/check/host.h"
 #include "base/figure.h"
@@ -65,7 +65,7 @@ static int64_t read_swap(void)
     return total < 0 || left < 0 ? -1 : KB * (total - left);
 }
 
-/* The folder of devices is there without any, too. */
+/* The folder of RDMA devices may exist but be empty, so this looks for ports. */
 static bool has_rdma(void)
 {
     machine_port_t ports[MACHINE_MAX_PORTS];
@@ -115,8 +115,8 @@ static void judge_host_memory(check_t *check, const host_facts_t *f)
         check_line(check, where, "swap", f->swap_used < 0 ? CHECK_SKIP : CHECK_OK, NULL, "not in use");
 }
 
-/* Segments of MPI's and NCCL's shared transports, and gradient buffers, for each rank. Docker's default is
- * 64 MB in all. */
+/* Holds the segments of MPI's and NCCL's shared-memory transports, and gradient buffers. Docker's
+ * default is 64 MB. */
 static void judge_shm(check_t *check, const host_facts_t *f)
 {
     static const char advice[] =
@@ -137,7 +137,7 @@ static void judge_shm(check_t *check, const host_facts_t *f)
 static void judge_limits(check_t *check, const host_facts_t *f)
 {
     check_where_t where = check_host(check);
-    /* Sockets to every rank, MPI's own, libraries, data files. */
+    /* Sockets to every rank; files of MPI, libraries and data. */
     int64_t need = 256 + 4 * (int64_t)f->size;
     check_status_t status = f->n_files < need ? CHECK_WARN : CHECK_OK;
     if (f->n_files == INT64_MAX)
@@ -180,7 +180,7 @@ void host_judge(check_t *check, const host_facts_t *f)
     judge_host_memory(check, f);
     judge_shm(check, f);
     judge_limits(check, f);
-    /* Rank 0 alone writes there. */
+    /* Only rank 0 writes to --out. */
     if (check->host == 0 && f->out_hangs)
         check_line(check, check_host(check), "disk of --out", CHECK_FAIL, check_hung_advice,
                    "its file system does not respond");

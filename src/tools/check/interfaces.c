@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lists a host's network addresses and groups those of all hosts into subnets. What is wrong with them is
- * said in interfaces_judge.c. */
+/* Lists a host's network addresses and groups those of all hosts into subnets. interfaces_judge.c
+ * reports findings. */
 #include "tools/check/interfaces.h"
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@ static int count_bits(const uint8_t *mask, int n_bytes)
     return n;
 }
 
-/* An address that only its own link knows tells nothing of the network. */
+/* Loopback and link-local addresses do not identify a network. */
 static bool is_local(const net_address_t *a)
 {
     if (a->family == 4) return a->bytes[0] == 127 || (a->bytes[0] == 169 && a->bytes[1] == 254);
@@ -102,7 +102,7 @@ net_text_t net_subnet_text(const net_address_t *a)
     return out;
 }
 
-/* Whether a word of Open MPI's selection, an interface or a subnet, means this address. */
+/* Whether a word of Open MPI's selection, an interface or a subnet, matches this address. */
 static bool word_matches(const char *word, const net_address_t *a)
 {
     char base[NET_SELECTION];
@@ -134,7 +134,6 @@ static bool is_used(const net_host_t *host, const net_address_t *a)
     return !list_matches(host->exclude, a);
 }
 
-/* A host in the subnet whose address the other host has, too. */
 static bool has_same_address(const net_host_t *host, const net_address_t *a)
 {
     for (int i = 0; i < host->n; i++)

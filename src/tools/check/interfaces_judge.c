@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Findings about subnets: hosts missing from one, bridges with the same address everywhere, selections of
- * Open MPI that match nothing. */
+/* Findings about subnets: hosts missing from one, bridges with the same address on several hosts,
+ * selections of Open MPI that match nothing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@ static const char choose[] =
     "select one that all hosts have: run.sh --interface SUBNET, or --mca btl_tcp_if_include SUBNET and "
     "NCCL_SOCKET_IFNAME=NAME";
 
-/* A host that lacks an address in the subnet, or the one host that has it, … */
+/* Reports the hosts that lack an address in the subnet or, if these are the majority, the hosts that
+ * have one. */
 static void judge_partial(check_t *check, const net_host_t *hosts, const net_subnet_t *s)
 {
     bool few = 2 * s->n_hosts <= check->n_hosts;
@@ -34,7 +35,7 @@ static void judge_partial(check_t *check, const net_host_t *hosts, const net_sub
     }
 }
 
-/* Open MPI takes such a bridge for a way to the other hosts, and waits for an answer from itself. */
+/* Open MPI mistakes such a bridge for a route to the other hosts, and waits for itself. */
 static void judge_bridge(check_t *check, const net_subnet_t *s)
 {
     if (s->used)
@@ -43,7 +44,7 @@ static void judge_bridge(check_t *check, const net_subnet_t *s)
                    net_subnet_text(&s->first).text);
 }
 
-/* What MPI is told must be there. */
+/* Each host must have an interface that MPI's selection includes. */
 static void judge_include(check_t *check, const net_host_t *hosts, const net_subnet_t *subnets, int n_subnets)
 {
     for (int h = 0; h < check->n_hosts; h++) {
@@ -55,7 +56,7 @@ static void judge_include(check_t *check, const net_host_t *hosts, const net_sub
     }
 }
 
-/* "10.77.0.0/24 (eth0), 10.88.0.0/24 (ib0)" of what all hosts share; how many. */
+/* Lists the subnets that all hosts share, "10.77.0.0/24 (eth0), 10.88.0.0/24 (ib0)"; returns their number. */
 static int list_shared(const check_t *check, const net_subnet_t *subnets, int n_subnets, bool used, char *out,
                        size_t n_bytes)
 {

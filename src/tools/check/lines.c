@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Packs each rank's findings as text and gathers them on rank 0. Grouping and printing are left to rows.c and
- * table.c. */
+/* Packs each rank's lines as text and gathers them on rank 0. rows.c groups them, table.c prints them. */
 #include "tools/check/lines.h"
 
 #include <stdarg.h>
@@ -11,7 +10,7 @@
 
 const char *const check_status_names[] = {"ok", "skip", "warn", "fail", NULL};
 
-/* What a packed line begins with; its four texts follow, each with its NUL. */
+/* Head of a packed line; its four NUL-terminated texts follow. */
 typedef struct head {
     int64_t index, scope, status, measured;
     double value;
@@ -64,7 +63,7 @@ static void append_text(check_t *check, const char *text)
     append_bytes(check, text, strlen(text) + 1);
 }
 
-/* People and JSON get one line each: control characters become blanks. */
+/* Findings are single lines: control characters become blanks. */
 static void blank_controls(char *text)
 {
     for (; *text; text++)
@@ -106,7 +105,7 @@ void check_measured(check_t *check, check_where_t where, const char *name, check
     va_end(args);
 }
 
-/* The text at *at, which moves behind it; packed text ends with a NUL. */
+/* Returns the text at *at and advances *at past it. */
 static const char *next_text(const char **at)
 {
     const char *text = *at;
@@ -135,7 +134,7 @@ err_t check_lines_unpack(const char *text, size_t n_bytes, check_lines_t *out)
     return ERR_OK;
 }
 
-/* Rank 0's part, alone. bytes: how many of each rank's `widest` count. */
+/* On rank 0. bytes: used bytes of each rank's `widest`. */
 static err_t unpack_all(const check_t *check, const int64_t *bytes, int64_t widest, check_lines_t *out)
 {
     for (int r = 0; r < check->comm->size; r++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `network`: interfaces, then TCP reachability, then MPI. Measuring is left to network_measure.c,
- * findings to the *_judge.c files. */
+/* The check `network`: interfaces, then TCP reachability, then MPI. network_measure.c measures, the *_judge.c
+ * files report findings. */
 #include "tools/check/network.h"
 
 #include <errno.h>
@@ -12,10 +12,10 @@
 #include "tools/check/cases.h"
 #include "tools/check/reach.h"
 
-/* A lost packet is sent again after a second. */
+/* Long enough to retransmit a lost SYN, first after a second. */
 static const double connect_sec = 4;
 
-/* What hosts tell each other of their sockets. */
+/* A host's listening socket, exchanged between hosts. */
 typedef struct listener {
     int32_t port, family;
 } listener_t;
@@ -35,9 +35,7 @@ static err_t exchange_interfaces(network_t *network)
     return err;
 }
 
-/* Where each host is to be reached: in the first subnet that MPI may use and all have; else at its first
- * address.
- */
+/* The first subnet that MPI may use and all hosts share; NULL: none. */
 static const net_subnet_t *find_shared_subnet(const network_t *network)
 {
     for (int i = 0; i < network->n_subnets; i++) {
@@ -47,6 +45,7 @@ static const net_subnet_t *find_shared_subnet(const network_t *network)
     return NULL;
 }
 
+/* Where to reach a host: its address in the shared subnet, otherwise its first that MPI may use. */
 static const net_address_t *address_of(const network_t *network, int host, const net_subnet_t *shared)
 {
     if (shared) return net_find(&network->hosts[host], shared);
@@ -58,7 +57,7 @@ static const net_address_t *address_of(const network_t *network, int host, const
     return NULL;
 }
 
-/* This host's row: connects to all others. */
+/* Connects this host to all others and fills in its row of results. */
 static err_t connect_row(const network_t *network, const net_subnet_t *shared, const listener_t *listeners,
                          int32_t *results)
 {
@@ -69,7 +68,7 @@ static err_t connect_row(const network_t *network, const net_subnet_t *shared, c
         const listener_t *to = &listeners[network->leaders[h]];
         targets[h] = (reach_target_t){h == check->host ? NULL : address_of(network, h, shared), to->port,
                                       h == check->host ? REACH_OK : REACH_NO_ROUTE};
-        if (to->port == 0) targets[h] = (reach_target_t){NULL, 0, REACH_OK}; /* has a line of its own */
+        if (to->port == 0) targets[h] = (reach_target_t){NULL, 0, REACH_OK}; /* reported on its own line */
     }
     reach_connect(targets, network->n, connect_sec);
     for (int h = 0; h < network->n; h++) results[check->host * network->n + h] = (int32_t)targets[h].result;
@@ -77,7 +76,7 @@ static err_t connect_row(const network_t *network, const net_subnet_t *shared, c
     return ERR_OK;
 }
 
-/* Collective. Everybody listens, then everybody connects to everybody. */
+/* Collective. All hosts listen, then each connects to all others. */
 static err_t try_ports(network_t *network, reach_ports_t ports, const net_subnet_t *shared, int32_t *results)
 {
     static const char what[] = "connecting hosts",
@@ -96,7 +95,7 @@ static err_t try_ports(network_t *network, reach_ports_t ports, const net_subnet
     err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
     err_t row = err == ERR_OK && leader ? connect_row(network, shared, all, results) : ERR_OK;
     if (err == ERR_OK) err = comm_agree(comm, row, what);
-    /* Nobody stops to listen before all have connected. */
+    /* Also a barrier: hosts keep listening until all have connected. */
     if (err == ERR_OK)
         err = comm_allreduce(comm, results, (int64_t)network->n * network->n, DTYPE_I32, COMM_MAX, what);
     if (fd >= 0) close(fd);
@@ -105,7 +104,7 @@ static err_t try_ports(network_t *network, reach_ports_t ports, const net_subnet
 }
 
 /* On rank 0. */
-static void say_reach(network_t *network, const int32_t *results, reach_ports_t ports, bool shared)
+static void report_reach(network_t *network, const int32_t *results, reach_ports_t ports, bool shared)
 {
     check_t *check = network->check;
     int n_fail = reach_judge(check, results, "ports");
@@ -132,7 +131,7 @@ err_t network_reach(network_t *network)
         mem_new_array((int64_t)network->n * network->n, sizeof *results, "reachability of hosts", &results);
     TRY(comm_agree(check->comm, err, "connecting hosts"));
     err = try_ports(network, ports, shared, results);
-    if (err == ERR_OK && check->comm->rank == 0) say_reach(network, results, ports, shared != NULL);
+    if (err == ERR_OK && check->comm->rank == 0) report_reach(network, results, ports, shared != NULL);
     mem_free(&results);
     int32_t reached = network->reached;
     if (err == ERR_OK) err = comm_broadcast(check->comm, &reached, sizeof reached, 0, "connecting hosts");

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Findings about latency and bandwidth: slow hosts, slow pairs, groups of hosts. The classification comes
- * from pairs.c. */
+/* Findings about latency and bandwidth: slow hosts, slow pairs, groups of hosts, as classified by pairs.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/check/network.h"
 
-/* Beyond so many, more names help nobody. */
+/* More lines would not help. */
 enum { MAX_LINES = 16 };
 
 static const char host_advice[] =
@@ -33,7 +32,7 @@ static check_status_t status_of(const pairs_t *pairs, double sec)
     return sec > PAIRS_BROKEN * pairs->usual ? CHECK_FAIL : CHECK_WARN;
 }
 
-static void say_groups(check_t *check, const pairs_t *pairs, const network_unit_t *unit)
+static void report_groups(check_t *check, const pairs_t *pairs, const network_unit_t *unit)
 {
     char text[256] = "";
     size_t used = 0;
@@ -53,7 +52,7 @@ static void say_groups(check_t *check, const pairs_t *pairs, const network_unit_
                unit->figure(pairs->between).text, unit->figure(pairs->usual).text);
 }
 
-static void say_pairs(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
+static void report_pairs(check_t *check, const pairs_t *pairs, const double *sec, const network_unit_t *unit)
 {
     int n = pairs->n, n_lines = 0;
     for (int a = 0; a < n; a++)
@@ -74,11 +73,11 @@ void network_judge(check_t *check, const pairs_t *pairs, const double *sec, cons
     check_line(check, check_job(check), unit->name, CHECK_OK, NULL, "%s to %s, median %s, of %d pairs",
                unit->figure(pairs->least).text, unit->figure(pairs->greatest).text,
                unit->figure(pairs->median).text, pairs->n * (pairs->n - 1) / 2);
-    if (pairs->n_groups > 1) say_groups(check, pairs, unit);
+    if (pairs->n_groups > 1) report_groups(check, pairs, unit);
     for (int h = 0; h < pairs->n; h++)
         if (pairs->slow_host[h])
             check_line(check, check_other_host(h), unit->name, status_of(pairs, pairs->of_host[h]),
                        host_advice, "%s to the others, which have %s", unit->figure(pairs->of_host[h]).text,
                        unit->figure(pairs->usual).text);
-    say_pairs(check, pairs, sec, unit);
+    report_pairs(check, pairs, sec, unit);
 }

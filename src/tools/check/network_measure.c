@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures latency and bandwidth of every pair of hosts in rounds, repeats pairs that seem slow, and then
- * sends over all links at once. */
+/* Measures latency and bandwidth of every pair of hosts in rounds, repeats pairs that look slow, then
+ * sends over all links concurrently. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,21 +13,21 @@
 
 enum { N_SMALL = 24, N_LARGE = 4, MIDDLE_BYTES = 64 << 10, N_AGAIN = 6, MAX_AGAIN = 16, MAX_PASSES = 32 };
 
-/* A path on which even so few bytes take so long is slow enough to be measured by them. */
+/* If MIDDLE_BYTES take this long, they suffice to measure the bandwidth. */
 static const double middle_sec = 5e-3;
-/* A pair that seems slow is watched for longer than another process holds a core. */
+/* Pairs that look slow are measured for longer than another process keeps a core. */
 static const double again_sec = 0.1;
-/* Seconds a byte, 0.5 GB/s, on top of three times the usual. */
+/* Slack of pairs_judge for sockets: 0.5 GB/s, in seconds per byte. */
 static const double socket_slack = 2e-9;
 
-/* Exchanges of two hosts, in buffers of `n_bytes`. */
+/* Buffers for exchanges between two hosts. */
 typedef struct probe {
     comm_t *comm;
     int64_t n_bytes;
     char *send, *recv;
 } probe_t;
 
-/* Best of n_times. Only the rank's own partner is waited for. */
+/* Best time of n_times exchanges. Synchronises only with the peer. */
 static err_t exchange_bytes(const probe_t *probe, int peer, int64_t n_bytes, int n_times, double *best)
 {
     collective_t *call = NULL;
@@ -51,8 +51,8 @@ static err_t exchange_bytes(const probe_t *probe, int peer, int64_t n_bytes, int
     return err;
 }
 
-/* Both of a pair take the worse of what they have: who sends may be done long before the other has it all. A
- * rank that looks on keeps its own. */
+/* Both ranks of a pair adopt the worse of their values, because a send may complete long before the peer has
+ * received everything. A rank without a peer keeps its own. */
 static err_t agree_on_worse(const probe_t *probe, int peer, double *values, int n)
 {
     double ignored, theirs[2];
@@ -65,13 +65,13 @@ static err_t agree_on_worse(const probe_t *probe, int peer, double *values, int 
     return ERR_OK;
 }
 
-/* At first all ranks make the same number of calls, whatever they measure: the watchdog counts them. */
+/* In the first pass all ranks make the same number of calls, because the watchdog counts them. */
 static err_t measure_pair(const probe_t *probe, int peer, bool again, double times[2])
 {
     double middle;
     TRY(exchange_bytes(probe, peer, sizeof(double), again ? 10 * N_SMALL : N_SMALL, &times[0]));
     TRY(exchange_bytes(probe, peer, MIDDLE_BYTES, again ? 2 * N_LARGE : N_LARGE, &middle));
-    /* Both must take the same size next. */
+    /* Both must choose the same size. */
     TRY(agree_on_worse(probe, peer, &middle, 1));
     int64_t n_bytes = middle > middle_sec ? MIDDLE_BYTES : probe->n_bytes;
     double fits = again_sec * MIDDLE_BYTES / (middle * (double)n_bytes);
@@ -121,7 +121,7 @@ static err_t measure_rounds(network_t *network, const probe_t *probe)
     return share_matrix(network, network->per_byte);
 }
 
-/* Collective. A pair alone, while all others sleep. */
+/* Collective. Measures one pair while all other ranks sleep. */
 static err_t measure_again(network_t *network, const probe_t *probe, int a, int b)
 {
     int me = network->check->host;
@@ -134,8 +134,7 @@ static err_t measure_again(network_t *network, const probe_t *probe, int a, int 
     return comm_barrier_asleep(probe->comm, "measuring a pair of hosts again");
 }
 
-/* Collective. The first pairs that seem slow in one of the matrices, again; adds how many seem so to *n_slow.
- */
+/* Collective. Measures the first slow pairs of a matrix again; adds the number of slow pairs to *n_slow. */
 static err_t remeasure_slow(network_t *network, const probe_t *probe, const double *matrix, double slack_sec,
                             int *n_slow)
 {
@@ -148,8 +147,8 @@ static err_t remeasure_slow(network_t *network, const probe_t *probe, const doub
     return err;
 }
 
-/* Collective. Other traffic and other processes pass, a bad cable stays: as long as some of the pairs turn
- * out well, the rest is tried again. */
+/* Collective. Other traffic is temporary, a bad cable is not: repeats slow pairs for as long as some of them
+ * recover. */
 static err_t measure_suspects(network_t *network, const probe_t *probe)
 {
     int before = 0;
@@ -167,7 +166,7 @@ static err_t measure_suspects(network_t *network, const probe_t *probe)
     return ERR_OK;
 }
 
-/* Collective. All ranks at once, each to the next: what a pair has for itself need not be there for all. */
+/* Collective. All ranks send to the next concurrently: links may be slower when shared. */
 static err_t measure_ring(network_t *network, const probe_t *probe)
 {
     check_t *check = network->check;
@@ -214,8 +213,7 @@ static err_t judge_times(network_t *network)
     return ERR_OK;
 }
 
-/* Collective. Through the kernel's sockets each byte costs the time of a core, which other processes may hold
- * just then; an RDMA card needs none. */
+/* Collective. Sockets cost CPU time per byte, which other processes may delay; RDMA does not. */
 static err_t find_slack(network_t *network)
 {
     static const char *const rdma[] = {"UCX", "PSM2", "libfabric", "openib", "UCT"};
@@ -231,7 +229,7 @@ static err_t find_slack(network_t *network)
 
 err_t network_measure(network_t *network)
 {
-    /* A host sends each other one several of these; a thousand hosts are not to take a minute. */
+    /* Each host sends several of these to every other; limits the total time with a thousand hosts. */
     int64_t n_bytes = ((int64_t)64 << 20) / network->n;
     comm_t *comm = network->check->comm;
     probe_t probe = {.comm = comm, .n_bytes = n_bytes > 1 << 20 ? 1 << 20 : n_bytes};

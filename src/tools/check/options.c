@@ -45,7 +45,7 @@ err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GR
     return opt_defaults(groups, CHECK_N_GROUPS);
 }
 
-/* ERR_USAGE for a word of a list like "gpu,clock" that names no check. */
+/* ERR_USAGE if a word of a list such as "gpu,clock" is not a check. */
 static err_t check_case_names(const char *option, const char *list)
 {
     const char *names[32], *at = list;

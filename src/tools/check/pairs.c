@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tournament schedule of pairs, and the classification of slow pairs, slow hosts and groups from a matrix
- * of times. Pure functions. */
+/* Schedules pairs as a tournament, and finds slow pairs, slow hosts and groups in a matrix of times. Pure
+ * functions. */
 #include "tools/check/pairs.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ int pairs_partner(int n, int round, int host)
 {
     int n_ring = pairs_rounds(n);
     if (host >= n_ring) {
-        /* The one in the middle of the circle meets who would meet himself: 2 x = round. */
+        /* The host in the centre of the circle meets the one whose partner would be itself: 2 x = round. */
         return (round % 2 ? round + n_ring : round) / 2;
     }
     int partner = (round - host + n_ring) % n_ring;
@@ -30,13 +30,13 @@ static double pair_sec(const double *sec, int n, int a, int b)
     return a < b ? sec[a * n + b] : sec[b * n + a];
 }
 
-/* A pair of whom nothing is known, too, is not slow. */
+/* False for pairs that were not measured. */
 static bool is_above_limit(const pairs_t *p, const double *sec, int a, int b)
 {
     return a != b && pair_sec(sec, p->n, a, b) > p->limit;
 }
 
-/* Copies the known times of pairs for which `wanted` says so (all: NULL), sorted; how many. */
+/* Copies the measured times of wanted pairs (NULL: all), sorted; returns their number. */
 static int64_t collect_times(const pairs_t *p, const double *sec,
                              bool (*wanted)(const pairs_t *p, int a, int b), double *out)
 {
@@ -53,7 +53,7 @@ static bool in_different_groups(const pairs_t *p, int a, int b)
     return p->group[a] != p->group[b] && p->group[a] >= 0 && p->group[b] >= 0;
 }
 
-/* Marks all hosts that `host` reaches over paths that are not slow; how many. */
+/* Assigns a group to all hosts that `host` reaches over pairs that are not slow; returns their number. */
 static int flood_group(pairs_t *p, const double *sec, int host, int *queue)
 {
     int n_queue = 0;
@@ -69,7 +69,7 @@ static int flood_group(pairs_t *p, const double *sec, int host, int *queue)
     return n_queue;
 }
 
-/* Who is quick with nobody is a slow host; what falls apart into larger parts are groups. */
+/* Connected components over pairs that are not slow: a single host is slow, larger components are groups. */
 static void find_groups(pairs_t *p, const double *sec, int *queue)
 {
     for (int h = 0; h < p->n; h++) p->group[h] = -1;
@@ -85,7 +85,7 @@ static void find_groups(pairs_t *p, const double *sec, int *queue)
     }
 }
 
-/* Slow to most of its own group, where that can be told from the others' being slow to it. */
+/* Hosts slow to most of their group, if the group is large enough to distinguish them from their partners. */
 static void find_slow_hosts(pairs_t *p, const double *sec)
 {
     for (int a = 0; a < p->n; a++) {

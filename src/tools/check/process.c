@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs another program, or probes a path, with a deadline. A process stuck in the kernel is abandoned, so a
- * dead mount cannot hang the check. */
+/* Runs another program, or probes a path, with a deadline. Abandons a process that is stuck in the kernel, so
+ * that a dead mount cannot hang the check. */
 #include "tools/check/process.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static int process_spawn(const char *const *argv, int output, pid_t *pid)
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-    /* Its arguments are not written to; the type is older than const. */
+    /* posix_spawnp does not modify its arguments, although their type is not const. */
     char *const *words;
     memcpy(&words, &argv, sizeof words);
     status = posix_spawnp(pid, argv[0], &actions, NULL, words, environ);
@@ -33,8 +33,7 @@ static int process_spawn(const char *const *argv, int output, pid_t *pid)
     return status;
 }
 
-/* Until the other side closes, or the deadline; what does not fit is read and dropped. False: the deadline.
- */
+/* Reads until end of file and drops what does not fit. False: the deadline passed. */
 static bool read_output(int input, double deadline, char *out, size_t n_bytes)
 {
     size_t used = 0;
@@ -55,7 +54,7 @@ static bool read_output(int input, double deadline, char *out, size_t n_bytes)
     }
 }
 
-/* A process that hangs in a driver cannot even be killed; it is then left behind. */
+/* False if the process does not end by the deadline. One that hangs in a driver cannot be killed. */
 static bool reap_child(pid_t pid, double deadline, int *exit_code)
 {
     for (;;) {

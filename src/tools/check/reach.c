@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Listens on a port and connects to many hosts at once with poll, through plain sockets. Findings are in
- * reach_judge.c. */
+/* Listens on a port and connects to many hosts concurrently, through plain sockets. reach_judge.c
+ * reports findings. */
 #include "tools/check/reach.h"
 
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 
-/* Below a process's usual limit of open files. */
+/* Concurrent connections: below the usual limit of open files. */
 enum { AT_ONCE = 256 };
 
 err_t reach_ports_parse(const char *option, const char *text, reach_ports_t *out)
@@ -44,7 +44,7 @@ reach_ports_t reach_ports_environment(void)
     return (reach_ports_t){low, n > 0 && low + n <= 65536 ? low + n - 1 : 65535};
 }
 
-/* Zeroed, of the family; its length. */
+/* Fills in a socket address (bytes NULL: any) and returns its length. */
 static socklen_t make_address(int family, const uint8_t *bytes, int port, struct sockaddr_storage *out)
 {
     *out = (struct sockaddr_storage){0};
@@ -106,7 +106,7 @@ static reach_t reach_of_errno(int error)
         return REACH_TIMEOUT;
     case EHOSTUNREACH:
     case ENETUNREACH:
-    case EACCES: /* routes that prohibit, and black holes */
+    case EACCES: /* prohibit and blackhole routes */
     case EINVAL:
         return REACH_NO_ROUTE;
     default:
@@ -136,7 +136,7 @@ static void end_connect(reach_target_t *target, struct pollfd *poll_fd)
     if (getsockopt(poll_fd->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
     target->result = reach_of_errno(error);
     close(poll_fd->fd);
-    poll_fd->fd = -1; /* poll passes it over */
+    poll_fd->fd = -1; /* poll ignores it */
 }
 
 static void connect_some(reach_target_t *targets, int n, double timeout_sec)

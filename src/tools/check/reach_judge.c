@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Findings about reachability: pairs that fail are reduced to the hosts that explain them. */
+/* Findings about reachability: failing pairs are attributed to hosts where possible. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/check/reach.h"
 
-/* Beyond so many, more names help nobody. */
+/* More lines would not help. */
 enum { MAX_LINES = 16 };
 
 static const char *const words[] = {"reached", "refused", "timed out", "no route", "error"};
@@ -21,7 +21,7 @@ static const char *reach_advice(int32_t result)
     return result == REACH_REFUSED ? refused : silent;
 }
 
-/* What the entries of a row (or column) have in common, if all others fail: 0 where some host is reached. */
+/* The worst result of a host's row (`from`) or column; 0 if any connection succeeds. */
 static int32_t all_fail(const int32_t *results, int n, int host, bool from)
 {
     int32_t worst = 0;
@@ -34,7 +34,7 @@ static int32_t all_fail(const int32_t *results, int n, int host, bool from)
     return worst;
 }
 
-/* With two hosts each is all the others. */
+/* Two hosts are a pair: neither can be singled out. */
 static bool host_fails(const int32_t *results, int n, int host)
 {
     return n > 2 && (all_fail(results, n, host, true) || all_fail(results, n, host, false));

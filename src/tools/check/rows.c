@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Merges equal findings of several hosts or ranks into rows and names the hosts they concern. Printing is
- * left to table.c. */
+/* Merges equal lines of several hosts or ranks into rows, and names their subjects. table.c prints them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -65,7 +64,7 @@ static void list_add(list_t *list, const char *name)
         snprintf(list->out + used, list->n_bytes - used, "%s%s", first ? "" : ", ", name);
 }
 
-/* Marks whom the row is about; how many they are. */
+/* Marks the hosts or ranks of a row; returns their number. */
 static int mark_members(const check_t *check, const check_rows_t *rows, int row)
 {
     int n = 0;
@@ -137,7 +136,7 @@ void check_row_where(const check_t *check, const check_rows_t *rows, int i, int 
     list_t list = {out, n_bytes, max_columns, 0};
     list_all(check, rows, i, &list);
     if (list.n_left_out == 0) return;
-    /* Again, with room for how many are left out. */
+    /* Again, with room for the number of omitted names. */
     list = (list_t){out, n_bytes, max_columns - (int)strlen(" +9999"), 0};
     list_all(check, rows, i, &list);
     size_t used = strlen(out);

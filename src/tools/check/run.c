@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the chosen checks, gathers their findings and prints them. The error of one check becomes a finding,
- * unless communication was lost. */
+/* Runs the selected checks, gathers their lines and shows them. The error of a check becomes a line, unless
+ * communication was lost. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "cluster/comm/watchdog.h"
 #include "tools/check/show.h"
 
-/* Whether a list like "gpu,clock" has the word. */
+/* Whether a list such as "gpu,clock" contains the word. */
 static bool list_contains(const char *list, const char *word)
 {
     size_t n = strlen(word);
@@ -24,7 +24,7 @@ static bool is_chosen(const check_options_t *options, const check_case_t *c)
     return !options->skip || !list_contains(options->skip, c->name);
 }
 
-/* Number of hosts up to and with `host` that have the name of rank r's. */
+/* Number of hosts, up to and including `host`, with the same name as rank r's host. */
 static int count_name(const check_t *check, int r, int host)
 {
     int n = 0;
@@ -61,7 +61,7 @@ static err_t find_ranks(check_t *check)
     return ERR_OK;
 }
 
-/* A host without its GPUs is what this command is there to tell of. */
+/* Not an error if the backend is not available: the check `gpu` reports it. */
 static err_t open_check_backend(check_t *check)
 {
     const runtime_options_t *options = &check->options->runtime;
@@ -81,12 +81,11 @@ static err_t open_check_backend(check_t *check)
     return ERR_OK;
 }
 
-/* One check. An error is a line, but for one that ended the communication. */
 static err_t run_check_case(check_t *check, const check_case_t *c)
 {
     comm_t *comm = check->comm;
     check->current = c->name;
-    /* Ranks begin each check together: who stays behind is named with the check that holds it up. */
+    /* Ranks start each check together, so that a timeout names the check that delays a rank. */
     TRY(comm_agree(comm, ERR_OK, c->name));
     watchdog_phase("check %s", c->name);
     err_t err = c->run(check);
@@ -97,7 +96,7 @@ static err_t run_check_case(check_t *check, const check_case_t *c)
     return ERR_OK;
 }
 
-/* On rank 0; the rest of the job hears whether something failed. */
+/* Finds the worst status; shows the lines on rank 0. */
 static err_t show_results(check_t *check, const check_lines_t *lines, check_status_t *worst)
 {
     for (int64_t i = 0; i < lines->n; i++)
@@ -119,7 +118,7 @@ static err_t run_checks(check_t *check)
     TRY(err);
     int32_t result = worst;
     TRY(comm_broadcast(check->comm, &result, sizeof result, 0, "the result"));
-    /* The table has said why. */
+    /* The table shows why. */
     return comm_agree(check->comm, result == CHECK_FAIL ? ERR_GATE : ERR_OK, "the result");
 }
 
@@ -135,7 +134,7 @@ err_t check_run(const check_options_t *options, void (*abort_job)(err_t code))
     if (err == ERR_OK) err = run_checks(&check);
     mem_free(&check.text);
     mem_free(&check.ranks);
-    /* The table has said what failed. */
+    /* The table shows what failed. */
     runtime_close(&runtime, err == ERR_GATE ? ERR_OK : err);
     return err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Compares a text over all hosts and reports those that differ from the majority. */
+/* Compares a text over all hosts and reports hosts that differ from the majority. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,13 +8,12 @@
 
 enum { SAME_TEXT = 120 };
 
-/* What a host has. */
 typedef struct entry {
-    bool speaks; /* its local rank 0, which has a text */
+    bool speaks; /* the host's local rank 0, and it has a text */
     char text[SAME_TEXT + 1];
 } entry_t;
 
-/* The first rank that says what most hosts say; -1: nobody says anything. */
+/* The first rank with the most frequent text; -1: no host has one. */
 static int find_common(const entry_t *all, int size, bool *all_equal)
 {
     int best = -1, best_count = 0, n = 0;

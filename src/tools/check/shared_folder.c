@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `shared`: writes a token on each host and looks for the others' tokens, then measures latency and
- * throughput of the folder. */
+/* The check `shared`: each host writes a token and looks for those of the others; then measures latency and
+ * bandwidth of the folder. */
 #include "tools/check/shared_folder.h"
 
 #include <errno.h>
@@ -24,13 +24,12 @@
 
 enum { N_SMALL_FILES = 21 };
 
-/* What is looked at. */
 typedef struct shared {
     char folder[FS_PATH_MAX]; /* rank 0's, absolute */
-    uint64_t id;              /* of this run, in all names */
-    bool asked_for;           /* --shared was given: what is not shared fails */
+    uint64_t id;              /* of this run, part of all file names */
+    bool asked_for;           /* --shared was given: a folder that is not shared fails the check */
     bool speaks;              /* this rank writes and reads for its host */
-    bool hangs;               /* the folder gives no answer on this host */
+    bool hangs;               /* the folder does not respond on this host */
     bool *seen;               /* [n_hosts * n_hosts], the same on all ranks */
     bool *wrote;              /* [n_hosts], likewise */
     int root;
@@ -74,20 +73,20 @@ static void choose_folder(const check_options_t *options, shared_t *s)
     const char *request = options->shared ? options->shared : options->out ? options->out : "runs";
     snprintf(folder, sizeof folder, "%s", request);
     s->hangs = process_probe(request, options->shared_timeout_sec) != ERR_OK;
-    /* The parent of --out, or what there is of it. */
+    /* The nearest existing parent of --out. */
     bool is_parent = options->shared != NULL || s->hangs;
     while (!is_parent) {
         char *slash = strrchr(folder, '/');
         snprintf(slash ? slash + (slash == folder) : folder, 2, "%s", slash ? "" : ".");
         is_parent = fs_exists(folder);
     }
-    /* Where it is not there, or hangs, this host will find that it cannot write. */
+    /* If the folder is missing or hangs, write_token will report it. */
     _Static_assert(FS_PATH_MAX >= PATH_MAX, "realpath writes as much");
     if (s->hangs || !realpath(folder, s->folder)) memcpy(s->folder, folder, sizeof folder);
     s->id = (uint64_t)(1e6 * clock_unix_sec()) ^ (uint64_t)getpid() << 48;
 }
 
-/* A small file with its own name in it. */
+/* Writes a small file that contains its own path. */
 static err_t write_token(const check_t *check, shared_t *s, int host)
 {
     char path[FS_PATH_MAX];
@@ -95,7 +94,7 @@ static err_t write_token(const check_t *check, shared_t *s, int host)
     err_t err = process_probe(s->folder, check->options->shared_timeout_sec);
     s->hangs = err != ERR_OK;
     TRY(err);
-    /* The same words on all hosts, where the fault is the same. */
+    /* Does not name the file: equal messages of several hosts become one row. */
     if (access(s->folder, W_OK | X_OK) != 0) RAISE(ERR_SYSTEM, "%s: %s", s->folder, strerror(errno));
     TRY(path_of(s, "token", host, path));
     TRY(io_write(path, (const uint8_t *)path, (int64_t)strlen(path), &fd));
@@ -121,7 +120,7 @@ static bool looks_for(const check_t *check, int host)
     return shared_is_reference(check->host, check->n_hosts) || shared_is_reference(host, check->n_hosts);
 }
 
-/* Looks for others' tokens until all are there or the deadline; says how long the last took. */
+/* Looks for the other hosts' tokens until all are visible or time is up; reports how long that took. */
 static void look_for_tokens(check_t *check, shared_t *s)
 {
     bool *seen = s->seen + (size_t)check->host * (size_t)check->n_hosts;
@@ -143,7 +142,7 @@ static void look_for_tokens(check_t *check, shared_t *s)
                        "within %.2f s", sec);
 }
 
-/* Collective. Each host's file, and who sees whose. */
+/* Collective. Writes each host's token and finds out which hosts see it. */
 static err_t exchange_tokens(check_t *check, shared_t *s)
 {
     static const char what[] = "looking for the files of other hosts";
@@ -202,7 +201,7 @@ void shared_judge_speed(check_t *check, const char *name, double bytes_per_sec)
                    bytes_per_sec, "%s", figure_bandwidth(bytes_per_sec).text);
 }
 
-/* Median of making, looking at and removing a small file. */
+/* Median time to create, stat and remove a small file. */
 static err_t measure_small(check_t *check, const shared_t *s)
 {
     char path[FS_PATH_MAX];
@@ -223,7 +222,7 @@ static err_t measure_small(check_t *check, const shared_t *s)
     return ERR_OK;
 }
 
-/* Data that no file server can shorten, and that every rank knows. */
+/* Incompressible data that every rank can compute. */
 static void fill_words(uint64_t id, uint64_t *words, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) words[i] = (id + (uint64_t)i) * 0x9e3779b97f4a7c15u;
@@ -258,7 +257,7 @@ static err_t measure_read(check_t *check, const char *path, const uint64_t *word
     return err;
 }
 
-/* Collective. Rank 0 writes; who is farthest reads, as it has nothing of it in its cache. */
+/* Collective. Rank 0 writes; the last host reads, because its cache does not hold the file. */
 static err_t measure_speed(check_t *check, const shared_t *s)
 {
     static const char what[] = "measuring the shared folder";
@@ -290,7 +289,7 @@ static err_t examine_folder(check_t *check, shared_t *s)
     if (there) io_filesystem(s->folder, type, sizeof type);
     TRY(check_same(check, "file system", CHECK_WARN, "mount it the same way on all hosts",
                    there ? type : NULL));
-    bool shared = s->wrote[0]; /* one host alone looks for nobody's */
+    bool shared = s->wrote[0]; /* with one host, writable suffices */
     for (int host = 0; host < check->n_hosts; host++)
         shared &= check->n_hosts == 1 || shared_mutual(s->seen, check->n_hosts, host, s->root);
     if (!shared) return ERR_OK;

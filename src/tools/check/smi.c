@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Queries nvidia-smi, parses its CSV, and judges memory errors, clocks, power and persistence of each GPU. */
+/* Queries nvidia-smi, parses its CSV, and reports memory errors, clocks, power and persistence of each
+ * GPU. */
 #include "tools/check/smi.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 #include "tools/check/process.h"
 
-/* The order is smi_parse's. The names are older than "clocks_event_reasons", and still understood. */
+/* Fields in the order of parse_gpu. Newer drivers say clocks_event_reasons, but accept the old name, too. */
 static const char query[] =
     "--query-gpu=index,uuid,name,pci.bus_id,driver_version,persistence_mode,power.limit,"
     "power.default_limit,clocks_throttle_reasons.active,"
@@ -18,7 +19,7 @@ static const char query[] =
 enum { N_FIELDS = 14, FIELD_TEXT = 64 };
 typedef char field_t[FIELD_TEXT];
 
-/* Cuts a line at its commas; how many fields there are. */
+/* Splits a line at commas; returns the number of fields. */
 static int split_fields(const char *line, size_t n_bytes, field_t fields[N_FIELDS])
 {
     int n = 0;
@@ -35,7 +36,7 @@ static int split_fields(const char *line, size_t n_bytes, field_t fields[N_FIELD
     return n;
 }
 
-/* "700.00"; -1 for "[N/A]" and its like. */
+/* "700.00"; -1 for "[N/A]" and similar. */
 static double parse_number(const char *text)
 {
     char *end;
@@ -43,7 +44,7 @@ static double parse_number(const char *text)
     return end == text || *end || !isfinite(value) ? -1 : value;
 }
 
-/* "Yes", "Enabled", "1"; "No", "Disabled", "0"; anything else is not known. */
+/* 1 for "Yes", "Enabled", "1"; 0 for "No", "Disabled", "0"; otherwise -1. */
 static int parse_bool(const char *text)
 {
     if (strcmp(text, "Yes") == 0 || strcmp(text, "Enabled") == 0 || strcmp(text, "1") == 0) return 1;
@@ -59,7 +60,7 @@ static int64_t parse_bits(const char *text)
     return *end ? -1 : (int64_t)(value & INT64_MAX);
 }
 
-/* "GPU-1b2c3d4e-…": dashes but the first are left out. */
+/* Copies "GPU-1b2c3d4e-…", keeping only the first dash. */
 static void plain_uuid(const char *text, char *out, size_t n_bytes)
 {
     size_t used = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints rows as a table of 80 columns, then advice and verdict. */
+/* Prints rows as a table of 80 columns, then advice and the verdict. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static const char *status_text(check_status_t status)
     return status == CHECK_FAIL ? "FAIL" : check_status_names[status];
 }
 
-/* What a row found. */
+/* The finding of a row, or its range. */
 static void found_text(const check_row_t *row, char *out, size_t n_bytes)
 {
     if (row->last != row->line && strcmp(row->last->found, row->line->found) != 0)
@@ -40,7 +40,7 @@ static bool same_name(const check_row_t *a, const check_row_t *b)
     return strcmp(a->line->check, b->line->check) == 0 && strcmp(a->line->name, b->line->name) == 0;
 }
 
-/* Rows of one check, those of one name together. */
+/* Adds the rows of one check, grouped by name. */
 static void table_check(const check_t *check, const check_rows_t *rows, const char *name, table_t *table)
 {
     bool any = false;
@@ -56,7 +56,7 @@ static void table_check(const check_t *check, const check_rows_t *rows, const ch
     }
 }
 
-/* Rows of a status with what to do about them. */
+/* Prints the rows of a status with their advice; returns their number. */
 static int print_advice(const check_t *check, const check_rows_t *rows, check_status_t status, FILE *out)
 {
     int n = 0;
@@ -76,7 +76,7 @@ static int print_advice(const check_t *check, const check_rows_t *rows, check_st
     return n;
 }
 
-/* The hosts with a failing line, into rows->has; how many. */
+/* Marks the hosts with a failing line in rows->has; returns their number. */
 static int mark_failing(const check_t *check, const check_rows_t *rows)
 {
     int n = 0;

@@ -46,7 +46,7 @@ static int read_int(const char *path, int otherwise)
     return fs_read_line(path, line, sizeof line) && sscanf(line, "%d", &value) == 1 ? value : otherwise;
 }
 
-/* The first hardware thread of a CPU's core; the CPU where that is not known. */
+/* The first hardware thread of a CPU's core; the CPU itself if unknown. */
 static size_t core_of(size_t cpu)
 {
     char path[128];
@@ -78,7 +78,7 @@ static void find_nodes(const cpu_set_t *cpus, topology_facts_t *out)
     }
 }
 
-/* node's line has a distance to each node that is online, in order. */
+/* The kernel's file for a node lists its distance to each online node, in order. */
 static int read_distance(int from, int to)
 {
     char path[128], line[LINE_TEXT];
@@ -140,7 +140,8 @@ static void judge_host_cores(check_t *check, const topology_facts_t *f)
                    "another host has the same name");
 }
 
-/* How many ranks have a core in common with this one, itself too, and how many cores they have together. */
+/* Number of ranks that share a core with this one, including itself; *n_cores: cores that they have
+ * together. */
 static int count_sharing(const check_t *check, const topology_facts_t *all, int *n_cores)
 {
     const topology_facts_t *f = &all[check->comm->rank];

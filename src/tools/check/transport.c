@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `transport`: sends data through MPI and NCCL and watches port counters (fabric.c) and library
- * logs. Findings are in transport_judge.c. */
+/* The check `transport`: sends data through MPI and NCCL while watching port counters (fabric.c) and library
+ * logs. transport_judge.c reports findings. */
 #include "tools/check/transport.h"
 
 #include <string.h>
@@ -15,10 +15,10 @@
 static const char net_folder[] = "/sys/class/net";
 static const char what[] = "detecting the transport";
 
-/* Pieces grow until enough is sent to stand out from other traffic, or enough time has passed. */
+/* Messages grow until the total stands out from other traffic, or enough time has passed. */
 enum { FIRST_BYTES = 256 << 10, LAST_BYTES = 8 << 20, ENOUGH_BYTES = 64 << 20 };
 static const double enough_sec = 0.3;
-/* Some drivers bring their counters up to date once a second. */
+/* Some drivers update their counters once a second. */
 static const double counters_sec = 2.5;
 
 enum { BUFFER_BYTES = 32 << 20, N_SUMS = 4 };
@@ -26,7 +26,7 @@ enum { BUFFER_BYTES = 32 << 20, N_SUMS = 4 };
 typedef struct ring {
     comm_t *comm;
     char *send, *recv;
-    int n_out; /* ranks of this host whose next is on another */
+    int n_out; /* ranks of this host that send to another host */
     int64_t sent;
 } ring_t;
 
@@ -75,7 +75,7 @@ static void read_fabric(const check_t *check, fabric_t *out)
     fabric_read(check->options->infiniband, net_folder, out);
 }
 
-/* What sent n_bytes since `before`, as soon as a counter shows it. */
+/* Waits until a counter shows which ports sent n_bytes since `before`. */
 static fabric_use_t find_use(const check_t *check, const fabric_t *before, int64_t n_bytes, bool sockets)
 {
     fabric_t after;
@@ -93,16 +93,16 @@ static fabric_use_t find_use(const check_t *check, const fabric_t *before, int64
 static err_t watch_mpi(check_t *check, const fabric_t *before)
 {
     ring_t ring = {.comm = check->comm, .n_out = count_out(check)};
-    char says[64];
+    char reported[64];
     err_t err = mem_new(LAST_BYTES, "a message to the next rank", &ring.send);
     if (err == ERR_OK) err = mem_new(LAST_BYTES, "a message from the previous rank", &ring.recv);
     err = comm_agree(check->comm, err, what);
     if (err == ERR_OK) err = send_round(&ring);
     if (err == ERR_OK && check_host(check).speaks) {
-        collective_transport(check->comm, says, sizeof says);
-        bool sockets = strstr(says, "tcp") != NULL;
-        transport_judge(check, &(transport_facts_t){.who = "MPI",
-                                                    .says = says,
+        collective_transport(check->comm, reported, sizeof reported);
+        bool sockets = strstr(reported, "tcp") != NULL;
+        transport_judge(check, &(transport_facts_t){.library = "MPI",
+                                                    .reported = reported,
                                                     .use = find_use(check, before, ring.sent, sockets),
                                                     .fabric = before,
                                                     .expected = check->options->expect_transport});
@@ -126,7 +126,7 @@ static err_t sum_on_gpus(check_t *check)
     return err;
 }
 
-/* What rank 0's log tells, for all. */
+/* The kind of port in rank 0's NCCL log, shared by all ranks. */
 typedef struct log_kind {
     int32_t known, kind;
 } log_kind_t;
@@ -144,7 +144,7 @@ static err_t share_log(check_t *check, log_kind_t *out)
 /* Collective, where all ranks have GPUs. */
 static err_t watch_nccl(check_t *check)
 {
-    char says[160];
+    char reported[160];
     fabric_t before;
     log_kind_t log;
     TRY(runtime_use_device(check->comm, check->backend));
@@ -156,13 +156,13 @@ static err_t watch_nccl(check_t *check)
     TRY(sum_on_gpus(check));
     TRY(share_log(check, &log));
     if (!check_host(check).speaks) return ERR_OK;
-    comm_describe_gradients(check->comm, says, sizeof says);
-    /* Whatever the algorithm, each host sends at least once what is summed; the half leaves room. */
+    comm_describe_gradients(check->comm, reported, sizeof reported);
+    /* With any algorithm, each host sends the summed data at least once; half of it leaves a margin. */
     bool sockets = log.known && log.kind == FABRIC_TCP;
     fabric_use_t use = find_use(check, &before, (int64_t)N_SUMS * BUFFER_BYTES / 2, sockets);
     if (!use.known && log.known) use = (fabric_use_t){.known = true, .kind = (fabric_kind_t)log.kind};
-    transport_judge(check, &(transport_facts_t){.who = "NCCL",
-                                                .says = says,
+    transport_judge(check, &(transport_facts_t){.library = "NCCL",
+                                                .reported = reported,
                                                 .use = use,
                                                 .fabric = &before,
                                                 .expected = check->options->expect_transport});

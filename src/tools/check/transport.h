@@ -12,8 +12,8 @@ extern const char *const transport_names[];
 
 /* One host's facts after a transfer. */
 typedef struct transport_facts {
-    const char *who;  /* "MPI", "NCCL" */
-    const char *says; /* as reported by the library or its log: "tcp"; "": nothing */
+    const char *library;  /* "MPI", "NCCL" */
+    const char *reported; /* as reported by the library or its log: "tcp"; "": nothing */
     fabric_use_t use;
     const fabric_t *fabric;
     const char *expected; /* one of transport_names, or NULL */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Findings about the transport in use: whether it is the fastest one present and the one expected, and how to
- * select another. */
+/* Findings about the transport in use: whether it is the expected or the fastest one, and how to select
+ * another. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,45 +37,40 @@ bool transport_of_log(const debug_facts_t *log, fabric_kind_t *kind)
     return true;
 }
 
-/* How a library is brought to use it. */
-static const char *advice_for(const char *who, const char *name)
+/* How to make a library use a transport. */
+static const char *advice_for(const char *library, const char *name)
 {
-    bool nccl = strcmp(who, "NCCL") == 0;
+    bool nccl = strcmp(library, "NCCL") == 0;
     if (strcmp(name, "efa") == 0)
         return nccl ? "run.sh --transport efa: aws-ofi-nccl on LD_LIBRARY_PATH, FI_PROVIDER=efa; "
-                      "NCCL_DEBUG=INFO "
-                      "shows why it is not used"
+                      "NCCL_DEBUG=INFO shows why it is not used"
                     : "run.sh --transport efa: mpirun --mca pml cm --mca mtl ofi -x FI_PROVIDER=efa with the "
-                      "MPI and "
-                      "libfabric of the EFA installer; fi_info -p efa; a security group that allows all "
-                      "traffic to "
-                      "itself; ulimit -l unlimited";
+                      "MPI and libfabric of the EFA installer; fi_info -p efa; a security group that allows "
+                      "all traffic to itself; ulimit -l unlimited";
     if (strcmp(name, "ib") == 0)
         return nccl ? "run.sh --transport ib: NCCL_IB_DISABLE unset, NCCL_IB_HCA naming the devices; "
-                      "NCCL_DEBUG=INFO "
-                      "shows why they are not used"
+                      "NCCL_DEBUG=INFO shows why they are not used"
                     : "run.sh --transport ib: mpirun --mca pml ucx with an MPI built with UCX; "
-                      "UCX_NET_DEVICES=mlx5_0:1; "
-                      "ibv_devinfo; ulimit -l unlimited";
+                      "UCX_NET_DEVICES=mlx5_0:1; ibv_devinfo; ulimit -l unlimited";
     return nccl ? "run.sh --transport tcp: NCCL_IB_DISABLE=1, NCCL_NET=Socket, NCCL_SOCKET_IFNAME"
                 : "run.sh --transport tcp: mpirun --mca pml ob1 --mca btl tcp,vader,self";
 }
 
-/* The fastest kind that is there and usable; false: none but Ethernet. */
+/* The fastest kind with an active port; false: only Ethernet. */
 static bool best_kind(const fabric_t *fabric, fabric_kind_t *kind)
 {
     bool any = false;
     for (int i = 0; i < fabric->n; i++) {
         const fabric_port_t *p = &fabric->port[i];
         if (p->kind == FABRIC_TCP || !p->active) continue;
-        /* A card's Ethernet port is RDMA-able nearly always, and seldom set up for it. */
+        /* Nearly all Ethernet cards can do RoCE, but few are configured for it. */
         if (!any || p->kind != FABRIC_ROCE) *kind = p->kind;
         any = true;
     }
     return any;
 }
 
-/* "mlx5_0:1, mlx5_1:1" of a kind; how many of them are active. */
+/* Lists the ports of a kind, "mlx5_0:1, mlx5_1:1 (down)"; returns the number of active ones. */
 static int list_kind(const fabric_t *fabric, fabric_kind_t kind, char *out, size_t n_bytes, int *n)
 {
     int n_active = 0;
@@ -103,8 +98,7 @@ void transport_judge_devices(check_t *check, const fabric_t *fabric, const char 
         if (n == 0) continue;
         any = true;
         wanted |= expected && n_active > 0 && transport_is(expected, (fabric_kind_t)k);
-        /* One unused port of two is usual; a card of which nothing works is not, but RoCE's may just be free.
-         */
+        /* An unused port is normal; a card without an active port is a fault, unless it is RoCE. */
         check_line(check, where, fabric_kind_names[k],
                    n_active > 0 || k == FABRIC_ROCE ? CHECK_OK : CHECK_WARN,
                    "ports must be ACTIVE: check cable, driver and subnet manager (ibstat)", "%s", names);
@@ -123,17 +117,17 @@ void transport_judge_devices(check_t *check, const fabric_t *fabric, const char 
 
 static void describe_use(const transport_facts_t *facts, char *out, size_t n_bytes)
 {
-    const char *says = facts->says && facts->says[0] ? facts->says : NULL;
+    const char *reported = facts->reported && facts->reported[0] ? facts->reported : NULL;
     if (facts->use.known)
         snprintf(out, n_bytes, "%s%s%s%s%s%s", fabric_kind_names[facts->use.kind],
-                 facts->use.names[0] ? " via " : "", facts->use.names, says ? " (" : "", says ? says : "",
-                 says ? ")" : "");
+                 facts->use.names[0] ? " via " : "", facts->use.names, reported ? " (" : "",
+                 reported ? reported : "", reported ? ")" : "");
     else
-        snprintf(out, n_bytes, "not seen in any port counter%s%s", says ? "; it reports " : "",
-                 says ? says : "");
+        snprintf(out, n_bytes, "not seen in any port counter%s%s", reported ? "; it reports " : "",
+                 reported ? reported : "");
 }
 
-/* What may have chosen it. */
+/* Appends settings that may have selected the transport. */
 static void add_settings(char *out, size_t n_bytes)
 {
     static const char *const names[] = {"OMPI_MCA_pml", "OMPI_MCA_mtl",    "OMPI_MCA_btl", "FI_PROVIDER",
@@ -156,15 +150,16 @@ void transport_judge(check_t *check, const transport_facts_t *facts)
         size_t used = strlen(found);
         snprintf(found + used, sizeof found - used, ", not %s", expected);
         add_settings(found, sizeof found);
-        check_line(check, where, facts->who, CHECK_FAIL, advice_for(facts->who, expected), "%s", found);
+        check_line(check, where, facts->library, CHECK_FAIL, advice_for(facts->library, expected), "%s",
+                   found);
     } else if (!expected && facts->use.known && facts->use.kind == FABRIC_TCP &&
                best_kind(facts->fabric, &best) && best != FABRIC_ROCE) {
         size_t used = strlen(found);
         snprintf(found + used, sizeof found - used, ", although %s is available", fabric_kind_names[best]);
         add_settings(found, sizeof found);
-        check_line(check, where, facts->who, CHECK_WARN,
-                   advice_for(facts->who, best == FABRIC_EFA ? "efa" : "ib"), "%s", found);
+        check_line(check, where, facts->library, CHECK_WARN,
+                   advice_for(facts->library, best == FABRIC_EFA ? "efa" : "ib"), "%s", found);
     } else {
-        check_line(check, where, facts->who, facts->use.known ? CHECK_OK : CHECK_SKIP, NULL, "%s", found);
+        check_line(check, where, facts->library, facts->use.known ? CHECK_OK : CHECK_SKIP, NULL, "%s", found);
     }
 }

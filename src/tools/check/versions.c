@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `versions`: program, libraries, kernel, CPU, config file and data, compared over all hosts. */
+/* The check `versions`: compares program, libraries, kernel, CPU, config file and data over all hosts. */
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <inttypes.h>
@@ -17,11 +17,10 @@
 #include "tools/check/cases.h"
 #include "tools/check/process.h"
 
-static const char own_binary[] = "/proc/self/exe"; /* answers: it runs */
+static const char own_binary[] = "/proc/self/exe"; /* needs no probe: it is running */
 
 enum { HASH_TEXT = 20, READ_BYTES = 1 << 16 };
 
-/* XXH3 of a file, as text. */
 static err_t hash_file(const char *path, char out[HASH_TEXT])
 {
     char buffer[READ_BYTES];
@@ -43,7 +42,7 @@ static err_t hash_file(const char *path, char out[HASH_TEXT])
     return ERR_OK;
 }
 
-/* Collective. The hash of a file that every host needs; a host that can't read it says so. */
+/* Collective. Compares the hash of a file that every host needs; a host that cannot read it reports that. */
 static err_t compare_file(check_t *check, const char *name, const char *path, const char *advice)
 {
     char hash[HASH_TEXT] = "";
@@ -55,7 +54,7 @@ static err_t compare_file(check_t *check, const char *name, const char *path, co
     return check_same(check, name, CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
 }
 
-/* Collective. What --data names, or what rank 0 chooses, as `train` does. */
+/* Collective. The argument of --data, or what rank 0 would choose for `train`. */
 static err_t versions_choose_data(check_t *check, char where[FS_PATH_MAX])
 {
     char why[128];
