@@ -19,7 +19,7 @@ typedef struct batch {
     float *pixels;              /* [n, h, w, c]; raw: NULL */
     int32_t *labels;            /* [n]; multi_label: NULL */
     float *targets;             /* [n, n_classes] of 0 and 1; NULL unless multi_label */
-    /* raw: the inputs of pixels_args_t (compute/ops/backend.h); otherwise NULL. */
+    /* raw: the inputs of pixels_args_t (compute/ops/backend_device.h); otherwise NULL. */
     uint8_t *bytes; /* [n, h, w, c] */
     affine_t *maps; /* [n]; NULL: images do not move */
 } batch_t;

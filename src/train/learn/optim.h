@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimizers: options, flat state buffers, and one step over all parameters. compute/ops/backend.h
+/* Optimizers: options, flat state buffers, and one step over all parameters. compute/ops/optim_args.h
  * (optim_args_t) has the formulas. Not collective: every rank applies the same summed gradients. */
 #ifndef TRAIN_LEARN_OPTIM_H
 #define TRAIN_LEARN_OPTIM_H
