@@ -59,7 +59,7 @@ sound() { # CASE POINTS RANKS
     [ "$(grep -cE '^  shape +m +n +k +time us +GFLOP/s +all ranks +of peak +wrong$' "$said")" -eq 1 ]
 }
 
-@test "conv: three passes of each layer, and the algorithm that computed them" {
+@test "conv: three passes of each layer, with their algorithms" {
     bench 2 conv --conv-net lenet5 --conv-batch 2
     sound conv 6 2
     for pass in forward backward_data backward_weights; do
@@ -121,7 +121,7 @@ sound() { # CASE POINTS RANKS
     [ "$(grep -cE '^  (raw|idx|checkpoint)_(read|write|fsync) +(-|cold|warm|warm\?) +[12] +[0-9.]+ +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+ +0$' "$said")" -eq 10 ]
 }
 
-@test "io: without --io-dir in the folder of the records" {
+@test "io: the default folder is that of the records" {
     bench 1 io --io-bytes 64K
     grep -qF "in $BATS_TEST_TMPDIR/dptrain-bench-" "$said"
     [ -z "$(compgen -G "$BATS_TEST_TMPDIR/dptrain-bench-*")" ]

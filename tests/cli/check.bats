@@ -74,7 +74,7 @@ found() { # FILE HOST CHECK NAME
     [ -z "$(find "$BATS_TEST_TMPDIR" -name '.dptrain-check*')" ]
 }
 
-@test "a host with another config or without the data is named" {
+@test "a host with a different config or without the data is named" {
     mkdir -p "$out/0" "$out/1"
     echo 'epochs = 3' >"$out/0/run.conf"
     echo 'epochs = 4' >"$out/1/run.conf"
@@ -146,7 +146,7 @@ done
 EOF2
 }
 
-@test "GPUs by nvidia-smi: healthy, with errors, with another driver, hanging" {
+@test "nvidia-smi: healthy, with errors, with a different driver, hanging" {
     fake_smi
     run on_ranks 2 check --ranks-per-host 1 --device cpu --only gpu
     echo "$output"

@@ -117,7 +117,7 @@ static void test_prepare(bench_t *bench)
 static void test_finish(bench_t *bench)
 {
     counter_t c = {0};
-    bench_work_t work = {.what = "given away", .context = &c, .run = count_run, .finish = count_finish};
+    bench_work_t work = {.what = "asynchronous", .context = &c, .run = count_run, .finish = count_finish};
     bench_result_t r;
     OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a workload with a wait");
     OK_ALL(c.n_finished >= r.n && c.n_runs_at_finish == c.n_runs, "every sample ends with one wait");

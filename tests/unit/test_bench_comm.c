@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What `bench comm` works out by itself: nccl-tests' figures and sizes, and the data that proves a
- * collective: exact in every order, and nothing wrong with it goes unnoticed. */
+/* The computations of `bench comm`: nccl-tests' bandwidths and sizes, and the data that verifies a
+ * collective, which is exact in any order and reveals any error. */
 #include <math.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ static void test_sizes(void)
     comm_sizes_t huge = {high, INT64_MAX, 3, 0};
     int64_t n = 0;
     OK(comm_sizes_next(&huge, &n) && n == high && !comm_sizes_next(&huge, &n),
-       "beyond 63 bits there is none");
+       "sizes end before 63 bits overflow");
 
     comm_sizes_t s = {0, 0, 0, 0};
     OK(comm_sizes_resolve(&s, false) == ERR_OK && s.min == 8 && s.max == 64 << 20 && s.factor == 2,
@@ -129,7 +129,7 @@ static void test_plan(void)
     OK(refused("reduce", "float", "sum", "auto,mpi", "auto cannot be combined"), "auto and another");
 }
 
-/* What is chosen, or the words of the refusal. */
+/* The communicator chosen, or the error message. */
 static const char *settled(const char *tests, const char *types, const char *communicators, bool on_device,
                            bool in_place)
 {
@@ -150,14 +150,14 @@ static void test_settle(void)
        "auto: NCCL where gradients are on GPUs, else MPI");
     OK(strcmp(settled("reduce", "all", "mpi,nccl", true, false), "both") == 0 &&
            strcmp(settled("reduce", "float", "host", true, false), "host") == 0,
-       "what was named");
+       "as named");
     OK(strstr(settled("reduce", "half", "auto", false, false), "--datatype half: MPI cannot"),
-       "no half by MPI");
+       "MPI has no half");
     OK(strstr(settled("reduce", "float", "nccl", false, false), "--comm nccl"), "no NCCL without GPUs");
     OK(strstr(settled("reduce,alltoall", "float", "nccl", true, true),
               "supports alltoall only out of place") &&
            strcmp(settled("all", "float", "nccl", true, true), "nccl") == 0,
-       "what NCCL does not do in place is refused, or left out of all");
+       "unsupported in-place tests are refused, or skipped under all");
 }
 
 /* Through float and back; every value that a half has. */
@@ -303,8 +303,7 @@ static bool exact_in_any_order(collective_type_t type, collective_op_t op, int n
     return right && wrong(type, op, n, work[0]) == 0;
 }
 
-/* A rank left out, and one that comes in twice instead of another. Of the maximum of many, most ranks never
- * decide: there nothing is to be seen. */
+/* A missing rank, and a rank counted twice. A duplicate does not change a maximum or minimum. */
 static bool notices_ranks(collective_type_t type, collective_op_t op, int n)
 {
     fill_inputs(type, op, n);
@@ -336,7 +335,7 @@ static void test_reductions(void)
     }
 }
 
-/* What a rank should have in the end, worked out from all inputs, one element after another. */
+/* The expected result of a rank, computed from all inputs. */
 static void expected_moves(collective_kind_t kind, collective_type_t type, int rank, int n, char *out)
 {
     size_t piece = COUNT * collective_type_size(type);
@@ -372,8 +371,8 @@ static void test_moves(void)
                 c.seed++;
                 noticed &= comm_check_count_wrong(&c, result, &first) > n / 2;
             }
-    OK(right, "moved data is expected where it belongs");
-    OK(noticed, "shifted data is noticed, and what is left from an earlier call");
+    OK(right, "the expected data is in the right place");
+    OK(noticed, "shifted data is detected, and data left from an earlier call");
 }
 
 /* Every bit of an element in the middle, and of the first and the last. */
@@ -395,7 +394,7 @@ static void test_bits(void)
                     ((unsigned char *)result)[bit / 8] ^= (unsigned char)(1 << bit % 8);
                 }
         }
-    OK(found, "every flipped bit is found, and where it is");
+    OK(found, "every flipped bit is detected at its position");
     comm_check_t c = check_of(COLLECTIVE_ALL_REDUCE, COLLECTIVE_INT32, COLLECTIVE_SUM, 0, 1);
     char text[80], wanted[80];
     int32_t *values = (int32_t *)(void *)result;
@@ -403,7 +402,7 @@ static void test_bits(void)
     snprintf(wanted, sizeof wanted, "%d instead of %d", values[5] ^ 1, values[5]);
     values[5] ^= 1;
     comm_check_describe(&c, values, 5, text, sizeof text);
-    OK(strcmp(text, wanted) == 0, "and what it made of the value");
+    OK(strcmp(text, wanted) == 0, "and described");
 }
 
 static void test_gibibyte(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 : what bench counts by (layer tables, FLOPs, bytes, working sets), and whether its checks see what
- * is wrong. */
+/* RUN np=0 : the quantities that bench counts (layers, FLOPs, bytes, working sets), and its checks, which
+ * must detect wrong results. */
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -64,7 +64,7 @@ static void check_layers(void)
             op_key(&second, b);
             distinct = distinct && (strcmp(conv_layers[i].net, conv_layers[k].net) != 0 || strcmp(a, b) != 0);
         }
-    OK(distinct, "each shape of a network is there once");
+    OK(distinct, "each shape of a network is listed once");
 }
 
 static void check_rates(void)
@@ -76,7 +76,7 @@ static void check_rates(void)
     OK(rate.gflops == 8 && rate.gflops_all == 24 && rate.share_of_peak == 0.5,
        "FLOP/s: of a rank, of all, of the peak");
     rate = bench_rate_of(&bench, &result, 4e9, 0);
-    OK(rate.gflops == 8 && rate.share_of_peak == 0, "a peak that is not known");
+    OK(rate.gflops == 8 && rate.share_of_peak == 0, "an unknown peak");
     OK(mem_kernel_bytes(MEM_COPY, 10) == 160 && mem_kernel_bytes(MEM_SCALE, 10) == 160 &&
            mem_kernel_bytes(MEM_ADD, 10) == 240 && mem_kernel_bytes(MEM_TRIAD, 10) == 240,
        "bytes as STREAM counts them");
@@ -121,12 +121,12 @@ static void check_gemm(void)
         for (int i = 0; i < 5; i++) seen = seen && wrong_with(x, w, y, at, wrong[i], -1, 0) == 2;
     }
     OK(seen, "one wrong element, in its row and its column");
-    OK(wrong_with(x, w, y, 1, y[1] + 1, 2, y[2] - 1) == 3, "two in a row that would add up to nothing");
-    OK(wrong_with(x, w, y, 1, y[1] + 1, 1 + N, y[1 + N] - 1) == 3, "two in a column");
+    OK(wrong_with(x, w, y, 1, y[1] + 1, 2, y[2] - 1) == 3, "two in the same row that cancel out");
+    OK(wrong_with(x, w, y, 1, y[1] + 1, 1 + N, y[1 + N] - 1) == 3, "two in the same column");
 }
 
-/* The passes of one convolution on a device; what the check says of each, after spoiling one element (-1:
- * none, else the spot). */
+/* Runs a pass of a convolution, adds `value` to spot `spoiled` (-1: none), and returns the number of wrong
+ * spots. */
 static int wrong_spots(const backend_t *backend, op_desc_t desc, op_pass_t pass, int spoiled, float value)
 {
     scratch_t s;
@@ -165,8 +165,8 @@ static void check_conv(const backend_t *backend)
                    wrong_spots(backend, cases[i], (op_pass_t)pass, 1, 0.1f) >= 1 &&
                    wrong_spots(backend, cases[i], (op_pass_t)pass, CONV_SPOTS - 1, -0.1f) >= 1;
         }
-        OK(right, "%s on %s is right", op_pass_names[pass], backend->name);
-        OK(seen, "%s on %s: a wrong element is seen", op_pass_names[pass], backend->name);
+        OK(right, "%s on %s is correct", op_pass_names[pass], backend->name);
+        OK(seen, "%s on %s: a wrong element is detected", op_pass_names[pass], backend->name);
     }
     bool inside = true;
     for (int i = 0; i < CONV_SPOTS; i++) inside = inside && conv_spot(3, i) >= 0 && conv_spot(3, i) < 3;
@@ -217,7 +217,7 @@ static void check_levels(void)
        "four threads, two ranks");
     const mem_cache_t small[] = {{1, 32 * K_, 1}, {2, M_, 1}, {3, M_ / 2, 1}};
     n = mem_levels(small, 3, 1, 1, 1, out);
-    OK(n == 3 && strcmp(out[2].name, "DRAM") == 0, "a cache smaller than the one before is left out");
+    OK(n == 3 && strcmp(out[2].name, "DRAM") == 0, "a cache smaller than the previous level is skipped");
 }
 
 static void put(const char *folder, const char *index, const char *name, const char *text)
@@ -252,8 +252,7 @@ static void check_caches(void)
     bool guessed;
     ASSERT(mkdtemp(folder));
     int n = mem_caches_read(folder, caches, &guessed);
-    OK(n == 3 && guessed && caches[0].n_bytes == 32 << 10,
-       "without the kernel's word usual caches are taken");
+    OK(n == 3 && guessed && caches[0].n_bytes == 32 << 10, "without sysfs common sizes are assumed");
     static const char *const text[4][4] = {{"Data\n", "1\n", "48K\n", "0,64\n"},
                                            {"Instruction\n", "1\n", "32K\n", "0,64\n"},
                                            {"Unified\n", "2\n", "2M\n", "0,64\n"},
@@ -270,7 +269,7 @@ static void check_caches(void)
     OK(n == 3 && !guessed && caches[0].n_bytes == 48 << 10 && caches[1].n_bytes == 2 << 20 &&
            caches[2].level == 3 && caches[2].n_bytes == 36608 << 10 && caches[2].n_sharers == 64 &&
            caches[1].n_sharers == 2,
-       "what the kernel says; not the cache of instructions");
+       "sizes from sysfs, without the instruction cache");
     remove_all(folder, 4);
 }
 
@@ -294,13 +293,14 @@ static void check_files(void)
     OK(truncate(path, 100) == 0 && io_read(path, out, sizeof out) == ERR_SYSTEM &&
            strstr(err_message(), "is truncated"),
        "a file that ends early: %s", err_message());
-    OK(io_write(path, bytes, sizeof bytes, &fd) == ERR_SYSTEM, "never over a file: %s", err_message());
+    OK(io_write(path, bytes, sizeof bytes, &fd) == ERR_SYSTEM, "an existing file is not overwritten: %s",
+       err_message());
     OK(io_check_folder(folder, 1000) == ERR_OK, "room for a little");
     OK(io_check_folder(folder, INT64_MAX / 2) == ERR_USAGE && strstr(err_message(), "too little"), "%s",
        err_message());
     OK(io_check_folder(path, 1000) == ERR_USAGE && strstr(err_message(), "is a file"), "%s", err_message());
     io_temp_remove(temp);
-    OK(!fs_exists(temp) && rmdir(folder) == 0, "nothing is left");
+    OK(!fs_exists(temp) && rmdir(folder) == 0, "nothing is left behind");
 }
 
 int main(void)

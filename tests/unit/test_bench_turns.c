@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two jobs in turn: the order of their batches, and that all of them count. */
+/* Two jobs that take turns: the order of their batches, and that all batches count. */
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ static err_t measure_letters(turns_t *turns, bool is_first, int log)
     int n;
     TRY(turns_begin_point(turns, "letters", is_first ? N_BATCHES : 2, &n));
     for (int i = 0; i < n; i++) {
-        if (write(log, is_first ? "A" : "B", 1) != 1) RAISE(ERR_SYSTEM, "the log cannot be written");
+        if (write(log, is_first ? "A" : "B", 1) != 1) RAISE(ERR_SYSTEM, "cannot write the log");
         TRY(turns_end_batch(turns));
     }
     return ERR_OK;
@@ -55,10 +55,10 @@ static void test_order(void)
        "batches go A B B A, as many as the first job says: %s", letters);
     close(log);
     unlink(path);
-    OK(rmdir(folder) == 0, "nothing is left in the folder");
+    OK(rmdir(folder) == 0, "the folder is empty afterwards");
 }
 
-/* One batch of ten is marked as disturbed. */
+/* Marks one batch of ten as disturbed. */
 static void test_disturbed(bool in_turn, int64_t n_expected)
 {
     samples_t samples;
@@ -77,7 +77,7 @@ static void test_disturbed(bool in_turn, int64_t n_expected)
     samples.loads[3] = LOAD_CLOCK;
     samples_summarise(&samples, 0.02, sorted, &result);
     OK(result.n == n_expected && result.n_disturbed == PER_BATCH && result.disturbed == in_turn,
-       "%s: a disturbed batch is %s", in_turn ? "in turn" : "alone", in_turn ? "kept" : "left out");
+       "%s: a disturbed batch is %s", in_turn ? "in turns" : "alone", in_turn ? "kept" : "dropped");
     bench_result_free(&result);
     samples_free(&samples);
     mem_free(&sorted);

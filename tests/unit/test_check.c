@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* dptrain check without a cluster: lines become rows and a table, facts become lines, nvidia-smi's answers
- * are read. RUN np=0 */
+/* dptrain check without a cluster: lines become rows and a table, facts become lines, nvidia-smi's output is
+ * parsed. RUN np=0 */
 #include <stdint.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #define MB ((int64_t)1 << 20)
 #define GB ((int64_t)1 << 30)
 
-/* Ranks of a job that is not there: 2 on each of 4 hosts. */
+/* Ranks of a fictitious job: 2 on each of 4 hosts. */
 enum { N_RANKS = 8, N_HOSTS = 4 };
 static const check_options_t options;
 static check_rank_t ranks[N_RANKS];
@@ -43,7 +43,7 @@ static check_t check_of(int rank)
                      .current = "host"};
 }
 
-/* What the ranks said, one after another as if gathered; a check's own text is freed. */
+/* Appends the lines of a rank, as if gathered, and frees its text. */
 static void take(check_lines_t *lines, check_t *check)
 {
     static char kept[1 << 16];
@@ -74,7 +74,7 @@ static bool says(const check_lines_t *lines, const char *name, check_status_t st
     return right;
 }
 
-/* Every rank says a line by `say`; the row of it and whom it is about. */
+/* Every rank adds lines through `say`; merges them into rows. */
 static void rows_of(void (*say)(check_t *check), check_lines_t *lines, check_rows_t *rows)
 {
     check_t first = check_of(0);
@@ -129,7 +129,7 @@ static void test_rows(void)
     check_lines_t lines;
     check_rows_t rows;
     rows_of(say_everywhere, &lines, &rows);
-    OK(lines.n == N_HOSTS + 1 + N_RANKS && rows.n == 3, "what all say is one row");
+    OK(lines.n == N_HOSTS + 1 + N_RANKS && rows.n == 3, "equal lines are one row");
     OK(row_is(&rows, 0, CHECK_OK, "all 4 hosts") && row_is(&rows, 1, CHECK_OK, "job") &&
            row_is(&rows, 2, CHECK_OK, "all 8 ranks"),
        "about all hosts, the job, all ranks");
@@ -139,7 +139,7 @@ static void test_rows(void)
     rows_of(say_different, &lines, &rows);
     OK(rows.n == 4 && row_is(&rows, 0, CHECK_OK, "node1, node2, node4") &&
            row_is(&rows, 2, CHECK_WARN, "node3"),
-       "one host that differs has a row");
+       "a host that differs has its own row");
     OK(row_is(&rows, 3, CHECK_WARN, "node3 rank 5, node4"), "ranks are named, a whole host by its name");
     check_rows_free(&rows);
     check_lines_free(&lines);
@@ -147,9 +147,9 @@ static void test_rows(void)
     rows_of(say_measured, &lines, &rows);
     OK(rows.n == 3 && row_is(&rows, 0, CHECK_OK, "all 4 hosts") &&
            strcmp(rows.row[0].line->found, "3 GB") == 0 && strcmp(rows.row[0].last->found, "9 GB") == 0,
-       "measured values become a row from the least to the greatest");
+       "measured values become a row with their range");
     OK(row_is(&rows, 2, CHECK_FAIL, "node2") && strcmp(rows.row[1].line->found, "5 GB") == 0,
-       "but for those that fail");
+       "except those that fail");
     check_rows_free(&rows);
     check_lines_free(&lines);
 }
@@ -223,10 +223,10 @@ static void test_smi(void)
     int n;
     check_t check = check_of(0);
     check_lines_t lines = {0};
-    OK(smi_parse(smi_good, gpus, &n) == ERR_OK && n == 2, "nvidia-smi's answer is read");
+    OK(smi_parse(smi_good, gpus, &n) == ERR_OK && n == 2, "nvidia-smi's output is parsed");
     OK(strcmp(gpus[0].uuid, "GPU-1b2c3d4e000011112222333344445555") == 0 && gpus[0].pages_pending == -1 &&
            gpus[0].power_limit == 700 && gpus[1].slowdown == 4 && strcmp(gpus[1].driver, "550.54.15") == 0,
-       "field by field, also what is not supported");
+       "field by field, including unsupported ones");
     smi_judge(&check, gpus, n);
     take(&lines, &check);
     OK(lines.n == 4 && says(&lines, "GPU memory", CHECK_OK, "no uncorrected") &&
@@ -237,7 +237,7 @@ static void test_smi(void)
 
     check = check_of(0);
     lines = (check_lines_t){0};
-    OK(smi_parse(smi_bad, gpus, &n) == ERR_OK && n == 4, "an A100's answer is read");
+    OK(smi_parse(smi_bad, gpus, &n) == ERR_OK && n == 4, "an A100's output is parsed");
     smi_judge(&check, gpus, n);
     take(&lines, &check);
     static const char *const memory[] = {"GPU 0: bad memory will be", "GPU 1: 2 uncorrected ECC errors since",
@@ -251,13 +251,13 @@ static void test_smi(void)
     OK(says(&lines, "GPU clocks", CHECK_WARN, "GPU 2: slowed by heat") &&
            says(&lines, "GPU power", CHECK_WARN, "GPU 3: limited to 300 W of 400 W") &&
            says(&lines, "GPU persistence", CHECK_WARN, "GPU 3"),
-       "and so have heat, a power limit, no persistence");
+       "and so have heat, a power limit and missing persistence");
     check_lines_free(&lines);
     OK(smi_parse("Unable to determine the device handle for GPU0000:1B:00.0: Unknown Error\n", gpus, &n) ==
                ERR_DATA &&
            strstr(err_message(), "Unable to determine"),
-       "another answer is an error with its words");
-    OK(smi_parse("", gpus, &n) == ERR_OK && n == 0, "no GPU is no error");
+       "unexpected output is an error that quotes it");
+    OK(smi_parse("", gpus, &n) == ERR_OK && n == 0, "an empty list is not an error");
 }
 
 static host_facts_t good_host(void)
@@ -302,7 +302,7 @@ static void test_host(void)
     bool fine = lines.n == 8;
     for (int64_t i = 0; i < lines.n; i++) fine &= lines.line[i].status == CHECK_OK;
     check_lines_free(&lines);
-    OK(fine, "nothing is said of a good host");
+    OK(fine, "a good host has no findings");
 #define WITH(field, value) (f = good_host(), f.field = (value), f)
     OK(host_says(WITH(memory_free, GB), "free memory", CHECK_WARN, "1.0 GiB of 80 GiB") &&
            host_says(WITH(memory_free, 300 * MB), "free memory", CHECK_FAIL, "300 MiB") &&
@@ -356,10 +356,10 @@ static void test_clock(void)
            clock_says(-3, 1e-4, CHECK_WARN, "3.000 s ahead") &&
            clock_says(3600, 1e-4, CHECK_FAIL, "3600 s behind"),
        "clocks that are off");
-    OK(clock_says(1.5, 1, CHECK_OK, "1.500 s behind"), "what may be the network's delay is no fault");
+    OK(clock_says(1.5, 1, CHECK_OK, "1.500 s behind"), "an offset within the uncertainty is ok");
 }
 
-/* Facts of 8 ranks, each bound to one core of its own in the NUMA node of its place. */
+/* Facts of 8 ranks, each bound to a separate core of the NUMA node of its GPU. */
 static void good_topology(topology_facts_t all[N_RANKS])
 {
     memset(all, 0, N_RANKS * sizeof *all);
@@ -410,7 +410,7 @@ static void test_topology(void)
     OK(topology_says(all, 5, "GPU and CPUs", CHECK_WARN, "NUMA node 0, the CPUs are not (distance 21)"),
        "a far GPU");
     all[4].bound = false;
-    OK(topology_says(all, 4, "CPUs", CHECK_WARN, "not bound, 2 NUMA nodes"), "a rank that wanders");
+    OK(topology_says(all, 4, "CPUs", CHECK_WARN, "not bound, 2 NUMA nodes"), "an unbound rank");
     all[6].n_host_cores = 1;
     OK(topology_says(all, 6, "ranks", CHECK_WARN, "2 on 1 core "), "more ranks than cores");
     OK(topology_parse_list("0-3,8,10-11\n", &set) && CPU_COUNT(&set) == 7 && CPU_ISSET(8, &set) &&
@@ -418,7 +418,7 @@ static void test_topology(void)
        "the kernel's lists");
     OK(!topology_parse_list("3-1", &set) && !topology_parse_list("0-99999", &set) &&
            !topology_parse_list("x", &set) && !topology_parse_list("1-", &set),
-       "and what are none");
+       "malformed lists");
 }
 
 static void test_shared(void)
@@ -427,12 +427,12 @@ static void test_shared(void)
     for (int i = 0; i < 16; i++) seen[i] = i / 4 != 0 && i % 4 != 0;
     seen[0] = true;
     OK(shared_find_root(seen, 4) == 1 && shared_mutual(seen, 4, 2, 3) && !shared_mutual(seen, 4, 0, 1),
-       "the odd host is found, also when it is the first");
+       "the host that differs is found, even if it is the first");
     seen[0 * 4 + 1] = true;
-    OK(!shared_mutual(seen, 4, 0, 1), "seeing is to be mutual");
+    OK(!shared_mutual(seen, 4, 0, 1), "visibility must be mutual");
     int n = 0;
     for (int host = 0; host < 1000; host++) n += shared_is_reference(host, 1000);
-    OK(n == 3 && shared_is_reference(7, 32), "of many hosts three are looked for by all");
+    OK(n == 3 && shared_is_reference(7, 32), "with many hosts, three are references");
 }
 
 static void test_process(void)
@@ -443,9 +443,9 @@ static void test_process(void)
     static const char *const sleeper[] = {"sleep", "60", NULL};
     static const char *const missing[] = {"no-such-program-here", NULL};
     OK(process_run(echo, 60, out, sizeof out, &code) == ERR_OK && code == 3 && strcmp(out, "0123456") == 0,
-       "a program's code and the beginning of its words");
+       "a program's exit code and the beginning of its output");
     OK(process_run(sleeper, 0.1, out, sizeof out, &code) == ERR_PEER, "a deadline");
-    OK(process_run(missing, 60, out, sizeof out, &code) == ERR_DATA, "a program that is not there");
+    OK(process_run(missing, 60, out, sizeof out, &code) == ERR_DATA, "a missing program");
 }
 
 int main(void)
@@ -460,6 +460,6 @@ int main(void)
     test_topology();
     test_shared();
     test_process();
-    OK(mem_live() == 0, "all memory is given back");
+    OK(mem_live() == 0, "every block was freed");
     return tap_done();
 }

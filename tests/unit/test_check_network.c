@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What dptrain check makes of measured paths, interfaces, ports and counters, without a network; InfiniBand
- * and EFA by recorded folders of /sys and logs. RUN np=0 */
+/* Findings of dptrain check from measured pairs, interfaces, ports and counters, without a network;
+ * InfiniBand and EFA from recorded /sys trees and logs. RUN np=0 */
 #include <arpa/inet.h>
 #include <math.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void test_rounds(void)
             for (int b = 0; b < n; b++) right &= met[a][b] == (a != b);
         right &= pairs_rounds(n) == n - 1 + n % 2;
     }
-    OK(right, "each meets each other once, in as few rounds as can be");
+    OK(right, "all pairs meet once, in the fewest possible rounds");
 }
 
 static void test_healthy(void)
@@ -84,13 +84,13 @@ static void test_healthy(void)
             judge(n);
             quiet &= count_slow(n) == 0 && count_slow_hosts(n) == 0 && pairs.n_groups == 1;
         }
-    OK(quiet, "noise is no fault, with 2 to 16 hosts");
+    OK(quiet, "noise is not a fault, with 2 to 16 hosts");
     for (int i = 0; i < 16; i++) sec[i] = 1;
     judge(4);
-    OK(count_slow(4) == 0 && pairs.median >= 1 && pairs.median <= 1, "nor is what is equal");
+    OK(count_slow(4) == 0 && pairs.median >= 1 && pairs.median <= 1, "equal times are not");
     for (int i = 0; i < 16; i++) sec[i] = NAN;
     judge(4);
-    OK(count_slow(4) == 0 && count_slow_hosts(4) == 0, "nor what was not measured");
+    OK(count_slow(4) == 0 && count_slow_hosts(4) == 0, "pairs that were not measured are not");
 }
 
 static void test_slow_pair(void)
@@ -104,7 +104,7 @@ static void test_slow_pair(void)
                 judge(n);
                 right &= count_slow(n) == 1 && pairs.slow[a * n + b] && count_slow_hosts(n) == 0;
             }
-    OK(right, "one slow pair is named, whichever it is");
+    OK(right, "any single slow pair is named");
 }
 
 static void test_slow_host(void)
@@ -119,12 +119,12 @@ static void test_slow_host(void)
             right &= count_slow(n) == 0 && count_slow_hosts(n) == 1 && pairs.slow_host[host] &&
                      pairs.of_host[host] > 5e-5;
         }
-    OK(right, "one slow host is named, and not its pairs");
+    OK(right, "a slow host is named, but not its pairs");
     make(8, 5);
     for (int b = 0; b < 6; b++) slow(8, 7, b, 8);
     judge(8);
     OK(count_slow_hosts(8) == 1 && pairs.slow_host[7] && count_slow(8) == 0,
-       "a host that is quick with one other is slow all the same");
+       "a host that is fast with one other is still slow");
     make(2, 1);
     slow(2, 0, 1, 1000);
     judge(2);
@@ -145,11 +145,11 @@ static void test_groups(void)
     for (int n = 4; n <= MAX; n++)
         for (int n_first = 2; n_first <= n - 2; n_first++) {
             make_groups(n, n_first);
-            /* Where nearly all pairs are slow, the slow ones are the usual. */
+            /* If nearly all pairs are slow, slow is the usual time. */
             if (pairs.n_groups == 1) right &= count_slow(n) == 0;
             right &= pairs.n_groups <= 2 && count_slow_hosts(n) == 0 && count_slow(n) == 0;
         }
-    OK(right, "two switches are no slow hosts and no slow pairs");
+    OK(right, "two switches are neither slow hosts nor slow pairs");
     make_groups(8, 4);
     OK(pairs.n_groups == 2 && pairs.group[0] == 0 && pairs.group[7] == 1 && pairs.between > 5e-5,
        "but two groups");
@@ -172,8 +172,7 @@ static check_t check_new(void)
     return (check_t){.options = &options, .comm = &comm, .ranks = ranks, .n_hosts = 4, .current = "network"};
 }
 
-/* Whether exactly one line is of this status and host (-1: the job) and has the words; then it is forgotten.
- */
+/* Whether exactly one line has this status, host (-1: the job) and words. Discards all lines. */
 static bool only(check_t *check, check_status_t status, int host, const char *words)
 {
     check_lines_t lines = {0};
@@ -219,7 +218,7 @@ static void test_network_lines(void)
     OK(only(&check, CHECK_FAIL, 2, "25 MB/s to the others, which have 1.000 GB/s"), "a slow host");
     make_groups(4, 2);
     network_judge(&check, &pairs, sec, &network_latency);
-    OK(only(&check, CHECK_OK, -1, "2 groups (node1 +1, node3 +1): "), "switches are told of");
+    OK(only(&check, CHECK_OK, -1, "2 groups (node1 +1, node3 +1): "), "switches are reported");
 }
 
 static net_host_t hosts[4];
@@ -259,15 +258,14 @@ static void test_shared(void)
 {
     char text[32];
     make_hosts();
-    OK(interfaces_say(false, CHECK_OK, -1, "10.0.0.0/24 (eth0)"),
-       "what all share; IPv6 beside IPv4 is left out");
+    OK(interfaces_say(false, CHECK_OK, -1, "10.0.0.0/24 (eth0)"), "the shared subnet; IPv6 is skipped");
     add_address(2, "eth1", "192.168.7.1", 20);
     OK(interfaces_say(false, CHECK_WARN, 2, "eth1 192.168.0.0/20 is on this host only"), "an odd interface");
     for (int h = 0; h < 4; h++) snprintf(hosts[h].include, NET_SELECTION, "eth0");
     OK(interfaces_say(false, CHECK_OK, 2, "eth1 192.168.0.0/20 is on this host only; not used"),
-       "which is no matter where MPI is told what to use");
+       "harmless if MPI's selection excludes it");
     for (int h = 0; h < 4; h++) snprintf(hosts[h].include, NET_SELECTION, "10.9.0.0/16,10.0.0.0/8");
-    OK(interfaces_say(false, CHECK_OK, -1, "10.0.0.0/24 (eth0)"), "by a subnet, too");
+    OK(interfaces_say(false, CHECK_OK, -1, "10.0.0.0/24 (eth0)"), "also selected by subnet");
     make_hosts();
     for (int h = 0; h < 3; h++) {
         snprintf(text, sizeof text, "10.1.0.%d", h + 1);
@@ -277,7 +275,7 @@ static void test_shared(void)
        "a host that lacks one");
     for (int h = 0; h < 4; h++) snprintf(hosts[h].exclude, NET_SELECTION, "127.0.0.1/8,eth0,ib0");
     OK(interfaces_say(false, CHECK_FAIL, -1, "MPI is configured not to use 10.0.0.0/24"),
-       "all that is shared excluded");
+       "all shared subnets are excluded");
 }
 
 static void test_not_shared(void)
@@ -301,7 +299,7 @@ static void test_not_shared(void)
     check_lines_t lines = {0};
     check_lines_unpack(check.text, check.n_text, &lines);
     OK(lines.line[0].status == CHECK_FAIL && strstr(lines.line[0].found, "none in common"),
-       "hosts without a way");
+       "hosts without a route");
     mem_free(&lines.line);
     mem_free(&check.text);
     make_hosts();
@@ -312,7 +310,7 @@ static void test_not_shared(void)
     check = check_new();
     net_judge(&check, hosts, subnets, net_subnets(hosts, 4, subnets), true);
     OK(memmem(check.text, check.n_text, "none matches btl_tcp_if_include=ens5", 36) != NULL,
-       "an interface that is not there, and MPI is told to use");
+       "MPI's selection names a missing interface");
     mem_free(&check.text);
 }
 
@@ -343,19 +341,20 @@ static void test_reach(void)
     static const char *const wrong[] = {"20", "20-10", "0-5", "5-70000", "5-6x", "x", "-5-6"};
     int n = 0;
     for (int i = 0; i < 7; i++) n += reach_ports_parse("ports", wrong[i], &ports) == ERR_USAGE;
-    OK(n == 7, "what is no range");
+    OK(n == 7, "malformed ranges");
 
     net_address_t self = {.family = 4, .prefix = 8, .bytes = {127, 0, 0, 1}};
     int port, port2, fd = reach_listen(4, (reach_ports_t){0}, &port);
     reach_target_t targets[300] = {
         {&self, port, REACH_ERROR}, {NULL, 0, REACH_OK}, {&self, port, REACH_ERROR}};
     reach_connect(targets, 300, 5);
-    OK(fd >= 0 && port > 0 && targets[0].result == REACH_OK && targets[2].result == REACH_OK, "who listens");
+    OK(fd >= 0 && port > 0 && targets[0].result == REACH_OK && targets[2].result == REACH_OK,
+       "a listening port");
     int fd2 = reach_listen(4, (reach_ports_t){port, port}, &port2);
-    OK(fd2 < 0 && port2 == 0, "a taken port is not had");
+    OK(fd2 < 0 && port2 == 0, "a port in use");
     close(fd);
     reach_connect(targets, 1, 5);
-    OK(targets[0].result == REACH_REFUSED, "who does not");
+    OK(targets[0].result == REACH_REFUSED, "a closed port");
 }
 
 static char folder[] = "/tmp/dptrain-fabric-XXXXXX";
@@ -457,8 +456,8 @@ static void test_fabric(void)
         if (fabric.port[i].kind != FABRIC_EFA) after.port[i].sent += 1100000;
     OK(fabric_compare(&before, &after, 1000000, true).kind == FABRIC_TCP &&
            fabric_compare(&before, &after, 1000000, false).kind == FABRIC_IB,
-       "where both moved, the library decides: IPoIB, or other traffic");
-    OK(!fabric_compare(&before, &before, 1000000, true).known, "where nothing moved, nothing is known");
+       "if both moved it, the library decides: IPoIB, or other traffic");
+    OK(!fabric_compare(&before, &before, 1000000, true).known, "if nothing moved it, the kind is unknown");
 }
 
 static bool transport_says(const char *expected, bool known, fabric_kind_t kind, check_status_t status,
@@ -485,18 +484,20 @@ static void test_transport(void)
        "sockets beside EFA");
     OK(transport_says("efa", true, FABRIC_TCP, CHECK_FAIL, "TCP via port0 (tcp), not efa"),
        "EFA was expected");
-    OK(transport_says("ib", true, FABRIC_TCP, CHECK_FAIL, "not ib"), "InfiniBand was");
-    OK(transport_says("ib", true, FABRIC_ROCE, CHECK_OK, "RoCE via port0"), "RoCE goes for it");
-    OK(transport_says("efa", true, FABRIC_EFA, CHECK_OK, "EFA via port0"), "EFA it is");
-    OK(transport_says("tcp", true, FABRIC_TCP, CHECK_OK, "TCP via port0"), "TCP was meant");
-    OK(transport_says("tcp", true, FABRIC_EFA, CHECK_FAIL, "EFA via port0 (tcp), not tcp"), "TCP was not");
-    OK(transport_says("ib", false, FABRIC_TCP, CHECK_FAIL, "not seen"), "what is not seen is not proven");
-    OK(transport_says(NULL, false, FABRIC_TCP, CHECK_SKIP, "not seen"), "and no fault");
+    OK(transport_says("ib", true, FABRIC_TCP, CHECK_FAIL, "not ib"), "InfiniBand was expected");
+    OK(transport_says("ib", true, FABRIC_ROCE, CHECK_OK, "RoCE via port0"), "RoCE counts as InfiniBand");
+    OK(transport_says("efa", true, FABRIC_EFA, CHECK_OK, "EFA via port0"), "EFA as expected");
+    OK(transport_says("tcp", true, FABRIC_TCP, CHECK_OK, "TCP via port0"), "TCP as expected");
+    OK(transport_says("tcp", true, FABRIC_EFA, CHECK_FAIL, "EFA via port0 (tcp), not tcp"),
+       "EFA instead of TCP");
+    OK(transport_says("ib", false, FABRIC_TCP, CHECK_FAIL, "not seen"),
+       "a transport that is not seen is a failure if one was expected");
+    OK(transport_says(NULL, false, FABRIC_TCP, CHECK_SKIP, "not seen"), "otherwise it is skipped");
     fabric.n = 0;
     transport_judge_devices(&check, &fabric, "efa");
-    OK(only(&check, CHECK_FAIL, 0, "no active port for --expect-transport efa"), "EFA that is not there");
+    OK(only(&check, CHECK_FAIL, 0, "no active port for --expect-transport efa"), "EFA is missing");
     transport_judge_devices(&check, &fabric, NULL);
-    OK(only(&check, CHECK_SKIP, 0, "none"), "no RDMA device is no fault");
+    OK(only(&check, CHECK_SKIP, 0, "none"), "a missing RDMA device is not a fault");
     read_tree(&fabric);
     transport_judge_devices(&check, &fabric, "ib");
     OK(only(&check, CHECK_OK, 0, "mlx5_0:1, mlx5_1:1 (down)"), "ports, and which of them are down");
@@ -530,7 +531,7 @@ static void test_log(void)
        "EFA through aws-ofi-nccl");
     static const char inside[] = "n1:9:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
     debug_log_parse(inside, strlen(inside), &facts);
-    OK(!transport_of_log(&facts, &kind), "inside a host it tells nothing of the ways between hosts");
+    OK(!transport_of_log(&facts, &kind), "transports inside a host do not count");
 }
 
 int main(void)
