@@ -164,7 +164,7 @@ refused() { # CODE WORDS ARGUMENTS...
     refused 2 "invalid --gemm-precision 'fp8': expected one of fp32, tf32, bf16" gemm --gemm-precision fp8
     refused 2 "tf32 needs the tensor cores of a GPU" gemm --device cpu --gemm-precision tf32
     refused 2 "invalid --conv-net 'lenet': expected one of" conv --conv-net lenet
-    refused 2 "--conv-batch 1000" conv --conv-batch 1000
+    refused 2 "invalid --conv-batch '1000': out of range" conv --conv-batch 1000
     refused 2 "--mem-bytes 3" mem --mem-bytes 3
     refused 2 "--mem-bytes needs" mem --mem-bytes 900000G
     refused 2 "--io-bytes 1024" io --io-bytes 1K
