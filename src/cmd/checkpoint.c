@@ -48,7 +48,7 @@ static err_t run_verb(const char *const *args, int n, const export_options_t *op
     if (strcmp(verb, "export") == 0) {
         if (n != 2 || !options->out)
             RAISE(ERR_USAGE,
-                  "dptrain checkpoint export: expected one checkpoint or run folder, and --out FILE");
+                  "dptrain checkpoint export: expected one checkpoint or run folder, and --out FILE.npz");
         return export_checkpoint(args[1], options->out, options->names);
     }
     if (export_given) RAISE(ERR_USAGE, "--out and --names apply only to dptrain checkpoint export");
