@@ -67,7 +67,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
     records epoch '.epoch < 3 or .val_accuracy > 0.9'
     records epoch '.load_decode_sec > 0 and .load_read_sec > 0 and .load_busy_sec > 0 and .data_wait_share >= 0
                    and .load_copy_sec >= 0'
-    # An epoch that waited is told, with the stage that it waited for.
+    # An epoch that waited is reported, with the stage that it waited for.
     [ "$(grep -c 'of step time was spent waiting for images; loader threads spend' "$BATS_TEST_TMPDIR/said")" -eq \
         "$(jq -s 'map(select(.record == "epoch" and .data_wait_share >= 0.05)) | length' "$out/metrics.jsonl")" ]
     records run '.data.kind == "images" and .data.n_classes == 4 and .options."input-size" == 16
@@ -418,7 +418,7 @@ count_calls() { # PATTERN
     [ "$(count_calls 'open.*instances_train2017\.json".* = [0-9]')" = "1 0 0" ]
 }
 
-@test "what is wrong with the data on one host is told once, with the host and the rank" {
+@test "bad data on one host is reported once, with the host and the rank" {
     check() { # CODE PATTERN ARGUMENTS...
         run on_hosts "${@:3}"
         echo "expected $1 \"$2\", got $status: $output"

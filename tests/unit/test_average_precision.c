@@ -25,7 +25,7 @@ static const ranking_t rankings[] = {
     {"one sample", 1, {-7}, {1}, 1},
     /* Equal scores are one step of the curve: the share of positives among them. */
     {"all scores equal, one of four positive", 4, {0, 0, 0, 0}, {0, 1, 0, 0}, 0.25},
-    {"a tie of a positive and a negative behind a positive", 3, {2, 1, 1}, {1, 1, 0}, (1 + 2.0 / 3) / 2},
+    {"a tie of a positive and a negative after a positive", 3, {2, 1, 1}, {1, 1, 0}, (1 + 2.0 / 3) / 2},
     {"the same, in another order", 3, {1, 2, 1}, {0, 1, 1}, (1 + 2.0 / 3) / 2},
     {"a tie before a positive", 4, {5, 5, 5, 1}, {0, 1, 0, 1}, (1.0 / 3 + 2.0 / 4) / 2},
     {"-0 and 0 are equal", 2, {0.0f, -0.0f}, {0, 1}, 0.5},
@@ -67,7 +67,7 @@ static void check_classes(void)
     OK(fabs(mean - (1 + third) / 2) < 1e-12, "the mean is over those with positives: %g", mean);
     const float none[9] = {0};
     OK(average_precision_of_classes(scores, none, 3, 3, each, &mean) == ERR_OK && isnan(mean),
-       "of no such class there is no mean");
+       "without such a class the mean is NaN");
 }
 
 /* As the definition is written, threshold by threshold; scores with many ties. */

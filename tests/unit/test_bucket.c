@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Buckets of gradients: their size, and which floats go when, told by a stand-in for NCCL. No device. */
+ * Buckets of gradients: their size, and when each is sent, recorded by a stand-in for NCCL. No device. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { N_MAX = 1000, MAX_CALLS = 64, MIB = 1 << 20 };
 
-/* What a step has begun so far. */
+/* The sums that a step has started so far. */
 static struct {
     int n_sums[N_MAX]; /* of each float */
     bool final[N_MAX];

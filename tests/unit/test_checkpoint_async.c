@@ -70,7 +70,7 @@ static void check_writes(const char *folder)
         OK(ckpt_async_take(async, &result) && result.error.code == ERR_OK && result.step == step &&
                result.n_bytes == N * (int64_t)sizeof(float),
            "with its result");
-        OK(!ckpt_async_take(async, &result), "which is taken once");
+        OK(!ckpt_async_take(async, &result), "and is returned once");
         OK(file_holds(folder, step, (float)step, "as it was"), "the file holds the copy");
     }
     int64_t *steps = NULL;
@@ -95,7 +95,7 @@ static void check_errors(const char *folder)
     if (fd >= 0) close(fd);
     OK_CALL(ckpt_async_open(1 << 20, 60, &async), "a writer");
     OK_CALL(submit_and_scribble(async, blocked, 1, 1, 1), "a folder that is a file is not noticed at once");
-    OK_CALL(ckpt_async_wait(async), "waiting is no error");
+    OK_CALL(ckpt_async_wait(async), "waiting succeeds");
     OK(ckpt_async_take(async, &result) && result.error.code == ERR_SYSTEM &&
            strstr(result.error.message, "a-file"),
        "the result is: %s", result.error.message);

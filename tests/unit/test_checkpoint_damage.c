@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* No damaged, foreign or odd file is taken for a checkpoint, and none crashes the reader.
+/* Damaged, foreign and odd files are refused as checkpoints and never crash the reader.
  * RUN np=0 */
 #include <fcntl.h>
 
@@ -80,7 +80,7 @@ static void test_flips(const char *data, size_t n)
     int n_flips = getenv("DPTRAIN_TEST_SLOW") ? N_FLIPS_SLOW : N_FLIPS, n_accepted = 0;
     for (int i = 0; i < n_flips; i++)
         n_accepted += !refused_flip(data, 8 * SEAL_BYTES + rng_below(&rng, (uint32_t)(8 * (n - SEAL_BYTES))));
-    OK(n_accepted == 0, "refused for %d random bits behind it (seed %d)", n_flips, SEED);
+    OK(n_accepted == 0, "refused for %d random bits after it (seed %d)", n_flips, SEED);
     OK(h5_opens == 0, "each of them before HDF5 saw a byte");
     add_to_table(n_flips, n_accepted, n);
     OK_CALL(checkpoint_verify(path), "accepted when nothing is changed");
@@ -185,7 +185,7 @@ static const char *const odd_names[ODD_COUNT][2] = {
     [ODD_DIMS] = {"an array of six dimensions", "/x has no shape"},
     [ODD_NULL] = {"an array without a shape", "/x has no shape"},
     [ODD_NO_SUM] = {"an array without checksum", "/x has no checksum"},
-    [ODD_BAD_SUM] = {"a checksum that is no number", "/x has no checksum"},
+    [ODD_BAD_SUM] = {"a checksum that is not a number", "/x has no checksum"},
     [ODD_SOFT_LINK] = {"a link", "/x is a link"},
     [ODD_EXTERNAL_LINK] = {"a link to another file", "/x is a link"},
     [ODD_LOOP] = {"a group in itself", "too deep"},
@@ -325,7 +325,7 @@ static void test_schema(void)
     add_array(file, H5T_STD_I16LE, H5P_DEFAULT, 1, NULL);
     h5_close(&file);
     reseal(7);
-    OK(refused(newer), "a newer schema is told, whatever is in the file");
+    OK(refused(newer), "a newer schema is named, whatever the file contains");
     reseal(1);
     OK(refused("is damaged: its first bytes say schema 1, its content 7"), "two schema numbers are refused");
     file = begin_odd(0);
@@ -336,7 +336,7 @@ static void test_schema(void)
     for (size_t i = 0; i < sizeof noise; i++) noise[i] = (char)(i * i);
     sample_spit(path, noise, sizeof noise);
     reseal(1);
-    OK(refused("cannot be opened"), "a seal around what is no HDF5 is refused");
+    OK(refused("cannot be opened"), "a seal around data that is not HDF5 is refused");
     reseal(7);
     OK(refused(newer), "or is of a newer schema");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A write that fails, at whatever moment, leaves the older checkpoint whole and nothing else behind.
+/* A write that fails, at any moment, leaves the older checkpoint intact and no other files.
  * RUN np=0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static void test_limits(bool large, const char *what)
     free(s.large);
 }
 
-/* Runs in a child with mounts of its own: 0 passed, 1 failed, 2 cannot be tried here. */
+/* Runs in a child with its own mounts: 0 passed, 1 failed, 2 cannot be tried here. */
 static int child_full_disk(void)
 {
     char tiny[FS_PATH_MAX], file[FS_PATH_MAX];
@@ -96,7 +96,7 @@ static void test_full_disk(void)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
         tap_skip("mounting a small tmpfs is not allowed here");
     else
-        OK(status == 0, "a full disk and a read-only one are told; the older checkpoint stays whole");
+        OK(status == 0, "a full disk and a read-only one are reported; the older checkpoint stays whole");
     sample_path(tiny, "tiny");
     rmdir(tiny);
 }

@@ -92,16 +92,17 @@ static void test_refusals(const char *path)
        "an absent array is named");
     OK(checkpoint_read(c, name, DTYPE_F64, shape_4d(4, 5, 5, 3), out) == ERR_DATA && sample_says(name) &&
            sample_says("float32") && sample_says("float64"),
-       "a wrong type is told with the right one");
+       "a wrong type is reported with the right one");
     OK(checkpoint_read(c, name, DTYPE_F32, shape_2d(15, 20), out) == ERR_DATA && sample_says(name) &&
            sample_says("4×5×5×3") && sample_says("15×20"),
-       "a wrong shape is told with the right one");
+       "a wrong shape is reported with the right one");
     OK(checkpoint_get_int(c, "stop", &integer) == ERR_DATA && sample_says("stop"),
        "an absent attribute is named");
     OK(checkpoint_get_int(c, "model", &integer) == ERR_DATA && sample_says("model") && sample_says("is text"),
-       "text is no integer");
-    OK(checkpoint_get_real(c, "step", &real) == ERR_DATA && sample_says("step"), "an integer is no double");
-    OK(checkpoint_get_text(c, "lr", &text) == ERR_DATA && sample_says("lr"), "a double is no text");
+       "text is not an integer");
+    OK(checkpoint_get_real(c, "step", &real) == ERR_DATA && sample_says("step"),
+       "an integer is not a double");
+    OK(checkpoint_get_text(c, "lr", &text) == ERR_DATA && sample_says("lr"), "a double is not text");
     OK(!checkpoint_find(c, "/params") && !checkpoint_find_attr(c, "stop"), "what is absent is not found");
     checkpoint_close(&c);
     ckpt_array_t twice[] = {s.arrays[0], s.arrays[0]};
@@ -109,7 +110,7 @@ static void test_refusals(const char *path)
     OK(checkpoint_write(path, &content) == ERR_SYSTEM && sample_says(s.arrays[0].name) && sample_says(path),
        "two arrays of one name are refused");
     OK_CALL(checkpoint_verify(path), "and the older file is whole");
-    OK(sample_count(sample_folder) == 1 && sample_balanced(), "nothing is left behind");
+    OK(sample_count(sample_folder) == 1 && sample_balanced(), "no other files remain");
 }
 
 /* The seal as its header file describes it, and the layout inside, asked from HDF5's own driver. */
@@ -131,7 +132,7 @@ static void test_form(const char *path)
     H5Pget_userblock(props, &user_block);
     ASSERT(H5Fget_info2(file, &info) >= 0);
     OK(info.super.version >= 3 && user_block == SEAL_BYTES,
-       "latest format (superblock %u) behind a user block", info.super.version);
+       "latest format (superblock %u) after a user block", info.super.version);
     h5_close(&props);
     hid_t set = H5Dopen2(file, "/optimizer/momentum", H5P_DEFAULT);
     haddr_t offset = H5Dget_offset(set);

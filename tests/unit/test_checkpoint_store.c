@@ -104,8 +104,7 @@ static void test_list(void)
        "a step's file name");
     for (int64_t step = 5; step <= 300; step *= 3) write_step(step);
     write_step(999999999999);
-    OK(STEPS_ARE(999999999999, 135, 45, 15, 5),
-       "listed newest first, by number; other names are none of ours");
+    OK(STEPS_ARE(999999999999, 135, 45, 15, 5), "listed newest first, by number; other names are ignored");
     ASSERT(checkpoint_store_prune(sample_folder, 1, -1) == ERR_OK);
     bool all = true;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) all = all && is_there(others[i]);
@@ -128,7 +127,7 @@ static void test_latest(void)
     OK(passed.n == 2 && strstr(passed.paths[0], "ckpt-000000000050.h5") &&
            strstr(passed.reasons[0], "is damaged") && strstr(passed.paths[1], "ckpt-000000000040.h5") &&
            strstr(passed.reasons[1], "is not a dptrain checkpoint"),
-       "those passed over are told with the reason");
+       "skipped checkpoints are reported with the reason");
     for (int64_t step = 10; step <= 30; step += 10) damage_step(step);
     passed.n = 0;
     OK(checkpoint_store_latest(sample_folder, note_passed, &passed, path, &n_found) == ERR_DATA &&

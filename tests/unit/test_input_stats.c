@@ -20,7 +20,7 @@ static void test_text(void)
 {
     /* Of 10 s of the threads: 1, 2, 3, 1 of waiting for a CPU, and so 3 of copying. */
     input_stats_t input_stats = {.wait_sec = 0.6, .step_sec = 10, .loader = {{1, 2, 3.1, 1}, 10}};
-    OK(says(&input_stats, "6 % of step time was spent waiting for images"), "a wait of 6 %% is told");
+    OK(says(&input_stats, "6 % of step time was spent waiting for images"), "a wait of 6 %% is reported");
     OK(says(&input_stats,
             "31 % of their time resizing (%: reading 10, decoding 20, resizing 31, copying 29, waiting "
             "for a CPU 10)"),

@@ -72,17 +72,17 @@ static void test_places(void)
     OK(top > 0, "the worst comes first");
     bool all = true;
     for (int i = 0; i < 8; i++) all = shows(page, MARGIN + i * step, top, samples[i].index) && all;
-    OK(all, "eight in a row");
+    OK(all, "eight per row");
     int64_t second = find(page, MARGIN, samples[8].index);
     OK(second > top + SIDE * FACTOR && shows(page, MARGIN + step, second, samples[9].index),
        "then the next row");
     page_free(&again);
     again = draw(data, 10, 99, "run/ckpt.h5");
-    OK(!equal(page, again) && again->height == page->height, "the heading tells how many there are");
+    OK(!equal(page, again) && again->height == page->height, "the heading shows their number");
     page_free(&again);
     samples[3].prediction ^= 1;
     again = draw(data, 10, 10, "run/ckpt.h5");
-    OK(!equal(page, again), "the caption tells the prediction");
+    OK(!equal(page, again), "the caption shows the prediction");
     page_free(&again);
     samples[3].prediction ^= 1;
     page_free(&page);
@@ -111,7 +111,7 @@ static void test_extremes(void)
     samples[0].probability = NAN;
     samples[0].loss = NAN;
     page_t *page = draw(new_data(SIDE, SIDE, 3, 1000), 40, 500, "x");
-    OK(page->width >= 1100 && page->rgb, "colours, a thousand classes, a probability that is no number");
+    OK(page->width >= 1100 && page->rgb, "colours, a thousand classes, a NaN probability");
     page_free(&page);
     page = draw(new_data(1, 300, 1, 10), 3, 3, "x");
     OK(page->width >= 2 * 300, "wide images keep their size");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 device=ref,cpu,cuda : optimizer steps over a network's parameters: who is decayed, clipping, LARS,
+/* RUN np=0 device=ref,cpu,cuda : optimizer steps over a network's parameters: weight decay, clipping, LARS,
  * averages. */
 #include "compute/graph/layers.h"
 #include "tests/op_util.h"
@@ -346,7 +346,7 @@ static void test_options(void)
     OK_CALL(optim_options_check(&options), "sgd without momentum");
     OK(optim_default_rate("sgd") == 0.03 && optim_default_rate("adadelta") == 1 &&
            optim_default_rate("adamw") == 0.001,
-       "each optimizer has a rate of its own");
+       "each optimizer has its own default rate");
     opt_group_t group = {"Optimizer", optim_option_table, n_optim_options, &options, 0};
     char *storage = NULL;
     OK(opt_config_read(&group, 1, "optimizer = adam", "the test", &storage) == ERR_USAGE &&

@@ -164,7 +164,7 @@ static bool same_samples(const transform_settings_t *transform, sampler_slice_t 
     return true;
 }
 
-/* What a step does with a batch: reads it where it is computed on, after the next one is on its way. */
+/* Uses a batch as a step does: reads it in the backend's memory after the next fetch has started. */
 static bool same_batch(const prefetcher_batch_t *batch, const transform_settings_t *transform,
                        sampler_slice_t slice, bool ahead)
 {

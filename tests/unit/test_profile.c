@@ -34,7 +34,7 @@ static void test_ranking(void)
     p.split.total = 0;
     char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
     OK(profile_layer_share(&p, &layers[0]) == 0 && profile_hints(&p, hints) == 0,
-       "an empty step is no error");
+       "an empty step is not an error");
 }
 
 /* Hints of a step of 100 s, with times in seconds. */
@@ -135,7 +135,7 @@ static void release_nothing(void *block)
     if (block) abort();
 }
 
-/* What was trained has taken all of a device's memory. */
+/* The trained model has used up the device's memory. */
 static void test_full(comm_t *comm, const profile_run_t *run)
 {
     static const backend_memory_t memory = {
@@ -158,7 +158,7 @@ static void test_full(comm_t *comm, const profile_run_t *run)
     profile_free(&p);
 }
 
-/* Of the one step in exec, told as two. */
+/* The one step in exec, reported as two. */
 static void test_gather(const backend_t *backend, const exec_t *exec)
 {
     comm_t *comm = NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=ref,cpu,cuda : recorded steps: when they can be had, one for each size of batch, and on a
- * device that what is recorded runs when it is told to, and only then. */
+ * device that recorded work runs when launched, and only then. */
 #include <string.h>
 
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/run/recorded_step.h"
 
-/* A stand-in for a device: counts, and fails where it is told to. */
+/* A stand-in for a device: counts calls, and fails on request. */
 static struct {
     int n_begun, n_ended, n_failed, n_released;
     bool fails;
@@ -156,7 +156,7 @@ static void test_device(const backend_t *device)
        "recording does not run the work");
     void *recording = recorded_step_find(&r, 5);
     must(recording ? ERR_OK : ERR_GATE, "no recording");
-    OK(launch(&s, recording) == ERR_OK && total_of(&s) == 3, "it runs when it is told to");
+    OK(launch(&s, recording) == ERR_OK && total_of(&s) == 3, "it runs when launched");
     *(float *)s.more.host = 10;
     must(hd_buffer_push_all(&s.more), "the term");
     bool ran = true;

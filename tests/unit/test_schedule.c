@@ -44,7 +44,7 @@ static void test_rates(void)
     OK(near(schedule_rate(&s, 0), 0.4375) && near(schedule_rate(&s, 1), 0.625) &&
            near(schedule_rate(&s, 3), 1),
        "warm-up from a quarter of the rate");
-    OK(near(schedule_rate(&s, 4), 1) && near(schedule_rate(&s, 99), 1), "plateau by itself stays");
+    OK(near(schedule_rate(&s, 4), 1) && near(schedule_rate(&s, 99), 1), "plateau alone stays constant");
 }
 
 typedef struct epoch {

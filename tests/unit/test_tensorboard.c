@@ -149,12 +149,12 @@ static void check_names(void)
              (long)getpid());
     OK(strcmp(first.path, expected) == 0, "host and process");
     opened = tensorboard_open(&second, root, 0) == ERR_OK;
-    OK(opened && strcmp(first.path, second.path) < 0, "a start in the same second sorts behind");
+    OK(opened && strcmp(first.path, second.path) < 0, "a start in the same second sorts later");
     snprintf(path, sizeof path, "%s/events.out.tfevents.9000000000.z.1", root);
     FILE *file = fopen(path, "w");
     if (file) fclose(file);
     opened = file && tensorboard_open(&third, root, 0) == ERR_OK;
-    OK(opened && strcmp(path, third.path) < 0, "and behind a clock that is ahead: %s", third.path);
+    OK(opened && strcmp(path, third.path) < 0, "and after a clock that is ahead: %s", third.path);
     tensorboard_close(&first);
     tensorboard_close(&second);
     tensorboard_close(&third);

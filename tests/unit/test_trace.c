@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The recorder behind --trace: tracks, limits, and what it costs when it is off. */
+/* The recorder of --trace: tracks, limits, and its cost when off. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -36,7 +36,7 @@ static void check_defaults_and_conflicts(void)
     parse(&p, WORDS("--steps", "5", "--epochs", "2"));
     OK(p.err == ERR_USAGE, "steps and epochs are refused: %s", err_message());
     parse(&p, WORDS("--resume", "auto"));
-    OK(p.err == ERR_USAGE && strstr(err_message(), "--out"), "resuming by itself wants a folder: %s",
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--out"), "--resume auto requires a folder: %s",
        err_message());
     parse(&p, WORDS("--resume", "auto", "--out", "x", "--overwrite"));
     OK(p.err == ERR_USAGE, "resuming and overwriting are refused: %s", err_message());
@@ -74,7 +74,7 @@ static void check_intervals(void)
     }
 }
 
-/* What a run with these words writes into its checkpoint. */
+/* The options that a run with these words writes to its checkpoint. */
 static char *saved_by(char **words)
 {
     parsed_t p;
@@ -101,7 +101,7 @@ static void check_resume(void)
     OK(saved && strstr(saved, "lr = 0.5\n") && !strstr(saved, "out ="), "what is saved");
     OK(resume(&p, saved, WORDS("--out", "b")) == ERR_OK && p.options.steps == 40 && p.options.batch == 10 &&
            p.options.seed == 7,
-       "what is not given is taken over");
+       "options not given are inherited");
     OK(resume(&p, saved, WORDS("--seed", "7", "--threads", "3")) == ERR_OK && p.options.runtime.threads == 3,
        "the same value may be given again; threads may change");
     OK(resume(&p, saved, WORDS("--epochs", "9")) == ERR_OK && p.options.steps == 0 && p.options.epochs == 9,
