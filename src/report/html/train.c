@@ -238,13 +238,6 @@ static err_t put_figure(html_t *h, figure_t figure, const char **cell)
     return arena_format(&h->arena, cell, "%s", figure.text);
 }
 
-/* dptrain train's own figure, or, where the run did not come to its end, what the steps give. */
-static double images_per_sec(const report_train_t *train)
-{
-    return isfinite(train->images_per_sec) ? train->images_per_sec
-                                           : train->global_batch / train->median[STEP_TOTAL];
-}
-
 static err_t fill_row(html_t *h, const trained_t *of, const char **cell)
 {
     const report_train_t *train = of->run->train;
@@ -259,7 +252,7 @@ static err_t fill_row(html_t *h, const trained_t *of, const char **cell)
     TRY(put_figure(h, figure_number(train->global_batch), cell++));
     TRY(arena_format(&h->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
                      figure_number(train->n_steps).text));
-    TRY(put_figure(h, figure_number(images_per_sec(train)), cell++));
+    TRY(put_figure(h, figure_number(report_images_per_sec(train)), cell++));
     TRY(put_figure(h, figure_number(train->last_loss), cell++));
     TRY(put_figure(h, figure_percent(best), cell++));
     *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end record";

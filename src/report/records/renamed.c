@@ -22,12 +22,6 @@ static const struct {
     {"bench", "metrics", "pages_left", "resident_pages"},
 };
 
-static void rename_member(const json_value_t *object, const char *old, const char *now)
-{
-    json_value_t *member = (json_value_t *)json_get(object, old); /* in the reader's arena: writable */
-    if (member) member->key = now;
-}
-
 void records_rename(const json_value_t *record)
 {
     const char *kind;
@@ -35,8 +29,10 @@ void records_rename(const json_value_t *record)
     for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
         if (strcmp(kind, renamed[i].record) != 0) continue;
         const json_value_t *in = renamed[i].inside ? json_get(record, renamed[i].inside) : record;
-        const json_value_t *at = in && in->kind == JSON_ARRAY ? in->first : in;
-        for (; at; at = in->kind == JSON_ARRAY ? at->next : NULL)
-            rename_member(at, renamed[i].old, renamed[i].now);
+        bool is_array = in && in->kind == JSON_ARRAY;
+        for (const json_value_t *at = is_array ? in->first : in; at; at = is_array ? at->next : NULL) {
+            json_value_t *member = (json_value_t *)json_get(at, renamed[i].old); /* writable: in an arena */
+            if (member) member->key = renamed[i].now;
+        }
     }
 }

@@ -2,6 +2,7 @@
 /* Frees a report and formats a point's key. registry.c and records_*.c fill it. */
 #include "report/records/report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,12 @@ void report_free(report_t *report)
     intern_free(&report->words);
     arena_free(&report->arena);
     *report = (report_t){0};
+}
+
+double report_images_per_sec(const report_train_t *train)
+{
+    if (!isnan(train->images_per_sec)) return train->images_per_sec;
+    return train->global_batch / train->median[STEP_TOTAL];
 }
 
 err_t report_key_text(arena_t *arena, const report_point_t *point, const char **out)

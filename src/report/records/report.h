@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The model that records (docs/records.md) are read into: runs with their points or epochs. Printing,
- * comparing and drawing (print.h, src/report/regress, src/report/html) all start from it. Texts belong to the
- * report and live as long as it does. Unless samples are kept, memory depends on the number of points only.
- */
+ * comparing and drawing start from it. Texts belong to the report and live as long as it does. Unless samples
+ * are kept, memory depends on the number of points only. */
 #ifndef REPORT_RECORDS_REPORT_H
 #define REPORT_RECORDS_REPORT_H
 
@@ -142,6 +141,8 @@ typedef struct report {
  * report->files. Errors of jsonl_read; earlier records are kept. */
 err_t report_read(report_t *report, int fd, const char *name);
 void report_free(report_t *report);
+
+double report_images_per_sec(const report_train_t *train); /* without an end record, from the steps */
 
 /* The text that identifies a point within its case and test, as "bytes=8;datatype=float". */
 err_t report_key_text(arena_t *arena, const report_point_t *point, const char **out);

@@ -6,86 +6,79 @@
 #include "report/records/schema_rules.h"
 
 /* interleaved_with, clock_sec and batch_n are optional: early recordings of this schema lack them. */
-#define HEX(field)                                                                                           \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_HEX                                                                    \
-    }
-#define TEXT_OF(field, list)                                                                                 \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_TEXT, .words = list                                                    \
-    }
-#define PART(field)                                                                                          \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_ARRAY, .optional = true                                                \
-    }
-#define VERSION                                                                                              \
-    {                                                                                                        \
-        .name = "schema", .kind = SCHEMA_VERSION                                                             \
-    }
-
 static const schema_rule_t fingerprint_rules[] = {
-    HEX("hardware_id"),
-    HEX("fabric_id"),
-    HEX("software_id"),
-    OBJECT("hardware"),
-    OBJECT("fabric"),
-    OBJECT("software"),
-    END,
+    {HEX("hardware_id")},
+    {HEX("fabric_id")},
+    {HEX("software_id")},
+    {OBJECT("hardware")},
+    {OBJECT("fabric")},
+    {OBJECT("software")},
+    {0},
 };
 
 static const schema_rule_t head_rules[] = {
-    TEXT("record"),
-    VERSION,
-    HEX("id"),
-    TEXT("time"),
-    POSITIVE("ranks"),
-    POSITIVE("threads"),
-    OBJECT("options"),
-    {.name = "fingerprint", .kind = SCHEMA_OBJECT, .inside = fingerprint_rules},
-    {.name = "interleaved_with", .kind = SCHEMA_HEX, .nullable = true, .optional = true},
-    END,
+    {TEXT("record")},
+    {VERSION("schema")},
+    {HEX("id")},
+    {TEXT("time")},
+    {POSITIVE("ranks")},
+    {POSITIVE("threads")},
+    {OBJECT("options")},
+    {OBJECT("fingerprint"), .inside = fingerprint_rules},
+    {HEX("interleaved_with"), .nullable = true, .optional = true},
+    {0},
 };
 
 static const char *const verdicts[] = {"ok", "inconclusive", "disturbed", NULL};
 static const char *const ends[] = {"finished", "interrupted", "failed", NULL};
 
 #define POINT_RULES                                                                                          \
-    TEXT("record"), VERSION, HEX("run"), TEXT("case"), TEXT("test"), OBJECT("key"), OBJECT("metrics")
+    {TEXT("record")}, {VERSION("schema")}, {HEX("run")}, {TEXT("case")}, {TEXT("test")},                     \
+    {                                                                                                        \
+        OBJECT("key")                                                                                        \
+    }
 
-static const schema_rule_t point_rules[] = {POINT_RULES, END};
+static const schema_rule_t point_rules[] = {POINT_RULES, {OBJECT("metrics")}, {0}};
 
 static const schema_rule_t timed_point_rules[] = {
     POINT_RULES,
-    TEXT("unit"),
-    TEXT_OF("verdict", verdicts),
-    POSITIVE("n"),
-    POSITIVE("per_sample"),
-    COUNT("n_disturbed"),
-    {.name = "disturbances", .kind = SCHEMA_WORDS},
-    REAL("min"),
-    REAL("p50"),
-    REAL("p95"),
-    REAL("p99"),
-    REAL("max"),
-    REAL("mean"),
-    {.name = "cv", .kind = SCHEMA_REAL, .nullable = true}, /* of a single sample */
-    ARRAY("ci95"),
-    COUNT("slowest_rank"),
-    REAL("slowest_share"),
-    {.name = "clock_sec", .kind = SCHEMA_REAL, .optional = true},
-    PART("batch_n"),
-    ARRAY("samples"),
-    PART("data_samples"),
-    PART("forward_samples"),
-    PART("backward_samples"),
-    PART("allreduce_samples"),
-    PART("optimizer_samples"),
-    END,
+    {OBJECT("metrics")},
+    {TEXT("unit")},
+    {TEXT("verdict"), .words = verdicts},
+    {POSITIVE("n")},
+    {POSITIVE("per_sample")},
+    {COUNT("n_disturbed")},
+    {WORDS("disturbances")},
+    {REAL("min")},
+    {REAL("p50")},
+    {REAL("p95")},
+    {REAL("p99")},
+    {REAL("max")},
+    {REAL("mean")},
+    {REAL("cv"), .nullable = true}, /* of a single sample */
+    {ARRAY("ci95")},
+    {COUNT("slowest_rank")},
+    {REAL("slowest_share")},
+    {REAL("clock_sec"), .optional = true},
+    {ARRAY("batch_n"), .optional = true},
+    {ARRAY("samples")},
+    {ARRAY("data_samples"), .optional = true},
+    {ARRAY("forward_samples"), .optional = true},
+    {ARRAY("backward_samples"), .optional = true},
+    {ARRAY("allreduce_samples"), .optional = true},
+    {ARRAY("optimizer_samples"), .optional = true},
+    {0},
 };
 
 static const schema_rule_t end_rules[] = {
-    TEXT("record"),        VERSION, HEX("run"), TEXT_OF("reason", ends), COUNT("n_points"), REAL("seconds"),
-    REAL("recording_sec"), END,
+    {TEXT("record")},
+    {VERSION("schema")},
+    {HEX("run")},
+    {TEXT("reason"), .words = ends},
+    {COUNT("n_points")},
+    {REAL("seconds")},
+    {REAL("recording_sec")},
+    {0},
 };
 
 /* Members of key and metrics are scalars or null, each name once. */

@@ -29,35 +29,17 @@ struct schema_rule {
     const char *const *words; /* NULL-terminated */
 };
 
-/* Rules for records of train and bench. */
-#define TEXT(field)                                                                                          \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_TEXT                                                                   \
-    }
-#define COUNT(field)                                                                                         \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_COUNT                                                                  \
-    }
-#define POSITIVE(field)                                                                                      \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_POSITIVE                                                               \
-    }
-#define REAL(field)                                                                                          \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_REAL                                                                   \
-    }
-#define OBJECT(field)                                                                                        \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_OBJECT                                                                 \
-    }
-#define ARRAY(field)                                                                                         \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_ARRAY                                                                  \
-    }
-#define END                                                                                                  \
-    {                                                                                                        \
-        .name = NULL                                                                                         \
-    }
+/* The first members of a rule, as {TEXT("record")} or {REAL("lr"), .optional = true}. {0} ends the rules. */
+#define VERSION(field)  .name = field, .kind = SCHEMA_VERSION
+#define TEXT(field)     .name = field, .kind = SCHEMA_TEXT
+#define WORDS(field)    .name = field, .kind = SCHEMA_WORDS
+#define HEX(field)      .name = field, .kind = SCHEMA_HEX
+#define FLAG(field)     .name = field, .kind = SCHEMA_FLAG
+#define COUNT(field)    .name = field, .kind = SCHEMA_COUNT
+#define POSITIVE(field) .name = field, .kind = SCHEMA_POSITIVE
+#define REAL(field)     .name = field, .kind = SCHEMA_REAL
+#define OBJECT(field)   .name = field, .kind = SCHEMA_OBJECT
+#define ARRAY(field)    .name = field, .kind = SCHEMA_ARRAY
 
 bool schema_keeps(const json_value_t *value, const schema_rule_t *rule);
 

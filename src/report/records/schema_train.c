@@ -4,172 +4,164 @@
 
 #include "report/records/schema_rules.h"
 
-#define TEXT_OR_NULL(field)                                                                                  \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_TEXT, .nullable = true                                                 \
-    }
-#define REAL_OR_NULL(field)                                                                                  \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_REAL, .nullable = true                                                 \
-    }
-#define REAL_IF(field)                                                                                       \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_REAL, .optional = true                                                 \
-    }
-#define OBJECT_OF(field, rules)                                                                              \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_OBJECT, .inside = rules                                                \
-    }
-#define ARRAY_OF(field, rules)                                                                               \
-    {                                                                                                        \
-        .name = field, .kind = SCHEMA_ARRAY, .inside = rules                                                 \
-    }
-
 static const schema_rule_t data_rules[] = {
-    TEXT("kind"),
-    TEXT("source"),
-    {.name = "xxh3", .kind = SCHEMA_HEX},
-    COUNT("n_train"),
-    COUNT("n_val"),
-    POSITIVE("n_classes"),
-    TEXT_OR_NULL("transform"),
-    POSITIVE("shuffle_block"),
-    END,
+    {TEXT("kind")},
+    {TEXT("source")},
+    {HEX("xxh3")},
+    {COUNT("n_train")},
+    {COUNT("n_val")},
+    {POSITIVE("n_classes")},
+    {TEXT("transform"), .nullable = true},
+    {POSITIVE("shuffle_block")},
+    {0},
 };
 
 static const schema_rule_t measured_rules[] = {
-    COUNT("bytes"), REAL("host_sec"), REAL("mpi_sec"), TEXT("chosen"), END,
+    {COUNT("bytes")}, {REAL("host_sec")}, {REAL("mpi_sec")}, {TEXT("chosen")}, {0},
 };
 
 static const schema_rule_t allreduce_rules[] = {
-    TEXT_OR_NULL("gradients"),
-    {.name = "bucket_bytes", .kind = SCHEMA_COUNT, .optional = true},
-    ARRAY_OF("measured", measured_rules),
-    END,
+    {TEXT("gradients"), .nullable = true},
+    {COUNT("bucket_bytes"), .optional = true},
+    {ARRAY("measured"), .inside = measured_rules},
+    {0},
 };
 
 static const schema_rule_t gpu_rules[] = {
-    COUNT("rank"), TEXT("host"), TEXT("name"), TEXT("pci"), TEXT("uuid"), END,
+    {COUNT("rank")}, {TEXT("host")}, {TEXT("name")}, {TEXT("pci")}, {TEXT("uuid")}, {0},
 };
 
 static const schema_rule_t topology_rules[] = {
-    POSITIVE("ranks"),
-    POSITIVE("hosts"),
-    TEXT("host_of_rank_0"),
-    POSITIVE("threads"),
-    COUNT("loader_threads"),
-    TEXT("device"),
-    TEXT("comm"),
-    {.name = "gradients_shared", .kind = SCHEMA_FLAG},
-    OBJECT_OF("allreduce", allreduce_rules),
-    TEXT_OR_NULL("gpu_unavailable"),
-    {.name = "gpu_memory_bytes", .kind = SCHEMA_POSITIVE, .optional = true},
-    REAL_IF("compute_capability"),
-    {.name = "cuda_graph", .kind = SCHEMA_TEXT, .optional = true},
-    {.name = "gpus", .kind = SCHEMA_ARRAY, .optional = true, .inside = gpu_rules},
-    {.name = "gpus_differ", .kind = SCHEMA_FLAG, .optional = true},
-    END,
+    {POSITIVE("ranks")},
+    {POSITIVE("hosts")},
+    {TEXT("host_of_rank_0")},
+    {POSITIVE("threads")},
+    {COUNT("loader_threads")},
+    {TEXT("device")},
+    {TEXT("comm")},
+    {FLAG("gradients_shared")},
+    {OBJECT("allreduce"), .inside = allreduce_rules},
+    {TEXT("gpu_unavailable"), .nullable = true},
+    {POSITIVE("gpu_memory_bytes"), .optional = true},
+    {REAL("compute_capability"), .optional = true},
+    {TEXT("cuda_graph"), .optional = true},
+    {ARRAY("gpus"), .optional = true, .inside = gpu_rules},
+    {FLAG("gpus_differ"), .optional = true},
+    {0},
 };
 
 static const schema_rule_t run_rules[] = {
-    TEXT("record"),
-    {.name = "schema", .kind = SCHEMA_VERSION},
-    TEXT("time"),
-    OBJECT("options"),
-    OBJECT_OF("data", data_rules),
-    OBJECT("software"),
-    OBJECT_OF("topology", topology_rules),
-    TEXT("algorithms_from"),
-    REAL("algorithms_sec"),
-    OBJECT("algorithms"),
-    POSITIVE("n_parameters"),
-    POSITIVE("global_batch"),
-    COUNT("n_steps"),
-    COUNT("activation_bytes"),
-    COUNT("first_step"),
-    TEXT_OR_NULL("resumed_from"),
-    END,
+    {TEXT("record")},
+    {VERSION("schema")},
+    {TEXT("time")},
+    {OBJECT("options")},
+    {OBJECT("data"), .inside = data_rules},
+    {OBJECT("software")},
+    {OBJECT("topology"), .inside = topology_rules},
+    {TEXT("algorithms_from")},
+    {REAL("algorithms_sec")},
+    {OBJECT("algorithms")},
+    {POSITIVE("n_parameters")},
+    {POSITIVE("global_batch")},
+    {COUNT("n_steps")},
+    {COUNT("activation_bytes")},
+    {COUNT("first_step")},
+    {TEXT("resumed_from"), .nullable = true},
+    {0},
 };
 
 /* Losses are null if training diverged, accuracies also if samples have several labels. */
 static const schema_rule_t step_rules[] = {
-    TEXT("record"),
-    COUNT("step"),
-    COUNT("epoch"),
-    REAL_OR_NULL("loss"),
-    REAL_OR_NULL("accuracy"),
-    REAL("lr"),
-    {.name = "gradient_norm", .kind = SCHEMA_REAL, .nullable = true, .optional = true},
-    REAL("step_sec"),
-    REAL("data_wait_sec"),
-    REAL("forward_sec"),
-    REAL("backward_sec"),
-    REAL("exposed_comm_sec"),
-    REAL("optimizer_sec"),
-    END,
+    {TEXT("record")},
+    {COUNT("step")},
+    {COUNT("epoch")},
+    {REAL("loss"), .nullable = true},
+    {REAL("accuracy"), .nullable = true},
+    {REAL("lr")},
+    {REAL("gradient_norm"), .nullable = true, .optional = true},
+    {REAL("step_sec")},
+    {REAL("data_wait_sec")},
+    {REAL("forward_sec")},
+    {REAL("backward_sec")},
+    {REAL("exposed_comm_sec")},
+    {REAL("optimizer_sec")},
+    {0},
 };
 
 static const schema_rule_t epoch_rules[] = {
-    TEXT("record"),
-    COUNT("epoch"),
-    COUNT("step"),
-    REAL_OR_NULL("train_loss"),
-    REAL_OR_NULL("train_accuracy"),
-    REAL_OR_NULL("val_loss"),
-    REAL_OR_NULL("val_accuracy"),
-    {.name = "val_map", .kind = SCHEMA_REAL, .nullable = true, .optional = true},
-    REAL_IF("val_top5"),
-    REAL("images_per_sec"),
-    REAL("train_sec"),
-    REAL_IF("data_wait_share"),
-    REAL_IF("load_read_sec"),
-    REAL_IF("load_decode_sec"),
-    REAL_IF("load_resize_sec"),
-    REAL_IF("load_copy_sec"),
-    REAL_IF("load_cpu_wait_sec"),
-    REAL_IF("load_busy_sec"),
-    END,
+    {TEXT("record")},
+    {COUNT("epoch")},
+    {COUNT("step")},
+    {REAL("train_loss"), .nullable = true},
+    {REAL("train_accuracy"), .nullable = true},
+    {REAL("val_loss"), .nullable = true},
+    {REAL("val_accuracy"), .nullable = true},
+    {REAL("val_map"), .nullable = true, .optional = true},
+    {REAL("val_top5"), .optional = true},
+    {REAL("images_per_sec")},
+    {REAL("train_sec")},
+    {REAL("data_wait_share"), .optional = true},
+    {REAL("load_read_sec"), .optional = true},
+    {REAL("load_decode_sec"), .optional = true},
+    {REAL("load_resize_sec"), .optional = true},
+    {REAL("load_copy_sec"), .optional = true},
+    {REAL("load_cpu_wait_sec"), .optional = true},
+    {REAL("load_busy_sec"), .optional = true},
+    {0},
 };
 
 static const schema_rule_t checkpoint_rules[] = {
-    TEXT("record"),   COUNT("step"),     COUNT("n_bytes"),      REAL("stall_sec"),
-    REAL("copy_sec"), REAL("write_sec"), TEXT_OR_NULL("error"), END,
+    {TEXT("record")},
+    {COUNT("step")},
+    {COUNT("n_bytes")},
+    {REAL("stall_sec")},
+    {REAL("copy_sec")},
+    {REAL("write_sec")},
+    {TEXT("error"), .nullable = true},
+    {0},
 };
 
 static const schema_rule_t layer_rules[] = {
-    TEXT("name"),
-    TEXT("operator"),
-    REAL("forward_sec"),
-    REAL("backward_sec"),
-    REAL_OR_NULL("share"),
-    REAL_OR_NULL("gflops"),
-    {.name = "share_of_peak", .kind = SCHEMA_REAL, .nullable = true, .optional = true},
-    END,
+    {TEXT("name")},
+    {TEXT("operator")},
+    {REAL("forward_sec")},
+    {REAL("backward_sec")},
+    {REAL("share"), .nullable = true},
+    {REAL("gflops"), .nullable = true},
+    {REAL("share_of_peak"), .nullable = true, .optional = true},
+    {0},
 };
 
 static const schema_rule_t profile_rules[] = {
-    TEXT("record"),         POSITIVE("steps"),
-    POSITIVE("ranks"),      REAL("step_sec"),
-    REAL("data_wait_sec"),  REAL("forward_sec"),
-    REAL("backward_sec"),   REAL("exposed_comm_sec"),
-    REAL("optimizer_sec"),  REAL("other_sec"),
-    REAL_IF("peak_gflops"), ARRAY_OF("layers", layer_rules),
-    ARRAY("hints"),         END,
+    {TEXT("record")},
+    {POSITIVE("steps")},
+    {POSITIVE("ranks")},
+    {REAL("step_sec")},
+    {REAL("data_wait_sec")},
+    {REAL("forward_sec")},
+    {REAL("backward_sec")},
+    {REAL("exposed_comm_sec")},
+    {REAL("optimizer_sec")},
+    {REAL("other_sec")},
+    {REAL("peak_gflops"), .optional = true},
+    {ARRAY("layers"), .inside = layer_rules},
+    {ARRAY("hints")},
+    {0},
 };
 
 static const schema_rule_t end_rules[] = {
-    TEXT("record"),
-    TEXT("reason"),
-    {.name = "gradients", .kind = SCHEMA_TEXT, .optional = true},
-    COUNT("step"),
-    REAL_OR_NULL("images_per_sec"),
-    COUNT("steady_steps"),
-    COUNT("steady_allocations"),
-    COUNT("steady_page_faults"),
-    REAL("steady_cpu_sec"),
-    COUNT("corrupt_samples"),
-    ARRAY("peak_memory_bytes"),
-    END,
+    {TEXT("record")},
+    {TEXT("reason")},
+    {TEXT("gradients"), .optional = true},
+    {COUNT("step")},
+    {REAL("images_per_sec"), .nullable = true},
+    {COUNT("steady_steps")},
+    {COUNT("steady_allocations")},
+    {COUNT("steady_page_faults")},
+    {REAL("steady_cpu_sec")},
+    {COUNT("corrupt_samples")},
+    {ARRAY("peak_memory_bytes")},
+    {0},
 };
 
 static const struct {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Tables of a training run: epochs, and step time by phase. */
-#include <math.h>
-
 #include "base/figure.h"
 #include "report/records/print.h"
 
@@ -64,13 +62,6 @@ static err_t print_steps(printer_t *p, const report_train_t *train)
     return ERR_OK;
 }
 
-/* The figure of the end record; without one, computed from the steps. */
-static double images_per_sec(const report_train_t *train)
-{
-    if (!isnan(train->images_per_sec)) return train->images_per_sec;
-    return train->global_batch / train->median[STEP_TOTAL];
-}
-
 static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *facts, int *n)
 {
     fact_t *fact = facts + *n;
@@ -90,7 +81,7 @@ static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *fact
         TRY(arena_format(&p->arena, &fact->text, "%s, resumed: %d", fact->text, train->n_resumed));
     fact++;
     fact->name = "images/s";
-    TRY(put_figure(p, figure_number(images_per_sec(train)), &fact++->text));
+    TRY(put_figure(p, figure_number(report_images_per_sec(train)), &fact++->text));
     fact->name = "last loss";
     TRY(put_figure(p, figure_number(train->last_loss), &fact++->text));
     fact->name = "peak memory";

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Two recordings, metric by metric: what got better, what worse, what cannot be told. A recording is what a
- * report_t holds: one or several runs of the same suite (starts of the program). A metric is a point of
- * dptrain bench (case, test, key) or a training run's step (metrics.h); its parts (forward, backward, …) say
- * where a step's change came from and are not tested among the metrics. The same files give the same result.
- */
+/* Compares two recordings metric by metric: better, worse, same, inconclusive. A recording is the content of
+ * a report_t: one or several runs (starts) of the same suite. A metric is a point of dptrain bench (case,
+ * test, key) or the step of a training run (metrics.h). Its parts (forward, backward, …) attribute a change
+ * and are not tested. The same files give the same result. */
 #ifndef REPORT_REGRESS_COMPARE_H
 #define REPORT_REGRESS_COMPARE_H
 
@@ -15,71 +14,70 @@ typedef enum verdict { VERDICT_SAME, VERDICT_BETTER, VERDICT_WORSE, VERDICT_INCO
 enum { VERDICTS = 4 };
 extern const char *const verdict_names[VERDICTS]; /* "same", "better", "worse", "inconclusive" */
 
-/* The machine was not ours alone where its fixed loop of arithmetic took so much longer than usual. */
+/* A start is slowed if the fixed loop of arithmetic (clock_sec) took longer than usual by more than this. */
 #define COMPARE_CLOCK_SLACK 0.06
-/* What that is: the 5 % quantile of the loop's times, so that one burst of the processor's clock does not
- * make all others slow. Sorts them; NAN where there are none. */
+/* The usual time of the loop: the 5 % quantile, so that a single burst of the CPU clock does not make all
+ * others slow. Sorts clocks; NAN if n is 0. */
 double compare_usual_clock(double *clocks, int64_t n);
-/* A recording with a larger share of such measurements is compared only with what took turns with it. */
+/* A recording with a larger share of slowed or disturbed measurements is compared only if interleaved. */
 #define COMPARE_MAX_DISTURBED 0.4
-/* stats_compare_options_t's, where a side has one start: what starts of gemm, conv and steps were seen to
- * differ by on a quiet machine. */
+/* start_spread of stats_compare_options_t: observed for gemm, conv and steps on a quiet machine. */
 #define COMPARE_START_SPREAD 0.02
 
 typedef struct compare_options {
-    double min_effect; /* ratios within [1 / (1 + min_effect), 1 + min_effect] are as good as 1 */
-    double alpha;      /* rate of false discoveries among the metrics */
-    bool force;        /* compare although hardware or fabric differ */
+    double min_effect; /* ratios within [1 / (1 + min_effect), 1 + min_effect] count as 1 */
+    double alpha;      /* false discovery rate over the metrics */
+    bool force;        /* compare even if hardware, fabric, ranks or threads differ */
     int n_resamples;
     uint64_t seed;
 } compare_options_t;
 
 typedef struct compare_part {
-    const char *name; /* of report_samples_t */
-    /* Where a sample is 0 or no number, base and now alone are known, as medians; the others are NAN. */
+    const char *name; /* as in report_samples_t */
+    /* If a sample is not above 0 and finite, only base and now are set, to medians; the rest is NAN. */
     stats_difference_t difference;
-    double share; /* of the whole's change that is this part's; NAN: no change */
+    double share; /* of the metric's change; NAN: no change */
 } compare_part_t;
 
 typedef struct compare_metric {
-    const char *case_name, *test, *key; /* key: what tells it from others of its test, as "bytes=8" */
-    const char *label;                  /* metric_t's */
-    int n_runs[2], n_slowed[2];         /* starts that are compared; that were left out: a slowed machine's */
-    int64_t n_samples[2],
-        n_invalid[2]; /* of these starts; of these and of starts without samples: no times */
+    const char *case_name, *test, *key; /* key: as "bytes=8" */
+    const char *label;                  /* as in metric_t */
+    int n_runs[2], n_slowed[2];         /* starts compared; starts left out as slowed or disturbed */
+    int64_t n_samples[2], n_invalid[2]; /* n_invalid: also of starts without valid samples */
     bool interleaved;
-    bool tested;                   /* false: what `reason` says is known without a test; q is NAN */
-    stats_difference_t difference; /* of times: above 1 is slower. NAN where a side has no samples */
-    double q;                      /* Benjamini and Hochberg's, among the metrics */
+    bool tested;                   /* false: `reason` precludes a test; q is NAN */
+    stats_difference_t difference; /* of times: ratio above 1 is slower; NAN if a side has no samples */
+    double q;                      /* by Benjamini and Hochberg, over the metrics */
     verdict_t verdict;
-    const char *reason; /* of inconclusive, for people; "" */
+    const char *reason; /* human-readable, if inconclusive; otherwise "" */
     const compare_part_t *parts;
     int n_parts;
-    const compare_part_t *attributed_to; /* of better or worse: the part whose change is most of it; NULL */
+    const compare_part_t *attributed_to; /* if better or worse: the part with the largest share; NULL: none */
     struct compare_metric *next;
 } compare_metric_t;
 
-/* What is said of a recording in the head. */
+/* The summary of a recording. */
 typedef struct compare_side {
-    const char *name;         /* its file, "a.jsonl and 2 more files" */
-    const char *first, *last; /* times of whole runs, as texts; "" */
-    const char *git;          /* revisions, "a, b"; "" */
-    int n_runs, n_left_out;   /* that are whole; that are not */
+    const char *name;         /* files, as "a.jsonl and 2 more files" */
+    const char *first, *last; /* times of complete runs, as texts; "": none */
+    const char *git;          /* revisions, as "a and b"; "": none */
+    int n_runs, n_left_out;   /* complete; incomplete */
 } compare_side_t;
 
 typedef struct comparison {
     const report_t *base, *now;
     compare_side_t sides[2];
-    compare_metric_t *metrics, *last; /* in base's order */
+    compare_metric_t *metrics, *last; /* in the order of base */
     int n_metrics, n_of[VERDICTS];
-    verdict_t verdict;  /* worse where a metric is; else inconclusive, better, same, in this order */
-    const char **notes; /* what was left out, and what differs in software, for people */
+    verdict_t verdict;  /* the first of worse, inconclusive, better, same that a metric has */
+    const char **notes; /* human-readable: what was left out, and differences in software */
     int n_notes;
     arena_t arena;
 } comparison_t;
 
-/* Both were read with keep_samples. ERR_DATA: nothing to compare; hardware, fabric, ranks or threads differ
- * (saying in what) and !force. A zeroed *out is filled; compare_free after an error too. */
+/* Compares two reports read with keep_samples. Fills a zeroed *out; call compare_free after an error too.
+ * ERR_DATA: nothing to compare, or hardware, fabric, ranks or threads differ and !force; the message lists
+ * the differences. */
 err_t compare_reports(const report_t *base, const report_t *now, const compare_options_t *options,
                       comparison_t *out);
 void compare_free(comparison_t *comparison);

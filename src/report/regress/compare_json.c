@@ -112,7 +112,7 @@ err_t compare_print_json(const comparison_t *comparison, const compare_options_t
     json_t j = {0};
     put_all(&j, comparison, options);
     err_t err = j.status;
-    if (err == ERR_OK) fprintf(out, "%s\n", j.text); /* whoever gave the stream looks for its errors */
+    if (err == ERR_OK) fprintf(out, "%s\n", j.text); /* the caller checks the stream for errors */
     json_free(&j);
     return err;
 }

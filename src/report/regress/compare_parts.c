@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Compares the samples of a metric and of its parts, and names the part that a change came from. The test
- * itself is report/stats/compare.c. */
+/* Compares the samples of a metric and its parts, and attributes a change to a part. report/stats/compare.c
+ * has the test. */
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static bool are_times(const compare_starts_t *starts, const char *part)
     return true;
 }
 
-/* Median of the starts' medians; NAN where there is no number. */
+/* Median of the starts' medians, ignoring non-finite samples; NAN: none left. */
 static err_t plain_median(const compare_starts_t *starts, int side, const char *part, double *out)
 {
     double *medians, *sorted = NULL;
@@ -95,7 +95,7 @@ err_t compare_samples(compare_work_t *work, const compare_starts_t *starts, cons
         }
     }
     err = stats_compare(runs[0], starts->n[0], runs[1], starts->n[1], starts->interleaved, &options, out);
-    if (starts->identical) { /* there is nothing that could differ */
+    if (starts->identical) {
         out->ratio = out->low = out->high = out->p_rank = out->p = 1;
         out->error = 0;
         out->assumed = false;
@@ -107,7 +107,7 @@ out:
 
 double compare_change(const stats_difference_t *difference)
 {
-    /* In turn the ratio is the better known: the medians have drifted together. */
+    /* If interleaved, the ratio is more precise than the medians, which drift together. */
     return isfinite(difference->ratio) ? difference->base * (difference->ratio - 1)
                                        : difference->now - difference->base;
 }

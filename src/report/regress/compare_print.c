@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a comparison as text: setup, table, causes of changes, inconclusive metrics, and the summary last,
- * where a terminal shows it. */
+/* Prints a comparison: recordings, table, sources of changes, inconclusive metrics, notes. The summary is
+ * last, so that a terminal shows it. */
 #include <math.h>
 #include <string.h>
 
@@ -90,7 +90,7 @@ static err_t side_text(view_t *v, const compare_side_t *side, const char **out)
                         side->git);
 }
 
-/* What base ran on; that of new is the same, or in the notes. */
+/* The machine of base. Differences of new are in the notes. */
 static err_t machine_text(view_t *v, const char **out)
 {
     const report_run_t *run = metrics_next_complete(v->comparison->base->runs);
@@ -122,7 +122,7 @@ static err_t print_head(view_t *v)
     return ERR_OK;
 }
 
-/* "backward +98 %, forward +2 %", the largest first. */
+/* "backward +98 %, forward +2 %", largest first. */
 static err_t parts_text(view_t *v, const compare_metric_t *metric, const char **out)
 {
     bool *said;
@@ -161,7 +161,7 @@ static err_t print_changes(view_t *v)
     return ERR_OK;
 }
 
-/* Each reason once, with the first metric that has it. */
+/* Each reason once, with the first metric it applies to. */
 static err_t print_inconclusive(view_t *v)
 {
     const comparison_t *c = v->comparison;

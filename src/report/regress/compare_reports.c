@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a comparison: metric by metric to a difference, false discovery rates over all of them, then the
- * verdicts. */
+/* Runs a comparison: the difference of each metric, false discovery rates over all, verdicts. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +28,6 @@ err_t compare_note(compare_work_t *work, const char *format, ...)
     return ERR_OK;
 }
 
-/* Why neither is sure. */
 static err_t explain_inconclusive(compare_work_t *work, compare_metric_t *metric)
 {
     const stats_difference_t *d = &metric->difference;
@@ -87,7 +85,7 @@ static err_t add_metric(compare_work_t *work, const metric_t *base, compare_metr
     compare_metric_t *metric;
     TRY(arena_new(&c->arena, sizeof *metric, &metric));
     *metric = (compare_metric_t){.q = NAN, .verdict = VERDICT_INCONCLUSIVE, .reason = ""};
-    /* The list of metrics does not live as long. */
+    /* Copies: the list of metrics is freed before the comparison. */
     TRY(arena_text(&c->arena, base->case_name, strlen(base->case_name), &metric->case_name));
     TRY(arena_text(&c->arena, base->test, strlen(base->test), &metric->test));
     TRY(arena_text(&c->arena, base->key, strlen(base->key), &metric->key));
@@ -102,7 +100,7 @@ static err_t add_metric(compare_work_t *work, const metric_t *base, compare_metr
     return ERR_OK;
 }
 
-/* Those of a side that the other has not; *n counts them. */
+/* Lists the metrics that only this side has. *n: their number. */
 static err_t list_alone(compare_work_t *work, int side, const char **list, int *n)
 {
     *list = "";
@@ -129,7 +127,6 @@ static err_t note_alone(compare_work_t *work)
     return n[1] > 0 ? compare_note(work, "only in new (%d): %s", n[1], list[1]) : ERR_OK;
 }
 
-/* False discovery rates of those that were tested. */
 static err_t find_rates(comparison_t *c)
 {
     double *p, *q = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that two recordings are comparable (same hardware, fabric, ranks and threads) and lists how their
- * software differs and which runs were left out. */
+/* Checks that two recordings are comparable (hardware, fabric, ranks, threads) and notes differences in
+ * software and runs left out. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { MAX_VALUES = 16, MAX_NAMES = 64, MAX_SHOWN = 3 };
 
 const char *const compare_side_names[2] = {"base", "new"};
 
-/* The different values of a field among the whole runs of a recording, in the order of the files. */
+/* The distinct values of a field over the complete runs of a recording. */
 typedef struct values {
     const char *at[MAX_VALUES];
     int n;
@@ -38,14 +38,14 @@ static void add_value(values_t *values, const char *text)
     if (values->n < MAX_VALUES) values->at[values->n++] = text;
 }
 
-/* name NULL: the part's id. A job's fields are "ranks" and "threads". */
+/* name: a field of the part, "ranks" or "threads" of JOB; NULL: the part's id. */
 static err_t collect_values(compare_work_t *work, int side, part_t part, const char *name, values_t *out)
 {
     *out = (values_t){0};
     for (const report_run_t *run = metrics_next_complete(work->sides[side].report->runs); run;
          run = metrics_next_complete(run->next)) {
         const char *text = "";
-        if (run->train && (part == HARDWARE || part == FABRIC)) continue; /* not in their records */
+        if (run->train && (part == HARDWARE || part == FABRIC)) continue; /* not recorded by dptrain train */
         if (part == JOB) {
             bool ranks = strcmp(name, "ranks") == 0;
             double n = run->train ? (ranks ? run->train->ranks : run->train->threads)
@@ -89,15 +89,14 @@ static err_t join_values(arena_t *arena, const values_t *values, bool quoted, co
     return ERR_OK;
 }
 
-/* A recording may well be of jobs of several sizes; but it is of one machine, and compared with what is of
- * one software. */
+/* A recording may hold jobs of several sizes, but only one machine and one software. */
 static bool values_differ(part_t part, const values_t *a, const values_t *b)
 {
     if (a->n == 0 || b->n == 0) return false;
     return !is_same_set(a, b) || (part != JOB && a->n > 1);
 }
 
-/* `cpu: "A" → "B"`; "" where it is one and the same. */
+/* `cpu: "A" → "B"`; "" if there is no difference. */
 static err_t describe_difference(compare_work_t *work, part_t part, const char *name, const char **out)
 {
     arena_t *arena = &work->out->arena;
@@ -118,7 +117,7 @@ static err_t describe_difference(compare_work_t *work, part_t part, const char *
     return arena_format(arena, out, "%s: %s → %s", what, text[0], text[1]);
 }
 
-/* Names of the part's fields in either recording, in order. */
+/* Field names of the part in both recordings, in order of first occurrence. */
 static int list_names(const compare_work_t *work, part_t part, const char *names[MAX_NAMES])
 {
     int n = 0;
@@ -134,7 +133,7 @@ static int list_names(const compare_work_t *work, part_t part, const char *names
     return n;
 }
 
-/* Adds what differs to a list of at most `capacity`. */
+/* Appends the differences of a part to a list of at most `capacity`. */
 static err_t list_differences(compare_work_t *work, part_t part, const char **list, int capacity, int *n)
 {
     const char *names[MAX_NAMES] = {"ranks", "threads"}, *id = "";
@@ -147,7 +146,7 @@ static err_t list_differences(compare_work_t *work, part_t part, const char **li
         TRY(describe_difference(work, part, names[i], &list[*n]));
         *n += list[*n][0] != '\0';
     }
-    /* What the fields do not show, the id does. */
+    /* The ids differ although the fields do not. */
     if (id[0] && *n == before && *n < capacity) list[(*n)++] = id;
     return ERR_OK;
 }
@@ -182,7 +181,7 @@ static err_t note_software(compare_work_t *work)
     return ERR_OK;
 }
 
-/* "ab12 (interrupted), cd34 (cut off) and 2 more". */
+/* "ab12 (interrupted), cd34 (no end record) and 2 more". */
 static err_t list_left_out(compare_work_t *work, int side, const char **out)
 {
     arena_t *arena = &work->out->arena;
@@ -198,7 +197,7 @@ static err_t list_left_out(compare_work_t *work, int side, const char **out)
     return ERR_OK;
 }
 
-/* What reading left out; it is among the warnings too, but these do not stay with the table. */
+/* Notes what reading left out. It was also logged, but the log is separate from the output. */
 static err_t note_files(compare_work_t *work, int side)
 {
     const report_t *report = work->sides[side].report;
@@ -261,7 +260,7 @@ static err_t describe_side(compare_work_t *work, int side)
     return git.n > 0 ? join_values(&work->out->arena, &git, false, &out->git) : ERR_OK;
 }
 
-/* Runs that both recordings hold differ in nothing: they would hide a change. */
+/* Runs in both recordings are identical and would hide a change. */
 static err_t note_shared(compare_work_t *work)
 {
     int n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Selects the starts of a metric to compare: pairs that ran in turn; otherwise all but those taken while the
- * machine was slower than usual. */
+/* Selects the starts of a metric to compare: interleaved pairs, or else all starts on an undisturbed machine.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +18,8 @@ static bool is_partner(const metric_start_t *a, const metric_start_t *b)
            (a_with && b_id[0] && strcmp(a_with, b_id) == 0);
 }
 
-/* Puts now's starts beside base's, and says how many have a partner. Each is taken once. */
+/* Orders the starts so that interleaved partners come first, at the same index. Returns the number of pairs.
+ */
 static int pair_starts(compare_starts_t *s)
 {
     int n_pairs = 0;
@@ -35,7 +36,7 @@ static int pair_starts(compare_starts_t *s)
     return n_pairs;
 }
 
-/* The run itself again, in the same file or a copy of it. */
+/* The same run, read from the same file or a copy. */
 static bool is_same_start(const metric_start_t *a, const metric_start_t *b)
 {
     bool named = a->run->id[0] ? strcmp(a->run->id, b->run->id) == 0
@@ -45,7 +46,7 @@ static bool is_same_start(const metric_start_t *a, const metric_start_t *b)
     return named && x->n == y->n && memcmp(x->sec, y->sec, (size_t)x->n * sizeof *x->sec) == 0;
 }
 
-/* In whatever order: the files of a folder may have changed theirs. */
+/* In any order: files of a folder may be listed differently. */
 static bool is_identical(const compare_starts_t *s)
 {
     bool same = s->n[0] == s->n[1] && s->n[0] > 0;
@@ -62,7 +63,7 @@ double compare_usual_clock(double *clocks, int64_t n)
     return stats_quantile(clocks, n, 0.05);
 }
 
-/* Of all points of both recordings on that hardware; NAN: not said. */
+/* Over all points of both recordings on that hardware; NAN: not recorded. */
 static double usual_clock(compare_work_t *work, const char *hardware_id)
 {
     if (work->clock_hardware && strcmp(work->clock_hardware, hardware_id) == 0) return work->clock_usual;
@@ -76,7 +77,6 @@ static double usual_clock(compare_work_t *work, const char *hardware_id)
     return work->clock_usual = compare_usual_clock(work->clocks, n);
 }
 
-/* Room for a clock of each start. */
 static err_t make_room(compare_work_t *work)
 {
     size_t n = 0;
@@ -87,7 +87,7 @@ static err_t make_room(compare_work_t *work)
     return arena_new(&work->out->arena, sizeof *work->clocks * n, &work->clocks);
 }
 
-/* How much slower the machine was than usual; 0 where it is not known. */
+/* Fraction by which the machine was slower than usual; 0: unknown. */
 static double slowdown_of(compare_work_t *work, const metric_start_t *start)
 {
     double excess = start->clock_sec / usual_clock(work, start->run->hardware_id) - 1;
@@ -120,8 +120,8 @@ static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, con
     return ERR_OK;
 }
 
-/* Where a slower machine took many of a recording's measurements, it did not leave the others alone: its loop
- * of arithmetic does not see who else uses the memory. Counted once. */
+/* Counts slowed starts, once. If there are many, the others are not trusted either: the loop of arithmetic
+ * does not detect contention for memory. */
 static void count_slowed(compare_work_t *work)
 {
     for (int side = 0; side < 2 && work->n_measured[side] == 0; side++)

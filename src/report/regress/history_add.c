@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reduces each file to a few values per point, so that hundreds of recordings fit in memory. Ordering and
- * grouping are left to history_finish.c. */
+/* Reduces each file to a few values per point, so that hundreds of recordings fit in memory. history_finish.c
+ * sorts and groups them. */
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -56,7 +56,7 @@ static err_t start_draft(history_t *history, history_draft_t *draft, const repor
     recording->complete = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
     TRY(copy_fields(history, &run->software, &recording->software));
     const report_field_t *git = fields_find(recording->software, "git");
-    /* Unknown: built outside of a repository. */
+    /* "unknown": built outside a repository. */
     recording->git = git && strcmp(git->text, "unknown") != 0 ? git->text : "";
     TRY(intern_text(&history->words, run->time, &recording->time));
     TRY(intern_text(&history->words, run->hardware_id, &draft->hardware_id));
@@ -68,7 +68,7 @@ static err_t start_draft(history_t *history, history_draft_t *draft, const repor
     return describe_machine(history, run->fabric_id, &run->fabric, &draft->fabric);
 }
 
-/* That of the run among those of this file, which are the drafts from `first` on. */
+/* The draft of the run's machine. The drafts of this file start at `first`. */
 static err_t find_or_add_draft(history_t *history, int first, const report_run_t *run, const char *file,
                                history_draft_t **out)
 {
@@ -92,7 +92,6 @@ double history_seconds(const char *time)
     return end && *end == '\0' && end - time == 20 ? (double)timegm(&tm) : NAN;
 }
 
-/* Without one the recording has no place in the order. */
 static bool has_time(const report_run_t *run)
 {
     return !isnan(history_seconds(run->time));
@@ -116,7 +115,8 @@ static err_t add_run(history_t *history, int first, const report_run_t *run, con
     return intern_text(&history->words, run->id, &draft->ids[recording->n_starts++]);
 }
 
-/* A recording's labels tell its own metrics apart. The longest tells more, in whatever order they come. */
+/* Labels are unique within a recording only. Keeps the longest, which does not depend on the order of files.
+ */
 static err_t keep_longer_label(history_t *history, const char *label, history_name_t *name)
 {
     size_t n = strlen(label), n_now = name->label ? strlen(name->label) : 0;
@@ -124,7 +124,8 @@ static err_t keep_longer_label(history_t *history, const char *label, history_na
     return intern_text(&history->words, label, &name->label);
 }
 
-/* Recordings hold the same measurements in the same order: most often it is the one behind the one before. */
+/* Recordings usually have the same measurements in the same order, so the search starts after the last hit.
+ */
 static err_t find_or_add_name(history_t *history, const metric_t *metric, int *now)
 {
     history_build_t *build = history->build;
@@ -175,8 +176,7 @@ static err_t median_clock(const history_draft_t *draft, history_point_t *point)
     return ERR_OK;
 }
 
-/* The fixed loop as a metric of its own: where a machine stays slow, every other metric only says
- * "disturbed". */
+/* Adds the fixed loop as a metric: on a machine that stays slow, every other metric is only "disturbed". */
 static err_t add_clocks(history_t *history, int first)
 {
     const metric_t like = {.case_name = "machine", .test = "clock", .key = "", .label = "machine clock"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Searches every metric of a history for change points, corrects for the number of searches, and lists the
- * software differences at each. The search of one series is report/stats/change.c. */
+/* Searches every metric of a history for change points, corrects for the number of tests, and lists software
+ * differences at each. report/stats/change.c searches one series. */
 #include <math.h>
 #include <string.h>
 
@@ -10,31 +10,31 @@
 #include "report/regress/history_build.h"
 #include "report/stats/rank.h"
 
-/* A change that may be one: false discoveries are sorted out when all are known. */
+/* A possible change; false discoveries are removed when all are known. */
 typedef struct candidate {
     history_metric_t *metric;
-    stats_change_t change; /* at: of the metric's undisturbed values */
+    stats_change_t change; /* at: index among the metric's undisturbed values */
 } candidate_t;
 
 typedef struct search {
     history_t *history;
     const history_options_t *options;
-    double alpha; /* of candidates */
+    double alpha; /* for candidates */
     int n_permutations;
-    int *n_found;            /* candidates of each metric, in order; -1: too short */
-    candidate_t *candidates; /* of one metric in a row */
-    double *p, *q;           /* of candidates, then 1 for each metric without one */
+    int *n_found;            /* candidates per metric; -1: series too short */
+    candidate_t *candidates; /* grouped by metric */
+    double *p, *q;           /* of candidates; then an entry for each metric without one */
     int n, n_tests;
 } search_t;
 
-/* Room for the series of a metric, whichever. */
+/* Scratch for the series of any metric. */
 typedef struct series {
     double *values;
     int *recordings;
     stats_change_t *changes;
 } series_t;
 
-/* The undisturbed values of a metric, and their recordings. Room is for all. */
+/* Copies the undisturbed values of a metric and their recordings. Returns their number. */
 static int copy_series(const history_metric_t *metric, double *values, int *recordings)
 {
     int n = 0;
@@ -61,7 +61,7 @@ static err_t search_metric(search_t *s, history_metric_t *metric, const series_t
     return ERR_OK;
 }
 
-/* `again`: only metrics that had candidates, which are replaced. */
+/* again: search only metrics that had candidates, and replace these. */
 static err_t search_all(search_t *s, bool again)
 {
     series_t series = {0};
@@ -85,9 +85,9 @@ out:
     return err;
 }
 
-/* The least p is 1 / (1 + n_permutations); with k candidates among n tests one counts where p ≤ alpha k / n.
- * So few permutations tell which metrics are worth many, and the fewer these are, the more it takes. Few
- * cannot tell a p far below 1 %: below it, alpha is for the second look. */
+/* The smallest p is 1 / (1 + n_permutations), and among n tests k candidates count if p ≤ alpha k / n. So a
+ * pass with few permutations selects metrics, and a second pass uses as many as k and n require. Few
+ * permutations do not resolve p below 1 %: a smaller alpha applies to the second pass only. */
 static err_t search_enough(search_t *s)
 {
     enum { FEW = 999, MOST = 1000000 };
@@ -103,8 +103,8 @@ static err_t search_enough(search_t *s)
     return search_all(s, true);
 }
 
-/* A metric without a candidate was tested too: without its p, above every alpha, the candidates would be the
- * only tests, and none of them would be sorted out. */
+/* Metrics without a candidate count as tests with p = 1. Otherwise the candidates would be the only tests,
+ * and none would be rejected. */
 static err_t correct_for_tests(search_t *s)
 {
     TRY(mem_new_array(s->n_tests, sizeof *s->p, "p of change points", &s->p));
@@ -113,7 +113,7 @@ static err_t correct_for_tests(search_t *s)
     return stats_benjamini_hochberg(s->p, s->n_tests, s->q);
 }
 
-/* Names and texts are interned. The revision has a place of its own. */
+/* Skips the revision, which is reported separately. */
 static err_t find_differences(arena_t *arena, const report_fields_t *before, const report_fields_t *after,
                               history_change_t *change)
 {
@@ -130,7 +130,7 @@ static err_t find_differences(arena_t *arena, const report_fields_t *before, con
     return ERR_OK;
 }
 
-/* A dirty tree is not known by its revision. */
+/* The revision does not identify a dirty tree. Texts are interned. */
 static bool same_revision(const char *before, const char *after)
 {
     size_t n = strlen(after), tail = strlen("-dirty");
@@ -138,14 +138,14 @@ static bool same_revision(const char *before, const char *after)
     return n < tail || strcmp(after + n - tail, "-dirty") != 0;
 }
 
-/* The changes of a metric that are left. */
+/* The remaining changes of a metric. */
 typedef struct cuts {
-    double *values; /* sorted within levels: a median does not mind, and a level only ever becomes longer */
+    double *values; /* sorted within levels by stats_median, which is harmless: levels are only merged */
     const candidate_t **at; /* [n] */
     int n, n_values;
 } cuts_t;
 
-/* The median from one cut to the next; -1: from the beginning. */
+/* Median from cut i to the next; -1: from the start. */
 static double level_after(const cuts_t *cuts, int i)
 {
     int from = i < 0 ? 0 : cuts->at[i]->change.at,
@@ -153,8 +153,8 @@ static double level_after(const cuts_t *cuts, int i)
     return stats_median(cuts->values + from, to - from);
 }
 
-/* Takes out the smallest change below min_effect. Without those that were sorted out the levels are others
- * than the search judged. */
+/* Merges the levels around the smallest change below min_effect. Removing false discoveries changed the
+ * levels that the search saw. false: none is left. */
 static bool drop_smallest(cuts_t *cuts, double min_effect)
 {
     double least = INFINITY;
@@ -198,7 +198,7 @@ static err_t set_changes(search_t *s, const history_group_t *group, const cuts_t
     return ERR_OK;
 }
 
-/* candidates[first..first + n): the metric's. */
+/* The metric's candidates are [first, first + n). */
 static err_t fill_metric(search_t *s, history_group_t *group, history_metric_t *metric, int first, int n)
 {
     cuts_t cuts = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sorts recordings by time, drops copies, and groups them by hardware, fabric, ranks and threads; then the
- * values and notes of each group. */
+/* Sorts recordings by time, drops copies, groups them by hardware, fabric, ranks and threads, and computes
+ * the values of each group. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +10,14 @@
 #include "base/stats.h"
 #include "report/regress/history_build.h"
 
-/* A start's measurement, with its place in the result. */
+/* A start's measurement and its place in the result. */
 typedef struct entry {
-    int order; /* of the metric */
+    int order; /* of the metric in the group */
     int recording;
     const history_point_t *point;
 } entry_t;
 
-/* What a group is made from. */
+/* The drafts of a group. */
 typedef struct members {
     history_draft_t **at;
     int n;
@@ -29,7 +29,7 @@ static int compare_reals(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* A total order, so that that of the files on the command line is of no account. */
+/* A total order, so that the order of the command line does not matter. */
 static int compare_drafts(const void *a, const void *b)
 {
     const history_draft_t *x = a, *y = b;
@@ -49,7 +49,6 @@ static bool shares_run(const history_draft_t *a, const history_draft_t *b)
     return false;
 }
 
-/* A copied file is no second recording. */
 static void mark_copies(history_build_t *build)
 {
     for (int i = 0; i < build->n_drafts; i++)
@@ -74,7 +73,7 @@ static bool same_place(const history_draft_t *a, const history_draft_t *b)
     return history_draft_is_of(a, b->hardware_id, b->fabric_id, b->ranks, b->threads);
 }
 
-/* Of a metric in the whole group. */
+/* entries: of one metric in all recordings. */
 static err_t usual_clock(const entry_t *entries, int64_t n, double *out)
 {
     double *clocks;
@@ -112,7 +111,7 @@ static err_t compute_value(const entry_t *entries, int n, double clock, history_
     return ERR_OK;
 }
 
-/* entries[0..n): of one metric, by recording. */
+/* entries: of one metric, sorted by recording. */
 static err_t add_metric(history_t *history, history_group_t *group, const entry_t *entries, int64_t n,
                         history_metric_t ***end)
 {
@@ -153,7 +152,8 @@ static int compare_entries(const void *a, const void *b)
     return compare_reals(x->point->p50, y->point->p50);
 }
 
-/* Every point of the whole recordings; metrics are numbered as they first occur. Room is for all. */
+/* Lists the points of complete recordings. Metrics are numbered by first occurrence. Returns the number of
+ * entries. */
 static int64_t list_entries(const members_t *members, int *orders, entry_t *entries)
 {
     int64_t n = 0;
@@ -192,7 +192,7 @@ out:
     return err;
 }
 
-/* Labels of suites that are not alike may fall together; keys do not. */
+/* Different suites may give the same label to different keys; appends the key then. */
 static err_t make_labels_unique(history_t *history, const history_group_t *group)
 {
     for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
@@ -239,7 +239,7 @@ static err_t build_group(history_t *history, const members_t *members, history_g
     return make_labels_unique(history, group);
 }
 
-/* The newest `last` of the drafts that are of one place with drafts[i], in the order of time. */
+/* The newest `last` drafts on the machine of drafts[i], by time. */
 static members_t gather_members(history_build_t *build, int i, int last, history_draft_t **room)
 {
     members_t members = {room, 0};
@@ -284,7 +284,6 @@ static err_t build_groups(history_t *history, int last)
     return ERR_OK;
 }
 
-/* What was left out, for people. */
 static err_t list_notes(history_t *history)
 {
     static const char *const words[LEFT_REASONS] = {

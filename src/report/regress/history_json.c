@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a history as one JSON object, or as CSV with a row for each value. */
+/* Prints a history as one JSON object, or as CSV with a row per value. */
 #include <math.h>
 #include <string.h>
 
@@ -136,7 +136,7 @@ static void put_fields(FILE *out, const char *const *fields, int n)
     }
 }
 
-/* `level`: of the metric, at its value. */
+/* level: index of the level that the value belongs to. */
 static void put_row(FILE *out, const history_group_t *group, const history_metric_t *metric,
                     const history_value_t *value, int level)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a history as text: each change with the revisions on both sides, and a summary of each group. The
- * sparklines are in history_series.c. */
+/* Prints a history: the changes with the revisions on both sides, and a summary of each group.
+ * history_series.c prints sparklines. */
 #include "report/regress/history_print.h"
 
 #include <math.h>
@@ -11,11 +11,11 @@
 #include "base/mem.h"
 #include "report/regress/text.h"
 
-/* A change and what it is of. */
+/* A change and its metric. */
 typedef struct row {
     const history_change_t *change;
     const history_metric_t *metric;
-    int order, index; /* of the metric; of the change in it */
+    int order, index; /* of the metric in the group; of the change in the metric */
 } row_t;
 
 static int compare_rows(const void *a, const void *b)
@@ -26,7 +26,7 @@ static int compare_rows(const void *a, const void *b)
     return x->order != y->order ? x->order - y->order : x->index - y->index;
 }
 
-/* By when they happened. */
+/* In order of time. */
 static err_t list_changes(history_printer_t *p, const history_group_t *group, row_t **rows, int *n_rows)
 {
     int n = 0, order = 0;
@@ -42,7 +42,7 @@ static err_t list_changes(history_printer_t *p, const history_group_t *group, ro
     return ERR_OK;
 }
 
-/* "2026-11-03 10:12" of the record's. */
+/* "2026-11-03 10:12". */
 static figure_t minute_text(const char *time)
 {
     figure_t out;
@@ -80,7 +80,7 @@ static err_t cause_text(history_printer_t *p, const history_change_t *change,
                         change->n_differences ? "also changed:" : "no other change");
 }
 
-/* The recordings on both sides of changes, and what differs between them. */
+/* The recordings before and after the changes, and how their software differs. */
 static err_t print_interval(history_printer_t *p, const history_group_t *group,
                             const history_change_t *change)
 {
@@ -104,7 +104,6 @@ static err_t print_interval(history_printer_t *p, const history_group_t *group,
     return ERR_OK;
 }
 
-/* The metrics that changed there. */
 static err_t print_rows(history_printer_t *p, const row_t *rows, int n)
 {
     enum { COLUMNS = 5, N_LABEL = 54 };
@@ -155,7 +154,7 @@ static err_t recordings_text(history_printer_t *p, const history_group_t *group,
     return ERR_OK;
 }
 
-/* No wider than a line. */
+/* Cuts the text to the width of a line. */
 static err_t add_fact(history_printer_t *p, const char *name, const char *text, fact_t *fact)
 {
     fact->name = name;
@@ -191,7 +190,6 @@ static err_t put_note(history_printer_t *p, const char *text)
     return ERR_OK;
 }
 
-/* How much was looked at, and what came of it. */
 static err_t print_sum(history_printer_t *p, const history_group_t *group)
 {
     const char *text;
@@ -219,7 +217,6 @@ static err_t print_group(history_printer_t *p, const history_group_t *group)
     return ERR_OK;
 }
 
-/* What was left out of the values, in numbers. */
 static err_t print_left_out(history_printer_t *p)
 {
     const char *text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the printers of a history share; for history*.c alone. */
+/* Shared by the printers of a history; used by history*.c alone. */
 #ifndef REPORT_REGRESS_HISTORY_PRINT_H
 #define REPORT_REGRESS_HISTORY_PRINT_H
 
@@ -13,10 +13,10 @@ typedef struct history_printer {
     const render_t *render;
     FILE *out;
     arena_t arena;           /* reset after each group */
-    bool missing, disturbed; /* marks that were used */
+    bool missing, disturbed; /* marks used */
 } history_printer_t;
 
-/* Every metric of the group: its series as a line of blocks, its level now, its change. */
+/* Prints each metric of a group: sparkline, current level, spread, change. */
 err_t history_print_metrics(history_printer_t *printer, const history_group_t *group);
 
 #endif

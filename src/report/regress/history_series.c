@@ -8,7 +8,7 @@
 #include "report/regress/history_print.h"
 #include "report/regress/text.h"
 
-/* What the blocks span: all values, and no less than what is a change, so that noise looks flat. */
+/* The range of the blocks: all values, and at least the minimum effect, so that noise looks flat. */
 static void find_span(const history_metric_t *metric, double min_effect, double *low, double *high)
 {
     *low = INFINITY;
@@ -24,7 +24,8 @@ static void find_span(const history_metric_t *metric, double min_effect, double 
     *high = middle + half;
 }
 
-/* Mean of the undisturbed values of recordings from … to; NAN where there are none. */
+/* Mean of the undisturbed values of recordings [from, to); NAN: none. *disturbed: there are disturbed ones.
+ */
 static double mean_of(const history_metric_t *metric, int from, int to, bool *disturbed)
 {
     double sum = 0;
@@ -40,7 +41,7 @@ static double mean_of(const history_metric_t *metric, int from, int to, bool *di
     return n ? sum / n : NAN;
 }
 
-/* Oldest to newest, a block for one recording or for several in a row. */
+/* Oldest to newest; a block covers one or several consecutive recordings. */
 static err_t sparkline_text(history_printer_t *p, const history_group_t *group,
                             const history_metric_t *metric, const char **out)
 {
@@ -60,7 +61,7 @@ static err_t sparkline_text(history_printer_t *p, const history_group_t *group,
     return arena_text(&p->arena, text, strlen(text), out);
 }
 
-/* How far the starts of a recording are apart: the median over the recordings of greatest / least - 1. */
+/* Median over the recordings of maximum / minimum - 1 of their starts. */
 static err_t spread_text(history_printer_t *p, const history_metric_t *metric, const char **out)
 {
     double *spread;
@@ -89,7 +90,7 @@ static err_t fill_row(history_printer_t *p, const history_group_t *group, const 
 
 err_t history_print_metrics(history_printer_t *p, const history_group_t *group)
 {
-    enum { COLUMNS = 6, OTHERS = 44 }; /* OTHERS: columns of the others, and what is between them */
+    enum { COLUMNS = 6, OTHERS = 44 }; /* OTHERS: width of the other columns and gaps */
     int n_blocks = group->n_recordings < HISTORY_SPARK_MAX ? group->n_recordings : HISTORY_SPARK_MAX;
     int heading = (int)strlen("oldest to newest");
     table_t table = {.title = "Metrics",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shortens texts to a number of columns: in the middle, or for a pair, from where the two begin to differ. */
+/* Shortens texts to a number of columns. */
 #include "report/regress/text.h"
 
 #include <stdbool.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Texts of records, no longer than a line has room for. */
+/* Shortens texts of records to fit a line. */
 #ifndef REPORT_REGRESS_TEXT_H
 #define REPORT_REGRESS_TEXT_H
 
 #include "base/arena.h"
 
-/* At most n_columns of a text; what is cut out of its middle is "…". */
+/* Cuts the middle of a text longer than n_columns and puts "…" in its place. */
 err_t text_cut(arena_t *arena, const char *text, int n_columns, const char **out);
 
-/* Two texts; where they are long, from where they differ on, a word or so before it. */
+/* Shortens two texts; skips a long common beginning, up to the word in which they differ. */
 err_t text_cut_pair(arena_t *arena, const char *before, const char *after, const char *out[2]);
 
 #endif
