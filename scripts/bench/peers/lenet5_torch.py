@@ -143,6 +143,7 @@ def train(args, rank, size):
         "record": "end",
         "step": args.steps,
         "images_per_sec": args.batch * size / statistics.median(steady),
+        "mean_images_per_sec": args.batch * size / statistics.mean(steady),
         "steady_steps": len(steady),
         "loss": statistics.mean(losses[-args.log_every :]),
         "val_accuracy": accuracy,
