@@ -20,7 +20,7 @@ static chart_text_t text_of(const chart_bars_t *chart, double value)
     return chart->figure ? chart->figure(value) : chart_label(value);
 }
 
-/* Room for the rows' names at the left, and for the figure behind the longest bar. */
+/* Leaves room for the row names on the left and a figure after the longest bar. */
 static svg_scale_t make_scale(const chart_bars_t *chart)
 {
     double high = -INFINITY, names = 0, figures = 0;
@@ -59,7 +59,7 @@ static void draw_bar(FILE *out, const chart_bars_t *chart, const svg_scale_t *sc
     if (!isnan(base)) {
         double x = svg_scale_at(scale, base);
         svg_line(out, "tick", x, y - 1.5, x, y + height - 0.5);
-        /* The figure makes way for it. */
+        /* Moves the figure past the tick. */
         if (x > end && x < end + svg_text_width(text_of(chart, value).text) + 8) end = x;
     }
     if (!isnan(value))
@@ -134,7 +134,7 @@ void chart_stack_draw(FILE *out, const chart_stack_t *chart)
     svg_entry_t entries[CHART_COLOURS];
     int n = 0;
     ASSERT(chart->n_parts <= CHART_COLOURS);
-    /* Only those that occur. */
+    /* The legend has only parts that occur. */
     for (int part = 0; part < chart->n_parts; part++) {
         bool occurs = false;
         for (int row = 0; row < chart->n_rows; row++)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Charts as SVG for an HTML page. A chart is CHART_WIDTH units wide and as tall as it needs: at about one
- * unit a pixel it reads on a phone, and several stand side by side on a laptop. It has no title of its own:
- * that, and what is said below it, are the page's. Colours are variables of the page's style (chart_css), so
- * that one drawing serves light, dark and print; what differs in colour differs in a marker, a dash or a
- * place too.
+/* Charts as SVG for an HTML page. A chart is CHART_WIDTH units wide, about one unit per pixel, so it fits a
+ * phone, and several fit side by side on a laptop. Title and caption belong to the page. Colours are
+ * variables of the style sheet (chart_css), so one drawing serves light mode, dark mode and print. Series
+ * differ in marker, dash or position as well as in colour.
  *
- * Texts may hold anything: they are escaped, cut where there is no room, and the whole is then in a tooltip.
- * Values that are no finite number, and on a logarithmic axis those not above 0, are not drawn. The same
- * input gives the same bytes. Everything writes to `out` and leaves looking for its errors to the caller. Not
- * collective. */
+ * Texts are escaped and cut to the available room, with the full text in a tooltip. Values that are not
+ * finite, or not above 0 on a logarithmic axis, are not drawn. The same input gives the same bytes. Errors of
+ * `out` are left to the caller. Not collective. */
 #ifndef REPORT_CHART_CHART_H
 #define REPORT_CHART_CHART_H
 
@@ -17,12 +15,12 @@
 
 enum { CHART_WIDTH = 360, CHART_COLOURS = 8, CHART_MAX_SERIES = 16, CHART_MAX_TICKS = 12 };
 
-/* For a <style>: the colours in both modes as --c0 … (lines and bars), --q0 … (parts of a whole), and the
- * classes of all that is drawn. */
+/* For <style>: colours in both modes as --c0 … (lines and bars) and --q0 … (stacked parts), and the classes
+ * of all elements. */
 extern const char chart_css[];
 
-/* Text of a page or an attribute: markup, quotes and what steers the direction of writing are made harmless.
- */
+/* Writes text for a page or an attribute: escapes markup and quotes, replaces control and direction
+ * characters. */
 void chart_escape(FILE *out, const char *text);
 
 typedef enum chart_scale {
@@ -38,89 +36,92 @@ typedef struct chart_text {
 typedef struct chart_axis {
     const char *title; /* with the unit, as "busbw, GB/s" */
     chart_scale_t scale;
-    bool from_zero;                      /* LINEAR: 0 is on the axis */
-    double at_least;                     /* LINEAR: and this; 0: nothing more */
-    chart_text_t (*label)(double value); /* of a tick; NULL: chart_label */
+    bool from_zero;                      /* LINEAR: includes 0 */
+    double at_least;                     /* LINEAR: includes this value; 0: no such value */
+    chart_text_t (*label)(double value); /* formats a tick; NULL: chart_label */
 } chart_axis_t;
 
 /* "0.25", "10k", "1.5M", "2e-07". */
 chart_text_t chart_label(double value);
 
-/* Round values for an axis from low to high, which are finite, low ≤ high (above 0 where logarithmic): at
- * most n_most (from 3, up to CHART_MAX_TICKS), at least one, ascending, within [low, high] where the scale
- * has such values, into `out`. Returns how many. */
+/* Round values for the ticks of an axis, ascending. Returns their number, at least one.
+ *
+ *   low, high  finite, low ≤ high; above 0 on a logarithmic scale
+ *   n_most     maximum number, 3 … CHART_MAX_TICKS
+ *   out        [n_most]; within [low, high] if the scale has such values */
 int chart_ticks(chart_scale_t scale, double low, double high, int n_most, double *out);
 
-/* style: of the colour, marker and dash; its own for each name, and the same for what is the same on two
- * charts. */
+/* style: index of colour, marker and dash; use the same index for the same thing on all charts. */
 typedef struct chart_series {
-    const char *name; /* in the legend; NULL: not in it */
+    const char *name; /* in the legend; NULL: omitted */
     int style, n;
     const double *x, *y;
     const double *low, *high; /* [n]; NULL: none */
-    bool band;                /* low and high as a band behind the line; else as a whisker at each value */
-    bool markers;             /* at the values; without them dashes tell lines apart */
+    bool band;                /* low and high as a band behind the line; otherwise as whiskers */
+    bool markers;             /* at the values; without markers, dashes distinguish lines */
     bool no_line;
-    bool is_base; /* what is compared against: thin, dashed, hollow */
+    bool is_base; /* the base of a comparison: thin, dashed, hollow */
 } chart_series_t;
 
-/* A vertical line with a word. */
+/* A labelled vertical line. */
 typedef struct chart_mark {
     double x;
     const char *label;
 } chart_mark_t;
 
 typedef struct chart_lines {
-    const char *about; /* for who cannot see it: what it shows, in a sentence */
+    const char *about; /* text alternative, one sentence */
     chart_axis_t x, y;
     const chart_series_t *series;
     int n_series; /* at most CHART_MAX_SERIES */
     const chart_mark_t *marks;
     int n_marks;
-    double reference;  /* a horizontal line, as 1 for ideal scaling; NAN: none */
-    int height;        /* of the plot; 0: as usual */
-    bool side_by_side; /* values with the same x stand beside each other: where x are few whole numbers */
+    double reference;  /* horizontal line, as 1 for ideal scaling; NAN: none */
+    int height;        /* of the plot; 0: default */
+    bool side_by_side; /* offset series horizontally; for x with few distinct values */
 } chart_lines_t;
 
 void chart_lines_draw(FILE *out, const chart_lines_t *chart);
 
-/* Horizontal bars from 0, in groups: a row has a bar for each series. */
+/* Horizontal bars from 0: a row has a bar per series. */
 typedef struct chart_bars {
     const char *about;
     chart_axis_t axis;                    /* LINEAR */
-    chart_text_t (*figure)(double value); /* behind a bar; NULL: chart_label */
+    chart_text_t (*figure)(double value); /* formats the value after a bar; NULL: chart_label */
     const char *const *rows;              /* [n_rows] */
-    const char *const *series;            /* [n_series]; one: no legend */
+    const char *const *series;            /* [n_series]; a single one has no legend */
     int n_rows, n_series;                 /* n_series at most CHART_COLOURS */
     const double *values;                 /* [n_rows, n_series]; NAN: no bar */
-    const double *base;                   /* the same, as a tick on the bar; NULL: none */
-    const char *const *base_names; /* of the legend: what the bars are, what the ticks; NULL: without base */
+    const double *base;                   /* [n_rows, n_series], drawn as ticks on the bars; NULL: none */
+    const char *const *base_names;        /* legend of bars and ticks; NULL: without base */
 } chart_bars_t;
 
 void chart_bars_draw(FILE *out, const chart_bars_t *chart);
 
-/* Each row a whole, cut into parts. */
+/* Stacked bars: each row is a total divided into parts. */
 typedef struct chart_stack {
     const char *about;
-    const char *const *rows, *const *notes; /* [n_rows]; a note stands at the right end */
+    const char *const *rows, *const *notes; /* [n_rows]; notes are at the right end */
     const char *const *parts;               /* [n_parts] */
     int n_rows, n_parts;                    /* n_parts at most CHART_COLOURS */
-    const double *shares; /* [n_rows, n_parts], fractions of 1; what is missing stays empty */
+    const double *shares;                   /* [n_rows, n_parts], fractions of 1; the remainder stays empty */
 } chart_stack_t;
 
 void chart_stack_draw(FILE *out, const chart_stack_t *chart);
 
-/* Ratios with intervals, a drawing a row, all on the same logarithmic axis around 1. */
+/* Ratios with intervals, one drawing per row, on a common logarithmic axis around 1. */
 typedef struct chart_forest {
-    double reach; /* the axis is from 1 / reach to reach, above 1 */
-    double band;  /* ratios from 1 / band to band do not matter; 1: all do */
+    double reach; /* the axis covers [1 / reach, reach]; above 1 */
+    double band;  /* ratios in [1 / band, band] are negligible; 1: none */
 } chart_forest_t;
 
-/* A reach that shows most of n ratios, as ends of intervals, which are sorted here; at most 4. */
+/* A reach that shows most of n ratios or ends of intervals, at most 4. Sorts them. */
 double chart_forest_reach(double *ratios, int n, double band);
 void chart_forest_axis(FILE *out, const chart_forest_t *forest);
-/* about: NULL where the page says the same beside it, as it does what the axis is. kind: a class for the
- * colour, "same", "better", "worse", "inconclusive". An interval that leaves the axis ends in an arrow. */
+/* Draws a row. Intervals beyond the axis end in an arrow.
+ *
+ *   kind   class of the colour: "same", "better", "worse", "inconclusive"
+ *   about  text alternative; NULL if the page has the values next to the drawing */
 void chart_forest_row(FILE *out, const chart_forest_t *forest, double ratio, double low, double high,
                       const char *kind, const char *about);
 

@@ -40,7 +40,7 @@ void chart_forest_axis(FILE *out, const chart_forest_t *forest)
 {
     double ticks[CHART_MAX_TICKS], last_end = -INFINITY;
     int n = chart_ticks(CHART_LOG, 1 / forest->reach, forest->reach, 5, ticks);
-    /* 1 is the one that matters; what is round on a logarithmic axis may not have it. */
+    /* The ticks must include 1; round values of a logarithmic axis may not. */
     if (forest->reach < 2) {
         double step = (forest->reach - 1) / 2;
         double unit = pow(10, floor(log10(step)));

@@ -8,14 +8,14 @@
 
 enum { TOP = 20, PLOT_HEIGHT = 170, BELOW = 34, RIGHT = 12 };
 
-enum { BESIDE = 4, LABEL_GAP = 4 }; /* BESIDE: from one to the next of values that stand side by side */
+enum { BESIDE = 4, LABEL_GAP = 4 }; /* BESIDE: offset between series side by side */
 
 typedef struct plot {
     FILE *out;
     const chart_lines_t *chart;
     svg_scale_t x, y;
     double left, right, bottom; /* of the frame */
-    double shift;               /* of the series that is drawn */
+    double shift;               /* of the current series */
 } plot_t;
 
 static double x_of(const plot_t *p, const chart_series_t *series, int i)
@@ -30,13 +30,12 @@ static void widen_range(const svg_scale_t *scale, double value, double *low, dou
     if (value > *high) *high = value;
 }
 
-/* A value of a series that can be drawn. */
 static bool can_draw(const svg_scale_t *x, const svg_scale_t *y, const chart_series_t *series, int i)
 {
     return svg_scale_has(x, series->x[i]) && svg_scale_has(y, series->y[i]);
 }
 
-/* Where a tick's label stands: within the drawing. */
+/* Centre of a tick's label, kept within the drawing. */
 static double label_at(const svg_scale_t *x, int i, double *half)
 {
     *half = svg_text_width(x->labels[i].text) / 2;
@@ -73,7 +72,7 @@ static void make_scales(plot_t *p)
     p->y = svg_scale_make(&chart->y, y_low, y_high, 6);
     p->left = svg_scale_label_width(&p->y) + 8;
     p->right = CHART_WIDTH - RIGHT;
-    /* As many ticks as have room for their labels. */
+    /* Use as many ticks as have room for their labels. */
     for (int n_most = 7; n_most >= 3; n_most--) {
         double inset = chart->side_by_side ? BESIDE * chart->n_series / 2.0 : 0;
         p->x = svg_scale_make(&chart->x, x_low, x_high, n_most);
@@ -128,7 +127,7 @@ static void draw_marks(const plot_t *p)
     }
 }
 
-/* There and back: a gap in the values is one in the band. */
+/* Along the upper ends and back along the lower; a gap in the values splits the band. */
 static void draw_band(const plot_t *p, const chart_series_t *series, const char *kind)
 {
     fprintf(p->out, "<path class=\"a %s\" d=\"", kind);
@@ -194,7 +193,7 @@ static void draw_markers(const plot_t *p, const chart_series_t *series, const ch
     fputs("\"/>\n", p->out);
 }
 
-/* A line that has one value is nothing without a marker. */
+/* A line with a single value is invisible without a marker. */
 static bool has_markers(const chart_series_t *series)
 {
     return series->markers || series->n == 1;
@@ -227,7 +226,7 @@ void chart_lines_draw(FILE *out, const chart_lines_t *chart)
     svg_begin(out, p.bottom + BELOW + svg_legend_height(entries, n), chart->about);
     draw_axes(&p);
     draw_reference(&p);
-    /* What is compared against lies behind. */
+    /* The base is drawn first, behind the others. */
     for (int i = 0; i < chart->n_series; i++)
         if (chart->series[i].is_base) draw_series(&p, i);
     for (int i = 0; i < chart->n_series; i++)

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "report/chart/svg.h"
 
-/* Values beyond it are no measurements, and their differences could overflow. */
+/* Larger values are not measurements, and their differences could overflow. */
 #define LARGEST 1e150
 
 chart_text_t chart_label(double value)
@@ -43,7 +43,7 @@ static int linear_ticks(double low, double high, int n_most, double *out)
     double unit = pow(10, floor(log10((high - low) / n_most)));
     for (int i = 0;; i++) {
         double step = steps[i % 5] * unit * (i < 5 ? 1 : 10);
-        /* A bit of slack: 0.3 / 0.1 is below 3. */
+        /* Slack for rounding: 0.3 / 0.1 is below 3. */
         double first = ceil(low / step - 1e-9), last = floor(high / step + 1e-9);
         if (last - first + 1 > n_most) continue;
         int n = 0;
@@ -92,7 +92,7 @@ int chart_ticks(chart_scale_t scale, double low, double high, int n_most, double
     ASSERT(n_most >= 3 && n_most <= CHART_MAX_TICKS && low <= high);
     if (scale == CHART_LOG2) n = power_ticks(2, low, high, n_most, out);
     if (scale == CHART_LOG) n = decade_ticks(low, high, n_most, out);
-    /* A range without a power: round values of the ordinary kind. */
+    /* The range contains fewer than two powers: use linear ticks. */
     if (n < 2) n = linear_ticks(low, high, n_most, out);
     return n;
 }
@@ -103,7 +103,7 @@ bool svg_scale_has(const svg_scale_t *scale, double value)
     return scale->scale == CHART_LINEAR || value > 1 / LARGEST;
 }
 
-/* Room at both ends, so that no value lies on the frame. */
+/* Pads both ends, so that no value is on the frame. */
 static void pad_range(svg_scale_t *s, const chart_axis_t *axis)
 {
     if (axis->scale != CHART_LINEAR) {

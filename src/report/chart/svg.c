@@ -8,8 +8,8 @@
 
 #include "base/utf8.h"
 
-/* Colours that people with any colour vision tell apart: after Okabe and Ito, darker for white paper, lighter
- * for a dark screen. Those of parts that touch differ in lightness as well. */
+/* Colours distinct for any colour vision, after Okabe and Ito: darker on white, lighter on dark. Adjacent
+ * parts of a stack differ in lightness as well. */
 #define LIGHT                                                                                                \
     "--c0:#0a66b5;--c1:#c24a00;--c2:#00795a;--c3:#9c2f7f;--c4:#7f6200;--c5:#515a68;--c6:#1686a8;--c7:#"      \
     "a1222f;"                                                                                                \
@@ -125,7 +125,7 @@ void svg_rect(FILE *out, const char *kind, double x, double y, double width, dou
     fputs("/>\n", out);
 }
 
-/* In sizes of the font, as wide as the widest of the usual fonts has it. */
+/* In units of the font size, for the widest of the usual fonts. */
 static double character_width(char c)
 {
     if (strchr("iljIft.,:;|!'()[]/ ", c)) return 0.4;
@@ -134,7 +134,7 @@ static double character_width(char c)
     return 0.62;
 }
 
-/* Of the valid sequence of n bytes at text; 0 bytes: one that is none. */
+/* Width of the UTF-8 sequence of n bytes at text; n = 0: an invalid byte. */
 static double step_width(const char *text, size_t n)
 {
     return SVG_FONT * (n == 1 ? character_width(*text) : n == 0 ? 0.6 : 0.84);

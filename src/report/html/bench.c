@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sections of the page for `dptrain bench`: bandwidth over message size, and bars for memory, GEMM,
- * convolution and I/O. */
+/* Sections for `dptrain bench`: bandwidth over message size, and bars for memory, GEMM, convolution and I/O.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ static const bar_chart_t bar_charts[] = {
      "Files, all active ranks",
      "GB/s of all active ranks",
      "gbs_all of dptrain bench io"},
-    /* Last: they are the tallest. */
+    /* Last, because these are the tallest. */
     {{.case_name = "conv",
       .figure = "gflops_all",
       .table = {"net"},
@@ -64,7 +64,7 @@ bool html_has_speed(const html_t *h)
     return false;
 }
 
-/* Values of a side as an array, and their ends. */
+/* A series of one side: values, lower and upper ends. */
 static err_t values_of(html_t *h, const html_matrix_t *m, int side, int series, chart_series_t *out)
 {
     double *values;
@@ -146,7 +146,7 @@ static err_t draw_bandwidth(html_t *h, const html_matrix_t *m)
     return ERR_OK;
 }
 
-/* The first CHART_COLOURS series, as rows × series. NULL where a side has none. */
+/* Values of the first n_series series, as rows × series. NULL: the side has none. */
 static err_t bar_values(html_t *h, const html_matrix_t *m, int side, int n_series, const double **out)
 {
     double *values;

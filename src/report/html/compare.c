@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The section of verdicts: what changed, by how much and how surely. A row is a table row on a wide screen
- * and a card on a phone. The verdicts come from report/regress. */
+/* The section of verdicts: a row per metric with change and interval, shown as a card on a phone.
+ * report/regress computes the verdicts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +9,14 @@
 #include "base/mem.h"
 #include "report/html/parts.h"
 
-enum { UNFOLDED = 12 }; /* so many metrics are shown whatever their verdict */
+enum { UNFOLDED = 12 }; /* up to this many metrics are all shown unfolded */
 
 bool html_has_verdicts(const html_t *h)
 {
     return h->in->comparison || h->in->no_comparison;
 }
 
-/* Worse first, what did not change last; within a verdict the largest change first. */
+/* Order of the verdicts. Within a verdict, the largest change comes first. */
 static int rank_of(verdict_t verdict)
 {
     static const int ranks[VERDICTS] = {
@@ -48,8 +48,8 @@ static err_t sorted_rows(html_t *h, const compare_metric_t ***out, int *n)
     return ERR_OK;
 }
 
-/* The axis shows the intervals of what could be told, and of the others the ratios: what is not known may
- * reach far. */
+/* Scales the axis to the intervals of conclusive metrics and the ratios of inconclusive ones, whose intervals
+ * may be huge. */
 static err_t make_forest(html_t *h, const compare_metric_t *const *rows, int n, chart_forest_t *out)
 {
     double *ratios;
@@ -65,7 +65,7 @@ static err_t make_forest(html_t *h, const compare_metric_t *const *rows, int n, 
     return ERR_OK;
 }
 
-/* An end of an interval, in percent; beyond tenfold it only matters that it is. */
+/* An end of an interval in percent, clipped at a factor of ten. */
 static err_t end_text(html_t *h, double ratio, const char **out)
 {
     *out = ratio > 10 ? "over +900" : "below -90";
@@ -85,7 +85,7 @@ static err_t change_text(html_t *h, const stats_difference_t *d, const char **ou
     return arena_format(&h->arena, out, "%s (%s … %s)", *out, low, high);
 }
 
-/* Why it cannot be told, or which part of a step it was. */
+/* The reason of an inconclusive metric, or the part that a change is attributed to. */
 static err_t remark_text(html_t *h, const compare_metric_t *metric, const char **out)
 {
     *out = metric->reason;
@@ -148,7 +148,7 @@ static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_m
     return ERR_OK;
 }
 
-/* Those of a verdict, which are side by side. */
+/* The metrics with a verdict, which are consecutive. */
 static err_t print_folded(html_t *h, const chart_forest_t *forest, verdict_t verdict,
                           const compare_metric_t *const *rows, int n)
 {
@@ -193,7 +193,6 @@ static err_t print_explanation(html_t *h)
     return ERR_OK;
 }
 
-/* What differs in software, and what was left out. */
 static void print_notes(html_t *h)
 {
     const comparison_t *c = h->in->comparison;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The head of the page: hardware, fabric, software and time of the runs; and at its end the figures that no
- * chart shows. */
+/* The first section, runs and machine, and the last, measurements that no chart shows. */
 #include <math.h>
 #include <string.h>
 
@@ -66,7 +65,7 @@ static err_t what_text(html_t *h, const report_t *report, const char **out)
     return ERR_OK;
 }
 
-/* "2026-11-21T10:16:25Z": where a text is one. */
+/* Whether a text has the form 2026-11-21T10:16:25Z. */
 static bool is_time(const char *text)
 {
     static const char form[] = "0000-00-00T00:00:00Z";
@@ -134,14 +133,14 @@ static const char *place_id(const report_run_t *run, int place)
     return place == 0 ? run->hardware_id : place == 1 ? run->fabric_id : run->software_id;
 }
 
-/* Whether the other side's field of that name says something else. */
+/* Whether the other side's field of that name has another value. */
 static bool field_differs(const report_field_t *field, report_fields_t other)
 {
     const report_field_t *its = fields_find(other, field->name);
     return !its || strcmp(its->text ? its->text : "", field->text ? field->text : "") != 0;
 }
 
-/* Whether all runs of both sides say the same. */
+/* Whether all runs of both sides have the same id. */
 static bool is_same(html_t *h, int place)
 {
     const report_run_t *first = first_bench(h->in->now);
@@ -152,7 +151,7 @@ static bool is_same(html_t *h, int place)
     return first_bench(h->in->base) && !first_bench(h->in->base)->train;
 }
 
-/* Names and values, and how many of the runs say otherwise. */
+/* Names and values, and the number of runs that differ. */
 static err_t place_cell(html_t *h, int side, int place, bool same)
 {
     const report_t *report = side_of(h, side);
@@ -212,7 +211,7 @@ static err_t put_rows(html_t *h)
     return ERR_OK;
 }
 
-/* What a reader has to know before he believes the figures. */
+/* Warnings about the quality of the data. */
 static err_t put_warnings(html_t *h)
 {
     static const char *const of[] = {"", " of base"};

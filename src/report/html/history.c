@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The history section: a small chart for each metric over many recordings, with its change points. Finding
- * them is left to report/regress. */
+/* The history section: a small chart per metric over many recordings, with its change points. report/regress
+ * finds them. */
 #include <math.h>
 #include <string.h>
 
 #include "base/figure.h"
 #include "report/html/parts.h"
 
-enum { MOST_CHARTS = 24, MOST_MARKS = 8 }; /* of a group; those with changes come first */
+enum { MOST_CHARTS = 24, MOST_MARKS = 8 }; /* per group; metrics with changes come first */
 
 bool html_has_history(const html_t *h)
 {
@@ -19,7 +19,7 @@ static const char *revision_text(const history_recording_t *recording)
     return recording->git[0] ? recording->git : "unknown revision";
 }
 
-/* A metric's chart has one unit. */
+/* The unit of a metric's chart. */
 typedef struct unit {
     double sec;
     const char *name;
@@ -35,7 +35,7 @@ static unit_t unit_of(const history_metric_t *metric)
     return units[3];
 }
 
-/* A step at each change: two points a level, and a gap. */
+/* The levels as a series: two points and a gap each. */
 static err_t level_series(html_t *h, const history_metric_t *metric, int n, unit_t unit, chart_series_t *out)
 {
     double *x, *y;
@@ -82,7 +82,7 @@ static err_t value_series(html_t *h, const history_metric_t *metric, bool distur
     return ERR_OK;
 }
 
-/* What tells a metric from the others of its test. */
+/* The key fields that distinguish a metric from others of its test. */
 static err_t key_words(html_t *h, const history_group_t *group, const history_metric_t *metric,
                        const char **out)
 {

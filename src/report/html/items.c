@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Arranges the measurements of both sides as matrices, one value for each row and series, for the charts and
- * tables of the other sections. */
+/* Arranges the measurements of both sides in matrices of rows × series, for the charts and tables of the
+ * other sections. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +105,7 @@ static err_t append_words(html_t *h, const char **text, const char *words)
     return arena_format(&h->arena, text, "%s%s%s", *text, (*text)[0] ? ", " : "", words);
 }
 
-/* The fields of a list, in its order. "m", "n", "k" are sides of a product. */
+/* The values of the named fields, joined. "m", "n", "k" are dimensions of a product. */
 static err_t list_words(html_t *h, const html_item_t *item, const char *const *names, const char **out)
 {
     *out = "";
@@ -118,7 +118,7 @@ static err_t list_words(html_t *h, const html_item_t *item, const char *const *n
                              field->text ? field->text : "?"));
             continue;
         }
-        /* That a shape is square can be seen. */
+        /* The dimensions already show that a shape is square. */
         if (field && field->text && strcmp(*names, "shape") == 0 && strcmp(field->text, "square") == 0)
             continue;
         if (field) TRY(html_field_words(h, field, &words));
@@ -127,7 +127,7 @@ static err_t list_words(html_t *h, const html_item_t *item, const char *const *n
     return intern_text(&h->words, *out, out);
 }
 
-/* An item's place. */
+/* The place of an item in a table. */
 typedef struct place {
     html_item_t *item;
     const char *table, *row, *series;
@@ -149,7 +149,7 @@ static bool same_text(const report_field_t *a, const report_field_t *b)
     return a->kind == b->kind && strcmp(a->text ? a->text : "", b->text ? b->text : "") == 0;
 }
 
-/* Whether a field is not the same everywhere in a table (NULL: in all of them). */
+/* Whether a field varies within a table. table NULL: within all. */
 static bool field_varies(const place_t *places, int n, const char *table, const char *name)
 {
     const report_field_t *first = NULL;
@@ -164,7 +164,7 @@ static bool field_varies(const place_t *places, int n, const char *table, const 
     return false;
 }
 
-/* Whether a part of a key, as "ranks=2", is one of every key. */
+/* Whether every key has this part, as "ranks=2". */
 static bool is_shared(const char *const *keys, int n_keys, const char *part, size_t n)
 {
     for (int i = 0; i < n_keys; i++) {
@@ -189,7 +189,7 @@ err_t html_key_words(html_t *h, const char *key, const char *const *keys, int n_
         if (!equals || equals > part + n || is_shared(keys, n_keys, part, n)) continue;
         TRY(arena_text(&h->arena, part, (size_t)(equals - part), &name));
         TRY(arena_text(&h->arena, equals + 1, n - (size_t)(equals + 1 - part), &value));
-        /* Of elements, what the bytes say already. */
+        /* The bytes imply the count. */
         if (strcmp(name, "count") == 0 && strstr(key, "bytes=")) continue;
         report_field_t field = {.name = name, .kind = FIELD_TEXT, .text = value};
         field.number = strtod(value, &end);
@@ -208,7 +208,7 @@ err_t html_metric_name(html_t *h, const char *case_name, const char *test, const
                         words[0] ? ": " : "", words);
 }
 
-/* What is named nowhere, and differs. Which fields differ is looked at once a table. */
+/* Appends the fields that the spec does not name and that vary, to the series or the table. */
 static err_t add_rest(html_t *h, const html_spec_t *spec, place_t *places, int n)
 {
     enum { MAX_REST = 32 };
@@ -264,7 +264,7 @@ static err_t find_places(html_t *h, const html_spec_t *spec, place_t **out, int 
     return add_rest(h, spec, places, *n);
 }
 
-/* Index of a text in a list; it is added where it is new. */
+/* Index of a text in a list; appends it if new. */
 static int index_of(const char **list, int *n, const char *text)
 {
     for (int i = 0; i < *n; i++)
@@ -286,7 +286,7 @@ static err_t side_value(html_t *h, const html_spec_t *spec, const metric_t *metr
     return ERR_OK;
 }
 
-/* Rows by x: an insertion sort, for they mostly are in order. */
+/* Sorts rows by x. Insertion sort: they are mostly in order. */
 static void sort_rows(html_matrix_t *m)
 {
     for (int i = 1; i < m->n_rows; i++)
@@ -325,7 +325,7 @@ static err_t fill_matrix(html_t *h, const html_spec_t *spec, const place_t *plac
     return ERR_OK;
 }
 
-/* *out stays NULL where there are too few rows. */
+/* *out stays NULL if there are too few rows. */
 static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, int n, const char *name,
                          html_matrix_t **out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* HTML elements that the sections share: headings, figures, notes, tables, folded details, labels with units.
- * */
+/* HTML elements shared by the sections: headings, figures, notes, tables, folded details, labels with units.
+ */
 #include "report/html/parts.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ void html_folded(html_t *h, const char *summary, const table_t *table)
     fputs("</details>\n", h->out);
 }
 
-/* Numbers stand to the right, which is what cells do; the class is for the others. */
+/* Cells are right-aligned by default, for numbers; class t is for text. */
 void html_table(html_t *h, const table_t *table)
 {
     fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>", h->out);
@@ -132,7 +132,6 @@ static chart_text_t with_unit(double value, const char *unit)
     return out;
 }
 
-/* Powers of 1024, in full where they are one. */
 chart_text_t html_label_size(double n_bytes)
 {
     chart_text_t out;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The sections of the page in their order, the links to them, and the page around them. */
+/* The sections of the page in order, the links to them, and the frame of the page. */
 #include "report/html/parts.h"
 
 static bool has_runs(const html_t *h)
@@ -8,7 +8,7 @@ static bool has_runs(const html_t *h)
 }
 
 typedef struct section {
-    const char *id, *name; /* of the link to it */
+    const char *id, *name; /* name: text of its link */
     bool (*has)(const html_t *h);
     err_t (*print)(html_t *h);
 } section_t;
@@ -21,7 +21,7 @@ static const section_t sections[] = {
     {"steps", "Training steps", html_has_steps, html_steps},
     {"training", "Training runs", html_has_training, html_training},
     {"history", "History", html_has_history, html_history},
-    /* Last: it shows what the others did not. */
+    /* Last: it shows the items that the others did not. */
     {"rest", "Further measurements", html_has_rest, html_rest},
 };
 enum { N_SECTIONS = sizeof sections / sizeof *sections };
@@ -61,7 +61,7 @@ static err_t print_page(html_t *h)
     return ERR_OK;
 }
 
-/* A head without points or steps is nothing to show, nor is why there is no comparison or history. */
+/* The runs alone, or the reason for a missing comparison or history, are not worth a page. */
 static bool has_anything(const html_t *h)
 {
     for (int i = 0; i < N_SECTIONS; i++)

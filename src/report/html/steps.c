@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The section on training steps: scaling efficiency, and the split of a step's time. */
+/* The section on training steps: scaling efficiency, and step time by phase. */
 #include <math.h>
 #include <string.h>
 
@@ -72,7 +72,7 @@ typedef struct step_split {
     double share[N_PARTS];
 } step_split_t;
 
-/* Median of a part's samples over all starts' medians; NAN: not recorded. */
+/* Median over the starts of the median of a part's samples; NAN: not recorded. */
 static err_t part_seconds(html_t *h, const metric_t *metric, const char *part, double *out)
 {
     double *medians, *sorted;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The style sheet of the page, beyond that of the charts (report/chart/svg.c). Fonts are the reader's system
- * fonts. */
+/* Style sheet of the page; that of the charts is in report/chart/svg.c. Uses system fonts. */
 #include <stddef.h>
 
 #include "report/html/parts.h"
 
-/* In parts: a compiler need not take a longer text than 4095 bytes. */
+/* Split: compilers need not accept string literals longer than 4095 bytes. */
 const char *const html_css[] = {
     ":root{--text:#1b222b;--paper:#f5f7f9;--quiet:#5b6470;--edge:#d9dee4;--link:#0a66b5}"
     "@media screen and (prefers-color-scheme:dark){:root{--text:#e6eaef;--paper:#0d1218;--quiet:#a3adb9;"

@@ -6,7 +6,7 @@
 #include "base/figure.h"
 #include "report/html/parts.h"
 
-enum { MAX_RUNS = 8 }; /* of a chart: their colours are told apart */
+enum { MAX_RUNS = 8 }; /* per chart, so that colours stay distinct */
 
 typedef struct trained {
     const report_run_t *run;
@@ -80,7 +80,7 @@ static err_t list_runs(html_t *h, trained_t **out, int *n)
     return ERR_OK;
 }
 
-/* x, y and both ends of n values. */
+/* A series of n values with x, y, low and high. */
 static err_t new_series(html_t *h, int n, chart_series_t *out, double *columns[4])
 {
     for (int c = 0; c < 4; c++) TRY(arena_new(&h->arena, sizeof(double) * (size_t)(n + 1), &columns[c]));
@@ -92,7 +92,7 @@ static err_t curve_series(html_t *h, const trained_t *of, int style, chart_serie
 {
     const curve_t *curve = &of->run->train->curve;
     double *columns[4];
-    bool is_cut = false; /* a stretch has more than one step */
+    bool is_cut = false; /* some interval has more than one step */
     TRY(new_series(h, curve->n, out, columns));
     for (int i = 0; i < curve->n; i++) {
         columns[0][i] = curve->at[i].step;
@@ -117,7 +117,7 @@ static double figure_of_epoch(const report_epoch_t *epoch, epoch_figure_t figure
     return values[figure];
 }
 
-/* Without a finite value: n is 0. */
+/* n is 0 if no value is finite. */
 static err_t epoch_series(html_t *h, const trained_t *of, epoch_figure_t figure, int style,
                           chart_series_t *out)
 {
@@ -166,7 +166,7 @@ static err_t draw_losses(html_t *h, const trained_t *runs, int n)
     for (int i = 0; i < n && i < MAX_RUNS; i++) {
         chart_series_t *at = &series[n_series];
         TRY(curve_series(h, &runs[i], i, at));
-        /* Where the steps are not there, their means. */
+        /* Without step records, the means of the epochs. */
         if (at->n == 0) TRY(epoch_series(h, &runs[i], TRAIN_LOSS, i, at));
         n_series += at->n > 0;
         bool drawn = at->n > 0;
@@ -215,7 +215,7 @@ static err_t draw_accuracies(html_t *h, const trained_t *runs, int n)
         at->name = n_series > 0 && series[n_series - 1].style == i ? NULL : runs[i].name;
         if (at->n > 1) n_series++;
     }
-    /* Single values are in the table. */
+    /* The table shows single values. */
     int n_most = 0;
     for (int s = 0; s < n_series; s++) n_most = series[s].n > n_most ? series[s].n : n_most;
     if (n_most < 2) return ERR_OK;
