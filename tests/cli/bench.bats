@@ -29,7 +29,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
 
 @test "an unknown case is an error that names the nearest" {
     run -2 "$dptrain" bench
-    [[ $output == *"bench all"* ]]
+    [[ $output == *"expected a case, such as comm, or all"* ]]
     run -2 "$dptrain" bench stap
     [[ $output == *"did you mean 'step'"* ]]
     run -2 "$dptrain" bench step step

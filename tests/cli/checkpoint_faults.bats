@@ -272,7 +272,7 @@ full_disk_continue() {
     dd if=/dev/zero of="$disk/ballast" bs=1M count=21 status=none
     start_on_disk --checkpoint-every 4 --keep 1 --on-checkpoint-error continue --no-checkpoint-async
     local n before
-    await_log 'warning: .*No space left on device.*goes on'
+    await_log 'warning: .*No space left on device.*training continues'
     verified
     before=$(cd "$out" && echo ckpt-*)
     [[ $before == ckpt-0*.h5 ]]

@@ -37,8 +37,8 @@ coco_tiny() {
 }
 
 @test "usage errors are reported with the right code, before a file is written" {
-    check 2 "wants one folder"
-    check 2 "wants one folder" "$tiny" "$tiny"
+    check 2 "expected one folder"
+    check 2 "expected one folder" "$tiny" "$tiny"
     check 3 "no such folder" "$work/absent"
     mkdir "$work/empty"
     check 3 "no images found in" "$work/empty"
