@@ -45,7 +45,7 @@ coco_tiny() {
     check 2 "--count" "$tiny" --out "$sheet" --count 0
     check 2 "--tile" "$tiny" --out "$sheet" --tile 5000
     check 2 "choose fewer or smaller tiles" "$tiny" --out "$sheet" --tile 1024 --count 1000
-    check 2 "--seed is of the contact sheet" "$tiny" --seed 3
+    check 2 "--seed requires --out FILE.png" "$tiny" --seed 3
     check 2 "has no category 'eleven'" "$tiny" --out "$sheet" --category eleven
     check 4 "$work/absent" "$tiny" --out "$work/absent/sheet.png"
     check 2 "$work/empty" "$tiny" --out "$work/empty"

@@ -21,5 +21,5 @@ load common
     [[ "$output" == *png* && "$output" == *jpeg* && "$output" == *idx* ]]
     run "$root/scripts/dev/fuzz.sh" gif
     [ "$status" -eq 2 ]
-    [[ "$output" == *"no target 'gif'"* ]]
+    [[ "$output" == *"unknown target 'gif'"* ]]
 }

@@ -90,7 +90,7 @@ recorded() { # JQ's words, of all points
     recorded '[.[].key.communicator] == ["nccl", "nccl", "mpi", "mpi"] and all(.[]; .metrics.wrong == 0)'
     bench_nccl 2 --communicator nccl,mpi -d half
     [ "$status" -eq 2 ]
-    [[ "$stderr" == *"--datatype half: MPI cannot add numbers of this type"* ]]
+    [[ "$stderr" == *"--datatype half: MPI cannot reduce this type"* ]]
     bench_nccl 2 --test alltoall --inplace in
     [ "$status" -eq 2 ]
     [[ "$stderr" == *"NCCL does alltoall out of place only"* ]]

@@ -102,8 +102,8 @@ EOF
     check 2 "unknown name table 'keras'" checkpoint export "$RUN" --out "$archive" --names keras
     # γ would also be read as β.
     printf '%s\n' '%/gamma %.weight' '%/beta %.weight' '% %' >"$BATS_TEST_TMPDIR/names"
-    check 2 "calls both " checkpoint export "$RUN" --out "$archive" --names "$BATS_TEST_TMPDIR/names"
-    check 2 "calls both " "${train[@]}" --model mnist-cnn-bn --weights "$archive" --weights-names "$BATS_TEST_TMPDIR/names"
+    check 2 "the name table maps both " checkpoint export "$RUN" --out "$archive" --names "$BATS_TEST_TMPDIR/names"
+    check 2 "the name table maps both " "${train[@]}" --model mnist-cnn-bn --weights "$archive" --weights-names "$BATS_TEST_TMPDIR/names"
     check 2 "apply only to dptrain checkpoint export" checkpoint show "$RUN" --names dptrain
     check 3 "No such file" checkpoint export "$BATS_TEST_TMPDIR/absent.h5" --out "$archive"
     check 2 "--weights-names requires --weights" "${train[@]}" --weights-names dptrain

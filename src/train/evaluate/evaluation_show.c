@@ -114,7 +114,7 @@ err_t evaluation_write_json(const evaluation_about_t *about, const evaluation_t 
     json_bool(&j, "averaged", about->averaged);
     json_string(&j, "precision", model_precision(about->compute));
     json_string(&j, "data", info->source);
-    json_bool(&j, "data_as_trained", has_training_data(about));
+    json_bool(&j, "matches_training_data", has_training_data(about));
     json_string(&j, "split", split_names[about->split]);
     json_int(&j, "n_samples", eval->n);
     json_real(&j, info->multi_label ? "map" : "accuracy", eval->accuracy);
