@@ -178,7 +178,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
     check 2 "--crop-scale needs --crop random" --data "$BATS_TEST_TMPDIR/digits" --crop-scale 0.5
     check 2 "--jitter-saturation needs colour images" --data "$BATS_TEST_TMPDIR/digits" --jitter-saturation 0.5
     check 2 "--augment-flip and --no-flip contradict each other" --data "$images" --augment-flip --no-flip
-    check 2 "its pixels are random already" --data synthetic --input-size 16 --augment-rotate 5
+    check 2 "its pixels are already random" --data synthetic --input-size 16 --augment-rotate 5
     check 2 "--task multilabel needs images with annotations" --data "$images" --task multilabel
     check 2 "--crop-scale needs --crop random" --data "$images" --crop letterbox --crop-scale 0.5
     mkdir "$BATS_TEST_TMPDIR/empty"
