@@ -226,7 +226,8 @@ static void check_late(void)
     ASSERT(setenv("XDG_CACHE_HOME", "nowhere", 1) == 0 && unsetenv("HOME") == 0);
     algorithm_request_add(&request, 5, true);
     must(algorithm_choice_make(&request, &choice), "a choice");
-    OK(choice.table.n == 3 && strcmp(choice.from, "fixed") == 0 && strstr(choice.about, "none measured in time"),
+    OK(choice.table.n == 3 && strcmp(choice.from, "fixed") == 0 &&
+           strstr(choice.about, "none measured in time"),
        "a choice that was not measured is not from a cache (%s: %s)", choice.from, choice.about);
     algorithm_choice_free(&choice);
     comm_close(&runtime.comm);
