@@ -43,7 +43,7 @@ static ckpt_content_t cut(bench_t *b, int n_arrays)
     return (ckpt_content_t){b->arrays, n_arrays, NULL, 0};
 }
 
-/* What is dirty or freed elsewhere must not be paid for inside a measurement. */
+/* Flushes and frees beforehand, so that no measurement includes it. */
 static err_t settle(bench_t *b)
 {
     unlink(b->path);
@@ -151,8 +151,8 @@ static void work(void)
         for (int i = 0; i < 1000; i++) sink = sink * 0.999 + 1;
 }
 
-/* What training waits for: in the background for the copy, as far as it is not done by the time that the
- * optimizer wants to change the weights; otherwise until the file is on the device. */
+/* The time that training waits. In the background: for the copy, if it is not done before the optimizer changes
+ * the weights. Otherwise: until the file is on the device. */
 static err_t time_stall(bench_t *b, ckpt_async_t *async, const ckpt_content_t *content, bool wait,
                         double *sec)
 {

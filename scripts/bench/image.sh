@@ -42,7 +42,7 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: no such program: $venv/bin/python"
 if [[ -z $images ]]; then
-    [[ -n ${DPTRAIN_DATA:-} ]] || die 2 "--images wants a folder of photographs (*.jpg); \$DPTRAIN_DATA names none"
+    [[ -n ${DPTRAIN_DATA:-} ]] || die 2 "no photographs: pass --images DIR (a folder of *.jpg), or set DPTRAIN_DATA"
     images=$DPTRAIN_DATA/coco_tiny/train2017
 fi
 compgen -G "$images/*.jpg" >/dev/null || die 3 "there are no *.jpg in '$images'"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* proportion K N: what share K of N is, and its 95 % interval, in percent: "3 of 60: 5.0 % (1.0–13.9)". */
+/* proportion K N: the share K of N and its 95 % interval, in percent: "3 of 60: 5.0 % (1.0–13.9)". */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "report/stats/distribution.h"
 
-/* -1: it is no number. */
+/* -1: not a number. */
 static long long count_of(const char *text)
 {
     char *end;

@@ -25,7 +25,7 @@ static const char *const shape_names[] = {"normal",
                                           "two levels, as long as starts",
                                           "drift, 2 % in all"};
 
-/* What the machine does to a start, batch by batch; in turn both of a pair meet the same. */
+/* The machine's effect on a start, batch by batch; the same for both of an interleaved pair. */
 static void machine(shape_t shape, double time, double duration, rng_t *rng, double *ln)
 {
     bool slow = rng_uniform(rng) < 0.5;

@@ -33,7 +33,7 @@ while [[ $# -gt 0 ]]; do
     *) words+=("$1"); shift ;;
     esac
 done
-[[ ${#words[@]} -eq 2 ]] || die 2 "it wants a page and a picture: PAGE.html OUT.png"
+[[ ${#words[@]} -eq 2 ]] || die 2 "expected a page and an image file: PAGE.html OUT.png"
 [[ $scale =~ ^[1-4](\.[0-9])?$ ]] || die 2 "invalid --scale '$scale': expected a number from 1 to 4.9"
 page=$(readlink -f "${words[0]}") || page=${words[0]}
 picture=${words[1]}
