@@ -91,7 +91,7 @@ fields() { # FILES... of records
 
 @test "records: the names of their fields" {
     cd "$BATS_TEST_TMPDIR"
-    train 2 --device cpu --batch 8 --epochs 2 --clip-norm 1 --out idx
+    train 2 --device cpu --batch 8 --epochs 2 --clip-norm 1 --eval-every 3s --out idx
     # Images in shards are read by threads, and shown in views.
     "$dptrain" data pack --from "$tiny" --out shards >/dev/null
     on_ranks 2 train --data shards --device cpu --input-size 28 --model mlp --threads 1 --batch 8 --steps 2 --out shown \

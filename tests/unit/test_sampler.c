@@ -252,6 +252,25 @@ static void test_blocks(void)
     sampler_free(&a);
 }
 
+/* The second half of 10 of 25 samples, as the second of two ranks evaluates them. */
+static void test_spread(void)
+{
+    static const int64_t expected[] = {12, 15, 17, 20, 22};
+    sampler_options_t options = {.n_samples = 5,
+                                 .global_batch = 5,
+                                 .in_order = true,
+                                 .origin = 5,
+                                 .block = 8,
+                                 .spread = 10,
+                                 .spread_over = 25};
+    sampler_t *sampler = NULL;
+    if (sampler_new(&options, &sampler) != ERR_OK) abort();
+    sampler_slice_t slice = sampler_at(sampler, 0, 0, 0, 1);
+    OK(slice.n == 5 && memcmp(slice.index, expected, sizeof expected) == 0, "evenly spaced samples");
+    OK(sampler_near(sampler, 12, 1).n == 1, "no samples near each other are read ahead");
+    sampler_free(&sampler);
+}
+
 static void test_limits(void)
 {
     sampler_t *sampler = NULL;
@@ -274,12 +293,13 @@ static void test_limits(void)
 
 int main(void)
 {
-    tap_plan(8 * 4 + 6 * 2 + 1 + 6 + 5 * 3 + 3 + N_COUNTS * 2 + 1 + 9);
+    tap_plan(8 * 4 + 6 * 2 + 1 + 6 + 5 * 3 + 3 + N_COUNTS * 2 + 1 + 2 + 9);
     test_partition();
     test_shards();
     test_order();
     test_blocks();
     test_block_reads();
+    test_spread();
     test_limits();
     return tap_done();
 }

@@ -74,6 +74,33 @@ static void check_intervals(void)
     }
 }
 
+static void check_evaluation(void)
+{
+    parsed_t p;
+    parse(&p, (char *[]){NULL});
+    OK(p.err == ERR_OK && p.options.eval && p.options.eval_epochs == 1 && p.options.eval_steps == 0,
+       "every epoch is evaluated");
+    parse(&p, WORDS("--eval-every", "3"));
+    OK(p.err == ERR_OK && p.options.eval_epochs == 3 && p.options.eval_steps == 0, "every third");
+    parse(&p, WORDS("--eval-every", "500s"));
+    OK(p.err == ERR_OK && p.options.eval_epochs == 0 && p.options.eval_steps == 500, "every 500 steps");
+    const char *bad[] = {"0", "-5", "5x", "s", "", "2.5", "5ss", " 5", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "%s", bad[i]);
+        parse(&p, WORDS("--eval-every", text));
+        OK(p.err == ERR_USAGE && strstr(err_message(), "such as 500s"), "'%s' is refused", bad[i]);
+    }
+    parse(&p, WORDS("--no-eval"));
+    OK(p.err == ERR_OK && !p.options.eval, "none is evaluated");
+    parse(&p, WORDS("--no-eval", "--eval-samples", "10"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--eval-samples"), "not with --eval-samples");
+    parse(&p, WORDS("--no-eval", "--target-accuracy", "0.9"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--target-accuracy"), "not with a target");
+    parse(&p, WORDS("--no-eval", "--schedule", "plateau"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "plateau"), "not with a schedule that needs it");
+}
+
 /* The options that a run with these words writes to its checkpoint. */
 static char *saved_by(char **words)
 {
@@ -125,10 +152,11 @@ static void check_resume(void)
 
 int main(void)
 {
-    tap_plan(6 + 4 + 11 + 9 + 1);
+    tap_plan(6 + 4 + 11 + 16 + 9 + 1);
     check_defaults_and_conflicts();
     check_algorithms();
     check_intervals();
+    check_evaluation();
     check_resume();
     OK(mem_live() == 0, "allocations balance");
     return tap_done();

@@ -53,7 +53,7 @@ err_t sampler_new(const sampler_options_t *options, sampler_t **out)
     own->global_batch = min_int64(global_batch, n_samples);
     if (own->grain == 0) own->grain = 1;
     bool whole = !own->in_order && own->block > 1 && own->window >= divide_up(n_samples, own->block);
-    if (own->block == 0 || whole) own->block = 1;
+    if (own->block == 0 || whole || own->spread) own->block = 1;
     ASSERT(own->block > 0 && (own->block == 1 || own->in_order || own->window > 0));
     sampler->epoch = -1;
     err_t err = make_arrays(sampler);
@@ -160,6 +160,8 @@ static void permute_epoch(sampler_t *sampler, int64_t epoch)
         if (!o->in_order) shuffle_items(&rng, sampler->order, o->n_samples);
     }
     for (int64_t i = 0; i < o->n_samples && o->origin; i++) sampler->order[i] += o->origin;
+    for (int64_t i = 0; i < o->n_samples && o->spread; i++)
+        sampler->order[i] = sampler->order[i] * o->spread_over / o->spread;
 }
 
 int64_t sampler_block(const sampler_t *sampler)

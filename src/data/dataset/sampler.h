@@ -40,6 +40,8 @@ typedef struct sampler_options {
     uint64_t seed;
     bool in_order;  /* no shuffle, for evaluation */
     int64_t origin; /* added to indices, for a part of a set */
+    /* in_order: of `spread_over` samples, evenly spaced ones: index k becomes k · spread_over ÷ spread. 0: off */
+    int64_t spread, spread_over;
     int64_t block;  /* samples per block; 0 or 1: no blocks */
     int64_t window; /* blocks, ≥ 1; unused without blocks */
 } sampler_options_t;

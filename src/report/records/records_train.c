@@ -237,7 +237,7 @@ static err_t read_checkpoint(const report_input_t *in)
     return ERR_OK;
 }
 
-/* Accepted but not shown: the steps give the same split. */
+/* Accepted but not shown: the steps give the same split. Evaluations inside an epoch likewise. */
 static err_t read_profile(const report_input_t *in)
 {
     in->file->n_records++;
@@ -247,9 +247,10 @@ static err_t read_profile(const report_input_t *in)
 static const struct {
     const char *kind;
     record_reader_t read;
-} kinds[] = {{"run", read_run},         {"step", read_step},
-             {"epoch", read_epoch},     {"checkpoint", read_checkpoint},
-             {"profile", read_profile}, {"end", read_end}};
+} kinds[] = {{"run", read_run},           {"step", read_step},
+             {"epoch", read_epoch},       {"checkpoint", read_checkpoint},
+             {"profile", read_profile},   {"end", read_end},
+             {"evaluation", read_profile}};
 
 static err_t read_train_record(const report_input_t *in)
 {

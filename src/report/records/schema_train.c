@@ -110,6 +110,19 @@ static const schema_rule_t epoch_rules[] = {
     {0},
 };
 
+/* Inside an epoch, with --eval-every in steps. */
+static const schema_rule_t evaluation_rules[] = {
+    {TEXT("record")},
+    {COUNT("step")},
+    {COUNT("epoch")},
+    {REAL("val_loss"), .nullable = true},
+    {REAL("val_accuracy"), .nullable = true},
+    {REAL("val_map"), .nullable = true, .optional = true},
+    {REAL("val_top5"), .optional = true},
+    {REAL("eval_sec")},
+    {0},
+};
+
 static const schema_rule_t checkpoint_rules[] = {
     {TEXT("record")},
     {COUNT("step")},
@@ -167,9 +180,13 @@ static const schema_rule_t end_rules[] = {
 static const struct {
     const char *kind;
     const schema_rule_t *rules;
-} train_kinds[] = {{"run", run_rules},         {"step", step_rules},
-                   {"epoch", epoch_rules},     {"checkpoint", checkpoint_rules},
-                   {"profile", profile_rules}, {"end", end_rules}};
+} train_kinds[] = {{"run", run_rules},
+                   {"step", step_rules},
+                   {"epoch", epoch_rules},
+                   {"checkpoint", checkpoint_rules},
+                   {"profile", profile_rules},
+                   {"end", end_rules},
+                   {"evaluation", evaluation_rules}};
 enum { N_KINDS = sizeof train_kinds / sizeof *train_kinds };
 
 static const schema_rule_t *find_rules(const char *kind)

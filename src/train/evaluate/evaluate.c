@@ -22,6 +22,12 @@ int64_t evaluation_batch(const dataset_t *dataset)
     return n;
 }
 
+int64_t evaluation_samples(const dataset_t *dataset, split_t split, int64_t limit)
+{
+    int64_t n = dataset->info.n_samples[split];
+    return limit > 0 && limit < n ? limit : n;
+}
+
 split_t evaluation_split(const dataset_t *dataset)
 {
     return dataset->info.n_samples[SPLIT_VAL] > 0 ? SPLIT_VAL : SPLIT_TRAIN;
@@ -29,7 +35,7 @@ split_t evaluation_split(const dataset_t *dataset)
 
 static int64_t n_samples(const evaluator_t *e)
 {
-    return e->dataset->info.n_samples[e->options.split];
+    return evaluation_samples(e->dataset, e->options.split, e->options.limit);
 }
 
 /* Assigns this rank its batches, and so its samples; only the last batch of the split may be smaller. */
@@ -64,6 +70,10 @@ static err_t open_evaluator_prefetcher(evaluator_t *e)
                                .in_order = true,
                                .origin = e->first,
                                .block = o->dataset->info.block[o->split]};
+    if (n_samples(e) < o->dataset->info.n_samples[o->split]) {
+        order.spread = n_samples(e);
+        order.spread_over = o->dataset->info.n_samples[o->split];
+    }
     TRY(sampler_new(&order, &e->sampler));
     loader_options_t loader = {.dataset = o->dataset,
                                .split = o->split,

@@ -18,6 +18,9 @@ enum { EVAL_FEW = 20 };
  * training. The same on any number of ranks. */
 int64_t evaluation_batch(const dataset_t *dataset);
 
+/* The number of samples to evaluate of a split: `limit` of them, evenly spaced, or all; 0: all. */
+int64_t evaluation_samples(const dataset_t *dataset, split_t split, int64_t limit);
+
 /* The split that training evaluates: validation, or training if there are no validation samples. */
 split_t evaluation_split(const dataset_t *dataset);
 
@@ -27,6 +30,7 @@ typedef struct evaluator_options {
     const backend_t *backend;
     const dataset_t *dataset;
     split_t split;
+    int64_t limit;          /* as in evaluation_samples */
     pixel_norm_t norm;      /* as in training */
     corrupt_samples_t *bad; /* as in loader_options_t */
     int n_threads;          /* of the loader */

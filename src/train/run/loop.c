@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The training loop: steps, epochs, evaluation, checkpoints, records, and the end of a run. A single step is
- * left to step.c, setup to setup.c. */
+/* The training loop: steps, epochs, checkpoints, records, and the end of a run. A single step is left to
+ * step.c, evaluation to validate.c, setup to setup.c. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@
 #include "cluster/session/stop.h"
 #include "train/run/step.h"
 #include "train/run/train.h"
+#include "train/run/validate.h"
 
 /* Accuracy of a model that predicts one class; NaN for multi-label models. */
 static double accuracy_of(const trainer_t *t, int64_t n_correct, int64_t n)
@@ -126,19 +127,6 @@ static void advance_position(trainer_t *t, const step_result_t *result, const st
         t->step_rates[t->n_rates++ % RATE_RING] = (double)result->n / cost->total;
 }
 
-/* Uses the moving average of the weights if there is one. */
-static err_t evaluate_epoch(trainer_t *t, evaluation_t *out)
-{
-    TRY(trainer_average_states(t));
-    trainer_release_weights(t);
-    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device),
-                   "swapping in the average weights"));
-    TRY(evaluator_run(&t->evaluator, out));
-    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "swapping the weights back"));
-    if (out->accuracy > t->at.best_accuracy) t->at.best_accuracy = out->accuracy;
-    return ERR_OK;
-}
-
 /* Collective. The input-pipeline statistics since the last call. */
 static err_t take_input_stats(trainer_t *t, input_stats_t *out)
 {
@@ -152,22 +140,20 @@ static err_t take_input_stats(trainer_t *t, input_stats_t *out)
 
 /* Results of an epoch. */
 typedef struct epoch {
-    evaluation_t eval;
+    bool evaluated;
+    evaluation_t eval; /* unless evaluated, its numbers are NaN */
     input_stats_t input_stats;
     double train_sec, images_per_sec, train_loss, train_accuracy;
 } epoch_t;
 
 static void show_epoch(const trainer_t *t, const epoch_t *e)
 {
-    char trained[32] = "", validated[64], waited[INPUT_STATS_TEXT_MAX];
-    bool has_top5 = !isnan(e->eval.top5);
+    char trained[32] = "", validated[EVALUATION_TEXT_MAX] = "", waited[INPUT_STATS_TEXT_MAX];
     if (!isnan(e->train_accuracy)) snprintf(trained, sizeof trained, " accuracy %.4f", e->train_accuracy);
-    int used = snprintf(validated, sizeof validated, "%s %.4f", isnan(e->train_accuracy) ? "mAP" : "accuracy",
-                        e->eval.accuracy);
-    if (has_top5) snprintf(validated + used, sizeof validated - (size_t)used, " top-5 %.4f", e->eval.top5);
+    if (e->evaluated) trainer_evaluation_text(t, &e->eval, validated);
     progress_clear_line();
-    log_info("epoch %lld  train loss %.4f%s  validation loss %.4f %s  %s  %s", (long long)t->at.epoch + 1,
-             e->train_loss, trained, e->eval.loss, validated, figure_rate(e->images_per_sec, "images/s").text,
+    log_info("epoch %lld  train loss %.4f%s%s%s  %s  %s", (long long)t->at.epoch + 1, e->train_loss, trained,
+             validated[0] ? "  " : "", validated, figure_rate(e->images_per_sec, "images/s").text,
              figure_time(e->train_sec).text);
     input_stats_text(&e->input_stats, waited);
     if (waited[0]) log_info("         %s", waited);
@@ -175,53 +161,35 @@ static void show_epoch(const trainer_t *t, const epoch_t *e)
 
 static err_t record_epoch(trainer_t *t, const epoch_t *e)
 {
-    bool multi_label = t->dataset->info.multi_label;
     json_t *j = metrics_begin(&t->metrics, "epoch");
     if (!j) return ERR_OK;
     json_int(j, "epoch", t->at.epoch);
     json_int(j, "step", t->at.step);
     json_real(j, "train_loss", e->train_loss);
     json_real(j, "train_accuracy", e->train_accuracy);
-    json_real(j, "val_loss", e->eval.loss);
-    json_real(j, "val_accuracy", multi_label ? NAN : e->eval.accuracy);
-    if (multi_label) json_real(j, "val_map", e->eval.accuracy);
-    if (!isnan(e->eval.top5)) json_real(j, "val_top5", e->eval.top5);
+    trainer_evaluation_json(t, &e->eval, j);
     json_real(j, "images_per_sec", e->images_per_sec);
     json_real(j, "train_sec", e->train_sec);
     input_stats_json(&e->input_stats, j);
     TRY(metrics_end(&t->metrics, true));
-    const tensorboard_scalar_t scalars[] = {
-        {"validation/loss", e->eval.loss},
-        {multi_label ? "validation/mAP" : "validation/accuracy", e->eval.accuracy}};
-    return tensorboard_write(&t->tensorboard, t->at.step, scalars, 2, true);
+    return e->evaluated ? trainer_evaluation_event(t, &e->eval) : ERR_OK;
 }
 
 /* Also called after the last step of a run that ends inside an epoch; the position then stays. */
-static err_t end_epoch(trainer_t *t, double train_sec, int64_t n_trained)
+static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int64_t n_trained)
 {
-    epoch_t epoch = {.train_sec = train_sec,
+    epoch_t epoch = {.evaluated = due != EVALUATION_NONE,
+                     .eval = {.loss = NAN, .accuracy = NAN, .top5 = NAN},
+                     .train_sec = train_sec,
                      .images_per_sec = (double)n_trained / train_sec,
                      .train_loss = t->at.loss_sum / (double)t->at.n_samples,
                      .train_accuracy = accuracy_of(t, t->at.n_correct, t->at.n_samples)};
-    const evaluation_t *eval = &epoch.eval;
     TRY(take_input_stats(t, &epoch.input_stats));
-    double start = clock_sec();
-    TRY(evaluate_epoch(t, &epoch.eval));
-    trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
+    if (epoch.evaluated) TRY(trainer_evaluate(t, &epoch.eval));
     show_epoch(t, &epoch);
     TRY(comm_agree(t->comm, record_epoch(t, &epoch), "writing metrics"));
-    if (!isfinite(eval->loss))
-        return comm_agree(
-            t->comm,
-            err_raise(ERR_GATE, __FILE__, __LINE__,
-                      "the validation loss is not finite after step %lld: the weights have diverged; "
-                      "lower --lr or add --warmup",
-                      (long long)t->at.step),
-            "checking the loss");
+    if (epoch.evaluated) TRY(trainer_follow_evaluation(t, due, &epoch.eval));
     if (t->at.batch < sampler_batches(t->sampler)) return ERR_OK;
-    bool watched = t->schedule.kind == SCHEDULE_PLATEAU;
-    if (watched && schedule_plateau_update(&t->plateau, eval->loss))
-        log_info("validation loss has not improved: the learning rate is now %g", trainer_rate(t));
     t->at = (train_position_t){
         .step = t->at.step, .epoch = t->at.epoch + 1, .best_accuracy = t->at.best_accuracy};
     return ERR_OK;
@@ -334,10 +302,14 @@ err_t trainer_loop(trainer_t *t)
         show_step(t);
         stop = result.stop;
         bool epoch_end = t->at.batch == sampler_batches(t->sampler);
-        if (epoch_end || (t->at.step == t->n_steps && !stop)) {
-            TRY(end_epoch(t, train_sec, n_trained));
+        bool last = t->at.step == t->n_steps && !stop;
+        evaluation_due_t due = trainer_evaluation_due(t, epoch_end, last);
+        if (epoch_end || last) {
+            TRY(end_epoch(t, due, train_sec, n_trained));
             train_sec = 0;
             n_trained = 0;
+        } else if (due != EVALUATION_NONE) {
+            TRY(trainer_evaluate_between(t));
         }
         reached = o->target_accuracy > 0 && t->at.best_accuracy >= o->target_accuracy;
         TRY(checkpoint_if_due(t, result.checkpoint_due, epoch_end));

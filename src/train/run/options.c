@@ -3,6 +3,7 @@
  * checkpoint. */
 #include "train/run/options.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,12 @@ static const opt_t table[] = {
     {"on-checkpoint-error", OPT_CHOICE, FIELD(on_checkpoint_error), "stop", 0, 0, on_errors, NULL,
      "action when a checkpoint cannot be written; a failure of the last one is always an error", OPT_MORE},
     {"keep", OPT_INT, FIELD(keep), "3", 1, 1000000, NULL, "K", "number of checkpoints to keep", OPT_COMMON},
+    {"eval", OPT_FLAG, FIELD(eval), "true", 0, 0, NULL, NULL, "evaluate the model during and after training",
+     OPT_COMMON},
+    {"eval-every", OPT_STRING, FIELD(eval_every), NULL, 0, 0, NULL, "N|Ns",
+     "evaluation interval: N epochs or N steps; the last step is always evaluated [1]", OPT_COMMON},
+    {"eval-samples", OPT_INT, FIELD(eval_samples), NULL, 1, 1e15, NULL, "N",
+     "validation samples to evaluate, evenly spaced, always the same [all]", OPT_MORE},
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
      "interval of log lines, in steps, when no progress bar is shown", OPT_MORE},
     {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
@@ -108,6 +115,9 @@ static const char *const may_change[] = {"data",
                                          "checkpoint-async",
                                          "on-checkpoint-error",
                                          "keep",
+                                         "eval",
+                                         "eval-every",
+                                         "eval-samples",
                                          "log-every",
                                          "target-accuracy",
                                          "batch",
@@ -150,6 +160,38 @@ static err_t parse_checkpoint_every(train_options_t *o)
     else
         o->checkpoint_steps = (int64_t)value;
     return ERR_OK;
+}
+
+static err_t parse_eval_every(train_options_t *o)
+{
+    char *end = "";
+    o->eval_steps = 0;
+    o->eval_epochs = 1;
+    if (!o->eval_every) return ERR_OK;
+    errno = 0;
+    int64_t value = strtoll(o->eval_every, &end, 10);
+    bool steps = strcmp(end, "s") == 0;
+    if (errno || value < 1 || o->eval_every[0] < '0' || o->eval_every[0] > '9' || (*end && !steps))
+        RAISE(ERR_USAGE, "invalid --eval-every '%s': expected epochs such as 2, or steps such as 500s",
+              o->eval_every);
+    o->eval_epochs = steps ? 0 : value;
+    o->eval_steps = steps ? value : 0;
+    return ERR_OK;
+}
+
+/* --eval-every and --eval-samples ask for evaluations, also when the checkpoint's run had none. */
+static err_t check_evaluation(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+{
+    const char *key = opt_given(groups, TRAIN_N_GROUPS, "eval-every")     ? "eval-every"
+                      : opt_given(groups, TRAIN_N_GROUPS, "eval-samples") ? "eval-samples"
+                                                                          : NULL;
+    if (key && !opt_given(groups, TRAIN_N_GROUPS, "eval")) o->eval = true;
+    if (key && !o->eval) RAISE(ERR_USAGE, "--no-eval and --%s are mutually exclusive; give one of them", key);
+    if (!o->eval && o->target_accuracy > 0)
+        RAISE(ERR_USAGE, "--target-accuracy requires evaluations; omit --no-eval");
+    if (!o->eval && strcmp(o->schedule.schedule, "plateau") == 0)
+        RAISE(ERR_USAGE, "--schedule plateau follows the validation loss; omit --no-eval");
+    return parse_eval_every(o);
 }
 
 /* Alternatives: one on the command line overrides the other in a config file. */
@@ -242,6 +284,7 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     TRY(optim_options_check(&o->optim));
     if (!(o->schedule.lr > 0)) o->schedule.lr = optim_default_rate(o->optim.optimizer);
     TRY(parse_checkpoint_every(o));
+    TRY(check_evaluation(o, groups));
     /* Options that a checkpoint cannot store fail here, before any training. */
     char *text;
     TRY(opt_config_write(groups, TRAIN_N_GROUPS, train_options_per_run, &text));

@@ -12,12 +12,12 @@
 
 typedef struct train_options {
     const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *trace;
-    const char *tensorboard, *algorithms, *precision, *weights, *weights_names;
+    const char *tensorboard, *algorithms, *precision, *weights, *weights_names, *eval_every;
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
-    int64_t reproducible, bn_group;
+    int64_t reproducible, bn_group, eval_samples;
     int64_t shuffle_block, shuffle_window; /* sampler_options_t's; a block of 0: the dataset's */
     double label_smoothing, target_accuracy;
-    bool overwrite, checkpoint_async, print_config, sync_bn;
+    bool overwrite, checkpoint_async, print_config, sync_bn, eval;
     optim_options_t optim;
     schedule_options_t schedule;
     transform_options_t transform;
@@ -26,6 +26,8 @@ typedef struct train_options {
     /* Parsed from checkpoint_every; both 0: at the end of every epoch. */
     int64_t checkpoint_steps;
     double checkpoint_sec;
+    /* Parsed from eval_every; one is 0. */
+    int64_t eval_epochs, eval_steps;
 } train_options_t;
 
 enum { TRAIN_N_GROUPS = 7 };

@@ -204,7 +204,8 @@ static err_t trainer_choose_algorithms(trainer_t *t)
             algorithm_request_add(&request, trainer_part(t, n_shard, k, &first), true);
     }
     int64_t n_evaluated = evaluation_batch(t->dataset);
-    if (t->dataset->info.n_samples[evaluation_split(t->dataset)] >= n_evaluated)
+    split_t split = evaluation_split(t->dataset);
+    if (t->options->eval && evaluation_samples(t->dataset, split, t->options->eval_samples) >= n_evaluated)
         algorithm_request_add(&request, n_evaluated, false);
     return algorithm_choice_make(&request, &t->algorithms);
 }
@@ -237,11 +238,12 @@ static err_t build_executor(trainer_t *t)
                                       .backend = t->runtime.backend,
                                       .dataset = t->dataset,
                                       .split = evaluation_split(t->dataset),
+                                      .limit = t->options->eval_samples,
                                       .norm = t->dataset->info.norm,
                                       .bad = trainer_corrupt_samples(t),
                                       .n_threads = trainer_loader_threads(t),
                                       .timeout_sec = t->options->runtime.timeout_sec};
-    TRY(evaluator_open(&evaluation, &t->evaluator));
+    if (t->options->eval) TRY(evaluator_open(&evaluation, &t->evaluator));
     TRY(exec_ready(t->exec));
     TRY(mem_new_array(RATE_RING, sizeof *t->step_rates, "step times", &t->step_rates));
     mem_touch(t->step_rates, RATE_RING * sizeof *t->step_rates);
