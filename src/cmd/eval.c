@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain eval`: options of an evaluation. Rebuilding the model and running it is left to
+/* `dptrain eval`: options of an evaluation. Rebuilding the model and running it are left to
  * train/run/evaluate_checkpoint.c. */
 #include <string.h>
 
@@ -26,27 +26,31 @@ static const opt_t table[] = {
      "also write the result to FILE, in full precision", OPT_COMMON},
 };
 
-static const char usage[] = "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER [options]\n"
-                            "\n"
-                            "Evaluates a checkpoint, or the newest one in a folder: loss, and accuracy or\n"
-                            "average precision.\n";
+static const char usage[] =
+    "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER|WEIGHTS.npz [options]\n"
+    "\n"
+    "Evaluates a checkpoint, the newest one in a folder, or weights of another program\n"
+    "(with --model): loss, and accuracy or average precision.\n";
 
 err_t cmd_eval(const cmd_context_t *context)
 {
     eval_options_t options = {0};
     opt_group_t groups[] = {
         {"Evaluation", table, sizeof table / sizeof table[0], &options, 0},
+        {"Weights (FILE.npz)", weights_option_table, n_weights_options, &options.evaluate.weights, 0},
         {"Data loading", loader_option_table, n_loader_options, &options.evaluate.loader, 0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
     };
-    enum { N_GROUPS = sizeof groups / sizeof groups[0] };
+    enum { N_GROUPS = sizeof groups / sizeof groups[0], GROUP_WEIGHTS = 1 };
     const char *where = NULL;
     int n_words = 0;
     err_t err = opt_defaults(groups, N_GROUPS);
     if (cmd_wants_help(context, usage, groups, N_GROUPS)) return ERR_OK;
     if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &where, 1, &n_words);
     if (err == ERR_OK && n_words == 0)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain eval: expected a checkpoint or run folder");
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
+                        "dptrain eval: expected a checkpoint, a run folder or weights (FILE.npz)");
+    if (err == ERR_OK) err = weights_options_check(&options.evaluate.weights, &groups[GROUP_WEIGHTS], where);
     if (err == ERR_OK && !options.evaluate.png && opt_given(groups, N_GROUPS, "worst"))
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "--worst requires --png FILE");
     if (err != ERR_OK) return cmd_fail(err);

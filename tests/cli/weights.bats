@@ -115,3 +115,30 @@ EOF
     head -c 2000 "$archive" >"$BATS_TEST_TMPDIR/cut.npz"
     check 3 "cut.npz cannot be read as .npz" "${train[@]}" --weights "$BATS_TEST_TMPDIR/cut.npz"
 }
+
+@test "eval evaluates weights like the checkpoint they come from" {
+    "$dptrain" checkpoint export "$RUN" --out "$archive"
+    "$dptrain" checkpoint export "$RUN" --out "$BATS_TEST_TMPDIR/own.npz" --names dptrain
+    with=(--data "$tiny" --threads 1)
+    "$dptrain" eval "$RUN" "${with[@]}" --json "$BATS_TEST_TMPDIR/want.json"
+    for n in 0 2; do
+        on_ranks "$n" eval "$archive" --model mnist-cnn-bn "${with[@]}" --json "$BATS_TEST_TMPDIR/$n.json" | grep '^weights  .*weights.npz$'
+        jq -es '.[0].accuracy == .[1].accuracy and .[0].loss == .[1].loss and (.[1] | has("matches_training_data") | not)' \
+            "$BATS_TEST_TMPDIR"/{want,"$n"}.json
+    done
+    "$dptrain" eval "$BATS_TEST_TMPDIR/own.npz" --model mnist-cnn-bn --weights-names dptrain "${with[@]}" |
+        grep "^accuracy *$(printf %.4f "$(jq .accuracy "$BATS_TEST_TMPDIR/want.json")")"
+    refuse() { # CODE PART-OF-THE-MESSAGE ARGUMENTS...
+        run "$dptrain" eval "${@:3}"
+        echo "expected $1 \"$2\", got $status: $output"
+        [ "$status" -eq "$1" ]
+        [[ $output == *"$2"* ]]
+    }
+    refuse 2 "needs --model" "$archive" "${with[@]}"
+    refuse 2 "--model applies to weights" "$RUN" --model mlp "${with[@]}"
+    refuse 2 "did you mean mnist-cnn" "$archive" --model mnist-cn "${with[@]}"
+    refuse 3 "mlp requires" "$archive" --model mlp --data "$tiny"
+    refuse 3 "try another name table" "$BATS_TEST_TMPDIR/own.npz" --model mnist-cnn-bn "${with[@]}"
+    mkdir -p "$BATS_TEST_TMPDIR/images"/{a,b}
+    refuse 3 "" "$archive" --model mnist-cnn-bn --data "$BATS_TEST_TMPDIR/images" --input-size 28
+}

@@ -12,6 +12,11 @@ pixel_norm_t pixel_norm_all(double mean, double std)
     return norm;
 }
 
+pixel_norm_t pixel_norm_imagenet(void)
+{
+    return (pixel_norm_t){.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+}
+
 void pixel_table_make(const pixel_norm_t *norm, int64_t channels, pixel_table_t *out)
 {
     ASSERT(channels > 0 && channels <= PIXEL_MAX_CHANNELS);

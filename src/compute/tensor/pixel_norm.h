@@ -14,6 +14,9 @@ typedef struct pixel_norm {
 /* Equal values for all channels. */
 pixel_norm_t pixel_norm_all(double mean, double std);
 
+/* Of ImageNet's training images, as in torchvision and most published weights. */
+pixel_norm_t pixel_norm_imagenet(void);
+
 /* The normalized value of every byte, per channel. */
 typedef struct pixel_table {
     int channels;

@@ -57,7 +57,7 @@ static void set_info(const images_t *p, dataset_info_t *info)
     for (int k = 0; k < info->n_classes; k++) p->names[k] = source->categories[k].name;
     info->class_names = p->names;
     info->multi_label = p->settings.task == TASK_MULTILABEL;
-    info->norm = (pixel_norm_t){.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+    info->norm = pixel_norm_imagenet();
     const uint64_t parts[] = {source->hash, (uint64_t)p->settings.task};
     info->hash = XXH3_64bits(parts, sizeof parts);
 }

@@ -59,7 +59,7 @@ void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
 {
     const dataset_info_t *info = &about->dataset->info;
     table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
-    table_cell(&t, "checkpoint");
+    table_cell(&t, about->weights ? "weights" : "checkpoint");
     table_cell(&t, "%s%s", about->checkpoint, about->averaged ? " (moving average of its weights)" : "");
     if (about->compute != DTYPE_F32) {
         table_cell(&t, "precision");
@@ -68,7 +68,7 @@ void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
     table_cell(&t, "data");
     table_cell(&t, "%s (%s), %lld %s samples", info->source, about->why_data, (long long)eval->n,
                split_words[about->split]);
-    if (!has_training_data(about)) {
+    if (!about->weights && !has_training_data(about)) {
         table_cell(&t, "%s", "");
         table_cell(&t, "not the data that the model was trained on");
     }
@@ -114,7 +114,7 @@ err_t evaluation_write_json(const evaluation_about_t *about, const evaluation_t 
     json_bool(&j, "averaged", about->averaged);
     json_string(&j, "precision", model_precision(about->compute));
     json_string(&j, "data", info->source);
-    json_bool(&j, "matches_training_data", has_training_data(about));
+    if (!about->weights) json_bool(&j, "matches_training_data", has_training_data(about));
     json_string(&j, "split", split_names[about->split]);
     json_int(&j, "n_samples", eval->n);
     json_real(&j, info->multi_label ? "map" : "accuracy", eval->accuracy);

@@ -6,8 +6,9 @@
 #include "train/evaluate/evaluate.h"
 
 typedef struct evaluation_about {
-    const char *checkpoint;
-    bool averaged; /* the weights are the checkpoint's moving average */
+    const char *checkpoint; /* or the file of the weights */
+    bool weights;           /* they are of unknown origin: data_xxh3 is unknown */
+    bool averaged;          /* the weights are the checkpoint's moving average */
     dtype_t compute;
     const dataset_t *dataset;
     split_t split;

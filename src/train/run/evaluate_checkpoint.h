@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluates a checkpoint with its own algorithms, on its own data or other data. */
+/* Evaluates a checkpoint with its own algorithms, on its own data or other data, or imported weights. */
 #ifndef TRAIN_RUN_EVALUATE_CHECKPOINT_H
 #define TRAIN_RUN_EVALUATE_CHECKPOINT_H
 
 #include "cluster/session/runtime.h"
 #include "data/load/loader.h"
+#include "train/run/trained_model.h"
 
 typedef struct evaluate_options {
     const char *data; /* NULL: the checkpoint's */
     split_t split;
-    const char *png;  /* output: contact sheet of the worst mistakes; or NULL */
-    const char *json; /* output: the result; or NULL */
-    int64_t n_worst;  /* mistakes to draw in png */
+    const char *png;           /* output: contact sheet of the worst mistakes; or NULL */
+    const char *json;          /* output: the result; or NULL */
+    int64_t n_worst;           /* mistakes to draw in png */
+    weights_options_t weights; /* of FILE.npz */
     loader_settings_t loader;
     double timeout_sec;
 } evaluate_options_t;
 
 /* Collective. Logs the result.
  *
- *   where   a checkpoint, or a run's folder: its newest valid checkpoint
+ *   where   a checkpoint, a run's folder (its newest valid checkpoint), or weights (FILE.npz)
  *
  * ERR_DATA when data and model do not match; ERR_USAGE for options->png with multi-label data. */
 err_t evaluate_checkpoint(runtime_t *runtime, const char *where, const evaluate_options_t *options);

@@ -10,6 +10,7 @@
 #include "base/trace.h"
 #include "cluster/comm/watchdog.h"
 #include "store/checkpoint/store.h"
+#include "train/run/trained_model.h"
 #include "train/run/trainer.h"
 #include "train/weights/model_file.h"
 
@@ -50,9 +51,10 @@ err_t trainer_poll_checkpoint(trainer_t *t)
 static err_t submit_checkpoint(trainer_t *t)
 {
     const dataset_info_t *info = &t->dataset->info;
-    char *options = NULL;
+    char *options = NULL, *names = NULL;
     dataset_hash_t hash = dataset_hash(info);
     TRY(opt_config_write(t->groups, TRAIN_N_GROUPS, train_options_per_run, &options));
+    err_t err = info->class_names ? class_names_join(info->class_names, info->n_classes, &names) : ERR_OK;
     const ckpt_attr_t attrs[] = {
         ckpt_text("options", options),
         ckpt_text("algorithms", t->algorithms.text),
@@ -71,6 +73,7 @@ static err_t submit_checkpoint(trainer_t *t)
         ckpt_int("plateau_n_bad", t->plateau.n_bad_epochs),
         ckpt_real("plateau_scale", t->plateau.scale),
         ckpt_real("best_accuracy", t->at.best_accuracy),
+        ckpt_text("class_names", names), /* the last: left out without names */
     };
     model_file_t file = {.graph = t->graph,
                          .norm = info->norm,
@@ -78,14 +81,15 @@ static err_t submit_checkpoint(trainer_t *t)
                          .states = t->states.host,
                          .optim = t->optim,
                          .attrs = attrs,
-                         .n_attrs = sizeof attrs / sizeof attrs[0]};
+                         .n_attrs = sizeof attrs / sizeof attrs[0] - (names ? 0 : 1)};
     model_content_t content = {0};
-    err_t err = model_file_content(&file, &content);
+    if (err == ERR_OK) err = model_file_content(&file, &content);
     if (err == ERR_OK)
         err = ckpt_async_submit(t->writer, t->out, t->at.step, narrow_int(t->options->keep), &content.content,
                                 content.n_steady);
     model_file_release(&content);
     mem_free(&options);
+    mem_free(&names);
     return err;
 }
 

@@ -250,6 +250,40 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
     return err;
 }
 
+/* From the classifier's bias, whose only dimension is the classes. */
+static err_t count_outputs(const transfer_t *x, const npz_t *file, const char *path, int *out)
+{
+    for (int i = 0; i < x->graph->n_params; i++) {
+        const tensor_t *t = &x->tensors[i];
+        npy_t array;
+        if (!is_head(x, i) || t->n_letters > 0) continue;
+        if (!npz_has(file, t->name))
+            RAISE(ERR_DATA, "%s has no array '%s' for %s of %s; try another name table", path, t->name,
+                  t->param->name, x->graph->model);
+        TRY(npz_describe(file, t->name, &array));
+        int64_t n = shape_count(array.shape);
+        if (array.shape.n_dims != 1 || n < 1 || n > 1 << 24)
+            RAISE(ERR_DATA, "%s: array '%s' is %s, not one value per class", path, t->name,
+                  shape_format(array.shape).text);
+        *out = (int)n;
+        return ERR_OK;
+    }
+    RAISE(ERR_USAGE, "the classifier of %s has no bias, so its number of classes is unknown; give --data",
+          x->graph->model);
+}
+
+err_t weights_count_classes(const char *path, const char *names, const graph_t *graph, int *out)
+{
+    transfer_t x = {.n = 0};
+    npz_t *file = NULL;
+    err_t err = transfer_open(graph, names, &x);
+    if (err == ERR_OK) err = npz_open(path, &file);
+    if (err == ERR_OK) err = count_outputs(&x, file, path, out);
+    npz_close(&file);
+    transfer_close(&x);
+    return err;
+}
+
 static bool path_ends_in(const char *path, const char *ending)
 {
     size_t n = strlen(path), n_ending = strlen(ending);

@@ -23,6 +23,10 @@ typedef struct weights_report {
 err_t weights_import(const char *path, const char *names, const graph_t *graph, float *params, float *states,
                      weights_report_t *out);
 
+/* The number of classes in the file: the outputs of the graph's classifier there, whatever the graph's own
+ * number. ERR_DATA if the file has no such array. */
+err_t weights_count_classes(const char *path, const char *names, const graph_t *graph, int *out);
+
 /* Writes all parameters and running statistics.
  *
  *   path    ends in .npz, or in .h5 or .hdf5 for a checkpoint with weights only (store/checkpoint/file.h),

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads a trained model on rank 0 and rebuilds it on all ranks. Choosing data for it is left to the callers.
+ */
+#include "train/run/trained_model.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "compute/models/model.h"
+#include "train/run/options.h"
+#include "train/weights/model_file.h"
+#include "train/weights/weights.h"
+
+static const char *const tasks[] = {"auto", "classify", "multilabel", "crops", NULL};
+static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", NULL};
+
+#define FIELD(name) offsetof(weights_options_t, name)
+const opt_t weights_option_table[] = {
+    {"model", OPT_STRING, FIELD(model), NULL, 0, 0, NULL, "NAME",
+     "model that the weights are for; dptrain info lists them", OPT_COMMON},
+    {"weights-names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
+     "parameter names in the file: torchvision, detectron2, huggingface, dptrain, or a file of rules",
+     OPT_MORE},
+    {"input-size", OPT_INT, FIELD(input_size), NULL, 8, 4096, NULL, "N",
+     "height and width of the model's input, in pixels [224]", OPT_COMMON},
+    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
+     "labels: one class per image, several (COCO), or one per annotated object; auto: by the data", OPT_MORE},
+    {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
+     "evaluation crop; auto: center; with annotations: warp", OPT_MORE},
+};
+const int n_weights_options = sizeof weights_option_table / sizeof weights_option_table[0];
+
+bool trained_is_weights(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && strcasecmp(path + n - 4, ".npz") == 0 && !fs_is_folder(path);
+}
+
+err_t weights_options_check(const weights_options_t *o, const opt_group_t *group, const char *path)
+{
+    if (trained_is_weights(path)) {
+        if (!o->model) RAISE(ERR_USAGE, "%s needs --model NAME; dptrain info lists the models", path);
+        return ERR_OK;
+    }
+    for (int i = 0; i < group->n; i++)
+        if (group->given >> i & 1)
+            RAISE(ERR_USAGE, "--%s applies to weights (FILE.npz); the checkpoint %s has its own",
+                  group->table[i].key, path);
+    return ERR_OK;
+}
+
+err_t weights_transform(const weights_options_t *o, transform_settings_t *out)
+{
+    transform_options_t t = {0};
+    opt_group_t group = {"", transform_option_table, n_transform_options, &t, 0};
+    TRY(opt_defaults(&group, 1));
+    t.input_size = o->input_size;
+    t.task = o->task;
+    t.eval_crop = o->eval_crop;
+    *out = transform_settings(&t);
+    return ERR_OK;
+}
+
+static err_t allocate_weights(const backend_t *backend, trained_model_t *m)
+{
+    const graph_t *g = m->graph;
+    TRY(hd_buffer_new(backend, (size_t)g->n_flat_params * sizeof(float), "weights", &m->params));
+    return hd_buffer_new(backend, (size_t)g->n_flat_states * sizeof(float), "running statistics", &m->states);
+}
+
+static err_t build_model(const backend_t *backend, trained_model_t *m)
+{
+    const trained_about_t *about = &m->about;
+    const int64_t *d = about->sample.dim;
+    model_options_t options = {.sample = shape_3d(d[1], d[2], d[3]),
+                               .n_classes = about->n_classes,
+                               .compute = about->compute,
+                               .multi_label = about->multi_label};
+    TRY(model_build(about->model, &options, &m->graph));
+    return allocate_weights(backend, m);
+}
+
+/* A run in progress may delete the file after it is located; a newer one then exists. */
+static err_t open_checkpoint(const char *where, char *path, checkpoint_t **out)
+{
+    enum { TRIES = 5 };
+    for (int try = 1;; try++) {
+        TRY(model_file_locate(where, path, NULL));
+        err_t err = checkpoint_open(path, out);
+        if (err == ERR_OK || try == TRIES || fs_exists(path) || !fs_is_folder(where)) return err;
+    }
+}
+
+/* A text attribute; NULL if checkpoints of earlier versions lack it. */
+static err_t find_text(const checkpoint_t *checkpoint, const char *name, const char **out)
+{
+    *out = NULL;
+    return checkpoint_find_attr(checkpoint, name) ? checkpoint_get_text(checkpoint, name, out) : ERR_OK;
+}
+
+err_t class_names_join(const char *const *names, int n, char **out)
+{
+    size_t n_bytes = 1, used = 0;
+    for (int k = 0; k < n; k++) n_bytes += strlen(names[k]) + 1;
+    TRY(mem_new(n_bytes, "names of classes", out));
+    for (int k = 0; k < n; k++)
+        used += (size_t)snprintf(*out + used, n_bytes - used, "%s%s", k > 0 ? "\n" : "", names[k]);
+    return ERR_OK;
+}
+
+/* Names that do not match the number of classes are dropped. */
+static err_t split_class_names(trained_model_t *m)
+{
+    int n = 0, n_classes = m->about.n_classes;
+    TRY(mem_new_array(n_classes, sizeof *m->class_names, "names of classes", &m->class_names));
+    for (char *name = m->class_text, *end; name; name = end ? end + 1 : NULL) {
+        end = strchr(name, '\n');
+        if (end) *end = '\0';
+        if (n < n_classes) m->class_names[n] = name;
+        n++;
+    }
+    if (n != n_classes) mem_free(&m->class_names);
+    return ERR_OK;
+}
+
+static err_t read_attributes(const checkpoint_t *checkpoint, trained_model_t *m)
+{
+    trained_about_t *about = &m->about;
+    const char *text;
+    TRY(find_text(checkpoint, "options", &text));
+    if (text) TRY(train_options_transform(text, &about->transform));
+    TRY(find_text(checkpoint, "algorithms", &text));
+    if (text) TRY(mem_strdup(text, &m->algorithms));
+    TRY(find_text(checkpoint, "class_names", &text));
+    if (text) TRY(mem_strdup(text, &m->class_text));
+    TRY(find_text(checkpoint, "data", &text));
+    snprintf(about->data, sizeof about->data, "%s", text ? text : "");
+    TRY(checkpoint_get_text(checkpoint, "data_xxh3", &text));
+    snprintf(about->data_xxh3, sizeof about->data_xxh3, "%s", text);
+    return ERR_OK;
+}
+
+err_t trained_read_checkpoint(const char *where, const backend_t *backend, trained_model_t *m)
+{
+    trained_about_t *about = &m->about;
+    checkpoint_t *checkpoint = NULL;
+    err_t err;
+    TRY(open_checkpoint(where, about->path, &checkpoint));
+    TRY_OUT(err, model_file_graph(checkpoint, &m->graph, &about->norm));
+    TRY_OUT(err, read_attributes(checkpoint, m));
+    TRY_OUT(err, allocate_weights(backend, m));
+    TRY_OUT(err,
+            model_file_read(checkpoint, m->graph, m->params.host, m->states.host, NULL, &about->averaged));
+    snprintf(about->model, sizeof about->model, "%s", m->graph->model);
+    about->sample = m->graph->sample;
+    about->n_classes = m->graph->n_classes;
+    about->compute = m->graph->compute;
+    about->multi_label = graph_multi_label(m->graph);
+    if (m->class_text) TRY_OUT(err, split_class_names(m));
+out:
+    checkpoint_close(&checkpoint);
+    return err;
+}
+
+/* The number of classes in the file: the outputs of its classifier. */
+static err_t count_classes(const char *path, const weights_options_t *options, const trained_about_t *about,
+                           int *out)
+{
+    const int64_t *d = about->sample.dim;
+    model_options_t any = {.sample = shape_3d(d[1], d[2], d[3]), .n_classes = 1, .compute = DTYPE_F32};
+    graph_t *graph = NULL;
+    TRY(model_build(about->model, &any, &graph));
+    err_t err = weights_count_classes(path, options->names, graph, out);
+    graph_free(&graph);
+    return err;
+}
+
+static err_t describe_weights(const char *path, const weights_options_t *options, const dataset_info_t *info,
+                              trained_about_t *about)
+{
+    if (snprintf(about->path, sizeof about->path, "%s", path) >= FS_PATH_MAX)
+        RAISE(ERR_USAGE, "the path of the weights is longer than %d bytes", FS_PATH_MAX);
+    if (snprintf(about->model, sizeof about->model, "%s", options->model) >= GRAPH_NAME_MAX)
+        RAISE(ERR_USAGE, "unknown model '%s'; `dptrain info` lists them", options->model);
+    about->weights = true;
+    about->compute = DTYPE_F32;
+    TRY(weights_transform(options, &about->transform));
+    if (info) {
+        about->sample = shape_4d(1, info->height, info->width, info->channels);
+        about->n_classes = info->n_classes;
+        about->multi_label = info->multi_label;
+        about->norm = info->norm;
+        return ERR_OK;
+    }
+    int64_t size = options->input_size ? options->input_size : TRANSFORM_INPUT_SIZE;
+    about->sample = shape_4d(1, size, size, 3);
+    about->multi_label = about->transform.task == TASK_MULTILABEL;
+    about->norm = pixel_norm_imagenet();
+    return count_classes(path, options, about, &about->n_classes);
+}
+
+err_t trained_import(const char *path, const weights_options_t *options, const dataset_info_t *info,
+                     const backend_t *backend, trained_model_t *m)
+{
+    weights_report_t report;
+    TRY(describe_weights(path, options, info, &m->about));
+    TRY(build_model(backend, m));
+    graph_init(m->graph, 0, m->params.host, m->states.host);
+    TRY(weights_import(path, options->names, m->graph, m->params.host, m->states.host, &report));
+    if (report.new_head[0])
+        RAISE(ERR_DATA, "%s has no classifier for the %d classes of %s: %s", path, m->about.n_classes,
+              info ? info->source : "the model", report.new_head);
+    return ERR_OK;
+}
+
+err_t trained_share(comm_t *comm, const backend_t *backend, trained_model_t *m)
+{
+    TRY(comm_broadcast(comm, &m->about, sizeof m->about, 0, "broadcasting the model's settings"));
+    TRY(comm_agree(comm, comm->rank == 0 ? ERR_OK : build_model(backend, m), "building the model"));
+    int64_t n_params = m->graph->n_flat_params, n_states = m->graph->n_flat_states;
+    TRY(comm_broadcast(comm, m->params.host, n_params * (int64_t)sizeof(float), 0, "broadcasting weights"));
+    return comm_broadcast(comm, m->states.host, n_states * (int64_t)sizeof(float), 0,
+                          "broadcasting running statistics");
+}
+
+void trained_free(trained_model_t *m)
+{
+    graph_free(&m->graph);
+    hd_buffer_free(&m->params);
+    hd_buffer_free(&m->states);
+    mem_free(&m->algorithms);
+    mem_free(&m->class_names);
+    mem_free(&m->class_text);
+}

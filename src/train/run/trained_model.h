@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* A trained model for `dptrain eval` and `dptrain predict`, from a checkpoint or from the weights of another
+ * program. Rank 0 reads it and shares it with the others. */
+#ifndef TRAIN_RUN_TRAINED_MODEL_H
+#define TRAIN_RUN_TRAINED_MODEL_H
+
+#include "base/fs.h"
+#include "base/opt.h"
+#include "cluster/comm/comm.h"
+#include "compute/graph/graph.h"
+#include "compute/ops/hd_buffer.h"
+#include "data/dataset/dataset.h"
+
+/* Options that describe FILE.npz; a checkpoint has its own values. */
+typedef struct weights_options {
+    const char *model, *names, *task, *eval_crop;
+    int64_t input_size;
+} weights_options_t;
+extern const opt_t weights_option_table[];
+extern const int n_weights_options;
+
+/* Whether the path names weights (.npz) rather than a checkpoint. */
+bool trained_is_weights(const char *path);
+
+/* ERR_USAGE: weights without --model, or options that do not apply to a checkpoint.
+ *
+ *   group  of weights_option_table, after parsing */
+err_t weights_options_check(const weights_options_t *options, const opt_group_t *group, const char *path);
+
+/* The transform of images that the options describe. */
+err_t weights_transform(const weights_options_t *options, transform_settings_t *out);
+
+/* The part that is sent to the other ranks as it is. */
+typedef struct trained_about {
+    char path[FS_PATH_MAX];
+    char data[FS_PATH_MAX]; /* that it was trained on, as in dataset_choose; "": unknown */
+    char data_xxh3[20];
+    char model[GRAPH_NAME_MAX];
+    shape_t sample; /* [1, h, w, c] */
+    int n_classes;
+    dtype_t compute;
+    pixel_norm_t norm;
+    transform_settings_t transform; /* of folders and shards, as in training */
+    bool multi_label;
+    bool weights;  /* from FILE.npz */
+    bool averaged; /* the weights are the checkpoint's moving average */
+} trained_about_t;
+
+typedef struct trained_model {
+    trained_about_t about;
+    graph_t *graph;
+    hd_buffer_t params, states;
+    /* Rank 0 only; NULL: unknown. */
+    char *algorithms;         /* the checkpoint's table */
+    char *class_text;         /* holds class_names */
+    const char **class_names; /* [n_classes] */
+} trained_model_t;
+
+/* Rank 0. Reads a checkpoint, or the newest valid one of a folder. */
+err_t trained_read_checkpoint(const char *where, const backend_t *backend, trained_model_t *out);
+
+/* Rank 0. Imports weights.
+ *
+ *   info  data that tells the images' shape, their normalization and the classes. NULL: RGB images of
+ *         --input-size, ImageNet's normalization, and the classes of the file
+ *
+ * ERR_DATA naming the array that does not fit. */
+err_t trained_import(const char *path, const weights_options_t *options, const dataset_info_t *info,
+                     const backend_t *backend, trained_model_t *out);
+
+/* Collective. Sends rank 0's model to the others. Host sides only. */
+err_t trained_share(comm_t *comm, const backend_t *backend, trained_model_t *model);
+
+void trained_free(trained_model_t *model);
+
+/* The names of classes as the text of a checkpoint's attribute "class_names"; free with mem_free. */
+err_t class_names_join(const char *const *names, int n, char **out);
+
+#endif
