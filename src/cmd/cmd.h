@@ -24,6 +24,7 @@ extern const cmd_t cmds[];
 
 err_t cmd_train(const cmd_context_t *context);
 err_t cmd_eval(const cmd_context_t *context);
+err_t cmd_predict(const cmd_context_t *context);
 err_t cmd_checkpoint(const cmd_context_t *context);
 err_t cmd_bench(const cmd_context_t *context);
 err_t cmd_data(const cmd_context_t *context);

@@ -5,6 +5,7 @@
 const cmd_t cmds[] = {
     {"train", "train a model (the default)", cmd_train},
     {"eval", "evaluate a checkpoint: accuracy, loss, worst mistakes", cmd_eval},
+    {"predict", "print the classes of image files", cmd_predict},
     {"checkpoint", "show or verify checkpoints, or export their weights", cmd_checkpoint},
     {"bench", "measure collectives, kernels, memory, I/O and training steps", cmd_bench},
     {"report", "print or compare the records of train and bench", cmd_report},

@@ -139,6 +139,4 @@ EOF
     refuse 2 "did you mean mnist-cnn" "$archive" --model mnist-cn "${with[@]}"
     refuse 3 "mlp requires" "$archive" --model mlp --data "$tiny"
     refuse 3 "try another name table" "$BATS_TEST_TMPDIR/own.npz" --model mnist-cnn-bn "${with[@]}"
-    mkdir -p "$BATS_TEST_TMPDIR/images"/{a,b}
-    refuse 3 "" "$archive" --model mnist-cnn-bn --data "$BATS_TEST_TMPDIR/images" --input-size 28
 }

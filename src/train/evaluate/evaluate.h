@@ -35,6 +35,12 @@ typedef struct evaluator_options {
     corrupt_samples_t *bad; /* as in loader_options_t */
     int n_threads;          /* of the loader */
     double timeout_sec;
+    /* Receives this rank's scores, batch by batch in order; NULL: nothing does.
+     *
+     *   index   [n], of the samples within the split
+     *   logits  [n, n_classes] */
+    err_t (*take)(void *context, const int64_t *index, const float *logits, int64_t n);
+    void *take_context;
 } evaluator_options_t;
 
 typedef struct evaluator {

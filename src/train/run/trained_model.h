@@ -9,7 +9,7 @@
 #include "cluster/comm/comm.h"
 #include "compute/graph/graph.h"
 #include "compute/ops/hd_buffer.h"
-#include "data/dataset/dataset.h"
+#include "data/load/loader.h"
 
 /* Options that describe FILE.npz; a checkpoint has its own values. */
 typedef struct weights_options {

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* `dptrain predict`: options and the list of images. Running the model is left to train/run/predict.c. */
+#include "train/run/predict.h"
+
+#include "base/mem.h"
+#include "cmd/cmd.h"
+
+typedef struct options {
+    predict_options_t predict;
+    runtime_options_t runtime;
+} options_t;
+
+#define FIELD(name) offsetof(options_t, name)
+static const opt_t table[] = {
+    {"out", OPT_STRING, FIELD(predict.out), NULL, 0, 0, NULL, "DIR",
+     "write each image with its classes below it to DIR, as PNG", OPT_COMMON},
+    {"json", OPT_STRING, FIELD(predict.json), NULL, 0, 0, NULL, "FILE",
+     "write one JSON object per image to FILE, one per line", OPT_COMMON},
+    {"top", OPT_INT, FIELD(predict.top), "5", 1, 1 << 24, NULL, "N", "classes per image, best first",
+     OPT_COMMON},
+    {"data", OPT_STRING, FIELD(predict.data), NULL, 0, 0, NULL, "DIR",
+     "dataset with the names of the classes, for weights and for checkpoints without names; for weights "
+     "also the input's size and normalization",
+     OPT_COMMON},
+    {"loader-threads", OPT_INT, FIELD(predict.loader_threads), "0", 0, 256, NULL, "N",
+     "threads that read and decode images; 0: the CPUs not used by --threads, at least 1", OPT_MORE},
+};
+
+static const char usage[] =
+    "usage: dptrain predict CHECKPOINT|FOLDER|WEIGHTS.npz IMAGE|FOLDER... [options]\n"
+    "\n"
+    "Prints the best classes of images (.png, .jpg, .jpeg; a folder: all below it) with\n"
+    "their probabilities. Images are prepared as in evaluation. Exit code 3 if an image\n"
+    "cannot be read; the others are predicted all the same.\n";
+
+/* words: the model, then images. */
+static err_t list_images(const char *const *words, int n, image_list_t *list)
+{
+    if (n < 2)
+        RAISE(ERR_USAGE, "dptrain predict: expected a checkpoint, a run folder or weights (FILE.npz), then "
+                         "images or folders of images");
+    for (int i = 1; i < n; i++) TRY(image_list_add(list, words[i]));
+    return ERR_OK;
+}
+
+err_t cmd_predict(const cmd_context_t *context)
+{
+    options_t options = {0};
+    enum { GROUP_WEIGHTS = 1 };
+    opt_group_t groups[] = {
+        {"Prediction", table, sizeof table / sizeof table[0], &options, 0},
+        {"Weights (FILE.npz)", weights_option_table, n_weights_options, &options.predict.weights, 0},
+        {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
+    };
+    enum { N_GROUPS = sizeof groups / sizeof groups[0] };
+    const char **words = NULL;
+    image_list_t list = {.n = 0};
+    int n = 0;
+    err_t err = opt_defaults(groups, N_GROUPS);
+    if (cmd_wants_help(context, usage, groups, N_GROUPS)) return ERR_OK;
+    if (err == ERR_OK)
+        err = mem_new_array(context->argc + 1, sizeof *words, "words of the command line", &words);
+    if (err == ERR_OK)
+        err = opt_parse(groups, N_GROUPS, context->argc, context->argv, words, context->argc, &n);
+    if (err == ERR_OK && n > 0)
+        err = weights_options_check(&options.predict.weights, &groups[GROUP_WEIGHTS], words[0]);
+    if (err == ERR_OK) err = list_images(words, n, &list);
+    if (err == ERR_OK) {
+        runtime_t runtime;
+        err = runtime_open(&options.runtime, context->abort_job, &runtime);
+        options.predict.timeout_sec = options.runtime.timeout_sec;
+        if (err == ERR_OK) err = predict_images(&runtime, words[0], &list, &options.predict);
+        err = runtime_close(&runtime, err);
+    } else {
+        cmd_fail(err);
+    }
+    image_list_free(&list);
+    mem_free(&words);
+    return err;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* Image files as a dataset: reads and prepares each on demand and keeps the reason where that fails. Listing
+ * them is left to image_list.c. */
+#include "data/load/image_files.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "data/source/source.h"
+#include "data/transform/render.h"
+
+typedef struct image_files {
+    const image_list_t *list;
+    bool resized; /* by settings */
+    transform_settings_t settings;
+    char **errors; /* [n]; each is written once, by the thread that reads the image */
+} image_files_t;
+
+typedef struct reader {
+    image_decoder_t *decoder;
+    render_scratch_t scratch;
+    uint8_t *rgb;   /* [height, width, 3] */
+    uint8_t *bytes; /* [height, width, channels] */
+} reader_t;
+
+static void close_files(dataset_t *dataset)
+{
+    image_files_t *p = dataset->impl;
+    if (!p) return;
+    for (int64_t i = 0; p->errors && i < p->list->n; i++) mem_free(&p->errors[i]);
+    mem_free(&p->errors);
+    mem_free(&dataset->impl);
+}
+
+static err_t open_reader(dataset_reader_t *out)
+{
+    const dataset_info_t *info = &out->dataset->info;
+    int64_t n_pixels = info->height * info->width;
+    reader_t *r;
+    TRY(mem_new(sizeof *r, "a reader of images", &r));
+    out->impl = r;
+    TRY(mem_new_array(n_pixels, 3, "an image", &r->rgb));
+    TRY(mem_new_array(n_pixels, (size_t)info->channels, "an image", &r->bytes));
+    return image_decoder_new((image_limits_t){0}, &r->decoder);
+}
+
+static void close_reader(dataset_reader_t *reader)
+{
+    reader_t *r = reader->impl;
+    if (!r) return;
+    image_decoder_free(&r->decoder);
+    render_scratch_free(&r->scratch);
+    mem_free(&r->rgb);
+    mem_free(&r->bytes);
+    mem_free(&reader->impl);
+}
+
+/* As images.c does for evaluation. */
+static err_t show_part(const image_files_t *p, reader_t *r, image_bytes_t from, const image_info_t *info)
+{
+    image_t image;
+    image_rect_t place, whole = {0, 0, (double)info->width, (double)info->height};
+    transform_t transform = transform_fixed(&p->settings, whole);
+    map_size_t size = {info->height, info->width};
+    render_window_t window = render_window(&transform, size);
+    TRY(image_decode_part(r->decoder, from, window.part, window.width, window.height, &image, &place));
+    return render(&transform, size, &image, place, &r->scratch, r->rgb);
+}
+
+/* Images that have the input's size keep their pixels. */
+static err_t show_whole(const dataset_info_t *model, reader_t *r, image_bytes_t from,
+                        const image_info_t *info)
+{
+    image_t image;
+    image_rect_t place, whole = {0, 0, (double)info->width, (double)info->height};
+    TRY(image_decode_part(r->decoder, from, whole, model->width, model->height, &image, &place));
+    return resize(&image, place, false, model->width, model->height, &r->scratch.resize, r->rgb);
+}
+
+/* The luma of ITU-R BT.601, in units of 2^-16; grey stays as it is. */
+static uint8_t luma(const uint8_t *rgb)
+{
+    return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + (1u << 15)) >> 16);
+}
+
+static err_t decode_file(const dataset_t *dataset, reader_t *r, image_bytes_t from)
+{
+    const image_files_t *p = dataset->impl;
+    const dataset_info_t *info = &dataset->info;
+    int64_t n_pixels = info->height * info->width;
+    image_info_t header;
+    TRY(image_info(from, &header));
+    TRY(p->resized ? show_part(p, r, from, &header) : show_whole(info, r, from, &header));
+    if (info->channels == 3)
+        memcpy(r->bytes, r->rgb, (size_t)n_pixels * 3);
+    else
+        for (int64_t i = 0; i < n_pixels; i++) r->bytes[i] = luma(r->rgb + 3 * i);
+    return ERR_OK;
+}
+
+/* A FIFO would hang. */
+err_t image_file_read(const char *path, char **out, size_t *n_bytes)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) RAISE(ERR_DATA, "%s is not a regular file", path);
+    err_t err = fs_read_file(path, SOURCE_MAX_IMAGE, out, n_bytes);
+    if (err != ERR_USAGE) return err;
+    err_info_t reason;
+    err_take(err, &reason);
+    reason.code = ERR_DATA;
+    return err_put(&reason);
+}
+
+/* Only the system's failures are errors. */
+static err_t read_file(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out)
+{
+    const dataset_t *dataset = reader->dataset;
+    const dataset_info_t *info = &dataset->info;
+    image_files_t *p = dataset->impl;
+    reader_t *r = reader->impl;
+    const char *path = p->list->paths[request->index];
+    char *file = NULL;
+    size_t n_bytes = 0;
+    err_t err = image_file_read(path, &file, &n_bytes);
+    if (err == ERR_OK) err = decode_file(dataset, r, (image_bytes_t){path, file, n_bytes});
+    mem_free(&file);
+    if (err == ERR_DATA) {
+        memset(r->bytes, TRANSFORM_GREY, (size_t)(info->height * info->width * info->channels));
+        err = mem_strdup(err_message(), &p->errors[request->index]);
+    }
+    out->bytes = r->bytes;
+    out->label = info->multi_label ? -1 : 0;
+    for (int k = 0; info->multi_label && k < info->n_classes; k++) request->targets[k] = 0;
+    return err;
+}
+
+static const dataset_ops_t files_ops = {.kind = "files",
+                                        .close = close_files,
+                                        .reader_open = open_reader,
+                                        .reader_close = close_reader,
+                                        .read = read_file};
+
+err_t image_files_open(const image_files_options_t *options, dataset_t **out)
+{
+    const dataset_info_t *model = options->model;
+    dataset_t *dataset = NULL;
+    image_files_t *p;
+    err_t err;
+    if (model->channels != 1 && model->channels != 3)
+        RAISE(ERR_DATA, "the model takes images of %d channels; image files have 1 or 3",
+              (int)model->channels);
+    TRY(mem_new(sizeof *dataset, "a dataset", &dataset));
+    dataset->ops = &files_ops;
+    TRY_OUT(err, mem_new(sizeof *p, "image files", &p));
+    dataset->impl = p;
+    p->list = options->list;
+    p->resized = options->settings != NULL;
+    if (p->resized) p->settings = *options->settings;
+    dataset->info = *model;
+    dataset->info.kind = files_ops.kind;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        dataset->info.n_samples[split] = split == SPLIT_VAL ? p->list->n : 0;
+        dataset->info.block[split] = 1;
+    }
+    TRY_OUT(err, mem_new_array(p->list->n, sizeof *p->errors, "image files", &p->errors));
+    *out = dataset;
+    return ERR_OK;
+out:
+    dataset_close(&dataset);
+    return err;
+}
+
+const char *image_files_error(const dataset_t *dataset, int64_t index)
+{
+    return ((const image_files_t *)dataset->impl)->errors[index];
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a trained model over image files, with evaluation's batches, transforms and algorithms. Presenting the
+ * classes is left to train/evaluate/prediction.c. */
+#include "train/run/predict.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fs_temp.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/table.h"
+#include "train/evaluate/evaluate.h"
+#include "train/evaluate/prediction.h"
+#include "train/run/choose_algorithms.h"
+
+typedef struct predict_run {
+    const predict_options_t *options;
+    const image_list_t *list;
+    const backend_t *backend;
+    comm_t *comm;
+    trained_model_t model;
+    dataset_t *data;   /* of --data; may be NULL */
+    dataset_info_t as; /* the images as the model takes them */
+    dataset_t *files;
+    algorithm_choice_t algorithms;
+    exec_t *exec;
+    evaluator_t evaluator;
+    prediction_t prediction; /* of the current image */
+    int64_t n_bad;
+    json_t json;
+    fs_temp_t json_file;
+    FILE *json_stream; /* NULL without --json */
+    image_decoder_t *decoder;
+} predict_run_t;
+
+/* Models of images in memory are recognised by their input, which transforms of folders cannot produce. */
+static bool trained_on_files(const trained_about_t *about)
+{
+    const int64_t *d = about->sample.dim;
+    int64_t size = about->transform.input_size ? about->transform.input_size : TRANSFORM_INPUT_SIZE;
+    return d[3] == 3 && d[1] == size && d[2] == size;
+}
+
+static err_t read_model(predict_run_t *run, const char *where)
+{
+    const predict_options_t *o = run->options;
+    trained_model_t *m = &run->model;
+    transform_settings_t transform;
+    char data[FS_PATH_MAX], why[128];
+    if (!trained_is_weights(where)) TRY(trained_read_checkpoint(where, run->backend, m));
+    if (o->data) {
+        transform = m->about.transform;
+        if (trained_is_weights(where)) TRY(weights_transform(&o->weights, &transform));
+        TRY(dataset_choose(o->data, data, why));
+        TRY(dataset_open(data, &transform, &run->data));
+    }
+    const dataset_info_t *info = run->data ? &run->data->info : NULL;
+    if (trained_is_weights(where)) TRY(trained_import(where, &o->weights, info, run->backend, m));
+    if (info && info->n_classes != m->about.n_classes)
+        RAISE(ERR_DATA, "%s has %d classes, but %s has %d", info->source, info->n_classes, m->about.path,
+              m->about.n_classes);
+    return ERR_OK;
+}
+
+static err_t open_files(predict_run_t *run)
+{
+    trained_about_t *about = &run->model.about;
+    transform_settings_t settings = about->transform;
+    const int64_t *d = about->sample.dim;
+    run->as =
+        (dataset_info_t){.height = d[1],
+                         .width = d[2],
+                         .channels = d[3],
+                         .n_classes = about->n_classes,
+                         .class_names = run->data && run->data->info.class_names ? run->data->info.class_names
+                                                                                 : run->model.class_names,
+                         .multi_label = about->multi_label,
+                         .norm = about->norm};
+    snprintf(run->as.source, sizeof run->as.source, "the images");
+    bool resized = trained_on_files(about);
+    bool annotated = about->multi_label || settings.task == TASK_CROPS;
+    if (resized) TRY(transform_resolve(&settings, annotated, about->path));
+    image_files_options_t options = {run->list, &run->as, resized ? &settings : NULL};
+    return image_files_open(&options, &run->files);
+}
+
+static err_t open_outputs(predict_run_t *run)
+{
+    const predict_options_t *o = run->options;
+    if (o->out) {
+        TRY(fs_make_folder(o->out));
+        TRY(fs_check_writable(o->out));
+        TRY(image_decoder_new((image_limits_t){0}, &run->decoder));
+    }
+    if (!o->json) return ERR_OK;
+    TRY(fs_temp_open(&run->json_file, "file", o->json));
+    return fs_temp_stream(&run->json_file, &run->json_stream);
+}
+
+static err_t write_json(predict_run_t *run, const char *error)
+{
+    json_t *j = &run->json;
+    if (!run->json_stream) return ERR_OK;
+    json_reset(j);
+    prediction_json(&run->prediction, error, j);
+    TRY(j->status);
+    if (fprintf(run->json_stream, "%s\n", j->text) < 0) return fs_temp_fail(&run->json_file, errno);
+    return ERR_OK;
+}
+
+/* DIR/000001-NAME.png; the number keeps names apart and in order. */
+static err_t picture_path(const char *folder, int64_t index, const char *image, char out[FS_PATH_MAX])
+{
+    char name[300];
+    const char *slash = strrchr(image, '/'), *base = slash ? slash + 1 : image, *dot = strrchr(base, '.');
+    int n = dot ? (int)(dot - base) : (int)strlen(base);
+    snprintf(name, sizeof name, "%06" PRId64 "-%.*s.png", index + 1, n < 240 ? n : 240, base);
+    return fs_join(out, folder, name);
+}
+
+static err_t write_picture(predict_run_t *run, int64_t index)
+{
+    const char *path = run->prediction.image;
+    char to[FS_PATH_MAX], *file = NULL;
+    size_t n_bytes;
+    image_t image;
+    page_t *page = NULL;
+    err_t err;
+    if (!run->options->out) return ERR_OK;
+    TRY(picture_path(run->options->out, index, path, to));
+    TRY_OUT(err, image_file_read(path, &file, &n_bytes));
+    TRY_OUT(err, image_decode(run->decoder, (image_bytes_t){path, file, n_bytes}, &image));
+    TRY_OUT(err, prediction_draw(&run->prediction, &image, &page));
+    err = page_write_png(page, to);
+out:
+    page_free(&page);
+    mem_free(&file);
+    return err;
+}
+
+static err_t report_bad(predict_run_t *run, const char *error)
+{
+    run->n_bad++;
+    log_warn("%s", error);
+    return write_json(run, error);
+}
+
+static err_t take_batch(void *context, const int64_t *index, const float *logits, int64_t n)
+{
+    predict_run_t *run = context;
+    prediction_t *p = &run->prediction;
+    for (int64_t i = 0; i < n; i++) {
+        p->image = run->list->paths[index[i]];
+        const char *error = image_files_error(run->files, index[i]);
+        prediction_rank(logits + i * run->as.n_classes, run->as.n_classes, run->as.multi_label, p->n,
+                        p->best);
+        err_t err = error ? ERR_OK : write_picture(run, index[i]);
+        /* Damage outside the part that the model sees. */
+        if (err == ERR_DATA) error = err_message();
+        TRY(err == ERR_DATA ? ERR_OK : err);
+        if (!error) prediction_print(p);
+        TRY(error ? report_bad(run, error) : write_json(run, NULL));
+    }
+    return ERR_OK;
+}
+
+static err_t build_predictor(predict_run_t *run, const runtime_t *runtime)
+{
+    trained_model_t *m = &run->model;
+    exec_options_t exec = {.graph = m->graph,
+                           .backend = run->backend,
+                           .params = m->params.device,
+                           .states = m->states.device,
+                           .algorithms = &run->algorithms.table};
+    TRY(hd_buffer_push_all(&m->params));
+    TRY(hd_buffer_push_all(&m->states));
+    TRY(exec_new(&exec, &run->exec));
+    evaluator_options_t options = {.comm = run->comm,
+                                   .exec = run->exec,
+                                   .backend = run->backend,
+                                   .dataset = run->files,
+                                   .split = SPLIT_VAL,
+                                   .norm = m->about.norm,
+                                   .n_threads =
+                                       prefetcher_threads(runtime, run->files, run->options->loader_threads),
+                                   .timeout_sec = run->options->timeout_sec,
+                                   .take = take_batch,
+                                   .take_context = run};
+    TRY(evaluator_open(&options, &run->evaluator));
+    run->prediction.info = &run->as;
+    run->prediction.n = (int)(run->options->top < run->as.n_classes ? run->options->top : run->as.n_classes);
+    TRY(mem_new_array(run->prediction.n, sizeof *run->prediction.best, "predictions", &run->prediction.best));
+    return exec_ready(run->exec);
+}
+
+/* Evaluation's, so that an image gets the same scores. */
+static err_t choose_predict_algorithms(predict_run_t *run, const runtime_t *runtime)
+{
+    algorithm_request_t request = {.saved = run->model.algorithms,
+                                   .runtime = runtime,
+                                   .graph = run->model.graph,
+                                   .timeout_sec = run->options->timeout_sec};
+    int64_t n = run->list->n, batch = evaluation_batch(run->files);
+    algorithm_request_add(&request, n < batch ? n : batch, false);
+    algorithm_request_add(&request, n % batch, false);
+    return algorithm_choice_make(&request, &run->algorithms);
+}
+
+static void print_model(const trained_about_t *about)
+{
+    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
+    table_cell(&t, about->weights ? "weights" : "checkpoint");
+    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
+    table_cell(&t, "model");
+    table_cell(&t, "%s, %d classes%s", about->model, about->n_classes,
+               about->multi_label ? ", any number per image" : "");
+    table_log(&t);
+    table_free(&t);
+    log_info("%s", "");
+}
+
+static err_t close_outputs(predict_run_t *run)
+{
+    if (run->json_stream) {
+        FILE *stream = run->json_stream;
+        run->json_stream = NULL;
+        if (fclose(stream) != 0) return fs_temp_fail(&run->json_file, errno);
+        TRY(fs_temp_commit(&run->json_file));
+    }
+    if (run->n_bad > 0)
+        RAISE(ERR_DATA, "%" PRId64 " of %" PRId64 " images could not be read", run->n_bad, run->list->n);
+    return ERR_OK;
+}
+
+static void free_predictor(predict_run_t *run)
+{
+    if (run->json_stream) fclose(run->json_stream);
+    fs_temp_discard(&run->json_file);
+    json_free(&run->json);
+    image_decoder_free(&run->decoder);
+    evaluator_close(&run->evaluator);
+    mem_free(&run->prediction.best);
+    exec_free(&run->exec);
+    dataset_close(&run->files);
+    dataset_close(&run->data);
+    trained_free(&run->model);
+    algorithm_choice_free(&run->algorithms);
+}
+
+err_t predict_images(runtime_t *runtime, const char *where, const image_list_t *list,
+                     const predict_options_t *options)
+{
+    predict_run_t run = {.options = options,
+                         .list = list,
+                         .backend = runtime->backend,
+                         .comm = runtime->comm,
+                         .json_file = {.fd = -1}};
+    evaluation_t unused;
+    err_t err = ERR_OK;
+    if (run.comm->size > 1)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain predict runs on one rank, not %d",
+                        run.comm->size);
+    TRY(comm_agree(run.comm, err, "starting"));
+    TRY_OUT(err, read_model(&run, where));
+    TRY_OUT(err, open_files(&run));
+    TRY_OUT(err, open_outputs(&run));
+    TRY_OUT(err, choose_predict_algorithms(&run, runtime));
+    TRY_OUT(err, build_predictor(&run, runtime));
+    print_model(&run.model.about);
+    TRY_OUT(err, evaluator_run(&run.evaluator, &unused));
+    err = close_outputs(&run);
+out:
+    free_predictor(&run);
+    return err;
+}
