@@ -129,15 +129,11 @@ static void check_buffer(comm_t *comm, comm_buffer_t *buffer, const char *label)
     OK_ALL(allocates_nothing(comm, buffer), "%s: it does not allocate", label);
 }
 
-static bool timings_are_sound(const comm_buffer_t *buffer)
+static bool timing_is_sound(const comm_buffer_t *buffer)
 {
-    bool right = buffer->n_timings > 0 && buffer->n_timings <= COMM_MAX_TIMINGS;
-    for (int i = 0; i < buffer->n_timings; i++) {
-        const comm_timing_t *t = &buffer->timings[i];
-        right &= t->host_sec > 0 && t->mpi_sec > 0 && (i == 0 || t->n_bytes > t[-1].n_bytes);
-        right &= comm_buffer_by_host(buffer, t->n_bytes / 4) == t->by_host;
-        right &= comm_buffer_by_host(buffer, t->n_bytes / 4 + 1) == t->by_host;
-    }
+    const comm_timing_t *t = &buffer->timing;
+    bool right = t->n_bytes == (int64_t)(MAX_COUNT * sizeof(float)) && t->host_sec > 0 && t->mpi_sec > 0;
+    right &= comm_buffer_sec(buffer) == (buffer->by_host ? t->host_sec : t->mpi_sec);
     const float *data = buffer->data;
     for (int64_t i = 0; i < MAX_COUNT; i++) right &= !(data[i] < 0 || data[i] > 0);
     return right;
@@ -160,11 +156,11 @@ static void check_choice(const char *choice, int ranks_per_host)
                 comm_buffer_new(comm, (1000 + N_GUARD) * sizeof(float), &small) == ERR_OK;
     OK_ALL(fine, "%s: open", label);
     if (!fine) abort_job(ERR_SYSTEM);
+    OK_ALL(comm_buffer_choose(comm, &buffer, MAX_COUNT) == ERR_OK, "%s: choose", label);
     bool can = comm->topo.max_local_size > 1;
-    OK_ALL(strcmp(choice, "auto") != 0 || !can || timings_are_sound(&buffer),
+    OK_ALL(strcmp(choice, "auto") != 0 || !can || timing_is_sound(&buffer),
            "%s: measured if there is a choice, and still zero", label);
-    OK_ALL(strcmp(choice, "auto") == 0 ||
-               comm_buffer_by_host(&buffer, 1000) == (can && strcmp(choice, "host") == 0),
+    OK_ALL(strcmp(choice, "auto") == 0 || buffer.by_host == (can && strcmp(choice, "host") == 0),
            "%s: the requested algorithm is used", label);
     check_buffer(comm, &buffer, label);
     OK_ALL(is_right(comm, &small, 1000, 0) && is_right(comm, &buffer, 65537, 1) &&
@@ -187,7 +183,7 @@ static void check_refusal(void)
 
 int main(int argc, char **argv)
 {
-    enum { PER_CHOICE = 9 };
+    enum { PER_CHOICE = 10 };
     int size, level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

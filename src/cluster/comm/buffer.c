@@ -33,12 +33,30 @@ err_t comm_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
     return comm_agree(comm, err, what);
 }
 
-bool comm_buffer_by_host(const comm_buffer_t *buffer, int64_t count)
+err_t comm_buffer_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count)
 {
-    bool by_host = buffer->n_timings > 0 ? buffer->timings[0].by_host : buffer->by_host;
-    for (int i = 1; i < buffer->n_timings && buffer->timings[i].n_bytes <= 4 * count; i++)
-        by_host = buffer->timings[i].by_host;
-    return by_host;
+    static const char what[] = "choosing the allreduce";
+    if (!buffer->shared || !comm->ops->buffer_choose) return ERR_OK;
+    watchdog_enter(what);
+    return watchdog_leave_with(comm->ops->buffer_choose(comm, buffer, count), what);
+}
+
+static double shortest(const double *sec, int n)
+{
+    double least = sec[0];
+    for (int i = 1; i < n; i++)
+        if (sec[i] < least) least = sec[i];
+    return least;
+}
+
+bool comm_prefers_host(const double *host_sec, const double *mpi_sec, int n)
+{
+    return shortest(host_sec, n) <= 1.25 * shortest(mpi_sec, n);
+}
+
+double comm_buffer_sec(const comm_buffer_t *buffer)
+{
+    return buffer->by_host ? buffer->timing.host_sec : buffer->timing.mpi_sec;
 }
 
 err_t comm_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count, const char *what)

@@ -5,28 +5,24 @@
 
 #include "cluster/comm/comm.h"
 
-/* The allreduce of a shared buffer at one size, measured when the buffer was created. The same on all
- * ranks. */
+/* The allreduce of a shared buffer, measured by comm_buffer_choose: the shortest of its calls on rank 0. The
+ * same on all ranks. */
 typedef struct comm_timing {
-    int64_t n_bytes;
+    int64_t n_bytes; /* 0: not measured */
     double host_sec; /* through shared memory (cluster/comm/mpi/host.h) */
     double mpi_sec;
-    bool by_host; /* the choice */
 } comm_timing_t;
-
-enum { COMM_MAX_TIMINGS = 10 };
 
 /* A buffer of a communicator, possibly in memory shared by the ranks of a host. */
 struct comm_buffer {
     void *data;   /* this rank's part; 64-byte aligned, zeroed; NULL if it is on a GPU */
     void *device; /* with comm_on_device: this rank's part in GPU memory, zeroed; else NULL */
     size_t n_bytes;
-    int64_t n_exact;                         /* see comm_buffer_set_exact */
-    bool shared;                             /* in host-shared memory */
-    void *owner;                             /* private to the communicator */
-    bool by_host;                            /* the choice without timings */
-    int n_timings;                           /* 0: nothing was measured */
-    comm_timing_t timings[COMM_MAX_TIMINGS]; /* ascending sizes; each holds up to the next */
+    int64_t n_exact; /* see comm_buffer_set_exact */
+    bool shared;     /* in host-shared memory */
+    void *owner;     /* private to the communicator */
+    bool by_host;    /* the choice: through shared memory */
+    comm_timing_t timing;
 };
 
 /* Collective. Allocates memory for gradients: shared by the ranks of a host if /dev/shm has room on every
@@ -49,8 +45,18 @@ err_t comm_buffer_finish(comm_t *comm, comm_buffer_t *buffer);
  * float32 even with --wire bf16. */
 void comm_buffer_set_exact(comm_buffer_t *buffer, int64_t n_exact);
 
-/* Whether comm_buffer_allreduce of `count` floats goes through shared memory. The same on all ranks. */
-bool comm_buffer_by_host(const comm_buffer_t *buffer, int64_t count);
+/* Collective. With --allreduce auto, measures both algorithms on the first `count` floats, which must be 0, for
+ * some 0.3 s (longer where five calls take longer) and chooses the faster. Until then a shared buffer uses the
+ * host's. Does nothing where there is no choice. */
+err_t comm_buffer_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count);
+
+/* Not collective. Whether the host's allreduce is chosen, given both algorithms' n times: unless even its
+ * shortest call is clearly longer than MPI's. Other load makes calls longer, never shorter, so that it hardly
+ * changes the choice; near a tie the choice must not change, because the last bit may depend on it. */
+bool comm_prefers_host(const double *host_sec, const double *mpi_sec, int n);
+
+/* Not collective. Seconds of an allreduce as measured; 0: unknown. */
+double comm_buffer_sec(const comm_buffer_t *buffer);
 
 void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer); /* Collective */
 

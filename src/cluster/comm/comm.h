@@ -51,6 +51,7 @@ typedef struct comm_ops {
     err_t (*send)(comm_t *comm, const void *data, int64_t n_bytes, int to);
     err_t (*receive)(comm_t *comm, void *data, int64_t n_bytes, int from);
     err_t (*buffer_new)(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
+    err_t (*buffer_choose)(comm_t *comm, comm_buffer_t *buffer, int64_t count);    /* may be NULL */
     err_t (*buffer_allreduce)(comm_t *comm, comm_buffer_t *buffer, int64_t count); /* for shared buffers */
     void (*buffer_free)(comm_t *comm, comm_buffer_t *buffer);
     void (*describe)(char *out, size_t n_bytes);

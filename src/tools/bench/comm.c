@@ -126,15 +126,12 @@ static err_t make_host_buffer(comm_session_t *s)
     TRY(comm_buffer_new(s->bench->comm, (size_t)s->sizes.max, b));
     if (!b->shared)
         why = "no two ranks share memory (each rank is on a separate host, or /dev/shm is full)";
-    else if (b->n_timings == 0 && !b->by_host)
+    else if (!b->by_host)
         why = "--allreduce mpi rules it out";
     if (why) {
         err_raise(ERR_USAGE, __FILE__, __LINE__, "--communicator host is not available: %s", why);
         return comm_agree(s->bench->comm, ERR_USAGE, "allocating the shared buffer");
     }
-    /* Force the host allreduce, whatever --allreduce auto would choose. */
-    b->n_timings = 0;
-    b->by_host = true;
     return ERR_OK;
 }
 

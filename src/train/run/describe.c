@@ -20,8 +20,7 @@ static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes
         return space;
     }
     if (t->comm->size == 1) return NULL;
-    return comm_buffer_by_host(&t->buffer, t->graph->n_flat_params + TAIL_COUNT) ? "host"
-                                                                                 : t->comm->ops->name;
+    return t->buffer.by_host ? "host" : t->comm->ops->name;
 }
 
 /* Lists the ranks on the host of rank `first` and their GPUs: "node-a: rank 0 at 0000:1b:00.0, …". Returns
@@ -146,13 +145,13 @@ static void record_allreduce(json_t *j, const trainer_t *t)
     json_string(j, "gradients", gradient_path(t, by, sizeof by));
     if (t->buffer.device) json_int(j, "bucket_bytes", t->bucket.n_min * (int64_t)sizeof(float));
     json_array_begin(j, "measured");
-    for (int i = 0; i < t->buffer.n_timings; i++) {
-        const comm_timing_t *timing = &t->buffer.timings[i];
+    const comm_timing_t *timing = &t->buffer.timing;
+    if (timing->n_bytes > 0) {
         json_object_begin(j, NULL);
         json_int(j, "bytes", timing->n_bytes);
         json_real(j, "host_sec", timing->host_sec);
         json_real(j, "mpi_sec", timing->mpi_sec);
-        json_string(j, "chosen", timing->by_host ? "host" : "mpi");
+        json_string(j, "chosen", t->buffer.by_host ? "host" : "mpi");
         json_object_end(j);
     }
     json_array_end(j);

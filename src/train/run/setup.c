@@ -302,6 +302,7 @@ static err_t open_gradients(trainer_t *t)
     int64_t n = t->graph->n_flat_params + TAIL_COUNT;
     size_t n_bytes = (size_t)n * sizeof(float);
     TRY(comm_buffer_new(t->comm, n_bytes, &t->buffer));
+    TRY(comm_buffer_choose(t->comm, &t->buffer, n));
     comm_buffer_set_exact(&t->buffer, TAIL_COUNT);
     t->bucket = (bucket_t){.comm = t->comm,
                            .buffer = &t->buffer,

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient buffers of the `mpi` communicator: shared or private memory, and the choice, by measuring at
- * start, between the host allreduce of host.c and MPI_Allreduce. */
+/* Gradient buffers of the `mpi` communicator: shared or private memory, and the measured choice between the host allreduce of host.c and MPI_Allreduce. */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/stats.h"
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
@@ -42,54 +40,6 @@ static err_t sum_by(comm_t *comm, comm_buffer_t *buffer, int64_t count, bool by_
     return mpi_allreduce_on(impl->ranks.world, buffer->data, count, DTYPE_F32, MPI_SUM);
 }
 
-enum { MAX_CALLS = 9 };
-
-static int calls_at(int64_t n_bytes)
-{
-    return n_bytes <= 1 << 16 ? MAX_CALLS : 3;
-}
-
-/* Median seconds of both algorithms over a few alternating calls after a warm-up. A zeroed buffer
- * stays zero. */
-static err_t measure_size(comm_t *comm, comm_buffer_t *buffer, comm_timing_t *out)
-{
-    double sec[2][MAX_CALLS];
-    int n_calls = calls_at(out->n_bytes);
-    for (int i = -1; i < n_calls; i++)
-        for (int by_host = 0; by_host < 2; by_host++) {
-            double start = clock_sec();
-            TRY(sum_by(comm, buffer, out->n_bytes / (int64_t)sizeof(float), by_host));
-            if (i >= 0) sec[by_host][i] = clock_sec() - start;
-        }
-    out->mpi_sec = stats_median(sec[0], n_calls);
-    out->host_sec = stats_median(sec[1], n_calls);
-    /* Near a tie always choose the same, because the last bit depends on the order of summation. */
-    out->by_host = out->host_sec <= 1.25 * out->mpi_sec;
-    return ERR_OK;
-}
-
-/* Collective. Measures sizes from a cache line up to the buffer's or until the time is used up; rank 0's
- * clock decides. */
-static err_t measure_sizes(comm_t *comm, comm_buffer_t *buffer)
-{
-    enum { FIRST_BYTES = 64, GROWTH = 4 };
-    static const double budget_sec = 0.05;
-    mpi_impl_t *impl = comm->impl;
-    double start = clock_sec();
-    int more = true;
-    for (int64_t n_bytes = FIRST_BYTES; more && n_bytes <= (int64_t)buffer->n_bytes; n_bytes *= GROWTH) {
-        comm_timing_t *timing = &buffer->timings[buffer->n_timings++];
-        timing->n_bytes = n_bytes;
-        TRY(measure_size(comm, buffer, timing));
-        /* Estimated from the medians: a single call on a busy machine says nothing about the next size. */
-        double next_sec = GROWTH * (1 + calls_at(GROWTH * n_bytes)) * (timing->host_sec + timing->mpi_sec);
-        more = buffer->n_timings < COMM_MAX_TIMINGS && clock_sec() - start + next_sec < budget_sec;
-        E_MPI(MPI_Bcast(timing, sizeof *timing, MPI_BYTE, 0, impl->ranks.world), "MPI_Bcast");
-        E_MPI(MPI_Bcast(&more, 1, MPI_INT, 0, impl->ranks.world), "MPI_Bcast");
-    }
-    return ERR_OK;
-}
-
 /* Collective over the job. */
 static err_t share_buffer(comm_t *comm, const shared_window_t *window, size_t n_bytes, comm_buffer_t *out)
 {
@@ -106,7 +56,47 @@ static err_t share_buffer(comm_t *comm, const shared_window_t *window, size_t n_
         shared->parts[r] = (float *)(void *)part;
     }
     out->by_host = strcmp(impl->choice, "mpi") != 0;
-    return strcmp(impl->choice, "auto") == 0 ? measure_sizes(comm, out) : ERR_OK;
+    return ERR_OK;
+}
+
+/* Seconds of one call of each algorithm. A zeroed buffer stays zero. */
+static err_t time_both(comm_t *comm, comm_buffer_t *buffer, int64_t count, double *host_sec, double *mpi_sec)
+{
+    double start = clock_sec();
+    TRY(sum_by(comm, buffer, count, true));
+    *host_sec = clock_sec() - start;
+    start = clock_sec();
+    TRY(sum_by(comm, buffer, count, false));
+    *mpi_sec = clock_sec() - start;
+    return ERR_OK;
+}
+
+/* Alternates after a warm-up; rank 0's clock decides. */
+err_t mpi_buffer_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count)
+{
+    enum { MIN_CALLS = 5, MAX_CALLS = 50 };
+    static const double budget_sec = 0.3;
+    mpi_impl_t *impl = comm->impl;
+    const shared_buffer_t *shared = buffer->owner;
+    double host_sec[MAX_CALLS], mpi_sec[MAX_CALLS], start = clock_sec();
+    int n = 0, more = true;
+    if (!impl->host.slots || !shared || count == 0 || strcmp(impl->choice, "auto") != 0) return ERR_OK;
+    TRY(time_both(comm, buffer, count, &host_sec[0], &mpi_sec[0]));
+    for (; more; n++) {
+        TRY(time_both(comm, buffer, count, &host_sec[n], &mpi_sec[n]));
+        more = n + 1 < MIN_CALLS || (n + 1 < MAX_CALLS && clock_sec() - start < budget_sec);
+        E_MPI(MPI_Bcast(&more, 1, MPI_INT, 0, impl->ranks.world), "MPI_Bcast");
+    }
+    comm_timing_t *t = &buffer->timing;
+    *t = (comm_timing_t){count * (int64_t)sizeof(float), host_sec[0], mpi_sec[0]};
+    for (int i = 1; i < n; i++) {
+        if (host_sec[i] < t->host_sec) t->host_sec = host_sec[i];
+        if (mpi_sec[i] < t->mpi_sec) t->mpi_sec = mpi_sec[i];
+    }
+    buffer->by_host = comm_prefers_host(host_sec, mpi_sec, n);
+    E_MPI(MPI_Bcast(t, sizeof *t, MPI_BYTE, 0, impl->ranks.world), "MPI_Bcast");
+    E_MPI(MPI_Bcast(&buffer->by_host, sizeof buffer->by_host, MPI_BYTE, 0, impl->ranks.world), "MPI_Bcast");
+    return ERR_OK;
 }
 
 err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
@@ -130,7 +120,7 @@ err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
 
 err_t mpi_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count)
 {
-    return sum_by(comm, buffer, count, comm_buffer_by_host(buffer, count));
+    return sum_by(comm, buffer, count, buffer->by_host);
 }
 
 void mpi_buffer_free(comm_t *comm, comm_buffer_t *buffer)

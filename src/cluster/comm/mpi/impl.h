@@ -24,6 +24,7 @@ typedef struct mpi_impl {
 
 /* comm_ops_t's functions for gradient buffers. */
 err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
+err_t mpi_buffer_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count);
 err_t mpi_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count);
 void mpi_buffer_free(comm_t *comm, comm_buffer_t *buffer);
 

@@ -240,6 +240,7 @@ const comm_ops_t comm_mpi = {
     .send = mpi_send,
     .receive = mpi_receive,
     .buffer_new = mpi_buffer_new,
+    .buffer_choose = mpi_buffer_choose,
     .buffer_allreduce = mpi_buffer_allreduce,
     .buffer_free = mpi_buffer_free,
     .describe = mpi_describe,
