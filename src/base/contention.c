@@ -33,13 +33,17 @@ void contention_close(contention_t *c)
     c->fd = -1;
 }
 
+double contention_share(const contention_t *c)
+{
+    const double sec = clock_sec() - c->since_sec;
+    return sec > 0 ? 1e-9 * (double)(read_waited(c) - c->waited_nsec) / sec : 0;
+}
+
 bool contention_update(contention_t *c)
 {
-    const double now = clock_sec();
-    const int64_t waited = read_waited(c);
-    const double share = 1e-9 * (double)(waited - c->waited_nsec) / (now - c->since_sec);
-    c->waited_nsec = waited;
-    c->since_sec = now;
+    const double share = contention_share(c);
+    c->waited_nsec = read_waited(c);
+    c->since_sec = clock_sec();
     c->n_calm = share < calm_share ? c->n_calm + 1 : 0;
     if (share > busy_share)
         c->competes = true;

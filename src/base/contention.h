@@ -24,4 +24,7 @@ void contention_close(contention_t *c);
  * which the thread waited for more than a fifth, until ten in sequence with less than a tenth. */
 bool contention_update(contention_t *c);
 
+/* The share of the time since it was opened or last updated that the thread waited for a CPU. */
+double contention_share(const contention_t *c);
+
 #endif

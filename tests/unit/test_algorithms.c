@@ -209,9 +209,90 @@ static void check_measure(void)
     OK(seen.runs[OP_FORWARD] <= 1 && seen.runs[OP_BACKWARD_DATA] == 0 && result.n_left == 5 &&
            result.n_measured == 0,
        "no run starts that would exceed the limit (%d started)", seen.runs[OP_FORWARD]);
-    OK(result.first_left && strcmp(result.first_left, "first") == 0, "and the first layer left is reported");
+    OK(late.n == 5, "and the backend's rule is entered for all of them");
     algorithms_free(&table), algorithms_free(&cache), algorithms_free(&second), algorithms_free(&late);
     graph_free(&g);
+}
+
+static struct {
+    int n_calls, n_done, n_layers;
+    double left_sec;
+    char layers[8][64];
+} told;
+
+static void tell(void *context, const measure_progress_t *p)
+{
+    (void)context;
+    if (told.n_calls < 8) snprintf(told.layers[told.n_calls], sizeof told.layers[0], "%s", p->layer);
+    if (p->n_done != told.n_calls || p->left_sec > 1e9) told.left_sec = -1;
+    told.n_calls++;
+    told.n_layers = p->n_layers;
+}
+
+/* The most expensive layers come first, and what the time does not suffice for stays out of the cache. */
+static void check_order(void)
+{
+    graph_t *g;
+    must(graph_new("order", shape_3d(12, 12, 2), 3, &g), "graph");
+    int v = nn_conv2d(g, "cheap", 0, (conv2d_layer_t){.channels = 3, .kernel = 1});
+    v = nn_conv2d(g, "dear", v, (conv2d_layer_t){.channels = 8, .kernel = 5});
+    v = nn_conv2d(g, "twin1", v, (conv2d_layer_t){.channels = 8, .kernel = 3, .pad = 1});
+    v = nn_conv2d(g, "twin2", v, (conv2d_layer_t){.channels = 8, .kernel = 3, .pad = 1});
+    nn_softmax_xent(g, "loss", nn_linear(g, "fc", v, 3), 0);
+    must(graph_finish(g), "graph");
+    static const batch_size_t sizes[] = {{9, false}, {5, true}};
+    algorithms_t cache = {.n = 0}, table = {.n = 0}, later = {.n = 0};
+    measure_result_t result;
+    measure_options_t options = {.graph = g,
+                                 .backend = &fake,
+                                 .sizes = sizes,
+                                 .n_sizes = 2,
+                                 .cache = &cache,
+                                 .limit_sec = 1e9,
+                                 .progress = tell};
+    must(algorithms_measure(&options, &table, &result), "measure");
+    OK(told.n_calls == 6 && told.n_layers == 6 && told.left_sec >= 0, "layers of one kind are one (%d of %d)",
+       told.n_calls, told.n_layers);
+    OK(strcmp(told.layers[0], "twin1") == 0 && strcmp(told.layers[1], "dear") == 0 &&
+           strcmp(told.layers[2], "cheap") == 0 && strcmp(told.layers[3], "twin1") == 0,
+       "training first, and in it what costs most: %s, %s, %s", told.layers[0], told.layers[1],
+       told.layers[2]);
+    algorithms_free(&cache), algorithms_free(&table);
+    options.limit_sec = -1;
+    must(algorithms_measure(&options, &table, &result), "measure");
+    OK(result.n_left == 8 && table.n == 8 && cache.n == 0, "the rule's choices are not cached (%d left)",
+       result.n_left);
+    options.limit_sec = 1e9;
+    must(algorithms_measure(&options, &later, &result), "measure");
+    OK(result.n_measured == 8, "so a later run measures them");
+    must(algorithms_measure(&options, &table, &result), "measure");
+    OK(result.n_measured == 0 && result.n_cached == 0, "but one that has them in its table keeps them");
+    algorithms_free(&cache), algorithms_free(&table), algorithms_free(&later);
+    graph_free(&g);
+}
+
+static const char *near_of(const algorithms_t *table, int64_t n)
+{
+    op_desc_t desc = conv(n);
+    const char *name = algorithms_find_near(table, &desc, OP_FORWARD);
+    return name ? name : "none";
+}
+
+static void check_near(void)
+{
+    algorithms_t table = {.n = 0};
+    op_desc_t at_64 = conv(64), at_20 = conv(20);
+    must(algorithms_set(&table, &at_64, OP_FORWARD, "gemm"), "set");
+    must(algorithms_set(&table, &at_20, OP_FORWARD, "blocked"), "set");
+    OK(strcmp(near_of(&table, 64), "gemm") == 0 && strcmp(near_of(&table, 32), "gemm") == 0 &&
+           strcmp(near_of(&table, 16), "gemm") == 0 && strcmp(near_of(&table, 256), "gemm") == 0,
+       "whole vectors: up to four times or a quarter of the batch");
+    OK(strcmp(near_of(&table, 8), "none") == 0 && strcmp(near_of(&table, 512), "none") == 0 &&
+           strcmp(near_of(&table, 40), "none") == 0,
+       "not farther, and not where vectors stay half empty");
+    OK(strcmp(near_of(&table, 10), "blocked") == 0, "the nearest with equally full vectors");
+    OK(!algorithms_find_near(&table, &at_64, OP_BACKWARD_DATA), "another pass is another choice");
+    algorithms_free(&table);
 }
 
 /* The description of a choice made without any time to measure. */
@@ -275,11 +356,13 @@ static void check_plan(void)
 
 int main(void)
 {
-    tap_plan(3 + 4 + 25 + 9 + 1 + 5 + 1);
+    tap_plan(3 + 4 + 25 + 9 + 5 + 4 + 1 + 5 + 1);
     check_keys();
     check_text();
     check_damage();
     check_measure();
+    check_order();
+    check_near();
     check_late();
     check_plan();
     OK(mem_live() == 0, "all memory was freed");

@@ -49,8 +49,42 @@ static int hints_of(double data, double comm, double relu, double pool,
                    .n_ranks = 2,
                    .n_layers = 4,
                    .split = {.data = data, .comm = comm, .total = 100},
+                   .sum_sec = comm,
                    .layers = layers};
     return profile_hints(&p, hints);
+}
+
+/* Hints of a step of 100 s, 40 of them in the allreduce. */
+static int comm_hints(double sum_sec, cpu_use_t cpu, char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX])
+{
+    profile_t p = {
+        .n_steps = 1, .n_ranks = 2, .split = {.comm = 40, .total = 100}, .sum_sec = sum_sec, .cpu = cpu};
+    return profile_hints(&p, hints);
+}
+
+static void test_blame(void)
+{
+    char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX], text[CPU_USE_TEXT_MAX];
+    const cpu_use_t quiet = {.wait_share = 0.09, .n_ranks = 2, .n_threads = 2, .n_cpus = 2};
+    const cpu_use_t disturbed = {
+        .wait_share = 0.4, .switches_per_sec = 812, .load = 4.25, .n_ranks = 2, .n_threads = 2, .n_cpus = 2};
+    const cpu_use_t crowded = {.n_ranks = 4, .n_threads = 4, .n_cpus = 2};
+    OK(comm_hints(30, quiet, hints) == 1 && strstr(hints[0], "40 % of step time is allreduce") == hints[0],
+       "an allreduce that takes long is named");
+    OK(comm_hints(5, quiet, hints) == 1 && !strstr(hints[0], "is allreduce") &&
+           strstr(hints[0], "40 % of step time is waiting for slower ranks") == hints[0] &&
+           strstr(hints[0], "--trace"),
+       "ranks that are late are not the allreduce: %s", hints[0]);
+    OK(comm_hints(30, disturbed, hints) == 2 && strstr(hints[0], "short of CPU: ranks waited") == hints[0] &&
+           strstr(hints[0], "40 % of the time") && strstr(hints[0], "812 involuntary") &&
+           strstr(hints[0], "other processes") && !strstr(hints[1], "is allreduce"),
+       "nor are other processes: %s", hints[0]);
+    OK(comm_hints(30, crowded, hints) == 2 && strstr(hints[0], "4 threads of 4 ranks share 2 CPUs") &&
+           strstr(hints[0], "fewer ranks") && !strstr(hints[1], "is allreduce"),
+       "nor too many ranks: %s", hints[0]);
+    cpu_use_text(&quiet, text);
+    OK(!text[0] && !cpu_use_short(&quiet) && cpu_use_short(&disturbed) && cpu_use_short(&crowded),
+       "a quiet machine is not worth a word");
 }
 
 static void test_hints(void)
@@ -192,10 +226,11 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     const char *device = argc > 1 ? argv[1] : "ref";
     if (backend_find(device, &backend, why) != ERR_OK) tap_skip_all(err_message());
-    tap_plan(33);
+    tap_plan(38);
     OK_CALL(backend_open(backend, 1), "the %s backend", device);
     test_ranking();
     test_hints();
+    test_blame();
     graph_t *graph = NULL;
     exec_t *exec = NULL;
     float *memory = NULL;

@@ -58,7 +58,7 @@ typedef struct cpu_entry {
 
 /* Divides the CPUs of a host equally among its ranks: ranks bound to disjoint cores keep those, unbound ranks
  * split what their host allows. */
-static err_t fair_threads(comm_t *comm, int *allowed, int *fair)
+static err_t fair_threads(comm_t *comm, int *allowed, int *fair, int *on_host)
 {
     cpu_entry_t mine = {.host = comm->topo.host};
     if (sched_getaffinity(0, sizeof mine.allowed, &mine.allowed) != 0) {
@@ -75,7 +75,8 @@ static err_t fair_threads(comm_t *comm, int *allowed, int *fair)
     mem_free(&all);
     TRY(err);
     *allowed = CPU_COUNT(&mine.allowed);
-    *fair = CPU_COUNT(&host_cpus) / comm->topo.local_size;
+    *on_host = CPU_COUNT(&host_cpus);
+    *fair = *on_host / comm->topo.local_size;
     if (*fair > *allowed) *fair = *allowed;
     if (*fair < 1) *fair = 1;
     return ERR_OK;
@@ -111,7 +112,7 @@ err_t runtime_use_device(comm_t *comm, const backend_t *backend)
 static err_t open_backend(const runtime_options_t *options, runtime_t *out)
 {
     int allowed, fair;
-    TRY(fair_threads(out->comm, &allowed, &fair));
+    TRY(fair_threads(out->comm, &allowed, &fair, &out->n_host_cpus));
     if (out->n_threads > 0 && out->backend->close && !out->backend->memory) out->backend->close();
     out->n_threads = options->threads > 0 ? (int)options->threads : fair;
     out->n_cpus = fair;

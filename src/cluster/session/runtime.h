@@ -24,6 +24,7 @@ typedef struct runtime {
     const backend_t *backend;
     int n_threads;
     int n_cpus;                /* this rank's share of the CPUs its host allows */
+    int n_host_cpus;           /* CPUs that the ranks of this host may use */
     char device[96];           /* description of the backend */
     char why[BACKEND_WHY_MAX]; /* why --device auto did not choose a better one; "" */
     slowdown_t slowdown;

@@ -4,6 +4,7 @@
 #include "compute/graph/algorithms.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -29,6 +30,47 @@ const char *algorithms_find(const algorithms_t *table, const op_desc_t *desc, op
     op_key(desc, key);
     const algorithm_t *entry = find_entry(table, key, pass);
     return entry ? entry->name : NULL;
+}
+
+/* Reads the batch size of a key and the lengths of the text before and after it. False: it has none. */
+static bool split_key(const char *key, int64_t *n, size_t *before, const char **after)
+{
+    const char *at = strstr(key, " n=");
+    if (!at) return false;
+    char *end;
+    *before = (size_t)(at - key);
+    *n = strtoll(at + 3, &end, 10);
+    *after = end;
+    return *n > 0;
+}
+
+/* Share of the vectors of 16 samples that n samples fill. */
+static double vector_share(int64_t n)
+{
+    return (double)n / (double)((n + 15) / 16 * 16);
+}
+
+const char *algorithms_find_near(const algorithms_t *table, const op_desc_t *desc, op_pass_t pass)
+{
+    const char *exact = algorithms_find(table, desc, pass), *name = NULL, *after, *other_after;
+    char key[OP_KEY_MAX];
+    int64_t n, other;
+    size_t before, other_before;
+    double nearest = 4;
+    op_key(desc, key);
+    if (exact || !split_key(key, &n, &before, &after)) return exact;
+    for (int i = 0; i < table->n; i++) {
+        const algorithm_t *e = &table->entries[i];
+        if (e->pass != pass || !split_key(e->key, &other, &other_before, &other_after)) continue;
+        if (other_before != before || memcmp(e->key, key, before) != 0 || strcmp(other_after, after) != 0)
+            continue;
+        const double ratio = other > n ? (double)other / (double)n : (double)n / (double)other;
+        const double fill = vector_share(n) / vector_share(other);
+        if (ratio > nearest || fill < 0.9 || fill > 1 / 0.9) continue;
+        nearest = ratio;
+        name = e->name;
+    }
+    return name;
 }
 
 void algorithms_get(const algorithms_t *table, const op_desc_t *desc, op_algorithms_t *out)

@@ -37,6 +37,10 @@ void algorithms_free(algorithms_t *table);
 
 /* The choice for one pass; NULL if the table has none. desc must be inferred. */
 const char *algorithms_find(const algorithms_t *table, const op_desc_t *desc, op_pass_t pass);
+/* Like algorithms_find, or else the choice for the nearest batch size at which the same algorithm can be
+ * expected to win: at most four times as large or as small, and filling vectors of 16 samples equally well
+ * (within a tenth). */
+const char *algorithms_find_near(const algorithms_t *table, const op_desc_t *desc, op_pass_t pass);
 /* All passes; "" for those without an entry. */
 void algorithms_get(const algorithms_t *table, const op_desc_t *desc, op_algorithms_t *out);
 /* Enters or replaces a choice. */
@@ -58,27 +62,35 @@ typedef struct batch_size {
     bool training;
 } batch_size_t;
 
+/* Before a layer is measured. Layers with the same operator count once. */
+typedef struct measure_progress {
+    const char *layer;
+    int n_done, n_layers;
+    double left_sec; /* estimate */
+} measure_progress_t;
+
 typedef struct measure_options {
     const graph_t *graph;
     const backend_t *backend; /* open, in this thread */
     const batch_size_t *sizes;
     int n_sizes;
     algorithms_t *cache; /* earlier measurements; new ones are added. NULL: none */
-    /* Time limit; the remaining layers get the backend's default. A run starts only if the remaining time
-     * covers the longest run so far. Negative: measure nothing. */
+    /* Time limit; the remaining layers get the backend's default, which the cache does not keep. A run starts
+     * only if the remaining time covers the longest run so far. Negative: measure nothing. */
     double limit_sec;
+    void (*progress)(void *context, const measure_progress_t *progress); /* NULL: none */
+    void *progress_context;
 } measure_options_t;
 
 typedef struct measure_result {
     int n_measured, n_cached; /* choices */
     int n_dropped;            /* entries whose algorithm does not exist or does not fit here */
     int n_left;               /* choices that were not measured in time */
-    const char *first_left;   /* layer of the first of them, borrowed from the graph; NULL: none */
     double sec;
 } measure_result_t;
 
-/* Chooses for every layer and pass with several algorithms: the table's entry, else the cache's, else the
- * fastest on scratch buffers. The backend's default stays unless another is at least 3 % faster. The gradient
+/* Chooses for every layer and pass with several algorithms: the table's entry, else the cache's (for this or
+ * a near batch size), else the fastest on scratch buffers, training and the most expensive layers first. The backend's default stays unless another is at least 3 % faster. The gradient
  * of the graph's input is never computed, so it needs no choice. */
 err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, measure_result_t *result);
 

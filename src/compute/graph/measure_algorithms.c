@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Implements algorithms_measure: times the algorithms of each layer and pass on scratch buffers, within a
- * time limit, and enters the fastest in the table. */
+ * time limit, the most expensive layers first, and enters the fastest in the table. */
 #include <math.h>
 #include <string.h>
 
@@ -17,6 +17,14 @@ static const double candidate_sec = 0.02;
 static const double hopeless_first = 6, hopeless = 2;
 static const double advantage = 0.97; /* relative to the default's time, required to replace it */
 
+/* An operator with passes that neither the table nor the cache decides. */
+typedef struct job {
+    const char *layer; /* the first with this operator */
+    op_desc_t desc;
+    bool training, open[OP_PASS_COUNT];
+    double work; /* multiply-adds, over all such layers */
+} job_t;
+
 typedef struct measuring {
     const measure_options_t *options;
     algorithms_t *table;
@@ -25,6 +33,8 @@ typedef struct measuring {
     double longest_sec; /* longest run so far */
     scratch_t scratch;  /* of the current layer, created when its first pass is measured */
     bool has_scratch;
+    job_t *jobs;
+    int n_jobs;
 } measuring_t;
 
 static bool has_time(const measuring_t *m)
@@ -108,59 +118,145 @@ static bool is_candidate(const char *name, const candidates_t *c)
     return false;
 }
 
-static err_t decide_pass(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training)
+static void list_candidates(const measuring_t *m, const job_t *job, int pass, candidates_t *out)
 {
-    candidates_t c;
-    c.n = op_list_algorithms(m->options->backend, desc, pass, training, c.names, OP_MAX_ALGORITHMS);
-    const char *name = algorithms_find(m->table, desc, pass);
-    if (name && is_candidate(name, &c)) return ERR_OK;
-    m->result->n_dropped += name != NULL;
-    if (c.n < 2) {
-        algorithms_drop(m->table, desc, pass); /* of another backend */
-        return ERR_OK;
-    }
-    name = m->options->cache ? algorithms_find(m->options->cache, desc, pass) : NULL;
-    if (name && is_candidate(name, &c)) {
-        m->result->n_cached++;
-        return algorithms_set(m->table, desc, pass, name);
-    }
-    TRY(choose_fastest(m, desc, pass, training, &c, &name));
-    if (!name) {
-        m->result->n_left++;
-        return algorithms_set(m->table, desc, pass, c.names[0]);
-    }
-    m->result->n_measured++;
-    if (m->options->cache) TRY(algorithms_set(m->options->cache, desc, pass, name));
-    return algorithms_set(m->table, desc, pass, name);
+    out->n = op_list_algorithms(m->options->backend, &job->desc, (op_pass_t)pass, job->training, out->names,
+                                OP_MAX_ALGORITHMS);
 }
 
-static err_t decide_layer(measuring_t *m, const graph_node_t *node, const op_desc_t *desc, bool training)
+/* Enters a choice that needs no measuring; otherwise adds the pass to the job's open ones. */
+static err_t settle_pass(measuring_t *m, job_t *job, op_pass_t pass)
+{
+    candidates_t c;
+    list_candidates(m, job, (int)pass, &c);
+    const char *name = algorithms_find(m->table, &job->desc, pass);
+    if (name && is_candidate(name, &c)) return ERR_OK;
+    m->result->n_dropped += name != NULL;
+    if (name) algorithms_drop(m->table, &job->desc, pass);
+    if (c.n < 2) return ERR_OK; /* a dropped name was another backend's */
+    name = m->options->cache ? algorithms_find_near(m->options->cache, &job->desc, pass) : NULL;
+    if (name && is_candidate(name, &c)) {
+        m->result->n_cached++;
+        return algorithms_set(m->table, &job->desc, pass, name);
+    }
+    job->open[pass] = true;
+    return ERR_OK;
+}
+
+static bool has_open(const job_t *job)
+{
+    return job->open[OP_FORWARD] || job->open[OP_BACKWARD_DATA] || job->open[OP_BACKWARD_WEIGHTS];
+}
+
+/* Layers with the same operator share a job. */
+static void merge_job(measuring_t *m, const job_t *job)
+{
+    char key[OP_KEY_MAX], other[OP_KEY_MAX];
+    op_key(&job->desc, key);
+    for (int i = 0; i < m->n_jobs; i++) {
+        op_key(&m->jobs[i].desc, other);
+        if (strcmp(key, other) != 0) continue;
+        for (int pass = 0; pass < OP_PASS_COUNT; pass++) m->jobs[i].open[pass] |= job->open[pass];
+        m->jobs[i].work += job->work;
+        m->jobs[i].training |= job->training;
+        return;
+    }
+    m->jobs[m->n_jobs++] = *job;
+}
+
+static err_t collect_jobs(measuring_t *m)
+{
+    const measure_options_t *o = m->options;
+    TRY(mem_new_array((int64_t)o->n_sizes * o->graph->n_nodes + 1, sizeof *m->jobs, "layers to measure",
+                      &m->jobs));
+    for (int k = 0; k < o->n_sizes; k++)
+        for (int i = 0; i < o->graph->n_nodes; i++) {
+            const graph_node_t *node = &o->graph->nodes[i];
+            job_t job = {.layer = node->name, .training = o->sizes[k].training};
+            TRY(graph_batch_desc(o->graph, i, o->sizes[k].n, &job.desc));
+            for (int pass = 0; pass < (job.training ? OP_PASS_COUNT : 1); pass++)
+                if (pass != OP_BACKWARD_DATA || node->input[0] != 0)
+                    TRY(settle_pass(m, &job, (op_pass_t)pass));
+            job.work = (job.training ? 3 : 1) * (double)op_macs(&job.desc);
+            if (has_open(&job)) merge_job(m, &job);
+        }
+    return ERR_OK;
+}
+
+/* Training before evaluation, then by work: time that runs out costs the least. Insertion sort. */
+static void sort_jobs(measuring_t *m)
+{
+    for (int i = 1; i < m->n_jobs; i++) {
+        job_t job = m->jobs[i];
+        int at = i;
+        for (; at > 0; at--) {
+            const job_t *before = &m->jobs[at - 1];
+            if (before->training > job.training ||
+                (before->training == job.training && before->work >= job.work))
+                break;
+            m->jobs[at] = *before;
+        }
+        m->jobs[at] = job;
+    }
+}
+
+static err_t measure_pass(measuring_t *m, const job_t *job, op_pass_t pass)
+{
+    candidates_t c;
+    const char *name;
+    list_candidates(m, job, (int)pass, &c);
+    TRY(choose_fastest(m, &job->desc, pass, job->training, &c, &name));
+    if (!name) {
+        m->result->n_left++;
+        return algorithms_set(m->table, &job->desc, pass, c.names[0]);
+    }
+    m->result->n_measured++;
+    if (m->options->cache) TRY(algorithms_set(m->options->cache, &job->desc, pass, name));
+    return algorithms_set(m->table, &job->desc, pass, name);
+}
+
+static err_t measure_job(measuring_t *m, const job_t *job)
 {
     err_t err = ERR_OK;
-    for (int pass = 0; pass < (training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
-        if (pass != OP_BACKWARD_DATA || node->input[0] != 0)
-            err = decide_pass(m, desc, (op_pass_t)pass, training);
+    for (int pass = 0; pass < OP_PASS_COUNT && err == ERR_OK; pass++)
+        if (job->open[pass]) err = measure_pass(m, job, (op_pass_t)pass);
     if (m->has_scratch) {
         scratch_free(&m->scratch);
         mem_trim();
     }
     m->has_scratch = false;
-    if (m->result->n_left > 0 && !m->result->first_left) m->result->first_left = node->name;
-    return err == ERR_OK ? ERR_OK : err_context(err, "layer %s", node->name);
+    return err == ERR_OK ? ERR_OK : err_context(err, "layer %s", job->layer);
+}
+
+/* At the speed so far, within the limit. */
+static double estimate_left(const measuring_t *m, double done, double all)
+{
+    const double spent = clock_sec() - m->start, limit = fmax(m->options->limit_sec - spent, 0);
+    return done > 0 ? fmin(limit, spent * (all - done) / done) : limit;
+}
+
+static err_t measure_jobs(measuring_t *m)
+{
+    const measure_options_t *o = m->options;
+    double all = 0, done = 0;
+    for (int i = 0; i < m->n_jobs; i++) all += m->jobs[i].work;
+    for (int i = 0; i < m->n_jobs; i++) {
+        const measure_progress_t progress = {m->jobs[i].layer, i, m->n_jobs, estimate_left(m, done, all)};
+        if (o->progress && has_time(m)) o->progress(o->progress_context, &progress);
+        TRY(measure_job(m, &m->jobs[i]));
+        done += m->jobs[i].work;
+    }
+    return ERR_OK;
 }
 
 err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, measure_result_t *result)
 {
     *result = (measure_result_t){0};
     measuring_t m = {.options = options, .table = table, .result = result, .start = clock_sec()};
-    for (int k = 0; k < options->n_sizes; k++)
-        for (int i = 0; i < options->graph->n_nodes; i++) {
-            const graph_node_t *node = &options->graph->nodes[i];
-            op_desc_t desc;
-            bool training = options->sizes[k].training;
-            TRY(graph_batch_desc(options->graph, i, options->sizes[k].n, &desc));
-            TRY(decide_layer(&m, node, &desc, training));
-        }
+    err_t err = collect_jobs(&m);
+    sort_jobs(&m);
+    if (err == ERR_OK) err = measure_jobs(&m);
+    mem_free(&m.jobs);
     result->sec = clock_sec() - m.start;
-    return ERR_OK;
+    return err;
 }

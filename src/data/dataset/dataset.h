@@ -17,7 +17,7 @@
 #include "data/dataset/sampler.h"
 #include "data/transform/settings.h"
 
-enum { DATASET_BLOCK_BYTES = 2 << 20 };
+enum { DATASET_BLOCK_BYTES = 2 << 20, DATASET_FORMAT_MAX = 8 };
 
 typedef struct dataset_info {
     const char *kind;         /* "idx", "digits", "synthetic", "images" */
@@ -54,6 +54,8 @@ typedef struct dataset_ops {
     err_t (*reader_open)(dataset_reader_t *reader);
     void (*reader_close)(dataset_reader_t *reader);
     err_t (*read)(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out);
+    /* The extension of a sample's file: "png", "jpg" for either spelling, … */
+    err_t (*format)(dataset_reader_t *reader, split_t split, int64_t index, char out[DATASET_FORMAT_MAX]);
     /* For kinds whose opening reads many files: dataset_save and dataset_restore. NULL: every rank opens the
      * dataset itself. */
     err_t (*save)(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
@@ -70,14 +72,13 @@ struct dataset {
     void *impl;
 };
 
-/* Chooses the dataset: --data (`option`, may be NULL); else $DPTRAIN_DATA/mnist or data/mnist if it exists;
- * else "digits". "digits" and "synthetic" are built-in kinds; anything else is a folder. Writes the choice to
+/* Chooses the dataset: --data (`option`, may be NULL), $DPTRAIN_DATA/mnist or data/mnist if it exists, or
+ * "digits". "digits" and "synthetic" are built-in kinds; anything else is a folder. Writes the choice to
  * where[FS_PATH_MAX] and the reason ("from $DPTRAIN_DATA") to why[128]. Rank 0 calls this and broadcasts the
  * result. ERR_DATA: the option's folder does not exist. */
 err_t dataset_choose(const char *option, char *where, char *why);
 
-/* Opens a folder with any of MNIST's IDX files as that kind, and other folders as images
- * (data/source/source.h).
+/* Opens a folder with any of MNIST's IDX files as that kind, others as images (data/source/source.h).
  *
  *   settings  how images are transformed; NULL: the defaults; unused by kinds in memory
  *   watch     may be NULL

@@ -250,11 +250,29 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
     return ERR_OK;
 }
 
+static err_t format_of_image(dataset_reader_t *reader, split_t split, int64_t index,
+                             char out[DATASET_FORMAT_MAX])
+{
+    const images_t *p = reader->dataset->impl;
+    reader_t *r = reader->impl;
+    sample_t sample;
+    if (p->settings.task == TASK_CROPS) index = p->crops.of[split][index].image;
+    TRY(source_describe(p->source, split, index, &r->buffer, &sample));
+    const char *dot = strrchr(sample.name, '.');
+    size_t n = 0;
+    for (const char *c = dot ? dot + 1 : ""; *c && n < DATASET_FORMAT_MAX - 1; c++)
+        out[n++] = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+    out[n] = '\0';
+    if (strcmp(out, "jpeg") == 0) memcpy(out, "jpg", sizeof "jpg");
+    return ERR_OK;
+}
+
 const dataset_ops_t dataset_images = {.kind = "images",
                                       .open = open_images,
                                       .close = close_images,
                                       .reader_open = open_reader,
                                       .reader_close = close_reader,
                                       .read = read_image,
+                                      .format = format_of_image,
                                       .save = save_images,
                                       .restore = restore_images};

@@ -154,6 +154,12 @@ err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
 {
     const profile_split_t *sums = run->sums;
     *out = (profile_t){.n_steps = run->n_steps, .n_ranks = comm->size};
+    if (run->cpu) out->cpu = *run->cpu;
+    /* The rank that is usually last waits the least. */
+    out->sum_sec = sums->comm / (double)run->n_steps;
+    /* In a step, caches are cold. */
+    if (run->sum_sec > 0 && 3 * run->sum_sec < out->sum_sec) out->sum_sec = 3 * run->sum_sec;
+    TRY(comm_allreduce(comm, &out->sum_sec, 1, DTYPE_F64, COMM_MIN, "gathering the profile"));
     double split[] = {sums->data, sums->forward, sums->backward, sums->comm, sums->optimizer, sums->total};
     TRY(average_ranks(comm, split, sizeof split / sizeof split[0], run->n_steps));
     out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
@@ -199,23 +205,39 @@ static double passes_share(const profile_t *p, char *list, size_t n_bytes)
     return sum;
 }
 
+/* A step that is slow because ranks wait for each other or for a CPU says nothing about the allreduce. */
+static int hint_comm(const profile_t *p, char hint[PROFILE_HINT_MAX])
+{
+    const double comm = p->split.comm / p->split.total, sum = p->sum_sec / p->split.total;
+    if (comm < PROFILE_COMM_SHARE) return 0;
+    if (sum >= comm / 2 && !cpu_use_short(&p->cpu))
+        snprintf(hint, PROFILE_HINT_MAX, "%s of step time is allreduce: try a larger --batch",
+                 figure_share(comm).text);
+    else
+        snprintf(hint, PROFILE_HINT_MAX, "%s of step time is waiting for slower ranks in the allreduce: %s",
+                 figure_share(comm).text,
+                 cpu_use_short(&p->cpu) ? "they are short of CPU" : "--trace shows which ranks are late");
+    return 1;
+}
+
 int profile_hints(const profile_t *p, char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX])
 {
     int n = 0;
     if (!(p->split.total > 0)) return 0;
-    double data = p->split.data / p->split.total, comm = p->split.comm / p->split.total;
-    char list[120];
+    double data = p->split.data / p->split.total;
+    char list[120], cpu[CPU_USE_TEXT_MAX];
     double between = passes_share(p, list, sizeof list);
+    cpu_use_text(&p->cpu, cpu);
+    if (cpu_use_short(&p->cpu))
+        snprintf(hints[n++], PROFILE_HINT_MAX, "short of CPU: %s; %s", cpu,
+                 cpu_use_crowded(&p->cpu) ? "start fewer ranks, or lower --threads"
+                                          : "other processes run on these CPUs");
     if (data >= PROFILE_DATA_SHARE)
         snprintf(hints[n++], PROFILE_HINT_MAX,
                  "%s of step time is waiting for data: leave CPUs to the loader (--threads), augment "
                  "less, or use faster storage",
                  figure_share(data).text);
-    if (comm >= PROFILE_COMM_SHARE)
-        snprintf(hints[n++], PROFILE_HINT_MAX,
-                 "%s of step time is allreduce, including the wait for slower ranks: try a larger --batch; "
-                 "--trace shows which ranks are late",
-                 figure_share(comm).text);
+    n += hint_comm(p, hints[n]);
     if (between >= PROFILE_PASSES_SHARE)
         snprintf(hints[n++], PROFILE_HINT_MAX,
                  "%s of step time is memory passes between products (%s): fusing or removing some gains "
@@ -316,6 +338,8 @@ void profile_json(const profile_t *p, json_t *j)
     json_real(j, "exposed_comm_sec", s->comm);
     json_real(j, "optimizer_sec", s->optimizer);
     json_real(j, "other_sec", other_sec(s));
+    json_real(j, "allreduce_sec", p->sum_sec);
+    cpu_use_json(&p->cpu, j);
     if (p->peak_flops > 0) json_real(j, "peak_gflops", p->peak_flops / 1e9);
     json_array_begin(j, "layers");
     for (int i = 0; i < p->n_layers; i++) json_layer(p, &p->layers[i], j);

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cluster/comm/comm.h"
 #include "compute/graph/exec.h"
+#include "train/output/cpu_use.h"
 
 /* Seconds of a step; the rest of total is bookkeeping. comm: allreduce time not overlapped with the backward
  * pass, including the wait for slower ranks. */
@@ -26,14 +27,16 @@ typedef struct profile {
     int n_ranks, n_layers;
     profile_split_t split;
     profile_layer_t *layers; /* the most expensive first */
-    double peak_flops;       /* FLOP/s of a rank while all ranks multiply matrices; 0: unknown */
+    double sum_sec;          /* part of split.comm that is not waiting for slower ranks, at most */
+    cpu_use_t cpu;
+    double peak_flops; /* FLOP/s of a rank while all ranks multiply matrices; 0: unknown */
 } profile_t;
 
 /* Shares of a step from which a hint is given. */
 #define PROFILE_DATA_SHARE   0.10
 #define PROFILE_COMM_SHARE   0.20
 #define PROFILE_PASSES_SHARE 0.25
-enum { PROFILE_TOP = 5, PROFILE_MAX_HINTS = 3, PROFILE_HINT_MAX = 240 };
+enum { PROFILE_TOP = 5, PROFILE_MAX_HINTS = 4, PROFILE_HINT_MAX = 320 };
 
 /* The measurements of one rank. */
 typedef struct profile_run {
@@ -41,6 +44,8 @@ typedef struct profile_run {
     const backend_t *backend;
     const profile_split_t *sums;    /* over n_steps > 0 steps */
     int64_t n_steps, n_layer_steps; /* n_layer_steps: of the executor's costs */
+    double sum_sec;                 /* an allreduce without waiting, measured at start; 0: unknown */
+    const cpu_use_t *cpu;           /* over these steps, of all ranks */
 } profile_run_t;
 
 /* Collective. Averages the measurements of the ranks and measures the peak, which takes up to 0.3 s. If a
@@ -63,7 +68,8 @@ void profile_sort(profile_layer_t *layers, int n);
 double profile_layer_share(const profile_t *profile, const profile_layer_t *layer); /* of step time */
 double profile_layer_flops(const profile_layer_t *layer); /* FLOP/s; 0 without matrix products */
 
-/* Writes hints, one line each: a bottleneck and what to do about it. Returns their number. */
+/* Writes hints, one line each: a bottleneck and what to do about it. The allreduce is named only for the time
+ * that it takes itself. Returns their number. */
 int profile_hints(const profile_t *profile, char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX]);
 
 /* Logs the profile, or adds the fields of the "profile" record. */

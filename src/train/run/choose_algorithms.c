@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/figure.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/xxh3.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
@@ -72,6 +74,60 @@ static err_t write_cache(const char *path, const algorithms_t *cache)
     return err;
 }
 
+/* A progress line on a terminal; elsewhere a line at the start, and every few seconds. */
+typedef struct teller {
+    double limit_sec, last_sec;
+} teller_t;
+
+static void tell_progress(void *context, const measure_progress_t *p)
+{
+    static const double every_sec = 10;
+    teller_t *teller = context;
+    char text[160];
+    const double now = clock_sec();
+    const figure_t left = figure_duration(p->left_sec);
+    if (progress_active()) {
+        snprintf(text, sizeof text, "%s left  layer %d/%d, %.80s", left.text, p->n_done + 1, p->n_layers,
+                 p->layer);
+        progress_draw("measuring algorithms", p->n_done, p->n_layers, text);
+        return;
+    }
+    if (p->n_done > 0 && now - teller->last_sec < every_sec) return;
+    teller->last_sec = now;
+    if (p->n_done == 0)
+        log_info("  measuring the algorithms of %d layers, for at most %s (--measure-time)", p->n_layers,
+                 figure_time(teller->limit_sec).text);
+    else
+        log_info("  measuring layer %d of %d, %s, %s left", p->n_done + 1, p->n_layers, p->layer, left.text);
+}
+
+static void describe_measured(const measure_result_t *result, bool resumed, algorithm_choice_t *out)
+{
+    const bool any = result->n_measured > 0;
+    const int n_known = result->n_measured + result->n_cached;
+    int n;
+    out->n_by_rule = result->n_left;
+    out->measure_sec = any ? result->sec : 0;
+    if (out->table.n == 0 || (!resumed && result->n_left > 0 && n_known == 0)) {
+        snprintf(out->from, sizeof out->from, "fixed");
+        snprintf(out->about, sizeof out->about, "%s",
+                 out->table.n == 0 ? "no layer has a choice of algorithms"
+                                   : "algorithms fixed (none measured in time, see --measure-time)");
+        return;
+    }
+    snprintf(out->from, sizeof out->from, "%s", any ? "measured" : resumed ? "checkpoint" : "cache");
+    if (any)
+        n = snprintf(out->about, sizeof out->about, "algorithms measured (%s)",
+                     figure_time(result->sec).text);
+    else
+        n = snprintf(out->about, sizeof out->about, "algorithms from %s",
+                     resumed ? "the checkpoint" : "cache");
+    if (result->n_left > 0)
+        snprintf(out->about + n, sizeof out->about - (size_t)n,
+                 "; %d of %d by rule, to be measured by a later new run", result->n_left,
+                 result->n_left + n_known);
+}
+
 static err_t measure_choice(const algorithm_request_t *request, const char *machine, algorithm_choice_t *out)
 {
     algorithms_t cache = {.n = 0};
@@ -82,13 +138,19 @@ static err_t measure_choice(const algorithm_request_t *request, const char *mach
         log_warn("the algorithm cache is ignored: %s", err_message());
     snprintf(cache.machine, sizeof cache.machine, "%s", machine);
     snprintf(out->table.machine, sizeof out->table.machine, "%s", machine);
+    teller_t teller = {.limit_sec = 0.4 * request->timeout_sec};
+    if (request->measure_sec && *request->measure_sec < teller.limit_sec)
+        teller.limit_sec = *request->measure_sec;
     measure_options_t options = {.graph = request->graph,
                                  .backend = request->runtime->backend,
                                  .sizes = request->sizes,
                                  .n_sizes = request->n_sizes,
                                  .cache = &cache,
-                                 .limit_sec = 0.4 * request->timeout_sec};
+                                 .limit_sec = teller.limit_sec,
+                                 .progress = request->measure_sec ? tell_progress : NULL,
+                                 .progress_context = &teller};
     err_t err = algorithms_measure(&options, &out->table, &result);
+    progress_clear_line();
     if (err == ERR_OK && result.n_measured > 0 && cached && write_cache(path, &cache) != ERR_OK)
         log_warn("the measured algorithms are not cached: %s", err_message());
     algorithms_free(&cache);
@@ -96,28 +158,7 @@ static err_t measure_choice(const algorithm_request_t *request, const char *mach
     if (result.n_dropped)
         log_warn("%d algorithms from %s no longer exist here and were replaced", result.n_dropped,
                  resumed ? "the checkpoint" : "the cache");
-    if (result.n_left)
-        log_warn("%d of %d algorithms, from layer %s on, were not measured within %.3g s (a share of "
-                 "--timeout); the backend's rule chooses them",
-                 result.n_left, result.n_left + result.n_measured + result.n_cached, result.first_left,
-                 options.limit_sec);
-    if (out->table.n == 0) {
-        snprintf(out->from, sizeof out->from, "fixed");
-        snprintf(out->about, sizeof out->about, "no layer has a choice of algorithms");
-        return ERR_OK;
-    }
-    if (!resumed && result.n_left > 0 && result.n_measured + result.n_cached == 0) {
-        snprintf(out->from, sizeof out->from, "fixed");
-        snprintf(out->about, sizeof out->about, "algorithms fixed (none measured in time)");
-        return ERR_OK;
-    }
-    bool any = result.n_measured > 0;
-    out->measure_sec = any ? result.sec : 0;
-    snprintf(out->from, sizeof out->from, "%s", any ? "measured" : resumed ? "checkpoint" : "cache");
-    if (any)
-        snprintf(out->about, sizeof out->about, "algorithms measured (%s)", figure_time(result.sec).text);
-    else
-        snprintf(out->about, sizeof out->about, "algorithms from %s", resumed ? "the checkpoint" : "cache");
+    describe_measured(&result, resumed, out);
     return ERR_OK;
 }
 
@@ -236,6 +277,8 @@ err_t algorithm_choice_make(const algorithm_request_t *request, algorithm_choice
     *out = (algorithm_choice_t){.measure_sec = 0};
     watchdog_phase("%s", what);
     err_t err = comm->rank == 0 ? choose_on_rank_0(request, out) : ERR_OK;
+    /* The others sleep: rank 0 may need their cores. */
+    TRY(comm_barrier_asleep(comm, what));
     if (comm->rank == 0 && err == ERR_OK) err = algorithms_write(&out->table, &out->text);
     if (out->text) n_bytes = (int64_t)strlen(out->text) + 1;
     TRY(comm_agree(comm, err, what));

@@ -21,15 +21,18 @@ typedef struct algorithm_request {
     const graph_t *graph;                     /* the model, before fusion */
     batch_size_t sizes[ALGORITHMS_MAX_SIZES]; /* planned by the ranks; others use the backend's rule */
     int n_sizes;
-    double timeout_sec; /* of the ranks that wait for rank 0 */
+    double timeout_sec; /* of the ranks that wait for rank 0; measuring takes at most a share of it */
+    /* --measure-time, for a run: limits measuring further, and shows its progress. NULL: neither. */
+    const double *measure_sec;
 } algorithm_request_t;
 
 typedef struct algorithm_choice {
     algorithms_t table; /* empty: the backend's own rule */
     char *text;         /* the table as text, for the checkpoint */
     char from[16];      /* "fixed", "file", "checkpoint", "cache", "measured" */
-    char about[96];     /* for the console: "algorithms measured (3.1 s)" */
+    char about[128];    /* for the console: "algorithms measured (3.1 s)" */
     double measure_sec;
+    int n_by_rule; /* choices left to the backend's rule because time ran out */
 } algorithm_choice_t;
 
 /* Adds a size unless it is 0, already listed, or the list is full. */

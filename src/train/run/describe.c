@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "cluster/comm/nccl_or_mpi.h"
-#include "train/run/trainer.h"
+#include "train/run/setup.h"
 
 enum { METRICS_SCHEMA = 1 };
 
@@ -71,6 +71,9 @@ static void print_ranks(const trainer_t *t)
              t->runtime.n_threads > 1 ? "s" : "", t->runtime.backend->name, t->runtime.device,
              t->comm->ops->name, on_host ? ", " : "", on_host ? path : "", on_host ? " allreduce" : "");
     if (t->runtime.why[0]) log_info("          not on a GPU: %s", t->runtime.why);
+    char cpu[CPU_USE_TEXT_MAX];
+    cpu_use_text(&t->cpu_use, cpu);
+    if (cpu_use_short(&t->cpu_use)) log_info("  CPU     short: %s", cpu);
     if (gpus) print_gpus(t, gpus, path);
 }
 
@@ -86,8 +89,10 @@ static void print_data_notes(const dataset_info_t *info)
         log_warn("%s has no validation images; validation uses the training images", info->source);
 }
 
-void trainer_print_header(const trainer_t *t)
+err_t trainer_print_header(trainer_t *t)
 {
+    const runtime_t *runtime = &t->runtime;
+    TRY(cpu_use_gather(t->comm, &t->cpu_watch, runtime->n_threads, runtime->n_host_cpus, &t->cpu_use));
     const train_options_t *o = t->options;
     const dataset_info_t *info = &t->dataset->info;
     int n_readers = trainer_loader_threads(t);
@@ -95,9 +100,8 @@ void trainer_print_header(const trainer_t *t)
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
     log_info("dptrain %s", version_number);
-    log_info("  model   %s, %s parameters, %s, %s of activations", o->model,
-             figure_count(t->graph->n_parameters).text, o->precision,
-             figure_bytes((double)exec_arena_bytes(t->exec)).text);
+    log_info("  model   %s, %s parameters, %s", o->model, figure_count(t->graph->n_parameters).text,
+             o->precision);
     log_info("  data    %s (%s)", info->source, t->data_why);
     log_info("          %s training, %s validation images of %s, %d classes",
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
@@ -110,7 +114,6 @@ void trainer_print_header(const trainer_t *t)
                  figure_count(sampler_block(t->sampler)).text, (long long)o->shuffle_window);
     print_data_notes(info);
     print_ranks(t);
-    log_info("  compute %s", t->algorithms.about);
     log_info("  batch   %lld (up to %lld per rank), %lld steps, %lld per epoch", (long long)t->global_batch,
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
     log_info("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
@@ -121,6 +124,13 @@ void trainer_print_header(const trainer_t *t)
     log_info("  output  %s", t->out);
     if (t->resumed_from[0])
         log_info("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);
+    return ERR_OK;
+}
+
+void trainer_print_plan(const trainer_t *t)
+{
+    log_info("  compute %s; %s of activations", t->algorithms.about,
+             figure_bytes((double)exec_arena_bytes(t->exec)).text);
 }
 
 static void record_data(json_t *j, const trainer_t *t)
@@ -190,6 +200,7 @@ static void record_algorithms(json_t *j, const trainer_t *t)
     int64_t n = trainer_part(t, n_shard, 0, &first);
     json_string(j, "algorithms_from", t->algorithms.from);
     json_real(j, "algorithms_sec", t->algorithms.measure_sec);
+    json_int(j, "algorithms_by_rule", t->algorithms.n_by_rule);
     json_object_begin(j, "algorithms");
     for (int i = 0; i < graph->n_nodes; i++) {
         const op_algorithms_t *used = exec_algorithms(t->exec, n, true, i);
@@ -221,6 +232,8 @@ err_t trainer_record_run(trainer_t *t)
     json_string(j, "host_of_rank_0", t->comm->topo.host_name);
     json_int(j, "threads", t->runtime.n_threads);
     json_int(j, "loader_threads", trainer_loader_threads(t));
+    json_int(j, "cpus", t->cpu_use.n_cpus);
+    cpu_use_json(&t->cpu_use, j);
     json_string(j, "device", t->runtime.backend->name);
     json_string(j, "comm", t->comm->ops->name);
     json_bool(j, "gradients_shared", t->buffer.shared);

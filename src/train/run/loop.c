@@ -15,6 +15,7 @@
 #include "base/trace.h"
 #include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/session/stop.h"
+#include "train/run/setup.h"
 #include "train/run/step.h"
 #include "train/run/train.h"
 #include "train/run/validate.h"
@@ -112,6 +113,7 @@ static void advance_position(trainer_t *t, const step_result_t *result, const st
     if (result->n == t->global_batch) t->smooth_step_sec += (cost->total - t->smooth_step_sec) / 12;
     if (++t->n_first_steps <= RATE_WARMUP_STEPS) {
         time_layers(t);
+        cpu_watch_restart(&t->cpu_watch);
         return;
     }
     t->steady.data += cost->data;
@@ -245,10 +247,14 @@ static err_t report_profile(trainer_t *t)
     int64_t n_steps = t->n_first_steps - RATE_WARMUP_STEPS;
     if (n_steps <= 0) return ERR_OK;
     profile_t profile;
+    cpu_use_t cpu;
+    TRY(cpu_use_gather(t->comm, &t->cpu_watch, t->runtime.n_threads, t->runtime.n_host_cpus, &cpu));
     profile_run_t run = {.exec = t->exec,
                          .backend = t->runtime.backend,
                          .sums = &t->steady,
                          .n_steps = n_steps,
+                         .sum_sec = comm_buffer_sec(&t->buffer),
+                         .cpu = &cpu,
                          .n_layer_steps = t->runtime.backend->memory ? LAYER_STEPS : n_steps};
     err_t err = profile_gather(t->comm, &run, &profile);
     if (err == ERR_OK) {
@@ -332,13 +338,12 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
     t->options = options;
     t->groups = groups;
     stop_catch(SIGUSR1);
+    cpu_watch_open(&t->cpu_watch);
     err_t err = runtime_open(&options->runtime, abort_job, &t->runtime);
     t->comm = t->runtime.comm;
     if (err == ERR_OK) err = trainer_setup(t);
-    if (err == ERR_OK) {
-        trainer_print_header(t);
-        err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
-    }
+    if (err != ERR_OK) trainer_forget_out(t);
+    if (err == ERR_OK) err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
     if (err == ERR_OK) err = trainer_loop(t);
     if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->metrics), "closing metrics");
     if (err == ERR_OK)

@@ -63,6 +63,10 @@ static const opt_t table[] = {
      "convolution algorithms: the backend's rule, the fastest measured at startup, or those in FILE; with "
      "--reproducible the default is fixed",
      OPT_MORE},
+    {"measure-time", OPT_REAL, FIELD(measure_sec), "20", 0, 86400, NULL, "SEC",
+     "time limit for measuring algorithms, in seconds; the backend's rule chooses the rest, and a later new "
+     "run measures them",
+     OPT_COMMON},
     {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X",
      "label smoothing of the training targets", OPT_MORE},
     {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
@@ -104,10 +108,10 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG =
 /* Options that may change on --resume. Per-run options never come from the checkpoint; those of may_change
  * do, unless given. Documented in docs/checkpoints.md. */
 const char *const train_options_per_run[] = {
-    "config",      "print-config",   "out",           "overwrite",      "resume",    "trace",
-    "trace-steps", "tensorboard",    "device",        "comm",           "threads",   "timeout",
-    "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace", "bucket",
-    "cuda-graph",  "wire",           "nccl-register", "loader-threads", NULL};
+    "config",      "print-config",   "out",           "overwrite",      "resume",       "trace",
+    "trace-steps", "tensorboard",    "device",        "comm",           "threads",      "timeout",
+    "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace",    "bucket",
+    "cuda-graph",  "wire",           "nccl-register", "loader-threads", "measure-time", NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/checkpoint/store.h"
-#include "train/run/trainer.h"
+#include "train/run/setup.h"
 
 /* Steps of the folder's checkpoints; none if the folder does not exist. */
 static err_t list_checkpoints(const char *folder, int64_t **steps, int *n)
@@ -20,15 +20,23 @@ static err_t list_checkpoints(const char *folder, int64_t **steps, int *n)
 }
 
 /* --overwrite deletes only the files of a run. */
-static err_t clear_earlier_run(const char *folder, const char *metrics, const int64_t *steps, int n)
+static err_t clear_earlier_run(const char *folder)
 {
     char path[FS_PATH_MAX];
-    unlink(metrics);
-    for (int i = 0; i < n; i++) {
-        TRY(checkpoint_store_path(folder, steps[i], path));
-        if (unlink(path) != 0) RAISE(ERR_SYSTEM, "--overwrite: cannot remove %s: %s", path, strerror(errno));
+    int64_t *steps;
+    int n;
+    TRY(fs_join(path, folder, "metrics.jsonl"));
+    TRY(list_checkpoints(folder, &steps, &n));
+    unlink(path);
+    err_t err = ERR_OK;
+    for (int i = 0; err == ERR_OK && i < n; i++) {
+        err = checkpoint_store_path(folder, steps[i], path);
+        if (err == ERR_OK && unlink(path) != 0)
+            err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "--overwrite: cannot remove %s: %s", path,
+                            strerror(errno));
     }
-    return ERR_OK;
+    mem_free(&steps);
+    return err;
 }
 
 /* Fails before --overwrite deletes anything. */
@@ -40,13 +48,14 @@ static err_t make_tensorboard_folder(const char *folder)
     return err == ERR_OK ? ERR_OK : err_context(err, "--tensorboard");
 }
 
-static err_t make_out_folder(trainer_t *t)
+static err_t check_out_folder(trainer_t *t)
 {
     const train_options_t *o = t->options;
     char metrics[FS_PATH_MAX];
     int64_t *steps;
     int n;
     TRY(make_tensorboard_folder(o->tensorboard));
+    t->made_out = !fs_exists(t->out);
     TRY(fs_make_folder(t->out));
     TRY(fs_check_writable(t->out));
     TRY(trace_file_check(o->trace));
@@ -70,10 +79,19 @@ static err_t make_out_folder(trainer_t *t)
             "%s holds checkpoints up to step %lld, but the run resumes at step %lld from %s; choose another "
             "--out, or move the newer ones away",
             t->out, (long long)steps[0], (long long)t->at.step, t->resumed_from);
-    else if (earlier)
-        err = clear_earlier_run(t->out, metrics, steps, n);
     mem_free(&steps);
     return err;
+}
+
+err_t trainer_check_out(trainer_t *t)
+{
+    err_t err = t->comm->rank == 0 ? check_out_folder(t) : ERR_OK;
+    return comm_agree(t->comm, err, "creating the output folder");
+}
+
+void trainer_forget_out(const trainer_t *t)
+{
+    if (t->made_out) rmdir(t->out);
 }
 
 err_t trainer_choose_out(trainer_t *t)
@@ -93,7 +111,8 @@ err_t trainer_choose_out(trainer_t *t)
 err_t trainer_open_out(trainer_t *t)
 {
     err_t err = ERR_OK;
-    if (t->comm->rank == 0) err = make_out_folder(t);
+    bool clears = t->comm->rank == 0 && t->options->overwrite && strcmp(t->options->resume, "none") == 0;
+    if (clears) err = clear_earlier_run(t->out);
     /* The writer times out before the ranks that wait for rank 0, so that the error names the disk. */
     int64_t n_floats = (1 + t->optim->n_buffers) * t->graph->n_flat_params + t->graph->n_flat_states;
     if (t->comm->rank == 0 && err == ERR_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sets up and tears down a run: data, model, executor, gradients, prefetcher. Rank 0 decides and broadcasts,
- * every rank builds, all agree. The steps are left to loop.c. */
+/* Sets up and tears down a run: model, executor, gradients, prefetcher. Rank 0 decides and broadcasts, every
+ * rank builds, all agree. The data is left to open_data.c, the steps to loop.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,59 +9,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cluster/comm/watchdog.h"
-#include "train/feed/data.h"
-#include "train/run/trainer.h"
-
-typedef struct data_choice {
-    char where[FS_PATH_MAX];
-    char why[128];
-} data_choice_t;
-
-static err_t compare_data(trainer_t *t)
-{
-    uint64_t *hashes;
-    TRY(mem_new_array(t->comm->size, sizeof *hashes, "data hashes", &hashes));
-    err_t err = comm_allgather(t->comm, &t->dataset->info.hash, sizeof *hashes, hashes, "comparing data");
-    uint64_t first = hashes[0];
-    mem_free(&hashes);
-    TRY(err);
-    if (t->dataset->info.hash != first)
-        err = err_raise(
-            ERR_DATA, __FILE__, __LINE__,
-            "%s on host %s differs from the data on rank 0's host; copy the same files to every host",
-            t->dataset->info.source, t->comm->topo.host_name);
-    return comm_agree(t->comm, err, "comparing data");
-}
-
-/* Datasets of folders and shards transform their own images; the loader transforms images in memory. */
-static err_t check_transform(trainer_t *t)
-{
-    const dataset_info_t *info = &t->dataset->info;
-    if (!t->dataset->ops->read)
-        return transform_resolve_in_memory(&t->transform, info->channels, t->data_where);
-    if (!info->transform[0] && random_affine_active(&t->transform.affine))
-        RAISE(ERR_USAGE,
-              "--augment-... options do not apply to %s with --input-size: its pixels are already random",
-              t->data_where);
-    return ERR_OK;
-}
-
-static err_t trainer_open_data(trainer_t *t)
-{
-    data_choice_t choice = {"", ""};
-    t->transform = transform_settings(&t->options->transform);
-    err_t err = ERR_OK;
-    if (t->comm->rank == 0) err = dataset_choose(t->options->data, choice.where, choice.why);
-    TRY(comm_agree(t->comm, err, "choosing data"));
-    TRY(comm_broadcast(t->comm, &choice, sizeof choice, 0, "choosing data"));
-    memcpy(t->data_where, choice.where, sizeof t->data_where);
-    memcpy(t->data_why, choice.why, sizeof t->data_why);
-    watchdog_phase("opening data");
-    TRY(comm_agree(t->comm, bad_open(t->options->loader.max_bad, &t->bad), "opening data"));
-    TRY(train_open_data(t->comm, t->data_where, &t->transform, &t->dataset));
-    TRY(comm_agree(t->comm, check_transform(t), "opening data"));
-    return compare_data(t);
-}
+#include "train/run/setup.h"
 
 static err_t plan_steps(trainer_t *t)
 {
@@ -102,7 +50,9 @@ static err_t plan_steps(trainer_t *t)
                                  .block = o->shuffle_block,
                                  .window = o->shuffle_window};
     if (!sampler.block) sampler.block = t->dataset->info.block[SPLIT_TRAIN];
+    int64_t first;
     TRY(sampler_new(&sampler, &t->sampler));
+    t->max_local = sampler_share(t->sampler, t->global_batch, t->comm->rank, t->comm->size, &first);
     int64_t per_epoch = sampler_batches(t->sampler);
     t->n_steps = o->steps ? o->steps : o->epochs * per_epoch;
     schedule_run_t run = {per_epoch, t->n_steps, t->comm->size, optim_default_rate(o->optim.optimizer)};
@@ -196,7 +146,8 @@ static err_t trainer_choose_algorithms(trainer_t *t)
                                    .saved = t->saved_algorithms,
                                    .runtime = &t->runtime,
                                    .graph = t->graph,
-                                   .timeout_sec = t->options->runtime.timeout_sec};
+                                   .timeout_sec = t->options->runtime.timeout_sec,
+                                   .measure_sec = t->is_trial ? NULL : &t->options->measure_sec};
     int n_shards = sampler_shards(t->sampler, t->comm->size);
     for (int i = 0; i < n_shards; i++) {
         int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, i, t->comm->size, &first);
@@ -229,10 +180,8 @@ static err_t build_executor(trainer_t *t)
                               .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
                               .share_context = t->comm};
     TRY(exec_new(&options, &t->exec));
-    int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN], first;
-    t->max_local = sampler_share(t->sampler, t->global_batch, t->comm->rank, t->comm->size, &first);
     TRY(prepare_batch(t, t->global_batch));
-    TRY(prepare_batch(t, n_train % t->global_batch));
+    TRY(prepare_batch(t, t->dataset->info.n_samples[SPLIT_TRAIN] % t->global_batch));
     evaluator_options_t evaluation = {.comm = t->comm,
                                       .exec = t->exec,
                                       .backend = t->runtime.backend,
@@ -328,13 +277,21 @@ err_t trainer_build(trainer_t *t)
     comm_t *comm = t->comm;
     TRY(trainer_open_data(t));
     TRY(comm_agree(comm, plan_steps(t), "planning steps"));
-    TRY(comm_agree(comm, build_model(t), "building the model"));
+    return comm_agree(comm, build_model(t), "building the model");
+}
+
+err_t trainer_prepare(trainer_t *t)
+{
     TRY(open_gradients(t));
-    TRY(trainer_choose_algorithms(t));
     err_t err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t),
                                    &t->recorded);
-    TRY(comm_agree(comm, err, "deciding on recorded steps"));
-    return comm_agree(comm, build_executor(t), "planning the model");
+    return comm_agree(t->comm, err, "deciding on recorded steps");
+}
+
+err_t trainer_plan(trainer_t *t)
+{
+    TRY(trainer_choose_algorithms(t));
+    return comm_agree(t->comm, build_executor(t), "planning the model");
 }
 
 err_t trainer_begin(trainer_t *t)
@@ -361,13 +318,20 @@ err_t trainer_setup(trainer_t *t)
     TRY(runtime_threads(&t->options->runtime, &t->runtime));
     TRY(trainer_build(t));
     TRY(trainer_restore(t));
+    TRY(trainer_check_out(t));
+    TRY(trainer_prepare(t));
+    TRY(trainer_print_header(t));
+    TRY(trainer_plan(t));
     TRY(trainer_open_out(t));
     TRY(begin_trace(t));
-    return trainer_begin(t);
+    TRY(trainer_begin(t));
+    trainer_print_plan(t);
+    return ERR_OK;
 }
 
 void trainer_teardown(trainer_t *t)
 {
+    if (!t->is_trial) cpu_watch_close(&t->cpu_watch);
     ckpt_async_close(&t->writer);
     prefetcher_close(&t->prefetcher);
     recorded_step_close(&t->recorded);

@@ -36,6 +36,7 @@ typedef struct train_position {
 typedef struct trainer {
     train_options_t *options;
     opt_group_t *groups;
+    bool is_trial;       /* train/run/trial.h: without header, folder and records */
     char *saved_options; /* text that resumed options point into */
     runtime_t runtime;
     comm_t *comm; /* runtime.comm */
@@ -63,6 +64,7 @@ typedef struct trainer {
     tensorboard_t tensorboard;
     trace_file_t trace;
     char out[FS_PATH_MAX];
+    bool made_out;                  /* trainer_check_out created it; rank 0 only */
     char resumed_from[FS_PATH_MAX]; /* "" */
     weights_report_t imported;      /* of --weights; rank 0 only */
     schedule_t schedule;
@@ -83,6 +85,8 @@ typedef struct trainer {
     int64_t n_allocations, n_page_faults; /* expected to stay 0 */
     double cpu_sec;
     profile_split_t steady;          /* sums */
+    cpu_watch_t cpu_watch;           /* of the start, then of the steps after the warm-up */
+    cpu_use_t cpu_use;               /* of the start */
     double slowed_sec, unslowed_sec; /* injected slowdown of this step; the last step's time without it */
 } trainer_t;
 
@@ -93,20 +97,7 @@ err_t trainer_setup(trainer_t *t);
 err_t trainer_loop(trainer_t *t);
 void trainer_teardown(trainer_t *t);
 
-/* Collective. The two parts of trainer_setup: data, model and executor; then, with the final weights, the
- * rest of what a step needs. In between, a run restores a checkpoint and creates its folder; a trial
- * (train/run/trial.h) does neither. */
-err_t trainer_build(trainer_t *t);
-err_t trainer_begin(trainer_t *t);
-
-/* Sets t->out. Rank 0 only, not collective. */
-err_t trainer_choose_out(trainer_t *t);
-
-/* Collective, after trainer_restore. Creates the folder, clears or refuses an earlier run, and opens metrics,
- * events and the checkpoint writer. */
-err_t trainer_open_out(trainer_t *t);
-
-void trainer_print_header(const trainer_t *t);
+/* Collective. Writes the run record. */
 err_t trainer_record_run(trainer_t *t);
 
 /* Collective. Averages running statistics, copies the state on rank 0 and writes it in the background.

@@ -4,6 +4,7 @@
 #include "train/run/trial.h"
 
 #include "base/mem.h"
+#include "train/run/setup.h"
 
 struct trial {
     trainer_t t;
@@ -43,12 +44,15 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
     trial_t *trial = NULL;
     *out = NULL;
     TRY(comm_agree(comm, mem_new(sizeof *trial, "a trial", &trial), what));
+    trial->t.is_trial = true;
     trial->t.options = &trial->options;
     trial->t.groups = trial->groups;
     trial->t.runtime = *runtime;
     trial->t.comm = trial->t.runtime.comm = comm;
     err_t err = comm_agree(comm, make_options(options, trial), what);
     if (err == ERR_OK) err = trainer_build(&trial->t);
+    if (err == ERR_OK) err = trainer_prepare(&trial->t);
+    if (err == ERR_OK) err = trainer_plan(&trial->t);
     if (err == ERR_OK) err = trainer_begin(&trial->t);
     if (err == ERR_OK)
         *out = trial;

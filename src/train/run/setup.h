@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of trainer_setup. What can be refused cheaply comes first, then the header, then what takes
+ * time. Internal to train/run. Collective, in this order, unless stated otherwise. */
+#ifndef TRAIN_RUN_SETUP_H
+#define TRAIN_RUN_SETUP_H
+
+#include "train/run/trainer.h"
+
+/* Opens the data on all ranks, compares it, and decodes images of each kind on rank 0. */
+err_t trainer_open_data(trainer_t *t);
+
+/* A run calls these in this order. A trial (train/run/trial.h) calls only those marked with *.
+ *
+ *   trainer_build *        data, steps, model
+ *   trainer_restore        see trainer.h
+ *   trainer_check_out      creates the folders; refuses an earlier run and what cannot be written; deletes
+ *                          nothing
+ *   trainer_prepare *      gradient buffers, recorded steps
+ *   trainer_print_header   everything that is known before algorithms are measured
+ *   trainer_plan *         algorithms, which may take long to measure; the executor
+ *   trainer_open_out       clears an earlier run (--overwrite); opens metrics, events, checkpoint writer
+ *   trainer_begin *        with the final weights, the rest of what a step needs
+ *   trainer_print_plan     the rest of the header; not collective */
+err_t trainer_build(trainer_t *t);
+err_t trainer_check_out(trainer_t *t);
+err_t trainer_prepare(trainer_t *t);
+err_t trainer_print_header(trainer_t *t);
+err_t trainer_plan(trainer_t *t);
+err_t trainer_open_out(trainer_t *t);
+err_t trainer_begin(trainer_t *t);
+void trainer_print_plan(const trainer_t *t);
+
+/* Sets t->out. Rank 0 only, not collective. */
+err_t trainer_choose_out(trainer_t *t);
+
+/* After a failed set-up: removes the folder if trainer_check_out created it and it is empty. Not
+ * collective. */
+void trainer_forget_out(const trainer_t *t);
+
+#endif
