@@ -54,7 +54,7 @@ typedef struct dataset_ops {
     err_t (*reader_open)(dataset_reader_t *reader);
     void (*reader_close)(dataset_reader_t *reader);
     err_t (*read)(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out);
-    /* The extension of a sample's file: "png", "jpg" for either spelling, … */
+    /* The extension of a sample's file: "png", "jpg" for either spelling, …; "", or NULL: all are alike. */
     err_t (*format)(dataset_reader_t *reader, split_t split, int64_t index, char out[DATASET_FORMAT_MAX]);
     /* For kinds whose opening reads many files: dataset_save and dataset_restore. NULL: every rank opens the
      * dataset itself. */

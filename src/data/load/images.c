@@ -256,6 +256,8 @@ static err_t format_of_image(dataset_reader_t *reader, split_t split, int64_t in
     const images_t *p = reader->dataset->impl;
     reader_t *r = reader->impl;
     sample_t sample;
+    out[0] = '\0';
+    if (p->source->ops == &source_shards) return ERR_OK; /* would be read; packing has seen every image */
     if (p->settings.task == TASK_CROPS) index = p->crops.of[split][index].image;
     TRY(source_describe(p->source, split, index, &r->buffer, &sample));
     const char *dot = strrchr(sample.name, '.');

@@ -25,9 +25,10 @@ static bool is_known(const formats_t *f, const char *name)
 static err_t probe_sample(dataset_reader_t *reader, dataset_request_t *request, formats_t *known,
                           corrupt_samples_t *bad)
 {
-    char format[DATASET_FORMAT_MAX];
+    const dataset_ops_t *ops = reader->dataset->ops;
+    char format[DATASET_FORMAT_MAX] = "";
     dataset_sample_t sample;
-    TRY(reader->dataset->ops->format(reader, request->split, request->index, format));
+    if (ops->format) TRY(ops->format(reader, request->split, request->index, format));
     if (known->n == MAX_FORMATS || is_known(known, format)) return ERR_OK;
     err_t err = dataset_read(reader, request, &sample);
     if (err == ERR_DATA) return bad_add(bad, request->split, reader->image);
