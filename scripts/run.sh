@@ -157,10 +157,13 @@ else
     mpi_flags "$np"
 fi
 
-# mpirun forwards output through pipes, so tell rank 0 that it ends at a terminal.
-if [[ -t 1 ]]; then
-    export DPTRAIN_PROGRESS="${DPTRAIN_PROGRESS:-1}" COLUMNS
-    COLUMNS=$(stty size <&1 2>/dev/null | cut -d ' ' -f 2) || COLUMNS=80
+# mpirun forwards output through pipes, so tell rank 0 that it ends at a terminal, and at which: its width may change.
+if [[ -t 1 && ${TERM:-dumb} != dumb ]]; then
+    export DPTRAIN_PROGRESS="${DPTRAIN_PROGRESS:-1}" COLUMNS DPTRAIN_TERMINAL
+    exec {screen}>&1 # in $( ) 1 is a pipe
+    COLUMNS=$(stty size <&"$screen" 2>/dev/null | cut -d ' ' -f 2) || COLUMNS=80
+    DPTRAIN_TERMINAL=$(uname -n):$(tty <&"$screen") || DPTRAIN_TERMINAL=
+    exec {screen}>&-
     job_env+=(COLUMNS)
 fi
 if [[ -n $log_dir ]]; then export DPTRAIN_LOG_DIR=$log_dir; fi

@@ -31,6 +31,18 @@ void log_set_rank(int rank, int size, const char *host)
     snprintf(log_host, sizeof log_host, "%s", host);
 }
 
+static log_level_t log_level = LOG_NORMAL;
+
+void log_set_level(log_level_t level)
+{
+    log_level = level;
+}
+
+log_level_t log_get_level(void)
+{
+    return log_level;
+}
+
 static void (*clear_line)(void);
 
 void log_set_clear_line(void (*clear)(void))
@@ -100,6 +112,22 @@ void log_info(const char *format, ...)
     va_end(args);
 }
 
+void log_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_print(log_speaks() && log_level >= LOG_NORMAL ? stdout : NULL, "", "", format, args);
+    va_end(args);
+}
+
+void log_detail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_print(log_speaks() && log_level >= LOG_VERBOSE ? stdout : NULL, "", "", format, args);
+    va_end(args);
+}
+
 void log_warn(const char *format, ...)
 {
     va_list args;
@@ -116,13 +144,29 @@ void log_error(const char *format, ...)
     va_end(args);
 }
 
+static void rank_suffix(char *out, size_t n_bytes)
+{
+    out[0] = '\0';
+    if (rank_now() >= 0 && log_size > 1)
+        snprintf(out, n_bytes, " (rank %d%s%s)", log_rank, log_host[0] ? " on " : "", log_host);
+}
+
 void log_rank_error(const char *format, ...)
 {
-    char suffix[128] = "";
-    if (rank_now() >= 0 && log_size > 1)
-        snprintf(suffix, sizeof suffix, " (rank %d%s%s)", log_rank, log_host[0] ? " on " : "", log_host);
+    char suffix[128];
+    rank_suffix(suffix, sizeof suffix);
     va_list args;
     va_start(args, format);
     log_print(stderr, "dptrain: error: ", suffix, format, args);
+    va_end(args);
+}
+
+void log_rank_warn(const char *format, ...)
+{
+    char suffix[128];
+    rank_suffix(suffix, sizeof suffix);
+    va_list args;
+    va_start(args, format);
+    log_print(stderr, "dptrain: warning: ", suffix, format, args);
     va_end(args);
 }

@@ -19,11 +19,20 @@ bool log_speaks(void);
 /* `clear` is called before each printed message, to remove the progress line (base/progress.h). */
 void log_set_clear_line(void (*clear)(void));
 
+/* Of the three kinds of information, --quiet leaves out notes (what a command does), and only --verbose prints
+ * details. */
+typedef enum log_level { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE } log_level_t;
+void log_set_level(log_level_t level);
+log_level_t log_get_level(void);
+
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* An error of this rank alone; the message ends with rank and host. */
+/* An error or a warning of this rank alone; the message ends with rank and host. */
 void log_rank_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_rank_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Parses the command line and config files against the option tables, and writes resolved options as text
- * and JSON. Help is in opt_help.c, suggestions for mistyped words in opt_nearest.c. Checks across options
- * belong to the owner of a table. */
+ * and JSON. Checks across options belong to the owner of a table. */
 #include "base/opt.h"
 
 #include <errno.h>
@@ -206,13 +205,23 @@ static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv,
     return ERR_OK;
 }
 
+/* The long form of -q or -v; NULL: another word. */
+static char *long_form(const char *word)
+{
+    static char quiet[] = "--quiet", verbose[] = "--verbose";
+    return strcmp(word, "-q") == 0 ? quiet : strcmp(word, "-v") == 0 ? verbose : NULL;
+}
+
 err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const char **positional,
                 int max_positional, int *n_positional)
 {
     bool options_end = false;
     int n = 0;
     for (int i = 0; i < argc; i++) {
-        if (!options_end && strcmp(argv[i], "--") == 0) {
+        char *form = options_end ? NULL : long_form(argv[i]);
+        if (form) {
+            TRY(parse_one(groups, n_groups, 1, &form, &(int){0}));
+        } else if (!options_end && strcmp(argv[i], "--") == 0) {
             options_end = true;
         } else if (!options_end && strncmp(argv[i], "--", 2) == 0) {
             TRY(parse_one(groups, n_groups, argc, argv, &i));

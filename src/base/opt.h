@@ -53,7 +53,7 @@ typedef struct opt_group {
 err_t opt_defaults(opt_group_t *groups, int n_groups);
 
 /* Parses --key VALUE, --key=VALUE, --flag and --no-flag. A VALUE that begins with two dashes requires the
- * form with =. "--" ends the options.
+ * form with =. "--" ends the options. -q and -v are short for --quiet and --verbose.
  *
  *   argc, argv      the words after the command's name
  *   positional      receives the words without dashes, in order

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the user's terminal, also from under mpirun's pseudo-terminal, and redraws one line in it at a
- * limited rate. The line's text is left to the caller. */
+ * limited rate. Its layout is left to base/progress_layout.c. */
 #include "base/progress.h"
 
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include "base/launch.h"
 #include "base/log.h"
 
+static progress_mode_t progress_mode;
 static bool line_shown;
 static double last_draw_sec;
 
@@ -34,48 +35,79 @@ static int progress_terminal(void)
     return fd;
 }
 
+/* The terminal that run.sh reads mpirun's output for, if it is on this host. It names it HOST:PATH. */
+static int launcher_terminal(void)
+{
+    static int fd = -2;
+    if (fd != -2) return fd;
+    fd = -1;
+    const char *value = getenv("DPTRAIN_TERMINAL");
+    const char *path = value ? strchr(value, ':') : NULL;
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    if (!path || strlen(host) != (size_t)(path - value) || strncmp(host, value, strlen(host)) != 0) return fd;
+    return fd = open(path + 1, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+}
+
+void progress_set_mode(progress_mode_t mode)
+{
+    progress_mode = mode;
+}
+
 bool progress_active(void)
 {
-    const char *value = getenv("DPTRAIN_PROGRESS");
-    if (!log_speaks() || (value && strcmp(value, "0") == 0)) return false;
-    return (value && strcmp(value, "1") == 0) || progress_terminal() >= 0;
+    const char *value = getenv("DPTRAIN_PROGRESS"), *term = getenv("TERM");
+    if (!log_speaks()) return false;
+    if (progress_mode != PROGRESS_AUTO) return progress_mode == PROGRESS_BAR;
+    if (value && (strcmp(value, "0") == 0 || strcmp(value, "1") == 0)) return value[0] == '1';
+    return progress_terminal() >= 0 && term && term[0] && strcmp(term, "dumb") != 0;
 }
 
+bool progress_wants_lines(void)
+{
+    return log_speaks() && progress_mode != PROGRESS_NONE && !progress_active();
+}
+
+/* Read at each redraw: the terminal may have been resized, and under mpirun no signal tells. */
 static int terminal_columns(void)
 {
+    int fds[] = {progress_terminal(), launcher_terminal()};
     struct winsize size;
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0 && ioctl(fds[i], TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
     const char *value = getenv("COLUMNS");
-    if (progress_terminal() >= 0 && ioctl(progress_terminal(), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        return size.ws_col;
     int columns = value ? (int)strtol(value, NULL, 10) : 0;
-    return columns > 0 && columns < 1000 ? columns : 80;
+    return columns > 0 ? columns : 80;
 }
 
-void progress_draw(const char *label, int64_t done, int64_t total, const char *text)
+void progress_draw_parts(const progress_part_t *parts, int n, int64_t done, int64_t total)
 {
     if (!progress_active()) return;
     double now = clock_sec();
     if (done < total && now - last_draw_sec < 0.1) return;
     last_draw_sec = now;
-
-    enum { BAR = 20 };
-    char bar[BAR + 1];
-    int filled = total > 0 ? (int)(BAR * done / total) : BAR;
-    for (int i = 0; i < BAR; i++) bar[i] = i < filled ? '#' : '-';
-    bar[BAR] = '\0';
     char line[512];
-    snprintf(line, sizeof line, "%s [%s] %s", label, bar, text);
-    /* A wrapped line could not be redrawn in place. */
-    printf("\r%.*s\033[K", terminal_columns() - 1, line);
+    /* A line that fills the last column would wrap on some terminals. */
+    progress_layout(parts, n, total > 0 ? (double)done / (double)total : 1, terminal_columns() - 1, line,
+                    sizeof line);
+    /* The cursor returns to the start of the line. A narrower terminal breaks the line into several, and moves
+     * the cursor with its start: from there all of them are erased. */
+    printf("\r%s\033[J\r", line);
     fflush(stdout);
     log_set_clear_line(progress_clear_line);
     line_shown = true;
+}
+
+void progress_draw(const char *label, int64_t done, int64_t total, const char *text)
+{
+    const progress_part_t parts[] = {{label, NULL, 0}, {text, NULL, 1}};
+    progress_draw_parts(parts, 2, done, total);
 }
 
 void progress_clear_line(void)
 {
     if (!line_shown) return;
     line_shown = false;
-    fputs("\r\033[K", stdout);
+    fputs("\r\033[J", stdout);
     fflush(stdout);
 }

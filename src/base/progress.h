@@ -1,17 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* A progress line, redrawn in place on a terminal. Does nothing if stdout is not a terminal, or on ranks
- * other than 0; callers then print plain lines (progress_active). */
+/* Progress of long work: a line redrawn in place on a terminal, plain lines elsewhere. Rank 0 only; other
+ * ranks show nothing. */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether the line is shown: stdout (under mpirun, mpirun's stdout) is a terminal. DPTRAIN_PROGRESS=1 or 0
- * in the environment overrides this. */
-bool progress_active(void);
+#include "base/progress_layout.h"
 
-/* Redraws "label [####----] text", at most ten times per second, and always when done == total. */
+typedef enum progress_mode {
+    PROGRESS_AUTO, /* a bar if stdout (under mpirun, mpirun's stdout) is a terminal that can redraw a line */
+    PROGRESS_BAR,
+    PROGRESS_LINES,
+    PROGRESS_NONE,
+} progress_mode_t;
+
+/* Initially PROGRESS_AUTO, which DPTRAIN_PROGRESS=1 (bar) or 0 (lines) in the environment overrides. */
+void progress_set_mode(progress_mode_t mode);
+
+/* Whether the bar is shown; whether callers print lines of progress instead. At most one is true. */
+bool progress_active(void);
+bool progress_wants_lines(void);
+
+/* Redraws the bar with `done` of `total` filled, at most ten times per second, and always when they are equal.
+ * The line fits the terminal's present width. */
+void progress_draw_parts(const progress_part_t *parts, int n, int64_t done, int64_t total);
+
+/* The same for "label [####----] text". */
 void progress_draw(const char *label, int64_t done, int64_t total, const char *text);
 
 /* Removes the line before other text is printed. */

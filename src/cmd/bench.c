@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/console.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
 #include "tools/bench/cases.h"
@@ -17,7 +18,8 @@ typedef struct request {
     bench_options_t options;
     bench_choice_t cases[MAX_CASES];
     int n_cases;
-    opt_group_t groups[N_COMMON + MAX_CASES];
+    console_options_t console;
+    opt_group_t groups[N_COMMON + MAX_CASES + 1]; /* the last one, the console's, is not recorded */
 } request_t;
 
 static const char usage[] =
@@ -67,6 +69,13 @@ static err_t add_word(request_t *r, const char *word)
     RAISE(ERR_USAGE, "dptrain bench: unknown case '%s'; dptrain bench --help lists them", word);
 }
 
+static err_t request_defaults(request_t *r)
+{
+    r->groups[N_COMMON + r->n_cases] =
+        (opt_group_t){"Output", console_option_table, n_console_options, &r->console, 0};
+    return opt_defaults(r->groups, N_COMMON + r->n_cases + 1);
+}
+
 /* Collects the cases and sets every option to its default. *n_words: number of words used. */
 static err_t bind_request(request_t *r, const cmd_context_t *context, int *n_words)
 {
@@ -75,7 +84,7 @@ static err_t bind_request(request_t *r, const cmd_context_t *context, int *n_wor
     r->groups[1] = (opt_group_t){"Runtime", runtime_option_table, n_runtime_options, &r->options.runtime, 0};
     for (*n_words = 0; *n_words < context->argc && context->argv[*n_words][0] != '-'; ++*n_words)
         TRY(add_word(r, context->argv[*n_words]));
-    return opt_defaults(r->groups, N_COMMON + r->n_cases);
+    return request_defaults(r);
 }
 
 static err_t parse_request(request_t *r, const cmd_context_t *context, int n_words)
@@ -84,8 +93,9 @@ static err_t parse_request(request_t *r, const cmd_context_t *context, int n_wor
         RAISE(ERR_USAGE,
               "dptrain bench: expected a case, such as comm, or all; dptrain bench --help lists them");
     bench_comm_long_names(context->argc - n_words, context->argv + n_words);
-    TRY(opt_parse(r->groups, N_COMMON + r->n_cases, context->argc - n_words, context->argv + n_words, NULL, 0,
-                  NULL));
+    TRY(opt_parse(r->groups, N_COMMON + r->n_cases + 1, context->argc - n_words, context->argv + n_words,
+                  NULL, 0, NULL));
+    TRY(console_apply(&r->console));
     for (int i = 0; i < r->n_cases; i++)
         if (r->cases[i].which->check) TRY(r->cases[i].which->check(r->cases[i].options));
     return ERR_OK;
@@ -100,7 +110,7 @@ static void free_request(request_t *r)
 static err_t help_for_all(request_t *r)
 {
     TRY(r->n_cases == 0 ? add_all(r) : ERR_OK);
-    return opt_defaults(r->groups, N_COMMON + r->n_cases);
+    return request_defaults(r);
 }
 
 err_t cmd_bench(const cmd_context_t *context)
@@ -115,7 +125,7 @@ err_t cmd_bench(const cmd_context_t *context)
     cmd_tell_word(context, "case", "all", "every case");
     if (err == ERR_OK && cmd_wants_help(context, "", NULL, 0)) {
         err = help_for_all(&r);
-        if (err == ERR_OK) cmd_wants_help(context, text, r.groups, N_COMMON + r.n_cases);
+        if (err == ERR_OK) cmd_wants_help(context, text, r.groups, N_COMMON + r.n_cases + 1);
         free_request(&r);
         return cmd_fail(err);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/console.h"
 #include "base/figure.h"
 #include "base/log.h"
 #include "cmd/data.h"
@@ -94,12 +95,15 @@ static err_t pack_source(comm_t *comm, const options_t *options)
 err_t cmd_data_pack(const cmd_context_t *context)
 {
     options_t options = {0};
-    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
+    console_options_t console;
+    opt_group_t groups[] = {{"Options", table, sizeof table / sizeof table[0], &options, 0},
+                            {"Output", console_option_table, n_console_options, &console, 0}};
     runtime_t runtime = {0};
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
-    err_t err = opt_defaults(&group, 1);
-    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, NULL, 0, NULL);
-    if (err == ERR_OK) err = check_options(&options, &group);
+    if (cmd_wants_help(context, usage, groups, 2)) return ERR_OK;
+    err_t err = opt_defaults(groups, 2);
+    if (err == ERR_OK) err = opt_parse(groups, 2, context->argc, context->argv, NULL, 0, NULL);
+    if (err == ERR_OK) err = console_apply(&console);
+    if (err == ERR_OK) err = check_options(&options, groups);
     if (err != ERR_OK) return cmd_fail(err);
     err = data_open_comm(context, options.timeout_sec, &runtime);
     if (err == ERR_OK) err = pack_source(runtime.comm, &options);

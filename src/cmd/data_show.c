@@ -3,6 +3,7 @@
  * process; the work is done by data/show. */
 #include <stddef.h>
 
+#include "base/console.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "cmd/data.h"
@@ -62,13 +63,16 @@ static err_t check_options(const show_options_t *options, const opt_group_t *gro
 err_t cmd_data_show(const cmd_context_t *context)
 {
     show_options_t options = {0};
-    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
+    console_options_t console;
+    opt_group_t groups[] = {{"Options", table, sizeof table / sizeof table[0], &options, 0},
+                            {"Output", console_option_table, n_console_options, &console, 0}};
     const char *words[2];
     int n_words = 0;
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
-    err_t err = opt_defaults(&group, 1);
-    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);
-    if (err == ERR_OK) err = check_options(&options, &group, n_words);
+    if (cmd_wants_help(context, usage, groups, 2)) return ERR_OK;
+    err_t err = opt_defaults(groups, 2);
+    if (err == ERR_OK) err = opt_parse(groups, 2, context->argc, context->argv, words, 2, &n_words);
+    if (err == ERR_OK) err = console_apply(&console);
+    if (err == ERR_OK) err = check_options(&options, groups, n_words);
     if (err == ERR_OK && log_speaks()) err = show_source(words[0], &options);
     return cmd_fail(err);
 }

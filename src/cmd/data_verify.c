@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/console.h"
 #include "base/figure.h"
 #include "base/log.h"
 #include "cmd/data.h"
@@ -69,13 +70,16 @@ static err_t verify_source(comm_t *comm, const char *path)
 err_t cmd_data_verify(const cmd_context_t *context)
 {
     options_t options = {0};
-    opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
+    console_options_t console;
+    opt_group_t groups[] = {{"Options", table, sizeof table / sizeof table[0], &options, 0},
+                            {"Output", console_option_table, n_console_options, &console, 0}};
     runtime_t runtime = {0};
     const char *words[2];
     int n_words = 0;
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
-    err_t err = opt_defaults(&group, 1);
-    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);
+    if (cmd_wants_help(context, usage, groups, 2)) return ERR_OK;
+    err_t err = opt_defaults(groups, 2);
+    if (err == ERR_OK) err = opt_parse(groups, 2, context->argc, context->argv, words, 2, &n_words);
+    if (err == ERR_OK) err = console_apply(&console);
     if (err == ERR_OK && n_words != 1)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain data verify: expected one folder");
     if (err != ERR_OK) return cmd_fail(err);

@@ -3,6 +3,7 @@
  * train/run/evaluate_checkpoint.c. */
 #include <string.h>
 
+#include "base/console.h"
 #include "cmd/cmd.h"
 #include "train/run/evaluate_checkpoint.h"
 
@@ -10,6 +11,7 @@ typedef struct eval_options {
     evaluate_options_t evaluate;
     const char *split;
     runtime_options_t runtime;
+    console_options_t console;
 } eval_options_t;
 
 #define FIELD(name) offsetof(eval_options_t, name)
@@ -40,6 +42,7 @@ err_t cmd_eval(const cmd_context_t *context)
         {"Weights (FILE.npz)", weights_option_table, n_weights_options, &options.evaluate.weights, 0},
         {"Data loading", loader_option_table, n_loader_options, &options.evaluate.loader, 0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
+        {"Output", console_option_table, n_console_options, &options.console, 0},
     };
     enum { N_GROUPS = sizeof groups / sizeof groups[0], GROUP_WEIGHTS = 1 };
     const char *where = NULL;
@@ -47,6 +50,7 @@ err_t cmd_eval(const cmd_context_t *context)
     err_t err = opt_defaults(groups, N_GROUPS);
     if (cmd_wants_help(context, usage, groups, N_GROUPS)) return ERR_OK;
     if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &where, 1, &n_words);
+    if (err == ERR_OK) err = console_apply(&options.console);
     if (err == ERR_OK && n_words == 0)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__,
                         "dptrain eval: expected a checkpoint, a run folder or weights (FILE.npz)");

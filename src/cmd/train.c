@@ -13,6 +13,7 @@ static err_t parse_options(const cmd_context_t *context, train_options_t *option
 {
     TRY(opt_parse(groups, TRAIN_N_GROUPS, context->argc, context->argv, NULL, 0, NULL));
     TRY(train_options_read_config(options, groups, storage));
+    TRY(console_apply(&options->console));
     return train_options_check(options, groups);
 }
 

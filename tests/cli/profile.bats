@@ -37,8 +37,17 @@ profile() { # CONDITION of the one record
     done
 }
 
-@test "the output: phases, five layers, the peak; the same figures as in the record" {
+@test "the output by default: five lines, the last a hint or the most expensive layer" {
     train 2 --batch 50 --steps 15 >"$BATS_TEST_TMPDIR/said"
+    sed -n '/^profile/,$p' "$BATS_TEST_TMPDIR/said" >"$BATS_TEST_TMPDIR/block"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/block")" -eq 5 ]
+    grep -q '^profile, mean of 5 steady steps on 2 ranks (--profile ' "$BATS_TEST_TMPDIR/block"
+    grep -qE '^ +data wait  +forward  +backward  +exposed comm  +optimizer  +other  +step$' "$BATS_TEST_TMPDIR/block"
+    tail -n 1 "$BATS_TEST_TMPDIR/block" | grep -E '^  (hint: |most expensive layer: [a-z0-9+]+ \([a-z0-9]+\), [0-9.]+ % of step$)'
+}
+
+@test "the output of --profile: phases, five layers, the peak; the same figures as in the record" {
+    train 2 --batch 50 --steps 15 --profile >"$BATS_TEST_TMPDIR/said"
     grep -qx 'profile, mean of 5 steady steps on 2 ranks' "$BATS_TEST_TMPDIR/said"
     sed -n '/^profile/,$p' "$BATS_TEST_TMPDIR/said" >"$BATS_TEST_TMPDIR/block"
     # Seven numbers under seven names; the percentages are of the step.
@@ -55,7 +64,7 @@ profile() { # CONDITION of the one record
 
 @test "a run that ends within the warm-up has no profile" {
     train 2 --batch 50 --steps 10 >"$BATS_TEST_TMPDIR/said"
-    run grep -c profile "$BATS_TEST_TMPDIR/said" "$out/metrics.jsonl"
+    run grep -cE '^profile|"record": *"profile"' "$BATS_TEST_TMPDIR/said" "$out/metrics.jsonl"
     [ "$status" -eq 1 ]
     train 2 --resume auto --steps 12 >"$BATS_TEST_TMPDIR/said"
     run grep -c '^profile' "$BATS_TEST_TMPDIR/said"

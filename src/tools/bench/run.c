@@ -16,11 +16,11 @@ static void print_header(const bench_t *bench)
     const topo_t *topo = &bench->comm->topo;
     const runtime_t *r = &bench->runtime;
     machine_cpu_name(cpu, sizeof cpu);
-    log_info("dptrain %s bench", version_number);
-    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", bench->comm->size,
+    log_note("dptrain %s bench", version_number);
+    log_note("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", bench->comm->size,
              topo->n_hosts, topo->n_hosts > 1 ? "s" : "", r->n_threads, r->n_threads > 1 ? "s" : "",
              r->backend->name, r->device, bench->comm->ops->name);
-    log_info("  host    %s, %d CPUs, %s, %s", topo->host_name, machine_cpus(),
+    log_note("  host    %s, %d CPUs, %s, %s", topo->host_name, machine_cpus(),
              figure_bytes((double)machine_memory_bytes()).text, cpu);
     if (bench->cpus_are_shared)
         log_warn("more threads than CPUs: results show how threads share them, not what the machine can do");

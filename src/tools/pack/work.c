@@ -29,7 +29,8 @@ static void work_show(const pack_work_t *work, int64_t n_done, shown_t *shown)
              figure_bytes((double)work->n_total).text, left.text[0] ? ", left " : "", left.text);
     progress_draw(work->label, n_done, work->n_total, text);
     int n_tenths = work->n_total > 0 ? (int)(10 * n_done / work->n_total) : 10;
-    if (!progress_active() && sec > 10 && n_tenths > shown->n_tenths) log_info("%s: %s", work->label, text);
+    if (progress_wants_lines() && sec > 10 && n_tenths > shown->n_tenths)
+        log_note("%s: %s", work->label, text);
     shown->n_tenths = n_tenths;
 }
 

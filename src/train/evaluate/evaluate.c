@@ -194,8 +194,7 @@ static err_t evaluate_batch(evaluator_t *e, int64_t first, double *loss)
     TRY(exec_forward(e->options.exec, &batch, false));
     TRY(prefetcher_ahead(&e->prefetcher));
     TRY(exec_results(e->options.exec, &results));
-    if (e->options.take)
-        TRY(e->options.take(e->options.take_context, e->index, results.logits, data.n));
+    if (e->options.take) TRY(e->options.take(e->options.take_context, e->index, results.logits, data.n));
     for (int64_t i = 0; i < data.n; i++) *loss += results.losses[i];
     if (e->scores)
         memcpy(e->scores + first * n_classes, results.logits, (size_t)data.n * n_row);

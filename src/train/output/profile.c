@@ -283,7 +283,18 @@ static void log_layers(const profile_t *p)
                  figure_rate(p->peak_flops / 1e9, "GFLOP/s").text);
 }
 
-void profile_print(const profile_t *p)
+/* The last of five lines: the first hint, else the most expensive layer. */
+static void log_most(const profile_t *p, const char *hint)
+{
+    if (hint)
+        log_info("  hint: %s", hint);
+    else if (p->n_layers > 0)
+        log_info("  most expensive layer: %s (%s), %s of step", p->layers[0].name,
+                 op_traits(p->layers[0].kind)->name,
+                 figure_percent(profile_layer_share(p, &p->layers[0])).text);
+}
+
+void profile_print(const profile_t *p, bool whole)
 {
     const profile_split_t *s = &p->split;
     double parts[] = {s->data, s->forward, s->backward, s->comm, s->optimizer, other_sec(s), s->total};
@@ -293,7 +304,7 @@ void profile_print(const profile_t *p)
                              {"data wait"},
                              {"forward"},
                              {"backward"},
-                             {"allreduce"},
+                             {"exposed comm"},
                              {"optimizer"},
                              {"other"},
                              {"step"}},
@@ -303,12 +314,18 @@ void profile_print(const profile_t *p)
     for (int i = 0; i < N_PARTS; i++) table_cell(&t, "%.3f", 1e3 * parts[i]);
     table_cell(&t, "%%");
     for (int i = 0; i < N_PARTS; i++) table_cell(&t, "%.1f", 100 * parts[i] / s->total);
-    log_info("profile, mean of %lld steady step%s on %d rank%s", (long long)p->n_steps,
-             p->n_steps > 1 ? "s" : "", p->n_ranks, p->n_ranks > 1 ? "s" : "");
+    log_info("profile, mean of %lld steady step%s on %d rank%s%s", (long long)p->n_steps,
+             p->n_steps > 1 ? "s" : "", p->n_ranks, p->n_ranks > 1 ? "s" : "",
+             whole ? "" : " (--profile shows layers and hints)");
     table_log(&t);
     table_free(&t);
+    int n_hints = profile_hints(p, hints);
+    if (!whole) {
+        log_most(p, n_hints > 0 ? hints[0] : NULL);
+        return;
+    }
     log_layers(p);
-    for (int i = 0, n = profile_hints(p, hints); i < n; i++) log_info("  hint: %s", hints[i]);
+    for (int i = 0; i < n_hints; i++) log_info("  hint: %s", hints[i]);
 }
 
 static void json_layer(const profile_t *p, const profile_layer_t *layer, json_t *j)

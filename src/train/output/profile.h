@@ -72,8 +72,9 @@ double profile_layer_flops(const profile_layer_t *layer); /* FLOP/s; 0 without m
  * that it takes itself. Returns their number. */
 int profile_hints(const profile_t *profile, char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX]);
 
-/* Logs the profile, or adds the fields of the "profile" record. */
-void profile_print(const profile_t *profile);
+/* Logs the profile; in five lines unless `whole`. */
+void profile_print(const profile_t *profile, bool whole);
+/* Adds the fields of the "profile" record. */
 void profile_json(const profile_t *profile, json_t *j);
 
 #endif

@@ -41,22 +41,22 @@ static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *p
     enum { HOSTS_SHOWN = 4 };
     const backend_device_t *device = t->runtime.backend->device();
     char text[1024];
-    log_info("  GPU     %s, %s, compute capability %d.%d, steps %s%s", device->name,
+    log_note("  GPU     %s, %s, compute capability %d.%d, steps %s%s", device->name,
              figure_bytes((double)device->memory_bytes).text, device->capability / 10,
              device->capability % 10, t->recorded.why_not ? "not recorded: " : "recorded as CUDA graphs",
              t->recorded.why_not ? t->recorded.why_not : "");
     int shown = 0;
     for (int r = 0; r < t->comm->size; shown++) {
         r = gpus_of_host(gpus, r, t->comm->size, text, sizeof text);
-        if (shown < HOSTS_SHOWN) log_info("          %s", text);
+        if (shown < HOSTS_SHOWN) log_note("          %s", text);
     }
     if (shown > HOSTS_SHOWN)
-        log_info("          and %d more hosts (see the run record)", shown - HOSTS_SHOWN);
+        log_note("          and %d more hosts (see the run record)", shown - HOSTS_SHOWN);
     if (t->buffer.device)
-        log_info("  sums    %s, in buckets of %s", path,
+        log_note("  sums    %s, in buckets of %s", path,
                  figure_bytes((double)t->bucket.n_min * sizeof(float)).text);
     else if (path)
-        log_info("  sums    %s", path);
+        log_note("  sums    %s", path);
 }
 
 static void print_ranks(const trainer_t *t)
@@ -66,14 +66,14 @@ static void print_ranks(const trainer_t *t)
     char by[256];
     const char *path = gradient_path(t, by, sizeof by);
     bool on_host = path && !gpus;
-    log_info("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s%s%s%s", t->comm->size,
+    log_note("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s%s%s%s", t->comm->size,
              topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
              t->runtime.n_threads > 1 ? "s" : "", t->runtime.backend->name, t->runtime.device,
              t->comm->ops->name, on_host ? ", " : "", on_host ? path : "", on_host ? " allreduce" : "");
-    if (t->runtime.why[0]) log_info("          not on a GPU: %s", t->runtime.why);
+    if (t->runtime.why[0]) log_note("          not on a GPU: %s", t->runtime.why);
     char cpu[CPU_USE_TEXT_MAX];
     cpu_use_text(&t->cpu_use, cpu);
-    if (cpu_use_short(&t->cpu_use)) log_info("  CPU     short: %s", cpu);
+    if (cpu_use_short(&t->cpu_use)) log_note("  CPU     short: %s", cpu);
     if (gpus) print_gpus(t, gpus, path);
 }
 
@@ -89,6 +89,35 @@ static void print_data_notes(const dataset_info_t *info)
         log_warn("%s has no validation images; validation uses the training images", info->source);
 }
 
+/* The algorithms of a layer for the first part of rank 0's batches; NULL: it has no choice. */
+static const op_algorithms_t *algorithms_of(const trainer_t *t, int node)
+{
+    int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, 0, t->comm->size, &first);
+    const op_algorithms_t *used = exec_algorithms(t->exec, trainer_part(t, n_shard, 0, &first), true, node);
+    return used && used->name[OP_FORWARD][0] ? used : NULL;
+}
+
+/* For --verbose: what start-up measured and chose. */
+static void print_choices(const trainer_t *t)
+{
+    const graph_t *graph = exec_graph(t->exec);
+    const comm_timing_t *timing = &t->buffer.timing;
+    if (timing->n_bytes > 0)
+        log_detail("  sums    %s: host %s, mpi %s", figure_bytes((double)timing->n_bytes).text,
+                   figure_time(timing->host_sec).text, figure_time(timing->mpi_sec).text);
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const op_algorithms_t *used = algorithms_of(t, i);
+        if (!used) continue;
+        char text[OP_PASS_COUNT * (OP_ALGORITHM_MAX + 32)] = "";
+        for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
+            size_t n = strlen(text);
+            snprintf(text + n, sizeof text - n, "%s%s %s", pass ? ", " : "", op_pass_names[pass],
+                     used->name[pass]);
+        }
+        log_detail("  compute %s: %s", graph->nodes[i].name, text);
+    }
+}
+
 err_t trainer_print_header(trainer_t *t)
 {
     const runtime_t *runtime = &t->runtime;
@@ -99,38 +128,39 @@ err_t trainer_print_header(trainer_t *t)
     char sample[SHAPE_TEXT_MAX];
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
-    log_info("dptrain %s", version_number);
-    log_info("  model   %s, %s parameters, %s", o->model, figure_count(t->graph->n_parameters).text,
+    log_note("dptrain %s", version_number);
+    log_note("  model   %s, %s parameters, %s", o->model, figure_count(t->graph->n_parameters).text,
              o->precision);
-    log_info("  data    %s (%s)", info->source, t->data_why);
-    log_info("          %s training, %s validation images of %s, %d classes",
+    log_note("  data    %s (%s)", info->source, t->data_why);
+    log_note("          %s training, %s validation images of %s, %d classes",
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
              sample, info->n_classes);
     if (info->transform[0])
-        log_info("          %s; %d loader thread%s per rank", info->transform, n_readers,
+        log_note("          %s; %d loader thread%s per rank", info->transform, n_readers,
                  n_readers > 1 ? "s" : "");
     if (sampler_block(t->sampler) > 1)
-        log_info("          shuffled in blocks of %s samples, %lld at a time",
+        log_note("          shuffled in blocks of %s samples, %lld at a time",
                  figure_count(sampler_block(t->sampler)).text, (long long)o->shuffle_window);
     print_data_notes(info);
     print_ranks(t);
-    log_info("  batch   %lld (up to %lld per rank), %lld steps, %lld per epoch", (long long)t->global_batch,
+    log_note("  batch   %lld (up to %lld per rank), %lld steps, %lld per epoch", (long long)t->global_batch,
              (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
-    log_info("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
+    log_note("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
              t->schedule.base, (long long)o->seed);
     if (t->imported.n_taken > 0)
-        log_info("  weights %s, %d arrays, name table %s%s%s", o->weights, t->imported.n_taken,
+        log_note("  weights %s, %d arrays, name table %s%s%s", o->weights, t->imported.n_taken,
                  o->weights_names, t->imported.new_head[0] ? "; " : "", t->imported.new_head);
-    log_info("  output  %s", t->out);
+    log_note("  output  %s", t->out);
     if (t->resumed_from[0])
-        log_info("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);
+        log_note("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);
     return ERR_OK;
 }
 
 void trainer_print_plan(const trainer_t *t)
 {
-    log_info("  compute %s; %s of activations", t->algorithms.about,
+    log_note("  compute %s; %s of activations", t->algorithms.about,
              figure_bytes((double)exec_arena_bytes(t->exec)).text);
+    print_choices(t);
 }
 
 static void record_data(json_t *j, const trainer_t *t)
@@ -192,19 +222,16 @@ static void record_gpus(json_t *j, const trainer_t *t)
     json_bool(j, "gpus_differ", device_describe_mix(gpus, t->comm->size, mix, sizeof mix));
 }
 
-/* The algorithms of layers that have a choice, for the first part of rank 0's batches. */
 static void record_algorithms(json_t *j, const trainer_t *t)
 {
     const graph_t *graph = exec_graph(t->exec);
-    int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, 0, t->comm->size, &first);
-    int64_t n = trainer_part(t, n_shard, 0, &first);
     json_string(j, "algorithms_from", t->algorithms.from);
     json_real(j, "algorithms_sec", t->algorithms.measure_sec);
     json_int(j, "algorithms_by_rule", t->algorithms.n_by_rule);
     json_object_begin(j, "algorithms");
     for (int i = 0; i < graph->n_nodes; i++) {
-        const op_algorithms_t *used = exec_algorithms(t->exec, n, true, i);
-        if (!used || !used->name[OP_FORWARD][0]) continue;
+        const op_algorithms_t *used = algorithms_of(t, i);
+        if (!used) continue;
         json_object_begin(j, graph->nodes[i].name);
         for (int pass = 0; pass < OP_PASS_COUNT; pass++)
             json_string(j, op_pass_names[pass], used->name[pass]);

@@ -15,6 +15,7 @@
 #include "base/trace.h"
 #include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/session/stop.h"
+#include "train/output/status.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
 #include "train/run/train.h"
@@ -68,24 +69,23 @@ static double steady_rate(trainer_t *t)
 
 static void show_step(trainer_t *t)
 {
-    char text[160];
-    figure_t rate = figure_rate((double)t->global_batch / t->smooth_step_sec, "images/s");
-    double accuracy = accuracy_of(t, t->at.n_correct, t->at.n_samples);
-    double loss = t->at.loss_sum / (double)t->at.n_samples;
-    char right[32] = "";
-    if (!isnan(accuracy)) snprintf(right, sizeof right, "  accuracy %.4f", accuracy);
+    bool due = t->at.step % t->options->log_every == 0 || clock_sec() - t->last_line_sec >= LINE_SEC;
+    if (!progress_active() && !(progress_wants_lines() && due)) return;
     int64_t per_epoch = sampler_batches(t->sampler);
-    if (progress_active()) {
-        char label[48];
-        figure_t left = figure_duration((double)(t->n_steps - t->at.step) * t->smooth_step_sec);
-        snprintf(label, sizeof label, "epoch %lld", (long long)t->at.epoch + 1);
-        snprintf(text, sizeof text, "%lld/%lld  %s  loss %.4f%s  %s left", (long long)t->at.batch,
-                 (long long)per_epoch, rate.text, loss, right, left.text);
-        progress_draw(label, t->at.batch, per_epoch, text);
-    } else if (t->at.step % t->options->log_every == 0) {
-        log_info("epoch %lld step %lld/%lld  %s  loss %.4f%s", (long long)t->at.epoch + 1,
-                 (long long)t->at.step, (long long)t->n_steps, rate.text, loss, right);
-    }
+    status_t status = {.epoch = t->at.epoch + 1,
+                       .n_epochs = (t->n_steps + per_epoch - 1) / per_epoch,
+                       .step = t->at.step,
+                       .n_steps = t->n_steps,
+                       .images_per_sec = (double)t->global_batch / t->smooth_step_sec,
+                       .loss = t->at.loss_sum / (double)t->at.n_samples,
+                       .accuracy = accuracy_of(t, t->at.n_correct, t->at.n_samples),
+                       .left_sec = (double)(t->n_steps - t->at.step) * t->smooth_step_sec};
+    status_draw(&status);
+    if (progress_active()) return;
+    char line[STATUS_MAX];
+    status_line(&status, line, sizeof line);
+    log_note("%s", line);
+    t->last_line_sec = clock_sec();
 }
 
 /* Times layers in steady steps on the CPU. On a GPU, where timing synchronizes after every layer, in the last
@@ -258,7 +258,8 @@ static err_t report_profile(trainer_t *t)
                          .n_layer_steps = t->runtime.backend->memory ? LAYER_STEPS : n_steps};
     err_t err = profile_gather(t->comm, &run, &profile);
     if (err == ERR_OK) {
-        profile_print(&profile);
+        log_level_t level = log_get_level();
+        if (level > LOG_QUIET) profile_print(&profile, t->options->profile || level == LOG_VERBOSE);
         json_t *j = metrics_begin(&t->metrics, "profile");
         if (j) profile_json(&profile, j);
         err = comm_agree(t->comm, metrics_end(&t->metrics, true), "writing metrics");
@@ -293,7 +294,7 @@ err_t trainer_loop(trainer_t *t)
     bool stop = false, reached = o->target_accuracy > 0 && t->at.best_accuracy >= o->target_accuracy;
     double train_sec = 0;
     int64_t n_trained = 0;
-    t->last_checkpoint_sec = clock_sec();
+    t->last_checkpoint_sec = t->last_line_sec = clock_sec();
     t->last_checkpoint_step = t->at.step;
     while (t->at.step < t->n_steps && !stop && !reached) {
         step_result_t result = {0};

@@ -95,9 +95,11 @@ static const opt_t table[] = {
     {"eval-samples", OPT_INT, FIELD(eval_samples), NULL, 1, 1e15, NULL, "N",
      "validation samples to evaluate, evenly spaced, always the same [all]", OPT_MORE},
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
-     "interval of log lines, in steps, when no progress bar is shown", OPT_MORE},
+     "interval of lines of progress, in steps; a line also follows 30 s without one", OPT_MORE},
     {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
      "also write metrics for TensorBoard to DIR", OPT_COMMON},
+    {"profile", OPT_FLAG, FIELD(profile), "false", 0, 0, NULL, NULL,
+     "print the whole profile at the end: layers, their share of the GEMM peak, hints", OPT_COMMON},
     {"trace", OPT_STRING, FIELD(trace), NULL, 0, 0, NULL, "FILE",
      "write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing", OPT_COMMON},
     {"trace-steps", OPT_INT, FIELD(trace_steps), "1000", 0, 1e15, NULL, "N",
@@ -108,10 +110,11 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG =
 /* Options that may change on --resume. Per-run options never come from the checkpoint; those of may_change
  * do, unless given. Documented in docs/checkpoints.md. */
 const char *const train_options_per_run[] = {
-    "config",      "print-config",   "out",           "overwrite",      "resume",       "trace",
-    "trace-steps", "tensorboard",    "device",        "comm",           "threads",      "timeout",
-    "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace",    "bucket",
-    "cuda-graph",  "wire",           "nccl-register", "loader-threads", "measure-time", NULL};
+    "config",      "print-config",   "out",           "overwrite",      "resume",    "trace",
+    "trace-steps", "tensorboard",    "device",        "comm",           "threads",   "timeout",
+    "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace", "bucket",
+    "cuda-graph",  "wire",           "nccl-register", "loader-threads", "profile",   "progress",
+    "quiet",       "verbose",        "stall-warning", "measure-time",   NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",
@@ -143,6 +146,7 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
         (opt_group_t){"Image datasets", transform_option_table, n_transform_options, &options->transform, 0};
     groups[5] = (opt_group_t){"Data loading", loader_option_table, n_loader_options, &options->loader, 0};
     groups[6] = (opt_group_t){"Runtime", runtime_option_table, n_runtime_options, &options->runtime, 0};
+    groups[7] = (opt_group_t){"Output", console_option_table, n_console_options, &options->console, 0};
     return opt_defaults(groups, TRAIN_N_GROUPS);
 }
 

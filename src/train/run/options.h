@@ -3,6 +3,7 @@
 #ifndef TRAIN_RUN_OPTIONS_H
 #define TRAIN_RUN_OPTIONS_H
 
+#include "base/console.h"
 #include "base/opt.h"
 #include "cluster/session/runtime.h"
 #include "data/load/loader.h"
@@ -17,12 +18,13 @@ typedef struct train_options {
     int64_t reproducible, bn_group, eval_samples;
     int64_t shuffle_block, shuffle_window; /* sampler_options_t's; a block of 0: the dataset's */
     double label_smoothing, target_accuracy, measure_sec;
-    bool overwrite, checkpoint_async, print_config, sync_bn, eval;
+    bool overwrite, checkpoint_async, print_config, sync_bn, eval, profile;
     optim_options_t optim;
     schedule_options_t schedule;
     transform_options_t transform;
     loader_settings_t loader;
     runtime_options_t runtime;
+    console_options_t console;
     /* Parsed from checkpoint_every; both 0: at the end of every epoch. */
     int64_t checkpoint_steps;
     double checkpoint_sec;
@@ -30,7 +32,7 @@ typedef struct train_options {
     int64_t eval_epochs, eval_steps;
 } train_options_t;
 
-enum { TRAIN_N_GROUPS = 7 };
+enum { TRAIN_N_GROUPS = 8 };
 
 /* Binds the groups to `options` and sets the defaults. */
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS]);

@@ -77,7 +77,8 @@ typedef struct trainer {
     double checkpoint_stall_sec;
     int64_t last_checkpoint_step;
     double last_checkpoint_sec;
-    double *step_rates; /* images/s of the last steady steps, a ring of RATE_RING */
+    double last_line_sec; /* time of the last line of progress */
+    double *step_rates;   /* images/s of the last steady steps, a ring of RATE_RING */
     int64_t n_rates;
     double smooth_step_sec; /* over the last dozen steps, for the console; records hold every step */
     int64_t n_first_steps;  /* steps done in this process; the first RATE_WARMUP_STEPS are not measured */
@@ -90,7 +91,7 @@ typedef struct trainer {
     double slowed_sec, unslowed_sec; /* injected slowdown of this step; the last step's time without it */
 } trainer_t;
 
-enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10, LAYER_STEPS = 5 };
+enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10, LAYER_STEPS = 5, LINE_SEC = 30 };
 
 /* Collective, in this order. */
 err_t trainer_setup(trainer_t *t);
