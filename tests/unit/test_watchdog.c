@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The watchdog with simulated neighbours: each case runs in a child process, which the watchdog may end. */
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,13 +29,19 @@ static void neighbour(int i, long long sequence, bool waiting, const char *doing
     snprintf(slots[i].doing, sizeof slots[i].doing, "%s", doing);
 }
 
-static void start(double timeout_sec, int n_hosts)
+static void start_with(double timeout_sec, double stall_sec, int n_hosts)
 {
     topo_t topo = {
         .rank = 4, .size = 4 + N_SLOTS, .n_hosts = n_hosts, .host = n_hosts - 1, .local_size = N_SLOTS};
     strcpy(topo.host_name, "node-b");
     log_set_rank(topo.rank, topo.size, topo.host_name);
-    if (watchdog_start(slots, N_SLOTS, 0, &topo, timeout_sec, abort_job) != ERR_OK) _exit(98);
+    watchdog_limits_t limits = {timeout_sec, stall_sec, abort_job};
+    if (watchdog_start(slots, N_SLOTS, 0, &topo, &limits) != ERR_OK) _exit(98);
+}
+
+static void start(double timeout_sec, int n_hosts)
+{
+    start_with(timeout_sec, 0, n_hosts);
 }
 
 /* Three waits that end, and a fourth that does not: collective 4. */
@@ -112,6 +119,61 @@ static void case_recorded(void)
     watchdog_device_expired("gradient allreduce", WATCHDOG_RECORDED, 0);
 }
 
+/* Long before the deadline. The wait ends after the first warning. */
+static void case_stall(void)
+{
+    neighbour(1, 4, true, "gradient allreduce");
+    neighbour(2, 3, false, "reading the data of step 17");
+    neighbour(3, 4, true, "gradient allreduce");
+    start_with(1000, 0.1, 1);
+    watchdog_set_sequence(3);
+    watchdog_enter("gradient allreduce");
+    while (!atomic_load(&slots[0].stall)) clock_sleep(0.01);
+    watchdog_leave();
+    for (;;) pause();
+}
+
+static void case_stall_elsewhere(void)
+{
+    for (int i = 1; i < N_SLOTS; i++) neighbour(i, 4, true, "gradient allreduce");
+    start_with(1000, 0.1, 2);
+    wait_for_ever();
+}
+
+static void case_stall_on_device(void)
+{
+    for (int i = 1; i < N_SLOTS; i++) {
+        neighbour(i, 4, false, "computing step 7");
+        atomic_store(&slots[i].on_device, i == 3 ? 5 : 6);
+    }
+    start_with(1000, 60, 1);
+    watchdog_device_entered(6);
+    const double waited[] = {0, 59, 60.5, 61, 119, 121, 0};
+    for (int i = 0; i < 7; i++) watchdog_device_waits("gradient allreduce", 6, waited[i]);
+    _exit(0);
+}
+
+/* A planned wait; a limit of 0, and one that is the deadline: no warning, only the error at the deadline. */
+static void case_stall_planned(void)
+{
+    for (int i = 1; i < N_SLOTS; i++) neighbour(i, 1, false, "working");
+    start_with(0.3, 0.1, 1);
+    watchdog_enter_planned("preparing");
+    for (;;) pause();
+}
+
+static void case_stall_off(void)
+{
+    start_with(0.2, 0, 1);
+    wait_for_ever();
+}
+
+static void case_stall_late(void)
+{
+    start_with(0.2, 0.2, 1);
+    wait_for_ever();
+}
+
 static void case_word_taken(void)
 {
     case_not_started();
@@ -175,16 +237,25 @@ static void begin(child_t *child)
     child->pipe = ends[0];
 }
 
-static void end(child_t *child)
+/* Collects what the child says until it ends, or has said `words`: then it is killed. */
+static void end_at(child_t *child, const char *words)
 {
     size_t n = 0;
     ssize_t got;
     while (n < sizeof child->said - 1 &&
-           (got = read(child->pipe, child->said + n, sizeof child->said - 1 - n)) > 0)
+           (got = read(child->pipe, child->said + n, sizeof child->said - 1 - n)) > 0) {
         n += (size_t)got;
+        child->said[n] = '\0';
+        if (words && strstr(child->said, words)) kill(child->pid, SIGKILL);
+    }
     child->said[n] = '\0';
     close(child->pipe);
     waitpid(child->pid, &child->status, 0);
+}
+
+static void end(child_t *child)
+{
+    end_at(child, NULL);
 }
 
 static bool exited(const child_t *child, int code)
@@ -222,9 +293,52 @@ static void test_messages(child_t *missing, child_t *not_started, child_t *stopp
        "all ranks of this host arrived");
 }
 
+static int count(const char *text, const char *words)
+{
+    int n = 0;
+    while ((text = strstr(text, words)) != NULL) {
+        n++;
+        text += strlen(words);
+    }
+    return n;
+}
+
+static void test_stalls(void)
+{
+    enum { STALL, ELSEWHERE, ON_DEVICE, PLANNED, OFF, LATE, N };
+    static child_t cases[N] = {{.run = case_stall},           {.run = case_stall_elsewhere},
+                               {.run = case_stall_on_device}, {.run = case_stall_planned},
+                               {.run = case_stall_off},       {.run = case_stall_late}};
+    atomic_store(&slots[0].speaker, 0);
+    for (int i = 0; i < N; i++) begin(&cases[i]);
+    end_at(&cases[STALL], "is over");
+    end_at(&cases[ELSEWHERE], "(--timeout)");
+    for (int i = ON_DEVICE; i < N; i++) end(&cases[i]);
+    OK(said(&cases[STALL], "dptrain: warning: stall: waiting for 0.") &&
+           said(&cases[STALL],
+                "s in \"gradient allreduce\" (collective 4); rank 6 on node-b did not arrive; it was "
+                "last in \"reading the data of step 17\"; the job ends after 1000 s (--timeout) "
+                "(rank 4 on node-b)\n"),
+       "a stall names the wait, and the missing rank with its phase, long before the deadline");
+    OK(said(&cases[STALL], "stall: the wait of ") && !strstr(cases[STALL].said, "error"), "and its end");
+    OK(said(&cases[ELSEWHERE], "; no rank is missing on node-b; check the other hosts; the job ends"),
+       "a rank is missing on another host");
+    OK(exited(&cases[ON_DEVICE], 0) && count(cases[ON_DEVICE].said, "\n") == 3 &&
+           said(&cases[ON_DEVICE],
+                "stall: waiting for 60 s in \"gradient allreduce\" (the GPU's collective 6); rank 7 "
+                "on node-b did not arrive; it was last in \"computing step 7\"") &&
+           said(&cases[ON_DEVICE], "stall: waiting for 121 s in") &&
+           said(&cases[ON_DEVICE], "stall: the wait of 121 s is over"),
+       "a wait of the GPUs; again when it has doubled");
+    bool silent = true;
+    for (int i = PLANNED; i < N; i++)
+        silent &= exited(&cases[i], ENDED_BY_HOOK) && !strstr(cases[i].said, "stall");
+    OK(silent, "none in a planned wait, with a limit of 0, or of the deadline");
+}
+
 int main(void)
 {
-    tap_plan(17);
+    tap_plan(22);
     enum {
         MISSING,
         NOT_STARTED,
@@ -269,6 +383,8 @@ int main(void)
                 "in \"evaluating\" (rank 4"),
        "a collective of a recorded step");
     OK(exited(&cases[COMPUTING], 0) && !cases[COMPUTING].said[0], "computing is not waiting");
+
+    test_stalls();
 
     OK(watchdog_add_gap(7, 0.5, 0.5) == 7.5 && watchdog_add_gap(7, 1, 0.5) == 8,
        "a late check counts in full");

@@ -21,7 +21,7 @@ err_t comm_barrier(comm_t *comm, const char *what)
 
 err_t comm_barrier_asleep(comm_t *comm, const char *what)
 {
-    watchdog_enter(what);
+    watchdog_enter_planned(what);
     return watchdog_leave_with(comm->ops->barrier_asleep(comm), what);
 }
 

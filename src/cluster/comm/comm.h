@@ -27,6 +27,7 @@ typedef struct comm_options {
      * NCCL (cluster/comm/nccl_or_mpi.h). */
     const char *name;
     double timeout_sec;    /* deadline of every wait */
+    double stall_sec;      /* warn of waits this long; 0: never */
     const char *allreduce; /* gradient allreduce: NULL or "auto", "host", "mpi" */
     bool share_gpu;        /* several ranks may use one GPU */
     bool nccl_register;    /* register gradient buffers with NCCL if it supports that */

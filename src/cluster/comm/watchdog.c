@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The watchdog thread: times the wait its rank is in, and on expiry builds one message per host from the
- * shared slots and aborts the job. GPU collectives are timed by nccl/watch.c, which reports here. */
+/* The watchdog thread: times the wait its rank is in, warns of a stall, and on expiry reports once per host
+ * and aborts the job. GPU collectives are timed by nccl/watch.c, which reports here. */
 #include "cluster/comm/watchdog.h"
 
 #include <pthread.h>
@@ -13,19 +13,27 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cluster/comm/watchdog_report.h"
 
 _Static_assert(sizeof(watchdog_slot_t) == 128, "slots sit on cache lines of their own");
 
-enum { MAX_NAMED = 4 };                                 /* ranks named in a message */
 static const double other_host_sec = 2, silent_sec = 3; /* see report_expiry() */
+
+/* Of one kind of wait: on the host, or on the GPU. */
+typedef struct stall {
+    double waited_sec, next_sec; /* so far; when to warn next */
+    int n_warnings;              /* due so far in this wait */
+    bool warned;                 /* by this rank */
+} stall_t;
 
 static struct {
     watchdog_slot_t *slots;
     int n_slots;
     watchdog_slot_t *mine;
     topo_t topo;
-    double timeout_sec, interval_sec;
-    void (*abort_job)(err_t code);
+    watchdog_limits_t limits;
+    double interval_sec;
+    stall_t on_host, on_device;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -36,130 +44,55 @@ static struct {
     atomic_llong n_phases;
 } dog;
 
-/* A collective that did not finish in time. */
-typedef struct overdue {
-    const char *what;
-    long long sequence;
-    /* No host waits in it; `sequence` is from watchdog_device_entered, or WATCHDOG_RECORDED. */
-    bool on_device;
-} overdue_t;
-
-/* A message built piece by piece; overflow is cut. */
-typedef struct message {
-    char text[ERR_MESSAGE_MAX];
-    size_t n;
-} message_t;
-
-static void message_append(message_t *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void message_append(message_t *m, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(m->text + m->n, sizeof m->text - m->n, format, args);
-    va_end(args);
-    if (n > 0) m->n += (size_t)n;
-    if (m->n >= sizeof m->text) m->n = sizeof m->text - 1;
-}
-
 double watchdog_add_gap(double waited_sec, double gap_sec, double interval_sec)
 {
     return waited_sec + (gap_sec > 3 * interval_sec ? interval_sec : gap_sec);
 }
 
-/* Seconds since the watchdog of a rank last woke; 0 if too short to mean anything. */
-static double stopped_sec(const watchdog_slot_t *slot)
-{
-    long long pulse = atomic_load(&slot->pulse_ms);
-    double sec = clock_sec() - 1e-3 * (double)pulse;
-    double limit = dog.timeout_sec / 2 < 2 ? dog.timeout_sec / 2 : 2;
-    return pulse && sec > limit ? sec : 0;
-}
-
-/* The first three hold the others up; the next three are reported only if no rank is one of those. HELD_UP is
- * at least one collective behind because another rank is missing there. */
-typedef enum presence { NOT_STARTED, MISSING, STOPPED, HELD_UP, GONE_ON, ELSEWHERE, HERE } presence_t;
-
-/* State of a rank of this host with regard to the overdue collective. */
-static presence_t presence_of(const watchdog_slot_t *slot, const overdue_t *overdue)
-{
-    if (slot == dog.mine) return HERE;
-    if (atomic_load(&slot->rank_plus_1) == 0) return NOT_STARTED;
-    bool waiting = atomic_load(&slot->waiting), stopped = stopped_sec(slot) > 0;
-    if (overdue->on_device && overdue->sequence == WATCHDOG_RECORDED)
-        return stopped                                                     ? STOPPED
-               : strncmp(slot->doing, dog.mine->doing, WATCHDOG_TEXT) == 0 ? HERE
-                                                                           : ELSEWHERE;
-    long long its = atomic_load(overdue->on_device ? &slot->on_device : &slot->sequence);
-    if (its < overdue->sequence) return waiting && !stopped ? HELD_UP : MISSING;
-    if (stopped) return STOPPED;
-    return its == overdue->sequence && (waiting || overdue->on_device) ? HERE : GONE_ON;
-}
-
-static int count_absent(const overdue_t *overdue)
-{
-    int n = 0;
-    for (int i = 0; i < dog.n_slots; i++) n += presence_of(&dog.slots[i], overdue) <= STOPPED;
-    return n;
-}
-
-static void describe_rank(message_t *m, int i, presence_t p)
-{
-    const watchdog_slot_t *slot = &dog.slots[i];
-    const char *host = dog.topo.host_name;
-    int rank = atomic_load(&slot->rank_plus_1) - 1;
-    char doing[WATCHDOG_TEXT];
-    memcpy(doing, slot->doing, sizeof doing); /* may be torn; never unterminated */
-    doing[WATCHDOG_TEXT - 1] = '\0';
-    double stopped = stopped_sec(slot);
-    if (p == NOT_STARTED) {
-        message_append(m, "; local rank %d of %s has not started", i, host);
-        return;
-    }
-    message_append(m, "; rank %d on %s %s", rank, host,
-                   p == MISSING     ? "did not arrive"
-                   : p == STOPPED   ? "arrived but then stopped"
-                   : p == HELD_UP   ? "is itself held up"
-                   : p == ELSEWHERE ? "is elsewhere"
-                                    : "has left it");
-    message_append(m, doing[0] ? "; it was last in \"%s\"" : "; its last activity is unknown", doing);
-    if (stopped > 0) message_append(m, " and has not run for %.0f s", stopped);
-}
-
-/* Builds the message from what this host knows. */
-static void build_message(message_t *m, const overdue_t *overdue, int n_absent)
-{
-    bool recorded = overdue->on_device && overdue->sequence == WATCHDOG_RECORDED;
-    message_append(m, "timed out after %g s in \"%s\" (", dog.timeout_sec, overdue->what);
-    message_append(m,
-                   recorded             ? "in a recorded step)"
-                   : overdue->on_device ? "the GPU's collective %lld)"
-                                        : "collective %lld)",
-                   overdue->sequence);
-    int n_named = 0, n_more = 0;
-    for (int i = 0; i < dog.n_slots; i++) {
-        presence_t p = presence_of(&dog.slots[i], overdue);
-        if (p == HERE || (p > STOPPED && n_absent)) continue;
-        if (n_named++ < MAX_NAMED) {
-            describe_rank(m, i, p);
-        } else {
-            n_more++;
-        }
-    }
-    if (n_more) message_append(m, "; and %d more on %s", n_more, dog.topo.host_name);
-    if (n_absent || (recorded && n_named)) return;
-    if (dog.n_slots < dog.topo.local_size)
-        message_append(m, "; the ranks of %s share no memory, so the missing ranks are unknown",
-                       dog.topo.host_name);
-    else if (dog.topo.n_hosts > 1)
-        message_append(m, "; no rank is missing on %s; check the other hosts", dog.topo.host_name);
-    else
-        message_append(m, "; no rank is missing, so the transport between the ranks is stuck");
-}
-
 static _Noreturn void leave_job(void)
 {
-    dog.abort_job(ERR_PEER);
+    dog.limits.abort_job(ERR_PEER);
     _exit(ERR_PEER);
+}
+
+static watchdog_view_t view(void)
+{
+    return (watchdog_view_t){dog.slots, dog.mine, dog.n_slots, &dog.topo, dog.limits.timeout_sec};
+}
+
+/* Seconds to leave the warning to ranks and hosts that know more, or come first; below 0: say nothing. */
+static double stall_patience(int n_absent)
+{
+    bool elected = dog.n_slots == dog.topo.local_size;
+    double patience = dog.topo.local_rank > 0 ? 2 * dog.interval_sec : 0;
+    if (!elected && dog.topo.local_rank > 1) return -1;
+    if (n_absent || dog.topo.n_hosts == 1) return patience;
+    /* A rank is missing on another host. Should it be host 0's only rank, host 1 warns. */
+    return dog.topo.host > 1 ? -1 : patience + other_host_sec;
+}
+
+/* One warning when the wait reaches the limit, and each time it has doubled. */
+static void look_for_stall(stall_t *s, double waited_sec, const overdue_t *overdue)
+{
+    if (waited_sec < s->waited_sec || waited_sec <= 0) {
+        if (s->warned) log_rank_warn("stall: the wait of %.*f s is over", s->waited_sec < 10, s->waited_sec);
+        *s = (stall_t){.next_sec = dog.limits.stall_sec};
+    }
+    s->waited_sec = waited_sec;
+    if (dog.limits.stall_sec <= 0 || waited_sec < s->next_sec || waited_sec >= dog.limits.timeout_sec) return;
+    watchdog_view_t v = view();
+    double patience = stall_patience(watchdog_count_absent(&v, overdue));
+    if (patience < 0 || waited_sec < s->next_sec + patience) return;
+    s->next_sec *= 2;
+    /* The rank of this host that enters the warning's number speaks. */
+    long long key = (overdue->sequence + 1) * 64 + ++s->n_warnings;
+    if (overdue->on_device) key = -key;
+    long long before = atomic_load(&dog.slots[0].stall);
+    if (before == key || !atomic_compare_exchange_strong(&dog.slots[0].stall, &before, key)) return;
+    char text[ERR_MESSAGE_MAX];
+    watchdog_describe_stall(&v, overdue, waited_sec, text, sizeof text);
+    log_rank_warn("%s", text);
+    s->warned = true;
 }
 
 bool watchdog_take_word(void)
@@ -174,7 +107,8 @@ bool watchdog_take_word(void)
  * that normally a single host reports. One rank of a host reports; the others leave later, silently. */
 static void report_expiry(double over_sec, const overdue_t *overdue)
 {
-    int n_absent = count_absent(overdue);
+    watchdog_view_t v = view();
+    int n_absent = watchdog_count_absent(&v, overdue);
     double patience = 0;
     if (!n_absent && dog.topo.n_hosts > 1)
         patience = dog.topo.host == 0 ? other_host_sec : 2 * other_host_sec;
@@ -184,9 +118,9 @@ static void report_expiry(double over_sec, const overdue_t *overdue)
         patience += 0.5 * (dog.topo.local_rank < 8 ? dog.topo.local_rank : 8);
     if (over_sec < patience) return;
     if (watchdog_take_word()) {
-        message_t m = {.n = 0};
-        build_message(&m, overdue, n_absent);
-        log_rank_error("%s", m.text);
+        char text[ERR_MESSAGE_MAX];
+        watchdog_describe_expiry(&v, overdue, text, sizeof text);
+        log_rank_error("%s", text);
         leave_job();
     }
     if (over_sec >= patience + silent_sec) leave_job();
@@ -213,28 +147,32 @@ static void *watchdog_loop(void *unused)
         double now = clock_sec(), gap = now - last;
         last = now;
         atomic_store(&dog.mine->pulse_ms, (long long)(1e3 * now));
-        long long sequence = atomic_load(&dog.mine->waiting) ? atomic_load(&dog.mine->sequence) : -1;
+        int waiting = atomic_load(&dog.mine->waiting);
+        long long sequence = waiting ? atomic_load(&dog.mine->sequence) : -1;
         waited = sequence >= 0 && sequence == timed ? watchdog_add_gap(waited, gap, dog.interval_sec) : 0;
         timed = sequence;
-        if (waited < dog.timeout_sec) continue;
         overdue_t overdue = {.what = atomic_load(&dog.what), .sequence = sequence};
-        report_expiry(waited - dog.timeout_sec, &overdue);
+        look_for_stall(&dog.on_host, waiting == WAIT_PLANNED ? 0 : waited, &overdue);
+        if (waited >= dog.limits.timeout_sec) report_expiry(waited - dog.limits.timeout_sec, &overdue);
     }
     pthread_mutex_unlock(&dog.lock);
     return NULL;
 }
 
-err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const topo_t *topo, double timeout_sec,
-                     void (*abort_job)(err_t code))
+err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const topo_t *topo,
+                     const watchdog_limits_t *limits)
 {
-    ASSERT(!atomic_load(&dog.running) && my_slot >= 0 && my_slot < n_slots && timeout_sec > 0 && abort_job);
+    ASSERT(!atomic_load(&dog.running) && my_slot >= 0 && my_slot < n_slots && limits->timeout_sec > 0 &&
+           limits->abort_job);
     dog.slots = slots;
     dog.n_slots = n_slots;
     dog.mine = &slots[my_slot];
     dog.topo = *topo;
-    dog.timeout_sec = timeout_sec;
-    dog.interval_sec = timeout_sec < 0.4 ? 0.02 : timeout_sec < 10 ? timeout_sec / 20 : 0.5;
-    dog.abort_job = abort_job;
+    dog.limits = *limits;
+    double shortest = limits->timeout_sec;
+    if (limits->stall_sec > 0 && limits->stall_sec < shortest) shortest = limits->stall_sec;
+    dog.interval_sec = shortest < 0.4 ? 0.02 : shortest < 10 ? shortest / 20 : 0.5;
+    dog.on_host = dog.on_device = (stall_t){.next_sec = limits->stall_sec};
     dog.stop = false;
     atomic_store(&dog.what, "");
     dog.noted = NULL;
@@ -272,7 +210,7 @@ void watchdog_stop(void)
 
 /* Must not slow down a wait of half a microsecond: names are written only when they change, and counting
  * needs no locked instruction because a single thread waits. */
-void watchdog_enter(const char *what)
+static void enter(const char *what, int waiting)
 {
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
     if (what != dog.noted) {
@@ -282,7 +220,17 @@ void watchdog_enter(const char *what)
     }
     long long sequence = atomic_load_explicit(&dog.mine->sequence, memory_order_relaxed);
     atomic_store_explicit(&dog.mine->sequence, sequence + 1, memory_order_relaxed);
-    atomic_store_explicit(&dog.mine->waiting, 1, memory_order_release);
+    atomic_store_explicit(&dog.mine->waiting, waiting, memory_order_release);
+}
+
+void watchdog_enter(const char *what)
+{
+    enter(what, WAIT_FOR_PEERS);
+}
+
+void watchdog_enter_planned(const char *what)
+{
+    enter(what, WAIT_PLANNED);
 }
 
 void watchdog_leave(void)
@@ -311,6 +259,12 @@ void watchdog_device_entered(long long sequence)
 {
     if (atomic_load_explicit(&dog.running, memory_order_relaxed))
         atomic_store(&dog.mine->on_device, sequence);
+}
+
+void watchdog_device_waits(const char *what, long long sequence, double waited_sec)
+{
+    overdue_t overdue = {.what = what, .sequence = sequence, .on_device = true};
+    if (atomic_load(&dog.running)) look_for_stall(&dog.on_device, waited_sec, &overdue);
 }
 
 void watchdog_device_expired(const char *what, long long sequence, double over_sec)

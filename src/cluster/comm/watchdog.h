@@ -2,39 +2,31 @@
 /* The watchdog: no rank waits forever. Each rank notes its phase in a page shared by the ranks of its host,
  * and has a thread that times its waits. When a wait exceeds the deadline, the first rank of a host to notice
  * reports the collective, the ranks that did not arrive, and what each was last doing; then the job is
- * aborted with ERR_PEER. Not collective, except for start and stop. */
+ * aborted with ERR_PEER. Long before that it warns of a stall, in the same words. Not collective, except for
+ * start and stop. */
 #ifndef CLUSTER_COMM_WATCHDOG_H
 #define CLUSTER_COMM_WATCHDOG_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "cluster/comm/topo.h"
+#include "cluster/comm/watchdog_slot.h"
 
-enum { WATCHDOG_TEXT = 48 };
-
-/* A rank's slot in the shared page, on its own cache lines. Initially zero. */
-typedef struct watchdog_slot {
-    atomic_int rank_plus_1;    /* 1 + rank of the owner; 0: not started */
-    atomic_int waiting;        /* 1: inside the wait named by `doing` */
-    atomic_llong sequence;     /* collectives entered so far */
-    atomic_llong pulse_ms;     /* last wake-up of its watchdog, by clock_sec: reveals a stopped process */
-    atomic_llong on_device;    /* collectives enqueued on its GPU so far */
-    atomic_int speaker;        /* slot 0 only: 1 + the rank that reports; 0: none yet */
-    char doing[WATCHDOG_TEXT]; /* last phase or wait */
-    char pad[128 - 4 * 4 - 3 * 8 - WATCHDOG_TEXT];
-} watchdog_slot_t;
+typedef struct watchdog_limits {
+    double timeout_sec;            /* of a wait; then the job ends */
+    double stall_sec;              /* a warning after this long, and each time it has doubled; 0: none */
+    void (*abort_job)(err_t code); /* ends the job from the watchdog's thread; must not return */
+} watchdog_limits_t;
 
 /* Starts the watchdog thread.
  *
  *   slots      [n_slots] must outlive watchdog_stop
  *   n_slots    topo->local_size, in memory shared by the host; or 1, this rank's only
- *   my_slot    index of this rank's slot
- *   abort_job  ends the job from the watchdog's thread; must not return */
-err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const topo_t *topo, double timeout_sec,
-                     void (*abort_job)(err_t code));
+ *   my_slot    index of this rank's slot */
+err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const topo_t *topo,
+                     const watchdog_limits_t *limits);
 void watchdog_stop(void);
 
 /* Bracket every blocking wait for peers; called by one thread, not nested. They cost a few stores, and do
@@ -43,6 +35,8 @@ void watchdog_stop(void);
  *   what  a constant string: it is copied only if its address differs from that of the call before */
 void watchdog_enter(const char *what);
 void watchdog_leave(void);
+/* As watchdog_enter, for a wait while others work by plan: no stall. */
+void watchdog_enter_planned(const char *what);
 /* As watchdog_leave; returns err, with `what` added to its message. */
 err_t watchdog_leave_with(err_t err, const char *what);
 
@@ -56,13 +50,15 @@ void watchdog_phase(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* Collectives on GPUs, in which no host waits.
  *
  *   watchdog_device_entered  notes how many this rank has enqueued
+ *   watchdog_device_waits    warns of a stall; called repeatedly with the time that a collective has taken so
+ *                            far, and with 0 when it has finished
  *   watchdog_device_expired  handles a collective that is over_sec past its deadline like an expired wait:
  *                            names the ranks of this host that did not arrive and ends the job. It may return
  *                            on ranks that do not report, so it is called repeatedly
  *   sequence                 number of the collective; WATCHDOG_RECORDED in a recorded step, whose
  *                            collectives are not counted */
-enum { WATCHDOG_RECORDED = -1 };
 void watchdog_device_entered(long long sequence);
+void watchdog_device_waits(const char *what, long long sequence, double waited_sec);
 void watchdog_device_expired(const char *what, long long sequence, double over_sec);
 /* Claims the report of why the job ends; true for one rank of each host. */
 bool watchdog_take_word(void);

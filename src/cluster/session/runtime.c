@@ -24,6 +24,8 @@ const opt_t runtime_option_table[] = {
      "CPU threads per rank; 0: an equal share of the available CPUs", OPT_COMMON},
     {"timeout", OPT_REAL, FIELD(timeout_sec), "300", 1, 86400, NULL, "SEC",
      "deadline of every wait, in seconds", OPT_COMMON},
+    {"stall-warning", OPT_REAL, FIELD(stall_sec), "60", 0, 86400, NULL, "SEC",
+     "warn when ranks have waited this long, naming those that are missing; 0: never", OPT_MORE},
     {"allreduce", OPT_CHOICE, FIELD(allreduce), "auto", 0, 0, comm_allreduce_names, NULL,
      "gradient allreduce on the CPU: host: through shared memory; mpi: MPI_Allreduce; auto: the faster, "
      "measured at startup",
@@ -163,6 +165,7 @@ err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_
     abort_hook = abort_job;
     comm_options_t comm_options = {.name = options->comm,
                                    .timeout_sec = options->timeout_sec,
+                                   .stall_sec = options->stall_sec,
                                    .allreduce = options->allreduce,
                                    .share_gpu = options->share_gpu,
                                    .nccl_register = options->nccl_register,

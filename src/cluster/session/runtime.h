@@ -12,7 +12,7 @@
 typedef struct runtime_options {
     const char *device, *comm, *allreduce, *gpus, *wire, *cuda_graph, *slowdown;
     int64_t threads, ranks_per_host, workspace, bucket;
-    double timeout_sec;
+    double timeout_sec, stall_sec;
     bool share_gpu, nccl_register;
 } runtime_options_t;
 

@@ -338,8 +338,8 @@ static err_t mpi_open(const comm_options_t *options, comm_t *comm)
     log_set_rank(comm->rank, comm->size, comm->topo.host_name);
     TRY_OUT(err, open_page(comm, &slots, &n_slots));
     TRY_OUT(err, open_host(comm));
-    err = watchdog_start(slots, n_slots, n_slots == 1 ? 0 : comm->topo.local_rank, &comm->topo,
-                         options->timeout_sec, options->abort_job);
+    watchdog_limits_t limits = {options->timeout_sec, options->stall_sec, options->abort_job};
+    err = watchdog_start(slots, n_slots, n_slots == 1 ? 0 : comm->topo.local_rank, &comm->topo, &limits);
     /* A single rank may lack the memory for a thread. */
     TRY_OUT(err, comm_agree(comm, err, "starting the watchdog"));
     return ERR_OK;
