@@ -31,7 +31,7 @@ damage() { # FILE OFFSET
     grep -q "^file .*ckpt-000000000002.h5$" "$BATS_TEST_TMPDIR/show"
     grep -q "^size  *$(stat -c %s "$RUN/ckpt-000000000002.h5") bytes" "$BATS_TEST_TMPDIR/show"
     grep -q '^model  *mlp for images of 28×28×1 in 10 classes$' "$BATS_TEST_TMPDIR/show"
-    grep -q '^position  *2 steps done; next is batch 2 of epoch 0' "$BATS_TEST_TMPDIR/show"
+    grep -q '^position  *2 steps done; next is batch 3 of epoch 1' "$BATS_TEST_TMPDIR/show"
     grep -Eq '^data  .*digits.*, xxh3 [0-9a-f]{16}$' "$BATS_TEST_TMPDIR/show"
     grep -q '^ranks  *1, 50 samples a step$' "$BATS_TEST_TMPDIR/show"
     grep -q '^  seed = 7$' "$BATS_TEST_TMPDIR/show"

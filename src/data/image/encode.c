@@ -136,7 +136,8 @@ err_t image_encode_png(const uint8_t *pixels, int64_t width, int64_t height, int
                        .format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
     size_t n_raw;
     if (__builtin_mul_overflow((size_t)height, (size_t)(width * channels + 1), &n_raw) || n_raw > INT32_MAX)
-        RAISE(ERR_USAGE, CANNOT_ENCODE, (long long)width, (long long)height, "PNG", "its pixels exceed 2 GB");
+        RAISE(ERR_USAGE, CANNOT_ENCODE, (long long)width, (long long)height, "PNG",
+              "its pixels exceed 2 GiB");
     png_alloc_size_t n = PNG_IMAGE_PNG_SIZE_MAX(image);
     uint8_t *bytes = NULL;
     TRY(mem_new(n, "a PNG", &bytes));

@@ -91,9 +91,9 @@ static err_t remark_text(html_t *h, const compare_metric_t *metric, const char *
     *out = metric->reason;
     if (!metric->attributed_to) return ERR_OK;
     if (!isfinite(metric->attributed_to->share))
-        return arena_format(&h->arena, out, "mostly %s", metric->attributed_to->name);
-    return arena_format(&h->arena, out, "%s: %.0f %% of the change", metric->attributed_to->name,
-                        100 * metric->attributed_to->share);
+        return arena_format(&h->arena, out, "mostly %s", metrics_part_label(metric->attributed_to->name));
+    return arena_format(&h->arena, out, "%s: %.0f %% of the change",
+                        metrics_part_label(metric->attributed_to->name), 100 * metric->attributed_to->share);
 }
 
 static err_t label_text(html_t *h, const compare_metric_t *metric, const char **out)

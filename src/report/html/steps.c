@@ -64,8 +64,8 @@ static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
 }
 
 enum { PART_DATA, PART_FORWARD, PART_BACKWARD, PART_COMPUTE, PART_COMM, PART_OPTIMIZER, PART_OTHER, N_PARTS };
-static const char *const part_names[N_PARTS] = {"data wait", "forward",   "backward", "forward and backward",
-                                                "allreduce", "optimizer", "other"};
+static const char *const part_names[N_PARTS] = {
+    "data wait", "forward", "backward", "forward and backward", "exposed comm", "optimizer", "other"};
 
 typedef struct step_split {
     const char *name, *time;
@@ -191,7 +191,7 @@ static err_t draw_splits(html_t *h, const char *title, const char *from, const s
         memcpy(shares + i * N_PARTS, splits[i].share, sizeof splits[i].share);
     }
     const chart_stack_t chart = {
-        .about = "Shares of a step's time: data wait, forward, backward, allreduce, optimizer.",
+        .about = "Shares of a step's time: data wait, forward, backward, exposed comm, optimizer.",
         .rows = rows,
         .notes = notes,
         .parts = part_names,

@@ -128,3 +128,8 @@ out:
     mem_free(&f.before);
     return err;
 }
+
+const char *metrics_part_label(const char *part)
+{
+    return strcmp(part, "allreduce") == 0 ? "exposed comm" : strcmp(part, "data") == 0 ? "data wait" : part;
+}

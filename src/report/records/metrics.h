@@ -60,6 +60,9 @@ const metric_t *metrics_find(const metrics_t *metrics, const char *case_name, co
 /* Sets the labels. Called by metrics_list. */
 err_t metrics_label(metrics_t *metrics);
 
+/* The name that a person reads for a part of a step in the records: "exposed comm" for "allreduce". */
+const char *metrics_part_label(const char *part);
+
 /* The reason why a run is incomplete, as "interrupted", "failed", "no end record"; NULL: it is complete. */
 const char *metrics_incomplete(const report_run_t *run);
 /* The run itself or the first complete one after it; NULL: none. */

@@ -24,7 +24,7 @@ static err_t print_epochs(printer_t *p, const report_train_t *train)
     TRY(arena_new(&p->arena, sizeof *table.cells * (size_t)table.n_rows * 6, &table.cells));
     const char **cell = table.cells;
     for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) {
-        TRY(arena_format(&p->arena, cell++, "%lld", (long long)epoch->epoch));
+        TRY(arena_format(&p->arena, cell++, "%lld", (long long)epoch->epoch + 1));
         TRY(put_figure(p, figure_number(epoch->train_loss), cell++));
         TRY(put_figure(p, figure_percent(epoch->train_accuracy), cell++));
         TRY(put_figure(p, figure_number(epoch->val_loss), cell++));

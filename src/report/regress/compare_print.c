@@ -137,7 +137,8 @@ static err_t parts_text(view_t *v, const compare_metric_t *metric, const char **
         double share = 100 * metric->parts[best].share;
         said[best] = true;
         TRY(arena_format(&v->arena, out, fabs(share) < 0.5 ? "%s%s%s %.0f %%" : "%s%s%s %+.0f %%", *out,
-                         **out ? ", " : "", metric->parts[best].name, fabs(share) < 0.5 ? 0.0 : share));
+                         **out ? ", " : "", metrics_part_label(metric->parts[best].name),
+                         fabs(share) < 0.5 ? 0.0 : share));
     }
 }
 
@@ -211,7 +212,8 @@ static err_t print_summary(view_t *v)
         if (at->verdict != VERDICT_WORSE) continue;
         TRY(change_text(v, at->difference.ratio, &change));
         TRY(arena_format(&v->arena, &text, "%s%s%s %s%s%s", text, before, at->label, change,
-                         at->attributed_to ? " in " : "", at->attributed_to ? at->attributed_to->name : ""));
+                         at->attributed_to ? " in " : "",
+                         at->attributed_to ? metrics_part_label(at->attributed_to->name) : ""));
         before = ", ";
     }
     v->render->note(v->out, text);

@@ -47,9 +47,8 @@ static void show_summary(const checkpoint_t *c, table_t *t)
     }
     if (checkpoint_find_attr(c, "step")) {
         table_cell(t, "position");
-        table_cell(t, "%lld steps done; next is batch %lld of epoch %lld (both from 0)",
-                   (long long)int_attr(c, "step"), (long long)int_attr(c, "batch"),
-                   (long long)int_attr(c, "epoch"));
+        table_cell(t, "%lld steps done; next is batch %lld of epoch %lld", (long long)int_attr(c, "step"),
+                   (long long)int_attr(c, "batch") + 1, (long long)int_attr(c, "epoch") + 1);
     }
     if (checkpoint_find_attr(c, "data_source")) {
         table_cell(t, "data");

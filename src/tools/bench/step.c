@@ -265,9 +265,9 @@ static err_t step_report(step_bench_t *s)
                                  {"step", .unit = "ms "},
                                  {"images/s"},
                                  {"compute", .unit = "%"},
-                                 {"comm", .unit = "%"},
-                                 {"optim", .unit = "%"},
-                                 {"data", .unit = "%"},
+                                 {"exposed comm", .unit = "%"},
+                                 {"optimizer", .unit = "%"},
+                                 {"data wait", .unit = "%"},
                                  {"efficiency (quartiles)", true}},
                      .n_columns = 10};
     bool scaled = size > 1 && s->options->scaling;

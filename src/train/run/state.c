@@ -229,7 +229,7 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
     if (at->step < 0 || at->epoch < 0 || at->batch < 0 || at->batch >= sampler_batches(t->sampler))
         RAISE(ERR_DATA,
               "the position of checkpoint %s (step %lld, epoch %lld, batch %lld) is outside this run",
-              t->resumed_from, (long long)at->step, (long long)at->epoch, (long long)at->batch);
+              t->resumed_from, (long long)at->step, (long long)at->epoch + 1, (long long)at->batch + 1);
     return ERR_OK;
 }
 
