@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/session/interrupt.h"
 #include "store/h5/h5.h"
 
 static const char *const switches[] = {"auto", "on", "off", NULL};
@@ -52,6 +53,13 @@ const opt_t runtime_option_table[] = {
 const int n_runtime_options = sizeof runtime_option_table / sizeof runtime_option_table[0];
 
 static void (*abort_hook)(err_t code);
+
+/* A process that a signal ends is left to finish its last acts. */
+static void abort_unless_interrupted(err_t code)
+{
+    interrupt_wait();
+    abort_hook(code);
+}
 
 typedef struct cpu_entry {
     int host;
@@ -171,7 +179,7 @@ err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_
                                    .nccl_register = options->nccl_register,
                                    .wire_bf16 = strcmp(options->wire, "bf16") == 0,
                                    .ranks_per_host = (int)options->ranks_per_host,
-                                   .abort_job = abort_job};
+                                   .abort_job = abort_unless_interrupted};
     return comm_open(&comm_options, &out->comm);
 }
 
@@ -210,7 +218,7 @@ void runtime_abort_alone(const runtime_t *runtime, err_t err)
     const comm_t *comm = runtime->comm;
     if (err == ERR_OK || !comm || comm->size == 1 || comm->agreed == err) return;
     log_rank_error("%s", err_message());
-    abort_hook(err);
+    abort_unless_interrupted(err);
 }
 
 err_t runtime_close(runtime_t *runtime, err_t err)

@@ -109,28 +109,11 @@ static void copy_deferred(ckpt_async_t *a)
     trace_part(a, "copy", start, end);
 }
 
-/* A run cannot resume from a state with NaN, and writing it would prune one that it could resume from. */
-static err_t check_finite(const ckpt_async_t *a)
-{
-    for (int i = 0; i < a->content.n_arrays; i++) {
-        const ckpt_array_t *array = &a->content.arrays[i];
-        const float *values = array->data;
-        int64_t n = array->dtype == DTYPE_F32 ? shape_count(array->shape) : 0;
-        for (int64_t k = 0; k < n; k++)
-            if (!isfinite(values[k]))
-                RAISE(ERR_GATE,
-                      "the checkpoint of step %lld was not written: %s contains NaN or Inf; earlier "
-                      "checkpoints stay in %s; lower --lr or add --warmup",
-                      (long long)a->result.step, array->name, a->folder);
-    }
-    return ERR_OK;
-}
-
 static void write_copy(ckpt_async_t *a)
 {
     char path[FS_PATH_MAX];
     double start = clock_sec();
-    err_t err = check_finite(a);
+    err_t err = checkpoint_check_finite(&a->content, a->result.step, a->folder);
     if (err == ERR_OK) err = checkpoint_store_path(a->folder, a->result.step, path);
     if (err == ERR_OK) err = checkpoint_write(path, &a->content);
     if (err == ERR_OK) err = checkpoint_store_prune(a->folder, a->keep, a->result.step);

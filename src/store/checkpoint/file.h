@@ -62,6 +62,10 @@ static inline ckpt_attr_t ckpt_real(const char *name, double real)
  * flush of the folder, the new file exists but may not survive a power failure. */
 err_t checkpoint_write(const char *path, const ckpt_content_t *content);
 
+/* ERR_GATE naming an array with NaN or Inf. A run cannot resume from such a state, and writing it would prune
+ * one that it could resume from. */
+err_t checkpoint_check_finite(const ckpt_content_t *content, int64_t step, const char *folder);
+
 /* ---- Reading ---- */
 typedef struct checkpoint checkpoint_t;
 

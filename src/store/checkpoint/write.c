@@ -2,6 +2,7 @@
 /* Writes a checkpoint: HDF5 lays out the metadata, seal_write writes the arrays and digests the file, then
  * fsync and rename. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,6 +107,22 @@ static err_t write_content(const char *path, int fd, const ckpt_content_t *conte
     if (err == ERR_OK) err = seal_write(&file, w.parts, w.n_parts, &seal);
     mem_free(&w.parts);
     return err;
+}
+
+err_t checkpoint_check_finite(const ckpt_content_t *content, int64_t step, const char *folder)
+{
+    for (int i = 0; i < content->n_arrays; i++) {
+        const ckpt_array_t *array = &content->arrays[i];
+        const float *values = array->data;
+        int64_t n = array->dtype == DTYPE_F32 ? shape_count(array->shape) : 0;
+        for (int64_t k = 0; k < n; k++)
+            if (!isfinite(values[k]))
+                RAISE(ERR_GATE,
+                      "the checkpoint of step %lld was not written: %s contains NaN or Inf; earlier "
+                      "checkpoints stay in %s; lower --lr or add --warmup",
+                      (long long)step, array->name, folder);
+    }
+    return ERR_OK;
 }
 
 err_t checkpoint_write(const char *path, const ckpt_content_t *content)

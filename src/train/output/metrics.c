@@ -4,8 +4,13 @@
 #include "train/output/metrics.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/mem.h"
+
+enum { BUFFER_BYTES = 1 << 13 };
 
 err_t metrics_open_file(metrics_t *metrics, const char *path, bool active)
 {
@@ -15,6 +20,8 @@ err_t metrics_open_file(metrics_t *metrics, const char *path, bool active)
     if (!active) return ERR_OK;
     metrics->file = fopen(metrics->path, "ae");
     if (!metrics->file) RAISE(ERR_SYSTEM, "cannot open %s: %s", metrics->path, strerror(errno));
+    TRY(mem_new(BUFFER_BYTES, "a file buffer", &metrics->buffer));
+    setvbuf(metrics->file, metrics->buffer, _IOFBF, BUFFER_BYTES);
     return ERR_OK;
 }
 
@@ -39,15 +46,33 @@ static err_t metrics_failed(const metrics_t *metrics)
     RAISE(ERR_SYSTEM, "cannot write %s: %s", metrics->path, strerror(errno));
 }
 
+/* The file holds only whole lines at any time: the stream would write out part of a line if it overflowed. */
+static bool append_line(metrics_t *metrics, bool flush)
+{
+    FILE *file = metrics->file;
+    int64_t n = (int64_t)metrics->json.n_bytes + 1;
+    bool ok = true;
+    flockfile(file);
+    if (metrics->n_buffered + n > BUFFER_BYTES) {
+        ok = fflush(file) == 0;
+        metrics->n_buffered = 0;
+    }
+    ok = ok && fputs(metrics->json.text, file) >= 0 && fputc('\n', file) >= 0;
+    metrics->n_buffered += n;
+    if (ok && flush) {
+        ok = fflush(file) == 0;
+        metrics->n_buffered = 0;
+    }
+    funlockfile(file);
+    return ok;
+}
+
 err_t metrics_end(metrics_t *metrics, bool flush)
 {
     if (!metrics->file) return ERR_OK;
     json_object_end(&metrics->json);
     TRY(metrics->json.status);
-    if (fputs(metrics->json.text, metrics->file) < 0 || fputc('\n', metrics->file) < 0)
-        return metrics_failed(metrics);
-    if (flush && fflush(metrics->file) != 0) return metrics_failed(metrics);
-    return ERR_OK;
+    return append_line(metrics, flush) ? ERR_OK : metrics_failed(metrics);
 }
 
 err_t metrics_close(metrics_t *metrics)
@@ -55,6 +80,7 @@ err_t metrics_close(metrics_t *metrics)
     err_t err = ERR_OK;
     if (metrics->file && fclose(metrics->file) != 0) err = metrics_failed(metrics);
     metrics->file = NULL;
+    mem_free(&metrics->buffer);
     json_free(&metrics->json);
     return err;
 }

@@ -8,8 +8,10 @@
 #include "base/json.h"
 
 typedef struct metrics {
-    void *file;  /* FILE, NULL on ranks that do not write */
-    json_t json; /* the record being built */
+    void *file;   /* FILE, NULL on ranks that do not write */
+    json_t json;  /* the record being built */
+    char *buffer; /* of the file */
+    int64_t n_buffered;
     char path[FS_PATH_MAX];
 } metrics_t;
 

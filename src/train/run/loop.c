@@ -4,7 +4,6 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/figure.h"
@@ -16,6 +15,8 @@
 #include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/session/stop.h"
 #include "train/output/status.h"
+#include "train/run/end_record.h"
+#include "train/run/interruption.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
 #include "train/run/train.h"
@@ -58,13 +59,6 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     for (int i = 0; i < N; i++)
         if (i == 0 || !isnan(all[i].value)) known[n++] = all[i];
     return tensorboard_write(&t->tensorboard, t->at.step + 1, known, n, flush);
-}
-
-/* Median images/s of the steady steps so far: whole batches after the warm-up. */
-static double steady_rate(trainer_t *t)
-{
-    int64_t n = t->n_rates < RATE_RING ? t->n_rates : RATE_RING;
-    return stats_median(t->step_rates, n);
 }
 
 static void show_step(trainer_t *t)
@@ -177,13 +171,14 @@ static err_t record_epoch(trainer_t *t, const epoch_t *e)
     return e->evaluated ? trainer_evaluation_event(t, &e->eval) : ERR_OK;
 }
 
-/* Also called after the last step of a run that ends inside an epoch; the position then stays. */
+/* Also called after the last step of a run that ends inside an epoch; the position then stays. Without
+ * samples in this process (n_trained 0) if the run was interrupted here. */
 static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int64_t n_trained)
 {
     epoch_t epoch = {.evaluated = due != EVALUATION_NONE,
                      .eval = {.loss = NAN, .accuracy = NAN, .top5 = NAN},
                      .train_sec = train_sec,
-                     .images_per_sec = (double)n_trained / train_sec,
+                     .images_per_sec = n_trained > 0 ? (double)n_trained / train_sec : 0,
                      .train_loss = t->at.loss_sum / (double)t->at.n_samples,
                      .train_accuracy = accuracy_of(t, t->at.n_correct, t->at.n_samples)};
     TRY(take_input_stats(t, &epoch.input_stats));
@@ -191,54 +186,11 @@ static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int
     show_epoch(t, &epoch);
     TRY(comm_agree(t->comm, record_epoch(t, &epoch), "writing metrics"));
     if (epoch.evaluated) TRY(trainer_follow_evaluation(t, due, &epoch.eval));
+    t->at.evaluation_due = false;
     if (t->at.batch < sampler_batches(t->sampler)) return ERR_OK;
     t->at = (train_position_t){
         .step = t->at.step, .epoch = t->at.epoch + 1, .best_accuracy = t->at.best_accuracy};
     return ERR_OK;
-}
-
-static err_t record_end(trainer_t *t, const char *why)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    int64_t mine = (int64_t)usage.ru_maxrss * 1024, *peaks;
-    TRY(mem_new_array(t->comm->size, sizeof *peaks, "peak memory", &peaks));
-    err_t err = comm_allgather(t->comm, &mine, sizeof mine, peaks, "peak memory");
-    json_t *j = err == ERR_OK ? metrics_begin(&t->metrics, "end") : NULL;
-    double rate = steady_rate(t);
-    if (j) {
-        json_string(j, "reason", why);
-        if (comm_on_device(t->comm)) {
-            /* NCCL chooses its algorithm at the first allreduce. */
-            char by[256];
-            comm_describe_gradients(t->comm, by, sizeof by);
-            json_string(j, "gradients", by);
-        }
-        json_int(j, "step", t->at.step);
-        json_real(j, "images_per_sec", rate);
-        json_int(j, "steady_steps", t->n_rates);
-        json_int(j, "steady_allocations", t->n_allocations);
-        json_int(j, "steady_page_faults", t->n_page_faults);
-        json_real(j, "steady_cpu_sec", t->cpu_sec);
-        json_int(j, "corrupt_samples", bad_count(&t->bad));
-        json_array_begin(j, "peak_memory_bytes");
-        for (int r = 0; r < t->comm->size; r++) json_int(j, NULL, peaks[r]);
-        json_array_end(j);
-        err = metrics_end(&t->metrics, true);
-    }
-    if (t->n_rates > 0)
-        log_info("%s after %lld steps: %s (median of steady steps), %s peak memory on rank 0", why,
-                 (long long)t->at.step, figure_rate(rate, "images/s").text,
-                 figure_bytes((double)peaks[0]).text);
-    else
-        log_info("%s after %lld steps", why, (long long)t->at.step);
-    if (bad_count(&t->bad) > 0)
-        log_warn(
-            "%lld of %lld images could not be read and were replaced by others",
-            (long long)bad_count(&t->bad),
-            (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
-    mem_free(&peaks);
-    return comm_agree(t->comm, err, "writing metrics");
 }
 
 /* Comes last: measuring the peak needs memory and time. */
@@ -280,6 +232,14 @@ static err_t check_target(trainer_t *t)
     return comm_agree(t->comm, err, "checking the target");
 }
 
+static void show_how_to_resume(const trainer_t *t)
+{
+    char text[INTERRUPTION_TEXT_MAX];
+    if (t->comm->rank != 0) return;
+    interruption_how_to_resume(t, text);
+    log_info("%s", text);
+}
+
 static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
 {
     const train_options_t *o = t->options;
@@ -288,47 +248,69 @@ static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
     return due || by_epoch || by_steps ? trainer_checkpoint(t, false) : ERR_OK;
 }
 
+/* The end of an epoch or a validation, if one is due, and a checkpoint. Resumed here after an interruption
+ * without samples (n_trained 0). */
+static err_t finish_step(trainer_t *t, double train_sec, int64_t n_trained, bool checkpoint_due)
+{
+    bool epoch_end = t->at.batch == sampler_batches(t->sampler), last = t->at.step == t->n_steps;
+    if (t->at.evaluation_due) {
+        evaluation_due_t due = trainer_evaluation_due(t, epoch_end, last);
+        if (epoch_end || last)
+            TRY(end_epoch(t, due, train_sec, n_trained));
+        else if (due != EVALUATION_NONE)
+            TRY(trainer_evaluate_between(t));
+        t->at.evaluation_due = false;
+    }
+    TRY(interruption_open(t));
+    return checkpoint_if_due(t, checkpoint_due, epoch_end);
+}
+
+static bool target_reached(const trainer_t *t)
+{
+    double target = t->options->target_accuracy;
+    return target > 0 && t->at.best_accuracy >= target;
+}
+
 err_t trainer_loop(trainer_t *t)
 {
-    const train_options_t *o = t->options;
-    bool stop = false, reached = o->target_accuracy > 0 && t->at.best_accuracy >= o->target_accuracy;
+    bool stop = false;
     double train_sec = 0;
     int64_t n_trained = 0;
     t->last_checkpoint_sec = t->last_line_sec = clock_sec();
     t->last_checkpoint_step = t->at.step;
-    while (t->at.step < t->n_steps && !stop && !reached) {
+    TRY(comm_agree(t->comm, interruption_prepare(t), "start-up"));
+    TRY(interruption_open(t));
+    if (t->at.evaluation_due) TRY(finish_step(t, 0, 0, false));
+    while (t->at.step < t->n_steps && !stop && !target_reached(t)) {
         step_result_t result = {0};
         step_cost_t cost = {0};
         /* The others notice a rank that fails alone here by their deadline, or at once when the job ends. */
         TRY(trainer_step(t, &result, &cost));
-        if (result.bad_found) TRY(corrupt_samples_share(t->comm, &t->bad));
         TRY(record_step(t, &result, &cost));
         advance_position(t, &result, &cost);
         train_sec += cost.total;
         n_trained += result.n;
-        show_step(t);
         stop = result.stop;
         bool epoch_end = t->at.batch == sampler_batches(t->sampler);
         bool last = t->at.step == t->n_steps && !stop;
-        evaluation_due_t due = trainer_evaluation_due(t, epoch_end, last);
-        if (epoch_end || last) {
-            TRY(end_epoch(t, due, train_sec, n_trained));
-            train_sec = 0;
-            n_trained = 0;
-        } else if (due != EVALUATION_NONE) {
-            TRY(trainer_evaluate_between(t));
-        }
-        reached = o->target_accuracy > 0 && t->at.best_accuracy >= o->target_accuracy;
-        TRY(checkpoint_if_due(t, result.checkpoint_due, epoch_end));
+        t->at.evaluation_due =
+            epoch_end || last || trainer_evaluation_due(t, epoch_end, last) != EVALUATION_NONE;
+        TRY(interruption_open(t));
+        if (result.bad_found) TRY(corrupt_samples_share(t->comm, &t->bad));
+        show_step(t);
+        TRY(finish_step(t, train_sec, n_trained, result.checkpoint_due));
+        if (epoch_end) train_sec = 0, n_trained = 0;
     }
     progress_clear_line();
     if (t->last_checkpoint_step != t->at.step) TRY(trainer_checkpoint(t, true));
     TRY(trainer_finish_checkpoints(t));
     if (t->dataset->ops->read) TRY(corrupt_samples_share(t->comm, &t->bad));
+    bool reached = target_reached(t);
     stop = stop && t->at.step < t->n_steps && !reached;
-    TRY(record_end(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
+    TRY(end_record(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
     TRY(report_profile(t));
     TRY(trace_file_write(&t->trace));
+    if (stop) show_how_to_resume(t);
     return stop ? ERR_OK : check_target(t);
 }
 
@@ -340,12 +322,14 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
     t->groups = groups;
     stop_catch(SIGUSR1);
     cpu_watch_open(&t->cpu_watch);
-    err_t err = runtime_open(&options->runtime, abort_job, &t->runtime);
+    err_t err = interruption_catch(t);
+    if (err == ERR_OK) err = runtime_open(&options->runtime, abort_job, &t->runtime);
     t->comm = t->runtime.comm;
     if (err == ERR_OK) err = trainer_setup(t);
     if (err != ERR_OK) trainer_forget_out(t);
     if (err == ERR_OK) err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
     if (err == ERR_OK) err = trainer_loop(t);
+    interruption_release();
     if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->metrics), "closing metrics");
     if (err == ERR_OK)
         err = comm_agree(t->comm, tensorboard_close(&t->tensorboard), "closing the event file");

@@ -201,15 +201,16 @@ static err_t build_executor(trainer_t *t)
 
 static err_t open_prefetcher(trainer_t *t)
 {
+    bool epoch_ended = t->at.batch == sampler_batches(t->sampler); /* its validation is due */
     loader_options_t options = {
         .dataset = t->dataset,
         .split = SPLIT_TRAIN,
         .sampler = t->sampler,
         .rank = t->comm->rank,
         .size = t->comm->size,
-        .epoch = t->at.epoch,
-        .batch = t->at.batch,
-        .n_batches = t->n_steps - t->at.step,
+        .epoch = t->at.epoch + epoch_ended,
+        .batch = epoch_ended ? 0 : t->at.batch,
+        .n_batches = t->n_steps > t->at.step ? t->n_steps - t->at.step : 0,
         .max_local = t->max_local,
         .n_threads = trainer_loader_threads(t),
         .timeout_sec = t->options->runtime.timeout_sec,

@@ -10,9 +10,8 @@
 #include "base/trace.h"
 #include "cluster/comm/watchdog.h"
 #include "store/checkpoint/store.h"
+#include "train/run/checkpoint_content.h"
 #include "train/run/trained_model.h"
-#include "train/run/trainer.h"
-#include "train/weights/model_file.h"
 
 err_t trainer_average_states(trainer_t *t)
 {
@@ -48,17 +47,17 @@ err_t trainer_poll_checkpoint(trainer_t *t)
     return ERR_OK;
 }
 
-static err_t submit_checkpoint(trainer_t *t)
+err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t *out)
 {
     const dataset_info_t *info = &t->dataset->info;
-    char *options = NULL, *names = NULL;
-    dataset_hash_t hash = dataset_hash(info);
-    TRY(opt_config_write(t->groups, TRAIN_N_GROUPS, train_options_per_run, &options));
-    err_t err = info->class_names ? class_names_join(info->class_names, info->n_classes, &names) : ERR_OK;
-    const ckpt_attr_t attrs[] = {
-        ckpt_text("options", options),
+    *out = (trainer_content_t){.hash = dataset_hash(info)};
+    TRY(opt_config_write(t->groups, TRAIN_N_GROUPS, train_options_per_run, &out->options));
+    err_t err =
+        info->class_names ? class_names_join(info->class_names, info->n_classes, &out->class_names) : ERR_OK;
+    const ckpt_attr_t always[] = {
+        ckpt_text("options", out->options),
         ckpt_text("algorithms", t->algorithms.text),
-        ckpt_text("data_xxh3", hash.text),
+        ckpt_text("data_xxh3", out->hash.text),
         ckpt_text("data", t->data_where),
         ckpt_text("data_source", info->source),
         ckpt_int("step", t->at.step),
@@ -73,23 +72,39 @@ static err_t submit_checkpoint(trainer_t *t)
         ckpt_int("plateau_n_bad", t->plateau.n_bad_epochs),
         ckpt_real("plateau_scale", t->plateau.scale),
         ckpt_real("best_accuracy", t->at.best_accuracy),
-        ckpt_text("class_names", names), /* the last: left out without names */
     };
+    enum { N_ALWAYS = sizeof always / sizeof always[0] };
+    ckpt_attr_t attrs[N_ALWAYS + 2];
+    int n_attrs = N_ALWAYS;
+    memcpy(attrs, always, sizeof always);
+    if (out->class_names) attrs[n_attrs++] = ckpt_text("class_names", out->class_names);
+    if (t->at.evaluation_due) attrs[n_attrs++] = ckpt_int("evaluation_due", 1);
     model_file_t file = {.graph = t->graph,
                          .norm = info->norm,
                          .params = t->params.host,
-                         .states = t->states.host,
+                         .states = states,
                          .optim = t->optim,
                          .attrs = attrs,
-                         .n_attrs = sizeof attrs / sizeof attrs[0] - (names ? 0 : 1)};
-    model_content_t content = {0};
-    if (err == ERR_OK) err = model_file_content(&file, &content);
-    if (err == ERR_OK)
-        err = ckpt_async_submit(t->writer, t->out, t->at.step, narrow_int(t->options->keep), &content.content,
-                                content.n_steady);
-    model_file_release(&content);
-    mem_free(&options);
-    mem_free(&names);
+                         .n_attrs = n_attrs};
+    if (err == ERR_OK) err = model_file_content(&file, &out->model);
+    if (err != ERR_OK) trainer_release_content(out);
+    return err;
+}
+
+void trainer_release_content(trainer_content_t *content)
+{
+    model_file_release(&content->model);
+    mem_free(&content->options);
+    mem_free(&content->class_names);
+}
+
+static err_t submit_checkpoint(trainer_t *t)
+{
+    trainer_content_t content;
+    TRY(trainer_make_content(t, t->states.host, &content));
+    err_t err = ckpt_async_submit(t->writer, t->out, t->at.step, narrow_int(t->options->keep),
+                                  &content.model.content, content.model.n_steady);
+    trainer_release_content(&content);
     return err;
 }
 
@@ -120,9 +135,9 @@ err_t trainer_checkpoint(trainer_t *t, bool wait)
 {
     watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
     double start = clock_sec();
+    t->last_checkpoint_step = t->at.step;
     TRY(trainer_average_states(t));
     err_t err = t->comm->rank == 0 ? save_on_rank_0(t, wait || !t->options->checkpoint_async) : ERR_OK;
-    t->last_checkpoint_step = t->at.step;
     t->last_checkpoint_sec = clock_sec();
     err = comm_agree(t->comm, err, "writing a checkpoint");
     trace_add(TRACE_TRAINING, &(trace_span_t){"checkpoint", "phase", start, clock_sec(), t->at.step - 1, 0});
@@ -226,7 +241,9 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
     TRY(checkpoint_get_real(checkpoint, "epoch_loss_sum", &at->loss_sum));
     TRY(checkpoint_get_int(checkpoint, "epoch_n_correct", &at->n_correct));
     TRY(checkpoint_get_int(checkpoint, "epoch_n_samples", &at->n_samples));
-    if (at->step < 0 || at->epoch < 0 || at->batch < 0 || at->batch >= sampler_batches(t->sampler))
+    at->evaluation_due = checkpoint_find_attr(checkpoint, "evaluation_due") != NULL;
+    if (at->step < 0 || at->epoch < 0 || at->batch < 0 ||
+        at->batch >= sampler_batches(t->sampler) + at->evaluation_due)
         RAISE(ERR_DATA,
               "the position of checkpoint %s (step %lld, epoch %lld, batch %lld) is outside this run",
               t->resumed_from, (long long)at->step, (long long)at->epoch + 1, (long long)at->batch + 1);

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/stop.h"
+#include "train/run/interruption.h"
 
 static struct rusage own_usage(void)
 {
@@ -180,6 +181,7 @@ static err_t finish_work(work_t *w)
 {
     trainer_t *t = w->t;
     if (runs_through(t)) return ERR_OK;
+    interruption_close(t);
     TRY(update_weights(t));
     step_slowdown(t, "optimizer", t->max_local);
     TRY(step_note(t, MARK_UPDATE, &w->end));

@@ -31,6 +31,7 @@ typedef struct train_position {
     double loss_sum;      /* over the samples of the epoch so far, as are the next two */
     int64_t n_correct, n_samples;
     double best_accuracy; /* of all validations so far */
+    bool evaluation_due;  /* the validation after the last step is still to be done */
 } train_position_t;
 
 typedef struct trainer {

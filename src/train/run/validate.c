@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/trace.h"
+#include "train/run/interruption.h"
 #include "train/run/step.h"
 
 evaluation_due_t trainer_evaluation_due(const trainer_t *t, bool epoch_end, bool last)
@@ -28,9 +29,13 @@ err_t trainer_evaluate(trainer_t *t, evaluation_t *out)
     double start = clock_sec();
     TRY(trainer_average_states(t));
     trainer_release_weights(t);
-    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device),
-                   "swapping in the average weights"));
+    interruption_close(t);
+    err_t err = interruption_copy(t);
+    if (err == ERR_OK) err = optim_swap_average(t->optim, t->params.device);
+    TRY(comm_agree(t->comm, err, "swapping in the average weights"));
+    interruption_open_swapped(t);
     TRY(evaluator_run(&t->evaluator, out));
+    interruption_close(t);
     TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "swapping the weights back"));
     if (out->accuracy > t->at.best_accuracy) t->at.best_accuracy = out->accuracy;
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* Gathers and writes the end record. When a run ends is left to loop.c and interruption.c. */
+#include "train/run/end_record.h"
+
+#include <sys/resource.h>
+
+#include "base/figure.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/stats.h"
+#include "cluster/comm/nccl_or_mpi.h"
+
+/* Median images/s of the steady steps so far: whole batches after the warm-up. */
+static double steady_rate(const trainer_t *t)
+{
+    int64_t n = t->n_rates < RATE_RING ? t->n_rates : RATE_RING;
+    return stats_median(t->step_rates, n);
+}
+
+err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const int64_t *peaks, int n)
+{
+    json_t *j = metrics_begin(metrics, "end");
+    if (!j) return ERR_OK;
+    json_string(j, "reason", why);
+    if (comm_on_device(t->comm)) {
+        /* NCCL chooses its algorithm at the first allreduce. */
+        char by[256];
+        comm_describe_gradients(t->comm, by, sizeof by);
+        json_string(j, "gradients", by);
+    }
+    json_int(j, "step", t->at.step);
+    json_real(j, "images_per_sec", steady_rate(t));
+    json_int(j, "steady_steps", t->n_rates);
+    json_int(j, "steady_allocations", t->n_allocations);
+    json_int(j, "steady_page_faults", t->n_page_faults);
+    json_real(j, "steady_cpu_sec", t->cpu_sec);
+    json_int(j, "corrupt_samples", bad_count(&t->bad));
+    json_array_begin(j, "peak_memory_bytes");
+    for (int r = 0; r < n; r++) json_int(j, NULL, peaks[r]);
+    json_array_end(j);
+    return metrics_end(metrics, true);
+}
+
+err_t end_record(trainer_t *t, const char *why)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    int64_t mine = (int64_t)usage.ru_maxrss * 1024, *peaks;
+    TRY(mem_new_array(t->comm->size, sizeof *peaks, "peak memory", &peaks));
+    err_t err = comm_allgather(t->comm, &mine, sizeof mine, peaks, "peak memory");
+    if (err == ERR_OK) err = end_record_write(t, &t->metrics, why, peaks, t->comm->size);
+    if (t->n_rates > 0)
+        log_info("%s after %lld steps: %s (median of steady steps), %s peak memory on rank 0", why,
+                 (long long)t->at.step, figure_rate(steady_rate(t), "images/s").text,
+                 figure_bytes((double)peaks[0]).text);
+    else
+        log_info("%s after %lld steps", why, (long long)t->at.step);
+    if (bad_count(&t->bad) > 0)
+        log_warn(
+            "%lld of %lld images could not be read and were replaced by others",
+            (long long)bad_count(&t->bad),
+            (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
+    mem_free(&peaks);
+    return comm_agree(t->comm, err, "writing metrics");
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* Rank 0's last acts after a signal, and the lock that gives them a finished step. When signals arrive and
+ * how the process ends is left to cluster/session/interrupt.c. */
+#include "train/run/interruption.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/launch.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "cluster/session/interrupt.h"
+#include "store/checkpoint/store.h"
+#include "train/run/checkpoint_content.h"
+#include "train/run/end_record.h"
+
+/* mpirun kills its ranks 1 s after it has passed a signal on. */
+static const double launched_sec = 0.8, alone_sec = 8, other_ranks_sec = 0.9;
+
+static struct {
+    trainer_t *t; /* NULL: not rank 0, or nothing to save */
+    pthread_mutex_t lock;
+    bool closed;       /* the main thread holds the lock; used by it alone */
+    atomic_bool ready; /* set up: the state can be saved */
+    int64_t first;     /* the step at which this process started */
+    bool swapped;      /* under the lock, as is the next: weights and their moving average are swapped */
+    float *states;     /* running statistics of the last finished step, of each of this rank's shards */
+} run = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool guarded(const trainer_t *t)
+{
+    return run.t && run.t == t;
+}
+
+static bool on_device(const trainer_t *t)
+{
+    return t->runtime.backend->memory != NULL;
+}
+
+/* Running statistics, one set for each shard. */
+static const hd_buffer_t *own_states(const trainer_t *t)
+{
+    return t->shards ? &t->shards->states : &t->states;
+}
+
+/* The other ranks have different running statistics; a checkpoint holds the average. */
+static bool has_whole_state(const trainer_t *t)
+{
+    return t->comm->size == 1 || t->graph->n_flat_states == 0;
+}
+
+static void note_states(const trainer_t *t)
+{
+    const hd_buffer_t *states = own_states(t);
+    if (run.states && states->n_bytes > 0) memcpy(run.states, states->host, states->n_bytes);
+}
+
+void interruption_close(const trainer_t *t)
+{
+    if (!guarded(t) || run.closed) return;
+    pthread_mutex_lock(&run.lock);
+    run.closed = true;
+}
+
+static void open_state(void)
+{
+    if (!run.closed) return;
+    run.closed = false;
+    pthread_mutex_unlock(&run.lock);
+}
+
+err_t interruption_copy(trainer_t *t)
+{
+    if (!guarded(t) || !on_device(t)) return ERR_OK;
+    TRY(hd_buffer_pull_all(&t->params));
+    TRY(optim_pull(t->optim));
+    TRY(hd_buffer_pull_all(own_states(t)));
+    note_states(t);
+    return ERR_OK;
+}
+
+err_t interruption_open(trainer_t *t)
+{
+    if (!guarded(t)) return ERR_OK;
+    interruption_close(t);
+    run.swapped = false;
+    if (on_device(t)) {
+        if (!interrupt_arrived()) return ERR_OK;
+        TRY(interruption_copy(t));
+    } else {
+        note_states(t);
+    }
+    open_state();
+    interrupt_wait();
+    return ERR_OK;
+}
+
+void interruption_open_swapped(trainer_t *t)
+{
+    if (!guarded(t)) return;
+    run.swapped = t->optim->average && !on_device(t);
+    open_state();
+}
+
+/* Quotes a word for a shell if it needs that. */
+static void quote(const char *word, char *out, size_t n_bytes)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    size_t n = 0;
+    if (word[0] && word[strspn(word, plain)] == '\0') {
+        snprintf(out, n_bytes, "%s", word);
+        return;
+    }
+    out[n++] = '\'';
+    for (; *word && n + 6 < n_bytes; word++) {
+        if (*word != '\'') {
+            out[n++] = *word;
+            continue;
+        }
+        memcpy(out + n, "'\\''", 4);
+        n += 4;
+    }
+    out[n++] = '\'';
+    out[n] = '\0';
+}
+
+/* The newest checkpoint of the run's folder; -1: none. Files appear there when they are complete. */
+static int64_t newest_checkpoint(const trainer_t *t)
+{
+    int64_t *steps = NULL, newest = -1;
+    int n = 0;
+    if (fs_is_folder(t->out) && checkpoint_store_list(t->out, &steps, &n) == ERR_OK && n > 0)
+        newest = steps[0];
+    mem_free(&steps);
+    return newest;
+}
+
+void interruption_how_to_resume(const trainer_t *t, char out[INTERRUPTION_TEXT_MAX])
+{
+    char path[FS_PATH_MAX], quoted[FS_PATH_MAX + 64];
+    int64_t newest = newest_checkpoint(t);
+    quote(t->out, quoted, sizeof quoted);
+    if (newest >= 0 && checkpoint_store_path(t->out, newest, path) == ERR_OK)
+        snprintf(out, INTERRUPTION_TEXT_MAX, "checkpoint %s; continue with --resume auto --out %s", path,
+                 quoted);
+    else if (fs_join(path, t->out, "metrics.jsonl") == ERR_OK && fs_exists(path))
+        snprintf(out, INTERRUPTION_TEXT_MAX, "no checkpoint yet; start again with --resume auto --out %s",
+                 quoted);
+    else
+        snprintf(out, INTERRUPTION_TEXT_MAX, "no checkpoint yet; start again with the same command");
+}
+
+/* What mpirun's exit code means; run.sh has its own codes and words. */
+static const char *code_words(void)
+{
+    return getenv("OMPI_COMM_WORLD_RANK") && !getenv("DPTRAIN_JOB")
+               ? "exit code 1 of mpirun means that a signal ended it, not that training failed; scripts/run.sh "
+                 "returns 130 or 143"
+               : "";
+}
+
+/* An interruption in progress. */
+typedef struct last {
+    trainer_t *t;
+    int number;
+    double end_sec;
+    bool locked;                            /* the state is open, and stays so */
+    char stands[128], why[ERR_MESSAGE_MAX]; /* where the run stands; why its step is not saved, or "" */
+} last_t;
+
+static bool lock_state(double until_sec)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    double left = until_sec - clock_sec();
+    if (left > 0) {
+        long ns = until.tv_nsec + (long)(1e9 * (left - (double)(long)left));
+        until.tv_sec += (time_t)left + ns / 1000000000;
+        until.tv_nsec = ns % 1000000000;
+    }
+    return pthread_mutex_timedlock(&run.lock, &until) == 0;
+}
+
+/* Prepares what the process says if the acts take too long. */
+static void arm_limit(const last_t *last, const char *path)
+{
+    enum { MAX = INTERRUPTION_TEXT_MAX + 1024 };
+    char resume[INTERRUPTION_TEXT_MAX], folder[FS_PATH_MAX], temp[FS_PATH_MAX] = "", *text;
+    if (mem_new(MAX, "a message", &text) != ERR_OK) return;
+    interruption_how_to_resume(last->t, resume);
+    if (path && fs_temp_path(path, folder, temp) != ERR_OK) temp[0] = '\0';
+    snprintf(text, MAX, "%s\nnot saved: there was not enough time\n%s\n%s\n", last->stands, resume,
+             code_words());
+    interrupt_on_limit(text, temp);
+    mem_free(&text);
+}
+
+/* Running statistics of the last finished step: of the only shard, or averaged as by shards_average_states. */
+static void average_states(const trainer_t *t, float *out)
+{
+    int64_t n = t->graph->n_flat_states, n_shards = t->shards ? t->shards->n_local : 1;
+    for (int64_t k = 0; k < n; k++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n_shards; i++) sum += run.states[i * n + k];
+        out[k] = (float)(sum / (double)n_shards);
+    }
+}
+
+/* The main thread may be reading the weights: its results are lost, as the process is ending. */
+static void swap_average_back(trainer_t *t)
+{
+    float *weights = t->params.host, *average = t->optim->average->flat.host;
+    for (int64_t i = 0; i < t->graph->n_flat_params; i++) {
+        float weight = average[i];
+        average[i] = weights[i];
+        weights[i] = weight;
+    }
+}
+
+static err_t write_state(const last_t *last)
+{
+    trainer_t *t = last->t;
+    trainer_content_t content;
+    float *states;
+    char path[FS_PATH_MAX];
+    TRY(checkpoint_store_path(t->out, t->at.step, path));
+    arm_limit(last, path);
+    if (run.swapped) swap_average_back(t);
+    TRY(mem_new_array(t->graph->n_flat_states, sizeof *states, "running statistics", &states));
+    average_states(t, states);
+    err_t err = trainer_make_content(t, states, &content);
+    if (err == ERR_OK) {
+        err = checkpoint_check_finite(&content.model.content, t->at.step, t->out);
+        if (err == ERR_OK) err = checkpoint_write(path, &content.model.content);
+        trainer_release_content(&content);
+    }
+    mem_free(&states);
+    return err;
+}
+
+/* Waits for the checkpoint that the background writer has of this step. */
+static bool written_in_background(const last_t *last)
+{
+    int64_t step = last->t->at.step;
+    while (newest_checkpoint(last->t) != step && clock_sec() < last->end_sec - 0.1) clock_sleep(0.01);
+    return newest_checkpoint(last->t) == step;
+}
+
+static void save_step(last_t *last)
+{
+    trainer_t *t = last->t;
+    if (t->at.step == run.first || newest_checkpoint(t) == t->at.step) return;
+    if (!last->locked)
+        snprintf(last->why, sizeof last->why, "the step in progress did not end in time");
+    else if (t->last_checkpoint_step == t->at.step) {
+        if (!written_in_background(last)) snprintf(last->why, sizeof last->why, "the disk is too slow");
+    } else if (!has_whole_state(t))
+        snprintf(last->why, sizeof last->why,
+                 "the ranks hold different running statistics of batch norm, and averaging them takes all "
+                 "ranks; SIGUSR1 and scripts/run.sh save before they stop a run");
+    else if (write_state(last) != ERR_OK)
+        snprintf(last->why, sizeof last->why, "%s", err_message());
+}
+
+/* Appends the last record, and keeps the main thread from appending more. */
+static void end_metrics(const last_t *last)
+{
+    trainer_t *t = last->t;
+    if (!t->metrics.file) return;
+    flockfile(t->metrics.file);
+    bool over = t->at.step == t->n_steps && !t->at.evaluation_due; /* has its own last records */
+    if (last->locked && !over) {
+        struct rusage usage;
+        getrusage(RUSAGE_SELF, &usage);
+        int64_t peak = (int64_t)usage.ru_maxrss * 1024;
+        char reason[48];
+        metrics_t metrics = t->metrics;
+        metrics.json = (json_t){0}; /* the main thread may be using the other one */
+        snprintf(reason, sizeof reason, "interrupted by %s", interrupt_name(last->number));
+        end_record_write(t, &metrics, reason, &peak, 1);
+        json_free(&metrics.json);
+    }
+    fflush(t->metrics.file);
+    if (last->locked && t->tensorboard.file) fflush(t->tensorboard.file);
+}
+
+static void describe_position(last_t *last)
+{
+    const trainer_t *t = last->t;
+    const char *signal = interrupt_name(last->number);
+    if (!atomic_load(&run.ready))
+        snprintf(last->stands, sizeof last->stands, "interrupted by %s during the start", signal);
+    else if (t->at.step == 0)
+        snprintf(last->stands, sizeof last->stands, "interrupted by %s before the first step", signal);
+    else
+        snprintf(last->stands, sizeof last->stands, "interrupted by %s after step %lld of %lld%s", signal,
+                 (long long)t->at.step, (long long)t->n_steps,
+                 t->at.evaluation_due ? ", during validation" : "");
+}
+
+static void say(const last_t *last)
+{
+    char resume[INTERRUPTION_TEXT_MAX];
+    interruption_how_to_resume(last->t, resume);
+    flockfile(stdout); /* the main thread prints nothing more */
+    progress_clear_line();
+    log_info("%s", last->stands);
+    if (last->why[0]) log_info("not saved: %s", last->why);
+    log_info("%s", resume);
+    if (code_words()[0]) log_info("%s", code_words());
+    interrupt_on_limit("", NULL);
+}
+
+/* On a thread of its own, which blocks signals. */
+static void act(int number, double end_sec)
+{
+    trainer_t *t = run.t;
+    last_t last = {.t = t, .number = number, .end_sec = end_sec};
+    double now = clock_sec();
+    describe_position(&last);
+    arm_limit(&last, NULL);
+    if (atomic_load(&run.ready)) {
+        last.locked = lock_state(now + 0.6 * (end_sec - now));
+        describe_position(&last);
+        save_step(&last);
+    }
+    end_metrics(&last);
+    say(&last);
+    if (last.locked) checkpoint_store_prune(t->out, narrow_int(t->options->keep), t->at.step);
+}
+
+err_t interruption_catch(trainer_t *t)
+{
+    if (!log_speaks()) return interrupt_catch(NULL, other_ranks_sec);
+    run.t = t;
+    atomic_store(&run.ready, false);
+    interruption_close(t);
+    return interrupt_catch(act, launch_present() ? launched_sec : alone_sec);
+}
+
+err_t interruption_prepare(trainer_t *t)
+{
+    if (!guarded(t)) return ERR_OK;
+    run.first = t->at.step;
+    TRY(mem_new(own_states(t)->n_bytes, "running statistics", &run.states));
+    mem_touch(run.states, own_states(t)->n_bytes);
+    atomic_store(&run.ready, true);
+    return ERR_OK;
+}
+
+void interruption_release(void)
+{
+    interrupt_release();
+    mem_free(&run.states);
+    open_state();
+    run.t = NULL;
+}
