@@ -17,6 +17,8 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 . "$here/launch/environment.sh"
 # shellcheck source=scripts/launch/ranks.sh
 . "$here/launch/ranks.sh"
+# shellcheck source=scripts/launch/resume.sh
+. "$here/launch/resume.sh"
 # shellcheck source=scripts/launch/job.sh
 . "$here/launch/job.sh"
 
@@ -61,8 +63,9 @@ Environment and output of the ranks:
   --dry-run            print the command and exit; still probes the hosts
   -h, --help           show this help
 
-Exit codes are dptrain's. 5: a rank was killed by a signal, a host was lost, or the job was ended. 4: the job did not
-start, or a host cannot take part.
+Exit codes are dptrain's. 130, 143: stopped by Ctrl-C or SIGTERM; the last line is the command that continues (0 after
+SIGUSR1). 5: a rank was killed by a signal, a host was lost, or a deadline passed. 4: the job did not start, or a host
+cannot take part.
 Environment: DPTRAIN_BIN is the program, DPTRAIN_BIND=none disables binding, DPTRAIN_ASK_SECONDS is the time that hosts
 have to answer a probe [20]. Supports OpenMPI 4.1 and 5.
 EOF
@@ -78,6 +81,7 @@ set_source() { # VALUE
     [[ -z $source ]] || die 2 "hosts given twice: $source and $1"
     source=$1
 }
+given=("$@")
 while [[ $# -gt 0 ]]; do
     case $1 in
     -np | -n | --num-gpus | --timeout-start | --grace | -hostfile | --hostfile | --spec | -H | --host | --include | \
@@ -188,6 +192,8 @@ fi
 [[ -z $wdir && $several == no ]] || part_flags+=(--wdir "$wdir_wanted")
 ranks_compose "$@"
 
+given_command=yes
+(($# > 0)) || given_command=no
 # Advice after a lost rank.
 restart='restart with --resume auto'
 [[ ${1:-} != bench ]] || restart='start it again'

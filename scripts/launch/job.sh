@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
 # Supervises a job under mpirun or srun: output, deadlines, signals, exit code, cleanup. Sourced by run.sh, which sets
-# command, work, program_name, grace, timeout_start, restart, launcher.
-mpirun_pid='' stage=running why='''' deadline=0 n_signals=0
+# command, work, program_name, grace, timeout_start, restart, launcher; after resume.sh.
+mpirun_pid='' stage=running why='' stopped_by='' deadline=0 n_signals=0
 # Unique to this job; ranks have it as DPTRAIN_JOB.
 printf -v job_id '%(%s)T.%s.%s' -1 $$ $RANDOM
 
@@ -12,7 +12,9 @@ job_forward() {
     dd bs=1 count=1 of="$work/first" status=none
     if [[ -s $work/first ]]; then
         mv "$work/first" "$work/started"
-        exec cat "$work/started" -
+        cat "$work/started"
+        # The last lines say where an interrupted run stands (resume.sh).
+        exec tee >(tail -c 16384 >"$work/last.part"; mv "$work/last.part" "$work/last" 2>/dev/null)
     fi
 }
 
@@ -33,6 +35,7 @@ job_on_signal() { # NAME
     [[ $1 != USR1 || $stage == running ]] || return 0
     [[ $1 == USR1 ]] || n_signals=$((n_signals + 1))
     why="the job was stopped by SIG$1"
+    [[ $1 == USR1 ]] || stopped_by=$1
     if [[ $1 == USR1 && ! -e $work/started ]]; then
         note "SIGUSR1: the job has not started yet; ending it" 2>&"$err"
         job_press told 10
@@ -172,6 +175,7 @@ job_die() { # CODE MESSAGE
 # Exits with the code for mpirun's, and with a message if dptrain cannot have printed one.
 job_finish() { # CODE
     local code=$1 flags=() flag
+    if [[ -n $stopped_by ]] && resume_is_due "$code"; then resume_finish; fi
     if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 5) ]]; then
         job_die 5 "$why; $restart"
     fi

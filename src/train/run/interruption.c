@@ -30,8 +30,10 @@ static struct {
     bool closed;       /* the main thread holds the lock; used by it alone */
     atomic_bool ready; /* set up: the state can be saved */
     int64_t first;     /* the step at which this process started */
-    bool swapped;      /* under the lock, as is the next: weights and their moving average are swapped */
-    float *states;     /* running statistics of the last finished step, of each of this rank's shards */
+    /* Under the lock. */
+    bool swapped;  /* weights and their moving average are */
+    bool averaged; /* the running statistics are averages over the ranks */
+    float *states; /* running statistics of the last finished step, of each of this rank's shards */
 } run = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool guarded(const trainer_t *t)
@@ -50,10 +52,10 @@ static const hd_buffer_t *own_states(const trainer_t *t)
     return t->shards ? &t->shards->states : &t->states;
 }
 
-/* The other ranks have different running statistics; a checkpoint holds the average. */
+/* In training, each rank has its own running statistics; a checkpoint holds the average. */
 static bool has_whole_state(const trainer_t *t)
 {
-    return t->comm->size == 1 || t->graph->n_flat_states == 0;
+    return t->comm->size == 1 || t->graph->n_flat_states == 0 || run.averaged;
 }
 
 static void note_states(const trainer_t *t)
@@ -90,7 +92,7 @@ err_t interruption_open(trainer_t *t)
 {
     if (!guarded(t)) return ERR_OK;
     interruption_close(t);
-    run.swapped = false;
+    run.swapped = run.averaged = false;
     if (on_device(t)) {
         if (!interrupt_arrived()) return ERR_OK;
         TRY(interruption_copy(t));
@@ -102,10 +104,12 @@ err_t interruption_open(trainer_t *t)
     return ERR_OK;
 }
 
-void interruption_open_swapped(trainer_t *t)
+void interruption_open_validation(trainer_t *t)
 {
     if (!guarded(t)) return;
     run.swapped = t->optim->average && !on_device(t);
+    run.averaged = true;
+    if (!on_device(t)) note_states(t);
     open_state();
 }
 

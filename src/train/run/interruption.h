@@ -26,9 +26,9 @@ void interruption_release(void);
 /* Opens the state between steps. On a GPU only after a signal: it then copies the state to the host and does
  * not return. */
 err_t interruption_open(trainer_t *t);
-/* Opens it during validation. On a GPU the host side must be up to date (interruption_copy); on the CPU the
- * weights and their moving average, if any, are swapped. */
-void interruption_open_swapped(trainer_t *t);
+/* Opens it for validation, with averaged running statistics. On a GPU the host side must be up to date
+ * (interruption_copy); on the CPU the weights and their moving average, if any, are swapped. */
+void interruption_open_validation(trainer_t *t);
 void interruption_close(const trainer_t *t);
 
 /* Copies weights, optimizer state and running statistics to the host side. */

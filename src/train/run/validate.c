@@ -33,7 +33,7 @@ err_t trainer_evaluate(trainer_t *t, evaluation_t *out)
     err_t err = interruption_copy(t);
     if (err == ERR_OK) err = optim_swap_average(t->optim, t->params.device);
     TRY(comm_agree(t->comm, err, "swapping in the average weights"));
-    interruption_open_swapped(t);
+    interruption_open_validation(t);
     TRY(evaluator_run(&t->evaluator, out));
     interruption_close(t);
     TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "swapping the weights back"));

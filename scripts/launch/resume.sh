@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash disable=SC2154 # variables of run.sh and of job.sh
+# The end of a job that SIGINT, SIGTERM or SIGHUP stopped: exit code, checkpoint, and the command that continues it. Sourced by
+# run.sh, which sets given (its own arguments) and given_command (whether they go on after run.sh's options).
+
+# Whether the signal, and not a failure of the job, is why it ended with this code. A benchmark that is interrupted returns 1.
+resume_is_due() { # CODE
+    [[ $stage != asked || $1 -eq 0 || $1 -gt 5 || ($1 -eq 1 && $restart != *--resume*) ]]
+}
+
+# Prints this command line with other options for the run's folder.
+resume_command() { # WORDS OF A SHELL
+    local word skip=no words=("$0")
+    for word in "${given[@]}"; do
+        if [[ $skip == yes ]]; then skip=no && continue; fi
+        case $word in
+        --resume | --out) skip=yes ;;
+        --resume=* | --out=* | --overwrite | --overwrite=*) ;;
+        *) words+=("$word") ;;
+        esac
+    done
+    [[ $given_command == yes ]] || words+=(train)
+    printf '%q ' "${words[@]}"
+    printf '%s\n' "$1"
+}
+
+# Exits with 128 + the signal's number.
+resume_finish() {
+    local code line='' i
+    code=$((128 + $(kill -l "$stopped_by")))
+    for ((i = 0; i < 100; i++)); do
+        [[ -e $work/started && ! -e $work/last ]] || break
+        sleep 0.02
+    done
+    [[ $stage == asked ]] || job_sweep
+    note "stopped by SIG$stopped_by (exit code $code)"
+    line=$(grep -aE '^(checkpoint .*; continue with|no checkpoint yet; start again with) ' "$work/last" 2>/dev/null | tail -n 1) || true
+    case $line in
+    checkpoint*) note "${line%%; continue with *}" ;;
+    no*) note "no checkpoint yet" ;;
+    esac
+    case $line in
+    *' with --resume '*) note "continue with: $(resume_command "--resume ${line#* with --resume }")" ;;
+    *) note "$restart" ;;
+    esac
+    exit "$code"
+}
