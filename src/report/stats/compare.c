@@ -19,6 +19,7 @@ enum {
 /* The logarithm of a location and its variance. df 0: the variance is unknown. */
 typedef struct estimate {
     double ln, variance, df;
+    double level;      /* of several interleaved starts: ln of the pairs' level */
     double *resampled; /* [n_resamples] if df > 0 */
 } estimate_t;
 
@@ -72,9 +73,10 @@ static void medians_of_starts(const stats_side_t *side, double *medians, double 
     }
 }
 
-/* Estimate from the ratios of several interleaved starts, pooled by their variances. */
-static err_t estimate_starts(const stats_side_t *side, const stats_compare_options_t *options,
-                             estimate_t *out)
+/* Estimate from the ratios of several interleaved starts, pooled by their variances; their levels get the same
+ * weights. */
+static err_t estimate_starts(const stats_side_t *side, const stats_side_t *levels,
+                             const stats_compare_options_t *options, estimate_t *out)
 {
     int k = side->n_starts;
     double *medians = NULL, *variances = NULL, *weights = NULL, *room = NULL;
@@ -98,6 +100,8 @@ static err_t estimate_starts(const stats_side_t *side, const stats_compare_optio
         out->resampled[r] = sum / of_weights;
     }
     out->ln = pooled.mean, out->variance = pooled.variance, out->df = k - 1;
+    for (int s = 0; s < k; s++)
+        out->level += weights[s] * stats_side_start_median(levels, s, room, &variances[s]);
 out:
     mem_free(&medians);
     mem_free(&variances);
@@ -221,18 +225,24 @@ out:
     return err;
 }
 
-static err_t compare_interleaved(stats_side_t *ratios, const stats_compare_options_t *options,
-                                 stats_difference_t *out)
+/* Without a pair, base and now stay the medians of the sides. */
+static err_t compare_interleaved(stats_side_t *ratios, const stats_side_t *levels,
+                                 const stats_compare_options_t *options, stats_difference_t *out)
 {
     estimate_t of_ratios = {0};
     err_t err = ERR_OK;
     out->assumed = ratios->n_starts == 1;
     if (ratios->n_starts > 1)
-        TRY_OUT(err, estimate_starts(ratios, options, &of_ratios));
+        TRY_OUT(err, estimate_starts(ratios, levels, options, &of_ratios));
     else
         TRY_OUT(err, estimate_side(ratios, options, 2 * options->start_spread * options->start_spread,
                                    &of_ratios));
     if (ratios->n_starts == 0) of_ratios.ln = log(out->now / out->base);
+    if (ratios->n_starts == 1) of_ratios.level = levels->centre;
+    if (ratios->n_starts > 0) {
+        out->base = exp(of_ratios.level - of_ratios.ln / 2);
+        out->now = exp(of_ratios.level + of_ratios.ln / 2);
+    }
     conclude_difference(of_ratios, options, out);
     TRY_OUT(err, rank_interleaved(ratios, out));
 out:
@@ -243,7 +253,7 @@ out:
 err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool interleaved,
                     const stats_compare_options_t *options, stats_difference_t *out)
 {
-    stats_side_t a = {0}, b = {0}, ratios = {0};
+    stats_side_t a = {0}, b = {0}, ratios = {0}, levels = {0};
     err_t err = ERR_OK;
     ASSERT(n_base > 0 && n_now > 0 && options->n_resamples > 1);
     *out = (stats_difference_t){.p = 1, .p_rank = 1};
@@ -253,7 +263,8 @@ err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now,
     if (interleaved) {
         ASSERT(n_base == n_now);
         TRY_OUT(err, stats_side_of_ratios(&a, &b, &ratios));
-        TRY_OUT(err, compare_interleaved(&ratios, options, out));
+        TRY_OUT(err, stats_side_of_levels(&a, &b, &levels));
+        TRY_OUT(err, compare_interleaved(&ratios, &levels, options, out));
     } else {
         TRY_OUT(err, compare_apart(&a, &b, options, out));
     }
@@ -262,5 +273,6 @@ out:
     stats_side_free(&a);
     stats_side_free(&b);
     stats_side_free(&ratios);
+    stats_side_free(&levels);
     return err;
 }

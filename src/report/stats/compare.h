@@ -19,7 +19,8 @@
  *
  * Interleaved: each pair of starts contributes the median of the ratios of neighbouring batches, now / base,
  * with its variance. Several pairs are pooled by report/stats/pool.h with k - 1 degrees of freedom, so pairs
- * taken on a disturbed machine weigh less.
+ * taken on a disturbed machine weigh less. base and now are those of the pairs: the median of the geometric
+ * means of neighbouring batches, pooled with the same weights, divided and multiplied by the root of ratio.
  *
  * Sides are combined by Welch and Satterthwaite. The bootstrap's p is that of Student's t for ln(ratio), but
  * at least twice the share of resamples on the other side of 1. The interval is the union of Student's
@@ -46,8 +47,8 @@ typedef struct stats_compare_options {
 } stats_compare_options_t;
 
 typedef struct stats_difference {
-    double base, now; /* medians of the samples, with equal weight for each start */
-    double ratio;     /* now / base; interleaved: see above */
+    double base, now; /* medians of the samples, with equal weight for each start; interleaved: see above */
+    double ratio;     /* now / base */
     double low, high; /* 1 - alpha confidence interval of the ratio */
     double error;     /* standard error of ln(ratio) */
     /* Mann-Whitney U of the batches' medians, counting base above now; interleaved: Wilcoxon's sum of ranks

@@ -144,7 +144,9 @@ err_t stats_side_new(const stats_run_t *runs, int n_runs, stats_side_t *out)
     return finish_side(out);
 }
 
-err_t stats_side_of_ratios(const stats_side_t *base, const stats_side_t *now, stats_side_t *out)
+/* Values are of_base · base + of_now · now, in logarithms. */
+static err_t combine_batches(const stats_side_t *base, double of_base, const stats_side_t *now, double of_now,
+                             stats_side_t *out)
 {
     *out = (stats_side_t){.n_starts = 0};
     TRY(alloc_side(base->n_starts, base->n_batches, base->n_kept, out));
@@ -155,13 +157,23 @@ err_t stats_side_of_ratios(const stats_side_t *base, const stats_side_t *now, st
         for (; a < base->first_batch[s + 1] && b < now->first_batch[s + 1]; a++, b++) {
             if (base->first_value[a + 1] > base->first_value[a] &&
                 now->first_value[b + 1] > now->first_value[b])
-                out->in_order[out->n++] = now->batch_median[b] - base->batch_median[a];
+                out->in_order[out->n++] = of_base * base->batch_median[a] + of_now * now->batch_median[b];
             out->first_value[++batch] = out->n;
         }
         if (out->n > n_before) out->first_batch[++out->n_starts] = batch;
     }
     out->n_batches = out->first_batch[out->n_starts];
     return finish_side(out);
+}
+
+err_t stats_side_of_ratios(const stats_side_t *base, const stats_side_t *now, stats_side_t *out)
+{
+    return combine_batches(base, -1, now, 1, out);
+}
+
+err_t stats_side_of_levels(const stats_side_t *base, const stats_side_t *now, stats_side_t *out)
+{
+    return combine_batches(base, 0.5, now, 0.5, out);
 }
 
 void stats_side_free(stats_side_t *side)

@@ -42,10 +42,11 @@ typedef struct stats_side {
     int block;             /* batches per block */
 } stats_side_t;
 
-/* Builds a side from runs, or from the ratios of neighbouring batches, median of now / median of base. Pairs
- * of starts without a batch on both sides are left out; n_starts may become 0. */
+/* Builds a side from runs; from the ratios of neighbouring batches, median of now / median of base; or from
+ * their geometric means. Pairs of starts without a batch on both sides are left out; n_starts may become 0. */
 err_t stats_side_new(const stats_run_t *runs, int n_runs, stats_side_t *out);
 err_t stats_side_of_ratios(const stats_side_t *base, const stats_side_t *now, stats_side_t *out);
+err_t stats_side_of_levels(const stats_side_t *base, const stats_side_t *now, stats_side_t *out);
 void stats_side_free(stats_side_t *side);
 
 /* Resamples the batches of a start into side->weight, in circular blocks (Politis and Romano 1992). */
