@@ -57,14 +57,19 @@ ab:
   --make "WORDS"       more arguments for make, such as ARCH=native
 compare:
   --force              without a baseline of this type of machine, compare with the most similar one
+compare, ab:
+  --allow-inconclusive return 0 instead of 6 if nothing was decided
+accept:
+  --force              accept a recording even if more than a third of its points are disturbed
 accept, compare, history, html:
   --suite NAME         only use recordings of this suite
 
   --results DIR        use this folder instead of the tree's results
   -h, --help           show this help
 
-Exit codes: compare and ab return those of dptrain report compare, where 1 means that something got slower. While
-measuring, 1 means wrong data. 2 usage, 3 no complete recording or no baseline of this type of machine, 4 the system
+Exit codes: compare and ab return those of dptrain report compare, where 1 means that something got slower, and 6 that
+nothing was decided: no metric is worse, but more than half are inconclusive. While measuring, 1 means wrong data.
+2 usage, 3 no complete recording, a disturbed one to accept, or no baseline of this type of machine, 4 the system
 failed or a revision does not build, 5 a rank or host was lost, or the run was stopped.
 DPTRAIN_BIN sets the program.
 EOF
@@ -87,7 +92,7 @@ run | accept | compare | ab | list | history | html) shift ;;
 esac
 # shellcheck disable=SC2034 # the parts use them
 suite='' starts=0 np=0 launch=() ports=no bench_args=() a_args=() b_args=() turns=auto force=no make_words=() results=''
-names=() report_options=()
+names=() report_options=() allow=()
 # shellcheck disable=SC2034 # the parts use them
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -105,6 +110,7 @@ while [[ $# -gt 0 ]]; do
     --results) results=$2; shift 2 ;;
     --no-turns) turns=no; shift ;;
     --force) force=yes; shift ;;
+    --allow-inconclusive) allow=(--allow-inconclusive); shift ;;
     -np | -n) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
     -hostfile | --hostfile | --spec | -H | --host | --include | --exclude | --chief | --num-gpus | --ssh-port | \
         --wdir | --launcher | --interface | --transport | --ports | --env-file | --timeout-start)
@@ -124,6 +130,10 @@ ab) most=2 ;;
 esac
 if [[ $verb == ab && ${#names[@]} -ne 2 ]]; then die 2 "ab takes two revisions: regress.sh ab REV_A REV_B"; fi
 ((${#names[@]} <= most)) || die 2 "$verb: unexpected argument '${names[most]}'; see --help"
+case $verb in
+compare | ab) report_options=("${allow[@]}" "${report_options[@]}") ;;
+*) ((${#allow[@]} == 0)) || die 2 "$verb does not compare: --allow-inconclusive is for compare and ab" ;;
+esac
 case $verb in
 run | accept | list)
     ((${#report_options[@]} == 0)) || die 2 "$verb takes no options after --, such as '${report_options[0]}'" ;;

@@ -25,6 +25,16 @@ baseline_suite() { # FILE
     echo "$said"
 }
 
+# Dies if too many points of a recording were disturbed, unless forced: later comparisons could only be inconclusive, or wrong.
+baseline_want_undisturbed() { # FILE
+    local counts
+    counts=$(rec_disturbed "$1")
+    rec_is_disturbed "$counts" || return 0
+    [[ $force == yes ]] ||
+        die 3 "$1: $counts points were disturbed by other load, more than a third; run again on a quieter machine, or --force"
+    note "accepting ${1##*/} although $counts points were disturbed (--force)"
+}
+
 accept_recording() { # [RECORDING]
     local file=${1:-} its_suite path was='it is the first of its kind'
     if [[ -z $file ]]; then
@@ -37,6 +47,7 @@ accept_recording() { # [RECORDING]
     mkdir -p "$results/baselines" || die 4 "cannot create the folder $results/baselines"
     rec_read "$file"
     rec_want_complete "$file"
+    baseline_want_undisturbed "$file"
     path=$(baseline_path "$its_suite")
     [[ ! "$file" -ef "$path" ]] || die 2 "$file is the baseline"
     if [[ -f $path ]]; then

@@ -203,7 +203,7 @@ progress_end() {
 }
 
 run_suite() {
-    local i program n_disturbed partial clock=no
+    local i program counts partial clock=no
     suite_read "${suite:-standard}"
     ((starts > 0)) || starts=8
     regress_lock
@@ -226,9 +226,10 @@ run_suite() {
     progress_end
     mv "$partial" "$recording" || die 4 "cannot rename $partial"
     rec_read "$recording"
-    n_disturbed=$(grep -c '"verdict":"disturbed"' "$recording") || true
+    counts=$(rec_disturbed "$recording")
     echo "recording $recording"
-    echo "  starts: $starts, points: $(grep -c '^{"record":"bench",' "$recording"), disturbed: $n_disturbed; $SECONDS s"
+    echo "  starts: $starts, points: ${counts#* of }, disturbed: ${counts% of *}; $SECONDS s"
+    ! rec_is_disturbed "$counts" || note "more than a third of the points are disturbed: accept refuses this recording"
     rec_want_complete "$recording"
 }
 

@@ -64,6 +64,16 @@ rec_want_complete() { # FILE
     esac
 }
 
+# Prints "N of M": the points of a recording that other load disturbed, and all of them.
+rec_disturbed() { # FILE
+    awk '/^\{"record":"bench",/ { n++; if (/"verdict":"disturbed"/) bad++ } END { printf "%d of %d\n", bad, n }' "$1"
+}
+
+# Whether more than a third of the points are disturbed.
+rec_is_disturbed() { # COUNTS
+    ((3 * ${1% of *} > ${1#* of }))
+}
+
 # Prints the suite in the name of a recording or baseline, or nothing.
 rec_suite() { # FILE
     local name=${1##*/}
