@@ -79,7 +79,7 @@ take_pair() { # FOLDER [OPTIONS OF BENCH FOR THE SECOND]
     mkdir -p "$1.new"
     scripts/regress.sh ab . . --suite "$suite" --starts "$starts" --results "$1.new" --b-args "${2:-}" \
         >"$1.new/log" 2>&1 || code=$?
-    ((code <= 1)) || { tail -n 5 "$1.new/log" >&2; die 4 "$1: regress.sh ab ended with code $code"; }
+    ((code <= 1 || code == 6)) || { tail -n 5 "$1.new/log" >&2; die 4 "$1: regress.sh ab ended with code $code"; }
     mv "$1.new"/runs/ab-*/{a,b}.jsonl "$1.new"
     rm -r "$1.new/runs"
     mv "$1.new" "$1"
@@ -91,7 +91,7 @@ compare_pair() { # FOLDER MIN-EFFECT
     local code=0
     ./dptrain report compare --min-effect "$2" --format json --out "$work/verdict" "$1/a.jsonl" "$1/b.jsonl" \
         2>"$work/said" || code=$?
-    ((code <= 1)) || { cat "$work/said" >&2; die 4 "cannot compare $1"; }
+    ((code <= 1 || code == 6)) || { cat "$work/said" >&2; die 4 "cannot compare $1"; }
     jq -c --argjson code "$code" '. + {code: $code}' "$work/verdict"
 }
 

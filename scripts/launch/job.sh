@@ -176,7 +176,7 @@ job_die() { # CODE MESSAGE
 job_finish() { # CODE
     local code=$1 flags=() flag
     if [[ -n $stopped_by ]] && resume_is_due "$code"; then resume_finish; fi
-    if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 5) ]]; then
+    if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 6) ]]; then
         job_die 5 "$why; $restart"
     fi
     if [[ ! -e $work/started && $launcher == mpirun ]] && ((code == 1 || code > 128)); then
@@ -186,7 +186,7 @@ job_finish() { # CODE
             job_die 4 "mpirun could not start $program on every host (exit code $code)"
     fi
     if ((code == 5)); then job_sweep; fi
-    ((code > 5)) || exit "$code"
+    ((code > 6)) || exit "$code"
     if ((code > 128 && code < 193)); then
         job_die 5 "a rank was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128)))); $restart"
     fi

@@ -12,11 +12,12 @@
 
 typedef enum err {
     ERR_OK = 0,
-    ERR_GATE = 1,   /* a check, gate or target was not met */
-    ERR_USAGE = 2,  /* invalid options or arguments */
-    ERR_DATA = 3,   /* input data missing, truncated, corrupt or of another kind */
-    ERR_SYSTEM = 4, /* the system or a library failed */
-    ERR_PEER = 5,   /* a peer was lost or a wait timed out; restarting from a checkpoint makes sense */
+    ERR_GATE = 1,         /* a check, gate or target was not met */
+    ERR_USAGE = 2,        /* invalid options or arguments */
+    ERR_DATA = 3,         /* input data missing, truncated, corrupt or of another kind */
+    ERR_SYSTEM = 4,       /* the system or a library failed */
+    ERR_PEER = 5,         /* a peer was lost or a wait timed out; restarting from a checkpoint makes sense */
+    ERR_INCONCLUSIVE = 6, /* a comparison decided nothing: nothing is worse, but most cannot be told */
 } err_t;
 
 enum { ERR_MESSAGE_MAX = 1024 };

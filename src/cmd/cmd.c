@@ -114,7 +114,7 @@ static void print_help(void)
            "option. dptrain --version prints version, revision and compiler.\n\n"
            "Exit codes: 0 success; 1 a check, target or comparison failed; 2 usage;\n"
            "3 invalid input data; 4 system or library failure; 5 a peer was lost or a wait\n"
-           "timed out.\n");
+           "timed out; 6 a comparison decided nothing.\n");
 }
 
 static void print_help_tsv(void)

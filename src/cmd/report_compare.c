@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain report compare`: judges a new recording against a base; a metric that got worse sets exit code 1.
- * Runs without MPI. The statistics are in report/regress. */
+/* `dptrain report compare`: judges a new recording against a base; a metric that got worse sets exit code 1, a comparison
+ * that decided nothing code 6. Runs without MPI. The statistics are in report/regress. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,12 +26,13 @@ static const char usage[] =
     "\n"
     "Exit codes: 0 no metric is worse; 1 a metric is worse; 3 the recordings cannot\n"
     "be compared: one has no complete run, they share no metric, or hardware, fabric,\n"
-    "ranks or threads differ.\n";
+    "ranks or threads differ; 6 nothing was decided: no metric is worse, but more\n"
+    "than half are inconclusive.\n";
 
 typedef struct compare_command {
     const char *format, *out;
     double min_effect, alpha;
-    bool force;
+    bool force, allow_inconclusive;
     int64_t n_resamples, seed;
 } compare_command_t;
 
@@ -45,6 +46,8 @@ static const opt_t table[] = {
      "false discovery rate of the verdicts better and worse", OPT_COMMON},
     {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
      "compare recordings of different machines or jobs, and list the differences", OPT_COMMON},
+    {"allow-inconclusive", OPT_FLAG, FIELD(allow_inconclusive), NULL, 0, 0, NULL, "",
+     "exit code 0, not 6, if nothing was decided", OPT_COMMON},
     {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "output format", OPT_COMMON},
     REPORT_OUT_ROW,
     {"resamples", OPT_INT, FIELD(n_resamples), "2000", 100, 1000000, NULL, "N", "bootstrap resamples",
@@ -97,6 +100,15 @@ static err_t check_worse(const comparison_t *c)
     RAISE(ERR_GATE, "%d of %d metrics %s worse: %s", n, c->n_metrics, verb, list);
 }
 
+static err_t check_decided(const comparison_t *c)
+{
+    if (compare_decided(c)) return ERR_OK;
+    RAISE(ERR_INCONCLUSIVE,
+          "nothing was decided: %d of %d metrics are inconclusive; record more starts, or interleave the "
+          "recordings (scripts/regress.sh ab); --allow-inconclusive returns 0",
+          c->n_of[VERDICT_INCONCLUSIVE], c->n_metrics);
+}
+
 static err_t compare_recordings(const compare_command_t *command, report_t reports[2],
                                 comparison_t *comparison)
 {
@@ -108,7 +120,8 @@ static err_t compare_recordings(const compare_command_t *command, report_t repor
     const printing_t printing = {comparison, &options, command->format};
     TRY(compare_reports(&reports[0], &reports[1], &options, comparison));
     TRY(report_files_write(command->out, print_comparison, &printing));
-    return check_worse(comparison);
+    TRY(check_worse(comparison));
+    return command->allow_inconclusive ? ERR_OK : check_decided(comparison);
 }
 
 static err_t run_compare(const void *values, const char *const *names, int n)

@@ -80,6 +80,24 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     compare 1 --min-effect 0.05 base.jsonl worse.jsonl
 }
 
+@test "a comparison that decides nothing: code 6, and its last line says so; --allow-inconclusive gives 0" {
+    recording b n=1 >one.jsonl
+    compare 6 base.jsonl one.jsonl
+    [ "$(tail -n 1 said)" = "0 worse, 0 better, 0 same, 2 inconclusive: nothing was decided" ]
+    [ "$(wc -l <err)" -eq 1 ]
+    grep -q '^dptrain: error: nothing was decided: 2 of 2 metrics are inconclusive; record more starts' err
+    compare 0 --allow-inconclusive base.jsonl one.jsonl
+    [ ! -s err ]
+    [ "$(tail -n 1 said)" = "0 worse, 0 better, 0 same, 2 inconclusive: nothing was decided" ]
+    # One that is worse decides, and so does half of the metrics.
+    recording b backward=0.009 >worse.jsonl
+    compare 1 --allow-inconclusive base.jsonl worse.jsonl
+    recording b n=6 >half.jsonl
+    sed -i '/b[1-5]/{/"gemm"/d}' half.jsonl
+    compare 0 base.jsonl half.jsonl
+    [ "$(tail -n 1 said)" = "0 worse, 0 better, 1 same, 1 inconclusive" ]
+}
+
 @test "the same files give the same bytes; a recording is the same as itself" {
     recording b gemm=0.0013 >new.jsonl
     for format in table markdown json; do
@@ -99,7 +117,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     recording b backward=0.009 >new.jsonl
     compare 1 --format json base.jsonl new.jsonl
     [ "$(wc -l <said)" -eq 1 ]
-    jq -e '.record == "comparison" and .schema == 1 and .verdict == "worse"
+    jq -e '.record == "comparison" and .schema == 1 and .verdict == "worse" and .decided
         and .n == {"same":1,"better":0,"worse":1,"inconclusive":0} and .notes == []
         and .options == {"min_effect":0.03,"alpha":0.01,"force":false,"resamples":2000,"seed":1}
         and .base == {"files":["base.jsonl"],"runs":6,"runs_excluded":0,"first":"2026-11-21T08:00:00Z",
@@ -117,8 +135,8 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     cat missing
     [ ! -s missing ]
     recording c n=1 >one.jsonl
-    compare 0 --format json base.jsonl one.jsonl
-    jq -e '.verdict == "inconclusive" and (.metrics[1] | .start_spread_assumed and (.reason | startswith("one start on a side"))
+    compare 6 --format json base.jsonl one.jsonl
+    jq -e '.verdict == "inconclusive" and .decided == false and (.metrics[1] | .start_spread_assumed and (.reason | startswith("one start on a side"))
         and .starts == [6, 1] and .attributed_to == null)' said
 }
 

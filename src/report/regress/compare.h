@@ -24,6 +24,9 @@ double compare_usual_clock(double *clocks, int64_t n);
 /* start_spread of stats_compare_options_t: observed for gemm, conv and steps on a quiet machine. */
 #define COMPARE_START_SPREAD 0.02
 
+/* A comparison with a larger share of inconclusive metrics, and none that is worse, decided nothing. */
+#define COMPARE_MAX_INCONCLUSIVE 0.5
+
 typedef struct compare_options {
     double min_effect; /* ratios within [1 / (1 + min_effect), 1 + min_effect] count as 1 */
     double alpha;      /* false discovery rate over the metrics */
@@ -81,6 +84,9 @@ typedef struct comparison {
 err_t compare_reports(const report_t *base, const report_t *now, const compare_options_t *options,
                       comparison_t *out);
 void compare_free(comparison_t *comparison);
+
+/* Whether it decided anything; see COMPARE_MAX_INCONCLUSIVE. */
+bool compare_decided(const comparison_t *comparison);
 
 err_t compare_print(const comparison_t *comparison, const compare_options_t *options, const render_t *render,
                     FILE *out);

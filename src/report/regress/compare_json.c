@@ -86,6 +86,7 @@ static void put_all(json_t *j, const comparison_t *c, const compare_options_t *o
     json_string(j, "record", "comparison");
     json_int(j, "schema", REPORT_SCHEMA);
     json_string(j, "verdict", verdict_names[c->verdict]);
+    json_bool(j, "decided", compare_decided(c));
     json_object_begin(j, "n");
     for (int i = 0; i < VERDICTS; i++) json_int(j, verdict_names[i], c->n_of[i]);
     json_object_end(j);

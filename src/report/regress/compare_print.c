@@ -216,6 +216,7 @@ static err_t print_summary(view_t *v)
                          at->attributed_to ? metrics_part_label(at->attributed_to->name) : ""));
         before = ", ";
     }
+    if (!compare_decided(c)) TRY(arena_format(&v->arena, &text, "%s: nothing was decided", text));
     v->render->note(v->out, text);
     return ERR_OK;
 }

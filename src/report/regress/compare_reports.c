@@ -206,6 +206,12 @@ err_t compare_reports(const report_t *base, const report_t *now, const compare_o
     return err;
 }
 
+bool compare_decided(const comparison_t *comparison)
+{
+    return comparison->n_of[VERDICT_WORSE] > 0 ||
+           comparison->n_of[VERDICT_INCONCLUSIVE] <= COMPARE_MAX_INCONCLUSIVE * comparison->n_metrics;
+}
+
 void compare_free(comparison_t *comparison)
 {
     mem_free(&comparison->notes);
