@@ -149,7 +149,8 @@ bench_words() { # CALL [MORE...]
 bench_knows() { # OPTION PROGRAM...
     local program help
     for program in "${@:2}"; do
-        help=$("$program" bench --help 2>/dev/null) || true
+        # Old programs list every option without `all`.
+        help=$({ "$program" bench --help; "$program" bench --help all; } 2>/dev/null) || true
         [[ $help == *"$1 "* ]] || return 1
     done
 }

@@ -42,7 +42,7 @@ fake_body() {
     cat <<'EOF'
 case "$1 ${2:-}" in
 "--version ") echo "dptrain 0.1.0 ($revision, GCC)"; exit ;;
-"bench --help") echo "${FAKE_TURNS:+--turns FOLDER} ${FAKE_CLOCK:+--clock SEC}"; exit ;;
+"bench --help") echo "--budget SEC"; [[ ${3:-} != all ]] || echo "${FAKE_TURNS:+--turns FOLDER} ${FAKE_CLOCK:+--clock SEC}"; exit ;;
 "report compare") echo "compared: ${*:3}"; exit "${FAKE_CODE:-0}" ;;
 "report "*) echo "reported: ${*:2}"; exit ;;
 esac
@@ -119,6 +119,15 @@ cpu0 150 0 50 400 0 0 0 0
 cpu1 100 0 50 450 0 0 0 0'
     [ "$output" = 1.5 ]
     [ ! -e 0 ]
+}
+
+@test "options of bench are found although its short help omits them" {
+    # shellcheck source=scripts/regress/measure.sh
+    . "$root/scripts/regress/measure.sh"
+    bench_knows --turns "$root/dptrain"
+    bench_knows --clock "$root/dptrain"
+    run bench_knows --no-such-option "$root/dptrain"
+    [ "$status" -eq 1 ]
 }
 
 @test "usage: unknown words are rejected, and the known ones listed" {
