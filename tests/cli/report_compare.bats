@@ -68,7 +68,7 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     grep -qE '^dptrain: error: 1 of 2 metrics is worse: step weak \+[78]\.[0-9] %$' err
     grep -qE '^  step weak  12\.[0-9]+ ms  1[23]\.[0-9]+ ms  \+[78]\.[0-9] % .* < 0\.0001  worse$' said
     grep -qE '^  gemm +998\.[0-9] us .* same$' said
-    grep -qE '^  step weak  \+[78]\.[0-9] %, of which backward \+[0-9]+ %, forward [-+0-9]+ %$' said
+    grep -qE '^  step weak  \+[78]\.[0-9] %, of which backward \+[0-9]+ %, [-+a-z0-9 ,%]+$' said
     grep -qxF 'software: git: "abc" → "def"' said
     tail -n 1 said | grep -qE '^1 worse, 0 better, 1 same, 0 inconclusive; worse: step weak \+[78]\.[0-9] % in backward$'
     grep -qxF '  base     base.jsonl: 6 runs, 2026-11-21T08:00:00Z to 2026-11-21T08:05:00Z, git abc' said
@@ -126,7 +126,10 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
         and .attributed_to == null)' said
     jq -e '.metrics[1] | .label == "step weak" and .reason == null and .tested and (.interleaved | not) and .q <= 0.01 and .low > 1
         and .low < .ratio and .ratio < .high and .starts == [6, 6] and .samples == [240, 240] and .attributed_to == "backward"
-        and ([.parts[].name] == ["forward", "backward"]) and .parts[1].share > 0.8' said
+        and ([.parts[].name] == ["forward", "backward", "other"]) and .parts[1].share > 0.8' said
+    # The parts add up to the step, on both sides and in what changed.
+    jq -e '.metrics[1] | . as $m | def near($x): (. / $x - 1 | fabs) < 1e-9; (.parts | map(.share) | add | near(1))
+        and (.parts | map(.base_sec) | add | near($m.base_sec)) and (.parts | map(.new_sec) | add | near($m.new_sec))' said
     # Every name is documented.
     jq -r 'paths | map(select(type == "string")) | last // empty' said | sort -u >names
     # shellcheck disable=SC2016 # backticks of Markdown

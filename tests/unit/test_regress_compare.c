@@ -332,9 +332,18 @@ static void check_parts(void)
     OK(compare(base, now) == ERR_OK && comparison.n_metrics == 2 && is(VERDICT_SAME),
        "two metrics, in order");
     const compare_metric_t *step = comparison.metrics->next;
-    OK(step->verdict == VERDICT_WORSE && step->n_parts == 3 && step->attributed_to &&
+    OK(step->verdict == VERDICT_WORSE && step->n_parts == 4 && step->attributed_to &&
            strcmp(step->attributed_to->name, "backward") == 0 && fabs(step->attributed_to->share - 1) < 0.1,
        "the part that a step's change came from is named");
+    double base_sec = 0, new_sec = 0, share = 0;
+    for (int i = 0; i < step->n_parts; i++) {
+        base_sec += step->parts[i].difference.base;
+        new_sec += step->parts[i].difference.now;
+        share += step->parts[i].share;
+    }
+    OK(strcmp(step->parts[3].name, "other") == 0 && fabs(base_sec / step->difference.base - 1) < 1e-12 &&
+           fabs(new_sec / step->difference.now - 1) < 1e-12 && fabs(share - 1) < 1e-9,
+       "the parts and what they leave add up to the step and its change");
     OK(strcmp(step->label, "step weak") == 0 && strcmp(step->key, "ranks=2") == 0, "label and key");
     OK(fabs(step->parts[2].difference.ratio - 1.125) < 0.01 && fabs(step->parts[1].share) < 0.1, "shares");
     OK(fabs(step->parts[0].share) < 1e-9 && isnan(step->parts[0].difference.ratio) &&
@@ -491,7 +500,7 @@ static void check_same_bytes(void)
 
 int main(void)
 {
-    tap_plan(58);
+    tap_plan(59);
     check_verdicts();
     check_few();
     check_order();

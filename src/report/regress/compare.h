@@ -36,8 +36,9 @@ typedef struct compare_options {
 } compare_options_t;
 
 typedef struct compare_part {
-    const char *name; /* as in report_samples_t */
-    /* If a sample is not above 0 and finite, only base and now are set, to medians; the rest is NAN. */
+    const char *name; /* as in report_samples_t; the last is "other", what the others leave of the metric */
+    /* If a sample is not above 0 and finite, only base and now are set, to medians; the rest is NAN. Of "other",
+     * which has no samples, also ratio. */
     stats_difference_t difference;
     double share; /* of the metric's change; NAN: no change */
 } compare_part_t;

@@ -105,26 +105,44 @@ out:
     return err;
 }
 
-double compare_change(const stats_difference_t *difference)
+static double change_of(const stats_difference_t *difference)
 {
-    /* If interleaved, the ratio is more precise than the medians, which drift together. */
-    return isfinite(difference->ratio) ? difference->base * (difference->ratio - 1)
-                                       : difference->now - difference->base;
+    return difference->now - difference->base;
+}
+
+/* What the parts leave of the whole, so that they add up to it: time outside of them, and the difference between
+ * the sum of their medians and the median of the whole. */
+static compare_part_t remaining_part(const compare_metric_t *metric, const compare_part_t *parts)
+{
+    compare_part_t other = {.name = "other", .difference = unknown, .share = 1};
+    stats_difference_t *d = &other.difference;
+    d->base = metric->difference.base, d->now = metric->difference.now;
+    for (int i = 0; i < metric->n_parts; i++) {
+        d->base -= parts[i].difference.base;
+        d->now -= parts[i].difference.now;
+        other.share -= parts[i].share;
+    }
+    if (d->base > 0 && d->now > 0) d->ratio = d->now / d->base;
+    return other;
 }
 
 err_t compare_parts(compare_work_t *work, const compare_starts_t *starts, compare_metric_t *metric)
 {
     compare_part_t *parts;
-    double whole = compare_change(&metric->difference);
+    double whole = change_of(&metric->difference);
     if (starts->n[0] == 0 || starts->n[1] == 0 || starts->at[0][0]->n_samples < 2) return ERR_OK;
     const metric_start_t *first = starts->at[0][0];
-    TRY(arena_new(&work->out->arena, sizeof *parts * (size_t)first->n_samples, &parts));
+    TRY(arena_new(&work->out->arena, sizeof *parts * (size_t)(first->n_samples + 1), &parts));
     for (int i = 1; i < first->n_samples; i++) {
         compare_part_t *part = &parts[metric->n_parts];
         *part = (compare_part_t){.name = first->samples[i].part, .share = NAN};
         if (!all_have(starts, part->name)) continue;
         TRY(compare_samples(work, starts, part->name, &part->difference));
-        if (fabs(whole) > 0) part->share = compare_change(&part->difference) / whole;
+        if (fabs(whole) > 0) part->share = change_of(&part->difference) / whole;
+        metric->n_parts++;
+    }
+    if (metric->n_parts > 0) {
+        parts[metric->n_parts] = remaining_part(metric, parts);
         metric->n_parts++;
     }
     metric->parts = parts;

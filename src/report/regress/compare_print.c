@@ -7,6 +7,7 @@
 #include "base/figure.h"
 #include "report/records/fields.h"
 #include "report/regress/compare.h"
+#include "report/regress/interval.h"
 
 enum { COLUMNS = 7 };
 
@@ -23,17 +24,6 @@ static err_t change_text(view_t *v, double ratio, const char **out)
     return arena_format(&v->arena, out, "%s", figure_change(ratio - 1).text);
 }
 
-static err_t interval_text(view_t *v, const stats_difference_t *d, const char **out)
-{
-    const char *low, *high;
-    TRY(change_text(v, d->low, &low));
-    TRY(change_text(v, d->high, &high));
-    *out = "-";
-    return isfinite(d->low) && isfinite(d->high)
-               ? arena_format(&v->arena, out, "%.*s … %s", (int)strlen(low) - 2, low, high)
-               : ERR_OK;
-}
-
 static err_t rate_text(view_t *v, double q, const char **out)
 {
     *out = isfinite(q) ? "< 0.0001" : "-";
@@ -47,7 +37,7 @@ static err_t fill_row(view_t *v, const compare_metric_t *metric, const char **ce
     TRY(arena_format(&v->arena, &cell[1], "%s", figure_time(d->base).text));
     TRY(arena_format(&v->arena, &cell[2], "%s", figure_time(d->now).text));
     TRY(change_text(v, d->ratio, &cell[3]));
-    TRY(interval_text(v, d, &cell[4]));
+    TRY(interval_text(&v->arena, d->low, d->high, &cell[4]));
     TRY(rate_text(v, metric->q, &cell[5]));
     cell[6] = verdict_names[metric->verdict];
     return ERR_OK;

@@ -8,6 +8,7 @@
 #include "base/figure.h"
 #include "base/mem.h"
 #include "report/regress/compare_work.h"
+#include "report/regress/interval.h"
 #include "report/stats/rank.h"
 
 enum { MAX_SHOWN = 3 };
@@ -34,8 +35,11 @@ static err_t explain_inconclusive(compare_work_t *work, compare_metric_t *metric
     const compare_options_t *o = work->options;
     arena_t *arena = &work->out->arena;
     const char *interval, *slower = d->ratio > 1 ? "slower" : "faster";
-    TRY(arena_format(arena, &interval, "the interval is %s to %s", figure_change(d->low - 1).text,
-                     figure_change(d->high - 1).text));
+    if (d->low < 1 / INTERVAL_MAX_RATIO && d->high > INTERVAL_MAX_RATIO)
+        interval = "the interval is unknown";
+    else
+        TRY(arena_format(arena, &interval, "the interval is %s to %s", interval_end(d->low).text,
+                         interval_end(d->high).text));
     if (!isfinite(d->high)) {
         metric->reason = "too few samples for an interval";
         return ERR_OK;

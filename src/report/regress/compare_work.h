@@ -48,7 +48,4 @@ err_t compare_samples(compare_work_t *work, const compare_starts_t *starts, cons
 /* Compares the metric's parts and attributes its change to one. */
 err_t compare_parts(compare_work_t *work, const compare_starts_t *starts, compare_metric_t *metric);
 
-/* The change in seconds. */
-double compare_change(const stats_difference_t *difference);
-
 #endif
