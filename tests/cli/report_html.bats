@@ -159,15 +159,67 @@ sections() { # PAGE
     [ "$(sections other.html)" = "where verdict comm" ]
 }
 
+product() { # RUN GFLOPS P50 ok|disturbed
+    point "$1" gemm gemm '"shape":"square","m":64,"n":32,"k":16' "\"gflops_all\":$2" "$3" | sed "s/\"verdict\":\"ok\"/\"verdict\":\"$4\"/"
+}
+
+@test "a single message size has a chart, with whiskers, as wide as the page" {
+    for run in a1 a2 a3; do
+        head_of "$run" 1a X
+        comm "$run" 1 | grep '"bytes":65536' | sed "s/65536.5e-5/0.${run#a}/"
+        end_of "$run"
+    done >new.jsonl
+    "$dptrain" report html --out page.html new.jsonl
+    check_page page.html
+    [ "$(sections page.html)" = "where comm" ]
+    grep -q '>all_reduce, 64 KiB</text>' page.html
+    grep -q 'class="wh"' page.html
+    grep -q '<div class="figures of1">' page.html
+    grep -q '<div class="wide"><svg viewBox="0 0 900 ' page.html
+    # Several sizes: lines, and no bars.
+    bench 1 b1 >several.jsonl
+    "$dptrain" report html --out lines.html several.jsonl
+    run grep -c 'class="b c0"' lines.html
+    [ "$output" -eq 0 ]
+}
+
+@test "disturbed points are marked, in the chart and in its table" {
+    {
+        head_of a1 1a X
+        product a1 10 0.001 disturbed
+        comm a1 1 | sed '2s/"verdict":"ok"/"verdict":"disturbed"/'
+        end_of a1
+    } >new.jsonl
+    "$dptrain" report html --out page.html new.jsonl
+    check_page page.html
+    grep -q '>10.0 !</text>' page.html
+    grep -q '<td>10.0 !</td>' page.html
+    grep -q '<path class="x" ' page.html
+    grep -q 'Crossed out: other load disturbed' page.html
+    grep -q '>disturbed</text>' page.html
+}
+
+@test "bars and verdicts show the same: work divided by the compared times" {
+    # A start that the comparison leaves out would make the medians of all starts slower.
+    for run in a1 a2 a3 a4; do head_of "$run" 1a X; product "$run" 10 0.001 ok; end_of "$run"; done >base.jsonl
+    for run in b1 b2 b3; do head_of "$run" 1a X; product "$run" 8 0.00125 ok; end_of "$run"; done >new.jsonl
+    for run in b4 b5; do head_of "$run" 1a X; product "$run" 2 0.005 disturbed; end_of "$run"; done >>new.jsonl
+    "$dptrain" report html --out page.html --base base.jsonl new.jsonl
+    check_page page.html
+    grep -q '1.000 ms → 1.250 ms' page.html
+    grep -q '>8.00</text>' page.html
+    grep -q '<td>8.00</td><td>10.0</td>' page.html
+}
+
 @test "losses: as many points as can be drawn, and a run that diverged" {
     training 5000 | sed 's/"step":4000,"epoch":0,"loss":[^,]*/"step":4000,"epoch":0,"loss":null/' >metrics.jsonl
     "$dptrain" report html --out page.html metrics.jsonl
     check_page page.html
     [ "$(sections page.html)" = "where steps training" ]
     grep -q 'steps without a finite loss: 1' page.html
-    # 100, and both ends of the line in the legend.
-    [ "$(grep -o 'class="l c0 d0" d="[^"]*"' page.html | tr -cd 'ML' | wc -c)" -eq 102 ]
-    [ "$(wc -c <page.html)" -lt 40000 ]
+    # 100, and both ends of the line in the legend; a lone chart is drawn for narrow and for wide screens.
+    [ "$(grep -o 'class="l c0 d0" d="[^"]*"' page.html | tr -cd 'ML' | wc -c)" -eq 204 ]
+    [ "$(wc -c <page.html)" -lt 45000 ]
 }
 
 @test "text from records is shown as text everywhere" {

@@ -154,16 +154,16 @@ static void check_train(void)
        "are two runs");
     if (!train) return;
     /* Steps 2 … 13 of the second process; its first ten are left out. */
-    OK(train->n_steady == 2 && fabs(train->median[STEP_TOTAL] - 6.5) < 1e-12,
-       "steps that were repeated count as the later ones did: %g", train->median[STEP_TOTAL]);
-    OK(fabs(train->median[STEP_DATA] - 0.25) < 1e-12 && isnan(train->median[STEP_OPTIMIZER]),
+    OK(train->n_steady == 2 && fabs(train->step_sec[STEP_TOTAL] - 6.5) < 1e-12,
+       "steps that were repeated count as the later ones did: %g", train->step_sec[STEP_TOTAL]);
+    OK(fabs(train->step_sec[STEP_DATA] - 0.25) < 1e-12 && isnan(train->step_sec[STEP_OPTIMIZER]),
        "parts of a step");
     const report_epoch_t *epoch = train->epochs;
     OK(epoch && epoch->next && !epoch->next->next && epoch->next->val_loss < 1.5, "so do epochs");
     OK(train->peak_memory_bytes > 6.5 && train->images_per_sec > 9 &&
            strcmp(run->end_reason, "finished") == 0,
        "the end; memory is that of the rank with the most");
-    OK(run->next->train->n_steady == 0 && isnan(run->next->train->median[STEP_TOTAL]) &&
+    OK(run->next->train->n_steady == 0 && isnan(run->next->train->step_sec[STEP_TOTAL]) &&
            !run->next->end_reason,
        "a run without steady steps, or an end");
     OK_CALL(read_text("n", "{\"record\":\"run\",\"schema\":2}\n" STEP(0, 1) EPOCH(0, 1) STEP(1, 1)),
@@ -186,8 +186,8 @@ static void check_many_steps(void)
     OK_CALL(read_text("many", text), "150,000 steps");
     double expected = 150000 - 65536 + 65535 / 2.0;
     OK(report.runs->train->n_steady == 65536 &&
-           fabs(report.runs->train->median[STEP_TOTAL] - expected) < 1e-9,
-       "the last 65,536 count: %g", report.runs->train->median[STEP_TOTAL]);
+           fabs(report.runs->train->step_sec[STEP_TOTAL] - expected) < 1e-9,
+       "the last 65,536 count: %g", report.runs->train->step_sec[STEP_TOTAL]);
     OK(mem_live_bytes() < 1 << 20, "and are given back when the file ends");
 }
 

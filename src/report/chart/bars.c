@@ -2,12 +2,13 @@
 /* Horizontal bar charts, and stacked bars that split a total into parts. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/stats.h"
 #include "report/chart/svg.h"
 
-enum { ROW_GAP = 7, BAR_ONE = 13, BAR_MANY = 11, AXIS_HEIGHT = 32, LABELS_MAX = 165 };
+enum { ROW_GAP = 7, BAR_ONE = 13, BAR_MANY = 11, AXIS_HEIGHT = 32, LABELS_SHARE = 46 };
 
 static double value_of(const double *values, const chart_bars_t *chart, int row, int series)
 {
@@ -15,9 +16,14 @@ static double value_of(const double *values, const chart_bars_t *chart, int row,
     return isfinite(value) && value >= 0 && value < 1e150 ? value : NAN;
 }
 
-static chart_text_t text_of(const chart_bars_t *chart, double value)
+/* The text after a bar. */
+static chart_text_t text_of(const chart_bars_t *chart, int row, int series)
 {
-    return chart->figure ? chart->figure(value) : chart_label(value);
+    int at = row * chart->n_series + series;
+    chart_text_t text = chart->figure ? chart->figure(chart->values[at]) : chart_label(chart->values[at]);
+    size_t n = strlen(text.text);
+    if (chart->disturbed && chart->disturbed[at]) snprintf(text.text + n, sizeof text.text - n, " !");
+    return text;
 }
 
 /* Leaves room for the row names on the left and a figure after the longest bar. */
@@ -30,23 +36,38 @@ static svg_scale_t make_scale(const chart_bars_t *chart)
         for (int s = 0; s < chart->n_series; s++) {
             double value = value_of(chart->values, chart, row, s);
             double most = fmax(value, value_of(chart->base, chart, row, s));
+            most = fmax(most, value_of(chart->high, chart, row, s));
             if (isnan(most)) continue;
             high = fmax(high, most);
-            if (!isnan(value)) figures = fmax(figures, svg_text_width(text_of(chart, value).text));
+            if (!isnan(value)) figures = fmax(figures, svg_text_width(text_of(chart, row, s).text));
         }
     }
     axis.scale = CHART_LINEAR;
     axis.from_zero = true;
     svg_scale_t scale = svg_scale_make(&axis, 0, fmax(high, 0), 5);
-    scale.from = fmin(names, LABELS_MAX) + 8;
-    scale.to = CHART_WIDTH - figures - 4;
+    scale.from = fmin(names, svg_width(chart->width) * LABELS_SHARE / 100) + 8;
+    scale.to = svg_width(chart->width) - figures - 4;
     return scale;
+}
+
+/* From the least to the greatest value. Returns the right end; `end` without a whisker. */
+static double draw_whisker(FILE *out, const chart_bars_t *chart, const svg_scale_t *scale, int row,
+                           int series, double y, double end)
+{
+    double low = value_of(chart->low, chart, row, series), high = value_of(chart->high, chart, row, series);
+    if (isnan(low) || isnan(high)) return end;
+    double from = svg_scale_at(scale, low), to = svg_scale_at(scale, high);
+    if (to - from < 1) return end;
+    svg_line(out, "wh", from, y, to, y);
+    svg_line(out, "wh", from, y - 2, from, y + 2);
+    svg_line(out, "wh", to, y - 2, to, y + 2);
+    return fmax(end, to);
 }
 
 static void draw_bar(FILE *out, const chart_bars_t *chart, const svg_scale_t *scale, int row, int series,
                      double y)
 {
-    double height = chart->n_series > 1 ? BAR_MANY : BAR_ONE;
+    double height = chart->n_series > 1 ? BAR_MANY : BAR_ONE, width = svg_width(chart->width);
     double value = value_of(chart->values, chart, row, series),
            base = value_of(chart->base, chart, row, series);
     double end = scale->from;
@@ -55,15 +76,17 @@ static void draw_bar(FILE *out, const chart_bars_t *chart, const svg_scale_t *sc
     if (!isnan(value)) {
         end = svg_scale_at(scale, value);
         svg_rect(out, kind, scale->from, y, fmax(end - scale->from, 0.5), height - 2);
+        end = draw_whisker(out, chart, scale, row, series, y + (height - 2) / 2, end);
     }
     if (!isnan(base)) {
         double x = svg_scale_at(scale, base);
         svg_line(out, "tick", x, y - 1.5, x, y + height - 0.5);
-        /* Moves the figure past the tick. */
-        if (x > end && x < end + svg_text_width(text_of(chart, value).text) + 8) end = x;
+        /* The text moves behind it. */
+        if (!isnan(value) && x > end && x < end + svg_text_width(text_of(chart, row, series).text) + 8)
+            end = x;
     }
     if (!isnan(value))
-        svg_text(out, end + 4, y + height - 3, SVG_START, "ink sm", CHART_WIDTH, text_of(chart, value).text);
+        svg_text(out, end + 4, y + height - 3, SVG_START, "ink sm", width, text_of(chart, row, series).text);
 }
 
 static double draw_rows(FILE *out, const chart_bars_t *chart, const svg_scale_t *scale)
@@ -91,18 +114,18 @@ void chart_bars_draw(FILE *out, const chart_bars_t *chart)
     }
     svg_scale_t scale = make_scale(chart);
     double group = chart->n_series * (chart->n_series > 1 ? BAR_MANY : BAR_ONE) + ROW_GAP;
-    double bottom = 4 + chart->n_rows * group, last_end = -INFINITY;
-    svg_begin(out, bottom + AXIS_HEIGHT + svg_legend_height(entries, n), chart->about);
+    double bottom = 4 + chart->n_rows * group, last_end = -INFINITY, width = svg_width(chart->width);
+    svg_begin(out, width, bottom + AXIS_HEIGHT + svg_legend_height(entries, n, width), chart->about);
     for (int i = 0; i < scale.n_ticks; i++) {
         double x = svg_scale_at(&scale, scale.ticks[i]), half = svg_text_width(scale.labels[i].text) / 2;
         svg_line(out, i == 0 ? "axis" : "grid", x, 0, x, bottom);
         if (x - half < last_end + 6) continue;
-        svg_text(out, x, bottom + 12, SVG_MIDDLE, "", CHART_WIDTH, scale.labels[i].text);
+        svg_text(out, x, bottom + 12, SVG_MIDDLE, "", width, scale.labels[i].text);
         last_end = x + half;
     }
-    svg_text(out, CHART_WIDTH - 12, bottom + 26, SVG_END, "", CHART_WIDTH, chart->axis.title);
+    svg_text(out, width - 12, bottom + 26, SVG_END, "", width, chart->axis.title);
     draw_rows(out, chart, &scale);
-    svg_legend(out, entries, n, bottom + AXIS_HEIGHT);
+    svg_legend(out, entries, n, width, bottom + AXIS_HEIGHT);
     svg_end(out);
 }
 
@@ -110,21 +133,21 @@ enum { STACK_ROW = 40, STACK_BAR = 16 };
 
 static void draw_stack_row(FILE *out, const chart_stack_t *chart, int row, double y)
 {
-    double x = 0;
+    double x = 0, whole = svg_width(chart->width);
     char kind[16], text[16];
     double note = svg_text_width(chart->notes[row]);
-    svg_text(out, 0, y + 12, SVG_START, "ink", CHART_WIDTH - note - 10, chart->rows[row]);
-    svg_text(out, CHART_WIDTH, y + 12, SVG_END, "ink", CHART_WIDTH, chart->notes[row]);
-    svg_rect(out, "band", 0, y + 17, CHART_WIDTH, STACK_BAR);
+    svg_text(out, 0, y + 12, SVG_START, "ink", whole - note - 10, chart->rows[row]);
+    svg_text(out, whole, y + 12, SVG_END, "ink", whole, chart->notes[row]);
+    svg_rect(out, "band", 0, y + 17, whole, STACK_BAR);
     for (int part = 0; part < chart->n_parts; part++) {
         double share = chart->shares[row * chart->n_parts + part];
-        double width = share > 0 ? fmin(share * CHART_WIDTH, CHART_WIDTH - x) : 0;
+        double width = share > 0 ? fmin(share * whole, whole - x) : 0;
         if (width < 0.05) continue;
         snprintf(kind, sizeof kind, "q%d gap", part % CHART_COLOURS);
         snprintf(text, sizeof text, "%.0f %%", 100 * fmin(share, 10));
         svg_rect(out, kind, x, y + 17, width, STACK_BAR);
         if (width > svg_text_width(text) + 4)
-            svg_text(out, x + width / 2, y + 29, SVG_MIDDLE, "on", CHART_WIDTH, text);
+            svg_text(out, x + width / 2, y + 29, SVG_MIDDLE, "on", whole, text);
         x += width;
     }
 }
@@ -141,9 +164,9 @@ void chart_stack_draw(FILE *out, const chart_stack_t *chart)
             occurs |= chart->shares[row * chart->n_parts + part] > 0;
         if (occurs) entries[n++] = (svg_entry_t){chart->parts[part], SVG_SAMPLE_PART, part, false, false};
     }
-    double bottom = chart->n_rows * STACK_ROW + 2;
-    svg_begin(out, bottom + svg_legend_height(entries, n), chart->about);
+    double bottom = chart->n_rows * STACK_ROW + 2, width = svg_width(chart->width);
+    svg_begin(out, width, bottom + svg_legend_height(entries, n, width), chart->about);
     for (int row = 0; row < chart->n_rows; row++) draw_stack_row(out, chart, row, row * STACK_ROW);
-    svg_legend(out, entries, n, bottom);
+    svg_legend(out, entries, n, width, bottom);
     svg_end(out);
 }

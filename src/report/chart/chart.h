@@ -57,6 +57,7 @@ typedef struct chart_series {
     int style, n;
     const double *x, *y;
     const double *low, *high; /* [n]; NULL: none */
+    const bool *disturbed;    /* [n] values to cross out; NULL: none */
     bool band;                /* low and high as a band behind the line; otherwise as whiskers */
     bool markers;             /* at the values; without markers, dashes distinguish lines */
     bool no_line;
@@ -78,6 +79,7 @@ typedef struct chart_lines {
     int n_marks;
     double reference;  /* horizontal line, as 1 for ideal scaling; NAN: none */
     int height;        /* of the plot; 0: default */
+    int width;         /* of the drawing; 0: CHART_WIDTH */
     bool side_by_side; /* offset series horizontally; for x with few distinct values */
 } chart_lines_t;
 
@@ -92,8 +94,11 @@ typedef struct chart_bars {
     const char *const *series;            /* [n_series]; a single one has no legend */
     int n_rows, n_series;                 /* n_series at most CHART_COLOURS */
     const double *values;                 /* [n_rows, n_series]; NAN: no bar */
+    const double *low, *high;             /* [n_rows, n_series], whiskers; NAN: none. NULL: none */
+    const bool *disturbed;                /* [n_rows, n_series] values followed by !; NULL: none */
     const double *base;                   /* [n_rows, n_series], drawn as ticks on the bars; NULL: none */
     const char *const *base_names;        /* legend of bars and ticks; NULL: without base */
+    int width;                            /* as in chart_lines_t */
 } chart_bars_t;
 
 void chart_bars_draw(FILE *out, const chart_bars_t *chart);
@@ -105,6 +110,7 @@ typedef struct chart_stack {
     const char *const *parts;               /* [n_parts] */
     int n_rows, n_parts;                    /* n_parts at most CHART_COLOURS */
     const double *shares;                   /* [n_rows, n_parts], fractions of 1; the remainder stays empty */
+    int width;                              /* as in chart_lines_t */
 } chart_stack_t;
 
 void chart_stack_draw(FILE *out, const chart_stack_t *chart);

@@ -14,8 +14,8 @@ typedef struct plot {
     FILE *out;
     const chart_lines_t *chart;
     svg_scale_t x, y;
-    double left, right, bottom; /* of the frame */
-    double shift;               /* of the current series */
+    double width, left, right, bottom; /* of the frame */
+    double shift;                      /* of the current series */
 } plot_t;
 
 static double x_of(const plot_t *p, const chart_series_t *series, int i)
@@ -36,17 +36,17 @@ static bool can_draw(const svg_scale_t *x, const svg_scale_t *y, const chart_ser
 }
 
 /* Centre of a tick's label, kept within the drawing. */
-static double label_at(const svg_scale_t *x, int i, double *half)
+static double label_at(const svg_scale_t *x, double width, int i, double *half)
 {
     *half = svg_text_width(x->labels[i].text) / 2;
-    return fmin(fmax(svg_scale_at(x, x->ticks[i]), *half), CHART_WIDTH - *half);
+    return fmin(fmax(svg_scale_at(x, x->ticks[i]), *half), width - *half);
 }
 
-static bool has_room(const svg_scale_t *x)
+static bool has_room(const svg_scale_t *x, double width)
 {
     double end = -INFINITY, half;
     for (int i = 0; i < x->n_ticks; i++) {
-        double at = label_at(x, i, &half);
+        double at = label_at(x, width, i, &half);
         if (at - half < end + LABEL_GAP) return false;
         end = at + half;
     }
@@ -71,14 +71,14 @@ static void make_scales(plot_t *p)
     if (x_low <= x_high) widen_range(&y, chart->reference, &y_low, &y_high);
     p->y = svg_scale_make(&chart->y, y_low, y_high, 6);
     p->left = svg_scale_label_width(&p->y) + 8;
-    p->right = CHART_WIDTH - RIGHT;
+    p->right = p->width - RIGHT;
     /* Use as many ticks as have room for their labels. */
     for (int n_most = 7; n_most >= 3; n_most--) {
         double inset = chart->side_by_side ? BESIDE * chart->n_series / 2.0 : 0;
         p->x = svg_scale_make(&chart->x, x_low, x_high, n_most);
         p->x.from = p->left + inset;
         p->x.to = p->right - inset;
-        if (has_room(&p->x)) break;
+        if (has_room(&p->x, p->width)) break;
     }
     p->y.from = p->bottom = TOP + (chart->height > 0 ? chart->height : PLOT_HEIGHT);
     p->y.to = TOP;
@@ -90,18 +90,18 @@ static void draw_axes(const plot_t *p)
     for (int i = 0; i < p->y.n_ticks; i++) {
         double y = svg_scale_at(&p->y, p->y.ticks[i]);
         svg_line(p->out, "grid", p->left, y, p->right, y);
-        svg_text(p->out, p->left - 5, y + 4, SVG_END, "", CHART_WIDTH, p->y.labels[i].text);
+        svg_text(p->out, p->left - 5, y + 4, SVG_END, "", p->width, p->y.labels[i].text);
     }
     for (int i = 0; i < p->x.n_ticks; i++) {
-        double x = svg_scale_at(&p->x, p->x.ticks[i]), half, at = label_at(&p->x, i, &half);
+        double x = svg_scale_at(&p->x, p->x.ticks[i]), half, at = label_at(&p->x, p->width, i, &half);
         svg_line(p->out, "axis", x, p->bottom, x, p->bottom + 4);
         if (at - half < last_end + LABEL_GAP) continue;
-        svg_text(p->out, at, p->bottom + 15, SVG_MIDDLE, "", CHART_WIDTH, p->x.labels[i].text);
+        svg_text(p->out, at, p->bottom + 15, SVG_MIDDLE, "", p->width, p->x.labels[i].text);
         last_end = at + half;
     }
     svg_line(p->out, "axis", p->left, p->bottom, p->right, p->bottom);
-    svg_text(p->out, 0, 11, SVG_START, "", CHART_WIDTH, p->chart->y.title);
-    svg_text(p->out, p->right, p->bottom + 29, SVG_END, "", CHART_WIDTH, p->chart->x.title);
+    svg_text(p->out, 0, 11, SVG_START, "", p->width, p->chart->y.title);
+    svg_text(p->out, p->right, p->bottom + 29, SVG_END, "", p->width, p->chart->x.title);
 }
 
 static void draw_reference(const plot_t *p)
@@ -120,9 +120,9 @@ static void draw_marks(const plot_t *p)
         double x = svg_scale_at(&p->x, mark->x), width = svg_text_width(mark->label);
         if (x < p->left || x > p->right) continue;
         svg_line(p->out, "mark", x, TOP, x, p->bottom);
-        double at = fmin(x + 4, CHART_WIDTH - width);
+        double at = fmin(x + 4, p->width - width);
         if (at < last_end + 4) continue;
-        svg_text(p->out, at, TOP + 9, SVG_START, "ink sm", CHART_WIDTH, mark->label);
+        svg_text(p->out, at, TOP + 9, SVG_START, "ink sm", p->width, mark->label);
         last_end = at + width;
     }
 }
@@ -199,6 +199,23 @@ static bool has_markers(const chart_series_t *series)
     return series->markers || series->n == 1;
 }
 
+static bool has_disturbed(const chart_series_t *series)
+{
+    bool any = false;
+    for (int i = 0; i < series->n && series->disturbed; i++) any |= series->disturbed[i];
+    return any;
+}
+
+static void draw_crosses(const plot_t *p, const chart_series_t *series)
+{
+    if (!has_disturbed(series)) return;
+    fputs("<path class=\"x\" d=\"", p->out);
+    for (int i = 0; i < series->n; i++)
+        if (series->disturbed[i] && can_draw(&p->x, &p->y, series, i))
+            svg_cross(p->out, x_of(p, series, i), svg_scale_at(&p->y, series->y[i]));
+    fputs("\"/>\n", p->out);
+}
+
 static void draw_series(plot_t *p, int index)
 {
     const chart_series_t *series = &p->chart->series[index];
@@ -209,21 +226,25 @@ static void draw_series(plot_t *p, int index)
     if (series->low && series->high && !series->band) draw_whiskers(p, series, kind.text);
     if (!series->no_line && series->n > 1) draw_line(p, series, kind.text);
     if (markers) draw_markers(p, series, kind.text);
+    draw_crosses(p, series);
 }
 
 void chart_lines_draw(FILE *out, const chart_lines_t *chart)
 {
-    plot_t p = {.out = out, .chart = chart};
-    svg_entry_t entries[CHART_MAX_SERIES];
+    plot_t p = {.out = out, .chart = chart, .width = svg_width(chart->width)};
+    svg_entry_t entries[CHART_MAX_SERIES + 1];
+    bool crossed = false;
     int n = 0;
     ASSERT(chart->n_series <= CHART_MAX_SERIES);
     for (int i = 0; i < chart->n_series; i++) {
         const chart_series_t *s = &chart->series[i];
         if (s->name)
             entries[n++] = (svg_entry_t){s->name, SVG_SAMPLE_LINE, s->style, s->is_base, has_markers(s)};
+        crossed |= has_disturbed(s);
     }
+    if (crossed) entries[n++] = (svg_entry_t){.name = "disturbed", .sample = SVG_SAMPLE_CROSS};
     make_scales(&p);
-    svg_begin(out, p.bottom + BELOW + svg_legend_height(entries, n), chart->about);
+    svg_begin(out, p.width, p.bottom + BELOW + svg_legend_height(entries, n, p.width), chart->about);
     draw_axes(&p);
     draw_reference(&p);
     /* The base is drawn first, behind the others. */
@@ -232,6 +253,6 @@ void chart_lines_draw(FILE *out, const chart_lines_t *chart)
     for (int i = 0; i < chart->n_series; i++)
         if (!chart->series[i].is_base) draw_series(&p, i);
     draw_marks(&p);
-    svg_legend(out, entries, n, p.bottom + BELOW);
+    svg_legend(out, entries, n, p.width, p.bottom + BELOW);
     svg_end(out);
 }

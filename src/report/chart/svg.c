@@ -42,6 +42,7 @@ const char chart_css[] =
     ".d4{stroke-dasharray:5 2}.d5{stroke-dasharray:1 3}.d6{stroke-dasharray:12 3}.d7{stroke-dasharray:6 2 1 "
     "2 1 2}"
     ".tick{stroke:var(--text);stroke-width:2}.mark{stroke:var(--worse);stroke-dasharray:4 2}"
+    ".x{fill:none;stroke:var(--worse);stroke-width:1.5}.wh{stroke:var(--text);stroke-width:1}"
     ".band{fill:var(--band)}.one{stroke:var(--axis)}.gap{stroke:var(--ground);stroke-width:1}"
     ".same{--k:var(--same)}.better{--k:var(--better)}.worse{--k:var(--worse)}"
     ".inconclusive{--k:var(--inconclusive)}" STYLE(0) STYLE(1) STYLE(2) STYLE(3) STYLE(4) STYLE(5) STYLE(6)
@@ -68,10 +69,15 @@ void chart_escape(FILE *out, const char *text)
     escape_range(out, text, text + strlen(text));
 }
 
-void svg_begin(FILE *out, double height, const char *about)
+double svg_width(int width)
 {
-    fprintf(out, "<svg viewBox=\"0 0 %d ", CHART_WIDTH);
-    svg_number(out, height);
+    return width > 0 ? width : CHART_WIDTH;
+}
+
+void svg_begin(FILE *out, double width, double height, const char *about)
+{
+    fputs("<svg viewBox=\"0 0 ", out);
+    svg_point(out, width, height);
     fputs("\" role=\"img\" aria-label=\"", out);
     chart_escape(out, about);
     fputs("\">\n", out);
@@ -177,6 +183,13 @@ void svg_text(FILE *out, double x, double y, svg_anchor_t anchor, const char *ki
     fprintf(out, "%s</text>\n", cut ? "…" : "");
 }
 
+void svg_cross(FILE *out, double x, double y)
+{
+    fputc('M', out);
+    svg_point(out, x - 4, y - 4);
+    fputs("l8 8m0 -8l-8 8", out);
+}
+
 void svg_marker(FILE *out, int style, double x, double y, double r)
 {
     static const double shapes[][10] = {
@@ -221,23 +234,22 @@ static double sample_width(const svg_entry_t *entry)
     return entry->sample == SVG_SAMPLE_LINE ? 25 : 19;
 }
 
-static double entry_width(const svg_entry_t *entry)
+static double entry_width(const svg_entry_t *entry, double most)
 {
-    double width = sample_width(entry) + 10 + svg_text_width(entry->name);
-    return width < CHART_WIDTH ? width : CHART_WIDTH;
+    return fmin(sample_width(entry) + 10 + svg_text_width(entry->name), most);
 }
 
-double svg_legend_height(const svg_entry_t *entries, int n)
+double svg_legend_height(const svg_entry_t *entries, int n, double width)
 {
     double x = 0;
     int n_lines = n > 0;
     for (int i = 0; i < n; i++) {
-        double width = entry_width(&entries[i]);
-        if (x > 0 && x + width > CHART_WIDTH) {
+        double room = entry_width(&entries[i], width);
+        if (x > 0 && x + room > width) {
             x = 0;
             n_lines++;
         }
-        x += width;
+        x += room;
     }
     return n_lines * SVG_LEGEND_LINE;
 }
@@ -266,22 +278,27 @@ static void draw_sample(FILE *out, const svg_entry_t *entry, double x, double y)
     case SVG_SAMPLE_TICK:
         svg_line(out, "tick", x + 7, y - 10, x + 7, y + 1);
         return;
+    case SVG_SAMPLE_CROSS:
+        fputs("<path class=\"x\" d=\"", out);
+        svg_cross(out, x + 7, y - 4);
+        fputs("\"/>\n", out);
+        return;
     }
 }
 
-void svg_legend(FILE *out, const svg_entry_t *entries, int n, double y)
+void svg_legend(FILE *out, const svg_entry_t *entries, int n, double width, double y)
 {
     double x = 0;
     y += 12;
     for (int i = 0; i < n; i++) {
-        double width = entry_width(&entries[i]);
-        if (x > 0 && x + width > CHART_WIDTH) {
+        double room = entry_width(&entries[i], width);
+        if (x > 0 && x + room > width) {
             x = 0;
             y += SVG_LEGEND_LINE;
         }
         draw_sample(out, &entries[i], x, y);
         double at = x + sample_width(&entries[i]);
-        svg_text(out, at, y, SVG_START, "ink", CHART_WIDTH - at, entries[i].name);
-        x += width;
+        svg_text(out, at, y, SVG_START, "ink", width - at, entries[i].name);
+        x += room;
     }
 }

@@ -9,7 +9,9 @@ enum { SVG_FONT = 11, SVG_LEGEND_LINE = 17 };
 
 typedef enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END } svg_anchor_t;
 
-void svg_begin(FILE *out, double height, const char *about);
+/* width: of a chart, 0: CHART_WIDTH. */
+double svg_width(int width);
+void svg_begin(FILE *out, double width, double height, const char *about);
 void svg_end(FILE *out);
 
 /* Without trailing zeros; 0 if not finite. */
@@ -24,11 +26,18 @@ double svg_text_width(const char *text);
 void svg_text(FILE *out, double x, double y, svg_anchor_t anchor, const char *kind, double room,
               const char *text);
 
-/* Appends a marker to the data of a path. Each style has its shape. */
+/* Appends a cross, or a marker, to the data of a path. Each style has its shape. */
+void svg_cross(FILE *out, double x, double y);
 void svg_marker(FILE *out, int style, double x, double y, double radius);
 
 /* A legend: names with samples, in lines as wide as the chart. */
-typedef enum svg_sample { SVG_SAMPLE_LINE, SVG_SAMPLE_BAR, SVG_SAMPLE_PART, SVG_SAMPLE_TICK } svg_sample_t;
+typedef enum svg_sample {
+    SVG_SAMPLE_LINE,
+    SVG_SAMPLE_BAR,
+    SVG_SAMPLE_PART,
+    SVG_SAMPLE_TICK,
+    SVG_SAMPLE_CROSS
+} svg_sample_t;
 typedef struct svg_entry {
     const char *name;
     svg_sample_t sample;
@@ -36,8 +45,8 @@ typedef struct svg_entry {
     bool is_base, markers;
 } svg_entry_t;
 
-double svg_legend_height(const svg_entry_t *entries, int n);
-void svg_legend(FILE *out, const svg_entry_t *entries, int n, double y);
+double svg_legend_height(const svg_entry_t *entries, int n, double width);
+void svg_legend(FILE *out, const svg_entry_t *entries, int n, double width, double y);
 
 /* The classes of a series, as "c0 d0"; d: dashes distinguish it. */
 chart_text_t svg_series_class(int style, bool markers, bool is_base);

@@ -14,7 +14,8 @@ static const html_spec_t comm_spec = {.case_name = "comm",
                                       .ignore = {"count"},
                                       .x = "bytes",
                                       .min_rows = 2,
-                                      .rest_is_series = true};
+                                      .rest_is_series = true,
+                                      .is_rate = true};
 
 typedef struct bar_chart {
     html_spec_t spec;
@@ -27,15 +28,20 @@ static const bar_chart_t bar_charts[] = {
       .row = {"level"},
       .series = {"test"},
       .ignore = {"bytes"},
-      .needs = "level"},
+      .needs = "level",
+      .is_rate = true},
      "Memory bandwidth, all ranks",
      "GB/s of all ranks",
      "gbs_all of dptrain bench mem"},
-    {{.case_name = "gemm", .figure = "gflops_all", .row = {"shape", "m", "n", "k"}, .series = {"dtype"}},
+    {{.case_name = "gemm",
+      .figure = "gflops_all",
+      .row = {"shape", "m", "n", "k"},
+      .series = {"dtype"},
+      .is_rate = true},
      "Matrix products, all ranks",
      "GFLOP/s of all ranks",
      "gflops_all of dptrain bench gemm; rows are m×n×k"},
-    {{.case_name = "io", .figure = "gbs_all", .row = {"test", "cache"}, .ignore = {"bytes"}},
+    {{.case_name = "io", .figure = "gbs_all", .row = {"test", "cache"}, .ignore = {"bytes"}, .is_rate = true},
      "Files, all active ranks",
      "GB/s of all active ranks",
      "gbs_all of dptrain bench io"},
@@ -45,11 +51,24 @@ static const bar_chart_t bar_charts[] = {
       .table = {"net"},
       .row = {"layer"},
       .series = {"test"},
-      .ignore = {"operator"}},
+      .ignore = {"operator"},
+      .is_rate = true},
      "Convolutions, all ranks",
      "GFLOP/s of all ranks",
      "gflops_all of dptrain bench conv"},
 };
+/* Collectives that were measured at a single message size. */
+static const bar_chart_t single_size = {{.case_name = "comm",
+                                         .figure = "busbw_gbs",
+                                         .row = {"test", "bytes"},
+                                         .series = {"communicator"},
+                                         .ignore = {"count"},
+                                         .rest_is_series = true,
+                                         .is_rate = true,
+                                         .is_rest = true},
+                                        "Bus bandwidth",
+                                        "bus bandwidth, GB/s",
+                                        "busbw_gbs of dptrain bench comm"};
 enum { N_BAR_CHARTS = sizeof bar_charts / sizeof *bar_charts };
 
 bool html_has_comm(const html_t *h)
@@ -68,13 +87,16 @@ bool html_has_speed(const html_t *h)
 static err_t values_of(html_t *h, const html_matrix_t *m, int side, int series, chart_series_t *out)
 {
     double *values;
+    bool *disturbed;
     size_t n = (size_t)m->n_rows;
     TRY(arena_new(&h->arena, 3 * (n + 1) * sizeof *values, &values));
+    TRY(arena_new(&h->arena, (n + 1) * sizeof *disturbed, &disturbed));
     for (int row = 0; row < m->n_rows; row++) {
         html_value_t at = m->at[side][row * m->n_series + series];
         values[row] = at.middle;
         values[n + (size_t)row] = at.low;
         values[2 * n + (size_t)row] = at.high;
+        disturbed[row] = at.disturbed;
     }
     *out = (chart_series_t){.name = m->series[series],
                             .style = m->style[series],
@@ -83,6 +105,7 @@ static err_t values_of(html_t *h, const html_matrix_t *m, int side, int series, 
                             .y = values,
                             .low = values + n,
                             .high = values + 2 * n,
+                            .disturbed = disturbed,
                             .markers = true,
                             .is_base = side == HTML_BASE};
     if (side == HTML_BASE)
@@ -112,13 +135,37 @@ err_t html_matrix_series(html_t *h, const html_matrix_t *m, chart_series_t *seri
     return ERR_OK;
 }
 
-err_t html_starts_text(html_t *h, const html_matrix_t *m, const char *ends, const char **out)
+/* What occurs among the values of a matrix. */
+typedef struct value_kinds {
+    bool whiskers, disturbed;
+} value_kinds_t;
+
+static value_kinds_t find_kinds(const html_matrix_t *m)
 {
+    value_kinds_t kinds = {false, false};
+    for (int side = 0; side < HTML_SIDES; side++)
+        for (int i = 0; i < m->n_rows * m->n_series && m->at[side]; i++) {
+            kinds.whiskers |= isfinite(m->at[side][i].low) && side == HTML_NOW;
+            kinds.disturbed |= m->at[side][i].disturbed;
+        }
+    return kinds;
+}
+
+/* Sentences of the caption on how values came about. mark: how disturbed ones look, as "Crossed out". */
+static err_t values_text(html_t *h, const html_matrix_t *m, const char *mark, const char **out)
+{
+    value_kinds_t kinds = find_kinds(m);
+    const char *whiskers =
+        kinds.whiskers && m->n_starts == 1 ? " Whiskers: 95 % interval of the median." : "";
     *out = "";
-    if (m->n_starts > 1) TRY(arena_format(&h->arena, out, " Medians of %d starts%s.", m->n_starts, ends));
-    if (m->at[HTML_BASE])
-        TRY(arena_format(&h->arena, out, "%s Dashed lines and hollow markers: base.", *out));
-    return ERR_OK;
+    if (m->n_starts > 1)
+        TRY(arena_format(&h->arena, out, " Medians of %d starts; whiskers: minimum and maximum.",
+                         m->n_starts));
+    TRY(arena_format(&h->arena, out, "%s%s%s", *out, whiskers,
+                     h->in->comparison ? " Compared values follow from the times of the verdict." : ""));
+    if (!kinds.disturbed) return ERR_OK;
+    return arena_format(&h->arena, out, "%s %s: other load disturbed at least half of the starts.", *out,
+                        mark);
 }
 
 static err_t draw_bandwidth(html_t *h, const html_matrix_t *m)
@@ -133,37 +180,45 @@ static err_t draw_bandwidth(html_t *h, const html_matrix_t *m)
                            .reference = NAN};
     TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
     TRY(arena_format(&h->arena, &chart.about, "%s: bus bandwidth in GB/s over message size.", m->name));
-    TRY(html_starts_text(h, m, "; whiskers: minimum and maximum", &starts));
-    TRY(arena_format(
-        &h->arena, &caption,
-        "Higher is better. Both axes are logarithmic. Source: busbw_gbs of dptrain bench comm.%s", starts));
+    TRY(values_text(h, m, "Crossed out", &starts));
+    TRY(arena_format(&h->arena, &caption,
+                     "Higher is better. Both axes are logarithmic. Source: busbw_gbs of dptrain bench "
+                     "comm.%s%s",
+                     starts, m->at[HTML_BASE] ? " Dashed lines and hollow markers: base." : ""));
     if (n_left_out > 0)
         TRY(arena_format(&h->arena, &caption, "%s %d more lines in the data.", caption, n_left_out));
     TRY(html_matrix_table(h, m, "bytes", html_label_figure, &table));
     html_figure(h, m->name);
-    chart_lines_draw(h->out, &chart);
+    html_lines(h, &chart);
     html_figure_end(h, caption, &table);
     return ERR_OK;
 }
 
-/* Values of the first n_series series, as rows × series. NULL: the side has none. */
-static err_t bar_values(html_t *h, const html_matrix_t *m, int side, int n_series, const double **out)
+/* Values of the first chart->n_series series, as rows × series. */
+static err_t bar_values(html_t *h, const html_matrix_t *m, chart_bars_t *chart)
 {
+    size_t n = (size_t)(m->n_rows * chart->n_series);
     double *values;
-    *out = NULL;
-    if (!m->at[side]) return ERR_OK;
-    TRY(arena_new(&h->arena, sizeof *values * (size_t)m->n_rows * (size_t)n_series, &values));
-    for (int row = 0; row < m->n_rows; row++)
-        for (int s = 0; s < n_series; s++)
-            values[row * n_series + s] = m->at[side][row * m->n_series + s].middle;
-    *out = values;
+    bool *disturbed;
+    TRY(arena_new(&h->arena, 4 * sizeof *values * n, &values));
+    TRY(arena_new(&h->arena, sizeof *disturbed * n, &disturbed));
+    for (size_t i = 0; i < n; i++) {
+        int from = (int)i / chart->n_series * m->n_series + (int)i % chart->n_series;
+        html_value_t now = m->at[HTML_NOW][from];
+        values[i] = now.middle, values[n + i] = now.low, values[2 * n + i] = now.high;
+        values[3 * n + i] = m->at[HTML_BASE] ? m->at[HTML_BASE][from].middle : NAN;
+        disturbed[i] = now.disturbed;
+    }
+    chart->values = values, chart->low = values + n, chart->high = values + 2 * n;
+    chart->base = m->at[HTML_BASE] ? values + 3 * n : NULL;
+    chart->disturbed = disturbed;
     return ERR_OK;
 }
 
 static err_t draw_bars(html_t *h, const bar_chart_t *bars, const html_matrix_t *m)
 {
     static const char *const base_names[] = {"new", "base"};
-    const char *title, *caption;
+    const char *title, *caption, *starts;
     table_t table;
     int n_series = m->n_series < CHART_COLOURS ? m->n_series : CHART_COLOURS;
     chart_bars_t chart = {.axis = {.title = bars->axis},
@@ -172,50 +227,63 @@ static err_t draw_bars(html_t *h, const bar_chart_t *bars, const html_matrix_t *
                           .series = m->series,
                           .n_rows = m->n_rows,
                           .n_series = n_series};
-    TRY(bar_values(h, m, HTML_NOW, n_series, &chart.values));
-    TRY(bar_values(h, m, HTML_BASE, n_series, &chart.base));
+    TRY(bar_values(h, m, &chart));
     if (chart.base) chart.base_names = base_names;
     TRY(arena_format(&h->arena, &title, "%s%s%s", bars->title, m->name[0] ? ": " : "", m->name));
     TRY(arena_format(&h->arena, &chart.about, "Bar chart: %s.", title));
-    TRY(arena_format(&h->arena, &caption, "Higher is better. Source: %s.", bars->from));
-    if (m->n_starts > 1)
-        TRY(arena_format(&h->arena, &caption, "%s Medians of %d starts.", caption, m->n_starts));
+    TRY(values_text(h, m, "!", &starts));
+    TRY(arena_format(&h->arena, &caption, "Higher is better. Source: %s.%s", bars->from, starts));
     if (chart.base) TRY(arena_format(&h->arena, &caption, "%s Tick on a bar: base.", caption));
     if (m->n_series > n_series)
         TRY(arena_format(&h->arena, &caption, "%s %d more series in the data.", caption,
                          m->n_series - n_series));
     TRY(html_matrix_table(h, m, "", html_label_figure, &table));
     html_figure(h, title);
-    chart_bars_draw(h->out, &chart);
+    html_bars(h, &chart);
     html_figure_end(h, caption, &table);
+    return ERR_OK;
+}
+
+typedef struct comm_figures {
+    const html_matrix_t *lines, *bars;
+} comm_figures_t;
+
+static err_t draw_comm(html_t *h, const void *context)
+{
+    const comm_figures_t *figures = context;
+    for (const html_matrix_t *m = figures->lines; m; m = m->next) TRY(draw_bandwidth(h, m));
+    for (const html_matrix_t *m = figures->bars; m; m = m->next) TRY(draw_bars(h, &single_size, m));
     return ERR_OK;
 }
 
 err_t html_comm(html_t *h)
 {
-    html_matrix_t *m;
-    TRY(html_matrices(h, &comm_spec, &m));
+    html_matrix_t *lines, *bars;
+    TRY(html_matrices(h, &comm_spec, &lines));
+    TRY(html_matrices(h, &single_size.spec, &bars));
     html_section(
         h, "comm", "Bandwidth of collectives",
         "Bus bandwidth is the traffic on the slowest link; it is comparable across numbers of ranks.");
-    if (!m) html_note(h, "Measured at a single message size: see Further measurements.");
-    html_figures(h);
-    for (; m; m = m->next) TRY(draw_bandwidth(h, m));
-    html_figures_end(h);
+    TRY(html_figures(h, draw_comm, &(comm_figures_t){lines, bars}));
     html_section_end(h);
+    return ERR_OK;
+}
+
+static err_t draw_speed(html_t *h, const void *context)
+{
+    (void)context;
+    for (int c = 0; c < N_BAR_CHARTS; c++) {
+        html_matrix_t *m;
+        TRY(html_matrices(h, &bar_charts[c].spec, &m));
+        for (; m; m = m->next) TRY(draw_bars(h, &bar_charts[c], m));
+    }
     return ERR_OK;
 }
 
 err_t html_speed(html_t *h)
 {
     html_section(h, "speed", "Memory, arithmetic and files", NULL);
-    html_figures(h);
-    for (int c = 0; c < N_BAR_CHARTS; c++) {
-        html_matrix_t *m;
-        TRY(html_matrices(h, &bar_charts[c].spec, &m));
-        for (; m; m = m->next) TRY(draw_bars(h, &bar_charts[c], m));
-    }
-    html_figures_end(h);
+    TRY(html_figures(h, draw_speed, NULL));
     html_section_end(h);
     return ERR_OK;
 }

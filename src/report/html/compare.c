@@ -8,6 +8,7 @@
 #include "base/figure.h"
 #include "base/mem.h"
 #include "report/html/parts.h"
+#include "report/regress/interval.h"
 
 enum { UNFOLDED = 12 }; /* up to this many metrics are all shown unfolded */
 
@@ -65,24 +66,13 @@ static err_t make_forest(html_t *h, const compare_metric_t *const *rows, int n, 
     return ERR_OK;
 }
 
-/* An end of an interval in percent, clipped at a factor of ten. */
-static err_t end_text(html_t *h, double ratio, const char **out)
-{
-    *out = ratio > 10 ? "over +900" : "below -90";
-    return ratio > 10 || ratio < 0.1 ? ERR_OK : arena_format(&h->arena, out, "%+.1f", 100 * (ratio - 1));
-}
-
 static err_t change_text(html_t *h, const stats_difference_t *d, const char **out)
 {
-    const char *low, *high;
+    const char *interval;
     *out = "-";
     if (!isfinite(d->ratio)) return ERR_OK;
-    TRY(arena_format(&h->arena, out, "%s", figure_change(d->ratio - 1).text));
-    if (isnan(d->low) || isnan(d->high)) return ERR_OK;
-    TRY(end_text(h, d->low, &low));
-    TRY(end_text(h, d->high, &high));
-    if (d->low < 0.1 && d->high > 10) return arena_format(&h->arena, out, "%s (unknown)", *out);
-    return arena_format(&h->arena, out, "%s (%s … %s)", *out, low, high);
+    TRY(interval_text(&h->arena, d->low, d->high, &interval));
+    return arena_format(&h->arena, out, "%s (%s)", figure_change(d->ratio - 1).text, interval);
 }
 
 /* The reason of an inconclusive metric, or the part that a change is attributed to. */
@@ -173,6 +163,7 @@ static void print_summary(html_t *h)
         if (c->n_of[order[i]] > 0)
             fprintf(h->out, " <b class=\"tag %s\">%d %s</b>", verdict_names[order[i]], c->n_of[order[i]],
                     verdict_names[order[i]]);
+    if (!compare_decided(c)) fputs(" <span>Nothing was decided.</span>", h->out);
     fputs("</p>\n", h->out);
 }
 

@@ -300,15 +300,18 @@ err_t html_rest(html_t *h)
     for (int i = 0; i < h->n_items; i++) table.n_rows += !h->items[i].shown;
     TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)table.n_rows * COLUMNS, &table.cells));
     const char **at = table.cells;
+    double sec;
     for (int i = 0; i < h->n_items; i++) {
         const html_item_t *item = &h->items[i];
         if (item->shown) continue;
         const metric_t *metric = item->side[item->side[HTML_NOW] ? HTML_NOW : HTML_BASE];
         TRY(arena_format(&h->arena, at++, "%s%s", metric->label, item->side[HTML_NOW] ? "" : " (base)"));
-        TRY(arena_format(&h->arena, at++, "%s", figure_time(metric->last->p50).text));
+        TRY(html_seconds(h, item, item->side[HTML_NOW] ? HTML_NOW : HTML_BASE, &sec));
+        TRY(arena_format(&h->arena, at++, "%s", figure_time(sec).text));
         TRY(figures_text(h, metric, at++));
     }
-    html_section(h, "rest", "Further measurements", "Median time and figures of the last start.");
+    html_section(h, "rest", "Further measurements",
+                 "Median time over the starts; figures of the last start.");
     html_table(h, &table);
     html_section_end(h);
     return ERR_OK;

@@ -141,7 +141,7 @@ static err_t draw_metric(html_t *h, const history_group_t *group, const history_
     TRY(html_metric_name(h, metric->case_name, metric->test, key, &title));
     TRY(change_words(h, group, metric, &caption));
     html_figure(h, title);
-    chart_lines_draw(h->out, &chart);
+    html_lines(h, &chart);
     html_figure_end(h, caption, NULL);
     return ERR_OK;
 }
@@ -172,21 +172,32 @@ static err_t recordings_table(html_t *h, const history_group_t *group)
     return ERR_OK;
 }
 
+static int n_shown(const history_group_t *group)
+{
+    return group->n_metrics < MOST_CHARTS ? group->n_metrics : MOST_CHARTS;
+}
+
+static err_t draw_metrics(html_t *h, const void *context)
+{
+    const history_group_t *group = context;
+    int n = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (const history_metric_t *metric = group->metrics; metric; metric = metric->next) {
+            if ((metric->n_changes > 0) != (pass == 0) || n == n_shown(group)) continue;
+            TRY(draw_metric(h, group, metric));
+            n++;
+        }
+    return ERR_OK;
+}
+
 static err_t draw_group(html_t *h, const history_group_t *group)
 {
-    int n = 0;
+    int n = n_shown(group);
     const char *text;
     fputs("<p class=\"caption\">", h->out);
     html_text(h, group->name);
     fputs("</p>\n", h->out);
-    html_figures(h);
-    for (int pass = 0; pass < 2; pass++)
-        for (const history_metric_t *metric = group->metrics; metric; metric = metric->next) {
-            if ((metric->n_changes > 0) != (pass == 0) || n == MOST_CHARTS) continue;
-            TRY(draw_metric(h, group, metric));
-            n++;
-        }
-    html_figures_end(h);
+    TRY(html_figures(h, draw_metrics, group));
     if (group->n_metrics > n) {
         TRY(arena_format(&h->arena, &text, "%d more metrics, %s; dptrain report history lists them.",
                          group->n_metrics - n,

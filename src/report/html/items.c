@@ -16,6 +16,16 @@ static bool is_bench(const metric_t *metric)
     return metric->starts && metric->starts->point;
 }
 
+/* NULL: not compared. */
+static const compare_metric_t *find_compared(const html_t *h, const metric_t *metric)
+{
+    const compare_metric_t *at = h->in->comparison ? h->in->comparison->metrics : NULL;
+    while (at && (strcmp(at->key, metric->key) != 0 || strcmp(at->test, metric->test) != 0 ||
+                  strcmp(at->case_name, metric->case_name) != 0))
+        at = at->next;
+    return at;
+}
+
 err_t html_items_make(html_t *h)
 {
     int n_most = h->metrics[HTML_NOW].n + h->metrics[HTML_BASE].n;
@@ -27,7 +37,7 @@ err_t html_items_make(html_t *h)
                 metrics_find(&h->metrics[HTML_NOW], metric->case_name, metric->test, metric->key);
             if (side == HTML_BASE && now) continue;
             html_item_t *item = &h->items[h->n_items++];
-            *item = (html_item_t){.key = metric->starts->point->key};
+            *item = (html_item_t){.key = metric->starts->point->key, .compared = find_compared(h, metric)};
             item->side[side] = metric;
             if (side == HTML_NOW && h->metrics[HTML_BASE].n > 0)
                 item->side[HTML_BASE] =
@@ -36,12 +46,6 @@ err_t html_items_make(html_t *h)
             TRY(intern_text(&h->words, metric->test, &item->test));
         }
     return ERR_OK;
-}
-
-double html_field_number(report_fields_t fields, const char *name)
-{
-    const report_field_t *field = fields_find(fields, name);
-    return field && field->kind == FIELD_NUMBER ? field->number : NAN;
 }
 
 bool html_has_figure(const html_t *h, const char *case_name, const char *figure)
@@ -54,23 +58,6 @@ bool html_has_figure(const html_t *h, const char *case_name, const char *figure)
                 if (isfinite(html_field_number(start->point->metrics, figure))) return true;
         }
     return false;
-}
-
-err_t html_value(html_t *h, const metric_t *metric, const char *name, html_value_t *out)
-{
-    double *values;
-    int n = 0;
-    *out = (html_value_t){NAN, NAN, NAN, 0};
-    if (!metric) return ERR_OK;
-    TRY(arena_new(&h->arena, sizeof *values * (size_t)(metric->n_starts + 1), &values));
-    for (const metric_start_t *start = metric->starts; start; start = start->next) {
-        double value = start->point ? html_field_number(start->point->metrics, name) : NAN;
-        if (isfinite(value)) values[n++] = value;
-    }
-    if (n == 0) return ERR_OK;
-    stats_sort(values, n);
-    *out = (html_value_t){stats_quantile(values, n, 0.5), values[0], values[n - 1], n};
-    return ERR_OK;
 }
 
 err_t html_field_words(html_t *h, const report_field_t *field, const char **out)
@@ -249,6 +236,7 @@ static err_t find_places(html_t *h, const html_spec_t *spec, place_t **out, int 
         html_value_t value[HTML_SIDES];
         if (strcmp(item->case_name, spec->case_name) != 0) continue;
         if (spec->needs && !fields_find(item->key, spec->needs)) continue;
+        if (spec->is_rest && item->shown) continue;
         for (int side = 0; side < HTML_SIDES; side++)
             TRY(html_value(h, item->side[side], spec->figure, &value[side]));
         if (value[HTML_NOW].n + value[HTML_BASE].n == 0) continue;
@@ -273,19 +261,6 @@ static int index_of(const char **list, int *n, const char *text)
     return (*n)++;
 }
 
-static err_t side_value(html_t *h, const html_spec_t *spec, const metric_t *metric, html_value_t *out)
-{
-    html_value_t end;
-    TRY(html_value(h, metric, spec->figure, out));
-    if (out->n == 1 || spec->low) out->low = out->high = NAN;
-    if (!spec->low) return ERR_OK;
-    TRY(html_value(h, metric, spec->low, &end));
-    out->low = end.middle;
-    TRY(html_value(h, metric, spec->high, &end));
-    out->high = end.middle;
-    return ERR_OK;
-}
-
 /* Sorts rows by x. Insertion sort: they are mostly in order. */
 static void sort_rows(html_matrix_t *m)
 {
@@ -308,7 +283,7 @@ static err_t fill_matrix(html_t *h, const html_spec_t *spec, const place_t *plac
     for (int side = 0; side < HTML_SIDES; side++) {
         if (side == HTML_BASE && !has_base) continue;
         TRY(arena_new(&h->arena, n_cells * sizeof *m->at[side], &m->at[side]));
-        for (size_t c = 0; c < n_cells; c++) m->at[side][c] = (html_value_t){NAN, NAN, NAN, 0};
+        for (size_t c = 0; c < n_cells; c++) m->at[side][c] = (html_value_t){NAN, NAN, NAN, 0, false};
     }
     for (int i = 0; i < n; i++) {
         if (places[i].table != m->name) continue;
@@ -317,7 +292,7 @@ static err_t fill_matrix(html_t *h, const html_spec_t *spec, const place_t *plac
         for (int side = 0; side < HTML_SIDES; side++) {
             if (!places[i].item->side[side]) continue;
             html_value_t *at = &m->at[side][row * m->n_series + series];
-            TRY(side_value(h, spec, places[i].item->side[side], at));
+            TRY(html_spec_value(h, spec, places[i].item, side, at));
             if (at->n > m->n_starts && side == HTML_NOW) m->n_starts = at->n;
         }
         places[i].item->shown = true;

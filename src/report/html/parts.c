@@ -34,18 +34,9 @@ void html_section_end(html_t *h)
     fputs("</section>\n", h->out);
 }
 
-void html_figures(html_t *h)
-{
-    fputs("<div class=\"figures\">\n", h->out);
-}
-
-void html_figures_end(html_t *h)
-{
-    fputs("</div>\n", h->out);
-}
-
 void html_figure(html_t *h, const char *title)
 {
+    h->n_figures++;
     fputs("<figure>\n", h->out);
     put_element(h, "h3", title);
 }
@@ -114,9 +105,11 @@ err_t html_matrix_table(html_t *h, const html_matrix_t *matrix, const char *row_
     for (int row = 0; row < matrix->n_rows; row++) {
         *cell++ = matrix->rows[row];
         for (int c = 0; c < n_series * n_sides; c++, cell++) {
-            double value = matrix->at[c % n_sides][row * matrix->n_series + c / n_sides].middle;
+            html_value_t value = matrix->at[c % n_sides][row * matrix->n_series + c / n_sides];
             *cell = NULL;
-            if (isfinite(value)) TRY(arena_format(&h->arena, cell, "%s", figure(value).text));
+            if (isfinite(value.middle))
+                TRY(arena_format(&h->arena, cell, "%s%s", figure(value.middle).text,
+                                 value.disturbed ? " !" : ""));
         }
     }
     return ERR_OK;
@@ -149,6 +142,11 @@ chart_text_t html_label_figure(double value)
     double size = fabs(value);
     chart_text_t out;
     if (!isfinite(value) || size < 1e-3 || size >= 1e7) return with_unit(value, "");
-    snprintf(out.text, sizeof out.text, "%.*f", size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3, value);
+    snprintf(out.text, sizeof out.text, "%.*f",
+             size >= 99.95    ? 0
+             : size >= 9.995  ? 1
+             : size >= 0.9995 ? 2
+                              : 3,
+             value);
     return out;
 }

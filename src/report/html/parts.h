@@ -15,7 +15,8 @@ typedef struct html_item {
     const metric_t *side[HTML_SIDES]; /* NULL: not measured on that side */
     report_fields_t key;
     const char *case_name, *test;
-    bool shown; /* a chart shows it */
+    const compare_metric_t *compared; /* NULL: not compared */
+    bool shown;                       /* a chart shows it */
 } html_item_t;
 
 typedef struct html {
@@ -26,6 +27,7 @@ typedef struct html {
     metrics_t metrics[HTML_SIDES];
     html_item_t *items; /* of dptrain bench: in the order of now, then those of base alone */
     int n_items;
+    int n_figures, wide; /* of the group being drawn: figures so far; width of its wide charts, 0: none */
 } html_t;
 
 err_t html_items_make(html_t *h);
@@ -33,15 +35,18 @@ err_t html_items_make(html_t *h);
 /* Whether a point of the case has the figure. */
 bool html_has_figure(const html_t *h, const char *case_name, const char *figure);
 
-/* NAN: no value. n: number of starts. */
+/* NAN: no value. n: number of starts. disturbed: other load disturbed at least half of them. */
 typedef struct html_value {
     double middle, low, high;
     int n;
+    bool disturbed;
 } html_value_t;
 
 /* Median, minimum and maximum of a figure over the starts of a metric. metric NULL: no value. */
 err_t html_value(html_t *h, const metric_t *metric, const char *name, html_value_t *out);
 double html_field_number(report_fields_t fields, const char *name); /* NAN: missing */
+/* The time of an item: the comparison's, or the median over the starts; NAN: not measured on that side. */
+err_t html_seconds(html_t *h, const html_item_t *item, int side, double *out);
 
 /* A key field in words, without its name if that is clear: "8 KiB", "in place", "2 ranks", "batch 64". */
 err_t html_field_words(html_t *h, const report_field_t *field, const char **out);
@@ -63,8 +68,14 @@ typedef struct html_spec {
     const char *x;                                         /* key field with the row's number; NULL: none */
     const char *low, *high; /* figures for the ends; NULL: minimum and maximum of the starts */
     bool rest_is_series;
+    bool is_rate; /* work per median time, so the comparison's time gives a value */
+    bool is_rest; /* only items that no chart shows yet */
     int min_rows; /* tables with fewer rows are dropped, their items not marked as shown */
 } html_spec_t;
+
+/* The value of an item. Without low: over the starts; of a rate on a single start the 95 % interval. */
+err_t html_spec_value(html_t *h, const html_spec_t *spec, const html_item_t *item, int side,
+                      html_value_t *out);
 
 typedef struct html_matrix html_matrix_t;
 struct html_matrix {
@@ -84,15 +95,17 @@ err_t html_matrices(html_t *h, const html_spec_t *spec, html_matrix_t **out);
 
 /* The series of a matrix as lines over x. At most CHART_MAX_SERIES; the rest is counted in *n_left_out. */
 err_t html_matrix_series(html_t *h, const html_matrix_t *m, chart_series_t *series, int *n, int *n_left_out);
-/* Caption sentences on the number of starts and the base. ends: appended to the first, as "; whiskers: …". */
-err_t html_starts_text(html_t *h, const html_matrix_t *m, const char *ends, const char **out);
 
 /* Elements of the page. Texts are escaped. */
 void html_text(html_t *h, const char *text);
 void html_section(html_t *h, const char *id, const char *heading, const char *lead); /* lead may be NULL */
 void html_section_end(html_t *h);
-void html_figures(html_t *h); /* begins a group of figures, side by side if there is room */
-void html_figures_end(html_t *h);
+/* A group of figures, side by side if there is room. draw may be called twice; it draws the same each time. */
+typedef err_t (*html_draw_t)(html_t *h, const void *context);
+err_t html_figures(html_t *h, html_draw_t draw, const void *context);
+void html_lines(html_t *h, const chart_lines_t *chart);
+void html_bars(html_t *h, const chart_bars_t *chart);
+void html_stack(html_t *h, const chart_stack_t *chart);
 void html_figure(html_t *h, const char *title);
 /* caption: which direction is better, and the source. table: the folded data; NULL: none. */
 void html_figure_end(html_t *h, const char *caption, const table_t *table);

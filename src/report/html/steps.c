@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/figure.h"
-#include "base/stats.h"
 #include "report/html/parts.h"
+#include "report/records/split.h"
 
 static const html_spec_t efficiency_spec = {.case_name = "step",
                                             .figure = "efficiency",
@@ -23,7 +23,7 @@ static bool is_step(const html_item_t *item)
 
 static bool is_trained(const report_run_t *run)
 {
-    return run->train && run->train->n_steady > 0 && run->train->median[STEP_TOTAL] > 0;
+    return run->train && run->train->n_steady > 0 && run->train->step_sec[STEP_TOTAL] > 0;
 }
 
 bool html_has_steps(const html_t *h)
@@ -32,6 +32,14 @@ bool html_has_steps(const html_t *h)
     for (const report_run_t *run = h->in->now->runs; run; run = run->next)
         if (is_trained(run)) return true;
     return false;
+}
+
+static err_t starts_text(html_t *h, const html_matrix_t *m, const char **out)
+{
+    *out = "";
+    if (m->n_starts > 1) TRY(arena_format(&h->arena, out, " Medians of %d starts.", m->n_starts));
+    if (!m->at[HTML_BASE]) return ERR_OK;
+    return arena_format(&h->arena, out, "%s Dashed lines and hollow markers: base.", *out);
 }
 
 static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
@@ -48,7 +56,7 @@ static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
         .reference = 1,
         .side_by_side = true};
     TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
-    TRY(html_starts_text(h, m, "", &starts));
+    TRY(starts_text(h, m, &starts));
     TRY(arena_format(&h->arena, &title, "Scaling efficiency%s%s", m->name[0] ? ": " : "", m->name));
     TRY(arena_format(
         &h->arena, &caption,
@@ -58,7 +66,7 @@ static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
         starts));
     TRY(html_matrix_table(h, m, "ranks", html_label_percent, &table));
     html_figure(h, title);
-    chart_lines_draw(h->out, &chart);
+    html_lines(h, &chart);
     html_figure_end(h, caption, &table);
     return ERR_OK;
 }
@@ -72,32 +80,63 @@ typedef struct step_split {
     double share[N_PARTS];
 } step_split_t;
 
-/* Median over the starts of the median of a part's samples; NAN: not recorded. */
-static err_t part_seconds(html_t *h, const metric_t *metric, const char *part, double *out)
-{
-    double *medians, *sorted;
-    int n = 0;
-    TRY(arena_new(&h->arena, sizeof *medians * (size_t)(metric->n_starts + 1), &medians));
-    for (const metric_start_t *start = metric->starts; start; start = start->next)
-        for (int i = 0; i < start->n_samples; i++) {
-            const report_samples_t *samples = &start->samples[i];
-            int64_t n_finite = 0;
-            if (strcmp(samples->part, part) != 0 || samples->n == 0) continue;
-            TRY(arena_new(&h->arena, sizeof *sorted * (size_t)samples->n, &sorted));
-            for (int64_t k = 0; k < samples->n; k++)
-                if (isfinite(samples->sec[k])) sorted[n_finite++] = samples->sec[k];
-            if (n_finite > 0) medians[n++] = stats_median(sorted, n_finite);
-        }
-    *out = n > 0 ? stats_median(medians, n) : NAN;
-    return ERR_OK;
-}
-
 static double shown_share(double share)
 {
     return isfinite(share) && share > 0 ? fmin(share, 1) : 0;
 }
 
-static err_t bench_split(html_t *h, const html_item_t *item, int side, step_split_t *out)
+/* Fills in the rest. Shares that were not measured together may exceed the step: then it divides them by their
+ * sum. */
+static void finish_split(step_split_t *split)
+{
+    double sum = 0;
+    for (int part = 0; part < PART_OTHER; part++) sum += split->share[part];
+    for (int part = 0; part < PART_OTHER && sum > 1; part++) split->share[part] /= sum;
+    split->share[PART_OTHER] = fmax(1 - sum, 0);
+}
+
+/* Adds the shares of a start's samples; *found: it has any. */
+static err_t add_samples(const metric_start_t *start, double share[N_PARTS], bool *found)
+{
+    static const struct {
+        const char *name;
+        int part;
+    } names[] = {{"data", PART_DATA},
+                 {"forward", PART_FORWARD},
+                 {"backward", PART_BACKWARD},
+                 {"allreduce", PART_COMM},
+                 {"optimizer", PART_OPTIMIZER}};
+    const double *parts[5];
+    double shares[5];
+    int to[5], n = 0;
+    for (int i = 1; i < start->n_samples; i++)
+        for (int k = 0; k < 5 && n < 5; k++) {
+            if (strcmp(start->samples[i].part, names[k].name) != 0) continue;
+            to[n] = names[k].part;
+            parts[n++] = start->samples[i].sec;
+        }
+    *found = n > 0;
+    if (n == 0) return ERR_OK;
+    TRY(split_shares(start->samples[0].sec, parts, n, start->samples[0].n, shares));
+    for (int i = 0; i < n; i++) share[to[i]] += shown_share(shares[i]);
+    return ERR_OK;
+}
+
+/* Mean over the starts that have samples of parts, so that the shares add up. *n: these starts. */
+static err_t split_samples(const metric_t *metric, step_split_t *out, int *n)
+{
+    bool found;
+    *n = 0;
+    for (const metric_start_t *start = metric->starts; start; start = start->next) {
+        TRY(add_samples(start, out->share, &found));
+        *n += found;
+    }
+    for (int part = 0; part<N_PARTS && * n> 0; part++) out->share[part] /= *n;
+    return ERR_OK;
+}
+
+/* From the figures of the records, whose forward and backward are one. */
+static err_t split_figures(html_t *h, const metric_t *metric, step_split_t *out)
 {
     static const struct {
         const char *name;
@@ -106,27 +145,24 @@ static err_t bench_split(html_t *h, const html_item_t *item, int side, step_spli
                   {"compute_share", PART_COMPUTE},
                   {"exposed_comm_share", PART_COMM},
                   {"optimizer_share", PART_OPTIMIZER}};
-    const metric_t *metric = item->side[side];
-    double forward, backward, rest = 1, *p50;
-    int n = 0;
-    *out = (step_split_t){0};
     for (int i = 0; i < 4; i++) {
         html_value_t value;
         TRY(html_value(h, metric, shares[i].name, &value));
         out->share[shares[i].part] = shown_share(value.middle);
-        rest -= out->share[shares[i].part];
     }
-    out->share[PART_OTHER] = fmax(rest, 0);
-    TRY(part_seconds(h, metric, "forward", &forward));
-    TRY(part_seconds(h, metric, "backward", &backward));
-    if (forward + backward > 0) {
-        out->share[PART_FORWARD] = out->share[PART_COMPUTE] * forward / (forward + backward);
-        out->share[PART_BACKWARD] = out->share[PART_COMPUTE] - out->share[PART_FORWARD];
-        out->share[PART_COMPUTE] = 0;
-    }
-    TRY(arena_new(&h->arena, sizeof *p50 * (size_t)(metric->n_starts + 1), &p50));
-    for (const metric_start_t *start = metric->starts; start; start = start->next) p50[n++] = start->p50;
-    TRY(arena_format(&h->arena, &out->time, "%s", figure_time(stats_median(p50, n)).text));
+    return ERR_OK;
+}
+
+static err_t bench_split(html_t *h, const html_item_t *item, int side, step_split_t *out)
+{
+    double sec;
+    int n;
+    *out = (step_split_t){0};
+    TRY(split_samples(item->side[side], out, &n));
+    if (n == 0) TRY(split_figures(h, item->side[side], out));
+    finish_split(out);
+    TRY(html_seconds(h, item, side, &sec));
+    TRY(arena_format(&h->arena, &out->time, "%s", figure_time(sec).text));
     double ranks = html_field_number(item->key, "ranks"), batch = html_field_number(item->key, "batch");
     return arena_format(&h->arena, &out->name, "%s%s, %s rank%s, batch %s", side == HTML_BASE ? "base: " : "",
                         item->test, chart_label(ranks).text, ranks > 1 ? "s" : "", chart_label(batch).text);
@@ -142,17 +178,13 @@ static err_t train_split(html_t *h, const report_t *report, const report_run_t *
                  {STEP_BACKWARD, PART_BACKWARD},
                  {STEP_COMM, PART_COMM},
                  {STEP_OPTIMIZER, PART_OPTIMIZER}};
-    const double *median = run->train->median;
-    double rest = 1;
+    const double *sec = run->train->step_sec;
     *out = (step_split_t){0};
-    for (int i = 0; i < 5; i++) {
-        out->share[parts[i].part] = shown_share(median[parts[i].step] / median[STEP_TOTAL]);
-        rest -= out->share[parts[i].part];
-    }
-    out->share[PART_OTHER] = fmax(rest, 0);
+    for (int i = 0; i < 5; i++) out->share[parts[i].part] = shown_share(sec[parts[i].step] / sec[STEP_TOTAL]);
+    finish_split(out);
     TRY(html_train_name(h, report, run, &out->name));
     TRY(arena_format(&h->arena, &out->name, "%s%s", is_base ? "base: " : "", out->name));
-    return arena_format(&h->arena, &out->time, "%s", figure_time(median[STEP_TOTAL]).text);
+    return arena_format(&h->arena, &out->time, "%s", figure_time(sec[STEP_TOTAL]).text);
 }
 
 static err_t split_table(html_t *h, const step_split_t *splits, int n, table_t *out)
@@ -200,13 +232,13 @@ static err_t draw_splits(html_t *h, const char *title, const char *from, const s
         .shares = shares};
     TRY(arena_format(
         &h->arena, &caption,
-        "Shares of a step; its median time is on the right. Smaller is better except for forward and "
+        "Shares of a step, which add up to its median time, on the right. Smaller is better except for forward and "
         "backward. Source: %s.",
         from));
     if (n > n_rows) TRY(arena_format(&h->arena, &caption, "%s %d more in the data.", caption, n - n_rows));
     TRY(split_table(h, splits, n, &table));
     html_figure(h, title);
-    chart_stack_draw(h->out, &chart);
+    html_stack(h, &chart);
     html_figure_end(h, caption, &table);
     return ERR_OK;
 }
@@ -225,7 +257,8 @@ static err_t bench_splits(html_t *h)
             h->items[i].shown = true;
             TRY(bench_split(h, &h->items[i], side, &splits[n++]));
         }
-    return draw_splits(h, "Step time: bench", "…_share of dptrain bench step", splits, n);
+    return draw_splits(h, "Step time: bench",
+                       "samples of dptrain bench step, or …_share in records without them", splits, n);
 }
 
 static err_t train_splits(html_t *h)
@@ -241,20 +274,22 @@ static err_t train_splits(html_t *h)
         for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next)
             if (is_trained(run)) TRY(train_split(h, sides[side], run, side == HTML_BASE, &splits[n++]));
     return draw_splits(h, "Step time: training",
-                       "medians of the steps of dptrain train, excluding the first 10 of each process",
-                       splits, n);
+                       "steps of dptrain train, excluding the first 10 of each process", splits, n);
+}
+
+static err_t draw_steps(html_t *h, const void *efficiency)
+{
+    for (const html_matrix_t *m = efficiency; m; m = m->next) TRY(draw_efficiency(h, m));
+    TRY(bench_splits(h));
+    return train_splits(h);
 }
 
 err_t html_steps(html_t *h)
 {
-    html_matrix_t *m;
-    TRY(html_matrices(h, &efficiency_spec, &m));
+    html_matrix_t *efficiency;
+    TRY(html_matrices(h, &efficiency_spec, &efficiency));
     html_section(h, "steps", "Training steps", NULL);
-    html_figures(h);
-    for (; m; m = m->next) TRY(draw_efficiency(h, m));
-    TRY(bench_splits(h));
-    TRY(train_splits(h));
-    html_figures_end(h);
+    TRY(html_figures(h, draw_steps, efficiency));
     html_section_end(h);
     return ERR_OK;
 }

@@ -24,6 +24,7 @@ const char *const html_css[] = {
     "h3{font-size:.95rem;margin:0 0 8px}section>p{margin:0 0 12px;color:var(--quiet);max-width:80ch}"
     ".figures{display:grid;gap:16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,360px),1fr));"
     "align-items:start}"
+    ".figures.of1{grid-template-columns:1fr}.wide{display:none}"
     "figure{margin:0;padding:14px;background:var(--ground);border:1px solid "
     "var(--edge);border-radius:8px;min-width:0}"
     "figcaption,.caption{color:var(--quiet);font-size:.8rem;line-height:1.4;margin:8px 0 0}"
@@ -56,6 +57,10 @@ const char *const html_css[] = {
     ".said{display:block;color:var(--quiet);font-size:.8rem;line-height:1.3}"
     ".notes{margin:0 0 14px;padding-left:1.2em;color:var(--quiet);font-size:.85rem}"
     "footer{padding-bottom:32px;color:var(--quiet);font-size:.8rem}",
+    "@media (min-width:761px){.of1 .wide{display:block}.of1 .narrow{display:none}}"
+    "@media (min-width:1000px){.figures.of2{grid-template-columns:1fr 1fr}.of2 .wide{display:block}"
+    ".of2 .narrow{display:none}}"
+    "@media print{.wide{display:block!important}.narrow{display:none}}"
     "@media (max-width:760px){"
     ".verdicts thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"
     ".verdicts,.verdicts tbody{display:block}"

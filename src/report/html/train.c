@@ -194,7 +194,7 @@ static err_t draw_losses(html_t *h, const trained_t *runs, int n)
         CURVE_MAX, validated ? "; markers: validation" : "", logarithmic ? "; logarithmic axis" : ""));
     TRY(rest_text(h, n, &caption));
     html_figure(h, "Loss");
-    chart_lines_draw(h->out, &chart);
+    html_lines(h, &chart);
     html_figure_end(h, caption, NULL);
     return ERR_OK;
 }
@@ -228,7 +228,7 @@ static err_t draw_accuracies(html_t *h, const trained_t *runs, int n)
                                  .height = 210};
     TRY(rest_text(h, n, &caption));
     html_figure(h, "Accuracy");
-    chart_lines_draw(h->out, &chart);
+    html_lines(h, &chart);
     html_figure_end(h, caption, NULL);
     return ERR_OK;
 }
@@ -282,16 +282,25 @@ static err_t print_runs(html_t *h, const trained_t *runs, int n)
     return ERR_OK;
 }
 
+typedef struct training_figures {
+    const trained_t *runs;
+    int n;
+} training_figures_t;
+
+static err_t draw_training(html_t *h, const void *context)
+{
+    const training_figures_t *figures = context;
+    TRY(draw_losses(h, figures->runs, figures->n));
+    return draw_accuracies(h, figures->runs, figures->n);
+}
+
 err_t html_training(html_t *h)
 {
     trained_t *runs;
     int n;
     TRY(list_runs(h, &runs, &n));
     html_section(h, "training", "Training runs", NULL);
-    html_figures(h);
-    TRY(draw_losses(h, runs, n));
-    TRY(draw_accuracies(h, runs, n));
-    html_figures_end(h);
+    TRY(html_figures(h, draw_training, &(training_figures_t){runs, n}));
     TRY(print_runs(h, runs, n));
     html_section_end(h);
     return ERR_OK;

@@ -126,7 +126,7 @@ static void put_train(const report_t *report, const report_run_t *run, FILE *out
     put_number(&place, "images_per_sec", train->images_per_sec, "images/s");
     put_number(&place, "peak_memory_bytes", train->peak_memory_bytes, "B");
     for (int part = 0; part < STEP_PARTS; part++)
-        put_number(&place, report_step_parts[part], train->median[part], "s");
+        put_number(&place, report_step_parts[part], train->step_sec[part], "s");
     for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) put_epoch(place, epoch);
 }
 

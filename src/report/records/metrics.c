@@ -166,7 +166,7 @@ out:
 static err_t add_train(metrics_t *m, const report_run_t *run, metric_t **now)
 {
     const report_train_t *train = run->train;
-    metric_start_t start = {.run = run, .p50 = train->median[STEP_TOTAL], .clock_sec = NAN};
+    metric_start_t start = {.run = run, .p50 = train->step_sec[STEP_TOTAL], .clock_sec = NAN};
     metric_t like = {0};
     const char *key;
     TRY(arena_format(&m->arena, &key, "batch=%s;ranks=%s;precision=%s;device=%s",

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "report/records/records.h"
+#include "report/records/split.h"
 
 /* As for images_per_sec of dptrain train: the last MAX_STEPS count, the first of each process do not. */
 enum { MAX_STEPS = 65536, WARM_UP_STEPS = 10 };
@@ -46,7 +47,7 @@ static err_t add_run(const report_input_t *in)
                               .last_step = NAN,
                               .last_loss = NAN,
                               .first_step = -1};
-    for (int part = 0; part < STEP_PARTS; part++) train->median[part] = NAN;
+    for (int part = 0; part < STEP_PARTS; part++) train->step_sec[part] = NAN;
     TRY(report_add_run(in, "", &run));
     run->train = train;
     in->file->train = run;
@@ -136,21 +137,33 @@ static err_t read_step(const report_input_t *in)
     /* Steps repeated after a crash replace the earlier ones. */
     train_steps_t *steps = train->steps;
     while (steps && steps->n > 0 && steps->rows[steps->n - 1].step >= row.step) steps->n--;
-    if (row.step - train->first_step < WARM_UP_STEPS || isnan(row.sec[STEP_TOTAL])) return ERR_OK;
+    if (row.step - train->first_step < WARM_UP_STEPS || !isfinite(row.sec[STEP_TOTAL])) return ERR_OK;
     TRY(make_room(train));
     train->steps->rows[train->steps->n++] = row;
     return ERR_OK;
 }
 
-static err_t keep_samples(report_t *report, report_train_t *train, const step_row_t *rows, int64_t n)
+/* The columns of the rows; free `out[STEP_TOTAL]`. */
+static err_t copy_columns(const step_row_t *rows, int64_t n, double *out[STEP_PARTS])
+{
+    TRY(mem_new_array(STEP_PARTS * n, sizeof **out, "times of steps", &out[STEP_TOTAL]));
+    for (int part = 0; part < STEP_PARTS; part++) {
+        out[part] = out[STEP_TOTAL] + part * n;
+        for (int64_t i = 0; i < n; i++) out[part][i] = rows[i].sec[part];
+    }
+    return ERR_OK;
+}
+
+static err_t keep_samples(report_t *report, report_train_t *train, double *const columns[STEP_PARTS])
 {
     report_samples_t *samples;
     double *sec;
+    int64_t n = train->n_steady;
     if (!report->keep_samples || n == 0) return ERR_OK;
     TRY(arena_new(&report->arena, STEP_PARTS * sizeof *samples, &samples));
     for (int part = 0; part < STEP_PARTS; part++) {
         TRY(arena_new(&report->arena, (size_t)n * sizeof *sec, &sec));
-        for (int64_t i = 0; i < n; i++) sec[i] = rows[i].sec[part];
+        memcpy(sec, columns[part], (size_t)n * sizeof *sec);
         samples[part] = (report_samples_t){.sec = sec, .n = n};
         TRY(intern_text(&report->words, sample_parts[part], &samples[part].part));
     }
@@ -159,25 +172,34 @@ static err_t keep_samples(report_t *report, report_train_t *train, const step_ro
     return ERR_OK;
 }
 
+/* The median step and its parts. Sorts the totals. */
+static err_t divide_step(report_train_t *train, double *columns[STEP_PARTS])
+{
+    double shares[STEP_PARTS];
+    const double *parts[STEP_PARTS];
+    for (int part = 0; part < STEP_PARTS; part++) parts[part] = columns[part];
+    TRY(split_shares(columns[STEP_TOTAL], parts, STEP_PARTS, train->n_steady, shares));
+    train->step_sec[STEP_TOTAL] = stats_median(columns[STEP_TOTAL], train->n_steady);
+    for (int part = 1; part < STEP_PARTS; part++)
+        train->step_sec[part] = shares[part] * train->step_sec[STEP_TOTAL];
+    return ERR_OK;
+}
+
 err_t train_run_finish(report_t *report, report_run_t *run)
 {
     if (run && run->train) TRY(curve_finish(&run->train->curve, &report->arena));
     if (!run || !run->train || !run->train->steps) return ERR_OK;
     report_train_t *train = run->train;
-    train_steps_t *steps = train->steps;
-    double *sorted;
-    int64_t n = steps->n < MAX_STEPS ? steps->n : MAX_STEPS;
-    const step_row_t *rows = steps->rows + (steps->n - n);
-    TRY(mem_new_array(n, sizeof *sorted, "times of steps", &sorted));
-    for (int part = 0; part < STEP_PARTS; part++) {
-        int64_t n_finite = 0;
-        for (int64_t i = 0; i < n; i++)
-            if (isfinite(rows[i].sec[part])) sorted[n_finite++] = rows[i].sec[part];
-        train->median[part] = n_finite > 0 ? stats_median(sorted, n_finite) : NAN;
-    }
-    train->n_steady = n;
-    mem_free(&sorted);
-    err_t err = keep_samples(report, train, rows, n);
+    const train_steps_t *steps = train->steps;
+    double *columns[STEP_PARTS] = {NULL};
+    err_t err = ERR_OK;
+    train->n_steady = steps->n < MAX_STEPS ? steps->n : MAX_STEPS;
+    if (steps->n == 0) goto out;
+    TRY_OUT(err, copy_columns(steps->rows + (steps->n - train->n_steady), train->n_steady, columns));
+    TRY_OUT(err, keep_samples(report, train, columns));
+    err = divide_step(train, columns);
+out:
+    mem_free(&columns[STEP_TOTAL]);
     mem_free(&train->steps);
     return err;
 }

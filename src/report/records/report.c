@@ -24,7 +24,7 @@ void report_free(report_t *report)
 double report_images_per_sec(const report_train_t *train)
 {
     if (!isnan(train->images_per_sec)) return train->images_per_sec;
-    return train->global_batch / train->median[STEP_TOTAL];
+    return train->global_batch / train->step_sec[STEP_TOTAL];
 }
 
 err_t report_key_text(arena_t *arena, const report_point_t *point, const char **out)

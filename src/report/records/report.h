@@ -85,8 +85,10 @@ typedef struct report_train {
     int64_t first_step; /* of this process */
     int n_resumed;
     report_epoch_t *epochs, *last_epoch; /* ascending */
-    double median[STEP_PARTS]; /* seconds; of the last 65,536 steps, excluding the first 10 of each process */
-    int64_t n_steady;          /* steps in the medians */
+    /* Seconds, of the last 65,536 steps, excluding the first 10 of each process: the median step, and its parts,
+     * which add up to at most the step (split.h). */
+    double step_sec[STEP_PARTS];
+    int64_t n_steady;                /* these steps */
     const report_samples_t *samples; /* of these steps, parts named as those of points; NULL: not kept */
     int n_samples;
     struct train_steps *steps; /* while the run is being read */

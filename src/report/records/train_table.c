@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tables of a training run: epochs, and step time by phase. */
+#include <math.h>
+
 #include "base/figure.h"
 #include "report/records/print.h"
 
@@ -43,19 +45,21 @@ static err_t print_steps(printer_t *p, const report_train_t *train)
                                  {"forward", false},
                                  {"backward", false},
                                  {"exposed comm", false},
-                                 {"optimizer", false}},
-                     .n_columns = STEP_PARTS,
+                                 {"optimizer", false},
+                                 {"other", false}},
+                     .n_columns = STEP_PARTS + 1,
                      .n_rows = 2};
-    const char *cells[2 * STEP_PARTS];
+    const char *cells[2 * (STEP_PARTS + 1)];
+    double other = train->step_sec[STEP_TOTAL];
     if (train->n_steady == 0) return ERR_OK;
     TRY(arena_format(&p->arena, &table.caption,
-                     "medians of %lld steps, excluding the first 10 of each "
-                     "process",
+                     "median of %lld steps, excluding the first 10 of each process; the parts add up to it",
                      (long long)train->n_steady));
-    for (int part = 0; part < STEP_PARTS; part++) {
-        TRY(put_figure(p, figure_time(train->median[part]), &cells[part]));
-        TRY(put_figure(p, figure_percent(train->median[part] / train->median[STEP_TOTAL]),
-                       &cells[STEP_PARTS + part]));
+    for (int part = 0; part <= STEP_PARTS; part++) {
+        double sec = part < STEP_PARTS ? train->step_sec[part] : other;
+        if (part > 0 && part < STEP_PARTS && isfinite(sec)) other -= sec;
+        TRY(put_figure(p, figure_time(sec), &cells[part]));
+        TRY(put_figure(p, figure_percent(sec / train->step_sec[STEP_TOTAL]), &cells[STEP_PARTS + 1 + part]));
     }
     table.cells = cells;
     p->render->table(p->out, &table);
