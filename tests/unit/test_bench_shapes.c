@@ -77,6 +77,14 @@ static void check_rates(void)
        "FLOP/s: of a rank, of all, of the peak");
     rate = bench_rate_of(&bench, &result, 4e9, 0);
     OK(rate.gflops == 8 && rate.share_of_peak == 0, "an unknown peak");
+    double peak = 0;
+    bench.peak_flops[DTYPE_F32] = 6e9;
+    bench_raise_peak(&bench, DTYPE_F32, 5e9);
+    OK(bench_peak(&bench, DTYPE_F32, &peak) == ERR_OK && peak == 6e9, "a slower product leaves the peak");
+    bench_raise_peak(&bench, DTYPE_F32, 8e9);
+    OK(bench_peak(&bench, DTYPE_F32, &peak) == ERR_OK &&
+           bench_rate_of(&bench, &result, 4e9, peak).share_of_peak == 1,
+       "a faster one raises it");
     OK(mem_kernel_bytes(MEM_COPY, 10) == 160 && mem_kernel_bytes(MEM_SCALE, 10) == 160 &&
            mem_kernel_bytes(MEM_ADD, 10) == 240 && mem_kernel_bytes(MEM_TRIAD, 10) == 240,
        "bytes as STREAM counts them");
@@ -305,7 +313,7 @@ static void check_files(void)
 
 int main(void)
 {
-    tap_plan(6 + 3 + 5 + 2 * 7 + 6 + 3 + 2 + 12 + 1);
+    tap_plan(6 + 5 + 5 + 2 * 7 + 6 + 3 + 2 + 12 + 1);
     check_layers();
     check_rates();
     check_gemm();

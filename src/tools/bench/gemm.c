@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench gemm`: y = x·wᵀ as in a fully connected layer, through the backend that training uses. */
+/* `dptrain bench gemm`: y = x·wᵀ as in a fully connected layer, through the backend that training uses. Shows
+ * and records the points after the last measurement, because the fastest of them can raise the peak. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@
 #include "tools/bench/gemm_check.h"
 #include "tools/bench/operator.h"
 
-enum { SQUARE_MIN = 64, SQUARE_MAX = 4096, SQUARE_QUICK = 1024, X_HALF = 3, W_HALF = 2, WHAT_MAX = 64 };
+enum { SQUARE_MIN = 64, SQUARE_MAX = 4096, SQUARE_QUICK = 1024, X_HALF = 3, W_HALF = 2 };
+enum { WHAT_MAX = 64, MAX_POINTS = 16 }; /* squares from 64 to 65536, and the shapes of training */
 
 typedef struct gemm_options {
     const char *precision, *shapes;
@@ -47,12 +49,22 @@ static const opt_t gemm_table[] = {
      OPT_HIDDEN},
 };
 
+/* A measured product. */
+typedef struct gemm_point {
+    gemm_shape_t shape;
+    bench_result_t result;
+    double n_flops;
+    int64_t n_wrong;
+} gemm_point_t;
+
 typedef struct gemm {
     bench_t *bench;
     const gemm_options_t *options;
     dtype_t compute;
     double peak;
     table_t *table;
+    gemm_point_t points[MAX_POINTS];
+    int n;
 } gemm_t;
 
 static err_t gemm_check_options(void *values)
@@ -63,80 +75,79 @@ static err_t gemm_check_options(void *values)
     return ERR_OK;
 }
 
-static void gemm_print_row(const gemm_t *g, const gemm_shape_t *s, const bench_result_t *result,
-                           const bench_rate_t *rate, int64_t n_wrong)
+static void gemm_print_row(const gemm_t *g, const gemm_point_t *p, const bench_rate_t *rate)
 {
-    table_cell(g->table, "%s", s->name);
-    table_cell(g->table, "%lld", (long long)s->m);
-    table_cell(g->table, "%lld", (long long)s->n);
-    table_cell(g->table, "%lld", (long long)s->k);
-    bench_rate_cells(g->table, result, rate);
-    table_cell(g->table, "%lld", (long long)n_wrong);
+    table_cell(g->table, "%s", p->shape.name);
+    table_cell(g->table, "%lld", (long long)p->shape.m);
+    table_cell(g->table, "%lld", (long long)p->shape.n);
+    table_cell(g->table, "%lld", (long long)p->shape.k);
+    bench_rate_cells(g->table, &p->result, rate);
+    table_cell(g->table, "%lld", (long long)p->n_wrong);
     table_log(g->table);
 }
 
-static err_t gemm_record(const gemm_t *g, const gemm_shape_t *s, const bench_result_t *result,
-                         const bench_rate_t *rate, int64_t n_wrong)
+static err_t gemm_record(const gemm_t *g, const gemm_point_t *p, const bench_rate_t *rate)
 {
     json_t *j = bench_record_begin(g->bench, "gemm", "gemm");
     if (j) {
-        json_string(j, "shape", s->name);
-        json_int(j, "m", s->m);
-        json_int(j, "n", s->n);
-        json_int(j, "k", s->k);
+        json_string(j, "shape", p->shape.name);
+        json_int(j, "m", p->shape.m);
+        json_int(j, "n", p->shape.n);
+        json_int(j, "k", p->shape.k);
         bench_key_ranks(g->bench, dtype_name(g->compute), j);
     }
     bench_record_metrics(g->bench);
     bench_rate_json(rate, j);
     if (j) {
         json_real(j, "peak_gflops", g->peak / 1e9);
-        json_int(j, "wrong", n_wrong);
+        json_int(j, "wrong", p->n_wrong);
     }
-    return bench_record_end(g->bench, result);
+    return bench_record_end(g->bench, &p->result);
 }
 
 /* Measures, then verifies the result of the last iteration. */
-static err_t measure_product(const gemm_t *g, const gemm_shape_t *s, const bench_op_t *op, const char *what,
-                             bench_result_t *result)
+static err_t measure_product(const gemm_t *g, const bench_op_t *op, const char *what, gemm_point_t *point)
 {
     bench_t *bench = g->bench;
+    const gemm_shape_t *s = &point->shape;
     const scratch_t *b = &op->scratch;
     bench_pass_t pass = {op, OP_FORWARD};
     bench_work_t work = bench_pass_work(&pass, what);
-    int64_t n_wrong = 0;
     gemm_fill(b->x, s->m * s->k, X_HALF, 1);
     gemm_fill(b->param[0], s->n * s->k, W_HALF, 2);
     TRY(comm_agree(bench->comm, scratch_push(b), what));
-    TRY(bench_measure(bench, &work, 1, result));
+    TRY(bench_measure(bench, &work, 1, &point->result));
     TRY(comm_agree(bench->comm, scratch_pull(b), what));
     if (g->options->fault) b->y[s->m * s->n / 2] += 1;
-    TRY(comm_agree(bench->comm, gemm_check(b->x, b->param[0], b->y, s->m, s->n, s->k, &n_wrong),
+    TRY(comm_agree(bench->comm, gemm_check(b->x, b->param[0], b->y, s->m, s->n, s->k, &point->n_wrong),
                    "checking a product"));
-    TRY(bench_sum_wrong(bench, &n_wrong));
-    double n_flops = 2.0 * (double)op_macs(&op->op->desc);
-    bench_rate_t rate = bench_rate_of(bench, result, n_flops, g->peak);
-    gemm_print_row(g, s, result, &rate, n_wrong);
-    return gemm_record(g, s, result, &rate, n_wrong);
+    point->n_flops = 2.0 * (double)op_macs(&op->op->desc);
+    return bench_sum_wrong(bench, &point->n_wrong);
 }
 
-static err_t measure_shape(const gemm_t *g, const gemm_shape_t *s)
+static err_t measure_shape(gemm_t *g, const gemm_shape_t *s)
 {
     char what[WHAT_MAX];
     op_desc_t desc = {.kind = OP_LINEAR, .compute = g->compute, .n_inputs = 1, .x = {shape_2d(s->m, s->k)}};
     bench_op_t op;
-    bench_result_t result = {0};
+    gemm_point_t *point = &g->points[g->n];
+    ASSERT(g->n < MAX_POINTS);
+    point->shape = *s;
     desc.attr.linear = (linear_attr_t){.out_features = s->n};
     snprintf(what, sizeof what, "a product of %lld x %lld x %lld", (long long)s->m, (long long)s->n,
              (long long)s->k);
     TRY(op_infer(&desc));
     err_t err = bench_op_new(g->bench, &desc, false, NULL, what, &op);
-    if (err == ERR_OK) err = measure_product(g, s, &op, what, &result);
-    bench_result_free(&result);
+    if (err == ERR_OK) err = measure_product(g, &op, what, point);
     bench_op_free(&op);
+    if (err == ERR_OK)
+        g->n++;
+    else
+        bench_result_free(&point->result);
     return err;
 }
 
-static err_t gemm_measure_shapes(const gemm_t *g, int64_t max)
+static err_t gemm_measure_shapes(gemm_t *g, int64_t max)
 {
     const gemm_options_t *o = g->options;
     for (int64_t n = SQUARE_MIN; n <= max && strcmp(o->shapes, "training") != 0; n *= 2) {
@@ -146,6 +157,37 @@ static err_t gemm_measure_shapes(const gemm_t *g, int64_t max)
     for (int i = 0; i < N_TRAINING && strcmp(o->shapes, "square") != 0; i++)
         if (training[i].quick || !g->bench->options->quick) TRY(measure_shape(g, &training[i]));
     return ERR_OK;
+}
+
+/* Collective. Rates all points against the highest rate measured so far, among them or before. */
+static err_t gemm_show_points(gemm_t *g)
+{
+    for (int i = 0; i < g->n; i++) {
+        double sec = g->points[i].result.p50;
+        bench_raise_peak(g->bench, g->compute, sec > 0 ? g->points[i].n_flops / sec : 0);
+    }
+    TRY(bench_peak(g->bench, g->compute, &g->peak));
+    bench_print("measured peak, the best of all products: %s per rank", figure_rate(g->peak / 1e9, "GFLOP/s").text);
+    table_log(g->table); /* the headings */
+    for (int i = 0; i < g->n; i++) {
+        const gemm_point_t *p = &g->points[i];
+        bench_rate_t rate = bench_rate_of(g->bench, &p->result, p->n_flops, g->peak);
+        gemm_print_row(g, p, &rate);
+        TRY(gemm_record(g, p, &rate));
+    }
+    return ERR_OK;
+}
+
+/* Shows also the points before an interruption, or before another error that all ranks know. */
+static err_t gemm_measure(gemm_t *g, int64_t max)
+{
+    comm_t *comm = g->bench->comm;
+    err_info_t first;
+    err_t err = gemm_measure_shapes(g, max);
+    if (g->n == 0 || (err != ERR_OK && comm->agreed != err)) return err;
+    err_take(err, &first);
+    TRY(gemm_show_points(g));
+    return err == ERR_OK ? ERR_OK : comm_agree(comm, err_put(&first), "ending the case");
 }
 
 static err_t gemm_run(bench_t *bench, const void *values)
@@ -164,12 +206,11 @@ static err_t gemm_run(bench_t *bench, const void *values)
     int64_t max = o->max ? o->max : quick ? SQUARE_QUICK : SQUARE_MAX;
     bool known = model_compute(o->precision, &g.compute);
     ASSERT(known); /* one of the table's choices */
+    bench_print("gemm: y = x·w', products in %s, %d rank%s concurrently", dtype_name(g.compute),
+                bench->comm->size, bench->comm->size > 1 ? "s" : "");
     TRY(bench_peak(bench, g.compute, &g.peak));
-    bench_print("gemm: y = x·w', products in %s, %d rank%s concurrently; measured peak %s per rank",
-                dtype_name(g.compute), bench->comm->size, bench->comm->size > 1 ? "s" : "",
-                figure_rate(g.peak / 1e9, "GFLOP/s").text);
-    table_log(&table); /* the headings */
-    err_t err = gemm_measure_shapes(&g, max);
+    err_t err = gemm_measure(&g, max);
+    for (int i = 0; i < g.n; i++) bench_result_free(&g.points[i].result);
     table_free(&table);
     return err;
 }

@@ -81,6 +81,11 @@ err_t bench_peak(bench_t *bench, dtype_t compute, double *out)
     return ERR_OK;
 }
 
+void bench_raise_peak(bench_t *bench, dtype_t compute, double flops)
+{
+    if (flops > bench->peak_flops[compute]) bench->peak_flops[compute] = flops;
+}
+
 void bench_key_ranks(const bench_t *bench, const char *dtype, json_t *j)
 {
     if (!j) return;
@@ -109,7 +114,7 @@ void bench_rate_cells(table_t *table, const bench_result_t *result, const bench_
     table_cell(table, "%.1f%-1s", 1e6 * result->p50, bench_mark(result));
     table_cell(table, "%.1f", rate->gflops);
     table_cell(table, "%.1f", rate->gflops_all);
-    table_cell(table, "%s", figure_percent(rate->share_of_peak).text);
+    table_cell(table, "%s%-1s", figure_percent(rate->share_of_peak).text, rate->share_of_peak > 1 ? "!" : "");
 }
 
 err_t bench_sum_wrong(bench_t *bench, int64_t *n_wrong)

@@ -31,6 +31,8 @@ bench_work_t bench_pass_work(bench_pass_t *pass, const char *what);
 
 /* Collective. FLOP/s per rank of a large matrix product while all ranks multiply. Measured once. */
 err_t bench_peak(bench_t *bench, dtype_t compute, double *out);
+/* Raises that peak to the FLOP/s of another product, if that was faster. */
+void bench_raise_peak(bench_t *bench, dtype_t compute, double flops);
 
 /* Writes "ranks", "threads", "device" and, unless NULL, "dtype" into a record's key. Does nothing if j is
  * NULL. */
@@ -42,7 +44,7 @@ typedef struct bench_rate {
 } bench_rate_t;
 bench_rate_t bench_rate_of(const bench_t *bench, const bench_result_t *result, double n_flops, double peak);
 void bench_rate_json(const bench_rate_t *rate, json_t *j);
-/* The same as table columns, after the time. */
+/* The same as table columns, after the time. A share above 100 % gets a !; the case explains it. */
 #define BENCH_RATE_COLUMNS                                                                                   \
     {"time", .unit = "us ", .min_width = 12}, {"GFLOP/s", .min_width = 8}, {"all ranks"},                    \
     {                                                                                                        \
