@@ -20,6 +20,8 @@ There are three steps:
   3. If that does not start, or ends without naming a host, find the bad host by bisection: one of N hosts takes at
      most 2 log2 N starts.
 
+  --expect-gpus N      fail if a host does not have exactly N GPUs
+  --strict             fail on warnings, too, such as a busy host or processes of another job
   --json FILE          let dptrain check also write all lines to FILE
   --timeout SEC        time limit of a check [300]
   --timeout-start SEC  time limit for a check to start [60]
@@ -30,6 +32,8 @@ There are three steps:
                        other than auto the check fails if data takes another one
   -h, --help           show this help
 
+The check warns about load, stolen CPU time, and dptrain processes of other jobs, and fails if the job's GPUs are in use.
+
 Exit codes: 0 ready; 1 a host or a pair of hosts fails; 2 usage; 3 HOSTS cannot be read; 4 nothing can be started; 5 the
 check failed, but no host was found to be the cause.
 END
@@ -38,6 +42,8 @@ END
 both=() run_options=() check_options=() json='' timeout=300 timeout_start=60 ssh=yes search=yes hosts=''
 while [[ $# -gt 0 ]]; do
     case $1 in
+    --expect-gpus) need_value "$@"; whole_number "$1" "$2" 1; check_options+=("$1" "$2"); shift 2 ;;
+    --strict) check_options+=("$1"); shift ;;
     --json) need_value "$@"; json=$2; shift 2 ;;
     --timeout) need_value "$@"; whole_number "$1" "$2" 1; timeout=$((10#$2)); shift 2 ;;
     --timeout-start) need_value "$@"; whole_number "$1" "$2" 1; timeout_start=$((10#$2)); shift 2 ;;

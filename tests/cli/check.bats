@@ -47,14 +47,14 @@ found() { # FILE HOST CHECK NAME
     [ "$status" -eq 2 ]
     run "$dptrain" check --only host,clock --skip clock
     grep -q '^host$' <<<"$output"
-    [ "$(grep -c '^[a-z][a-z]*$' <<<"$output")" -eq 2 ] # host, ready
+    [ "$(grep -cE '^([a-z]+|ready.*)$' <<<"$output")" -eq 2 ] # host, ready
 }
 
 @test "one process without a launcher: a table, and the same as JSON" {
     run "$dptrain" check --only topology,gpu,clock,versions --data digits --json "$out/check.json"
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(tail -n 1 <<<"$output")" = ready ]
+    [[ $(tail -n 1 <<<"$output") =~ ^ready(, with warnings)?$ ]]
     [ "$(awk '{ if (length($0) > 80) n++ } END { print n + 0 }' <<<"$output")" -eq 0 ]
     jq -e '.record == "check" and .hosts == 1 and .ranks == 1 and .ready and (.lines | length > 8)' "$out/check.json"
     jq -e 'all(.lines[]; (.status | IN("ok", "skip")) == (.advice == null))' "$out/check.json"
@@ -139,9 +139,10 @@ fake_smi() {
 driver=550.54.15 ecc=0
 [ "$OMPI_COMM_WORLD_RANK" != 1 ] || { driver=${DRIVER:-$driver} ecc=${ECC:-$ecc}; }
 [ "$OMPI_COMM_WORLD_RANK" != 1 ] || [ -z "$HANG" ] || exec sleep 60
+case $1 in *compute-apps*) exit 0 ;; esac
 for gpu in 0 1; do
     echo "$gpu, GPU-0000000$gpu-1111-2222-3333-444455556666, NVIDIA H200, 00000000:1$gpu:00.0, $driver, Enabled," \
-        "700.00, 700.00, 0x0000000000000001, $ecc, $ecc, [N/A], No, No"
+        "700.00, 700.00, 0x0000000000000001, $ecc, $ecc, [N/A], No, No, 0, 600, 143771"
 done
 EOF2
 }
@@ -163,6 +164,43 @@ EOF2
     run on_ranks 2 check --ranks-per-host 1 --device cpu --only gpu --smi-timeout 0.3
     [ "$status" -eq 1 ]
     grep -q "^  FAIL  nvidia-smi       $name#2 " <<<"$output"
+}
+
+@test "a process of another job is named; with --strict it is a failure" {
+    # The kernel names a process after its file.
+    mkdir -p "$out"
+    cp "$(command -v sleep)" "$out/dptrain"
+    "$out/dptrain" 60 3>&- &
+    other=$!
+    run on_ranks 2 check --only load --json "$out/check.json"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ " $(found "$out/check.json" "$name" load "other jobs") " =~ ^\ warn\ .*process.*\ $other\  ]]
+    [ "$(tail -n 1 <<<"$output")" = "ready, with warnings" ]
+    for line in "CPUs in use" "stolen time"; do
+        found "$out/check.json" "$name" load "$line" | grep -qE '^(ok|warn|skip) '
+    done
+    [ "$(jq '[.lines[] | select(.check == "load" and .name == "CPU time").rank] | sort == [0, 1]' "$out/check.json")" = true ]
+    run "$dptrain" check --only load --strict --json "$out/check.json"
+    kill "$other"
+    [ "$status" -eq 1 ]
+    [ "$(tail -n 1 <<<"$output")" = "NOT READY: $name" ]
+    jq -e '.ready | not' "$out/check.json"
+}
+
+@test "--expect-gpus: a host with fewer is named" {
+    run "$dptrain" check --device cpu --only gpu --expect-gpus 500
+    echo "$output"
+    [ "$status" -eq 1 ]
+    grep -q "^  FAIL  expected GPUs  .* [0-9]* instead of 500$" <<<"$output"
+    fake_smi
+    run "$dptrain" check --device cpu --only gpu --expect-gpus 2
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -q "^  ok    expected GPUs  .* 2$" <<<"$output"
+    run "$dptrain" check --device cpu --only gpu --expect-gpus 8
+    [ "$status" -eq 1 ]
+    grep -q "^  FAIL  expected GPUs  .* 2 instead of 8$" <<<"$output"
 }
 
 @test "a host without its GPU is named, and so are ranks that share one" {

@@ -123,6 +123,9 @@ check --only topology" "$out/scripts/calls"
     done
     [ "$(wc -l <"$out/scripts/calls")" -eq 4 ]
     [[ $(tail -n 1 "$out/scripts/calls") == *"--transport ib "*"check --expect-transport ib --json x.json" ]]
+    run "$health" --no-ssh --expect-gpus 8 --strict a,b
+    [[ $(tail -n 1 "$out/scripts/calls") == *"-- check --expect-gpus 8 --strict" ]]
+    sed -i '$d' "$out/scripts/calls"
     SSH_CODE=1 run "$health" a,b
     [ "$status" -eq 1 ]
     [[ "${lines[-1]}" == *"ssh does not work"* ]]
@@ -158,7 +161,7 @@ check --only topology" "$out/scripts/calls"
     stand_ins true
     run "$health" --help
     [ "$status" -eq 0 ]
-    for arguments in "" "--timeout x a,b" "--frobnicate a,b" "--json" "a:0,b"; do
+    for arguments in "" "--timeout x a,b" "--expect-gpus many a,b" "--frobnicate a,b" "--json" "a:0,b"; do
         # shellcheck disable=SC2086 # words
         run "$health" $arguments
         echo "$arguments: $output"

@@ -198,24 +198,24 @@ static void test_table(void)
 
 static const char smi_good[] = "0, GPU-1b2c3d4e-0000-1111-2222-333344445555, NVIDIA H200, 00000000:1B:00.0, "
                                "550.54.15, Enabled, 700.00, 700.00, "
-                               "0x0000000000000001, 0, 0, [N/A], No, No\r\n"
+                               "0x0000000000000001, 0, 0, [N/A], No, No, 97, 600, 143771\r\n"
                                "1, GPU-aaaaaaaa-0000-1111-2222-333344445555, NVIDIA H200, 00000000:2B:00.0, "
                                "550.54.15, Enabled, 700.00, 700.00, "
-                               "0x0000000000000004, 0, 0, [N/A], No, No\n";
+                               "0x0000000000000004, 0, 0, [N/A], No, No, 0, 71000, 143771\n";
 /* One fault each: a row waits, volatile errors, aggregate errors, heat, power limit, persistence, remapping.
  */
 static const char smi_bad[] = "0, GPU-0, NVIDIA A100, 00000000:07:00.0, 535.129.03, Enabled, 400.00, 400.00, "
                               "0x0000000000000000, 0, 0, No, "
-                              "Yes, No\n"
+                              "Yes, No, [N/A], [N/A], 40960\n"
                               "1, GPU-1, NVIDIA A100, 00000000:0A:00.0, 535.129.03, Enabled, 400.00, 400.00, "
                               "0x0000000000000000, 2, 2, No, No, "
-                              "No\n"
+                              "No, 0, 0, 40960\n"
                               "2, GPU-2, NVIDIA A100, 00000000:0B:00.0, 535.129.03, Enabled, 400.00, 400.00, "
                               "0x0000000000000040, 0, 7, No, No, "
-                              "No\n"
+                              "No, 0, 0, 40960\n"
                               "3, GPU-3, NVIDIA A100, 00000000:0C:00.0, 535.129.03, Disabled, 300.00, "
                               "400.00, 0x0000000000000000, 0, 0, No, No, "
-                              "Yes\n";
+                              "Yes, 0, 0, 40960\n";
 
 static void test_smi(void)
 {

@@ -17,9 +17,9 @@ extern const char *const check_status_names[]; /* "ok", "skip", "warn", "fail" *
 typedef struct check_options {
     const char *only, *skip, *json, *data, *config, *shared, *out;
     const char *ports, *expect_transport, *infiniband;
-    int64_t shared_bytes;
+    int64_t shared_bytes, expect_gpus;
     double shared_timeout_sec, smi_timeout_sec;
-    bool list;
+    bool list, strict;
     runtime_options_t runtime;
 } check_options_t;
 
@@ -105,11 +105,14 @@ typedef struct check_case {
 
 extern const check_case_t *const check_cases[]; /* in running order, NULL-terminated */
 
+/* Whether a status prevents the verdict "ready". */
+bool check_prevents(const check_t *check, check_status_t status);
+
 /* Prints the table of checks. */
 err_t check_print_list(void);
 
 /* Collective. Runs the selected checks; rank 0 prints the table and writes --json. ERR_GATE on all ranks if a
- * line failed. */
+ * line failed or, with --strict, is a warning. */
 err_t check_run(const check_options_t *options, void (*abort_job)(err_t code));
 
 #endif

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* The check `gpu`: the device of each rank, ranks that share a GPU, and GPU health from nvidia-smi
  * (smi.c). */
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "tools/check/cases.h"
-#include "tools/check/smi.h"
+#include "tools/check/smi_apps.h"
 
 /* A rank's GPU, exchanged between ranks. */
 typedef struct gpu_entry {
-    int host;
+    int host, pid;
     bool has_gpu;
     char uuid[40], name[64];
 } gpu_entry_t;
@@ -81,8 +83,45 @@ static void report_count(check_t *check, int n_gpus, int n_used)
         check_line(check, where, "GPUs", CHECK_OK, NULL, "%d for %d ranks", n_gpus, n_ranks);
 }
 
+/* --expect-gpus. */
+static void report_expected(check_t *check, int n_gpus)
+{
+    int n = (int)check->options->expect_gpus;
+    if (n == 0) return;
+    check_line(check, check_host(check), "expected GPUs", n_gpus == n ? CHECK_OK : CHECK_FAIL,
+               "a GPU fell off the bus (dmesg | grep Xid), its driver is not loaded (nvidia-smi -L), or the "
+               "container does not have it (docker --gpus all)",
+               n_gpus == n ? "%d" : "%d instead of %d", n_gpus, n);
+}
+
+/* The driver's list, for hosts without nvidia-smi. */
+static int count_driver_gpus(void)
+{
+    int n = 0;
+    DIR *dir = opendir("/proc/driver/nvidia/gpus");
+    for (struct dirent *entry; dir && (entry = readdir(dir));) n += entry->d_name[0] != '.';
+    if (dir) closedir(dir);
+    return n;
+}
+
+/* Reports other work on the GPUs of this host's ranks. */
+static void report_use(check_t *check, const gpu_entry_t *all, const smi_gpu_t *gpus, int n_gpus)
+{
+    smi_app_t apps[SMI_MAX_APPS];
+    smi_rank_t ranks[SMI_MAX_GPUS] = {{"", 0}};
+    smi_use_t use = {.gpus = gpus, .n_gpus = n_gpus, .apps = apps, .ranks = ranks};
+    if (smi_apps_query(check->options->smi_timeout_sec, apps, &use.n_apps) != ERR_OK) use.n_apps = -1;
+    for (int r = 0; r < check->comm->size && use.n_ranks < SMI_MAX_GPUS; r++) {
+        if (all[r].host != check->host || !all[r].has_gpu) continue;
+        smi_rank_t *rank = &ranks[use.n_ranks++];
+        snprintf(rank->uuid, sizeof rank->uuid, "%s", all[r].uuid);
+        rank->pid = all[r].pid;
+    }
+    smi_judge_use(check, &use);
+}
+
 /* Reports GPU health, on each host's first rank; returns the driver's version for comparison. */
-static void report_smi(check_t *check, int n_used, char driver[32])
+static void report_smi(check_t *check, const gpu_entry_t *all, char driver[32])
 {
     smi_gpu_t gpus[SMI_MAX_GPUS];
     int n;
@@ -95,6 +134,7 @@ static void report_smi(check_t *check, int n_used, char driver[32])
         check_line(check, where, "nvidia-smi", check->n_devices > 0 ? CHECK_WARN : CHECK_SKIP,
                    check->n_devices > 0 ? "GPU health is unknown; install nvidia-utils" : NULL,
                    "not installed");
+        report_expected(check, count_driver_gpus());
         return;
     case ERR_PEER:
         check_line(check, where, "nvidia-smi", CHECK_FAIL,
@@ -106,15 +146,18 @@ static void report_smi(check_t *check, int n_used, char driver[32])
                    err_message());
         return;
     }
+    int n_used = count_used_gpus(check, all);
     report_count(check, n, n_used);
+    report_expected(check, n);
     if (n > 0) snprintf(driver, 32, "%s", gpus[0].driver);
     if (n > 0) smi_judge(check, gpus, n);
+    if (n_used > 0) report_use(check, all, gpus, n);
 }
 
 static err_t gpu_run(check_t *check)
 {
     static const char what[] = "comparing GPUs";
-    gpu_entry_t mine = {.host = check->host, .has_gpu = check->device != NULL}, *all = NULL;
+    gpu_entry_t mine = {.host = check->host, .pid = getpid(), .has_gpu = check->device != NULL}, *all = NULL;
     char driver[32] = "";
     err_t err = mem_new_array(check->comm->size, sizeof *all, "GPUs", &all);
     TRY(comm_agree(check->comm, err, what));
@@ -126,7 +169,7 @@ static err_t gpu_run(check_t *check)
     if (err == ERR_OK) {
         report_device(check);
         report_sharing(check, all);
-        report_smi(check, count_used_gpus(check, all), driver);
+        report_smi(check, all, driver);
     }
     mem_free(&all);
     if (err != ERR_OK || check->n_hosts == 1) return err;
@@ -137,5 +180,5 @@ static err_t gpu_run(check_t *check)
                       driver[0] ? driver : NULL);
 }
 
-const check_case_t check_gpu = {"gpu", "one GPU per rank; health, clocks and power of all GPUs", true,
+const check_case_t check_gpu = {"gpu", "one GPU per rank, not in use by others; health of all GPUs", true,
                                 gpu_run};

@@ -35,7 +35,7 @@ static void write_lines_json(const check_t *check, const check_lines_t *lines, j
     json_string(j, "time", now);
     json_int(j, "hosts", check->n_hosts);
     json_int(j, "ranks", check->comm->size);
-    json_bool(j, "ready", worst != CHECK_FAIL);
+    json_bool(j, "ready", !check_prevents(check, worst));
     json_array_begin(j, "lines");
     for (int64_t i = 0; i < lines->n; i++) write_line_json(check, &lines->line[i], j);
     json_array_end(j);

@@ -96,6 +96,11 @@ static err_t run_check_case(check_t *check, const check_case_t *c)
     return ERR_OK;
 }
 
+bool check_prevents(const check_t *check, check_status_t status)
+{
+    return status >= (check->options->strict ? CHECK_WARN : CHECK_FAIL);
+}
+
 /* Finds the worst status; shows the lines on rank 0. */
 static err_t show_results(check_t *check, const check_lines_t *lines, check_status_t *worst)
 {
@@ -119,7 +124,8 @@ static err_t run_checks(check_t *check)
     int32_t result = worst;
     TRY(comm_broadcast(check->comm, &result, sizeof result, 0, "the result"));
     /* The table shows why. */
-    return comm_agree(check->comm, result == CHECK_FAIL ? ERR_GATE : ERR_OK, "the result");
+    bool ready = !check_prevents(check, (check_status_t)result);
+    return comm_agree(check->comm, ready ? ERR_OK : ERR_GATE, "the result");
 }
 
 err_t check_run(const check_options_t *options, void (*abort_job)(err_t code))

@@ -15,8 +15,9 @@ static const char query[] =
     "--query-gpu=index,uuid,name,pci.bus_id,driver_version,persistence_mode,power.limit,"
     "power.default_limit,clocks_throttle_reasons.active,"
     "ecc.errors.uncorrected.volatile.total,ecc.errors.uncorrected.aggregate.total,"
-    "retired_pages.pending,remapped_rows.pending,remapped_rows.failure";
-enum { N_FIELDS = 14, FIELD_TEXT = 64 };
+    "retired_pages.pending,remapped_rows.pending,remapped_rows.failure,"
+    "utilization.gpu,memory.used,memory.total";
+enum { N_FIELDS = 17, FIELD_TEXT = 64 };
 typedef char field_t[FIELD_TEXT];
 
 /* Splits a line at commas; returns the number of fields. */
@@ -60,8 +61,7 @@ static int64_t parse_bits(const char *text)
     return *end ? -1 : (int64_t)(value & INT64_MAX);
 }
 
-/* Copies "GPU-1b2c3d4e-…", keeping only the first dash. */
-static void plain_uuid(const char *text, char *out, size_t n_bytes)
+void smi_plain_uuid(const char *text, char *out, size_t n_bytes)
 {
     size_t used = 0;
     for (int n_dashes = 0; *text && used < n_bytes - 1; text++)
@@ -82,8 +82,11 @@ static bool parse_gpu(const char *line, size_t n_bytes, smi_gpu_t *gpu)
                        .ecc_aggregate = (int64_t)parse_number(f[10]),
                        .pages_pending = parse_bool(f[11]),
                        .rows_pending = parse_bool(f[12]),
-                       .rows_failed = parse_bool(f[13])};
-    plain_uuid(f[1], gpu->uuid, sizeof gpu->uuid);
+                       .rows_failed = parse_bool(f[13]),
+                       .busy = parse_number(f[14]),
+                       .memory_used = 1024 * 1024 * parse_number(f[15]),
+                       .memory_total = 1024 * 1024 * parse_number(f[16])};
+    smi_plain_uuid(f[1], gpu->uuid, sizeof gpu->uuid);
     snprintf(gpu->name, sizeof gpu->name, "%s", f[2]);
     snprintf(gpu->pci, sizeof gpu->pci, "%.23s", f[3]);
     snprintf(gpu->driver, sizeof gpu->driver, "%.31s", f[4]);

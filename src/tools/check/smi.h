@@ -22,10 +22,15 @@ typedef struct smi_gpu {
         ecc_aggregate; /* uncorrected errors: since the driver was loaded; over the lifetime */
     int64_t pages_pending, rows_pending; /* 1: a memory repair is pending until a reset */
     int64_t rows_failed;                 /* 1: a memory repair failed */
+    double busy;                         /* percent of the last second with a kernel running */
+    double memory_used, memory_total;    /* bytes */
 } smi_gpu_t;
 
 /* Bits of slowdown (nvml.h: nvmlClocksEventReason…). */
 enum { SMI_HW_SLOWDOWN = 0x8, SMI_SW_THERMAL = 0x20, SMI_HW_THERMAL = 0x40, SMI_POWER_BRAKE = 0x80 };
+
+/* Copies "GPU-1b2c3d4e-…", keeping only the first dash. */
+void smi_plain_uuid(const char *text, char *out, size_t n_bytes);
 
 /* Parses the output of the query (csv, noheader, nounits). ERR_DATA quotes an unexpected line. */
 err_t smi_parse(const char *text, smi_gpu_t gpus[SMI_MAX_GPUS], int *n);

@@ -76,14 +76,14 @@ static int print_advice(const check_t *check, const check_rows_t *rows, check_st
     return n;
 }
 
-/* Marks the hosts with a failing line in rows->has; returns their number. */
-static int mark_failing(const check_t *check, const check_rows_t *rows)
+/* Marks the hosts that are not ready in rows->has; returns their number. */
+static int mark_not_ready(const check_t *check, const check_rows_t *rows)
 {
     int n = 0;
     memset(rows->has, 0, (size_t)check->comm->size * sizeof *rows->has);
     for (int64_t i = 0; i < rows->lines->n; i++) {
         const check_line_t *line = &rows->lines->line[i];
-        if (line->status != CHECK_FAIL || line->scope == CHECK_JOB) continue;
+        if (!check_prevents(check, line->status) || line->scope == CHECK_JOB) continue;
         int host = line->scope == CHECK_HOST ? line->index : check->ranks[line->index].host;
         n += !rows->has[host];
         rows->has[host] = true;
@@ -101,11 +101,11 @@ static void print_verdict(const check_t *check, const check_rows_t *rows, int n_
     }
     fprintf(out, "\n%d ok, %d skipped, %d warning%s, %d failed\n", n_ok, n_skip, n_warn,
             n_warn == 1 ? "" : "s", n_fail);
-    if (n_fail == 0) {
-        fprintf(out, "ready\n");
+    if (!check_prevents(check, n_fail ? CHECK_FAIL : n_warn ? CHECK_WARN : CHECK_OK)) {
+        fprintf(out, n_warn ? "ready, with warnings\n" : "ready\n");
         return;
     }
-    int n_hosts = mark_failing(check, rows);
+    int n_hosts = mark_not_ready(check, rows);
     size_t used = 0;
     for (int r = 0, n = 0; r < check->comm->size && used < sizeof text - 128; r++) {
         if (check->ranks[r].local_rank != 0 || !rows->has[check->ranks[r].host]) continue;
