@@ -167,7 +167,8 @@ static err_t gemm_show_points(gemm_t *g)
         bench_raise_peak(g->bench, g->compute, sec > 0 ? g->points[i].n_flops / sec : 0);
     }
     TRY(bench_peak(g->bench, g->compute, &g->peak));
-    bench_print("measured peak, the best of all products: %s per rank", figure_rate(g->peak / 1e9, "GFLOP/s").text);
+    bench_print("measured peak, the best of all products: %s per rank",
+                figure_rate(g->peak / 1e9, "GFLOP/s").text);
     table_log(g->table); /* the headings */
     for (int i = 0; i < g->n; i++) {
         const gemm_point_t *p = &g->points[i];
