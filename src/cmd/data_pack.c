@@ -34,12 +34,17 @@ static const char usage[] =
     "applied. Boxes, areas and polygons are scaled, RLE masks resampled (nearest\n"
     "neighbor). Smaller images keep their bytes. manifest.json records the resizing.\n"
     "\n"
+    "Before packing, every image is decoded, on all CPUs. Unusable ones (truncated,\n"
+    "damaged, missing) are named; with more than --max-bad N of them nothing is\n"
+    "packed, otherwise they are left out.\n"
+    "\n"
     "Exit codes: 2 usage, or DST holds another packing; 3 SRC is missing or damaged;\n"
     "4 DST cannot be written.\n";
 
 typedef struct options {
     const char *from;
     pack_options_t pack;
+    int64_t threads;
     double timeout_sec;
 } options_t;
 
@@ -56,6 +61,11 @@ static const opt_t table[] = {
      OPT_COMMON},
     {"force", OPT_FLAG, FIELD(pack.force), NULL, 0, 0, NULL, NULL, "delete the shards in DST and pack again",
      OPT_COMMON},
+    {"decode", OPT_FLAG, FIELD(pack.decode), "true", 0, 0, NULL, NULL, "decode every image before packing",
+     OPT_COMMON},
+    {"max-bad", OPT_INT, FIELD(pack.max_bad), "0", 0, 1000000, NULL, "N",
+     "maximum number of unusable images to leave out", OPT_COMMON},
+    DATA_THREADS_ROW(FIELD(threads)),
     DATA_TIMEOUT_ROW(FIELD(timeout_sec)),
 };
 
@@ -65,6 +75,9 @@ static err_t check_options(const options_t *options, const opt_group_t *group)
     if (!options->pack.out) RAISE(ERR_USAGE, "dptrain data pack: --out DST is required");
     if (opt_given(group, 1, "quality") && options->pack.resize == 0)
         RAISE(ERR_USAGE, "--quality requires --resize: without it images keep their bytes");
+    if (!options->pack.decode && options->pack.max_bad > 0)
+        RAISE(ERR_USAGE,
+              "--max-bad and --no-decode exclude each other: unusable images are found by decoding");
     return ERR_OK;
 }
 
@@ -85,6 +98,9 @@ static err_t pack_source(comm_t *comm, const options_t *options)
                  figure_count(result.n_samples).text, figure_bytes((double)result.n_image_bytes).text,
                  (long long)result.n_shards, figure_bytes((double)result.n_bytes).text, options->pack.out,
                  figure_time(clock_sec() - begun_sec).text);
+        if (result.n_left_out > 0)
+            log_info("%lld image%s left out: see the warnings above", (long long)result.n_left_out,
+                     result.n_left_out == 1 ? " was" : "s were");
         if (result.n_kept > 0)
             log_info("%lld of these shards were already complete and were kept", (long long)result.n_kept);
     }
@@ -105,6 +121,7 @@ err_t cmd_data_pack(const cmd_context_t *context)
     if (err == ERR_OK) err = console_apply(&console);
     if (err == ERR_OK) err = check_options(&options, groups);
     if (err != ERR_OK) return cmd_fail(err);
+    options.pack.n_threads = (int)options.threads;
     err = data_open_comm(context, options.timeout_sec, &runtime);
     if (err == ERR_OK) err = pack_source(runtime.comm, &options);
     return runtime_close(&runtime, err);

@@ -267,3 +267,74 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     [ "$status" -eq 3 ]
     [[ $output == *"not ok"*"${victim##*/}"* ]]
 }
+
+# A folder of images in two classes with a truncated JPEG and a PNG of which one byte of the pixels was changed. Their
+# headers are intact. Sets folder.
+bad_folder() {
+    folder=$BATS_TEST_TMPDIR/images
+    mkdir -p "$folder"/train/{a,b} "$folder/val/a"
+    "$root/build/tests/tools/image_samples" jpeg "$folder/train/a" 100
+    "$root/build/tests/tools/image_samples" png "$folder/train/b" 30
+    cp "$folder"/train/a/turn[1-4].jpg "$folder/val/a"
+    n_images=$(find "$folder" -type f | wc -l)
+    truncate -s "$(($(stat -c %s "$folder/train/a/turn3.jpg") * 2 / 3))" "$folder/train/a/turn3.jpg"
+    damaged=$(find "$folder/train/b" -size +1 | sort | tail -n 1)
+    damage "$damaged" $(($(stat -c %s "$damaged") / 2))
+}
+
+names_both() { [[ $output == *"a/turn3.jpg"* && $output == *"b/${damaged##*/}"* ]]; }
+
+@test "truncated and damaged images are found by decoding: verify names all of them" {
+    bad_folder
+    run on_ranks 2 data verify "$folder"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [ "$(grep -c '^not ok ' <<<"$output")" -eq 2 ]
+    names_both
+    run "$dptrain" data verify "$folder" --no-decode
+    [ "$status" -eq 0 ]
+    "$dptrain" data pack --from "$folder" --out "$shards" --no-decode
+    run "$dptrain" data verify "$shards" --threads 3
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [ "$(grep -c '^not ok ' <<<"$output")" -eq 2 ]
+    names_both
+    # A record that its hash has named is not named again.
+    file=$(find "$shards" -name 'val-00000-*')
+    damage "$file" "$(($(first_record "$file" 3) + 700))"
+    run "$dptrain" data verify "$shards"
+    echo "$output"
+    [ "$(grep -c 'turn1.jpg' <<<"$output")" -eq 1 ]
+    run "$dptrain" data verify "$shards" --no-decode
+    [ "$status" -eq 3 ]
+    [[ $output != *turn3.jpg* ]]
+}
+
+@test "pack names all unusable images, and with --max-bad leaves them out" {
+    bad_folder
+    run "$dptrain" data pack --from "$folder" --out "$shards"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    names_both
+    [[ $output == *"2 images cannot be used"*"--max-bad 2"* ]]
+    [ -z "$(ls "$shards")" ]
+    run "$dptrain" data pack --from "$folder" --out "$shards" --max-bad 1
+    [ "$status" -eq 3 ]
+    for np in 0 3; do
+        run on_ranks "$np" data pack --from "$folder" --out "$shards-$np" --max-bad 2 --shard-size 64K
+        echo "$output"
+        [ "$status" -eq 0 ]
+        names_both
+        [[ $output == *"packed $((n_images - 2)) samples"*"2 images were left out"* ]]
+    done
+    "$dptrain" data verify "$shards-0"
+    diff -r "$shards-0" "$shards-3"
+    # Again: everything is kept.
+    run "$dptrain" data pack --from "$folder" --out "$shards-0" --max-bad 2 --shard-size 64K
+    echo "$output"
+    [[ $output == *"of these shards were already complete"* ]]
+    check 2 "exclude each other" pack --from "$folder" --out "$shards" --no-decode --max-bad 2
+    # The folder is refused before images are decoded.
+    check 2 "holds shards of other data" pack --from "$folder" --out "$shards-0"
+    [[ $output != *turn3.jpg* ]]
+}

@@ -16,7 +16,9 @@
 #include "base/mem.h"
 #include "data/shard/index.h"
 #include "tools/pack/interrupt.h"
+#include "tools/pack/leave_out.h"
 #include "tools/pack/resize.h"
+#include "tools/pack/scan.h"
 #include "tools/pack/work.h"
 
 /* A shard's part of the index. */
@@ -245,16 +247,62 @@ static err_t sum_up(packer_t *p, pack_result_t *out)
     return ERR_OK;
 }
 
-err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *options, pack_result_t *out)
+static void warn_bad(void *context, const char *what)
+{
+    (void)context;
+    log_warn("%s", what);
+}
+
+static err_t judge_bad(const source_t *source, const pack_options_t *options, int64_t n_bad)
+{
+    if (n_bad <= options->max_bad) return ERR_OK;
+    RAISE(
+        ERR_DATA,
+        "%s: %lld image%s cannot be used, see above; repair or remove them, leave them out with --max-bad %lld, "
+        "or pack them unchecked with --no-decode",
+        source->path, (long long)n_bad, n_bad == 1 ? "" : "s", (long long)n_bad);
+}
+
+/* Decodes every image. Sets *rest to the source without the unusable ones, NULL if there are none.
+ * Collective. */
+static err_t find_bad(comm_t *comm, const source_t *source, const pack_options_t *options, source_t **rest)
+{
+    findings_t findings = {NULL};
+    int64_t *samples = NULL, n_bad;
+    scan_options_t scan = {.label = "decoding",
+                           .source = source,
+                           .path = source->path,
+                           .n_samples = source->n_samples,
+                           .decode = true,
+                           .n_threads = options->n_threads};
+    err_t err;
+    for (int s = 0; s < SPLIT_COUNT; s++)
+        for (int64_t i = 0; i < source->n_samples[s]; i++) scan.n_bytes += source->entries[s][i].n_bytes;
+    TRY_OUT(err, scan_run(comm, &scan, &findings));
+    TRY_OUT(err, findings_tell(comm, &findings, warn_bad, NULL, &n_bad));
+    TRY_OUT(err, comm_agree(comm, judge_bad(source, options, n_bad), "the verdict"));
+    if (n_bad == 0) goto out;
+    TRY_OUT(err, findings_samples(comm, &findings, &samples, &n_bad));
+    err = comm_agree(comm, leave_out_open(source, samples, n_bad, rest), "leaving out images");
+out:
+    findings_free(&findings);
+    mem_free(&samples);
+    return err;
+}
+
+static int64_t count_samples(const source_t *source)
+{
+    return source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL];
+}
+
+static err_t pack_all(comm_t *comm, const source_t *source, const pack_options_t *options, pack_result_t *out)
 {
     packer_t p = {.comm = comm, .source = source, .options = options};
     err_t err;
-    source_warn_notes(source);
     TRY_OUT(err, comm_agree(comm, pack_plan_make(source, options, &p.plan), "planning the shards"));
     TRY_OUT(err, compare_sources(comm, &p.plan, source));
     err = comm->rank == 0 ? pack_prepare(source, options, &p.plan) : ERR_OK;
     TRY_OUT(err, comm_agree(comm, err, "preparing the folder"));
-    TRY_OUT(err, compare_folders(comm, options->out));
     TRY_OUT(err, comm_agree(comm, open_packer(&p), "start-up"));
     const pack_work_t work = {"packing", p.plan.n_bytes, &p, pack_step};
     TRY_OUT(err, pack_work_run(comm, &work));
@@ -262,5 +310,31 @@ err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *optio
     err = gather_index(&p);
 out:
     close_packer(&p);
+    return err;
+}
+
+/* On rank 0. Refuses a folder before the images are decoded, where it is known what will be packed. */
+static err_t prepare_early(const source_t *source, const pack_options_t *options)
+{
+    pack_plan_t plan;
+    TRY(pack_prepare_folder(source, options));
+    if (options->max_bad > 0 || options->force) return ERR_OK;
+    err_t err = pack_plan_make(source, options, &plan);
+    if (err == ERR_OK) err = pack_prepare(source, options, &plan);
+    pack_plan_free(&plan);
+    return err;
+}
+
+err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *options, pack_result_t *out)
+{
+    source_t *rest = NULL;
+    source_warn_notes(source);
+    err_t err = comm->rank == 0 ? prepare_early(source, options) : ERR_OK;
+    TRY(comm_agree(comm, err, "preparing the folder"));
+    TRY(compare_folders(comm, options->out));
+    if (options->decode && scan_can_decode(source)) TRY(find_bad(comm, source, options, &rest));
+    err = pack_all(comm, rest ? rest : source, options, out);
+    if (rest) out->n_left_out = count_samples(source) - count_samples(rest);
+    source_close(&rest);
     return err;
 }

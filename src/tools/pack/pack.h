@@ -8,11 +8,12 @@
 
 typedef struct pack_result {
     int64_t n_samples, n_image_bytes; /* in the folder */
+    int64_t n_left_out;               /* unusable images: see pack_options_t.max_bad */
     int64_t n_shards, n_kept;         /* n_kept of them are from an earlier run */
     int64_t n_bytes;                  /* size of the shard files */
 } pack_result_t;
 
-/* Rank r writes shards r, r + size, … of the plan. Shards of the same plan from an interrupted run are
+/* With options->decode, first decodes every image and warns of each unusable one. Rank r writes shards r, r + size, … of the plan. Shards of the same plan from an interrupted run are
  * verified and kept. Finally rank 0 writes index.h5, then manifest.json. The files are bit-identical on any
  * number of ranks and appear under their names only when complete. An interrupting signal leaves no temporary
  * file.

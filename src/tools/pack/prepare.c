@@ -111,18 +111,27 @@ static err_t scan_folder(const char *folder, bool clear, finds_t *finds)
     return err;
 }
 
-err_t pack_prepare(const source_t *source, const pack_options_t *options, const pack_plan_t *plan)
+err_t pack_prepare_folder(const source_t *source, const pack_options_t *options)
 {
     const char *out = options->out;
     char index[FS_PATH_MAX], manifest[FS_PATH_MAX];
-    finds_t finds = {.plan = plan->hash};
     TRY(check_other(source->path, out));
     TRY(fs_make_folder(out));
     TRY(fs_check_writable(out));
     TRY(fs_join(index, out, SHARD_INDEX_NAME));
     TRY(fs_join(manifest, out, SHARD_MANIFEST_NAME));
     TRY(check_ours(index, "dptrain index "));
-    TRY(check_ours(manifest, "{\"format\":\"dptrain shards\""));
+    return check_ours(manifest, "{\"format\":\"dptrain shards\"");
+}
+
+err_t pack_prepare(const source_t *source, const pack_options_t *options, const pack_plan_t *plan)
+{
+    const char *out = options->out;
+    char index[FS_PATH_MAX], manifest[FS_PATH_MAX];
+    finds_t finds = {.plan = plan->hash};
+    TRY(pack_prepare_folder(source, options));
+    TRY(fs_join(index, out, SHARD_INDEX_NAME));
+    TRY(fs_join(manifest, out, SHARD_MANIFEST_NAME));
     TRY(scan_folder(out, false, &finds));
     if (!finds.stranger[0] && is_strange(index, "index", plan->hash)) /* its shards may be gone */
         snprintf(finds.stranger, sizeof finds.stranger, "%s", SHARD_INDEX_NAME);

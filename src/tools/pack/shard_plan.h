@@ -11,6 +11,9 @@ typedef struct pack_options {
     int64_t shard_bytes;     /* maximum source bytes of images per shard; a larger image gets its own shard */
     int64_t resize, quality; /* maximum shorter side (0: keep images), JPEG quality */
     bool force;              /* delete the shards of another plan */
+    bool decode;             /* every image before packing; unusable ones are named */
+    int64_t max_bad;         /* up to so many of them are left out; with more nothing is packed */
+    int n_threads;           /* that decode, of each rank; 0: its share of the host's CPUs */
 } pack_options_t;
 
 typedef struct pack_plan {
@@ -32,6 +35,9 @@ err_t pack_plan_head(const source_t *source, const pack_options_t *options, cons
 /* ERR_USAGE if the target `to` is the source `from`, or within it where it would be read as a class. `to`
  * need not exist. Nothing is written. */
 err_t pack_check_apart(const char *from, const char *to);
+
+/* The part of pack_prepare that needs no plan. */
+err_t pack_prepare_folder(const source_t *source, const pack_options_t *options);
 
 /* Prepares the target folder: creates it, removes leftover temporary files and, with `force`, the shards of
  * another plan. One rank calls it, before any rank writes. ERR_USAGE: the folder is the source's, or holds

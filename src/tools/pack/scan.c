@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads that read and decode samples, block by block. They live as long as a block: between blocks, the ranks
+ * agree on errors (tools/pack/work.h). */
+#include "tools/pack/scan.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cluster/hosts/machine.h"
+#include "data/image/image.h"
+#include "tools/pack/work.h"
+
+enum { PER_THREAD = 16, NAME_MAX_BYTES = FS_PATH_MAX + 128 };
+
+typedef struct scan_worker {
+    struct scan *scan;
+    pthread_t thread;
+    bool started;
+    image_decoder_t *decoder;
+    source_buffer_t buffer;
+    shard_buffer_t shard_buffer;
+    err_info_t failed; /* an error that concerns no image */
+} scan_worker_t;
+
+typedef struct scan {
+    const scan_options_t *options;
+    findings_t *findings;
+    int n_threads, stride;  /* stride: blocks from one of this rank to the next */
+    int64_t block;          /* samples; the same on all ranks */
+    scan_worker_t *workers; /* [n_threads]; the first is the calling thread */
+    char **why;             /* [block]: what is wrong with each image; NULL: nothing */
+    int64_t first, n;       /* the current block */
+    atomic_int_fast64_t next, n_bytes;
+    atomic_bool stopped;
+} scan_t;
+
+int scan_threads(const comm_t *comm)
+{
+    cpu_set_t mine;
+    int n = machine_cpus() / comm->topo.local_size;
+    int allowed = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : 1;
+    if (n > allowed) n = allowed;
+    return n > 1 ? n : 1;
+}
+
+bool scan_can_decode(const source_t *source)
+{
+    return strcmp(source->ops->kind, source_idx.kind) != 0;
+}
+
+split_t scan_split(const int64_t counts[SPLIT_COUNT], int64_t *number)
+{
+    if (*number < counts[SPLIT_TRAIN]) return SPLIT_TRAIN;
+    *number -= counts[SPLIT_TRAIN];
+    return SPLIT_VAL;
+}
+
+/* A name that finds the image again. */
+static void name_image(const scan_t *scan, split_t split, int64_t number, const sample_t *sample, char *out)
+{
+    if (scan->options->shards)
+        snprintf(out, NAME_MAX_BYTES, "%s sample %lld of %s (\"%s\", id %lld)", split_words[split],
+                 (long long)number, scan->options->path, sample->name, (long long)sample->id);
+    else
+        snprintf(out, NAME_MAX_BYTES, "%s of the %s split", sample->name, split_names[split]);
+}
+
+/* Compares the headers with the source's list, and decodes. */
+static err_t check_image(scan_worker_t *w, split_t split, int64_t number, const sample_t *sample)
+{
+    char name[NAME_MAX_BYTES];
+    image_info_t info;
+    image_t image;
+    name_image(w->scan, split, number, sample, name);
+    const image_bytes_t bytes = {name, sample->bytes, sample->n_bytes};
+    TRY(image_info(bytes, &info));
+    if (info.stored_width != sample->width || info.stored_height != sample->height)
+        RAISE(ERR_DATA, "the image %s is %lld×%lld, but listed as %d×%d", name, (long long)info.stored_width,
+              (long long)info.stored_height, sample->width, sample->height);
+    return w->scan->options->decode ? image_decode(w->decoder, bytes, &image) : ERR_OK;
+}
+
+static err_t check_sample(scan_worker_t *w, int64_t number)
+{
+    const scan_options_t *o = w->scan->options;
+    sample_t sample;
+    split_t split = scan_split(o->n_samples, &number);
+    if (o->shards) {
+        err_t err = shard_read(o->shards, split, number, &w->shard_buffer, &sample);
+        if (err == ERR_DATA) return ERR_OK;
+        TRY(err);
+    } else {
+        TRY(source_read(o->source, split, number, &w->buffer, &sample));
+    }
+    atomic_fetch_add(&w->scan->n_bytes, (int64_t)sample.n_bytes);
+    return check_image(w, split, number, &sample);
+}
+
+/* Checks samples of the block until none is left. */
+static err_t run_worker(scan_worker_t *w)
+{
+    scan_t *scan = w->scan;
+    for (int64_t i; (i = atomic_fetch_add(&scan->next, 1)) < scan->n && !atomic_load(&scan->stopped);) {
+        err_t err = check_sample(w, scan->first + i);
+        if (err == ERR_DATA) err = mem_strdup(err_message(), &scan->why[i]);
+        TRY(err);
+    }
+    return ERR_OK;
+}
+
+static void *thread_main(void *context)
+{
+    scan_worker_t *w = context;
+    err_t err = run_worker(w);
+    if (err != ERR_OK) atomic_store(&w->scan->stopped, true);
+    err_take(err, &w->failed);
+    return NULL;
+}
+
+/* Without a thread, the others do its work. */
+static void start_workers(scan_t *scan)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (int i = 1; i < scan->n_threads && i < scan->n; i++) {
+        scan_worker_t *w = &scan->workers[i];
+        w->started = pthread_create(&w->thread, NULL, thread_main, w) == 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* The first failure of a thread. */
+static err_t join_workers(scan_t *scan)
+{
+    const err_info_t *first = NULL;
+    for (int i = 0; i < scan->n_threads; i++) {
+        scan_worker_t *w = &scan->workers[i];
+        if (w->started) pthread_join(w->thread, NULL);
+        w->started = false;
+        if (!first && w->failed.code != ERR_OK) first = &w->failed;
+    }
+    return first ? err_put(first) : ERR_OK;
+}
+
+/* pack_work_t's step: checks a block. */
+static err_t scan_step(void *context, int64_t *n_done, bool *finished)
+{
+    scan_t *scan = context;
+    const int64_t *counts = scan->options->n_samples;
+    int64_t left = counts[SPLIT_TRAIN] + counts[SPLIT_VAL] - scan->first;
+    *finished = left <= 0;
+    if (*finished) return ERR_OK;
+    scan->n = left < scan->block ? left : scan->block;
+    atomic_store(&scan->next, 0);
+    atomic_store(&scan->n_bytes, 0);
+    start_workers(scan);
+    thread_main(&scan->workers[0]);
+    err_t err = join_workers(scan);
+    for (int64_t i = 0; i < scan->n; i++) {
+        if (scan->why[i]) findings_add(scan->findings, scan->why[i], scan->first + i);
+        mem_free(&scan->why[i]);
+    }
+    *n_done = atomic_load(&scan->n_bytes);
+    scan->first += scan->stride * scan->block;
+    return err == ERR_OK ? scan->findings->status : err;
+}
+
+/* Collective. */
+static err_t scan_open(comm_t *comm, scan_t *scan)
+{
+    const scan_options_t *o = scan->options;
+    scan->n_threads = o->n_threads > 0 ? o->n_threads : scan_threads(comm);
+    scan->block = PER_THREAD * (int64_t)scan->n_threads;
+    TRY(comm_allreduce(comm, &scan->block, 1, DTYPE_I64, COMM_MAX, o->label));
+    scan->first = comm->rank * scan->block;
+    scan->stride = comm->size;
+    err_t err = mem_new_array(scan->n_threads, sizeof *scan->workers, "decoding threads", &scan->workers);
+    if (err == ERR_OK) err = mem_new_array(scan->block, sizeof *scan->why, "unusable images", &scan->why);
+    for (int i = 0; err == ERR_OK && i < scan->n_threads; i++) {
+        scan->workers[i].scan = scan;
+        if (o->decode) err = image_decoder_new((image_limits_t){0}, &scan->workers[i].decoder);
+    }
+    return comm_agree(comm, err, o->label);
+}
+
+static void scan_close(scan_t *scan)
+{
+    for (int i = 0; scan->workers && i < scan->n_threads; i++) {
+        image_decoder_free(&scan->workers[i].decoder);
+        if (scan->options->source) source_free_buffer(scan->options->source, &scan->workers[i].buffer);
+        mem_free(&scan->workers[i].shard_buffer.block);
+    }
+    mem_free(&scan->workers);
+    mem_free(&scan->why);
+}
+
+err_t scan_run(comm_t *comm, const scan_options_t *options, findings_t *findings)
+{
+    scan_t scan = {.options = options, .findings = findings};
+    const pack_work_t work = {options->label, options->n_bytes, &scan, scan_step};
+    err_t err = scan_open(comm, &scan);
+    if (err == ERR_OK) err = pack_work_run(comm, &work);
+    scan_close(&scan);
+    return err;
+}
