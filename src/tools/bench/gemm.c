@@ -131,7 +131,6 @@ static err_t measure_shape(gemm_t *g, const gemm_shape_t *s)
     op_desc_t desc = {.kind = OP_LINEAR, .compute = g->compute, .n_inputs = 1, .x = {shape_2d(s->m, s->k)}};
     bench_op_t op;
     gemm_point_t *point = &g->points[g->n];
-    ASSERT(g->n < MAX_POINTS);
     point->shape = *s;
     desc.attr.linear = (linear_attr_t){.out_features = s->n};
     snprintf(what, sizeof what, "a product of %lld x %lld x %lld", (long long)s->m, (long long)s->n,
@@ -147,15 +146,25 @@ static err_t measure_shape(gemm_t *g, const gemm_shape_t *s)
     return err;
 }
 
-static err_t gemm_measure_shapes(gemm_t *g, int64_t max)
+static int list_shapes(const gemm_t *g, int64_t max, gemm_shape_t shapes[MAX_POINTS])
 {
     const gemm_options_t *o = g->options;
-    for (int64_t n = SQUARE_MIN; n <= max && strcmp(o->shapes, "training") != 0; n *= 2) {
-        gemm_shape_t square = {"square", n, n, n, true};
-        TRY(measure_shape(g, &square));
-    }
+    int count = 0;
+    for (int64_t n = SQUARE_MIN; n <= max && strcmp(o->shapes, "training") != 0; n *= 2)
+        shapes[count++] = (gemm_shape_t){"square", n, n, n, true};
     for (int i = 0; i < N_TRAINING && strcmp(o->shapes, "square") != 0; i++)
-        if (training[i].quick || !g->bench->options->quick) TRY(measure_shape(g, &training[i]));
+        if (training[i].quick || !g->bench->options->quick) shapes[count++] = training[i];
+    return count;
+}
+
+static err_t gemm_measure_shapes(gemm_t *g, int64_t max)
+{
+    gemm_shape_t shapes[MAX_POINTS];
+    int n = list_shapes(g, max, shapes);
+    bench_print("gemm: y = x·w', products in %s, %d rank%s concurrently; %d products, shown after the last",
+                dtype_name(g->compute), g->bench->comm->size, g->bench->comm->size > 1 ? "s" : "", n);
+    TRY(bench_peak(g->bench, g->compute, &g->peak));
+    for (int i = 0; i < n; i++) TRY(measure_shape(g, &shapes[i]));
     return ERR_OK;
 }
 
@@ -207,9 +216,6 @@ static err_t gemm_run(bench_t *bench, const void *values)
     int64_t max = o->max ? o->max : quick ? SQUARE_QUICK : SQUARE_MAX;
     bool known = model_compute(o->precision, &g.compute);
     ASSERT(known); /* one of the table's choices */
-    bench_print("gemm: y = x·w', products in %s, %d rank%s concurrently", dtype_name(g.compute),
-                bench->comm->size, bench->comm->size > 1 ? "s" : "");
-    TRY(bench_peak(bench, g.compute, &g.peak));
     err_t err = gemm_measure(&g, max);
     for (int i = 0; i < g.n; i++) bench_result_free(&g.points[i].result);
     table_free(&table);
