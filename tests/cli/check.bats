@@ -219,3 +219,26 @@ EOF2
     [ "$status" -eq 1 ]
     grep -q '^  FAIL  own GPU          all 2 ranks  2 ranks use one GPU$' <<<"$output"
 }
+
+@test "a process of another job on the rank's GPU is named" {
+    dptrain=$root/build/emu/dptrain
+    [[ -x $dptrain ]] || skip "build/emu/dptrain is not built (make emu-tests; it needs CUDA's headers)"
+    # The emulated GPU's number, as NVIDIA writes it.
+    gpu=GPU-64707472-6169-6e2d-656d-752d47505500
+    fake nvidia-smi <<EOF2
+#!/bin/sh
+case \$1 in
+*compute-apps*) echo "$gpu, \$PPID, 500, dptrain"; [ -z "\$OTHER" ] || echo "$gpu, \$OTHER, 30000, /usr/bin/python3" ;;
+*) echo "0, $gpu, Emulated, 00000000:10:00.0, 550.1, Enabled, 700.00, 700.00, 0x0, 0, 0, [N/A], No, No, 0, 500, 80000" ;;
+esac
+EOF2
+    export DPTRAIN_EMU_GPUS=1
+    run "$dptrain" check --only gpu
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -q '^  ok    GPU use .* not in use by others$' <<<"$output"
+    OTHER=$$ run "$dptrain" check --only gpu --json "$out/check.json"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$(found "$out/check.json" "$name" gpu "GPU use")" = "fail GPU 0: in use by python3 ($$) with 29 GiB" ]
+}
