@@ -28,11 +28,10 @@ static const opt_t table[] = {
      "also write the result to FILE, in full precision", OPT_COMMON},
 };
 
-static const char usage[] =
-    "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER|WEIGHTS.npz [options]\n"
-    "\n"
-    "Evaluates a checkpoint, the newest one in a folder, or weights of another program\n"
-    "(with --model): loss, and accuracy or average precision.\n";
+static const char usage[] = "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER|WEIGHTS.npz [options]\n"
+                            "\n"
+                            "Evaluates a checkpoint, the newest one in a folder, or weights of another\n"
+                            "program (with --model): loss, and accuracy or average precision.\n";
 
 err_t cmd_eval(const cmd_context_t *context)
 {

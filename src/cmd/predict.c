@@ -26,12 +26,11 @@ static const opt_t table[] = {
      "threads that read and decode images; 0: the CPUs not used by --threads, at least 1", OPT_MORE},
 };
 
-static const char usage[] =
-    "usage: dptrain predict CHECKPOINT|FOLDER|WEIGHTS.npz IMAGE|FOLDER... [options]\n"
-    "\n"
-    "Prints the best classes of images (.png, .jpg, .jpeg; a folder: all below it) with\n"
-    "their probabilities. Images are prepared as in evaluation. Exit code 3 if an image\n"
-    "cannot be read; the others are predicted all the same.\n";
+static const char usage[] = "usage: dptrain predict CHECKPOINT|FOLDER|WEIGHTS.npz IMAGE|FOLDER... [options]\n"
+                            "\n"
+                            "Prints the best classes of images (.png, .jpg, .jpeg; a folder: all below it)\n"
+                            "with their probabilities. Images are prepared as in evaluation. Exit code 3 if\n"
+                            "an image cannot be read; the others are predicted all the same.\n";
 
 /* words: the model, then images. */
 static err_t list_images(const char *const *words, int n, image_list_t *list)

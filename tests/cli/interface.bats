@@ -68,7 +68,7 @@ fields() { # FILES... of records
 
 # Screens are 80 columns wide; --help all lists everything that --help omits.
 @test "help: every screen fits 80 columns, and every option is common or under --help all" {
-    for command in '' train eval checkpoint bench report 'report compare' 'report history' 'report html' data 'data synth' \
+    for command in '' train eval predict checkpoint bench report 'report compare' 'report history' 'report html' data 'data synth' \
         'data pack' 'data verify' 'data show' check hosts info; do
         read -ra words <<<"$command"
         "$dptrain" "${words[@]}" --help >"$BATS_TEST_TMPDIR/common"
@@ -103,10 +103,13 @@ fields() { # FILES... of records
     "$dptrain" report compare --format json bench.jsonl bench.jsonl >compare.json || true
     "$dptrain" report history --format json bench.jsonl >history.json
     "$dptrain" eval idx --data "$tiny" --device cpu --threads 1 --json eval.json >/dev/null
+    "$dptrain" eval idx --data "$tiny" --device cpu --threads 1 --png image.png >/dev/null
+    "$dptrain" predict idx image.png --device cpu --threads 1 --json predicted.json >/dev/null
+    run "$dptrain" predict idx image.png eval.json --device cpu --threads 1 --json failed.json
     "$dptrain" check --only clock --json check.json >/dev/null
     "$dptrain" hosts show a:2,b:2 --format json | jq -c '{record: "hosts"} + .' >hosts.json
     {
-        fields idx/metrics.jsonl shown/metrics.jsonl bench.jsonl compare.json history.json check.json hosts.json eval.json
+        fields idx/metrics.jsonl shown/metrics.jsonl bench.jsonl compare.json history.json check.json hosts.json eval.json predicted.json failed.json
         echo "csv $("$dptrain" report --format csv bench.jsonl | head -1 | tr -d '\r')"
     } >names
     same_as_list records <names
@@ -248,6 +251,7 @@ code_of_signal() { # SIGNAL
         code "unknown model" "$dptrain" train --data "$tiny" --model lenet6 --out "$out-none"
         code "folder of an earlier run" "$dptrain" train --data "$tiny" --steps 1 --out "$out"
         code "missing data" "$dptrain" "${short[@]}" --data "$BATS_TEST_TMPDIR/none" --out "$out-none"
+        code "image that cannot be read" "$dptrain" predict "$out" "$BATS_TEST_TMPDIR/half.h5"
         code "missing checkpoint" "$dptrain" eval "$BATS_TEST_TMPDIR/none"
         code "damaged checkpoint" "$dptrain" checkpoint verify "$BATS_TEST_TMPDIR/half.h5"
         code "output that cannot be written" "$dptrain" "${short[@]}" --data "$tiny" --out /proc/none

@@ -80,7 +80,7 @@ offers() { # EXPECTED WORDS...
     offers 'compare.jsonl' dptrain report compare c
     # All options of a command, and of train without one.
     offers "$("$dptrain" train --help all | sed -n 's/^  \(--[^ ]*\).*/\1/p' | cat - <(echo --help) \
-        <(echo --no-checkpoint-async --no-flip --no-nccl-register | tr ' ' '\n') | LC_ALL=C sort | paste -sd " ")" dptrain train --
+        <(echo --no-checkpoint-async --no-eval --no-flip --no-nccl-register | tr ' ' '\n') | LC_ALL=C sort | paste -sd " ")" dptrain train --
     offers '--momentum' dptrain --mom
     offers '--version' dptrain --vers
     offers '--no-overwrite' dptrain train --no-o

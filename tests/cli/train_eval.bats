@@ -50,7 +50,8 @@ run_for() { # RANKS FOLDER ARGUMENTS...
 }
 
 @test "--eval-samples: evenly spaced samples, the same on any number of ranks; all of them is the default" {
-    for n in 0 2; do run_for "$n" "$out-$n" --steps 4 --reproducible 2 --eval-samples 7; done
+    for n in 0 2; do run_for "$n" "$out-$n" --steps 4 --reproducible 2 --eval-samples 7 >"$BATS_TEST_TMPDIR/said"; done
+    grep -q '^epoch 1 .* validation loss [0-9.]* accuracy [0-9.]* (7 samples)' "$BATS_TEST_TMPDIR/said"
     value() { jq -r 'select(.record == "epoch") | .val_loss' "$1/metrics.jsonl"; }
     [ "$(value "$out-0")" = "$(value "$out-2")" ]
     jq -es 'map(select(.record == "epoch")) | all(.val_accuracy * 7 | . - round | fabs < 1e-9)' "$out-0/metrics.jsonl"

@@ -3,9 +3,12 @@
  * them is left to image_list.c. */
 #include "data/load/image_files.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "data/source/source.h"
@@ -100,17 +103,32 @@ static err_t decode_file(const dataset_t *dataset, reader_t *r, image_bytes_t fr
     return ERR_OK;
 }
 
-/* A FIFO would hang. */
-err_t image_file_read(const char *path, char **out, size_t *n_bytes)
+static err_t read_descriptor(int fd, const char *path, char **out, size_t *n_bytes)
 {
     struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) RAISE(ERR_DATA, "%s is not a regular file", path);
-    err_t err = fs_read_file(path, SOURCE_MAX_IMAGE, out, n_bytes);
-    if (err != ERR_USAGE) return err;
-    err_info_t reason;
-    err_take(err, &reason);
-    reason.code = ERR_DATA;
-    return err_put(&reason);
+    char *bytes = NULL;
+    if (fstat(fd, &info) != 0) RAISE(ERR_DATA, "cannot read %s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode)) RAISE(ERR_DATA, "%s is not a regular file", path);
+    if (info.st_size > SOURCE_MAX_IMAGE)
+        RAISE(ERR_DATA, "%s is larger than %d bytes, the limit for images", path, SOURCE_MAX_IMAGE);
+    TRY(mem_new((size_t)info.st_size + 1, "an image file", &bytes));
+    int reason = fs_read_all(fd, FS_HERE, bytes, (size_t)info.st_size, n_bytes);
+    if (reason) {
+        mem_free(&bytes);
+        RAISE(ERR_DATA, "cannot read %s: %s", path, strerror(reason));
+    }
+    *out = bytes;
+    return ERR_OK;
+}
+
+err_t image_file_read(const char *path, char **out, size_t *n_bytes)
+{
+    /* Non-blocking, so that a FIFO does not hang. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) RAISE(ERR_DATA, "cannot read %s: %s", path, strerror(errno));
+    err_t err = read_descriptor(fd, path, out, n_bytes);
+    close(fd);
+    return err;
 }
 
 /* Only the system's failures are errors. */

@@ -93,7 +93,7 @@ enum {
     LINE = 22,
     SCALE = 2,
     BAR = 18,
-    NUMBER = 80
+    NUMBER = 92
 };
 
 static const rgb_t paper = {250, 250, 248}, ink = {32, 36, 42}, faint = {100, 106, 114},

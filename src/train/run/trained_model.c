@@ -208,7 +208,11 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
     TRY(describe_weights(path, options, info, &m->about));
     TRY(build_model(backend, m));
     graph_init(m->graph, 0, m->params.host, m->states.host);
-    TRY(weights_import(path, options->names, m->graph, m->params.host, m->states.host, &report));
+    err_t err = weights_import(path, options->names, m->graph, m->params.host, m->states.host, &report);
+    if (err == ERR_DATA && !info)
+        return err_context(err, "without --data, %s takes RGB images of %lld pixels", options->model,
+                           (long long)m->about.sample.dim[1]);
+    TRY(err);
     if (report.new_head[0])
         RAISE(ERR_DATA, "%s has no classifier for the %d classes of %s: %s", path, m->about.n_classes,
               info ? info->source : "the model", report.new_head);

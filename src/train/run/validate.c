@@ -63,7 +63,9 @@ void trainer_evaluation_text(const trainer_t *t, const evaluation_t *eval, char 
     int used = snprintf(out, EVALUATION_TEXT_MAX, "validation loss %.4f %s %.4f", eval->loss,
                         t->dataset->info.multi_label ? "mAP" : "accuracy", eval->accuracy);
     if (!isnan(eval->top5))
-        snprintf(out + used, (size_t)(EVALUATION_TEXT_MAX - used), " top-5 %.4f", eval->top5);
+        used += snprintf(out + used, (size_t)(EVALUATION_TEXT_MAX - used), " top-5 %.4f", eval->top5);
+    if (t->options->eval_samples)
+        snprintf(out + used, (size_t)(EVALUATION_TEXT_MAX - used), " (%lld samples)", (long long)eval->n);
 }
 
 void trainer_evaluation_json(const trainer_t *t, const evaluation_t *eval, json_t *j)

@@ -29,7 +29,7 @@ err_t trainer_follow_evaluation(trainer_t *t, evaluation_due_t due, const evalua
 err_t trainer_evaluate_between(trainer_t *t);
 
 /* "validation loss 0.1234 accuracy 0.9876" */
-enum { EVALUATION_TEXT_MAX = 96 };
+enum { EVALUATION_TEXT_MAX = 128 };
 void trainer_evaluation_text(const trainer_t *t, const evaluation_t *eval, char out[EVALUATION_TEXT_MAX]);
 
 /* Adds val_loss, val_accuracy, … to the record that the caller has begun. */

@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Classes of image files: the same as evaluation's, for checkpoints and weights, with damaged files among them.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+
+# Writes the validation digits of a folder as FOLDER/INDEX-LABEL.png, or colours them as train|val/NAME/INDEX.png.
+export_digits() { # grey|colour IDX-FOLDER FOLDER
+    python3 - "$@" <<'END'
+import os, struct, sys, zlib
+
+def png(path, rows, colour):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    header = struct.pack(">IIBBBBB", len(rows[0]) // (3 if colour else 1), len(rows), 8, 2 if colour else 0, 0, 0, 0)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header))
+        file.write(chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))) + chunk(b"IEND", b""))
+
+kind, source, folder = sys.argv[1:]
+names = "zero one two three four five six seven eight nine".split()
+for split, prefix in (("train", "train"), ("val", "t10k")):
+    pixels = open(f"{source}/{prefix}-images-idx3-ubyte", "rb").read()[16:]
+    labels = open(f"{source}/{prefix}-labels-idx1-ubyte", "rb").read()[8:]
+    for i, label in enumerate(labels):
+        rows = [pixels[784 * i + 28 * y:784 * i + 28 * y + 28] for y in range(28)]
+        if kind == "grey":
+            if split == "val": png(f"{folder}/{i:03d}-{label}.png", rows, False)
+        else:
+            tinted = [bytes(v * k // 255 for v in row for k in (255, 30 * label % 256, 128)) for row in rows]
+            png(f"{folder}/{split}/{names[label]}/{i:03d}.png", tinted + tinted[:i % 9], True)
+END
+}
+
+setup_file() {
+    common_setup
+    command -v python3 >/dev/null || return 0
+    make_tiny 300 60
+    export digits=$BATS_FILE_TMPDIR/digits colours=$BATS_FILE_TMPDIR/colours RUN=$BATS_FILE_TMPDIR/run
+    export_digits grey "$tiny" "$digits"
+    with=(--threads 1 --algorithms fixed)
+    "$dptrain" train --data "$tiny" --model mlp --epochs 5 --batch 20 "${with[@]}" --out "$RUN" >/dev/null
+    export_digits colour "$tiny" "$colours"
+    "$dptrain" train --data "$colours" --model mlp --input-size 24 --eval-crop letterbox --epochs 3 --batch 20 --lr 0.01 \
+        "${with[@]}" --out "$RUN-colours" >/dev/null
+}
+
+setup() {
+    common_setup
+    [ -n "${digits:-}" ] || skip "python3 is not here, which makes the images"
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+predict() { "$dptrain" predict "$@" --threads 1; }
+
+# Counts predictions in FILE whose best class is the label in the image's name, by the program's number or by name.
+n_correct() { # FILE
+    jq -s 'map(select(.image as $image | .classes[0] as $best
+        | ($image | test("-\($best.class).png$")) or ($best.name != null and ($image | contains("/\($best.name)/"))))) | length' "$1"
+}
+
+@test "digits in PNG files get evaluation's classes; probabilities sum to 1" {
+    predict "$RUN" "$digits" --json p.json --top 1000 >said
+    "$dptrain" eval "$RUN" --data "$tiny" --threads 1 --json e.json >/dev/null
+    [ "$(wc -l <p.json)" -eq 60 ]
+    jq -es --slurpfile e e.json '[range(10) as $l | range(10) as $c
+        | (map(select((.image | test("-\($l).png$")) and .classes[0].class == $c)) | length) == $e[0].confusion[$l][$c]] | all' p.json
+    jq -es 'all((.classes | length == 10) and ([.classes[].probability] | add - 1 | fabs < 1e-6)
+        and ([.classes[].probability] | . == (sort | reverse)))' p.json
+    # A block per image: the path, then five classes.
+    predict "$RUN" "$digits/000-"* "$digits/001-"* | tail -n +4 >two
+    [ "$(wc -l <two)" -eq 12 ]
+    sed -n 1p two | grep -x "$digits/000-[0-9].png"
+    sed -n 2p two | grep -Ex '  [01]\.[0-9]{4}  [0-9]'
+}
+
+@test "images of a folder get evaluation's transform and their names; a checkpoint knows the names" {
+    predict "$RUN-colours" "$colours/val" --json p.json --top 3 >said
+    "$dptrain" eval "$RUN-colours" --threads 1 --json e.json >/dev/null
+    jq -n --argjson n "$(n_correct p.json)" --slurpfile e e.json '$n / 60 == $e[0].accuracy' | grep -x true
+    # The order is evaluation's, by path; so is each class.
+    jq -es 'map(.image) | . == sort' p.json
+    grep -Eq '^  [01]\.[0-9]{4}  (three|seven)$' said
+    "$dptrain" checkpoint show "$RUN-colours" | grep -A 1 '^class_names' | grep -x '  eight'
+}
+
+@test "a damaged and a missing file are named, the others are predicted, and the exit code is 3" {
+    head -c 200 "$digits"/003-* >bad.png
+    run predict "$RUN" "$digits"/00{1,2}-* bad.png "$digits"/004-* missing.jpg . --json p.json --out pictures
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *"error: 3 of 6 images could not be read"* ]]
+    [ "$(grep -c 'warning: cannot decode the image .*bad.png (PNG)' <<<"$output")" -eq 2 ]
+    [ "$(grep -c 'warning: cannot read missing.jpg' <<<"$output")" -eq 1 ]
+    [ "$(jq -rs 'map(if .error then "bad" else "good" end) | join(" ")' p.json)" = "good good bad good bad bad" ]
+    [ "$(find pictures -name '*.png' | sort | sed 's/-[0-9].png//' | xargs)" = "pictures/000001-001 pictures/000002-002 pictures/000004-004" ]
+    [ "$(head -c 8 pictures/000001-*.png | od -An -t x1 | tr -d ' ')" = 89504e470d0a1a0a ]
+    mkdir empty
+    run predict "$RUN" empty
+    [ "$status" -eq 3 ]
+    [[ $output == *"empty holds no image"* ]]
+}
+
+@test "weights with --model: the data's shape and names, or what the file has" {
+    "$dptrain" checkpoint export "$RUN" --out w.npz >/dev/null
+    "$dptrain" checkpoint export "$RUN-colours" --out c.npz >/dev/null
+    predict "$RUN" "$digits" --json want.json >/dev/null
+    predict w.npz "$digits" --model mlp --data "$tiny" --json p.json >/dev/null
+    cmp want.json p.json
+    predict "$RUN-colours" "$colours/val/two" --json want.json >/dev/null
+    predict c.npz "$colours/val/two" --model mlp --input-size 24 --eval-crop letterbox --json p.json >said
+    grep -q '^model  *mlp, 10 classes$' said
+    cmp <(jq -c 'del(.classes[].name)' want.json) p.json
+    predict c.npz "$colours/val/two" --model mlp --input-size 24 --eval-crop letterbox --data "$colours" --json p.json >/dev/null
+    cmp want.json p.json
+    # Independent probabilities.
+    predict c.npz "$colours/val/two" --model mlp --input-size 24 --task multilabel --top 10 --json p.json >/dev/null
+    jq -es 'any([.classes[].probability] | add - 1 | fabs > 1e-3)' p.json
+}
+
+@test "refused in one message, before any work" {
+    check() { # CODE PART-OF-THE-MESSAGE ARGUMENTS...
+        run predict "${@:3}"
+        echo "expected $1 \"$2\", got $status: $output"
+        [ "$status" -eq "$1" ]
+        [[ $output == *"$2"* ]]
+        [ "$(grep -c 'dptrain: error' <<<"$output")" -eq 1 ]
+    }
+    "$dptrain" checkpoint export "$RUN" --out w.npz >/dev/null
+    image=$(echo "$digits"/000-*)
+    check 2 "expected a checkpoint, a run folder or weights" "$RUN"
+    check 2 "needs --model" w.npz "$image"
+    check 2 "--input-size applies to weights" "$RUN" "$image" --input-size 32
+    check 3 "without --data, mlp takes RGB images of 224 pixels" w.npz "$image" --model mlp
+    mkdir -p data/one
+    cp "$image" data/one
+    check 3 "data has 1 classes, but" "$RUN-colours" "$image" --data data
+    check 3 "none" "$BATS_TEST_TMPDIR/none" "$image"
+    check 2 "from 1 to" "$RUN" "$image" --top 0
+    check 4 "/proc" "$RUN" "$image" --json /proc/x.json
+    run on_ranks 2 predict "$RUN" "$image"
+    [ "$status" -eq 2 ]
+    [[ $output == *"dptrain predict runs on one rank"* ]]
+}
