@@ -247,7 +247,7 @@ EOF
     [[ "$output" == *"not enough slots"*"mpirun could not start"* ]]
 }
 
-@test "run.sh forwards SIGTERM and SIGINT as SIGUSR1 and passes the code on" {
+@test "run.sh forwards SIGTERM and SIGINT as SIGUSR1, and ends with 143 and 130" {
     fake_mpirun <<<'trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; echo started >"$FLAG.tmp"; echo started
         mv "$FLAG.tmp" "$FLAG"; while :; do sleep 0.1; done'
     for signal in TERM INT; do
@@ -261,13 +261,13 @@ EOF
         code=0
         wait "$pid" || code=$?
         cat "$FLAG.out"
-        [ "$code" -eq 0 ]
+        [ "$code" -eq $((128 + $(kill -l "$signal"))) ]
         grep -q '^checkpoint$' "$FLAG.out"
         grep -q "SIG$signal: asking the job for a checkpoint" "$FLAG.out"
     done
 }
 
-@test "run.sh ends an unresponsive job after the grace period, or at the second signal, with 5" {
+@test "run.sh ends an unresponsive job after the grace period, or at the second signal, with 143" {
     fake_mpirun <<<'trap "" USR1; trap "exit 1" TERM; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
     export FLAG=$BATS_TEST_TMPDIR/flag
     "$scripts/run.sh" -np 1 --grace 1 >"$FLAG.out" 2>&1 3>&- &
@@ -278,7 +278,7 @@ EOF
     code=0
     wait "$pid" || code=$?
     cat "$FLAG.out"
-    [ "$code" -eq 5 ]
+    [ "$code" -eq 143 ]
     grep -q 'stopped by SIGTERM' "$FLAG.out"
 
     rm "$FLAG"
@@ -292,7 +292,7 @@ EOF
     code=0
     wait "$pid" || code=$?
     cat "$FLAG.out"
-    [ "$code" -eq 5 ]
+    [ "$code" -eq 143 ]
 }
 
 @test "run.sh ends a job that prints nothing within --timeout-start" {
