@@ -229,6 +229,14 @@ code_of_signal() { # SIGNAL
     echo "training alone, SIG$1: $status"
 }
 
+# A recording of one start, which decides nothing.
+one_start() { # ID
+    printf '{"record":"bench_run","schema":1,"id":"%s","time":"","ranks":1,"threads":1,"options":{},"fingerprint":{}}\n' "$1"
+    printf '{"record":"bench","schema":1,"run":"%s","case":"gemm","test":"gemm","key":{},"metrics":{},"unit":"s",' "$1"
+    printf '"verdict":"ok","n":4,"p50":1,"samples":[1,1.01,1,1.01]}\n'
+    printf '{"record":"bench_end","schema":1,"run":"%s","reason":"finished","n_points":1}\n' "$1"
+}
+
 @test "exit codes" {
     train 0 --device cpu --steps 1 --out "$out"
     head -c 100000 "$out/ckpt-000000000001.h5" >"$BATS_TEST_TMPDIR/half.h5"
@@ -256,6 +264,7 @@ code_of_signal() { # SIGNAL
         code "damaged checkpoint" "$dptrain" checkpoint verify "$BATS_TEST_TMPDIR/half.h5"
         code "output that cannot be written" "$dptrain" "${short[@]}" --data "$tiny" --out /proc/none
         code "missing records" "$dptrain" report "$BATS_TEST_TMPDIR/none"
+        code "a comparison that decided nothing" "$dptrain" report compare <(one_start a) <(one_start b)
         code "missing hostfile" "$dptrain" hosts show "$BATS_TEST_TMPDIR/none"
         for signal in INT TERM USR1; do code_of_signal "$signal"; done
     } >"$BATS_TEST_TMPDIR/codes"
