@@ -55,13 +55,17 @@ static err_t verify_source(comm_t *comm, const char *path, const pack_verify_opt
     size = figure_bytes((double)verdict.n_bytes);
     took = figure_time(clock_sec() - begun_sec);
     if (verdict.n_damaged > 0) {
+        const char *advice = "";
+        if (verdict.n_unusable == verdict.n_damaged)
+            advice =
+                "; these images were packed in this state: repair them at the source, or pack again with "
+                "--max-bad to leave them out";
+        else if (verdict.shards)
+            advice =
+                "; dptrain data pack from the same source rewrites the damaged shards and keeps the others";
         /* Every rank has the verdict and raises the same error. */
-        err_t err =
-            err_raise(ERR_DATA, __FILE__, __LINE__, "%s is damaged: see the %lld lines above%s", path,
-                      (long long)verdict.n_damaged,
-                      verdict.shards ? "; dptrain data pack from the same source rewrites the damaged "
-                                       "shards and keeps the others"
-                                     : "");
+        err_t err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s is damaged: see the %lld line%s above%s",
+                              path, (long long)verdict.n_damaged, verdict.n_damaged == 1 ? "" : "s", advice);
         return comm_agree(comm, err, "the verdict");
     }
     const char *decoded = verdict.decoded ? ", every image decoded" : "";

@@ -297,6 +297,7 @@ names_both() { [[ $output == *"a/turn3.jpg"* && $output == *"b/${damaged##*/}"* 
     run "$dptrain" data verify "$shards" --threads 3
     echo "$output"
     [ "$status" -eq 3 ]
+    [[ $output == *"these images were packed in this state"* ]]
     [ "$(grep -c '^not ok ' <<<"$output")" -eq 2 ]
     names_both
     # A record that its hash has named is not named again.
@@ -305,6 +306,7 @@ names_both() { [[ $output == *"a/turn3.jpg"* && $output == *"b/${damaged##*/}"* 
     run "$dptrain" data verify "$shards"
     echo "$output"
     [ "$(grep -c 'turn1.jpg' <<<"$output")" -eq 1 ]
+    [[ $output == *"rewrites the damaged shards"* ]]
     run "$dptrain" data verify "$shards" --no-decode
     [ "$status" -eq 3 ]
     [[ $output != *turn3.jpg* ]]

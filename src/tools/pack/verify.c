@@ -23,6 +23,7 @@ typedef struct verifier {
     source_t *source;
     int64_t now; /* current shard, counted over both splits */
     findings_t findings;
+    int64_t n_unusable;
 } verifier_t;
 
 static void note_damage(void *context, const char *what)
@@ -111,9 +112,12 @@ static err_t check_shards(verifier_t *v, const pack_verify_options_t *options)
                                  .n_bytes = count_bytes(v, true),
                                  .decode = true,
                                  .n_threads = options->n_threads};
+    v->n_unusable = -v->findings.n;
     err_t err = scan_run(v->comm, &scan, &v->findings);
+    v->n_unusable += v->findings.n;
     shard_reader_close(&reader);
-    return err;
+    TRY(err);
+    return comm_allreduce(v->comm, &v->n_unusable, 1, DTYPE_I64, COMM_SUM, "counting the findings");
 }
 
 /* Collective. */
@@ -155,6 +159,7 @@ err_t pack_verify(comm_t *comm, const char *path, const pack_verify_options_t *o
     TRY_OUT(err, shards ? check_shards(&v, options) : check_source(&v, out->decoded, options->n_threads));
     TRY_OUT(err, findings_tell(comm, &v.findings, tell, context, &out->n_damaged));
     out->shards = shards;
+    out->n_unusable = v.n_unusable;
     out->n_bytes = count_bytes(&v, false);
     for (int s = 0; s < SPLIT_COUNT; s++) {
         out->n_samples += shards ? v.index->head->n_samples[s] : v.source->n_samples[s];

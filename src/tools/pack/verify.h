@@ -12,12 +12,13 @@ typedef struct pack_verify_options {
 } pack_verify_options_t;
 
 typedef struct pack_verdict {
-    bool shards;       /* a folder of shards, not another source */
-    bool decoded;      /* every image; not done for IDX files, which hold pixels */
-    int64_t n_samples; /* checked */
-    int64_t n_files;   /* shards; other sources: 0 */
-    int64_t n_bytes;   /* of the shards, or of the images */
-    int64_t n_damaged; /* findings */
+    bool shards;        /* a folder of shards, not another source */
+    bool decoded;       /* every image; not done for IDX files, which hold pixels */
+    int64_t n_samples;  /* checked */
+    int64_t n_files;    /* shards; other sources: 0 */
+    int64_t n_bytes;    /* of the shards, or of the images */
+    int64_t n_damaged;  /* findings */
+    int64_t n_unusable; /* of them, images of shards that are as they were packed, but cannot be decoded */
 } pack_verdict_t;
 
 /* Shards: reads every byte and checks seals, index, record hashes and manifest, then decodes the images of intact
