@@ -26,7 +26,7 @@ bars() { tr '\r' '\n' | sed -n 's/\x1b\[J$//p' | grep '\[[#-]*\]'; }
         awk -v most="$columns" 'length($0) >= most { exit 1 }' "$BATS_TEST_TMPDIR/bars"
         # 12 steps are one and a half epochs of 8.
         grep -E '2/2 \[#{5,}\] 100 % .* acc.* [0-9.]+  [0-9:]+ left$' "$BATS_TEST_TMPDIR/bars"
-        ! grep -E '\[#+\]' "$BATS_TEST_TMPDIR/bars" | grep -v evaluating | grep -vq '100 %' || false
+        [ "$(grep -E '\[#+\]' "$BATS_TEST_TMPDIR/bars" | grep -v evaluating | grep -vc '100 %')" -eq 0 ]
     done
 }
 
