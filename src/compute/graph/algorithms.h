@@ -75,6 +75,7 @@ typedef struct measure_options {
     const batch_size_t *sizes;
     int n_sizes;
     algorithms_t *cache; /* earlier measurements; new ones are added. NULL: none */
+    bool near;           /* accept those of near batch sizes (algorithms_find_near) */
     /* Time limit; the remaining layers get the backend's default, which the cache does not keep. A run starts
      * only if the remaining time covers the longest run so far. Negative: measure nothing. */
     double limit_sec;
@@ -89,9 +90,10 @@ typedef struct measure_result {
     double sec;
 } measure_result_t;
 
-/* Chooses for every layer and pass with several algorithms: the table's entry, else the cache's (for this or
- * a near batch size), else the fastest on scratch buffers, training and the most expensive layers first. The backend's default stays unless another is at least 3 % faster. The gradient
- * of the graph's input is never computed, so it needs no choice. */
+/* Chooses for every layer and pass with several algorithms: the table's entry, else the cache's, else the
+ * fastest on scratch buffers, training and the most expensive layers first. The backend's default stays
+ * unless another is at least 3 % faster. The gradient of the graph's input is never computed, so it needs no
+ * choice. */
 err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, measure_result_t *result);
 
 #endif

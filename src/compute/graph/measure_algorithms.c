@@ -134,7 +134,10 @@ static err_t settle_pass(measuring_t *m, job_t *job, op_pass_t pass)
     m->result->n_dropped += name != NULL;
     if (name) algorithms_drop(m->table, &job->desc, pass);
     if (c.n < 2) return ERR_OK; /* a dropped name was another backend's */
-    name = m->options->cache ? algorithms_find_near(m->options->cache, &job->desc, pass) : NULL;
+    const algorithms_t *cache = m->options->cache;
+    name = !cache             ? NULL
+           : m->options->near ? algorithms_find_near(cache, &job->desc, pass)
+                              : algorithms_find(cache, &job->desc, pass);
     if (name && is_candidate(name, &c)) {
         m->result->n_cached++;
         return algorithms_set(m->table, &job->desc, pass, name);

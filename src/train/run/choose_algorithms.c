@@ -146,6 +146,7 @@ static err_t measure_choice(const algorithm_request_t *request, const char *mach
                                  .sizes = request->sizes,
                                  .n_sizes = request->n_sizes,
                                  .cache = &cache,
+                                 .near = request->measure_sec != NULL,
                                  .limit_sec = teller.limit_sec,
                                  .progress = request->measure_sec ? tell_progress : NULL,
                                  .progress_context = &teller};

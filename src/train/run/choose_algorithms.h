@@ -22,7 +22,8 @@ typedef struct algorithm_request {
     batch_size_t sizes[ALGORITHMS_MAX_SIZES]; /* planned by the ranks; others use the backend's rule */
     int n_sizes;
     double timeout_sec; /* of the ranks that wait for rank 0; measuring takes at most a share of it */
-    /* --measure-time, for a run: limits measuring further, and shows its progress. NULL: neither. */
+    /* --measure-time, for a run: limits measuring further, shows its progress, and accepts measurements of
+     * near batch sizes. NULL, for benchmarks: none of this. */
     const double *measure_sec;
 } algorithm_request_t;
 
