@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Signals that request an orderly end: in training SIGUSR1, which writes a checkpoint at the next agreed
- * step and ends with exit code 0. Other signals keep their default effect: SIGTERM ends the process at once.
- */
+ * step and ends with exit code 0. Signals that end the process: cluster/session/interrupt.h. */
 #ifndef CLUSTER_SESSION_STOP_H
 #define CLUSTER_SESSION_STOP_H
 
