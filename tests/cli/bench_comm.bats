@@ -217,7 +217,7 @@ records() { # JQ's words
         ! grep -q 'all_reduce of 1048576 bytes.* samples' "$log" || break
         sleep 0.1
     done
-    pkill -KILL -n -f "$BATS_TEST_TMPDIR/records"
+    pkill -KILL -n -f "^[^ ]*dptrain bench comm .*$BATS_TEST_TMPDIR/records"
     wait "$job" || status=$?
     cat "$log"
     [ "$status" -eq 5 ]
