@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient buffers of the `mpi` communicator: shared or private memory, and the measured choice between the host allreduce of host.c and MPI_Allreduce. */
+/* Gradient buffers of the `mpi` communicator: shared or private memory, and the measured choice between the
+ * host allreduce of host.c and MPI_Allreduce. */
 #include <string.h>
 
 #include "base/clock.h"
