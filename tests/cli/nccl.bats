@@ -93,7 +93,7 @@ recorded() { # JQ's words, of all points
     [[ "$stderr" == *"--datatype half: MPI cannot reduce this type"* ]]
     bench_nccl 2 --test alltoall --inplace in
     [ "$status" -eq 2 ]
-    [[ "$stderr" == *"NCCL does alltoall out of place only"* ]]
+    [[ "$stderr" == *"NCCL supports alltoall only out of place"* ]]
     bench_nccl 2 --comm mpi --communicator nccl
     [ "$status" -eq 2 ]
     [[ "$stderr" == *"--communicator nccl wants GPUs"*"--comm nccl"* ]]

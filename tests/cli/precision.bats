@@ -21,7 +21,7 @@ accuracy() { # FOLDER
 # which bfloat16 it goes.
 @test "the loss curve is near that of fp32 and not the same, on any number of ranks" {
     small_run 2 "$out-fp32"
-    small_run 2 "$out-bf16" --precision bf16 | grep '^  model .*, bf16,'
+    small_run 2 "$out-bf16" --precision bf16 | grep '^  model .*, bf16$'
     far=$(distance "$out-fp32" "$out-bf16")
     echo "from fp32: $far"
     between 1e-5 "$far" 0.05
@@ -37,7 +37,7 @@ accuracy() { # FOLDER
     small_run 0 "$out" --precision bf16 --checkpoint-every 6 --keep 9
     mkdir "$out-again"
     cp "$out/ckpt-000000000006.h5" "$out-again"
-    on_ranks 0 train --data "$tiny" --resume auto --threads 1 --out "$out-again" | grep '^  model .*, bf16,'
+    on_ranks 0 train --data "$tiny" --resume auto --threads 1 --out "$out-again" | grep '^  model .*, bf16$'
     h5diff "$out/ckpt-000000000012.h5" "$out-again/ckpt-000000000012.h5" /params /params
     run on_ranks 0 train --data "$tiny" --resume auto --out "$out" --precision fp32
     echo "$output"

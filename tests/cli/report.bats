@@ -70,7 +70,7 @@ EOF
     grep -qE '^  steps        18 of 18, checkpoints: ' "$BATS_TEST_TMPDIR/said"
     # Records count epochs from 0, people from 1.
     [ "$(sed -n '/^epochs/,/^$/p' "$BATS_TEST_TMPDIR/said" | awk '$1 ~ /^[0-9]+$/ { print $1 }' | xargs)" = "1 2 3" ]
-    grep -qE '^ +step +data wait +forward +backward +exposed comm +optimizer$' "$BATS_TEST_TMPDIR/said"
+    grep -qE '^ +step +data wait +forward +backward +exposed comm +optimizer +other$' "$BATS_TEST_TMPDIR/said"
     grep -qx 'time of a step: median of 8 steps, excluding the first 10 of each process; the parts add up to it' "$BATS_TEST_TMPDIR/said"
     "$dptrain" report --format csv "$out/metrics.jsonl" | tr -d '\r' >"$BATS_TEST_TMPDIR/csv"
     diff <(awk -F , '$6 ~ /^epoch=/ && $7 == "val_loss" { printf "%.9f\n", $8 }' "$BATS_TEST_TMPDIR/csv") \
