@@ -16,7 +16,7 @@ enum { N_BATCHES = 20, PER_BATCH = 5, N_SAMPLES = N_BATCHES * PER_BATCH, MAX_STA
 enum { DWELL = 10, N_PERMUTATIONS = 999, HISTORY = 30, BEFORE = 24, MAX_AFTER = 6 };
 static const double alpha = 0.01, noise = 0.01;
 
-typedef enum shape { NORMAL, LOG_NORMAL, AR_5, AR_9, BIMODAL, LONG_LEVELS, DRIFT, N_SHAPES } shape_t;
+typedef enum shape { NORMAL, LOGNORMAL, AR_5, AR_9, BIMODAL, LONG_LEVELS, DRIFT, N_SHAPES } shape_t;
 static const char *const shape_names[] = {"normal",
                                           "log-normal",
                                           "autocorrelated, 0.5",
@@ -43,7 +43,7 @@ static void take_samples(shape_t shape, const double *of_machine, double level, 
     for (int i = 0; i < N_SAMPLES; i++) {
         double z = rng_normal(rng);
         state = i == 0 ? state : rho * state + sqrt(1 - rho * rho) * z;
-        out[i] = exp(level + of_machine[i / PER_BATCH] + noise * (shape == LOG_NORMAL ? exp(z) : state));
+        out[i] = exp(level + of_machine[i / PER_BATCH] + noise * (shape == LOGNORMAL ? exp(z) : state));
     }
 }
 

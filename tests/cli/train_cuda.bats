@@ -175,7 +175,7 @@ first_gradient() { # FOLDER
     DPTRAIN_EMU_GPUS=2 DPTRAIN_EMU_MEMORY=2500000 ends_with 4 "MiB free; lower --batch" train 2 "$out" "${mlp[@]}" \
         --device cuda
     # Measurements after the last step are skipped if there is no memory for them.
-    DPTRAIN_EMU_MEMORY=6000000 on_gpu "$out" "${mlp[@]}" --overwrite | grep -E 'peak: [0-9.]+ GFLOP/s'
+    DPTRAIN_EMU_MEMORY=6000000 on_gpu "$out" "${mlp[@]}" --profile --overwrite | grep -E 'peak: [0-9.]+ GFLOP/s'
 }
 
 @test "no driver, or an old one: --device cuda is an error, --device auto uses the CPU and prints the reason" {

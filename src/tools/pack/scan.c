@@ -29,6 +29,7 @@ typedef struct scan_worker {
 
 typedef struct scan {
     const scan_options_t *options;
+    const comm_t *comm;
     findings_t *findings;
     int n_threads, stride;  /* stride: blocks from one of this rank to the next */
     int64_t block;          /* samples; the same on all ranks */
@@ -95,7 +96,12 @@ static err_t check_sample(scan_worker_t *w, int64_t number)
         if (err == ERR_DATA) return ERR_OK;
         TRY(err);
     } else {
-        TRY(source_read(o->source, split, number, &w->buffer, &sample));
+        err_t err = source_read(o->source, split, number, &w->buffer, &sample);
+        const comm_t *comm = w->scan->comm;
+        /* A file may be missing on one host only. */
+        if (err == ERR_DATA && comm->size > 1)
+            return err_context(err, "rank %d on %s", comm->rank, comm->topo.host_name);
+        TRY(err);
     }
     atomic_fetch_add(&w->scan->n_bytes, (int64_t)sample.n_bytes);
     return check_image(w, split, number, &sample);
@@ -202,7 +208,7 @@ static void scan_close(scan_t *scan)
 
 err_t scan_run(comm_t *comm, const scan_options_t *options, findings_t *findings)
 {
-    scan_t scan = {.options = options, .findings = findings};
+    scan_t scan = {.comm = comm, .options = options, .findings = findings};
     const pack_work_t work = {options->label, options->n_bytes, &scan, scan_step};
     err_t err = scan_open(comm, &scan);
     if (err == ERR_OK) err = pack_work_run(comm, &work);
