@@ -96,7 +96,7 @@ recorded() { # JQ's words, of all points
     [[ "$stderr" == *"NCCL supports alltoall only out of place"* ]]
     bench_nccl 2 --comm mpi --communicator nccl
     [ "$status" -eq 2 ]
-    [[ "$stderr" == *"--communicator nccl wants GPUs"*"--comm nccl"* ]]
+    [[ "$stderr" == *"--communicator nccl needs GPUs"*"--comm nccl"* ]]
 }
 
 @test "bench comm: an NCCL error ends the job with code 5 and the collective's name" {
