@@ -62,9 +62,8 @@ metrics     $out/metrics.jsonl
 checkpoint  $(find "$out" -name 'ckpt-*.h5' | sort | tail -n 1)
 
 Next:
-  data/fetch_mnist.sh                                  # real MNIST
-  scripts/run.sh -np 2 train --epochs 3                # train again, on it
-  mpirun -np 2 ./dptrain train --model lenet5          # the same without the launcher script
+  scripts/run.sh -np 2 train --epochs 3                # train again
+  ./dptrain predict $out IMAGE…                        # classes of images
   ./dptrain train --help
   scripts/test.sh                                      # every test
 EOF

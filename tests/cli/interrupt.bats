@@ -91,7 +91,7 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
     [ "$status" -eq 1 ]
     named_checkpoint
     grep -q "^interrupted by SIGTERM after step $step of " "$log"
-    [[ "$(tail -n 1 "$log")" == "exit code 1 of mpirun means that a signal ended it, "* ]]
+    [[ "$(tail -n 1 "$log")" == "after Ctrl-C or SIGTERM, mpirun returns 1 "* ]]
     [ "$(grep -c 'dptrain: error' "$log")" -eq 0 ]
     continues 0 $((step + 1)) --reproducible 2 --checkpoint-every 100000
 }

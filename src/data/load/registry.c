@@ -50,8 +50,7 @@ err_t dataset_choose(const char *option, char *where, char *why)
     snprintf(why, WHY_MAX, "the default folder");
     if (fs_is_folder(where)) return ERR_OK;
     snprintf(where, FS_PATH_MAX, "digits");
-    snprintf(why, WHY_MAX,
-             "built in, because %sdata/mnist does not exist; data/fetch_mnist.sh downloads MNIST",
+    snprintf(why, WHY_MAX, "%sdata/mnist does not exist; data/fetch_mnist.sh downloads MNIST",
              root && *root ? "$DPTRAIN_DATA/mnist or " : "");
     return ERR_OK;
 }

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
@@ -203,6 +205,8 @@ static err_t evaluate_batch(evaluator_t *e, int64_t first, double *loss)
     return ERR_OK;
 }
 
+enum { LINE_SEC = 5 }; /* between lines of progress */
+
 /* This rank's part: the loss of each batch, and the counts. */
 static err_t evaluate_local(evaluator_t *e)
 {
@@ -211,9 +215,14 @@ static err_t evaluate_local(evaluator_t *e)
     if (e->scores) memset(e->scores, 0, (size_t)n_scores(e) * sizeof *e->scores);
     if (e->targets) memset(e->targets, 0, (size_t)n_scores(e) * sizeof *e->targets);
     if (e->n > 0) prefetcher_allow(&e->prefetcher, sampler_batches(e->sampler));
-    for (int64_t done = 0; done < e->n; done += e->batch) {
-        TRY(evaluate_batch(e, e->first + done, &e->losses[(e->first + done) / e->batch]));
-        progress_draw("evaluating", done + e->batch < e->n ? done + e->batch : e->n, e->n, "");
+    double told_sec = clock_sec();
+    for (int64_t first = 0; first < e->n; first += e->batch) {
+        TRY(evaluate_batch(e, e->first + first, &e->losses[(e->first + first) / e->batch]));
+        int64_t done = first + e->batch < e->n ? first + e->batch : e->n;
+        progress_draw("evaluating", done, e->n, "");
+        if (!progress_wants_lines() || clock_sec() - told_sec < LINE_SEC) continue;
+        log_note("evaluating: %lld of %lld samples", (long long)done, (long long)e->n);
+        told_sec = clock_sec();
     }
     return ERR_OK;
 }

@@ -95,10 +95,10 @@ static void tell_progress(void *context, const measure_progress_t *p)
     if (p->n_done > 0 && now - teller->last_sec < every_sec) return;
     teller->last_sec = now;
     if (p->n_done == 0)
-        log_info("  measuring the algorithms of %d layers, for at most %s (--measure-time)", p->n_layers,
+        log_note("  measuring the algorithms of %d layers, for at most %s (--measure-time)", p->n_layers,
                  figure_time(teller->limit_sec).text);
     else
-        log_info("  measuring layer %d of %d, %s, %s left", p->n_done + 1, p->n_layers, p->layer, left.text);
+        log_note("  measuring layer %d of %d, %s, %s left", p->n_done + 1, p->n_layers, p->layer, left.text);
 }
 
 static void describe_measured(const measure_result_t *result, bool resumed, algorithm_choice_t *out)
@@ -210,9 +210,8 @@ static err_t read_saved(const algorithm_request_t *request, const char *machine,
     TRY(algorithms_read(table, request->saved, "the checkpoint's algorithms", true));
     if (!measuring || strcmp(table->machine, machine) == 0) return ERR_OK;
     if (table->machine[0])
-        log_info("the checkpoint's algorithms were measured on another machine (%s); choosing again for this "
-                 "one (%s)",
-                 table->machine, machine);
+        log_note("          the checkpoint's algorithms are for %s; choosing again for %s", table->machine,
+                 machine);
     algorithms_free(table);
     return ERR_OK;
 }

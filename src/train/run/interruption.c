@@ -165,8 +165,8 @@ void interruption_how_to_resume(const trainer_t *t, char out[INTERRUPTION_TEXT_M
 static const char *code_words(void)
 {
     return getenv("OMPI_COMM_WORLD_RANK") && !getenv("DPTRAIN_JOB")
-               ? "exit code 1 of mpirun means that a signal ended it, not that training failed; scripts/run.sh "
-                 "returns 130 or 143"
+               ? "after Ctrl-C or SIGTERM, mpirun returns 1 although training did not fail; scripts/run.sh returns "
+                 "130 or 143"
                : "";
 }
 
@@ -300,7 +300,7 @@ static void describe_position(last_t *last)
     const trainer_t *t = last->t;
     const char *signal = interrupt_name(last->number);
     if (!atomic_load(&run.ready))
-        snprintf(last->stands, sizeof last->stands, "interrupted by %s during the start", signal);
+        snprintf(last->stands, sizeof last->stands, "interrupted by %s during start-up", signal);
     else if (t->at.step == 0)
         snprintf(last->stands, sizeof last->stands, "interrupted by %s before the first step", signal);
     else

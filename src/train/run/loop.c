@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/figure.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
@@ -14,6 +15,7 @@
 #include "base/trace.h"
 #include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/session/stop.h"
+#include "store/checkpoint/store.h"
 #include "train/output/status.h"
 #include "train/run/end_record.h"
 #include "train/run/interruption.h"
@@ -240,6 +242,13 @@ static void show_how_to_resume(const trainer_t *t)
     log_info("%s", text);
 }
 
+static void show_checkpoint(const trainer_t *t)
+{
+    char path[FS_PATH_MAX];
+    if (checkpoint_store_path(t->out, t->at.step, path) == ERR_OK && fs_exists(path))
+        log_info("checkpoint %s", path);
+}
+
 static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
 {
     const train_options_t *o = t->options;
@@ -281,6 +290,9 @@ err_t trainer_loop(trainer_t *t)
     TRY(comm_agree(t->comm, interruption_prepare(t), "start-up"));
     TRY(interruption_open(t));
     if (t->at.evaluation_due) TRY(finish_step(t, 0, 0, false));
+    if (t->at.step >= t->n_steps)
+        log_info("nothing to do: the checkpoint is at step %lld of %lld; --steps and --epochs are totals",
+                 (long long)t->at.step, (long long)t->n_steps);
     while (t->at.step < t->n_steps && !stop && !target_reached(t)) {
         step_result_t result = {0};
         step_cost_t cost = {0};
@@ -308,6 +320,7 @@ err_t trainer_loop(trainer_t *t)
     bool reached = target_reached(t);
     stop = stop && t->at.step < t->n_steps && !reached;
     TRY(end_record(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
+    if (!stop) show_checkpoint(t);
     TRY(report_profile(t));
     TRY(trace_file_write(&t->trace));
     if (stop) show_how_to_resume(t);
