@@ -94,9 +94,10 @@ static err_t pack_source(comm_t *comm, const options_t *options)
     if (err == ERR_OK) err = pack_open(comm, options->from, opening, &source);
     if (err == ERR_OK) err = pack_run(comm, source, &options->pack, &result);
     if (err == ERR_OK) {
-        log_info("packed %s samples (%s of images) into %lld shards (%s) in %s, %s",
+        log_info("packed %s samples (%s of images) into %lld shard%s (%s) in %s, %s",
                  figure_count(result.n_samples).text, figure_bytes((double)result.n_image_bytes).text,
-                 (long long)result.n_shards, figure_bytes((double)result.n_bytes).text, options->pack.out,
+                 (long long)result.n_shards, result.n_shards == 1 ? "" : "s",
+                 figure_bytes((double)result.n_bytes).text, options->pack.out,
                  figure_time(clock_sec() - begun_sec).text);
         if (result.n_left_out > 0)
             log_info("%lld image%s left out: see the warnings above", (long long)result.n_left_out,

@@ -17,8 +17,8 @@ static const char usage[] =
     "\n"
     "Shards: reads every byte and checks seals, the index against the shards, the\n"
     "hash of every image and annotation, and the manifest against the index. Image\n"
-    "folders, COCO, IDX files: reads every image file and checks its headers against\n"
-    "the annotations. Images of all but IDX files are decoded, on all CPUs, which\n"
+    "folders, COCO, IDX files: reads every image file and checks its headers, with\n"
+    "COCO against the annotations. Images of all but IDX files are decoded, on all CPUs, which\n"
     "finds truncated and damaged ones. Ranks share the work. Each defect is printed\n"
     "on one line, which starts with \"not ok\" and names the record, if known.\n"
     "\n"
@@ -50,6 +50,7 @@ static err_t verify_source(comm_t *comm, const char *path, const pack_verify_opt
     pack_verdict_t verdict;
     figure_t size, took;
     double begun_sec = clock_sec();
+    log_note("verifying %s", path);
     TRY(pack_verify(comm, path, options, print_damage, NULL, &verdict));
     fflush(stdout);
     size = figure_bytes((double)verdict.n_bytes);
@@ -74,8 +75,10 @@ static err_t verify_source(comm_t *comm, const char *path, const pack_verify_opt
                  figure_count(verdict.n_samples).text, (long long)verdict.n_files, size.text, decoded,
                  took.text);
     else
-        log_info("ok      %s: %s images, %s: all present, with the sizes that the annotations state%s (%s)",
-                 path, figure_count(verdict.n_samples).text, size.text, decoded, took.text);
+        log_info(
+            "ok      %s: %s images, %s: %s%s (%s)", path, figure_count(verdict.n_samples).text, size.text,
+            verdict.annotated ? "all present, with the sizes that the annotations state" : "all readable",
+            decoded, took.text);
     return ERR_OK;
 }
 

@@ -2,6 +2,7 @@
 /* `dptrain predict`: options and the list of images. Running the model is left to train/run/predict.c. */
 #include "train/run/predict.h"
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
 
@@ -38,6 +39,12 @@ static err_t list_images(const char *const *words, int n, image_list_t *list)
     if (n < 2)
         RAISE(ERR_USAGE, "dptrain predict: expected a checkpoint, a run folder or weights (FILE.npz), then "
                          "images or folders of images");
+    if (image_list_is_image(words[0]) && !fs_is_folder(words[0]))
+        RAISE(
+            ERR_USAGE,
+            "dptrain predict: %s is an image; expected a checkpoint, a run folder or weights (FILE.npz) first, "
+            "then images",
+            words[0]);
     for (int i = 1; i < n; i++) TRY(image_list_add(list, words[i]));
     return ERR_OK;
 }

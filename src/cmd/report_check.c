@@ -21,6 +21,6 @@ err_t report_check(const char *const *names, int n, err_t *worst)
         RAISE(ERR_SYSTEM, "cannot write standard output: %s", strerror(errno));
     if (counts.n_records == 0 && *worst == ERR_OK) RAISE(ERR_DATA, "no record to check");
     if (counts.n_bad == 0) return ERR_OK;
-    RAISE(ERR_DATA, "%lld of %lld records do not match docs/records.md", (long long)counts.n_bad,
-          (long long)counts.n_records);
+    RAISE(ERR_DATA, "%lld of %lld record%s %s not match docs/records.md", (long long)counts.n_bad,
+          (long long)counts.n_records, counts.n_records == 1 ? "" : "s", counts.n_bad == 1 ? "does" : "do");
 }

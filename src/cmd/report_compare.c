@@ -93,20 +93,21 @@ static err_t check_worse(const comparison_t *c)
         snprintf(list + used, sizeof list - used, "%s%s %s", used ? ", " : "", at->label,
                  figure_change(at->difference.ratio - 1).text);
     }
-    const char *verb = n == 1 ? "is" : "are";
+    const char *verb = n == 1 ? "is" : "are", *plural = c->n_metrics == 1 ? "" : "s";
     if (n > MAX_SHOWN)
-        RAISE(ERR_GATE, "%d of %d metrics %s worse: %s and %d more", n, c->n_metrics, verb, list,
+        RAISE(ERR_GATE, "%d of %d metric%s %s worse: %s and %d more", n, c->n_metrics, plural, verb, list,
               n - MAX_SHOWN);
-    RAISE(ERR_GATE, "%d of %d metrics %s worse: %s", n, c->n_metrics, verb, list);
+    RAISE(ERR_GATE, "%d of %d metric%s %s worse: %s", n, c->n_metrics, plural, verb, list);
 }
 
 static err_t check_decided(const comparison_t *c)
 {
     if (compare_decided(c)) return ERR_OK;
+    const int n = c->n_of[VERDICT_INCONCLUSIVE];
     RAISE(ERR_INCONCLUSIVE,
-          "nothing was decided: %d of %d metrics are inconclusive; record more starts, or interleave the "
+          "nothing was decided: %d of %d metric%s %s inconclusive; record more starts, or interleave the "
           "recordings (scripts/regress.sh ab); --allow-inconclusive returns 0",
-          c->n_of[VERDICT_INCONCLUSIVE], c->n_metrics);
+          n, c->n_metrics, c->n_metrics == 1 ? "" : "s", n == 1 ? "is" : "are");
 }
 
 static err_t compare_recordings(const compare_command_t *command, report_t reports[2],

@@ -34,8 +34,8 @@ static void warn_trouble(const report_file_t *file)
     const report_trouble_t *bad = &file->bad, *newer = &file->newer, *again = &file->again;
     if (bad->n == 1) log_warn("%s: line %lld was left out: %s", file->name, (long long)bad->line, bad->why);
     if (bad->n > 1)
-        log_warn("%s: %lld lines were left out; the first is line %lld: %s", file->name, (long long)bad->n,
-                 (long long)bad->line, bad->why);
+        log_warn("%s: %lld line%s left out; the first is line %lld: %s", file->name, (long long)bad->n,
+                 bad->n == 1 ? " was" : "s were", (long long)bad->line, bad->why);
     if (newer->n > 0)
         log_warn(
             "%s: records left out: %lld, the first in line %lld: their schema is newer than %d, the newest "
@@ -149,7 +149,8 @@ err_t report_files_check_strict(const report_t *report)
     int64_t n_left_out = 0;
     for (int i = 0; i < report->n_files; i++) n_left_out += report->files[i].bad.n + report->files[i].newer.n;
     if (n_left_out == 0) return ERR_OK;
-    RAISE(ERR_DATA, "%lld lines were left out, which --strict forbids", (long long)n_left_out);
+    RAISE(ERR_DATA, "%lld line%s left out, which --strict forbids", (long long)n_left_out,
+          n_left_out == 1 ? " was" : "s were");
 }
 
 static err_t print_to(FILE *out, const char *name, err_t (*print)(const void *context, FILE *out),

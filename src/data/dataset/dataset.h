@@ -17,6 +17,11 @@
 #include "data/dataset/sampler.h"
 #include "data/transform/settings.h"
 
+/* What --data accepts, for messages. */
+#define DATASET_EXPECTED                                                                                      \
+    "expected a folder of images, of shards, or of IDX files (data/fetch_mnist.sh downloads MNIST), digits, " \
+    "or synthetic"
+
 enum { DATASET_BLOCK_BYTES = 2 << 20, DATASET_FORMAT_MAX = 8 };
 
 typedef struct dataset_info {

@@ -86,8 +86,8 @@ static err_t open_folder(dataset_t *dataset, const char *where, const transform_
 {
     (void)settings;
     if (!fs_is_folder(where))
-        RAISE(ERR_DATA, "the data folder %s %s; expected a folder with IDX files, digits, or synthetic",
-              where, fs_exists(where) ? "is not a folder" : "does not exist");
+        RAISE(ERR_DATA, "the data folder %s %s; " DATASET_EXPECTED, where,
+              fs_exists(where) ? "is not a folder" : "does not exist");
     shape_t images[SPLIT_COUNT];
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         TRY(read_split(dataset, where, split, &images[split]));

@@ -35,10 +35,8 @@ err_t dataset_choose(const char *option, char *where, char *why)
         TRY(fs_join(where, "", option));
         snprintf(why, WHY_MAX, "from --data");
         if (built_in(option) || fs_is_folder(option)) return ERR_OK;
-        RAISE(ERR_DATA,
-              "--data %s: %s; expected a folder of images, of shards, or of IDX files (data/fetch_mnist.sh "
-              "downloads MNIST), digits, or synthetic",
-              option, fs_exists(option) ? "not a folder" : "no such folder");
+        RAISE(ERR_DATA, "--data %s: %s; " DATASET_EXPECTED, option,
+              fs_exists(option) ? "not a folder" : "no such folder");
     }
     const char *root = getenv("DPTRAIN_DATA");
     if (root && *root) {

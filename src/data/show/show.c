@@ -89,6 +89,7 @@ err_t show_source(const char *path, const show_options_t *options)
     source_t *source = NULL;
     int32_t category = -1;
     err_t err;
+    log_note("reading %s", path);
     TRY_OUT(err, source_open(path, &source));
     if (source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL] == 0)
         RAISE_OUT(err, ERR_DATA, "%s holds no images", path);

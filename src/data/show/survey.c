@@ -66,7 +66,7 @@ static void note_size(surveyor_t *s, split_t split, int64_t index, const sample_
     const source_entry_t *entry = &s->source->entries[split][index];
     int32_t width = entry->width, height = entry->height;
     if (sample && sample->width > 0) width = sample->width, height = sample->height;
-    s->bytes.values[s->bytes.n++] = (double)entry->n_bytes;
+    s->bytes.values[s->bytes.n++] = (double)source_stored_bytes(s->source, entry);
     if (width == 0) return;
     s->width.values[s->width.n++] = width;
     s->height.values[s->height.n++] = height;
@@ -78,7 +78,7 @@ static err_t count_image(surveyor_t *s, split_t number, int64_t index)
     survey_split_t *split = &s->survey->splits[number];
     sample_t sample;
     s->n_seen++;
-    split->n_bytes += s->source->entries[number][index].n_bytes;
+    split->n_bytes += source_stored_bytes(s->source, &s->source->entries[number][index]);
     err_t err = s->options->read ? read_image(s, number, index, &sample) : ERR_OK;
     if (err != ERR_OK && err != ERR_DATA) return err;
     const bool unreadable = err == ERR_DATA;

@@ -54,7 +54,8 @@ static void survey_ranges(splits_table_t *to, const char *what, const survey_ran
 static void survey_images(splits_table_t *to, const survey_t *survey, bool read)
 {
     survey_counts(to, "images", COUNTS(survey, n_images));
-    for (int f = 0; read && f < IMAGE_FORMAT_COUNT; f++) {
+    if (to->source->ops->raw) survey_counts(to, "  raw pixels", COUNTS(survey, n_images));
+    for (int f = 0; read && !to->source->ops->raw && f < IMAGE_FORMAT_COUNT; f++) {
         char what[32];
         snprintf(what, sizeof what, "  %s", image_format_names[f]);
         survey_counts(to, what, COUNTS(survey, n_formats[f]));

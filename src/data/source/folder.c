@@ -210,6 +210,31 @@ static err_t find_label(const source_t *source, const char *folder, const char *
     RAISE(ERR_DATA, "%s has the class %s, which the training images lack", folder, class_name);
 }
 
+static bool is_data_set(const char *path)
+{
+    char train[FS_PATH_MAX];
+    return source_shards.is(path) || source_coco.is(path) || source_idx.is(path) ||
+           (fs_join(train, path, split_names[SPLIT_TRAIN]) == ERR_OK && has_folders(train));
+}
+
+/* The reason why a class has no training image; a frequent one is a folder above several data sets. */
+static err_t report_no_image(const part_t *part, const names_t *classes, const char *class_name)
+{
+    enum { MAX_SHOWN = 5 };
+    char path[FS_PATH_MAX], list[ERR_MESSAGE_MAX / 2] = "";
+    int n = 0;
+    for (int64_t i = 0; i < classes->n && n < MAX_SHOWN; i++) {
+        const size_t used = strlen(list);
+        if (fs_join(path, part->folder, classes->names[i]) != ERR_OK || !is_data_set(path)) continue;
+        snprintf(list + used, sizeof list - used, "%s%s", n++ > 0 ? ", " : "", classes->names[i]);
+    }
+    if (n > 0)
+        RAISE(ERR_DATA, "%s holds data sets, not classes; choose one of its folders, such as %s",
+              part->folder, list);
+    RAISE(ERR_DATA, "%s/%s holds no image (.png, .jpg, .jpeg); each class needs training images",
+          part->folder, class_name);
+}
+
 static err_t list_classes(source_t *source, split_t split, const names_t *classes)
 {
     impl_t *impl = source->impl;
@@ -222,8 +247,7 @@ static err_t list_classes(source_t *source, split_t split, const names_t *classe
         TRY(find_label(source, part->folder, classes->names[i], &label));
         TRY(list_class(source, part, classes->names[i], label));
         if (split == SPLIT_TRAIN && part->n_files == n_before)
-            RAISE(ERR_DATA, "%s/%s holds no image (.png, .jpg, .jpeg); each class needs training images",
-                  part->folder, classes->names[i]);
+            return report_no_image(part, classes, classes->names[i]);
     }
     if (part->n_files == 0) RAISE(ERR_DATA, "%s holds no image (.png, .jpg, .jpeg)", part->folder);
     return ERR_OK;

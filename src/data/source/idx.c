@@ -117,6 +117,7 @@ static err_t save_idx(const source_t *source, void **bytes, int64_t *n_bytes)
 }
 
 const source_ops_t source_idx = {
+    .raw = true,
     .kind = "idx",
     .what = "MNIST's IDX files (train-images-idx3-ubyte.gz and so on)",
     .is = is_idx,

@@ -44,3 +44,8 @@ void source_warn_notes(const source_t *source)
         line += n + (line[n] == '\n');
     }
 }
+
+int64_t source_stored_bytes(const source_t *source, const source_entry_t *entry)
+{
+    return source->ops->raw ? (int64_t)entry->width * entry->height : entry->n_bytes;
+}

@@ -39,6 +39,7 @@ typedef struct source_buffer {
 } source_buffer_t;
 
 typedef struct source_ops {
+    bool raw;         /* stored as pixels; images are encoded when opened */
     const char *kind; /* "folder", "coco", "idx", "shards" */
     const char *what; /* the content of such a folder, for messages */
     bool (*is)(const char *path);
@@ -99,6 +100,9 @@ err_t source_read(const source_t *source, split_t split, int64_t index, source_b
 err_t source_describe(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                       sample_t *out);
 void source_free_buffer(const source_t *source, source_buffer_t *buffer);
+
+/* Size of an image as stored. */
+int64_t source_stored_bytes(const source_t *source, const source_entry_t *entry);
 
 /* Logs each line of the notes as a warning of rank 0. */
 void source_warn_notes(const source_t *source);

@@ -47,8 +47,9 @@ static void show_summary(const checkpoint_t *c, table_t *t)
     }
     if (checkpoint_find_attr(c, "step")) {
         table_cell(t, "position");
-        table_cell(t, "%lld steps done; next is batch %lld of epoch %lld", (long long)int_attr(c, "step"),
-                   (long long)int_attr(c, "batch") + 1, (long long)int_attr(c, "epoch") + 1);
+        table_cell(t, "%lld step%s done; next is batch %lld of epoch %lld", (long long)int_attr(c, "step"),
+                   int_attr(c, "step") == 1 ? "" : "s", (long long)int_attr(c, "batch") + 1,
+                   (long long)int_attr(c, "epoch") + 1);
     }
     if (checkpoint_find_attr(c, "data_source")) {
         table_cell(t, "data");
@@ -56,8 +57,8 @@ static void show_summary(const checkpoint_t *c, table_t *t)
     }
     if (checkpoint_find_attr(c, "n_ranks")) {
         table_cell(t, "ranks");
-        table_cell(t, "%lld, %lld samples a step", (long long)int_attr(c, "n_ranks"),
-                   (long long)int_attr(c, "global_batch"));
+        table_cell(t, "%lld, %lld sample%s a step", (long long)int_attr(c, "n_ranks"),
+                   (long long)int_attr(c, "global_batch"), int_attr(c, "global_batch") == 1 ? "" : "s");
     }
 }
 

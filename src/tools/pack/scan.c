@@ -51,7 +51,7 @@ int scan_threads(const comm_t *comm)
 
 bool scan_can_decode(const source_t *source)
 {
-    return strcmp(source->ops->kind, source_idx.kind) != 0;
+    return !source->ops->raw;
 }
 
 split_t scan_split(const int64_t counts[SPLIT_COUNT], int64_t *number)

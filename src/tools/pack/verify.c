@@ -159,9 +159,12 @@ err_t pack_verify(comm_t *comm, const char *path, const pack_verify_options_t *o
     TRY_OUT(err, shards ? check_shards(&v, options) : check_source(&v, out->decoded, options->n_threads));
     TRY_OUT(err, findings_tell(comm, &v.findings, tell, context, &out->n_damaged));
     out->shards = shards;
+    out->annotated = !shards && v.source->has_annotations;
     out->n_unusable = v.n_unusable;
-    out->n_bytes = count_bytes(&v, false);
+    out->n_bytes = shards ? count_bytes(&v, false) : 0;
     for (int s = 0; s < SPLIT_COUNT; s++) {
+        for (int64_t i = 0; !shards && i < v.source->n_samples[s]; i++)
+            out->n_bytes += source_stored_bytes(v.source, &v.source->entries[s][i]);
         out->n_samples += shards ? v.index->head->n_samples[s] : v.source->n_samples[s];
         out->n_files += shards ? v.index->head->n_shards[s] : 0;
     }

@@ -13,6 +13,7 @@ typedef struct pack_verify_options {
 
 typedef struct pack_verdict {
     bool shards;        /* a folder of shards, not another source */
+    bool annotated;     /* another source with annotations, which state sizes */
     bool decoded;       /* every image; not done for IDX files, which hold pixels */
     int64_t n_samples;  /* checked */
     int64_t n_files;    /* shards; other sources: 0 */

@@ -27,22 +27,33 @@ static void log_precisions(const dataset_info_t *info, const double *precisions)
     log_info("%s", "");
     table_log(&table);
     table_free(&table);
-    if (n_without > 0) log_info("  %d classes have no positive sample", n_without);
+    if (n_without > 0)
+        log_info("  %d class%s no positive sample", n_without, n_without == 1 ? " has" : "es have");
 }
 
-static void log_confusion(const dataset_info_t *info, const int64_t *confusion)
+/* Rows have the classes' names; columns too, if all are short. */
+static void log_confusion(int n, const char *const *names, const int64_t *confusion)
 {
-    int n = info->n_classes;
+    enum { MAX_HEADINGS = 80 };
+    int n_text = 0;
     char headings[TABLE_MAX_COLUMNS][12];
     table_t table = {.n_columns = 1 + n};
     ASSERT(n < TABLE_MAX_COLUMNS);
     table.columns[0].min_width = 5;
+    for (int k = 0; names && k < n; k++) n_text += 2 + table_text_width(names[k]);
+    table.columns[0].is_text = names != NULL;
     for (int k = 0; k < n; k++) {
         snprintf(headings[k], sizeof headings[k], "%d", k);
-        table.columns[1 + k] = (table_column_t){.heading = headings[k], .min_width = 4};
+        table.columns[1 + k] = (table_column_t){
+            .heading = n_text <= MAX_HEADINGS && names ? names[k] : headings[k], .min_width = 4};
     }
     for (int label = 0; label < n; label++) {
-        table_cell(&table, "%d", label);
+        if (!names)
+            table_cell(&table, "%d", label);
+        else if (n_text <= MAX_HEADINGS)
+            table_cell(&table, "%s", names[label]);
+        else
+            table_cell(&table, "%d %s", label, names[label]);
         for (int k = 0; k < n; k++) table_cell(&table, "%lld", (long long)confusion[label * n + k]);
     }
     log_info("\nconfusion  rows: label, columns: prediction");
@@ -83,7 +94,7 @@ void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
     table_log(&t);
     table_free(&t);
     if (eval->precisions) log_precisions(info, eval->precisions);
-    if (eval->confusion) log_confusion(info, eval->confusion);
+    if (eval->confusion) log_confusion(info->n_classes, about->class_names, eval->confusion);
 }
 
 static void json_classes(json_t *j, const dataset_info_t *info, const evaluation_t *eval)

@@ -11,6 +11,7 @@ typedef struct evaluation_about {
     bool averaged;          /* the weights are the checkpoint's moving average */
     dtype_t compute;
     const dataset_t *dataset;
+    const char *const *class_names; /* [n_classes]; NULL: classes are numbers */
     split_t split;
     const char *why_data;  /* where the choice of data comes from: "from the checkpoint" */
     const char *data_xxh3; /* of the training data */

@@ -110,8 +110,9 @@ err_t schedule_make(const schedule_options_t *o, const schedule_run_t *run, sche
                              .power = o->lr_power};
     if (schedule->step_every < 1) schedule->step_every = 1;
     if (schedule->warmup_steps >= run->n_steps)
-        RAISE(ERR_USAGE, "--warmup %g (epochs) is %lld steps, but the whole run has %lld", o->warmup_epochs,
-              (long long)schedule->warmup_steps, (long long)run->n_steps);
+        RAISE(ERR_USAGE, "--warmup %g (epochs) is %lld step%s, but the whole run has %lld", o->warmup_epochs,
+              (long long)schedule->warmup_steps, schedule->warmup_steps == 1 ? "" : "s",
+              (long long)run->n_steps);
     *plateau = (schedule_plateau_t){.factor = o->plateau_factor,
                                     .threshold = o->plateau_threshold,
                                     .min_scale = o->min_lr / schedule->base,

@@ -51,7 +51,8 @@ static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *p
         if (shown < HOSTS_SHOWN) log_note("          %s", text);
     }
     if (shown > HOSTS_SHOWN)
-        log_note("          and %d more hosts (see the run record)", shown - HOSTS_SHOWN);
+        log_note("          and %d more host%s (see the run record)", shown - HOSTS_SHOWN,
+                 shown - HOSTS_SHOWN == 1 ? "" : "s");
     if (t->buffer.device)
         log_note("  sums    %s, in buckets of %s", path,
                  figure_bytes((double)t->bucket.n_min * sizeof(float)).text);
@@ -143,8 +144,9 @@ err_t trainer_print_header(trainer_t *t)
                  figure_count(sampler_block(t->sampler)).text, (long long)o->shuffle_window);
     print_data_notes(info);
     print_ranks(t);
-    log_note("  batch   %lld (up to %lld per rank), %lld steps, %lld per epoch", (long long)t->global_batch,
-             (long long)t->max_local, (long long)t->n_steps, (long long)sampler_batches(t->sampler));
+    log_note("  batch   %lld (up to %lld per rank), %lld step%s, %lld per epoch", (long long)t->global_batch,
+             (long long)t->max_local, (long long)t->n_steps, t->n_steps == 1 ? "" : "s",
+             (long long)sampler_batches(t->sampler));
     log_note("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
              t->schedule.base, (long long)o->seed);
     if (t->imported.n_taken > 0)

@@ -49,12 +49,13 @@ err_t end_record(trainer_t *t, const char *why)
     TRY(mem_new_array(t->comm->size, sizeof *peaks, "peak memory", &peaks));
     err_t err = comm_allgather(t->comm, &mine, sizeof mine, peaks, "peak memory");
     if (err == ERR_OK) err = end_record_write(t, &t->metrics, why, peaks, t->comm->size);
+    const char *plural = t->at.step == 1 ? "" : "s";
     if (t->n_rates > 0)
-        log_info("%s after %lld steps: %s (median of steady steps), %s peak memory on rank 0", why,
-                 (long long)t->at.step, figure_rate(steady_rate(t), "images/s").text,
+        log_info("%s after %lld step%s: %s (median of steady steps), %s peak memory on rank 0", why,
+                 (long long)t->at.step, plural, figure_rate(steady_rate(t), "images/s").text,
                  figure_bytes((double)peaks[0]).text);
     else
-        log_info("%s after %lld steps", why, (long long)t->at.step);
+        log_info("%s after %lld step%s", why, (long long)t->at.step, plural);
     if (bad_count(&t->bad) > 0)
         log_warn(
             "%lld of %lld images could not be read and were replaced by others",

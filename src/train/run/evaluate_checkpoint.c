@@ -166,11 +166,13 @@ static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
 {
     const trained_about_t *model = &run->model.about;
     const evaluate_options_t *o = run->options;
+    const char *const *names = run->dataset->info.class_names;
     evaluation_about_t about = {.checkpoint = model->path,
                                 .weights = model->weights,
                                 .averaged = model->averaged,
                                 .compute = model->compute,
                                 .dataset = run->dataset,
+                                .class_names = names ? names : run->model.class_names,
                                 .split = run->split,
                                 .why_data = run->data.why,
                                 .data_xxh3 = model->data_xxh3};
