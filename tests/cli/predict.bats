@@ -102,6 +102,9 @@ n_correct() { # FILE
     run predict "$RUN" empty
     [ "$status" -eq 3 ]
     [[ $output == *"empty holds no image"* ]]
+    run predict pictures/000001-*.png "$RUN"
+    [ "$status" -eq 2 ]
+    [[ $output == *"is an image; expected a checkpoint"* ]]
 }
 
 @test "weights with --model: the data's shape and names, or what the file has" {

@@ -80,6 +80,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
     grep -q '24 validation samples' "$BATS_TEST_TMPDIR/eval0"
     accuracy=$(jq -r 'select(.record == "epoch" and .epoch == 3) | .val_accuracy' "$out/metrics.jsonl")
     grep -q "^accuracy  *$(printf %.4f "$accuracy")" "$BATS_TEST_TMPDIR/eval0"
+    grep -Eq '^ *red +[0-9]+ ' "$BATS_TEST_TMPDIR/eval0"
     on_ranks 2 eval "$out" --split train --png "$BATS_TEST_TMPDIR/mistakes.png" | grep '80 training samples'
     [ -s "$BATS_TEST_TMPDIR/mistakes.png" ]
 }

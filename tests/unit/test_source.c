@@ -176,6 +176,9 @@ static void test_bad_folders(void)
     put_classes();
     folder_put("train/eel/notes.txt", "x", 1);
     OK(refused(folder, "train/eel holds no image"), "a class without images");
+    folder_put("train/eel/train-images-idx3-ubyte", "x", 1);
+    OK(refused(folder, "holds data sets, not classes") && SAYS("such as eel", "eel"),
+       "a folder of data sets");
     put_classes();
     unlink(folder_path("val/dog/x.png"));
     OK(refused(folder, "val holds no image"), "no image in val");

@@ -86,16 +86,18 @@ out:
 
 err_t show_source(const char *path, const show_options_t *options)
 {
+    const source_ops_t *kind = NULL;
     source_t *source = NULL;
     int32_t category = -1;
     err_t err;
-    log_note("reading %s", path);
+    TRY(source_find_kind(path, &kind));
+    printf("%s: %s\n", path, kind->what);
+    fflush(stdout); /* reading may take long */
     TRY_OUT(err, source_open(path, &source));
     if (source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL] == 0)
         RAISE_OUT(err, ERR_DATA, "%s holds no images", path);
     TRY_OUT(err, find_category(source, options->category, &category));
     source_warn_notes(source);
-    printf("%s: %s\n", path, source->ops->what);
     TRY_OUT(err, print_survey(source, options));
     if (options->out) TRY_OUT(err, draw_sheet(source, category, options));
 out:

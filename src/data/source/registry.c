@@ -11,7 +11,7 @@
 static const source_ops_t *const kinds[] = {&source_shards, &source_coco, &source_idx, &source_folder};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-static err_t find_kind(const char *path, const source_ops_t **out)
+err_t source_find_kind(const char *path, const source_ops_t **out)
 {
     if (!fs_is_folder(path))
         RAISE(ERR_DATA, "%s: %s", path, fs_exists(path) ? "not a folder" : "no such folder");
@@ -45,7 +45,7 @@ err_t source_open_watched(const char *path, const open_watch_t *watch, source_t 
     const source_ops_t *kind = NULL;
     source_t *source = NULL;
     err_t err = ERR_OK;
-    TRY(find_kind(path, &kind));
+    TRY(source_find_kind(path, &kind));
     TRY(mem_new(sizeof *source, "a source of images", &source));
     source->ops = kind;
     source->watch = watch;
@@ -64,6 +64,6 @@ err_t source_classes(const char *path, split_t split, char out[FS_PATH_MAX])
 {
     const source_ops_t *kind = NULL;
     out[0] = '\0';
-    TRY(find_kind(path, &kind));
+    TRY(source_find_kind(path, &kind));
     return kind->classes ? kind->classes(path, split, out) : ERR_OK;
 }

@@ -87,6 +87,8 @@ struct source {
  *           must be among train's, and each class in train must have an image.
  *
  * watch may be NULL. */
+/* The kind of the source at `path`, without opening it. ERR_DATA as source_open. */
+err_t source_find_kind(const char *path, const source_ops_t **out);
 err_t source_open(const char *path, source_t **out);
 err_t source_open_watched(const char *path, const open_watch_t *watch, source_t **out);
 void source_close(source_t **source);

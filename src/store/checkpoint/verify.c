@@ -78,8 +78,8 @@ static err_t tally_verdict(const tally_t *tally)
         RAISE(ERR_DATA, "%d of %d checkpoint%s cannot be used; --resume auto skips damaged ones",
               tally->n_damaged, tally->n, tally->n == 1 ? "" : "s");
     if (tally->n_empty > 0)
-        RAISE(ERR_DATA, "%d folder%s without a checkpoint, see above", tally->n_empty,
-              tally->n_empty == 1 ? "" : "s");
+        RAISE(ERR_DATA, "%d folder%s no checkpoint, see above", tally->n_empty,
+              tally->n_empty == 1 ? " holds" : "s hold");
     return ERR_OK;
 }
 
