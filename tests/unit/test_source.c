@@ -369,7 +369,7 @@ int main(void)
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(9 + 5 + 3 + 13 + 6 + 3 + N_COCO + 1);
+    tap_plan(9 + 5 + 3 + 14 + 6 + 3 + N_COCO + 1);
     test_folder();
     test_hash();
     test_layouts();
