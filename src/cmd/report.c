@@ -8,15 +8,16 @@
 #include "report/records/print.h"
 
 static const char usage[] =
-    "usage: dptrain report [options] FILE…\n"
+    "usage: dptrain report [options] FILE|FOLDER…\n"
     "       dptrain report compare BASE NEW  what got better or worse\n"
     "       dptrain report history DIR       what changed when, over many recordings\n"
     "       dptrain report html FILE…        a page with charts\n"
     "\n"
     "Reads the records of dptrain bench and dptrain train (metrics.jsonl), one JSON\n"
-    "object per line; - is standard input. Lines that are not records are counted and\n"
-    "the first is named. Exit code 3: a file could not be read or nothing was usable;\n"
-    "with --strict also if a line was left out.\n"
+    "object per line; - is standard input, a folder stands for its metrics.jsonl.\n"
+    "Lines that are not records are counted and the first is named. Exit code 3: a\n"
+    "file could not be read or nothing was usable; with --strict also if a line was\n"
+    "left out.\n"
     "\n"
     "--check prints a line FILE:LINE: VIOLATION for each record that does not match\n"
     "docs/records.md, and the number of records checked. Exit code 3: violations.\n"
@@ -106,11 +107,13 @@ static err_t print_records(const void *context, FILE *out)
 static err_t read_and_print(report_t *report, const report_options_t *options, const char *const *names,
                             int n, err_t *worst)
 {
-    if (n == 0) RAISE(ERR_USAGE, "dptrain report: expected files of records, or - for standard input");
+    if (n == 0)
+        RAISE(ERR_USAGE, "dptrain report: expected files of records, run folders, or - for standard input");
     if (options->check && (options->out || options->only_case || options->only_test))
         RAISE(ERR_USAGE, "--check reads all records: it cannot be combined with --out, --case or --test");
     if (options->check) return report_check(names, n, worst);
     TRY(report_files_read(report, names, n, worst));
+    if (report->n_files == 0 && *worst != ERR_OK) return ERR_OK; /* already logged */
     TRY(check_usable(report));
     const printing_t printing = {report, options->format};
     TRY(report_files_write(options->out, print_records, &printing));

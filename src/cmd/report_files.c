@@ -47,18 +47,21 @@ static void warn_trouble(const report_file_t *file)
     if (file->n_lines == 0) log_warn("%s is empty", file->name);
 }
 
-/* *out < 0: the file was already read; a warning was logged. */
-static err_t open_file(reading_t *r, const char *name, int *out)
+/* *out < 0: the file was already read; a warning was logged.
+ *
+ *   name  as given
+ *   path  the file; differs from `name` for a run folder */
+static err_t open_file(reading_t *r, const char *name, const char *path, int *out)
 {
     struct stat info;
     bool is_stdin = strcmp(name, "-") == 0;
-    int fd = is_stdin ? dup(STDIN_FILENO) : open(name, O_RDONLY | O_CLOEXEC);
+    int fd = is_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
     *out = -1;
-    if (fd < 0) RAISE(ERR_DATA, "cannot read %s: %s", is_stdin ? "standard input" : name, strerror(errno));
+    if (fd < 0) RAISE(ERR_DATA, "cannot read %s: %s", is_stdin ? "standard input" : path, strerror(errno));
     if (fstat(fd, &info) == 0) {
         if (S_ISDIR(info.st_mode)) {
             close(fd);
-            RAISE(ERR_DATA, "%s is a folder; name a file in it, such as the metrics.jsonl of a run", name);
+            RAISE(ERR_DATA, "%s is a folder, not a file of records", path);
         }
         for (int i = 0; i < r->n_seen; i++) {
             if (r->seen[i].device != info.st_dev || r->seen[i].inode != info.st_ino) continue;
@@ -75,9 +78,15 @@ static err_t open_file(reading_t *r, const char *name, int *out)
 static err_t report_files_read_one(reading_t *r, const char *name)
 {
     int fd;
-    TRY(open_file(r, name, &fd));
+    char joined[FS_PATH_MAX];
+    const char *path = name;
+    if (fs_is_folder(name)) {
+        TRY(fs_join(joined, name, "metrics.jsonl"));
+        path = joined;
+    }
+    TRY(open_file(r, name, path, &fd));
     if (fd < 0) return ERR_OK;
-    err_t err = r->read(r->context, fd, strcmp(name, "-") == 0 ? "(stdin)" : name);
+    err_t err = r->read(r->context, fd, strcmp(name, "-") == 0 ? "(stdin)" : path);
     close(fd);
     return err;
 }
