@@ -142,7 +142,9 @@ static err_t make_page(html_data_t *data, const html_command_t *command, const c
         TRY(add_comparison(data, &options, not_whole));
     }
     if (command->history) TRY(add_history(data, command, worst));
-    return report_files_write(command->out, print_page, &data->input);
+    TRY(report_files_write(command->out, print_page, &data->input));
+    if (command->out) log_info("wrote %s", command->out);
+    return ERR_OK;
 }
 
 static err_t run_html(const void *values, const char *const *names, int n)
