@@ -148,7 +148,7 @@ static err_t cell_text(printer_t *p, const report_point_t *point, const column_t
 static err_t heading_text(printer_t *p, const column_t *column, const char **out)
 {
     char heading[128];
-    *out = column->name;
+    *out = strcmp(column->name, "share_of_peak") == 0 ? "of peak" : column->name;
     if (column->source != FROM_METRICS || !figure_heading(column->name, heading, sizeof heading))
         return ERR_OK;
     return arena_text(&p->arena, heading, strlen(heading), out);
@@ -203,7 +203,9 @@ static err_t print_group(printer_t *p, const report_group_t *group)
     layout_t layout = {.group = group};
     lay_out(&layout);
     table_t table = {.n_columns = layout.n, .n_rows = group->n_points};
-    TRY(arena_format(&p->arena, &table.title, "%s %s", group->case_name, group->test));
+    bool is_same = strcmp(group->case_name, group->test) == 0;
+    TRY(arena_format(&p->arena, &table.title, "%s%s%s", group->case_name, is_same ? "" : " ",
+                     is_same ? "" : group->test));
     TRY(caption_text(p, &layout, &table.caption));
     TRY(fill_table(p, &layout, &table));
     p->render->table(p->out, &table);
