@@ -2,6 +2,7 @@
 /* `dptrain predict`: options and the list of images. Running the model is left to train/run/predict.c. */
 #include "train/run/predict.h"
 
+#include "base/console.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
@@ -9,6 +10,7 @@
 typedef struct options {
     predict_options_t predict;
     runtime_options_t runtime;
+    console_options_t console;
 } options_t;
 
 #define FIELD(name) offsetof(options_t, name)
@@ -57,6 +59,7 @@ err_t cmd_predict(const cmd_context_t *context)
         {"Prediction", table, sizeof table / sizeof table[0], &options, 0},
         {"Weights (FILE.npz)", weights_option_table, n_weights_options, &options.predict.weights, 0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
+        {"Output", console_option_table, n_console_options, &options.console, 0},
     };
     enum { N_GROUPS = sizeof groups / sizeof groups[0] };
     const char **words = NULL;
@@ -68,6 +71,7 @@ err_t cmd_predict(const cmd_context_t *context)
         err = mem_new_array(context->argc + 1, sizeof *words, "words of the command line", &words);
     if (err == ERR_OK)
         err = opt_parse(groups, N_GROUPS, context->argc, context->argv, words, context->argc, &n);
+    if (err == ERR_OK) err = console_apply(&options.console);
     if (err == ERR_OK && n > 0)
         err = weights_options_check(&options.predict.weights, &groups[GROUP_WEIGHTS], words[0]);
     if (err == ERR_OK) err = list_images(words, n, &list);
