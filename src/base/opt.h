@@ -106,7 +106,8 @@ err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const
 /* Copies one value from another binding of the same table. It does not count as given. */
 void opt_copy(opt_group_t *to, const opt_group_t *from, int index);
 
-/* The candidate nearest to `word` by edit distance; NULL if none is near. */
+/* The candidate nearest to `word` by edit distance, or that adds or lacks parts joined by dashes; NULL if none
+ * is near. */
 const char *opt_nearest(const char *word, const char *const *candidates, int n);
 
 #endif

@@ -26,12 +26,28 @@ static int edit_distance(const char *a, const char *b)
     return row[n];
 }
 
+/* Whether one word is the other with parts added: batch-size and batch. */
+static bool extends(const char *a, const char *b)
+{
+    while (*a && *a == *b) a++, b++;
+    return (!*a && *b == '-') || (!*b && *a == '-');
+}
+
 const char *opt_nearest(const char *word, const char *const *candidates, int n)
 {
     const char *nearest = NULL;
     int best = (int)strlen(word) / 3 + 2; /* anything farther is not a typing error */
     for (int i = 0; i < n; i++) {
         int distance = edit_distance(word, candidates[i]);
+        if (distance < best) {
+            best = distance;
+            nearest = candidates[i];
+        }
+    }
+    if (nearest && best <= 2) return nearest;
+    best = MAX_WORD;
+    for (int i = 0; i < n; i++) {
+        int distance = extends(word, candidates[i]) ? edit_distance(word, candidates[i]) : MAX_WORD;
         if (distance < best) {
             best = distance;
             nearest = candidates[i];

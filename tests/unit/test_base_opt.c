@@ -145,6 +145,8 @@ static void check_mistakes(void)
         {"--devices cpu", "did you mean --device"},
         {"--zzzzzzzz 1", "--help all lists"},
         {"--secre 1", "unknown option"},
+        {"--batch-size 3", "did you mean --batch?"},
+        {"-z", "unknown option -z; the short options are -h, -q and -v"},
         {"-batch 3", "two dashes"},
         {"--=3", "not an option"},
         {"a b c d e", "unexpected argument 'e'"},

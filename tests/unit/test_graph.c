@@ -456,6 +456,8 @@ static void check_errors(void)
     model_options_t options = {.sample = shape_3d(28, 28, 1), .n_classes = 10};
     OK(model_build("lenet", &options, &g) == ERR_USAGE && strstr(err_message(), "lenet5"),
        "for an unknown model the error names the nearest: %s", err_message());
+    OK(model_build("foo", &options, &g) == ERR_USAGE && strstr(err_message(), "one of lenet5, mnist-cnn"),
+       "if none is near it lists them: %s", err_message());
     OK_CALL(model_build("lenet5", &options, &g), "lenet5");
     OK(g->n_parameters == 431080, "lenet5 has 431,080 parameters (%lld)", (long long)g->n_parameters);
     check_init(g);

@@ -20,7 +20,7 @@ const model_t models[] = {
 
 err_t model_build(const char *name, const model_options_t *options, graph_t **out)
 {
-    const char *names[sizeof models / sizeof models[0]];
+    const char *names[sizeof models / sizeof models[0]] = {NULL};
     int n = 0;
     const model_t *model = NULL;
     for (; models[n].name; n++) {
@@ -29,8 +29,10 @@ err_t model_build(const char *name, const model_options_t *options, graph_t **ou
     }
     if (!model) {
         const char *nearest = opt_nearest(name, names, n);
-        RAISE(ERR_USAGE, "unknown model '%s'; did you mean %s? `dptrain info` lists them", name,
-              nearest ? nearest : names[0]);
+        char list[256];
+        opt_join(names, ", ", list, sizeof list);
+        RAISE(ERR_USAGE, "unknown model '%s'; %s%s%s", name, nearest ? "did you mean " : "expected one of ",
+              nearest ? nearest : list, nearest ? "? `dptrain info` lists them" : "");
     }
     if (options->multi_label && options->label_smoothing > 0)
         RAISE(ERR_USAGE, "label smoothing %g is for samples with one class each; with several, leave it out",
