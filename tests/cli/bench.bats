@@ -30,6 +30,8 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
 @test "an unknown case is an error that names the nearest" {
     run -2 "$dptrain" bench
     [[ $output == *"expected a case, such as comm, or all"* ]]
+    run -2 "$dptrain" bench --quick gemm
+    [[ $output == *"the case 'gemm' must come before the options"* ]]
     run -2 "$dptrain" bench stap
     [[ $output == *"did you mean 'step'"* ]]
     run -2 "$dptrain" bench step step

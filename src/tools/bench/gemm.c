@@ -176,8 +176,15 @@ static err_t gemm_show_points(gemm_t *g)
         bench_raise_peak(g->bench, g->compute, sec > 0 ? g->points[i].n_flops / sec : 0);
     }
     TRY(bench_peak(g->bench, g->compute, &g->peak));
-    bench_print("measured peak, the best of all products: %s per rank",
-                figure_rate(g->peak / 1e9, "GFLOP/s").text);
+    char from[WHAT_MAX] = "a square product timed beforehand";
+    for (int i = 0; i < g->n; i++) {
+        const gemm_point_t *p = &g->points[i];
+        if (p->result.p50 > 0 && p->n_flops / p->result.p50 >= g->peak)
+            snprintf(from, sizeof from, "%s, %lld x %lld x %lld", p->shape.name, (long long)p->shape.m,
+                     (long long)p->shape.n, (long long)p->shape.k);
+    }
+    bench_print("measured peak, the best of all products: %s per rank (%s)",
+                figure_rate(g->peak / 1e9, "GFLOP/s").text, from);
     table_log(g->table); /* the headings */
     for (int i = 0; i < g->n; i++) {
         const gemm_point_t *p = &g->points[i];
