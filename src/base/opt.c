@@ -228,8 +228,8 @@ err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const 
         } else if (!options_end && argv[i][0] == '-' && argv[i][1] && !argv[i][2]) {
             opt_group_t *group;
             bool has_quiet = find_option(groups, n_groups, "quiet", &group, &(int){0});
-            RAISE(ERR_USAGE, "unknown option %s; the short options are -h%s; --help all lists the others",
-                  argv[i], has_quiet ? ", -q and -v" : "");
+            RAISE(ERR_USAGE, "unknown option %s; short options: -h%s; --help all lists the others", argv[i],
+                  has_quiet ? ", -q, -v" : "");
         } else if (!options_end && argv[i][0] == '-' && argv[i][1]) {
             RAISE(ERR_USAGE, "invalid option '%s': options start with two dashes; --help all lists them",
                   argv[i]);

@@ -72,6 +72,7 @@ n_correct() { # FILE
         and ([.classes[].probability] | . == (sort | reverse)))' p.json
     # A block per image: the path, then five classes.
     predict "$RUN" "$digits/000-"* "$digits/001-"* | tail -n +4 >two
+    predict -q "$RUN" "$digits/000-"* "$digits/001-"* | tail -n +4 | diff two -
     [ "$(wc -l <two)" -eq 12 ]
     sed -n 1p two | grep -x "$digits/000-[0-9].png"
     sed -n 2p two | grep -Ex '  [01]\.[0-9]{4}  [0-9]'

@@ -6,6 +6,8 @@
 # shellcheck source=tests/cli/common.bash
 load common
 
+bats_require_minimum_version 1.5.0
+
 setup_file() { make_tiny 300 64; }
 
 setup() {
@@ -228,6 +230,26 @@ EOF
     [ "$status" -eq 3 ]
     run "$dptrain" report --check --case comm run/metrics.jsonl
     [ "$status" -eq 2 ]
+}
+
+@test "a run folder stands for its metrics.jsonl" {
+    cd "$BATS_TEST_TMPDIR"
+    mkdir run none
+    cp "$records" run/metrics.jsonl
+    diff <("$dptrain" report run/metrics.jsonl) <("$dptrain" report run)
+    run -3 "$dptrain" report --check run
+    [[ $output == *"run/metrics.jsonl:2: "*"5 records checked"* ]]
+    run -3 "$dptrain" report none
+    [[ $output == "dptrain: error: cannot read none/metrics.jsonl: No such file or directory" ]]
+    run -0 "$dptrain" report run run/metrics.jsonl
+    [[ $output == *"run/metrics.jsonl is the same file as run; it is read once"* ]]
+}
+
+@test "a case with a test of the same name: the title has it once; share_of_peak is headed 'of peak'" {
+    { head_of ab12; point ab12 gemm '"m":8' '"share_of_peak":0.5' 0.027 ok | sed 's/"case":"comm"/"case":"gemm"/'; } >"$records"
+    run -0 "$dptrain" report "$records"
+    [[ $output == *$'\n''gemm: m 8'$'\n'* ]]
+    [[ $output == *'of peak'* ]]
 }
 
 @test "unreadable files end with 3; other files are reported" {

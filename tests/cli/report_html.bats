@@ -101,7 +101,8 @@ sections() { # PAGE
 
 @test "a bench alone: its title, and no section without data" {
     bench 1 a1 a2 >new.jsonl
-    "$dptrain" report html --title 'Ours & "theirs"' --out page.html new.jsonl
+    run -0 "$dptrain" report html --title 'Ours & "theirs"' --out page.html new.jsonl
+    [ "$output" = "wrote page.html" ]
     check_page page.html
     [ "$(sections page.html)" = "where comm" ]
     grep -q '<title>Ours &amp; &quot;theirs&quot;</title>' page.html

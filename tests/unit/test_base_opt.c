@@ -146,7 +146,7 @@ static void check_mistakes(void)
         {"--zzzzzzzz 1", "--help all lists"},
         {"--secre 1", "unknown option"},
         {"--batch-size 3", "did you mean --batch?"},
-        {"-z", "unknown option -z; the short options are -h, -q and -v"},
+        {"-z", "unknown option -z; short options: -h, -q, -v"},
         {"-batch 3", "two dashes"},
         {"--=3", "not an option"},
         {"a b c d e", "unexpected argument 'e'"},
@@ -253,7 +253,7 @@ static void check_auto(void)
 int main(void)
 {
     unsetenv("DPTRAIN_DEBUG");
-    tap_plan(85);
+    tap_plan(87);
     check_defaults();
     check_forms();
     check_numbers();

@@ -473,7 +473,7 @@ int main(int argc, char **argv)
     const backend_t *backend;
     char why[BACKEND_WHY_MAX];
     if (backend_find(argc > 1 ? argv[1] : "ref", &backend, why) != ERR_OK) return 1;
-    tap_plan(1 + 3 + 5 + 4 + 3 + (2 + 3 + 4) + 2 * 3 + 6 + 8 + 1);
+    tap_plan(2 + 3 + 5 + 4 + 3 + (2 + 3 + 4) + 2 * 3 + 6 + 8 + 1);
     net_t *net = NULL;
     if (backend_open(backend, 1) != ERR_OK) return 1;
     if (mem_new(sizeof *net, "net", &net) != ERR_OK) return 1;
