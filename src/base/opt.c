@@ -225,14 +225,10 @@ err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const 
             options_end = true;
         } else if (!options_end && strncmp(argv[i], "--", 2) == 0) {
             TRY(parse_one(groups, n_groups, argc, argv, &i));
-        } else if (!options_end && argv[i][0] == '-' && argv[i][1] && !argv[i][2]) {
-            opt_group_t *group;
-            bool has_quiet = find_option(groups, n_groups, "quiet", &group, &(int){0});
+        } else if (!options_end && argv[i][0] == '-' && argv[i][1]) {
+            bool has_quiet = find_option(groups, n_groups, "quiet", &(opt_group_t *){NULL}, &(int){0});
             RAISE(ERR_USAGE, "unknown option %s; short options: -h%s; --help all lists the others", argv[i],
                   has_quiet ? ", -q, -v" : "");
-        } else if (!options_end && argv[i][0] == '-' && argv[i][1]) {
-            RAISE(ERR_USAGE, "invalid option '%s': options start with two dashes; --help all lists them",
-                  argv[i]);
         } else if (n >= max_positional) {
             RAISE(ERR_USAGE, "unexpected argument '%s'", argv[i]);
         } else {

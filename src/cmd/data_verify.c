@@ -12,18 +12,18 @@
 #include "tools/pack/verify.h"
 #include "tools/pack/work.h"
 
-static const char usage[] =
-    "usage: [mpirun -np N] dptrain data verify DIR [options]\n"
-    "\n"
-    "Shards: reads every byte and checks seals, the index against the shards, the\n"
-    "hash of every image and annotation, and the manifest against the index. Image\n"
-    "folders, COCO, IDX files: reads every image file and checks its headers, with\n"
-    "COCO against the annotations. Images of all but IDX files are decoded, on all CPUs, which\n"
-    "finds truncated and damaged ones. Ranks share the work. Each defect is printed\n"
-    "on one line, which starts with \"not ok\" and names the record, if known.\n"
-    "\n"
-    "Exit codes: 3 something is damaged or missing; 4 a file could not be read, but\n"
-    "trying again may help.\n";
+static const char usage[] = "usage: [mpirun -np N] dptrain data verify DIR [options]\n"
+                            "\n"
+                            "Shards: reads every byte and checks seals, the index against the shards, the\n"
+                            "hash of every image and annotation, and the manifest against the index. Image\n"
+                            "folders, COCO, IDX files: reads every image file and checks its headers, with\n"
+                            "COCO against the annotations. Images of all but IDX files are decoded, on all\n"
+                            "CPUs, which finds truncated and damaged ones. Ranks share the work. Each\n"
+                            "defect is printed on one line, which starts with \"not ok\" and names the\n"
+                            "record, if known.\n"
+                            "\n"
+                            "Exit codes: 3 something is damaged or missing; 4 a file could not be read, but\n"
+                            "trying again may help.\n";
 
 typedef struct options {
     bool decode;

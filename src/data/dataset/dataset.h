@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets: images with labels (or one target per class) in two splits, read by index. Each kind is a table
- * of functions (data/dataset/NAME.c; data/load/images.c), chosen by --data. Not collective: one rank opens
- * images for all (dataset_save), each rank opens other kinds itself, and the training loop compares hashes.
- */
+/* Datasets: images with labels (or targets) in two splits, read by index. Each kind is a table of functions
+ * (data/dataset/NAME.c; data/load/images.c), chosen by --data. Not collective: one rank opens images for all
+ * (dataset_save), each rank opens other kinds itself, and the training loop compares hashes. */
 #ifndef DATA_DATASET_DATASET_H
 #define DATA_DATASET_DATASET_H
 
@@ -61,8 +60,7 @@ typedef struct dataset_ops {
     err_t (*read)(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out);
     /* The extension of a sample's file: "png", "jpg" for either spelling, …; "", or NULL: all are alike. */
     err_t (*format)(dataset_reader_t *reader, split_t split, int64_t index, char out[DATASET_FORMAT_MAX]);
-    /* For kinds whose opening reads many files: dataset_save and dataset_restore. NULL: every rank opens the
-     * dataset itself. */
+    /* dataset_save and dataset_restore, for kinds of many files. NULL: every rank opens the dataset itself. */
     err_t (*save)(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
     err_t (*restore)(dataset_t *dataset, const transform_settings_t *settings, void **bytes, int64_t n_bytes);
 } dataset_ops_t;
@@ -104,13 +102,11 @@ bool dataset_is_shared(const char *where);
 err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
 err_t dataset_restore(const transform_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out);
 
-/* A reader's time in seconds of wall clock; cpu_wait: time without a CPU while decoding and resizing. Their
- * sum is the total. 0 for kinds in memory. */
+/* A reader's wall time; cpu_wait: without a CPU while decoding and resizing. 0 for kinds in memory. */
 typedef struct dataset_cost {
     double read, decode, resize, cpu_wait;
 } dataset_cost_t;
 
-/* One thread's reader. */
 struct dataset_reader {
     const dataset_t *dataset; /* borrowed */
     void *impl;
@@ -136,7 +132,7 @@ struct dataset_sample {
 err_t dataset_reader_open(const dataset_t *dataset, dataset_reader_t *out);
 void dataset_reader_close(dataset_reader_t *reader);
 
-/* ERR_DATA names the file or record of a missing or damaged image; other images can still be read. */
+/* ERR_DATA names a missing or damaged image; others can still be read. */
 err_t dataset_read(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out);
 
 /* info->hash as text, as in checkpoints and records. */
@@ -145,8 +141,7 @@ typedef struct dataset_hash {
 } dataset_hash_t;
 dataset_hash_t dataset_hash(const dataset_info_t *info);
 
-/* Sets norm (equal for all channels) and hash of a dataset in memory from its pixels and labels. std is 1 if
- * all pixels are equal. */
+/* Sets norm (one for all channels; std 1 for equal pixels) and hash of a dataset in memory. */
 void dataset_measure(dataset_t *dataset);
 
 /* `close` for kinds whose pixels and labels are from mem_new. */

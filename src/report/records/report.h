@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The model that records (docs/records.md) are read into: runs with their points or epochs. Printing,
- * comparing and drawing start from it. Texts belong to the report and live as long as it does. Unless samples
- * are kept, memory depends on the number of points only. */
+/* The model that records (docs/records.md) are read into: runs with their points or epochs. Texts belong to
+ * the report. Unless samples are kept, memory depends on the number of points only. */
 #ifndef REPORT_RECORDS_REPORT_H
 #define REPORT_RECORDS_REPORT_H
 
@@ -139,8 +138,7 @@ typedef struct report {
     int64_t n_filtered;                /* points that the filters left out */
 } report_t;
 
-/* Adds the records of fd to the report. A zeroed report is empty. Malformed lines are counted in
- * report->files. Errors of jsonl_read; earlier records are kept. */
+/* Adds the records of fd; a zeroed report is empty. Malformed lines are counted. Errors of jsonl_read. */
 err_t report_read(report_t *report, int fd, const char *name);
 void report_free(report_t *report);
 
