@@ -114,7 +114,8 @@ static void print_help(void)
            "option. dptrain --version prints version, revision and compiler.\n\n"
            "Exit codes: 0 success; 1 a check, target or comparison failed; 2 usage;\n"
            "3 invalid input data; 4 system or library failure; 5 a peer was lost or a wait\n"
-           "timed out; 6 a comparison decided nothing.\n");
+           "timed out; 6 a comparison decided nothing; 130, 143 stopped by Ctrl-C, SIGTERM\n"
+           "(1 under bare mpirun).\n");
 }
 
 static void print_help_tsv(void)
