@@ -260,6 +260,15 @@ records() { # KIND CONDITION [FOLDER]
     [[ $output == *"NaN or Inf first appears in"* ]]
 }
 
+@test "runs that start in the same second have folders of their own" {
+    mkdir "$BATS_TEST_TMPDIR/here" && cd "$BATS_TEST_TMPDIR/here"
+    for _ in 1 2 3; do
+        "$dptrain" train --model mlp --data "$tiny" --threads 1 --steps 2 --no-eval -q 3>&- &
+    done
+    wait
+    [ "$(find runs -name metrics.jsonl | wc -l)" -eq 3 ]
+}
+
 # Prints the process of a rank, from the environment set by mpirun.
 rank_pid() { # RANK
     local pid

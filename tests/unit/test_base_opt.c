@@ -147,7 +147,7 @@ static void check_mistakes(void)
         {"--secre 1", "unknown option"},
         {"--batch-size 3", "did you mean --batch?"},
         {"-z", "unknown option -z; short options: -h, -q, -v"},
-        {"-batch 3", "two dashes"},
+        {"-batch 3", "unknown option -batch; short options: -h"},
         {"--=3", "not an option"},
         {"a b c d e", "unexpected argument 'e'"},
     };

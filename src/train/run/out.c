@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -55,7 +56,7 @@ static err_t check_out_folder(trainer_t *t)
     int64_t *steps;
     int n;
     TRY(make_tensorboard_folder(o->tensorboard));
-    t->made_out = !fs_exists(t->out);
+    t->made_out = t->made_out || !fs_exists(t->out);
     TRY(fs_make_folder(t->out));
     TRY(fs_check_writable(t->out));
     TRY(trace_file_check(o->trace));
@@ -105,6 +106,11 @@ err_t trainer_choose_out(trainer_t *t)
     char date[32];
     clock_stamp(date, sizeof date);
     snprintf(t->out, sizeof t->out, "runs/%s-%s", o->model, date);
+    TRY(fs_make_folder("runs"));
+    /* Another run may have started in the same second. */
+    for (int n = 2; mkdir(t->out, 0777) != 0 && errno == EEXIST; n++)
+        snprintf(t->out, sizeof t->out, "runs/%s-%s-%d", o->model, date, n);
+    t->made_out = fs_is_folder(t->out);
     return ERR_OK;
 }
 
