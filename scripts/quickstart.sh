@@ -63,7 +63,7 @@ checkpoint  $(find "$out" -name 'ckpt-*.h5' | sort | tail -n 1)
 
 Next:
   scripts/run.sh -np 2 train --epochs 3                # train again
-  ./dptrain predict $out IMAGE…                        # classes of images
+  ./dptrain predict runs/quickstart IMAGE…             # classes of images
   ./dptrain train --help
   scripts/test.sh                                      # every test
 EOF
