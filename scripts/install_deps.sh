@@ -17,7 +17,7 @@ installed packages are left alone. On other systems it lists what is missing and
            into build/venv (or DPTRAIN_VENV), PNG's conformance suite (PngSuite, 174 KB) from the source of Debian's
            libspng into build/pngsuite (or DPTRAIN_PNGSUITE); if they are not available, their tests are skipped.
            Includes openssh-server, which Debian starts on systems with services: systemctl disable --now ssh
-  --cuda   also install CUDA's compiler, runtime, cuBLAS and NCCL if there is no nvcc: from PyPI into build/cuda (or
+  --cuda   also install CUDA's compiler, runtime, cuBLAS and NCCL unless nvcc is found: from PyPI into build/cuda (or
            DPTRAIN_CUDA_HOME), where make finds them. Downloads 0.7 GB and takes 1.1 GB on disk and a minute or two;
            this part needs neither root nor a GPU. Building needs toolkit 12 or later (Debian 12's
            nvidia-cuda-toolkit is 11.8), running needs a driver that supports the toolkit

@@ -38,7 +38,7 @@ expect() { # CODE WORDS
     run setup_ssh $hosts
     expect 1 "here -> node1 "
     expect 1 "here -> node3 "
-    expect 1 "prompt: no key is accepted, and there is no terminal to ask for root's password"
+    expect 1 "prompt: no key was accepted, and root's password cannot be entered without a terminal"
     for host in node1 node2 node3; do [ ! -e "$cluster/$host/home/root/.ssh/authorized_keys" ]; done
     SSHPASS=wrong run setup_ssh node2:1
     expect 1 "prompt: password rejected"

@@ -72,7 +72,7 @@ login_all() {
     fi
     if [[ -z ${SSHPASS+set} ]]; then
         for i in "${denied[@]}"; do
-            printf '%s\n' "prompt: no key is accepted, and there is no terminal to ask for ${host_user[i]}'s password" \
+            printf '%s\n' "prompt: no key was accepted, and ${host_user[i]}'s password cannot be entered without a terminal" \
                 "export SSHPASS, load a key that works (ssh-add), or set key_file in HOSTS. If it worked \
 before, on ${host_name[i]}: chmod go-w ~ ~/.ssh ~/.ssh/authorized_keys" >"$work/$i.failed"
         done

@@ -47,7 +47,7 @@ void comm_buffer_set_exact(comm_buffer_t *buffer, int64_t n_exact);
 
 /* Collective. With --allreduce auto, measures both algorithms on the first `count` floats, which must be 0,
  * for some 0.3 s (longer if five calls take longer) and chooses the faster. Until then a shared buffer uses
- * the host's. Does nothing where there is no choice. */
+ * the host's. Does nothing without a choice. */
 err_t comm_buffer_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count);
 
 /* Not collective. Whether the host's allreduce is chosen, given both algorithms' n times: unless even its

@@ -19,7 +19,7 @@ map_t map_crop(map_size_t in, image_rect_t part, map_size_t out, image_rect_t at
                    .in = in};
 }
 
-/* The matrix is read off unit steps; about the centres there is no shift. */
+/* The columns of the matrix are the images of unit steps. Relative to the centres the shift is zero. */
 map_t map_orient(int orientation, map_size_t stored)
 {
     const int64_t w = stored.width, h = stored.height;

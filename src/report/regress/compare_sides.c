@@ -96,7 +96,7 @@ static bool values_differ(part_t part, const values_t *a, const values_t *b)
     return !is_same_set(a, b) || (part != JOB && a->n > 1);
 }
 
-/* `cpu: "A" → "B"`; "" if there is no difference. */
+/* `cpu: "A" → "B"`; "" if they are equal. */
 static err_t describe_difference(compare_work_t *work, part_t part, const char *name, const char **out)
 {
     arena_t *arena = &work->out->arena;

@@ -101,7 +101,7 @@ typedef struct history {
  * hardware, and records of a newer schema. ERR_SYSTEM: out of memory. */
 err_t history_add(history_t *history, const report_t *report);
 
-/* Sorts, groups and finds change points, after the last file. ERR_DATA: there is no value. */
+/* Sorts, groups and finds change points, after the last file. ERR_DATA if no values were added. */
 err_t history_finish(history_t *history, const history_options_t *options);
 void history_free(history_t *history); /* also after an error */
 

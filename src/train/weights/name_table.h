@@ -41,8 +41,8 @@ extern const name_table_text_t name_tables[];
  *
  *   which   a built-in table's name, or the path of a text file
  *
- * ERR_USAGE names file and line of an invalid rule, and lists the built-in tables if there is no such
- * file. */
+ * ERR_USAGE names file and line of an invalid rule, and lists the built-in tables if the file is
+ * missing. */
 err_t name_table_read(const char *which, name_table_t *out);
 
 /* Translates a name into out[NAME_THEIRS_MAX]. False when no rule matches. */
