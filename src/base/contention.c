@@ -33,17 +33,25 @@ void contention_close(contention_t *c)
     c->fd = -1;
 }
 
+/* The share since the last update, at a time and a counter just read. */
+static double share_at(const contention_t *c, double now_sec, int64_t waited_nsec)
+{
+    const double sec = now_sec - c->since_sec;
+    return sec > 0 ? 1e-9 * (double)(waited_nsec - c->waited_nsec) / sec : 0;
+}
+
 double contention_share(const contention_t *c)
 {
-    const double sec = clock_sec() - c->since_sec;
-    return sec > 0 ? 1e-9 * (double)(read_waited(c) - c->waited_nsec) / sec : 0;
+    return share_at(c, clock_sec(), read_waited(c));
 }
 
 bool contention_update(contention_t *c)
 {
-    const double share = contention_share(c);
-    c->waited_nsec = read_waited(c);
-    c->since_sec = clock_sec();
+    const double now_sec = clock_sec();
+    const int64_t waited_nsec = read_waited(c);
+    const double share = share_at(c, now_sec, waited_nsec);
+    c->waited_nsec = waited_nsec;
+    c->since_sec = now_sec;
     c->n_calm = share < calm_share ? c->n_calm + 1 : 0;
     if (share > busy_share)
         c->competes = true;
