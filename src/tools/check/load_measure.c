@@ -62,12 +62,9 @@ static bool read_process(const char *proc, const char *pid, load_process_t *out)
     return true;
 }
 
-static err_t add_process(const load_process_t *process, load_snapshot_t *out, int64_t *room)
+static err_t add_process(const load_process_t *process, load_snapshot_t *out)
 {
-    if (out->n == *room) {
-        *room = *room ? 2 * *room : 256;
-        TRY(mem_grow(*room, sizeof *out->processes, "a list of processes", &out->processes));
-    }
+    TRY(mem_grow(out->n + 1, sizeof *out->processes, "a list of processes", &out->processes));
     out->processes[out->n++] = *process;
     return ERR_OK;
 }
@@ -75,7 +72,6 @@ static err_t add_process(const load_process_t *process, load_snapshot_t *out, in
 err_t load_snapshot_read(const char *proc, const cpu_set_t *cpus, const int *pids, int n_pids,
                          load_snapshot_t *out)
 {
-    int64_t room = 0;
     err_t err = ERR_OK;
     *out = (load_snapshot_t){.sec = clock_sec()};
     load_cpus_read(proc, cpus, out);
@@ -85,7 +81,7 @@ err_t load_snapshot_read(const char *proc, const cpu_set_t *cpus, const int *pid
         if (!isdigit((unsigned char)entry->d_name[0]) || !read_process(proc, entry->d_name, &process))
             continue;
         for (int i = 0; i < n_pids; i++) process.of_job |= pids[i] == process.pid;
-        err = add_process(&process, out, &room);
+        err = add_process(&process, out);
     }
     if (dir) closedir(dir);
     if (err != ERR_OK) load_snapshot_free(out);
