@@ -5,12 +5,12 @@
 
 #include <omp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/contention.h"
+#include "base/thread.h"
 
 enum { MAX_WATCHED = 64, INTERVAL_NSEC = 50 * 1000 * 1000 };
 
@@ -86,11 +86,7 @@ void idle_open(void)
 #pragma omp critical(idle_watch)
     if (self.n_watched < MAX_WATCHED) contention_open(&self.watched[self.n_watched++]);
     self.stop = false;
-    sigset_t all, before; /* signals are the main thread's */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    self.running = pthread_create(&self.monitor, NULL, idle_monitor, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    self.running = thread_start(&self.monitor, idle_monitor, NULL) == 0;
 }
 
 void idle_close(void)

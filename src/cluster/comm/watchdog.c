@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "cluster/comm/watchdog_report.h"
 
 _Static_assert(sizeof(watchdog_slot_t) == 128, "slots sit on cache lines of their own");
@@ -184,12 +185,7 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
     pthread_condattr_destroy(&monotonic);
     atomic_store(&dog.mine->pulse_ms, (long long)(1e3 * clock_sec()));
     atomic_store(&dog.mine->rank_plus_1, topo->rank + 1);
-    /* Signals are for the main thread. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&dog.thread, NULL, watchdog_loop, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int status = thread_start(&dog.thread, watchdog_loop, NULL);
     if (status != 0) RAISE(ERR_SYSTEM, "cannot start the watchdog thread: %s", strerror(status));
     atomic_store(&dog.running, true);
     return ERR_OK;

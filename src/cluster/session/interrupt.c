@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/thread.h"
 
 enum { N_SIGNALS = 3, TEXT_MAX = 2 * FS_PATH_MAX, REPEAT_MS = 250 };
 static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
@@ -118,17 +119,6 @@ static void *interrupt_main(void *unused)
     end_process(atomic_load(&now.number));
 }
 
-/* The new thread blocks all signals. */
-static int start_thread(void)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int reason = pthread_create(&now.thread, NULL, interrupt_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return reason;
-}
-
 err_t interrupt_catch(interrupt_act_t act, double limit_sec)
 {
     ASSERT(!now.caught && limit_sec > 0);
@@ -143,7 +133,7 @@ err_t interrupt_catch(interrupt_act_t act, double limit_sec)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&now.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int reason = start_thread();
+    int reason = thread_start(&now.thread, interrupt_main, NULL);
     if (reason != 0) RAISE(ERR_SYSTEM, "cannot start the thread for signals: %s", strerror(reason));
     now.caught = true;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "data/load/loader_private.h"
 
@@ -160,17 +161,9 @@ static err_t make_sync(loader_t *loader)
     return ERR_OK;
 }
 
-/* The main thread handles signals: the new thread inherits a mask that blocks all but those raised by faults.
- */
 static err_t start_thread(worker_t *w)
 {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
-    sigset_t blocked, before;
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    int status = pthread_create(&w->thread, NULL, run_worker, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int status = thread_start(&w->thread, run_worker, w);
     if (status != 0) RAISE(ERR_SYSTEM, "cannot start a loader thread: %s", strerror(status));
     w->started = true;
     pthread_setname_np(w->thread, "loader");

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "store/checkpoint/store.h"
 
@@ -151,17 +152,6 @@ static void *async_main(void *context)
     return NULL;
 }
 
-/* The new thread blocks all signals: the training thread handles them. */
-static int start_thread(ckpt_async_t *a)
-{
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int reason = pthread_create(&a->thread, NULL, async_main, a);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return reason;
-}
-
 static err_t async_grow(ckpt_async_t *a, size_t n_bytes)
 {
     if (n_bytes <= a->block_bytes) return ERR_OK;
@@ -189,7 +179,7 @@ err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, ckpt_async_t **out)
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int reason = start_thread(a);
+    int reason = thread_start(&a->thread, async_main, a);
     if (reason != 0) {
         mem_free(&a->block);
         mem_free(&a);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "cluster/hosts/machine.h"
 #include "data/image/image.h"
 #include "tools/pack/work.h"
@@ -131,14 +132,10 @@ static void *thread_main(void *context)
 /* Without a thread, the others do its work. */
 static void start_workers(scan_t *scan)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (int i = 1; i < scan->n_threads && i < scan->n; i++) {
         scan_worker_t *w = &scan->workers[i];
-        w->started = pthread_create(&w->thread, NULL, thread_main, w) == 0;
+        w->started = thread_start(&w->thread, thread_main, w) == 0;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* The first failure of a thread. */

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "cluster/comm/debug_log.h"
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/watchdog.h"
@@ -126,12 +127,7 @@ err_t nccl_watch_start(nccl_impl_t *impl)
     pthread_mutex_init(&watch->lock, NULL);
     pthread_cond_init(&watch->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    /* Signals are for the main thread. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&watch->thread, NULL, watch_loop, impl);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int status = thread_start(&watch->thread, watch_loop, impl);
     watch->running = status == 0;
     if (status != 0) RAISE(ERR_SYSTEM, "cannot start the thread that watches NCCL: %s", strerror(status));
     return ERR_OK;
