@@ -4,13 +4,17 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/launch.h"
 
@@ -86,7 +90,45 @@ static void print_to_file(const char *text)
     fflush(log_file);
 }
 
-/* One fwrite per message, since mpirun interleaves ranks at write boundaries. stream NULL: only to the
+static atomic_bool last_words;
+static _Thread_local bool has_last_words;
+
+void log_last_words(void)
+{
+    has_last_words = true;
+    atomic_store(&last_words, true);
+}
+
+static bool accepts_text(FILE *stream, int wait_ms)
+{
+    struct pollfd one = {.fd = fileno(stream), .events = POLLOUT};
+    return poll(&one, 1, wait_ms) > 0;
+}
+
+/* Waits for the reader of a stream before each write of a line, which then does not block. */
+static void write_text(FILE *stream, const char *text)
+{
+    enum { WAIT_MS = 50 };
+    while (!atomic_load(&last_words)) {
+        if (!accepts_text(stream, WAIT_MS)) continue;
+        fwrite(text, 1, strlen(text), stream);
+        fflush(stream);
+        return;
+    }
+    if (!has_last_words) return;
+    /* Without the stream's lock: another thread may hold it. */
+    int fd = fileno(stream);
+    bool accepted = accepts_text(stream, WAIT_MS);
+    if (!accepted && tcflush(fd, TCOFLUSH) == 0) accepted = write(fd, "\n", 1) == 1;
+    if (write(accepted ? fd : STDERR_FILENO, text, strlen(text)) < 0) return;
+}
+
+void log_draw(const char *text)
+{
+    write_text(stdout, text);
+}
+
+/* One write per message, since mpirun interleaves ranks at write boundaries. stream NULL: only to the
  * rank's log file. */
 static void log_print(FILE *stream, const char *prefix, const char *suffix, const char *format, va_list args)
 {
@@ -100,8 +142,7 @@ static void log_print(FILE *stream, const char *prefix, const char *suffix, cons
     if (log_file) print_to_file(text);
     if (!stream) return;
     if (clear_line) clear_line();
-    fwrite(text, 1, strlen(text), stream);
-    fflush(stream);
+    write_text(stream, text);
 }
 
 void log_info(const char *format, ...)

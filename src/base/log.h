@@ -16,6 +16,14 @@ void log_set_rank(int rank, int size, const char *host);
 /* True on rank 0. */
 bool log_speaks(void);
 
+/* Other threads print no more, not even a message that waits for stdout's reader. For the last words of a
+ * process. If nobody reads stdout, this thread's messages replace what waits in a terminal, or go to stderr:
+ * mpirun stops reading when it gets a signal. */
+void log_last_words(void);
+
+/* Writes to stdout without formatting, for the progress line. */
+void log_draw(const char *text);
+
 /* `clear` is called before each printed message, to remove the progress line (base/progress.h). */
 void log_set_clear_line(void (*clear)(void));
 

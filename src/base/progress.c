@@ -86,14 +86,14 @@ void progress_draw_parts(const progress_part_t *parts, int n, int64_t done, int6
     double now = clock_sec();
     if (done < total && now - last_draw_sec < 0.1) return;
     last_draw_sec = now;
-    char line[512];
+    char line[512], drawn[sizeof line + 8];
     /* A line that fills the last column would wrap on some terminals. */
     progress_layout(parts, n, total > 0 ? (double)done / (double)total : 1, terminal_columns() - 1, line,
                     sizeof line);
     /* The cursor returns to the start of the line. A narrower terminal breaks the line into several, and moves
      * the cursor with its start: from there all of them are erased. */
-    printf("\r%s\033[J\r", line);
-    fflush(stdout);
+    snprintf(drawn, sizeof drawn, "\r%s\033[J\r", line);
+    log_draw(drawn);
     log_set_clear_line(progress_clear_line);
     line_shown = true;
 }
@@ -108,6 +108,5 @@ void progress_clear_line(void)
 {
     if (!line_shown) return;
     line_shown = false;
-    fputs("\r\033[J", stdout);
-    fflush(stdout);
+    log_draw("\r\033[J");
 }

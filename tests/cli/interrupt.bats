@@ -84,6 +84,26 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
     continues 0 $((step + 3)) --checkpoint-every 100000
 }
 
+@test "a reader of stdout that has stopped: the checkpoint is written, and stderr names it" {
+    mkfifo "$BATS_TEST_TMPDIR/pipe"
+    exec 4<>"$BATS_TEST_TMPDIR/pipe" # never read
+    "$dptrain" "${endless[@]}" --checkpoint-every 100000 >"$BATS_TEST_TMPDIR/pipe" 2>"$log" 3>&- 4>&- &
+    job=$!
+    # Until a write blocks: the pipe holds 64 KiB.
+    n=-1
+    while :; do
+        m=$(wc -l <"$out/metrics.jsonl") || m=0
+        ((m < 100 || m != n)) || break
+        kill -0 "$job"
+        n=$m
+        sleep 0.3
+    done 2>/dev/null
+    signalled TERM
+    [ "$status" -eq 143 ]
+    named_checkpoint
+    [ "$(jq -c 'select(.record == "end") | [.reason, .step]' "$out/metrics.jsonl")" = "[\"interrupted by SIGTERM\",$step]" ]
+}
+
 @test "mpirun: rank 0 saves within the second that mpirun leaves, and the last line explains code 1" {
     launch_on 2 "${endless[@]}" --reproducible 2 --checkpoint-every 100000
     wait_step 4

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/thread.h"
 
 enum { N_SIGNALS = 3, TEXT_MAX = 2 * FS_PATH_MAX, REPEAT_MS = 250 };
@@ -94,16 +95,12 @@ static bool wait_until_done(void)
     return done;
 }
 
-/* Only system calls: other threads may hold the locks of streams. */
 static void pass_limit(void)
 {
     pthread_mutex_lock(&now.lock);
     if (now.remove[0]) unlink(now.remove);
-    for (size_t i = 0, n = strlen(now.text); i < n;) {
-        ssize_t written = write(STDOUT_FILENO, now.text + i, n - i);
-        if (written <= 0) break;
-        i += (size_t)written;
-    }
+    log_last_words();
+    if (now.text[0]) log_draw(now.text);
     pthread_mutex_unlock(&now.lock);
 }
 

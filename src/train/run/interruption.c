@@ -313,7 +313,6 @@ static void say(const last_t *last)
 {
     char resume[INTERRUPTION_TEXT_MAX];
     interruption_how_to_resume(last->t, resume);
-    flockfile(stdout); /* the main thread prints nothing more */
     progress_clear_line();
     log_info("%s", last->stands);
     if (last->why[0]) log_info("not saved: %s", last->why);
@@ -328,6 +327,7 @@ static void act(int number, double end_sec)
     trainer_t *t = run.t;
     last_t last = {.t = t, .number = number, .end_sec = end_sec};
     double now = clock_sec();
+    log_last_words();
     describe_position(&last);
     arm_limit(&last, NULL);
     if (atomic_load(&run.ready)) {
