@@ -30,7 +30,12 @@ if [[ $status -ne 0 ]] || grep -q '^not ok' "$log.out"; then
     {
         echo
         echo "# $name (exit code $status): ${command[*]}"
-        grep -A 6 '^not ok' "$log.out" | head -n 60 || true
+        # Each failed check with the first and the last lines of what it printed.
+        awk 'function rest() { for (i = n > 15 ? n - 15 : 0; i < n; i++) print said[i]; n = m = 0 }
+             !/^#/ { rest(); failed = /^not ok/ }
+             failed && m++ < 6 { print; next }
+             failed { said[n++] = $0 }
+             END { rest() }' "$log.out" | head -n 120
         tail -n 20 "$log.err"
     } >&2
 fi
