@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/denormals.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "cmd/cmd.h"
 
 /* Ends the job, from the watchdog's thread, or from the main thread if its rank failed alone. */
@@ -22,6 +23,7 @@ static void abort_job(err_t code)
 
 int main(int argc, char **argv)
 {
+    thread_receive_signals();
     denormals_flush(); /* before other threads start */
     err_t code = cmd_dispatch(argc, argv, abort_job);
     int initialized = 0;

@@ -84,6 +84,18 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
     continues 0 $((step + 3)) --checkpoint-every 100000
 }
 
+@test "one thread receives signals, and it computes nothing" {
+    # A signal frame on a thread in oneDNN's sgemm overwrites the heap.
+    launch_on 0 "${endless[@]}"
+    wait_step 4
+    receivers=$(awk -v main="$job" '/^Pid:/ { id = $2 } /^SigBlk:/ { mask = substr($2, length($2) - 3)
+        # SIGHUP, SIGINT, SIGUSR1, SIGTERM: bits 0, 1, 9, 14
+        if (mask !~ /^[4567cdef][2367abef].[37bf]$/) print (id == main ? "main" : "other") }' /proc/"$job"/task/*/status)
+    signalled TERM
+    echo "$receivers"
+    [ "$receivers" = other ]
+}
+
 @test "a reader of stdout that has stopped: the checkpoint is written, and stderr names it" {
     mkfifo "$BATS_TEST_TMPDIR/pipe"
     exec 4<>"$BATS_TEST_TMPDIR/pipe" # never read

@@ -3,13 +3,14 @@
 #include "cluster/session/stop.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 
-static volatile sig_atomic_t requested;
+static atomic_bool requested;
 
 static void on_signal(int number)
 {
     (void)number;
-    requested = 1;
+    atomic_store(&requested, true);
 }
 
 void stop_catch(int number)
@@ -21,5 +22,5 @@ void stop_catch(int number)
 
 bool stop_requested(void)
 {
-    return requested;
+    return atomic_load_explicit(&requested, memory_order_relaxed);
 }

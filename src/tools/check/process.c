@@ -20,15 +20,26 @@ extern char **environ;
 static int process_spawn(const char *const *argv, int output, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
     int status = posix_spawn_file_actions_init(&actions);
     if (status != 0) return status;
+    status = posix_spawnattr_init(&attributes);
+    if (status != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return status;
+    }
+    sigemptyset(&none); /* this thread blocks signals */
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
     /* posix_spawnp does not modify its arguments, although their type is not const. */
     char *const *words;
     memcpy(&words, &argv, sizeof words);
-    status = posix_spawnp(pid, argv[0], &actions, NULL, words, environ);
+    status = posix_spawnp(pid, argv[0], &actions, &attributes, words, environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "tools/pack/interrupt.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -11,11 +12,11 @@
 #include "base/fs.h"
 
 static char victim[FS_PATH_MAX];
-static volatile sig_atomic_t armed;
+static atomic_bool armed;
 
 static void on_signal(int number)
 {
-    if (armed) unlink(victim);
+    if (atomic_load(&armed)) unlink(victim);
     raise(number); /* SA_RESETHAND restored the default action */
 }
 
@@ -23,10 +24,10 @@ void interrupt_removes(const char *path)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     static bool caught;
-    armed = 0;
+    atomic_store(&armed, false);
     if (!path) return;
     snprintf(victim, sizeof victim, "%s", path);
-    armed = 1;
+    atomic_store(&armed, true);
     if (caught) return;
     caught = true;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
