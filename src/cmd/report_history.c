@@ -17,12 +17,14 @@ static const char usage[] =
     "threads form separate histories. Method: docs/records.md, Histories.\n"
     "\n"
     "Exit codes: 0 also if changes were found; 1 --fail-on-change found one;\n"
-    "3 nothing was usable, or a file could not be read.\n";
+    "3 nothing was usable, or a file could not be read; 6 --fail-on-change, and every\n"
+    "metric has too few recordings.\n";
 
 typedef struct history_command {
     const char *format, *out, *only_case, *only_test;
     double min_effect, alpha;
     int64_t last, fail_on_change;
+    bool allow_inconclusive;
 } history_command_t;
 
 static const char *const formats[] = {"table", "markdown", "json", "csv", NULL};
@@ -42,6 +44,8 @@ static const opt_t table[] = {
     {"fail-on-change", OPT_INT, FIELD(fail_on_change), "0", 0, 1000000, NULL, "N",
      "exit code 1 if a metric became slower within the newest N recordings (at least 3); 0: never",
      OPT_COMMON},
+    {"allow-inconclusive", OPT_FLAG, FIELD(allow_inconclusive), NULL, 0, 0, NULL, "",
+     "with --fail-on-change, exit code 0, not 6, if there are too few recordings", OPT_COMMON},
 };
 
 /* One report per file: its memory is freed before the next file is read. */
@@ -85,10 +89,22 @@ static err_t print_history(const void *context, FILE *out)
     return history_print(p->history, p->options, report_files_render(p->format), out);
 }
 
-static err_t check_slower(const history_t *history, int64_t n_last)
+/* A change point needs values on both sides. */
+static err_t check_enough(const history_t *history)
 {
-    int n = n_last > 0 ? history_count_slower(history, (int)n_last) : 0;
-    if (n == 0) return ERR_OK;
+    for (const history_group_t *group = history->groups; group; group = group->next)
+        if (group->n_too_short < group->n_metrics) return ERR_OK;
+    RAISE(ERR_INCONCLUSIVE,
+          "nothing was decided: a change needs %d undisturbed recordings, and no metric has as many; record "
+          "more; --allow-inconclusive returns 0",
+          HISTORY_MIN_VALUES);
+}
+
+static err_t check_slower(const history_t *history, int64_t n_last, bool allow_inconclusive)
+{
+    if (n_last == 0) return ERR_OK;
+    int n = history_count_slower(history, (int)n_last);
+    if (n == 0) return allow_inconclusive ? ERR_OK : check_enough(history);
     RAISE(ERR_GATE, "%d metric%s became slower within the newest %lld recordings", n, n == 1 ? "" : "s",
           (long long)n_last);
 }
@@ -123,7 +139,7 @@ static err_t make_history(const history_command_t *command, const report_history
     TRY(finish_filtered(command, &options, history));
     const printing_t printing = {history, &options, command->format};
     TRY(report_files_write(command->out, print_history, &printing));
-    return check_slower(history, command->fail_on_change);
+    return check_slower(history, command->fail_on_change, command->allow_inconclusive);
 }
 
 static err_t run_history(const void *values, const char *const *names, int n)

@@ -133,6 +133,11 @@ END
     grep -q '^Changed between' "$said"
     grep -q '1 metric became slower within the newest 6 recordings$' "$err"
     history --fail-on-change 3 "$runs"
+    # 5 recordings show no change point.
+    fails 6 --fail-on-change 3 --last 5 "$runs"
+    grep -q 'nothing was decided: a change needs 6 undisturbed recordings' "$err"
+    history --fail-on-change 3 --last 5 --allow-inconclusive "$runs"
+    history --last 5 "$runs"
     for few in 1 2; do
         fails 2 --fail-on-change "$few" "$runs"
         grep -q 'invalid --fail-on-change' "$err"

@@ -82,14 +82,14 @@ static void test_widths(void)
 
 static void test_words(void)
 {
-    OK(strcmp(bar_of(&usual, 199), "epoch 2/3 [########------------] 44 %  step 1250/2814  5166 images/s  "
+    OK(strcmp(bar_of(&usual, 199), "epoch 2/3 [########------------] 44 %  step 1250/2814   5166 images/s  "
                                    "loss 0.1205  accuracy 0.9629  1:05 left") == 0,
        "in full: %s", bar_of(&usual, 199));
-    OK(strcmp(bar_of(&usual, 99), "epoch 2/3 [####------] 44 %  step 1250/2814  5166 images/s  "
+    OK(strcmp(bar_of(&usual, 99), "epoch 2/3 [###------] 44 %  step 1250/2814   5166 images/s  "
                                   "loss 0.1205  accuracy 0.9629  1:05 left") == 0,
        "cells shrink first: %s", bar_of(&usual, 99));
     OK(strcmp(bar_of(&usual, 79),
-              "epoch 2/3 [###----] 44 %  1250/2814  5166/s  loss 0.1205  acc 0.9629  1:05 left") == 0,
+              "epoch 2/3 [##----] 44 %  1250/2814   5166/s  loss 0.1205  acc 0.9629  1:05 left") == 0,
        "then words: %s", bar_of(&usual, 79));
     OK(strcmp(bar_of(&usual, 39), "2/3 [##---] 44 %  acc 0.9629  1:05 left") == 0, "at 40 columns: %s",
        bar_of(&usual, 39));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/figure.h"
 #include "data/image/resize.h"
 
 static const char *const tasks[TASK_COUNT + 1] = {"auto", "classify", "multilabel", "crops", NULL};
@@ -126,11 +127,11 @@ err_t transform_resolve(transform_settings_t *s, bool has_annotations, const cha
 
 void transform_describe(const transform_settings_t *s, char *out, size_t n_bytes)
 {
-    char part[48];
+    char part[96];
     bool moves = random_affine_moves(&s->affine);
-    snprintf(part, sizeof part, "random parts of at least %g", s->crop_scale);
+    snprintf(part, sizeof part, "random crops, %s or more of the area", figure_share(s->crop_scale).text);
     snprintf(out, n_bytes, "%s; training: %s%s%s%s; evaluation: %s", tasks[s->task],
-             s->crop == CROP_RANDOM ? part : crops[s->crop], s->no_flip ? "" : ", mirrored",
+             s->crop == CROP_RANDOM ? part : crops[s->crop], s->no_flip ? "" : ", flipped at random",
              moves ? ", moved by affine maps" : "", transform_jitters(s) ? ", colours jittered" : "",
              crops[s->eval_crop]);
 }

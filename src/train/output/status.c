@@ -3,6 +3,7 @@
 #include "train/output/status.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/figure.h"
@@ -19,18 +20,21 @@ typedef struct words {
     progress_part_t parts[N_PARTS];
 } words_t;
 
-static void put_words(const status_t *s, words_t *w)
+/* steady: padded, so that a redrawn line does not move. */
+static void put_words(const status_t *s, bool steady, words_t *w)
 {
     figure_t rate = figure_number(s->images_per_sec), left = figure_duration(s->left_sec);
     long long epoch = s->epoch, n_epochs = s->n_epochs, step = s->step, n_steps = s->n_steps;
     *w = (words_t){0};
-    snprintf(w->text[LABEL], WORDS, "epoch %lld/%lld", epoch, n_epochs);
-    snprintf(w->brief[LABEL], WORDS, "%lld/%lld", epoch, n_epochs);
-    snprintf(w->text[SHARE], WORDS, "%d %%", n_steps > 0 ? (int)(100 * step / n_steps) : 100);
-    snprintf(w->text[STEP], WORDS, "step %lld/%lld", step, n_steps);
-    snprintf(w->brief[STEP], WORDS, "%lld/%lld", step, n_steps);
-    snprintf(w->text[RATE], WORDS, "%s images/s", rate.text);
-    snprintf(w->brief[RATE], WORDS, "%s/s", rate.text);
+    int epoch_width = steady ? snprintf(NULL, 0, "%lld", n_epochs) : 0;
+    int step_width = steady ? snprintf(NULL, 0, "%lld", n_steps) : 0, rate_width = steady ? 5 : 0;
+    snprintf(w->text[LABEL], WORDS, "epoch %*lld/%lld", epoch_width, epoch, n_epochs);
+    snprintf(w->brief[LABEL], WORDS, "%*lld/%lld", epoch_width, epoch, n_epochs);
+    snprintf(w->text[SHARE], WORDS, "%2d %%", n_steps > 0 ? (int)(100 * step / n_steps) : 100);
+    snprintf(w->text[STEP], WORDS, "step %*lld/%lld", step_width, step, n_steps);
+    snprintf(w->brief[STEP], WORDS, "%*lld/%lld", step_width, step, n_steps);
+    snprintf(w->text[RATE], WORDS, "%*s images/s", rate_width, rate.text);
+    snprintf(w->brief[RATE], WORDS, "%*s/s", rate_width, rate.text);
     snprintf(w->text[LOSS], WORDS, "loss %.4f", s->loss);
     if (!isnan(s->accuracy)) {
         snprintf(w->text[ACCURACY], WORDS, "accuracy %.4f", s->accuracy);
@@ -44,7 +48,7 @@ static void put_words(const status_t *s, words_t *w)
 void status_bar(const status_t *s, int columns, char *out, size_t n_bytes)
 {
     words_t w;
-    put_words(s, &w);
+    put_words(s, true, &w);
     double share = s->n_steps > 0 ? (double)s->step / (double)s->n_steps : 1;
     progress_layout(w.parts, N_PARTS, share, columns, out, n_bytes);
 }
@@ -52,7 +56,7 @@ void status_bar(const status_t *s, int columns, char *out, size_t n_bytes)
 void status_line(const status_t *s, char *out, size_t n_bytes)
 {
     words_t w;
-    put_words(s, &w);
+    put_words(s, false, &w);
     snprintf(out, n_bytes, "%s  %s  %s  %s%s%s  %s", w.text[LABEL], w.text[STEP], w.text[RATE], w.text[LOSS],
              w.text[ACCURACY][0] ? "  " : "", w.text[ACCURACY], w.text[LEFT]);
 }
@@ -60,6 +64,6 @@ void status_line(const status_t *s, char *out, size_t n_bytes)
 void status_draw(const status_t *s)
 {
     words_t w;
-    put_words(s, &w);
+    put_words(s, true, &w);
     progress_draw_parts(w.parts, N_PARTS, s->step, s->n_steps);
 }
