@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +33,12 @@ bool fs_is_folder(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool fs_has_suffix(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), n_suffix = strlen(suffix);
+    return n > n_suffix && strcasecmp(path + n - n_suffix, suffix) == 0;
 }
 
 err_t fs_make_folder(const char *path)

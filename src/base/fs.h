@@ -16,6 +16,8 @@ err_t fs_join(char *out, const char *folder, const char *name);
 
 bool fs_exists(const char *path);
 bool fs_is_folder(const char *path);
+/* Ignores case; the suffix alone is not enough. */
+bool fs_has_suffix(const char *path, const char *suffix);
 
 /* Creates the folder and its parents, if missing. ERR_USAGE if a file has that name. */
 err_t fs_make_folder(const char *path);

@@ -50,6 +50,8 @@ static void check_make_folder(void)
     snprintf(file, sizeof file, "%s/file", root);
     write_file(file);
     OK(fs_exists(file) && !fs_is_folder(file), "a file exists and is no folder");
+    OK(fs_has_suffix("a/W.NPZ", ".npz") && !fs_has_suffix(".npz", ".npz") && !fs_has_suffix("npz", ".npz"),
+       "suffixes in any case, after a name");
     OK(fs_make_folder(file) == ERR_USAGE, "a folder cannot replace a file");
     snprintf(below, sizeof below, "%.250s/file/x", root);
     OK(fs_make_folder(below) == ERR_USAGE && strstr(err_message(), file), "nor be below one: %s",

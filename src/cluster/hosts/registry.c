@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses the reader of a host description by its form: resource spec, hostfile or list. */
 #include <string.h>
-#include <strings.h>
 
 #include "base/fs.h"
 #include "base/mem.h"
 #include "cluster/hosts/parse.h"
 
 typedef err_t reader_t(const char *text, const char *name, hosts_t *out);
-
-static bool ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), n_end = strlen(end);
-    return n > n_end && strcasecmp(text + n - n_end, end) == 0;
-}
 
 /* By the file name's suffix; the last entry matches any name. */
 static const struct {
@@ -24,7 +17,7 @@ static const struct {
 static reader_t *reader_of(const char *path)
 {
     int i = 0;
-    while (formats[i].end[0] && !ends_in(path, formats[i].end)) i++;
+    while (formats[i].end[0] && !fs_has_suffix(path, formats[i].end)) i++;
     return formats[i].read;
 }
 

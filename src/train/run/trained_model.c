@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/mem.h"
 #include "compute/models/model.h"
@@ -34,8 +33,7 @@ const int n_weights_options = sizeof weights_option_table / sizeof weights_optio
 
 bool trained_is_weights(const char *path)
 {
-    size_t n = strlen(path);
-    return n > 4 && strcasecmp(path + n - 4, ".npz") == 0 && !fs_is_folder(path);
+    return fs_has_suffix(path, ".npz") && !fs_is_folder(path);
 }
 
 err_t weights_options_check(const weights_options_t *o, const opt_group_t *group, const char *path)

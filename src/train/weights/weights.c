@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "store/checkpoint/file.h"
 #include "store/checkpoint/npz.h"
@@ -284,12 +284,6 @@ err_t weights_count_classes(const char *path, const char *names, const graph_t *
     return err;
 }
 
-static bool path_ends_in(const char *path, const char *ending)
-{
-    size_t n = strlen(path), n_ending = strlen(ending);
-    return n > n_ending && strcasecmp(path + n - n_ending, ending) == 0;
-}
-
 static err_t write_h5(const char *path, const transfer_t *x, const npz_entry_t *entries)
 {
     ckpt_array_t *arrays = NULL;
@@ -325,8 +319,8 @@ err_t weights_export(const char *path, const char *names, const graph_t *graph, 
     float *theirs = NULL;
     int64_t n_floats = 0;
     err_t err = ERR_OK;
-    bool npz = path_ends_in(path, ".npz");
-    if (!npz && !path_ends_in(path, ".h5") && !path_ends_in(path, ".hdf5"))
+    bool npz = fs_has_suffix(path, ".npz");
+    if (!npz && !fs_has_suffix(path, ".h5") && !fs_has_suffix(path, ".hdf5"))
         RAISE(ERR_USAGE, "invalid output file '%s': expected a name that ends in .npz, .h5 or .hdf5", path);
     TRY_OUT(err, transfer_open(graph, names, &x));
     for (int i = 0; i < x.n; i++) n_floats += shape_count(x.tensors[i].shape);
