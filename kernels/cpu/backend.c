@@ -26,6 +26,8 @@ static void close_backend(void)
 {
     idle_close();
     onednn_close();
+    omp_pause_resource_all(
+        omp_pause_soft); /* ends the team's threads, which might spin until they are needed */
 }
 
 const backend_t backend_cpu = {

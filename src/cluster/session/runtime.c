@@ -22,7 +22,9 @@ const opt_t runtime_option_table[] = {
     {"device", OPT_CHOICE, FIELD(device), "auto", 0, 0, backend_names, NULL, "compute backend", OPT_COMMON},
     {"comm", OPT_CHOICE, FIELD(comm), "auto", 0, 0, comm_names, NULL, "communication backend", OPT_COMMON},
     {"threads", OPT_INT, FIELD(threads), "0", 0, 4096, NULL, "N",
-     "CPU threads per rank; 0: an equal share of the available CPUs", OPT_COMMON},
+     "CPU threads per rank; 0: an equal share of the available CPUs; train takes fewer for small models that "
+     "gain little from more",
+     OPT_COMMON},
     {"timeout", OPT_REAL, FIELD(timeout_sec), "300", 1, 86400, NULL, "SEC",
      "deadline of every wait, in seconds", OPT_COMMON},
     {"stall-warning", OPT_REAL, FIELD(stall_sec), "60", 0, 86400, NULL, "SEC",
@@ -121,14 +123,11 @@ err_t runtime_use_device(comm_t *comm, const backend_t *backend)
 
 static err_t open_backend(const runtime_options_t *options, runtime_t *out)
 {
-    int allowed, fair;
-    TRY(fair_threads(out->comm, &allowed, &fair, &out->n_host_cpus));
-    if (out->n_threads > 0 && out->backend->close && !out->backend->memory) out->backend->close();
-    out->n_threads = options->threads > 0 ? (int)options->threads : fair;
-    out->n_cpus = fair;
-    if (out->n_threads > allowed)
+    TRY(fair_threads(out->comm, &out->n_allowed_cpus, &out->n_cpus, &out->n_host_cpus));
+    out->n_threads = options->threads > 0 ? (int)options->threads : out->n_cpus;
+    if (out->n_threads > out->n_allowed_cpus)
         log_warn("--threads %d exceeds the %d CPUs that this rank may use: expect lower speed",
-                 out->n_threads, allowed);
+                 out->n_threads, out->n_allowed_cpus);
     backend_options_t backend = {.n_threads = out->n_threads,
                                  .local_rank = out->comm->topo.local_rank,
                                  .gpus = options->gpus,
@@ -193,10 +192,20 @@ err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t cod
     return runtime_use_device(out->comm, out->backend);
 }
 
-err_t runtime_threads(const runtime_options_t *options, runtime_t *runtime)
+err_t runtime_set_threads(runtime_t *runtime, int n_threads)
 {
-    if (options->threads == 0 || options->threads == runtime->n_threads) return ERR_OK;
-    return comm_agree(runtime->comm, open_backend(options, runtime), "setting the number of threads");
+    const backend_t *backend = runtime->backend;
+    if (n_threads == runtime->n_threads) return ERR_OK;
+    runtime->n_threads = n_threads;
+    if (!runtime_has_threads(runtime)) return ERR_OK;
+    if (backend->close) backend->close();
+    backend_options_t options = {.n_threads = n_threads, .local_rank = runtime->comm->topo.local_rank};
+    return backend->open(&options);
+}
+
+bool runtime_has_threads(const runtime_t *runtime)
+{
+    return runtime->backend->open && !runtime->backend->memory;
 }
 
 void runtime_record_software(const runtime_t *runtime, json_t *j)

@@ -24,6 +24,7 @@ typedef struct runtime {
     const backend_t *backend;
     int n_threads;
     int n_cpus;                /* this rank's share of the CPUs its host allows */
+    int n_allowed_cpus;        /* CPUs that this rank may use; ≥ n_cpus */
     int n_host_cpus;           /* CPUs that the ranks of this host may use */
     char device[96];           /* description of the backend */
     char why[BACKEND_WHY_MAX]; /* why --device auto did not choose a better one; "" */
@@ -43,9 +44,11 @@ err_t runtime_use_device(comm_t *comm, const backend_t *backend);
 /* Collective. Opens communicator and backend. runtime_close accepts the result, also after an error. */
 err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 
-/* Collective. Sets the number of threads to options->threads (0: unchanged), before anything is planned: for
- * options not known at the start. */
-err_t runtime_threads(const runtime_options_t *options, runtime_t *runtime);
+/* Not collective. Opens a host backend again with another number of threads. Nothing may be planned on it. */
+err_t runtime_set_threads(runtime_t *runtime, int n_threads);
+
+/* Whether the backend computes with threads of the host. */
+bool runtime_has_threads(const runtime_t *runtime);
 
 /* Not collective. Adds backend and library versions as fields of the JSON object that the caller has
  * begun. */

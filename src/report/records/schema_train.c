@@ -36,6 +36,7 @@ static const schema_rule_t topology_rules[] = {
     {POSITIVE("hosts")},
     {TEXT("host_of_rank_0")},
     {POSITIVE("threads")},
+    {TEXT("threads_from"), .optional = true},
     {COUNT("loader_threads")},
     {COUNT("cpus"), .optional = true},
     {REAL("cpu_wait_share"), .optional = true},

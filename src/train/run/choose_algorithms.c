@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -18,6 +17,7 @@
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
 #include "compute/graph/fuse.h"
+#include "train/run/measure_cache.h"
 
 void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training)
 {
@@ -36,21 +36,12 @@ static void describe_machine(const runtime_t *runtime, char out[ALGORITHMS_MACHI
              runtime->device, runtime->n_threads, runtime->n_threads > 1 ? "s" : "", ALGORITHMS_FORMAT);
 }
 
-/* ERR_USAGE when the environment names no folder for caches. */
 static err_t cache_path(const char *machine, char out[FS_PATH_MAX])
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char folder[FS_PATH_MAX], name[64];
-    /* The XDG base directory specification ignores relative paths. */
-    if (cache && cache[0] == '/')
-        TRY(fs_join(folder, cache, "dptrain"));
-    else if (home && home[0] == '/')
-        TRY(fs_join(folder, home, ".cache/dptrain"));
-    else
-        RAISE(ERR_USAGE, "neither XDG_CACHE_HOME nor HOME is set");
+    char name[64];
     snprintf(name, sizeof name, "algorithms-%016" PRIx64 ".txt",
              (uint64_t)XXH3_64bits(machine, strlen(machine)));
-    return fs_join(out, folder, name);
+    return measure_cache_path(name, out);
 }
 
 static err_t read_cache(const char *path, const char *machine, algorithms_t *cache)

@@ -60,17 +60,33 @@ static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *p
         log_note("  sums    %s", path);
 }
 
+/* Why threads are fewer than they could be: " of 2 (measured)"; "". */
+static const char *why_threads(const trainer_t *t, char *space, size_t n_bytes)
+{
+    static const char *const froms[] = {"measured", "cache", "checkpoint"};
+    static const char *const whys[] = {"measured", "measured by an earlier run", "as in the checkpoint"};
+    const runtime_t *runtime = &t->runtime;
+    space[0] = '\0';
+    for (int i = 0; runtime->n_threads < runtime->n_cpus && i < 3; i++)
+        if (strcmp(t->threads.from, froms[i]) == 0)
+            snprintf(space, n_bytes, " of %d (%s%s)", runtime->n_cpus, whys[i],
+                     i == 0 && !t->threads.calm ? " beside other processes" : "");
+    return space;
+}
+
 static void print_ranks(const trainer_t *t)
 {
+    char why[64];
     const topo_t *topo = &t->comm->topo;
     const comm_gpu_t *gpus = comm_gpus(t->comm);
     char by[256];
     const char *path = gradient_path(t, by, sizeof by);
     bool on_host = path && !gpus;
-    log_note("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s%s%s%s", t->comm->size,
+    log_note("  ranks   %d on %d host%s, %d thread%s each%s, %s (%s), communicator %s%s%s%s", t->comm->size,
              topo->n_hosts, topo->n_hosts > 1 ? "s" : "", t->runtime.n_threads,
-             t->runtime.n_threads > 1 ? "s" : "", t->runtime.backend->name, t->runtime.device,
-             t->comm->ops->name, on_host ? ", " : "", on_host ? path : "", on_host ? " allreduce" : "");
+             t->runtime.n_threads > 1 ? "s" : "", why_threads(t, why, sizeof why), t->runtime.backend->name,
+             t->runtime.device, t->comm->ops->name, on_host ? ", " : "", on_host ? path : "",
+             on_host ? " allreduce" : "");
     if (t->runtime.why[0]) log_note("          not on a GPU: %s", t->runtime.why);
     char cpu[CPU_USE_TEXT_MAX];
     cpu_use_text(&t->cpu_use, cpu);
@@ -260,6 +276,7 @@ err_t trainer_record_run(trainer_t *t)
     json_int(j, "hosts", t->comm->topo.n_hosts);
     json_string(j, "host_of_rank_0", t->comm->topo.host_name);
     json_int(j, "threads", t->runtime.n_threads);
+    json_string(j, "threads_from", t->threads.from);
     json_int(j, "loader_threads", trainer_loader_threads(t));
     json_int(j, "cpus", t->cpu_use.n_cpus);
     cpu_use_json(&t->cpu_use, j);

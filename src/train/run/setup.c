@@ -141,13 +141,14 @@ static err_t prepare_batch(trainer_t *t, int64_t n)
 /* Measures for whole batches only; the smaller last batch of an epoch uses the backend's rule. */
 static err_t trainer_choose_algorithms(trainer_t *t)
 {
+    const double measure_sec = fmax(t->options->measure_sec - t->threads.measure_sec, 0);
     algorithm_request_t request = {.option = t->options->algorithms,
                                    .option_given = opt_given(t->groups, TRAIN_N_GROUPS, "algorithms"),
                                    .saved = t->saved_algorithms,
                                    .runtime = &t->runtime,
                                    .graph = t->graph,
                                    .timeout_sec = t->options->runtime.timeout_sec,
-                                   .measure_sec = t->is_trial ? NULL : &t->options->measure_sec};
+                                   .measure_sec = t->is_trial ? NULL : &measure_sec};
     int n_shards = sampler_shards(t->sampler, t->comm->size);
     for (int i = 0; i < n_shards; i++) {
         int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, i, t->comm->size, &first);
@@ -316,10 +317,10 @@ err_t trainer_setup(trainer_t *t)
     TRY(comm_agree(comm, err, "choosing the output folder"));
     TRY(comm_broadcast(comm, t->out, sizeof t->out, 0, "choosing the output folder"));
     TRY(trainer_find_checkpoint(t));
-    TRY(runtime_threads(&t->options->runtime, &t->runtime));
     TRY(trainer_build(t));
     TRY(trainer_restore(t));
     TRY(trainer_check_out(t));
+    TRY(trainer_set_threads(t));
     TRY(trainer_prepare(t));
     TRY(trainer_print_header(t));
     TRY(trainer_plan(t));

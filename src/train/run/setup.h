@@ -15,6 +15,7 @@ err_t trainer_open_data(trainer_t *t);
  *   trainer_restore        see trainer.h
  *   trainer_check_out      creates the folders; refuses an earlier run and what cannot be written; deletes
  *                          nothing
+ *   trainer_set_threads    the number of threads, possibly measured
  *   trainer_prepare *      gradient buffers, recorded steps
  *   trainer_print_header   everything that is known before algorithms are measured
  *   trainer_plan *         algorithms, which may take long to measure; the executor
@@ -23,6 +24,7 @@ err_t trainer_open_data(trainer_t *t);
  *   trainer_print_plan     the rest of the header; not collective */
 err_t trainer_build(trainer_t *t);
 err_t trainer_check_out(trainer_t *t);
+err_t trainer_set_threads(trainer_t *t);
 err_t trainer_prepare(trainer_t *t);
 err_t trainer_print_header(trainer_t *t);
 err_t trainer_plan(trainer_t *t);

@@ -74,11 +74,12 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
         ckpt_real("best_accuracy", t->at.best_accuracy),
     };
     enum { N_ALWAYS = sizeof always / sizeof always[0] };
-    ckpt_attr_t attrs[N_ALWAYS + 2];
+    ckpt_attr_t attrs[N_ALWAYS + 3];
     int n_attrs = N_ALWAYS;
     memcpy(attrs, always, sizeof always);
     if (out->class_names) attrs[n_attrs++] = ckpt_text("class_names", out->class_names);
     if (t->at.evaluation_due) attrs[n_attrs++] = ckpt_int("evaluation_due", 1);
+    if (t->n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->n_threads);
     model_file_t file = {.graph = t->graph,
                          .norm = info->norm,
                          .params = t->params.host,
@@ -169,44 +170,56 @@ static err_t choose_checkpoint(const trainer_t *t, char *path)
     return ERR_OK;
 }
 
-static err_t read_options(const char *path, char **out, char **algorithms)
+/* What a resumed run needs before anything is built. */
+typedef struct saved_run {
+    char *options, *algorithms; /* algorithms: NULL if the checkpoint has none */
+    int64_t n_ranks, n_threads; /* n_threads: 0 if unknown */
+} saved_run_t;
+
+static err_t read_saved_run(const char *path, saved_run_t *out)
 {
     checkpoint_t *checkpoint;
     const char *text;
     TRY(checkpoint_open(path, &checkpoint));
     err_t err = checkpoint_get_text(checkpoint, "options", &text);
-    if (err == ERR_OK) err = mem_strdup(text, out);
-    /* Missing in checkpoints of earlier versions. */
+    if (err == ERR_OK) err = mem_strdup(text, &out->options);
+    if (err == ERR_OK) err = checkpoint_get_int(checkpoint, "n_ranks", &out->n_ranks);
+    /* The rest is missing in checkpoints of earlier versions. */
+    if (err == ERR_OK && checkpoint_find_attr(checkpoint, "threads"))
+        err = checkpoint_get_int(checkpoint, "threads", &out->n_threads);
     if (err == ERR_OK && checkpoint_find_attr(checkpoint, "algorithms"))
         err = checkpoint_get_text(checkpoint, "algorithms", &text);
     else
         text = NULL;
-    if (err == ERR_OK && text) err = mem_strdup(text, algorithms);
+    if (err == ERR_OK && text) err = mem_strdup(text, &out->algorithms);
     checkpoint_close(&checkpoint);
     return err;
 }
 
 err_t trainer_find_checkpoint(trainer_t *t)
 {
-    char *text = NULL;
+    saved_run_t saved = {.n_ranks = 0};
     err_t err = ERR_OK;
     if (t->comm->rank == 0) {
         err = choose_checkpoint(t, t->resumed_from);
-        if (err == ERR_OK && t->resumed_from[0])
-            err = read_options(t->resumed_from, &text, &t->saved_algorithms);
+        if (err == ERR_OK && t->resumed_from[0]) err = read_saved_run(t->resumed_from, &saved);
+        t->saved_algorithms = saved.algorithms;
     }
     TRY_OUT(err, comm_agree(t->comm, err, "finding a checkpoint"));
     TRY_OUT(err, comm_broadcast(t->comm, t->resumed_from, sizeof t->resumed_from, 0, "finding a checkpoint"));
     if (!t->resumed_from[0]) goto out;
-    int64_t n_bytes = text ? (int64_t)strlen(text) + 1 : 0;
-    TRY_OUT(err, comm_broadcast(t->comm, &n_bytes, sizeof n_bytes, 0, "broadcasting options"));
-    if (!text) err = mem_new((size_t)n_bytes, "options", &text);
+    int64_t numbers[] = {saved.options ? (int64_t)strlen(saved.options) + 1 : 0, saved.n_ranks,
+                         saved.n_threads};
+    TRY_OUT(err, comm_broadcast(t->comm, numbers, sizeof numbers, 0, "broadcasting options"));
+    if (!saved.options) err = mem_new((size_t)numbers[0], "options", &saved.options);
     TRY_OUT(err, comm_agree(t->comm, err, "broadcasting options"));
-    TRY_OUT(err, comm_broadcast(t->comm, text, n_bytes, 0, "broadcasting options"));
-    err = train_options_inherit(t->options, t->groups, text, &t->saved_options);
+    TRY_OUT(err, comm_broadcast(t->comm, saved.options, numbers[0], 0, "broadcasting options"));
+    err = train_options_inherit(t->options, t->groups, saved.options, &t->saved_options);
     err = comm_agree(t->comm, err, "inheriting options");
+    t->keeps_bits = numbers[1] == t->comm->size || t->options->reproducible;
+    t->saved_threads = t->keeps_bits && numbers[2] <= INT32_MAX ? numbers[2] : 0;
 out:
-    mem_free(&text);
+    mem_free(&saved.options);
     return err;
 }
 

@@ -17,6 +17,7 @@
 #include "train/output/tensorboard.h"
 #include "train/output/trace_file.h"
 #include "train/run/choose_algorithms.h"
+#include "train/run/choose_threads.h"
 #include "train/run/options.h"
 #include "train/run/recorded_step.h"
 #include "train/weights/weights.h"
@@ -46,6 +47,10 @@ typedef struct trainer {
     graph_t *graph;
     char *saved_algorithms; /* the checkpoint's; rank 0 only */
     algorithm_choice_t algorithms;
+    bool keeps_bits;       /* resumed as it was: on the same number of ranks, or with --reproducible */
+    int64_t saved_threads; /* the checkpoint's, if keeps_bits; 0: unknown */
+    int64_t n_threads;     /* the same number on all ranks; 0: they differ */
+    thread_choice_t threads;
     exec_t *exec;
     evaluator_t evaluator;
     sampler_t *sampler;

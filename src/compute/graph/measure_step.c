@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* Times training steps on random pixels. What the time decides is left to the caller. */
+#include "compute/graph/measure_step.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/contention.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/stats.h"
+#include "compute/graph/exec.h"
+#include "compute/ops/hd_buffer.h"
+
+enum { MIN_STEPS = 6, RING = 256 };
+/* OpenMP's threads take a quarter of this time to adapt to other processes (kernels/cpu/idle.h). */
+static const double enough_sec = 0.2;
+/* Largest share of the time that this thread waits for a CPU, and largest ratio of the median step to the shortest,
+ * on a machine without other processes. */
+static const double calm_wait = 0.1, calm_ratio = 1.25;
+
+enum { PARAMS, GRADS, STATES, PIXELS, LABELS, TARGETS, N_BUFFERS };
+
+typedef struct step_measure {
+    hd_buffer_t buffer[N_BUFFERS];
+    exec_t *exec;
+    int64_t n_steps;
+    double sec[RING]; /* of the last steps */
+} step_measure_t;
+
+double measure_step_macs(const graph_t *graph, int64_t n)
+{
+    double macs = 0;
+    for (int i = 0; i < graph->n_nodes; i++) macs += (double)op_macs(&graph->nodes[i].desc);
+    return 3 * macs * (double)n;
+}
+
+static err_t open_buffers(step_measure_t *m, const graph_t *graph, const backend_t *backend, int64_t n)
+{
+    static const char what[] = "buffers for measuring a step";
+    const int64_t n_pixels = n * shape_count(graph->sample), n_targets = n * graph->n_classes;
+    const int64_t counts[N_BUFFERS] = {
+        graph->n_flat_params, graph->n_flat_params, graph->n_flat_states, n_pixels, n, n_targets};
+    for (int i = 0; i < N_BUFFERS; i++)
+        TRY(hd_buffer_new(backend, (size_t)counts[i] * sizeof(float), what, &m->buffer[i]));
+    graph_init(graph, 1, m->buffer[PARAMS].host, m->buffer[STATES].host);
+    rng_t rng = rng_new(1, RNG_TEST, 0);
+    float *pixels = m->buffer[PIXELS].host;
+    int32_t *labels = m->buffer[LABELS].host;
+    for (int64_t i = 0; i < n_pixels; i++) pixels[i] = (float)rng_normal(&rng);
+    for (int64_t i = 0; i < n; i++) labels[i] = (int32_t)(i % graph->n_classes);
+    for (int i = 0; i < N_BUFFERS; i++) TRY(hd_buffer_push_all(&m->buffer[i]));
+    return ERR_OK;
+}
+
+static err_t open_exec(step_measure_t *m, const graph_t *graph, const backend_t *backend, int64_t n)
+{
+    exec_options_t options = {.graph = graph,
+                              .backend = backend,
+                              .params = m->buffer[PARAMS].device,
+                              .grads = m->buffer[GRADS].device,
+                              .states = m->buffer[STATES].device};
+    TRY(exec_new(&options, &m->exec));
+    TRY(exec_prepare(m->exec, n, true));
+    return exec_ready(m->exec);
+}
+
+static err_t run_step(step_measure_t *m, int64_t n)
+{
+    exec_batch_t batch = {.n = n,
+                          .pixels = m->buffer[PIXELS].device,
+                          .labels = m->buffer[LABELS].device,
+                          .targets = m->buffer[TARGETS].device,
+                          .loss_scale = 1.0f / (float)n};
+    const double start = clock_sec();
+    TRY(exec_forward(m->exec, &batch, true));
+    TRY(exec_backward(m->exec, &batch, NULL, NULL));
+    m->sec[m->n_steps++ % RING] = clock_sec() - start;
+    return ERR_OK;
+}
+
+static err_t run_steps(step_measure_t *m, int64_t n, double limit_sec, step_time_t *out)
+{
+    const double start = clock_sec();
+    contention_t contention;
+    double spent = 0, wait = 0;
+    err_t err = ERR_OK;
+    contention_open(&contention);
+    while (err == ERR_OK &&
+           (m->n_steps < 2 || (spent < limit_sec && (m->n_steps < MIN_STEPS || spent < enough_sec)))) {
+        err = run_step(m, n);
+        spent = clock_sec() - start;
+    }
+    wait = contention_share(&contention);
+    contention_close(&contention);
+    if (err != ERR_OK || spent >= limit_sec) return err;
+    const int64_t n_sec = m->n_steps < RING ? m->n_steps : RING;
+    out->sec = stats_median(m->sec, n_sec);
+    out->calm = wait < calm_wait && out->sec < calm_ratio * m->sec[0];
+    return ERR_OK;
+}
+
+err_t measure_step(const graph_t *graph, const backend_t *backend, int64_t n, double limit_sec,
+                   step_time_t *out)
+{
+    step_measure_t m = {.exec = NULL};
+    *out = (step_time_t){.sec = INFINITY};
+    err_t err = open_buffers(&m, graph, backend, n);
+    if (err == ERR_OK) err = open_exec(&m, graph, backend, n);
+    if (err == ERR_OK) err = run_steps(&m, n, limit_sec, out);
+    exec_free(&m.exec);
+    for (int i = 0; i < N_BUFFERS; i++) hd_buffer_free(&m.buffer[i]);
+    mem_trim();
+    return err;
+}

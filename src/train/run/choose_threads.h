@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Chooses the number of CPU threads of a run whose user did not: each rank's share of the CPUs, or fewer for a
+ * small model that gains little from more. Rank 0 measures, and all ranks follow. What it measures beside other
+ * processes holds for this run; the rest is cached in threads.txt (train/run/measure_cache.h), a line
+ * "MACHINE; MODEL = THREADS" each. */
+#ifndef TRAIN_RUN_CHOOSE_THREADS_H
+#define TRAIN_RUN_CHOOSE_THREADS_H
+
+#include "cluster/session/runtime.h"
+#include "compute/graph/measure_step.h"
+
+typedef struct thread_request {
+    runtime_t *runtime; /* nothing is planned on its backend yet */
+    const graph_t *graph;
+    int64_t n;        /* samples that rank 0 trains on at once */
+    double limit_sec; /* of measuring */
+    err_t (*time_step)(void *context, int n_threads,
+                       step_time_t *out); /* NULL, except in tests: measure_step */
+    void *context;
+} thread_request_t;
+
+typedef struct thread_choice {
+    /* "option", "fixed" (--reproducible), "checkpoint", "share", "measured", "cache" */
+    char from[16];
+    double measure_sec;
+    bool calm; /* measured without other processes, and so cached */
+} thread_choice_t;
+
+/* Collective. Sets the runtime's number of threads. */
+err_t thread_choice_make(const thread_request_t *request, thread_choice_t *out);
+
+#endif
