@@ -61,6 +61,7 @@ err_t cmd_eval(const cmd_context_t *context)
     err = runtime_open(&options.runtime, context->abort_job, &runtime);
     options.evaluate.split = strcmp(options.split, split_names[SPLIT_TRAIN]) == 0 ? SPLIT_TRAIN : SPLIT_VAL;
     options.evaluate.timeout_sec = options.runtime.timeout_sec;
+    options.evaluate.threads_given = options.runtime.threads > 0;
     if (err == ERR_OK) err = evaluate_checkpoint(&runtime, where, &options.evaluate);
     return runtime_close(&runtime, err);
 }

@@ -90,3 +90,13 @@ say() { # THREADS
     [ "$(of "$out-2")" = "$many checkpoint" ]
     diff <(losses "$out" | tail -n 1) <(losses "$out-2" | tail -n 1)
 }
+
+@test "eval takes the fewer threads of the run, unless they are given" {
+    say 1
+    "$dptrain" "${words[@]}" --steps 2 --out "$out"
+    "$dptrain" eval "$out" -v --json "$out/eval.json" | grep "^threads  1 of $cpus per rank, as in training"
+    diff <(jq .loss "$out/eval.json") <(jq -s 'map(select(.record == "epoch"))[-1].val_loss' "$out/metrics.jsonl")
+    run "$dptrain" eval "$out" -v --threads 2
+    [ "$status" -eq 0 ]
+    [[ $output != *"as in training"* ]]
+}

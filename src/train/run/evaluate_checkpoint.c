@@ -117,6 +117,19 @@ static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime)
     return evaluator_open(&options, &run->evaluator);
 }
 
+/* Collective. Training's number of threads, if it ran on as many ranks, for the same bits. */
+static err_t set_eval_threads(const eval_run_t *run, runtime_t *runtime)
+{
+    const trained_about_t *about = &run->model.about;
+    if (run->options->threads_given || about->n_ranks != run->comm->size || about->n_threads <= 0)
+        return ERR_OK;
+    const bool fewer = about->n_threads < runtime->n_threads;
+    if (fewer)
+        log_detail("threads  %d of %d per rank, as in training", (int)about->n_threads, runtime->n_cpus);
+    err_t err = fewer ? runtime_set_threads(runtime, (int)about->n_threads) : ERR_OK;
+    return comm_agree(run->comm, err, "setting the number of threads");
+}
+
 /* Collective. Training's algorithms and batch sizes, so that results match its own evaluation bit for bit. */
 static err_t choose_eval_algorithms(eval_run_t *run, const runtime_t *runtime)
 {
@@ -188,6 +201,7 @@ err_t evaluate_checkpoint(runtime_t *runtime, const char *where, const evaluate_
     evaluation_t eval;
     err_t err;
     TRY_OUT(err, open_data_and_model(&run, where));
+    TRY_OUT(err, set_eval_threads(&run, runtime));
     TRY_OUT(err, choose_eval_algorithms(&run, runtime));
     TRY_OUT(err, comm_agree(run.comm, build_evaluator(&run, runtime), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));

@@ -16,6 +16,7 @@ typedef struct evaluate_options {
     weights_options_t weights; /* of FILE.npz */
     loader_settings_t loader;
     double timeout_sec;
+    bool threads_given; /* by --threads; otherwise fewer if training used fewer */
 } evaluate_options_t;
 
 /* Collective. Logs the result.

@@ -135,6 +135,10 @@ static err_t read_attributes(const checkpoint_t *checkpoint, trained_model_t *m)
     if (text) TRY(mem_strdup(text, &m->class_text));
     TRY(find_text(checkpoint, "data", &text));
     snprintf(about->data, sizeof about->data, "%s", text ? text : "");
+    if (checkpoint_find_attr(checkpoint, "threads")) {
+        TRY(checkpoint_get_int(checkpoint, "n_ranks", &about->n_ranks));
+        TRY(checkpoint_get_int(checkpoint, "threads", &about->n_threads));
+    }
     TRY(checkpoint_get_text(checkpoint, "data_xxh3", &text));
     snprintf(about->data_xxh3, sizeof about->data_xxh3, "%s", text);
     return ERR_OK;

@@ -42,8 +42,9 @@ typedef struct trained_about {
     pixel_norm_t norm;
     transform_settings_t transform; /* of folders and shards, as in training */
     bool multi_label;
-    bool weights;  /* from FILE.npz */
-    bool averaged; /* the weights are the checkpoint's moving average */
+    int64_t n_ranks, n_threads; /* of the training run; n_threads: per rank, 0 if unknown */
+    bool weights;               /* from FILE.npz */
+    bool averaged;              /* the weights are the checkpoint's moving average */
 } trained_about_t;
 
 typedef struct trained_model {
