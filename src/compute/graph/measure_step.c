@@ -13,8 +13,8 @@
 #include "compute/ops/hd_buffer.h"
 
 enum { MIN_STEPS = 6, RING = 256 };
-/* OpenMP's threads take a quarter of this time to adapt to other processes (kernels/cpu/idle.h). */
-static const double enough_sec = 0.2;
+/* OpenMP's threads take a quarter of calm_sec to adapt to other processes (kernels/cpu/idle.h). */
+static const double calm_sec = 0.2, busy_sec = 0.4;
 /* Largest share of the time that this thread waits for a CPU, and largest ratio of the median step to the shortest,
  * on a machine without other processes. */
 static const double calm_wait = 0.1, calm_ratio = 1.25;
@@ -24,6 +24,7 @@ enum { PARAMS, GRADS, STATES, PIXELS, LABELS, TARGETS, N_BUFFERS };
 typedef struct step_measure {
     hd_buffer_t buffer[N_BUFFERS];
     exec_t *exec;
+    double limit_sec; /* left */
     int64_t n_steps;
     double sec[RING]; /* of the last steps */
 } step_measure_t;
@@ -79,35 +80,48 @@ static err_t run_step(step_measure_t *m, int64_t n)
     return ERR_OK;
 }
 
-static err_t run_steps(step_measure_t *m, int64_t n, double limit_sec, step_time_t *out)
+/* Runs steps for a time, at least six. *wait: the share of it that this thread waited for a CPU. */
+static err_t run_steps(step_measure_t *m, int64_t n, double enough_sec, double *wait, double *spent)
 {
     const double start = clock_sec();
     contention_t contention;
-    double spent = 0, wait = 0;
     err_t err = ERR_OK;
+    m->n_steps = 0;
     contention_open(&contention);
-    while (err == ERR_OK &&
-           (m->n_steps < 2 || (spent < limit_sec && (m->n_steps < MIN_STEPS || spent < enough_sec)))) {
+    do {
         err = run_step(m, n);
-        spent = clock_sec() - start;
-    }
-    wait = contention_share(&contention);
+        *spent = clock_sec() - start;
+    } while (err == ERR_OK && *spent < m->limit_sec && (m->n_steps < MIN_STEPS || *spent < enough_sec));
+    *wait = contention_share(&contention);
     contention_close(&contention);
-    if (err != ERR_OK || spent >= limit_sec) return err;
+    m->limit_sec -= *spent;
+    return err;
+}
+
+/* Beside other processes, the mean of a longer time tells how fast the steps of a run will be. */
+static err_t time_steps(step_measure_t *m, int64_t n, step_time_t *out)
+{
+    double wait, spent;
+    TRY(run_steps(m, n, calm_sec, &wait, &spent));
     const int64_t n_sec = m->n_steps < RING ? m->n_steps : RING;
-    out->sec = stats_median(m->sec, n_sec);
-    out->calm = wait < calm_wait && out->sec < calm_ratio * m->sec[0];
+    double sec = stats_median(m->sec, n_sec);
+    out->calm = wait < calm_wait && sec < calm_ratio * m->sec[0];
+    if (!out->calm && m->limit_sec > 0) {
+        TRY(run_steps(m, n, busy_sec, &wait, &spent));
+        sec = spent / (double)m->n_steps;
+    }
+    if (m->limit_sec > 0) out->sec = sec;
     return ERR_OK;
 }
 
 err_t measure_step(const graph_t *graph, const backend_t *backend, int64_t n, double limit_sec,
                    step_time_t *out)
 {
-    step_measure_t m = {.exec = NULL};
+    step_measure_t m = {.limit_sec = limit_sec};
     *out = (step_time_t){.sec = INFINITY};
     err_t err = open_buffers(&m, graph, backend, n);
     if (err == ERR_OK) err = open_exec(&m, graph, backend, n);
-    if (err == ERR_OK) err = run_steps(&m, n, limit_sec, out);
+    if (err == ERR_OK) err = time_steps(&m, n, out);
     exec_free(&m.exec);
     for (int i = 0; i < N_BUFFERS; i++) hd_buffer_free(&m.buffer[i]);
     mem_trim();

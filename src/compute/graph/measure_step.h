@@ -10,14 +10,15 @@
 double measure_step_macs(const graph_t *graph, int64_t n);
 
 typedef struct step_time {
-    double sec; /* median of the steps; INFINITY if time ran out */
+    double sec; /* median of the steps, or their mean beside other processes; INFINITY if time ran out */
     bool calm;  /* no other process disturbed them */
 } step_time_t;
 
-/* Times forward and backward with the backend's default algorithms, for about 0.2 s.
+/* Times forward and backward with the backend's default algorithms, for about 0.2 s, or 0.6 s beside other
+ * processes.
  *
  *   backend    a host backend, open in this thread
- *   limit_sec  time limit of the whole measurement; at least two steps run */
+ *   limit_sec  time limit of the steps; at least one runs */
 err_t measure_step(const graph_t *graph, const backend_t *backend, int64_t n, double limit_sec,
                    step_time_t *out);
 
