@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Decides where a run's number of threads comes from: the user, the checkpoint, or a measurement, which is left to
  * choose_threads.c. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "train/run/setup.h"
+
+/* Nothing is printed while threads are measured, so that the header follows soon. */
+static const double longest_sec = 3;
 
 /* Samples of rank 0's first part of a whole batch. */
 static int64_t first_part(const trainer_t *t)
@@ -23,8 +27,10 @@ static err_t choose_threads(trainer_t *t)
     const bool saved = t->saved_threads > 0 && !given;
     const int n = narrow_int(saved ? t->saved_threads : o->runtime.threads);
     if (n == 0 && !t->keeps_bits && strcmp(o->algorithms, "measure") == 0) {
-        thread_request_t request = {
-            .runtime = runtime, .graph = t->graph, .n = first_part(t), .limit_sec = o->measure_sec};
+        thread_request_t request = {.runtime = runtime,
+                                    .graph = t->graph,
+                                    .n = first_part(t),
+                                    .limit_sec = fmin(o->measure_sec, longest_sec)};
         return thread_choice_make(&request, &t->threads);
     }
     snprintf(t->threads.from, sizeof t->threads.from, "%s",
