@@ -19,7 +19,8 @@ static void abort_job(err_t code)
     MPI_Abort(MPI_COMM_WORLD, (int)code);
 }
 
-static int opened; /* the number of threads that the backend was last opened with */
+static char path[FS_PATH_MAX]; /* of the cache */
+static int opened;             /* the number of threads that the backend was last opened with */
 
 static err_t fake_open(const backend_options_t *options)
 {
@@ -85,20 +86,34 @@ static bool is_from(const setting_t *s, const char *from)
     return strcmp(s->choice.from, from) == 0;
 }
 
+/* Removes the cache, if there is one. */
+static void forget(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (log_speaks()) unlink(path);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void test_choice(setting_t *s)
 {
     const int rank = s->runtime.comm->rank;
-    s->times = (times_t){.sec = {[8] = 1.00, [4] = 1.08, [2] = 1.09, [1] = 1.8}, .busy = true};
+    s->times = (times_t){.sec = {[8] = 1.00, [4] = 1.08, [2] = 1.09, [1] = 1.8}};
     OK_ALL(choose(s, 8) == 2 && is_from(s, "measured"), "the fewest threads that lose less than a tenth");
     OK_ALL(s->times.n_calls == (rank == 0 ? 4 : 0), "rank 0 measures for all");
-    s->times = (times_t){.sec = {[8] = 1.0, [4] = 0.7, [2] = 0.75, [1] = 0.9}, .busy = true};
+    s->times = (times_t){.sec = {[8] = 1.0, [4] = 0.7, [2] = 0.75, [1] = 0.9}};
+    forget();
     OK_ALL(choose(s, 8) == 2, "compared with the fastest number, not with all threads");
-    s->times = (times_t){.sec = {[6] = 1.0, [3] = 1.3, [1] = 0.1}, .busy = true};
+    s->times = (times_t){.sec = {[6] = 1.0, [3] = 1.3, [1] = 0.1}};
     OK_ALL(choose(s, 6) == 6 + rank && s->times.n_calls == (rank == 0 ? 2 : 0),
            "where all threads pay, each rank keeps its share");
-    s->times = (times_t){.sec = {[3] = 1.0, [1] = 0.5}, .busy = true};
+    s->times = (times_t){.sec = {[3] = 1.0, [1] = 0.5}};
     OK_ALL(choose(s, 3) == 1, "an odd share ends at one thread, too");
-    s->times = (times_t){.sec = {[4] = 1.0}, .busy = true};
+    s->times = (times_t){.sec = {[8] = 1.0, [4] = 0.95, [2] = 0.5, [1] = 0.48}, .busy = true};
+    forget();
+    OK_ALL(choose(s, 8) == 8 + rank, "beside other processes, fewer must be clearly faster");
+    s->times.sec[4] = 0.8;
+    OK_ALL(choose(s, 8) == 2 && is_from(s, "measured"), "and are chosen then");
+    s->times = (times_t){.sec = {[4] = 1.0}};
     OK_ALL(choose(s, 4) == 4 + rank && is_from(s, "share"),
            "what was not measured in time is each rank's share");
     s->limit_sec = 0;
@@ -126,10 +141,11 @@ static void test_unmeasured(setting_t *s)
     s->runtime.backend = &fake;
 }
 
-static void test_cache(setting_t *s, const char *path)
+static void test_cache(setting_t *s)
 {
     const int rank = s->runtime.comm->rank;
-    s->times = (times_t){.sec = {[4] = 1.0, [2] = 1.0, [1] = 2.0}, .busy = true};
+    s->times = (times_t){.sec = {[4] = 2.0, [2] = 1.0, [1] = 2.0}, .busy = true};
+    forget();
     OK_ALL(choose(s, 4) == 2 && !s->choice.calm && !fs_exists(path),
            "beside other processes nothing is cached");
     MPI_Barrier(MPI_COMM_WORLD);
@@ -166,9 +182,9 @@ int main(void)
     comm_options_t options = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
     err_t err = comm_open(&options, &s.runtime.comm);
     tap_quiet = !log_speaks();
-    tap_plan(8 + 3 + 10 + 1);
+    tap_plan(10 + 3 + 10 + 1);
     if (err != ERR_OK) return 1;
-    char folder[] = "/tmp/dptrain-threads-XXXXXX", path[FS_PATH_MAX], inner[FS_PATH_MAX];
+    char folder[] = "/tmp/dptrain-threads-XXXXXX", inner[FS_PATH_MAX];
     if (s.runtime.comm->rank == 0 && !mkdtemp(folder)) abort();
     MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
     snprintf(inner, sizeof inner, "%s/dptrain", folder);
@@ -177,7 +193,7 @@ int main(void)
     s.graph = graph_with(5);
     test_choice(&s);
     test_unmeasured(&s);
-    test_cache(&s, path);
+    test_cache(&s);
     graph_free(&s.graph);
     if (s.runtime.comm->rank == 0 && (unlink(path) != 0 || rmdir(inner) != 0 || rmdir(folder) != 0)) abort();
     comm_close(&s.runtime.comm);

@@ -21,7 +21,7 @@
 #include "train/run/measure_cache.h"
 
 enum { FORMAT = 1, KEY_MAX = 512, CACHE_MAX = 1 << 18 };
-/* Fewer threads are chosen unless more are faster by this factor. */
+/* Fewer threads are chosen unless more are faster by this factor; beside other processes, if fewer are. */
 static const double pays = 1.10;
 /* A step with more multiply-adds per thread takes long compared with starting and joining threads: 20 ms and
  * more. It uses all threads, unmeasured. */
@@ -104,7 +104,8 @@ static err_t time_step(const thread_request_t *request, int n_threads, double li
     return measure_step(request->graph, request->runtime->backend, request->n, limit_sec, out);
 }
 
-/* Halves the threads as long as that costs little. *out: 0 if time ran out. */
+/* Halves the threads as long as that costs little or, beside other processes, which make times uncertain, as long as
+ * it gains. *out: 0 if time ran out. */
 static err_t measure_threads(const thread_request_t *request, int *out, bool *calm)
 {
     const int most = request->runtime->n_cpus;
@@ -127,8 +128,8 @@ static err_t measure_threads(const thread_request_t *request, int *out, bool *ca
         log_detail("  %s: %s per step%s", text, figure_time(time.sec).text,
                    time.calm ? "" : ", beside other processes");
         *calm &= time.calm;
+        if (time.sec > (*calm ? pays : 1 / pays) * best) break;
         best = fmin(best, time.sec);
-        if (time.sec > pays * best) break;
         *out = n;
     }
     return ERR_OK;
