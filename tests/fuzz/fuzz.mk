@@ -5,7 +5,7 @@ FUZZ_DIR   := build/fuzz
 FUZZ_ROOMS := base store/h5 compute/tensor data/annotation data/image data/coco data/shard data/transform data/dataset data/source data/load store/checkpoint
 FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(sort $(wildcard $(FUZZ_ROOMS:%=src/%/*.c))))
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,$(FUZZ_DIR)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
-FUZZ_FLAGS = -std=c11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined -pthread $(WARN) \
+FUZZ_FLAGS = -std=c11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined -pthread $(WARN) -Wno-missing-field-initializers \
 	-Isrc -I. $(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS))) \
 	-DDPTRAIN_VERSION='"$(VERSION)"' -DDPTRAIN_GIT_HASH='"fuzz"' -DDPTRAIN_FLAGS='"fuzz"'
 FUZZ_SEEDS := image_samples checkpoint_sample
