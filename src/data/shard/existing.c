@@ -74,7 +74,7 @@ bool shard_is_done(const shard_plan_t *plan)
 }
 
 /* Verifies that the file is the part of the plan that its name indicates. */
-static err_t check_part(const shard_plan_t *plan, const h5_file_t *f)
+static err_t check_part(const shard_plan_t *plan, const h5_tree_t *tree)
 {
     const struct {
         const char *name;
@@ -83,48 +83,50 @@ static err_t check_part(const shard_plan_t *plan, const h5_file_t *f)
                   {"n_shards", plan->n_shards},
                   {"first", plan->first},
                   {"n_samples", plan->n_samples}};
+    const char *path = tree->file.path;
     char split[16];
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         int64_t value;
-        TRY(shard_h5_read_int(f, wanted[i].name, &value));
+        TRY(shard_h5_read_int(tree, wanted[i].name, &value));
         if (value != wanted[i].value)
-            RAISE(ERR_DATA, "the shard %s has %s %" PRId64 "; expected %" PRId64, f->path, wanted[i].name,
-                  value, wanted[i].value);
+            RAISE(ERR_DATA, "the shard %s has %s %" PRId64 "; expected %" PRId64, path, wanted[i].name, value,
+                  wanted[i].value);
     }
-    TRY(shard_h5_read_text(f, "split", split, sizeof split));
+    TRY(shard_h5_read_text(tree, "split", split, sizeof split));
     if (strcmp(split, split_names[plan->split]) != 0)
-        RAISE(ERR_DATA, "the shard %s has split %s; expected %s", f->path, split, split_names[plan->split]);
+        RAISE(ERR_DATA, "the shard %s has split %s; expected %s", path, split, split_names[plan->split]);
     return ERR_OK;
 }
 
-static err_t load_shard(const shard_plan_t *plan, h5_file_t *f, const seal_t *seal, shard_file_t *file,
-                        shard_entry_t *entries)
+static err_t load_shard(const shard_plan_t *plan, const h5_tree_t *tree, const seal_t *seal,
+                        shard_file_t *file, shard_entry_t *entries)
 {
     if (seal->plan != plan->plan)
-        RAISE(ERR_DATA, "the shard %s belongs to another plan: %016" PRIx64 ", not %016" PRIx64, f->path,
-              seal->plan, plan->plan);
-    TRY(check_part(plan, f));
+        RAISE(ERR_DATA, "the shard %s belongs to another plan: %016" PRIx64 ", not %016" PRIx64,
+              tree->file.path, seal->plan, plan->plan);
+    TRY(check_part(plan, tree));
     *file = (shard_file_t){.first = plan->first,
                            .n_samples = plan->n_samples,
                            .n_bytes = seal->n_bytes,
                            .digest_high = seal->digest_high,
                            .digest_low = seal->digest_low};
     shard_name(plan->split, plan->number, plan->n_shards, file->name);
-    TRY(shard_h5_read_int(f, "n_annotations", &file->n_annotations));
-    TRY(shard_h5_read_int(f, "n_crowds", &file->n_crowds));
-    return shard_h5_read(f, "records", SHARD_ENTRIES, plan->n_samples, entries);
+    TRY(shard_h5_read_int(tree, "n_annotations", &file->n_annotations));
+    TRY(shard_h5_read_int(tree, "n_crowds", &file->n_crowds));
+    return shard_h5_read(tree, "/records", SHARD_ENTRIES, plan->n_samples, entries);
 }
 
 err_t shard_load(const shard_plan_t *plan, shard_file_t *file, shard_entry_t *entries)
 {
     char path[FS_PATH_MAX];
     int fd;
-    h5_file_t f;
+    h5_tree_t tree;
     seal_t seal;
     TRY(open_shard(plan, path, &fd));
-    err_t err = shard_h5_open(&f, "shard", path, fd, &seal);
-    if (err == ERR_OK) err = load_shard(plan, &f, &seal, file, entries);
-    err = h5_file_close(&f, err);
+    const seal_file_t sealed = {fd, path, "shard"};
+    err_t err = shard_h5_open(&tree, &sealed, &seal);
+    if (err == ERR_OK) err = load_shard(plan, &tree, &seal, file, entries);
+    h5_tree_close(&tree);
     close(fd);
     return err;
 }

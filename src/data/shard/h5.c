@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SHARD_TYPE_MAX = 512 };
+
 /* A member of a compound type. */
 typedef struct member {
     const char *name;
@@ -123,23 +125,44 @@ err_t shard_h5_write_text(const h5_file_t *f, const char *name, const char *valu
     return h5_file_write_text(f, f->id, name, value);
 }
 
-static err_t raise_newer(const h5_file_t *f, const seal_t *seal)
+/* The type of elements in the notation of store/h5/tree.h. */
+static void name_type(shard_type_t type, char out[SHARD_TYPE_MAX])
+{
+    int n = snprintf(out, SHARD_TYPE_MAX, type == SHARD_BYTES ? "u1" : "{");
+    if (type == SHARD_BYTES) return;
+    for (const member_t *m = types[type].members; m->name; m++) {
+        n += snprintf(out + n, (size_t)(SHARD_TYPE_MAX - n), "%s%s@%zu:", m == types[type].members ? "" : ",",
+                      m->name, m->offset);
+        if (m->kind == 't')
+            n += snprintf(out + n, (size_t)(SHARD_TYPE_MAX - n), "t%zu", m->n_text);
+        else
+            n += snprintf(out + n, (size_t)(SHARD_TYPE_MAX - n), "%s",
+                          m->kind == 'i'   ? "i4"
+                          : m->kind == 'u' ? "u8"
+                                           : "i8");
+        ASSERT(n < SHARD_TYPE_MAX);
+    }
+    snprintf(out + n, (size_t)(SHARD_TYPE_MAX - n), "}%zu", types[type].n_bytes);
+}
+
+static err_t raise_newer(const seal_file_t *f, const seal_t *seal)
 {
     RAISE(ERR_DATA, "the %s %s was written by a newer dptrain (schema %" PRId64 "; this one reads up to %d)",
           f->kind, f->path, seal->schema, SHARD_SCHEMA);
 }
 
 /* The seal's digest does not cover its schema and plan, so they are compared with the copies in the file. */
-static err_t check_inside(const h5_file_t *f, const seal_t *seal)
+static err_t check_inside(const h5_tree_t *tree, const seal_t *seal)
 {
+    const seal_file_t *f = &tree->file;
     int64_t schema;
     uint64_t plan;
-    TRY(shard_h5_read_int(f, "schema", &schema));
+    TRY(shard_h5_read_int(tree, "schema", &schema));
     if (schema != seal->schema)
         RAISE(ERR_DATA, "the %s %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
               f->kind, f->path, seal->schema, schema);
     if (schema > SHARD_SCHEMA) return raise_newer(f, seal);
-    TRY(shard_h5_read_hash(f, "plan", &plan));
+    TRY(shard_h5_read_hash(tree, "plan", &plan));
     if (plan != seal->plan || plan == 0)
         RAISE(ERR_DATA,
               "the %s %s is damaged: its first bytes say plan %016" PRIx64 ", its content %016" PRIx64,
@@ -147,116 +170,68 @@ static err_t check_inside(const h5_file_t *f, const seal_t *seal)
     return ERR_OK;
 }
 
-err_t shard_h5_open(h5_file_t *f, const char *kind, const char *path, int fd, seal_t *seal)
+err_t shard_h5_open(h5_tree_t *tree, const seal_file_t *file, seal_t *seal)
 {
-    const seal_file_t sealed = {fd, path, kind};
-    *f = (h5_file_t){.kind = kind, .path = path, .id = -1, .group_props = -1, .data_props = -1};
-    TRY(seal_verify(&sealed, seal));
-    err_t err = h5_file_open(f, kind, path, fd);
-    if (err != ERR_OK) return seal->schema > SHARD_SCHEMA ? raise_newer(f, seal) : err;
-    return check_inside(f, seal);
+    *tree = (h5_tree_t){.file = *file};
+    TRY(seal_verify(file, seal));
+    err_t err = h5_tree_open(tree, file, seal->n_bytes);
+    if (err != ERR_OK) return seal->schema > SHARD_SCHEMA ? raise_newer(file, seal) : err;
+    return check_inside(tree, seal);
 }
 
-typedef struct attr {
-    hid_t id, type, space;
-} attr_t;
-
-static void close_attr(attr_t *attr)
+static err_t find_attr(const h5_tree_t *tree, const char *name, const h5_value_t **out)
 {
-    h5_close(&attr->space);
-    h5_close(&attr->type);
-    h5_close(&attr->id);
+    *out = h5_tree_attr(tree, &tree->objects[0], name);
+    if (!*out) RAISE(ERR_DATA, "the %s %s has no attribute %s", tree->file.kind, tree->file.path, name);
+    return ERR_OK;
 }
 
-/* Close the attribute even after an error. */
-static err_t open_attr(const h5_file_t *f, const char *name, attr_t *out)
+err_t shard_h5_read_int(const h5_tree_t *tree, const char *name, int64_t *out)
 {
-    *out = (attr_t){-1, -1, -1};
-    TRY(E_H5(out->id = H5Aopen(f->id, name, H5P_DEFAULT), ERR_DATA, "the %s %s has no attribute %s", f->kind,
-             f->path, name));
-    TRY(E_H5(out->type = H5Aget_type(out->id), ERR_DATA, "the %s %s: the attribute %s", f->kind, f->path,
-             name));
-    return E_H5(out->space = H5Aget_space(out->id), ERR_DATA, "the %s %s: the attribute %s", f->kind, f->path,
-                name);
+    const h5_value_t *value;
+    TRY(find_attr(tree, name, &value));
+    if (strcmp(value->type, "i8") != 0 || value->n_dims > 0)
+        RAISE(ERR_DATA, "the %s %s: the attribute %s is not a 64-bit integer", tree->file.kind,
+              tree->file.path, name);
+    return h5_tree_read(tree, value, out);
 }
 
-static err_t read_attr(const h5_file_t *f, const char *name, const attr_t *attr, void *out)
+err_t shard_h5_read_text(const h5_tree_t *tree, const char *name, char *out, size_t n_bytes)
 {
-    return E_H5(H5Aread(attr->id, attr->type, out), ERR_DATA, "the %s %s: reading the attribute %s", f->kind,
-                f->path, name);
-}
-
-err_t shard_h5_read_int(const h5_file_t *f, const char *name, int64_t *out)
-{
-    err_t err;
-    attr_t attr;
-    TRY_OUT(err, open_attr(f, name, &attr));
-    if (H5Tequal(attr.type, H5T_STD_I64LE) <= 0 || H5Sget_simple_extent_type(attr.space) != H5S_SCALAR)
-        RAISE_OUT(err, ERR_DATA, "the %s %s: the attribute %s is not a 64-bit integer", f->kind, f->path,
-                  name);
-    err = read_attr(f, name, &attr, out);
-out:
-    close_attr(&attr);
-    return err;
-}
-
-err_t shard_h5_read_text(const h5_file_t *f, const char *name, char *out, size_t n_bytes)
-{
-    err_t err;
-    attr_t attr;
-    TRY_OUT(err, open_attr(f, name, &attr));
-    bool text = H5Tget_class(attr.type) == H5T_STRING && H5Tis_variable_str(attr.type) == 0;
-    size_t n = text ? H5Tget_size(attr.type) : 0;
-    if (n == 0 || n > n_bytes || H5Sget_simple_extent_type(attr.space) != H5S_SCALAR)
-        RAISE_OUT(err, ERR_DATA, "the %s %s: the attribute %s is not a string of up to %zu bytes", f->kind,
-                  f->path, name, n_bytes - 1);
+    const h5_value_t *value;
+    TRY(find_attr(tree, name, &value));
+    if (value->type[0] != 't' || value->n_dims > 0 || (uint64_t)value->n_bytes > n_bytes)
+        RAISE(ERR_DATA, "the %s %s: the attribute %s is not a string of up to %zu bytes", tree->file.kind,
+              tree->file.path, name, n_bytes - 1);
     memset(out, 0, n_bytes);
-    TRY_OUT(err, read_attr(f, name, &attr, out));
+    TRY(h5_tree_read(tree, value, out));
     out[n_bytes - 1] = '\0';
-out:
-    close_attr(&attr);
-    return err;
+    return ERR_OK;
 }
 
-err_t shard_h5_read_hash(const h5_file_t *f, const char *name, uint64_t *out)
+err_t shard_h5_read_hash(const h5_tree_t *tree, const char *name, uint64_t *out)
 {
     char text[17];
-    TRY(shard_h5_read_text(f, name, text, sizeof text));
+    TRY(shard_h5_read_text(tree, name, text, sizeof text));
     if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
-        RAISE(ERR_DATA, "the %s %s: the attribute %s is not 16 hexadecimal digits", f->kind, f->path, name);
+        RAISE(ERR_DATA, "the %s %s: the attribute %s is not 16 hexadecimal digits", tree->file.kind,
+              tree->file.path, name);
     *out = strtoull(text, NULL, 16);
     return ERR_OK;
 }
 
-static bool set_matches(hid_t set, hid_t wanted, int64_t count)
+err_t shard_h5_read(const h5_tree_t *tree, const char *name, shard_type_t type, int64_t count, void *out)
 {
-    hid_t type = H5Dget_type(set), space = H5Dget_space(set);
-    hsize_t dim = 0;
-    bool fine = type >= 0 && space >= 0 && h5_set_is_plain(set) && H5Tequal(type, wanted) > 0 &&
-                H5Sget_simple_extent_ndims(space) == 1 && H5Sget_simple_extent_dims(space, &dim, NULL) == 1 &&
-                dim == (hsize_t)count;
-    h5_close(&space);
-    h5_close(&type);
-    return fine;
-}
-
-err_t shard_h5_read(const h5_file_t *f, const char *name, shard_type_t type, int64_t count, void *out)
-{
-    err_t err = ERR_OK;
-    hid_t set = -1, wanted = -1;
-    TRY(make_type(type, &wanted));
-    TRY_OUT(err, E_H5(set = H5Dopen2(f->id, name, H5P_DEFAULT), ERR_DATA, "the %s %s has no array %s",
-                      f->kind, f->path, name));
-    if (!set_matches(set, wanted, count))
-        RAISE_OUT(err, ERR_DATA,
-                  "the %s %s: the array %s differs in type or length from what dptrain writes (%" PRId64
-                  " elements)",
-                  f->kind, f->path, name, count);
-    if (count > 0)
-        TRY_OUT(err, E_H5(H5Dread(set, wanted, H5S_ALL, H5S_ALL, H5P_DEFAULT, out), ERR_DATA,
-                          "the %s %s: reading the array %s", f->kind, f->path, name));
-out:
-    h5_close(&set);
-    h5_close(&wanted);
-    return err;
+    const seal_file_t *f = &tree->file;
+    const h5_object_t *object = h5_tree_find(tree, name);
+    char wanted[SHARD_TYPE_MAX];
+    if (!object || !object->is_array) RAISE(ERR_DATA, "the %s %s has no array %s", f->kind, f->path, name);
+    const h5_value_t *value = &object->value;
+    name_type(type, wanted);
+    if (strcmp(value->type, wanted) != 0 || value->n_dims != 1 || value->dims[0] != (uint64_t)count)
+        RAISE(ERR_DATA,
+              "the %s %s: the array %s differs in type or length from what dptrain writes (%" PRId64
+              " elements)",
+              f->kind, f->path, name, count);
+    return h5_tree_read(tree, value, out);
 }

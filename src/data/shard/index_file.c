@@ -84,17 +84,17 @@ out:
     return err;
 }
 
-static err_t read_head(const h5_file_t *f, const seal_t *seal, shard_head_t *head)
+static err_t read_head(const h5_tree_t *tree, const seal_t *seal, shard_head_t *head)
 {
     for (int i = 0; i < N_NUMBERS; i++) {
         int64_t value;
-        TRY(shard_h5_read_int(f, numbers[i].name, &value));
+        TRY(shard_h5_read_int(tree, numbers[i].name, &value));
         memcpy((char *)head + numbers[i].offset, &value, sizeof value);
     }
     head->plan = seal->plan;
-    TRY(shard_h5_read_hash(f, "data_xxh3", &head->data_hash));
-    TRY(shard_h5_read_text(f, "source_kind", head->source_kind, sizeof head->source_kind));
-    TRY(shard_h5_read_text(f, "source_path", head->source_path, sizeof head->source_path));
+    TRY(shard_h5_read_hash(tree, "data_xxh3", &head->data_hash));
+    TRY(shard_h5_read_text(tree, "source_kind", head->source_kind, sizeof head->source_kind));
+    TRY(shard_h5_read_text(tree, "source_path", head->source_path, sizeof head->source_path));
     /* Counts are limited by the file's size, so that hostile ones cost no memory. */
     int64_t most = seal->n_bytes / (int64_t)sizeof(shard_entry_t);
     bool fits =
@@ -102,35 +102,37 @@ static err_t read_head(const h5_file_t *f, const seal_t *seal, shard_head_t *hea
     for (int s = 0; s < SPLIT_COUNT; s++)
         fits &= head->n_samples[s] >= 0 && head->n_samples[s] <= most && head->n_shards[s] >= 0 &&
                 head->n_shards[s] <= most;
-    if (!fits) RAISE(ERR_DATA, "the index %s has larger counts than its size allows", f->path);
+    if (!fits) RAISE(ERR_DATA, "the index %s has larger counts than its size allows", tree->file.path);
     return ERR_OK;
 }
 
-static err_t read_parts(const h5_file_t *f, const shard_index_t *index)
+static err_t read_parts(const h5_tree_t *tree, const shard_index_t *index)
 {
     const shard_head_t *head = index->head;
     char name[64];
-    TRY(shard_h5_read(f, "categories", SHARD_CATEGORIES, head->n_categories, index->categories));
+    TRY(shard_h5_read(tree, "/categories", SHARD_CATEGORIES, head->n_categories, index->categories));
     for (int s = 0; s < SPLIT_COUNT; s++) {
-        snprintf(name, sizeof name, "%s/shards", split_names[s]);
-        TRY(shard_h5_read(f, name, SHARD_FILES, head->n_shards[s], index->files[s]));
-        snprintf(name, sizeof name, "%s/records", split_names[s]);
-        TRY(shard_h5_read(f, name, SHARD_ENTRIES, head->n_samples[s], index->entries[s]));
+        snprintf(name, sizeof name, "/%s/shards", split_names[s]);
+        TRY(shard_h5_read(tree, name, SHARD_FILES, head->n_shards[s], index->files[s]));
+        snprintf(name, sizeof name, "/%s/records", split_names[s]);
+        TRY(shard_h5_read(tree, name, SHARD_ENTRIES, head->n_samples[s], index->entries[s]));
     }
     return ERR_OK;
 }
 
 static err_t read_index(const char *path, int fd, shard_index_t **index, seal_t *seal)
 {
-    h5_file_t f;
+    const seal_file_t sealed = {fd, path, "index"};
+    h5_tree_t tree;
     shard_head_t head = {0};
     err_t err;
-    TRY_OUT(err, shard_h5_open(&f, "index", path, fd, seal));
-    TRY_OUT(err, read_head(&f, seal, &head));
+    TRY_OUT(err, shard_h5_open(&tree, &sealed, seal));
+    TRY_OUT(err, read_head(&tree, seal, &head));
     TRY_OUT(err, shard_index_new(&head, index));
-    err = read_parts(&f, *index);
+    err = read_parts(&tree, *index);
 out:
-    return h5_file_close(&f, err);
+    h5_tree_close(&tree);
+    return err;
 }
 
 err_t shard_index_read(const char *folder, shard_index_t **out, seal_t *seal)

@@ -86,7 +86,7 @@ static err_t look_at_record(look_t *l, int64_t i)
 }
 
 /* Compares the file's table with the index. */
-static err_t compare_tables(const look_t *l, const h5_file_t *f, const seal_t *seal)
+static err_t compare_tables(const look_t *l, const h5_tree_t *tree, const seal_t *seal)
 {
     shard_entry_t *entries = NULL;
     const shard_file_t *file = l->file;
@@ -97,7 +97,7 @@ static err_t compare_tables(const look_t *l, const h5_file_t *f, const seal_t *s
         seal->digest_low != file->digest_low)
         RAISE(ERR_DATA, "the shard %s is intact, but not the one in " SHARD_INDEX_NAME, l->path);
     TRY(mem_new_array(file->n_samples, sizeof *entries, "the records of a shard", &entries));
-    err_t err = shard_h5_read(f, "records", SHARD_ENTRIES, file->n_samples, entries);
+    err_t err = shard_h5_read(tree, "/records", SHARD_ENTRIES, file->n_samples, entries);
     if (err == ERR_OK && memcmp(entries, l->entries, (size_t)file->n_samples * sizeof *entries) != 0)
         err = err_raise(ERR_DATA, __FILE__, __LINE__,
                         "the records of the shard %s differ from " SHARD_INDEX_NAME, l->path);
@@ -107,11 +107,13 @@ static err_t compare_tables(const look_t *l, const h5_file_t *f, const seal_t *s
 
 static err_t look_at_file(const look_t *l)
 {
-    h5_file_t f;
+    const seal_file_t sealed = {l->fd, l->path, "shard"};
+    h5_tree_t tree;
     seal_t seal;
-    err_t err = shard_h5_open(&f, "shard", l->path, l->fd, &seal);
-    if (err == ERR_OK) err = compare_tables(l, &f, &seal);
-    return h5_file_close(&f, err);
+    err_t err = shard_h5_open(&tree, &sealed, &seal);
+    if (err == ERR_OK) err = compare_tables(l, &tree, &seal);
+    h5_tree_close(&tree);
+    return err;
 }
 
 static err_t look_at_all(look_t *l)

@@ -7,26 +7,26 @@
 #include <stdint.h>
 
 #include "store/checkpoint/file.h"
-#include "store/h5/driver.h"
+#include "store/h5/tree.h"
 
 typedef struct ckpt_entry {
-    ckpt_array_t array; /* name and meaning are owned */
-    uint64_t sum;       /* XXH3-64 of the data */
+    ckpt_array_t array; /* the meaning is owned */
+    const h5_value_t *value;
+    uint64_t sum; /* XXH3-64 of the data */
 } ckpt_entry_t;
 
 struct checkpoint {
     char *path;
     int64_t n_bytes, schema;
-    h5_driver_t driver;
-    hid_t file;
+    int fd;
+    h5_tree_t tree;
     ckpt_entry_t *entries;
     int n_entries;
-    ckpt_attr_t *attrs; /* name and text are owned */
+    ckpt_attr_t *attrs; /* the text is owned */
     int n_attrs;
 };
 
-/* HDF5's predefined little-endian element type, which is not to be closed. Also used as memory type, so that
- * HDF5 copies bytes without conversion. */
+/* HDF5's predefined little-endian element type, which is not to be closed. */
 static inline hid_t ckpt_type(dtype_t dtype)
 {
     _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "checkpoints hold little-endian numbers");

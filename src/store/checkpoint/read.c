@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens a checkpoint: verifies the seal before HDF5 parses a byte, and each array's checksum when it is
- * read. Listing the content is left to scan.c. */
+/* Opens a checkpoint: verifies the seal before anything is parsed, and each array's checksum when it is
+ * read. Parsing HDF5 is left to store/h5/tree.h, listing the content to scan.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,21 +10,7 @@
 #include "base/mem.h"
 #include "base/xxh3.h"
 #include "store/checkpoint/private.h"
-#include "store/h5/h5.h"
 #include "store/h5/seal.h"
-
-static err_t open_hdf5(checkpoint_t *c)
-{
-    err_t err = ERR_OK;
-    hid_t fapl = -1;
-    TRY_OUT(err, E_H5(fapl = H5Pcreate(H5P_FILE_ACCESS), ERR_SYSTEM, "%s", c->path));
-    TRY_OUT(err, h5_driver_set(fapl, &c->driver));
-    c->file = H5Fopen("checkpoint", H5F_ACC_RDONLY, fapl);
-    TRY_OUT(err, E_H5(c->file, ERR_DATA, "the checkpoint %s cannot be opened", c->path));
-out:
-    h5_close(&fapl);
-    return err;
-}
 
 static err_t raise_newer(const checkpoint_t *c)
 {
@@ -49,15 +35,15 @@ static err_t open_and_list(checkpoint_t *c, const char *path)
 {
     TRY(mem_strdup(path, &c->path));
     /* O_NONBLOCK: do not block on a pipe of that name. */
-    c->driver.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (c->driver.fd < 0)
+    c->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (c->fd < 0)
         RAISE(seal_errno_code(errno), "the checkpoint %s cannot be opened: %s", path, strerror(errno));
-    const seal_file_t file = {c->driver.fd, path, "checkpoint"};
+    const seal_file_t file = {c->fd, c->path, "checkpoint"};
     seal_t seal;
     TRY(seal_verify(&file, &seal));
     c->schema = seal.schema;
     c->n_bytes = seal.n_bytes;
-    err_t err = open_hdf5(c);
+    err_t err = h5_tree_open(&c->tree, &file, c->n_bytes);
     if (err != ERR_OK) return c->schema > CKPT_SCHEMA ? raise_newer(c) : err;
     TRY(check_schema(c));
     return ckpt_scan(c);
@@ -66,10 +52,8 @@ static err_t open_and_list(checkpoint_t *c, const char *path)
 err_t checkpoint_open(const char *path, checkpoint_t **out)
 {
     checkpoint_t *c = NULL;
-    h5_quiet();
     TRY(mem_new(sizeof *c, "a checkpoint", &c));
-    c->driver.fd = -1;
-    c->file = -1;
+    c->fd = -1;
     err_t err = open_and_list(c, path);
     if (err == ERR_OK)
         *out = c;
@@ -82,16 +66,10 @@ void checkpoint_close(checkpoint_t **checkpoint)
 {
     checkpoint_t *c = *checkpoint;
     if (!c) return;
-    h5_close(&c->file);
-    if (c->driver.fd >= 0) close(c->driver.fd);
-    for (int i = 0; i < c->n_entries; i++) {
-        mem_free(&c->entries[i].array.name);
-        mem_free(&c->entries[i].array.meaning);
-    }
-    for (int i = 0; i < c->n_attrs; i++) {
-        mem_free(&c->attrs[i].name);
-        mem_free(&c->attrs[i].text);
-    }
+    h5_tree_close(&c->tree);
+    if (c->fd >= 0) close(c->fd);
+    for (int i = 0; i < c->n_entries; i++) mem_free(&c->entries[i].array.meaning);
+    for (int i = 0; i < c->n_attrs; i++) mem_free(&c->attrs[i].text);
     mem_free(&c->entries);
     mem_free(&c->attrs);
     mem_free(&c->path);
@@ -197,7 +175,6 @@ err_t checkpoint_get_real(const checkpoint_t *c, const char *name, double *out)
 
 err_t checkpoint_read(checkpoint_t *c, const char *name, dtype_t dtype, shape_t shape, void *out)
 {
-    h5_quiet();
     const ckpt_entry_t *entry = find_entry(c, name);
     if (!entry) RAISE(ERR_DATA, "the checkpoint %s has no array %s", c->path, name);
     const ckpt_array_t *array = &entry->array;
@@ -206,18 +183,7 @@ err_t checkpoint_read(checkpoint_t *c, const char *name, dtype_t dtype, shape_t 
               dtype_name(array->dtype), shape_format(array->shape).text, dtype_name(dtype),
               shape_format(shape).text);
     size_t n_bytes = (size_t)shape_count(shape) * dtype_size(dtype);
-    if (n_bytes > 0) {
-        hid_t set = -1;
-        TRY(E_H5(set = H5Dopen2(c->file, name, H5P_DEFAULT), ERR_DATA,
-                 "the checkpoint %s: opening the array %s", c->path, name));
-        err_t err = E_H5(H5Dread(set, ckpt_type(dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, out), ERR_DATA,
-                         "the checkpoint %s: reading the array %s", c->path, name);
-        h5_close(&set);
-        if (c->driver.error)
-            RAISE(seal_errno_code(c->driver.error), "the checkpoint %s: the array %s cannot be read: %s",
-                  c->path, name, strerror(c->driver.error));
-        TRY(err);
-    }
+    TRY(h5_tree_read(&c->tree, entry->value, out));
     if (XXH3_64bits(n_bytes > 0 ? out : "", n_bytes) != entry->sum)
         RAISE(ERR_DATA, "the checkpoint %s is damaged: the array %s does not match its checksum", c->path,
               name);

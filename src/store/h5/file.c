@@ -34,8 +34,9 @@ static err_t create_hdf5(h5_file_t *f)
     TRY_OUT(err, E_H5(fapl = H5Pcreate(H5P_FILE_ACCESS), ERR_SYSTEM, "%s", f->path));
     TRY_OUT(err, h5_driver_set(fapl, &f->driver));
     TRY_OUT(err, set_cache(fapl));
-    TRY_OUT(err, E_H5(H5Pset_libver_bounds(fapl, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), ERR_SYSTEM, "%s",
-                      f->path));
+    /* Not the newest format of a later library: the reader (tree.h) knows this one. */
+    TRY_OUT(err,
+            E_H5(H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110), ERR_SYSTEM, "%s", f->path));
     TRY_OUT(err, E_H5(H5Pset_alignment(fapl, ALIGN_THRESHOLD, ALIGN_BYTES), ERR_SYSTEM, "%s", f->path));
     TRY_OUT(err, E_H5(H5Pset_meta_block_size(fapl, METADATA_BLOCK), ERR_SYSTEM, "%s", f->path));
     TRY_OUT(err, E_H5(H5Pset_small_data_block_size(fapl, METADATA_BLOCK), ERR_SYSTEM, "%s", f->path));
@@ -72,23 +73,8 @@ static void init_file(h5_file_t *f, const char *kind, const char *path, int fd)
 err_t h5_file_create(h5_file_t *f, const char *kind, const char *path, int fd)
 {
     init_file(f, kind, path, fd);
-    f->writes = true;
     TRY(create_hdf5(f));
     return make_properties(f);
-}
-
-err_t h5_file_open(h5_file_t *f, const char *kind, const char *path, int fd)
-{
-    err_t err = ERR_OK;
-    hid_t fapl = -1;
-    init_file(f, kind, path, fd);
-    TRY_OUT(err, E_H5(fapl = H5Pcreate(H5P_FILE_ACCESS), ERR_SYSTEM, "%s", path));
-    TRY_OUT(err, h5_driver_set(fapl, &f->driver));
-    TRY_OUT(err, E_H5(f->id = H5Fopen(kind, H5F_ACC_RDONLY, fapl), ERR_DATA, "the %s %s cannot be opened",
-                      kind, path));
-out:
-    h5_close(&fapl);
-    return err;
 }
 
 err_t h5_file_close(h5_file_t *f, err_t err)
@@ -96,11 +82,8 @@ err_t h5_file_close(h5_file_t *f, err_t err)
     h5_close(&f->data_props);
     h5_close(&f->group_props);
     err_t closed = E_H5(h5_close(&f->id), ERR_SYSTEM, "closing the %s %s", f->kind, f->path);
-    if (f->driver.error && f->writes)
-        RAISE(ERR_SYSTEM, "the %s %s cannot be written: %s", f->kind, f->path, strerror(f->driver.error));
     if (f->driver.error)
-        RAISE(seal_errno_code(f->driver.error), "the %s %s cannot be read: %s", f->kind, f->path,
-              strerror(f->driver.error));
+        RAISE(ERR_SYSTEM, "the %s %s cannot be written: %s", f->kind, f->path, strerror(f->driver.error));
     return err != ERR_OK ? err : closed;
 }
 
@@ -171,12 +154,4 @@ err_t h5_file_make_group(const h5_file_t *f, const char *name)
     TRY(E_H5(id = H5Gcreate2(f->id, name, H5P_DEFAULT, f->group_props, H5P_DEFAULT), ERR_SYSTEM,
              "the %s %s: creating the group %s", f->kind, f->path, name));
     return E_H5(h5_close(&id), ERR_SYSTEM, "the %s %s: closing the group %s", f->kind, f->path, name);
-}
-
-bool h5_set_is_plain(hid_t set)
-{
-    hid_t props = H5Dget_create_plist(set);
-    bool plain = props >= 0 && H5Pget_layout(props) == H5D_CONTIGUOUS && H5Pget_external_count(props) == 0;
-    h5_close(&props);
-    return plain;
 }

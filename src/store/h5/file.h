@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* HDF5 files in the latest format, after a user block for the seal (store/h5/seal.h), with contiguous
- * datasets whose bytes the caller writes at the offsets that HDF5 assigned. Equal content gives equal bytes.
- * Errors name the file, and the system's reason if a read or write failed. Not collective. */
+/* Writes HDF5 files in the format of HDF5 1.10, after a user block for the seal (store/h5/seal.h), with
+ * contiguous datasets whose bytes the caller writes at the offsets that HDF5 assigned. Equal content gives
+ * equal bytes. Errors name the file, and the system's reason if a read or write failed. Reading is left to
+ * store/h5/tree.h. Not collective. */
 #ifndef STORE_H5_FILE_H
 #define STORE_H5_FILE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "store/h5/driver.h"
@@ -13,7 +13,6 @@
 
 typedef struct h5_file {
     const char *kind, *path; /* borrowed, for messages: such as "checkpoint", and the file's final name */
-    bool writes;
     h5_driver_t driver;
     hid_t id, group_props, data_props;
 } h5_file_t;
@@ -22,10 +21,7 @@ typedef struct h5_file {
  * error. */
 err_t h5_file_create(h5_file_t *file, const char *kind, const char *path, int fd);
 
-/* Opens the HDF5 part of a verified file. ERR_DATA. */
-err_t h5_file_open(h5_file_t *file, const char *kind, const char *path, int fd);
-
-/* Closes the file. Returns the first failed read or write since it was opened, if any, even if closing
+/* Closes the file. Returns the first failed write since it was created, if any, even if closing
  * succeeds; else `err`, the caller's error so far; else an error of closing. */
 err_t h5_file_close(h5_file_t *file, err_t err);
 
@@ -51,8 +47,5 @@ err_t h5_file_close_set(const h5_file_t *file, const char *name, hid_t *set);
 
 /* Creates a group, unless it exists. Its parents must exist. */
 err_t h5_file_make_group(const h5_file_t *file, const char *name);
-
-/* Whether a dataset is one contiguous, uncompressed block in this file. */
-bool h5_set_is_plain(hid_t set);
 
 #endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads a fractal heap: direct blocks of objects, found through indirect blocks of addresses, and large
+ * objects outside, found through a B-tree. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/h5/walk.h"
+
+enum {
+    HEADER_BYTES = 146,
+    SUM_BYTES = 4,
+    WIDTH = 4,      /* blocks in a row */
+    MIN_START = 64, /* bytes of the smallest direct block, and of the largest one: */
+    MAX_DIRECT = 64 << 10,
+    MIN_BITS = 24, /* of the heap's size */
+    MAX_BITS = 48,
+    HUGE_TYPE = 1,    /* of the B-tree; its records: */
+    HUGE_RECORD = 24, /* address, bytes, id */
+    CHECKED = 2       /* the only flag: direct blocks have checksums */
+};
+
+static bool is_power(uint64_t x)
+{
+    return x > 0 && (x & (x - 1)) == 0;
+}
+
+static int log_2(uint64_t x)
+{
+    int n = 0;
+    while (x >>= 1) n++;
+    return n;
+}
+
+/* Bytes of a block in a row. The first two rows have blocks of the smallest size. */
+static uint64_t row_bytes(const heap_t *h, int row)
+{
+    return row == 0 ? h->start_bytes : h->start_bytes << (row - 1);
+}
+
+/* Rows of an indirect block that covers n_bytes of the heap. */
+static int rows_of(const heap_t *h, uint64_t n_bytes)
+{
+    return log_2(n_bytes) - log_2(h->start_bytes) - log_2(WIDTH) + 1;
+}
+
+/* Letters, version, the heap's address, and the block's offset in the heap. */
+static err_t check_prefix(walk_t *w, const heap_t *h, const char *magic, uint64_t offset, cursor_t *c)
+{
+    const uint8_t *letters = cursor_take_bytes(c, 4);
+    if (!letters || memcmp(letters, magic, 4) != 0 || cursor_take(c, 1) != 0 ||
+        cursor_take(c, 8) != h->address || cursor_take(c, h->n_offset) != offset)
+        return walk_refuse(w, c->address, "expected the block %s of a heap at %" PRIu64, magic, offset);
+    return ERR_OK;
+}
+
+static err_t read_direct(walk_t *w, heap_t *h, uint64_t address, uint64_t offset, uint64_t n_bytes)
+{
+    uint8_t *data;
+    TRY(walk_fetch(w, address, n_bytes, &data));
+    cursor_t c = {.at = data, .n_left = (size_t)n_bytes, .address = address};
+    TRY(check_prefix(w, h, "FHDB", offset, &c));
+    TRY(walk_check_sum(w, address, data, (size_t)n_bytes, (size_t)(c.at - data)));
+    TRY(mem_grow(h->n_blocks + 1, sizeof *h->blocks, "the blocks of a heap", &h->blocks));
+    h->blocks[h->n_blocks++] = (heap_block_t){offset, n_bytes, address, data};
+    return ERR_OK;
+}
+
+/* Addresses of direct blocks, then of indirect ones. Each level covers less, which ends the recursion. */
+static err_t read_indirect(walk_t *w, heap_t *h, uint64_t address, uint64_t offset, int n_rows)
+{
+    uint8_t *data;
+    size_t n_used = 4 + 1 + 8 + h->n_offset + (size_t)n_rows * WIDTH * 8;
+    TRY(walk_fetch(w, address, n_used + SUM_BYTES, &data));
+    cursor_t c = {.at = data, .n_left = n_used, .address = address};
+    TRY(check_prefix(w, h, "FHIB", offset, &c));
+    TRY(walk_check_sum(w, address, data, n_used, n_used));
+    for (int i = 0; i < n_rows * WIDTH; i++) {
+        uint64_t child = cursor_take(&c, 8), n_bytes = row_bytes(h, i / WIDTH);
+        if (child != H5_UNDEFINED && n_bytes <= h->max_bytes) TRY(read_direct(w, h, child, offset, n_bytes));
+        if (child != H5_UNDEFINED && n_bytes > h->max_bytes)
+            TRY(read_indirect(w, h, child, offset, rows_of(h, n_bytes)));
+        offset += n_bytes;
+    }
+    return ERR_OK;
+}
+
+static err_t read_table(walk_t *w, heap_t *h, uint64_t root, int n_rows)
+{
+    if (root == H5_UNDEFINED) return ERR_OK;
+    return n_rows == 0 ? read_direct(w, h, root, 0, h->start_bytes) : read_indirect(w, h, root, 0, n_rows);
+}
+
+err_t heap_open(walk_t *w, uint64_t address, size_t n_id, heap_t *h)
+{
+    cursor_t c;
+    *h = (heap_t){.address = address};
+    TRY(walk_fetch_struct(w, address, HEADER_BYTES, "FRHP", 0, &c));
+    h->n_id = (size_t)cursor_take(&c, 2);
+    uint64_t n_filter = cursor_take(&c, 2), flags = cursor_take(&c, 1), max_object = cursor_take(&c, 4);
+    cursor_take(&c, 8); /* the next large object's id */
+    uint64_t huge = cursor_take(&c, 8);
+    cursor_take_bytes(&c, 10 * 8); /* free space and statistics */
+    uint64_t width = cursor_take(&c, 2);
+    h->start_bytes = cursor_take(&c, 8);
+    h->max_bytes = cursor_take(&c, 8);
+    h->max_bits = (int)cursor_take(&c, 2);
+    cursor_take(&c, 2); /* rows at the start */
+    uint64_t root = cursor_take(&c, 8);
+    int n_rows = (int)cursor_take(&c, 2);
+    if (h->n_id != n_id || n_filter != 0 || flags != CHECKED || width != WIDTH ||
+        h->max_bytes != MAX_DIRECT || !is_power(h->start_bytes) || h->start_bytes < MIN_START ||
+        h->start_bytes > MAX_DIRECT || h->max_bits < MIN_BITS || h->max_bits > MAX_BITS || max_object == 0 ||
+        max_object > MAX_DIRECT)
+        return walk_refuse(w, address, "a heap of a form that dptrain never writes");
+    if (n_rows > rows_of(h, (uint64_t)1 << h->max_bits))
+        return walk_refuse(w, address, "a heap of %d rows", n_rows);
+    h->n_offset = (size_t)(h->max_bits + 7) / 8;
+    int n_length = h5_number_bytes(max_object), n_most = h5_number_bytes(MAX_DIRECT - 1);
+    h->n_length = (size_t)(n_length < n_most ? n_length : n_most);
+    TRY(read_table(w, h, root, n_rows));
+    if (huge != H5_UNDEFINED) TRY(h5_btree_read(w, huge, HUGE_TYPE, HUGE_RECORD, &h->huge, &h->n_huge));
+    return ERR_OK;
+}
+
+void heap_close(heap_t *h)
+{
+    mem_free(&h->blocks);
+}
+
+/* An object outside the heap. There are few, such as a long text. */
+static err_t get_huge(walk_t *w, const heap_t *h, uint64_t id, cursor_t *out)
+{
+    for (int64_t i = 0; i < h->n_huge; i++) {
+        cursor_t c = {.at = h->huge + i * HUGE_RECORD, .n_left = HUGE_RECORD};
+        uint64_t address = cursor_take(&c, 8), n_bytes = cursor_take(&c, 8);
+        if (cursor_take(&c, 8) != id) continue;
+        uint8_t *data;
+        TRY(walk_fetch(w, address, n_bytes, &data));
+        *out = (cursor_t){.at = data, .n_left = (size_t)n_bytes, .address = address};
+        return ERR_OK;
+    }
+    return walk_refuse(w, h->address, "a heap without its object %" PRIu64, id);
+}
+
+static const heap_block_t *find_block(const heap_t *h, uint64_t offset)
+{
+    int64_t low = 0, high = h->n_blocks;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (h->blocks[middle].offset <= offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const heap_block_t *block = low > 0 ? &h->blocks[low - 1] : NULL;
+    return block && offset - block->offset < block->n_bytes ? block : NULL;
+}
+
+err_t heap_get(walk_t *w, const heap_t *h, const uint8_t *id, cursor_t *out)
+{
+    enum { INSIDE = 0x00, OUTSIDE = 0x10 }; /* first byte of an id */
+    cursor_t c = {.at = id + 1, .n_left = h->n_id - 1};
+    if (id[0] == OUTSIDE) return get_huge(w, h, cursor_take(&c, c.n_left), out);
+    if (id[0] != INSIDE) return walk_refuse(w, h->address, "a heap's object of kind %d", id[0]);
+    uint64_t offset = cursor_take(&c, h->n_offset), n_bytes = cursor_take(&c, h->n_length);
+    const heap_block_t *block = find_block(h, offset);
+    if (!block || n_bytes > block->n_bytes - (offset - block->offset))
+        return walk_refuse(w, h->address, "a heap's object at %" PRIu64 " is outside its blocks", offset);
+    uint64_t within = offset - block->offset;
+    if (n_bytes > w->length - w->n_objects) return walk_refuse(w, h->address, "a heap's objects overlap");
+    w->n_objects += n_bytes;
+    *out =
+        (cursor_t){.at = block->data + within, .n_left = (size_t)n_bytes, .address = block->address + within};
+    return ERR_OK;
+}
