@@ -17,8 +17,8 @@ or takes 10 s or 2 GB. Findings are kept in build/fuzz/findings/TARGET; `build/f
 Inputs with new coverage are kept in build/fuzz/corpus/TARGET for the next run.
 
   --seconds N  duration of each target [60]
-  --hdf5       run only shard and checkpoint, with valid digests, so that inputs reach libhdf5. A finding may then be a
-               bug of the library: see its stack. Memory leaks are ignored
+  --hdf5       run only shard and checkpoint, with the metadata's checksums and the file's digest made right after each
+               mutation, so that inputs reach the reader of HDF5
   --list       print the targets and exit
   --no-build   use the existing programs
   -h, --help   show this help
@@ -29,7 +29,7 @@ EOT
 
 # For each TARGET its PROGRAM, tests/fuzz/fuzz_PROGRAM.c, and the longest input in bytes. Seeds are below.
 declare -A program=([png]=image [jpeg]=image [idx]=idx [coco]=coco [shard]=shard [checkpoint]=checkpoint)
-declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [shard]=32768 [checkpoint]=32768)
+declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [shard]=32768 [checkpoint]=49152)
 targets=(png jpeg idx coco shard checkpoint)
 
 # The first byte selects the kind of input: a shard, an index, an index in memory, a record's annotations.
@@ -77,6 +77,7 @@ make_seeds() { # TARGET FOLDER
         printf 'dptrain checkpoint 1\nxxh3-128 %032d\nbytes 600\n' 0 >"$2/seal"
         truncate -s 600 "$2/seal"
         build/tests/tools/checkpoint_sample "$2/whole"
+        build/tests/tools/checkpoint_sample "$2/many" many
         ;;
     esac
 }
@@ -85,7 +86,7 @@ seconds=60 build=yes hdf5='' chosen=()
 while [[ $# -gt 0 ]]; do
     case $1 in
     --seconds) need_value "$@"; whole_number "$1" "$2" 1; seconds=$((10#$2)); shift 2 ;;
-    --hdf5) hdf5=-hdf5 targets=(shard checkpoint); export DPTRAIN_FUZZ_HDF5=1 ASAN_OPTIONS=detect_leaks=0; shift ;;
+    --hdf5) hdf5=-hdf5 targets=(shard checkpoint); export DPTRAIN_FUZZ_HDF5=1; shift ;;
     --list) printf '%s\n' "${targets[@]}"; exit 0 ;;
     --no-build) build=no; shift ;;
     -*) common_option "$1" ;;
