@@ -88,6 +88,28 @@ damage() { # FILE OFFSET
     [[ $output == *"2 of 2 checkpoints cannot be used"* ]]
 }
 
+@test "crafted files with valid checksums are refused by verify, and passed over by --resume auto" {
+    copy_run
+    local step=4 name
+    cp "$out/ckpt-000000000004.h5" "$BATS_TEST_TMPDIR/good.h5"
+    for name in link-info dense undefined filter external record-shared; do
+        cp "$BATS_TEST_TMPDIR/good.h5" "$out/ckpt-00000000000$step.h5"
+        "$root/build/tests/tools/h5_craft" "$out/ckpt-00000000000$step.h5" "$name"
+        step=$((step + 1))
+    done
+    run "$dptrain" checkpoint verify "$out"
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [ "$(grep -c '^not ok .* cannot be opened: /' <<<"$output")" -eq 6 ]
+    grep -q 'ckpt-000000000004.h5 cannot be opened: /, byte [0-9]*: an index without its heap' <<<"$output"
+    grep -q 'ckpt-000000000007.h5 .* a filtered (compressed) array, which dptrain never writes$' <<<"$output"
+    grep -q '^ok .*ckpt-000000000002.h5 ' <<<"$output"
+    run "$dptrain" train --data digits --model mlp --steps 3 --batch 50 --threads 1 --seed 7 --resume auto --out "$out"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"ckpt-000000000002.h5"*"finished after 3 steps"* ]]
+}
+
 @test "files that are not checkpoints are rejected with the right code" {
     check() { # CODE WORDS ARGUMENTS...
         run "$dptrain" checkpoint "${@:3}"

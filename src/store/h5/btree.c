@@ -63,7 +63,7 @@ static err_t read_node(btree_t *t, uint64_t address, int height, uint64_t n)
     return ERR_OK;
 }
 
-err_t h5_btree_read(walk_t *w, uint64_t address, int type, size_t n_record, const uint8_t **records,
+err_t h5_btree_read(walk_t *w, uint64_t address, int type, size_t n_record, uint8_t **records,
                     int64_t *n_records)
 {
     cursor_t c;
@@ -85,6 +85,7 @@ err_t h5_btree_read(walk_t *w, uint64_t address, int type, size_t n_record, cons
         return walk_refuse(w, address, "a B-tree of %" PRIu64 " records, more than the file can have",
                            t.n_expected);
     set_capacities(&t, depth);
+    TRY(walk_count(w, address, t.n_expected * n_record));
     TRY(arena_new(&w->tree->arena, (size_t)t.n_expected * n_record + 1, &t.records));
     if (t.n_expected > 0) TRY(read_node(&t, root, depth, n_root));
     if (t.n != t.n_expected)

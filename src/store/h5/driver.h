@@ -4,8 +4,7 @@
  * It replaces the library's own driver because HDF5 1.10 cannot close a file after a failed write (disk
  * full): the file stays open in the library, which crashes after a few attempts. This driver records the
  * first failure and ignores later writes, so that the library can close the file; the caller checks `error`
- * afterwards. It also reads through the descriptor that was verified, without file locks, which network file
- * systems often refuse. */
+ * afterwards. It takes no file locks, which network file systems often refuse. */
 #ifndef STORE_H5_DRIVER_H
 #define STORE_H5_DRIVER_H
 

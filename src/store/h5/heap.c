@@ -2,6 +2,7 @@
 /* Reads a fractal heap: direct blocks of objects, found through indirect blocks of addresses, and large
  * objects outside, found through a B-tree. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -17,7 +18,8 @@ enum {
     MAX_BITS = 48,
     HUGE_TYPE = 1,    /* of the B-tree; its records: */
     HUGE_RECORD = 24, /* address, bytes, id */
-    CHECKED = 2       /* the only flag: direct blocks have checksums */
+    HUGE_ID = 16,
+    CHECKED = 2 /* the only flag: direct blocks have checksums */
 };
 
 static bool is_power(uint64_t x)
@@ -91,6 +93,14 @@ static err_t read_table(walk_t *w, heap_t *h, uint64_t root, int n_rows)
     return n_rows == 0 ? read_direct(w, h, root, 0, h->start_bytes) : read_indirect(w, h, root, 0, n_rows);
 }
 
+static int by_huge_id(const void *a, const void *b)
+{
+    uint64_t x, y;
+    memcpy(&x, (const uint8_t *)a + HUGE_ID, sizeof x);
+    memcpy(&y, (const uint8_t *)b + HUGE_ID, sizeof y);
+    return (x > y) - (x < y);
+}
+
 err_t heap_open(walk_t *w, uint64_t address, size_t n_id, heap_t *h)
 {
     cursor_t c;
@@ -120,6 +130,7 @@ err_t heap_open(walk_t *w, uint64_t address, size_t n_id, heap_t *h)
     h->n_length = (size_t)(n_length < n_most ? n_length : n_most);
     TRY(read_table(w, h, root, n_rows));
     if (huge != H5_UNDEFINED) TRY(h5_btree_read(w, huge, HUGE_TYPE, HUGE_RECORD, &h->huge, &h->n_huge));
+    if (h->n_huge > 1) qsort(h->huge, (size_t)h->n_huge, HUGE_RECORD, by_huge_id);
     return ERR_OK;
 }
 
@@ -128,19 +139,18 @@ void heap_close(heap_t *h)
     mem_free(&h->blocks);
 }
 
-/* An object outside the heap. There are few, such as a long text. */
 static err_t get_huge(walk_t *w, const heap_t *h, uint64_t id, cursor_t *out)
 {
-    for (int64_t i = 0; i < h->n_huge; i++) {
-        cursor_t c = {.at = h->huge + i * HUGE_RECORD, .n_left = HUGE_RECORD};
-        uint64_t address = cursor_take(&c, 8), n_bytes = cursor_take(&c, 8);
-        if (cursor_take(&c, 8) != id) continue;
-        uint8_t *data;
-        TRY(walk_fetch(w, address, n_bytes, &data));
-        *out = (cursor_t){.at = data, .n_left = (size_t)n_bytes, .address = address};
-        return ERR_OK;
-    }
-    return walk_refuse(w, h->address, "a heap without its object %" PRIu64, id);
+    uint8_t key[HUGE_RECORD] = {0}, *data;
+    memcpy(key + HUGE_ID, &id, sizeof id);
+    const uint8_t *record =
+        h->n_huge ? bsearch(key, h->huge, (size_t)h->n_huge, HUGE_RECORD, by_huge_id) : NULL;
+    if (!record) return walk_refuse(w, h->address, "a heap without its object %" PRIu64, id);
+    cursor_t c = {.at = record, .n_left = HUGE_RECORD};
+    uint64_t address = cursor_take(&c, 8), n_bytes = cursor_take(&c, 8);
+    TRY(walk_fetch(w, address, n_bytes, &data));
+    *out = (cursor_t){.at = data, .n_left = (size_t)n_bytes, .address = address};
+    return ERR_OK;
 }
 
 static const heap_block_t *find_block(const heap_t *h, uint64_t offset)
@@ -168,8 +178,7 @@ err_t heap_get(walk_t *w, const heap_t *h, const uint8_t *id, cursor_t *out)
     if (!block || n_bytes > block->n_bytes - (offset - block->offset))
         return walk_refuse(w, h->address, "a heap's object at %" PRIu64 " is outside its blocks", offset);
     uint64_t within = offset - block->offset;
-    if (n_bytes > w->length - w->n_objects) return walk_refuse(w, h->address, "a heap's objects overlap");
-    w->n_objects += n_bytes;
+    TRY(walk_count(w, h->address, n_bytes)); /* names are copied */
     *out =
         (cursor_t){.at = block->data + within, .n_left = (size_t)n_bytes, .address = block->address + within};
     return ERR_OK;

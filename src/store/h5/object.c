@@ -183,7 +183,7 @@ static err_t read_dense(reading_t *r, dense_t where, bool links)
 {
     walk_t *w = r->walk;
     heap_t heap;
-    const uint8_t *records;
+    uint8_t *records;
     int64_t n;
     err_t err;
     if (where.heap == H5_UNDEFINED) return ERR_OK;

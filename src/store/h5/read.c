@@ -43,8 +43,10 @@ static err_t add_content(walk_t *w, const header_t *header, const char *name, in
     for (int64_t i = 0; i < header->n_links; i++) {
         const link_t *link = &header->links[i];
         const char *full;
-        if (depth == MAX_DEPTH || strlen(name) + 1 + strlen(link->name) >= MAX_NAME)
+        size_t n = strlen(name) + 1 + strlen(link->name);
+        if (depth == MAX_DEPTH || n >= MAX_NAME)
             return walk_refuse(w, link->address, "names under it are too long or too deep");
+        TRY(walk_count(w, link->address, n + sizeof(h5_object_t)));
         TRY(arena_format(&w->tree->arena, &full, "%s/%s", name, link->name));
         TRY(add_object(w, link->address, full, depth + 1));
     }

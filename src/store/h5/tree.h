@@ -9,8 +9,8 @@
  * a file that dptrain did not just write itself. Checking a file first and passing it to the library would
  * take the same code and prove less; a child process would have to be started beside MPI.
  *
- * Structures must be within the file, must not overlap, and must match their checksums. The time is
- * proportional to the file's length at most. Format: HDF5 File Format Specification 3.0.
+ * Structures must be within the file, must not overlap, and must match their checksums. What listing costs is
+ * bounded by the file's length, and by 64 MiB of metadata. Format: HDF5 File Format Specification 3.0.
  *
  * Errors are ERR_DATA, naming the file, the object, the byte in the file and what was refused; ERR_SYSTEM if
  * reading failed. Not collective. */

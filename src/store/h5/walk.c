@@ -13,8 +13,8 @@
 #include "base/mem.h"
 #include "store/h5/checksum.h"
 
-/* Far above what lists any file that dptrain writes; 10,000 arrays take 5 MB. */
-enum { MAX_METADATA = 256 << 20, SUM_BYTES = 4 };
+/* 10,000 arrays take 5 MB. */
+enum { MAX_METADATA = 64 << 20, SUM_BYTES = 4 };
 
 uint64_t cursor_take(cursor_t *c, size_t n_bytes)
 {
@@ -70,6 +70,14 @@ err_t walk_claim(walk_t *w, uint64_t address, uint64_t n_bytes)
     return ERR_OK;
 }
 
+err_t walk_count(walk_t *w, uint64_t address, uint64_t n_bytes)
+{
+    if (n_bytes > MAX_METADATA - w->n_memory)
+        return walk_refuse(w, address, "its names and structures need more than %d MiB", MAX_METADATA >> 20);
+    w->n_memory += n_bytes;
+    return ERR_OK;
+}
+
 err_t walk_peek(const walk_t *w, uint64_t address, size_t n_bytes, void *out)
 {
     const seal_file_t *file = &w->tree->file;
@@ -86,9 +94,7 @@ err_t walk_peek(const walk_t *w, uint64_t address, size_t n_bytes, void *out)
 err_t walk_fetch(walk_t *w, uint64_t address, uint64_t n_bytes, uint8_t **out)
 {
     TRY(walk_claim(w, address, n_bytes));
-    w->n_fetched += n_bytes;
-    if (w->n_fetched > MAX_METADATA)
-        return walk_refuse(w, address, "its structures have more than %d bytes", MAX_METADATA);
+    TRY(walk_count(w, address, n_bytes));
     TRY(arena_new(&w->tree->arena, (size_t)n_bytes, out));
     return walk_peek(w, address, (size_t)n_bytes, *out);
 }

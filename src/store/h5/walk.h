@@ -18,9 +18,9 @@ typedef struct extent {
 
 typedef struct walk {
     h5_tree_t *tree;
-    const char *object;                       /* being read, for messages */
-    uint64_t length;                          /* of the file after the seal */
-    uint64_t n_claimed, n_fetched, n_objects; /* bytes; n_objects: of objects in heaps */
+    const char *object;           /* being read, for messages */
+    uint64_t length;              /* of the file after the seal */
+    uint64_t n_claimed, n_memory; /* bytes in the file, and in memory */
     extent_t *claims;
     int64_t n_claims;
     bool mends; /* wrong checksums are rewritten */
@@ -43,6 +43,9 @@ err_t walk_refuse(const walk_t *walk, uint64_t address, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 err_t walk_claim(walk_t *walk, uint64_t address, uint64_t n_bytes);
+
+/* Counts bytes of memory for metadata. Refuses far more than any file that dptrain writes needs. */
+err_t walk_count(walk_t *walk, uint64_t address, uint64_t n_bytes);
 
 /* Reads bytes without claiming them. */
 err_t walk_peek(const walk_t *walk, uint64_t address, size_t n_bytes, void *out);
@@ -74,7 +77,7 @@ int h5_number_bytes(uint64_t limit);
  *
  *   type      the format's number of the kind of tree
  *   n_record  bytes of a record */
-err_t h5_btree_read(walk_t *walk, uint64_t address, int type, size_t n_record, const uint8_t **records,
+err_t h5_btree_read(walk_t *walk, uint64_t address, int type, size_t n_record, uint8_t **records,
                     int64_t *n_records);
 
 /* ---- Fractal heaps: heap.c ---- */
@@ -90,7 +93,7 @@ typedef struct heap {
     uint64_t start_bytes, max_bytes; /* smallest and largest direct block */
     heap_block_t *blocks;            /* in the order of offsets */
     int64_t n_blocks;
-    const uint8_t *huge; /* records of objects outside the heap */
+    uint8_t *huge; /* records of objects outside the heap, sorted by id */
     int64_t n_huge;
 } heap_t;
 
