@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/launch.h"
 
 static int log_rank = -1;
@@ -24,7 +25,10 @@ static char log_host[64];
 
 static int rank_now(void)
 {
-    if (log_rank < 0) log_set_rank(launch_rank(), launch_size(), "");
+    char host[sizeof log_host] = "";
+    if (log_rank >= 0) return log_rank;
+    gethostname(host, sizeof host - 1);
+    log_set_rank(launch_rank(), launch_size(), host);
     return log_rank;
 }
 
@@ -196,6 +200,19 @@ void log_rank_error(const char *format, ...)
 {
     char suffix[128];
     rank_suffix(suffix, sizeof suffix);
+    va_list args;
+    va_start(args, format);
+    log_print(stderr, "dptrain: error: ", suffix, format, args);
+    va_end(args);
+}
+
+void log_early_error(const char *format, ...)
+{
+    char suffix[128] = "";
+    if (!log_speaks()) {
+        clock_sleep(2);
+        rank_suffix(suffix, sizeof suffix);
+    }
     va_list args;
     va_start(args, format);
     log_print(stderr, "dptrain: error: ", suffix, format, args);

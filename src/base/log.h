@@ -39,6 +39,10 @@ void log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* An error before the ranks can agree on one. Rank 0 prints at once, which ends the job; another rank prints
+ * 2 s later, because then it failed alone. */
+void log_early_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* An error or a warning of this rank alone; the message ends with rank and host. */
 void log_rank_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_rank_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));

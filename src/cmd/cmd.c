@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/deadline.h"
 #include "base/isa.h"
 #include "base/log.h"
 #include "base/table.h"
@@ -13,7 +14,7 @@
 
 err_t cmd_fail(err_t err)
 {
-    if (err != ERR_OK && log_speaks()) log_error("%s", err_message());
+    if (err != ERR_OK) log_early_error("%s", err_message());
     return err;
 }
 
@@ -162,6 +163,8 @@ err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
     for (const cmd_t *cmd = cmds; cmd->name; cmd++) {
         if (strcmp(cmd->name, word) != 0) continue;
         context.name[0] = cmd->name;
+        for (const char *const *local = cmds_local; *local; local++)
+            if (strcmp(*local, word) == 0) deadline_enter(DEADLINE_RUN, "");
         return cmd->run(&context);
     }
     return cmd_fail(unknown_command(word));

@@ -21,6 +21,8 @@ typedef struct cmd {
 
 /* All subcommands; ends with a NULL name. */
 extern const cmd_t cmds[];
+/* Those that open no communicator, or only some of their verbs: their start has no deadline. NULL-terminated. */
+extern const char *const cmds_local[];
 
 err_t cmd_train(const cmd_context_t *context);
 err_t cmd_eval(const cmd_context_t *context);
@@ -36,7 +38,7 @@ err_t cmd_info(const cmd_context_t *context);
 /* Runs the subcommand that argv names; none means train. */
 err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code));
 
-/* Prints an error on rank 0, before a communicator is open, and returns it. */
+/* Prints an error, before a communicator is open, and returns it. */
 err_t cmd_fail(err_t err);
 
 /* The context of the verb that the first word names. */

@@ -15,3 +15,5 @@ const cmd_t cmds[] = {
     {"info", "show build, devices and models, or the layers of a model", cmd_info},
     {NULL, NULL, NULL},
 };
+
+const char *const cmds_local[] = {"checkpoint", "report", "data", "hosts", "info", NULL};

@@ -3,6 +3,7 @@
  * comm.c. */
 #include <string.h>
 
+#include "base/deadline.h"
 #include "base/launch.h"
 #include "base/mem.h"
 #include "cluster/comm/comm.h"
@@ -49,8 +50,11 @@ err_t comm_open(const comm_options_t *options, comm_t **out)
     comm_t *comm = NULL;
     TRY(mem_new(sizeof *comm, "the communicator", &comm));
     comm->options = *options;
+    deadline_set(options->timeout_sec);
+    deadline_enter(DEADLINE_INIT, "");
     err_t err = open_by_name(options, comm);
     if (err == ERR_OK) {
+        deadline_enter(DEADLINE_RUN, "");
         *out = comm;
     } else {
         mem_free(&comm);

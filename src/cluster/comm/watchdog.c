@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "cluster/comm/watchdog_report.h"
@@ -119,6 +120,7 @@ static void report_expiry(double over_sec, const overdue_t *overdue)
         patience += 0.5 * (dog.topo.local_rank < 8 ? dog.topo.local_rank : 8);
     if (over_sec < patience) return;
     if (watchdog_take_word()) {
+        deadline_leave(ERR_PEER, DEADLINE_LEAVE_SEC); /* the message may never be read */
         char text[ERR_MESSAGE_MAX];
         watchdog_describe_expiry(&v, overdue, text, sizeof text);
         log_rank_error("%s", text);

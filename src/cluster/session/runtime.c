@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/deadline.h"
+#include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
@@ -226,13 +228,23 @@ void runtime_abort_alone(const runtime_t *runtime, err_t err)
 {
     const comm_t *comm = runtime->comm;
     if (err == ERR_OK || !comm || comm->size == 1 || comm->agreed == err) return;
+    deadline_leave(err, DEADLINE_LEAVE_SEC);
     log_rank_error("%s", err_message());
     abort_unless_interrupted(err);
+}
+
+/* Without a communicator, other ranks may be waiting in MPI for this one. */
+static err_t fail_early(err_t err)
+{
+    log_early_error("%s", err_message());
+    if (launch_present()) abort_unless_interrupted(err);
+    return err;
 }
 
 err_t runtime_close(runtime_t *runtime, err_t err)
 {
     runtime_abort_alone(runtime, err);
+    if (err != ERR_OK && !runtime->comm) return fail_early(err);
     if (err != ERR_OK && log_speaks()) log_error("%s", err_message());
     if (runtime->backend && runtime->backend->close) runtime->backend->close();
     comm_close(&runtime->comm);

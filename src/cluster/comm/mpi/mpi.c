@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/mpi/call.h"
@@ -199,9 +200,13 @@ static err_t close_communicator(MPI_Comm *group)
 static void mpi_close(comm_t *comm)
 {
     mpi_impl_t *impl = comm->impl;
+    bool saved = comm->agreed == ERR_OK;
     /* The last wait under the watchdog: a rank lost now is still reported. */
     err_t err = comm_barrier(comm, impl->is_part ? "closing a communicator" : "the end of the job");
-    if (!impl->is_part) watchdog_stop();
+    if (!impl->is_part) {
+        watchdog_stop();
+        deadline_enter(DEADLINE_FINALIZE, saved ? "; all ranks had finished and saved their work" : "");
+    }
     if (impl->host.slots) contention_close(&impl->host.contention);
     if (err == ERR_OK) err = shared_window_free(&impl->page);
     mem_free(&impl->own_slot);
@@ -210,6 +215,7 @@ static void mpi_close(comm_t *comm)
     if (err == ERR_OK) err = close_communicator(&impl->ranks.world);
     if (err != ERR_OK) log_warn("at the end of the job: %s", err_message());
     if (impl->we_began) MPI_Finalize();
+    if (!impl->is_part) deadline_enter(DEADLINE_EXIT, "");
     mem_free(&impl);
     comm->impl = NULL;
 }

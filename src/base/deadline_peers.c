@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds this job's ranks on this host by the environment of their processes, and each one's stage by the name
+ * of its thread. Whether to speak is left to deadline.c. */
+#include "base/deadline_peers.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/launch.h"
+
+enum { MAX_NAMED = 4, ENVIRON_BYTES = 1 << 18 };
+
+static const char *const names[DEADLINE_N_STAGES] = {"dp-start", "dp-init", "dp-run", "dp-finalize",
+                                                     "dp-exit"};
+
+const char *deadline_stage_name(deadline_stage_t stage)
+{
+    return names[stage];
+}
+
+typedef struct look {
+    deadline_stage_t stage;
+    deadline_peers_t *out;
+    size_t n; /* bytes of text */
+    int n_named;
+    char program[PATH_MAX], host[65];
+    const char *job;
+} look_t;
+
+static void peers_append(look_t *look, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void peers_append(look_t *look, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(look->out->text + look->n, sizeof look->out->text - look->n, format, args);
+    va_end(args);
+    if (n > 0) look->n += (size_t)n;
+    if (look->n >= sizeof look->out->text) look->n = sizeof look->out->text - 1;
+}
+
+/* State as in /proc/PID/stat: R, S, D, T, Z …; 0: gone. */
+static char process_state(long pid)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    if (!fs_read_line(path, line, sizeof line)) return 0;
+    const char *name_end = strrchr(line, ')');
+    return name_end && name_end[1] == ' ' ? name_end[2] : 0;
+}
+
+/* The value of a variable in a process's environment. */
+static const char *find_variable(const char *environment, size_t n_bytes, const char *name)
+{
+    size_t n_name = strlen(name);
+    for (size_t at = 0; at < n_bytes; at += strlen(environment + at) + 1)
+        if (strncmp(environment + at, name, n_name) == 0 && environment[at + n_name] == '=')
+            return environment + at + n_name + 1;
+    return NULL;
+}
+
+/* The rank of a process; −1 if it is not one of this job's. */
+static int rank_of(const look_t *look, long pid)
+{
+    static char environment[ENVIRON_BYTES];
+    char path[64], program[PATH_MAX] = "";
+    size_t n = 0;
+    snprintf(path, sizeof path, "/proc/%ld/exe", pid);
+    if (readlink(path, program, sizeof program - 1) < 0 || strcmp(program, look->program) != 0) return -1;
+    snprintf(path, sizeof path, "/proc/%ld/environ", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    int reason = fs_read_all(fd, FS_HERE, environment, sizeof environment - 1, &n);
+    close(fd);
+    environment[n] = '\0';
+    const char *job = reason ? NULL : find_variable(environment, n, "PMIX_NAMESPACE");
+    const char *rank = job && strcmp(job, look->job) == 0 ? find_variable(environment, n, "PMIX_RANK") : NULL;
+    return rank && isdigit((unsigned char)rank[0]) ? atoi(rank) : -1;
+}
+
+/* DEADLINE_N_STAGES: unknown, before the first line of main. */
+static deadline_stage_t stage_of(long pid)
+{
+    char path[300], name[32];
+    deadline_stage_t stage = DEADLINE_N_STAGES;
+    snprintf(path, sizeof path, "/proc/%ld/task", pid);
+    DIR *tasks = opendir(path);
+    struct dirent *entry;
+    while (tasks && (entry = readdir(tasks))) {
+        snprintf(path, sizeof path, "/proc/%ld/task/%.20s/comm", pid, entry->d_name);
+        if (entry->d_name[0] == '.' || !fs_read_line(path, name, sizeof name)) continue;
+        for (int i = 0; i < DEADLINE_N_STAGES; i++)
+            if (strcmp(name, names[i]) == 0) stage = (deadline_stage_t)i;
+    }
+    if (tasks) closedir(tasks);
+    return stage;
+}
+
+/* What keeps a rank from this one's stage; NULL: nothing. */
+static const char *what_keeps(const look_t *look, char state, deadline_stage_t stage)
+{
+    if (state == 'T' || state == 't') return "is stopped (SIGSTOP, or a debugger)";
+    if (state == 'Z' || state == 'X') return "has ended";
+    if (stage == DEADLINE_N_STAGES) return "has not started";
+    if (stage >= look->stage) return NULL;
+    return state == 'D'                   ? "waits for a disk or a device"
+           : look->stage == DEADLINE_INIT ? "has not reached MPI_Init"
+                                          : "has not reached MPI_Finalize";
+}
+
+static void look_at(look_t *look, long pid)
+{
+    int rank = rank_of(look, pid);
+    if (rank < 0) return;
+    look->out->n_seen++;
+    if (rank == launch_rank()) return;
+    deadline_stage_t stage = stage_of(pid);
+    const char *why = what_keeps(look, process_state(pid), stage);
+    if (!why && stage == look->stage && rank < launch_rank()) look->out->first = false;
+    if (!why) return;
+    look->out->n_absent++;
+    if (look->n_named++ < MAX_NAMED)
+        peers_append(look, "; rank %d on %s (process %ld) %s", rank, look->host, pid, why);
+}
+
+static void look_at_launcher(look_t *look)
+{
+    char path[64], name[32];
+    snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
+    if (process_state(getppid()) == 'T' && fs_read_line(path, name, sizeof name))
+        peers_append(look, "; %s on %s (process %ld), which started it, is stopped", name, look->host,
+                     (long)getppid());
+}
+
+/* Ranks of this host that are missing in /proc. */
+static void count_gone(look_t *look)
+{
+    const char *text = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    int n_local = text ? atoi(text) : 0, n_gone = n_local - look->out->n_seen;
+    if (look->out->n_seen == 0 || n_gone <= 0) return;
+    look->out->n_absent += n_gone;
+    peers_append(look, "; %d of the %d ranks of %s %s not running", n_gone, n_local, look->host,
+                 n_gone == 1 ? "is" : "are");
+}
+
+void deadline_peers_look(deadline_stage_t stage, deadline_peers_t *out)
+{
+    look_t look = {.stage = stage, .out = out, .job = getenv("PMIX_NAMESPACE")};
+    *out = (deadline_peers_t){.first = true};
+    gethostname(look.host, sizeof look.host - 1);
+    DIR *all = look.job && readlink("/proc/self/exe", look.program, sizeof look.program - 1) > 0
+                   ? opendir("/proc")
+                   : NULL;
+    struct dirent *entry;
+    while (all && (entry = readdir(all)))
+        if (isdigit((unsigned char)entry->d_name[0])) look_at(&look, strtol(entry->d_name, NULL, 10));
+    if (all) closedir(all);
+    if (look.n_named > MAX_NAMED)
+        peers_append(&look, "; and %d more on %s", look.n_named - MAX_NAMED, look.host);
+    count_gone(&look);
+    look_at_launcher(&look);
+}
