@@ -109,12 +109,29 @@ static bool accepts_text(FILE *stream, int wait_ms)
     return poll(&one, 1, wait_ms) > 0;
 }
 
+enum { WAIT_MS = 50 };
+
+static void (*blocked)(bool begins);
+
+void log_set_blocked(void (*hook)(bool begins))
+{
+    blocked = hook;
+}
+
+/* False if the last words came first. */
+static bool await_reader(FILE *stream)
+{
+    bool accepted = false;
+    if (blocked) blocked(true);
+    while (!accepted && !atomic_load(&last_words)) accepted = accepts_text(stream, WAIT_MS);
+    if (blocked) blocked(false);
+    return accepted;
+}
+
 /* Waits for the reader of a stream before each write of a line, which then does not block. */
 static void write_text(FILE *stream, const char *text)
 {
-    enum { WAIT_MS = 50 };
-    while (!atomic_load(&last_words)) {
-        if (!accepts_text(stream, WAIT_MS)) continue;
+    if (!atomic_load(&last_words) && (accepts_text(stream, 0) || await_reader(stream))) {
         fwrite(text, 1, strlen(text), stream);
         fflush(stream);
         return;

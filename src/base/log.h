@@ -21,6 +21,9 @@ bool log_speaks(void);
  * mpirun stops reading when it gets a signal. */
 void log_last_words(void);
 
+/* `hook` is called when the reader of a stream keeps a message waiting, with true, and when it reads again. */
+void log_set_blocked(void (*hook)(bool begins));
+
 /* Writes to stdout without formatting, for the progress line. */
 void log_draw(const char *text);
 

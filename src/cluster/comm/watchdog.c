@@ -286,3 +286,14 @@ void watchdog_phase(const char *format, ...)
     va_end(args);
     dog.noted = NULL;
 }
+
+void watchdog_swap_phase(char text[WATCHDOG_TEXT])
+{
+    char before[WATCHDOG_TEXT];
+    atomic_fetch_add(&dog.n_phases, 1);
+    if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
+    memcpy(before, dog.mine->doing, sizeof before);
+    memcpy(dog.mine->doing, text, sizeof before);
+    memcpy(text, before, sizeof before);
+    dog.noted = NULL;
+}

@@ -47,6 +47,9 @@ void watchdog_set_sequence(long long sequence);
 /* This rank's activity between collectives ("reading data", "step 120"), for the message. */
 void watchdog_phase(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Exchanges this rank's activity with `text`; call it again to return to the former one. */
+void watchdog_swap_phase(char text[WATCHDOG_TEXT]);
+
 /* Collectives on GPUs, in which no host waits.
  *
  *   watchdog_device_entered  notes how many this rank has enqueued

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/deadline.h"
 #include "base/launch.h"
@@ -13,6 +14,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/watchdog.h"
 #include "cluster/session/interrupt.h"
 #include "store/h5/h5.h"
 
@@ -168,10 +170,20 @@ static err_t compare_devices(runtime_t *out)
     return comm_agree(out->comm, err, "comparing devices");
 }
 
+/* Ranks that wait for this one name its reader. */
+static void note_blocked(bool begins)
+{
+    static char text[WATCHDOG_TEXT];
+    if (gettid() != getpid()) return;
+    if (begins) snprintf(text, sizeof text, "printing: its output is not being read");
+    watchdog_swap_phase(text);
+}
+
 err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
 {
     *out = (runtime_t){0};
     abort_hook = abort_job;
+    log_set_blocked(note_blocked);
     comm_options_t comm_options = {.name = options->comm,
                                    .timeout_sec = options->timeout_sec,
                                    .stall_sec = options->stall_sec,

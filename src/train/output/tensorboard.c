@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <isa-l/crc.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <tensorboard.pb-c.h>
@@ -14,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "train/output/disk_wait.h"
 
 #define PREFIX "events.out.tfevents."
 enum { MAX_EVENT = 4096, BUFFER_BYTES = 1 << 16 };
@@ -43,11 +45,13 @@ static err_t write_event(tensorboard_t *t, const Tb__Event *event, bool flush)
     tb__event__pack(event, t->data);
     uint64_t length = htole64((uint64_t)n);
     uint32_t length_crc = masked_crc(&length, sizeof length), data_crc = masked_crc(t->data, n);
-    if (fwrite(&length, sizeof length, 1, t->file) != 1 ||
-        fwrite(&length_crc, sizeof length_crc, 1, t->file) != 1 || fwrite(t->data, n, 1, t->file) != 1 ||
-        fwrite(&data_crc, sizeof data_crc, 1, t->file) != 1 || (flush && fflush(t->file) != 0))
-        return events_failed(t);
-    return ERR_OK;
+    disk_wait_begin("writing events to", t->path);
+    bool ok = fwrite(&length, sizeof length, 1, t->file) == 1 &&
+              fwrite(&length_crc, sizeof length_crc, 1, t->file) == 1 &&
+              fwrite(t->data, n, 1, t->file) == 1 && fwrite(&data_crc, sizeof data_crc, 1, t->file) == 1 &&
+              (!flush || fflush(t->file) == 0);
+    disk_wait_end();
+    return ok ? ERR_OK : events_failed(t);
 }
 
 /* The current time, or later than existing files: clocks differ between hosts, and two starts can share a
@@ -103,7 +107,9 @@ err_t tensorboard_open(tensorboard_t *t, const char *folder, int64_t n_steps)
 {
     *t = (tensorboard_t){0};
     if (!folder) return ERR_OK;
+    disk_wait_begin("creating an event file in", folder);
     err_t err = create_event_file(t, folder);
+    disk_wait_end();
     if (err == ERR_OK) err = write_first_events(t, n_steps);
     if (err == ERR_OK) return ERR_OK;
     err_info_t why;
@@ -140,7 +146,9 @@ err_t tensorboard_write(tensorboard_t *t, int64_t step, const tensorboard_scalar
 err_t tensorboard_close(tensorboard_t *t)
 {
     err_t err = ERR_OK;
+    disk_wait_begin("closing", t->path);
     if (t->file && fclose(t->file) != 0) err = events_failed(t);
+    disk_wait_end();
     t->file = NULL;
     mem_free(&t->buffer);
     mem_free(&t->data);

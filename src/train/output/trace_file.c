@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "base/version.h"
+#include "train/output/disk_wait.h"
 
 enum { MAX_BYTES = 64 << 20, CHUNK_BYTES = 1 << 20 };
 
@@ -30,6 +31,7 @@ typedef struct pipe {
     comm_t *comm;
     int from;
     FILE *file; /* rank 0 only */
+    const char *path;
     char *chunk;
     int64_t n_used;
     bool began; /* some rank has sent an event */
@@ -80,8 +82,10 @@ err_t trace_file_begin(comm_t *comm, const trace_file_options_t *options, trace_
 static void pipe_store(pipe_t *pipe, const char *text, int64_t n_bytes)
 {
     if (!pipe->file || pipe->err != ERR_OK) return;
-    if (fwrite(text, 1, (size_t)n_bytes, pipe->file) != (size_t)n_bytes)
-        pipe->err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s", strerror(errno));
+    disk_wait_begin("writing", pipe->path);
+    bool ok = fwrite(text, 1, (size_t)n_bytes, pipe->file) == (size_t)n_bytes;
+    disk_wait_end();
+    if (!ok) pipe->err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s", strerror(errno));
 }
 
 /* Collective. Transfers one chunk; an empty one ends the rank's part. */
@@ -226,11 +230,13 @@ static err_t finish_file(pipe_t *pipe, const char *path, const char *temp)
 {
     static const char end[] = "\n]}\n";
     pipe_store(pipe, end, sizeof end - 1);
+    disk_wait_begin("closing", path);
     if (pipe->file && fclose(pipe->file) != 0 && pipe->err == ERR_OK)
         pipe->err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s", strerror(errno));
     if (pipe->file && pipe->err == ERR_OK && rename(temp, path) != 0)
         pipe->err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s", strerror(errno));
     if (pipe->file && pipe->err != ERR_OK) unlink(temp);
+    disk_wait_end();
     pipe->file = NULL;
     return pipe->err == ERR_OK ? ERR_OK : err_context(pipe->err, "cannot write the trace %s", path);
 }
@@ -267,7 +273,9 @@ static err_t write_trace(trace_file_t *trace, const timeline_t *line, double err
     err_t err = mem_new(CHUNK_BYTES, "a part of the trace", &pipe->chunk);
     if (err == ERR_OK && trace->comm->rank == 0) err = fs_temp_path(path, folder, temp);
     if (err == ERR_OK && trace->comm->rank == 0) {
+        disk_wait_begin("creating", temp);
         pipe->file = fopen(temp, "we");
+        disk_wait_end();
         if (!pipe->file)
             err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot write the trace %s: %s", path,
                             strerror(errno));
@@ -287,7 +295,7 @@ err_t trace_file_write(trace_file_t *trace)
     timeline_t line;
     double error_sec;
     int64_t full_step;
-    pipe_t pipe = {.comm = trace->comm};
+    pipe_t pipe = {.comm = trace->comm, .path = trace->options.path};
     TRY(make_timeline(trace, &line, &error_sec, &full_step));
     err_t err = write_trace(trace, &line, error_sec, &pipe);
     if (pipe.file) fclose(pipe.file);

@@ -10,6 +10,7 @@
 #include "train/evaluate/evaluation_show.h"
 #include "train/evaluate/mistakes.h"
 #include "train/feed/data.h"
+#include "train/output/disk_wait.h"
 #include "train/run/choose_algorithms.h"
 
 typedef struct eval_data {
@@ -83,7 +84,12 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
     const evaluate_options_t *o = run->options;
     bool weights = trained_is_weights(where);
     transform_settings_t transform;
-    err_t err = run->comm->rank == 0 ? read_on_rank_0(run, where) : ERR_OK;
+    err_t err = ERR_OK;
+    if (run->comm->rank == 0) {
+        disk_work_begin("reading", where);
+        err = read_on_rank_0(run, where);
+        disk_wait_end();
+    }
     TRY(comm_agree(run->comm, err, "loading the checkpoint"));
     TRY(comm_broadcast(run->comm, &run->data, sizeof run->data, 0, "choosing data"));
     if (weights)
@@ -166,7 +172,9 @@ static err_t draw_mistakes(const eval_run_t *run, const evaluation_t *eval, cons
     page_t *page = NULL;
     mistakes_t mistakes = {run->model.about.path, run->dataset, run->split, eval, &run->worst};
     TRY(mistakes_draw(&mistakes, &page));
+    disk_wait_begin("writing", path);
     err_t err = page_write_png(page, path);
+    disk_wait_end();
     page_free(&page);
     if (err == ERR_OK)
         log_info("\nimage    %s, %d of %lld mistakes", path, run->worst.n,
@@ -191,8 +199,13 @@ static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
                                 .data_xxh3 = model->data_xxh3};
     evaluation_print(&about, eval);
     if (run->comm->rank != 0) return ERR_OK;
-    if (o->json) TRY(evaluation_write_json(&about, eval, o->json));
-    return o->png ? draw_mistakes(run, eval, o->png) : ERR_OK;
+    err_t err = ERR_OK;
+    if (o->json) {
+        disk_wait_begin("writing", o->json);
+        err = evaluation_write_json(&about, eval, o->json);
+        disk_wait_end();
+    }
+    return err == ERR_OK && o->png ? draw_mistakes(run, eval, o->png) : err;
 }
 
 err_t evaluate_checkpoint(runtime_t *runtime, const char *where, const evaluate_options_t *options)

@@ -18,6 +18,7 @@
 #include "base/progress.h"
 #include "cluster/session/interrupt.h"
 #include "store/checkpoint/store.h"
+#include "train/output/disk_wait.h"
 #include "train/run/checkpoint_content.h"
 #include "train/run/end_record.h"
 
@@ -149,12 +150,15 @@ static int64_t newest_checkpoint(const trainer_t *t)
 void interruption_how_to_resume(const trainer_t *t, char out[INTERRUPTION_TEXT_MAX])
 {
     char path[FS_PATH_MAX], quoted[FS_PATH_MAX + 64];
+    disk_wait_begin("listing", t->out);
     int64_t newest = newest_checkpoint(t);
+    bool has_records = fs_join(path, t->out, "metrics.jsonl") == ERR_OK && fs_exists(path);
+    disk_wait_end();
     quote(t->out, quoted, sizeof quoted);
     if (newest >= 0 && checkpoint_store_path(t->out, newest, path) == ERR_OK)
         snprintf(out, INTERRUPTION_TEXT_MAX, "checkpoint %s; continue with --resume auto --out %s", path,
                  quoted);
-    else if (fs_join(path, t->out, "metrics.jsonl") == ERR_OK && fs_exists(path))
+    else if (has_records)
         snprintf(out, INTERRUPTION_TEXT_MAX, "no checkpoint yet; start again with --resume auto --out %s",
                  quoted);
     else

@@ -16,6 +16,7 @@
 #include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/session/stop.h"
 #include "store/checkpoint/store.h"
+#include "train/output/disk_wait.h"
 #include "train/output/status.h"
 #include "train/run/end_record.h"
 #include "train/run/interruption.h"
@@ -245,8 +246,10 @@ static void show_how_to_resume(const trainer_t *t)
 static void show_checkpoint(const trainer_t *t)
 {
     char path[FS_PATH_MAX];
-    if (checkpoint_store_path(t->out, t->at.step, path) == ERR_OK && fs_exists(path))
-        log_info("checkpoint %s", path);
+    disk_wait_begin("listing", t->out);
+    bool saved = checkpoint_store_path(t->out, t->at.step, path) == ERR_OK && fs_exists(path);
+    disk_wait_end();
+    if (saved) log_info("checkpoint %s", path);
 }
 
 static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/checkpoint/store.h"
+#include "train/output/disk_wait.h"
 #include "train/run/setup.h"
 
 /* Steps of the folder's checkpoints; none if the folder does not exist. */
@@ -86,13 +87,21 @@ static err_t check_out_folder(trainer_t *t)
 
 err_t trainer_check_out(trainer_t *t)
 {
-    err_t err = t->comm->rank == 0 ? check_out_folder(t) : ERR_OK;
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0) {
+        disk_wait_begin("preparing", t->out);
+        err = check_out_folder(t);
+        disk_wait_end();
+    }
     return comm_agree(t->comm, err, "creating the output folder");
 }
 
 void trainer_forget_out(const trainer_t *t)
 {
-    if (t->made_out) rmdir(t->out);
+    if (!t->made_out) return;
+    disk_wait_begin("removing", t->out);
+    rmdir(t->out);
+    disk_wait_end();
 }
 
 err_t trainer_choose_out(trainer_t *t)
@@ -106,19 +115,25 @@ err_t trainer_choose_out(trainer_t *t)
     char date[32];
     clock_stamp(date, sizeof date);
     snprintf(t->out, sizeof t->out, "runs/%s-%s", o->model, date);
-    TRY(fs_make_folder("runs"));
+    disk_wait_begin("creating a folder in", "runs");
+    err_t err = fs_make_folder("runs");
     /* Another run may have started in the same second. */
-    for (int n = 2; mkdir(t->out, 0777) != 0 && errno == EEXIST; n++)
+    for (int n = 2; err == ERR_OK && mkdir(t->out, 0777) != 0 && errno == EEXIST; n++)
         snprintf(t->out, sizeof t->out, "runs/%s-%s-%d", o->model, date, n);
-    t->made_out = fs_is_folder(t->out);
-    return ERR_OK;
+    t->made_out = err == ERR_OK && fs_is_folder(t->out);
+    disk_wait_end();
+    return err;
 }
 
 err_t trainer_open_out(trainer_t *t)
 {
     err_t err = ERR_OK;
     bool clears = t->comm->rank == 0 && t->options->overwrite && strcmp(t->options->resume, "none") == 0;
-    if (clears) err = clear_earlier_run(t->out);
+    if (clears) {
+        disk_wait_begin("clearing", t->out);
+        err = clear_earlier_run(t->out);
+        disk_wait_end();
+    }
     /* The writer times out before the ranks that wait for rank 0, so that the error names the disk. */
     int64_t n_floats = (1 + t->optim->n_buffers) * t->graph->n_flat_params + t->graph->n_flat_states;
     if (t->comm->rank == 0 && err == ERR_OK)

@@ -10,6 +10,7 @@
 #include "base/trace.h"
 #include "cluster/comm/watchdog.h"
 #include "store/checkpoint/store.h"
+#include "train/output/disk_wait.h"
 #include "train/run/checkpoint_content.h"
 #include "train/run/trained_model.h"
 
@@ -148,6 +149,7 @@ err_t trainer_checkpoint(trainer_t *t, bool wait)
 err_t trainer_finish_checkpoints(trainer_t *t)
 {
     err_t err = ERR_OK;
+    watchdog_phase("writing the last checkpoint");
     if (t->writer) err = ckpt_async_wait(t->writer);
     if (err == ERR_OK) err = trainer_poll_checkpoint(t);
     /* --on-checkpoint-error continue relies on a later checkpoint; the last has none. */
@@ -201,9 +203,12 @@ err_t trainer_find_checkpoint(trainer_t *t)
     saved_run_t saved = {.n_ranks = 0};
     err_t err = ERR_OK;
     if (t->comm->rank == 0) {
+        disk_work_begin("looking for a checkpoint in",
+                        strcmp(t->options->resume, "auto") == 0 ? t->out : t->options->resume);
         err = choose_checkpoint(t, t->resumed_from);
         if (err == ERR_OK && t->resumed_from[0]) err = read_saved_run(t->resumed_from, &saved);
         t->saved_algorithms = saved.algorithms;
+        disk_wait_end();
     }
     TRY_OUT(err, comm_agree(t->comm, err, "finding a checkpoint"));
     TRY_OUT(err, comm_broadcast(t->comm, t->resumed_from, sizeof t->resumed_from, 0, "finding a checkpoint"));
@@ -282,8 +287,11 @@ static err_t import_weights(trainer_t *t)
     const graph_t *g = t->graph;
     if (!o->weights) return ERR_OK;
     err_t err = ERR_OK;
-    if (t->comm->rank == 0)
+    if (t->comm->rank == 0) {
+        disk_work_begin("reading", o->weights);
         err = weights_import(o->weights, o->weights_names, g, t->params.host, t->states.host, &t->imported);
+        disk_wait_end();
+    }
     TRY(comm_agree(t->comm, err, "reading --weights"));
     return comm_broadcast(t->comm, t->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
                           "broadcasting running statistics");
@@ -293,7 +301,12 @@ err_t trainer_restore(trainer_t *t)
 {
     if (!t->resumed_from[0]) return import_weights(t);
     const graph_t *g = t->graph;
-    err_t err = t->comm->rank == 0 ? load_checkpoint(t) : ERR_OK;
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0) {
+        disk_work_begin("reading", t->resumed_from);
+        err = load_checkpoint(t);
+        disk_wait_end();
+    }
     TRY(comm_agree(t->comm, err, "loading the checkpoint"));
     TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "broadcasting the position"));
     TRY(comm_broadcast(t->comm, &t->plateau, sizeof t->plateau, 0, "broadcasting the schedule's state"));

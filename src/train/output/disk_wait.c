@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Notes which file the main thread is waiting for. Timing it is left to base/deadline.c and the watchdog. */
+#include "train/output/disk_wait.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/deadline.h"
+#include "base/fs.h"
+#include "cluster/comm/watchdog.h"
+
+static struct {
+    int depth;
+    char whole[FS_PATH_MAX + 64]; /* for the deadline's message */
+    char phase[WATCHDOG_TEXT];    /* for the watchdog; outside, the phase before */
+} now;
+
+static bool on_main_thread(void)
+{
+    return gettid() == getpid();
+}
+
+/* The end of a long path says more than its beginning. */
+static void shorten(const char *doing, const char *path)
+{
+    int room = WATCHDOG_TEXT - 2 - (int)strlen(doing), n = (int)strlen(path);
+    bool whole = n <= room;
+    snprintf(now.phase, sizeof now.phase, "%s %s%s", doing, whole ? "" : "...",
+             whole ? path : path + n - room + 3);
+}
+
+static void begin(const char *doing, const char *path, bool timed)
+{
+    if (!on_main_thread() || now.depth++ > 0) return;
+    shorten(doing, path);
+    watchdog_swap_phase(now.phase);
+    if (!timed) return;
+    snprintf(now.whole, sizeof now.whole, "%s %s", doing, path);
+    deadline_begin(now.whole, watchdog_take_word);
+}
+
+void disk_wait_begin(const char *doing, const char *path)
+{
+    begin(doing, path, true);
+}
+
+void disk_work_begin(const char *doing, const char *path)
+{
+    begin(doing, path, false);
+}
+
+void disk_wait_end(void)
+{
+    if (!on_main_thread() || --now.depth > 0) return;
+    deadline_end();
+    watchdog_swap_phase(now.phase);
+}

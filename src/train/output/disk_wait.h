@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Brackets around what the main thread does on the disk of the output folder, so that a disk that does not
+ * answer is named: by this rank at its deadline (base/deadline.h), and by ranks that wait for it
+ * (cluster/comm/watchdog.h). They cost a microsecond, and do nothing on other threads. */
+#ifndef TRAIN_OUTPUT_DISK_WAIT_H
+#define TRAIN_OUTPUT_DISK_WAIT_H
+
+/* A call that takes a moment. Nested calls belong to the outer one.
+ *
+ *   doing  "writing records to"
+ *   path   completes it */
+void disk_wait_begin(const char *doing, const char *path);
+
+/* As disk_wait_begin, for work that may take longer than the deadline, such as reading a checkpoint. */
+void disk_work_begin(const char *doing, const char *path);
+
+void disk_wait_end(void);
+
+#endif
