@@ -93,9 +93,9 @@ static bool end_within(end_call_t call, ncclComm_t handle, double sec)
         mem_free(&ending);
         return false;
     }
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += (time_t)sec;
-    if (pthread_timedjoin_np(thread, NULL, &until) != 0) {
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
         pthread_detach(thread);
         return false;
     }

@@ -8,17 +8,19 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "cluster/comm/debug_log.h"
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/watchdog.h"
 
-/* silent_sec: time for the rank of this host that reports the error. */
-static const double look_sec = 0.05, silent_sec = 3;
+/* silent_sec: time for the rank of this host that reports the error; leave_sec: for aborting NCCL, too. */
+static const double look_sec = 0.05, silent_sec = 3, leave_sec = 2 * DEADLINE_LEAVE_SEC;
 
 static _Noreturn void leave_job(nccl_impl_t *impl)
 {
+    deadline_leave(ERR_PEER, leave_sec);
     nccl_abort(impl);
     impl->comm->options.abort_job(ERR_PEER);
     _exit(ERR_PEER);
