@@ -7,6 +7,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/idle.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/threads.h"
 
 /* One operator each, in the file of its name. */
 extern const op_kernel_t cpu_conv2d, cpu_linear, cpu_pool2d, cpu_relu, cpu_dropout, cpu_add, cpu_batch_norm,
@@ -16,6 +17,7 @@ extern const op_kernel_t cpu_conv2d, cpu_linear, cpu_pool2d, cpu_relu, cpu_dropo
  * opened the backend. */
 static err_t open_backend(const backend_options_t *options)
 {
+    TRY(threads_check(options->n_threads));
     omp_set_num_threads(options->n_threads);
     TRY(onednn_open());
     idle_open();

@@ -89,6 +89,7 @@ static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
     size_t n_bytes = 0;
     pass_plan_t *out = &plan->pass[pass];
     const conv_impl_t *impl = name[0] ? find_impl(name) : default_impl(&plan->plain, pass, op->training);
+    if (!impl) TRY(mem_check_room("setting up algorithms"));
     if (!impl) RAISE(ERR_SYSTEM, "oneDNN has no implementation of conv2d, %s", op_pass_names[pass]);
     out->problem = problem_for(impl, &op->desc, &plan->plain, pass, op->training);
     TRY(impl->plan(impl, &out->problem, &out->plan, &n_bytes));

@@ -11,8 +11,10 @@
 
 #include "base/contention.h"
 #include "base/thread.h"
+#include "kernels/cpu/threads.h"
 
-enum { MAX_WATCHED = 64, INTERVAL_NSEC = 50 * 1000 * 1000 };
+/* SPARE_STACKS: room for the arena of a new thread, and what the main thread allocates at the same time. */
+enum { MAX_WATCHED = 64, INTERVAL_NSEC = 50 * 1000 * 1000, SPARE_STACKS = 32 };
 
 static struct {
     pthread_t monitor, parked;
@@ -40,9 +42,9 @@ static void *idle_park(void *unused)
 static void idle_set_sleeps(bool sleeps)
 {
     if (sleeps == self.sleeps) return;
-    self.sleeps = sleeps;
+    self.sleeps = sleeps && threads_have_room(self.n_parked + SPARE_STACKS);
     if (sleeps) {
-        self.sleeps = pthread_create(&self.parked, NULL, idle_park, NULL) == 0;
+        self.sleeps = self.sleeps && pthread_create(&self.parked, NULL, idle_park, NULL) == 0;
         return;
     }
     pthread_cond_broadcast(&self.changed);
@@ -55,12 +57,13 @@ static void idle_set_sleeps(bool sleeps)
 static bool idle_wait(void)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += INTERVAL_NSEC;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     int status = 0;
-    while (!self.stop && status == 0) status = pthread_cond_timedwait(&self.changed, &self.mutex, &until);
+    while (!self.stop && status == 0)
+        status = pthread_cond_clockwait(&self.changed, &self.mutex, CLOCK_MONOTONIC, &until);
     return !self.stop;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/isa.h"
+#include "base/mem.h"
 
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
@@ -34,9 +35,16 @@ static err_t cap_isa(void)
     return ERR_OK;
 }
 
+/* oneDNN 2 ends by SIGSEGV or SIGABRT where it cannot allocate code or tables of a primitive. */
+static err_t check_room(void)
+{
+    return mem_check_room("oneDNN's primitives");
+}
+
 err_t onednn_open(void)
 {
     if (engine) return ERR_OK;
+    TRY(check_room());
     TRY(cap_isa());
     E_DNNL(dnnl_engine_create(&engine, dnnl_cpu, 0), "creating the CPU engine");
     dnnl_status_t status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
@@ -86,6 +94,7 @@ bool onednn_has_amx(void)
 err_t onednn_attr_new(dnnl_primitive_attr_t *out)
 {
     dnnl_primitive_attr_t attr;
+    TRY(check_room());
     E_DNNL(dnnl_primitive_attr_create(&attr), "creating attributes");
     dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (status != dnnl_success) dnnl_primitive_attr_destroy(attr);
@@ -109,6 +118,7 @@ err_t onednn_pass_new(onednn_pass_t *pass, const_dnnl_primitive_desc_t desc, con
 {
     err_t err = ERR_OK;
     *pass = (onednn_pass_t){.n_args = 0};
+    TRY(check_room());
     for (int i = 0; i < n_slots; i++)
         if (slots[i].arg) TRY_OUT(err, add_argument(pass, slots[i].arg, slots[i].layout));
     const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* Precedes every block, padded to MEM_ALIGN. */
@@ -28,6 +29,22 @@ void mem_trim(void)
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
+}
+
+bool mem_has_room(size_t n_bytes)
+{
+    void *probe = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return probe != MAP_FAILED && munmap(probe, n_bytes) == 0;
+}
+
+err_t mem_check_room(const char *what)
+{
+    enum { ROOM_BYTES = 64 << 20 };
+    if (mem_has_room(ROOM_BYTES)) return ERR_OK;
+    RAISE(ERR_SYSTEM,
+          "out of memory: less than %d MiB are left for %s; raise the memory limit (ulimit -v), or choose a "
+          "smaller batch or fewer threads",
+          ROOM_BYTES >> 20, what);
 }
 
 static header_t *header_of(void *block)

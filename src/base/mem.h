@@ -5,6 +5,7 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,12 @@ int64_t mem_live_bytes(void); /* bytes in live blocks */
 
 /* Touches every page of a block, so that later use causes no page faults. */
 void mem_touch(void *block, size_t n_bytes);
+
+/* Whether memory limits (ulimit -v, strict overcommit) leave n_bytes, for libraries that crash where an
+ * allocation of their own fails. */
+bool mem_has_room(size_t n_bytes);
+/* ERR_SYSTEM unless 64 MiB are left. */
+err_t mem_check_room(const char *what);
 
 /* Returns freed memory to the system. After many blocks of different sizes the C library would keep more
  * than was ever allocated at a time. */

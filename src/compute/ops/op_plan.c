@@ -29,6 +29,8 @@ static err_t want_algorithm(op_t *op, op_pass_t pass, const char *wanted)
         size_t used = strlen(choice);
         snprintf(choice + used, sizeof choice - used, "%s%s", used ? ", " : "", names[i]);
     }
+    /* A backend lists only algorithms that it could set up. */
+    TRY(mem_check_room("setting up algorithms"));
     op_key(&op->desc, key);
     if (n == 0)
         RAISE(ERR_USAGE, "%s, %s: the %s backend offers no choice of algorithms, but '%s' was requested", key,
