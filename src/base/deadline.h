@@ -8,18 +8,8 @@
 
 #include <stdbool.h>
 
+#include "base/deadline_stage.h"
 #include "base/err.h"
-
-/* Stages of a process under a launcher, in order. The process shows its stage to the other ranks of its host
- * as the name of a thread. RUN is not timed. */
-typedef enum deadline_stage {
-    DEADLINE_START,
-    DEADLINE_INIT,
-    DEADLINE_RUN,
-    DEADLINE_FINALIZE,
-    DEADLINE_EXIT,
-    DEADLINE_N_STAGES,
-} deadline_stage_t;
 
 /* Enough for the last message and MPI_Abort. */
 #define DEADLINE_LEAVE_SEC 5.0

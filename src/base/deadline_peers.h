@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/deadline.h"
+#include "base/deadline_stage.h"
 
 typedef struct deadline_peers {
     int n_seen;      /* ranks of this job on this host, including this one; 0: unknown */
