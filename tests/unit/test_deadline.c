@@ -2,6 +2,7 @@
 /* RUN np=0
  * Deadlines outside the watchdog: base/deadline.h. Each case is a child process, which the deadline ends.
  * Neighbours are this program, run again: /proc shows the environment that a process was started with. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +151,25 @@ static void role_leave(void)
     wait_for_ever();
 }
 
+static void note_blocked(bool begins)
+{
+    if (write(STDERR_FILENO, begins ? "+" : "-", 1) < 0) _exit(99);
+    if (begins) log_last_words();
+}
+
+/* Prints into a full pipe. */
+static void role_blocked(void)
+{
+    int ends[2];
+    char block[4096] = "";
+    if (pipe2(ends, O_NONBLOCK) != 0) _exit(99);
+    while (write(ends[1], block, sizeof block) > 0) continue;
+    dup2(ends[1], STDOUT_FILENO);
+    log_set_blocked(note_blocked);
+    log_info("a message");
+    _exit(0);
+}
+
 static void role_early_error(void)
 {
     log_early_error("only here");
@@ -159,12 +179,13 @@ static void role_early_error(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} roles[] = {{"start", role_start},   {"waiting", role_waiting},
-             {"init", role_init},     {"finalize", role_finalize},
-             {"run", role_run},       {"stopped", role_stopped},
-             {"busy", role_busy},     {"call", role_call},
-             {"silent", role_silent}, {"hanging-abort", role_hanging_abort},
-             {"leave", role_leave},   {"early-error", role_early_error}};
+} roles[] = {{"start", role_start},    {"waiting", role_waiting},
+             {"init", role_init},      {"finalize", role_finalize},
+             {"run", role_run},        {"stopped", role_stopped},
+             {"busy", role_busy},      {"call", role_call},
+             {"silent", role_silent},  {"hanging-abort", role_hanging_abort},
+             {"leave", role_leave},    {"early-error", role_early_error},
+             {"blocked", role_blocked}};
 
 /* ---- Running them ---- */
 
@@ -228,7 +249,7 @@ static bool ended(const child_t *c, int code, const char *words)
 
 static void test_alone(void)
 {
-    enum { START, NONE, FINALIZE, RUN, CALL, SILENT, HANGING, LEAVE, FAILED_0, FAILED_1, N };
+    enum { START, NONE, FINALIZE, RUN, CALL, SILENT, HANGING, LEAVE, BLOCKED, FAILED_0, FAILED_1, N };
     static child_t c[N];
     begin(&c[START], "start", "a", 0, 1);
     begin(&c[NONE], "run", "", -1, 1);
@@ -238,6 +259,7 @@ static void test_alone(void)
     begin(&c[SILENT], "silent", "d", 1, 2);
     begin(&c[HANGING], "hanging-abort", "", -1, 1);
     begin(&c[LEAVE], "leave", "", -1, 1);
+    begin(&c[BLOCKED], "blocked", "", -1, 1);
     begin(&c[FAILED_0], "early-error", "e", 0, 2);
     begin(&c[FAILED_1], "early-error", "f", 1, 2);
     for (int i = 0; i < N; i++) end(&c[i]);
@@ -257,6 +279,7 @@ static void test_alone(void)
     OK(ended(&c[SILENT], ENDED_BY_HOOK, "") && !c[SILENT].said[0], "silent while another rank reports");
     OK(ended(&c[HANGING], ERR_PEER, "writing records"), "the process ends although aborting the job hangs");
     OK(ended(&c[LEAVE], ERR_DATA, ""), "the first code and the earliest end of a decision to leave");
+    OK(ended(&c[BLOCKED], 0, "+-"), "a reader that keeps a message waiting is noted");
     OK(ended(&c[FAILED_0], 0, "dptrain: error: only here") &&
            ended(&c[FAILED_1], 0, "error: only here (rank 1 on "),
        "an error before there is a communicator is printed by every rank");
@@ -300,7 +323,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof roles / sizeof *roles; i++)
         if (strcmp(argv[1], roles[i].name) == 0) roles[i].run();
     self = argv[0];
-    tap_plan(12);
+    tap_plan(13);
     test_alone();
     test_neighbours();
     return tap_done();

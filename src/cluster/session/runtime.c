@@ -249,7 +249,7 @@ void runtime_abort_alone(const runtime_t *runtime, err_t err)
 static err_t fail_early(err_t err)
 {
     log_early_error("%s", err_message());
-    if (launch_present()) abort_unless_interrupted(err);
+    if (launch_present() && abort_hook) abort_unless_interrupted(err);
     return err;
 }
 
