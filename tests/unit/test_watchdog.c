@@ -35,7 +35,7 @@ static void start_with(double timeout_sec, double stall_sec, int n_hosts)
         .rank = 4, .size = 4 + N_SLOTS, .n_hosts = n_hosts, .host = n_hosts - 1, .local_size = N_SLOTS};
     strcpy(topo.host_name, "node-b");
     log_set_rank(topo.rank, topo.size, topo.host_name);
-    watchdog_limits_t limits = {timeout_sec, stall_sec, abort_job};
+    watchdog_limits_t limits = {.timeout_sec = timeout_sec, .stall_sec = stall_sec, .abort_job = abort_job};
     if (watchdog_start(slots, N_SLOTS, 0, &topo, &limits) != ERR_OK) _exit(98);
 }
 

@@ -3,12 +3,14 @@
  * and aborts the job. GPU collectives are timed by nccl/watch.c, which reports here. */
 #include "cluster/comm/watchdog.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,10 +18,12 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "cluster/comm/watchdog_report.h"
+#include "cluster/comm/watchdog_side.h"
 
 _Static_assert(sizeof(watchdog_slot_t) == 128, "slots sit on cache lines of their own");
 
 static const double other_host_sec = 2, silent_sec = 3; /* see report_expiry() */
+static const double speaker_sec = 8; /* for the rank that speaks for this group on the side channel */
 
 /* Of one kind of wait: on the host, or on the GPU. */
 typedef struct stall {
@@ -36,13 +40,14 @@ static struct {
     watchdog_limits_t limits;
     double interval_sec;
     stall_t on_host, on_device;
+    watchdog_side_t side; /* channel NULL: none */
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool stop; /* under lock */
+    int wake_fd;
+    atomic_bool stop, leaves, said_goodbye;
     atomic_bool running;
     const char *_Atomic what; /* full name of the wait; a slot holds only its beginning */
-    const char *noted;        /* the name stored in `doing`; NULL: a phase */
+    const char *_Atomic device_what;
+    const char *noted; /* the name stored in `doing`; NULL: a phase */
     atomic_llong n_phases;
 } dog;
 
@@ -59,7 +64,24 @@ static _Noreturn void leave_job(void)
 
 static watchdog_view_t view(void)
 {
-    return (watchdog_view_t){dog.slots, dog.mine, dog.n_slots, &dog.topo, dog.limits.timeout_sec};
+    return (watchdog_view_t){.slots = dog.slots,
+                             .mine = dog.mine,
+                             .n_slots = dog.n_slots,
+                             .topo = &dog.topo,
+                             .timeout_sec = dog.limits.timeout_sec};
+}
+
+/* Whether the watchdog of this rank serves the side channel. */
+static bool speaks_for_group(void)
+{
+    return dog.side.channel && side_role(dog.side.channel) != SIDE_SILENT;
+}
+
+/* Whether another rank's watchdog does, and runs. */
+static bool has_speaker(void)
+{
+    watchdog_view_t v = view();
+    return dog.side.channel && !speaks_for_group() && watchdog_stopped_sec(&v, &dog.slots[0]) <= 0;
 }
 
 /* Seconds to leave the warning to ranks and hosts that know more, or come first; below 0: say nothing. */
@@ -81,6 +103,7 @@ static void look_for_stall(stall_t *s, double waited_sec, const overdue_t *overd
         *s = (stall_t){.next_sec = dog.limits.stall_sec};
     }
     s->waited_sec = waited_sec;
+    if (has_speaker()) return;
     if (dog.limits.stall_sec <= 0 || waited_sec < s->next_sec || waited_sec >= dog.limits.timeout_sec) return;
     watchdog_view_t v = view();
     double patience = stall_patience(watchdog_count_absent(&v, overdue));
@@ -104,11 +127,16 @@ bool watchdog_take_word(void)
     return atomic_compare_exchange_strong(&dog.slots[0].speaker, &none, dog.topo.rank + 1);
 }
 
-/* Called at every check after the deadline, which passed over_sec ago. A host that misses one of its own
+/* Without the side channel, or if its speaker has stopped: called at every check after the deadline, which
+ * passed over_sec ago. A host that misses one of its own
  * ranks knows the most and reports at once. Hosts on which all ranks arrived wait, host 0 the shortest, so
  * that normally a single host reports. One rank of a host reports; the others leave later, silently. */
 static void report_expiry(double over_sec, const overdue_t *overdue)
 {
+    if (has_speaker()) {
+        if (over_sec >= speaker_sec) leave_job();
+        return;
+    }
     watchdog_view_t v = view();
     int n_absent = watchdog_count_absent(&v, overdue);
     double patience = 0;
@@ -129,14 +157,30 @@ static void report_expiry(double over_sec, const overdue_t *overdue)
     if (over_sec >= patience + silent_sec) leave_job();
 }
 
+/* Returns at the next check, or earlier. */
 static void sleep_until_next_check(void)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    long ns = until.tv_nsec + (long)(1e9 * dog.interval_sec);
-    until.tv_sec += ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
-    pthread_cond_timedwait(&dog.wake, &dog.lock, &until);
+    side_wait(dog.side.channel, dog.wake_fd, dog.interval_sec);
+    if (!atomic_load(&dog.leaves) || atomic_load(&dog.said_goodbye)) return;
+    eventfd_t count;
+    eventfd_read(dog.wake_fd, &count);
+    if (speaks_for_group()) {
+        side_wait(dog.side.channel, -1, 0);
+        watchdog_side_end(&dog.side);
+    }
+    atomic_store(&dog.said_goodbye, true);
+}
+
+/* The rank that speaks for its group acts on the waits of all. */
+static void serve_group(void)
+{
+    char error[ERR_MESSAGE_MAX];
+    dog.side.device_what = atomic_load(&dog.device_what);
+    watchdog_act_t act = watchdog_side_tick(&dog.side, atomic_load(&dog.what), error);
+    if (act == WATCHDOG_GO_ON) return;
+    bool speaks = watchdog_take_word();
+    if (act == WATCHDOG_SPEAK && speaks) log_rank_error("%s", error);
+    leave_job();
 }
 
 static void *watchdog_loop(void *unused)
@@ -144,8 +188,7 @@ static void *watchdog_loop(void *unused)
     (void)unused;
     double last = clock_sec(), waited = 0;
     long long timed = -1; /* sequence number of the timed wait */
-    pthread_mutex_lock(&dog.lock);
-    while (!dog.stop) {
+    while (!atomic_load(&dog.stop)) {
         sleep_until_next_check();
         double now = clock_sec(), gap = now - last;
         last = now;
@@ -154,11 +197,16 @@ static void *watchdog_loop(void *unused)
         long long sequence = waiting ? atomic_load(&dog.mine->sequence) : -1;
         waited = sequence >= 0 && sequence == timed ? watchdog_add_gap(waited, gap, dog.interval_sec) : 0;
         timed = sequence;
+        atomic_store(&dog.mine->waited_ms, (long long)(1e3 * waited));
+        if (atomic_load(&dog.leaves) || atomic_load(&dog.stop)) continue;
+        if (speaks_for_group()) {
+            serve_group();
+            continue;
+        }
         overdue_t overdue = {.what = atomic_load(&dog.what), .sequence = sequence};
         look_for_stall(&dog.on_host, waiting == WAIT_PLANNED ? 0 : waited, &overdue);
         if (waited >= dog.limits.timeout_sec) report_expiry(waited - dog.limits.timeout_sec, &overdue);
     }
-    pthread_mutex_unlock(&dog.lock);
     return NULL;
 }
 
@@ -176,19 +224,22 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
     if (limits->stall_sec > 0 && limits->stall_sec < shortest) shortest = limits->stall_sec;
     dog.interval_sec = shortest < 0.4 ? 0.02 : shortest < 10 ? shortest / 20 : 0.5;
     dog.on_host = dog.on_device = (stall_t){.next_sec = limits->stall_sec};
-    dog.stop = false;
+    atomic_store(&dog.stop, false);
+    atomic_store(&dog.leaves, false);
+    atomic_store(&dog.said_goodbye, false);
     atomic_store(&dog.what, "");
     dog.noted = NULL;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&dog.lock, NULL);
-    pthread_cond_init(&dog.wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    watchdog_view_t v = view();
+    watchdog_side_start(&dog.side, limits->side, &v, limits->stall_sec);
+    dog.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (dog.wake_fd < 0) RAISE(ERR_SYSTEM, "cannot start the watchdog: eventfd: %s", strerror(errno));
     atomic_store(&dog.mine->pulse_ms, (long long)(1e3 * clock_sec()));
     atomic_store(&dog.mine->rank_plus_1, topo->rank + 1);
     int status = thread_start(&dog.thread, watchdog_loop, NULL);
-    if (status != 0) RAISE(ERR_SYSTEM, "cannot start the watchdog thread: %s", strerror(status));
+    if (status != 0) {
+        close(dog.wake_fd);
+        RAISE(ERR_SYSTEM, "cannot start the watchdog thread: %s", strerror(status));
+    }
     atomic_store(&dog.running, true);
     return ERR_OK;
 }
@@ -196,14 +247,27 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
 void watchdog_stop(void)
 {
     if (!atomic_load(&dog.running)) return;
-    pthread_mutex_lock(&dog.lock);
-    dog.stop = true;
-    pthread_cond_signal(&dog.wake);
-    pthread_mutex_unlock(&dog.lock);
+    atomic_store(&dog.mine->leaving, true);
+    atomic_store(&dog.stop, true);
+    eventfd_write(dog.wake_fd, 1);
     pthread_join(dog.thread, NULL);
-    pthread_cond_destroy(&dog.wake);
-    pthread_mutex_destroy(&dog.lock);
+    close(dog.wake_fd);
+    dog.side.channel = NULL;
     atomic_store(&dog.running, false);
+}
+
+void watchdog_say_goodbye(void)
+{
+    if (!atomic_load(&dog.running) || atomic_load(&dog.said_goodbye)) return;
+    atomic_store(&dog.mine->leaving, true);
+    if (pthread_equal(pthread_self(), dog.thread)) {
+        if (speaks_for_group()) side_say_goodbye(dog.side.channel);
+        atomic_store(&dog.said_goodbye, true);
+        return;
+    }
+    atomic_store(&dog.leaves, true);
+    eventfd_write(dog.wake_fd, 1);
+    for (int i = 0; i < 20 && !atomic_load(&dog.said_goodbye); i++) clock_sleep(0.01);
 }
 
 /* Must not slow down a wait of half a microsecond: names are written only when they change, and counting
@@ -217,6 +281,7 @@ static void enter(const char *what, int waiting)
         dog.noted = what;
     }
     long long sequence = atomic_load_explicit(&dog.mine->sequence, memory_order_relaxed);
+    atomic_store_explicit(&dog.mine->waited_ms, 0, memory_order_relaxed);
     atomic_store_explicit(&dog.mine->sequence, sequence + 1, memory_order_relaxed);
     atomic_store_explicit(&dog.mine->waiting, waiting, memory_order_release);
 }
@@ -262,13 +327,17 @@ void watchdog_device_entered(long long sequence)
 void watchdog_device_waits(const char *what, long long sequence, double waited_sec)
 {
     overdue_t overdue = {.what = what, .sequence = sequence, .on_device = true};
-    if (atomic_load(&dog.running)) look_for_stall(&dog.on_device, waited_sec, &overdue);
+    if (!atomic_load(&dog.running)) return;
+    atomic_store(&dog.device_what, what);
+    atomic_store(&dog.mine->device_sequence, sequence);
+    atomic_store(&dog.mine->device_ms, (long long)(1e3 * waited_sec));
+    if (!speaks_for_group()) look_for_stall(&dog.on_device, waited_sec, &overdue);
 }
 
 void watchdog_device_expired(const char *what, long long sequence, double over_sec)
 {
     overdue_t overdue = {.what = what, .sequence = sequence, .on_device = true};
-    if (atomic_load(&dog.running)) report_expiry(over_sec, &overdue);
+    if (atomic_load(&dog.running) && !speaks_for_group()) report_expiry(over_sec, &overdue);
 }
 
 long long watchdog_progress(void)

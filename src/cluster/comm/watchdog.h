@@ -18,6 +18,7 @@ typedef struct watchdog_limits {
     double timeout_sec;            /* of a wait; then the job ends */
     double stall_sec;              /* a warning after this long, and each time it has doubled; 0: none */
     void (*abort_job)(err_t code); /* ends the job from the watchdog's thread; must not return */
+    struct side *side;             /* the channel to other hosts; must outlive watchdog_stop; NULL: none */
 } watchdog_limits_t;
 
 /* Starts the watchdog thread.
@@ -28,6 +29,9 @@ typedef struct watchdog_limits {
 err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const topo_t *topo,
                      const watchdog_limits_t *limits);
 void watchdog_stop(void);
+/* To be called before this process ends early, for a reason of its own: others are not to report it as lost.
+ * Names processes that ended before. Waits a moment for the watchdog's thread. */
+void watchdog_say_goodbye(void);
 
 /* Bracket every blocking wait for peers; called by one thread, not nested. They cost a few stores, and do
  * nothing if the watchdog is not started.

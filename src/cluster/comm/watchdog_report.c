@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Words of the watchdog: which ranks of this host are missing in an overdue collective, and what each was
- * last doing. When to speak is left to watchv->c. */
+ * last doing. When to speak is left to watchdog.c. */
 #include "cluster/comm/watchdog_report.h"
 
 #include <stdarg.h>
@@ -9,16 +9,7 @@
 
 #include "base/clock.h"
 
-enum { MAX_NAMED = 4 }; /* ranks named in a message */
-
-/* A message built piece by piece; overflow is cut. */
-typedef struct message {
-    char text[ERR_MESSAGE_MAX];
-    size_t n;
-} message_t;
-
-static void message_append(message_t *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void message_append(message_t *m, const char *format, ...)
+void message_append(message_t *m, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -28,8 +19,7 @@ static void message_append(message_t *m, const char *format, ...)
     if (m->n >= sizeof m->text) m->n = sizeof m->text - 1;
 }
 
-/* Seconds since the watchdog of a rank last woke; 0 if too short to mean anything. */
-static double stopped_sec(const watchdog_view_t *v, const watchdog_slot_t *slot)
+double watchdog_stopped_sec(const watchdog_view_t *v, const watchdog_slot_t *slot)
 {
     long long pulse = atomic_load(&slot->pulse_ms);
     double sec = clock_sec() - 1e-3 * (double)pulse;
@@ -46,11 +36,11 @@ static presence_t presence_of(const watchdog_view_t *v, const watchdog_slot_t *s
 {
     if (slot == v->mine) return HERE;
     if (atomic_load(&slot->rank_plus_1) == 0) return NOT_STARTED;
-    bool waiting = atomic_load(&slot->waiting), stopped = stopped_sec(v, slot) > 0;
+    bool waiting = atomic_load(&slot->waiting), stopped = watchdog_stopped_sec(v, slot) > 0;
     if (overdue->on_device && overdue->sequence == WATCHDOG_RECORDED)
-        return stopped                                                    ? STOPPED
-               : strncmp(slot->doing, v->mine->doing, WATCHDOG_TEXT) == 0 ? HERE
-                                                                          : ELSEWHERE;
+        return stopped                                                                ? STOPPED
+               : !v->mine || strncmp(slot->doing, v->mine->doing, WATCHDOG_TEXT) == 0 ? HERE
+                                                                                      : ELSEWHERE;
     long long its = atomic_load(overdue->on_device ? &slot->on_device : &slot->sequence);
     if (its < overdue->sequence) return waiting && !stopped ? HELD_UP : MISSING;
     if (stopped) return STOPPED;
@@ -72,7 +62,7 @@ static void describe_rank(const watchdog_view_t *v, message_t *m, int i, presenc
     char doing[WATCHDOG_TEXT];
     memcpy(doing, slot->doing, sizeof doing); /* may be torn; never unterminated */
     doing[WATCHDOG_TEXT - 1] = '\0';
-    double stopped = stopped_sec(v, slot);
+    double stopped = watchdog_stopped_sec(v, slot);
     if (p == NOT_STARTED) {
         message_append(m, "; local rank %d of %s has not started", i, host);
         return;
@@ -107,14 +97,18 @@ static void describe_ranks(const watchdog_view_t *v, message_t *m, const overdue
     int n_named = 0, n_more = 0;
     for (int i = 0; i < v->n_slots; i++) {
         presence_t p = presence_of(v, &v->slots[i], overdue);
-        if (p == HERE || (p > STOPPED && n_absent)) continue;
-        if (n_named++ < MAX_NAMED) {
+        if (p == HERE || (p > STOPPED && (n_absent || v->n_peers > 0))) continue;
+        if (n_named++ < WATCHDOG_MAX_NAMED) {
             describe_rank(v, m, i, p);
         } else {
             n_more++;
         }
     }
     if (n_more) message_append(m, "; and %d more on %s", n_more, v->topo->host_name);
+    if (v->n_peers > 0) {
+        watchdog_describe_hosts(v, m, overdue, n_absent);
+        return;
+    }
     if (n_absent || (recorded && n_named)) return;
     if (v->n_slots < v->topo->local_size)
         message_append(m, "; the ranks of %s share no memory, so the missing ranks are unknown",

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "cluster/comm/side_channel.h"
 #include "cluster/comm/topo.h"
 #include "cluster/comm/watchdog_slot.h"
 
@@ -20,14 +21,38 @@ typedef struct overdue {
 
 /* What this host knows. */
 typedef struct watchdog_view {
-    watchdog_slot_t *slots, *mine;
+    watchdog_slot_t *slots, *mine; /* mine NULL: this rank is not in the overdue wait */
     int n_slots;
     const topo_t *topo;
     double timeout_sec;
+    /* By the side channel: the groups to judge, without this one's entry. n_peers 0: no channel. */
+    const side_peer_t *peers;
+    int n_peers, group;
+    double asked_sec; /* when they were asked; one not heard since does not answer */
 } watchdog_view_t;
+
+/* A message built piece by piece; overflow is cut. */
+typedef struct message {
+    char text[ERR_MESSAGE_MAX];
+    size_t n;
+} message_t;
+
+void message_append(message_t *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+enum { WATCHDOG_MAX_NAMED = 4 }; /* ranks named in a message */
+
+/* Seconds since the watchdog of a rank last woke; 0 if too short to mean anything. */
+double watchdog_stopped_sec(const watchdog_view_t *v, const watchdog_slot_t *slot);
 
 /* Ranks of this host that hold the others up. */
 int watchdog_count_absent(const watchdog_view_t *v, const overdue_t *overdue);
+
+/* In watchdog_hosts.c. This host, for the others; what: the name of the GPU's collective. */
+void watchdog_sum_up(const watchdog_view_t *v, const char *what, side_status_t *out);
+/* Names the ranks of other hosts; n_absent ranks of this one have been. */
+void watchdog_describe_hosts(const watchdog_view_t *v, message_t *m, const overdue_t *overdue, int n_absent);
+/* The process of a group that has ended unexpectedly; false: none has. */
+bool watchdog_describe_loss(const side_peer_t *peer, char *out, size_t n_bytes);
 
 /* The error at the deadline, and the warning before it. */
 void watchdog_describe_expiry(const watchdog_view_t *v, const overdue_t *overdue, char *out, size_t n_bytes);

@@ -17,6 +17,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "cluster/comm/watchdog.h"
 
 enum { N_SIGNALS = 3, TEXT_MAX = 2 * FS_PATH_MAX, REPEAT_MS = 250 };
 static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
@@ -111,6 +112,7 @@ static void *interrupt_main(void *unused)
     while (sem_wait(&now.wake) != 0 && errno == EINTR) continue;
     if (atomic_load(&now.closing) && !atomic_load(&now.number)) return NULL;
     while (!atomic_load(&now.at_ms)) clock_sleep(1e-4);
+    watchdog_say_goodbye();
     bool acts = now.act && pthread_create(&acting, NULL, act_main, NULL) == 0;
     if ((acts || !now.act) && !wait_until_done()) pass_limit();
     end_process(atomic_load(&now.number));

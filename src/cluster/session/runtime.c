@@ -64,6 +64,7 @@ static void (*abort_hook)(err_t code);
 static void abort_unless_interrupted(err_t code)
 {
     interrupt_wait();
+    watchdog_say_goodbye();
     abort_hook(code);
 }
 

@@ -8,6 +8,7 @@
 #include "cluster/comm/comm.h"
 #include "cluster/comm/mpi/host.h"
 #include "cluster/comm/mpi/shared_memory.h"
+#include "cluster/comm/side_channel.h"
 #include "cluster/comm/watchdog.h"
 
 typedef struct mpi_impl {
@@ -18,6 +19,7 @@ typedef struct mpi_impl {
     int ranks_per_host;        /* --ranks-per-host */
     const char *choice;        /* --allreduce */
     shared_window_t page;      /* the host's page: slots of the watchdog and of host_t */
+    side_t *side;              /* of the watchdog; NULL: none */
     watchdog_slot_t *own_slot; /* if the ranks of the host share no page */
     host_t host;
 } mpi_impl_t;

@@ -12,6 +12,7 @@
 #include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
 #include "cluster/comm/mpi/topo.h"
+#include "cluster/comm/side_open.h"
 
 /* Bytes per MPI call: counts are int, and longer calls are not faster. */
 enum { CHUNK_BYTES = 1 << 25 };
@@ -207,6 +208,7 @@ static void mpi_close(comm_t *comm)
         watchdog_stop();
         deadline_enter(DEADLINE_FINALIZE, saved ? "; all ranks had finished and saved their work" : "");
     }
+    side_free(&impl->side);
     if (impl->host.slots) contention_close(&impl->host.contention);
     if (err == ERR_OK) err = shared_window_free(&impl->page);
     mem_free(&impl->own_slot);
@@ -344,13 +346,15 @@ static err_t mpi_open(const comm_options_t *options, comm_t *comm)
     log_set_rank(comm->rank, comm->size, comm->topo.host_name);
     TRY_OUT(err, open_page(comm, &slots, &n_slots));
     TRY_OUT(err, open_host(comm));
-    watchdog_limits_t limits = {options->timeout_sec, options->stall_sec, options->abort_job};
+    TRY_OUT(err, side_open(comm, n_slots == comm->topo.local_size, &impl->side));
+    watchdog_limits_t limits = {options->timeout_sec, options->stall_sec, options->abort_job, impl->side};
     err = watchdog_start(slots, n_slots, n_slots == 1 ? 0 : comm->topo.local_rank, &comm->topo, &limits);
     /* A single rank may lack the memory for a thread. */
     TRY_OUT(err, comm_agree(comm, err, "starting the watchdog"));
     return ERR_OK;
 out:
     watchdog_stop();
+    side_free(&impl->side);
     mem_free(&impl->own_slot);
     mem_free(&impl);
     comm->impl = NULL;

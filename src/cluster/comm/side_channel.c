@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/* Connections and messages of the side channel. Who takes part is decided in side_open.c; what statuses mean is
+ * left to the watchdog. */
+#include "cluster/comm/side_channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum { N_STRANGERS = 16, MAGIC = 0x64704331 };
+static const double connect_sec = 5, retry_sec = 10, hello_sec = 10;
+
+typedef enum side_kind { STATUS, ASK, GOODBYE } side_kind_t;
+
+/* All messages have this form, in the byte order of the hosts, which run the same program. */
+typedef struct side_message {
+    uint32_t magic;
+    int32_t kind, group;
+    uint8_t token[SIDE_TOKEN];
+    side_status_t status;
+} side_message_t;
+
+typedef struct side_link {
+    int fd;    /* -1: unused */
+    int group; /* -1: has sent nothing yet */
+    bool connecting;
+    double since_sec;
+    size_t n_in, n_out; /* bytes received of a message, and left to send */
+    side_message_t in, out;
+} side_link_t;
+
+struct side {
+    side_role_t role;
+    int group, n_groups, n_links, n_local, ended;
+    side_address_t hub;
+    uint8_t token[SIDE_TOKEN];
+    int listen_fd;
+    int next_address; /* of the hub's */
+    double retry_sec; /* when to connect again */
+    bool asked, news, said_goodbye;
+    side_peer_t *peers;   /* [n_groups] */
+    side_link_t *links;   /* [n_links]; a spoke has one */
+    int *pid_fds;         /* [n_local], -1: none */
+    struct pollfd *polls; /* [2 + n_local + n_links] */
+};
+
+/* A descriptor that becomes readable when the process ends; -1 on kernels before 5.3. */
+static int open_pid(pid_t pid)
+{
+#ifdef SYS_pidfd_open
+    if (pid > 0) return (int)syscall(SYS_pidfd_open, pid, 0);
+#endif
+    (void)pid;
+    return -1;
+}
+
+static void free_memory(side_t **s)
+{
+    mem_free(&(*s)->polls);
+    mem_free(&(*s)->pid_fds);
+    mem_free(&(*s)->links);
+    mem_free(&(*s)->peers);
+    mem_free(s);
+}
+
+err_t side_new(const side_setup_t *setup, side_t **out)
+{
+    side_t *s = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new(sizeof *s, "the side channel", &s));
+    *s = (side_t){.role = setup->role,
+                  .group = setup->group,
+                  .n_groups = setup->n_groups,
+                  .n_links = setup->role == SIDE_HUB ? setup->n_groups + N_STRANGERS : 1,
+                  .n_local = setup->role == SIDE_SILENT ? 0 : setup->n_local,
+                  .ended = -1,
+                  .hub = setup->hub,
+                  .listen_fd = setup->role == SIDE_HUB ? setup->listen_fd : -1};
+    memcpy(s->token, setup->token, sizeof s->token);
+    TRY_OUT(err, mem_new_array(s->n_groups, sizeof *s->peers, "the side channel", &s->peers));
+    TRY_OUT(err, mem_new_array(s->n_links, sizeof *s->links, "the side channel", &s->links));
+    TRY_OUT(err, mem_new_array(s->n_local, sizeof *s->pid_fds, "the side channel", &s->pid_fds));
+    TRY_OUT(err, mem_new_array(2 + s->n_local + s->n_links, sizeof *s->polls, "the side channel", &s->polls));
+    memcpy(s->peers, setup->peers, (size_t)s->n_groups * sizeof *s->peers);
+    for (int i = 0; i < s->n_links; i++) s->links[i].fd = -1;
+    for (int i = 0; i < s->n_local; i++) s->pid_fds[i] = open_pid(setup->local[i]);
+    if (s->role == SIDE_HUB) side_allow_sockets(s->n_groups);
+    *out = s;
+    return ERR_OK;
+out:
+    if (setup->role == SIDE_HUB) close(setup->listen_fd);
+    if (s) free_memory(&s);
+    return err;
+}
+
+void side_free(side_t **side)
+{
+    side_t *s = *side;
+    if (!s) return;
+    side_say_goodbye(s);
+    for (int i = 0; i < s->n_links; i++)
+        if (s->links[i].fd >= 0) close(s->links[i].fd);
+    for (int i = 0; i < s->n_local; i++)
+        if (s->pid_fds[i] >= 0) close(s->pid_fds[i]);
+    if (s->listen_fd >= 0) close(s->listen_fd);
+    free_memory(side);
+}
+
+static void set_state(side_t *s, int group, side_state_t state)
+{
+    side_peer_t *peer = &s->peers[group];
+    if (peer->state == state) return;
+    /* A process that left closes its connection; the state remains. */
+    if (peer->state == SIDE_LEFT && state != SIDE_UP) return;
+    s->news |= state == SIDE_LOST;
+    if (state == SIDE_UP) peer->told = false;
+    peer->state = state;
+    peer->changed_sec = clock_sec();
+}
+
+static void close_link(side_t *s, side_link_t *link, side_state_t state)
+{
+    if (link->group >= 0) set_state(s, link->group, state);
+    close(link->fd);
+    link->fd = link->group = -1;
+    if (s->role != SIDE_SPOKE) return;
+    link->connecting = false;
+    s->next_address = (s->next_address + 1) % s->hub.n;
+    s->retry_sec = clock_sec() + (s->next_address ? 0 : retry_sec);
+}
+
+static void use_link(side_link_t *link, int fd, int group)
+{
+    link->fd = fd;
+    link->group = group;
+    link->since_sec = clock_sec();
+    link->n_in = link->n_out = 0;
+}
+
+static void flush_link(side_link_t *link)
+{
+    while (link->n_out > 0) {
+        const char *rest = (const char *)&link->out + sizeof link->out - link->n_out;
+        ssize_t n = send(link->fd, rest, link->n_out, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) link->n_out -= (size_t)n;
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+            /* What has arrived is read first: a goodbye may be in it. */
+            link->n_out = 0;
+            return;
+        }
+        if (n < 0) return;
+    }
+}
+
+/* A message that does not fit is left out: the next has newer contents. */
+static void send_message(side_t *s, side_link_t *link, side_kind_t kind)
+{
+    if (link->fd < 0 || link->connecting || link->group < 0) return;
+    flush_link(link);
+    if (link->n_out > 0) return;
+    memset(&link->out, 0, sizeof link->out);
+    link->out.magic = MAGIC;
+    link->out.kind = (int32_t)kind;
+    link->out.group = s->group;
+    memcpy(link->out.token, s->token, sizeof link->out.token);
+    link->out.status = s->peers[s->group].status;
+    link->n_out = sizeof link->out;
+    flush_link(link);
+}
+
+static bool is_known(const side_t *s, const side_message_t *m)
+{
+    int n_different = 0;
+    for (int i = 0; i < SIDE_TOKEN; i++) n_different |= m->token[i] ^ s->token[i];
+    return m->magic == MAGIC && n_different == 0 && m->group >= 0 && m->group < s->n_groups &&
+           m->group != s->group && (s->role == SIDE_HUB || m->group == 0);
+}
+
+static void end_texts(side_status_t *status)
+{
+    status->what[sizeof status->what - 1] = '\0';
+    status->behind[0].doing[WATCHDOG_TEXT - 1] = '\0';
+    status->behind[1].doing[WATCHDOG_TEXT - 1] = '\0';
+    status->ended.doing[WATCHDOG_TEXT - 1] = '\0';
+}
+
+/* False: the link was closed. */
+static bool take_message(side_t *s, side_link_t *link)
+{
+    const side_message_t *m = &link->in;
+    link->n_in = 0;
+    if (!is_known(s, m) || (link->group >= 0 && link->group != m->group)) {
+        close_link(s, link, SIDE_UNKNOWN);
+        return false;
+    }
+    if (link->group < 0) {
+        /* A new connection replaces that of the same group. */
+        for (int i = 0; i < s->n_links; i++)
+            if (s->links[i].fd >= 0 && s->links[i].group == m->group)
+                close_link(s, &s->links[i], SIDE_UNKNOWN);
+        link->group = m->group;
+    }
+    side_peer_t *peer = &s->peers[m->group];
+    if (m->kind == GOODBYE) {
+        set_state(s, m->group, SIDE_LEFT);
+        return true;
+    }
+    set_state(s, m->group, SIDE_UP);
+    s->asked |= m->kind == ASK;
+    s->news |= m->kind == ASK || (m->status.ended.rank >= 0 && peer->status.ended.rank < 0);
+    peer->heard_sec = clock_sec();
+    peer->status = m->status;
+    end_texts(&peer->status);
+    return true;
+}
+
+static void read_link(side_t *s, side_link_t *link)
+{
+    for (;;) {
+        ssize_t n =
+            recv(link->fd, (char *)&link->in + link->n_in, sizeof link->in - link->n_in, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (n <= 0) {
+            close_link(s, link, n == 0 || errno == ECONNRESET || errno == EPIPE ? SIDE_LOST : SIDE_UNKNOWN);
+            return;
+        }
+        link->n_in += (size_t)n;
+        if (link->n_in == sizeof link->in && !take_message(s, link)) return;
+    }
+}
+
+/* Strangers must not keep members out: those who say nothing are dropped, the oldest first. */
+static void accept_links(side_t *s)
+{
+    for (;;) {
+        int fd = side_accept(s->listen_fd);
+        if (fd < 0) return;
+        side_link_t *free = NULL, *oldest = NULL;
+        for (int i = 0; i < s->n_links; i++) {
+            side_link_t *link = &s->links[i];
+            if (link->fd < 0) free = link;
+            if (link->fd >= 0 && link->group < 0 && (!oldest || link->since_sec < oldest->since_sec))
+                oldest = link;
+        }
+        if (!free && oldest) {
+            close_link(s, oldest, SIDE_UNKNOWN);
+            free = oldest;
+        }
+        if (free)
+            use_link(free, fd, -1);
+        else
+            close(fd);
+    }
+}
+
+/* Connects a spoke to the hub, again after a failure. */
+static void tend_spoke(side_t *s, double now)
+{
+    side_link_t *link = &s->links[0];
+    if (link->fd >= 0 && link->connecting && now - link->since_sec > connect_sec)
+        close_link(s, link, SIDE_UNKNOWN);
+    if (link->fd >= 0 || now < s->retry_sec || s->said_goodbye) return;
+    int fd = side_connect(&s->hub, s->next_address);
+    if (fd >= 0) {
+        use_link(link, fd, -1);
+        link->connecting = true;
+        return;
+    }
+    s->next_address = (s->next_address + 1) % s->hub.n;
+    s->retry_sec = now + (s->next_address ? 0 : retry_sec);
+}
+
+static void drop_silent_strangers(side_t *s, double now)
+{
+    for (int i = 0; i < s->n_links; i++)
+        if (s->links[i].fd >= 0 && s->links[i].group < 0 && now - s->links[i].since_sec > hello_sec)
+            close_link(s, &s->links[i], SIDE_UNKNOWN);
+}
+
+static void serve_link(side_t *s, side_link_t *link, short events)
+{
+    if (link->connecting) {
+        if (!side_connected(link->fd)) {
+            close_link(s, link, SIDE_UNKNOWN);
+            return;
+        }
+        link->connecting = false;
+        link->group = 0;
+        send_message(s, link, STATUS);
+        return;
+    }
+    if (events & POLLOUT) flush_link(link);
+    if (events & (POLLIN | POLLHUP | POLLERR)) read_link(s, link);
+}
+
+/* Fills in the descriptors to poll; returns their number. Those not in use are negative, which poll skips. */
+static int list_polls(side_t *s, int wake_fd, struct pollfd *polls)
+{
+    int n = 0;
+    polls[n++] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
+    if (!s || s->role == SIDE_SILENT) return n;
+    polls[n++] = (struct pollfd){.fd = s->listen_fd, .events = POLLIN};
+    for (int i = 0; i < s->n_local; i++)
+        polls[n++] = (struct pollfd){.fd = s->ended == i ? -1 : s->pid_fds[i], .events = POLLIN};
+    for (int i = 0; i < s->n_links; i++) {
+        const side_link_t *link = &s->links[i];
+        short events = link->connecting ? POLLOUT : link->n_out ? POLLIN | POLLOUT : POLLIN;
+        polls[n++] = (struct pollfd){.fd = link->fd, .events = events};
+    }
+    return n;
+}
+
+static void serve(side_t *s)
+{
+    const struct pollfd *p = s->polls + 1;
+    if (p++->revents) accept_links(s);
+    for (int i = 0; i < s->n_local; i++) {
+        if (!p++->revents || s->ended >= 0) continue;
+        s->ended = i;
+        s->news = true;
+    }
+    /* Links accepted above were not polled. */
+    for (int i = 0; i < s->n_links; i++, p++)
+        if (p->revents && p->fd == s->links[i].fd) serve_link(s, &s->links[i], p->revents);
+}
+
+void side_wait(side_t *s, int wake_fd, double sec)
+{
+    struct pollfd one, *polls = s && s->role != SIDE_SILENT ? s->polls : &one;
+    double now = clock_sec(), end = now + sec;
+    bool serves = polls != &one;
+    if (serves) s->news = false;
+    do {
+        if (serves && s->role == SIDE_SPOKE) tend_spoke(s, now);
+        if (serves && s->role == SIDE_HUB) drop_silent_strangers(s, now);
+        int n = list_polls(s, wake_fd, polls);
+        double left = end > now ? end - now : 0;
+        struct timespec wait = {.tv_sec = (time_t)left,
+                                .tv_nsec = (long)(1e9 * (left - (double)(time_t)left))};
+        if (ppoll(polls, (nfds_t)n, &wait, NULL) > 0 && serves) serve(s);
+        if (polls[0].revents) return;
+        now = clock_sec();
+    } while (now < end && !(serves && s->news));
+}
+
+void side_publish(side_t *s, const side_status_t *status, bool ask)
+{
+    s->peers[s->group].status = *status;
+    s->peers[s->group].heard_sec = clock_sec();
+    if (s->said_goodbye) return;
+    s->asked = false;
+    for (int i = 0; i < s->n_links; i++) send_message(s, &s->links[i], ask ? ASK : STATUS);
+}
+
+bool side_is_asked(const side_t *s)
+{
+    return s->asked;
+}
+
+double side_interval(const side_t *s)
+{
+    /* At most about a hundred messages per second at rank 0. */
+    return s->n_groups > 100 ? (double)s->n_groups / 100 : 1;
+}
+
+void side_say_goodbye(side_t *s)
+{
+    if (s->said_goodbye) return;
+    for (int i = 0; i < s->n_links; i++) send_message(s, &s->links[i], GOODBYE);
+    s->said_goodbye = true;
+}
+
+side_role_t side_role(const side_t *s)
+{
+    return s->role;
+}
+
+int side_group(const side_t *s)
+{
+    return s->group;
+}
+
+const side_peer_t *side_peers(const side_t *s, int *n_groups)
+{
+    *n_groups = s->n_groups;
+    return s->peers;
+}
+
+void side_set_told(side_t *s, int group)
+{
+    s->peers[group].told = true;
+}
+
+int side_ended(const side_t *s)
+{
+    return s->ended;
+}

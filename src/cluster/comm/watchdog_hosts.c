@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* What the watchdog of a host tells the other hosts, and what it says of theirs. When is left to
+ * watchdog_side.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cluster/comm/watchdog_report.h"
+
+static side_rank_t read_slot(const watchdog_view_t *v, const watchdog_slot_t *slot, bool on_device)
+{
+    side_rank_t out = {.rank = atomic_load(&slot->rank_plus_1) - 1,
+                       .waiting = atomic_load(&slot->waiting) != 0,
+                       .sequence = atomic_load(on_device ? &slot->on_device : &slot->sequence),
+                       .stopped_sec = watchdog_stopped_sec(v, slot)};
+    memcpy(out.doing, slot->doing, sizeof out.doing); /* may be torn; never unterminated */
+    out.doing[WATCHDOG_TEXT - 1] = '\0';
+    return out;
+}
+
+/* Whether a is more likely than b to hold others up. */
+static bool is_behind(const side_rank_t *a, const side_rank_t *b)
+{
+    if (a->sequence != b->sequence) return a->sequence < b->sequence;
+    bool a_stopped = a->stopped_sec > 0, b_stopped = b->stopped_sec > 0;
+    if (a_stopped != b_stopped) return a_stopped;
+    return !a->waiting && b->waiting;
+}
+
+static void note_wait(const watchdog_slot_t *slot, const char *what, side_status_t *out)
+{
+    double on_host = 1e-3 * (double)atomic_load(&slot->waited_ms);
+    double on_device = 1e-3 * (double)atomic_load(&slot->device_ms);
+    int waiting = atomic_load(&slot->waiting);
+    if (waiting && on_host > out->waited_sec) {
+        out->waited_sec = on_host;
+        out->sequence = atomic_load(&slot->sequence);
+        out->on_device = false;
+        out->planned = waiting == WAIT_PLANNED;
+        snprintf(out->what, sizeof out->what, "%.*s", WATCHDOG_TEXT - 1, slot->doing);
+    }
+    if (on_device > out->waited_sec) {
+        out->waited_sec = on_device;
+        out->sequence = atomic_load(&slot->device_sequence);
+        out->on_device = true;
+        out->planned = false;
+        snprintf(out->what, sizeof out->what, "%s", what);
+    }
+}
+
+void watchdog_sum_up(const watchdog_view_t *v, const char *what, side_status_t *out)
+{
+    *out = (side_status_t){.behind[0].rank = -1, .behind[1].rank = -1, .ended.rank = -1};
+    for (int i = 0; i < v->n_slots; i++) {
+        const watchdog_slot_t *slot = &v->slots[i];
+        if (atomic_load(&slot->rank_plus_1) == 0) continue;
+        for (int k = 0; k < 2; k++) {
+            side_rank_t rank = read_slot(v, slot, k == SIDE_ON_DEVICE);
+            if (out->behind[k].rank < 0 || is_behind(&rank, &out->behind[k])) out->behind[k] = rank;
+        }
+        if (slot == v->mine || watchdog_stopped_sec(v, slot) <= 0) note_wait(slot, what, out);
+    }
+}
+
+/* As presence_t of watchdog_report.c. */
+typedef enum verdict { ENDED, MISSING, STOPPED, SILENT, HELD_UP, ELSEWHERE, UNKNOWN, HERE } verdict_t;
+
+static verdict_t judge(const watchdog_view_t *v, const side_peer_t *peer, const overdue_t *overdue)
+{
+    const side_rank_t *rank = &peer->status.behind[overdue->on_device];
+    if (peer->state == SIDE_LOST || peer->state == SIDE_LEFT || peer->status.ended.rank >= 0) return ENDED;
+    if (peer->heard_sec <= 0) return UNKNOWN;
+    if (peer->heard_sec < v->asked_sec) return SILENT;
+    if (rank->rank < 0) return UNKNOWN;
+    bool stopped = rank->stopped_sec > 0;
+    if (overdue->on_device && overdue->sequence == WATCHDOG_RECORDED)
+        return stopped                                                          ? STOPPED
+               : v->mine && strncmp(rank->doing, v->mine->doing, WATCHDOG_TEXT) ? ELSEWHERE
+                                                                                : HERE;
+    if (rank->sequence < overdue->sequence) return rank->waiting && !stopped ? HELD_UP : MISSING;
+    return stopped ? STOPPED : HERE;
+}
+
+static void describe_age(message_t *m, const side_peer_t *peer, const side_rank_t *rank, const char *when,
+                         double until_sec)
+{
+    double age = until_sec - peer->heard_sec;
+    if (peer->heard_sec <= 0 || rank->rank < 0) return;
+    message_append(m, "; %.*f s %s %s", age<10, age> 0 ? age : 0, when,
+                   rank->rank == peer->rank ? "it was in" : "");
+    if (rank->rank != peer->rank) message_append(m, "rank %d was in", rank->rank);
+    message_append(m, rank->doing[0] ? " \"%s\"" : " an unknown activity", rank->doing);
+}
+
+static void describe_end(message_t *m, const side_peer_t *peer, const char *separator)
+{
+    const side_rank_t *ended = &peer->status.ended;
+    bool first = ended->rank < 0;
+    message_append(m, "%sthe process of rank %d on %s has ended", separator, first ? peer->rank : ended->rank,
+                   peer->host);
+    if (first)
+        describe_age(m, peer, &peer->status.behind[SIDE_ON_HOST], "before,", peer->changed_sec);
+    else
+        message_append(m, "; it was last in \"%s\"", ended->doing);
+}
+
+static void describe_peer(message_t *m, const side_peer_t *peer, verdict_t verdict, bool on_device)
+{
+    const side_rank_t *rank = &peer->status.behind[on_device];
+    if (verdict == ENDED) {
+        describe_end(m, peer, "; ");
+        return;
+    }
+    if (verdict == SILENT) {
+        message_append(m,
+                       "; rank %d on %s does not answer: it is stopped, its host is down, or its link is cut",
+                       peer->rank, peer->host);
+        describe_age(m, peer, rank, "ago", clock_sec());
+        return;
+    }
+    message_append(m, "; rank %d on %s %s", rank->rank, peer->host,
+                   verdict == MISSING   ? "did not arrive"
+                   : verdict == STOPPED ? "arrived but then stopped"
+                   : verdict == HELD_UP ? "is itself held up"
+                                        : "is elsewhere");
+    message_append(m, rank->doing[0] ? "; it was last in \"%s\"" : "; its last activity is unknown",
+                   rank->doing);
+    if (rank->stopped_sec > 0) message_append(m, " and has not run for %.0f s", rank->stopped_sec);
+}
+
+/* Names the groups with verdicts from..to; returns their number. */
+static int name_groups(const watchdog_view_t *v, message_t *m, const overdue_t *overdue, verdict_t from,
+                       verdict_t to)
+{
+    int n = 0;
+    for (int g = 0; g < v->n_peers; g++) {
+        verdict_t verdict = g == v->group ? HERE : judge(v, &v->peers[g], overdue);
+        if (verdict < from || verdict > to) continue;
+        if (n++ < WATCHDOG_MAX_NAMED) describe_peer(m, &v->peers[g], verdict, overdue->on_device);
+    }
+    if (n > WATCHDOG_MAX_NAMED) message_append(m, "; and %d more hosts", n - WATCHDOG_MAX_NAMED);
+    return n;
+}
+
+static int count_groups(const watchdog_view_t *v, const overdue_t *overdue, verdict_t wanted)
+{
+    int n = 0;
+    for (int g = 0; g < v->n_peers; g++) n += g != v->group && judge(v, &v->peers[g], overdue) == wanted;
+    return n;
+}
+
+void watchdog_describe_hosts(const watchdog_view_t *v, message_t *m, const overdue_t *overdue, int n_absent)
+{
+    if (name_groups(v, m, overdue, ENDED, STOPPED) + n_absent > 0) return;
+    int n_silent = count_groups(v, overdue, SILENT);
+    if (n_silent > 1 && n_silent == v->n_peers - 1) {
+        message_append(m, "; no other host answers, so %s is cut off; rank %d on it was last in \"%.*s\"",
+                       v->topo->host_name, v->topo->rank, WATCHDOG_TEXT - 1,
+                       v->mine ? v->mine->doing : overdue->what);
+        return;
+    }
+    if (n_silent > 0) {
+        name_groups(v, m, overdue, SILENT, SILENT);
+        return;
+    }
+    int n_unknown = count_groups(v, overdue, UNKNOWN);
+    if (n_unknown > 0 && v->n_peers > 1) {
+        for (int g = 0; g < v->n_peers; g++)
+            if (g != v->group && judge(v, &v->peers[g], overdue) == UNKNOWN) {
+                message_append(m, "; no rank is missing on %s; check %s (rank %d%s)", v->topo->host_name,
+                               v->peers[g].host, v->peers[g].rank, n_unknown > 1 ? ") and other hosts" : ")");
+                return;
+            }
+    }
+    if (v->n_peers == 1 && v->group != 0)
+        message_append(m, "; no rank is missing on %s or %s; check the other hosts", v->topo->host_name,
+                       v->peers[0].host);
+    else if (name_groups(v, m, overdue, HELD_UP, ELSEWHERE) == 0)
+        message_append(m, "; no rank is missing on any host, so the transport between the ranks is stuck");
+}
+
+bool watchdog_describe_loss(const side_peer_t *peer, char *out, size_t n_bytes)
+{
+    message_t m = {.n = 0};
+    if (peer->state != SIDE_LOST && peer->status.ended.rank < 0) return false;
+    describe_end(&m, peer, "");
+    snprintf(out, n_bytes, "%s", m.text);
+    return true;
+}
