@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,16 +50,6 @@ struct side {
     struct pollfd *polls; /* [2 + n_local + n_links] */
 };
 
-/* A descriptor that becomes readable when the process ends; -1 on kernels before 5.3. */
-static int open_pid(pid_t pid)
-{
-#ifdef SYS_pidfd_open
-    if (pid > 0) return (int)syscall(SYS_pidfd_open, pid, 0);
-#endif
-    (void)pid;
-    return -1;
-}
-
 static void free_memory(side_t **s)
 {
     mem_free(&(*s)->polls);
@@ -79,7 +68,7 @@ err_t side_new(const side_setup_t *setup, side_t **out)
                   .group = setup->group,
                   .n_groups = setup->n_groups,
                   .n_links = setup->role == SIDE_HUB ? setup->n_groups + N_STRANGERS : 1,
-                  .n_local = setup->role == SIDE_SILENT ? 0 : setup->n_local,
+                  .n_local = setup->n_local,
                   .ended = -1,
                   .hub = setup->hub,
                   .listen_fd = setup->role == SIDE_HUB ? setup->listen_fd : -1};
@@ -90,12 +79,14 @@ err_t side_new(const side_setup_t *setup, side_t **out)
     TRY_OUT(err, mem_new_array(2 + s->n_local + s->n_links, sizeof *s->polls, "the side channel", &s->polls));
     memcpy(s->peers, setup->peers, (size_t)s->n_groups * sizeof *s->peers);
     for (int i = 0; i < s->n_links; i++) s->links[i].fd = -1;
-    for (int i = 0; i < s->n_local; i++) s->pid_fds[i] = open_pid(setup->local[i]);
+    for (int i = 0; i < s->n_local; i++) s->pid_fds[i] = setup->local[i];
     if (s->role == SIDE_HUB) side_allow_sockets(s->n_groups);
     *out = s;
     return ERR_OK;
 out:
     if (setup->role == SIDE_HUB) close(setup->listen_fd);
+    for (int i = 0; i < setup->n_local; i++)
+        if (setup->local[i] >= 0) close(setup->local[i]);
     if (s) free_memory(&s);
     return err;
 }

@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "cluster/comm/side_address.h"
 #include "cluster/comm/topo.h"
@@ -62,8 +61,9 @@ typedef struct side_setup {
     side_address_t hub;
     int listen_fd; /* SIDE_HUB; the channel closes it, also after an error */
     uint8_t token[SIDE_TOKEN];
-    const pid_t *local; /* [n_local] processes of this group, 0: not to be watched; copied */
-    int n_local;
+    /* Descriptors of the group's processes, readable when one has ended; -1: none. The channel closes them. */
+    const int *local; /* [n_local] */
+    int n_local;      /* 0 if another rank speaks for the group */
 } side_setup_t;
 
 typedef struct side side_t;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -58,28 +59,39 @@ static void list_groups(const member_t *members, int size, int rank, side_setup_
                 (!members[r].speaks && members[r].host_index == members[peers[g].rank].host_index);
 }
 
+/* A descriptor that becomes readable when the process ends; -1 on kernels before 5.3. */
+static int open_pid(pid_t pid)
+{
+#ifdef SYS_pidfd_open
+    if (pid > 0) return (int)syscall(SYS_pidfd_open, pid, 0);
+#endif
+    (void)pid;
+    return -1;
+}
+
 /* Processes of the same host that this rank speaks for, by local rank. */
-static void list_processes(const member_t *members, int size, int rank, side_setup_t *setup, pid_t *pids)
+static void list_processes(const member_t *members, int size, int rank, side_setup_t *setup, int *fds)
 {
     for (int r = rank; r < size; r++) {
         bool own = r == rank;
         if (!own && (members[r].speaks || members[r].host_index != members[rank].host_index)) continue;
         bool seen = !own && members[r].pid_namespace == members[rank].pid_namespace;
-        pids[setup->n_local++] = seen ? (pid_t)members[r].pid : 0;
+        fds[setup->n_local++] = seen ? open_pid((pid_t)members[r].pid) : -1;
     }
 }
 
 static err_t set_up(const comm_t *comm, const member_t *members, side_setup_t *setup, side_t **out)
 {
     side_peer_t *peers = NULL;
-    pid_t *pids = NULL;
+    int *local = NULL;
     err_t err = ERR_OK;
     TRY_OUT(err, mem_new_array(comm->size, sizeof *peers, "the side channel", &peers));
-    TRY_OUT(err, mem_new_array(comm->size, sizeof *pids, "the side channel", &pids));
+    TRY_OUT(err, mem_new_array(comm->size, sizeof *local, "the side channel", &local));
     list_groups(members, comm->size, comm->rank, setup, peers);
-    if (members[comm->rank].speaks) list_processes(members, comm->size, comm->rank, setup, pids);
+    if (members[comm->rank].speaks && setup->n_groups > 1)
+        list_processes(members, comm->size, comm->rank, setup, local);
     setup->peers = peers;
-    setup->local = pids;
+    setup->local = local;
     setup->role = comm->rank == 0 ? SIDE_HUB : members[comm->rank].speaks ? SIDE_SPOKE : SIDE_SILENT;
     int listen_fd = setup->listen_fd;
     setup->listen_fd = -1; /* now the channel's */
@@ -88,7 +100,7 @@ static err_t set_up(const comm_t *comm, const member_t *members, side_setup_t *s
     err = setup->n_groups > 1 ? side_new(&given, out) : ERR_OK;
     if (setup->n_groups <= 1 && listen_fd >= 0) close(listen_fd);
 out:
-    mem_free(&pids);
+    mem_free(&local);
     mem_free(&peers);
     return err;
 }
