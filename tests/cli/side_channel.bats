@@ -25,6 +25,7 @@ broken_job() { # NAME RANK FAULT...
     echo "$code" >"$BATS_FILE_TMPDIR/$1.code"
 }
 
+# shellcheck disable=SC2154 # root
 hang() { # PID
     "$root/build/tests/tools/hang_thread" "$1" &
 }
