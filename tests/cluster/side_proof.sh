@@ -100,7 +100,7 @@ start_job() { # NAME HOSTS
 }
 
 break_it() { # KIND HOST RANK
-    local pid
+    local pid i
     pid=$(rank_pid "$2" "$3")
     [[ -n $pid ]] || die 4 "rank $3 is not on $2"
     broken=$EPOCHREALTIME
@@ -108,6 +108,12 @@ break_it() { # KIND HOST RANK
     hang)
         cluster_exec "$2" "$tool" "$pid" >"$work/tool" 2>&1 3>&- &
         tool_pid=$!
+        # It looks for a moment in which the rank computes.
+        for ((i = 0; i < 600; i++)); do
+            broken=$EPOCHREALTIME
+            ! grep -qs stopped "$work/tool" || break
+            sleep 0.05
+        done
         ;;
     stop) cluster_exec "$2" kill -STOP "$pid" ;;
     kill) cluster_exec "$2" kill -KILL "$pid" ;;

@@ -63,7 +63,17 @@ void watchdog_sum_up(const watchdog_view_t *v, const char *what, side_status_t *
 }
 
 /* As presence_t of watchdog_report.c. */
-typedef enum verdict { ENDED, MISSING, STOPPED, SILENT, HELD_UP, ELSEWHERE, UNKNOWN, HERE } verdict_t;
+typedef enum verdict {
+    ENDED,
+    MISSING,
+    STOPPED,
+    SILENT,
+    HELD_UP,
+    GONE_ON,
+    ELSEWHERE,
+    UNKNOWN,
+    HERE
+} verdict_t;
 
 static verdict_t judge(const watchdog_view_t *v, const side_peer_t *peer, const overdue_t *overdue)
 {
@@ -78,7 +88,9 @@ static verdict_t judge(const watchdog_view_t *v, const side_peer_t *peer, const 
                : v->mine && strncmp(rank->doing, v->mine->doing, WATCHDOG_TEXT) ? ELSEWHERE
                                                                                 : HERE;
     if (rank->sequence < overdue->sequence) return rank->waiting && !stopped ? HELD_UP : MISSING;
-    return stopped ? STOPPED : HERE;
+    if (stopped) return STOPPED;
+    bool gone_on = rank->sequence > overdue->sequence || (!rank->waiting && !overdue->on_device);
+    return gone_on ? GONE_ON : HERE;
 }
 
 static void describe_age(message_t *m, const side_peer_t *peer, const side_rank_t *rank, const char *when,
@@ -122,6 +134,7 @@ static void describe_peer(message_t *m, const side_peer_t *peer, verdict_t verdi
                    verdict == MISSING   ? "did not arrive"
                    : verdict == STOPPED ? "arrived but then stopped"
                    : verdict == HELD_UP ? "is itself held up"
+                   : verdict == GONE_ON ? "has left it"
                                         : "is elsewhere");
     message_append(m, rank->doing[0] ? "; it was last in \"%s\"" : "; its last activity is unknown",
                    rank->doing);
