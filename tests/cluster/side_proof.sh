@@ -106,6 +106,7 @@ break_it() { # KIND HOST RANK
     broken=$EPOCHREALTIME
     case $1 in
     hang)
+        rm -f "$work/tool"
         cluster_exec "$2" "$tool" "$pid" >"$work/tool" 2>&1 3>&- &
         tool_pid=$!
         # It looks for a moment in which the rank computes.

@@ -127,7 +127,7 @@ static void describe_peer(message_t *m, const side_peer_t *peer, verdict_t verdi
         message_append(m,
                        "; rank %d on %s does not answer: it is stopped, its host is down, or its link is cut",
                        peer->rank, peer->host);
-        describe_age(m, peer, rank, "ago", clock_sec());
+        describe_age(m, peer, rank, "ago,", clock_sec());
         return;
     }
     message_append(m, "; rank %d on %s %s", rank->rank, peer->host,
@@ -176,14 +176,16 @@ void watchdog_describe_hosts(const watchdog_view_t *v, message_t *m, const overd
         name_groups(v, m, overdue, SILENT, SILENT);
         return;
     }
-    int n_unknown = count_groups(v, overdue, UNKNOWN);
-    if (n_unknown > 0 && v->n_peers > 1) {
-        for (int g = 0; g < v->n_peers; g++)
-            if (g != v->group && judge(v, &v->peers[g], overdue) == UNKNOWN) {
-                message_append(m, "; no rank is missing on %s; check %s (rank %d%s)", v->topo->host_name,
-                               v->peers[g].host, v->peers[g].rank, n_unknown > 1 ? ") and other hosts" : ")");
-                return;
-            }
+    if (v->n_peers > 1 && count_groups(v, overdue, UNKNOWN) > 0) {
+        int n = 0;
+        message_append(m, "; no rank is missing on %s; check ", v->topo->host_name);
+        for (int g = 0; g < v->n_peers; g++) {
+            if (g == v->group || judge(v, &v->peers[g], overdue) != UNKNOWN) continue;
+            if (n++ < WATCHDOG_MAX_NAMED)
+                message_append(m, "%s%s (rank %d)", n > 1 ? ", " : "", v->peers[g].host, v->peers[g].rank);
+        }
+        if (n > WATCHDOG_MAX_NAMED) message_append(m, " and %d more hosts", n - WATCHDOG_MAX_NAMED);
+        return;
     }
     if (v->n_peers == 1 && v->group != 0)
         message_append(m, "; no rank is missing on %s or %s; check the other hosts", v->topo->host_name,
