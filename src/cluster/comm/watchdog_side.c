@@ -12,11 +12,13 @@
  * may name their first. turn_sec: between the groups that would speak without rank 0's. loss_sec: a launcher
  * that ends all ranks is given time to end this one. */
 static const double answer_sec = 2, local_sec = 1, turn_sec = 0.75, loss_sec = 0.3, silent_sec = 8;
+static const double settled_sec = 30;
 
 void watchdog_side_start(watchdog_side_t *w, side_t *channel, const watchdog_view_t *view, double stall_sec)
 {
     *w = (watchdog_side_t){
         .channel = channel, .view = *view, .stall_sec = stall_sec, .next_stall_sec = stall_sec};
+    w->started_sec = clock_sec();
 }
 
 /* The longest wait that this rank has to act on: of all groups, or of its own. */
@@ -162,6 +164,25 @@ static watchdog_act_t look_for_expiry(watchdog_side_t *w, double now, const char
     return WATCHDOG_SPEAK;
 }
 
+/* Once, when every host has had time to connect. */
+static void report_unconnected(watchdog_side_t *w, double now)
+{
+    int n, n_missing = 0, first = 0;
+    const side_peer_t *peers = side_peers(w->channel, &n);
+    if (w->checked || side_role(w->channel) != SIDE_HUB || now - w->started_sec < settled_sec) return;
+    w->checked = true;
+    for (int g = n - 1; g > 0; g--) {
+        if (peers[g].heard_sec > 0) continue;
+        first = g;
+        n_missing++;
+    }
+    if (n_missing)
+        log_detail(
+            "%d of %d hosts have not connected to the side channel, the first is %s (rank %d): if they hang, "
+            "their ranks are not named; is TCP between the hosts blocked?",
+            n_missing, n, peers[first].host, peers[first].rank);
+}
+
 watchdog_act_t watchdog_side_tick(watchdog_side_t *w, const char *what, char error[ERR_MESSAGE_MAX])
 {
     double now = clock_sec(), interval = side_interval(w->channel);
@@ -171,6 +192,7 @@ watchdog_act_t watchdog_side_tick(watchdog_side_t *w, const char *what, char err
     if (side_is_asked(w->channel) || ended || w->published_sec <= 0 || now - w->published_sec >= interval)
         publish(w, now, false);
     report_losses(w, now, false);
+    report_unconnected(w, now);
     look_for_stall(w, now, what);
     return look_for_expiry(w, now, what, error);
 }

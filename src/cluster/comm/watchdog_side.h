@@ -14,7 +14,8 @@ typedef struct watchdog_side {
     const char *device_what;
     double published_sec, expiry_asked_sec; /* by clock_sec; 0: not yet */
     double stall_asked_sec, next_stall_sec, stalled_sec;
-    bool warned, told_own;
+    double started_sec;
+    bool warned, told_own, checked;
 } watchdog_side_t;
 
 void watchdog_side_start(watchdog_side_t *w, side_t *channel, const watchdog_view_t *view, double stall_sec);
