@@ -11,7 +11,7 @@
 /* answer_sec: for an answer, before a group counts as silent. local_sec: more time for a host whose other ranks
  * may name their first. turn_sec: between the groups that would speak without rank 0's. loss_sec: a launcher
  * that ends all ranks is given time to end this one. */
-static const double answer_sec = 2, local_sec = 1, turn_sec = 0.75, loss_sec = 0.3, silent_sec = 8;
+static const double answer_sec = 2, local_sec = 1, turn_sec = 2.2, loss_sec = 0.3, silent_sec = 8;
 static const double settled_sec = 30;
 
 void watchdog_side_start(watchdog_side_t *w, side_t *channel, const watchdog_view_t *view, double stall_sec)
@@ -57,6 +57,7 @@ static void report_losses(watchdog_side_t *w, double now, bool hurry)
     int n, own = side_group(w->channel);
     const side_peer_t *peers = side_peers(w->channel, &n);
     double patience = own > 1 ? loss_sec + turn_sec * (own - 1) : loss_sec;
+    if (w->expiry_asked_sec > 0) return; /* its message names them */
     if (side_role(w->channel) != SIDE_HUB) n = 1;
     if (hurry && own > 1) return;
     for (int g = 0; g < n; g++) {
@@ -70,15 +71,17 @@ static void report_losses(watchdog_side_t *w, double now, bool hurry)
     }
 }
 
-/* How long to wait for groups that have not answered since asked_sec; below 0: all have. */
+/* How long to wait, from asked_sec, for groups that have not answered; below 0: all have. */
 static double patience_of_hub(const watchdog_side_t *w, double asked_sec)
 {
     int n, own = side_group(w->channel);
     const side_peer_t *peers = side_peers(w->channel, &n);
     double patience = -1;
     for (int g = 0; g < n; g++) {
-        if (g == own || peers[g].heard_sec >= asked_sec || peers[g].heard_sec <= 0) continue;
-        if (peers[g].state == SIDE_LOST || peers[g].state == SIDE_LEFT) continue;
+        bool ended = peers[g].state == SIDE_LOST || peers[g].state == SIDE_LEFT;
+        /* Ended after the question: probably the job is being ended, by a rank that has named the cause. */
+        if (ended && peers[g].changed_sec < asked_sec) continue;
+        if (g == own || peers[g].heard_sec <= 0 || (!ended && peers[g].heard_sec >= asked_sec)) continue;
         double its = answer_sec + (peers[g].n_ranks > 1 ? local_sec : 0);
         if (its > patience) patience = its;
     }
