@@ -23,7 +23,8 @@ usage: scripts/setup_ssh.sh [options] HOSTS
 Sets up ssh from this machine to all hosts and between every two hosts, as mpirun needs it. HOSTS is a hostfile, a YAML
 specification or a list a:2,b:2, as for `dptrain hosts`. There are four steps, each safe to repeat:
 
-  1. Pin every host's key in ~/.ssh/dptrain_known_hosts and print its fingerprint. A changed key is an error.
+  1. Pin every host's key in ~/.ssh/dptrain_known_hosts and print its fingerprint. A changed key is an error. A host that
+     ssh does not know yet is pinned if --fingerprints lists its key, or after a question at the terminal.
   2. Generate an Ed25519 key and install it on every host through any login that works: the key itself, your own keys
      or agent, key_file in HOSTS, or a password from the variable SSHPASS or a prompt (both need sshpass).
   3. Write ~/.ssh/dptrain_config with port, user and key of every host, and an Include line at the top of
@@ -36,6 +37,8 @@ specification or a list a:2,b:2, as for `dptrain hosts`. There are four steps, e
   --include SPEC, --exclude SPEC   keep or drop hosts, as for dptrain hosts
   --timeout SEC     time limit of a login [10]
   --jobs N          number of hosts handled in parallel [32]
+  --fingerprints FILE   expected host keys, as ssh-keygen -lf prints them; a host with another key is refused
+  --trust-first-contact   pin the keys of unknown hosts without asking
   --accept-new-host-key HOST   pin this host's present key instead of the old one; may be repeated
   --check           only test the logins; change nothing
   --remove          undo everything, on every host and on this machine
@@ -46,6 +49,7 @@ END
 }
 
 port_given='' user_given='' key=$HOME/.ssh/dptrain_ed25519 timeout=10 mode=setup accepted=' ' filter=() hosts=''
+fingerprints='' trust_first=no
 while [[ $# -gt 0 ]]; do
     case $1 in
     --ssh-port) need_value "$@"; whole_number "$1" "$2" 1; port_given=$2; shift 2 ;;
@@ -55,6 +59,11 @@ while [[ $# -gt 0 ]]; do
     --timeout) need_value "$@"; whole_number "$1" "$2" 1; timeout=$2; shift 2 ;;
     --jobs) need_value "$@"; whole_number "$1" "$2" 1; at_once=$2; shift 2 ;;
     --accept-new-host-key) need_value "$@"; accepted+="$2 "; shift 2 ;;
+    --fingerprints)
+        need_value "$@"
+        [[ -r $2 && ! -d $2 ]] || die 2 "--fingerprints $2: cannot read this file"
+        fingerprints=$(readlink -m -- "$2"); shift 2 ;;
+    --trust-first-contact) trust_first=yes; shift ;;
     --check) mode=check; shift ;;
     --remove) mode=remove; shift ;;
     -*) common_option "$1" ;;
@@ -76,7 +85,7 @@ make_work ssh
 trap 'interrupted=yes; exit 130' INT
 trap 'interrupted=yes; exit 143' TERM HUP
 known=$HOME/.ssh/dptrain_known_hosts
-failures=0 key_is_new=no
+failures=0 key_is_new=no strangers=()
 
 # Prints a row of the table of failures. AT is one host or two.
 fail_line() { # AT CAUSE ADVICE
@@ -161,10 +170,11 @@ make_key() {
 setup() {
     local i key_text public_text known_text config_text
     (umask 077 && mkdir -p ~/.ssh && touch "$known") || die 4 "cannot write ~/.ssh"
-    make_key
     hosts_each keys_scan "${!host_name[@]}"
     count_healthy
     for i in "${healthy[@]}"; do keys_pin "$i"; done
+    keys_meet
+    make_key
     # shellcheck disable=SC2088 # ssh's own
     known_text=$(cat "$known") config_text=$(config_for '~/.ssh/dptrain_ed25519')
     remote_script "key_text public_text known_text config_text" "files_install_login files_install files_put" >"$work/script"
@@ -172,7 +182,7 @@ setup() {
     # This machine comes last. If it is one of the hosts, it has the hosts' files, unless the key is elsewhere.
     # shellcheck disable=SC2034 # remote_script's and files_install's
     key_text=''
-    [[ $key == "$HOME/.ssh/dptrain_ed25519" ]] || config_text=$(config_for "\"$key\"")
+    [[ $key == "$HOME/.ssh/dptrain_ed25519" ]] || config_text=$(config_for "\"${key//%/%%}\"")
     (files_install) || die 4 "cannot write ~/.ssh/config"
     count_healthy
     host_lines

@@ -94,9 +94,9 @@ hosts_ssh() { # PORT FOLDER
             [[ ${host_alias[i]} == "${host_name[i]}" ]] || printf '  HostName %s\n' "${host_name[i]//%/%%}"
             [[ ${host_port[i]} == - ]] || printf '  Port %s\n' "${host_port[i]}"
             [[ ${host_user[i]} == - ]] || printf '  User %s\n' "${host_user[i]}"
-            [[ ${host_key[i]} == - ]] || printf '  IdentityFile %s\n' "${host_key[i]}"
+            [[ ${host_key[i]} == - ]] || printf '  IdentityFile "%s"\n' "${host_key[i]//%/%%}"
         done >"$2/ssh_config"
-        printf 'Match all\n  Include %s\n' "${HOME:-}/.ssh/config" >>"$2/ssh_config"
+        printf 'Match all\n  Include "%s"\n' "${HOME:-}/.ssh/config" >>"$2/ssh_config"
         ssh_options=(-F "$2/ssh_config" "${ssh_options[@]}") ssh_own_config=yes
     fi
 }

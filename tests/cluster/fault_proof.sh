@@ -139,7 +139,7 @@ quick=(--data tiny --shared . --shared-bytes 1M --device cpu)
 
 before_login() {
     by_health "no ssh login" 1 "here -> node2" "$hosts"
-    SSHPASS=$cluster_password timed "$root/scripts/setup_ssh.sh" "$hosts" >"$work/setup"
+    SSHPASS=$cluster_password timed "$root/scripts/setup_ssh.sh" --trust-first-contact "$hosts" >"$work/setup"
     [[ $status -eq 0 ]] || die 4 "setup_ssh.sh fails: $output"
 }
 

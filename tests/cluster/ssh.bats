@@ -24,7 +24,7 @@ setup() {
 teardown_file() { cluster_down; }
 
 # Runs on node1, or on $from.
-setup_ssh() { cluster_exec "${from:-node1}" setsid -w "$root/scripts/setup_ssh.sh" "$@"; }
+setup_ssh() { cluster_exec "${from:-node1}" setsid -w "$root/scripts/setup_ssh.sh" --trust-first-contact "$@"; }
 on_hosts() { cluster_exec "${from:-node1}" "$root/scripts/on_hosts.sh" "$@"; }
 
 # Expects this code, and these words in this order, from `run`.
@@ -45,7 +45,7 @@ expect() { # CODE WORDS
     [ ! -e "$cluster/node2/home/root/.ssh/authorized_keys" ]
     # With a terminal, provided by sshpass, it asks.
     SSHPASS=$cluster_password run cluster_exec node1 sshpass -e -P 'password of root at node2' env -u SSHPASS \
-        "$root/scripts/setup_ssh.sh" node2:1
+        "$root/scripts/setup_ssh.sh" --trust-first-contact node2:1
     expect 0 "1 of 1 logins work"
     run setup_ssh --remove node2:1
     expect 0 "removed from 1 hosts"

@@ -53,10 +53,14 @@ files_remove() { # TOKEN
     local blob='' file text
     [[ ! -e ~/.ssh/dptrain_remove.$1 ]] || return 0
     umask 077
-    [[ ! -r ~/.ssh/dptrain_ed25519.pub ]] || read -r _ blob _ <~/.ssh/dptrain_ed25519.pub
+    if [[ -r ~/.ssh/dptrain_ed25519.pub ]]; then
+        read -r _ blob _ <~/.ssh/dptrain_ed25519.pub
+    elif [[ -r ~/.ssh/dptrain_ed25519 ]]; then
+        read -r _ blob _ < <(ssh-keygen -y -P '' -f ~/.ssh/dptrain_ed25519 2>/dev/null)
+    fi
     for file in authorized_keys config; do
         [[ -e ~/.ssh/$file ]] || continue
-        text=$(grep -vxF 'Include ~/.ssh/dptrain_config' ~/.ssh/$file | grep -vF "${blob:-no key}")
+        text=$(awk -v key="$blob" '$0 != "Include ~/.ssh/dptrain_config" && !(key != "" && index($0, key))' ~/.ssh/$file)
         if [[ -z $text ]]; then
             rm -f ~/.ssh/$file
         elif [[ $text != "$(cat ~/.ssh/$file)" ]]; then

@@ -6,11 +6,11 @@
 # Runs $work/script on the host, output to $work/I.out. HOW: key (the generated one), own (the user's keys) or password.
 login_as() { # INDEX HOW
     local i=$1 words
-    words=(ssh -F "$work/own_config" -T -x -o StrictHostKeyChecking=yes -o UserKnownHostsFile="$known"
+    words=(ssh -F "$work/own_config" -T -x -o StrictHostKeyChecking=yes -o UserKnownHostsFile="\"$known\""
         -o ConnectTimeout="$timeout" -p "${host_port[i]}" -l "${host_user[i]}")
     case $2 in
-    key) words+=(-o BatchMode=yes -o IdentitiesOnly=yes -i "$key") ;;
-    own) words+=(-o BatchMode=yes); [[ ${host_key[i]} == - ]] || words+=(-i "${host_key[i]/#\~/$HOME}") ;;
+    key) words+=(-o BatchMode=yes -o IdentitiesOnly=yes -o IdentityFile="\"${key//%/%%}\"") ;;
+    own) words+=(-o BatchMode=yes); [[ ${host_key[i]} == - ]] || words+=(-o IdentityFile="\"${host_key[i]//%/%%}\"") ;;
     password)
         words=(sshpass -e "${words[@]}" -o PubkeyAuthentication=no -o NumberOfPasswordPrompts=1
             -o 'PreferredAuthentications=password,keyboard-interactive')
