@@ -51,10 +51,11 @@ Network, for several hosts:
                        mpirun. Concurrent jobs need separate ranges. NCCL uses the system's ephemeral ports
 
 Environment and output of the ranks:
-  --env-file FILE      NAME=VALUE lines for the ranks' environment, after ~/.dptrain_env and ./.dptrain_env. Ranks also
-                       inherit NCCL_, OMPI_, UCX_, FI_ and DPTRAIN_ variables. Names with TOKEN, SECRET, PASSWORD,
-                       CREDENTIAL or KEY are never passed on. A host's shared_envs and env_file in the specification
-                       take precedence
+  --env-file FILE      NAME=VALUE lines for the ranks' environment, after ~/.dptrain_env and ./.dptrain_env (which must
+                       belong to you, and not be writable by others). Ranks also inherit NCCL_, OMPI_, UCX_, FI_ and
+                       DPTRAIN_ variables. Names with TOKEN, SECRET, PASS, PWD, CREDENTIAL, AUTH, ACCESS, PRIVATE or KEY,
+                       or matching DPTRAIN_SECRET_PATTERN, are never passed on. A host's shared_envs and env_file in the
+                       specification take precedence
   --log-dir DIR        log the output of rank N, with timestamps, to DIR/rank-N.log on its host
   --report-bindings    each rank prints the CPUs that it may use
 

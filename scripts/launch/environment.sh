@@ -1,20 +1,36 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
-# The ranks' environment, as -x flags. Sourced by run.sh.
+# The ranks' environment. Values that users give stay out of command lines, which every user of a host can read. Sourced by
+# run.sh.
 #
-# job_env: NAME (with its value in this environment) or NAME=VALUE; host_extra[I]: flags for host I only, one per line.
-job_env=() host_extra=()
+# -x flags: job_env: NAME (with its value in this environment) or NAME=VALUE, chosen by run.sh; host_extra[I]: flags for host I
+# only, one per line. Values of files and specifications: job_private: NAME=VALUE; host_private[I]: for host I only, one per
+# line.
+job_env=() host_extra=() job_private=() host_private=() n_bundles=0
 
 # Whether a variable's name suggests a secret. A PKEY is an InfiniBand partition key, not a secret.
 env_is_secret() { # NAME
-    [[ ${1^^} =~ TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL || (${1^^} == *KEY* && ${1^^} != *PKEY*) ]]
+    case ${1^^} in
+    PWD | OLDPWD | DPTRAIN_SECRET_PATTERN) return 1 ;;
+    *TOKEN* | *SECRET* | *PASS* | *PWD* | *CREDENTIAL* | *AUTH* | *ACCESS* | *PRIVATE*) return 0 ;;
+    *PKEY*) ;;
+    *KEY*) return 0 ;;
+    esac
+    [[ -n ${DPTRAIN_SECRET_PATTERN:-} && ${1^^} =~ ${DPTRAIN_SECRET_PATTERN^^} ]]
+}
+
+env_check_pattern() {
+    local code=0
+    [[ '' =~ ${DPTRAIN_SECRET_PATTERN:-} ]] || code=$?
+    ((code < 2)) || die 2 "invalid DPTRAIN_SECRET_PATTERN '$DPTRAIN_SECRET_PATTERN': expected an extended regular expression"
 }
 
 # Adds the exported variables with a known prefix. OpenMPI passes its own variables to all hosts.
 env_of_prefixes() {
     local name
+    env_check_pattern
     for name in "${!NCCL_@}" "${!UCX_@}" "${!FI_@}" "${!DPTRAIN_@}" "${!OMPI_@}"; do
-        [[ ${!name@a} == *x* ]] || continue
+        [[ ${!name@a} == *x* && $name != DPTRAIN_SECRET_PATTERN ]] || continue
         if env_is_secret "$name"; then
             note "$name is not passed on: its name suggests a secret"
             unset "$name"
@@ -24,8 +40,8 @@ env_of_prefixes() {
     done
 }
 
-# Reads a file of NAME=VALUE lines into the array env_lines.
-env_read() { # FILE
+# Reads a file of NAME=VALUE lines into the array env_lines. FILE is its name in messages.
+env_read() { # FILE [PATH]
     local line n=0 name
     env_lines=()
     [[ -r $1 && ! -d $1 ]] || die 2 "cannot read the environment file $1"
@@ -39,32 +55,89 @@ env_read() { # FILE
         else
             env_lines+=("$line")
         fi
-    done <"$1"
+    done <"${2:-$1}"
+}
+
+# Removes the entries with this name from the array.
+env_drop() { # ARRAY NAME
+    local -n from=$1
+    local old kept=()
+    for old in "${from[@]}"; do [[ ${old%%=*} == "$2" ]] || kept+=("$old"); done
+    from=("${kept[@]}")
 }
 
 # Adds an entry to the array, replacing one with the same name.
-env_put() { # ARRAY NAME[=VALUE]
+env_put() { # ARRAY NAME=VALUE
     local -n list=$1
-    local old kept=()
-    for old in "${list[@]}"; do [[ ${old%%=*} == "${2%%=*}" ]] || kept+=("$old"); done
-    list=("${kept[@]}" "$2")
+    env_drop "$1" "${2%%=*}"
+    list+=("$2")
 }
 
 # Later values win: the environment, ~/.dptrain_env, ./.dptrain_env, --env-file.
 env_of_files() { # [FILE...]
-    local file line files=()
-    [[ ! -e ${HOME:-/nowhere}/.dptrain_env ]] || files+=("$HOME/.dptrain_env")
-    [[ ! -e .dptrain_env || .dptrain_env -ef ${HOME:-/nowhere}/.dptrain_env ]] || files+=(.dptrain_env)
-    for file in "${files[@]}" "$@"; do
-        env_read "$file"
-        for line in "${env_lines[@]}"; do env_put job_env "$line"; done
+    local file
+    if [[ -e ${HOME:-/nowhere}/.dptrain_env ]]; then env_of_file "$HOME/.dptrain_env"; fi
+    if [[ -e .dptrain_env && ! .dptrain_env -ef ${HOME:-/nowhere}/.dptrain_env ]]; then env_of_folder; fi
+    for file in "$@"; do env_of_file "$file"; done
+    ((${#job_private[@]} == 0)) || note "variables from files, values not shown: ${job_private[*]%%=*}"
+}
+
+# PATH: only for the current folder's file.
+env_of_file() { # FILE [PATH]
+    local line name
+    env_read "$@"
+    for line in "${env_lines[@]}"; do
+        name=${line%%=*}
+        if [[ $# -gt 1 && $name == @(LD_PRELOAD|LD_AUDIT) ]]; then
+            note "$1: $name is not taken from here; use --env-file"
+            continue
+        fi
+        env_drop job_env "$name"
+        env_put job_private "$line"
     done
+}
+
+# Reads .dptrain_env of the current folder, where others may have put it: only if this user or root owns it and nobody else can
+# write it.
+env_of_folder() {
+    local fd owner link mode file=$PWD/.dptrain_env
+    [[ -f .dptrain_env && -r .dptrain_env ]] || { note "ignoring $file: it is not a readable file"; return; }
+    exec {fd}<.dptrain_env
+    link=$(stat -c %u .dptrain_env)
+    read -r owner mode < <(stat -Lc '%u %a' "/dev/fd/$fd")
+    if [[ " 0 $(id -u) " != *" $owner "* || " 0 $(id -u) " != *" $link "* ]]; then
+        note "ignoring $file: it belongs to another user; --env-file .dptrain_env reads it"
+    elif ((8#$mode & 8#022)); then
+        note "ignoring $file: others can write it; chmod go-w .dptrain_env"
+    else
+        note "reading $file"
+        env_of_file "$file" "/dev/fd/$fd"
+    fi
+    exec {fd}<&-
+}
+
+# Puts NAME=VALUE lines into one exported variable, for ranks_prefix, and sets bundle to its name; empty without lines.
+env_bundle() { # [LINE...]
+    bundle=''
+    (($# > 0)) || return 0
+    bundle=DPTRAIN_ENV_$((n_bundles++))
+    printf -v "$bundle" 'export %q\n' "$@"
+    export "${bundle?}"
+}
+
+# As env_bundle, with all lines for host I.
+env_bundle_host() { # I
+    local line own=() all=("${job_private[@]}")
+    mapfile -t own < <(printf %s "${host_private[$1]:-}")
+    for line in "${own[@]}"; do env_put all "$line"; done
+    [[ ${host_extra[$1]:-} != *CUDA_VISIBLE_DEVICES=* ]] || env_drop all CUDA_VISIBLE_DEVICES
+    env_bundle "${all[@]}"
 }
 
 # Sets a variable unless it is set already.
 env_default() { # NAME VALUE
     local old
-    for old in "${job_env[@]}"; do [[ ${old%%=*} != "$1" ]] || return 0; done
+    for old in "${job_env[@]}" "${job_private[@]}"; do [[ ${old%%=*} != "$1" ]] || return 0; done
     job_env+=("$1=$2")
 }
 
@@ -87,8 +160,9 @@ env_of_hosts() {
         fi
         all=$(seq -s , 0 $((host_slots[i] - 1)))
         if [[ ${host_gpus[i]} != - && ${host_gpus[i]} != "$all" ]]; then
-            env_put own "CUDA_VISIBLE_DEVICES=${host_gpus[i]}"
+            env_drop own CUDA_VISIBLE_DEVICES
+            host_extra[i]+="-x"$'\n'"CUDA_VISIBLE_DEVICES=${host_gpus[i]}"$'\n'
         fi
-        for line in "${own[@]}"; do host_extra[i]+="-x"$'\n'"$line"$'\n'; done
+        for line in "${own[@]}"; do host_private[i]+=$line$'\n'; done
     done
 }

@@ -137,7 +137,7 @@ transport_check_efa() {
         if [[ -z $folder ]]; then
             note "${host_name[i]}: aws-ofi-nccl was not found in the folders of Amazon's installer; add the folder of \
 libnccl-net.so to LD_LIBRARY_PATH (--env-file), or NCCL will fail"
-        elif [[ " ${job_env[*]} " != *" LD_LIBRARY_PATH="* ]]; then
+        elif [[ " ${job_env[*]} ${job_private[*]} " != *" LD_LIBRARY_PATH="* ]]; then
             job_env+=("LD_LIBRARY_PATH=$folder:/opt/amazon/efa/lib64:/opt/amazon/efa/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
         fi
     done

@@ -69,11 +69,12 @@ ranks_bind_to_gpus() {
     note "ranks are bound near their GPUs: ${lists[0]} on ${host_name[0]}"
 }
 
-# Sets the array before, a wrapper that runs the host's setup, binds the rank, reports the binding, and then execs the
+# Sets the array before, a wrapper that sets the variables in BUNDLE (env_bundle), runs the host's setup, binds the rank, reports the binding, and then execs the
 # program.
-ranks_prefix() { # SETUP GPUS(yes|no) REPORT(yes|no)
+ranks_prefix() { # SETUP GPUS(yes|no) REPORT(yes|no) [BUNDLE]
     local script=''
     before=()
+    [[ -z ${4:-} ]] || script+="eval \"\$$4\"; unset $4"$'\n'
     [[ $1 == - ]] || script+="$1"$'\n'
     if [[ $2 == yes ]]; then
         # shellcheck disable=SC2016 # for the rank's shell
@@ -101,10 +102,11 @@ ranks_parts() { # NEAR_GPUS REPORT WORDS...
     for i in "${!host_name[@]}"; do
         list+=,${host_alias[i]}:${host_ranks[i]} n=$((n + host_ranks[i]))
         if ranks_go_on "$i"; then continue; fi
-        ranks_prefix "${host_setup[i]}" "$near" "$say"
+        env_bundle_host "$i"
+        ranks_prefix "${host_setup[i]}" "$near" "$say" "$bundle"
         mapfile -t extra < <(printf %s "${host_extra[i]:-}")
         [[ ${#parts[@]} -eq 0 ]] || parts+=(:)
-        parts+=("${part_flags[@]}" "${extra[@]}" -np "$n" -H "${list#,}" "${before[@]}" "$@")
+        parts+=("${part_flags[@]}" "${extra[@]}" ${bundle:+-x "$bundle"} -np "$n" -H "${list#,}" "${before[@]}" "$@")
         list='' n=0
     done
 }
@@ -114,7 +116,8 @@ ranks_parts() { # NEAR_GPUS REPORT WORDS...
 ranks_go_on() { # I
     local next=$(($1 + 1))
     ((next < ${#host_name[@]})) || return 1
-    [[ ${host_extra[$1]:-}${host_setup[$1]} == "${host_extra[next]:-}${host_setup[next]}" ]] || return 1
+    [[ ${host_extra[$1]:-}${host_private[$1]:-}${host_setup[$1]} == \
+        "${host_extra[next]:-}${host_private[next]:-}${host_setup[next]}" ]] || return 1
     [[ $1 -gt 0 || ${host_local[0]} == yes || " ${host_local[*]} " != *" yes "* ]]
 }
 
@@ -147,8 +150,9 @@ ranks_compose() { # DPTRAIN'S ARGUMENTS...
         ranks_parts "$near_gpus" "$report" "$program" "$@"
         try=("${part_flags[@]}" -H "$(IFS=, && echo "${host_alias[*]}")")
     else
-        ranks_prefix - no "$report"
-        parts=("${part_flags[@]}" -np "$np" "${before[@]}" "$program" "$@") try=(-np "$np")
+        env_bundle "${job_private[@]}"
+        ranks_prefix - no "$report" "$bundle"
+        parts=("${part_flags[@]}" ${bundle:+-x "$bundle"} -np "$np" "${before[@]}" "$program" "$@") try=(-np "$np")
     fi
     command=(mpirun "${MPI_FLAGS[@]}" "${parts[@]}")
 }
@@ -158,7 +162,7 @@ ranks_compose() { # DPTRAIN'S ARGUMENTS...
 ranks_compose_srun() { # DPTRAIN'S ARGUMENTS...
     local i name variable kinds type settings=()
     for i in "${!host_name[@]}"; do
-        [[ -z ${host_extra[i]:-} && ${host_setup[i]} == - ]] ||
+        [[ -z ${host_extra[i]:-}${host_private[i]:-} && ${host_setup[i]} == - ]] ||
             die 2 "--launcher srun: ${host_name[i]} has its own variables or setup; use --launcher mpirun"
     done
     for ((i = 0; i < ${#MPI_FLAGS[@]}; i++)); do
@@ -173,7 +177,8 @@ ranks_compose_srun() { # DPTRAIN'S ARGUMENTS...
     kinds=$(srun --mpi=list 2>&1) || true
     type=$(grep -owE 'pmix|pmi2' <<<"$kinds" | sort -r | head -n 1)
     [[ -n $type ]] || die 4 "this Slurm has no pmix or pmi2 plugin, which MPI needs; use --launcher mpirun"
-    ranks_prefix - no "$report"
+    env_bundle "${job_private[@]}"
+    ranks_prefix - no "$report" "$bundle"
     command=(env "${settings[@]}" srun "--mpi=$type" --ntasks "$np" "--chdir=$wdir_wanted"
         "${before[@]}" "$program" "$@")
     try=()

@@ -267,17 +267,37 @@ has() { # WORDS...
     has "plm_rsh_args -F\\ $HOME/.ssh/dptrain_config\\ -o" "-H a:1\\,ip6-fd77--2:1 "
 }
 
+# A job whose single rank, or whose N ranks, print their environment: what reaches it, and what mpirun's command line shows.
+job_that_prints() {
+    stand_in mpirun <<<'if [[ $1 == --version ]]; then echo "mpirun (Open MPI) ${FAKE_MPI:-4.1.4}"; exit; fi
+        printf "%s\n" "$@" >"$HOSTS/mpirun.words"
+        # One part; -x NAME=VALUE sets, the program begins after -np N or -H LIST.
+        while [[ $1 != -np ]]; do [[ $1 != -x || $2 != *=* ]] || export "$2"; shift; done
+        shift 2; [[ $1 != -H ]] || shift 2
+        exec "$@"'
+    stand_in dptrain <<<'env'
+}
+
 @test "the environment: known prefixes and files, later ones win, no secrets" {
     printf 'FROM=home\nSAME=home\n' >"$HOME/.dptrain_env"
     printf '# here\n\nSAME=here\r\n' >.dptrain_env
-    printf 'WITH=a b;c,d\nNCCL_DEBUG=WARN\nAWS_SECRET_ACCESS_KEY=1\n' >mine.env
+    printf 'WITH=a  b;c,d $x "y\nNCCL_DEBUG=WARN\nAWS_SECRET_ACCESS_KEY=1\n' >mine.env
+    chmod 644 .dptrain_env
     export NCCL_DEBUG=INFO UCX_TLS=rc FI_LOG_LEVEL=1 UCX_IB_PKEY=3 NCCL_TOKEN=abc OTHER=1
     line -np 1 --env-file mine.env
     [ "$status" -eq 0 ]
-    has "-x UCX_TLS" "-x FI_LOG_LEVEL" "-x UCX_IB_PKEY" "-x FROM=home" "-x SAME=here " "-x WITH=a\\ b\\;c\\,d" \
-        "-x NCCL_DEBUG=WARN" "NCCL_TOKEN is not passed on" "mine.env, line 3: AWS_SECRET_ACCESS_KEY is not passed on"
+    has "-x UCX_TLS" "-x FI_LOG_LEVEL" "-x UCX_IB_PKEY" "variables from files, values not shown: FROM SAME WITH NCCL_DEBUG" \
+        "NCCL_TOKEN is not passed on" "mine.env, line 3: AWS_SECRET_ACCESS_KEY is not passed on" "reading $PWD/.dptrain_env"
     [[ "$output" != *"-x NCCL_TOKEN"* && "$output" != *"-x AWS"* && "$output" != *OTHER* && "$output" != *"-x NCCL_DEBUG "* ]]
-    [[ "$output" != *SAME=home* ]]
+    job_that_prints
+    run "$run_sh" -np 1 --env-file mine.env
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has $'\nFROM=home\n' $'\nSAME=here\n' $'\nWITH=a  b;c,d $x "y\n' $'\nNCCL_DEBUG=WARN\n' $'\nUCX_TLS=rc\n'
+    [[ "$output" != *DPTRAIN_ENV_* ]]
+    # No value from a file is in the command line.
+    run grep -E 'home$|here|WARN|c,d' "$HOSTS/mpirun.words"
+    [ "$status" -eq 1 ]
     printf 'A=1\nexport B=2\n' >bad.env
     line -np 1 --env-file bad.env
     [ "$status" -eq 2 ]
@@ -286,18 +306,73 @@ has() { # WORDS...
     [ "$status" -eq 2 ]
 }
 
+@test "no value of an environment file is in a process list while a job runs" {
+    rm "$bin/mpirun"
+    command -v mpirun >/dev/null || skip "mpirun is not here"
+    printf 'MINE=not-for-everybody\n' >mine.env
+    # Fixed strings from a file: no argument of grep has the value.
+    stand_in dptrain <<<'echo "rank has $MINE"; printf %s "$MINE" >"value.$$"
+        grep -slFf "value.$$" /proc/[0-9]*/cmdline && echo "SEEN"; exit 0'
+    run "$run_sh" -np 2 --env-file mine.env
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'rank has not-for-everybody' <<<"$output")" -eq 2 ]
+    [[ "$output" != *SEEN* ]]
+}
+
+@test "names that suggest secrets, also by a pattern of the user" {
+    export NCCL_PASS=1 UCX_PWD=2 FI_AUTH_X=3 DPTRAIN_ACCESS=4 NCCL_PRIVATE=5 UCX_MY_pin=6 FI_LOG_LEVEL=7
+    DPTRAIN_SECRET_PATTERN='_PIN$' line -np 1
+    for name in NCCL_PASS UCX_PWD FI_AUTH_X DPTRAIN_ACCESS NCCL_PRIVATE UCX_MY_pin; do
+        has "$name is not passed on"
+        [[ "$output" != *"-x $name"* ]]
+    done
+    has "-x FI_LOG_LEVEL"
+    [[ "$output" != *DPTRAIN_SECRET_PATTERN* ]]
+    DPTRAIN_SECRET_PATTERN='(' line -np 1
+    [ "$status" -eq 2 ]
+    has "invalid DPTRAIN_SECRET_PATTERN '('"
+}
+
+@test "the current folder's .dptrain_env is read only if nobody else can write it, and never sets LD_PRELOAD" {
+    printf 'FROM=here\nLD_PRELOAD=/no/such.so\nLD_AUDIT=/no/such.so\n' >.dptrain_env
+    chmod 644 .dptrain_env
+    line -np 1
+    [ "$status" -eq 0 ]
+    has "reading $PWD/.dptrain_env" "LD_PRELOAD is not taken from here" "LD_AUDIT is not taken" "values not shown: FROM"$'\n'
+    for mode in 664 646; do
+        chmod $mode .dptrain_env
+        line -np 1
+        [ "$status" -eq 0 ]
+        has "ignoring $PWD/.dptrain_env: others can write it; chmod go-w"
+        [[ "$output" != *"values not shown"* && "$output" != *"not taken"* ]]
+    done
+    chmod 644 .dptrain_env
+    [ "$(id -u)" -eq 0 ] || skip "only root can give a file away"
+    chown 60000 .dptrain_env
+    line -np 1
+    has "ignoring $PWD/.dptrain_env: it belongs to another user"
+    [[ "$output" != *"values not shown"* ]]
+}
+
 @test "shared_envs, env_file, setup and GPUs of a description apply to their host only" {
     printf 'A=1\n' >a.env
     printf 'a\t2\t0,2\t-\t-\t-\tyes\ta.env\t-\tA=0\tB=a b;"c\tAPI_KEY=1\nb\t2\t0,1\t-\t-\t-\tno\t-\t. /opt/venv\t-\n' >hosts.tsv
     line -hostfile hosts.tsv
-    # The file's variables come before shared_envs.
-    has '-x B=a\ b\;\"c -x A=1 -x CUDA_VISIBLE_DEVICES=0\,2 -np 2 -H a:2 '"$DPTRAIN_BIN : " "-np 2 -H b:2 bash -c" "opt/venv" \
+    has '-x CUDA_VISIBLE_DEVICES=0\,2 -x DPTRAIN_ENV_0 -np 2 -H a:2 bash -c' "$DPTRAIN_BIN : " "-np 2 -H b:2 bash -c" "opt/venv" \
         "shared_envs: API_KEY is not passed on"
-    [ "$(grep -o -- '-x B=' <<<"$output" | wc -l)" -eq 1 ]
+    [[ "$output" != *A=1* && "$output" != *B=* && "$output" != *DPTRAIN_ENV_1* ]]
     # OpenMPI applies settings only to their part, so each part repeats the common ones.
     [ "$(grep -o -- "--wdir $PWD " <<<"$output" | wc -l)" -eq 2 ]
     [ "$(grep -o -- '-x NCCL_NET=Socket ' <<<"$output" | wc -l)" -eq 2 ]
     [[ "$output" != *"CUDA_VISIBLE_DEVICES=0\\,1"* ]]
+    # The file's variables win over shared_envs.
+    job_that_prints
+    printf 'a\t2\t0,2\t-\t-\t-\tyes\ta.env\t-\tA=0\tB=a b;"c\n' >"$HOSTS/a.tsv"
+    stand_in dptrain <<<'[[ ${1:-} != hosts ]] || exec cat "$5"; env'
+    run "$run_sh" --no-checks --interface eth0 --transport tcp -hostfile "$HOSTS/a.tsv"
+    echo "$output"
+    has $'\nA=1\n' $'\nB=a b;"c\n' $'\nCUDA_VISIBLE_DEVICES=0,2\n'
 }
 
 @test "ranks are bound near their GPUs, if these are known" {
@@ -361,7 +436,7 @@ has() { # WORDS...
     [[ "$output" != *plm_rsh* ]]
     [ ! -e "$HOSTS/ssh.log" ]
     MY_TOKEN=1 line --launcher srun train
-    has "env -u MY_TOKEN " "OMPI_MCA_btl_tcp_if_include=10.0.0.0/24" "NCCL_SOCKET_IFNAME==eth0" \
+    has " -u MY_TOKEN " "OMPI_MCA_btl_tcp_if_include=10.0.0.0/24" "NCCL_SOCKET_IFNAME==eth0" \
         "srun --mpi=pmix --ntasks 4 --chdir=$PWD $DPTRAIN_BIN train"
     unset SLURM_JOB_NODELIST
     line --launcher srun -H a:1

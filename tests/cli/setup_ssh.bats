@@ -94,17 +94,17 @@ print_of() { ssh-keygen -lf "$HOSTS/$1/key.pub"; } # HOST
     # shellcheck source=scripts/cluster/ssh/files.sh
     . "$root/scripts/cluster/ssh/files.sh"
     mkdir "$HOME/.ssh"
-    lines=$'# no key of dptrain below\nssh-ed25519 AAAAB3 no key\nssh-ed25519 AAAAB4 other'
-    printf '%s\n' "$lines" >"$HOME/.ssh/authorized_keys"
+    kept=$'# no key of dptrain below\nssh-ed25519 AAAAB3 no key\nssh-ed25519 AAAAB4 other'
+    printf '%s\n' "$kept" >"$HOME/.ssh/authorized_keys"
     touch "$HOME/.ssh/dptrain_config"
     files_remove none
-    [ "$(<"$HOME/.ssh/authorized_keys")" = "$lines" ]
+    [ "$(<"$HOME/.ssh/authorized_keys")" = "$kept" ]
     # The private key tells which line to delete.
     ssh-keygen -q -t ed25519 -N '' -C dptrain -f "$HOME/.ssh/dptrain_ed25519"
     cat "$HOME/.ssh/dptrain_ed25519.pub" >>"$HOME/.ssh/authorized_keys"
     rm "$HOME/.ssh/dptrain_ed25519.pub"
     files_remove none
-    [ "$(<"$HOME/.ssh/authorized_keys")" = "$lines" ]
+    [ "$(<"$HOME/.ssh/authorized_keys")" = "$kept" ]
     [ "$(ls "$HOME/.ssh")" = authorized_keys ]
 }
 

@@ -36,15 +36,17 @@ setup() { cluster_or_skip; }
     cat >"$cluster/shared/hosts.yaml" <<'EOF'
 nodes: [{address: "fd77::1", chief: true, ssh_config: a}, {address: "fd77::2", ssh_config: b}]
 ssh:
-  a: {shared_envs: {SAY: "one  'x' $y"}, setup: 'echo "$SAY,$DPTRAIN_ALL" >"said.$(hostname)"'}
-  b: {shared_envs: {SAY: two}, setup: 'echo "$SAY,$DPTRAIN_ALL" >"said.$(hostname)"'}
+  a: {shared_envs: {SAY: "one  'x' $y"}, setup: 'echo "$SAY,$DPTRAIN_ALL" >"said.$(hostname)"; grep -slFf <(printf %s "$SAY") /proc/[0-9]*/cmdline >"seen.$(hostname)"; true'}
+  b: {shared_envs: {SAY: two=three}, setup: 'echo "$SAY,$DPTRAIN_ALL" >"said.$(hostname)"; grep -slFf <(printf %s "$SAY") /proc/[0-9]*/cmdline >"seen.$(hostname)"; true'}
 EOF
     mkdir -p "$cluster/shared/here"
     DPTRAIN_ALL=all run on node1 --wdir "$cluster/shared/here" --spec hosts.yaml "${train[@]}" --data "$tiny" --steps 2
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(<"$cluster/shared/here/said.node1")" = "one  'x' \$y,all" ]
-    [ "$(<"$cluster/shared/here/said.node2")" = "two,all" ]
+    [ "$(<"$cluster/shared/here/said.node2")" = "two=three,all" ]
+    # No host's process list shows the values.
+    [ -z "$(cat "$cluster/shared/here"/seen.node{1,2})" ]
     clean node1 node2
 }
 
