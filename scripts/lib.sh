@@ -4,12 +4,24 @@
 
 cpu_folder=/sys/devices/system/cpu/cpu0/topology
 
+# Messages also go to the file say_log, if a script sets it; whether standard error is still open does not matter.
+say_log=''
+say() { # MESSAGE
+    printf '%s: %s\n' "${0##*/}" "$1" >&2 2>/dev/null || true
+    [[ -z $say_log ]] || printf '%s %s: %s\n' "$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)" "${0##*/}" "$1" >>"$say_log" || true
+}
+
 die() { # CODE MESSAGE
-    printf '%s: error: %s\n' "${0##*/}" "$2" >&2
+    say "error: $2"
     exit "$1"
 }
 
-note() { printf '%s: %s\n' "${0##*/}" "$1" >&2; }
+note() { say "$1"; }
+
+# Sets now: seconds since an arbitrary time. Unlike SECONDS and date it does not change when the clock is set.
+monotonic() {
+    if read -r now _ 2>/dev/null </proc/uptime; then now=${now%.*}; else now=$SECONDS; fi
+}
 
 # Call with the remaining arguments for an option that takes a value.
 need_value() { [[ $# -ge 2 ]] || die 2 "$1 needs a value; --help lists the options"; }
@@ -39,6 +51,15 @@ folder_option() { # OPTION VALUE
 make_work() { # NAME [PARENT]
     work=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/dptrain-$1.XXXXXX") || die 4 "cannot create a folder in ${2:-${TMPDIR:-/tmp}}"
     trap '((BASHPID != $$)) || rm -rf "$work"' EXIT
+}
+
+# Whether the folder of make_work has the space that MPI needs at start: 4 MB.
+work_has_space() {
+    local code=0
+    # The group hides the shell's message about a signal.
+    { head -c 4194304 /dev/zero >"$work/space"; } 2>/dev/null || code=1
+    rm -f "$work/space"
+    return "$code"
 }
 
 # Prints the path of dptrain. The caller has set `here`.

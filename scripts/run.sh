@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Starts dptrain under mpirun, on this machine or on several hosts, and supervises the job. See --help.
 set -euo pipefail
+# A closed pipe is an error of the write; a handler, because an ignored signal would stay ignored in mpirun.
+trap : PIPE
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
@@ -19,6 +21,8 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 . "$here/launch/ranks.sh"
 # shellcheck source=scripts/launch/resume.sh
 . "$here/launch/resume.sh"
+# shellcheck source=scripts/launch/said.sh
+. "$here/launch/said.sh"
 # shellcheck source=scripts/launch/job.sh
 . "$here/launch/job.sh"
 
@@ -56,7 +60,8 @@ Environment and output of the ranks:
                        DPTRAIN_ variables. Names with TOKEN, SECRET, PASS, PWD, CREDENTIAL, AUTH, ACCESS, PRIVATE or KEY,
                        or matching DPTRAIN_SECRET_PATTERN, are never passed on. A host's shared_envs and env_file in the
                        specification take precedence
-  --log-dir DIR        log the output of rank N, with timestamps, to DIR/rank-N.log on its host
+  --log-dir DIR        log the output of rank N, with timestamps, to DIR/rank-N.log on its host, and this script's messages
+                       to DIR/run.sh.log here
   --report-bindings    each rank prints the CPUs that it may use
 
   --timeout-start SEC  end the job if it has printed nothing by then; 0: never [300]
@@ -205,4 +210,13 @@ if [[ $dry_run == yes ]]; then
 fi
 command -v "$launcher" >/dev/null ||
     die 4 "$launcher was not found; run scripts/install_deps.sh"
+work_has_space || die 4 "${TMPDIR:-/tmp} is full, and mpirun needs 4 MB there: free some space, or set TMPDIR"
+if [[ -n $log_dir ]]; then
+    say_log=$log_dir/run.sh.log
+    [[ $log_dir == /* ]] || say_log=$wdir_wanted/$say_log
+    if ! { mkdir -p "${say_log%/*}" && : >>"$say_log"; } 2>/dev/null; then
+        say_log=''
+        note "no log of run.sh: cannot write to $log_dir"
+    fi
+fi
 job_run

@@ -8,6 +8,7 @@
 
 #include "base/deadline.h"
 #include "base/denormals.h"
+#include "base/last_phase.h"
 #include "base/thread.h"
 #include "cmd/cmd.h"
 
@@ -18,6 +19,7 @@ static void abort_job(err_t code)
     deadline_leave(code, DEADLINE_LEAVE_SEC);
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
+    last_phase_close();
     if (initialized && !finalized) MPI_Abort(MPI_COMM_WORLD, (int)code);
     _exit((int)code);
 }
@@ -26,9 +28,11 @@ int main(int argc, char **argv)
 {
     thread_receive_signals();
     denormals_flush(); /* before other threads start */
+    last_phase_open();
     deadline_open(abort_job);
     signal(SIGXFSZ, SIG_IGN); /* the write fails with EFBIG, and its error names the file */
     err_t code = cmd_dispatch(argc, argv, abort_job);
+    last_phase_close();
     deadline_exit(code);
     return (int)code;
 }

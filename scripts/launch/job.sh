@@ -6,21 +6,34 @@ mpirun_pid='' stage=running why='' stopped_by='' deadline=0 n_signals=0
 # Unique to this job; ranks have it as DPTRAIN_JOB.
 printf -v job_id '%(%s)T.%s.%s' -1 $$ $RANDOM
 
-# Forwards the output of rank 0; its first byte shows that the job has started.
+# Forwards the output of rank 0; its first byte shows that the job has started. Reads on if nobody reads its output any more:
+# a closed pipe must not end the job.
 job_forward() {
-    trap '' INT HUP TERM USR1
+    trap '' INT HUP TERM USR1 PIPE
     dd bs=1 count=1 of="$work/first" status=none
     if [[ -s $work/first ]]; then
         mv "$work/first" "$work/started"
-        cat "$work/started"
+        cat "$work/started" 2>>"$work/errors" || true
         # The last lines say where an interrupted run stands (resume.sh).
-        exec tee >(tail -c 16384 >"$work/last.part"; mv "$work/last.part" "$work/last" 2>/dev/null)
+        exec tee --output-error=warn >(tail -c 16384 >"$work/last.part"; mv "$work/last.part" "$work/last" 2>/dev/null) \
+            2>>"$work/errors"
     fi
+}
+
+# Notes once that an output is gone.
+output_gone=no
+job_check_output() {
+    local reason
+    [[ $output_gone == no && -s $work/errors ]] || return 0
+    output_gone=yes
+    read -r reason <"$work/errors"
+    note "nobody reads the job's output any more (${reason##*: }); the job goes on" 2>&"$err"
 }
 
 # Enters the next, harsher stage of stopping the job; its deadline leads to the one after.
 job_press() { # STAGE SECONDS
-    stage=$1 deadline=$((SECONDS + $2))
+    monotonic
+    stage=$1 deadline=$((now + $2))
     case $stage in
     asked) kill -USR1 "$mpirun_pid" ;;
     told) kill -TERM "$mpirun_pid" ;;
@@ -77,16 +90,16 @@ job_alive() { # JOB
 
 # If no rank is on this host, asks the other hosts from time to time whether they have one, and sets far_ranks. It is `no` if
 # hosts answered and none has a rank, or if no host has answered several times.
-far_ranks=yes far_asked=0 far_pid='' far_silent=0
+far_ranks=yes far_asked='' far_pid='' far_silent=0
 job_look_far() {
     if [[ -n $far_pid ]]; then
         if kill -0 "$far_pid" 2>/dev/null; then return; fi
         wait "$far_pid" 2>/dev/null || true
-        far_pid='' far_asked=$SECONDS far_silent=$((far_silent + 1))
+        far_pid='' far_asked=$now far_silent=$((far_silent + 1))
         if grep -qs . "$work"/far/*.out; then far_silent=0 far_ranks=no; fi
         if grep -qs alive "$work"/far/*.out; then far_ranks=yes; fi
         if ((far_silent > 3)); then far_ranks=no; fi
-    elif ((SECONDS - far_asked >= 30)); then
+    elif ((now - far_asked >= 30)); then
         remote_script '' job_alive "$job_id" 2>/dev/null | hosts_ask "$work/far" 15 >/dev/null 2>&1 &
         far_pid=$!
     fi
@@ -103,17 +116,18 @@ job_has_ranks() {
 # Checks the deadlines. If a host's link is cut, mpirun can outlive its ranks by minutes.
 had_ranks=no ranks_gone_at=''
 job_check_deadlines() {
+    monotonic
     if [[ $stage != running ]]; then
-        if ((SECONDS < deadline)); then return; fi
+        if ((now < deadline)); then return; fi
         if [[ $stage == asked ]]; then job_press told 10; else job_press killed 600; fi
-    elif [[ ! -e $work/started ]] && ((timeout_start > 0 && SECONDS >= timeout_start)); then
+    elif [[ ! -e $work/started ]] && ((timeout_start > 0 && now - started_at >= timeout_start)); then
         why="the job printed nothing within $timeout_start s (--timeout-start)"
         job_press told 10
     elif job_has_ranks; then
         had_ranks=yes ranks_gone_at=''
     elif [[ $had_ranks == yes ]]; then
-        ranks_gone_at=${ranks_gone_at:-$SECONDS}
-        if ((SECONDS - ranks_gone_at >= 15)); then
+        ranks_gone_at=${ranks_gone_at:-$now}
+        if ((now - ranks_gone_at >= 15)); then
             why="mpirun outlived its ranks"
             # On several hosts it would wait for unreachable daemons, and then crash.
             if [[ $several == yes ]]; then job_press killed 600; else job_press told 10; fi
@@ -122,13 +136,20 @@ job_check_deadlines() {
 }
 
 # Runs on the hosts. Removes the remains of the job: processes, OpenMPI's shared memory and session folders, found by this
-# job's ids. Prints their number.
+# job's ids. Prints their number, after the last phases of killed ranks.
 job_sweep_host() { # JOB FAMILY MPIRUN
-    local job=$1 family=$2 mpirun=$3 n=0 files=0 environ pid hex daemon name path
+    local job=$1 family=$2 mpirun=$3 n=0 files=0 environ pid hex daemon name path text
     while read -r environ; do
         pid=${environ#/proc/} pid=${pid%/environ}
         if kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
     done < <(grep -lsz "^DPTRAIN_JOB=$job$" /proc/[0-9]*/environ)
+    # The last phases of ranks that were killed (base/last_phase.h).
+    for path in /dev/shm/dptrain-"$job".*; do
+        [[ -O $path && ! -L $path ]] || continue
+        IFS= read -rd '' text <"$path" || true
+        echo "phase ${path##*.} $text"
+        rm -f "$path"
+    done
     if [[ -n $family ]]; then
         hex=$(printf %x $((family + 1)))
         while read -r daemon; do
@@ -143,8 +164,10 @@ job_sweep_host() { # JOB FAMILY MPIRUN
     ((n + files == 0)) || echo "swept $n processes, $files files and folders"
 }
 
+# Sets phases: lines "phase RANK TEXT" of killed ranks; and tmp_full.
+tmp_full=no phases=''
 job_sweep() {
-    local family='' uri i said code
+    local family='' uri i said code sweep=$work/sweep
     read -r uri 2>/dev/null <"$work/uri" || true
     # OpenMPI 4: the first number identifies its daemons; the number plus one, its ranks.
     if [[ ${uri:-} =~ ^([0-9]+)\.0\; ]]; then family=${BASH_REMATCH[1]}; fi
@@ -155,59 +178,86 @@ job_sweep() {
     fi
     # This has a deadline, and no signal is needed any more.
     trap '' TERM INT HUP USR1
-    remote_script '' job_sweep_host "$job_id" "$family" "$mpirun_pid" | hosts_ask "$work/sweep" 15 2>/dev/null
+    if ! work_has_space; then
+        tmp_full=yes
+        sweep=$(mktemp -d /dev/shm/dptrain-run.XXXXXX) || return 0
+    fi
+    remote_script '' job_sweep_host "$job_id" "$family" "$mpirun_pid" | hosts_ask "$sweep" 15 2>/dev/null
+    phases=$(cat "$sweep"/*.out | grep -a '^phase ') || true
     for i in "${!host_name[@]}"; do
-        read -r code <"$work/sweep/$i.code"
-        said=$(tail -n 1 "$work/sweep/$i.out")
+        read -r code <"$sweep/$i.code"
+        said=$(tail -n 1 "$sweep/$i.out")
         if [[ $said == swept* ]]; then note "${host_name[i]}: ${said/swept/cleaned up after the job:}"; fi
         ((code != 124 && code != 255)) ||
             note "${host_name[i]} could not be reached; files of the job may remain in its /dev/shm and /tmp"
     done
+    [[ $tmp_full == no ]] || rm -rf "$sweep"
 }
 
-# As die, after cleaning up.
-job_die() { # CODE MESSAGE
-    (die "$1" "$2") || true
+# As die, after cleaning up, which also collects the last phases. Without a message, said_describe has it.
+job_die() { # CODE [MESSAGE]
+    local code=$1 message
     job_sweep
-    exit "$1"
+    message=${2:-$(said_describe); $restart}
+    if [[ $tmp_full == yes ]]; then
+        code=4 message="${message%"; $restart"}; ${TMPDIR:-/tmp} is full, which can end MPI: free some space, or set TMPDIR"
+    fi
+    (die "$code" "$message") || true
+    exit "$code"
 }
 
 # Exits with the code for mpirun's, and with a message if dptrain cannot have printed one.
 job_finish() { # CODE
     local code=$1 flags=() flag
+    said_read "$code"
     if [[ -n $stopped_by ]] && resume_is_due "$code"; then resume_finish; fi
     if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 6) ]]; then
         job_die 5 "$why; $restart"
     fi
-    if [[ ! -e $work/started && $launcher == mpirun ]] && ((code == 1 || code > 128)); then
+    # A daemon's code differs from the one that mpirun noticed.
+    if [[ $lost == signal || $lost == left ]]; then job_die 5; fi
+    if [[ ! -e $work/started && $launcher == mpirun && -z $lost ]] && ((code == 1 || code > 128)); then
+        work_has_space || job_die 4 "the job did not start"
         # -q silences mpirun's errors, so start again without it, only to look for the program.
         for flag in "${MPI_FLAGS[@]}"; do [[ $flag == -q ]] || flags+=("$flag"); done
         timeout 60 mpirun "${flags[@]}" "${try[@]}" test -x "$program" >&2 ||
             job_die 4 "mpirun could not start $program on every host (exit code $code)"
     fi
     if ((code == 5)); then job_sweep; fi
-    ((code > 6)) || exit "$code"
+    if ((code <= 6)); then
+        # The last words of a rank may be lost, or there were none.
+        if [[ $lost == code && ! -e $work/spoke ]] && ((code > 1 && code == lost_code)); then note "$(said_describe)"; fi
+        exit "$code"
+    fi
+    [[ -z $lost ]] || job_die 5
     if ((code > 128 && code < 193)); then
-        job_die 5 "a rank was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128)))); $restart"
+        # On a full disk said_forward could not keep what mpirun said of a rank.
+        work_has_space || job_die 5 "the job was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128))))"
+        job_die 5 "$launcher was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128)))); $restart"
     fi
     job_die 5 "$launcher ended with code $code, which usually means that a host is lost; $restart"
 }
 
 job_run() {
-    local code='' status tick forward_pid i
+    local code='' status tick forward_pid said_pid i
     # Traps write to err, because stderr may be redirected when they run.
     exec {err}>&2
-    mkfifo "$work/stdout"
+    mkfifo "$work/stdout" "$work/stderr"
     job_forward <"$work/stdout" {err}>&- &
     forward_pid=$!
+    said_forward <"$work/stderr" >&2 {err}>&- &
+    said_pid=$!
+    # mpirun's messages name lost ranks; said_forward keeps them from the user.
+    [[ ${command[1]:-} != -q ]] || command=(mpirun "${command[@]:2}")
     trap 'job_on_signal TERM' TERM
     trap 'job_on_signal INT' INT
     trap 'job_on_signal HUP' HUP
     trap 'job_on_signal USR1' USR1
     # setsid: Ctrl-C reaches mpirun through job_on_signal only.
-    setsid "${command[@]}" </dev/null >"$work/stdout" {err}>&- &
+    setsid "${command[@]}" </dev/null >"$work/stdout" 2>"$work/stderr" {err}>&- &
     mpirun_pid=$!
-    SECONDS=0
+    monotonic
+    started_at=$now far_asked=$now
     until [[ -n $code ]]; do
         sleep 1 &
         tick=$!
@@ -218,14 +268,16 @@ job_run() {
         [[ ${ended:-} != "$mpirun_pid" ]] || code=$status
         # 127: the shell has already reaped it.
         if [[ -z ${ended:-} && $status -eq 127 ]]; then code=0 && wait "$mpirun_pid" || code=$?; fi
+        job_check_output
         [[ -n $code ]] || job_check_deadlines
         kill "$tick" 2>/dev/null || true
     done
     # Wait for the rest of the output, but not forever: a stray process may hold the pipe open.
     for ((i = 0; i < 1000; i++)); do
-        kill -0 "$forward_pid" 2>/dev/null || break
+        kill -0 "$forward_pid" 2>/dev/null || kill -0 "$said_pid" 2>/dev/null || break
         sleep 0.02
     done
-    { kill -KILL "$forward_pid" && wait "$forward_pid"; } 2>/dev/null || true
+    { kill -KILL "$forward_pid" "$said_pid"; wait "$forward_pid" "$said_pid"; } 2>/dev/null || true
+    job_check_output
     job_finish "$code"
 }

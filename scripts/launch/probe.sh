@@ -3,7 +3,8 @@
 # Probes all hosts in one round before the start, and decides whether the job can run there. Sourced by run.sh.
 #
 # Facts about host I are lines `KEY VALUES…` in $facts/I.out:
-#   name NAME · program SHA256|missing · wdir ok|missing · orted yes|no · ephemeral LOW HIGH · end
+#   name NAME · program SHA256|missing · wdir ok|missing · full FOLDER (for temporary files) · orted yes|no
+#   ephemeral LOW HIGH · end
 #   addr INTERFACE ADDRESS/BITS · speed INTERFACE MBIT
 #   rdma DEVICE DRIVER STATE LINK (efa, mlx5_core; ACTIVE; InfiniBand, Ethernet) · ofi FOLDER (of aws-ofi-nccl)
 #   gpu BUS CPUS (the ones near it)
@@ -11,10 +12,15 @@ facts=''
 
 # Runs on each host. DPTRAIN_SYSFS replaces /sys in tests.
 probe_host() { # PROGRAM WDIR PREFIX
-    local program=$1 wdir=$2 prefix=$3 sys=${DPTRAIN_SYSFS:-/sys} device speed driver state link folder bus cpus
+    local program=$1 wdir=$2 prefix=$3 sys=${DPTRAIN_SYSFS:-/sys} device speed driver state link folder bus cpus file
     echo "name $(hostname)"
     if [[ -f $program && -x $program ]]; then echo "program $(sha256sum <"$program" | cut -d ' ' -f 1)"; else echo "program missing"; fi
     if [[ -d $wdir && -x $wdir ]]; then echo "wdir ok"; else echo "wdir missing"; fi
+    if ! file=$(mktemp "${TMPDIR:-/tmp}/dptrain-probe.XXXXXX" 2>/dev/null) ||
+        ! head -c 4194304 /dev/zero 2>/dev/null >"$file"; then
+        echo "full ${TMPDIR:-/tmp}"
+    fi
+    [[ -z $file ]] || rm -f "$file"
     if [[ -n $prefix ]]; then PATH=$prefix/bin:$PATH; fi
     if command -v orted >/dev/null || command -v prted >/dev/null; then echo "orted yes"; else echo "orted no"; fi
     echo "ephemeral $(tr '\t' ' ' 2>/dev/null </proc/sys/net/ipv4/ip_local_port_range)"
@@ -61,7 +67,7 @@ probe_hosts() { # FOLDER PROGRAM WDIR PREFIX
 
 # Prints all problems of a host.
 probe_judge() { # INDEX HASH PROGRAM WDIR
-    local who=${host_name[$1]} ok=yes
+    local who=${host_name[$1]} ok=yes folder
     if ! probe_fact "$1" end >/dev/null; then
         hosts_cause "$facts" "$1" "${DPTRAIN_ASK_SECONDS:-20}"
         note "$who: probe over $hosts_shell failed: $CAUSE${ADVICE:+ -> $ADVICE}"
@@ -74,6 +80,10 @@ probe_judge() { # INDEX HASH PROGRAM WDIR
     esac
     if [[ $(probe_fact "$1" wdir) != ok ]]; then
         note "$who: no working folder $4: create it, mount it, or choose another by --wdir"
+        ok=no
+    fi
+    if folder=$(probe_fact "$1" full); then
+        note "$who: $folder is full or not writable, and MPI needs 4 MB there: free some space, or set TMPDIR"
         ok=no
     fi
     if [[ $(probe_fact "$1" orted) != yes && $launcher == mpirun && ${host_local[$1]} == no && $hosts_shell == ssh ]]; then

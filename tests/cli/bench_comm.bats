@@ -221,5 +221,5 @@ records() { # JQ's words
     wait "$job" || status=$?
     cat "$log"
     [ "$status" -eq 5 ]
-    [ "$(grep -c 'a rank was killed by signal 9 (SIGKILL); start it again' "$log")" -eq 1 ]
+    [ "$(grep -c 'rank [01] on .* was killed by signal 9 (SIGKILL) in "[^"]*".*; start it again' "$log")" -eq 1 ]
 }

@@ -220,18 +220,6 @@ EOF
     done
 }
 
-@test "run.sh turns a rank killed by a signal into 5 with one message" {
-    fake_mpirun <<<'echo started; exit "${!#}"'
-    run "$scripts/run.sh" -np 1 137
-    echo "$output"
-    [ "$status" -eq 5 ]
-    [ "$(grep -c error: <<<"$output")" -eq 1 ]
-    [[ "$output" == *"a rank was killed by signal 9 (SIGKILL); restart with --resume auto"* ]]
-    run "$scripts/run.sh" -np 1 139
-    [ "$status" -eq 5 ]
-    [[ "$output" == *"signal 11 (SIGSEGV)"* ]]
-}
-
 @test "run.sh turns a lost host into 5" {
     fake_mpirun <<<'echo started; exit 205'
     run "$scripts/run.sh" -np 1

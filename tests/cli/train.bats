@@ -317,7 +317,9 @@ start_long_run() { # RANKS
     wait "$job" || status=$?
     cat "$BATS_TEST_TMPDIR/log"
     [ "$status" -eq 5 ]
-    grep -q 'signal 9' "$BATS_TEST_TMPDIR/log"
+    grep -q "^run.sh: error: rank 2 on $(hostname) was killed by signal 9 (SIGKILL) in \"[^\"]*\".*; restart with" "$BATS_TEST_TMPDIR/log"
+    run ls /dev/shm/dptrain-*".$job."*
+    [ "$status" -ne 0 ]
 }
 
 @test "SIGUSR1 to one rank: checkpoint, then exit code 0" {

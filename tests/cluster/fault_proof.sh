@@ -205,7 +205,7 @@ network_faults() {
 }
 
 job_faults() {
-    by_job "a rank is killed" 5 "killed by signal 9" cluster_exec node2 pkill -KILL -x dptrain
+    by_job "a rank is killed" 5 "on node2 was killed by signal 9" cluster_exec node2 pkill -KILL -x dptrain
     by_job "a rank hangs (--timeout 3)" 5 "timed out after 3 s" cluster_exec node2 pkill -STOP -x dptrain
     by_job "mpirun is killed" 5 "run.sh: error" cluster_exec node1 pkill -KILL -x mpirun
     fault_later cluster_mend node2

@@ -75,7 +75,7 @@ EOF
     cluster_exec node2 pkill -KILL -x dptrain
     ended
     [ "$code" -eq 5 ]
-    grep -q 'killed by signal 9' "$out"
+    grep -q 'rank [23] on node2 was killed by signal 9 (SIGKILL) in "[^"]*".*; restart' "$out"
     clean node1 node2
 }
 
@@ -94,6 +94,7 @@ EOF
     cluster_exec node1 pkill -KILL -x mpirun
     ended
     [ "$code" -eq 5 ]
+    grep -q 'mpirun was killed by signal 9 (SIGKILL)' "$out"
     clean node1 node2
 }
 

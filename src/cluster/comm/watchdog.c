@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/last_phase.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "cluster/comm/watchdog_report.h"
@@ -253,6 +254,7 @@ void watchdog_stop(void)
     pthread_join(dog.thread, NULL);
     close(dog.wake_fd);
     dog.side.channel = NULL;
+    last_phase_note("ending");
     atomic_store(&dog.running, false);
 }
 
@@ -278,6 +280,7 @@ static void enter(const char *what, int waiting)
     if (what != dog.noted) {
         atomic_store(&dog.what, what);
         snprintf(dog.mine->doing, sizeof dog.mine->doing, "%s", what);
+        last_phase_note(what);
         dog.noted = what;
     }
     long long sequence = atomic_load_explicit(&dog.mine->sequence, memory_order_relaxed);
@@ -353,6 +356,7 @@ void watchdog_phase(const char *format, ...)
     va_start(args, format);
     vsnprintf(dog.mine->doing, sizeof dog.mine->doing, format, args);
     va_end(args);
+    last_phase_note(dog.mine->doing);
     dog.noted = NULL;
 }
 
@@ -364,5 +368,6 @@ void watchdog_swap_phase(char text[WATCHDOG_TEXT])
     memcpy(before, dog.mine->doing, sizeof before);
     memcpy(dog.mine->doing, text, sizeof before);
     memcpy(text, before, sizeof before);
+    last_phase_note(dog.mine->doing);
     dog.noted = NULL;
 }

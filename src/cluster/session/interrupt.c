@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/last_phase.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "cluster/comm/watchdog.h"
@@ -50,6 +51,7 @@ static long long time_ms(void)
 static _Noreturn void end_process(int number)
 {
     sigset_t one;
+    last_phase_close();
     signal(number, SIG_DFL);
     sigemptyset(&one);
     sigaddset(&one, number);

@@ -1,0 +1,194 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# How run.sh watches a job and names its end: lost ranks, closed pipes, clocks that are set, full disks. mpirun is a fake that
+# prints what OpenMPI prints, except where ranks really die.
+# shellcheck disable=SC2016 # stand-ins' bodies are not for this shell
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    run_sh=$root/scripts/run.sh
+    bin=$BATS_TEST_TMPDIR/bin
+    real_path=$PATH
+    mkdir "$bin"
+    cd "$BATS_TEST_TMPDIR" || return
+    export DPTRAIN_BIN=/bin/true PATH=$bin:$PATH DPTRAIN_BIND=none FLAG=$BATS_TEST_TMPDIR/flag
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    unset SLURM_JOB_NODELIST
+    host=$(hostname)
+}
+
+stand_in() { # NAME, the body on stdin
+    { printf '#!/usr/bin/env bash\nif [[ $1 == --version ]]; then echo "mpirun (Open MPI) 4.1.4"; exit; fi\n'; cat; } >"$bin/$1"
+    chmod +x "$bin/$1"
+}
+
+# mpirun prints TEXT as OpenMPI does, and ends with CODE.
+mpirun_says() { # CODE TEXT
+    local rule
+    rule=$(printf '%074d' 0 | tr 0 -)
+    stand_in mpirun <<<"echo started; printf '%s\n' $rule $(printf %q "$2") $rule 'a line of a rank' >&2; exit $1"
+}
+
+ends_with() { # CODE WORDS
+    run "$run_sh" -np 4
+    echo "$output"
+    [ "$status" -eq "$1" ]
+    [[ "$output" == *"$2"* && "$output" == *"a line of a rank"* && "$output" != *------* ]]
+    [ "$(grep -c '^run.sh:' <<<"$output")" -eq 1 ]
+}
+
+@test "every lost rank is named, with host and cause, from what mpirun prints" {
+    mpirun_says 137 "mpirun noticed that process rank 3 with PID 77 on node far exited on signal 9 (Killed)."
+    ends_with 5 "run.sh: error: rank 3 on far was killed by signal 9 (SIGKILL); the kernel does that when memory runs out (dmesg \
+on far); restart with --resume auto"
+    mpirun_says 139 "prterun noticed that process rank 0 with PID 5 on node near exited on
+signal 11 (Segmentation fault)."
+    ends_with 5 "error: rank 0 on near was killed by signal 11 (SIGSEGV); restart with"
+    mpirun_says 1 "mpirun has exited due to process rank 1 with PID 0 on
+node far exiting improperly. There are three reasons this could occur:"
+    ends_with 5 "error: rank 1 on far ended without a word, with exit code 0; restart with"
+    mpirun_says 7 "mpirun detected that one or more processes exited with non-zero status, thus causing
+the job to be terminated. The first process to do so was:
+
+  Process name: [[5173,1],2]
+  Exit code:    7"
+    ends_with 5 "error: rank 2 on $host ended with exit code 7; restart with"
+    mpirun_says 205 "ORTE has lost communication with a remote daemon.
+
+  HNP daemon   : [[58888,0],0] on node near
+  Remote daemon: [[58888,0],1] on node far
+
+This is usually due to either a failure of the TCP network"
+    ends_with 5 "error: lost the connection to mpirun's daemon on far: the host, its network or the daemon failed; restart with"
+    # Without such words nothing but mpirun itself is left.
+    mpirun_says 137 "something else"
+    ends_with 5 "error: mpirun was killed by signal 9 (SIGKILL); restart with"
+}
+
+@test "a rank that ends with an error and says nothing is named; one that spoke is not" {
+    words="Process name: [[5173,1],2] Exit code: 4"
+    mpirun_says 4 "$words"
+    ends_with 4 "run.sh: rank 2 on $host ended with exit code 4"
+    rule=$(printf '%074d' 0 | tr 0 -)
+    stand_in mpirun <<<"echo started; printf '%s\n' 'dptrain: error: no data (rank 2)' $rule '$words' $rule >&2; exit 4"
+    run "$run_sh" -np 4
+    [ "$status" -eq 4 ]
+    [ "$output" = $'started\ndptrain: error: no data (rank 2)' ] || [ "$output" = $'dptrain: error: no data (rank 2)\nstarted' ]
+}
+
+@test "a rank that leaves a running job is named with its last phase" {
+    export PATH=$real_path
+    command -v mpirun >/dev/null || skip "mpirun is not here"
+    # As a library that calls _exit(0): the program has noted a phase, and MPI is not finalized.
+    printf '%s\n' '#include <mpi.h>' '#include <stdio.h>' '#include <stdlib.h>' '#include <unistd.h>' '#include <fcntl.h>' \
+        'int main(int n, char **words) { int rank; MPI_Init(&n, &words); MPI_Comm_rank(MPI_COMM_WORLD, &rank);' \
+        'char path[200]; snprintf(path, sizeof path, "/dev/shm/dptrain-%s.%d", getenv("DPTRAIN_JOB"), rank);' \
+        'int file = open(path, O_RDWR | O_CREAT, 0600); if (write(file, "computing step 41\0old", 21) < 0) return 3;' \
+        'puts("on"); fflush(stdout); MPI_Barrier(MPI_COMM_WORLD); if (rank == 1) _exit(0); pause(); }' >leaves.c
+    mpicc -o leaves leaves.c || skip "mpicc does not work here"
+    DPTRAIN_BIN=$PWD/leaves run timeout 60 "$run_sh" -np 2
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"run.sh: error: rank 1 on $host ended without a word, with exit code 0 in \"computing step 41\"; restart"* ]]
+    [[ "$output" != *-----* ]]
+}
+
+# The job goes on to its end after the reader of its output has left; its last line reaches no one.
+closes() { # REDIRECTION OF STANDARD ERROR
+    local code
+    stand_in mpirun <<<'echo started; while [[ ! -e $FLAG ]]; do sleep 0.05; done
+        for ((i = 0; i < 2000; i++)); do echo "line $i, long enough to fill what a pipe holds"; echo "err $i" >&2; done
+        touch "$FLAG.end"; exit 3'
+    rm -rf "$FLAG" "$FLAG.end" logs
+    { code=0; eval 'timeout 60 "$run_sh" -np 1 --log-dir logs '"$1" || code=$?; echo "$code" >code; } |
+        { read -r _; exec <&-; touch "$FLAG"; while [[ ! -e code ]]; do sleep 0.05; done; }
+    echo "code $(<code)"
+    [ "$(<code)" -eq 3 ]
+    [ -e "$FLAG.end" ]
+    cat logs/run.sh.log
+    [ "$(grep -c "Z run.sh: nobody reads the job's output any more (Broken pipe); the job goes on" logs/run.sh.log)" -eq 1 ]
+    rm code
+}
+
+@test "a closed pipe does not end the job: it runs on to its own code, and the log says so" {
+    closes '2>errors'
+    grep -q "nobody reads the job's output any more" errors
+    closes '2>&1'
+}
+
+@test "deadlines do not depend on the clock" {
+    run grep -nE '\$?SECONDS\b|EPOCH|date \+%s' "$root"/scripts/launch/*.sh
+    [ "$(grep -vc '# .*SECONDS\|_SECONDS\|SECONDS\.\.\.' <<<"$output")" -eq 0 ]
+    # gettimeofday, time and clock_gettime, which jump by $JUMP seconds when $FLAG exists.
+    cat >jump.c <<'EOT'
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static long jump(void)
+{
+    const char *by = getenv("JUMP"), *flag = getenv("FLAG");
+    return by && flag && access(flag, F_OK) == 0 ? atol(by) : 0;
+}
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    int code = (int)syscall(SYS_clock_gettime, id, t);
+    if (id == CLOCK_REALTIME) t->tv_sec += jump();
+    return code;
+}
+int gettimeofday(struct timeval *restrict t, void *restrict zone)
+{
+    struct timespec now;
+    (void)zone;
+    clock_gettime(CLOCK_REALTIME, &now);
+    *t = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
+    return 0;
+}
+time_t time(time_t *out)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (out) *out = now.tv_sec;
+    return now.tv_sec;
+}
+EOT
+    cc -shared -fPIC -o jump.so jump.c || skip "cc does not work here"
+    # An hour forward: the job is not too late.
+    stand_in mpirun <<<': >"$FLAG"; sleep 2.5; echo started; exit 3'
+    JUMP=3600 LD_PRELOAD=$PWD/jump.so run "$run_sh" -np 1 --timeout-start 600
+    echo "$output"
+    [ "$status" -eq 3 ]
+    # An hour back: the deadline still comes.
+    rm "$FLAG"
+    stand_in mpirun <<<'trap "exit 1" TERM; : >"$FLAG"; while [[ ! -e $FLAG.end ]]; do sleep 0.1; done'
+    JUMP=-3600 LD_PRELOAD=$PWD/jump.so run timeout -k 1 60 "$run_sh" -np 1 --timeout-start 1
+    touch "$FLAG.end"
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"printed nothing within 1 s"* ]]
+}
+
+@test "a full folder for temporary files: code 4, and nothing starts" {
+    stand_in mpirun <<<'touch "$FLAG"'
+    # Without root there is no full disk; a limit of files fails the same writes.
+    run bash -c 'ulimit -f 1000; exec "$0" -np 1' "$run_sh"
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"is full, and mpirun needs 4 MB there: free some space, or set TMPDIR"* ]]
+    [ ! -e "$FLAG" ]
+    # Filled while the job runs: restarting would not help.
+    [ "$(id -u)" -eq 0 ] || skip "only root can mount a small disk"
+    mkdir small
+    mount -t tmpfs -o size=8m tmpfs small 2>/dev/null || skip "mounts are not allowed here"
+    rule=$(printf '%074d' 0 | tr 0 -)
+    stand_in mpirun <<<"echo started; while ! ls small/*/started 2>/dev/null; do sleep 0.05; done; head -c 9000000 /dev/zero >small/fill
+        printf '%s\n' $rule 'process rank 0 with PID 7 on node far exited on signal 7 (Bus error).' $rule >&2; exit 135"
+    TMPDIR=$PWD/small run "$run_sh" -np 1
+    umount small
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"the job was killed by signal 7 (SIGBUS); $PWD/small is full, which can end MPI"* ]]
+}
