@@ -15,8 +15,8 @@ job_forward() {
         mv "$work/first" "$work/started"
         cat "$work/started" 2>>"$work/errors" || true
         # The last lines say where an interrupted run stands (resume.sh).
-        exec tee --output-error=warn >(tail -c 16384 >"$work/last.part"; mv "$work/last.part" "$work/last" 2>/dev/null) \
-            2>>"$work/errors"
+        exec tee --output-error=warn \
+            >({ tail -c 16384 >"$work/last.part" && mv "$work/last.part" "$work/last"; } 2>/dev/null) 2>>"$work/errors"
     fi
 }
 
@@ -164,8 +164,8 @@ job_sweep_host() { # JOB FAMILY MPIRUN
     ((n + files == 0)) || echo "swept $n processes, $files files and folders"
 }
 
-# Sets phases: lines "phase RANK TEXT" of killed ranks; and tmp_full.
-tmp_full=no phases=''
+# Sets phases: lines "phase RANK TEXT" of killed ranks; unreached: hosts; and tmp_full.
+tmp_full=no phases='' unreached=()
 job_sweep() {
     local family='' uri i said code sweep=$work/sweep
     read -r uri 2>/dev/null <"$work/uri" || true
@@ -188,8 +188,9 @@ job_sweep() {
         read -r code <"$sweep/$i.code"
         said=$(tail -n 1 "$sweep/$i.out")
         if [[ $said == swept* ]]; then note "${host_name[i]}: ${said/swept/cleaned up after the job:}"; fi
-        ((code != 124 && code != 255)) ||
-            note "${host_name[i]} could not be reached; files of the job may remain in its /dev/shm and /tmp"
+        ((code == 124 || code == 255)) || continue
+        unreached+=("${host_name[i]}")
+        note "${host_name[i]} could not be reached; files of the job may remain in its /dev/shm and /tmp"
     done
     [[ $tmp_full == no ]] || rm -rf "$sweep"
 }
@@ -199,6 +200,10 @@ job_die() { # CODE [MESSAGE]
     local code=$1 message
     job_sweep
     message=${2:-$(said_describe); $restart}
+    # Where mpirun did not name the host itself.
+    if [[ -z $lost && ${#unreached[@]} -gt 0 && ${#unreached[@]} -lt ${#host_name[@]} ]]; then
+        message="${message%"; $restart"}; no answer from ${unreached[*]}; $restart"
+    fi
     if [[ $tmp_full == yes ]]; then
         code=4 message="${message%"; $restart"}; ${TMPDIR:-/tmp} is full, which can end MPI: free some space, or set TMPDIR"
     fi

@@ -73,6 +73,7 @@ This is usually due to either a failure of the TCP network"
     rule=$(printf '%074d' 0 | tr 0 -)
     stand_in mpirun <<<"echo started; printf '%s\n' 'dptrain: error: no data (rank 2)' $rule '$words' $rule >&2; exit 4"
     run "$run_sh" -np 4
+    echo "$output"
     [ "$status" -eq 4 ]
     [ "$output" = $'started\ndptrain: error: no data (rank 2)' ] || [ "$output" = $'dptrain: error: no data (rank 2)\nstarted' ]
 }

@@ -108,6 +108,7 @@ EOF
     [ "$code" -eq 5 ]
     grep -q 'mpirun outlived its ranks\|which usually means that a host is lost' "$out"
     grep -q 'node2 could not be reached' "$out"
+    grep -q 'error: .*node2' "$out"
     ((SECONDS < 60))
     clean node1
 }
