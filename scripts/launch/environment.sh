@@ -21,7 +21,8 @@ env_is_secret() { # NAME
 
 env_check_pattern() {
     local code=0
-    [[ '' =~ ${DPTRAIN_SECRET_PATTERN:-} ]] || code=$?
+    [[ -n ${DPTRAIN_SECRET_PATTERN:-} ]] || return 0
+    grep -qE -e "$DPTRAIN_SECRET_PATTERN" </dev/null 2>/dev/null || code=$?
     ((code < 2)) || die 2 "invalid DPTRAIN_SECRET_PATTERN '$DPTRAIN_SECRET_PATTERN': expected an extended regular expression"
 }
 

@@ -20,14 +20,14 @@ job_forward() {
     fi
 }
 
-# Notes once that an output is gone.
+# Notes once that an output is gone, such as a closed pipe.
 output_gone=no
 job_check_output() {
     local reason
     [[ $output_gone == no && -s $work/errors ]] || return 0
     output_gone=yes
     read -r reason <"$work/errors"
-    note "nobody reads the job's output any more (${reason##*: }); the job goes on" 2>&"$err"
+    note "the job's output cannot be written any more (${reason##*: }); the job goes on" 2>&"$err"
 }
 
 # Enters the next, harsher stage of stopping the job; its deadline leads to the one after.

@@ -438,6 +438,15 @@ job_that_prints() {
     MY_TOKEN=1 line --launcher srun train
     has " -u MY_TOKEN " "OMPI_MCA_btl_tcp_if_include=10.0.0.0/24" "NCCL_SOCKET_IFNAME==eth0" \
         "srun --mpi=pmix --ntasks 4 --chdir=$PWD $DPTRAIN_BIN train"
+    # Slurm passes the environment on; its command line has no values.
+    printf 'MINE=for  me\n' >mine.env
+    line --launcher srun --env-file mine.env train
+    [[ "$output" == *DPTRAIN_ENV_0* && "$output" != *"for  me"* ]]
+    stand_in dptrain <<<'echo "rank has $MINE"'
+    FAKE_HOST=a run "$run_sh" --launcher srun --env-file mine.env train
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has "rank has for  me"
     unset SLURM_JOB_NODELIST
     line --launcher srun -H a:1
     [ "$status" -eq 2 ]

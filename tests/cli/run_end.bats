@@ -95,7 +95,7 @@ This is usually due to either a failure of the TCP network"
     [[ "$output" != *-----* ]]
 }
 
-# The job goes on to its end after the reader of its output has left; its last line reaches no one.
+# The job goes on to its end after the reader of its output has left; its last line reaches nobody.
 closes() { # REDIRECTION OF STANDARD ERROR
     local code
     stand_in mpirun <<<'echo started; while [[ ! -e $FLAG ]]; do sleep 0.05; done
@@ -108,13 +108,13 @@ closes() { # REDIRECTION OF STANDARD ERROR
     [ "$(<code)" -eq 3 ]
     [ -e "$FLAG.end" ]
     cat logs/run.sh.log
-    [ "$(grep -c "Z run.sh: nobody reads the job's output any more (Broken pipe); the job goes on" logs/run.sh.log)" -eq 1 ]
+    [ "$(grep -c "Z run.sh: the job's output cannot be written any more (Broken pipe); the job goes on" logs/run.sh.log)" -eq 1 ]
     rm code
 }
 
 @test "a closed pipe does not end the job: it runs on to its own code, and the log says so" {
     closes '2>errors'
-    grep -q "nobody reads the job's output any more" errors
+    grep -q "the job's output cannot be written any more" errors
     closes '2>&1'
 }
 
@@ -158,7 +158,7 @@ time_t time(time_t *out)
 EOT
     cc -shared -fPIC -o jump.so jump.c || skip "cc does not work here"
     # An hour forward: the job is not too late.
-    stand_in mpirun <<<': >"$FLAG"; sleep 2.5; echo started; exit 3'
+    stand_in mpirun <<<': >"$FLAG"; sleep 1.5; echo started; exit 3'
     JUMP=3600 LD_PRELOAD=$PWD/jump.so run "$run_sh" -np 1 --timeout-start 600
     echo "$output"
     [ "$status" -eq 3 ]
