@@ -8,6 +8,7 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "cmd/data.h"
+#include "data/image/image.h"
 #include "tools/pack/open.h"
 #include "tools/pack/pack.h"
 #include "tools/pack/work.h"
@@ -44,7 +45,7 @@ static const char usage[] =
 typedef struct options {
     const char *from;
     pack_options_t pack;
-    int64_t threads;
+    int64_t threads, max_image_pixels;
     double timeout_sec;
 } options_t;
 
@@ -66,6 +67,7 @@ static const opt_t table[] = {
     {"max-bad", OPT_INT, FIELD(pack.max_bad), "0", 0, 1000000, NULL, "N",
      "maximum number of unusable images to leave out", OPT_COMMON},
     DATA_THREADS_ROW(FIELD(threads)),
+    IMAGE_PIXELS_ROW(FIELD(max_image_pixels)),
     DATA_TIMEOUT_ROW(FIELD(timeout_sec)),
 };
 
@@ -123,6 +125,7 @@ err_t cmd_data_pack(const cmd_context_t *context)
     if (err == ERR_OK) err = check_options(&options, groups);
     if (err != ERR_OK) return cmd_fail(err);
     options.pack.n_threads = (int)options.threads;
+    image_set_max_pixels(options.max_image_pixels);
     err = data_open_comm(context, options.timeout_sec, &runtime);
     if (err == ERR_OK) err = pack_source(runtime.comm, &options);
     return runtime_close(&runtime, err);

@@ -9,6 +9,7 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "cmd/data.h"
+#include "data/image/image.h"
 #include "tools/pack/verify.h"
 #include "tools/pack/work.h"
 
@@ -27,7 +28,7 @@ static const char usage[] = "usage: [mpirun -np N] dptrain data verify DIR [opti
 
 typedef struct options {
     bool decode;
-    int64_t threads;
+    int64_t threads, max_image_pixels;
     double timeout_sec;
 } options_t;
 
@@ -35,6 +36,7 @@ static const opt_t table[] = {
     {"decode", OPT_FLAG, offsetof(options_t, decode), "true", 0, 0, NULL, NULL, "decode every image",
      OPT_COMMON},
     DATA_THREADS_ROW(offsetof(options_t, threads)),
+    IMAGE_PIXELS_ROW(offsetof(options_t, max_image_pixels)),
     DATA_TIMEOUT_ROW(offsetof(options_t, timeout_sec)),
 };
 
@@ -98,6 +100,7 @@ err_t cmd_data_verify(const cmd_context_t *context)
     if (err == ERR_OK && n_words != 1)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain data verify: expected one folder");
     if (err != ERR_OK) return cmd_fail(err);
+    image_set_max_pixels(options.max_image_pixels);
     err = data_open_comm(context, options.timeout_sec, &runtime);
     const pack_verify_options_t verify = {options.decode, (int)options.threads};
     if (err == ERR_OK) err = verify_source(runtime.comm, words[0], &verify);

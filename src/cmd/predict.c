@@ -6,11 +6,13 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
+#include "data/image/image.h"
 
 typedef struct options {
     predict_options_t predict;
     runtime_options_t runtime;
     console_options_t console;
+    int64_t max_image_pixels;
 } options_t;
 
 #define FIELD(name) offsetof(options_t, name)
@@ -27,6 +29,7 @@ static const opt_t table[] = {
      OPT_COMMON},
     {"loader-threads", OPT_INT, FIELD(predict.loader_threads), "0", 0, 256, NULL, "N",
      "threads that read and decode images; 0: the CPUs not used by --threads, at least 1", OPT_MORE},
+    IMAGE_PIXELS_ROW(FIELD(max_image_pixels)),
 };
 
 static const char usage[] = "usage: dptrain predict CHECKPOINT|FOLDER|WEIGHTS.npz IMAGE|FOLDER... [options]\n"
@@ -74,6 +77,7 @@ err_t cmd_predict(const cmd_context_t *context)
     if (err == ERR_OK) err = console_apply(&options.console);
     if (err == ERR_OK && n > 0)
         err = weights_options_check(&options.predict.weights, &groups[GROUP_WEIGHTS], words[0]);
+    if (err == ERR_OK) image_set_max_pixels(options.max_image_pixels);
     if (err == ERR_OK) err = list_images(words, n, &list);
     if (err == ERR_OK) {
         runtime_t runtime;

@@ -448,3 +448,15 @@ count_calls() { # PATTERN
     mkdir "$BATS_TEST_TMPDIR/host1/data"
     check 3 "rank 1 on [^ ]+: cannot access data/train/blue/000.png on this host" "${training[@]}"
 }
+
+@test "--max-image-pixels: larger images are refused by train, eval, predict, pack and verify" {
+    image_run 0 "$out" --steps 2 --max-image-pixels 2552 >/dev/null
+    for command in "train --data $images --input-size 16 --model mlp --batch 20 --steps 1 --out $out-2" "eval $out" \
+        "predict $out $images/val/red" "data pack --from $images --out $out-pack" "data verify $images"; do
+        # shellcheck disable=SC2086 # words
+        run "$dptrain" $command --max-image-pixels 2500
+        echo "$output"
+        [ "$status" -eq 3 ]
+        [[ $output == *"58 x 44 pixels, more than --max-image-pixels 2500"* ]]
+    done
+}

@@ -184,6 +184,7 @@ static void test_packed_bad(void)
     memcpy(longer, "\0\0\10\1\377\377\377\377", 8);
     put(packed, pack(longer, N_FILE, packed, sizeof packed));
     OK(refused(1, INT64_MAX, ERR_DATA, "truncated"), "a small gzip file that promises 4 GB");
+    OK(refused(1, INT64_MAX, ERR_DATA, "more than 100 times its"), "its header is enough to refuse it");
 }
 
 /* Highly compressible data outgrows the first guess of its size. */
@@ -258,7 +259,7 @@ int main(void)
     if (!mkdtemp(folder) || fs_join(path, folder, "file") != ERR_OK) tap_skip_all("no folder in /tmp");
     memcpy(good, (const uint8_t[]){0, 0, 8, 3, 0, 0, 0, N, 0, 0, 0, H, 0, 0, 0, W}, N_HEADER);
     for (int i = 0; i < N_VALUES; i++) good[N_HEADER + i] = (uint8_t)(i * 37 + 11);
-    tap_plan(3 + 11 + 3 + 6 + 2 + 2 + 8 + 1);
+    tap_plan(3 + 11 + 3 + 7 + 2 + 2 + 8 + 1);
     test_good();
     test_plain_bad();
     test_not_files();

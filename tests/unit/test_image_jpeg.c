@@ -291,6 +291,12 @@ static void test_limits(void)
     image_decoder_new((image_limits_t){W * H}, &careful);
     OK_CALL(image_decode(careful, bytes_of(made), &image), "not a pixel more");
     image_decoder_free(&careful);
+    image_set_max_pixels(W * H - 1);
+    OK(image_decoder_new((image_limits_t){0}, &careful) == ERR_OK &&
+           image_decode(careful, bytes_of(made), &image) == ERR_DATA && SAYS("--max-image-pixels 17549"),
+       "--max-image-pixels limits decoders without their own limit");
+    image_decoder_free(&careful);
+    image_set_max_pixels(89478485);
     free(made.bytes);
 
     /* One coefficient a scan, first without and then with its last bit. */
@@ -382,7 +388,7 @@ static void test_steady(void)
 
 int main(void)
 {
-    tap_plan(1 + 2 * N_JPEG_KINDS + 2 * N_JPEG_KINDS + 13 + 3 + 3 + 1 + 9 + 2 + 8 + 1 + 1);
+    tap_plan(1 + 2 * N_JPEG_KINDS + 2 * N_JPEG_KINDS + 14 + 3 + 3 + 1 + 9 + 2 + 8 + 1 + 1);
     OK_CALL(image_decoder_new((image_limits_t){0}, &decoder), "a decoder");
     test_kinds();
     test_parts();

@@ -3,6 +3,8 @@
  * PNGs of every type and depth, with and without interlacing and transparency: exact pixels, whole and in
  * part; a file that is cut off or has any bit flipped is an error that names the image; limits hold before
  * memory is asked for. */
+#include <zlib.h>
+
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/image/encode.h"
@@ -225,10 +227,21 @@ static void test_hostile(void)
     free(made.bytes);
     /* A bit a pixel, in the most that can come out of 70000 bytes. */
     made = assemble(20000, 20000, 0, 1, names + 1, data + 1, sizes + 1, 2);
-    OK(image_decode(decoder, bytes_of(made), &image) == ERR_DATA && SAYS("20000 x 20000", "limit"),
+    OK(image_decode(decoder, bytes_of(made), &image) == ERR_DATA &&
+           SAYS("20000 x 20000", "--max-image-pixels"),
        "beyond the limit");
     OK(mem_live_bytes() == before, "and no memory is asked for");
     free(made.bytes);
+    /* 160 MB of zeros behind one pixel. */
+    uLongf n_zeros = 160 << 20, n_packed = compressBound(n_zeros);
+    uint8_t *zeros = calloc(n_zeros, 1), *packed = malloc(n_packed);
+    if (!zeros || !packed || compress2(packed, &n_packed, zeros, n_zeros, 1) != Z_OK) abort();
+    const uint8_t *const bomb[] = {packed};
+    const size_t n_bomb[] = {n_packed};
+    made = assemble(1, 1, 0, 8, names + 1, bomb, n_bomb, 1);
+    OK(image_decode(decoder, bytes_of(made), &image) == ERR_DATA && SAYS("go on after the last row"),
+       "data that go on after the last row are not decompressed to their end");
+    free(made.bytes), free(zeros), free(packed);
 }
 
 static void test_encode(void)
@@ -291,7 +304,7 @@ static void test_encode_large(void)
 
 int main(void)
 {
-    tap_plan(1 + test_kinds(true) + 2 + 4 + 8 + 10 + 2 + 1);
+    tap_plan(1 + test_kinds(true) + 2 + 4 + 9 + 10 + 2 + 1);
     OK_CALL(image_decoder_new((image_limits_t){.max_pixels = 1 << 28}, &decoder), "a decoder");
     test_kinds(false);
     test_orientations();

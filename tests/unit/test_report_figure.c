@@ -203,7 +203,7 @@ static void check_csv(void)
     static const char *const texts[][2] = {
         {"plain", "plain"},   {"a,b", "\"a,b\""},   {"say \"x\"", "\"say \"\"x\"\"\""},
         {"a\nb", "\"a\nb\""}, {"a\rb", "\"a\rb\""}, {"", ""},
-        {"a;b=c", "a;b=c"},
+        {"a;b=c", "a;b=c"},   {"a\tµb", "a\tµb"},   {"x\x1b[2J,\xC2\x9Bz\xFF\x07", "\"x?[2J,?z??\""},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         FILE *out = begin();
@@ -214,7 +214,7 @@ static void check_csv(void)
 
 int main(void)
 {
-    tap_plan(93);
+    tap_plan(95);
     check_numbers();
     check_quantities();
     check_exact();

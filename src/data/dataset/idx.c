@@ -16,6 +16,10 @@
 
 enum { TYPE_U8 = 8, CHUNK_BYTES = 1 << 16, HEADER_MAX = 4 + 4 * SHAPE_MAX_DIMS };
 
+/* A compressed file may promise this much, plus MAX_RATIO times its size. MNIST's images shrink to a fifth;
+ * deflate's limit is 1032, with which a few megabytes become gigabytes. */
+enum { FREE_BYTES = 64 << 20, MAX_RATIO = 100 };
+
 /* A file's bytes, decompressed if it begins as gzip does. Uses zlib's inflate, because its gzread ignores
  * foreign bytes after the compressed data. */
 typedef struct source {
@@ -177,10 +181,20 @@ static err_t check_count(const char *path, shape_t shape, int64_t n_have)
     return ERR_OK;
 }
 
+static err_t check_ratio(const source_t *s, shape_t shape)
+{
+    if (shape_count(shape) <= FREE_BYTES + MAX_RATIO * s->n_file_bytes) return ERR_OK;
+    RAISE(ERR_DATA,
+          "%s: its header says %s, more than %d times its %" PRId64
+          " bytes: it is truncated or damaged; download or create the file again, or decompress it by gunzip",
+          s->path, shape_format(shape).text, MAX_RATIO, s->n_file_bytes);
+}
+
 static err_t read_values(source_t *s, shape_t shape, uint8_t **values)
 {
     int64_t count = shape_count(shape), room = count, n_have = 0, got;
     if (s->packed) {
+        TRY(check_ratio(s, shape));
         int64_t likely = CHUNK_BYTES + 8 * s->n_file_bytes;
         room = likely < count ? likely : count;
     } else {

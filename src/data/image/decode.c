@@ -7,13 +7,20 @@
 #include "data/image/orient.h"
 #include "data/image/reader.h"
 
-enum { RGB = 3, DEFAULT_MAX_PIXELS = 1 << 28 };
+enum { RGB = 3, DEFAULT_MAX_PIXELS = 89478485 };
 
 /* A buffer that grows to the largest image. */
 typedef struct pixels {
     uint8_t *rgb;
     int64_t n;
 } pixels_t;
+
+static int64_t max_pixels = DEFAULT_MAX_PIXELS;
+
+void image_set_max_pixels(int64_t n)
+{
+    max_pixels = n;
+}
 
 struct image_decoder {
     image_limits_t limits;
@@ -48,7 +55,7 @@ err_t image_decoder_new(image_limits_t limits, image_decoder_t **out)
     err_t err = ERR_OK;
     TRY(mem_new(sizeof *d, "image decoder", &d));
     d->limits = limits;
-    if (d->limits.max_pixels == 0) d->limits.max_pixels = DEFAULT_MAX_PIXELS;
+    if (d->limits.max_pixels == 0) d->limits.max_pixels = max_pixels;
     for (int f = 0; f < IMAGE_FORMAT_COUNT; f++)
         TRY_OUT(err, mem_new(image_readers[f]->n_state_bytes, "image decoder", &d->states[f]));
     *out = d;
@@ -105,9 +112,10 @@ static err_t check_size(const image_decoder_t *d, const char *name, const image_
 {
     const int64_t n_pixels = info->stored_width * info->stored_height; /* sides have 31 bits */
     if (n_pixels > d->limits.max_pixels)
-        RAISE(ERR_DATA,
-              "the image %s has %lld x %lld pixels, more than the limit of %lld; shrink or remove it", name,
-              (long long)info->width, (long long)info->height, (long long)d->limits.max_pixels);
+        RAISE(
+            ERR_DATA,
+            "the image %s has %lld x %lld pixels, more than --max-image-pixels %lld; shrink or remove it, or allow more",
+            name, (long long)info->width, (long long)info->height, (long long)d->limits.max_pixels);
     return ERR_OK;
 }
 

@@ -3,12 +3,12 @@
  * are checked before anything is allocated, and every error names the image and the reason. Not collective.
  *
  * Limits
- *   pixels   image_limits_t.max_pixels
+ *   pixels   image_limits_t.max_pixels, --max-image-pixels
  *   sides    65,500 (JPEG, libjpeg's limit) or 1,000,000 (PNG)
  *   scans    IMAGE_MAX_SCANS in a JPEG, because each passes over the whole image
  *   markers  IMAGE_MAX_MARKERS application markers (EXIF, colour profiles), because some are kept
  *   length   A file too short for its size is rejected by its headers: a byte encodes at most 1032 bytes of
- *            pixels in a PNG, and at most 1024 pixels in a JPEG.
+ *            pixels in a PNG, and at most 1024 pixels in a JPEG. A PNG ends with its last row.
  *
  * Memory: the decoder uses up to 6 bytes per decoded pixel (3 without an orientation). The libraries add a
  * few rows, EXIF's markers and, for JPEGs with several scans, up to 8 bytes per pixel. */
@@ -50,8 +50,21 @@ typedef struct image_bytes {
 err_t image_info(image_bytes_t from, image_info_t *out);
 
 typedef struct image_limits {
-    int64_t max_pixels; /* width × height as stored; 0: 2^28 */
+    int64_t max_pixels; /* width × height as stored; 0: as image_set_max_pixels */
 } image_limits_t;
+
+/* The limit of new decoders without their own, for the whole process; before threads start. The default is
+ * that above which Pillow warns: 256 MiB of RGB. */
+void image_set_max_pixels(int64_t max_pixels);
+
+/* The option --max-image-pixels; offset: of an int64_t. Include base/opt.h. */
+#define IMAGE_PIXELS_ROW(offset)                                                                             \
+    {                                                                                                        \
+        "max-image-pixels", OPT_INT, offset, "89478485", 1, 1e12, NULL, "N",                                 \
+            "maximum pixels (width x height) of an image; larger ones count as corrupt, because decoding "   \
+            "takes up to 14 bytes of memory per pixel",                                                      \
+            OPT_MORE                                                                                         \
+    }
 
 /* Decodes images one at a time and reuses its memory. Use from one thread at a time. */
 typedef struct image_decoder image_decoder_t;

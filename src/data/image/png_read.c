@@ -11,6 +11,7 @@
 #include "data/image/reader.h"
 
 enum { MAX_BYTES_PER_BYTE = 1032 }; /* deflate: 258 bytes in two bits (RFC 1951) */
+enum { END_BYTES = 1 << 16 };       /* for the last row, besides its pixels */
 enum { RGB = 3, RGBA = 4, N_PALETTE = 256, MAX_SIDE = 1000000 };
 
 typedef struct png_state {
@@ -18,6 +19,8 @@ typedef struct png_state {
     png_infop info;
     const uint8_t *next;
     size_t n_left;
+    size_t n_allowed; /* bytes that the last row may still take */
+    bool ending;      /* the last row is being read */
     jmp_buf back;
     char message[256];
     image_bytes_t from;
@@ -58,6 +61,8 @@ static void on_read(png_structp png, png_bytep out, size_t n)
 {
     png_state_t *p = png_get_io_ptr(png);
     if (n > p->n_left) png_fail(p, "truncated");
+    if (p->ending && n > p->n_allowed) png_fail(p, "its data go on after the last row");
+    if (p->ending) p->n_allowed -= n;
     memcpy(out, p->next, n);
     p->next += n, p->n_left -= n;
 }
@@ -103,6 +108,7 @@ static err_t png_open(void *state, image_bytes_t from, image_info_t *info)
     png_state_t *p = state;
     p->from = from;
     p->next = from.bytes, p->n_left = from.n_bytes;
+    p->ending = false;
     TRY(png_guard(p, read_header));
     int orientation = exif_orientation_png(from.bytes, from.n_bytes);
     *info = (image_info_t){.format = IMAGE_PNG,
@@ -194,15 +200,27 @@ static err_t png_start(void *state, const part_t *part, region_t *region)
     return ERR_OK;
 }
 
+/* With the last row, libpng decompresses whatever follows in the stream, which can be a thousand times the
+ * file's size. */
+static void expect_end(png_state_t *p)
+{
+    const size_t n_row = (size_t)png_get_image_width(p->png, p->info) * RGBA * 2; /* 16 bits */
+    p->ending = true;
+    p->n_allowed = END_BYTES + n_row + n_row / 4;
+}
+
 static void read_rows(png_state_t *p)
 {
     const region_t *r = &p->region;
+    const int64_t n_rows = png_get_image_height(p->png, p->info);
     for (int pass = 0; pass < p->n_passes; pass++)
         for (int64_t y = 0; y < r->y + r->height; y++) {
             /* Rows above the region are overwritten by its first row. */
             const int64_t row = y > r->y ? y - r->y : 0;
+            if (pass == p->n_passes - 1 && y == n_rows - 1) expect_end(p);
             png_read_row(p->png, p->rgb + row * r->width * RGB, NULL);
         }
+    p->ending = false;
     if (p->part.whole) png_read_end(p->png, NULL);
 }
 

@@ -28,9 +28,12 @@ typedef struct batch {
 typedef struct loader_settings {
     int64_t threads; /* 0: chosen by the caller */
     int64_t max_bad;
+    int64_t max_image_pixels;
 } loader_settings_t;
 extern const opt_t loader_option_table[];
 extern const int n_loader_options;
+/* Applies max_image_pixels to the process. */
+void loader_apply_limits(const loader_settings_t *settings);
 
 typedef struct loader_options {
     const dataset_t *dataset; /* borrowed */

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/trace.h"
+#include "data/image/image.h"
 #include "data/load/loader_private.h"
 
 const opt_t loader_option_table[] = {
@@ -18,8 +19,14 @@ const opt_t loader_option_table[] = {
      "threads per rank that read and decode images; 0: the CPUs not used by --threads, at least 1", OPT_MORE},
     {"max-bad", OPT_INT, offsetof(loader_settings_t, max_bad), "0", 0, 1000000, NULL, "N",
      "corrupt samples to tolerate; each is reported and replaced by the next sample", OPT_MORE},
+    IMAGE_PIXELS_ROW(offsetof(loader_settings_t, max_image_pixels)),
 };
 const int n_loader_options = sizeof loader_option_table / sizeof loader_option_table[0];
+
+void loader_apply_limits(const loader_settings_t *settings)
+{
+    image_set_max_pixels(settings->max_image_pixels);
+}
 
 /* The functions down to add_cost are called under the mutex. */
 

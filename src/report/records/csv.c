@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints records as CSV in long form, a row per figure of each point, quoted as in RFC 4180. */
+/* Prints records as CSV in long form, a row per figure of each point, quoted as in RFC 4180. Records are
+ * untrusted: as in the other formats, no escape sequence reaches a terminal. */
 #include <math.h>
 #include <string.h>
 
 #include "base/figure.h"
+#include "base/utf8.h"
 #include "report/records/print.h"
 
 void csv_field(FILE *out, const char *text)
 {
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *text; text++) {
+    const bool quoted = strpbrk(text, ",\"\r\n") != NULL;
+    if (quoted) fputc('"', out);
+    for (size_t n; *text; text += n) {
+        n = utf8_length(text);
+        const bool printable = n > 0 && (!utf8_is_control(text, n) || strchr("\r\n\t", *text));
+        if (n == 0) n = 1;
         if (*text == '"') fputc('"', out);
-        fputc(*text, out);
+        if (printable)
+            fwrite(text, 1, n, out);
+        else
+            fputc('?', out);
     }
-    fputc('"', out);
+    if (quoted) fputc('"', out);
 }
 
 /* The columns that the rows of a point share. */

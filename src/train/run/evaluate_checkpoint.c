@@ -96,6 +96,7 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
         TRY(comm_agree(run->comm, weights_transform(&o->weights, &transform), "opening data"));
     else
         TRY(trained_share(run->comm, run->backend, &run->model));
+    loader_apply_limits(&o->loader);
     TRY(comm_agree(run->comm, bad_open(o->loader.max_bad, &run->bad), "opening data"));
     TRY(train_open_data(run->comm, run->data.where, weights ? &transform : &run->model.about.transform,
                         &run->dataset));

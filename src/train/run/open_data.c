@@ -55,6 +55,7 @@ err_t trainer_open_data(trainer_t *t)
     memcpy(t->data_where, choice.where, sizeof t->data_where);
     memcpy(t->data_why, choice.why, sizeof t->data_why);
     watchdog_phase("opening data");
+    loader_apply_limits(&t->options->loader);
     TRY(comm_agree(t->comm, bad_open(t->options->loader.max_bad, &t->bad), "opening data"));
     TRY(train_open_data(t->comm, t->data_where, &t->transform, &t->dataset));
     TRY(comm_agree(t->comm, check_transform(t), "opening data"));

@@ -115,23 +115,10 @@ const char *const train_options_per_run[] = {
     "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace", "bucket",
     "cuda-graph",  "wire",           "nccl-register", "loader-threads", "profile",   "progress",
     "quiet",       "verbose",        "stall-warning", "measure-time",   NULL};
-static const char *const may_change[] = {"data",
-                                         "epochs",
-                                         "steps",
-                                         "checkpoint-every",
-                                         "checkpoint-async",
-                                         "on-checkpoint-error",
-                                         "keep",
-                                         "eval",
-                                         "eval-every",
-                                         "eval-samples",
-                                         "log-every",
-                                         "target-accuracy",
-                                         "batch",
-                                         "batch-per-rank",
-                                         "algorithms",
-                                         "max-bad",
-                                         NULL};
+static const char *const may_change[] = {
+    "data",  "epochs",         "steps",      "checkpoint-every", "checkpoint-async", "on-checkpoint-error",
+    "keep",  "eval",           "eval-every", "eval-samples",     "log-every",        "target-accuracy",
+    "batch", "batch-per-rank", "algorithms", "max-bad",          "max-image-pixels", NULL};
 
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS])
 {
