@@ -90,6 +90,20 @@ err_t fs_check_target(const char *path)
     return fs_check_writable(folder);
 }
 
+err_t fs_cache_path(char *out, const char *name)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char folder[FS_PATH_MAX];
+    /* The XDG base directory specification ignores relative paths. */
+    if (cache && cache[0] == '/')
+        TRY(fs_join(folder, cache, "dptrain"));
+    else if (home && home[0] == '/')
+        TRY(fs_join(folder, home, ".cache/dptrain"));
+    else
+        RAISE(ERR_USAGE, "neither XDG_CACHE_HOME nor HOME is set");
+    return fs_join(out, folder, name);
+}
+
 static err_t write_file(const char *path, const char *text)
 {
     FILE *file = fopen(path, "we");

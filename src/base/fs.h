@@ -57,6 +57,10 @@ err_t fs_temp_path(const char *path, char folder[FS_PATH_MAX], char temp[FS_PATH
  * folder is not writable. Leaves no file there. */
 err_t fs_check_target(const char *path);
 
+/* The path of a file in the user's cache, ${XDG_CACHE_HOME:-~/.cache}/dptrain. ERR_USAGE when the environment names
+ * no folder for caches. */
+err_t fs_cache_path(char *out, const char *name);
+
 /* Replaces the file with the text, atomically but without flushing it to its device. Creates its folder if
  * missing. ERR_SYSTEM. */
 err_t fs_write_text(const char *path, const char *text);

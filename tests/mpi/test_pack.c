@@ -72,7 +72,8 @@ static source_t fake_source(void)
     for (size_t i = 0; i < sizeof noise; i++) noise[i] = (unsigned char)(i * i * 7 >> 3);
     for (int s = 0; s < SPLIT_COUNT; s++)
         for (int i = 0; i < N_TRAIN; i++)
-            entries[s][i] = (source_entry_t){1 + (i * 977 + s * 31) % MAX_BYTES, 10 + i, 20, i % 2 ? 1 : -1};
+            entries[s][i] =
+                (source_entry_t){1 + (i * 977 + s * 31) % MAX_BYTES, 10 + i, 20, i % 2 ? 1 : -1, 0};
     return source;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Datasets: images with labels (or targets) in two splits, read by index. Each kind is a table of functions
- * (data/dataset/NAME.c; data/load/images.c), chosen by --data. Not collective: one rank opens images for all
- * (dataset_save), each rank opens other kinds itself, and the training loop compares hashes. */
+ * (data/dataset/NAME.c; data/load/images.c), chosen by --data. Not collective: one rank opens images for all. */
 #ifndef DATA_DATASET_DATASET_H
 #define DATA_DATASET_DATASET_H
 
@@ -13,6 +12,7 @@
 #include "compute/tensor/pixel_norm.h"
 #include "compute/tensor/shape.h"
 #include "data/annotation/split.h"
+#include "data/dataset/content.h"
 #include "data/dataset/sampler.h"
 #include "data/transform/settings.h"
 
@@ -60,6 +60,8 @@ typedef struct dataset_ops {
     err_t (*read)(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out);
     /* The extension of a sample's file: "png", "jpg" for either spelling, …; "", or NULL: all are alike. */
     err_t (*format)(dataset_reader_t *reader, split_t split, int64_t index, char out[DATASET_FORMAT_MAX]);
+    /* Reads an image's file and notes it in dataset->content, without decoding it. NULL: no content. */
+    err_t (*note)(dataset_reader_t *reader, split_t split, int64_t image);
     /* dataset_save and dataset_restore, for kinds of many files. NULL: every rank opens the dataset itself. */
     err_t (*save)(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
     err_t (*restore)(dataset_t *dataset, const transform_settings_t *settings, void **bytes, int64_t n_bytes);
@@ -72,13 +74,13 @@ struct dataset {
     /* Images in memory: [n, h, w, c] and [n] per split. */
     const uint8_t *pixels[SPLIT_COUNT];
     const uint8_t *labels[SPLIT_COUNT];
+    content_t *content; /* of folders and COCO; else NULL */
     void *impl;
 };
 
-/* Chooses the dataset: --data (`option`, may be NULL), $DPTRAIN_DATA/mnist or data/mnist if it exists, or
- * "digits". "digits" and "synthetic" are built-in kinds; anything else is a folder. Writes the choice to
- * where[FS_PATH_MAX] and the reason ("from $DPTRAIN_DATA") to why[128]. Rank 0 calls this and broadcasts the
- * result. ERR_DATA: the option's folder does not exist. */
+/* Chooses the dataset for rank 0: --data (`option`, may be NULL), $DPTRAIN_DATA/mnist or data/mnist if it exists,
+ * or "digits". "digits" and "synthetic" are built-in kinds; anything else is a folder. Writes the choice to
+ * where[FS_PATH_MAX], the reason ("from $DPTRAIN_DATA") to why[128]. ERR_DATA: the folder does not exist. */
 err_t dataset_choose(const char *option, char *where, char *why);
 
 /* Opens a folder with any of MNIST's IDX files as that kind, others as images (data/source/source.h).
@@ -95,10 +97,8 @@ void dataset_close(dataset_t **dataset);
 
 /* True if one process should open the dataset and the others restore it. */
 bool dataset_is_shared(const char *where);
-
-/* Serialise a shared dataset, and restore it in a process of the same build, with the same settings.
- * dataset_save's *bytes are from mem_new; dataset_restore takes them over and sets *bytes to NULL. Errors as
- * dataset_open and source_restore. */
+/* Serialise a shared dataset, and restore it in a process of the same build, with the same settings. *bytes are
+ * from mem_new; dataset_restore takes them over. Errors as dataset_open and source_restore. */
 err_t dataset_save(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
 err_t dataset_restore(const transform_settings_t *settings, void **bytes, int64_t n_bytes, dataset_t **out);
 

@@ -15,9 +15,9 @@
  *   values     free with mem_free
  *
  * The header's counts are not trusted: they are compared with a plain file's size before anything is
- * allocated; a compressed file may promise 64 MiB and 100 times its size, and gets memory as bytes arrive. ERR_DATA
- * names the file and the reason: missing, wrong magic, truncated, trailing bytes, damaged gzip data, a
- * dimension of 0, or too large. ERR_SYSTEM: reading failed. */
+ * allocated; a compressed file may promise 64 MiB and 100 times its size, and gets memory as bytes arrive.
+ * ERR_DATA names the file and the reason: missing, wrong magic, truncated, trailing bytes, damaged gzip data,
+ * a dimension of 0, or too large. ERR_SYSTEM: reading failed. */
 err_t idx_read(const char *path, int n_dims, int64_t max_bytes, shape_t *shape, uint8_t **values);
 
 /* Writes a plain IDX file of unsigned bytes atomically (temporary name, rename). */

@@ -85,6 +85,45 @@ static err_t set_dataset(dataset_t *dataset)
     return ERR_OK;
 }
 
+static void name_file(const void *context, split_t split, int64_t index, char out[CONTENT_NAME_MAX])
+{
+    const source_t *source = context;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    bool known = source_describe(source, split, index, &buffer, &sample) == ERR_OK;
+    snprintf(out, CONTENT_NAME_MAX, "%.500s (%s, %.400s)", known ? sample.name : "an image",
+             split_words[split], source->path);
+    source_free_buffer(source, &buffer);
+}
+
+static err_t new_content(dataset_t *dataset)
+{
+    const source_t *source = ((const images_t *)dataset->impl)->source;
+    if (!source->ops->files) return ERR_OK;
+    TRY(content_new(source->n_samples, &dataset->content));
+    dataset->content->name_of = name_file;
+    dataset->content->context = source;
+    return ERR_OK;
+}
+
+/* In the process that listed the files. */
+static err_t name_content(dataset_t *dataset)
+{
+    const source_t *source = ((const images_t *)dataset->impl)->source;
+    content_t *content = dataset->content;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    if (!content) return ERR_OK;
+    TRY(content_new_names(content));
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < content->n[split]; i++) {
+            TRY(source_describe(source, split, i, &buffer, &sample)); /* files need no buffer */
+            content->names[split][i] = content_name(split, sample.name, (int64_t)sample.n_bytes);
+            content->times[split][i] = source->entries[split][i].time_ns;
+        }
+    return ERR_OK;
+}
+
 static err_t open_images(dataset_t *dataset, const char *where, const transform_settings_t *settings)
 {
     images_t *p = NULL;
@@ -93,6 +132,8 @@ static err_t open_images(dataset_t *dataset, const char *where, const transform_
     TRY(set_dataset(dataset));
     if (p->settings.task == TASK_CROPS) TRY(object_crops_find(p->source, &p->crops, dataset->info.n_samples));
     set_blocks(dataset);
+    TRY(new_content(dataset));
+    TRY(name_content(dataset));
     if (dataset->info.n_classes < 1 || dataset->info.n_samples[SPLIT_TRAIN] < 1)
         RAISE(ERR_DATA, "%s has no %s", where,
               dataset->info.n_classes < 1      ? "categories"
@@ -123,6 +164,7 @@ static err_t restore_images(dataset_t *dataset, const transform_settings_t *sett
     TRY(set_dataset(dataset)); /* counts images */
     if (crops) memcpy(dataset->info.n_samples, n, sizeof n);
     set_blocks(dataset);
+    TRY(new_content(dataset));
     return crops ? object_crops_check(p->source, &p->crops, n) : ERR_OK;
 }
 
@@ -130,6 +172,7 @@ static void close_images(dataset_t *dataset)
 {
     images_t *p = dataset->impl;
     if (!p) return;
+    content_free(&dataset->content);
     object_crops_free(&p->crops);
     mem_free(&p->names);
     source_close(&p->source);
@@ -227,6 +270,7 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
     const dataset_info_t *info = &reader->dataset->info;
     bool crops = p->settings.task == TASK_CROPS;
     const object_crop_t *object = crops ? &p->crops.of[request->split][request->index] : NULL;
+    content_t *content = reader->dataset->content;
     reader_t *r = reader->impl;
     char name[FS_PATH_MAX + 512];
     sample_t sample;
@@ -239,6 +283,7 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
     snprintf(name, sizeof name, "%s (%s, %s)", sample.name, split_words[request->split], info->source);
     if (object && object->annotation >= sample.n_annotations)
         RAISE(ERR_DATA, "%s has lost annotations since it was opened", name);
+    if (content) TRY(content_note(content, request->split, reader->image, sample.bytes, sample.n_bytes));
     TRY(decode_and_render(reader, request, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));
     out->bytes = r->square;
     out->label = object              ? sample.annotations[object->annotation].category
@@ -248,6 +293,15 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
     if (!info->multi_label && (out->label < 0 || out->label >= info->n_classes))
         RAISE(ERR_DATA, "%s: its label %d is out of range 0..%d", name, out->label, info->n_classes - 1);
     return ERR_OK;
+}
+
+static err_t note_image(dataset_reader_t *reader, split_t split, int64_t image)
+{
+    const images_t *p = reader->dataset->impl;
+    reader_t *r = reader->impl;
+    sample_t sample;
+    TRY(source_read(p->source, split, image, &r->buffer, &sample));
+    return content_note(reader->dataset->content, split, image, sample.bytes, sample.n_bytes);
 }
 
 static err_t format_of_image(dataset_reader_t *reader, split_t split, int64_t index,
@@ -276,5 +330,6 @@ const dataset_ops_t dataset_images = {.kind = "images",
                                       .reader_close = close_reader,
                                       .read = read_image,
                                       .format = format_of_image,
+                                      .note = note_image,
                                       .save = save_images,
                                       .restore = restore_images};

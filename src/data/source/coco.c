@@ -61,8 +61,8 @@ static err_t measure_files(const source_t *source, int fd, split_t split)
         const coco_image_t *image = &coco->images[i];
         bool found = false;
         TRY(source_alive(source));
-        entries[i] = (source_entry_t){0, image->width, image->height, -1};
-        TRY(source_stat(fd, folder, image->name, &found, &entries[i].n_bytes));
+        entries[i] = (source_entry_t){0, image->width, image->height, -1, 0};
+        TRY(source_stat(fd, folder, image->name, &found, &entries[i].n_bytes, &entries[i].time_ns));
         if (found) continue;
         if (n_missing++ == 0) first = image->name;
     }
@@ -183,6 +183,7 @@ static err_t save_coco(const source_t *source, void **bytes, int64_t *n_bytes)
 }
 
 const source_ops_t source_coco = {
+    .files = true,
     .kind = "coco",
     .what = "COCO (train2017/ or val2017/, and annotations/instances_….json)",
     .is = is_coco,

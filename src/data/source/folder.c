@@ -18,7 +18,7 @@
 
 typedef struct file {
     const char *name; /* "dog/17.png" */
-    int64_t n_bytes;
+    int64_t n_bytes, time_ns;
     int32_t label;
 } file_t;
 
@@ -170,7 +170,7 @@ static err_t list_class(const source_t *source, part_t *part, const char *class_
         }
         bool found = false;
         file_t file = {.label = label};
-        TRY_OUT(err, source_stat(dirfd(dir), path, entry->d_name, &found, &file.n_bytes));
+        TRY_OUT(err, source_stat(dirfd(dir), path, entry->d_name, &found, &file.n_bytes, &file.time_ns));
         if (!found) RAISE_OUT(err, ERR_DATA, "%s/%s is a broken link", path, entry->d_name);
         TRY_OUT(err, add_file(impl, part, class_name, entry->d_name, file));
     }
@@ -262,8 +262,11 @@ static err_t open_split(source_t *source, split_t split)
     TRY_OUT(err, list_folders(impl, part->folder, &classes));
     TRY_OUT(err, list_classes(source, split, &classes));
     TRY_OUT(err, mem_new_array(part->n_files, sizeof *part->entries, "a list of images", &part->entries));
-    for (int64_t i = 0; i < part->n_files; i++)
-        part->entries[i] = (source_entry_t){.n_bytes = part->files[i].n_bytes, .label = part->files[i].label};
+    for (int64_t i = 0; i < part->n_files; i++) {
+        const file_t *file = &part->files[i];
+        part->entries[i] =
+            (source_entry_t){.n_bytes = file->n_bytes, .label = file->label, .time_ns = file->time_ns};
+    }
     source->entries[split] = part->entries;
     source->n_samples[split] = part->n_files;
 out:
@@ -339,6 +342,7 @@ static err_t folder_read(const source_t *source, split_t split, int64_t index, s
 }
 
 const source_ops_t source_folder = {
+    .files = true,
     .kind = "folder",
     .what = "images (a folder per class, directly or in train/ and val/)",
     .is = has_folders,

@@ -30,7 +30,7 @@ static err_t encode_idx(const dataset_t *from, split_t split, int64_t i, source_
     TRY(image_encode_png(from->pixels[split] + i * info->height * info->width, info->width, info->height, 1,
                          png, &n_bytes));
     *entry = (source_entry_t){(int64_t)n_bytes, (int32_t)info->width, (int32_t)info->height,
-                              from->labels[split][i]};
+                              from->labels[split][i], 0};
     return ERR_OK;
 }
 

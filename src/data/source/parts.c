@@ -62,7 +62,8 @@ static err_t check_file(const char *folder, const char *name, const struct stat 
     return ERR_OK;
 }
 
-err_t source_stat(int folder_fd, const char *folder, const char *name, bool *found, int64_t *n_bytes)
+err_t source_stat(int folder_fd, const char *folder, const char *name, bool *found, int64_t *n_bytes,
+                  int64_t *time_ns)
 {
     struct stat info;
     *found = fstatat(folder_fd, name, &info, 0) == 0;
@@ -70,6 +71,7 @@ err_t source_stat(int folder_fd, const char *folder, const char *name, bool *fou
     if (!*found) RAISE(ERR_DATA, "cannot access %s/%s: %s", folder, name, strerror(errno));
     TRY(check_file(folder, name, &info));
     *n_bytes = info.st_size;
+    *time_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
     return ERR_OK;
 }
 

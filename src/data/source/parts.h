@@ -38,13 +38,15 @@ err_t source_reserve(source_buffer_t *buffer, size_t n_bytes);
 /* True for valid UTF-8 without control characters. */
 bool source_name_is_clean(const char *name);
 
-/* The size of an image file.
+/* The size and time of an image file.
  *
  *   folder_fd  the folder's descriptor; `folder` is its path, for messages
  *   found      set to false if the file does not exist
+ *   time_ns    when it was modified
  *
  * ERR_DATA names a file that is inaccessible, not regular, or too large. */
-err_t source_stat(int folder_fd, const char *folder, const char *name, bool *found, int64_t *n_bytes);
+err_t source_stat(int folder_fd, const char *folder, const char *name, bool *found, int64_t *n_bytes,
+                  int64_t *time_ns);
 
 /* Reads the file folder/sample->name of sample->n_bytes into the buffer. Sets the sample's width and height,
  * or compares them if they are not 0. */

@@ -90,7 +90,7 @@ static err_t list_entries(const shards_t *shards, split_t split, source_entry_t 
     const shard_entry_t *from = shards->index->entries[split];
     TRY(mem_new_array(n, sizeof **out, "a list of samples", out));
     for (int64_t i = 0; i < n; i++)
-        (*out)[i] = (source_entry_t){from[i].n_bytes, from[i].width, from[i].height, from[i].label};
+        (*out)[i] = (source_entry_t){from[i].n_bytes, from[i].width, from[i].height, from[i].label, 0};
     return ERR_OK;
 }
 

@@ -19,6 +19,7 @@ typedef struct source_entry {
     int64_t n_bytes;
     int32_t width, height; /* 0: unknown until it is read (image folders) */
     int32_t label;
+    int64_t time_ns; /* of folders and COCO: when the file was modified, on the host that listed it */
 } source_entry_t;
 
 typedef struct source source_t;
@@ -40,6 +41,7 @@ typedef struct source_buffer {
 
 typedef struct source_ops {
     bool raw;         /* stored as pixels; images are encoded when opened */
+    bool files;       /* a file per image */
     const char *kind; /* "folder", "coco", "idx", "shards" */
     const char *what; /* the content of such a folder, for messages */
     bool (*is)(const char *path);

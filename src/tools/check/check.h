@@ -19,7 +19,7 @@ typedef struct check_options {
     const char *ports, *expect_transport, *infiniband;
     int64_t shared_bytes, expect_gpus;
     double shared_timeout_sec, smi_timeout_sec;
-    bool list, strict;
+    bool list, strict, content;
     runtime_options_t runtime;
 } check_options_t;
 

@@ -17,6 +17,10 @@ static const opt_t table[] = {
      OPT_COMMON},
     {"data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR",
      "the job's --data; must be identical on all hosts", OPT_COMMON},
+    {"content", OPT_FLAG, FIELD(content), "false", 0, 0, NULL, NULL,
+     "also read every image file of --data on every host, and compare the bytes between hosts and with earlier "
+     "readings",
+     OPT_COMMON},
     {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
      "the job's --config; must be identical on all hosts", OPT_COMMON},
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR", "the job's --out; must have free space [runs]",

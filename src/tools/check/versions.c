@@ -15,11 +15,12 @@
 #include "data/dataset/dataset.h"
 #include "store/h5/h5.h"
 #include "tools/check/cases.h"
+#include "tools/check/content.h"
 #include "tools/check/process.h"
 
 static const char own_binary[] = "/proc/self/exe"; /* needs no probe: it is running */
 
-enum { HASH_TEXT = 20, READ_BYTES = 1 << 16 };
+enum { HASH_TEXT = 40, READ_BYTES = 1 << 16 };
 
 static err_t hash_file(const char *path, char out[HASH_TEXT])
 {
@@ -73,7 +74,8 @@ static err_t versions_hash_data(const check_t *check, const char *where, char ou
     dataset_t *dataset = NULL;
     TRY(process_probe(where, check->options->shared_timeout_sec));
     TRY(dataset_open(where, NULL, &dataset));
-    snprintf(out, HASH_TEXT, "%s", dataset_hash(&dataset->info).text);
+    snprintf(out, HASH_TEXT, "%s%s", dataset_hash(&dataset->info).text,
+             dataset->content ? " of names and sizes" : "");
     dataset_close(&dataset);
     return ERR_OK;
 }
@@ -94,7 +96,11 @@ static err_t compare_data(check_t *check)
     if (err != ERR_OK)
         check_line(check, check_host(check), "data", CHECK_FAIL, err == ERR_PEER ? check_hung_advice : advice,
                    "%s", err_message());
-    return check_same(check, "data", CHECK_FAIL, advice, err == ERR_OK ? hash : NULL);
+    TRY(check_same(check, "data", CHECK_FAIL, advice, err == ERR_OK ? hash : NULL));
+    if (!check->options->content) return ERR_OK;
+    int32_t failed = err != ERR_OK;
+    TRY(comm_allreduce(check->comm, &failed, 1, DTYPE_I32, COMM_MAX, "comparing data"));
+    return failed ? ERR_OK : check_content(check, where);
 }
 
 static err_t compare_libraries(check_t *check)

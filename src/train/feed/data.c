@@ -4,6 +4,7 @@
 #include "train/feed/data.h"
 
 #include "cluster/comm/from_rank0.h"
+#include "train/feed/content.h"
 
 static const char what[] = "opening data";
 
@@ -39,6 +40,7 @@ err_t train_open_data(comm_t *comm, const char *where, const transform_settings_
     TRY(comm_broadcast(comm, &shared, sizeof shared, 0, what));
     err_t err = shared ? comm_share(comm, &finding)
                        : comm_agree(comm, dataset_open(where, settings, &opening.dataset), what);
+    if (err == ERR_OK) err = content_begin(comm, opening.dataset);
     if (err == ERR_OK)
         *out = opening.dataset;
     else

@@ -19,7 +19,6 @@
 #include "cluster/hosts/machine.h"
 #include "compute/graph/fuse.h"
 #include "train/output/disk_wait.h"
-#include "train/run/measure_cache.h"
 
 void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training)
 {
@@ -43,7 +42,7 @@ static err_t cache_path(const char *machine, char out[FS_PATH_MAX])
     char name[64];
     snprintf(name, sizeof name, "algorithms-%016" PRIx64 ".txt",
              (uint64_t)XXH3_64bits(machine, strlen(machine)));
-    return measure_cache_path(name, out);
+    return fs_cache_path(out, name);
 }
 
 static err_t read_cache(const char *path, const char *machine, algorithms_t *cache)

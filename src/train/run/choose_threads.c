@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/figure.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
@@ -18,7 +19,6 @@
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
 #include "compute/graph/measure_step.h"
-#include "train/run/measure_cache.h"
 
 enum { FORMAT = 1, KEY_MAX = 512, CACHE_MAX = 1 << 18 };
 /* Fewer threads are chosen unless more are faster by this factor; beside other processes, if fewer are. */
@@ -144,7 +144,7 @@ static err_t choose_on_rank_0(const thread_request_t *request, thread_choice_t *
     if (most == 1 || !runtime_has_threads(request->runtime)) return ERR_OK;
     if (measure_step_macs(request->graph, request->n) > large_macs * most) return ERR_OK;
     TRY(describe(request, key));
-    const bool cached = measure_cache_path("threads.txt", path) == ERR_OK;
+    const bool cached = fs_cache_path(path, "threads.txt") == ERR_OK;
     TRY(cached ? read_cache(path, &cache) : mem_strdup("", &cache));
     *out = find_number(cache, key, most);
     err_t err = ERR_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses the number of CPU threads of a run whose user did not: each rank's share of the CPUs, or fewer for a
  * small model that gains little from more. Rank 0 measures, and all ranks follow. What it measures beside other
- * processes holds for this run; the rest is cached in threads.txt (train/run/measure_cache.h), a line
+ * processes holds for this run; the rest is cached in threads.txt (fs_cache_path), a line
  * "MACHINE; MODEL = THREADS" each. */
 #ifndef TRAIN_RUN_CHOOSE_THREADS_H
 #define TRAIN_RUN_CHOOSE_THREADS_H

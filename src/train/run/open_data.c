@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
+#include "train/feed/content.h"
 #include "train/feed/data.h"
 #include "train/feed/probe.h"
 #include "train/run/setup.h"
@@ -60,6 +61,7 @@ err_t trainer_open_data(trainer_t *t)
     TRY(train_open_data(t->comm, t->data_where, &t->transform, &t->dataset));
     TRY(comm_agree(t->comm, check_transform(t), "opening data"));
     TRY(compare_data(t));
+    TRY(content_probe(t->comm, t->dataset, &t->bad));
     if (t->comm->rank == 0) err = probe_images(t->dataset, &t->bad);
     return comm_agree(t->comm, err, "decoding an image of each kind");
 }

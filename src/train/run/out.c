@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "data/dataset/content_file.h"
 #include "store/checkpoint/store.h"
 #include "train/output/disk_wait.h"
 #include "train/run/setup.h"
@@ -29,6 +30,8 @@ static err_t clear_earlier_run(const char *folder)
     int n;
     TRY(fs_join(path, folder, "metrics.jsonl"));
     TRY(list_checkpoints(folder, &steps, &n));
+    unlink(path);
+    TRY(fs_join(path, folder, CONTENT_RUN_NAME));
     unlink(path);
     err_t err = ERR_OK;
     for (int i = 0; err == ERR_OK && i < n; i++) {

@@ -135,6 +135,7 @@ static err_t save_on_rank_0(trainer_t *t, bool wait)
 
 err_t trainer_checkpoint(trainer_t *t, bool wait)
 {
+    TRY(trainer_compare_files(t, wait || t->at.batch == 0 || t->at.step == t->n_steps));
     watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
     double start = clock_sec();
     t->last_checkpoint_step = t->at.step;
@@ -308,6 +309,7 @@ err_t trainer_restore(trainer_t *t)
         disk_wait_end();
     }
     TRY(comm_agree(t->comm, err, "loading the checkpoint"));
+    TRY(trainer_expect_files(t));
     TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "broadcasting the position"));
     TRY(comm_broadcast(t->comm, &t->plateau, sizeof t->plateau, 0, "broadcasting the schedule's state"));
     for (int i = 0; i < t->optim->n_buffers; i++)

@@ -81,6 +81,7 @@ typedef struct trainer {
     ckpt_async_t *writer; /* rank 0 only */
     err_info_t last_write;
     double checkpoint_stall_sec;
+    bool kept_run, kept_cache; /* the hashes of files that are known */
     int64_t last_checkpoint_step;
     double last_checkpoint_sec;
     double last_line_sec; /* time of the last line of progress */
@@ -111,6 +112,12 @@ err_t trainer_record_run(trainer_t *t);
  *
  *   wait    return only when the file is on stable storage */
 err_t trainer_checkpoint(trainer_t *t, bool wait);
+
+/* Collective. Compares the files that ranks have read, and keeps their hashes in the run's folder; `keep`: also in
+ * the user's cache. ERR_DATA: a file differs. compare_files.c. */
+err_t trainer_compare_files(trainer_t *t, bool keep);
+/* Collective. Reads the hashes of the resumed run. */
+err_t trainer_expect_files(trainer_t *t);
 
 /* Collective. Averages batch norm's running statistics over the ranks (or shards). */
 err_t trainer_average_states(trainer_t *t);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* A run's hashes of its image files: compared between ranks before each checkpoint, kept beside the checkpoints, and
+ * read again by a resumed run. The exchange is left to train/feed/content.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cluster/comm/watchdog.h"
+#include "data/dataset/content_file.h"
+#include "train/feed/content.h"
+#include "train/run/setup.h"
+
+/* Without it a resumed run compares less, so a failure is no error. */
+static void write_beside(const trainer_t *t)
+{
+    char path[FS_PATH_MAX];
+    err_t err = fs_join(path, t->out, CONTENT_RUN_NAME);
+    if (err == ERR_OK) err = content_file_write(t->dataset->content, path, CONTENT_RUN);
+    if (err != ERR_OK) log_warn("hashes of files are not kept: %s", err_message());
+}
+
+err_t trainer_compare_files(trainer_t *t, bool keep)
+{
+    content_t *content = t->dataset->content;
+    bool any;
+    if (!content) return ERR_OK;
+    watchdog_phase("comparing the contents of files");
+    TRY(content_merge(t->comm, content, &any));
+    if (any) t->kept_run = t->kept_cache = false;
+    if (!t->kept_run && t->comm->rank == 0) write_beside(t);
+    t->kept_run = true;
+    if (!keep) return ERR_OK;
+    if (!t->kept_cache) content_keep(t->comm, t->dataset);
+    t->kept_cache = true;
+    return ERR_OK;
+}
+
+static err_t read_beside(content_t *content, const char *checkpoint)
+{
+    char folder[FS_PATH_MAX], path[FS_PATH_MAX];
+    const char *slash = strrchr(checkpoint, '/');
+    const int n = slash ? (int)(slash - checkpoint) : 0;
+    snprintf(folder, sizeof folder, "%.*s", slash ? n : 1, slash ? checkpoint : ".");
+    TRY(fs_join(path, slash && n == 0 ? "/" : folder, CONTENT_RUN_NAME));
+    return content_file_read(content, path, CONTENT_RUN);
+}
+
+err_t trainer_expect_files(trainer_t *t)
+{
+    content_t *content = t->dataset->content;
+    bool any;
+    if (!content) return ERR_OK;
+    err_t err = t->comm->rank == 0 ? read_beside(content, t->resumed_from) : ERR_OK;
+    TRY(comm_agree(t->comm, err, "reading the run's hashes of files"));
+    return content_merge(t->comm, content, &any);
+}
