@@ -126,7 +126,8 @@ END
     [ "$status" -eq 1 ]
     [[ $(tr -s ' \n' ' ' <<<"$output") == *"1 of 48 files changed since they were last read, but not their size and time, the first is red/001.png"* ]]
     touch images/val/red/001.png
-    "$dptrain" check --only versions --data images --content
+    "$dptrain" check --only versions --data images --content >said
+    grep -q '^  ok    content .* 48 files read, 1 new or modified$' said
     "$dptrain" train --data images --out other --overwrite "${with[@]}" --epochs 1
 }
 

@@ -117,6 +117,7 @@ static void test_files(void)
     /* A run's file does not depend on times. */
     content = make(N_TRAIN);
     content_file_read(content, path, CONTENT_CACHE);
+    folder_put("run", "left over", 9);
     OK_CALL(content_file_write(content, folder_path("run"), CONTENT_RUN), "a run's file");
     content_free(&content);
     content = make(N_TRAIN);

@@ -196,7 +196,7 @@ err_t content_file_write(content_t *content, const char *path, int who)
     memcpy(head.magic, magic, sizeof magic);
     TRY(fs_temp_path(path, folder, name));
     TRY(fs_make_folder(folder));
-    TRY_OUT(err, content_load(path, &others));
+    if (who == CONTENT_CACHE) TRY_OUT(err, content_load(path, &others));
     TRY_OUT(err, content_take(content, &others, who, false));
     TRY_OUT(err, content_collect(content, who, &head, &pairs));
     TRY_OUT(err, fs_temp_open(&temp, "file", path));

@@ -24,7 +24,7 @@ err_t content_cache_path(const char *where, char out[FS_PATH_MAX]);
  * A missing file is empty. ERR_DATA: a hash differs from a known one. */
 err_t content_file_read(content_t *content, const char *path, int who);
 
-/* Writes the known hashes atomically, with those that another process has added to the file meanwhile. Of a cache
+/* Writes the known hashes atomically, to a cache with those that another process has added meanwhile. Of a cache
  * folder with more than CONTENT_MAX_CACHES, removes the oldest. */
 err_t content_file_write(content_t *content, const char *path, int who);
 

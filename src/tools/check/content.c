@@ -26,6 +26,7 @@ typedef struct scan {
     dataset_reader_t readers[MAX_THREADS];
     int n_threads;
     int64_t n; /* files; 0: this rank does not read */
+    int64_t n_cached;
     atomic_llong next;
     int64_t n_unreadable;
     err_info_t unreadable; /* the first */
@@ -46,7 +47,9 @@ static err_t open_scan(const check_t *check, const char *where, scan_t *s)
         s->cache[0] = '\0';
         return ERR_OK;
     }
-    return content_file_read(s->content, s->cache, CONTENT_CACHE);
+    TRY(content_file_read(s->content, s->cache, CONTENT_CACHE));
+    s->n_cached = atomic_load(&s->content->n_new);
+    return ERR_OK;
 }
 
 static void name_nothing(const void *context, split_t split, int64_t index, char out[CONTENT_NAME_MAX])
@@ -122,7 +125,12 @@ static void report_host(check_t *check, const scan_t *s)
             "%lld of %lld files changed since they were last read, but not their size and time, the first is %s",
             (long long)n_changed, (long long)s->n, file);
     } else if (s->n_unreadable == 0) {
-        check_line(check, check_host(check), name, CHECK_OK, NULL, "%lld files read", (long long)s->n);
+        const int64_t n_other = s->n - s->n_cached;
+        char other[64] = "";
+        if (s->n_cached > 0 && n_other > 0)
+            snprintf(other, sizeof other, ", %lld new or modified", (long long)n_other);
+        check_line(check, check_host(check), name, CHECK_OK, NULL, "%lld files read%s", (long long)s->n,
+                   other);
     }
 }
 
