@@ -293,3 +293,21 @@ EOF
     exec 9>&-
     [ "$status" -eq 130 ]
 }
+
+@test "escape sequences in records reach no terminal, in any format or message" {
+    local e='\u001b[31mX\u009b'
+    printf '%s\n' "{\"record\":\"run\",\"schema\":1,\"kind\":\"bench\",\"id\":\"ab$e\",\"time\":\"t$e\",\"hardware\":{\"cpu\":\"A$e\"}}" \
+        "{\"record\":\"bench\",\"run\":\"ab$e\",\"case\":\"comm$e\",\"test\":\"t$e\",\"key\":{\"k$e\":\"8$e\"},\"unit\":\"s\",\"samples\":[1,2,3],\"n\":3,\"p50\":2,\"verdict\":\"ok$e\",\"metrics\":{\"m$e\":1}}" \
+        "{\"record\":\"end\",\"run\":\"ab$e\",\"reason\":\"fin$e\"}" >"$BATS_TEST_TMPDIR/evil.jsonl"
+    cd "$BATS_TEST_TMPDIR"
+    for words in "report evil.jsonl" "report --format csv evil.jsonl" "report --format markdown evil.jsonl" \
+        "report --case q evil.jsonl" "report check evil.jsonl" "report compare evil.jsonl evil.jsonl" \
+        "report history evil.jsonl"; do
+        # shellcheck disable=SC2086 # words
+        "$dptrain" $words >said 2>&1 || true
+        [ -s said ]
+        run grep -nP '\x1b|\xc2\x9b' said
+        echo "$words: $output"
+        [ "$status" -eq 1 ]
+    done
+}
