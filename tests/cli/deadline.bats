@@ -53,6 +53,7 @@ said_once() { # PATTERN
 }
 
 @test "a disk that does not answer is named" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "the next test does the same without mpirun (--slow)"
     stalled STALL=metrics.jsonl STALL_FROM=3 -- --timeout 1
     [ "$status" -eq 5 ]
     said_once 'timed out after 1 s in .*"writing records to .*metrics.jsonl"'
@@ -92,6 +93,7 @@ said_once() { # PATTERN
 }
 
 @test "an error of one rank before MPI_Init is printed, with its rank" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "tests/unit/test_deadline.c does the same without mpirun (--slow)"
     run mpirun "${MPI_FLAGS[@]}" -np 1 "$dptrain" "${training[@]}" : -np 1 "$dptrain" train --config "$out/none"
     echo "$output"
     [ "$status" -eq 2 ]
@@ -120,9 +122,9 @@ said_once() { # PATTERN
 
 @test "a memory limit ends a run with code 4 and its cause, wherever it hits" {
     not_with_sanitizers
-    local limit step=100000
-    [[ -z ${DPTRAIN_TEST_SLOW:-} ]] || step=2000
-    for ((limit = 280000; limit <= 480000; limit += step)); do
+    local limit first=300000 step=200000
+    [[ -z ${DPTRAIN_TEST_SLOW:-} ]] || first=280000 step=4000
+    for ((limit = first; limit <= 480000; limit += step)); do
         run bash -c 'ulimit -v "$1" && shift && "$@"' - "$limit" timeout 60 "$dptrain" train --model resnet18 --data synthetic \
             --batch 32 --steps 1 --threads 2 --no-eval --algorithms fixed --out "$out" --overwrite
         echo "$limit: $status $output"

@@ -247,44 +247,6 @@ static bool ended(const child_t *c, int code, const char *words)
     return ok;
 }
 
-static void test_alone(void)
-{
-    enum { START, NONE, FINALIZE, RUN, CALL, SILENT, HANGING, LEAVE, BLOCKED, FAILED_0, FAILED_1, N };
-    static child_t c[N];
-    begin(&c[START], "start", "a", 0, 1);
-    begin(&c[NONE], "run", "", -1, 1);
-    begin(&c[FINALIZE], "finalize", "b", 0, 1);
-    begin(&c[RUN], "run", "c", 0, 1);
-    begin(&c[CALL], "call", "", -1, 1);
-    begin(&c[SILENT], "silent", "d", 1, 2);
-    begin(&c[HANGING], "hanging-abort", "", -1, 1);
-    begin(&c[LEAVE], "leave", "", -1, 1);
-    begin(&c[BLOCKED], "blocked", "", -1, 1);
-    begin(&c[FAILED_0], "early-error", "e", 0, 2);
-    begin(&c[FAILED_1], "early-error", "f", 1, 2);
-    for (int i = 0; i < N; i++) end(&c[i]);
-    OK(ended(&c[START], ENDED_BY_HOOK, "timed out after 0.2 s before MPI_Init, while reading options"),
-       "the start has a deadline");
-    OK(ended(
-           &c[FINALIZE], ENDED_BY_HOOK,
-           "timed out after 0.2 s in MPI_Finalize; no rank is missing, so one of them or the launcher hangs; "
-           "all is saved"),
-       "so has the end");
-    OK(ended(&c[RUN], 0, "+") && ended(&c[NONE], 0, "+"),
-       "nothing is timed in between, or without a launcher");
-    OK(ended(&c[CALL], ENDED_BY_HOOK,
-             "timed out after 0.2 s in \"writing records to /mnt/out\": the file system does not answer") &&
-           !strstr(c[CALL].said, "short"),
-       "a call that does not return; those that do are not added up");
-    OK(ended(&c[SILENT], ENDED_BY_HOOK, "") && !c[SILENT].said[0], "silent while another rank reports");
-    OK(ended(&c[HANGING], ERR_PEER, "writing records"), "the process ends although aborting the job hangs");
-    OK(ended(&c[LEAVE], ERR_DATA, ""), "the first code and the earliest end of a decision to leave");
-    OK(ended(&c[BLOCKED], 0, "+-"), "a reader that keeps a message waiting is noted");
-    OK(ended(&c[FAILED_0], 0, "dptrain: error: only here") &&
-           ended(&c[FAILED_1], 0, "error: only here (rank 1 on "),
-       "an error before there is a communicator is printed by every rank");
-}
-
 static void test_neighbours(void)
 {
     static child_t stopped, busy, waiting[2], misses, ends, last, lowest;
@@ -318,13 +280,51 @@ static void test_neighbours(void)
     end_neighbour(&waiting[1]);
 }
 
+static void test_all(void)
+{
+    enum { START, NONE, FINALIZE, RUN, CALL, SILENT, HANGING, LEAVE, BLOCKED, FAILED_0, FAILED_1, N };
+    static child_t c[N];
+    begin(&c[START], "start", "a", 0, 1);
+    begin(&c[NONE], "run", "", -1, 1);
+    begin(&c[FINALIZE], "finalize", "b", 0, 1);
+    begin(&c[RUN], "run", "c", 0, 1);
+    begin(&c[CALL], "call", "", -1, 1);
+    begin(&c[SILENT], "silent", "d", 1, 2);
+    begin(&c[HANGING], "hanging-abort", "", -1, 1);
+    begin(&c[LEAVE], "leave", "", -1, 1);
+    begin(&c[BLOCKED], "blocked", "", -1, 1);
+    begin(&c[FAILED_0], "early-error", "e", 0, 2);
+    begin(&c[FAILED_1], "early-error", "f", 1, 2);
+    test_neighbours(); /* meanwhile */
+    for (int i = 0; i < N; i++) end(&c[i]);
+    OK(ended(&c[START], ENDED_BY_HOOK, "timed out after 0.2 s before MPI_Init, while reading options"),
+       "the start has a deadline");
+    OK(ended(
+           &c[FINALIZE], ENDED_BY_HOOK,
+           "timed out after 0.2 s in MPI_Finalize; no rank is missing, so one of them or the launcher hangs; "
+           "all is saved"),
+       "so has the end");
+    OK(ended(&c[RUN], 0, "+") && ended(&c[NONE], 0, "+"),
+       "nothing is timed in between, or without a launcher");
+    OK(ended(&c[CALL], ENDED_BY_HOOK,
+             "timed out after 0.2 s in \"writing records to /mnt/out\": the file system does not answer") &&
+           !strstr(c[CALL].said, "short"),
+       "a call that does not return; those that do are not added up");
+    OK(ended(&c[SILENT], ENDED_BY_HOOK, "") && !c[SILENT].said[0], "silent while another rank reports");
+    OK(ended(&c[HANGING], ERR_PEER, "writing records"), "the process ends although aborting the job hangs");
+    OK(ended(&c[LEAVE], ERR_DATA, ""), "the first code and the earliest end of a decision to leave");
+    OK(ended(&c[BLOCKED], 0, "+-"), "a reader that keeps a message waiting is noted");
+    OK(ended(&c[FAILED_0], 0, "dptrain: error: only here") &&
+           ended(&c[FAILED_1], 0, "error: only here (rank 1 on "),
+       "an error before there is a communicator is printed by every rank");
+}
+
 int main(int argc, char **argv)
 {
     for (size_t i = 0; argc > 1 && i < sizeof roles / sizeof *roles; i++)
         if (strcmp(argv[1], roles[i].name) == 0) roles[i].run();
     self = argv[0];
     tap_plan(13);
-    test_alone();
-    test_neighbours();
+    test_all();
     return tap_done();
 }

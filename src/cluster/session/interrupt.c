@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/fs.h"
 #include "base/last_phase.h"
 #include "base/log.h"
@@ -115,6 +116,8 @@ static void *interrupt_main(void *unused)
     if (atomic_load(&now.closing) && !atomic_load(&now.number)) return NULL;
     while (!atomic_load(&now.at_ms)) clock_sleep(1e-4);
     watchdog_say_goodbye();
+    /* From here on nothing else is late. */
+    deadline_leave((err_t)(128 + atomic_load(&now.number)), now.limit_sec + DEADLINE_LEAVE_SEC);
     bool acts = now.act && pthread_create(&acting, NULL, act_main, NULL) == 0;
     if ((acts || !now.act) && !wait_until_done()) pass_limit();
     end_process(atomic_load(&now.number));
