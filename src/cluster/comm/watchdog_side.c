@@ -71,21 +71,20 @@ static void report_losses(watchdog_side_t *w, double now, bool hurry)
     }
 }
 
-/* How long to wait, from asked_sec, for groups that have not answered; below 0: all have. */
-static double patience_of_hub(const watchdog_side_t *w, double asked_sec)
+/* Whether all groups have answered what was asked at asked_sec, or had the time to. A process that has just ended
+ * was probably ended with the job, by a rank that has named the cause. */
+static bool hub_is_ready(const watchdog_side_t *w, double now, double asked_sec)
 {
     int n, own = side_group(w->channel);
     const side_peer_t *peers = side_peers(w->channel, &n);
-    double patience = -1;
     for (int g = 0; g < n; g++) {
         bool ended = peers[g].state == SIDE_LOST || peers[g].state == SIDE_LEFT;
-        /* Ended after the question: probably the job is being ended, by a rank that has named the cause. */
-        if (ended && peers[g].changed_sec < asked_sec) continue;
-        if (g == own || peers[g].heard_sec <= 0 || (!ended && peers[g].heard_sec >= asked_sec)) continue;
-        double its = answer_sec + (peers[g].n_ranks > 1 ? local_sec : 0);
-        if (its > patience) patience = its;
+        double patience = answer_sec + (peers[g].n_ranks > 1 ? local_sec : 0);
+        if (g == own || peers[g].heard_sec <= 0) continue;
+        if (ended && now - peers[g].changed_sec < answer_sec + local_sec) return false;
+        if (!ended && peers[g].heard_sec < asked_sec && now - asked_sec < patience) return false;
     }
-    return patience;
+    return true;
 }
 
 /* Whether it is this rank's turn to speak of an overdue wait, about which it first asks. *asked_sec is 0 before
@@ -99,7 +98,7 @@ static bool has_turn(watchdog_side_t *w, double now, double *asked_sec)
         publish(w, now, true);
         return false;
     }
-    if (side_role(w->channel) == SIDE_HUB) return now - *asked_sec >= patience_of_hub(w, *asked_sec);
+    if (side_role(w->channel) == SIDE_HUB) return hub_is_ready(w, now, *asked_sec);
     if (peers[0].heard_sec >= *asked_sec) return false;
     double patience = answer_sec + (peers[0].n_ranks > 1 ? local_sec : 0) + turn_sec * (own - 1);
     return own <= 3 && now - *asked_sec >= patience;
