@@ -182,8 +182,8 @@ ranks will do.
 |---|---|---|---|---:|---:|---:|---|
 $(cat "$work/rows")
 
-A killed rank is named as soon as its connection closes. After a lost host or a cut link, \`run.sh\` waits 15 s for mpirun, and
-15 s for the host that it cannot clean up.
+A killed rank is named when its connection closes, before \`--timeout\`. After a lost host or a cut link the end takes long
+because \`run.sh\` waits for mpirun, which outlives its ranks, and for the host that it cannot clean up.
 
 $(machine_table "$load" "$command" hosts "5, namespaces of one machine")
 END
