@@ -101,14 +101,14 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
     exec 4<>"$BATS_TEST_TMPDIR/pipe" # never read
     "$dptrain" "${endless[@]}" --checkpoint-every 100000 >"$BATS_TEST_TMPDIR/pipe" 2>"$log" 3>&- 4>&- &
     job=$!
-    # Until a write blocks: the pipe holds 64 KiB.
-    n=-1
-    while :; do
-        m=$(wc -l <"$out/metrics.jsonl") || m=0
-        ((m < 100 || m != n)) || break
+    # Until a write blocks: the pipe holds 64 KiB, and a step prints 100 to 170 bytes.
+    n=-1 m=0 same=0
+    until ((m > 300 && same > 3)); do
         kill -0 "$job"
         n=$m
-        sleep 0.3
+        sleep 0.2
+        m=$(wc -l <"$out/metrics.jsonl") || m=0
+        same=$((m == n ? same + 1 : 0))
     done 2>/dev/null
     signalled TERM
     [ "$status" -eq 143 ]
