@@ -9,6 +9,20 @@
 
 #include "base/mem.h"
 
+/* The address sanitizer sees accesses beyond a block: the rest of a chunk is poisoned, with a gap after each
+ * block. */
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+#if defined __SANITIZE_ADDRESS__ || __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+enum { GAP = 16 };
+#else
+#define ASAN_POISON_MEMORY_REGION(at, n_bytes)   ((void)(at), (void)(n_bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, n_bytes) ((void)(at), (void)(n_bytes))
+enum { GAP = 0 };
+#endif
+
 enum { CHUNK_BYTES = 64 << 10, ALIGN = 16 };
 
 struct arena_chunk {
@@ -33,6 +47,7 @@ static err_t next_chunk(arena_t *arena, size_t n_bytes)
             arena->first = chunk;
         next = chunk;
     }
+    ASAN_POISON_MEMORY_REGION(next->bytes, next->n_bytes);
     arena->now = next;
     arena->used = 0;
     return ERR_OK;
@@ -40,10 +55,11 @@ static err_t next_chunk(arena_t *arena, size_t n_bytes)
 
 err_t arena_new(arena_t *arena, size_t n_bytes, void *out_pointer)
 {
-    size_t n = (n_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    size_t n = (n_bytes + ALIGN - 1) / ALIGN * ALIGN + GAP;
     if (n < n_bytes) RAISE(ERR_SYSTEM, "out of memory: %zu bytes for an arena", n_bytes);
     if (!arena->now || arena->now->n_bytes - arena->used < n) TRY(next_chunk(arena, n));
     void *block = arena->now->bytes + arena->used;
+    ASAN_UNPOISON_MEMORY_REGION(block, n_bytes);
     arena->used += n;
     memcpy(out_pointer, &block, sizeof block);
     return ERR_OK;
@@ -92,6 +108,7 @@ void arena_free(arena_t *arena)
 {
     for (arena_chunk_t *chunk = arena->first, *next; chunk; chunk = next) {
         next = chunk->next;
+        ASAN_UNPOISON_MEMORY_REGION(chunk->bytes, chunk->n_bytes);
         mem_free(&chunk);
     }
     *arena = (arena_t){0};
