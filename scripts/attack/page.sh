@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash disable=SC2013,SC2154 # variables of attack.sh
+# The table of results: what each kind of fault did. Sourced by attack.sh.
+#
+# Columns of results.tsv: fault, kind, struck, exit code, ms since the last progress, findings or ok, culprit named (yes, no,
+# - where nothing has to be named), parameters, message.
+
+# Prints faults, struck, hangs, lost checkpoints, lost records, wrong results, replica, other, named, to name.
+page_counts() { # KIND, or empty for all
+    awk -F '\t' -v kind="$1" '
+        kind != "" && $2 != kind { next }
+        { n++ }
+        $3 != "yes" { next }
+        { struck++ }
+        $6 ~ /hang-|no-end/ { hangs++ }
+        $6 ~ /lost-checkpoint|no-last-checkpoint|false-success|stale-checkpoint|no-resume/ { ckpt++ }
+        $6 ~ /-records/ { records++ }
+        $6 ~ /wrong-bits|wrong-weights|two-owners/ { wrong++ }
+        $6 ~ /replica-bits/ { replica++ }
+        $6 ~ /code-|silent/ { other++ }
+        $7 == "yes" { named++ }
+        $7 != "-" { to_name++ }
+        END { print n + 0, struck + 0, hangs + 0, ckpt + 0, records + 0, wrong + 0, replica + 0, other + 0, named + 0, to_name + 0 }' \
+        "$work/results.tsv"
+}
+
+page_row() { # NAME COUNTS...
+    printf '| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n' "${@:1:9}" "${10} of ${11}"
+}
+
+page_write() {
+    local name counts
+    cat <<END
+# Jobs under attack
+
+\`$command\`: seed $seed, LeNet-5 on 256 digits, $n_steps steps, a checkpoint every $every, \`--timeout $timeout_sec\`, \`--reproducible 12\`.
+A fault counts when it struck. **hangs**: something lived $grace_sec s longer than the deadline after the last progress, or the
+launcher $launcher_sec s longer than its last rank. **checkpoints**: an announced one is not there, or \`--resume auto\` fails, or code 0
+without the last one. **records**: steps are missing, or lines torn. **wrong**: other bits than the undisturbed run, not
+said; **replica**: the same where only comparing replicas could tell. **code**: another exit code than documented, or no
+message. **named**: the message names the rank, file or program that failed.
+
+| kind | faults | struck | hangs | checkpoints | records | wrong | replica | code | named |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|
+END
+    for name in $(cut -f 2 "$work/results.tsv" | sort -u); do
+        read -ra counts < <(page_counts "$name")
+        page_row "$name" "${counts[@]}"
+    done
+    read -ra counts < <(page_counts "")
+    page_row "**all**" "${counts[@]}"
+    printf '\n'
+    page_failures
+    machine_table "$load" "$command"
+}
+
+# One fault of each failing class, to run again.
+page_failures() {
+    awk -F '\t' '$3 == "yes" && $6 != "ok" && $6 != "replica-bits"' "$work/results.tsv" | sort -t $'\t' -k 2,2 -k 6,6 -k 1,1n >"$work/failed"
+    [[ -s $work/failed ]] || return 0
+    # shellcheck disable=SC2016 # Markdown's quotes
+    printf 'Failures by kind and finding, with one fault of each, to repeat by `scripts/attack.sh --seed %s%s --fault K`:\n\n' "$seed" \
+        "$([[ $hosts == yes ]] && echo ' --hosts')"
+    printf '| kind | findings | faults | K | parameters | code | message |\n|---|---|---:|---:|---|---:|---|\n'
+    awk -F '\t' '
+        function flush() { if (n) printf "| %s | %s | %d | %s | `%s` | %s | %s |\n", kind, found, n, first, params, code, text }
+        $2 "\t" $6 != key { flush(); key = $2 "\t" $6; kind = $2; found = $6; n = 0; first = $1; code = $4; params = $8; text = $9 }
+        { n++ }
+        END { flush() }' "$work/failed" | sed 's/`` //'
+    printf '\n'
+}
+
+# Exits with 1 if a bar is missed.
+page_verdict() {
+    local counts
+    read -ra counts < <(page_counts "")
+    note "${counts[0]} faults, ${counts[1]} struck: ${counts[2]} hangs, ${counts[3]} lost checkpoints, ${counts[4]} lost records, ${counts[5]} wrong results (and ${counts[6]} of one replica), ${counts[7]} other codes, ${counts[8]} of ${counts[9]} culprits named"
+    ((counts[2] + counts[3] + counts[4] + counts[5] + counts[7] == 0 && 100 * counts[8] >= 95 * counts[9])) || exit 1
+}
