@@ -73,7 +73,7 @@ attack_end() {
     local pid folder
     for pid in "${workers[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
     job_kill_all
-    grep -oE " $work/[^ ]+" /proc/mounts | sort -r | while read -r folder; do umount -l "$folder" 2>/dev/null || true; done
+    { grep -oE " $work/[^ ]+" /proc/mounts || true; } | sort -r | while read -r folder; do umount -l "$folder" 2>/dev/null || true; done
 }
 
 make_work attack

@@ -16,6 +16,7 @@ uptime_ms() { # monotonic, unlike $SECONDS
 job_prepare() {
     "${MPICC:-mpicc}" -shared -fPIC -O2 -Wall -o "$work/shim.so" "$here"/attack/shim*.c -ldl -pthread ||
         die 4 "the shim does not compile"
+    "${CC:-cc}" -shared -fPIC -O2 -Wall -o "$work/wall_clock.so" "$here/attack/wall_clock.c" || die 4 "wall_clock.c does not compile"
     "$real" data synth digits --out "$work/data" --train 256 --val 64 >/dev/null || die 4 "data synth fails"
     job_wrapper "$work/bin" "$work/shim.so" "$real"
     printf -v attack_id '%s.%s' "$$" "$RANDOM$RANDOM"
@@ -68,7 +69,7 @@ job_start() { # OUTPUT [--resume auto …]
         if [[ ${MPI_FLAGS[0]} == -q ]]; then MPI_FLAGS=("${MPI_FLAGS[@]:1}"); fi
         launch=(mpirun "${MPI_FLAGS[@]}" -np "${P[np]}" "$work/bin/dptrain")
     else
-        launch=("$here/run.sh" -np "${P[np]}" --timeout-start 20 --grace 10 --)
+        launch=("$here/run.sh" -np "${P[np]}" --timeout-start 20 --grace 5 --)
     fi
     (cd "$dir" && exec env "DPTRAIN_ATTACK=$id" "DPTRAIN_BIN=$work/bin/dptrain" "DPTRAIN_FAULT_LOG=$dir/fault" \
         "${env_of_job[@]}" "${before_job[@]}" "${launch[@]}" "${words[@]}") >"$job_out" 2>&1 </dev/null &

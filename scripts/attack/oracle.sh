@@ -43,9 +43,9 @@ fault_row() {
     rm -rf "$dir"
 }
 
-# The last word of the job, for the table.
+# The job's message, for the table.
 fault_message() {
-    { grep -ahE 'error:|FAIL' "$dir/out" || tail -n 1 "$dir/out" || true; } 2>/dev/null | head -n 1 | tr '\t|' ' /' | cut -c 1-240
+    { grep -ahE 'error:|FAIL' "$dir/out" || [[ $code -eq 0 ]] || tail -n 1 "$dir/out" || true; } 2>/dev/null | grep -av ' Killed  ' | head -n 1 | tr '\t|' ' /' | cut -c 1-240
 }
 
 # Prints the step of the newest file that verifies, or -1.

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash disable=SC2013,SC2154 # variables of attack.sh
+# shellcheck shell=bash disable=SC2013,SC2016,SC2154 # variables of attack.sh
 # The table of results: what each kind of fault did. Sourced by attack.sh.
 #
 # Columns of results.tsv: fault, kind, struck, exit code, ms since the last progress, findings or ok, culprit named (yes, no,
 # - where nothing has to be named), parameters, message.
 
-# Prints faults, struck, hangs, lost checkpoints, lost records, wrong results, replica, other, named, to name.
+# Prints faults, struck, hangs, lost checkpoints, lost records, wrong results, replica, other, named, to name, and the
+# slowest end in seconds.
 page_counts() { # KIND, or empty for all
     awk -F '\t' -v kind="$1" '
         kind != "" && $2 != kind { next }
         { n++ }
         $3 != "yes" { next }
-        { struck++ }
+        { struck++; if ($6 !~ /hang-/ && $5 > slowest) slowest = $5 }
         $6 ~ /hang-|no-end/ { hangs++ }
         $6 ~ /lost-checkpoint|no-last-checkpoint|false-success|stale-checkpoint|no-resume/ { ckpt++ }
         $6 ~ /-records/ { records++ }
@@ -20,28 +21,46 @@ page_counts() { # KIND, or empty for all
         $6 ~ /code-|silent/ { other++ }
         $7 == "yes" { named++ }
         $7 != "-" { to_name++ }
-        END { print n + 0, struck + 0, hangs + 0, ckpt + 0, records + 0, wrong + 0, replica + 0, other + 0, named + 0, to_name + 0 }' \
+        END { print n + 0, struck + 0, hangs + 0, ckpt + 0, records + 0, wrong + 0, replica + 0, other + 0, named + 0, to_name + 0, int(slowest / 1000 + 0.5) }' \
         "$work/results.tsv"
 }
 
 page_row() { # NAME COUNTS...
-    printf '| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n' "${@:1:9}" "${10} of ${11}"
+    printf '| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n' "${@:1:9}" "${10} of ${11}" "${12}"
+}
+
+page_head() {
+    cat <<END
+# Jobs under attack
+
+Each fault breaks one training job: LeNet-5 on 256 digits, $n_steps steps, a checkpoint every $every steps, \`--timeout $timeout_sec\`,
+\`--reproducible 12\`, by \`scripts/run.sh\` or bare \`mpirun\`. \`scripts/attack.sh --help\` describes the run, \`scripts/attack/\` the kinds.
+A fault counts if it struck.
+
+| column | counts faults after which |
+|---|---|
+| hangs | a rank or a process of the job was alive $grace_sec s after the deadline, counted from the last progress, or the launcher $launcher_sec s after its last rank |
+| checkpoints | an announced checkpoint was gone, \`--resume auto\` failed, or code 0 came without the last checkpoint |
+| records | steps were missing in metrics.jsonl, or lines torn |
+| wrong | the run, or its continuation, had other bits than the undisturbed run, and did not say so |
+| replica | the same, where only comparing replicas can show it: a result of MPI flipped on one rank |
+| code | the exit code was not the documented one, or the end was silent |
+| named | a message named the rank, file or program that failed, of those faults that have one |
+| slowest s | seconds from the last progress to the end of the job; hangs left out |
+END
 }
 
 page_write() {
     local name counts
-    cat <<END
-# Jobs under attack
+    if [[ $hosts == yes ]]; then
+        printf '## On three hosts\n\nHosts are kernel namespaces (`tests/cluster`): one rank on each (3x1), or two on each of two (2x2).\n'
+    else
+        page_head
+    fi
+    cat <<'END'
 
-\`$command\`: seed $seed, LeNet-5 on 256 digits, $n_steps steps, a checkpoint every $every, \`--timeout $timeout_sec\`, \`--reproducible 12\`.
-A fault counts when it struck. **hangs**: something lived $grace_sec s longer than the deadline after the last progress, or the
-launcher $launcher_sec s longer than its last rank. **checkpoints**: an announced one is not there, or \`--resume auto\` fails, or code 0
-without the last one. **records**: steps are missing, or lines torn. **wrong**: other bits than the undisturbed run, not
-said; **replica**: the same where only comparing replicas could tell. **code**: another exit code than documented, or no
-message. **named**: the message names the rank, file or program that failed.
-
-| kind | faults | struck | hangs | checkpoints | records | wrong | replica | code | named |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|
+| kind | faults | struck | hangs | checkpoints | records | wrong | replica | code | named | slowest s |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 END
     for name in $(cut -f 2 "$work/results.tsv" | sort -u); do
         read -ra counts < <(page_counts "$name")
@@ -51,7 +70,7 @@ END
     page_row "**all**" "${counts[@]}"
     printf '\n'
     page_failures
-    machine_table "$load" "$command"
+    (cd "$here/.." && machine_table "$load" "$command")
 }
 
 # One fault of each failing class, to run again.

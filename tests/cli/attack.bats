@@ -136,8 +136,8 @@ lives() { # SECONDS
     row 5 file_lie yes 0 lost-checkpoint,false-success -
     page_write >"$work/page"
     cat "$work/page"
-    grep -qF '| mpi_stop | 3 | 2 | 1 | 0 | 0 | 0 | 0 | 0 | 1 of 2 |' "$work/page"
-    grep -qF '| **all** | 5 | 4 | 1 | 1 | 0 | 0 | 1 | 0 | 1 of 2 |' "$work/page"
+    grep -qF '| mpi_stop | 3 | 2 | 1 | 0 | 0 | 0 | 0 | 0 | 1 of 2 | 0 |' "$work/page"
+    grep -qF '| **all** | 5 | 4 | 1 | 1 | 0 | 0 | 1 | 0 | 1 of 2 | 0 |' "$work/page"
     # shellcheck disable=SC2016 # Markdown's quotes
     grep -qF '| file_lie | lost-checkpoint,false-success | 1 | 5 | `a=b` | 0 | text |' "$work/page"
     run page_verdict

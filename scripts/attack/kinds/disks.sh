@@ -90,7 +90,7 @@ run_folder_gone() {
     job_start out
     job_await_step "${P[step]}" || true
     case ${P[what]} in
-    folder) rm -rf "$dir/run" ;;
+    folder) mv "$dir/run" "$dir/moved" && rm -rf "$dir/moved" ;;
     moved) mv "$dir/run" "$dir/moved" ;;
     records) rm -f "$dir/run/metrics.jsonl" ;;
     checkpoints) rm -f "$dir"/run/ckpt-* ;;

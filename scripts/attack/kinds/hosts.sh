@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=bash disable=SC2034,SC2154 # variables of attack.sh and of tests/cluster
+# shellcheck shell=bash disable=SC2015,SC2034,SC2154 # variables of attack.sh and of tests/cluster
 # Faults of three hosts made of kernel namespaces (tests/cluster): ranks, daemons, hosts, links, data. Layouts: 3x1, and 2x2.
 # shellcheck source=tests/cluster/cluster.bash
 . "$here/../tests/cluster/cluster.bash"
@@ -11,6 +11,7 @@ kind link_cut 3
 kind link_flap 1
 kind host_data 1
 kind host_launcher 1
+kind host_shm 1
 
 # A worker's own cluster, with copies of the programs where every host sees them.
 hosts_begin() {
@@ -44,7 +45,7 @@ hosts_start() {
     # shellcheck disable=SC2016 # for the host's shell
     cluster_exec node1 env "DPTRAIN_ATTACK=$id" "DPTRAIN_BIN=$cluster/shared/attack/dptrain" "DPTRAIN_FAULT_LOG=$hdir/fault" \
         "${env_of_job[@]}" sh -c 'cd "$0" && exec "$@"' "$hdir" "$here/run.sh" -H "$list" --no-checks \
-        --interface "$cluster_subnet" --transport tcp --timeout-start 20 --grace 10 -- train --model lenet5 \
+        --interface "$cluster_subnet" --transport tcp --timeout-start 20 --grace 5 -- train --model lenet5 \
         --data "$cluster/shared/attack/data" --batch 48 "${bits[@]}" --steps "$n_steps" --threads 1 --checkpoint-every "$every" \
         --log-every "$log_every" --timeout "$timeout_sec" --out run "${args[@]}" >"$job_out" 2>&1 </dev/null &
     job=$!
@@ -88,10 +89,11 @@ hosts_begin_job() {
 
 draw_host_rank() {
     echo "$(hosts_draw) call=$(pick MPI_Init_thread MPI_Finalize MPI_Bcast MPI_Allgather MPI_Allreduce MPI_Allreduce MPI_Alltoall)" \
-        "at=$(between 0 99) act=$(pick stop stop kill kill exit:0 block segv)"
+        "at=$(between 0 60) act=$(pick stop stop kill kill exit:0 block segv)"
 }
 run_host_rank() {
     words="[rR]ank ${P[rank]}\\b.*$(hosts_of_rank)|$(hosts_of_rank).*[rR]ank ${P[rank]}\\b"
+    [[ ${P[act]} != block ]] || words+='|transport'
     count_np=2
     local of=$((P[rank] > 0)) spec
     spec="rank=${P[rank]} call=${P[call]} act=${P[act]} n=$(nth_call "$of" "${P[call]}" "" "${P[at]}")"
@@ -188,7 +190,8 @@ run_host_data() {
     job_wait
     cluster_exec "$host" umount "$cluster/shared/attack/data"
     judge_end
-    [[ $code -ne 0 ]] || { bad+=(wrong-bits); }
+    [[ $code -ne 0 ]] || bad+=(wrong-bits)
+    rm -f "$dir/fault" && cp "$hdir/fault" "$dir/fault"
     rm -rf "$hdir" "$changed"
 }
 
@@ -202,5 +205,19 @@ run_host_launcher() {
     [[ -z $pid ]] || { kill -KILL "$pid" && struck_now "run.sh SIGKILL"; }
     job_wait
     echo "killed: signal 9" >>"$dir/out"
+    hosts_judge
+}
+
+# A host without room in /dev/shm: the ranks do without shared memory, or say why they cannot start.
+draw_host_shm() { echo "$(hosts_draw) size=$(pick 64k 1m 2m)"; }
+run_host_shm() {
+    local host
+    host=$(hosts_of_rank)
+    codes="0 4"
+    cluster_exec "$host" mount -o "remount,size=${P[size]}" /dev/shm
+    hosts_start
+    struck_now "/dev/shm of $host has ${P[size]}"
+    job_wait
+    cluster_exec "$host" mount -o remount,size=1g /dev/shm
     hosts_judge
 }

@@ -3,6 +3,7 @@
 # Two jobs in one folder, wrong clocks, and a cache that is no file.
 kind jobs_two 3
 kind clock_jump 2
+kind clock_launcher 2
 kind cache_odd 1
 
 draw_jobs_two() { echo "np=2 step=$(between 1 25) how=$(pick resume resume overwrite mpirun) via=run"; }
@@ -47,6 +48,39 @@ draw_clock_jump() { echo "np=2 rank=$(pick 0 1) call=clock act=jump:$(pick 86400
 run_clock_jump() {
     codes=0
     job_with_shim
+    judge
+}
+
+# The wall clock of run.sh is set: forward while the ranks start, or while they write the last checkpoint, which takes some
+# seconds; or back, when mpirun no longer answers and a deadline has to end the job.
+draw_clock_launcher() { echo "np=2 how=$(pick start asked back) sec=$(pick 600 86400 400000) step=$(between 1 8) via=run"; }
+run_clock_launcher() {
+    local pid sec=${P[sec]} i
+    env_of_job=(DPTRAIN_FAULT_PACE=0.1)
+    before_job=(env "LD_PRELOAD=$work/wall_clock.so" "DPTRAIN_CLOCK=$dir/clock")
+    case ${P[how]} in
+    start) codes=0 env_of_job=("DPTRAIN_FAULT=rank=0 call=MPI_Init_thread act=delay:3") ;;
+    asked) codes=143 env_of_job=(DPTRAIN_FAULT_PACE=2.5) ;;
+    back) codes="5 143" sec=-$sec ;;
+    esac
+    job_start out
+    if [[ ${P[how]} == start ]]; then
+        for ((i = 0; i < 200 && $(job_pids mpirun | wc -l) == 0; i++)); do sleep 0.05; done
+        sleep 0.3
+    elif [[ ${P[how]} == asked ]]; then
+        job_await_step 1 || true
+        kill -TERM "$(job_launcher)"
+        sleep 0.2
+    else
+        job_await_step "${P[step]}" || true
+        pid=$(job_pids mpirun | head -n 1)
+        [[ -z $pid ]] || kill -STOP "$pid"
+        pid=$(job_launcher)
+        [[ -z $pid ]] || kill -TERM "$pid"
+    fi
+    echo "$sec" >"$dir/clock"
+    kill -0 "$job" 2>/dev/null && struck_now "run.sh's clock set by $sec s"
+    job_wait
     judge
 }
 
