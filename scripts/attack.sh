@@ -26,7 +26,8 @@ name the culprit. A fault that was never reached does not count. The faults foll
   --seed N      seed of the faults [25]
   --faults N    number of faults [300]
   --minutes M   start no more faults after M minutes
-  --fault K     only fault K of the list; keeps its folder, and prints what the job printed
+  --fault K     only fault K of the list, or a fault by its words: 'mpi_stop np=2 rank=1 call=MPI_Barrier at=50 act=stop'; keeps
+                its folder, and prints what the job printed
   --only WORDS  only kinds that match this extended regular expression
   --hosts       the faults of three hosts made of kernel namespaces, instead of those of one host; needs root
   --jobs N      faults at the same time; they mostly wait [2]
@@ -39,7 +40,7 @@ Exit code 1: a fault did more harm than it may.
 END
 }
 
-seed=25 n_faults=300 minutes=0 only='' one=0 hosts=no n_jobs=2 list=no out='' timeout_sec=8
+seed=25 n_faults=300 minutes=0 only='' one=0 literal='' hosts=no n_jobs=2 list=no out='' timeout_sec=8
 command="scripts/attack.sh${*:+ $*}"
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -49,7 +50,10 @@ while [[ $# -gt 0 ]]; do
     --seed) whole_number "$1" "$2" 0; seed=$((10#$2)); shift 2 ;;
     --faults) whole_number "$1" "$2" 1; n_faults=$((10#$2)); shift 2 ;;
     --minutes) whole_number "$1" "$2" 1; minutes=$((10#$2)); shift 2 ;;
-    --fault) whole_number "$1" "$2" 1; one=$((10#$2)); shift 2 ;;
+    --fault)
+        if [[ $2 == *' '* ]]; then literal=$2 one=1; else whole_number "$1" "$2" 1; one=$((10#$2)); fi
+        shift 2
+        ;;
     --jobs) whole_number "$1" "$2" 1; n_jobs=$((10#$2)); shift 2 ;;
     --timeout) whole_number "$1" "$2" 1; timeout_sec=$((10#$2)); shift 2 ;;
     --only) only=$2; shift 2 ;;

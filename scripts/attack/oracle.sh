@@ -38,7 +38,8 @@ fault_row() {
         cat "$dir/fault" "$dir"/out* >&2 2>/dev/null || true
         cp -r "$dir" "${out:-${TMPDIR:-/tmp}}/attack.k$k.$$" && note "its folder: ${out:-${TMPDIR:-/tmp}}/attack.k$k.$$"
     elif [[ -n $out && ${#bad[@]} -gt 0 && $struck == yes ]]; then
-        mkdir -p "$out/k$k" && cp "$dir"/{out*,fault,hung,log*} "$dir/run/metrics.jsonl" "$out/k$k/" 2>/dev/null || true
+        mkdir -p "$out/k$k" && cp "$dir"/{out*,fault,hung} "$out/k$k/" 2>/dev/null || true
+        records_of "$dir/run" >"$out/k$k/metrics.jsonl"
     fi
     rm -rf "$dir"
 }
@@ -46,6 +47,11 @@ fault_row() {
 # The job's message, for the table.
 fault_message() {
     { grep -ahE 'error:|FAIL' "$dir/out" || [[ $code -eq 0 ]] || tail -n 1 "$dir/out" || true; } 2>/dev/null | grep -av ' Killed  ' | head -n 1 | tr '\t|' ' /' | cut -c 1-240
+}
+
+# A pipe in its place would never end.
+records_of() { # FOLDER
+    if [[ -f $1/metrics.jsonl ]]; then cat "$1/metrics.jsonl"; fi
 }
 
 # Prints the step of the newest file that verifies, or -1.
@@ -58,19 +64,19 @@ good_step() {
 # Step of the newest checkpoint that the records or the output announce, or -1.
 announced_step() {
     {
-        jq -R 'fromjson? | select(.record == "checkpoint" and .error == null) | .step' "$dir/run/metrics.jsonl" 2>/dev/null
+        records_of "$dir/run" | jq -R 'fromjson? | select(.record == "checkpoint" and .error == null) | .step'
         sed -nE 's/^checkpoint run\/ckpt-0*([0-9]+)\.h5.*/\1/p' "$dir/out" 2>/dev/null
         echo -1
     } | sort -n | tail -n 1
 }
 
-losses_of() { jq -R 'fromjson? | select(.record == "step") | "\(.step) \(.loss)"' "$1/metrics.jsonl" 2>/dev/null | sort -u; } # FOLDER
+losses_of() { records_of "$1" | jq -R 'fromjson? | select(.record == "step") | "\(.step) \(.loss)"' | sort -u; } # FOLDER
 
 # What is wrong with the records of a run that has ended well; nothing if all is right. With an argument, that many
 # lines may be torn: those that a crash or a full disk cut off, which must not spoil others.
 records_wrong() { # FOLDER [LINES]
     local torn missing extra
-    torn=$(jq -R 'try (fromjson | empty) catch 1' "$1/metrics.jsonl" 2>/dev/null | wc -l)
+    torn=$(records_of "$1" | jq -R 'try (fromjson | empty) catch 1' | wc -l)
     ((torn <= ${2:-0})) || echo torn-records
     losses_of "$1" >"$dir/losses"
     losses_of "$work/whole.2/run" >"$dir/losses.right"

@@ -77,15 +77,14 @@ END
 page_failures() {
     awk -F '\t' '$3 == "yes" && $6 != "ok" && $6 != "replica-bits"' "$work/results.tsv" | sort -t $'\t' -k 2,2 -k 6,6 -k 1,1n >"$work/failed"
     [[ -s $work/failed ]] || return 0
-    # shellcheck disable=SC2016 # Markdown's quotes
-    printf 'Failures by kind and finding, with one fault of each, to repeat by `scripts/attack.sh --seed %s%s --fault K`:\n\n' "$seed" \
-        "$([[ $hosts == yes ]] && echo ' --hosts')"
-    printf '| kind | findings | faults | K | parameters | code | message |\n|---|---|---:|---:|---|---:|---|\n'
+    printf 'Failures by kind and finding, with one fault of each, to repeat by `scripts/attack.sh%s --fault "KIND PARAMETERS"`:\n\n' \
+        "$([[ $hosts == no ]] || echo ' --hosts')"
+    printf '| kind | findings | faults | parameters | code | message |\n|---|---|---:|---|---:|---|\n'
     awk -F '\t' '
-        function flush() { if (n) printf "| %s | %s | %d | %s | `%s` | %s | %s |\n", kind, found, n, first, params, code, text }
-        $2 "\t" $6 != key { flush(); key = $2 "\t" $6; kind = $2; found = $6; n = 0; first = $1; code = $4; params = $8; text = $9 }
+        function flush() { if (n) printf "| %s | %s | %d | `%s` | %s | %s |\n", kind, found, n, params, code, text }
+        $2 "\t" $6 != key { flush(); key = $2 "\t" $6; kind = $2; found = $6; n = 0; code = $4; params = $8; text = $9 }
         { n++ }
-        END { flush() }' "$work/failed" | sed 's/`` //'
+        END { flush() }' "$work/failed"
     printf '\n'
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of attack.sh
-# The list of faults. Sourced by attack.sh, which sets seed, n_faults, only, one, hosts.
+# The list of faults. Sourced by attack.sh, which sets seed, n_faults, only, one, literal, hosts.
 #
 # A file of kinds/ calls `kind NAME WEIGHT` and defines draw_NAME, which prints parameters as KEY=VALUE words, and run_NAME,
 # which runs one fault (job.sh, oracle.sh).
@@ -45,6 +45,11 @@ plan_make() {
         # shellcheck source=/dev/null
         . "$file"
     done
+    if [[ -n $literal ]]; then
+        [[ $(type -t "run_${literal%% *}") == function ]] || die 2 "no kind of fault is named ${literal%% *}; --list prints the list"
+        plan=("1 $literal")
+        return
+    fi
     # Shuffled, the same way under every awk and sort.
     mapfile -t order < <(for name in "${kinds[@]}"; do
         draw_number "$name" $((i++))

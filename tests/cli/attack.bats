@@ -16,7 +16,7 @@ setup() {
 # A run of four steps and a checkpoint every two; "verify" accepts files that hold the word good.
 made_up() {
     local step
-    seed=1 hosts=no n_faults=1 only='' one=0 timeout_sec=1 bad=() k=1 id=made-up.$$ attack_id=made-up job_out=$work/out
+    seed=1 hosts=no n_faults=1 only='' one=0 literal='' timeout_sec=1 bad=() k=1 id=made-up.$$ attack_id=made-up job_out=$work/out
     # shellcheck source=scripts/attack/plan.sh
     . "$here/attack/plan.sh"
     # shellcheck source=scripts/attack/job.sh
@@ -139,7 +139,7 @@ lives() { # SECONDS
     grep -qF '| mpi_stop | 3 | 2 | 1 | 0 | 0 | 0 | 0 | 0 | 1 of 2 | 0 |' "$work/page"
     grep -qF '| **all** | 5 | 4 | 1 | 1 | 0 | 0 | 1 | 0 | 1 of 2 | 0 |' "$work/page"
     # shellcheck disable=SC2016 # Markdown's quotes
-    grep -qF '| file_lie | lost-checkpoint,false-success | 1 | 5 | `a=b` | 0 | text |' "$work/page"
+    grep -qF '| file_lie | lost-checkpoint,false-success | 1 | `a=b` | 0 | text |' "$work/page"
     run page_verdict
     [ "$status" -eq 1 ]
 }
@@ -154,6 +154,10 @@ lives() { # SECONDS
     run "$here/attack.sh" --list --faults 70 --seed 4
     [ "$output" != "$(cat "$work/one")" ]
     run "$here/attack.sh" --only no_such_kind --list
+    [ "$status" -eq 2 ]
+    run "$here/attack.sh" --fault 'mpi_stop np=2 rank=1' --list
+    [ "$output" = '1 mpi_stop np=2 rank=1' ]
+    run "$here/attack.sh" --fault 'no_such_kind np=2' --list
     [ "$status" -eq 2 ]
 }
 

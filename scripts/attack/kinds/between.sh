@@ -106,6 +106,11 @@ run_between_options() {
     esac
     struck_now "${P[how]}"
     between_start
+    # It has done all that is asked for, and says so.
+    if [[ $code -eq 0 && -n $words ]]; then
+        words=''
+        grep -aqE 'nothing to do|finished' "$dir/out" || bad+=(silent)
+    fi
     judge_end
 }
 

@@ -106,7 +106,7 @@ run_host_rank() {
 # Every process of the program on a host is stopped or killed.
 draw_host_processes() { echo "$(hosts_draw) step=$(between 1 35) signal=$(pick STOP KILL)"; }
 run_host_processes() {
-    words=$(hosts_of_rank)
+    words="error.*$(hosts_of_rank)"
     hosts_begin_job
     cluster_exec "$(hosts_of_rank)" pkill "-${P[signal]}" -x dptrain && struck_now "$(hosts_of_rank) SIG${P[signal]}"
     job_wait
@@ -140,7 +140,7 @@ run_host_lost() {
     host=$(hosts_of_rank)
     # run.sh is on node1; with it goes the job.
     [[ $host != node1 ]] || host=node2
-    words=$host
+    words="error.*$host"
     hosts_begin_job
     cluster_kill "$host" && struck_now "$host lost"
     job_wait
@@ -153,8 +153,8 @@ run_link_cut() {
     local host
     host=$(hosts_of_rank)
     # Seen from node1, all others are gone.
-    words=$host
-    [[ $host != node1 ]] || words='node[123]'
+    words="error.*$host"
+    [[ $host != node1 ]] || words='error.*node[123]'
     hosts_begin_job
     cluster_cut "$host" && struck_now "link of $host cut"
     job_wait

@@ -9,7 +9,7 @@ kind launcher_again 2
 signal_draw() { # SIGNAL...
     local np
     np=$(pick 2 3)
-    echo "np=$np rank=$(between 0 $((np - 1))) signal=$(pick "$@") step=$(pick 0 1 "$(between 2 39)" "$(between 2 39)" "$(between 2 39)" 40) via=run"
+    echo "np=$np rank=$(between 0 $((np - 1))) signal=$(pick "$@") step=$(pick 0 1 "$(between 2 38)" "$(between 3 37)" 38 39) via=run"
 }
 draw_signal_rank() { signal_draw KILL STOP SEGV TERM ABRT BUS; }
 draw_signal_mpirun() { signal_draw KILL STOP SEGV TERM INT HUP; }
@@ -42,7 +42,7 @@ run_signal_rank() {
     words="[rR]ank ${P[rank]}\\b"
     # In its last moments everything may be done.
     codes="5"
-    [[ ${P[step]} -lt 40 ]] || codes="0 5"
+    [[ ${P[step]} -lt 38 ]] || codes="0 5"
     signal_send dptrain "${P[rank]}"
     # SIGTERM asks a rank to end: the job stops and says so.
     [[ ${P[signal]} != TERM ]] || { codes+=" 0 1 143" words=''; }
@@ -53,7 +53,7 @@ run_signal_rank() {
 run_signal_mpirun() {
     words='mpirun (was|is|has|died|ended|crashed|stopped|outlived)|killed mpirun|lost mpirun'
     codes="5"
-    [[ ${P[step]} -lt 40 ]] || codes="0 5"
+    [[ ${P[step]} -lt 38 ]] || codes="0 5"
     signal_send mpirun
     case ${P[signal]} in TERM | INT | HUP) codes+=" 1 130 143" words='' ;; esac
     [[ $code -ne 0 ]] || words=''
@@ -71,10 +71,10 @@ run_signal_launcher() {
     KILL) codes=137 ;;
     STOP) codes="0 5 137" ;;
     esac
-    [[ ${P[step]} -lt 40 && ${P[step]} -gt 0 ]] || codes+=" 0 5"
+    [[ ${P[step]} -lt 38 && ${P[step]} -gt 0 ]] || codes+=" 0 5"
     if [[ ${P[signal]} == STOP ]]; then stopped_launcher; else signal_send launcher; fi
     # Nobody is left to say a word.
-    if [[ ${P[signal]} == KILL ]]; then echo "killed: signal 9" >>"$dir/out"; fi
+    if [[ ${P[signal]} == KILL || ${P[step]} == 0 ]]; then echo "killed by a signal" >>"$dir/out"; fi
     judge
 }
 
