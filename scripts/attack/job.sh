@@ -4,7 +4,7 @@
 #
 # A fault works in $dir, with its parameters in the array P. Every process of a job has DPTRAIN_ATTACK=$id in its environment.
 declare -A P
-n_steps=40 every=4 log_every=10 bits=(--reproducible 12) grace_sec=10 launcher_sec=35
+n_steps=40 every=4 log_every=10 bits=(--reproducible 12) grace_sec=10 launcher_sec=35 start_sec=60
 
 uptime_ms() { # monotonic, unlike $SECONDS
     local up
@@ -134,14 +134,15 @@ struck_now() { # WHAT
     echo "struck at=$((at / 1000)).00 $1" >>"$dir/fault"
 }
 
-# Whatever shows that training goes on.
-job_progress() { stat -L -c %s "$dir/fault" "$dir/fault.steps" "$dir/run/metrics.jsonl" "$job_out" 2>/dev/null | tr '\n' ' '; }
+# What shows that training goes on, or that the fault has struck just now. Messages and records written at
+# the end do not count.
+job_progress() { stat -L -c %s "$dir/fault" "$dir/fault.steps" 2>/dev/null | tr '\n' ' '; }
 
 # Waits until the launcher and every process of the job has ended. Sets code, took_ms since the fault or the last progress,
-# and hang: a name if something outlived the deadline, which runs from the last progress. Launchers have some more time after
-# their last rank.
+# and hang: a name if something outlived the deadline, which runs from the last progress; a start that no
+# fault has struck may take longer. Launchers have some more time after their last rank.
 job_wait() {
-    local last now seen='' progress ranks gone=0
+    local last now seen='' progress ranks gone=0 limit
     code='' hang='' last=$(uptime_ms)
     while :; do
         now=$(uptime_ms) progress=$(job_progress)
@@ -153,7 +154,9 @@ job_wait() {
         ranks=$(job_pids dptrain | wc -l)
         if ((ranks > 0)); then gone=0; elif ((gone == 0)); then gone=$now; fi
         if [[ -n $code ]] && ((ranks == 0)); then break; fi
-        if ((ranks > 0 && now - last > 1000 * (timeout_sec + grace_sec))); then
+        limit=$((timeout_sec + grace_sec))
+        [[ -s $dir/fault && $job_out == "$dir/out" ]] || limit=$((limit + start_sec))
+        if ((ranks > 0 && now - last > 1000 * limit)); then
             hang=ranks
             [[ -z $code ]] || hang=orphans
         elif [[ -z $code ]] && ((gone > 0 && now - gone > 1000 * launcher_sec)); then

@@ -25,7 +25,7 @@ made_up() {
     . "$here/attack/oracle.sh"
     # shellcheck source=scripts/attack/page.sh
     . "$here/attack/page.sh"
-    dir=$work/k1 codes=5 words='' floor='' replica=no hang='' took_ms=0 n_steps=4 every=2 grace_sec=1 launcher_sec=1 real=$work/real
+    dir=$work/k1 codes=5 words='' floor='' replica=no hang='' took_ms=0 n_steps=4 every=2 grace_sec=1 launcher_sec=1 start_sec=0 real=$work/real
     mkdir -p "$dir/run" "$work/whole.2/run"
     for step in 0 1 2 3; do
         printf '{"record":"step","step":%d,"loss":%d.5}\n' "$step" $((4 - step))

@@ -88,13 +88,13 @@ run_between_records() {
 }
 
 # Options of the resumed run that make no sense with what is done.
-draw_between_options() { echo "np=2 how=$(pick fewer fewer epochs equal model batch seed finished) via=run"; }
+draw_between_options() { echo "np=2 how=$(pick fewer fewer epochs equal model batch seed finished) steps=$(between 1 20) via=run"; }
 run_between_options() {
     half
     floor=-1 codes=2 words='--'
     case ${P[how]} in
-    fewer) codes="0 2" words='steps' args+=(--steps 8) ;;
-    epochs) codes="0 2" words='epochs' args+=(--epochs 1) ;;
+    fewer) codes="0 2" words='steps' args+=(--steps "${P[steps]:-8}") ;;
+    epochs) codes="0 2" words='epochs' args+=(--epochs $((1 + ${P[steps]:-8} / 7))) ;;
     equal) codes="0 2" words='' args+=(--steps 24) ;;
     model) words='model' args+=(--model mlp) ;;
     batch) words='batch' args+=(--batch 24) ;;

@@ -51,7 +51,7 @@ run_signal_rank() {
 }
 
 run_signal_mpirun() {
-    words='mpirun (was|is|has|died|ended|crashed|stopped|outlived)|killed mpirun|lost mpirun'
+    words='error:.*mpirun'
     codes="5"
     [[ ${P[step]} -lt 38 ]] || codes="0 5"
     signal_send mpirun
