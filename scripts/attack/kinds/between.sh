@@ -22,10 +22,10 @@ continue_half() { # [DAMAGED]
 
 # The newest file is damaged in one way. An older one is good.
 draw_between_checkpoint() {
-    echo "np=2 how=$(pick flip flip truncate empty renamed zeros folder fifo unreadable all swapped) at=$(between 0 99) via=run"
+    echo "np=2 how=$(pick flip flip truncate empty renamed renamed zeros folder fifo unreadable all swapped) at=$(between 0 99) via=run"
 }
 run_between_checkpoint() {
-    local file size at byte
+    local file size at byte older
     half
     file=$(newest) size=$(stat -c %s "$(newest)") codes=0 floor=-1
     at=$((size * P[at] / 100))
@@ -46,8 +46,8 @@ run_between_checkpoint() {
     unreadable) ln -s /nowhere/at/all "$dir/run/ckpt-000000000039.h5" ;;
     swapped)
         # Two files with exchanged names.
-        mv "$file" "$dir/x" && mv "$(newest)" "$file.old" && mv "$dir/x" "$(newest 2>/dev/null || echo "$file")"
-        mv "$file.old" "$file" && words='ckpt'
+        older=$(find "$dir/run" -name 'ckpt-*.h5' | sort | tail -n 2 | head -n 1)
+        mv "$file" "$dir/x" && mv "$older" "$file" && mv "$dir/x" "$older" && words='ckpt'
         ;;
     all)
         find "$dir/run" -name 'ckpt-*.h5' -exec truncate -s 1000 {} + && codes=3 words='ckpt|checkpoint'
@@ -59,7 +59,7 @@ run_between_checkpoint() {
     if [[ ${P[how]} == renamed && $code -eq 0 && " ${bad[*]} " != *wrong* ]]; then
         job_start out.again --resume auto
         job_wait
-        [[ $code -eq 0 && $(records_wrong "$dir/run") == "" ]] || bad+=(stale-checkpoint)
+        if [[ $code -ne 0 ]] || grep -aq 'resumed from .*099999' "$dir/out.again"; then bad+=(stale-checkpoint); fi
     fi
 }
 
