@@ -192,13 +192,13 @@ lives() { # SECONDS
 # ---- Faults ----
 @test "a minute of faults: nothing hangs, nothing is lost, no bit is wrong" {
     mkdir "$work/out"
-    run env -u DPTRAIN_BIND nice "$here/attack.sh" --faults 75 --out "$work/out" \
+    run env -u DPTRAIN_BIND nice "$here/attack.sh" --faults 60 --out "$work/out" \
         --only '^(file_checkpoint|file_short|mpi_slow|between_data|clock_jump)$'
     echo "$output"
     cat "$work/out/page.md"
     [ "$status" -eq 0 ]
     # Most of them struck.
-    [ "$(awk -F '\t' '$3 == "yes"' "$work/out/results.tsv" | wc -l)" -ge 7 ]
+    [ "$(awk -F '\t' '$3 == "yes"' "$work/out/results.tsv" | wc -l)" -ge 5 ]
 }
 
 @test "every kind of fault on one host" {
