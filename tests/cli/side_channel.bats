@@ -55,7 +55,7 @@ names() { # NAME CODE WORDS
 }
 
 @test "rank 0 is stopped: the next host names it" {
-    names stopped 5 'timed out after 4 s in .*; rank 0 on [^ ]+ does not answer: .*; [0-9.]+ s ago it was in ".+" \(rank 1'
+    names stopped 5 'timed out after 4 s in .*; rank 0 on [^ ]+ does not answer: .*; [0-9.]+ s ago, it was in ".+" \(rank 1'
 }
 
 @test "a rank is killed: its process has ended" {
