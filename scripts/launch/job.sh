@@ -3,8 +3,11 @@
 # Supervises a job under mpirun or srun: output, deadlines, signals, exit code, cleanup. Sourced by run.sh, which sets
 # command, work, program_name, grace, timeout_start, restart, launcher; after resume.sh.
 mpirun_pid='' stage=running why='' stopped_by='' deadline=0 n_signals=0
-# Unique to this job; ranks have it as DPTRAIN_JOB.
-printf -v job_id '%(%s)T.%s.%s' -1 $$ $RANDOM
+# Names this job, over hosts and containers and however often it starts its ranks. Ranks have it as DPTRAIN_JOB and own the
+# output folder under this name. No child of this shell but the ranks may have it (job_sweep).
+unset DPTRAIN_JOB
+read -r job_id 2>/dev/null </proc/sys/kernel/random/uuid || job_id=$RANDOM$RANDOM$RANDOM
+printf -v job_id '%(%Y%m%dT%H%M%S)T-%s-%s' -1 $$ "${job_id%%-*}"
 
 # Forwards the output of rank 0; its first byte shows that the job has started. Reads on if nobody reads its output any more:
 # a closed pipe must not end the job.
@@ -243,8 +246,16 @@ job_finish() { # CODE
     job_die 5 "$launcher ended with code $code, which usually means that a host is lost; $restart"
 }
 
+# Sets the array lifeline, a prefix of the launcher's command: the kernel sends it SIGTERM when this shell dies, however it
+# dies, so that no job goes on without its supervisor.
+job_lifeline() {
+    lifeline=(setpriv --pdeathsig TERM)
+    "${lifeline[@]}" true 2>/dev/null || lifeline=()
+}
+
 job_run() {
-    local code='' status tick forward_pid said_pid i
+    local code='' status tick forward_pid said_pid i lifeline
+    job_lifeline
     # Traps write to err, because stderr may be redirected when they run.
     exec {err}>&2
     mkfifo "$work/stdout" "$work/stderr"
@@ -259,7 +270,7 @@ job_run() {
     trap 'job_on_signal HUP' HUP
     trap 'job_on_signal USR1' USR1
     # setsid: Ctrl-C reaches mpirun through job_on_signal only.
-    setsid "${command[@]}" </dev/null >"$work/stdout" 2>"$work/stderr" {err}>&- &
+    setsid "${lifeline[@]}" "${command[@]}" </dev/null >"$work/stdout" 2>"$work/stderr" {err}>&- &
     mpirun_pid=$!
     monotonic
     started_at=$now far_asked=$now

@@ -171,6 +171,7 @@ ranks_compose_srun() { # DPTRAIN'S ARGUMENTS...
         fi
     done
     for variable in "${job_env[@]}"; do [[ $variable != *=* ]] || settings+=("$variable"); done
+    [[ $dry_run == yes ]] || settings+=("DPTRAIN_JOB=$job_id")
     while IFS= read -r name; do
         if env_is_secret "$name"; then settings=(-u "$name" "${settings[@]}"); fi
     done < <(compgen -e)
