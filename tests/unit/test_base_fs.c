@@ -253,7 +253,7 @@ int main(void)
     const char *folder = getenv("TMPDIR");
     snprintf(root, sizeof root, "%s/dptrain-fs-XXXXXX", folder ? folder : "/tmp");
     if (!mkdtemp(root)) return 1;
-    tap_plan(57);
+    tap_plan(58);
     check_join();
     check_make_folder();
     check_writable();

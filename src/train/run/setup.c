@@ -55,7 +55,10 @@ static err_t plan_steps(trainer_t *t)
     t->max_local = sampler_share(t->sampler, t->global_batch, t->comm->rank, t->comm->size, &first);
     int64_t per_epoch = sampler_batches(t->sampler);
     t->n_steps = o->steps ? o->steps : o->epochs * per_epoch;
-    schedule_run_t run = {per_epoch, t->n_steps, t->comm->size, optim_default_rate(o->optim.optimizer)};
+    /* Of a run that has finished, the schedule is not used; any warm-up fits into its length. */
+    bool finished = t->resumed_from[0] && t->at.step >= t->n_steps;
+    int64_t length = finished ? INT64_C(1) << 40 : t->n_steps;
+    schedule_run_t run = {per_epoch, length, t->comm->size, optim_default_rate(o->optim.optimizer)};
     return schedule_make(&o->schedule, &run, &t->schedule, &t->plateau);
 }
 
@@ -200,6 +203,12 @@ static err_t build_executor(trainer_t *t)
     return ERR_OK;
 }
 
+/* A resumed run may be shorter than what is done. */
+static int64_t steps_left(const trainer_t *t)
+{
+    return t->n_steps > t->at.step ? t->n_steps - t->at.step : 0;
+}
+
 static err_t open_prefetcher(trainer_t *t)
 {
     bool epoch_ended = t->at.batch == sampler_batches(t->sampler); /* its validation is due */
@@ -211,7 +220,7 @@ static err_t open_prefetcher(trainer_t *t)
         .size = t->comm->size,
         .epoch = t->at.epoch + epoch_ended,
         .batch = epoch_ended ? 0 : t->at.batch,
-        .n_batches = t->n_steps > t->at.step ? t->n_steps - t->at.step : 0,
+        .n_batches = steps_left(t),
         .max_local = t->max_local,
         .n_threads = trainer_loader_threads(t),
         .timeout_sec = t->options->runtime.timeout_sec,
@@ -239,7 +248,7 @@ static err_t begin_trace(trainer_t *t)
         .path = t->options->trace,
         .model = t->options->model,
         .first_step = t->at.step,
-        .n_steps = t->n_steps - t->at.step,
+        .n_steps = steps_left(t),
         .n_traced = t->options->trace_steps,
         .n_layers = t->graph->n_nodes,
         .n_parts = (int)t->options->accumulate * trainer_local_shards(t),

@@ -177,6 +177,7 @@ static err_t choose_checkpoint(const trainer_t *t, char *path)
 typedef struct saved_run {
     char *options, *algorithms; /* algorithms: NULL if the checkpoint has none */
     int64_t n_ranks, n_threads; /* n_threads: 0 if unknown */
+    int64_t step;               /* steps done, which decide whether the run has finished */
 } saved_run_t;
 
 static err_t read_saved_run(const char *path, saved_run_t *out)
@@ -187,6 +188,7 @@ static err_t read_saved_run(const char *path, saved_run_t *out)
     err_t err = checkpoint_get_text(checkpoint, "options", &text);
     if (err == ERR_OK) err = mem_strdup(text, &out->options);
     if (err == ERR_OK) err = checkpoint_get_int(checkpoint, "n_ranks", &out->n_ranks);
+    if (err == ERR_OK) err = checkpoint_get_int(checkpoint, "step", &out->step);
     /* The rest is missing in checkpoints of earlier versions. */
     if (err == ERR_OK && checkpoint_find_attr(checkpoint, "threads"))
         err = checkpoint_get_int(checkpoint, "threads", &out->n_threads);
@@ -215,13 +217,14 @@ err_t trainer_find_checkpoint(trainer_t *t)
     TRY_OUT(err, comm_broadcast(t->comm, t->resumed_from, sizeof t->resumed_from, 0, "finding a checkpoint"));
     if (!t->resumed_from[0]) goto out;
     int64_t numbers[] = {saved.options ? (int64_t)strlen(saved.options) + 1 : 0, saved.n_ranks,
-                         saved.n_threads};
+                         saved.n_threads, saved.step};
     TRY_OUT(err, comm_broadcast(t->comm, numbers, sizeof numbers, 0, "broadcasting options"));
     if (!saved.options) err = mem_new((size_t)numbers[0], "options", &saved.options);
     TRY_OUT(err, comm_agree(t->comm, err, "broadcasting options"));
     TRY_OUT(err, comm_broadcast(t->comm, saved.options, numbers[0], 0, "broadcasting options"));
     err = train_options_inherit(t->options, t->groups, saved.options, &t->saved_options);
     err = comm_agree(t->comm, err, "inheriting options");
+    t->at.step = numbers[3];
     t->keeps_bits = numbers[1] == t->comm->size || t->options->reproducible;
     t->saved_threads = t->keeps_bits && numbers[2] <= INT32_MAX ? numbers[2] : 0;
 out:
@@ -272,7 +275,7 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
 static err_t load_checkpoint(trainer_t *t)
 {
     checkpoint_t *checkpoint;
-    TRY(checkpoint_open(t->resumed_from, &checkpoint));
+    TRY(checkpoint_open(path, &checkpoint));
     err_t err = check_same_run(t, checkpoint);
     if (err == ERR_OK) err = read_position(t, checkpoint, &t->at, &t->plateau);
     if (err == ERR_OK)
