@@ -85,6 +85,53 @@ static void check_writes(const char *folder)
     ckpt_async_close(&async);
 }
 
+/* Stands for a device that alters what it is given to keep. */
+static bool alters;
+int fsync(int fd)
+{
+    struct stat info;
+    char byte;
+    if (alters && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+        pread(fd, &byte, 1, info.st_size / 2) == 1) {
+        byte ^= 1;
+        if (pwrite(fd, &byte, 1, info.st_size / 2) != 1) return -1;
+    }
+    return fdatasync(fd);
+}
+
+static bool steps_are(const char *folder, int64_t newer, int64_t older)
+{
+    int64_t *steps = NULL;
+    int n = 0;
+    bool same = checkpoint_store_list(folder, &steps, &n) == ERR_OK && n == 2 && steps[0] == newer &&
+                steps[1] == older;
+    mem_free(&steps);
+    return same;
+}
+
+static void check_altered(const char *folder)
+{
+    ckpt_async_t *async = NULL;
+    ckpt_result_t result;
+    bool written = ckpt_async_open(16, 60, &async) == ERR_OK, reported = true;
+    for (int step = 11; step <= 14; step++) {
+        alters = step >= 13;
+        written = written && submit_and_scribble(async, folder, step, (float)step, 1) == ERR_OK &&
+                  ckpt_async_wait(async) == ERR_OK && ckpt_async_take(async, &result);
+        reported = reported && result.error.code == (alters ? ERR_SYSTEM : ERR_OK);
+    }
+    alters = false;
+    OK(written && reported && strstr(result.error.message, "step 14 was written, but reads back differently"),
+       "a device that alters what is written: %s", result.error.message);
+    OK(steps_are(folder, 12, 11) && file_holds(folder, 12, 12, "as it was") &&
+           file_holds(folder, 11, 11, "as it was"),
+       "the checkpoints before stay, the altered ones go");
+    OK(submit_and_scribble(async, folder, 15, 15, 1) == ERR_OK && ckpt_async_wait(async) == ERR_OK &&
+           steps_are(folder, 15, 12),
+       "the next whole one takes the place of the oldest");
+    ckpt_async_close(&async);
+}
+
 static void check_errors(const char *folder)
 {
     ckpt_async_t *async = NULL;
@@ -113,9 +160,10 @@ int main(void)
 {
     char folder[] = "/tmp/dptrain-async-XXXXXX";
     if (!mkdtemp(folder)) return 1;
-    tap_plan(2 + 3 * 5 + 4 + 9 + 1);
+    tap_plan(2 + 3 * 5 + 4 + 9 + 3 + 1);
     check_writes(folder);
     check_errors(folder);
+    check_altered(folder);
     OK(mem_live() == 0, "allocations balance");
     char command[64];
     snprintf(command, sizeof command, "rm -rf %s", folder);

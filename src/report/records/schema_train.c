@@ -136,6 +136,7 @@ static const schema_rule_t checkpoint_rules[] = {
     {REAL("stall_sec")},
     {REAL("copy_sec")},
     {REAL("write_sec")},
+    {REAL("verify_sec"), .optional = true},
     {TEXT("error"), .nullable = true},
     {0},
 };

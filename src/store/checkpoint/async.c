@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A writer thread with a copy of the state: copies arrays, refuses NaN and Inf, writes, and prunes. When to
+/* A writer thread with a copy of the state: copies arrays, refuses NaN and Inf, writes, reads back, and prunes. When to
  * write is decided in train/run. */
 #include "store/checkpoint/async.h"
 
@@ -34,6 +34,7 @@ struct ckpt_async {
     int n_deferred;
     char folder[FS_PATH_MAX];
     int keep;
+    ckpt_verified_t verified; /* in the last folder */
     ckpt_result_t result;
 };
 
@@ -110,6 +111,19 @@ static void copy_deferred(ckpt_async_t *a)
     trace_part(a, "copy", start, end);
 }
 
+/* Nothing older is deleted before the new file is known to be intact. */
+static err_t verify_and_prune(ckpt_async_t *a)
+{
+    double start = clock_sec();
+    err_t err = checkpoint_store_read_back(a->folder, a->result.step);
+    if (err == ERR_OK) err = ckpt_verified_add(&a->verified, a->result.step);
+    if (err == ERR_OK) err = checkpoint_store_prune(a->folder, a->keep, a->result.step, &a->verified);
+    double end = clock_sec();
+    a->result.verify_sec = end - start;
+    trace_part(a, "read back", start, end);
+    return err;
+}
+
 static void write_copy(ckpt_async_t *a)
 {
     char path[FS_PATH_MAX];
@@ -117,10 +131,10 @@ static void write_copy(ckpt_async_t *a)
     err_t err = checkpoint_check_finite(&a->content, a->result.step, a->folder);
     if (err == ERR_OK) err = checkpoint_store_path(a->folder, a->result.step, path);
     if (err == ERR_OK) err = checkpoint_write(path, &a->content);
-    if (err == ERR_OK) err = checkpoint_store_prune(a->folder, a->keep, a->result.step);
     double end = clock_sec();
     a->result.write_sec = end - start;
     trace_part(a, "write", start, end);
+    if (err == ERR_OK) err = verify_and_prune(a);
     a->result.error = (err_info_t){ERR_OK, ""};
     if (err != ERR_OK) err_take(err, &a->result.error);
 }
@@ -200,6 +214,7 @@ err_t ckpt_async_submit(ckpt_async_t *a, const char *folder, int64_t step, int k
     cursor_t fill = {a->block, 0};
     a->content = copy_content(&fill, content, n_deferred, &a->deferred);
     a->n_deferred = n_deferred;
+    if (strcmp(a->folder, folder) != 0) a->verified.n = 0;
     snprintf(a->folder, sizeof a->folder, "%s", folder);
     a->keep = keep;
     a->result = (ckpt_result_t){.step = step};
@@ -264,6 +279,7 @@ void ckpt_async_close(ckpt_async_t **async)
     pthread_join(a->thread, NULL);
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
+    mem_free(&a->verified.steps);
     mem_free(&a->block);
     mem_free(&a);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes checkpoints in the background: a thread copies the caller's arrays, writes the copy to the folder
- * (store/checkpoint/store.h) and prunes older files, while training continues up to the first change of an
+ * (store/checkpoint/store.h), reads it back, and prunes older files, while training continues up to the first change of an
  * array. At most one write is in flight. Not collective: only rank 0 has a writer. */
 #ifndef STORE_CHECKPOINT_ASYNC_H
 #define STORE_CHECKPOINT_ASYNC_H
@@ -13,11 +13,12 @@ typedef struct ckpt_async ckpt_async_t;
 
 /* How a write ended. */
 typedef struct ckpt_result {
-    err_info_t error; /* code ERR_OK: the file was flushed to the device */
+    err_info_t error; /* code ERR_OK: the file was flushed to the device and read back */
     int64_t step;
-    int64_t n_bytes;  /* of the arrays */
-    double copy_sec;  /* copying, in the caller and in the background */
-    double write_sec; /* write, flush and prune in the background */
+    int64_t n_bytes;   /* of the arrays */
+    double copy_sec;   /* copying, in the caller and in the background */
+    double write_sec;  /* write and flush in the background */
+    double verify_sec; /* reading it back, and pruning */
 } ckpt_result_t;
 
 /* Allocates and touches memory, and starts the thread.

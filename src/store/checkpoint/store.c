@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -91,14 +92,40 @@ out:
     return err;
 }
 
+err_t checkpoint_store_check_name(const checkpoint_t *checkpoint)
+{
+    const char *path = checkpoint_path(checkpoint), *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    const ckpt_attr_t *attr = checkpoint_find_attr(checkpoint, "step");
+    int64_t named = name_step(name, strlen(name));
+    if (named < 0 || !attr || attr->type != CKPT_INT || attr->integer == named) return ERR_OK;
+    RAISE(ERR_DATA,
+          "the checkpoint %s was renamed: it holds step %" PRId64 ", not %" PRId64 "; name it ckpt-%0*" PRId64
+          ".h5",
+          path, attr->integer, named, STEP_DIGITS, attr->integer);
+}
+
+/* *renamed: the error is about the name alone. */
+static err_t verify_step(const char *path, bool *renamed)
+{
+    checkpoint_t *c = NULL;
+    *renamed = false;
+    TRY(checkpoint_open(path, &c));
+    err_t err = checkpoint_store_check_name(c);
+    *renamed = err != ERR_OK;
+    checkpoint_close(&c);
+    return err;
+}
+
 /* Verifies from the newest on. `newest` keeps the newest one's error for the message if none is intact. */
 static err_t find_good(const char *folder, const int64_t *steps, int n, ckpt_passed_over_t passed_over,
                        void *context, char path[FS_PATH_MAX])
 {
     char newest[ERR_MESSAGE_MAX / 2] = "";
     for (int i = 0; i < n; i++) {
+        bool renamed;
         TRY(checkpoint_store_path(folder, steps[i], path));
-        err_t err = checkpoint_verify(path);
+        err_t err = verify_step(path, &renamed);
         if (err != ERR_DATA) return err;
         if (passed_over) passed_over(context, path, err_message());
         if (i == 0) snprintf(newest, sizeof newest, "%s", err_message());
@@ -121,48 +148,113 @@ out:
     return err;
 }
 
-/* The step to keep although it is not among the newest `keep`; -1: none. Those are verified first. */
-static err_t find_spared(const char *folder, const int64_t *steps, int n, int keep, int64_t good_step,
-                         int64_t *spared)
+err_t checkpoint_store_read_back(const char *folder, int64_t step)
 {
-    *spared = -1;
-    for (int i = 0; i < n; i++) {
-        if (steps[i] == good_step) {
-            *spared = good_step;
-            return ERR_OK;
-        }
+    char path[FS_PATH_MAX];
+    TRY(checkpoint_store_path(folder, step, path));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        close(fd);
     }
-    for (int i = 0; i < n; i++) {
-        char path[FS_PATH_MAX];
-        TRY(checkpoint_store_path(folder, steps[i], path));
-        err_t err = checkpoint_verify(path);
-        if (err != ERR_OK && err != ERR_DATA) return err;
-        if (err == ERR_OK) {
-            *spared = i < keep ? -1 : steps[i];
-            return ERR_OK;
-        }
-    }
+    err_t err = checkpoint_verify(path);
+    if (err != ERR_DATA) return err;
+    unlink(path);
+    RAISE(ERR_SYSTEM,
+          "the checkpoint of step %" PRId64
+          " was written, but reads back differently, and was deleted; earlier "
+          "checkpoints stay in %s; check its device and this host's memory",
+          step, folder);
+}
+
+err_t ckpt_verified_add(ckpt_verified_t *v, int64_t step)
+{
+    TRY(mem_grow(v->n + 1, sizeof *v->steps, "a list of checkpoints", &v->steps));
+    v->steps[v->n++] = step;
     return ERR_OK;
 }
 
-err_t checkpoint_store_prune(const char *folder, int keep, int64_t good_step)
+static bool is_verified(const ckpt_verified_t *v, int64_t step)
+{
+    for (int i = 0; i < v->n; i++)
+        if (v->steps[i] == step) return true;
+    return false;
+}
+
+static void verified_drop(ckpt_verified_t *v, int64_t step)
+{
+    int n = 0;
+    for (int i = 0; i < v->n; i++)
+        if (v->steps[i] != step) v->steps[n++] = v->steps[i];
+    v->n = n;
+}
+
+/* Verifies the listed checkpoints that are not known to be intact. Reorders them by the order in which they may
+ * be deleted, damaged ones first, and drops renamed ones from the list. */
+static err_t order_by_worth(const char *folder, int64_t newest, ckpt_verified_t *verified, int64_t *steps,
+                            int *n)
+{
+    int64_t *damaged = NULL;
+    int n_damaged = 0, n_good = 0;
+    err_t err = ERR_OK;
+    TRY(mem_new_array(*n, sizeof *damaged, "a list of checkpoints", &damaged));
+    for (int i = 0; i < *n; i++) {
+        char path[FS_PATH_MAX];
+        bool good = steps[i] == newest || is_verified(verified, steps[i]), renamed = false;
+        TRY_OUT(err, checkpoint_store_path(folder, steps[i], path));
+        if (!good) {
+            err = verify_step(path, &renamed);
+            if (err != ERR_OK && err != ERR_DATA) goto out;
+            good = err == ERR_OK;
+            err = ERR_OK;
+            if (good) TRY_OUT(err, ckpt_verified_add(verified, steps[i]));
+        }
+        if (good)
+            steps[n_good++] = steps[i];
+        else if (!renamed)
+            damaged[n_damaged++] = steps[i];
+    }
+    *n = n_damaged + n_good;
+    for (int i = 0; i < n_good / 2; i++) {
+        int64_t newer = steps[i];
+        steps[i] = steps[n_good - 1 - i];
+        steps[n_good - 1 - i] = newer;
+    }
+    memmove(steps + n_damaged, steps, (size_t)n_good * sizeof *steps);
+    for (int i = 0; i < n_damaged; i++) steps[i] = damaged[n_damaged - 1 - i];
+out:
+    mem_free(&damaged);
+    return err;
+}
+
+static err_t prune(const char *folder, int keep, int64_t newest, ckpt_verified_t *verified)
 {
     ASSERT(keep >= 1);
-    int64_t *steps = NULL, spared;
+    int64_t *steps = NULL;
     int n = 0;
     err_t err = ERR_OK;
     TRY(checkpoint_store_list(folder, &steps, &n));
     if (n <= keep) goto out;
-    TRY_OUT(err, find_spared(folder, steps, n, keep, good_step, &spared));
-    for (int i = keep; i < n; i++) {
+    TRY_OUT(err, order_by_worth(folder, newest, verified, steps, &n));
+    for (int i = 0, n_left = n; i < n && n_left > keep; i++) {
         char path[FS_PATH_MAX];
-        if (steps[i] == spared) continue;
+        if (steps[i] == newest) continue;
         TRY_OUT(err, checkpoint_store_path(folder, steps[i], path));
         if (unlink(path) != 0 && errno != ENOENT)
             RAISE_OUT(err, ERR_SYSTEM, "the old checkpoint %s cannot be deleted: %s", path, strerror(errno));
+        verified_drop(verified, steps[i]);
+        n_left--;
     }
 out:
     mem_free(&steps);
+    return err;
+}
+
+err_t checkpoint_store_prune(const char *folder, int keep, int64_t newest, ckpt_verified_t *verified)
+{
+    ckpt_verified_t none = {0};
+    err_t err = prune(folder, keep, newest, verified ? verified : &none);
+    mem_free(&none.steps);
     return err;
 }
 

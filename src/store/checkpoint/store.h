@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A folder of checkpoints, named ckpt-<step, 12 digits>.h5. They are found by listing and verifying files,
- * not by a link or index. One job at a time writes to a folder. Not collective: one rank calls these
- * functions. */
+ * not by a link or index. The step inside a file counts; one with the name of another step is not used. One
+ * job at a time writes to a folder. Not collective: one rank calls these functions. */
 #ifndef STORE_CHECKPOINT_STORE_H
 #define STORE_CHECKPOINT_STORE_H
 
@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "store/checkpoint/file.h"
 
 /* The path of a step's checkpoint; step < 10^12. */
 err_t checkpoint_store_path(const char *folder, int64_t step, char out[FS_PATH_MAX]);
@@ -17,25 +18,40 @@ err_t checkpoint_store_path(const char *folder, int64_t step, char out[FS_PATH_M
  * unreadable. Free *steps with mem_free. */
 err_t checkpoint_store_list(const char *folder, int64_t **steps, int *n);
 
+/* ERR_DATA if the file has the name of another step's checkpoint. Other names, and files without the attribute
+ * "step", pass. */
+err_t checkpoint_store_check_name(const checkpoint_t *checkpoint);
+
 /* Called for each skipped checkpoint, with the reason. */
 typedef void (*ckpt_passed_over_t)(void *context, const char *path, const char *reason);
 
 /* Finds the newest intact checkpoint, reading every byte. ERR_DATA if there is none. A transient failure
  * (ERR_SYSTEM) ends the search, so that it never leads to an older state.
  *
- *   passed_over  called for each damaged checkpoint; may be NULL
+ *   passed_over  called for each damaged or renamed checkpoint; may be NULL
  *   n_found      number of checkpoints, damaged or not; 0: the folder is absent or empty, so a fresh start
  *                is safe;
  *                -1: the folder cannot be read */
 err_t checkpoint_store_latest(const char *folder, ckpt_passed_over_t passed_over, void *context,
                               char path[FS_PATH_MAX], int *n_found);
 
-/* Deletes all but the newest `keep` (≥ 1) checkpoints.
+/* Verifies a checkpoint that was just written and flushed: its pages are dropped from the cache first, so that
+ * they come from the device where the system allows it. A damaged one is deleted: ERR_SYSTEM. */
+err_t checkpoint_store_read_back(const char *folder, int64_t step);
+
+/* Checkpoints of a folder that this process has verified. Zeroed: none. */
+typedef struct ckpt_verified {
+    int64_t *steps; /* free with mem_free */
+    int n;
+} ckpt_verified_t;
+err_t ckpt_verified_add(ckpt_verified_t *verified, int64_t step);
+
+/* Deletes all but `keep` (≥ 1) checkpoints: damaged ones first, then the oldest. Renamed ones are neither
+ * counted nor deleted.
  *
- *   good_step  known to be intact, since it was just written; never deleted. -1 or absent: if none of the
- *              kept
- *              checkpoints is intact, keeps the newest intact one as well */
-err_t checkpoint_store_prune(const char *folder, int keep, int64_t good_step);
+ *   newest     the step just written; never deleted; -1: none
+ *   verified   not verified again; receives the others that are intact; may be NULL */
+err_t checkpoint_store_prune(const char *folder, int keep, int64_t newest, ckpt_verified_t *verified);
 
 /* Removes temporary files of writers that no longer run. Call before this process writes. The folder may be
  * absent. n_removed may be NULL. */

@@ -14,12 +14,12 @@ typedef struct tally {
     int n_empty;                 /* folders without checkpoints */
 } tally_t;
 
-/* The whole-file checksum, then each array's own. */
+/* The whole-file checksum, the name, then each array's checksum. */
 static err_t verify_arrays(const char *path, int64_t *n_bytes)
 {
     checkpoint_t *c;
     TRY(checkpoint_open(path, &c));
-    err_t err = ERR_OK;
+    err_t err = checkpoint_store_check_name(c);
     *n_bytes = checkpoint_bytes(c);
     for (int i = 0; err == ERR_OK && i < checkpoint_array_count(c); i++) {
         void *data = NULL;
@@ -75,8 +75,8 @@ static err_t tally_verdict(const tally_t *tally)
         RAISE(ERR_SYSTEM, "%d of %d checkpoint%s could not be read; try again", tally->n_unknown, tally->n,
               tally->n == 1 ? "" : "s");
     if (tally->n_damaged > 0)
-        RAISE(ERR_DATA, "%d of %d checkpoint%s cannot be used; --resume auto skips damaged ones",
-              tally->n_damaged, tally->n, tally->n == 1 ? "" : "s");
+        RAISE(ERR_DATA, "%d of %d checkpoint%s cannot be used; --resume auto skips them", tally->n_damaged,
+              tally->n, tally->n == 1 ? "" : "s");
     if (tally->n_empty > 0)
         RAISE(ERR_DATA, "%d folder%s no checkpoint, see above", tally->n_empty,
               tally->n_empty == 1 ? " holds" : "s hold");

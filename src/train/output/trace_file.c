@@ -21,8 +21,8 @@
 enum { MAX_BYTES = 64 << 20, CHUNK_BYTES = 1 << 20 };
 
 /* Spans per step: step, data wait, allreduce, optimizer, evaluation, checkpoint, plus forward and backward
- * with their layers for each part; one batch loaded; a checkpoint copied and written. */
-enum { PHASES = 6, FILLS = 1, WRITES = 2 };
+ * with their layers for each part; one batch loaded; a checkpoint copied, written and read back. */
+enum { PHASES = 6, FILLS = 1, WRITES = 3 };
 
 static const char *const track_names[TRACE_N_TRACKS] = {"training", "loader", "checkpoint"};
 

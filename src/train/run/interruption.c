@@ -136,13 +136,15 @@ static void quote(const char *word, char *out, size_t n_bytes)
     out[n] = '\0';
 }
 
-/* The newest checkpoint of the run's folder; -1: none. Files appear there when they are complete. */
+/* The newest checkpoint of the run's folder; -1: none. Files appear there when they are complete; one with a
+ * later step than the run's was renamed. */
 static int64_t newest_checkpoint(const trainer_t *t)
 {
     int64_t *steps = NULL, newest = -1;
     int n = 0;
-    if (fs_is_folder(t->out) && checkpoint_store_list(t->out, &steps, &n) == ERR_OK && n > 0)
-        newest = steps[0];
+    if (fs_is_folder(t->out) && checkpoint_store_list(t->out, &steps, &n) == ERR_OK)
+        for (int i = n - 1; i >= 0; i--)
+            if (steps[i] <= t->at.step || t->at.step == 0) newest = steps[i];
     mem_free(&steps);
     return newest;
 }
@@ -341,7 +343,7 @@ static void act(int number, double end_sec)
     }
     end_metrics(&last);
     say(&last);
-    if (last.locked) checkpoint_store_prune(t->out, narrow_int(t->options->keep), t->at.step);
+    if (last.locked) checkpoint_store_prune(t->out, narrow_int(t->options->keep), -1, NULL);
 }
 
 err_t interruption_catch(trainer_t *t)

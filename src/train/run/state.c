@@ -39,6 +39,7 @@ err_t trainer_poll_checkpoint(trainer_t *t)
     json_real(j, "stall_sec", t->checkpoint_stall_sec);
     json_real(j, "copy_sec", result.copy_sec);
     json_real(j, "write_sec", result.write_sec);
+    json_real(j, "verify_sec", result.verify_sec);
     json_string(j, "error", result.error.code == ERR_OK ? NULL : result.error.message);
     TRY(metrics_end(&t->metrics, true));
     t->last_write = result.error;
