@@ -200,7 +200,7 @@ static err_t compare_stalls(bench_t *b, ckpt_async_t *async)
 static err_t time_stalls(bench_t *b)
 {
     ckpt_async_t *async;
-    TRY(ckpt_async_open(b->n_bytes, 300, &async));
+    TRY(ckpt_async_open(b->n_bytes, 300, NULL, &async));
     err_t err = compare_stalls(b, async);
     ckpt_async_close(&async);
     return err;

@@ -5,13 +5,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 err_t fs_join(char *out, const char *folder, const char *name)
@@ -71,13 +75,38 @@ err_t fs_check_writable(const char *folder)
     return ERR_OK;
 }
 
+fs_token_t fs_temp_token(void)
+{
+    static _Atomic uint64_t chosen;
+    uint64_t number = atomic_load(&chosen), none = 0;
+    fs_token_t token;
+    if (!number) {
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number || !number)
+            number = (uint64_t)(1e9 * clock_unix_sec()) | 1;
+        if (!atomic_compare_exchange_strong(&chosen, &none, number)) number = none;
+    }
+    snprintf(token.text, sizeof token.text, "%ld-%016" PRIx64, (long)getpid(), number);
+    return token;
+}
+
+bool fs_is_temp_suffix(const char *suffix)
+{
+    if (strncmp(suffix, ".tmp-", 5) != 0) return false;
+    size_t digits = strspn(suffix + 5, "0123456789");
+    const char *rest = suffix + 5 + digits;
+    if (digits == 0) return false;
+    return rest[0] == '\0' ||
+           (rest[0] == '-' && strspn(rest + 1, "0123456789abcdef") == 16 && rest[17] == '\0');
+}
+
 err_t fs_temp_path(const char *path, char folder[FS_PATH_MAX], char temp[FS_PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     int n_folder = (int)(name - path);
     if (!name[0] || fs_is_folder(path)) RAISE(ERR_USAGE, "'%s' is a folder, not the name of a file", path);
-    if (snprintf(temp, FS_PATH_MAX, "%.*s.%s.tmp-%ld", n_folder, path, name, (long)getpid()) >= FS_PATH_MAX)
+    if (snprintf(temp, FS_PATH_MAX, "%.*s.%s.tmp-%s", n_folder, path, name, fs_temp_token().text) >=
+        FS_PATH_MAX)
         RAISE(ERR_USAGE, "the path %.80s… is longer than %d bytes", path, FS_PATH_MAX);
     snprintf(folder, FS_PATH_MAX, "%.*s", n_folder ? n_folder : 1, n_folder ? path : ".");
     return ERR_OK;

@@ -49,9 +49,18 @@ err_t fs_read_text(const char *path, int64_t max_bytes, char **out);
  * the NUL. False, with `out` "", if it is unreadable or empty. Raises nothing. */
 bool fs_read_line(const char *path, char *out, size_t n_bytes);
 
-/* Names for an atomic write: the folder of `path`, and the temporary file ".NAME.tmp-PID" in it. ERR_USAGE
+/* "PID-RANDOM", unique to this process over hosts and containers. */
+typedef struct fs_token {
+    char text[40];
+} fs_token_t;
+fs_token_t fs_temp_token(void);
+
+/* Names for an atomic write: the folder of `path`, and the temporary file ".NAME.tmp-TOKEN" in it. ERR_USAGE
  * if path names a folder or is too long. */
 err_t fs_temp_path(const char *path, char folder[FS_PATH_MAX], char temp[FS_PATH_MAX]);
+
+/* Whether `suffix` is what fs_temp_path appends to a name: ".tmp-TOKEN", or ".tmp-PID" of older versions. */
+bool fs_is_temp_suffix(const char *suffix);
 
 /* Checks, before long work, whether `path` could be written: ERR_USAGE if it is a folder, ERR_SYSTEM if its
  * folder is not writable. Leaves no file there. */

@@ -20,7 +20,7 @@ err_t fs_temp_open(fs_temp_t *t, const char *kind, const char *path)
     char temp[FS_PATH_MAX];
     TRY(fs_temp_path(path, t->folder, temp));
     memcpy(t->path, path, strlen(path) + 1);
-    unlink(temp); /* left by an earlier process with the same pid */
+    unlink(temp); /* left by this process after an error */
     t->fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (t->fd >= 0) memcpy(t->temp, temp, sizeof temp);
     return t->fd < 0 ? fs_temp_fail(t, errno) : ERR_OK;

@@ -14,7 +14,7 @@ typedef struct fs_temp {
     char path[FS_PATH_MAX], temp[FS_PATH_MAX], folder[FS_PATH_MAX];
 } fs_temp_t;
 
-/* Opens ".NAME.tmp-PID" in the folder of `path`. Call fs_temp_discard in the end, also after an error.
+/* Opens ".NAME.tmp-TOKEN" (fs_temp_path) in the folder of `path`. Call fs_temp_discard in the end, also after an error.
  * `kind` is borrowed. ERR_USAGE as fs_temp_path, or ERR_SYSTEM. */
 err_t fs_temp_open(fs_temp_t *temp, const char *kind, const char *path);
 

@@ -61,7 +61,7 @@ static void check_writes(const char *folder)
 {
     ckpt_async_t *async = NULL;
     ckpt_result_t result;
-    OK_CALL(ckpt_async_open(16, 60, &async), "a writer");
+    OK_CALL(ckpt_async_open(16, 60, NULL, &async), "a writer");
     OK(!ckpt_async_take(async, &result), "nothing has ended yet");
     for (int step = 1; step <= 3; step++) {
         OK_CALL(submit_and_scribble(async, folder, step, (float)step, step % 2), "step %d is handed over",
@@ -113,7 +113,7 @@ static void check_altered(const char *folder)
 {
     ckpt_async_t *async = NULL;
     ckpt_result_t result;
-    bool written = ckpt_async_open(16, 60, &async) == ERR_OK, reported = true;
+    bool written = ckpt_async_open(16, 60, NULL, &async) == ERR_OK, reported = true;
     for (int step = 11; step <= 14; step++) {
         alters = step >= 13;
         written = written && submit_and_scribble(async, folder, step, (float)step, 1) == ERR_OK &&
@@ -140,7 +140,7 @@ static void check_errors(const char *folder)
     if (fs_join(blocked, folder, "a-file") != ERR_OK) return;
     int fd = open(blocked, O_CREAT | O_WRONLY, 0600);
     if (fd >= 0) close(fd);
-    OK_CALL(ckpt_async_open(1 << 20, 60, &async), "a writer");
+    OK_CALL(ckpt_async_open(1 << 20, 60, NULL, &async), "a writer");
     OK_CALL(submit_and_scribble(async, blocked, 1, 1, 1), "a folder that is a file is not noticed at once");
     OK_CALL(ckpt_async_wait(async), "waiting succeeds");
     OK(ckpt_async_take(async, &result) && result.error.code == ERR_SYSTEM &&

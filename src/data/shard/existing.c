@@ -45,10 +45,7 @@ bool shard_is_leftover(const char *name)
     if (strncmp(name + 1, SHARD_INDEX_NAME, strlen(SHARD_INDEX_NAME)) == 0) n = strlen(SHARD_INDEX_NAME);
     if (strncmp(name + 1, SHARD_MANIFEST_NAME, strlen(SHARD_MANIFEST_NAME)) == 0)
         n = strlen(SHARD_MANIFEST_NAME);
-    const char *rest = name + 1 + n;
-    if (n == 0 || strncmp(rest, ".tmp-", 5) != 0) return false;
-    size_t digits = strspn(rest + 5, "0123456789");
-    return digits > 0 && rest[5 + digits] == '\0';
+    return n > 0 && fs_is_temp_suffix(name + 1 + n);
 }
 
 static err_t open_shard(const shard_plan_t *plan, char path[FS_PATH_MAX], int *fd)

@@ -74,7 +74,7 @@ typedef struct shard_head {
 /* "train-00003-of-00012.h5" */
 void shard_name(split_t split, int64_t number, int64_t n_shards, char out[SHARD_NAME_MAX]);
 
-/* True for the name of a shard of any plan, or of a writer's temporary file (".NAME.tmp-PID"). */
+/* True for the name of a shard of any plan, or of a writer's temporary file (".NAME.tmp-TOKEN"). */
 bool shard_is_name(const char *name);
 bool shard_is_leftover(const char *name);
 

@@ -34,6 +34,7 @@ struct ckpt_async {
     int n_deferred;
     char folder[FS_PATH_MAX];
     int keep;
+    owner_t *owner;
     ckpt_verified_t verified; /* in the last folder */
     ckpt_result_t result;
 };
@@ -117,6 +118,7 @@ static err_t verify_and_prune(ckpt_async_t *a)
     double start = clock_sec();
     err_t err = checkpoint_store_read_back(a->folder, a->result.step);
     if (err == ERR_OK) err = ckpt_verified_add(&a->verified, a->result.step);
+    if (err == ERR_OK) err = owner_verify(a->owner);
     if (err == ERR_OK) err = checkpoint_store_prune(a->folder, a->keep, a->result.step, &a->verified);
     double end = clock_sec();
     a->result.verify_sec = end - start;
@@ -130,7 +132,7 @@ static void write_copy(ckpt_async_t *a)
     double start = clock_sec();
     err_t err = checkpoint_check_finite(&a->content, a->result.step, a->folder);
     if (err == ERR_OK) err = checkpoint_store_path(a->folder, a->result.step, path);
-    if (err == ERR_OK) err = checkpoint_write(path, &a->content);
+    if (err == ERR_OK) err = checkpoint_write_owned(path, &a->content, a->owner);
     double end = clock_sec();
     a->result.write_sec = end - start;
     trace_part(a, "write", start, end);
@@ -176,7 +178,7 @@ static err_t async_grow(ckpt_async_t *a, size_t n_bytes)
     return ERR_OK;
 }
 
-err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, ckpt_async_t **out)
+err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, owner_t *owner, ckpt_async_t **out)
 {
     enum { ROOM_FOR_TEXT = 1 << 16 };
     ckpt_async_t *a;
@@ -187,6 +189,7 @@ err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, ckpt_async_t **out)
         return err;
     }
     a->timeout_sec = timeout_sec;
+    a->owner = owner;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

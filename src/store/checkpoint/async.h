@@ -24,8 +24,9 @@ typedef struct ckpt_result {
 /* Allocates and touches memory, and starts the thread.
  *
  *   n_bytes      expected size of the arrays; grows as needed
- *   timeout_sec  deadline of every wait for the disk */
-err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, ckpt_async_t **out);
+ *   timeout_sec  deadline of every wait for the disk
+ *   owner        of the folder, for checkpoint_write_owned; borrowed; may be NULL */
+err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, owner_t *owner, ckpt_async_t **out);
 
 /* Starts writing a checkpoint. Nothing may be in flight, and the last result must have been taken. A state
  * with NaN or Inf is not written: the result is ERR_GATE.

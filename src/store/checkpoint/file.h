@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "compute/tensor/dtype.h"
 #include "compute/tensor/shape.h"
+#include "store/owner/owner.h"
 
 enum { CKPT_SCHEMA = 1, CKPT_NAME_MAX = 512 };
 
@@ -56,11 +57,15 @@ static inline ckpt_attr_t ckpt_real(const char *name, double real)
     return (ckpt_attr_t){.name = name, .type = CKPT_REAL, .real = real};
 }
 
-/* Writes a checkpoint atomically: to ".NAME.tmp-PID" in the same folder, which is sealed, flushed to the
+/* Writes a checkpoint atomically: to ".NAME.tmp-TOKEN" in the same folder, which is sealed, flushed to the
  * device, and then renamed to `path`. Failures (ERR_SYSTEM naming path and reason; ERR_USAGE if `path` is a
  * folder) remove the temporary file and leave an older `path` untouched. If only the last step fails, the
  * flush of the folder, the new file exists but may not survive a power failure. */
 err_t checkpoint_write(const char *path, const ckpt_content_t *content);
+
+/* The same; `owner`, which may be NULL, must still own the folder before the first byte and before the
+ * rename. */
+err_t checkpoint_write_owned(const char *path, const ckpt_content_t *content, owner_t *owner);
 
 /* ERR_GATE naming an array with NaN or Inf. A run cannot resume from such a state, and writing it would prune
  * one that it could resume from. */

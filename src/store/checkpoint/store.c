@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,14 +38,12 @@ static int64_t name_step(const char *name, size_t n)
     return strtoll(name + 5, NULL, 10);
 }
 
-/* The pid in the name of a temporary file (".NAME.tmp-PID"); -1 for any other name. */
-static long temp_owner(const char *name)
+/* Whether it is the name of a checkpoint's temporary file. */
+static bool is_leftover(const char *name)
 {
     const char *mark = strstr(name, ".tmp-");
-    if (name[0] != '.' || !mark || name_step(name + 1, (size_t)(mark - name - 1)) < 0) return -1;
-    const char *number = mark + strlen(".tmp-");
-    size_t n = strspn(number, digits);
-    return n > 0 && n < 10 && number[n] == '\0' ? strtol(number, NULL, 10) : -1;
+    return name[0] == '.' && mark && name_step(name + 1, (size_t)(mark - name - 1)) >= 0 &&
+           fs_is_temp_suffix(mark);
 }
 
 static err_t open_folder(const char *folder, DIR **out)
@@ -268,11 +265,7 @@ err_t checkpoint_store_clean(const char *folder, int *n_removed)
     err_t err = ERR_OK;
     for (struct dirent *entry; (entry = readdir(dir));) {
         char path[FS_PATH_MAX];
-        long owner = temp_owner(entry->d_name);
-        if (owner < 0) continue;
-        /* One with this process's pid is from an earlier process, since this one has not written yet. */
-        bool alive = owner != (long)getpid() && (kill((pid_t)owner, 0) == 0 || errno != ESRCH);
-        if (owner > 0 && alive) continue;
+        if (!is_leftover(entry->d_name)) continue;
         TRY_OUT(err, fs_join(path, folder, entry->d_name));
         if (unlink(path) != 0 && errno != ENOENT)
             RAISE_OUT(err, ERR_SYSTEM, "the unfinished checkpoint %s cannot be deleted: %s", path,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A folder of checkpoints, named ckpt-<step, 12 digits>.h5. They are found by listing and verifying files,
  * not by a link or index. The step inside a file counts; one with the name of another step is not used. One
- * job at a time writes to a folder. Not collective: one rank calls these functions. */
+ * job at a time writes to a folder (store/owner). Not collective: one rank calls these functions. */
 #ifndef STORE_CHECKPOINT_STORE_H
 #define STORE_CHECKPOINT_STORE_H
 
@@ -53,8 +53,8 @@ err_t ckpt_verified_add(ckpt_verified_t *verified, int64_t step);
  *   verified   not verified again; receives the others that are intact; may be NULL */
 err_t checkpoint_store_prune(const char *folder, int keep, int64_t newest, ckpt_verified_t *verified);
 
-/* Removes temporary files of writers that no longer run. Call before this process writes. The folder may be
- * absent. n_removed may be NULL. */
+/* Removes temporary files of earlier writers. Call as owner of the folder, before this process writes. The
+ * folder may be absent. n_removed may be NULL. */
 err_t checkpoint_store_clean(const char *folder, int *n_removed);
 
 #endif

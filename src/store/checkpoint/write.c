@@ -125,14 +125,21 @@ err_t checkpoint_check_finite(const ckpt_content_t *content, int64_t step, const
     return ERR_OK;
 }
 
-err_t checkpoint_write(const char *path, const ckpt_content_t *content)
+err_t checkpoint_write_owned(const char *path, const ckpt_content_t *content, owner_t *owner)
 {
     fs_temp_t temp;
     err_t err = ERR_OK;
+    TRY(owner_verify(owner));
     TRY_OUT(err, fs_temp_open(&temp, "checkpoint", path));
     TRY_OUT(err, write_content(path, temp.fd, content));
+    TRY_OUT(err, owner_verify(owner));
     err = fs_temp_commit(&temp);
 out:
     fs_temp_discard(&temp);
     return err;
+}
+
+err_t checkpoint_write(const char *path, const ckpt_content_t *content)
+{
+    return checkpoint_write_owned(path, content, NULL);
 }

@@ -4,26 +4,36 @@
 #ifndef TRAIN_OUTPUT_METRICS_H
 #define TRAIN_OUTPUT_METRICS_H
 
+#include <stdbool.h>
+
 #include "base/fs.h"
 #include "base/json.h"
+#include "store/owner/owner.h"
 
 typedef struct metrics {
     void *file;   /* FILE, NULL on ranks that do not write */
     json_t json;  /* the record being built */
     char *buffer; /* of the file */
     int64_t n_buffered;
+    owner_t *owner; /* of the folder, checked before every write; NULL: none */
+    char *first;    /* this process's first record, once more for a file that was deleted */
     char path[FS_PATH_MAX];
 } metrics_t;
 
-/* Opens a file for appending. Without `active`, every call does nothing. */
+/* Opens a file for appending, and ends a last line that is incomplete. Without `active`, every call does
+ * nothing. */
 err_t metrics_open_file(metrics_t *metrics, const char *path, bool active);
-/* Opens folder/metrics.jsonl. */
-err_t metrics_open(metrics_t *metrics, const char *folder, bool active);
+/* Opens folder/metrics.jsonl, and removes a last record that a full disk cut off.
+ *
+ *   owner   of the folder; borrowed; NULL on ranks that do not write */
+err_t metrics_open(metrics_t *metrics, const char *folder, owner_t *owner);
 
 /* Begins a record; the caller adds fields to the returned writer. NULL if not active. */
 json_t *metrics_begin(metrics_t *metrics, const char *record);
 
-/* Ends and appends the record. ERR_SYSTEM when the disk is full.
+/* Ends and appends the record. ERR_SYSTEM when the disk is full, or the folder belongs to another job now. A
+ * file that was deleted or replaced is opened again, with a warning; a new one begins with this process's
+ * first record.
  *
  *   flush   make it visible to readers now */
 err_t metrics_end(metrics_t *metrics, bool flush);

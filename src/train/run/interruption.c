@@ -248,7 +248,7 @@ static err_t write_state(const last_t *last)
     err_t err = trainer_make_content(t, states, &content);
     if (err == ERR_OK) {
         err = checkpoint_check_finite(&content.model.content, t->at.step, t->out);
-        if (err == ERR_OK) err = checkpoint_write(path, &content.model.content);
+        if (err == ERR_OK) err = checkpoint_write_owned(path, &content.model.content, t->owner);
         trainer_release_content(&content);
     }
     mem_free(&states);
@@ -297,7 +297,7 @@ static void end_metrics(const last_t *last)
         end_record_write(t, &metrics, reason, &peak, 1);
         json_free(&metrics.json);
     }
-    fflush(t->metrics.file);
+    if (owner_check(t->owner) == ERR_OK) fflush(t->metrics.file);
     if (last->locked && t->tensorboard.file) fflush(t->tensorboard.file);
 }
 
@@ -344,6 +344,7 @@ static void act(int number, double end_sec)
     end_metrics(&last);
     say(&last);
     if (last.locked) checkpoint_store_prune(t->out, narrow_int(t->options->keep), -1, NULL);
+    owner_leave(t->owner);
 }
 
 err_t interruption_catch(trainer_t *t)

@@ -342,7 +342,7 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
     if (err == ERR_OK) err = runtime_open(&options->runtime, abort_job, &t->runtime);
     t->comm = t->runtime.comm;
     if (err == ERR_OK) err = trainer_setup(t);
-    if (err != ERR_OK) trainer_forget_out(t);
+    if (err != ERR_OK) trainer_leave_out(t, true);
     if (err == ERR_OK) err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
     if (err == ERR_OK) err = trainer_loop(t);
     interruption_release();

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Chooses and prepares a run's output folder, clears or refuses an earlier run in it, and opens its files.
+/* Chooses, owns and prepares a run's output folder, clears or refuses an earlier run in it, and opens its files.
  * Writing them is left to train/output and store/checkpoint. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "cluster/comm/watchdog.h"
 #include "data/dataset/content_file.h"
 #include "store/checkpoint/store.h"
 #include "train/output/disk_wait.h"
@@ -60,9 +64,6 @@ static err_t check_out_folder(trainer_t *t)
     int64_t *steps;
     int n;
     TRY(make_tensorboard_folder(o->tensorboard));
-    t->made_out = t->made_out || !fs_exists(t->out);
-    TRY(fs_make_folder(t->out));
-    TRY(fs_check_writable(t->out));
     TRY(trace_file_check(o->trace));
     TRY(checkpoint_store_clean(t->out, NULL));
     TRY(fs_join(metrics, t->out, "metrics.jsonl"));
@@ -99,11 +100,57 @@ err_t trainer_check_out(trainer_t *t)
     return comm_agree(t->comm, err, "creating the output folder");
 }
 
-void trainer_forget_out(const trainer_t *t)
+static err_t open_owner(trainer_t *t)
 {
-    if (!t->made_out) return;
-    disk_wait_begin("removing", t->out);
-    rmdir(t->out);
+    t->made_out = t->made_out || !fs_exists(t->out);
+    TRY(fs_make_folder(t->out));
+    TRY(fs_check_writable(t->out));
+    return owner_open(t->out, getenv("DPTRAIN_JOB"), &owner_times, &t->owner);
+}
+
+/* Rank 0. Says what it waits for, again every few seconds. */
+static err_t try_own(const trainer_t *t, double *said_sec, bool *owned)
+{
+    enum { SILENT_SEC = 4 };
+    disk_wait_begin("owning", t->out);
+    err_t err = owner_try(t->owner, owned);
+    disk_wait_end();
+    if (err != ERR_OK) return err;
+    if (*owned || clock_sec() - *said_sec < SILENT_SEC) return ERR_OK;
+    char text[OWNER_TEXT_MAX];
+    owner_describe_wait(t->owner, text);
+    log_info("%s", text);
+    *said_sec = clock_sec();
+    return ERR_OK;
+}
+
+/* The other ranks wait in short collectives, so that no deadline ends the wait. */
+err_t trainer_own_out(trainer_t *t)
+{
+    bool owned = false;
+    double said_sec = -HUGE_VAL;
+    watchdog_phase("becoming the owner of the output folder");
+    err_t err = ERR_OK;
+    if (t->comm->rank == 0) {
+        disk_wait_begin("preparing", t->out);
+        err = open_owner(t);
+        disk_wait_end();
+    }
+    TRY(comm_agree(t->comm, err, "creating the output folder"));
+    for (;;) {
+        err = t->comm->rank == 0 ? try_own(t, &said_sec, &owned) : ERR_OK;
+        TRY(comm_agree(t->comm, err, "becoming the owner of the output folder"));
+        TRY(comm_broadcast(t->comm, &owned, sizeof owned, 0, "becoming the owner of the output folder"));
+        if (owned) return ERR_OK;
+        if (t->comm->rank == 0) clock_sleep(0.5);
+    }
+}
+
+void trainer_leave_out(const trainer_t *t, bool failed)
+{
+    disk_wait_begin("leaving", t->out);
+    owner_leave(t->owner);
+    if (failed && t->made_out) rmdir(t->out);
     disk_wait_end();
 }
 
@@ -132,7 +179,8 @@ err_t trainer_open_out(trainer_t *t)
 {
     err_t err = ERR_OK;
     bool clears = t->comm->rank == 0 && t->options->overwrite && strcmp(t->options->resume, "none") == 0;
-    if (clears) {
+    err = owner_verify(t->owner);
+    if (clears && err == ERR_OK) {
         disk_wait_begin("clearing", t->out);
         err = clear_earlier_run(t->out);
         disk_wait_end();
@@ -141,9 +189,9 @@ err_t trainer_open_out(trainer_t *t)
     int64_t n_floats = (1 + t->optim->n_buffers) * t->graph->n_flat_params + t->graph->n_flat_states;
     if (t->comm->rank == 0 && err == ERR_OK)
         err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * t->options->runtime.timeout_sec,
-                              &t->writer);
+                              t->owner, &t->writer);
     TRY(comm_agree(t->comm, err, "creating the output folder"));
-    TRY(comm_agree(t->comm, metrics_open(&t->metrics, t->out, t->comm->rank == 0), "opening metrics"));
+    TRY(comm_agree(t->comm, metrics_open(&t->metrics, t->out, t->owner), "opening metrics"));
     const char *events = t->comm->rank == 0 ? t->options->tensorboard : NULL;
     return comm_agree(t->comm, tensorboard_open(&t->tensorboard, events, t->at.step),
                       "opening the event file");

@@ -325,6 +325,7 @@ err_t trainer_setup(trainer_t *t)
     err_t err = comm->rank == 0 ? trainer_choose_out(t) : ERR_OK;
     TRY(comm_agree(comm, err, "choosing the output folder"));
     TRY(comm_broadcast(comm, t->out, sizeof t->out, 0, "choosing the output folder"));
+    TRY(trainer_own_out(t));
     TRY(trainer_find_checkpoint(t));
     TRY(trainer_build(t));
     TRY(trainer_restore(t));
@@ -365,4 +366,5 @@ void trainer_teardown(trainer_t *t)
     mem_free(&t->step_rates);
     metrics_close(&t->metrics); /* does nothing unless an error ended the run */
     tensorboard_close(&t->tensorboard);
+    owner_close(&t->owner);
 }

@@ -11,10 +11,10 @@ err_t trainer_open_data(trainer_t *t);
 
 /* A run calls these in this order. A trial (train/run/trial.h) calls only those marked with *.
  *
+ *   trainer_own_out        creates the output folder; waits for a job that may be dead, refuses a living one
  *   trainer_build *        data, steps, model
  *   trainer_restore        see trainer.h
- *   trainer_check_out      creates the folders; refuses an earlier run and what cannot be written; deletes
- *                          nothing
+ *   trainer_check_out      refuses an earlier run and what cannot be written; deletes nothing
  *   trainer_set_threads    the number of threads, possibly measured
  *   trainer_prepare *      gradient buffers, recorded steps
  *   trainer_print_header   everything that is known before algorithms are measured
@@ -22,6 +22,7 @@ err_t trainer_open_data(trainer_t *t);
  *   trainer_open_out       clears an earlier run (--overwrite); opens metrics, events, checkpoint writer
  *   trainer_begin *        with the final weights, the rest of what a step needs
  *   trainer_print_plan     the rest of the header; not collective */
+err_t trainer_own_out(trainer_t *t);
 err_t trainer_build(trainer_t *t);
 err_t trainer_check_out(trainer_t *t);
 err_t trainer_set_threads(trainer_t *t);
@@ -35,8 +36,8 @@ void trainer_print_plan(const trainer_t *t);
 /* Sets t->out. Rank 0 only, not collective. */
 err_t trainer_choose_out(trainer_t *t);
 
-/* After a failed set-up: removes the folder if trainer_check_out created it and it is empty. Not
- * collective. */
-void trainer_forget_out(const trainer_t *t);
+/* Gives the folder up; after a failed set-up also removes it if trainer_own_out created it and it is empty.
+ * Not collective. */
+void trainer_leave_out(const trainer_t *t, bool failed);
 
 #endif

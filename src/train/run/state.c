@@ -276,7 +276,7 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
 static err_t load_checkpoint(trainer_t *t)
 {
     checkpoint_t *checkpoint;
-    TRY(checkpoint_open(path, &checkpoint));
+    TRY(checkpoint_open(t->resumed_from, &checkpoint));
     err_t err = check_same_run(t, checkpoint);
     if (err == ERR_OK) err = read_position(t, checkpoint, &t->at, &t->plateau);
     if (err == ERR_OK)

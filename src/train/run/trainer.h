@@ -6,6 +6,7 @@
 #include "cluster/session/runtime.h"
 #include "compute/models/model.h"
 #include "store/checkpoint/async.h"
+#include "store/owner/owner.h"
 #include "train/evaluate/evaluate.h"
 #include "train/feed/corrupt_samples.h"
 #include "train/feed/input_stats.h"
@@ -70,7 +71,8 @@ typedef struct trainer {
     tensorboard_t tensorboard;
     trace_file_t trace;
     char out[FS_PATH_MAX];
-    bool made_out;                  /* trainer_check_out created it; rank 0 only */
+    bool made_out;                  /* trainer_own_out created it; rank 0 only */
+    owner_t *owner;                 /* of the folder; rank 0 only */
     char resumed_from[FS_PATH_MAX]; /* "" */
     weights_report_t imported;      /* of --weights; rank 0 only */
     schedule_t schedule;

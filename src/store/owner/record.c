@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Prints and parses owner.json, and looks up the process that it names in /proc. When a folder changes its
+ * owner is left to owner.c. */
+#include "store/owner/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/json_read.h"
+
+/* State and start time (clock ticks since boot) of a process; false if /proc does not show it. */
+static bool process_look(int64_t pid, char *state, int64_t *start)
+{
+    char path[64], line[1024];
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+    if (!fs_read_line(path, line, sizeof line)) return false;
+    const char *at = strrchr(line, ')'); /* the name may contain blanks and brackets */
+    if (!at || at[1] != ' ') return false;
+    at += 2;
+    *state = *at;
+    enum { START = 22, STATE = 3 }; /* of proc(5)'s list of fields */
+    for (int field = STATE; at && field < START; field++) {
+        at = strchr(at, ' ');
+        if (at) at++;
+    }
+    if (!at) return false;
+    *start = strtoll(at, NULL, 10);
+    return true;
+}
+
+static void fill_token(char out[RECORD_TEXT])
+{
+    static atomic_int count;
+    snprintf(out, RECORD_TEXT, "%s-%d", fs_temp_token().text, atomic_fetch_add(&count, 1) + 1);
+}
+
+void record_fill(owner_record_t *r, const char *job)
+{
+    char state;
+    *r = (owner_record_t){.pid = getpid()};
+    fill_token(r->token);
+    snprintf(r->job, sizeof r->job, "%s", job && job[0] ? job : r->token);
+    gethostname(r->host, sizeof r->host - 1);
+    clock_utc(r->since, sizeof r->since);
+    fs_read_line("/proc/sys/kernel/random/boot_id", r->boot, sizeof r->boot);
+    if (readlink("/proc/self/ns/pid", r->pid_namespace, sizeof r->pid_namespace - 1) < 0)
+        r->pid_namespace[0] = '\0';
+    if (!process_look(r->pid, &state, &r->process_start)) r->process_start = 0;
+}
+
+err_t record_print(const owner_record_t *r, int64_t beat, char out[RECORD_BYTES])
+{
+    json_t j = {0};
+    char count[24];
+    snprintf(count, sizeof count, "%16lld", (long long)beat);
+    json_object_begin(&j, NULL);
+    json_string(&j, "meaning", "this job alone writes to this folder; dptrain removes the file");
+    json_string(&j, "job", r->job);
+    json_string(&j, "host", r->host);
+    json_int(&j, "pid", r->pid);
+    json_string(&j, "since", r->since);
+    json_string(&j, "token", r->token);
+    json_string(&j, "boot", r->boot);
+    json_string(&j, "pid_namespace", r->pid_namespace);
+    json_int(&j, "process_start", r->process_start);
+    json_raw(&j, "beat", count);
+    json_object_end(&j);
+    err_t err = j.status;
+    if (err == ERR_OK && snprintf(out, RECORD_BYTES, "%s\n", j.text) >= RECORD_BYTES)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "the job's id is too long: %.80s…", r->job);
+    json_free(&j);
+    return err;
+}
+
+int record_read(const char *path, char out[RECORD_BYTES])
+{
+    size_t n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return errno;
+    int reason = fs_read_all(fd, 0, out, RECORD_BYTES - 1, &n);
+    close(fd);
+    out[n] = '\0';
+    return reason;
+}
+
+static bool get_text(const json_value_t *object, const char *key, char *out, size_t n_bytes)
+{
+    const char *text;
+    if (!json_get_text(object, key, &text)) return false;
+    snprintf(out, n_bytes, "%s", text);
+    return true;
+}
+
+bool record_parse(const char *text, owner_record_t *r)
+{
+    json_reader_t reader = {0};
+    const json_value_t *o = NULL;
+    *r = (owner_record_t){0};
+    bool read =
+        json_read(&reader, text, strlen(text), &o) == ERR_OK && get_text(o, "job", r->job, sizeof r->job) &&
+        get_text(o, "host", r->host, sizeof r->host) && get_text(o, "since", r->since, sizeof r->since) &&
+        get_text(o, "token", r->token, sizeof r->token) && get_text(o, "boot", r->boot, sizeof r->boot) &&
+        get_text(o, "pid_namespace", r->pid_namespace, sizeof r->pid_namespace) &&
+        json_get_int(o, "pid", &r->pid) && json_get_int(o, "process_start", &r->process_start);
+    json_reader_free(&reader);
+    if (!read) *r = (owner_record_t){0};
+    return read;
+}
+
+record_words_t record_describe(const owner_record_t *r)
+{
+    record_words_t words;
+    if (r->token[0])
+        snprintf(words.text, sizeof words.text, "job %s (host %s, process %lld, since %s)", r->job, r->host,
+                 (long long)r->pid, r->since);
+    else
+        snprintf(words.text, sizeof words.text, "an unknown job (its %s is not readable)", "owner.json");
+    return words;
+}
+
+process_state_t record_process(const owner_record_t *r)
+{
+    owner_record_t here;
+    char state;
+    int64_t start;
+    record_fill(&here, NULL);
+    bool known = r->pid > 0 && r->process_start > 0 && here.process_start > 0 && r->boot[0] &&
+                 r->pid_namespace[0] && strcmp(r->host, here.host) == 0 && strcmp(r->boot, here.boot) == 0 &&
+                 strcmp(r->pid_namespace, here.pid_namespace) == 0;
+    if (!known) return PROCESS_UNKNOWN;
+    if (!process_look(r->pid, &state, &start)) /* /proc may hide processes of other users */
+        return kill((pid_t)r->pid, 0) != 0 && errno == ESRCH ? PROCESS_GONE : PROCESS_UNKNOWN;
+    if (start != r->process_start || state == 'Z' || state == 'X') return PROCESS_GONE;
+    return strchr("TtD", state) ? PROCESS_STUCK : PROCESS_ALIVE;
+}
