@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Takes, renews and watches a folder's owner.json. Its contents are left to record.c.
  *
- * Whoever wants to replace the file first makes the hard link owner.json.next, which one process can do, looks
- * again, renames its own file over owner.json, and removes the link. A link that its maker left is treated like
- * an owner: it goes when the maker is dead, or when it has not changed for stale_sec. */
+ * To replace the file, a process makes the hard link owner.json.next, which one can do at a time, looks again,
+ * renames its own file over owner.json, and removes the link. A link that was left is judged like an owner. */
 #include "store/owner/owner.h"
 
 #include <errno.h>
@@ -56,13 +55,6 @@ static long long lease_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_BOOTTIME, &t);
     return 1000LL * t.tv_sec + t.tv_nsec / 1000000;
-}
-
-static bool is_ours(const owner_t *o, const char *text)
-{
-    char mark[RECORD_TEXT + 16];
-    snprintf(mark, sizeof mark, "\"token\":\"%s\"", o->record.token);
-    return strstr(text, mark) != NULL;
 }
 
 static err_t raise_use(const owner_t *o, const char *path, int reason)
@@ -122,7 +114,7 @@ static err_t replace(owner_t *o, bool *taken)
     int reason = o->fd < 0 ? errno : fs_read_all(o->fd, 0, text, sizeof text - 1, &n);
     if (reason) return raise_use(o, o->path, reason);
     text[n] = '\0';
-    *taken = is_ours(o, text);
+    *taken = record_has_token(&o->record, text);
     if (*taken) note_verified(o);
     return ERR_OK;
 }
@@ -157,14 +149,22 @@ static err_t raise_lost(owner_t *o, const char *text)
           o->folder, atomic_load(&o->lost) == 2 ? o->loss : "another job");
 }
 
+static bool is_fresh(owner_t *o)
+{
+    return (double)(lease_ms() - atomic_load(&o->verified_ms)) < 1e3 * lease_sec;
+}
+
 err_t owner_verify(owner_t *o)
 {
     char text[RECORD_BYTES];
     if (!o) return ERR_OK;
     if (atomic_load(&o->lost)) return raise_lost(o, "");
-    /* The thread restores a file that was deleted. If the folder cannot be read, writing to it will fail. */
-    if (record_read(o->path, text) != 0) return ERR_OK;
-    if (!is_ours(o, text)) return raise_lost(o, text);
+    /* The thread restores a file that was deleted; after a long sleep, another job may have come and gone. If
+     * the folder cannot be read, writing to it will fail. */
+    int reason = record_read(o->path, text);
+    if (reason == ENOENT && !is_fresh(o)) return raise_lost(o, "");
+    if (reason) return ERR_OK;
+    if (!record_has_token(&o->record, text)) return raise_lost(o, text);
     note_verified(o);
     return ERR_OK;
 }
@@ -172,8 +172,7 @@ err_t owner_verify(owner_t *o)
 err_t owner_check(owner_t *o)
 {
     if (!o) return ERR_OK;
-    bool fresh = (double)(lease_ms() - atomic_load(&o->verified_ms)) < 1e3 * lease_sec;
-    return fresh && !atomic_load(&o->lost) ? ERR_OK : owner_verify(o);
+    return is_fresh(o) && !atomic_load(&o->lost) ? ERR_OK : owner_verify(o);
 }
 
 /* A deleted file is made again, unless another job is faster. */
@@ -210,10 +209,10 @@ static void look(owner_t *o, double *next_sec)
     char text[RECORD_BYTES];
     err_info_t ignored;
     int reason = record_read(o->path, text);
-    if (reason == ENOENT) {
+    if (reason == ENOENT && is_fresh(o)) {
         restore(o);
-    } else if (!reason && !is_ours(o, text)) {
-        err_take(raise_lost(o, text), &ignored);
+    } else if (reason == ENOENT || (!reason && !record_has_token(&o->record, text))) {
+        err_take(raise_lost(o, reason ? "" : text), &ignored);
     } else if (!reason) {
         note_verified(o);
         if (clock_sec() < *next_sec) return;
@@ -370,7 +369,8 @@ void owner_leave(owner_t *o)
     bool first = !o->leaving;
     o->leaving = true;
     pthread_cond_signal(&o->wake);
-    if (first && !atomic_load(&o->lost) && record_read(o->path, text) == 0 && is_ours(o, text))
+    if (first && !atomic_load(&o->lost) && record_read(o->path, text) == 0 &&
+        record_has_token(&o->record, text))
         unlink(o->path);
     pthread_mutex_unlock(&o->lock);
 }

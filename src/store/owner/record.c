@@ -115,6 +115,13 @@ bool record_parse(const char *text, owner_record_t *r)
     return read;
 }
 
+bool record_has_token(const owner_record_t *r, const char *text)
+{
+    char mark[RECORD_TEXT + 16];
+    snprintf(mark, sizeof mark, "\"token\":\"%s\"", r->token);
+    return strstr(text, mark) != NULL;
+}
+
 record_words_t record_describe(const owner_record_t *r)
 {
     record_words_t words;
@@ -122,7 +129,7 @@ record_words_t record_describe(const owner_record_t *r)
         snprintf(words.text, sizeof words.text, "job %s (host %s, process %lld, since %s)", r->job, r->host,
                  (long long)r->pid, r->since);
     else
-        snprintf(words.text, sizeof words.text, "an unknown job (its %s is not readable)", "owner.json");
+        snprintf(words.text, sizeof words.text, "an unknown job");
     return words;
 }
 

@@ -31,6 +31,9 @@ int record_read(const char *path, char out[RECORD_BYTES]);
 /* Parses what record_print wrote. False for anything else: the fields are then "" and 0. */
 bool record_parse(const char *text, owner_record_t *out);
 
+/* Whether the text of a file is this owner's. */
+bool record_has_token(const owner_record_t *record, const char *text);
+
 /* "job J (host H, process P, since T)" */
 typedef struct record_words {
     char text[4 * RECORD_TEXT];
