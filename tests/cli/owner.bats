@@ -52,6 +52,16 @@ elsewhere() {
         '"pid_namespace":"y","process_start":9,"beat":1}'
 }
 
+@test "after kill -9 the records reach as far as the newest checkpoint" {
+    "${MPICC:-mpicc}" -shared -fPIC -O1 -o "$BATS_TEST_TMPDIR/shim.so" "$root"/scripts/attack/shim*.c -ldl -pthread
+    # Killed as soon as the first checkpoint has its name.
+    run env DPTRAIN_FAULT_PACE=0.4 DPTRAIN_FAULT="call=open n=1 act=kill path=$out/ckpt-" LD_PRELOAD="$BATS_TEST_TMPDIR/shim.so" \
+        "$dptrain" "${training[@]}" --steps 9 --checkpoint-every 3 --log-every 1000000
+    [ "$status" -eq 137 ]
+    [ -e "$out/ckpt-000000000003.h5" ]
+    [ "$(jq -s 'map(select(.record == "step") | .step) | max' "$out/metrics.jsonl")" -eq 2 ]
+}
+
 @test "a folder in use is refused, naming the owner, and the run in it goes on; after kill -9 the next run takes it at once" {
     start_long
     before=$(wc -l <"$out/metrics.jsonl")

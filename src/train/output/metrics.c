@@ -170,6 +170,16 @@ err_t metrics_end(metrics_t *metrics, bool flush)
     return append_line(metrics, flush) ? ERR_OK : metrics_failed(metrics);
 }
 
+err_t metrics_flush(metrics_t *metrics)
+{
+    if (!metrics->file) return ERR_OK;
+    TRY(owner_check(metrics->owner));
+    flockfile(metrics->file);
+    bool ok = write_out(metrics);
+    funlockfile(metrics->file);
+    return ok ? ERR_OK : metrics_failed(metrics);
+}
+
 err_t metrics_close(metrics_t *metrics)
 {
     err_t err = metrics->file ? owner_check(metrics->owner) : ERR_OK;

@@ -38,6 +38,9 @@ json_t *metrics_begin(metrics_t *metrics, const char *record);
  *   flush   make it visible to readers now */
 err_t metrics_end(metrics_t *metrics, bool flush);
 
+/* Makes all records visible to readers. ERR_SYSTEM as for metrics_end. */
+err_t metrics_flush(metrics_t *metrics);
+
 /* Closes the file. ERR_SYSTEM when buffered records cannot be written. */
 err_t metrics_close(metrics_t *metrics);
 

@@ -128,6 +128,8 @@ static err_t save_on_rank_0(trainer_t *t, bool wait)
     TRY(trainer_poll_checkpoint(t));
     TRY(hd_buffer_pull_all(&t->params));
     TRY(optim_pull(t->optim));
+    /* A run that resumes after a kill has the records of all steps before. */
+    TRY(metrics_flush(&t->metrics));
     TRY(submit_checkpoint(t));
     if (wait) TRY(ckpt_async_wait(t->writer));
     t->checkpoint_stall_sec = clock_sec() - start;
