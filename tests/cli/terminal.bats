@@ -62,7 +62,7 @@ bars() { tr '\r' '\n' | sed -n 's/\x1b\[J$//p' | grep '\[[#-]*\]'; }
     run -1 grep -E '^  model|^profile' "$BATS_TEST_TMPDIR/none"
     [ "$(grep -c '^epoch' "$BATS_TEST_TMPDIR/none")" -eq 2 ]
     "$dptrain" "${short[@]}" -v >"$BATS_TEST_TMPDIR/said"
-    grep -E '^  compute conv1.*: forward [a-z0-9_]+, backward_data ' "$BATS_TEST_TMPDIR/said"
+    grep -E '^  compute conv1.*: forward [a-z0-9_/]+, backward_data ' "$BATS_TEST_TMPDIR/said"
     grep '^  layer ' "$BATS_TEST_TMPDIR/said"
     run -2 "$dptrain" "${short[@]}" -q -v
     [[ $output == *"--quiet and --verbose are mutually exclusive"* ]]

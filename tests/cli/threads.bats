@@ -22,7 +22,7 @@ of() { # FOLDER   number and origin of the newest run's threads
 }
 
 # Puts a number for the model of $words in the cache. -v prints the key when the cache does not have it.
-say() { # THREADS
+cache_says() { # THREADS
     rm -rf "$XDG_CACHE_HOME"
     key=$("$dptrain" "${words[@]}" --steps 1 -v --out "$BATS_TEST_TMPDIR/key" --overwrite |
         sed -n 's/^  measuring threads for //p')
@@ -32,7 +32,7 @@ say() { # THREADS
 }
 
 @test "a new run takes the number that was measured, and says so" {
-    say 1
+    cache_says 1
     run "$dptrain" "${words[@]}" --steps 2 -v --out "$out"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -40,7 +40,7 @@ say() { # THREADS
     [[ $output != *"measuring threads"* ]]
     [ "$(of "$out")" = '1 cache' ]
     "$dptrain" report --check "$out/metrics.jsonl"
-    say "$cpus"
+    cache_says "$cpus"
     "$dptrain" "${words[@]}" --steps 2 --out "$out" --overwrite | grep "1 host, $cpus threads each, cpu"
     [ "$(of "$out")" = "$cpus cache" ]
 }
@@ -58,13 +58,13 @@ say() { # THREADS
 }
 
 @test "a resumed run keeps the checkpoint's number, and its bits" {
-    say 1
+    cache_says 1
     "$dptrain" "${words[@]}" --steps 6 --out "$out"
     mkdir "$out-2"
     cp "$out/ckpt-000000000002.h5" "$out-2"
     cp -r "$out-2" "$out-3"
     cp -r "$out-2" "$out-4"
-    say "$cpus"
+    cache_says "$cpus"
     "$dptrain" "${words[@]}" --steps 6 --resume auto --out "$out-2" |
         grep "1 thread each of $cpus (as in the checkpoint)"
     [ "$(of "$out-2")" = '1 checkpoint' ]
@@ -92,7 +92,7 @@ say() { # THREADS
 }
 
 @test "eval takes the fewer threads of the run, unless they are given" {
-    say 1
+    cache_says 1
     "$dptrain" "${words[@]}" --steps 2 --out "$out"
     "$dptrain" eval "$out" -v --json "$out/eval.json" | grep "^threads  1 of $cpus per rank, as in training"
     diff <(jq .loss "$out/eval.json") <(jq -s 'map(select(.record == "epoch"))[-1].val_loss' "$out/metrics.jsonl")

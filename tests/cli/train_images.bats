@@ -58,7 +58,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
 @test "the loss curve is that of one rank, and the same to the bit on any number of loader threads" {
     image_run 0 "$out" --epochs 4 --loader-threads 1 >"$BATS_TEST_TMPDIR/said"
     grep -q '80 training, 24 validation images of 16×16×3, 4 classes' "$BATS_TEST_TMPDIR/said"
-    grep -q 'classify; training: random parts of at least 0.08, mirrored; evaluation: center; 1 loader thread per rank' \
+    grep -q 'classify; training: random crops, 8 % or more of the area, flipped at random; evaluation: center; 1 loader thread per rank' \
         "$BATS_TEST_TMPDIR/said"
     image_run 0 "$out-threads" --epochs 4 --loader-threads 4
     diff <(losses "$out") <(losses "$out-threads")
@@ -103,7 +103,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
     with=(--steps 8 --crop-scale 0.3 --jitter-contrast 0.3 --augment-rotate 20 --augment-shift 0.1 --augment-shear 5
         --augment-zoom 0.2 --augment-flip)
     image_run 0 "$out" "${with[@]}" --loader-threads 1 --checkpoint-every 3 >"$BATS_TEST_TMPDIR/said"
-    grep -q 'random parts of at least 0.3, mirrored, moved by affine maps, colours jittered; evaluation: center' \
+    grep -q 'random crops, 30 % or more of the area, flipped at random, moved by affine maps, colours jittered; evaluation: center' \
         "$BATS_TEST_TMPDIR/said"
     image_run 0 "$out-threads" "${with[@]}" --loader-threads 3
     diff <(losses "$out") <(losses "$out-threads")

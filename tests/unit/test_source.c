@@ -103,7 +103,7 @@ static void test_folder(void)
 
     source_buffer_t buffer = {0};
     sample_t sample;
-    folder_put("train/dog/b.png", "no image", 10);
+    folder_put("train/dog/b.png", "no images.", 10);
     OK(source_read(source, SPLIT_TRAIN, 3, &buffer, &sample) == ERR_DATA &&
            SAYS("train/dog/b.png", "changed: it has 10 bytes"),
        "a file that has changed");

@@ -26,6 +26,8 @@ run_file_checkpoint() {
     # A failure that passes is made up for by the next checkpoint; of the last one it is an error.
     [[ ${P[on]} == stop ]] || codes="0 4"
     words="ckpt"
+    # Reading back opens the file twice; the first time serves only to drop it from the page cache.
+    [[ ${P[call]} != open || ${P[times]} == 0 ]] || codes="0 4" words=''
     job_with_shim
     judge
 }

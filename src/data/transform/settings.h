@@ -87,8 +87,8 @@ err_t transform_resolve_in_memory(transform_settings_t *settings, int64_t channe
 bool transform_moves(const transform_settings_t *settings);
 bool transform_jitters(const transform_settings_t *settings);
 
-/* A human-readable description of resolved settings: "multilabel; training: random parts of at least 0.5,
- * mirrored; evaluation: warp". */
+/* A human-readable description of resolved settings: "multilabel; training: random crops, 50 % or more of the area,
+ * flipped at random; evaluation: warp". */
 void transform_describe(const transform_settings_t *settings, char *out, size_t n_bytes);
 
 #endif
