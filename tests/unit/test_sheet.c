@@ -59,7 +59,7 @@ static source_t *make_source(void)
     put_png("cat", "large.png", 120, 90, 40, 0);
     put_png("cat", "tiny.png", 12, 9, 80, 0);
     put_png("dog", "cut.png", 80, 60, 120, 20);
-    put("dog", "text.png", "no image at all", 15);
+    put("dog", "text.png", "no image at all..", 17);
     if (source_open(root, &source) != ERR_OK) abort();
     return source;
 }
