@@ -26,6 +26,8 @@ static const double pays = 1.10;
 /* A step with more multiply-adds per thread takes long compared with starting and joining threads: 20 ms and
  * more. It uses all threads, unmeasured. */
 static const double large_macs = 2e9;
+/* Load average of the last minute, per CPU. */
+static const double quiet_load = 0.25;
 
 /* Everything that determines how many threads pay. */
 static err_t describe(const thread_request_t *request, char out[KEY_MAX])
@@ -97,11 +99,20 @@ static err_t write_cache(const char *path, const char *text, const char *key, in
     return err;
 }
 
+/* The steps alone do not show a process that keeps the same CPU busy all the time. */
+static bool host_is_quiet(int n_cpus)
+{
+    double load;
+    return getloadavg(&load, 1) != 1 || load < quiet_load * n_cpus;
+}
+
 static err_t time_step(const thread_request_t *request, int n_threads, double limit_sec, step_time_t *out)
 {
     if (request->time_step) return request->time_step(request->context, n_threads, out);
     TRY(runtime_set_threads(request->runtime, n_threads));
-    return measure_step(request->graph, request->runtime->backend, request->n, limit_sec, out);
+    TRY(measure_step(request->graph, request->runtime->backend, request->n, limit_sec, out));
+    out->calm = out->calm && host_is_quiet(request->runtime->n_host_cpus);
+    return ERR_OK;
 }
 
 /* Halves the threads as long as that costs little or, beside other processes, which make times uncertain, as long as
