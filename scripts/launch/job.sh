@@ -234,7 +234,7 @@ job_finish() { # CODE
     if ((code == 5)); then job_sweep; fi
     if ((code <= 6)); then
         # The last words of a rank may be lost, or there were none.
-        if [[ $lost == code && ! -e $work/spoke ]] && ((code > 1 && code == lost_code)); then note "$(said_describe)"; fi
+        if [[ $lost == code && ! -e $work/spoke ]] && ((code >= 1 && code == lost_code)); then note "$(said_describe)"; fi
         exit "$code"
     fi
     [[ -z $lost ]] || job_die 5

@@ -154,8 +154,14 @@ static void test_prune(void)
     write_step(7);
     OK(checkpoint_store_prune(sample_folder, 1, 7, NULL) == ERR_OK && STEPS_ARE(7),
        "until there is a newer one");
-    damage_step(7);
-    OK(checkpoint_store_prune(sample_folder, 1, -1, NULL) == ERR_OK && STEPS_ARE(7),
+    char path[FS_PATH_MAX];
+    if (checkpoint_store_path(sample_folder, 2, path) != ERR_OK || mkdir(path, 0777) != 0) abort();
+    write_step(8);
+    OK(checkpoint_store_prune(sample_folder, 1, 8, NULL) == ERR_OK && fs_is_folder(path),
+       "a folder of such a name is left alone");
+    if (rmdir(path) != 0) abort();
+    damage_step(8);
+    OK(checkpoint_store_prune(sample_folder, 1, -1, NULL) == ERR_OK && STEPS_ARE(8),
        "the last file is never deleted");
     sample_remove(sample_folder);
     ASSERT(mkdir(sample_folder, 0777) == 0);
@@ -237,7 +243,7 @@ static void test_clean(void)
 int main(void)
 {
     sample_begin();
-    tap_plan(5 + 3 + 4 + 7 + 5 + 3 + 3 + 1);
+    tap_plan(5 + 3 + 4 + 8 + 5 + 3 + 3 + 1);
     test_empty();
     test_list();
     test_latest();

@@ -11,7 +11,7 @@ draw_jobs_two() { echo "np=2 step=$(between 1 25) how=$(pick resume resume overw
 # The second is refused and names the first, or waits; the first ends as if alone.
 run_jobs_two() {
     local first first_out=out.first other wrong
-    env_of_job=(DPTRAIN_FAULT_PACE=0.15)
+    env_of_job=(DPTRAIN_FAULT_PACE=0.5) # the first runs for 20 s, longer than the second takes to start
     job_start out.first
     first=$job
     job_await_step "${P[step]}" || true

@@ -237,7 +237,8 @@ static err_t prune(const char *folder, int keep, int64_t newest, ckpt_verified_t
         char path[FS_PATH_MAX];
         if (steps[i] == newest) continue;
         TRY_OUT(err, checkpoint_store_path(folder, steps[i], path));
-        if (unlink(path) != 0 && errno != ENOENT)
+        /* A folder of that name is not ours. */
+        if (unlink(path) != 0 && errno != ENOENT && errno != EISDIR)
             RAISE_OUT(err, ERR_SYSTEM, "the old checkpoint %s cannot be deleted: %s", path, strerror(errno));
         verified_drop(verified, steps[i]);
         n_left--;
