@@ -15,6 +15,7 @@
 
 #include "base/fs.h"
 #include "base/launch.h"
+#include "base/process.h"
 
 enum { MAX_NAMED = 4, ENVIRON_BYTES = 1 << 18 };
 
@@ -44,16 +45,6 @@ static void peers_append(look_t *look, const char *format, ...)
     va_end(args);
     if (n > 0) look->n += (size_t)n;
     if (look->n >= sizeof look->out->text) look->n = sizeof look->out->text - 1;
-}
-
-/* State as in /proc/PID/stat: R, S, D, T, Z …; 0: gone. */
-static char process_state(long pid)
-{
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    if (!fs_read_line(path, line, sizeof line)) return 0;
-    const char *name_end = strrchr(line, ')');
-    return name_end && name_end[1] == ' ' ? name_end[2] : 0;
 }
 
 /* The value of a variable in a process's environment. */
@@ -122,7 +113,8 @@ static void look_at(look_t *look, long pid)
     look->out->n_seen++;
     if (rank == launch_rank()) return;
     deadline_stage_t stage = stage_of(pid);
-    const char *why = what_keeps(look, process_state(pid), stage);
+    process_t process;
+    const char *why = what_keeps(look, process_read("/proc", pid, &process) ? process.state : '\0', stage);
     if (!why && stage == look->stage && rank < launch_rank()) look->out->first = false;
     if (!why) return;
     look->out->n_absent++;
@@ -132,11 +124,10 @@ static void look_at(look_t *look, long pid)
 
 static void look_at_launcher(look_t *look)
 {
-    char path[64], name[32];
-    snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
-    if (process_state(getppid()) == 'T' && fs_read_line(path, name, sizeof name))
-        peers_append(look, "; %s on %s (process %ld), which started it, is stopped", name, look->host,
-                     (long)getppid());
+    process_t launcher;
+    if (process_read("/proc", getppid(), &launcher) && launcher.state == 'T')
+        peers_append(look, "; %s on %s (process %d), which started it, is stopped", launcher.name, look->host,
+                     launcher.pid);
 }
 
 /* Ranks of this host that are missing in /proc. */

@@ -41,11 +41,11 @@ static const char stat_text[] =
 
 static void test_parse(void)
 {
-    load_process_t p;
-    OK(load_parse_process(stat_text, &p) && p.pid == 4242 && p.parent == 1 && p.state == 'R' &&
-           p.ticks == 300 && p.started == 98765 && p.cpu == 1 && strcmp(p.name, "a (b) c") == 0,
+    process_t p;
+    OK(process_parse(stat_text, &p) && p.pid == 4242 && p.parent == 1 && p.state == 'R' && p.ticks == 300 &&
+           p.started == 98765 && p.cpu == 1 && strcmp(p.name, "a (b) c") == 0,
        "a process with parentheses in its name");
-    OK(!load_parse_process("4242 (sh) S 1", &p) && !load_parse_process("", &p), "truncated text is rejected");
+    OK(!process_parse("4242 (sh) S 1", &p) && !process_parse("", &p), "truncated text is rejected");
 }
 
 static void write_process(int pid, const char *name, int ticks, int cpu)
@@ -107,10 +107,10 @@ static void test_compare(void)
     CPU_SET(1, &both);
     read_both(&both, &facts);
     OK(facts.n_cpus == 2 && is_near(facts.busy, 1.5), "time of others, without the job's own");
-    OK(facts.n_culprits == 2 && strcmp(facts.culprits[0].name, "sh") == 0 &&
-           is_near(facts.culprits[0].cpus, 0.9) && facts.culprits[1].pid == 200,
+    OK(facts.n_culprits == 2 && strcmp(facts.culprits[0].at.name, "sh") == 0 &&
+           is_near(facts.culprits[0].cpus, 0.9) && facts.culprits[1].at.pid == 200,
        "the processes, the busiest first");
-    OK(facts.n_leftovers == 1 && facts.leftovers[0].pid == 300,
+    OK(facts.n_leftovers == 1 && facts.leftovers[0].at.pid == 300,
        "a dptrain process that is not a rank of this job");
     check_t check = new_check();
     load_judge(&check, &facts);
@@ -123,7 +123,8 @@ static void test_compare(void)
 
     facts = (load_facts_t){.stolen = 0.01};
     read_both(&first, &facts);
-    OK(facts.n_cpus == 1 && is_near(facts.busy, 0.6) && facts.n_culprits == 1 && facts.culprits[0].pid == 200,
+    OK(facts.n_cpus == 1 && is_near(facts.busy, 0.6) && facts.n_culprits == 1 &&
+           facts.culprits[0].at.pid == 200,
        "only CPUs of the job count");
     facts = (load_facts_t){.n_cpus = 16, .busy = 0.4, .stolen = 0.01};
     check = new_check();

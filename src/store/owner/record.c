@@ -15,26 +15,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/json_read.h"
-
-/* State and start time (clock ticks since boot) of a process; false if /proc does not show it. */
-static bool process_look(int64_t pid, char *state, int64_t *start)
-{
-    char path[64], line[1024];
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-    if (!fs_read_line(path, line, sizeof line)) return false;
-    const char *at = strrchr(line, ')'); /* the name may contain blanks and brackets */
-    if (!at || at[1] != ' ') return false;
-    at += 2;
-    *state = *at;
-    enum { START = 22, STATE = 3 }; /* of proc(5)'s list of fields */
-    for (int field = STATE; at && field < START; field++) {
-        at = strchr(at, ' ');
-        if (at) at++;
-    }
-    if (!at) return false;
-    *start = strtoll(at, NULL, 10);
-    return true;
-}
+#include "base/process.h"
 
 static void fill_token(char out[RECORD_TEXT])
 {
@@ -44,7 +25,7 @@ static void fill_token(char out[RECORD_TEXT])
 
 void record_fill(owner_record_t *r, const char *job)
 {
-    char state;
+    process_t self;
     *r = (owner_record_t){.pid = getpid()};
     fill_token(r->token);
     snprintf(r->job, sizeof r->job, "%s", job && job[0] ? job : r->token);
@@ -53,7 +34,7 @@ void record_fill(owner_record_t *r, const char *job)
     fs_read_line("/proc/sys/kernel/random/boot_id", r->boot, sizeof r->boot);
     if (readlink("/proc/self/ns/pid", r->pid_namespace, sizeof r->pid_namespace - 1) < 0)
         r->pid_namespace[0] = '\0';
-    if (!process_look(r->pid, &state, &r->process_start)) r->process_start = 0;
+    if (process_read("/proc", (long)r->pid, &self)) r->process_start = self.started;
 }
 
 err_t record_print(const owner_record_t *r, int64_t beat, char out[RECORD_BYTES])
@@ -136,15 +117,15 @@ record_words_t record_describe(const owner_record_t *r)
 process_state_t record_process(const owner_record_t *r)
 {
     owner_record_t here;
-    char state;
-    int64_t start;
+    process_t process;
     record_fill(&here, NULL);
     bool known = r->pid > 0 && r->process_start > 0 && here.process_start > 0 && r->boot[0] &&
                  r->pid_namespace[0] && strcmp(r->host, here.host) == 0 && strcmp(r->boot, here.boot) == 0 &&
                  strcmp(r->pid_namespace, here.pid_namespace) == 0;
     if (!known) return PROCESS_UNKNOWN;
-    if (!process_look(r->pid, &state, &start)) /* /proc may hide processes of other users */
+    if (!process_read("/proc", (long)r->pid, &process)) /* /proc may hide processes of other users */
         return kill((pid_t)r->pid, 0) != 0 && errno == ESRCH ? PROCESS_GONE : PROCESS_UNKNOWN;
-    if (start != r->process_start || state == 'Z' || state == 'X') return PROCESS_GONE;
-    return strchr("TtD", state) ? PROCESS_STUCK : PROCESS_ALIVE;
+    if (process.started != r->process_start || process.state == 'Z' || process.state == 'X')
+        return PROCESS_GONE;
+    return strchr("TtD", process.state) ? PROCESS_STUCK : PROCESS_ALIVE;
 }

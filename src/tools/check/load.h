@@ -6,17 +6,13 @@
 
 #include <sched.h>
 
+#include "base/process.h"
 #include "tools/check/check.h"
 
-enum { LOAD_NAME_MAX = 32, LOAD_MAX_CULPRITS = 3, LOAD_MAX_LEFTOVERS = 16 };
+enum { LOAD_MAX_CULPRITS = 3, LOAD_MAX_LEFTOVERS = 16 };
 
-/* A process, from /proc/PID/stat. */
 typedef struct load_process {
-    int pid, parent, cpu; /* cpu: the one it last ran on */
-    char state;           /* as in ps: R, S, D, Z, … */
-    char name[LOAD_NAME_MAX];
-    int64_t ticks;     /* CPU time so far */
-    int64_t started;   /* ticks after the boot */
+    process_t at;      /* as of the snapshot */
     bool of_job, mine; /* a rank of this job; of this user */
     double cpus;       /* CPUs that it used between two snapshots */
 } load_process_t;
@@ -28,9 +24,6 @@ typedef struct load_snapshot {
     load_process_t *processes;
     int64_t n;
 } load_snapshot_t;
-
-/* Parses the text of /proc/PID/stat; false if it is malformed. */
-bool load_parse_process(const char *text, load_process_t *out);
 
 /* Reads a snapshot; load_snapshot_free it.
  *

@@ -22,7 +22,7 @@ static void judge_cpus(check_t *check, const load_facts_t *f)
         f->busy > busy_share * f->n_cpus || (f->n_culprits > 0 && f->culprits[0].cpus >= busy_process);
     for (int i = 0; busy && i < f->n_culprits && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.1f (%d)", i ? ", " : ": ",
-                                 f->culprits[i].name, f->culprits[i].cpus, f->culprits[i].pid);
+                                 f->culprits[i].at.name, f->culprits[i].cpus, f->culprits[i].at.pid);
     if (busy && f->average >= 0) snprintf(average, sizeof average, "; load average %.1f", f->average);
     if (f->busy < 0)
         check_line(check, check_host(check), "CPUs in use", CHECK_SKIP, NULL, "not reported by the kernel");
@@ -43,7 +43,7 @@ static void judge_leftovers(check_t *check, const load_facts_t *f)
         return;
     }
     for (int i = 0; i < f->n_leftovers && i < LOAD_MAX_LEFTOVERS && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", f->leftovers[i].pid);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", f->leftovers[i].at.pid);
     check_line(
         check, check_host(check), "other jobs", CHECK_WARN,
         "if they are left over from an earlier job: kill PROCESS, with -9 if it stays; otherwise wait for "

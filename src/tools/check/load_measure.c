@@ -17,21 +17,6 @@
 static const char leftover_name[] = "dptrain"; /* a prefix of the kernel's name of the process */
 static const double least_cpus = 0.05;         /* of a culprit */
 
-bool load_parse_process(const char *text, load_process_t *out)
-{
-    long long user, system, started;
-    /* The name may contain blanks and parentheses. */
-    const char *open = strchr(text, '('), *close = strrchr(text, ')');
-    *out = (load_process_t){.pid = atoi(text)};
-    if (!open || !close || close < open) return false;
-    snprintf(out->name, sizeof out->name, "%.*s", (int)(close - open - 1), open + 1);
-    return sscanf(close + 1,
-                  " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lld %lld %*d %*d %*d %*d %*d %*d %lld %*u "
-                  "%*d %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*d %d",
-                  &out->state, &out->parent, &user, &system, &started, &out->cpu) == 6 &&
-           (out->ticks = user + system, out->started = started, out->pid > 0);
-}
-
 /* Sums the lines "cpuN …" of the CPUs asked for. */
 void load_cpus_read(const char *proc, const cpu_set_t *cpus, load_snapshot_t *out)
 {
@@ -54,10 +39,11 @@ void load_cpus_read(const char *proc, const cpu_set_t *cpus, load_snapshot_t *ou
 
 static bool read_process(const char *proc, const char *pid, load_process_t *out)
 {
-    char path[FS_PATH_MAX], text[1024];
+    char path[FS_PATH_MAX];
     struct stat info;
-    if ((size_t)snprintf(path, sizeof path, "%s/%s/stat", proc, pid) >= sizeof path) return false;
-    if (!fs_read_line(path, text, sizeof text) || !load_parse_process(text, out)) return false;
+    *out = (load_process_t){.of_job = false};
+    if (!process_read(proc, strtol(pid, NULL, 10), &out->at)) return false;
+    snprintf(path, sizeof path, "%s/%d/stat", proc, out->at.pid);
     out->mine = stat(path, &info) == 0 && info.st_uid == geteuid();
     return true;
 }
@@ -80,7 +66,7 @@ err_t load_snapshot_read(const char *proc, const cpu_set_t *cpus, const int *pid
         load_process_t process;
         if (!isdigit((unsigned char)entry->d_name[0]) || !read_process(proc, entry->d_name, &process))
             continue;
-        for (int i = 0; i < n_pids; i++) process.of_job |= pids[i] == process.pid;
+        for (int i = 0; i < n_pids; i++) process.of_job |= pids[i] == process.at.pid;
         err = add_process(&process, out);
     }
     if (dir) closedir(dir);
@@ -98,7 +84,7 @@ void load_snapshot_free(load_snapshot_t *snapshot)
 static const load_process_t *find_process(const load_snapshot_t *in, const load_process_t *process)
 {
     for (int64_t i = 0; i < in->n; i++)
-        if (in->processes[i].pid == process->pid && in->processes[i].started == process->started)
+        if (in->processes[i].at.pid == process->at.pid && in->processes[i].at.started == process->at.started)
             return &in->processes[i];
     return NULL;
 }
@@ -117,9 +103,9 @@ static void note_culprit(const load_process_t *process, load_facts_t *facts)
 static void note_leftover(const load_process_t *process, double uptime_sec, double tick_sec,
                           load_facts_t *facts)
 {
-    double age = uptime_sec - tick_sec * (double)process->started;
-    if (process->of_job || !process->mine || process->state == 'Z') return;
-    if (strncmp(process->name, leftover_name, strlen(leftover_name)) != 0) return;
+    double age = uptime_sec - tick_sec * (double)process->at.started;
+    if (process->of_job || !process->mine || process->at.state == 'Z') return;
+    if (strncmp(process->at.name, leftover_name, strlen(leftover_name)) != 0) return;
     if (facts->n_leftovers < LOAD_MAX_LEFTOVERS) facts->leftovers[facts->n_leftovers] = *process;
     facts->n_leftovers++;
     if (age > facts->oldest_sec) facts->oldest_sec = age;
@@ -142,9 +128,9 @@ void load_compare(const load_snapshot_t *before, load_snapshot_t *after, const c
     for (int64_t i = 0; i < after->n; i++) {
         load_process_t *process = &after->processes[i];
         const load_process_t *then = find_process(before, process);
-        process->cpus = then ? tick_sec * (double)(process->ticks - then->ticks) / sec : 0;
+        process->cpus = then ? tick_sec * (double)(process->at.ticks - then->at.ticks) / sec : 0;
         bool on_cpus =
-            process->cpu >= 0 && process->cpu < CPU_SETSIZE && CPU_ISSET((size_t)process->cpu, cpus);
+            process->at.cpu >= 0 && process->at.cpu < CPU_SETSIZE && CPU_ISSET((size_t)process->at.cpu, cpus);
         if (process->of_job)
             own += process->cpus;
         else if (on_cpus && process->cpus >= least_cpus)
