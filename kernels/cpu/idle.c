@@ -14,7 +14,8 @@
 #include "kernels/cpu/threads.h"
 
 /* SPARE_STACKS: room for the arena of a new thread, and what the main thread allocates at the same time. */
-enum { MAX_WATCHED = 64, INTERVAL_NSEC = 50 * 1000 * 1000, SPARE_STACKS = 32 };
+enum { MAX_WATCHED = 64, SPARE_STACKS = 32 };
+static const double interval_sec = 0.05;
 
 static struct {
     pthread_t monitor, parked;
@@ -56,11 +57,7 @@ static void idle_set_sleeps(bool sleeps)
 /* Called with the mutex locked. False once idle_close has asked the monitor to end. */
 static bool idle_wait(void)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += INTERVAL_NSEC;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = thread_time_after(interval_sec);
     int status = 0;
     while (!self.stop && status == 0)
         status = pthread_cond_clockwait(&self.changed, &self.mutex, CLOCK_MONOTONIC, &until);

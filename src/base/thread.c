@@ -1,10 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* Starts threads with signals blocked, and the one that receives them. What a thread does and how it ends is
- * left to the callers. */
+/* Starts threads with signals blocked, and the one that receives them; clocks of waits. What a thread does and
+ * how it ends is left to the callers. */
 #include "base/thread.h"
 
 #include <signal.h>
 #include <unistd.h>
+
+bool thread_is_main(void)
+{
+    return gettid() == getpid();
+}
+
+int thread_cond_init(pthread_cond_t *out)
+{
+    pthread_condattr_t monotonic;
+    int status = pthread_condattr_init(&monotonic);
+    if (status != 0) return status;
+    status = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    if (status == 0) status = pthread_cond_init(out, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return status;
+}
+
+struct timespec thread_time_after(double sec)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    long ns = at.tv_nsec + (long)(1e9 * (sec - (double)(time_t)sec));
+    at.tv_sec += (time_t)sec + ns / 1000000000;
+    at.tv_nsec = ns % 1000000000;
+    return at;
+}
 
 static sigset_t all_but_faults(void)
 {

@@ -6,6 +6,17 @@
 #define BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <time.h>
+
+/* Whether the caller is the process's first thread. */
+bool thread_is_main(void);
+
+/* As pthread_cond_init. Waits end by the monotonic clock: a change of the wall clock must not end them. */
+int thread_cond_init(pthread_cond_t *out);
+
+/* A time of that clock, for pthread_cond_timedwait. */
+struct timespec thread_time_after(double sec);
 
 /* As pthread_create. The thread blocks all signals but those that a fault raises. */
 int thread_start(pthread_t *out, void *(*run)(void *), void *argument);

@@ -132,11 +132,7 @@ err_t interrupt_catch(interrupt_act_t act, double limit_sec)
     now.text[0] = now.remove[0] = '\0';
     atomic_store(&now.closing, false);
     sem_init(&now.wake, 0, 0);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&now.changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&now.changed);
     int reason = thread_start(&now.thread, interrupt_main, NULL);
     if (reason != 0) RAISE(ERR_SYSTEM, "cannot start the thread for signals: %s", strerror(reason));
     now.caught = true;

@@ -6,12 +6,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/deadline.h"
 #include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/version.h"
 #include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/comm/watchdog.h"
@@ -175,7 +175,7 @@ static err_t compare_devices(runtime_t *out)
 static void note_blocked(bool begins)
 {
     static char text[WATCHDOG_TEXT];
-    if (gettid() != getpid()) return;
+    if (!thread_is_main()) return;
     if (begins) snprintf(text, sizeof text, "printing: its output is not being read");
     watchdog_swap_phase(text);
 }

@@ -3,7 +3,6 @@
  * Memory and content of a batch are left to loader_slot.c. */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -150,14 +149,7 @@ static void *run_worker(void *argument)
 
 static err_t make_sync(loader_t *loader)
 {
-    pthread_condattr_t attributes;
-    int status = pthread_condattr_init(&attributes);
-    if (status == 0) {
-        /* A wall clock adjustment must not end a wait. */
-        status = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        if (status == 0) status = pthread_cond_init(&loader->changed, &attributes);
-        pthread_condattr_destroy(&attributes);
-    }
+    int status = thread_cond_init(&loader->changed);
     if (status != 0) RAISE(ERR_SYSTEM, "cannot create the loader's condition variable: %s", strerror(status));
     status = pthread_mutex_init(&loader->mutex, NULL);
     if (status != 0) {
@@ -212,22 +204,9 @@ err_t loader_open(const loader_options_t *options, loader_t **out)
     return ERR_OK;
 }
 
-static struct timespec deadline_after(double seconds)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)seconds;
-    at.tv_nsec += (long)(1e9 * (seconds - (double)(time_t)seconds));
-    if (at.tv_nsec >= 1000000000L) {
-        at.tv_nsec -= 1000000000L;
-        at.tv_sec++;
-    }
-    return at;
-}
-
 err_t loader_next(loader_t *loader, const batch_t **out)
 {
-    struct timespec deadline = deadline_after(loader->options.timeout_sec);
+    struct timespec deadline = thread_time_after(loader->options.timeout_sec);
     slot_t *slot = &loader->slots[loader->n_taken % loader->n_slots];
     pthread_mutex_lock(&loader->mutex);
     ASSERT(loader->n_taken < loader->n_allowed);

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -190,12 +189,8 @@ err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, owner_t *owner, ckpt_
     }
     a->timeout_sec = timeout_sec;
     a->owner = owner;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&a->lock, NULL);
-    pthread_cond_init(&a->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&a->changed);
     int reason = thread_start(&a->thread, async_main, a);
     if (reason != 0) {
         mem_free(&a->block);
@@ -250,9 +245,7 @@ bool ckpt_async_take(ckpt_async_t *a, ckpt_result_t *out)
 /* False when the deadline passed. */
 static bool wait_for_disk(ckpt_async_t *a)
 {
-    struct timespec deadline;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += (time_t)ceil(a->timeout_sec);
+    struct timespec deadline = thread_time_after(ceil(a->timeout_sec));
     int reason = 0;
     pthread_mutex_lock(&a->lock);
     while ((a->phase == PHASE_COPYING || a->phase == PHASE_WRITING) && reason != ETIMEDOUT)

@@ -221,16 +221,6 @@ static void look(owner_t *o, double *next_sec)
     }
 }
 
-static struct timespec monotonic_after(double sec)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    long ns = until.tv_nsec + (long)(1e9 * (sec - (double)(time_t)sec));
-    until.tv_sec += (time_t)sec + ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
-    return until;
-}
-
 static void *owner_main(void *context)
 {
     owner_t *o = context;
@@ -238,7 +228,7 @@ static void *owner_main(void *context)
     double wait_sec = o->times.renew_sec < look_sec ? o->times.renew_sec : look_sec;
     pthread_mutex_lock(&o->lock);
     while (!o->leaving && !atomic_load(&o->lost)) {
-        struct timespec until = monotonic_after(wait_sec);
+        struct timespec until = thread_time_after(wait_sec);
         pthread_cond_timedwait(&o->wake, &o->lock, &until);
         if (!o->leaving) look(o, &next_sec);
     }
@@ -266,13 +256,9 @@ err_t owner_open(const char *folder, const char *job, const owner_times_t *times
         mem_free(&o);
         return err;
     }
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&o->lock, NULL);
-    pthread_cond_init(&o->wake, &monotonic);
-    pthread_cond_init(&o->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&o->wake);
+    thread_cond_init(&o->ended);
     *out = o;
     return ERR_OK;
 }
@@ -382,7 +368,7 @@ void owner_close(owner_t **owner)
     *owner = NULL;
     owner_leave(o);
     if (o->started) {
-        struct timespec until = monotonic_after(close_sec);
+        struct timespec until = thread_time_after(close_sec);
         int reason = 0;
         /* A thread that hangs in the kernel is abandoned; it ends with the process. */
         if (!lock_in_time(o)) return;

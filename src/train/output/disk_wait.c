@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/deadline.h"
 #include "base/fs.h"
+#include "base/thread.h"
 #include "cluster/comm/watchdog.h"
 
 static struct {
@@ -16,11 +16,6 @@ static struct {
     char whole[FS_PATH_MAX + 64]; /* for the deadline's message */
     char phase[WATCHDOG_TEXT];    /* for the watchdog; outside, the phase before */
 } now;
-
-static bool on_main_thread(void)
-{
-    return gettid() == getpid();
-}
 
 /* The end of a long path says more than its beginning. */
 static void shorten(const char *doing, const char *path)
@@ -33,7 +28,7 @@ static void shorten(const char *doing, const char *path)
 
 static void begin(const char *doing, const char *path, bool timed)
 {
-    if (!on_main_thread() || now.depth++ > 0) return;
+    if (!thread_is_main() || now.depth++ > 0) return;
     shorten(doing, path);
     watchdog_swap_phase(now.phase);
     if (!timed) return;
@@ -53,7 +48,7 @@ void disk_work_begin(const char *doing, const char *path)
 
 void disk_wait_end(void)
 {
-    if (!on_main_thread() || --now.depth > 0) return;
+    if (!thread_is_main() || --now.depth > 0) return;
     deadline_end();
     watchdog_swap_phase(now.phase);
 }

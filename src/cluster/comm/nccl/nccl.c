@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "cluster/comm/arrival.h"
 #include "cluster/comm/debug_log.h"
 #include "cluster/comm/watchdog.h"
@@ -86,15 +87,13 @@ static bool end_within(end_call_t call, ncclComm_t handle, double sec)
 {
     ending_t *ending = NULL;
     pthread_t thread;
-    struct timespec until;
     if (mem_new(sizeof *ending, "the end of NCCL", &ending) != ERR_OK) return false;
     *ending = (ending_t){.call = call, .handle = handle};
     if (pthread_create(&thread, NULL, end_handle, ending) != 0) {
         mem_free(&ending);
         return false;
     }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)sec;
+    struct timespec until = thread_time_after(sec);
     if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
         pthread_detach(thread);
         return false;

@@ -2,7 +2,6 @@
 /* The thread that watches an NCCL communicator. No host thread waits in a collective of the GPUs, so the MPI
  * watchdog cannot see one that a lost peer never joins: this thread does, and it polls NCCL for errors. Both
  * end the job with ERR_PEER. */
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -91,11 +90,7 @@ static void look_for_stuck(nccl_impl_t *impl, stuck_t *s)
 
 static void watch_sleep(nccl_watch_t *watch)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(1e9 * look_sec);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = thread_time_after(look_sec);
     pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
 }
 
@@ -123,12 +118,8 @@ static void *watch_loop(void *arg)
 err_t nccl_watch_start(nccl_impl_t *impl)
 {
     nccl_watch_t *watch = &impl->watch;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&watch->lock, NULL);
-    pthread_cond_init(&watch->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&watch->wake);
     int status = thread_start(&watch->thread, watch_loop, impl);
     watch->running = status == 0;
     if (status != 0) RAISE(ERR_SYSTEM, "cannot start the thread that watches NCCL: %s", strerror(status));
