@@ -40,3 +40,13 @@ void clock_sleep(double seconds)
     wait.tv_nsec = (long)(1e9 * (seconds - (double)wait.tv_sec));
     nanosleep(&wait, NULL);
 }
+
+double clock_check_interval(double limit_sec)
+{
+    return limit_sec < 0.4 ? 0.02 : limit_sec < 10 ? limit_sec / 20 : 0.5;
+}
+
+double clock_add_gap(double waited_sec, double gap_sec, double interval_sec)
+{
+    return waited_sec + (gap_sec > 3 * interval_sec ? interval_sec : gap_sec);
+}

@@ -17,6 +17,14 @@ void clock_utc(char *out, size_t n_bytes);
 /* "20260131-130000", local time, for file names, into out (at least 16 bytes). */
 void clock_stamp(char *out, size_t n_bytes);
 
+/* Of waits that are timed by checks, which a suspended process (batch systems stop jobs) does not make.
+ *
+ *   clock_check_interval   seconds between two checks, for a limit of the wait
+ *   clock_add_gap          duration of a wait, gap_sec after the last check: of a gap much longer than the
+ *                          interval only one interval counts */
+double clock_check_interval(double limit_sec);
+double clock_add_gap(double waited_sec, double gap_sec, double interval_sec);
+
 /* Sleeps; a signal may end the sleep early. */
 void clock_sleep(double seconds);
 

@@ -82,12 +82,12 @@ static void report_stage(void)
         clock_sleep(silent_sec);
         return;
     }
-    const char *none = !peers.n_seen || peers.n_absent || peers.text[0] ? ""
+    const char *none = !peers.n_seen || peers.n_absent || peers.found.n > 0 ? ""
                        : peers.n_seen < launch_size()
                            ? "; no rank of this host is missing; check the other hosts"
                            : "; no rank is missing, so one of them or the launcher hangs";
-    log_rank_error("timed out after %g s %s%s%s%s", expired.limit_sec, where[expired.stage], peers.text, none,
-                   atomic_load(&life.note));
+    log_rank_error("timed out after %g s %s%s%s%s", expired.limit_sec, where[expired.stage], peers.found.text,
+                   none, atomic_load(&life.note));
 }
 
 static void *report_main(void *unused)
@@ -136,7 +136,7 @@ static void *deadline_main(void *unused)
     long long timed = -1;
     for (;;) {
         double limit = limit_of((deadline_stage_t)atomic_load(&life.stage));
-        double interval = limit < 0.4 ? 0.02 : limit < 10 ? limit / 20 : 0.5;
+        double interval = clock_check_interval(limit);
         clock_sleep(interval);
         if (leave_if_due()) continue;
         double now = clock_sec(), gap = now - last;
@@ -144,11 +144,7 @@ static void *deadline_main(void *unused)
         long long number = atomic_load(&life.number);
         deadline_stage_t stage = (deadline_stage_t)atomic_load(&life.stage);
         const char *what = atomic_load(&life.what);
-        /* Of a gap in which the process was suspended, only one interval counts. */
-        if (number == timed && is_timed(stage, what))
-            waited += gap > 3 * interval ? interval : gap;
-        else
-            waited = 0;
+        waited = number == timed && is_timed(stage, what) ? clock_add_gap(waited, gap, interval) : 0;
         timed = number;
         if (waited >= limit && number == atomic_load(&life.number)) expire(stage, what, limit);
     }

@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,22 +29,10 @@ const char *deadline_stage_name(deadline_stage_t stage)
 typedef struct look {
     deadline_stage_t stage;
     deadline_peers_t *out;
-    size_t n; /* bytes of text */
     int n_named;
     char program[PATH_MAX], host[65];
     const char *job;
 } look_t;
-
-static void peers_append(look_t *look, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void peers_append(look_t *look, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(look->out->text + look->n, sizeof look->out->text - look->n, format, args);
-    va_end(args);
-    if (n > 0) look->n += (size_t)n;
-    if (look->n >= sizeof look->out->text) look->n = sizeof look->out->text - 1;
-}
 
 /* The value of a variable in a process's environment. */
 static const char *find_variable(const char *environment, size_t n_bytes, const char *name)
@@ -119,15 +106,15 @@ static void look_at(look_t *look, long pid)
     if (!why) return;
     look->out->n_absent++;
     if (look->n_named++ < MAX_NAMED)
-        peers_append(look, "; rank %d on %s (process %ld) %s", rank, look->host, pid, why);
+        message_append(&look->out->found, "; rank %d on %s (process %ld) %s", rank, look->host, pid, why);
 }
 
 static void look_at_launcher(look_t *look)
 {
     process_t launcher;
     if (process_read("/proc", getppid(), &launcher) && launcher.state == 'T')
-        peers_append(look, "; %s on %s (process %d), which started it, is stopped", launcher.name, look->host,
-                     launcher.pid);
+        message_append(&look->out->found, "; %s on %s (process %d), which started it, is stopped",
+                       launcher.name, look->host, launcher.pid);
 }
 
 /* Ranks of this host that are missing in /proc. */
@@ -137,8 +124,8 @@ static void count_gone(look_t *look)
     int n_local = text ? atoi(text) : 0, n_gone = n_local - look->out->n_seen;
     if (look->out->n_seen == 0 || n_gone <= 0) return;
     look->out->n_absent += n_gone;
-    peers_append(look, "; %d of the %d ranks of %s %s not running", n_gone, n_local, look->host,
-                 n_gone == 1 ? "is" : "are");
+    message_append(&look->out->found, "; %d of the %d ranks of %s %s not running", n_gone, n_local,
+                   look->host, n_gone == 1 ? "is" : "are");
 }
 
 void deadline_peers_look(deadline_stage_t stage, deadline_peers_t *out)
@@ -154,7 +141,7 @@ void deadline_peers_look(deadline_stage_t stage, deadline_peers_t *out)
         if (isdigit((unsigned char)entry->d_name[0])) look_at(&look, strtol(entry->d_name, NULL, 10));
     if (all) closedir(all);
     if (look.n_named > MAX_NAMED)
-        peers_append(&look, "; and %d more on %s", look.n_named - MAX_NAMED, look.host);
+        message_append(&look.out->found, "; and %d more on %s", look.n_named - MAX_NAMED, look.host);
     count_gone(&look);
     look_at_launcher(&look);
 }

@@ -7,12 +7,13 @@
 #include <stddef.h>
 
 #include "base/deadline_stage.h"
+#include "base/message.h"
 
 typedef struct deadline_peers {
     int n_seen;      /* ranks of this job on this host, including this one; 0: unknown */
     int n_absent;    /* of them: stopped, or in an earlier stage; and those that do not run */
     bool first;      /* no lower rank of this host is waiting in the same stage */
-    char text[1024]; /* "; rank 1 on node-a is stopped", … */
+    message_t found; /* "; rank 1 on node-a is stopped", … */
 } deadline_peers_t;
 
 /* Name of the thread that shows a stage. */

@@ -52,11 +52,6 @@ static struct {
     atomic_llong n_phases;
 } dog;
 
-double watchdog_add_gap(double waited_sec, double gap_sec, double interval_sec)
-{
-    return waited_sec + (gap_sec > 3 * interval_sec ? interval_sec : gap_sec);
-}
-
 static _Noreturn void leave_job(void)
 {
     dog.limits.abort_job(ERR_PEER);
@@ -196,7 +191,7 @@ static void *watchdog_loop(void *unused)
         atomic_store(&dog.mine->pulse_ms, (long long)(1e3 * now));
         int waiting = atomic_load(&dog.mine->waiting);
         long long sequence = waiting ? atomic_load(&dog.mine->sequence) : -1;
-        waited = sequence >= 0 && sequence == timed ? watchdog_add_gap(waited, gap, dog.interval_sec) : 0;
+        waited = sequence >= 0 && sequence == timed ? clock_add_gap(waited, gap, dog.interval_sec) : 0;
         timed = sequence;
         atomic_store(&dog.mine->waited_ms, (long long)(1e3 * waited));
         if (atomic_load(&dog.leaves) || atomic_load(&dog.stop)) continue;
@@ -223,7 +218,7 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
     dog.limits = *limits;
     double shortest = limits->timeout_sec;
     if (limits->stall_sec > 0 && limits->stall_sec < shortest) shortest = limits->stall_sec;
-    dog.interval_sec = shortest < 0.4 ? 0.02 : shortest < 10 ? shortest / 20 : 0.5;
+    dog.interval_sec = clock_check_interval(shortest);
     dog.on_host = dog.on_device = (stall_t){.next_sec = limits->stall_sec};
     atomic_store(&dog.stop, false);
     atomic_store(&dog.leaves, false);

@@ -72,8 +72,4 @@ bool watchdog_take_word(void);
 /* A number that changes whenever this rank starts a wait or a phase. */
 long long watchdog_progress(void);
 
-/* Duration of a wait, gap_sec after the last check. A gap much longer than the interval between checks means
- * that the process was suspended (batch systems stop jobs): only one interval of it counts. */
-double watchdog_add_gap(double waited_sec, double gap_sec, double interval_sec);
-
 #endif

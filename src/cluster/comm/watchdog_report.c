@@ -3,21 +3,10 @@
  * last doing. When to speak is left to watchdog.c. */
 #include "cluster/comm/watchdog_report.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-
-void message_append(message_t *m, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(m->text + m->n, sizeof m->text - m->n, format, args);
-    va_end(args);
-    if (n > 0) m->n += (size_t)n;
-    if (m->n >= sizeof m->text) m->n = sizeof m->text - 1;
-}
 
 double watchdog_stopped_sec(const watchdog_view_t *v, const watchdog_slot_t *slot)
 {

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/message.h"
 #include "cluster/comm/side_channel.h"
 #include "cluster/comm/topo.h"
 #include "cluster/comm/watchdog_slot.h"
@@ -30,14 +31,6 @@ typedef struct watchdog_view {
     int n_peers, group;
     double asked_sec; /* when they were asked; one not heard since does not answer */
 } watchdog_view_t;
-
-/* A message built piece by piece; overflow is cut. */
-typedef struct message {
-    char text[ERR_MESSAGE_MAX];
-    size_t n;
-} message_t;
-
-void message_append(message_t *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 enum { WATCHDOG_MAX_NAMED = 4 }; /* ranks named in a message */
 

@@ -43,7 +43,8 @@ static void judge_leftovers(check_t *check, const load_facts_t *f)
         return;
     }
     for (int i = 0; i < f->n_leftovers && i < LOAD_MAX_LEFTOVERS && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", f->leftovers[i].at.pid);
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", f->leftovers[i].at.pid);
     check_line(
         check, check_host(check), "other jobs", CHECK_WARN,
         "if they are left over from an earlier job: kill PROCESS, with -9 if it stays; otherwise wait for "

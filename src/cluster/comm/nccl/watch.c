@@ -73,7 +73,7 @@ static void look_for_stuck(nccl_impl_t *impl, stuck_t *s)
         if (!impl->is_part) watchdog_device_waits("gradient allreduce", n_finished, 0);
         return;
     }
-    s->waited_sec = watchdog_add_gap(s->waited_sec, gap, look_sec);
+    s->waited_sec = clock_add_gap(s->waited_sec, gap, look_sec);
     double timeout_sec = impl->comm->options.timeout_sec;
     long long sequence = impl->is_recorded ? WATCHDOG_RECORDED : n_finished;
     if (!impl->is_part) watchdog_device_waits("gradient allreduce", sequence, s->waited_sec);
