@@ -116,6 +116,13 @@ static void set_state(side_t *s, int group, side_state_t state)
     peer->changed_sec = clock_sec();
 }
 
+/* The hub's next address comes at once; after the last one, a pause. */
+static void try_next_address(side_t *s)
+{
+    s->next_address = (s->next_address + 1) % s->hub.n;
+    s->retry_sec = clock_sec() + (s->next_address ? 0 : retry_sec);
+}
+
 static void close_link(side_t *s, side_link_t *link, side_state_t state)
 {
     if (link->group >= 0) set_state(s, link->group, state);
@@ -123,8 +130,7 @@ static void close_link(side_t *s, side_link_t *link, side_state_t state)
     link->fd = link->group = -1;
     if (s->role != SIDE_SPOKE) return;
     link->connecting = false;
-    s->next_address = (s->next_address + 1) % s->hub.n;
-    s->retry_sec = clock_sec() + (s->next_address ? 0 : retry_sec);
+    try_next_address(s);
 }
 
 static void use_link(side_link_t *link, int fd, int group)
@@ -266,8 +272,7 @@ static void tend_spoke(side_t *s, double now)
         link->connecting = true;
         return;
     }
-    s->next_address = (s->next_address + 1) % s->hub.n;
-    s->retry_sec = now + (s->next_address ? 0 : retry_sec);
+    try_next_address(s);
 }
 
 static void drop_silent_strangers(side_t *s, double now)

@@ -93,12 +93,10 @@ static err_t set_up(const comm_t *comm, const member_t *members, side_setup_t *s
     setup->peers = peers;
     setup->local = local;
     setup->role = comm->rank == 0 ? SIDE_HUB : members[comm->rank].speaks ? SIDE_SPOKE : SIDE_SILENT;
-    int listen_fd = setup->listen_fd;
-    setup->listen_fd = -1; /* now the channel's */
-    side_setup_t given = *setup;
-    given.listen_fd = listen_fd;
-    err = setup->n_groups > 1 ? side_new(&given, out) : ERR_OK;
-    if (setup->n_groups <= 1 && listen_fd >= 0) close(listen_fd);
+    if (setup->n_groups > 1) {
+        err = side_new(setup, out);
+        setup->listen_fd = -1; /* the channel's */
+    }
 out:
     mem_free(&local);
     mem_free(&peers);

@@ -7,17 +7,6 @@
 #include "base/clock.h"
 #include "cluster/comm/watchdog_report.h"
 
-static side_rank_t read_slot(const watchdog_view_t *v, const watchdog_slot_t *slot, bool on_device)
-{
-    side_rank_t out = {.rank = atomic_load(&slot->rank_plus_1) - 1,
-                       .waiting = atomic_load(&slot->waiting) != 0,
-                       .sequence = atomic_load(on_device ? &slot->on_device : &slot->sequence),
-                       .stopped_sec = watchdog_stopped_sec(v, slot)};
-    memcpy(out.doing, slot->doing, sizeof out.doing); /* may be torn; never unterminated */
-    out.doing[WATCHDOG_TEXT - 1] = '\0';
-    return out;
-}
-
 /* Whether a is more likely than b to hold others up. */
 static bool is_behind(const side_rank_t *a, const side_rank_t *b)
 {
@@ -55,42 +44,21 @@ void watchdog_sum_up(const watchdog_view_t *v, const char *what, side_status_t *
         const watchdog_slot_t *slot = &v->slots[i];
         if (atomic_load(&slot->rank_plus_1) == 0) continue;
         for (int k = 0; k < 2; k++) {
-            side_rank_t rank = read_slot(v, slot, k == SIDE_ON_DEVICE);
+            side_rank_t rank = watchdog_read_slot(v, slot, k == SIDE_ON_DEVICE);
             if (out->behind[k].rank < 0 || is_behind(&rank, &out->behind[k])) out->behind[k] = rank;
         }
         if (slot == v->mine || watchdog_stopped_sec(v, slot) <= 0) note_wait(slot, what, out);
     }
 }
 
-/* As presence_t of watchdog_report.c. */
-typedef enum verdict {
-    ENDED,
-    MISSING,
-    STOPPED,
-    SILENT,
-    HELD_UP,
-    GONE_ON,
-    ELSEWHERE,
-    UNKNOWN,
-    HERE
-} verdict_t;
-
-static verdict_t judge(const watchdog_view_t *v, const side_peer_t *peer, const overdue_t *overdue)
+static presence_t judge(const watchdog_view_t *v, const side_peer_t *peer, const overdue_t *overdue)
 {
     const side_rank_t *rank = &peer->status.behind[overdue->on_device];
     if (peer->state == SIDE_LOST || peer->state == SIDE_LEFT || peer->status.ended.rank >= 0) return ENDED;
     if (peer->heard_sec <= 0) return UNKNOWN;
     if (peer->heard_sec < v->asked_sec) return SILENT;
     if (rank->rank < 0) return UNKNOWN;
-    bool stopped = rank->stopped_sec > 0;
-    if (overdue->on_device && overdue->sequence == WATCHDOG_RECORDED)
-        return stopped                                                          ? STOPPED
-               : v->mine && strncmp(rank->doing, v->mine->doing, WATCHDOG_TEXT) ? ELSEWHERE
-                                                                                : HERE;
-    if (rank->sequence < overdue->sequence) return rank->waiting && !stopped ? HELD_UP : MISSING;
-    if (stopped) return STOPPED;
-    bool gone_on = rank->sequence > overdue->sequence || (!rank->waiting && !overdue->on_device);
-    return gone_on ? GONE_ON : HERE;
+    return watchdog_presence(v, rank, overdue);
 }
 
 static void describe_age(message_t *m, const side_peer_t *peer, const side_rank_t *rank, const char *when,
@@ -98,8 +66,9 @@ static void describe_age(message_t *m, const side_peer_t *peer, const side_rank_
 {
     double age = until_sec - peer->heard_sec;
     if (peer->heard_sec <= 0 || rank->rank < 0) return;
-    message_append(m, "; %.*f s %s %s", age<10, age> 0 ? age : 0, when,
-                   rank->rank == peer->rank ? "it was in" : "");
+    const int n_digits = age < 10;
+    if (age < 0) age = 0;
+    message_append(m, "; %.*f s %s %s", n_digits, age, when, rank->rank == peer->rank ? "it was in" : "");
     if (rank->rank != peer->rank) message_append(m, "rank %d was in", rank->rank);
     message_append(m, rank->doing[0] ? " \"%s\"" : " an unknown activity", rank->doing);
 }
@@ -116,46 +85,38 @@ static void describe_end(message_t *m, const side_peer_t *peer, const char *sepa
         message_append(m, "; it was last in \"%s\"", ended->doing);
 }
 
-static void describe_peer(message_t *m, const side_peer_t *peer, verdict_t verdict, bool on_device)
+static void describe_peer(message_t *m, const side_peer_t *peer, presence_t presence, bool on_device)
 {
     const side_rank_t *rank = &peer->status.behind[on_device];
-    if (verdict == ENDED) {
+    if (presence == ENDED) {
         describe_end(m, peer, "; ");
         return;
     }
-    if (verdict == SILENT) {
+    if (presence == SILENT) {
         message_append(m,
                        "; rank %d on %s does not answer: it is stopped, its host is down, or its link is cut",
                        peer->rank, peer->host);
         describe_age(m, peer, rank, "ago,", clock_sec());
         return;
     }
-    message_append(m, "; rank %d on %s %s", rank->rank, peer->host,
-                   verdict == MISSING   ? "did not arrive"
-                   : verdict == STOPPED ? "arrived but then stopped"
-                   : verdict == HELD_UP ? "is itself held up"
-                   : verdict == GONE_ON ? "has left it"
-                                        : "is elsewhere");
-    message_append(m, rank->doing[0] ? "; it was last in \"%s\"" : "; its last activity is unknown",
-                   rank->doing);
-    if (rank->stopped_sec > 0) message_append(m, " and has not run for %.0f s", rank->stopped_sec);
+    watchdog_describe_rank(m, peer->host, rank, presence);
 }
 
-/* Names the groups with verdicts from..to; returns their number. */
-static int name_groups(const watchdog_view_t *v, message_t *m, const overdue_t *overdue, verdict_t from,
-                       verdict_t to)
+/* Names the groups with presences from..to; returns their number. */
+static int name_groups(const watchdog_view_t *v, message_t *m, const overdue_t *overdue, presence_t from,
+                       presence_t to)
 {
     int n = 0;
     for (int g = 0; g < v->n_peers; g++) {
-        verdict_t verdict = g == v->group ? HERE : judge(v, &v->peers[g], overdue);
-        if (verdict < from || verdict > to) continue;
-        if (n++ < WATCHDOG_MAX_NAMED) describe_peer(m, &v->peers[g], verdict, overdue->on_device);
+        presence_t presence = g == v->group ? HERE : judge(v, &v->peers[g], overdue);
+        if (presence < from || presence > to) continue;
+        if (n++ < WATCHDOG_MAX_NAMED) describe_peer(m, &v->peers[g], presence, overdue->on_device);
     }
     if (n > WATCHDOG_MAX_NAMED) message_append(m, "; and %d more hosts", n - WATCHDOG_MAX_NAMED);
     return n;
 }
 
-static int count_groups(const watchdog_view_t *v, const overdue_t *overdue, verdict_t wanted)
+static int count_groups(const watchdog_view_t *v, const overdue_t *overdue, presence_t wanted)
 {
     int n = 0;
     for (int g = 0; g < v->n_peers; g++) n += g != v->group && judge(v, &v->peers[g], overdue) == wanted;

@@ -16,24 +16,36 @@ double watchdog_stopped_sec(const watchdog_view_t *v, const watchdog_slot_t *slo
     return pulse && sec > limit ? sec : 0;
 }
 
-/* The first three hold the others up; the next three are reported only if no rank is one of those. HELD_UP is
- * at least one collective behind because another rank is missing there. */
-typedef enum presence { NOT_STARTED, MISSING, STOPPED, HELD_UP, GONE_ON, ELSEWHERE, HERE } presence_t;
+side_rank_t watchdog_read_slot(const watchdog_view_t *v, const watchdog_slot_t *slot, bool on_device)
+{
+    side_rank_t out = {.rank = atomic_load(&slot->rank_plus_1) - 1,
+                       .waiting = atomic_load(&slot->waiting) != 0,
+                       .sequence = atomic_load(on_device ? &slot->on_device : &slot->sequence),
+                       .stopped_sec = watchdog_stopped_sec(v, slot)};
+    memcpy(out.doing, slot->doing, sizeof out.doing); /* may be torn; never unterminated */
+    out.doing[WATCHDOG_TEXT - 1] = '\0';
+    return out;
+}
+
+presence_t watchdog_presence(const watchdog_view_t *v, const side_rank_t *rank, const overdue_t *overdue)
+{
+    bool stopped = rank->stopped_sec > 0;
+    if (overdue->on_device && overdue->sequence == WATCHDOG_RECORDED)
+        return stopped                                                                ? STOPPED
+               : !v->mine || strncmp(rank->doing, v->mine->doing, WATCHDOG_TEXT) == 0 ? HERE
+                                                                                      : ELSEWHERE;
+    if (rank->sequence < overdue->sequence) return rank->waiting && !stopped ? HELD_UP : MISSING;
+    if (stopped) return STOPPED;
+    return rank->sequence == overdue->sequence && (rank->waiting || overdue->on_device) ? HERE : GONE_ON;
+}
 
 /* State of a rank of this host with regard to the overdue collective. */
 static presence_t presence_of(const watchdog_view_t *v, const watchdog_slot_t *slot, const overdue_t *overdue)
 {
     if (slot == v->mine) return HERE;
     if (atomic_load(&slot->rank_plus_1) == 0) return NOT_STARTED;
-    bool waiting = atomic_load(&slot->waiting), stopped = watchdog_stopped_sec(v, slot) > 0;
-    if (overdue->on_device && overdue->sequence == WATCHDOG_RECORDED)
-        return stopped                                                                ? STOPPED
-               : !v->mine || strncmp(slot->doing, v->mine->doing, WATCHDOG_TEXT) == 0 ? HERE
-                                                                                      : ELSEWHERE;
-    long long its = atomic_load(overdue->on_device ? &slot->on_device : &slot->sequence);
-    if (its < overdue->sequence) return waiting && !stopped ? HELD_UP : MISSING;
-    if (stopped) return STOPPED;
-    return its == overdue->sequence && (waiting || overdue->on_device) ? HERE : GONE_ON;
+    side_rank_t rank = watchdog_read_slot(v, slot, overdue->on_device);
+    return watchdog_presence(v, &rank, overdue);
 }
 
 int watchdog_count_absent(const watchdog_view_t *v, const overdue_t *overdue)
@@ -43,27 +55,28 @@ int watchdog_count_absent(const watchdog_view_t *v, const overdue_t *overdue)
     return n;
 }
 
-static void describe_rank(const watchdog_view_t *v, message_t *m, int i, presence_t p)
+void watchdog_describe_rank(message_t *m, const char *host, const side_rank_t *rank, presence_t presence)
 {
-    const watchdog_slot_t *slot = &v->slots[i];
+    message_append(m, "; rank %d on %s %s", rank->rank, host,
+                   presence == MISSING     ? "did not arrive"
+                   : presence == STOPPED   ? "arrived but then stopped"
+                   : presence == HELD_UP   ? "is itself held up"
+                   : presence == ELSEWHERE ? "is elsewhere"
+                                           : "has left it");
+    message_append(m, rank->doing[0] ? "; it was last in \"%s\"" : "; its last activity is unknown",
+                   rank->doing);
+    if (rank->stopped_sec > 0) message_append(m, " and has not run for %.0f s", rank->stopped_sec);
+}
+
+static void describe_slot(const watchdog_view_t *v, message_t *m, int i, presence_t presence)
+{
     const char *host = v->topo->host_name;
-    int rank = atomic_load(&slot->rank_plus_1) - 1;
-    char doing[WATCHDOG_TEXT];
-    memcpy(doing, slot->doing, sizeof doing); /* may be torn; never unterminated */
-    doing[WATCHDOG_TEXT - 1] = '\0';
-    double stopped = watchdog_stopped_sec(v, slot);
-    if (p == NOT_STARTED) {
+    if (presence == NOT_STARTED) {
         message_append(m, "; local rank %d of %s has not started", i, host);
         return;
     }
-    message_append(m, "; rank %d on %s %s", rank, host,
-                   p == MISSING     ? "did not arrive"
-                   : p == STOPPED   ? "arrived but then stopped"
-                   : p == HELD_UP   ? "is itself held up"
-                   : p == ELSEWHERE ? "is elsewhere"
-                                    : "has left it");
-    message_append(m, doing[0] ? "; it was last in \"%s\"" : "; its last activity is unknown", doing);
-    if (stopped > 0) message_append(m, " and has not run for %.0f s", stopped);
+    side_rank_t rank = watchdog_read_slot(v, &v->slots[i], false);
+    watchdog_describe_rank(m, host, &rank, presence);
 }
 
 /* The wait's name and number. */
@@ -88,7 +101,7 @@ static void describe_ranks(const watchdog_view_t *v, message_t *m, const overdue
         presence_t p = presence_of(v, &v->slots[i], overdue);
         if (p == HERE || (p > STOPPED && (n_absent || v->n_peers > 0))) continue;
         if (n_named++ < WATCHDOG_MAX_NAMED) {
-            describe_rank(v, m, i, p);
+            describe_slot(v, m, i, p);
         } else {
             n_more++;
         }

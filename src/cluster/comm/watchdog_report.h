@@ -37,6 +37,28 @@ enum { WATCHDOG_MAX_NAMED = 4 }; /* ranks named in a message */
 /* Seconds since the watchdog of a rank last woke; 0 if too short to mean anything. */
 double watchdog_stopped_sec(const watchdog_view_t *v, const watchdog_slot_t *slot);
 
+side_rank_t watchdog_read_slot(const watchdog_view_t *v, const watchdog_slot_t *slot, bool on_device);
+
+/* State of a rank with regard to an overdue collective; ENDED, SILENT and UNKNOWN are of other hosts. Those up
+ * to STOPPED hold the others up; the later ones are reported only if no rank is one of those. HELD_UP is at
+ * least one collective behind because another rank is missing there. */
+typedef enum presence {
+    NOT_STARTED,
+    ENDED,
+    MISSING,
+    STOPPED,
+    SILENT,
+    HELD_UP,
+    GONE_ON,
+    ELSEWHERE,
+    UNKNOWN,
+    HERE
+} presence_t;
+
+/* Of a rank that has started. */
+presence_t watchdog_presence(const watchdog_view_t *v, const side_rank_t *rank, const overdue_t *overdue);
+void watchdog_describe_rank(message_t *m, const char *host, const side_rank_t *rank, presence_t presence);
+
 /* Ranks of this host that hold the others up. */
 int watchdog_count_absent(const watchdog_view_t *v, const overdue_t *overdue);
 
