@@ -3,7 +3,6 @@
  * sockets. What is sent over them is left to side_channel.c. */
 #include "cluster/comm/side_address.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -16,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { WORD_MAX = 64 };
+#include "cluster/comm/tcp.h"
 
 /* The bytes of an IPv4 or global IPv6 address; their number, or 0. */
 static int bytes_of(const struct sockaddr *from, uint8_t out[16])
@@ -35,51 +34,15 @@ static int bytes_of(const struct sockaddr *from, uint8_t out[16])
     return IN6_IS_ADDR_LINKLOCAL(&a.sin6_addr) ? 0 : 16;
 }
 
-static bool same_bits(const uint8_t *a, const uint8_t *b, int n)
-{
-    if (memcmp(a, b, (size_t)n / 8) != 0) return false;
-    return n % 8 == 0 || ((a[n / 8] ^ b[n / 8]) >> (8 - n % 8)) == 0;
-}
-
-/* Whether a word of btl_tcp_if_include, an interface or a subnet, names the address. */
-static bool word_names(const char *word, const char *interface, const uint8_t *bytes, int n_bytes)
-{
-    uint8_t base[16];
-    char text[WORD_MAX];
-    const char *slash = strchr(word, '/');
-    if (!slash) return strcmp(word, interface) == 0;
-    size_t n = (size_t)(slash - word);
-    memcpy(text, word, n);
-    text[n] = '\0';
-    long prefix = strtol(slash + 1, NULL, 10);
-    int family = n_bytes == 4 ? AF_INET : AF_INET6;
-    return inet_pton(family, text, base) == 1 && prefix >= 0 && prefix <= 8 * n_bytes &&
-           same_bits(base, bytes, (int)prefix);
-}
-
-static bool list_names(const char *list, const char *interface, const uint8_t *bytes, int n_bytes)
-{
-    while (*list) {
-        char word[WORD_MAX];
-        size_t n = strcspn(list, ",");
-        if (n > 0 && n < sizeof word) {
-            memcpy(word, list, n);
-            word[n] = '\0';
-            if (word_names(word, interface, bytes, n_bytes)) return true;
-        }
-        list += n + (list[n] == ',');
-    }
-    return false;
-}
-
 static bool is_used(const struct ifaddrs *i, const uint8_t *bytes, int n_bytes, bool loopback)
 {
+    const int family = i->ifa_addr->sa_family;
     const char *include = getenv("OMPI_MCA_btl_tcp_if_include");
     const char *exclude = getenv("OMPI_MCA_btl_tcp_if_exclude");
     if (!(i->ifa_flags & IFF_UP)) return false;
-    if (include && include[0]) return list_names(include, i->ifa_name, bytes, n_bytes);
+    if (include && include[0]) return tcp_list_names(include, i->ifa_name, family, bytes, 8 * n_bytes);
     if (!(i->ifa_flags & IFF_LOOPBACK) == loopback) return false;
-    return loopback || !exclude || !list_names(exclude, i->ifa_name, bytes, n_bytes);
+    return loopback || !exclude || !tcp_list_names(exclude, i->ifa_name, family, bytes, 8 * n_bytes);
 }
 
 /* Adds the addresses of one family. */
@@ -94,33 +57,10 @@ static void add_addresses(const struct ifaddrs *list, int family, bool loopback,
     }
 }
 
-/* bytes NULL: any address. */
-static socklen_t make_address(int family, const uint8_t *bytes, int port, struct sockaddr_storage *out)
-{
-    *out = (struct sockaddr_storage){0};
-    if (family == AF_INET) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-        if (bytes) memcpy(&a.sin_addr, bytes, 4);
-        memcpy(out, &a, sizeof a);
-        return sizeof a;
-    }
-    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-    if (bytes) memcpy(&a.sin6_addr, bytes, 16);
-    memcpy(out, &a, sizeof a);
-    return sizeof a;
-}
-
 static int listen_at(const side_address_t *at, int port)
 {
-    struct sockaddr_storage address;
-    socklen_t length = make_address(at->family, at->n == 1 ? at->bytes[0] : NULL, port, &address);
     int fd = socket(at->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return -1;
-    if (bind(fd, (const struct sockaddr *)&address, length) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
-    int why = errno;
-    close(fd);
-    errno = why;
-    return -1;
+    return fd < 0 ? -1 : tcp_listen(fd, at->family, at->n == 1 ? at->bytes[0] : NULL, port);
 }
 
 static int environment_number(const char *name)
@@ -140,18 +80,6 @@ static int listen_in_range(const side_address_t *at)
     return fd;
 }
 
-static int port_of(int fd)
-{
-    struct sockaddr_storage address = {0};
-    socklen_t length = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &length) != 0) return 0;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    memcpy(&v4, &address, sizeof v4);
-    memcpy(&v6, &address, sizeof v6);
-    return ntohs(address.ss_family == AF_INET ? v4.sin_port : v6.sin6_port);
-}
-
 err_t side_listen(side_address_t *out, int *fd)
 {
     struct ifaddrs *list = NULL;
@@ -166,7 +94,7 @@ err_t side_listen(side_address_t *out, int *fd)
     if (out->n == 0) RAISE(ERR_SYSTEM, "this host has no address in the network that Open MPI uses");
     *fd = listen_in_range(out);
     if (*fd < 0) RAISE(ERR_SYSTEM, "cannot listen: %s", strerror(errno));
-    out->port = port_of(*fd);
+    out->port = tcp_port(*fd);
     return ERR_OK;
 }
 
@@ -179,7 +107,7 @@ static void send_at_once(int fd)
 int side_connect(const side_address_t *to, int i)
 {
     struct sockaddr_storage address;
-    socklen_t length = make_address(to->family, to->bytes[i], to->port, &address);
+    socklen_t length = tcp_address(to->family, to->bytes[i], to->port, &address);
     int fd = socket(to->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
     send_at_once(fd);

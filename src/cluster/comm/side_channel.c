@@ -40,9 +40,8 @@ struct side {
     int group, n_groups, n_links, n_local, ended;
     side_address_t hub;
     uint8_t token[SIDE_TOKEN];
-    int listen_fd;
-    int next_address; /* of the hub's */
-    double retry_sec; /* when to connect again */
+    int listen_fd, next_address; /* the latter is one of the hub's */
+    double retry_sec;            /* when to connect again */
     bool asked, news, said_goodbye;
     side_peer_t *peers;   /* [n_groups] */
     side_link_t *links;   /* [n_links]; a spoke has one */
@@ -116,7 +115,7 @@ static void set_state(side_t *s, int group, side_state_t state)
     peer->changed_sec = clock_sec();
 }
 
-/* The hub's next address comes at once; after the last one, a pause. */
+/* At once; after the last one, later. */
 static void try_next_address(side_t *s)
 {
     s->next_address = (s->next_address + 1) % s->hub.n;
@@ -146,14 +145,11 @@ static void flush_link(side_link_t *link)
     while (link->n_out > 0) {
         const char *rest = (const char *)&link->out + sizeof link->out - link->n_out;
         ssize_t n = send(link->fd, rest, link->n_out, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n > 0) link->n_out -= (size_t)n;
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-            /* What has arrived is read first: a goodbye may be in it. */
-            link->n_out = 0;
-            return;
-        }
+        /* After an error, what has arrived is read first: a goodbye may be in it. */
+        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) link->n_out = 0;
         if (n < 0) return;
+        link->n_out -= (size_t)n;
     }
 }
 
@@ -267,12 +263,12 @@ static void tend_spoke(side_t *s, double now)
         close_link(s, link, SIDE_UNKNOWN);
     if (link->fd >= 0 || now < s->retry_sec || s->said_goodbye) return;
     int fd = side_connect(&s->hub, s->next_address);
-    if (fd >= 0) {
-        use_link(link, fd, -1);
-        link->connecting = true;
+    if (fd < 0) {
+        try_next_address(s);
         return;
     }
-    try_next_address(s);
+    use_link(link, fd, -1);
+    link->connecting = true;
 }
 
 static void drop_silent_strangers(side_t *s, double now)
@@ -331,10 +327,10 @@ static void serve(side_t *s)
 
 void side_wait(side_t *s, int wake_fd, double sec)
 {
-    struct pollfd one, *polls = s && s->role != SIDE_SILENT ? s->polls : &one;
+    const bool serves = s && s->role != SIDE_SILENT;
+    struct pollfd one, *polls = serves ? s->polls : &one;
     double now = clock_sec(), end = now + sec;
     const struct timespec batch = {.tv_nsec = 250000000};
-    bool serves = polls != &one;
     if (serves) s->news = false;
     do {
         if (serves && s->role == SIDE_SPOKE) tend_spoke(s, now);

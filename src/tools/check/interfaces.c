@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/comm/tcp.h"
+
 static int count_bits(const uint8_t *mask, int n_bytes)
 {
     int n = 0;
@@ -65,15 +67,9 @@ void net_host_read(net_host_t *out)
     freeifaddrs(list);
 }
 
-static bool same_bits(const uint8_t *a, const uint8_t *b, int n)
-{
-    if (memcmp(a, b, (size_t)n / 8) != 0) return false;
-    return n % 8 == 0 || ((a[n / 8] ^ b[n / 8]) >> (8 - n % 8)) == 0;
-}
-
 static bool same_subnet(const net_address_t *a, const net_address_t *b)
 {
-    return a->family == b->family && a->prefix == b->prefix && same_bits(a->bytes, b->bytes, a->prefix);
+    return a->family == b->family && a->prefix == b->prefix && tcp_same_bits(a->bytes, b->bytes, a->prefix);
 }
 
 const net_address_t *net_find(const net_host_t *host, const net_subnet_t *subnet)
@@ -102,36 +98,15 @@ net_text_t net_subnet_text(const net_address_t *a)
     return out;
 }
 
-/* Whether a word of Open MPI's selection, an interface or a subnet, matches this address. */
-static bool word_matches(const char *word, const net_address_t *a)
+static bool list_names(const char *list, const net_address_t *a)
 {
-    char base[NET_SELECTION];
-    const char *slash = strchr(word, '/');
-    uint8_t bytes[16];
-    if (!slash) return strcmp(word, a->interface) == 0;
-    snprintf(base, sizeof base, "%.*s", (int)(slash - word), word);
-    long prefix = strtol(slash + 1, NULL, 10);
-    int family = inet_pton(AF_INET, base, bytes) == 1 ? 4 : inet_pton(AF_INET6, base, bytes) == 1 ? 6 : 0;
-    return family == a->family && prefix >= 0 && prefix <= a->prefix &&
-           same_bits(bytes, a->bytes, (int)prefix);
-}
-
-static bool list_matches(const char *list, const net_address_t *a)
-{
-    while (*list) {
-        char word[NET_SELECTION];
-        size_t n = strcspn(list, ",");
-        snprintf(word, sizeof word, "%.*s", (int)n, list);
-        if (word_matches(word, a)) return true;
-        list += n + (list[n] == ',');
-    }
-    return false;
+    return tcp_list_names(list, a->interface, a->family == 4 ? AF_INET : AF_INET6, a->bytes, a->prefix);
 }
 
 static bool is_used(const net_host_t *host, const net_address_t *a)
 {
-    if (host->include[0]) return list_matches(host->include, a);
-    return !list_matches(host->exclude, a);
+    if (host->include[0]) return list_names(host->include, a);
+    return !list_names(host->exclude, a);
 }
 
 static bool has_same_address(const net_host_t *host, const net_address_t *a)

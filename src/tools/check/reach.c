@@ -3,10 +3,8 @@
  * reports findings. */
 #include "tools/check/reach.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cluster/comm/tcp.h"
 
 /* Concurrent connections: below the usual limit of open files. */
 enum { AT_ONCE = 256 };
@@ -44,53 +43,24 @@ reach_ports_t reach_ports_environment(void)
     return (reach_ports_t){low, n > 0 && low + n <= 65536 ? low + n - 1 : 65535};
 }
 
-/* Fills in a socket address (bytes NULL: any) and returns its length. */
-static socklen_t make_address(int family, const uint8_t *bytes, int port, struct sockaddr_storage *out)
+static int family_of(int version)
 {
-    *out = (struct sockaddr_storage){0};
-    if (family == 4) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-        if (bytes) memcpy(&a.sin_addr, bytes, 4);
-        memcpy(out, &a, sizeof a);
-        return sizeof a;
-    }
-    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-    if (bytes) memcpy(&a.sin6_addr, bytes, 16);
-    memcpy(out, &a, sizeof a);
-    return sizeof a;
+    return version == 4 ? AF_INET : AF_INET6;
 }
 
 static int listen_at(int family, int port)
 {
-    struct sockaddr_storage address;
-    socklen_t length = make_address(family, NULL, port, &address);
-    int fd = socket(family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     if (fd < 0) return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (const struct sockaddr *)&address, length) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
-    int why = errno;
-    close(fd);
-    errno = why;
-    return -1;
-}
-
-static int port_of(int fd, int family)
-{
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &length) != 0) return 0;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    memcpy(&v4, &address, sizeof v4);
-    memcpy(&v6, &address, sizeof v6);
-    return ntohs(family == 4 ? v4.sin_port : v6.sin6_port);
+    return tcp_listen(fd, family, NULL, port);
 }
 
 int reach_listen(int family, reach_ports_t ports, int *port)
 {
     int fd = -1;
-    for (int p = ports.low; fd < 0 && p <= ports.high; p++) fd = listen_at(family, p);
-    *port = fd < 0 ? 0 : port_of(fd, family);
+    for (int p = ports.low; fd < 0 && p <= ports.high; p++) fd = listen_at(family_of(family), p);
+    *port = fd < 0 ? 0 : tcp_port(fd);
     return fd;
 }
 
@@ -117,9 +87,9 @@ static reach_t reach_of_errno(int error)
 static int begin_connect(reach_target_t *target)
 {
     struct sockaddr_storage address;
-    socklen_t length = make_address(target->to->family, target->to->bytes, target->port, &address);
-    int fd =
-        socket(target->to->family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int family = family_of(target->to->family);
+    socklen_t length = tcp_address(family, target->to->bytes, target->port, &address);
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     target->result = REACH_ERROR;
     if (fd < 0) return -1;
     int error = connect(fd, (const struct sockaddr *)&address, length) == 0 ? 0 : errno;
