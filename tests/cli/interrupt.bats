@@ -128,6 +128,16 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
     continues 0 $((step + 1)) --reproducible 2 --checkpoint-every 100000
 }
 
+@test "SIGUSR1 during the last step: the run validates, and has finished" {
+    # Each step but the first takes 50 times its time; a signal stops the run after the next step.
+    launch_on 0 "${words[@]}" --steps 3 --burn forward:50 --out "$out"
+    wait_step 0
+    signalled USR1
+    [ "$status" -eq 0 ]
+    grep -q '^finished after 3 steps' "$log"
+    [ "$(jq -s 'map(select(.record == "epoch" and .val_loss != null)) | length' "$out/metrics.jsonl")" -eq 2 ]
+}
+
 @test "run.sh: 130 and 143 after a checkpoint, and the command that continues; 0 after SIGUSR1" {
     for signal in INT TERM USR1; do
         out=$BATS_TEST_TMPDIR/of\ $signal

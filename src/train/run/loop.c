@@ -307,7 +307,7 @@ err_t trainer_loop(trainer_t *t)
         n_trained += result.n;
         stop = result.stop;
         bool epoch_end = t->at.batch == sampler_batches(t->sampler);
-        bool last = t->at.step == t->n_steps && !stop;
+        bool last = t->at.step == t->n_steps;
         t->at.evaluation_due =
             epoch_end || last || trainer_evaluation_due(t, epoch_end, last) != EVALUATION_NONE;
         TRY(interruption_open(t));
