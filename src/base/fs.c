@@ -12,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -153,6 +154,13 @@ err_t fs_write_text(const char *path, const char *text)
                         strerror(errno));
     if (err != ERR_OK) unlink(temp);
     return err;
+}
+
+int64_t fs_size_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur > (rlim_t)INT64_MAX) return INT64_MAX;
+    return (int64_t)limit.rlim_cur;
 }
 
 err_t fs_sync(const char *path)

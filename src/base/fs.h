@@ -74,6 +74,9 @@ err_t fs_cache_path(char *out, const char *name);
  * missing. ERR_SYSTEM. */
 err_t fs_write_text(const char *path, const char *text);
 
+/* The largest file that this process may write (ulimit -f); INT64_MAX: no limit. */
+int64_t fs_size_limit(void);
+
 /* fsync of a file or a folder by path. */
 err_t fs_sync(const char *path);
 

@@ -106,6 +106,13 @@ said_once() { # PATTERN
     said_once "cannot write $out/metrics.jsonl: File too large"
 }
 
+@test "a file size limit that MPI cannot work with is named, code 4" {
+    run timeout 60 mpirun "${MPI_FLAGS[@]}" -np 2 bash -c 'ulimit -f 3000; exec "$0" "$@"' "$dptrain" "${training[@]}"
+    echo "$output"
+    [ "$status" -eq 4 ]
+    grep -q "dptrain: error: the file size limit (ulimit -f) is 2.9 MiB, but MPI's shared memory needs files of 8.0 MiB" <<<"$output"
+}
+
 @test "a FIFO in place of the algorithms' cache is passed over" {
     export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache
     local file

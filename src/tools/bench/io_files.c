@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -23,7 +22,6 @@
 static err_t check_room(const char *folder, int64_t n_bytes)
 {
     struct statvfs info;
-    struct rlimit limit;
     if (statvfs(folder, &info) != 0)
         RAISE(ERR_SYSTEM, "--io-dir %s: cannot query free space: %s", folder, strerror(errno));
     int64_t room = (int64_t)(info.f_bavail * info.f_frsize);
@@ -33,12 +31,11 @@ static err_t check_room(const char *folder, int64_t n_bytes)
               "--io-bytes or another --io-dir",
               folder, figure_bytes((double)room).text, figure_bytes((double)n_bytes).text,
               figure_bytes((double)(n_bytes - room)).text);
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        limit.rlim_cur < (rlim_t)n_bytes)
+    if (fs_size_limit() < n_bytes)
         RAISE(ERR_USAGE,
               "the file size limit is %s (ulimit -f), but --io-bytes needs %s; raise the limit or choose a "
               "smaller --io-bytes",
-              figure_bytes((double)limit.rlim_cur).text, figure_bytes((double)n_bytes).text);
+              figure_bytes((double)fs_size_limit()).text, figure_bytes((double)n_bytes).text);
     return ERR_OK;
 }
 

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/figure.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/mpi/call.h"
@@ -255,6 +257,18 @@ const comm_ops_t comm_mpi = {
     .close = mpi_close,
 };
 
+/* With a lower limit, MPI_Init or a window hangs in Open MPI's messages about it. */
+static err_t check_file_limit(void)
+{
+    enum { LEAST_BYTES = 8 << 20 };
+    if (fs_size_limit() < LEAST_BYTES)
+        RAISE(ERR_SYSTEM,
+              "the file size limit (ulimit -f) is %s, but MPI's shared memory needs files of %s; "
+              "raise the limit",
+              figure_bytes((double)fs_size_limit()).text, figure_bytes(LEAST_BYTES).text);
+    return ERR_OK;
+}
+
 /* Initializes MPI unless the caller has. */
 static err_t init_mpi(bool *we_began)
 {
@@ -265,6 +279,7 @@ static err_t init_mpi(bool *we_began)
     if (begun) {
         MPI_Query_thread(&level);
     } else {
+        TRY(check_file_limit());
         E_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
         *we_began = true;
     }

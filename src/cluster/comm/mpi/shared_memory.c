@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "cluster/comm/mpi/call.h"
 
 /* OpenMPI keeps its own shared segments in the same folder and allocates their pages late; this much per rank
@@ -61,6 +62,10 @@ static err_t room_everywhere(const shared_ranks_t *ranks, size_t n_bytes, shared
     E_MPI(MPI_Allreduce(&mine, &room->need_bytes, 1, MPI_INT64_T, MPI_SUM, ranks->host), "MPI_Allreduce");
     struct statvfs fs;
     if (statvfs(room->folder, &fs) == 0) room->free_bytes = (int64_t)(fs.f_bavail * fs.f_frsize);
+    if (fs_size_limit() < room->need_bytes && fs_size_limit() < room->free_bytes) {
+        room->free_bytes = fs_size_limit();
+        snprintf(room->folder, sizeof room->folder, "the file size limit (ulimit -f)");
+    }
     int first = room->free_bytes < room->need_bytes ? rank : size;
     E_MPI(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, ranks->world), "MPI_Allreduce");
     room->enough = first == size;

@@ -27,7 +27,8 @@ typedef struct shared_window {
 typedef struct shared_room {
     bool enough;
     int64_t free_bytes, need_bytes;
-    char host[TOPO_HOST_MAX], folder[256];
+    char host[TOPO_HOST_MAX];
+    char folder[256]; /* or "the file size limit (ulimit -f)" */
 } shared_room_t;
 
 /* Collective over the job. Creates a window on each host, or none if one host has no room. Errors are MPI's.
