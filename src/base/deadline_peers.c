@@ -16,7 +16,7 @@
 #include "base/launch.h"
 #include "base/process.h"
 
-enum { MAX_NAMED = 4, ENVIRON_BYTES = 1 << 18 };
+enum { MAX_NAMED = 4, MAX_RANKS = 1024, ENVIRON_BYTES = 1 << 18 };
 
 static const char *const names[DEADLINE_N_STAGES] = {"dp-start", "dp-init", "dp-run", "dp-finalize",
                                                      "dp-exit"};
@@ -30,6 +30,7 @@ typedef struct look {
     deadline_stage_t stage;
     deadline_peers_t *out;
     int n_named;
+    bool seen[MAX_RANKS];
     char program[PATH_MAX], host[65];
     const char *job;
 } look_t;
@@ -98,6 +99,7 @@ static void look_at(look_t *look, long pid)
     int rank = rank_of(look, pid);
     if (rank < 0) return;
     look->out->n_seen++;
+    if (rank < MAX_RANKS) look->seen[rank] = true;
     if (rank == launch_rank()) return;
     deadline_stage_t stage = stage_of(pid);
     process_t process;
@@ -117,15 +119,21 @@ static void look_at_launcher(look_t *look)
                        launcher.name, look->host, launcher.pid);
 }
 
-/* Ranks of this host that are missing in /proc. */
-static void count_gone(look_t *look)
+/* Ranks of this host that are missing in /proc: their numbers if the job has only this host, else how many. */
+static void add_gone(look_t *look)
 {
     const char *text = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
     int n_local = text ? atoi(text) : 0, n_gone = n_local - look->out->n_seen;
     if (look->out->n_seen == 0 || n_gone <= 0) return;
     look->out->n_absent += n_gone;
-    message_append(&look->out->found, "; %d of the %d ranks of %s %s not running", n_gone, n_local,
-                   look->host, n_gone == 1 ? "is" : "are");
+    if (n_local != launch_size() || n_local > MAX_RANKS || n_gone > MAX_NAMED) {
+        message_append(&look->out->found, "; %d of the %d ranks of %s %s not running", n_gone, n_local,
+                       look->host, n_gone == 1 ? "is" : "are");
+        return;
+    }
+    for (int rank = 0; rank < n_local; rank++)
+        if (!look->seen[rank])
+            message_append(&look->out->found, "; rank %d on %s is not running", rank, look->host);
 }
 
 void deadline_peers_look(deadline_stage_t stage, deadline_peers_t *out)
@@ -142,6 +150,6 @@ void deadline_peers_look(deadline_stage_t stage, deadline_peers_t *out)
     if (all) closedir(all);
     if (look.n_named > MAX_NAMED)
         message_append(&look.out->found, "; and %d more on %s", look.n_named - MAX_NAMED, look.host);
-    count_gone(&look);
+    add_gone(&look);
     look_at_launcher(&look);
 }
