@@ -63,26 +63,34 @@ job_on_signal() { # NAME
     fi
 }
 
-# Sets the array ranks: mpirun's children on this host that run the program; empty without /proc.
+# Sets the array fields to what follows the name in /proc/PID/stat: state, parent, group, session, …
+job_stat() { # PID
+    local line
+    read -r line 2>/dev/null <"/proc/$1/stat" || return 1
+    # The name may contain spaces.
+    read -ra fields <<<"${line##*) }"
+}
+
+# Sets the array ranks: mpirun's children on this host that run the program; empty without /proc. Those that have ended stay
+# as zombies if mpirun is stopped.
 job_local_ranks() {
-    local pid pids name
+    local pid pids name fields
     ranks=()
     read -ra pids <<<"$(cat "/proc/$mpirun_pid/task/"*/children 2>/dev/null)"
     for pid in "${pids[@]}"; do
         read -r name 2>/dev/null <"/proc/$pid/comm" || continue
-        if [[ $name == "${program_name:0:15}" ]]; then ranks+=("$pid"); fi
+        [[ $name == "${program_name:0:15}" ]] || continue
+        if job_stat "$pid" && [[ ${fields[0]} != Z ]]; then ranks+=("$pid"); fi
     done
 }
 
 # Sets the array session: the processes that mpirun started, including ssh, which would otherwise keep the output open.
 job_session() {
-    local stat line fields
+    local pid fields
     session=()
-    for stat in /proc/[0-9]*/stat; do
-        # After the name, which may contain spaces: state, parent, group, session.
-        read -r line 2>/dev/null <"$stat" || continue
-        read -ra fields <<<"${line##*) }"
-        if [[ ${fields[3]} == "$mpirun_pid" ]]; then stat=${stat#/proc/} session+=("${stat%/stat}"); fi
+    for pid in /proc/[0-9]*; do
+        pid=${pid#/proc/}
+        if job_stat "$pid" && [[ ${fields[3]} == "$mpirun_pid" ]]; then session+=("$pid"); fi
     done
 }
 
@@ -119,6 +127,7 @@ job_has_ranks() {
 # Checks the deadlines. If a host's link is cut, mpirun can outlive its ranks by minutes.
 had_ranks=no ranks_gone_at=''
 job_check_deadlines() {
+    local fields
     monotonic
     if [[ $stage != running ]]; then
         if ((now < deadline)); then return; fi
@@ -132,8 +141,15 @@ job_check_deadlines() {
         ranks_gone_at=${ranks_gone_at:-$now}
         if ((now - ranks_gone_at >= 15)); then
             why="mpirun outlived its ranks"
+            if job_stat "$mpirun_pid" && [[ ${fields[0]} == T ]]; then
+                why="mpirun is stopped (SIGSTOP), and its ranks have ended"
+                job_press killed 600
             # On several hosts it would wait for unreachable daemons, and then crash.
-            if [[ $several == yes ]]; then job_press killed 600; else job_press told 10; fi
+            elif [[ $several == yes ]]; then
+                job_press killed 600
+            else
+                job_press told 10
+            fi
         fi
     fi
 }
@@ -168,9 +184,11 @@ job_sweep_host() { # JOB FAMILY MPIRUN
 }
 
 # Sets phases: lines "phase RANK TEXT" of killed ranks; unreached: hosts; and tmp_full.
-tmp_full=no phases='' unreached=()
+swept=no tmp_full=no phases='' unreached=()
 job_sweep() {
     local family='' uri i said code sweep=$work/sweep
+    [[ $swept == no ]] || return 0
+    swept=yes
     read -r uri 2>/dev/null <"$work/uri" || true
     # OpenMPI 4: the first number identifies its daemons; the number plus one, its ranks.
     if [[ ${uri:-} =~ ^([0-9]+)\.0\; ]]; then family=${BASH_REMATCH[1]}; fi
@@ -218,7 +236,7 @@ job_die() { # CODE [MESSAGE]
 job_finish() { # CODE
     local code=$1 flags=() flag
     said_read "$code"
-    if [[ -n $stopped_by ]] && resume_is_due "$code"; then resume_finish; fi
+    if [[ -n $stopped_by ]] && resume_is_due "$code"; then resume_finish "$code"; fi
     if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 6) ]]; then
         job_die 5 "$why; $restart"
     fi
@@ -233,8 +251,13 @@ job_finish() { # CODE
     fi
     if ((code == 5)); then job_sweep; fi
     if ((code <= 6)); then
-        # The last words of a rank may be lost, or there were none.
-        if [[ $lost == code && ! -e $work/spoke ]] && ((code >= 1 && code == lost_code)); then note "$(said_describe)"; fi
+        if [[ $lost == code && ! -e $work/spoke ]] && ((code >= 1 && code == lost_code)); then
+            job_sweep
+            # A rank that ends through main leaves no last phase.
+            if grep -q "^phase $lost_rank " <<<"$phases"; then job_die 5; fi
+            # Its last words may be lost, or there were none.
+            note "$(said_describe)"
+        fi
         exit "$code"
     fi
     [[ -z $lost ]] || job_die 5

@@ -24,14 +24,18 @@ resume_command() { # WORDS OF A SHELL
     printf '%s\n' "$1"
 }
 
-# Exits with 128 + the signal's number.
-resume_finish() {
+# Exits with 128 + the signal's number, or with 0 if the run had finished by then.
+resume_finish() { # CODE
     local code line='' i
     code=$((128 + $(kill -l "$stopped_by")))
     for ((i = 0; i < 100; i++)); do
         [[ -e $work/started && ! -e $work/last ]] || break
         sleep 0.02
     done
+    if [[ $stage == asked && $1 -eq 0 ]] && grep -aq '^finished after ' "$work/last" 2>/dev/null; then
+        note "SIG$stopped_by: the run had finished"
+        exit 0
+    fi
     [[ $stage == asked ]] || job_sweep
     note "stopped by SIG$stopped_by (exit code $code)"
     line=$(grep -aE '^(checkpoint .*; continue with|no checkpoint yet; start again with) ' "$work/last" 2>/dev/null | tail -n 1) || true

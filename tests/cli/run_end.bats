@@ -78,21 +78,45 @@ This is usually due to either a failure of the TCP network"
     [ "$output" = $'started\ndptrain: error: no data (rank 2)' ] || [ "$output" = $'dptrain: error: no data (rank 2)\nstarted' ]
 }
 
-@test "a rank that leaves a running job is named with its last phase" {
+@test "a rank that leaves a running job is lost, and named with its last phase" {
     export PATH=$real_path
     command -v mpirun >/dev/null || skip "mpirun is not here"
-    # As a library that calls _exit(0): the program has noted a phase, and MPI is not finalized.
+    # As a library that calls _exit: the program has noted a phase, and MPI is not finalized.
     printf '%s\n' '#include <mpi.h>' '#include <stdio.h>' '#include <stdlib.h>' '#include <unistd.h>' '#include <fcntl.h>' \
         'int main(int n, char **words) { int rank; MPI_Init(&n, &words); MPI_Comm_rank(MPI_COMM_WORLD, &rank);' \
         'char path[200]; snprintf(path, sizeof path, "/dev/shm/dptrain-%s.%d", getenv("DPTRAIN_JOB"), rank);' \
         'int file = open(path, O_RDWR | O_CREAT, 0600); if (write(file, "computing step 41\0old", 21) < 0) return 3;' \
-        'puts("on"); fflush(stdout); MPI_Barrier(MPI_COMM_WORLD); if (rank == 1) _exit(0); pause(); }' >leaves.c
+        'puts("on"); fflush(stdout); MPI_Barrier(MPI_COMM_WORLD); if (rank == 1) _exit(atoi(getenv("CODE"))); pause(); }' >leaves.c
     mpicc -o leaves leaves.c || skip "mpicc does not work here"
-    DPTRAIN_BIN=$PWD/leaves run timeout 60 "$run_sh" -np 2
+    for CODE in 0 1; do
+        CODE=$CODE DPTRAIN_BIN=$PWD/leaves run timeout 60 "$run_sh" -np 2
+        echo "$output"
+        [ "$status" -eq 5 ]
+        how=$([[ $CODE == 0 ]] && echo "without a word, with" || echo with)
+        [[ "$output" == *"run.sh: error: rank 1 on $host ended $how exit code $CODE in \"computing step 41\"; restart"* ]]
+        [[ "$output" != *-----* ]]
+    done
+}
+
+@test "a stopped mpirun whose ranks have ended is killed, and named" {
+    export DPTRAIN_BIN=/bin/sleep
+    stand_in mpirun <<<'sleep 2.5 & echo started; kill -STOP $$; touch "$FLAG"'
+    run timeout 60 "$run_sh" -np 1
     echo "$output"
     [ "$status" -eq 5 ]
-    [[ "$output" == *"run.sh: error: rank 1 on $host ended without a word, with exit code 0 in \"computing step 41\"; restart"* ]]
-    [[ "$output" != *-----* ]]
+    [[ "$output" == *"run.sh: error: mpirun is stopped (SIGSTOP), and its ranks have ended; restart with"* ]]
+    [ ! -e "$FLAG" ]
+}
+
+@test "a signal that comes when the run has finished: code 0" {
+    stand_in mpirun <<<'trap "echo finished after 40 steps; exit 0" USR1; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
+    "$run_sh" -np 1 >log 2>&1 &
+    job=$!
+    while [[ ! -e $FLAG ]]; do sleep 0.05; done
+    kill -TERM "$job"
+    wait "$job"
+    cat log
+    [ "$(tail -n 1 log)" = "run.sh: SIGTERM: the run had finished" ]
 }
 
 # The job goes on to its end after the reader of its output has left; its last line reaches nobody.
@@ -121,51 +145,17 @@ closes() { # REDIRECTION OF STANDARD ERROR
 @test "deadlines do not depend on the clock" {
     run grep -nE '\$?SECONDS\b|EPOCH|date \+%s' "$root"/scripts/launch/*.sh
     [ "$(grep -vc '# .*SECONDS\|_SECONDS\|SECONDS\.\.\.' <<<"$output")" -eq 0 ]
-    # gettimeofday, time and clock_gettime, which jump by $JUMP seconds when $FLAG exists.
-    cat >jump.c <<'EOT'
-#define _GNU_SOURCE
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
-static long jump(void)
-{
-    const char *by = getenv("JUMP"), *flag = getenv("FLAG");
-    return by && flag && access(flag, F_OK) == 0 ? atol(by) : 0;
-}
-int clock_gettime(clockid_t id, struct timespec *t)
-{
-    int code = (int)syscall(SYS_clock_gettime, id, t);
-    if (id == CLOCK_REALTIME) t->tv_sec += jump();
-    return code;
-}
-int gettimeofday(struct timeval *restrict t, void *restrict zone)
-{
-    struct timespec now;
-    (void)zone;
-    clock_gettime(CLOCK_REALTIME, &now);
-    *t = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
-    return 0;
-}
-time_t time(time_t *out)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (out) *out = now.tv_sec;
-    return now.tv_sec;
-}
-EOT
-    cc -shared -fPIC -o jump.so jump.c || skip "cc does not work here"
+    cc -shared -fPIC -o jump.so "$root/scripts/attack/wall_clock.c" || skip "cc does not work here"
+    export DPTRAIN_CLOCK=$PWD/clock
     # An hour forward: the job is not too late.
-    stand_in mpirun <<<': >"$FLAG"; sleep 1.5; echo started; exit 3'
-    JUMP=3600 LD_PRELOAD=$PWD/jump.so run "$run_sh" -np 1 --timeout-start 600
+    stand_in mpirun <<<'echo 3600 >"$DPTRAIN_CLOCK"; sleep 1.5; echo started; exit 3'
+    LD_PRELOAD=$PWD/jump.so run "$run_sh" -np 1 --timeout-start 600
     echo "$output"
     [ "$status" -eq 3 ]
     # An hour back: the deadline still comes.
-    rm "$FLAG"
-    stand_in mpirun <<<'trap "exit 1" TERM; : >"$FLAG"; while [[ ! -e $FLAG.end ]]; do sleep 0.1; done'
-    JUMP=-3600 LD_PRELOAD=$PWD/jump.so run timeout -k 1 60 "$run_sh" -np 1 --timeout-start 1
+    rm "$DPTRAIN_CLOCK"
+    stand_in mpirun <<<'trap "exit 1" TERM; echo -3600 >"$DPTRAIN_CLOCK"; while [[ ! -e $FLAG.end ]]; do sleep 0.1; done'
+    LD_PRELOAD=$PWD/jump.so run timeout -k 1 60 "$run_sh" -np 1 --timeout-start 1
     touch "$FLAG.end"
     echo "$output"
     [ "$status" -eq 5 ]
