@@ -71,7 +71,9 @@ job_start() { # OUTPUT [--resume auto …]
     else
         launch=("$here/run.sh" -np "${P[np]}" --timeout-start 20 --grace 5 --)
     fi
-    (cd "$dir" && exec env "DPTRAIN_ATTACK=$id" "DPTRAIN_TIMEOUT_START=$timeout_sec" "DPTRAIN_BIN=$work/bin/dptrain" "DPTRAIN_FAULT_LOG=$dir/fault" \
+    # A shell in the background ignores SIGINT, and so would its children.
+    (cd "$dir" && exec env --default-signal=INT,QUIT "DPTRAIN_ATTACK=$id" "DPTRAIN_TIMEOUT_START=$timeout_sec" \
+        "DPTRAIN_BIN=$work/bin/dptrain" "DPTRAIN_FAULT_LOG=$dir/fault" \
         "${env_of_job[@]}" "${before_job[@]}" "${launch[@]}" "${words[@]}") >"$job_out" 2>&1 </dev/null &
     job=$!
 }

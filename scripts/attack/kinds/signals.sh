@@ -73,6 +73,8 @@ run_signal_launcher() {
     esac
     [[ ${P[step]} -lt 38 && ${P[step]} -gt 0 ]] || codes+=" 0 5"
     if [[ ${P[signal]} == STOP ]]; then stopped_launcher; else signal_send launcher; fi
+    # The signal came too late.
+    if grep -aq '^finished after' "$dir/out"; then codes+=" 0"; fi
     # Nobody is left to say a word.
     if [[ ${P[signal]} == KILL || ${P[step]} == 0 ]]; then echo "killed by a signal" >>"$dir/out"; fi
     judge
