@@ -29,7 +29,7 @@ static dataset_t *new_data(int64_t height, int64_t width, int64_t channels, int 
 static page_t *draw(const dataset_t *data, int n_shown, int64_t n_wrong, const char *checkpoint)
 {
     page_t *page = NULL;
-    evaluation_t eval = {.n = 1000, .n_correct = 1000 - n_wrong, .accuracy = (double)(1000 - n_wrong) / 1000};
+    evaluation_t eval = {.n = 1000, .n_correct = 1000 - n_wrong};
     worst_t worst = {.n = n_shown, .max = N, .samples = samples};
     mistakes_t mistakes = {checkpoint, data, SPLIT_VAL, &eval, &worst};
     if (mistakes_draw(&mistakes, &page) != ERR_OK) abort();

@@ -14,16 +14,14 @@ static const status_t usual = {.epoch = 2,
                                .step = 1250,
                                .n_steps = 2814,
                                .images_per_sec = 5166.2,
-                               .loss = 0.1205,
-                               .accuracy = 0.9629,
+                               .values = {{"loss", NULL, 0.1205}, {"accuracy", "acc", 0.9629}},
                                .left_sec = 65};
 static const status_t large = {.epoch = 1000,
                                .n_epochs = 1000,
                                .step = 123456789,
                                .n_steps = 123456790,
                                .images_per_sec = 1234567.8,
-                               .loss = 123.4567,
-                               .accuracy = 0.9629,
+                               .values = {{"loss", NULL, 123.4567}, {"accuracy", "acc", 0.9629}},
                                .left_sec = 359999};
 
 static const char *bar_of(const status_t *s, int columns)
@@ -104,7 +102,7 @@ static void test_share(void)
     s.step = 299;
     OK(filled_of(bar_of(&s, 120)) == cells_of(bar_of(&s, 120)) - 1 && has(&s, 120, " 99 %"),
        "the step before it does not");
-    s.accuracy = NAN;
+    s.values[1].label = NULL;
     OK(!strstr(bar_of(&s, 120), "acc") && !strstr(bar_of(&s, 120), "nan"), "no accuracy of several labels");
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The section on training runs: loss and accuracy curves, and a table of the runs. */
+/* The section on training runs: curves of their metrics, and a table of the runs. */
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -109,26 +110,28 @@ static err_t curve_series(html_t *h, const trained_t *of, int style, chart_serie
     return ERR_OK;
 }
 
-typedef enum epoch_figure { TRAIN_LOSS, VAL_LOSS, TRAIN_ACCURACY, VAL_ACCURACY } epoch_figure_t;
-
-static double figure_of_epoch(const report_epoch_t *epoch, epoch_figure_t figure)
+/* The index of a metric of that name in tables; -1: the run has none. */
+static int metric_of(const report_train_t *train, const char *name)
 {
-    const double values[] = {epoch->train_loss, epoch->val_loss, epoch->train_accuracy, epoch->val_accuracy};
-    return values[figure];
+    for (int i = 0; i < train->n_metrics; i++)
+        if (strcmp(train->metrics[i].name, name) == 0 && (train->metrics[i].val || train->metrics[i].train))
+            return i;
+    return -1;
 }
 
-/* n is 0 if no value is finite. */
-static err_t epoch_series(html_t *h, const trained_t *of, epoch_figure_t figure, int style,
+/* The metric of that name at the ends of epochs: of validation (val) or training. n is 0 if no value is
+ * finite. */
+static err_t epoch_series(html_t *h, const trained_t *of, const char *name, bool val, int style,
                           chart_series_t *out)
 {
     const report_train_t *train = of->run->train;
+    int n = 0, metric = metric_of(train, name);
     double *columns[4];
-    int n = 0;
     for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) n++;
     TRY(new_series(h, n, out, columns));
     out->n = 0;
     for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) {
-        double value = figure_of_epoch(epoch, figure);
+        double value = metric < 0 ? NAN : val ? epoch->val[metric] : epoch->train[metric];
         if (!isfinite(value)) continue;
         columns[0][out->n] = isfinite(epoch->step) ? epoch->step : (double)epoch->epoch;
         columns[1][out->n++] = value;
@@ -167,11 +170,11 @@ static err_t draw_losses(html_t *h, const trained_t *runs, int n)
         chart_series_t *at = &series[n_series];
         TRY(curve_series(h, &runs[i], i, at));
         /* Without step records, the means of the epochs. */
-        if (at->n == 0) TRY(epoch_series(h, &runs[i], TRAIN_LOSS, i, at));
+        if (at->n == 0) TRY(epoch_series(h, &runs[i], "loss", false, i, at));
         n_series += at->n > 0;
         bool drawn = at->n > 0;
         at = &series[n_series];
-        TRY(epoch_series(h, &runs[i], VAL_LOSS, i, at));
+        TRY(epoch_series(h, &runs[i], "loss", true, i, at));
         at->markers = at->no_line = true;
         if (drawn) at->name = NULL;
         validated |= at->n > 0;
@@ -199,19 +202,33 @@ static err_t draw_losses(html_t *h, const trained_t *runs, int n)
     return ERR_OK;
 }
 
-static err_t draw_accuracies(html_t *h, const trained_t *runs, int n)
+/* "Accuracy", "mAP", "Top-5" */
+static err_t figure_title(html_t *h, const report_metric_t *metric, const char **out)
+{
+    const char *label = metric->label;
+    bool is_word = islower((unsigned char)label[0]) && !isupper((unsigned char)label[1]);
+    return arena_format(&h->arena, out, "%c%s", is_word ? toupper((unsigned char)label[0]) : label[0],
+                        label + 1);
+}
+
+static err_t draw_metric(html_t *h, const trained_t *runs, int n, const report_metric_t *metric)
 {
     chart_series_t series[2 * MAX_RUNS];
     int n_series = 0;
-    const char *caption = "Higher is better. With markers: validation; without: training, mean of the "
-                          "epoch. Source: epoch records of dptrain train. The axis does not start at 0.";
+    const char *caption, *title, *about;
+    TRY(arena_format(&h->arena, &caption,
+                     "%s is better. With markers: validation; without: training, mean of the "
+                     "epoch. Source: epoch records of dptrain train. The axis does not start at 0.",
+                     metric->higher_is_better ? "Higher" : "Lower"));
+    TRY(figure_title(h, metric, &title));
+    TRY(arena_format(&h->arena, &about, "%s of each run over its steps.", title));
     for (int i = 0; i < n && i < MAX_RUNS; i++) {
         chart_series_t *at = &series[n_series];
-        TRY(epoch_series(h, &runs[i], VAL_ACCURACY, i, at));
+        TRY(epoch_series(h, &runs[i], metric->name, true, i, at));
         at->markers = true;
         n_series += at->n > 0;
         at = &series[n_series];
-        TRY(epoch_series(h, &runs[i], TRAIN_ACCURACY, i, at));
+        TRY(epoch_series(h, &runs[i], metric->name, false, i, at));
         at->name = n_series > 0 && series[n_series - 1].style == i ? NULL : runs[i].name;
         if (at->n > 1) n_series++;
     }
@@ -219,17 +236,33 @@ static err_t draw_accuracies(html_t *h, const trained_t *runs, int n)
     int n_most = 0;
     for (int s = 0; s < n_series; s++) n_most = series[s].n > n_most ? series[s].n : n_most;
     if (n_most < 2) return ERR_OK;
-    const chart_lines_t chart = {.about = "Accuracy of each run over its steps.",
-                                 .x = {.title = "step"},
-                                 .y = {.title = "accuracy", .label = html_label_percent},
-                                 .series = series,
-                                 .n_series = n_series,
-                                 .reference = NAN,
-                                 .height = 210};
+    const chart_lines_t chart = {
+        .about = about,
+        .x = {.title = "step"},
+        .y = {.title = metric->label, .label = metric->is_fraction ? html_label_percent : NULL},
+        .series = series,
+        .n_series = n_series,
+        .reference = NAN,
+        .height = 210};
     TRY(rest_text(h, n, &caption));
-    html_figure(h, "Accuracy");
+    html_figure(h, title);
     html_lines(h, &chart);
     html_figure_end(h, caption, NULL);
+    return ERR_OK;
+}
+
+/* A figure for each metric that one of the runs has, except the loss. */
+static err_t draw_metrics(html_t *h, const trained_t *runs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const report_train_t *train = runs[i].run->train;
+        for (int m = 0; m < train->n_metrics; m++) {
+            const char *name = train->metrics[m].name;
+            bool drawn = strcmp(name, "loss") == 0 || metric_of(train, name) < 0;
+            for (int k = 0; k < i && !drawn; k++) drawn = metric_of(runs[k].run->train, name) >= 0;
+            if (!drawn) TRY(draw_metric(h, runs, n, &train->metrics[m]));
+        }
+    }
     return ERR_OK;
 }
 
@@ -238,12 +271,25 @@ static err_t put_figure(html_t *h, figure_t figure, const char **cell)
     return arena_format(&h->arena, cell, "%s", figure.text);
 }
 
-static err_t fill_row(html_t *h, const trained_t *of, const char **cell)
+static const report_metric_t *main_metric(const trained_t *of)
 {
     const report_train_t *train = of->run->train;
-    double best = NAN;
-    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next)
-        best = fmax(best, epoch->val_accuracy);
+    return &train->metrics[train->main_metric];
+}
+
+/* The label of the main metric if all runs have the same; otherwise NULL. */
+static const char *common_label(const trained_t *runs, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (strcmp(main_metric(&runs[i])->label, main_metric(&runs[0])->label) != 0) return NULL;
+    return n > 0 ? main_metric(&runs[0])->label : NULL;
+}
+
+static err_t fill_row(html_t *h, const trained_t *of, bool labelled, const char **cell)
+{
+    const report_train_t *train = of->run->train;
+    const report_metric_t *metric = main_metric(of);
+    double best = report_best(train, train->main_metric);
     *cell++ = of->name;
     *cell++ = train->model ? train->model : "";
     TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision ? train->precision : "-",
@@ -254,7 +300,8 @@ static err_t fill_row(html_t *h, const trained_t *of, const char **cell)
                      figure_number(train->n_steps).text));
     TRY(put_figure(h, figure_number(report_images_per_sec(train)), cell++));
     TRY(put_figure(h, figure_number(train->last_loss), cell++));
-    TRY(put_figure(h, figure_percent(best), cell++));
+    TRY(arena_format(&h->arena, cell++, "%s%s%s", labelled ? metric->label : "", labelled ? " " : "",
+                     report_metric_figure(metric, best).text));
     *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end record";
     if (train->curve.n_invalid > 0)
         TRY(arena_format(&h->arena, cell, "%s; steps without a finite loss: %lld", *cell,
@@ -272,12 +319,15 @@ static err_t print_runs(html_t *h, const trained_t *runs, int n)
                                  {"steps", false},
                                  {"images/s", false},
                                  {"last loss", false},
-                                 {"best val accuracy", false},
+                                 {"best validation", false},
                                  {"end", true}},
                      .n_columns = 10,
                      .n_rows = n};
+    enum { BEST = 8 };
+    const char *label = common_label(runs, n);
+    if (label) TRY(arena_format(&h->arena, &table.columns[BEST].heading, "best val %s", label));
     TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)n * 10, &table.cells));
-    for (int i = 0; i < n; i++) TRY(fill_row(h, &runs[i], table.cells + (ptrdiff_t)i * 10));
+    for (int i = 0; i < n; i++) TRY(fill_row(h, &runs[i], !label, table.cells + (ptrdiff_t)i * 10));
     html_table(h, &table);
     return ERR_OK;
 }
@@ -291,7 +341,7 @@ static err_t draw_training(html_t *h, const void *context)
 {
     const training_figures_t *figures = context;
     TRY(draw_losses(h, figures->runs, figures->n));
-    return draw_accuracies(h, figures->runs, figures->n);
+    return draw_metrics(h, figures->runs, figures->n);
 }
 
 err_t html_training(html_t *h)

@@ -106,16 +106,27 @@ static err_t put_bench(const report_t *report, const report_run_t *run, arena_t 
     return ERR_OK;
 }
 
-static void put_epoch(place_t place, const report_epoch_t *epoch)
+/* A fraction has no unit, like the shares of dptrain bench. */
+static void put_metrics(const place_t *place, const report_train_t *train, const report_epoch_t *epoch,
+                        bool val)
+{
+    for (int i = 0; i < train->n_metrics; i++) {
+        const report_metric_t *metric = &train->metrics[i];
+        char name[64];
+        if (!(val ? metric->val : metric->train)) continue;
+        snprintf(name, sizeof name, "%s_%s", val ? "val" : "train", metric->name);
+        put_number(place, name, val ? epoch->val[i] : epoch->train[i], "");
+    }
+}
+
+static void put_epoch(place_t place, const report_train_t *train, const report_epoch_t *epoch)
 {
     char key[40];
     snprintf(key, sizeof key, "epoch=%lld", (long long)epoch->epoch);
     place.line = epoch->line;
     place.key = key;
-    put_number(&place, "train_loss", epoch->train_loss, "");
-    put_number(&place, "train_accuracy", epoch->train_accuracy, "");
-    put_number(&place, "val_loss", epoch->val_loss, "");
-    put_number(&place, "val_accuracy", epoch->val_accuracy, "");
+    put_metrics(&place, train, epoch, false);
+    put_metrics(&place, train, epoch, true);
     put_number(&place, "images_per_sec", epoch->images_per_sec, "images/s");
 }
 
@@ -132,7 +143,8 @@ static void put_train(const report_t *report, const report_run_t *run, FILE *out
     put_number(&place, "peak_memory_bytes", train->peak_memory_bytes, "B");
     for (int part = 0; part < STEP_PARTS; part++)
         put_number(&place, report_step_parts[part], train->step_sec[part], "s");
-    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) put_epoch(place, epoch);
+    for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next)
+        put_epoch(place, train, epoch);
 }
 
 err_t report_print_csv(const report_t *report, FILE *out)

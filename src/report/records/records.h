@@ -25,6 +25,12 @@ record_reader_t train_record_reader(const char *kind);
  * Does nothing for NULL and other runs. */
 err_t train_run_finish(report_t *report, report_run_t *run);
 
+/* Sets the metrics of a run without a table of them; reads the table of a `run` record, if it has one; and an
+ * epoch's values. */
+void train_metrics_begin(report_train_t *train);
+err_t train_metrics_read(const report_input_t *in, report_train_t *train);
+void train_metrics_read_epoch(const json_value_t *record, report_train_t *train, report_epoch_t *epoch);
+
 /* Copies a point's samples and batches into the report. */
 err_t report_copy_samples(report_t *report, const json_value_t *record, report_point_t *point);
 

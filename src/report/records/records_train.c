@@ -48,6 +48,7 @@ static err_t add_run(const report_input_t *in)
                               .last_loss = NAN,
                               .first_step = -1};
     for (int part = 0; part < STEP_PARTS; part++) train->step_sec[part] = NAN;
+    train_metrics_begin(train);
     TRY(report_add_run(in, "", &run));
     run->train = train;
     in->file->train = run;
@@ -92,6 +93,7 @@ static err_t read_run(const report_input_t *in)
     const json_value_t *topology = json_get(in->record, "topology");
     if (run->line == 0) run->line = in->line;
     TRY(read_texts(in, run));
+    TRY(train_metrics_read(in, train));
     run->end_reason = NULL;
     train->n_resumed += resumed;
     train->ranks = report_get_real(topology, "ranks");
@@ -225,10 +227,7 @@ static err_t read_epoch(const report_input_t *in)
     epoch->epoch = number;
     epoch->line = in->line;
     epoch->step = report_get_real(in->record, "step");
-    epoch->train_loss = report_get_real(in->record, "train_loss");
-    epoch->train_accuracy = report_get_real(in->record, "train_accuracy");
-    epoch->val_loss = report_get_real(in->record, "val_loss");
-    epoch->val_accuracy = report_get_real(in->record, "val_accuracy");
+    train_metrics_read_epoch(in->record, train, epoch);
     epoch->images_per_sec = report_get_real(in->record, "images_per_sec");
     in->file->n_records++;
     return ERR_OK;

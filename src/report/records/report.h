@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/figure.h"
 #include "base/intern.h"
 #include "report/records/curve.h"
 
@@ -69,10 +70,20 @@ struct report_group {
 enum { STEP_TOTAL, STEP_DATA, STEP_FORWARD, STEP_BACKWARD, STEP_COMM, STEP_OPTIMIZER, STEP_PARTS };
 extern const char *const report_step_parts[STEP_PARTS]; /* field names: "step_sec", … */
 
+enum { REPORT_MAX_METRICS = 12 };
+
+/* A metric of a training run, from its `run` record. */
+typedef struct report_metric {
+    const char *name, *label; /* fields train_NAME and val_NAME; in headings */
+    bool is_fraction, higher_is_better;
+    bool train, val; /* a column of tables for training, for validation */
+} report_metric_t;
+
 typedef struct report_epoch report_epoch_t;
 struct report_epoch {
     int64_t epoch, line;
-    double step, train_loss, train_accuracy, val_loss, val_accuracy, images_per_sec; /* NAN: missing */
+    double step, images_per_sec;                               /* NAN: missing, as below */
+    double train[REPORT_MAX_METRICS], val[REPORT_MAX_METRICS]; /* as report_train_t.metrics */
     report_epoch_t *next;
 };
 
@@ -83,7 +94,10 @@ typedef struct report_train {
     double images_per_sec, peak_memory_bytes, last_step, last_loss;
     int64_t first_step; /* of this process */
     int n_resumed;
-    report_epoch_t *epochs, *last_epoch; /* ascending */
+    report_metric_t metrics[REPORT_MAX_METRICS]; /* records of earlier versions: as these had them */
+    int n_metrics, main_metric;                  /* main_metric: an index */
+    bool metrics_recorded;                       /* by the `run` record */
+    report_epoch_t *epochs, *last_epoch;         /* ascending */
     /* Seconds, of the last 65,536 steps, excluding the first 10 of each process: the median step, and its parts,
      * which add up to at most the step (split.h). */
     double step_sec[STEP_PARTS];
@@ -143,6 +157,12 @@ err_t report_read(report_t *report, int fd, const char *name);
 void report_free(report_t *report);
 
 double report_images_per_sec(const report_train_t *train); /* without an end record, from the steps */
+
+/* A metric's value for reading: "98.2 %", "0.1234"; NAN: "-". */
+figure_t report_metric_figure(const report_metric_t *metric, double value);
+
+/* The best value of a metric in the validations at the end of epochs; NAN: none. */
+double report_best(const report_train_t *train, int metric);
 
 /* The text that identifies a point within its case and test, as "bytes=8;datatype=float". */
 err_t report_key_text(arena_t *arena, const report_point_t *point, const char **out);

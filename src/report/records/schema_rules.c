@@ -54,8 +54,11 @@ bool schema_keeps(const json_value_t *value, const schema_rule_t *rule)
 
 const schema_rule_t *schema_find(const schema_rule_t *rules, const char *name)
 {
-    while (rules->name && strcmp(rules->name, name) != 0) rules++;
-    return rules->name ? rules : NULL;
+    for (const schema_rule_t *rule = rules; rule->name; rule++)
+        if (!rule->is_prefix && strcmp(rule->name, name) == 0) return rule;
+    for (; rules->name; rules++)
+        if (rules->is_prefix && strncmp(rules->name, name, strlen(rules->name)) == 0) return rules;
+    return NULL;
 }
 
 static err_t check_inside(const json_value_t *value, const schema_rule_t *rule)
@@ -74,9 +77,12 @@ err_t schema_check_object(const json_value_t *object, const schema_rule_t *rules
     if (object->kind != JSON_OBJECT) RAISE(ERR_DATA, "an element of the array is not an object");
     for (const json_value_t *at = object->first; at; at = at->next) {
         if (json_get(object, at->key) != at) RAISE(ERR_DATA, "\"%s\" appears twice", at->key);
-        if (!schema_find(rules, at->key)) RAISE(ERR_DATA, "unknown field \"%s\"", at->key);
+        const schema_rule_t *rule = schema_find(rules, at->key);
+        if (!rule) RAISE(ERR_DATA, "unknown field \"%s\"", at->key);
+        if (rule->is_prefix && !schema_keeps(at, rule)) RAISE(ERR_DATA, "invalid value of \"%s\"", at->key);
     }
     for (const schema_rule_t *rule = rules; rule->name; rule++) {
+        if (rule->is_prefix) continue;
         const json_value_t *value = json_get(object, rule->name);
         if (!value && rule->optional) continue;
         if (!value) RAISE(ERR_DATA, "\"%s\" is missing", rule->name);

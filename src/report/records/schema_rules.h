@@ -25,6 +25,7 @@ struct schema_rule {
     const char *name; /* NULL ends the rules */
     schema_kind_t kind;
     bool nullable, optional; /* may be null; may be missing */
+    bool is_prefix;          /* `name` begins the names of any number of members */
     const schema_rule_t *inside;
     const char *const *words; /* NULL-terminated */
 };

@@ -55,12 +55,32 @@ static const schema_rule_t topology_rules[] = {
     {0},
 };
 
+static const char *const units[] = {"number", "fraction", NULL}, *const directions[] = {"higher", "lower",
+                                                                                        NULL};
+
+static const schema_rule_t metric_rules[] = {
+    {TEXT("name")},
+    {TEXT("label")},
+    {TEXT("unit"), .words = units},
+    {TEXT("better"), .words = directions},
+    {FLAG("main")},
+    {FLAG("training")},
+    {0},
+};
+
+/* The rest of a run's metrics. */
+#define METRICS(prefix)                                                                                      \
+    {                                                                                                        \
+        REAL(prefix), .nullable = true, .is_prefix = true                                                    \
+    }
+
 static const schema_rule_t run_rules[] = {
     {TEXT("record")},
     {VERSION("schema")},
     {TEXT("time")},
     {OBJECT("options")},
     {OBJECT("data"), .inside = data_rules},
+    {ARRAY("metrics"), .optional = true, .inside = metric_rules},
     {OBJECT("software")},
     {OBJECT("topology"), .inside = topology_rules},
     {TEXT("algorithms_from")},
@@ -102,8 +122,8 @@ static const schema_rule_t epoch_rules[] = {
     {REAL("train_accuracy"), .nullable = true},
     {REAL("val_loss"), .nullable = true},
     {REAL("val_accuracy"), .nullable = true},
-    {REAL("val_map"), .nullable = true, .optional = true},
-    {REAL("val_top5"), .optional = true},
+    METRICS("train_"),
+    METRICS("val_"),
     {REAL("images_per_sec")},
     {REAL("train_sec")},
     {REAL("data_wait_share"), .optional = true},
@@ -123,8 +143,7 @@ static const schema_rule_t evaluation_rules[] = {
     {COUNT("epoch")},
     {REAL("val_loss"), .nullable = true},
     {REAL("val_accuracy"), .nullable = true},
-    {REAL("val_map"), .nullable = true, .optional = true},
-    {REAL("val_top5"), .optional = true},
+    METRICS("val_"),
     {REAL("eval_sec")},
     {0},
 };

@@ -10,27 +10,47 @@ static err_t put_figure(printer_t *p, figure_t figure, const char **out)
     return arena_format(&p->arena, out, "%s", figure.text);
 }
 
+typedef struct epoch_column {
+    int metric;
+    bool val; /* of validation, otherwise of training */
+} epoch_column_t;
+
+/* Metrics of training, then of validation, with their headings. */
+static err_t list_columns(printer_t *p, const report_train_t *train, epoch_column_t *columns, int *n,
+                          table_t *table)
+{
+    *n = 0;
+    for (int val = 0; val < 2; val++)
+        for (int i = 0; i < train->n_metrics; i++) {
+            const report_metric_t *metric = &train->metrics[i];
+            table_column_t *column = &table->columns[table->n_columns];
+            if (!(val ? metric->val : metric->train)) continue;
+            TRY(arena_format(&p->arena, &column->heading, "%s %s", val ? "val" : "train", metric->label));
+            columns[(*n)++] = (epoch_column_t){i, val};
+            table->n_columns++;
+        }
+    return ERR_OK;
+}
+
 static err_t print_epochs(printer_t *p, const report_train_t *train)
 {
-    table_t table = {.title = "epochs",
-                     .caption = "",
-                     .columns = {{"epoch", false},
-                                 {"train loss", false},
-                                 {"train accuracy", false},
-                                 {"val loss", false},
-                                 {"val accuracy", false},
-                                 {"images/s", false}},
-                     .n_columns = 6};
+    table_t table = {.title = "epochs", .caption = "", .columns = {{"epoch", false}}, .n_columns = 1};
+    epoch_column_t columns[2 * REPORT_MAX_METRICS];
+    int n_columns;
     for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) table.n_rows++;
     if (table.n_rows == 0) return ERR_OK;
-    TRY(arena_new(&p->arena, sizeof *table.cells * (size_t)table.n_rows * 6, &table.cells));
+    TRY(list_columns(p, train, columns, &n_columns, &table));
+    table.columns[table.n_columns++] = (table_column_t){.heading = "images/s"};
+    TRY(arena_new(&p->arena, sizeof *table.cells * (size_t)table.n_rows * (size_t)table.n_columns,
+                  &table.cells));
     const char **cell = table.cells;
     for (const report_epoch_t *epoch = train->epochs; epoch; epoch = epoch->next) {
         TRY(arena_format(&p->arena, cell++, "%lld", (long long)epoch->epoch + 1));
-        TRY(put_figure(p, figure_number(epoch->train_loss), cell++));
-        TRY(put_figure(p, figure_percent(epoch->train_accuracy), cell++));
-        TRY(put_figure(p, figure_number(epoch->val_loss), cell++));
-        TRY(put_figure(p, figure_percent(epoch->val_accuracy), cell++));
+        for (int i = 0; i < n_columns; i++) {
+            int metric = columns[i].metric;
+            double value = columns[i].val ? epoch->val[metric] : epoch->train[metric];
+            TRY(put_figure(p, report_metric_figure(&train->metrics[metric], value), cell++));
+        }
         TRY(put_figure(p, figure_number(epoch->images_per_sec), cell++));
     }
     p->render->table(p->out, &table);

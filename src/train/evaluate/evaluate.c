@@ -104,7 +104,10 @@ static err_t make_scores(evaluator_t *e)
 
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
 {
-    *out = (evaluator_t){.options = *options, .comm = options->comm, .dataset = options->dataset};
+    *out = (evaluator_t){.options = *options,
+                         .comm = options->comm,
+                         .dataset = options->dataset,
+                         .metrics = task_metrics(&options->dataset->info)};
     assign_samples(out);
     err_t err;
     TRY_OUT(err, open_evaluator_prefetcher(out));
@@ -238,9 +241,14 @@ static err_t rank_samples(evaluator_t *e, double *mean)
     return comm_agree(e->comm, err, "average precisions");
 }
 
+static void put_value(const evaluator_t *e, const char *metric, double value, evaluation_t *out)
+{
+    int i = task_metrics_find(&e->metrics, metric);
+    if (i >= 0) out->values[i] = value;
+}
+
 err_t evaluator_run(evaluator_t *e, evaluation_t *out)
 {
-    const dataset_info_t *info = &e->dataset->info;
     double loss_sum = 0;
     if (e->worst) worst_clear(e->worst);
     watchdog_phase("evaluating");
@@ -252,15 +260,17 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
     for (int64_t i = 0; i < e->n_batches; i++) loss_sum += e->losses[i];
     TRY(comm_allreduce(e->comm, e->counts, n_counts(e), DTYPE_I64, COMM_SUM, "evaluation counts"));
     if (e->worst) TRY(worst_gather(e->worst));
-    double n = (double)n_samples(e), accuracy = (double)e->counts[COUNT_CORRECT] / n;
-    bool ranked = !e->scores && info->n_classes > EVAL_FEW;
-    if (e->scores) TRY(rank_samples(e, &accuracy));
+    double n = (double)n_samples(e), mean_precision = NAN;
+    if (e->scores) TRY(rank_samples(e, &mean_precision));
     *out = (evaluation_t){.n = n_samples(e),
                           .n_correct = e->counts[COUNT_CORRECT],
                           .loss = loss_sum / n,
-                          .accuracy = accuracy,
                           .precisions = e->precisions,
-                          .top5 = ranked ? (double)e->counts[COUNT_TOP5] / n : NAN,
                           .confusion = has_confusion(e) ? e->counts + COUNT_CONFUSION : NULL};
+    for (int i = 0; i < e->metrics.n; i++) out->values[i] = NAN;
+    put_value(e, "loss", out->loss, out);
+    if (e->scores) put_value(e, "map", mean_precision, out);
+    if (!e->scores) put_value(e, "accuracy", (double)e->counts[COUNT_CORRECT] / n, out);
+    if (!e->scores) put_value(e, "top5", (double)e->counts[COUNT_TOP5] / n, out);
     return ERR_OK;
 }

@@ -11,6 +11,7 @@
 #include "data/dataset/dataset.h"
 #include "train/evaluate/worst.h"
 #include "train/feed/prefetcher.h"
+#include "train/task/task.h"
 
 enum { EVAL_FEW = 20 };
 
@@ -47,6 +48,7 @@ typedef struct evaluator {
     evaluator_options_t options;
     comm_t *comm;
     const dataset_t *dataset;
+    task_metrics_t metrics;
     int64_t batch;    /* evaluation_batch */
     int64_t first, n; /* this rank's samples */
     sampler_t *sampler;
@@ -64,10 +66,9 @@ typedef struct evaluator {
 
 typedef struct evaluation {
     int64_t n, n_correct;
-    double loss;
-    double accuracy;          /* multi-label data: mAP, the mean of precisions */
-    const double *precisions; /* average precision per class, NaN without a positive sample; or NULL */
-    double top5;              /* share of labels among the five highest scores; NaN up to EVAL_FEW classes */
+    double loss;                     /* mean over the samples */
+    double values[TASK_MAX_METRICS]; /* of evaluator_t.metrics */
+    const double *precisions;        /* average precision per class, NaN without a positive sample; or NULL */
     const int64_t *confusion; /* [label][prediction]; NULL above EVAL_FEW classes or for multi-label data */
 } evaluation_t;
 

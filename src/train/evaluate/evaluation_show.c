@@ -83,14 +83,13 @@ void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
         table_cell(&t, "%s", "");
         table_cell(&t, "not the data that the model was trained on");
     }
-    table_cell(&t, info->multi_label ? "mAP" : "accuracy");
-    table_cell(&t, "%.4f", eval->accuracy);
-    if (!isnan(eval->top5)) {
-        table_cell(&t, "top-5");
-        table_cell(&t, "%.4f", eval->top5);
+    /* The first metric, the loss, comes last. */
+    for (int k = 1; k <= about->metrics->n; k++) {
+        int i = k % about->metrics->n;
+        if (about->metrics->at[i]->always_null) continue;
+        table_cell(&t, "%s", about->metrics->at[i]->label);
+        table_cell(&t, "%.4f", eval->values[i]);
     }
-    table_cell(&t, "loss");
-    table_cell(&t, "%.4f", eval->loss);
     table_log(&t);
     table_free(&t);
     if (eval->precisions) log_precisions(info, eval->precisions);
@@ -128,9 +127,8 @@ err_t evaluation_write_json(const evaluation_about_t *about, const evaluation_t 
     if (!about->weights) json_bool(&j, "matches_training_data", has_training_data(about));
     json_string(&j, "split", split_names[about->split]);
     json_int(&j, "n_samples", eval->n);
-    json_real(&j, info->multi_label ? "map" : "accuracy", eval->accuracy);
-    if (!isnan(eval->top5)) json_real(&j, "top5", eval->top5);
-    json_real(&j, "loss", eval->loss);
+    for (int i = 0; i < about->metrics->n; i++)
+        if (!about->metrics->at[i]->always_null) json_real(&j, about->metrics->at[i]->name, eval->values[i]);
     json_classes(&j, info, eval);
     json_object_end(&j);
     err_t err = json_write_file(&j, path);

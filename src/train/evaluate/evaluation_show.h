@@ -11,13 +11,14 @@ typedef struct evaluation_about {
     bool averaged;          /* the weights are the checkpoint's moving average */
     dtype_t compute;
     const dataset_t *dataset;
+    const task_metrics_t *metrics;
     const char *const *class_names; /* [n_classes]; NULL: classes are numbers */
     split_t split;
     const char *why_data;  /* where the choice of data comes from: "from the checkpoint" */
     const char *data_xxh3; /* of the training data */
 } evaluation_about_t;
 
-/* Logs the result, accuracy and loss to four digits. */
+/* Logs the result, metrics to four digits. */
 void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval);
 
 /* Writes one JSON object with all digits, atomically; docs/records.md describes its fields. ERR_SYSTEM naming

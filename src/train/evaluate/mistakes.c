@@ -94,8 +94,8 @@ static void draw_sheet_heading(const mistakes_t *m, const layout_t *l, page_t *p
         snprintf(text, sizeof text, n_wrong == 1 ? "The only mistake" : "All %" PRId64 " mistakes", n_wrong);
     draw_bold(page, MARGIN, y, (text_style_t){TITLE_SCALE, ink}, text);
     y += TITLE;
-    snprintf(text, sizeof text, "accuracy %.4f on %" PRId64 " %s samples", m->evaluation->accuracy, n,
-             split_words[m->split]);
+    snprintf(text, sizeof text, "accuracy %.4f on %" PRId64 " %s samples",
+             (double)m->evaluation->n_correct / (double)n, n, split_words[m->split]);
     page_text(page, MARGIN, y, (text_style_t){TEXT_SCALE, ink}, text);
     draw_truncated(page, y + LINE, m->checkpoint);
     if (n_wrong > 0)

@@ -2,18 +2,17 @@
 /* Words of the progress bar and of log lines during training. When to show them is left to train/run. */
 #include "train/output/status.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "base/figure.h"
 #include "base/progress.h"
 
-enum { LABEL, SHARE, STEP, RATE, LOSS, ACCURACY, LEFT, N_PARTS, WORDS = 64 };
+enum { LABEL, SHARE, STEP, RATE, VALUES, LEFT = VALUES + STATUS_VALUES, N_PARTS, WORDS = 64 };
 
 /* In the order of the line; the number is progress_part_t's `keep`. */
 static const int keep[N_PARTS] = {
-    [LABEL] = 5, [SHARE] = 3, [STEP] = 0, [RATE] = 2, [LOSS] = 1, [ACCURACY] = 4, [LEFT] = 6};
+    [LABEL] = 5, [SHARE] = 3, [STEP] = 0, [RATE] = 2, [VALUES] = 1, [VALUES + 1] = 4, [LEFT] = 6};
 
 typedef struct words {
     char text[N_PARTS][WORDS], brief[N_PARTS][WORDS];
@@ -35,10 +34,10 @@ static void put_words(const status_t *s, bool steady, words_t *w)
     snprintf(w->brief[STEP], WORDS, "%*lld/%lld", step_width, step, n_steps);
     snprintf(w->text[RATE], WORDS, "%*s images/s", rate_width, rate.text);
     snprintf(w->brief[RATE], WORDS, "%*s/s", rate_width, rate.text);
-    snprintf(w->text[LOSS], WORDS, "loss %.4f", s->loss);
-    if (!isnan(s->accuracy)) {
-        snprintf(w->text[ACCURACY], WORDS, "accuracy %.4f", s->accuracy);
-        snprintf(w->brief[ACCURACY], WORDS, "acc %.4f", s->accuracy);
+    for (int i = 0; i < STATUS_VALUES; i++) {
+        const status_value_t *v = &s->values[i];
+        if (v->label) snprintf(w->text[VALUES + i], WORDS, "%s %.4f", v->label, v->value);
+        if (v->label && v->brief) snprintf(w->brief[VALUES + i], WORDS, "%s %.4f", v->brief, v->value);
     }
     snprintf(w->text[LEFT], WORDS, "%s left", left.text);
     for (int i = 0; i < N_PARTS; i++)
@@ -57,8 +56,9 @@ void status_line(const status_t *s, char *out, size_t n_bytes)
 {
     words_t w;
     put_words(s, false, &w);
-    snprintf(out, n_bytes, "%s  %s  %s  %s%s%s  %s", w.text[LABEL], w.text[STEP], w.text[RATE], w.text[LOSS],
-             w.text[ACCURACY][0] ? "  " : "", w.text[ACCURACY], w.text[LEFT]);
+    const char *first = w.text[VALUES], *second = w.text[VALUES + 1];
+    snprintf(out, n_bytes, "%s  %s  %s  %s%s%s  %s", w.text[LABEL], w.text[STEP], w.text[RATE], first,
+             second[0] ? "  " : "", second, w.text[LEFT]);
 }
 
 void status_draw(const status_t *s)

@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <isa-l/crc.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,6 +118,15 @@ err_t tensorboard_open(tensorboard_t *t, const char *folder, int64_t n_steps)
     if (t->file) unlink(t->path);
     tensorboard_close(t);
     return err_put(&why);
+}
+
+void tensorboard_add(tensorboard_scalars_t *scalars, const char *group, const char *label, double value)
+{
+    if (isnan(value)) return;
+    ASSERT(scalars->n < TENSORBOARD_MAX_SCALARS);
+    tensorboard_scalar_t *at = &scalars->at[scalars->n++];
+    snprintf(at->tag, sizeof at->tag, "%s/%s", group, label);
+    at->value = value;
 }
 
 err_t tensorboard_write(tensorboard_t *t, int64_t step, const tensorboard_scalar_t *scalars, int n,

@@ -26,12 +26,18 @@ typedef struct tensorboard {
     char path[FS_PATH_MAX];
 } tensorboard_t;
 
+enum { TENSORBOARD_MAX_SCALARS = 12, TENSORBOARD_TAG_MAX = 48 };
+
 typedef struct tensorboard_scalar {
-    const char *tag; /* "train/loss" */
-    double value;    /* stored as float */
+    char tag[TENSORBOARD_TAG_MAX]; /* "train/loss" */
+    double value;                  /* stored as float */
 } tensorboard_scalar_t;
 
-enum { TENSORBOARD_MAX_SCALARS = 8 };
+/* The scalars of an event. */
+typedef struct tensorboard_scalars {
+    int n;
+    tensorboard_scalar_t at[TENSORBOARD_MAX_SCALARS];
+} tensorboard_scalars_t;
 
 /* Creates folder/events.out.tfevents.TIME.HOST.PID and flushes its head. TensorBoard reads files in the order
  * of their names: TIME is the Unix time, or later so that the file sorts after existing ones.
@@ -49,6 +55,9 @@ err_t tensorboard_open(tensorboard_t *tensorboard, const char *folder, int64_t n
  *   flush   make the event visible to readers now */
 err_t tensorboard_write(tensorboard_t *tensorboard, int64_t step, const tensorboard_scalar_t *scalars, int n,
                         bool flush);
+
+/* Adds the scalar group/label; NAN: does nothing. */
+void tensorboard_add(tensorboard_scalars_t *scalars, const char *group, const char *label, double value);
 
 /* Closes the file. ERR_SYSTEM when buffered events cannot be written. */
 err_t tensorboard_close(tensorboard_t *tensorboard);

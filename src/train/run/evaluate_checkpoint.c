@@ -194,6 +194,7 @@ static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
                                 .averaged = model->averaged,
                                 .compute = model->compute,
                                 .dataset = run->dataset,
+                                .metrics = &run->evaluator.metrics,
                                 .class_names = names ? names : run->model.class_names,
                                 .split = run->split,
                                 .why_data = run->data.why,

@@ -25,21 +25,17 @@
 #include "train/run/train.h"
 #include "train/run/validate.h"
 
-/* Accuracy of a model that predicts one class; NaN for multi-label models. */
-static double accuracy_of(const trainer_t *t, int64_t n_correct, int64_t n)
-{
-    return t->dataset->info.multi_label ? NAN : (double)n_correct / (double)n;
-}
-
 static err_t record_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
 {
     bool flush = t->at.step % t->options->log_every == 0;
+    const task_metrics_t *metrics = &t->task_metrics;
+    double values[TASK_MAX_METRICS];
     json_t *j = metrics_begin(&t->metrics, "step");
     if (!j) return ERR_OK;
     json_int(j, "step", t->at.step);
     json_int(j, "epoch", t->at.epoch);
-    json_real(j, "loss", result->loss);
-    json_real(j, "accuracy", accuracy_of(t, result->n_correct, result->n));
+    task_metrics_of_training(metrics, result->sums, (double)result->n, values);
+    task_metrics_json(metrics, "", true, values, j);
     json_real(j, "lr", trainer_rate(t));
     if (!isnan(t->optim->gradient_norm)) json_real(j, "gradient_norm", t->optim->gradient_norm);
     json_real(j, "step_sec", cost->total);
@@ -49,19 +45,23 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     json_real(j, "exposed_comm_sec", cost->comm);
     json_real(j, "optimizer_sec", cost->optimizer);
     TRY(metrics_end(&t->metrics, flush));
-    const tensorboard_scalar_t all[] = {
-        {"train/loss", result->loss},
-        {"train/accuracy", accuracy_of(t, result->n_correct, result->n)},
-        {"train/learning_rate", trainer_rate(t)},
-        {"train/images_per_sec", (double)result->n / cost->total},
-        {"train/gradient_norm", t->optim->gradient_norm},
-    };
-    enum { N = sizeof all / sizeof all[0] };
-    tensorboard_scalar_t known[N];
-    int n = 0;
-    for (int i = 0; i < N; i++)
-        if (i == 0 || !isnan(all[i].value)) known[n++] = all[i];
-    return tensorboard_write(&t->tensorboard, t->at.step + 1, known, n, flush);
+    tensorboard_scalars_t scalars = {0};
+    for (int i = 0; i < metrics->n; i++) tensorboard_add(&scalars, "train", metrics->at[i]->label, values[i]);
+    tensorboard_add(&scalars, "train", "learning_rate", trainer_rate(t));
+    tensorboard_add(&scalars, "train", "images_per_sec", (double)result->n / cost->total);
+    tensorboard_add(&scalars, "train", "gradient_norm", t->optim->gradient_norm);
+    return tensorboard_write(&t->tensorboard, t->at.step + 1, scalars.at, scalars.n, flush);
+}
+
+/* The first metrics of training, over the epoch so far. */
+static void put_status_values(const trainer_t *t, status_value_t out[STATUS_VALUES])
+{
+    const task_metrics_t *metrics = &t->task_metrics;
+    double values[TASK_MAX_METRICS];
+    task_metrics_of_training(metrics, t->at.sums, (double)t->at.n_samples, values);
+    for (int i = 0, n = 0; i < metrics->n && n < STATUS_VALUES; i++)
+        if (metrics->at[i]->training != TASK_SUM_NONE)
+            out[n++] = (status_value_t){metrics->at[i]->label, metrics->at[i]->brief, values[i]};
 }
 
 static void show_step(trainer_t *t)
@@ -74,9 +74,8 @@ static void show_step(trainer_t *t)
                        .step = t->at.step,
                        .n_steps = t->n_steps,
                        .images_per_sec = (double)t->global_batch / t->smooth_step_sec,
-                       .loss = t->at.loss_sum / (double)t->at.n_samples,
-                       .accuracy = accuracy_of(t, t->at.n_correct, t->at.n_samples),
                        .left_sec = (double)(t->n_steps - t->at.step) * t->smooth_step_sec};
+    put_status_values(t, status.values);
     status_draw(&status);
     if (progress_active()) return;
     char line[STATUS_MAX];
@@ -100,8 +99,9 @@ static void advance_position(trainer_t *t, const step_result_t *result, const st
 {
     t->at.step++;
     t->at.batch++;
-    t->at.loss_sum += result->loss * (double)result->n;
-    t->at.n_correct += result->n_correct;
+    /* The mean loss times n, as ever: the bits of epoch_loss_sum. */
+    t->at.sums[TASK_SUM_LOSS] += result->sums[TASK_SUM_LOSS] / (double)result->n * (double)result->n;
+    for (int i = TASK_SUM_LOSS + 1; i < TASK_N_SUMS; i++) t->at.sums[i] += result->sums[i];
     t->at.n_samples += result->n;
     /* Ragged batches are left out of the moving average. */
     if (t->smooth_step_sec <= 0) t->smooth_step_sec = cost->total;
@@ -140,18 +140,19 @@ static err_t take_input_stats(trainer_t *t, input_stats_t *out)
 /* Results of an epoch. */
 typedef struct epoch {
     bool evaluated;
-    evaluation_t eval; /* unless evaluated, its numbers are NaN */
+    evaluation_t eval; /* unless evaluated, its values are NaN */
     input_stats_t input_stats;
-    double train_sec, images_per_sec, train_loss, train_accuracy;
+    double train_sec, images_per_sec;
+    double trained[TASK_MAX_METRICS]; /* of training */
 } epoch_t;
 
 static void show_epoch(const trainer_t *t, const epoch_t *e)
 {
-    char trained[32] = "", validated[EVALUATION_TEXT_MAX] = "", waited[INPUT_STATS_TEXT_MAX];
-    if (!isnan(e->train_accuracy)) snprintf(trained, sizeof trained, " accuracy %.4f", e->train_accuracy);
+    char trained[TASK_TEXT_MAX], validated[EVALUATION_TEXT_MAX] = "", waited[INPUT_STATS_TEXT_MAX];
+    task_metrics_text(&t->task_metrics, e->trained, trained);
     if (e->evaluated) trainer_evaluation_text(t, &e->eval, validated);
     progress_clear_line();
-    log_info("epoch %lld  train loss %.4f%s%s%s  %s  %s", (long long)t->at.epoch + 1, e->train_loss, trained,
+    log_info("epoch %lld  train %s%s%s  %s  %s", (long long)t->at.epoch + 1, trained,
              validated[0] ? "  " : "", validated, figure_rate(e->images_per_sec, "images/s").text,
              figure_time(e->train_sec).text);
     input_stats_text(&e->input_stats, waited);
@@ -164,9 +165,8 @@ static err_t record_epoch(trainer_t *t, const epoch_t *e)
     if (!j) return ERR_OK;
     json_int(j, "epoch", t->at.epoch);
     json_int(j, "step", t->at.step);
-    json_real(j, "train_loss", e->train_loss);
-    json_real(j, "train_accuracy", e->train_accuracy);
-    trainer_evaluation_json(t, &e->eval, j);
+    task_metrics_json(&t->task_metrics, "train_", true, e->trained, j);
+    task_metrics_json(&t->task_metrics, "val_", false, e->eval.values, j);
     json_real(j, "images_per_sec", e->images_per_sec);
     json_real(j, "train_sec", e->train_sec);
     input_stats_json(&e->input_stats, j);
@@ -179,11 +179,10 @@ static err_t record_epoch(trainer_t *t, const epoch_t *e)
 static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int64_t n_trained)
 {
     epoch_t epoch = {.evaluated = due != EVALUATION_NONE,
-                     .eval = {.loss = NAN, .accuracy = NAN, .top5 = NAN},
                      .train_sec = train_sec,
-                     .images_per_sec = n_trained > 0 ? (double)n_trained / train_sec : 0,
-                     .train_loss = t->at.loss_sum / (double)t->at.n_samples,
-                     .train_accuracy = accuracy_of(t, t->at.n_correct, t->at.n_samples)};
+                     .images_per_sec = n_trained > 0 ? (double)n_trained / train_sec : 0};
+    task_metrics_of_training(&t->task_metrics, t->at.sums, (double)t->at.n_samples, epoch.trained);
+    for (int i = 0; i < TASK_MAX_METRICS; i++) epoch.eval.values[i] = NAN;
     TRY(take_input_stats(t, &epoch.input_stats));
     if (epoch.evaluated) TRY(trainer_evaluate(t, &epoch.eval));
     show_epoch(t, &epoch);
@@ -191,8 +190,7 @@ static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int
     if (epoch.evaluated) TRY(trainer_follow_evaluation(t, due, &epoch.eval));
     t->at.evaluation_due = false;
     if (t->at.batch < sampler_batches(t->sampler)) return ERR_OK;
-    t->at = (train_position_t){
-        .step = t->at.step, .epoch = t->at.epoch + 1, .best_accuracy = t->at.best_accuracy};
+    t->at = (train_position_t){.step = t->at.step, .epoch = t->at.epoch + 1, .best = t->at.best};
     return ERR_OK;
 }
 
@@ -227,11 +225,11 @@ static err_t report_profile(trainer_t *t)
 static err_t check_target(trainer_t *t)
 {
     err_t err = ERR_OK;
-    double target = t->options->target_accuracy, best = t->at.best_accuracy;
+    double target = t->options->target_accuracy, best = t->at.best;
     if (target > 0 && best < target)
         err = err_raise(ERR_GATE, __FILE__, __LINE__,
                         "--target-accuracy %g was not reached: the best validation %s was %.4f", target,
-                        t->dataset->info.multi_label ? "mAP" : "accuracy", best);
+                        t->task_metrics.at[t->task_metrics.main]->label, best);
     return comm_agree(t->comm, err, "checking the target");
 }
 
@@ -280,7 +278,7 @@ static err_t finish_step(trainer_t *t, double train_sec, int64_t n_trained, bool
 static bool target_reached(const trainer_t *t)
 {
     double target = t->options->target_accuracy;
-    return target > 0 && t->at.best_accuracy >= target;
+    return target > 0 && t->at.best >= target;
 }
 
 err_t trainer_loop(trainer_t *t)

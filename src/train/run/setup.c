@@ -287,6 +287,7 @@ err_t trainer_build(trainer_t *t)
 {
     comm_t *comm = t->comm;
     TRY(trainer_open_data(t));
+    t->task_metrics = task_metrics(&t->dataset->info);
     TRY(comm_agree(comm, plan_steps(t), "planning steps"));
     return comm_agree(comm, build_model(t), "building the model");
 }

@@ -65,15 +65,15 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
         ckpt_int("step", t->at.step),
         ckpt_int("epoch", t->at.epoch),
         ckpt_int("batch", t->at.batch),
-        ckpt_real("epoch_loss_sum", t->at.loss_sum),
-        ckpt_int("epoch_n_correct", t->at.n_correct),
+        ckpt_real("epoch_loss_sum", t->at.sums[TASK_SUM_LOSS]),
+        ckpt_int("epoch_n_correct", (int64_t)t->at.sums[TASK_SUM_CORRECT]),
         ckpt_int("epoch_n_samples", t->at.n_samples),
         ckpt_int("global_batch", t->global_batch),
         ckpt_int("n_ranks", t->comm->size),
         ckpt_real("plateau_best", t->plateau.best),
         ckpt_int("plateau_n_bad", t->plateau.n_bad_epochs),
         ckpt_real("plateau_scale", t->plateau.scale),
-        ckpt_real("best_accuracy", t->at.best_accuracy),
+        ckpt_real("best_accuracy", t->at.best),
     };
     enum { N_ALWAYS = sizeof always / sizeof always[0] };
     ckpt_attr_t attrs[N_ALWAYS + 3];
@@ -256,15 +256,17 @@ static err_t check_same_run(const trainer_t *t, const checkpoint_t *checkpoint)
 static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, train_position_t *at,
                            schedule_plateau_t *plateau)
 {
+    int64_t n_correct;
     TRY(checkpoint_get_real(checkpoint, "plateau_best", &plateau->best));
     TRY(checkpoint_get_int(checkpoint, "plateau_n_bad", &plateau->n_bad_epochs));
     TRY(checkpoint_get_real(checkpoint, "plateau_scale", &plateau->scale));
-    TRY(checkpoint_get_real(checkpoint, "best_accuracy", &at->best_accuracy));
+    TRY(checkpoint_get_real(checkpoint, "best_accuracy", &at->best));
     TRY(checkpoint_get_int(checkpoint, "step", &at->step));
     TRY(checkpoint_get_int(checkpoint, "epoch", &at->epoch));
     TRY(checkpoint_get_int(checkpoint, "batch", &at->batch));
-    TRY(checkpoint_get_real(checkpoint, "epoch_loss_sum", &at->loss_sum));
-    TRY(checkpoint_get_int(checkpoint, "epoch_n_correct", &at->n_correct));
+    TRY(checkpoint_get_real(checkpoint, "epoch_loss_sum", &at->sums[TASK_SUM_LOSS]));
+    TRY(checkpoint_get_int(checkpoint, "epoch_n_correct", &n_correct));
+    at->sums[TASK_SUM_CORRECT] = (double)n_correct;
     TRY(checkpoint_get_int(checkpoint, "epoch_n_samples", &at->n_samples));
     at->evaluation_due = checkpoint_find_attr(checkpoint, "evaluation_due") != NULL;
     if (at->step < 0 || at->epoch < 0 || at->batch < 0 ||

@@ -79,7 +79,8 @@ static optim_step_t optimizer_step(const trainer_t *t)
                           .gradients = t->grads.device,
                           .lr = trainer_rate(t),
                           .step = t->at.step,
-                          .guard = step_on_device(t) ? step_device_tail(t) + TAIL_LOSS_SUM : NULL};
+                          .guard =
+                              step_on_device(t) ? step_device_tail(t) + TAIL_SUMS + TASK_SUM_LOSS : NULL};
 }
 
 /* All ranks have the same summed gradients: a failure here happens on every rank. */
@@ -213,14 +214,14 @@ static err_t read_costs(work_t *w)
 
 static step_result_t step_result(const trainer_t *t, int64_t n_global)
 {
-    const float *sums = step_tail(t);
-    return (step_result_t){.loss = sums[TAIL_LOSS_SUM] / (double)n_global,
-                           .n_correct = (int64_t)sums[TAIL_CORRECT],
-                           .n = n_global,
-                           .checkpoint_due = sums[TAIL_CHECKPOINT] > 0,
-                           .stop = sums[TAIL_STOP] > 0,
-                           .failed = sums[TAIL_FAILED] > 0,
-                           .bad_found = sums[TAIL_BAD] > 0};
+    const float *tail = step_tail(t);
+    step_result_t result = {.n = n_global,
+                            .checkpoint_due = tail[TAIL_CHECKPOINT] > 0,
+                            .stop = tail[TAIL_STOP] > 0,
+                            .failed = tail[TAIL_FAILED] > 0,
+                            .bad_found = tail[TAIL_BAD] > 0};
+    for (int i = 0; i < TASK_N_SUMS; i++) result.sums[i] = tail[TAIL_SUMS + i];
+    return result;
 }
 
 err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
@@ -244,7 +245,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
                              .labels = data.labels,
                              .targets = data.targets,
                              .predictions = data.predictions,
-                             .tally = step_device_tail(t) + TAIL_LOSS_SUM,
+                             .tally = step_device_tail(t) + TAIL_SUMS,
                              .step = (uint64_t)t->at.step,
                              .first_sample = (uint64_t)data.first,
                              .loss_scale = 1.0f / (float)data.n_global},
@@ -253,7 +254,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     err_t mine = note_requests(t);
     TRY(begin_work(&work));
     *result = step_result(t, data.n_global);
-    if (!isfinite(result->loss)) return step_report_nonfinite(t, &work.batch, data.n_global);
+    if (!isfinite(result->sums[TASK_SUM_LOSS])) return step_report_nonfinite(t, &work.batch, data.n_global);
     if (result->failed) return comm_agree(t->comm, mine, "writing a checkpoint");
     TRY(finish_work(&work));
     TRY(read_costs(&work));

@@ -13,8 +13,8 @@ typedef struct step_cost {
 } step_cost_t;
 
 typedef struct step_result {
-    double loss; /* mean over the global batch */
-    int64_t n_correct, n;
+    double sums[TASK_N_SUMS]; /* over the n samples of the global batch */
+    int64_t n;
     bool checkpoint_due, stop, failed;
     bool bad_found; /* a rank found corrupt samples */
 } step_result_t;

@@ -12,7 +12,7 @@ void step_trace(const trainer_t *t, const char *name, double start, double end, 
 
 err_t step_push_tail(const trainer_t *t)
 {
-    step_tail(t)[TAIL_LOSS_SUM] = step_tail(t)[TAIL_CORRECT] = 0;
+    for (int i = 0; i < TASK_N_SUMS; i++) step_tail(t)[TAIL_SUMS + i] = 0;
     return hd_buffer_push(&t->grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
 }
 

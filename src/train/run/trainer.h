@@ -21,19 +21,27 @@
 #include "train/run/choose_threads.h"
 #include "train/run/options.h"
 #include "train/run/recorded_step.h"
+#include "train/task/task.h"
 #include "train/weights/weights.h"
 
 /* Values that follow the gradients in the same allreduce. */
-enum { TAIL_LOSS_SUM, TAIL_CORRECT, TAIL_CHECKPOINT, TAIL_STOP, TAIL_FAILED, TAIL_BAD, TAIL_COUNT };
+enum {
+    TAIL_SUMS, /* [TASK_N_SUMS] */
+    TAIL_CHECKPOINT = TASK_N_SUMS,
+    TAIL_STOP,
+    TAIL_FAILED,
+    TAIL_BAD,
+    TAIL_COUNT
+};
 
 /* The position of a run; every checkpoint stores it. */
 typedef struct train_position {
-    int64_t step;         /* optimizer steps done */
-    int64_t epoch, batch; /* of the next step */
-    double loss_sum;      /* over the samples of the epoch so far, as are the next two */
-    int64_t n_correct, n_samples;
-    double best_accuracy; /* of all validations so far */
-    bool evaluation_due;  /* the validation after the last step is still to be done */
+    int64_t step;             /* optimizer steps done */
+    int64_t epoch, batch;     /* of the next step */
+    double sums[TASK_N_SUMS]; /* over the samples of the epoch so far */
+    int64_t n_samples;        /* these samples */
+    double best;              /* of the main metric in all validations so far */
+    bool evaluation_due;      /* the validation after the last step is still to be done */
 } train_position_t;
 
 typedef struct trainer {
@@ -44,6 +52,7 @@ typedef struct trainer {
     runtime_t runtime;
     comm_t *comm; /* runtime.comm */
     dataset_t *dataset;
+    task_metrics_t task_metrics;                 /* of its task */
     char data_where[FS_PATH_MAX], data_why[128]; /* as dataset_choose chose */
     graph_t *graph;
     char *saved_algorithms; /* the checkpoint's; rank 0 only */

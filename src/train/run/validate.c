@@ -37,13 +37,17 @@ err_t trainer_evaluate(trainer_t *t, evaluation_t *out)
     TRY(evaluator_run(&t->evaluator, out));
     interruption_close(t);
     TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "swapping the weights back"));
-    if (out->accuracy > t->at.best_accuracy) t->at.best_accuracy = out->accuracy;
+    double main_value = out->values[t->task_metrics.main];
+    if (main_value > t->at.best) t->at.best = main_value;
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
     return ERR_OK;
 }
 
 err_t trainer_follow_evaluation(trainer_t *t, evaluation_due_t due, const evaluation_t *eval)
 {
+    const task_metrics_t *metrics = &t->task_metrics;
+    const task_metric_t *watched = metrics->at[metrics->plateau];
+    double value = eval->values[metrics->plateau];
     if (!isfinite(eval->loss))
         return comm_agree(
             t->comm,
@@ -52,37 +56,28 @@ err_t trainer_follow_evaluation(trainer_t *t, evaluation_due_t due, const evalua
                       "lower --lr or add --warmup",
                       (long long)t->at.step),
             "checking the loss");
-    bool watched = t->schedule.kind == SCHEDULE_PLATEAU && due == EVALUATION_SCHEDULED;
-    if (watched && schedule_plateau_update(&t->plateau, eval->loss))
-        log_info("validation loss has not improved: the learning rate is now %g", trainer_rate(t));
+    bool follows = t->schedule.kind == SCHEDULE_PLATEAU && due == EVALUATION_SCHEDULED;
+    if (follows && schedule_plateau_update(&t->plateau, watched->higher_is_better ? -value : value))
+        log_info("validation %s has not improved: the learning rate is now %g", watched->label,
+                 trainer_rate(t));
     return ERR_OK;
 }
 
 void trainer_evaluation_text(const trainer_t *t, const evaluation_t *eval, char out[EVALUATION_TEXT_MAX])
 {
-    int used = snprintf(out, EVALUATION_TEXT_MAX, "validation loss %.4f %s %.4f", eval->loss,
-                        t->dataset->info.multi_label ? "mAP" : "accuracy", eval->accuracy);
-    if (!isnan(eval->top5))
-        used += snprintf(out + used, (size_t)(EVALUATION_TEXT_MAX - used), " top-5 %.4f", eval->top5);
+    char text[TASK_TEXT_MAX];
+    task_metrics_text(&t->task_metrics, eval->values, text);
+    int used = snprintf(out, EVALUATION_TEXT_MAX, "validation %s", text);
     if (t->options->eval_samples)
         snprintf(out + used, (size_t)(EVALUATION_TEXT_MAX - used), " (%lld samples)", (long long)eval->n);
 }
 
-void trainer_evaluation_json(const trainer_t *t, const evaluation_t *eval, json_t *j)
-{
-    bool multi_label = t->dataset->info.multi_label;
-    json_real(j, "val_loss", eval->loss);
-    json_real(j, "val_accuracy", multi_label ? NAN : eval->accuracy);
-    if (multi_label) json_real(j, "val_map", eval->accuracy);
-    if (!isnan(eval->top5)) json_real(j, "val_top5", eval->top5);
-}
-
 err_t trainer_evaluation_event(trainer_t *t, const evaluation_t *eval)
 {
-    const tensorboard_scalar_t scalars[] = {
-        {"validation/loss", eval->loss},
-        {t->dataset->info.multi_label ? "validation/mAP" : "validation/accuracy", eval->accuracy}};
-    return tensorboard_write(&t->tensorboard, t->at.step, scalars, 2, true);
+    tensorboard_scalars_t scalars = {0};
+    for (int i = 0; i < t->task_metrics.n; i++)
+        tensorboard_add(&scalars, "validation", t->task_metrics.at[i]->label, eval->values[i]);
+    return scalars.n ? tensorboard_write(&t->tensorboard, t->at.step, scalars.at, scalars.n, true) : ERR_OK;
 }
 
 static err_t record_between(trainer_t *t, const evaluation_t *eval, double sec)
@@ -91,7 +86,7 @@ static err_t record_between(trainer_t *t, const evaluation_t *eval, double sec)
     if (!j) return ERR_OK;
     json_int(j, "step", t->at.step);
     json_int(j, "epoch", t->at.epoch);
-    trainer_evaluation_json(t, eval, j);
+    task_metrics_json(&t->task_metrics, "val_", false, eval->values, j);
     json_real(j, "eval_sec", sec);
     TRY(metrics_end(&t->metrics, true));
     return trainer_evaluation_event(t, eval);

@@ -21,19 +21,16 @@ evaluation_due_t trainer_evaluation_due(const trainer_t *t, bool epoch_end, bool
 /* Collective. Evaluates the moving average of the weights, if there is one, else the weights. */
 err_t trainer_evaluate(trainer_t *t, evaluation_t *out);
 
-/* Collective. What follows a recorded evaluation: a loss that is not finite is ERR_GATE, and a scheduled one
- * may lower the learning rate (--schedule plateau). */
+/* Collective. What follows a recorded evaluation: a loss that is not finite is ERR_GATE, and a scheduled
+ * evaluation may lower the learning rate (--schedule plateau). */
 err_t trainer_follow_evaluation(trainer_t *t, evaluation_due_t due, const evaluation_t *eval);
 
 /* Collective. A scheduled evaluation inside an epoch, with its own console line and record. */
 err_t trainer_evaluate_between(trainer_t *t);
 
 /* "validation loss 0.1234 accuracy 0.9876" */
-enum { EVALUATION_TEXT_MAX = 128 };
+enum { EVALUATION_TEXT_MAX = TASK_TEXT_MAX + 64 };
 void trainer_evaluation_text(const trainer_t *t, const evaluation_t *eval, char out[EVALUATION_TEXT_MAX]);
-
-/* Adds val_loss, val_accuracy, … to the record that the caller has begun. */
-void trainer_evaluation_json(const trainer_t *t, const evaluation_t *eval, json_t *j);
 
 /* Writes the event for TensorBoard, if any. */
 err_t trainer_evaluation_event(trainer_t *t, const evaluation_t *eval);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* The metrics of a task: what training and evaluation measure, and how to read each number. The console, the
+ * records, TensorBoard, --target, --schedule plateau and the best checkpoint use this table; the `run` record
+ * carries it to dptrain report. Not collective. */
+#ifndef TRAIN_TASK_METRIC_H
+#define TRAIN_TASK_METRIC_H
+
+#include <stdbool.h>
+
+#include "base/json.h"
+
+enum { TASK_MAX_METRICS = 8, TASK_TEXT_MAX = 128 };
+
+/* Sums of the forward pass over a batch's samples (exec_batch_t.tally), summed over the ranks with the
+ * gradients. A metric of training is one of them divided by the number of samples. */
+typedef enum task_sum { TASK_SUM_NONE = -1, TASK_SUM_LOSS, TASK_SUM_CORRECT, TASK_N_SUMS } task_sum_t;
+
+typedef enum metric_unit { METRIC_NUMBER, METRIC_FRACTION } metric_unit_t;
+
+typedef struct task_metric {
+    const char *name;   /* "map": --target map=0.5, val_map in records */
+    const char *label;  /* "mAP": consoles, charts, TensorBoard */
+    const char *brief;  /* on a narrow progress bar; NULL: label */
+    metric_unit_t unit; /* of the values */
+    bool higher_is_better;
+    bool is_main;          /* judges the model: --keep-best, --target-accuracy; exactly one of a task */
+    bool steers_plateau;   /* followed by --schedule plateau; exactly one of a task */
+    task_sum_t training;   /* its sum in training, or TASK_SUM_NONE: evaluations alone measure it */
+    int more_classes_than; /* measured only if the data has more classes */
+    bool always_null;      /* not measured: a field that readers of older records expect */
+} task_metric_t;
+
+/* The metrics of a task on a dataset, in the order of consoles and records. */
+typedef struct task_metrics {
+    int n;
+    const task_metric_t *at[TASK_MAX_METRICS];
+    int main, plateau; /* indices */
+} task_metrics_t;
+
+/* table: ends with a NULL name. */
+task_metrics_t task_metrics_select(const task_metric_t *table, int n_classes);
+
+/* The index of a metric that is measured; -1: none of that name. */
+int task_metrics_find(const task_metrics_t *metrics, const char *name);
+
+/* Whether `value` is better than `than`; NAN is worse than any number. */
+bool task_metric_better(const task_metric_t *metric, double value, double than);
+
+/* Writes values[n], NAN as null, each under prefix and name: "val_" gives val_loss, val_map.
+ *
+ *   training  only the metrics of training */
+void task_metrics_json(const task_metrics_t *metrics, const char *prefix, bool training, const double *values,
+                       json_t *j);
+
+/* The values of training from sums[TASK_N_SUMS] over n samples; NAN: only evaluations measure it. */
+void task_metrics_of_training(const task_metrics_t *metrics, const double *sums, double n, double *values);
+
+/* The table itself, as the array "metrics" of a `run` record. */
+void task_metrics_describe(const task_metrics_t *metrics, json_t *j);
+
+/* "loss 0.1234 accuracy 0.9876"; values of NAN are left out. */
+void task_metrics_text(const task_metrics_t *metrics, const double *values, char out[TASK_TEXT_MAX]);
+
+#endif
