@@ -257,6 +257,8 @@ job_finish() { # CODE
             if grep -q "^phase $lost_rank " <<<"$phases"; then job_die 5; fi
             # Its last words may be lost, or there were none.
             note "$(said_describe)"
+        elif [[ $code -eq 1 && ! -e $work/spoke ]] && resume_finished; then
+            note "$launcher ended with exit code 1 after the run had finished; a signal may have stopped it"
         fi
         exit "$code"
     fi

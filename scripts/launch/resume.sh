@@ -24,15 +24,21 @@ resume_command() { # WORDS OF A SHELL
     printf '%s\n' "$1"
 }
 
-# Exits with 128 + the signal's number, or with 0 if the run had finished by then.
-resume_finish() { # CODE
-    local code line='' i
-    code=$((128 + $(kill -l "$stopped_by")))
+# Whether the output ends with a run that has finished.
+resume_finished() {
+    local i
     for ((i = 0; i < 100; i++)); do
         [[ -e $work/started && ! -e $work/last ]] || break
         sleep 0.02
     done
-    if [[ $stage == asked && $1 -eq 0 ]] && grep -aq '^finished after ' "$work/last" 2>/dev/null; then
+    grep -aq '^finished after ' "$work/last" 2>/dev/null
+}
+
+# Exits with 128 + the signal's number, or with 0 if the run had finished by then.
+resume_finish() { # CODE
+    local code line=''
+    code=$((128 + $(kill -l "$stopped_by")))
+    if resume_finished && [[ $stage == asked && $1 -eq 0 ]]; then
         note "SIG$stopped_by: the run had finished"
         exit 0
     fi

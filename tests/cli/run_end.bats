@@ -117,6 +117,12 @@ This is usually due to either a failure of the TCP network"
     wait "$job"
     cat log
     [ "$(tail -n 1 log)" = "run.sh: SIGTERM: the run had finished" ]
+    # To mpirun itself.
+    stand_in mpirun <<<'echo started; echo finished after 40 steps; exit 1'
+    run "$run_sh" -np 1
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "${lines[-1]}" = "run.sh: mpirun ended with exit code 1 after the run had finished; a signal may have stopped it" ]
 }
 
 # The job goes on to its end after the reader of its output has left; its last line reaches nobody.
