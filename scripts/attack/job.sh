@@ -71,8 +71,8 @@ job_start() { # OUTPUT [--resume auto …]
     else
         launch=("$here/run.sh" -np "${P[np]}" --timeout-start 20 --grace 5 --)
     fi
-    # A shell in the background ignores SIGINT, and so would its children.
-    (cd "$dir" && exec env --default-signal=INT,QUIT "DPTRAIN_ATTACK=$id" "DPTRAIN_TIMEOUT_START=$timeout_sec" \
+    # A shell in the background, or nohup, ignores signals, and so would its children.
+    (cd "$dir" && exec env --default-signal=HUP,INT,QUIT "DPTRAIN_ATTACK=$id" "DPTRAIN_TIMEOUT_START=$timeout_sec" \
         "DPTRAIN_BIN=$work/bin/dptrain" "DPTRAIN_FAULT_LOG=$dir/fault" \
         "${env_of_job[@]}" "${before_job[@]}" "${launch[@]}" "${words[@]}") >"$job_out" 2>&1 </dev/null &
     job=$!
