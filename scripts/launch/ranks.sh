@@ -69,8 +69,8 @@ ranks_bind_to_gpus() {
     note "ranks are bound near their GPUs: ${lists[0]} on ${host_name[0]}"
 }
 
-# Sets the array before, a wrapper that sets the variables in BUNDLE (env_bundle), runs the host's setup, binds the rank, reports the binding, and then execs the
-# program.
+# Sets the array before, a wrapper that sets the variables in BUNDLE (env_bundle), runs the host's setup, binds the rank,
+# reports the binding, and then execs the program.
 ranks_prefix() { # SETUP GPUS(yes|no) REPORT(yes|no) [BUNDLE]
     local script=''
     before=()

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     must(measure_step(many, device, 2, 600, &time), "a step");
     OK(time.sec > 0 && time.sec < 600, "with several labels, batch norm and dropout: %g s", time.sec);
     must(measure_step(lenet, device, 4, 0, &time), "a step");
-    OK(isinf(time.sec), "without time there is no result");
+    OK(isinf(time.sec), "no result without time to measure");
     OK(mem_live() == before, "all memory was freed");
     graph_free(&lenet), graph_free(&many);
     return tap_done();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of attack.sh
-# Two jobs in one folder, wrong clocks, and a cache that is no file.
+# Two jobs in one folder, wrong clocks, and caches that are not regular files.
 kind jobs_two 3
 kind clock_jump 2
 kind clock_launcher 2

@@ -43,8 +43,8 @@ keys_fingerprints() { # FILE
     ssh-keygen -lf "$1" | awk '{ printf "%s%s %s", sep, $2, $NF; sep = ", " }'
 }
 
-# Whether the file --fingerprints lists the key: under this host's name, or under a name that is no host's, such as
-# root@ip-10-0-0-1.
+# Whether the file --fingerprints lists the key: under this host's name, or under a name that belongs to none
+# of the hosts, such as root@ip-10-0-0-1.
 keys_listed() { # INDEX FINGERPRINT
     awk -v key="$2" -v mine="${host_name[$1]} ${host_target[$1]}" -v all="${host_name[*]} ${host_target[*]}" '
         function has(list, name) { return index(" " list " ", " " name " ") > 0 }

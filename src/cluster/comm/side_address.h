@@ -17,8 +17,9 @@ typedef struct side_address {
     uint8_t bytes[SIDE_MAX_ADDRESSES][16];
 } side_address_t;
 
-/* Listens, without blocking, on the addresses of this host that btl_tcp_if_include allows, or on all of them
- * but loopback (on that if there is no other), at a port of btl_tcp_port_min_v4's range if one is set. */
+/* Listens, without blocking, on the addresses of this host that btl_tcp_if_include allows; without that
+ * setting on all but loopback, or on loopback if there are no others. The port is in btl_tcp_port_min_v4's range
+ * if one is set. */
 err_t side_listen(side_address_t *out, int *fd);
 
 /* Begins to connect to address i. Returns a descriptor that becomes writable, or -1. */

@@ -10,7 +10,7 @@
 #include "train/feed/content.h"
 #include "train/run/setup.h"
 
-/* Without it a resumed run compares less, so a failure is no error. */
+/* A failure is only a warning: without it, a resumed run compares less. */
 static void write_beside(const trainer_t *t)
 {
     char path[FS_PATH_MAX];

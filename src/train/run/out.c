@@ -177,9 +177,8 @@ err_t trainer_choose_out(trainer_t *t)
 
 err_t trainer_open_out(trainer_t *t)
 {
-    err_t err = ERR_OK;
     bool clears = t->comm->rank == 0 && t->options->overwrite && strcmp(t->options->resume, "none") == 0;
-    err = owner_verify(t->owner);
+    err_t err = owner_verify(t->owner);
     if (clears && err == ERR_OK) {
         disk_wait_begin("clearing", t->out);
         err = clear_earlier_run(t->out);
