@@ -8,6 +8,8 @@ tests=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 . "$tests/../../scripts/lib.sh"
 # shellcheck source=tests/cluster/cluster.bash
 . "$tests/cluster.bash"
+# shellcheck source=tests/cluster/proof.bash
+. "$tests/proof.bash"
 # shellcheck source=tests/cluster/jobs.bash
 . "$tests/jobs.bash"
 # shellcheck source=tests/cluster/faults.bash
@@ -36,25 +38,14 @@ while [[ $# -gt 0 ]]; do
     case $1 in
     --healthy) need_value "$@"; whole_number "$1" "$2" 1; n_healthy=$((10#$2)); shift 2 ;;
     --steps) need_value "$@"; whole_number "$1" "$2" 1; steps=$((10#$2)); shift 2 ;;
-    --parts)
-        need_value "$@"
-        [[ $2 =~ ^(faults|healthy|training)(,(faults|healthy|training))*$ ]] ||
-            die 2 "invalid --parts '$2': expected a list such as faults,healthy"
-        parts=$2
-        shift 2
-        ;;
+    --parts) proof_list 'faults|healthy|training' "$@"; parts=$2; shift 2 ;;
     *) common_option "$1" ;;
     esac
 done
 cd "$tests/../.."
 data=${DPTRAIN_DATA:-}/mnist
 [[ -d $data ]] || die 2 "no folder mnist in DPTRAIN_DATA"
-why=$(cluster_why)
-[[ -z $why ]] || die 4 "this machine cannot run a cluster: $why"
-load=$(cut -d ' ' -f 1-3 /proc/loadavg)
-make_work proof
-trap '((BASHPID != $$)) || { cluster_down; rm -rf "$work"; }' EXIT
-exec 3>&2
+proof_begin
 wrong=0 BATS_TEST_DESCRIPTION="between the faults"
 hosts=node1:1,node2:1,node3:1,node4:1
 

@@ -8,6 +8,8 @@ tests=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 . "$tests/../../scripts/lib.sh"
 # shellcheck source=tests/cluster/cluster.bash
 . "$tests/cluster.bash"
+# shellcheck source=tests/cluster/proof.bash
+. "$tests/proof.bash"
 # shellcheck source=tests/cluster/jobs.bash
 . "$tests/jobs.bash"
 
@@ -34,13 +36,7 @@ while [[ $# -gt 0 ]]; do
     case $1 in
     --each) need_value "$@"; whole_number "$1" "$2" 1; each=$((10#$2)); shift 2 ;;
     --seed) need_value "$@"; whole_number "$1" "$2" 0; seed=$((10#$2)); shift 2 ;;
-    --kinds)
-        need_value "$@"
-        [[ $2 =~ ^(hang|stop|kill|lost|cut)(,(hang|stop|kill|lost|cut))*$ ]] ||
-            die 2 "invalid --kinds '$2': expected a list such as hang,cut"
-        kinds=$2
-        shift 2
-        ;;
+    --kinds) proof_list 'hang|stop|kill|lost|cut' "$@"; kinds=$2; shift 2 ;;
     *) common_option "$1" ;;
     esac
 done
@@ -48,12 +44,7 @@ RANDOM=$seed
 cd "$tests/../.."
 tool=$PWD/build/tests/tools/hang_thread
 [[ -x $tool ]] || make CUDA=0 build/tests/tools/hang_thread >&2
-why=$(cluster_why)
-[[ -z $why ]] || die 4 "this machine cannot run a cluster: $why"
-load=$(cut -d ' ' -f 1-3 /proc/loadavg)
-make_work proof
-trap '((BASHPID != $$)) || { cluster_down; rm -rf "$work"; }' EXIT
-exec 3>&2
+proof_begin
 # Ranks of all hosts share this machine's cores.
 export OMPI_MCA_mpi_yield_when_idle=1
 n_named=0 n_faults=0
