@@ -7,11 +7,13 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/comm/buffer.h"
 #include "cluster/comm/watchdog.h"
 #include "tests/mpi/everyone.h"
 #include "tools/bench/comm_check.h"
 
 enum { MAX_COUNT = 1000, GUARD = 16 };
+#define N_TYPES COLLECTIVE_HALF /* those of MPI */
 
 static const char *const kind_names[COLLECTIVE_KINDS] = {
     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv", "exchange",
@@ -113,7 +115,7 @@ static bool all_calls_are_right(collective_kind_t kind, collective_type_t type, 
 static void test_all(void)
 {
     for (collective_kind_t kind = 0; kind < COLLECTIVE_KINDS; kind++)
-        for (collective_type_t type = 0; type < COLLECTIVE_MPI_TYPES; type++)
+        for (collective_type_t type = 0; type < N_TYPES; type++)
             for (collective_op_t op = 0; op < (reduces(kind) ? COLLECTIVE_OPS : 1); op++)
                 OK_ALL(all_calls_are_right(kind, type, op), "%s of %s%s%s", kind_names[kind],
                        collective_type_names[type], reduces(kind) ? ", " : "",
@@ -140,6 +142,47 @@ static void test_wrong_rank(void)
            "pieces in the wrong order are detected");
 }
 
+/* What a benchmark finds: MPI, and the allreduce of gradient buffers where ranks share memory. */
+static void test_offered(void)
+{
+    const collective_ops_t *offered[COLLECTIVE_MAX_OPS], *host;
+    int n = collective_list(comm, offered);
+    bool right = n == 2 && strcmp(offered[0]->name, "mpi") == 0 && strcmp(offered[1]->name, "host") == 0;
+    OK_ALL(right && collective_find("mpi") == offered[0] && collective_find("host") == offered[1] &&
+               !collective_find("smoke signals"),
+           "the communicator lists what it offers");
+    if (!right) return;
+    host = offered[1];
+    comm_buffer_t buffer = {0};
+    collective_t *collective = NULL;
+    comm_check_t c = {.kind = COLLECTIVE_ALL_REDUCE,
+                      .type = COLLECTIVE_FLOAT,
+                      .rank = comm->rank,
+                      .size = comm->size,
+                      .count = MAX_COUNT,
+                      .seed = 7};
+    int64_t first;
+    err_t err = collective_open(comm, host, MAX_COUNT * sizeof(float), &buffer);
+    if (comm->topo.max_local_size == 1) {
+        OK_ALL(err == ERR_USAGE && strstr(err_message(), "no two ranks share memory"), "one rank: refused");
+        comm_buffer_free(comm, &buffer);
+        return;
+    }
+    const collective_spec_t spec = {.by = host,
+                                    .count = MAX_COUNT,
+                                    .type = COLLECTIVE_FLOAT,
+                                    .buffer = &buffer,
+                                    .recv = buffer.data,
+                                    .what = "a test"};
+    bool ok = err == ERR_OK && collective_new(comm, &spec, &collective) == ERR_OK;
+    if (ok) comm_check_fill(&c, buffer.data);
+    ok = ok && collective_run(collective) == ERR_OK && collective_wait(collective) == ERR_OK &&
+         comm_check_count_wrong(&c, buffer.data, &first) == 0;
+    OK_ALL(ok, "the sum of a gradient buffer as a single collective");
+    collective_free(&collective);
+    comm_buffer_free(comm, &buffer);
+}
+
 static void test_transport(void)
 {
     char text[96] = "";
@@ -153,13 +196,14 @@ int main(void)
     comm_options_t options = {.name = "mpi", .timeout_sec = 60, .abort_job = abort_job};
     err_t err = comm_open(&options, &comm);
     tap_quiet = !log_speaks();
-    tap_plan(3 * COLLECTIVE_MPI_TYPES * COLLECTIVE_OPS + 5 * COLLECTIVE_MPI_TYPES + 4);
+    tap_plan(3 * N_TYPES * COLLECTIVE_OPS + 5 * N_TYPES + 6);
     if (err != ERR_OK) return 1;
     n_room = (size_t)comm->size * MAX_COUNT * 8 + GUARD;
     OK_ALL(mem_new(n_room, "test", &send) == ERR_OK && mem_new(n_room, "test", &recv) == ERR_OK, "memory");
     test_all();
     test_wrong_rank();
     test_transport();
+    test_offered();
     mem_free(&send);
     mem_free(&recv);
     comm_close(&comm);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
+#include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
 #include "tests/mpi/everyone.h"
 
@@ -215,6 +216,27 @@ static bool is_zero(const comm_buffer_t *buffer)
     return n_wrong == 0;
 }
 
+/* In pieces, in any order, on other cache lines than the whole; what is not summed keeps its value. */
+static void test_pieces(comm_t *comm)
+{
+    enum { N = 5003 };
+    static const int64_t at[] = {3001, 17, 2}, lengths[] = {2001, 2984, 15};
+    comm_buffer_t buffer = {0};
+    bool ok = comm_buffer_new(comm, N * sizeof(float), &buffer) == ERR_OK;
+    float *values = buffer.data;
+    for (int64_t i = 0; ok && i < N; i++) values[i] = (float)value(comm->rank, i);
+    for (int p = 0; ok && p < 3; p++) ok = comm_buffer_begin(comm, &buffer, at[p], lengths[p]) == ERR_OK;
+    OK_ALL(ok && comm_buffer_finish(comm, &buffer) == ERR_OK, "sums of pieces of a buffer");
+    int64_t n_wrong = 0;
+    for (int64_t i = 0; ok && i < N; i++) {
+        bool summed = (i >= 2 && i < 3001) || (i >= 3001 && i < 5002);
+        n_wrong +=
+            (double)values[i] != (summed ? expected(COMM_SUM, comm->size, i) : (double)value(comm->rank, i));
+    }
+    OK_ALL(n_wrong == 0, "are right");
+    comm_buffer_free(comm, &buffer);
+}
+
 /* Two at once, of different odd sizes, to detect overlapping parts. */
 static void test_buffers(comm_t *comm)
 {
@@ -229,7 +251,8 @@ static void test_buffers(comm_t *comm)
     OK_ALL(shared == first && (!a.shared || comm->topo.max_local_size > 1), "all ranks share or none does");
     struct statvfs fs;
     bool room = statvfs("/dev/shm", &fs) == 0 && fs.f_bavail * fs.f_frsize > 256 << 20;
-    OK_ALL(a.shared || comm->topo.max_local_size == 1 || !room,
+    bool library = comm->gradients != comm->ops->gradients;
+    OK_ALL(a.shared || comm->topo.max_local_size == 1 || !room || library,
            "shared where a host has several ranks and room");
 
     memset(b.data, comm->rank + 1, b.n_bytes);
@@ -299,13 +322,14 @@ int main(int argc, char **argv)
     comm_options_t options = {.name = argc > 1 ? argv[1] : "mpi", .timeout_sec = 60, .abort_job = abort_job};
     err_t err = comm_open(&options, &comm);
     tap_quiet = !log_speaks();
-    tap_plan(50);
+    tap_plan(52);
     OK_CALL(err, "open");
     if (err != ERR_OK) return 1;
     int size;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     OK_ALL(comm->size == size && comm->topo.size == size && comm->rank == comm->topo.rank, "rank and size");
-    OK_ALL(strcmp(comm->ops->name, "mpi") == 0, "it describes itself");
+    OK_ALL(strcmp(comm->ops->name, "mpi") == 0 && strcmp(comm_gradients_name(comm), options.name) == 0,
+           "it describes itself");
     OK_ALL(comm_barrier(comm, "a test's barrier") == ERR_OK, "barrier");
     char *data = NULL;
     OK_ALL(mem_new(LARGE_BYTES + 64, "test", &data) == ERR_OK, "memory");
@@ -315,6 +339,7 @@ int main(int argc, char **argv)
     test_alltoall(comm);
     test_agree(comm);
     test_buffers(comm);
+    test_pieces(comm);
     test_subsets(comm);
     test_no_allocation(comm, data);
     mem_free(&data);

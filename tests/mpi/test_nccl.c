@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
 #include "compute/ops/backend.h"
 #include "tests/mpi/everyone.h"

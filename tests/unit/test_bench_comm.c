@@ -94,11 +94,17 @@ static void test_sizes(void)
        "a factor of 1 alone is refused");
 }
 
+static err_t parse(const char *tests, const char *types, const char *ops, const char *communicators,
+                   comm_plan_t *out)
+{
+    return comm_plan_parse(&(comm_words_t){tests, types, ops, communicators, "both"}, out);
+}
+
 static bool refused(const char *tests, const char *types, const char *ops, const char *communicators,
                     const char *words)
 {
     comm_plan_t plan;
-    err_t err = comm_plan_parse(tests, types, ops, communicators, &plan);
+    err_t err = parse(tests, types, ops, communicators, &plan);
     bool right = err == ERR_USAGE && strstr(err_message(), words);
     if (!right) printf("# %d: %s\n", err, err_message());
     return right;
@@ -107,14 +113,19 @@ static bool refused(const char *tests, const char *types, const char *ops, const
 static void test_plan(void)
 {
     comm_plan_t p;
-    OK(comm_plan_parse("reduce,all_reduce,reduce", "int8", "max", "mpi,host", &p) == ERR_OK &&
-           p.n_tests == 2 && p.tests[0] == COMM_TEST_REDUCE && p.tests[1] == COMM_TEST_ALL_REDUCE &&
-           p.by_mpi && p.by_host && p.n_types == 1 && p.types[0] == COLLECTIVE_INT8 && p.n_ops == 1 &&
-           p.ops[0] == COLLECTIVE_MAX,
+    OK(parse("reduce,all_reduce,reduce", "int8", "max", "mpi,nccl", &p) == ERR_OK && p.n_tests == 2 &&
+           p.tests[0] == COMM_TEST_REDUCE && p.tests[1] == COMM_TEST_ALL_REDUCE && p.n_names == 2 &&
+           strcmp(p.names[0], "mpi") == 0 && strcmp(p.names[1], "nccl") == 0 && p.n_types == 1 &&
+           p.types[0] == COLLECTIVE_INT8 && p.n_ops == 1 && p.ops[0] == COLLECTIVE_MAX,
        "lists, each word once");
-    OK(comm_plan_parse("all", "all", "all", "mpi", &p) == ERR_OK && p.n_tests == COMM_TESTS && p.all_tests &&
-           p.n_types == COLLECTIVE_TYPES && p.n_ops == COLLECTIVE_OPS && !p.by_host,
+    OK(parse("all", "all", "all", "mpi", &p) == ERR_OK && p.n_tests == COMM_TESTS && p.all_tests &&
+           p.n_types == COLLECTIVE_TYPES && p.n_ops == COLLECTIVE_OPS && p.n_names == 1,
        "all");
+    OK(parse("all", "all", "all", "host,mpi", &p) == ERR_OK &&
+           refused("all_reduce,reduce", "float", "sum", "mpi,host", "--test reduce: the host communicator") &&
+           refused("all_reduce", "int8", "sum", "host", "--datatype int8: the host communicator") &&
+           refused("all_reduce", "float", "max", "host", "--op max: the host communicator"),
+       "what the host communicator lacks is skipped under all, and refused by name");
     OK(refused("all_redcue", "float", "sum", "mpi", "did you mean 'all_reduce'"), "an unknown test");
     OK(refused("reduce", "flaot", "sum", "mpi", "did you mean 'float'"), "an unknown type");
     OK(refused("reduce", "float", "summ", "mpi", "did you mean 'sum'"), "an unknown operation");
@@ -129,33 +140,52 @@ static void test_plan(void)
     OK(refused("reduce", "float", "sum", "auto,mpi", "auto cannot be combined"), "auto and another");
 }
 
-/* The communicator chosen, or the error message. */
+/* As on GPUs; this test runs without NCCL, too. */
+static const collective_ops_t library = {
+    .name = "nccl",
+    .title = "NCCL",
+    .limits = "NCCL does not offer this",
+    .out_of_place = (1 << COLLECTIVE_KINDS) - 1,
+    .in_place = (1 << COLLECTIVE_ALLTOALL) - 1,
+    .types = (1 << COLLECTIVE_TYPES) - 1,
+    .ops = (1 << COLLECTIVE_OPS) - 1,
+};
+
+/* The communicators chosen, or the error message. */
 static const char *settled(const char *tests, const char *types, const char *communicators, bool on_device,
                            bool in_place)
 {
+    static char names[64];
+    const comm_words_t words = {tests, types, "sum", communicators, in_place ? "in" : "both"};
+    const collective_ops_t *offered[3] = {&library};
     comm_plan_t p;
-    if (comm_plan_parse(tests, types, "sum", communicators, &p) != ERR_OK) return "not parsed";
-    if (comm_plan_settle(&p, on_device, in_place) != ERR_OK) return err_message();
-    return p.by_auto               ? "auto"
-           : p.by_nccl && p.by_mpi ? "both"
-           : p.by_nccl             ? "nccl"
-           : p.by_mpi              ? "mpi"
-                                   : "host";
+    offered[1] = collective_find("mpi");
+    offered[2] = collective_find("host");
+    if (comm_plan_parse(&words, &p) != ERR_OK) return err_message();
+    if (comm_plan_settle(&p, offered + !on_device, 3 - !on_device) != ERR_OK) return err_message();
+    names[0] = '\0';
+    for (int i = 0; i < p.n_by; i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i ? " " : "", p.by[i]->name);
+    }
+    return names;
 }
 
 static void test_settle(void)
 {
     OK(strcmp(settled("reduce", "float", "auto", false, false), "mpi") == 0 &&
            strcmp(settled("reduce", "half", "auto", true, false), "nccl") == 0,
-       "auto: NCCL where gradients are on GPUs, else MPI");
-    OK(strcmp(settled("reduce", "all", "mpi,nccl", true, false), "both") == 0 &&
-           strcmp(settled("reduce", "float", "host", true, false), "host") == 0,
-       "as named");
+       "auto: the library that sums gradients on GPUs, else MPI");
+    OK(strcmp(settled("reduce", "all", "mpi,nccl", true, false), "nccl mpi") == 0 &&
+           strcmp(settled("all_reduce", "float", "host", true, false), "host") == 0,
+       "as named, the library first");
     OK(strstr(settled("reduce", "half", "auto", false, false), "--datatype half: MPI cannot"),
        "MPI has no half");
-    OK(strstr(settled("reduce", "float", "nccl", false, false), "--comm nccl"), "no NCCL without GPUs");
+    OK(strcmp(settled("reduce", "float", "nccl", false, false),
+              "--communicator nccl needs GPUs and NCCL: --device cuda --comm nccl") == 0,
+       "no NCCL without GPUs");
     OK(strstr(settled("reduce,alltoall", "float", "nccl", true, true),
-              "supports alltoall only out of place") &&
+              "--inplace in: NCCL supports alltoall only out of place") &&
            strcmp(settled("all", "float", "nccl", true, true), "nccl") == 0,
        "unsupported in-place tests are refused, or skipped under all");
 }
@@ -425,7 +455,7 @@ static void test_gibibyte(void)
 
 int main(void)
 {
-    tap_plan(49);
+    tap_plan(50);
     test_factors();
     test_rounding();
     test_sizes();

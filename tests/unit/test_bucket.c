@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Buckets of gradients: their size, and when each is sent, recorded by a stand-in for NCCL. No device. */
+ * Buckets of gradients: their size, and when each is sent, recorded by a stand-in for a library. No device. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "cluster/comm/buffer.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/gradients.h"
 #include "cluster/session/runtime.h"
 #include "tests/tap.h"
 #include "train/learn/bucket.h"
@@ -21,9 +20,9 @@ static struct {
     bool too_soon, fails;
 } seen;
 
-static err_t buffer_begin(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, int64_t count)
+static err_t buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)
 {
-    (void)nccl, (void)buffer;
+    (void)comm, (void)buffer;
     if (seen.fails) RAISE(ERR_PEER, "a peer has gone");
     for (int64_t i = offset; i < offset + count; i++) {
         seen.n_sums[i]++;
@@ -33,23 +32,23 @@ static err_t buffer_begin(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, i
     return ERR_OK;
 }
 
-static err_t buffer_finish(nccl_t *nccl, comm_buffer_t *buffer)
+static err_t buffer_finish(comm_t *comm, comm_buffer_t *buffer)
 {
-    (void)nccl, (void)buffer;
+    (void)comm, (void)buffer;
     seen.n_finished++;
     return ERR_OK;
 }
 
-static const nccl_ops_t ops = {.buffer_begin = buffer_begin, .buffer_finish = buffer_finish};
-static nccl_t nccl = {&ops};
-static comm_t comm = {.rank = 0, .size = 2, .nccl = &nccl};
+static const gradient_ops_t ops = {
+    .on_device = true, .buffer_begin = buffer_begin, .buffer_finish = buffer_finish};
+static comm_t two_ranks = {.rank = 0, .size = 2, .gradients = &ops};
 static char device[4]; /* only its address */
-static comm_buffer_t buffer = {.device = device};
+static comm_buffer_t buffer = {.ops = &ops, .device = device};
 
 static bucket_t buckets_of(int64_t n_min, int64_t n)
 {
     buffer.n_bytes = (size_t)n * sizeof(float);
-    return (bucket_t){.comm = &comm, .buffer = &buffer, .n_min = n_min};
+    return (bucket_t){.comm = &two_ranks, .buffer = &buffer, .n_min = n_min};
 }
 
 /* A step whose backward pass gives layers of these sizes (ended by 0), and n_tail more floats at its end. */

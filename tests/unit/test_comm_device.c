@@ -7,7 +7,7 @@
 
 #include "cluster/comm/arrival.h"
 #include "cluster/comm/debug_log.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
 #include "tests/tap.h"
 
 static comm_gpu_t gpu(int rank, const char *host, const char *uuid, const char *name)
@@ -53,12 +53,14 @@ static void test_mix(void)
 
 static void test_choice(void)
 {
-    OK(device_wants_nccl("auto", 2, false) && device_wants_nccl("nccl", 2, false), "NCCL for several ranks");
-    OK(!device_wants_nccl("auto", 1, false) && device_wants_nccl("nccl", 1, false),
+    OK(device_wants("auto", "nccl", 2, false) && device_wants("nccl", "nccl", 2, false),
+       "NCCL for several ranks");
+    OK(!device_wants("auto", "nccl", 1, false) && device_wants("nccl", "nccl", 1, false),
        "for one rank, if requested");
-    OK(!device_wants_nccl("auto", 2, true) && device_wants_nccl("nccl", 2, true),
+    OK(!device_wants("auto", "nccl", 2, true) && device_wants("nccl", "nccl", 2, true),
        "the same if ranks share a GPU");
-    OK(!device_wants_nccl("mpi", 2, false) && !device_wants_nccl("self", 1, false), "not for mpi and self");
+    OK(!device_wants("mpi", "nccl", 2, false) && !device_wants("self", "nccl", 1, false),
+       "not for mpi and self");
 }
 
 static void test_arrivals(void)

@@ -4,7 +4,7 @@
 #define CLUSTER_COMM_ARRIVAL_H
 
 #include "base/err.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
 
 typedef enum arrival_state { ARRIVAL_UP, ARRIVAL_UNDER_WAY, ARRIVAL_FAILED } arrival_state_t;
 

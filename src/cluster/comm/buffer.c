@@ -1,44 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient buffers independent of the communicator: dispatch to NCCL, shared memory or MPI, each collective
- * under the watchdog. */
+/* Gradient buffers: calls of the table that made a buffer, those that may wait under the watchdog. */
 #include "cluster/comm/buffer.h"
 
-#include "base/mem.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/gradients.h"
 #include "cluster/comm/watchdog.h"
 
-err_t comm_private_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
-{
-    (void)comm;
-    void *data = NULL;
-    TRY(mem_new(n_bytes, "the gradient buffer", &data));
-    *out = (comm_buffer_t){.data = data, .n_bytes = n_bytes};
-    return ERR_OK;
-}
+static const char summing[] = "gradient allreduce";
 
-void comm_private_buffer_free(comm_t *comm, comm_buffer_t *buffer)
+err_t comm_buffer_new_by(comm_t *comm, const gradient_ops_t *ops, size_t n_bytes, comm_buffer_t *out)
 {
-    (void)comm;
-    mem_free(&buffer->data);
-    *buffer = (comm_buffer_t){0};
+    static const char what[] = "creating gradient buffers";
+    *out = (comm_buffer_t){0};
+    if (ops->on_device) return comm_agree(comm, ops->buffer_new(comm, n_bytes, out), what);
+    watchdog_enter(what);
+    err_t err = watchdog_leave_with(ops->buffer_new(comm, n_bytes, out), what);
+    return comm_agree(comm, err, what);
 }
 
 err_t comm_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
 {
-    static const char what[] = "creating gradient buffers";
-    *out = (comm_buffer_t){0};
-    if (comm->nccl) return comm_agree(comm, comm->nccl->ops->buffer_new(comm, n_bytes, out), what);
-    watchdog_enter(what);
-    err_t err = watchdog_leave_with(comm->ops->buffer_new(comm, n_bytes, out), what);
-    return comm_agree(comm, err, what);
+    return comm_buffer_new_by(comm, comm->gradients, n_bytes, out);
 }
 
 err_t comm_buffer_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count)
 {
     static const char what[] = "choosing the allreduce";
-    if (!buffer->shared || !comm->ops->buffer_choose) return ERR_OK;
+    if (!buffer->ops->buffer_choose) return ERR_OK;
     watchdog_enter(what);
-    return watchdog_leave_with(comm->ops->buffer_choose(comm, buffer, count), what);
+    return watchdog_leave_with(buffer->ops->buffer_choose(comm, buffer, count), what);
 }
 
 static double shortest(const double *sec, int n)
@@ -59,38 +48,54 @@ double comm_buffer_sec(const comm_buffer_t *buffer)
     return buffer->by_host ? buffer->timing.host_sec : buffer->timing.mpi_sec;
 }
 
+/* On a device neither call waits, and the device has a watcher of its own. */
+static err_t buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)
+{
+    return count ? buffer->ops->buffer_begin(comm, buffer, offset, count) : ERR_OK;
+}
+
+static err_t buffer_finish(comm_t *comm, comm_buffer_t *buffer)
+{
+    return buffer->ops->buffer_finish ? buffer->ops->buffer_finish(comm, buffer) : ERR_OK;
+}
+
+static err_t sum_whole(comm_t *comm, comm_buffer_t *buffer, int64_t count)
+{
+    TRY(buffer_begin(comm, buffer, 0, count));
+    return buffer_finish(comm, buffer);
+}
+
 err_t comm_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count, const char *what)
 {
     ASSERT(count >= 0 && count <= (int64_t)(buffer->n_bytes / sizeof(float)));
-    if (buffer->device) {
-        TRY(comm_buffer_begin(comm, buffer, 0, count));
-        return comm_buffer_finish(comm, buffer);
-    }
-    if (!buffer->shared) return comm_allreduce(comm, buffer->data, count, DTYPE_F32, COMM_SUM, what);
+    if (buffer->ops->on_device) return sum_whole(comm, buffer, count);
     watchdog_enter(what);
-    return watchdog_leave_with(comm->ops->buffer_allreduce(comm, buffer, count), what);
-}
-
-void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer)
-{
-    if (buffer->device) comm->nccl->ops->buffer_free(comm->nccl, buffer);
-    if (!buffer->data) return;
-    watchdog_enter("freeing the gradient buffers");
-    comm->ops->buffer_free(comm, buffer);
-    watchdog_leave();
+    return watchdog_leave_with(sum_whole(comm, buffer, count), what);
 }
 
 err_t comm_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)
 {
     int64_t n = (int64_t)(buffer->n_bytes / sizeof(float));
-    ASSERT(comm->nccl && buffer->device && offset >= 0 && count >= 0 && offset <= n - count);
-    return count ? comm->nccl->ops->buffer_begin(comm->nccl, buffer, offset, count) : ERR_OK;
+    ASSERT(offset >= 0 && count >= 0 && offset <= n - count);
+    if (buffer->ops->on_device) return buffer_begin(comm, buffer, offset, count);
+    watchdog_enter(summing);
+    return watchdog_leave_with(buffer_begin(comm, buffer, offset, count), summing);
 }
 
 err_t comm_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
 {
-    ASSERT(comm->nccl && buffer->device);
-    return comm->nccl->ops->buffer_finish(comm->nccl, buffer);
+    if (buffer->ops->on_device) return buffer_finish(comm, buffer);
+    watchdog_enter(summing);
+    return watchdog_leave_with(buffer_finish(comm, buffer), summing);
+}
+
+void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer)
+{
+    const gradient_ops_t *ops = buffer->ops;
+    if (!ops) return;
+    if (!ops->on_device) watchdog_enter("freeing the gradient buffers");
+    ops->buffer_free(comm, buffer);
+    if (!ops->on_device) watchdog_leave();
 }
 
 void comm_buffer_set_exact(comm_buffer_t *buffer, int64_t n_exact)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient buffers and their allreduce. */
+/* Gradient buffers and their allreduce: in host memory, or in GPU memory with a library such as NCCL. */
 #ifndef CLUSTER_COMM_BUFFER_H
 #define CLUSTER_COMM_BUFFER_H
 
@@ -15,12 +15,13 @@ typedef struct comm_timing {
 
 /* A buffer of a communicator, possibly in memory shared by the ranks of a host. */
 struct comm_buffer {
-    void *data;   /* this rank's part; 64-byte aligned, zeroed; NULL if it is on a GPU */
+    const struct gradient_ops *ops; /* the table that made it; NULL: freed */
+    void *data;                     /* this rank's part; 64-byte aligned, zeroed; NULL if it is on a GPU */
     void *device; /* with comm_on_device: this rank's part in GPU memory, zeroed; else NULL */
     size_t n_bytes;
     int64_t n_exact; /* see comm_buffer_set_exact */
     bool shared;     /* in host-shared memory */
-    void *owner;     /* private to the communicator */
+    void *owner;     /* private to `ops` */
     bool by_host;    /* the choice: through shared memory */
     comm_timing_t timing;
 };
@@ -28,16 +29,18 @@ struct comm_buffer {
 /* Collective. Allocates memory for gradients: shared by the ranks of a host if /dev/shm has room on every
  * host, otherwise private, with one warning. */
 err_t comm_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
+/* The same by one table. Private to src/cluster/comm. */
+err_t comm_buffer_new_by(comm_t *comm, const struct gradient_ops *ops, size_t n_bytes, comm_buffer_t *out);
 /* Collective. Sums the first `count` floats of all ranks' buffers, in place; all ranks get the same bits. The
  * order of summation depends on the number of ranks and on the algorithm: with more than two ranks, the last
  * bit may differ from one algorithm to another. */
 err_t comm_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count, const char *what);
 
-/* Collective, for buffers on a GPU: the allreduce in pieces. Neither call blocks the host.
+/* Collective: the allreduce in pieces. On a GPU neither call blocks the host; in host memory both may.
  *
  *   comm_buffer_begin   starts summing floats [offset, offset + count) once the device's stream reaches this
  *                       point, concurrently with later work on the stream
- *   comm_buffer_finish  makes the stream wait for all pieces begun */
+ *   comm_buffer_finish  makes the stream, or in host memory the caller, wait for all pieces begun */
 err_t comm_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count);
 err_t comm_buffer_finish(comm_t *comm, comm_buffer_t *buffer);
 
@@ -59,9 +62,5 @@ bool comm_prefers_host(const double *host_sec, const double *mpi_sec, int n);
 double comm_buffer_sec(const comm_buffer_t *buffer);
 
 void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer); /* Collective */
-
-/* Buffers in private memory of this rank; functions of comm_ops_t. */
-err_t comm_private_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
-void comm_private_buffer_free(comm_t *comm, comm_buffer_t *buffer);
 
 #endif

@@ -14,10 +14,9 @@
  *   sendrecv         count       count                         all of it; to rank + 1, from rank - 1
  *   exchange         count       count                         all of it; with `peer`, both ways at once
  *
- * With on_device, NCCL runs the collective on buffers in this rank's device memory. collective_run then
- * enqueues the call and returns; collective_wait waits for all of them. In place, reduce_scatter's result is
- * at rank × count. alltoall, sendrecv and exchange send all messages at once and are out of place only. A
- * broadcast also copies the root's input to its recv.
+ * On a device (COLLECTIVE_ON_DEVICE) collective_run enqueues the call and returns; collective_wait waits for
+ * all of them. In place, reduce_scatter's result is at rank × count. A broadcast also copies the root's input
+ * to its recv.
  *
  * MPI counts with an int, so pieces above chunk_bytes take several calls. reduce_scatter then becomes one
  * reduction per rank, because its input cannot be divided otherwise. */
@@ -47,10 +46,9 @@ typedef enum collective_type {
     COLLECTIVE_UINT64,
     COLLECTIVE_FLOAT,
     COLLECTIVE_DOUBLE,
-    COLLECTIVE_HALF, /* from here on: NCCL only */
+    COLLECTIVE_HALF,
     COLLECTIVE_BFLOAT16,
     COLLECTIVE_TYPES,
-    COLLECTIVE_MPI_TYPES = COLLECTIVE_HALF,
 } collective_type_t;
 
 typedef enum collective_op {
@@ -66,7 +64,50 @@ extern const char *const collective_type_names[COLLECTIVE_TYPES], *const collect
 
 size_t collective_type_size(collective_type_t type);
 
-typedef struct collective_spec {
+/* Where `send` and `recv` are. */
+typedef enum collective_memory {
+    COLLECTIVE_ON_HOST,
+    COLLECTIVE_ON_DEVICE, /* in the memory of this rank's GPU */
+    COLLECTIVE_IN_BUFFER, /* recv: the start of a gradient buffer in host memory, from collective_open */
+} collective_memory_t;
+
+typedef struct collective collective_t;
+typedef struct collective_spec collective_spec_t;
+
+/* A library's single collectives, or one way to run them; constant. Bit k of a mask stands for constant k of its
+ * type: 1 << COLLECTIVE_ALL_REDUCE. */
+typedef struct collective_ops {
+    const char *name;   /* in options and records: "mpi", "host", "nccl" */
+    const char *title;  /* in messages: "MPI" */
+    const char *limits; /* for messages: what it does not offer, and what to do */
+    collective_memory_t memory;
+    unsigned out_of_place, in_place; /* masks of collective_kind_t */
+    unsigned types;                  /* of collective_type_t */
+    unsigned ops;                    /* of collective_op_t */
+    /* The functions are private to src/cluster/comm; NULL: nothing to do. */
+    err_t (*open)(comm_t *comm, int64_t n_bytes, comm_buffer_t *buffer);
+    err_t (*prepare)(comm_t *comm, const collective_spec_t *spec, void **own); /* Not collective */
+    err_t (*run)(comm_t *comm, const collective_spec_t *spec, void *own);
+    err_t (*wait)(comm_t *comm, const collective_spec_t *spec);
+    void (*release)(void *own); /* undoes `prepare`, even if it failed; own may be NULL */
+    void (*library)(const comm_t *comm, char *out, size_t n_bytes); /* NULL: comm_describe */
+    void (*algorithm)(const comm_t *comm, char *out, size_t n_bytes);
+} collective_ops_t;
+
+enum { COLLECTIVE_MAX_OPS = 8 };
+
+/* Not collective. What a communicator offers, the library that sums its gradients first. Returns their number. */
+int collective_list(const comm_t *comm, const collective_ops_t *out[COLLECTIVE_MAX_OPS]);
+/* The names that this program knows, in the order of --comm. Returns their number. */
+int collective_names(const char *out[COLLECTIVE_MAX_OPS]);
+/* By name, whether or not a communicator offers it; NULL: not in this build. */
+const collective_ops_t *collective_find(const char *name);
+/* What a communicator needs to offer a name: "GPUs and NCCL: --device cuda --comm nccl". */
+const char *collective_needs(const char *name);
+
+struct collective_spec {
+    const collective_ops_t
+        *by; /* which offers the collective; NULL: the communicator's plain one, in host memory */
     collective_kind_t kind;
     collective_type_t type;
     collective_op_t op; /* for all_reduce, reduce_scatter, reduce */
@@ -75,30 +116,31 @@ typedef struct collective_spec {
     int64_t count;
     const void *send; /* NULL: in place */
     void *recv;
-    bool on_device;
-    int64_t chunk_bytes; /* for tests; 0: 1 GiB */
-    const char *what;    /* a constant string for messages */
-} collective_spec_t;
+    comm_buffer_t *buffer; /* with COLLECTIVE_IN_BUFFER: recv is its data */
+    int64_t chunk_bytes;   /* for tests; 0: 1 GiB */
+    const char *what;      /* a constant string for messages */
+};
 
-typedef struct collective collective_t;
-
-/* Collective, with comm_on_device. Call it before the first on_device collective; may be repeated. The
- * communicator's close undoes it. */
-err_t collective_open_device(comm_t *comm);
-
-/* Whether a collective can run in place. */
-bool collective_in_place(collective_kind_t kind, bool on_device);
+/* Collective. Call it before the first collective by `ops`, which the communicator offers; may be repeated. The
+ * communicator's close undoes it, except for the buffer.
+ *
+ *   buffer  with COLLECTIVE_IN_BUFFER: a new one of n_bytes, for the caller to free by comm_buffer_free, also
+ *           after an error */
+err_t collective_open(comm_t *comm, const collective_ops_t *ops, int64_t n_bytes, comm_buffer_t *buffer);
 
 /* Not collective. The caller keeps owning the buffers. */
 err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t **out);
 /* Collective, also for ranks that exchange nothing. With one rank the input is copied. */
 err_t collective_run(const collective_t *collective);
-/* Collective. Waits for on_device runs; otherwise returns at once. */
+/* Collective. Waits for runs on a device; otherwise returns at once. */
 err_t collective_wait(const collective_t *collective);
 void collective_free(collective_t **collective);
 
-/* Not collective, with comm_on_device. NCCL's version and transport, such as "NCCL 2.28.9, P2P/CUMEM". */
-void collective_device_transport(const comm_t *comm, char *out, size_t n_bytes);
+/* Not collective. The library behind a collective and its version, such as "Open MPI v4.1.4". */
+void collective_library(const comm_t *comm, const collective_ops_t *ops, char *out, size_t n_bytes);
+/* Not collective. Library and transport, as far as they are known: "mpi, shared memory (vader)", "NCCL 2.28.9,
+ * P2P/CUMEM". */
+void collective_algorithm(const comm_t *comm, const collective_ops_t *ops, char *out, size_t n_bytes);
 
 /* Not collective. MPI's transport, as far as it can be detected, such as "shared memory (vader)" or "tcp". */
 void collective_transport(const comm_t *comm, char *out, size_t n_bytes);

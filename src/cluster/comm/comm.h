@@ -23,8 +23,8 @@ typedef struct comm comm_t;
 typedef struct comm_buffer comm_buffer_t; /* cluster/comm/buffer.h */
 
 typedef struct comm_options {
-    /* One of comm_names. auto: mpi under a launcher, else self. nccl: mpi, with gradients on GPUs summed by
-     * NCCL (cluster/comm/nccl_or_mpi.h). */
+    /* One of comm_names. auto: mpi under a launcher, else self. A library that sums gradients (nccl): mpi, with
+     * gradients summed by the library (cluster/comm/gradients.h). */
     const char *name;
     double timeout_sec;    /* deadline of every wait */
     double stall_sec;      /* warn of waits this long; 0: never */
@@ -37,8 +37,10 @@ typedef struct comm_options {
     void (*abort_job)(err_t code);
 } comm_options_t;
 
+/* What every rank needs for its own messages; gradients have a table of their own. */
 typedef struct comm_ops {
-    const char *name; /* "self", "mpi" */
+    const char *name;                     /* "self", "mpi" */
+    const struct gradient_ops *gradients; /* sums them in host memory; its state is in comm_t.impl */
     /* Fills in a zeroed comm. On failure nothing stays allocated, but MPI stays initialized. */
     err_t (*open)(const comm_options_t *options, comm_t *comm);
     err_t (*barrier)(comm_t *comm);
@@ -51,10 +53,6 @@ typedef struct comm_ops {
     /* A short message between two ranks. Both block until it is delivered. */
     err_t (*send)(comm_t *comm, const void *data, int64_t n_bytes, int to);
     err_t (*receive)(comm_t *comm, void *data, int64_t n_bytes, int from);
-    err_t (*buffer_new)(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
-    err_t (*buffer_choose)(comm_t *comm, comm_buffer_t *buffer, int64_t count);    /* may be NULL */
-    err_t (*buffer_allreduce)(comm_t *comm, comm_buffer_t *buffer, int64_t count); /* for shared buffers */
-    void (*buffer_free)(comm_t *comm, comm_buffer_t *buffer);
     void (*describe)(char *out, size_t n_bytes);
     void (*close)(comm_t *comm);
 } comm_ops_t;
@@ -66,8 +64,9 @@ struct comm {
     err_t agreed; /* result of the last comm_agree: an error that all ranks know */
     void *impl;
     comm_options_t options;
-    struct nccl *nccl;     /* sums gradients on GPUs; NULL: gradients are summed in host memory */
-    struct comm_gpu *gpus; /* [size], see cluster/comm/nccl_or_mpi.h; NULL: no GPUs */
+    const struct gradient_ops *gradients; /* sums gradients: ops->gradients, or a library's */
+    void *library;                        /* the library's state */
+    struct comm_gpu *gpus;                /* [size], see cluster/comm/device.h; NULL: no GPUs */
 };
 
 /* Names for --comm and --allreduce, NULL-terminated. */
@@ -75,7 +74,7 @@ extern const char *const comm_names[], *const comm_allreduce_names[];
 
 /* Collective. Initializes MPI (MPI_THREAD_FUNNELED) if the communicator needs it, and starts the watchdog.
  * ERR_USAGE if the choice is not available (self with several ranks; nccl in a build without it; allreduce
- * host if no two ranks share memory). */
+ * host if no two ranks share memory). If only a library does not come up, *out is set all the same: close it. */
 err_t comm_open(const comm_options_t *options, comm_t **out);
 
 /* Collective. Also finalizes MPI if comm_open initialized it. *comm may be NULL. */

@@ -1,83 +1,115 @@
 /* SPDX-License-Identifier: MIT */
 /* The communicators by name: opening, subsetting and closing one. The calls on an open communicator are in
  * comm.c. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/deadline.h"
 #include "base/launch.h"
 #include "base/mem.h"
 #include "cluster/comm/comm.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
+#include "cluster/comm/gradients.h"
 #include "cluster/comm/watchdog.h"
 
-/* Defined in self.c, mpi/mpi.c and nccl/nccl.c. */
 extern const comm_ops_t comm_self, comm_mpi;
+extern const gradient_ops_t gradients_nccl;
 #ifdef DPTRAIN_CUDA
-extern const nccl_ops_t comm_nccl_ops;
+#define WITH_CUDA(library) &(library)
+#else
+#define WITH_CUDA(library) NULL
 #endif
 
-const char *const comm_names[] = {"auto", "self", "mpi", "nccl", NULL};
+/* See comm_row_t: X(name, ops, library, needs). */
+#define ROWS(X)                                                                                              \
+    X("self", comm_self, NULL, NULL)                                                                         \
+    X("mpi", comm_mpi, NULL, NULL)                                                                           \
+    X("nccl", comm_mpi, WITH_CUDA(gradients_nccl), "GPUs and NCCL: --device cuda --comm nccl")
+
+#define NAME(name, ...)                name,
+#define ROW(name, ops, library, needs) {name, &(ops), library, needs},
+const char *const comm_names[] = {"auto", ROWS(NAME) NULL};
+const comm_row_t comm_rows[] = {ROWS(ROW){NULL, NULL, NULL, NULL}};
+#undef NAME
+#undef ROW
+
 const char *const comm_allreduce_names[] = {"auto", "host", "mpi", NULL};
 
-static const struct {
-    const char *name;
-    const comm_ops_t *ops;
-} table[] = {{"self", &comm_self}, {"mpi", &comm_mpi}, {"nccl", &comm_mpi}};
-
-const nccl_ops_t *comm_nccl(void)
+static err_t raise_unknown(const char *name)
 {
-#ifdef DPTRAIN_CUDA
-    return &comm_nccl_ops;
-#else
-    return NULL;
-#endif
+    char list[256] = "auto";
+    for (const comm_row_t *row = comm_rows; row->name; row++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", row[1].name ? ", " : " or ", row->name);
+    }
+    RAISE(ERR_USAGE, "invalid --comm '%s': expected %s", name, list);
 }
 
-static err_t open_by_name(const comm_options_t *options, comm_t *comm)
+static err_t find_row(const char *name, const comm_row_t **out)
 {
-    const char *name = options->name;
+    const comm_row_t *row = comm_rows;
     if (strcmp(name, "auto") == 0) name = launch_present() ? "mpi" : "self";
-    if (strcmp(name, "nccl") == 0 && !comm_nccl())
+    while (row->name && strcmp(name, row->name) != 0) row++;
+    if (!row->name) return raise_unknown(name);
+    if (row->needs && !row->library)
         RAISE(ERR_USAGE,
-              "--comm nccl is not available: this build has no CUDA backend (make CUDA=1); use --comm mpi");
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(name, table[i].name) == 0) return table[i].ops->open(options, comm);
-    RAISE(ERR_USAGE, "invalid --comm '%s': expected auto, self, mpi or nccl", name);
+              "--comm %s is not available: this build has no CUDA backend (make CUDA=1); use --comm mpi",
+              name);
+    *out = row;
+    return ERR_OK;
+}
+
+/* A library for GPUs is opened by comm_use_device. */
+static err_t open_library(comm_t *comm, const gradient_ops_t *library)
+{
+    comm->gradients = comm->ops->gradients;
+    if (!library || library->on_device) return ERR_OK;
+    TRY(library->load(comm));
+    return library->open(comm, NULL);
 }
 
 err_t comm_open(const comm_options_t *options, comm_t **out)
 {
+    const comm_row_t *row = NULL;
     comm_t *comm = NULL;
     TRY(mem_new(sizeof *comm, "the communicator", &comm));
     comm->options = *options;
     deadline_set(options->timeout_sec);
     deadline_enter(DEADLINE_INIT, "");
-    err_t err = open_by_name(options, comm);
-    if (err == ERR_OK) {
-        deadline_enter(DEADLINE_RUN, "");
-        *out = comm;
-    } else {
+    err_t err = find_row(options->name, &row);
+    if (err == ERR_OK) err = row->ops->open(options, comm);
+    if (err != ERR_OK) {
         mem_free(&comm);
+        return err;
     }
-    return err;
+    deadline_enter(DEADLINE_RUN, "");
+    *out = comm;
+    return open_library(comm, row->library);
+}
+
+static bool has_library(const comm_t *comm)
+{
+    return comm->gradients != comm->ops->gradients;
 }
 
 void comm_close(comm_t **comm)
 {
     if (!*comm) return;
-    if ((*comm)->nccl) (*comm)->nccl->ops->close((*comm)->nccl);
+    if (has_library(*comm)) (*comm)->gradients->close(*comm);
     mem_free(&(*comm)->gpus);
     (*comm)->ops->close(*comm);
     mem_free(comm);
 }
 
-/* Collective over the subset. */
-static err_t give_part_devices(const comm_t *comm, int n, comm_t *part)
+/* Collective over the part. */
+static err_t give_part_library(comm_t *comm, int n, comm_t *part)
 {
     part->options = comm->options;
-    TRY(mem_new_array(n, sizeof *part->gpus, "the GPUs of some ranks", &part->gpus));
-    memcpy(part->gpus, comm->gpus, (size_t)n * sizeof *part->gpus);
-    return comm->nccl->ops->subset(comm->nccl, part);
+    if (comm->gpus) {
+        TRY(mem_new_array(n, sizeof *part->gpus, "the GPUs of some ranks", &part->gpus));
+        memcpy(part->gpus, comm->gpus, (size_t)n * sizeof *part->gpus);
+    }
+    return comm->gradients->subset(comm, part);
 }
 
 err_t comm_subset(comm_t *comm, int n, comm_t **out)
@@ -89,9 +121,10 @@ err_t comm_subset(comm_t *comm, int n, comm_t **out)
     TRY(comm_agree(comm, comm->rank < n ? mem_new(sizeof **out, "a communicator", out) : ERR_OK, what));
     watchdog_enter(what);
     err_t err = watchdog_leave_with(comm->ops->subset(comm, n, *out), what);
+    if (err == ERR_OK && *out) (*out)->gradients = (*out)->ops->gradients;
     if (err != ERR_OK) mem_free(out);
-    if (err != ERR_OK || !comm->nccl) return err;
-    err = comm_agree(comm, *out ? give_part_devices(comm, n, *out) : ERR_OK, what);
+    if (err != ERR_OK || !has_library(comm)) return err;
+    err = comm_agree(comm, *out ? give_part_library(comm, n, *out) : ERR_OK, what);
     if (err != ERR_OK) comm_close(out);
     return err;
 }

@@ -6,7 +6,7 @@
 
 #include "base/launch.h"
 #include "base/mem.h"
-#include "cluster/comm/buffer.h"
+#include "cluster/comm/gradients.h"
 
 static err_t self_barrier(comm_t *comm)
 {
@@ -61,6 +61,7 @@ static err_t self_open(const comm_options_t *options, comm_t *comm);
 
 const comm_ops_t comm_self = {
     .name = "self",
+    .gradients = &gradients_private,
     .open = self_open,
     .barrier = self_barrier,
     .barrier_asleep = self_barrier,
@@ -70,8 +71,6 @@ const comm_ops_t comm_self = {
     .alltoall = self_allgather, /* the same for one rank */
     .send = self_send,
     .receive = self_receive,
-    .buffer_new = comm_private_buffer_new,
-    .buffer_free = comm_private_buffer_free,
     .describe = self_describe,
     .close = self_close,
 };
@@ -80,6 +79,7 @@ static void become_self(comm_t *comm)
 {
     topo_self(&comm->topo);
     comm->ops = &comm_self;
+    comm->gradients = comm_self.gradients;
     comm->rank = 0;
     comm->size = 1;
 }

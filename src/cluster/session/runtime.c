@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/version.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/interrupt.h"
 #include "store/h5/h5.h"
@@ -99,13 +99,13 @@ static err_t fair_threads(comm_t *comm, int *allowed, int *fair, int *on_host)
     return ERR_OK;
 }
 
-/* Refuses NCCL's options on a device other than a GPU. */
-static err_t refuse_nccl(const runtime_options_t *options, const runtime_t *runtime)
+/* Refuses options for libraries between GPUs on a device other than a GPU. */
+static err_t refuse_library(const runtime_options_t *options, const runtime_t *runtime)
 {
     const char *device = runtime->backend->name, *why = runtime->why, *colon = why[0] ? ": " : "";
-    if (strcmp(options->comm, "nccl") == 0)
-        RAISE(ERR_USAGE, "--comm nccl requires GPUs, but the device is %s%s%s; use --comm mpi", device, colon,
-              why);
+    if (comm_needs_device(options->comm))
+        RAISE(ERR_USAGE, "--comm %s requires GPUs, but the device is %s%s%s; use --comm mpi", options->comm,
+              device, colon, why);
     if (strcmp(options->wire, "fp32") != 0)
         RAISE(ERR_USAGE, "--wire %s applies to NCCL between GPUs, but the device is %s%s%s; use --wire fp32",
               options->wire, device, colon, why);
@@ -139,7 +139,7 @@ static err_t open_backend(const runtime_options_t *options, runtime_t *out)
                                  .workspace_bytes = options->workspace};
     if (out->backend->open) TRY(out->backend->open(&backend));
     out->backend->describe(out->device, sizeof out->device);
-    return out->backend->device && out->backend->device() ? ERR_OK : refuse_nccl(options, out);
+    return out->backend->device && out->backend->device() ? ERR_OK : refuse_library(options, out);
 }
 
 /* The choice of --device auto on one rank, and the reason. */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench comm`: options, their checks, and buffers, for MPI, NCCL and the host allreduce.
- * comm_table.c measures and prints a collective, comm_pairs.c all pairs. */
+/* `dptrain bench comm`: options and their checks, and the run over what the communicator offers. comm_lane.c has
+ * the buffers; comm_table.c measures and prints a collective, comm_pairs.c all pairs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "cluster/comm/nccl_or_mpi.h"
 #include "cluster/hosts/machine.h"
 #include "tools/bench/cases.h"
 #include "tools/bench/comm_case.h"
@@ -73,31 +71,13 @@ static err_t parse_inject(bench_comm_options_t *o)
     return ERR_OK;
 }
 
-/* The host allreduce supports only what training needs. */
-static err_t check_host_options(const bench_comm_options_t *o)
-{
-    const comm_plan_t *plan = &o->plan;
-    static const char able[] = "the host communicator supports only in-place all_reduce of float with sum";
-    bool can = plan->all_tests;
-    for (int i = 0; i < plan->n_tests; i++)
-        can |= plan->n_tests == 1 && plan->tests[i] == COMM_TEST_ALL_REDUCE;
-    if (!can) RAISE(ERR_USAGE, "--test %s: %s; drop the option or use --communicator mpi", o->test, able);
-    if (plan->n_types > 1 || plan->types[0] != COLLECTIVE_FLOAT)
-        RAISE(ERR_USAGE, "--datatype %s: %s; drop the option or use --communicator mpi", o->datatype, able);
-    if (plan->n_ops > 1 || plan->ops[0] != COLLECTIVE_SUM)
-        RAISE(ERR_USAGE, "--op %s: %s; drop the option or use --communicator mpi", o->op, able);
-    if (strcmp(o->inplace, "out") == 0)
-        RAISE(ERR_USAGE, "--inplace out: %s; drop the option or use --communicator mpi", able);
-    return ERR_OK;
-}
-
 static err_t comm_check_options(void *options)
 {
     bench_comm_options_t *o = options;
     comm_sizes_t sizes = {o->min_bytes, o->max_bytes, o->step_factor, o->step_bytes};
     TRY(comm_sizes_resolve(&sizes, false));
-    TRY(comm_plan_parse(o->test, o->datatype, o->op, o->communicator, &o->plan));
-    if (o->plan.by_host) TRY(check_host_options(o));
+    const comm_words_t words = {o->test, o->datatype, o->op, o->communicator, o->inplace};
+    TRY(comm_plan_parse(&words, &o->plan));
     return parse_inject(o);
 }
 
@@ -114,66 +94,21 @@ static err_t find_line_rate(comm_session_t *s)
     return comm_allreduce(comm, &s->line_rate_gbs, 1, DTYPE_F64, COMM_MIN, "finding the line rate");
 }
 
-static bool only_in_place(const comm_session_t *s)
+static err_t open_lanes(comm_session_t *s)
 {
-    return strcmp(s->options->inplace, "in") == 0;
-}
-
-static err_t make_host_buffer(comm_session_t *s)
-{
-    comm_buffer_t *b = &s->shared;
-    const char *why = NULL;
-    TRY(comm_buffer_new(s->bench->comm, (size_t)s->sizes.max, b));
-    if (!b->shared)
-        why = "no two ranks share memory (each rank is on a separate host, or /dev/shm is full)";
-    else if (!b->by_host)
-        why = "--allreduce mpi rules it out";
-    if (why) {
-        err_raise(ERR_USAGE, __FILE__, __LINE__, "--communicator host is not available: %s", why);
-        return comm_agree(s->bench->comm, ERR_USAGE, "allocating the shared buffer");
-    }
+    const comm_plan_t *plan = &s->plan;
+    int64_t n_buffers = 0;
+    for (int i = 0; i < plan->n_by; i++) n_buffers += comm_lane_buffers(s, plan->by[i]);
+    TRY(bench_check_memory(s->bench, n_buffers * s->sizes.max, "bench comm --maxbytes"));
+    for (int i = 0; i < plan->n_by; i++) TRY(comm_lane_open(s, plan->by[i], &s->lanes[i]));
     return ERR_OK;
 }
 
-static err_t make_device_buffers(comm_session_t *s, bool two)
-{
-    const backend_t *backend = s->bench->runtime.backend;
-    err_t err = hd_buffer_new(backend, (size_t)s->sizes.max, "the receive buffer", &s->device_recv);
-    if (err == ERR_OK && two)
-        err = hd_buffer_new(backend, (size_t)s->sizes.max, "the send buffer", &s->device_send);
-    TRY(comm_agree(s->bench->comm, err, "allocating the GPU buffers"));
-    return collective_open_device(s->bench->comm);
-}
-
-static err_t make_comm_buffers(comm_session_t *s)
+static err_t run_tests(comm_session_t *s, comm_lane_t *lane)
 {
     const comm_plan_t *plan = &s->plan;
-    bool two = !only_in_place(s);
-    size_t n_bytes = (size_t)s->sizes.max;
-    int64_t n_all = s->sizes.max * (two ? 2 : 1) * (plan->by_mpi + plan->by_nccl);
-    TRY(bench_check_memory(s->bench, n_all + (plan->by_host ? s->sizes.max : 0), "bench comm --maxbytes"));
-    err_t err = ERR_OK;
-    if (plan->by_mpi) {
-        err = mem_new(n_bytes, "the receive buffer", &s->recv);
-        if (err == ERR_OK && two) err = mem_new(n_bytes, "the send buffer", &s->send);
-        if (err == ERR_OK) memset(s->recv, 0, n_bytes);
-        if (err == ERR_OK && two) memset(s->send, 0, n_bytes);
-    }
-    TRY(comm_agree(s->bench->comm, err, "allocating the buffers"));
-    if (plan->by_nccl) TRY(make_device_buffers(s, two));
-    return plan->by_host ? make_host_buffer(s) : ERR_OK;
-}
-
-static err_t run_tests(comm_session_t *s, comm_by_t by)
-{
-    const comm_plan_t *plan = &s->plan;
-    bool in_place = only_in_place(s);
-    for (int i = 0; i < plan->n_tests; i++) {
-        collective_kind_t kind = comm_tests[plan->tests[i]].kind;
-        if (by == COMM_BY_HOST && plan->tests[i] != COMM_TEST_ALL_REDUCE) continue;
-        if (in_place && !collective_in_place(kind, by == COMM_BY_NCCL)) continue;
-        TRY(comm_table(s, plan->tests[i], by));
-    }
+    for (int i = 0; i < plan->n_tests; i++)
+        if (comm_plan_has_test(plan, lane->by, plan->tests[i])) TRY(comm_table(s, plan->tests[i], lane));
     return ERR_OK;
 }
 
@@ -201,22 +136,16 @@ static err_t comm_run(bench_t *bench, const void *options)
     s.sizes = (comm_sizes_t){o->min_bytes, o->max_bytes, o->step_factor, o->step_bytes};
     TRY(comm_agree(bench->comm, comm_sizes_resolve(&s.sizes, bench->options->quick), "choosing sizes"));
     TRY(comm_agree(bench->comm, check_ranks(o, bench->comm->size), "checking the options"));
-    TRY(comm_agree(bench->comm, comm_plan_settle(&s.plan, comm_on_device(bench->comm), only_in_place(&s)),
-                   "choosing communicators"));
-    collective_transport(bench->comm, s.transport, sizeof s.transport);
+    const collective_ops_t *offered[COLLECTIVE_MAX_OPS];
+    int n_offered = collective_list(bench->comm, offered);
+    TRY(comm_agree(bench->comm, comm_plan_settle(&s.plan, offered, n_offered), "choosing communicators"));
     err_t err;
     TRY_OUT(err, find_line_rate(&s));
-    TRY_OUT(err, make_comm_buffers(&s));
-    if (s.plan.by_nccl) TRY_OUT(err, run_tests(&s, COMM_BY_NCCL));
-    if (s.plan.by_mpi) TRY_OUT(err, run_tests(&s, COMM_BY_MPI));
-    if (s.plan.by_host) TRY_OUT(err, run_tests(&s, COMM_BY_HOST));
+    TRY_OUT(err, open_lanes(&s));
+    for (int i = 0; i < s.plan.n_by; i++) TRY_OUT(err, run_tests(&s, &s.lanes[i]));
     err = comm_agree(bench->comm, check_measured(&s), "checking that points were measured");
 out:
-    comm_buffer_free(bench->comm, &s.shared);
-    hd_buffer_free(&s.device_send);
-    hd_buffer_free(&s.device_recv);
-    mem_free(&s.send);
-    mem_free(&s.recv);
+    for (int i = 0; i < s.plan.n_by; i++) comm_lane_close(&s, &s.lanes[i]);
     return err;
 }
 

@@ -7,8 +7,6 @@
 #include "base/log.h"
 #include "tools/bench/comm_case.h"
 
-const char *const comm_by_names[COMM_BYS] = {"mpi", "host", "nccl"};
-
 err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t count, bool in_place,
                     comm_call_t *out)
 {
@@ -21,9 +19,10 @@ err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t co
         .n_bytes = comm_message_bytes(what->test, count, what->type, n),
         .in_place = in_place,
     };
-    if (what->by == COMM_BY_HOST) return ERR_OK;
-    bool on_device = what->by == COMM_BY_NCCL;
+    comm_lane_t *lane = what->lane;
+    bool on_device = lane->by->memory == COLLECTIVE_ON_DEVICE;
     const collective_spec_t spec = {
+        .by = lane->by,
         .kind = test->kind,
         .type = what->type,
         .op = what->op,
@@ -31,10 +30,10 @@ err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t co
         .peer = what->peer,
         .count = count,
         .send = in_place    ? NULL
-                : on_device ? session->device_send.device
-                            : session->send,
-        .recv = on_device ? session->device_recv.device : session->recv,
-        .on_device = on_device,
+                : on_device ? lane->device_send.device
+                            : lane->send,
+        .recv = on_device ? lane->device_recv.device : comm_lane_recv(lane),
+        .buffer = &lane->shared,
         .what = test->name,
     };
     return collective_new(session->bench->comm, &spec, &out->collective);
@@ -50,21 +49,14 @@ static err_t wait_collective(void *context)
     return collective_wait(context);
 }
 
-static err_t run_host(void *context)
-{
-    const comm_call_t *c = context;
-    return comm_buffer_allreduce(c->session->bench->comm, &c->session->shared, c->count, "all_reduce");
-}
-
 /* Calls the collective as directly as possible: short ones take about 1 µs. */
 bench_work_t comm_call_work(comm_call_t *call, const char *what)
 {
-    if (call->collective)
-        return (bench_work_t){.what = what,
-                              .context = call->collective,
-                              .run = run_collective,
-                              .finish = call->what.by == COMM_BY_NCCL ? wait_collective : NULL};
-    return (bench_work_t){.what = what, .context = call, .run = run_host};
+    bool on_device = call->what.lane->by->memory == COLLECTIVE_ON_DEVICE;
+    return (bench_work_t){.what = what,
+                          .context = call->collective,
+                          .run = run_collective,
+                          .finish = on_device ? wait_collective : NULL};
 }
 
 void comm_call_free(comm_call_t *call)
@@ -72,44 +64,12 @@ void comm_call_free(comm_call_t *call)
     collective_free(&call->collective);
 }
 
-/* The host side of the buffers: inputs are generated and results compared there. */
-static char *host_recv(const comm_call_t *c)
-{
-    const comm_session_t *s = c->session;
-    return c->what.by == COMM_BY_HOST   ? s->shared.data
-           : c->what.by == COMM_BY_NCCL ? s->device_recv.host
-                                        : s->recv;
-}
-
-static char *host_send(const comm_call_t *c)
-{
-    return c->what.by == COMM_BY_NCCL ? c->session->device_send.host : c->session->send;
-}
-
-/* Copy the buffers to the GPU and back, for NCCL. */
-static err_t push_buffers(const comm_call_t *c)
-{
-    const comm_session_t *s = c->session;
-    if (c->what.by != COMM_BY_NCCL) return ERR_OK;
-    TRY(hd_buffer_push(&s->device_recv, 0, (size_t)c->n_bytes));
-    if (!c->in_place) TRY(hd_buffer_push(&s->device_send, 0, (size_t)c->n_bytes));
-    return backend_sync(s->bench->runtime.backend);
-}
-
-static err_t pull_buffers(const comm_call_t *c)
-{
-    const comm_session_t *s = c->session;
-    if (c->what.by != COMM_BY_NCCL) return ERR_OK;
-    TRY(hd_buffer_pull(&s->device_recv, 0, (size_t)c->n_bytes));
-    return c->in_place ? ERR_OK : hd_buffer_pull(&s->device_send, 0, (size_t)c->n_bytes);
-}
-
 static char *input_at(const comm_call_t *c)
 {
     int64_t n_piece = c->count * (int64_t)collective_type_size(c->what.type);
-    if (!c->in_place) return host_send(c);
+    if (!c->in_place) return comm_lane_send(c->what.lane);
     bool own_place = comm_tests[c->what.test].kind == COLLECTIVE_ALL_GATHER;
-    return host_recv(c) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
+    return comm_lane_recv(c->what.lane) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
 }
 
 static char *result_at(const comm_call_t *c)
@@ -117,16 +77,17 @@ static char *result_at(const comm_call_t *c)
     bool is_root = c->session->bench->comm->rank == c->session->options->root;
     collective_kind_t kind = comm_tests[c->what.test].kind;
     bool own_input = (kind == COLLECTIVE_BROADCAST && is_root) || (kind == COLLECTIVE_REDUCE && !is_root);
-    if (own_input && !c->in_place) return host_send(c);
-    bool own_place = c->what.by == COMM_BY_NCCL && kind == COLLECTIVE_REDUCE_SCATTER && c->in_place;
+    if (own_input && !c->in_place) return comm_lane_send(c->what.lane);
+    bool own_place =
+        c->what.lane->by->memory == COLLECTIVE_ON_DEVICE && kind == COLLECTIVE_REDUCE_SCATTER && c->in_place;
     int64_t n_piece = c->count * (int64_t)collective_type_size(c->what.type);
-    return host_recv(c) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
+    return comm_lane_recv(c->what.lane) + (own_place ? c->session->bench->comm->rank * n_piece : 0);
 }
 
 static void fill_buffers(const comm_call_t *c, int byte)
 {
-    memset(host_recv(c), byte, (size_t)c->n_bytes);
-    if (!c->in_place) memset(host_send(c), byte, (size_t)c->n_bytes);
+    memset(comm_lane_recv(c->what.lane), byte, (size_t)c->n_bytes);
+    if (!c->in_place) memset(comm_lane_send(c->what.lane), byte, (size_t)c->n_bytes);
 }
 
 /* Flips a bit of this rank's result, for tests. */
@@ -177,10 +138,10 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
     fill_buffers(c, 0xa5);
     comm_check_fill(&check, input_at(c));
     bench_work_t work = comm_call_work(c, "checking");
-    TRY(push_buffers(c));
+    TRY(comm_lane_push(s, c->what.lane, (size_t)c->n_bytes, c->in_place));
     TRY(work.run(work.context));
     if (work.finish) TRY(work.finish(work.context));
-    TRY(pull_buffers(c));
+    TRY(comm_lane_pull(c->what.lane, (size_t)c->n_bytes, c->in_place));
     char *result = result_at(c);
     inject_fault(c, &check, result);
     int64_t n_mine = comm_check_count_wrong(&check, result, &first);
@@ -193,7 +154,7 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
     /* Zeros stay zeros however often they are summed in place; other values would turn into infinities or
      * denormals, which take longer. */
     fill_buffers(c, 0);
-    return push_buffers(c);
+    return comm_lane_push(s, c->what.lane, (size_t)c->n_bytes, c->in_place);
 }
 
 comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double sec, bool remote)
@@ -206,17 +167,6 @@ comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double s
     return rate;
 }
 
-void comm_algorithm_text(const comm_session_t *s, comm_by_t by, char *out, size_t n_bytes)
-{
-    if (by == COMM_BY_NCCL)
-        collective_device_transport(s->bench->comm, out, n_bytes);
-    else if (by == COMM_BY_MPI)
-        snprintf(out, n_bytes, "mpi, %s", s->transport);
-    else
-        snprintf(out, n_bytes, "host, shared buffer%s%s", s->bench->comm->topo.n_hosts > 1 ? " + " : "",
-                 s->bench->comm->topo.n_hosts > 1 ? s->transport : "");
-}
-
 err_t comm_record(const comm_call_t *c, const bench_result_t *result, const comm_rate_t *rate,
                   int64_t n_wrong, int a, int b)
 {
@@ -224,7 +174,7 @@ err_t comm_record(const comm_call_t *c, const bench_result_t *result, const comm
     const comm_test_info_t *test = &comm_tests[c->what.test];
     c->session->n_measured++;
     char algorithm[128];
-    comm_algorithm_text(c->session, c->what.by, algorithm, sizeof algorithm);
+    collective_algorithm(bench->comm, c->what.lane->by, algorithm, sizeof algorithm);
     json_t *j = bench_record_begin(bench, "comm", test->name);
     if (j) {
         json_int(j, "bytes", c->n_bytes);
@@ -233,7 +183,7 @@ err_t comm_record(const comm_call_t *c, const bench_result_t *result, const comm
         json_string(j, "redop", test->reduces ? collective_op_names[c->what.op] : "none");
         json_int(j, "root", test->rooted ? c->session->options->root : -1);
         json_bool(j, "in_place", c->in_place);
-        json_string(j, "communicator", comm_by_names[c->what.by]);
+        json_string(j, "communicator", c->what.lane->by->name);
         json_int(j, "ranks", bench->comm->size);
         json_int(j, "hosts", bench->comm->topo.n_hosts);
         if (a >= 0) json_int(j, "rank_a", a);

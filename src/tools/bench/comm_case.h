@@ -17,8 +17,14 @@ typedef struct bench_comm_options {
     int64_t inject_rank, inject_element; /* inject_element -1: no fault */
 } bench_comm_options_t;
 
-typedef enum comm_by { COMM_BY_MPI, COMM_BY_HOST, COMM_BY_NCCL, COMM_BYS } comm_by_t;
-extern const char *const comm_by_names[COMM_BYS];
+/* A communicator to measure, with buffers of max_bytes each. */
+typedef struct comm_lane {
+    const collective_ops_t *by;
+    /* Those of its memory; send is missing with --inplace in. */
+    char *send, *recv;
+    hd_buffer_t device_send, device_recv;
+    comm_buffer_t shared;
+} comm_lane_t;
 
 /* One run of the case. */
 typedef struct comm_session {
@@ -26,13 +32,10 @@ typedef struct comm_session {
     const bench_comm_options_t *options;
     comm_plan_t plan; /* settled */
     comm_sizes_t sizes;
-    char *send, *recv;                    /* for MPI, max_bytes each; send is NULL with --inplace in */
-    hd_buffer_t device_send, device_recv; /* the same for NCCL */
-    comm_buffer_t shared;                 /* of the host communicator */
-    double line_rate_gbs;                 /* 0: unknown */
-    char transport[96];
-    uint64_t n_checks;  /* so far; seeds the data */
-    int64_t n_measured; /* calls */
+    comm_lane_t lanes[COLLECTIVE_MAX_OPS]; /* [plan.n_by] */
+    double line_rate_gbs;                  /* 0: unknown */
+    uint64_t n_checks;                     /* so far; seeds the data */
+    int64_t n_measured;                    /* calls */
     /* Of the table being printed: */
     double busbw_sum;
     int64_t n_busbw, n_wrong;
@@ -45,7 +48,7 @@ typedef struct comm_what {
     comm_test_t test;
     collective_type_t type;
     collective_op_t op;
-    comm_by_t by;
+    comm_lane_t *lane;
     int peer; /* of an exchange */
 } comm_what_t;
 
@@ -55,8 +58,20 @@ typedef struct comm_call {
     comm_what_t what;
     int64_t count, n_bytes; /* elements per piece; bytes of the message */
     bool in_place;
-    collective_t *collective; /* NULL for the host communicator */
+    collective_t *collective;
 } comm_call_t;
+
+/* Collective. Allocates a lane's buffers, zeroed, and opens its communicator. Close it after an error, too. */
+err_t comm_lane_open(comm_session_t *session, const collective_ops_t *by, comm_lane_t *lane);
+void comm_lane_close(comm_session_t *session, comm_lane_t *lane);
+/* Not collective. Number of buffers that comm_lane_open will allocate. */
+int comm_lane_buffers(const comm_session_t *session, const collective_ops_t *by);
+/* The host side of the buffers: inputs are generated and results compared there. Push and pull copy n_bytes of
+ * both buffers, or in place of recv, to the device and back, if they are there. */
+char *comm_lane_recv(const comm_lane_t *lane);
+char *comm_lane_send(const comm_lane_t *lane);
+err_t comm_lane_push(const comm_session_t *session, const comm_lane_t *lane, size_t n_bytes, bool in_place);
+err_t comm_lane_pull(const comm_lane_t *lane, size_t n_bytes, bool in_place);
 
 /* Not collective. */
 err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t count, bool in_place,
@@ -85,12 +100,9 @@ err_t comm_record(const comm_call_t *call, const bench_result_t *result, const c
                   int64_t n_wrong, int a, int b);
 
 /* Collective. All sizes, types and operations of a collective. */
-err_t comm_table(comm_session_t *session, comm_test_t test, comm_by_t by);
+err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *lane);
 
 /* Collective. The matrix of all pairs of ranks, at the largest size. */
 err_t comm_all_pairs(comm_session_t *session, const comm_what_t *what);
-
-/* "mpi, shared memory (vader)", "NCCL 2.28.9, P2P/CUMEM". */
-void comm_algorithm_text(const comm_session_t *session, comm_by_t by, char *out, size_t n_bytes);
 
 #endif

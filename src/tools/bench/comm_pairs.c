@@ -34,7 +34,7 @@ static bool next_pair(const pairs_t *p, int *a, int *b)
 static err_t make_calls(pairs_t *p, pair_t *pairs, int n)
 {
     comm_t *comm = p->session->bench->comm;
-    bool in_place = strcmp(p->session->options->inplace, "in") == 0;
+    bool in_place = !p->session->plan.out_of_place;
     err_t err = ERR_OK;
     for (int i = 0; err == ERR_OK && i < n; i++) {
         comm_what_t what = p->what;

@@ -136,60 +136,110 @@ static err_t parse_words(const vocabulary_t *v, const char *text, int indices[MA
     return ERR_OK;
 }
 
-/* MPI and the host communicator lack NCCL's types: `all` skips these, naming one is an error. */
-static err_t check_types(const comm_plan_t *plan)
+bool comm_has_type(const collective_ops_t *by, collective_type_t type)
 {
+    return by->types >> type & 1;
+}
+
+bool comm_has_op(const collective_ops_t *by, collective_op_t op)
+{
+    return by->ops >> op & 1;
+}
+
+bool comm_plan_has_test(const comm_plan_t *plan, const collective_ops_t *by, comm_test_t test)
+{
+    unsigned kinds = (plan->out_of_place ? by->out_of_place : 0) | (plan->in_place ? by->in_place : 0);
+    return kinds >> comm_tests[test].kind & 1;
+}
+
+static err_t check_test(const comm_plan_t *plan, const collective_ops_t *by, comm_test_t test)
+{
+    const char *name = comm_tests[test].name;
+    if (comm_plan_has_test(plan, by, test)) return ERR_OK;
+    if (!((by->out_of_place | by->in_place) >> comm_tests[test].kind & 1))
+        RAISE(ERR_USAGE, "--test %s: %s", name, by->limits);
+    if (plan->out_of_place) RAISE(ERR_USAGE, "--inplace out: %s", by->limits);
+    RAISE(ERR_USAGE, "--inplace in: %s supports %s only out of place", by->title, name);
+}
+
+/* `all` skips what a communicator does not offer; naming it is an error. */
+static err_t check_offered(const comm_plan_t *plan, const collective_ops_t *by)
+{
+    bool any = false;
+    for (int i = 0; i < plan->n_tests; i++) {
+        any |= comm_plan_has_test(plan, by, plan->tests[i]);
+        if (!plan->all_tests) TRY(check_test(plan, by, plan->tests[i]));
+    }
+    if (!any) RAISE(ERR_USAGE, "--inplace %s: %s", plan->in_place ? "in" : "out", by->limits);
     for (int i = 0; i < plan->n_types && !plan->all_types; i++)
-        if (plan->types[i] >= COLLECTIVE_MPI_TYPES && (plan->by_mpi || plan->by_host))
-            RAISE(ERR_USAGE,
-                  "--datatype %s: MPI cannot reduce this type; NCCL can (--device cuda --comm nccl)",
-                  collective_type_names[plan->types[i]]);
+        if (!comm_has_type(by, plan->types[i]))
+            RAISE(ERR_USAGE, "--datatype %s: %s", collective_type_names[plan->types[i]], by->limits);
+    for (int i = 0; i < plan->n_ops && !plan->all_ops; i++)
+        if (!comm_has_op(by, plan->ops[i]))
+            RAISE(ERR_USAGE, "--op %s: %s", collective_op_names[plan->ops[i]], by->limits);
     return ERR_OK;
 }
 
-err_t comm_plan_parse(const char *tests, const char *types, const char *ops, const char *communicators,
-                      comm_plan_t *out)
+static err_t parse_communicators(const char *text, comm_plan_t *out)
 {
-    static const char *const communicator_words[] = {"mpi", "host", "nccl", "auto"};
+    const char *words[COLLECTIVE_MAX_OPS + 1];
+    int indices[MAX_WORDS], n, n_names = collective_names(words);
+    bool all;
+    words[n_names] = "auto";
+    const vocabulary_t communicator = {"communicator", words, n_names + 1, false};
+    TRY(parse_words(&communicator, text, indices, &n, &all));
+    for (int i = 0; i < n; i++) {
+        if (indices[i] < n_names)
+            out->names[out->n_names++] = words[indices[i]];
+        else if (n > 1)
+            RAISE(ERR_USAGE, "invalid --communicator '%s': auto cannot be combined with others", text);
+    }
+    return ERR_OK;
+}
+
+err_t comm_plan_parse(const comm_words_t *words, comm_plan_t *out)
+{
     const char *test_words[COMM_TESTS];
     for (int i = 0; i < COMM_TESTS; i++) test_words[i] = comm_tests[i].name;
     const vocabulary_t test = {"test", test_words, COMM_TESTS, true};
     const vocabulary_t type = {"datatype", collective_type_names, COLLECTIVE_TYPES, true};
     const vocabulary_t op = {"op", collective_op_names, COLLECTIVE_OPS, true};
-    const vocabulary_t communicator = {"communicator", communicator_words, 4, false};
-    int indices[MAX_WORDS], n;
-    bool all;
-    *out = (comm_plan_t){0};
-    TRY(parse_words(&test, tests, indices, &out->n_tests, &out->all_tests));
+    int indices[MAX_WORDS];
+    *out = (comm_plan_t){.out_of_place = strcmp(words->inplace, "in") != 0,
+                         .in_place = strcmp(words->inplace, "out") != 0};
+    TRY(parse_words(&test, words->tests, indices, &out->n_tests, &out->all_tests));
     for (int i = 0; i < out->n_tests; i++) out->tests[i] = (comm_test_t)indices[i];
-    TRY(parse_words(&type, types, indices, &out->n_types, &out->all_types));
+    TRY(parse_words(&type, words->types, indices, &out->n_types, &out->all_types));
     for (int i = 0; i < out->n_types; i++) out->types[i] = (collective_type_t)indices[i];
-    TRY(parse_words(&op, ops, indices, &out->n_ops, &all));
+    TRY(parse_words(&op, words->ops, indices, &out->n_ops, &out->all_ops));
     for (int i = 0; i < out->n_ops; i++) out->ops[i] = (collective_op_t)indices[i];
-    TRY(parse_words(&communicator, communicators, indices, &n, &all));
-    for (int i = 0; i < n; i++) {
-        out->by_mpi |= indices[i] == 0;
-        out->by_host |= indices[i] == 1;
-        out->by_nccl |= indices[i] == 2;
-        out->by_auto |= indices[i] == 3;
+    TRY(parse_communicators(words->communicators, out));
+    for (int i = 0; i < out->n_names; i++) {
+        const collective_ops_t *by = collective_find(out->names[i]);
+        if (by) TRY(check_offered(out, by));
     }
-    if (out->by_auto && n > 1)
-        RAISE(ERR_USAGE, "invalid --communicator '%s': auto cannot be combined with others", communicators);
-    return check_types(out);
+    return ERR_OK;
 }
 
-err_t comm_plan_settle(comm_plan_t *plan, bool on_device, bool in_place)
+/* By name; NULL: not offered. */
+static const collective_ops_t *find_offered(const collective_ops_t *const *offered, int n, const char *name)
 {
-    if (plan->by_auto) {
-        plan->by_nccl = on_device;
-        plan->by_mpi = !on_device;
-        plan->by_auto = false;
+    for (int i = 0; i < n; i++)
+        if (strcmp(offered[i]->name, name) == 0) return offered[i];
+    return NULL;
+}
+
+err_t comm_plan_settle(comm_plan_t *plan, const collective_ops_t *const *offered, int n)
+{
+    for (int k = 0; k < plan->n_names; k++)
+        if (!find_offered(offered, n, plan->names[k]))
+            RAISE(ERR_USAGE, "--communicator %s needs %s", plan->names[k], collective_needs(plan->names[k]));
+    for (int i = 0; i < n; i++) {
+        bool wanted = plan->n_names == 0 && i == 0;
+        for (int k = 0; k < plan->n_names; k++) wanted |= strcmp(plan->names[k], offered[i]->name) == 0;
+        if (!wanted) continue;
+        plan->by[plan->n_by++] = offered[i];
+        TRY(check_offered(plan, offered[i]));
     }
-    if (plan->by_nccl && !on_device)
-        RAISE(ERR_USAGE, "--communicator nccl needs GPUs and NCCL: --device cuda --comm nccl");
-    for (int i = 0; i < plan->n_tests && !plan->all_tests && plan->by_nccl && in_place; i++)
-        if (!collective_in_place(comm_tests[plan->tests[i]].kind, true))
-            RAISE(ERR_USAGE, "--inplace in: NCCL supports %s only out of place",
-                  comm_tests[plan->tests[i]].name);
-    return check_types(plan);
+    return ERR_OK;
 }

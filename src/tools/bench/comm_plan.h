@@ -52,26 +52,38 @@ err_t comm_sizes_resolve(comm_sizes_t *sizes, bool quick);
 /* The size after *n_bytes (0: the first); false after the last. */
 bool comm_sizes_next(const comm_sizes_t *sizes, int64_t *n_bytes);
 
+/* The options of the case as given. */
+typedef struct comm_words {
+    const char *tests, *types, *ops, *communicators; /* comma-separated lists, or "all" but for the last */
+    const char *inplace;                             /* "both", "in", "out" */
+} comm_words_t;
+
 /* The parsed lists. */
 typedef struct comm_plan {
     comm_test_t tests[COMM_TESTS];
     collective_type_t types[COLLECTIVE_TYPES];
     collective_op_t ops[COLLECTIVE_OPS];
     int n_tests, n_types, n_ops;
-    bool all_tests, all_types; /* given as `all`: skip what a communicator does not support */
-    bool by_auto;              /* comm_plan_settle chooses */
-    bool by_mpi, by_host, by_nccl;
+    bool all_tests, all_types, all_ops;    /* given as `all`: skip what a communicator does not offer */
+    bool out_of_place, in_place;           /* the calls to measure */
+    const char *names[COLLECTIVE_MAX_OPS]; /* the communicators given; n_names 0: auto */
+    int n_names;
+    const collective_ops_t *by[COLLECTIVE_MAX_OPS]; /* set by comm_plan_settle */
+    int n_by;
 } comm_plan_t;
 
-/* Parses comma-separated lists, or "all". ERR_USAGE names an unknown word and the nearest known one. */
-err_t comm_plan_parse(const char *tests, const char *types, const char *ops, const char *communicators,
-                      comm_plan_t *out);
+/* ERR_USAGE names an unknown word and the nearest known one, or what a known communicator does not offer. */
+err_t comm_plan_parse(const comm_words_t *words, comm_plan_t *out);
 
-/* Completes the plan: by_auto becomes by_nccl or by_mpi. ERR_USAGE if something is not available. The same on
- * all ranks.
+/* Chooses the communicators, in the order of `offered`; auto is the first of these. ERR_USAGE if something is
+ * not available.
  *
- *   on_device  gradients are on GPUs (comm_on_device)
- *   in_place   only in-place calls are requested */
-err_t comm_plan_settle(comm_plan_t *plan, bool on_device, bool in_place);
+ *   offered  [n] by collective_list: the same on all ranks */
+err_t comm_plan_settle(comm_plan_t *plan, const collective_ops_t *const *offered, int n);
+
+/* Whether a communicator offers a test in one of the ways to be measured, or a type or an operation. */
+bool comm_plan_has_test(const comm_plan_t *plan, const collective_ops_t *by, comm_test_t test);
+bool comm_has_type(const collective_ops_t *by, collective_type_t type);
+bool comm_has_op(const collective_ops_t *by, collective_op_t op);
 
 #endif

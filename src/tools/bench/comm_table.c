@@ -18,12 +18,9 @@ static void comm_table_header(const comm_session_t *s, const comm_what_t *what)
 {
     comm_t *comm = s->bench->comm;
     char library[128];
-    if (what->by == COMM_BY_NCCL)
-        collective_device_transport(comm, library, sizeof library);
-    else
-        comm_describe(comm, library, sizeof library);
+    collective_library(comm, what->lane->by, library, sizeof library);
     bench_print("# %s, %s, %s: %d ranks on %d host%s, medians", comm_tests[what->test].name,
-                comm_by_names[what->by], library, comm->size, comm->topo.n_hosts,
+                what->lane->by->name, library, comm->size, comm->topo.n_hosts,
                 comm->topo.n_hosts > 1 ? "s" : "");
     if (s->line_rate_gbs > 0) bench_print("# line rate: %g GB/s one way", s->line_rate_gbs);
     bench_print("#");
@@ -78,7 +75,7 @@ static void comm_table_row(const comm_session_t *s, const comm_what_t *what, con
     const comm_call_t *call = &halves[halves[0].wanted ? 0 : 1].call;
     char marks[2][48], algorithm[128];
     table_t *table = s->table;
-    comm_algorithm_text(s, what->by, algorithm, sizeof algorithm);
+    collective_algorithm(s->bench->comm, what->lane->by, algorithm, sizeof algorithm);
     table_cell(table, "%lld", (long long)call->n_bytes);
     table_cell(table, "%lld", (long long)call->count);
     table_cell(table, "%s", collective_type_names[what->type]);
@@ -136,10 +133,11 @@ static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t 
 
 static err_t comm_table_measure(comm_session_t *s, const comm_what_t *what, int64_t count)
 {
+    const collective_ops_t *by = what->lane->by;
+    collective_kind_t kind = comm_tests[what->test].kind;
     half_t halves[2] = {
-        {.wanted = what->by != COMM_BY_HOST && strcmp(s->options->inplace, "in") != 0},
-        {.wanted = strcmp(s->options->inplace, "out") != 0 &&
-                   collective_in_place(comm_tests[what->test].kind, what->by == COMM_BY_NCCL)},
+        {.wanted = s->plan.out_of_place && by->out_of_place >> kind & 1},
+        {.wanted = s->plan.in_place && by->in_place >> kind & 1},
     };
     err_t err = prepare_halves(s, what, count, halves);
     if (err == ERR_OK) err = measure_halves(s, what, halves);
@@ -205,12 +203,13 @@ static int bisection_peer(const comm_t *comm)
 static err_t comm_table_types(comm_session_t *s, comm_what_t what)
 {
     const comm_plan_t *plan = &s->plan;
+    const collective_ops_t *by = what.lane->by;
     int n_ops = comm_tests[what.test].reduces ? plan->n_ops : 1;
     for (int t = 0; t < plan->n_types; t++)
         for (int o = 0; o < n_ops; o++) {
             what.type = plan->types[t];
-            if (what.type >= COLLECTIVE_MPI_TYPES && what.by != COMM_BY_NCCL) continue; /* of `all` */
             what.op = plan->ops[o];
+            if (!comm_has_type(by, what.type) || !comm_has_op(by, what.op)) continue; /* of `all` */
             if (what.test == COMM_TEST_ALL_PAIRS) {
                 TRY(comm_all_pairs(s, &what));
                 continue;
@@ -221,9 +220,9 @@ static err_t comm_table_types(comm_session_t *s, comm_what_t what)
     return ERR_OK;
 }
 
-err_t comm_table(comm_session_t *session, comm_test_t test, comm_by_t by)
+err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *lane)
 {
-    comm_what_t what = {.test = test, .by = by, .peer = bisection_peer(session->bench->comm)};
+    comm_what_t what = {.test = test, .lane = lane, .peer = bisection_peer(session->bench->comm)};
     session->busbw_sum = 0;
     session->n_busbw = session->n_wrong = 0;
     session->above_line_rate = false;

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/collective.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
 #include "tools/check/cases.h"
 
 static const char net_folder[] = "/sys/class/net";

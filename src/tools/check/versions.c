@@ -10,7 +10,7 @@
 #include "base/fs.h"
 #include "base/version.h"
 #include "base/xxh3.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
 #include "data/dataset/dataset.h"
 #include "store/h5/h5.h"
@@ -111,7 +111,7 @@ static err_t compare_libraries(check_t *check)
     comm_describe(check->comm, text, sizeof text);
     TRY(check_same(check, "MPI", CHECK_FAIL,
                    "install the same MPI on all hosts; check PATH and LD_LIBRARY_PATH", text));
-    comm_nccl_version(text, sizeof text);
+    comm_library_version("nccl", text, sizeof text);
     TRY(check_same(check, "NCCL", CHECK_FAIL, "install the same NCCL on all hosts; check LD_LIBRARY_PATH",
                    text));
     h5_version(text, sizeof text);

@@ -7,7 +7,7 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
 #include "train/run/setup.h"
 
 enum { METRICS_SCHEMA = 1 };
@@ -20,7 +20,7 @@ static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes
         return space;
     }
     if (t->comm->size == 1) return NULL;
-    return t->buffer.by_host ? "host" : t->comm->ops->name;
+    return t->buffer.by_host ? "host" : comm_gradients_name(t->comm);
 }
 
 /* Lists the ranks on the host of rank `first` and their GPUs: "node-a: rank 0 at 0000:1b:00.0, …". Returns

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
 
 /* Median images/s of the steady steps so far: whole batches after the warm-up. */
 static double steady_rate(const trainer_t *t)

@@ -13,7 +13,7 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "base/trace.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
 #include "cluster/session/stop.h"
 #include "store/checkpoint/store.h"
 #include "train/output/disk_wait.h"

@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Single collectives over MPI for `dptrain bench comm`, cut into calls that an int can count; GPU collectives
- * are passed on to NCCL. */
-#include "cluster/comm/collective.h"
-
+/* Single collectives over MPI, cut into calls that an int can count. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
-#include "cluster/comm/nccl_or_mpi.h"
 
 /* Bytes per MPI call: far below what an int counts, far above where size affects speed. */
 static const int64_t default_chunk_bytes = (int64_t)1 << 30;
 
-const char *const collective_type_names[COLLECTIVE_TYPES] = {
-    "int8", "uint8", "int32", "uint32", "int64", "uint64", "float", "double", "half", "bfloat16"};
-const char *const collective_op_names[COLLECTIVE_OPS] = {"sum", "prod", "max", "min"};
+/* The types up to here have an MPI_Datatype. */
+#define MPI_TYPES COLLECTIVE_HALF
 
-struct collective {
+/* A prepared call. */
+typedef struct call {
     collective_spec_t spec;
-    comm_t *comm;
-    err_t (*run)(const collective_t *c);
+    err_t (*run)(const struct call *c);
     int rank, size;
     size_t n_element;
     int64_t per_call; /* elements per call */
@@ -29,19 +25,13 @@ struct collective {
     MPI_Op op;
     /* Parts of all pieces, one piece apart: of per_call elements, and of the remainder. */
     MPI_Datatype strided, last_strided;
-};
-
-size_t collective_type_size(collective_type_t type)
-{
-    static const size_t sizes[COLLECTIVE_TYPES] = {1, 1, 4, 4, 8, 8, 4, 8, 2, 2};
-    return sizes[type];
-}
+} call_t;
 
 static MPI_Datatype mpi_type(collective_type_t type)
 {
-    ASSERT(type < COLLECTIVE_MPI_TYPES);
-    const MPI_Datatype types[COLLECTIVE_MPI_TYPES] = {MPI_INT8_T,  MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
-                                                      MPI_INT64_T, MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE};
+    ASSERT(type < MPI_TYPES);
+    const MPI_Datatype types[MPI_TYPES] = {MPI_INT8_T,  MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
+                                           MPI_INT64_T, MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE};
     return types[type];
 }
 
@@ -51,24 +41,24 @@ static MPI_Op mpi_op(collective_op_t op)
     return ops[op];
 }
 
-static char *recv_at(const collective_t *c, int64_t element)
+static char *recv_at(const call_t *c, int64_t element)
 {
     return (char *)c->spec.recv + element * (int64_t)c->n_element;
 }
 
-static const char *send_at(const collective_t *c, int64_t element)
+static const char *send_at(const call_t *c, int64_t element)
 {
     return (const char *)c->spec.send + element * (int64_t)c->n_element;
 }
 
 /* Number of elements of the call that begins at element `at`. */
-static int call_length(const collective_t *c, int64_t at)
+static int call_length(const call_t *c, int64_t at)
 {
     int64_t left = c->spec.count - at;
     return (int)(left < c->per_call ? left : c->per_call);
 }
 
-static err_t run_all_reduce(const collective_t *c)
+static err_t run_all_reduce(const call_t *c)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
@@ -78,7 +68,7 @@ static err_t run_all_reduce(const collective_t *c)
     return ERR_OK;
 }
 
-static err_t run_all_gather(const collective_t *c)
+static err_t run_all_gather(const call_t *c)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
@@ -93,7 +83,7 @@ static err_t run_all_gather(const collective_t *c)
     return ERR_OK;
 }
 
-static err_t run_alltoall(const collective_t *c)
+static err_t run_alltoall(const call_t *c)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         const void *from = c->spec.send ? send_at(c, at) : MPI_IN_PLACE;
@@ -109,7 +99,7 @@ static err_t run_alltoall(const collective_t *c)
 }
 
 /* Reduces `input` to `root`, in place if input is `result`; other ranks do not use `result`. */
-static err_t reduce_to(const collective_t *c, const char *input, char *result, int root)
+static err_t reduce_to(const call_t *c, const char *input, char *result, int root)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         int64_t offset = at * (int64_t)c->n_element;
@@ -121,12 +111,12 @@ static err_t reduce_to(const collective_t *c, const char *input, char *result, i
     return ERR_OK;
 }
 
-static err_t run_reduce(const collective_t *c)
+static err_t run_reduce(const call_t *c)
 {
     return reduce_to(c, c->spec.send ? c->spec.send : c->spec.recv, c->spec.recv, c->spec.root);
 }
 
-static err_t reduce_scatter_in_parts(const collective_t *c)
+static err_t reduce_scatter_in_parts(const call_t *c)
 {
     int64_t n_piece = c->spec.count * (int64_t)c->n_element;
     char *recv = c->spec.recv;
@@ -140,7 +130,7 @@ static err_t reduce_scatter_in_parts(const collective_t *c)
     return ERR_OK;
 }
 
-static err_t run_reduce_scatter(const collective_t *c)
+static err_t run_reduce_scatter(const call_t *c)
 {
     if (c->spec.count > c->per_call) return reduce_scatter_in_parts(c);
     const void *from = c->spec.send ? c->spec.send : MPI_IN_PLACE;
@@ -149,7 +139,7 @@ static err_t run_reduce_scatter(const collective_t *c)
     return ERR_OK;
 }
 
-static err_t run_broadcast(const collective_t *c)
+static err_t run_broadcast(const call_t *c)
 {
     bool from_send = c->spec.send && c->rank == c->spec.root;
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
@@ -159,7 +149,7 @@ static err_t run_broadcast(const collective_t *c)
     return ERR_OK;
 }
 
-static err_t send_and_receive(const collective_t *c, int to, int from)
+static err_t send_and_receive(const call_t *c, int to, int from)
 {
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         int n = call_length(c, at);
@@ -175,30 +165,17 @@ static err_t send_and_receive(const collective_t *c, int to, int from)
     return ERR_OK;
 }
 
-static err_t run_sendrecv(const collective_t *c)
+static err_t run_sendrecv(const call_t *c)
 {
     return send_and_receive(c, (c->rank + 1) % c->size, (c->rank + c->size - 1) % c->size);
 }
 
-static err_t run_exchange(const collective_t *c)
+static err_t run_exchange(const call_t *c)
 {
     return c->spec.peer == c->rank ? ERR_OK : send_and_receive(c, c->spec.peer, c->spec.peer);
 }
 
-/* A single process, without MPI. */
-static err_t run_alone(const collective_t *c)
-{
-    if (c->spec.send && c->spec.count && c->spec.kind < COLLECTIVE_EXCHANGE)
-        memcpy(c->spec.recv, c->spec.send, (size_t)c->spec.count * c->n_element);
-    return ERR_OK;
-}
-
-static err_t run_on_device(const collective_t *c)
-{
-    return c->comm->nccl->ops->direct_run(c->comm->nccl, &c->spec);
-}
-
-static err_t strided_type(const collective_t *c, int64_t n, MPI_Datatype *out)
+static err_t strided_type(const call_t *c, int64_t n, MPI_Datatype *out)
 {
     MPI_Datatype part;
     E_MPI(MPI_Type_contiguous(narrow_int(n), c->type, &part), "MPI_Type_contiguous");
@@ -209,93 +186,69 @@ static err_t strided_type(const collective_t *c, int64_t n, MPI_Datatype *out)
     return mpi_check(MPI_Type_commit(out), "MPI_Type_commit");
 }
 
-static err_t collective_prepare(comm_t *comm, collective_t *c)
+static err_t mpi_prepare(comm_t *comm, const collective_spec_t *spec, void **own)
 {
-    static err_t (*const runs[COLLECTIVE_KINDS])(const collective_t *) = {
+    static err_t (*const runs[COLLECTIVE_KINDS])(const call_t *) = {
         run_all_reduce, run_all_gather, run_reduce_scatter, run_broadcast,
         run_reduce,     run_alltoall,   run_sendrecv,       run_exchange,
     };
-    int64_t chunk = c->spec.chunk_bytes ? c->spec.chunk_bytes : default_chunk_bytes;
-    c->n_element = collective_type_size(c->spec.type);
-    c->per_call = chunk / (int64_t)c->n_element;
-    c->strided = c->last_strided = MPI_DATATYPE_NULL;
-    c->run = run_alone;
-    if (c->spec.on_device) {
-        ASSERT(comm->nccl && (c->spec.send || collective_in_place(c->spec.kind, true)));
-        c->run = run_on_device;
-        return ERR_OK;
-    }
-    if (strcmp(comm->ops->name, "mpi") != 0) {
-        ASSERT(comm->size == 1);
-        return ERR_OK;
-    }
-    mpi_impl_t *impl = comm->impl;
-    c->world = impl->ranks.world;
-    c->type = mpi_type(c->spec.type);
-    c->op = mpi_op(c->spec.op);
-    c->run = runs[c->spec.kind];
-    bool in_parts = c->spec.kind == COLLECTIVE_ALL_GATHER || c->spec.kind == COLLECTIVE_ALLTOALL;
-    if (!in_parts || c->spec.count <= c->per_call) return ERR_OK;
+    const mpi_impl_t *impl = comm->impl;
+    call_t *c = NULL;
+    TRY(mem_new(sizeof *c, "a call of MPI", &c));
+    *own = c;
+    *c = (call_t){
+        .spec = *spec,
+        .run = runs[spec->kind],
+        .rank = comm->rank,
+        .size = comm->size,
+        .n_element = collective_type_size(spec->type),
+        .world = impl->ranks.world,
+        .type = mpi_type(spec->type),
+        .op = mpi_op(spec->op),
+        .strided = MPI_DATATYPE_NULL,
+        .last_strided = MPI_DATATYPE_NULL,
+    };
+    c->per_call = (spec->chunk_bytes ? spec->chunk_bytes : default_chunk_bytes) / (int64_t)c->n_element;
+    bool in_parts = spec->kind == COLLECTIVE_ALL_GATHER || spec->kind == COLLECTIVE_ALLTOALL;
+    if (!in_parts || spec->count <= c->per_call) return ERR_OK;
     TRY(strided_type(c, c->per_call, &c->strided));
-    return c->spec.count % c->per_call ? strided_type(c, c->spec.count % c->per_call, &c->last_strided)
-                                       : ERR_OK;
+    return spec->count % c->per_call ? strided_type(c, spec->count % c->per_call, &c->last_strided) : ERR_OK;
 }
 
-err_t collective_open_device(comm_t *comm)
+static err_t mpi_run(comm_t *comm, const collective_spec_t *spec, void *own)
 {
-    ASSERT(comm->nccl);
-    return comm->nccl->ops->direct_open(comm->nccl);
+    (void)comm, (void)spec;
+    const call_t *c = own;
+    return c->run(c);
 }
 
-void collective_device_transport(const comm_t *comm, char *out, size_t n_bytes)
+static void mpi_release(void *own)
 {
-    ASSERT(comm->nccl);
-    comm->nccl->ops->describe_way(comm->nccl, out, n_bytes);
-}
-
-bool collective_in_place(collective_kind_t kind, bool on_device)
-{
-    return !on_device || kind < COLLECTIVE_ALLTOALL;
-}
-
-err_t collective_new(comm_t *comm, const collective_spec_t *spec, collective_t **out)
-{
-    ASSERT(spec->count >= 0 && spec->root >= 0 && spec->root < comm->size);
-    ASSERT(spec->kind != COLLECTIVE_EXCHANGE || (spec->peer >= 0 && spec->peer < comm->size));
-    collective_t *c = NULL;
-    TRY(mem_new(sizeof *c, "a collective", &c));
-    c->spec = *spec;
-    c->comm = comm;
-    c->rank = comm->rank;
-    c->size = comm->size;
-    err_t err = collective_prepare(comm, c);
-    *out = c;
-    if (err != ERR_OK) collective_free(out);
-    return err;
-}
-
-err_t collective_run(const collective_t *c)
-{
-    watchdog_enter(c->spec.what);
-    err_t err = c->run(c);
-    watchdog_leave();
-    return err == ERR_OK ? err : err_context(err, "%s", c->spec.what);
-}
-
-err_t collective_wait(const collective_t *c)
-{
-    if (!c->spec.on_device) return ERR_OK;
-    watchdog_enter(c->spec.what);
-    err_t err = c->comm->nccl->ops->direct_wait(c->comm->nccl, c->spec.what);
-    watchdog_leave();
-    return err == ERR_OK ? err : err_context(err, "%s", c->spec.what);
-}
-
-void collective_free(collective_t **collective)
-{
-    collective_t *c = *collective;
+    call_t *c = own;
     if (!c) return;
     if (c->strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->strided);
     if (c->last_strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->last_strided);
-    mem_free(collective);
+    mem_free(&c);
 }
+
+static void mpi_algorithm(const comm_t *comm, char *out, size_t n_bytes)
+{
+    char transport[96];
+    collective_transport(comm, transport, sizeof transport);
+    snprintf(out, n_bytes, "mpi, %s", transport);
+}
+
+const collective_ops_t collective_mpi = {
+    .name = "mpi",
+    .title = "MPI",
+    .limits = "MPI cannot reduce this type; NCCL can (--device cuda --comm nccl)",
+    .memory = COLLECTIVE_ON_HOST,
+    .out_of_place = (1 << COLLECTIVE_KINDS) - 1,
+    .in_place = (1 << COLLECTIVE_KINDS) - 1,
+    .types = (1 << MPI_TYPES) - 1,
+    .ops = (1 << COLLECTIVE_OPS) - 1,
+    .prepare = mpi_prepare,
+    .run = mpi_run,
+    .release = mpi_release,
+    .algorithm = mpi_algorithm,
+};

@@ -5,7 +5,8 @@
 
 #include <mpi.h>
 
-#include "cluster/comm/comm.h"
+#include "cluster/comm/collective.h"
+#include "cluster/comm/gradients.h"
 #include "cluster/comm/mpi/host.h"
 #include "cluster/comm/mpi/shared_memory.h"
 #include "cluster/comm/side_channel.h"
@@ -24,10 +25,8 @@ typedef struct mpi_impl {
     host_t host;
 } mpi_impl_t;
 
-/* comm_ops_t's functions for gradient buffers. */
-err_t mpi_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
-err_t mpi_buffer_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count);
-err_t mpi_buffer_allreduce(comm_t *comm, comm_buffer_t *buffer, int64_t count);
-void mpi_buffer_free(comm_t *comm, comm_buffer_t *buffer);
+/* Gradients in host memory (buffer.c), and single collectives over MPI (collective.c). */
+extern const gradient_ops_t gradients_host;
+extern const collective_ops_t collective_mpi;
 
 #endif

@@ -239,6 +239,7 @@ static err_t mpi_subset(comm_t *comm, int n, comm_t *out);
 
 const comm_ops_t comm_mpi = {
     .name = "mpi",
+    .gradients = &gradients_host,
     .open = mpi_open,
     .barrier = mpi_barrier,
     .barrier_asleep = mpi_barrier_asleep,
@@ -249,10 +250,6 @@ const comm_ops_t comm_mpi = {
     .alltoall = mpi_alltoall,
     .send = mpi_send,
     .receive = mpi_receive,
-    .buffer_new = mpi_buffer_new,
-    .buffer_choose = mpi_buffer_choose,
-    .buffer_allreduce = mpi_buffer_allreduce,
-    .buffer_free = mpi_buffer_free,
     .describe = mpi_describe,
     .close = mpi_close,
 };

@@ -105,25 +105,26 @@ static err_t wait_for_sum(nccl_impl_t *impl)
 
 /* Sums zeros once: NCCL connects with the first allreduce, which allocates memory and may fail, and only then
  * reports transport and algorithm. */
-static err_t sum_once(nccl_impl_t *impl, comm_buffer_t *buffer)
+static err_t sum_once(comm_t *comm, comm_buffer_t *buffer)
 {
-    TRY(nccl_buffer_begin(&impl->base, buffer, 0, (int64_t)(buffer->n_bytes / sizeof(float))));
-    TRY(nccl_buffer_finish(&impl->base, buffer));
-    return wait_for_sum(impl);
+    TRY(nccl_buffer_begin(comm, buffer, 0, (int64_t)(buffer->n_bytes / sizeof(float))));
+    TRY(nccl_buffer_finish(comm, buffer));
+    return wait_for_sum(comm->library);
 }
 
 err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
 {
-    nccl_impl_t *impl = (nccl_impl_t *)(void *)comm->nccl;
+    nccl_impl_t *impl = comm->library;
     nccl_buffer_t *own = NULL;
     bool registered = true, wire_too = true;
     size_t n_room = n_bytes ? mem_round(n_bytes) : MEM_ALIGN;
     TRY(comm_agree(comm, mem_new(sizeof *own, "a gradient buffer", &own), "creating gradient buffers"));
     err_t err = block_new(impl, n_room, &registered, &own->floats);
     if (err == ERR_OK && comm->options.wire_bf16) err = block_new(impl, n_room / 2, &wire_too, &own->wire);
-    *out = (comm_buffer_t){.device = own->floats.data, .n_bytes = n_bytes, .owner = own};
+    *out =
+        (comm_buffer_t){.ops = &gradients_nccl, .device = own->floats.data, .n_bytes = n_bytes, .owner = own};
     if (err == ERR_OK && n_bytes >= sizeof(float))
-        err = comm_agree(comm, sum_once(impl, out), "the first sum of gradients");
+        err = comm_agree(comm, sum_once(comm, out), "the first sum of gradients");
     if (err == ERR_OK) {
         impl->registered = registered && wire_too;
         return ERR_OK;
@@ -154,9 +155,9 @@ static err_t sum_rounded(nccl_impl_t *impl, float *data, uint16_t *wire, int64_t
     return impl->device.widen(wire, data, count, impl->stream);
 }
 
-err_t nccl_buffer_begin(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, int64_t count)
+err_t nccl_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)
 {
-    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    nccl_impl_t *impl = comm->library;
     const nccl_buffer_t *own = buffer->owner;
     float *data = (float *)buffer->device + offset;
     int64_t n_rounded = 0;
@@ -187,9 +188,9 @@ static err_t note_end(nccl_impl_t *impl)
     return ERR_OK;
 }
 
-err_t nccl_buffer_finish(nccl_t *nccl, comm_buffer_t *buffer)
+err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
 {
-    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    nccl_impl_t *impl = comm->library;
     (void)buffer;
     if (!impl->has_begun) return ERR_OK;
     impl->has_begun = false;
@@ -199,9 +200,9 @@ err_t nccl_buffer_finish(nccl_t *nccl, comm_buffer_t *buffer)
     return ERR_OK;
 }
 
-void nccl_buffer_free(nccl_t *nccl, comm_buffer_t *buffer)
+void nccl_buffer_free(comm_t *comm, comm_buffer_t *buffer)
 {
-    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    nccl_impl_t *impl = comm->library;
     nccl_buffer_t *own = buffer->owner;
     block_free(impl, &own->wire);
     block_free(impl, &own->floats);

@@ -26,10 +26,10 @@ static err_t direct_init(nccl_impl_t *impl, const ncclUniqueId *id)
     return ERR_OK;
 }
 
-err_t nccl_direct_open(nccl_t *nccl)
+static err_t direct_open(comm_t *comm, int64_t n_bytes, comm_buffer_t *buffer)
 {
-    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
-    comm_t *comm = impl->comm;
+    (void)n_bytes, (void)buffer;
+    nccl_impl_t *impl = comm->library;
     ncclUniqueId id;
     err_t err = ERR_OK;
     if (impl->direct) return ERR_OK;
@@ -132,9 +132,10 @@ static ncclResult_t direct_call(const nccl_impl_t *impl, const collective_spec_t
     }
 }
 
-err_t nccl_direct_run(nccl_t *nccl, const collective_spec_t *spec)
+static err_t direct_run(comm_t *comm, const collective_spec_t *spec, void *own)
 {
-    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
+    (void)own;
+    nccl_impl_t *impl = comm->library;
     ASSERT(impl->direct);
     atomic_store(&impl->doing, spec->what);
     TRY(nccl_lock(impl));
@@ -144,9 +145,25 @@ err_t nccl_direct_run(nccl_t *nccl, const collective_spec_t *spec)
     return ERR_OK;
 }
 
-err_t nccl_direct_wait(nccl_t *nccl, const char *what)
+static err_t direct_wait(comm_t *comm, const collective_spec_t *spec)
 {
-    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
-    E_CUDART(cudaStreamSynchronize(impl->stream), what);
+    const nccl_impl_t *impl = comm->library;
+    E_CUDART(cudaStreamSynchronize(impl->stream), spec->what);
     return ERR_OK;
 }
+
+const collective_ops_t collective_nccl = {
+    .name = "nccl",
+    .title = "NCCL",
+    .limits = "NCCL does not support this",
+    .memory = COLLECTIVE_ON_DEVICE,
+    .out_of_place = (1 << COLLECTIVE_KINDS) - 1,
+    .in_place = (1 << COLLECTIVE_ALLTOALL) - 1, /* the others send all messages at once */
+    .types = (1 << COLLECTIVE_TYPES) - 1,
+    .ops = (1 << COLLECTIVE_OPS) - 1,
+    .open = direct_open,
+    .run = direct_run,
+    .wait = direct_wait,
+    .library = nccl_describe_way,
+    .algorithm = nccl_describe_way,
+};

@@ -79,6 +79,8 @@ err_t nccl_cuda_check(cudaError_t status, const char *what, const char *file, in
 void nccl_version(char *out, size_t n_bytes)
 {
     int v = 0;
+    out[0] = '\0';
+    if (nccl_load() != ERR_OK) return;
     if (nccl_lib.GetVersion(&v) != ncclSuccess) v = 0;
     /* Up to 2.8, 2804 means 2.8.4. */
     int major = v < 10000 ? v / 1000 : v / 10000, minor = v < 10000 ? v % 1000 / 100 : v % 10000 / 100;

@@ -144,10 +144,9 @@ static bool nccl_finalize(nccl_impl_t *impl)
     return settle_within(impl, status, "ending NCCL", end_sec, &done) == ERR_OK && done;
 }
 
-static void nccl_close(nccl_t *nccl)
+static void nccl_close(comm_t *comm)
 {
-    nccl_impl_t *impl = (nccl_impl_t *)(void *)nccl;
-    comm_t *comm = impl->comm;
+    nccl_impl_t *impl = comm->library;
     nccl_watch_stop(impl);
     if (!impl->aborted && nccl_finalize(impl)) {
         impl->aborted = true;
@@ -158,17 +157,17 @@ static void nccl_close(nccl_t *nccl)
         nccl_abort(impl);
     }
     free_impl(&impl);
-    comm->nccl = NULL;
+    comm->library = NULL;
+    comm->gradients = comm->ops->gradients;
 }
 
-static void describe_way(nccl_t *nccl, char *out, size_t n_bytes)
+void nccl_describe_way(const comm_t *comm, char *out, size_t n_bytes)
 {
-    const nccl_impl_t *impl = (const nccl_impl_t *)(const void *)nccl;
     debug_facts_t facts;
     char version[32];
     debug_log_read(&facts);
     nccl_version(version, sizeof version);
-    bool way = facts.transport[0], net = !way && facts.network[0] && impl->comm->size > 1;
+    bool way = facts.transport[0], net = !way && facts.network[0] && comm->size > 1;
     snprintf(out, n_bytes, "NCCL %s%s%s", version,
              way   ? ", "
              : net ? ", network "
@@ -178,37 +177,17 @@ static void describe_way(nccl_t *nccl, char *out, size_t n_bytes)
                    : "");
 }
 
-static void nccl_describe(nccl_t *nccl, char *out, size_t n_bytes)
+static void nccl_describe(const comm_t *comm, char *out, size_t n_bytes)
 {
-    const nccl_impl_t *impl = (const nccl_impl_t *)(const void *)nccl;
+    const nccl_impl_t *impl = comm->library;
     debug_facts_t facts;
     char way[160];
-    describe_way(nccl, way, sizeof way);
+    nccl_describe_way(comm, way, sizeof way);
     debug_log_read(&facts);
     snprintf(out, n_bytes, "%s%s%s, %s%s", way, facts.algorithm[0] ? ", " : "", facts.algorithm,
              impl->registered ? "registered" : "not registered",
-             impl->comm->options.wire_bf16 ? ", bf16 on the wire" : "");
+             comm->options.wire_bf16 ? ", bf16 on the wire" : "");
 }
-
-static err_t nccl_open(comm_t *comm, const comm_device_t *device);
-static err_t nccl_subset(nccl_t *nccl, comm_t *part);
-
-const nccl_ops_t comm_nccl_ops = {
-    .load = nccl_load,
-    .version = nccl_version,
-    .open = nccl_open,
-    .buffer_new = nccl_buffer_new,
-    .buffer_begin = nccl_buffer_begin,
-    .buffer_finish = nccl_buffer_finish,
-    .buffer_free = nccl_buffer_free,
-    .subset = nccl_subset,
-    .direct_open = nccl_direct_open,
-    .direct_run = nccl_direct_run,
-    .direct_wait = nccl_direct_wait,
-    .describe = nccl_describe,
-    .describe_way = describe_way,
-    .close = nccl_close,
-};
 
 /* Does everything that needs no peer. The communication stream has priority over the compute stream. */
 static err_t nccl_prepare(nccl_impl_t *impl, ncclUniqueId *id)
@@ -267,7 +246,6 @@ static err_t open_as(comm_t *comm, const comm_device_t *device, bool is_part)
     ncclUniqueId id;
     memset(&id, 0, sizeof id);
     TRY(comm_agree(comm, mem_new(sizeof *impl, "the NCCL communicator", &impl), "starting NCCL"));
-    impl->base.ops = &comm_nccl_ops;
     impl->comm = comm;
     impl->device = *device;
     impl->is_part = is_part;
@@ -279,7 +257,8 @@ static err_t open_as(comm_t *comm, const comm_device_t *device, bool is_part)
     TRY_OUT(err, await_all(impl, &id));
     debug_log_hide();
     TRY_OUT(err, comm_agree(comm, nccl_watch_start(impl), "watching NCCL"));
-    comm->nccl = &impl->base;
+    comm->gradients = &gradients_nccl;
+    comm->library = impl;
     return ERR_OK;
 out:
     nccl_watch_stop(impl);
@@ -288,9 +267,9 @@ out:
     return err;
 }
 
-static err_t nccl_subset(nccl_t *nccl, comm_t *part)
+static err_t nccl_subset(comm_t *comm, comm_t *part)
 {
-    const nccl_impl_t *impl = (const nccl_impl_t *)(const void *)nccl;
+    const nccl_impl_t *impl = comm->library;
     return open_as(part, &impl->device, true);
 }
 
@@ -298,3 +277,28 @@ static err_t nccl_open(comm_t *comm, const comm_device_t *device)
 {
     return open_as(comm, device, false);
 }
+
+/* A library missing on one host is missing for all. */
+static err_t nccl_load_all(comm_t *comm)
+{
+    return comm_agree(comm, nccl_load(), "looking for NCCL");
+}
+
+static const collective_ops_t *const singles[] = {&collective_nccl, NULL};
+
+const gradient_ops_t gradients_nccl = {
+    .name = "nccl",
+    .on_device = true,
+    .wire_bf16 = true,
+    .load = nccl_load_all,
+    .version = nccl_version,
+    .open = nccl_open,
+    .subset = nccl_subset,
+    .close = nccl_close,
+    .buffer_new = nccl_buffer_new,
+    .buffer_begin = nccl_buffer_begin,
+    .buffer_finish = nccl_buffer_finish,
+    .buffer_free = nccl_buffer_free,
+    .singles = singles,
+    .describe = nccl_describe,
+};

@@ -9,7 +9,8 @@
 #include <stdatomic.h>
 
 #include "cluster/comm/collective.h"
-#include "cluster/comm/nccl_or_mpi.h"
+#include "cluster/comm/device.h"
+#include "cluster/comm/gradients.h"
 
 /* NCCL's functions, without the prefix. Those of the second list exist from 2.19 on. */
 #define NCCL_FUNCTIONS(X)                                                                                    \
@@ -45,7 +46,7 @@ typedef struct nccl_table {
     bool can_register;
 } nccl_table_t;
 
-/* lib.c. nccl_load sets nccl_lib. */
+/* lib.c. nccl_load sets nccl_lib; nccl_version loads it, too. */
 extern nccl_table_t nccl_lib;
 err_t nccl_load(void);
 void nccl_version(char *out, size_t n_bytes);
@@ -68,8 +69,8 @@ typedef struct nccl_watch {
     bool running;
 } nccl_watch_t;
 
+/* A communicator's `library`. */
 typedef struct nccl_impl {
-    nccl_t base;
     comm_t *comm;
     comm_device_t device;
     /* Held briefly: NCCL calls on one communicator, including ncclCommGetAsyncError, must not overlap. */
@@ -85,7 +86,7 @@ typedef struct nccl_impl {
     atomic_llong n_finished;
     _Atomic(const char *) doing; /* purpose of the last call, for messages */
     atomic_bool is_recorded;     /* the last call was recorded and may run any number of times */
-    bool registered;             /* the last buffer is registered; for nccl_ops_t.describe */
+    bool registered;             /* the last buffer is registered; for nccl_describe */
     nccl_watch_t watch;
 } nccl_impl_t;
 
@@ -98,16 +99,18 @@ void nccl_unlock(nccl_impl_t *impl);
 /* Frees the communicator without waiting for its peers, within a few seconds. */
 void nccl_abort(nccl_impl_t *impl);
 
-/* buffer.c */
+/* buffer.c; functions of gradient_ops_t */
 err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
-err_t nccl_buffer_begin(nccl_t *nccl, comm_buffer_t *buffer, int64_t offset, int64_t count);
-err_t nccl_buffer_finish(nccl_t *nccl, comm_buffer_t *buffer);
-void nccl_buffer_free(nccl_t *nccl, comm_buffer_t *buffer);
+err_t nccl_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count);
+err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer);
+void nccl_buffer_free(comm_t *comm, comm_buffer_t *buffer);
 
-/* collective.c; functions of nccl_ops_t */
-err_t nccl_direct_open(nccl_t *nccl);
-err_t nccl_direct_run(nccl_t *nccl, const collective_spec_t *spec);
-err_t nccl_direct_wait(nccl_t *nccl, const char *what);
+/* Version and transport: "NCCL 2.28.9, P2P/CUMEM". */
+void nccl_describe_way(const comm_t *comm, char *out, size_t n_bytes);
+
+extern const gradient_ops_t gradients_nccl;
+/* collective.c */
+extern const collective_ops_t collective_nccl;
 
 /* watch.c. nccl_watch_stop may be called without a start. */
 err_t nccl_watch_start(nccl_impl_t *impl);

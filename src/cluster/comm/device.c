@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gradients on GPUs: gathers which rank has which GPU, refuses or warns about bad combinations, and decides
- * between NCCL and MPI. NCCL itself is in nccl/. */
-#include "cluster/comm/nccl_or_mpi.h"
+ * between a library and host memory. The libraries have folders of their own. */
+#include "cluster/comm/device.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/comm/gradients.h"
 
 static bool same_gpu(const comm_gpu_t *a, const comm_gpu_t *b)
 {
@@ -62,9 +63,9 @@ bool device_describe_mix(const comm_gpu_t *gpus, int size, char *out, size_t n_b
     return n_names > 1;
 }
 
-bool device_wants_nccl(const char *name, int size, bool shared)
+bool device_wants(const char *name, const char *library, int size, bool shared)
 {
-    if (strcmp(name, "nccl") == 0) return true;
+    if (strcmp(name, library) == 0) return true;
     return strcmp(name, "auto") == 0 && size > 1 && !shared;
 }
 
@@ -88,24 +89,25 @@ static err_t gather_gpus(comm_t *comm, const comm_device_t *device)
     return err;
 }
 
-/* Collective. A library missing on one host is missing for all. */
-static err_t open_nccl(comm_t *comm, const comm_device_t *device)
+/* The first library for GPUs that --comm allows; NULL: none. */
+static const gradient_ops_t *choose_library(const comm_t *comm, bool shared)
 {
-    const nccl_ops_t *nccl = comm_nccl();
-    if (!nccl) return ERR_OK;
-    err_t err = comm_agree(comm, nccl->load(), "looking for NCCL");
-    if (err == ERR_OK) return nccl->open(comm, device);
-    if (strcmp(comm->options.name, "nccl") == 0) return err;
+    for (const comm_row_t *row = comm_rows; row->name; row++)
+        if (row->library && row->library->on_device &&
+            device_wants(comm->options.name, row->name, comm->size, shared))
+            return row->library;
+    return NULL;
+}
+
+/* Collective. A library missing on one host is missing for all. */
+static err_t open_library(comm_t *comm, const gradient_ops_t *library, const comm_device_t *device)
+{
+    err_t err = library->load(comm);
+    if (err == ERR_OK) return library->open(comm, device);
+    if (strcmp(comm->options.name, library->name) == 0) return err;
     comm->agreed = ERR_OK; /* the error is handled, not to be reported again */
     log_warn("gradients go through host memory and MPI, which is slower: %s", err_message());
     return ERR_OK;
-}
-
-void comm_nccl_version(char *out, size_t n_bytes)
-{
-    const nccl_ops_t *nccl = comm_nccl();
-    out[0] = '\0';
-    if (nccl && nccl->load() == ERR_OK) nccl->version(out, n_bytes);
 }
 
 err_t comm_use_device(comm_t *comm, const comm_device_t *device)
@@ -119,8 +121,9 @@ err_t comm_use_device(comm_t *comm, const comm_device_t *device)
     TRY(err);
     if (device_describe_mix(comm->gpus, comm->size, mix, sizeof mix))
         log_warn("the GPUs differ, so the faster ones will wait for the slower ones: %s", mix);
-    if (device_wants_nccl(comm->options.name, comm->size, shared)) TRY(open_nccl(comm, device));
-    if (comm->options.wire_bf16 && comm->size > 1 && !comm->nccl)
+    const gradient_ops_t *library = choose_library(comm, shared);
+    if (library) TRY(open_library(comm, library, device));
+    if (comm->options.wire_bf16 && comm->size > 1 && !comm->gradients->wire_bf16)
         err = err_raise(
             ERR_USAGE, __FILE__, __LINE__,
             "--wire bf16 is not available: gradients go through MPI, which carries fp32%s; use --wire fp32 "
@@ -132,7 +135,7 @@ err_t comm_use_device(comm_t *comm, const comm_device_t *device)
 
 bool comm_on_device(const comm_t *comm)
 {
-    return comm->nccl != NULL;
+    return comm->gradients->on_device;
 }
 
 const comm_gpu_t *comm_gpus(const comm_t *comm)
@@ -142,10 +145,30 @@ const comm_gpu_t *comm_gpus(const comm_t *comm)
 
 void comm_describe_gradients(const comm_t *comm, char *out, size_t n_bytes)
 {
-    if (comm->nccl)
-        comm->nccl->ops->describe(comm->nccl, out, n_bytes);
-    else if (comm->size == 1)
-        snprintf(out, n_bytes, "none (one rank)");
-    else
-        snprintf(out, n_bytes, "MPI %s host memory", comm->gpus ? "through pinned" : "in");
+    comm->gradients->describe(comm, out, n_bytes);
+}
+
+const char *comm_gradients_name(const comm_t *comm)
+{
+    return comm->gradients->name;
+}
+
+static const comm_row_t *find_row(const char *name)
+{
+    const comm_row_t *row = comm_rows;
+    while (row->name && strcmp(row->name, name) != 0) row++;
+    return row;
+}
+
+void comm_library_version(const char *name, char *out, size_t n_bytes)
+{
+    const comm_row_t *row = find_row(name);
+    out[0] = '\0';
+    if (row->library) row->library->version(out, n_bytes);
+}
+
+bool comm_needs_device(const char *name)
+{
+    const comm_row_t *row = find_row(name);
+    return row->library && row->library->on_device;
 }
