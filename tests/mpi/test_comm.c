@@ -149,6 +149,51 @@ static void test_allgather(comm_t *comm)
     OK_ALL(allgather_is_right(comm, LARGE_BYTES, false), "allgather longer than one MPI call");
 }
 
+/* Bytes of a rank's piece: different on all ranks, and none on the one in the middle. */
+static int64_t piece_bytes(const comm_t *comm, int rank, int64_t n)
+{
+    return comm->size > 2 && rank == comm->size / 2 ? 0 : n * (rank + 1) / comm->size + rank % 2;
+}
+
+static bool allgatherv_is_right(comm_t *comm, int64_t n, bool in_place)
+{
+    int64_t n_bytes[4], total = 0, own = 0, n_wrong = 0;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank) own = total;
+        n_bytes[r] = piece_bytes(comm, r, n);
+        total += n_bytes[r];
+    }
+    char *recv = NULL, *send = NULL;
+    if (mem_new((size_t)total + 1, "test", &recv) != ERR_OK) return false;
+    if (!in_place && mem_new((size_t)n_bytes[comm->rank], "test", &send) != ERR_OK) return false;
+    char *from = in_place ? recv + own : send;
+    for (int64_t i = 0; i < n_bytes[comm->rank]; i++) from[i] = (char)(i % 127 + 3 * comm->rank);
+    recv[total] = 99;
+    long long sequence = watchdog_sequence();
+    bool right = comm_allgatherv(comm, from, n_bytes, recv, "a test's allgatherv") == ERR_OK &&
+                 recv[total] == 99 && watchdog_sequence() == sequence + 1;
+    const char *piece = recv;
+    for (int r = 0; r < comm->size; piece += n_bytes[r++])
+        for (int64_t i = 0; i < n_bytes[r]; i++) n_wrong += piece[i] != (char)(i % 127 + 3 * r);
+    mem_free(&send);
+    mem_free(&recv);
+    return right && n_wrong == 0;
+}
+
+static void test_allgatherv(comm_t *comm)
+{
+    bool right = true, in_place = true;
+    for (int k = 0; k < N_COUNTS; k++) {
+        right &= allgatherv_is_right(comm, counts[k], false);
+        in_place &= allgatherv_is_right(comm, counts[k], true);
+    }
+    OK_ALL(right, "allgatherv: pieces of different sizes, each one wait of the watchdog");
+    OK_ALL(in_place, "allgatherv in place");
+    OK_ALL(allgatherv_is_right(comm, 2 * (int64_t)LARGE_BYTES, false) &&
+               allgatherv_is_right(comm, 2 * (int64_t)LARGE_BYTES, true),
+           "allgatherv longer than one MPI call");
+}
+
 static bool alltoall_is_right(comm_t *comm, int64_t n_bytes)
 {
     char *send = NULL, *recv = NULL;
@@ -322,7 +367,7 @@ int main(int argc, char **argv)
     comm_options_t options = {.name = argc > 1 ? argv[1] : "mpi", .timeout_sec = 60, .abort_job = abort_job};
     err_t err = comm_open(&options, &comm);
     tap_quiet = !log_speaks();
-    tap_plan(52);
+    tap_plan(55);
     OK_CALL(err, "open");
     if (err != ERR_OK) return 1;
     int size;
@@ -336,6 +381,7 @@ int main(int argc, char **argv)
     test_allreduce(comm, data);
     test_broadcast(comm, data);
     test_allgather(comm);
+    test_allgatherv(comm);
     test_alltoall(comm);
     test_agree(comm);
     test_buffers(comm);

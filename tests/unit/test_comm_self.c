@@ -75,6 +75,11 @@ static void test_collectives(comm_t *comm)
     OK(comm_allgather(comm, gathered, sizeof gathered, gathered, "a test") == ERR_OK &&
            memcmp(gathered, copy, sizeof copy) == 0,
        "allgather in place");
+    const int64_t n_bytes[] = {2 * sizeof(float)};
+    float few[3] = {7, 7, 7};
+    OK(comm_allgatherv(comm, values, n_bytes, few, "a test") == ERR_OK && few[0] == values[0] &&
+           few[1] == values[1] && few[2] == 7,
+       "allgatherv copies its piece");
     OK(comm_agree(comm, ERR_OK, "a test") == ERR_OK, "agree: no failure");
     double offset = -1, error = -1;
     OK(comm_clock_offset(comm, clock_sec, &offset, &error) == ERR_OK && offset == 0 && error == 0,
@@ -102,7 +107,7 @@ static void test_buffers(comm_t *comm)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "self";
-    tap_plan(19);
+    tap_plan(20);
     launcher(0);
     test_choice();
     comm_t *comm = NULL;

@@ -46,6 +46,15 @@ err_t comm_allgather(comm_t *comm, const void *send, int64_t n_bytes, void *recv
     return watchdog_leave_with(comm->ops->allgather(comm, send, n_bytes, recv), what);
 }
 
+err_t comm_allgatherv(comm_t *comm, const void *send, const int64_t *n_bytes, void *recv, const char *what)
+{
+    int64_t total = 0;
+    for (int r = 0; r < comm->size; r++)
+        ASSERT(n_bytes[r] >= 0 && !__builtin_add_overflow(total, n_bytes[r], &total));
+    watchdog_enter(what);
+    return watchdog_leave_with(comm->ops->allgatherv(comm, send, n_bytes, recv), what);
+}
+
 err_t comm_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void *recv, const char *what)
 {
     ASSERT(n_bytes >= 0);

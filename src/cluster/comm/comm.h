@@ -49,6 +49,7 @@ typedef struct comm_ops {
     err_t (*broadcast)(comm_t *comm, void *data, int64_t n_bytes, int root);
     err_t (*allreduce)(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op);
     err_t (*allgather)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);
+    err_t (*allgatherv)(comm_t *comm, const void *send, const int64_t *n_bytes, void *recv);
     err_t (*alltoall)(comm_t *comm, const void *send, int64_t n_bytes, void *recv);
     /* A short message between two ranks. Both block until it is delivered. */
     err_t (*send)(comm_t *comm, const void *data, int64_t n_bytes, int to);
@@ -100,6 +101,11 @@ err_t comm_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root, const 
 err_t comm_allreduce(comm_t *comm, void *data, int64_t count, dtype_t dtype, comm_op_t op, const char *what);
 /* Collective. recv: size × n_bytes, in rank order. */
 err_t comm_allgather(comm_t *comm, const void *send, int64_t n_bytes, void *recv, const char *what);
+/* Collective. Pieces of different sizes: rank r's has n_bytes[r] bytes, which may be 0. recv: the pieces of
+ * all ranks one after another, in rank order, of any total size. In place: send is this rank's piece in recv.
+ *
+ *   n_bytes  [size], the same on all ranks (comm_allgather) */
+err_t comm_allgatherv(comm_t *comm, const void *send, const int64_t *n_bytes, void *recv, const char *what);
 
 /* Collective. Piece r (n_bytes, up to 2 GiB) of send goes to rank r; recv holds the pieces of all ranks, in
  * rank order. */

@@ -33,6 +33,11 @@ static err_t self_allgather(comm_t *comm, const void *send, int64_t n_bytes, voi
     return ERR_OK;
 }
 
+static err_t self_allgatherv(comm_t *comm, const void *send, const int64_t *n_bytes, void *recv)
+{
+    return self_allgather(comm, send, n_bytes[0], recv);
+}
+
 static err_t self_send(comm_t *comm, const void *data, int64_t n_bytes, int to)
 {
     (void)comm, (void)data, (void)n_bytes, (void)to;
@@ -68,6 +73,7 @@ const comm_ops_t comm_self = {
     .broadcast = self_broadcast,
     .allreduce = self_allreduce,
     .allgather = self_allgather,
+    .allgatherv = self_allgatherv,
     .alltoall = self_allgather, /* the same for one rank */
     .send = self_send,
     .receive = self_receive,

@@ -23,6 +23,7 @@ typedef struct mpi_impl {
     side_t *side;              /* of the watchdog; NULL: none */
     watchdog_slot_t *own_slot; /* if the ranks of the host share no page */
     host_t host;
+    int *gather_counts; /* [2 × size], of mpi_allgatherv */
 } mpi_impl_t;
 
 /* Gradients in host memory (buffer.c), and single collectives over MPI (collective.c). */

@@ -106,6 +106,34 @@ static err_t mpi_allgather(comm_t *comm, const void *send, int64_t n_bytes, void
     return ERR_OK;
 }
 
+/* One call for each stretch of CHUNK_BYTES of recv: what it holds of each rank's piece. */
+static err_t mpi_allgatherv(comm_t *comm, const void *send, const int64_t *n_bytes, void *recv)
+{
+    mpi_impl_t *impl = comm->impl;
+    int64_t total = 0, own_start = 0;
+    int *counts = impl->gather_counts, *at = counts + comm->size;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank) own_start = total;
+        total += n_bytes[r];
+    }
+    bool in_place = send == (char *)recv + own_start;
+    for (int64_t first = 0; first < total; first += CHUNK_BYTES) {
+        int64_t start = 0;
+        const char *from = send;
+        for (int r = 0; r < comm->size; start += n_bytes[r++]) {
+            int64_t lowest = start > first ? start : first, end = start + n_bytes[r];
+            if (end > first + CHUNK_BYTES) end = first + CHUNK_BYTES;
+            counts[r] = end > lowest ? narrow_int(end - lowest) : 0;
+            at[r] = counts[r] ? narrow_int(lowest - first) : 0;
+            if (r == comm->rank && counts[r]) from += lowest - start;
+        }
+        E_MPI(MPI_Allgatherv(in_place ? MPI_IN_PLACE : from, counts[comm->rank], MPI_BYTE,
+                             (char *)recv + first, counts, at, MPI_BYTE, impl->ranks.world),
+              "MPI_Allgatherv");
+    }
+    return ERR_OK;
+}
+
 static err_t mpi_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void *recv)
 {
     mpi_impl_t *impl = comm->impl;
@@ -214,6 +242,7 @@ static void mpi_close(comm_t *comm)
     if (impl->host.slots) contention_close(&impl->host.contention);
     if (err == ERR_OK) err = shared_window_free(&impl->page);
     mem_free(&impl->own_slot);
+    mem_free(&impl->gather_counts);
     if (err == ERR_OK) err = close_communicator(&impl->host.peers);
     if (err == ERR_OK) err = close_communicator(&impl->ranks.host);
     if (err == ERR_OK) err = close_communicator(&impl->ranks.world);
@@ -247,6 +276,7 @@ const comm_ops_t comm_mpi = {
     .broadcast = mpi_broadcast,
     .allreduce = mpi_allreduce,
     .allgather = mpi_allgather,
+    .allgatherv = mpi_allgatherv,
     .alltoall = mpi_alltoall,
     .send = mpi_send,
     .receive = mpi_receive,
@@ -298,7 +328,8 @@ static err_t open_communicators(MPI_Comm from, comm_t *comm, mpi_impl_t *impl)
     E_MPI(MPI_Comm_split(impl->ranks.world, comm->topo.host, comm->rank, &impl->ranks.host),
           "MPI_Comm_split");
     E_MPI(MPI_Comm_set_errhandler(impl->ranks.host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    return ERR_OK;
+    return mem_new_array(2 * comm->size, sizeof *impl->gather_counts, "counts of a gather",
+                         &impl->gather_counts);
 }
 
 static err_t impl_new(comm_t *comm, int ranks_per_host, const char *choice, mpi_impl_t **out)
@@ -330,6 +361,7 @@ static err_t open_part(MPI_Comm from, const mpi_impl_t *whole, comm_t *out)
     if (err == ERR_OK) err = open_host(out);
     if (err == ERR_OK) return ERR_OK;
     mem_free(&impl->own_slot);
+    mem_free(&impl->gather_counts);
     mem_free(&impl);
     out->impl = NULL;
     return err;
@@ -368,6 +400,7 @@ out:
     watchdog_stop();
     side_free(&impl->side);
     mem_free(&impl->own_slot);
+    mem_free(&impl->gather_counts);
     mem_free(&impl);
     comm->impl = NULL;
     return err;
