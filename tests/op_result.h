@@ -34,18 +34,18 @@ static inline op_result_t op_result_of(const backend_t *device, const op_desc_t 
 {
     op_run_t r = op_run_with(device, *desc, true, wanted);
     const op_desc_t *d = &r.op->desc;
-    op_result_t out = {.shape = {d->y, d->x[0], d->param[0], d->param[1]},
+    op_result_t out = {.shape = {d->y[0], d->x[0], d->param[0], d->param[1]},
                        .n_workspace_bytes = r.op->n_workspace_bytes,
                        .algorithms = r.op->algorithms};
     op_run_fill(&r, 77);
     if (d->x_dtype[0] == DTYPE_BF16) util_narrow(r.x[0], d->x[0]);
-    if (d->y_dtype == DTYPE_BF16) util_narrow(r.dy, d->y);
+    if (d->y_dtype[0] == DTYPE_BF16) util_narrow(r.dy, d->y[0]);
     memset(r.workspace, 0xff, r.op->n_workspace_bytes);
     must(op_run_forward(&r), "forward");
     memset(r.workspace, 0xff, r.op->n_workspace_bytes);
     must(op_run_backward(&r), "backward");
     const float *from[4] = {r.y, r.dx[0], r.dparam[0], r.dparam[1]};
-    const dtype_t dtypes[4] = {d->y_dtype, d->x_dtype[0], DTYPE_F32, DTYPE_F32};
+    const dtype_t dtypes[4] = {d->y_dtype[0], d->x_dtype[0], DTYPE_F32, DTYPE_F32};
     for (int i = 0; i < 2 + d->n_params; i++) out.part[i] = op_result_copy(from[i], dtypes[i], out.shape[i]);
     op_run_free(&r);
     return out;

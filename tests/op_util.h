@@ -50,11 +50,13 @@
     }
 #define XENT(n, classes, smoothing)                                                                          \
     {                                                                                                        \
-        .kind = OP_SOFTMAX_XENT, .n_inputs = 1, .x = {{2, {n, classes}}}, .attr.softmax_xent = { smoothing } \
+        .kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x = {{2, {n, classes}}, {1, {n}}}, .attr.softmax_xent = {   \
+            smoothing                                                                                        \
+        }                                                                                                    \
     }
 #define BCE(n, classes)                                                                                      \
     {                                                                                                        \
-        .kind = OP_SIGMOID_BCE, .n_inputs = 1, .x = { {2, {n, classes}} }                                    \
+        .kind = OP_SIGMOID_BCE, .n_inputs = 2, .x = { {2, {n, classes}}, {2, {n, classes}} }                 \
     }
 
 /* For calls without which a test cannot continue. */
@@ -156,9 +158,19 @@ typedef struct op_run {
     float *x[OP_MAX_INPUTS], *y, *dy, *dx[OP_MAX_INPUTS];
     float *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS], *state[OP_MAX_STATES];
     void *saved, *workspace;
-    int32_t *labels, *predictions;
-    float *targets; /* of OP_SIGMOID_BCE */
+    int32_t *labels, *predictions; /* x[1] and the second output of OP_SOFTMAX_XENT */
+    float *targets;                /* x[1] of OP_SIGMOID_BCE */
 } op_run_t;
+
+/* Blocks for n tensors of at most four bytes an element; integers are 0. */
+static inline void util_tensors(const backend_t *backend, tensor_t *tensors, int n, float **blocks)
+{
+    for (int i = 0; i < n; i++) {
+        tensors[i].data = blocks[i] = util_floats(backend, tensors[i].shape);
+        if (tensors[i].dtype == DTYPE_I32)
+            memset(blocks[i], 0, (size_t)shape_count(tensors[i].shape) * sizeof(int32_t));
+    }
+}
 
 static inline op_run_t op_run_with(const backend_t *backend, op_desc_t desc, bool training,
                                    const op_algorithms_t *wanted)
@@ -167,20 +179,26 @@ static inline op_run_t op_run_with(const backend_t *backend, op_desc_t desc, boo
     op_args_t *a = &r.args;
     must(op_infer(&desc), "op_infer");
     must(op_plan(backend, &desc, training, wanted, &r.op), "op_plan");
-    for (int i = 0; i < desc.n_inputs; i++) a->x[i] = r.x[i] = util_floats(backend, desc.x[i]);
-    for (int i = 0; i < desc.n_inputs; i++) a->dx[i] = r.dx[i] = util_floats(backend, desc.x[i]);
-    for (int i = 0; i < desc.n_params; i++) a->param[i] = r.param[i] = util_floats(backend, desc.param[i]);
-    for (int i = 0; i < desc.n_params; i++) a->dparam[i] = r.dparam[i] = util_floats(backend, desc.param[i]);
-    for (int i = 0; i < desc.n_states; i++) a->state[i] = r.state[i] = util_floats(backend, desc.state[i]);
-    a->y = r.y = util_floats(backend, desc.y), a->dy = r.dy = util_floats(backend, desc.y);
-    r.saved = util_block(backend, r.op->n_saved_bytes);
-    r.workspace = util_block(backend, r.op->n_workspace_bytes);
-    r.labels = util_block(backend, (size_t)desc.x[0].dim[0] * sizeof(int32_t));
-    r.predictions = util_block(backend, (size_t)desc.x[0].dim[0] * sizeof(int32_t));
-    if (desc.kind == OP_SIGMOID_BCE) a->targets = r.targets = util_floats(backend, desc.x[0]);
-    a->saved = r.saved, a->workspace = r.workspace, a->labels = r.labels, a->predictions = r.predictions;
-    a->training = training, a->dropout_key = rng_key(11, RNG_DROPOUT), a->layer = 3, a->step = 1000;
-    a->first_sample = 5, a->loss_scale = 0.25f;
+    *a = op_args(r.op);
+    util_tensors(backend, a->x, desc.n_inputs, r.x);
+    util_tensors(backend, a->dx, op_traits(desc.kind)->n_gradients < desc.n_inputs ? 1 : desc.n_inputs, r.dx);
+    util_tensors(backend, a->param, desc.n_params, r.param);
+    util_tensors(backend, a->dparam, desc.n_params, r.dparam);
+    util_tensors(backend, a->state, desc.n_states, r.state);
+    util_tensors(backend, a->y, 1, &r.y);
+    util_tensors(backend, a->dy, 1, &r.dy);
+    a->saved = r.saved = util_block(backend, r.op->n_saved_bytes);
+    a->workspace = r.workspace = util_block(backend, r.op->n_workspace_bytes);
+    if (desc.n_outputs > 1) {
+        float *second;
+        util_tensors(backend, &a->y[1], 1, &second);
+        r.predictions = a->y[1].data;
+    }
+    if (desc.kind == OP_SOFTMAX_XENT) r.labels = a->x[1].data;
+    if (desc.kind == OP_SIGMOID_BCE) r.targets = r.x[1];
+    a->training = training;
+    a->dropout = (dropout_call_t){rng_key(11, RNG_DROPOUT), 3, 1000, 5};
+    a->loss.scale = 0.25f;
     return r;
 }
 
@@ -195,22 +213,24 @@ static inline void op_run_free(op_run_t *r)
     for (int i = 0; i < OP_MAX_PARAMS; i++) util_free(&r->param[i]), util_free(&r->dparam[i]);
     for (int i = 0; i < OP_MAX_STATES; i++) util_free(&r->state[i]);
     util_free(&r->y), util_free(&r->dy), util_free(&r->saved), util_free(&r->workspace);
-    util_free(&r->labels), util_free(&r->predictions), util_free(&r->targets);
+    util_free(&r->predictions);
     op_free(&r->op);
+}
+
+static inline void util_device_tensors(tensor_t *tensors, int n)
+{
+    for (int i = 0; i < n; i++) tensors[i].data = util_device(tensors[i].data);
 }
 
 static inline op_args_t util_device_args(const op_args_t *host)
 {
     op_args_t args = *host;
-    for (int i = 0; i < OP_MAX_INPUTS; i++) args.x[i] = util_device(host->x[i]);
-    for (int i = 0; i < OP_MAX_INPUTS; i++) args.dx[i] = util_device(host->dx[i]);
-    for (int i = 0; i < OP_MAX_PARAMS; i++) args.param[i] = util_device(host->param[i]);
-    for (int i = 0; i < OP_MAX_PARAMS; i++) args.dparam[i] = util_device(host->dparam[i]);
-    for (int i = 0; i < OP_MAX_STATES; i++) args.state[i] = util_device(host->state[i]);
-    args.y = util_device(host->y), args.dy = util_device(host->dy);
+    util_device_tensors(args.x, OP_MAX_INPUTS), util_device_tensors(args.dx, OP_MAX_INPUTS);
+    util_device_tensors(args.y, OP_MAX_OUTPUTS), util_device_tensors(args.dy, OP_MAX_OUTPUTS);
+    util_device_tensors(args.param, OP_MAX_PARAMS), util_device_tensors(args.dparam, OP_MAX_PARAMS);
+    util_device_tensors(args.state, OP_MAX_STATES);
     args.saved = util_device(host->saved), args.workspace = util_device(host->workspace);
-    args.labels = util_device(host->labels), args.predictions = util_device(host->predictions);
-    args.targets = util_device(host->targets);
+    args.addend = util_device(host->addend);
     return args;
 }
 
@@ -253,10 +273,10 @@ static inline void op_run_fill(op_run_t *r, uint64_t seed)
 {
     const op_desc_t *d = &r->op->desc;
     rng_t rng = rng_new(seed, RNG_TEST, 0);
-    for (int i = 0; i < d->n_inputs; i++) util_normal(r->x[i], d->x[i], &rng);
+    for (int i = 0; i < d->n_inputs && r->dx[i]; i++) util_normal(r->x[i], d->x[i], &rng);
     for (int i = 0; i < d->n_params; i++) util_normal(r->param[i], d->param[i], &rng);
     for (int i = 0; i < d->n_states; i++) util_normal(r->state[i], d->state[i], &rng);
-    util_normal(r->dy, d->y, &rng);
+    util_normal(r->dy, d->y[0], &rng);
     for (int64_t c = 0; d->kind == OP_BATCH_NORM && c < d->state[1].dim[0]; c++)
         r->state[1][c] = 0.5f + fabsf(r->state[1][c]);
     for (int64_t n = 0; d->kind == OP_SOFTMAX_XENT && n < d->x[0].dim[0]; n++)

@@ -21,17 +21,18 @@ static void add_arrays(float *y, const float *a, const float *b, int64_t n)
 
 static err_t cpu_add_forward(const op_t *op, const op_args_t *args)
 {
-    add_arrays(args->y, args->x[0], args->x[1], shape_count(op->desc.y));
+    add_arrays(args->y[0].data, args->x[0].data, args->x[1].data, shape_count(op->desc.y[0]));
     return ERR_OK;
 }
 
 static err_t cpu_add_backward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = shape_count(op->desc.y);
-    const float *dy = args->dy;
+    int64_t n = shape_count(op->desc.y[0]);
+    const float *dy = args->dy[0].data;
     for (int input = 0; input < 2; input++) {
-        float *dx = args->dx[input];
-        if (!dx || dx == dy) continue;
+        float *dx = args->dx[input].data;
+        if (dx && args->accumulate_dx[input]) add_arrays(dx, dx, dy, n);
+        if (!dx || dx == dy || args->accumulate_dx[input]) continue;
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
         for (int64_t i = 0; i < n; i += LOOP_BLOCK)
             memcpy(dx + i, dy + i, (size_t)loop_count(i, n, LOOP_BLOCK) * sizeof(float));
@@ -57,4 +58,4 @@ err_t cpu_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype)
     return ERR_OK;
 }
 
-const op_kernel_t cpu_add = {.forward = cpu_add_forward, .backward = cpu_add_backward};
+const op_kernel_t cpu_add = {.forward = cpu_add_forward, .backward = cpu_add_backward, .accumulates = true};

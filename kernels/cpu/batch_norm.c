@@ -31,7 +31,7 @@ typedef struct norm {
 
 static norm_t norm_of(const op_t *op, void *workspace)
 {
-    shape_t y = op->desc.y;
+    shape_t y = op->desc.y[0];
     int64_t group = op->desc.attr.batch_norm.group > 0 ? op->desc.attr.batch_norm.group : y.dim[0];
     norm_t n = {.n_c = op->desc.param[0].dim[0], .n_groups = (y.dim[0] + group - 1) / group};
     n.n_rows = shape_count(y) / n.n_c;
@@ -68,13 +68,13 @@ static norm_rows_t rows_of_group(const op_t *op, const op_args_t *args, const no
     return (norm_rows_t){
         .n_rows = loop_count(g * n->group_rows, n->n_rows, n->group_rows),
         .n_c = n->n_c,
-        .x = narrow_at(args->x[0], first, narrow),
-        .shortcut = op->desc.n_inputs == 2 ? narrow_at(args->x[1], first, narrow) : NULL,
+        .x = narrow_at(args->x[0].data, first, narrow),
+        .shortcut = op->desc.n_inputs == 2 ? narrow_at(args->x[1].data, first, narrow) : NULL,
         .narrow = narrow,
         .relu = op->desc.attr.batch_norm.epilogue.relu,
         .mask = masks ? masks + g * n->mask_words : NULL,
         .mean = saved ? saved + 2 * g * n->n_c : NULL,
-        .beta = args->param[1],
+        .beta = args->param[1].data,
     };
 }
 
@@ -132,7 +132,9 @@ static void add_squares(const norm_t *n, int64_t n_rows, const float *mean)
 /* Adds up the first n_values sums over all ranks that share statistics. */
 static err_t share_sums(const op_args_t *args, const norm_t *n, int64_t n_values)
 {
-    return args->sum_shared ? args->sum_shared(args->share_context, n->sums, n_values) : ERR_OK;
+    return args->batch_norm.sum_shared
+               ? args->batch_norm.sum_shared(args->batch_norm.context, n->sums, n_values)
+               : ERR_OK;
 }
 
 /* mean, inverse_std [c]: of one group. The moments for the running averages are added to over_groups. */
@@ -184,7 +186,7 @@ static void update_running(float *running, const double *over_groups, const norm
 static err_t train_forward(const op_t *op, const op_args_t *args, const norm_t *n)
 {
     double momentum = op->desc.attr.batch_norm.momentum;
-    const float *gamma = args->param[0];
+    const float *gamma = args->param[0].data;
     float *mean = n->coefficient[0], *scale = n->coefficient[1], *inverse_std = n->coefficient[2];
     for (int64_t i = 0; i < 2 * n->n_c; i++) n->over_groups[i] = 0;
     for (int64_t g = 0; g < n->n_groups; g++) {
@@ -195,10 +197,10 @@ static err_t train_forward(const op_t *op, const op_args_t *args, const norm_t *
             scale[c] = gamma[c] * inverse_std[c];
             if (saved) saved[c] = mean[c], saved[n->n_c + c] = inverse_std[c];
         }
-        normalize(n, &rows, row_at(&rows, args->y, g * n->group_rows));
+        normalize(n, &rows, row_at(&rows, args->y[0].data, g * n->group_rows));
     }
-    update_running(args->state[0], n->over_groups, n, momentum);
-    update_running(args->state[1], n->over_groups + n->n_c, n, momentum);
+    update_running(args->state[0].data, n->over_groups, n, momentum);
+    update_running(args->state[1].data, n->over_groups + n->n_c, n, momentum);
     return ERR_OK;
 }
 
@@ -206,7 +208,8 @@ static err_t cpu_batch_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op, args->workspace);
     if (args->training) return train_forward(op, args, &n);
-    const float *gamma = args->param[0], *running_mean = args->state[0], *running_variance = args->state[1];
+    const float *gamma = args->param[0].data, *running_mean = args->state[0].data,
+                *running_variance = args->state[1].data;
     for (int64_t c = 0; c < n.n_c; c++) {
         double variance = running_variance[c] + op->desc.attr.batch_norm.epsilon;
         n.coefficient[0][c] = running_mean[c];
@@ -215,7 +218,7 @@ static err_t cpu_batch_norm_forward(const op_t *op, const op_args_t *args)
     norm_rows_t rows = rows_of_group(op, args, &n, 0);
     rows.n_rows = n.n_rows;
     rows.mask = NULL;
-    normalize(&n, &rows, args->y);
+    normalize(&n, &rows, args->y[0].data);
     return ERR_OK;
 }
 
@@ -226,10 +229,10 @@ static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t 
 {
     norm_rows_t rows = rows_of_group(op, args, n, g);
     int64_t n_c = n->n_c, first = g * n->group_rows;
-    const float *gamma = args->param[0], *inverse_std = rows.mean + n_c;
-    const void *dy = row_at(&rows, args->dy, first);
-    void *dx = row_at(&rows, args->dx[0], first);
-    void *dshortcut = rows.shortcut ? row_at(&rows, args->dx[1], first) : NULL;
+    const float *gamma = args->param[0].data, *inverse_std = rows.mean + n_c;
+    const void *dy = row_at(&rows, args->dy[0].data, first);
+    void *dx = row_at(&rows, args->dx[0].data, first);
+    void *dshortcut = rows.shortcut ? row_at(&rows, args->dx[1].data, first) : NULL;
     for (int64_t c = 0; c < n_c; c++) n->coefficient[0][c] = gamma[c] * inverse_std[c];
     rows.scale = n->coefficient[0];
 #pragma omp parallel for schedule(static) if (forks(&rows))
@@ -262,10 +265,10 @@ static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t 
 static err_t cpu_batch_norm_backward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op, args->workspace);
-    float *dgamma = args->dparam[0], *dbeta = args->dparam[1];
+    float *dgamma = args->dparam[0].data, *dbeta = args->dparam[1].data;
     for (int64_t i = 0; i < 2 * n.n_c; i++) n.over_groups[i] = 0;
     for (int64_t g = 0; g < n.n_groups; g++) TRY(backward_group(op, args, &n, g));
-    for (int64_t c = 0; c < n.n_c; c++) {
+    for (int64_t c = 0; c < n.n_c && dgamma; c++) {
         dbeta[c] = (float)n.over_groups[c];
         dgamma[c] = (float)n.over_groups[n.n_c + c];
     }

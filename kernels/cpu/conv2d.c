@@ -38,8 +38,8 @@ static op_desc_t plain_of(const op_desc_t *desc)
 {
     op_desc_t plain = *desc;
     plain.attr.conv2d.epilogue = (epilogue_t){0};
-    op_conv2d_cells(desc, &plain.y.dim[1], &plain.y.dim[2]);
-    if (desc->attr.conv2d.epilogue.relu) plain.y_dtype = DTYPE_F32;
+    op_conv2d_cells(desc, &plain.y[0].dim[1], &plain.y[0].dim[2]);
+    if (desc->attr.conv2d.epilogue.relu) plain.y_dtype[0] = DTYPE_F32;
     return plain;
 }
 
@@ -109,7 +109,7 @@ static bool must_round(const conv_plan_t *plan, op_pass_t pass)
 /* Whether y or dx is computed in float32 and then narrowed. */
 static bool narrows(const op_t *op, const conv_plan_t *plan, op_pass_t pass)
 {
-    dtype_t dtype = pass == OP_FORWARD ? op->desc.y_dtype : op->desc.x_dtype[0];
+    dtype_t dtype = pass == OP_FORWARD ? op->desc.y_dtype[0] : op->desc.x_dtype[0];
     return dtype == DTYPE_BF16 && plan->pass[pass].impl &&
            (!plan->pass[pass].impl->rounds || (pass == OP_FORWARD && plan->cells.relu));
 }
@@ -117,14 +117,14 @@ static bool narrows(const op_t *op, const conv_plan_t *plan, op_pass_t pass)
 /* Whether backward needs a copy of dy for more than rounding: epilogues take float32. */
 static bool widens_dy(const op_t *op, const conv_plan_t *plan)
 {
-    return op->training && plan->cells.relu && op->desc.y_dtype == DTYPE_BF16;
+    return op->training && plan->cells.relu && op->desc.y_dtype[0] == DTYPE_BF16;
 }
 
 /* First: the weight, or dy in backward. Second: x, or the weight in backward data. */
 static void place_operands(const op_t *op, conv_plan_t *plan)
 {
     size_t x = bf16_operand_bytes(op->desc.x[0]), weight = bf16_operand_bytes(op->desc.param[0]),
-           dy = bf16_operand_bytes(op->desc.y);
+           dy = bf16_operand_bytes(op->desc.y[0]);
     bool forward = must_round(plan, OP_FORWARD);
     bool backward =
         must_round(plan, OP_BACKWARD_DATA) || must_round(plan, OP_BACKWARD_WEIGHTS) || widens_dy(op, plan);
@@ -162,8 +162,8 @@ static err_t cpu_conv2d_plan(op_t *op)
     }
     bool relu = p->cells.relu;
     if (relu && (op->training || !p->pass[OP_FORWARD].impl->fuses))
-        p->first_operand = mem_round((size_t)shape_count(p->plain.y) * sizeof(float));
-    if (relu && op->training) op->n_saved_bytes = (size_t)shape_count(op->desc.y);
+        p->first_operand = mem_round((size_t)shape_count(p->plain.y[0]) * sizeof(float));
+    if (relu && op->training) op->n_saved_bytes = (size_t)shape_count(op->desc.y[0]);
     place_operands(op, p);
     op->n_workspace_bytes += p->algorithm;
     return ERR_OK;
@@ -179,12 +179,12 @@ static err_t run_pass(const conv_plan_t *plan, op_pass_t pass, const op_args_t *
 /* Operands for algorithms that do not round. */
 static const float *weight_operand(const op_t *op, const op_args_t *args, size_t at)
 {
-    return bf16_operand(args->param[0], DTYPE_F32, op->desc.param[0], args->workspace, at);
+    return bf16_operand(args->param[0].data, DTYPE_F32, op->desc.param[0], args->workspace, at);
 }
 
 static const float *x_operand(const op_t *op, const op_args_t *args, size_t at)
 {
-    return bf16_operand(args->x[0], op->desc.x_dtype[0], op->desc.x[0], args->workspace, at);
+    return bf16_operand(args->x[0].data, op->desc.x_dtype[0], op->desc.x[0], args->workspace, at);
 }
 
 static err_t cpu_conv2d_forward(const op_t *op, const op_args_t *args)
@@ -193,10 +193,10 @@ static err_t cpu_conv2d_forward(const op_t *op, const op_args_t *args)
     uint8_t *mask = op->n_saved_bytes ? args->saved : NULL;
     bool apart = p->cells.relu && !p->pass[OP_FORWARD].impl->fuses, narrow = narrows(op, p, OP_FORWARD);
     float *dense = args->workspace;
-    void *y = narrow ? (char *)args->workspace + p->wide : args->y;
-    conv_buffers_t buffers = {.x = args->x[0],
-                              .weight = args->param[0],
-                              .bias = args->param[1],
+    void *y = narrow ? (char *)args->workspace + p->wide : args->y[0].data;
+    conv_buffers_t buffers = {.x = args->x[0].data,
+                              .weight = args->param[0].data,
+                              .bias = args->param[1].data,
                               .y = apart ? dense : y,
                               .mask = apart ? NULL : mask};
     if (must_round(p, OP_FORWARD)) {
@@ -205,7 +205,7 @@ static err_t cpu_conv2d_forward(const op_t *op, const op_args_t *args)
     }
     TRY(run_pass(p, OP_FORWARD, args, &buffers));
     if (apart) direct_isa()->reduce(&p->cells, dense, y, mask);
-    if (narrow) bf16_narrow(args->y, y, shape_count(op->desc.y));
+    if (narrow) bf16_narrow(args->y[0].data, y, shape_count(op->desc.y[0]));
     return ERR_OK;
 }
 
@@ -214,18 +214,22 @@ static err_t backward_data(const op_t *op, const op_args_t *args, const void *dy
     const conv_plan_t *p = op->plan;
     bool narrow = narrows(op, p, OP_BACKWARD_DATA);
     float *wide = (float *)((char *)args->workspace + p->wide);
-    conv_buffers_t buffers = {.weight = args->param[0], .dy = dy, .dx = narrow ? wide : args->dx[0]};
+    conv_buffers_t buffers = {
+        .weight = args->param[0].data, .dy = dy, .dx = narrow ? wide : args->dx[0].data};
     if (must_round(p, OP_BACKWARD_DATA)) buffers.weight = weight_operand(op, args, p->second_operand);
     TRY(run_pass(p, OP_BACKWARD_DATA, args, &buffers));
-    if (narrow) bf16_narrow(args->dx[0], wide, shape_count(op->desc.x[0]));
+    if (narrow) bf16_narrow(args->dx[0].data, wide, shape_count(op->desc.x[0]));
     return ERR_OK;
 }
 
 static err_t backward_weights(const op_t *op, const op_args_t *args, const void *dy, uint8_t *mask)
 {
     const conv_plan_t *p = op->plan;
-    conv_buffers_t buffers = {
-        .x = args->x[0], .dy = dy, .dweight = args->dparam[0], .dbias = args->dparam[1], .mask = mask};
+    conv_buffers_t buffers = {.x = args->x[0].data,
+                              .dy = dy,
+                              .dweight = args->dparam[0].data,
+                              .dbias = args->dparam[1].data,
+                              .mask = mask};
     if (must_round(p, OP_BACKWARD_WEIGHTS)) buffers.x = x_operand(op, args, p->second_operand);
     return run_pass(p, OP_BACKWARD_WEIGHTS, args, &buffers);
 }
@@ -233,20 +237,21 @@ static err_t backward_weights(const op_t *op, const op_args_t *args, const void 
 static err_t cpu_conv2d_backward(const op_t *op, const op_args_t *args)
 {
     const conv_plan_t *p = op->plan;
-    bool data = args->dx[0], weights = args->dparam[0], relu = p->cells.relu;
+    bool data = args->dx[0].data, weights = args->dparam[0].data, relu = p->cells.relu;
     bool fused = relu && p->pass[OP_BACKWARD_WEIGHTS].impl->fuses;
     bool round_data = must_round(p, OP_BACKWARD_DATA), round_weights = must_round(p, OP_BACKWARD_WEIGHTS);
-    const void *dy = args->dy; /* rounded if an algorithm needs it */
+    const void *dy = args->dy[0].data; /* rounded if an algorithm needs it */
     if ((data && round_data) || (weights && round_weights) || widens_dy(op, p))
-        dy = bf16_operand(args->dy, op->desc.y_dtype, op->desc.y, args->workspace, p->first_operand);
+        dy = bf16_operand(args->dy[0].data, op->desc.y_dtype[0], op->desc.y[0], args->workspace,
+                          p->first_operand);
     /* Rounding operands again does not change them. */
     if (relu && (data || (weights && !fused)))
         direct_isa()->expand(&p->cells, dy, args->saved, args->workspace);
     const void *dense = relu ? args->workspace : NULL;
-    if (data) TRY(backward_data(op, args, dense ? dense : round_data ? dy : args->dy));
+    if (data) TRY(backward_data(op, args, dense ? dense : round_data ? dy : args->dy[0].data));
     if (!weights) return ERR_OK;
     if (fused) return backward_weights(op, args, dy, args->saved);
-    return backward_weights(op, args, dense ? dense : round_weights ? dy : args->dy, NULL);
+    return backward_weights(op, args, dense ? dense : round_weights ? dy : args->dy[0].data, NULL);
 }
 
 const op_kernel_t cpu_conv2d = {.plan = cpu_conv2d_plan,

@@ -10,7 +10,7 @@
 /* Saved: one byte per element, 1 if it is kept. */
 static err_t cpu_dropout_plan(op_t *op)
 {
-    op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.y) : 0;
+    op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.y[0]) : 0;
     return ERR_OK;
 }
 
@@ -38,9 +38,10 @@ LOOP_CLONES(draw_mask,
             (op, args, sample, first, n, keep))
 {
     /* Rate 0 gives 2^32, hence 64 bits. */
-    uint64_t threshold = (uint64_t)((1 - op->desc.attr.dropout.rate) * 4294967296.0), step = args->step;
-    uint64_t key = args->dropout_key;
-    uint32_t layer = args->layer, word[4][DRAW];
+    uint64_t threshold = (uint64_t)((1 - op->desc.attr.dropout.rate) * 4294967296.0),
+             step = args->dropout.step;
+    uint64_t key = args->dropout.key;
+    uint32_t layer = args->dropout.layer, word[4][DRAW];
     uint8_t drawn[4 * DRAW];
     for (int64_t i = 0; i < n; i += 4 * DRAW) {
         uint32_t block = (uint32_t)((first + i) / 4);
@@ -60,14 +61,14 @@ enum { MASK_BLOCK = 1024 };
 
 static void forward_sample(const op_t *op, const op_args_t *args, int64_t sample)
 {
-    int64_t n = shape_sample_count(op->desc.y), offset = sample * n;
-    const float *x = (const float *)args->x[0] + offset;
-    float *y = (float *)args->y + offset, scale = scale_of(op);
+    int64_t n = shape_sample_count(op->desc.y[0]), offset = sample * n;
+    const float *x = (const float *)args->x[0].data + offset;
+    float *y = (float *)args->y[0].data + offset, scale = scale_of(op);
     uint8_t *saved = op->n_saved_bytes ? (uint8_t *)args->saved + offset : NULL;
     for (int64_t i = 0; i < n; i += MASK_BLOCK) {
         uint8_t mask[MASK_BLOCK], *keep = saved ? saved + i : mask;
         int64_t count = loop_count(i, n, MASK_BLOCK);
-        draw_mask(op, args, args->first_sample + (uint64_t)sample, i, count, keep);
+        draw_mask(op, args, args->dropout.first_sample + (uint64_t)sample, i, count, keep);
         mask_and_scale(y + i, x + i, keep, scale, count);
     }
 }
@@ -75,8 +76,8 @@ static void forward_sample(const op_t *op, const op_args_t *args, int64_t sample
 /* Evaluation: y = x, and the mask keeps everything, in case backward is called. */
 static void forward_identity(const op_t *op, const op_args_t *args)
 {
-    size_t n = (size_t)shape_count(op->desc.y);
-    if (args->y != args->x[0]) memcpy(args->y, args->x[0], n * sizeof(float));
+    size_t n = (size_t)shape_count(op->desc.y[0]);
+    if (args->y[0].data != args->x[0].data) memcpy(args->y[0].data, args->x[0].data, n * sizeof(float));
     if (op->n_saved_bytes) memset(args->saved, 1, n);
 }
 
@@ -86,18 +87,18 @@ static err_t cpu_dropout_forward(const op_t *op, const op_args_t *args)
         forward_identity(op, args);
         return ERR_OK;
     }
-    int64_t n_samples = op->desc.y.dim[0];
-#pragma omp parallel for schedule(static) if (shape_count(op->desc.y) > LOOP_FORK_MIN)
+    int64_t n_samples = op->desc.y[0].dim[0];
+#pragma omp parallel for schedule(static) if (shape_count(op->desc.y[0]) > LOOP_FORK_MIN)
     for (int64_t sample = 0; sample < n_samples; sample++) forward_sample(op, args, sample);
     return ERR_OK;
 }
 
 static err_t cpu_dropout_backward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = shape_count(op->desc.y);
-    const float *dy = args->dy;
+    int64_t n = shape_count(op->desc.y[0]);
+    const float *dy = args->dy[0].data;
     const uint8_t *saved = args->saved;
-    float *dx = args->dx[0], scale = scale_of(op);
+    float *dx = args->dx[0].data, scale = scale_of(op);
     if (!dx) return ERR_OK;
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n; i += LOOP_BLOCK)

@@ -68,13 +68,13 @@ static err_t cpu_linear_plan(op_t *op)
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && d->compute == DTYPE_BF16; pass++)
         TRY_OUT(err, plan_pass(op, (op_pass_t)pass, p));
     size_t x = bf16_operand_bytes(d->x[0]), weight = bf16_operand_bytes(d->param[0]),
-           dy = bf16_operand_bytes(d->y);
+           dy = bf16_operand_bytes(d->y[0]);
     bool relu = d->attr.linear.epilogue.relu;
     p->second_operand = op->training && (relu || p->rounds) ? dy : 0;
     if (p->rounds && weight > p->second_operand) p->second_operand = weight;
     p->primitive = p->second_operand + (p->rounds ? x > weight ? x : weight : 0);
     op->n_workspace_bytes += p->primitive;
-    if (op->training && relu) op->n_saved_bytes = (size_t)shape_count(d->y);
+    if (op->training && relu) op->n_saved_bytes = (size_t)shape_count(d->y[0]);
     return ERR_OK;
 out:
     cpu_linear_unplan(op);
@@ -92,21 +92,26 @@ static const float *round_operand(const op_t *op, const op_args_t *args, const v
 /* The epilogue of a convolution whose images have one pixel. */
 static direct_conv_t cells_of(const op_desc_t *desc)
 {
-    return (direct_conv_t){
-        .n = desc->y.dim[0], .oh = 1, .ow = 1, .k = desc->y.dim[1], .relu = true, .pool_h = 1, .pool_w = 1};
+    return (direct_conv_t){.n = desc->y[0].dim[0],
+                           .oh = 1,
+                           .ow = 1,
+                           .k = desc->y[0].dim[1],
+                           .relu = true,
+                           .pool_h = 1,
+                           .pool_w = 1};
 }
 
 static void apply_relu(const op_t *op, const op_args_t *args)
 {
     direct_conv_t cells = cells_of(&op->desc);
-    direct_isa()->reduce(&cells, args->y, args->y, op->n_saved_bytes ? args->saved : NULL);
+    direct_isa()->reduce(&cells, args->y[0].data, args->y[0].data, op->n_saved_bytes ? args->saved : NULL);
 }
 
 /* The gradient before the ReLU. */
 static const float *linear_relu_backward(const op_t *op, const op_args_t *args)
 {
     direct_conv_t cells = cells_of(&op->desc);
-    direct_isa()->expand(&cells, args->dy, args->saved, args->workspace);
+    direct_isa()->expand(&cells, args->dy[0].data, args->saved, args->workspace);
     return args->workspace;
 }
 
@@ -114,12 +119,13 @@ static err_t linear_multiply(const op_t *op, const op_args_t *args)
 {
     const op_desc_t *d = &op->desc;
     const linear_plan_t *p = op->plan;
-    int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
-    const float *weight = round_operand(op, args, args->param[0], d->param[0], 0);
-    const float *x = round_operand(op, args, args->x[0], d->x[0], p->second_operand);
+    int64_t n = d->y[0].dim[0], n_out = d->y[0].dim[1], n_in = d->param[0].dim[1];
+    const float *weight = round_operand(op, args, args->param[0].data, d->param[0], 0);
+    const float *x = round_operand(op, args, args->x[0].data, d->x[0], p->second_operand);
     bool has_bias = d->attr.linear.has_bias;
-    if (has_bias) matrix_spread_rows(args->y, args->param[1], n, n_out);
-    E_DNNL(dnnl_sgemm('N', 'T', n, n_out, n_in, 1, x, n_in, weight, n_in, has_bias ? 1 : 0, args->y, n_out),
+    if (has_bias) matrix_spread_rows(args->y[0].data, args->param[1].data, n, n_out);
+    E_DNNL(dnnl_sgemm('N', 'T', n, n_out, n_in, 1, x, n_in, weight, n_in, has_bias ? 1 : 0, args->y[0].data,
+                      n_out),
            "sgemm, linear forward");
     return ERR_OK;
 }
@@ -127,7 +133,8 @@ static err_t linear_multiply(const op_t *op, const op_args_t *args)
 static err_t cpu_linear_forward(const op_t *op, const op_args_t *args)
 {
     const linear_plan_t *p = op->plan;
-    linear_buffers_t buffers = {args->x[0], args->param[0], args->param[1], NULL, args->y, NULL, NULL, NULL};
+    linear_buffers_t buffers = {
+        args->x[0].data, args->param[0].data, args->param[1].data, NULL, args->y[0].data, NULL, NULL, NULL};
     if (p->bf16[OP_FORWARD])
         TRY(linear_bf16_run(p->bf16[OP_FORWARD], &buffers, (char *)args->workspace + p->primitive));
     else
@@ -140,9 +147,9 @@ static err_t backward_data(const op_t *op, const op_args_t *args, const float *d
 {
     const op_desc_t *d = &op->desc;
     const linear_plan_t *p = op->plan;
-    int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
-    const float *weight = round_operand(op, args, args->param[0], d->param[0], p->second_operand);
-    E_DNNL(dnnl_sgemm('N', 'N', n, n_in, n_out, 1, dy, n_out, weight, n_in, 0, args->dx[0], n_in),
+    int64_t n = d->y[0].dim[0], n_out = d->y[0].dim[1], n_in = d->param[0].dim[1];
+    const float *weight = round_operand(op, args, args->param[0].data, d->param[0], p->second_operand);
+    E_DNNL(dnnl_sgemm('N', 'N', n, n_in, n_out, 1, dy, n_out, weight, n_in, 0, args->dx[0].data, n_in),
            "sgemm, linear data gradient");
     return ERR_OK;
 }
@@ -151,11 +158,11 @@ static err_t backward_weights(const op_t *op, const op_args_t *args, const float
 {
     const op_desc_t *d = &op->desc;
     const linear_plan_t *p = op->plan;
-    int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
-    const float *x = round_operand(op, args, args->x[0], d->x[0], p->second_operand);
-    E_DNNL(dnnl_sgemm('T', 'N', n_out, n_in, n, 1, dy, n_out, x, n_in, 0, args->dparam[0], n_in),
+    int64_t n = d->y[0].dim[0], n_out = d->y[0].dim[1], n_in = d->param[0].dim[1];
+    const float *x = round_operand(op, args, args->x[0].data, d->x[0], p->second_operand);
+    E_DNNL(dnnl_sgemm('T', 'N', n_out, n_in, n, 1, dy, n_out, x, n_in, 0, args->dparam[0].data, n_in),
            "sgemm, linear weight gradient");
-    if (d->attr.linear.has_bias) matrix_sum_columns(args->dparam[1], dy, n, n_out);
+    if (d->attr.linear.has_bias) matrix_sum_columns(args->dparam[1].data, dy, n, n_out);
     return ERR_OK;
 }
 
@@ -163,16 +170,18 @@ static err_t cpu_linear_backward(const op_t *op, const op_args_t *args)
 {
     const op_desc_t *d = &op->desc;
     const linear_plan_t *p = op->plan;
-    const float *dy = d->attr.linear.epilogue.relu ? linear_relu_backward(op, args) : args->dy;
+    const float *dy = d->attr.linear.epilogue.relu ? linear_relu_backward(op, args) : args->dy[0].data;
     linear_bf16_t *data = p->bf16[OP_BACKWARD_DATA], *weights = p->bf16[OP_BACKWARD_WEIGHTS];
     /* Rounding operands again does not change them. */
-    if ((args->dparam[0] && !weights) || (args->dx[0] && !data)) dy = round_operand(op, args, dy, d->y, 0);
-    linear_buffers_t buffers = {args->x[0],  args->param[0],  NULL,           dy, NULL,
-                                args->dx[0], args->dparam[0], args->dparam[1]};
+    if ((args->dparam[0].data && !weights) || (args->dx[0].data && !data))
+        dy = round_operand(op, args, dy, d->y[0], 0);
+    linear_buffers_t buffers = {args->x[0].data,      args->param[0].data, NULL, dy, NULL, args->dx[0].data,
+                                args->dparam[0].data, args->dparam[1].data};
     void *workspace = (char *)args->workspace + p->primitive;
-    if (args->dparam[0])
+    if (args->dparam[0].data)
         TRY(weights ? linear_bf16_run(weights, &buffers, workspace) : backward_weights(op, args, dy));
-    if (args->dx[0]) TRY(data ? linear_bf16_run(data, &buffers, workspace) : backward_data(op, args, dy));
+    if (args->dx[0].data)
+        TRY(data ? linear_bf16_run(data, &buffers, workspace) : backward_data(op, args, dy));
     return ERR_OK;
 }
 

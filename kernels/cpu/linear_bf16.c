@@ -35,7 +35,7 @@ static err_t matrix_layouts(dnnl_memory_desc_t *theirs, dnnl_memory_desc_t *ours
 /* Operands are bfloat16, results float32. */
 static err_t shape_of(const op_desc_t *d, op_pass_t pass, linear_shape_t *s)
 {
-    int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
+    int64_t n = d->y[0].dim[0], n_out = d->y[0].dim[1], n_in = d->param[0].dim[1];
     dnnl_dims_t bias = {n_out};
     TRY(matrix_layouts(&s->x, &s->our_x, n, n_in, pass != OP_BACKWARD_DATA));
     TRY(matrix_layouts(&s->y, &s->our_y, n, n_out, pass != OP_FORWARD));

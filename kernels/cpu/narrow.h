@@ -13,7 +13,7 @@
  * handles it. */
 static inline bool narrow_all(const op_desc_t *desc)
 {
-    bool all = desc->y_dtype == DTYPE_BF16;
+    bool all = desc->y_dtype[0] == DTYPE_BF16;
     for (int i = 0; i < desc->n_inputs; i++) all &= desc->x_dtype[i] == DTYPE_BF16;
     return all;
 }

@@ -27,7 +27,7 @@ static inline window_t window_at(const op_desc_t *d, int64_t oh, int64_t ow)
 static err_t cpu_pool2d_plan(op_t *op)
 {
     bool keep = op->training && op->desc.attr.pool2d.mode == POOL_MAX;
-    op->n_saved_bytes = keep ? (size_t)shape_count(op->desc.y) * sizeof(int32_t) : 0;
+    op->n_saved_bytes = keep ? (size_t)shape_count(op->desc.y[0]) * sizeof(int32_t) : 0;
     if (op_is_narrow(&op->desc) && !narrow_all(&op->desc)) narrow_plan(op);
     return ERR_OK;
 }
@@ -55,7 +55,7 @@ NARROW_INLINE void put_exact(void *tensor, int64_t i, float value, bool narrow)
 NARROW_INLINE void max_window(const sample_t *s, const window_t *v, void *restrict y,
                               int32_t *restrict winner, bool save, bool narrow)
 {
-    int64_t width = s->d->x[0].dim[2], n_c = s->d->y.dim[3];
+    int64_t width = s->d->x[0].dim[2], n_c = s->d->y[0].dim[3];
     const void *restrict x = s->x;
     int32_t first = (int32_t)(v->h0 * width + v->w0);
     for (int64_t c = 0; c < n_c; c++) put_exact(y, c, narrow_take(x, first * n_c + c, narrow), narrow);
@@ -78,7 +78,7 @@ enum { CHANNELS = 256 };
 NARROW_INLINE void avg_window(const sample_t *s, const window_t *v, int64_t first, int64_t n, int64_t out,
                               bool narrow)
 {
-    int64_t width = s->d->x[0].dim[2], n_c = s->d->y.dim[3];
+    int64_t width = s->d->x[0].dim[2], n_c = s->d->y[0].dim[3];
     _Alignas(64) float sum[CHANNELS];
     float n_cells = (float)((v->h1 - v->h0) * (v->w1 - v->w0));
     for (int64_t c = 0; c < n; c++) sum[c] = 0;
@@ -92,9 +92,9 @@ NARROW_INLINE void avg_window(const sample_t *s, const window_t *v, int64_t firs
 NARROW_INLINE void forward_sample(const sample_t *s, bool narrow)
 {
     const op_desc_t *d = s->d;
-    int64_t n_c = d->y.dim[3], out = 0;
-    for (int64_t oh = 0; oh < d->y.dim[1]; oh++)
-        for (int64_t ow = 0; ow < d->y.dim[2]; ow++, out += n_c) {
+    int64_t n_c = d->y[0].dim[3], out = 0;
+    for (int64_t oh = 0; oh < d->y[0].dim[1]; oh++)
+        for (int64_t ow = 0; ow < d->y[0].dim[2]; ow++, out += n_c) {
             window_t v = window_at(d, oh, ow);
             if (d->attr.pool2d.mode == POOL_AVG)
                 for (int64_t c = 0; c < n_c; c += CHANNELS)
@@ -131,13 +131,13 @@ NARROW_INLINE void gather(const sample_t *s, const window_t *out, int64_t h, int
                           int64_t n, bool max, bool narrow)
 {
     const op_desc_t *d = s->d;
-    int64_t n_c = d->y.dim[3];
+    int64_t n_c = d->y[0].dim[3];
     int32_t here = (int32_t)(h * d->x[0].dim[2] + w);
     _Alignas(64) float sum[CHANNELS];
     for (int64_t c = 0; c < n; c++) sum[c] = 0;
     for (int64_t oh = out->h0; oh < out->h1; oh++)
         for (int64_t ow = out->w0; ow < out->w1; ow++) {
-            int64_t i = (oh * d->y.dim[2] + ow) * n_c + first;
+            int64_t i = (oh * d->y[0].dim[2] + ow) * n_c + first;
             window_t v = window_at(d, oh, ow);
             float share = 1 / (float)((v.h1 - v.h0) * (v.w1 - v.w0));
             for (int64_t c = 0; c < n; c++) {
@@ -152,12 +152,12 @@ NARROW_INLINE void backward_sample(const sample_t *s, bool narrow)
 {
     const op_desc_t *d = s->d;
     const pool2d_attr_t *a = &d->attr.pool2d;
-    int64_t n_c = d->y.dim[3];
+    int64_t n_c = d->y[0].dim[3];
     for (int64_t h = 0; h < d->x[0].dim[1]; h++)
         for (int64_t w = 0; w < d->x[0].dim[2]; w++) {
             window_t out;
-            windows_of(h, a->kernel_h, a->stride_h, a->pad_h, d->y.dim[1], &out.h0, &out.h1);
-            windows_of(w, a->kernel_w, a->stride_w, a->pad_w, d->y.dim[2], &out.w0, &out.w1);
+            windows_of(h, a->kernel_h, a->stride_h, a->pad_h, d->y[0].dim[1], &out.h0, &out.h1);
+            windows_of(w, a->kernel_w, a->stride_w, a->pad_w, d->y[0].dim[2], &out.w0, &out.w1);
             for (int64_t c = 0; c < n_c; c += CHANNELS) {
                 if (a->mode == POOL_AVG)
                     gather(s, &out, h, w, c, loop_count(c, n_c, CHANNELS), false, narrow);
@@ -170,7 +170,7 @@ NARROW_INLINE void backward_sample(const sample_t *s, bool narrow)
 /* For float32, where the sums can stay in memory. */
 static void scatter(const sample_t *s)
 {
-    int64_t n_cells = s->d->y.dim[1] * s->d->y.dim[2], n_c = s->d->y.dim[3];
+    int64_t n_cells = s->d->y[0].dim[1] * s->d->y[0].dim[2], n_c = s->d->y[0].dim[3];
     const float *dy = s->y;
     const int32_t *winner = s->winner;
     float *dx = s->x;
@@ -196,7 +196,8 @@ WIDE_CLONES(backward_narrow, (const sample_t *s), (s))
 static void each_sample(const op_t *op, void *x, void *y, int32_t *winner, bool backward)
 {
     const op_desc_t *d = &op->desc;
-    int64_t n_in = shape_sample_count(d->x[0]), n_out = shape_sample_count(d->y), n_samples = d->y.dim[0];
+    int64_t n_in = shape_sample_count(d->x[0]), n_out = shape_sample_count(d->y[0]),
+            n_samples = d->y[0].dim[0];
     bool narrow = narrow_all(d);
 #pragma omp parallel for schedule(static) if (n_samples * n_in > LOOP_FORK_MIN)
     for (int64_t n = 0; n < n_samples; n++) {
@@ -211,14 +212,15 @@ static void each_sample(const op_t *op, void *x, void *y, int32_t *winner, bool 
 
 static err_t cpu_pool2d_forward(const op_t *op, const op_args_t *args)
 {
-    each_sample(op, (void *)args->x[0], args->y, op->n_saved_bytes ? args->saved : NULL, false);
+    each_sample(op, (void *)args->x[0].data, args->y[0].data, op->n_saved_bytes ? args->saved : NULL, false);
     return ERR_OK;
 }
 
 static err_t cpu_pool2d_backward(const op_t *op, const op_args_t *args)
 {
-    if (args->dx[0])
-        each_sample(op, args->dx[0], (void *)args->dy, op->n_saved_bytes ? args->saved : NULL, true);
+    if (args->dx[0].data)
+        each_sample(op, args->dx[0].data, (void *)args->dy[0].data, op->n_saved_bytes ? args->saved : NULL,
+                    true);
     return ERR_OK;
 }
 

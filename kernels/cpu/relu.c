@@ -22,9 +22,9 @@ LOOP_CLONES(relu_backward_block, (float *dx, const float *dy, const float *y, in
 
 static err_t cpu_relu_forward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = shape_count(op->desc.y);
-    const float *x = args->x[0];
-    float *y = args->y;
+    int64_t n = shape_count(op->desc.y[0]);
+    const float *x = args->x[0].data;
+    float *y = args->y[0].data;
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n; i += LOOP_BLOCK) relu_block(y + i, x + i, loop_count(i, n, LOOP_BLOCK));
     return ERR_OK;
@@ -32,9 +32,9 @@ static err_t cpu_relu_forward(const op_t *op, const op_args_t *args)
 
 static err_t cpu_relu_backward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = shape_count(op->desc.y);
-    const float *dy = args->dy, *y = args->y;
-    float *dx = args->dx[0];
+    int64_t n = shape_count(op->desc.y[0]);
+    const float *dy = args->dy[0].data, *y = args->y[0].data;
+    float *dx = args->dx[0].data;
     if (!dx) return ERR_OK;
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n; i += LOOP_BLOCK)

@@ -20,8 +20,8 @@ static double sample_loss(const float *x, const float *t, int64_t n_class)
 static err_t cpu_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 {
     int64_t n = op->desc.x[0].dim[0], n_class = op->desc.x[0].dim[1];
-    const float *x = args->x[0], *t = args->targets;
-    float *y = args->y;
+    const float *x = args->x[0].data, *t = args->x[1].data;
+    float *y = args->y[0].data;
 #pragma omp parallel for schedule(static) if (n * n_class > FORK_MIN)
     for (int64_t i = 0; i < n; i++) y[i] = (float)sample_loss(x + i * n_class, t + i * n_class, n_class);
     return ERR_OK;
@@ -30,9 +30,9 @@ static err_t cpu_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 static err_t cpu_sigmoid_bce_backward(const op_t *op, const op_args_t *args)
 {
     int64_t n = shape_count(op->desc.x[0]);
-    double scale = args->loss_scale / (double)op->desc.x[0].dim[1];
-    const float *x = args->x[0], *t = args->targets;
-    float *dx = args->dx[0];
+    double scale = args->loss.scale * args->loss.weight / (double)op->desc.x[0].dim[1];
+    const float *x = args->x[0].data, *t = args->x[1].data;
+    float *dx = args->dx[0].data;
     if (!dx) return ERR_OK;
 #pragma omp parallel for schedule(static) if (n > FORK_MIN)
     for (int64_t i = 0; i < n; i++) dx[i] = (float)((1 / (1 + exp(-(double)x[i])) - t[i]) * scale);

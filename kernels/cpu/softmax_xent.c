@@ -44,16 +44,17 @@ static err_t cpu_softmax_xent_forward(const op_t *op, const op_args_t *args)
 {
     int64_t n = op->desc.x[0].dim[0], n_class = op->desc.x[0].dim[1];
     double smoothing = op->desc.attr.softmax_xent.label_smoothing;
-    const float *x = args->x[0];
-    float *y = args->y, *saved = op->n_saved_bytes ? args->saved : NULL;
+    const float *x = args->x[0].data;
+    const int32_t *labels = args->x[1].data;
+    int32_t *predictions = args->y[1].data;
+    float *y = args->y[0].data, *saved = op->n_saved_bytes ? args->saved : NULL;
 #pragma omp parallel for schedule(static) if (n * n_class > FORK_MIN)
     for (int64_t i = 0; i < n; i++) {
         const float *row = x + i * n_class;
-        ASSERT(args->labels[i] >= 0 && args->labels[i] < n_class);
+        ASSERT(labels[i] >= 0 && labels[i] < n_class);
         int64_t top = index_of_max(row, n_class);
-        y[i] = sample_loss(row, n_class, row[top], args->labels[i], smoothing,
-                           saved ? saved + i * n_class : NULL);
-        if (args->predictions) args->predictions[i] = (int32_t)top;
+        y[i] = sample_loss(row, n_class, row[top], labels[i], smoothing, saved ? saved + i * n_class : NULL);
+        if (predictions) predictions[i] = (int32_t)top;
     }
     return ERR_OK;
 }
@@ -68,11 +69,11 @@ static err_t cpu_softmax_xent_backward(const op_t *op, const op_args_t *args)
 {
     int64_t n = shape_count(op->desc.x[0]);
     const float *saved = args->saved;
-    float *dx = args->dx[0];
+    float *dx = args->dx[0].data, scale = args->loss.scale * args->loss.weight;
     if (!dx) return ERR_OK;
 #pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
     for (int64_t i = 0; i < n; i += LOOP_BLOCK)
-        scale_block(dx + i, saved + i, args->loss_scale, loop_count(i, n, LOOP_BLOCK));
+        scale_block(dx + i, saved + i, scale, loop_count(i, n, LOOP_BLOCK));
     return ERR_OK;
 }
 

@@ -6,18 +6,25 @@
 
 static err_t cuda_add_forward(const op_t *op, const op_args_t *args)
 {
-    E_CUDA(add_forward(args->x[0], args->x[1], args->y, shape_count(op->desc.y), cuda_stream()), "add");
+    E_CUDA(add_forward(args->x[0].data, args->x[1].data, args->y[0].data, shape_count(op->desc.y[0]),
+                       cuda_stream()),
+           "add");
     return ERR_OK;
 }
 
 static err_t cuda_add_backward(const op_t *op, const op_args_t *args)
 {
-    size_t n_bytes = (size_t)shape_count(op->desc.y) * sizeof(float);
+    int64_t n = shape_count(op->desc.y[0]);
+    const void *dy = args->dy[0].data;
     for (int input = 0; input < 2; input++) {
-        void *dx = args->dx[input];
-        if (dx && dx != args->dy) TRY(cuda_memory.copy(dx, args->dy, n_bytes));
+        void *dx = args->dx[input].data;
+        if (dx && args->accumulate_dx[input])
+            TRY(cuda_accumulate(dx, dy, n, DTYPE_F32));
+        else if (dx && dx != dy)
+            TRY(cuda_memory.copy(dx, dy, (size_t)n * sizeof(float)));
     }
     return ERR_OK;
 }
 
-const op_kernel_t cuda_add = {.forward = cuda_add_forward, .backward = cuda_add_backward};
+const op_kernel_t cuda_add = {
+    .forward = cuda_add_forward, .backward = cuda_add_backward, .accumulates = true};

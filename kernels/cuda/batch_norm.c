@@ -29,7 +29,7 @@ static int parts_of(const norm_t *n, int64_t n_blocks)
 static norm_t norm_of(const op_t *op)
 {
     const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
-    shape_t y = op->desc.y;
+    shape_t y = op->desc.y[0];
     int64_t group = a->group > 0 && a->group < y.dim[0] ? a->group : y.dim[0];
     norm_t n = {.n_c = op->desc.param[0].dim[0],
                 .n_groups = (y.dim[0] + group - 1) / group,
@@ -50,9 +50,9 @@ static int64_t n_moments(const norm_t *n)
 static norm_t norm_with(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op);
-    n.x = args->x[0];
-    n.gamma = args->param[0], n.beta = args->param[1];
-    n.shared = args->sum_shared != NULL;
+    n.x = args->x[0].data;
+    n.gamma = args->param[0].data, n.beta = args->param[1].data;
+    n.shared = args->batch_norm.sum_shared != NULL;
     n.partial = args->workspace;
     n.sums = n.partial + n_moments(&n) * n.n_sum_parts;
     n.correction = (float *)(n.sums + n_moments(&n) + 2); /* aligned for packs */
@@ -90,7 +90,7 @@ static err_t share_sums(const op_t *op, const op_args_t *args, const norm_t *n)
               "--cuda-graph off");
     TRY(cuda_memory.download(op->plan, n->sums, n_bytes));
     TRY(cuda_memory.sync());
-    TRY(args->sum_shared(args->share_context, op->plan, 2 * n->n_c + 1));
+    TRY(args->batch_norm.sum_shared(args->batch_norm.context, op->plan, 2 * n->n_c + 1));
     return cuda_memory.upload(n->sums, op->plan, n_bytes);
 }
 
@@ -105,8 +105,8 @@ static err_t sum_groups(const op_t *op, const op_args_t *args, const norm_t *n)
 static err_t cuda_batch_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_with(op, args);
-    n.y = args->y;
-    n.running_mean = args->state[0], n.running_variance = args->state[1];
+    n.y = args->y[0].data;
+    n.running_mean = args->state[0].data, n.running_variance = args->state[1].data;
     if (args->training)
         TRY(sum_groups(op, args, &n));
     else
@@ -118,8 +118,8 @@ static err_t cuda_batch_norm_forward(const op_t *op, const op_args_t *args)
 static err_t cuda_batch_norm_backward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_with(op, args);
-    n.dy = args->dy, n.dx = args->dx[0];
-    n.dgamma = args->dparam[0], n.dbeta = args->dparam[1];
+    n.dy = args->dy[0].data, n.dx = args->dx[0].data;
+    n.dgamma = args->dparam[0].data, n.dbeta = args->dparam[1].data;
     TRY(sum_groups(op, args, &n));
     if (n.dx) E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm, backward");
     return ERR_OK;

@@ -138,8 +138,7 @@ template <bool GRADIENT> __global__ void fold_parts(norm_t n)
     if (threadIdx.x % WARP > 0) return;
     double count = (double)n.n_rows, batch[2] = {0, 0};
     if (GRADIENT && n.n_groups == 1) {
-        n.dbeta[c] = (float)s[0];
-        n.dgamma[c] = (float)(s[1] * n.moments[n.n_c + c]);
+        if (n.dgamma) n.dbeta[c] = (float)s[0], n.dgamma[c] = (float)(s[1] * n.moments[n.n_c + c]);
     }
     if (n.n_groups > 1 || n.shared) {
         n.sums[group * 2 * n.n_c + c] = s[0], n.sums[(group * 2 + 1) * n.n_c + c] = s[1];
@@ -175,7 +174,7 @@ __global__ void finish_gradient_groups(norm_t n)
             gradient[0] += sum, gradient[1] += products * n.moments[(group * 2 + 1) * n.n_c + c];
             finish_correction(n, group, c, sum, products, count);
         }
-        if (n.n_groups > 1) n.dbeta[c] = (float)gradient[0], n.dgamma[c] = (float)gradient[1];
+        if (n.n_groups > 1 && n.dgamma) n.dbeta[c] = (float)gradient[0], n.dgamma[c] = (float)gradient[1];
     }
 }
 

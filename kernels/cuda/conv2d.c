@@ -134,7 +134,7 @@ static err_t cuda_conv2d_plan(op_t *op)
     err_t err = ERR_OK;
     if (!fits_counters(&op->desc))
         RAISE(ERR_USAGE, "conv2d: a sample of %s to %s is too large for the kernels",
-              shape_format(op->desc.x[0]).text, shape_format(op->desc.y).text);
+              shape_format(op->desc.x[0]).text, shape_format(op->desc.y[0]).text);
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
     op->plan = p;
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
@@ -142,7 +142,7 @@ static err_t cuda_conv2d_plan(op_t *op)
     if (err != ERR_OK)
         cuda_conv2d_unplan(op);
     else if (op->desc.attr.conv2d.epilogue.relu && op->training)
-        op->n_saved_bytes = (size_t)shape_count(op->desc.y);
+        op->n_saved_bytes = (size_t)shape_count(op->desc.y[0]);
     return err;
 }
 
@@ -159,8 +159,8 @@ static err_t cuda_conv2d_forward(const op_t *op, const op_args_t *args)
 
 static err_t cuda_conv2d_backward(const op_t *op, const op_args_t *args)
 {
-    if (args->dx[0]) TRY(run_pass(op, OP_BACKWARD_DATA, args));
-    return args->dparam[0] ? run_pass(op, OP_BACKWARD_WEIGHTS, args) : ERR_OK;
+    if (args->dx[0].data) TRY(run_pass(op, OP_BACKWARD_DATA, args));
+    return args->dparam[0].data ? run_pass(op, OP_BACKWARD_WEIGHTS, args) : ERR_OK;
 }
 
 const op_kernel_t cuda_conv2d = {.plan = cuda_conv2d_plan,

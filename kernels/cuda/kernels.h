@@ -79,8 +79,8 @@ typedef struct softmax {
     float *saved;         /* softmax(x) − t, [n, classes]; may be NULL */
 } softmax_t;
 cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream);
-cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n,
-                                  cudaStream_t stream);
+cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float weight, float *dx,
+                                  int64_t n, cudaStream_t stream);
 
 /* sigmoid_bce.cu */
 typedef struct bce {

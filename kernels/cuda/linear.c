@@ -29,7 +29,7 @@ static err_t plan_product(const op_desc_t *d, op_pass_t pass, linear_plan_t *p)
 {
     static const char *const what[] = {"linear, forward", "linear, backward_data",
                                        "linear, backward_weights"};
-    int64_t n = d->y.dim[0], n_out = d->y.dim[1], n_in = d->param[0].dim[1];
+    int64_t n = d->y[0].dim[0], n_out = d->y[0].dim[1], n_in = d->param[0].dim[1];
     enum { WHOLE = 16 }; /* alignment of a buffer in bytes; cuBLASLt accounts for the rows itself */
     gemm_matrix_t x = {.row = n_in, .alignment = WHOLE}, y = {.row = n_out, .alignment = WHOLE};
     gemm_spec_t spec = {
@@ -56,7 +56,7 @@ static void place_buffers(op_t *op, linear_plan_t *p)
 {
     const op_desc_t *d = &op->desc;
     size_t x = (size_t)shape_count(d->x[0]), weight = (size_t)shape_count(d->param[0]),
-           y = (size_t)shape_count(d->y);
+           y = (size_t)shape_count(d->y[0]);
     size_t element = p->rounds ? sizeof(uint16_t) : sizeof(float), products = 0;
     p->n_parts = chunk_parts(p->cells.n, p->cells.channels);
     p->second = p->rounds ? mem_round(x * element) : 0;
@@ -85,11 +85,11 @@ static err_t cuda_linear_plan(op_t *op)
     const op_desc_t *d = &op->desc;
     linear_plan_t *p;
     err_t err = ERR_OK;
-    if (d->y.dim[0] > INT32_MAX || d->y.dim[1] > INT32_MAX)
-        RAISE(ERR_USAGE, "linear: an output of %s is too large", shape_format(d->y).text);
+    if (d->y[0].dim[0] > INT32_MAX || d->y[0].dim[1] > INT32_MAX)
+        RAISE(ERR_USAGE, "linear: an output of %s is too large", shape_format(d->y[0]).text);
     TRY(mem_new(sizeof *p, "the plan of a product", &p));
     op->plan = p;
-    p->cells = (cells_t){d->y.dim[0], 1, 1, (int)d->y.dim[1], 1, 1};
+    p->cells = (cells_t){d->y[0].dim[0], 1, 1, (int)d->y[0].dim[1], 1, 1};
     p->rounds = d->compute == DTYPE_BF16;
     p->relu = d->attr.linear.epilogue.relu;
     p->bias = d->attr.linear.has_bias;
@@ -120,20 +120,20 @@ static err_t prepare_operands(const op_t *op, const op_args_t *args, const void 
 static err_t cuda_linear_forward(const op_t *op, const op_args_t *args)
 {
     const linear_plan_t *p = op->plan;
-    const void *x = args->x[0], *weight = args->param[0];
+    const void *x = args->x[0].data, *weight = args->param[0].data;
     TRY(prepare_operands(op, args, &x, &weight));
     gemm_call_t call = {.a = x,
                         .b = weight,
-                        .bias = args->param[1],
-                        .d = args->y,
+                        .bias = args->param[1].data,
+                        .d = args->y[0].data,
                         .workspace = (char *)args->workspace + p->products};
     TRY(gemm_run(p->gemm[OP_FORWARD], &call));
     if (!p->relu) return ERR_OK;
     epilogue_args_t epilogue = {.cells = p->cells,
                                 .relu = true,
-                                .product = args->y,
-                                .bias = p->bias ? args->param[1] : NULL,
-                                .y = args->y,
+                                .product = args->y[0].data,
+                                .bias = p->bias ? args->param[1].data : NULL,
+                                .y = args->y[0].data,
                                 .mask = op->n_saved_bytes ? args->saved : NULL};
     E_CUDA(epilogue_forward(&epilogue, cuda_stream()), "linear, ReLU");
     return ERR_OK;
@@ -145,22 +145,22 @@ static err_t prepare_gradient(const op_t *op, const op_args_t *args, const void 
     const linear_plan_t *p = op->plan;
     void *dense = (char *)args->workspace + p->gradient;
     float *parts = (void *)((char *)args->workspace + p->parts);
-    bool sums = p->bias && args->dparam[1], converts = p->rounds || p->relu;
-    *dy = converts ? dense : args->dy;
+    bool sums = p->bias && args->dparam[1].data, converts = p->rounds || p->relu;
+    *dy = converts ? dense : args->dy[0].data;
     if (!sums && !converts) return ERR_OK;
     gradient_args_t call = {.cells = p->cells,
-                            .dy = args->dy,
+                            .dy = args->dy[0].data,
                             .mask = p->relu ? args->saved : NULL,
                             .rounds = p->rounds,
                             .dense = converts && !p->rounds ? dense : NULL,
                             .dense_bf16 = p->rounds ? dense : NULL,
                             .sums = !sums            ? NULL
                                     : p->n_parts > 1 ? parts
-                                                     : args->dparam[1],
+                                                     : args->dparam[1].data,
                             .n_parts = p->n_parts};
     E_CUDA(epilogue_backward(&call, cuda_stream()), "linear, gradient of the bias");
     if (!sums || p->n_parts == 1) return ERR_OK;
-    sums_args_t add = {parts, p->n_parts, p->cells.channels, p->cells.channels, args->dparam[1], NULL};
+    sums_args_t add = {parts, p->n_parts, p->cells.channels, p->cells.channels, args->dparam[1].data, NULL};
     E_CUDA(epilogue_sums(&add, cuda_stream()), "linear, gradient of the bias");
     return ERR_OK;
 }
@@ -168,17 +168,18 @@ static err_t prepare_gradient(const op_t *op, const op_args_t *args, const void 
 static err_t cuda_linear_backward(const op_t *op, const op_args_t *args)
 {
     const linear_plan_t *p = op->plan;
-    const void *x = args->dparam[0] ? args->x[0] : NULL, *weight = args->dx[0] ? args->param[0] : NULL, *dy;
+    const void *x = args->dparam[0].data ? args->x[0].data : NULL,
+               *weight = args->dx[0].data ? args->param[0].data : NULL, *dy;
     gemm_call_t call = {.workspace = (char *)args->workspace + p->products};
     TRY(prepare_gradient(op, args, &dy));
     TRY(prepare_operands(op, args, &x, &weight));
     call.a = dy;
-    if (args->dparam[0]) {
-        call.b = x, call.d = args->dparam[0];
+    if (args->dparam[0].data) {
+        call.b = x, call.d = args->dparam[0].data;
         TRY(gemm_run(p->gemm[OP_BACKWARD_WEIGHTS], &call));
     }
-    if (!args->dx[0]) return ERR_OK;
-    call.b = weight, call.d = args->dx[0];
+    if (!args->dx[0].data) return ERR_OK;
+    call.b = weight, call.d = args->dx[0].data;
     return gemm_run(p->gemm[OP_BACKWARD_DATA], &call);
 }
 

@@ -15,14 +15,14 @@ static err_t cuda_pool2d_plan(op_t *op)
 {
     const pool2d_attr_t *a = &op->desc.attr.pool2d;
     bool keep = op->training && a->mode == POOL_MAX;
-    op->n_saved_bytes = keep ? (size_t)(shape_count(op->desc.y) * index_bytes(a)) : 0;
+    op->n_saved_bytes = keep ? (size_t)(shape_count(op->desc.y[0]) * index_bytes(a)) : 0;
     return ERR_OK;
 }
 
 static pool_t pool_of(const op_t *op, const op_args_t *args)
 {
     const pool2d_attr_t *a = &op->desc.attr.pool2d;
-    const int64_t *in = op->desc.x[0].dim, *out = op->desc.y.dim;
+    const int64_t *in = op->desc.x[0].dim, *out = op->desc.y[0].dim;
     return (pool_t){.n = in[0],
                     .n_c = in[3],
                     .in_h = narrow_int(in[1]),
@@ -43,15 +43,15 @@ static pool_t pool_of(const op_t *op, const op_args_t *args)
 static err_t cuda_pool2d_forward(const op_t *op, const op_args_t *args)
 {
     pool_t p = pool_of(op, args);
-    E_CUDA(pool2d_forward(&p, args->x[0], args->y, cuda_stream()), "pooling");
+    E_CUDA(pool2d_forward(&p, args->x[0].data, args->y[0].data, cuda_stream()), "pooling");
     return ERR_OK;
 }
 
 static err_t cuda_pool2d_backward(const op_t *op, const op_args_t *args)
 {
-    if (!args->dx[0]) return ERR_OK;
+    if (!args->dx[0].data) return ERR_OK;
     pool_t p = pool_of(op, args);
-    E_CUDA(pool2d_backward(&p, args->dy, args->dx[0], cuda_stream()), "pooling, backward");
+    E_CUDA(pool2d_backward(&p, args->dy[0].data, args->dx[0].data, cuda_stream()), "pooling, backward");
     return ERR_OK;
 }
 

@@ -5,14 +5,15 @@
 
 static err_t cuda_relu_forward(const op_t *op, const op_args_t *args)
 {
-    E_CUDA(relu_forward(args->x[0], args->y, shape_count(op->desc.y), cuda_stream()), "relu");
+    E_CUDA(relu_forward(args->x[0].data, args->y[0].data, shape_count(op->desc.y[0]), cuda_stream()), "relu");
     return ERR_OK;
 }
 
 static err_t cuda_relu_backward(const op_t *op, const op_args_t *args)
 {
-    if (!args->dx[0]) return ERR_OK;
-    E_CUDA(relu_backward(args->y, args->dy, args->dx[0], shape_count(op->desc.y), cuda_stream()),
+    if (!args->dx[0].data) return ERR_OK;
+    E_CUDA(relu_backward(args->y[0].data, args->dy[0].data, args->dx[0].data, shape_count(op->desc.y[0]),
+                         cuda_stream()),
            "relu, backward");
     return ERR_OK;
 }

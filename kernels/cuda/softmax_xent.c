@@ -17,10 +17,10 @@ static err_t cuda_softmax_xent_forward(const op_t *op, const op_args_t *args)
     softmax_t s = {.n = op->desc.x[0].dim[0],
                    .n_class = op->desc.x[0].dim[1],
                    .smoothing = op->desc.attr.softmax_xent.label_smoothing,
-                   .x = args->x[0],
-                   .labels = args->labels,
-                   .loss = args->y,
-                   .predictions = args->predictions,
+                   .x = args->x[0].data,
+                   .labels = args->x[1].data,
+                   .loss = args->y[0].data,
+                   .predictions = args->y[1].data,
                    .saved = op->n_saved_bytes ? args->saved : NULL};
     E_CUDA(softmax_xent_forward(&s, cuda_stream()), "softmax cross-entropy");
     return ERR_OK;
@@ -28,9 +28,10 @@ static err_t cuda_softmax_xent_forward(const op_t *op, const op_args_t *args)
 
 static err_t cuda_softmax_xent_backward(const op_t *op, const op_args_t *args)
 {
-    if (!args->dx[0]) return ERR_OK;
-    step_f32_t scale = {args->loss_scale, cuda_recorded(offsetof(backend_step_t, loss_scale))};
-    E_CUDA(softmax_xent_backward(args->saved, scale, args->dx[0], shape_count(op->desc.x[0]), cuda_stream()),
+    if (!args->dx[0].data) return ERR_OK;
+    step_f32_t scale = {args->loss.scale, cuda_recorded(offsetof(backend_step_t, loss_scale))};
+    E_CUDA(softmax_xent_backward(args->saved, scale, args->loss.weight, args->dx[0].data,
+                                 shape_count(op->desc.x[0]), cuda_stream()),
            "softmax cross-entropy, backward");
     return ERR_OK;
 }

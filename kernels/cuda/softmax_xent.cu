@@ -132,9 +132,10 @@ struct scale_t {
     }
 };
 
-template <int N> __global__ void backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n)
+template <int N>
+__global__ void backward(const float *saved, step_f32_t loss_scale, float weight, float *dx, int64_t n)
 {
-    sweep<N>(scale_t{saved, dx, step_value(loss_scale)}, n);
+    sweep<N>(scale_t{saved, dx, step_value(loss_scale) * weight}, n);
 }
 } // namespace
 
@@ -144,10 +145,10 @@ cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
     return launch(forward<WARP>, grid_for(s->n * WARP), BLOCK, stream, *s);
 }
 
-cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float *dx, int64_t n,
-                                  cudaStream_t stream)
+cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float weight, float *dx,
+                                  int64_t n, cudaStream_t stream)
 {
     if (packs<4>(saved) && packs<4>(dx))
-        return launch(backward<4>, grid_for(n / 4), BLOCK, stream, saved, loss_scale, dx, n);
-    return launch(backward<1>, grid_for(n), BLOCK, stream, saved, loss_scale, dx, n);
+        return launch(backward<4>, grid_for(n / 4), BLOCK, stream, saved, loss_scale, weight, dx, n);
+    return launch(backward<1>, grid_for(n), BLOCK, stream, saved, loss_scale, weight, dx, n);
 }

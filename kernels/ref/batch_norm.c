@@ -14,7 +14,7 @@ typedef struct norm {
 
 static norm_t norm_of(const op_t *op)
 {
-    shape_t y = op->desc.y;
+    shape_t y = op->desc.y[0];
     int64_t group = op->desc.attr.batch_norm.group > 0 ? op->desc.attr.batch_norm.group : y.dim[0];
     norm_t n = {.n_c = op->desc.param[0].dim[0], .n_groups = (y.dim[0] + group - 1) / group};
     n.n_rows = shape_count(y) / n.n_c;
@@ -27,7 +27,7 @@ static err_t ref_batch_norm_plan(op_t *op)
     norm_t n = norm_of(op);
     if (!op->training) return ERR_OK;
     op->n_saved_bytes = 2 * (size_t)(n.n_groups * n.n_c) * sizeof(double);
-    if (op->desc.attr.batch_norm.epilogue.relu) op->n_saved_bytes += (size_t)shape_count(op->desc.y);
+    if (op->desc.attr.batch_norm.epilogue.relu) op->n_saved_bytes += (size_t)shape_count(op->desc.y[0]);
     return ERR_OK;
 }
 
@@ -47,7 +47,8 @@ static int64_t rows_of_group(const norm_t *n, int64_t group)
 
 static err_t sum_shared(const op_args_t *args, double *values, int64_t n)
 {
-    return args->sum_shared ? args->sum_shared(args->share_context, values, n) : ERR_OK;
+    return args->batch_norm.sum_shared ? args->batch_norm.sum_shared(args->batch_norm.context, values, n)
+                                       : ERR_OK;
 }
 
 /* One channel: m elements of this rank, c apart. *variance is biased; *n: number of elements over all ranks
@@ -80,8 +81,8 @@ static err_t train_channel(const op_t *op, const op_args_t *args, int64_t c)
 {
     const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
     norm_t n = norm_of(op);
-    const float *x = args->x[0], *gamma = args->param[0], *beta = args->param[1];
-    float *y = args->y, *running_mean = args->state[0], *running_variance = args->state[1];
+    const float *x = args->x[0].data, *gamma = args->param[0].data, *beta = args->param[1].data;
+    float *y = args->y[0].data, *running_mean = args->state[0].data, *running_variance = args->state[1].data;
     double *saved = op->n_saved_bytes ? args->saved : NULL, mean_sum = 0, variance_sum = 0;
     for (int64_t g = 0; g < n.n_groups; g++) {
         int64_t first = g * n.group_rows * n.n_c + c, m = rows_of_group(&n, g);
@@ -101,10 +102,10 @@ static err_t train_channel(const op_t *op, const op_args_t *args, int64_t c)
 /* The fused operations, on the normalized y. */
 static void apply_fused(const op_t *op, const op_args_t *args)
 {
-    float *y = args->y;
-    const float *other = args->x[1];
+    float *y = args->y[0].data;
+    const float *other = args->x[1].data;
     uint8_t *mask = args->training ? mask_of(op, args) : NULL;
-    for (int64_t i = 0; i < shape_count(op->desc.y); i++) {
+    for (int64_t i = 0; i < shape_count(op->desc.y[0]); i++) {
         if (op->desc.n_inputs == 2) y[i] += other[i];
         if (op->desc.attr.batch_norm.epilogue.relu) y[i] = y[i] <= 0 ? 0 : y[i];
         if (mask) mask[i] = y[i] > 0;
@@ -114,15 +115,15 @@ static void apply_fused(const op_t *op, const op_args_t *args)
 static err_t ref_batch_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op);
-    const float *x = args->x[0], *gamma = args->param[0], *beta = args->param[1];
-    const float *mean = args->state[0], *variance = args->state[1];
+    const float *x = args->x[0].data, *gamma = args->param[0].data, *beta = args->param[1].data;
+    const float *mean = args->state[0].data, *variance = args->state[1].data;
     for (int64_t c = 0; c < n.n_c; c++) {
         if (args->training) {
             TRY(train_channel(op, args, c));
             continue;
         }
         double gain = gamma[c] / sqrt(variance[c] + op->desc.attr.batch_norm.epsilon);
-        normalize(x + c, (float *)args->y + c, n.n_rows, n.n_c, mean[c], gain, beta[c]);
+        normalize(x + c, (float *)args->y[0].data + c, n.n_rows, n.n_c, mean[c], gain, beta[c]);
     }
     apply_fused(op, args);
     return ERR_OK;
@@ -134,9 +135,9 @@ static err_t ref_batch_norm_forward(const op_t *op, const op_args_t *args)
 static err_t backward_channel(const op_t *op, const op_args_t *args, int64_t c)
 {
     norm_t n = norm_of(op);
-    const float *x = args->x[0], *dy = args->dy, *gamma = args->param[0];
-    float *dx = args->dx[0], *dgamma = args->dparam[0], *dbeta = args->dparam[1];
-    float *dother = op->desc.n_inputs == 2 ? args->dx[1] : NULL;
+    const float *x = args->x[0].data, *dy = args->dy[0].data, *gamma = args->param[0].data;
+    float *dx = args->dx[0].data, *dgamma = args->dparam[0].data, *dbeta = args->dparam[1].data;
+    float *dother = op->desc.n_inputs == 2 ? args->dx[1].data : NULL;
     const double *saved = args->saved;
     const uint8_t *mask = mask_of(op, args);
     double gradient[2] = {0, 0};
@@ -158,8 +159,7 @@ static err_t backward_channel(const op_t *op, const op_args_t *args, int64_t c)
             dx[i] = (float)(gamma[c] * inverse_std * (passed - (sums[0] + xhat * sums[1]) / sums[2]));
         }
     }
-    dbeta[c] = (float)gradient[0];
-    dgamma[c] = (float)gradient[1];
+    if (dgamma) dbeta[c] = (float)gradient[0], dgamma[c] = (float)gradient[1];
     return ERR_OK;
 }
 

@@ -12,7 +12,7 @@ typedef struct geometry {
 
 static geometry_t geometry_of(const op_t *op)
 {
-    const int64_t *x = op->desc.x[0].dim, *y = op->desc.y.dim;
+    const int64_t *x = op->desc.x[0].dim, *y = op->desc.y[0].dim;
     int groups = op->desc.attr.conv2d.groups;
     return (geometry_t){.a = op->desc.attr.conv2d,
                         .n = x[0],
@@ -53,8 +53,9 @@ static err_t ref_conv2d_forward(const op_t *op, const op_args_t *given)
 {
     geometry_t g = geometry_of(op);
     const op_args_t rounded = ref_round(op, given), *args = &rounded;
-    const float *x = args->x[0], *weight = args->param[0], *bias = g.a.has_bias ? args->param[1] : NULL;
-    float *y = args->y;
+    const float *x = args->x[0].data, *weight = args->param[0].data,
+                *bias = g.a.has_bias ? args->param[1].data : NULL;
+    float *y = args->y[0].data;
     int64_t n_filter = (int64_t)g.a.kernel_h * g.a.kernel_w * g.c_group;
     for (int64_t n = 0; n < g.n; n++)
         for (int64_t oh = 0; oh < g.oh; oh++)
@@ -141,10 +142,10 @@ static err_t ref_conv2d_backward(const op_t *op, const op_args_t *given)
 {
     geometry_t g = geometry_of(op);
     const op_args_t rounded = ref_round(op, given), *args = &rounded;
-    if (args->dx[0]) backward_data(&g, args->dy, args->param[0], args->dx[0]);
-    if (!args->dparam[0]) return ERR_OK;
-    backward_weight(&g, args->x[0], args->dy, args->dparam[0]);
-    if (g.a.has_bias) backward_bias(&g, args->dy, args->dparam[1]);
+    if (args->dx[0].data) backward_data(&g, args->dy[0].data, args->param[0].data, args->dx[0].data);
+    if (!args->dparam[0].data) return ERR_OK;
+    backward_weight(&g, args->x[0].data, args->dy[0].data, args->dparam[0].data);
+    if (g.a.has_bias) backward_bias(&g, args->dy[0].data, args->dparam[1].data);
     return ERR_OK;
 }
 

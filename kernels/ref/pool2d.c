@@ -50,21 +50,21 @@ static double mean(const float *x, window_t v, int64_t width, int64_t channels)
 static err_t ref_pool2d_plan(op_t *op)
 {
     bool keep = op->training && op->desc.attr.pool2d.mode == POOL_MAX;
-    op->n_saved_bytes = keep ? (size_t)shape_count(op->desc.y) * sizeof(int32_t) : 0;
+    op->n_saved_bytes = keep ? (size_t)shape_count(op->desc.y[0]) * sizeof(int32_t) : 0;
     return ERR_OK;
 }
 
 static err_t ref_pool2d_forward(const op_t *op, const op_args_t *args)
 {
     const op_desc_t *d = &op->desc;
-    const int64_t *in = d->x[0].dim, *out = d->y.dim;
-    float *y = args->y;
+    const int64_t *in = d->x[0].dim, *out = d->y[0].dim;
+    float *y = args->y[0].data;
     int32_t *saved = op->n_saved_bytes ? args->saved : NULL;
     for (int64_t n = 0; n < out[0]; n++)
         for (int64_t oh = 0; oh < out[1]; oh++)
             for (int64_t ow = 0; ow < out[2]; ow++)
                 for (int64_t c = 0; c < out[3]; c++) {
-                    const float *x = (const float *)args->x[0] + n * in[1] * in[2] * in[3] + c;
+                    const float *x = (const float *)args->x[0].data + n * in[1] * in[2] * in[3] + c;
                     window_t v = window_at(d, oh, ow);
                     if (d->attr.pool2d.mode == POOL_AVG) {
                         *y++ = (float)mean(x, v, in[2], in[3]);
@@ -81,7 +81,7 @@ static err_t ref_pool2d_forward(const op_t *op, const op_args_t *args)
 static double share_of(const op_desc_t *d, const op_args_t *args, int64_t oh, int64_t ow, int64_t i,
                        int64_t h, int64_t w)
 {
-    const float *dy = args->dy;
+    const float *dy = args->dy[0].data;
     window_t v = window_at(d, oh, ow);
     if (h < v.h0 || h >= v.h1 || w < v.w0 || w >= v.w1) return 0;
     if (d->attr.pool2d.mode == POOL_AVG) return (double)dy[i] / (double)((v.h1 - v.h0) * (v.w1 - v.w0));
@@ -92,7 +92,7 @@ static double share_of(const op_desc_t *d, const op_args_t *args, int64_t oh, in
 static double sum_dx(const op_desc_t *d, const op_args_t *args, int64_t n, int64_t h, int64_t w, int64_t c)
 {
     const pool2d_attr_t *a = &d->attr.pool2d;
-    const int64_t *out = d->y.dim;
+    const int64_t *out = d->y[0].dim;
     int64_t oh0 = at_least((h + a->pad_h - a->kernel_h) / a->stride_h, 0);
     int64_t oh1 = at_most((h + a->pad_h) / a->stride_h + 1, out[1]);
     int64_t ow0 = at_least((w + a->pad_w - a->kernel_w) / a->stride_w, 0);
@@ -107,7 +107,7 @@ static double sum_dx(const op_desc_t *d, const op_args_t *args, int64_t n, int64
 static err_t ref_pool2d_backward(const op_t *op, const op_args_t *args)
 {
     const int64_t *in = op->desc.x[0].dim;
-    float *dx = args->dx[0];
+    float *dx = args->dx[0].data;
     if (!dx) return ERR_OK;
     for (int64_t n = 0; n < in[0]; n++)
         for (int64_t h = 0; h < in[1]; h++)

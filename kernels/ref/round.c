@@ -10,13 +10,13 @@ err_t ref_round_plan(op_t *op)
     const op_desc_t *d = &op->desc;
     if (d->compute == DTYPE_BF16)
         op->n_workspace_bytes =
-            (size_t)(shape_count(d->x[0]) + shape_count(d->param[0]) + shape_count(d->y)) * sizeof(float);
+            (size_t)(shape_count(d->x[0]) + shape_count(d->param[0]) + shape_count(d->y[0])) * sizeof(float);
     return ERR_OK;
 }
 
-static const float *rounded(const float *from, shape_t shape, float **to)
+static float *rounded(const float *from, shape_t shape, float **to)
 {
-    const float *begin = *to;
+    float *begin = *to;
     for (int64_t i = 0; i < shape_count(shape) && from; i++) *(*to)++ = bf16_round(from[i]);
     return begin;
 }
@@ -26,8 +26,8 @@ op_args_t ref_round(const op_t *op, const op_args_t *args)
     op_args_t out = *args;
     float *to = args->workspace;
     if (op->desc.compute != DTYPE_BF16) return out;
-    out.x[0] = rounded(args->x[0], op->desc.x[0], &to);
-    out.param[0] = rounded(args->param[0], op->desc.param[0], &to);
-    out.dy = rounded(args->dy, op->desc.y, &to);
+    out.x[0].data = rounded(args->x[0].data, op->desc.x[0], &to);
+    out.param[0].data = rounded(args->param[0].data, op->desc.param[0], &to);
+    out.dy[0].data = rounded(args->dy[0].data, op->desc.y[0], &to);
     return out;
 }

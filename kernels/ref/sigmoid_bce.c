@@ -7,8 +7,8 @@
 static err_t ref_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 {
     int64_t n_class = op->desc.x[0].dim[1];
-    const float *x = args->x[0], *t = args->targets;
-    float *y = args->y;
+    const float *x = args->x[0].data, *t = args->x[1].data;
+    float *y = args->y[0].data;
     for (int64_t n = 0; n < op->desc.x[0].dim[0]; n++, x += n_class, t += n_class) {
         double sum = 0;
         /* The product is computed also where the target is 0: ∞ · 0 is the NaN that op_desc.h requires. */
@@ -22,9 +22,9 @@ static err_t ref_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 static err_t ref_sigmoid_bce_backward(const op_t *op, const op_args_t *args)
 {
     int64_t count = shape_count(op->desc.x[0]);
-    double scale = args->loss_scale / (double)op->desc.x[0].dim[1];
-    const float *x = args->x[0], *t = args->targets;
-    float *dx = args->dx[0];
+    double scale = args->loss.scale * args->loss.weight / (double)op->desc.x[0].dim[1];
+    const float *x = args->x[0].data, *t = args->x[1].data;
+    float *dx = args->dx[0].data;
     for (int64_t i = 0; i < count && dx; i++) dx[i] = (float)((1 / (1 + exp(-(double)x[i])) - t[i]) * scale);
     return ERR_OK;
 }

@@ -20,10 +20,12 @@ static double target(const op_t *op, int64_t k, int32_t label)
 static err_t ref_softmax_xent_forward(const op_t *op, const op_args_t *args)
 {
     int64_t n_class = op->desc.x[0].dim[1];
-    const float *x = args->x[0];
-    float *y = args->y, *saved = op->n_saved_bytes ? args->saved : NULL;
+    const float *x = args->x[0].data;
+    const int32_t *labels = args->x[1].data;
+    int32_t *predictions = args->y[1].data;
+    float *y = args->y[0].data, *saved = op->n_saved_bytes ? args->saved : NULL;
     for (int64_t n = 0; n < op->desc.x[0].dim[0]; n++, x += n_class) {
-        ASSERT(args->labels[n] >= 0 && args->labels[n] < n_class);
+        ASSERT(labels[n] >= 0 && labels[n] < n_class);
         int64_t top = 0;
         for (int64_t k = 1; k < n_class; k++)
             if (x[k] > x[top]) top = k;
@@ -32,11 +34,11 @@ static err_t ref_softmax_xent_forward(const op_t *op, const op_args_t *args)
         for (int64_t k = 0; k < n_class; k++) {
             double log_p = (double)x[k] - x[top] - log(sum);
             /* Also where the target is 0: 0 · −∞ is the NaN that op_desc.h requires. */
-            loss -= target(op, k, args->labels[n]) * log_p;
+            loss -= target(op, k, labels[n]) * log_p;
             if (saved) saved[n * n_class + k] = (float)exp(log_p);
         }
         y[n] = (float)loss;
-        if (args->predictions) args->predictions[n] = (int32_t)top;
+        if (predictions) predictions[n] = (int32_t)top;
     }
     return ERR_OK;
 }
@@ -45,11 +47,12 @@ static err_t ref_softmax_xent_backward(const op_t *op, const op_args_t *args)
 {
     int64_t count = shape_count(op->desc.x[0]);
     int64_t n_class = op->desc.x[0].dim[1];
+    const int32_t *labels = args->x[1].data;
     const float *saved = args->saved;
-    float *dx = args->dx[0];
+    float *dx = args->dx[0].data;
     for (int64_t i = 0; i < count && dx; i++) {
-        double t = target(op, i % n_class, args->labels[i / n_class]);
-        dx[i] = (float)((saved[i] - t) * args->loss_scale);
+        double t = target(op, i % n_class, labels[i / n_class]);
+        dx[i] = (float)((saved[i] - t) * (args->loss.scale * args->loss.weight));
     }
     return ERR_OK;
 }

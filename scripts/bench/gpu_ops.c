@@ -57,8 +57,8 @@ static void operators(void)
     op_desc_t max = {.kind = OP_POOL2D, .n_inputs = 1, .x = {x}, .attr.pool2d = {POOL_MAX, 2, 2, 2, 2, 0, 0}};
     op_desc_t mean = {
         .kind = OP_POOL2D, .n_inputs = 1, .x = {x}, .attr.pool2d = {POOL_AVG, 2, 2, 2, 2, 0, 0}};
-    op_desc_t xent = {.kind = OP_SOFTMAX_XENT, .n_inputs = 1, .x = {logits}};
-    op_desc_t bce = {.kind = OP_SIGMOID_BCE, .n_inputs = 1, .x = {logits}};
+    op_desc_t xent = {.kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x = {logits, shape_1d(logits.dim[0])}};
+    op_desc_t bce = {.kind = OP_SIGMOID_BCE, .n_inputs = 2, .x = {logits, logits}};
     printf("\n| operator | µs | GB/s | a copy, GB/s | ratio | middle half |\n|---|---|---|---|---|---|\n");
     operator_row("relu forward", relu, false, 8 * n);
     operator_row("relu backward", relu, true, 12 * n);

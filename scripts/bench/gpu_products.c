@@ -87,8 +87,8 @@ static err_t fastest(op_desc_t desc, op_pass_t pass, op_algorithms_t *out, doubl
         snprintf(wanted.name[pass], OP_ALGORITHM_MAX, "%s", names[i]);
         err_t err = make_subject(desc, &wanted, &s);
         s.backward = pass != OP_FORWARD;
-        if (pass == OP_BACKWARD_DATA) s.args.dparam[0] = s.args.dparam[1] = NULL;
-        if (pass == OP_BACKWARD_WEIGHTS) s.args.dx[0] = NULL;
+        if (pass == OP_BACKWARD_DATA) s.args.dparam[0].data = s.args.dparam[1].data = NULL;
+        if (pass == OP_BACKWARD_WEIGHTS) s.args.dx[0].data = NULL;
         if (err == ERR_OK) err = op_forward(s.op, &s.args);
         if (err == ERR_OK) err = prepare(&work);
         for (int k = 0; k < 5 && err == ERR_OK; k++) err = time_batch(&work, &sec[k]);

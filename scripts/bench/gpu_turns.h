@@ -112,28 +112,32 @@ static inline err_t run_subject(void *context)
     return s->backward ? op_backward(s->op, &s->args) : op_forward(s->op, &s->args);
 }
 
+/* Labels are 0. */
+static inline err_t make_blocks(tensor_t *tensors, int n, bool zero)
+{
+    for (int i = 0; i < n; i++)
+        TRY(make_block(shape_count(tensors[i].shape), zero || tensors[i].dtype == DTYPE_I32,
+                       &tensors[i].data));
+    return ERR_OK;
+}
+
 static inline err_t make_subject(op_desc_t desc, const op_algorithms_t *wanted, subject_t *s)
 {
     op_args_t *a = &s->args;
     *s = (subject_t){0};
     TRY(op_infer(&desc));
     TRY(op_plan(self.backend, &desc, true, wanted, &s->op));
-    for (int i = 0; i < desc.n_inputs; i++) {
-        TRY(make_block(shape_count(desc.x[i]), false, &a->x[i]));
-        TRY(make_block(shape_count(desc.x[i]), false, &a->dx[i]));
-    }
-    for (int i = 0; i < desc.n_params; i++) {
-        TRY(make_block(shape_count(desc.param[i]), false, &a->param[i]));
-        TRY(make_block(shape_count(desc.param[i]), false, &a->dparam[i]));
-    }
-    for (int i = 0; i < desc.n_states; i++) TRY(make_block(shape_count(desc.state[i]), true, &a->state[i]));
-    TRY(make_block(shape_count(desc.y), false, &a->y));
-    TRY(make_block(shape_count(desc.y), false, &a->dy));
+    *a = op_args(s->op);
+    TRY(make_blocks(a->x, desc.n_inputs, false));
+    TRY(make_blocks(a->dx, desc.n_inputs, false));
+    TRY(make_blocks(a->param, desc.n_params, false));
+    TRY(make_blocks(a->dparam, desc.n_params, false));
+    TRY(make_blocks(a->state, desc.n_states, true));
+    TRY(make_blocks(a->y, desc.n_outputs, false));
+    TRY(make_blocks(a->dy, 1, false));
     TRY(make_block((int64_t)(s->op->n_saved_bytes / sizeof(float)) + 1, true, &a->saved));
     TRY(make_block((int64_t)(s->op->n_workspace_bytes / sizeof(float)) + 1, true, &a->workspace));
-    if (desc.kind == OP_SOFTMAX_XENT) TRY(make_block(desc.x[0].dim[0], true, &a->labels));
-    if (desc.kind == OP_SIGMOID_BCE) TRY(make_block(shape_count(desc.x[0]), true, &a->targets));
-    a->training = true, a->loss_scale = 1, a->dropout_key = rng_key(1, RNG_DROPOUT), a->step = 1;
+    a->training = true, a->dropout.key = rng_key(1, RNG_DROPOUT), a->dropout.step = 1;
     return ERR_OK;
 }
 

@@ -96,7 +96,7 @@ static void add_layer(table_t *table, const graph_node_t *node, int64_t n_bytes)
 {
     int64_t n_params = 0;
     for (int i = 0; i < node->desc.n_params; i++) n_params += shape_count(node->desc.param[i]);
-    shape_t y = node->desc.y;
+    shape_t y = node->desc.y[0];
     /* Without the batch dimension; the loss has one number a sample. */
     shape_t sample = {y.n_dims - 1, {0}};
     for (int i = 1; i < y.n_dims; i++) sample.dim[i - 1] = y.dim[i];
@@ -123,7 +123,7 @@ static err_t print_model(const info_options_t *o)
     printf("%s on images of %s\n\n", g->model, shape_format(options.sample).text);
     for (int n = 0; n < g->n_nodes; n++) {
         const op_desc_t *desc = &g->nodes[n].desc;
-        int64_t bytes = o->batch * shape_count(desc->y) * (int64_t)dtype_size(desc->dtype);
+        int64_t bytes = o->batch * shape_count(desc->y[0]) * (int64_t)dtype_size(desc->dtype);
         add_layer(&table, &g->nodes[n], bytes);
         n_macs += op_macs(desc);
         n_bytes += bytes;

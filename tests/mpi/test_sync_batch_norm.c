@@ -48,8 +48,8 @@ static void compare(comm_t *comm, const backend_t *device)
         op_run_new(device, (op_desc_t)NORM(0.1, 1e-5, {4, {PER_RANK, SIDE, SIDE, CHANNELS}}), true);
     op_run_fill(&all, 17);
     take_share(&all, &own, comm->rank);
-    own.args.sum_shared = sum_shared;
-    own.args.share_context = comm;
+    own.args.batch_norm.sum_shared = sum_shared;
+    own.args.batch_norm.context = comm;
     must(op_run_forward(&all), "forward");
     must(op_run_forward(&own), "forward");
     OK_ALL(close_to(own.y, all.y + first, ROWS * CHANNELS),
@@ -65,7 +65,7 @@ static void compare(comm_t *comm, const backend_t *device)
                i ? "beta" : "gamma");
     }
     /* Proves that sharing makes a difference. */
-    own.args.sum_shared = NULL;
+    own.args.batch_norm.sum_shared = NULL;
     must(op_run_forward(&own), "forward");
     OK_ALL(comm->size == 1 || !close_to(own.y, all.y + first, ROWS * CHANNELS),
            "without sharing the result differs");

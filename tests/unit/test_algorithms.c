@@ -139,8 +139,8 @@ static err_t fake_forward(const op_t *op, const op_args_t *args)
 
 static err_t fake_backward(const op_t *op, const op_args_t *args)
 {
-    if (args->dx[0]) nap(op, OP_BACKWARD_DATA);
-    if (args->dparam[0]) nap(op, OP_BACKWARD_WEIGHTS);
+    if (args->dx[0].data) nap(op, OP_BACKWARD_DATA);
+    if (args->dparam[0].data) nap(op, OP_BACKWARD_WEIGHTS);
     return ERR_OK;
 }
 

@@ -47,8 +47,8 @@ static void check_layers(void)
             n_macs += l->repeat * conv_layer_macs(l);
             quick[k] |= l->quick;
             op_desc_t desc = desc_of(l, 3);
-            agree =
-                agree && op_macs(&desc) == 3 * conv_layer_macs(l) && desc.y.dim[1] == conv_layer_out_side(l);
+            agree = agree && op_macs(&desc) == 3 * conv_layer_macs(l) &&
+                    desc.y[0].dim[1] == conv_layer_out_side(l);
         }
         OK(n_layers == nets[k].n_layers && n_macs == nets[k].n_macs,
            "%s: %d convolutions, %lld multiply-adds", nets[k].net, n_layers, (long long)n_macs);

@@ -50,7 +50,7 @@ static void reopen(const backend_t *device, int n_threads)
 static void check_narrow(const backend_t *device, op_desc_t desc, const op_result_t *wide, bool x, bool y)
 {
     op_algorithms_t amx = op_result_algorithms(device, desc, "amx/bf16");
-    desc.x_dtype[0] = x ? DTYPE_BF16 : DTYPE_F32, desc.y_dtype = y ? DTYPE_BF16 : DTYPE_F32;
+    desc.x_dtype[0] = x ? DTYPE_BF16 : DTYPE_F32, desc.y_dtype[0] = y ? DTYPE_BF16 : DTYPE_F32;
     op_result_t narrow = op_result_of(device, &desc, &amx), rounded = *wide;
     const bool is_narrow[4] = {y, x};
     for (int i = 0; i < 4 && wide->part[i]; i++) {

@@ -384,10 +384,10 @@ static bool lie_narrow(const graph_t *g, bool stored)
             bool narrow = stored && value > 0 &&
                           value < g->n_nodes - 1; /* neither the input nor the logits nor the loss */
             right = right && desc->x_dtype[i] == (narrow ? DTYPE_BF16 : DTYPE_F32);
-            right = right && (value == 0 || desc->x_dtype[i] == g->nodes[value - 1].desc.y_dtype);
+            right = right && (value == 0 || desc->x_dtype[i] == g->nodes[value - 1].desc.y_dtype[0]);
         }
     }
-    return right && g->nodes[g->n_nodes - 1].desc.y_dtype == DTYPE_F32;
+    return right && g->nodes[g->n_nodes - 1].desc.y_dtype[0] == DTYPE_F32;
 }
 
 /* Compared with the same network in float32: each of some 20 layers adds a relative error of 2^-9. */

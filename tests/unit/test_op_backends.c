@@ -190,9 +190,9 @@ static double largest(const float *block, shape_t shape)
 static void norm_scales(const op_run_t *r, double *inverse_std, double *xhat)
 {
     const op_desc_t *d = &r->op->desc;
-    int64_t channels = d->param[0].dim[0], n_rows = shape_count(d->y) / channels;
-    int64_t group = d->attr.batch_norm.group && r->args.training ? d->attr.batch_norm.group : d->y.dim[0];
-    int64_t group_rows = n_rows / d->y.dim[0] * group;
+    int64_t channels = d->param[0].dim[0], n_rows = shape_count(d->y[0]) / channels;
+    int64_t group = d->attr.batch_norm.group && r->args.training ? d->attr.batch_norm.group : d->y[0].dim[0];
+    int64_t group_rows = n_rows / d->y[0].dim[0] * group;
     *inverse_std = *xhat = 0;
     for (int64_t first = 0; first < n_rows; first += group_rows)
         for (int64_t c = 0; c < channels; c++) {
@@ -212,18 +212,18 @@ static limits_t limits_of(const op_run_t *ref)
     const op_desc_t *d = &ref->op->desc;
     const conv2d_attr_t *conv = &d->attr.conv2d;
     double window = (double)d->attr.pool2d.kernel_h * d->attr.pool2d.kernel_w, inverse_std, xhat;
-    double rows = (double)d->x[0].dim[0], n_y = (double)shape_count(d->y);
+    double rows = (double)d->x[0].dim[0], n_y = (double)shape_count(d->y[0]);
     switch (d->kind) {
     case OP_CONV2D:
         window = (double)conv->kernel_h * conv->kernel_w / conv->groups;
         return (limits_t){window * (double)d->x[0].dim[3],
-                          window * (double)d->y.dim[3],
-                          n_y / (double)d->y.dim[3],
+                          window * (double)d->y[0].dim[3],
+                          n_y / (double)d->y[0].dim[3],
                           0,
                           0,
                           0};
     case OP_LINEAR:
-        return (limits_t){(double)shape_sample_count(d->x[0]), (double)d->y.dim[1], rows, 0, 0, 0};
+        return (limits_t){(double)shape_sample_count(d->x[0]), (double)d->y[0].dim[1], rows, 0, 0, 0};
     case OP_POOL2D:
         return (limits_t){d->attr.pool2d.mode == POOL_MAX ? 0 : window, window, 0, 1, 0, 0};
     case OP_BATCH_NORM:
@@ -233,15 +233,15 @@ static limits_t limits_of(const op_run_t *ref)
                           rows,
                           rows,
                           (1 + xhat) * (1 + largest(ref->param[0], d->param[0])),
-                          largest(ref->dy, d->y) * largest(ref->param[0], d->param[0]) * inverse_std *
+                          largest(ref->dy, d->y[0]) * largest(ref->param[0], d->param[0]) * inverse_std *
                               (1 + xhat),
-                          largest(ref->dy, d->y) * sqrt(rows) * (1 + xhat)};
+                          largest(ref->dy, d->y[0]) * sqrt(rows) * (1 + xhat)};
     case OP_SOFTMAX_XENT:
         return (limits_t){(double)d->x[0].dim[1],          (double)d->x[0].dim[1],       0,
-                          2 * largest(ref->x[0], d->x[0]), (double)ref->args.loss_scale, 0};
+                          2 * largest(ref->x[0], d->x[0]), (double)ref->args.loss.scale, 0};
     case OP_SIGMOID_BCE:
         return (limits_t){
-            1, 1, 0, 2 * largest(ref->x[0], d->x[0]), (double)ref->args.loss_scale / (double)d->x[0].dim[1],
+            1, 1, 0, 2 * largest(ref->x[0], d->x[0]), (double)ref->args.loss.scale / (double)d->x[0].dim[1],
             0};
     default:
         return (limits_t){0};
@@ -275,7 +275,7 @@ static bool same_forward(const op_run_t *got, const op_run_t *ref)
 {
     const op_desc_t *d = &ref->op->desc;
     limits_t limit = limits_of(ref);
-    bool same = close_to("y", got->y, ref->y, d->y, limit.k_y, limit.scale_y);
+    bool same = close_to("y", got->y, ref->y, d->y[0], limit.k_y, limit.scale_y);
     for (int i = 0; i < d->n_states; i++)
         same = close_to(i ? "state1" : "state0", got->state[i], ref->state[i], d->state[i], limit.k_y, 1) &&
                same;
@@ -290,7 +290,7 @@ static bool same_backward(const op_run_t *got, const op_run_t *ref)
     const op_desc_t *d = &ref->op->desc;
     limits_t limit = limits_of(ref);
     bool same = true;
-    for (int i = 0; i < d->n_inputs && got->args.dx[0]; i++)
+    for (int i = 0; i < d->n_inputs && got->args.dx[i].data; i++)
         same =
             close_to(i ? "dx1" : "dx0", got->dx[i], ref->dx[i], d->x[i], limit.k_dx, limit.scale_dx) && same;
     for (int i = 0; i < d->n_params; i++)
@@ -311,12 +311,12 @@ static void backward(op_run_t *r)
     const op_desc_t *d = &r->op->desc;
     const op_traits_t *traits = op_traits(d->kind);
     for (int i = 0; i < d->n_inputs; i++) {
-        if (!traits->backward_needs_x) spoil(r->x[i], d->x[i]);
-        spoil(r->dx[i], d->x[i]);
+        if (!(traits->backward_needs_x >> i & 1)) spoil(r->x[i], d->x[i]);
+        if (r->dx[i]) spoil(r->dx[i], d->x[i]);
     }
     for (int i = 0; i < d->n_params; i++) spoil(r->dparam[i], d->param[i]);
-    if (!traits->backward_needs_y) spoil(r->y, d->y);
-    if (traits->loss) spoil(r->dy, d->y);
+    if (!(traits->backward_needs_y & 1)) spoil(r->y, d->y[0]);
+    if (traits->loss) spoil(r->dy, d->y[0]);
     memset(r->workspace, 0xff, r->op->n_workspace_bytes);
     must(op_run_backward(r), "backward");
 }
@@ -333,15 +333,13 @@ static void give(op_run_t *r, const op_run_t *given)
     for (int i = 0; i < d->n_inputs; i++) copy(r->x[i], given->x[i], d->x[i]);
     for (int i = 0; i < d->n_params; i++) copy(r->param[i], given->param[i], d->param[i]);
     for (int i = 0; i < d->n_states; i++) copy(r->state[i], given->state[i], d->state[i]);
-    copy(r->dy, given->dy, d->y);
-    memcpy(r->labels, given->labels, (size_t)d->x[0].dim[0] * sizeof *r->labels);
-    if (r->targets) copy(r->targets, given->targets, d->x[0]);
+    copy(r->dy, given->dy, d->y[0]);
 }
 
 static void forward(op_run_t *r, const op_run_t *given)
 {
     give(r, given);
-    spoil(r->y, r->op->desc.y);
+    spoil(r->y, r->op->desc.y[0]);
     memset(r->workspace, 0xff, r->op->n_workspace_bytes);
     must(op_run_forward(r), "forward");
 }
@@ -395,13 +393,13 @@ static void compare(const backend_t *device, const expected_t *e, const op_algor
                                            : "",
              op_traits(desc->kind)->name, algorithm ? " by " : "", algorithm ? algorithm : "");
     growth = algorithm && strncmp(algorithm, "winograd", 8) == 0 ? 4 : 1;
-    shape_text_t x = shape_format(desc->x[0]), y = shape_format(e->trained.op->desc.y);
+    shape_text_t x = shape_format(desc->x[0]), y = shape_format(e->trained.op->desc.y[0]);
     serve(&got, e);
     OK(same_forward(&got, &e->trained), "%s forward, %s to %s", name, x.text, y.text);
     backward(&got);
     OK(same_backward(&got, &e->trained), "%s backward, %s to %s", name, x.text, y.text);
 
-    for (int i = 0; i < OP_MAX_INPUTS; i++) got.args.dx[i] = NULL;
+    for (int i = 0; i < OP_MAX_INPUTS; i++) got.args.dx[i].data = NULL;
     forward(&got, &e->given);
     backward(&got);
     OK(same_backward(&got, &e->trained), "%s backward without dx, %s", name, x.text);
@@ -445,7 +443,7 @@ static void compare_without_dparam(const backend_t *device, const expected_t *e,
     op_run_t got = op_run_with(device, *e->desc, true, algorithms);
     limits_t limit = limits_of(&e->trained);
     forward(&got, &e->given);
-    for (int i = 0; i < OP_MAX_PARAMS; i++) got.args.dparam[i] = NULL;
+    for (int i = 0; i < OP_MAX_PARAMS; i++) got.args.dparam[i].data = NULL;
     backward(&got);
     OK(close_to("dx", got.dx[0], e->trained.dx[0], e->desc->x[0], limit.k_dx, limit.scale_dx),
        "%s by %s backward without dparam", op_traits(e->desc->kind)->name, algorithm);

@@ -78,7 +78,7 @@ static chain_t chain_new(const op_desc_t *desc)
     epilogue_t e = op_epilogue(desc);
     chain_t chain = {.product = op_run_new(&backend_ref, without_epilogue(*desc), true),
                      .pools = e.pool_h > 0};
-    shape_t y = chain.product.op->desc.y;
+    shape_t y = chain.product.op->desc.y[0];
     chain.relu = op_run_new(&backend_ref, (op_desc_t){.kind = OP_RELU, .n_inputs = 1, .x = {y}}, true);
     op_desc_t pool = {.kind = OP_POOL2D,
                       .n_inputs = 1,
@@ -103,7 +103,7 @@ static void copy(float *to, const float *from, shape_t shape)
 /* The y of the last operator. */
 static const float *chain_forward(chain_t *chain)
 {
-    shape_t y = chain->relu.op->desc.y;
+    shape_t y = chain->relu.op->desc.y[0];
     must(op_run_forward(&chain->product), "forward");
     copy(chain->relu.x[0], chain->product.y, y);
     must(op_run_forward(&chain->relu), "forward");
@@ -115,9 +115,9 @@ static const float *chain_forward(chain_t *chain)
 
 static void chain_backward(chain_t *chain, const float *dy)
 {
-    shape_t y = chain->relu.op->desc.y;
+    shape_t y = chain->relu.op->desc.y[0];
     if (chain->pools) {
-        copy(chain->pool.dy, dy, chain->pool.op->desc.y);
+        copy(chain->pool.dy, dy, chain->pool.op->desc.y[0]);
         must(op_run_backward(&chain->pool), "backward");
     }
     copy(chain->relu.dy, chain->pools ? chain->pool.dx[0] : dy, y);
@@ -129,7 +129,7 @@ static void chain_backward(chain_t *chain, const float *dy)
 static bool same_gradients(const op_run_t *got, const op_run_t *want, double k_dx, double k_param)
 {
     const op_desc_t *d = &got->op->desc;
-    bool same = !got->args.dx[0] || close_to("dx", got->dx[0], want->dx[0], d->x[0], k_dx);
+    bool same = !got->args.dx[0].data || close_to("dx", got->dx[0], want->dx[0], d->x[0], k_dx);
     for (int i = 0; i < d->n_params; i++)
         same = close_to(i ? "bias gradient" : "weight gradient", got->dparam[i], want->dparam[i], d->param[i],
                         k_param) &&
@@ -163,11 +163,11 @@ static void compare(const backend_t *device, const op_desc_t *desc, choice_t cho
     op_run_t eval = op_run_with(device, *desc, false, &wanted);
     chain_t chain = chain_new(desc);
     op_desc_t *d = &got.op->desc;
-    shape_text_t x = shape_format(d->x[0]), w = shape_format(d->param[0]), y = shape_format(d->y);
+    shape_text_t x = shape_format(d->x[0]), w = shape_format(d->param[0]), y = shape_format(d->y[0]);
     const char *name = op_traits(d->kind)->name, *bf16 = d->compute == DTYPE_BF16 ? "bf16 " : "";
     double k = (double)shape_sample_count(d->param[0]);
     double k_dx = (double)shape_count(d->param[0]) / (double)d->x[0].dim[d->x[0].n_dims - 1];
-    double k_param = (double)shape_count(chain.relu.op->desc.y) / (double)d->param[0].dim[0];
+    double k_param = (double)shape_count(chain.relu.op->desc.y[0]) / (double)d->param[0].dim[0];
     /* An earlier batch must not change the results. */
     op_run_fill(&got, seed + 1);
     must(op_run_forward(&got), "forward");
@@ -176,23 +176,23 @@ static void compare(const backend_t *device, const op_desc_t *desc, choice_t cho
     const float *want = chain_forward(&chain);
     memset(got.workspace, 0xff, got.op->n_workspace_bytes);
     must(op_run_forward(&got), "forward");
-    OK(close_to("y", got.y, want, d->y, k), "%s%s %s by %s to %s: forward", bf16, name, x.text, w.text,
+    OK(close_to("y", got.y, want, d->y[0], k), "%s%s %s by %s to %s: forward", bf16, name, x.text, w.text,
        y.text);
     must(op_run_forward(&eval), "forward");
-    OK(close_to("y", eval.y, want, d->y, k), "… in evaluation");
+    OK(close_to("y", eval.y, want, d->y[0], k), "… in evaluation");
 
     chain_backward(&chain, got.dy);
     memset(got.workspace, 0xff, got.op->n_workspace_bytes);
     must(op_run_backward(&got), "backward");
     OK(same_gradients(&got, &chain.product, k_dx, k_param), "… backward");
-    got.args.dx[0] = NULL;
+    got.args.dx[0].data = NULL;
     must(op_run_backward(&got), "backward");
     OK(same_gradients(&got, &chain.product, k_dx, k_param), "… backward without dx");
 
     got.x[0][0] = chain.product.x[0][0] = NAN;
     want = chain_forward(&chain);
     must(op_run_forward(&got), "forward");
-    OK(close_to("y", got.y, want, d->y, k), "… NaN goes where it should");
+    OK(close_to("y", got.y, want, d->y[0], k), "… NaN goes where it should");
     chain_free(&chain);
     op_run_free(&got), op_run_free(&eval);
 }

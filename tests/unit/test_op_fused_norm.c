@@ -125,7 +125,7 @@ static void check_training(op_run_t *got, chain_t *c, const char *what)
            (!c->adds || same_bits("dx1", got->dx[1], c->add.dx[1], c->shape)) &&
            same_channels("dparam", got->dparam, c->norm.dparam, d),
        "… backward");
-    got->args.dx[0] = got->dy, got->args.dx[1] = NULL;
+    got->args.dx[0].data = got->dy, got->args.dx[1].data = NULL;
     must(op_run_backward(got), "backward");
     OK(same_bits("dx0", got->dy, c->norm.dx[0], c->shape) &&
            same_channels("dparam", got->dparam, c->norm.dparam, d),
@@ -139,7 +139,7 @@ static void check_evaluation(const backend_t *device, const op_desc_t *desc, op_
     op_run_fill(trained, 5), op_run_fill(&got, 5);
     give(c, trained);
     const float *want = chain_forward(c);
-    got.args.y = got.x[0];
+    got.args.y[0].data = got.x[0];
     must(op_run_forward(trained), "evaluation"), must(op_run_forward(&got), "evaluation");
     OK(same_bits("y", trained->y, want, c->shape) && same_bits("y", got.x[0], want, c->shape),
        "… in evaluation, and in place");
@@ -162,7 +162,7 @@ static void compare(const backend_t *device, const op_desc_t *desc, bool adds, b
     op_run_fill(&got, 3);
     give(&chain, &got);
     check_training(&got, &chain, what);
-    got.args.dx[0] = got.dx[0], got.args.dx[1] = got.dx[1];
+    got.args.dx[0].data = got.dx[0], got.args.dx[1].data = got.dx[1];
     op_run_fill(&got, 2);
     got.x[adds][0] = NAN; /* one row, or one channel */
     give(&chain, &got);

@@ -91,7 +91,7 @@ static void prepare(op_run_t *r)
     op_desc_t *d = &r->op->desc;
     rng_t rng = rng_new(21, RNG_TEST, 1);
     op_run_fill(r, 20);
-    for (int i = 0; i < d->n_inputs; i++) settle(r->x[i], d, &rng);
+    for (int i = 0; i < d->n_inputs && r->dx[i]; i++) settle(r->x[i], d, &rng);
     for (int p = 0; p < d->n_params; p++)
         for (int64_t i = 0; i < shape_count(d->param[p]); i++) r->param[p][i] = on_grid(r->param[p][i]);
 }
@@ -101,8 +101,8 @@ static double objective(op_run_t *r, double *spread)
 {
     must(op_run_forward(r), "forward");
     double sum = 0, squares = 0;
-    for (int64_t i = 0; i < shape_count(r->op->desc.y); i++) {
-        double weight = op_traits(r->op->desc.kind)->loss ? (double)r->args.loss_scale : (double)r->dy[i];
+    for (int64_t i = 0; i < shape_count(r->op->desc.y[0]); i++) {
+        double weight = op_traits(r->op->desc.kind)->loss ? (double)r->args.loss.scale : (double)r->dy[i];
         sum += weight * r->y[i];
         squares += weight * r->y[i] * weight * r->y[i];
     }
@@ -163,7 +163,7 @@ static void check(const backend_t *device, const gradient_case_t *c)
     must(op_run_backward(&r), "backward");
     double noise = 4 * 0x1p-24 * sqrt(c->k) * spread / (double)step;
     bool pass = spread > 0;
-    for (int i = 0; i < d->n_inputs; i++)
+    for (int i = 0; i < d->n_inputs && r.dx[i]; i++)
         pass = agrees(&r, r.x[i], r.dx[i], d->x[i], noise, i ? "dx1" : "dx0") && pass;
     for (int i = 0; i < d->n_params; i++)
         pass = agrees(&r, r.param[i], r.dparam[i], d->param[i], noise, i ? "dparam1" : "dparam0") && pass;

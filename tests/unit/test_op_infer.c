@@ -71,7 +71,8 @@ static const rule_t rules[] = {
 
 static bool holds(const rule_t *rule, const op_desc_t *d)
 {
-    bool right = shape_equal(d->y, rule->y) && d->n_params == rule->n_params && d->n_states == rule->n_states;
+    bool right =
+        shape_equal(d->y[0], rule->y) && d->n_params == rule->n_params && d->n_states == rule->n_states;
     for (int i = 0; i < rule->n_params; i++) right = right && shape_equal(d->param[i], rule->param[i]);
     for (int i = 0; i < rule->n_states; i++) right = right && shape_equal(d->state[i], rule->state[i]);
     return right && op_macs(d) == rule->macs;
@@ -83,7 +84,7 @@ static void test_rules(void)
         op_desc_t d = rules[i].desc;
         err_t err = op_infer(&d);
         OK(err == ERR_OK && holds(&rules[i], &d), "%s of %s gives %s", op_traits(d.kind)->name,
-           shape_format(d.x[0]).text, shape_format(d.y).text);
+           shape_format(d.x[0]).text, shape_format(d.y[0]).text);
     }
 }
 
@@ -140,8 +141,11 @@ static const refusal_t refusals[] = {
     {NORM(0.1, NAN, {2, {2, 3}}), {"epsilon", "nan"}},
     {NORM(1.5, 1e-5, {2, {2, 3}}), {"momentum 1.5", "[0, 1]"}},
     {NORM(-0.5, 1e-5, {2, {2, 3}}), {"momentum -0.5", "[0, 1]"}},
-    {{.kind = OP_SOFTMAX_XENT, .n_inputs = 1, .x = {{3, {2, 3, 4}}}}, {"2×3×4", "[n, classes]"}},
-    {{.kind = OP_SIGMOID_BCE, .n_inputs = 1, .x = {{4, {2, 3, 4, 5}}}}, {"2×3×4×5", "[n, classes]"}},
+    {{.kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x = {{3, {2, 3, 4}}, {1, {2}}}}, {"2×3×4", "[n, classes]"}},
+    {{.kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x = {{2, {2, 3}}, {1, {3}}}}, {"labels 2", "got 3"}},
+    {{.kind = OP_SIGMOID_BCE, .n_inputs = 2, .x = {{4, {2, 3, 4, 5}}, {1, {2}}}},
+     {"2×3×4×5", "[n, classes]"}},
+    {{.kind = OP_SIGMOID_BCE, .n_inputs = 2, .x = {{2, {2, 3}}, {2, {2, 1}}}}, {"targets 2×3", "got 2×1"}},
     {XENT(2, 3, 1.0), {"smoothing 1 ", "[0, 1)"}},
     {XENT(2, 3, -0.1), {"smoothing -0.1", "[0, 1)"}},
 };
@@ -167,6 +171,13 @@ static void test_traits(void)
     for (int kind = 0; kind < OP_KIND_COUNT; kind++)
         right = right && strcmp(op_traits((op_kind_t)kind)->name, names[kind]) == 0;
     OK(right, "every operator has its name");
+    op_desc_t xent = XENT(4, 10, 0.1), relu = RELU({2, {4, 10}});
+    must(op_infer(&xent), "softmax_xent"), must(op_infer(&relu), "relu");
+    OK(xent.n_outputs == 2 && shape_equal(xent.y[1], shape_1d(4)) && xent.y_dtype[1] == DTYPE_I32 &&
+           xent.x_dtype[1] == DTYPE_I32 && relu.n_outputs == 1,
+       "softmax_xent reads integer labels and has integer predictions");
+    must(op_infer(&xent), "softmax_xent");
+    OK(xent.x_dtype[1] == DTYPE_I32 && xent.x_dtype[0] == DTYPE_F32, "inferring again changes nothing");
 }
 
 static err_t refuse(op_t *op)
@@ -189,7 +200,7 @@ static void test_plan(void)
        "a plan's own error is returned");
     op_free(&op);
     must(op_plan(&backend_ref, &relu, true, NULL, &op), "relu");
-    OK(op->training && op->backend == &backend_ref && shape_equal(op->desc.y, relu.y),
+    OK(op->training && op->backend == &backend_ref && shape_equal(op->desc.y[0], relu.y[0]),
        "a plan keeps its description");
     op_free(&op);
     OK(!op, "op_free accepts NULL, and sets NULL");
@@ -213,7 +224,7 @@ static void test_backend_find(void)
 
 int main(void)
 {
-    tap_plan((int)(sizeof rules / sizeof rules[0] + sizeof refusals / sizeof refusals[0]) + 1 + 4 + 4 + 1);
+    tap_plan((int)(sizeof rules / sizeof rules[0] + sizeof refusals / sizeof refusals[0]) + 3 + 4 + 4 + 1);
     test_rules();
     test_refusals();
     test_traits();

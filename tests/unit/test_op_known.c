@@ -27,7 +27,7 @@ static void ones(float *block, shape_t shape)
 static op_run_t start(const backend_t *device, op_desc_t desc)
 {
     op_run_t r = op_run_new(device, desc, true);
-    ones(r.dy, r.op->desc.y);
+    ones(r.dy, r.op->desc.y[0]);
     return r;
 }
 
@@ -191,7 +191,7 @@ static void test_softmax_xent(const backend_t *device)
     r = start(device, (op_desc_t)XENT(1, 2, 0.2));
     SET(r.x[0], 0, logf(3));
     r.labels[0] = 0;
-    r.args.predictions = NULL;
+    r.args.y[1].data = NULL;
     must(op_run_forward(&r), "forward");
     must(op_run_backward(&r), "backward");
     OK(IS(r.y, 0.9f * logf(4) + 0.1f * logf(4.0f / 3)), "softmax cross-entropy with smoothing: loss");
@@ -219,13 +219,13 @@ static void test_sigmoid_bce(const backend_t *device)
 static void test_dropout(const backend_t *device)
 {
     op_run_t r = start(device, (op_desc_t)DROPOUT(0.25, {2, {2, 6}}));
-    ones(r.x[0], r.op->desc.y);
+    ones(r.x[0], r.op->desc.y[0]);
     must(op_run_forward(&r), "forward");
     must(op_run_backward(&r), "backward");
     bool forward = true, backward = true;
     for (uint32_t i = 0; i < 12; i++) {
-        rng_block_t b = rng_dropout_block(r.args.dropout_key, r.args.layer, r.args.step,
-                                          r.args.first_sample + i / 6, i % 6 / 4);
+        rng_block_t b = rng_dropout_block(r.args.dropout.key, r.args.dropout.layer, r.args.dropout.step,
+                                          r.args.dropout.first_sample + i / 6, i % 6 / 4);
         float want = b.word[i % 6 % 4] < 0xC0000000u ? 1 / 0.75f : 0;
         forward = forward && r.y[i] == want;
         backward = backward && r.dx[0][i] == want;
@@ -234,7 +234,7 @@ static void test_dropout(const backend_t *device)
     op_run_free(&r);
 
     r = start(device, (op_desc_t)DROPOUT(0.0, {2, {1, 64}}));
-    ones(r.x[0], r.op->desc.y);
+    ones(r.x[0], r.op->desc.y[0]);
     must(op_run_forward(&r), "forward");
     OK(memcmp(r.x[0], r.y, 64 * sizeof(float)) == 0, "dropout with rate 0 keeps everything");
     op_run_free(&r);

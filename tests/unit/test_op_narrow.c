@@ -66,7 +66,7 @@ static limits_t limits_of(const op_desc_t *d)
         window = (double)conv->kernel_h * conv->kernel_w;
         return (limits_t){window * (double)d->x[0].dim[3], window * (double)conv->out_channels, rows, 0};
     case OP_LINEAR:
-        return (limits_t){(double)d->x[0].dim[1], (double)d->y.dim[1], rows, 0};
+        return (limits_t){(double)d->x[0].dim[1], (double)d->y[0].dim[1], rows, 0};
     case OP_BATCH_NORM:
         return (limits_t){rows, rows, rows, 32}; /* of standard normal values, γ up to 3 and 1/std up to 2 */
     case OP_POOL2D:
@@ -144,7 +144,7 @@ static op_run_t oracle_of(const backend_t *device, const op_desc_t *desc, const 
     op_run_fill(&r, seed);
     for (int i = 0; i < desc->n_inputs; i++)
         for (int64_t e = 0; l->x[i] && e < shape_count(desc->x[i]); e++) r.x[i][e] = bf16_round(r.x[i][e]);
-    for (int64_t e = 0; l->y && e < shape_count(r.op->desc.y); e++) r.dy[e] = bf16_round(r.dy[e]);
+    for (int64_t e = 0; l->y && e < shape_count(r.op->desc.y[0]); e++) r.dy[e] = bf16_round(r.dy[e]);
     return r;
 }
 
@@ -159,8 +159,8 @@ static void begin(op_run_t *r, const op_run_t *oracle, const layout_t *l)
     for (int i = 0; i < d->n_params; i++) give(r->param[i], oracle->param[i], d->param[i], false);
     for (int i = 0; i < d->n_params; i++) spoil(r->dparam[i], d->param[i], false);
     for (int i = 0; i < d->n_states; i++) give(r->state[i], oracle->state[i], d->state[i], false);
-    give(r->dy, oracle->dy, d->y, l->y);
-    spoil(r->y, d->y, l->y);
+    give(r->dy, oracle->dy, d->y[0], l->y);
+    spoil(r->y, d->y[0], l->y);
     memset(r->saved, 0xff, r->op->n_saved_bytes);
     memset(r->workspace, 0xff, r->op->n_workspace_bytes);
 }
@@ -170,8 +170,8 @@ static bool check_forward(op_run_t *r, const op_run_t *oracle, const layout_t *l
     const op_desc_t *d = &r->op->desc;
     limits_t limit = limits_of(d);
     must(op_run_forward(r), "forward");
-    bool good = is_close("y", r->args.y, l->y, oracle->y, d->y, limit.k_y, limit.scale) &&
-                guards_hold("y", r->args.y, d->y, l->y);
+    bool good = is_close("y", r->args.y[0].data, l->y, oracle->y, d->y[0], limit.k_y, limit.scale) &&
+                guards_hold("y", r->args.y[0].data, d->y[0], l->y);
     for (int i = 0; i < d->n_states; i++)
         good &= is_close("state", r->state[i], false, oracle->state[i], d->state[i], limit.k_y, limit.scale);
     return good;
@@ -184,14 +184,15 @@ static bool check_backward(op_run_t *r, const op_run_t *oracle, const layout_t *
     limits_t limit = limits_of(d);
     bool good = true;
     for (int i = 0; i < d->n_inputs; i++)
-        if ((i > 0 || !traits->backward_needs_x) && r->args.y != r->x[i]) spoil(r->x[i], d->x[i], l->x[i]);
-    if (!traits->backward_needs_y) spoil(r->y, d->y, l->y);
+        if (!(traits->backward_needs_x >> i & 1) && r->args.y[0].data != r->x[i])
+            spoil(r->x[i], d->x[i], l->x[i]);
+    if (!(traits->backward_needs_y & 1)) spoil(r->y, d->y[0], l->y);
     memset(r->workspace, 0xff, r->op->n_workspace_bytes);
     must(op_run_backward(r), "backward");
     for (int i = 0; i < d->n_inputs; i++)
-        good &= is_close(i ? "dx1" : "dx0", r->args.dx[i], l->x[i], oracle->dx[i], d->x[i], limit.k_dx,
+        good &= is_close(i ? "dx1" : "dx0", r->args.dx[i].data, l->x[i], oracle->dx[i], d->x[i], limit.k_dx,
                          limit.scale) &&
-                guards_hold("dx", r->args.dx[i], d->x[i], l->x[i]);
+                guards_hold("dx", r->args.dx[i].data, d->x[i], l->x[i]);
     for (int i = 0; i < d->n_params; i++)
         good &= is_close(i ? "dparam1" : "dparam0", r->dparam[i], false, oracle->dparam[i], d->param[i],
                          limit.k_param, limit.scale);
@@ -204,8 +205,8 @@ static bool check_in_place(op_run_t *r, const op_run_t *given, const op_run_t *o
     const op_traits_t *traits = op_traits(r->op->desc.kind);
     if (!traits->in_place || l->x[0] != l->y) return true;
     begin(r, given, l);
-    if (!traits->backward_needs_x) r->args.y = r->x[0];
-    r->args.dx[0] = r->dy;
+    if (!(traits->backward_needs_x & 1)) r->args.y[0].data = r->x[0];
+    r->args.dx[0].data = r->dy;
     return check_forward(r, oracle, l) && check_backward(r, oracle, l);
 }
 
@@ -219,7 +220,7 @@ static void check_evaluation(const backend_t *device, const op_desc_t *plain, co
     bool good = check_forward(&got, &oracle, l);
     if (op_traits(plain->kind)->in_place && l->x[0] == l->y) {
         begin(&got, &given, l);
-        got.args.y = got.x[0];
+        got.args.y[0].data = got.x[0];
         good = check_forward(&got, &oracle, l) && good;
     }
     OK(good, "%s in evaluation", name);
@@ -231,7 +232,7 @@ static void compare(const backend_t *device, const op_desc_t *desc, const layout
     char name[128];
     op_desc_t narrow = *desc;
     for (int i = 0; i < desc->n_inputs; i++) narrow.x_dtype[i] = l->x[i] ? DTYPE_BF16 : DTYPE_F32;
-    narrow.y_dtype = l->y ? DTYPE_BF16 : DTYPE_F32;
+    narrow.y_dtype[0] = l->y ? DTYPE_BF16 : DTYPE_F32;
     snprintf(name, sizeof name, "%s of %s, %s in bfloat16", op_traits(desc->kind)->name,
              shape_format(desc->x[0]).text, l->name);
     op_run_t given = oracle_of(device, desc, l, true, 22), oracle = oracle_of(device, desc, l, true, 22);
@@ -272,7 +273,7 @@ static void check_key(bool x, bool y, const char *end)
     char key[OP_KEY_MAX];
     op_desc_t d = cases[0];
     if (x) d.x_dtype[0] = DTYPE_BF16;
-    if (y) d.y_dtype = DTYPE_BF16;
+    if (y) d.y_dtype[0] = DTYPE_BF16;
     must(op_infer(&d), "op_infer");
     op_key(&d, key);
     size_t n = strlen(key), n_end = strlen(end);

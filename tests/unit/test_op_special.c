@@ -26,13 +26,13 @@ static void test_relu_nan(const backend_t *device)
 static bool nan_spreads(op_run_t *r, int64_t c)
 {
     const op_desc_t *d = &r->op->desc;
-    const int64_t *in = d->x[0].dim, *out = d->y.dim;
+    const int64_t *in = d->x[0].dim, *out = d->y[0].dim;
     const pool2d_attr_t *a = &d->attr.pool2d;
     for (int64_t cell = 0; cell < in[1] * in[2]; cell++) {
         op_run_fill(r, 2);
         r->x[0][cell * in[3] + c] = NAN;
         must(op_run_forward(r), "forward");
-        for (int64_t i = 0; i < shape_count(d->y); i++) {
+        for (int64_t i = 0; i < shape_count(d->y[0]); i++) {
             int64_t h = i / out[3] / out[2] * a->stride_h - a->pad_h,
                     w = i / out[3] % out[2] * a->stride_w - a->pad_w;
             int64_t at_h = cell / in[2], at_w = cell % in[2];
@@ -160,7 +160,7 @@ static void test_sums_nan(const backend_t *device)
         r.x[0][0] = NAN;
         must(op_run_forward(&r), "forward");
         bool other = false;
-        for (int64_t k = 0; k < shape_count(r.op->desc.y); k++) other = other || isfinite(r.y[k]);
+        for (int64_t k = 0; k < shape_count(r.op->desc.y[0]); k++) other = other || isfinite(r.y[k]);
         OK(isnan(r.y[0]) && other, "%s: a NaN reaches everything that depends on it",
            op_traits(descs[i].kind)->name);
         op_run_free(&r);
@@ -178,9 +178,9 @@ static void test_in_place(const backend_t *device)
                      in_place = op_run_new(device, descs[i], true);
             size_t n_bytes = (size_t)shape_count(descs[i].x[0]) * sizeof(float);
             op_run_fill(&apart, 5), op_run_fill(&in_place, 5);
-            bool kept = training && op_traits(descs[i].kind)->backward_needs_x;
+            bool kept = training && op_traits(descs[i].kind)->backward_needs_x & 1;
             float *y = kept ? in_place.y : in_place.x[0];
-            in_place.args.y = y, in_place.args.dx[0] = in_place.dy;
+            in_place.args.y[0].data = y, in_place.args.dx[0].data = in_place.dy;
             apart.args.training = in_place.args.training = training;
             must(op_run_forward(&apart), "forward");
             must(op_run_forward(&in_place), "forward in place");
@@ -217,9 +217,9 @@ static void test_dropout_cut(const backend_t *device, shape_t whole)
     for (int part = 0; part < 2; part++) {
         int64_t first = part ? N_CUT : 0, n = part ? whole.dim[0] - N_CUT : N_CUT;
         op_run_t cut = op_run_new(device, (op_desc_t)DROPOUT(0.35, shape_with_batch(whole, n)), true);
-        cut.args.first_sample = got.args.first_sample + (uint64_t)first;
-        cut.args.x[0] = got.x[0] + first * n_sample;
-        cut.args.dy = got.dy + first * n_sample;
+        cut.args.dropout.first_sample = got.args.dropout.first_sample + (uint64_t)first;
+        cut.args.x[0].data = got.x[0] + first * n_sample;
+        cut.args.dy[0].data = got.dy + first * n_sample;
         must(op_run_forward(&cut), "forward");
         must(op_run_backward(&cut), "backward");
         size_t n_part = (size_t)(n * n_sample) * sizeof(float);
@@ -235,7 +235,7 @@ static int64_t n_kept(op_run_t *r)
 {
     int64_t n = 0;
     must(op_run_forward(r), "forward");
-    for (int64_t i = 0; i < shape_count(r->op->desc.y); i++) n += r->y[i] != 0;
+    for (int64_t i = 0; i < shape_count(r->op->desc.y[0]); i++) n += r->y[i] != 0;
     return n;
 }
 
@@ -256,13 +256,13 @@ static void test_dropout_mask(const backend_t *device)
     OK(n > 13700 && n < 14300, "dropout of rate 0.3 keeps %lld of 20000", (long long)n); /* σ = 65 */
     n_kept(&s);
     OK(memcmp(r.y, s.y, 20000 * sizeof(float)) == 0, "dropout: the same key, the same mask");
-    s.args.step++, n_kept(&s);
+    s.args.dropout.step++, n_kept(&s);
     OK(unlike(r.y, s.y), "dropout: another step, another mask");
-    s.args.step--, s.args.layer++, n_kept(&s);
+    s.args.dropout.step--, s.args.dropout.layer++, n_kept(&s);
     OK(unlike(r.y, s.y), "dropout: another layer, another mask");
-    s.args.layer--, s.args.first_sample += 20, n_kept(&s);
+    s.args.dropout.layer--, s.args.dropout.first_sample += 20, n_kept(&s);
     OK(unlike(r.y, s.y), "dropout: other samples, another mask");
-    s.args.first_sample -= 20, s.args.dropout_key = rng_key(12, RNG_DROPOUT), n_kept(&s);
+    s.args.dropout.first_sample -= 20, s.args.dropout.key = rng_key(12, RNG_DROPOUT), n_kept(&s);
     OK(unlike(r.y, s.y), "dropout: another seed, another mask");
     op_run_free(&r), op_run_free(&s);
 }
@@ -271,13 +271,13 @@ static void test_dropout_mask(const backend_t *device)
 static bool recorded_as(void *graph, op_run_t *r, op_run_t *ref, const backend_step_t *values)
 {
     const backend_t *device = r->op->backend;
-    size_t n_y = (size_t)shape_count(r->op->desc.y) * sizeof(float);
+    size_t n_y = (size_t)shape_count(r->op->desc.y[0]) * sizeof(float);
     size_t n_dx = (size_t)shape_count(r->op->desc.x[0]) * sizeof(float);
     util_push(device);
     must(device->graph->launch(graph, values), "running the recorded step");
     util_pull(device);
-    ref->args.step = values->step, ref->args.first_sample = values->first_sample;
-    ref->args.loss_scale = values->loss_scale;
+    ref->args.dropout.step = values->step, ref->args.dropout.first_sample = values->first_sample;
+    ref->args.loss.scale = values->loss_scale;
     must(op_run_forward(ref), "forward");
     must(op_run_backward(ref), "backward");
     if (r->op->desc.kind == OP_DROPOUT)
@@ -326,9 +326,9 @@ static void test_norm_shared(const backend_t *device)
 {
     const op_desc_t desc = NORM(0.1, 1e-5, {4, {5, 6, 7, 12}});
     op_run_t own = op_run_new(device, desc, true), shared = op_run_new(device, desc, true);
-    size_t n_bytes = (size_t)shape_count(own.op->desc.y) * sizeof(float);
+    size_t n_bytes = (size_t)shape_count(own.op->desc.y[0]) * sizeof(float);
     op_run_fill(&own, 10), op_run_fill(&shared, 10);
-    shared.args.sum_shared = share_with_none;
+    shared.args.batch_norm.sum_shared = share_with_none;
     must(op_run_forward(&own), "forward");
     must(op_run_forward(&shared), "forward");
     bool same = memcmp(own.y, shared.y, n_bytes) == 0 && memcmp(own.state[0], shared.state[0], 48) == 0 &&

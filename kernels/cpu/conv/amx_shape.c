@@ -26,7 +26,7 @@ static void cut_rows(phase_t *p)
 static void shape_forward(amx_plan_t *p, const op_desc_t *d)
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
-    const int64_t *x = d->x[0].dim, *y = d->y.dim;
+    const int64_t *x = d->x[0].dim, *y = d->y[0].dim;
     bool single = is_single(a), same = a->stride_h == a->stride_w, merged = merges(d);
     p->h = x[1], p->w = x[2], p->c = x[3], p->n_out = y[3];
     p->in_place = single && p->in_dtype == DTYPE_BF16 && p->c % AMX_DEPTH == 0;
@@ -96,7 +96,7 @@ static void shape_phase(amx_plan_t *p, const conv2d_attr_t *a, int64_t place_h, 
 static void shape_data(amx_plan_t *p, const op_desc_t *d)
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
-    const int64_t *x = d->x[0].dim, *y = d->y.dim;
+    const int64_t *x = d->x[0].dim, *y = d->y[0].dim;
     int64_t n_taps = 0;
     p->h = y[1], p->w = y[2], p->c = y[3], p->n_out = x[3], p->every = 1;
     p->cell = loop_round_up(p->c, AMX_DEPTH), p->n_steps = p->cell / AMX_DEPTH;
@@ -120,8 +120,8 @@ void conv_amx_shape(const conv_problem_t *problem, amx_plan_t *p)
     const op_desc_t *d = problem->desc;
     bool forward = problem->pass == OP_FORWARD;
     p->n = d->x[0].dim[0];
-    p->in_dtype = forward ? d->x_dtype[0] : d->y_dtype;
-    p->out_dtype = forward ? d->y_dtype : d->x_dtype[0];
+    p->in_dtype = forward ? d->x_dtype[0] : d->y_dtype[0];
+    p->out_dtype = forward ? d->y_dtype[0] : d->x_dtype[0];
     if (forward)
         shape_forward(p, d);
     else

@@ -89,7 +89,7 @@ static int64_t place_taps(weights_plan_t *p, const conv2d_attr_t *a)
 static void set_shapes(weights_plan_t *p, const op_desc_t *d)
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
-    const int64_t *x = d->x[0].dim, *y = d->y.dim;
+    const int64_t *x = d->x[0].dim, *y = d->y[0].dim;
     p->merged = x[3] < AMX_COLUMNS && a->kernel_w > 1;
     p->n = x[0], p->k = y[3], p->c = p->merged ? a->kernel_w * x[3] : x[3];
     p->n_taps = p->merged ? a->kernel_h : a->kernel_h * a->kernel_w;
@@ -171,14 +171,14 @@ typedef struct space {
 
 static void pack_dy(const weights_plan_t *p, const op_desc_t *d, const void *dy, int64_t n, const space_t *s)
 {
-    const int64_t *y = d->y.dim;
-    cells_t cells = {dy, d->y_dtype, n, y[1], y[2], p->k, 1, 1, 0, 0};
+    const int64_t *y = d->y[0].dim;
+    cells_t cells = {dy, d->y_dtype[0], n, y[1], y[2], p->k, 1, 1, 0, 0};
     find_cells(p, &cells, 0, p->depth, s->zeros, s->cells);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < p->depth; i += AMX_DEPTH)
         for (int64_t k = 0; k < p->k; k += AMX_COLUMNS)
             p->amx->pack_turned(
-                s->cells + i, d->y_dtype, k,
+                s->cells + i, d->y_dtype[0], k,
                 (uint16_t *)(s->left + k / AMX_COLUMNS * p->left_plane + i / AMX_DEPTH * AMX_TILE_BYTES));
 }
 
@@ -319,7 +319,7 @@ err_t conv_amx_weights_run(const void *plan, const conv_problem_t *problem, cons
     bool apart = p->c % AMX_COLUMNS != 0;
     int64_t width = width_of(p);
     int64_t x_image = shape_count(d->x[0]) / p->n * (int64_t)dtype_size(d->x_dtype[0]);
-    int64_t y_image = shape_count(d->y) / p->n * (int64_t)dtype_size(d->y_dtype);
+    int64_t y_image = shape_count(d->y[0]) / p->n * (int64_t)dtype_size(d->y_dtype[0]);
     memset(s.zeros, 0, (size_t)(max_of(p->k, p->c) + AMX_COLUMNS) * sizeof *s.zeros);
     for (int64_t first = 0; first < p->n; first += p->chunk) {
         int64_t n = loop_count(first, p->n, p->chunk);
@@ -329,6 +329,6 @@ err_t conv_amx_weights_run(const void *plan, const conv_problem_t *problem, cons
     }
     for (int64_t i = 0; apart && i < p->k * p->n_taps; i++)
         memcpy((float *)b->dweight + i * p->c, s.sums + i * width, (size_t)p->c * sizeof(float));
-    if (b->dbias) sum_rounded(b->dbias, b->dy, d->y_dtype, shape_count(d->y) / p->k, p->k);
+    if (b->dbias) sum_rounded(b->dbias, b->dy, d->y_dtype[0], shape_count(d->y[0]) / p->k, p->k);
     return ERR_OK;
 }

@@ -23,7 +23,7 @@ typedef struct geometry {
 
 static geometry_t geometry_of(const op_desc_t *d)
 {
-    const int64_t *x = d->x[0].dim, *y = d->y.dim;
+    const int64_t *x = d->x[0].dim, *y = d->y[0].dim;
     const conv2d_attr_t *a = &d->attr.conv2d;
     geometry_t g = {.a = *a, .n = x[0], .h = x[1], .w = x[2], .c = x[3], .oh = y[1], .ow = y[2], .k = y[3]};
     g.n_window = a->kernel_h * a->kernel_w * g.c;

@@ -25,7 +25,7 @@ typedef struct request {
 
 static err_t shape_images(const op_desc_t *d, const request_t *request, conv_shape_t *s)
 {
-    const int64_t *x = d->x[0].dim, *y = d->y.dim;
+    const int64_t *x = d->x[0].dim, *y = d->y[0].dim;
     /* Dimensions are named in the order n, c, h, w whatever the layout. */
     dnnl_dims_t x_dims = {x[0], x[3], x[1], x[2]}, y_dims = {y[0], y[3], y[1], y[2]}, bias_dims = {y[3]};
     E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_x, 4, x_dims, request->our_x, dnnl_nhwc),
@@ -187,7 +187,7 @@ static request_t request_of(const conv_problem_t *p, bool blocked, bool bf16)
                          .our_y = dnnl_f32};
     if (!bf16) return request;
     if (p->desc->x_dtype[0] == DTYPE_BF16) request.our_x = dnnl_bf16;
-    if (p->desc->y_dtype == DTYPE_BF16) request.our_y = dnnl_bf16;
+    if (p->desc->y_dtype[0] == DTYPE_BF16) request.our_y = dnnl_bf16;
     request.x = p->pass == OP_BACKWARD_DATA ? request.our_x : dnnl_bf16;
     request.y = p->pass == OP_FORWARD ? request.our_y : dnnl_bf16;
     if (p->pass != OP_BACKWARD_WEIGHTS) request.weight = dnnl_bf16;

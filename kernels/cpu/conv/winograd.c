@@ -61,7 +61,7 @@ static size_t matrices_bytes(int64_t plane)
 static void set_shapes(winograd_plan_t *p, const conv_problem_t *problem)
 {
     const op_desc_t *d = problem->desc;
-    const int64_t *x = d->x[0].dim, *y = d->y.dim;
+    const int64_t *x = d->x[0].dim, *y = d->y[0].dim;
     int64_t pad = d->attr.conv2d.pad_h;
     p->c = x[3], p->k = y[3];
     p->from = (winograd_grid_t){.h = x[1], .w = x[2], .channels = p->c, .pad = pad};
@@ -213,7 +213,7 @@ static err_t winograd_run(const void *plan_, const conv_problem_t *problem, cons
     const space_t s = space_of(p, workspace);
     if (problem->pass != OP_BACKWARD_WEIGHTS) return run_images(p, problem, b, &s);
     TRY(run_weights(p, b, &s));
-    if (b->dbias) matrix_sum_columns(b->dbias, b->dy, shape_count(problem->desc->y) / p->k, p->k);
+    if (b->dbias) matrix_sum_columns(b->dbias, b->dy, shape_count(problem->desc->y[0]) / p->k, p->k);
     return ERR_OK;
 }
 

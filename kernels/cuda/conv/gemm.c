@@ -211,14 +211,14 @@ static piece_t piece_of(const gemm_plan_t *p, const op_desc_t *d, const op_args_
 {
     bool last = i + 1 == p->chunk.n_chunks;
     int64_t first = i * p->chunk.n_samples, x = first * shape_sample_count(d->x[0]),
-            y = first * shape_sample_count(d->y);
+            y = first * shape_sample_count(d->y[0]);
     return (piece_t){.first = first,
                      .n = last ? p->chunk.n_last : p->chunk.n_samples,
                      .gemm = last && p->gemm[1] ? p->gemm[1] : p->gemm[0],
-                     .x = args->x[0] ? (const float *)args->x[0] + x : NULL,
-                     .dy = args->dy ? (const float *)args->dy + y : NULL,
-                     .y = args->y ? (float *)args->y + y : NULL,
-                     .dx = args->dx[0] ? (float *)args->dx[0] + x : NULL,
+                     .x = args->x[0].data ? (const float *)args->x[0].data + x : NULL,
+                     .dy = args->dy[0].data ? (const float *)args->dy[0].data + y : NULL,
+                     .y = args->y[0].data ? (float *)args->y[0].data + y : NULL,
+                     .dx = args->dx[0].data ? (float *)args->dx[0].data + x : NULL,
                      .mask = args->saved && p->relu ? (uint8_t *)args->saved + y : NULL};
 }
 
@@ -247,9 +247,10 @@ static err_t windows_of(const gemm_plan_t *p, const piece_t *piece, const op_arg
 
 static err_t weight_of(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args, const void **out)
 {
-    *out = args->param[0];
+    *out = args->param[0].data;
     if (!p->rounds) return ERR_OK;
-    round_args_t round = {{args->param[0], NULL}, {args->workspace, NULL}, {shape_count(d->param[0]), 0}};
+    round_args_t round = {
+        {args->param[0].data, NULL}, {args->workspace, NULL}, {shape_count(d->param[0]), 0}};
     *out = args->workspace;
     E_CUDA(round_operands(&round, cuda_stream()), "conv2d, rounding");
     return ERR_OK;
@@ -263,14 +264,14 @@ static err_t gemm_forward(const gemm_plan_t *p, const op_desc_t *d, const op_arg
         piece_t piece = piece_of(p, d, args, i);
         float *product = conv_pools(d) ? ws_at(args, p->cells) : piece.y;
         gemm_call_t call = {
-            .b = weight, .bias = args->param[1], .d = product, .workspace = ws_at(args, p->products)};
+            .b = weight, .bias = args->param[1].data, .d = product, .workspace = ws_at(args, p->products)};
         TRY(windows_of(p, &piece, args, &call.a));
         TRY(gemm_run(piece.gemm, &call));
         if (!p->relu && !(p->bias && p->shape.groups > 1)) continue;
         epilogue_args_t epilogue = {.cells = conv_cells_of(d, piece.n),
                                     .relu = p->relu,
                                     .product = product,
-                                    .bias = p->bias ? args->param[1] : NULL,
+                                    .bias = p->bias ? args->param[1].data : NULL,
                                     .y = piece.y,
                                     .mask = training ? piece.mask : NULL};
         E_CUDA(epilogue_forward(&epilogue, cuda_stream()), "conv2d, epilogue");
@@ -321,7 +322,7 @@ static err_t gemm_backward_data(const gemm_plan_t *p, const op_desc_t *d, const 
 static err_t sum_alone(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args, float *sums)
 {
     gradient_args_t call = {.cells = conv_cells_of(d, p->shape.n),
-                            .dy = args->dy,
+                            .dy = args->dy[0].data,
                             .mask = p->relu ? args->saved : NULL,
                             .rounds = p->rounds,
                             .sums = sums,
@@ -332,18 +333,18 @@ static err_t sum_alone(const gemm_plan_t *p, const op_desc_t *d, const op_args_t
 
 static err_t gemm_backward_weights(const gemm_plan_t *p, const op_desc_t *d, const op_args_t *args)
 {
-    float *sums = !p->bias ? NULL : p->n_parts > 1 ? ws_at(args, p->parts) : args->dparam[1];
+    float *sums = !p->bias ? NULL : p->n_parts > 1 ? ws_at(args, p->parts) : args->dparam[1].data;
     bool together = p->chunk.n_chunks == 1;
     for (int64_t i = 0; i < p->chunk.n_chunks; i++) {
         piece_t piece = piece_of(p, d, args, i);
-        gemm_call_t call = {.d = args->dparam[0], .beta = i > 0, .workspace = ws_at(args, p->products)};
+        gemm_call_t call = {.d = args->dparam[0].data, .beta = i > 0, .workspace = ws_at(args, p->products)};
         TRY(cells_of(p, d, &piece, args, together ? sums : NULL, &call.a));
         TRY(windows_of(p, &piece, args, &call.b));
         TRY(gemm_run(piece.gemm, &call));
     }
     if (sums && !together) TRY(sum_alone(p, d, args, sums));
     if (!sums || p->n_parts == 1) return ERR_OK;
-    sums_args_t add = {sums, p->n_parts, p->shape.k, p->shape.k, args->dparam[1], NULL};
+    sums_args_t add = {sums, p->n_parts, p->shape.k, p->shape.k, args->dparam[1].data, NULL};
     E_CUDA(epilogue_sums(&add, cuda_stream()), "conv2d, gradient of the bias");
     return ERR_OK;
 }

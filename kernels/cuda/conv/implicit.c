@@ -119,18 +119,18 @@ static err_t forward_apart(const implicit_plan_t *p, const op_desc_t *d, const o
                            implicit_args_t a)
 {
     uint8_t *mask = a.mask_out;
-    float *y = args->y, *product = args->workspace;
-    int64_t n_y = shape_sample_count(d->y), n_x = shape_sample_count(d->x[0]);
+    float *y = args->y[0].data, *product = args->workspace;
+    int64_t n_y = shape_sample_count(d->y[0]), n_x = shape_sample_count(d->x[0]);
     a.y = product, a.mask_out = NULL, a.bias = NULL;
     for (int64_t i = 0; i < p->chunk.n_chunks; i++) {
         int64_t first = i * p->chunk.n_samples;
         a.shape.n = i + 1 < p->chunk.n_chunks ? p->chunk.n_samples : p->chunk.n_last;
-        a.x = (const float *)args->x[0] + first * n_x;
+        a.x = (const float *)args->x[0].data + first * n_x;
         E_CUDA(implicit_forward(&a, p->tile, cuda_stream()), "conv2d, forward");
         epilogue_args_t epilogue = {.cells = conv_cells_of(d, a.shape.n),
                                     .relu = true,
                                     .product = product,
-                                    .bias = d->attr.conv2d.has_bias ? args->param[1] : NULL,
+                                    .bias = d->attr.conv2d.has_bias ? args->param[1].data : NULL,
                                     .y = y + first * n_y,
                                     .mask = mask ? mask + first * n_y : NULL};
         E_CUDA(epilogue_forward(&epilogue, cuda_stream()), "conv2d, ReLU and pooling");
@@ -144,9 +144,9 @@ static err_t implicit_plan_run(void *plan_, const conv_problem_t *problem, const
     const op_desc_t *d = problem->desc;
     implicit_args_t a = p->args;
     bool relu = d->attr.conv2d.epilogue.relu, bias = d->attr.conv2d.has_bias;
-    a.x = args->x[0], a.weight = args->param[0], a.dy = args->dy, a.y = args->y;
+    a.x = args->x[0].data, a.weight = args->param[0].data, a.dy = args->dy[0].data, a.y = args->y[0].data;
     if (problem->pass == OP_FORWARD) {
-        a.bias = bias ? args->param[1] : NULL;
+        a.bias = bias ? args->param[1].data : NULL;
         a.mask_out = relu && problem->training ? args->saved : NULL;
         if (p->apart) return forward_apart(p, d, args, a);
         E_CUDA(implicit_forward(&a, p->tile, cuda_stream()), "conv2d, forward");
@@ -154,11 +154,11 @@ static err_t implicit_plan_run(void *plan_, const conv_problem_t *problem, const
     }
     a.mask = relu ? args->saved : NULL;
     if (problem->pass == OP_BACKWARD_DATA) {
-        a.dx = args->dx[0];
+        a.dx = args->dx[0].data;
         E_CUDA(implicit_backward_data(&a, p->tile, cuda_stream()), "conv2d, backward_data");
         return ERR_OK;
     }
-    a.dweight = args->dparam[0], a.dbias = bias ? args->dparam[1] : NULL, a.parts = args->workspace;
+    a.dweight = args->dparam[0].data, a.dbias = bias ? args->dparam[1].data : NULL, a.parts = args->workspace;
     E_CUDA(implicit_backward_weights(&a, p->tile, cuda_stream()), "conv2d, backward_weights");
     return ERR_OK;
 }

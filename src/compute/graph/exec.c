@@ -117,33 +117,36 @@ static void *buffer_at(const exec_t *exec, const plan_t *plan, int buffer)
     return exec->arena + plan->buffers[buffer].offset;
 }
 
+/* The data of a value that a layer reads. */
+static void *value_at(const exec_t *exec, const plan_t *plan, int value, dtype_t dtype,
+                      const exec_batch_t *batch)
+{
+    if (value == 0) return (void *)batch->pixels;
+    if (value == GRAPH_TRUTH) return dtype == DTYPE_I32 ? (void *)batch->labels : (void *)batch->targets;
+    return buffer_at(exec, plan, plan->nodes[value - 1].y);
+}
+
 /* Arguments common to forward and backward of a layer. */
 static op_args_t layer_args(exec_t *exec, const plan_t *plan, int node, const exec_batch_t *batch)
 {
     const graph_t *g = exec->graph;
     const graph_node_t *layer = &g->nodes[node];
+    const plan_node_t *planned = &plan->nodes[node];
     float *states = batch->states ? batch->states : exec->options.states;
-    op_args_t args = {
-        .y = buffer_at(exec, plan, plan->nodes[node].y),
-        .saved = plan->nodes[node].saved >= 0 ? buffer_at(exec, plan, plan->nodes[node].saved) : NULL,
-        .workspace = buffer_at(exec, plan, plan->workspace),
-        .dropout_key = exec->dropout_key,
-        .layer = (uint32_t)layer->layer,
-        .step = batch->step,
-        .first_sample = batch->first_sample,
-        .labels = batch->labels,
-        .targets = batch->targets,
-        .loss_scale = batch->loss_scale,
-        .sum_shared = exec->options.sum_shared,
-        .share_context = exec->options.share_context,
-    };
+    op_args_t args = op_args(planned->op);
+    args.saved = planned->saved >= 0 ? buffer_at(exec, plan, planned->saved) : NULL;
+    args.workspace = buffer_at(exec, plan, plan->workspace);
+    args.dropout =
+        (dropout_call_t){exec->dropout_key, (uint32_t)layer->layer, batch->step, batch->first_sample};
+    args.batch_norm = (batch_norm_call_t){exec->options.sum_shared, exec->options.share_context};
+    args.loss.scale = batch->loss_scale;
+    args.y[0].data = buffer_at(exec, plan, planned->y);
     for (int i = 0; i < layer->desc.n_inputs; i++)
-        args.x[i] =
-            layer->input[i] == 0 ? batch->pixels : buffer_at(exec, plan, plan->nodes[layer->input[i] - 1].y);
+        args.x[i].data = value_at(exec, plan, layer->input[i], args.x[i].dtype, batch);
     for (int i = 0; i < layer->desc.n_params; i++)
-        args.param[i] = exec->options.params + g->params[layer->first_param + i].offset;
+        args.param[i].data = exec->options.params + g->params[layer->first_param + i].offset;
     for (int i = 0; i < layer->desc.n_states; i++)
-        args.state[i] = states + g->states[layer->first_state + i].offset;
+        args.state[i].data = states + g->states[layer->first_state + i].offset;
     return args;
 }
 
@@ -179,21 +182,21 @@ static err_t all_finite(const exec_t *exec, const void *values, int64_t n, dtype
     return err;
 }
 
-static err_t check_layer(const exec_t *exec, const plan_t *plan, int node, const op_args_t *args, char *out)
+static err_t check_layer(const exec_t *exec, int node, const op_args_t *args, char *out)
 {
     const graph_t *g = exec->graph;
     const graph_node_t *layer = &g->nodes[node];
     bool finite;
     for (int i = 0; i < layer->desc.n_params; i++) {
         const graph_param_t *p = &g->params[layer->first_param + i];
-        TRY(all_finite(exec, args->param[i], shape_count(p->shape), DTYPE_F32, &finite));
+        TRY(all_finite(exec, args->param[i].data, shape_count(p->shape), DTYPE_F32, &finite));
         if (!finite) {
             snprintf(out, EXEC_WHERE_MAX, "the parameter %s", p->name);
             return ERR_OK;
         }
     }
-    const op_desc_t *desc = &plan->nodes[node].op->desc;
-    TRY(all_finite(exec, args->y, shape_count(desc->y), desc->y_dtype, &finite));
+    const tensor_t *y = &args->y[0];
+    TRY(all_finite(exec, y->data, shape_count(y->shape), y->dtype, &finite));
     if (!finite) snprintf(out, EXEC_WHERE_MAX, "the output of layer %s", layer->name);
     return ERR_OK;
 }
@@ -261,14 +264,14 @@ static err_t run_forward(exec_t *exec, const exec_batch_t *batch, bool training,
     for (int n = 0; n < g->n_nodes; n++) {
         op_args_t args = layer_args(exec, plan, n, batch);
         args.training = training;
-        args.predictions = batch->predictions;
+        if (g->nodes[n].desc.n_outputs > 1) args.y[1].data = batch->predictions;
         /* The rank that searches for NaN may be the only one: no collective calls. */
-        if (nonfinite) args.sum_shared = NULL;
+        if (nonfinite) args.batch_norm.sum_shared = NULL;
         double start = clock_sec();
         err_t err = op_forward(plan->nodes[n].op, &args);
         if (err != ERR_OK) return err_context(err, "layer %s, forward", g->nodes[n].name);
         if (training && !nonfinite) TRY(count_forward(exec, plan, n, batch, start));
-        if (nonfinite && !nonfinite[0]) TRY(check_layer(exec, plan, n, &args, nonfinite));
+        if (nonfinite && !nonfinite[0]) TRY(check_layer(exec, n, &args, nonfinite));
     }
     return ERR_OK;
 }
@@ -312,7 +315,7 @@ err_t exec_results(exec_t *exec, exec_results_t *out)
     const plan_t *plan = find_plan(exec, batch->n, exec->last_training);
     int last = exec->graph->n_nodes - 1;
     const int32_t *found = graph_multi_label(exec->graph) ? NULL : batch->predictions;
-    *out = (exec_results_t){losses_of(exec, plan), layer_args(exec, plan, last, batch).x[0], found};
+    *out = (exec_results_t){losses_of(exec, plan), layer_args(exec, plan, last, batch).x[0].data, found};
     if (!memory) return ERR_OK;
     int64_t n = batch->n, n_logits = n * exec->graph->n_classes;
     float *losses = (float *)(void *)exec->results, *logits = losses + n;
@@ -331,20 +334,16 @@ static err_t layer_backward(exec_t *exec, const plan_t *plan, int n, const exec_
     const plan_node_t *planned = &plan->nodes[n];
     op_args_t args = layer_args(exec, plan, n, batch);
     args.training = true;
-    args.dy = planned->dy >= 0 ? buffer_at(exec, plan, planned->dy) : NULL;
-    for (int i = 0; i < layer->desc.n_inputs; i++)
-        args.dx[i] = planned->dx[i] >= 0 ? buffer_at(exec, plan, planned->dx[i]) : NULL;
+    if (planned->dy >= 0) args.dy[0].data = buffer_at(exec, plan, planned->dy);
+    if (planned->addend >= 0) args.addend = buffer_at(exec, plan, planned->addend);
+    for (int i = 0; i < layer->desc.n_inputs; i++) {
+        if (planned->dx[i] >= 0) args.dx[i].data = buffer_at(exec, plan, planned->dx[i]);
+        args.accumulate_dx[i] = planned->accumulate[i];
+    }
     for (int i = 0; i < layer->desc.n_params; i++)
-        args.dparam[i] = exec->options.grads + g->params[layer->first_param + i].offset;
+        args.dparam[i].data = exec->options.grads + g->params[layer->first_param + i].offset;
     err_t err = op_backward(planned->op, &args);
-    if (err != ERR_OK) return err_context(err, "layer %s, backward", layer->name);
-    /* If the gradient already has an earlier contribution, dx went to a separate buffer and is added here. */
-    for (int i = 0; i < layer->desc.n_inputs; i++)
-        if (planned->add_to[i] >= 0)
-            TRY(exec->options.backend->accumulate(buffer_at(exec, plan, planned->add_to[i]), args.dx[i],
-                                                  shape_count(planned->op->desc.x[i]),
-                                                  planned->op->desc.x_dtype[i]));
-    return ERR_OK;
+    return err == ERR_OK ? ERR_OK : err_context(err, "layer %s, backward", layer->name);
 }
 
 /* End of a layer's parameters in the flat buffer, padding included: the start of those of the layer before

@@ -75,7 +75,7 @@ static void absorb(graph_node_t *node, const graph_node_t *next, int output, con
     epilogue_t *e = epilogue_of(desc);
     const pool2d_attr_t *pool = &next->desc.attr.pool2d;
     append_name(node, next->name);
-    desc->y = next->desc.y;
+    desc->y[0] = next->desc.y[0];
     if (next->desc.kind == OP_ADD) {
         node->input[1] = value[other_input(next, output)];
         desc->x[1] = desc->x[0];
@@ -108,8 +108,9 @@ static void store_narrow(graph_t *g)
 {
     for (int n = 0; n < g->n_nodes; n++) {
         op_desc_t *desc = &g->nodes[n].desc;
-        for (int i = 0; i < desc->n_inputs; i++) desc->x_dtype[i] = stored_as(g, g->nodes[n].input[i]);
-        desc->y_dtype = stored_as(g, n + 1);
+        for (int i = 0; i < desc->n_inputs; i++)
+            if (g->nodes[n].input[i] != GRAPH_TRUTH) desc->x_dtype[i] = stored_as(g, g->nodes[n].input[i]);
+        desc->y_dtype[0] = stored_as(g, n + 1);
     }
 }
 
@@ -127,7 +128,8 @@ err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out)
         if (value[n + 1] > 0) continue; /* absorbed by an earlier node */
         graph_node_t *copy = &fused->nodes[fused->n_nodes++];
         *copy = *node;
-        for (int i = 0; i < node->desc.n_inputs; i++) copy->input[i] = value[node->input[i]];
+        for (int i = 0; i < node->desc.n_inputs; i++)
+            if (node->input[i] != GRAPH_TRUTH) copy->input[i] = value[node->input[i]];
         int output = n + 1;
         value[output] = fused->n_nodes;
         while ((next = only_reader(graph, output)) && takes_in(copy, next, output, backend)) {

@@ -49,7 +49,7 @@ bool graph_multi_label(const graph_t *graph)
 
 shape_t graph_shape(const graph_t *graph, int value)
 {
-    return value == 0 ? graph->sample : graph->nodes[value - 1].desc.y;
+    return value == 0 ? graph->sample : graph->nodes[value - 1].desc.y[0];
 }
 
 err_t graph_batch_desc(const graph_t *g, int node, int64_t n, op_desc_t *out)
@@ -95,9 +95,9 @@ int graph_add(graph_t *g, const char *name, op_desc_t desc, const int *inputs,
     graph_node_t *node = &g->nodes[g->n_nodes];
     snprintf(node->name, sizeof node->name, "%s", name);
     for (int i = 0; i < desc.n_inputs; i++) {
-        ASSERT(inputs[i] >= 0 && inputs[i] <= g->n_nodes);
+        ASSERT(inputs[i] >= GRAPH_TRUTH && inputs[i] <= g->n_nodes);
         node->input[i] = inputs[i];
-        desc.x[i] = graph_shape(g, inputs[i]);
+        if (inputs[i] != GRAPH_TRUTH) desc.x[i] = graph_shape(g, inputs[i]);
     }
     err_t err = op_infer(&desc);
     if (err != ERR_OK) {

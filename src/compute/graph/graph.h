@@ -2,8 +2,9 @@
 /* The static graph of a model: named layers, their operators, parameters and connections. A model's builder
  * (models/) builds it once; after that it is read-only. Not collective.
  *
- * Value 0 is the input; value i is the output of layer i−1. Builders do not check for errors: the graph keeps
- * the first one, later calls do nothing, and graph_finish returns it. Shapes are inferred for one sample. */
+ * Value 0 is the input; value i is the output of layer i−1; GRAPH_TRUTH is what a loss compares with, labels
+ * or targets. Builders do not check for errors: the graph keeps the first one, later calls do nothing, and
+ * graph_finish returns it. Shapes are inferred for one sample. */
 #ifndef COMPUTE_GRAPH_GRAPH_H
 #define COMPUTE_GRAPH_GRAPH_H
 
@@ -11,6 +12,7 @@
 
 #include "compute/ops/op.h"
 
+enum { GRAPH_TRUTH = -1 };
 enum { GRAPH_NAME_MAX = 32, GRAPH_FUSED_NAME_MAX = 96, GRAPH_PARAM_NAME_MAX = 48 };
 
 /* Initial values of a parameter.
@@ -74,7 +76,8 @@ typedef struct graph_param_spec {
 
 /* Adds a layer and returns its output value. An error names the layer and the shapes.
  *
- *   desc    kind, dtype and attributes; shapes are inferred
+ *   desc    kind, dtype and attributes, and the shape of an input that is GRAPH_TRUTH; other shapes are
+ *           inferred
  *   inputs  values, as many as the operator has inputs
  *   params, states  in the operator's order; NULL if it has none */
 int graph_add(graph_t *graph, const char *name, op_desc_t desc, const int *inputs,

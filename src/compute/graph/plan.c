@@ -28,7 +28,7 @@ static void extend(plan_t *plan, int buffer, int step)
 static bool may_share(const graph_t *g, int n)
 {
     const op_desc_t *desc = &g->nodes[n].desc;
-    return op_traits(desc->kind)->in_place && desc->x_dtype[0] == desc->y_dtype;
+    return op_traits(desc->kind)->in_place && desc->x_dtype[0] == desc->y_dtype[0];
 }
 
 /* y may reuse x's memory if nothing reads x later: it is not the caller's input, and no other layer and no
@@ -40,13 +40,13 @@ static bool reuses_input(const plan_t *plan, int n)
     const op_traits_t *traits = op_traits(g->nodes[n].desc.kind);
     if (!may_share(g, n) || value == 0 || graph_readers(g, value) != 1) return false;
     return !plan->training ||
-           (!traits->backward_needs_x && !op_traits(g->nodes[value - 1].desc.kind)->backward_needs_y);
+           (!(traits->backward_needs_x & 1) && !op_traits(g->nodes[value - 1].desc.kind)->backward_needs_y);
 }
 
 static size_t bytes_of(const plan_t *plan, int value)
 {
     const op_desc_t *desc = &plan->nodes[value - 1].op->desc;
-    return (size_t)shape_count(desc->y) * dtype_size(desc->y_dtype);
+    return (size_t)shape_count(desc->y[0]) * dtype_size(desc->y_dtype[0]);
 }
 
 static void plan_forward(plan_t *plan)
@@ -57,9 +57,9 @@ static void plan_forward(plan_t *plan)
         const op_traits_t *traits = op_traits(g->nodes[n].desc.kind);
         for (int i = 0; i < g->nodes[n].desc.n_inputs; i++) {
             int value = g->nodes[n].input[i];
-            if (value == 0) continue;
+            if (value <= 0) continue;
             extend(plan, plan->nodes[value - 1].y, n);
-            if (plan->training && traits->backward_needs_x && i == 0)
+            if (plan->training && traits->backward_needs_x >> i & 1)
                 extend(plan, plan->nodes[value - 1].y, backward_step(plan, n));
         }
         if (reuses_input(plan, n))
@@ -80,11 +80,11 @@ static void plan_gradient(plan_t *plan, int n, int i)
     const graph_t *g = plan->graph;
     plan_node_t *node = &plan->nodes[n];
     int value = g->nodes[n].input[i], step = backward_step(plan, n);
-    if (value == 0 || !plan->nodes[value - 1].in_backward) return;
+    if (value <= 0 || !plan->nodes[value - 1].in_backward) return;
     plan_node_t *producer = &plan->nodes[value - 1];
-    if (producer->dy >= 0) {
-        node->dx[i] = new_buffer(plan, bytes_of(plan, value), step, step);
-        node->add_to[i] = producer->dy;
+    node->accumulate[i] = producer->dy >= 0;
+    if (node->accumulate[i]) {
+        node->dx[i] = producer->dy;
         extend(plan, producer->dy, step);
         return;
     }
@@ -94,6 +94,15 @@ static void plan_gradient(plan_t *plan, int n, int i)
         producer->dy = new_buffer(plan, bytes_of(plan, value), step, step);
     extend(plan, producer->dy, backward_step(plan, value - 1));
     node->dx[i] = producer->dy;
+}
+
+static void plan_gradients(plan_t *plan, int n)
+{
+    plan_node_t *node = &plan->nodes[n];
+    int step = backward_step(plan, n);
+    for (int i = 0; i < plan->graph->nodes[n].desc.n_inputs; i++) plan_gradient(plan, n, i);
+    size_t n_bytes = op_addend_bytes(node->op, node->accumulate, NULL);
+    if (n_bytes > 0) node->addend = new_buffer(plan, n_bytes, step, step);
 }
 
 static void plan_backward(plan_t *plan)
@@ -106,8 +115,7 @@ static void plan_backward(plan_t *plan)
             if (value > 0 && plan->nodes[value - 1].in_backward) plan->nodes[n].in_backward = true;
         }
     }
-    for (int n = g->n_nodes - 1; n >= 0; n--)
-        for (int i = 0; i < g->nodes[n].desc.n_inputs; i++) plan_gradient(plan, n, i);
+    for (int n = g->n_nodes - 1; n >= 0; n--) plan_gradients(plan, n);
 }
 
 static err_t plan_operators(plan_t *plan, const backend_t *backend, const algorithms_t *algorithms)
@@ -138,13 +146,13 @@ err_t plan_new(const graph_t *graph, const backend_t *backend, const algorithms_
     plan->n_samples = n_samples;
     plan->training = training;
     TRY_OUT(err, mem_new_array(graph->n_nodes, sizeof *plan->nodes, "a plan", &plan->nodes));
-    /* Per layer: y, saved, and for each input a gradient and a contribution to it; one workspace. */
-    TRY_OUT(err, mem_new_array(graph->n_nodes * (2 + 2 * OP_MAX_INPUTS) + 1, sizeof *plan->buffers, "a plan",
+    /* Per layer: y, saved, a gradient for each input, gradients to be added; one workspace. */
+    TRY_OUT(err, mem_new_array(graph->n_nodes * (3 + OP_MAX_INPUTS) + 1, sizeof *plan->buffers, "a plan",
                                &plan->buffers));
     for (int n = 0; n < graph->n_nodes; n++) {
         plan_node_t *node = &plan->nodes[n];
-        node->y = node->dy = node->saved = -1;
-        for (int i = 0; i < OP_MAX_INPUTS; i++) node->dx[i] = node->add_to[i] = -1;
+        node->y = node->dy = node->saved = node->addend = -1;
+        for (int i = 0; i < OP_MAX_INPUTS; i++) node->dx[i] = -1;
     }
     TRY_OUT(err, plan_operators(plan, backend, algorithms));
     plan_forward(plan);

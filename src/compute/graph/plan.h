@@ -14,8 +14,9 @@ typedef struct plan_node {
     op_t *op;
     bool in_backward; /* this layer, or one it depends on, has parameters */
     int y, dy, saved;
-    int dx[OP_MAX_INPUTS];     /* gradients of the inputs */
-    int add_to[OP_MAX_INPUTS]; /* the buffer to add dx to */
+    int dx[OP_MAX_INPUTS];          /* gradients of the inputs */
+    bool accumulate[OP_MAX_INPUTS]; /* dx is added to */
+    int addend;                     /* op_args_t.addend */
 } plan_node_t;
 
 typedef struct plan {

@@ -11,7 +11,7 @@ enum { PERIOD = 4099 };
 int64_t scratch_bytes(const op_desc_t *desc, bool training)
 {
     int64_t n = shape_count(desc->x[0]) * (int64_t)dtype_size(desc->x_dtype[0]) +
-                shape_count(desc->y) * (int64_t)dtype_size(desc->y_dtype);
+                shape_count(desc->y[0]) * (int64_t)dtype_size(desc->y_dtype[0]);
     for (int i = 0; i < desc->n_params; i++) n += shape_count(desc->param[i]) * (int64_t)sizeof(float);
     return (training ? 2 : 1) * n;
 }
@@ -51,17 +51,17 @@ err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training
                   scratch_t *s)
 {
     maker_t m = {backend, what, rng_new(1, RNG_TEST, 0)};
-    dtype_t x = desc->x_dtype[0], y = desc->y_dtype;
+    dtype_t x = desc->x_dtype[0], y = desc->y_dtype[0];
     hd_buffer_t *b = s->blocks;
     *s = (scratch_t){NULL};
     err_t err = scratch_make(&m, desc->x[0], x, &b[X], &s->x);
-    if (err == ERR_OK) err = scratch_make(&m, desc->y, y, &b[Y], &s->y);
+    if (err == ERR_OK) err = scratch_make(&m, desc->y[0], y, &b[Y], &s->y);
     for (int i = 0; i < desc->n_params && err == ERR_OK; i++) {
         err = scratch_make(&m, desc->param[i], DTYPE_F32, &b[PARAM + i], &s->param[i]);
         if (err == ERR_OK && training)
             err = scratch_make(&m, desc->param[i], DTYPE_F32, &b[DPARAM + i], &s->dparam[i]);
     }
-    if (err == ERR_OK && training) err = scratch_make(&m, desc->y, y, &b[DY], &s->dy);
+    if (err == ERR_OK && training) err = scratch_make(&m, desc->y[0], y, &b[DY], &s->dy);
     if (err == ERR_OK && training) err = scratch_make(&m, desc->x[0], x, &b[DX], &s->dx);
     if (err == ERR_OK) err = scratch_push(s);
     if (err != ERR_OK) scratch_free(s);
@@ -83,16 +83,13 @@ err_t scratch_pull(const scratch_t *s)
 err_t scratch_run(const scratch_t *s, const op_t *op, op_pass_t pass, void *saved, void *workspace)
 {
     const hd_buffer_t *b = s->blocks;
-    op_args_t args = {.x = {b[X].device},
-                      .y = b[Y].device,
-                      .dy = b[DY].device,
-                      .saved = saved,
-                      .workspace = workspace,
-                      .training = true};
-    for (int i = 0; i < OP_MAX_PARAMS; i++) args.param[i] = b[PARAM + i].device;
+    op_args_t args = op_args(op);
+    args.x[0].data = b[X].device, args.y[0].data = b[Y].device, args.dy[0].data = b[DY].device;
+    args.saved = saved, args.workspace = workspace, args.training = true;
+    for (int i = 0; i < OP_MAX_PARAMS; i++) args.param[i].data = b[PARAM + i].device;
     if (pass == OP_FORWARD) return op_forward(op, &args);
-    if (pass == OP_BACKWARD_DATA) args.dx[0] = b[DX].device;
+    if (pass == OP_BACKWARD_DATA) args.dx[0].data = b[DX].device;
     for (int i = 0; i < OP_MAX_PARAMS && pass == OP_BACKWARD_WEIGHTS; i++)
-        args.dparam[i] = b[DPARAM + i].device;
+        args.dparam[i].data = b[DPARAM + i].device;
     return op_backward(op, &args);
 }

@@ -4,6 +4,6 @@
 
 int nn_sigmoid_bce(graph_t *graph, const char *name, int input)
 {
-    op_desc_t desc = {.kind = OP_SIGMOID_BCE, .n_inputs = 1};
-    return graph_add(graph, name, desc, &input, NULL, NULL);
+    op_desc_t desc = {.kind = OP_SIGMOID_BCE, .n_inputs = 2, .x[1] = graph_shape(graph, input)};
+    return graph_add(graph, name, desc, (const int[]){input, GRAPH_TRUTH}, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 
 int nn_softmax_xent(graph_t *graph, const char *name, int input, double label_smoothing)
 {
-    op_desc_t desc = {.kind = OP_SOFTMAX_XENT, .n_inputs = 1, .attr.softmax_xent = {label_smoothing}};
-    return graph_add(graph, name, desc, &input, NULL, NULL);
+    op_desc_t desc = {
+        .kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x[1] = shape_1d(1), .attr.softmax_xent = {label_smoothing}};
+    return graph_add(graph, name, desc, (const int[]){input, GRAPH_TRUTH}, NULL, NULL);
 }

@@ -9,21 +9,23 @@
 
 /* One operator on one backend.
  *
- *   plan    sets op->plan and the two sizes; on an error it leaves nothing allocated. NULL: nothing to
- *           prepare. If there is a list, op->algorithms holds a name of it or "" for each pass; plan stores
- *           the names it uses
- *   unplan  frees op->plan; may be NULL
- *   fuses   epilogues, and the second input of batch_norm, are supported
- *   tf32    conv2d and linear: DTYPE_TF32 products are supported
- *   bf16    x, y and their gradients may be DTYPE_BF16. Otherwise, or if plan calls narrow_plan itself, they
- *           are converted (narrow.h)
- *   list    op_list_algorithms; NULL: a single algorithm */
+ *   plan         sets op->plan and the two sizes; on an error it leaves nothing allocated. NULL: nothing to
+ *                prepare. If there is a list, op->algorithms holds a name of it or "" for each pass; plan
+ *                stores the names it uses
+ *   unplan       frees op->plan; may be NULL
+ *   fuses        epilogues, and the second input of batch_norm, are supported
+ *   accumulates  float32 gradients are added where op_args_t asks for it, with the bits of a separate
+ *                addition; otherwise the kernel never sees these flags: op_backward adds what it writes
+ *   tf32         conv2d and linear: DTYPE_TF32 products are supported
+ *   bf16         x, y and their gradients may be DTYPE_BF16. Otherwise, or if plan calls narrow_plan itself,
+ *                they are converted (narrow.h)
+ *   list         op_list_algorithms; NULL: a single algorithm */
 typedef struct op_kernel {
     err_t (*plan)(op_t *op);
     err_t (*forward)(const op_t *op, const op_args_t *args);
     err_t (*backward)(const op_t *op, const op_args_t *args);
     void (*unplan)(op_t *op);
-    bool fuses, tf32, bf16;
+    bool fuses, accumulates, tf32, bf16;
     int (*list)(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max);
 } op_kernel_t;
 
@@ -45,8 +47,8 @@ enum { BACKEND_MARKS = 16 };
  *   device       the device of the open backend; NULL on host backends, as are memory and graph
  *   stores_bf16  op_desc_t.x_dtype and y_dtype may be bfloat16; host backends only
  *   sum_squares  Σ x² over n elements, accumulated in double in an order that depends only on n
- *   accumulate   dst += src over n elements (gradients of a tensor that several layers read). DTYPE_BF16 only
- *                with stores_bf16
+ *   accumulate   dst += src over n elements (gradients that are sums: op_args_t.accumulate_dx). DTYPE_BF16
+ *                only with stores_bf16
  *   describe     implementation and version for the run record, such as "oneDNN 2.6.3, avx512_core"
  *
  * NULL on host backends, where callers fall back to plain C:

@@ -8,23 +8,29 @@
 #include "compute/tensor/bf16.h"
 
 /* Each tensor has its own copy, as kernels may read one while they write another. */
-enum { X, DX = X + OP_MAX_INPUTS, Y = DX + OP_MAX_INPUTS, DY, N_COPIES };
+enum {
+    X,
+    DX = X + OP_MAX_INPUTS,
+    Y = DX + OP_MAX_INPUTS,
+    DY = Y + OP_MAX_OUTPUTS,
+    END = DY + OP_MAX_OUTPUTS
+};
 
 static shape_t shape_of(const op_desc_t *d, int copy)
 {
-    return copy >= Y ? d->y : d->x[copy % OP_MAX_INPUTS];
+    return copy >= Y ? d->y[(copy - Y) % OP_MAX_OUTPUTS] : d->x[copy % OP_MAX_INPUTS];
 }
 
 static bool is_narrow(const op_desc_t *d, int copy)
 {
-    if (copy >= Y) return d->y_dtype == DTYPE_BF16;
-    int input = copy % OP_MAX_INPUTS;
+    int input = copy % OP_MAX_INPUTS, output = (copy - Y) % OP_MAX_OUTPUTS;
+    if (copy >= Y) return output < d->n_outputs && d->y_dtype[output] == DTYPE_BF16;
     return input < d->n_inputs && d->x_dtype[input] == DTYPE_BF16;
 }
 
 static size_t copy_bytes(const op_t *op, int copy)
 {
-    bool gradient = (copy >= DX && copy < Y) || copy == DY;
+    bool gradient = (copy >= DX && copy < Y) || copy >= DY;
     if (!is_narrow(&op->desc, copy) || (gradient && !op->training)) return 0;
     return mem_round((size_t)shape_count(shape_of(&op->desc, copy)) * sizeof(float));
 }
@@ -33,52 +39,49 @@ void narrow_plan(op_t *op)
 {
     op->converts = true;
     op->n_kernel_bytes = op->n_workspace_bytes = mem_round(op->n_workspace_bytes);
-    for (int i = 0; i < N_COPIES; i++) op->n_workspace_bytes += copy_bytes(op, i);
-}
-
-/* NULL if the tensor is float32 or absent. */
-static float *copy_of(const op_t *op, const op_args_t *args, int copy, const void *tensor)
-{
-    char *at = (char *)args->workspace + op->n_kernel_bytes;
-    for (int i = 0; i < copy; i++) at += copy_bytes(op, i);
-    return tensor && is_narrow(&op->desc, copy) ? (float *)(void *)at : NULL;
+    for (int i = 0; i < END; i++) op->n_workspace_bytes += copy_bytes(op, i);
 }
 
 /* The tensor, or its float32 copy, filled if `read`. */
-static void *widened(const op_t *op, const op_args_t *args, int copy, const void *tensor, bool read)
+static tensor_t widened(const op_t *op, const op_args_t *args, int copy, const tensor_t *tensor, bool read)
 {
-    float *wide = copy_of(op, args, copy, tensor);
-    if (wide && read) bf16_widen(wide, tensor, shape_count(shape_of(&op->desc, copy)));
-    return wide ? (void *)wide : (void *)tensor;
+    char *at = (char *)args->workspace + op->n_kernel_bytes;
+    if (!tensor->data || tensor->dtype != DTYPE_BF16) return *tensor;
+    for (int i = 0; i < copy; i++) at += copy_bytes(op, i);
+    if (read) bf16_widen((float *)(void *)at, tensor->data, shape_count(tensor->shape));
+    return (tensor_t){at, tensor->shape, DTYPE_F32};
 }
 
-static void narrow_back(const op_t *op, const op_args_t *args, int copy, void *tensor)
+static void narrow_back(const tensor_t *tensor, const tensor_t *wide)
 {
-    const float *wide = copy_of(op, args, copy, tensor);
-    if (wide) bf16_narrow(tensor, wide, shape_count(shape_of(&op->desc, copy)));
+    if (wide->data != tensor->data) bf16_narrow(tensor->data, wide->data, shape_count(tensor->shape));
 }
 
 err_t narrow_forward(const op_t *op, const op_args_t *args)
 {
+    const op_desc_t *d = &op->desc;
     op_args_t wide = *args;
-    for (int i = 0; i < op->desc.n_inputs; i++) wide.x[i] = widened(op, args, X + i, args->x[i], true);
-    wide.y = widened(op, args, Y, args->y, false);
-    TRY(op->backend->kernel[op->desc.kind]->forward(op, &wide));
-    narrow_back(op, args, Y, args->y);
+    for (int i = 0; i < d->n_inputs; i++) wide.x[i] = widened(op, args, X + i, &args->x[i], true);
+    for (int i = 0; i < d->n_outputs; i++) wide.y[i] = widened(op, args, Y + i, &args->y[i], false);
+    TRY(op->backend->kernel[d->kind]->forward(op, &wide));
+    for (int i = 0; i < d->n_outputs; i++) narrow_back(&args->y[i], &wide.y[i]);
     return ERR_OK;
 }
 
 err_t narrow_backward(const op_t *op, const op_args_t *args)
 {
-    const op_traits_t *traits = op_traits(op->desc.kind);
+    const op_desc_t *d = &op->desc;
+    const op_traits_t *traits = op_traits(d->kind);
     op_args_t wide = *args;
-    for (int i = 0; i < op->desc.n_inputs; i++) {
-        wide.x[i] = widened(op, args, X + i, args->x[i], i == 0 && traits->backward_needs_x);
-        wide.dx[i] = widened(op, args, DX + i, args->dx[i], false);
+    for (int i = 0; i < d->n_inputs; i++) {
+        wide.x[i] = widened(op, args, X + i, &args->x[i], traits->backward_needs_x >> i & 1);
+        wide.dx[i] = widened(op, args, DX + i, &args->dx[i], false);
     }
-    wide.y = widened(op, args, Y, args->y, traits->backward_needs_y);
-    wide.dy = widened(op, args, DY, args->dy, true);
-    TRY(op->backend->kernel[op->desc.kind]->backward(op, &wide));
-    for (int i = 0; i < op->desc.n_inputs; i++) narrow_back(op, args, DX + i, args->dx[i]);
+    for (int i = 0; i < d->n_outputs; i++) {
+        wide.y[i] = widened(op, args, Y + i, &args->y[i], traits->backward_needs_y >> i & 1);
+        wide.dy[i] = widened(op, args, DY + i, &args->dy[i], true);
+    }
+    TRY(op->backend->kernel[d->kind]->backward(op, &wide));
+    for (int i = 0; i < d->n_inputs; i++) narrow_back(&args->dx[i], &wide.dx[i]);
     return ERR_OK;
 }

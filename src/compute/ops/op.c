@@ -8,8 +8,9 @@
 
 bool op_is_narrow(const op_desc_t *desc)
 {
-    bool narrow = desc->y_dtype == DTYPE_BF16;
+    bool narrow = false;
     for (int i = 0; i < desc->n_inputs; i++) narrow |= desc->x_dtype[i] == DTYPE_BF16;
+    for (int i = 0; i < desc->n_outputs; i++) narrow |= desc->y_dtype[i] == DTYPE_BF16;
     return narrow;
 }
 
@@ -18,9 +19,9 @@ int64_t op_macs(const op_desc_t *desc)
     if (desc->kind == OP_CONV2D) {
         int64_t height, width;
         op_conv2d_cells(desc, &height, &width);
-        return desc->y.dim[0] * height * width * shape_count(desc->param[0]);
+        return desc->y[0].dim[0] * height * width * shape_count(desc->param[0]);
     }
-    if (desc->kind == OP_LINEAR) return desc->y.dim[0] * shape_count(desc->param[0]);
+    if (desc->kind == OP_LINEAR) return desc->y[0].dim[0] * shape_count(desc->param[0]);
     return 0;
 }
 
@@ -63,7 +64,7 @@ void op_key(const op_desc_t *desc, char out[OP_KEY_MAX])
     else
         n = 0;
     ASSERT((size_t)n < room);
-    bool x_narrow = desc->x_dtype[0] == DTYPE_BF16, y_narrow = desc->y_dtype == DTYPE_BF16;
+    bool x_narrow = desc->x_dtype[0] == DTYPE_BF16, y_narrow = desc->y_dtype[0] == DTYPE_BF16;
     if (x_narrow || y_narrow)
         n = snprintf(rest + n, room - (size_t)n, " narrow=%s%s", x_narrow ? "x" : "", y_narrow ? "y" : "");
     ASSERT((size_t)n < room);

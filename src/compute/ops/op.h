@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "compute/ops/op_desc.h"
+#include "compute/ops/op_args.h"
 
 enum { OP_KEY_MAX = 192 };       /* bytes of op_key's text */
 enum { OP_MAX_ALGORITHMS = 16 }; /* per pass */
@@ -48,46 +48,18 @@ typedef struct op {
     op_algorithms_t algorithms;
 } op_t;
 
-typedef struct op_args {
-    const void *x[OP_MAX_INPUTS];
-    void *y;
-    const void *dy;
-    void *dx[OP_MAX_INPUTS]; /* NULL: this gradient is not needed */
-    const void *param[OP_MAX_PARAMS];
-    /* Overwritten, not accumulated. All NULL: not needed; only for operators with several algorithms. */
-    void *dparam[OP_MAX_PARAMS];
-    void *state[OP_MAX_STATES];
-    void *saved;     /* n_saved_bytes, 64-byte aligned */
-    void *workspace; /* n_workspace_bytes, 64-byte aligned */
-    bool training;   /* forward only: training or evaluation mode */
-    /* OP_DROPOUT */
-    uint64_t dropout_key;  /* rng_key(seed, RNG_DROPOUT) */
-    uint32_t layer;        /* index of the layer in its graph */
-    uint64_t step;         /* optimizer step */
-    uint64_t first_sample; /* index of this batch's sample 0 in the global batch */
-    /* OP_BATCH_NORM in training with one group: sums n values over all ranks that share statistics, which all
-     * make the same calls. NULL: not shared. */
-    err_t (*sum_shared)(void *context, double *values, int64_t n);
-    void *share_context;
-    /* OP_SOFTMAX_XENT */
-    const int32_t *labels; /* [n], each in [0, classes) */
-    int32_t *predictions;  /* [n], or NULL */
-    /* OP_SIGMOID_BCE */
-    const float *targets; /* [n, classes], each in [0, 1] */
-    /* Both */
-    float loss_scale; /* usually 1 / samples in the global batch */
-} op_args_t;
-
 /* Properties of a kind of operator, among them which buffers backward reads: the memory plan reuses the rest.
  * Backward always reads dy, except in a loss, and may always read parameters. */
 typedef struct op_traits {
-    const char *name;      /* such as "conv2d" */
-    bool backward_needs_x; /* the first input */
-    bool backward_needs_y;
-    /* If both have the same type, y may share memory with x[0], unless backward needs x, and dx[0]
-     * with dy. */
+    const char *name; /* such as "conv2d" */
+    int n_inputs;
+    int n_gradients;           /* inputs from this one on have no gradient: labels, targets */
+    unsigned backward_needs_x; /* bit i: input i */
+    unsigned backward_needs_y; /* bit i: output i */
+    /* If both have the same type, y[0] may share memory with x[0], unless backward needs x[0], and dx[0]
+     * with dy[0]. */
     bool in_place;
-    bool loss;     /* y is one loss per sample: the end of a graph */
+    bool loss;     /* y[0] is one loss per sample */
     bool products; /* computed in op_desc_t.compute; other operators are passes over memory */
 } op_traits_t;
 const op_traits_t *op_traits(op_kind_t kind);
@@ -135,11 +107,18 @@ err_t op_plan(const struct backend *backend, const op_desc_t *desc, bool trainin
               const op_algorithms_t *wanted, op_t **out);
 void op_free(op_t **op);
 
+/* The shapes and types of a planned operator's tensors; the caller fills in data and the rest. */
+op_args_t op_args(const op_t *op);
+
+/* Bytes of op_args_t.addend for a backward that adds to these gradients; either may be NULL: none. */
+size_t op_addend_bytes(const op_t *op, const bool *accumulate_dx, const bool *accumulate_dparam);
+
 /* Forward, then backward, of one batch:
  *
- *   forward   reads x, param, (state); writes y, saved (if planned for training), predictions, (state)
- *   backward  reads dy, saved, param and what op_traits says; writes dx if not NULL, and dparam
+ *   forward   reads x, param, (state); writes y, saved (if planned for training), (state)
+ *   backward  reads dy, saved, param and what op_traits says; writes, or adds to, dx and dparam
  *
+ * A sum of gradients has the bits of computing the new one and then adding it (backend_t.accumulate).
  * Errors: ERR_SYSTEM from the backend's library. */
 err_t op_forward(const op_t *op, const op_args_t *args);
 err_t op_backward(const op_t *op, const op_args_t *args);

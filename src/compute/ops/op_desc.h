@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators: the definition, attributes and shapes of each, independent of the backend. Images are NHWC:
- * [n, h, w, c]; matrices are [n, features]. */
+/* The description of one operator: its kind, attributes, shapes and types. op_attr.h defines the
+ * operators. */
 #ifndef COMPUTE_OPS_OP_DESC_H
 #define COMPUTE_OPS_OP_DESC_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
+#include "compute/ops/op_attr.h"
 #include "compute/tensor/dtype.h"
 #include "compute/tensor/shape.h"
 
-enum { OP_MAX_INPUTS = 2, OP_MAX_PARAMS = 2, OP_MAX_STATES = 2 };
+enum { OP_MAX_INPUTS = 6, OP_MAX_OUTPUTS = 3, OP_MAX_PARAMS = 2, OP_MAX_STATES = 2 };
 
 typedef enum op_kind {
     OP_CONV2D,
@@ -25,100 +23,14 @@ typedef enum op_kind {
     OP_KIND_COUNT
 } op_kind_t;
 
-/* Operations that a fused layer (compute/graph/fuse.h) applies to its result before it stores y: OP_RELU,
- * then, for images, OP_POOL2D's maximum over adjacent windows without padding. Results equal those of the
- * separate operators. Supported by kernels with `fuses`. All 0: none. */
-typedef struct epilogue {
-    bool relu;
-    int pool_h, pool_w; /* 0: no pooling; only with relu, and only after conv2d */
-} epilogue_t;
-
-/* y[n,oh,ow,k] = b[k] + Σ_{r,s,c} x[n, oh·stride−pad+r·dilation, …, g·C+c] · w[k,r,s,c], C = channels/groups,
- * g the group of k. Cross-correlation, which every framework calls convolution. Outside the image x is 0.
- * Output size: (in + 2·pad − dilation·(kernel−1) − 1) / stride + 1, rounded down.
- * param 0: weight [out_channels, kernel_h, kernel_w, in_channels/groups]
- * param 1: bias [out_channels], absent unless has_bias */
-typedef struct conv2d_attr {
-    int64_t out_channels;
-    int kernel_h, kernel_w;
-    int stride_h, stride_w;
-    int pad_h, pad_w;           /* both sides */
-    int dilation_h, dilation_w; /* 1: dense */
-    int groups;
-    bool has_bias;
-    epilogue_t epilogue;
-} conv2d_attr_t;
-
-/* y[n,o] = b[o] + Σ_i x[n,i] · w[o,i]. x with more dimensions is flattened in memory order.
- * param 0: weight [out_features, in_features]
- * param 1: bias [out_features], absent unless has_bias */
-typedef struct linear_attr {
-    int64_t out_features;
-    bool has_bias;
-    epilogue_t epilogue;
-} linear_attr_t;
-
-/* Per channel. Max: pixels outside the image never win; of equal pixels the first in row-major order of the
- * window gets the gradient; a NaN in the window gives NaN. Average: over the pixels inside the image only;
- * padding is not counted. Sizes as for conv2d with dilation 1; pad < kernel. Global pooling is a window as
- * large as the image. */
-typedef enum pool_mode { POOL_MAX, POOL_AVG } pool_mode_t;
-typedef struct pool2d_attr {
-    pool_mode_t mode;
-    int kernel_h, kernel_w;
-    int stride_h, stride_w;
-    int pad_h, pad_w;
-} pool2d_attr_t;
-
-/* Training: y = x · keep_i / (1 − rate), where element i is kept if its word of rng_dropout_block
- * (base/rng.h; key, layer, step and sample from op_args_t; i counts within the sample) is < (1−rate)·2^32,
- * rounded down. Evaluation: y = x. */
-typedef struct dropout_attr {
-    double rate; /* in [0, 1) */
-} dropout_attr_t;
-
-/* Over (n, h, w) per channel, the last dimension. Training: samples are divided into groups in order; y =
- * γ·(x−mean)/√(var+epsilon) + β with the group's mean and biased variance; running ← running +
- * momentum·(average over the groups − running), with the unbiased variance (m/(m−1), m = n·h·w of the group;
- * equal to the biased one if m is 1). With op_args_t.sum_shared the sums over a group, here and in backward's
- * dx, include the groups of all ranks that share statistics. Evaluation: with the running values. Ioffe &
- * Szegedy, "Batch normalization", 2015; groups: Hoffer et al., "Train longer, generalize better", 2017,
- * section 4.
- * param 0: γ [c], param 1: β [c]
- * state 0: running mean [c], state 1: running variance [c]
- * Fused: with a second input of the same shape, OP_ADD's sum of both, then the epilogue; in float32, y and
- * all gradients are bitwise those of the separate operators. Kernels with `fuses` support both. */
-typedef struct batch_norm_attr {
-    double momentum, epsilon;
-    int64_t group; /* samples normalized together, the last group may be smaller; 0: the full batch */
-    epilogue_t epilogue;
-} batch_norm_attr_t;
-
-/* x: logits [n, classes]; labels from op_args_t. Target t_k = (1−s)·[k = label] + s/classes, s =
- * label_smoothing. y[n] = −Σ_k t_k · log softmax(x)_k, computed after subtracting the row's maximum; NaN or
- * infinite logits give a non-finite loss. prediction[n] = index of the largest logit (the first of equals).
- * Backward: dx = (softmax(x) − t) · loss_scale; dy is not read. */
-typedef struct softmax_xent_attr {
-    double label_smoothing; /* in [0, 1) */
-} softmax_xent_attr_t;
-
-/* OP_SIGMOID_BCE, for samples with any number of classes. x: logits [n, classes]; targets t [n, classes] in
- * [0, 1] from op_args_t. y[n] = 1/classes · Σ_k max(x,0) − x·t + log(1 + e^−|x|), which is −t·log σ(x) −
- * (1−t)·log(1−σ(x)) without overflow: PyTorch's MultiLabelSoftMarginLoss of one sample; the mean over samples
- * is its BCEWithLogitsLoss. NaN or infinite logits give a non-finite loss. Backward: dx = (σ(x) − t) ·
- * loss_scale / classes; dy is not read. No attributes and no predictions: to rank samples, use the logits.
- *
- * OP_RELU: y = max(x, 0), NaN stays NaN; backward: dx = dy where y > 0, else 0. OP_ADD: y = x0 + x1, equal
- * shapes; backward: dx0 = dx1 = dy. Neither has attributes. */
-
 typedef struct op_desc {
     op_kind_t kind;
     dtype_t dtype; /* of parameters, their gradients and arithmetic: DTYPE_F32 */
-    /* Storage of x[i] and its gradient, and of y and its gradient: DTYPE_F32, or DTYPE_BF16 on backends that
-     * support it (backend_t.stores_bf16), for conv2d only if its products are bfloat16, too. bfloat16 is read
-     * as is, and rounded as bf16_round does when written (a CPU's matrix instructions may write 0 for
-     * denormals). */
-    dtype_t x_dtype[OP_MAX_INPUTS], y_dtype;
+    /* Storage of x[i] and its gradient, and of y[i] and its gradient: DTYPE_F32, or DTYPE_BF16 on backends
+     * that support it (backend_t.stores_bf16), for conv2d only if its products are bfloat16, too. bfloat16 is
+     * read as is, and rounded as bf16_round does when written (a CPU's matrix instructions may write 0 for
+     * denormals). op_infer sets the type of integer tensors. */
+    dtype_t x_dtype[OP_MAX_INPUTS], y_dtype[OP_MAX_OUTPUTS];
     /* Type of products: DTYPE_F32, or, for conv2d and linear, one of the following.
      *
      *   DTYPE_TF32  float32 in memory; a GPU may cut the mantissas of x, the weight and dy to 10 bits when it
@@ -139,7 +51,8 @@ typedef struct op_desc {
         softmax_xent_attr_t softmax_xent;
     } attr;
     /* Filled in by op_infer. */
-    shape_t y;
+    int n_outputs;
+    shape_t y[OP_MAX_OUTPUTS];
     int n_params, n_states;
     shape_t param[OP_MAX_PARAMS];
     shape_t state[OP_MAX_STATES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Binds operators to a backend, with the requested algorithms, and dispatches to its kernels. */
+/* Binds operators to a backend, with the requested algorithms. */
 #include <stdio.h>
 #include <string.h>
 
@@ -46,8 +46,8 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
     if (!kernel) RAISE(ERR_SYSTEM, "the %s backend has no %s", backend->name, op_traits(desc->kind)->name);
     if (desc->compute == DTYPE_TF32 && !kernel->tf32)
         RAISE(ERR_USAGE, "tf32 needs the tensor cores of a GPU; use --device cuda, or --precision fp32");
-    bool adds_input = desc->kind == OP_BATCH_NORM && desc->n_inputs == 2;
-    ASSERT(kernel->fuses || !(op_epilogue(desc).relu || adds_input));
+    bool fused = op_epilogue(desc).relu || desc->n_inputs > op_traits(desc->kind)->n_inputs;
+    ASSERT(kernel->fuses || !fused);
     ASSERT(backend->stores_bf16 || !op_is_narrow(desc));
     op_t *op;
     TRY(mem_new(sizeof *op, "an operator", &op));
@@ -72,17 +72,4 @@ void op_free(op_t **op)
     const op_kernel_t *kernel = (*op)->backend->kernel[(*op)->desc.kind];
     if (kernel->unplan) kernel->unplan(*op);
     mem_free(op);
-}
-
-err_t op_forward(const op_t *op, const op_args_t *args)
-{
-    if (op->converts) return narrow_forward(op, args);
-    return op->backend->kernel[op->desc.kind]->forward(op, args);
-}
-
-err_t op_backward(const op_t *op, const op_args_t *args)
-{
-    ASSERT(op->training);
-    if (op->converts) return narrow_backward(op, args);
-    return op->backend->kernel[op->desc.kind]->backward(op, args);
 }

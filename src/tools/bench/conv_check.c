@@ -19,7 +19,7 @@ int64_t conv_spot(int64_t count, int spot)
 
 float *conv_result(const scratch_t *s, const op_desc_t *desc, op_pass_t pass, shape_t *shape)
 {
-    *shape = pass == OP_FORWARD ? desc->y : pass == OP_BACKWARD_DATA ? desc->x[0] : desc->param[0];
+    *shape = pass == OP_FORWARD ? desc->y[0] : pass == OP_BACKWARD_DATA ? desc->x[0] : desc->param[0];
     return pass == OP_FORWARD ? s->y : pass == OP_BACKWARD_DATA ? s->dx : s->dparam[0];
 }
 
@@ -64,8 +64,8 @@ static double backward_data_at(const scratch_t *s, const op_desc_t *d, const int
             int64_t h = i[1] + a->pad_h - r, w = i[2] + a->pad_w - q;
             if (h % a->stride_h || w % a->stride_w) continue;
             h /= a->stride_h, w /= a->stride_w;
-            for (int64_t k = 0; k < d->y.dim[3] && in_image(d->y, h, w); k++)
-                sum += (double)s->dy[index4(d->y, i[0], h, w, k)] *
+            for (int64_t k = 0; k < d->y[0].dim[3] && in_image(d->y[0], h, w); k++)
+                sum += (double)s->dy[index4(d->y[0], i[0], h, w, k)] *
                        (double)s->param[0][index4(d->param[0], k, r, q, i[3])];
         }
     return sum;
@@ -76,12 +76,12 @@ static double backward_weights_at(const scratch_t *s, const op_desc_t *d, const 
 {
     const conv2d_attr_t *a = &d->attr.conv2d;
     double sum = 0;
-    for (int64_t n = 0; n < d->y.dim[0]; n++)
-        for (int64_t oh = 0; oh < d->y.dim[1]; oh++)
-            for (int64_t ow = 0; ow < d->y.dim[2]; ow++) {
+    for (int64_t n = 0; n < d->y[0].dim[0]; n++)
+        for (int64_t oh = 0; oh < d->y[0].dim[1]; oh++)
+            for (int64_t ow = 0; ow < d->y[0].dim[2]; ow++) {
                 int64_t h = oh * a->stride_h - a->pad_h + i[1], w = ow * a->stride_w - a->pad_w + i[2];
                 if (!in_image(d->x[0], h, w)) continue;
-                sum += (double)s->dy[index4(d->y, n, oh, ow, i[0])] *
+                sum += (double)s->dy[index4(d->y[0], n, oh, ow, i[0])] *
                        (double)s->x[index4(d->x[0], n, h, w, i[3])];
             }
     return sum;
@@ -92,8 +92,8 @@ static double terms_of(const op_desc_t *d, op_pass_t pass)
     const conv2d_attr_t *a = &d->attr.conv2d;
     double window = (double)a->kernel_h * a->kernel_w;
     if (pass == OP_FORWARD) return window * (double)d->x[0].dim[3];
-    if (pass == OP_BACKWARD_DATA) return window * (double)d->y.dim[3];
-    return (double)d->y.dim[0] * (double)d->y.dim[1] * (double)d->y.dim[2];
+    if (pass == OP_BACKWARD_DATA) return window * (double)d->y[0].dim[3];
+    return (double)d->y[0].dim[0] * (double)d->y[0].dim[1] * (double)d->y[0].dim[2];
 }
 
 int conv_check(const scratch_t *s, const op_desc_t *d, op_pass_t pass, const char *algorithm)

@@ -23,7 +23,7 @@ static err_t make_op_buffers(const op_desc_t *desc, bool training, const char *w
     TRY(scratch_new(desc, backend, training, what, s));
     TRY(backend_alloc(backend, out->op->n_saved_bytes, what, &out->saved));
     TRY(backend_alloc(backend, out->op->n_workspace_bytes, what, &out->workspace));
-    fill_nan(s->y, desc->y);
+    fill_nan(s->y, desc->y[0]);
     fill_nan(s->dx, desc->x[0]);
     for (int i = 0; i < desc->n_params; i++) fill_nan(s->dparam[i], desc->param[i]);
     return scratch_push(s);

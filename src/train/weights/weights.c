@@ -16,7 +16,7 @@
 
 /* A tensor in the model and in the file. The model's dimensions are `letters`, in C order. The file's are
  * `there`, flattened to a matrix if the tensor is the weight of a linear layer that reads images. */
-typedef struct tensor {
+typedef struct named_tensor {
     const graph_param_t *param;
     char name[NAME_THEIRS_MAX]; /* in the file */
     int n_letters;              /* 0: one dimension, the same on both sides */
@@ -24,12 +24,12 @@ typedef struct tensor {
     int64_t dim[4]; /* of letters */
     bool flat;
     shape_t shape; /* in the file */
-} tensor_t;
+} named_tensor_t;
 
 typedef struct transfer {
     const graph_t *graph;
     name_table_t table;
-    tensor_t *tensors; /* parameters, then states */
+    named_tensor_t *tensors; /* parameters, then states */
     int n;
 } transfer_t;
 
@@ -40,13 +40,13 @@ static const graph_node_t *layer_of(const graph_t *g, int param)
     return node;
 }
 
-static int64_t dim_of(const tensor_t *t, char letter)
+static int64_t dim_of(const named_tensor_t *t, char letter)
 {
     return t->dim[strchr(t->letters, letter) - t->letters];
 }
 
 /* Derives the file's shape from the model's and the table's layout. */
-static void set_file_shape(tensor_t *t, const char *layout)
+static void set_file_shape(named_tensor_t *t, const char *layout)
 {
     for (const char *letter = layout; *letter; letter++)
         if (strchr(t->letters, *letter)) t->there[strlen(t->there)] = *letter;
@@ -60,9 +60,9 @@ static void set_file_shape(tensor_t *t, const char *layout)
 }
 
 static err_t describe_tensor(const transfer_t *x, const graph_param_t *p, const graph_node_t *node,
-                             tensor_t *t)
+                             named_tensor_t *t)
 {
-    *t = (tensor_t){.param = p, .shape = p->shape};
+    *t = (named_tensor_t){.param = p, .shape = p->shape};
     if (!name_table_find(&x->table, p->name, t->name))
         RAISE(ERR_USAGE, "the name table has no rule for %s of %s", p->name, x->graph->model);
     if (!node || p->shape.n_dims < 2) return ERR_OK;
@@ -107,7 +107,7 @@ static void transfer_close(transfer_t *x)
 }
 
 /* The strides of the model's dimensions in the file's array, in elements. */
-static void strides_of(const tensor_t *t, bool fortran, int64_t strides[4])
+static void strides_of(const named_tensor_t *t, bool fortran, int64_t strides[4])
 {
     int64_t own[SHAPE_MAX_DIMS], step = 1;
     for (int k = 0, n = t->shape.n_dims; k < n; k++) {
@@ -132,7 +132,7 @@ static void strides_of(const tensor_t *t, bool fortran, int64_t strides[4])
 }
 
 /* Copies from the file's layout to the model's (import) or back. */
-static void permute_tensor(const tensor_t *t, bool fortran, const float *from, float *to, bool import)
+static void permute_tensor(const named_tensor_t *t, bool fortran, const float *from, float *to, bool import)
 {
     int64_t s[4] = {0}, d[4] = {1, 1, 1, 1}, k = 0;
     if (t->n_letters == 0) {
@@ -161,7 +161,7 @@ static bool is_head(const transfer_t *x, int i)
 static err_t find_array(const transfer_t *x, const npz_t *file, const char *path, int i, npy_t *array,
                         bool *take, weights_report_t *report)
 {
-    const tensor_t *t = &x->tensors[i];
+    const named_tensor_t *t = &x->tensors[i];
     const char *ours = t->param->name;
     *take = npz_has(file, t->name);
     if (!*take && !is_head(x, i)) {
@@ -186,7 +186,7 @@ static err_t find_array(const transfer_t *x, const npz_t *file, const char *path
     return ERR_OK;
 }
 
-static err_t import_one(const npz_t *file, const char *path, const tensor_t *t, const npy_t *array,
+static err_t import_one(const npz_t *file, const char *path, const named_tensor_t *t, const npy_t *array,
                         float *theirs, float *ours)
 {
     TRY(npz_read(file, t->name, array, theirs));
@@ -224,7 +224,7 @@ static err_t import_all(const transfer_t *x, const npz_t *file, const char *path
     }
     for (int i = 0; i < x->n; i++) {
         if (!head && is_head(x, i)) continue;
-        const tensor_t *t = &x->tensors[i];
+        const named_tensor_t *t = &x->tensors[i];
         float *flat = i < x->graph->n_params ? params : states;
         TRY_OUT(err, import_one(file, path, t, &arrays[i], theirs, flat + t->param->offset));
         report->n_taken++;
@@ -254,7 +254,7 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
 static err_t count_outputs(const transfer_t *x, const npz_t *file, const char *path, int *out)
 {
     for (int i = 0; i < x->graph->n_params; i++) {
-        const tensor_t *t = &x->tensors[i];
+        const named_tensor_t *t = &x->tensors[i];
         npy_t array;
         if (!is_head(x, i) || t->n_letters > 0) continue;
         if (!npz_has(file, t->name))
@@ -293,7 +293,7 @@ static err_t write_h5(const char *path, const transfer_t *x, const npz_entry_t *
     TRY_OUT(err, mem_new_array(x->n, sizeof *arrays, "weights", &arrays));
     TRY_OUT(err, mem_new_array(x->n, sizeof *names, "names of weights", &names));
     for (int i = 0; i < x->n; i++) {
-        const tensor_t *t = &x->tensors[i];
+        const named_tensor_t *t = &x->tensors[i];
         snprintf(names[i], sizeof names[i], "/%s", t->name);
         arrays[i] = (ckpt_array_t){.name = names[i],
                                    .dtype = DTYPE_F32,
@@ -328,7 +328,7 @@ err_t weights_export(const char *path, const char *names, const graph_t *graph, 
     TRY_OUT(err, mem_new_array(x.n, sizeof *entries, "weights", &entries));
     float *next = theirs;
     for (int i = 0; i < x.n; i++) {
-        const tensor_t *t = &x.tensors[i];
+        const named_tensor_t *t = &x.tensors[i];
         entries[i] = (npz_entry_t){t->name, t->shape, next};
         permute_tensor(t, false, (i < graph->n_params ? params : states) + t->param->offset, next, false);
         next += shape_count(t->shape);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* The arguments of a call of a planned operator. */
+#ifndef COMPUTE_OPS_OP_ARGS_H
+#define COMPUTE_OPS_OP_ARGS_H
+
+#include <stdbool.h>
+
+#include "compute/ops/op_desc.h"
+#include "compute/tensor/tensor.h"
+
+/* Tensors have the shapes and types that were planned. data NULL: the tensor does not exist, backward does
+ * not read it (op_traits), or this gradient or extra output is not needed. The gradients of parameters are
+ * needed all or none. */
+typedef struct op_args {
+    tensor_t x[OP_MAX_INPUTS], y[OP_MAX_OUTPUTS];
+    tensor_t dy[OP_MAX_OUTPUTS], dx[OP_MAX_INPUTS];
+    tensor_t param[OP_MAX_PARAMS], dparam[OP_MAX_PARAMS];
+    tensor_t state[OP_MAX_STATES];
+    /* Backward adds to this gradient instead of overwriting it. */
+    bool accumulate_dx[OP_MAX_INPUTS], accumulate_dparam[OP_MAX_PARAMS];
+    void *addend;    /* op_addend_bytes, 64-byte aligned: gradients before they are added */
+    void *saved;     /* n_saved_bytes, 64-byte aligned */
+    void *workspace; /* n_workspace_bytes, 64-byte aligned */
+    bool training;   /* forward only: training or evaluation mode */
+    dropout_call_t dropout;
+    batch_norm_call_t batch_norm;
+    loss_call_t loss;
+} op_args_t;
+
+#endif

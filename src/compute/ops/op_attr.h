@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* The definition of each operator, independent of the backend: formula, tensors, attributes, and arguments of
+ * a call beyond tensors. Images are NHWC: [n, h, w, c]; matrices are [n, features]. */
+#ifndef COMPUTE_OPS_OP_ATTR_H
+#define COMPUTE_OPS_OP_ATTR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Operations that a fused layer (compute/graph/fuse.h) applies to its result before it stores y: OP_RELU,
+ * then, for images, OP_POOL2D's maximum over adjacent windows without padding. Results equal those of the
+ * separate operators. Supported by kernels with `fuses`. All 0: none. */
+typedef struct epilogue {
+    bool relu;
+    int pool_h, pool_w; /* 0: no pooling; only with relu, and only after conv2d */
+} epilogue_t;
+
+/* y[n,oh,ow,k] = b[k] + Σ_{r,s,c} x[n, oh·stride−pad+r·dilation, …, g·C+c] · w[k,r,s,c], C = channels/groups,
+ * g the group of k. Cross-correlation, which every framework calls convolution. Outside the image x is 0.
+ * Output size: (in + 2·pad − dilation·(kernel−1) − 1) / stride + 1, rounded down.
+ * param 0: weight [out_channels, kernel_h, kernel_w, in_channels/groups]
+ * param 1: bias [out_channels], absent unless has_bias */
+typedef struct conv2d_attr {
+    int64_t out_channels;
+    int kernel_h, kernel_w;
+    int stride_h, stride_w;
+    int pad_h, pad_w;           /* both sides */
+    int dilation_h, dilation_w; /* 1: dense */
+    int groups;
+    bool has_bias;
+    epilogue_t epilogue;
+} conv2d_attr_t;
+
+/* y[n,o] = b[o] + Σ_i x[n,i] · w[o,i]. x with more dimensions is flattened in memory order.
+ * param 0: weight [out_features, in_features]
+ * param 1: bias [out_features], absent unless has_bias */
+typedef struct linear_attr {
+    int64_t out_features;
+    bool has_bias;
+    epilogue_t epilogue;
+} linear_attr_t;
+
+/* Per channel. Max: pixels outside the image never win; of equal pixels the first in row-major order of the
+ * window gets the gradient; a NaN in the window gives NaN. Average: over the pixels inside the image only;
+ * padding is not counted. Sizes as for conv2d with dilation 1; pad < kernel. Global pooling is a window as
+ * large as the image. */
+typedef enum pool_mode { POOL_MAX, POOL_AVG } pool_mode_t;
+typedef struct pool2d_attr {
+    pool_mode_t mode;
+    int kernel_h, kernel_w;
+    int stride_h, stride_w;
+    int pad_h, pad_w;
+} pool2d_attr_t;
+
+/* Training: y = x · keep_i / (1 − rate), where element i is kept if its word of rng_dropout_block
+ * (base/rng.h; key, layer and step from the call, sample = first_sample + row; i counts within the sample) is
+ * < (1−rate)·2^32, rounded down. Evaluation: y = x. */
+typedef struct dropout_attr {
+    double rate; /* in [0, 1) */
+} dropout_attr_t;
+typedef struct dropout_call {
+    uint64_t key;          /* rng_key(seed, RNG_DROPOUT) */
+    uint32_t layer;        /* index of the layer in its graph */
+    uint64_t step;         /* optimizer step */
+    uint64_t first_sample; /* index of this batch's sample 0 in the global batch */
+} dropout_call_t;
+
+/* Over (n, h, w) per channel, the last dimension. Training: samples are divided into groups in order; y =
+ * γ·(x−mean)/√(var+epsilon) + β with the group's mean and biased variance; running ← running +
+ * momentum·(average over the groups − running), with the unbiased variance (m/(m−1), m = n·h·w of the group;
+ * equal to the biased one if m is 1). With sum_shared the sums over a group, here and in backward's dx,
+ * include the groups of all ranks that share statistics. Evaluation: with the running values. Ioffe &
+ * Szegedy, "Batch normalization", 2015; groups: Hoffer et al., "Train longer, generalize better", 2017,
+ * section 4.
+ * param 0: γ [c], param 1: β [c]
+ * state 0: running mean [c], state 1: running variance [c]
+ * Fused: with a second input of the same shape, OP_ADD's sum of both, then the epilogue; in float32, y and
+ * all gradients are bitwise those of the separate operators. Kernels with `fuses` support both. */
+typedef struct batch_norm_attr {
+    double momentum, epsilon;
+    int64_t group; /* samples normalized together, the last group may be smaller; 0: the full batch */
+    epilogue_t epilogue;
+} batch_norm_attr_t;
+typedef struct batch_norm_call {
+    /* In training with one group: sums n values over all ranks that share statistics, which all make the same
+     * calls. NULL: not shared. */
+    err_t (*sum_shared)(void *context, double *values, int64_t n);
+    void *context;
+} batch_norm_call_t;
+
+/* Of every loss: its gradients are multiplied by scale · weight. y is not. */
+typedef struct loss_call {
+    float scale;  /* usually 1 / samples in the global batch; may change from step to step */
+    float weight; /* of this loss in the objective; does not change */
+} loss_call_t;
+
+/* x0: logits [n, classes], x1: labels [n], int32, each in [0, classes). Target t_k = (1−s)·[k = label] +
+ * s/classes, s = label_smoothing. y0[n] = −Σ_k t_k · log softmax(x)_k, computed after subtracting the row's
+ * maximum; NaN or infinite logits give a non-finite loss. y1[n], int32, may be absent: the prediction, the
+ * index of the largest logit (the first of equals). Backward: dx0 = (softmax(x) − t) · scale · weight; dy is
+ * not read. */
+typedef struct softmax_xent_attr {
+    double label_smoothing; /* in [0, 1) */
+} softmax_xent_attr_t;
+
+/* OP_SIGMOID_BCE, for samples with any number of classes. x0: logits x [n, classes], x1: targets t [n,
+ * classes], each in [0, 1]. y[n] = 1/classes · Σ_k max(x,0) − x·t + log(1 + e^−|x|), which is −t·log σ(x) −
+ * (1−t)·log(1−σ(x)) without overflow: PyTorch's MultiLabelSoftMarginLoss of one sample; the mean over samples
+ * is its BCEWithLogitsLoss. NaN or infinite logits give a non-finite loss. Backward: dx0 = (σ(x) − t) ·
+ * scale · weight / classes; dy is not read. No attributes and no predictions: to rank samples, use the
+ * logits.
+ *
+ * OP_RELU: y = max(x, 0), NaN stays NaN; backward: dx = dy where y > 0, else 0. OP_ADD: y = x0 + x1, equal
+ * shapes; backward: dx0 = dx1 = dy. Neither has attributes. */
+
+#endif

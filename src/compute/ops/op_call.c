@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs planned operators: checks the tensors of a call, and adds up gradients for kernels that only overwrite
+ * them. */
+#include "base/mem.h"
+#include "compute/ops/backend.h"
+#include "compute/ops/narrow.h"
+
+/* Sets shapes and types of n tensors, in float32 if dtypes is NULL. */
+static void describe(tensor_t *tensors, int n, const shape_t *shapes, const dtype_t *dtypes)
+{
+    for (int i = 0; i < n; i++) tensors[i] = (tensor_t){NULL, shapes[i], dtypes ? dtypes[i] : DTYPE_F32};
+}
+
+op_args_t op_args(const op_t *op)
+{
+    const op_desc_t *d = &op->desc;
+    op_args_t args = {.loss = {1, 1}};
+    describe(args.x, d->n_inputs, d->x, d->x_dtype);
+    describe(args.dx, d->n_inputs, d->x, d->x_dtype);
+    describe(args.y, d->n_outputs, d->y, d->y_dtype);
+    describe(args.dy, d->n_outputs, d->y, d->y_dtype);
+    describe(args.param, d->n_params, d->param, NULL);
+    describe(args.dparam, d->n_params, d->param, NULL);
+    describe(args.state, d->n_states, d->state, NULL);
+    return args;
+}
+
+/* Every tensor that is given has the planned shape and type. */
+static void check(const tensor_t *tensors, int n, const shape_t *shapes, const dtype_t *dtypes)
+{
+    for (int i = 0; i < n; i++)
+        ASSERT(!tensors[i].data || (tensors[i].dtype == (dtypes ? dtypes[i] : DTYPE_F32) &&
+                                    shape_equal(tensors[i].shape, shapes[i])));
+}
+
+static void check_call(const op_desc_t *d, const op_args_t *args)
+{
+    check(args->x, d->n_inputs, d->x, d->x_dtype);
+    check(args->y, d->n_outputs, d->y, d->y_dtype);
+    check(args->param, d->n_params, d->param, NULL);
+    check(args->state, d->n_states, d->state, NULL);
+}
+
+static void check_gradients(const op_desc_t *d, const op_args_t *args)
+{
+    check(args->dy, d->n_outputs, d->y, d->y_dtype);
+    check(args->dx, d->n_inputs, d->x, d->x_dtype);
+    check(args->dparam, d->n_params, d->param, NULL);
+}
+
+static const op_kernel_t *kernel_of(const op_t *op)
+{
+    return op->backend->kernel[op->desc.kind];
+}
+
+/* Whether the kernel adds to gradients itself. */
+static bool accumulates(const op_t *op)
+{
+    return kernel_of(op)->accumulates && !op->converts;
+}
+
+static size_t addend_bytes(shape_t shape, dtype_t dtype)
+{
+    return mem_round((size_t)shape_count(shape) * dtype_size(dtype));
+}
+
+size_t op_addend_bytes(const op_t *op, const bool *accumulate_dx, const bool *accumulate_dparam)
+{
+    const op_desc_t *d = &op->desc;
+    size_t n = 0;
+    if (accumulates(op)) return 0;
+    for (int i = 0; accumulate_dx && i < d->n_inputs; i++)
+        if (accumulate_dx[i]) n += addend_bytes(d->x[i], d->x_dtype[i]);
+    for (int i = 0; accumulate_dparam && i < d->n_params; i++)
+        if (accumulate_dparam[i]) n += addend_bytes(d->param[i], DTYPE_F32);
+    return n;
+}
+
+/* Lets the kernel write gradients that are to be added to memory of their own, from *at on. */
+static void redirect(tensor_t *gradients, int n, bool *accumulate, char **at)
+{
+    for (int i = 0; i < n; i++) {
+        if (!accumulate[i] || !gradients[i].data) continue;
+        accumulate[i] = false;
+        gradients[i].data = *at;
+        *at += addend_bytes(gradients[i].shape, gradients[i].dtype);
+    }
+}
+
+static err_t add_gradients(const op_t *op, const tensor_t *sums, const tensor_t *written, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (sums[i].data != written[i].data)
+            TRY(op->backend->accumulate(sums[i].data, written[i].data, shape_count(sums[i].shape),
+                                        sums[i].dtype));
+    return ERR_OK;
+}
+
+static err_t call_backward(const op_t *op, const op_args_t *args)
+{
+    return op->converts ? narrow_backward(op, args) : kernel_of(op)->backward(op, args);
+}
+
+err_t op_forward(const op_t *op, const op_args_t *args)
+{
+    check_call(&op->desc, args);
+    return op->converts ? narrow_forward(op, args) : kernel_of(op)->forward(op, args);
+}
+
+err_t op_backward(const op_t *op, const op_args_t *args)
+{
+    const op_desc_t *d = &op->desc;
+    ASSERT(op->training);
+    check_call(d, args);
+    check_gradients(d, args);
+    if (accumulates(op) || op_addend_bytes(op, args->accumulate_dx, args->accumulate_dparam) == 0)
+        return call_backward(op, args);
+    op_args_t own = *args;
+    char *at = args->addend;
+    ASSERT(at);
+    redirect(own.dx, d->n_inputs, own.accumulate_dx, &at);
+    redirect(own.dparam, d->n_params, own.accumulate_dparam, &at);
+    TRY(call_backward(op, &own));
+    TRY(add_gradients(op, args->dx, own.dx, d->n_inputs));
+    return add_gradients(op, args->dparam, own.dparam, d->n_params);
+}

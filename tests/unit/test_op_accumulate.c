@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Gradients that are added instead of overwritten, on every operator: one at a time and together, with the
+ * bits of a separate addition; calls without gradients of parameters; and the weight of a loss.
+ *
+ * RUN device=ref,cpu,cuda san=cpu,cuda */
+#include "tests/op_util.h"
+#include "tests/tap.h"
+
+/* The fused ones run where the kernel fuses, the others everywhere. */
+static const op_desc_t cases[] = {
+    CONV(2, 9, 8, 3, 5, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+    CONV(2, 8, 8, 16, 16, 3, 3, 2, 2, 1, 1, 1, 1, 1, false),
+    CONV(3, 6, 7, 8, 12, 1, 1, 1, 1, 0, 0, 1, 1, 1, true),
+    {.kind = OP_CONV2D,
+     .n_inputs = 1,
+     .x = {{4, {2, 10, 10, 3}}},
+     .attr.conv2d = {8, 3, 3, 1, 1, 0, 0, 1, 1, 1, true, {true, 2, 2}}},
+    {.kind = OP_CONV2D,
+     .n_inputs = 1,
+     .compute = DTYPE_BF16,
+     .x = {{4, {2, 9, 9, 16}}},
+     .attr.conv2d = {16, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, {0}}},
+    LINEAR(5, 31, 17, true),
+    LINEAR(4, 9, 6, false),
+    {.kind = OP_LINEAR, .n_inputs = 1, .x = {{2, {6, 20}}}, .attr.linear = {16, true, {true, 0, 0}}},
+    POOL(2, 9, 8, 5, POOL_MAX, 3, 3, 2, 2, 1, 1),
+    POOL(2, 8, 8, 3, POOL_AVG, 2, 2, 2, 2, 0, 0),
+    RELU({4, {2, 5, 3, 7}}),
+    DROPOUT(0.4, {2, {9, 50}}),
+    ADD({4, {2, 3, 5, 7}}),
+    NORM(0.1, 1e-5, {4, {4, 5, 6, 12}}),
+    NORM_GROUPS(2, {4, {5, 4, 4, 3}}),
+    {.kind = OP_BATCH_NORM,
+     .n_inputs = 2,
+     .x = {{4, {3, 4, 5, 8}}, {4, {3, 4, 5, 8}}},
+     .attr.batch_norm = {0.1, 1e-5, 0, {true, 0, 0}}},
+    XENT(7, 10, 0.1),
+    BCE(6, 9),
+};
+enum { N_CASES = sizeof cases / sizeof cases[0] };
+
+static bool can_run(const backend_t *device, const op_desc_t *desc)
+{
+    bool fused = op_epilogue(desc).relu || desc->n_inputs > op_traits(desc->kind)->n_inputs;
+    return device->kernel[desc->kind]->fuses || !fused;
+}
+
+static void randomize(const tensor_t *tensor, uint64_t stream)
+{
+    rng_t rng = rng_new(31, RNG_TEST, stream);
+    float *values = tensor->data;
+    uint16_t *narrow = tensor->data;
+    for (int64_t i = 0; i < shape_count(tensor->shape) && tensor->data; i++) {
+        float value = (float)rng_normal(&rng);
+        if (tensor->dtype == DTYPE_BF16)
+            narrow[i] = bf16_from_float(value);
+        else
+            values[i] = value;
+    }
+}
+
+static float element(const void *data, dtype_t dtype, int64_t i)
+{
+    return dtype == DTYPE_BF16 ? bf16_to_float(((const uint16_t *)data)[i]) : ((const float *)data)[i];
+}
+
+/* got = start + term, where start is what randomize wrote; or got = term. */
+static bool is_sum(const tensor_t *got, const tensor_t *start, const tensor_t *term, bool added)
+{
+    for (int64_t i = 0; i < shape_count(got->shape); i++) {
+        float want = element(term->data, term->dtype, i);
+        if (added) want += element(start->data, start->dtype, i);
+        if (got->dtype == DTYPE_BF16) want = bf16_round(want);
+        if (element(got->data, got->dtype, i) == want) continue;
+        printf("# element %lld of %s: %.9g, not %.9g\n", (long long)i, shape_format(got->shape).text,
+               (double)element(got->data, got->dtype, i), (double)want);
+        return false;
+    }
+    return true;
+}
+
+/* Buffers that op_run_new does not know. */
+static void fill(op_run_t *r)
+{
+    op_run_fill(r, 30);
+    const op_desc_t *d = &r->op->desc;
+    for (int i = 0; i < d->n_inputs; i++)
+        if (d->x_dtype[i] == DTYPE_BF16) util_narrow(r->x[i], d->x[i]);
+    if (d->y_dtype[0] == DTYPE_BF16) util_narrow(r->dy, d->y[0]);
+    must(op_run_forward(r), "forward");
+}
+
+/* bits of `which`: dx[0], dx[1], …, then dparam[0], … */
+static bool accumulates(const backend_t *device, const op_desc_t *desc, unsigned which)
+{
+    op_run_t plain = op_run_new(device, *desc, true), start = op_run_new(device, *desc, true),
+             got = op_run_new(device, *desc, true);
+    op_args_t *args = &got.args;
+    int n_dx = 0;
+    bool good = true;
+    fill(&plain), fill(&got);
+    must(op_run_backward(&plain), "backward");
+    while (n_dx < OP_MAX_INPUTS && plain.dx[n_dx]) n_dx++;
+    for (int i = 0; i < n_dx; i++) {
+        args->accumulate_dx[i] = which >> i & 1;
+        randomize(&args->dx[i], (uint64_t)i), randomize(&start.args.dx[i], (uint64_t)i);
+    }
+    for (int i = 0; i < plain.op->desc.n_params; i++) {
+        args->accumulate_dparam[i] = which >> (n_dx + i) & 1;
+        randomize(&args->dparam[i], 9 + (uint64_t)i), randomize(&start.args.dparam[i], 9 + (uint64_t)i);
+    }
+    size_t n_addend = op_addend_bytes(got.op, args->accumulate_dx, args->accumulate_dparam);
+    args->addend = n_addend ? util_block(device, n_addend) : NULL;
+    if (n_addend) memset(args->addend, 0xff, n_addend);
+    must(op_run_backward(&got), "backward, adding");
+    for (int i = 0; i < n_dx; i++)
+        good = is_sum(&args->dx[i], &start.args.dx[i], &plain.args.dx[i], which >> i & 1) && good;
+    for (int i = 0; i < plain.op->desc.n_params; i++)
+        good =
+            is_sum(&args->dparam[i], &start.args.dparam[i], &plain.args.dparam[i], which >> (n_dx + i) & 1) &&
+            good;
+    util_free(&args->addend);
+    op_run_free(&plain), op_run_free(&start), op_run_free(&got);
+    return good;
+}
+
+static void test_case(const backend_t *device, const op_desc_t *desc, const char *how)
+{
+    const char *name = op_traits(desc->kind)->name;
+    if (!can_run(device, desc)) {
+        tap_skip("this device does not fuse the operator");
+        return;
+    }
+    bool good = true;
+    for (unsigned which = 0; which < 16; which++) good = good && accumulates(device, desc, which);
+    OK(good, "%s of %s%s: gradients are added", name, shape_format(desc->x[0]).text, how);
+}
+
+/* With bfloat16 tensors the sums are rounded to bfloat16. */
+static void test_narrow(const backend_t *device, const op_desc_t *desc)
+{
+    op_desc_t narrow = *desc;
+    if (!device->stores_bf16 || op_traits(desc->kind)->loss ||
+        (desc->kind == OP_CONV2D && desc->compute != DTYPE_BF16)) {
+        tap_skip("the operator's tensors are not stored as bfloat16 here");
+        return;
+    }
+    for (int i = 0; i < desc->n_inputs; i++) narrow.x_dtype[i] = DTYPE_BF16;
+    narrow.y_dtype[0] = DTYPE_BF16;
+    test_case(device, &narrow, " in bfloat16");
+}
+
+static void test_without_dparam(const backend_t *device, const op_desc_t *desc)
+{
+    const char *name = op_traits(desc->kind)->name;
+    if (!can_run(device, desc)) {
+        tap_skip("this device does not fuse the operator");
+        return;
+    }
+    op_run_t all = op_run_new(device, *desc, true), got = op_run_new(device, *desc, true);
+    fill(&all), fill(&got);
+    must(op_run_backward(&all), "backward");
+    for (int i = 0; i < OP_MAX_PARAMS; i++) got.args.dparam[i].data = NULL;
+    must(op_run_backward(&got), "backward without dparam");
+    bool good = true;
+    for (int i = 0; i < OP_MAX_INPUTS && got.dx[i]; i++)
+        good = good && is_sum(&got.args.dx[i], NULL, &all.args.dx[i], false);
+    OK(good, "%s of %s without gradients of parameters", name, shape_format(desc->x[0]).text);
+    op_run_free(&all), op_run_free(&got);
+}
+
+/* The weight scales the gradient, not the losses. */
+static void test_weight(const backend_t *device, const op_desc_t *desc)
+{
+    op_run_t one = op_run_new(device, *desc, true), half = op_run_new(device, *desc, true);
+    fill(&one);
+    half.args.loss.weight = 0.5f;
+    fill(&half);
+    must(op_run_backward(&one), "backward"), must(op_run_backward(&half), "backward");
+    bool good = true;
+    for (int64_t i = 0; i < shape_count(one.op->desc.y[0]); i++) good = good && one.y[i] == half.y[i];
+    for (int64_t i = 0; i < shape_count(one.op->desc.x[0]); i++)
+        good = good && half.dx[0][i] == 0.5f * one.dx[0][i];
+    OK(good, "%s: a weight of one half", op_traits(desc->kind)->name);
+    op_run_free(&one), op_run_free(&half);
+}
+
+int main(int argc, char **argv)
+{
+    const backend_t *device = util_open(argc, argv, 2);
+    tap_plan(3 * N_CASES + 2 + 1);
+    for (int i = 0; i < N_CASES; i++) {
+        test_case(device, &cases[i], "");
+        test_narrow(device, &cases[i]);
+        test_without_dparam(device, &cases[i]);
+    }
+    test_weight(device, &(op_desc_t)XENT(7, 10, 0.1));
+    test_weight(device, &(op_desc_t)BCE(6, 9));
+    if (device->close) device->close();
+    OK(mem_live() == 0, "all memory was freed");
+    return tap_done();
+}
