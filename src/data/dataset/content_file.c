@@ -158,9 +158,7 @@ static err_t content_collect(const content_t *content, int who, head_t *head, pa
 
 static bool is_cache(const char *name)
 {
-    const size_t n = strlen(name), n_suffix = sizeof cache_suffix - 1;
-    return strncmp(name, cache_prefix, sizeof cache_prefix - 1) == 0 && n > n_suffix &&
-           strcmp(name + n - n_suffix, cache_suffix) == 0;
+    return strncmp(name, cache_prefix, sizeof cache_prefix - 1) == 0 && fs_has_suffix(name, cache_suffix);
 }
 
 /* Each write adds at most one file, so removing one is enough. */
