@@ -63,6 +63,14 @@ static inline content_entry_t content_get(const content_t *content, split_t spli
     return atomic_load_explicit(&content->entries[split][index], memory_order_relaxed);
 }
 
+/* The place of file `at` of both splits, of which training is the first. *index: in its split. */
+static inline split_t content_place(const content_t *content, int64_t at, int64_t *index)
+{
+    const int64_t n_train = content->n[SPLIT_TRAIN];
+    *index = at < n_train ? at : at - n_train;
+    return at < n_train ? SPLIT_TRAIN : SPLIT_VAL;
+}
+
 /* Set an unknown entry, counting it as new or not; do nothing if it is known. */
 void content_add(content_t *content, split_t split, int64_t index, content_entry_t entry);
 bool content_learn(content_t *content, split_t split, int64_t index, content_entry_t entry);

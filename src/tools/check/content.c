@@ -69,15 +69,14 @@ static void close_scan(scan_t *s)
 static void read_slice(scan_t *s)
 {
     const double end = clock_sec() + slice_sec;
-    const int64_t n_train = s->n > 0 ? s->content->n[SPLIT_TRAIN] : 0;
 #pragma omp parallel for schedule(static, 1) num_threads(s->n_threads > 0 ? s->n_threads : 1)
     for (int i = 0; i < s->n_threads; i++)
         while (clock_sec() < end) {
+            int64_t index;
             const int64_t at = atomic_fetch_add(&s->next, 1);
             if (at >= s->n) break;
-            const split_t split = at < n_train ? SPLIT_TRAIN : SPLIT_VAL;
-            err_t err =
-                s->dataset->ops->note(&s->readers[i], split, split == SPLIT_TRAIN ? at : at - n_train);
+            const split_t split = content_place(s->content, at, &index);
+            err_t err = s->dataset->ops->note(&s->readers[i], split, index);
             if (err == ERR_OK) continue;
 #pragma omp critical
             if (s->n_unreadable++ == 0) err_take(err, &s->unreadable);
@@ -116,9 +115,9 @@ static void report_host(check_t *check, const scan_t *s)
                    "%lld of %lld files cannot be read: %s", (long long)s->n_unreadable, (long long)s->n,
                    s->unreadable.message);
     if (n_changed > 0) {
-        const int64_t at = atomic_load(&content->first_changed), n_train = content->n[SPLIT_TRAIN];
-        content->name_of(content->context, at < n_train ? SPLIT_TRAIN : SPLIT_VAL,
-                         at < n_train ? at : at - n_train, file);
+        int64_t index;
+        const split_t split = content_place(content, atomic_load(&content->first_changed), &index);
+        content->name_of(content->context, split, index, file);
         check_line(
             check, check_host(check), name, CHECK_FAIL,
             "restore the files from a good copy; if the changes are right, touch them",

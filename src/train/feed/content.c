@@ -55,14 +55,15 @@ err_t content_begin(comm_t *comm, const dataset_t *dataset)
 /* Local ranks share the work. */
 static err_t probe_files(const comm_t *comm, const dataset_t *dataset, corrupt_samples_t *bad)
 {
-    const int64_t n_train = dataset->content->n[SPLIT_TRAIN], n = n_train + dataset->content->n[SPLIT_VAL];
+    const content_t *content = dataset->content;
+    const int64_t n = content->n[SPLIT_TRAIN] + content->n[SPLIT_VAL];
     dataset_reader_t reader = {0};
     err_t err = dataset_reader_open(dataset, &reader);
     for (int64_t i = comm->topo.local_rank; err == ERR_OK && i < N_PROBES && i < n;
          i += comm->topo.local_size) {
+        int64_t index;
         const int64_t at = n < N_PROBES ? i : (int64_t)((double)n / N_PROBES * (double)i);
-        const split_t split = at < n_train ? SPLIT_TRAIN : SPLIT_VAL;
-        const int64_t index = split == SPLIT_TRAIN ? at : at - n_train;
+        const split_t split = content_place(content, at, &index);
         err = dataset->ops->note(&reader, split, index);
         if (err == ERR_DATA) err = bad_add(bad, split, index);
     }
