@@ -163,8 +163,7 @@ err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
     for (const cmd_t *cmd = cmds; cmd->name; cmd++) {
         if (strcmp(cmd->name, word) != 0) continue;
         context.name[0] = cmd->name;
-        for (const char *const *local = cmds_local; *local; local++)
-            if (strcmp(*local, word) == 0) deadline_enter(DEADLINE_RUN, "");
+        if (cmd->local) deadline_enter(DEADLINE_RUN, "");
         return cmd->run(&context);
     }
     return cmd_fail(unknown_command(word));

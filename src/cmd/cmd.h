@@ -17,12 +17,12 @@ typedef struct cmd_context {
 typedef struct cmd {
     const char *name, *summary;
     err_t (*run)(const cmd_context_t *context);
+    /* Opens no communicator, or only for some of its verbs: its start has no deadline. */
+    bool local;
 } cmd_t;
 
 /* All subcommands; ends with a NULL name. */
 extern const cmd_t cmds[];
-/* Those that open no communicator, or only some of their verbs: their start has no deadline. NULL-terminated. */
-extern const char *const cmds_local[];
 
 err_t cmd_train(const cmd_context_t *context);
 err_t cmd_eval(const cmd_context_t *context);

@@ -8,11 +8,11 @@
 #include "base/log.h"
 
 static const cmd_t verbs[] = {
-    {"synth", "write built-in digits as IDX files", cmd_data_synth},
-    {"pack", "pack an image folder, COCO or IDX files into shards", cmd_data_pack},
-    {"verify", "verify shards, or images against their annotations", cmd_data_verify},
-    {"show", "statistics of images and annotations; a contact sheet", cmd_data_show},
-    {NULL, NULL, NULL},
+    {"synth", "write built-in digits as IDX files", .run = cmd_data_synth},
+    {"pack", "pack an image folder, COCO or IDX files into shards", .run = cmd_data_pack},
+    {"verify", "verify shards, or images against their annotations", .run = cmd_data_verify},
+    {"show", "statistics of images and annotations; a contact sheet", .run = cmd_data_show},
+    {.name = NULL},
 };
 
 err_t data_open_comm(const cmd_context_t *context, double timeout_sec, runtime_t *out)

@@ -133,10 +133,10 @@ static err_t run_report(const void *values, const char *const *names, int n)
 
 /* First words that are not files. */
 static const cmd_t verbs[] = {
-    {"compare", "what got better or worse from one recording to another", cmd_report_compare},
-    {"history", "change points over many recordings", cmd_report_history},
-    {"html", "a page with charts", cmd_report_html},
-    {NULL, NULL, NULL},
+    {"compare", "what got better or worse from one recording to another", .run = cmd_report_compare},
+    {"history", "change points over many recordings", .run = cmd_report_history},
+    {"html", "a page with charts", .run = cmd_report_html},
+    {.name = NULL},
 };
 
 err_t cmd_report(const cmd_context_t *context)
