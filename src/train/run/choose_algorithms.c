@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/figure.h"
@@ -18,7 +17,7 @@
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
 #include "compute/graph/fuse.h"
-#include "train/output/disk_wait.h"
+#include "train/run/measure_cache.h"
 
 void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training)
 {
@@ -48,11 +47,8 @@ static err_t cache_path(const char *machine, char out[FS_PATH_MAX])
 static err_t read_cache(const char *path, const char *machine, algorithms_t *cache)
 {
     char *text;
-    struct stat info;
-    if (stat(path, &info) != 0) return ERR_OK;
-    /* Opening a FIFO waits for a writer. */
-    if (!S_ISREG(info.st_mode)) RAISE(ERR_USAGE, "%s is not a regular file", path);
-    TRY(fs_read_text(path, ALGORITHMS_TEXT_MAX, &text));
+    TRY(measure_cache_read(path, ALGORITHMS_TEXT_MAX, &text));
+    if (!text) return ERR_OK;
     err_t err = algorithms_read(cache, text, path, false);
     mem_free(&text);
     /* Two machines can have the same hash. */
@@ -64,9 +60,7 @@ static err_t write_cache(const char *path, const algorithms_t *cache)
 {
     char *text;
     TRY(algorithms_write(cache, &text));
-    disk_wait_begin("writing", path);
-    err_t err = fs_write_text(path, text);
-    disk_wait_end();
+    err_t err = measure_cache_write(path, text);
     mem_free(&text);
     return err;
 }
@@ -131,12 +125,8 @@ static err_t measure_choice(const algorithm_request_t *request, const char *mach
     measure_result_t result;
     char path[FS_PATH_MAX];
     bool resumed = out->table.n > 0, cached = cache_path(machine, path) == ERR_OK;
-    if (cached) {
-        disk_wait_begin("reading", path);
-        err_t read = read_cache(path, machine, &cache);
-        disk_wait_end();
-        if (read != ERR_OK) log_warn("the algorithm cache is ignored: %s", err_message());
-    }
+    if (cached && read_cache(path, machine, &cache) != ERR_OK)
+        log_warn("the algorithm cache is ignored: %s", err_message());
     snprintf(cache.machine, sizeof cache.machine, "%s", machine);
     snprintf(out->table.machine, sizeof out->table.machine, "%s", machine);
     teller_t teller = {.limit_sec = 0.4 * request->timeout_sec};

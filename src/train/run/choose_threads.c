@@ -19,6 +19,7 @@
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
 #include "compute/graph/measure_step.h"
+#include "train/run/measure_cache.h"
 
 enum { FORMAT = 1, KEY_MAX = 512, CACHE_MAX = 1 << 18 };
 /* Fewer threads are chosen unless more are faster by this factor; beside other processes, if fewer are. */
@@ -76,11 +77,9 @@ static int find_number(const char *text, const char *key, int most)
 /* The text of the cache; "" if there is none. Free with mem_free. */
 static err_t read_cache(const char *path, char **out)
 {
-    if (fs_exists(path)) {
-        if (fs_read_text(path, CACHE_MAX, out) == ERR_OK) return ERR_OK;
+    if (measure_cache_read(path, CACHE_MAX, out) != ERR_OK)
         log_warn("the cache of thread numbers is ignored: %s", err_message());
-    }
-    return mem_strdup("", out);
+    return *out ? ERR_OK : mem_strdup("", out);
 }
 
 /* Writes the text with a new number for the key, which goes first. */
@@ -94,7 +93,7 @@ static err_t write_cache(const char *path, const char *text, const char *key, in
         end = line_end(line);
         if (!is_of(line, key)) n += (size_t)snprintf(out + n, room - n, "%.*s", (int)(end - line), line);
     }
-    err_t err = fs_write_text(path, out);
+    err_t err = measure_cache_write(path, out);
     mem_free(&out);
     return err;
 }
