@@ -94,12 +94,15 @@ job_pids() { # NAME [RANK]
     job_processes | awk -v name="$1" -v rank="${2:-}" '$2 == name && (rank == "" || $3 == rank) { print $1 }' | sort -n
 }
 
-# run.sh itself, and not its subshells, which are younger.
+# run.sh itself, and not its subshells, which are younger but may have lower numbers.
 job_launcher() {
-    local pid name of
+    local pid name of stat fields
     while read -r pid name of; do
-        if [[ $name == bash && $of == - ]] && tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q 'run\.sh '; then echo "$pid"; fi
-    done < <(job_processes) | sort -n | head -n 1
+        [[ $name == bash && $of == - ]] && read -r stat 2>/dev/null <"/proc/$pid/stat" || continue
+        tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q 'run\.sh ' || continue
+        read -ra fields <<<"${stat##*) }"
+        echo "${fields[19]} $pid" # its start
+    done < <(job_processes) | sort -n | sed -n '1s/.* //p'
 }
 
 # All processes of this job, by id.
