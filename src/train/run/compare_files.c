@@ -11,27 +11,27 @@
 #include "train/run/setup.h"
 
 /* A failure is only a warning: without it, a resumed run compares less. */
-static void write_beside(const trainer_t *t)
+static void write_beside(content_t *content, const char *folder)
 {
     char path[FS_PATH_MAX];
-    err_t err = fs_join(path, t->out, CONTENT_RUN_NAME);
-    if (err == ERR_OK) err = content_file_write(t->dataset->content, path, CONTENT_RUN);
+    err_t err = fs_join(path, folder, CONTENT_RUN_NAME);
+    if (err == ERR_OK) err = content_file_write(content, path, CONTENT_RUN);
     if (err != ERR_OK) log_warn("hashes of files are not kept: %s", err_message());
 }
 
-err_t trainer_compare_files(trainer_t *t, bool keep)
+err_t train_compare_files(comm_t *comm, train_input_t *input, const char *folder, bool keep)
 {
-    content_t *content = t->dataset->content;
+    content_t *content = input->dataset->content;
     bool any;
     if (!content) return ERR_OK;
     watchdog_phase("comparing the contents of files");
-    TRY(content_merge(t->comm, content, &any));
-    if (any) t->kept_run = t->kept_cache = false;
-    if (!t->kept_run && t->comm->rank == 0) write_beside(t);
-    t->kept_run = true;
+    TRY(content_merge(comm, content, &any));
+    if (any) input->kept_run = input->kept_cache = false;
+    if (!input->kept_run && comm->rank == 0) write_beside(content, folder);
+    input->kept_run = true;
     if (!keep) return ERR_OK;
-    if (!t->kept_cache) content_keep(t->comm, t->dataset);
-    t->kept_cache = true;
+    if (!input->kept_cache) content_keep(comm, input->dataset);
+    input->kept_cache = true;
     return ERR_OK;
 }
 
@@ -45,12 +45,12 @@ static err_t read_beside(content_t *content, const char *checkpoint)
     return content_file_read(content, path, CONTENT_RUN);
 }
 
-err_t trainer_expect_files(trainer_t *t)
+err_t train_expect_files(comm_t *comm, const train_input_t *input, const char *checkpoint)
 {
-    content_t *content = t->dataset->content;
+    content_t *content = input->dataset->content;
     bool any;
     if (!content) return ERR_OK;
-    err_t err = t->comm->rank == 0 ? read_beside(content, t->resumed_from) : ERR_OK;
-    TRY(comm_agree(t->comm, err, "reading the run's hashes of files"));
-    return content_merge(t->comm, content, &any);
+    err_t err = comm->rank == 0 ? read_beside(content, checkpoint) : ERR_OK;
+    TRY(comm_agree(comm, err, "reading the run's hashes of files"));
+    return content_merge(comm, content, &any);
 }

@@ -15,12 +15,12 @@ enum { METRICS_SCHEMA = 1 };
 /* How gradients are summed; NULL if a single rank has nothing to sum. */
 static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes)
 {
-    if (comm_gpus(t->comm) && (t->comm->size > 1 || t->buffer.device)) {
+    if (comm_gpus(t->comm) && (t->comm->size > 1 || t->learning.buffer.device)) {
         comm_describe_gradients(t->comm, space, n_bytes);
         return space;
     }
     if (t->comm->size == 1) return NULL;
-    return t->buffer.by_host ? "host" : comm_gradients_name(t->comm);
+    return t->learning.buffer.by_host ? "host" : comm_gradients_name(t->comm);
 }
 
 /* Lists the ranks on the host of rank `first` and their GPUs: "node-a: rank 0 at 0000:1b:00.0, …". Returns
@@ -43,8 +43,9 @@ static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *p
     char text[1024];
     log_note("  GPU     %s, %s, compute capability %d.%d, steps %s%s", device->name,
              figure_bytes((double)device->memory_bytes).text, device->capability / 10,
-             device->capability % 10, t->recorded.why_not ? "not recorded: " : "recorded as CUDA graphs",
-             t->recorded.why_not ? t->recorded.why_not : "");
+             device->capability % 10,
+             t->model.recorded.why_not ? "not recorded: " : "recorded as CUDA graphs",
+             t->model.recorded.why_not ? t->model.recorded.why_not : "");
     int shown = 0;
     for (int r = 0; r < t->comm->size; shown++) {
         r = gpus_of_host(gpus, r, t->comm->size, text, sizeof text);
@@ -53,9 +54,9 @@ static void print_gpus(const trainer_t *t, const comm_gpu_t *gpus, const char *p
     if (shown > HOSTS_SHOWN)
         log_note("          and %d more host%s (see the run record)", shown - HOSTS_SHOWN,
                  shown - HOSTS_SHOWN == 1 ? "" : "s");
-    if (t->buffer.device)
+    if (t->learning.buffer.device)
         log_note("  sums    %s, in buckets of %s", path,
-                 figure_bytes((double)t->bucket.n_min * sizeof(float)).text);
+                 figure_bytes((double)t->learning.bucket.n_min * sizeof(float)).text);
     else if (path)
         log_note("  sums    %s", path);
 }
@@ -89,8 +90,8 @@ static void print_ranks(const trainer_t *t)
              on_host ? " allreduce" : "");
     if (t->runtime.why[0]) log_note("          not on a GPU: %s", t->runtime.why);
     char cpu[CPU_USE_TEXT_MAX];
-    cpu_use_text(&t->cpu_use, cpu);
-    if (cpu_use_short(&t->cpu_use)) log_note("  CPU     short: %s", cpu);
+    cpu_use_text(&t->telemetry.cpu_use, cpu);
+    if (cpu_use_short(&t->telemetry.cpu_use)) log_note("  CPU     short: %s", cpu);
     if (gpus) print_gpus(t, gpus, path);
 }
 
@@ -109,16 +110,17 @@ static void print_data_notes(const dataset_info_t *info)
 /* The algorithms of a layer for the first part of rank 0's batches; NULL: it has no choice. */
 static const op_algorithms_t *algorithms_of(const trainer_t *t, int node)
 {
-    int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, 0, t->comm->size, &first);
-    const op_algorithms_t *used = exec_algorithms(t->exec, trainer_part(t, n_shard, 0, &first), true, node);
+    int64_t first, n_shard = sampler_shard(t->input.sampler, t->input.global_batch, 0, t->comm->size, &first);
+    const op_algorithms_t *used =
+        exec_algorithms(t->model.exec, trainer_part(t, n_shard, 0, &first), true, node);
     return used && used->name[OP_FORWARD][0] ? used : NULL;
 }
 
 /* For --verbose: what start-up measured and chose. */
 static void print_choices(const trainer_t *t)
 {
-    const graph_t *graph = exec_graph(t->exec);
-    const comm_timing_t *timing = &t->buffer.timing;
+    const graph_t *graph = exec_graph(t->model.exec);
+    const comm_timing_t *timing = &t->learning.buffer.timing;
     if (timing->n_bytes > 0)
         log_detail("  sums    %s: host %s, mpi %s", figure_bytes((double)timing->n_bytes).text,
                    figure_time(timing->host_sec).text, figure_time(timing->mpi_sec).text);
@@ -138,52 +140,53 @@ static void print_choices(const trainer_t *t)
 err_t trainer_print_header(trainer_t *t)
 {
     const runtime_t *runtime = &t->runtime;
-    TRY(cpu_use_gather(t->comm, &t->cpu_watch, runtime->n_threads, runtime->n_host_cpus, &t->cpu_use));
+    TRY(cpu_use_gather(t->comm, &t->telemetry.cpu_watch, runtime->n_threads, runtime->n_host_cpus,
+                       &t->telemetry.cpu_use));
     const train_options_t *o = t->options;
-    const dataset_info_t *info = &t->dataset->info;
+    const dataset_info_t *info = &t->input.dataset->info;
     int n_readers = trainer_loader_threads(t);
     char sample[SHAPE_TEXT_MAX];
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
     log_note("dptrain %s", version_number);
-    log_note("  model   %s, %s parameters, %s", o->model, figure_count(t->graph->n_parameters).text,
+    log_note("  model   %s, %s parameters, %s", o->model, figure_count(t->model.graph->n_parameters).text,
              o->precision);
-    log_note("  data    %s (%s)", info->source, t->data_why);
+    log_note("  data    %s (%s)", info->source, t->input.why);
     log_note("          %s training, %s validation images of %s, %d classes",
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
              sample, info->n_classes);
     if (info->transform[0])
         log_note("          %s; %d loader thread%s per rank", info->transform, n_readers,
                  n_readers > 1 ? "s" : "");
-    if (sampler_block(t->sampler) > 1)
+    if (sampler_block(t->input.sampler) > 1)
         log_note("          shuffled in blocks of %s samples, %lld at a time",
-                 figure_count(sampler_block(t->sampler)).text, (long long)o->shuffle_window);
+                 figure_count(sampler_block(t->input.sampler)).text, (long long)o->shuffle_window);
     print_data_notes(info);
     print_ranks(t);
-    log_note("  batch   %lld (up to %lld per rank), %lld step%s, %lld per epoch", (long long)t->global_batch,
-             (long long)t->max_local, (long long)t->n_steps, t->n_steps == 1 ? "" : "s",
-             (long long)sampler_batches(t->sampler));
+    log_note("  batch   %lld (up to %lld per rank), %lld step%s, %lld per epoch",
+             (long long)t->input.global_batch, (long long)t->input.max_local, (long long)t->n_steps,
+             t->n_steps == 1 ? "" : "s", (long long)sampler_batches(t->input.sampler));
     log_note("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
-             t->schedule.base, (long long)o->seed);
-    if (t->imported.n_taken > 0)
-        log_note("  weights %s, %d arrays, name table %s%s%s", o->weights, t->imported.n_taken,
-                 o->weights_names, t->imported.new_head[0] ? "; " : "", t->imported.new_head);
-    log_note("  output  %s", t->out);
-    if (t->resumed_from[0])
-        log_note("  resumed from %s at step %lld", t->resumed_from, (long long)t->at.step);
+             t->learning.schedule.base, (long long)o->seed);
+    if (t->model.imported.n_taken > 0)
+        log_note("  weights %s, %d arrays, name table %s%s%s", o->weights, t->model.imported.n_taken,
+                 o->weights_names, t->model.imported.new_head[0] ? "; " : "", t->model.imported.new_head);
+    log_note("  output  %s", t->output.folder);
+    if (t->saving.resumed_from[0])
+        log_note("  resumed from %s at step %lld", t->saving.resumed_from, (long long)t->at.step);
     return ERR_OK;
 }
 
 void trainer_print_plan(const trainer_t *t)
 {
-    log_note("  compute %s; %s of activations", t->algorithms.about,
-             figure_bytes((double)exec_arena_bytes(t->exec)).text);
+    log_note("  compute %s; %s of activations", t->model.algorithms.about,
+             figure_bytes((double)exec_arena_bytes(t->model.exec)).text);
     print_choices(t);
 }
 
 static void record_data(json_t *j, const trainer_t *t)
 {
-    const dataset_info_t *info = &t->dataset->info;
+    const dataset_info_t *info = &t->input.dataset->info;
     json_object_begin(j, "data");
     json_string(j, "kind", info->kind);
     json_string(j, "source", info->source);
@@ -192,7 +195,7 @@ static void record_data(json_t *j, const trainer_t *t)
     json_int(j, "n_val", info->n_samples[SPLIT_VAL]);
     json_int(j, "n_classes", info->n_classes);
     json_string(j, "transform", info->transform[0] ? info->transform : NULL);
-    json_int(j, "shuffle_block", sampler_block(t->sampler));
+    json_int(j, "shuffle_block", sampler_block(t->input.sampler));
     json_object_end(j);
 }
 
@@ -201,15 +204,16 @@ static void record_allreduce(json_t *j, const trainer_t *t)
     char by[256];
     json_object_begin(j, "allreduce");
     json_string(j, "gradients", gradient_path(t, by, sizeof by));
-    if (t->buffer.device) json_int(j, "bucket_bytes", t->bucket.n_min * (int64_t)sizeof(float));
+    if (t->learning.buffer.device)
+        json_int(j, "bucket_bytes", t->learning.bucket.n_min * (int64_t)sizeof(float));
     json_array_begin(j, "measured");
-    const comm_timing_t *timing = &t->buffer.timing;
+    const comm_timing_t *timing = &t->learning.buffer.timing;
     if (timing->n_bytes > 0) {
         json_object_begin(j, NULL);
         json_int(j, "bytes", timing->n_bytes);
         json_real(j, "host_sec", timing->host_sec);
         json_real(j, "mpi_sec", timing->mpi_sec);
-        json_string(j, "chosen", t->buffer.by_host ? "host" : "mpi");
+        json_string(j, "chosen", t->learning.buffer.by_host ? "host" : "mpi");
         json_object_end(j);
     }
     json_array_end(j);
@@ -224,7 +228,7 @@ static void record_gpus(json_t *j, const trainer_t *t)
     const backend_device_t *device = t->runtime.backend->device();
     json_int(j, "gpu_memory_bytes", device->memory_bytes);
     json_real(j, "compute_capability", device->capability / 10.0);
-    json_string(j, "cuda_graph", t->recorded.why_not ? t->recorded.why_not : "recorded");
+    json_string(j, "cuda_graph", t->model.recorded.why_not ? t->model.recorded.why_not : "recorded");
     json_array_begin(j, "gpus");
     for (int r = 0; r < t->comm->size; r++) {
         json_object_begin(j, NULL);
@@ -242,10 +246,10 @@ static void record_gpus(json_t *j, const trainer_t *t)
 
 static void record_algorithms(json_t *j, const trainer_t *t)
 {
-    const graph_t *graph = exec_graph(t->exec);
-    json_string(j, "algorithms_from", t->algorithms.from);
-    json_real(j, "algorithms_sec", t->algorithms.measure_sec);
-    json_int(j, "algorithms_by_rule", t->algorithms.n_by_rule);
+    const graph_t *graph = exec_graph(t->model.exec);
+    json_string(j, "algorithms_from", t->model.algorithms.from);
+    json_real(j, "algorithms_sec", t->model.algorithms.measure_sec);
+    json_int(j, "algorithms_by_rule", t->model.algorithms.n_by_rule);
     json_object_begin(j, "algorithms");
     for (int i = 0; i < graph->n_nodes; i++) {
         const op_algorithms_t *used = algorithms_of(t, i);
@@ -260,7 +264,7 @@ static void record_algorithms(json_t *j, const trainer_t *t)
 
 err_t trainer_record_run(trainer_t *t)
 {
-    json_t *j = metrics_begin(&t->metrics, "run");
+    json_t *j = metrics_begin(&t->output.records, "run");
     if (!j) return ERR_OK;
     char now[32];
     clock_utc(now, sizeof now);
@@ -279,20 +283,20 @@ err_t trainer_record_run(trainer_t *t)
     json_int(j, "threads", t->runtime.n_threads);
     json_string(j, "threads_from", t->threads.from);
     json_int(j, "loader_threads", trainer_loader_threads(t));
-    json_int(j, "cpus", t->cpu_use.n_cpus);
-    cpu_use_json(&t->cpu_use, j);
+    json_int(j, "cpus", t->telemetry.cpu_use.n_cpus);
+    cpu_use_json(&t->telemetry.cpu_use, j);
     json_string(j, "device", t->runtime.backend->name);
     json_string(j, "comm", t->comm->ops->name);
-    json_bool(j, "gradients_shared", t->buffer.shared);
+    json_bool(j, "gradients_shared", t->learning.buffer.shared);
     record_allreduce(j, t);
     record_gpus(j, t);
     json_object_end(j);
     record_algorithms(j, t);
-    json_int(j, "n_parameters", t->graph->n_parameters);
-    json_int(j, "global_batch", t->global_batch);
+    json_int(j, "n_parameters", t->model.graph->n_parameters);
+    json_int(j, "global_batch", t->input.global_batch);
     json_int(j, "n_steps", t->n_steps);
-    json_int(j, "activation_bytes", (int64_t)exec_arena_bytes(t->exec));
+    json_int(j, "activation_bytes", (int64_t)exec_arena_bytes(t->model.exec));
     json_int(j, "first_step", t->at.step);
-    json_string(j, "resumed_from", t->resumed_from[0] ? t->resumed_from : NULL);
-    return metrics_end(&t->metrics, true);
+    json_string(j, "resumed_from", t->saving.resumed_from[0] ? t->saving.resumed_from : NULL);
+    return metrics_end(&t->output.records, true);
 }

@@ -7,15 +7,7 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/stats.h"
 #include "cluster/comm/device.h"
-
-/* Median images/s of the steady steps so far: whole batches after the warm-up. */
-static double steady_rate(const trainer_t *t)
-{
-    int64_t n = t->n_rates < RATE_RING ? t->n_rates : RATE_RING;
-    return stats_median(t->step_rates, n);
-}
 
 err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const int64_t *peaks, int n)
 {
@@ -29,12 +21,12 @@ err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const 
         json_string(j, "gradients", by);
     }
     json_int(j, "step", t->at.step);
-    json_real(j, "images_per_sec", steady_rate(t));
-    json_int(j, "steady_steps", t->n_rates);
-    json_int(j, "steady_allocations", t->n_allocations);
-    json_int(j, "steady_page_faults", t->n_page_faults);
-    json_real(j, "steady_cpu_sec", t->cpu_sec);
-    json_int(j, "corrupt_samples", bad_count(&t->bad));
+    json_real(j, "images_per_sec", telemetry_rate(&t->telemetry));
+    json_int(j, "steady_steps", t->telemetry.n_rates);
+    json_int(j, "steady_allocations", t->telemetry.n_allocations);
+    json_int(j, "steady_page_faults", t->telemetry.n_page_faults);
+    json_real(j, "steady_cpu_sec", t->telemetry.cpu_sec);
+    json_int(j, "corrupt_samples", bad_count(&t->input.bad));
     json_array_begin(j, "peak_memory_bytes");
     for (int r = 0; r < n; r++) json_int(j, NULL, peaks[r]);
     json_array_end(j);
@@ -48,19 +40,19 @@ err_t end_record(trainer_t *t, const char *why)
     int64_t mine = (int64_t)usage.ru_maxrss * 1024, *peaks;
     TRY(mem_new_array(t->comm->size, sizeof *peaks, "peak memory", &peaks));
     err_t err = comm_allgather(t->comm, &mine, sizeof mine, peaks, "peak memory");
-    if (err == ERR_OK) err = end_record_write(t, &t->metrics, why, peaks, t->comm->size);
+    if (err == ERR_OK) err = end_record_write(t, &t->output.records, why, peaks, t->comm->size);
     const char *plural = t->at.step == 1 ? "" : "s";
-    if (t->n_rates > 0)
+    if (t->telemetry.n_rates > 0)
         log_info("%s after %lld step%s: %s (median of steady steps), %s peak memory on rank 0", why,
-                 (long long)t->at.step, plural, figure_rate(steady_rate(t), "images/s").text,
+                 (long long)t->at.step, plural, figure_rate(telemetry_rate(&t->telemetry), "images/s").text,
                  figure_bytes((double)peaks[0]).text);
     else
         log_info("%s after %lld step%s", why, (long long)t->at.step, plural);
-    if (bad_count(&t->bad) > 0)
-        log_warn(
-            "%lld of %lld images could not be read and were replaced by others",
-            (long long)bad_count(&t->bad),
-            (long long)(t->dataset->info.n_samples[SPLIT_TRAIN] + t->dataset->info.n_samples[SPLIT_VAL]));
+    if (bad_count(&t->input.bad) > 0)
+        log_warn("%lld of %lld images could not be read and were replaced by others",
+                 (long long)bad_count(&t->input.bad),
+                 (long long)(t->input.dataset->info.n_samples[SPLIT_TRAIN] +
+                             t->input.dataset->info.n_samples[SPLIT_VAL]));
     mem_free(&peaks);
     return comm_agree(t->comm, err, "writing metrics");
 }

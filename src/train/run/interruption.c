@@ -50,13 +50,13 @@ static bool on_device(const trainer_t *t)
 /* Running statistics, one set for each shard. */
 static const hd_buffer_t *own_states(const trainer_t *t)
 {
-    return t->shards ? &t->shards->states : &t->states;
+    return t->learning.shards ? &t->learning.shards->states : &t->model.states;
 }
 
 /* In training, each rank has its own running statistics; a checkpoint holds the average. */
 static bool has_whole_state(const trainer_t *t)
 {
-    return t->comm->size == 1 || t->graph->n_flat_states == 0 || run.averaged;
+    return t->comm->size == 1 || t->model.graph->n_flat_states == 0 || run.averaged;
 }
 
 static void note_states(const trainer_t *t)
@@ -82,8 +82,8 @@ static void open_state(void)
 err_t interruption_copy(trainer_t *t)
 {
     if (!guarded(t) || !on_device(t)) return ERR_OK;
-    TRY(hd_buffer_pull_all(&t->params));
-    TRY(optim_pull(t->optim));
+    TRY(hd_buffer_pull_all(&t->model.params));
+    TRY(optim_pull(t->learning.optim));
     TRY(hd_buffer_pull_all(own_states(t)));
     note_states(t);
     return ERR_OK;
@@ -108,7 +108,7 @@ err_t interruption_open(trainer_t *t)
 void interruption_open_validation(trainer_t *t)
 {
     if (!guarded(t)) return;
-    run.swapped = t->optim->average && !on_device(t);
+    run.swapped = t->learning.optim->average && !on_device(t);
     run.averaged = true;
     if (!on_device(t)) note_states(t);
     open_state();
@@ -142,7 +142,7 @@ static int64_t newest_checkpoint(const trainer_t *t)
 {
     int64_t *steps = NULL, newest = -1;
     int n = 0;
-    if (fs_is_folder(t->out) && checkpoint_store_list(t->out, &steps, &n) == ERR_OK)
+    if (fs_is_folder(t->output.folder) && checkpoint_store_list(t->output.folder, &steps, &n) == ERR_OK)
         for (int i = n - 1; i >= 0; i--)
             if (steps[i] <= t->at.step || t->at.step == 0) newest = steps[i];
     mem_free(&steps);
@@ -152,12 +152,12 @@ static int64_t newest_checkpoint(const trainer_t *t)
 void interruption_how_to_resume(const trainer_t *t, char out[INTERRUPTION_TEXT_MAX])
 {
     char path[FS_PATH_MAX], quoted[FS_PATH_MAX + 64];
-    disk_wait_begin("listing", t->out);
+    disk_wait_begin("listing", t->output.folder);
     int64_t newest = newest_checkpoint(t);
-    bool has_records = fs_join(path, t->out, "metrics.jsonl") == ERR_OK && fs_exists(path);
+    bool has_records = fs_join(path, t->output.folder, "metrics.jsonl") == ERR_OK && fs_exists(path);
     disk_wait_end();
-    quote(t->out, quoted, sizeof quoted);
-    if (newest >= 0 && checkpoint_store_path(t->out, newest, path) == ERR_OK)
+    quote(t->output.folder, quoted, sizeof quoted);
+    if (newest >= 0 && checkpoint_store_path(t->output.folder, newest, path) == ERR_OK)
         snprintf(out, INTERRUPTION_TEXT_MAX, "checkpoint %s; continue with --resume auto --out %s", path,
                  quoted);
     else if (has_records)
@@ -215,7 +215,8 @@ static void arm_limit(const last_t *last, const char *path)
 /* Running statistics of the last finished step: of the only shard, or averaged as by shards_average_states. */
 static void average_states(const trainer_t *t, float *out)
 {
-    int64_t n = t->graph->n_flat_states, n_shards = t->shards ? t->shards->n_local : 1;
+    int64_t n = t->model.graph->n_flat_states,
+            n_shards = t->learning.shards ? t->learning.shards->n_local : 1;
     for (int64_t k = 0; k < n; k++) {
         double sum = 0;
         for (int64_t i = 0; i < n_shards; i++) sum += run.states[i * n + k];
@@ -226,8 +227,8 @@ static void average_states(const trainer_t *t, float *out)
 /* The main thread may be reading the weights: its results are lost, as the process is ending. */
 static void swap_average_back(trainer_t *t)
 {
-    float *weights = t->params.host, *average = t->optim->average->flat.host;
-    for (int64_t i = 0; i < t->graph->n_flat_params; i++) {
+    float *weights = t->model.params.host, *average = t->learning.optim->average->flat.host;
+    for (int64_t i = 0; i < t->model.graph->n_flat_params; i++) {
         float weight = average[i];
         average[i] = weights[i];
         weights[i] = weight;
@@ -240,15 +241,15 @@ static err_t write_state(const last_t *last)
     trainer_content_t content;
     float *states;
     char path[FS_PATH_MAX];
-    TRY(checkpoint_store_path(t->out, t->at.step, path));
+    TRY(checkpoint_store_path(t->output.folder, t->at.step, path));
     arm_limit(last, path);
     if (run.swapped) swap_average_back(t);
-    TRY(mem_new_array(t->graph->n_flat_states, sizeof *states, "running statistics", &states));
+    TRY(mem_new_array(t->model.graph->n_flat_states, sizeof *states, "running statistics", &states));
     average_states(t, states);
     err_t err = trainer_make_content(t, states, &content);
     if (err == ERR_OK) {
-        err = checkpoint_check_finite(&content.model.content, t->at.step, t->out);
-        if (err == ERR_OK) err = checkpoint_write_owned(path, &content.model.content, t->owner);
+        err = checkpoint_check_finite(&content.model.content, t->at.step, t->output.folder);
+        if (err == ERR_OK) err = checkpoint_write_owned(path, &content.model.content, t->output.owner);
         trainer_release_content(&content);
     }
     mem_free(&states);
@@ -269,7 +270,7 @@ static void save_step(last_t *last)
     if (t->at.step == run.first || newest_checkpoint(t) == t->at.step) return;
     if (!last->locked)
         snprintf(last->why, sizeof last->why, "the step in progress did not end in time");
-    else if (t->last_checkpoint_step == t->at.step) {
+    else if (t->saving.last_step == t->at.step) {
         if (!written_in_background(last)) snprintf(last->why, sizeof last->why, "the disk is too slow");
     } else if (!has_whole_state(t))
         snprintf(last->why, sizeof last->why,
@@ -283,22 +284,22 @@ static void save_step(last_t *last)
 static void end_metrics(const last_t *last)
 {
     trainer_t *t = last->t;
-    if (!t->metrics.file) return;
-    flockfile(t->metrics.file);
+    if (!t->output.records.file) return;
+    flockfile(t->output.records.file);
     bool over = t->at.step == t->n_steps && !t->at.evaluation_due; /* has its own last records */
     if (last->locked && !over) {
         struct rusage usage;
         getrusage(RUSAGE_SELF, &usage);
         int64_t peak = (int64_t)usage.ru_maxrss * 1024;
         char reason[48];
-        metrics_t metrics = t->metrics;
+        metrics_t metrics = t->output.records;
         metrics.json = (json_t){0}; /* the main thread may be using the other one */
         snprintf(reason, sizeof reason, "interrupted by %s", interrupt_name(last->number));
         end_record_write(t, &metrics, reason, &peak, 1);
         json_free(&metrics.json);
     }
-    if (owner_check(t->owner) == ERR_OK) fflush(t->metrics.file);
-    if (last->locked && t->tensorboard.file) fflush(t->tensorboard.file);
+    if (owner_check(t->output.owner) == ERR_OK) fflush(t->output.records.file);
+    if (last->locked && t->output.tensorboard.file) fflush(t->output.tensorboard.file);
 }
 
 static void describe_position(last_t *last)
@@ -343,8 +344,8 @@ static void act(int number, double end_sec)
     }
     end_metrics(&last);
     say(&last);
-    if (last.locked) checkpoint_store_prune(t->out, narrow_int(t->options->keep), -1, NULL);
-    owner_leave(t->owner);
+    if (last.locked) checkpoint_store_prune(t->output.folder, narrow_int(t->options->keep), -1, NULL);
+    owner_leave(t->output.owner);
 }
 
 err_t interruption_catch(trainer_t *t)

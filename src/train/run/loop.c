@@ -30,27 +30,28 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     bool flush = t->at.step % t->options->log_every == 0;
     const task_metrics_t *metrics = &t->task_metrics;
     double values[TASK_MAX_METRICS];
-    json_t *j = metrics_begin(&t->metrics, "step");
+    json_t *j = metrics_begin(&t->output.records, "step");
     if (!j) return ERR_OK;
     json_int(j, "step", t->at.step);
     json_int(j, "epoch", t->at.epoch);
     task_metrics_of_training(metrics, result->sums, (double)result->n, values);
     task_metrics_json(metrics, "", true, values, j);
     json_real(j, "lr", trainer_rate(t));
-    if (!isnan(t->optim->gradient_norm)) json_real(j, "gradient_norm", t->optim->gradient_norm);
+    if (!isnan(t->learning.optim->gradient_norm))
+        json_real(j, "gradient_norm", t->learning.optim->gradient_norm);
     json_real(j, "step_sec", cost->total);
     json_real(j, "data_wait_sec", cost->data);
     json_real(j, "forward_sec", cost->forward);
     json_real(j, "backward_sec", cost->backward);
     json_real(j, "exposed_comm_sec", cost->comm);
     json_real(j, "optimizer_sec", cost->optimizer);
-    TRY(metrics_end(&t->metrics, flush));
+    TRY(metrics_end(&t->output.records, flush));
     tensorboard_scalars_t scalars = {0};
     for (int i = 0; i < metrics->n; i++) tensorboard_add(&scalars, "train", metrics->at[i]->label, values[i]);
     tensorboard_add(&scalars, "train", "learning_rate", trainer_rate(t));
     tensorboard_add(&scalars, "train", "images_per_sec", (double)result->n / cost->total);
-    tensorboard_add(&scalars, "train", "gradient_norm", t->optim->gradient_norm);
-    return tensorboard_write(&t->tensorboard, t->at.step + 1, scalars.at, scalars.n, flush);
+    tensorboard_add(&scalars, "train", "gradient_norm", t->learning.optim->gradient_norm);
+    return tensorboard_write(&t->output.tensorboard, t->at.step + 1, scalars.at, scalars.n, flush);
 }
 
 /* The first metrics of training, over the epoch so far. */
@@ -64,77 +65,65 @@ static void put_status_values(const trainer_t *t, status_value_t out[STATUS_VALU
             out[n++] = (status_value_t){metrics->at[i]->label, metrics->at[i]->brief, values[i]};
 }
 
+enum { LINE_SEC = 30 };
+
 static void show_step(trainer_t *t)
 {
-    bool due = t->at.step % t->options->log_every == 0 || clock_sec() - t->last_line_sec >= LINE_SEC;
+    bool due =
+        t->at.step % t->options->log_every == 0 || clock_sec() - t->telemetry.last_line_sec >= LINE_SEC;
     if (!progress_active() && !(progress_wants_lines() && due)) return;
-    int64_t per_epoch = sampler_batches(t->sampler);
+    int64_t per_epoch = sampler_batches(t->input.sampler);
     status_t status = {.epoch = t->at.epoch + 1,
                        .n_epochs = (t->n_steps + per_epoch - 1) / per_epoch,
                        .step = t->at.step,
                        .n_steps = t->n_steps,
-                       .images_per_sec = (double)t->global_batch / t->smooth_step_sec,
-                       .left_sec = (double)(t->n_steps - t->at.step) * t->smooth_step_sec};
+                       .images_per_sec = (double)t->input.global_batch / t->telemetry.smooth_step_sec,
+                       .left_sec = (double)(t->n_steps - t->at.step) * t->telemetry.smooth_step_sec};
     put_status_values(t, status.values);
     status_draw(&status);
     if (progress_active()) return;
     char line[STATUS_MAX];
     status_line(&status, line, sizeof line);
     log_note("%s", line);
-    t->last_line_sec = clock_sec();
+    t->telemetry.last_line_sec = clock_sec();
 }
 
 /* Times layers in steady steps on the CPU. On a GPU, where timing synchronizes after every layer, in the last
  * steps of the warm-up. */
-static void time_layers(trainer_t *t)
+static void time_layers(exec_t *exec, const telemetry_t *telemetry, const runtime_t *runtime)
 {
-    bool waits = t->runtime.backend->memory != NULL;
-    bool begins = t->n_first_steps == RATE_WARMUP_STEPS - LAYER_STEPS;
-    if (begins || !waits) exec_clear_costs(t->exec);
-    if (begins) exec_time_layers(t->exec, true);
-    if (t->n_first_steps == RATE_WARMUP_STEPS) exec_time_layers(t->exec, false);
+    bool waits = runtime->backend->memory != NULL;
+    bool begins = telemetry->n_first_steps == RATE_WARMUP_STEPS - LAYER_STEPS;
+    if (begins || !waits) exec_clear_costs(exec);
+    if (begins) exec_time_layers(exec, true);
+    if (telemetry->n_first_steps == RATE_WARMUP_STEPS) exec_time_layers(exec, false);
 }
 
 static void advance_position(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
 {
+    double n = (double)result->n;
     t->at.step++;
     t->at.batch++;
-    /* The mean loss times n, as ever: the bits of epoch_loss_sum. */
-    t->at.sums[TASK_SUM_LOSS] += result->sums[TASK_SUM_LOSS] / (double)result->n * (double)result->n;
+    /* Through the mean loss, as ever: checkpoints keep the bits of epoch_loss_sum. */
+    t->at.sums[TASK_SUM_LOSS] += result->sums[TASK_SUM_LOSS] / n * n;
     for (int i = TASK_SUM_LOSS + 1; i < TASK_N_SUMS; i++) t->at.sums[i] += result->sums[i];
     t->at.n_samples += result->n;
-    /* Ragged batches are left out of the moving average. */
-    if (t->smooth_step_sec <= 0) t->smooth_step_sec = cost->total;
-    t->input_stats.wait_sec += cost->data;
-    t->input_stats.step_sec += cost->total;
-    if (result->n == t->global_batch) t->smooth_step_sec += (cost->total - t->smooth_step_sec) / 12;
-    if (++t->n_first_steps <= RATE_WARMUP_STEPS) {
-        time_layers(t);
-        cpu_watch_restart(&t->cpu_watch);
-        return;
-    }
-    t->steady.data += cost->data;
-    t->steady.forward += cost->forward;
-    t->steady.backward += cost->backward;
-    t->steady.comm += cost->comm;
-    t->steady.optimizer += cost->optimizer;
-    t->steady.total += cost->total;
-    t->n_allocations += cost->n_allocations;
-    t->n_page_faults += cost->n_page_faults;
-    t->cpu_sec += cost->cpu;
-    if (result->n == t->global_batch)
-        t->step_rates[t->n_rates++ % RATE_RING] = (double)result->n / cost->total;
+    t->input.stats.wait_sec += cost->data;
+    t->input.stats.step_sec += cost->total;
+    telemetry_add(&t->telemetry, cost, result->n, result->n == t->input.global_batch);
+    if (t->telemetry.n_first_steps <= RATE_WARMUP_STEPS)
+        time_layers(t->model.exec, &t->telemetry, &t->runtime);
 }
 
 /* Collective. The input-pipeline statistics since the last call. */
-static err_t take_input_stats(trainer_t *t, input_stats_t *out)
+static err_t take_input_stats(comm_t *comm, train_input_t *input, input_stats_t *out)
 {
-    *out = t->input_stats;
-    t->input_stats = (input_stats_t){0};
-    if (!t->dataset->ops->read) return ERR_OK;
-    out->loader = loader_take_cost(t->prefetcher.loader);
-    out->copy_sec = prefetcher_take_copy_sec(&t->prefetcher);
-    return input_stats_gather(t->comm, out);
+    *out = input->stats;
+    input->stats = (input_stats_t){0};
+    if (!input->dataset->ops->read) return ERR_OK;
+    out->loader = loader_take_cost(input->prefetcher.loader);
+    out->copy_sec = prefetcher_take_copy_sec(&input->prefetcher);
+    return input_stats_gather(comm, out);
 }
 
 /* Results of an epoch. */
@@ -161,7 +150,7 @@ static void show_epoch(const trainer_t *t, const epoch_t *e)
 
 static err_t record_epoch(trainer_t *t, const epoch_t *e)
 {
-    json_t *j = metrics_begin(&t->metrics, "epoch");
+    json_t *j = metrics_begin(&t->output.records, "epoch");
     if (!j) return ERR_OK;
     json_int(j, "epoch", t->at.epoch);
     json_int(j, "step", t->at.step);
@@ -170,7 +159,7 @@ static err_t record_epoch(trainer_t *t, const epoch_t *e)
     json_real(j, "images_per_sec", e->images_per_sec);
     json_real(j, "train_sec", e->train_sec);
     input_stats_json(&e->input_stats, j);
-    TRY(metrics_end(&t->metrics, true));
+    TRY(metrics_end(&t->output.records, true));
     return e->evaluated ? trainer_evaluation_event(t, &e->eval) : ERR_OK;
 }
 
@@ -183,13 +172,13 @@ static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int
                      .images_per_sec = n_trained > 0 ? (double)n_trained / train_sec : 0};
     task_metrics_of_training(&t->task_metrics, t->at.sums, (double)t->at.n_samples, epoch.trained);
     for (int i = 0; i < TASK_MAX_METRICS; i++) epoch.eval.values[i] = NAN;
-    TRY(take_input_stats(t, &epoch.input_stats));
+    TRY(take_input_stats(t->comm, &t->input, &epoch.input_stats));
     if (epoch.evaluated) TRY(trainer_evaluate(t, &epoch.eval));
     show_epoch(t, &epoch);
     TRY(comm_agree(t->comm, record_epoch(t, &epoch), "writing metrics"));
     if (epoch.evaluated) TRY(trainer_follow_evaluation(t, due, &epoch.eval));
     t->at.evaluation_due = false;
-    if (t->at.batch < sampler_batches(t->sampler)) return ERR_OK;
+    if (t->at.batch < sampler_batches(t->input.sampler)) return ERR_OK;
     t->at = (train_position_t){.step = t->at.step, .epoch = t->at.epoch + 1, .best = t->at.best};
     return ERR_OK;
 }
@@ -197,25 +186,25 @@ static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int
 /* Comes last: measuring the peak needs memory and time. */
 static err_t report_profile(trainer_t *t)
 {
-    int64_t n_steps = t->n_first_steps - RATE_WARMUP_STEPS;
+    int64_t n_steps = t->telemetry.n_first_steps - RATE_WARMUP_STEPS;
     if (n_steps <= 0) return ERR_OK;
     profile_t profile;
     cpu_use_t cpu;
-    TRY(cpu_use_gather(t->comm, &t->cpu_watch, t->runtime.n_threads, t->runtime.n_host_cpus, &cpu));
-    profile_run_t run = {.exec = t->exec,
+    TRY(cpu_use_gather(t->comm, &t->telemetry.cpu_watch, t->runtime.n_threads, t->runtime.n_host_cpus, &cpu));
+    profile_run_t run = {.exec = t->model.exec,
                          .backend = t->runtime.backend,
-                         .sums = &t->steady,
+                         .sums = &t->telemetry.steady,
                          .n_steps = n_steps,
-                         .sum_sec = comm_buffer_sec(&t->buffer),
+                         .sum_sec = comm_buffer_sec(&t->learning.buffer),
                          .cpu = &cpu,
                          .n_layer_steps = t->runtime.backend->memory ? LAYER_STEPS : n_steps};
     err_t err = profile_gather(t->comm, &run, &profile);
     if (err == ERR_OK) {
         log_level_t level = log_get_level();
         if (level > LOG_QUIET) profile_print(&profile, t->options->profile || level == LOG_VERBOSE);
-        json_t *j = metrics_begin(&t->metrics, "profile");
+        json_t *j = metrics_begin(&t->output.records, "profile");
         if (j) profile_json(&profile, j);
-        err = comm_agree(t->comm, metrics_end(&t->metrics, true), "writing metrics");
+        err = comm_agree(t->comm, metrics_end(&t->output.records, true), "writing metrics");
     }
     profile_free(&profile);
     return err;
@@ -241,11 +230,11 @@ static void show_how_to_resume(const trainer_t *t)
     log_info("%s", text);
 }
 
-static void show_checkpoint(const trainer_t *t)
+static void show_checkpoint(const char *folder, int64_t step)
 {
     char path[FS_PATH_MAX];
-    disk_wait_begin("listing", t->out);
-    bool saved = checkpoint_store_path(t->out, t->at.step, path) == ERR_OK && fs_exists(path);
+    disk_wait_begin("listing", folder);
+    bool saved = checkpoint_store_path(folder, step, path) == ERR_OK && fs_exists(path);
     disk_wait_end();
     if (saved) log_info("checkpoint %s", path);
 }
@@ -262,7 +251,7 @@ static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
  * without samples (n_trained 0). */
 static err_t finish_step(trainer_t *t, double train_sec, int64_t n_trained, bool checkpoint_due)
 {
-    bool epoch_end = t->at.batch == sampler_batches(t->sampler), last = t->at.step == t->n_steps;
+    bool epoch_end = t->at.batch == sampler_batches(t->input.sampler), last = t->at.step == t->n_steps;
     if (t->at.evaluation_due) {
         evaluation_due_t due = trainer_evaluation_due(t, epoch_end, last);
         if (epoch_end || last)
@@ -286,8 +275,8 @@ err_t trainer_loop(trainer_t *t)
     bool stop = false;
     double train_sec = 0;
     int64_t n_trained = 0;
-    t->last_checkpoint_sec = t->last_line_sec = clock_sec();
-    t->last_checkpoint_step = t->at.step;
+    t->saving.last_sec = t->telemetry.last_line_sec = clock_sec();
+    t->saving.last_step = t->at.step;
     TRY(comm_agree(t->comm, interruption_prepare(t), "start-up"));
     TRY(interruption_open(t));
     if (t->at.evaluation_due) TRY(finish_step(t, 0, 0, false));
@@ -304,26 +293,26 @@ err_t trainer_loop(trainer_t *t)
         train_sec += cost.total;
         n_trained += result.n;
         stop = result.stop;
-        bool epoch_end = t->at.batch == sampler_batches(t->sampler);
+        bool epoch_end = t->at.batch == sampler_batches(t->input.sampler);
         bool last = t->at.step == t->n_steps;
         t->at.evaluation_due =
             epoch_end || last || trainer_evaluation_due(t, epoch_end, last) != EVALUATION_NONE;
         TRY(interruption_open(t));
-        if (result.bad_found) TRY(corrupt_samples_share(t->comm, &t->bad));
+        if (result.bad_found) TRY(corrupt_samples_share(t->comm, &t->input.bad));
         show_step(t);
         TRY(finish_step(t, train_sec, n_trained, result.checkpoint_due));
         if (epoch_end) train_sec = 0, n_trained = 0;
     }
     progress_clear_line();
-    if (t->last_checkpoint_step != t->at.step) TRY(trainer_checkpoint(t, true));
+    if (t->saving.last_step != t->at.step) TRY(trainer_checkpoint(t, true));
     TRY(trainer_finish_checkpoints(t));
-    if (t->dataset->ops->read) TRY(corrupt_samples_share(t->comm, &t->bad));
+    if (t->input.dataset->ops->read) TRY(corrupt_samples_share(t->comm, &t->input.bad));
     bool reached = target_reached(t);
     stop = stop && t->at.step < t->n_steps && !reached;
     TRY(end_record(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
-    if (!stop) show_checkpoint(t);
+    if (!stop) show_checkpoint(t->output.folder, t->at.step);
     TRY(report_profile(t));
-    TRY(trace_file_write(&t->trace));
+    TRY(trace_file_write(&t->output.trace));
     if (stop) show_how_to_resume(t);
     return stop ? ERR_OK : check_target(t);
 }
@@ -335,23 +324,23 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
     t->options = options;
     t->groups = groups;
     stop_catch(SIGUSR1);
-    cpu_watch_open(&t->cpu_watch);
+    cpu_watch_open(&t->telemetry.cpu_watch);
     err_t err = interruption_catch(t);
     if (err == ERR_OK) err = runtime_open(&options->runtime, abort_job, &t->runtime);
     t->comm = t->runtime.comm;
     if (err == ERR_OK) err = trainer_setup(t);
-    if (err != ERR_OK) trainer_leave_out(t, true);
+    if (err != ERR_OK) train_leave_folder(&t->output, true);
     if (err == ERR_OK) err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
     if (err == ERR_OK) err = trainer_loop(t);
     interruption_release();
-    if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->metrics), "closing metrics");
+    if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->output.records), "closing metrics");
     if (err == ERR_OK)
-        err = comm_agree(t->comm, tensorboard_close(&t->tensorboard), "closing the event file");
+        err = comm_agree(t->comm, tensorboard_close(&t->output.tensorboard), "closing the event file");
     runtime_abort_alone(&t->runtime, err);
     trainer_teardown(t);
     runtime_t runtime = t->runtime;
-    comm_buffer_t grads = t->buffer;
-    char *saved = t->saved_options;
+    comm_buffer_t grads = t->learning.buffer;
+    char *saved = t->saving.saved_options;
     mem_free(&t);
     if (runtime.comm) comm_buffer_free(runtime.comm, &grads);
     err = runtime_close(&runtime, err);

@@ -65,26 +65,27 @@ static err_t check_out_folder(trainer_t *t)
     int n;
     TRY(make_tensorboard_folder(o->tensorboard));
     TRY(trace_file_check(o->trace));
-    TRY(checkpoint_store_clean(t->out, NULL));
-    TRY(fs_join(metrics, t->out, "metrics.jsonl"));
-    TRY(list_checkpoints(t->out, &steps, &n));
+    TRY(checkpoint_store_clean(t->output.folder, NULL));
+    TRY(fs_join(metrics, t->output.folder, "metrics.jsonl"));
+    TRY(list_checkpoints(t->output.folder, &steps, &n));
     err_t err = ERR_OK;
     /* Checkpoints of later steps would pass for the newest state, except damaged ones that --resume auto
      * skipped. */
-    bool ahead = n > 0 && t->resumed_from[0] && strcmp(o->resume, "auto") != 0 && steps[0] > t->at.step;
+    bool ahead =
+        n > 0 && t->saving.resumed_from[0] && strcmp(o->resume, "auto") != 0 && steps[0] > t->at.step;
     bool earlier = (n > 0 || fs_exists(metrics)) && strcmp(o->resume, "none") == 0;
     if (earlier && !o->overwrite)
         err = err_raise(
             ERR_USAGE, __FILE__, __LINE__,
             "%s holds an earlier run; continue it with --resume auto, replace it with --overwrite, or "
             "choose another --out",
-            t->out);
+            t->output.folder);
     else if (ahead)
         err = err_raise(
             ERR_USAGE, __FILE__, __LINE__,
             "%s holds checkpoints up to step %lld, but the run resumes at step %lld from %s; choose another "
             "--out, or move the newer ones away",
-            t->out, (long long)steps[0], (long long)t->at.step, t->resumed_from);
+            t->output.folder, (long long)steps[0], (long long)t->at.step, t->saving.resumed_from);
     mem_free(&steps);
     return err;
 }
@@ -93,84 +94,83 @@ err_t trainer_check_out(trainer_t *t)
 {
     err_t err = ERR_OK;
     if (t->comm->rank == 0) {
-        disk_wait_begin("preparing", t->out);
+        disk_wait_begin("preparing", t->output.folder);
         err = check_out_folder(t);
         disk_wait_end();
     }
     return comm_agree(t->comm, err, "creating the output folder");
 }
 
-static err_t open_owner(trainer_t *t)
+static err_t open_owner(train_output_t *output)
 {
-    t->made_out = t->made_out || !fs_exists(t->out);
-    TRY(fs_make_folder(t->out));
-    TRY(fs_check_writable(t->out));
-    return owner_open(t->out, getenv("DPTRAIN_JOB"), &owner_times, &t->owner);
+    output->made = output->made || !fs_exists(output->folder);
+    TRY(fs_make_folder(output->folder));
+    TRY(fs_check_writable(output->folder));
+    return owner_open(output->folder, getenv("DPTRAIN_JOB"), &owner_times, &output->owner);
 }
 
 /* Rank 0. Says what it waits for, again every few seconds. */
-static err_t try_own(const trainer_t *t, double *said_sec, bool *owned)
+static err_t try_own(const train_output_t *output, double *said_sec, bool *owned)
 {
     enum { SILENT_SEC = 4 };
-    disk_wait_begin("owning", t->out);
-    err_t err = owner_try(t->owner, owned);
+    disk_wait_begin("owning", output->folder);
+    err_t err = owner_try(output->owner, owned);
     disk_wait_end();
     if (err != ERR_OK) return err;
     if (*owned || clock_sec() - *said_sec < SILENT_SEC) return ERR_OK;
     char text[OWNER_TEXT_MAX];
-    owner_describe_wait(t->owner, text);
+    owner_describe_wait(output->owner, text);
     log_info("%s", text);
     *said_sec = clock_sec();
     return ERR_OK;
 }
 
 /* The other ranks wait in short collectives, so that no deadline ends the wait. */
-err_t trainer_own_out(trainer_t *t)
+err_t train_own_folder(comm_t *comm, train_output_t *output)
 {
     bool owned = false;
     double said_sec = -HUGE_VAL;
     watchdog_phase("becoming the owner of the output folder");
     err_t err = ERR_OK;
-    if (t->comm->rank == 0) {
-        disk_wait_begin("preparing", t->out);
-        err = open_owner(t);
+    if (comm->rank == 0) {
+        disk_wait_begin("preparing", output->folder);
+        err = open_owner(output);
         disk_wait_end();
     }
-    TRY(comm_agree(t->comm, err, "creating the output folder"));
+    TRY(comm_agree(comm, err, "creating the output folder"));
     for (;;) {
-        err = t->comm->rank == 0 ? try_own(t, &said_sec, &owned) : ERR_OK;
-        TRY(comm_agree(t->comm, err, "becoming the owner of the output folder"));
-        TRY(comm_broadcast(t->comm, &owned, sizeof owned, 0, "becoming the owner of the output folder"));
+        err = comm->rank == 0 ? try_own(output, &said_sec, &owned) : ERR_OK;
+        TRY(comm_agree(comm, err, "becoming the owner of the output folder"));
+        TRY(comm_broadcast(comm, &owned, sizeof owned, 0, "becoming the owner of the output folder"));
         if (owned) return ERR_OK;
-        if (t->comm->rank == 0) clock_sleep(0.5);
+        if (comm->rank == 0) clock_sleep(0.5);
     }
 }
 
-void trainer_leave_out(const trainer_t *t, bool failed)
+void train_leave_folder(const train_output_t *output, bool failed)
 {
-    disk_wait_begin("leaving", t->out);
-    owner_leave(t->owner);
-    if (failed && t->made_out) rmdir(t->out);
+    disk_wait_begin("leaving", output->folder);
+    owner_leave(output->owner);
+    if (failed && output->made) rmdir(output->folder);
     disk_wait_end();
 }
 
-err_t trainer_choose_out(trainer_t *t)
+err_t train_choose_folder(const train_options_t *o, train_output_t *output)
 {
-    const train_options_t *o = t->options;
     if (o->out) {
-        if (snprintf(t->out, sizeof t->out, "%s", o->out) >= (int)sizeof t->out)
+        if (snprintf(output->folder, sizeof output->folder, "%s", o->out) >= (int)sizeof output->folder)
             RAISE(ERR_USAGE, "--out is longer than %d bytes", FS_PATH_MAX);
         return ERR_OK;
     }
     char date[32];
     clock_stamp(date, sizeof date);
-    snprintf(t->out, sizeof t->out, "runs/%s-%s", o->model, date);
+    snprintf(output->folder, sizeof output->folder, "runs/%s-%s", o->model, date);
     disk_wait_begin("creating a folder in", "runs");
     err_t err = fs_make_folder("runs");
     /* Another run may have started in the same second. */
-    for (int n = 2; err == ERR_OK && mkdir(t->out, 0777) != 0 && errno == EEXIST; n++)
-        snprintf(t->out, sizeof t->out, "runs/%s-%s-%d", o->model, date, n);
-    t->made_out = err == ERR_OK && fs_is_folder(t->out);
+    for (int n = 2; err == ERR_OK && mkdir(output->folder, 0777) != 0 && errno == EEXIST; n++)
+        snprintf(output->folder, sizeof output->folder, "runs/%s-%s-%d", o->model, date, n);
+    output->made = err == ERR_OK && fs_is_folder(output->folder);
     disk_wait_end();
     return err;
 }
@@ -178,20 +178,22 @@ err_t trainer_choose_out(trainer_t *t)
 err_t trainer_open_out(trainer_t *t)
 {
     bool clears = t->comm->rank == 0 && t->options->overwrite && strcmp(t->options->resume, "none") == 0;
-    err_t err = owner_verify(t->owner);
+    err_t err = owner_verify(t->output.owner);
     if (clears && err == ERR_OK) {
-        disk_wait_begin("clearing", t->out);
-        err = clear_earlier_run(t->out);
+        disk_wait_begin("clearing", t->output.folder);
+        err = clear_earlier_run(t->output.folder);
         disk_wait_end();
     }
     /* The writer times out before the ranks that wait for rank 0, so that the error names the disk. */
-    int64_t n_floats = (1 + t->optim->n_buffers) * t->graph->n_flat_params + t->graph->n_flat_states;
+    int64_t n_floats =
+        (1 + t->learning.optim->n_buffers) * t->model.graph->n_flat_params + t->model.graph->n_flat_states;
     if (t->comm->rank == 0 && err == ERR_OK)
         err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * t->options->runtime.timeout_sec,
-                              t->owner, &t->writer);
+                              t->output.owner, &t->saving.writer);
     TRY(comm_agree(t->comm, err, "creating the output folder"));
-    TRY(comm_agree(t->comm, metrics_open(&t->metrics, t->out, t->owner), "opening metrics"));
+    TRY(comm_agree(t->comm, metrics_open(&t->output.records, t->output.folder, t->output.owner),
+                   "opening metrics"));
     const char *events = t->comm->rank == 0 ? t->options->tensorboard : NULL;
-    return comm_agree(t->comm, tensorboard_open(&t->tensorboard, events, t->at.step),
+    return comm_agree(t->comm, tensorboard_open(&t->output.tensorboard, events, t->at.step),
                       "opening the event file");
 }

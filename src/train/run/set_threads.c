@@ -14,7 +14,7 @@ static const double longest_sec = 3;
 /* Samples of rank 0's first part of a whole batch. */
 static int64_t first_part(const trainer_t *t)
 {
-    int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, 0, t->comm->size, &first);
+    int64_t first, n_shard = sampler_shard(t->input.sampler, t->input.global_batch, 0, t->comm->size, &first);
     return trainer_part(t, n_shard, 0, &first);
 }
 
@@ -24,11 +24,11 @@ static err_t choose_threads(trainer_t *t)
     const train_options_t *o = t->options;
     runtime_t *runtime = &t->runtime;
     const bool given = o->runtime.threads > 0 && opt_given(t->groups, TRAIN_N_GROUPS, "threads");
-    const bool saved = t->saved_threads > 0 && !given;
-    const int n = narrow_int(saved ? t->saved_threads : o->runtime.threads);
-    if (n == 0 && !t->keeps_bits && strcmp(o->algorithms, "measure") == 0) {
+    const bool saved = t->saving.saved_threads > 0 && !given;
+    const int n = narrow_int(saved ? t->saving.saved_threads : o->runtime.threads);
+    if (n == 0 && !t->saving.keeps_bits && strcmp(o->algorithms, "measure") == 0) {
         thread_request_t request = {.runtime = runtime,
-                                    .graph = t->graph,
+                                    .graph = t->model.graph,
                                     .n = first_part(t),
                                     .limit_sec = fmin(o->measure_sec, longest_sec)};
         return thread_choice_make(&request, &t->threads);

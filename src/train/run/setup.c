@@ -14,13 +14,13 @@
 static err_t plan_steps(trainer_t *t)
 {
     train_options_t *o = t->options;
-    int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN];
-    t->global_batch = o->batch ? o->batch : o->batch_per_rank * t->comm->size;
-    if (t->global_batch < t->comm->size)
+    int64_t n_train = t->input.dataset->info.n_samples[SPLIT_TRAIN];
+    t->input.global_batch = o->batch ? o->batch : o->batch_per_rank * t->comm->size;
+    if (t->input.global_batch < t->comm->size)
         RAISE(ERR_USAGE, "--batch %lld is smaller than the %d ranks; every rank needs at least one sample",
-              (long long)t->global_batch, t->comm->size);
+              (long long)t->input.global_batch, t->comm->size);
     int64_t n_shards = o->reproducible ? o->reproducible : t->comm->size;
-    int64_t n_groups = t->global_batch / (o->bn_group ? o->bn_group : 1);
+    int64_t n_groups = t->input.global_batch / (o->bn_group ? o->bn_group : 1);
     if (n_shards % t->comm->size != 0)
         RAISE(
             ERR_USAGE,
@@ -31,35 +31,36 @@ static err_t plan_steps(trainer_t *t)
         RAISE(ERR_USAGE,
               "a batch of %lld has %lld groups of --bn-group %lld, too few for %lld %s; choose a larger "
               "--batch",
-              (long long)t->global_batch, (long long)n_groups, (long long)o->bn_group, (long long)n_shards,
-              o->reproducible ? "shards" : "ranks");
+              (long long)t->input.global_batch, (long long)n_groups, (long long)o->bn_group,
+              (long long)n_shards, o->reproducible ? "shards" : "ranks");
     if (n_groups < n_shards)
         RAISE(
             ERR_USAGE,
             "--reproducible %lld cuts a batch of %lld into more shards than it has samples; choose a larger "
             "--batch",
-            (long long)n_shards, (long long)t->global_batch);
-    if (t->global_batch > n_train)
+            (long long)n_shards, (long long)t->input.global_batch);
+    if (t->input.global_batch > n_train)
         RAISE(ERR_USAGE, "a batch of %lld exceeds the %lld training samples; choose a smaller --batch",
-              (long long)t->global_batch, (long long)n_train);
+              (long long)t->input.global_batch, (long long)n_train);
     sampler_options_t sampler = {.n_samples = n_train,
-                                 .global_batch = t->global_batch,
+                                 .global_batch = t->input.global_batch,
                                  .n_shards = (int)o->reproducible,
                                  .grain = o->bn_group,
                                  .seed = (uint64_t)o->seed,
                                  .block = o->shuffle_block,
                                  .window = o->shuffle_window};
-    if (!sampler.block) sampler.block = t->dataset->info.block[SPLIT_TRAIN];
+    if (!sampler.block) sampler.block = t->input.dataset->info.block[SPLIT_TRAIN];
     int64_t first;
-    TRY(sampler_new(&sampler, &t->sampler));
-    t->max_local = sampler_share(t->sampler, t->global_batch, t->comm->rank, t->comm->size, &first);
-    int64_t per_epoch = sampler_batches(t->sampler);
+    TRY(sampler_new(&sampler, &t->input.sampler));
+    t->input.max_local =
+        sampler_share(t->input.sampler, t->input.global_batch, t->comm->rank, t->comm->size, &first);
+    int64_t per_epoch = sampler_batches(t->input.sampler);
     t->n_steps = o->steps ? o->steps : o->epochs * per_epoch;
     /* Of a run that has finished, the schedule is not used; any warm-up fits into its length. */
-    bool finished = t->resumed_from[0] && t->at.step >= t->n_steps;
+    bool finished = t->saving.resumed_from[0] && t->at.step >= t->n_steps;
     int64_t length = finished ? INT64_C(1) << 40 : t->n_steps;
     schedule_run_t run = {per_epoch, length, t->comm->size, optim_default_rate(o->optim.optimizer)};
-    return schedule_make(&o->schedule, &run, &t->schedule, &t->plateau);
+    return schedule_make(&o->schedule, &run, &t->learning.schedule, &t->learning.plateau);
 }
 
 /* Synchronized batch norm waits for every rank in every part of every batch, so none may be empty. */
@@ -68,12 +69,13 @@ static err_t check_norms(const trainer_t *t)
     const train_options_t *o = t->options;
     bool has_norm = false;
     if (!o->sync_bn && !o->bn_group) return ERR_OK;
-    for (int i = 0; i < t->graph->n_nodes; i++) has_norm |= t->graph->nodes[i].desc.kind == OP_BATCH_NORM;
+    for (int i = 0; i < t->model.graph->n_nodes; i++)
+        has_norm |= t->model.graph->nodes[i].desc.kind == OP_BATCH_NORM;
     if (!has_norm)
         RAISE(ERR_USAGE, "--%s: the model %s has no batch norm", o->sync_bn ? "sync-bn" : "bn-group",
               o->model);
-    int64_t n_train = t->dataset->info.n_samples[SPLIT_TRAIN], ragged = n_train % t->global_batch;
-    int64_t fewest = ragged ? ragged : t->global_batch, n_parts = t->comm->size * o->accumulate;
+    int64_t n_train = t->input.dataset->info.n_samples[SPLIT_TRAIN], ragged = n_train % t->input.global_batch;
+    int64_t fewest = ragged ? ragged : t->input.global_batch, n_parts = t->comm->size * o->accumulate;
     if (o->sync_bn && fewest < n_parts)
         RAISE(ERR_USAGE,
               "--sync-bn needs a sample in each of the %lld parts of a batch (ranks times --accumulate), but "
@@ -84,7 +86,7 @@ static err_t check_norms(const trainer_t *t)
 
 static err_t build_model(trainer_t *t)
 {
-    const dataset_info_t *info = &t->dataset->info;
+    const dataset_info_t *info = &t->input.dataset->info;
     model_options_t options = {.sample = shape_3d(info->height, info->width, info->channels),
                                .n_classes = info->n_classes,
                                .multi_label = info->multi_label,
@@ -92,34 +94,34 @@ static err_t build_model(trainer_t *t)
                                .norm_group = t->options->bn_group};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
-    TRY(model_build(t->options->model, &options, &t->graph));
+    TRY(model_build(t->options->model, &options, &t->model.graph));
     TRY(check_norms(t));
     const backend_t *backend = t->runtime.backend;
-    size_t n_params = (size_t)t->graph->n_flat_params * sizeof(float);
-    size_t n_states = (size_t)t->graph->n_flat_states * sizeof(float);
-    TRY(hd_buffer_new(backend, n_params, "weights", &t->params));
-    TRY(optim_new(&t->options->optim, t->graph, backend, &t->optim));
+    size_t n_params = (size_t)t->model.graph->n_flat_params * sizeof(float);
+    size_t n_states = (size_t)t->model.graph->n_flat_states * sizeof(float);
+    TRY(hd_buffer_new(backend, n_params, "weights", &t->model.params));
+    TRY(optim_new(&t->options->optim, t->model.graph, backend, &t->learning.optim));
     if (t->options->accumulate > 1)
-        TRY(backend_alloc(backend, n_params, "accumulated gradients", &t->accumulated));
-    TRY(hd_buffer_new(backend, n_states, "running statistics", &t->states));
-    graph_init(t->graph, (uint64_t)t->options->seed, t->params.host, t->states.host);
+        TRY(backend_alloc(backend, n_params, "accumulated gradients", &t->learning.accumulated));
+    TRY(hd_buffer_new(backend, n_states, "running statistics", &t->model.states));
+    graph_init(t->model.graph, (uint64_t)t->options->seed, t->model.params.host, t->model.states.host);
     return ERR_OK;
 }
 
 int trainer_loader_threads(const trainer_t *t)
 {
-    return prefetcher_threads(&t->runtime, t->dataset, t->options->loader.threads);
+    return prefetcher_threads(&t->runtime, t->input.dataset, t->options->loader.threads);
 }
 
 /* Images in memory cannot be corrupt. */
-static corrupt_samples_t *trainer_corrupt_samples(trainer_t *t)
+static corrupt_samples_t *corrupt_samples_of(train_input_t *input)
 {
-    return t->dataset->ops->read ? &t->bad : NULL;
+    return input->dataset->ops->read ? &input->bad : NULL;
 }
 
 int trainer_local_shards(const trainer_t *t)
 {
-    return sampler_shards(t->sampler, t->comm->size) / t->comm->size;
+    return sampler_shards(t->input.sampler, t->comm->size) / t->comm->size;
 }
 
 int64_t trainer_part(const trainer_t *t, int64_t n, int part, int64_t *first)
@@ -134,9 +136,10 @@ static err_t prepare_batch(trainer_t *t, int64_t n)
     int n_shards = trainer_local_shards(t);
     for (int i = 0; i < n_shards; i++) {
         int64_t first;
-        int64_t n_shard = sampler_shard(t->sampler, n, t->comm->rank * n_shards + i, t->comm->size, &first);
+        int64_t n_shard =
+            sampler_shard(t->input.sampler, n, t->comm->rank * n_shards + i, t->comm->size, &first);
         for (int k = 0; k < t->options->accumulate; k++)
-            TRY(exec_prepare(t->exec, trainer_part(t, n_shard, k, &first), true));
+            TRY(exec_prepare(t->model.exec, trainer_part(t, n_shard, k, &first), true));
     }
     return ERR_OK;
 }
@@ -147,22 +150,24 @@ static err_t trainer_choose_algorithms(trainer_t *t)
     const double measure_sec = fmax(t->options->measure_sec - t->threads.measure_sec, 0);
     algorithm_request_t request = {.option = t->options->algorithms,
                                    .option_given = opt_given(t->groups, TRAIN_N_GROUPS, "algorithms"),
-                                   .saved = t->saved_algorithms,
+                                   .saved = t->model.saved_algorithms,
                                    .runtime = &t->runtime,
-                                   .graph = t->graph,
+                                   .graph = t->model.graph,
                                    .timeout_sec = t->options->runtime.timeout_sec,
                                    .measure_sec = t->is_trial ? NULL : &measure_sec};
-    int n_shards = sampler_shards(t->sampler, t->comm->size);
+    int n_shards = sampler_shards(t->input.sampler, t->comm->size);
     for (int i = 0; i < n_shards; i++) {
-        int64_t first, n_shard = sampler_shard(t->sampler, t->global_batch, i, t->comm->size, &first);
+        int64_t first,
+            n_shard = sampler_shard(t->input.sampler, t->input.global_batch, i, t->comm->size, &first);
         for (int k = 0; k < t->options->accumulate; k++)
             algorithm_request_add(&request, trainer_part(t, n_shard, k, &first), true);
     }
-    int64_t n_evaluated = evaluation_batch(t->dataset);
-    split_t split = evaluation_split(t->dataset);
-    if (t->options->eval && evaluation_samples(t->dataset, split, t->options->eval_samples) >= n_evaluated)
+    int64_t n_evaluated = evaluation_batch(t->input.dataset);
+    split_t split = evaluation_split(t->input.dataset);
+    if (t->options->eval &&
+        evaluation_samples(t->input.dataset, split, t->options->eval_samples) >= n_evaluated)
         algorithm_request_add(&request, n_evaluated, false);
-    return algorithm_choice_make(&request, &t->algorithms);
+    return algorithm_choice_make(&request, &t->model.algorithms);
 }
 
 /* exec_options_t.sum_shared, for --sync-bn. */
@@ -174,33 +179,31 @@ static err_t sum_over_ranks(void *comm, double *values, int64_t n)
 /* Plans every batch size that can occur: whole and ragged, training and evaluation. */
 static err_t build_executor(trainer_t *t)
 {
-    exec_options_t options = {.graph = t->graph,
+    exec_options_t options = {.graph = t->model.graph,
                               .backend = t->runtime.backend,
-                              .params = t->params.device,
-                              .grads = t->grads.device,
-                              .states = t->states.device,
+                              .params = t->model.params.device,
+                              .grads = t->learning.grads.device,
+                              .states = t->model.states.device,
                               .seed = (uint64_t)t->options->seed,
-                              .algorithms = &t->algorithms.table,
+                              .algorithms = &t->model.algorithms.table,
                               .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
                               .share_context = t->comm};
-    TRY(exec_new(&options, &t->exec));
-    TRY(prepare_batch(t, t->global_batch));
-    TRY(prepare_batch(t, t->dataset->info.n_samples[SPLIT_TRAIN] % t->global_batch));
+    TRY(exec_new(&options, &t->model.exec));
+    TRY(prepare_batch(t, t->input.global_batch));
+    TRY(prepare_batch(t, t->input.dataset->info.n_samples[SPLIT_TRAIN] % t->input.global_batch));
     evaluator_options_t evaluation = {.comm = t->comm,
-                                      .exec = t->exec,
+                                      .exec = t->model.exec,
                                       .backend = t->runtime.backend,
-                                      .dataset = t->dataset,
-                                      .split = evaluation_split(t->dataset),
+                                      .dataset = t->input.dataset,
+                                      .split = evaluation_split(t->input.dataset),
                                       .limit = t->options->eval_samples,
-                                      .norm = t->dataset->info.norm,
-                                      .bad = trainer_corrupt_samples(t),
+                                      .norm = t->input.dataset->info.norm,
+                                      .bad = corrupt_samples_of(&t->input),
                                       .n_threads = trainer_loader_threads(t),
                                       .timeout_sec = t->options->runtime.timeout_sec};
     if (t->options->eval) TRY(evaluator_open(&evaluation, &t->evaluator));
-    TRY(exec_ready(t->exec));
-    TRY(mem_new_array(RATE_RING, sizeof *t->step_rates, "step times", &t->step_rates));
-    mem_touch(t->step_rates, RATE_RING * sizeof *t->step_rates);
-    return ERR_OK;
+    TRY(exec_ready(t->model.exec));
+    return telemetry_open(&t->telemetry);
 }
 
 /* A resumed run may be shorter than what is done. */
@@ -211,35 +214,36 @@ static int64_t steps_left(const trainer_t *t)
 
 static err_t open_prefetcher(trainer_t *t)
 {
-    bool epoch_ended = t->at.batch == sampler_batches(t->sampler); /* its validation is due */
+    bool epoch_ended = t->at.batch == sampler_batches(t->input.sampler); /* its validation is due */
     loader_options_t options = {
-        .dataset = t->dataset,
+        .dataset = t->input.dataset,
         .split = SPLIT_TRAIN,
-        .sampler = t->sampler,
+        .sampler = t->input.sampler,
         .rank = t->comm->rank,
         .size = t->comm->size,
         .epoch = t->at.epoch + epoch_ended,
         .batch = epoch_ended ? 0 : t->at.batch,
         .n_batches = steps_left(t),
-        .max_local = t->max_local,
+        .max_local = t->input.max_local,
         .n_threads = trainer_loader_threads(t),
         .timeout_sec = t->options->runtime.timeout_sec,
-        .norm = t->dataset->info.norm,
+        .norm = t->input.dataset->info.norm,
         .seed = (uint64_t)t->options->seed,
         .random = true,
-        .transform = t->dataset->ops->read ? NULL : &t->transform,
-        .bad = trainer_corrupt_samples(t),
+        .transform = t->input.dataset->ops->read ? NULL : &t->input.transform,
+        .bad = corrupt_samples_of(&t->input),
     };
-    return prefetcher_open(&options, t->runtime.backend, &t->prefetcher);
+    return prefetcher_open(&options, t->runtime.backend, &t->input.prefetcher);
 }
 
 static err_t open_virtual_shards(trainer_t *t)
 {
     if (!t->options->reproducible) return ERR_OK;
-    TRY(mem_new(sizeof *t->shards, "shards", &t->shards));
+    TRY(mem_new(sizeof *t->learning.shards, "shards", &t->learning.shards));
     TRY(shards_open(t->comm, t->runtime.backend, (int)t->options->reproducible,
-                    t->graph->n_flat_params + TAIL_COUNT, t->graph->n_flat_states, t->shards));
-    return shards_set_states(t->shards, t->states.host);
+                    t->model.graph->n_flat_params + TAIL_COUNT, t->model.graph->n_flat_states,
+                    t->learning.shards));
+    return shards_set_states(t->learning.shards, t->model.states.host);
 }
 
 static err_t begin_trace(trainer_t *t)
@@ -250,25 +254,26 @@ static err_t begin_trace(trainer_t *t)
         .first_step = t->at.step,
         .n_steps = steps_left(t),
         .n_traced = t->options->trace_steps,
-        .n_layers = t->graph->n_nodes,
+        .n_layers = t->model.graph->n_nodes,
         .n_parts = (int)t->options->accumulate * trainer_local_shards(t),
     };
-    return trace_file_begin(t->comm, &options, &t->trace);
+    return trace_file_begin(t->comm, &options, &t->output.trace);
 }
 
 /* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
 static err_t open_gradients(trainer_t *t)
 {
-    int64_t n = t->graph->n_flat_params + TAIL_COUNT;
+    int64_t n = t->model.graph->n_flat_params + TAIL_COUNT;
     size_t n_bytes = (size_t)n * sizeof(float);
-    TRY(comm_buffer_new(t->comm, n_bytes, &t->buffer));
-    TRY(comm_buffer_choose(t->comm, &t->buffer, n));
-    comm_buffer_set_exact(&t->buffer, TAIL_COUNT);
-    t->bucket = (bucket_t){.comm = t->comm,
-                           .buffer = &t->buffer,
-                           .n_min = bucket_floats(t->options->runtime.bucket, t->graph->n_flat_params)};
-    err_t err =
-        hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->buffer.data, t->buffer.device, &t->grads);
+    TRY(comm_buffer_new(t->comm, n_bytes, &t->learning.buffer));
+    TRY(comm_buffer_choose(t->comm, &t->learning.buffer, n));
+    comm_buffer_set_exact(&t->learning.buffer, TAIL_COUNT);
+    t->learning.bucket =
+        (bucket_t){.comm = t->comm,
+                   .buffer = &t->learning.buffer,
+                   .n_min = bucket_floats(t->options->runtime.bucket, t->model.graph->n_flat_params)};
+    err_t err = hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->learning.buffer.data,
+                               t->learning.buffer.device, &t->learning.grads);
     return comm_agree(t->comm, err, "allocating gradient buffers");
 }
 
@@ -286,8 +291,8 @@ static const char *why_no_recording(const trainer_t *t)
 err_t trainer_build(trainer_t *t)
 {
     comm_t *comm = t->comm;
-    TRY(trainer_open_data(t));
-    t->task_metrics = task_metrics(&t->dataset->info);
+    TRY(train_open_input(t->comm, t->options, &t->input));
+    t->task_metrics = task_metrics(&t->input.dataset->info);
     TRY(comm_agree(comm, plan_steps(t), "planning steps"));
     return comm_agree(comm, build_model(t), "building the model");
 }
@@ -296,7 +301,7 @@ err_t trainer_prepare(trainer_t *t)
 {
     TRY(open_gradients(t));
     err_t err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t),
-                                   &t->recorded);
+                                   &t->model.recorded);
     return comm_agree(t->comm, err, "deciding on recorded steps");
 }
 
@@ -310,11 +315,11 @@ err_t trainer_begin(trainer_t *t)
 {
     TRY(comm_agree(t->comm, open_virtual_shards(t), "allocating shards"));
     /* Initial weights are equal by construction, unless a host's libm differs in the last bit. */
-    TRY(comm_broadcast(t->comm, t->params.host, t->graph->n_flat_params * (int64_t)sizeof(float), 0,
-                       "broadcasting weights"));
-    err_t err = hd_buffer_push_all(&t->params);
-    if (err == ERR_OK) err = hd_buffer_push_all(&t->states);
-    if (err == ERR_OK) err = optim_push(t->optim);
+    TRY(comm_broadcast(t->comm, t->model.params.host, t->model.graph->n_flat_params * (int64_t)sizeof(float),
+                       0, "broadcasting weights"));
+    err_t err = hd_buffer_push_all(&t->model.params);
+    if (err == ERR_OK) err = hd_buffer_push_all(&t->model.states);
+    if (err == ERR_OK) err = optim_push(t->learning.optim);
     if (err == ERR_OK) err = backend_sync(t->runtime.backend);
     TRY(comm_agree(t->comm, err, "broadcasting weights"));
     return comm_agree(t->comm, open_prefetcher(t), "starting the loader");
@@ -323,10 +328,10 @@ err_t trainer_begin(trainer_t *t)
 err_t trainer_setup(trainer_t *t)
 {
     comm_t *comm = t->comm;
-    err_t err = comm->rank == 0 ? trainer_choose_out(t) : ERR_OK;
+    err_t err = comm->rank == 0 ? train_choose_folder(t->options, &t->output) : ERR_OK;
     TRY(comm_agree(comm, err, "choosing the output folder"));
-    TRY(comm_broadcast(comm, t->out, sizeof t->out, 0, "choosing the output folder"));
-    TRY(trainer_own_out(t));
+    TRY(comm_broadcast(comm, t->output.folder, sizeof t->output.folder, 0, "choosing the output folder"));
+    TRY(train_own_folder(t->comm, &t->output));
     TRY(trainer_find_checkpoint(t));
     TRY(trainer_build(t));
     TRY(trainer_restore(t));
@@ -344,28 +349,28 @@ err_t trainer_setup(trainer_t *t)
 
 void trainer_teardown(trainer_t *t)
 {
-    if (!t->is_trial) cpu_watch_close(&t->cpu_watch);
-    ckpt_async_close(&t->writer);
-    prefetcher_close(&t->prefetcher);
-    recorded_step_close(&t->recorded);
+    if (!t->is_trial) cpu_watch_close(&t->telemetry.cpu_watch);
+    ckpt_async_close(&t->saving.writer);
+    prefetcher_close(&t->input.prefetcher);
+    recorded_step_close(&t->model.recorded);
     trace_close();
     evaluator_close(&t->evaluator);
-    exec_free(&t->exec);
-    algorithm_choice_free(&t->algorithms);
-    mem_free(&t->saved_algorithms);
-    sampler_free(&t->sampler);
-    graph_free(&t->graph);
-    dataset_close(&t->dataset);
-    bad_close(&t->bad);
-    hd_buffer_free(&t->params);
-    optim_free(&t->optim);
-    backend_release(t->runtime.backend, &t->accumulated);
-    hd_buffer_free(&t->grads);
-    if (t->shards) shards_close(t->shards);
-    mem_free(&t->shards);
-    hd_buffer_free(&t->states);
-    mem_free(&t->step_rates);
-    metrics_close(&t->metrics); /* does nothing unless an error ended the run */
-    tensorboard_close(&t->tensorboard);
-    owner_close(&t->owner);
+    exec_free(&t->model.exec);
+    algorithm_choice_free(&t->model.algorithms);
+    mem_free(&t->model.saved_algorithms);
+    sampler_free(&t->input.sampler);
+    graph_free(&t->model.graph);
+    dataset_close(&t->input.dataset);
+    bad_close(&t->input.bad);
+    hd_buffer_free(&t->model.params);
+    optim_free(&t->learning.optim);
+    backend_release(t->runtime.backend, &t->learning.accumulated);
+    hd_buffer_free(&t->learning.grads);
+    if (t->learning.shards) shards_close(t->learning.shards);
+    mem_free(&t->learning.shards);
+    hd_buffer_free(&t->model.states);
+    telemetry_close(&t->telemetry);
+    metrics_close(&t->output.records); /* does nothing unless an error ended the run */
+    tensorboard_close(&t->output.tensorboard);
+    owner_close(&t->output.owner);
 }

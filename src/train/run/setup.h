@@ -7,11 +7,11 @@
 #include "train/run/trainer.h"
 
 /* Opens the data on all ranks, compares it, and decodes images of each kind on rank 0. */
-err_t trainer_open_data(trainer_t *t);
+err_t train_open_input(comm_t *comm, const train_options_t *options, train_input_t *input);
 
 /* A run calls these in this order. A trial (train/run/trial.h) calls only those marked with *.
  *
- *   trainer_own_out        creates the output folder; waits for a job that may be dead, refuses a living one
+ *   train_own_folder       creates the output folder; waits for a job that may be dead, refuses a living one
  *   trainer_build *        data, steps, model
  *   trainer_restore        see trainer.h
  *   trainer_check_out      refuses an earlier run and what cannot be written; deletes nothing
@@ -22,7 +22,7 @@ err_t trainer_open_data(trainer_t *t);
  *   trainer_open_out       clears an earlier run (--overwrite); opens metrics, events, checkpoint writer
  *   trainer_begin *        with the final weights, the rest of what a step needs
  *   trainer_print_plan     the rest of the header; not collective */
-err_t trainer_own_out(trainer_t *t);
+err_t train_own_folder(comm_t *comm, train_output_t *output);
 err_t trainer_build(trainer_t *t);
 err_t trainer_check_out(trainer_t *t);
 err_t trainer_set_threads(trainer_t *t);
@@ -33,11 +33,11 @@ err_t trainer_open_out(trainer_t *t);
 err_t trainer_begin(trainer_t *t);
 void trainer_print_plan(const trainer_t *t);
 
-/* Sets t->out. Rank 0 only, not collective. */
-err_t trainer_choose_out(trainer_t *t);
+/* Sets output->folder. Rank 0 only, not collective. */
+err_t train_choose_folder(const train_options_t *options, train_output_t *output);
 
-/* Gives the folder up; after a failed set-up also removes it if trainer_own_out created it and it is empty.
+/* Gives the folder up; after a failed set-up also removes it if train_own_folder created it and it is empty.
  * Not collective. */
-void trainer_leave_out(const trainer_t *t, bool failed);
+void train_leave_folder(const train_output_t *output, bool failed);
 
 #endif

@@ -16,33 +16,33 @@
 
 err_t trainer_average_states(trainer_t *t)
 {
-    int64_t n = t->graph->n_flat_states;
+    int64_t n = t->model.graph->n_flat_states;
     if (n == 0) return ERR_OK;
-    if (t->shards) {
-        TRY(shards_average_states(t->shards, t->states.host));
-        return hd_buffer_push_all(&t->states);
+    if (t->learning.shards) {
+        TRY(shards_average_states(t->learning.shards, t->model.states.host));
+        return hd_buffer_push_all(&t->model.states);
     }
-    float *states = t->states.host;
-    TRY(comm_agree(t->comm, hd_buffer_pull_all(&t->states), "averaging running statistics"));
+    float *states = t->model.states.host;
+    TRY(comm_agree(t->comm, hd_buffer_pull_all(&t->model.states), "averaging running statistics"));
     TRY(comm_allreduce(t->comm, states, n, DTYPE_F32, COMM_SUM, "averaging running statistics"));
     for (int64_t i = 0; i < n; i++) states[i] /= (float)t->comm->size;
-    return hd_buffer_push_all(&t->states);
+    return hd_buffer_push_all(&t->model.states);
 }
 
 err_t trainer_poll_checkpoint(trainer_t *t)
 {
     ckpt_result_t result;
-    if (!t->writer || !ckpt_async_take(t->writer, &result)) return ERR_OK;
-    json_t *j = metrics_begin(&t->metrics, "checkpoint");
+    if (!t->saving.writer || !ckpt_async_take(t->saving.writer, &result)) return ERR_OK;
+    json_t *j = metrics_begin(&t->output.records, "checkpoint");
     json_int(j, "step", result.step);
     json_int(j, "n_bytes", result.n_bytes);
-    json_real(j, "stall_sec", t->checkpoint_stall_sec);
+    json_real(j, "stall_sec", t->saving.stall_sec);
     json_real(j, "copy_sec", result.copy_sec);
     json_real(j, "write_sec", result.write_sec);
     json_real(j, "verify_sec", result.verify_sec);
     json_string(j, "error", result.error.code == ERR_OK ? NULL : result.error.message);
-    TRY(metrics_end(&t->metrics, true));
-    t->last_write = result.error;
+    TRY(metrics_end(&t->output.records, true));
+    t->saving.last_write = result.error;
     if (result.error.code == ERR_OK || strcmp(t->options->on_checkpoint_error, "stop") == 0)
         return err_put(&result.error);
     log_warn("%s; training continues and retries at the next checkpoint", result.error.message);
@@ -51,16 +51,16 @@ err_t trainer_poll_checkpoint(trainer_t *t)
 
 err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t *out)
 {
-    const dataset_info_t *info = &t->dataset->info;
+    const dataset_info_t *info = &t->input.dataset->info;
     *out = (trainer_content_t){.hash = dataset_hash(info)};
     TRY(opt_config_write(t->groups, TRAIN_N_GROUPS, train_options_per_run, &out->options));
     err_t err =
         info->class_names ? class_names_join(info->class_names, info->n_classes, &out->class_names) : ERR_OK;
     const ckpt_attr_t always[] = {
         ckpt_text("options", out->options),
-        ckpt_text("algorithms", t->algorithms.text),
+        ckpt_text("algorithms", t->model.algorithms.text),
         ckpt_text("data_xxh3", out->hash.text),
-        ckpt_text("data", t->data_where),
+        ckpt_text("data", t->input.where),
         ckpt_text("data_source", info->source),
         ckpt_int("step", t->at.step),
         ckpt_int("epoch", t->at.epoch),
@@ -68,11 +68,11 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
         ckpt_real("epoch_loss_sum", t->at.sums[TASK_SUM_LOSS]),
         ckpt_int("epoch_n_correct", (int64_t)t->at.sums[TASK_SUM_CORRECT]),
         ckpt_int("epoch_n_samples", t->at.n_samples),
-        ckpt_int("global_batch", t->global_batch),
+        ckpt_int("global_batch", t->input.global_batch),
         ckpt_int("n_ranks", t->comm->size),
-        ckpt_real("plateau_best", t->plateau.best),
-        ckpt_int("plateau_n_bad", t->plateau.n_bad_epochs),
-        ckpt_real("plateau_scale", t->plateau.scale),
+        ckpt_real("plateau_best", t->learning.plateau.best),
+        ckpt_int("plateau_n_bad", t->learning.plateau.n_bad_epochs),
+        ckpt_real("plateau_scale", t->learning.plateau.scale),
         ckpt_real("best_accuracy", t->at.best),
     };
     enum { N_ALWAYS = sizeof always / sizeof always[0] };
@@ -82,11 +82,11 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
     if (out->class_names) attrs[n_attrs++] = ckpt_text("class_names", out->class_names);
     if (t->at.evaluation_due) attrs[n_attrs++] = ckpt_int("evaluation_due", 1);
     if (t->n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->n_threads);
-    model_file_t file = {.graph = t->graph,
+    model_file_t file = {.graph = t->model.graph,
                          .norm = info->norm,
-                         .params = t->params.host,
+                         .params = t->model.params.host,
                          .states = states,
-                         .optim = t->optim,
+                         .optim = t->learning.optim,
                          .attrs = attrs,
                          .n_attrs = n_attrs};
     if (err == ERR_OK) err = model_file_content(&file, &out->model);
@@ -104,9 +104,10 @@ void trainer_release_content(trainer_content_t *content)
 static err_t submit_checkpoint(trainer_t *t)
 {
     trainer_content_t content;
-    TRY(trainer_make_content(t, t->states.host, &content));
-    err_t err = ckpt_async_submit(t->writer, t->out, t->at.step, narrow_int(t->options->keep),
-                                  &content.model.content, content.model.n_steady);
+    TRY(trainer_make_content(t, t->model.states.host, &content));
+    err_t err =
+        ckpt_async_submit(t->saving.writer, t->output.folder, t->at.step, narrow_int(t->options->keep),
+                          &content.model.content, content.model.n_steady);
     trainer_release_content(&content);
     return err;
 }
@@ -114,37 +115,38 @@ static err_t submit_checkpoint(trainer_t *t)
 /* On a GPU, a step changes only the device side; the writer copies from the host side. */
 void trainer_release_weights(trainer_t *t)
 {
-    if (!t->writer || t->runtime.backend->memory) return;
+    if (!t->saving.writer || t->runtime.backend->memory) return;
     double start = clock_sec();
-    ckpt_async_copied(t->writer);
-    t->checkpoint_stall_sec += clock_sec() - start;
+    ckpt_async_copied(t->saving.writer);
+    t->saving.stall_sec += clock_sec() - start;
 }
 
 /* Rank 0. */
 static err_t save_on_rank_0(trainer_t *t, bool wait)
 {
     double start = clock_sec();
-    TRY(ckpt_async_wait(t->writer));
+    TRY(ckpt_async_wait(t->saving.writer));
     TRY(trainer_poll_checkpoint(t));
-    TRY(hd_buffer_pull_all(&t->params));
-    TRY(optim_pull(t->optim));
+    TRY(hd_buffer_pull_all(&t->model.params));
+    TRY(optim_pull(t->learning.optim));
     /* A run that resumes after a kill has the records of all steps before. */
-    TRY(metrics_flush(&t->metrics));
+    TRY(metrics_flush(&t->output.records));
     TRY(submit_checkpoint(t));
-    if (wait) TRY(ckpt_async_wait(t->writer));
-    t->checkpoint_stall_sec = clock_sec() - start;
+    if (wait) TRY(ckpt_async_wait(t->saving.writer));
+    t->saving.stall_sec = clock_sec() - start;
     return wait ? trainer_poll_checkpoint(t) : ERR_OK;
 }
 
 err_t trainer_checkpoint(trainer_t *t, bool wait)
 {
-    TRY(trainer_compare_files(t, wait || t->at.batch == 0 || t->at.step == t->n_steps));
+    TRY(train_compare_files(t->comm, &t->input, t->output.folder,
+                            wait || t->at.batch == 0 || t->at.step == t->n_steps));
     watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
     double start = clock_sec();
-    t->last_checkpoint_step = t->at.step;
+    t->saving.last_step = t->at.step;
     TRY(trainer_average_states(t));
     err_t err = t->comm->rank == 0 ? save_on_rank_0(t, wait || !t->options->checkpoint_async) : ERR_OK;
-    t->last_checkpoint_sec = clock_sec();
+    t->saving.last_sec = clock_sec();
     err = comm_agree(t->comm, err, "writing a checkpoint");
     trace_add(TRACE_TRAINING, &(trace_span_t){"checkpoint", "phase", start, clock_sec(), t->at.step - 1, 0});
     return err;
@@ -154,10 +156,10 @@ err_t trainer_finish_checkpoints(trainer_t *t)
 {
     err_t err = ERR_OK;
     watchdog_phase("writing the last checkpoint");
-    if (t->writer) err = ckpt_async_wait(t->writer);
+    if (t->saving.writer) err = ckpt_async_wait(t->saving.writer);
     if (err == ERR_OK) err = trainer_poll_checkpoint(t);
     /* --on-checkpoint-error continue relies on a later checkpoint; the last has none. */
-    if (err == ERR_OK) err = err_put(&t->last_write);
+    if (err == ERR_OK) err = err_put(&t->saving.last_write);
     return comm_agree(t->comm, err, "finishing the last checkpoint");
 }
 
@@ -169,9 +171,9 @@ static err_t choose_checkpoint(const trainer_t *t, char *path)
     if (strcmp(resume, "none") == 0) return ERR_OK;
     if (strcmp(resume, "auto") != 0) return model_file_locate(resume, path, NULL);
     int n_found;
-    err_t err = model_file_locate(t->out, path, &n_found);
+    err_t err = model_file_locate(t->output.folder, path, &n_found);
     if (err == ERR_OK || n_found != 0) return err;
-    log_info("no checkpoint in %s yet: starting from the beginning", t->out);
+    log_info("no checkpoint in %s yet: starting from the beginning", t->output.folder);
     path[0] = '\0';
     return ERR_OK;
 }
@@ -210,26 +212,27 @@ err_t trainer_find_checkpoint(trainer_t *t)
     err_t err = ERR_OK;
     if (t->comm->rank == 0) {
         disk_work_begin("looking for a checkpoint in",
-                        strcmp(t->options->resume, "auto") == 0 ? t->out : t->options->resume);
-        err = choose_checkpoint(t, t->resumed_from);
-        if (err == ERR_OK && t->resumed_from[0]) err = read_saved_run(t->resumed_from, &saved);
-        t->saved_algorithms = saved.algorithms;
+                        strcmp(t->options->resume, "auto") == 0 ? t->output.folder : t->options->resume);
+        err = choose_checkpoint(t, t->saving.resumed_from);
+        if (err == ERR_OK && t->saving.resumed_from[0]) err = read_saved_run(t->saving.resumed_from, &saved);
+        t->model.saved_algorithms = saved.algorithms;
         disk_wait_end();
     }
     TRY_OUT(err, comm_agree(t->comm, err, "finding a checkpoint"));
-    TRY_OUT(err, comm_broadcast(t->comm, t->resumed_from, sizeof t->resumed_from, 0, "finding a checkpoint"));
-    if (!t->resumed_from[0]) goto out;
+    TRY_OUT(err, comm_broadcast(t->comm, t->saving.resumed_from, sizeof t->saving.resumed_from, 0,
+                                "finding a checkpoint"));
+    if (!t->saving.resumed_from[0]) goto out;
     int64_t numbers[] = {saved.options ? (int64_t)strlen(saved.options) + 1 : 0, saved.n_ranks,
                          saved.n_threads, saved.step};
     TRY_OUT(err, comm_broadcast(t->comm, numbers, sizeof numbers, 0, "broadcasting options"));
     if (!saved.options) err = mem_new((size_t)numbers[0], "options", &saved.options);
     TRY_OUT(err, comm_agree(t->comm, err, "broadcasting options"));
     TRY_OUT(err, comm_broadcast(t->comm, saved.options, numbers[0], 0, "broadcasting options"));
-    err = train_options_inherit(t->options, t->groups, saved.options, &t->saved_options);
+    err = train_options_inherit(t->options, t->groups, saved.options, &t->saving.saved_options);
     err = comm_agree(t->comm, err, "inheriting options");
     t->at.step = numbers[3];
-    t->keeps_bits = numbers[1] == t->comm->size || t->options->reproducible;
-    t->saved_threads = t->keeps_bits && numbers[2] <= INT32_MAX ? numbers[2] : 0;
+    t->saving.keeps_bits = numbers[1] == t->comm->size || t->options->reproducible;
+    t->saving.saved_threads = t->saving.keeps_bits && numbers[2] <= INT32_MAX ? numbers[2] : 0;
 out:
     mem_free(&saved.options);
     return err;
@@ -241,15 +244,16 @@ static err_t check_same_run(const trainer_t *t, const checkpoint_t *checkpoint)
     const char *saved;
     int64_t global_batch;
     TRY(checkpoint_get_text(checkpoint, "data_xxh3", &saved));
-    if (strcmp(dataset_hash(&t->dataset->info).text, saved) != 0)
+    if (strcmp(dataset_hash(&t->input.dataset->info).text, saved) != 0)
         RAISE(ERR_DATA, "%s was not trained on the data of %s; point --data to the same files",
-              t->resumed_from, t->dataset->info.source);
+              t->saving.resumed_from, t->input.dataset->info.source);
     TRY(checkpoint_get_int(checkpoint, "global_batch", &global_batch));
-    if (global_batch != t->global_batch)
+    if (global_batch != t->input.global_batch)
         RAISE(ERR_USAGE,
               "%s was trained with a global batch of %lld, this run has %lld; use --batch %lld "
               "(--batch-per-rank depends on the number of ranks)",
-              t->resumed_from, (long long)global_batch, (long long)t->global_batch, (long long)global_batch);
+              t->saving.resumed_from, (long long)global_batch, (long long)t->input.global_batch,
+              (long long)global_batch);
     return ERR_OK;
 }
 
@@ -270,21 +274,22 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
     TRY(checkpoint_get_int(checkpoint, "epoch_n_samples", &at->n_samples));
     at->evaluation_due = checkpoint_find_attr(checkpoint, "evaluation_due") != NULL;
     if (at->step < 0 || at->epoch < 0 || at->batch < 0 ||
-        at->batch >= sampler_batches(t->sampler) + at->evaluation_due)
-        RAISE(ERR_DATA,
-              "the position of checkpoint %s (step %lld, epoch %lld, batch %lld) is outside this run",
-              t->resumed_from, (long long)at->step, (long long)at->epoch + 1, (long long)at->batch + 1);
+        at->batch >= sampler_batches(t->input.sampler) + at->evaluation_due)
+        RAISE(
+            ERR_DATA, "the position of checkpoint %s (step %lld, epoch %lld, batch %lld) is outside this run",
+            t->saving.resumed_from, (long long)at->step, (long long)at->epoch + 1, (long long)at->batch + 1);
     return ERR_OK;
 }
 
 static err_t load_checkpoint(trainer_t *t)
 {
     checkpoint_t *checkpoint;
-    TRY(checkpoint_open(t->resumed_from, &checkpoint));
+    TRY(checkpoint_open(t->saving.resumed_from, &checkpoint));
     err_t err = check_same_run(t, checkpoint);
-    if (err == ERR_OK) err = read_position(t, checkpoint, &t->at, &t->plateau);
+    if (err == ERR_OK) err = read_position(t, checkpoint, &t->at, &t->learning.plateau);
     if (err == ERR_OK)
-        err = model_file_read(checkpoint, t->graph, t->params.host, t->states.host, t->optim, NULL);
+        err = model_file_read(checkpoint, t->model.graph, t->model.params.host, t->model.states.host,
+                              t->learning.optim, NULL);
     checkpoint_close(&checkpoint);
     return err;
 }
@@ -293,36 +298,38 @@ static err_t load_checkpoint(trainer_t *t)
 static err_t import_weights(trainer_t *t)
 {
     const train_options_t *o = t->options;
-    const graph_t *g = t->graph;
+    const graph_t *g = t->model.graph;
     if (!o->weights) return ERR_OK;
     err_t err = ERR_OK;
     if (t->comm->rank == 0) {
         disk_work_begin("reading", o->weights);
-        err = weights_import(o->weights, o->weights_names, g, t->params.host, t->states.host, &t->imported);
+        err = weights_import(o->weights, o->weights_names, g, t->model.params.host, t->model.states.host,
+                             &t->model.imported);
         disk_wait_end();
     }
     TRY(comm_agree(t->comm, err, "reading --weights"));
-    return comm_broadcast(t->comm, t->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
+    return comm_broadcast(t->comm, t->model.states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
                           "broadcasting running statistics");
 }
 
 err_t trainer_restore(trainer_t *t)
 {
-    if (!t->resumed_from[0]) return import_weights(t);
-    const graph_t *g = t->graph;
+    if (!t->saving.resumed_from[0]) return import_weights(t);
+    const graph_t *g = t->model.graph;
     err_t err = ERR_OK;
     if (t->comm->rank == 0) {
-        disk_work_begin("reading", t->resumed_from);
+        disk_work_begin("reading", t->saving.resumed_from);
         err = load_checkpoint(t);
         disk_wait_end();
     }
     TRY(comm_agree(t->comm, err, "loading the checkpoint"));
-    TRY(trainer_expect_files(t));
+    TRY(train_expect_files(t->comm, &t->input, t->saving.resumed_from));
     TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "broadcasting the position"));
-    TRY(comm_broadcast(t->comm, &t->plateau, sizeof t->plateau, 0, "broadcasting the schedule's state"));
-    for (int i = 0; i < t->optim->n_buffers; i++)
-        TRY(comm_broadcast(t->comm, t->optim->buffers[i].flat.host, g->n_flat_params * (int64_t)sizeof(float),
-                           0, "broadcasting optimizer state"));
-    return comm_broadcast(t->comm, t->states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
+    TRY(comm_broadcast(t->comm, &t->learning.plateau, sizeof t->learning.plateau, 0,
+                       "broadcasting the schedule's state"));
+    for (int i = 0; i < t->learning.optim->n_buffers; i++)
+        TRY(comm_broadcast(t->comm, t->learning.optim->buffers[i].flat.host,
+                           g->n_flat_params * (int64_t)sizeof(float), 0, "broadcasting optimizer state"));
+    return comm_broadcast(t->comm, t->model.states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
                           "broadcasting running statistics");
 }

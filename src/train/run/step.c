@@ -33,11 +33,11 @@ static err_t note_requests(trainer_t *t)
 {
     err_t err = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
     const train_options_t *o = t->options;
-    bool due = o->checkpoint_sec > 0 && clock_sec() - t->last_checkpoint_sec >= o->checkpoint_sec;
+    bool due = o->checkpoint_sec > 0 && clock_sec() - t->saving.last_sec >= o->checkpoint_sec;
     step_tail(t)[TAIL_CHECKPOINT] = t->comm->rank == 0 && due ? 1 : 0;
     step_tail(t)[TAIL_STOP] = stop_requested() ? 1 : 0;
     step_tail(t)[TAIL_FAILED] = err != ERR_OK ? 1 : 0;
-    step_tail(t)[TAIL_BAD] = bad_unshared(&t->bad) > 0 ? 1 : 0;
+    step_tail(t)[TAIL_BAD] = bad_unshared(&t->input.bad) > 0 ? 1 : 0;
     return err;
 }
 
@@ -45,38 +45,38 @@ static err_t note_requests(trainer_t *t)
 static err_t sum_gradients(trainer_t *t)
 {
     static const char what[] = "gradient allreduce";
-    int64_t count = t->graph->n_flat_params + TAIL_COUNT;
-    if (t->shards) {
-        TRY(shards_sum(t->shards, t->grads.host));
-        return hd_buffer_push(&t->grads, 0, step_tail_offset(t));
+    int64_t count = t->model.graph->n_flat_params + TAIL_COUNT;
+    if (t->learning.shards) {
+        TRY(shards_sum(t->learning.shards, t->learning.grads.host));
+        return hd_buffer_push(&t->learning.grads, 0, step_tail_offset(t));
     }
-    if (t->buffer.device) return bucket_finish(&t->bucket, count);
+    if (t->learning.buffer.device) return bucket_finish(&t->learning.bucket, count);
     if (t->comm->size == 1) return ERR_OK;
-    TRY(hd_buffer_pull_all(&t->grads));
-    TRY(comm_buffer_allreduce(t->comm, &t->buffer, count, what));
-    return hd_buffer_push_all(&t->grads);
+    TRY(hd_buffer_pull_all(&t->learning.grads));
+    TRY(comm_buffer_allreduce(t->comm, &t->learning.buffer, count, what));
+    return hd_buffer_push_all(&t->learning.grads);
 }
 
 /* Copies the summed tail to the host. With a device allreduce this waits for other ranks, so the watchdog is
  * armed. */
 static err_t read_tail(trainer_t *t)
 {
-    if (!step_on_device(t) || t->shards) return ERR_OK;
-    if (t->buffer.device) watchdog_enter("gradient allreduce");
-    err_t err = hd_buffer_pull(&t->grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
-    if (t->buffer.device) watchdog_leave();
+    if (!step_on_device(t) || t->learning.shards) return ERR_OK;
+    if (t->learning.buffer.device) watchdog_enter("gradient allreduce");
+    err_t err = hd_buffer_pull(&t->learning.grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
+    if (t->learning.buffer.device) watchdog_leave();
     return err;
 }
 
 double trainer_rate(const trainer_t *t)
 {
-    return schedule_rate(&t->schedule, t->at.step) * t->plateau.scale;
+    return schedule_rate(&t->learning.schedule, t->at.step) * t->learning.plateau.scale;
 }
 
 static optim_step_t optimizer_step(const trainer_t *t)
 {
-    return (optim_step_t){.weights = t->params.device,
-                          .gradients = t->grads.device,
+    return (optim_step_t){.weights = t->model.params.device,
+                          .gradients = t->learning.grads.device,
                           .lr = trainer_rate(t),
                           .step = t->at.step,
                           .guard =
@@ -88,7 +88,7 @@ static err_t update_weights(trainer_t *t)
 {
     optim_step_t step = optimizer_step(t);
     trainer_release_weights(t);
-    err_t err = optim_step(t->optim, &step);
+    err_t err = optim_step(t->learning.optim, &step);
     if (err == ERR_OK) return ERR_OK;
     return comm_agree(t->comm, err_context(err, "step %lld", (long long)t->at.step), "updating weights");
 }
@@ -106,8 +106,8 @@ typedef struct work {
 /* Whether a step runs from its gradients to its update without the host. */
 static bool runs_through(const trainer_t *t)
 {
-    bool on_host = t->comm->size > 1 && !t->buffer.device;
-    return step_on_device(t) && !on_host && !t->shards && !optim_needs_norms(t->optim);
+    bool on_host = t->comm->size > 1 && !t->learning.buffer.device;
+    return step_on_device(t) && !on_host && !t->learning.shards && !optim_needs_norms(t->learning.optim);
 }
 
 static err_t compute_and_sum(work_t *w)
@@ -116,7 +116,7 @@ static err_t compute_and_sum(work_t *w)
     TRY(step_compute(t, &w->batch, w->n_global, w->cost));
     w->begun_comm = clock_sec();
     TRY(sum_gradients(t));
-    step_slowdown(t, "allreduce", t->max_local);
+    step_slowdown(t, "allreduce", t->input.max_local);
     return step_note(t, MARK_COMM, &w->begun_update);
 }
 
@@ -126,7 +126,7 @@ static err_t run_through(void *context)
     work_t *w = context;
     TRY(compute_and_sum(w));
     optim_step_t step = optimizer_step(w->t);
-    TRY(optim_step(w->t->optim, &step));
+    TRY(optim_step(w->t->learning.optim, &step));
     return step_note(w->t, MARK_UPDATE, &w->end);
 }
 
@@ -142,7 +142,7 @@ static err_t launch_recording(work_t *w, void *recording)
     optim_step_t step = optimizer_step(t);
     backend_step_t values = {
         .step = w->batch.step, .first_sample = w->batch.first_sample, .loss_scale = w->batch.loss_scale};
-    optim_step_values(t->optim, &step, &values);
+    optim_step_values(t->learning.optim, &step, &values);
     return t->runtime.backend->graph->launch(recording, &values);
 }
 
@@ -151,9 +151,9 @@ static err_t run_or_launch(work_t *w, err_t (*work)(void *context))
 {
     trainer_t *t = w->t;
     int64_t n = w->batch.n;
-    if (n == 0 || t->n_first_steps < RATE_WARMUP_STEPS) return work(w);
-    if (recorded_step_wants(&t->recorded, n)) TRY(recorded_step_record(&t->recorded, n, work, w));
-    void *recording = recorded_step_find(&t->recorded, n);
+    if (n == 0 || t->telemetry.n_first_steps < RATE_WARMUP_STEPS) return work(w);
+    if (recorded_step_wants(&t->model.recorded, n)) TRY(recorded_step_record(&t->model.recorded, n, work, w));
+    void *recording = recorded_step_find(&t->model.recorded, n);
     return recording ? launch_recording(w, recording) : work(w);
 }
 
@@ -173,7 +173,7 @@ static err_t begin_work(work_t *w)
         TRY(compute_and_sum(w));
     }
     double start = clock_sec();
-    TRY(prefetcher_ahead(&t->prefetcher));
+    TRY(prefetcher_ahead(&t->input.prefetcher));
     w->feed_sec = clock_sec() - start;
     return read_tail(t);
 }
@@ -184,7 +184,7 @@ static err_t finish_work(work_t *w)
     if (runs_through(t)) return ERR_OK;
     interruption_close(t);
     TRY(update_weights(t));
-    step_slowdown(t, "optimizer", t->max_local);
+    step_slowdown(t, "optimizer", t->input.max_local);
     TRY(step_note(t, MARK_UPDATE, &w->end));
     return backend_sync(t->runtime.backend);
 }
@@ -194,12 +194,12 @@ static err_t read_costs(work_t *w)
 {
     trainer_t *t = w->t;
     step_cost_t *cost = w->cost;
-    int64_t n_bytes = (t->graph->n_flat_params + TAIL_COUNT) * (int64_t)sizeof(float);
+    int64_t n_bytes = (t->model.graph->n_flat_params + TAIL_COUNT) * (int64_t)sizeof(float);
     if (!step_on_device(t)) {
         cost->comm = w->begun_update - w->begun_comm;
         cost->optimizer = w->end - w->begun_update;
-        step_trace(t, "allreduce", w->begun_comm, w->begun_update, n_bytes);
-        step_trace(t, "optimizer", w->begun_update, w->end, 0);
+        step_trace(t->at.step, "allreduce", w->begun_comm, w->begun_update, n_bytes);
+        step_trace(t->at.step, "optimizer", w->begun_update, w->end, 0);
         return ERR_OK;
     }
     w->end = clock_sec();
@@ -231,12 +231,12 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     struct rusage before = own_usage(), after;
     double start = clock_sec();
     watchdog_phase("reading the data of step %lld", (long long)t->at.step);
-    TRY(prefetcher_next(&t->prefetcher, &data));
-    t->slowed_sec = 0;
-    step_slowdown(t, "data", t->max_local);
+    TRY(prefetcher_next(&t->input.prefetcher, &data));
+    t->telemetry.slowed_sec = 0;
+    step_slowdown(t, "data", t->input.max_local);
     double have_data = clock_sec();
     cost->data = have_data - start;
-    step_trace(t, "data wait", start, have_data, 0);
+    step_trace(t->at.step, "data wait", start, have_data, 0);
 
     watchdog_phase("computing step %lld", (long long)t->at.step);
     work_t work = {.t = t,
@@ -262,8 +262,8 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
     if (step_on_device(t))
         cost->data += input_stats_hidden_wait(work.feed_sec, work.end - have_data,
                                               cost->forward + cost->backward + cost->comm + cost->optimizer);
-    t->unslowed_sec = cost->total - t->slowed_sec;
-    step_trace(t, "step", start, work.end, 0);
+    t->telemetry.unslowed_sec = cost->total - t->telemetry.slowed_sec;
+    step_trace(t->at.step, "step", start, work.end, 0);
     cost->n_allocations = mem_count() - allocations_before;
     after = own_usage();
     cost->n_page_faults = after.ru_minflt - before.ru_minflt;

@@ -5,13 +5,6 @@
 
 #include "train/run/trainer.h"
 
-/* The cost of one step: seconds by phase, memory blocks allocated, pages touched for the first time. */
-typedef struct step_cost {
-    double data, forward, backward, comm, optimizer, total;
-    double cpu; /* of all threads of this process */
-    int64_t n_allocations, n_page_faults;
-} step_cost_t;
-
 typedef struct step_result {
     double sums[TASK_N_SUMS]; /* over the n samples of the global batch */
     int64_t n;
@@ -31,12 +24,12 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost);
 /* The values after the gradients (TAIL_…), host side. */
 static inline float *step_tail(const trainer_t *t)
 {
-    return (float *)t->grads.host + t->graph->n_flat_params;
+    return (float *)t->learning.grads.host + t->model.graph->n_flat_params;
 }
 
 static inline float *step_device_tail(const trainer_t *t)
 {
-    return (float *)t->grads.device + t->graph->n_flat_params;
+    return (float *)t->learning.grads.device + t->model.graph->n_flat_params;
 }
 
 static inline bool step_on_device(const trainer_t *t)
@@ -46,14 +39,14 @@ static inline bool step_on_device(const trainer_t *t)
 
 static inline size_t step_tail_offset(const trainer_t *t)
 {
-    return (size_t)t->graph->n_flat_params * sizeof(float);
+    return (size_t)t->model.graph->n_flat_params * sizeof(float);
 }
 
 /* Clears loss and count, and copies the tail to the device. */
 err_t step_push_tail(const trainer_t *t);
 
-/* Adds a span to the trace. */
-void step_trace(const trainer_t *t, const char *name, double start, double end, int64_t n_bytes);
+/* Adds a span of a step to the trace. */
+void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes);
 
 /* Marks the end of a phase: *when receives the host clock; a GPU also records an event, which can be read
  * after a synchronization. */
@@ -75,7 +68,7 @@ void step_slowdown(trainer_t *t, const char *phase, int64_t n);
 bool step_has_parts(const trainer_t *t);
 
 /* Computes the gradients of this rank's part of a global batch of n_global samples: into the gradient buffer
- * and its tail, or with --reproducible per shard into t->shards. */
+ * and its tail, or with --reproducible per shard into t->learning.shards. */
 err_t step_compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, step_cost_t *cost);
 
 /* Collective. Every rank searches for the first non-finite layer; the lowest rank that finds one reports it

@@ -5,15 +5,15 @@
 #include "base/trace.h"
 #include "train/run/step.h"
 
-void step_trace(const trainer_t *t, const char *name, double start, double end, int64_t n_bytes)
+void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes)
 {
-    trace_add(TRACE_TRAINING, &(trace_span_t){name, "phase", start, end, t->at.step, n_bytes});
+    trace_add(TRACE_TRAINING, &(trace_span_t){name, "phase", start, end, step, n_bytes});
 }
 
 err_t step_push_tail(const trainer_t *t)
 {
     for (int i = 0; i < TASK_N_SUMS; i++) step_tail(t)[TAIL_SUMS + i] = 0;
-    return hd_buffer_push(&t->grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
+    return hd_buffer_push(&t->learning.grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
 }
 
 err_t step_note(const trainer_t *t, int mark, double *when)
@@ -29,38 +29,38 @@ err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end
     double after = 0;
     TRY(backend->seconds(from, to, sec));
     if (to != last) TRY(backend->seconds(to, last, &after));
-    step_trace(t, name, end - after - *sec, end - after, 0);
+    step_trace(t->at.step, name, end - after - *sec, end - after, 0);
     return ERR_OK;
 }
 
 void step_slowdown(trainer_t *t, const char *phase, int64_t n)
 {
-    double whole_sec = t->unslowed_sec * (double)n / (double)t->max_local;
-    t->slowed_sec += slowdown_now(&t->runtime.slowdown, phase, whole_sec);
+    double whole_sec = t->telemetry.unslowed_sec * (double)n / (double)t->input.max_local;
+    t->telemetry.slowed_sec += slowdown_now(&t->runtime.slowdown, phase, whole_sec);
 }
 
 bool step_has_parts(const trainer_t *t)
 {
-    return t->options->accumulate > 1 || t->shards;
+    return t->options->accumulate > 1 || t->learning.shards;
 }
 
 /* Computes one part of a shard; its gradients overwrite the buffer. */
 static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *cost)
 {
     double start, middle, end;
-    bool overlaps = t->buffer.device && !step_has_parts(t);
+    bool overlaps = t->learning.buffer.device && !step_has_parts(t);
     TRY(step_note(t, MARK_BEGIN, &start));
-    TRY(exec_forward(t->exec, part, true));
+    TRY(exec_forward(t->model.exec, part, true));
     step_slowdown(t, "forward", part->n);
     TRY(step_note(t, MARK_FORWARD, &middle));
-    TRY(exec_backward(t->exec, part, overlaps ? bucket_ready : NULL, &t->bucket));
+    TRY(exec_backward(t->model.exec, part, overlaps ? bucket_ready : NULL, &t->learning.bucket));
     step_slowdown(t, "backward", part->n);
     TRY(step_note(t, MARK_BACKWARD, &end));
     if (!step_on_device(t)) {
         cost->forward += middle - start;
         cost->backward += end - middle;
-        step_trace(t, "forward", start, middle, 0);
-        step_trace(t, "backward", middle, end, 0);
+        step_trace(t->at.step, "forward", start, middle, 0);
+        step_trace(t->at.step, "backward", middle, end, 0);
     } else if (step_has_parts(t)) {
         double forward, backward;
         TRY(backend_sync(t->runtime.backend));
@@ -78,9 +78,9 @@ static exec_batch_t slice_of(const trainer_t *t, const exec_batch_t *batch, int6
 {
     exec_batch_t slice = *batch;
     slice.n = n;
-    slice.pixels += first * shape_count(t->graph->sample);
+    slice.pixels += first * shape_count(t->model.graph->sample);
     if (slice.labels) slice.labels += first;
-    if (slice.targets) slice.targets += first * t->graph->n_classes;
+    if (slice.targets) slice.targets += first * t->model.graph->n_classes;
     slice.predictions += first;
     slice.first_sample += (uint64_t)first;
     return slice;
@@ -91,9 +91,9 @@ static exec_batch_t shard_of(const trainer_t *t, const exec_batch_t *batch, int6
 {
     int64_t first, n;
     int number = t->comm->rank * trainer_local_shards(t) + i;
-    n = sampler_shard(t->sampler, n_global, number, t->comm->size, &first);
+    n = sampler_shard(t->input.sampler, n_global, number, t->comm->size, &first);
     exec_batch_t shard = slice_of(t, batch, first - (int64_t)batch->first_sample, n);
-    if (t->shards) shard.states = shards_states(t->shards, i);
+    if (t->learning.shards) shard.states = shards_states(t->learning.shards, i);
     return shard;
 }
 
@@ -111,7 +111,7 @@ err_t step_report_nonfinite(trainer_t *t, const exec_batch_t *batch, int64_t n_g
         exec_batch_t shard = shard_of(t, batch, n_global, i);
         for (int k = 0; err == ERR_OK && !where[0] && k < t->options->accumulate; k++) {
             exec_batch_t part = part_of_shard(t, &shard, k);
-            err = exec_find_nonfinite(t->exec, &part, where);
+            err = exec_find_nonfinite(t->model.exec, &part, where);
         }
     }
     if (err == ERR_OK && where[0])
@@ -132,14 +132,17 @@ static err_t compute_shard(trainer_t *t, const exec_batch_t *shard, step_cost_t 
 {
     const backend_t *backend = t->runtime.backend;
     size_t n_bytes = step_tail_offset(t);
-    if (t->accumulated) TRY(backend_zero(backend, t->accumulated, n_bytes));
+    if (t->learning.accumulated) TRY(backend_zero(backend, t->learning.accumulated, n_bytes));
     for (int i = 0; i < t->options->accumulate; i++) {
         exec_batch_t part = part_of_shard(t, shard, i);
         TRY(compute_part(t, &part, cost));
-        if (t->accumulated)
-            TRY(backend->accumulate(t->accumulated, t->grads.device, t->graph->n_flat_params, DTYPE_F32));
+        if (t->learning.accumulated)
+            TRY(backend->accumulate(t->learning.accumulated, t->learning.grads.device,
+                                    t->model.graph->n_flat_params, DTYPE_F32));
     }
-    return t->accumulated ? backend_copy(backend, t->grads.device, t->accumulated, n_bytes) : ERR_OK;
+    return t->learning.accumulated
+               ? backend_copy(backend, t->learning.grads.device, t->learning.accumulated, n_bytes)
+               : ERR_OK;
 }
 
 err_t step_compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, step_cost_t *cost)
@@ -148,9 +151,9 @@ err_t step_compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, st
         exec_batch_t shard = shard_of(t, batch, n_global, i);
         if (i > 0) TRY(step_push_tail(t));
         TRY(compute_shard(t, &shard, cost));
-        if (!t->shards) continue;
-        TRY(hd_buffer_pull_all(&t->grads));
-        shards_keep(t->shards, i, t->grads.host);
+        if (!t->learning.shards) continue;
+        TRY(hd_buffer_pull_all(&t->learning.grads));
+        shards_keep(t->learning.shards, i, t->learning.grads.host);
     }
     return ERR_OK;
 }

@@ -4,25 +4,11 @@
 #define TRAIN_RUN_TRAINER_H
 
 #include "cluster/session/runtime.h"
-#include "compute/models/model.h"
-#include "store/checkpoint/async.h"
-#include "store/owner/owner.h"
 #include "train/evaluate/evaluate.h"
-#include "train/feed/corrupt_samples.h"
-#include "train/feed/input_stats.h"
-#include "train/feed/prefetcher.h"
-#include "train/learn/bucket.h"
-#include "train/learn/virtual_shards.h"
-#include "train/output/metrics.h"
-#include "train/output/profile.h"
-#include "train/output/tensorboard.h"
-#include "train/output/trace_file.h"
-#include "train/run/choose_algorithms.h"
 #include "train/run/choose_threads.h"
 #include "train/run/options.h"
-#include "train/run/recorded_step.h"
-#include "train/task/task.h"
-#include "train/weights/weights.h"
+#include "train/run/parts.h"
+#include "train/run/telemetry.h"
 
 /* Values that follow the gradients in the same allreduce. */
 enum {
@@ -34,82 +20,25 @@ enum {
     TAIL_COUNT
 };
 
-/* The position of a run; every checkpoint stores it. */
-typedef struct train_position {
-    int64_t step;             /* optimizer steps done */
-    int64_t epoch, batch;     /* of the next step */
-    double sums[TASK_N_SUMS]; /* over the samples of the epoch so far */
-    int64_t n_samples;        /* these samples */
-    double best;              /* of the main metric in all validations so far */
-    bool evaluation_due;      /* the validation after the last step is still to be done */
-} train_position_t;
-
 typedef struct trainer {
     train_options_t *options;
     opt_group_t *groups;
-    bool is_trial;       /* train/run/trial.h: without header, folder and records */
-    char *saved_options; /* text that resumed options point into */
+    bool is_trial; /* train/run/trial.h: without header, folder and records */
     runtime_t runtime;
-    comm_t *comm; /* runtime.comm */
-    dataset_t *dataset;
-    task_metrics_t task_metrics;                 /* of its task */
-    char data_where[FS_PATH_MAX], data_why[128]; /* as dataset_choose chose */
-    graph_t *graph;
-    char *saved_algorithms; /* the checkpoint's; rank 0 only */
-    algorithm_choice_t algorithms;
-    bool keeps_bits;       /* resumed as it was: on the same number of ranks, or with --reproducible */
-    int64_t saved_threads; /* the checkpoint's, if keeps_bits; 0: unknown */
-    int64_t n_threads;     /* the same number on all ranks; 0: they differ */
+    comm_t *comm;      /* runtime.comm */
+    int64_t n_threads; /* the same number on all ranks; 0: they differ */
     thread_choice_t threads;
-    exec_t *exec;
-    evaluator_t evaluator;
-    sampler_t *sampler;
-    prefetcher_t prefetcher;
-    corrupt_samples_t bad;
-    input_stats_t input_stats;  /* of the epoch so far */
-    hd_buffer_t params, states; /* flat; checkpoints are written from the host side */
-    optim_t *optim;
-    float *accumulated;             /* gradients summed over parts of a batch; NULL without --accumulate */
-    shards_t *shards;               /* NULL without --reproducible */
-    transform_settings_t transform; /* of images in memory */
-    comm_buffer_t buffer;           /* n_flat_params + TAIL_COUNT floats */
-    hd_buffer_t grads;              /* wraps `buffer` */
-    bucket_t bucket;
-    recorded_step_t recorded;
-    metrics_t metrics;
-    tensorboard_t tensorboard;
-    trace_file_t trace;
-    char out[FS_PATH_MAX];
-    bool made_out;                  /* trainer_own_out created it; rank 0 only */
-    owner_t *owner;                 /* of the folder; rank 0 only */
-    char resumed_from[FS_PATH_MAX]; /* "" */
-    weights_report_t imported;      /* of --weights; rank 0 only */
-    schedule_t schedule;
-    schedule_plateau_t plateau;
-    int64_t global_batch, max_local; /* samples per step: over all ranks, at most on this one */
+    task_metrics_t task_metrics; /* of the dataset's task */
+    int64_t n_steps;             /* of the whole run */
     train_position_t at;
-    int64_t n_steps;      /* of the whole run */
-    ckpt_async_t *writer; /* rank 0 only */
-    err_info_t last_write;
-    double checkpoint_stall_sec;
-    bool kept_run, kept_cache; /* the hashes of files that are known */
-    int64_t last_checkpoint_step;
-    double last_checkpoint_sec;
-    double last_line_sec; /* time of the last line of progress */
-    double *step_rates;   /* images/s of the last steady steps, a ring of RATE_RING */
-    int64_t n_rates;
-    double smooth_step_sec; /* over the last dozen steps, for the console; records hold every step */
-    int64_t n_first_steps;  /* steps done in this process; the first RATE_WARMUP_STEPS are not measured */
-    /* Over the steps after the warm-up. */
-    int64_t n_allocations, n_page_faults; /* expected to stay 0 */
-    double cpu_sec;
-    profile_split_t steady;          /* sums */
-    cpu_watch_t cpu_watch;           /* of the start, then of the steps after the warm-up */
-    cpu_use_t cpu_use;               /* of the start */
-    double slowed_sec, unslowed_sec; /* injected slowdown of this step; the last step's time without it */
+    train_input_t input;
+    train_model_t model;
+    train_learning_t learning;
+    evaluator_t evaluator;
+    train_output_t output;
+    train_saving_t saving;
+    telemetry_t telemetry;
 } trainer_t;
-
-enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10, LAYER_STEPS = 5, LINE_SEC = 30 };
 
 /* Collective, in this order. */
 err_t trainer_setup(trainer_t *t);
@@ -126,9 +55,9 @@ err_t trainer_checkpoint(trainer_t *t, bool wait);
 
 /* Collective. Compares the files that ranks have read, and keeps their hashes in the run's folder; `keep`: also in
  * the user's cache. ERR_DATA: a file differs. compare_files.c. */
-err_t trainer_compare_files(trainer_t *t, bool keep);
-/* Collective. Reads the hashes of the resumed run. */
-err_t trainer_expect_files(trainer_t *t);
+err_t train_compare_files(comm_t *comm, train_input_t *input, const char *folder, bool keep);
+/* Collective. Reads the hashes beside the checkpoint that the run resumed from. */
+err_t train_expect_files(comm_t *comm, const train_input_t *input, const char *checkpoint);
 
 /* Collective. Averages batch norm's running statistics over the ranks (or shards). */
 err_t trainer_average_states(trainer_t *t);

@@ -31,7 +31,7 @@ static err_t make_options(const trial_options_t *request, trial_t *trial)
 void trial_close(trial_t **trial)
 {
     if (!*trial) return;
-    comm_buffer_t grads = (*trial)->t.buffer;
+    comm_buffer_t grads = (*trial)->t.learning.buffer;
     comm_t *comm = (*trial)->t.comm;
     trainer_teardown(&(*trial)->t);
     comm_buffer_free(comm, &grads);
@@ -67,9 +67,9 @@ static err_t run_step(trainer_t *t, step_cost_t *cost, bool *whole)
     step_result_t result = {0};
     *cost = (step_cost_t){0};
     TRY(trainer_step(t, &result, cost));
-    *whole = result.n == t->global_batch;
+    *whole = result.n == t->input.global_batch;
     t->at.step++;
-    if (++t->at.batch == sampler_batches(t->sampler)) {
+    if (++t->at.batch == sampler_batches(t->input.sampler)) {
         t->at.batch = 0;
         t->at.epoch++;
     }
@@ -85,5 +85,5 @@ err_t trial_step(trial_t *trial, step_cost_t *cost)
 
 const dataset_info_t *trial_data(const trial_t *trial)
 {
-    return &trial->t.dataset->info;
+    return &trial->t.input.dataset->info;
 }

@@ -31,12 +31,13 @@ err_t trainer_evaluate(trainer_t *t, evaluation_t *out)
     trainer_release_weights(t);
     interruption_close(t);
     err_t err = interruption_copy(t);
-    if (err == ERR_OK) err = optim_swap_average(t->optim, t->params.device);
+    if (err == ERR_OK) err = optim_swap_average(t->learning.optim, t->model.params.device);
     TRY(comm_agree(t->comm, err, "swapping in the average weights"));
     interruption_open_validation(t);
     TRY(evaluator_run(&t->evaluator, out));
     interruption_close(t);
-    TRY(comm_agree(t->comm, optim_swap_average(t->optim, t->params.device), "swapping the weights back"));
+    TRY(comm_agree(t->comm, optim_swap_average(t->learning.optim, t->model.params.device),
+                   "swapping the weights back"));
     double main_value = out->values[t->task_metrics.main];
     if (main_value > t->at.best) t->at.best = main_value;
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
@@ -56,8 +57,8 @@ err_t trainer_follow_evaluation(trainer_t *t, evaluation_due_t due, const evalua
                       "lower --lr or add --warmup",
                       (long long)t->at.step),
             "checking the loss");
-    bool follows = t->schedule.kind == SCHEDULE_PLATEAU && due == EVALUATION_SCHEDULED;
-    if (follows && schedule_plateau_update(&t->plateau, watched->higher_is_better ? -value : value))
+    bool follows = t->learning.schedule.kind == SCHEDULE_PLATEAU && due == EVALUATION_SCHEDULED;
+    if (follows && schedule_plateau_update(&t->learning.plateau, watched->higher_is_better ? -value : value))
         log_info("validation %s has not improved: the learning rate is now %g", watched->label,
                  trainer_rate(t));
     return ERR_OK;
@@ -77,18 +78,19 @@ err_t trainer_evaluation_event(trainer_t *t, const evaluation_t *eval)
     tensorboard_scalars_t scalars = {0};
     for (int i = 0; i < t->task_metrics.n; i++)
         tensorboard_add(&scalars, "validation", t->task_metrics.at[i]->label, eval->values[i]);
-    return scalars.n ? tensorboard_write(&t->tensorboard, t->at.step, scalars.at, scalars.n, true) : ERR_OK;
+    return scalars.n ? tensorboard_write(&t->output.tensorboard, t->at.step, scalars.at, scalars.n, true)
+                     : ERR_OK;
 }
 
 static err_t record_between(trainer_t *t, const evaluation_t *eval, double sec)
 {
-    json_t *j = metrics_begin(&t->metrics, "evaluation");
+    json_t *j = metrics_begin(&t->output.records, "evaluation");
     if (!j) return ERR_OK;
     json_int(j, "step", t->at.step);
     json_int(j, "epoch", t->at.epoch);
     task_metrics_json(&t->task_metrics, "val_", false, eval->values, j);
     json_real(j, "eval_sec", sec);
-    TRY(metrics_end(&t->metrics, true));
+    TRY(metrics_end(&t->output.records, true));
     return trainer_evaluation_event(t, eval);
 }
 

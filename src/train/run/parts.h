@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of a training run, each with its own fields. A function takes the parts that it works on, or the whole
+ * (trainer.h) where it works on most. Internal to train/run. */
+#ifndef TRAIN_RUN_PARTS_H
+#define TRAIN_RUN_PARTS_H
+
+#include "compute/models/model.h"
+#include "store/checkpoint/async.h"
+#include "store/owner/owner.h"
+#include "train/feed/corrupt_samples.h"
+#include "train/feed/input_stats.h"
+#include "train/feed/prefetcher.h"
+#include "train/learn/bucket.h"
+#include "train/learn/schedule.h"
+#include "train/learn/virtual_shards.h"
+#include "train/output/metrics.h"
+#include "train/output/tensorboard.h"
+#include "train/output/trace_file.h"
+#include "train/run/choose_algorithms.h"
+#include "train/run/recorded_step.h"
+#include "train/task/task.h"
+#include "train/weights/weights.h"
+
+/* The position of a run; every checkpoint stores it. */
+typedef struct train_position {
+    int64_t step;             /* optimizer steps done */
+    int64_t epoch, batch;     /* of the next step */
+    double sums[TASK_N_SUMS]; /* over the samples of the epoch so far */
+    int64_t n_samples;        /* these samples */
+    double best;              /* of the main metric in all validations so far */
+    bool evaluation_due;      /* the validation after the last step is still to be done */
+} train_position_t;
+
+/* From the dataset to batches. */
+typedef struct train_input {
+    char where[FS_PATH_MAX], why[128]; /* as dataset_choose chose */
+    dataset_t *dataset;
+    transform_settings_t transform; /* of images in memory */
+    sampler_t *sampler;
+    int64_t global_batch, max_local; /* samples per step: over all ranks, at most on this one */
+    prefetcher_t prefetcher;
+    corrupt_samples_t bad;
+    input_stats_t stats;       /* of the epoch so far */
+    bool kept_run, kept_cache; /* the hashes of files that are known */
+} train_input_t;
+
+/* The network, its weights, and how a step computes. */
+typedef struct train_model {
+    graph_t *graph;
+    hd_buffer_t params, states; /* flat; checkpoints are written from the host side */
+    weights_report_t imported;  /* of --weights; rank 0 only */
+    char *saved_algorithms;     /* the checkpoint's; rank 0 only */
+    algorithm_choice_t algorithms;
+    exec_t *exec;
+    recorded_step_t recorded;
+} train_model_t;
+
+/* Gradients and what they change: sums over ranks, the optimizer's state, the learning rate. */
+typedef struct train_learning {
+    comm_buffer_t buffer; /* n_flat_params + TAIL_COUNT floats */
+    hd_buffer_t grads;    /* wraps `buffer` */
+    bucket_t bucket;
+    float *accumulated; /* gradients summed over parts of a batch; NULL without --accumulate */
+    shards_t *shards;   /* NULL without --reproducible */
+    optim_t *optim;
+    schedule_t schedule;
+    schedule_plateau_t plateau;
+} train_learning_t;
+
+/* The run's folder and the files that it writes. */
+typedef struct train_output {
+    char folder[FS_PATH_MAX];
+    bool made;      /* train_own_folder created it; rank 0 only */
+    owner_t *owner; /* of the folder; rank 0 only */
+    metrics_t records;
+    tensorboard_t tensorboard;
+    trace_file_t trace;
+} train_output_t;
+
+/* Checkpoints: the one that the run resumed from, and those that it writes. */
+typedef struct train_saving {
+    char resumed_from[FS_PATH_MAX]; /* "" */
+    char *saved_options;            /* text that resumed options point into */
+    bool keeps_bits;       /* resumed as it was: on the same number of ranks, or with --reproducible */
+    int64_t saved_threads; /* the checkpoint's, if keeps_bits; 0: unknown */
+    ckpt_async_t *writer;  /* rank 0 only */
+    err_info_t last_write;
+    double stall_sec;
+    int64_t last_step;
+    double last_sec;
+} train_saving_t;
+
+#endif
