@@ -27,14 +27,13 @@ static err_t print_config(const opt_group_t groups[TRAIN_N_GROUPS])
     return ERR_OK;
 }
 
-static const char usage[] =
-    "usage: [mpirun -np N] dptrain train [options]\n"
-    "\n"
-    "Trains a model, data-parallel over N ranks. Without options: LeNet-5 on MNIST,\n"
-    "or on built-in digits if MNIST is not found.\n"
-    "\n"
-    "Exit codes: 1 training diverged, or --target-accuracy was not reached; 5 a rank\n"
-    "was lost: continue with --resume auto.\n";
+static const char usage[] = "usage: [mpirun -np N] dptrain train [options]\n"
+                            "\n"
+                            "Trains a model, data-parallel over N ranks. Without options: LeNet-5 on MNIST,\n"
+                            "or on built-in digits if MNIST is not found.\n"
+                            "\n"
+                            "Exit codes: 1 training diverged, or a --target was not reached; 5 a rank\n"
+                            "was lost: continue with --resume auto.\n";
 
 err_t cmd_train(const cmd_context_t *context)
 {

@@ -74,3 +74,51 @@ run_for() { # RANKS FOLDER ARGUMENTS...
     run_for 2 "$out" --resume auto --epochs 3 --eval-samples 10
     [ "$(evaluated "$out")" = epoch12 ]
 }
+
+@test "--target: any metric of the task, in its direction; --target-accuracy is the main one" {
+    run_for 2 "$out-loss" --epochs 50 --target loss=2.2 >"$BATS_TEST_TMPDIR/said"
+    grep -q '^target reached' "$BATS_TEST_TMPDIR/said"
+    jq -es 'map(select(.record == "epoch").val_loss) | last <= 2.2 and all(.[:-1][]; . > 2.2)' "$out-loss/metrics.jsonl"
+    run_for 2 "$out-a" --epochs 50 --target accuracy=0.25
+    run_for 2 "$out-b" --epochs 50 --target-accuracy 0.25
+    losses "$out-a" | diff - <(losses "$out-b")
+    # What is reached stays reached in a resumed run; another target counts from the same validations.
+    before=$(losses "$out-a" | wc -l)
+    on_ranks 0 train --out "$out-a" --resume auto | grep 'target reached'
+    on_ranks 0 train --out "$out-a" --resume auto --target loss=100 | grep 'target reached'
+    [ "$(losses "$out-a" | wc -l)" -eq "$before" ]
+    run run_for 0 "$out-miss" --epochs 1 --target loss=0.000001
+    [ "$status" -eq 1 ]
+    [[ $output == *"--target loss=0.000001 was not reached: the best validation loss was "* ]]
+    run run_for 0 "$out-none" --epochs 1 --target map=0.5
+    [ "$status" -eq 2 ]
+    [[ $output == *"--target map=0.5: this task measures loss, accuracy"* ]]
+}
+
+# The steps of the checkpoints in a folder, newest last.
+kept() { # FOLDER
+    basename -a "$1"/ckpt-*.h5 | sed 's/ckpt-0*//; s/\.h5//' | xargs
+}
+
+# The first step of the highest validation accuracy.
+best_of() { # FOLDER
+    jq -rs 'map(select(.val_accuracy != null)) | sort_by(-.val_accuracy, .step)[0].step' "$1/metrics.jsonl"
+}
+
+@test "--keep-best: the best validation has a checkpoint, which is never pruned, also in a resumed run" {
+    wild=(--lr 0.5 --schedule constant --keep 1 --keep-best --eval-every 3s --checkpoint-every 4)
+    run_for 2 "$out" "${wild[@]}" --steps 20 >"$BATS_TEST_TMPDIR/said"
+    best=$(best_of "$out")
+    echo "best step $best; kept: $(kept "$out")"
+    [ "$best" -lt 20 ]
+    [ "$(kept "$out")" = "$best 20" ]
+    grep -q "^best checkpoint $out/ckpt-0*$best.h5: validation accuracy 0\." "$BATS_TEST_TMPDIR/said"
+    "$dptrain" checkpoint show "$out/ckpt-000000000020.h5" | grep -Eq "^best_step +$best$"
+    on_ranks 0 train --out "$out" --resume auto --threads 1 --steps 44 >"$BATS_TEST_TMPDIR/said"
+    grep -q 'resumed from .*ckpt-000000000020' "$BATS_TEST_TMPDIR/said"
+    best=$(best_of "$out")
+    [ "$(kept "$out")" = "$(printf '%s\n' "$best" 44 | sort -nu | xargs)" ]
+    # Without it, the next checkpoint prunes the best like any other.
+    on_ranks 0 train --out "$out" --resume auto --threads 1 --steps 48 --no-keep-best >"$BATS_TEST_TMPDIR/said"
+    [ "$(kept "$out")" = 48 ]
+}

@@ -48,7 +48,7 @@ static err_t submit_and_scribble(ckpt_async_t *async, const char *folder, int64_
     ckpt_array_t array = {name, DTYPE_F32, shape_1d(N), values, "I"};
     ckpt_attr_t attr = ckpt_text("note", text);
     ckpt_content_t content = content_of(&array, &attr);
-    err_t err = ckpt_async_submit(async, folder, step, 2, &content, n_deferred);
+    err_t err = ckpt_async_submit(async, folder, step, (ckpt_keep_t){2, -1}, &content, n_deferred);
     if (err == ERR_OK) ckpt_async_copied(async);
     values[0] = -1;
     memset(text, 'x', sizeof text - 1);

@@ -104,7 +104,7 @@ static void test_list(void)
     for (int64_t step = 5; step <= 300; step *= 3) write_step(step);
     write_step(999999999999);
     OK(STEPS_ARE(999999999999, 135, 45, 15, 5), "listed newest first, by number; other names are ignored");
-    ASSERT(checkpoint_store_prune(sample_folder, 1, -1, NULL) == ERR_OK);
+    ASSERT(checkpoint_store_prune(sample_folder, (ckpt_keep_t){1, -1}, -1, NULL) == ERR_OK);
     bool all = true;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) all = all && is_there(others[i]);
     OK(all && STEPS_ARE(999999999999), "pruning leaves other names alone");
@@ -140,28 +140,36 @@ static void test_latest(void)
 static void test_prune(void)
 {
     for (int64_t step = 1; step <= 6; step++) write_step(step);
-    OK(checkpoint_store_prune(sample_folder, 9, -1, NULL) == ERR_OK && STEPS_ARE(6, 5, 4, 3, 2, 1),
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){9, -1}, -1, NULL) == ERR_OK &&
+           STEPS_ARE(6, 5, 4, 3, 2, 1),
        "fewer than kept");
-    OK(checkpoint_store_prune(sample_folder, 4, 6, NULL) == ERR_OK && STEPS_ARE(6, 5, 4, 3),
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){4, 1}, 6, NULL) == ERR_OK &&
+           STEPS_ARE(6, 5, 4, 3, 1),
+       "the best is kept besides the newest");
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){3, 5}, 6, NULL) == ERR_OK && STEPS_ARE(6, 5, 4, 3),
+       "also where it is one of them");
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){4, -1}, 6, NULL) == ERR_OK &&
+           STEPS_ARE(6, 5, 4, 3),
        "the newest four stay");
-    OK(checkpoint_store_prune(sample_folder, 3, 3, NULL) == ERR_OK && STEPS_ARE(6, 5, 3),
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){3, -1}, 3, NULL) == ERR_OK && STEPS_ARE(6, 5, 3),
        "the one just written stays, although others have higher steps");
     damage_step(6), damage_step(5);
     write_step(2);
-    OK(checkpoint_store_prune(sample_folder, 3, -1, NULL) == ERR_OK && STEPS_ARE(6, 3, 2),
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){3, -1}, -1, NULL) == ERR_OK && STEPS_ARE(6, 3, 2),
        "a damaged one goes before an older one that is whole");
-    OK(checkpoint_store_prune(sample_folder, 1, -1, NULL) == ERR_OK && STEPS_ARE(3), "then the oldest");
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){1, -1}, -1, NULL) == ERR_OK && STEPS_ARE(3),
+       "then the oldest");
     write_step(7);
-    OK(checkpoint_store_prune(sample_folder, 1, 7, NULL) == ERR_OK && STEPS_ARE(7),
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){1, -1}, 7, NULL) == ERR_OK && STEPS_ARE(7),
        "until there is a newer one");
     char path[FS_PATH_MAX];
     if (checkpoint_store_path(sample_folder, 2, path) != ERR_OK || mkdir(path, 0777) != 0) abort();
     write_step(8);
-    OK(checkpoint_store_prune(sample_folder, 1, 8, NULL) == ERR_OK && fs_is_folder(path),
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){1, -1}, 8, NULL) == ERR_OK && fs_is_folder(path),
        "a folder of such a name is left alone");
     if (rmdir(path) != 0) abort();
     damage_step(8);
-    OK(checkpoint_store_prune(sample_folder, 1, -1, NULL) == ERR_OK && STEPS_ARE(8),
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){1, -1}, -1, NULL) == ERR_OK && STEPS_ARE(8),
        "the last file is never deleted");
     sample_remove(sample_folder);
     ASSERT(mkdir(sample_folder, 0777) == 0);
@@ -172,13 +180,14 @@ static void test_verified(void)
 {
     ckpt_verified_t verified = {0};
     for (int64_t step = 1; step <= 3; step++) write_step(step);
-    OK(checkpoint_store_prune(sample_folder, 2, 3, &verified) == ERR_OK && STEPS_ARE(3, 2), "pruned to two");
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){2, -1}, 3, &verified) == ERR_OK && STEPS_ARE(3, 2),
+       "pruned to two");
     OK(verified.n == 1 && verified.steps[0] == 2, "what was verified and stays is noted");
     damage_step(2);
     write_step(4);
     OK(ckpt_verified_add(&verified, 3) == ERR_OK &&
-           checkpoint_store_prune(sample_folder, 2, 4, &verified) == ERR_OK && STEPS_ARE(4, 3) &&
-           verified.n == 1 && verified.steps[0] == 3,
+           checkpoint_store_prune(sample_folder, (ckpt_keep_t){2, -1}, 4, &verified) == ERR_OK &&
+           STEPS_ARE(4, 3) && verified.n == 1 && verified.steps[0] == 3,
        "and what was deleted is forgotten");
     mem_free(&verified.steps);
     OK_CALL(checkpoint_store_read_back(sample_folder, 4), "a checkpoint is read back");
@@ -210,7 +219,8 @@ static void test_renamed(void)
     OK(passed.n == 1 && strstr(passed.paths[0], "ckpt-000000099999.h5") &&
            strstr(passed.reasons[0], "holds step 1, not 99999"),
        "and is reported");
-    OK(checkpoint_store_prune(sample_folder, 2, 4, NULL) == ERR_OK && STEPS_ARE(99999, 4, 3),
+    OK(checkpoint_store_prune(sample_folder, (ckpt_keep_t){2, -1}, 4, NULL) == ERR_OK &&
+           STEPS_ARE(99999, 4, 3),
        "pruning neither counts nor deletes it");
     sample_remove(sample_folder);
     ASSERT(mkdir(sample_folder, 0777) == 0);
@@ -243,7 +253,7 @@ static void test_clean(void)
 int main(void)
 {
     sample_begin();
-    tap_plan(5 + 3 + 4 + 8 + 5 + 3 + 3 + 1);
+    tap_plan(5 + 3 + 4 + 10 + 5 + 3 + 3 + 1);
     test_empty();
     test_list();
     test_latest();

@@ -97,6 +97,18 @@ static void check_evaluation(void)
     OK(p.err == ERR_USAGE && strstr(err_message(), "--eval-samples"), "not with --eval-samples");
     parse(&p, WORDS("--no-eval", "--target-accuracy", "0.9"));
     OK(p.err == ERR_USAGE && strstr(err_message(), "--target-accuracy"), "not with a target");
+    parse(&p, WORDS("--no-eval", "--keep-best"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--keep-best"), "nor to keep the best");
+    parse(&p, WORDS("--target", "loss=0.1", "--target-accuracy", "0.9"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "mutually exclusive"), "one target at a time");
+    static const char *const no_targets[] = {"accuracy", "=1", "loss=", "loss=low", "loss=1 2", "loss=inf"};
+    char text[32];
+    for (size_t i = 0; i < sizeof no_targets / sizeof *no_targets; i++) {
+        snprintf(text, sizeof text, "%s", no_targets[i]);
+        parse(&p, WORDS("--target", text));
+        OK(p.err == ERR_USAGE && strstr(err_message(), "METRIC=X"), "--target '%s' is refused",
+           no_targets[i]);
+    }
     parse(&p, WORDS("--no-eval", "--schedule", "plateau"));
     OK(p.err == ERR_USAGE && strstr(err_message(), "plateau"), "not with a schedule that needs it");
 }
@@ -152,7 +164,7 @@ static void check_resume(void)
 
 int main(void)
 {
-    tap_plan(6 + 4 + 11 + 16 + 9 + 1);
+    tap_plan(6 + 4 + 11 + 24 + 9 + 1);
     check_defaults_and_conflicts();
     check_algorithms();
     check_intervals();

@@ -32,7 +32,7 @@ struct ckpt_async {
     const void **deferred; /* sources of the first n_deferred arrays */
     int n_deferred;
     char folder[FS_PATH_MAX];
-    int keep;
+    ckpt_keep_t keep;
     owner_t *owner;
     ckpt_verified_t verified; /* in the last folder */
     ckpt_result_t result;
@@ -201,7 +201,7 @@ err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, owner_t *owner, ckpt_
     return ERR_OK;
 }
 
-err_t ckpt_async_submit(ckpt_async_t *a, const char *folder, int64_t step, int keep,
+err_t ckpt_async_submit(ckpt_async_t *a, const char *folder, int64_t step, ckpt_keep_t keep,
                         const ckpt_content_t *content, int n_deferred)
 {
     ASSERT(a->phase == PHASE_IDLE && n_deferred >= 0 && n_deferred <= content->n_arrays);

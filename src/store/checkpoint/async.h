@@ -31,11 +31,11 @@ err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, owner_t *owner, ckpt_
 /* Starts writing a checkpoint. Nothing may be in flight, and the last result must have been taken. A state
  * with NaN or Inf is not written: the result is ERR_GATE.
  *
- *   keep        number of newest checkpoints to keep in `folder`
+ *   keep        checkpoints to keep in `folder`
  *   content     copied before the call returns, except for the deferred arrays
  *   n_deferred  the data of the first n_deferred arrays is copied in the background: it must not change until
  *               ckpt_async_copied returns */
-err_t ckpt_async_submit(ckpt_async_t *async, const char *folder, int64_t step, int keep,
+err_t ckpt_async_submit(ckpt_async_t *async, const char *folder, int64_t step, ckpt_keep_t keep,
                         const ckpt_content_t *content, int n_deferred);
 
 /* Waits until the submitted data, if any, is copied. Without a deadline, since copying does not block. */

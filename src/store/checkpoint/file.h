@@ -86,6 +86,12 @@ err_t checkpoint_verify(const char *path);
 const char *checkpoint_path(const checkpoint_t *checkpoint);
 int64_t checkpoint_bytes(const checkpoint_t *checkpoint); /* length of the file */
 
+/* Which checkpoints of a folder pruning keeps (store.h). */
+typedef struct ckpt_keep {
+    int n;        /* the newest, at least 1 */
+    int64_t best; /* besides, the one of this step; -1: none */
+} ckpt_keep_t;
+
 /* The content, sorted by name within each group. Pointers live as long as the checkpoint. */
 int checkpoint_array_count(const checkpoint_t *checkpoint);
 const ckpt_array_t *checkpoint_array(const checkpoint_t *checkpoint, int index);

@@ -224,16 +224,26 @@ out:
     return err;
 }
 
-static err_t prune(const char *folder, int keep, int64_t newest, ckpt_verified_t *verified)
+/* Takes a step off the list. */
+static void leave_out(int64_t step, int64_t *steps, int *n)
 {
-    ASSERT(keep >= 1);
+    int n_left = 0;
+    for (int i = 0; i < *n; i++)
+        if (steps[i] != step) steps[n_left++] = steps[i];
+    *n = n_left;
+}
+
+static err_t prune(const char *folder, ckpt_keep_t keep, int64_t newest, ckpt_verified_t *verified)
+{
+    ASSERT(keep.n >= 1);
     int64_t *steps = NULL;
     int n = 0;
     err_t err = ERR_OK;
     TRY(checkpoint_store_list(folder, &steps, &n));
-    if (n <= keep) goto out;
+    leave_out(keep.best, steps, &n);
+    if (n <= keep.n) goto out;
     TRY_OUT(err, order_by_worth(folder, newest, verified, steps, &n));
-    for (int i = 0, n_left = n; i < n && n_left > keep; i++) {
+    for (int i = 0, n_left = n; i < n && n_left > keep.n; i++) {
         char path[FS_PATH_MAX];
         if (steps[i] == newest) continue;
         TRY_OUT(err, checkpoint_store_path(folder, steps[i], path));
@@ -248,7 +258,7 @@ out:
     return err;
 }
 
-err_t checkpoint_store_prune(const char *folder, int keep, int64_t newest, ckpt_verified_t *verified)
+err_t checkpoint_store_prune(const char *folder, ckpt_keep_t keep, int64_t newest, ckpt_verified_t *verified)
 {
     ckpt_verified_t none = {0};
     err_t err = prune(folder, keep, newest, verified ? verified : &none);

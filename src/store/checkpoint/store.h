@@ -46,12 +46,12 @@ typedef struct ckpt_verified {
 } ckpt_verified_t;
 err_t ckpt_verified_add(ckpt_verified_t *verified, int64_t step);
 
-/* Deletes all but `keep` (≥ 1) checkpoints: damaged ones first, then the oldest. Renamed ones are neither
- * counted nor deleted.
+/* Deletes all but keep.n checkpoints: damaged ones first, then the oldest. keep.best and renamed ones are
+ * neither counted nor deleted.
  *
  *   newest     the step just written; never deleted; -1: none
  *   verified   not verified again; receives the others that are intact; may be NULL */
-err_t checkpoint_store_prune(const char *folder, int keep, int64_t newest, ckpt_verified_t *verified);
+err_t checkpoint_store_prune(const char *folder, ckpt_keep_t keep, int64_t newest, ckpt_verified_t *verified);
 
 /* Removes temporary files of earlier writers. Call as owner of the folder, before this process writes. The
  * folder may be absent. n_removed may be NULL. */

@@ -6,9 +6,15 @@
 #include "train/run/trainer.h"
 #include "train/weights/model_file.h"
 
+/* The attribute of a metric's best value: "best_accuracy". */
+typedef struct best_name {
+    char text[40];
+} best_name_t;
+
 typedef struct trainer_content {
     model_content_t model;
     dataset_hash_t hash;
+    best_name_t best_names[TASK_MAX_METRICS];
     char *options, *class_names;
 } trainer_content_t;
 

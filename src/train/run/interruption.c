@@ -344,7 +344,7 @@ static void act(int number, double end_sec)
     }
     end_metrics(&last);
     say(&last);
-    if (last.locked) checkpoint_store_prune(t->output.folder, narrow_int(t->options->keep), -1, NULL);
+    if (last.locked) checkpoint_store_prune(t->output.folder, trainer_keep(t), -1, NULL);
     owner_leave(t->output.owner);
 }
 

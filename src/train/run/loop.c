@@ -4,6 +4,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/figure.h"
@@ -179,7 +180,9 @@ static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int
     if (epoch.evaluated) TRY(trainer_follow_evaluation(t, due, &epoch.eval));
     t->at.evaluation_due = false;
     if (t->at.batch < sampler_batches(t->input.sampler)) return ERR_OK;
-    t->at = (train_position_t){.step = t->at.step, .epoch = t->at.epoch + 1, .best = t->at.best};
+    t->at.epoch++;
+    t->at.batch = t->at.n_samples = 0;
+    memset(t->at.sums, 0, sizeof t->at.sums);
     return ERR_OK;
 }
 
@@ -210,18 +213,6 @@ static err_t report_profile(trainer_t *t)
     return err;
 }
 
-/* Evaluation returns the same number on every rank. */
-static err_t check_target(trainer_t *t)
-{
-    err_t err = ERR_OK;
-    double target = t->options->target_accuracy, best = t->at.best;
-    if (target > 0 && best < target)
-        err = err_raise(ERR_GATE, __FILE__, __LINE__,
-                        "--target-accuracy %g was not reached: the best validation %s was %.4f", target,
-                        t->task_metrics.at[t->task_metrics.main]->label, best);
-    return comm_agree(t->comm, err, "checking the target");
-}
-
 static void show_how_to_resume(const trainer_t *t)
 {
     char text[INTERRUPTION_TEXT_MAX];
@@ -230,13 +221,24 @@ static void show_how_to_resume(const trainer_t *t)
     log_info("%s", text);
 }
 
-static void show_checkpoint(const char *folder, int64_t step)
+/* Whether the folder has the step's checkpoint. */
+static bool has_checkpoint(const char *folder, int64_t step, char path[FS_PATH_MAX])
 {
-    char path[FS_PATH_MAX];
+    if (step < 0) return false;
     disk_wait_begin("listing", folder);
     bool saved = checkpoint_store_path(folder, step, path) == ERR_OK && fs_exists(path);
     disk_wait_end();
-    if (saved) log_info("checkpoint %s", path);
+    return saved;
+}
+
+static void show_checkpoints(const trainer_t *t)
+{
+    char path[FS_PATH_MAX];
+    const task_metrics_t *metrics = &t->task_metrics;
+    if (has_checkpoint(t->output.folder, t->at.step, path)) log_info("checkpoint %s", path);
+    if (t->options->keep_best && has_checkpoint(t->output.folder, t->at.best_step, path))
+        log_info("best checkpoint %s: validation %s %.4f", path, metrics->at[metrics->main]->label,
+                 t->at.best[metrics->main]);
 }
 
 static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
@@ -244,7 +246,8 @@ static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
     const train_options_t *o = t->options;
     bool by_epoch = epoch_end && o->checkpoint_steps == 0 && o->checkpoint_sec <= 0;
     bool by_steps = o->checkpoint_steps > 0 && t->at.step % o->checkpoint_steps == 0;
-    return due || by_epoch || by_steps ? trainer_checkpoint(t, false) : ERR_OK;
+    bool by_best = o->keep_best && t->at.best_step == t->at.step && t->saving.last_step != t->at.step;
+    return due || by_epoch || by_steps || by_best ? trainer_checkpoint(t, false) : ERR_OK;
 }
 
 /* The end of an epoch or a validation, if one is due, and a checkpoint. Resumed here after an interruption
@@ -266,8 +269,14 @@ static err_t finish_step(trainer_t *t, double train_sec, int64_t n_trained, bool
 
 static bool target_reached(const trainer_t *t)
 {
-    double target = t->options->target_accuracy;
-    return target > 0 && t->at.best >= target;
+    return train_target_reached(&t->target, &t->task_metrics, t->at.best);
+}
+
+/* Evaluation returns the same numbers on every rank. */
+static err_t check_target(const trainer_t *t)
+{
+    err_t err = train_target_judge(&t->target, &t->task_metrics, t->at.best);
+    return comm_agree(t->comm, err, "checking the target");
 }
 
 err_t trainer_loop(trainer_t *t)
@@ -310,7 +319,7 @@ err_t trainer_loop(trainer_t *t)
     bool reached = target_reached(t);
     stop = stop && t->at.step < t->n_steps && !reached;
     TRY(end_record(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
-    if (!stop) show_checkpoint(t->output.folder, t->at.step);
+    if (!stop) show_checkpoints(t);
     TRY(report_profile(t));
     TRY(trace_file_write(&t->output.trace));
     if (stop) show_how_to_resume(t);

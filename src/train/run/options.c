@@ -11,6 +11,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "compute/models/model.h"
+#include "train/run/target.h"
 
 static const char *const on_errors[] = {"stop", "continue", NULL};
 
@@ -69,9 +70,12 @@ static const opt_t table[] = {
      OPT_COMMON},
     {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X",
      "label smoothing of the training targets", OPT_MORE},
-    {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
-     "stop when validation accuracy (or mAP) reaches X, 0 to 1; exit code 1 if it never does; 0: off",
+    {"target", OPT_STRING, FIELD(target), NULL, 0, 0, NULL, "METRIC=X",
+     "stop when a validation reaches a value, such as accuracy=0.99, map=0.5 or loss=0.05; exit code 1 if "
+     "none does",
      OPT_MORE},
+    {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
+     "--target for the task's main metric: accuracy, or mAP with several labels; 0: off", OPT_MORE},
     {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N",
      "random seed of weights, sample order, dropout and augmentation", OPT_COMMON},
     {"shuffle-block", OPT_INT, FIELD(shuffle_block), NULL, 1, UINT32_MAX, NULL, "N",
@@ -88,6 +92,10 @@ static const opt_t table[] = {
     {"on-checkpoint-error", OPT_CHOICE, FIELD(on_checkpoint_error), "stop", 0, 0, on_errors, NULL,
      "action when a checkpoint cannot be written; a failure of the last one is always an error", OPT_MORE},
     {"keep", OPT_INT, FIELD(keep), "3", 1, 1000000, NULL, "K", "number of checkpoints to keep", OPT_COMMON},
+    {"keep-best", OPT_FLAG, FIELD(keep_best), "false", 0, 0, NULL, NULL,
+     "also keep the checkpoint with the best validation (accuracy, or mAP with several labels), and write one at each "
+     "new best",
+     OPT_COMMON},
     {"eval", OPT_FLAG, FIELD(eval), "true", 0, 0, NULL, NULL, "evaluate the model during and after training",
      OPT_COMMON},
     {"eval-every", OPT_STRING, FIELD(eval_every), NULL, 0, 0, NULL, "N|Ns",
@@ -115,10 +123,26 @@ const char *const train_options_per_run[] = {
     "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace", "bucket",
     "cuda-graph",  "wire",           "nccl-register", "loader-threads", "profile",   "progress",
     "quiet",       "verbose",        "stall-warning", "measure-time",   NULL};
-static const char *const may_change[] = {
-    "data",  "epochs",         "steps",      "checkpoint-every", "checkpoint-async", "on-checkpoint-error",
-    "keep",  "eval",           "eval-every", "eval-samples",     "log-every",        "target-accuracy",
-    "batch", "batch-per-rank", "algorithms", "max-bad",          "max-image-pixels", NULL};
+static const char *const may_change[] = {"data",
+                                         "epochs",
+                                         "steps",
+                                         "checkpoint-every",
+                                         "checkpoint-async",
+                                         "on-checkpoint-error",
+                                         "keep",
+                                         "eval",
+                                         "eval-every",
+                                         "eval-samples",
+                                         "log-every",
+                                         "target-accuracy",
+                                         "target",
+                                         "keep-best",
+                                         "batch",
+                                         "batch-per-rank",
+                                         "algorithms",
+                                         "max-bad",
+                                         "max-image-pixels",
+                                         NULL};
 
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS])
 {
@@ -182,15 +206,20 @@ static err_t check_evaluation(train_options_t *o, const opt_group_t groups[TRAIN
                                                                           : NULL;
     if (key && !opt_given(groups, TRAIN_N_GROUPS, "eval")) o->eval = true;
     if (key && !o->eval) RAISE(ERR_USAGE, "--no-eval and --%s are mutually exclusive; give one of them", key);
-    if (!o->eval && o->target_accuracy > 0)
-        RAISE(ERR_USAGE, "--target-accuracy requires evaluations; omit --no-eval");
+    if (o->target && o->target_accuracy > 0)
+        RAISE(ERR_USAGE, "--target and --target-accuracy are mutually exclusive; give one of them");
+    if (o->target) TRY(train_target_check(o->target));
+    if (!o->eval && (o->target || o->target_accuracy > 0))
+        RAISE(ERR_USAGE, "--target%s requires evaluations; omit --no-eval", o->target ? "" : "-accuracy");
+    if (!o->eval && o->keep_best) RAISE(ERR_USAGE, "--keep-best requires evaluations; omit --no-eval");
     if (!o->eval && strcmp(o->schedule.schedule, "plateau") == 0)
         RAISE(ERR_USAGE, "--schedule plateau follows the validation loss; omit --no-eval");
     return parse_eval_every(o);
 }
 
 /* Alternatives: one on the command line overrides the other in a config file. */
-static const char *const pairs[][2] = {{"epochs", "steps"}, {"batch", "batch-per-rank"}};
+static const char *const pairs[][2] = {
+    {"epochs", "steps"}, {"batch", "batch-per-rank"}, {"target", "target-accuracy"}};
 
 static uint64_t bit_of(const char *key)
 {

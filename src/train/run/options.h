@@ -13,12 +13,12 @@
 
 typedef struct train_options {
     const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *trace;
-    const char *tensorboard, *algorithms, *precision, *weights, *weights_names, *eval_every;
+    const char *tensorboard, *algorithms, *precision, *weights, *weights_names, *eval_every, *target;
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
     int64_t reproducible, bn_group, eval_samples;
     int64_t shuffle_block, shuffle_window; /* sampler_options_t's; a block of 0: the dataset's */
     double label_smoothing, target_accuracy, measure_sec;
-    bool overwrite, checkpoint_async, print_config, sync_bn, eval, profile;
+    bool overwrite, checkpoint_async, print_config, sync_bn, eval, profile, keep_best;
     optim_options_t optim;
     schedule_options_t schedule;
     transform_options_t transform;

@@ -23,12 +23,13 @@
 
 /* The position of a run; every checkpoint stores it. */
 typedef struct train_position {
-    int64_t step;             /* optimizer steps done */
-    int64_t epoch, batch;     /* of the next step */
-    double sums[TASK_N_SUMS]; /* over the samples of the epoch so far */
-    int64_t n_samples;        /* these samples */
-    double best;              /* of the main metric in all validations so far */
-    bool evaluation_due;      /* the validation after the last step is still to be done */
+    int64_t step;                  /* optimizer steps done */
+    int64_t epoch, batch;          /* of the next step */
+    double sums[TASK_N_SUMS];      /* over the samples of the epoch so far */
+    int64_t n_samples;             /* these samples */
+    double best[TASK_MAX_METRICS]; /* of each metric in all validations so far; NAN: none */
+    int64_t best_step;             /* with the best main metric; -1: unknown */
+    bool evaluation_due;           /* the validation after the last step is still to be done */
 } train_position_t;
 
 /* From the dataset to batches. */

@@ -293,6 +293,11 @@ err_t trainer_build(trainer_t *t)
     comm_t *comm = t->comm;
     TRY(train_open_input(t->comm, t->options, &t->input));
     t->task_metrics = task_metrics(&t->input.dataset->info);
+    t->at.best_step = -1;
+    for (int i = 0; i < TASK_MAX_METRICS; i++) t->at.best[i] = NAN;
+    const train_options_t *o = t->options;
+    err_t err = train_target_make(o->target, o->target_accuracy, &t->task_metrics, &t->target);
+    TRY(comm_agree(comm, err, "choosing the target"));
     TRY(comm_agree(comm, plan_steps(t), "planning steps"));
     return comm_agree(comm, build_model(t), "building the model");
 }

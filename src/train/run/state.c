@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Checkpoints of a run: their contents, handing them to the writer, resuming from them. The file format is
  * left to store/checkpoint, the model's part of it to train/weights. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,13 @@
 #include "train/output/disk_wait.h"
 #include "train/run/checkpoint_content.h"
 #include "train/run/trained_model.h"
+
+static best_name_t best_name(const task_metrics_t *metrics, int metric)
+{
+    best_name_t name;
+    snprintf(name.text, sizeof name.text, "best_%s", metrics->at[metric]->name);
+    return name;
+}
 
 err_t trainer_average_states(trainer_t *t)
 {
@@ -49,6 +57,40 @@ err_t trainer_poll_checkpoint(trainer_t *t)
     return ERR_OK;
 }
 
+/* best_NAME of each metric that was evaluated. Returns their number.
+ *
+ *   names  receives the attributes' names */
+static int put_best(const task_metrics_t *metrics, const train_position_t *at,
+                    best_name_t names[TASK_MAX_METRICS], ckpt_attr_t *out)
+{
+    int n = 0;
+    for (int i = 0; i < metrics->n; i++) {
+        if (isnan(at->best[i])) continue;
+        names[i] = best_name(metrics, i);
+        out[n++] = ckpt_real(names[i].text, at->best[i]);
+    }
+    if (at->best_step >= 0) out[n++] = ckpt_int("best_step", at->best_step);
+    return n;
+}
+
+/* Earlier versions kept the best of the main metric alone, as best_accuracy: 0 before the first validation. */
+static err_t read_best(const checkpoint_t *checkpoint, const task_metrics_t *metrics, train_position_t *at)
+{
+    for (int i = 0; i < metrics->n; i++) {
+        best_name_t name = best_name(metrics, i);
+        if (checkpoint_find_attr(checkpoint, name.text))
+            TRY(checkpoint_get_real(checkpoint, name.text, &at->best[i]));
+    }
+    at->best_step = -1;
+    if (checkpoint_find_attr(checkpoint, "best_step"))
+        return checkpoint_get_int(checkpoint, "best_step", &at->best_step);
+    double *best = &at->best[metrics->main];
+    if (isnan(*best) && checkpoint_find_attr(checkpoint, "best_accuracy"))
+        TRY(checkpoint_get_real(checkpoint, "best_accuracy", best));
+    if (!(*best > 0)) *best = NAN;
+    return ERR_OK;
+}
+
 err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t *out)
 {
     const dataset_info_t *info = &t->input.dataset->info;
@@ -73,15 +115,15 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
         ckpt_real("plateau_best", t->learning.plateau.best),
         ckpt_int("plateau_n_bad", t->learning.plateau.n_bad_epochs),
         ckpt_real("plateau_scale", t->learning.plateau.scale),
-        ckpt_real("best_accuracy", t->at.best),
     };
     enum { N_ALWAYS = sizeof always / sizeof always[0] };
-    ckpt_attr_t attrs[N_ALWAYS + 3];
+    ckpt_attr_t attrs[N_ALWAYS + TASK_MAX_METRICS + 4];
     int n_attrs = N_ALWAYS;
     memcpy(attrs, always, sizeof always);
     if (out->class_names) attrs[n_attrs++] = ckpt_text("class_names", out->class_names);
     if (t->at.evaluation_due) attrs[n_attrs++] = ckpt_int("evaluation_due", 1);
     if (t->n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->n_threads);
+    n_attrs += put_best(&t->task_metrics, &t->at, out->best_names, attrs + n_attrs);
     model_file_t file = {.graph = t->model.graph,
                          .norm = info->norm,
                          .params = t->model.params.host,
@@ -101,13 +143,17 @@ void trainer_release_content(trainer_content_t *content)
     mem_free(&content->class_names);
 }
 
+ckpt_keep_t trainer_keep(const trainer_t *t)
+{
+    return (ckpt_keep_t){narrow_int(t->options->keep), t->options->keep_best ? t->at.best_step : -1};
+}
+
 static err_t submit_checkpoint(trainer_t *t)
 {
     trainer_content_t content;
     TRY(trainer_make_content(t, t->model.states.host, &content));
-    err_t err =
-        ckpt_async_submit(t->saving.writer, t->output.folder, t->at.step, narrow_int(t->options->keep),
-                          &content.model.content, content.model.n_steady);
+    err_t err = ckpt_async_submit(t->saving.writer, t->output.folder, t->at.step, trainer_keep(t),
+                                  &content.model.content, content.model.n_steady);
     trainer_release_content(&content);
     return err;
 }
@@ -264,7 +310,7 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
     TRY(checkpoint_get_real(checkpoint, "plateau_best", &plateau->best));
     TRY(checkpoint_get_int(checkpoint, "plateau_n_bad", &plateau->n_bad_epochs));
     TRY(checkpoint_get_real(checkpoint, "plateau_scale", &plateau->scale));
-    TRY(checkpoint_get_real(checkpoint, "best_accuracy", &at->best));
+    TRY(read_best(checkpoint, &t->task_metrics, at));
     TRY(checkpoint_get_int(checkpoint, "step", &at->step));
     TRY(checkpoint_get_int(checkpoint, "epoch", &at->epoch));
     TRY(checkpoint_get_int(checkpoint, "batch", &at->batch));

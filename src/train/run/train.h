@@ -11,7 +11,7 @@
  *   groups     bound to `options`
  *   abort_job  ends the whole job; callable from any thread
  *
- * ERR_GATE when the loss is not finite or --target-accuracy is not reached. */
+ * ERR_GATE when the loss is not finite or --target is not reached. */
 err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], void (*abort_job)(err_t code));
 
 #endif

@@ -8,6 +8,7 @@
 #include "train/run/choose_threads.h"
 #include "train/run/options.h"
 #include "train/run/parts.h"
+#include "train/run/target.h"
 #include "train/run/telemetry.h"
 
 /* Values that follow the gradients in the same allreduce. */
@@ -29,7 +30,8 @@ typedef struct trainer {
     int64_t n_threads; /* the same number on all ranks; 0: they differ */
     thread_choice_t threads;
     task_metrics_t task_metrics; /* of the dataset's task */
-    int64_t n_steps;             /* of the whole run */
+    train_target_t target;
+    int64_t n_steps; /* of the whole run */
     train_position_t at;
     train_input_t input;
     train_model_t model;
@@ -70,6 +72,9 @@ int trainer_local_shards(const trainer_t *t);
 
 /* Size and first sample of one of the parts that --accumulate cuts a shard of n samples into. */
 int64_t trainer_part(const trainer_t *t, int64_t n, int part, int64_t *first);
+
+/* Which checkpoints pruning keeps. */
+ckpt_keep_t trainer_keep(const trainer_t *t);
 
 /* Rank 0, every step, not collective. Records a finished write. Returns its error, or logs a warning with
  * --on-checkpoint-error continue. */

@@ -38,8 +38,11 @@ err_t trainer_evaluate(trainer_t *t, evaluation_t *out)
     interruption_close(t);
     TRY(comm_agree(t->comm, optim_swap_average(t->learning.optim, t->model.params.device),
                    "swapping the weights back"));
-    double main_value = out->values[t->task_metrics.main];
-    if (main_value > t->at.best) t->at.best = main_value;
+    for (int i = 0; i < t->task_metrics.n; i++) {
+        if (!task_metric_better(t->task_metrics.at[i], out->values[i], t->at.best[i])) continue;
+        t->at.best[i] = out->values[i];
+        if (i == t->task_metrics.main) t->at.best_step = t->at.step;
+    }
     trace_add(TRACE_TRAINING, &(trace_span_t){"evaluation", "phase", start, clock_sec(), t->at.step - 1, 0});
     return ERR_OK;
 }

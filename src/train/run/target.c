@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Parses a run's target and judges its evaluations by it. */
+#include "train/run/target.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 32 };
+
+/* "accuracy=0.99" into its parts; false: not of this form. */
+static bool split_target(const char *text, char name[NAME_BYTES], double *value)
+{
+    const char *equals = strchr(text, '=');
+    char *end;
+    if (!equals || equals == text || equals - text >= NAME_BYTES) return false;
+    snprintf(name, NAME_BYTES, "%.*s", (int)(equals - text), text);
+    *value = strtod(equals + 1, &end);
+    return end != equals + 1 && *end == '\0' && isfinite(*value);
+}
+
+err_t train_target_check(const char *text)
+{
+    char name[NAME_BYTES];
+    double value;
+    if (split_target(text, name, &value)) return ERR_OK;
+    RAISE(ERR_USAGE, "invalid --target '%s': expected METRIC=X, such as accuracy=0.99 or loss=0.05", text);
+}
+
+err_t train_target_make(const char *target, double accuracy, const task_metrics_t *metrics,
+                        train_target_t *out)
+{
+    char name[NAME_BYTES], known[TASK_TEXT_MAX] = "";
+    *out = (train_target_t){.metric = -1, .value = accuracy};
+    snprintf(out->option, sizeof out->option, "--target-accuracy %g", accuracy);
+    if (accuracy > 0) out->metric = metrics->main;
+    if (!target || !split_target(target, name, &out->value)) return ERR_OK;
+    snprintf(out->option, sizeof out->option, "--target %s", target);
+    out->metric = task_metrics_find(metrics, name);
+    if (out->metric >= 0) return ERR_OK;
+    for (int i = 0; i < metrics->n; i++) {
+        size_t n = strlen(known);
+        if (!metrics->at[i]->always_null)
+            snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", metrics->at[i]->name);
+    }
+    RAISE(ERR_USAGE, "%s: this task measures %s", out->option, known);
+}
+
+bool train_target_reached(const train_target_t *target, const task_metrics_t *metrics, const double *best)
+{
+    if (target->metric < 0 || isnan(best[target->metric])) return false;
+    return !task_metric_better(metrics->at[target->metric], target->value, best[target->metric]);
+}
+
+err_t train_target_judge(const train_target_t *target, const task_metrics_t *metrics, const double *best)
+{
+    if (target->metric < 0 || train_target_reached(target, metrics, best)) return ERR_OK;
+    RAISE(ERR_GATE, "%s was not reached: the best validation %s was %.4f", target->option,
+          metrics->at[target->metric]->label, best[target->metric]);
+}
