@@ -26,6 +26,12 @@ typedef struct mpi_impl {
     int *gather_counts; /* [2 × size], of mpi_allgatherv */
 } mpi_impl_t;
 
+/* Functions of comm_ops_t (open.c). */
+extern const comm_ops_t comm_mpi;
+err_t mpi_open(const comm_options_t *options, comm_t *comm);
+err_t mpi_subset(comm_t *comm, int n, comm_t *out);
+void mpi_close(comm_t *comm);
+
 /* Gradients in host memory (buffer.c), and single collectives over MPI (collective.c). */
 extern const gradient_ops_t gradients_host;
 extern const collective_ops_t collective_mpi;
