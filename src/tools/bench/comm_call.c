@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "tools/bench/comm_case.h"
+#include "tools/bench/operator.h"
 
 err_t comm_call_new(comm_session_t *session, const comm_what_t *what, int64_t count, bool in_place,
                     comm_call_t *out)
@@ -146,11 +147,8 @@ err_t comm_call_check(comm_call_t *c, int64_t *n_wrong)
     inject_fault(c, &check, result);
     int64_t n_mine = comm_check_count_wrong(&check, result, &first);
     *n_wrong = n_mine;
-    TRY(comm_allreduce(comm, n_wrong, 1, DTYPE_I64, COMM_SUM, "counting wrong elements"));
-    if (*n_wrong > 0) {
-        s->bench->failed_check = true;
-        TRY(name_first_wrong(c, &check, result, n_mine, first));
-    }
+    TRY(bench_sum_wrong(s->bench, n_wrong));
+    if (*n_wrong > 0) TRY(name_first_wrong(c, &check, result, n_mine, first));
     /* Zeros stay zeros however often they are summed in place; other values would turn into infinities or
      * denormals, which take longer. */
     fill_buffers(c, 0);
