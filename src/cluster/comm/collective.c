@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Single collectives: names, and the calls of collective.h under the watchdog. How a library runs one is left to
- * its collective_ops_t, in mpi/ and nccl/. */
+/* Single collectives: names, and the calls of collective.h under the watchdog. How a library runs one is left
+ * to its collective_ops_t, in mpi/ and nccl/. */
 #include "cluster/comm/collective.h"
 
 #include <stdio.h>

@@ -74,8 +74,8 @@ typedef enum collective_memory {
 typedef struct collective collective_t;
 typedef struct collective_spec collective_spec_t;
 
-/* A library's single collectives, or one way to run them; constant. Bit k of a mask stands for constant k of its
- * type: 1 << COLLECTIVE_ALL_REDUCE. */
+/* A library's single collectives, or one way to run them; constant. Bit k of a mask stands for constant k of
+ * its type: 1 << COLLECTIVE_ALL_REDUCE. */
 typedef struct collective_ops {
     const char *name;   /* in options and records: "mpi", "host", "nccl" */
     const char *title;  /* in messages: "MPI" */
@@ -96,9 +96,9 @@ typedef struct collective_ops {
 
 enum { COLLECTIVE_MAX_OPS = 8 };
 
-/* Not collective. What a communicator offers, the library that sums its gradients first. Returns their number. */
+/* Not collective. What a communicator offers, the library that sums its gradients first. Returns how many. */
 int collective_list(const comm_t *comm, const collective_ops_t *out[COLLECTIVE_MAX_OPS]);
-/* The names that this program knows, in the order of --comm. Returns their number. */
+/* The names that this program knows, in the order of --comm. Returns how many. */
 int collective_names(const char *out[COLLECTIVE_MAX_OPS]);
 /* By name, whether or not a communicator offers it; NULL: not in this build. */
 const collective_ops_t *collective_find(const char *name);
@@ -121,8 +121,8 @@ struct collective_spec {
     const char *what;      /* a constant string for messages */
 };
 
-/* Collective. Call it before the first collective by `ops`, which the communicator offers; may be repeated. The
- * communicator's close undoes it, except for the buffer.
+/* Collective. Call it before the first collective by `ops`, which the communicator offers; may be repeated.
+ * The communicator's close undoes it, except for the buffer.
  *
  *   buffer  with COLLECTIVE_IN_BUFFER: a new one of n_bytes, for the caller to free by comm_buffer_free, also
  *           after an error */
@@ -138,8 +138,8 @@ void collective_free(collective_t **collective);
 
 /* Not collective. The library behind a collective and its version, such as "Open MPI v4.1.4". */
 void collective_library(const comm_t *comm, const collective_ops_t *ops, char *out, size_t n_bytes);
-/* Not collective. Library and transport, as far as they are known: "mpi, shared memory (vader)", "NCCL 2.28.9,
- * P2P/CUMEM". */
+/* Not collective. Library and transport, as far as they are known: "mpi, shared memory (vader)",
+ * "NCCL 2.28.9, P2P/CUMEM". */
 void collective_algorithm(const comm_t *comm, const collective_ops_t *ops, char *out, size_t n_bytes);
 
 /* Not collective. MPI's transport, as far as it can be detected, such as "shared memory (vader)" or "tcp". */

@@ -23,8 +23,8 @@ typedef struct comm comm_t;
 typedef struct comm_buffer comm_buffer_t; /* cluster/comm/buffer.h */
 
 typedef struct comm_options {
-    /* One of comm_names. auto: mpi under a launcher, else self. A library that sums gradients (nccl): mpi, with
-     * gradients summed by the library (cluster/comm/gradients.h). */
+    /* One of comm_names. auto: mpi under a launcher, else self. A library such as nccl: mpi, with gradients
+     * summed by the library (cluster/comm/gradients.h). */
     const char *name;
     double timeout_sec;    /* deadline of every wait */
     double stall_sec;      /* warn of waits this long; 0: never */
@@ -75,7 +75,8 @@ extern const char *const comm_names[], *const comm_allreduce_names[];
 
 /* Collective. Initializes MPI (MPI_THREAD_FUNNELED) if the communicator needs it, and starts the watchdog.
  * ERR_USAGE if the choice is not available (self with several ranks; nccl in a build without it; allreduce
- * host if no two ranks share memory). If only a library does not come up, *out is set all the same: close it. */
+ * host if no two ranks share memory). If only a library does not come up, *out is set all the same: close
+ * it. */
 err_t comm_open(const comm_options_t *options, comm_t **out);
 
 /* Collective. Also finalizes MPI if comm_open initialized it. *comm may be NULL. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The GPUs of a job, and the choice of what sums gradients on them: a library such as NCCL, or MPI through host
- * memory. */
+/* The GPUs of a job, and the choice of what sums gradients on them: a library such as NCCL, or MPI through
+ * host memory. */
 #ifndef CLUSTER_COMM_DEVICE_H
 #define CLUSTER_COMM_DEVICE_H
 
@@ -18,9 +18,9 @@ typedef struct comm_device {
 } comm_device_t;
 
 /* Collective, for jobs that compute on GPUs: after comm_open and before any buffer is created. If the options
- * choose a library for GPUs (`nccl`, or `auto` when no GPU is shared), gradient buffers are then in GPU memory
- * and the library sums them. Otherwise nothing changes, and users of a buffer copy it to host memory and back.
- * Warns of different GPU models.
+ * choose a library for GPUs (`nccl`, or `auto` when no GPU is shared), gradient buffers are then in GPU
+ * memory and the library sums them. Otherwise nothing changes, and users of a buffer copy it to host memory
+ * and back. Warns of different GPU models.
  *
  *   ERR_USAGE  two ranks use one GPU, without options.share_gpu; or wire_bf16, although MPI sums
  *   ERR_PEER   the library did not come up in time; names the ranks or hosts that did not arrive */
@@ -51,8 +51,8 @@ void comm_describe_gradients(const comm_t *comm, char *out, size_t n_bytes);
 /* Not collective. What sums gradients, as for --comm: "mpi", "nccl". */
 const char *comm_gradients_name(const comm_t *comm);
 
-/* Not collective. Version of the library of a name for --comm that would be used, such as "2.28.9" of nccl; ""
- * if it is not in this build or cannot be loaded. */
+/* Not collective. Version of the library of a name for --comm that would be used, such as "2.28.9" of nccl;
+ * "" if it is not in this build or cannot be loaded. */
 void comm_library_version(const char *name, char *out, size_t n_bytes);
 
 /* Not collective. Whether a name for --comm stands for a library that sums gradients on GPUs only. */

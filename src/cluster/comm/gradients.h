@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of gradient communication, which host memory (private.c, mpi/buffer.c) and libraries (nccl/) fill.
- * Private to src/cluster/comm; others call buffer.h, device.h and collective.h. */
+/* The table of gradient communication, which host memory (private.c, mpi/buffer.c) and libraries (nccl/)
+ * fill. Private to src/cluster/comm; others call buffer.h, device.h and collective.h. */
 #ifndef CLUSTER_COMM_GRADIENTS_H
 #define CLUSTER_COMM_GRADIENTS_H
 
@@ -9,8 +9,8 @@
 struct collective_ops;
 struct comm_device;
 
-/* A communicator uses one table for its buffers: that of its comm_ops_t, in host memory, or a library's on top
- * of it. Libraries send their own messages by comm.h. */
+/* A communicator uses one table for its buffers: that of its comm_ops_t, in host memory, or that of a library
+ * on top of it. Libraries send their own messages by comm.h. */
 typedef struct gradient_ops {
     const char *name; /* as for --comm */
     /* Buffers are in the memory of the rank's GPU, and begin and finish only enqueue work on its stream. The

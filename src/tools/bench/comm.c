@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench comm`: options and their checks, and the run over what the communicator offers. comm_lane.c has
- * the buffers; comm_table.c measures and prints a collective, comm_pairs.c all pairs. */
+/* `dptrain bench comm`: options and their checks, and the run over what the communicator offers. comm_lane.c
+ * has the buffers; comm_table.c measures and prints a collective, comm_pairs.c all pairs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

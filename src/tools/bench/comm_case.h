@@ -61,13 +61,13 @@ typedef struct comm_call {
     collective_t *collective;
 } comm_call_t;
 
-/* Collective. Allocates a lane's buffers, zeroed, and opens its communicator. Close it after an error, too. */
+/* Collective. Allocates a lane's buffers, zeroed, and opens its communicator. Close it after errors, too. */
 err_t comm_lane_open(comm_session_t *session, const collective_ops_t *by, comm_lane_t *lane);
 void comm_lane_close(comm_session_t *session, comm_lane_t *lane);
 /* Not collective. Number of buffers that comm_lane_open will allocate. */
 int comm_lane_buffers(const comm_session_t *session, const collective_ops_t *by);
-/* The host side of the buffers: inputs are generated and results compared there. Push and pull copy n_bytes of
- * both buffers, or in place of recv, to the device and back, if they are there. */
+/* The host side of the buffers: inputs are generated and results compared there. Push and pull copy the first
+ * n_bytes of both buffers, or in place of recv alone, to the device and back; host memory needs neither. */
 char *comm_lane_recv(const comm_lane_t *lane);
 char *comm_lane_send(const comm_lane_t *lane);
 err_t comm_lane_push(const comm_session_t *session, const comm_lane_t *lane, size_t n_bytes, bool in_place);

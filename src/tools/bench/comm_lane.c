@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "tools/bench/comm_case.h"
 
-/* Number of buffers of max_bytes that a lane needs. */
 int comm_lane_buffers(const comm_session_t *s, const collective_ops_t *by)
 {
     return by->memory != COLLECTIVE_IN_BUFFER && s->plan.out_of_place ? 2 : 1;

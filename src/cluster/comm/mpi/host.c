@@ -69,7 +69,7 @@ static int spin_limit(const host_t *host, int peer)
     return competes(host, host->rank) || competes(host, peer) ? HOST_SPINS_CONTENDED : HOST_SPINS;
 }
 
-/* Spins, then sleeps: the scheduler favors ranks that did not spend their share of a CPU waiting. A longer wait
+/* Spins, then sleeps: the scheduler favors ranks that did not spend their share of a CPU waiting. A long wait
  * also drives MPI progress: a message of this rank may still be in flight, and a peer waiting for it will not
  * get here before it arrives. */
 static void wait_for(const host_t *host, int peer, host_counter_t *counter, unsigned long long value)

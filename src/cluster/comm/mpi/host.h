@@ -8,7 +8,7 @@
  * writes the result into the parts of its host; there are as many slices as the smallest host has ranks.
  *
  * Memory order. A barrier is a counter per rank on its own cache line. Only that rank writes it, with a
- * sequentially consistent store; the others wait, with acquire, until it has reached the number of the barrier.
+ * sequentially consistent store; the others wait, with acquire, until it has reached the barrier's number.
  * Everything that a rank stored before a barrier is therefore visible to all ranks after it.
  *
  *   own part filled → barrier A → slices summed and written → barrier B → own part read and filled again
