@@ -59,6 +59,20 @@
         .kind = OP_SIGMOID_BCE, .n_inputs = 2, .x = { {2, {n, classes}}, {2, {n, classes}} }                 \
     }
 
+/* Whether every operator of compute/ops/list.h is among n cases, the first description `first`, `size` bytes
+ * apart. */
+static inline bool util_has_all(const op_desc_t *first, size_t size, int n)
+{
+    bool found[OP_KIND_COUNT] = {false}, all = true;
+    for (int i = 0; i < n; i++)
+        found[((const op_desc_t *)(const void *)((const char *)first + (size_t)i * size))->kind] = true;
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        if (!found[kind]) printf("# no case of %s\n", op_traits((op_kind_t)kind)->name);
+        all = all && found[kind];
+    }
+    return all;
+}
+
 /* For calls without which a test cannot continue. */
 static inline void must(err_t err, const char *what)
 {

@@ -10,8 +10,9 @@
 #include "kernels/cpu/threads.h"
 
 /* One operator each, in the file of its name. */
-extern const op_kernel_t cpu_conv2d, cpu_linear, cpu_pool2d, cpu_relu, cpu_dropout, cpu_add, cpu_batch_norm,
-    cpu_softmax_xent, cpu_sigmoid_bce;
+#define DECLARE(KIND, name) extern const op_kernel_t cpu_##name;
+#define ROW(KIND, name)     [OP_##KIND] = &cpu_##name,
+OP_LIST(DECLARE)
 
 /* OpenMP keeps the number of threads per calling thread: operators must be planned and run by the thread that
  * opened the backend. */
@@ -36,18 +37,7 @@ const backend_t backend_cpu = {
     .name = "cpu",
     .open = open_backend,
     .close = close_backend,
-    .kernel =
-        {
-            [OP_CONV2D] = &cpu_conv2d,
-            [OP_LINEAR] = &cpu_linear,
-            [OP_POOL2D] = &cpu_pool2d,
-            [OP_RELU] = &cpu_relu,
-            [OP_DROPOUT] = &cpu_dropout,
-            [OP_ADD] = &cpu_add,
-            [OP_BATCH_NORM] = &cpu_batch_norm,
-            [OP_SOFTMAX_XENT] = &cpu_softmax_xent,
-            [OP_SIGMOID_BCE] = &cpu_sigmoid_bce,
-        },
+    .kernel = {OP_LIST(ROW)},
     .optim =
         {
             [OPTIM_SGD] = cpu_optim_sgd,

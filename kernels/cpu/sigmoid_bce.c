@@ -8,7 +8,7 @@
 enum { FORK_MIN = 4096 };
 
 /* In double: classes are few compared with the rest of a network. The product is computed also where the
- * target is 0: ∞ · 0 is the NaN that op_desc.h requires. */
+ * target is 0: ∞ · 0 is the NaN that the definition requires. */
 static double sample_loss(const float *x, const float *t, int64_t n_class)
 {
     double sum = 0;

@@ -32,7 +32,7 @@ static float sample_loss(const float *x, int64_t n_class, double max, int64_t la
     for (int64_t k = 0; k < n_class; k++) {
         double z = x[k] - max, target = (k == label ? 1 - smoothing : 0) + even;
         sum += exp(z);
-        /* Also where the target is 0: 0 · −∞ is the NaN that op_desc.h requires. */
+        /* Also where the target is 0: 0 · −∞ is the NaN that op_attr.h requires. */
         dot += target * z;
     }
     for (int64_t k = 0; k < n_class && saved; k++)

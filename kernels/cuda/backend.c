@@ -6,8 +6,9 @@
 #include "kernels/cuda/lt.h"
 
 /* One operator each, in the file of its name. */
-extern const op_kernel_t cuda_conv2d, cuda_linear, cuda_pool2d, cuda_relu, cuda_dropout, cuda_add,
-    cuda_batch_norm, cuda_softmax_xent, cuda_sigmoid_bce;
+#define DECLARE(KIND, name) extern const op_kernel_t cuda_##name;
+#define ROW(KIND, name)     [OP_##KIND] = &cuda_##name,
+OP_LIST_ALL(DECLARE)
 
 static void close_backend(void)
 {
@@ -35,18 +36,7 @@ const backend_t backend_cuda = {
     .memory = &cuda_memory,
     .graph = &cuda_graph,
     .device = cuda_device,
-    .kernel =
-        {
-            [OP_CONV2D] = &cuda_conv2d,
-            [OP_LINEAR] = &cuda_linear,
-            [OP_POOL2D] = &cuda_pool2d,
-            [OP_RELU] = &cuda_relu,
-            [OP_DROPOUT] = &cuda_dropout,
-            [OP_ADD] = &cuda_add,
-            [OP_BATCH_NORM] = &cuda_batch_norm,
-            [OP_SOFTMAX_XENT] = &cuda_softmax_xent,
-            [OP_SIGMOID_BCE] = &cuda_sigmoid_bce,
-        },
+    .kernel = {OP_LIST_ALL(ROW)},
     .optim =
         {
             [OPTIM_SGD] = cuda_optim_sgd,

@@ -18,7 +18,7 @@ __global__ void forward(bce_t b)
         const float *x = b.x + n * b.n_class, *t = b.targets + n * b.n_class;
         double sum = 0;
         for (int64_t k = lane; k < b.n_class; k += WARP) {
-            /* The product is computed also where the target is 0: ∞ · 0 is the NaN that op_desc.h
+            /* The product is computed also where the target is 0: ∞ · 0 is the NaN that the definition
              * requires. */
             float v = x[k], above = v > 0 ? v : 0;
             sum += above - v * t[k] + log1pf(expf(-fabsf(v)));

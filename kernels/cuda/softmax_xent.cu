@@ -107,7 +107,7 @@ template <unsigned THREADS> __global__ void forward(softmax_t s)
         sum = over_row<THREADS>(sum);
         if (lane == 0) {
             /* An invalid label must not pass for a class. Σz is included also if it weighs 0: 0 · −∞ is the
-             * NaN that op_desc.h requires. */
+             * NaN that op_attr.h requires. */
             double z = label >= 0 && label < n_class ? row[label] - t.value : NAN;
             s.loss[n] = (float)(log(sum.exp) - ((1 - s.smoothing) * z + even * sum.z));
             if (s.predictions) s.predictions[n] = t.index;

@@ -7,8 +7,9 @@
 #include "kernels/ref/ref.h"
 
 /* One operator each, in the file of its name. */
-extern const op_kernel_t ref_conv2d, ref_linear, ref_pool2d, ref_relu, ref_dropout, ref_add, ref_batch_norm,
-    ref_softmax_xent, ref_sigmoid_bce;
+#define DECLARE(KIND, name) extern const op_kernel_t ref_##name;
+#define ROW(KIND, name)     [OP_##KIND] = &ref_##name,
+OP_LIST(DECLARE)
 
 static void ref_describe(char *out, size_t n_bytes)
 {
@@ -17,18 +18,7 @@ static void ref_describe(char *out, size_t n_bytes)
 
 const backend_t backend_ref = {
     .name = "ref",
-    .kernel =
-        {
-            [OP_CONV2D] = &ref_conv2d,
-            [OP_LINEAR] = &ref_linear,
-            [OP_POOL2D] = &ref_pool2d,
-            [OP_RELU] = &ref_relu,
-            [OP_DROPOUT] = &ref_dropout,
-            [OP_ADD] = &ref_add,
-            [OP_BATCH_NORM] = &ref_batch_norm,
-            [OP_SOFTMAX_XENT] = &ref_softmax_xent,
-            [OP_SIGMOID_BCE] = &ref_sigmoid_bce,
-        },
+    .kernel = {OP_LIST(ROW)},
     .optim =
         {
             [OPTIM_SGD] = ref_optim_sgd,

@@ -11,7 +11,7 @@ static err_t ref_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
     float *y = args->y[0].data;
     for (int64_t n = 0; n < op->desc.x[0].dim[0]; n++, x += n_class, t += n_class) {
         double sum = 0;
-        /* The product is computed also where the target is 0: ∞ · 0 is the NaN that op_desc.h requires. */
+        /* The product is computed also where the target is 0: ∞ · 0 is NaN, as required. */
         for (int64_t k = 0; k < n_class; k++)
             sum += (x[k] > 0 ? x[k] : 0) - (double)x[k] * t[k] + log1p(exp(-fabs((double)x[k])));
         y[n] = (float)(sum / (double)n_class);

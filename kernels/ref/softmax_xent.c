@@ -33,7 +33,7 @@ static err_t ref_softmax_xent_forward(const op_t *op, const op_args_t *args)
         for (int64_t k = 0; k < n_class; k++) sum += exp((double)x[k] - x[top]);
         for (int64_t k = 0; k < n_class; k++) {
             double log_p = (double)x[k] - x[top] - log(sum);
-            /* Also where the target is 0: 0 · −∞ is the NaN that op_desc.h requires. */
+            /* Also where the target is 0: 0 · −∞ is the NaN that op_attr.h requires. */
             loss -= target(op, k, labels[n]) * log_p;
             if (saved) saved[n * n_class + k] = (float)exp(log_p);
         }

@@ -188,7 +188,8 @@ static void test_weight(const backend_t *device, const op_desc_t *desc)
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(3 * N_CASES + 2 + 1);
+    tap_plan(3 * N_CASES + 3 + 1);
+    OK(util_has_all(cases, sizeof cases[0], N_CASES), "every operator has a case");
     for (int i = 0; i < N_CASES; i++) {
         test_case(device, &cases[i], "");
         test_narrow(device, &cases[i]);

@@ -538,7 +538,8 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < n_cases; i += SWEEP_EVERY)
         n_algorithms += count_algorithms(device, &all[i], i < N_CASES || i % SOME == 0);
-    tap_plan(4 * n_cases + 6 * n_algorithms + 4 * N_LENGTHS + 1);
+    tap_plan(4 * n_cases + 6 * n_algorithms + 4 * N_LENGTHS + 2);
+    OK(util_has_all(cases, sizeof cases[0], N_CASES), "every operator has a case");
     for (int i = 0; i < n_cases; i++) {
         expected_t e = expect(&all[i], 100 + 2 * (uint64_t)i);
         compare(device, &e, NULL, NULL);

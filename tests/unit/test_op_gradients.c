@@ -175,7 +175,8 @@ int main(int argc, char **argv)
 {
     enum { N_CASES = sizeof cases / sizeof cases[0] };
     const backend_t *device = util_open(argc, argv, 1);
-    tap_plan(N_CASES + 1);
+    tap_plan(N_CASES + 2);
+    OK(util_has_all(&cases[0].desc, sizeof cases[0], N_CASES), "every operator has a case");
     for (int i = 0; i < N_CASES; i++) check(device, &cases[i]);
     if (device->close) device->close();
     OK(mem_live() == 0, "all memory was freed");

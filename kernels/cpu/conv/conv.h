@@ -14,7 +14,7 @@ typedef struct conv_problem {
     bool training; /* backward follows */
 } conv_problem_t;
 
-/* Tensors are laid out as in compute/ops/op_desc.h.
+/* Tensors are laid out as in compute/ops/op_attr.h.
  *
  *   OP_FORWARD           reads x, weight, bias; writes y
  *   OP_BACKWARD_DATA     reads dy, weight; writes dx

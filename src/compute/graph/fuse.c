@@ -18,45 +18,16 @@ static const graph_node_t *only_reader(const graph_t *g, int value)
     return NULL;
 }
 
-static bool side_by_side(const pool2d_attr_t *a)
-{
-    enum { MOST_CELLS = 255 }; /* the mask has one byte per window */
-    return a->mode == POOL_MAX && a->stride_h == a->kernel_h && a->stride_w == a->kernel_w && a->pad_h == 0 &&
-           a->pad_w == 0 && a->kernel_h * a->kernel_w < MOST_CELLS;
-}
-
-static epilogue_t *epilogue_of(op_desc_t *desc)
-{
-    return desc->kind == OP_CONV2D   ? &desc->attr.conv2d.epilogue
-           : desc->kind == OP_LINEAR ? &desc->attr.linear.epilogue
-                                     : &desc->attr.batch_norm.epilogue;
-}
-
-/* The other operand of an addition that reads `value`. */
-static int other_input(const graph_node_t *add, int value)
-{
-    return add->input[add->input[0] == value];
-}
-
 /* Whether `node`, with the layers it has absorbed so far, can absorb `next`, the only reader of its output
- * `value`. */
-static bool takes_in(graph_node_t *node, const graph_node_t *next, int value, const backend_t *backend)
+ * `value`; *fused then describes both. Further inputs of next are computed before `node`. */
+static bool takes_in(const graph_node_t *node, const graph_node_t *next, int value, const backend_t *backend,
+                     op_desc_t *fused)
 {
-    op_kind_t kind = node->desc.kind;
-    bool able = kind == OP_CONV2D || kind == OP_LINEAR || kind == OP_BATCH_NORM;
-    if (!able || !backend->kernel[kind] || !backend->kernel[kind]->fuses) return false;
-    epilogue_t *e = epilogue_of(&node->desc);
-    switch (next->desc.kind) {
-    case OP_ADD: /* the other operand is computed before `node` */
-        return kind == OP_BATCH_NORM && node->desc.n_inputs == 1 && !e->relu &&
-               other_input(next, value) <= node->layer;
-    case OP_RELU:
-        return !e->relu;
-    case OP_POOL2D:
-        return kind == OP_CONV2D && e->relu && e->pool_h == 0 && side_by_side(&next->desc.attr.pool2d);
-    default:
-        return false;
-    }
+    const op_kernel_t *kernel = backend->kernel[node->desc.kind];
+    for (int i = 0; i < next->desc.n_inputs; i++)
+        if (next->input[i] != value && next->input[i] > node->layer) return false;
+    *fused = node->desc;
+    return kernel && kernel->fuses && op_absorb(fused, &next->desc);
 }
 
 /* "layer1.0.bn2" and "layer1.0.add" become "layer1.0.bn2+add". */
@@ -69,22 +40,14 @@ static void append_name(graph_node_t *node, const char *name)
 }
 
 /* value[v]: the fused graph's value for value v of the given graph. */
-static void absorb(graph_node_t *node, const graph_node_t *next, int output, const int *value)
+static void absorb(graph_node_t *node, const graph_node_t *next, const op_desc_t *fused, int output,
+                   const int *value)
 {
-    op_desc_t *desc = &node->desc;
-    epilogue_t *e = epilogue_of(desc);
-    const pool2d_attr_t *pool = &next->desc.attr.pool2d;
+    int n_inputs = node->desc.n_inputs;
     append_name(node, next->name);
-    desc->y[0] = next->desc.y[0];
-    if (next->desc.kind == OP_ADD) {
-        node->input[1] = value[other_input(next, output)];
-        desc->x[1] = desc->x[0];
-        desc->n_inputs = 2;
-    } else if (next->desc.kind == OP_RELU) {
-        e->relu = true;
-    } else {
-        e->pool_h = pool->kernel_h, e->pool_w = pool->kernel_w;
-    }
+    for (int i = 0; i < next->desc.n_inputs && n_inputs < fused->n_inputs; i++)
+        if (next->input[i] != output) node->input[n_inputs++] = value[next->input[i]];
+    node->desc = *fused;
 }
 
 static void copy_tables(const graph_t *from, graph_t *to)
@@ -131,9 +94,10 @@ err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out)
         for (int i = 0; i < node->desc.n_inputs; i++)
             if (node->input[i] != GRAPH_TRUTH) copy->input[i] = value[node->input[i]];
         int output = n + 1;
+        op_desc_t desc;
         value[output] = fused->n_nodes;
-        while ((next = only_reader(graph, output)) && takes_in(copy, next, output, backend)) {
-            absorb(copy, next, output, value);
+        while ((next = only_reader(graph, output)) && takes_in(copy, next, output, backend, &desc)) {
+            absorb(copy, next, &desc, output, value);
             output = next->layer + 1;
             value[output] = fused->n_nodes;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Properties of an operator's description: its key in the table of algorithms, its multiply-adds, its
- * epilogue. Shapes are inferred in infer.c; planning is in op_plan.c. */
+/* The table of operators, and properties of a description: its key in the table of algorithms, its
+ * multiply-adds, its epilogue. Shapes are inferred in infer.c; planning is in op_plan.c. */
 #include "compute/ops/op.h"
 
 #include <inttypes.h>
@@ -14,46 +14,46 @@ bool op_is_narrow(const op_desc_t *desc)
     return narrow;
 }
 
+#define OP_TRAITS(KIND, name) [OP_##KIND] = &op_##name##_traits,
+static const op_traits_t *const all_traits[OP_KIND_COUNT] = {OP_LIST(OP_TRAITS)};
+
+const op_traits_t *op_traits(op_kind_t kind)
+{
+    ASSERT(kind < OP_KIND_COUNT);
+    return all_traits[kind];
+}
+
 int64_t op_macs(const op_desc_t *desc)
 {
-    if (desc->kind == OP_CONV2D) {
-        int64_t height, width;
-        op_conv2d_cells(desc, &height, &width);
-        return desc->y[0].dim[0] * height * width * shape_count(desc->param[0]);
-    }
-    if (desc->kind == OP_LINEAR) return desc->y[0].dim[0] * shape_count(desc->param[0]);
-    return 0;
+    const op_traits_t *traits = op_traits(desc->kind);
+    return traits->macs ? traits->macs(desc) : 0;
 }
 
 epilogue_t op_epilogue(const op_desc_t *desc)
 {
-    if (desc->kind == OP_CONV2D) return desc->attr.conv2d.epilogue;
-    if (desc->kind == OP_LINEAR) return desc->attr.linear.epilogue;
-    if (desc->kind == OP_BATCH_NORM) return desc->attr.batch_norm.epilogue;
-    return (epilogue_t){0};
+    const op_traits_t *traits = op_traits(desc->kind);
+    return traits->epilogue ? traits->epilogue(desc) : (epilogue_t){0};
+}
+
+bool op_absorb(op_desc_t *desc, const op_desc_t *next)
+{
+    const op_traits_t *traits = op_traits(desc->kind);
+    if (!traits->absorb || !traits->absorb(desc, next)) return false;
+    desc->y[0] = next->y[0];
+    return true;
 }
 
 const char *const op_pass_names[OP_PASS_COUNT] = {"forward", "backward_data", "backward_weights"};
 
 void op_key(const op_desc_t *desc, char out[OP_KEY_MAX])
 {
-    const conv2d_attr_t *a = &desc->attr.conv2d;
-    const int64_t *x = desc->x[0].dim;
-    int n = snprintf(out, OP_KEY_MAX, "%s %s n=%" PRId64, op_traits(desc->kind)->name,
-                     dtype_name(desc->compute), x[0]);
+    const op_traits_t *traits = op_traits(desc->kind);
+    int n = snprintf(out, OP_KEY_MAX, "%s %s n=%" PRId64, traits->name, dtype_name(desc->compute),
+                     desc->x[0].dim[0]);
     char *rest = out + n;
     size_t room = (size_t)(OP_KEY_MAX - n);
-    if (desc->kind == OP_CONV2D)
-        n = snprintf(rest, room,
-                     " x=%" PRId64 "x%" PRId64 "x%" PRId64 " k=%" PRId64
-                     "x%dx%d stride=%dx%d pad=%dx%d dilation=%dx%d groups=%d",
-                     x[1], x[2], x[3], a->out_channels, a->kernel_h, a->kernel_w, a->stride_h, a->stride_w,
-                     a->pad_h, a->pad_w, a->dilation_h, a->dilation_w, a->groups);
-    else if (desc->kind == OP_LINEAR)
-        n = snprintf(rest, room, " in=%" PRId64 " out=%" PRId64, shape_sample_count(desc->x[0]),
-                     desc->attr.linear.out_features);
-    else
-        n = snprintf(rest, room, " x=%s", shape_format(shape_with_batch(desc->x[0], 1)).text);
+    n = traits->key ? traits->key(desc, rest, room)
+                    : snprintf(rest, room, " x=%s", shape_format(shape_with_batch(desc->x[0], 1)).text);
     ASSERT((size_t)n < room);
     epilogue_t e = op_epilogue(desc);
     rest += n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Planning and running the operators of compute/ops/op_desc.h on any backend.
+/* Planning and running the operators of compute/ops/list.h on any backend.
  *
  *   op_infer                 checks the input shapes and infers all others
  *   op_plan                  binds the operator to a backend: creates primitives, chooses algorithms,
@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "compute/ops/op_args.h"
+#include "compute/ops/op_traits.h"
 
 enum { OP_KEY_MAX = 192 };       /* bytes of op_key's text */
 enum { OP_MAX_ALGORITHMS = 16 }; /* per pass */
@@ -48,22 +49,6 @@ typedef struct op {
     op_algorithms_t algorithms;
 } op_t;
 
-/* Properties of a kind of operator, among them which buffers backward reads: the memory plan reuses the rest.
- * Backward always reads dy, except in a loss, and may always read parameters. */
-typedef struct op_traits {
-    const char *name; /* such as "conv2d" */
-    int n_inputs;
-    int n_gradients;           /* inputs from this one on have no gradient: labels, targets */
-    unsigned backward_needs_x; /* bit i: input i */
-    unsigned backward_needs_y; /* bit i: output i */
-    /* If both have the same type, y[0] may share memory with x[0], unless backward needs x[0], and dx[0]
-     * with dy[0]. */
-    bool in_place;
-    bool loss;     /* y[0] is one loss per sample */
-    bool products; /* computed in op_desc_t.compute; other operators are passes over memory */
-} op_traits_t;
-const op_traits_t *op_traits(op_kind_t kind);
-
 /* Checks desc->x and the attributes, and infers the rest. ERR_USAGE names the operator and the shapes that do
  * not fit. */
 err_t op_infer(op_desc_t *desc);
@@ -71,8 +56,12 @@ err_t op_infer(op_desc_t *desc);
 /* Whether any of x and y is stored as bfloat16. */
 bool op_is_narrow(const op_desc_t *desc);
 
-/* The epilogue of conv2d, linear or batch_norm; empty for other operators. */
+/* The epilogue; empty for operators that have none. */
 epilogue_t op_epilogue(const op_desc_t *desc);
+
+/* Whether `desc` can do the work of `next`, which reads its output, in the same pass; if so it then describes
+ * both. Further inputs of next become its last inputs. Both are inferred. */
+bool op_absorb(op_desc_t *desc, const op_desc_t *next);
 
 /* Output height and width of conv2d before its epilogue. desc must be inferred. */
 void op_conv2d_cells(const op_desc_t *desc, int64_t *height, int64_t *width);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The definition of each operator, independent of the backend: formula, tensors, attributes, and arguments of
- * a call beyond tensors. Images are NHWC: [n, h, w, c]; matrices are [n, features]. */
+/* The definition of each operator with attributes, independent of the backend: formula, tensors, attributes,
+ * and arguments of a call beyond tensors. Operators without attributes are defined in the head of their file
+ * in this folder. Images are NHWC: [n, h, w, c]; matrices are [n, features]. */
 #ifndef COMPUTE_OPS_OP_ATTR_H
 #define COMPUTE_OPS_OP_ATTR_H
 
@@ -104,15 +105,5 @@ typedef struct loss_call {
 typedef struct softmax_xent_attr {
     double label_smoothing; /* in [0, 1) */
 } softmax_xent_attr_t;
-
-/* OP_SIGMOID_BCE, for samples with any number of classes. x0: logits x [n, classes], x1: targets t [n,
- * classes], each in [0, 1]. y[n] = 1/classes · Σ_k max(x,0) − x·t + log(1 + e^−|x|), which is −t·log σ(x) −
- * (1−t)·log(1−σ(x)) without overflow: PyTorch's MultiLabelSoftMarginLoss of one sample; the mean over samples
- * is its BCEWithLogitsLoss. NaN or infinite logits give a non-finite loss. Backward: dx0 = (σ(x) − t) ·
- * scale · weight / classes; dy is not read. No attributes and no predictions: to rank samples, use the
- * logits.
- *
- * OP_RELU: y = max(x, 0), NaN stays NaN; backward: dx = dy where y > 0, else 0. OP_ADD: y = x0 + x1, equal
- * shapes; backward: dx0 = dx1 = dy. Neither has attributes. */
 
 #endif

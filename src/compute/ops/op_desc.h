@@ -4,24 +4,16 @@
 #ifndef COMPUTE_OPS_OP_DESC_H
 #define COMPUTE_OPS_OP_DESC_H
 
+#include "compute/ops/list.h"
 #include "compute/ops/op_attr.h"
 #include "compute/tensor/dtype.h"
 #include "compute/tensor/shape.h"
 
 enum { OP_MAX_INPUTS = 6, OP_MAX_OUTPUTS = 3, OP_MAX_PARAMS = 2, OP_MAX_STATES = 2 };
 
-typedef enum op_kind {
-    OP_CONV2D,
-    OP_LINEAR,
-    OP_POOL2D,
-    OP_RELU,
-    OP_DROPOUT,
-    OP_ADD,
-    OP_BATCH_NORM,
-    OP_SOFTMAX_XENT,
-    OP_SIGMOID_BCE,
-    OP_KIND_COUNT
-} op_kind_t;
+#define OP_KIND(KIND, name) OP_##KIND,
+typedef enum op_kind { OP_LIST(OP_KIND) OP_KIND_COUNT } op_kind_t;
+#undef OP_KIND
 
 typedef struct op_desc {
     op_kind_t kind;
