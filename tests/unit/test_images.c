@@ -105,13 +105,12 @@ static shown_t show(const dataset_t *set, dataset_request_t request)
     shown_t shown = {.label = -2};
     dataset_reader_t reader;
     dataset_sample_t sample;
-    request.targets = shown.targets;
+    const bool several = set->info.task == TASK_MULTILABEL;
+    const field_place_t place = {.data = several ? (void *)shown.targets : (void *)&shown.label};
+    request.fields = &place;
     if (dataset_reader_open(set, &reader) != ERR_OK) abort();
     shown.err = dataset_read(&reader, &request, &sample);
-    if (shown.err == ERR_OK) {
-        memcpy(shown.rgb, sample.bytes, sizeof shown.rgb);
-        shown.label = sample.label;
-    }
+    if (shown.err == ERR_OK) memcpy(shown.rgb, sample.bytes, sizeof shown.rgb);
     dataset_reader_close(&reader);
     return shown;
 }
@@ -148,7 +147,7 @@ static void test_folder(void)
     const dataset_info_t *info = &set->info;
     OK(strcmp(info->kind, "images") == 0 && info->n_samples[SPLIT_TRAIN] == 5 &&
            info->n_samples[SPLIT_VAL] == 1 && info->height == SIZE && info->width == SIZE &&
-           info->channels == 3 && info->n_classes == 2 && !info->multi_label,
+           info->channels == 3 && info->n_classes == 2 && info->task == TASK_CLASSIFY,
        "a folder of classes");
     OK(fabs(info->norm.mean[1] - 0.456) < 1e-9 && fabs(info->norm.std[2] - 0.225) < 1e-9, "ImageNet's norm");
     OK(info->hash == again->info.hash && again->info.width == 9, "its hash is not of how it is shown");
@@ -258,15 +257,14 @@ static void test_coco(void)
 {
     make_coco();
     dataset_t *set = open_set("coco", (transform_settings_t){0});
-    OK(set->info.multi_label && set->info.n_classes == 4 && set->info.n_samples[SPLIT_TRAIN] == 8 &&
-           set->info.n_samples[SPLIT_VAL] == 0,
+    OK(set->info.task == TASK_MULTILABEL && set->info.n_classes == 4 &&
+           set->info.n_samples[SPLIT_TRAIN] == 8 && set->info.n_samples[SPLIT_VAL] == 0,
        "COCO: a target for each category");
     static const float expected[3][4] = {{1, 0, 0, 0}, {1, 1, 0, 0}, {1, 0, 0, 1}};
     bool right = true;
     for (int i = 0; i < 3; i++) {
         shown_t shown = show(set, (dataset_request_t){.index = i});
-        right = right && shown.err == ERR_OK && shown.label == -1 &&
-                memcmp(shown.targets, expected[i], sizeof expected[i]) == 0;
+        right = right && shown.err == ERR_OK && memcmp(shown.targets, expected[i], sizeof expected[i]) == 0;
     }
     OK(right, "… 1 where an object is annotated, or a crowd, or something small");
     shown_t whole = show(set, (dataset_request_t){.index = 0});
@@ -275,7 +273,7 @@ static void test_coco(void)
     dataset_close(&set);
 
     set = open_set("coco", (transform_settings_t){.task = TASK_CROPS});
-    OK(!set->info.multi_label && set->info.n_samples[SPLIT_TRAIN] == 8 && set->info.hash != hash,
+    OK(set->info.task == TASK_CROPS && set->info.n_samples[SPLIT_TRAIN] == 8 && set->info.hash != hash,
        "objects as samples: neither crowds nor small ones");
     /* The box is 10 % wider on each side than the red one: but where it is cut, 1/12 of what is shown is
      * blue. */

@@ -50,7 +50,7 @@ static bool same_batch(const batch_t *batch, sampler_slice_t slice)
         batch->first != slice.first || batch->n != slice.n)
         return false;
     for (int64_t i = 0; i < slice.n; i++) {
-        if (batch->labels[i] != labels[slice.index[i]]) return false;
+        if (((const int32_t *)batch->fields[0].data)[i] != labels[slice.index[i]]) return false;
         for (int k = 0; k < N_PIXELS; k++) {
             float expected = (float)((pixels[slice.index[i] * N_PIXELS + k] / 255.0 - 0.5) / 0.25);
             if (batch->pixels[i * N_PIXELS + k] != expected) return false;
@@ -228,7 +228,7 @@ static bool same_as_seen(const transform_settings_t *transform, const batch_t *b
         memcpy(moved, image, sizeof moved);
         if (transform) warp_pixels(&batch->maps[i], image, SIDE, SIDE, 1, moved);
         if (!same_image(moved, expected[slice.epoch][slice.index[i]])) return false;
-        if (batch->labels[i] != labels[slice.index[i]]) return false;
+        if (((const int32_t *)batch->fields[0].data)[i] != labels[slice.index[i]]) return false;
     }
     return true;
 }

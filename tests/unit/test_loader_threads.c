@@ -34,6 +34,35 @@ static void close_reader(dataset_reader_t *reader)
     mem_free(&reader->impl);
 }
 
+/* Beside the task's field, a ragged one: 0 to 3 rows of two numbers. */
+static const fields_t with_rows = {2,
+                                   {{.name = "label", .dtype = DTYPE_I32, .row = 1},
+                                    {.name = "rows", .dtype = DTYPE_I64, .row = 2, .max_rows = 3}}};
+static bool has_rows;
+
+static int64_t n_rows_of(int64_t index)
+{
+    return index * 7 % 4;
+}
+
+static int64_t row_value(int64_t index, int64_t k)
+{
+    return 100 * index + k;
+}
+
+static void fill_fields(transform_task_t task, const dataset_request_t *request)
+{
+    const field_place_t *places = request->fields;
+    float *targets = places[0].data;
+    int64_t *rows = places[1].data;
+    if (task != TASK_MULTILABEL) field_put_label(request->fields, (int32_t)(request->index % N_CLASSES));
+    for (int k = 0; task == TASK_MULTILABEL && k < N_CLASSES; k++)
+        targets[k] = (float)(request->index >> k & 1);
+    if (!has_rows) return;
+    *places[1].n_rows = n_rows_of(request->index);
+    for (int64_t k = 0; k < 2 * n_rows_of(request->index); k++) rows[k] = row_value(request->index, k);
+}
+
 /* Some take longer than others. */
 static err_t read_image(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out)
 {
@@ -42,9 +71,8 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
     atomic_fetch_add(&n_reads[request->index], 1);
     if (torn[request->split][request->index]) RAISE(ERR_DATA, "image-%02d.png is torn", (int)request->index);
     for (int k = 0; k < N_VALUES; k++) bytes[k] = value_of(request, k);
-    *out = (dataset_sample_t){bytes, (int32_t)(request->index % N_CLASSES)};
-    for (int k = 0; request->targets && k < N_CLASSES; k++)
-        request->targets[k] = (float)(request->index >> k & 1);
+    *out = (dataset_sample_t){bytes};
+    fill_fields(reader->dataset->info.task, request);
     reader->cost.decode += 1;
     return ERR_OK;
 }
@@ -79,6 +107,7 @@ static loader_options_t options_for(sampler_t *sampler, int n_threads, corrupt_s
                               .n_threads = n_threads,
                               .timeout_sec = 60,
                               .norm = norm,
+                              .fields = has_rows ? &with_rows : NULL,
                               .seed = 9,
                               .random = true,
                               .bad = bad};
@@ -91,14 +120,28 @@ static int64_t stands_for(int64_t index)
     return index;
 }
 
+static bool right_fields(const batch_t *batch, int64_t i, int64_t index)
+{
+    const bool several = dataset.info.task == TASK_MULTILABEL;
+    const int32_t *labels = batch->fields[0].data;
+    const float *targets = batch->fields[0].data;
+    const int64_t *rows = batch->fields[1].data, *offsets = batch->fields[1].offsets;
+    if (!several && labels[i] != index % N_CLASSES) return false;
+    for (int k = 0; several && k < N_CLASSES; k++)
+        if (targets[i * N_CLASSES + k] != (float)(index >> k & 1)) return false;
+    if (!has_rows) return !rows && !offsets;
+    if (offsets[0] != 0 || offsets[i + 1] - offsets[i] != n_rows_of(index)) return false;
+    for (int64_t k = 0; k < 2 * n_rows_of(index); k++)
+        if (rows[2 * offsets[i] + k] != row_value(index, k)) return false;
+    return true;
+}
+
 static bool right_sample(const batch_t *batch, int64_t i, int64_t wanted)
 {
     dataset_request_t request = {
         .index = stands_for(wanted), .random = true, .seed = 9, .epoch = batch->epoch};
     if (batch->index[i] != request.index) return false;
-    if (batch->labels && batch->labels[i] != request.index % N_CLASSES) return false;
-    for (int k = 0; batch->targets && k < N_CLASSES; k++)
-        if (batch->targets[i * N_CLASSES + k] != (float)(request.index >> k & 1)) return false;
+    if (!right_fields(batch, i, request.index)) return false;
     for (int k = 0; k < N_VALUES; k++) {
         uint8_t value = value_of(&request, k);
         float expected = (float)((value / 255.0 - norm.mean[k % CHANNELS]) / norm.std[k % CHANNELS]);
@@ -154,9 +197,12 @@ static void test_delivers(void)
            threads[i]);
         OK(delivers(threads[i], true, NULL), "… as bytes");
     }
-    dataset.info.multi_label = true;
+    dataset.info.task = TASK_MULTILABEL;
     OK(delivers(1, false, NULL) && delivers(4, true, NULL), "targets in place of labels");
-    dataset.info.multi_label = false;
+    dataset.info.task = TASK_CLASSIFY;
+    has_rows = true;
+    OK(delivers(1, false, NULL) && delivers(4, false, NULL), "ragged rows, packed, with their offsets");
+    has_rows = false;
 }
 
 static void clear_torn(void)
@@ -310,7 +356,7 @@ static void test_close(void)
 
 int main(void)
 {
-    tap_plan(9 + 6 + 7 + 6 + 2 + 1 + 1);
+    tap_plan(10 + 6 + 7 + 6 + 2 + 1 + 1);
     test_delivers();
     test_bad();
     test_too_bad();

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "tests/tap.h"
-#include "train/evaluate/mistakes.h"
+#include "train/task/mistakes.h"
 
 enum { SIDE = 28, N = 50, FACTOR = 4, MARGIN = 32 };
 
@@ -29,9 +29,8 @@ static dataset_t *new_data(int64_t height, int64_t width, int64_t channels, int 
 static page_t *draw(const dataset_t *data, int n_shown, int64_t n_wrong, const char *checkpoint)
 {
     page_t *page = NULL;
-    evaluation_t eval = {.n = 1000, .n_correct = 1000 - n_wrong};
     worst_t worst = {.n = n_shown, .max = N, .samples = samples};
-    mistakes_t mistakes = {checkpoint, data, SPLIT_VAL, &eval, &worst};
+    mistakes_t mistakes = {checkpoint, data, SPLIT_VAL, 1000, n_wrong, &worst};
     if (mistakes_draw(&mistakes, &page) != ERR_OK) abort();
     return page;
 }

@@ -174,10 +174,10 @@ static bool same_batch(const prefetcher_batch_t *batch, const transform_settings
     if (batch->n != slice.n || batch->n_global != slice.n_global || batch->first != slice.first) return false;
     if (!backend->memory) {
         must(prefetcher_ahead(&prefetcher), "prefetcher_ahead");
-        return same_samples(transform, slice, batch->pixels, batch->labels);
+        return same_samples(transform, slice, batch->pixels, batch->fields[0]);
     }
     must(backend->memory->download(got, batch->pixels, (size_t)slice.n * sizeof got[0] * N_PIXELS), "pixels");
-    must(backend->memory->download(got_labels, batch->labels, (size_t)slice.n * sizeof got_labels[0]),
+    must(backend->memory->download(got_labels, batch->fields[0], (size_t)slice.n * sizeof got_labels[0]),
          "labels");
     if (ahead) must(prefetcher_ahead(&prefetcher), "prefetcher_ahead");
     must(backend_sync(backend), "waiting");

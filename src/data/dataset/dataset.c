@@ -48,7 +48,7 @@ err_t dataset_read(dataset_reader_t *reader, const dataset_request_t *request, d
     if (dataset->ops && dataset->ops->read) return dataset->ops->read(reader, request, out);
     int64_t n_bytes = info->height * info->width * info->channels;
     out->bytes = dataset->pixels[request->split] + request->index * n_bytes;
-    out->label = dataset->labels[request->split][request->index];
+    field_put_label(request->fields, dataset->labels[request->split][request->index]);
     return ERR_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Datasets: images with labels (or targets) in two splits, read by index. Each kind is a table of functions
+/* Datasets: images with the fields of a task, in two splits, read by index. Each kind is a table of functions
  * (data/dataset/NAME.c; data/load/images.c), chosen by --data. Not collective: one rank opens images for all. */
 #ifndef DATA_DATASET_DATASET_H
 #define DATA_DATASET_DATASET_H
@@ -13,6 +13,7 @@
 #include "compute/tensor/shape.h"
 #include "data/annotation/split.h"
 #include "data/dataset/content.h"
+#include "data/dataset/field.h"
 #include "data/dataset/sampler.h"
 #include "data/transform/settings.h"
 
@@ -30,7 +31,7 @@ typedef struct dataset_info {
     int64_t height, width, channels;
     int n_classes;
     const char *const *class_names; /* [n_classes]; NULL: classes are numbers */
-    bool multi_label;               /* samples have any number of classes: targets instead of labels */
+    transform_task_t task;          /* what samples are, and their fields; images in memory: TASK_AUTO */
     char transform[160];            /* human-readable description of the transforms; "" if none */
     int64_t block[SPLIT_COUNT];     /* samples to read at once, about DATASET_BLOCK_BYTES; 1: in memory */
     const char *notes;              /* for the user: corrected or skipped data; NULL or "" if none */
@@ -120,13 +121,12 @@ struct dataset_request {
     bool random; /* training: random transforms, determined by (seed, epoch, index) */
     uint64_t seed;
     int64_t epoch;
-    sampler_near_t near; /* read-ahead hint; zeroed: none */
-    float *targets;      /* [n_classes], filled with 0 and 1; unused if samples have labels */
+    sampler_near_t near;         /* read-ahead hint; zeroed: none */
+    const field_place_t *fields; /* of the task (data/load/samples.h); NULL: not wanted */
 };
 
 struct dataset_sample {
     const uint8_t *bytes; /* [h, w, c]; the dataset's, or valid until the reader's next read */
-    int32_t label;        /* -1: multi_label */
 };
 
 err_t dataset_reader_open(const dataset_t *dataset, dataset_reader_t *out);

@@ -33,7 +33,7 @@ static err_t read_pool(dataset_reader_t *reader, const dataset_request_t *reques
     const dataset_info_t *info = &dataset->info;
     int64_t i = request->index % POOL;
     out->bytes = dataset->pixels[SPLIT_TRAIN] + i * info->height * info->width * info->channels;
-    out->label = dataset->labels[SPLIT_TRAIN][i];
+    field_put_label(request->fields, dataset->labels[SPLIT_TRAIN][i]);
     return ERR_OK;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "data/load/samples.h"
 #include "data/source/source.h"
 #include "data/transform/render.h"
 
@@ -131,6 +132,18 @@ err_t image_file_read(const char *path, char **out, size_t *n_bytes)
     return err;
 }
 
+/* The images have no labels; what the model needs is 0. */
+static void clear_fields(const dataset_info_t *info, const field_place_t *places)
+{
+    const fields_t fields = samples_fields(info);
+    for (int i = 0; places && i < fields.n; i++) {
+        if (places[i].n_rows)
+            *places[i].n_rows = 0;
+        else
+            memset(places[i].data, 0, field_row_bytes(&fields.at[i]));
+    }
+}
+
 /* Only the system's failures are errors. */
 static err_t read_file(dataset_reader_t *reader, const dataset_request_t *request, dataset_sample_t *out)
 {
@@ -149,8 +162,7 @@ static err_t read_file(dataset_reader_t *reader, const dataset_request_t *reques
         err = mem_strdup(err_message(), &p->errors[request->index]);
     }
     out->bytes = r->bytes;
-    out->label = info->multi_label ? -1 : 0;
-    for (int k = 0; info->multi_label && k < info->n_classes; k++) request->targets[k] = 0;
+    clear_fields(info, request->fields);
     return err;
 }
 

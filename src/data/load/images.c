@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A source of images as a dataset: reads, decodes, crops and resizes each sample on demand, with its label or
- * targets. object_crops.c chooses the objects of --task crops; data/transform chooses the part that is shown.
- */
+/* A source of images as a dataset: reads, decodes, crops and resizes each sample on demand. samples.c fills its
+ * fields, object_crops.c lists the objects of --task crops, data/transform chooses the part that is shown. */
 #include "data/load/images.h"
 
 #include <inttypes.h>
@@ -14,14 +13,16 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "data/load/object_crops.h"
+#include "data/load/samples.h"
 #include "data/source/share.h"
 #include "data/transform/render.h"
 
 typedef struct images {
     source_t *source;
     transform_settings_t settings;
-    const char **names;   /* of the categories */
-    object_crops_t crops; /* TASK_CROPS: the samples */
+    const samples_ops_t *samples; /* of the task */
+    const char **names;           /* of the categories */
+    object_crops_t crops;         /* samples->of_objects: the samples */
 } images_t;
 
 typedef struct reader {
@@ -56,7 +57,7 @@ static void set_info(const images_t *p, dataset_info_t *info)
     info->n_classes = source->n_categories;
     for (int k = 0; k < info->n_classes; k++) p->names[k] = source->categories[k].name;
     info->class_names = p->names;
-    info->multi_label = p->settings.task == TASK_MULTILABEL;
+    info->task = p->settings.task;
     info->norm = pixel_norm_imagenet();
     const uint64_t parts[] = {source->hash, (uint64_t)p->settings.task};
     info->hash = XXH3_64bits(parts, sizeof parts);
@@ -67,6 +68,7 @@ static err_t new_images(dataset_t *dataset, const transform_settings_t *settings
     TRY(mem_new(sizeof **out, "a set of images", out));
     dataset->impl = *out;
     (*out)->settings = *settings;
+    (*out)->samples = samples_of(settings->task);
     return ERR_OK;
 }
 
@@ -76,6 +78,7 @@ static err_t set_dataset(dataset_t *dataset)
     images_t *p = dataset->impl;
     const char *where = p->source->path;
     TRY(transform_resolve(&p->settings, p->source->has_annotations, where));
+    p->samples = samples_of(p->settings.task);
     TRY(mem_new_array(p->source->n_categories, sizeof *p->names, "names of categories", &p->names));
     set_info(p, &dataset->info);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
@@ -130,15 +133,15 @@ static err_t open_images(dataset_t *dataset, const char *where, const transform_
     TRY(new_images(dataset, settings, &p));
     TRY(source_open_watched(where, dataset->watch, &p->source));
     TRY(set_dataset(dataset));
-    if (p->settings.task == TASK_CROPS) TRY(object_crops_find(p->source, &p->crops, dataset->info.n_samples));
+    if (p->samples->of_objects) TRY(object_crops_find(p->source, &p->crops, dataset->info.n_samples));
     set_blocks(dataset);
     TRY(new_content(dataset));
     TRY(name_content(dataset));
     if (dataset->info.n_classes < 1 || dataset->info.n_samples[SPLIT_TRAIN] < 1)
         RAISE(ERR_DATA, "%s has no %s", where,
-              dataset->info.n_classes < 1      ? "categories"
-              : p->settings.task == TASK_CROPS ? "annotated objects of 32x32 pixels or more to train on"
-                                               : "training images");
+              dataset->info.n_classes < 1 ? "categories"
+              : p->samples->of_objects    ? "annotated objects of 32x32 pixels or more to train on"
+                                          : "training images");
     return ERR_OK;
 }
 
@@ -146,9 +149,8 @@ static err_t save_images(const dataset_t *dataset, void **bytes, int64_t *n_byte
 {
     const images_t *p = dataset->impl;
     TRY(source_save(p->source, bytes, n_bytes));
-    return p->settings.task == TASK_CROPS
-               ? object_crops_save(&p->crops, dataset->info.n_samples, bytes, n_bytes)
-               : ERR_OK;
+    return p->samples->of_objects ? object_crops_save(&p->crops, dataset->info.n_samples, bytes, n_bytes)
+                                  : ERR_OK;
 }
 
 /* The rank that opened the dataset has checked it; only lengths and indices are checked again. */
@@ -156,7 +158,7 @@ static err_t restore_images(dataset_t *dataset, const transform_settings_t *sett
                             int64_t n_bytes)
 {
     images_t *p = NULL;
-    bool crops = settings->task == TASK_CROPS;
+    bool crops = samples_of(settings->task)->of_objects;
     TRY(new_images(dataset, settings, &p));
     if (crops) TRY(object_crops_restore(*bytes, &n_bytes, &p->crops, dataset->info.n_samples));
     int64_t n[SPLIT_COUNT] = {dataset->info.n_samples[SPLIT_TRAIN], dataset->info.n_samples[SPLIT_VAL]};
@@ -214,7 +216,7 @@ static image_rect_t region_of(const images_t *p, const dataset_request_t *reques
                               const image_info_t *info)
 {
     double width = (double)info->width, height = (double)info->height;
-    if (p->settings.task != TASK_CROPS) return (image_rect_t){0, 0, width, height};
+    if (!p->samples->of_objects) return (image_rect_t){0, 0, width, height};
     const annotation_t *object = &sample->annotations[p->crops.of[request->split][request->index].annotation];
     return object_crops_region(object, info);
 }
@@ -246,12 +248,6 @@ static err_t decode_and_render(dataset_reader_t *reader, const dataset_request_t
     return ERR_OK;
 }
 
-static void fill_targets(const sample_t *sample, int n_classes, float *targets)
-{
-    for (int k = 0; k < n_classes; k++) targets[k] = 0;
-    for (int32_t i = 0; i < sample->n_annotations; i++) targets[sample->annotations[i].category] = 1;
-}
-
 /* Turns the hint about samples into one about images. */
 static source_near_t find_near(const images_t *p, const dataset_request_t *request)
 {
@@ -268,8 +264,8 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
 {
     const images_t *p = reader->dataset->impl;
     const dataset_info_t *info = &reader->dataset->info;
-    bool crops = p->settings.task == TASK_CROPS;
-    const object_crop_t *object = crops ? &p->crops.of[request->split][request->index] : NULL;
+    const object_crop_t *object =
+        p->samples->of_objects ? &p->crops.of[request->split][request->index] : NULL;
     content_t *content = reader->dataset->content;
     reader_t *r = reader->impl;
     char name[FS_PATH_MAX + 512];
@@ -286,13 +282,8 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
     if (content) TRY(content_note(content, request->split, reader->image, sample.bytes, sample.n_bytes));
     TRY(decode_and_render(reader, request, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));
     out->bytes = r->square;
-    out->label = object              ? sample.annotations[object->annotation].category
-                 : info->multi_label ? -1
-                                     : sample.label;
-    if (info->multi_label) fill_targets(&sample, info->n_classes, request->targets);
-    if (!info->multi_label && (out->label < 0 || out->label >= info->n_classes))
-        RAISE(ERR_DATA, "%s: its label %d is out of range 0..%d", name, out->label, info->n_classes - 1);
-    return ERR_OK;
+    const annotation_t *annotation = object ? &sample.annotations[object->annotation] : NULL;
+    return request->fields ? p->samples->fill(info, &sample, annotation, name, request->fields) : ERR_OK;
 }
 
 static err_t note_image(dataset_reader_t *reader, split_t split, int64_t image)
@@ -312,7 +303,7 @@ static err_t format_of_image(dataset_reader_t *reader, split_t split, int64_t in
     sample_t sample;
     out[0] = '\0';
     if (p->source->ops == &source_shards) return ERR_OK; /* would be read; packing has seen every image */
-    if (p->settings.task == TASK_CROPS) index = p->crops.of[split][index].image;
+    if (p->samples->of_objects) index = p->crops.of[split][index].image;
     TRY(source_describe(p->source, split, index, &r->buffer, &sample));
     const char *dot = strrchr(sample.name, '.');
     size_t n = 0;

@@ -14,11 +14,10 @@ typedef struct loader loader_t;
 
 typedef struct batch {
     int64_t epoch, batch;
-    int64_t n_global, first, n; /* as sampler_slice_t */
-    int64_t *index;             /* [n]: dataset indices, after replacement of corrupt images */
-    float *pixels;              /* [n, h, w, c]; raw: NULL */
-    int32_t *labels;            /* [n]; multi_label: NULL */
-    float *targets;             /* [n, n_classes] of 0 and 1; NULL unless multi_label */
+    int64_t n_global, first, n;       /* as sampler_slice_t */
+    int64_t *index;                   /* [n]: dataset indices, after replacement of corrupt images */
+    float *pixels;                    /* [n, h, w, c]; raw: NULL */
+    batch_field_t fields[FIELDS_MAX]; /* of the dataset's task, in its order (samples.h) */
     /* raw: the inputs of pixels_args_t (compute/ops/backend_device.h); otherwise NULL. */
     uint8_t *bytes; /* [n, h, w, c] */
     affine_t *maps; /* [n]; NULL: images do not move */
@@ -50,7 +49,8 @@ typedef struct loader_options {
     bool random;       /* training: transforms are random, and spans are traced */
     /* Borrowed. Transforms images in memory; NULL: none. Other kinds of datasets have their own settings. */
     const transform_settings_t *transform;
-    bool raw; /* produce bytes and maps, for backends that prepare pixels themselves */
+    const fields_t *fields; /* of the samples; NULL: of the dataset's task */
+    bool raw;               /* produce bytes and maps, for backends that prepare pixels themselves */
     /* Borrowed. Receives images that cannot be read (ERR_DATA); the next readable one of the split replaces
      * each. NULL: they are errors. */
     corrupt_samples_t *bad;

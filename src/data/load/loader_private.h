@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "data/load/loader.h"
+#include "data/load/samples.h"
 
 /* One in use and one being filled; a third for images read in training, whose reading times vary. */
 enum { N_SLOTS = 2, MAX_SLOTS = 3 };
@@ -36,6 +37,7 @@ struct loader {
     loader_options_t options;
     slot_t slots[MAX_SLOTS];
     int n_slots, n_workers;
+    fields_t fields; /* of the samples */
     worker_t *workers;
     pixel_table_t table;
     bool moved, jittered; /* whether images in memory are moved by maps, and their colours jittered */
@@ -55,6 +57,9 @@ struct loader {
 /* Allocates a batch and touches all its pages. loader_free_slot also frees what an error left. */
 err_t loader_make_slot(const loader_t *loader, slot_t *slot);
 void loader_free_slot(const loader_t *loader, slot_t *slot);
+
+/* Closes the gaps between the ragged rows of a complete batch, and turns their counts into offsets. */
+void loader_pack_fields(const loader_t *loader, slot_t *slot);
 
 err_t loader_make_worker(loader_t *loader, worker_t *worker);
 void loader_free_worker(worker_t *worker);

@@ -192,6 +192,7 @@ err_t loader_open(const loader_options_t *options, loader_t **out)
     loader->n_workers = options->n_threads > 0 ? options->n_threads : 1;
     loader->moved = options->transform && transform_moves(options->transform);
     loader->jittered = options->transform && transform_jitters(options->transform);
+    loader->fields = options->fields ? *options->fields : samples_fields(&dataset->info);
     loader->n_allowed = options->n_batches;
     loader->epoch = options->epoch, loader->number = options->batch;
     if (!options->raw) pixel_table_make(&options->norm, dataset->info.channels, &loader->table);
@@ -224,6 +225,7 @@ err_t loader_next(loader_t *loader, const batch_t **out)
         RAISE(ERR_SYSTEM, "no batch from %s within %g s: its storage hangs or is too slow for --timeout",
               loader->options.dataset->info.source, loader->options.timeout_sec);
     if (slot->error.code != ERR_OK) return err_put(&slot->error);
+    loader_pack_fields(loader, slot);
     loader->n_taken++;
     *out = &slot->batch;
     return ERR_OK;

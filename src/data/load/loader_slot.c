@@ -34,6 +34,16 @@ static void release_block(const loader_t *loader, void *in_out_pointer)
     *block = NULL;
 }
 
+static err_t make_field(const loader_t *loader, const field_t *field, batch_field_t *out)
+{
+    int64_t n = loader->options.max_local;
+    TRY(make_block(loader, n, field_sample_bytes(field), "a batch of fields", &out->data));
+    if (field->max_rows == 0) return ERR_OK;
+    TRY(mem_new_array(n + 1, sizeof *out->offsets, "offsets of a batch", &out->offsets));
+    mem_touch(out->offsets, (size_t)(n + 1) * sizeof *out->offsets);
+    return ERR_OK;
+}
+
 err_t loader_make_slot(const loader_t *loader, slot_t *slot)
 {
     const loader_options_t *o = &loader->options;
@@ -47,9 +57,8 @@ err_t loader_make_slot(const loader_t *loader, slot_t *slot)
     else
         TRY(make_block(loader, n * n_image, sizeof *b->pixels, "a batch of pixels", &b->pixels));
     if (o->raw && loader->moved) TRY(make_block(loader, n, sizeof *b->maps, "a batch of maps", &b->maps));
-    if (info->multi_label)
-        return make_block(loader, n * info->n_classes, sizeof *b->targets, "a batch of targets", &b->targets);
-    return make_block(loader, n, sizeof *b->labels, "a batch of labels", &b->labels);
+    for (int k = 0; k < loader->fields.n; k++) TRY(make_field(loader, &loader->fields.at[k], &b->fields[k]));
+    return ERR_OK;
 }
 
 void loader_free_slot(const loader_t *loader, slot_t *slot)
@@ -58,8 +67,10 @@ void loader_free_slot(const loader_t *loader, slot_t *slot)
     release_block(loader, &batch->pixels);
     release_block(loader, &batch->bytes);
     release_block(loader, &batch->maps);
-    release_block(loader, &batch->labels);
-    release_block(loader, &batch->targets);
+    for (int k = 0; k < FIELDS_MAX; k++) {
+        release_block(loader, &batch->fields[k].data);
+        mem_free(&batch->fields[k].offsets);
+    }
     mem_free(&batch->index);
     mem_free(&slot->wanted);
 }
@@ -104,7 +115,6 @@ static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sampl
     batch_t *batch = &slot->batch;
     int64_t n_pixels = info->height * info->width, n_values = n_pixels * info->channels;
     const uint8_t *bytes = sample->bytes;
-    if (batch->labels) batch->labels[i] = sample->label;
     if (o->raw || loader->jittered) {
         uint8_t *own = o->raw ? batch->bytes + i * n_values : w->bytes;
         memcpy(own, bytes, (size_t)n_values);
@@ -125,7 +135,8 @@ static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sampl
 /* Reads the sample at *index or the first readable one after it, and sets *index to it. Samples that are
  * known to be corrupt are tried again: damage may affect only a part, and results must not depend on what
  * other threads have seen so far. */
-static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, float *targets, dataset_sample_t *out)
+static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, const field_place_t *fields,
+                         dataset_sample_t *out)
 {
     const loader_options_t *o = &w->loader->options;
     int64_t n = o->dataset->info.n_samples[o->split];
@@ -134,7 +145,7 @@ static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, float *targ
                                  .random = o->random,
                                  .seed = o->seed,
                                  .epoch = epoch,
-                                 .targets = targets};
+                                 .fields = fields};
     for (int64_t tries = 0; tries < n; tries++, request.index = (request.index + 1) % n) {
         request.near = sampler_near(o->sampler, request.index, o->size);
         err_t err = dataset_read(&w->reader, &request, out);
@@ -146,13 +157,43 @@ static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, float *targ
           o->dataset->info.source);
 }
 
+/* Where sample i of a batch being filled has its rows. Ragged rows are apart until loader_pack_fields, and
+ * offsets[i + 1] holds their number. */
+static field_place_t place_of(const field_t *field, const batch_field_t *in, int64_t i)
+{
+    char *data = in->data;
+    return (field_place_t){data + (size_t)i * field_sample_bytes(field),
+                           in->offsets ? in->offsets + i + 1 : NULL};
+}
+
+void loader_pack_fields(const loader_t *loader, slot_t *slot)
+{
+    for (int k = 0; k < loader->fields.n; k++) {
+        const field_t *field = &loader->fields.at[k];
+        batch_field_t *in = &slot->batch.fields[k];
+        size_t n_row = field_row_bytes(field), n_sample = field_sample_bytes(field);
+        char *data = in->data;
+        if (!in->offsets) continue;
+        in->offsets[0] = 0;
+        for (int64_t i = 0; i < slot->batch.n; i++) {
+            int64_t n_rows = in->offsets[i + 1];
+            ASSERT(n_rows >= 0 && n_rows <= field->max_rows);
+            memmove(data + (size_t)in->offsets[i] * n_row, data + (size_t)i * n_sample,
+                    (size_t)n_rows * n_row);
+            in->offsets[i + 1] = in->offsets[i] + n_rows;
+        }
+    }
+}
+
 err_t loader_fill_sample(worker_t *w, slot_t *slot, int64_t i)
 {
     batch_t *batch = &slot->batch;
     dataset_sample_t sample;
-    float *targets = batch->targets ? batch->targets + i * w->loader->options.dataset->info.n_classes : NULL;
+    field_place_t places[FIELDS_MAX];
+    const fields_t *fields = &w->loader->fields;
+    for (int k = 0; k < fields->n; k++) places[k] = place_of(&fields->at[k], &batch->fields[k], i);
     batch->index[i] = slot->wanted[i];
-    TRY(read_sample(w, batch->epoch, &batch->index[i], targets, &sample));
+    TRY(read_sample(w, batch->epoch, &batch->index[i], places, &sample));
     put_sample(w, slot, i, &sample);
     return ERR_OK;
 }

@@ -8,7 +8,7 @@
 #include "base/figure.h"
 #include "data/image/resize.h"
 
-static const char *const tasks[TASK_COUNT + 1] = {"auto", "classify", "multilabel", "crops", NULL};
+const char *const transform_tasks[TASK_COUNT + 1] = {"auto", "classify", "multilabel", "crops", NULL};
 static const char *const crops[CROP_COUNT + 1] = {"auto", "random", "center", "letterbox", "warp", NULL};
 static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", NULL};
 
@@ -16,7 +16,7 @@ static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", 
 const opt_t transform_option_table[] = {
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, RESIZE_MAX, NULL, "N",
      "height and width of the model's input, in pixels [224]", OPT_COMMON},
-    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
+    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, transform_tasks, NULL,
      "labels: one class per image, several (COCO), or one per annotated object; auto: by the data",
      OPT_COMMON},
     {"crop", OPT_CHOICE, FIELD(crop), "auto", 0, 0, crops, NULL,
@@ -58,7 +58,7 @@ static int index_of(const char *word, const char *const *list)
 transform_settings_t transform_settings(const transform_options_t *o)
 {
     return (transform_settings_t){.input_size = o->input_size,
-                                  .task = (transform_task_t)index_of(o->task, tasks),
+                                  .task = (transform_task_t)index_of(o->task, transform_tasks),
                                   .crop = (transform_crop_t)index_of(o->crop, crops),
                                   .eval_crop = (transform_crop_t)index_of(o->eval_crop, crops),
                                   .crop_scale = o->crop_scale,
@@ -113,7 +113,7 @@ err_t transform_resolve(transform_settings_t *s, bool has_annotations, const cha
     if (s->task == TASK_AUTO) s->task = has_annotations ? TASK_MULTILABEL : TASK_CLASSIFY;
     if (has_annotations != (s->task != TASK_CLASSIFY))
         RAISE(ERR_USAGE, "--task %s needs images with %s; those of %s have %s; give --task %s",
-              tasks[s->task], has_annotations ? "labels" : "annotations", source,
+              transform_tasks[s->task], has_annotations ? "labels" : "annotations", source,
               has_annotations ? "annotations" : "labels",
               has_annotations ? "multilabel or crops" : "classify");
     if (s->input_size == 0) s->input_size = TRANSFORM_INPUT_SIZE;
@@ -130,7 +130,7 @@ void transform_describe(const transform_settings_t *s, char *out, size_t n_bytes
     char part[96];
     bool moves = random_affine_moves(&s->affine);
     snprintf(part, sizeof part, "random crops, %s or more of the area", figure_share(s->crop_scale).text);
-    snprintf(out, n_bytes, "%s; training: %s%s%s%s; evaluation: %s", tasks[s->task],
+    snprintf(out, n_bytes, "%s; training: %s%s%s%s; evaluation: %s", transform_tasks[s->task],
              s->crop == CROP_RANDOM ? part : crops[s->crop], s->no_flip ? "" : ", flipped at random",
              moves ? ", moved by affine maps" : "", transform_jitters(s) ? ", colours jittered" : "",
              crops[s->eval_crop]);

@@ -20,6 +20,9 @@ typedef enum transform_task {
     TASK_COUNT
 } transform_task_t;
 
+/* Their names, for --task; the list ends with NULL. */
+extern const char *const transform_tasks[TASK_COUNT + 1];
+
 /* The part of an image that is shown.
  *
  *   CROP_RANDOM     a random part, resized (transform_random)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The evaluator: distributes whole batches over ranks, runs forward passes, sums counts and losses.
- * Presenting the result is left to evaluation_show.c and mistakes.c. */
+/* The evaluator: distributes whole batches over ranks, runs forward passes, sums losses. Counting and ranking
+ * are left to the task, presenting the result to evaluation_show.c. */
 #include "train/evaluate/evaluate.h"
 
 #include <math.h>
@@ -12,7 +12,6 @@
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
 #include "data/dataset/sampler.h"
-#include "train/evaluate/average_precision.h"
 #include "train/feed/corrupt_samples.h"
 
 int64_t evaluation_batch(const dataset_t *dataset)
@@ -48,20 +47,6 @@ static void assign_samples(evaluator_t *e)
     e->n_batches = (n_samples(e) + e->batch - 1) / e->batch;
 }
 
-/* Layout of evaluator_t.counts. With many classes the confusion matrix would be larger than the network. */
-enum { COUNT_CORRECT, COUNT_TOP5, COUNT_CONFUSION };
-
-static bool has_confusion(const evaluator_t *e)
-{
-    return !e->dataset->info.multi_label && e->dataset->info.n_classes <= EVAL_FEW;
-}
-
-static int64_t n_counts(const evaluator_t *e)
-{
-    int64_t n_classes = e->dataset->info.n_classes;
-    return COUNT_CONFUSION + (has_confusion(e) ? n_classes * n_classes : 0);
-}
-
 /* Nothing is read until evaluator_run calls prefetcher_allow. */
 static err_t open_evaluator_prefetcher(evaluator_t *e)
 {
@@ -89,33 +74,53 @@ static err_t open_evaluator_prefetcher(evaluator_t *e)
     return prefetcher_open(&loader, o->backend, &e->prefetcher);
 }
 
-static int64_t n_scores(const evaluator_t *e)
+/* Copies of the fields: the loader may refill its batch before the results are there. */
+static err_t make_fields(evaluator_t *e)
 {
-    return n_samples(e) * e->dataset->info.n_classes;
+    const fields_t *fields = &e->prefetcher.fields;
+    for (int k = 0; k < fields->n; k++) {
+        TRY(mem_new((size_t)e->batch * field_sample_bytes(&fields->at[k]), "evaluation", &e->fields[k]));
+        if (fields->at[k].max_rows)
+            TRY(mem_new((size_t)(e->batch + 1) * sizeof(int64_t), "evaluation", &e->offsets[k]));
+    }
+    return ERR_OK;
 }
 
-static err_t make_scores(evaluator_t *e)
+static void copy_fields(evaluator_t *e, const batch_t *from, batch_field_t out[FIELDS_MAX])
 {
-    TRY(mem_new_array(n_scores(e), sizeof *e->scores, "scores of all samples", &e->scores));
-    TRY(mem_new_array(n_scores(e), sizeof *e->targets, "targets of all samples", &e->targets));
-    return mem_new_array(e->dataset->info.n_classes, sizeof *e->precisions, "average precisions",
-                         &e->precisions);
+    const fields_t *fields = &e->prefetcher.fields;
+    for (int k = 0; k < fields->n; k++) {
+        const batch_field_t *field = &from->fields[k];
+        memcpy(e->fields[k], field->data, batch_field_bytes(&fields->at[k], field, from->n));
+        if (field->offsets) memcpy(e->offsets[k], field->offsets, (size_t)(from->n + 1) * sizeof(int64_t));
+        out[k] = (batch_field_t){e->fields[k], e->offsets[k]};
+    }
+}
+
+static err_t open_task(evaluator_t *e)
+{
+    e->task = task_of(&e->dataset->info);
+    e->metrics = task_metrics(&e->dataset->info);
+    e->evaluation = (task_evaluation_t){.comm = e->comm,
+                                        .dataset = e->dataset,
+                                        .split = e->options.split,
+                                        .metrics = &e->metrics,
+                                        .n = n_samples(e),
+                                        .n_mine = e->n,
+                                        .n_worst = e->options.n_worst};
+    return e->task->open(&e->evaluation);
 }
 
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
 {
-    *out = (evaluator_t){.options = *options,
-                         .comm = options->comm,
-                         .dataset = options->dataset,
-                         .metrics = task_metrics(&options->dataset->info)};
+    *out = (evaluator_t){.options = *options, .comm = options->comm, .dataset = options->dataset};
     assign_samples(out);
     err_t err;
     TRY_OUT(err, open_evaluator_prefetcher(out));
     TRY_OUT(err, mem_new_array(out->batch, sizeof *out->index, "evaluation", &out->index));
-    TRY_OUT(err, mem_new_array(out->batch, sizeof *out->labels, "evaluation", &out->labels));
-    TRY_OUT(err, mem_new_array(n_counts(out), sizeof *out->counts, "evaluation", &out->counts));
+    TRY_OUT(err, make_fields(out));
     TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
-    if (options->dataset->info.multi_label) TRY_OUT(err, make_scores(out));
+    TRY_OUT(err, open_task(out));
     if (out->n >= out->batch) TRY_OUT(err, exec_prepare(options->exec, out->batch, false));
     TRY_OUT(err, exec_prepare(options->exec, out->n % out->batch, false));
     return ERR_OK;
@@ -130,97 +135,50 @@ void evaluator_close(evaluator_t *e)
     e->prefetcher = (prefetcher_t){0};
     sampler_free(&e->sampler);
     mem_free(&e->index);
-    mem_free(&e->labels);
-    mem_free(&e->counts);
     mem_free(&e->losses);
-    mem_free(&e->scores);
-    mem_free(&e->targets);
-    mem_free(&e->precisions);
-}
-
-/* softmax(logits)[k] */
-static float softmax_probability(const float *logits, int n_classes, int k)
-{
-    double sum = 0;
-    for (int i = 0; i < n_classes; i++) sum += exp((double)logits[i] - logits[k]);
-    return (float)(1 / sum);
-}
-
-/* Offers the current batch's n samples to the list of worst mistakes. */
-static void offer_mistakes(evaluator_t *e, const exec_results_t *results, int64_t n)
-{
-    int n_classes = e->dataset->info.n_classes;
-    const int32_t *labels = e->labels, *predictions = results->predictions;
-    for (int64_t i = 0; i < n; i++) {
-        if (predictions[i] == labels[i]) continue;
-        worst_sample_t sample = {
-            .index = e->index[i],
-            .label = labels[i],
-            .prediction = predictions[i],
-            .loss = results->losses[i],
-            .probability = softmax_probability(results->logits + i * n_classes, n_classes, predictions[i]),
-        };
-        worst_offer(e->worst, &sample);
+    for (int k = 0; k < FIELDS_MAX; k++) {
+        mem_free(&e->fields[k]);
+        mem_free(&e->offsets[k]);
     }
+    if (e->task) e->task->close(&e->evaluation);
 }
 
-/* Counts a batch of single-label samples. */
-static void count_batch(evaluator_t *e, const exec_results_t *results, int64_t n)
-{
-    int n_classes = e->dataset->info.n_classes;
-    const int32_t *labels = e->labels, *predictions = results->predictions;
-    int64_t *confusion = e->counts + COUNT_CONFUSION;
-    for (int64_t i = 0; i < n; i++) {
-        e->counts[COUNT_CORRECT] += predictions[i] == labels[i];
-        if (has_confusion(e))
-            confusion[labels[i] * n_classes + predictions[i]]++;
-        else
-            e->counts[COUNT_TOP5] += top_k_holds(results->logits + i * n_classes, n_classes, labels[i], 5);
-    }
-    if (e->worst) offer_mistakes(e, results, n);
-}
-
-/* Evaluates the batch that starts at sample `first` of the split. Adds its losses to *loss. */
+/* Evaluates the batch at `first` of this rank's samples. Adds its losses to *loss. */
 static err_t evaluate_batch(evaluator_t *e, int64_t first, double *loss)
 {
-    int n_classes = e->dataset->info.n_classes;
     exec_results_t results;
     prefetcher_batch_t data;
+    batch_field_t fields[FIELDS_MAX];
     TRY(prefetcher_next(&e->prefetcher, &data));
-    exec_batch_t batch = {.n = data.n,
-                          .pixels = data.pixels,
-                          .labels = data.labels,
-                          .targets = data.targets,
-                          .predictions = data.predictions};
-    size_t n_row = (size_t)n_classes * sizeof(float);
+    exec_batch_t batch = prefetcher_exec_batch(&e->prefetcher, &data);
     memcpy(e->index, data.from->index, (size_t)data.n * sizeof *e->index);
-    if (data.labels) memcpy(e->labels, data.from->labels, (size_t)data.n * sizeof *e->labels);
-    if (e->targets) memcpy(e->targets + first * n_classes, data.from->targets, (size_t)data.n * n_row);
+    copy_fields(e, data.from, fields);
     TRY(exec_forward(e->options.exec, &batch, false));
     TRY(prefetcher_ahead(&e->prefetcher));
     TRY(exec_results(e->options.exec, &results));
     if (e->options.take) TRY(e->options.take(e->options.take_context, e->index, results.logits, data.n));
     for (int64_t i = 0; i < data.n; i++) *loss += results.losses[i];
-    if (e->scores)
-        memcpy(e->scores + first * n_classes, results.logits, (size_t)data.n * n_row);
-    else
-        count_batch(e, &results, data.n);
-    return ERR_OK;
+    const task_batch_t done = {.first = first,
+                               .n = data.n,
+                               .index = e->index,
+                               .fields = fields,
+                               .losses = results.losses,
+                               .logits = results.logits,
+                               .predictions = results.predictions};
+    return e->task->add(&e->evaluation, &done);
 }
 
 enum { LINE_SEC = 5 }; /* between lines of progress */
 
-/* This rank's part: the loss of each batch, and the counts. */
+/* This rank's part: the loss of each batch, and what the task measures. */
 static err_t evaluate_local(evaluator_t *e)
 {
     memset(e->losses, 0, (size_t)e->n_batches * sizeof *e->losses);
-    memset(e->counts, 0, (size_t)n_counts(e) * sizeof *e->counts);
-    if (e->scores) memset(e->scores, 0, (size_t)n_scores(e) * sizeof *e->scores);
-    if (e->targets) memset(e->targets, 0, (size_t)n_scores(e) * sizeof *e->targets);
+    e->task->begin(&e->evaluation);
     if (e->n > 0) prefetcher_allow(&e->prefetcher, sampler_batches(e->sampler));
     double told_sec = clock_sec();
     for (int64_t first = 0; first < e->n; first += e->batch) {
-        TRY(evaluate_batch(e, e->first + first, &e->losses[(e->first + first) / e->batch]));
+        TRY(evaluate_batch(e, first, &e->losses[(e->first + first) / e->batch]));
         int64_t done = first + e->batch < e->n ? first + e->batch : e->n;
         progress_draw("evaluating", done, e->n, "");
         if (!progress_wants_lines() || clock_sec() - told_sec < LINE_SEC) continue;
@@ -230,27 +188,9 @@ static err_t evaluate_local(evaluator_t *e)
     return ERR_OK;
 }
 
-/* Collective. Average precisions over all samples; each rank holds its own scores and zeros elsewhere. */
-static err_t rank_samples(evaluator_t *e, double *mean)
-{
-    TRY(comm_allreduce(e->comm, e->scores, n_scores(e), DTYPE_F32, COMM_SUM, "evaluation scores"));
-    TRY(comm_allreduce(e->comm, e->targets, n_scores(e), DTYPE_F32, COMM_SUM, "evaluation targets"));
-    err_t err = average_precision_of_classes(e->scores, e->targets, n_samples(e), e->dataset->info.n_classes,
-                                             e->precisions, mean);
-    if (isnan(*mean)) *mean = 0;
-    return comm_agree(e->comm, err, "average precisions");
-}
-
-static void put_value(const evaluator_t *e, const char *metric, double value, evaluation_t *out)
-{
-    int i = task_metrics_find(&e->metrics, metric);
-    if (i >= 0) out->values[i] = value;
-}
-
 err_t evaluator_run(evaluator_t *e, evaluation_t *out)
 {
     double loss_sum = 0;
-    if (e->worst) worst_clear(e->worst);
     watchdog_phase("evaluating");
     TRY(comm_agree(e->comm, evaluate_local(e), "evaluation"));
     if (e->options.bad) TRY(corrupt_samples_share(e->comm, e->options.bad));
@@ -258,19 +198,8 @@ err_t evaluator_run(evaluator_t *e, evaluation_t *out)
      * any number of ranks. */
     TRY(comm_allreduce(e->comm, e->losses, e->n_batches, DTYPE_F64, COMM_SUM, "evaluation loss"));
     for (int64_t i = 0; i < e->n_batches; i++) loss_sum += e->losses[i];
-    TRY(comm_allreduce(e->comm, e->counts, n_counts(e), DTYPE_I64, COMM_SUM, "evaluation counts"));
-    if (e->worst) TRY(worst_gather(e->worst));
-    double n = (double)n_samples(e), mean_precision = NAN;
-    if (e->scores) TRY(rank_samples(e, &mean_precision));
-    *out = (evaluation_t){.n = n_samples(e),
-                          .n_correct = e->counts[COUNT_CORRECT],
-                          .loss = loss_sum / n,
-                          .precisions = e->precisions,
-                          .confusion = has_confusion(e) ? e->counts + COUNT_CONFUSION : NULL};
+    *out = (evaluation_t){.n = n_samples(e), .loss = loss_sum / (double)n_samples(e)};
     for (int i = 0; i < e->metrics.n; i++) out->values[i] = NAN;
-    put_value(e, "loss", out->loss, out);
-    if (e->scores) put_value(e, "map", mean_precision, out);
-    if (!e->scores) put_value(e, "accuracy", (double)e->counts[COUNT_CORRECT] / n, out);
-    if (!e->scores) put_value(e, "top5", (double)e->counts[COUNT_TOP5] / n, out);
-    return ERR_OK;
+    task_put(&e->metrics, "loss", out->loss, out->values);
+    return e->task->end(&e->evaluation, out->values);
 }

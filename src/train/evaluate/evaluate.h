@@ -9,11 +9,8 @@
 #include "cluster/comm/comm.h"
 #include "compute/graph/exec.h"
 #include "data/dataset/dataset.h"
-#include "train/evaluate/worst.h"
 #include "train/feed/prefetcher.h"
 #include "train/task/task.h"
-
-enum { EVAL_FEW = 20 };
 
 /* Images per batch: 128, or fewer large ones (32 of 224×224, at least 8) so that activations fit beside
  * training. The same on any number of ranks. */
@@ -42,41 +39,37 @@ typedef struct evaluator_options {
      *   logits  [n, n_classes] */
     err_t (*take)(void *context, const int64_t *index, const float *logits, int64_t n);
     void *take_context;
+    int n_worst; /* task_evaluation_t's */
 } evaluator_options_t;
 
 typedef struct evaluator {
     evaluator_options_t options;
     comm_t *comm;
     const dataset_t *dataset;
+    const task_t *task;
     task_metrics_t metrics;
-    int64_t batch;    /* evaluation_batch */
-    int64_t first, n; /* this rank's samples */
+    task_evaluation_t evaluation; /* the task's */
+    int64_t batch;                /* evaluation_batch */
+    int64_t first, n;             /* this rank's samples */
     sampler_t *sampler;
     prefetcher_t prefetcher;
-    int64_t *index;    /* of the current batch */
-    int32_t *labels;   /* of the current batch */
-    int64_t *counts;   /* correct, correct in the top 5, then the confusion matrix, if any */
-    int64_t n_batches; /* of all ranks */
-    double *losses;    /* [n_batches], summed over each batch */
-    /* Multi-label data only, else NULL: of all samples of all ranks, [n, classes]. */
-    float *scores, *targets;
-    double *precisions; /* [classes] */
-    worst_t *worst;     /* the caller's or NULL; evaluator_run stores the worst mistakes of all ranks there */
+    int64_t *index;                                 /* of the current batch */
+    void *fields[FIELDS_MAX], *offsets[FIELDS_MAX]; /* of the current batch */
+    int64_t n_batches;                              /* of all ranks */
+    double *losses;                                 /* [n_batches], summed over each batch */
 } evaluator_t;
 
 typedef struct evaluation {
-    int64_t n, n_correct;
-    double loss;                     /* mean over the samples */
+    int64_t n;                       /* samples */
+    double loss;                     /* mean over them */
     double values[TASK_MAX_METRICS]; /* of evaluator_t.metrics */
-    const double *precisions;        /* average precision per class, NaN without a positive sample; or NULL */
-    const int64_t *confusion; /* [label][prediction]; NULL above EVAL_FEW classes or for multi-label data */
 } evaluation_t;
 
 /* Borrows everything in `options`; prepares the executor for its batch sizes. */
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out);
 void evaluator_close(evaluator_t *evaluator);
 
-/* Collective. *out points into the evaluator. Allocates only scratch space for precisions. */
+/* Collective. Allocates only what the task's metrics need at the end. */
 err_t evaluator_run(evaluator_t *evaluator, evaluation_t *out);
 
 #endif

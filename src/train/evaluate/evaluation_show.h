@@ -10,12 +10,10 @@ typedef struct evaluation_about {
     bool weights;           /* they are of unknown origin: data_xxh3 is unknown */
     bool averaged;          /* the weights are the checkpoint's moving average */
     dtype_t compute;
-    const dataset_t *dataset;
-    const task_metrics_t *metrics;
+    const evaluator_t *evaluator;
     const char *const *class_names; /* [n_classes]; NULL: classes are numbers */
-    split_t split;
-    const char *why_data;  /* where the choice of data comes from: "from the checkpoint" */
-    const char *data_xxh3; /* of the training data */
+    const char *why_data;           /* where the choice of data comes from: "from the checkpoint" */
+    const char *data_xxh3;          /* of the training data */
 } evaluation_about_t;
 
 /* Logs the result, metrics to four digits. */

@@ -3,8 +3,11 @@
  * decoding are left to data/load. */
 #include "train/feed/prefetcher.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
+#include "data/load/samples.h"
 #include "data/transform/settings.h"
 
 int prefetcher_threads(const runtime_t *runtime, const dataset_t *dataset, int64_t requested)
@@ -19,18 +22,18 @@ static size_t image_bytes(const prefetcher_t *prefetcher, size_t element)
     return (size_t)(prefetcher->info.height * prefetcher->info.width * prefetcher->info.channels) * element;
 }
 
-static size_t target_bytes(const prefetcher_t *prefetcher)
+/* Allocates the fields of n samples on the device. */
+static err_t make_fields(const prefetcher_t *prefetcher, size_t n, void *out[FIELDS_MAX])
 {
-    return (size_t)prefetcher->info.n_classes * sizeof(float);
+    for (int k = 0; k < prefetcher->fields.n; k++)
+        TRY(backend_alloc(prefetcher->backend, n * field_sample_bytes(&prefetcher->fields.at[k]),
+                          "a batch of fields", &out[k]));
+    return ERR_OK;
 }
 
-/* Allocates the labels or targets of n samples on the device. */
-static err_t make_answers(const prefetcher_t *prefetcher, size_t n, int32_t **labels, float **targets)
+static void release_fields(const backend_t *backend, void *fields[FIELDS_MAX])
 {
-    if (prefetcher->info.multi_label)
-        return backend_alloc(prefetcher->backend, n * target_bytes(prefetcher), "a batch of targets",
-                             targets);
-    return backend_alloc(prefetcher->backend, n * sizeof(int32_t), "a batch of labels", labels);
+    for (int k = 0; k < FIELDS_MAX; k++) backend_release(backend, &fields[k]);
 }
 
 static err_t make_slots(prefetcher_t *prefetcher, size_t n, bool moved)
@@ -41,11 +44,11 @@ static err_t make_slots(prefetcher_t *prefetcher, size_t n, bool moved)
     if (!backend->memory) return ERR_OK;
     TRY(backend_alloc(backend, n * image_bytes(prefetcher, sizeof(float)), "a batch of pixels",
                       &batch->pixels));
-    TRY(make_answers(prefetcher, n, &batch->labels, &batch->targets));
+    TRY(make_fields(prefetcher, n, batch->fields));
     for (int i = 0; i < PREFETCHER_SLOTS; i++) {
         prefetcher_slot_t *slot = &prefetcher->slots[i];
         TRY(backend_alloc(backend, n * image_bytes(prefetcher, 1), "a batch of pixels", &slot->bytes));
-        TRY(make_answers(prefetcher, n, &slot->labels, &slot->targets));
+        TRY(make_fields(prefetcher, n, slot->fields));
         if (moved) TRY(backend_alloc(backend, n * sizeof(affine_t), "a batch of maps", &slot->maps));
     }
     return ERR_OK;
@@ -54,10 +57,12 @@ static err_t make_slots(prefetcher_t *prefetcher, size_t n, bool moved)
 err_t prefetcher_open(const loader_options_t *options, const backend_t *backend, prefetcher_t *out)
 {
     loader_options_t own = *options;
-    *out = (prefetcher_t){.backend = backend,
-                          .info = options->dataset->info,
-                          .norm = options->norm,
-                          .n_left = options->n_batches};
+    *out =
+        (prefetcher_t){.backend = backend,
+                       .info = options->dataset->info,
+                       .fields = options->fields ? *options->fields : samples_fields(&options->dataset->info),
+                       .norm = options->norm,
+                       .n_left = options->n_batches};
     if (backend->memory) {
         own.raw = true;
         own.alloc = backend->memory->alloc_host;
@@ -76,14 +81,17 @@ void prefetcher_close(prefetcher_t *prefetcher)
     backend_release(backend, &prefetcher->batch.predictions);
     if (!backend->memory) return;
     backend_release(backend, &prefetcher->batch.pixels);
-    backend_release(backend, &prefetcher->batch.labels);
-    backend_release(backend, &prefetcher->batch.targets);
+    release_fields(backend, prefetcher->batch.fields);
     for (int i = 0; i < PREFETCHER_SLOTS; i++) {
         backend_release(backend, &prefetcher->slots[i].bytes);
-        backend_release(backend, &prefetcher->slots[i].labels);
-        backend_release(backend, &prefetcher->slots[i].targets);
+        release_fields(backend, prefetcher->slots[i].fields);
         backend_release(backend, &prefetcher->slots[i].maps);
     }
+}
+
+static size_t field_bytes(const prefetcher_t *prefetcher, const batch_t *from, int k)
+{
+    return batch_field_bytes(&prefetcher->fields.at[k], &from->fields[k], from->n);
 }
 
 /* Gets a batch from the loader and starts copying it. */
@@ -101,9 +109,9 @@ static err_t fetch_batch(prefetcher_t *prefetcher)
     size_t n = (size_t)prefetcher->ahead->n;
     if (n == 0) return ERR_OK;
     TRY(memory->prefetch(slot->bytes, prefetcher->ahead->bytes, n * image_bytes(prefetcher, 1)));
-    if (slot->labels) TRY(memory->prefetch(slot->labels, prefetcher->ahead->labels, n * sizeof(int32_t)));
-    if (slot->targets)
-        TRY(memory->prefetch(slot->targets, prefetcher->ahead->targets, n * target_bytes(prefetcher)));
+    for (int k = 0; k < prefetcher->fields.n; k++)
+        TRY(memory->prefetch(slot->fields[k], prefetcher->ahead->fields[k].data,
+                             field_bytes(prefetcher, prefetcher->ahead, k)));
     return slot->maps ? memory->prefetch(slot->maps, prefetcher->ahead->maps, n * sizeof(affine_t)) : ERR_OK;
 }
 
@@ -134,11 +142,9 @@ static err_t make_pixels(prefetcher_t *prefetcher)
     const prefetcher_batch_t *batch = &prefetcher->batch;
     if (batch->n == 0) return ERR_OK;
     TRY(prefetcher->backend->memory->prefetched());
-    size_t n = (size_t)batch->n;
-    if (slot->labels)
-        TRY(backend_copy(prefetcher->backend, batch->labels, slot->labels, n * sizeof(int32_t)));
-    if (slot->targets)
-        TRY(backend_copy(prefetcher->backend, batch->targets, slot->targets, n * target_bytes(prefetcher)));
+    for (int k = 0; k < prefetcher->fields.n; k++)
+        TRY(backend_copy(prefetcher->backend, batch->fields[k], slot->fields[k],
+                         field_bytes(prefetcher, batch->from, k)));
     pixels_args_t args = {.bytes = slot->bytes,
                           .maps = slot->maps,
                           .n = batch->n,
@@ -148,6 +154,28 @@ static err_t make_pixels(prefetcher_t *prefetcher)
                           .norm = prefetcher->norm,
                           .pixels = batch->pixels};
     return prefetcher->backend->pixels(&args);
+}
+
+static void use_host_batch(prefetcher_t *prefetcher, const batch_t *from)
+{
+    prefetcher->batch.pixels = from->pixels;
+    for (int k = 0; k < prefetcher->fields.n; k++) prefetcher->batch.fields[k] = from->fields[k].data;
+}
+
+static void *field_of(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch, const char *name)
+{
+    for (int k = 0; k < prefetcher->fields.n; k++)
+        if (strcmp(prefetcher->fields.at[k].name, name) == 0) return batch->fields[k];
+    return NULL;
+}
+
+exec_batch_t prefetcher_exec_batch(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch)
+{
+    return (exec_batch_t){.n = batch->n,
+                          .pixels = batch->pixels,
+                          .labels = field_of(prefetcher, batch, "label"),
+                          .targets = field_of(prefetcher, batch, "target"),
+                          .predictions = batch->predictions};
 }
 
 err_t prefetcher_next(prefetcher_t *prefetcher, prefetcher_batch_t *out)
@@ -164,7 +192,7 @@ err_t prefetcher_next(prefetcher_t *prefetcher, prefetcher_batch_t *out)
     batch->n_global = from->n_global, batch->first = from->first, batch->n = from->n;
     batch->from = from;
     if (on_host)
-        batch->pixels = from->pixels, batch->labels = from->labels, batch->targets = from->targets;
+        use_host_batch(prefetcher, from);
     else
         TRY(make_pixels(prefetcher));
     *out = *batch;

@@ -5,6 +5,7 @@
 #define TRAIN_FEED_PREFETCHER_H
 
 #include "cluster/session/runtime.h"
+#include "compute/graph/exec.h"
 #include "compute/ops/hd_buffer.h"
 #include "data/load/loader.h"
 
@@ -12,18 +13,16 @@
 typedef struct prefetcher_batch {
     int64_t n_global, first, n; /* as in sampler_slice_t */
     float *pixels;
-    int32_t *labels;      /* NULL if the dataset is multi-label */
-    float *targets;       /* NULL if it is not */
-    int32_t *predictions; /* output of the model */
-    const batch_t *from;  /* the loader's batch in host memory, valid until prefetcher_ahead */
+    void *fields[FIELDS_MAX]; /* of prefetcher_t.fields */
+    int32_t *predictions;     /* output of the model */
+    const batch_t *from;      /* the loader's batch in host memory, valid until prefetcher_ahead */
 } prefetcher_batch_t;
 
 /* A copy of the loader's batch in GPU memory. */
 typedef struct prefetcher_slot {
     uint8_t *bytes;
     affine_t *maps; /* NULL: images are not transformed */
-    int32_t *labels;
-    float *targets;
+    void *fields[FIELDS_MAX];
 } prefetcher_slot_t;
 
 enum { PREFETCHER_SLOTS = 2 };
@@ -32,6 +31,7 @@ typedef struct prefetcher {
     const backend_t *backend;
     loader_t *loader;
     dataset_info_t info;
+    fields_t fields; /* of its samples */
     pixel_norm_t norm;
     int64_t n_left;       /* batches that the loader still has */
     const batch_t *ahead; /* fetched and not yet returned by prefetcher_next */
@@ -57,6 +57,9 @@ void prefetcher_allow(prefetcher_t *prefetcher, int64_t n);
 /* Returns the next batch, valid until the next call. Waits for the loader only; on a GPU, the caller must
  * have waited for all work on the previous batch. */
 err_t prefetcher_next(prefetcher_t *prefetcher, prefetcher_batch_t *out);
+
+/* The batch as the model's inputs, by their names; the caller sets the rest. */
+exec_batch_t prefetcher_exec_batch(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch);
 
 /* Fetches the next batch. Called after the work on a batch is launched on a GPU and before waiting for it.
  * Does nothing on the host or after the last batch. */

@@ -36,12 +36,12 @@ static err_t probe_sample(dataset_reader_t *reader, dataset_request_t *request, 
     return err;
 }
 
-static err_t probe_split(dataset_reader_t *reader, split_t split, float *targets, corrupt_samples_t *bad)
+static err_t probe_split(dataset_reader_t *reader, split_t split, corrupt_samples_t *bad)
 {
     const int64_t n = reader->dataset->info.n_samples[split], looks = n < MAX_LOOKS ? n : MAX_LOOKS;
     formats_t known = {.n = 0};
     for (int64_t i = 0; i < looks; i++) {
-        dataset_request_t request = {.split = split, .index = i * n / looks, .targets = targets};
+        dataset_request_t request = {.split = split, .index = i * n / looks};
         TRY(probe_sample(reader, &request, &known, bad));
     }
     return ERR_OK;
@@ -50,15 +50,11 @@ static err_t probe_split(dataset_reader_t *reader, split_t split, float *targets
 err_t probe_images(const dataset_t *dataset, corrupt_samples_t *bad)
 {
     dataset_reader_t reader = {0};
-    float *targets = NULL;
     err_t err = ERR_OK;
     if (!dataset->ops->read) return ERR_OK;
-    TRY(mem_new_array(dataset->info.n_classes, sizeof *targets, "targets", &targets));
     TRY_OUT(err, dataset_reader_open(dataset, &reader));
-    for (split_t split = 0; split < SPLIT_COUNT; split++)
-        TRY_OUT(err, probe_split(&reader, split, targets, bad));
+    for (split_t split = 0; split < SPLIT_COUNT; split++) TRY_OUT(err, probe_split(&reader, split, bad));
 out:
     dataset_reader_close(&reader);
-    mem_free(&targets);
     return err;
 }

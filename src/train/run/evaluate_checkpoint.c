@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "train/evaluate/evaluation_show.h"
-#include "train/evaluate/mistakes.h"
 #include "train/feed/data.h"
 #include "train/output/disk_wait.h"
 #include "train/run/choose_algorithms.h"
@@ -25,7 +24,6 @@ typedef struct eval_run {
     dataset_t *dataset;
     exec_t *exec;
     evaluator_t evaluator;
-    worst_t worst;
     const backend_t *backend;
     corrupt_samples_t bad;
     const evaluate_options_t *options;
@@ -58,12 +56,12 @@ static err_t check_data(eval_run_t *run)
     const trained_about_t *about = &run->model.about;
     const dataset_info_t *info = &run->dataset->info;
     run->split = run->options->split;
-    if (info->multi_label != about->multi_label)
+    const task_t *task = task_of(info), *trained = task_of_graph(run->model.graph, info->task);
+    if (strcmp(trained->about, task->about) != 0)
         RAISE(ERR_DATA, "the samples of %s have %s, but the checkpoint was trained on samples with %s",
-              info->source, info->multi_label ? "any number of classes" : "one class each",
-              about->multi_label ? "any number of classes" : "one class each");
-    if (info->multi_label && run->options->png)
-        RAISE(ERR_USAGE, "--png draws misclassified samples, but the samples of %s have several classes",
+              info->source, task->about, trained->about);
+    if (!task->draw && run->options->png)
+        RAISE(ERR_USAGE, "--png: there is no picture of the task %s, which %s is for", task->name,
               info->source);
     if (info->n_samples[run->split] == 0)
         RAISE(ERR_DATA, "%s has no validation samples; --split train evaluates the training samples",
@@ -120,7 +118,8 @@ static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime)
         .norm = run->model.about.norm,
         .bad = run->dataset->ops->read ? &run->bad : NULL,
         .n_threads = prefetcher_threads(runtime, run->dataset, run->options->loader.threads),
-        .timeout_sec = run->options->timeout_sec};
+        .timeout_sec = run->options->timeout_sec,
+        .n_worst = run->options->png ? (int)run->options->n_worst : 0};
     return evaluator_open(&options, &run->evaluator);
 }
 
@@ -161,25 +160,20 @@ static err_t build_evaluator(eval_run_t *run, const runtime_t *runtime)
     TRY(hd_buffer_push_all(&run->model.states));
     TRY(exec_new(&options, &run->exec));
     TRY(open_evaluator(run, runtime));
-    if (run->options->png) {
-        TRY(worst_new(run->comm, (int)run->options->n_worst, &run->worst));
-        run->evaluator.worst = &run->worst;
-    }
     return exec_ready(run->exec);
 }
 
-static err_t draw_mistakes(const eval_run_t *run, const evaluation_t *eval, const char *path)
+static err_t draw_picture(const eval_run_t *run, const char *path)
 {
     page_t *page = NULL;
-    mistakes_t mistakes = {run->model.about.path, run->dataset, run->split, eval, &run->worst};
-    TRY(mistakes_draw(&mistakes, &page));
+    char shown[TASK_PICTURE_TEXT_MAX];
+    const evaluator_t *e = &run->evaluator;
+    TRY(e->task->draw(&e->evaluation, run->model.about.path, &page, shown));
     disk_wait_begin("writing", path);
     err_t err = page_write_png(page, path);
     disk_wait_end();
     page_free(&page);
-    if (err == ERR_OK)
-        log_info("\nimage    %s, %d of %lld mistakes", path, run->worst.n,
-                 (long long)(eval->n - eval->n_correct));
+    if (err == ERR_OK) log_info("\nimage    %s, %s", path, shown);
     return err;
 }
 
@@ -193,10 +187,8 @@ static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
                                 .weights = model->weights,
                                 .averaged = model->averaged,
                                 .compute = model->compute,
-                                .dataset = run->dataset,
-                                .metrics = &run->evaluator.metrics,
+                                .evaluator = &run->evaluator,
                                 .class_names = names ? names : run->model.class_names,
-                                .split = run->split,
                                 .why_data = run->data.why,
                                 .data_xxh3 = model->data_xxh3};
     evaluation_print(&about, eval);
@@ -207,7 +199,7 @@ static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
         err = evaluation_write_json(&about, eval, o->json);
         disk_wait_end();
     }
-    return err == ERR_OK && o->png ? draw_mistakes(run, eval, o->png) : err;
+    return err == ERR_OK && o->png ? draw_picture(run, o->png) : err;
 }
 
 err_t evaluate_checkpoint(runtime_t *runtime, const char *where, const evaluate_options_t *options)
@@ -223,7 +215,6 @@ err_t evaluate_checkpoint(runtime_t *runtime, const char *where, const evaluate_
     TRY_OUT(err, comm_agree(run.comm, show_result(&run, &eval), "showing the result"));
 out:
     evaluator_close(&run.evaluator);
-    worst_free(&run.worst);
     exec_free(&run.exec);
     dataset_close(&run.dataset);
     bad_close(&run.bad);

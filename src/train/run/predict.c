@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a trained model over image files, with evaluation's batches, transforms and algorithms. Presenting the
- * classes is left to train/evaluate/prediction.c. */
+ * classes is left to train/task/prediction.c. */
 #include "train/run/predict.h"
 
 #include <errno.h>
@@ -12,9 +12,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/table.h"
+#include "data/load/samples.h"
 #include "train/evaluate/evaluate.h"
-#include "train/evaluate/prediction.h"
 #include "train/run/choose_algorithms.h"
+#include "train/task/prediction.h"
 
 typedef struct predict_run {
     const predict_options_t *options;
@@ -77,11 +78,11 @@ static err_t open_files(predict_run_t *run)
                          .n_classes = about->n_classes,
                          .class_names = run->data && run->data->info.class_names ? run->data->info.class_names
                                                                                  : run->model.class_names,
-                         .multi_label = about->multi_label,
+                         .task = about->task,
                          .norm = about->norm};
     snprintf(run->as.source, sizeof run->as.source, "the images");
     bool resized = trained_on_files(about);
-    bool annotated = about->multi_label || settings.task == TASK_CROPS;
+    bool annotated = samples_of(about->task)->annotated;
     if (resized) TRY(transform_resolve(&settings, annotated, about->path));
     image_files_options_t options = {run->list, &run->as, resized ? &settings : NULL};
     return image_files_open(&options, &run->files);
@@ -155,8 +156,8 @@ static err_t take_batch(void *context, const int64_t *index, const float *logits
     for (int64_t i = 0; i < n; i++) {
         p->image = run->list->paths[index[i]];
         const char *error = image_files_error(run->files, index[i]);
-        prediction_rank(logits + i * run->as.n_classes, run->as.n_classes, run->as.multi_label, p->n,
-                        p->best);
+        prediction_rank(logits + i * run->as.n_classes, run->as.n_classes, task_of(&run->as)->probability,
+                        p->n, p->best);
         err_t err = error ? ERR_OK : write_picture(run, index[i]);
         /* Damage outside the part that the model sees. */
         if (err == ERR_DATA) error = err_message();
@@ -215,8 +216,9 @@ static void print_model(const trained_about_t *about)
     table_cell(&t, about->weights ? "weights" : "checkpoint");
     table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
     table_cell(&t, "model");
-    table_cell(&t, "%s, %d classes%s", about->model, about->n_classes,
-               about->multi_label ? ", any number per image" : "");
+    const char *per_image = task_get(about->task)->per_image;
+    table_cell(&t, "%s, %d classes%s%s", about->model, about->n_classes, per_image ? ", " : "",
+               per_image ? per_image : "");
     table_log(&t);
     table_free(&t);
     log_info("%s", "");

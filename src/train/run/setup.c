@@ -89,11 +89,11 @@ static err_t build_model(trainer_t *t)
     const dataset_info_t *info = &t->input.dataset->info;
     model_options_t options = {.sample = shape_3d(info->height, info->width, info->channels),
                                .n_classes = info->n_classes,
-                               .multi_label = info->multi_label,
                                .label_smoothing = t->options->label_smoothing,
                                .norm_group = t->options->bn_group};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
+    task_of(info)->set_model(&options);
     TRY(model_build(t->options->model, &options, &t->model.graph));
     TRY(check_norms(t));
     const backend_t *backend = t->runtime.backend;

@@ -240,17 +240,13 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
 
     watchdog_phase("computing step %lld", (long long)t->at.step);
     work_t work = {.t = t,
-                   .batch = {.n = data.n,
-                             .pixels = data.pixels,
-                             .labels = data.labels,
-                             .targets = data.targets,
-                             .predictions = data.predictions,
-                             .tally = step_device_tail(t) + TAIL_SUMS,
-                             .step = (uint64_t)t->at.step,
-                             .first_sample = (uint64_t)data.first,
-                             .loss_scale = 1.0f / (float)data.n_global},
+                   .batch = prefetcher_exec_batch(&t->input.prefetcher, &data),
                    .n_global = data.n_global,
                    .cost = cost};
+    work.batch.tally = step_device_tail(t) + TAIL_SUMS;
+    work.batch.step = (uint64_t)t->at.step;
+    work.batch.first_sample = (uint64_t)data.first;
+    work.batch.loss_scale = 1.0f / (float)data.n_global;
     err_t mine = note_requests(t);
     TRY(begin_work(&work));
     *result = step_result(t, data.n_global);

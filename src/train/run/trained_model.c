@@ -9,10 +9,10 @@
 #include "base/mem.h"
 #include "compute/models/model.h"
 #include "train/run/options.h"
+#include "train/task/task.h"
 #include "train/weights/model_file.h"
 #include "train/weights/weights.h"
 
-static const char *const tasks[] = {"auto", "classify", "multilabel", "crops", NULL};
 static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", NULL};
 
 #define FIELD(name) offsetof(weights_options_t, name)
@@ -24,7 +24,7 @@ const opt_t weights_option_table[] = {
      OPT_MORE},
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, 4096, NULL, "N",
      "height and width of the model's input, in pixels [224]", OPT_COMMON},
-    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
+    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, transform_tasks, NULL,
      "labels: one class per image, several (COCO), or one per annotated object; auto: by the data", OPT_MORE},
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
      "evaluation crop; auto: center; with annotations: warp", OPT_MORE},
@@ -72,10 +72,9 @@ static err_t build_model(const backend_t *backend, trained_model_t *m)
 {
     const trained_about_t *about = &m->about;
     const int64_t *d = about->sample.dim;
-    model_options_t options = {.sample = shape_3d(d[1], d[2], d[3]),
-                               .n_classes = about->n_classes,
-                               .compute = about->compute,
-                               .multi_label = about->multi_label};
+    model_options_t options = {
+        .sample = shape_3d(d[1], d[2], d[3]), .n_classes = about->n_classes, .compute = about->compute};
+    task_get(about->task)->set_model(&options);
     TRY(model_build(about->model, &options, &m->graph));
     return allocate_weights(backend, m);
 }
@@ -159,7 +158,7 @@ err_t trained_read_checkpoint(const char *where, const backend_t *backend, train
     about->sample = m->graph->sample;
     about->n_classes = m->graph->n_classes;
     about->compute = m->graph->compute;
-    about->multi_label = graph_multi_label(m->graph);
+    about->task = task_of_graph(m->graph, about->transform.task)->id;
     if (m->class_text) TRY_OUT(err, split_class_names(m));
 out:
     checkpoint_close(&checkpoint);
@@ -192,13 +191,13 @@ static err_t describe_weights(const char *path, const weights_options_t *options
     if (info) {
         about->sample = shape_4d(1, info->height, info->width, info->channels);
         about->n_classes = info->n_classes;
-        about->multi_label = info->multi_label;
+        about->task = info->task;
         about->norm = info->norm;
         return ERR_OK;
     }
     int64_t size = options->input_size ? options->input_size : TRANSFORM_INPUT_SIZE;
     about->sample = shape_4d(1, size, size, 3);
-    about->multi_label = about->transform.task == TASK_MULTILABEL;
+    about->task = about->transform.task;
     about->norm = pixel_norm_imagenet();
     return count_classes(path, options, about, &about->n_classes);
 }

@@ -41,7 +41,7 @@ typedef struct trained_about {
     dtype_t compute;
     pixel_norm_t norm;
     transform_settings_t transform; /* of folders and shards, as in training */
-    bool multi_label;
+    transform_task_t task;
     int64_t n_ranks, n_threads; /* of the training run; n_threads: per rank, 0 if unknown */
     bool weights;               /* from FILE.npz */
     bool averaged;              /* the weights are the checkpoint's moving average */

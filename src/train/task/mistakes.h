@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* A contact sheet of a model's worst mistakes: each image enlarged, with its label, the prediction, its
  * probability, and the sample's index. Not collective. */
-#ifndef TRAIN_EVALUATE_MISTAKES_H
-#define TRAIN_EVALUATE_MISTAKES_H
+#ifndef TRAIN_TASK_MISTAKES_H
+#define TRAIN_TASK_MISTAKES_H
 
 #include "data/dataset/dataset.h"
 #include "data/show/page.h"
-#include "train/evaluate/evaluate.h"
-#include "train/evaluate/worst.h"
+#include "train/task/worst.h"
 
 typedef struct mistakes {
     const char *checkpoint; /* path, for the heading */
     const dataset_t *dataset;
     split_t split;
-    const evaluation_t *evaluation;
+    int64_t n, n_wrong;   /* samples of the evaluation, and mistakes among them */
     const worst_t *worst; /* drawn in this order; may be empty */
 } mistakes_t;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Keeps a rank's k worst mistakes by insertion, and merges those of all ranks. */
-#include "train/evaluate/worst.h"
+#include "train/task/worst.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Ranks the classes of an image and shows them. Reading images is left to data/load/image_files.c. */
-#include "train/evaluate/prediction.h"
+#include "train/task/prediction.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,15 +19,9 @@ static bool is_better(const float *logits, int a, int b)
     return logits[a] > logits[b] || (!(logits[a] < logits[b]) && a < b);
 }
 
-static double probability_of(const float *logits, int n_classes, bool multi_label, int k)
-{
-    double sum = 0;
-    if (multi_label) return 1 / (1 + exp(-(double)logits[k]));
-    for (int i = 0; i < n_classes; i++) sum += exp((double)logits[i] - logits[k]);
-    return 1 / sum;
-}
-
-void prediction_rank(const float *logits, int n_classes, bool multi_label, int n, prediction_class_t *out)
+void prediction_rank(const float *logits, int n_classes,
+                     double (*probability)(const float *logits, int n_classes, int k), int n,
+                     prediction_class_t *out)
 {
     int n_kept = 0;
     for (int k = 0; k < n_classes; k++) {
@@ -36,8 +30,7 @@ void prediction_rank(const float *logits, int n_classes, bool multi_label, int n
             if (at < n) out[at] = out[at - 1];
         if (at < n) out[at].class = k;
     }
-    for (int i = 0; i < n; i++)
-        out[i].probability = probability_of(logits, n_classes, multi_label, out[i].class);
+    for (int i = 0; i < n; i++) out[i].probability = probability(logits, n_classes, out[i].class);
 }
 
 /* The class's name, or its number. */

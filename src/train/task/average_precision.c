@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Average precision (area under the precision-recall curve) and top-k, from scores in memory. Gathering
  * scores over ranks is left to evaluate.c. */
-#include "train/evaluate/average_precision.h"
+#include "train/task/average_precision.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Metrics of ranked scores: average precision and top-k. Pure functions. */
-#ifndef TRAIN_EVALUATE_AVERAGE_PRECISION_H
-#define TRAIN_EVALUATE_AVERAGE_PRECISION_H
+#ifndef TRAIN_TASK_AVERAGE_PRECISION_H
+#define TRAIN_TASK_AVERAGE_PRECISION_H
 
 #include <stdbool.h>
 #include <stdint.h>

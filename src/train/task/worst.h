@@ -2,8 +2,8 @@
 /* The worst mistakes of an evaluation: the misclassified samples with the highest losses. They are ordered by
  * descending loss (NaN counts as the highest), then by index, so that the result does not depend on how
  * samples were distributed. */
-#ifndef TRAIN_EVALUATE_WORST_H
-#define TRAIN_EVALUATE_WORST_H
+#ifndef TRAIN_TASK_WORST_H
+#define TRAIN_TASK_WORST_H
 
 #include "cluster/comm/comm.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A model's answer for one image: its best classes, as text, JSON and a picture. Not collective. */
-#ifndef TRAIN_EVALUATE_PREDICTION_H
-#define TRAIN_EVALUATE_PREDICTION_H
+#ifndef TRAIN_TASK_PREDICTION_H
+#define TRAIN_TASK_PREDICTION_H
 
 #include "base/json.h"
 #include "data/dataset/dataset.h"
@@ -21,10 +21,12 @@ typedef struct prediction {
 } prediction_t;
 
 /* The n classes with the highest scores, best first; of equal scores the lower class comes first, as in
- * evaluation. Probabilities are softmax over all classes or, with multi_label, the sigmoid of each.
+ * evaluation. probability: the task's.
  *
  *   out  [n], n ≤ n_classes */
-void prediction_rank(const float *logits, int n_classes, bool multi_label, int n, prediction_class_t *out);
+void prediction_rank(const float *logits, int n_classes,
+                     double (*probability)(const float *logits, int n_classes, int k), int n,
+                     prediction_class_t *out);
 
 /* Logs the image, and below it a line per class. */
 void prediction_print(const prediction_t *prediction);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Lays out and draws the contact sheet of misclassified samples. Choosing them is left to worst.c, drawing
  * primitives to data/show. */
-#include "train/evaluate/mistakes.h"
+#include "train/task/mistakes.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -85,7 +85,7 @@ static int64_t draw_bold(page_t *page, int64_t x, int64_t y, text_style_t style,
 static void draw_sheet_heading(const mistakes_t *m, const layout_t *l, page_t *page)
 {
     char text[TEXT_MAX];
-    int64_t n = m->evaluation->n, n_wrong = n - m->evaluation->n_correct, y = MARGIN;
+    int64_t n = m->n, n_wrong = m->n_wrong, y = MARGIN;
     if (n_wrong == 0)
         snprintf(text, sizeof text, "No mistakes");
     else if (n_wrong > m->worst->n)
@@ -94,8 +94,8 @@ static void draw_sheet_heading(const mistakes_t *m, const layout_t *l, page_t *p
         snprintf(text, sizeof text, n_wrong == 1 ? "The only mistake" : "All %" PRId64 " mistakes", n_wrong);
     draw_bold(page, MARGIN, y, (text_style_t){TITLE_SCALE, ink}, text);
     y += TITLE;
-    snprintf(text, sizeof text, "accuracy %.4f on %" PRId64 " %s samples",
-             (double)m->evaluation->n_correct / (double)n, n, split_words[m->split]);
+    snprintf(text, sizeof text, "accuracy %.4f on %" PRId64 " %s samples", (double)(n - n_wrong) / (double)n,
+             n, split_words[m->split]);
     page_text(page, MARGIN, y, (text_style_t){TEXT_SCALE, ink}, text);
     draw_truncated(page, y + LINE, m->checkpoint);
     if (n_wrong > 0)

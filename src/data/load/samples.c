@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* The samples of the tasks. Listing the objects of --task crops is left to object_crops.c, pixels to images.c. */
+#include "data/load/samples.h"
+
+#include <string.h>
+
+static void label_field(const dataset_info_t *info, fields_t *out)
+{
+    (void)info;
+    out->at[out->n++] = (field_t){.name = "label", .dtype = DTYPE_I32, .row = 1};
+}
+
+static err_t fill_label(const dataset_info_t *info, const sample_t *sample, const annotation_t *object,
+                        const char *name, const field_place_t *out)
+{
+    int32_t label = object ? object->category : sample->label;
+    if (label < 0 || label >= info->n_classes)
+        RAISE(ERR_DATA, "%s: its label %d is out of range 0..%d", name, label, info->n_classes - 1);
+    memcpy(out->data, &label, sizeof label);
+    return ERR_OK;
+}
+
+static void target_field(const dataset_info_t *info, fields_t *out)
+{
+    out->at[out->n++] = (field_t){.name = "target", .dtype = DTYPE_F32, .row = info->n_classes};
+}
+
+/* 1 for each category that the image has, else 0. */
+static err_t fill_targets(const dataset_info_t *info, const sample_t *sample, const annotation_t *object,
+                          const char *name, const field_place_t *out)
+{
+    (void)object, (void)name;
+    float *targets = out->data;
+    for (int k = 0; k < info->n_classes; k++) targets[k] = 0;
+    for (int32_t i = 0; i < sample->n_annotations; i++) targets[sample->annotations[i].category] = 1;
+    return ERR_OK;
+}
+
+static const samples_ops_t tasks[TASK_COUNT] = {
+    [TASK_AUTO] = {.fields = label_field, .fill = fill_label},
+    [TASK_CLASSIFY] = {.fields = label_field, .fill = fill_label},
+    [TASK_MULTILABEL] = {.annotated = true, .fields = target_field, .fill = fill_targets},
+    [TASK_CROPS] = {.annotated = true, .of_objects = true, .fields = label_field, .fill = fill_label},
+};
+
+const samples_ops_t *samples_of(transform_task_t task)
+{
+    ASSERT(task >= 0 && task < TASK_COUNT && tasks[task].fill);
+    return &tasks[task];
+}
+
+fields_t samples_fields(const dataset_info_t *info)
+{
+    fields_t out = {0};
+    samples_of(info->task)->fields(info, &out);
+    return out;
+}
