@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A source of images as a dataset: reads, decodes, crops and resizes each sample on demand. samples.c fills its
- * fields, object_crops.c lists the objects of --task crops, data/transform chooses the part that is shown. */
+/* A source of images as a dataset: reads, decodes, crops and resizes each sample on demand. samples.c fills
+ * its fields, object_crops.c lists the objects of --task crops, data/transform chooses the part shown. */
 #include "data/load/images.h"
 
 #include <inttypes.h>

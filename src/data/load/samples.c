@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The samples of the tasks. Listing the objects of --task crops is left to object_crops.c, pixels to images.c. */
+/* The samples of the tasks. Listing objects is left to object_crops.c, pixels to images.c. */
 #include "data/load/samples.h"
 
 #include <string.h>

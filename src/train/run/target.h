@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* --target METRIC=X and --target-accuracy X: ends a run when an evaluation reaches a value. Internal to train/run. Not
- * collective. */
+/* --target METRIC=X and --target-accuracy X: ends a run when an evaluation reaches a value. Internal to
+ * train/run. Not collective. */
 #ifndef TRAIN_RUN_TARGET_H
 #define TRAIN_RUN_TARGET_H
 

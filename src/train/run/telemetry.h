@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run measures of itself: times and costs of its steps. The first RATE_WARMUP_STEPS of a process are not
- * measured. Not collective. */
+/* What a run measures of itself: times and costs of its steps. The first RATE_WARMUP_STEPS of a process are
+ * not measured. Not collective. */
 #ifndef TRAIN_RUN_TELEMETRY_H
 #define TRAIN_RUN_TELEMETRY_H
 

@@ -80,7 +80,7 @@ static err_t add_scores(task_evaluation_t *e, const task_batch_t *batch)
     return ERR_OK;
 }
 
-/* Ranks have whole batches in the order of the samples, so the pieces in rank order are all samples in order. */
+/* Ranks have whole batches in the order of the samples: in rank order, the pieces are all samples in order. */
 static err_t end_ranking(task_evaluation_t *e, double *values)
 {
     ranking_t *r = e->impl;

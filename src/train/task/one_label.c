@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts correct predictions and confusions, and keeps the worst mistakes. Choosing these is left to worst.c, their
- * picture to mistakes.c. */
+/* Counts correct predictions and confusions, and keeps the worst mistakes. Choosing these is left to worst.c,
+ * their picture to mistakes.c. */
 #include "train/task/one_label.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "train/task/average_precision.h"
 #include "train/task/mistakes.h"
 
-/* With many classes the confusion matrix would be larger than the network, and the five best scores say more. */
+/* With many classes the confusion matrix would be larger than the network; the five best scores say more. */
 enum { FEW_CLASSES = 20 };
 
 const task_metric_t one_label_metrics[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tasks whose samples have one class: metrics, loss, evaluation and picture. Contracts: task.h. */
+/* Shared by the tasks whose samples have one class: metrics, loss, evaluation, picture. Contracts: task.h. */
 #ifndef TRAIN_TASK_ONE_LABEL_H
 #define TRAIN_TASK_ONE_LABEL_H
 
