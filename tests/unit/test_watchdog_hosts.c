@@ -121,6 +121,17 @@ static void test_words(void)
     OK(says(&v, "; rank 0 on a did not arrive; it was last in \"writing a checkpoint\""),
        "rank 0 itself, which others wait for");
 
+    topo_t second = {.rank = 1, .size = N, .n_hosts = N, .local_size = 1, .host_name = "b"};
+    v = all_wait();
+    v.group = v.n_peers = 1;
+    v.topo = &second;
+    OK(says(&v, "; no rank is missing on b or a; check the other hosts"), "without rank 0's host");
+    peers[0].heard_sec = 0;
+    OK(says(&v, "; no rank is missing on b; check the other hosts"), "it never connected to rank 0's host");
+    peers[0].connected = true;
+    OK(says(&v, "; rank 0 on a does not answer: it is stopped, its host is down, or its link is cut"),
+       "it did, but has heard nothing");
+
     v = all_wait();
     set_behind(1, 86, "planning");
     OK(says(&v, "; rank 1 on b has left it; it was last in \"planning\""), "one that is elsewhere");
@@ -197,7 +208,7 @@ static void test_stall(void)
 
 int main(void)
 {
-    tap_plan(10);
+    tap_plan(13);
     setenv("OMPI_MCA_btl_tcp_if_include", "lo", 1);
     test_words();
     test_stall();

@@ -124,7 +124,10 @@ static void try_next_address(side_t *s)
 
 static void close_link(side_t *s, side_link_t *link, side_state_t state)
 {
-    if (link->group >= 0) set_state(s, link->group, state);
+    if (link->group >= 0) {
+        set_state(s, link->group, state);
+        s->peers[link->group].connected = false;
+    }
     close(link->fd);
     link->fd = link->group = -1;
     if (s->role != SIDE_SPOKE) return;
@@ -287,6 +290,7 @@ static void serve_link(side_t *s, side_link_t *link, short events)
         }
         link->connecting = false;
         link->group = 0;
+        s->peers[0].connected = true;
         send_message(s, link, STATUS);
         return;
     }

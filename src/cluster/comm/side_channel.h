@@ -45,6 +45,7 @@ typedef struct side_peer {
     char host[TOPO_HOST_MAX];
     int rank, n_ranks; /* the first, and the number of ranks that it speaks for */
     side_state_t state;
+    bool connected;     /* at a spoke, the hub: connected, even if it has never answered */
     double changed_sec; /* when it entered the state, by clock_sec */
     double heard_sec;   /* when the status arrived; 0: never */
     bool told;          /* side_set_told */

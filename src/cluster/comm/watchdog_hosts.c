@@ -55,7 +55,7 @@ static presence_t judge(const watchdog_view_t *v, const side_peer_t *peer, const
 {
     const side_rank_t *rank = &peer->status.behind[overdue->on_device];
     if (peer->state == SIDE_LOST || peer->state == SIDE_LEFT || peer->status.ended.rank >= 0) return ENDED;
-    if (peer->heard_sec <= 0) return UNKNOWN;
+    if (peer->heard_sec <= 0) return peer->connected ? SILENT : UNKNOWN;
     if (peer->heard_sec < v->asked_sec) return SILENT;
     if (rank->rank < 0) return UNKNOWN;
     return watchdog_presence(v, rank, overdue);
@@ -148,10 +148,11 @@ void watchdog_describe_hosts(const watchdog_view_t *v, message_t *m, const overd
         if (n > WATCHDOG_MAX_NAMED) message_append(m, " and %d more hosts", n - WATCHDOG_MAX_NAMED);
         return;
     }
-    if (v->n_peers == 1 && v->group != 0)
-        message_append(m, "; no rank is missing on %s or %s; check the other hosts", v->topo->host_name,
-                       v->peers[0].host);
-    else if (name_groups(v, m, overdue, HELD_UP, ELSEWHERE) == 0)
+    if (v->n_peers == 1 && v->group != 0) {
+        bool heard = judge(v, &v->peers[0], overdue) != UNKNOWN;
+        message_append(m, "; no rank is missing on %s%s%s; check the other hosts", v->topo->host_name,
+                       heard ? " or " : "", heard ? v->peers[0].host : "");
+    } else if (name_groups(v, m, overdue, HELD_UP, ELSEWHERE) == 0)
         message_append(m, "; no rank is missing on any host, so the transport between the ranks is stuck");
 }
 
