@@ -19,7 +19,7 @@ static double sample_loss(const float *x, const float *t, int64_t n_class)
 
 static err_t cpu_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = op->desc.x[0].dim[0], n_class = op->desc.x[0].dim[1];
+    int64_t n = op_rows(op, args), n_class = op->desc.x[0].dim[1];
     const float *x = args->x[0].data, *t = args->x[1].data;
     float *y = args->y[0].data;
 #pragma omp parallel for schedule(static) if (n * n_class > FORK_MIN)
@@ -29,7 +29,7 @@ static err_t cpu_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 
 static err_t cpu_sigmoid_bce_backward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = shape_count(op->desc.x[0]);
+    int64_t n = op_rows(op, args) * op->desc.x[0].dim[1];
     double scale = args->loss.scale * args->loss.weight / (double)op->desc.x[0].dim[1];
     const float *x = args->x[0].data, *t = args->x[1].data;
     float *dx = args->dx[0].data;

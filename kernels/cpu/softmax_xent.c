@@ -42,7 +42,7 @@ static float sample_loss(const float *x, int64_t n_class, double max, int64_t la
 
 static err_t cpu_softmax_xent_forward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = op->desc.x[0].dim[0], n_class = op->desc.x[0].dim[1];
+    int64_t n = op_rows(op, args), n_class = op->desc.x[0].dim[1];
     double smoothing = op->desc.attr.softmax_xent.label_smoothing;
     const float *x = args->x[0].data;
     const int32_t *labels = args->x[1].data;
@@ -67,7 +67,7 @@ LOOP_CLONES(scale_block, (float *dx, const float *saved, float scale, int64_t n)
 
 static err_t cpu_softmax_xent_backward(const op_t *op, const op_args_t *args)
 {
-    int64_t n = shape_count(op->desc.x[0]);
+    int64_t n = op_rows(op, args) * op->desc.x[0].dim[1];
     const float *saved = args->saved;
     float *dx = args->dx[0].data, scale = args->loss.scale * args->loss.weight;
     if (!dx) return ERR_OK;

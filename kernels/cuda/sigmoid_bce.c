@@ -8,7 +8,7 @@
 
 static err_t cuda_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 {
-    bce_t b = {.n = op->desc.x[0].dim[0],
+    bce_t b = {.n = op_rows(op, args),
                .n_class = op->desc.x[0].dim[1],
                .x = args->x[0].data,
                .targets = args->x[1].data,
@@ -23,7 +23,7 @@ static err_t cuda_sigmoid_bce_backward(const op_t *op, const op_args_t *args)
     step_f32_t scale = {args->loss.scale, cuda_recorded(offsetof(backend_step_t, loss_scale))};
     float factor = (float)(args->loss.weight / (double)op->desc.x[0].dim[1]);
     E_CUDA(sigmoid_bce_backward(args->x[0].data, args->x[1].data, scale, factor, args->dx[0].data,
-                                shape_count(op->desc.x[0]), cuda_stream()),
+                                op_rows(op, args) * op->desc.x[0].dim[1], cuda_stream()),
            "sigmoid binary cross-entropy, backward");
     return ERR_OK;
 }

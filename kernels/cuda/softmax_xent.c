@@ -14,7 +14,7 @@ static err_t cuda_softmax_xent_plan(op_t *op)
 
 static err_t cuda_softmax_xent_forward(const op_t *op, const op_args_t *args)
 {
-    softmax_t s = {.n = op->desc.x[0].dim[0],
+    softmax_t s = {.n = op_rows(op, args),
                    .n_class = op->desc.x[0].dim[1],
                    .smoothing = op->desc.attr.softmax_xent.label_smoothing,
                    .x = args->x[0].data,
@@ -31,7 +31,7 @@ static err_t cuda_softmax_xent_backward(const op_t *op, const op_args_t *args)
     if (!args->dx[0].data) return ERR_OK;
     step_f32_t scale = {args->loss.scale, cuda_recorded(offsetof(backend_step_t, loss_scale))};
     E_CUDA(softmax_xent_backward(args->saved, scale, args->loss.weight, args->dx[0].data,
-                                 shape_count(op->desc.x[0]), cuda_stream()),
+                                 op_rows(op, args) * op->desc.x[0].dim[1], cuda_stream()),
            "softmax cross-entropy, backward");
     return ERR_OK;
 }

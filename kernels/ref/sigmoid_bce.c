@@ -9,7 +9,7 @@ static err_t ref_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
     int64_t n_class = op->desc.x[0].dim[1];
     const float *x = args->x[0].data, *t = args->x[1].data;
     float *y = args->y[0].data;
-    for (int64_t n = 0; n < op->desc.x[0].dim[0]; n++, x += n_class, t += n_class) {
+    for (int64_t n = 0; n < op_rows(op, args); n++, x += n_class, t += n_class) {
         double sum = 0;
         /* The product is computed also where the target is 0: ∞ · 0 is NaN, as required. */
         for (int64_t k = 0; k < n_class; k++)
@@ -21,7 +21,7 @@ static err_t ref_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
 
 static err_t ref_sigmoid_bce_backward(const op_t *op, const op_args_t *args)
 {
-    int64_t count = shape_count(op->desc.x[0]);
+    int64_t count = op_rows(op, args) * op->desc.x[0].dim[1];
     double scale = args->loss.scale * args->loss.weight / (double)op->desc.x[0].dim[1];
     const float *x = args->x[0].data, *t = args->x[1].data;
     float *dx = args->dx[0].data;

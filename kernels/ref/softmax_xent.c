@@ -24,7 +24,7 @@ static err_t ref_softmax_xent_forward(const op_t *op, const op_args_t *args)
     const int32_t *labels = args->x[1].data;
     int32_t *predictions = args->y[1].data;
     float *y = args->y[0].data, *saved = op->n_saved_bytes ? args->saved : NULL;
-    for (int64_t n = 0; n < op->desc.x[0].dim[0]; n++, x += n_class) {
+    for (int64_t n = 0; n < op_rows(op, args); n++, x += n_class) {
         ASSERT(labels[n] >= 0 && labels[n] < n_class);
         int64_t top = 0;
         for (int64_t k = 1; k < n_class; k++)
@@ -45,7 +45,7 @@ static err_t ref_softmax_xent_forward(const op_t *op, const op_args_t *args)
 
 static err_t ref_softmax_xent_backward(const op_t *op, const op_args_t *args)
 {
-    int64_t count = shape_count(op->desc.x[0]);
+    int64_t count = op_rows(op, args) * op->desc.x[0].dim[1];
     int64_t n_class = op->desc.x[0].dim[1];
     const int32_t *labels = args->x[1].data;
     const float *saved = args->saved;

@@ -99,6 +99,9 @@ void op_free(op_t **op);
 /* The shapes and types of a planned operator's tensors; the caller fills in data and the rest. */
 op_args_t op_args(const op_t *op);
 
+/* Rows of a call: args->n_rows, or all. */
+int64_t op_rows(const op_t *op, const op_args_t *args);
+
 /* Bytes of op_args_t.addend for a backward that adds to these gradients; either may be NULL: none. */
 size_t op_addend_bytes(const op_t *op, const bool *accumulate_dx, const bool *accumulate_dparam);
 

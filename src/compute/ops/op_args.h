@@ -18,6 +18,10 @@ typedef struct op_args {
     tensor_t state[OP_MAX_STATES];
     /* Backward adds to this gradient instead of overwriting it. */
     bool accumulate_dx[OP_MAX_INPUTS], accumulate_dparam[OP_MAX_PARAMS];
+    /* Rows (samples) that exist, known only now; -1: all that were planned. An operator that counts rows
+     * (op_traits) neither reads nor computes the rest, and its y and dx are 0 there; a sum of dx stays as it
+     * was. Others compute all. A recorded step keeps the number of its recording. */
+    int64_t n_rows;
     void *addend;    /* op_addend_bytes, 64-byte aligned: gradients before they are added */
     void *saved;     /* n_saved_bytes, 64-byte aligned */
     void *workspace; /* n_workspace_bytes, 64-byte aligned */

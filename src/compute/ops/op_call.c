@@ -3,6 +3,7 @@
  * them. */
 #include "base/mem.h"
 #include "compute/ops/backend.h"
+#include "compute/ops/hd_buffer.h"
 #include "compute/ops/narrow.h"
 
 /* Sets shapes and types of n tensors, in float32 if dtypes is NULL. */
@@ -14,7 +15,7 @@ static void describe(tensor_t *tensors, int n, const shape_t *shapes, const dtyp
 op_args_t op_args(const op_t *op)
 {
     const op_desc_t *d = &op->desc;
-    op_args_t args = {.loss = {1, 1}};
+    op_args_t args = {.n_rows = -1, .loss = {1, 1}};
     describe(args.x, d->n_inputs, d->x, d->x_dtype);
     describe(args.dx, d->n_inputs, d->x, d->x_dtype);
     describe(args.y, d->n_outputs, d->y, d->y_dtype);
@@ -23,6 +24,34 @@ op_args_t op_args(const op_t *op)
     describe(args.dparam, d->n_params, d->param, NULL);
     describe(args.state, d->n_states, d->state, NULL);
     return args;
+}
+
+int64_t op_rows(const op_t *op, const op_args_t *args)
+{
+    int64_t n = op->desc.x[0].dim[0];
+    ASSERT(args->n_rows <= n);
+    return args->n_rows < 0 ? n : args->n_rows;
+}
+
+/* Zeroes the rows of n tensors that a kernel has not computed, except in sums; NULL: there are none. */
+static err_t zero_rest(const op_t *op, const op_args_t *args, const tensor_t *tensors, int n,
+                       const bool *sums)
+{
+    if (!op_traits(op->desc.kind)->counts_rows) return ERR_OK;
+    for (int i = 0; i < n; i++) {
+        const tensor_t *t = &tensors[i];
+        int64_t row = shape_sample_count(t->shape) * (int64_t)dtype_size(t->dtype), first = op_rows(op, args);
+        if (t->data && first < t->shape.dim[0] && !(sums && sums[i]))
+            TRY(backend_zero(op->backend, (char *)t->data + first * row,
+                             (size_t)((t->shape.dim[0] - first) * row)));
+    }
+    return ERR_OK;
+}
+
+/* Whether the kernel has nothing to compute. */
+static bool is_empty(const op_t *op, const op_args_t *args)
+{
+    return op_traits(op->desc.kind)->counts_rows && op_rows(op, args) == 0;
 }
 
 /* Every tensor that is given has the planned shape and type. */
@@ -98,13 +127,16 @@ static err_t add_gradients(const op_t *op, const tensor_t *sums, const tensor_t 
 
 static err_t call_backward(const op_t *op, const op_args_t *args)
 {
-    return op->converts ? narrow_backward(op, args) : kernel_of(op)->backward(op, args);
+    if (!is_empty(op, args))
+        TRY(op->converts ? narrow_backward(op, args) : kernel_of(op)->backward(op, args));
+    return zero_rest(op, args, args->dx, op->desc.n_inputs, args->accumulate_dx);
 }
 
 err_t op_forward(const op_t *op, const op_args_t *args)
 {
     check_call(&op->desc, args);
-    return op->converts ? narrow_forward(op, args) : kernel_of(op)->forward(op, args);
+    if (!is_empty(op, args)) TRY(op->converts ? narrow_forward(op, args) : kernel_of(op)->forward(op, args));
+    return zero_rest(op, args, args->y, op->desc.n_outputs, NULL);
 }
 
 err_t op_backward(const op_t *op, const op_args_t *args)

@@ -20,8 +20,9 @@ typedef struct op_traits {
     /* If both have the same type, y[0] may share memory with x[0], unless backward needs x[0], and dx[0]
      * with dy[0]. */
     bool in_place;
-    bool loss;     /* y[0] is one loss per sample */
-    bool products; /* computed in op_desc_t.compute; other operators are passes over memory */
+    bool loss;        /* y[0] is one loss per sample */
+    bool products;    /* computed in op_desc_t.compute; other operators are passes over memory */
+    bool counts_rows; /* kernels compute the first op_rows rows only; that is at least one */
     /* The shape rule: checks x and the attributes, sets y, param and state, n_outputs if not 1, and the types
      * of integer tensors. Inputs are known not to be empty. */
     err_t (*infer)(op_desc_t *desc);

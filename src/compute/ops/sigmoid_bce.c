@@ -21,4 +21,5 @@ const op_traits_t op_sigmoid_bce_traits = {.name = "sigmoid_bce",
                                            .n_gradients = 1,
                                            .backward_needs_x = OP_FIRST | OP_SECOND,
                                            .loss = true,
+                                           .counts_rows = true,
                                            .infer = infer_sigmoid_bce};

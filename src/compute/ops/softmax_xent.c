@@ -22,4 +22,5 @@ const op_traits_t op_softmax_xent_traits = {.name = "softmax_xent",
                                             .n_gradients = 1,
                                             .backward_needs_x = OP_SECOND,
                                             .loss = true,
+                                            .counts_rows = true,
                                             .infer = infer_softmax_xent};
