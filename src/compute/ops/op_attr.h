@@ -106,4 +106,13 @@ typedef struct softmax_xent_attr {
     double label_smoothing; /* in [0, 1) */
 } softmax_xent_attr_t;
 
+typedef union op_attr {
+    conv2d_attr_t conv2d;
+    linear_attr_t linear;
+    pool2d_attr_t pool2d;
+    dropout_attr_t dropout;
+    batch_norm_attr_t batch_norm;
+    softmax_xent_attr_t softmax_xent;
+} op_attr_t;
+
 #endif

@@ -34,14 +34,7 @@ typedef struct op_desc {
     dtype_t compute;
     int n_inputs;
     shape_t x[OP_MAX_INPUTS]; /* set by the caller, batch included */
-    union {
-        conv2d_attr_t conv2d;
-        linear_attr_t linear;
-        pool2d_attr_t pool2d;
-        dropout_attr_t dropout;
-        batch_norm_attr_t batch_norm;
-        softmax_xent_attr_t softmax_xent;
-    } attr;
+    op_attr_t attr;
     /* Filled in by op_infer. */
     int n_outputs;
     shape_t y[OP_MAX_OUTPUTS];
