@@ -78,7 +78,7 @@ static err_t read_best(const checkpoint_t *checkpoint, const task_metrics_t *met
 {
     for (int i = 0; i < metrics->n; i++) {
         best_name_t name = best_name(metrics, i);
-        if (checkpoint_find_attr(checkpoint, name.text))
+        if (!metrics->at[i]->always_null && checkpoint_find_attr(checkpoint, name.text))
             TRY(checkpoint_get_real(checkpoint, name.text, &at->best[i]));
     }
     at->best_step = -1;
