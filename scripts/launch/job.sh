@@ -216,6 +216,15 @@ job_sweep() {
     [[ $tmp_full == no ]] || rm -rf "$sweep"
 }
 
+# Names the ranks that did not end by themselves, if a rank of another host could not.
+job_name_ranks() {
+    local rank text
+    [[ -e $work/elsewhere ]] || return 0
+    while read -r _ rank text; do
+        [[ -z $rank ]] || note "rank $rank on $(said_host "$rank") had not ended; it was in \"$text\""
+    done <<<"$phases"
+}
+
 # As die, after cleaning up, which also collects the last phases. Without a message, said_describe has it.
 job_die() { # CODE [MESSAGE]
     local code=$1 message
@@ -249,7 +258,10 @@ job_finish() { # CODE
         timeout 60 mpirun "${flags[@]}" "${try[@]}" test -x "$program" >&2 ||
             job_die 4 "mpirun could not start $program on every host (exit code $code)"
     fi
-    if ((code == 5)); then job_sweep; fi
+    if ((code == 5)); then
+        job_sweep
+        job_name_ranks
+    fi
     if ((code <= 6)); then
         if [[ $lost == code && ! -e $work/spoke ]] && ((code >= 1 && code == lost_code)); then
             job_sweep

@@ -27,6 +27,7 @@ said_forward() {
         fi
         [[ $line != 'srun: error:'* ]] || echo "$line" >>"$work/said" || true
         [[ $line != *'error: '* ]] || : >"$work/spoke" || true
+        [[ $line != *'check the other hosts'* ]] || : >"$work/elsewhere" || true
         # Follow mpirun's summaries of messages.
         [[ $line =~ $said_summary ]] || printf '%s\n' "$line" || true
     done 2>>"$work/errors"

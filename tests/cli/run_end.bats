@@ -125,6 +125,18 @@ This is usually due to either a failure of the TCP network"
     [ "${lines[-1]}" = "run.sh: mpirun ended with exit code 1 after the run had finished; a signal may have stopped it" ]
 }
 
+@test "a rank that no other host could name is named if it had to be killed" {
+    stand_in mpirun <<<'for word; do [[ $word != DPTRAIN_JOB=* ]] || job=${word#*=}; done
+        echo started; echo ending >"/dev/shm/dptrain-$job.2"; echo "dptrain: error: $WORDS (rank 1 on far)" >&2; exit 5'
+    WORDS='timed out; check the other hosts' run "$run_sh" -np 4
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [ "${lines[-1]}" = "run.sh: rank 2 on $host had not ended; it was in \"ending\"" ]
+    WORDS='timed out; rank 2 on near did not arrive' run "$run_sh" -np 4
+    echo "$output"
+    [[ "$output" != *"run.sh: rank"* ]]
+}
+
 # The job goes on to its end after the reader of its output has left; its last line reaches nobody.
 closes() { # REDIRECTION OF STANDARD ERROR
     local code
