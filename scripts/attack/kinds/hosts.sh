@@ -43,8 +43,8 @@ hosts_start() {
     args=(--allreduce auto)
     job_out=$dir/out
     # shellcheck disable=SC2016 # for the host's shell
-    cluster_exec node1 env "DPTRAIN_ATTACK=$id" "DPTRAIN_BIN=$cluster/shared/attack/dptrain" "DPTRAIN_FAULT_LOG=$hdir/fault" \
-        "${env_of_job[@]}" sh -c 'cd "$0" && exec "$@"' "$hdir" "$here/run.sh" -H "$list" --no-checks \
+    cluster_exec node1 env "DPTRAIN_ATTACK=$id" "DPTRAIN_TIMEOUT_START=$timeout_sec" \
+        "DPTRAIN_BIN=$cluster/shared/attack/dptrain" "DPTRAIN_FAULT_LOG=$hdir/fault" "${env_of_job[@]}" sh -c 'cd "$0" && exec "$@"' "$hdir" "$here/run.sh" -H "$list" --no-checks \
         --interface "$cluster_subnet" --transport tcp --timeout-start 20 --grace 5 -- train --model lenet5 \
         --data "$cluster/shared/attack/data" --batch 48 "${bits[@]}" --steps "$n_steps" --threads 1 --checkpoint-every "$every" \
         --log-every "$log_every" --timeout "$timeout_sec" --out run "${args[@]}" >"$job_out" 2>&1 </dev/null &
