@@ -164,6 +164,16 @@ static err_t group_moments(const op_t *op, const op_args_t *args, const norm_t *
     return ERR_OK;
 }
 
+static void running_moments(const op_t *op, const op_args_t *args, const norm_t *n, float *mean,
+                            float *inverse_std)
+{
+    const float *running_mean = args->state[0].data, *running_variance = args->state[1].data;
+    for (int64_t c = 0; c < n->n_c; c++) {
+        mean[c] = running_mean[c];
+        inverse_std[c] = (float)(1 / sqrt(running_variance[c] + op->desc.attr.batch_norm.epsilon));
+    }
+}
+
 /* Uses coefficients 0 (mean) and 1 (γ/std). */
 static void normalize(const norm_t *n, const norm_rows_t *rows, void *y)
 {
@@ -185,22 +195,26 @@ static void update_running(float *running, const double *over_groups, const norm
 
 static err_t train_forward(const op_t *op, const op_args_t *args, const norm_t *n)
 {
-    double momentum = op->desc.attr.batch_norm.momentum;
+    const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
     const float *gamma = args->param[0].data;
     float *mean = n->coefficient[0], *scale = n->coefficient[1], *inverse_std = n->coefficient[2];
     for (int64_t i = 0; i < 2 * n->n_c; i++) n->over_groups[i] = 0;
     for (int64_t g = 0; g < n->n_groups; g++) {
         norm_rows_t rows = rows_of_group(op, args, n, g);
         float *saved = op->n_saved_bytes ? (float *)args->saved + 2 * g * n->n_c : NULL;
-        TRY(group_moments(op, args, n, &rows, mean, inverse_std));
+        if (a->frozen)
+            running_moments(op, args, n, mean, inverse_std);
+        else
+            TRY(group_moments(op, args, n, &rows, mean, inverse_std));
         for (int64_t c = 0; c < n->n_c; c++) {
             scale[c] = gamma[c] * inverse_std[c];
             if (saved) saved[c] = mean[c], saved[n->n_c + c] = inverse_std[c];
         }
         normalize(n, &rows, row_at(&rows, args->y[0].data, g * n->group_rows));
     }
-    update_running(args->state[0].data, n->over_groups, n, momentum);
-    update_running(args->state[1].data, n->over_groups + n->n_c, n, momentum);
+    if (a->frozen) return ERR_OK;
+    update_running(args->state[0].data, n->over_groups, n, a->momentum);
+    update_running(args->state[1].data, n->over_groups + n->n_c, n, a->momentum);
     return ERR_OK;
 }
 
@@ -208,17 +222,36 @@ static err_t cpu_batch_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op, args->workspace);
     if (args->training) return train_forward(op, args, &n);
-    const float *gamma = args->param[0].data, *running_mean = args->state[0].data,
-                *running_variance = args->state[1].data;
-    for (int64_t c = 0; c < n.n_c; c++) {
-        double variance = running_variance[c] + op->desc.attr.batch_norm.epsilon;
-        n.coefficient[0][c] = running_mean[c];
-        n.coefficient[1][c] = gamma[c] * (float)(1 / sqrt(variance));
-    }
+    const float *gamma = args->param[0].data;
+    running_moments(op, args, &n, n.coefficient[0], n.coefficient[2]);
+    for (int64_t c = 0; c < n.n_c; c++) n.coefficient[1][c] = gamma[c] * n.coefficient[2][c];
     norm_rows_t rows = rows_of_group(op, args, &n, 0);
     rows.n_rows = n.n_rows;
     rows.mask = NULL;
     normalize(&n, &rows, args->y[0].data);
+    return ERR_OK;
+}
+
+/* Adds a group's sums to over_groups, and makes coefficients 1 and 2 of the sums over all ranks. */
+static err_t use_sums(const op_t *op, const op_args_t *args, const norm_t *n, const norm_rows_t *rows)
+{
+    const int64_t n_c = n->n_c;
+    const float *inverse_std = rows->mean + n_c;
+    if (op->desc.attr.batch_norm.frozen) {
+        for (int64_t c = 0; c < n_c; c++) n->coefficient[1][c] = n->coefficient[2][c] = 0;
+        return ERR_OK;
+    }
+    add_blocks(n, rows->n_rows, 2);
+    for (int64_t c = 0; c < n_c; c++) {
+        n->over_groups[c] += n->sums[c];
+        n->over_groups[n_c + c] += n->sums[n_c + c] * inverse_std[c];
+    }
+    TRY(share_sums(args, n, 2 * n_c + 1));
+    for (int64_t c = 0; c < n_c; c++) {
+        double count = n->sums[2 * n_c], invert = inverse_std[c];
+        n->coefficient[1][c] = (float)(n->sums[c] / count);
+        n->coefficient[2][c] = (float)(invert * invert * n->sums[n_c + c] / count);
+    }
     return ERR_OK;
 }
 
@@ -235,23 +268,15 @@ static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t 
     void *dshortcut = rows.shortcut ? row_at(&rows, args->dx[1].data, first) : NULL;
     for (int64_t c = 0; c < n_c; c++) n->coefficient[0][c] = gamma[c] * inverse_std[c];
     rows.scale = n->coefficient[0];
+    /* Frozen, only the shortcut's gradient needs this pass. */
+    const int64_t n_summed = op->desc.attr.batch_norm.frozen && !dshortcut ? 0 : rows.n_rows;
 #pragma omp parallel for schedule(static) if (forks(&rows))
-    for (int64_t i = 0; i < rows.n_rows; i += ROW_BLOCK) {
+    for (int64_t i = 0; i < n_summed; i += ROW_BLOCK) {
         norm_rows_t block = block_of(&rows, i);
         norm_rows_sum_gradients(&block, row_at(&rows, dy, i), row_at(&rows, dshortcut, i),
                                 n->partial + i / ROW_BLOCK * 2 * n_c);
     }
-    add_blocks(n, rows.n_rows, 2);
-    for (int64_t c = 0; c < n_c; c++) {
-        n->over_groups[c] += n->sums[c];
-        n->over_groups[n_c + c] += n->sums[n_c + c] * inverse_std[c];
-    }
-    TRY(share_sums(args, n, 2 * n_c + 1));
-    for (int64_t c = 0; c < n_c; c++) {
-        double count = n->sums[2 * n_c], invert = inverse_std[c];
-        n->coefficient[1][c] = (float)(n->sums[c] / count);
-        n->coefficient[2][c] = (float)(invert * invert * n->sums[n_c + c] / count);
-    }
+    TRY(use_sums(op, args, n, &rows));
     if (!dx) return ERR_OK;
 #pragma omp parallel for schedule(static) if (forks(&rows))
     for (int64_t i = 0; i < rows.n_rows; i += ROW_BLOCK) {

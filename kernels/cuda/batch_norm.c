@@ -9,7 +9,7 @@
  * depend only on the shape. Σx² in double resolves any variance that float can represent, so one pass over x
  * is enough.
  *
- * Saved, for each group: mean [c], 1/std [c]. op->plan: host buffer for shared sums. */
+ * Saved, for each group: mean [c], 1/std [c]; nothing if frozen. op->plan: host buffer for shared sums. */
 enum {
     SUM_BLOCKS = 512,    /* as many as a large GPU runs at once: each block costs partial sums */
     APPLY_BLOCKS = 2048, /* more: blocks that finish early make room */
@@ -58,6 +58,7 @@ static norm_t norm_with(const op_t *op, const op_args_t *args)
     n.correction = (float *)(n.sums + n_moments(&n) + 2); /* aligned for packs */
     /* The workspace has room for both: without backward the moments are not kept. */
     n.moments = op->n_saved_bytes ? args->saved : n.correction;
+    n.running_mean = args->state[0].data, n.running_variance = args->state[1].data;
     return n;
 }
 
@@ -66,7 +67,7 @@ static err_t cuda_batch_norm_plan(op_t *op)
     norm_t n = norm_of(op);
     int64_t n_doubles = n_moments(&n) * (n.n_sum_parts + 1) + 2;
     op->n_workspace_bytes = (size_t)n_doubles * sizeof(double) + (size_t)n_moments(&n) * sizeof(float);
-    if (!op->training) return ERR_OK;
+    if (!op->training || op->desc.attr.batch_norm.frozen) return ERR_OK;
     double *host = NULL;
     if (n.n_groups == 1) TRY(mem_new_array(2 * n.n_c + 1, sizeof *host, "statistics to share", &host));
     op->plan = host;
@@ -106,8 +107,7 @@ static err_t cuda_batch_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_with(op, args);
     n.y = args->y[0].data;
-    n.running_mean = args->state[0].data, n.running_variance = args->state[1].data;
-    if (args->training)
+    if (args->training && !op->desc.attr.batch_norm.frozen)
         TRY(sum_groups(op, args, &n));
     else
         n.moments = NULL;
@@ -120,7 +120,10 @@ static err_t cuda_batch_norm_backward(const op_t *op, const op_args_t *args)
     norm_t n = norm_with(op, args);
     n.dy = args->dy[0].data, n.dx = args->dx[0].data;
     n.dgamma = args->dparam[0].data, n.dbeta = args->dparam[1].data;
-    TRY(sum_groups(op, args, &n));
+    if (op->desc.attr.batch_norm.frozen)
+        n.moments = n.correction = NULL;
+    else
+        TRY(sum_groups(op, args, &n));
     if (n.dx) E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm, backward");
     return ERR_OK;
 }

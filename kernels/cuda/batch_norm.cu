@@ -178,15 +178,25 @@ __global__ void finish_gradient_groups(norm_t n)
     }
 }
 
+/* Mean and 1/std of W channels of a group. */
+template <int W>
+__device__ inline void load_moments(const norm_t &n, const place &at, pack_t<float, W> &mean,
+                                    pack_t<float, W> &inverse_std)
+{
+    const float *of_group = n.moments ? n.moments + at.group * 2 * n.n_c + at.c : n.running_mean + at.c;
+    mean = load<W>(of_group);
+    inverse_std = load<W>(n.moments ? of_group + n.n_c : n.running_variance + at.c);
+    for (int k = 0; k < W && !n.moments; k++)
+        inverse_std.at[k] = (float)(1 / sqrt(inverse_std.at[k] + n.epsilon));
+}
+
 /* Moves 8 bytes per element. Starts with the last rows: of these the sums have left the most in the cache. */
 template <int W> __global__ void apply(norm_t n, int lanes, const float *x, float *y)
 {
     place at = place_of<W>(n, n.n_apply_parts, lanes);
-    const float *of_group = n.moments ? n.moments + at.group * 2 * n.n_c + at.c : n.running_mean + at.c;
-    pack_t<float, W> mean = load<W>(of_group), gain = load<W>(n.gamma + at.c), shift = load<W>(n.beta + at.c);
-    pack_t<float, W> spread = load<W>(n.moments ? of_group + n.n_c : n.running_variance + at.c);
-    for (int k = 0; k < W; k++)
-        gain.at[k] *= n.moments ? spread.at[k] : (float)(1 / sqrt(spread.at[k] + n.epsilon));
+    pack_t<float, W> mean, inverse_std, gain = load<W>(n.gamma + at.c), shift = load<W>(n.beta + at.c);
+    load_moments<W>(n, at, mean, inverse_std);
+    for (int k = 0; k < W; k++) gain.at[k] *= inverse_std.at[k];
     int64_t turn = at.first + at.end - 1, row = at.row;
     for (; row + (AHEAD - 1) * at.step < at.end; row += AHEAD * at.step) {
         pack_t<float, W> value[AHEAD];
@@ -210,11 +220,12 @@ template <int W>
 __global__ void apply_gradient(norm_t n, int lanes, const float *__restrict__ x, const float *dy, float *dx)
 {
     place at = place_of<W>(n, n.n_apply_parts, lanes);
-    const float *moments = n.moments + at.group * 2 * n.n_c + at.c;
-    const float *correction = n.correction + at.group * 2 * n.n_c + at.c;
-    pack_t<float, W> mean = load<W>(moments), inverse_std = load<W>(moments + n.n_c);
-    pack_t<float, W> shift = load<W>(correction), slope = load<W>(correction + n.n_c);
-    pack_t<float, W> gain = load<W>(n.gamma + at.c);
+    pack_t<float, W> mean, inverse_std, shift = {}, slope = {}, gain = load<W>(n.gamma + at.c);
+    load_moments<W>(n, at, mean, inverse_std);
+    if (n.correction) {
+        const float *correction = n.correction + at.group * 2 * n.n_c + at.c;
+        shift = load<W>(correction), slope = load<W>(correction + n.n_c);
+    }
     for (int k = 0; k < W; k++) gain.at[k] *= inverse_std.at[k];
     for (int64_t row = at.row; row < at.end; row += 2 * at.step) {
         int64_t here = (at.first + at.end - 1 - row) * n.n_c + at.c, next = here - at.step * n.n_c;

@@ -31,10 +31,11 @@ typedef struct norm {
     double momentum, epsilon;
     const float *x, *dy, *gamma, *beta;
     float *y, *dx, *dgamma, *dbeta, *running_mean, *running_variance;
-    double *partial;   /* [groups, c, parts, 2] */
-    double *sums;      /* [groups, 2, c], and for one group its row count */
-    float *moments;    /* [groups, 2, c]: mean, 1/std; NULL: use the running values */
-    float *correction; /* [groups, 2, c], backward: subtracted from dy directly, and times x − mean */
+    double *partial; /* [groups, c, parts, 2] */
+    double *sums;    /* [groups, 2, c], and for one group its row count */
+    float *moments;  /* [groups, 2, c]: mean, 1/std; NULL: use the running values */
+    float
+        *correction; /* [groups, 2, c], backward: subtracted from dy directly, and times x − mean; NULL: 0 */
 } norm_t;
 /* The sums of each group: of x and x², or of dy and dy · (x − mean). For one group that is not shared, also
  * does the work of batch_norm_finish. */

@@ -86,14 +86,15 @@ static err_t train_channel(const op_t *op, const op_args_t *args, int64_t c)
     double *saved = op->n_saved_bytes ? args->saved : NULL, mean_sum = 0, variance_sum = 0;
     for (int64_t g = 0; g < n.n_groups; g++) {
         int64_t first = g * n.group_rows * n.n_c + c, m = rows_of_group(&n, g);
-        double mean, variance, count;
-        TRY(channel_moments(args, x + first, m, n.n_c, &mean, &variance, &count));
+        double mean = running_mean[c], variance = running_variance[c], count = 1;
+        if (!a->frozen) TRY(channel_moments(args, x + first, m, n.n_c, &mean, &variance, &count));
         mean_sum += mean;
         variance_sum += count > 1 ? variance * count / (count - 1) : variance;
         double inverse_std = 1 / sqrt(variance + a->epsilon);
         normalize(x + first, y + first, m, n.n_c, mean, gamma[c] * inverse_std, beta[c]);
         if (saved) saved[2 * g * n.n_c + c] = mean, saved[(2 * g + 1) * n.n_c + c] = inverse_std;
     }
+    if (a->frozen) return ERR_OK;
     update_running(&running_mean[c], mean_sum / (double)n.n_groups, a->momentum);
     update_running(&running_variance[c], variance_sum / (double)n.n_groups, a->momentum);
     return ERR_OK;
@@ -152,7 +153,10 @@ static err_t backward_channel(const op_t *op, const op_args_t *args, int64_t c)
             if (dother) dother[i] = passed;
         }
         gradient[0] += sums[0], gradient[1] += sums[1];
-        TRY(sum_shared(args, sums, 3));
+        if (op->desc.attr.batch_norm.frozen)
+            sums[0] = sums[1] = 0;
+        else
+            TRY(sum_shared(args, sums, 3));
         for (int64_t i = first; i < end && dx; i += n.n_c) {
             double xhat = (x[i] - mean) * inverse_std;
             float passed = mask && !mask[i] ? 0 : dy[i];

@@ -77,12 +77,15 @@ typedef struct dropout_call {
  * section 4.
  * param 0: γ [c], param 1: β [c]
  * state 0: running mean [c], state 1: running variance [c]
+ * Frozen: training uses the running values, as evaluation does, and leaves them; dx = dy·γ/√(running
+ * variance+epsilon); γ and β have no gradients.
  * Fused: with a second input of the same shape, OP_ADD's sum of both, then the epilogue; in float32, y and
  * all gradients are bitwise those of the separate operators. Kernels with `fuses` support both. */
 typedef struct batch_norm_attr {
     double momentum, epsilon;
     int64_t group; /* samples normalized together, the last group may be smaller; 0: the full batch */
     epilogue_t epilogue;
+    bool frozen;
 } batch_norm_attr_t;
 typedef struct batch_norm_call {
     /* In training with one group: sums n values over all ranks that share statistics, which all make the same
