@@ -95,7 +95,8 @@ out:
 static void add_layer(table_t *table, const graph_node_t *node, int64_t n_bytes)
 {
     int64_t n_params = 0;
-    for (int i = 0; i < node->desc.n_params; i++) n_params += shape_count(node->desc.param[i]);
+    for (int i = 0; i < node->desc.n_params && !node->shared; i++)
+        n_params += shape_count(node->desc.param[i]);
     shape_t y = node->desc.y[0];
     /* Without the batch dimension; the loss has one number a sample. */
     shape_t sample = {y.n_dims - 1, {0}};

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "compute/graph/layers.h"
+#include "compute/models/model.h"
 #include "tests/mpi/everyone.h"
 #include "train/run/choose_threads.h"
 
@@ -50,8 +51,10 @@ static err_t fake_time(void *context, int n_threads, step_time_t *out)
 static graph_t *graph_with(int n_out)
 {
     graph_t *g;
-    if (graph_new("small", shape_3d(6, 6, 2), 3, &g) != ERR_OK) abort();
-    nn_softmax_xent(g, "loss", nn_linear(g, "fc2", nn_linear(g, "fc1", 0, n_out), 3), 0);
+    if (graph_new("small", &g) != ERR_OK) abort();
+    graph_input(g, "image", shape_3d(6, 6, 2), DTYPE_F32);
+    model_add_loss(g, &(model_options_t){.n_classes = 3},
+                   nn_linear(g, "fc2", nn_linear(g, "fc1", 0, n_out), 3));
     if (graph_finish(g) != ERR_OK) abort();
     return g;
 }

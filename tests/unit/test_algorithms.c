@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "compute/graph/exec.h"
 #include "compute/graph/layers.h"
+#include "compute/models/model.h"
 #include "compute/ops/registry.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
@@ -151,11 +152,12 @@ static const backend_t fake = {.name = "fake", .kernel = {[OP_CONV2D] = &fake_co
 static graph_t *small_graph(void)
 {
     graph_t *g;
-    must(graph_new("small", shape_3d(6, 6, 2), 3, &g), "graph");
+    must(graph_new("small", &g), "graph");
+    graph_input(g, "image", shape_3d(6, 6, 2), DTYPE_F32);
     int v = nn_conv2d(g, "first", 0, (conv2d_layer_t){.channels = 3, .kernel = 3});
     v = nn_conv2d(g, "second", v, (conv2d_layer_t){.channels = 4, .kernel = 3});
     v = nn_linear(g, "fc", v, 3);
-    nn_softmax_xent(g, "loss", v, 0);
+    model_add_loss(g, &(model_options_t){.n_classes = 3}, v);
     must(graph_finish(g), "graph");
     return g;
 }
@@ -163,7 +165,7 @@ static graph_t *small_graph(void)
 static void check_measure(void)
 {
     graph_t *g = small_graph();
-    static const batch_size_t sizes[] = {{5, true}, {9, false}};
+    static const batch_size_t sizes[] = {{.n = 5, .training = true}, {.n = 9}};
     algorithms_t cache = {.n = 0}, table = {.n = 0}, second = {.n = 0}, late = {.n = 0};
     measure_options_t options = {
         .graph = g, .backend = &fake, .sizes = sizes, .n_sizes = 2, .cache = &cache, .limit_sec = 1e9};
@@ -233,14 +235,15 @@ static void tell(void *context, const measure_progress_t *p)
 static void check_order(void)
 {
     graph_t *g;
-    must(graph_new("order", shape_3d(12, 12, 2), 3, &g), "graph");
+    must(graph_new("order", &g), "graph");
+    graph_input(g, "image", shape_3d(12, 12, 2), DTYPE_F32);
     int v = nn_conv2d(g, "cheap", 0, (conv2d_layer_t){.channels = 3, .kernel = 1});
     v = nn_conv2d(g, "dear", v, (conv2d_layer_t){.channels = 8, .kernel = 5});
     v = nn_conv2d(g, "twin1", v, (conv2d_layer_t){.channels = 8, .kernel = 3, .pad = 1});
     v = nn_conv2d(g, "twin2", v, (conv2d_layer_t){.channels = 8, .kernel = 3, .pad = 1});
-    nn_softmax_xent(g, "loss", nn_linear(g, "fc", v, 3), 0);
+    model_add_loss(g, &(model_options_t){.n_classes = 3}, nn_linear(g, "fc", v, 3));
     must(graph_finish(g), "graph");
-    static const batch_size_t sizes[] = {{9, false}, {5, true}};
+    static const batch_size_t sizes[] = {{.n = 9}, {.n = 5, .training = true}};
     algorithms_t cache = {.n = 0}, table = {.n = 0}, later = {.n = 0};
     measure_result_t result;
     measure_options_t options = {.graph = g,

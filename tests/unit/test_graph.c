@@ -20,7 +20,7 @@ typedef struct net {
     graph_t *graph;
     exec_t *exec;
     float *params, *grads, *states, *pixels, *targets;
-    int32_t *labels, *predictions;
+    int32_t *labels;
 } net_t;
 
 /* Every kind of layer, a value with three readers, in-place layers after layers that keep their output. */
@@ -43,7 +43,7 @@ static void build_every_layer(graph_t *g)
     v = nn_linear(g, "fc", v, 7);
     v = nn_dropout(g, "drop2", v, 0.5);
     v = nn_linear(g, "head", v, CLASSES);
-    nn_softmax_xent(g, "loss", v, 0.1);
+    model_add_loss(g, &(model_options_t){.n_classes = CLASSES, .label_smoothing = 0.1}, v);
 }
 
 static int conv_norm(graph_t *g, const char *conv, const char *norm, int v, conv2d_layer_t layer)
@@ -76,7 +76,7 @@ static void build_residual(graph_t *g)
     v = nn_relu(g, "b.relu3", v);
     v = nn_global_avg_pool(g, "pool", v);
     v = nn_linear(g, "fc", v, CLASSES);
-    nn_sigmoid_bce(g, "loss", v);
+    model_add_loss(g, &(model_options_t){.n_classes = CLASSES, .multi_label = true}, v);
 }
 
 /* Batch norms with and without layers that can be fused into them: ReLU; additions of the norm's own input,
@@ -96,13 +96,14 @@ static void build_norms(graph_t *g)
     a = nn_batch_norm(g, "bn7", v);
     v = nn_add(g, "itself", a, a);
     v = nn_linear(g, "fc", v, CLASSES);
-    nn_softmax_xent(g, "loss", v, 0);
+    model_add_loss(g, &(model_options_t){.n_classes = CLASSES}, v);
 }
 
 static err_t net_open(net_t *net, const backend_t *backend, void (*build)(graph_t *graph))
 {
     *net = (net_t){.backend = backend};
-    TRY(graph_new("every", shape_3d(SIDE, SIDE, 2), CLASSES, &net->graph));
+    TRY(graph_new("every", &net->graph));
+    graph_input(net->graph, "image", shape_3d(SIDE, SIDE, 2), DTYPE_F32);
     build(net->graph);
     TRY(graph_finish(net->graph));
     size_t n_flat = (size_t)net->graph->n_flat_params * sizeof(float);
@@ -111,7 +112,6 @@ static err_t net_open(net_t *net, const backend_t *backend, void (*build)(graph_
     net->states = util_block(backend, (size_t)net->graph->n_flat_states * sizeof(float));
     net->pixels = util_block(backend, BATCH * SIDE * SIDE * 2 * sizeof(float));
     net->labels = util_block(backend, BATCH * sizeof(int32_t));
-    net->predictions = util_block(backend, BATCH * sizeof(int32_t));
     net->targets = util_block(backend, BATCH * CLASSES * sizeof(float));
     graph_init(net->graph, 3, net->params, net->states);
     exec_options_t options = {.graph = net->graph,
@@ -137,30 +137,34 @@ static void net_close(net_t *net)
     exec_free(&net->exec);
     graph_free(&net->graph);
     util_free(&net->params), util_free(&net->grads), util_free(&net->states);
-    util_free(&net->pixels), util_free(&net->labels), util_free(&net->predictions);
+    util_free(&net->pixels), util_free(&net->labels);
     util_free(&net->targets);
 }
 
 static exec_batch_t batch_of(net_t *net, int64_t n)
 {
-    return (exec_batch_t){.n = n,
-                          .pixels = util_device(net->pixels),
-                          .labels = util_device(net->labels),
-                          .predictions = util_device(net->predictions),
-                          .targets = util_device(net->targets),
-                          .step = 11,
-                          .loss_scale = 1.0f};
+    const void *answers = model_multi_label(net->graph) ? (void *)net->targets : net->labels;
+    return (exec_batch_t){
+        .n = n, .input = {util_device(net->pixels), util_device(answers)}, .step = 11, .loss_scale = 1.0f};
+}
+
+/* Of the last forward, in host memory. */
+static const void *result(net_t *net, const char *name)
+{
+    exec_results_t results;
+    int output = graph_find_output(net->graph, name);
+    must(exec_results(net->exec, &results), "results");
+    return output < 0 ? NULL : results.output[output];
 }
 
 /* Runs on the contents of the host side; *loss: the sum over the samples. */
 static err_t forward(net_t *net, const exec_batch_t *batch, double *loss)
 {
-    exec_results_t results;
     *loss = 0;
     util_push(net->backend);
     TRY(exec_forward(net->exec, batch, true));
-    TRY(exec_results(net->exec, &results));
-    for (int64_t i = 0; i < batch->n; i++) *loss += results.losses[i];
+    const float *losses = result(net, "loss");
+    for (int64_t i = 0; i < batch->n; i++) *loss += losses[i];
     return ERR_OK;
 }
 
@@ -302,19 +306,18 @@ static void check_multi_label(net_t *net)
 {
     exec_batch_t batch = batch_of(net, BATCH);
     float *tally = util_block(net->backend, 2 * sizeof *tally);
-    exec_results_t results;
     double loss = 0, by_hand = 0;
     batch.tally = util_device(tally);
     OK_CALL(forward(net, &batch, &loss), "forward with a tally");
-    OK_CALL(exec_results(net->exec, &results), "results");
+    const float *logits = result(net, "logits");
     for (int i = 0; i < BATCH * CLASSES; i++) {
-        double x = results.logits[i];
+        double x = logits[i];
         by_hand += (log1p(exp(x)) - x * net->targets[i]) / CLASSES;
     }
     util_pull(net->backend);
     OK(fabs(loss - by_hand) < 1e-5 * by_hand, "the loss is that of the logits: %g, by hand %g", loss,
        by_hand);
-    OK(fabs(tally[0] - loss) < 1e-5 * loss && tally[1] < 1 && !results.predictions,
+    OK(fabs(tally[0] - loss) < 1e-5 * loss && tally[1] < 1 && !result(net, "prediction"),
        "samples with several labels have no predictions, and none counts as correct");
     util_free(&tally);
 }
@@ -322,7 +325,7 @@ static void check_multi_label(net_t *net)
 static void check_residual(net_t *net, const backend_t *backend)
 {
     OK_CALL(net_open(net, backend, build_residual), "a residual graph is planned");
-    OK(graph_multi_label(net->graph), "its loss is for several labels");
+    OK(model_multi_label(net->graph), "its loss is for several labels");
     rng_t rng = rng_new(5, RNG_TEST, 0);
     for (int i = 0; i < net->graph->n_params; i++) {
         const graph_param_t *p = &net->graph->params[i];
@@ -378,13 +381,13 @@ static bool lie_narrow(const graph_t *g, bool stored)
 {
     bool right = true;
     for (int n = 0; n < g->n_nodes; n++) {
-        const op_desc_t *desc = &g->nodes[n].desc;
-        for (int i = 0; i < desc->n_inputs; i++) {
-            int value = g->nodes[n].input[i];
-            bool narrow = stored && value > 0 &&
-                          value < g->n_nodes - 1; /* neither the input nor the logits nor the loss */
-            right = right && desc->x_dtype[i] == (narrow ? DTYPE_BF16 : DTYPE_F32);
-            right = right && (value == 0 || desc->x_dtype[i] == g->nodes[value - 1].desc.y_dtype[0]);
+        const graph_node_t *node = &g->nodes[n];
+        for (int i = 0; i < node->desc.n_inputs; i++) {
+            int value = node->input[i], producer = g->values[value].node;
+            bool logits = value == g->outputs[graph_find_output(g, "logits")].value;
+            bool narrow = stored && producer >= 0 && !logits;
+            right = right && node->desc.x_dtype[i] == (narrow ? DTYPE_BF16 : DTYPE_F32);
+            right = right && (producer < 0 || node->desc.x_dtype[i] == g->nodes[producer].desc.y_dtype[0]);
         }
     }
     return right && g->nodes[g->n_nodes - 1].desc.y_dtype[0] == DTYPE_F32;
@@ -447,9 +450,10 @@ static void check_init(const graph_t *g)
 static void check_errors(void)
 {
     graph_t *g = NULL;
-    OK_CALL(graph_new("broken", shape_3d(4, 4, 1), 2, &g), "a graph");
-    int v = nn_conv2d(g, "big", 0, (conv2d_layer_t){.channels = 2, .kernel = 5});
-    nn_softmax_xent(g, "loss", v, 0);
+    OK_CALL(graph_new("broken", &g), "a graph");
+    int v = graph_input(g, "image", shape_3d(4, 4, 1), DTYPE_F32);
+    v = nn_conv2d(g, "big", v, (conv2d_layer_t){.channels = 2, .kernel = 5});
+    model_add_loss(g, &(model_options_t){.n_classes = 2}, v);
     OK(graph_finish(g) == ERR_USAGE && strstr(err_message(), "layer big") && strstr(err_message(), "4×4"),
        "if a kernel is too large, the error names layer and shapes: %s", err_message());
     graph_free(&g);
@@ -473,7 +477,7 @@ int main(int argc, char **argv)
     const backend_t *backend;
     char why[BACKEND_WHY_MAX];
     if (backend_find(argc > 1 ? argv[1] : "ref", &backend, why) != ERR_OK) return 1;
-    tap_plan(2 + 3 + 5 + 4 + 3 + (2 + 3 + 4) + 2 * 3 + 6 + 8 + 1);
+    tap_plan(2 + 3 + 5 + 4 + 3 + (2 + 3 + 3) + 2 * 3 + 6 + 8 + 1);
     net_t *net = NULL;
     if (backend_open(backend, 1) != ERR_OK) return 1;
     if (mem_new(sizeof *net, "net", &net) != ERR_OK) return 1;

@@ -172,10 +172,10 @@ static void check_init(void)
 {
     /* conv: 3×5 image's 12 channels to 20 by 3×3; its fan_in is 108, its fan_out 180. */
     graph_t *g = NULL;
-    must(graph_new("start", shape_3d(3, 5, 12), 7, &g), "a graph");
+    must(graph_new("start", &g), "a graph");
     conv2d_layer_t conv = {.channels = 20, .kernel = 3, .pad = 1};
     static const init_kind_t kinds[] = {INIT_LECUN, INIT_KAIMING_IN, INIT_KAIMING_OUT};
-    int v = 0;
+    int v = graph_input(g, "image", shape_3d(3, 5, 12), DTYPE_F32);
     for (int i = 0; i < 3; i++) {
         char name[16];
         conv.init = kinds[i];
@@ -188,7 +188,7 @@ static void check_init(void)
     v = nn_linear_init(g, "fc1", v, 50, INIT_KAIMING_IN); /* of 300 */
     v = nn_linear_init(g, "fc2", v, 70, INIT_KAIMING_OUT);
     v = nn_linear(g, "fc3", v, 40);
-    nn_softmax_xent(g, "loss", v, 0);
+    model_add_loss(g, &(model_options_t){.n_classes = 40}, v);
     must(graph_finish(g), "graph_finish");
     float *flat = NULL, *states = NULL;
     must(mem_new_array(g->n_flat_params, sizeof *flat, "weights", &flat), "memory");
@@ -221,7 +221,7 @@ static void check_multi_label(void)
     graph_t *g = NULL;
     for (const model_t *m = models; m->name; m++) {
         must(model_build(m->name, &options, &g), m->name);
-        right = right && graph_multi_label(g) && graph_shape(g, g->n_nodes - 1).dim[1] == 80;
+        right = right && model_multi_label(g) && model_classes(g) == 80;
         graph_free(&g);
     }
     OK(right, "every model supports any number of labels");

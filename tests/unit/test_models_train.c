@@ -21,7 +21,8 @@ typedef struct net {
     graph_t *graph;
     exec_t *exec;
     float *params, *grads, *velocity, *states, *pixels, *targets;
-    int32_t *labels, *predictions;
+    int32_t *labels;
+    void *answers; /* targets or labels */
 } net_t;
 
 static void net_open(net_t *net, const backend_t *backend, bool multi_label)
@@ -38,7 +39,7 @@ static void net_open(net_t *net, const backend_t *backend, bool multi_label)
     net->pixels = util_block(backend, BATCH * SIDE * SIDE * 3 * sizeof(float));
     net->targets = util_block(backend, BATCH * CLASSES * sizeof(float));
     net->labels = util_block(backend, BATCH * sizeof(int32_t));
-    net->predictions = util_block(backend, BATCH * sizeof(int32_t));
+    net->answers = multi_label ? (void *)net->targets : net->labels;
     rng_t rng = rng_new(6, RNG_TEST, 0);
     for (int i = 0; i < BATCH * SIDE * SIDE * 3; i++) net->pixels[i] = (float)rng_normal(&rng);
     for (int i = 0; i < BATCH * CLASSES; i++) net->targets[i] = (float)rng_below(&rng, 2);
@@ -58,17 +59,14 @@ static void net_close(net_t *net)
     exec_free(&net->exec);
     graph_free(&net->graph);
     util_free(&net->params), util_free(&net->grads), util_free(&net->velocity), util_free(&net->states);
-    util_free(&net->pixels), util_free(&net->targets), util_free(&net->labels), util_free(&net->predictions);
+    util_free(&net->pixels), util_free(&net->targets), util_free(&net->labels);
 }
 
 /* The mean loss before the step. */
 static double train(net_t *net, uint64_t step)
 {
     exec_batch_t batch = {.n = BATCH,
-                          .pixels = util_device(net->pixels),
-                          .labels = util_device(net->labels),
-                          .targets = util_device(net->targets),
-                          .predictions = util_device(net->predictions),
+                          .input = {util_device(net->pixels), util_device(net->answers)},
                           .step = step,
                           .loss_scale = 1.0f / BATCH};
     exec_results_t results;
@@ -83,7 +81,8 @@ static double train(net_t *net, uint64_t step)
     util_push(net->backend);
     must(exec_forward(net->exec, &batch, true), "forward");
     must(exec_results(net->exec, &results), "results");
-    for (int i = 0; i < BATCH; i++) loss += results.losses[i] / BATCH;
+    const float *losses = results.output[graph_find_output(net->graph, "loss")];
+    for (int i = 0; i < BATCH; i++) loss += losses[i] / BATCH;
     must(exec_backward(net->exec, &batch, NULL, NULL), "backward");
     util_pull(net->backend);
     must(util_optim(net->backend, OPTIM_SGD, &sgd), "sgd");

@@ -2,6 +2,7 @@
 /* RUN np=0 device=ref,cpu,cuda : optimizer steps over a network's parameters: weight decay, clipping, LARS,
  * averages. */
 #include "compute/graph/layers.h"
+#include "compute/models/model.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/learn/optim.h"
@@ -41,12 +42,13 @@ static bool in_parameter(const graph_t *graph, int64_t i, const graph_param_t **
 static net_t net_new(const backend_t *device, const char *options)
 {
     net_t net = {.device = device};
-    must(graph_new("small", shape_3d(5, 5, 2), 3, &net.graph), "graph");
+    must(graph_new("small", &net.graph), "graph");
+    graph_input(net.graph, "image", shape_3d(5, 5, 2), DTYPE_F32);
     int v = nn_conv2d(net.graph, "conv", 0, (conv2d_layer_t){.channels = 3, .kernel = 3, .no_bias = true});
     v = nn_conv2d(net.graph, "point", v, (conv2d_layer_t){.channels = 4, .kernel = 1, .no_bias = true});
     v = nn_batch_norm(net.graph, "bn", v);
     v = nn_linear(net.graph, "fc", v, 3);
-    nn_softmax_xent(net.graph, "loss", v, 0);
+    model_add_loss(net.graph, &(model_options_t){.n_classes = 3}, v);
     must(graph_finish(net.graph), "graph");
     int64_t n = net.graph->n_flat_params;
     net.weights = util_block(device, (size_t)n * sizeof(float));

@@ -143,7 +143,7 @@ static void test_counts(exec_t *exec)
 {
     static float pixels[N_SAMPLES * 28 * 28];
     static const int32_t labels[N_SAMPLES];
-    exec_batch_t batch = {.n = N_SAMPLES, .pixels = pixels, .labels = labels, .loss_scale = 1};
+    exec_batch_t batch = {.n = N_SAMPLES, .input = {pixels, labels}, .loss_scale = 1};
     OK_CALL(exec_forward(exec, &batch, false), "an evaluation");
     OK(cost_of(exec, "conv1")->forward_macs == 0, "is not counted");
     for (int i = 0; i < 2; i++) {

@@ -141,13 +141,14 @@ typedef struct net {
 static net_t net_new(int n_classes)
 {
     net_t net = {NULL, NULL, NULL};
-    must(graph_new("small", shape_3d(3, 5, 2), n_classes, &net.graph), "a graph");
+    must(graph_new("small", &net.graph), "a graph");
     graph_t *g = net.graph;
+    graph_input(g, "image", shape_3d(3, 5, 2), DTYPE_F32);
     int v = nn_conv2d(g, "conv", 0, (conv2d_layer_t){.channels = 4, .kernel = 3, .pad = 1});
     v = nn_batch_norm(g, "norm", v);
     v = nn_linear(g, "wide", v, 6);
     v = nn_linear(g, "fc", v, n_classes);
-    nn_softmax_xent(g, "loss", v, 0);
+    model_add_loss(g, &(model_options_t){.n_classes = n_classes}, v);
     must(graph_finish(g), "graph_finish");
     must(mem_new_array(g->n_flat_params, sizeof(float), "weights", &net.params), "memory");
     must(mem_new_array(g->n_flat_states, sizeof(float), "running values", &net.states), "memory");
@@ -288,7 +289,7 @@ static void check_layouts(void)
 /* The model's weights are as before. */
 static bool unchanged(const net_t *net)
 {
-    net_t fresh = net_new(net->graph->n_classes);
+    net_t fresh = net_new(model_classes(net->graph));
     bool same = memcmp(net->params, fresh.params, (size_t)fresh.graph->n_flat_params * sizeof(float)) == 0 &&
                 memcmp(net->states, fresh.states, (size_t)fresh.graph->n_flat_states * sizeof(float)) == 0;
     net_free(&fresh);

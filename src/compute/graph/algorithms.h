@@ -56,10 +56,11 @@ err_t algorithms_read(algorithms_t *table, const char *text, const char *source,
 /* Free *out with mem_free. */
 err_t algorithms_write(const algorithms_t *table, char **out);
 
-/* A batch size to plan for. */
+/* A batch to plan for. */
 typedef struct batch_size {
     int64_t n;
     bool training;
+    const shape_t *shapes; /* as for exec_prepare_shapes; NULL: the graph's */
 } batch_size_t;
 
 /* Before a layer is measured. Layers with the same operator count once. */
@@ -92,7 +93,7 @@ typedef struct measure_result {
 
 /* Chooses for every layer and pass with several algorithms: the table's entry, else the cache's, else the
  * fastest on scratch buffers, training and the most expensive layers first. The backend's default stays
- * unless another is at least 3 % faster. The gradient of the graph's input is never computed, so it needs no
+ * unless another is at least 3 % faster. Gradients that are never computed, such as that of the graph's input, need no
  * choice. */
 err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, measure_result_t *result);
 

@@ -5,12 +5,15 @@
 
 static int norm(graph_t *graph, const char *name, int input, init_kind_t gamma)
 {
+    bool frozen = graph->frozen;
     const graph_param_spec_t params[] = {{"gamma", "C", gamma}, {"beta", "C", INIT_ZERO}};
     static const graph_param_spec_t states[] = {{"running_mean", "C", INIT_ZERO},
                                                 {"running_var", "C", INIT_ONE}};
-    op_desc_t desc = {.kind = OP_BATCH_NORM,
-                      .n_inputs = 1,
-                      .attr.batch_norm = {.momentum = 0.1, .epsilon = 1e-5, .group = graph->norm_group}};
+    op_desc_t desc = {
+        .kind = OP_BATCH_NORM,
+        .n_inputs = 1,
+        .attr.batch_norm = {
+            .momentum = 0.1, .epsilon = 1e-5, .group = frozen ? 0 : graph->norm_group, .frozen = frozen}};
     return graph_add(graph, name, desc, &input, params, states);
 }
 
@@ -22,4 +25,13 @@ int nn_batch_norm(graph_t *graph, const char *name, int input)
 int nn_batch_norm_zero(graph_t *graph, const char *name, int input)
 {
     return norm(graph, name, input, INIT_ZERO);
+}
+
+int nn_frozen_norm(graph_t *graph, const char *name, int input)
+{
+    bool frozen = graph->frozen;
+    graph->frozen = true;
+    int value = norm(graph, name, input, INIT_ONE);
+    graph->frozen = frozen;
+    return value;
 }

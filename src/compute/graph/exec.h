@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a graph on a backend: plans operators and memory for the batch sizes to come, then runs forward and
+/* Runs a graph on a backend: plans operators and memory for the batches to come, then runs forward and
  * backward without allocating. Not collective.
+ *
+ * A step: exec_forward; exec_rows for each section of rows, in order; exec_backward.
  *
  * Parameters, gradients and states are flat buffers owned by the caller (layout: graph.h); the executor owns
  * activations. All buffers, including those of a batch, are memory of the backend: the device side of a
@@ -15,13 +17,13 @@
 
 typedef struct exec exec_t;
 
-enum { EXEC_WHERE_MAX = 128 };
+enum { EXEC_WHERE_MAX = GRAPH_FUSED_NAME_MAX + 32 };
 
 typedef struct exec_options {
     const graph_t *graph;           /* borrowed; layers are fused as far as the backend can */
     const backend_t *backend;       /* opened by the caller */
     float *params;                  /* n_flat_params */
-    float *grads;                   /* n_flat_params; NULL: no training */
+    float *grads;                   /* n_flat_trained; NULL: no training */
     float *states;                  /* n_flat_states */
     uint64_t seed;                  /* dropout */
     const algorithms_t *algorithms; /* borrowed; NULL: the backend's defaults */
@@ -31,13 +33,15 @@ typedef struct exec_options {
 } exec_options_t;
 
 typedef struct exec_batch {
-    int64_t n;
-    const float *pixels;   /* [n, h, w, c] */
-    const int32_t *labels; /* [n]; not read if graph_multi_label */
-    const float *targets;  /* [n, classes]; read only if graph_multi_label */
-    int32_t *predictions;  /* [n], or NULL; not written if graph_multi_label */
-    float *tally;          /* forward adds Σ losses and the number of correct predictions; or NULL */
-    float *states;         /* n_flat_states; NULL: the executor's */
+    int64_t n; /* samples; in exec_rows: rows */
+    /* In the graph's order, [n, …] of the input's shape and type. NULL: layers that depend on it are left out,
+     * in evaluation only. */
+    const void *input[GRAPH_MAX_INPUTS];
+    const shape_t *shapes; /* of a sample of each input, as for exec_prepare_shapes; NULL: the graph's */
+    /* Two numbers per loss, in the order of the layers: forward adds Σ losses, and the number of predictions
+     * that equal their label. Or NULL. */
+    float *tally;
+    float *states; /* n_flat_states; NULL: the executor's */
     uint64_t step, first_sample;
     float loss_scale; /* usually 1 / samples in the global batch */
 } exec_batch_t;
@@ -50,7 +54,15 @@ void exec_free(exec_t **exec);
  *   training  forward in training mode, and backward; otherwise forward in evaluation mode */
 err_t exec_prepare(exec_t *exec, int64_t n, bool training);
 
-/* Algorithms of layer `node` for a prepared batch size; NULL if it is not prepared. */
+/* As exec_prepare, for inputs of other shapes. Sections of rows keep their block.
+ *
+ *   shapes  [n_inputs] of one sample, first dimension 1
+ *
+ * ERR_USAGE if a layer does not take these shapes. */
+err_t exec_prepare_shapes(exec_t *exec, int64_t n, const shape_t *shapes, bool training);
+
+/* Algorithms of layer `node` for a prepared batch size with the graph's shapes; NULL if it is not
+ * prepared. */
 const op_algorithms_t *exec_algorithms(const exec_t *exec, int64_t n, bool training, int node);
 
 /* Allocates the arena and touches its pages. Call it after the last exec_prepare. */
@@ -63,28 +75,35 @@ size_t exec_floor_bytes(const exec_t *exec);
 /* Forward of one batch of a prepared size. */
 err_t exec_forward(exec_t *exec, const exec_batch_t *batch, bool training);
 
-/* Results of forward, in host memory. */
+/* Runs a section of rows on batch->n rows, block by block. In training, each block runs backward as well;
+ * gradients add up. The last exec_forward was of the same step and mode.
+ *
+ *   batch  the inputs of the section, of whole blocks: what follows the last row in its block is computed, but
+ *          counts for nothing; it must be finite */
+err_t exec_rows(exec_t *exec, int section, const exec_batch_t *batch);
+
+/* Outputs of the graph, in its order, in host memory; NULL for those that were left out. */
 typedef struct exec_results {
-    const float *losses;        /* [n] */
-    const float *logits;        /* [n, classes], input of the loss; scores to rank samples by */
-    const int32_t *predictions; /* [n]; NULL if not asked for */
+    const void *output[GRAPH_MAX_OUTPUTS];
 } exec_results_t;
 
-/* Results of the last exec_forward, valid until the next call. Waits for the backend. */
+/* Results of the last exec_forward and the exec_rows after it, valid until the next call. Waits for the
+ * backend. */
 err_t exec_results(exec_t *exec, exec_results_t *out);
 
 /* Called as soon as the gradients [offset, offset + count) of the flat buffer are final. Ranges come in
  * ascending order without gaps. */
 typedef err_t (*exec_ready_hook_t)(void *context, int64_t offset, int64_t count);
 
-/* Backward of the batch whose training forward ran last. Overwrites the gradients. hook may be NULL. */
+/* Backward of the batch whose training forward ran last. Overwrites the gradients, except that exec_rows has
+ * begun those of its section. hook may be NULL. */
 err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t hook, void *context);
 
 /* The fused graph; owned by the executor. */
 const graph_t *exec_graph(const exec_t *exec);
 
 /* Cost of a layer's training passes since the last exec_clear_costs: seconds, and multiply-adds that really
- * ran (the first layer computes no gradient of its input). */
+ * ran (the first layer computes no gradient of its input, a frozen one none of its parameters). */
 typedef struct exec_cost {
     double forward_sec, backward_sec;
     double forward_macs, backward_macs;
@@ -98,7 +117,7 @@ void exec_clear_costs(exec_t *exec);
  * timed. */
 void exec_time_layers(exec_t *exec, bool on);
 
-/* Runs forward again and finds the first layer with a NaN or infinite output or parameter.
+/* Runs forward of section 0 again and finds the first layer with a NaN or infinite output or parameter.
  *
  *   out  [EXEC_WHERE_MAX]: what was found and where; "" if everything is finite */
 err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, char *out);

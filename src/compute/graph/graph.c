@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds a graph layer by layer, lays out the flat parameter and state buffers, and draws initial values.
- * Layers' defaults are in the file of each layer. */
+/* Builds a graph layer by layer, and infers shapes. flat.c lays out the parameters; layers' defaults are in
+ * the file of each layer. */
 #include "compute/graph/graph.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
 
-enum { MAX_NODES = 512, FLAT_ALIGN = 16 };
+enum { MAX_NODES = 512, MAX_VALUES = GRAPH_MAX_INPUTS + MAX_NODES * OP_MAX_OUTPUTS };
 
-err_t graph_new(const char *model, shape_t sample, int n_classes, graph_t **out)
+err_t graph_new(const char *model, graph_t **out)
 {
-    if (sample.n_dims != 3)
-        RAISE(ERR_USAGE, "%s: expected samples [height, width, channels], got %s", model,
-              shape_format(sample).text);
     err_t err = ERR_OK;
     graph_t *g = NULL;
     TRY(mem_new(sizeof *g, "a graph", &g));
     snprintf(g->model, sizeof g->model, "%s", model);
-    g->sample = shape_4d(1, sample.dim[0], sample.dim[1], sample.dim[2]);
-    g->n_classes = n_classes;
+    g->n_sections = 1;
+    TRY_OUT(err, mem_new_array(MAX_VALUES, sizeof *g->values, "layers", &g->values));
     TRY_OUT(err, mem_new_array(MAX_NODES, sizeof *g->nodes, "layers", &g->nodes));
     TRY_OUT(err, mem_new_array(MAX_NODES * OP_MAX_PARAMS, sizeof *g->params, "parameters", &g->params));
     TRY_OUT(err, mem_new_array(MAX_NODES * OP_MAX_STATES, sizeof *g->states, "states", &g->states));
@@ -36,27 +31,33 @@ out:
 void graph_free(graph_t **graph)
 {
     if (!*graph) return;
+    mem_free(&(*graph)->values);
     mem_free(&(*graph)->nodes);
     mem_free(&(*graph)->params);
     mem_free(&(*graph)->states);
     mem_free(graph);
 }
 
-bool graph_multi_label(const graph_t *graph)
-{
-    return graph->nodes[graph->n_nodes - 1].desc.kind == OP_SIGMOID_BCE;
-}
-
 shape_t graph_shape(const graph_t *graph, int value)
 {
-    return value == 0 ? graph->sample : graph->nodes[value - 1].desc.y[0];
+    return graph->values[value].shape;
 }
 
-err_t graph_batch_desc(const graph_t *g, int node, int64_t n, op_desc_t *out)
+static int find_port(const graph_port_t *ports, int n, const char *name)
 {
-    *out = g->nodes[node].desc;
-    for (int i = 0; i < out->n_inputs; i++) out->x[i] = shape_with_batch(out->x[i], n);
-    return op_infer(out);
+    for (int i = 0; i < n; i++)
+        if (strcmp(ports[i].name, name) == 0) return i;
+    return -1;
+}
+
+int graph_find_input(const graph_t *g, const char *name)
+{
+    return find_port(g->inputs, g->n_inputs, name);
+}
+
+int graph_find_output(const graph_t *g, const char *name)
+{
+    return find_port(g->outputs, g->n_outputs, name);
 }
 
 int graph_readers(const graph_t *g, int value)
@@ -64,7 +65,53 @@ int graph_readers(const graph_t *g, int value)
     int count = 0;
     for (int n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->nodes[n].desc.n_inputs; i++) count += g->nodes[n].input[i] == value;
+    for (int i = 0; i < g->n_outputs; i++) count += g->outputs[i].value == value;
     return count;
+}
+
+static bool is_loss(const graph_node_t *node)
+{
+    return op_traits(node->desc.kind)->loss;
+}
+
+static void set_name(char out[GRAPH_NAME_MAX], const char *name)
+{
+    int n = snprintf(out, GRAPH_NAME_MAX, "%s", name);
+    ASSERT(n < GRAPH_NAME_MAX);
+}
+
+static int new_value(graph_t *g, shape_t shape, dtype_t dtype, int node)
+{
+    g->values[g->n_values] = (graph_value_t){shape, dtype, node, g->n_sections - 1};
+    return g->n_values++;
+}
+
+int graph_input(graph_t *g, const char *name, shape_t shape, dtype_t dtype)
+{
+    ASSERT(g->n_inputs < GRAPH_MAX_INPUTS && graph_find_input(g, name) < 0);
+    shape_t sample = {shape.n_dims + 1, {1}};
+    ASSERT(sample.n_dims <= SHAPE_MAX_DIMS);
+    memcpy(sample.dim + 1, shape.dim, (size_t)shape.n_dims * sizeof *shape.dim);
+    graph_port_t *port = &g->inputs[g->n_inputs++];
+    set_name(port->name, name);
+    return port->value = new_value(g, sample, dtype, -1);
+}
+
+void graph_output(graph_t *g, const char *name, int value)
+{
+    if (g->status != ERR_OK) return;
+    ASSERT(g->n_outputs < GRAPH_MAX_OUTPUTS && graph_find_output(g, name) < 0);
+    graph_port_t *port = &g->outputs[g->n_outputs++];
+    set_name(port->name, name);
+    port->value = value;
+}
+
+void graph_begin_rows(graph_t *g, const char *name, int64_t block, int64_t max_rows)
+{
+    ASSERT(g->n_sections < GRAPH_MAX_SECTIONS && block > 0 && max_rows > 0);
+    graph_section_t *section = &g->sections[g->n_sections++];
+    *section = (graph_section_t){.first_node = g->n_nodes, .block = block, .max_rows = max_rows};
+    set_name(section->name, name);
 }
 
 static void keep_error(graph_t *g, err_t err)
@@ -78,7 +125,8 @@ static void add_tensors(graph_param_t *list, int *n, const char *layer, const sh
 {
     for (int i = 0; i < n_shapes; i++) {
         graph_param_t *p = &list[(*n)++];
-        snprintf(p->name, sizeof p->name, "%s/%s", layer, specs[i].name);
+        int n_name = snprintf(p->name, sizeof p->name, "%s/%s", layer, specs[i].name);
+        ASSERT(n_name < GRAPH_PARAM_NAME_MAX);
         p->meaning = specs[i].meaning;
         p->shape = shapes[i];
         p->init = specs[i].init;
@@ -87,89 +135,149 @@ static void add_tensors(graph_param_t *list, int *n, const char *layer, const sh
     }
 }
 
-int graph_add(graph_t *g, const char *name, op_desc_t desc, const int *inputs,
-              const graph_param_spec_t *params, const graph_param_spec_t *states)
+/* An operator takes a value as `dtype`. */
+static err_t check_type(const graph_t *g, int value, dtype_t dtype)
 {
-    if (g->status != ERR_OK) return 0;
-    ASSERT(g->n_nodes < MAX_NODES && strlen(name) < GRAPH_NAME_MAX);
-    graph_node_t *node = &g->nodes[g->n_nodes];
-    snprintf(node->name, sizeof node->name, "%s", name);
-    for (int i = 0; i < desc.n_inputs; i++) {
-        ASSERT(inputs[i] >= GRAPH_TRUTH && inputs[i] <= g->n_nodes);
-        node->input[i] = inputs[i];
-        if (inputs[i] != GRAPH_TRUTH) desc.x[i] = graph_shape(g, inputs[i]);
-    }
-    err_t err = op_infer(&desc);
-    if (err != ERR_OK) {
-        keep_error(g, err_context(err, "%s: layer %s", g->model, name));
-        return 0;
-    }
-    node->desc = desc;
-    node->layer = g->n_nodes;
-    node->first_param = g->n_params;
-    node->first_state = g->n_states;
-    add_tensors(g->params, &g->n_params, name, desc.param, desc.n_params, params);
-    add_tensors(g->states, &g->n_states, name, desc.state, desc.n_states, states);
-    return ++g->n_nodes;
-}
-
-static int64_t padded_count(int64_t count)
-{
-    return (count + FLAT_ALIGN - 1) / FLAT_ALIGN * FLAT_ALIGN;
-}
-
-err_t graph_finish(graph_t *g)
-{
-    if (g->status != ERR_OK) return err_put(&g->first_error);
-    ASSERT(g->n_nodes > 0 && op_traits(g->nodes[g->n_nodes - 1].desc.kind)->loss);
-    for (int value = 1; value < g->n_nodes; value++) ASSERT(graph_readers(g, value) > 0);
-    for (int n = g->n_nodes - 1; n >= 0; n--) {
-        const graph_node_t *node = &g->nodes[n];
-        for (int i = 0; i < node->desc.n_params; i++) {
-            graph_param_t *p = &g->params[node->first_param + i];
-            p->offset = g->n_flat_params;
-            g->n_flat_params += padded_count(shape_count(p->shape));
-            g->n_parameters += shape_count(p->shape);
-        }
-    }
-    for (int i = 0; i < g->n_states; i++) {
-        g->states[i].offset = g->n_flat_states;
-        g->n_flat_states += padded_count(shape_count(g->states[i].shape));
-    }
+    dtype_t have = g->values[value].dtype;
+    if (have != dtype)
+        RAISE(ERR_USAGE, "expected an input of %s, got %s", dtype_name(dtype), dtype_name(have));
     return ERR_OK;
 }
 
-static double init_scale(const graph_param_t *p)
+/* Adds a layer, all but its parameters. NULL after an error. */
+static graph_node_t *add_node(graph_t *g, const char *name, op_desc_t desc, const int *inputs)
 {
-    double variance = p->init == INIT_KAIMING_IN    ? 2.0 / (double)p->fan_in
-                      : p->init == INIT_KAIMING_OUT ? 2.0 / (double)p->fan_out
-                                                    : 1.0 / (double)p->fan_in;
-    return sqrt(variance);
+    if (g->status != ERR_OK) return NULL;
+    ASSERT(g->n_nodes < MAX_NODES);
+    graph_node_t *node = &g->nodes[g->n_nodes];
+    set_name(node->name, name);
+    for (int i = 0; i < desc.n_inputs; i++) {
+        ASSERT(inputs[i] >= 0 && inputs[i] < g->n_values);
+        const graph_value_t *value = &g->values[inputs[i]];
+        ASSERT(value->section == 0 || value->section == g->n_sections - 1);
+        node->input[i] = inputs[i];
+        desc.x[i] = value->shape;
+        desc.x_dtype[i] = value->dtype;
+    }
+    err_t err = op_infer(&desc);
+    for (int i = 0; i < desc.n_inputs && err == ERR_OK; i++) err = check_type(g, inputs[i], desc.x_dtype[i]);
+    if (err != ERR_OK) {
+        keep_error(g, err_context(err, "%s: layer %s", g->model, name));
+        return NULL;
+    }
+    node->desc = desc;
+    node->layer = g->n_nodes++;
+    node->section = g->n_sections - 1;
+    node->first_param = g->n_params;
+    node->first_state = g->n_states;
+    node->weight = 1;
+    for (int i = 0; i < desc.n_outputs; i++)
+        node->output[i] = new_value(g, desc.y[i], desc.y_dtype[i], node->layer);
+    if (is_loss(node)) graph_output(g, name, node->output[0]);
+    return node;
 }
 
-/* Each value has its own position in the random sequence: any number of threads draws the same values. */
-static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float *flat)
+int graph_add(graph_t *g, const char *name, op_desc_t desc, const int *inputs,
+              const graph_param_spec_t *params, const graph_param_spec_t *states)
 {
-    enum { PIECE = 1 << 13 };
-    int64_t count = shape_count(p->shape);
-    float *value = flat + p->offset;
-    const rng_t start = rng_new(seed, RNG_INIT, (uint64_t)index);
-    double scale = init_scale(p);
-    if (p->init == INIT_ZERO || p->init == INIT_ONE) {
-        for (int64_t i = 0; i < count; i++) value[i] = p->init == INIT_ONE ? 1.0f : 0.0f;
-        return;
-    }
-#pragma omp parallel for schedule(static) if (count > PIECE)
-    for (int64_t first = 0; first < count; first += PIECE) {
-        rng_t rng = start;
-        rng.position = RNG_NORMAL_WORDS * (uint64_t)first;
-        for (int64_t i = first; i < count && i < first + PIECE; i++)
-            value[i] = (float)(scale * rng_normal(&rng));
-    }
+    const graph_node_t *node = add_node(g, name, desc, inputs);
+    if (!node) return 0;
+    desc = node->desc;
+    add_tensors(g->params, &g->n_params, name, desc.param, desc.n_params, params);
+    add_tensors(g->states, &g->n_states, name, desc.state, desc.n_states, states);
+    for (int i = 0; i < desc.n_params; i++) g->params[node->first_param + i].frozen = g->frozen;
+    return node->output[0];
 }
 
-void graph_init(const graph_t *g, uint64_t seed, float *params, float *states)
+static const graph_node_t *find_node(const graph_t *g, const char *name)
 {
-    for (int i = 0; i < g->n_params; i++) init_tensor(&g->params[i], seed, i, params);
-    for (int i = 0; i < g->n_states; i++) init_tensor(&g->states[i], seed, i, states);
+    for (int n = 0; n < g->n_nodes; n++)
+        if (strcmp(g->nodes[n].name, name) == 0) return &g->nodes[n];
+    return NULL;
+}
+
+/* Whether the parameters and states of both descriptions have the same shapes. */
+static bool same_tensors(const op_desc_t *a, const op_desc_t *b)
+{
+    bool same = a->n_params == b->n_params && a->n_states == b->n_states;
+    for (int i = 0; same && i < a->n_params; i++) same = shape_equal(a->param[i], b->param[i]);
+    for (int i = 0; same && i < a->n_states; i++) same = shape_equal(a->state[i], b->state[i]);
+    return same;
+}
+
+/* A layer computes with `have` in place of `want`, the layer as it was added. */
+static err_t check_tensors(const op_desc_t *want, const op_desc_t *have)
+{
+    if (same_tensors(want, have)) return ERR_OK;
+    RAISE(ERR_USAGE, "inputs of %s need parameters of other shapes than inputs of %s",
+          shape_format(have->x[0]).text, shape_format(want->x[0]).text);
+}
+
+int graph_repeat(graph_t *g, const char *name, const char *of, const int *inputs)
+{
+    if (g->status != ERR_OK) return 0;
+    const graph_node_t *first = find_node(g, of);
+    ASSERT(first && first->section == g->n_sections - 1);
+    graph_node_t *node = add_node(g, name, first->desc, inputs);
+    if (!node) return 0;
+    err_t err = check_tensors(&first->desc, &node->desc);
+    if (err != ERR_OK) keep_error(g, err_context(err, "%s: layer %s", g->model, name));
+    node->first_param = first->first_param;
+    node->first_state = first->first_state;
+    node->shared = true;
+    return node->output[0];
+}
+
+void graph_weigh(graph_t *g, int loss, float weight)
+{
+    if (g->status != ERR_OK) return;
+    graph_node_t *node = &g->nodes[g->values[loss].node];
+    ASSERT(is_loss(node));
+    node->weight = weight;
+}
+
+/* First dimension of a value in a batch of n: samples, or the rows of a block. */
+static int64_t first_dimension(const graph_t *g, int value, int64_t n)
+{
+    int section = g->values[value].section;
+    return section == 0 ? n : g->sections[section].block;
+}
+
+err_t graph_batch_desc(const graph_t *g, int node, int64_t n, op_desc_t *out)
+{
+    *out = g->nodes[node].desc;
+    for (int i = 0; i < out->n_inputs; i++)
+        out->x[i] = shape_with_batch(out->x[i], first_dimension(g, g->nodes[node].input[i], n));
+    return op_infer(out);
+}
+
+/* The shape of a value, from the descriptions of the layers before. */
+static shape_t shape_of_value(const graph_t *g, int value, const shape_t *inputs, const op_desc_t *descs)
+{
+    int node = g->values[value].node;
+    if (node < 0) {
+        for (int i = 0; inputs && i < g->n_inputs; i++)
+            if (g->inputs[i].value == value) return inputs[i];
+        return g->values[value].shape;
+    }
+    for (int i = 0; i < descs[node].n_outputs; i++)
+        if (g->nodes[node].output[i] == value) return descs[node].y[i];
+    ASSERT(!"a value of the graph");
+    return g->values[value].shape;
+}
+
+err_t graph_infer(const graph_t *g, int64_t n, const shape_t *inputs, op_desc_t *descs)
+{
+    for (int k = 0; k < g->n_nodes; k++) {
+        const graph_node_t *node = &g->nodes[k];
+        op_desc_t *desc = &descs[k];
+        *desc = node->desc;
+        for (int i = 0; i < desc->n_inputs; i++)
+            desc->x[i] = shape_with_batch(shape_of_value(g, node->input[i], inputs, descs),
+                                          first_dimension(g, node->input[i], n));
+        err_t err = op_infer(desc);
+        if (err == ERR_OK) err = check_tensors(&node->desc, desc);
+        if (err != ERR_OK) return err_context(err, "%s: layer %s", g->model, node->name);
+    }
+    return ERR_OK;
 }

@@ -1,103 +1,138 @@
 /* SPDX-License-Identifier: MIT */
-/* The static graph of a model: named layers, their operators, parameters and connections. A model's builder
- * (models/) builds it once; after that it is read-only. Not collective.
+/* The static graph of a model: named inputs, layers with their operators and parameters, named outputs,
+ * losses. A model's builder (models/) builds it once; after that it is read-only. Not collective.
  *
- * Value 0 is the input; value i is the output of layer i−1; GRAPH_TRUTH is what a loss compares with, labels
- * or targets. Builders do not check for errors: the graph keeps the first one, later calls do nothing, and
- * graph_finish returns it. Shapes are inferred for one sample. */
+ * A value is an input of the graph or an output of a layer. Its shape is that of one sample: the first
+ * dimension is 1, in a batch n. The objective, of which backward computes the gradient, is the sum of all
+ * losses, each times its weight and the batch's loss_scale.
+ *
+ * Builders do not check for errors: the graph keeps the first one, later calls do nothing, and graph_finish
+ * returns it. */
 #ifndef COMPUTE_GRAPH_GRAPH_H
 #define COMPUTE_GRAPH_GRAPH_H
 
 #include <stdint.h>
 
+#include "compute/graph/param.h"
 #include "compute/ops/op.h"
 
-enum { GRAPH_TRUTH = -1 };
-enum { GRAPH_NAME_MAX = 32, GRAPH_FUSED_NAME_MAX = 96, GRAPH_PARAM_NAME_MAX = 48 };
+enum { GRAPH_FUSED_NAME_MAX = 160, GRAPH_MAX_INPUTS = 8, GRAPH_MAX_OUTPUTS = 16, GRAPH_MAX_SECTIONS = 4 };
 
-/* Initial values of a parameter.
- *
- *   LeCun    normal with variance 1 / fan_in (LeCun et al., "Efficient BackProp", 1998); with unit-variance
- *            input it keeps the logits small, so that a high learning rate works from the first step
- *   Kaiming  normal with variance 2 / fan, for layers followed by a ReLU (He et al., "Delving deep into
- *            rectifiers", 2015, equations 10 and 14): fan_in preserves the size of values in forward,
- *            fan_out that of gradients in backward */
-typedef enum init_kind {
-    INIT_LECUN, /* the default */
-    INIT_ZERO,
-    INIT_ONE,
-    INIT_KAIMING_IN,
-    INIT_KAIMING_OUT
-} init_kind_t;
-
-typedef struct graph_param {
-    char name[GRAPH_PARAM_NAME_MAX]; /* such as "conv1/weight" */
-    const char *meaning;             /* order of dimensions, such as "OHWI" */
+typedef struct graph_value {
     shape_t shape;
-    init_kind_t init;
-    int64_t fan_in, fan_out; /* of weights: terms per output, outputs per input at stride 1 */
-    int64_t offset;          /* elements from the start of the flat buffer; a multiple of 16 */
-} graph_param_t;
+    dtype_t dtype;
+    int node;    /* the layer that computes it; -1: an input of the graph, or fused away */
+    int section; /* whose rows its first dimension counts; 0: samples */
+} graph_value_t;
+
+/* A named input or output. */
+typedef struct graph_port {
+    char name[GRAPH_NAME_MAX];
+    int value;
+} graph_port_t;
+
+/* Layers that work on rows (regions of images, say) instead of samples. How many rows there are is known only
+ * at run time; they are computed `block` rows at a time. Section 0: samples. */
+typedef struct graph_section {
+    char name[GRAPH_NAME_MAX];
+    int first_node;
+    int64_t block, max_rows;
+} graph_section_t;
 
 typedef struct graph_node {
     char name[GRAPH_FUSED_NAME_MAX]; /* "conv1"; fused: "conv1+relu1+pool1" */
     int layer;                       /* index in the model's graph; fused: of its first layer */
-    op_desc_t desc;                  /* for one sample */
-    int input[OP_MAX_INPUTS];
+    int section;
+    op_desc_t desc; /* for one sample */
+    int input[OP_MAX_INPUTS], output[OP_MAX_OUTPUTS];
     int first_param, first_state; /* indices into graph->params, graph->states; counts are in desc */
+    bool shared;                  /* the parameters and states are those of an earlier layer */
+    float weight;                 /* of a loss */
 } graph_node_t;
 
 typedef struct graph {
     char model[GRAPH_NAME_MAX];
-    shape_t sample; /* [1, h, w, c] */
-    int n_classes;
-    int64_t norm_group; /* batch_norm_attr_t.group of layers added later; 0 after graph_new */
-    dtype_t compute;    /* op_desc_t.compute of layers added later; DTYPE_F32 after graph_new */
-    int n_nodes, n_params, n_states;
+    /* Settings of layers added later; 0 after graph_new. */
+    int64_t norm_group; /* batch_norm_attr_t.group */
+    dtype_t compute;    /* op_desc_t.compute; DTYPE_F32 */
+    bool frozen;        /* parameters are not trained */
+    int n_inputs, n_outputs, n_sections, n_values, n_nodes, n_params, n_states;
+    graph_port_t inputs[GRAPH_MAX_INPUTS], outputs[GRAPH_MAX_OUTPUTS];
+    graph_section_t sections[GRAPH_MAX_SECTIONS];
+    graph_value_t *values;
     graph_node_t *nodes;
     /* Flat order: gradients that backward finishes first come first, so that a bucket of gradients is a
-     * range. States (running values of batch norm) have their own flat buffer. */
+     * range; frozen parameters lie behind all others. States (running values of batch norm) have their own
+     * flat buffer. */
     graph_param_t *params, *states;
     int64_t n_flat_params, n_flat_states; /* elements, padding included */
+    int64_t n_flat_trained;               /* of n_flat_params, the part that has gradients */
     int64_t n_parameters;                 /* without padding */
     err_t status;
     err_info_t first_error;
 } graph_t;
 
-/* sample  [height, width, channels] */
-err_t graph_new(const char *model, shape_t sample, int n_classes, graph_t **out);
+err_t graph_new(const char *model, graph_t **out);
 void graph_free(graph_t **graph);
 
-/* Describes one parameter of a layer, in the operator's order. */
-typedef struct graph_param_spec {
-    const char *name, *meaning;
-    init_kind_t init;
-} graph_param_spec_t;
-
-/* Adds a layer and returns its output value. An error names the layer and the shapes.
+/* Adds an input and returns its value. After graph_begin_rows it has a line per row.
  *
- *   desc    kind, dtype and attributes, and the shape of an input that is GRAPH_TRUTH; other shapes are
- *           inferred
+ *   shape  of one sample, without the first dimension: [height, width, channels]; none: a number */
+int graph_input(graph_t *graph, const char *name, shape_t shape, dtype_t dtype);
+
+/* Names a value, so that it can be read after forward (exec_results). Losses are outputs anyway, under the
+ * name of their layer. */
+void graph_output(graph_t *graph, const char *name, int value);
+
+/* Adds a layer and returns its first output; the others follow it. An error names the layer and the shapes.
+ *
+ *   desc    kind, dtype and attributes; shapes are inferred
  *   inputs  values, as many as the operator has inputs
  *   params, states  in the operator's order; NULL if it has none */
 int graph_add(graph_t *graph, const char *name, op_desc_t desc, const int *inputs,
               const graph_param_spec_t *params, const graph_param_spec_t *states);
 
-/* Lays out the flat buffers. The last layer must be a loss, and some layer must read every other value.
- * ERR_USAGE if a layer did not fit. */
+/* Adds a layer with the operator, attributes and parameters of the layer `of`, of the same section. The
+ * gradient of shared parameters is the sum over these layers. */
+int graph_repeat(graph_t *graph, const char *name, const char *of, const int *inputs);
+
+/* Multiplies a loss, given by its first output, by a weight; initially 1. */
+void graph_weigh(graph_t *graph, int loss, float weight);
+
+/* Begins a section of rows: inputs and layers added later belong to it. Its layers read values of section 0
+ * only through operators that take whole batches and give rows. A layer whose operator mixes samples (batch
+ * norm in training) cannot be part of it.
+ *
+ *   block  on a GPU a multiple of 4: blocks then begin at multiples of 16 bytes, as products require */
+void graph_begin_rows(graph_t *graph, const char *name, int64_t block, int64_t max_rows);
+
+/* Lays out the flat buffers. Every layer must lead to an output, and every trained one to a loss. ERR_USAGE if
+ * a layer did not fit. */
 err_t graph_finish(graph_t *graph);
 
-/* Whether samples may have any number of classes (the loss is OP_SIGMOID_BCE). */
-bool graph_multi_label(const graph_t *graph);
+/* Index of a named input or output; -1 if there is none. */
+int graph_find_input(const graph_t *graph, const char *name);
+int graph_find_output(const graph_t *graph, const char *name);
 
 /* Shape of a value for one sample. */
 shape_t graph_shape(const graph_t *graph, int value);
 
-/* The operator of layer `node` for a batch of n, shapes inferred. */
+/* The operators of all layers, shapes inferred, for a batch of n.
+ *
+ *   inputs  [n_inputs] shapes of one sample, first dimension 1; NULL: those of the graph
+ *   descs   [n_nodes]
+ *
+ * ERR_USAGE if a layer does not take these shapes, or would have other parameters. */
+err_t graph_infer(const graph_t *graph, int64_t n, const shape_t *inputs, op_desc_t *descs);
+
+/* The operator of layer `node` for a batch of n with the graph's shapes. */
 err_t graph_batch_desc(const graph_t *graph, int node, int64_t n, op_desc_t *out);
 
-/* Number of layer inputs that a value feeds. */
+/* Number of layer inputs that a value feeds, plus one if it is an output of the graph. */
 int graph_readers(const graph_t *graph, int value);
+
+/* The range of a layer's own parameters in the flat buffer, padding included; empty if it has none. */
+void graph_flat_range(const graph_t *graph, int node, int64_t *offset, int64_t *count);
 
 /* Sets initial parameters and states. They depend on the seed only, not on the machine or the number of
  * ranks. */

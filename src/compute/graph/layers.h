@@ -37,12 +37,15 @@ int nn_dropout(graph_t *graph, const char *name, int input, double rate);
 int nn_add(graph_t *graph, const char *name, int input_a, int input_b);
 /* Momentum 0.1 and epsilon 1e-5, as in PyTorch's BatchNorm2d. */
 int nn_batch_norm(graph_t *graph, const char *name, int input);
+/* With γ, β and running values that do not change: batch_norm_attr_t.frozen. After graph->frozen is set,
+ * nn_batch_norm is the same. */
+int nn_frozen_norm(graph_t *graph, const char *name, int input);
 /* With γ initially 0, for the end of a residual branch: blocks then start as the identity (Goyal et al.,
  * "Accurate, large minibatch SGD", 2017, section 5.1). */
 int nn_batch_norm_zero(graph_t *graph, const char *name, int input);
 
-/* Losses; a graph ends with one. */
-int nn_softmax_xent(graph_t *graph, const char *name, int input, double label_smoothing);
-int nn_sigmoid_bce(graph_t *graph, const char *name, int input);
+/* Losses. The predictions of softmax_xent are the value after the one that is returned. */
+int nn_softmax_xent(graph_t *graph, const char *name, int logits, int labels, double label_smoothing);
+int nn_sigmoid_bce(graph_t *graph, const char *name, int logits, int targets);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "compute/graph/algorithms.h"
+#include "compute/graph/needs.h"
 #include "compute/graph/scratch.h"
 
 enum { N_WARM_UP = 2, MIN_RUNS = 3, MAX_RUNS = 12 };
@@ -167,23 +168,36 @@ static void merge_job(measuring_t *m, const job_t *job)
     m->jobs[m->n_jobs++] = *job;
 }
 
+static bool is_needed(const graph_needs_t *needs, bool training, op_pass_t pass)
+{
+    if (pass == OP_FORWARD) return true;
+    return training && (pass == OP_BACKWARD_DATA ? needs->dx[0] : needs->dparam);
+}
+
 static err_t collect_jobs(measuring_t *m)
 {
     const measure_options_t *o = m->options;
-    TRY(mem_new_array((int64_t)o->n_sizes * o->graph->n_nodes + 1, sizeof *m->jobs, "layers to measure",
-                      &m->jobs));
-    for (int k = 0; k < o->n_sizes; k++)
-        for (int i = 0; i < o->graph->n_nodes; i++) {
-            const graph_node_t *node = &o->graph->nodes[i];
-            job_t job = {.layer = node->name, .training = o->sizes[k].training};
-            TRY(graph_batch_desc(o->graph, i, o->sizes[k].n, &job.desc));
-            for (int pass = 0; pass < (job.training ? OP_PASS_COUNT : 1); pass++)
-                if (pass != OP_BACKWARD_DATA || node->input[0] != 0)
-                    TRY(settle_pass(m, &job, (op_pass_t)pass));
+    const int n_nodes = o->graph->n_nodes;
+    graph_needs_t *needs = NULL;
+    op_desc_t *descs = NULL;
+    err_t err =
+        mem_new_array((int64_t)o->n_sizes * n_nodes + 1, sizeof *m->jobs, "layers to measure", &m->jobs);
+    if (err == ERR_OK) err = mem_new_array(n_nodes, sizeof *descs, "layers to measure", &descs);
+    if (err == ERR_OK) err = graph_needs_new(o->graph, &needs);
+    for (int k = 0; k < o->n_sizes && err == ERR_OK; k++) {
+        err = graph_infer(o->graph, o->sizes[k].n, o->sizes[k].shapes, descs);
+        for (int i = 0; i < n_nodes && err == ERR_OK; i++) {
+            job_t job = {o->graph->nodes[i].name, descs[i], .training = o->sizes[k].training};
+            for (int pass = 0; pass < OP_PASS_COUNT && err == ERR_OK; pass++)
+                if (is_needed(&needs[i], job.training, (op_pass_t)pass))
+                    err = settle_pass(m, &job, (op_pass_t)pass);
             job.work = (job.training ? 3 : 1) * (double)op_macs(&job.desc);
             if (has_open(&job)) merge_job(m, &job);
         }
-    return ERR_OK;
+    }
+    mem_free(&needs);
+    mem_free(&descs);
+    return err;
 }
 
 /* Training before evaluation, then by work: time that runs out costs the least. Insertion sort. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Times training steps on random pixels. What the time decides is left to the caller. */
+/* Times training steps on random inputs, labels 0. What the time decides is left to the caller. */
 #include "compute/graph/measure_step.h"
 
 #include <math.h>
@@ -19,10 +19,10 @@ static const double calm_sec = 0.2, busy_sec = 0.4;
  * on a machine without other processes. */
 static const double calm_wait = 0.1, calm_ratio = 1.25;
 
-enum { PARAMS, GRADS, STATES, PIXELS, LABELS, TARGETS, N_BUFFERS };
+enum { PARAMS, GRADS, STATES, INPUTS, MAX_BUFFERS = INPUTS + GRAPH_MAX_INPUTS };
 
 typedef struct step_measure {
-    hd_buffer_t buffer[N_BUFFERS];
+    hd_buffer_t buffer[MAX_BUFFERS];
     exec_t *exec;
     double limit_sec; /* left */
     int64_t n_steps;
@@ -39,18 +39,20 @@ double measure_step_macs(const graph_t *graph, int64_t n)
 static err_t open_buffers(step_measure_t *m, const graph_t *graph, const backend_t *backend, int64_t n)
 {
     static const char what[] = "buffers for measuring a step";
-    const int64_t n_pixels = n * shape_count(graph->sample), n_targets = n * graph->n_classes;
-    const int64_t counts[N_BUFFERS] = {
-        graph->n_flat_params, graph->n_flat_params, graph->n_flat_states, n_pixels, n, n_targets};
-    for (int i = 0; i < N_BUFFERS; i++)
+    const int64_t counts[INPUTS] = {graph->n_flat_params, graph->n_flat_trained, graph->n_flat_states};
+    for (int i = 0; i < INPUTS; i++)
         TRY(hd_buffer_new(backend, (size_t)counts[i] * sizeof(float), what, &m->buffer[i]));
     graph_init(graph, 1, m->buffer[PARAMS].host, m->buffer[STATES].host);
     rng_t rng = rng_new(1, RNG_TEST, 0);
-    float *pixels = m->buffer[PIXELS].host;
-    int32_t *labels = m->buffer[LABELS].host;
-    for (int64_t i = 0; i < n_pixels; i++) pixels[i] = (float)rng_normal(&rng);
-    for (int64_t i = 0; i < n; i++) labels[i] = (int32_t)(i % graph->n_classes);
-    for (int i = 0; i < N_BUFFERS; i++) TRY(hd_buffer_push_all(&m->buffer[i]));
+    for (int i = 0; i < graph->n_inputs; i++) {
+        const graph_value_t *input = &graph->values[graph->inputs[i].value];
+        const int64_t count = n * shape_count(input->shape);
+        hd_buffer_t *buffer = &m->buffer[INPUTS + i];
+        TRY(hd_buffer_new(backend, (size_t)count * dtype_size(input->dtype), what, buffer));
+        float *values = buffer->host;
+        for (int64_t k = 0; k < count && input->dtype == DTYPE_F32; k++) values[k] = (float)rng_normal(&rng);
+    }
+    for (int i = 0; i < INPUTS + graph->n_inputs; i++) TRY(hd_buffer_push_all(&m->buffer[i]));
     return ERR_OK;
 }
 
@@ -68,11 +70,8 @@ static err_t open_exec(step_measure_t *m, const graph_t *graph, const backend_t 
 
 static err_t run_step(step_measure_t *m, int64_t n)
 {
-    exec_batch_t batch = {.n = n,
-                          .pixels = m->buffer[PIXELS].device,
-                          .labels = m->buffer[LABELS].device,
-                          .targets = m->buffer[TARGETS].device,
-                          .loss_scale = 1.0f / (float)n};
+    exec_batch_t batch = {.n = n, .loss_scale = 1.0f / (float)n};
+    for (int i = 0; i < GRAPH_MAX_INPUTS; i++) batch.input[i] = m->buffer[INPUTS + i].device;
     const double start = clock_sec();
     TRY(exec_forward(m->exec, &batch, true));
     TRY(exec_backward(m->exec, &batch, NULL, NULL));
@@ -123,7 +122,7 @@ err_t measure_step(const graph_t *graph, const backend_t *backend, int64_t n, do
     if (err == ERR_OK) err = open_exec(&m, graph, backend, n);
     if (err == ERR_OK) err = time_steps(&m, n, out);
     exec_free(&m.exec);
-    for (int i = 0; i < N_BUFFERS; i++) hd_buffer_free(&m.buffer[i]);
+    for (int i = 0; i < MAX_BUFFERS; i++) hd_buffer_free(&m.buffer[i]);
     mem_trim();
     return err;
 }

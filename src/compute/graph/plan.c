@@ -1,14 +1,57 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans the operators of a graph for one batch size, derives the lifetime of every buffer, and places them in
- * one arena. Running is left to exec.c. */
+/* Plans the operators of a graph for one set of input shapes, derives the lifetime of every buffer, and
+ * places them in one arena. Running is left to exec_run.c. */
 #include "compute/graph/plan.h"
+
+#include <string.h>
 
 #include "base/mem.h"
 
-/* Step n < N is forward of layer n; step 2N−1−n is its backward. */
+enum { WORKSPACE_ALIGN = 256 };
+
+void plan_section(const graph_t *g, int section, int *first, int *end)
+{
+    *first = g->sections[section].first_node;
+    *end = section + 1 < g->n_sections ? g->sections[section + 1].first_node : g->n_nodes;
+}
+
+/* Steps: forward of section 0; forward and backward of one block of each section of rows; backward of section
+ * 0. Without rows, step n < N is forward of layer n and step 2N−1−n its backward. */
+static int section_step(const plan_t *plan, int section, int *n_nodes)
+{
+    int first, end, n_first, rows;
+    plan_section(plan->graph, 0, &first, &rows);
+    plan_section(plan->graph, section, &n_first, &end);
+    *n_nodes = end - n_first;
+    return section == 0 ? 0 : rows + 2 * (n_first - rows);
+}
+
+static int forward_step(const plan_t *plan, int node)
+{
+    const graph_node_t *layer = &plan->graph->nodes[node];
+    int n, start = section_step(plan, layer->section, &n);
+    return start + node - plan->graph->sections[layer->section].first_node;
+}
+
 static int backward_step(const plan_t *plan, int node)
 {
-    return 2 * plan->graph->n_nodes - 1 - node;
+    const graph_node_t *layer = &plan->graph->nodes[node];
+    int n, start = section_step(plan, layer->section, &n);
+    if (layer->section == 0) return 2 * plan->graph->n_nodes - 1 - node;
+    return start + 2 * n - 1 - (node - plan->graph->sections[layer->section].first_node);
+}
+
+/* The last step of a section's blocks; of section 0, of its forward pass. */
+static int last_step(const plan_t *plan, int section)
+{
+    int n, start = section_step(plan, section, &n);
+    return start + (section == 0 ? n : 2 * n) - 1;
+}
+
+/* The last step before backward of section 0. */
+static int results_step(const plan_t *plan)
+{
+    return last_step(plan, plan->graph->n_sections - 1);
 }
 
 static int new_buffer(plan_t *plan, size_t n_bytes, int first, int last)
@@ -24,11 +67,75 @@ static void extend(plan_t *plan, int buffer, int step)
     if (step > b->last) b->last = step;
 }
 
+static bool is_output(const graph_t *g, int value)
+{
+    for (int i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i].value == value) return true;
+    return false;
+}
+
+/* Index of a value among the outputs of its layer. */
+static int output_index(const graph_t *g, int value)
+{
+    int i = 0;
+    while (g->nodes[g->values[value].node].output[i] != value) i++;
+    return i;
+}
+
+static size_t block_bytes(const plan_t *plan, int value)
+{
+    const op_desc_t *desc = &plan->nodes[plan->graph->values[value].node].op->desc;
+    int i = output_index(plan->graph, value);
+    return (size_t)shape_count(desc->y[i]) * dtype_size(desc->y_dtype[i]);
+}
+
+bool plan_keeps_rows(const plan_t *plan, int value)
+{
+    return plan->graph->values[value].section > 0 && is_output(plan->graph, value);
+}
+
+size_t plan_value_bytes(const plan_t *plan, int value)
+{
+    const graph_section_t *section = &plan->graph->sections[plan->graph->values[value].section];
+    if (!plan_keeps_rows(plan, value)) return block_bytes(plan, value);
+    return (size_t)((section->max_rows + section->block - 1) / section->block) * block_bytes(plan, value);
+}
+
+static shape_t shape_of_input(const graph_t *g, const plan_key_t *key, int i)
+{
+    return key->inputs ? key->inputs[i] : graph_shape(g, g->inputs[i].value);
+}
+
+size_t plan_row_bytes(const plan_t *plan, int value)
+{
+    const graph_t *g = plan->graph;
+    const graph_value_t *v = &g->values[value];
+    if (v->node >= 0) return block_bytes(plan, value) / (size_t)g->sections[v->section].block;
+    int i = 0;
+    while (g->inputs[i].value != value) i++;
+    return (size_t)shape_count(shape_of_input(g, &plan->key, i)) * dtype_size(v->dtype);
+}
+
 /* Whether y and the first input, and their gradients, may share memory. */
 static bool may_share(const graph_t *g, int n)
 {
-    const op_desc_t *desc = &g->nodes[n].desc;
-    return op_traits(desc->kind)->in_place && desc->x_dtype[0] == desc->y_dtype[0];
+    const graph_node_t *node = &g->nodes[n];
+    const op_desc_t *desc = &node->desc;
+    return op_traits(desc->kind)->in_place && desc->x_dtype[0] == desc->y_dtype[0] &&
+           g->values[node->input[0]].section == node->section;
+}
+
+/* Whether backward of a layer reads its input or output i. */
+static bool backward_reads_x(const plan_t *plan, int n, int i)
+{
+    unsigned inputs = op_traits(plan->graph->nodes[n].desc.kind)->backward_needs_x;
+    return plan->needs[n].backward && (inputs >> i & 1);
+}
+
+static bool backward_reads_y(const plan_t *plan, int n, int i)
+{
+    unsigned outputs = op_traits(plan->graph->nodes[n].desc.kind)->backward_needs_y;
+    return plan->needs[n].backward && (outputs >> i & 1);
 }
 
 /* y may reuse x's memory if nothing reads x later: it is not the caller's input, and no other layer and no
@@ -36,129 +143,189 @@ static bool may_share(const graph_t *g, int n)
 static bool reuses_input(const plan_t *plan, int n)
 {
     const graph_t *g = plan->graph;
-    int value = g->nodes[n].input[0];
-    const op_traits_t *traits = op_traits(g->nodes[n].desc.kind);
-    if (!may_share(g, n) || value == 0 || graph_readers(g, value) != 1) return false;
-    return !plan->training ||
-           (!(traits->backward_needs_x & 1) && !op_traits(g->nodes[value - 1].desc.kind)->backward_needs_y);
+    int value = g->nodes[n].input[0], producer = g->values[value].node;
+    if (!may_share(g, n) || producer < 0 || graph_readers(g, value) != 1) return false;
+    if (plan_keeps_rows(plan, g->nodes[n].output[0])) return false;
+    return !backward_reads_x(plan, n, 0) && !backward_reads_y(plan, producer, output_index(g, value));
 }
 
-static size_t bytes_of(const plan_t *plan, int value)
+/* Keeps the inputs of a layer until it has read them. */
+static void keep_inputs(plan_t *plan, int n)
 {
-    const op_desc_t *desc = &plan->nodes[value - 1].op->desc;
-    return (size_t)shape_count(desc->y[0]) * dtype_size(desc->y_dtype[0]);
+    const graph_t *g = plan->graph;
+    const graph_node_t *node = &g->nodes[n];
+    for (int i = 0; i < node->desc.n_inputs; i++) {
+        int value = node->input[i], buffer = plan->value[value];
+        if (buffer < 0) continue;
+        extend(plan, buffer, forward_step(plan, n));
+        if (backward_reads_x(plan, n, i)) extend(plan, buffer, backward_step(plan, n));
+        /* Every block reads it again. */
+        if (g->values[value].section != node->section) extend(plan, buffer, last_step(plan, node->section));
+    }
+}
+
+static void place_outputs(plan_t *plan, int n)
+{
+    const graph_t *g = plan->graph;
+    const graph_node_t *node = &g->nodes[n];
+    const int step = forward_step(plan, n);
+    for (int i = 0; i < node->desc.n_outputs; i++) {
+        int value = node->output[i];
+        if (i == 0 && reuses_input(plan, n))
+            plan->value[value] = plan->value[node->input[0]];
+        else
+            plan->value[value] = new_buffer(plan, plan_value_bytes(plan, value), step, step);
+        if (backward_reads_y(plan, n, i)) extend(plan, plan->value[value], backward_step(plan, n));
+        if (!is_output(g, value)) continue;
+        extend(plan, plan->value[value], results_step(plan));
+        /* Rows of earlier blocks are in it. */
+        int n_nodes;
+        if (node->section > 0) extend(plan, plan->value[value], section_step(plan, node->section, &n_nodes));
+    }
 }
 
 static void plan_forward(plan_t *plan)
 {
-    const graph_t *g = plan->graph;
-    for (int n = 0; n < g->n_nodes; n++) {
+    for (int n = 0; n < plan->graph->n_nodes; n++) {
         plan_node_t *node = &plan->nodes[n];
-        const op_traits_t *traits = op_traits(g->nodes[n].desc.kind);
-        for (int i = 0; i < g->nodes[n].desc.n_inputs; i++) {
-            int value = g->nodes[n].input[i];
-            if (value <= 0) continue;
-            extend(plan, plan->nodes[value - 1].y, n);
-            if (plan->training && traits->backward_needs_x >> i & 1)
-                extend(plan, plan->nodes[value - 1].y, backward_step(plan, n));
-        }
-        if (reuses_input(plan, n))
-            node->y = plan->nodes[g->nodes[n].input[0] - 1].y;
-        else
-            node->y = new_buffer(plan, bytes_of(plan, n + 1), n, n);
-        if (plan->training && traits->backward_needs_y) extend(plan, node->y, backward_step(plan, n));
-        if (node->op->n_saved_bytes > 0)
-            node->saved =
-                new_buffer(plan, node->op->n_saved_bytes, n, plan->training ? backward_step(plan, n) : n);
+        int step = forward_step(plan, n), last = plan->needs[n].backward ? backward_step(plan, n) : step;
+        keep_inputs(plan, n);
+        place_outputs(plan, n);
+        if (node->op->n_saved_bytes > 0) node->saved = new_buffer(plan, node->op->n_saved_bytes, step, last);
     }
+}
+
+bool plan_starts_zero(const plan_t *plan, int value)
+{
+    const graph_t *g = plan->graph;
+    if (g->values[value].section > 0) return false;
+    for (int n = 0; n < g->n_nodes; n++)
+        for (int i = 0; i < g->nodes[n].desc.n_inputs; i++)
+            if (g->nodes[n].section > 0 && g->nodes[n].input[i] == value && plan->needs[n].dx[i]) return true;
+    return false;
 }
 
 /* The last layer that reads a value (the first in backward order) writes its gradient; the others add to it.
- * A layer that may work in place passes on its dy buffer. */
+ * A layer that may work in place passes on the buffer of its own. */
 static void plan_gradient(plan_t *plan, int n, int i)
 {
     const graph_t *g = plan->graph;
-    plan_node_t *node = &plan->nodes[n];
-    int value = g->nodes[n].input[i], step = backward_step(plan, n);
-    if (value <= 0 || !plan->nodes[value - 1].in_backward) return;
-    plan_node_t *producer = &plan->nodes[value - 1];
-    node->accumulate[i] = producer->dy >= 0;
-    if (node->accumulate[i]) {
-        node->dx[i] = producer->dy;
-        extend(plan, producer->dy, step);
-        return;
-    }
-    if (i == 0 && may_share(g, n) && node->dy >= 0)
-        producer->dy = node->dy;
+    const graph_node_t *node = &g->nodes[n];
+    int value = node->input[i], step = backward_step(plan, n), own = plan->gradient[node->output[0]];
+    int *gradient = &plan->gradient[value];
+    if (!plan->needs[n].dx[i]) return;
+    if (*gradient >= 0)
+        plan->nodes[n].accumulate_dx[i] = true;
+    else if (i == 0 && may_share(g, n) && own >= 0)
+        *gradient = own;
     else
-        producer->dy = new_buffer(plan, bytes_of(plan, value), step, step);
-    extend(plan, producer->dy, backward_step(plan, value - 1));
-    node->dx[i] = producer->dy;
+        *gradient = new_buffer(plan, block_bytes(plan, value), step, step);
+    extend(plan, *gradient, step);
+    extend(plan, *gradient, backward_step(plan, g->values[value].node));
 }
 
-static void plan_gradients(plan_t *plan, int n)
+/* Whether a later layer, which comes earlier in backward, has written the gradients of a layer's
+ * parameters. */
+static bool is_begun(const plan_t *plan, int n)
+{
+    const graph_t *g = plan->graph;
+    for (int later = n + 1; later < g->n_nodes; later++)
+        if (plan->needs[later].dparam && g->nodes[later].first_param == g->nodes[n].first_param) return true;
+    return g->nodes[n].section > 0;
+}
+
+static void place_addend(plan_t *plan, int n)
 {
     plan_node_t *node = &plan->nodes[n];
-    int step = backward_step(plan, n);
-    for (int i = 0; i < plan->graph->nodes[n].desc.n_inputs; i++) plan_gradient(plan, n, i);
-    size_t n_bytes = op_addend_bytes(node->op, node->accumulate, NULL);
-    if (n_bytes > 0) node->addend = new_buffer(plan, n_bytes, step, step);
+    size_t n_bytes = op_addend_bytes(node->op, node->accumulate_dx, node->accumulate_dparam);
+    if (n_bytes > 0) node->addend = new_buffer(plan, n_bytes, backward_step(plan, n), backward_step(plan, n));
 }
 
 static void plan_backward(plan_t *plan)
 {
     const graph_t *g = plan->graph;
-    for (int n = 0; n < g->n_nodes; n++) {
-        plan->nodes[n].in_backward = g->nodes[n].desc.n_params > 0;
-        for (int i = 0; i < g->nodes[n].desc.n_inputs; i++) {
-            int value = g->nodes[n].input[i];
-            if (value > 0 && plan->nodes[value - 1].in_backward) plan->nodes[n].in_backward = true;
-        }
+    for (int value = 0; value < g->n_values; value++)
+        if (plan_starts_zero(plan, value))
+            plan->gradient[value] = new_buffer(plan, block_bytes(plan, value), last_step(plan, 0) + 1,
+                                               backward_step(plan, g->values[value].node));
+    for (int n = g->n_nodes - 1; n >= 0; n--) {
+        for (int i = 0; i < g->nodes[n].desc.n_inputs; i++) plan_gradient(plan, n, i);
+        for (int i = 0; i < g->nodes[n].desc.n_params; i++)
+            plan->nodes[n].accumulate_dparam[i] = plan->needs[n].dparam && is_begun(plan, n);
+        place_addend(plan, n);
     }
-    for (int n = g->n_nodes - 1; n >= 0; n--) plan_gradients(plan, n);
+}
+
+/* A frozen layer before all trained ones runs in evaluation mode. */
+static bool trains(const plan_t *plan, int n)
+{
+    return plan->key.training && (plan->needs[n].backward || plan->graph->nodes[n].desc.n_params == 0);
 }
 
 static err_t plan_operators(plan_t *plan, const backend_t *backend, const algorithms_t *algorithms)
 {
     const graph_t *g = plan->graph;
     size_t n_workspace = 0;
-    for (int n = 0; n < g->n_nodes; n++) {
-        op_desc_t desc;
+    op_desc_t *descs = NULL;
+    err_t err = mem_new_array(g->n_nodes, sizeof *descs, "a plan", &descs);
+    if (err == ERR_OK) err = graph_infer(g, plan->key.n_samples, plan->key.inputs, descs);
+    for (int n = 0; n < g->n_nodes && err == ERR_OK; n++) {
         op_algorithms_t wanted = {0};
-        err_t err = graph_batch_desc(g, n, plan->n_samples, &desc);
-        if (err == ERR_OK && algorithms) algorithms_get(algorithms, &desc, &wanted);
-        if (err == ERR_OK) err = op_plan(backend, &desc, plan->training, &wanted, &plan->nodes[n].op);
-        if (err != ERR_OK) return err_context(err, "layer %s", g->nodes[n].name);
-        if (plan->nodes[n].op->n_workspace_bytes > n_workspace)
+        if (algorithms) algorithms_get(algorithms, &descs[n], &wanted);
+        err = op_plan(backend, &descs[n], trains(plan, n), &wanted, &plan->nodes[n].op);
+        if (err != ERR_OK) err = err_context(err, "layer %s", g->nodes[n].name);
+        if (err == ERR_OK && plan->nodes[n].op->n_workspace_bytes > n_workspace)
             n_workspace = plan->nodes[n].op->n_workspace_bytes;
     }
-    plan->workspace = new_buffer(plan, n_workspace, 0, 2 * g->n_nodes);
+    mem_free(&descs);
+    plan->n_workspace_bytes = (n_workspace + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN * WORKSPACE_ALIGN;
+    return err;
+}
+
+static err_t allocate_plan(plan_t *plan)
+{
+    const graph_t *g = plan->graph;
+    static const char what[] = "a plan";
+    TRY(mem_new_array(g->n_nodes, sizeof *plan->nodes, what, &plan->nodes));
+    TRY(mem_new_array(g->n_values, sizeof *plan->value, what, &plan->value));
+    TRY(mem_new_array(g->n_values, sizeof *plan->gradient, what, &plan->gradient));
+    /* Each value and its gradient, what each layer saves and adds. */
+    TRY(mem_new_array(2 * (g->n_values + g->n_nodes), sizeof *plan->buffers, what, &plan->buffers));
+    for (int n = 0; n < g->n_nodes; n++) plan->nodes[n].saved = plan->nodes[n].addend = -1;
+    for (int value = 0; value < g->n_values; value++) plan->value[value] = plan->gradient[value] = -1;
+    if (plan->key.training) return graph_needs_new(g, &plan->needs);
+    return mem_new_array(g->n_nodes, sizeof *plan->needs, what, &plan->needs);
+}
+
+/* The workspace is used in every step. It comes first in the arena, so that it is aligned as a GPU's libraries
+ * require. */
+static err_t place_buffers(plan_t *plan)
+{
+    const size_t n_workspace = plan->n_workspace_bytes;
+    TRY(memplan_solve(plan->buffers, plan->n_buffers, &plan->n_arena_bytes));
+    for (int i = 0; i < plan->n_buffers; i++) plan->buffers[i].offset += n_workspace;
+    plan->n_arena_bytes += n_workspace;
+    plan->n_floor_bytes = memplan_floor(plan->buffers, plan->n_buffers) + n_workspace;
     return ERR_OK;
 }
 
 err_t plan_new(const graph_t *graph, const backend_t *backend, const algorithms_t *algorithms,
-               int64_t n_samples, bool training, plan_t **out)
+               const plan_key_t *key, plan_t **out)
 {
     err_t err = ERR_OK;
     plan_t *plan = NULL;
     TRY_OUT(err, mem_new(sizeof *plan, "a plan", &plan));
     plan->graph = graph;
-    plan->n_samples = n_samples;
-    plan->training = training;
-    TRY_OUT(err, mem_new_array(graph->n_nodes, sizeof *plan->nodes, "a plan", &plan->nodes));
-    /* Per layer: y, saved, a gradient for each input, gradients to be added; one workspace. */
-    TRY_OUT(err, mem_new_array(graph->n_nodes * (3 + OP_MAX_INPUTS) + 1, sizeof *plan->buffers, "a plan",
-                               &plan->buffers));
-    for (int n = 0; n < graph->n_nodes; n++) {
-        plan_node_t *node = &plan->nodes[n];
-        node->y = node->dy = node->saved = node->addend = -1;
-        for (int i = 0; i < OP_MAX_INPUTS; i++) node->dx[i] = -1;
+    plan->key = *key;
+    if (key->inputs) {
+        memcpy(plan->inputs, key->inputs, (size_t)graph->n_inputs * sizeof *key->inputs);
+        plan->key.inputs = plan->inputs;
     }
+    TRY_OUT(err, allocate_plan(plan));
     TRY_OUT(err, plan_operators(plan, backend, algorithms));
     plan_forward(plan);
-    if (training) plan_backward(plan);
-    TRY_OUT(err, memplan_solve(plan->buffers, plan->n_buffers, &plan->n_arena_bytes));
-    plan->n_floor_bytes = memplan_floor(plan->buffers, plan->n_buffers);
+    if (key->training) plan_backward(plan);
+    TRY_OUT(err, place_buffers(plan));
     *out = plan;
     return ERR_OK;
 out:
@@ -171,6 +338,17 @@ void plan_free(plan_t **plan)
     if (!*plan) return;
     for (int n = 0; (*plan)->nodes && n < (*plan)->graph->n_nodes; n++) op_free(&(*plan)->nodes[n].op);
     mem_free(&(*plan)->nodes);
+    mem_free(&(*plan)->needs);
+    mem_free(&(*plan)->value);
+    mem_free(&(*plan)->gradient);
     mem_free(&(*plan)->buffers);
     mem_free(plan);
+}
+
+bool plan_serves(const plan_t *plan, const plan_key_t *key)
+{
+    bool same = plan->key.n_samples == key->n_samples && plan->key.training == key->training;
+    for (int i = 0; same && i < plan->graph->n_inputs; i++)
+        same = shape_equal(shape_of_input(plan->graph, &plan->key, i), shape_of_input(plan->graph, key, i));
+    return same;
 }

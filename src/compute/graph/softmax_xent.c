@@ -2,9 +2,8 @@
 /* The loss of models whose samples have one class each. */
 #include "compute/graph/layers.h"
 
-int nn_softmax_xent(graph_t *graph, const char *name, int input, double label_smoothing)
+int nn_softmax_xent(graph_t *graph, const char *name, int logits, int labels, double label_smoothing)
 {
-    op_desc_t desc = {
-        .kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x[1] = shape_1d(1), .attr.softmax_xent = {label_smoothing}};
-    return graph_add(graph, name, desc, (const int[]){input, GRAPH_TRUTH}, NULL, NULL);
+    op_desc_t desc = {.kind = OP_SOFTMAX_XENT, .n_inputs = 2, .attr.softmax_xent = {label_smoothing}};
+    return graph_add(graph, name, desc, (const int[]){logits, labels}, NULL, NULL);
 }

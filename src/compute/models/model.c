@@ -30,8 +30,25 @@ const char *model_precision(dtype_t compute)
 
 void model_add_loss(graph_t *g, const model_options_t *options, int logits)
 {
-    if (options->multi_label)
-        nn_sigmoid_bce(g, "loss", logits);
-    else
-        nn_softmax_xent(g, "loss", logits, options->label_smoothing);
+    if (options->multi_label) {
+        nn_sigmoid_bce(g, "loss", logits, graph_input(g, "target", shape_1d(options->n_classes), DTYPE_F32));
+        graph_output(g, "logits", logits);
+        return;
+    }
+    int loss = nn_softmax_xent(g, "loss", logits, graph_input(g, "label", (shape_t){0}, DTYPE_I32),
+                               options->label_smoothing);
+    graph_output(g, "logits", logits);
+    graph_output(g, "prediction", loss + 1);
+}
+
+int model_classes(const graph_t *g)
+{
+    int output = graph_find_output(g, "logits");
+    ASSERT(output >= 0);
+    return narrow_int(graph_shape(g, g->outputs[output].value).dim[1]);
+}
+
+bool model_multi_label(const graph_t *g)
+{
+    return graph_find_input(g, "target") >= 0;
 }

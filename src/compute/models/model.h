@@ -17,7 +17,7 @@ typedef struct model_options {
 typedef struct model {
     const char *name;
     const char *summary; /* one line for help texts */
-    /* Adds all layers, the loss included, to the graph. */
+    /* Adds all layers and the loss to the graph, which has the image. */
     void (*build)(graph_t *graph, const model_options_t *options);
 } model_t;
 
@@ -34,8 +34,16 @@ const char *model_precision(dtype_t compute);
  * label smoothing with multi_label. */
 err_t model_build(const char *name, const model_options_t *options, graph_t **out);
 
-/* For builders: adds the last layer, "loss": softmax cross-entropy, or sigmoid binary cross-entropy with
- * multi_label. */
+/* For builders: adds the loss and the names that all models have.
+ *
+ *   inputs   "image", value 0; "label", an int32 per sample, or with multi_label "target", a float32 in [0, 1]
+ *            per class
+ *   outputs  "loss": softmax cross-entropy, or sigmoid binary cross-entropy; "logits"; without multi_label
+ *            "prediction" */
 void model_add_loss(graph_t *graph, const model_options_t *options, int logits);
+
+/* Number of classes, and whether samples may have several, of a model or any graph with these names. */
+int model_classes(const graph_t *graph);
+bool model_multi_label(const graph_t *graph);
 
 #endif

@@ -37,7 +37,8 @@ err_t model_build(const char *name, const model_options_t *options, graph_t **ou
     if (options->multi_label && options->label_smoothing > 0)
         RAISE(ERR_USAGE, "label smoothing %g is for samples with one class each; with several, leave it out",
               options->label_smoothing);
-    TRY(graph_new(name, options->sample, options->n_classes, out));
+    TRY(graph_new(name, out));
+    graph_input(*out, "image", options->sample, DTYPE_F32);
     (*out)->norm_group = options->norm_group;
     (*out)->compute = options->compute;
     model->build(*out, options);

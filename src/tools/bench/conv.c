@@ -53,17 +53,18 @@ typedef struct subject {
     char what[OP_PASS_COUNT][WHAT_MAX];
 } subject_t;
 
-/* A graph with the layer, for choosing algorithms. A relu comes first, because the input of a graph gets no
- * gradient. */
+/* A graph with the layer, for choosing algorithms. A trained layer comes first, because the input of a graph
+ * gets no gradient. */
 static err_t make_graph(const conv_layer_t *l, graph_t **out)
 {
     conv2d_layer_t conv = {
         .channels = l->out, .kernel = l->kernel, .stride = l->stride, .pad = l->pad, .no_bias = !l->bias};
-    TRY(graph_new(l->net, shape_3d(l->side, l->side, l->in), N_CLASSES, out));
-    int value = nn_relu(*out, "input", 0);
+    TRY(graph_new(l->net, out));
+    int value = graph_input(*out, "image", shape_3d(l->side, l->side, l->in), DTYPE_F32);
+    value = nn_batch_norm(*out, "input", value);
     value = nn_conv2d(*out, l->name, value, conv);
     value = nn_linear(*out, "fc", nn_global_avg_pool(*out, "pool", value), N_CLASSES);
-    nn_softmax_xent(*out, "loss", value, 0);
+    nn_softmax_xent(*out, "loss", value, graph_input(*out, "label", (shape_t){0}, DTYPE_I32), 0);
     return graph_finish(*out);
 }
 

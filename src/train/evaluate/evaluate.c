@@ -143,19 +143,41 @@ void evaluator_close(evaluator_t *e)
     if (e->task) e->task->close(&e->evaluation);
 }
 
+/* Of a batch, in host memory. */
+typedef struct results {
+    const float *losses, *logits; /* [n], [n, n_classes] */
+    const int32_t *predictions;   /* [n]; NULL if the model has none */
+} results_t;
+
+/* An output of the model; NULL if it has none of that name. */
+static const void *output_of(const evaluator_t *e, const exec_results_t *results, const char *name)
+{
+    int i = graph_find_output(exec_graph(e->options.exec), name);
+    return i < 0 ? NULL : results->output[i];
+}
+
+static err_t read_results(const evaluator_t *e, results_t *out)
+{
+    exec_results_t all;
+    TRY(exec_results(e->options.exec, &all));
+    *out = (results_t){output_of(e, &all, "loss"), output_of(e, &all, "logits"),
+                       output_of(e, &all, "prediction")};
+    return ERR_OK;
+}
+
 /* Evaluates the batch at `first` of this rank's samples. Adds its losses to *loss. */
 static err_t evaluate_batch(evaluator_t *e, int64_t first, double *loss)
 {
-    exec_results_t results;
+    results_t results;
     prefetcher_batch_t data;
     batch_field_t fields[FIELDS_MAX];
     TRY(prefetcher_next(&e->prefetcher, &data));
-    exec_batch_t batch = prefetcher_exec_batch(&e->prefetcher, &data);
+    exec_batch_t batch = prefetcher_exec_batch(&e->prefetcher, &data, exec_graph(e->options.exec));
     memcpy(e->index, data.from->index, (size_t)data.n * sizeof *e->index);
     copy_fields(e, data.from, fields);
     TRY(exec_forward(e->options.exec, &batch, false));
     TRY(prefetcher_ahead(&e->prefetcher));
-    TRY(exec_results(e->options.exec, &results));
+    TRY(read_results(e, &results));
     if (e->options.take) TRY(e->options.take(e->options.take_context, e->index, results.logits, data.n));
     for (int64_t i = 0; i < data.n; i++) *loss += results.losses[i];
     const task_batch_t done = {.first = first,

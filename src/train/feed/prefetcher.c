@@ -40,7 +40,6 @@ static err_t make_slots(prefetcher_t *prefetcher, size_t n, bool moved)
 {
     const backend_t *backend = prefetcher->backend;
     prefetcher_batch_t *batch = &prefetcher->batch;
-    TRY(backend_alloc(backend, n * sizeof(int32_t), "predictions", &batch->predictions));
     if (!backend->memory) return ERR_OK;
     TRY(backend_alloc(backend, n * image_bytes(prefetcher, sizeof(float)), "a batch of pixels",
                       &batch->pixels));
@@ -78,7 +77,6 @@ void prefetcher_close(prefetcher_t *prefetcher)
     const backend_t *backend = prefetcher->backend;
     loader_close(&prefetcher->loader);
     if (!backend) return;
-    backend_release(backend, &prefetcher->batch.predictions);
     if (!backend->memory) return;
     backend_release(backend, &prefetcher->batch.pixels);
     release_fields(backend, prefetcher->batch.fields);
@@ -169,13 +167,15 @@ static void *field_of(const prefetcher_t *prefetcher, const prefetcher_batch_t *
     return NULL;
 }
 
-exec_batch_t prefetcher_exec_batch(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch)
+exec_batch_t prefetcher_exec_batch(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch,
+                                   const graph_t *graph)
 {
-    return (exec_batch_t){.n = batch->n,
-                          .pixels = batch->pixels,
-                          .labels = field_of(prefetcher, batch, "label"),
-                          .targets = field_of(prefetcher, batch, "target"),
-                          .predictions = batch->predictions};
+    exec_batch_t out = {.n = batch->n};
+    for (int i = 0; i < graph->n_inputs; i++) {
+        const char *name = graph->inputs[i].name;
+        out.input[i] = strcmp(name, "image") == 0 ? batch->pixels : field_of(prefetcher, batch, name);
+    }
+    return out;
 }
 
 err_t prefetcher_next(prefetcher_t *prefetcher, prefetcher_batch_t *out)

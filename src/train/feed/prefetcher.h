@@ -14,7 +14,6 @@ typedef struct prefetcher_batch {
     int64_t n_global, first, n; /* as in sampler_slice_t */
     float *pixels;
     void *fields[FIELDS_MAX]; /* of prefetcher_t.fields */
-    int32_t *predictions;     /* output of the model */
     const batch_t *from;      /* the loader's batch in host memory, valid until prefetcher_ahead */
 } prefetcher_batch_t;
 
@@ -59,7 +58,8 @@ void prefetcher_allow(prefetcher_t *prefetcher, int64_t n);
 err_t prefetcher_next(prefetcher_t *prefetcher, prefetcher_batch_t *out);
 
 /* The batch as the model's inputs, by their names; the caller sets the rest. */
-exec_batch_t prefetcher_exec_batch(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch);
+exec_batch_t prefetcher_exec_batch(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch,
+                                   const graph_t *graph);
 
 /* Fetches the next batch. Called after the work on a batch is launched on a GPU and before waiting for it.
  * Does nothing on the host or after the last batch. */

@@ -97,14 +97,15 @@ static void make_ranges(optim_t *o, const graph_t *graph)
 {
     optim_range_t *ranges = o->ranges;
     bool alike = o->kind != OPTIM_LARS && !(o->options.weight_decay > 0);
-    int n = 0;
+    int n = 0, n_trained = 0;
     for (int i = 0; i < graph->n_params; i++) {
         const graph_param_t *p = &graph->params[i];
-        ranges[i] = (optim_range_t){.first = p->offset, .is_weight = p->shape.n_dims > 1};
+        if (!p->frozen)
+            ranges[n_trained++] = (optim_range_t){.first = p->offset, .is_weight = p->shape.n_dims > 1};
     }
-    sort_by_offset(ranges, graph->n_params);
-    for (int i = 0; i < graph->n_params; i++) {
-        int64_t end = i + 1 < graph->n_params ? ranges[i + 1].first : graph->n_flat_params;
+    sort_by_offset(ranges, n_trained);
+    for (int i = 0; i < n_trained; i++) {
+        int64_t end = i + 1 < n_trained ? ranges[i + 1].first : graph->n_flat_trained;
         bool merge = n > 0 && (alike || (ranges[i].is_weight == ranges[n - 1].is_weight &&
                                          !(ranges[i].is_weight && o->kind == OPTIM_LARS)));
         if (!merge) ranges[n++] = ranges[i];
@@ -133,7 +134,7 @@ err_t optim_new(const optim_options_t *options, const graph_t *graph, const back
     o->options = *options;
     o->options.optimizer = traits->name; /* outlives the command line's string */
     if (!(o->options.epsilon > 0)) o->options.epsilon = traits->epsilon;
-    o->n_flat = graph->n_flat_params;
+    o->n_flat = graph->n_flat_trained;
     o->gradient_norm = NAN;
     o->gradient_scale = 1;
     TRY_OUT(err, mem_new_array(graph->n_params, sizeof *o->ranges, "the optimizer", &o->ranges));

@@ -28,10 +28,10 @@ double optim_default_rate(const char *optimizer);
 
 enum { OPTIM_MAX_BUFFERS = OPTIM_MAX_STATES + 1 };
 
-/* One flat state buffer, laid out like the graph's parameters; checkpoints store it under this name. */
+/* One flat state buffer, laid out like the graph's trained parameters; checkpoints store it under this name. */
 typedef struct optim_buffer {
     const char *name; /* "velocity", "square_average", "first_moment", "ema", … */
-    hd_buffer_t flat; /* n_flat_params floats, initially 0 */
+    hd_buffer_t flat; /* n_flat_trained floats, initially 0 */
 } optim_buffer_t;
 
 typedef struct optim_range optim_range_t;

@@ -24,7 +24,7 @@ void algorithm_request_add(algorithm_request_t *request, int64_t n, bool trainin
     for (int i = 0; i < request->n_sizes; i++)
         if (request->sizes[i].n == n && request->sizes[i].training == training) return;
     if (n > 0 && request->n_sizes < ALGORITHMS_MAX_SIZES)
-        request->sizes[request->n_sizes++] = (batch_size_t){n, training};
+        request->sizes[request->n_sizes++] = (batch_size_t){.n = n, .training = training};
 }
 
 /* Everything besides the operator that determines which algorithm is fastest. */

@@ -228,7 +228,7 @@ static void average_states(const trainer_t *t, float *out)
 static void swap_average_back(trainer_t *t)
 {
     float *weights = t->model.params.host, *average = t->learning.optim->average->flat.host;
-    for (int64_t i = 0; i < t->model.graph->n_flat_params; i++) {
+    for (int64_t i = 0; i < t->model.graph->n_flat_trained; i++) {
         float weight = average[i];
         average[i] = weights[i];
         weights[i] = weight;

@@ -185,8 +185,8 @@ err_t trainer_open_out(trainer_t *t)
         disk_wait_end();
     }
     /* The writer times out before the ranks that wait for rank 0, so that the error names the disk. */
-    int64_t n_floats =
-        (1 + t->learning.optim->n_buffers) * t->model.graph->n_flat_params + t->model.graph->n_flat_states;
+    const graph_t *g = t->model.graph;
+    int64_t n_floats = g->n_flat_params + t->learning.optim->n_buffers * g->n_flat_trained + g->n_flat_states;
     if (t->comm->rank == 0 && err == ERR_OK)
         err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * t->options->runtime.timeout_sec,
                               t->output.owner, &t->saving.writer);

@@ -58,7 +58,7 @@ typedef struct train_model {
 
 /* Gradients and what they change: sums over ranks, the optimizer's state, the learning rate. */
 typedef struct train_learning {
-    comm_buffer_t buffer; /* n_flat_params + TAIL_COUNT floats */
+    comm_buffer_t buffer; /* n_flat_trained + TAIL_COUNT floats */
     hd_buffer_t grads;    /* wraps `buffer` */
     bucket_t bucket;
     float *accumulated; /* gradients summed over parts of a batch; NULL without --accumulate */

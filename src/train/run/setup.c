@@ -98,11 +98,12 @@ static err_t build_model(trainer_t *t)
     TRY(check_norms(t));
     const backend_t *backend = t->runtime.backend;
     size_t n_params = (size_t)t->model.graph->n_flat_params * sizeof(float);
+    size_t n_trained = (size_t)t->model.graph->n_flat_trained * sizeof(float);
     size_t n_states = (size_t)t->model.graph->n_flat_states * sizeof(float);
     TRY(hd_buffer_new(backend, n_params, "weights", &t->model.params));
     TRY(optim_new(&t->options->optim, t->model.graph, backend, &t->learning.optim));
     if (t->options->accumulate > 1)
-        TRY(backend_alloc(backend, n_params, "accumulated gradients", &t->learning.accumulated));
+        TRY(backend_alloc(backend, n_trained, "accumulated gradients", &t->learning.accumulated));
     TRY(hd_buffer_new(backend, n_states, "running statistics", &t->model.states));
     graph_init(t->model.graph, (uint64_t)t->options->seed, t->model.params.host, t->model.states.host);
     return ERR_OK;
@@ -241,7 +242,7 @@ static err_t open_virtual_shards(trainer_t *t)
     if (!t->options->reproducible) return ERR_OK;
     TRY(mem_new(sizeof *t->learning.shards, "shards", &t->learning.shards));
     TRY(shards_open(t->comm, t->runtime.backend, (int)t->options->reproducible,
-                    t->model.graph->n_flat_params + TAIL_COUNT, t->model.graph->n_flat_states,
+                    t->model.graph->n_flat_trained + TAIL_COUNT, t->model.graph->n_flat_states,
                     t->learning.shards));
     return shards_set_states(t->learning.shards, t->model.states.host);
 }
@@ -263,7 +264,7 @@ static err_t begin_trace(trainer_t *t)
 /* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
 static err_t open_gradients(trainer_t *t)
 {
-    int64_t n = t->model.graph->n_flat_params + TAIL_COUNT;
+    int64_t n = t->model.graph->n_flat_trained + TAIL_COUNT;
     size_t n_bytes = (size_t)n * sizeof(float);
     TRY(comm_buffer_new(t->comm, n_bytes, &t->learning.buffer));
     TRY(comm_buffer_choose(t->comm, &t->learning.buffer, n));
@@ -271,7 +272,7 @@ static err_t open_gradients(trainer_t *t)
     t->learning.bucket =
         (bucket_t){.comm = t->comm,
                    .buffer = &t->learning.buffer,
-                   .n_min = bucket_floats(t->options->runtime.bucket, t->model.graph->n_flat_params)};
+                   .n_min = bucket_floats(t->options->runtime.bucket, t->model.graph->n_flat_trained)};
     err_t err = hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->learning.buffer.data,
                                t->learning.buffer.device, &t->learning.grads);
     return comm_agree(t->comm, err, "allocating gradient buffers");

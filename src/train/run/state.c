@@ -375,7 +375,7 @@ err_t trainer_restore(trainer_t *t)
                        "broadcasting the schedule's state"));
     for (int i = 0; i < t->learning.optim->n_buffers; i++)
         TRY(comm_broadcast(t->comm, t->learning.optim->buffers[i].flat.host,
-                           g->n_flat_params * (int64_t)sizeof(float), 0, "broadcasting optimizer state"));
+                           g->n_flat_trained * (int64_t)sizeof(float), 0, "broadcasting optimizer state"));
     return comm_broadcast(t->comm, t->model.states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
                           "broadcasting running statistics");
 }

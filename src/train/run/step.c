@@ -45,7 +45,7 @@ static err_t note_requests(trainer_t *t)
 static err_t sum_gradients(trainer_t *t)
 {
     static const char what[] = "gradient allreduce";
-    int64_t count = t->model.graph->n_flat_params + TAIL_COUNT;
+    int64_t count = t->model.graph->n_flat_trained + TAIL_COUNT;
     if (t->learning.shards) {
         TRY(shards_sum(t->learning.shards, t->learning.grads.host));
         return hd_buffer_push(&t->learning.grads, 0, step_tail_offset(t));
@@ -194,7 +194,7 @@ static err_t read_costs(work_t *w)
 {
     trainer_t *t = w->t;
     step_cost_t *cost = w->cost;
-    int64_t n_bytes = (t->model.graph->n_flat_params + TAIL_COUNT) * (int64_t)sizeof(float);
+    int64_t n_bytes = (t->model.graph->n_flat_trained + TAIL_COUNT) * (int64_t)sizeof(float);
     if (!step_on_device(t)) {
         cost->comm = w->begun_update - w->begun_comm;
         cost->optimizer = w->end - w->begun_update;
@@ -240,7 +240,7 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
 
     watchdog_phase("computing step %lld", (long long)t->at.step);
     work_t work = {.t = t,
-                   .batch = prefetcher_exec_batch(&t->input.prefetcher, &data),
+                   .batch = prefetcher_exec_batch(&t->input.prefetcher, &data, t->model.graph),
                    .n_global = data.n_global,
                    .cost = cost};
     work.batch.tally = step_device_tail(t) + TAIL_SUMS;

@@ -24,12 +24,12 @@ err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost);
 /* The values after the gradients (TAIL_…), host side. */
 static inline float *step_tail(const trainer_t *t)
 {
-    return (float *)t->learning.grads.host + t->model.graph->n_flat_params;
+    return (float *)t->learning.grads.host + t->model.graph->n_flat_trained;
 }
 
 static inline float *step_device_tail(const trainer_t *t)
 {
-    return (float *)t->learning.grads.device + t->model.graph->n_flat_params;
+    return (float *)t->learning.grads.device + t->model.graph->n_flat_trained;
 }
 
 static inline bool step_on_device(const trainer_t *t)
@@ -39,7 +39,7 @@ static inline bool step_on_device(const trainer_t *t)
 
 static inline size_t step_tail_offset(const trainer_t *t)
 {
-    return (size_t)t->model.graph->n_flat_params * sizeof(float);
+    return (size_t)t->model.graph->n_flat_trained * sizeof(float);
 }
 
 /* Clears loss and count, and copies the tail to the device. */

@@ -78,10 +78,11 @@ static exec_batch_t slice_of(const trainer_t *t, const exec_batch_t *batch, int6
 {
     exec_batch_t slice = *batch;
     slice.n = n;
-    slice.pixels += first * shape_count(t->model.graph->sample);
-    if (slice.labels) slice.labels += first;
-    if (slice.targets) slice.targets += first * t->model.graph->n_classes;
-    slice.predictions += first;
+    for (int i = 0; i < t->model.graph->n_inputs; i++) {
+        const graph_value_t *input = &t->model.graph->values[t->model.graph->inputs[i].value];
+        slice.input[i] = (const char *)batch->input[i] +
+                         first * shape_count(input->shape) * (int64_t)dtype_size(input->dtype);
+    }
     slice.first_sample += (uint64_t)first;
     return slice;
 }
@@ -138,7 +139,7 @@ static err_t compute_shard(trainer_t *t, const exec_batch_t *shard, step_cost_t 
         TRY(compute_part(t, &part, cost));
         if (t->learning.accumulated)
             TRY(backend->accumulate(t->learning.accumulated, t->learning.grads.device,
-                                    t->model.graph->n_flat_params, DTYPE_F32));
+                                    t->model.graph->n_flat_trained, DTYPE_F32));
     }
     return t->learning.accumulated
                ? backend_copy(backend, t->learning.grads.device, t->learning.accumulated, n_bytes)

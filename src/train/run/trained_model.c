@@ -155,8 +155,8 @@ err_t trained_read_checkpoint(const char *where, const backend_t *backend, train
     TRY_OUT(err,
             model_file_read(checkpoint, m->graph, m->params.host, m->states.host, NULL, &about->averaged));
     snprintf(about->model, sizeof about->model, "%s", m->graph->model);
-    about->sample = m->graph->sample;
-    about->n_classes = m->graph->n_classes;
+    about->sample = graph_shape(m->graph, 0);
+    about->n_classes = model_classes(m->graph);
     about->compute = m->graph->compute;
     about->task = task_of_graph(m->graph, about->transform.task)->id;
     if (m->class_text) TRY_OUT(err, split_class_names(m));

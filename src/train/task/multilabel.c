@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/table.h"
+#include "compute/models/model.h"
 #include "train/task/average_precision.h"
 #include "train/task/task.h"
 
@@ -34,7 +35,7 @@ static void set_model(model_options_t *options)
 
 static bool fits(const graph_t *graph)
 {
-    return graph_multi_label(graph);
+    return model_multi_label(graph);
 }
 
 static double probability(const float *logits, int n_classes, int k)

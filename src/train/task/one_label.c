@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/table.h"
+#include "compute/models/model.h"
 #include "train/task/average_precision.h"
 #include "train/task/mistakes.h"
 
@@ -49,7 +50,7 @@ void one_label_set_model(model_options_t *options)
 
 bool one_label_fits(const graph_t *graph)
 {
-    return !graph_multi_label(graph);
+    return !model_multi_label(graph);
 }
 
 double one_label_probability(const float *logits, int n_classes, int k)

@@ -38,11 +38,12 @@ err_t export_checkpoint(const char *where, const char *to, const char *names)
     TRY_OUT(err, weights_export(to, names, g, params, states));
     log_info("%s: %d arrays of %s, name table %s%s", to, g->n_params + g->n_states, g->model, names,
              averaged ? " (moving average of the weights)" : "");
-    for (int k = 0; k < (int)g->sample.dim[3]; k++)
+    const int n_channels = (int)graph_shape(g, 0).dim[3];
+    for (int k = 0; k < n_channels; k++)
         log_info("pixels are normalized as (value / 255 - %.6g) / %.6g%s", norm.mean[k], norm.std[k],
-                 g->sample.dim[3] == 1 ? ""
-                 : k == 0              ? " in the first channel"
-                                       : " in the next");
+                 n_channels == 1 ? ""
+                 : k == 0        ? " in the first channel"
+                                 : " in the next");
 out:
     mem_free(&params);
     mem_free(&states);

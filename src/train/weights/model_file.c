@@ -13,15 +13,22 @@
 #include "compute/models/model.h"
 #include "store/checkpoint/store.h"
 
+enum { FOLDER_MAX_BYTES = 48 };
+
 /* A flat buffer and the folder of the file that holds its tensors. */
 typedef struct section {
-    char folder[48];
+    char folder[FOLDER_MAX_BYTES];
     const graph_param_t *tensors;
     int n;
     float *flat;
+    bool no_trained, no_frozen; /* it lacks these tensors */
 } section_t;
 
-enum { MAX_SECTIONS = 2 + OPTIM_MAX_BUFFERS, NAME_MAX_BYTES = 128, N_MODEL_ATTRS = 9 };
+enum {
+    MAX_SECTIONS = 3 + OPTIM_MAX_BUFFERS,
+    NAME_MAX_BYTES = FOLDER_MAX_BYTES + GRAPH_PARAM_NAME_MAX,
+    N_MODEL_ATTRS = 9
+};
 
 static const char *const norm_names[PIXEL_MAX_CHANNELS][2] = {
     {"mean", "std"}, {"mean_1", "std_1"}, {"mean_2", "std_2"}, {"mean_3", "std_3"}};
@@ -30,22 +37,29 @@ static int sections_of(const graph_t *g, float *params, float *states, const opt
                        section_t out[MAX_SECTIONS])
 {
     int n = 0;
-    out[n++] = (section_t){"/params", g->params, g->n_params, params};
+    out[n++] = (section_t){.folder = "/params", .tensors = g->params, .n = g->n_params, .flat = params};
     for (int i = 0; optim && i < optim->n_buffers; i++) {
-        out[n] = (section_t){"", g->params, g->n_params, optim->buffers[i].flat.host};
+        out[n] = (section_t){
+            .tensors = g->params, .n = g->n_params, .flat = optim->buffers[i].flat.host, .no_frozen = true};
         snprintf(out[n].folder, sizeof out[n].folder, "/optimizer/%s", optim->buffers[i].name);
         n++;
     }
-    out[n++] = (section_t){"/states", g->states, g->n_states, states};
+    out[n++] = (section_t){.folder = "/states", .tensors = g->states, .n = g->n_states, .flat = states};
     return n;
 }
 
 typedef char array_name_t[NAME_MAX_BYTES];
 
+static bool has_tensor(const section_t *section, int i)
+{
+    return section->tensors[i].frozen ? !section->no_frozen : !section->no_trained;
+}
+
 static int count_arrays(const section_t *sections, int n_sections)
 {
     int n = 0;
-    for (int s = 0; s < n_sections; s++) n += sections[s].n;
+    for (int s = 0; s < n_sections; s++)
+        for (int i = 0; i < sections[s].n; i++) n += has_tensor(&sections[s], i);
     return n;
 }
 
@@ -53,20 +67,23 @@ static void list_arrays(const section_t *sections, int n_sections, ckpt_array_t 
 {
     int n = 0;
     for (int s = 0; s < n_sections; s++)
-        for (int i = 0; i < sections[s].n; i++, n++) {
+        for (int i = 0; i < sections[s].n; i++) {
             const graph_param_t *p = &sections[s].tensors[i];
-            snprintf(names[n], sizeof names[n], "%.47s/%.47s", sections[s].folder, p->name);
+            if (!has_tensor(&sections[s], i)) continue;
+            snprintf(names[n], sizeof names[n], "%.*s/%s", FOLDER_MAX_BYTES - 1, sections[s].folder, p->name);
             arrays[n] =
                 (ckpt_array_t){names[n], DTYPE_F32, p->shape, sections[s].flat + p->offset, p->meaning};
+            n++;
         }
 }
 
 err_t model_file_content(const model_file_t *file, model_content_t *out)
 {
     const graph_t *g = file->graph;
+    const shape_t image = graph_shape(g, 0);
     section_t sections[MAX_SECTIONS];
     int n_sections = sections_of(g, file->params, file->states, file->optim, sections);
-    int n_arrays = count_arrays(sections, n_sections), channels = (int)g->sample.dim[3];
+    int n_arrays = count_arrays(sections, n_sections), channels = (int)image.dim[3];
     int n_attrs = N_MODEL_ATTRS + 2 * (channels - 1) + file->n_attrs;
     ASSERT(channels <= PIXEL_MAX_CHANNELS);
     *out = (model_content_t){0};
@@ -77,14 +94,14 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     list_arrays(sections, n_sections, out->arrays, out->names);
     const ckpt_attr_t model[N_MODEL_ATTRS] = {
         ckpt_text("model", g->model),
-        ckpt_int("height", g->sample.dim[1]),
-        ckpt_int("width", g->sample.dim[2]),
-        ckpt_int("channels", g->sample.dim[3]),
-        ckpt_int("n_classes", g->n_classes),
+        ckpt_int("height", image.dim[1]),
+        ckpt_int("width", image.dim[2]),
+        ckpt_int("channels", image.dim[3]),
+        ckpt_int("n_classes", model_classes(g)),
         ckpt_real("mean", file->norm.mean[0]),
         ckpt_real("std", file->norm.std[0]),
         ckpt_text("precision", model_precision(g->compute)),
-        ckpt_int("multi_label", graph_multi_label(g)),
+        ckpt_int("multi_label", model_multi_label(g)),
     };
     ckpt_attr_t *attrs = out->attrs, *next = attrs + N_MODEL_ATTRS;
     memcpy(attrs, model, sizeof model);
@@ -113,10 +130,21 @@ static err_t read_section(checkpoint_t *checkpoint, const section_t *section)
     for (int i = 0; i < section->n; i++) {
         const graph_param_t *p = &section->tensors[i];
         array_name_t name;
-        snprintf(name, sizeof name, "%.47s/%.47s", section->folder, p->name);
+        if (!has_tensor(section, i)) continue;
+        snprintf(name, sizeof name, "%.*s/%s", FOLDER_MAX_BYTES - 1, section->folder, p->name);
         TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, section->flat + p->offset));
     }
     return ERR_OK;
+}
+
+static bool has_average(const checkpoint_t *checkpoint, const graph_t *graph)
+{
+    int i = 0;
+    while (i < graph->n_params && graph->params[i].frozen) i++;
+    array_name_t name;
+    if (i == graph->n_params) return false;
+    snprintf(name, sizeof name, "/optimizer/ema/%s", graph->params[i].name);
+    return checkpoint_find(checkpoint, name);
 }
 
 err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states,
@@ -124,10 +152,14 @@ err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *par
 {
     section_t sections[MAX_SECTIONS];
     int n_sections = sections_of(graph, params, states, optim, sections);
-    array_name_t average;
-    snprintf(average, sizeof average, "/optimizer/ema/%s", graph->params[0].name);
-    bool take_average = !optim && checkpoint_find(checkpoint, average);
-    if (take_average) snprintf(sections[0].folder, sizeof sections[0].folder, "/optimizer/ema");
+    bool take_average = !optim && has_average(checkpoint, graph);
+    if (take_average) {
+        sections[0].no_trained = true;
+        sections[n_sections] = sections[0];
+        sections[n_sections].no_trained = false, sections[n_sections].no_frozen = true;
+        snprintf(sections[n_sections].folder, sizeof sections[n_sections].folder, "/optimizer/ema");
+        n_sections++;
+    }
     if (averaged) *averaged = take_average;
     for (int s = 0; s < n_sections; s++) TRY(read_section(checkpoint, &sections[s]));
     return ERR_OK;

@@ -11,7 +11,7 @@
  *   mean, std         pixel_norm_t of the first channel
  *   mean_1, std_1, …  of the others; missing in older files: as the first
  *   precision         one of model_precisions; missing in older files: fp32
- *   multi_label       graph_multi_label; missing: 0
+ *   multi_label       model_multi_label; missing: 0
  *
  * Not collective: rank 0 calls these. */
 #ifndef TRAIN_WEIGHTS_MODEL_FILE_H

@@ -154,7 +154,8 @@ static void permute_tensor(const named_tensor_t *t, bool fortran, const float *f
 static bool is_head(const transfer_t *x, int i)
 {
     const graph_t *g = x->graph;
-    return i < g->n_params && layer_of(g, i)->layer + 1 == g->nodes[g->n_nodes - 1].input[0];
+    int logits = graph_find_output(g, "logits");
+    return i < g->n_params && logits >= 0 && layer_of(g, i)->output[0] == g->outputs[logits].value;
 }
 
 /* *take: false if the classifier is left unchanged. */

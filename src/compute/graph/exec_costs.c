@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* What layers cost, and where a NaN comes from. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/trace.h"
+#include "compute/graph/exec_impl.h"
+#include "compute/tensor/bf16.h"
+
+static bool all_finite_here(const void *values, int64_t n, dtype_t dtype)
+{
+    const float *wide = values;
+    const uint16_t *narrow = values;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(dtype == DTYPE_BF16 ? bf16_to_float(narrow[i]) : wide[i])) return false;
+    return true;
+}
+
+/* Used only after a run has failed: it allocates. Devices store float32 only. */
+static err_t all_finite(const exec_t *exec, const void *values, int64_t n, dtype_t dtype, bool *out)
+{
+    enum { PIECE = 1 << 18 };
+    const backend_memory_t *memory = exec->options.backend->memory;
+    float *here = NULL;
+    *out = true;
+    if (!memory) {
+        *out = all_finite_here(values, n, dtype);
+        return ERR_OK;
+    }
+    TRY(mem_new_array(PIECE, sizeof *here, "looking for NaN", &here));
+    err_t err = ERR_OK;
+    for (int64_t i = 0; i < n && *out && err == ERR_OK; i += PIECE) {
+        int64_t count = n - i < PIECE ? n - i : PIECE;
+        err = memory->download(here, (const float *)values + i, (size_t)count * sizeof *here);
+        if (err == ERR_OK) err = memory->sync();
+        if (err == ERR_OK) *out = all_finite_here(here, count, DTYPE_F32);
+    }
+    mem_free(&here);
+    return err;
+}
+
+err_t exec_check_layer(const exec_t *exec, const exec_call_t *call, int node, char *out)
+{
+    const graph_t *g = exec->graph;
+    const graph_node_t *layer = &g->nodes[node];
+    bool finite;
+    for (int i = 0; i < layer->desc.n_params; i++) {
+        const graph_param_t *p = &g->params[layer->first_param + i];
+        TRY(all_finite(exec, exec->options.params + p->offset, shape_count(p->shape), DTYPE_F32, &finite));
+        if (!finite) {
+            snprintf(out, EXEC_WHERE_MAX, "the parameter %s", p->name);
+            return ERR_OK;
+        }
+    }
+    const op_desc_t *desc = &call->plan->nodes[node].op->desc;
+    for (int i = 0; i < desc->n_outputs; i++) {
+        if (desc->y_dtype[i] == DTYPE_I32) continue;
+        TRY(all_finite(exec, exec_value(exec, call, layer->output[i]), shape_count(desc->y[i]),
+                       desc->y_dtype[i], &finite));
+        if (!finite) snprintf(out, EXEC_WHERE_MAX, "the output of layer %s", layer->name);
+    }
+    return ERR_OK;
+}
+
+/* Seconds since `start`, the time of a layer's pass; also added to the trace. */
+static double pass_sec(const exec_t *exec, int node, const exec_batch_t *batch, double start)
+{
+    const graph_node_t *layer = &exec->graph->nodes[node];
+    double end = clock_sec();
+    trace_add(TRACE_TRAINING, &(trace_span_t){layer->name, op_traits(layer->desc.kind)->name, start, end,
+                                              (int64_t)batch->step, 0});
+    return end - start;
+}
+
+err_t exec_count_forward(exec_t *exec, const exec_call_t *call, int node, double start)
+{
+    exec_cost_t *cost = &exec->costs[node];
+    if (!exec->timed) return ERR_OK;
+    TRY(backend_sync(exec->options.backend));
+    cost->forward_sec += pass_sec(exec, node, call->batch, start);
+    cost->forward_macs += (double)op_macs(&call->plan->nodes[node].op->desc);
+    return ERR_OK;
+}
+
+/* The gradient of the input and that of the weights each take as many products as forward. */
+err_t exec_count_backward(exec_t *exec, const exec_call_t *call, int node, double start)
+{
+    const graph_needs_t *needs = &call->plan->needs[node];
+    exec_cost_t *cost = &exec->costs[node];
+    if (!exec->timed) return ERR_OK;
+    TRY(backend_sync(exec->options.backend));
+    cost->backward_sec += pass_sec(exec, node, call->batch, start);
+    cost->backward_macs +=
+        (needs->dparam + needs->dx[0]) * (double)op_macs(&call->plan->nodes[node].op->desc);
+    return ERR_OK;
+}
+
+void exec_time_layers(exec_t *exec, bool on)
+{
+    if (exec->options.backend->memory) exec->timed = on;
+}
+
+const exec_cost_t *exec_costs(const exec_t *exec)
+{
+    return exec->costs;
+}
+
+void exec_clear_costs(exec_t *exec)
+{
+    memset(exec->costs, 0, (size_t)exec->graph->n_nodes * sizeof *exec->costs);
+}
