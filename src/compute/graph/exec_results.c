@@ -3,21 +3,13 @@
 #include "base/mem.h"
 #include "compute/graph/exec_impl.h"
 
-/* Where a loss is among the losses of a graph. */
-static int loss_index(const graph_t *g, int node)
-{
-    int i = 0;
-    for (int n = 0; n < node; n++) i += op_traits(g->nodes[n].desc.kind)->loss;
-    return i;
-}
-
 /* On the host if the backend has no tally function. */
 err_t exec_tally(const exec_t *exec, const exec_call_t *call, int n)
 {
     const backend_t *backend = exec->options.backend;
     const graph_node_t *node = &exec->graph->nodes[n];
     if (!call->batch->tally || !op_traits(node->desc.kind)->loss) return ERR_OK;
-    float *tally = call->batch->tally + 2 * loss_index(exec->graph, n);
+    float *tally = call->batch->tally + 2 * graph_count_losses(exec->graph, n);
     const float *losses = exec_value(exec, call, node->output[0]);
     const bool predicts = node->desc.n_outputs > 1;
     const int32_t *predictions = predicts ? exec_value(exec, call, node->output[1]) : NULL;

@@ -228,6 +228,13 @@ int graph_repeat(graph_t *g, const char *name, const char *of, const int *inputs
     return node->output[0];
 }
 
+int graph_count_losses(const graph_t *g, int n)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++) count += is_loss(&g->nodes[i]);
+    return count;
+}
+
 void graph_weigh(graph_t *g, int loss, float weight)
 {
     if (g->status != ERR_OK) return;

@@ -99,6 +99,9 @@ int graph_repeat(graph_t *graph, const char *name, const char *of, const int *in
 /* Multiplies a loss, given by its first output, by a weight; initially 1. */
 void graph_weigh(graph_t *graph, int loss, float weight);
 
+/* The number of losses among the first n layers. */
+int graph_count_losses(const graph_t *graph, int n);
+
 /* Begins a section of rows: inputs and layers added later belong to it. Its layers read values of section 0
  * only through operators that take whole batches and give rows. A layer whose operator mixes samples (batch
  * norm in training) cannot be part of it.

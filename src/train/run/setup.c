@@ -189,6 +189,7 @@ static err_t build_executor(trainer_t *t)
                               .algorithms = &t->model.algorithms.table,
                               .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
                               .share_context = t->comm};
+    ASSERT(2 * graph_count_losses(t->model.graph, t->model.graph->n_nodes) == TASK_N_SUMS); /* exec's tally */
     TRY(exec_new(&options, &t->model.exec));
     TRY(prepare_batch(t, t->input.global_batch));
     TRY(prepare_batch(t, t->input.dataset->info.n_samples[SPLIT_TRAIN] % t->input.global_batch));
