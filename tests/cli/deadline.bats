@@ -107,6 +107,7 @@ said_once() { # PATTERN
 }
 
 @test "a file size limit that MPI cannot work with is named, code 4" {
+    # shellcheck disable=SC2016 # for the rank's shell
     run timeout 60 mpirun "${MPI_FLAGS[@]}" -np 2 bash -c 'ulimit -f 3000; exec "$0" "$@"' "$dptrain" "${training[@]}"
     echo "$output"
     [ "$status" -eq 4 ]
