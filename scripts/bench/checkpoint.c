@@ -162,7 +162,8 @@ static err_t time_stall(bench_t *b, ckpt_async_t *async, const ckpt_content_t *c
     unlink(path);
     TRY(settle(b));
     double start = clock_sec();
-    TRY(ckpt_async_submit(async, b->folder, 1, 1, content, content->n_arrays));
+    TRY(ckpt_async_submit(async, b->folder, 1, (ckpt_keep_t){.n = 1, .best = -1}, content,
+                          content->n_arrays));
     if (wait) TRY(ckpt_async_wait(async));
     *sec = clock_sec() - start;
     if (!wait) {

@@ -11,6 +11,7 @@
 #include "train/feed/input_stats.h"
 #include "train/feed/prefetcher.h"
 #include "train/learn/bucket.h"
+#include "train/learn/optim.h"
 #include "train/learn/schedule.h"
 #include "train/learn/virtual_shards.h"
 #include "train/output/metrics.h"
