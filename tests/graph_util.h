@@ -89,4 +89,20 @@ static inline int64_t graph_run_param(const graph_run_t *r, const char *name)
     return -1;
 }
 
+/* What exec_backward's hook reports: {0, 0, true} before. Ranges follow each other if `ascending`. */
+typedef struct graph_hook_log {
+    int64_t next;
+    int n;
+    bool ascending;
+} graph_hook_log_t;
+
+static inline err_t graph_hook_log(void *context, int64_t offset, int64_t count)
+{
+    graph_hook_log_t *log = context;
+    log->ascending = log->ascending && offset == log->next && count > 0;
+    log->next = offset + count;
+    log->n++;
+    return ERR_OK;
+}
+
 #endif

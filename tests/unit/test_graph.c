@@ -9,7 +9,7 @@
 #include "compute/graph/exec.h"
 #include "compute/graph/layers.h"
 #include "compute/models/model.h"
-#include "tests/op_util.h"
+#include "tests/graph_util.h"
 #include "tests/tap.h"
 
 enum { SIDE = 8, CLASSES = 5, BATCH = 6 };
@@ -214,35 +214,20 @@ static void check_gradients(net_t *net, float h, double least)
     OK(n_checked > 40 && n_close >= n_checked * 95 / 100, "%d of %d derivatives agree", n_close, n_checked);
 }
 
-typedef struct hook_log {
-    int64_t next;
-    int n;
-    bool ascending;
-} hook_log_t;
-
-static err_t on_ready(void *context, int64_t offset, int64_t count)
-{
-    hook_log_t *log = context;
-    log->ascending = log->ascending && offset == log->next && count > 0;
-    log->next = offset + count;
-    log->n++;
-    return ERR_OK;
-}
-
 static void check_hooks(net_t *net)
 {
-    hook_log_t log = {0, 0, true};
+    graph_hook_log_t log = {0, 0, true};
     exec_batch_t batch = batch_of(net, BATCH);
     double loss;
-    OK(forward(net, &batch, &loss) == ERR_OK && backward(net, &batch, on_ready, &log) == ERR_OK,
+    OK(forward(net, &batch, &loss) == ERR_OK && backward(net, &batch, graph_hook_log, &log) == ERR_OK,
        "backward with a hook");
     OK(log.ascending && log.next == net->graph->n_flat_params,
        "gradients become ready in order, without gaps");
     OK(log.n == 6, "one call per layer with parameters (%d)", log.n);
-    log = (hook_log_t){0, 0, true};
+    log = (graph_hook_log_t){0, 0, true};
     batch = batch_of(net, 0);
     memset(net->grads, 0xff, (size_t)net->graph->n_flat_params * sizeof(float));
-    OK_CALL(backward(net, &batch, on_ready, &log), "a rank without samples can run backward");
+    OK_CALL(backward(net, &batch, graph_hook_log, &log), "a rank without samples can run backward");
     bool zero = true;
     for (int64_t i = 0; i < net->graph->n_flat_params; i++)
         zero = zero && net->grads[i] >= 0 && net->grads[i] <= 0;

@@ -128,31 +128,16 @@ static void check_layout(const graph_run_t *r)
        g->n_params);
 }
 
-typedef struct hook_log {
-    int64_t next;
-    int n;
-    bool ascending;
-} hook_log_t;
-
-static err_t on_ready(void *context, int64_t offset, int64_t count)
-{
-    hook_log_t *log = context;
-    log->ascending = log->ascending && offset == log->next && count > 0;
-    log->next = offset + count;
-    log->n++;
-    return ERR_OK;
-}
-
 static void check_backward(graph_run_t *r, const exec_batch_t *batch)
 {
     const graph_t *g = r->graph;
-    hook_log_t log = {0, 0, true};
+    graph_hook_log_t log = {0, 0, true};
     float *before = util_block(r->backend, (size_t)g->n_flat_states * sizeof *before);
     memcpy(before, r->states, (size_t)g->n_flat_states * sizeof *before);
     exec_time_layers(r->exec, true);
     exec_clear_costs(r->exec);
     objective(r, batch);
-    must(exec_backward(r->exec, batch, on_ready, &log), "backward");
+    must(exec_backward(r->exec, batch, graph_hook_log, &log), "backward");
     util_pull(r->backend);
     OK(log.ascending && log.next == g->n_flat_trained && log.n == 5,
        "gradients become ready in order, those that are shared once (%d calls)", log.n);
