@@ -23,6 +23,15 @@ monotonic() {
     if read -r now _ 2>/dev/null </proc/uptime; then now=${now%.*}; else now=$SECONDS; fi
 }
 
+# Sets the array fields to what follows the name in /proc/PID/stat: state, parent, group, session, … [19]: start.
+process_stat() { # PID
+    local line
+    read -r line 2>/dev/null <"/proc/$1/stat" || return 1
+    # The name may contain spaces.
+    # shellcheck disable=SC2034 # for the caller
+    read -ra fields <<<"${line##*) }"
+}
+
 # Call with the remaining arguments for an option that takes a value.
 need_value() { [[ $# -ge 2 ]] || die 2 "$1 needs a value; --help lists the options"; }
 

@@ -96,12 +96,11 @@ job_pids() { # NAME [RANK]
 
 # run.sh itself, and not its subshells, which are younger but may have lower numbers.
 job_launcher() {
-    local pid name of stat fields
+    local pid name of fields
     while read -r pid name of; do
-        [[ $name == bash && $of == - ]] && read -r stat 2>/dev/null <"/proc/$pid/stat" || continue
+        [[ $name == bash && $of == - ]] && process_stat "$pid" || continue
         tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q 'run\.sh ' || continue
-        read -ra fields <<<"${stat##*) }"
-        echo "${fields[19]} $pid" # its start
+        echo "${fields[19]} $pid"
     done < <(job_processes) | sort -n | sed -n '1s/.* //p'
 }
 

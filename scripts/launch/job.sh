@@ -63,14 +63,6 @@ job_on_signal() { # NAME
     fi
 }
 
-# Sets the array fields to what follows the name in /proc/PID/stat: state, parent, group, session, …
-job_stat() { # PID
-    local line
-    read -r line 2>/dev/null <"/proc/$1/stat" || return 1
-    # The name may contain spaces.
-    read -ra fields <<<"${line##*) }"
-}
-
 # Sets the array ranks: mpirun's children on this host that run the program; empty without /proc. Those that have ended stay
 # as zombies if mpirun is stopped.
 job_local_ranks() {
@@ -80,7 +72,7 @@ job_local_ranks() {
     for pid in "${pids[@]}"; do
         read -r name 2>/dev/null <"/proc/$pid/comm" || continue
         [[ $name == "${program_name:0:15}" ]] || continue
-        if job_stat "$pid" && [[ ${fields[0]} != Z ]]; then ranks+=("$pid"); fi
+        if process_stat "$pid" && [[ ${fields[0]} != Z ]]; then ranks+=("$pid"); fi
     done
 }
 
@@ -90,7 +82,7 @@ job_session() {
     session=()
     for pid in /proc/[0-9]*; do
         pid=${pid#/proc/}
-        if job_stat "$pid" && [[ ${fields[3]} == "$mpirun_pid" ]]; then session+=("$pid"); fi
+        if process_stat "$pid" && [[ ${fields[3]} == "$mpirun_pid" ]]; then session+=("$pid"); fi
     done
 }
 
@@ -141,7 +133,7 @@ job_check_deadlines() {
         ranks_gone_at=${ranks_gone_at:-$now}
         if ((now - ranks_gone_at >= 15)); then
             why="mpirun outlived its ranks"
-            if job_stat "$mpirun_pid" && [[ ${fields[0]} == T ]]; then
+            if process_stat "$mpirun_pid" && [[ ${fields[0]} == T ]]; then
                 why="mpirun is stopped (SIGSTOP), and its ranks have ended"
                 job_press killed 600
             # On several hosts it would wait for unreachable daemons, and then crash.
