@@ -61,8 +61,7 @@ static err_t check_data(eval_run_t *run)
         RAISE(ERR_DATA, "the samples of %s have %s, but the checkpoint was trained on samples with %s",
               info->source, task->about, trained->about);
     if (!task->draw && run->options->png)
-        RAISE(ERR_USAGE, "--png: there is no picture of the task %s, which %s is for", task->name,
-              info->source);
+        RAISE(ERR_USAGE, "--png: evaluations of the task %s (%s) have no picture", task->name, info->source);
     if (info->n_samples[run->split] == 0)
         RAISE(ERR_DATA, "%s has no validation samples; --split train evaluates the training samples",
               info->source);

@@ -14,7 +14,6 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "base/trace.h"
-#include "cluster/comm/device.h"
 #include "cluster/session/stop.h"
 #include "store/checkpoint/store.h"
 #include "train/output/disk_wait.h"
