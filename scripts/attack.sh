@@ -81,7 +81,7 @@ attack_end() {
 }
 
 make_work attack
-trap '((BASHPID != $$)) || { attack_end; rm -rf "$work"; }' EXIT
+trap '((BASHPID != $$)) || { attack_end; remove_work; }' EXIT
 if [[ -n $out ]]; then mkdir -p "$out" && out=$(cd "$out" && pwd); fi
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 mpi_allow_root 2>/dev/null

@@ -59,7 +59,12 @@ folder_option() { # OPTION VALUE
 # the trap as well, hence the comparison.
 make_work() { # NAME [PARENT]
     work=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/dptrain-$1.XXXXXX") || die 4 "cannot create a folder in ${2:-${TMPDIR:-/tmp}}"
-    trap '((BASHPID != $$)) || rm -rf "$work"' EXIT
+    trap '((BASHPID != $$)) || remove_work' EXIT
+}
+
+# Never fails: the trap's failure would become the script's exit code. A child that is about to end may still write there.
+remove_work() {
+    rm -rf "$work" 2>/dev/null || { sleep 0.2; rm -rf "$work"; } || true
 }
 
 # Whether the folder of make_work has the space that MPI needs at start: 4 MB.

@@ -194,7 +194,7 @@ remove() {
     [[ -e ~/.ssh/dptrain_config ]] || { note "nothing is set up on this machine"; return; }
     # If this machine is one of the hosts, its files must be removed last.
     touch ~/.ssh/dptrain_remove.$token
-    trap '((BASHPID != $$)) || rm -rf "$work" ~/.ssh/dptrain_remove.'"$token" EXIT
+    trap '((BASHPID != $$)) || { rm -f ~/.ssh/dptrain_remove.'"$token"'; remove_work; }' EXIT
     remote_script "timeout" "files_remove files_put" "$token" >"$work/script"
     login_all
     host_lines

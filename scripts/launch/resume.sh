@@ -26,11 +26,6 @@ resume_command() { # WORDS OF A SHELL
 
 # Whether the output ends with a run that has finished.
 resume_finished() {
-    local i
-    for ((i = 0; i < 100; i++)); do
-        [[ -e $work/started && ! -e $work/last ]] || break
-        sleep 0.02
-    done
     grep -aq '^finished after ' "$work/last" 2>/dev/null
 }
 

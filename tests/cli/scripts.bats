@@ -220,6 +220,26 @@ EOF
     done
 }
 
+@test "run.sh keeps the exit code while a child of its own still writes into its folder" {
+    fake_mpirun <<<'echo first; exit "${!#}"'
+    # Slow to end, and busy in the folder of its output.
+    cat >"$bin/tail" <<'END'
+#!/usr/bin/env bash
+cat
+folder=$(dirname "$(readlink "/proc/$$/fd/1")")
+end=$((SECONDS + 2))
+for ((i = 0; SECONDS < end && i < 20000; i++)); do : >"$folder/late.$i"; done 2>/dev/null
+END
+    chmod +x "$bin/tail"
+    for code in 0 3; do
+        TMPDIR=$BATS_TEST_TMPDIR run "$scripts/run.sh" -np 1 "$code"
+        echo "$code: $status $output"
+        [ "$status" -eq "$code" ]
+        [ "$output" = first ]
+        [ -z "$(ls -d "$BATS_TEST_TMPDIR"/dptrain-run.* 2>/dev/null)" ]
+    done
+}
+
 @test "run.sh turns a lost host into 5" {
     fake_mpirun <<<'echo started; exit 205'
     run "$scripts/run.sh" -np 1
