@@ -5,7 +5,7 @@
 
 static int norm(graph_t *graph, const char *name, int input, init_kind_t gamma)
 {
-    bool frozen = graph->frozen;
+    bool frozen = graph_freezes(graph, name);
     const graph_param_spec_t params[] = {{"gamma", "C", gamma}, {"beta", "C", INIT_ZERO}};
     static const graph_param_spec_t states[] = {{"running_mean", "C", INIT_ZERO},
                                                 {"running_var", "C", INIT_ONE}};

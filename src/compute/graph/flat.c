@@ -34,6 +34,7 @@ static void place_params(graph_t *g, bool frozen)
             p->offset = g->n_flat_params;
             g->n_flat_params += padded_count(p);
             g->n_parameters += shape_count(p->shape);
+            if (frozen) g->n_frozen += shape_count(p->shape);
         }
     }
 }
@@ -61,6 +62,8 @@ err_t graph_finish(graph_t *g)
 {
     if (g->status != ERR_OK) return err_put(&g->first_error);
     ASSERT(g->n_nodes > 0);
+    TRY(graph_check_freeze(g));
+    g->freeze = NULL;
     TRY(check_connections(g));
     place_params(g, false);
     g->n_flat_trained = g->n_flat_params;

@@ -183,9 +183,10 @@ int graph_add(graph_t *g, const char *name, op_desc_t desc, const int *inputs,
     const graph_node_t *node = add_node(g, name, desc, inputs);
     if (!node) return 0;
     desc = node->desc;
+    bool frozen = graph_freezes(g, name);
     add_tensors(g->params, &g->n_params, name, desc.param, desc.n_params, params);
     add_tensors(g->states, &g->n_states, name, desc.state, desc.n_states, states);
-    for (int i = 0; i < desc.n_params; i++) g->params[node->first_param + i].frozen = g->frozen;
+    for (int i = 0; i < desc.n_params; i++) g->params[node->first_param + i].frozen = frozen;
     return node->output[0];
 }
 

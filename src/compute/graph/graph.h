@@ -56,6 +56,9 @@ typedef struct graph {
     int64_t norm_group; /* batch_norm_attr_t.group */
     dtype_t compute;    /* op_desc_t.compute; DTYPE_F32 */
     bool frozen;        /* parameters are not trained */
+    /* As frozen, for layers with these names, or whose names begin with one and a dot: "conv1,bn1,layer1".
+     * NULL: none. Borrowed until graph_finish. */
+    const char *freeze;
     int n_inputs, n_outputs, n_sections, n_values, n_nodes, n_params, n_states;
     graph_port_t inputs[GRAPH_MAX_INPUTS], outputs[GRAPH_MAX_OUTPUTS];
     graph_section_t sections[GRAPH_MAX_SECTIONS];
@@ -67,7 +70,7 @@ typedef struct graph {
     graph_param_t *params, *states;
     int64_t n_flat_params, n_flat_states; /* elements, padding included */
     int64_t n_flat_trained;               /* of n_flat_params, the part that has gradients */
-    int64_t n_parameters;                 /* without padding */
+    int64_t n_parameters, n_frozen;       /* all, and those that are not trained; without padding */
     err_t status;
     err_info_t first_error;
 } graph_t;
@@ -109,8 +112,11 @@ int graph_count_losses(const graph_t *graph, int n);
  *   block  on a GPU a multiple of 4: blocks then begin at multiples of 16 bytes, as products require */
 void graph_begin_rows(graph_t *graph, const char *name, int64_t block, int64_t max_rows);
 
+/* Whether the parameters of a layer of this name are frozen if it is added now. */
+bool graph_freezes(const graph_t *graph, const char *name);
+
 /* Lays out the flat buffers. Every layer must lead to an output, and every trained one to a loss. ERR_USAGE if
- * a layer did not fit. */
+ * a layer did not fit, or `freeze` names one that there is not. */
 err_t graph_finish(graph_t *graph);
 
 /* Index of a named input or output; -1 if there is none. */

@@ -13,6 +13,9 @@ typedef struct graph_needs {
     bool dx[OP_MAX_INPUTS]; /* gradients of its inputs */
 } graph_needs_t;
 
+/* ERR_USAGE if graph->freeze names a layer that there is not, or that has no parameters. */
+err_t graph_check_freeze(const graph_t *graph);
+
 /* needs  [n_nodes], zero; free it with mem_free */
 err_t graph_needs_new(const graph_t *graph, graph_needs_t **needs);
 

@@ -11,6 +11,7 @@ typedef struct model_options {
     double label_smoothing;
     int64_t norm_group; /* batch_norm_attr_t.group of every batch norm */
     dtype_t compute;    /* op_desc_t.compute of every convolution and linear layer */
+    const char *freeze; /* graph_t.freeze */
     bool multi_label;   /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
 } model_options_t;
 

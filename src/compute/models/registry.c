@@ -41,6 +41,7 @@ err_t model_build(const char *name, const model_options_t *options, graph_t **ou
     graph_input(*out, "image", options->sample, DTYPE_F32);
     (*out)->norm_group = options->norm_group;
     (*out)->compute = options->compute;
+    (*out)->freeze = options->freeze;
     model->build(*out, options);
     err_t err = graph_finish(*out);
     if (err != ERR_OK) graph_free(out);

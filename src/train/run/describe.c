@@ -149,8 +149,10 @@ err_t trainer_print_header(trainer_t *t)
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
     log_note("dptrain %s", version_number);
-    log_note("  model   %s, %s parameters, %s", o->model, figure_count(t->model.graph->n_parameters).text,
-             o->precision);
+    const graph_t *graph = t->model.graph;
+    log_note("  model   %s, %s parameters%s%s%s, %s", o->model, figure_count(graph->n_parameters).text,
+             graph->n_frozen ? " (" : "", graph->n_frozen ? figure_count(graph->n_frozen).text : "",
+             graph->n_frozen ? " frozen)" : "", o->precision);
     log_note("  data    %s (%s)", info->source, t->input.why);
     log_note("          %s training, %s validation images of %s, %d classes",
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,

@@ -90,11 +90,14 @@ static err_t build_model(trainer_t *t)
     model_options_t options = {.sample = shape_3d(info->height, info->width, info->channels),
                                .n_classes = info->n_classes,
                                .label_smoothing = t->options->label_smoothing,
-                               .norm_group = t->options->bn_group};
+                               .norm_group = t->options->bn_group,
+                               .freeze = t->options->freeze};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
     task_of(info)->set_model(&options);
     TRY(model_build(t->options->model, &options, &t->model.graph));
+    if (t->model.graph->n_flat_trained == 0)
+        RAISE(ERR_USAGE, "--freeze %s leaves no layer of %s to train", t->options->freeze, t->options->model);
     TRY(check_norms(t));
     const backend_t *backend = t->runtime.backend;
     size_t n_params = (size_t)t->model.graph->n_flat_params * sizeof(float);

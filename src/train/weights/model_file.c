@@ -21,7 +21,7 @@ typedef struct section {
     const graph_param_t *tensors;
     int n;
     float *flat;
-    bool no_trained, no_frozen; /* it lacks these tensors */
+    bool trained_only; /* it has no frozen tensors */
 } section_t;
 
 enum {
@@ -39,8 +39,10 @@ static int sections_of(const graph_t *g, float *params, float *states, const opt
     int n = 0;
     out[n++] = (section_t){.folder = "/params", .tensors = g->params, .n = g->n_params, .flat = params};
     for (int i = 0; optim && i < optim->n_buffers; i++) {
-        out[n] = (section_t){
-            .tensors = g->params, .n = g->n_params, .flat = optim->buffers[i].flat.host, .no_frozen = true};
+        out[n] = (section_t){.tensors = g->params,
+                             .n = g->n_params,
+                             .flat = optim->buffers[i].flat.host,
+                             .trained_only = true};
         snprintf(out[n].folder, sizeof out[n].folder, "/optimizer/%s", optim->buffers[i].name);
         n++;
     }
@@ -52,7 +54,7 @@ typedef char array_name_t[NAME_MAX_BYTES];
 
 static bool has_tensor(const section_t *section, int i)
 {
-    return section->tensors[i].frozen ? !section->no_frozen : !section->no_trained;
+    return !section->trained_only || !section->tensors[i].frozen;
 }
 
 static int count_arrays(const section_t *sections, int n_sections)
@@ -137,31 +139,29 @@ static err_t read_section(checkpoint_t *checkpoint, const section_t *section)
     return ERR_OK;
 }
 
-static bool has_average(const checkpoint_t *checkpoint, const graph_t *graph)
+/* Replaces parameters by their moving averages. Frozen parameters, and files of runs without --ema, have none. */
+static err_t read_averages(checkpoint_t *checkpoint, const graph_t *graph, float *params, bool *found)
 {
-    int i = 0;
-    while (i < graph->n_params && graph->params[i].frozen) i++;
-    array_name_t name;
-    if (i == graph->n_params) return false;
-    snprintf(name, sizeof name, "/optimizer/ema/%s", graph->params[i].name);
-    return checkpoint_find(checkpoint, name);
+    for (int i = 0; i < graph->n_params; i++) {
+        const graph_param_t *p = &graph->params[i];
+        array_name_t name;
+        snprintf(name, sizeof name, "/optimizer/ema/%s", p->name);
+        if (!checkpoint_find(checkpoint, name)) continue;
+        TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, params + p->offset));
+        *found = true;
+    }
+    return ERR_OK;
 }
 
 err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states,
                       optim_t *optim, bool *averaged)
 {
     section_t sections[MAX_SECTIONS];
+    bool found = false;
     int n_sections = sections_of(graph, params, states, optim, sections);
-    bool take_average = !optim && has_average(checkpoint, graph);
-    if (take_average) {
-        sections[0].no_trained = true;
-        sections[n_sections] = sections[0];
-        sections[n_sections].no_trained = false, sections[n_sections].no_frozen = true;
-        snprintf(sections[n_sections].folder, sizeof sections[n_sections].folder, "/optimizer/ema");
-        n_sections++;
-    }
-    if (averaged) *averaged = take_average;
     for (int s = 0; s < n_sections; s++) TRY(read_section(checkpoint, &sections[s]));
+    if (!optim) TRY(read_averages(checkpoint, graph, params, &found));
+    if (averaged) *averaged = found;
     return ERR_OK;
 }
 
