@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# scripts/attack.sh: the list of faults, the shim, the oracle on made-up outcomes, and a minute of faults that must do no harm.
+# scripts/attack.sh: the list of faults, the shim, the oracle on made-up outcomes, and half a minute of faults that must do no harm.
 # scripts/test.sh --slow runs the whole list, on one host and on three.
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # every test is a subshell, on purpose; common.bash sets variables
 
