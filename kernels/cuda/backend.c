@@ -45,6 +45,7 @@ const backend_t backend_cuda = {
             [OPTIM_LARS] = cuda_optim_lars,
         },
     .sum_squares = cuda_sum_squares,
+    .stores_bf16 = true,
     .accumulate = cuda_accumulate,
     .tally = cuda_tally,
     .swap = cuda_swap,

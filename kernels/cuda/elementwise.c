@@ -6,8 +6,9 @@
 
 err_t cuda_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype)
 {
-    ASSERT(dtype == DTYPE_F32);
-    E_CUDA(elementwise_accumulate(dst, src, n, cuda_stream()), "adding gradients");
+    cudaError_t status = dtype == DTYPE_BF16 ? elementwise_accumulate_bf16(dst, src, n, cuda_stream())
+                                             : elementwise_accumulate(dst, src, n, cuda_stream());
+    E_CUDA(status, "adding gradients");
     return ERR_OK;
 }
 

@@ -17,17 +17,23 @@ template <int N, typename F> cudaError_t run(bool aligned, F f, int64_t n, cudaS
     return launch(elementwise<1, F>, grid_for(n), BLOCK, stream, f, n);
 }
 
-/* 12 bytes per element: two floats read, one written. */
-struct accumulate_t {
-    float *dst;
-    const float *src;
+/* Two elements read, one written. */
+template <typename T> struct accumulate_t {
+    T *dst;
+    const T *src;
     template <int N> __device__ void run(int64_t i) const
     {
-        pack_t<float, N> sum = load<N>(dst + i), more = load<N>(src + i);
+        pack_t<float, N> sum = take<N>(dst + i), more = take<N>(src + i);
         for (int k = 0; k < N; k++) sum.at[k] += more.at[k];
-        store(dst + i, sum);
+        put(dst + i, sum);
     }
 };
+
+template <typename T> cudaError_t accumulate(T *dst, const T *src, int64_t n, cudaStream_t stream)
+{
+    const int W = PACK<T>;
+    return run<W>(packs<W>(dst) && packs<W>(src), accumulate_t<T>{dst, src}, n, stream);
+}
 
 /* 16 bytes per element. */
 struct swap_t {
@@ -73,7 +79,12 @@ struct widen_t {
 
 cudaError_t elementwise_accumulate(float *dst, const float *src, int64_t n, cudaStream_t stream)
 {
-    return run<4>(packs<4>(dst) && packs<4>(src), accumulate_t{dst, src}, n, stream);
+    return accumulate(dst, src, n, stream);
+}
+
+cudaError_t elementwise_accumulate_bf16(uint16_t *dst, const uint16_t *src, int64_t n, cudaStream_t stream)
+{
+    return accumulate(dst, src, n, stream);
 }
 
 cudaError_t elementwise_swap(float *a, float *b, int64_t n, cudaStream_t stream)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Access to flat arrays in loads and stores of up to 16 bytes per thread. Included by .cu files only. */
+/* Access to flat arrays in loads and stores of up to 16 bytes per thread, and to tensors stored as float32 or
+ * bfloat16 (uint16_t). Included by .cu files only. */
 #ifndef KERNELS_CUDA_VECTOR_CUH
 #define KERNELS_CUDA_VECTOR_CUH
 
+#include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/launch.cuh"
 
 /* N contiguous elements, read and written at once if N·sizeof(T) ≤ 16. */
@@ -19,6 +21,40 @@ template <int N, typename T> static __device__ inline void store(T *to, const pa
 {
     *reinterpret_cast<pack_t<T, N> *>(to) = pack;
 }
+
+/* A pack as float32, whatever it is stored as. */
+template <int N> static __device__ inline pack_t<float, N> widened(const pack_t<float, N> &pack)
+{
+    return pack;
+}
+
+template <int N> static __device__ inline pack_t<float, N> widened(const pack_t<uint16_t, N> &pack)
+{
+    pack_t<float, N> wide;
+    for (int k = 0; k < N; k++) wide.at[k] = __uint_as_float(static_cast<uint32_t>(pack.at[k]) << 16);
+    return wide;
+}
+
+template <int N, typename T> static __device__ inline pack_t<float, N> take(const T *from)
+{
+    return widened(load<N>(from));
+}
+
+/* Rounds to the stored type. */
+template <int N> static __device__ inline void put(float *to, const pack_t<float, N> &pack)
+{
+    store(to, pack);
+}
+
+template <int N> static __device__ inline void put(uint16_t *to, const pack_t<float, N> &pack)
+{
+    pack_t<uint16_t, N> rounded;
+    for (int k = 0; k < N; k++) rounded.at[k] = bf16_bits(pack.at[k]);
+    store(to, rounded);
+}
+
+/* Elements of T in 16 bytes: 4 of float32, 8 of bfloat16. */
+template <typename T> constexpr int PACK = 16 / sizeof(T);
 
 /* Whether packs of N can begin at this address. */
 template <int N, typename T> static inline bool packs(const T *block)

@@ -7,7 +7,7 @@
  * unit, at most 2^-8 of the value. Without sums (K = 0), and for sums of two terms, results equal ref's,
  * rounded. Everything that an operator may not read is NaN when it is called.
  *
- * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
+ * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
 
 #include "compute/ops/registry.h"
@@ -133,7 +133,8 @@ static void give(void *block, const float *from, shape_t shape, bool narrow)
  * (test_op_fused.c). */
 static bool runs(const backend_t *backend, const op_desc_t *desc)
 {
-    return backend->kernel[desc->kind]->fuses || !op_epilogue(desc).relu;
+    bool fused = op_epilogue(desc).relu || desc->n_inputs > op_traits(desc->kind)->n_inputs;
+    return backend->kernel[desc->kind]->fuses || !fused;
 }
 
 /* Rounds the reference's values to those that the layout can store. */
@@ -252,7 +253,8 @@ static void compare(const backend_t *device, const op_desc_t *desc, const layout
  * a vector. */
 static void check_accumulate(const backend_t *device, int64_t n, int64_t offset)
 {
-    uint16_t sum[2100], term[2100], want[2100];
+    uint16_t *sum = util_block(device, 2100 * sizeof *sum), *term = util_block(device, 2100 * sizeof *term);
+    uint16_t want[2100];
     rng_t rng = rng_new(5, RNG_TEST, 1);
     ASSERT(n + offset < 2100);
     for (int64_t i = 0; i < 2100; i++) {
@@ -261,11 +263,15 @@ static void check_accumulate(const backend_t *device, int64_t n, int64_t offset)
         bool inside = i >= offset && i < offset + n;
         want[i] = inside ? bf16_from_float(bf16_to_float(sum[i]) + bf16_to_float(term[i])) : sum[i];
     }
-    must(device->accumulate(sum + offset, term + offset, n, DTYPE_BF16), "accumulate");
+    util_push(device);
+    must(device->accumulate(util_device(sum + offset), util_device(term + offset), n, DTYPE_BF16),
+         "accumulate");
+    util_pull(device);
     int64_t i = 0;
     while (i < 2100 && (sum[i] == want[i] || (isnan(bf16_to_float(sum[i])) && isnan(bf16_to_float(want[i])))))
         i++;
     OK(i == 2100, "%lld values are accumulated in place, from %lld on", (long long)n, (long long)offset);
+    util_free(&sum), util_free(&term);
 }
 
 static void check_key(bool x, bool y, const char *end)

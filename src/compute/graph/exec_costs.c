@@ -19,24 +19,25 @@ static bool all_finite_here(const void *values, int64_t n, dtype_t dtype)
     return true;
 }
 
-/* Used only after a run has failed: it allocates. Devices store float32 only. */
+/* Used only after a run has failed: it allocates. */
 static err_t all_finite(const exec_t *exec, const void *values, int64_t n, dtype_t dtype, bool *out)
 {
     enum { PIECE = 1 << 18 };
+    const size_t size = dtype_size(dtype);
     const backend_memory_t *memory = exec->options.backend->memory;
-    float *here = NULL;
+    void *here = NULL;
     *out = true;
     if (!memory) {
         *out = all_finite_here(values, n, dtype);
         return ERR_OK;
     }
-    TRY(mem_new_array(PIECE, sizeof *here, "looking for NaN", &here));
+    TRY(mem_new_array(PIECE, size, "looking for NaN", &here));
     err_t err = ERR_OK;
     for (int64_t i = 0; i < n && *out && err == ERR_OK; i += PIECE) {
         int64_t count = n - i < PIECE ? n - i : PIECE;
-        err = memory->download(here, (const float *)values + i, (size_t)count * sizeof *here);
+        err = memory->download(here, (const char *)values + (size_t)i * size, (size_t)count * size);
         if (err == ERR_OK) err = memory->sync();
-        if (err == ERR_OK) *out = all_finite_here(here, count, DTYPE_F32);
+        if (err == ERR_OK) *out = all_finite_here(here, count, dtype);
     }
     mem_free(&here);
     return err;

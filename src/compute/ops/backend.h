@@ -45,7 +45,7 @@ enum { BACKEND_MARKS = 16 };
  *                always
  *   open         once per process, before any plan. NULL: nothing to do
  *   device       the device of the open backend; NULL on host backends, as are memory and graph
- *   stores_bf16  op_desc_t.x_dtype and y_dtype may be bfloat16; host backends only
+ *   stores_bf16  op_desc_t.x_dtype and y_dtype may be bfloat16
  *   sum_squares  Σ x² over n elements, accumulated in double in an order that depends only on n
  *   accumulate   dst += src over n elements (gradients that are sums: op_args_t.accumulate_dx). DTYPE_BF16
  *                only with stores_bf16
@@ -57,7 +57,7 @@ enum { BACKEND_MARKS = 16 };
  *                predictions may be NULL
  *   swap         exchanges a and b
  *   pixels       images to network input (backend_device.h)
- *   narrow       rounds as bf16_round does, on the given stream (gradients being reduced)
+ *   narrow       rounds as bf16_round does, on the given stream (gradients being reduced, copies of tensors)
  *   widen        the reverse of narrow
  *   mark         records time stamp i < BACKEND_MARKS after the work so far
  *   seconds      time between two marks; call it after sync */

@@ -42,29 +42,47 @@ void narrow_plan(op_t *op)
     for (int i = 0; i < END; i++) op->n_workspace_bytes += copy_bytes(op, i);
 }
 
-/* The tensor, or its float32 copy, filled if `read`. */
-static tensor_t widened(const op_t *op, const op_args_t *args, int copy, const tensor_t *tensor, bool read)
+/* On a device its kernels convert, in the order of its stream. */
+static err_t widen(const backend_t *backend, float *to, const uint16_t *from, int64_t n)
 {
-    char *at = (char *)args->workspace + op->n_kernel_bytes;
-    if (!tensor->data || tensor->dtype != DTYPE_BF16) return *tensor;
-    for (int i = 0; i < copy; i++) at += copy_bytes(op, i);
-    if (read) bf16_widen((float *)(void *)at, tensor->data, shape_count(tensor->shape));
-    return (tensor_t){at, tensor->shape, DTYPE_F32};
+    if (backend->widen) return backend->widen(from, to, n, backend->device()->stream);
+    bf16_widen(to, from, n);
+    return ERR_OK;
 }
 
-static void narrow_back(const tensor_t *tensor, const tensor_t *wide)
+static err_t narrow(const backend_t *backend, uint16_t *to, const float *from, int64_t n)
 {
-    if (wide->data != tensor->data) bf16_narrow(tensor->data, wide->data, shape_count(tensor->shape));
+    if (backend->narrow) return backend->narrow(from, to, n, backend->device()->stream);
+    bf16_narrow(to, from, n);
+    return ERR_OK;
+}
+
+/* *out: the tensor, or its float32 copy, filled if `read`. */
+static err_t widened(const op_t *op, const op_args_t *args, int copy, const tensor_t *tensor, bool read,
+                     tensor_t *out)
+{
+    char *at = (char *)args->workspace + op->n_kernel_bytes;
+    *out = *tensor;
+    if (!tensor->data || tensor->dtype != DTYPE_BF16) return ERR_OK;
+    for (int i = 0; i < copy; i++) at += copy_bytes(op, i);
+    *out = (tensor_t){at, tensor->shape, DTYPE_F32};
+    return read ? widen(op->backend, out->data, tensor->data, shape_count(tensor->shape)) : ERR_OK;
+}
+
+static err_t narrow_back(const op_t *op, const tensor_t *tensor, const tensor_t *wide)
+{
+    if (wide->data == tensor->data) return ERR_OK;
+    return narrow(op->backend, tensor->data, wide->data, shape_count(tensor->shape));
 }
 
 err_t narrow_forward(const op_t *op, const op_args_t *args)
 {
     const op_desc_t *d = &op->desc;
     op_args_t wide = *args;
-    for (int i = 0; i < d->n_inputs; i++) wide.x[i] = widened(op, args, X + i, &args->x[i], true);
-    for (int i = 0; i < d->n_outputs; i++) wide.y[i] = widened(op, args, Y + i, &args->y[i], false);
+    for (int i = 0; i < d->n_inputs; i++) TRY(widened(op, args, X + i, &args->x[i], true, &wide.x[i]));
+    for (int i = 0; i < d->n_outputs; i++) TRY(widened(op, args, Y + i, &args->y[i], false, &wide.y[i]));
     TRY(op->backend->kernel[d->kind]->forward(op, &wide));
-    for (int i = 0; i < d->n_outputs; i++) narrow_back(&args->y[i], &wide.y[i]);
+    for (int i = 0; i < d->n_outputs; i++) TRY(narrow_back(op, &args->y[i], &wide.y[i]));
     return ERR_OK;
 }
 
@@ -74,14 +92,14 @@ err_t narrow_backward(const op_t *op, const op_args_t *args)
     const op_traits_t *traits = op_traits(d->kind);
     op_args_t wide = *args;
     for (int i = 0; i < d->n_inputs; i++) {
-        wide.x[i] = widened(op, args, X + i, &args->x[i], traits->backward_needs_x >> i & 1);
-        wide.dx[i] = widened(op, args, DX + i, &args->dx[i], false);
+        TRY(widened(op, args, X + i, &args->x[i], traits->backward_needs_x >> i & 1, &wide.x[i]));
+        TRY(widened(op, args, DX + i, &args->dx[i], false, &wide.dx[i]));
     }
     for (int i = 0; i < d->n_outputs; i++) {
-        wide.y[i] = widened(op, args, Y + i, &args->y[i], traits->backward_needs_y >> i & 1);
-        wide.dy[i] = widened(op, args, DY + i, &args->dy[i], true);
+        TRY(widened(op, args, Y + i, &args->y[i], traits->backward_needs_y >> i & 1, &wide.y[i]));
+        TRY(widened(op, args, DY + i, &args->dy[i], true, &wide.dy[i]));
     }
     TRY(op->backend->kernel[d->kind]->backward(op, &wide));
-    for (int i = 0; i < d->n_inputs; i++) narrow_back(&args->dx[i], &wide.dx[i]);
+    for (int i = 0; i < d->n_inputs; i++) TRY(narrow_back(op, &args->dx[i], &wide.dx[i]));
     return ERR_OK;
 }

@@ -57,7 +57,7 @@ static const opt_t table[] = {
     {"sync-bn", OPT_FLAG, FIELD(sync_bn), "false", 0, 0, NULL, NULL,
      "batch norm over the samples of all ranks", OPT_MORE},
     {"precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
-     "precision of matrix products; with bf16 the CPU also stores activations between layers as bfloat16",
+     "precision of matrix products; with bf16, activations between layers are also stored as bfloat16",
      OPT_COMMON},
     {"reproducible", OPT_INT, FIELD(reproducible), NULL, 1, 4096, NULL, "V",
      "sum the gradients of V virtual shards in a fixed order: bitwise-identical results on any number of "
