@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* conv2d: lists the algorithms of kernels/cuda/conv, picks one per pass by a rule on the shape, and runs it.
- * Each algorithm handles epilogue and rounding itself. */
+/* conv2d: lists the algorithms of kernels/cuda/conv, picks one per pass by a rule on the shape, and runs it;
+ * for linear.c, too. Each algorithm handles epilogue and rounding itself. */
 #include "kernels/cuda/conv/conv.h"
 
 #include <stdio.h>
@@ -14,6 +14,7 @@ enum { N_IMPLS = sizeof impls / sizeof impls[0] };
 
 /* Saved, with an epilogue: its mask. Workspace: the largest of any pass. */
 typedef struct conv_plan {
+    op_desc_t desc; /* as a convolution */
     struct {
         const conv_impl_t *impl; /* NULL: pass not planned */
         conv_problem_t problem;
@@ -57,11 +58,12 @@ cells_t conv_cells_of(const op_desc_t *desc, int64_t n)
     return (cells_t){n, s.oh, s.ow, s.k, e.pool_h ? e.pool_h : 1, e.pool_w ? e.pool_w : 1};
 }
 
-void conv_spell(const conv_problem_t *problem, const char *name, char out[CONV_TEXT])
+void conv_spell(const conv_problem_t *problem, const conv_impl_t *impl, char out[CONV_TEXT])
 {
     char key[OP_KEY_MAX];
-    op_key(problem->desc, key);
-    snprintf(out, CONV_TEXT, "%s, %s, by %s", key, op_pass_names[problem->pass], name);
+    op_key(problem->operator, key);
+    snprintf(out, CONV_TEXT, "%s, %s, by %s", key, op_pass_names[problem->pass],
+             impl->names[problem->variant]);
 }
 
 /* Whether it fits the kernels' counters: edges of a padded image, channels, elements of a sample. */
@@ -78,49 +80,66 @@ static bool fits_counters(const op_desc_t *desc)
 
 /* A rule on the shape, so that every rank and every run computes the same bits. A pointwise convolution is a
  * plain product. For small windows, writing windows out costs more than reading them in place; and a small
- * layer finishes before several kernels would have started. */
+ * layer finishes before several kernels would have started. Without an algorithm of cuBLASLt's own, implicit
+ * remains. If nothing fits, planning the result fails and says why. */
 static const conv_impl_t *default_impl(const conv_problem_t *problem)
 {
     enum { FEW_CHANNELS = 8 };
     static const int64_t few_products = (int64_t)1 << 29;
     const op_desc_t *d = problem->desc;
-    if (cuda_conv_gemm.fits(problem)) return &cuda_conv_gemm;
+    if (cuda_conv_gemm.count(problem)) return &cuda_conv_gemm;
     bool small = d->x[0].dim[3] / d->attr.conv2d.groups <= FEW_CHANNELS || op_macs(d) <= few_products;
-    if (cuda_conv_implicit.fits(problem) && (small || !cuda_conv_im2col.fits(problem)))
+    if (cuda_conv_implicit.count(problem) && (small || !cuda_conv_im2col.count(problem)))
         return &cuda_conv_implicit;
     return &cuda_conv_im2col;
 }
 
 /* The default comes first. */
-static int cuda_conv2d_list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+int conv_list(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass, bool training,
+              const char **names, int max)
 {
-    conv_problem_t problem = {desc, pass, training};
+    conv_problem_t problem = {desc, operator, pass, training, 0};
     if (!fits_counters(desc)) return 0;
     const conv_impl_t *first = default_impl(&problem);
-    int n = 0;
-    if (max > 0 && first->fits(&problem)) names[n++] = first->name;
-    for (int i = 0; i < N_IMPLS; i++)
-        if (n < max && impls[i] != first && impls[i]->fits(&problem)) names[n++] = impls[i]->name;
+    int n = 0, n_first = first->count(&problem);
+    for (int v = 0; v < n_first && n < max; v++) names[n++] = first->names[v];
+    for (int i = 0; i < N_IMPLS; i++) {
+        int n_variants = impls[i] == first ? 0 : impls[i]->count(&problem);
+        for (int v = 0; v < n_variants && n < max; v++) names[n++] = impls[i]->names[v];
+    }
     return n;
+}
+
+/* Whether a variant has this name; it is then selected. */
+static bool select_variant(const conv_impl_t *impl, const char *name, conv_problem_t *problem)
+{
+    int n = impl->count(problem);
+    for (int v = 0; v < n; v++)
+        if (strcmp(impl->names[v], name) == 0) {
+            problem->variant = v;
+            return true;
+        }
+    return false;
 }
 
 static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
 {
     char *name = op->algorithms.name[pass];
-    conv_problem_t problem = {&op->desc, pass, op->training};
-    const conv_impl_t *impl = default_impl(&problem);
+    conv_problem_t problem = {&plan->desc, &op->desc, pass, op->training, 0};
+    const conv_impl_t *impl = NULL;
     size_t n_bytes = 0;
-    for (int i = 0; i < N_IMPLS && name[0]; i++)
-        if (strcmp(impls[i]->name, name) == 0) impl = impls[i];
+    for (int i = 0; i < N_IMPLS && name[0] && !impl; i++)
+        if (select_variant(impls[i], name, &problem)) impl = impls[i];
+    if (!impl) impl = default_impl(&problem);
     plan->pass[pass].problem = problem;
     TRY(impl->plan(&plan->pass[pass].problem, &plan->pass[pass].plan, &n_bytes));
     plan->pass[pass].impl = impl;
-    snprintf(name, OP_ALGORITHM_MAX, "%s", impl->name);
+    snprintf(name, OP_ALGORITHM_MAX, "%s", impl->names[problem.variant]);
     if (n_bytes > op->n_workspace_bytes) op->n_workspace_bytes = n_bytes;
     return ERR_OK;
 }
 
-static void cuda_conv2d_unplan(op_t *op)
+void conv_unplan(op_t *op)
 {
     conv_plan_t *p = op->plan;
     for (int pass = 0; pass < OP_PASS_COUNT; pass++)
@@ -128,20 +147,22 @@ static void cuda_conv2d_unplan(op_t *op)
     mem_free(&op->plan);
 }
 
-static err_t cuda_conv2d_plan(op_t *op)
+err_t conv_plan(op_t *op, const op_desc_t *desc)
 {
     conv_plan_t *p;
     err_t err = ERR_OK;
-    if (!fits_counters(&op->desc))
-        RAISE(ERR_USAGE, "conv2d: a sample of %s to %s is too large for the kernels",
-              shape_format(op->desc.x[0]).text, shape_format(op->desc.y[0]).text);
+    if (!fits_counters(desc))
+        RAISE(ERR_USAGE, "%s: a sample of %s to %s is too large for the kernels",
+              op_traits(op->desc.kind)->name, shape_format(op->desc.x[0]).text,
+              shape_format(op->desc.y[0]).text);
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
+    p->desc = *desc;
     op->plan = p;
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
         err = plan_pass(op, (op_pass_t)pass, p);
     if (err != ERR_OK)
-        cuda_conv2d_unplan(op);
-    else if (op->desc.attr.conv2d.epilogue.relu && op->training)
+        conv_unplan(op);
+    else if (op_epilogue(desc).relu && op->training)
         op->n_saved_bytes = (size_t)shape_count(op->desc.y[0]);
     return err;
 }
@@ -152,21 +173,31 @@ static err_t run_pass(const op_t *op, op_pass_t pass, const op_args_t *args)
     return p->pass[pass].impl->run(p->pass[pass].plan, &p->pass[pass].problem, args);
 }
 
-static err_t cuda_conv2d_forward(const op_t *op, const op_args_t *args)
+err_t conv_forward(const op_t *op, const op_args_t *args)
 {
     return run_pass(op, OP_FORWARD, args);
 }
 
-static err_t cuda_conv2d_backward(const op_t *op, const op_args_t *args)
+err_t conv_backward(const op_t *op, const op_args_t *args)
 {
     if (args->dx[0].data) TRY(run_pass(op, OP_BACKWARD_DATA, args));
     return args->dparam[0].data ? run_pass(op, OP_BACKWARD_WEIGHTS, args) : ERR_OK;
 }
 
+static err_t cuda_conv2d_plan(op_t *op)
+{
+    return conv_plan(op, &op->desc);
+}
+
+static int cuda_conv2d_list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+{
+    return conv_list(desc, desc, pass, training, names, max);
+}
+
 const op_kernel_t cuda_conv2d = {.plan = cuda_conv2d_plan,
-                                 .forward = cuda_conv2d_forward,
-                                 .backward = cuda_conv2d_backward,
-                                 .unplan = cuda_conv2d_unplan,
+                                 .forward = conv_forward,
+                                 .backward = conv_backward,
+                                 .unplan = conv_unplan,
                                  .list = cuda_conv2d_list,
                                  .fuses = true,
                                  .tf32 = true};

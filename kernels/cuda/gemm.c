@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans and runs one matrix product on cuBLASLt: the library's first proposal is taken, so that a shape
- * always gets the same algorithm. Loading the library is left to lt.c. */
+/* Plans and runs one matrix product on cuBLASLt by one of the library's proposals, which depend on the shape
+ * alone. Loading the library is left to lt.c. */
 #include "kernels/cuda/gemm.h"
 
 #include <inttypes.h>
@@ -83,8 +83,13 @@ static err_t make_layouts(gemm_t *g)
     return make_layout(s, CUDA_R_32F, m, n, &s->d, &g->d);
 }
 
-/* Takes the first algorithm that the library proposes. */
-static err_t get_algo(gemm_t *g, cublasLtMatmulPreference_t preference, cublasStatus_t *status, int *n_found)
+typedef struct proposals {
+    cublasLtMatmulHeuristicResult_t result[GEMM_PROPOSALS];
+    int n;
+    cublasStatus_t status; /* of the query */
+} proposals_t;
+
+static err_t ask_library(const gemm_t *g, cublasLtMatmulPreference_t preference, proposals_t *out)
 {
     const gemm_spec_t *s = &g->spec;
     uint64_t most = s->n_workspace_bytes;
@@ -101,62 +106,77 @@ static err_t get_algo(gemm_t *g, cublasLtMatmulPreference_t preference, cublasSt
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &d, sizeof d},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &d, sizeof d},
     };
-    cublasLtMatmulHeuristicResult_t found;
+    int n_found = 0;
     for (size_t i = 0; i < sizeof preferences / sizeof preferences[0]; i++)
         E_LT(lt.MatmulPreferenceSetAttribute(preference, preferences[i].attribute, preferences[i].value,
                                              preferences[i].size),
              s->what);
-    *n_found = 0;
-    *status = lt.MatmulAlgoGetHeuristic(lt_handle(), g->desc, g->b, g->a, g->d, g->d, preference, 1, &found,
-                                        n_found);
-    if (*status == CUBLAS_STATUS_SUCCESS && *n_found > 0) *status = found.state;
-    if (*status != CUBLAS_STATUS_SUCCESS || *n_found == 0) return ERR_OK;
-    g->algo = found.algo;
-    g->n_workspace_bytes = found.workspaceSize;
+    out->status = lt.MatmulAlgoGetHeuristic(lt_handle(), g->desc, g->b, g->a, g->d, g->d, preference,
+                                            GEMM_PROPOSALS, out->result, &n_found);
+    if (out->status != CUBLAS_STATUS_SUCCESS) n_found = 0;
+    for (int i = 0; i < n_found; i++)
+        if (out->result[i].state == CUBLAS_STATUS_SUCCESS) out->result[out->n++] = out->result[i];
     return ERR_OK;
 }
 
-static err_t choose_algorithm(gemm_t *g)
+/* Sets the product up and asks for algorithms; always for as many, as their order could depend on it. */
+static err_t prepare(gemm_t *g, proposals_t *out)
 {
     cublasLtMatmulPreference_t preference = NULL;
-    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    int n_found = 0;
-    char text[SHAPE_TEXT];
+    *out = (proposals_t){.status = CUBLAS_STATUS_SUCCESS};
+    TRY(make_desc(g));
+    TRY(make_layouts(g));
     E_LT(lt.MatmulPreferenceCreate(&preference), g->spec.what);
-    err_t err = get_algo(g, preference, &status, &n_found);
+    err_t err = ask_library(g, preference, out);
     lt.MatmulPreferenceDestroy(preference);
-    if (err != ERR_OK || (status == CUBLAS_STATUS_SUCCESS && n_found > 0)) return err;
-    spell_shape(&g->spec, text);
-    RAISE(ERR_SYSTEM, "cuBLASLt has no algorithm for %s (%s)", text,
-          status == CUBLAS_STATUS_SUCCESS ? "none found" : lt.GetStatusString(status));
+    return err;
+}
+
+static void release(gemm_t *g)
+{
+    if (g->desc) lt.MatmulDescDestroy(g->desc);
+    if (g->a) lt.MatrixLayoutDestroy(g->a);
+    if (g->b) lt.MatrixLayoutDestroy(g->b);
+    if (g->d) lt.MatrixLayoutDestroy(g->d);
+}
+
+int gemm_count(const gemm_spec_t *spec)
+{
+    gemm_t g = {.spec = *spec};
+    proposals_t found;
+    err_t err = prepare(&g, &found);
+    release(&g);
+    return err == ERR_OK ? found.n : 0;
 }
 
 err_t gemm_new(const gemm_spec_t *spec, gemm_t **out)
 {
     gemm_t *g;
+    proposals_t found;
+    char text[SHAPE_TEXT];
     ASSERT(spec->batch >= 1 && !(spec->bias && spec->batch > 1));
     TRY(mem_new(sizeof *g, "the plan of a product", &g));
     g->spec = *spec;
     snprintf(g->what, sizeof g->what, "%s", spec->what);
     g->spec.what = g->what;
-    err_t err = make_desc(g);
-    if (err == ERR_OK) err = make_layouts(g);
-    if (err == ERR_OK) err = choose_algorithm(g);
-    if (err == ERR_OK)
+    err_t err = prepare(g, &found);
+    if (err == ERR_OK && found.n > 0) {
+        int i = spec->proposal < found.n ? spec->proposal : found.n - 1;
+        g->algo = found.result[i].algo;
+        g->n_workspace_bytes = found.result[i].workspaceSize;
         *out = g;
-    else
-        gemm_free(&g);
-    return err;
+        return ERR_OK;
+    }
+    spell_shape(&g->spec, text);
+    gemm_free(&g);
+    if (err != ERR_OK) return err;
+    RAISE(ERR_SYSTEM, "cuBLASLt has no algorithm for %s (%s)", text,
+          found.status == CUBLAS_STATUS_SUCCESS ? "none found" : lt.GetStatusString(found.status));
 }
 
 void gemm_free(gemm_t **gemm)
 {
-    gemm_t *g = *gemm;
-    if (!g) return;
-    if (g->desc) lt.MatmulDescDestroy(g->desc);
-    if (g->a) lt.MatrixLayoutDestroy(g->a);
-    if (g->b) lt.MatrixLayoutDestroy(g->b);
-    if (g->d) lt.MatrixLayoutDestroy(g->d);
+    if (*gemm) release(*gemm);
     mem_free(gemm);
 }
 

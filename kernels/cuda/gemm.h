@@ -22,17 +22,24 @@ typedef struct gemm_matrix {
     bool transposed;  /* A, B: memory holds op's transpose */
 } gemm_matrix_t;
 
+enum { GEMM_PROPOSALS = 8 }; /* most that the library is asked for */
+
 typedef struct gemm_spec {
-    const char *what; /* for messages, such as "linear, forward" */
+    const char *what; /* for messages, such as "linear …, forward, by gemm" */
     dtype_t compute;  /* DTYPE_F32 (no tf32), DTYPE_TF32 or DTYPE_BF16 */
     int64_t m, n, k;
     int64_t batch; /* number of products; ≥ 1 */
     gemm_matrix_t a, b, d;
     bool bias;                /* only with batch 1 */
     size_t n_workspace_bytes; /* upper limit */
+    int proposal;             /* which of the library's; the last one if it has fewer */
 } gemm_spec_t;
 
 typedef struct gemm gemm_t;
+
+/* Number of algorithms that cuBLASLt proposes for a product, the fastest by its estimate first; 0: it has
+ * none. */
+int gemm_count(const gemm_spec_t *spec);
 
 /* ERR_SYSTEM with the shape if cuBLASLt has no algorithm for it. */
 err_t gemm_new(const gemm_spec_t *spec, gemm_t **out);

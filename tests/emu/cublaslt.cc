@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A stand-in for libcublasLt: matrix products by oneDNN's sgemm, with the epilogues that training needs. Both
+/* A stand-in for libcublasLt: matrix products by oneDNN's sgemm, with the epilogues that training needs. All
  * "algorithms" compute the same; they differ in the workspace that they require. */
 #include <cmath>
 #include <cstdlib>
@@ -278,12 +278,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (!p || p->magic != PREFERENCE || n_wanted < 1 || !results || !n_found) return CUBLAS_STATUS_INVALID_VALUE;
     cublasStatus_t status = check_matmul(reinterpret_cast<const desc_t *>(desc), layout(a), layout(b), layout(c), layout(d));
     if (status) return status;
+    const char *most = std::getenv("DPTRAIN_EMU_LT_ALGORITHMS");
     uint64_t larger = std::min(p->workspace, SOME_WORKSPACE) / 256 * 256;
-    for (uint32_t i = 0; i < (larger ? 2u : 1u) && *n_found < n_wanted; i++) {
+    uint32_t n = most ? static_cast<uint32_t>(std::atoi(most)) : 1;
+    if (n == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+    for (uint32_t i = 0; i < n && *n_found < n_wanted; i++) {
         algo_t algo = {};
         algo.magic = ALGO;
         algo.id = i;
-        algo.workspace = i ? larger : 0;
+        algo.workspace = i % 2 ? larger : 0;
         std::memcpy(algo.alignment, p->alignment, sizeof algo.alignment);
         cublasLtMatmulHeuristicResult_t *r = &results[(*n_found)++];
         std::memset(static_cast<void *>(r), 0, sizeof *r);

@@ -88,18 +88,6 @@ static chunk_need_t need_of(const conv_problem_t *problem)
                           .n_limit_bytes = cuda_workspace_bytes()};
 }
 
-static bool gemm_fits(const conv_problem_t *problem)
-{
-    chunk_need_t need = need_of(problem);
-    return is_pointwise(problem->desc) && chunk_fits(&need);
-}
-
-static bool im2col_fits(const conv_problem_t *problem)
-{
-    chunk_need_t need = need_of(problem);
-    return !is_pointwise(problem->desc) && chunk_fits(&need);
-}
-
 /* Describes an operand.
  * row      elements between rows
  * group    columns of one group
@@ -112,21 +100,30 @@ static gemm_matrix_t mat_of(const gemm_plan_t *p, int64_t row, int64_t group, in
     return (gemm_matrix_t){.row = row, .next = group, .alignment = gemm_alignment(steps * element)};
 }
 
-static err_t plan_product(const conv_problem_t *problem, gemm_plan_t *p, int64_t n_samples, gemm_t **out)
+static const conv_impl_t *impl_of(const conv_problem_t *problem)
+{
+    return is_pointwise(problem->desc) ? &cuda_conv_gemm : &cuda_conv_im2col;
+}
+
+/* what: its text, valid while the result is used. */
+static gemm_spec_t spec_of(const conv_problem_t *problem, const gemm_plan_t *p, int64_t n_samples,
+                           char what[CONV_TEXT])
 {
     const conv_shape_t *s = &p->shape;
     int64_t filters = s->k / s->groups, taps = p->n_window / s->groups, pixels = n_samples * s->oh * s->ow;
     int64_t cells = (int64_t)s->oh * s->ow, element = p->rounds ? 2 : 4;
     bool forward = problem->pass == OP_FORWARD, data = problem->pass == OP_BACKWARD_DATA;
-    char text[CONV_TEXT];
-    conv_spell(problem, p->pointwise ? cuda_conv_gemm.name : cuda_conv_im2col.name, text);
+    conv_spell(problem, impl_of(problem), what);
     gemm_matrix_t weight = {.row = taps, .next = filters * taps, .alignment = 16};
     if (s->groups > 1)
         weight.alignment = gemm_alignment(weight.next * (problem->pass == OP_BACKWARD_WEIGHTS ? 4 : element));
     gemm_matrix_t windows = mat_of(p, p->n_window, taps, p->pointwise ? cells * s->c : 0, data ? 4 : element);
     gemm_matrix_t y = mat_of(p, s->k, filters, cells * s->k, forward ? 4 : element);
-    gemm_spec_t spec = {.what = text, .compute = problem->desc->compute, .batch = s->groups};
-    spec.n_workspace_bytes = (size_t)library_bytes();
+    gemm_spec_t spec = {.what = what,
+                        .compute = problem->desc->compute,
+                        .batch = s->groups,
+                        .n_workspace_bytes = (size_t)library_bytes(),
+                        .proposal = problem->variant};
     if (forward) {
         spec.m = pixels, spec.n = filters, spec.k = taps;
         spec.a = windows, spec.b = weight, spec.d = y;
@@ -140,6 +137,14 @@ static err_t plan_product(const conv_problem_t *problem, gemm_plan_t *p, int64_t
         spec.a = y, spec.b = windows, spec.d = weight;
         spec.a.transposed = true;
     }
+    return spec;
+}
+
+static err_t plan_product(const conv_problem_t *problem, const gemm_plan_t *p, int64_t n_samples,
+                          gemm_t **out)
+{
+    char text[CONV_TEXT];
+    gemm_spec_t spec = spec_of(problem, p, n_samples, text);
     return gemm_new(&spec, out);
 }
 
@@ -167,24 +172,47 @@ static void gemm_plan_free(void **plan_)
     mem_free(plan_);
 }
 
-static err_t gemm_plan_new(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
+/* The plan without its products. */
+static gemm_plan_t outline(const conv_problem_t *problem, chunk_t chunk)
 {
     const op_desc_t *d = problem->desc;
+    gemm_plan_t p = {.shape = conv_shape_of(d),
+                     .pointwise = is_pointwise(d),
+                     .rounds = d->compute == DTYPE_BF16,
+                     .relu = d->attr.conv2d.epilogue.relu,
+                     .bias = d->attr.conv2d.has_bias,
+                     .chunk = chunk};
+    p.n_window = (int64_t)p.shape.kernel_h * p.shape.kernel_w * p.shape.c;
+    return p;
+}
+
+/* Those of the product of full chunks; the last chunk's is planned by its own. */
+static int count_proposals(const conv_problem_t *problem)
+{
+    chunk_need_t need = need_of(problem);
+    chunk_t chunk;
+    char text[CONV_TEXT];
+    if (!chunk_fits(&need) || chunk_plan(&need, &chunk) != ERR_OK) return 0;
+    gemm_plan_t p = outline(problem, chunk);
+    if (chunk.n_last != chunk.n_samples) {
+        gemm_spec_t last = spec_of(problem, &p, chunk.n_last, text);
+        if (gemm_count(&last) == 0) return 0;
+    }
+    gemm_spec_t spec = spec_of(problem, &p, chunk.n_samples, text);
+    return gemm_count(&spec);
+}
+
+static err_t gemm_plan_new(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
+{
     char text[CONV_TEXT];
     gemm_plan_t *p;
     chunk_need_t need = need_of(problem);
     chunk_t chunk;
-    conv_spell(problem, is_pointwise(d) ? cuda_conv_gemm.name : cuda_conv_im2col.name, text);
+    conv_spell(problem, impl_of(problem), text);
     need.what = text;
     TRY(chunk_plan(&need, &chunk));
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
-    *p = (gemm_plan_t){.shape = conv_shape_of(d),
-                       .pointwise = is_pointwise(d),
-                       .rounds = d->compute == DTYPE_BF16,
-                       .relu = d->attr.conv2d.epilogue.relu,
-                       .bias = d->attr.conv2d.has_bias,
-                       .chunk = chunk};
-    p->n_window = (int64_t)p->shape.kernel_h * p->shape.kernel_w * p->shape.c;
+    *p = outline(problem, chunk);
     err_t err = plan_product(problem, p, chunk.n_samples, &p->gemm[0]);
     if (err == ERR_OK && chunk.n_last != chunk.n_samples)
         err = plan_product(problem, p, chunk.n_last, &p->gemm[1]);
@@ -357,5 +385,22 @@ static err_t gemm_plan_run(void *plan_, const conv_problem_t *problem, const op_
                                              : gemm_backward_weights(p, problem->desc, args);
 }
 
-const conv_impl_t cuda_conv_gemm = {"gemm", gemm_fits, gemm_plan_new, gemm_plan_run, gemm_plan_free};
-const conv_impl_t cuda_conv_im2col = {"im2col", im2col_fits, gemm_plan_new, gemm_plan_run, gemm_plan_free};
+static int gemm_variants(const conv_problem_t *problem)
+{
+    return is_pointwise(problem->desc) ? count_proposals(problem) : 0;
+}
+
+static int im2col_variants(const conv_problem_t *problem)
+{
+    return is_pointwise(problem->desc) ? 0 : count_proposals(problem);
+}
+
+/* One for each of the library's proposals. */
+static const char *const gemm_names[GEMM_PROPOSALS] = {"gemm",   "gemm-2", "gemm-3", "gemm-4",
+                                                       "gemm-5", "gemm-6", "gemm-7", "gemm-8"};
+static const char *const im2col_names[GEMM_PROPOSALS] = {"im2col",   "im2col-2", "im2col-3", "im2col-4",
+                                                         "im2col-5", "im2col-6", "im2col-7", "im2col-8"};
+
+const conv_impl_t cuda_conv_gemm = {gemm_names, gemm_variants, gemm_plan_new, gemm_plan_run, gemm_plan_free};
+const conv_impl_t cuda_conv_im2col = {im2col_names, im2col_variants, gemm_plan_new, gemm_plan_run,
+                                      gemm_plan_free};

@@ -35,7 +35,7 @@ static chunk_need_t need_of(const conv_problem_t *problem)
 }
 
 /* Limits of the kernels' 32-bit counters and of a grid. */
-static bool implicit_fits(const conv_problem_t *problem)
+static int implicit_count(const conv_problem_t *problem)
 {
     const op_desc_t *d = problem->desc;
     const conv2d_attr_t *a = &d->attr.conv2d;
@@ -84,7 +84,7 @@ static err_t implicit_plan_new(const conv_problem_t *problem, void **out, size_t
     implicit_plan_t *p;
     chunk_need_t need = need_of(problem);
     chunk_t chunk;
-    conv_spell(problem, cuda_conv_implicit.name, text);
+    conv_spell(problem, &cuda_conv_implicit, text);
     need.what = text;
     TRY(chunk_plan(&need, &chunk));
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
@@ -163,5 +163,7 @@ static err_t implicit_plan_run(void *plan_, const conv_problem_t *problem, const
     return ERR_OK;
 }
 
-const conv_impl_t cuda_conv_implicit = {"implicit", implicit_fits, implicit_plan_new, implicit_plan_run,
+static const char *const implicit_names[] = {"implicit"};
+
+const conv_impl_t cuda_conv_implicit = {implicit_names, implicit_count, implicit_plan_new, implicit_plan_run,
                                         implicit_plan_free};
