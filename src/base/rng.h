@@ -20,6 +20,7 @@ enum {
     RNG_SYNTH = 5,
     RNG_BOOTSTRAP = 6,
     RNG_TRANSFORM = 7,
+    RNG_SAMPLE = 8,
     RNG_TEST = 99
 };
 
