@@ -34,4 +34,15 @@ static __device__ inline void store_operand(uint16_t *to, float x)
     *to = bf16_bits(x);
 }
 
+/* Operands as they are stored. */
+static __device__ inline float widened(float x)
+{
+    return x;
+}
+
+static __device__ inline float widened(uint16_t bits)
+{
+    return __uint_as_float(static_cast<uint32_t>(bits) << 16);
+}
+
 #endif

@@ -9,12 +9,15 @@
 #include "base/mem.h"
 #include "kernels/cuda/chunk.h"
 
-static const conv_impl_t *const impls[] = {&cuda_conv_gemm, &cuda_conv_implicit, &cuda_conv_im2col};
+static const conv_impl_t *const impls[] = {&cuda_conv_gemm, &cuda_conv_implicit, &cuda_conv_im2col,
+                                           &cuda_conv_im2col_l2};
 enum { N_IMPLS = sizeof impls / sizeof impls[0] };
 
-/* Saved, with an epilogue: its mask. Workspace: the largest of any pass. */
+/* Saved, with an epilogue: its mask. Workspace: the largest of any pass; then, if both backward passes read dy
+ * in another form, that. */
 typedef struct conv_plan {
-    op_desc_t desc; /* as a convolution */
+    op_desc_t desc;        /* as a convolution */
+    size_t dense, n_dense; /* offset and bytes of that form; 0: each pass makes its own */
     struct {
         const conv_impl_t *impl; /* NULL: pass not planned */
         conv_problem_t problem;
@@ -79,16 +82,18 @@ static bool fits_counters(const op_desc_t *desc)
 }
 
 /* A rule on the shape, so that every rank and every run computes the same bits. A pointwise convolution is a
- * plain product. For small windows, writing windows out costs more than reading them in place; and a small
- * layer finishes before several kernels would have started. Without an algorithm of cuBLASLt's own, implicit
- * remains. If nothing fits, planning the result fails and says why. */
+ * plain product. For small windows, writing windows out costs more than reading them in place, unless tensor
+ * cores multiply them; and a small layer finishes before several kernels would have started. Without an
+ * algorithm of cuBLASLt's own, implicit remains. If nothing fits, planning the result fails and says why. */
 static const conv_impl_t *default_impl(const conv_problem_t *problem)
 {
     enum { FEW_CHANNELS = 8 };
     static const int64_t few_products = (int64_t)1 << 29;
     const op_desc_t *d = problem->desc;
     if (cuda_conv_gemm.count(problem)) return &cuda_conv_gemm;
-    bool small = d->x[0].dim[3] / d->attr.conv2d.groups <= FEW_CHANNELS || op_macs(d) <= few_products;
+    bool few = d->x[0].dim[3] / d->attr.conv2d.groups <= FEW_CHANNELS &&
+               (d->compute == DTYPE_F32 || d->attr.conv2d.groups > 1);
+    bool small = few || op_macs(d) <= few_products;
     if (cuda_conv_implicit.count(problem) && (small || !cuda_conv_im2col.count(problem)))
         return &cuda_conv_implicit;
     return &cuda_conv_im2col;
@@ -147,6 +152,19 @@ void conv_unplan(op_t *op)
     mem_free(&op->plan);
 }
 
+/* Room for dy in the form that both backward passes read, within the limit of scratch. */
+static void plan_dense(op_t *op, conv_plan_t *p)
+{
+    enum { BLOCK = 256 };
+    const conv_impl_t *data = p->pass[OP_BACKWARD_DATA].impl, *weights = p->pass[OP_BACKWARD_WEIGHTS].impl;
+    if (!data->dense_bytes || !weights->dense_bytes) return;
+    size_t n = weights->dense_bytes(p->pass[OP_BACKWARD_WEIGHTS].plan);
+    p->dense = (op->n_workspace_bytes + BLOCK - 1) / BLOCK * BLOCK;
+    if (n == 0 || p->dense + n > (size_t)cuda_workspace_bytes()) return;
+    p->n_dense = n;
+    op->n_workspace_bytes = p->dense + n;
+}
+
 err_t conv_plan(op_t *op, const op_desc_t *desc)
 {
     conv_plan_t *p;
@@ -160,6 +178,7 @@ err_t conv_plan(op_t *op, const op_desc_t *desc)
     op->plan = p;
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
         err = plan_pass(op, (op_pass_t)pass, p);
+    if (err == ERR_OK && op->training) plan_dense(op, p);
     if (err != ERR_OK)
         conv_unplan(op);
     else if (op_epilogue(desc).relu && op->training)
@@ -167,21 +186,29 @@ err_t conv_plan(op_t *op, const op_desc_t *desc)
     return err;
 }
 
-static err_t run_pass(const op_t *op, op_pass_t pass, const op_args_t *args)
+static err_t run_pass(const op_t *op, op_pass_t pass, const conv_call_t *call)
 {
     conv_plan_t *p = op->plan;
-    return p->pass[pass].impl->run(p->pass[pass].plan, &p->pass[pass].problem, args);
+    return p->pass[pass].impl->run(p->pass[pass].plan, &p->pass[pass].problem, call);
 }
 
 err_t conv_forward(const op_t *op, const op_args_t *args)
 {
-    return run_pass(op, OP_FORWARD, args);
+    return run_pass(op, OP_FORWARD, &(conv_call_t){args, NULL});
 }
 
 err_t conv_backward(const op_t *op, const op_args_t *args)
 {
-    if (args->dx[0].data) TRY(run_pass(op, OP_BACKWARD_DATA, args));
-    return args->dparam[0].data ? run_pass(op, OP_BACKWARD_WEIGHTS, args) : ERR_OK;
+    const conv_plan_t *p = op->plan;
+    conv_call_t call = {args, NULL};
+    if (p->n_dense && args->dx[0].data && args->dparam[0].data) {
+        void *dense = (char *)args->workspace + p->dense;
+        TRY(p->pass[OP_BACKWARD_WEIGHTS].impl->densify(p->pass[OP_BACKWARD_WEIGHTS].plan,
+                                                       &p->pass[OP_BACKWARD_WEIGHTS].problem, args, dense));
+        call.dense = dense;
+    }
+    if (args->dx[0].data) TRY(run_pass(op, OP_BACKWARD_DATA, &call));
+    return args->dparam[0].data ? run_pass(op, OP_BACKWARD_WEIGHTS, &call) : ERR_OK;
 }
 
 static err_t cuda_conv2d_plan(op_t *op)
@@ -200,4 +227,5 @@ const op_kernel_t cuda_conv2d = {.plan = cuda_conv2d_plan,
                                  .unplan = conv_unplan,
                                  .list = cuda_conv2d_list,
                                  .fuses = true,
-                                 .tf32 = true};
+                                 .tf32 = true,
+                                 .bf16 = true};

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* im2col and col2im for convolutions as matrix products; the products are cuBLASLt's (gemm.c). */
-#include "kernels/cuda/bf16.cuh"
+/* The windows of a convolution as rows of a matrix, the way back, and weights as those products read them; the
+ * products are cuBLASLt's (conv/gemm.c). */
 #include "kernels/cuda/divide.cuh"
 #include "kernels/cuda/kernels_product.h"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/vector.cuh"
 
 namespace
 {
-struct columns_t {
+struct geometry_t {
     conv_shape_t shape;
     int group; /* channels per group */
     divider_t inner, taps_w, taps_h, groups, wide, high;
 };
 
 /* v: channels a thread takes at once. */
-columns_t columns_of(const conv_shape_t &s, int v)
+geometry_t geometry_of(const conv_shape_t &s, int v)
 {
     int group = s.c / s.groups;
     return {s,
@@ -27,97 +27,90 @@ columns_t columns_of(const conv_shape_t &s, int v)
             divider_of(s.oh)};
 }
 
-template <typename T> __device__ inline void copy_value(const float *from, bool inside, T *to, float)
+/* Where the tap of a column, counted in v channels, reads for output pixel `row`; negative: outside the
+ * image. */
+__device__ inline int64_t source_of(const geometry_t &g, uint32_t row, uint32_t column, int v)
 {
-    store_operand(to, inside ? *from : 0);
+    const conv_shape_t &s = g.shape;
+    uint32_t inner, tap_w, tap_h, ow, oh;
+    uint32_t group = divide(divide(divide(column, g.inner, &inner), g.taps_w, &tap_w), g.taps_h, &tap_h);
+    int64_t sample = divide(divide(row, g.wide, &ow), g.high, &oh);
+    int64_t ih = static_cast<int64_t>(oh) * s.stride_h - s.pad_h + static_cast<int64_t>(tap_h) * s.dilation_h;
+    int64_t iw = static_cast<int64_t>(ow) * s.stride_w - s.pad_w + static_cast<int64_t>(tap_w) * s.dilation_w;
+    if (ih < 0 || ih >= s.h || iw < 0 || iw >= s.w) return -1;
+    return ((sample * s.h + ih) * s.w + iw) * s.c + group * g.group + static_cast<int64_t>(inner) * v;
 }
 
-__device__ inline void copy_value(const float *from, bool inside, float *to, float4)
+/* Writes packs of N columns; x is read kernel_h · kernel_w / (stride_h · stride_w) times, from cache except
+ * the first. WHOLE: the channels of a group come in packs, which are read at once. */
+template <typename T, typename U, int N, bool WHOLE>
+__global__ void unfold(geometry_t g, const T *x, U *columns, divider_t packs, uint32_t n_window, uint32_t n)
 {
-    *reinterpret_cast<float4 *>(to) =
-        inside ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
-}
-
-__device__ inline void copy_value(const float *from, bool inside, uint16_t *to, float4)
-{
-    float4 x = inside ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
-    *reinterpret_cast<ushort4 *>(to) =
-        make_ushort4(bf16_bits(x.x), bf16_bits(x.y), bf16_bits(x.z), bf16_bits(x.w));
-}
-
-/* Writes each element of the columns once; x is read kernel_h · kernel_w / (stride_h · stride_w) times, from
- * cache except the first. V: float, or float4 if channels come in fours. */
-template <typename T, typename V> __global__ void unfold(columns_t v, const float *x, T *columns, uint32_t n)
-{
-    const int n_each = sizeof(V) / sizeof(float);
-    const conv_shape_t &s = v.shape;
     GRID_LOOP (i, n) {
-        uint32_t inner, tap_w, tap_h, group, ow, oh;
-        uint32_t rest = divide(static_cast<uint32_t>(i), v.inner, &inner);
-        rest = divide(divide(divide(rest, v.taps_w, &tap_w), v.taps_h, &tap_h), v.groups, &group);
-        int64_t sample = divide(divide(rest, v.wide, &ow), v.high, &oh);
-        int64_t ih =
-            static_cast<int64_t>(oh) * s.stride_h - s.pad_h + static_cast<int64_t>(tap_h) * s.dilation_h;
-        int64_t iw =
-            static_cast<int64_t>(ow) * s.stride_w - s.pad_w + static_cast<int64_t>(tap_w) * s.dilation_w;
-        bool inside = ih >= 0 && ih < s.h && iw >= 0 && iw < s.w;
-        const float *from = x + ((sample * s.h + ih) * s.w + iw) * s.c + group * v.group + inner * n_each;
-        copy_value(from, inside, columns + i * n_each, V());
+        uint32_t column, row = divide(static_cast<uint32_t>(i), packs, &column);
+        pack_t<float, N> out = {};
+        if (WHOLE) {
+            int64_t at = column * N < n_window ? source_of(g, row, column, N) : -1;
+            if (at >= 0) out = take<N>(x + at);
+        } else {
+            for (int j = 0; j < N; j++) {
+                int64_t at = column * N + j < n_window ? source_of(g, row, column * N + j, 1) : -1;
+                if (at >= 0) out.at[j] = widened(x[at]);
+            }
+        }
+        put(columns + i * N, out);
     }
 }
 
-template <typename T>
-cudaError_t fill_columns(const conv_shape_t *s, const float *x, T *columns, cudaStream_t stream)
+template <int N, bool WHOLE, typename T, typename U>
+cudaError_t launch_unfold(const columns_args_t *a, const T *x, U *columns, cudaStream_t stream)
 {
-    int64_t n = s->n * s->oh * s->ow * s->kernel_h * s->kernel_w * s->c;
-    bool fours = s->c / s->groups % 4 == 0 &&
-                 (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(columns)) % 16 == 0;
-    if (fours)
-        return launch(unfold<T, float4>, grid_for(n / 4), BLOCK, stream, columns_of(*s, 4), x, columns,
-                      n / 4);
-    return launch(unfold<T, float>, grid_for(n), BLOCK, stream, columns_of(*s, 1), x, columns, n);
+    const conv_shape_t &s = a->shape;
+    int64_t n = s.n * s.oh * s.ow * (a->pitch / N);
+    uint32_t n_window = static_cast<uint32_t>(s.kernel_h * s.kernel_w * s.c);
+    return launch(unfold<T, U, N, WHOLE>, grid_for(n), BLOCK, stream, geometry_of(s, WHOLE ? N : 1), x,
+                  columns, divider_of(a->pitch / N), n_window, n);
+}
+
+template <typename T, typename U> cudaError_t fill_columns(const columns_args_t *a, cudaStream_t stream)
+{
+    const T *x = static_cast<const T *>(a->from);
+    U *columns = static_cast<U *>(a->columns);
+    int channels = a->shape.c / a->shape.groups;
+    bool written = packs<8>(columns), read = packs<8>(x);
+    if (written && read && channels % 8 == 0) return launch_unfold<8, true>(a, x, columns, stream);
+    if (written && read && channels % 4 == 0 && a->pitch % 4 == 0)
+        return launch_unfold<4, true>(a, x, columns, stream);
+    if (written && a->pitch % 8 == 0) return launch_unfold<8, false>(a, x, columns, stream);
+    return launch_unfold<1, false>(a, x, columns, stream);
 }
 } // namespace
 
-cudaError_t im2col(const conv_shape_t *shape, const float *x, float *columns, cudaStream_t stream)
+cudaError_t im2col(const columns_args_t *args, cudaStream_t stream)
 {
-    return fill_columns(shape, x, columns, stream);
-}
-
-cudaError_t im2col_bf16(const conv_shape_t *shape, const float *x, uint16_t *columns, cudaStream_t stream)
-{
-    return fill_columns(shape, x, columns, stream);
+    if (!args->rounds) return fill_columns<float, float>(args, stream);
+    return args->from_bf16 ? fill_columns<uint16_t, uint16_t>(args, stream)
+                           : fill_columns<float, uint16_t>(args, stream);
 }
 
 namespace
 {
-__device__ inline void add_to(float &sum, float x)
-{
-    sum += x;
-}
-
-__device__ inline void add_to(float4 &sum, float4 x)
-{
-    sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
-}
-
 struct gather_t {
-    columns_t columns;
+    geometry_t columns;
     divider_t channels, w, h, stride_h, stride_w;
 };
 
 /* Each pixel sums over the windows that read it, tap by tap: reads every inner column element once, writes dx
- * once, and needs no atomics. */
-template <typename V> __global__ void fold(gather_t g, const float *columns, float *dx, uint32_t n)
+ * once, and needs no atomics. N: channels a thread takes at once. */
+template <int N, typename U> __global__ void fold(gather_t g, const float *columns, U *dx, uint32_t n)
 {
-    const int n_each = sizeof(V) / sizeof(float);
     const conv_shape_t &s = g.columns.shape;
     GRID_LOOP (i, n) {
         uint32_t channel, iw, ih, inner, none;
         uint32_t pixel = divide(static_cast<uint32_t>(i), g.channels, &channel);
         int64_t sample = divide(divide(pixel, g.w, &iw), g.h, &ih);
         uint32_t group = divide(channel, g.columns.inner, &inner);
-        V sum = {};
+        pack_t<float, N> sum = {};
         for (int r = 0; r < s.kernel_h; r++) {
             int64_t reach_h = static_cast<int64_t>(ih) + s.pad_h - static_cast<int64_t>(r) * s.dilation_h;
             if (reach_h < 0) continue;
@@ -130,22 +123,66 @@ template <typename V> __global__ void fold(gather_t g, const float *columns, flo
                 if (none || ow >= static_cast<uint32_t>(s.ow)) continue;
                 int64_t row = (sample * s.oh + oh) * s.ow + ow;
                 int64_t tap = ((row * s.groups + group) * s.kernel_h + r) * s.kernel_w + t;
-                add_to(sum, *reinterpret_cast<const V *>(columns + tap * g.columns.group + inner * n_each));
+                pack_t<float, N> one = load<N>(columns + tap * g.columns.group + inner * N);
+                for (int j = 0; j < N; j++) sum.at[j] += one.at[j];
             }
         }
-        *reinterpret_cast<V *>(dx + i * n_each) = sum;
+        put(dx + i * N, sum);
+    }
+}
+
+template <int N, typename U>
+cudaError_t launch_fold(const conv_shape_t &s, const float *columns, U *dx, cudaStream_t stream)
+{
+    int64_t n = s.n * s.h * s.w * s.c / N;
+    gather_t g = {geometry_of(s, N), divider_of(s.c / N),    divider_of(s.w),
+                  divider_of(s.h),   divider_of(s.stride_h), divider_of(s.stride_w)};
+    return launch(fold<N, U>, grid_for(n), BLOCK, stream, g, columns, dx, n);
+}
+
+template <typename U>
+cudaError_t fold_columns(const conv_shape_t &s, const float *columns, U *dx, cudaStream_t stream)
+{
+    bool fours = s.c / s.groups % 4 == 0 && packs<4>(columns) && packs<4>(dx);
+    return fours ? launch_fold<4>(s, columns, dx, stream) : launch_fold<1>(s, columns, dx, stream);
+}
+} // namespace
+
+cudaError_t col2im(const conv_shape_t *s, const float *columns, void *dx, bool dx_bf16, cudaStream_t stream)
+{
+    return dx_bf16 ? fold_columns(*s, columns, static_cast<uint16_t *>(dx), stream)
+                   : fold_columns(*s, columns, static_cast<float *>(dx), stream);
+}
+
+namespace
+{
+/* Reads each weight once, in whatever order the result has: weights are small. */
+template <typename U>
+__global__ void arrange(weight_args_t a, U *to, divider_t row, divider_t inner, uint32_t n)
+{
+    GRID_LOOP (i, n) {
+        uint32_t column, rest, at = divide(static_cast<uint32_t>(i), row, &column);
+        uint32_t tap = divide(column, inner, &rest);
+        bool inside = tap < static_cast<uint32_t>(a.n_taps);
+        int64_t from = (static_cast<int64_t>(at) * a.n_taps + tap) * a.channels + rest;
+        if (a.transposed) {
+            int64_t group = at / static_cast<uint32_t>(a.channels), channel = at - group * a.channels;
+            from = ((group * a.filters + rest) * a.n_taps + tap) * a.channels + channel;
+        }
+        store_operand(to + i, inside ? a.from[from] : 0);
     }
 }
 } // namespace
 
-cudaError_t col2im(const conv_shape_t *s, const float *columns, float *dx, cudaStream_t stream)
+cudaError_t arrange_weight(const weight_args_t *args, cudaStream_t stream)
 {
-    bool fours = s->c / s->groups % 4 == 0 &&
-                 (reinterpret_cast<uintptr_t>(dx) | reinterpret_cast<uintptr_t>(columns)) % 16 == 0;
-    int v = fours ? 4 : 1;
-    int64_t n = s->n * s->h * s->w * s->c / v;
-    gather_t g = {columns_of(*s, v), divider_of(s->c / v),    divider_of(s->w),
-                  divider_of(s->h),  divider_of(s->stride_h), divider_of(s->stride_w)};
-    if (fours) return launch(fold<float4>, grid_for(n), BLOCK, stream, g, columns, dx, n);
-    return launch(fold<float>, grid_for(n), BLOCK, stream, g, columns, dx, n);
+    int64_t rows = static_cast<int64_t>(args->groups) * (args->transposed ? args->channels : args->filters);
+    divider_t row = divider_of(args->pitch),
+              inner = divider_of(args->transposed ? args->filters : args->channels);
+    int64_t n = rows * args->pitch;
+    if (args->rounds)
+        return launch(arrange<uint16_t>, grid_for(n), BLOCK, stream, *args, static_cast<uint16_t *>(args->to),
+                      row, inner, n);
+    return launch(arrange<float>, grid_for(n), BLOCK, stream, *args, static_cast<float *>(args->to), row,
+                  inner, n);
 }

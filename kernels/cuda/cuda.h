@@ -26,6 +26,8 @@ cudaStream_t cuda_copy_stream(void);
 cudaEvent_t cuda_copied(void);
 /* backend_options_t.workspace_bytes, or the default for 0. */
 int64_t cuda_workspace_bytes(void);
+/* Size of the L2 cache. */
+int64_t cuda_l2_bytes(void);
 
 /* memory.c */
 extern const backend_memory_t cuda_memory;

@@ -17,7 +17,7 @@ static struct {
     backend_device_t device;
     cudaStream_t stream, copy_stream;
     cudaEvent_t copied;
-    int64_t workspace_bytes;
+    int64_t workspace_bytes, l2_bytes;
 } self;
 
 err_t cuda_check(cudaError_t status, const char *what, const char *file, int line)
@@ -124,9 +124,11 @@ static err_t describe_device(int index, backend_device_t *out)
 
 err_t cuda_device_open(const backend_options_t *options)
 {
-    int index = 0;
+    int index = 0, l2 = 0;
     TRY(choose_gpu(options, &index));
     TRY(describe_device(index, &self.device));
+    E_CUDA(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, index), "reading the GPU's properties");
+    self.l2_bytes = l2;
     if (self.device.capability < MIN_CAPABILITY)
         RAISE(
             ERR_USAGE,
@@ -178,6 +180,11 @@ cudaEvent_t cuda_copied(void)
 int64_t cuda_workspace_bytes(void)
 {
     return self.workspace_bytes;
+}
+
+int64_t cuda_l2_bytes(void)
+{
+    return self.l2_bytes;
 }
 
 void cuda_describe(char *out, size_t n_bytes)

@@ -28,7 +28,7 @@ windows_t windows_of(const cells_t &cells, bool partial)
 /* Bias, ReLU and the maximum of a window, as in direct/epilogue.h on the CPU: NaN wins, then the first of
  * equals. Reads each product once; writes y and, if asked for, the mask. y may be the product if windows have
  * one pixel. */
-__global__ void forward(epilogue_args_t a, windows_t v, uint32_t n)
+template <typename U> __global__ void forward(epilogue_args_t a, U *y, windows_t v, uint32_t n)
 {
     GRID_LOOP (i, n) {
         uint32_t channel, column, row;
@@ -47,7 +47,7 @@ __global__ void forward(epilogue_args_t a, windows_t v, uint32_t n)
                 which = wins ? h * c.pool_w + w : which;
             }
         bool off = a.relu && best <= 0;
-        a.y[i] = off ? 0 : best;
+        store_operand(y + i, off ? 0 : best);
         if (a.mask) a.mask[i] = static_cast<uint8_t>(off ? EPILOGUE_OFF : which);
     }
 }
@@ -60,12 +60,16 @@ cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream)
     int64_t most = INT32_MAX / size, n_samples = args->cells.n;
     cudaError_t status = cudaSuccess;
     for (int64_t first = 0; first < n_samples && status == cudaSuccess; first += most) {
-        int64_t n = n_samples - first < most ? n_samples - first : most;
+        int64_t n = (n_samples - first < most ? n_samples - first : most) * size, at = first * size;
         epilogue_args_t part = *args;
         part.product += first * args->cells.height * args->cells.width * args->cells.channels;
-        part.y += first * size;
-        if (part.mask) part.mask += first * size;
-        status = launch(forward, grid_for(n * size), BLOCK, stream, part, windows, n * size);
+        if (part.mask) part.mask += at;
+        if (args->y_bf16)
+            status = launch(forward<uint16_t>, grid_for(n), BLOCK, stream, part,
+                            static_cast<uint16_t *>(args->y) + at, windows, n);
+        else
+            status = launch(forward<float>, grid_for(n), BLOCK, stream, part,
+                            static_cast<float *>(args->y) + at, windows, n);
     }
     return status;
 }
@@ -75,8 +79,9 @@ namespace
 /* Rows of windows × channels. A block has 32 channels of one of n_parts consecutive ranges of rows, so that
  * neighbouring threads read neighbouring elements; the sum of a channel has a fixed order. Reads dy once
  * (with ReLU the mask, too) and writes, if asked for, every pixel once. */
-template <typename T>
-__global__ void expand_gradient(gradient_args_t a, T *dense, windows_t v, uint32_t n_rows, uint32_t n_each)
+template <typename T, typename U>
+__global__ void expand_gradient(gradient_args_t a, const T *dy, U *dense, windows_t v, uint32_t n_rows,
+                                uint32_t n_each)
 {
     __shared__ float sums[ROWS][LANES];
     const cells_t &c = a.cells;
@@ -90,7 +95,7 @@ __global__ void expand_gradient(gradient_args_t a, T *dense, windows_t v, uint32
         int which = EPILOGUE_OFF;
         if (static_cast<int>(row) < v.rows && static_cast<int>(column) < v.columns) {
             int64_t at = ((sample * v.rows + row) * v.columns + column) * c.channels + channel;
-            value = a.rounds ? bf16_rounded(a.dy[at]) : a.dy[at];
+            value = a.rounds ? bf16_rounded(widened(dy[at])) : widened(dy[at]);
             which = a.mask ? a.mask[at] : 0;
         }
         sum += which == EPILOGUE_OFF ? 0 : value;
@@ -111,18 +116,28 @@ __global__ void expand_gradient(gradient_args_t a, T *dense, windows_t v, uint32
 }
 } // namespace
 
-cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream)
+namespace
 {
-    windows_t windows = windows_of(args->cells, args->dense || args->dense_bf16);
+template <typename T, typename U>
+cudaError_t launch_expand(const gradient_args_t *args, U *dense, cudaStream_t stream)
+{
+    windows_t windows = windows_of(args->cells, dense != nullptr);
     int64_t n_rows = args->cells.n * windows.high.divisor * windows.wide.divisor;
     int64_t n_each = (n_rows + args->n_parts - 1) / args->n_parts;
     dim3 grid(static_cast<unsigned>((args->cells.channels + LANES - 1) / LANES),
               static_cast<unsigned>(args->n_parts));
-    if (args->dense_bf16)
-        return launch(expand_gradient<uint16_t>, grid, dim3(LANES, ROWS), stream, *args, args->dense_bf16,
-                      windows, n_rows, n_each);
-    return launch(expand_gradient<float>, grid, dim3(LANES, ROWS), stream, *args, args->dense, windows,
-                  n_rows, n_each);
+    return launch(expand_gradient<T, U>, grid, dim3(LANES, ROWS), stream, *args,
+                  static_cast<const T *>(args->dy), dense, windows, n_rows, n_each);
+}
+} // namespace
+
+cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream)
+{
+    if (args->dy_bf16)
+        return args->dense ? launch_expand<uint16_t>(args, args->dense, stream)
+                           : launch_expand<uint16_t>(args, args->dense_bf16, stream);
+    return args->dense_bf16 ? launch_expand<float>(args, args->dense_bf16, stream)
+                            : launch_expand<float>(args, args->dense, stream);
 }
 
 namespace

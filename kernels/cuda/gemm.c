@@ -80,7 +80,7 @@ static err_t make_layouts(gemm_t *g)
     int64_t m = s->m, n = s->n, k = s->k;
     TRY(make_layout(s, type, s->a.transposed ? k : m, s->a.transposed ? m : k, &s->a, &g->a));
     TRY(make_layout(s, type, s->b.transposed ? n : k, s->b.transposed ? k : n, &s->b, &g->b));
-    return make_layout(s, CUDA_R_32F, m, n, &s->d, &g->d);
+    return make_layout(s, s->result == DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F, m, n, &s->d, &g->d);
 }
 
 typedef struct proposals {
@@ -154,7 +154,7 @@ err_t gemm_new(const gemm_spec_t *spec, gemm_t **out)
     gemm_t *g;
     proposals_t found;
     char text[SHAPE_TEXT];
-    ASSERT(spec->batch >= 1 && !(spec->bias && spec->batch > 1));
+    ASSERT(spec->batch >= 1 && !(spec->bias && (spec->batch > 1 || spec->result == DTYPE_BF16)));
     TRY(mem_new(sizeof *g, "the plan of a product", &g));
     g->spec = *spec;
     snprintf(g->what, sizeof g->what, "%s", spec->what);

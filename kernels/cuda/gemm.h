@@ -3,7 +3,8 @@
  * set up then, and a call creates nothing. Matrices are row-major.
  *
  * D = op(A) · op(B) + beta · D; with `bias`, plus one value per column of D. op(A) is [m, k], op(B)
- * [k, n]. D, the bias and sums are float32. A and B are float32, or bfloat16 with DTYPE_BF16. */
+ * [k, n]. The bias and sums are float32. A and B are float32, or bfloat16 with DTYPE_BF16; then D may be
+ * bfloat16, too, without a bias. */
 #ifndef KERNELS_CUDA_GEMM_H
 #define KERNELS_CUDA_GEMM_H
 
@@ -27,6 +28,7 @@ enum { GEMM_PROPOSALS = 8 }; /* most that the library is asked for */
 typedef struct gemm_spec {
     const char *what; /* for messages, such as "linear …, forward, by gemm" */
     dtype_t compute;  /* DTYPE_F32 (no tf32), DTYPE_TF32 or DTYPE_BF16 */
+    dtype_t result;   /* of D: DTYPE_F32 or DTYPE_BF16 */
     int64_t m, n, k;
     int64_t batch; /* number of products; ≥ 1 */
     gemm_matrix_t a, b, d;
@@ -51,7 +53,7 @@ size_t gemm_workspace_bytes(const gemm_t *gemm);
 typedef struct gemm_call {
     const void *a, *b;
     const float *bias; /* NULL without a bias */
-    float *d;
+    void *d;
     float beta; /* 0: D is not read */
     void *workspace;
 } gemm_call_t;

@@ -14,18 +14,39 @@ extern "C" {
 
 /* conv2d.cu: the windows of a convolution as rows of a matrix.
  *
- * Geometry of a convolution; oh and ow are before an epilogue. */
+ * Geometry of a convolution; oh and ow are before an epilogue. As the geometry of windows it also describes
+ * those of dy that the gradient of x reads, with negative padding and dilation (conv/gemm_plan.h). */
 typedef struct conv_shape {
     int64_t n;
     int h, w, c, oh, ow, k;
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups;
 } conv_shape_t;
-/* columns [n·oh·ow][groups][kernel_h][kernel_w][c/groups] as float32, or rounded to bfloat16; at most
- * INT32_MAX elements. */
-cudaError_t im2col(const conv_shape_t *shape, const float *x, float *columns, cudaStream_t stream);
-cudaError_t im2col_bf16(const conv_shape_t *shape, const float *x, uint16_t *columns, cudaStream_t stream);
-/* dx: each element is the sum over its readers, in a fixed order. */
-cudaError_t col2im(const conv_shape_t *shape, const float *columns, float *dx, cudaStream_t stream);
+/* columns [n·oh·ow][pitch]: [groups][kernel_h][kernel_w][c/groups], then zeros; at most INT32_MAX elements.
+ *
+ *   from_bf16  x is stored as bfloat16, only with `rounds`
+ *   rounds     columns are bfloat16, otherwise float32 */
+typedef struct columns_args {
+    conv_shape_t shape;
+    int64_t pitch;
+    const void *from;
+    void *columns;
+    bool from_bf16, rounds;
+} columns_args_t;
+cudaError_t im2col(const columns_args_t *args, cudaStream_t stream);
+/* dx: each element is the sum over its readers, in a fixed order. columns has no padding. */
+cudaError_t col2im(const conv_shape_t *shape, const float *columns, void *dx, bool dx_bf16,
+                   cudaStream_t stream);
+/* A weight [groups][filters][taps][channels] as float32, or rounded to bfloat16, in rows of `pitch`:
+ * [groups][filters] rows of [taps][channels], or transposed [groups][channels] of [taps][filters]; then
+ * zeros. */
+typedef struct weight_args {
+    const float *from;
+    void *to;
+    int groups, filters, n_taps, channels; /* filters, channels: per group */
+    int64_t pitch;
+    bool transposed, rounds;
+} weight_args_t;
+cudaError_t arrange_weight(const weight_args_t *args, cudaStream_t stream);
 
 /* epilogue.cu: work of conv2d and linear around their products. n·height·width and the elements of a sample
  * are at most INT32_MAX. */
@@ -43,7 +64,8 @@ typedef struct epilogue_args {
     cells_t cells;
     bool relu;
     const float *product, *bias; /* bias may be NULL */
-    float *y;
+    void *y;                     /* may be the product if windows are single pixels */
+    bool y_bf16;
     uint8_t *mask;
 } epilogue_args_t;
 cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream);
@@ -53,8 +75,9 @@ cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream);
  * mask: NULL if windows are single pixels, all on. */
 typedef struct gradient_args {
     cells_t cells;
-    const float *dy;
+    const void *dy;
     const uint8_t *mask;
+    bool dy_bf16;
     bool rounds; /* round dy to bfloat16 first */
     float *dense;
     uint16_t *dense_bf16;
@@ -83,11 +106,14 @@ cudaError_t round_operands(const round_args_t *args, cudaStream_t stream);
 typedef enum implicit_tile { IMPLICIT_NARROW, IMPLICIT_SMALL, IMPLICIT_WIDE } implicit_tile_t;
 typedef struct implicit_args {
     conv_shape_t shape;
-    int pool_h, pool_w; /* 1: no pooling */
-    bool relu, rounds;  /* rounds: round operands to bfloat16 when reading */
-    const float *x, *weight, *bias, *dy;
+    int pool_h, pool_w;  /* 1: no pooling */
+    bool relu, rounds;   /* rounds: round operands to bfloat16 when reading */
+    bool x_bf16, y_bf16; /* storage of x and dx, and of y and dy */
+    const void *x, *dy;
+    const float *weight, *bias;
     const uint8_t *mask; /* backward: mask of the epilogue; NULL: dy is already before it */
-    float *y, *dx, *dweight, *dbias;
+    void *y, *dx;
+    float *dweight, *dbias;
     uint8_t *mask_out; /* forward: NULL, or as epilogue_args_t.mask */
     float *parts;      /* backward_weights with n_parts > 1: [n_parts][weights, then bias if any] */
     int n_parts;

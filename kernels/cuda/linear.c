@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* linear: the pointwise convolution of images of one pixel, by the algorithms of conv2d.c. */
+#include "compute/ops/narrow.h"
 #include "kernels/cuda/conv/conv.h"
 
 static err_t as_convolution(const op_desc_t *d, op_desc_t *out)
@@ -24,11 +25,16 @@ static err_t as_convolution(const op_desc_t *d, op_desc_t *out)
     return op_infer(out);
 }
 
+/* Products of float32 read float32: convolutions of bfloat16 tensors always have bfloat16 products. */
 static err_t cuda_linear_plan(op_t *op)
 {
     op_desc_t desc;
+    bool converts = op_is_narrow(&op->desc) && op->desc.compute != DTYPE_BF16;
     TRY(as_convolution(&op->desc, &desc));
-    return conv_plan(op, &desc);
+    if (converts) desc.x_dtype[0] = desc.y_dtype[0] = DTYPE_F32;
+    TRY(conv_plan(op, &desc));
+    if (converts) narrow_plan(op);
+    return ERR_OK;
 }
 
 static int cuda_linear_list(const op_desc_t *d, op_pass_t pass, bool training, const char **names, int max)
@@ -43,4 +49,5 @@ const op_kernel_t cuda_linear = {.plan = cuda_linear_plan,
                                  .unplan = conv_unplan,
                                  .list = cuda_linear_list,
                                  .fuses = true,
-                                 .tf32 = true};
+                                 .tf32 = true,
+                                 .bf16 = true};

@@ -189,7 +189,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int d)
     p->streamPrioritiesSupported = 1;
     p->pciBusID = 0x10 + d;
     p->memoryBusWidth = 5120;
-    p->l2CacheSize = 4 << 20;
+    p->l2CacheSize = 1 << 20;
     return cudaSuccess;
 }
 

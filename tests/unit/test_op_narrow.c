@@ -12,7 +12,7 @@
 
 #include "compute/ops/registry.h"
 #include "compute/tensor/bf16.h"
-#include "tests/op_util.h"
+#include "tests/op_result.h"
 #include "tests/tap.h"
 
 static const op_desc_t cases[] = {
@@ -23,6 +23,8 @@ static const op_desc_t cases[] = {
     CONV(2, 8, 9, 6, 10, 3, 3, 1, 1, 1, 1, 1, 1, 2, true),
     CONV(2, 8, 6, 16, 20, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, {true, 2, 2}),
     CONV(2, 8, 6, 8, 16, 1, 1, 1, 1, 0, 0, 1, 1, 1, true, {true, 0, 0}),
+    CONV(3, 21, 20, 64, 24, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+    CONV(2, 7, 6, 5, 6, 1, 1, 1, 1, 0, 0, 1, 1, 1, false),
     LINEAR(5, 64, 48, true),
     LINEAR(3, 31, 37, false),
     NORM(0.1, 1e-5, {4, {4, 7, 5, 16}}),
@@ -212,10 +214,10 @@ static bool check_in_place(op_run_t *r, const op_run_t *given, const op_run_t *o
 }
 
 static void check_evaluation(const backend_t *device, const op_desc_t *plain, const op_desc_t *narrow,
-                             const layout_t *l, const char *name)
+                             const layout_t *l, const op_algorithms_t *wanted, const char *name)
 {
     op_run_t given = oracle_of(device, plain, l, false, 23), oracle = oracle_of(device, plain, l, false, 23);
-    op_run_t got = op_run_new(device, *narrow, false);
+    op_run_t got = op_run_with(device, *narrow, false, wanted);
     must(op_run_forward(&oracle), "the oracle");
     begin(&got, &given, l);
     bool good = check_forward(&got, &oracle, l);
@@ -228,16 +230,25 @@ static void check_evaluation(const backend_t *device, const op_desc_t *plain, co
     op_run_free(&given), op_run_free(&oracle), op_run_free(&got);
 }
 
-static void compare(const backend_t *device, const op_desc_t *desc, const layout_t *l)
+static op_desc_t narrowed(const op_desc_t *desc, const layout_t *l)
 {
-    char name[128];
     op_desc_t narrow = *desc;
     for (int i = 0; i < desc->n_inputs; i++) narrow.x_dtype[i] = l->x[i] ? DTYPE_BF16 : DTYPE_F32;
     narrow.y_dtype[0] = l->y ? DTYPE_BF16 : DTYPE_F32;
-    snprintf(name, sizeof name, "%s of %s, %s in bfloat16", op_traits(desc->kind)->name,
-             shape_format(desc->x[0]).text, l->name);
+    return narrow;
+}
+
+/* algorithm: NULL for the device's default. */
+static void compare(const backend_t *device, const op_desc_t *desc, const layout_t *l, const char *algorithm)
+{
+    char name[128];
+    op_desc_t narrow = narrowed(desc, l);
+    op_algorithms_t wanted = {0};
+    if (algorithm) wanted = op_result_algorithms(device, narrow, algorithm);
+    snprintf(name, sizeof name, "%s of %s%s%s, %s in bfloat16", op_traits(desc->kind)->name,
+             shape_format(desc->x[0]).text, algorithm ? " by " : "", algorithm ? algorithm : "", l->name);
     op_run_t given = oracle_of(device, desc, l, true, 22), oracle = oracle_of(device, desc, l, true, 22);
-    op_run_t other = oracle_of(device, desc, l, true, 21), got = op_run_new(device, narrow, true);
+    op_run_t other = oracle_of(device, desc, l, true, 21), got = op_run_with(device, narrow, true, &wanted);
     must(op_run_forward(&oracle), "the oracle"), must(op_run_backward(&oracle), "the oracle");
     begin(&got, &other, l); /* an earlier batch must not change the results */
     must(op_run_forward(&got), "forward"), must(op_run_backward(&got), "backward");
@@ -246,7 +257,18 @@ static void compare(const backend_t *device, const op_desc_t *desc, const layout
     OK(check_backward(&got, &oracle, l), "%s backward", name);
     OK(check_in_place(&got, &given, &oracle, l), "%s in place", name);
     op_run_free(&given), op_run_free(&oracle), op_run_free(&other), op_run_free(&got);
-    check_evaluation(device, desc, &narrow, l, name);
+    check_evaluation(device, desc, &narrow, l, &wanted, name);
+}
+
+/* The algorithms of a GPU. The CPU's write bfloat16 by kernels that they share. */
+static int algorithms_of(const backend_t *device, const op_desc_t *desc, const layout_t *l,
+                         const char **names)
+{
+    op_desc_t narrow = narrowed(desc, l);
+    must(op_infer(&narrow), "op_infer");
+    return device->device
+               ? op_list_algorithms(device, &narrow, OP_BACKWARD_DATA, true, names, OP_MAX_ALGORITHMS)
+               : 0;
 }
 
 /* NaN, infinite and denormal values, ties between neighbours, and lengths that are not multiples of
@@ -303,17 +325,24 @@ int main(int argc, char **argv)
 {
     enum { N_CASES = sizeof cases / sizeof cases[0], N_LAYOUTS = sizeof layouts / sizeof layouts[0] };
     const backend_t *device = util_open(argc, argv, 2);
+    const char *names[OP_MAX_ALGORITHMS];
     int n = 0;
     for (int i = 0; i < N_CASES; i++) {
         op_desc_t d = case_of(i);
-        if (runs(device, &d)) n += d.n_inputs == 2 ? N_LAYOUTS + 1 : N_LAYOUTS;
+        if (!runs(device, &d)) continue;
+        n += d.n_inputs == 2 ? N_LAYOUTS + 1 : N_LAYOUTS;
+        for (int l = 0; l < N_LAYOUTS; l++) n += algorithms_of(device, &d, &layouts[l], names);
     }
     tap_plan(4 * n + 6 + 4 + 1);
     for (int i = 0; i < N_CASES; i++) {
         op_desc_t d = case_of(i);
         if (!runs(device, &d)) continue;
-        for (int l = 0; l < N_LAYOUTS; l++) compare(device, &d, &layouts[l]);
-        if (d.n_inputs == 2) compare(device, &d, &one_input);
+        for (int l = 0; l < N_LAYOUTS; l++) {
+            int n_algorithms = algorithms_of(device, &d, &layouts[l], names);
+            compare(device, &d, &layouts[l], NULL);
+            for (int k = 0; k < n_algorithms; k++) compare(device, &d, &layouts[l], names[k]);
+        }
+        if (d.n_inputs == 2) compare(device, &d, &one_input, NULL);
     }
     static const int64_t lengths[] = {0, 7, 2000};
     for (int i = 0; i < 3; i++)

@@ -16,6 +16,13 @@ typedef struct conv_problem {
     int variant;   /* of the algorithm */
 } conv_problem_t;
 
+typedef struct conv_call {
+    const op_args_t *args;
+    /* NULL, or dy of the whole batch before the epilogue, in the type of products; then the bias gradient is
+     * already done. */
+    const void *dense;
+} conv_call_t;
+
 /* With an epilogue, y and dy are after it, and args->saved has a byte per element of y as in
  * epilogue_args_t.mask: written by forward in training, read by backward. */
 typedef struct conv_impl {
@@ -24,11 +31,15 @@ typedef struct conv_impl {
     int (*count)(const conv_problem_t *problem);
     /* *out starts NULL; on an error nothing is left allocated. */
     err_t (*plan)(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes);
-    err_t (*run)(void *plan, const conv_problem_t *problem, const op_args_t *args);
+    err_t (*run)(void *plan, const conv_problem_t *problem, const conv_call_t *call);
     void (*unplan)(void **plan); /* *plan may be NULL */
+    /* For both backward passes at once; NULL: conv_call_t.dense is not used. Bytes of dense, 0 if the pass
+     * reads dy as it is; and filling it, with the bias gradient, by the plan of the weights' pass. */
+    size_t (*dense_bytes)(const void *plan);
+    err_t (*densify)(const void *plan, const conv_problem_t *problem, const op_args_t *args, void *dense);
 } conv_impl_t;
 
-extern const conv_impl_t cuda_conv_gemm, cuda_conv_im2col, cuda_conv_implicit;
+extern const conv_impl_t cuda_conv_gemm, cuda_conv_im2col, cuda_conv_im2col_l2, cuda_conv_implicit;
 
 /* conv2d.c: op_kernel_t's functions for an operator that is the convolution `desc`. */
 err_t conv_plan(op_t *op, const op_desc_t *desc);

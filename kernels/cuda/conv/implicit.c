@@ -96,6 +96,8 @@ static err_t implicit_plan_new(const conv_problem_t *problem, void **out, size_t
                                 .pool_w = p->apart ? 1 : cells.pool_w,
                                 .relu = d->attr.conv2d.epilogue.relu && !p->apart,
                                 .rounds = d->compute == DTYPE_BF16,
+                                .x_bf16 = d->x_dtype[0] == DTYPE_BF16,
+                                .y_bf16 = d->y_dtype[0] == DTYPE_BF16,
                                 .n_parts = 1};
     const conv_shape_t *s = &p->args.shape;
     if (problem->pass == OP_FORWARD)
@@ -119,27 +121,33 @@ static err_t forward_apart(const implicit_plan_t *p, const op_desc_t *d, const o
                            implicit_args_t a)
 {
     uint8_t *mask = a.mask_out;
-    float *y = args->y[0].data, *product = args->workspace;
-    int64_t n_y = shape_sample_count(d->y[0]), n_x = shape_sample_count(d->x[0]);
-    a.y = product, a.mask_out = NULL, a.bias = NULL;
+    char *y = args->y[0].data;
+    const char *x = args->x[0].data;
+    float *product = args->workspace;
+    int64_t n_y = shape_sample_count(d->y[0]);
+    int64_t y_bytes = n_y * (int64_t)dtype_size(d->y_dtype[0]),
+            x_bytes = shape_sample_count(d->x[0]) * (int64_t)dtype_size(d->x_dtype[0]);
+    a.y = product, a.y_bf16 = false, a.mask_out = NULL, a.bias = NULL;
     for (int64_t i = 0; i < p->chunk.n_chunks; i++) {
         int64_t first = i * p->chunk.n_samples;
         a.shape.n = i + 1 < p->chunk.n_chunks ? p->chunk.n_samples : p->chunk.n_last;
-        a.x = (const float *)args->x[0].data + first * n_x;
+        a.x = x + first * x_bytes;
         E_CUDA(implicit_forward(&a, p->tile, cuda_stream()), "conv2d, forward");
         epilogue_args_t epilogue = {.cells = conv_cells_of(d, a.shape.n),
                                     .relu = true,
                                     .product = product,
                                     .bias = d->attr.conv2d.has_bias ? args->param[1].data : NULL,
-                                    .y = y + first * n_y,
+                                    .y = y + first * y_bytes,
+                                    .y_bf16 = p->args.y_bf16,
                                     .mask = mask ? mask + first * n_y : NULL};
         E_CUDA(epilogue_forward(&epilogue, cuda_stream()), "conv2d, ReLU and pooling");
     }
     return ERR_OK;
 }
 
-static err_t implicit_plan_run(void *plan_, const conv_problem_t *problem, const op_args_t *args)
+static err_t implicit_plan_run(void *plan_, const conv_problem_t *problem, const conv_call_t *call)
 {
+    const op_args_t *args = call->args;
     const implicit_plan_t *p = plan_;
     const op_desc_t *d = problem->desc;
     implicit_args_t a = p->args;
@@ -165,5 +173,5 @@ static err_t implicit_plan_run(void *plan_, const conv_problem_t *problem, const
 
 static const char *const implicit_names[] = {"implicit"};
 
-const conv_impl_t cuda_conv_implicit = {implicit_names, implicit_count, implicit_plan_new, implicit_plan_run,
-                                        implicit_plan_free};
+const conv_impl_t cuda_conv_implicit = {
+    implicit_names, implicit_count, implicit_plan_new, implicit_plan_run, implicit_plan_free, NULL, NULL};

@@ -42,7 +42,7 @@ __device__ inline void store_windows(const view_t &v, const float (&sum)[TM][4],
                 which = wins ? cell : which;
             }
             bool off = v.a.relu && best <= 0;
-            v.a.y[at] = off ? 0 : best;
+            set_element(v.a.y, v.a.y_bf16, at, off ? 0 : best);
             if (v.a.mask_out) v.a.mask_out[at] = static_cast<uint8_t>(off ? EPILOGUE_OFF : which);
         }
 }
@@ -77,8 +77,9 @@ template <int BM, int BN, int TM> __global__ void backward_data(view_t v)
     for (int i = 0; i < TM; i++)
         for (int j = 0; j < 4; j++)
             if (pixel + i < v.n_inputs && channel + j < static_cast<uint32_t>(v.c_group))
-                v.a.dx[static_cast<int64_t>(pixel + i) * v.a.shape.c + group * v.c_group + channel + j] =
-                    sum[i][j];
+                set_element(v.a.dx, v.a.x_bf16,
+                            static_cast<int64_t>(pixel + i) * v.a.shape.c + group * v.c_group + channel + j,
+                            sum[i][j]);
 }
 
 /* Part p of the pixels goes to part p of the result, [k][taps], then the bias's [k]; a single part goes

@@ -23,6 +23,20 @@ struct view_t {
     divider_t by_c, by_k, taps_w, x_columns, x_rows, stride_h, stride_w;
 };
 
+/* An element of a tensor that is stored as float32 or bfloat16. */
+static __device__ inline float element(const void *block, bool bf16, int64_t i)
+{
+    return bf16 ? widened(static_cast<const uint16_t *>(block)[i]) : static_cast<const float *>(block)[i];
+}
+
+static __device__ inline void set_element(void *block, bool bf16, int64_t i, float value)
+{
+    if (bf16)
+        static_cast<uint16_t *>(block)[i] = bf16_bits(value);
+    else
+        static_cast<float *>(block)[i] = value;
+}
+
 /* Far outside every image, whatever a tap adds. */
 static const int NOWHERE = -(1 << 30);
 
@@ -60,7 +74,7 @@ template <bool ALONG, int SIZE, int THREADS> struct share_t {
 /* x by pixels and taps. */
 template <int SIZE, int THREADS> struct windows_along : share_t<true, SIZE, THREADS> {
     using share = share_t<true, SIZE, THREADS>;
-    const float *from[share::COUNT];
+    int64_t from[share::COUNT];
     int h[share::COUNT], w[share::COUNT];
     __device__ windows_along(const view_t &v, uint32_t first, int group)
     {
@@ -69,7 +83,7 @@ template <int SIZE, int THREADS> struct windows_along : share_t<true, SIZE, THRE
             int64_t sample = 0;
             h[i] = w[i] = NOWHERE;
             if (pixel < v.n_pixels) sample = find_pixel(v, pixel, &h[i], &w[i]);
-            from[i] = v.a.x + sample * v.a.shape.h * v.a.shape.w * v.a.shape.c + group * v.c_group;
+            from[i] = sample * v.a.shape.h * v.a.shape.w * v.a.shape.c + group * v.c_group;
         }
     }
     __device__ void read(const view_t &v, uint32_t depth, uint32_t end, float (&out)[share::COUNT]) const
@@ -80,7 +94,8 @@ template <int SIZE, int THREADS> struct windows_along : share_t<true, SIZE, THRE
         for (int i = 0; i < share::COUNT; i++) {
             int ih = h[i] + dh, iw = w[i] + dw;
             bool inside = k < end && ih >= 0 && ih < v.a.shape.h && iw >= 0 && iw < v.a.shape.w;
-            float x = inside ? from[i][(static_cast<int64_t>(ih) * v.a.shape.w + iw) * v.a.shape.c + c] : 0;
+            int64_t at = from[i] + (static_cast<int64_t>(ih) * v.a.shape.w + iw) * v.a.shape.c + c;
+            float x = inside ? element(v.a.x, v.a.x_bf16, at) : 0;
             out[i] = v.a.rounds ? bf16_rounded(x) : x;
         }
     }
@@ -113,12 +128,12 @@ static __device__ inline float gradient_at(const view_t &v, int64_t sample, uint
 {
     const conv_shape_t &s = v.a.shape;
     uint32_t in_h, in_w;
-    if (!v.a.mask) return v.a.dy[((sample * s.oh + oh) * s.ow + ow) * s.k + channel];
+    if (!v.a.mask) return element(v.a.dy, v.a.y_bf16, ((sample * s.oh + oh) * s.ow + ow) * s.k + channel);
     int row = static_cast<int>(divide(oh, v.pool_h, &in_h)),
         column = static_cast<int>(divide(ow, v.pool_w, &in_w));
     if (row >= v.rows || column >= v.columns) return 0;
     int64_t at = ((sample * v.rows + row) * v.columns + column) * s.k + channel;
-    return v.a.mask[at] == in_h * v.pool_w.divisor + in_w ? v.a.dy[at] : 0;
+    return v.a.mask[at] == in_h * v.pool_w.divisor + in_w ? element(v.a.dy, v.a.y_bf16, at) : 0;
 }
 
 /* dy by pixels of x, and by the taps and filters that read them. */
@@ -196,7 +211,7 @@ template <int SIZE, int THREADS> struct gradients_across : share_t<false, SIZE, 
             uint32_t k = depth + static_cast<uint32_t>(share::depth(i)), cell;
             int64_t at = static_cast<int64_t>(divide(k, v.cells, &cell)) * v.a.shape.k + channel;
             bool on = inside && k < end && (!v.a.mask || v.a.mask[at] == cell);
-            float x = on ? v.a.dy[at] : 0;
+            float x = on ? element(v.a.dy, v.a.y_bf16, at) : 0;
             out[i] = v.a.rounds ? bf16_rounded(x) : x;
         }
     }
@@ -205,7 +220,7 @@ template <int SIZE, int THREADS> struct gradients_across : share_t<false, SIZE, 
 /* x by taps and pixels; after the last tap ones, which sum dy into the bias gradient. */
 template <int SIZE, int THREADS> struct windows_across : share_t<false, SIZE, THREADS> {
     using share = share_t<false, SIZE, THREADS>;
-    const float *from;
+    int64_t from;
     int h, w;
     bool one;
     __device__ windows_across(const view_t &v, uint32_t first, int group)
@@ -216,7 +231,7 @@ template <int SIZE, int THREADS> struct windows_across : share_t<false, SIZE, TH
         bool inside = tap < static_cast<uint32_t>(v.n_taps);
         h = inside ? static_cast<int>(r) * v.a.shape.dilation_h : NOWHERE;
         w = static_cast<int>(s) * v.a.shape.dilation_w;
-        from = v.a.x + group * v.c_group + c;
+        from = static_cast<int64_t>(group) * v.c_group + c;
     }
     __device__ void read(const view_t &v, uint32_t depth, uint32_t end, float (&out)[share::COUNT]) const
     {
@@ -226,8 +241,8 @@ template <int SIZE, int THREADS> struct windows_across : share_t<false, SIZE, TH
             int64_t sample = find_pixel(v, k, &ih, &iw);
             ih += h, iw += w;
             bool inside = k < end && ih >= 0 && ih < v.a.shape.h && iw >= 0 && iw < v.a.shape.w;
-            int64_t at = (sample * v.a.shape.h + ih) * v.a.shape.w + iw;
-            float x = inside ? from[at * v.a.shape.c] : one ? 1 : 0;
+            int64_t at = ((sample * v.a.shape.h + ih) * v.a.shape.w + iw) * v.a.shape.c + from;
+            float x = inside ? element(v.a.x, v.a.x_bf16, at) : one ? 1 : 0;
             out[i] = v.a.rounds ? bf16_rounded(x) : x;
         }
     }

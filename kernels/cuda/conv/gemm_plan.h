@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* A pass of a convolution as matrix products on cuBLASLt: which products, of which operands, in which chunks.
+ * gemm_plan.c prepares it, gemm.c runs it. */
+#ifndef KERNELS_CUDA_CONV_GEMM_PLAN_H
+#define KERNELS_CUDA_CONV_GEMM_PLAN_H
+
+#include "kernels/cuda/chunk.h"
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/gemm.h"
+
+/* The product of each pass:
+ *
+ *   forward           windows of x · weightᵀ = y
+ *   backward_data     windows of dy · transposed weightᵀ = dx: each pixel of x gathers the pixels of dy that
+ *                     it was read for, which is a convolution with negative padding and dilation; with a
+ *                     stride they have no fixed places, then dy · weight = columns, which are summed to dx
+ *                     (`folds`)
+ *   backward_weights  dyᵀ · windows of x = dweight
+ *
+ * Windows of single pixels are the tensor itself, if it is stored in the type of products (`in_place`).
+ * Otherwise they are rows of `pitch` values: if their number is no multiple of 8, tensor cores would have to
+ * read them slowly, so the depth of the product is filled up with zeros (`pads`).
+ *
+ * Workspace, each part only if needed: weight as the product reads it; parts of the bias gradient; for a
+ * chunk, windows, and products before an epilogue or dy after it; cuBLASLt's workspace. */
+typedef struct gemm_plan {
+    conv_shape_t shape, windows; /* of the convolution; of the windows */
+    int64_t n_window, pitch;     /* values in a pixel's window, all groups; in a row */
+    bool pointwise, in_place, folds, pads;
+    bool rounds, relu, bias, x_bf16, y_bf16;
+    bool arranges;  /* the weight is copied */
+    bool apart;     /* forward: an epilogue follows the product */
+    bool converts;  /* backward: dy is not what the product reads */
+    int64_t n_cell; /* bytes of a pixel's products or dy in the workspace; 0: none */
+    chunk_t chunk;
+    gemm_t *gemm[2]; /* for full chunks and for the last one */
+    int n_parts;
+    size_t parts, columns, cells, products; /* offsets in the workspace */
+} gemm_plan_t;
+
+/* conv_impl_t's functions. resident: chunks are small enough for their windows to stay in the L2 cache. */
+int gemm_plan_count(const conv_problem_t *problem, const conv_impl_t *impl, bool resident);
+err_t gemm_plan_new(const conv_problem_t *problem, const conv_impl_t *impl, bool resident, void **out,
+                    size_t *n_workspace_bytes);
+void gemm_plan_free(void **plan);
+
+bool gemm_plan_is_pointwise(const op_desc_t *desc);
+
+#endif
