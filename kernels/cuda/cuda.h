@@ -46,10 +46,10 @@ err_t cuda_optim_adadelta(const optim_args_t *args);
 err_t cuda_optim_adamw(const optim_args_t *args);
 err_t cuda_optim_lars(const optim_args_t *args);
 
-/* reduce.c; cuda_sum_squares waits. Both own a few blocks from open to close. */
+/* reduce.c */
 err_t cuda_reduce_open(void);
 void cuda_reduce_close(void);
-err_t cuda_sum_squares(const float *x, int64_t n, double *out);
+err_t cuda_norms(const optim_norms_t *args);
 err_t cuda_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
                  float *totals);
 

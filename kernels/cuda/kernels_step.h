@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "compute/ops/optim_args.h"
 #include "compute/tensor/affine.h"
 #include "compute/tensor/pixel_norm.h"
 #include "kernels/cuda/step.h"
@@ -30,10 +31,11 @@ typedef struct optim_range {
     float *state[2];
     float *average; /* NULL: none */
     int64_t n;
-    step_f64_t lr, gradient_scale, average_decay, correction[2];
-    double weight_decay, momentum, rho, beta[2], epsilon, trust_ratio;
+    step_f64_t lr, gradient_scale, average_decay, correction[2], trust_ratio;
+    double weight_decay, momentum, rho, beta[2], epsilon;
     bool nesterov;
-    const float *guard; /* if not finite, nothing is changed; NULL: no condition */
+    const float
+        *guard; /* if it or the gradients' scale is not finite, nothing is changed; NULL: no condition */
 } optim_range_t;
 cudaError_t optim_sgd(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream);
@@ -51,10 +53,10 @@ typedef struct pixels_batch {
 } pixels_batch_t;
 cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream);
 
-/* reduce.cu: sum_squares stores block sums in partial[REDUCE_MAX_PARTIALS]; *out is on the device.
- * predictions may be NULL. */
-enum { REDUCE_MAX_PARTIALS = 1024 };
-cudaError_t reduce_sum_squares(const float *x, int64_t n, double *partial, double *out, cudaStream_t stream);
+/* reduce.cu: norms of n_sums = 1 or 2 arrays (gradients, then weights) × spans, at most REDUCE_MAX_SUMS;
+ * partial[REDUCE_MAX_PARTIALS] receives the sums of blocks, sums[n_sums] those of spans. predictions may be NULL. */
+enum { REDUCE_MAX_SUMS = 2048, REDUCE_MAX_PARTIALS = 8 * REDUCE_MAX_SUMS };
+cudaError_t reduce_norms(const optim_norms_t *norms, double *partial, double *sums, cudaStream_t stream);
 cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
                          float *totals, cudaStream_t stream);
 

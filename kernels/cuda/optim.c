@@ -19,7 +19,7 @@ static err_t optim_run(const optim_args_t *args, cudaError_t (*launcher)(const o
         .average = args->average,
         .n = args->n,
         .lr = STEP(lr),
-        .gradient_scale = STEP(gradient_scale),
+        .gradient_scale = {args->gradient_scale, args->scale_at},
         .average_decay = STEP(average_decay),
         .correction = {STEP(correction[0]), STEP(correction[1])},
         .weight_decay = args->weight_decay,
@@ -27,7 +27,7 @@ static err_t optim_run(const optim_args_t *args, cudaError_t (*launcher)(const o
         .rho = args->rho,
         .beta = {args->beta[0], args->beta[1]},
         .epsilon = args->epsilon,
-        .trust_ratio = args->trust_ratio,
+        .trust_ratio = {args->trust_ratio, args->ratio_at},
         .nesterov = args->nesterov,
         .guard = args->guard,
     };

@@ -81,7 +81,7 @@ struct lars_t {
     {
         scale = static_cast<float>(step_value(r.gradient_scale));
         decay = static_cast<float>(r.weight_decay);
-        rate = static_cast<float>(step_value(r.lr) * r.trust_ratio);
+        rate = static_cast<float>(step_value(r.lr) * step_value(r.trust_ratio));
         momentum = static_cast<float>(r.momentum);
     }
     __device__ float step(float w, float gradient, float *s) const
@@ -122,6 +122,7 @@ template <int N, typename RULE> __global__ void update(optim_range_t range)
     __shared__ RULE rule;
     __shared__ float average_rest;
     if (range.guard && !isfinite(*range.guard)) return;
+    if (range.gradient_scale.at && !isfinite(*range.gradient_scale.at)) return;
     if (threadIdx.x == 0) {
         rule.set(range);
         average_rest = range.average ? static_cast<float>(1 - step_value(range.average_decay)) : 0;

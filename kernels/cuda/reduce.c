@@ -1,38 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* Sum of squares and tally of a batch; owns the buffers they need from open to close. Only the sum of squares
- * waits. */
+/* Norms and tally of a batch; owns the buffer for partial sums from open to close. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels_step.h"
 
-static struct {
-    double *partial; /* on the device: REDUCE_MAX_PARTIALS, followed by their sum */
-    double *sum;     /* pinned */
-} self;
+static double *partial; /* on the device: REDUCE_MAX_PARTIALS, followed by REDUCE_MAX_SUMS sums */
 
 err_t cuda_reduce_open(void)
 {
     void *block = NULL;
-    TRY(cuda_memory.alloc((REDUCE_MAX_PARTIALS + 1) * sizeof *self.partial, "partial sums", &block));
-    self.partial = block;
-    TRY(cuda_memory.alloc_host(sizeof *self.sum, "a sum", &block));
-    self.sum = block;
+    TRY(cuda_memory.alloc((REDUCE_MAX_PARTIALS + REDUCE_MAX_SUMS) * sizeof *partial, "partial sums", &block));
+    partial = block;
     return ERR_OK;
 }
 
 void cuda_reduce_close(void)
 {
-    if (self.partial) cuda_memory.release(self.partial);
-    if (self.sum) cuda_memory.release_host(self.sum);
-    self.partial = self.sum = NULL;
+    if (partial) cuda_memory.release(partial);
+    partial = NULL;
 }
 
-err_t cuda_sum_squares(const float *x, int64_t n, double *out)
+err_t cuda_norms(const optim_norms_t *args)
 {
-    double *sum = self.partial + REDUCE_MAX_PARTIALS;
-    E_CUDA(reduce_sum_squares(x, n, self.partial, sum, cuda_stream()), "a sum of squares");
-    TRY(cuda_memory.download(self.sum, sum, sizeof *sum));
-    TRY(cuda_memory.sync());
-    *out = *self.sum;
+    const int most = REDUCE_MAX_SUMS / 2;
+    if (args->n_spans > most)
+        RAISE(ERR_SYSTEM,
+              "gradient norms on a GPU: the model has %d groups of parameters, at most %d are supported",
+              args->n_spans, most);
+    E_CUDA(reduce_norms(args, partial, partial + REDUCE_MAX_PARTIALS, cuda_stream()), "gradient norms");
     return ERR_OK;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions in a fixed order: sums of squares in double, and losses and correct predictions of a batch. */
+/* Reductions in a fixed order: norms in double with what clipping and LARS make of them, and losses and correct
+ * predictions of a batch. */
 #include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -18,29 +19,59 @@ template <typename T> __device__ T block_sum(T mine)
     return part[0];
 }
 
-/* A thread's elements are 4i … 4i+3 whether they are read together or one by one, so the order of the sum
- * does not depend on the address. */
-template <bool ALIGNED> __global__ void sum_squares(const float *x, int64_t n, double *partial)
+/* Sums of squares of span blockIdx.y of the gradients (blockIdx.z = 0) or the weights, one for each
+ * blockIdx.x. A thread's elements are 4i … 4i+3 whether they are read together or one by one, so the order of
+ * the sum does not depend on the address. */
+__global__ void span_squares(optim_norms_t norms, double *partial)
 {
+    const optim_span_t span = norms.spans[blockIdx.y];
+    const float *x = (blockIdx.z ? norms.weight : norms.gradient) + span.first;
+    double *mine = partial + (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    const bool aligned = packs<4>(x);
+    if (static_cast<int64_t>(4) * BLOCK * blockIdx.x >= span.n) { /* a short span: nothing for this block */
+        if (threadIdx.x == 0) *mine = 0;
+        return;
+    }
     double sum = 0;
-    GRID_LOOP (i, (n + 3) / 4) {
+    GRID_LOOP (i, (span.n + 3) / 4) {
         pack_t<float, 4> four = {};
-        if (ALIGNED && 4 * i + 4 <= n)
+        if (aligned && 4 * i + 4 <= span.n)
             four = load<4>(x + 4 * i);
         else
-            for (int k = 0; k < 4; k++) four.at[k] = 4 * i + k < n ? x[4 * i + k] : 0;
+            for (int k = 0; k < 4; k++) four.at[k] = 4 * i + k < span.n ? x[4 * i + k] : 0;
         for (int k = 0; k < 4; k++) sum += static_cast<double>(four.at[k]) * four.at[k];
     }
     sum = block_sum(sum);
-    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+    if (threadIdx.x == 0) *mine = sum;
 }
 
-__global__ void add_up(const double *partial, int n, double *out)
+/* Block i adds up n partial sums. */
+__global__ void add_up(const double *partial, int n, double *sums)
 {
     double sum = 0;
-    for (int i = threadIdx.x; i < n; i += BLOCK) sum += partial[i];
+    for (int i = threadIdx.x; i < n; i += BLOCK) sum += partial[static_cast<int64_t>(blockIdx.x) * n + i];
     sum = block_sum(sum);
-    if (threadIdx.x == 0) *out = sum;
+    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+/* What follows from the sums, in one block. */
+__global__ void scale_and_ratios(optim_norms_t norms, const double *sums)
+{
+    double mine = 0;
+    for (int i = threadIdx.x; i < norms.n_spans; i += BLOCK) mine += sums[i];
+    const double norm = sqrt(block_sum(mine));
+    double scale = norms.clip_norm > 0 && norm > norms.clip_norm ? norms.clip_norm / norm : 1;
+    if (!isfinite(norm)) scale = NAN;
+    if (threadIdx.x == 0) {
+        norms.out[OPTIM_NORM] = norm;
+        norms.out[OPTIM_SCALE] = scale;
+    }
+    for (int i = threadIdx.x; norms.trust > 0 && i < norms.n_spans; i += BLOCK) {
+        const double g = scale * sqrt(sums[i]), w = sqrt(sums[norms.n_spans + i]);
+        const bool has_ratio = norms.spans[i].has_ratio && g > 0 && w > 0;
+        norms.out[OPTIM_RATIO + i] =
+            has_ratio ? norms.trust * w / (g + norms.weight_decay * w + norms.epsilon) : 1;
+    }
 }
 
 __global__ void tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
@@ -60,15 +91,19 @@ __global__ void tally(const float *losses, const int32_t *predictions, const int
 }
 } // namespace
 
-/* 4 bytes per element. The number of blocks, and with it the order, depends only on n. */
-cudaError_t reduce_sum_squares(const float *x, int64_t n, double *partial, double *out, cudaStream_t stream)
+/* 4 bytes per element of each array. The number of blocks, and with it the order, depends only on the spans. */
+cudaError_t reduce_norms(const optim_norms_t *norms, double *partial, double *sums, cudaStream_t stream)
 {
-    dim3 grid = grid_for((n + 3) / 4);
-    if (grid.x > REDUCE_MAX_PARTIALS) grid.x = REDUCE_MAX_PARTIALS;
-    cudaError_t status =
-        launch(packs<4>(x) ? sum_squares<true> : sum_squares<false>, grid, BLOCK, stream, x, n, partial);
-    if (status != cudaSuccess) return status;
-    return launch(add_up, 1, BLOCK, stream, partial, static_cast<int>(grid.x), out);
+    const int n_arrays = norms->trust > 0 ? 2 : 1, n_sums = n_arrays * norms->n_spans;
+    unsigned n_parts = grid_for((norms->n_longest + 15) / 16).x, most = REDUCE_MAX_PARTIALS / n_sums;
+    if (most > 1024) most = 1024;
+    if (n_parts > most) n_parts = most;
+    const dim3 grid(n_parts, static_cast<unsigned>(norms->n_spans), static_cast<unsigned>(n_arrays));
+    cudaError_t status = launch(span_squares, grid, BLOCK, stream, *norms, partial);
+    if (status == cudaSuccess)
+        status = launch(add_up, n_sums, BLOCK, stream, partial, static_cast<int>(n_parts), sums);
+    if (status == cudaSuccess) status = launch(scale_and_ratios, 1, BLOCK, stream, *norms, sums);
+    return status;
 }
 
 cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,

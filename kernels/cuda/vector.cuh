@@ -57,7 +57,7 @@ template <int N> static __device__ inline void put(uint16_t *to, const pack_t<fl
 template <typename T> constexpr int PACK = 16 / sizeof(T);
 
 /* Whether packs of N can begin at this address. */
-template <int N, typename T> static inline bool packs(const T *block)
+template <int N, typename T> static __host__ __device__ inline bool packs(const T *block)
 {
     return reinterpret_cast<uintptr_t>(block) % alignof(pack_t<T, N>) == 0;
 }

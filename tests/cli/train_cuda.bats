@@ -76,7 +76,15 @@ ends_with() { # CODE WORDS COMMAND...
     h5diff "$out-on/ckpt-000000000012.h5" "$out-off/ckpt-000000000012.h5" /optimizer /optimizer
 }
 
-@test "--accumulate and --clip-norm: as on the CPU; a step whose norm the host needs is recorded up to there" {
+same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
+    local part name
+    name=ckpt-$(printf %012d "$3").h5
+    diff <(jq -c 'select(.record == "step") | [.loss, .gradient_norm]' "$1/metrics.jsonl") \
+        <(jq -c 'select(.record == "step") | [.loss, .gradient_norm]' "$2/metrics.jsonl")
+    for part in params optimizer; do h5diff "$1/$name" "$2/$name" /$part /$part; done
+}
+
+@test "--accumulate and --clip-norm: as on the CPU, the same bits recorded or not" {
     for parts in 1 2; do
         with=(--model mlp --batch 8 --steps $((parts == 1 ? 12 : 3)) --optimizer adamw --clip-norm 0.5
             --accumulate "$parts")
@@ -85,9 +93,19 @@ ends_with() { # CODE WORDS COMMAND...
         close_curves "$out-cpu$parts" "$out-gpu$parts" 1e-4
     done
     on_gpu "$out-off" "${mlp[@]}" --optimizer adamw --clip-norm 0.5 --cuda-graph off
-    diff <(losses "$out-off") <(losses "${out}-gpu1")
+    same_run "$out-off" "$out-gpu1" 12
     ends_with 2 "--cuda-graph on is not available: with --accumulate" on_gpu "$out-x" "${mlp[@]}" --accumulate 2 \
         --cuda-graph on
+}
+
+@test "clipping and LARS with NCCL are recorded: the same bits recorded or not, and as on one rank" {
+    export DPTRAIN_EMU_GPUS=2
+    with=("${mlp[@]}" --optimizer lars --lr 0.1 --weight-decay 0.01 --clip-norm 0.5 --device cuda)
+    train 0 "$out-1" "${with[@]}"
+    for graph in on off; do train 2 "$out-$graph" "${with[@]}" --comm nccl --cuda-graph "$graph"; done
+    close_curves "$out-1" "$out-on" 1e-4
+    same_run "$out-on" "$out-off" 12
+    jq -es 'map(select(.record == "step")) | length == 12 and all(.[]; .gradient_norm > 0.5)' "$out-on/metrics.jsonl"
 }
 
 @test "2 ranks on one GPU, and 2 with NCCL on two, recorded or not, train like one rank" {

@@ -84,7 +84,8 @@ static err_t one_step(net_t *net, double lr, int64_t number)
     TRY(optim_push(net->optim));
     TRY(optim_step(net->optim, &step));
     util_pull(net->device);
-    return optim_pull(net->optim);
+    TRY(optim_pull(net->optim));
+    return optim_finish(net->optim, number);
 }
 
 static void steps(net_t *net, double lr, int n)
@@ -229,6 +230,11 @@ static void test_nonfinite(const backend_t *device)
     OK(memcmp(net.weights, net.before, (size_t)net.graph->n_flat_params * sizeof(float)) == 0 &&
            norm_of(net.optim->buffers[0].flat.host, net.graph->n_flat_params) <= 0,
        "and nothing was changed");
+    OK(one_step(&net, 0.5, 42) == ERR_GATE, "nor by the next step");
+    net.gradients[3] = 1;
+    OK(one_step(&net, 0.5, 43) == ERR_OK && isfinite(net.optim->gradient_norm) &&
+           memcmp(net.weights, net.before, (size_t)net.graph->n_flat_params * sizeof(float)) != 0,
+       "a finite gradient after it updates the weights");
     net_free(&net);
 }
 
@@ -360,7 +366,7 @@ static void test_options(void)
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(12 + 5 + 2 + 14 + 4 + 10 + 4 + 1);
+    tap_plan(12 + 5 + 4 + 14 + 4 + 10 + 4 + 1);
     test_decay(device);
     test_clipping(device);
     test_nonfinite(device);

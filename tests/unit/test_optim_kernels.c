@@ -128,6 +128,84 @@ static void test_kernel(const backend_t *device, int which, int64_t n, int64_t o
     mem_free(&expected);
 }
 
+/* Spans of these lengths, which begin where the last one ended. */
+static const int64_t span_lengths[] = {1, 15, 0, 17, 8191, 100003, 3, 64};
+enum { N_SPANS = sizeof span_lengths / sizeof span_lengths[0] };
+static const double clip_norm = 2, trust = 0.02, decay = 0.1, epsilon = 1e-8;
+
+/* optim_norms_t's formulas. */
+static void expect_norms(const float *w, const float *g, bool lars, double out[OPTIM_RATIO + N_SPANS])
+{
+    double g_squares[N_SPANS] = {0}, w_squares[N_SPANS] = {0}, sum = 0;
+    for (int s = 0; s < N_SPANS; s++) {
+        for (int64_t i = 0; i < span_lengths[s]; i++, w++, g++) {
+            g_squares[s] += (double)*g * *g;
+            w_squares[s] += (double)*w * *w;
+        }
+        sum += g_squares[s];
+    }
+    double scale = out[OPTIM_SCALE] = sqrt(sum) > clip_norm ? clip_norm / sqrt(sum) : 1;
+    out[OPTIM_NORM] = sqrt(sum);
+    for (int s = 0; s < N_SPANS && lars; s++) {
+        double g_norm = scale * sqrt(g_squares[s]), w_norm = sqrt(w_squares[s]);
+        bool has_ratio = s % 3 != 1 && g_norm > 0 && w_norm > 0;
+        out[OPTIM_RATIO + s] = has_ratio ? trust * w_norm / (g_norm + decay * w_norm + epsilon) : 1;
+    }
+}
+
+static void run_norms(const backend_t *device, bool lars, const float *w, const float *g, double *out)
+{
+    hd_buffer_t spans, norms;
+    optim_norms_t args = {
+        .clip_norm = clip_norm, .trust = lars ? trust : 0, .weight_decay = decay, .epsilon = epsilon};
+    must(hd_buffer_new(device, N_SPANS * sizeof(optim_span_t), "spans", &spans), "memory");
+    must(hd_buffer_new(device, (OPTIM_RATIO + N_SPANS) * sizeof(double), "norms", &norms), "memory");
+    int64_t first = 0;
+    for (int s = 0; s < N_SPANS; first += span_lengths[s++]) {
+        ((optim_span_t *)spans.host)[s] = (optim_span_t){first, span_lengths[s], s % 3 != 1};
+        if (span_lengths[s] > args.n_longest) args.n_longest = span_lengths[s];
+    }
+    must(hd_buffer_push_all(&spans), "spans");
+    args.weight = util_device(w), args.gradient = util_device(g);
+    args.spans = spans.device, args.n_spans = N_SPANS, args.out = norms.device;
+    util_push(device);
+    must(device->norms(&args), "norms");
+    must(hd_buffer_pull_all(&norms), "norms");
+    memcpy(out, norms.host, (size_t)(OPTIM_RATIO + (lars ? N_SPANS : 0)) * sizeof *out);
+    hd_buffer_free(&spans), hd_buffer_free(&norms);
+}
+
+static void test_norms(const backend_t *device)
+{
+    int64_t n = 0;
+    for (int s = 0; s < N_SPANS; s++) n += span_lengths[s];
+    float *w = util_floats(device, shape_1d(n + 1)), *g = util_floats(device, shape_1d(n + 1));
+    rng_t rng = rng_new(37, RNG_TEST, 0);
+    for (int64_t i = 0; i < n; i++) w[i] = (float)rng_normal(&rng), g[i] = (float)rng_normal(&rng);
+    for (int lars = 0; lars < 2; lars++) {
+        double expected[OPTIM_RATIO + N_SPANS] = {0}, got[OPTIM_RATIO + N_SPANS] = {0},
+                                      moved[OPTIM_RATIO + N_SPANS] = {0};
+        bool equal = true;
+        expect_norms(w, g, lars, expected);
+        run_norms(device, lars, w, g, got);
+        for (int i = 0; i < OPTIM_RATIO + N_SPANS; i++)
+            equal = equal && fabs(got[i] - expected[i]) <= 1e-12 * expected[i];
+        OK(equal, "norm, scale%s of %d spans", lars ? " and trust ratios" : "", (int)N_SPANS);
+        memmove(w + 1, w, (size_t)n * sizeof *w), memmove(g + 1, g, (size_t)n * sizeof *g);
+        run_norms(device, lars, w + 1, g + 1, moved);
+        memmove(w, w + 1, (size_t)n * sizeof *w), memmove(g, g + 1, (size_t)n * sizeof *g);
+        OK(memcmp(got, moved, sizeof got) == 0, "bitwise the same at another address");
+    }
+    double got[OPTIM_RATIO];
+    g[7] = 3e38f, g[8] = -2e38f;
+    run_norms(device, false, w, g, got);
+    OK(isfinite(got[OPTIM_NORM]) && got[OPTIM_SCALE] > 0, "squares beyond float's range do not overflow");
+    g[8] = NAN;
+    run_norms(device, false, w, g, got);
+    OK(isnan(got[OPTIM_NORM]) && isnan(got[OPTIM_SCALE]), "the scale of a norm that is not finite is NaN");
+    util_free(&w), util_free(&g);
+}
+
 static double sum_with(const backend_t *device, int n_threads, const float *x, int64_t n)
 {
     double sum = -1;
@@ -210,8 +288,7 @@ static optim_args_t recorded_args(const backend_t *device, int which, float *fla
 
 static void set_step(optim_args_t *args, const backend_step_t *step)
 {
-    args->lr = step->lr, args->gradient_scale = step->gradient_scale,
-    args->average_decay = step->average_decay;
+    args->lr = step->lr, args->average_decay = step->average_decay;
     for (int b = 0; b < 2; b++) args->correction[b] = step->correction[b];
 }
 
@@ -222,9 +299,11 @@ static void test_recorded(const backend_t *device, int which)
     void *graph = NULL;
     optim_kind_t kind = cases[which].kind;
     optim_args_t args = recorded_args(device, which, direct), record = recorded_args(device, which, replayed);
-    const backend_step_t none = {
-        .lr = NAN, .gradient_scale = NAN, .average_decay = NAN, .correction = {NAN, NAN}};
+    const backend_step_t none = {.lr = NAN, .average_decay = NAN, .correction = {NAN, NAN}};
+    hd_buffer_t scale;
+    must(hd_buffer_new(device, sizeof(double), "a scale", &scale), "memory");
     set_step(&record, &none);
+    record.gradient_scale = NAN, record.scale_at = scale.device;
     util_push(device);
     must(device->graph->begin(), "recording");
     err_t err = device->optim[kind](&record);
@@ -232,12 +311,14 @@ static void test_recorded(const backend_t *device, int which)
     must(err, cases[which].name);
     for (int t = 1; t <= 3; t++) {
         const backend_step_t step = {.lr = cases[which].args.lr / t,
-                                     .gradient_scale = 1.0 / (t + 1),
                                      .average_decay = 0.5 + 0.1 * t,
                                      .correction = {1 - pow(0.9, t), 1 - pow(0.99, t)}};
         set_step(&args, &step);
+        args.gradient_scale = *(double *)scale.host = 1.0 / (t + 1);
+        must(hd_buffer_push_all(&scale), "the scale");
         must(device->optim[kind](&args), cases[which].name);
         must(device->graph->launch(graph, &step), "a recorded step");
+        must(backend_sync(device), "waiting");
     }
     util_pull(device);
     bool equal = true;
@@ -245,6 +326,7 @@ static void test_recorded(const backend_t *device, int which)
         equal = equal && memcmp(direct[f], replayed[f], N_RECORDED * sizeof(float)) == 0;
     OK(equal, "%s, recorded once and run with other values: the same bits", cases[which].name);
     device->graph->release(graph);
+    hd_buffer_free(&scale);
     for (int f = 0; f < N_FLATS; f++) util_free(&direct[f]), util_free(&replayed[f]);
 }
 
@@ -256,14 +338,18 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     if (argc > 1 && backend_find(argv[1], &device, why) != ERR_OK) tap_skip_all(err_message());
     device = util_open(argc, argv, 2);
-    tap_plan(N_CASES * (N_LENGTHS + 3) + 3 * 7 + 2 + 1 + (device->graph ? N_CASES : 0) + 1);
+    tap_plan(N_CASES * (N_LENGTHS + 3) + (device->norms ? 6 : 3 * 7 + 2) + 1 + (device->graph ? N_CASES : 0) +
+             1);
     for (int c = 0; c < N_CASES; c++) {
         for (int l = 0; l < N_LENGTHS; l++) test_kernel(device, c, lengths[l], 0, false);
         test_kernel(device, c, 1001, 3, true);
         test_kernel(device, c, 4003, 16, true);
         test_kernel(device, c, 40007, 1, true);
     }
-    test_sum_squares(device);
+    if (device->norms)
+        test_norms(device);
+    else
+        test_sum_squares(device);
     test_threads(device);
     for (int c = 0; c < N_CASES && device->graph; c++) test_recorded(device, c);
     if (device->close) device->close();

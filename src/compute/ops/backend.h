@@ -46,7 +46,8 @@ enum { BACKEND_MARKS = 16 };
  *   open         once per process, before any plan. NULL: nothing to do
  *   device       the device of the open backend; NULL on host backends, as are memory and graph
  *   stores_bf16  op_desc_t.x_dtype and y_dtype may be bfloat16
- *   sum_squares  Σ x² over n elements, accumulated in double in an order that depends only on n
+ *   sum_squares  Σ x² over n elements, accumulated in double in an order that depends only on n; host
+ *                backends only
  *   accumulate   dst += src over n elements (gradients that are sums: op_args_t.accumulate_dx). DTYPE_BF16
  *                only with stores_bf16
  *   describe     implementation and version for the run record, such as "oneDNN 2.6.3, avx512_core"
@@ -55,6 +56,7 @@ enum { BACKEND_MARKS = 16 };
  *
  *   tally        totals[0] += Σ losses, totals[1] += number of predictions equal to their labels;
  *                predictions may be NULL
+ *   norms        optim_norms_t, in an order that depends only on the spans; does not wait
  *   swap         exchanges a and b
  *   pixels       images to network input (backend_device.h)
  *   narrow       rounds as bf16_round does, on the given stream (gradients being reduced, copies of tensors)
@@ -73,6 +75,7 @@ typedef struct backend {
     const op_kernel_t *kernel[OP_KIND_COUNT];
     err_t (*optim[OPTIM_KIND_COUNT])(const optim_args_t *args);
     err_t (*sum_squares)(const float *x, int64_t n, double *out);
+    err_t (*norms)(const optim_norms_t *args);
     err_t (*accumulate)(void *dst, const void *src, int64_t n, dtype_t dtype);
     err_t (*tally)(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
                    float *totals);

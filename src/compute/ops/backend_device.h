@@ -58,7 +58,7 @@ typedef struct backend_memory {
 typedef struct backend_step {
     uint64_t step, first_sample;
     float loss_scale;
-    double lr, gradient_scale, average_decay, correction[2];
+    double lr, average_decay, correction[2];
 } backend_step_t;
 
 /* Records the work of a step, to run it again in one call (a CUDA graph). While recording, nothing is

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimizers as a backend computes them: the formulas, and the arguments of one pass over a range of the flat
- * parameter buffer. Learning rates, clipping and which parameters decay are left to train/learn. */
+/* Optimizers as a backend computes them: the formulas, the arguments of one pass over a range of the flat
+ * parameter buffer, and the norms that clipping and LARS need. Learning rates and which parameters decay are
+ * left to train/learn. */
 #ifndef COMPUTE_OPS_OPTIM_ARGS_H
 #define COMPUTE_OPS_OPTIM_ARGS_H
 
@@ -45,9 +46,37 @@ typedef struct optim_args {
     double epsilon;       /* Adadelta, AdamW */
     double trust_ratio;   /* LARS */
     bool nesterov;        /* SGD */
+    /* Values on the device that replace gradient_scale and trust_ratio: where optim_norms_t.out has them. If
+     * the scale is not finite, nothing is changed. NULL: the values above, as always on the host. */
+    const double *scale_at, *ratio_at;
     /* A value on the device: if it is not finite, nothing is changed. NULL: no condition, as always on the
      * host. */
     const float *guard;
 } optim_args_t;
+
+/* A range of the flat buffers with its own trust ratio. */
+typedef struct optim_span {
+    int64_t first, n;
+    bool has_ratio; /* otherwise its ratio is 1 */
+} optim_span_t;
+
+/* Values of optim_norms_t.out: the norm of all gradients, their scale, the ratio of span i. */
+enum { OPTIM_NORM, OPTIM_SCALE, OPTIM_RATIO };
+
+/* Gradient norms, the scale that clips them and LARS's trust ratios, in double. All pointers are the
+ * device's.
+ *
+ *   scale  clip_norm/‖g‖ if clip_norm > 0 and ‖g‖ exceeds it, otherwise 1; NaN if ‖g‖ is not finite
+ *   ratio  trust·‖w‖ / (scale·‖g‖ + weight_decay·‖w‖ + epsilon) over the span; 1 if a norm is 0 */
+typedef struct optim_norms {
+    const float *weight, *gradient;
+    const optim_span_t *spans; /* [n_spans], which cover the buffers */
+    int n_spans;
+    int64_t n_longest; /* of the spans */
+    double clip_norm;  /* 0: no clipping */
+    double trust;      /* 0: no ratios; then weight is not read */
+    double weight_decay, epsilon;
+    double *out; /* OPTIM_RATIO + n_spans; without ratios OPTIM_RATIO */
+} optim_norms_t;
 
 #endif

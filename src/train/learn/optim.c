@@ -123,6 +123,27 @@ static err_t add_buffer(optim_t *o, const char *name)
     return ERR_OK;
 }
 
+static bool needs_norms(const optim_t *o)
+{
+    return o->options.clip_norm > 0 || o->kind == OPTIM_LARS;
+}
+
+/* What a device needs to compute norms. */
+static err_t make_device_norms(optim_t *o)
+{
+    if (!o->backend->norms || !needs_norms(o)) return ERR_OK;
+    TRY(hd_buffer_new(o->backend, (size_t)o->n_ranges * sizeof(optim_span_t), "gradient norms", &o->spans));
+    TRY(hd_buffer_new(o->backend, (size_t)(OPTIM_RATIO + o->n_ranges) * sizeof(double), "gradient norms",
+                      &o->norms));
+    optim_span_t *spans = o->spans.host;
+    for (int i = 0; i < o->n_ranges; i++) {
+        const optim_range_t *range = &o->ranges[i];
+        spans[i] = (optim_span_t){.first = range->first, .n = range->n, .has_ratio = range->is_weight};
+        if (range->n > o->n_longest) o->n_longest = range->n;
+    }
+    return hd_buffer_push_all(&o->spans);
+}
+
 err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend, optim_t **out)
 {
     const traits_t *traits = traits_of(options->optimizer);
@@ -146,6 +167,7 @@ err_t optim_new(const optim_options_t *options, const graph_t *graph, const back
         TRY_OUT(err, add_buffer(o, "ema"));
         o->average = &o->buffers[o->n_buffers - 1];
     }
+    TRY_OUT(err, make_device_norms(o));
     *out = o;
     return ERR_OK;
 out:
@@ -158,33 +180,42 @@ void optim_free(optim_t **optim)
     optim_t *o = *optim;
     if (!o) return;
     for (int i = 0; i < o->n_buffers; i++) hd_buffer_free(&o->buffers[i].flat);
+    hd_buffer_free(&o->spans);
+    hd_buffer_free(&o->norms);
     mem_free(&o->ranges);
     mem_free(optim);
 }
 
-bool optim_needs_norms(const optim_t *o)
+/* Norms, scale and ratios on the device; the host gets the first two with the next synchronization. */
+static err_t enqueue_norms(const optim_t *o, const optim_step_t *step)
 {
-    return o->options.clip_norm > 0 || o->kind == OPTIM_LARS;
+    const optim_norms_t norms = {.weight = step->weights,
+                                 .gradient = step->gradients,
+                                 .spans = o->spans.device,
+                                 .n_spans = o->n_ranges,
+                                 .n_longest = o->n_longest,
+                                 .clip_norm = o->options.clip_norm,
+                                 .trust = o->kind == OPTIM_LARS ? o->options.lars_trust : 0,
+                                 .weight_decay = o->options.weight_decay,
+                                 .epsilon = o->options.epsilon,
+                                 .out = o->norms.device};
+    TRY(o->backend->norms(&norms));
+    return o->backend->memory->download(o->norms.host, o->norms.device, OPTIM_RATIO * sizeof(double));
 }
 
 /* Gradient norms and the clipping factor, if needed. */
 static err_t measure_norms(optim_t *o, const optim_step_t *step)
 {
     double limit = o->options.clip_norm, squares = 0;
-    o->gradient_scale = 1;
-    o->gradient_norm = NAN;
-    if (!optim_needs_norms(o)) return ERR_OK;
+    if (!needs_norms(o)) return ERR_OK;
+    if (o->norms.device) return enqueue_norms(o, step);
     for (int i = 0; i < o->n_ranges; i++) {
         optim_range_t *range = &o->ranges[i];
         TRY(o->backend->sum_squares(step->gradients + range->first, range->n, &range->gradient_squares));
         squares += range->gradient_squares;
     }
     o->gradient_norm = sqrt(squares);
-    if (!isfinite(o->gradient_norm))
-        RAISE(ERR_GATE,
-              "the gradient is not finite at step %lld: lower --lr or add --warmup, and check the data",
-              (long long)step->step);
-    if (limit > 0 && o->gradient_norm > limit) o->gradient_scale = limit / o->gradient_norm;
+    o->gradient_scale = limit > 0 && o->gradient_norm > limit ? limit / o->gradient_norm : 1;
     return ERR_OK;
 }
 
@@ -192,7 +223,7 @@ static err_t trust_ratio(const optim_t *o, const optim_range_t *range, const flo
 {
     double squares;
     *out = 1;
-    if (o->kind != OPTIM_LARS || !range->is_weight) return ERR_OK;
+    if (o->kind != OPTIM_LARS || !range->is_weight || o->norms.device) return ERR_OK;
     TRY(o->backend->sum_squares(weights + range->first, range->n, &squares));
     double weight_norm = sqrt(squares), gradient_norm = o->gradient_scale * sqrt(range->gradient_squares);
     if (weight_norm > 0 && gradient_norm > 0)
@@ -212,10 +243,14 @@ void optim_step_values(const optim_t *o, const optim_step_t *step, backend_step_
 {
     double t = (double)step->step + 1;
     values->lr = step->lr;
-    values->gradient_scale = o->gradient_scale;
     values->average_decay = average_decay(o, step->step);
     values->correction[0] = 1 - pow(o->options.beta1, t);
     values->correction[1] = 1 - pow(o->options.beta2, t);
+}
+
+static const double *device_norm(const optim_t *o, int i)
+{
+    return o->norms.device ? (const double *)o->norms.device + i : NULL;
 }
 
 /* Arguments shared by all ranges. */
@@ -225,7 +260,7 @@ static optim_args_t common_args(const optim_t *o, const optim_step_t *step)
     backend_step_t v = {0};
     optim_step_values(o, step, &v);
     return (optim_args_t){.lr = v.lr,
-                          .gradient_scale = v.gradient_scale,
+                          .gradient_scale = o->gradient_scale,
                           .average_decay = v.average_decay,
                           .momentum = options->momentum,
                           .rho = options->rho,
@@ -233,6 +268,7 @@ static optim_args_t common_args(const optim_t *o, const optim_step_t *step)
                           .correction = {v.correction[0], v.correction[1]},
                           .epsilon = options->epsilon,
                           .nesterov = traits_of(options->optimizer)->nesterov,
+                          .scale_at = device_norm(o, OPTIM_SCALE),
                           .guard = step->guard};
 }
 
@@ -244,10 +280,12 @@ static float *flat_of(const optim_buffer_t *buffer)
 err_t optim_step(optim_t *o, const optim_step_t *step)
 {
     TRY(measure_norms(o, step));
+    if (needs_norms(o) && !o->norms.device && !isfinite(o->gradient_norm)) return ERR_OK;
     optim_args_t args = common_args(o, step);
     for (int i = 0; i < o->n_ranges; i++) {
         const optim_range_t *range = &o->ranges[i];
         TRY(trust_ratio(o, range, step->weights, &args.trust_ratio));
+        args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO + i) : NULL;
         args.weight = step->weights + range->first;
         args.gradient = step->gradients + range->first;
         args.n = range->n;
@@ -256,6 +294,21 @@ err_t optim_step(optim_t *o, const optim_step_t *step)
         args.average = o->average ? flat_of(o->average) + range->first : NULL;
         TRY(o->backend->optim[o->kind](&args));
     }
+    return ERR_OK;
+}
+
+err_t optim_finish(optim_t *o, int64_t step)
+{
+    if (!needs_norms(o)) return ERR_OK;
+    if (o->norms.device) {
+        const double *norms = o->norms.host;
+        o->gradient_norm = norms[OPTIM_NORM];
+        o->gradient_scale = norms[OPTIM_SCALE];
+    }
+    if (!isfinite(o->gradient_norm))
+        RAISE(ERR_GATE,
+              "the gradient is not finite at step %lld: lower --lr or add --warmup, and check the data",
+              (long long)step);
     return ERR_OK;
 }
 

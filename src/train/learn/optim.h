@@ -41,13 +41,15 @@ typedef struct optim {
     int n_buffers, n_states;
     optim_buffer_t buffers[OPTIM_MAX_BUFFERS]; /* n_states of the kernel's, then the average, if any */
     optim_buffer_t *average;                   /* points into buffers, or NULL */
-    double gradient_norm;  /* of the last step, before clipping; NaN unless optim_needs_norms */
-    double gradient_scale; /* of the last step; below 1 if it was clipped */
+    double gradient_norm;  /* of the last finished step, before clipping; NaN without clipping and LARS */
+    double gradient_scale; /* of that step; below 1 if it was clipped */
     optim_options_t options;
     const backend_t *backend;
     int64_t n_flat;
     int n_ranges;
-    optim_range_t *ranges; /* consecutive parameters in the flat buffer that are updated alike */
+    int64_t n_longest;        /* of the ranges */
+    optim_range_t *ranges;    /* consecutive parameters in the flat buffer that are updated alike */
+    hd_buffer_t spans, norms; /* on a device, with clipping or LARS: optim_norms_t's spans and out */
 } optim_t;
 
 /* Weight decay and LARS's trust ratio apply to parameters of more than one dimension only: not to biases, nor
@@ -66,10 +68,10 @@ typedef struct optim_step {
     const float *guard; /* optim_args_t's */
 } optim_step_t;
 
-/* One optimizer step. Allocates nothing; synchronizes only for norms (optim_needs_norms).
+/* One optimizer step. Allocates nothing and does not wait, so that it can be recorded.
  *
- * Clipping: g ← g · clip_norm/‖g‖ if ‖g‖ over all parameters exceeds clip_norm (Pascanu et al. 2013). A
- * non-finite norm is ERR_GATE and changes nothing; ranks with the same gradients all return it.
+ * Clipping: g ← g · clip_norm/‖g‖ if ‖g‖ over all parameters exceeds clip_norm (Pascanu et al. 2013). With
+ * clipping or LARS, a norm that is not finite changes nothing.
  *
  * LARS: the trust ratio of a parameter is lars_trust·‖w‖ / (‖g‖ + λ‖w‖ + ε), with g after clipping; 1 if ‖w‖
  * or ‖g‖ is 0.
@@ -79,8 +81,9 @@ typedef struct optim_step {
  * weights. */
 err_t optim_step(optim_t *optim, const optim_step_t *step);
 
-/* Whether a step needs gradient norms: with clipping or LARS. */
-bool optim_needs_norms(const optim_t *optim);
+/* After optim_step and a synchronization: takes the norm and the scale of the step. ERR_GATE if the norm is not
+ * finite; ranks with the same gradients all return it. */
+err_t optim_finish(optim_t *optim, int64_t step);
 
 /* The values of a step that change between launches of a recorded step. */
 void optim_step_values(const optim_t *optim, const optim_step_t *step, backend_step_t *values);

@@ -84,13 +84,17 @@ static optim_step_t optimizer_step(const trainer_t *t)
 }
 
 /* All ranks have the same summed gradients: a failure here happens on every rank. */
+static err_t agree_on_update(const trainer_t *t, err_t err)
+{
+    if (err == ERR_OK) return ERR_OK;
+    return comm_agree(t->comm, err_context(err, "step %lld", (long long)t->at.step), "updating weights");
+}
+
 static err_t update_weights(trainer_t *t)
 {
     optim_step_t step = optimizer_step(t);
     trainer_release_weights(t);
-    err_t err = optim_step(t->learning.optim, &step);
-    if (err == ERR_OK) return ERR_OK;
-    return comm_agree(t->comm, err_context(err, "step %lld", (long long)t->at.step), "updating weights");
+    return agree_on_update(t, optim_step(t->learning.optim, &step));
 }
 
 /* A step in progress. */
@@ -107,7 +111,7 @@ typedef struct work {
 static bool runs_through(const trainer_t *t)
 {
     bool on_host = t->comm->size > 1 && !t->learning.buffer.device;
-    return step_on_device(t) && !on_host && !t->learning.shards && !optim_needs_norms(t->learning.optim);
+    return step_on_device(t) && !on_host && !t->learning.shards;
 }
 
 static err_t compute_and_sum(work_t *w)
@@ -181,12 +185,14 @@ static err_t begin_work(work_t *w)
 static err_t finish_work(work_t *w)
 {
     trainer_t *t = w->t;
-    if (runs_through(t)) return ERR_OK;
-    interruption_close(t);
-    TRY(update_weights(t));
-    step_slowdown(t, "optimizer", t->input.max_local);
-    TRY(step_note(t, MARK_UPDATE, &w->end));
-    return backend_sync(t->runtime.backend);
+    if (!runs_through(t)) {
+        interruption_close(t);
+        TRY(update_weights(t));
+        step_slowdown(t, "optimizer", t->input.max_local);
+        TRY(step_note(t, MARK_UPDATE, &w->end));
+        TRY(backend_sync(t->runtime.backend));
+    }
+    return agree_on_update(t, optim_finish(t->learning.optim, t->at.step));
 }
 
 /* Reads the times of a step's phases and adds their spans to the trace. */
