@@ -118,6 +118,35 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
     diff <(losses "$out-on") <(losses "$out-off")
 }
 
+# 100 samples in batches of 33: the last batch has 1, which is rank 0's or rank 1's.
+@test "NCCL: a batch in which a rank has nothing is not recorded on the others either" {
+    export DPTRAIN_EMU_GPUS=2
+    for graph in on off; do
+        train 2 "$out-$graph" --model mlp --batch 33 --steps 12 --device cuda --comm nccl --cuda-graph "$graph"
+    done
+    same_run "$out-on" "$out-off" 12
+}
+
+@test "a step that cannot be recorded: with auto all ranks go on without and warn once; with on it is an error" {
+    export DPTRAIN_EMU_GPUS=2
+    mpi_flags 1
+    fails=(mpirun "${MPI_FLAGS[@]}")
+    for rank in 0 1; do
+        # Rank 1 fails in the backward pass, where gradients are being summed.
+        ((rank == 0)) || fails+=(:)
+        fails+=(-np 1 -x "DPTRAIN_EMU_FAIL_CAPTURE=$((rank * 12))" "$dptrain" train --data "$tiny" --threads 1 "${mlp[@]}"
+            --device cuda --comm nccl --out "$out" --overwrite --cuda-graph)
+        fails+=("GRAPH")
+    done
+    run "${fails[@]/#GRAPH/auto}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'dptrain: warning: steps run without a CUDA graph, because recording one failed: rank 1 on ' <<<"$output")" -eq 1 ]
+    train 2 "$out-off" "${mlp[@]}" --device cuda --comm nccl --cuda-graph off
+    same_run "$out" "$out-off" 12
+    ends_with 4 "rank 1 on " "${fails[@]/#GRAPH/on}"
+}
+
 @test "2 ranks use one GPU only with --share-gpu" {
     ends_with 2 "ranks 0 and 1 on " train 2 "$out" "${mlp[@]}" --device cuda
     [[ $output == *"--share-gpu"* ]]

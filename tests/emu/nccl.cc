@@ -50,10 +50,13 @@ ncclResult_t queue(const std::shared_ptr<comm_t> &comm, cudaStream_t stream, op_
     return error ? fail_with(ncclUnhandledCudaError, cudaGetErrorString(error)) : ncclSuccess;
 }
 
-ncclResult_t collective(ncclComm_t handle, const collective_t &c, cudaStream_t stream)
+ncclResult_t collective(ncclComm_t handle, collective_t c, cudaStream_t stream)
 {
     ncclResult_t result = usable_comm(handle);
     if (result) return result;
+    cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(stream, &capturing)) return fail_with(ncclInvalidArgument, "no such stream");
+    c.captured = capturing != cudaStreamCaptureStatusNone;
     std::shared_ptr<comm_t> comm = handle->comm;
     if (!type_size(c.type) || c.op < 0 || c.op >= ncclNumOps || c.root < 0 || c.root >= comm->size)
         return fail_with(ncclInvalidArgument, "unknown data type, operation or root");

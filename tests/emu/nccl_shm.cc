@@ -38,8 +38,8 @@ uint64_t host_id()
 
 uint64_t signature(const collective_t &c)
 {
-    uint64_t fields[5] = {static_cast<uint64_t>(c.kind), c.count, static_cast<uint64_t>(c.type),
-                          static_cast<uint64_t>(c.op), static_cast<uint64_t>(c.root)};
+    uint64_t fields[6] = {static_cast<uint64_t>(c.kind), c.count, static_cast<uint64_t>(c.type),
+                          static_cast<uint64_t>(c.op), static_cast<uint64_t>(c.root), c.captured};
     return hash(fields, sizeof fields);
 }
 
@@ -163,7 +163,7 @@ void comm_t::run(const collective_t &c)
     if (!go) return;
     for (int r = 0; r < size; r++)
         if (shared->ranks[r].signature != signature(c))
-            die("NCCL: collective %lu of rank %d is another one, or of another size, than that of rank %d",
+            die("NCCL: collective %lu of rank %d is another one, of another size, or captured by one of them only, than that of rank %d",
                 static_cast<unsigned long>(n_started), rank, r);
     bool scatters = c.kind == collective_t::REDUCE_SCATTER, gathers = c.kind == collective_t::ALL_GATHER;
     bool reduces = c.kind == collective_t::ALL_REDUCE || scatters || (c.kind == collective_t::REDUCE && rank == c.root);

@@ -41,6 +41,7 @@ struct collective_t {
     ncclDataType_t type;
     ncclRedOp_t op;
     int root;
+    bool captured = false; /* NCCL requires the same of all ranks */
 };
 
 struct piece_t { /* one send or receive of a group */

@@ -71,7 +71,12 @@ bool capture_forbids()
 
 cudaError_t capture_add(queue_t *queue, op_t op)
 {
+    static long n_captured;
     if (queue->capture->invalid) return fail(cudaErrorStreamCaptureInvalidated);
+    if (++n_captured == env_number("DPTRAIN_EMU_FAIL_CAPTURE", 0)) {
+        queue->capture->invalid = true;
+        return fail(cudaErrorStreamCaptureUnsupported);
+    }
     node_t node;
     node.op = std::move(op);
     queue->capture->nodes[queue].push_back(std::move(node));

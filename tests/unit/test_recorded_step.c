@@ -49,18 +49,26 @@ static err_t broken_work(void *context)
     RAISE(ERR_DATA, "layer 3 is broken");
 }
 
+static bool wants_next(recorded_step_t *r, int64_t n)
+{
+    recorded_step_ran(r, n);
+    return recorded_step_wants(r, n);
+}
+
 static void test_choice(void)
 {
     recorded_step_t r;
-    OK(recorded_step_open(&recorder, "auto", NULL, &r) == ERR_OK && !r.why_not && recorded_step_wants(&r, 8),
+    OK(recorded_step_open(&recorder, "auto", NULL, &r) == ERR_OK && !r.why_not && !r.required &&
+           wants_next(&r, 8),
        "auto records");
-    OK(recorded_step_open(&recorder, "on", NULL, &r) == ERR_OK && !r.why_not && recorded_step_wants(&r, 8),
+    OK(recorded_step_open(&recorder, "on", NULL, &r) == ERR_OK && !r.why_not && r.required &&
+           wants_next(&r, 8),
        "so does on");
     OK(recorded_step_open(&recorder, "off", NULL, &r) == ERR_OK && strcmp(r.why_not, "switched off") == 0 &&
-           !recorded_step_wants(&r, 8),
+           !wants_next(&r, 8),
        "off does not");
     OK(recorded_step_open(&recorder, "auto", "of --accumulate", &r) == ERR_OK &&
-           strcmp(r.why_not, "of --accumulate") == 0 && !recorded_step_wants(&r, 8),
+           strcmp(r.why_not, "of --accumulate") == 0 && !wants_next(&r, 8),
        "nor does auto where something stands in the way, which is kept");
     OK(recorded_step_open(&recorder, "on", "of --accumulate", &r) == ERR_USAGE &&
            strstr(err_message(), "--cuda-graph on is not available: of --accumulate; use --cuda-graph auto"),
@@ -74,7 +82,10 @@ static void test_sizes(void)
     bool right = true;
     memset(&seen, 0, sizeof seen);
     must(recorded_step_open(&recorder, "auto", NULL, &r), "recorded_step_open");
-    OK(!recorded_step_find(&r, 64) && recorded_step_wants(&r, 64), "at first there is none");
+    OK(!recorded_step_find(&r, 64) && !recorded_step_wants(&r, 64),
+       "at first there is none, and none is recorded");
+    OK(wants_next(&r, 64) && !recorded_step_find(&r, 64),
+       "after a batch has run, the next of its size is recorded");
     OK(recorded_step_record(&r, 64, broken_work, NULL) == ERR_DATA &&
            strcmp(err_message(), "layer 3 is broken") == 0 && seen.n_ended == 1 && seen.n_failed == 1 &&
            !recorded_step_find(&r, 64) && recorded_step_wants(&r, 64),
@@ -85,25 +96,30 @@ static void test_sizes(void)
        "as is one of the device");
     seen.fails = false;
     for (int i = 0; i < RECORDED_STEP_MAX; i++) {
-        right = right && recorded_step_wants(&r, 64 - i) &&
-                recorded_step_record(&r, 64 - i, work, &n_run) == ERR_OK;
+        right = right && wants_next(&r, 64 - i) && recorded_step_record(&r, 64 - i, work, &n_run) == ERR_OK;
         right = right && !recorded_step_wants(&r, 64 - i);
     }
     for (int i = 0; i < RECORDED_STEP_MAX; i++) right = right && recorded_step_find(&r, 64 - i) == &graphs[i];
     OK(right && n_run == RECORDED_STEP_MAX + 1, "one for each size of batch, found by it");
-    OK(!recorded_step_wants(&r, 7) && !recorded_step_find(&r, 7), "a size beyond %d is not recorded",
+    OK(!wants_next(&r, 7) && !recorded_step_find(&r, 7), "a size beyond %d is not recorded",
        RECORDED_STEP_MAX);
     recorded_step_close(&r);
     OK(seen.n_released == RECORDED_STEP_MAX && !recorded_step_find(&r, 64), "all are released");
     recorded_step_close(&r);
     OK(seen.n_released == RECORDED_STEP_MAX, "once");
+    OK(wants_next(&r, 64) && recorded_step_record(&r, 64, work, &n_run) == ERR_OK && wants_next(&r, 63),
+       "again");
+    recorded_step_give_up(&r, "recording failed");
+    OK(seen.n_released == RECORDED_STEP_MAX + 1 && strcmp(r.why_not, "recording failed") == 0 &&
+           !wants_next(&r, 64) && !recorded_step_find(&r, 64),
+       "given up: released, and nothing more is recorded");
 }
 
 static void test_host(const backend_t *host)
 {
     recorded_step_t r;
     OK(recorded_step_open(host, "auto", NULL, &r) == ERR_OK && strstr(r.why_not, "only steps on a GPU") &&
-           !recorded_step_wants(&r, 8),
+           !wants_next(&r, 8),
        "on the host nothing is recorded");
     OK(recorded_step_open(host, "on", NULL, &r) == ERR_USAGE && strstr(err_message(), "only steps on a GPU"),
        "--cuda-graph on there: %s", err_message());
@@ -149,6 +165,7 @@ static void test_device(const backend_t *device)
     *(float *)s.more.host = 3;
     must(hd_buffer_push_all(&s.more), "the term");
     must(recorded_step_open(device, "on", NULL, &r), "recorded_step_open");
+    recorded_step_ran(&r, 5);
     OK(recorded_step_record(&r, 5, add_and_fail, &s) == ERR_DATA &&
            strcmp(err_message(), "layer 3 is broken") == 0 && !recorded_step_find(&r, 5),
        "a recording that fails is none");
@@ -174,7 +191,7 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     if (argc > 1 && backend_find(argv[1], &backend, why) != ERR_OK) tap_skip_all(err_message());
     backend = util_open(argc, argv, 1);
-    tap_plan(12 + (backend->graph ? 5 : 2) + 1);
+    tap_plan(15 + (backend->graph ? 5 : 2) + 1);
     test_choice();
     test_sizes();
     if (backend->graph)

@@ -28,9 +28,14 @@ err_t bucket_ready(void *bucket, int64_t offset, int64_t count)
     return b->n_ready - b->n_begun >= b->n_min ? bucket_begin(b, b->n_ready) : ERR_OK;
 }
 
+void bucket_reset(bucket_t *b)
+{
+    b->n_begun = b->n_ready = 0;
+}
+
 err_t bucket_finish(bucket_t *b, int64_t n)
 {
     TRY(bucket_begin(b, n));
-    b->n_begun = b->n_ready = 0;
+    bucket_reset(b);
     return comm_buffer_finish(b->comm, b->buffer);
 }

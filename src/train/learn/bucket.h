@@ -21,6 +21,9 @@ int64_t bucket_floats(int64_t n_bytes, int64_t n_gradients);
 /* An exec_ready_hook_t whose context is a bucket_t: gradients [offset, offset + count) are final. */
 err_t bucket_ready(void *bucket, int64_t offset, int64_t count);
 
+/* Forgets the sums that this step has begun: they were to be recorded, and the recording failed. */
+void bucket_reset(bucket_t *bucket);
+
 /* Sums the rest of the first n floats, makes the device wait for all sums, and resets for the next step. */
 err_t bucket_finish(bucket_t *bucket, int64_t n);
 

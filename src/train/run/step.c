@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/stop.h"
@@ -150,15 +151,42 @@ static err_t launch_recording(work_t *w, void *recording)
     return t->runtime.backend->graph->launch(recording, &values);
 }
 
-/* Launches the recording of `work`, recording it first if needed. Runs it directly during the warm-up. */
+/* Collective. Records `work`, on all ranks or on none. --cuda-graph auto goes on without a recording. */
+static err_t record(work_t *w, err_t (*work)(void *context))
+{
+    trainer_t *t = w->t;
+    recorded_step_t *recorded = &t->model.recorded;
+    err_t err = recorded_step_record(recorded, w->n_global, work, w);
+    err = comm_agree(t->comm, err, "recording a step");
+    if (err != ERR_SYSTEM || recorded->required) return err;
+    if (t->comm->rank == 0)
+        log_warn("steps run without a CUDA graph, because recording one failed: %s", err_message());
+    recorded_step_give_up(recorded, "recording failed");
+    bucket_reset(&t->learning.bucket);
+    return ERR_OK;
+}
+
+static bool someone_is_idle(const trainer_t *t, int64_t n_global)
+{
+    int64_t first;
+    for (int rank = 0; rank < t->comm->size; rank++)
+        if (sampler_share(t->input.sampler, n_global, rank, t->comm->size, &first) == 0) return true;
+    return false;
+}
+
+/* Launches the recording of `work`, recording it first if needed. Runs it directly during the warm-up. NCCL
+ * requires that all ranks do the same, so this depends only on what they have in common. */
 static err_t run_or_launch(work_t *w, err_t (*work)(void *context))
 {
     trainer_t *t = w->t;
-    int64_t n = w->batch.n;
-    if (n == 0 || t->telemetry.n_first_steps < RATE_WARMUP_STEPS) return work(w);
-    if (recorded_step_wants(&t->model.recorded, n)) TRY(recorded_step_record(&t->model.recorded, n, work, w));
-    void *recording = recorded_step_find(&t->model.recorded, n);
-    return recording ? launch_recording(w, recording) : work(w);
+    recorded_step_t *recorded = &t->model.recorded;
+    if (someone_is_idle(t, w->n_global)) return work(w);
+    bool warm = t->telemetry.n_first_steps >= RATE_WARMUP_STEPS;
+    if (warm && recorded_step_wants(recorded, w->n_global)) TRY(record(w, work));
+    void *recording = warm ? recorded_step_find(recorded, w->n_global) : NULL;
+    if (recording) return launch_recording(w, recording);
+    recorded_step_ran(recorded, w->n_global);
+    return work(w);
 }
 
 /* Runs a step up to the summed gradients, or where runs_through up to the new weights. */
