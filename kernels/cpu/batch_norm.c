@@ -3,7 +3,6 @@
  * passes over memory are in batch_norm_rows.c. */
 #include <math.h>
 
-#include "compute/ops/narrow.h"
 #include "kernels/cpu/batch_norm_rows.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
@@ -54,7 +53,6 @@ static err_t cpu_batch_norm_plan(op_t *op)
     if (op->training) op->n_saved_bytes = (size_t)(n.n_groups * (2 * n.n_c + n.mask_words)) * sizeof(float);
     op->n_workspace_bytes =
         (size_t)(4 * n.n_c + 1) * sizeof(double) + (size_t)((3 + 2 * n_blocks) * n.n_c) * sizeof(float);
-    if (op_is_narrow(&op->desc) && !narrow_all(&op->desc)) narrow_plan(op);
     return ERR_OK;
 }
 
@@ -62,7 +60,7 @@ static err_t cpu_batch_norm_plan(op_t *op)
 static norm_rows_t rows_of_group(const op_t *op, const op_args_t *args, const norm_t *n, int64_t g)
 {
     int64_t first = g * n->group_rows * n->n_c;
-    bool narrow = narrow_all(&op->desc);
+    bool narrow = op_is_all_narrow(&op->desc);
     float *saved = op->n_saved_bytes ? args->saved : NULL;
     uint32_t *masks = n->mask_words ? (uint32_t *)(void *)(saved + 2 * n->n_groups * n->n_c) : NULL;
     return (norm_rows_t){

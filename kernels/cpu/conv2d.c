@@ -260,4 +260,5 @@ const op_kernel_t cpu_conv2d = {.plan = cpu_conv2d_plan,
                                 .unplan = cpu_conv2d_unplan,
                                 .list = cpu_conv2d_list,
                                 .fuses = true,
-                                .bf16 = true};
+                                .bf16 = true,
+                                .mixes = true};

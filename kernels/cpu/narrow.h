@@ -4,19 +4,12 @@
 #ifndef KERNELS_CPU_NARROW_H
 #define KERNELS_CPU_NARROW_H
 
-#include "compute/ops/op_desc.h"
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "compute/tensor/bf16.h"
 
 #define NARROW_INLINE static inline __attribute__((always_inline))
-
-/* Whether all inputs and y are bfloat16. A mixture occurs only at the ends of a network; compute/ops/narrow.h
- * handles it. */
-static inline bool narrow_all(const op_desc_t *desc)
-{
-    bool all = desc->y_dtype[0] == DTYPE_BF16;
-    for (int i = 0; i < desc->n_inputs; i++) all &= desc->x_dtype[i] == DTYPE_BF16;
-    return all;
-}
 
 /* Address of element i. */
 NARROW_INLINE void *narrow_at(const void *tensor, int64_t i, bool narrow)

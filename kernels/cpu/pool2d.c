@@ -4,7 +4,6 @@
  * samples. */
 #include <string.h>
 
-#include "compute/ops/narrow.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/narrow.h"
@@ -28,7 +27,6 @@ static err_t cpu_pool2d_plan(op_t *op)
 {
     bool keep = op->training && op->desc.attr.pool2d.mode == POOL_MAX;
     op->n_saved_bytes = keep ? (size_t)shape_count(op->desc.y[0]) * sizeof(int32_t) : 0;
-    if (op_is_narrow(&op->desc) && !narrow_all(&op->desc)) narrow_plan(op);
     return ERR_OK;
 }
 
@@ -198,7 +196,7 @@ static void each_sample(const op_t *op, void *x, void *y, int32_t *winner, bool 
     const op_desc_t *d = &op->desc;
     int64_t n_in = shape_sample_count(d->x[0]), n_out = shape_sample_count(d->y[0]),
             n_samples = d->y[0].dim[0];
-    bool narrow = narrow_all(d);
+    bool narrow = op_is_all_narrow(d);
 #pragma omp parallel for schedule(static) if (n_samples * n_in > LOOP_FORK_MIN)
     for (int64_t n = 0; n < n_samples; n++) {
         sample_t s = {d, narrow_at(x, n * n_in, narrow), narrow_at(y, n * n_out, narrow),

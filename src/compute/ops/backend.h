@@ -14,18 +14,19 @@
  *                stores the names it uses
  *   unplan       frees op->plan; may be NULL
  *   fuses        epilogues, and the second input of batch_norm, are supported
- *   accumulates  float32 gradients are added where op_args_t asks for it, with the bits of a separate
+ *   accumulates  gradients are added where op_args_t asks for it, with the bits of a separate
  *                addition; otherwise the kernel never sees these flags: op_backward adds what it writes
  *   tf32         conv2d and linear: DTYPE_TF32 products are supported
- *   bf16         x, y and their gradients may be DTYPE_BF16. Otherwise, or if plan calls narrow_plan itself,
- *                they are converted (narrow.h)
+ *   bf16         x, y and their gradients may be DTYPE_BF16, all of them; otherwise they are converted
+ *                (narrow.h)
+ *   mixes        with bf16: some may be float32
  *   list         op_list_algorithms; NULL: a single algorithm */
 typedef struct op_kernel {
     err_t (*plan)(op_t *op);
     err_t (*forward)(const op_t *op, const op_args_t *args);
     err_t (*backward)(const op_t *op, const op_args_t *args);
     void (*unplan)(op_t *op);
-    bool fuses, accumulates, tf32, bf16;
+    bool fuses, accumulates, tf32, bf16, mixes;
     int (*list)(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max);
 } op_kernel_t;
 

@@ -6,7 +6,7 @@
 #include "compute/ops/op.h"
 
 /* Reserves workspace for the copies after the kernel's; from then on the kernel gets float32 only. op_plan
- * calls it after the kernel's plan; a kernel that cannot mix types may call it at the end of its plan. */
+ * calls it after the kernel's plan. */
 void narrow_plan(op_t *op);
 
 /* Run the kernel on float32 copies of its bfloat16 tensors. */

@@ -14,6 +14,14 @@ bool op_is_narrow(const op_desc_t *desc)
     return narrow;
 }
 
+bool op_is_all_narrow(const op_desc_t *desc)
+{
+    bool all = true;
+    for (int i = 0; i < desc->n_inputs; i++) all &= desc->x_dtype[i] == DTYPE_BF16;
+    for (int i = 0; i < desc->n_outputs; i++) all &= desc->y_dtype[i] == DTYPE_BF16;
+    return all;
+}
+
 #define OP_TRAITS(KIND, name) [OP_##KIND] = &op_##name##_traits,
 static const op_traits_t *const all_traits[OP_KIND_COUNT] = {OP_LIST(OP_TRAITS)};
 

@@ -55,6 +55,8 @@ err_t op_infer(op_desc_t *desc);
 
 /* Whether any of x and y is stored as bfloat16. */
 bool op_is_narrow(const op_desc_t *desc);
+/* Whether all are. A mixture occurs only at the ends of a network. */
+bool op_is_all_narrow(const op_desc_t *desc);
 
 /* The epilogue; empty for operators that have none. */
 epilogue_t op_epilogue(const op_desc_t *desc);

@@ -57,7 +57,8 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
     for (int pass = 0; pass < n_passes && err == ERR_OK; pass++)
         err = want_algorithm(op, (op_pass_t)pass, wanted->name[pass]);
     if (err == ERR_OK && kernel->plan) err = kernel->plan(op);
-    if (err == ERR_OK && !kernel->bf16 && op_is_narrow(desc)) narrow_plan(op);
+    bool takes = kernel->bf16 && (kernel->mixes || op_is_all_narrow(desc));
+    if (err == ERR_OK && op_is_narrow(desc) && !takes) narrow_plan(op);
     if (err != ERR_OK) {
         mem_free(&op);
         return err;
