@@ -7,7 +7,7 @@
 static err_t cuda_add_forward(const op_t *op, const op_args_t *args)
 {
     E_CUDA(add_forward(args->x[0].data, args->x[1].data, args->y[0].data, shape_count(op->desc.y[0]),
-                       cuda_stream()),
+                       args->y[0].dtype == DTYPE_BF16, cuda_stream()),
            "add");
     return ERR_OK;
 }
@@ -16,15 +16,16 @@ static err_t cuda_add_backward(const op_t *op, const op_args_t *args)
 {
     int64_t n = shape_count(op->desc.y[0]);
     const void *dy = args->dy[0].data;
+    const dtype_t dtype = args->dy[0].dtype;
     for (int input = 0; input < 2; input++) {
         void *dx = args->dx[input].data;
         if (dx && args->accumulate_dx[input])
-            TRY(cuda_accumulate(dx, dy, n, DTYPE_F32));
+            TRY(cuda_accumulate(dx, dy, n, dtype));
         else if (dx && dx != dy)
-            TRY(cuda_memory.copy(dx, dy, (size_t)n * sizeof(float)));
+            TRY(cuda_memory.copy(dx, dy, (size_t)n * dtype_size(dtype)));
     }
     return ERR_OK;
 }
 
 const op_kernel_t cuda_add = {
-    .forward = cuda_add_forward, .backward = cuda_add_backward, .accumulates = true};
+    .forward = cuda_add_forward, .backward = cuda_add_backward, .accumulates = true, .bf16 = true};

@@ -9,7 +9,8 @@
  * depend only on the shape. Σx² in double resolves any variance that float can represent, so one pass over x
  * is enough.
  *
- * Saved, for each group: mean [c], 1/std [c]; nothing if frozen. op->plan: host buffer for shared sums. */
+ * Saved: mean [c] and 1/std [c] of each group, unless frozen; then, with a fused addition and ReLU, the mask.
+ * op->plan: host buffer for shared sums. */
 enum {
     SUM_BLOCKS = 512,    /* as many as a large GPU runs at once: each block costs partial sums */
     APPLY_BLOCKS = 2048, /* more: blocks that finish early make room */
@@ -33,6 +34,8 @@ static norm_t norm_of(const op_t *op)
     int64_t group = a->group > 0 && a->group < y.dim[0] ? a->group : y.dim[0];
     norm_t n = {.n_c = op->desc.param[0].dim[0],
                 .n_groups = (y.dim[0] + group - 1) / group,
+                .narrow = op_is_all_narrow(&op->desc),
+                .relu = a->epilogue.relu,
                 .momentum = a->momentum,
                 .epsilon = a->epsilon};
     n.n_rows = shape_count(y) / n.n_c;
@@ -47,17 +50,35 @@ static int64_t n_moments(const norm_t *n)
     return n->n_groups * 2 * n->n_c;
 }
 
+/* Whether backward needs the moments, and the mask. */
+static bool keeps_moments(const op_t *op)
+{
+    return op->training && !op->desc.attr.batch_norm.frozen;
+}
+
+static bool keeps_mask(const op_t *op)
+{
+    return op->training && op->desc.attr.batch_norm.epilogue.relu && op->desc.n_inputs == 2;
+}
+
+static size_t moments_bytes(const op_t *op, const norm_t *n)
+{
+    return keeps_moments(op) ? (size_t)n_moments(n) * sizeof(float) : 0;
+}
+
 static norm_t norm_with(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op);
     n.x = args->x[0].data;
+    n.shortcut = op->desc.n_inputs == 2 ? args->x[1].data : NULL;
+    n.mask = keeps_mask(op) ? (uint8_t *)args->saved + moments_bytes(op, &n) : NULL;
     n.gamma = args->param[0].data, n.beta = args->param[1].data;
     n.shared = args->batch_norm.sum_shared != NULL;
     n.partial = args->workspace;
     n.sums = n.partial + n_moments(&n) * n.n_sum_parts;
     n.correction = (float *)(n.sums + n_moments(&n) + 2); /* aligned for packs */
     /* The workspace has room for both: without backward the moments are not kept. */
-    n.moments = op->n_saved_bytes ? args->saved : n.correction;
+    n.moments = keeps_moments(op) ? args->saved : n.correction;
     n.running_mean = args->state[0].data, n.running_variance = args->state[1].data;
     return n;
 }
@@ -67,11 +88,11 @@ static err_t cuda_batch_norm_plan(op_t *op)
     norm_t n = norm_of(op);
     int64_t n_doubles = n_moments(&n) * (n.n_sum_parts + 1) + 2;
     op->n_workspace_bytes = (size_t)n_doubles * sizeof(double) + (size_t)n_moments(&n) * sizeof(float);
-    if (!op->training || op->desc.attr.batch_norm.frozen) return ERR_OK;
-    double *host = NULL;
-    if (n.n_groups == 1) TRY(mem_new_array(2 * n.n_c + 1, sizeof *host, "statistics to share", &host));
+    op->n_saved_bytes = moments_bytes(op, &n) + (keeps_mask(op) ? batch_norm_mask_bytes(&n) : 0);
+    if (!keeps_moments(op) || n.n_groups > 1) return ERR_OK;
+    double *host;
+    TRY(mem_new_array(2 * n.n_c + 1, sizeof *host, "statistics to share", &host));
     op->plan = host;
-    op->n_saved_bytes = (size_t)n_moments(&n) * sizeof(float);
     return ERR_OK;
 }
 
@@ -111,6 +132,7 @@ static err_t cuda_batch_norm_forward(const op_t *op, const op_args_t *args)
         TRY(sum_groups(op, args, &n));
     else
         n.moments = NULL;
+    if (!args->training) n.mask = NULL;
     E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm");
     return ERR_OK;
 }
@@ -119,16 +141,19 @@ static err_t cuda_batch_norm_backward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_with(op, args);
     n.dy = args->dy[0].data, n.dx = args->dx[0].data;
+    n.dshortcut = op->desc.n_inputs == 2 ? args->dx[1].data : NULL;
     n.dgamma = args->dparam[0].data, n.dbeta = args->dparam[1].data;
     if (op->desc.attr.batch_norm.frozen)
         n.moments = n.correction = NULL;
     else
         TRY(sum_groups(op, args, &n));
-    if (n.dx) E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm, backward");
+    if (n.dx || n.dshortcut) E_CUDA(batch_norm_apply(&n, cuda_stream()), "batch norm, backward");
     return ERR_OK;
 }
 
 const op_kernel_t cuda_batch_norm = {.plan = cuda_batch_norm_plan,
                                      .forward = cuda_batch_norm_forward,
                                      .backward = cuda_batch_norm_backward,
-                                     .unplan = cuda_batch_norm_unplan};
+                                     .unplan = cuda_batch_norm_unplan,
+                                     .fuses = true,
+                                     .bf16 = true};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Batch norm's passes over memory: sums by parts, statistics or gradients from the sums, and the elementwise
- * pass. How many parts there are is decided in batch_norm.c. */
+ * pass, which includes the addition and ReLU. How many parts there are is decided in batch_norm.c. */
 #include <math.h>
 
 #include "kernels/cuda/kernels.h"
@@ -39,42 +39,52 @@ template <int W> __device__ inline place place_of(const norm_t &n, int n_parts, 
     return at;
 }
 
-/* Adds one row: to s[0], s[1] the sums of x and x², or of dy and dy · (x − mean). */
-template <int W, bool GRADIENT>
-__device__ inline void add_row(double (&s)[2][W], const pack_t<float, W> &x, const pack_t<float, W> &dy,
-                               const pack_t<float, W> &mean)
+/* Where y comes from: W channels of a group. */
+template <int W> struct channels {
+    pack_t<float, W> mean, inverse_std, gain, shift; /* gain: γ/std, shift: β */
+};
+
+template <int W> __device__ inline channels<W> channels_of(const norm_t &n, const place &at)
 {
+    channels<W> ch;
+    const float *of_group = n.moments ? n.moments + at.group * 2 * n.n_c : n.running_mean;
+    const float *other = n.moments ? of_group + n.n_c : n.running_variance;
     for (int k = 0; k < W; k++) {
-        double value = GRADIENT ? dy.at[k] : x.at[k];
-        s[0][k] += value;
-        s[1][k] += GRADIENT ? (double)(dy.at[k] * (x.at[k] - mean.at[k])) : value * value;
+        ch.mean.at[k] = of_group[at.c + k];
+        ch.inverse_std.at[k] = n.moments ? other[at.c + k] : (float)(1 / sqrt(other[at.c + k] + n.epsilon));
+        ch.gain.at[k] = n.gamma[at.c + k] * ch.inverse_std.at[k];
+        ch.shift.at[k] = n.beta[at.c + k];
     }
+    return ch;
 }
 
-/* Reads 4 bytes per element, backward 8. */
-template <int W, bool GRADIENT>
-__global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x, const float *__restrict__ dy)
+/* Not contracted: backward finds the same value again. */
+__device__ inline float normalized(float x, float mean, float gain, float shift)
 {
-    __shared__ double tree[2][W][BLOCK];
-    place at = place_of<W>(n, n.n_sum_parts, lanes);
-    double s[2][W] = {};
-    pack_t<float, W> mean = {};
-    if (GRADIENT) mean = load<W>(n.moments + at.group * 2 * n.n_c + at.c);
-    int64_t row = at.row;
-    for (; row + (AHEAD - 1) * at.step < at.end; row += AHEAD * at.step) {
-        pack_t<float, W> value[AHEAD], gradient[AHEAD] = {};
-        for (int i = 0; i < AHEAD; i++) {
-            value[i] = load<W>(x + (row + i * at.step) * n.n_c + at.c);
-            if (GRADIENT) gradient[i] = load<W>(dy + (row + i * at.step) * n.n_c + at.c);
-        }
-        for (int i = 0; i < AHEAD; i++) add_row<W, GRADIENT>(s, value[i], gradient[i], mean);
+    return __fadd_rn(__fmul_rn(x - mean, gain), shift);
+}
+
+/* What ReLU passes on of the gradients of one row: according to the mask, or else to x. */
+template <int W, bool MASKED>
+__device__ inline pack_t<float, W> passed(const norm_t &n, const channels<W> &ch, const pack_t<float, W> &x,
+                                          pack_t<float, W> dy, unsigned mask)
+{
+    for (int k = 0; k < W; k++) {
+        bool on = !n.relu;
+        if (MASKED)
+            on = mask >> k & 1;
+        else if (n.relu)
+            on = normalized(x.at[k], ch.mean.at[k], ch.gain.at[k], ch.shift.at[k]) > 0;
+        dy.at[k] = on ? dy.at[k] : 0;
     }
-#pragma unroll 1
-    for (; row < at.end; row += at.step) {
-        pack_t<float, W> value = load<W>(x + row * n.n_c + at.c), gradient = {};
-        if (GRADIENT) gradient = load<W>(dy + row * n.n_c + at.c);
-        add_row<W, GRADIENT>(s, value, gradient, mean);
-    }
+    return dy;
+}
+
+/* Adds up a block's sums, s[0] and s[1], and stores them as those of a part. */
+template <int W>
+__device__ inline void fold_block(const norm_t &n, const place &at, int lanes, const double (&s)[2][W],
+                                  double (*tree)[W][BLOCK])
+{
     for (int k = 0; k < W; k++)
         for (int i = 0; i < 2; i++) tree[i][k][threadIdx.x] = s[i][k];
     __syncthreads();
@@ -91,6 +101,72 @@ __global__ void sum_rows(norm_t n, int lanes, const float *__restrict__ x, const
         pack_t<double, 2> total = {{tree[0][k][threadIdx.x], tree[1][k][threadIdx.x]}};
         store(n.partial + ((at.group * n.n_c + c + k) * n.n_sum_parts + at.part) * 2, total);
     }
+}
+
+template <int W> __device__ inline void add_row(double (&s)[2][W], const pack_t<float, W> &x)
+{
+    for (int k = 0; k < W; k++) {
+        double value = x.at[k];
+        s[0][k] += value;
+        s[1][k] += value * value;
+    }
+}
+
+/* Sums of x and x². Reads x. */
+template <typename T, int W> __global__ void sum_rows(norm_t n, int lanes, const T *__restrict__ x)
+{
+    __shared__ double tree[2][W][BLOCK];
+    place at = place_of<W>(n, n.n_sum_parts, lanes);
+    double s[2][W] = {};
+    int64_t row = at.row;
+    for (; row + (AHEAD - 1) * at.step < at.end; row += AHEAD * at.step) {
+        pack_t<T, W> value[AHEAD];
+        for (int i = 0; i < AHEAD; i++) value[i] = load<W>(x + (row + i * at.step) * n.n_c + at.c);
+        for (int i = 0; i < AHEAD; i++) add_row<W>(s, widened(value[i]));
+    }
+#pragma unroll 1
+    for (; row < at.end; row += at.step) add_row<W>(s, take<W>(x + row * n.n_c + at.c));
+    fold_block<W>(n, at, lanes, s, tree);
+}
+
+template <int W, bool MASKED>
+__device__ inline void add_gradients(double (&s)[2][W], const norm_t &n, const channels<W> &ch,
+                                     const pack_t<float, W> &x, const pack_t<float, W> &dy, unsigned mask)
+{
+    pack_t<float, W> g = passed<W, MASKED>(n, ch, x, dy, mask);
+    for (int k = 0; k < W; k++) {
+        s[0][k] += (double)g.at[k];
+        s[1][k] += (double)(g.at[k] * (x.at[k] - ch.mean.at[k]));
+    }
+}
+
+/* Sums of g and g · (x − mean), where g is what ReLU passes on of dy. Reads x, dy and the mask. */
+template <typename T, int W, bool MASKED>
+__global__ void sum_gradients(norm_t n, int lanes, const T *__restrict__ x, const T *__restrict__ dy)
+{
+    __shared__ double tree[2][W][BLOCK];
+    place at = place_of<W>(n, n.n_sum_parts, lanes);
+    channels<W> ch = channels_of<W>(n, at);
+    double s[2][W] = {};
+    int64_t row = at.row;
+    for (; row + (AHEAD - 1) * at.step < at.end; row += AHEAD * at.step) {
+        pack_t<T, W> value[AHEAD], gradient[AHEAD];
+        uint8_t mask[AHEAD] = {};
+        for (int i = 0; i < AHEAD; i++) {
+            int64_t here = (row + i * at.step) * n.n_c + at.c;
+            value[i] = load<W>(x + here), gradient[i] = load<W>(dy + here);
+            if (MASKED) mask[i] = n.mask[here / W];
+        }
+        for (int i = 0; i < AHEAD; i++)
+            add_gradients<W, MASKED>(s, n, ch, widened(value[i]), widened(gradient[i]), mask[i]);
+    }
+#pragma unroll 1
+    for (; row < at.end; row += at.step) {
+        int64_t here = row * n.n_c + at.c;
+        unsigned mask = MASKED ? n.mask[here / W] : 0;
+        add_gradients<W, MASKED>(s, n, ch, take<W>(x + here), take<W>(dy + here), mask);
+    }
+    fold_block<W>(n, at, lanes, s, tree);
 }
 
 /* Stores mean and 1/std of one channel of a group; adds mean and unbiased variance to `batch`. */
@@ -178,77 +254,84 @@ __global__ void finish_gradient_groups(norm_t n)
     }
 }
 
-/* Mean and 1/std of W channels of a group. */
-template <int W>
-__device__ inline void load_moments(const norm_t &n, const place &at, pack_t<float, W> &mean,
-                                    pack_t<float, W> &inverse_std)
+template <typename T, int W, bool ADD>
+__device__ inline void apply_row(const norm_t &n, const channels<W> &ch, pack_t<float, W> value,
+                                 const pack_t<float, W> &other, T *y, int64_t here)
 {
-    const float *of_group = n.moments ? n.moments + at.group * 2 * n.n_c + at.c : n.running_mean + at.c;
-    mean = load<W>(of_group);
-    inverse_std = load<W>(n.moments ? of_group + n.n_c : n.running_variance + at.c);
-    for (int k = 0; k < W && !n.moments; k++)
-        inverse_std.at[k] = (float)(1 / sqrt(inverse_std.at[k] + n.epsilon));
+    unsigned mask = 0;
+    for (int k = 0; k < W; k++) {
+        float v = normalized(value.at[k], ch.mean.at[k], ch.gain.at[k], ch.shift.at[k]);
+        if (ADD) v = __fadd_rn(v, other.at[k]);
+        if (n.relu) v = v <= 0 ? 0 : v; /* in this order NaN propagates */
+        mask |= (unsigned)(v > 0) << k;
+        value.at[k] = v;
+    }
+    put(y + here, value);
+    if (ADD && n.mask) n.mask[here / W] = (uint8_t)mask;
 }
 
-/* Moves 8 bytes per element. Starts with the last rows: of these the sums have left the most in the cache. */
-template <int W> __global__ void apply(norm_t n, int lanes, const float *x, float *y)
+/* Reads x and the shortcut, and writes y and the mask. Starts with the last rows: of these the sums have left
+ * the most in the cache. */
+template <typename T, int W, bool ADD>
+__global__ void apply(norm_t n, int lanes, const T *x, const T *shortcut, T *y)
 {
     place at = place_of<W>(n, n.n_apply_parts, lanes);
-    pack_t<float, W> mean, inverse_std, gain = load<W>(n.gamma + at.c), shift = load<W>(n.beta + at.c);
-    load_moments<W>(n, at, mean, inverse_std);
-    for (int k = 0; k < W; k++) gain.at[k] *= inverse_std.at[k];
+    channels<W> ch = channels_of<W>(n, at);
     int64_t turn = at.first + at.end - 1, row = at.row;
     for (; row + (AHEAD - 1) * at.step < at.end; row += AHEAD * at.step) {
-        pack_t<float, W> value[AHEAD];
-        for (int i = 0; i < AHEAD; i++) value[i] = load<W>(x + (turn - row - i * at.step) * n.n_c + at.c);
+        pack_t<T, W> value[AHEAD], other[AHEAD] = {};
         for (int i = 0; i < AHEAD; i++) {
-            for (int k = 0; k < W; k++)
-                value[i].at[k] = (value[i].at[k] - mean.at[k]) * gain.at[k] + shift.at[k];
-            store(y + (turn - row - i * at.step) * n.n_c + at.c, value[i]);
+            int64_t here = (turn - row - i * at.step) * n.n_c + at.c;
+            value[i] = load<W>(x + here);
+            if (ADD) other[i] = load<W>(shortcut + here);
         }
+        for (int i = 0; i < AHEAD; i++)
+            apply_row<T, W, ADD>(n, ch, widened(value[i]), widened(other[i]), y,
+                                 (turn - row - i * at.step) * n.n_c + at.c);
     }
 #pragma unroll 1
     for (; row < at.end; row += at.step) {
-        pack_t<float, W> value = load<W>(x + (turn - row) * n.n_c + at.c);
-        for (int k = 0; k < W; k++) value.at[k] = (value.at[k] - mean.at[k]) * gain.at[k] + shift.at[k];
-        store(y + (turn - row) * n.n_c + at.c, value);
+        int64_t here = (turn - row) * n.n_c + at.c;
+        pack_t<T, W> other = {};
+        if (ADD) other = load<W>(shortcut + here);
+        apply_row<T, W, ADD>(n, ch, take<W>(x + here), widened(other), y, here);
     }
 }
 
-/* Moves 12 bytes per element. dx = γ/std · (dy − correction 0 − (x − mean) · correction 1). */
-template <int W>
-__global__ void apply_gradient(norm_t n, int lanes, const float *__restrict__ x, const float *dy, float *dx)
+/* dx = γ/std · (g − correction 0 − (x − mean) · correction 1) and dshortcut = g, where g is what ReLU passes
+ * on of dy. Reads x, dy and the mask, and writes dx and dshortcut. dx may be dy. */
+template <typename T, int W, bool MASKED>
+__global__ void apply_gradient(norm_t n, int lanes, const T *__restrict__ x, const T *dy, T *dx, T *dshortcut)
 {
     place at = place_of<W>(n, n.n_apply_parts, lanes);
-    pack_t<float, W> mean, inverse_std, shift = {}, slope = {}, gain = load<W>(n.gamma + at.c);
-    load_moments<W>(n, at, mean, inverse_std);
+    channels<W> ch = channels_of<W>(n, at);
+    pack_t<float, W> shift = {}, slope = {};
     if (n.correction) {
         const float *correction = n.correction + at.group * 2 * n.n_c + at.c;
         shift = load<W>(correction), slope = load<W>(correction + n.n_c);
     }
-    for (int k = 0; k < W; k++) gain.at[k] *= inverse_std.at[k];
     for (int64_t row = at.row; row < at.end; row += 2 * at.step) {
         int64_t here = (at.first + at.end - 1 - row) * n.n_c + at.c, next = here - at.step * n.n_c;
         bool two = row + at.step < at.end;
-        pack_t<float, W> value[2] = {load<W>(x + here)}, gradient[2] = {load<W>(dy + here)};
+        pack_t<T, W> value[2] = {load<W>(x + here)}, gradient[2] = {load<W>(dy + here)};
+        unsigned mask[2] = {MASKED ? n.mask[here / W] : 0u, MASKED && two ? n.mask[next / W] : 0u};
         if (two) value[1] = load<W>(x + next), gradient[1] = load<W>(dy + next);
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2 && (i == 0 || two); i++) {
+            pack_t<float, W> off = widened(value[i]), g = widened(gradient[i]);
+            g = passed<W, MASKED>(n, ch, off, g, mask[i]);
+            if (dshortcut) put(dshortcut + (i ? next : here), g);
             for (int k = 0; k < W; k++)
-                gradient[i].at[k] = gain.at[k] * (gradient[i].at[k] - shift.at[k] -
-                                                  (value[i].at[k] - mean.at[k]) * slope.at[k]);
-        store(dx + here, gradient[0]);
-        if (two) store(dx + next, gradient[1]);
+                g.at[k] = ch.gain.at[k] * (g.at[k] - shift.at[k] - (off.at[k] - ch.mean.at[k]) * slope.at[k]);
+            if (dx) put(dx + (i ? next : here), g);
+        }
     }
 }
 
-/* Whether all addresses allow packs of four channels. */
-bool packed(const norm_t *n)
+/* Channels of a thread, by the shape alone, as it decides the place of a bit in the mask. */
+int width_of(const norm_t *n)
 {
-    const float *const block[] = {n->x,    n->dy,      n->y,          n->dx,           n->gamma,
-                                  n->beta, n->moments, n->correction, n->running_mean, n->running_variance};
-    bool fit = n->n_c % 4 == 0;
-    for (const float *from : block) fit = fit && packs<4>(from);
-    return fit;
+    const int pack = n->narrow ? PACK<uint16_t> : PACK<float>;
+    return n->n_c % pack == 0 ? pack : 1;
 }
 
 /* Returns the threads per row; *grid: [groups · parts, blocks of channels]. */
@@ -259,26 +342,48 @@ int lanes_of(const norm_t *n, int width, int n_parts, dim3 *grid)
     return (int)((packs + y - 1) / y);
 }
 
-template <int W> cudaError_t launch_sum(const norm_t *n, cudaStream_t stream)
+template <typename T, int W> cudaError_t launch_sum(const norm_t *n, cudaStream_t stream)
 {
     dim3 grid;
     int lanes = lanes_of(n, W, n->n_sum_parts, &grid);
-    return launch(n->dy ? sum_rows<W, true> : sum_rows<W, false>, grid, BLOCK, stream, *n, lanes, n->x,
-                  n->dy);
+    const T *x = static_cast<const T *>(n->x), *dy = static_cast<const T *>(n->dy);
+    if (!dy) return launch(sum_rows<T, W>, grid, BLOCK, stream, *n, lanes, x);
+    return launch(n->mask ? sum_gradients<T, W, true> : sum_gradients<T, W, false>, grid, BLOCK, stream, *n,
+                  lanes, x, dy);
 }
 
-template <int W> cudaError_t launch_apply(const norm_t *n, cudaStream_t stream)
+template <typename T, int W> cudaError_t launch_apply(const norm_t *n, cudaStream_t stream)
 {
     dim3 grid;
     int lanes = lanes_of(n, W, n->n_apply_parts, &grid);
-    if (n->dy) return launch(apply_gradient<W>, grid, BLOCK, stream, *n, lanes, n->x, n->dy, n->dx);
-    return launch(apply<W>, grid, BLOCK, stream, *n, lanes, n->x, n->y);
+    const T *x = static_cast<const T *>(n->x);
+    if (n->dy)
+        return launch(n->mask ? apply_gradient<T, W, true> : apply_gradient<T, W, false>, grid, BLOCK, stream,
+                      *n, lanes, x, static_cast<const T *>(n->dy), static_cast<T *>(n->dx),
+                      static_cast<T *>(n->dshortcut));
+    return launch(n->shortcut ? apply<T, W, true> : apply<T, W, false>, grid, BLOCK, stream, *n, lanes, x,
+                  static_cast<const T *>(n->shortcut), static_cast<T *>(n->y));
+}
+
+template <typename T> cudaError_t sum_as(const norm_t *n, cudaStream_t stream)
+{
+    return width_of(n) > 1 ? launch_sum<T, PACK<T>>(n, stream) : launch_sum<T, 1>(n, stream);
+}
+
+template <typename T> cudaError_t apply_as(const norm_t *n, cudaStream_t stream)
+{
+    return width_of(n) > 1 ? launch_apply<T, PACK<T>>(n, stream) : launch_apply<T, 1>(n, stream);
 }
 } // namespace
 
+size_t batch_norm_mask_bytes(const norm_t *n)
+{
+    return static_cast<size_t>(n->n_rows * n->n_c / width_of(n));
+}
+
 cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream)
 {
-    cudaError_t status = packed(n) ? launch_sum<4>(n, stream) : launch_sum<1>(n, stream);
+    cudaError_t status = n->narrow ? sum_as<uint16_t>(n, stream) : sum_as<float>(n, stream);
     if (status != cudaSuccess) return status;
     dim3 grid((unsigned)((n->n_groups * n->n_c + BLOCK / WARP - 1) / (BLOCK / WARP)));
     return launch(n->dy ? fold_parts<true> : fold_parts<false>, grid, BLOCK, stream, *n);
@@ -291,5 +396,5 @@ cudaError_t batch_norm_finish(const norm_t *n, cudaStream_t stream)
 
 cudaError_t batch_norm_apply(const norm_t *n, cudaStream_t stream)
 {
-    return packed(n) ? launch_apply<4>(n, stream) : launch_apply<1>(n, stream);
+    return n->narrow ? apply_as<uint16_t>(n, stream) : apply_as<float>(n, stream);
 }

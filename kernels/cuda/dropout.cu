@@ -25,29 +25,29 @@ __device__ inline quad quad_at(const dropout_t &d, int64_t i)
     return q;
 }
 
-template <bool PACKED> __device__ inline pack_t<float, 4> load_quad(const float *x, quad q)
+template <bool PACKED, typename T> __device__ inline pack_t<float, 4> load_quad(const T *x, quad q)
 {
     pack_t<float, 4> v = {};
     if constexpr (PACKED)
-        v = load<4>(x + q.first);
+        v = take<4>(x + q.first);
     else
-        for (int k = 0; k < q.n; k++) v.at[k] = x[q.first + k];
+        for (int k = 0; k < q.n; k++) v.at[k] = take<1>(x + q.first + k).at[0];
     return v;
 }
 
 /* y = v · scale for set bits of `keep`, else 0. */
-template <bool PACKED>
-__device__ inline void store_quad(float *y, quad q, pack_t<float, 4> v, unsigned keep, float scale)
+template <bool PACKED, typename T>
+__device__ inline void store_quad(T *y, quad q, pack_t<float, 4> v, unsigned keep, float scale)
 {
     for (int k = 0; k < 4; k++) v.at[k] = keep >> k & 1 ? v.at[k] * scale : 0;
     if constexpr (PACKED)
-        store(y + q.first, v);
+        put(y + q.first, v);
     else
-        for (int k = 0; k < q.n; k++) y[q.first + k] = v.at[k];
+        for (int k = 0; k < q.n; k++) put(y + q.first + k, pack_t<float, 1>{{v.at[k]}});
 }
 
-/* Moves 8 bytes per element, and a quarter of a byte for the mask. x may be y. */
-template <bool PACKED> __global__ void forward(dropout_t d, const float *x, float *y, uint8_t *mask)
+/* Reads and writes each element, and a quarter of a byte for the mask. x may be y. */
+template <bool PACKED, typename T> __global__ void forward(dropout_t d, const T *x, T *y, uint8_t *mask)
 {
     uint64_t step = step_value(d.step), first_sample = step_value(d.first_sample);
     GRID_LOOP (i, d.n_samples * ((d.n_sample + 3) / 4)) {
@@ -63,7 +63,8 @@ template <bool PACKED> __global__ void forward(dropout_t d, const float *x, floa
 }
 
 /* Moves as much. dy may be dx. */
-template <bool PACKED> __global__ void backward(dropout_t d, const float *dy, const uint8_t *mask, float *dx)
+template <bool PACKED, typename T>
+__global__ void backward(dropout_t d, const T *dy, const uint8_t *mask, T *dx)
 {
     GRID_LOOP (i, d.n_samples * ((d.n_sample + 3) / 4)) {
         quad q = quad_at(d, i);
@@ -71,7 +72,7 @@ template <bool PACKED> __global__ void backward(dropout_t d, const float *dy, co
     }
 }
 
-bool packed(const dropout_t *d, const float *from, const float *to)
+template <typename T> bool packed(const dropout_t *d, const T *from, const T *to)
 {
     return d->n_sample % 4 == 0 && packs<4>(from) && packs<4>(to);
 }
@@ -80,17 +81,36 @@ dim3 grid_of(const dropout_t *d)
 {
     return grid_for(d->n_samples * ((d->n_sample + 3) / 4));
 }
-} // namespace
 
-cudaError_t dropout_forward(const dropout_t *d, const float *x, float *y, uint8_t *mask, cudaStream_t stream)
+template <typename T>
+cudaError_t run_forward(const dropout_t *d, const void *from, void *to, uint8_t *mask, cudaStream_t stream)
 {
-    return launch(packed(d, x, y) ? forward<true> : forward<false>, grid_of(d), BLOCK, stream, *d, x, y,
+    const T *x = static_cast<const T *>(from);
+    T *y = static_cast<T *>(to);
+    return launch(packed(d, x, y) ? forward<true, T> : forward<false, T>, grid_of(d), BLOCK, stream, *d, x, y,
                   mask);
 }
 
-cudaError_t dropout_backward(const dropout_t *d, const float *dy, const uint8_t *mask, float *dx,
+template <typename T>
+cudaError_t run_backward(const dropout_t *d, const void *from, const uint8_t *mask, void *to,
+                         cudaStream_t stream)
+{
+    const T *dy = static_cast<const T *>(from);
+    T *dx = static_cast<T *>(to);
+    return launch(packed(d, dy, dx) ? backward<true, T> : backward<false, T>, grid_of(d), BLOCK, stream, *d,
+                  dy, mask, dx);
+}
+} // namespace
+
+cudaError_t dropout_forward(const dropout_t *d, const void *x, void *y, uint8_t *mask, cudaStream_t stream)
+{
+    return d->narrow ? run_forward<uint16_t>(d, x, y, mask, stream)
+                     : run_forward<float>(d, x, y, mask, stream);
+}
+
+cudaError_t dropout_backward(const dropout_t *d, const void *dy, const uint8_t *mask, void *dx,
                              cudaStream_t stream)
 {
-    return launch(packed(d, dy, dx) ? backward<true> : backward<false>, grid_of(d), BLOCK, stream, *d, dy,
-                  mask, dx);
+    return d->narrow ? run_backward<uint16_t>(d, dy, mask, dx, stream)
+                     : run_backward<float>(d, dy, mask, dx, stream);
 }

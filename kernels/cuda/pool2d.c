@@ -35,6 +35,7 @@ static pool_t pool_of(const op_t *op, const op_args_t *args)
                     .stride_w = a->stride_w,
                     .pad_h = a->pad_h,
                     .pad_w = a->pad_w,
+                    .narrow = args->y[0].dtype == DTYPE_BF16,
                     .max = a->mode == POOL_MAX,
                     .wide_index = index_bytes(a) > 1,
                     .saved = op->n_saved_bytes ? args->saved : NULL};
@@ -56,4 +57,4 @@ static err_t cuda_pool2d_backward(const op_t *op, const op_args_t *args)
 }
 
 const op_kernel_t cuda_pool2d = {
-    .plan = cuda_pool2d_plan, .forward = cuda_pool2d_forward, .backward = cuda_pool2d_backward};
+    .plan = cuda_pool2d_plan, .forward = cuda_pool2d_forward, .backward = cuda_pool2d_backward, .bf16 = true};

@@ -7,8 +7,8 @@
 namespace
 {
 /* A thread computes W neighbouring channels of one pixel: of y in forward, of dx in backward, where it
- * gathers from the windows that contain the pixel, in order. Adjacent windows move 4 bytes per element of x
- * plus a window's share of 4 (and of the saved index), in both directions; overlapping windows find in the
+ * gathers from the windows that contain the pixel, in order. Adjacent windows move each element of x and y
+ * (and of the saved index) once, in both directions; overlapping windows find in the
  * caches what their neighbours read. */
 
 struct cell {
@@ -50,21 +50,21 @@ __device__ inline float cells_inside(window v)
     return (float)(v.h1 - v.h0) * (float)(v.w1 - v.w0);
 }
 
-/* I: type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing beats a
+/* T: stored type; I: type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing beats a
  * NaN. */
-template <int W, typename I>
-__global__ void max_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
+template <typename T, int W, typename I>
+__global__ void max_forward(pool_t p, const T *__restrict__ x, T *__restrict__ y)
 {
     GRID_LOOP (i, p.n * p.out_h * p.out_w * (p.n_c / W)) {
         cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
         window v = window_at(p, at.h, at.w);
-        const float *image = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
-        pack_t<float, W> top = load<W>(image + ((int64_t)v.h0 * p.in_w + v.w0) * p.n_c);
+        const T *image = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
+        pack_t<float, W> top = take<W>(image + ((int64_t)v.h0 * p.in_w + v.w0) * p.n_c);
         pack_t<I, W> winner;
         for (int k = 0; k < W; k++) winner.at[k] = (I)((v.h0 - v.h) * p.kernel_w + v.w0 - v.w);
         for (int h = v.h0; h < v.h1; h++)
             for (int w = v.w0; w < v.w1; w++) {
-                pack_t<float, W> value = load<W>(image + ((int64_t)h * p.in_w + w) * p.n_c);
+                pack_t<float, W> value = take<W>(image + ((int64_t)h * p.in_w + w) * p.n_c);
                 I here = (I)((h - v.h) * p.kernel_w + w - v.w);
                 for (int k = 0; k < W; k++) {
                     bool take = !(value.at[k] <= top.at[k]) && top.at[k] == top.at[k];
@@ -72,25 +72,25 @@ __global__ void max_forward(pool_t p, const float *__restrict__ x, float *__rest
                     winner.at[k] = take ? here : winner.at[k];
                 }
             }
-        store(y + i * W, top);
+        put(y + i * W, top);
         if (p.saved) store(static_cast<I *>(p.saved) + i * W, winner);
     }
 }
 
-template <int W> __global__ void avg_forward(pool_t p, const float *__restrict__ x, float *__restrict__ y)
+template <typename T, int W> __global__ void avg_forward(pool_t p, const T *__restrict__ x, T *__restrict__ y)
 {
     GRID_LOOP (i, p.n * p.out_h * p.out_w * (p.n_c / W)) {
         cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
         window v = window_at(p, at.h, at.w);
-        const float *image = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
+        const T *image = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
         pack_t<float, W> sum = {};
         for (int h = v.h0; h < v.h1; h++)
             for (int w = v.w0; w < v.w1; w++) {
-                pack_t<float, W> value = load<W>(image + ((int64_t)h * p.in_w + w) * p.n_c);
+                pack_t<float, W> value = take<W>(image + ((int64_t)h * p.in_w + w) * p.n_c);
                 for (int k = 0; k < W; k++) sum.at[k] += value.at[k];
             }
         for (int k = 0; k < W; k++) sum.at[k] /= cells_inside(v);
-        store(y + i * W, sum);
+        put(y + i * W, sum);
     }
 }
 
@@ -117,8 +117,8 @@ template <int W, typename V> __device__ inline void for_windows(const pool_t &p,
             visit(((at.n * p.out_h + oh) * p.out_w + ow) * p.n_c + at.c, window_at(p, oh, ow));
 }
 
-template <int W, typename I>
-__global__ void max_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
+template <typename T, int W, typename I>
+__global__ void max_backward(pool_t p, const T *__restrict__ dy, T *__restrict__ dx)
 {
     const I *saved = static_cast<const I *>(p.saved);
     GRID_LOOP (i, p.n * p.in_h * p.in_w * (p.n_c / W)) {
@@ -126,55 +126,72 @@ __global__ void max_backward(pool_t p, const float *__restrict__ dy, float *__re
         pack_t<float, W> sum = {};
         for_windows<W>(p, at, [&](int64_t from, window v) {
             I here = (I)((at.h - v.h) * p.kernel_w + at.w - v.w);
-            pack_t<float, W> gradient = load<W>(dy + from);
+            pack_t<float, W> gradient = take<W>(dy + from);
             pack_t<I, W> winner = load<W>(saved + from);
             for (int k = 0; k < W; k++) sum.at[k] += winner.at[k] == here ? gradient.at[k] : 0;
         });
-        store(dx + i * W, sum);
+        put(dx + i * W, sum);
     }
 }
 
-template <int W> __global__ void avg_backward(pool_t p, const float *__restrict__ dy, float *__restrict__ dx)
+template <typename T, int W>
+__global__ void avg_backward(pool_t p, const T *__restrict__ dy, T *__restrict__ dx)
 {
     GRID_LOOP (i, p.n * p.in_h * p.in_w * (p.n_c / W)) {
         cell at = cell_at<W>(i, p.n_c, p.in_h, p.in_w);
         pack_t<float, W> sum = {};
         for_windows<W>(p, at, [&](int64_t from, window v) {
             float share = 1 / cells_inside(v);
-            pack_t<float, W> gradient = load<W>(dy + from);
+            pack_t<float, W> gradient = take<W>(dy + from);
             for (int k = 0; k < W; k++) sum.at[k] += gradient.at[k] * share;
         });
-        store(dx + i * W, sum);
+        put(dx + i * W, sum);
     }
 }
 
-typedef void kernel_t(pool_t p, const float *from, float *to);
+template <typename T> using kernel_t = void(pool_t p, const T *from, T *to);
 
-template <int W> kernel_t *forward_kernel(const pool_t *p)
+template <typename T, int W> kernel_t<T> *forward_kernel(const pool_t *p)
 {
-    if (!p->max) return avg_forward<W>;
-    return p->wide_index ? max_forward<W, int32_t> : max_forward<W, uint8_t>;
+    if (!p->max) return avg_forward<T, W>;
+    return p->wide_index ? max_forward<T, W, int32_t> : max_forward<T, W, uint8_t>;
 }
 
-template <int W> kernel_t *backward_kernel(const pool_t *p)
+template <typename T, int W> kernel_t<T> *backward_kernel(const pool_t *p)
 {
-    if (!p->max) return avg_backward<W>;
-    return p->wide_index ? max_backward<W, int32_t> : max_backward<W, uint8_t>;
+    if (!p->max) return avg_backward<T, W>;
+    return p->wide_index ? max_backward<T, W, int32_t> : max_backward<T, W, uint8_t>;
+}
+
+template <typename T> cudaError_t forward(const pool_t *p, const void *from, void *to, cudaStream_t stream)
+{
+    const int W = PACK<T>;
+    const T *x = static_cast<const T *>(from);
+    T *y = static_cast<T *>(to);
+    bool packed = p->n_c % W == 0 && packs<W>(x) && packs<W>(y);
+    int64_t n = p->n * p->out_h * p->out_w * p->n_c;
+    return launch(packed ? forward_kernel<T, W>(p) : forward_kernel<T, 1>(p), grid_for(packed ? n / W : n),
+                  BLOCK, stream, *p, x, y);
+}
+
+template <typename T> cudaError_t backward(const pool_t *p, const void *from, void *to, cudaStream_t stream)
+{
+    const int W = PACK<T>;
+    const T *dy = static_cast<const T *>(from);
+    T *dx = static_cast<T *>(to);
+    bool packed = p->n_c % W == 0 && packs<W>(dy) && packs<W>(dx);
+    int64_t n = p->n * p->in_h * p->in_w * p->n_c;
+    return launch(packed ? backward_kernel<T, W>(p) : backward_kernel<T, 1>(p), grid_for(packed ? n / W : n),
+                  BLOCK, stream, *p, dy, dx);
 }
 } // namespace
 
-cudaError_t pool2d_forward(const pool_t *p, const float *x, float *y, cudaStream_t stream)
+cudaError_t pool2d_forward(const pool_t *p, const void *x, void *y, cudaStream_t stream)
 {
-    bool packed = p->n_c % 4 == 0 && packs<4>(x) && packs<4>(y);
-    int64_t n = p->n * p->out_h * p->out_w * p->n_c;
-    return launch(packed ? forward_kernel<4>(p) : forward_kernel<1>(p), grid_for(packed ? n / 4 : n), BLOCK,
-                  stream, *p, x, y);
+    return p->narrow ? forward<uint16_t>(p, x, y, stream) : forward<float>(p, x, y, stream);
 }
 
-cudaError_t pool2d_backward(const pool_t *p, const float *dy, float *dx, cudaStream_t stream)
+cudaError_t pool2d_backward(const pool_t *p, const void *dy, void *dx, cudaStream_t stream)
 {
-    bool packed = p->n_c % 4 == 0 && packs<4>(dy) && packs<4>(dx);
-    int64_t n = p->n * p->in_h * p->in_w * p->n_c;
-    return launch(packed ? backward_kernel<4>(p) : backward_kernel<1>(p), grid_for(packed ? n / 4 : n), BLOCK,
-                  stream, *p, dy, dx);
+    return p->narrow ? backward<uint16_t>(p, dy, dx, stream) : backward<float>(p, dy, dx, stream);
 }

@@ -5,52 +5,66 @@
 
 namespace
 {
-/* Moves 8 bytes per element. In this order NaN propagates. */
-struct relu_t {
-    const float *x;
-    float *y;
+/* Reads and writes each element once. In this order NaN propagates. */
+template <typename T> struct relu_t {
+    const T *x;
+    T *y;
     template <int N> __device__ void run(int64_t i) const
     {
-        pack_t<float, N> v = load<N>(x + i);
+        pack_t<float, N> v = take<N>(x + i);
         for (int k = 0; k < N; k++) v.at[k] = v.at[k] <= 0 ? 0 : v.at[k];
-        store(y + i, v);
+        put(y + i, v);
     }
 };
 
-/* 12 bytes per element. */
-struct gradient_t {
-    const float *y, *dy;
-    float *dx;
+/* Reads two elements and writes one. */
+template <typename T> struct gradient_t {
+    const T *y, *dy;
+    T *dx;
     template <int N> __device__ void run(int64_t i) const
     {
-        pack_t<float, N> v = load<N>(y + i), slope = load<N>(dy + i);
+        pack_t<float, N> v = take<N>(y + i), slope = take<N>(dy + i);
         for (int k = 0; k < N; k++) slope.at[k] = v.at[k] > 0 ? slope.at[k] : 0;
-        store(dx + i, slope);
+        put(dx + i, slope);
     }
 };
 
-template <int N> __global__ void forward(relu_t relu, int64_t n)
+template <int N, typename F> __global__ void elementwise(F f, int64_t n)
 {
-    sweep<N>(relu, n);
+    sweep<N>(f, n);
 }
 
-template <int N> __global__ void backward(gradient_t gradient, int64_t n)
+template <typename T> cudaError_t forward(const T *x, T *y, int64_t n, cudaStream_t stream)
 {
-    sweep<N>(gradient, n);
+    const int W = PACK<T>;
+    relu_t<T> relu = {x, y};
+    if (packs<W>(x) && packs<W>(y))
+        return launch(elementwise<W, relu_t<T>>, grid_for(n / W), BLOCK, stream, relu, n);
+    return launch(elementwise<1, relu_t<T>>, grid_for(n), BLOCK, stream, relu, n);
+}
+
+template <typename T> cudaError_t backward(const T *y, const T *dy, T *dx, int64_t n, cudaStream_t stream)
+{
+    const int W = PACK<T>;
+    gradient_t<T> gradient = {y, dy, dx};
+    if (packs<W>(y) && packs<W>(dy) && packs<W>(dx))
+        return launch(elementwise<W, gradient_t<T>>, grid_for(n / W), BLOCK, stream, gradient, n);
+    return launch(elementwise<1, gradient_t<T>>, grid_for(n), BLOCK, stream, gradient, n);
 }
 } // namespace
 
-cudaError_t relu_forward(const float *x, float *y, int64_t n, cudaStream_t stream)
+cudaError_t relu_forward(const void *x, void *y, int64_t n, bool narrow, cudaStream_t stream)
 {
-    relu_t relu = {x, y};
-    if (packs<4>(x) && packs<4>(y)) return launch(forward<4>, grid_for(n / 4), BLOCK, stream, relu, n);
-    return launch(forward<1>, grid_for(n), BLOCK, stream, relu, n);
+    if (narrow) return forward(static_cast<const uint16_t *>(x), static_cast<uint16_t *>(y), n, stream);
+    return forward(static_cast<const float *>(x), static_cast<float *>(y), n, stream);
 }
 
-cudaError_t relu_backward(const float *y, const float *dy, float *dx, int64_t n, cudaStream_t stream)
+cudaError_t relu_backward(const void *y, const void *dy, void *dx, int64_t n, bool narrow,
+                          cudaStream_t stream)
 {
-    gradient_t gradient = {y, dy, dx};
-    if (packs<4>(y) && packs<4>(dy) && packs<4>(dx))
-        return launch(backward<4>, grid_for(n / 4), BLOCK, stream, gradient, n);
-    return launch(backward<1>, grid_for(n), BLOCK, stream, gradient, n);
+    if (narrow)
+        return backward(static_cast<const uint16_t *>(y), static_cast<const uint16_t *>(dy),
+                        static_cast<uint16_t *>(dx), n, stream);
+    return backward(static_cast<const float *>(y), static_cast<const float *>(dy), static_cast<float *>(dx),
+                    n, stream);
 }

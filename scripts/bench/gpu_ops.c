@@ -43,6 +43,36 @@ static void operator_row(const char *name, op_desc_t desc, bool backward, double
     drop_subject(&s);
 }
 
+/* Batch norm with what it absorbs, and pooling, with tensors of this type. */
+static void stored_as(dtype_t dtype, shape_t x)
+{
+    const double n = (double)shape_count(x), e = (double)dtype_size(dtype), mask = e / 16;
+    const op_desc_t norm = {.kind = OP_BATCH_NORM,
+                            .n_inputs = 1,
+                            .x = {x, x},
+                            .x_dtype = {dtype, dtype},
+                            .y_dtype = {dtype},
+                            .attr.batch_norm = {.momentum = 0.1, .epsilon = 1e-5}};
+    const op_desc_t max = {.kind = OP_POOL2D,
+                           .n_inputs = 1,
+                           .x = {x},
+                           .x_dtype = {dtype},
+                           .y_dtype = {dtype},
+                           .attr.pool2d = {POOL_MAX, 2, 2, 2, 2, 0, 0}};
+    op_desc_t relu = norm, both = norm;
+    relu.attr.batch_norm.epilogue.relu = both.attr.batch_norm.epilogue.relu = true;
+    both.n_inputs = 2;
+    printf("| in %s | | | | | |\n", dtype_name(dtype));
+    operator_row("batch norm forward", norm, false, 3 * e * n);
+    operator_row("batch norm backward", norm, true, 5 * e * n);
+    operator_row("batch norm, ReLU forward", relu, false, 3 * e * n);
+    operator_row("batch norm, ReLU backward", relu, true, 5 * e * n);
+    operator_row("batch norm, add, ReLU forward", both, false, (4 * e + mask) * n);
+    operator_row("batch norm, add, ReLU backward", both, true, (6 * e + 2 * mask) * n);
+    operator_row("max pool 2×2 forward", max, false, (1.25 * e + 0.25) * n);
+    operator_row("max pool 2×2 backward", max, true, (1.25 * e + 0.25) * n);
+}
+
 static void operators(void)
 {
     const shape_t x = shape_4d(64, 56, 56, 256), logits = shape_2d(65536, 1000);
@@ -50,11 +80,6 @@ static void operators(void)
     op_desc_t relu = {.kind = OP_RELU, .n_inputs = 1, .x = {x}};
     op_desc_t add = {.kind = OP_ADD, .n_inputs = 2, .x = {x, x}};
     op_desc_t drop = {.kind = OP_DROPOUT, .n_inputs = 1, .x = {x}, .attr.dropout = {0.5}};
-    op_desc_t norm = {.kind = OP_BATCH_NORM,
-                      .n_inputs = 1,
-                      .x = {x},
-                      .attr.batch_norm = {.momentum = 0.1, .epsilon = 1e-5}};
-    op_desc_t max = {.kind = OP_POOL2D, .n_inputs = 1, .x = {x}, .attr.pool2d = {POOL_MAX, 2, 2, 2, 2, 0, 0}};
     op_desc_t mean = {
         .kind = OP_POOL2D, .n_inputs = 1, .x = {x}, .attr.pool2d = {POOL_AVG, 2, 2, 2, 2, 0, 0}};
     op_desc_t xent = {.kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x = {logits, shape_1d(logits.dim[0])}};
@@ -66,16 +91,14 @@ static void operators(void)
     operator_row("add backward", add, true, 12 * n);
     operator_row("dropout forward", drop, false, 8 * n);
     operator_row("dropout backward", drop, true, 8 * n);
-    operator_row("batch norm forward", norm, false, 12 * n);
-    operator_row("batch norm backward", norm, true, 20 * n);
-    operator_row("max pool 2×2 forward", max, false, 5 * n);
-    operator_row("max pool 2×2 backward", max, true, 5 * n);
     operator_row("mean pool 2×2 forward", mean, false, 5 * n);
     operator_row("mean pool 2×2 backward", mean, true, 5 * n);
     operator_row("softmax cross-entropy forward", xent, false, 4 * l);
     operator_row("softmax cross-entropy backward", xent, true, 8 * l);
     operator_row("sigmoid binary cross-entropy forward", bce, false, 8 * l);
     operator_row("sigmoid binary cross-entropy backward", bce, true, 12 * l);
+    stored_as(DTYPE_F32, x);
+    stored_as(DTYPE_BF16, x);
 }
 
 typedef struct flat {

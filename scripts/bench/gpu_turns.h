@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/stats.h"
 #include "compute/ops/hd_buffer.h"
+#include "compute/tensor/bf16.h"
 
 enum { MAX_ROUNDS = 25, N_PATTERN = 1 << 22, MAX_BLOCKS = 16 };
 static const double min_batch_sec = 2e-3;
@@ -166,7 +167,10 @@ static inline bool open_gpu(bool quick)
         return false;
     }
     self.pattern = self.pattern_block;
-    for (int64_t i = 0; i < N_PATTERN; i++) self.pattern[i] = (float)(2 * rng_uniform(&rng) - 1);
+    for (int64_t i = 0; i < N_PATTERN; i++) {
+        uint32_t half = bf16_from_float((float)(2 * rng_uniform(&rng) - 1)), bits = half << 16 | half;
+        memcpy(&self.pattern[i], &bits, sizeof bits); /* two numbers in bfloat16 */
+    }
     return true;
 }
 
