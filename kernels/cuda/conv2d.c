@@ -228,4 +228,5 @@ const op_kernel_t cuda_conv2d = {.plan = cuda_conv2d_plan,
                                  .list = cuda_conv2d_list,
                                  .fuses = true,
                                  .tf32 = true,
-                                 .bf16 = true};
+                                 .bf16 = true,
+                                 .mixes = true};

@@ -50,4 +50,5 @@ const op_kernel_t cuda_linear = {.plan = cuda_linear_plan,
                                  .list = cuda_linear_list,
                                  .fuses = true,
                                  .tf32 = true,
-                                 .bf16 = true};
+                                 .bf16 = true,
+                                 .mixes = true};
