@@ -59,6 +59,11 @@
         .kind = OP_SIGMOID_BCE, .n_inputs = 2, .x = { {2, {n, classes}}, {2, {n, classes}} }                 \
     }
 
+#define UPSAMPLE_ADD(n, h, w, c)                                                                             \
+    {                                                                                                        \
+        .kind = OP_UPSAMPLE_ADD, .n_inputs = 2, .x = { {4, {n, 2 * (h), 2 * (w), c}}, {4, {n, h, w, c}} }    \
+    }
+
 /* Whether every operator of compute/ops/list.h is among n cases, the first description `first`, `size` bytes
  * apart. */
 static inline bool util_has_all(const op_desc_t *first, size_t size, int n)
@@ -71,6 +76,12 @@ static inline bool util_has_all(const op_desc_t *first, size_t size, int n)
         all = all && found[kind];
     }
     return all;
+}
+
+/* Whether a backend has the operator: OP_LIST_HOST. */
+static inline bool util_has(const backend_t *backend, const op_desc_t *desc)
+{
+    return backend->kernel[desc->kind] != NULL;
 }
 
 /* For calls without which a test cannot continue. */

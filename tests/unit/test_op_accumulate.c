@@ -28,6 +28,7 @@ static const op_desc_t cases[] = {
     RELU({4, {2, 5, 3, 7}}),
     DROPOUT(0.4, {2, {9, 50}}),
     ADD({4, {2, 3, 5, 7}}),
+    UPSAMPLE_ADD(2, 3, 2, 5),
     NORM(0.1, 1e-5, {4, {4, 5, 6, 12}}),
     NORM_GROUPS(2, {4, {5, 4, 4, 3}}),
     {.kind = OP_BATCH_NORM,
@@ -42,7 +43,7 @@ enum { N_CASES = sizeof cases / sizeof cases[0] };
 static bool can_run(const backend_t *device, const op_desc_t *desc)
 {
     bool fused = op_epilogue(desc).relu || desc->n_inputs > op_traits(desc->kind)->n_inputs;
-    return device->kernel[desc->kind]->fuses || !fused;
+    return util_has(device, desc) && (device->kernel[desc->kind]->fuses || !fused);
 }
 
 static void randomize(const tensor_t *tensor, uint64_t stream)
@@ -128,7 +129,7 @@ static void test_case(const backend_t *device, const op_desc_t *desc, const char
 {
     const char *name = op_traits(desc->kind)->name;
     if (!can_run(device, desc)) {
-        tap_skip("this device does not fuse the operator");
+        tap_skip("this device does not have or fuse the operator");
         return;
     }
     bool good = true;
@@ -154,7 +155,7 @@ static void test_without_dparam(const backend_t *device, const op_desc_t *desc)
 {
     const char *name = op_traits(desc->kind)->name;
     if (!can_run(device, desc)) {
-        tap_skip("this device does not fuse the operator");
+        tap_skip("this device does not have or fuse the operator");
         return;
     }
     op_run_t all = op_run_new(device, *desc, true), got = op_run_new(device, *desc, true);

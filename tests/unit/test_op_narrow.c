@@ -40,6 +40,7 @@ static const op_desc_t cases[] = {
     POOL(2, 7, 7, 300, POOL_AVG, 7, 7, 1, 1, 0, 0),
     RELU({4, {3, 5, 7, 11}}),
     ADD({4, {3, 5, 7, 11}}),
+    UPSAMPLE_ADD(2, 3, 4, 24),
     DROPOUT(0.5, {2, {6, 500}}),
 };
 
@@ -136,7 +137,7 @@ static void give(void *block, const float *from, shape_t shape, bool narrow)
 static bool runs(const backend_t *backend, const op_desc_t *desc)
 {
     bool fused = op_epilogue(desc).relu || desc->n_inputs > op_traits(desc->kind)->n_inputs;
-    return backend->kernel[desc->kind]->fuses || !fused;
+    return util_has(backend, desc) && (backend->kernel[desc->kind]->fuses || !fused);
 }
 
 /* Rounds the reference's values to those that the layout can store. */
