@@ -64,6 +64,20 @@
         .kind = OP_UPSAMPLE_ADD, .n_inputs = 2, .x = { {4, {n, 2 * (h), 2 * (w), c}}, {4, {n, h, w, c}} }    \
     }
 
+/* Levels of h × w cells and their halves; `samples` 0: adaptive. */
+#define ROI_ALIGN(n, h, w, c, rows, ...)                                                                     \
+    {                                                                                                        \
+        .kind = OP_ROI_ALIGN, .n_inputs = 5,                                                                 \
+        .x = {{4, {n, h, w, c}},                                                                             \
+              {4, {n, (h) / 2, (w) / 2, c}},                                                                 \
+              {4, {n, (h) / 4, (w) / 4, c}},                                                                 \
+              {4, {n, (h) / 8, (w) / 8, c}},                                                                 \
+              {2, {rows, ROI_ALIGN_VALUES}}},                                                                \
+        .attr.roi_align = {                                                                                  \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
+    }
+
 /* Whether every operator of compute/ops/list.h is among n cases, the first description `first`, `size` bytes
  * apart. */
 static inline bool util_has_all(const op_desc_t *first, size_t size, int n)
@@ -206,7 +220,8 @@ static inline op_run_t op_run_with(const backend_t *backend, op_desc_t desc, boo
     must(op_plan(backend, &desc, training, wanted, &r.op), "op_plan");
     *a = op_args(r.op);
     util_tensors(backend, a->x, desc.n_inputs, r.x);
-    util_tensors(backend, a->dx, op_traits(desc.kind)->n_gradients < desc.n_inputs ? 1 : desc.n_inputs, r.dx);
+    int n_gradients = op_traits(desc.kind)->n_gradients;
+    util_tensors(backend, a->dx, n_gradients < desc.n_inputs ? n_gradients : desc.n_inputs, r.dx);
     util_tensors(backend, a->param, desc.n_params, r.param);
     util_tensors(backend, a->dparam, desc.n_params, r.dparam);
     util_tensors(backend, a->state, desc.n_states, r.state);
@@ -292,6 +307,18 @@ static inline void util_normal(float *block, shape_t shape, rng_t *rng)
     for (int64_t i = 0; i < shape_count(shape); i++) block[i] = (float)rng_normal(rng);
 }
 
+/* Regions of all sizes up to the image's, some of them partly outside, or outside. */
+static inline void util_regions(float *regions, int64_t n, shape_t finest, rng_t *rng)
+{
+    double height = 4 * (double)finest.dim[1], width = 4 * (double)finest.dim[2];
+    for (float *r = regions; r < regions + n * ROI_ALIGN_VALUES; r += ROI_ALIGN_VALUES) {
+        double h = 2 * pow(height / 2, rng_uniform(rng)), w = 2 * pow(width / 2, rng_uniform(rng));
+        double y = (height + 16) * rng_uniform(rng) - 16, x = (width + 16) * rng_uniform(rng) - 16;
+        r[0] = (float)rng_below(rng, (uint32_t)finest.dim[0]);
+        r[1] = (float)x, r[2] = (float)y, r[3] = (float)(x + w), r[4] = (float)(y + h);
+    }
+}
+
 /* Inputs, parameters and dy: standard normal; running variances positive; labels in range; targets 0 or 1.
  * Depends on the seed only, not on the backend. */
 static inline void op_run_fill(op_run_t *r, uint64_t seed)
@@ -302,6 +329,7 @@ static inline void op_run_fill(op_run_t *r, uint64_t seed)
     for (int i = 0; i < d->n_params; i++) util_normal(r->param[i], d->param[i], &rng);
     for (int i = 0; i < d->n_states; i++) util_normal(r->state[i], d->state[i], &rng);
     util_normal(r->dy, d->y[0], &rng);
+    if (d->kind == OP_ROI_ALIGN) util_regions(r->x[ROI_ALIGN_LEVELS], d->y[0].dim[0], d->x[0], &rng);
     for (int64_t c = 0; d->kind == OP_BATCH_NORM && c < d->state[1].dim[0]; c++)
         r->state[1][c] = 0.5f + fabsf(r->state[1][c]);
     for (int64_t n = 0; d->kind == OP_SOFTMAX_XENT && n < d->x[0].dim[0]; n++)

@@ -135,6 +135,9 @@ static const op_desc_t cases[] = {
     UPSAMPLE_ADD(2, 5, 7, 11),
     UPSAMPLE_ADD(1, 1, 1, 1),
     UPSAMPLE_ADD(2, 25, 34, 64),
+    ROI_ALIGN(2, 120, 128, 3, 23, 7, 7, 2),
+    ROI_ALIGN(1, 24, 40, 64, 5, 3, 2, 0),
+    ROI_ALIGN(3, 8, 8, 17, 40, 1, 1, 1),
     NORM(0.1, 1e-5, {4, {4, 7, 5, 16}}),
     NORM(0.1, 1e-5, {4, {2, 3, 3, 1}}),
     NORM(0.5, 1e-3, {2, {17, 13}}),
@@ -210,6 +213,11 @@ static void norm_scales(const op_run_t *r, double *inverse_std, double *xhat)
     *xhat = largest(r->x[0], d->x[0]) * *inverse_std;
 }
 
+static double rows_of_regions(const op_desc_t *d)
+{
+    return (double)d->x[ROI_ALIGN_LEVELS].dim[0];
+}
+
 static limits_t limits_of(const op_run_t *ref)
 {
     const op_desc_t *d = &ref->op->desc;
@@ -239,6 +247,9 @@ static limits_t limits_of(const op_run_t *ref)
                           largest(ref->dy, d->y[0]) * largest(ref->param[0], d->param[0]) * inverse_std *
                               (1 + xhat),
                           largest(ref->dy, d->y[0]) * sqrt(rows) * (1 + xhat)};
+    case OP_ROI_ALIGN:
+        /* A cell is read by some of the bins of each region. */
+        return (limits_t){16, 16 * rows_of_regions(d), 0, 0, 0, 0};
     case OP_SOFTMAX_XENT:
         return (limits_t){(double)d->x[0].dim[1],          (double)d->x[0].dim[1],       0,
                           2 * largest(ref->x[0], d->x[0]), (double)ref->args.loss.scale, 0};

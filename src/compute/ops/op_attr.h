@@ -109,6 +109,20 @@ typedef struct softmax_xent_attr {
     double label_smoothing; /* in [0, 1) */
 } softmax_xent_attr_t;
 
+/* Features of regions of interest, from the level of a feature pyramid that fits their size (box_level): He et
+ * al., "Mask R-CNN", 2017; torchvision's MultiScaleRoIAlign, not aligned.
+ * x0 to x3: the levels [n, h, w, c], with strides of 4, 8, 16 and 32 pixels; x4: the regions [rows, 5], float32:
+ * index of the image, x1, y1, x2, y2 in pixels. y: [rows, height, width, c].
+ * A region of at least one cell is divided into height × width bins. y is the mean over samples × samples
+ * points of each bin, in the middle of equal parts, of the level interpolated linearly between the centres of
+ * cells; a point more than one cell outside is 0, others outside are moved to the border. The regions have no
+ * gradient. */
+typedef struct roi_align_attr {
+    int height, width;
+    int samples; /* 0: as many as the bin has cells, rounded up */
+} roi_align_attr_t;
+enum { ROI_ALIGN_LEVELS = 4, ROI_ALIGN_LOWEST = 2, ROI_ALIGN_VALUES = 5 };
+
 typedef union op_attr {
     conv2d_attr_t conv2d;
     linear_attr_t linear;
@@ -116,6 +130,7 @@ typedef union op_attr {
     dropout_attr_t dropout;
     batch_norm_attr_t batch_norm;
     softmax_xent_attr_t softmax_xent;
+    roi_align_attr_t roi_align;
 } op_attr_t;
 
 #endif

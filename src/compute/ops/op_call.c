@@ -28,16 +28,18 @@ op_args_t op_args(const op_t *op)
 
 int64_t op_rows(const op_t *op, const op_args_t *args)
 {
-    int64_t n = op->desc.x[0].dim[0];
+    int64_t n = op->desc.x[op_traits(op->desc.kind)->rows_input].dim[0];
     ASSERT(args->n_rows <= n);
     return args->n_rows < 0 ? n : args->n_rows;
 }
 
-/* Zeroes the rows of n tensors that a kernel has not computed, except in sums; NULL: there are none. */
+/* Zeroes the rows of n tensors that a kernel has not computed, except in sums; NULL: there are none.
+ *
+ *   whole  the tensors do not consist of rows: all, if the kernel was not called */
 static err_t zero_rest(const op_t *op, const op_args_t *args, const tensor_t *tensors, int n,
-                       const bool *sums)
+                       const bool *sums, bool whole)
 {
-    if (!op_traits(op->desc.kind)->counts_rows) return ERR_OK;
+    if (!op_traits(op->desc.kind)->counts_rows || (whole && op_rows(op, args) > 0)) return ERR_OK;
     for (int i = 0; i < n; i++) {
         const tensor_t *t = &tensors[i];
         int64_t row = shape_sample_count(t->shape) * (int64_t)dtype_size(t->dtype), first = op_rows(op, args);
@@ -129,14 +131,15 @@ static err_t call_backward(const op_t *op, const op_args_t *args)
 {
     if (!is_empty(op, args))
         TRY(op->converts ? narrow_backward(op, args) : kernel_of(op)->backward(op, args));
-    return zero_rest(op, args, args->dx, op->desc.n_inputs, args->accumulate_dx);
+    return zero_rest(op, args, args->dx, op->desc.n_inputs, args->accumulate_dx,
+                     op_traits(op->desc.kind)->rows_input > 0);
 }
 
 err_t op_forward(const op_t *op, const op_args_t *args)
 {
     check_call(&op->desc, args);
     if (!is_empty(op, args)) TRY(op->converts ? narrow_forward(op, args) : kernel_of(op)->forward(op, args));
-    return zero_rest(op, args, args->y, op->desc.n_outputs, NULL);
+    return zero_rest(op, args, args->y, op->desc.n_outputs, NULL, false);
 }
 
 err_t op_backward(const op_t *op, const op_args_t *args)

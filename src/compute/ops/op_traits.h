@@ -23,6 +23,7 @@ typedef struct op_traits {
     bool loss;        /* y[0] is one loss per sample */
     bool products;    /* computed in op_desc_t.compute; other operators are passes over memory */
     bool counts_rows; /* kernels compute the first op_rows rows only; that is at least one */
+    int rows_input;   /* of counts_rows: the first dimension of this input counts them */
     /* The shape rule: checks x and the attributes, sets y, param and state, n_outputs if not 1, and the types
      * of integer tensors. Inputs are known not to be empty. */
     err_t (*infer)(op_desc_t *desc);
