@@ -29,6 +29,13 @@ sums() { # MODE
     [ "$(grep -c 'NCCL lost a peer' <<<"$output")" -eq 1 ]
 }
 
+@test "the same in a recorded step, without ncclCommAbort, which would wait for the recording" {
+    DPTRAIN_EMU_NCCL_ASYNC_ERROR=1:5 sums sums-recorded
+    [ "$status" -eq 5 ]
+    [ "$(grep -c 'NCCL lost a peer' <<<"$output")" -eq 1 ]
+    [[ $output != *ncclCommAbort* ]]
+}
+
 @test "a rank that does not join NCCL ends the job with code 5 and the names of the hosts" {
     DPTRAIN_EMU_NCCL_INIT_HANG=1 sums sums
     [ "$status" -eq 5 ]

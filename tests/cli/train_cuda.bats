@@ -147,6 +147,20 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
     ends_with 4 "rank 1 on " "${fails[@]/#GRAPH/on}"
 }
 
+# Collective 1 is the first sum of zeros, so 14 belongs to step 13, which is recorded.
+@test "NCCL loses a peer in a recorded step: exit code 5, and no checkpoint of what came after" {
+    export DPTRAIN_EMU_GPUS=2
+    with=(--model mlp --batch 8 --device cuda --comm nccl --schedule constant --checkpoint-every 1 --keep 100)
+    train 2 "$out" "${with[@]}" --steps 12
+    DPTRAIN_EMU_NCCL_ASYNC_ERROR=1:14 run train 2 "$out-lost" "${with[@]}" --steps 2000
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ $output == *"NCCL lost a peer or its network"* && $output != *ncclCommAbort* ]]
+    newest=$(cd "$out-lost" && printf '%s\n' ckpt-*.h5 | tail -n 1)
+    [[ ! $newest > ckpt-000000000012.h5 ]]
+    for part in params optimizer; do h5diff "$out/$newest" "$out-lost/$newest" /$part /$part; done
+}
+
 @test "2 ranks use one GPU only with --share-gpu" {
     ends_with 2 "ranks 0 and 1 on " train 2 "$out" "${mlp[@]}" --device cuda
     [[ $output == *"--share-gpu"* ]]

@@ -64,7 +64,12 @@ ncclResult_t collective(ncclComm_t handle, collective_t c, cudaStream_t stream)
         return fail_with(ncclInvalidArgument, "a buffer is NULL");
     op_t op;
     op.name = "an NCCL collective";
-    op.run = [comm, c] { comm->run(c); };
+    std::shared_ptr<void> held; /* by the graph */
+    if (c.captured) {
+        comm->n_recorded++;
+        held = std::shared_ptr<void>(nullptr, [comm](void *) { comm->n_recorded--; });
+    }
+    op.run = [comm, c, held] { comm->run(c); };
     op.ready = [comm, c] { return comm->error || comm->aborted || comm->announce(c); };
     return queue(comm, stream, std::move(op));
 }
@@ -191,6 +196,11 @@ ncclResult_t ncclCommAbort(ncclComm_t handle)
     if (handle->comm->shared) handle->comm->shared->aborted = 1;
     int none = ncclSuccess;
     handle->comm->error.compare_exchange_strong(none, ncclInvalidUsage); /* queued ops then do nothing */
+    if (handle->comm->n_recorded) {
+        std::fprintf(stderr, "emulated NCCL: ncclCommAbort waits for the graphs that hold %d collectives\n",
+                     handle->comm->n_recorded.load());
+        while (handle->comm->n_recorded) usleep(1000);
+    }
     return release(handle);
 }
 

@@ -60,6 +60,7 @@ struct comm_t {
     shared_t *shared = nullptr;
     size_t n_mapped = 0;
     std::atomic<int> error{ncclSuccess}, aborted{0}; /* error: asynchronous */
+    std::atomic<int> n_recorded{0};                  /* collectives that graphs hold */
     uint64_t n_started = 0, n_rounds = 0;            /* of this rank; accessed by the executing thread only */
     std::deque<mark_t> pending;                      /* queued ops; under the state mutex */
 

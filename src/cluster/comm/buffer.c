@@ -89,6 +89,11 @@ err_t comm_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
     return watchdog_leave_with(buffer_finish(comm, buffer), summing);
 }
 
+err_t comm_check_sums(comm_t *comm)
+{
+    return comm->gradients->check ? comm->gradients->check(comm) : ERR_OK;
+}
+
 void comm_buffer_free(comm_t *comm, comm_buffer_t *buffer)
 {
     const gradient_ops_t *ops = buffer->ops;

@@ -58,6 +58,10 @@ err_t comm_buffer_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count);
  * changes the choice; near a tie the choice must not change, because the last bit may depend on it. */
 bool comm_prefers_host(const double *host_sec, const double *mpi_sec, int n);
 
+/* Not collective, from any thread. ERR_PEER once the library of the gradients knows of an error: sums that seem
+ * finished may be wrong, so nothing may be written that depends on them. Its watcher ends the job. */
+err_t comm_check_sums(comm_t *comm);
+
 /* Not collective. Seconds of an allreduce as measured; 0: unknown. */
 double comm_buffer_sec(const comm_buffer_t *buffer);
 

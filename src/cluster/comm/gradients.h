@@ -36,6 +36,7 @@ typedef struct gradient_ops {
     err_t (*buffer_begin)(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count); /* count > 0 */
     err_t (*buffer_finish)(comm_t *comm, comm_buffer_t *buffer); /* may be NULL: begin has summed */
     void (*buffer_free)(comm_t *comm, comm_buffer_t *buffer);
+    err_t (*check)(comm_t *comm); /* comm_check_sums; NULL: an error ends the call itself */
 
     const struct collective_ops *const *singles; /* see collective.h; NULL-terminated. NULL: none */
     void (*describe)(const comm_t *comm, char *out, size_t n_bytes); /* see comm_describe_gradients */

@@ -241,6 +241,7 @@ static err_t write_state(const last_t *last)
     trainer_content_t content;
     float *states;
     char path[FS_PATH_MAX];
+    TRY(comm_check_sums(t->comm));
     TRY(checkpoint_store_path(t->output.folder, t->at.step, path));
     arm_limit(last, path);
     if (run.swapped) swap_average_back(t);

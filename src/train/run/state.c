@@ -175,6 +175,7 @@ static err_t save_on_rank_0(trainer_t *t, bool wait)
     TRY(trainer_poll_checkpoint(t));
     TRY(hd_buffer_pull_all(&t->model.params));
     TRY(optim_pull(t->learning.optim));
+    TRY(comm_check_sums(t->comm));
     /* A run that resumes after a kill has the records of all steps before. */
     TRY(metrics_flush(&t->output.records));
     TRY(submit_checkpoint(t));

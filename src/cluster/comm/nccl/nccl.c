@@ -22,11 +22,11 @@ static const double end_sec = 10;
 err_t nccl_lock(nccl_impl_t *impl)
 {
     pthread_mutex_lock(&impl->lock);
-    if (!impl->aborted) return ERR_OK;
+    if (!impl->broken) return ERR_OK;
     pthread_mutex_unlock(&impl->lock);
     /* The watcher has reported the cause and is ending the job; a second message would only distract. */
     clock_sleep(end_sec);
-    RAISE(ERR_PEER, "NCCL was aborted after an error");
+    RAISE(ERR_PEER, "NCCL failed earlier");
 }
 
 void nccl_unlock(nccl_impl_t *impl)
@@ -105,11 +105,39 @@ static bool end_within(end_call_t call, ncclComm_t handle, double sec)
 void nccl_abort(nccl_impl_t *impl)
 {
     pthread_mutex_lock(&impl->lock);
-    ncclComm_t handle = impl->aborted ? NULL : impl->handle, direct = impl->aborted ? NULL : impl->direct;
-    impl->aborted = true;
+    ncclComm_t handle = impl->broken ? NULL : impl->handle, direct = impl->broken ? NULL : impl->direct;
+    impl->broken = true;
     pthread_mutex_unlock(&impl->lock);
     if (direct) end_within(nccl_lib.CommAbort, direct, end_sec);
     if (handle) end_within(nccl_lib.CommAbort, handle, end_sec);
+}
+
+static ncclResult_t error_of(ncclComm_t handle)
+{
+    ncclResult_t status = ncclSuccess, asked = nccl_lib.CommGetAsyncError(handle, &status);
+    if (asked != ncclSuccess) return asked;
+    return status == ncclInProgress ? ncclSuccess : status;
+}
+
+bool nccl_find_broken(nccl_impl_t *impl, ncclResult_t *why)
+{
+    *why = ncclSuccess;
+    pthread_mutex_lock(&impl->lock);
+    if (!impl->broken) *why = error_of(impl->handle);
+    if (!impl->broken && *why == ncclSuccess && impl->direct) *why = error_of(impl->direct);
+    if (*why != ncclSuccess) impl->broken = true;
+    bool broken = impl->broken;
+    pthread_mutex_unlock(&impl->lock);
+    return broken;
+}
+
+/* gradient_ops_t.check */
+static err_t nccl_check_sums(comm_t *comm)
+{
+    ncclResult_t why;
+    if (nccl_find_broken(comm->library, &why))
+        RAISE(ERR_PEER, "NCCL lost a peer or its network: the sums of gradients may be wrong");
+    return ERR_OK;
 }
 
 static void free_impl(nccl_impl_t **impl)
@@ -148,8 +176,8 @@ static void nccl_close(comm_t *comm)
 {
     nccl_impl_t *impl = comm->library;
     nccl_watch_stop(impl);
-    if (!impl->aborted && nccl_finalize(impl)) {
-        impl->aborted = true;
+    if (!impl->broken && nccl_finalize(impl)) {
+        impl->broken = true;
         if (!end_within(nccl_lib.CommDestroy, impl->handle, end_sec))
             log_warn("NCCL did not shut down in %g s", end_sec);
     } else {
@@ -299,6 +327,7 @@ const gradient_ops_t gradients_nccl = {
     .buffer_begin = nccl_buffer_begin,
     .buffer_finish = nccl_buffer_finish,
     .buffer_free = nccl_buffer_free,
+    .check = nccl_check_sums,
     .singles = singles,
     .describe = nccl_describe,
 };

@@ -77,7 +77,7 @@ typedef struct nccl_impl {
     pthread_mutex_t lock;
     ncclComm_t handle;
     ncclComm_t direct; /* for single calls (collective.c); NULL: not opened */
-    bool aborted;      /* under lock; handle and direct are then freed */
+    bool broken;       /* under lock: NCCL failed, or handle and direct are freed; no more calls */
     bool is_part;      /* made by comm_subset: the watchdog counts the parent's calls */
     cudaStream_t stream;
     cudaEvent_t begun, done; /* for streams to wait on */
@@ -93,10 +93,13 @@ typedef struct nccl_impl {
 /* Waits until the work given to NCCL is on the stream, up to the options' timeout. Returns the library's
  * error, or ERR_PEER after the timeout. */
 err_t nccl_settle(nccl_impl_t *impl, ncclResult_t status, const char *what);
-/* Locks the communicator for an NCCL call; ERR_PEER if it was aborted. */
+/* Locks the communicator for an NCCL call; ERR_PEER if it is broken. */
 err_t nccl_lock(nccl_impl_t *impl);
 void nccl_unlock(nccl_impl_t *impl);
-/* Frees the communicator without waiting for its peers, within a few seconds. */
+/* Whether it is broken, as far as NCCL knows now. Any thread. */
+bool nccl_find_broken(nccl_impl_t *impl, ncclResult_t *why);
+/* Frees the communicator without waiting for its peers, within a few seconds. Not while recorded steps exist:
+ * ncclCommAbort waits for them to be released, and meanwhile they run without waiting for their peers. */
 void nccl_abort(nccl_impl_t *impl);
 
 /* buffer.c; functions of gradient_ops_t */

@@ -14,33 +14,22 @@
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/watchdog.h"
 
-/* silent_sec: time for the rank of this host that reports the error; leave_sec: for aborting NCCL, too. */
-static const double look_sec = 0.05, silent_sec = 3, leave_sec = 2 * DEADLINE_LEAVE_SEC;
+/* silent_sec: time for the rank of this host that reports the error. */
+static const double look_sec = 0.05, silent_sec = 3;
 
+/* Without nccl_abort: recorded steps exist, and the main thread waits for one of them. */
 static _Noreturn void leave_job(nccl_impl_t *impl)
 {
-    deadline_leave(ERR_PEER, leave_sec);
-    nccl_abort(impl);
+    deadline_leave(ERR_PEER, DEADLINE_LEAVE_SEC);
     impl->comm->options.abort_job(ERR_PEER);
     _exit(ERR_PEER);
-}
-
-static ncclResult_t error_of(ncclComm_t handle)
-{
-    ncclResult_t status = ncclSuccess, asked = nccl_lib.CommGetAsyncError(handle, &status);
-    if (asked != ncclSuccess) return asked;
-    return status == ncclInProgress ? ncclSuccess : status;
 }
 
 /* NCCL's own threads are the first to notice a lost peer. */
 static void look_for_errors(nccl_impl_t *impl)
 {
-    ncclResult_t status = ncclSuccess;
-    if (nccl_lock(impl) != ERR_OK) return;
-    status = error_of(impl->handle);
-    if (status == ncclSuccess && impl->direct) status = error_of(impl->direct);
-    nccl_unlock(impl);
-    if (status == ncclSuccess) return;
+    ncclResult_t status;
+    if (!nccl_find_broken(impl, &status)) return;
     if (!watchdog_take_word()) {
         clock_sleep(silent_sec);
         leave_job(impl);
