@@ -113,7 +113,12 @@ $(BUILD)/libkernels.a: $(CU:%=$(BUILD)/%.o)
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(BUILD)/%.cu.o: %.cu
+# Kernels depend on the compiler, the architectures and the flags.
+$(BUILD)/nvcc.stamp: FORCE
+	@mkdir -p $(BUILD)
+	@echo '$(NVCC) $(NVCCFLAGS_ALL)' | cmp -s - $@ || echo '$(NVCC) $(NVCCFLAGS_ALL)' >$@
+
+$(BUILD)/%.cu.o: %.cu $(BUILD)/nvcc.stamp
 	@mkdir -p $(@D)
 	@echo "  NVCC  $<"
 	$(Q)$(NVCC) $(NVCCFLAGS_ALL) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<

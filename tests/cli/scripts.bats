@@ -667,6 +667,28 @@ EOF
     [ "$output" = 9.1 ]
 }
 
+@test "make compiles kernels again when the architectures or the flags change, and only then" {
+    local cuda=$BATS_TEST_TMPDIR/cuda
+    mkdir -p "$cuda"/{bin,lib64,include}
+    touch "$cuda"/lib64/libcudart_static.a "$cuda"/include/{cublasLt,nccl}.h
+    cat >"$cuda/bin/nvcc" <<'EOT'
+#!/bin/bash
+if [[ $1 == --list-gpu-code ]]; then printf '%s\n' sm_80 sm_90; exit; fi
+while [[ $1 != -o ]]; do shift; done
+touch "$2"
+EOT
+    chmod +x "$cuda/bin/nvcc"
+    compile() { # VARIABLES...
+        make -C "$root" BUILD="$BATS_TEST_TMPDIR/build" CUDA=1 CUDA_HOME="$cuda" NVCC="$cuda/bin/nvcc" "$@" \
+            "$BATS_TEST_TMPDIR/build/kernels/cuda/relu.cu.o" | grep -c NVCC || true
+    }
+    [ "$(compile CUDA_ARCHS=80)" -eq 1 ]
+    [ "$(compile CUDA_ARCHS=80)" -eq 0 ]
+    [ "$(compile CUDA_ARCHS=90)" -eq 1 ]
+    [ "$(compile CUDA_ARCHS=90 NVCCFLAGS=--use_fast_math)" -eq 1 ]
+    [ "$(compile CUDA_ARCHS=90 NVCCFLAGS=--use_fast_math)" -eq 0 ]
+}
+
 @test "gpu_suite.sh rejects an unknown stage and a bundle without tests" {
     run "$scripts/gpu_suite.sh" --only tests,luck
     [ "$status" -eq 2 ]
