@@ -88,8 +88,8 @@ static err_t choose_fastest(measuring_t *m, const op_desc_t *desc, op_pass_t pas
     bool in_time = has_time(m);
     *name = NULL;
     if (in_time && !m->has_scratch) {
-        TRY(scratch_new(desc, m->options->backend, training, "buffers for measuring algorithms",
-                        &m->scratch));
+        TRY(scratch_new_device(desc, m->options->backend, training, "buffers for measuring algorithms",
+                               &m->scratch));
         m->has_scratch = true;
     }
     for (int i = 0; i < c->n && err == ERR_OK && in_time; i++) {

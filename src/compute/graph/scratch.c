@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "compute/tensor/bf16.h"
 
-enum { PERIOD = 4099 };
+enum { PERIOD = 4099, N_PIECE = 256 * PERIOD };
 
 int64_t scratch_bytes(const op_desc_t *desc, bool training)
 {
@@ -20,22 +20,51 @@ int64_t scratch_bytes(const op_desc_t *desc, bool training)
 typedef struct maker {
     const backend_t *backend;
     const char *what;
+    bool device_only;
     rng_t rng;
 } maker_t;
 
-static err_t scratch_make(maker_t *m, shape_t shape, dtype_t dtype, hd_buffer_t *block, float **out)
+static void fill(maker_t *m, int64_t n, dtype_t dtype, void *block)
 {
-    int64_t n = shape_count(shape);
-    TRY(hd_buffer_new(m->backend, (size_t)n * dtype_size(dtype), m->what, block));
-    float *host = block->host;
-    uint16_t *narrow = block->host;
-    if (dtype == DTYPE_F32) *out = host;
+    float *wide = block;
+    uint16_t *narrow = block;
     for (int64_t i = 0; i < n; i++) {
         if (dtype == DTYPE_BF16)
             narrow[i] = i < PERIOD ? bf16_from_float((float)rng_normal(&m->rng)) : narrow[i - PERIOD];
         else
-            host[i] = i < PERIOD ? (float)rng_normal(&m->rng) : host[i - PERIOD];
+            wide[i] = i < PERIOD ? (float)rng_normal(&m->rng) : wide[i - PERIOD];
     }
+}
+
+/* Fills a block on the device with copies of a piece, whose length is a multiple of the values' period. */
+static err_t make_on_device(maker_t *m, int64_t n, dtype_t dtype, hd_buffer_t *block)
+{
+    const backend_t *backend = m->backend;
+    const size_t n_bytes = (size_t)n * dtype_size(dtype);
+    hd_buffer_t piece;
+    TRY(hd_buffer_new(backend, (size_t)(n < N_PIECE ? n : N_PIECE) * dtype_size(dtype), m->what, &piece));
+    *block = (hd_buffer_t){.backend = backend, .own_device = true};
+    err_t err = backend_alloc(backend, n_bytes, m->what, &block->device);
+    if (err != ERR_OK) *block = (hd_buffer_t){0};
+    fill(m, n < N_PIECE ? n : N_PIECE, dtype, piece.host);
+    if (err == ERR_OK) err = hd_buffer_push_all(&piece);
+    for (size_t at = 0; err == ERR_OK && at < n_bytes; at += piece.n_bytes) {
+        const size_t left = n_bytes - at;
+        err = backend_copy(backend, (char *)block->device + at, piece.device,
+                           left < piece.n_bytes ? left : piece.n_bytes);
+    }
+    if (err == ERR_OK) err = backend_sync(backend);
+    hd_buffer_free(&piece);
+    return err;
+}
+
+static err_t scratch_make(maker_t *m, shape_t shape, dtype_t dtype, hd_buffer_t *block, float **out)
+{
+    int64_t n = shape_count(shape);
+    if (m->device_only) return make_on_device(m, n, dtype, block);
+    TRY(hd_buffer_new(m->backend, (size_t)n * dtype_size(dtype), m->what, block));
+    if (dtype == DTYPE_F32) *out = block->host;
+    fill(m, n, dtype, block->host);
     return ERR_OK;
 }
 
@@ -47,10 +76,8 @@ void scratch_free(scratch_t *s)
 
 enum { X, Y, DY, DX, PARAM, DPARAM = PARAM + OP_MAX_PARAMS };
 
-err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what,
-                  scratch_t *s)
+static err_t make_all(maker_t m, const op_desc_t *desc, bool training, scratch_t *s)
 {
-    maker_t m = {backend, what, rng_new(1, RNG_TEST, 0)};
     dtype_t x = desc->x_dtype[0], y = desc->y_dtype[0];
     hd_buffer_t *b = s->blocks;
     *s = (scratch_t){NULL};
@@ -66,6 +93,19 @@ err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training
     if (err == ERR_OK) err = scratch_push(s);
     if (err != ERR_OK) scratch_free(s);
     return err;
+}
+
+err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what,
+                  scratch_t *s)
+{
+    return make_all((maker_t){backend, what, false, rng_new(1, RNG_TEST, 0)}, desc, training, s);
+}
+
+err_t scratch_new_device(const op_desc_t *desc, const backend_t *backend, bool training, const char *what,
+                         scratch_t *s)
+{
+    bool device_only = backend->memory != NULL;
+    return make_all((maker_t){backend, what, device_only, rng_new(1, RNG_TEST, 0)}, desc, training, s);
 }
 
 err_t scratch_push(const scratch_t *s)

@@ -8,7 +8,8 @@
 enum { SCRATCH_BLOCKS = 4 + 2 * OP_MAX_PARAMS };
 
 /* Buffers for an inferred description with one input, for any of its algorithms. The pointers are the host
- * side. dy, dx and dparam are NULL without training, and so are pointers to tensors stored as bfloat16. */
+ * side. dy, dx and dparam are NULL without training, and so are pointers to tensors stored as bfloat16 and, on a
+ * device, all pointers after scratch_new_device. */
 typedef struct scratch {
     float *x, *y, *dy, *dx, *param[OP_MAX_PARAMS], *dparam[OP_MAX_PARAMS];
     hd_buffer_t blocks[SCRATCH_BLOCKS]; /* all of the above, in this order */
@@ -23,6 +24,9 @@ int64_t scratch_bytes(const op_desc_t *desc, bool training);
  *   what  for the message when memory runs out */
 err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what,
                   scratch_t *out);
+/* The same values without a host side on a device: pinned memory for the largest layers can be more than there is. */
+err_t scratch_new_device(const op_desc_t *desc, const backend_t *backend, bool training, const char *what,
+                         scratch_t *out);
 void scratch_free(scratch_t *scratch);
 
 /* Copies all buffers to the device, and back, which waits. scratch_new has pushed once. */
