@@ -112,6 +112,12 @@ recorded() { # JQ's words, of all points
     [[ "$stderr" == *'NCCL lost a peer or its network during "all_gather"'* ]]
 }
 
+@test "bench comm: a rank that is stuck in a call still reports that NCCL lost a peer" {
+    DPTRAIN_EMU_NCCL_CALL_HANG=0 DPTRAIN_EMU_NCCL_ASYNC_ERROR=1:1 bench_nccl 2 --test all_gather -b 1K -e 1K
+    [ "$status" -eq 5 ]
+    [[ "$stderr" == *'NCCL lost a peer or its network during "all_gather"'*"(rank 0 on "* ]]
+}
+
 @test "nccl_bw.sh measures NCCL if nvidia-smi reports GPUs, one rank per GPU" {
     mkdir "$BATS_TEST_TMPDIR/bin"
     printf '#!/bin/sh\nprintf "GPU %%d: emulated\\n" 0 1 2\n' >"$BATS_TEST_TMPDIR/bin/nvidia-smi"

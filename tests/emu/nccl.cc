@@ -42,6 +42,32 @@ ncclResult_t usable_comm(ncclComm_t comm)
     return state;
 }
 
+/* The debug log, as far as the program reads it. Settings are read once, and again after a reset. */
+std::mutex log_lock;
+FILE *log_file;
+bool log_known;
+std::atomic<int> n_lines;
+
+void open_log() /* under the lock */
+{
+    if (log_known) return;
+    const char *level = std::getenv("NCCL_DEBUG"), *path = std::getenv("NCCL_DEBUG_FILE");
+    if (log_file) std::fclose(log_file);
+    log_file = level && !std::strcmp(level, "INFO") && path ? std::fopen(path, "a") : nullptr;
+    log_known = true;
+}
+
+void log_collective(const comm_t &comm, const collective_t &c)
+{
+    std::lock_guard<std::mutex> lock(log_lock);
+    open_log();
+    if (!log_file || comm.rank != 0 || c.kind != collective_t::ALL_REDUCE) return;
+    std::fprintf(log_file, "emu:1:1 [0] NCCL INFO AllReduce: %zu Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..0}\n",
+                 c.count * type_size(c.type));
+    std::fflush(log_file);
+    n_lines++;
+}
+
 ncclResult_t queue(const std::shared_ptr<comm_t> &comm, cudaStream_t stream, op_t op)
 {
     comm_t *raw = comm.get(); /* kept by the op's closures */
@@ -56,7 +82,10 @@ ncclResult_t collective(ncclComm_t handle, collective_t c, cudaStream_t stream)
     if (result) return result;
     cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
     if (cudaStreamIsCapturing(stream, &capturing)) return fail_with(ncclInvalidArgument, "no such stream");
+    if (handle->comm->blocking && env_number("DPTRAIN_EMU_NCCL_CALL_HANG", -1) == handle->comm->rank)
+        for (;;) usleep(1000);
     c.captured = capturing != cudaStreamCaptureStatusNone;
+    log_collective(*handle->comm, c);
     std::shared_ptr<comm_t> comm = handle->comm;
     if (!type_size(c.type) || c.op < 0 || c.op >= ncclNumOps || c.root < 0 || c.root >= comm->size)
         return fail_with(ncclInvalidArgument, "unknown data type, operation or root");
@@ -135,6 +164,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *handle, int size, ncclUniqueId i
         return fail_with(ncclInvalidArgument, "invalid number of ranks or rank");
     *handle = nullptr;
     if (usable()) return fail_with(ncclUnhandledCudaError, "no usable device");
+    {
+        std::lock_guard<std::mutex> lock(log_lock);
+        open_log();
+    }
     auto comm = std::make_shared<comm_t>();
     comm->rank = rank;
     comm->size = size;
@@ -332,4 +365,16 @@ ncclResult_t ncclGroupEnd()
 {
     if (group_depth == 0) return fail_with(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
     return --group_depth == 0 ? flush_group() : ncclSuccess;
+}
+
+extern "C" void ncclResetDebugInit()
+{
+    std::lock_guard<std::mutex> lock(log_lock);
+    log_known = false;
+}
+
+/* For tests: lines written to the debug log. */
+extern "C" int emu_nccl_log_lines()
+{
+    return n_lines;
 }

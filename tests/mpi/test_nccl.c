@@ -166,6 +166,11 @@ static void test_sums(void)
     comm_describe_gradients(comm, text, sizeof text);
     OK_ALL(strncmp(text, "NCCL 2.", 7) == 0 && strstr(text, "registered"), "the description names NCCL: %s",
            text);
+    int (*log_lines)(void) = NULL;
+    *(void **)&log_lines = dlsym(RTLD_DEFAULT, "emu_nccl_log_lines");
+    if (log_lines && world_rank == 0) printf("# %d lines in NCCL's log\n", log_lines());
+    OK_ALL(!log_lines || world_rank != 0 || (log_lines() == 1 && strstr(text, "RING/SIMPLE")),
+           "NCCL's log ends with the first sum, which names the algorithm");
     const comm_gpu_t *gpus = comm_gpus(comm);
     ok = gpus != NULL;
     for (int r = 0; ok && r < world_size; r++) ok = gpus[r].rank == r && gpus[r].name[0] && gpus[r].host[0];
@@ -402,7 +407,7 @@ int main(int argc, char **argv)
     }
     if (argc > 2)
         return open_device() ? sum_for_ever(strstr(argv[2], "stall"), strstr(argv[2], "recorded")) : 1;
-    tap_plan(1 + 9 + 4 + 3 + 1 + world_size + 4 + 1);
+    tap_plan(1 + 10 + 4 + 3 + 1 + world_size + 4 + 1);
     if (!OK_ALL(open_device(), "a device")) MPI_Abort(MPI_COMM_WORLD, 1);
     int64_t n_live = mem_live();
     test_sums();

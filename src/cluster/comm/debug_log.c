@@ -18,7 +18,7 @@ static const off_t keep_bytes = 1 << 20;
 /* One per process: NCCL reads the file name once. */
 static struct {
     pthread_mutex_t lock;
-    bool asked, named;
+    bool asked, named, quiet;
     char path[512];
     int fd;
     off_t at; /* end of what has been read */
@@ -126,6 +126,18 @@ static void read_on(void)
         if (n == 0 && got < (ssize_t)sizeof block) break; /* incomplete line */
         self.at += n ? (off_t)n : got;
     }
+}
+
+/* NCCL closes the log and opens what NCCL_DEBUG_FILE then names; a version that keeps the level writes it there. */
+void debug_log_quiet(void (*reset)(void))
+{
+    debug_facts_t facts;
+    if (self.fd < 0 || self.quiet || !reset) return;
+    self.quiet = true;
+    setenv("NCCL_DEBUG_FILE", "/dev/null", 1);
+    setenv("NCCL_DEBUG", "WARN", 1);
+    debug_log_read(&facts);
+    reset();
 }
 
 void debug_log_read(debug_facts_t *out)

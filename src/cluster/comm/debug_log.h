@@ -33,6 +33,10 @@ size_t debug_log_parse(const char *text, size_t n_bytes, debug_facts_t *facts);
 void debug_log_open(void);
 /* Call after NCCL has opened the file: unlinks it, so that it never outlives the process. */
 void debug_log_hide(void);
+/* Once the facts are there: switches the log off, which otherwise has a line for every call of NCCL that is not recorded.
+ *
+ *   reset  makes NCCL read its settings again (ncclResetDebugInit); NULL: it cannot, and the log goes on */
+void debug_log_quiet(void (*reset)(void));
 /* From any thread: the facts so far. Also keeps the file short. */
 void debug_log_read(debug_facts_t *out);
 

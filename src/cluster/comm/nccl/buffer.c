@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
+#include "cluster/comm/debug_log.h"
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/watchdog.h"
 
@@ -127,6 +128,7 @@ err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
         err = comm_agree(comm, sum_once(comm, out), "the first sum of gradients");
     if (err == ERR_OK) {
         impl->registered = registered && wire_too;
+        debug_log_quiet(nccl_lib.reset_debug);
         return ERR_OK;
     }
     block_free(impl, &own->wire);

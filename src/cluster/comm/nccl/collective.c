@@ -4,6 +4,7 @@
  * message. */
 #include <string.h>
 
+#include "cluster/comm/debug_log.h"
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/watchdog.h"
 
@@ -138,10 +139,9 @@ static err_t direct_run(comm_t *comm, const collective_spec_t *spec, void *own)
     nccl_impl_t *impl = comm->library;
     ASSERT(impl->direct);
     atomic_store(&impl->doing, spec->what);
-    TRY(nccl_lock(impl));
-    ncclResult_t status = direct_call(impl, spec);
+    TRY(nccl_lock(impl)); /* unless it is broken */
     nccl_unlock(impl);
-    E_NCCL(status, spec->what);
+    E_NCCL(direct_call(impl, spec), spec->what);
     return ERR_OK;
 }
 
@@ -149,6 +149,7 @@ static err_t direct_wait(comm_t *comm, const collective_spec_t *spec)
 {
     const nccl_impl_t *impl = comm->library;
     E_CUDART(cudaStreamSynchronize(impl->stream), spec->what);
+    debug_log_quiet(nccl_lib.reset_debug); /* the first call has connected the ranks */
     return ERR_OK;
 }
 

@@ -17,6 +17,7 @@ err_t nccl_load(void)
     const dl_function_t functions[] = {NCCL_FUNCTIONS(NCCL_ENTRY)};
     const dl_function_t more[] = {NCCL_REGISTER_FUNCTIONS(NCCL_ENTRY)};
 #undef NCCL_ENTRY
+    const dl_function_t debug[] = {{"ncclResetDebugInit", &nccl_lib.reset_debug}};
     if (nccl_lib.AllReduce) return ERR_OK;
     err_t err = dl_load(names, functions, sizeof functions / sizeof functions[0], hint);
     if (err != ERR_OK) {
@@ -24,6 +25,7 @@ err_t nccl_load(void)
         return err;
     }
     nccl_lib.can_register = dl_load(names, more, sizeof more / sizeof more[0], hint) == ERR_OK;
+    if (dl_load(names, debug, 1, hint) != ERR_OK) nccl_lib.reset_debug = NULL;
     return ERR_OK;
 }
 

@@ -44,6 +44,7 @@ typedef struct nccl_table {
     NCCL_REGISTER_FUNCTIONS(NCCL_MEMBER)
 #undef NCCL_MEMBER
     bool can_register;
+    void (*reset_debug)(void); /* ncclResetDebugInit, deprecated; NULL: this version has none */
 } nccl_table_t;
 
 /* lib.c. nccl_load sets nccl_lib; nccl_version loads it, too. */
@@ -73,12 +74,14 @@ typedef struct nccl_watch {
 typedef struct nccl_impl {
     comm_t *comm;
     comm_device_t device;
-    /* Held briefly: NCCL calls on one communicator, including ncclCommGetAsyncError, must not overlap. */
+    /* Held briefly: NCCL calls on a non-blocking communicator, including ncclCommGetAsyncError, must not overlap. */
     pthread_mutex_t lock;
     ncclComm_t handle;
-    ncclComm_t direct; /* for single calls (collective.c); NULL: not opened */
-    bool broken;       /* under lock: NCCL failed, or handle and direct are freed; no more calls */
-    bool is_part;      /* made by comm_subset: the watchdog counts the parent's calls */
+    /* For single calls (collective.c), blocking; NULL: not opened. It is set under lock, but called without it: a call
+     * may wait for a peer, and the watcher must go on. */
+    ncclComm_t direct;
+    bool broken;  /* under lock: NCCL failed, or handle and direct are freed; no more calls */
+    bool is_part; /* made by comm_subset: the watchdog counts the parent's calls */
     cudaStream_t stream;
     cudaEvent_t begun, done; /* for streams to wait on */
     cudaEvent_t watched;     /* recorded after the last piece, also each time a recorded step runs */
