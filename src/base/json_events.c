@@ -57,9 +57,19 @@ static err_t json_parser_result(const json_parser_t *p, yajl_status status)
     return err;
 }
 
+/* Explains yajl's "invalid char" where Python wrote NaN or Infinity. */
+static err_t name_nan(const json_parser_t *p, const char *piece, size_t n_piece, err_t err)
+{
+    size_t at = json_parser_at(p), from = at > 12 ? at - 12 : 0;
+    size_t n = n_piece - from < 24 ? n_piece - from : 24;
+    if (!memmem(piece + from, n, "NaN", 3) && !memmem(piece + from, n, "Infinity", 8)) return err;
+    return err_raise(err, __FILE__, __LINE__, "%s (JSON has no NaN and no Infinity)", err_message());
+}
+
 err_t json_parser_feed(json_parser_t *p, const void *bytes, size_t n_bytes)
 {
-    return json_parser_result(p, yajl_parse(p->yajl, bytes, n_bytes));
+    err_t err = json_parser_result(p, yajl_parse(p->yajl, bytes, n_bytes));
+    return err == ERR_OK ? ERR_OK : name_nan(p, bytes, n_bytes, err);
 }
 
 err_t json_parser_end(json_parser_t *p)

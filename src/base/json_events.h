@@ -5,6 +5,7 @@
 #define BASE_JSON_EVENTS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -28,9 +29,14 @@ typedef struct json_parser json_parser_t;
 err_t json_parser_new(const json_events_t *events, void *context, json_parser_t **out);
 void json_parser_free(json_parser_t **parser); /* NULL inside is fine */
 
-/* Parses the next piece. ERR_DATA "it is not JSON: ...". If a callback stopped the parser, returns ERR_OK and
+/* Parses the next piece. ERR_DATA "it is not JSON: ...", which names NaN and Infinity. If a callback stopped the parser, returns ERR_OK and
  * keeps the callback's error message; feed nothing more. */
 err_t json_parser_feed(json_parser_t *parser, const void *bytes, size_t n_bytes);
+
+/* The value of a number. ERR_DATA quotes it: not a 64-bit integer without fraction and exponent; not finite as
+ * a double. Reals are rounded to the nearest double. */
+err_t json_parse_int(const char *text, size_t n_bytes, int64_t *out);
+err_t json_parse_real(const char *text, size_t n_bytes, double *out);
 
 /* Ends the text. Errors as in json_parser_feed; a truncated or empty text is not JSON. Reports a number at
  * the end of the text. */

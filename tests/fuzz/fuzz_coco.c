@@ -21,6 +21,11 @@ static void draw(const coco_t *coco)
             MUST(a->category >= 0 && a->category < coco->n_categories && a->box[2] > 0 && a->box[3] > 0);
             MUST(a->box[0] >= 0 && a->box[0] + a->box[2] <= image->width + 1e-9 * image->width);
         }
+        MUST(image->truths ? image->n_truths >= image->n_annotations : image->n_truths == 0);
+        for (int32_t k = 0; k < image->n_truths; k++) {
+            err_t err = mask_draw(&image->truths[k], image->width, image->height, mask);
+            MUST(err == ERR_OK || err == ERR_DATA);
+        }
     }
 }
 

@@ -88,6 +88,7 @@ enum { N_TRAIN = 6, N_VAL = 2, N_SAMPLES = N_TRAIN + N_VAL, N_CATEGORIES = 3, PE
 static const int32_t two_polygons[] = {3, 4}, one_polygon[] = {5};
 static const float points_a[] = {0.5f, 0.25f, 7, 1, 3, 5.75f, 8, 8, 9.5f, 8, 9.5f, 9.99f, 8, 10};
 static const float points_b[] = {1, 1, 2, 1, 3, 2, 2, 3, 1, 2};
+static const double exact_b[] = {1, 1, 2, 1 + 1e-12, 3, 2, 2, 3, 1, 2};
 static const uint32_t runs_a[] = {0, 12, 3, 85}, runs_b[] = {20 * 10};
 
 static const annotation_t annotations_a[] = {
@@ -117,7 +118,8 @@ static const annotation_t annotations_b[] = {
      .segmentation = SEGMENTATION_POLYGONS,
      .n_polygons = 1,
      .n_points = one_polygon,
-     .points = points_b},
+     .points = points_b,
+     .exact = exact_b},
     {.id = 14,
      .category = 1,
      .crowd = true,
@@ -135,15 +137,17 @@ static const struct {
     int32_t width, height, label, n_annotations;
     const annotation_t *annotations;
     size_t n_bytes;
+    int32_t n_truths;
+    const annotation_t *truths;
 } sample_table[N_SAMPLES] = {
-    {"000000000009.jpg", 9, 10, 10, -1, 3, annotations_a, 300},
-    {"no annotations.jpg", 25, 640, 480, -1, 0, NULL, 1},
-    {"", 30, 1, 1, -1, 0, NULL, 77},
-    {"dog/17.png", -1, 20, 10, 1, 2, annotations_b, 1000},
-    {"größer als/9×9.jpg", INT64_MIN, 20, 10, 2, 1, annotations_b, 128},
-    {"x", 0, INT32_MAX, INT32_MAX, 0, 0, NULL, 513},
-    {"val/a.jpg", 1, 10, 10, -1, 2, annotations_a + 1, 64},
-    {"val/b.jpg", 2, 10, 10, 0, 0, NULL, 65},
+    {"000000000009.jpg", 9, 10, 10, -1, 3, annotations_a, 300, 0, NULL},
+    {"no annotations.jpg", 25, 640, 480, -1, 0, NULL, 1, 0, NULL},
+    {"", 30, 1, 1, -1, 0, NULL, 77, 0, NULL},
+    {"dog/17.png", -1, 20, 10, 1, 1, annotations_b, 1000, 2, annotations_b},
+    {"größer als/9×9.jpg", INT64_MIN, 20, 10, 2, 1, annotations_b, 128, 0, NULL},
+    {"x", 0, INT32_MAX, INT32_MAX, 0, 0, NULL, 513, 0, NULL},
+    {"val/a.jpg", 1, 10, 10, -1, 2, annotations_a + 1, 64, 0, NULL},
+    {"val/b.jpg", 2, 10, 10, 0, 0, NULL, 65, 0, NULL},
 };
 
 static inline sample_t sample_make(int number)
@@ -159,7 +163,9 @@ static inline sample_t sample_make(int number)
                       .bytes = noise + 5 * number,
                       .n_bytes = sample_table[number].n_bytes,
                       .n_annotations = sample_table[number].n_annotations,
-                      .annotations = sample_table[number].annotations};
+                      .annotations = sample_table[number].annotations,
+                      .n_truths = sample_table[number].n_truths,
+                      .truths = sample_table[number].truths};
 }
 
 static inline shard_plan_t sample_plan(split_t split, int64_t number, uint64_t plan)

@@ -99,6 +99,36 @@ static void test_good(void)
     coco_free(&coco);
 }
 
+/* Evaluation sees the file's annotations where training's were mended. */
+static void test_truths(void)
+{
+    coco_t *coco = NULL;
+    static const char text[] = FILE_OF(
+        "{\"id\":4,\"image_id\":7,\"category_id\":3,\"area\":6,\"bbox\":[-1,1,3,7]},"
+        "{\"id\":2,\"image_id\":7,\"category_id\":3,\"area\":6,\"bbox\":[9,9,3,7],\"iscrowd\":1},"
+        "{\"id\":4,\"image_id\":7,\"category_id\":3,\"area\":6,\"bbox\":[0,0,1,1]},"
+        "{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":6,\"bbox\":[0,0,2,3],\"segmentation\":[[1,2,3,4]]},"
+        "{\"id\":8,\"image_id\":7,\"category_id\":3,\"area\":6,\"bbox\":[0,0,2,3],\"segmentation\":"
+        "[[0.1,0,1.005,1,0,2.33333333333]]}");
+    OK_CALL(read_bytes(text, strlen(text), &coco), "a file with much to mend");
+    if (!coco) exit(1);
+    const coco_image_t *i = coco->images;
+    const annotation_t *a = i->annotations, *t = i->truths;
+    OK(i->n_annotations == 2 && a[0].id == 4 && a[0].box[0] == 0 && a[0].box[2] == 2 && a[1].id == 8 &&
+           i->n_truths == 5 && t[0].id == 4 && t[1].id == 2 && t[2].id == 4 && t[3].id == 1 && t[4].id == 8,
+       "truths are all annotations, in the order of the file");
+    OK(t && t[0].box[0] == -1 && t[0].box[2] == 3 && t[0].box[3] == 7 && t[1].box[0] == 9 && t[1].crowd &&
+           t[3].segmentation == SEGMENTATION_NONE,
+       "with the file's boxes");
+    OK(a[1].exact && a[1].exact[2] == 1.005 && a[1].exact[5] == 2.33333333333 && a[1].points[2] == 1.005F,
+       "points are exact where floats are not");
+    coco_free(&coco);
+    OK(read_bytes(good, strlen(good), &coco) == ERR_OK && !coco->images[2].truths &&
+           coco->images[2].n_truths == 0 && !coco->images[2].annotations[0].exact,
+       "nothing mended: there are no others");
+    coco_free(&coco);
+}
+
 /* The only annotation's box as it is kept; false: it was left out. */
 static bool keeps_box(const char *box, double x, double y, double width, double height, int n_cut)
 {
@@ -453,8 +483,9 @@ int main(void)
 {
     char path[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
-    tap_plan(9 + 9 + 12 + 3 + 8 + 2 + 3 + 8 + 1);
+    tap_plan(9 + 5 + 9 + 12 + 3 + 8 + 2 + 3 + 8 + 1);
     test_good();
+    test_truths();
     test_flaws();
     test_not_files();
     test_wrong_images();

@@ -14,7 +14,7 @@
 #include "data/coco/coco.h"
 #include "tests/tap.h"
 
-enum { SIDE = 32, MAX_POINTS = 16 };
+enum { SIDE = 32, MAX_POINTS = 16, N_RANDOM = 900, FIRST_ODD_ID = 601 };
 
 static uint8_t mask[SIDE * SIDE];
 
@@ -117,7 +117,7 @@ static bool unpacks(const char *text, const uint32_t *wanted, int n_wanted)
 {
     uint32_t runs[64];
     int32_t n = 0;
-    return mask_read_runs(text, strlen(text), runs, &n) == ERR_OK && n == n_wanted &&
+    return rle_parse(text, strlen(text), runs, &n) == ERR_OK && n == n_wanted &&
            memcmp(runs, wanted, (size_t)n * sizeof *runs) == 0;
 }
 
@@ -125,7 +125,7 @@ static bool refused(const char *text, const char *words)
 {
     uint32_t runs[64];
     int32_t n = -1;
-    return mask_read_runs(text, strlen(text), runs, &n) == ERR_DATA && n == -1 && SAYS(words);
+    return rle_parse(text, strlen(text), runs, &n) == ERR_DATA && n == -1 && SAYS(words);
 }
 
 static void test_packed_runs(void)
@@ -137,7 +137,7 @@ static void test_packed_runs(void)
     for (int i = 0; i < N; i++) runs[i] = rng_below(&rng, 2u << rng_below(&rng, 31));
     size_t length = pack(runs, N, text);
     int32_t n = 0;
-    OK(mask_read_runs(text, length, back, &n) == ERR_OK && n == N && memcmp(runs, back, sizeof runs) == 0,
+    OK(rle_parse(text, length, back, &n) == ERR_OK && n == N && memcmp(runs, back, sizeof runs) == 0,
        "runs of all sizes come back");
     OK(unpacks("", runs, 0), "none");
     OK(unpacks("61X13", (const uint32_t[]){6, 1, 40, 4}, 4), "the fourth is the difference from the second");
@@ -149,8 +149,24 @@ static void test_packed_runs(void)
     OK(refused("O", "-1") && refused("111O1O", "length -"), "a run below 0");
 }
 
+/* RLE with runs of length 0 anywhere; no more runs than pixels, beyond which pycocotools writes past a block. */
+static void write_odd_runs(FILE *file, rng_t *rng, int width, int height)
+{
+    int left = width * height, n = 1;
+    fprintf(file, ",\"segmentation\":{\"size\":[%d,%d],\"counts\":[", height, width);
+    for (; left > 0; n++) {
+        int run = n + left > width * height || rng_below(rng, 3)
+                      ? (int)rng_below(rng, (uint32_t)(2 * height)) + (n + left > width * height)
+                      : 0;
+        if (run > left || rng_below(rng, 40) == 0) run = left;
+        left -= run;
+        fprintf(file, "%d%s", run, left > 0 ? "," : "");
+    }
+    fputs(rng_below(rng, 4) || n > width * height ? "]}}" : ",0]}}", file);
+}
+
 /* A file of annotations, some without segmentation, on small images; coordinates where rounding turns among
- * them. */
+ * them, some with more than two decimals. */
 static bool write_random(const char *path)
 {
     rng_t rng = rng_new(3, RNG_TEST, 1);
@@ -161,11 +177,17 @@ static bool write_random(const char *path)
           "{\"id\":2,\"file_name\":\"b\",\"width\":37,\"height\":91},"
           "{\"id\":3,\"file_name\":\"c\",\"width\":1,\"height\":5}],\"annotations\":[",
           file);
-    for (int id = 1; id <= 600; id++) {
+    static const int sizes[3][2] = {{37, 91}, {1, 5}, {64, 48}};
+    for (int id = 1; id <= N_RANDOM; id++) {
         fprintf(file,
                 "%s{\"id\":%d,\"image_id\":%d,\"category_id\":1,\"area\":1,\"bbox\":[0.5,%.2f,20.25,%.2f]",
                 id > 1 ? "," : "", id, id % 3 + 1, rng_uniform(&rng), 1 + 80 * rng_uniform(&rng));
+        if (id >= FIRST_ODD_ID) {
+            write_odd_runs(file, &rng, sizes[(id + 2) % 3][0], sizes[(id + 2) % 3][1]);
+            continue;
+        }
         uint32_t n_polygons = rng_below(&rng, 4);
+        bool exact = rng_below(&rng, 2);
         for (uint32_t p = 0; p < n_polygons; p++) {
             uint32_t n = 3 + rng_below(&rng, MAX_POINTS - 2);
             fputs(p ? ",[" : ",\"segmentation\":[[", file);
@@ -175,7 +197,9 @@ static bool write_random(const char *path)
                 double digits = rng_below(&rng, 2) ? 10 : 100;
                 if (i == 0 || rng_below(&rng, 5)) x = rint(digits * (120 * rng_uniform(&rng) - 30)) / digits;
                 if (i == 0 || rng_below(&rng, 5)) y = rint(digits * (140 * rng_uniform(&rng) - 30)) / digits;
-                fprintf(file, "%s%.2f,%.2f", i ? "," : "", x, y);
+                /* Beyond a float's precision beside a tenth, where the grid turns. */
+                double more = exact ? 1e-9 * (rng_uniform(&rng) - .5) : 0;
+                fprintf(file, exact ? "%s%.12f,%.12f" : "%s%.2f,%.2f", i ? "," : "", x + more, y - more);
             }
             fputs(p + 1 < n_polygons ? "]" : "]]", file);
         }
@@ -185,45 +209,115 @@ static bool write_random(const char *path)
     return fclose(file) == 0;
 }
 
-/* One of pycocotools' records against ours; false where anything differs. */
-static bool same_as_ours(FILE *theirs, const coco_image_t *image, const annotation_t *a)
-{
+/* What pycocotools says of an annotation's mask: pycocotools_masks.py. */
+typedef struct theirs {
     struct {
         int64_t id;
         int32_t width, height;
         int64_t area;
         int32_t n_counts;
     } head;
-    bool same = fread(&head.id, 8, 1, theirs) == 1 && fread(&head.width, 4, 2, theirs) == 2 &&
-                fread(&head.area, 8, 1, theirs) == 1 && fread(&head.n_counts, 4, 1, theirs) == 1;
-    if (!same || head.n_counts < 1 || head.id != a->id || head.width != image->width ||
-        head.height != image->height)
+    char *counts, *union_counts;
+    uint8_t *bits;
+    double box[4], iou[2];
+    int32_t n_union;
+} theirs_t;
+
+static bool read_theirs(FILE *file, theirs_t *t)
+{
+    *t = (theirs_t){0};
+    if (fread(&t->head.id, 8, 1, file) != 1 || fread(&t->head.width, 4, 2, file) != 2 ||
+        fread(&t->head.area, 8, 1, file) != 1 || fread(&t->head.n_counts, 4, 1, file) != 1 ||
+        t->head.n_counts < 1)
         return false;
-    size_t n_pixels = (size_t)image->width * (size_t)image->height, n_packed = (n_pixels + 7) / 8,
-           n_counts = (size_t)head.n_counts;
-    uint8_t *ours = malloc(n_pixels), *again = malloc(n_pixels), *packed = calloc(n_packed, 1);
-    char *counts = malloc(n_counts);
-    uint32_t *runs = malloc(n_counts * sizeof *runs);
-    annotation_t by_runs = {.segmentation = SEGMENTATION_RLE, .runs = runs};
-    if (!ours || !again || !packed || !counts || !runs) abort();
-    same = fread(counts, 1, n_counts, theirs) == n_counts && fread(packed, 1, n_packed, theirs) == n_packed &&
-           mask_draw(a, image->width, image->height, ours) == ERR_OK &&
-           mask_read_runs(counts, n_counts, runs, &by_runs.n_runs) == ERR_OK &&
-           mask_draw(&by_runs, image->width, image->height, again) == ERR_OK;
-    int64_t area = 0, n_wrong = 0;
-    for (size_t i = 0; same && i < n_pixels; i++) {
-        area += ours[i];
-        n_wrong += ours[i] != (packed[i / 8] >> (7 - i % 8) & 1) || ours[i] != again[i];
-    }
-    if (same && (n_wrong || area != head.area))
-        printf("# annotation %lld: %lld pixels differ, %lld of them here, %lld there\n", (long long)a->id,
-               (long long)n_wrong, (long long)area, (long long)head.area);
-    free(ours);
-    free(again);
-    free(packed);
-    free(counts);
+    size_t n_counts = (size_t)t->head.n_counts,
+           n_bits = ((size_t)t->head.width * (size_t)t->head.height + 7) / 8;
+    t->counts = calloc(n_counts + 1, 1);
+    t->bits = malloc(n_bits);
+    if (!t->counts || !t->bits) abort();
+    if (fread(t->counts, 1, n_counts, file) != n_counts || fread(t->bits, 1, n_bits, file) != n_bits ||
+        fread(t->box, 8, 4, file) != 4 || fread(t->iou, 8, 2, file) != 2 ||
+        fread(&t->n_union, 4, 1, file) != 1 || t->n_union < 1)
+        return false;
+    t->union_counts = calloc((size_t)t->n_union + 1, 1);
+    if (!t->union_counts) abort();
+    return fread(t->union_counts, 1, (size_t)t->n_union, file) == (size_t)t->n_union;
+}
+
+static void free_theirs(theirs_t *t)
+{
+    free(t->counts);
+    free(t->union_counts);
+    free(t->bits);
+}
+
+/* Whether the runs are these as text, and come back from it. */
+static bool same_text(const rle_t *rle, const char *wanted)
+{
+    char *text = malloc(RLE_TEXT_PER_RUN * (size_t)rle->n + 1);
+    uint32_t *runs = malloc(strlen(wanted) * sizeof *runs);
+    int32_t n = 0;
+    if (!text || !runs) abort();
+    bool same = rle_format(rle, text) == strlen(wanted) && strcmp(text, wanted) == 0 &&
+                rle_parse(wanted, strlen(wanted), runs, &n) == ERR_OK && n == rle->n &&
+                memcmp(runs, rle->runs, (size_t)n * sizeof *runs) == 0;
+    free(text);
     free(runs);
-    return same && n_wrong == 0 && area == head.area;
+    return same;
+}
+
+/* The mask's pixels, from polygons and again from runs, and the runs from the pixels. */
+static bool same_pixels(const theirs_t *t, const annotation_t *a, const rle_t *rle)
+{
+    size_t n_pixels = (size_t)t->head.width * (size_t)t->head.height;
+    uint8_t *drawn = malloc(n_pixels), *again = malloc(n_pixels);
+    rle_t encoded = {0};
+    int64_t n_wrong = 0;
+    if (!drawn || !again) abort();
+    bool same = mask_draw(a, t->head.width, t->head.height, drawn) == ERR_OK &&
+                rle_decode(rle, t->head.width, t->head.height, again) == ERR_OK;
+    for (size_t i = 0; same && i < n_pixels; i++)
+        n_wrong += drawn[i] != (t->bits[i / 8] >> (7 - i % 8) & 1) || drawn[i] != again[i];
+    if (n_wrong > 0) printf("# annotation %lld: %lld pixels differ\n", (long long)a->id, (long long)n_wrong);
+    /* Runs of length 0 inside a mask are not encoded. */
+    if (same && (a->segmentation != SEGMENTATION_RLE || a->id < FIRST_ODD_ID))
+        same = rle_encode(again, t->head.width, t->head.height, &encoded) == ERR_OK &&
+               same_text(&encoded, t->counts);
+    rle_free(&encoded);
+    free(drawn);
+    free(again);
+    return same && n_wrong == 0;
+}
+
+/* One annotation; `before` is the last one on its image, and becomes this one. */
+static bool same_as_ours(FILE *file, const coco_image_t *image, const annotation_t *a, rle_t *before)
+{
+    theirs_t t;
+    rle_t rle = {0}, both = {0};
+    double box[4];
+    bool same = read_theirs(file, &t) && t.head.id == a->id && t.head.width == image->width &&
+                t.head.height == image->height &&
+                mask_encode(a, image->width, image->height, &rle) == ERR_OK && same_text(&rle, t.counts) &&
+                same_pixels(&t, a, &rle) && (int64_t)rle_area(&rle) == t.head.area;
+    if (same) {
+        const rle_t *other = before->n > 0 ? before : &rle;
+        rle_box(&rle, image->width, image->height, box);
+        same = memcmp(box, t.box, sizeof box) == 0 && rle_union(&rle, other, &both) == ERR_OK &&
+               same_text(&both, t.union_counts);
+        double other_box[4];
+        rle_box(other, image->width, image->height, other_box);
+        bool meet = rle_box_iou(box, other_box, false) > 0; /* pycocotools looks at boxes first */
+        for (int crowd = 0; crowd < 2; crowd++) {
+            double iou = meet ? rle_iou(&rle, other, crowd) : 0;
+            same = same && memcmp(&iou, &t.iou[crowd], sizeof iou) == 0;
+        }
+        if (!same) printf("# annotation %lld: box, union or IoU differ\n", (long long)a->id);
+    }
+    rle_free(before);
+    *before = rle;
+    rle_free(&both);
+    free_theirs(&t);
+    return same;
 }
 
 static void compare(const char *python, const char *path, int64_t n_wanted, const char *what)
@@ -235,9 +329,12 @@ static void compare(const char *python, const char *path, int64_t n_wanted, cons
     FILE *theirs = popen(command, "re");
     if (!theirs) abort();
     OK_CALL(coco_read(path, NULL, NULL, &coco), "reading %s", what);
-    for (int64_t i = 0; coco && i < coco->n_images; i++)
+    for (int64_t i = 0; coco && i < coco->n_images; i++) {
+        rle_t before = {0};
         for (int32_t k = 0; k < coco->images[i].n_annotations; k++)
-            n_same += same_as_ours(theirs, &coco->images[i], &coco->images[i].annotations[k]);
+            n_same += same_as_ours(theirs, &coco->images[i], &coco->images[i].annotations[k], &before);
+        rle_free(&before);
+    }
     bool at_end = fgetc(theirs) == EOF;
     OK(n_same == n_wanted && pclose(theirs) == 0 && at_end, "%lld masks of %s are pycocotools'",
        (long long)n_wanted, what);
@@ -259,7 +356,7 @@ static void test_against_pycocotools(void)
     char random[] = "/tmp/dptrain-mask-XXXXXX";
     int fd = mkstemp(random);
     if (fd < 0 || close(fd) != 0 || !write_random(random)) abort();
-    compare(python, random, 600, "random segmentations");
+    compare(python, random, N_RANDOM, "random segmentations");
     unlink(random);
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/coco_tiny/annotations/instances_%s2017.json", data ? data : "",

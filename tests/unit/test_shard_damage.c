@@ -201,7 +201,7 @@ static bool index_refused(const char *words)
 
 static void test_schema(const shard_index_t *index)
 {
-    static const char newer[] = "was written by a newer dptrain (schema 9; this one reads up to 1)";
+    static const char newer[] = "was written by a newer dptrain (schema 9; this one reads up to 2)";
     size_t n, n_index;
     unsigned char *data = sample_slurp(shard0, &n), *whole = sample_slurp(SHARD_INDEX_NAME, &n_index);
     make_odd(shard0, "shard", 9, 9, 7);
@@ -332,7 +332,7 @@ static void test_hostile_index(const shard_index_t *index)
 static void test_hostile_notes(void)
 {
     shard_notes_t notes = {0};
-    sample_t sample = sample_make(0), out;
+    sample_t sample = sample_make(3), out;
     annotation_t annotations[64];
     ASSERT(shard_notes_add(&notes, &sample) == ERR_OK && shard_notes_most(notes.n_bytes) <= 64);
     bool refused = true;

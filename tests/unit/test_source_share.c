@@ -101,6 +101,25 @@ static void put_idx(void)
         abort();
 }
 
+/* COCO with annotations that are mended, and points that a float does not tell. */
+static void put_coco(void)
+{
+    static const char list[] =
+        "{\"images\":[{\"id\":7,\"file_name\":\"a.png\",\"width\":5,\"height\":9},"
+        "{\"id\":8,\"file_name\":\"b.png\",\"width\":6,\"height\":9}],"
+        "\"categories\":[{\"id\":3,\"name\":\"dog\"}],\"annotations\":["
+        "{\"id\":1,\"image_id\":7,\"category_id\":3,\"area\":1,\"bbox\":[0,0,9,9],"
+        "\"segmentation\":[[0,0,5,0.123456789,5,9],[1,1,2,2,3,3,1,4]]},"
+        "{\"id\":2,\"image_id\":7,\"category_id\":3,\"area\":1,\"bbox\":[8,8,9,9],\"iscrowd\":1,"
+        "\"segmentation\":{\"size\":[9,5],\"counts\":[3,42]}},"
+        "{\"id\":3,\"image_id\":8,\"category_id\":3,\"area\":1,\"bbox\":[1,1,2,2],"
+        "\"segmentation\":[[0,0,5,0.123456789,5,9]]}]}";
+    folder_clear();
+    put_image("val2017/a.png", 5);
+    put_image("val2017/b.png", 6);
+    folder_put("annotations/instances_val2017.json", list, strlen(list));
+}
+
 /* Packs into folder/shards. */
 static bool make_shards(const char *from)
 {
@@ -268,13 +287,32 @@ static void test_crops(const char *path, const char *kind)
     mem_free(&bytes);
 }
 
+/* Shards keep the file's annotations beside the mended ones. */
+static void test_packed_truths(void)
+{
+    source_t *opened = NULL, *packed = NULL;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    if (!make_shards(folder) || source_open(folder, &opened) != ERR_OK ||
+        source_open(folder_path("shards"), &packed) != ERR_OK)
+        abort();
+    OK(same_split(opened, packed, SPLIT_VAL) &&
+           source_describe(packed, SPLIT_VAL, 0, &buffer, &sample) == ERR_OK && sample.n_annotations == 1 &&
+           sample.annotations[0].box[2] == 5 && sample.n_truths == 2 && sample.truths[0].box[2] == 9 &&
+           sample.truths[0].exact && sample.truths[1].crowd,
+       "a folder and its shards have the same truths");
+    source_free_buffer(packed, &buffer);
+    source_close(&opened);
+    source_close(&packed);
+}
+
 int main(void)
 {
     enum { N_TINY = 3 + 3 + 2 };
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(3 + 2 + 3 + 2 + 3 + 2 + 4 + 2 + N_TINY + 2);
+    tap_plan(3 + 2 + 3 + 2 + 3 + 2 + 3 + 2 + 1 + 4 + 2 + N_TINY + 2);
     put_classes();
     check_kind(folder, "folder");
     test_broken(folder, "folder");
@@ -284,6 +322,10 @@ int main(void)
     put_idx();
     check_kind(folder, "idx");
     test_broken(folder, "idx");
+    put_coco();
+    check_kind(folder, "coco");
+    test_broken(folder, "coco");
+    test_packed_truths();
     test_absent();
     test_watch();
     if (data) snprintf(tiny, sizeof tiny, "%s/coco_tiny", data);

@@ -30,6 +30,7 @@ typedef struct annotation {
     int32_t n_polygons;
     const int32_t *n_points; /* [n_polygons], each ≥ 3 */
     const float *points;     /* [Σ n_points, 2]: x, y */
+    const double *exact;     /* the same as given by the source; NULL: mask_widen (mask.h) restores them */
     /* SEGMENTATION_RLE: run lengths of 0, 1, 0, …, column by column; their sum is height × width. */
     int32_t n_runs;
     const uint32_t *runs;
@@ -48,8 +49,12 @@ typedef struct sample {
     int32_t label;         /* class: row of the category table; -1: given by the annotations */
     const void *bytes;     /* the image file's content; NULL: not requested */
     size_t n_bytes;
-    int32_t n_annotations;
+    int32_t n_annotations; /* usable ones: boxes lie in the image and have an area */
     const annotation_t *annotations;
+    /* All annotations as given by the source, in its order: what evaluation counts. NULL, and n_truths 0:
+     * nothing was mended or left out, they are `annotations`. */
+    int32_t n_truths;
+    const annotation_t *truths;
 } sample_t;
 
 #endif

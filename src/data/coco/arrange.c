@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Second pass over the parsed records: sorts images, categories and annotations by id, resolves their
- * references, drops duplicates, and clips boxes to their image. */
+ * references, drops duplicates, and clips boxes to their image; truths keep both. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "data/coco/records.h"
@@ -109,7 +110,8 @@ static bool cut_side(double *start, double *length, double most)
 
 static void check_box(coco_annotation_record_t *record, const coco_image_t *image, coco_flaws_t *flaws)
 {
-    double *box = record->annotation.box;
+    double *box = record->box;
+    memcpy(box, record->annotation.box, sizeof record->box);
     bool far = cut_side(&box[0], &box[2], image->width);
     far |= cut_side(&box[1], &box[3], image->height);
     record->left_out = record->thin_alone || !(box[2] > 0 && box[3] > 0);
@@ -146,10 +148,40 @@ static err_t resolve_annotation(coco_annotation_record_t *record, coco_image_t *
     annotation->category = (int32_t)(category - coco->categories);
     record->image = image;
     if (!record->left_out) check_box(record, image, flaws);
-    if (!record->left_out && image->n_annotations == INT32_MAX)
+    if (image->n_truths == INT32_MAX)
         RAISE(ERR_DATA, "image %" PRId64 " has more than %d annotations", image->id, INT32_MAX);
+    image->n_truths++;
     image->n_annotations += !record->left_out;
     return ERR_OK;
+}
+
+static bool is_mended(const coco_annotation_record_t *r)
+{
+    return r->left_out || memcmp(r->box, r->annotation.box, sizeof r->box) != 0;
+}
+
+/* Gives images with a mended annotation the truths of their own, and all others none. */
+static err_t arrange_truths(coco_records_t *records, coco_image_t *images, const coco_t *out)
+{
+    annotation_t *all = NULL;
+    int64_t n = 0;
+    bool *mended = NULL;
+    TRY(mem_new_array(out->n_images, sizeof *mended, "mended images", &mended));
+    for (const coco_annotation_record_t *r = records->annotations; r; r = r->next)
+        mended[r->image - images] |= is_mended(r);
+    for (int64_t i = 0; i < out->n_images; i++) n += mended[i] ? images[i].n_truths : 0;
+    err_t err = n > 0 ? new_array(records, n, sizeof *all, &all) : ERR_OK;
+    for (int64_t i = 0; i < out->n_images && err == ERR_OK; i++) {
+        images[i].truths = mended[i] ? all : NULL;
+        all += mended[i] ? images[i].n_truths : 0;
+        images[i].n_truths = 0; /* counted again below */
+    }
+    for (const coco_annotation_record_t *r = records->annotations; r && err == ERR_OK; r = r->next) {
+        annotation_t *truths = (annotation_t *)r->image->truths;
+        if (truths) truths[r->image->n_truths++] = r->annotation;
+    }
+    mem_free(&mended);
+    return err;
 }
 
 static err_t arrange_annotations(coco_records_t *records, coco_image_t *images, coco_t *out)
@@ -161,6 +193,7 @@ static err_t arrange_annotations(coco_records_t *records, coco_image_t *images, 
         TRY(resolve_annotation(r, images, out, &records->flaws));
         n += !r->left_out;
     }
+    TRY(arrange_truths(records, images, out));
     TRY(new_array(records, n, sizeof *all, &all));
     annotation_t *place = all;
     for (int64_t i = 0; i < out->n_images; i++) {
@@ -168,8 +201,12 @@ static err_t arrange_annotations(coco_records_t *records, coco_image_t *images, 
         place += images[i].n_annotations;
         images[i].n_annotations = 0; /* counted again below */
     }
-    for (const coco_annotation_record_t *r = records->annotations; r; r = r->next)
-        if (!r->left_out) all[r->image->annotations - all + r->image->n_annotations++] = r->annotation;
+    for (const coco_annotation_record_t *r = records->annotations; r; r = r->next) {
+        if (r->left_out) continue;
+        annotation_t *a = &all[r->image->annotations - all + r->image->n_annotations++];
+        *a = r->annotation;
+        memcpy(a->box, r->box, sizeof a->box);
+    }
     out->n_annotations = n;
     return ERR_OK;
 }

@@ -24,15 +24,17 @@ typedef struct coco_image {
     int64_t id;
     const char *name; /* file_name: inside the folder, valid UTF-8, no control characters */
     int32_t width, height;
-    int32_t n_annotations;
-    const annotation_t *annotations; /* in file order */
+    int32_t n_annotations, n_truths;
+    const annotation_t *annotations; /* in file order, without the ones that are left out */
+    const annotation_t *truths;      /* as in the file (sample.h); NULL: the same */
 } coco_image_t;
 
 typedef struct coco_flaw {
     int64_t n, first; /* first: the first one's id */
 } coco_flaw_t;
 
-/* Counts of corrected or skipped annotations, for warnings. */
+/* Counts of corrected or skipped annotations, for warnings. Truths keep all but the thin polygons, which change
+ * no mask. */
 typedef struct coco_flaws {
     coco_flaw_t cut;        /* the box exceeded the image by more than 0.01 (COCO's last digit): clipped */
     coco_flaw_t empty;      /* no area within the image, or only thin polygons: skipped */

@@ -3,12 +3,11 @@
  * decides where a member may occur. */
 #include "data/coco/item.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/json_events.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "data/annotation/mask.h"
@@ -37,7 +36,7 @@ static const coco_member_t members[] = {
     {COCO_ANNOTATIONS, "bbox", COCO_BOX, true, 0},
     {COCO_ANNOTATIONS, "segmentation", COCO_SEGMENTATION, false, 0},
 };
-enum { N_MEMBERS = sizeof members / sizeof *members, SHOWN = 40 };
+enum { N_MEMBERS = sizeof members / sizeof *members };
 
 void coco_item_free(coco_item_t *item)
 {
@@ -72,67 +71,11 @@ err_t coco_item_member(coco_item_t *item, const char *name, size_t n_name, const
     return ERR_OK;
 }
 
-static err_t refuse_number(const char *text, size_t n_text, const char *why)
-{
-    bool cut = n_text > SHOWN;
-    RAISE(ERR_DATA, "%.*s%s is %s", cut ? SHOWN : (int)n_text, text, cut ? "…" : "", why);
-}
-
-static err_t read_whole(const char *text, size_t n_text, int64_t *out)
-{
-    char copy[24], *end;
-    if (n_text < sizeof copy) {
-        memcpy(copy, text, n_text);
-        copy[n_text] = '\0';
-        errno = 0;
-        *out = strtoll(copy, &end, 10);
-        if (!*end && !errno) return ERR_OK;
-    }
-    return refuse_number(text, n_text, "not a 64-bit integer");
-}
-
-/* The fast path for digits with an optional dot. If neither the digits nor the power of ten need rounding,
- * one division rounds as strtod does (Clinger 1990, "How to Read Floating Point Numbers Accurately"). */
-static bool read_short(const char *text, size_t n_text, double *out)
-{
-    static const double powers[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-    int64_t digits = 0;
-    int n_decimals = 0;
-    bool negative = text[0] == '-', dot = false;
-    if (n_text > 15) return false;
-    for (size_t i = negative; i < n_text; i++) {
-        if (text[i] == '.') {
-            dot = true;
-        } else if (text[i] >= '0' && text[i] <= '9') {
-            digits = 10 * digits + (text[i] - '0');
-            n_decimals += dot;
-        } else {
-            return false;
-        }
-    }
-    double value = (double)digits / powers[n_decimals];
-    *out = negative ? -value : value;
-    return true;
-}
-
-static err_t read_real(const char *text, size_t n_text, double *out)
-{
-    char copy[512];
-    if (read_short(text, n_text, out)) return ERR_OK;
-    if (n_text < sizeof copy) {
-        memcpy(copy, text, n_text);
-        copy[n_text] = '\0';
-        *out = strtod(copy, NULL);
-        if (isfinite(*out)) return ERR_OK;
-    }
-    return refuse_number(text, n_text, "too large or too long for a number");
-}
-
 err_t coco_item_number(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text)
 {
     void *place = (char *)item + member->offset;
-    err_t err = member->want == COCO_REAL ? read_real(text, n_text, place) : read_whole(text, n_text, place);
+    err_t err = member->want == COCO_REAL ? json_parse_real(text, n_text, place)
+                                          : json_parse_int(text, n_text, place);
     if (err != ERR_OK) return err_context(err, "\"%s\"", member->name);
     item->has_id |= member->offset == offsetof(coco_item_t, id);
     return ERR_OK;
@@ -159,7 +102,7 @@ err_t coco_item_text(coco_item_t *item, const coco_member_t *member, const char 
 err_t coco_item_box(coco_item_t *item, const char *text, size_t n_text)
 {
     if (item->n_box == 4) RAISE(ERR_DATA, "\"bbox\" has more than 4 numbers");
-    err_t err = read_real(text, n_text, &item->box[item->n_box++]);
+    err_t err = json_parse_real(text, n_text, &item->box[item->n_box++]);
     return err == ERR_OK ? ERR_OK : err_context(err, "\"bbox\"");
 }
 
@@ -173,7 +116,7 @@ err_t coco_item_end_box(coco_item_t *item)
 err_t coco_item_point(coco_item_t *item, const char *text, size_t n_text)
 {
     double value = 0;
-    err_t err = read_real(text, n_text, &value);
+    err_t err = json_parse_real(text, n_text, &value);
     if (err != ERR_OK) return err_context(err, "\"segmentation\"");
     if (fabs(value) > COCO_MAX_COORDINATE)
         RAISE(ERR_DATA, "\"segmentation\" has the coordinate %g; the limit is %d", value,
@@ -181,7 +124,7 @@ err_t coco_item_point(coco_item_t *item, const char *text, size_t n_text)
     if (item->n_numbers == 2 * (int64_t)COCO_MAX_POINTS)
         RAISE(ERR_DATA, "\"segmentation\" has more than %d points", COCO_MAX_POINTS);
     TRY(mem_grow(item->n_numbers + 1, sizeof *item->numbers, "points of polygons", &item->numbers));
-    item->numbers[item->n_numbers++] = (float)value;
+    item->numbers[item->n_numbers++] = value;
     return ERR_OK;
 }
 
@@ -205,7 +148,7 @@ err_t coco_item_end_polygon(coco_item_t *item)
 err_t coco_item_run(coco_item_t *item, const char *text, size_t n_text)
 {
     int64_t run = 0;
-    err_t err = read_whole(text, n_text, &run);
+    err_t err = json_parse_int(text, n_text, &run);
     if (err != ERR_OK) return err_context(err, "\"counts\"");
     if (run < 0 || run > COCO_MAX_PIXELS) RAISE(ERR_DATA, "\"counts\" has a run of %" PRId64 " pixels", run);
     if (item->n_runs == COCO_MAX_RUNS) RAISE(ERR_DATA, "\"counts\" has more than %d runs", COCO_MAX_RUNS);
@@ -219,7 +162,7 @@ err_t coco_item_packed_runs(coco_item_t *item, const char *text, size_t n_text)
     int32_t n = 0;
     if (n_text > COCO_MAX_RUNS) RAISE(ERR_DATA, "\"counts\" is longer than %d bytes", COCO_MAX_RUNS);
     TRY(mem_grow((int64_t)n_text, sizeof *item->runs, "runs of a mask", &item->runs));
-    TRY(mask_read_runs(text, n_text, item->runs, &n));
+    TRY(rle_parse(text, n_text, item->runs, &n));
     item->n_runs = n;
     return ERR_OK;
 }
@@ -227,7 +170,7 @@ err_t coco_item_packed_runs(coco_item_t *item, const char *text, size_t n_text)
 err_t coco_item_size(coco_item_t *item, const char *text, size_t n_text)
 {
     if (item->n_size == 2) RAISE(ERR_DATA, "\"size\" has more than 2 numbers");
-    err_t err = read_whole(text, n_text, &item->size[item->n_size++]);
+    err_t err = json_parse_int(text, n_text, &item->size[item->n_size++]);
     return err == ERR_OK ? ERR_OK : err_context(err, "\"size\"");
 }
 
@@ -298,11 +241,37 @@ static err_t end_category(const coco_item_t *item, coco_records_t *records, coco
     return ERR_OK;
 }
 
+/* Copies the polygons to `kept`: as floats, and as they are where a float does not tell them. */
+static err_t keep_polygons(const coco_item_t *item, arena_t *kept, annotation_t *out)
+{
+    size_t n = (size_t)item->n_numbers, n_polygons = (size_t)item->n_polygons;
+    float *points = NULL;
+    int32_t *n_points = NULL;
+    double *exact = NULL;
+    bool lost = false;
+    TRY(arena_new(kept, n * sizeof *points, &points));
+    TRY(arena_new(kept, n_polygons * sizeof *n_points, &n_points));
+    memcpy(n_points, item->n_points, n_polygons * sizeof *n_points);
+    for (size_t i = 0; i < n; i++) {
+        points[i] = (float)item->numbers[i];
+        double again = mask_widen(points[i]);
+        lost |= memcmp(&again, &item->numbers[i], sizeof again) != 0;
+    }
+    if (lost) {
+        TRY(arena_new(kept, n * sizeof *exact, &exact));
+        memcpy(exact, item->numbers, n * sizeof *exact);
+    }
+    out->segmentation = SEGMENTATION_POLYGONS;
+    out->n_polygons = (int32_t)item->n_polygons;
+    out->n_points = n_points;
+    out->points = points;
+    out->exact = exact;
+    return ERR_OK;
+}
+
 /* Copies the polygons or runs to `kept`. */
 static err_t keep_segmentation(const coco_item_t *item, arena_t *kept, annotation_t *out)
 {
-    size_t n_numbers = (size_t)item->n_numbers * sizeof(float),
-           n_polygons = (size_t)item->n_polygons * sizeof(int32_t);
     size_t n_runs = (size_t)item->n_runs * sizeof(uint32_t);
     if (item->has_mask) {
         uint32_t *runs = NULL;
@@ -312,14 +281,7 @@ static err_t keep_segmentation(const coco_item_t *item, arena_t *kept, annotatio
         out->n_runs = (int32_t)item->n_runs;
         out->runs = runs;
     } else if (item->n_polygons > 0) {
-        char *block = NULL;
-        TRY(arena_new(kept, n_numbers + n_polygons, &block));
-        memcpy(block, item->numbers, n_numbers);
-        memcpy(block + n_numbers, item->n_points, n_polygons);
-        out->segmentation = SEGMENTATION_POLYGONS;
-        out->n_polygons = (int32_t)item->n_polygons;
-        out->points = (const float *)(void *)block;
-        out->n_points = (const int32_t *)(void *)(block + n_numbers);
+        TRY(keep_polygons(item, kept, out));
     }
     return ERR_OK;
 }

@@ -39,7 +39,7 @@ typedef struct coco_item {
     const char *name, *supergroup;
     bool thin; /* a thin polygon was skipped */
     int64_t n_numbers, polygon_start;
-    float *numbers; /* x, y of the polygons' points */
+    double *numbers; /* x, y of the polygons' points */
     int64_t n_polygons;
     int32_t *n_points;
     bool has_mask, has_counts, has_size;

@@ -268,21 +268,12 @@ static err_t add_position(const coco_parser_t *p, err_t err)
                        known);
 }
 
-/* Explains yajl's "invalid char" where Python wrote NaN or Infinity. */
-static err_t name_nan(const coco_parser_t *p, const char *piece, size_t n_piece, err_t err)
-{
-    size_t at = json_parser_at(p->json), from = at > 12 ? at - 12 : 0;
-    size_t n = n_piece - from < 24 ? n_piece - from : 24;
-    if (!memmem(piece + from, n, "NaN", 3) && !memmem(piece + from, n, "Infinity", 8)) return err;
-    return err_raise(err, __FILE__, __LINE__, "%s (JSON has no NaN and no Infinity)", err_message());
-}
-
 err_t coco_parser_feed(coco_parser_t *p, const void *bytes, size_t n_bytes)
 {
     int64_t n_before = p->n_events;
     err_t err = json_parser_feed(p->json, bytes, n_bytes);
     if (p->status != ERR_OK) return add_position(p, p->status);
-    if (err != ERR_OK) return add_position(p, name_nan(p, bytes, n_bytes, err));
+    if (err != ERR_OK) return add_position(p, err);
     /* yajl buffers a value until its end. */
     if (p->n_events == n_before && n_bytes >= COCO_MAX_VALUE)
         return add_position(

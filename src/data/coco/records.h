@@ -20,12 +20,13 @@ struct coco_category_record {
 
 typedef struct coco_annotation_record coco_annotation_record_t;
 struct coco_annotation_record {
-    annotation_t annotation; /* category is set by coco_arrange */
+    annotation_t annotation; /* as in the file; category is set by coco_arrange */
     int64_t image_id, category_id;
     int32_t mask_width, mask_height; /* SEGMENTATION_RLE: "size" */
     bool thin_alone;                 /* it had only thin polygons */
     /* Set by coco_arrange. */
     bool left_out;
+    double box[4]; /* clipped to the image */
     coco_image_t *image;
     coco_annotation_record_t *next;
 };

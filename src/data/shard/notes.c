@@ -14,7 +14,7 @@ typedef struct head {
     int64_t id;
     int32_t width, height, label;
     uint32_t n_name; /* bytes, without the NUL */
-    uint32_t n_annotations, zero;
+    uint32_t n_annotations, n_truths;
 } head_t;
 
 typedef struct item {
@@ -22,8 +22,8 @@ typedef struct item {
     double area, box[4];
     int32_t category;
     uint8_t crowd, segmentation;
-    uint16_t zero;
-    uint32_t n_polygons, n_points, n_runs, zero2;
+    uint16_t exact; /* 1: exact points follow */
+    uint32_t n_polygons, n_points, n_runs, zero;
 } item_t;
 
 _Static_assert(sizeof(head_t) == 32 && sizeof(item_t) == 72, "the sizes in data/shard/notes.h");
@@ -47,19 +47,42 @@ static uint64_t count_points(const annotation_t *a)
 }
 
 /* Size of the part after an annotation's head. */
-static uint64_t tail_bytes(uint64_t n_polygons, uint64_t n_points, uint64_t n_runs)
+static uint64_t tail_bytes(const item_t *item)
 {
-    return notes_padded(4 * n_polygons + 8 * n_points + 4 * n_runs);
+    return notes_padded(4 * (uint64_t)item->n_polygons + (item->exact ? 24 : 8) * (uint64_t)item->n_points +
+                        4 * (uint64_t)item->n_runs);
+}
+
+static item_t item_of(const annotation_t *a)
+{
+    item_t item = {.id = a->id,
+                   .area = a->area,
+                   .category = a->category,
+                   .crowd = a->crowd,
+                   .segmentation = (uint8_t)a->segmentation,
+                   .exact = a->exact != NULL,
+                   .n_polygons = (uint32_t)a->n_polygons,
+                   .n_points = (uint32_t)count_points(a),
+                   .n_runs = (uint32_t)a->n_runs};
+    memcpy(item.box, a->box, sizeof item.box);
+    return item;
+}
+
+static uint64_t count_list_bytes(const annotation_t *annotations, int32_t n_annotations)
+{
+    uint64_t n = 0;
+    for (int32_t i = 0; i < n_annotations; i++) {
+        const item_t item = item_of(&annotations[i]);
+        n += sizeof item + tail_bytes(&item);
+    }
+    return n;
 }
 
 static uint64_t count_bytes(const sample_t *sample)
 {
-    uint64_t n = sizeof(head_t) + notes_padded(strlen(sample->name) + 1);
-    for (int32_t i = 0; i < sample->n_annotations; i++) {
-        const annotation_t *a = &sample->annotations[i];
-        n += sizeof(item_t) + tail_bytes((uint64_t)a->n_polygons, count_points(a), (uint64_t)a->n_runs);
-    }
-    return n;
+    return sizeof(head_t) + notes_padded(strlen(sample->name) + 1) +
+           count_list_bytes(sample->annotations, sample->n_annotations) +
+           count_list_bytes(sample->truths, sample->n_truths);
 }
 
 /* Copies to *at and advances it. */
@@ -69,23 +92,19 @@ static void notes_put(char **at, const void *data, size_t n_bytes)
     *at += n_bytes;
 }
 
-static void put_annotation(char **at, const annotation_t *a)
+static void put_annotations(char **at, const annotation_t *annotations, int32_t n)
 {
-    item_t item = {.id = a->id,
-                   .area = a->area,
-                   .category = a->category,
-                   .crowd = a->crowd,
-                   .segmentation = (uint8_t)a->segmentation,
-                   .n_polygons = (uint32_t)a->n_polygons,
-                   .n_points = (uint32_t)count_points(a),
-                   .n_runs = (uint32_t)a->n_runs};
-    memcpy(item.box, a->box, sizeof item.box);
-    notes_put(at, &item, sizeof item);
-    char *start = *at;
-    notes_put(at, a->n_points, 4 * (size_t)item.n_polygons);
-    notes_put(at, a->points, 8 * (size_t)item.n_points);
-    notes_put(at, a->runs, 4 * (size_t)item.n_runs);
-    *at = start + notes_padded((size_t)(*at - start));
+    for (int32_t i = 0; i < n; i++) {
+        const annotation_t *a = &annotations[i];
+        const item_t item = item_of(a);
+        notes_put(at, &item, sizeof item);
+        char *start = *at;
+        if (item.exact) notes_put(at, a->exact, 16 * (size_t)item.n_points);
+        notes_put(at, a->n_points, 4 * (size_t)item.n_polygons);
+        notes_put(at, a->points, 8 * (size_t)item.n_points);
+        notes_put(at, a->runs, 4 * (size_t)item.n_runs);
+        *at = start + notes_padded((size_t)(*at - start));
+    }
 }
 
 err_t shard_notes_add(shard_notes_t *notes, const sample_t *sample)
@@ -102,12 +121,14 @@ err_t shard_notes_add(shard_notes_t *notes, const sample_t *sample)
                    .height = sample->height,
                    .label = sample->label,
                    .n_name = (uint32_t)strlen(sample->name),
-                   .n_annotations = (uint32_t)sample->n_annotations};
+                   .n_annotations = (uint32_t)sample->n_annotations,
+                   .n_truths = (uint32_t)sample->n_truths};
     notes_put(&at, &head, sizeof head);
     name = at;
     notes_put(&at, sample->name, head.n_name);
     at = name + notes_padded(head.n_name + 1);
-    for (int32_t i = 0; i < sample->n_annotations; i++) put_annotation(&at, &sample->annotations[i]);
+    put_annotations(&at, sample->annotations, sample->n_annotations);
+    put_annotations(&at, sample->truths, sample->n_truths);
     notes->n_bytes += (size_t)n;
     ASSERT(at == notes->block + notes->n_bytes);
     return ERR_OK;
@@ -145,7 +166,8 @@ static err_t check_polygons(const annotation_t *a, uint64_t n_points)
     }
     if (sum != n_points) RAISE(ERR_DATA, "its polygons do not add up to its number of points");
     for (uint64_t i = 0; i < 2 * n_points; i++)
-        if (!isfinite(a->points[i])) RAISE(ERR_DATA, "it has a polygon with NaN or infinite coordinates");
+        if (!isfinite(a->points[i]) || (a->exact && !isfinite(a->exact[i])))
+            RAISE(ERR_DATA, "it has a polygon with NaN or infinite coordinates");
     return ERR_OK;
 }
 
@@ -164,11 +186,11 @@ static bool fits_segmentation(const item_t *item)
 {
     switch (item->segmentation) {
     case SEGMENTATION_NONE:
-        return item->n_polygons == 0 && item->n_points == 0 && item->n_runs == 0;
+        return item->n_polygons == 0 && item->n_points == 0 && item->n_runs == 0 && !item->exact;
     case SEGMENTATION_POLYGONS:
-        return item->n_polygons > 0 && item->n_runs == 0;
+        return item->n_polygons > 0 && item->n_runs == 0 && item->exact <= 1;
     case SEGMENTATION_RLE:
-        return item->n_polygons == 0 && item->n_points == 0 && item->n_runs > 0;
+        return item->n_polygons == 0 && item->n_points == 0 && item->n_runs > 0 && !item->exact;
     default:
         return false;
     }
@@ -184,7 +206,7 @@ static err_t read_annotation(rest_t *rest, const sample_t *sample, int64_t n_cat
     if (item->crowd > 1 || !fits_segmentation(item)) RAISE(ERR_DATA, "it has an annotation of unknown form");
     if (!isfinite(item->area) || !all_finite(item->box, 4))
         RAISE(ERR_DATA, "it has a box or area that is NaN or infinite");
-    const char *tail = rest_take(rest, tail_bytes(item->n_polygons, item->n_points, item->n_runs));
+    const char *tail = rest_take(rest, tail_bytes(item));
     if (!tail) RAISE(ERR_DATA, "its annotations are truncated");
     *out = (annotation_t){.id = item->id,
                           .category = item->category,
@@ -194,6 +216,10 @@ static err_t read_annotation(rest_t *rest, const sample_t *sample, int64_t n_cat
     memcpy(out->box, item->box, sizeof out->box);
     if (item->segmentation == SEGMENTATION_POLYGONS) {
         out->n_polygons = (int32_t)item->n_polygons;
+        if (item->exact) {
+            out->exact = (const double *)(const void *)tail;
+            tail += 16 * (size_t)item->n_points;
+        }
         out->n_points = (const int32_t *)(const void *)tail;
         out->points = (const float *)(const void *)(tail + 4 * (size_t)item->n_polygons);
         return check_polygons(out, item->n_points);
@@ -222,7 +248,8 @@ err_t shard_notes_read(const void *bytes, size_t n_bytes, int64_t n_categories, 
     if (head->label < -1 || head->label >= n_categories)
         RAISE(ERR_DATA, "its label is %d, but there are %lld categories", head->label,
               (long long)n_categories);
-    if (head->n_annotations > shard_notes_most(rest.n)) RAISE(ERR_DATA, "its annotations are truncated");
+    if ((uint64_t)head->n_annotations + head->n_truths > shard_notes_most(rest.n))
+        RAISE(ERR_DATA, "its annotations are truncated");
     out->id = head->id;
     out->name = name;
     out->width = head->width;
@@ -230,7 +257,9 @@ err_t shard_notes_read(const void *bytes, size_t n_bytes, int64_t n_categories, 
     out->label = head->label;
     out->n_annotations = (int32_t)head->n_annotations;
     out->annotations = annotations;
-    for (uint32_t i = 0; i < head->n_annotations; i++)
+    out->n_truths = (int32_t)head->n_truths;
+    out->truths = head->n_truths ? annotations + head->n_annotations : NULL;
+    for (uint32_t i = 0; i < head->n_annotations + head->n_truths; i++)
         TRY(read_annotation(&rest, out, n_categories, &annotations[i]));
     if (rest.n != 0) RAISE(ERR_DATA, "%zu extra bytes follow its annotations", rest.n);
     return ERR_OK;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A sample without its image, as bytes: a head of 32 bytes and the NUL-terminated name; then, for each
- * annotation, a head of 72 bytes, the number of points of each polygon, the points, and the runs. Each part
- * is padded with zeros to a multiple of 8. The same sample always gives the same bytes. Not collective. */
+ * annotation, a head of 72 bytes, the exact points, the number of points of each polygon, the points, and the
+ * runs; then the truths in the same form, unless they are the annotations. Each part is padded with zeros to
+ * a multiple of 8. The same sample always gives the same bytes. Schema 1 had neither truths nor exact points;
+ * its notes are read as well. Not collective. */
 #ifndef DATA_SHARD_NOTES_H
 #define DATA_SHARD_NOTES_H
 
@@ -29,7 +31,7 @@ err_t shard_notes_add(shard_notes_t *notes, const sample_t *sample);
 err_t shard_notes_read(const void *bytes, size_t n_bytes, int64_t n_categories, annotation_t *annotations,
                        sample_t *out);
 
-/* The maximum number of annotations in n_bytes. */
+/* The maximum number of annotations and truths in n_bytes. */
 size_t shard_notes_most(size_t n_bytes);
 
 #endif

@@ -221,7 +221,7 @@ static err_t check_records(const shard_reader_t *r, const range_t *range, annota
                                err_raise(ERR_DATA, __FILE__, __LINE__, "its annotation is misaligned"));
         err_t err = check_record(e, image, notes, r->index->head->n_categories, annotations, &out[i]);
         if (err != ERR_OK) return name_record(r, range, i, err);
-        annotations += out[i].n_annotations;
+        annotations += out[i].n_annotations + out[i].n_truths;
     }
     return ERR_OK;
 }

@@ -28,7 +28,7 @@
 #include "data/annotation/split.h"
 
 enum {
-    SHARD_SCHEMA = 1,
+    SHARD_SCHEMA = 2,          /* 1: notes without truths and exact points */
     SHARD_NAME_MAX = 64,       /* a file's name, with its NUL */
     SHARD_TEXT_MAX = 256,      /* a category's name, with its NUL */
     SHARD_MAX_RECORD = 1 << 30 /* bytes of an image, or of its notes */

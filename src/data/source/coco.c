@@ -21,6 +21,11 @@ typedef struct impl {
     source_entry_t *entries[SPLIT_COUNT];
 } impl_t;
 
+err_t source_coco_list(const char *path, split_t split, char out[FS_PATH_MAX])
+{
+    return fs_join(out, path, lists[split]);
+}
+
 static bool has_entry(const char *path, const char *name)
 {
     char joined[FS_PATH_MAX];
@@ -87,7 +92,7 @@ static err_t open_split(source_t *source, const char *path, split_t split)
     impl_t *impl = source->impl;
     char list[FS_PATH_MAX];
     TRY(fs_join(impl->folders[split], path, folders[split]));
-    TRY(fs_join(list, path, lists[split]));
+    TRY(source_coco_list(path, split, list));
     if (!fs_is_folder(impl->folders[split])) return ERR_OK;
     if (!fs_exists(list))
         RAISE(ERR_DATA, "the annotations of %s are missing: %s", impl->folders[split], list);
@@ -163,6 +168,8 @@ static err_t describe_coco(const source_t *source, split_t split, int64_t index,
         .n_bytes = (size_t)impl->entries[split][index].n_bytes,
         .n_annotations = image->n_annotations,
         .annotations = image->annotations,
+        .n_truths = image->n_truths,
+        .truths = image->truths,
     };
     return ERR_OK;
 }

@@ -15,7 +15,7 @@ typedef struct list {
     uint64_t hash;
     int64_t has_annotations, has_bytes;
     int64_t n_samples[SPLIT_COUNT], n_categories;
-    int64_t n_annotations, n_points, n_polygons, n_runs, n_text, n_image_bytes;
+    int64_t n_annotations, n_exact, n_points, n_polygons, n_runs, n_text, n_image_bytes;
 } list_t;
 
 _Static_assert(sizeof(list_t) % 8 == 0, "aligns the elements that follow");
@@ -24,8 +24,9 @@ typedef struct parts {
     category_t *categories;
     sample_t *samples[SPLIT_COUNT];
     source_entry_t *entries[SPLIT_COUNT];
-    annotation_t *annotations;
-    float *points; /* [n_points, 2] */
+    annotation_t *annotations; /* with truths */
+    double *exact;             /* [n_exact, 2] */
+    float *points;             /* [n_points, 2] */
     int32_t *polygons;
     uint32_t *runs;
     char *text; /* names, each with its NUL */
@@ -56,6 +57,7 @@ static int64_t place_parts(const list_t *list, void *block, parts_t *out)
         list_place(block, &at, list->n_samples[s], sizeof(source_entry_t), &out->entries[s]);
     }
     list_place(block, &at, list->n_annotations, sizeof *out->annotations, &out->annotations);
+    list_place(block, &at, list->n_exact, 2 * sizeof *out->exact, &out->exact);
     list_place(block, &at, list->n_points, 2 * sizeof *out->points, &out->points);
     list_place(block, &at, list->n_polygons, sizeof *out->polygons, &out->polygons);
     list_place(block, &at, list->n_runs, sizeof *out->runs, &out->runs);
@@ -71,16 +73,24 @@ static int64_t count_points(const annotation_t *a)
     return n;
 }
 
+static void count_annotations(const annotation_t *annotations, int32_t n, list_t *list)
+{
+    list->n_annotations += n;
+    for (int32_t i = 0; i < n; i++) {
+        const annotation_t *a = &annotations[i];
+        list->n_exact += a->exact ? count_points(a) : 0;
+        list->n_points += count_points(a);
+        list->n_polygons += a->n_polygons;
+        list->n_runs += a->n_runs;
+    }
+}
+
 static void count_sample(const sample_t *sample, list_t *list)
 {
     list->n_text += (int64_t)strlen(sample->name) + 1;
-    list->n_annotations += sample->n_annotations;
     if (list->has_bytes) list->n_image_bytes += (int64_t)sample->n_bytes;
-    for (int32_t i = 0; i < sample->n_annotations; i++) {
-        list->n_points += count_points(&sample->annotations[i]);
-        list->n_polygons += sample->annotations[i].n_polygons;
-        list->n_runs += sample->annotations[i].n_runs;
-    }
+    count_annotations(sample->annotations, sample->n_annotations, list);
+    count_annotations(sample->truths, sample->n_truths, list);
 }
 
 /* Copies n elements to *at_pointer and advances it. */
@@ -99,15 +109,12 @@ static void put_text(parts_t *at, const char *text)
     list_put(&at->text, text, (int64_t)strlen(text) + 1, 1);
 }
 
-static void put_sample(parts_t *at, split_t split, const sample_t *sample)
+/* Without their pointers; of `exact` it only matters later whether it is NULL. */
+static void put_annotations(parts_t *at, const annotation_t *annotations, int32_t n)
 {
-    sample_t *to = at->samples[split]++;
-    *to = *sample;
-    put_text(at, sample->name);
-    if (sample->bytes) list_put(&at->images, sample->bytes, (int64_t)sample->n_bytes, 1);
-    to->name = NULL, to->bytes = NULL, to->annotations = NULL;
-    for (int32_t i = 0; i < sample->n_annotations; i++) {
-        const annotation_t *a = &sample->annotations[i];
+    for (int32_t i = 0; i < n; i++) {
+        const annotation_t *a = &annotations[i];
+        if (a->exact) list_put(&at->exact, a->exact, count_points(a), 2 * sizeof *a->exact);
         list_put(&at->points, a->points, count_points(a), 2 * sizeof *a->points);
         list_put(&at->polygons, a->n_points, a->n_polygons, sizeof *a->n_points);
         list_put(&at->runs, a->runs, a->n_runs, sizeof *a->runs);
@@ -115,6 +122,17 @@ static void put_sample(parts_t *at, split_t split, const sample_t *sample)
         at->annotations->n_points = NULL, at->annotations->points = NULL, at->annotations->runs = NULL;
         at->annotations++;
     }
+}
+
+static void put_sample(parts_t *at, split_t split, const sample_t *sample)
+{
+    sample_t *to = at->samples[split]++;
+    *to = *sample;
+    put_text(at, sample->name);
+    if (sample->bytes) list_put(&at->images, sample->bytes, (int64_t)sample->n_bytes, 1);
+    to->name = NULL, to->bytes = NULL, to->annotations = NULL, to->truths = NULL;
+    put_annotations(at, sample->annotations, sample->n_annotations);
+    put_annotations(at, sample->truths, sample->n_truths);
 }
 
 /* Counts every sample (at NULL) or writes it to the block. */
@@ -215,21 +233,31 @@ static bool take_annotation(parts_t *at, const parts_t *end, int32_t n_categorie
         return false;
     for (int32_t i = 0; i < a->n_polygons; i++)
         if (a->n_points[i] < 0) return false;
+    if (a->exact && !list_take(&at->exact, end->exact, count_points(a), 2 * sizeof *a->exact, &a->exact))
+        return false;
     return list_take(&at->points, end->points, count_points(a), 2 * sizeof *a->points, &a->points) &&
            list_take(&at->runs, end->runs, a->n_runs, sizeof *a->runs, &a->runs);
+}
+
+static bool take_annotations(parts_t *at, const parts_t *end, int32_t n_categories, int32_t n,
+                             const annotation_t **out)
+{
+    annotation_t *annotations = NULL;
+    if (!list_take(&at->annotations, end->annotations, n, sizeof *annotations, &annotations)) return false;
+    for (int32_t i = 0; i < n; i++)
+        if (!take_annotation(at, end, n_categories, &annotations[i])) return false;
+    *out = annotations;
+    return true;
 }
 
 static bool take_sample(parts_t *at, const parts_t *end, const list_t *list, sample_t *sample)
 {
     int32_t n_categories = (int32_t)list->n_categories;
-    annotation_t *annotations = NULL;
     if (sample->label < -1 || sample->label >= n_categories || !take_text(at, end, &sample->name) ||
-        !list_take(&at->annotations, end->annotations, sample->n_annotations, sizeof *annotations,
-                   &annotations))
+        !take_annotations(at, end, n_categories, sample->n_annotations, &sample->annotations) ||
+        (sample->n_truths != 0 &&
+         !take_annotations(at, end, n_categories, sample->n_truths, &sample->truths)))
         return false;
-    sample->annotations = annotations;
-    for (int32_t i = 0; i < sample->n_annotations; i++)
-        if (!take_annotation(at, end, n_categories, &annotations[i])) return false;
     if (!list->has_bytes) return true;
     return sample->n_bytes <= INT64_MAX &&
            list_take(&at->images, end->images, (int64_t)sample->n_bytes, 1, &sample->bytes);
@@ -240,6 +268,7 @@ static parts_t ends_of(const list_t *list, const parts_t *parts)
 {
     parts_t end = *parts;
     end.annotations += list->n_annotations;
+    end.exact += 2 * list->n_exact;
     end.points += 2 * list->n_points;
     end.polygons += list->n_polygons;
     end.runs += list->n_runs;
@@ -260,8 +289,9 @@ static bool link_parts(const list_t *list, const parts_t *parts)
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         for (int64_t i = 0; i < list->n_samples[split]; i++)
             if (!take_sample(&at, &end, list, &parts->samples[split][i])) return false;
-    return at.annotations == end.annotations && at.points == end.points && at.polygons == end.polygons &&
-           at.runs == end.runs && at.text == end.text && at.images == end.images;
+    return at.annotations == end.annotations && at.exact == end.exact && at.points == end.points &&
+           at.polygons == end.polygons && at.runs == end.runs && at.text == end.text &&
+           at.images == end.images;
 }
 
 /* Checks first that no count exceeds the block, so that their sum cannot overflow. */
@@ -272,6 +302,7 @@ static bool is_whole(list_t *list, int64_t n_bytes, parts_t *parts)
                               list->n_samples[SPLIT_VAL],
                               list->n_categories,
                               list->n_annotations,
+                              list->n_exact,
                               list->n_points,
                               list->n_polygons,
                               list->n_runs,

@@ -103,6 +103,8 @@ err_t source_read(const source_t *source, split_t split, int64_t index, source_b
 /* Everything known without the image; bytes is NULL unless the kind implements only `read`. */
 err_t source_describe(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                       sample_t *out);
+/* The path of the file with a split's annotations in COCO's folder; it may not exist. */
+err_t source_coco_list(const char *path, split_t split, char out[FS_PATH_MAX]);
 void source_free_buffer(const source_t *source, source_buffer_t *buffer);
 
 /* Size of an image as stored. */

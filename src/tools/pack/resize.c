@@ -119,6 +119,7 @@ static err_t shrink_polygons(pack_resizer_t *r, const shrink_t *shrink, const an
         points[2 * i + 1] = (float)to[1];
     }
     out->points = points;
+    out->exact = NULL; /* from now on these are the source's */
     return ERR_OK;
 }
 
@@ -161,20 +162,23 @@ static err_t shrink_rle(pack_resizer_t *r, const shrink_t *shrink, const sample_
     return ERR_OK;
 }
 
-static err_t shrink_annotations(pack_resizer_t *r, const shrink_t *shrink, const sample_t *in, sample_t *out)
+/* `list`: annotations or truths of `in`. */
+static err_t shrink_list(pack_resizer_t *r, const shrink_t *shrink, const sample_t *in, int32_t n,
+                         const annotation_t **list)
 {
+    const annotation_t *all = *list;
     annotation_t *to = NULL;
     double area = fabs(shrink->m[0] * shrink->m[4] - shrink->m[1] * shrink->m[3]);
-    if (in->n_annotations > 0) TRY(arena_new(&r->arena, (size_t)in->n_annotations * sizeof *to, &to));
-    for (int32_t i = 0; i < in->n_annotations; i++) {
-        const annotation_t *from = &in->annotations[i];
+    if (n > 0) TRY(arena_new(&r->arena, (size_t)n * sizeof *to, &to));
+    for (int32_t i = 0; i < n; i++) {
+        const annotation_t *from = &all[i];
         to[i] = *from;
         to[i].area = from->area * area;
         shrink_box(shrink, from->box, to[i].box);
         if (from->segmentation == SEGMENTATION_POLYGONS) TRY(shrink_polygons(r, shrink, from, &to[i]));
         if (from->segmentation == SEGMENTATION_RLE) TRY(shrink_rle(r, shrink, in, from, &to[i]));
     }
-    out->annotations = to;
+    *list = to;
     return ERR_OK;
 }
 
@@ -212,5 +216,6 @@ err_t pack_resize(pack_resizer_t *r, const sample_t *in, sample_t *out)
     out->bytes = r->encoded;
     out->width = (int32_t)width;
     out->height = (int32_t)height;
-    return shrink_annotations(r, &shrink, in, out);
+    TRY(shrink_list(r, &shrink, in, in->n_annotations, &out->annotations));
+    return shrink_list(r, &shrink, in, in->n_truths, &out->truths);
 }
