@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain eval`: options of an evaluation. Rebuilding the model and running it are left to
- * train/run/evaluate_checkpoint.c. */
+ * train/run/evaluate_checkpoint.c, scoring files of detections to train/evaluate/evaluate_results.c. */
 #include <string.h>
 
 #include "base/console.h"
 #include "cmd/cmd.h"
+#include "train/evaluate/evaluate_results.h"
 #include "train/run/evaluate_checkpoint.h"
 
 typedef struct eval_options {
     evaluate_options_t evaluate;
-    const char *split;
+    const char *split, *results;
+    bool per_category;
     runtime_options_t runtime;
     console_options_t console;
 } eval_options_t;
@@ -26,40 +28,91 @@ static const opt_t table[] = {
      OPT_COMMON},
     {"json", OPT_STRING, FIELD(evaluate.json), NULL, 0, 0, NULL, "FILE",
      "also write the result to FILE, in full precision", OPT_COMMON},
+    {"results", OPT_STRING, FIELD(results), NULL, 0, 0, NULL, "FILE",
+     "score the boxes or masks in FILE, in COCO's results format, against the annotations of --data; a "
+     "second FILE may follow",
+     OPT_COMMON},
+    {"per-category", OPT_FLAG, FIELD(per_category), NULL, 0, 0, NULL, NULL,
+     "with --results: also the numbers of each category", OPT_COMMON},
 };
 
 static const char usage[] = "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER|WEIGHTS.npz [options]\n"
+                            "       dptrain eval --results FILE.json [FILE2.json] --data SRC [--split S]\n"
+                            "                    [--per-category] [--json FILE]\n"
                             "\n"
                             "Evaluates a checkpoint, the newest one in a folder, or weights of another\n"
-                            "program (with --model): loss, and accuracy or average precision.\n";
+                            "program (with --model): loss, and accuracy or average precision.\n"
+                            "\n"
+                            "With --results: COCO's average precision and recall of detections that any\n"
+                            "program wrote, equal to pycocotools'. SRC is COCO's folder (its images are not\n"
+                            "read), shards of it, or a file like instances_val2017.json.\n";
+
+enum { GROUP_EVALUATION, GROUP_WEIGHTS, GROUP_LOADING, GROUP_RUNTIME, GROUP_OUTPUT, N_GROUPS };
+
+/* Options of a checkpoint's evaluation do not apply to results, nor the other way round. */
+static err_t check_results(const eval_options_t *options, opt_group_t *groups)
+{
+    static const char *const others[] = {"png", "worst"};
+    if (!options->evaluate.data)
+        RAISE(ERR_USAGE, "--results requires --data SRC: COCO's folder, shards, or a file of annotations");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (opt_given(groups, N_GROUPS, others[i]))
+            RAISE(ERR_USAGE, "--%s does not apply to --results", others[i]);
+    for (int g = GROUP_WEIGHTS; g <= GROUP_LOADING; g++)
+        for (int i = 0; i < groups[g].n; i++)
+            if (groups[g].given >> i & 1)
+                RAISE(ERR_USAGE, "--%s does not apply to --results", groups[g].table[i].key);
+    return ERR_OK;
+}
+
+static err_t check_options(eval_options_t *options, opt_group_t *groups, const char *where)
+{
+    if (options->results) return check_results(options, groups);
+    if (!where)
+        RAISE(ERR_USAGE, "dptrain eval: expected a checkpoint, a run folder or weights (FILE.npz), or "
+                         "--results FILE");
+    TRY(weights_options_check(&options->evaluate.weights, &groups[GROUP_WEIGHTS], where));
+    if (!options->evaluate.png && opt_given(groups, N_GROUPS, "worst"))
+        RAISE(ERR_USAGE, "--worst requires --png FILE");
+    if (options->per_category) RAISE(ERR_USAGE, "--per-category requires --results FILE");
+    return ERR_OK;
+}
+
+/* Needs no device. */
+static err_t eval_results(const cmd_context_t *context, const eval_options_t *options, const char *second)
+{
+    runtime_t runtime = {0};
+    const results_options_t results = {.files = {options->results, second},
+                                       .data = options->evaluate.data,
+                                       .split = options->evaluate.split,
+                                       .json = options->evaluate.json,
+                                       .per_category = options->per_category};
+    err_t err = runtime_open_comm(&options->runtime, context->abort_job, &runtime);
+    if (err == ERR_OK) err = evaluate_results(runtime.comm, &results);
+    return runtime_close(&runtime, err);
+}
 
 err_t cmd_eval(const cmd_context_t *context)
 {
     eval_options_t options = {0};
-    opt_group_t groups[] = {
+    opt_group_t groups[N_GROUPS] = {
         {"Evaluation", table, sizeof table / sizeof table[0], &options, 0},
         {"Weights (FILE.npz)", weights_option_table, n_weights_options, &options.evaluate.weights, 0},
         {"Data loading", loader_option_table, n_loader_options, &options.evaluate.loader, 0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
         {"Output", console_option_table, n_console_options, &options.console, 0},
     };
-    enum { N_GROUPS = sizeof groups / sizeof groups[0], GROUP_WEIGHTS = 1 };
     const char *where = NULL;
-    int n_words = 0;
     err_t err = opt_defaults(groups, N_GROUPS);
     if (cmd_wants_help(context, usage, groups, N_GROUPS)) return ERR_OK;
-    if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &where, 1, &n_words);
+    if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &where, 1, NULL);
     if (err == ERR_OK) err = console_apply(&options.console);
-    if (err == ERR_OK && n_words == 0)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
-                        "dptrain eval: expected a checkpoint, a run folder or weights (FILE.npz)");
-    if (err == ERR_OK) err = weights_options_check(&options.evaluate.weights, &groups[GROUP_WEIGHTS], where);
-    if (err == ERR_OK && !options.evaluate.png && opt_given(groups, N_GROUPS, "worst"))
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "--worst requires --png FILE");
+    if (err == ERR_OK) err = check_options(&options, groups, where);
     if (err != ERR_OK) return cmd_fail(err);
+    options.evaluate.split = strcmp(options.split, split_names[SPLIT_TRAIN]) == 0 ? SPLIT_TRAIN : SPLIT_VAL;
+    if (options.results) return eval_results(context, &options, where);
     runtime_t runtime;
     err = runtime_open(&options.runtime, context->abort_job, &runtime);
-    options.evaluate.split = strcmp(options.split, split_names[SPLIT_TRAIN]) == 0 ? SPLIT_TRAIN : SPLIT_VAL;
     options.evaluate.timeout_sec = options.runtime.timeout_sec;
     options.evaluate.threads_given = options.runtime.threads > 0;
     if (err == ERR_OK) err = evaluate_checkpoint(&runtime, where, &options.evaluate);

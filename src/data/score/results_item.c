@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* The members of a detection: numbers, boxes and masks. results_read.c decides where they may occur. */
+#include "data/score/results_item.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/json_events.h"
+#include "base/mem.h"
+#include "data/coco/coco.h"
+
+const struct results_member_name results_members[RESULTS_N_MEMBERS] = {
+    {"image_id", "an integer"},
+    {"category_id", "an integer"},
+    {"score", "a number"},
+    {"bbox", "a list of 4 numbers"},
+    {"segmentation", "an object with counts and size (compressed RLE)"}};
+
+err_t results_item_id(const char *text, size_t n_text, int64_t *out)
+{
+    double value = 0;
+    const double most = 9007199254740992.0; /* 2^53 */
+    err_t err = json_parse_int(text, n_text, out);
+    if (err == ERR_OK || json_parse_real(text, n_text, &value) != ERR_OK) return err;
+    if (!(fabs(value) < most) || rint(value) != value) return json_parse_int(text, n_text, out);
+    *out = (int64_t)value;
+    return ERR_OK;
+}
+
+err_t results_item_box(results_item_t *item, const char *text, size_t n_text)
+{
+    if (item->n_box == 4) RAISE(ERR_DATA, "more than 4 numbers");
+    TRY(json_parse_real(text, n_text, &item->box[item->n_box++]));
+    if (item->n_box > 2 && item->box[item->n_box - 1] < 0)
+        RAISE(ERR_DATA, "a negative %s, %.*s", item->n_box == 3 ? "width" : "height", (int)n_text, text);
+    return ERR_OK;
+}
+
+err_t results_item_size(results_item_t *item, const char *text, size_t n_text)
+{
+    if (item->n_size == 2) RAISE(ERR_DATA, "\"size\" has more than 2 numbers");
+    return json_parse_int(text, n_text, &item->size[item->n_size++]);
+}
+
+err_t results_item_run(results_item_t *item, const char *text, size_t n_text)
+{
+    int64_t run = 0;
+    TRY(json_parse_int(text, n_text, &run));
+    if (run < 0 || run > COCO_MAX_PIXELS) RAISE(ERR_DATA, "\"counts\" has a run of %" PRId64 " pixels", run);
+    if (item->runs.n == COCO_MAX_RUNS) RAISE(ERR_DATA, "\"counts\" has more than %d runs", COCO_MAX_RUNS);
+    TRY(mem_grow(item->runs.n + 1, sizeof *item->runs.runs, "runs of a mask", &item->runs.runs));
+    item->runs.runs[item->runs.n++] = (uint32_t)run;
+    return ERR_OK;
+}
+
+err_t results_item_text(results_item_t *item, const unsigned char *text, size_t n_text)
+{
+    if (n_text == 0 || n_text > COCO_MAX_RUNS)
+        RAISE(ERR_DATA, "\"counts\" has %zu bytes; expected 1 to %d", n_text, COCO_MAX_RUNS);
+    TRY(mem_grow((int64_t)n_text + 1, 1, "text of a mask", &item->text));
+    TRY(mem_grow((int64_t)n_text, sizeof *item->runs.runs, "runs of a mask", &item->runs.runs));
+    memcpy(item->text, text, n_text);
+    item->text[n_text] = '\0';
+    item->n_text = n_text;
+    return rle_parse(item->text, n_text, item->runs.runs, &item->runs.n);
+}
+
+err_t results_item_end_box(results_item_t *item)
+{
+    item->has[RESULTS_BOX] = item->n_box > 0;
+    if (item->n_box == 0 || item->n_box == 4) return ERR_OK;
+    RAISE(ERR_DATA, "\"bbox\" has %d numbers; expected 4: x, y, width, height", item->n_box);
+}
+
+err_t results_item_end_mask(results_item_t *item, const truth_image_t *image, const char **out)
+{
+    if (!item->has_counts || item->n_size < 2)
+        RAISE(ERR_DATA, "\"segmentation\" has no %s",
+              item->has_counts ? "\"size\" of 2 numbers" : "\"counts\"");
+    if (item->size[0] != image->height || item->size[1] != image->width)
+        RAISE(ERR_DATA,
+              "its mask has %" PRId64 " × %" PRId64 " pixels (width × height), but the image has %d × %d",
+              item->size[1], item->size[0], image->width, image->height);
+    TRY(rle_check(&item->runs, image->width, image->height));
+    if (item->n_text == 0) { /* from numbers */
+        TRY(mem_grow(RLE_TEXT_PER_RUN * (int64_t)item->runs.n + 1, 1, "text of a mask", &item->text));
+        rle_format(&item->runs, item->text);
+    }
+    *out = item->text;
+    return ERR_OK;
+}

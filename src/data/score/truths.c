@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* Collects the ground truth from COCO's file or from a source. Copies only what a source does not keep. */
+#include "data/score/truths.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/mem.h"
+#include "data/coco/coco.h"
+#include "data/source/source.h"
+
+typedef struct memory {
+    coco_t *coco;
+    source_t *source;
+    truth_image_t *images;
+    arena_t arena;
+} memory_t;
+
+static int by_image(const void *a, const void *b)
+{
+    int64_t x = ((const truth_image_t *)a)->id, y = ((const truth_image_t *)b)->id;
+    return (x > y) - (x < y);
+}
+
+static int by_category(const void *a, const void *b)
+{
+    int64_t x = ((const category_t *)a)->id, y = ((const category_t *)b)->id;
+    return (x > y) - (x < y);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int32_t truths_image(const truths_t *truths, int64_t id)
+{
+    const truth_image_t wanted = {.id = id},
+                        *image = bsearch(&wanted, truths->images, (size_t)truths->n_images, sizeof wanted,
+                                         by_image);
+    return image ? (int32_t)(image - truths->images) : -1;
+}
+
+int32_t truths_category(const truths_t *truths, int64_t id)
+{
+    const category_t wanted = {.id = id},
+                     *category = bsearch(&wanted, truths->categories, (size_t)truths->n_categories,
+                                         sizeof wanted, by_category);
+    return category ? (int32_t)(category - truths->categories) : -1;
+}
+
+/* Copies n elements; NULL stays NULL. */
+static err_t copy_array(arena_t *arena, const void *from, size_t n_bytes, void *out_pointer)
+{
+    void *copy = NULL;
+    if (from) TRY(arena_new(arena, n_bytes, &copy));
+    if (from && n_bytes > 0) memcpy(copy, from, n_bytes);
+    memcpy(out_pointer, &copy, sizeof copy);
+    return ERR_OK;
+}
+
+static err_t copy_annotation(arena_t *arena, annotation_t *a)
+{
+    size_t n_points = 0;
+    for (int32_t i = 0; i < a->n_polygons; i++) n_points += (size_t)a->n_points[i];
+    TRY(copy_array(arena, a->n_points, (size_t)a->n_polygons * sizeof *a->n_points, &a->n_points));
+    TRY(copy_array(arena, a->points, 2 * n_points * sizeof *a->points, &a->points));
+    TRY(copy_array(arena, a->exact, 2 * n_points * sizeof *a->exact, &a->exact));
+    return copy_array(arena, a->runs, (size_t)a->n_runs * sizeof *a->runs, &a->runs);
+}
+
+/* A sample's truths are its annotations unless it has others. */
+static err_t copy_image(memory_t *memory, const sample_t *sample, truth_image_t *out)
+{
+    annotation_t *annotations = NULL;
+    int32_t n = sample->truths ? sample->n_truths : sample->n_annotations;
+    TRY(copy_array(&memory->arena, sample->truths ? sample->truths : sample->annotations,
+                   (size_t)n * sizeof *annotations, &annotations));
+    for (int32_t i = 0; i < n; i++) TRY(copy_annotation(&memory->arena, &annotations[i]));
+    *out = (truth_image_t){sample->id, sample->width, sample->height, n, annotations};
+    return ERR_OK;
+}
+
+static err_t copy_images(truths_t *truths, memory_t *memory, split_t split, const open_watch_t *watch)
+{
+    err_t err = ERR_OK;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    for (int64_t i = 0; i < truths->n_images; i++) {
+        if (watch) TRY_OUT(err, watch->alive(watch->context));
+        TRY_OUT(err, source_describe(memory->source, split, i, &buffer, &sample));
+        TRY_OUT(err, copy_image(memory, &sample, &memory->images[i]));
+    }
+out:
+    source_free_buffer(memory->source, &buffer);
+    return err;
+}
+
+static err_t read_source(const char *path, split_t split, const open_watch_t *watch, truths_t *truths,
+                         memory_t *memory)
+{
+    TRY(source_open_watched(path, watch, &memory->source));
+    const source_t *source = memory->source;
+    if (!source->has_annotations)
+        RAISE(ERR_DATA,
+              "%s has no annotations; results are scored against COCO's annotations, in a folder, "
+              "in shards of one, or in a file like instances_val2017.json",
+              path);
+    truths->n_categories = source->n_categories;
+    truths->categories = source->categories;
+    truths->n_images = source->n_samples[split];
+    TRY(mem_new_array(truths->n_images, sizeof *memory->images, "ground truth", &memory->images));
+    return copy_images(truths, memory, split, watch);
+}
+
+/* Ignores an error, which the next call returns again. */
+static void report_alive(void *context, int64_t n_read, int64_t n_bytes)
+{
+    const open_watch_t *watch = context;
+    (void)n_read, (void)n_bytes;
+    if (watch) (void)watch->alive(watch->context);
+}
+
+static err_t read_coco(const char *path, const open_watch_t *watch, truths_t *truths, memory_t *memory)
+{
+    TRY(coco_read(path, report_alive, (void *)watch, &memory->coco));
+    const coco_t *coco = memory->coco;
+    truths->n_categories = coco->n_categories;
+    truths->categories = coco->categories;
+    truths->n_images = coco->n_images;
+    TRY(mem_new_array(truths->n_images, sizeof *memory->images, "ground truth", &memory->images));
+    for (int64_t i = 0; i < coco->n_images; i++) {
+        const coco_image_t *image = &coco->images[i];
+        memory->images[i] = (truth_image_t){image->id, image->width, image->height,
+                                            image->truths ? image->n_truths : image->n_annotations,
+                                            image->truths ? image->truths : image->annotations};
+    }
+    return ERR_OK;
+}
+
+static err_t read_any(const char *path, split_t split, const open_watch_t *watch, truths_t *truths,
+                      memory_t *memory)
+{
+    char list[FS_PATH_MAX];
+    const source_ops_t *kind = NULL;
+    if (fs_exists(path) && !fs_is_folder(path)) return read_coco(path, watch, truths, memory);
+    TRY(source_find_kind(path, &kind));
+    if (kind != &source_coco) return read_source(path, split, watch, truths, memory);
+    TRY(source_coco_list(path, split, list));
+    if (!fs_exists(list))
+        RAISE(ERR_DATA, "the annotations of the %s images are missing: %s", split_words[split], list);
+    return read_coco(list, watch, truths, memory);
+}
+
+/* Sorts, and finds what occurs twice. */
+static err_t check_truths(const char *path, split_t split, truths_t *truths, memory_t *memory)
+{
+    int64_t *ids = NULL, n = 0;
+    err_t err = ERR_OK;
+    if (truths->n_images == 0) RAISE(ERR_DATA, "%s has no %s images", path, split_words[split]);
+    if (truths->n_images > INT32_MAX) RAISE(ERR_DATA, "%s has more than %d images", path, INT32_MAX);
+    qsort(memory->images, (size_t)truths->n_images, sizeof *memory->images, by_image);
+    truths->images = memory->images;
+    for (int64_t i = 1; i < truths->n_images; i++)
+        if (truths->images[i].id == truths->images[i - 1].id)
+            RAISE(ERR_DATA, "%s: duplicate image id %" PRId64, path, truths->images[i].id);
+    for (int32_t i = 1; i < truths->n_categories; i++)
+        if (truths->categories[i].id <= truths->categories[i - 1].id)
+            RAISE(ERR_DATA, "%s: its categories are not sorted by id", path);
+    for (int64_t i = 0; i < truths->n_images; i++) truths->n_annotations += truths->images[i].n_annotations;
+    TRY(mem_new_array(truths->n_annotations, sizeof *ids, "ids of annotations", &ids));
+    for (int64_t i = 0; i < truths->n_images; i++)
+        for (int32_t k = 0; k < truths->images[i].n_annotations; k++)
+            ids[n++] = truths->images[i].annotations[k].id;
+    qsort(ids, (size_t)n, sizeof *ids, by_value);
+    for (int64_t i = 1; i < n; i++)
+        if (ids[i] == ids[i - 1])
+            RAISE_OUT(err, ERR_DATA,
+                      "%s: annotation id %" PRId64 " occurs twice, and pycocotools would score the last one "
+                      "twice; give each annotation its own id",
+                      path, ids[i]);
+out:
+    mem_free(&ids);
+    return err;
+}
+
+err_t truths_read(const char *path, split_t split, const open_watch_t *watch, truths_t **out)
+{
+    truths_t *truths = NULL;
+    memory_t *memory = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new(sizeof *truths, "ground truth", &truths));
+    TRY_OUT(err, mem_new(sizeof *memory, "ground truth", &memory));
+    truths->memory = memory;
+    TRY_OUT(err, read_any(path, split, watch, truths, memory));
+    TRY_OUT(err, check_truths(path, split, truths, memory));
+    *out = truths;
+    return ERR_OK;
+out:
+    truths_free(&truths);
+    return err;
+}
+
+void truths_free(truths_t **truths)
+{
+    if (!*truths) return;
+    memory_t *memory = (*truths)->memory;
+    if (memory) {
+        coco_free(&memory->coco);
+        source_close(&memory->source);
+        mem_free(&memory->images);
+        arena_free(&memory->arena);
+        mem_free(&memory);
+    }
+    mem_free(truths);
+}

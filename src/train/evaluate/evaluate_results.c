@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* Scores files of detections on rank 0. Reading and scoring are data/score's. */
+#include "train/evaluate/evaluate_results.h"
+
+#include "base/figure.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cluster/comm/from_rank0.h"
+#include "data/score/score.h"
+
+typedef struct scoring {
+    const results_options_t *options;
+    truths_t *truths;
+    score_t *scores[SCORE_TYPE_COUNT]; /* NULL: not in the files */
+} scoring_t;
+
+static err_t score_file(scoring_t *s, const char *path, const open_watch_t *watch)
+{
+    results_t *results = NULL;
+    err_t err;
+    TRY_OUT(err, results_read(path, s->truths, watch, &results));
+    for (score_type_t type = 0; type < SCORE_TYPE_COUNT; type++) {
+        if (!results->has[type]) continue;
+        if (s->scores[type])
+            RAISE_OUT(err, ERR_DATA, "%s and %s both have %s; score them in two runs", s->options->files[0],
+                      s->options->files[1], type == SCORE_BBOX ? "boxes" : "masks");
+        TRY_OUT(err, score_results(results, s->truths, type, watch, &s->scores[type]));
+    }
+out:
+    results_free(&results);
+    return err;
+}
+
+/* Rank 0. */
+static err_t find_scores(void *context, comm_alive_t alive, void *alive_context)
+{
+    scoring_t *s = context;
+    const open_watch_t watch = {alive, alive_context};
+    if (s->options->json) TRY(fs_check_target(s->options->json));
+    TRY(truths_read(s->options->data, s->options->split, &watch, &s->truths));
+    for (int i = 0; i < 2; i++)
+        if (s->options->files[i]) TRY(score_file(s, s->options->files[i], &watch));
+    return ERR_OK;
+}
+
+/* The other ranks need to know only that it is done. */
+static err_t save_nothing(void *context, void **bytes, int64_t *n_bytes)
+{
+    (void)context;
+    *n_bytes = 1;
+    return mem_new(1, "a message", bytes);
+}
+
+static err_t restore_nothing(void *context, void **bytes, int64_t n_bytes)
+{
+    (void)context, (void)bytes, (void)n_bytes;
+    return ERR_OK;
+}
+
+/* Rank 0. */
+static err_t show_scores(const scoring_t *s)
+{
+    const score_t *scores[SCORE_TYPE_COUNT];
+    const truths_t *named = s->options->per_category ? s->truths : NULL;
+    int n = 0;
+    for (int type = 0; type < SCORE_TYPE_COUNT; type++)
+        if (s->scores[type]) scores[n++] = s->scores[type];
+    log_info("data     %s, %s images, %s objects, %s crowds", s->options->data,
+             figure_count(s->truths->n_images).text, figure_count(scores[0]->n_truths).text,
+             figure_count(scores[0]->n_crowds).text);
+    for (int i = 0; i < 2; i++)
+        if (s->options->files[i]) log_info("results  %s", s->options->files[i]);
+    log_info("%s", "");
+    score_print(scores, n, named);
+    if (!s->options->json) return ERR_OK;
+    json_t j = {0};
+    json_object_begin(&j, NULL);
+    score_json(scores, n, named, &j);
+    json_object_end(&j);
+    err_t err = json_write_file(&j, s->options->json);
+    json_free(&j);
+    return err;
+}
+
+err_t evaluate_results(comm_t *comm, const results_options_t *options)
+{
+    static const char what[] = "scoring results";
+    scoring_t scoring = {.options = options};
+    const comm_finding_t finding = {what, &scoring, find_scores, save_nothing, restore_nothing};
+    err_t err = comm_share(comm, &finding);
+    if (err == ERR_OK) err = comm_agree(comm, comm->rank == 0 ? show_scores(&scoring) : ERR_OK, what);
+    for (int type = 0; type < SCORE_TYPE_COUNT; type++) score_free(&scoring.scores[type]);
+    truths_free(&scoring.truths);
+    return err;
+}

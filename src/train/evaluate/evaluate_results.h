@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Scores detections that any program wrote in COCO's results format. */
+#ifndef TRAIN_EVALUATE_EVALUATE_RESULTS_H
+#define TRAIN_EVALUATE_EVALUATE_RESULTS_H
+
+#include "cluster/comm/comm.h"
+#include "data/annotation/split.h"
+
+typedef struct results_options {
+    const char *files[2]; /* boxes, masks, or one file with both; the second may be NULL */
+    const char *data;     /* COCO's folder, shards, or a file of annotations */
+    split_t split;
+    const char *json; /* output: the numbers; or NULL */
+    bool per_category;
+} results_options_t;
+
+/* Collective. Rank 0 reads and scores, logs the numbers and writes them; the others wait. ERR_DATA: see
+ * truths_read, results_read and score_results; or both files have boxes, or both masks. */
+err_t evaluate_results(comm_t *comm, const results_options_t *options);
+
+#endif
