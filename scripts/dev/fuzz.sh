@@ -28,9 +28,9 @@ EOT
 }
 
 # For each TARGET its PROGRAM, tests/fuzz/fuzz_PROGRAM.c, and the longest input in bytes. Seeds are below.
-declare -A program=([png]=image [jpeg]=image [idx]=idx [coco]=coco [shard]=shard [checkpoint]=checkpoint)
-declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [shard]=32768 [checkpoint]=49152)
-targets=(png jpeg idx coco shard checkpoint)
+declare -A program=([png]=image [jpeg]=image [idx]=idx [coco]=coco [results]=results [shard]=shard [checkpoint]=checkpoint)
+declare -A longest=([png]=16384 [jpeg]=16384 [idx]=4096 [coco]=4096 [results]=4096 [shard]=32768 [checkpoint]=49152)
+targets=(png jpeg idx coco results shard checkpoint)
 
 # The first byte selects the kind of input: a shard, an index, an index in memory, a record's annotations.
 make_shard_seeds() { # FOLDER
@@ -62,6 +62,16 @@ make_coco_seeds() { # FOLDER
     printf '{"info":{"year":2017},%s,%s,"annotations":[],"licenses":[]}\n' "$categories" "$images" >"$1/empty"
 }
 
+# Of the image and the category in tests/fuzz/fuzz_results.c: boxes, compressed and plain masks, both.
+make_results_seeds() { # FOLDER
+    local what n=0 mask='"segmentation":{"size":[3,4],"counts":"243"}' box='"bbox":[0,0.5,2,1.25]'
+    for what in "$box" "$mask" "$box,$mask" '"segmentation":{"counts":[2,4,6],"size":[3,4],"x":[{}]},"bbox":[]'; do
+        printf '[{"image_id":7,"category_id":1,"score":0.5,%s},{"x":null,%s,"score":1e0,"category_id":1.0,"image_id":7}]' \
+            "$what" "$what" >"$1/$n"
+        n=$((n + 1))
+    done
+}
+
 make_seeds() { # TARGET FOLDER
     case $1 in
     png | jpeg) build/tests/tools/image_samples "$1" "$2" 24 ;;
@@ -72,6 +82,7 @@ make_seeds() { # TARGET FOLDER
         gzip -kn "$2/images" "$2/labels"
         ;;
     coco) make_coco_seeds "$2" ;;
+    results) make_results_seeds "$2" ;;
     shard) make_shard_seeds "$2" ;;
     checkpoint)
         printf 'dptrain checkpoint 1\nxxh3-128 %032d\nbytes 600\n' 0 >"$2/seal"

@@ -2,7 +2,7 @@
 # scripts/dev/fuzz.sh makes seeds and runs them. Targets may use rooms that do not depend on MPI, which are compiled with them.
 FUZZ_CC    ?= clang
 FUZZ_DIR   := build/fuzz
-FUZZ_ROOMS := base store/h5 compute/tensor data/annotation data/image data/coco data/shard data/transform data/dataset data/source data/load store/checkpoint
+FUZZ_ROOMS := base store/h5 compute/tensor data/annotation data/image data/coco data/shard data/transform data/dataset data/source data/score data/load store/checkpoint
 FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_DIR)/obj/%.o,$(sort $(wildcard $(FUZZ_ROOMS:%=src/%/*.c))))
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,$(FUZZ_DIR)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_FLAGS = -std=c11 -D_GNU_SOURCE -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined -pthread $(WARN) -Wno-missing-field-initializers \
