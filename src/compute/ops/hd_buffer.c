@@ -96,12 +96,17 @@ err_t hd_buffer_push_all(const hd_buffer_t *b)
     return hd_buffer_push(b, 0, b->n_bytes);
 }
 
-err_t hd_buffer_pull(const hd_buffer_t *b, size_t offset, size_t n_bytes)
+err_t hd_buffer_pull_begin(const hd_buffer_t *b, size_t offset, size_t n_bytes)
 {
     ASSERT(offset + n_bytes <= b->n_bytes);
     if (b->host == b->device || n_bytes == 0) return ERR_OK;
-    TRY(b->backend->memory->download((char *)b->host + offset, (const char *)b->device + offset, n_bytes));
-    return b->backend->memory->sync();
+    return b->backend->memory->download((char *)b->host + offset, (const char *)b->device + offset, n_bytes);
+}
+
+err_t hd_buffer_pull(const hd_buffer_t *b, size_t offset, size_t n_bytes)
+{
+    TRY(hd_buffer_pull_begin(b, offset, n_bytes));
+    return b->host == b->device || n_bytes == 0 ? ERR_OK : b->backend->memory->sync();
 }
 
 err_t hd_buffer_pull_all(const hd_buffer_t *b)

@@ -32,7 +32,8 @@ void hd_buffer_free(hd_buffer_t *buffer);
 err_t hd_buffer_push(const hd_buffer_t *buffer, size_t offset, size_t n_bytes);
 err_t hd_buffer_push_all(const hd_buffer_t *buffer);
 
-/* Copies device to host, and waits for the copy. */
+/* Copies device to host; pull also waits for the copy. pull_begin can be part of a recorded step. */
+err_t hd_buffer_pull_begin(const hd_buffer_t *buffer, size_t offset, size_t n_bytes);
 err_t hd_buffer_pull(const hd_buffer_t *buffer, size_t offset, size_t n_bytes);
 err_t hd_buffer_pull_all(const hd_buffer_t *buffer);
 

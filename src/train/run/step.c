@@ -58,13 +58,22 @@ static err_t sum_gradients(trainer_t *t)
     return hd_buffer_push_all(&t->learning.grads);
 }
 
-/* Copies the summed tail to the host. With a device allreduce this waits for other ranks, so the watchdog is
- * armed. */
+/* Whether a step runs from its gradients to its update without the host. */
+static bool runs_through(const trainer_t *t)
+{
+    bool on_host = t->comm->size > 1 && !t->learning.buffer.device;
+    return step_on_device(t) && !on_host && !t->learning.shards;
+}
+
+/* Waits for the summed tail on the host, which a step that runs through has copied. With a device allreduce this
+ * waits for other ranks, so the watchdog is armed. */
 static err_t read_tail(trainer_t *t)
 {
     if (!step_on_device(t) || t->learning.shards) return ERR_OK;
     if (t->learning.buffer.device) watchdog_enter("gradient allreduce");
-    err_t err = hd_buffer_pull(&t->learning.grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
+    err_t err = runs_through(t)
+                    ? backend_sync(t->runtime.backend)
+                    : hd_buffer_pull(&t->learning.grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
     if (t->learning.buffer.device) watchdog_leave();
     return err;
 }
@@ -108,13 +117,6 @@ typedef struct work {
     double feed_sec; /* spent fetching the next batch */
 } work_t;
 
-/* Whether a step runs from its gradients to its update without the host. */
-static bool runs_through(const trainer_t *t)
-{
-    bool on_host = t->comm->size > 1 && !t->learning.buffer.device;
-    return step_on_device(t) && !on_host && !t->learning.shards;
-}
-
 static err_t compute_and_sum(work_t *w)
 {
     trainer_t *t = w->t;
@@ -132,7 +134,8 @@ static err_t run_through(void *context)
     TRY(compute_and_sum(w));
     optim_step_t step = optimizer_step(w->t);
     TRY(optim_step(w->t->learning.optim, &step));
-    return step_note(w->t, MARK_UPDATE, &w->end);
+    TRY(step_note(w->t, MARK_UPDATE, &w->end));
+    return hd_buffer_pull_begin(&w->t->learning.grads, step_tail_offset(w->t), TAIL_COUNT * sizeof(float));
 }
 
 static err_t compute_only(void *context)
@@ -148,6 +151,7 @@ static err_t launch_recording(work_t *w, void *recording)
     backend_step_t values = {
         .step = w->batch.step, .first_sample = w->batch.first_sample, .loss_scale = w->batch.loss_scale};
     optim_step_values(t->learning.optim, &step, &values);
+    step_clear_tail(t); /* the recording copies it */
     return t->runtime.backend->graph->launch(recording, &values);
 }
 
@@ -193,7 +197,6 @@ static err_t run_or_launch(work_t *w, err_t (*work)(void *context))
 static err_t begin_work(work_t *w)
 {
     trainer_t *t = w->t;
-    TRY(step_push_tail(t));
     if (runs_through(t)) {
         TRY(run_or_launch(w, run_through));
     } else if (step_on_device(t)) {

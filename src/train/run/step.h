@@ -42,8 +42,8 @@ static inline size_t step_tail_offset(const trainer_t *t)
     return (size_t)t->model.graph->n_flat_trained * sizeof(float);
 }
 
-/* Clears loss and count, and copies the tail to the device. */
-err_t step_push_tail(const trainer_t *t);
+/* Clears loss and count on the host. step_compute copies the tail to the device, also in a recording. */
+void step_clear_tail(const trainer_t *t);
 
 /* Adds a span of a step to the trace. */
 void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes);

@@ -10,10 +10,9 @@ void step_trace(int64_t step, const char *name, double start, double end, int64_
     trace_add(TRACE_TRAINING, &(trace_span_t){name, "phase", start, end, step, n_bytes});
 }
 
-err_t step_push_tail(const trainer_t *t)
+void step_clear_tail(const trainer_t *t)
 {
     for (int i = 0; i < TASK_N_SUMS; i++) step_tail(t)[TAIL_SUMS + i] = 0;
-    return hd_buffer_push(&t->learning.grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
 }
 
 err_t step_note(const trainer_t *t, int mark, double *when)
@@ -150,7 +149,8 @@ err_t step_compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, st
 {
     for (int i = 0; i < trainer_local_shards(t); i++) {
         exec_batch_t shard = shard_of(t, batch, n_global, i);
-        if (i > 0) TRY(step_push_tail(t));
+        step_clear_tail(t);
+        TRY(hd_buffer_push(&t->learning.grads, step_tail_offset(t), TAIL_COUNT * sizeof(float)));
         TRY(compute_shard(t, &shard, cost));
         if (!t->learning.shards) continue;
         TRY(hd_buffer_pull_all(&t->learning.grads));
