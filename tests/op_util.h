@@ -64,6 +64,10 @@
         .kind = OP_UPSAMPLE_ADD, .n_inputs = 2, .x = { {4, {n, 2 * (h), 2 * (w), c}}, {4, {n, h, w, c}} }    \
     }
 
+#define DECONV(n, h, w, c, ...)                                                                              \
+    {                                                                                                        \
+        .kind = OP_DECONV2D, .n_inputs = 1, .x = {{4, {n, h, w, c}}}, .attr.deconv2d = { __VA_ARGS__ }       \
+    }
 /* Levels of h × w cells and their halves; `samples` 0: adaptive. */
 #define ROI_ALIGN(n, h, w, c, rows, ...)                                                                     \
     {                                                                                                        \

@@ -29,6 +29,7 @@ static const op_desc_t cases[] = {
     DROPOUT(0.4, {2, {9, 50}}),
     ADD({4, {2, 3, 5, 7}}),
     UPSAMPLE_ADD(2, 3, 2, 5),
+    DECONV(2, 3, 2, 5, 4, 2, true),
     ROI_ALIGN(2, 24, 32, 5, 9, 3, 2, 2),
     NORM(0.1, 1e-5, {4, {4, 5, 6, 12}}),
     NORM_GROUPS(2, {4, {5, 4, 4, 3}}),

@@ -135,6 +135,9 @@ static const op_desc_t cases[] = {
     UPSAMPLE_ADD(2, 5, 7, 11),
     UPSAMPLE_ADD(1, 1, 1, 1),
     UPSAMPLE_ADD(2, 25, 34, 64),
+    DECONV(3, 14, 14, 32, 24, 2, true),
+    DECONV(2, 3, 5, 7, 5, 3, false),
+    DECONV(1, 1, 1, 1, 1, 1, true),
     ROI_ALIGN(2, 120, 128, 3, 23, 7, 7, 2),
     ROI_ALIGN(1, 24, 40, 64, 5, 3, 2, 0),
     ROI_ALIGN(3, 8, 8, 17, 40, 1, 1, 1),
@@ -247,6 +250,10 @@ static limits_t limits_of(const op_run_t *ref)
                           largest(ref->dy, d->y[0]) * largest(ref->param[0], d->param[0]) * inverse_std *
                               (1 + xhat),
                           largest(ref->dy, d->y[0]) * sqrt(rows) * (1 + xhat)};
+    case OP_DECONV2D:
+        window = (double)(d->attr.deconv2d.kernel * d->attr.deconv2d.kernel);
+        return (limits_t){
+            (double)d->x[0].dim[3], window * (double)d->y[0].dim[3], n_y / (double)d->y[0].dim[3], 0, 0, 0};
     case OP_ROI_ALIGN:
         /* A cell is read by some of the bins of each region. */
         return (limits_t){16, 16 * rows_of_regions(d), 0, 0, 0, 0};

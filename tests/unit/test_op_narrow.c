@@ -41,6 +41,7 @@ static const op_desc_t cases[] = {
     RELU({4, {3, 5, 7, 11}}),
     ADD({4, {3, 5, 7, 11}}),
     UPSAMPLE_ADD(2, 3, 4, 24),
+    DECONV(2, 5, 4, 16, 24, 2, true),
     ROI_ALIGN(2, 24, 32, 32, 9, 3, 2, 2),
     DROPOUT(0.5, {2, {6, 500}}),
 };
@@ -76,6 +77,8 @@ static limits_t limits_of(const op_desc_t *d)
     case OP_POOL2D:
         window = (double)pool->kernel_h * pool->kernel_w;
         return (limits_t){pool->mode == POOL_MAX ? 0 : window, window, 0, 0};
+    case OP_DECONV2D:
+        return (limits_t){(double)d->x[0].dim[3], 4 * (double)d->y[0].dim[3], 4 * rows, 0};
     case OP_ROI_ALIGN:
         return (limits_t){16, 16 * (double)d->x[ROI_ALIGN_LEVELS].dim[0], 0, 0};
     default:

@@ -17,7 +17,10 @@
     X(SIGMOID_BCE, sigmoid_bce)
 
 /* Operators that only the host backends have so far. */
-#define OP_LIST_HOST(X) X(UPSAMPLE_ADD, upsample_add) X(ROI_ALIGN, roi_align)
+#define OP_LIST_HOST(X)                                                                                      \
+    X(UPSAMPLE_ADD, upsample_add)                                                                            \
+    X(DECONV2D, deconv2d)                                                                                    \
+    X(ROI_ALIGN, roi_align)
 
 #define OP_LIST(X) OP_LIST_ALL(X) OP_LIST_HOST(X)
 

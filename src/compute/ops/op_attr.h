@@ -109,6 +109,16 @@ typedef struct softmax_xent_attr {
     double label_smoothing; /* in [0, 1) */
 } softmax_xent_attr_t;
 
+/* Transposed convolution whose kernel is as large as its stride, so that windows do not overlap: with k = kernel,
+ * y[n, k·h+i, k·w+j, o] = b[o] + Σ_c x[n,h,w,c] · w[i,j,o,c].
+ * param 0: weight [kernel, kernel, out_channels, in_channels]
+ * param 1: bias [out_channels], absent unless has_bias */
+typedef struct deconv2d_attr {
+    int64_t out_channels;
+    int kernel;
+    bool has_bias;
+} deconv2d_attr_t;
+
 /* Features of regions of interest, from the level of a feature pyramid that fits their size (box_level): He et
  * al., "Mask R-CNN", 2017; torchvision's MultiScaleRoIAlign, not aligned.
  * x0 to x3: the levels [n, h, w, c], with strides of 4, 8, 16 and 32 pixels; x4: the regions [rows, 5], float32:
@@ -130,6 +140,7 @@ typedef union op_attr {
     dropout_attr_t dropout;
     batch_norm_attr_t batch_norm;
     softmax_xent_attr_t softmax_xent;
+    deconv2d_attr_t deconv2d;
     roi_align_attr_t roi_align;
 } op_attr_t;
 
