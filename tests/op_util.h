@@ -273,6 +273,7 @@ static inline op_args_t util_device_args(const op_args_t *host)
     util_device_tensors(args.y, OP_MAX_OUTPUTS), util_device_tensors(args.dy, OP_MAX_OUTPUTS);
     util_device_tensors(args.param, OP_MAX_PARAMS), util_device_tensors(args.dparam, OP_MAX_PARAMS);
     util_device_tensors(args.state, OP_MAX_STATES);
+    for (int i = 0; i < OP_MAX_PARAMS; i++) args.param_bf16[i] = util_device(host->param_bf16[i]);
     args.saved = util_device(host->saved), args.workspace = util_device(host->workspace);
     args.addend = util_device(host->addend);
     return args;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cuBLASLt's proposals as algorithms: each is offered; without any, layers run by implicit, with the same
- * results beyond rounding. The emulator's cuBLASLt proposes as many as this test asks for.
+/* Products on cuBLASLt. Its proposals as algorithms: each is offered; without any, layers run by implicit, with
+ * the same results beyond rounding. Weights that are given rounded. The emulator's cuBLASLt proposes as many as this test asks for.
  *
  * RUN np=0 device=cuda */
 #include "compute/ops/registry.h"
@@ -63,13 +63,37 @@ static void check_list(const backend_t *device, const op_desc_t *desc, const cha
        "… one that the library no longer proposes is an error: %s", err_message());
 }
 
+/* A weight that the caller has rounded, in place of a rounded copy. */
+static void check_rounded(const backend_t *device, const op_desc_t *desc)
+{
+    op_desc_t d = *desc;
+    d.compute = DTYPE_BF16;
+    propose("1");
+    op_run_t own = op_run_new(device, d, true), given = op_run_new(device, d, true);
+    shape_t weight = own.op->desc.param[0], shapes[3] = {own.op->desc.y[0], d.x[0], weight};
+    op_run_fill(&own, 5), op_run_fill(&given, 5);
+    float *rounded = util_floats(device, weight);
+    memcpy(rounded, given.param[0], (size_t)shape_count(weight) * sizeof(float));
+    util_narrow(rounded, weight);
+    given.args.param_bf16[0] = (const uint16_t *)(void *)rounded;
+    must(op_run_forward(&own), "forward"), must(op_run_backward(&own), "backward");
+    must(op_run_forward(&given), "forward"), must(op_run_backward(&given), "backward");
+    const float *want[] = {own.y, own.dx[0], own.dparam[0]}, *got[] = {given.y, given.dx[0], given.dparam[0]};
+    bool same = true;
+    for (int i = 0; i < 3; i++)
+        same &= memcmp(got[i], want[i], (size_t)shape_count(shapes[i]) * sizeof(float)) == 0;
+    OK(same, "%s with a rounded weight: the same bits", op_traits(d.kind)->name);
+    op_run_free(&own), op_run_free(&given), util_free(&rounded);
+}
+
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 1);
     if (!strstr(device->device()->name, "emulated")) tap_skip_all("only the emulator's cuBLASLt can be told");
-    tap_plan(2 * N_CASES * N_TYPES + 3 * 2 + 1);
+    tap_plan(2 * N_CASES * N_TYPES + 3 * 2 + N_CASES + 1);
     for (int i = 0; i < N_CASES; i++)
         for (int t = 0; t < N_TYPES; t++) check_fallback(device, &cases[i], types[t]);
+    for (int i = 0; i < N_CASES; i++) check_rounded(device, &cases[i]);
     op_desc_t large = CONV(4, 32, 32, 64, 256, 3, 3, 1, 1, 1, 1, 1, 1, 1, false);
     check_list(device, &cases[3], "gemm");
     check_list(device, &large, "im2col");

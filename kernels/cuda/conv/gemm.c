@@ -66,6 +66,10 @@ static err_t weight_of(const gemm_plan_t *p, const conv_call_t *call, bool trans
     const conv_shape_t *s = &p->shape;
     *out = weight->data;
     if (!p->arranges) return ERR_OK;
+    if (p->rounds && !transposed && !p->pads && call->args->param_bf16[0]) {
+        *out = call->args->param_bf16[0];
+        return ERR_OK;
+    }
     *out = call->args->workspace;
     if (!transposed && !p->pads) {
         round_args_t round = {

@@ -15,6 +15,7 @@ struct exec {
     plan_t *plans[EXEC_MAX_PLANS];
     int n_plans;
     char *arena;
+    uint16_t *params_bf16; /* n_flat_params, of the last forward; NULL: layers round for themselves */
     size_t n_arena_bytes, n_floor_bytes;
     uint64_t dropout_key;
     /* The last exec_forward, and the rows of the exec_rows since. */

@@ -39,6 +39,7 @@ void exec_free(exec_t **exec)
     for (int i = 0; i < (*exec)->n_plans; i++) plan_free(&(*exec)->plans[i]);
     graph_free(&(*exec)->graph);
     backend_release(backend, &(*exec)->arena);
+    backend_release(backend, &(*exec)->params_bf16);
     if ((*exec)->results) backend->memory->release_host((*exec)->results);
     mem_free(&(*exec)->costs);
     mem_free(&(*exec)->absent);
@@ -94,6 +95,9 @@ err_t exec_ready(exec_t *exec)
         TRY(backend->memory->alloc_host(exec->n_result_bytes, "results", &block));
         exec->results = block;
     }
+    if (backend->memory && exec->graph->compute == DTYPE_BF16)
+        TRY(backend_alloc(backend, (size_t)exec->graph->n_flat_params * sizeof *exec->params_bf16,
+                          "rounded weights", &exec->params_bf16));
     return backend_alloc(backend, exec->n_arena_bytes, "activations (a smaller batch needs less)",
                          &exec->arena);
 }
@@ -151,6 +155,8 @@ static op_args_t layer_args(const exec_t *exec, const exec_call_t *call, int n)
     for (int i = 0; i < node->desc.n_outputs; i++) args.y[i].data = exec_value(exec, call, node->output[i]);
     for (int i = 0; i < node->desc.n_params; i++)
         args.param[i].data = exec->options.params + g->params[node->first_param + i].offset;
+    for (int i = 0; i < node->desc.n_params && exec->params_bf16; i++)
+        args.param_bf16[i] = exec->params_bf16 + g->params[node->first_param + i].offset;
     for (int i = 0; i < node->desc.n_states; i++)
         args.state[i].data = states + g->states[node->first_state + i].offset;
     return args;
@@ -168,11 +174,21 @@ static bool is_left_out(exec_t *exec, const exec_call_t *call, int n)
     return out;
 }
 
+/* On a GPU one launch for all weights instead of several per layer. */
+static err_t round_params(const exec_t *exec)
+{
+    const backend_t *backend = exec->options.backend;
+    if (!exec->params_bf16) return ERR_OK;
+    return backend->narrow(exec->options.params, exec->params_bf16, exec->graph->n_flat_params,
+                           backend->device()->stream);
+}
+
 err_t exec_run_forward(exec_t *exec, const exec_call_t *call, char *nonfinite)
 {
     const graph_t *g = exec->graph;
     const bool training = call->plan->key.training;
     int first, end;
+    if (call->section == 0) TRY(round_params(exec));
     plan_section(g, call->section, &first, &end);
     for (int n = first; n < end; n++) {
         if (is_left_out(exec, call, n)) continue;

@@ -16,6 +16,8 @@ typedef struct op_args {
     tensor_t dy[OP_MAX_OUTPUTS], dx[OP_MAX_INPUTS];
     tensor_t param[OP_MAX_PARAMS], dparam[OP_MAX_PARAMS];
     tensor_t state[OP_MAX_STATES];
+    /* param, rounded as bf16_round does, 16-byte aligned; NULL: kernels round it themselves. */
+    const uint16_t *param_bf16[OP_MAX_PARAMS];
     /* Backward adds to this gradient instead of overwriting it. */
     bool accumulate_dx[OP_MAX_INPUTS], accumulate_dparam[OP_MAX_PARAMS];
     /* Rows (samples) that exist, known only now; -1: all that were planned. An operator that counts rows
