@@ -26,6 +26,7 @@ template <typename T> cudaError_t add_arrays(const T *a, const T *b, T *y, int64
 {
     const int W = PACK<T>;
     add_t<T> add = {a, b, y};
+    traffic_count("add", n * 3 * static_cast<int64_t>(sizeof(T)));
     if (packs<W>(a) && packs<W>(b) && packs<W>(y))
         return launch(forward<W, T>, grid_for(n / W), BLOCK, stream, add, n);
     return launch(forward<1, T>, grid_for(n), BLOCK, stream, add, n);

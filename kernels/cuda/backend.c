@@ -54,5 +54,6 @@ const backend_t backend_cuda = {
     .widen = cuda_widen,
     .mark = cuda_mark,
     .seconds = cuda_seconds,
+    .counted = traffic_backend,
     .describe = cuda_describe,
 };

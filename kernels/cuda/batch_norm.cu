@@ -347,6 +347,9 @@ template <typename T, int W> cudaError_t launch_sum(const norm_t *n, cudaStream_
     dim3 grid;
     int lanes = lanes_of(n, W, n->n_sum_parts, &grid);
     const T *x = static_cast<const T *>(n->x), *dy = static_cast<const T *>(n->dy);
+    int64_t size = sizeof(T), n_all = n->n_rows * n->n_c, parts = n->n_groups * n->n_c * n->n_sum_parts * 16;
+    traffic_count(dy ? "batch_norm_sum_gradients" : "batch_norm_sum",
+                  n_all * size * (dy ? 2 : 1) + (dy && n->mask ? n_all / W : 0) + parts);
     if (!dy) return launch(sum_rows<T, W>, grid, BLOCK, stream, *n, lanes, x);
     return launch(n->mask ? sum_gradients<T, W, true> : sum_gradients<T, W, false>, grid, BLOCK, stream, *n,
                   lanes, x, dy);
@@ -357,6 +360,10 @@ template <typename T, int W> cudaError_t launch_apply(const norm_t *n, cudaStrea
     dim3 grid;
     int lanes = lanes_of(n, W, n->n_apply_parts, &grid);
     const T *x = static_cast<const T *>(n->x);
+    int64_t size = sizeof(T), n_all = n->n_rows * n->n_c;
+    int64_t n_arrays = n->dy ? 2 + (n->dx ? 1 : 0) + (n->dshortcut ? 1 : 0) : 2 + (n->shortcut ? 1 : 0);
+    traffic_count(n->dy ? "batch_norm_gradient" : "batch_norm_apply",
+                  n_arrays * n_all * size + (n->mask ? n_all / W : 0));
     if (n->dy)
         return launch(n->mask ? apply_gradient<T, W, true> : apply_gradient<T, W, false>, grid, BLOCK, stream,
                       *n, lanes, x, static_cast<const T *>(n->dy), static_cast<T *>(n->dx),
@@ -386,11 +393,13 @@ cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream)
     cudaError_t status = n->narrow ? sum_as<uint16_t>(n, stream) : sum_as<float>(n, stream);
     if (status != cudaSuccess) return status;
     dim3 grid((unsigned)((n->n_groups * n->n_c + BLOCK / WARP - 1) / (BLOCK / WARP)));
+    traffic_count("batch_norm_fold", n->n_groups * n->n_c * (n->n_sum_parts * 16 + 24));
     return launch(n->dy ? fold_parts<true> : fold_parts<false>, grid, BLOCK, stream, *n);
 }
 
 cudaError_t batch_norm_finish(const norm_t *n, cudaStream_t stream)
 {
+    traffic_count("batch_norm_finish", n->n_groups * n->n_c * 24);
     return launch(n->dy ? finish_gradient_groups : finish_groups, grid_for(n->n_c), BLOCK, stream, *n);
 }
 

@@ -88,6 +88,12 @@ template <typename T, typename U> cudaError_t fill_columns(const columns_args_t 
 
 cudaError_t im2col(const columns_args_t *args, cudaStream_t stream)
 {
+    /* Pixels that some window reads, once. */
+    const conv_shape_t &s = args->shape;
+    int64_t rows = s.oh * s.kernel_h < s.h ? s.oh * s.kernel_h : s.h,
+            wide = s.ow * s.kernel_w < s.w ? s.ow * s.kernel_w : s.w;
+    traffic_count("im2col", s.n * rows * wide * s.c * (args->from_bf16 ? 2 : 4) +
+                                s.n * s.oh * s.ow * args->pitch * (args->rounds ? 2 : 4));
     if (!args->rounds) return fill_columns<float, float>(args, stream);
     return args->from_bf16 ? fill_columns<uint16_t, uint16_t>(args, stream)
                            : fill_columns<float, uint16_t>(args, stream);
@@ -150,6 +156,8 @@ cudaError_t fold_columns(const conv_shape_t &s, const float *columns, U *dx, cud
 
 cudaError_t col2im(const conv_shape_t *s, const float *columns, void *dx, bool dx_bf16, cudaStream_t stream)
 {
+    traffic_count("col2im", s->n * s->oh * s->ow * s->kernel_h * s->kernel_w * s->c * 4 +
+                                s->n * s->h * s->w * s->c * (dx_bf16 ? 2 : 4));
     return dx_bf16 ? fold_columns(*s, columns, static_cast<uint16_t *>(dx), stream)
                    : fold_columns(*s, columns, static_cast<float *>(dx), stream);
 }
@@ -180,6 +188,9 @@ cudaError_t arrange_weight(const weight_args_t *args, cudaStream_t stream)
     divider_t row = divider_of(args->pitch),
               inner = divider_of(args->transposed ? args->filters : args->channels);
     int64_t n = rows * args->pitch;
+    traffic_count("arrange_weight",
+                  static_cast<int64_t>(args->groups) * args->filters * args->n_taps * args->channels * 4 +
+                      n * (args->rounds ? 2 : 4));
     if (args->rounds)
         return launch(arrange<uint16_t>, grid_for(n), BLOCK, stream, *args, static_cast<uint16_t *>(args->to),
                       row, inner, n);

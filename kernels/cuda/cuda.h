@@ -17,6 +17,8 @@ err_t cuda_check(cudaError_t status, const char *what, const char *file, int lin
 bool cuda_usable(char *why, size_t n_bytes);
 err_t cuda_device_open(const backend_options_t *options);
 void cuda_device_close(void);
+/* For traffic.c: an H200's description without a device; NULL ends it. */
+void cuda_device_pretend(const backend_options_t *options);
 const backend_device_t *cuda_device(void);
 /* Such as "NVIDIA H200, CUDA 13.0, cuBLASLt 13.0.2". */
 void cuda_describe(char *out, size_t n_bytes);
@@ -58,6 +60,9 @@ err_t cuda_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype);
 err_t cuda_swap(float *a, float *b, int64_t n);
 err_t cuda_narrow(const float *from, uint16_t *to, int64_t n, void *stream);
 err_t cuda_widen(const uint16_t *from, float *to, int64_t n, void *stream);
+
+/* traffic.c: backend_t.counted */
+const backend_t *traffic_backend(backend_heard_t heard, void *context);
 
 /* pixels.c */
 err_t cuda_pixels(const pixels_args_t *args);

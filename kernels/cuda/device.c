@@ -10,7 +10,7 @@
 #include "kernels/cuda/lt.h"
 
 enum { MIN_CAPABILITY = 80 };
-static const int64_t default_workspace = (int64_t)256 << 20;
+static const int64_t default_workspace = (int64_t)1 << 30;
 
 static struct {
     bool open;
@@ -143,6 +143,15 @@ err_t cuda_device_open(const backend_options_t *options)
     self.device.stream = self.stream;
     self.workspace_bytes = options->workspace_bytes > 0 ? options->workspace_bytes : default_workspace;
     return ERR_OK;
+}
+
+void cuda_device_pretend(const backend_options_t *options)
+{
+    self.open = options != NULL;
+    if (!options) return;
+    self.device = (backend_device_t){.name = "no GPU", .memory_bytes = (int64_t)140 << 30, .capability = 90};
+    self.workspace_bytes = options->workspace_bytes > 0 ? options->workspace_bytes : default_workspace;
+    self.l2_bytes = (int64_t)50 << 20;
 }
 
 void cuda_device_close(void)

@@ -82,11 +82,19 @@ dim3 grid_of(const dropout_t *d)
     return grid_for(d->n_samples * ((d->n_sample + 3) / 4));
 }
 
+/* Two arrays, and four elements in a byte of the mask. */
+template <typename T> void count_arrays(const char *kernel, const dropout_t *d, bool mask)
+{
+    int64_t size = sizeof(T);
+    traffic_count(kernel, d->n_samples * (d->n_sample * 2 * size + (mask ? (d->n_sample + 3) / 4 : 0)));
+}
+
 template <typename T>
 cudaError_t run_forward(const dropout_t *d, const void *from, void *to, uint8_t *mask, cudaStream_t stream)
 {
     const T *x = static_cast<const T *>(from);
     T *y = static_cast<T *>(to);
+    count_arrays<T>("dropout_forward", d, mask != nullptr);
     return launch(packed(d, x, y) ? forward<true, T> : forward<false, T>, grid_of(d), BLOCK, stream, *d, x, y,
                   mask);
 }
@@ -97,6 +105,7 @@ cudaError_t run_backward(const dropout_t *d, const void *from, const uint8_t *ma
 {
     const T *dy = static_cast<const T *>(from);
     T *dx = static_cast<T *>(to);
+    count_arrays<T>("dropout_backward", d, true);
     return launch(packed(d, dy, dx) ? backward<true, T> : backward<false, T>, grid_of(d), BLOCK, stream, *d,
                   dy, mask, dx);
 }

@@ -11,8 +11,10 @@ template <int N, typename F> __global__ void elementwise(F f, int64_t n)
     sweep<N>(f, n);
 }
 
-template <int N, typename F> cudaError_t run(bool aligned, F f, int64_t n, cudaStream_t stream)
+template <int N, typename F>
+cudaError_t run(const char *name, int64_t n_each, bool aligned, F f, int64_t n, cudaStream_t stream)
 {
+    traffic_count(name, n * n_each);
     if (aligned) return launch(elementwise<N, F>, grid_for(n / N), BLOCK, stream, f, n);
     return launch(elementwise<1, F>, grid_for(n), BLOCK, stream, f, n);
 }
@@ -32,7 +34,8 @@ template <typename T> struct accumulate_t {
 template <typename T> cudaError_t accumulate(T *dst, const T *src, int64_t n, cudaStream_t stream)
 {
     const int W = PACK<T>;
-    return run<W>(packs<W>(dst) && packs<W>(src), accumulate_t<T>{dst, src}, n, stream);
+    return run<W>("accumulate", 3 * sizeof(T), packs<W>(dst) && packs<W>(src), accumulate_t<T>{dst, src}, n,
+                  stream);
 }
 
 /* 16 bytes per element. */
@@ -89,18 +92,18 @@ cudaError_t elementwise_accumulate_bf16(uint16_t *dst, const uint16_t *src, int6
 
 cudaError_t elementwise_swap(float *a, float *b, int64_t n, cudaStream_t stream)
 {
-    return run<4>(packs<4>(a) && packs<4>(b), swap_t{a, b}, n, stream);
+    return run<4>("swap", 16, packs<4>(a) && packs<4>(b), swap_t{a, b}, n, stream);
 }
 
 /* Packs of 8: 16 bytes of bf16, and twice 16 of float. */
 cudaError_t elementwise_narrow(const float *from, uint16_t *to, int64_t n, cudaStream_t stream)
 {
     bool aligned = packs<8>(from) && packs<8>(to);
-    return run<8>(aligned, narrow_t{reinterpret_cast<const uint32_t *>(from), to}, n, stream);
+    return run<8>("narrow", 6, aligned, narrow_t{reinterpret_cast<const uint32_t *>(from), to}, n, stream);
 }
 
 cudaError_t elementwise_widen(const uint16_t *from, float *to, int64_t n, cudaStream_t stream)
 {
     bool aligned = packs<8>(from) && packs<8>(to);
-    return run<8>(aligned, widen_t{from, reinterpret_cast<uint32_t *>(to)}, n, stream);
+    return run<8>("widen", 6, aligned, widen_t{from, reinterpret_cast<uint32_t *>(to)}, n, stream);
 }

@@ -64,6 +64,9 @@ cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream)
         epilogue_args_t part = *args;
         part.product += first * args->cells.height * args->cells.width * args->cells.channels;
         if (part.mask) part.mask += at;
+        traffic_count("epilogue_forward",
+                      n / size * args->cells.height * args->cells.width * args->cells.channels * 4 +
+                          n * ((args->y_bf16 ? 2 : 4) + (args->mask ? 1 : 0)));
         if (args->y_bf16)
             status = launch(forward<uint16_t>, grid_for(n), BLOCK, stream, part,
                             static_cast<uint16_t *>(args->y) + at, windows, n);
@@ -126,6 +129,12 @@ cudaError_t launch_expand(const gradient_args_t *args, U *dense, cudaStream_t st
     int64_t n_each = (n_rows + args->n_parts - 1) / args->n_parts;
     dim3 grid(static_cast<unsigned>((args->cells.channels + LANES - 1) / LANES),
               static_cast<unsigned>(args->n_parts));
+    const cells_t &c = args->cells;
+    int64_t n_y = c.n * windows.rows * windows.columns * c.channels, n_cells = c.n * c.height * c.width;
+    traffic_count("epilogue_backward",
+                  n_y * static_cast<int64_t>(sizeof(T) + (args->mask ? 1 : 0)) +
+                      (dense ? n_cells * c.channels * static_cast<int64_t>(sizeof(U)) : 0) +
+                      (args->sums ? static_cast<int64_t>(args->n_parts) * c.channels * 4 : 0));
     return launch(expand_gradient<T, U>, grid, dim3(LANES, ROWS), stream, *args,
                   static_cast<const T *>(args->dy), dense, windows, n_rows, n_each);
 }
@@ -166,6 +175,7 @@ __global__ void sum_parts(sums_args_t a)
 cudaError_t epilogue_sums(const sums_args_t *args, cudaStream_t stream)
 {
     dim3 grid(static_cast<unsigned>((args->n_columns + LANES - 1) / LANES));
+    traffic_count("epilogue_sums", (args->n_parts + 1) * args->n_columns * 4);
     return launch(sum_parts, grid, dim3(LANES, LANES), stream, *args);
 }
 
@@ -198,6 +208,7 @@ __global__ void round_two(round_args_t a, bool aligned)
 cudaError_t round_operands(const round_args_t *args, cudaStream_t stream)
 {
     uintptr_t bits = 0;
+    traffic_count("round_operands", (args->n[0] + args->n[1]) * 6);
     for (int i = 0; i < 2; i++)
         if (args->n[i] > 0)
             bits |=

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/lt.h"
+#include "kernels/cuda/traffic.h"
 
 /* cuBLASLt's matrices are column-major: it sees our matrices transposed. It computes Dᵀ = op(B)ᵀ · op(A)ᵀ,
  * with our B as its first operand. */
@@ -144,6 +145,7 @@ int gemm_count(const gemm_spec_t *spec)
 {
     gemm_t g = {.spec = *spec};
     proposals_t found;
+    if (traffic_counts) return 1;
     err_t err = prepare(&g, &found);
     release(&g);
     return err == ERR_OK ? found.n : 0;
@@ -159,6 +161,10 @@ err_t gemm_new(const gemm_spec_t *spec, gemm_t **out)
     g->spec = *spec;
     snprintf(g->what, sizeof g->what, "%s", spec->what);
     g->spec.what = g->what;
+    if (traffic_counts) {
+        *out = g;
+        return ERR_OK;
+    }
     err_t err = prepare(g, &found);
     if (err == ERR_OK && found.n > 0) {
         int i = spec->proposal < found.n ? spec->proposal : found.n - 1;
@@ -185,10 +191,19 @@ size_t gemm_workspace_bytes(const gemm_t *gemm)
     return gemm->n_workspace_bytes;
 }
 
+/* Operands once each; D also before the product, if that adds to it. */
+static void count_product(const gemm_spec_t *s, bool adds)
+{
+    int64_t element = s->compute == DTYPE_BF16 ? 2 : 4, result = s->result == DTYPE_BF16 ? 2 : 4;
+    traffic_report("product",
+                   s->batch * ((s->m + s->n) * s->k * element + s->m * s->n * result * (adds ? 2 : 1)));
+}
+
 err_t gemm_run(gemm_t *g, const gemm_call_t *call)
 {
     const float alpha = 1;
     char text[SHAPE_TEXT];
+    if (traffic_counts) return count_product(&g->spec, call->beta != 0), ERR_OK;
     if (g->spec.bias) SET(g, BIAS_POINTER, call->bias);
     cublasStatus_t status =
         lt.Matmul(lt_handle(), g->desc, &alpha, call->b, g->b, call->a, g->a, &call->beta, call->d, g->d,

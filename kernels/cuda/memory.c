@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/traffic.h"
 
 static err_t no_memory(size_t n_bytes, const char *what)
 {
@@ -95,11 +96,13 @@ static err_t memory_download(void *host, const void *device, size_t n_bytes)
 
 static err_t memory_copy(void *to, const void *from, size_t n_bytes)
 {
+    if (traffic_counts) return traffic_report("copy", 2 * (int64_t)n_bytes), ERR_OK;
     return copy_as(to, from, n_bytes, cudaMemcpyDeviceToDevice, "copying on the GPU");
 }
 
 static err_t memory_zero(void *device, size_t n_bytes)
 {
+    if (traffic_counts) return traffic_report("zero", (int64_t)n_bytes), ERR_OK;
     E_CUDA(cudaMemsetAsync(device, 0, n_bytes, cuda_stream()), "clearing memory of the GPU");
     return ERR_OK;
 }

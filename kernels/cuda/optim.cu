@@ -133,6 +133,8 @@ template <int N, typename RULE> __global__ void update(optim_range_t range)
 
 template <typename RULE> cudaError_t run(const optim_range_t &r, cudaStream_t stream)
 {
+    /* Weight, states and average are read and written, gradients read. */
+    traffic_count("optimizer", r.n * 4 * (2 + 2 * RULE::N_STATES + 1 + (r.average ? 2 : 0)));
     bool aligned = packs<4>(r.weight) && packs<4>(r.gradient) && packs<4>(r.average);
     for (int j = 0; j < RULE::N_STATES; j++) aligned = aligned && packs<4>(r.state[j]);
     if (aligned) return launch(update<4, RULE>, grid_for(r.n / 4), BLOCK, stream, r);

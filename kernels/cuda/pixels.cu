@@ -136,6 +136,7 @@ cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
 {
     const pixels_batch_t &b = *batch;
     const int64_t n_image = b.height * b.width, n = b.n * n_image * b.channels;
+    traffic_count("pixels", n * 5);
     if (b.maps) {
         /* A pixel per thread while that does not fill the GPU; then several, to build fewer tables and
          * warps. */

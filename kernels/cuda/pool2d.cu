@@ -163,6 +163,14 @@ template <typename T, int W> kernel_t<T> *backward_kernel(const pool_t *p)
     return p->wide_index ? max_backward<T, W, int32_t> : max_backward<T, W, uint8_t>;
 }
 
+/* Input, output and positions, or their gradients. */
+template <typename T> void count_arrays(const char *kernel, const pool_t *p)
+{
+    int64_t size = sizeof(T), in = p->n * p->in_h * p->in_w * p->n_c,
+            out = p->n * p->out_h * p->out_w * p->n_c;
+    traffic_count(kernel, (in + out) * size + (p->saved ? out * (p->wide_index ? 4 : 1) : 0));
+}
+
 template <typename T> cudaError_t forward(const pool_t *p, const void *from, void *to, cudaStream_t stream)
 {
     const int W = PACK<T>;
@@ -170,6 +178,7 @@ template <typename T> cudaError_t forward(const pool_t *p, const void *from, voi
     T *y = static_cast<T *>(to);
     bool packed = p->n_c % W == 0 && packs<W>(x) && packs<W>(y);
     int64_t n = p->n * p->out_h * p->out_w * p->n_c;
+    count_arrays<T>("pool2d_forward", p);
     return launch(packed ? forward_kernel<T, W>(p) : forward_kernel<T, 1>(p), grid_for(packed ? n / W : n),
                   BLOCK, stream, *p, x, y);
 }
@@ -181,6 +190,7 @@ template <typename T> cudaError_t backward(const pool_t *p, const void *from, vo
     T *dx = static_cast<T *>(to);
     bool packed = p->n_c % W == 0 && packs<W>(dy) && packs<W>(dx);
     int64_t n = p->n * p->in_h * p->in_w * p->n_c;
+    count_arrays<T>("pool2d_backward", p);
     return launch(packed ? backward_kernel<T, W>(p) : backward_kernel<T, 1>(p), grid_for(packed ? n / W : n),
                   BLOCK, stream, *p, dy, dx);
 }

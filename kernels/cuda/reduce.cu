@@ -99,15 +99,20 @@ cudaError_t reduce_norms(const optim_norms_t *norms, double *partial, double *su
     if (most > 1024) most = 1024;
     if (n_parts > most) n_parts = most;
     const dim3 grid(n_parts, static_cast<unsigned>(norms->n_spans), static_cast<unsigned>(n_arrays));
+    /* The lengths of the spans are on the device: this is the most that they can be. */
+    traffic_count("norms", norms->n_longest * n_sums * 4);
     cudaError_t status = launch(span_squares, grid, BLOCK, stream, *norms, partial);
-    if (status == cudaSuccess)
-        status = launch(add_up, n_sums, BLOCK, stream, partial, static_cast<int>(n_parts), sums);
-    if (status == cudaSuccess) status = launch(scale_and_ratios, 1, BLOCK, stream, *norms, sums);
-    return status;
+    if (status != cudaSuccess) return status;
+    traffic_count("norms_end", (static_cast<int64_t>(n_parts) + 1) * n_sums * 8);
+    status = launch(add_up, n_sums, BLOCK, stream, partial, static_cast<int>(n_parts), sums);
+    if (status != cudaSuccess) return status;
+    traffic_count("norms_end", static_cast<int64_t>(n_sums) * 8);
+    return launch(scale_and_ratios, 1, BLOCK, stream, *norms, sums);
 }
 
 cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
                          float *totals, cudaStream_t stream)
 {
+    traffic_count("tally", n * (predictions ? 12 : 4) + 8);
     return launch(tally, 1, BLOCK, stream, losses, predictions, labels, n, totals);
 }

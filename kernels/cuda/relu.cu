@@ -38,6 +38,7 @@ template <typename T> cudaError_t forward(const T *x, T *y, int64_t n, cudaStrea
 {
     const int W = PACK<T>;
     relu_t<T> relu = {x, y};
+    traffic_count("relu_forward", n * 2 * static_cast<int64_t>(sizeof(T)));
     if (packs<W>(x) && packs<W>(y))
         return launch(elementwise<W, relu_t<T>>, grid_for(n / W), BLOCK, stream, relu, n);
     return launch(elementwise<1, relu_t<T>>, grid_for(n), BLOCK, stream, relu, n);
@@ -47,6 +48,7 @@ template <typename T> cudaError_t backward(const T *y, const T *dy, T *dx, int64
 {
     const int W = PACK<T>;
     gradient_t<T> gradient = {y, dy, dx};
+    traffic_count("relu_backward", n * 3 * static_cast<int64_t>(sizeof(T)));
     if (packs<W>(y) && packs<W>(dy) && packs<W>(dx))
         return launch(elementwise<W, gradient_t<T>>, grid_for(n / W), BLOCK, stream, gradient, n);
     return launch(elementwise<1, gradient_t<T>>, grid_for(n), BLOCK, stream, gradient, n);

@@ -50,12 +50,14 @@ __global__ void backward(const float *x, const float *targets, step_f32_t loss_s
 
 cudaError_t sigmoid_bce_forward(const bce_t *b, cudaStream_t stream)
 {
+    traffic_count("sigmoid_bce_forward", b->n * (b->n_class * 8 + 4));
     return launch(forward, grid_for(b->n * WARP), BLOCK, stream, *b);
 }
 
 cudaError_t sigmoid_bce_backward(const float *x, const float *targets, step_f32_t loss_scale, float factor,
                                  float *dx, int64_t n, cudaStream_t stream)
 {
+    traffic_count("sigmoid_bce_backward", n * 12);
     if (packs<4>(x) && packs<4>(targets) && packs<4>(dx))
         return launch(backward<4>, grid_for(n / 4), BLOCK, stream, x, targets, loss_scale, factor, dx, n);
     return launch(backward<1>, grid_for(n), BLOCK, stream, x, targets, loss_scale, factor, dx, n);

@@ -141,6 +141,8 @@ __global__ void backward(const float *saved, step_f32_t loss_scale, float weight
 
 cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
 {
+    traffic_count("softmax_xent_forward",
+                  s->n * (s->n_class * (s->saved ? 8 : 4) + 8 + (s->predictions ? 4 : 0)));
     if (s->n_class >= BLOCK_CLASSES) return launch(forward<BLOCK>, grid_for(s->n * BLOCK), BLOCK, stream, *s);
     return launch(forward<WARP>, grid_for(s->n * WARP), BLOCK, stream, *s);
 }
@@ -148,6 +150,7 @@ cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
 cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float weight, float *dx,
                                   int64_t n, cudaStream_t stream)
 {
+    traffic_count("softmax_xent_backward", n * 8);
     if (packs<4>(saved) && packs<4>(dx))
         return launch(backward<4>, grid_for(n / 4), BLOCK, stream, saved, loss_scale, weight, dx, n);
     return launch(backward<1>, grid_for(n), BLOCK, stream, saved, loss_scale, weight, dx, n);

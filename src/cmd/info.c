@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain info`: build, libraries, devices and backends of this host, or the layers of a model. Runs without
- * MPI. */
+/* `dptrain info`: build, libraries, devices and backends of this host, or the layers of a model, or what its
+ * training step moves. Runs without MPI. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -13,15 +13,19 @@
 #include "compute/models/model.h"
 #include "compute/ops/backend.h"
 #include "store/h5/h5.h"
+#include "train/run/step_bytes.h"
 
-static const char usage[] = "usage: dptrain info [--model NAME [options]]\n"
-                            "\n"
-                            "Shows build, libraries, devices and models, or the layers of one model.\n";
+static const char usage[] =
+    "usage: dptrain info [--model NAME [options]]\n"
+    "\n"
+    "Shows build, libraries, devices and models, or the layers of one model, or with\n"
+    "--bytes what a training step of it moves on a GPU.\n";
 
 typedef struct info_options {
     const char *model;
-    int64_t batch, input_size, height, width, channels, classes;
-    bool multi_label;
+    const char *device, *precision;
+    int64_t batch, workspace, input_size, height, width, channels, classes;
+    bool multi_label, bytes;
 } info_options_t;
 
 #define FIELD(name) offsetof(info_options_t, name)
@@ -37,6 +41,15 @@ static const opt_t info_table[] = {
     {"classes", OPT_INT, FIELD(classes), "10", 1, 1 << 24, NULL, "N", "number of classes", OPT_COMMON},
     {"multi-label", OPT_FLAG, FIELD(multi_label), "false", 0, 0, NULL, NULL,
      "classifier for any number of classes per image", OPT_COMMON},
+    {"bytes", OPT_FLAG, FIELD(bytes), "false", 0, 0, NULL, NULL,
+     "instead of layers, show launches and bytes moved by the kernels of a training step; needs no GPU",
+     OPT_COMMON},
+    {"device", OPT_STRING, FIELD(device), "cuda", 0, 0, NULL, "NAME", "with --bytes: whose kernels; cuda",
+     OPT_COMMON},
+    {"precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
+     "with --bytes: as in training", OPT_COMMON},
+    {"workspace", OPT_SIZE, FIELD(workspace), "1G", 1 << 20, 1e12, NULL, "SIZE",
+     "with --bytes: as in training", OPT_COMMON},
 };
 
 static void add_devices(table_t *table)
@@ -109,19 +122,60 @@ static void add_layer(table_t *table, const graph_node_t *node, int64_t n_bytes)
     table_cell(table, "%lld", (long long)n_bytes);
 }
 
-static err_t print_model(const info_options_t *o)
+static err_t build(const info_options_t *o, graph_t **out)
 {
     model_options_t options = {.sample = shape_3d(o->height, o->width, o->channels),
                                .n_classes = (int)o->classes,
                                .multi_label = o->multi_label};
+    bool known = model_compute(o->precision, &options.compute);
+    ASSERT(known); /* the option's table lists model_precisions */
+    return model_build(o->model, &options, out);
+}
+
+static void add_kernel(table_t *table, const kernel_bytes_t *k)
+{
+    table_cell(table, "%s", k->name);
+    table_cell(table, "%lld", (long long)k->n_launches);
+    table_cell(table, "%.3f", (double)k->n_bytes / 1e9);
+}
+
+static err_t print_bytes(const info_options_t *o)
+{
+    step_bytes_options_t options = {o->device, o->batch, o->workspace};
+    step_bytes_t bytes;
+    kernel_bytes_t all = {"total", 0, 0};
+    table_t table = {.columns = {{"kernel", true}, {"launches"}, {"GB"}}, .n_columns = 3};
     graph_t *g;
-    TRY(model_build(o->model, &options, &g));
+    TRY(build(o, &g));
+    err_t err = step_bytes_count(g, &options, &bytes);
+    graph_free(&g);
+    TRY(err);
+    for (int i = 0; i < bytes.n; i++) {
+        add_kernel(&table, &bytes.kernels[i]);
+        all.n_launches += bytes.kernels[i].n_launches;
+        all.n_bytes += bytes.kernels[i].n_bytes;
+    }
+    add_kernel(&table, &all);
+    printf("%s on %lld images of %s, %s on %s, one training step\n\n", o->model, (long long)o->batch,
+           shape_format(shape_3d(o->height, o->width, o->channels)).text, o->precision, o->device);
+    err = table_print(&table, stdout);
+    table_free(&table);
+    TRY(err);
+    printf("\nGB: every array that a kernel reads or writes, once per launch; caches may save some of it.\n"
+           "product: matrix products by the GPU's library.\n");
+    return ERR_OK;
+}
+
+static err_t print_model(const info_options_t *o)
+{
+    graph_t *g;
+    TRY(build(o, &g));
     int64_t n_macs = 0, n_bytes = 0;
     table_t table = {
         .columns =
             {{"layer", true}, {"operator", true}, {"output", true}, {"parameters"}, {"MACs"}, {"bytes"}},
         .n_columns = 6};
-    printf("%s on images of %s\n\n", g->model, shape_format(options.sample).text);
+    printf("%s on images of %s\n\n", g->model, shape_format(shape_3d(o->height, o->width, o->channels)).text);
     for (int n = 0; n < g->n_nodes; n++) {
         const op_desc_t *desc = &g->nodes[n].desc;
         int64_t bytes = o->batch * shape_count(desc->y[0]) * (int64_t)dtype_size(desc->dtype);
@@ -156,6 +210,11 @@ static err_t settle_size(const opt_group_t *group, info_options_t *o)
     return ERR_OK;
 }
 
+static err_t missing_model(void)
+{
+    RAISE(ERR_USAGE, "--bytes requires --model NAME");
+}
+
 err_t cmd_info(const cmd_context_t *context)
 {
     info_options_t options = {0};
@@ -166,6 +225,8 @@ err_t cmd_info(const cmd_context_t *context)
     if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, NULL, 0, NULL);
     if (err == ERR_OK) err = settle_size(&group, &options);
-    if (err == ERR_OK && log_speaks()) err = options.model ? print_model(&options) : print_build();
+    if (err == ERR_OK && options.bytes && !options.model) err = missing_model();
+    if (err == ERR_OK && log_speaks())
+        err = !options.model ? print_build() : options.bytes ? print_bytes(&options) : print_model(&options);
     return cmd_fail(err);
 }

@@ -310,3 +310,20 @@ first_gradient() { # FOLDER
         and all(.p50 > 0 and (.case == "step" or .key.device == "cuda"))' "$records"
     jq -es 'map(select(.case == "gemm" or .case == "conv")) | length > 0 and all(.metrics.wrong == 0)' "$records"
 }
+
+# GB and launches of a training step; a kernel that does not say what it moves would be `unknown`.
+step_bytes() { # ARGUMENTS OF info
+    DPTRAIN_EMU_DRIVER=none "$dptrain" info --bytes "$@" | tee "$BATS_TEST_TMPDIR/bytes"
+    ! grep -q unknown "$BATS_TEST_TMPDIR/bytes" || return 1
+    read -r _ launches gigabytes < <(grep ^total "$BATS_TEST_TMPDIR/bytes")
+}
+
+@test "launches and bytes of a step are counted without a GPU, and ResNet-50 stays within its limits" {
+    step_bytes --model resnet50 --input-size 224 --classes 1000 --batch 256 --precision bf16
+    [ "$launches" -le 600 ]
+    [ "${gigabytes%.*}" -lt 145 ]
+    for model in lenet5 mlp mnist-cnn-bn; do step_bytes --model "$model"; done
+    step_bytes --model vgg16 --input-size 64 --precision tf32 --multi-label
+    ends_with 2 "only the launches of --device cuda" "$dptrain" info --bytes --model mlp --device cpu
+    ends_with 2 "--bytes requires --model" "$dptrain" info --bytes
+}

@@ -23,6 +23,16 @@ view_t view_of(const implicit_args_t &a)
     return v;
 }
 
+/* x, the weight and y, once each. */
+void count_tensors(const char *kernel, const view_t &v)
+{
+    const conv_shape_t &s = v.a.shape;
+    int64_t n_y = s.n * v.rows * v.columns * s.k, x = v.a.x_bf16 ? 2 : 4, y = v.a.y_bf16 ? 2 : 4;
+    bool mask = v.a.mask || v.a.mask_out;
+    traffic_count(kernel, s.n * s.h * s.w * s.c * x + static_cast<int64_t>(s.k) * v.n_taps * 4 * v.a.n_parts +
+                              n_y * (y + (mask ? 1 : 0)));
+}
+
 /* The windows of TM pixels, CELLS each: bias, ReLU and maximum in registers, as in epilogue.cu's forward. */
 template <int CELLS, int TM>
 __device__ inline void store_windows(const view_t &v, const float (&sum)[TM][4], uint32_t pixel, int channel,
@@ -130,6 +140,7 @@ template <int BM, int BN, int TM> cudaError_t launch_forward(const view_t &v, cu
 cudaError_t implicit_forward(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
     view_t v = view_of(*args);
+    count_tensors("implicit_forward", v);
     if (tile == IMPLICIT_NARROW) return launch_forward<128, 32, 4>(v, stream);
     if (tile == IMPLICIT_SMALL) return launch_forward<32, 64, 4>(v, stream);
     return launch_forward<128, 64, 8>(v, stream);
@@ -147,6 +158,7 @@ template <int BM, int BN, int TM> cudaError_t launch_data(const view_t &v, cudaS
 cudaError_t implicit_backward_data(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
     view_t v = view_of(*args);
+    count_tensors("implicit_backward_data", v);
     if (tile == IMPLICIT_NARROW) return launch_data<128, 32, 4>(v, stream);
     if (tile == IMPLICIT_SMALL) return launch_data<32, 64, 4>(v, stream);
     return launch_data<128, 64, 8>(v, stream);
@@ -167,6 +179,7 @@ template <int BM, int BN, int TM> cudaError_t launch_weights(const view_t &v, cu
 cudaError_t implicit_backward_weights(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
     view_t v = view_of(*args);
+    count_tensors("implicit_backward_weights", v);
     cudaError_t status =
         tile == IMPLICIT_WIDE ? launch_weights<128, 64, 8>(v, stream) : launch_weights<32, 64, 4>(v, stream);
     if (status != cudaSuccess || args->n_parts == 1) return status;

@@ -41,7 +41,7 @@ const opt_t runtime_option_table[] = {
      "GPUs for the ranks of a host, in order, such as 0,2 [0,1,2,…]", OPT_COMMON},
     {"share-gpu", OPT_FLAG, FIELD(share_gpu), "false", 0, 0, NULL, NULL,
      "allow several ranks per GPU; gradients then go through host memory, except with --comm nccl", OPT_MORE},
-    {"workspace", OPT_SIZE, FIELD(workspace), "256M", 1 << 20, 1e12, NULL, "SIZE",
+    {"workspace", OPT_SIZE, FIELD(workspace), "1G", 1 << 20, 1e12, NULL, "SIZE",
      "maximum GPU workspace per operator", OPT_MORE},
     {"bucket", OPT_SIZE, FIELD(bucket), "auto", 1 << 20, 128 << 20, NULL, "SIZE",
      "size of the gradient buckets that NCCL sums during the backward pass", OPT_MORE},

@@ -41,6 +41,9 @@ typedef struct backend_options {
 
 enum { BACKEND_MARKS = 16 };
 
+/* Hears of a launch: the kernel's name, static, and the bytes of every array that it reads or writes. */
+typedef void (*backend_heard_t)(void *context, const char *kernel, int64_t n_bytes);
+
 /* The functions of a backend. Fields may be NULL only where noted.
  *
  *   usable       whether the backend works on this machine; if not, why[n_bytes] gets the reason. NULL:
@@ -64,7 +67,9 @@ enum { BACKEND_MARKS = 16 };
  *   narrow       rounds as bf16_round does, on the given stream (gradients being reduced, copies of tensors)
  *   widen        the reverse of narrow
  *   mark         records time stamp i < BACKEND_MARKS after the work so far
- *   seconds      time between two marks; call it after sync */
+ *   seconds      time between two marks; call it after sync
+ *   counted      this backend without a device: launches are reported instead of run, and device memory does
+ *                not exist. One at a time; other functions of this table must not be in use */
 typedef struct backend {
     const char *name;
     bool (*usable)(char *why, size_t n_bytes);
@@ -87,6 +92,7 @@ typedef struct backend {
     err_t (*widen)(const uint16_t *from, float *to, int64_t n, void *stream);
     err_t (*mark)(int i);
     err_t (*seconds)(int from, int to, double *out);
+    const struct backend *(*counted)(backend_heard_t heard, void *context);
     void (*describe)(char *out, size_t n_bytes);
 } backend_t;
 
@@ -98,6 +104,10 @@ enum { BACKEND_WHY_MAX = 256 };
  *   name  "auto", "ref", "cpu" or "cuda"; auto picks the fastest available in this build on this machine
  *   why   with auto, why a faster backend was not picked; "" if there is none */
 err_t backend_find(const char *name, const backend_t **out, char why[BACKEND_WHY_MAX]);
+
+/* backend_t.counted of the backend of this name; ERR_USAGE if it has none or this build lacks it. Needs no
+ * device. */
+err_t backend_find_counted(const char *name, backend_heard_t heard, void *context, const backend_t **out);
 
 /* Opens with default options except n_threads; local rank 0. */
 err_t backend_open(const backend_t *backend, int n_threads);

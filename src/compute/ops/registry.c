@@ -38,6 +38,18 @@ err_t backend_find(const char *name, const backend_t **out, char why[BACKEND_WHY
     return ERR_OK;
 }
 
+err_t backend_find_counted(const char *name, backend_heard_t heard, void *context, const backend_t **out)
+{
+    if (strcmp(name, "cuda") != 0) RAISE(ERR_USAGE, "only the launches of --device cuda can be counted");
+#ifdef DPTRAIN_CUDA
+    *out = backend_cuda.counted(heard, context);
+    return ERR_OK;
+#else
+    (void)heard, (void)context, (void)out;
+    RAISE(ERR_USAGE, "this build has no CUDA backend (make CUDA=1)");
+#endif
+}
+
 err_t backend_open(const backend_t *backend, int n_threads)
 {
     backend_options_t options = {.n_threads = n_threads};

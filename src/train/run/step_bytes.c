@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a training step on a backend that counts kernels instead of running them (backend_t.counted). */
+#include "train/run/step_bytes.h"
+
+#include <string.h>
+
+#include "compute/graph/exec.h"
+#include "train/learn/optim.h"
+
+static void hear(void *context, const char *kernel, int64_t n_bytes)
+{
+    step_bytes_t *t = context;
+    int i = 0;
+    while (i < t->n && strcmp(t->kernels[i].name, kernel) != 0) i++;
+    if (i == t->n) {
+        ASSERT(t->n < STEP_BYTES_MAX);
+        t->kernels[t->n++].name = kernel;
+    }
+    t->kernels[i].n_launches++;
+    t->kernels[i].n_bytes += n_bytes;
+}
+
+/* What a step uses, all on a device that does not exist. */
+typedef struct counted_step {
+    const backend_t *backend;
+    const graph_t *graph;
+    int64_t batch;
+    exec_t *exec;
+    optim_t *optim;
+    float *params, *grads, *states, *totals;
+    void *image, *label;
+    uint8_t *bytes;
+    affine_t *maps;
+} counted_step_t;
+
+static err_t prepare(counted_step_t *s)
+{
+    static const char what[] = "counting launches";
+    const graph_t *g = s->graph;
+    optim_options_t optim = {0};
+    opt_group_t group = {"", optim_option_table, n_optim_options, &optim, 0};
+    int64_t n_pixels = s->batch * shape_count(graph_shape(g, g->inputs[0].value));
+    TRY(opt_defaults(&group, 1));
+    TRY(optim_new(&optim, g, s->backend, &s->optim));
+    TRY(backend_alloc(s->backend, (size_t)g->n_flat_params * sizeof(float), what, &s->params));
+    TRY(backend_alloc(s->backend, (size_t)g->n_flat_trained * sizeof(float), what, &s->grads));
+    TRY(backend_alloc(s->backend, (size_t)g->n_flat_states * sizeof(float), what, &s->states));
+    TRY(backend_alloc(s->backend, (size_t)n_pixels * sizeof(float), what, &s->image));
+    TRY(backend_alloc(s->backend, (size_t)n_pixels, what, &s->bytes));
+    TRY(backend_alloc(s->backend, (size_t)s->batch * sizeof *s->maps, what, &s->maps));
+    TRY(backend_alloc(s->backend,
+                      (size_t)(s->batch * shape_count(graph_shape(g, g->inputs[1].value))) * sizeof(float),
+                      what, &s->label));
+    TRY(backend_alloc(s->backend, sizeof(float) * 2 * GRAPH_MAX_OUTPUTS, what, &s->totals));
+    exec_options_t options = {
+        .graph = g, .backend = s->backend, .params = s->params, .grads = s->grads, .states = s->states};
+    TRY(exec_new(&options, &s->exec));
+    TRY(exec_prepare(s->exec, s->batch, true));
+    return exec_ready(s->exec);
+}
+
+static err_t run(const counted_step_t *s)
+{
+    const shape_t image = graph_shape(s->graph, s->graph->inputs[0].value);
+    pixels_args_t pixels = {.bytes = s->bytes,
+                            .maps = s->maps,
+                            .n = s->batch,
+                            .height = image.dim[1],
+                            .width = image.dim[2],
+                            .channels = image.dim[3],
+                            .pixels = s->image};
+    exec_batch_t batch = {.n = s->batch,
+                          .input = {s->image, s->label},
+                          .tally = s->totals,
+                          .loss_scale = 1.0f / (float)s->batch};
+    optim_step_t step = {.weights = s->params, .gradients = s->grads, .lr = 0.1};
+    TRY(s->backend->pixels(&pixels));
+    TRY(exec_forward(s->exec, &batch, true));
+    TRY(exec_backward(s->exec, &batch, NULL, NULL));
+    return optim_step(s->optim, &step);
+}
+
+static void release(counted_step_t *s)
+{
+    void **blocks[] = {(void **)&s->params, (void **)&s->grads, (void **)&s->states, (void **)&s->totals,
+                       &s->image,           &s->label,          (void **)&s->bytes,  (void **)&s->maps};
+    exec_free(&s->exec);
+    optim_free(&s->optim);
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) backend_release(s->backend, blocks[i]);
+}
+
+/* The most bytes first. Insertion sort. */
+static void sort(step_bytes_t *t)
+{
+    for (int i = 1; i < t->n; i++) {
+        kernel_bytes_t one = t->kernels[i];
+        int at = i;
+        for (; at > 0 && t->kernels[at - 1].n_bytes < one.n_bytes; at--) t->kernels[at] = t->kernels[at - 1];
+        t->kernels[at] = one;
+    }
+}
+
+err_t step_bytes_count(const graph_t *graph, const step_bytes_options_t *options, step_bytes_t *out)
+{
+    counted_step_t step = {.graph = graph, .batch = options->batch};
+    backend_options_t open = {.n_threads = 1, .workspace_bytes = options->workspace_bytes};
+    *out = (step_bytes_t){.n = 0};
+    TRY(backend_find_counted(options->device, hear, out, &step.backend));
+    TRY(step.backend->open(&open));
+    err_t err = prepare(&step);
+    *out = (step_bytes_t){.n = 0}; /* not of the preparation */
+    if (err == ERR_OK) err = run(&step);
+    release(&step);
+    step.backend->close();
+    sort(out);
+    return err;
+}
