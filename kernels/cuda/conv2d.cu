@@ -90,8 +90,9 @@ cudaError_t im2col(const columns_args_t *args, cudaStream_t stream)
 {
     /* Pixels that some window reads, once. */
     const conv_shape_t &s = args->shape;
-    int64_t rows = s.oh * s.kernel_h < s.h ? s.oh * s.kernel_h : s.h,
-            wide = s.ow * s.kernel_w < s.w ? s.ow * s.kernel_w : s.w;
+    int64_t rows = static_cast<int64_t>(s.oh) * s.kernel_h, wide = static_cast<int64_t>(s.ow) * s.kernel_w;
+    if (rows > s.h) rows = s.h;
+    if (wide > s.w) wide = s.w;
     traffic_count("im2col", s.n * rows * wide * s.c * (args->from_bf16 ? 2 : 4) +
                                 s.n * s.oh * s.ow * args->pitch * (args->rounds ? 2 : 4));
     if (!args->rounds) return fill_columns<float, float>(args, stream);
