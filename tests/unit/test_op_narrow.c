@@ -15,6 +15,16 @@
 #include "tests/op_result.h"
 #include "tests/tap.h"
 
+/* With an addition and ReLU. */
+#define NORM_ADD_RELU(...)                                                                                   \
+    {                                                                                                        \
+        .kind = OP_BATCH_NORM, .n_inputs = 2, .x = {__VA_ARGS__, __VA_ARGS__}, .attr.batch_norm = {          \
+            .momentum = 0.1,                                                                                 \
+            .epsilon = 1e-5,                                                                                 \
+            .epilogue = {.relu = true}                                                                       \
+        }                                                                                                    \
+    }
+
 static const op_desc_t cases[] = {
     CONV(2, 9, 8, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
     CONV(2, 9, 11, 16, 32, 1, 1, 2, 2, 0, 0, 1, 1, 1, true),
@@ -32,6 +42,8 @@ static const op_desc_t cases[] = {
     NORM(0.1, 1e-5, {4, {3, 31, 17, 1}}),
     NORM_GROUPS(4, {4, {7, 5, 5, 19}}),
     NORM_GROUPS(2, {4, {4, 7, 5, 64}}),
+    NORM_ADD_RELU({4, {4, 7, 5, 40}}),
+    NORM_ADD_RELU({4, {3, 5, 5, 12}}),
     POOL(2, 15, 14, 12, POOL_MAX, 3, 3, 2, 2, 1, 1),
     POOL(2, 9, 10, 64, POOL_MAX, 3, 2, 1, 1, 1, 1),
     POOL(2, 7, 5, 300, POOL_MAX, 2, 2, 2, 2, 0, 0),
@@ -321,7 +333,7 @@ static op_desc_t case_of(int i)
 {
     op_desc_t d = cases[i];
     if (d.kind == OP_CONV2D || d.kind == OP_LINEAR) d.compute = DTYPE_BF16;
-    if (d.kind == OP_BATCH_NORM) {
+    if (d.kind == OP_BATCH_NORM && d.n_inputs == 1) {
         d.attr.batch_norm.epilogue.relu = i % 3 != 2;
         if (i % 3) d.n_inputs = 2, d.x[1] = d.x[0];
     }
