@@ -327,12 +327,3 @@ step_bytes() { # ARGUMENTS OF info
     ends_with 2 "only the launches of --device cuda" "$dptrain" info --bytes --model mlp --device cpu
     ends_with 2 "--bytes requires --model" "$dptrain" info --bytes
 }
-
-@test "ResNet-18 in bfloat16 is near the CPU's bfloat16" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes a minute; scripts/test.sh --slow runs it"
-    resnet=(--model resnet18 --batch 4 --steps 2 --lr 0.01 --precision bf16)
-    on_cpu "$out-cpu" "${resnet[@]}"
-    on_gpu "$out" "${resnet[@]}" --algorithms fixed
-    [ "$(losses "$out" | wc -l)" -eq 2 ]
-    close_curves "$out-cpu" "$out" 2e-3
-}
