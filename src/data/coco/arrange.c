@@ -172,8 +172,10 @@ static err_t arrange_truths(coco_records_t *records, coco_image_t *images, const
     for (int64_t i = 0; i < out->n_images; i++) n += mended[i] ? images[i].n_truths : 0;
     err_t err = n > 0 ? new_array(records, n, sizeof *all, &all) : ERR_OK;
     for (int64_t i = 0; i < out->n_images && err == ERR_OK; i++) {
-        images[i].truths = mended[i] ? all : NULL;
-        all += mended[i] ? images[i].n_truths : 0;
+        if (mended[i]) {
+            images[i].truths = all;
+            all += images[i].n_truths;
+        }
         images[i].n_truths = 0; /* counted again below */
     }
     for (const coco_annotation_record_t *r = records->annotations; r && err == ERR_OK; r = r->next) {
