@@ -314,7 +314,7 @@ first_gradient() { # FOLDER
 # GB and launches of a training step; a kernel that does not say what it moves would be `unknown`.
 step_bytes() { # ARGUMENTS OF info
     DPTRAIN_EMU_DRIVER=none "$dptrain" info --bytes "$@" | tee "$BATS_TEST_TMPDIR/bytes"
-    ! grep -q unknown "$BATS_TEST_TMPDIR/bytes" || return 1
+    if grep -q unknown "$BATS_TEST_TMPDIR/bytes"; then return 1; fi
     read -r _ launches gigabytes < <(grep ^total "$BATS_TEST_TMPDIR/bytes")
 }
 
