@@ -10,32 +10,44 @@ usage() {
     cat <<'EOT'
 usage: scripts/gpu_suite.sh [options]
 
-On a machine with GPUs: builds (or unpacks a bundle), runs the GPU tests, trains on one and on all GPUs, checks memory
-accesses and races with compute-sanitizer, measures, compares with PyTorch and cuDNN, and writes one page, gpu-NAME.md,
-with the stages that passed, failed or were skipped, and the reasons.
+On a machine with GPUs: builds (or unpacks a bundle), trains a few steps of two models in every precision, runs the GPU
+tests, measures and compares with PyTorch, cuBLASLt and cuDNN, trains on one and on all GPUs, and checks memory accesses
+and races with compute-sanitizer. It prints figures as they are measured and writes one page, gpu-NAME.md, again after
+every stage: the stages that passed, failed, were stopped by their time limit or were skipped, and the reasons. A stage
+that fails runs once more with the logs of NCCL and cuBLASLt on.
 
   --bundle FILE   use a bundle made by scripts/bundle.sh --with-tests, on a machine that cannot build
   --out FOLDER    folder of the page [results]; all output goes to FOLDER/gpu-suite.log
   --quick         shorten all stages; takes at most 8 minutes
-  --budget SEC    time limit per stage [depends on the stage; with --quick also a limit for all stages]
-  --only LIST     stages, separated by commas: build tests programs memcheck racecheck nccl steps operators products cudnn
+  --part N        one of four parts, each at most 9.5 minutes, the most valuable first: 1 smoke, tests; 2 steps;
+                  3 operators, products, cudnn; 4 programs, nccl, memcheck, racecheck. Parts share --out
+  --budget SEC    time limit per stage [depends on the stage; with --quick and --part also a limit for all stages]
+  --only LIST     stages, separated by commas: build smoke tests steps operators products cudnn programs nccl memcheck
+                  racecheck
   --python CMD    the Python with PyTorch [python3]
   --no-build      use the existing ./dptrain and tests
   -h, --help      show this help
 
 Installs nothing. Data: $DPTRAIN_DATA/mnist, data/mnist, or the built-in digits. Exit codes: 0 all stages that ran
-passed, 1 a stage failed, 4 no GPU (stages that need none still run, and the page is written).
+passed, 1 a stage failed, 4 no GPU (stages that need none still run, and the page is written), 6 none failed, but a time
+limit stopped one.
 EOT
 }
 
 command="scripts/gpu_suite.sh${*:+ $*}"
-stages=(build tests programs memcheck racecheck nccl steps operators products cudnn)
-bundle='' out='' quick=no budget=0 only=${stages[*]} python=python3 build=yes passed_on=()
+stages=(build smoke tests steps operators products cudnn programs nccl memcheck racecheck)
+parts=('' 'build smoke tests' 'steps' 'operators products cudnn' 'programs nccl memcheck racecheck')
+bundle='' out='' quick=no part='' budget=0 only=${stages[*]} python=python3 build=yes passed_on=()
 while [[ $# -gt 0 ]]; do
     case $1 in
     --bundle) need_value "$@"; bundle=$2; shift 2; continue ;;
     --out) need_value "$@"; out=$(readlink -m "$2"); shift 2; continue ;;
     --quick) quick=yes; passed_on+=("$1"); shift ;;
+    --part)
+        need_value "$@"
+        [[ $2 == [1-4] ]] || die 2 "invalid --part '$2': expected 1, 2, 3 or 4"
+        part=$2 only=${parts[$2]} passed_on+=("$1" "$2")
+        shift 2 ;;
     --budget) need_value "$@"; whole_number "$1" "$2" 1; budget=$((10#$2)); passed_on+=("$1" "$2"); shift 2 ;;
     --only) need_value "$@"; only=${2//,/ }; passed_on+=("$1" "$2"); shift 2 ;;
     --python) need_value "$@"; python=$2; passed_on+=("$1" "$2"); shift 2 ;;
@@ -51,7 +63,12 @@ out=${out:-$root/results}
 
 make_work suite
 if [[ -n $bundle ]]; then
-    tar -xzf "$bundle" -C "$work" || die 3 "cannot unpack --bundle $bundle"
+    # Python knows xz even where the machine has neither xz nor a tar that does.
+    if command -v python3 >/dev/null; then
+        python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$bundle" "$work"
+    else
+        tar -xf "$bundle" -C "$work"
+    fi 2>"$work/why" || die 3 "cannot unpack --bundle $bundle: $(tail -n 1 "$work/why")"
     suite=$(compgen -G "$work/dptrain-*/scripts/gpu_suite.sh") ||
         die 3 "--bundle $bundle contains no tests; scripts/bundle.sh --with-tests packs them"
     status=0
@@ -83,47 +100,86 @@ find_libraries() {
 }
 
 declare -A result detail
-declare -A seconds=([build]=1800 [tests]=2400 [programs]=600 [memcheck]=1800 [racecheck]=1800 [nccl]=600 [steps]=2400
-    [operators]=600 [products]=1200 [cudnn]=1200)
+declare -A seconds=([build]=1800 [smoke]=600 [tests]=2400 [programs]=600 [memcheck]=1800 [racecheck]=1800 [nccl]=600
+    [steps]=2400 [operators]=600 [products]=1200 [cudnn]=1200)
+whole=0 # most seconds for all stages; 0: no limit
+if [[ -n $part ]]; then
+    seconds=([build]=240 [smoke]=120 [tests]=400 [programs]=120 [memcheck]=180 [racecheck]=180 [nccl]=90 [steps]=540
+        [operators]=150 [products]=200 [cudnn]=200)
+    whole=550
+fi
 if [[ $quick == yes ]]; then
-    seconds=([build]=240 [tests]=150 [programs]=60 [memcheck]=60 [racecheck]=60 [nccl]=40 [steps]=90 [operators]=30
-        [products]=45 [cudnn]=45)
+    seconds=([build]=240 [smoke]=60 [tests]=150 [programs]=60 [memcheck]=60 [racecheck]=60 [nccl]=40 [steps]=90
+        [operators]=30 [products]=45 [cudnn]=45)
+    whole=460
 fi
 
-# Prints the time left for a stage. --quick ends within 8 minutes.
+# Prints the time left for a stage.
 time_for() { # STAGE
     local most=${seconds[$1]}
     ((budget == 0 || budget > most)) || most=$budget
-    if [[ $quick == yes ]] && ((460 - SECONDS < most)); then most=$((460 - SECONDS)); fi
+    if ((whole > 0 && whole - SECONDS < most)); then most=$((whole - SECONDS)); fi
     echo "$most"
 }
 
-# Runs a stage's command with output to $work/STAGE and the log. Sets its result: passed, failed, or not run.
+# Runs a command, or a function, whose first failure ends it. Output goes to the log at once, from there to the console,
+# and at the end to $work/NAME: not through a pipe, which an abandoned child could keep open. Sets status. Not to be called
+# in a condition or before ||, where no failure ends a function.
+attempt() { # NAME COMMAND...
+    local name=$1 begin tailer
+    shift
+    [[ $(type -t "$1") == function ]] || set -- within "$@"
+    begin=$(stat -c %s "$log")
+    tail -c "+$((begin + 1))" -f "$log" &
+    tailer=$!
+    set +e
+    (set -e; "$@") >>"$log" 2>"$work/$name.err"
+    status=$?
+    set -e
+    sleep 0.2
+    kill "$tailer" 2>/dev/null || true
+    wait "$tailer" 2>/dev/null || true
+    tail -c "+$((begin + 1))" "$log" >"$work/$name"
+    cat "$work/$name.err" >>"$log"
+}
+
+# Sets a stage's result: passed, failed, stopped, or not run.
 stage() { # NAME COMMAND...
     local name=$1 most status=0 begin=$SECONDS
-    shift
     most=$(time_for "$name")
     if ((most < 5)); then
         result[$name]='not run' detail[$name]="no time left"
         return
     fi
     note "$name, up to $most s"
-    printf '\n== %s: %s\n' "$name" "$*" >>"$log"
+    printf '\n== %s\n' "$*" >>"$log"
     deadline=$((SECONDS + most))
-    [[ $(type -t "$1") == function ]] || set -- within "$@"
-    # Not `|| status=…`, so that the first failure ends a function.
-    set +e
-    (set -e; "$@") >"$work/$name" 2>"$work/$name.err"
-    status=$?
-    set -e
-    cat "$work/$name" "$work/$name.err" >>"$log"
+    attempt "$@"
     detail[$name]="$((SECONDS - begin)) s"
     case $status in
     0) result[$name]=passed ;;
     77) result[$name]='not run' detail[$name]=$(tail -n 1 "$work/$name.err") ;;
-    124 | 137) result[$name]=failed detail[$name]="stopped after $most s" ;;
-    *) result[$name]=failed detail[$name]="code $status: $(grep -v '^ *$' "$work/$name.err" | tail -n 1)" ;;
+    124 | 137) result[$name]=stopped detail[$name]="after $most s; what it had measured is below" ;;
+    *)
+        result[$name]=failed detail[$name]="code $status: $(grep -v '^ *$' "$work/$name.err" | tail -n 1)"
+        [[ $name == build ]] || run_again "$@"
+        ;;
     esac
+    [[ -z ${file:-} ]] || page >"$file" || die 4 "cannot write $file"
+}
+
+# Once more, with the logs of the libraries.
+run_again() { # NAME COMMAND...
+    local name=$1 status=0
+    ((deadline - SECONDS >= 5)) || return 0
+    note "$name failed (${detail[$name]}); again with the libraries' logs"
+    printf '\n== %s, again with NCCL_DEBUG=INFO and CUBLASLT_LOG_LEVEL=2\n' "$*" >>"$log"
+    cp "$work/$name" "$work/$name.first"
+    export NCCL_DEBUG=INFO CUBLASLT_LOG_LEVEL=2 CUBLASLT_LOG_FILE=$out/gpu-suite-$name-cublaslt.log
+    attempt "$@" >/dev/null
+    unset NCCL_DEBUG CUBLASLT_LOG_LEVEL CUBLASLT_LOG_FILE
+    mv "$work/$name.first" "$work/$name"
+    detail[$name]+="; again: $( ((status == 0)) && echo passed || echo "code $status"), see the log"
 }
 
 wanted() { [[ " $only " == *" $1 "* ]]; }
@@ -145,6 +201,30 @@ close_to() { # FOLDER FOLDER TOLERANCE
         awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most) bad = 1 } END { exit bad || NR == 0 }'
 }
 
+# A few steps of each model: each precision, recorded and not. Prints what runs and how fast.
+run_smoke() {
+    local model precision graph bad=0 rate
+    echo "| model | precision | steps recorded | images/s |"
+    echo "|---|---|---|---|"
+    for model in lenet5 resnet50; do
+        for precision in fp32 tf32 bf16; do
+            for graph in on off; do
+                if within ./dptrain train --data digits --model "$model" --batch 32 --steps 14 --no-eval --overwrite \
+                    --device cuda --precision "$precision" --cuda-graph "$graph" --out "$work/smoke-run" >"$work/one" 2>&1; then
+                    rate=$(sed -nE 's/.*"record":"end".*"images_per_sec":([0-9]+).*/\1/p' "$work/smoke-run/metrics.jsonl")
+                elif ((SECONDS >= deadline)); then
+                    return 124
+                else
+                    bad=$((bad + 1)) rate="failed: $(grep -v '^ *$' "$work/one" | tail -n 1)"
+                    echo "$model, $precision, recorded $graph: $rate" >&2
+                fi
+                echo "| $model | $precision | $graph | ${rate//|/;} |"
+            done
+        done
+    done
+    ((bad == 0))
+}
+
 run_programs() {
     local cpu=(--data digits --batch 64 --device cpu --overwrite)
     within ./dptrain train "${cpu[@]}" --steps 20 --out "$work/cpu"
@@ -162,8 +242,8 @@ run_nccl() {
     local np n_ok=''
     on_gpus 1 --steps 20 --out "$work/alone" --comm nccl
     for ((np = 2; np <= n_gpus; np *= 2)); do
-        on_gpus "$np" --steps 20 --comm nccl --out "$work/nccl"
-        close_to "$work/alone" "$work/nccl" 0.01 || { echo "losses on $np ranks differ from those on 1 rank" >&2; return 1; }
+        on_gpus "$np" --steps 20 --comm nccl --out "$work/nccl-run"
+        close_to "$work/alone" "$work/nccl-run" 0.01 || { echo "losses on $np ranks differ from those on 1 rank" >&2; return 1; }
         mpi_flags "$np"
         within mpirun "${MPI_FLAGS[@]}" -np "$np" ./dptrain bench comm --device cuda --comm nccl --quick --test all \
             -d float,bfloat16 -b 64K -e 64M --out "$work/comm.jsonl"
@@ -174,9 +254,9 @@ run_nccl() {
         # NCCL rejects two ranks on one GPU of one host, so pretend that there are two hosts.
         mpi_flags 2
         if within mpirun "${MPI_FLAGS[@]}" -np 1 env NCCL_HOSTID=suite-a ./dptrain train --data digits --batch 64 --device cuda \
-            --comm nccl --share-gpu --steps 20 --overwrite --out "$work/nccl" : -np 1 env NCCL_HOSTID=suite-b ./dptrain train \
-            --data digits --batch 64 --device cuda --comm nccl --share-gpu --steps 20 --overwrite --out "$work/nccl" &&
-            close_to "$work/alone" "$work/nccl" 0.01; then
+            --comm nccl --share-gpu --steps 20 --overwrite --out "$work/nccl-run" : -np 1 env NCCL_HOSTID=suite-b ./dptrain train \
+            --data digits --batch 64 --device cuda --comm nccl --share-gpu --steps 20 --overwrite --out "$work/nccl-run" &&
+            close_to "$work/alone" "$work/nccl-run" 0.01; then
             echo "2 ranks with NCCL on one GPU (with different NCCL_HOSTID) agree with 1"
         else
             echo "not run: 2 ranks with NCCL on one GPU (with different NCCL_HOSTID) failed; see the log"
@@ -203,7 +283,7 @@ run_sanitizer() { # TOOL
             return 77
         elif ((SECONDS >= deadline)); then
             echo "stopped in $program, after $n programs without a finding" >&2
-            return 1
+            return 124
         else
             bad=$((bad + 1))
             echo "$program: $(grep -E '^=+ (ERROR|RACECHECK)|^not ok' "$work/one" | tail -n 3)" >&2
@@ -234,34 +314,9 @@ gpu_name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head 
 note "${found:-this build has no CUDA backend}"
 
 quick_flag=()
-if [[ $quick == yes ]]; then quick_flag=(--quick); fi
+if [[ $quick == yes || -n $part ]]; then quick_flag=(--quick); fi
 skip=()
 if [[ $build == no ]]; then skip=(--skip-build); fi
-! wanted tests || DPTRAIN_GPU_SECONDS=$(time_for tests) stage tests scripts/test.sh --gpu "${skip[@]}"
-if [[ $have_gpu == yes ]]; then
-    ! wanted programs || stage programs run_programs
-    ! wanted memcheck || stage memcheck run_sanitizer memcheck
-    ! wanted racecheck || stage racecheck run_sanitizer racecheck
-    ! wanted nccl || stage nccl run_nccl
-    ! wanted steps || stage steps scripts/bench/gpu_steps.sh "${quick_flag[@]}" --python "$python" \
-        --budget $(($(time_for steps) / 2)) --timeout $(($(time_for steps) / 4 + 5))
-    ! wanted operators || stage operators build/scripts/bench/gpu_ops "${quick_flag[@]}"
-    ! wanted products || stage products build/scripts/bench/gpu_products "${quick_flag[@]}" "$work/convolutions"
-    if ! wanted cudnn; then
-        :
-    elif [[ -s $work/convolutions ]] && "$python" -c 'import torch' 2>/dev/null; then
-        stage cudnn "$python" scripts/bench/peers/torch_conv.py "$work/convolutions"
-    else
-        result[cudnn]='not run' detail[cudnn]="no PyTorch ($python), or no times of dptrain to compare with"
-    fi
-else
-    # Skipped tests do not count as passed.
-    [[ ${result[tests]:-} != passed ]] || result[tests]='not run'
-    for name in "${stages[@]}"; do
-        if [[ $name != build && -z ${result[$name]:-} ]] && wanted "$name"; then result[$name]='not run'; fi
-        [[ ${result[$name]:-} != 'not run' ]] || detail[$name]="no GPU: ${found:-this build has no CUDA backend}"
-    done
-fi
 
 page() {
     local name driver nccl
@@ -275,7 +330,7 @@ page() {
         [[ -z ${result[$name]:-} ]] || echo "| $name | ${result[$name]} | ${detail[$name]//|/;} |"
     done
     echo
-    for name in tests programs nccl steps operators products cudnn; do
+    for name in smoke tests steps operators products cudnn programs nccl; do
         [[ -s $work/$name && ${result[$name]} != 'not run' ]] || continue
         printf '## %s\n\n' "$name"
         # shellcheck disable=SC2016 # Markdown's quotes
@@ -289,14 +344,42 @@ page() {
         toolkit "$(nvcc --version 2>/dev/null | sed -n 's/.*release //p' | grep . || echo 'no nvcc')" NCCL "${nccl:-unknown}"
 }
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
-file=$out/gpu-$(tr -cs 'a-z0-9\n' - <<<"${gpu_name,,}" | sed 's/^-*//; s/-*$//').md
+file=$out/gpu-$(tr -cs 'a-z0-9\n' - <<<"${gpu_name,,}" | sed 's/^-*//; s/-*$//')${part:+-part$part}.md
 gpus="$n_gpus × $found"
 if [[ $have_gpu == no ]]; then
     gpu_name='no GPU' gpus="none: ${found:-this build has no CUDA backend}"
     file=$out/gpu-none.md
+fi
+
+[[ $have_gpu == no ]] || ! wanted smoke || stage smoke run_smoke
+! wanted tests || DPTRAIN_GPU_SECONDS=$(time_for tests) stage tests scripts/test.sh --gpu "${skip[@]}"
+if [[ $have_gpu == yes ]]; then
+    ! wanted steps || stage steps scripts/bench/gpu_steps.sh "${quick_flag[@]}" --python "$python" \
+        --budget $(($(time_for steps) / 2)) --timeout $(($(time_for steps) / 4 + 5))
+    ! wanted operators || stage operators build/scripts/bench/gpu_ops "${quick_flag[@]}"
+    ! wanted products || stage products build/scripts/bench/gpu_products "${quick_flag[@]}" "$work/convolutions"
+    if ! wanted cudnn; then
+        :
+    elif [[ -s $work/convolutions ]] && "$python" -c 'import torch' 2>/dev/null; then
+        stage cudnn "$python" scripts/bench/peers/torch_conv.py "$work/convolutions"
+    else
+        result[cudnn]='not run' detail[cudnn]="no PyTorch ($python), or no times of dptrain to compare with"
+    fi
+    ! wanted programs || stage programs run_programs
+    ! wanted nccl || stage nccl run_nccl
+    ! wanted memcheck || stage memcheck run_sanitizer memcheck
+    ! wanted racecheck || stage racecheck run_sanitizer racecheck
+else
+    # Skipped tests do not count as passed.
+    [[ ${result[tests]:-} != passed ]] || result[tests]='not run'
+    for name in "${stages[@]}"; do
+        if [[ $name != build && -z ${result[$name]:-} ]] && wanted "$name"; then result[$name]='not run'; fi
+        [[ ${result[$name]:-} != 'not run' ]] || detail[$name]="no GPU: ${found:-this build has no CUDA backend}"
+    done
 fi
 page >"$file" || die 4 "cannot write $file"
 sed -n '3,/^$/p' "$file"
 note "$file; full output: $log"
 [[ " ${result[*]} " != *" failed "* ]] || exit 1
 [[ $have_gpu == yes ]] || die 4 "no GPU: ${found:-this build has no CUDA backend}"
+[[ " ${result[*]} " != *" stopped "* ]] || exit 6

@@ -689,6 +689,110 @@ EOT
     [ "$(compile CUDA_ARCHS=90 NVCCFLAGS=--use_fast_math)" -eq 0 ]
 }
 
+# A tree in which every program of gpu_suite.sh is a stand-in: FAKE_NAME is ok, fail, once (fails the first time) or hang.
+# Fail and once also write whether the libraries' logs are on.
+make_suite() {
+    suite=$BATS_TEST_TMPDIR/suite
+    mkdir -p "$suite"/{scripts/bench/peers,build/scripts/bench,build/tests/unit,tests/unit,bin} "$BATS_TEST_TMPDIR/out"
+    cp "$scripts"/{gpu_suite,lib}.sh "$suite/scripts/"
+    printf '/* RUN np=0 device=cuda */\n' >"$suite/tests/unit/test_op_fake.c"
+    cat >"$suite/fake" <<'EOT'
+#!/bin/bash
+name=${FAKE_AS:-${0##*/}}
+mode=FAKE_${name//[.-]/_} mode=${!mode:-ok}
+case "$name $*" in
+dptrain\ --version) exit ;;
+'dptrain info') echo '  cuda     Fake GPU, CUDA 13.0, cuBLASLt 13.1'; exit ;;
+"python3 -c"*) exit ;;
+'nvidia-smi -L') echo 'GPU 0: Fake'; exit ;;
+nvidia-smi*) echo Fake; exit ;;
+esac
+echo "figure of $name"
+[[ $mode != once || -e $SUITE/failed.$name ]] || { touch "$SUITE/failed.$name"; mode=fail; }
+case $mode in
+hang) sleep 600 ;;
+fail) echo "$name broke, NCCL_DEBUG=${NCCL_DEBUG:-off}" >&2; exit 3 ;;
+esac
+for ((i = 1; i <= $#; i++)); do
+    if [[ ${!i} == --out ]]; then
+        i=$((i + 1))
+        mkdir -p "${!i}"
+        printf '%s\n' '{"record":"step","loss":1.5}' '{"record":"end","images_per_sec":1234.5}' >"${!i}/metrics.jsonl"
+    fi
+done
+[[ $name != gpu_products ]] || echo conv >"${!#}"
+EOT
+    chmod +x "$suite/fake"
+    local program
+    for program in dptrain scripts/{run,test}.sh scripts/bench/gpu_steps.sh build/scripts/bench/gpu_{ops,products} \
+        build/tests/unit/test_op_fake bin/{compute-sanitizer,mpirun,nvidia-smi,python3}; do
+        cp "$suite/fake" "$suite/$program"
+    done
+    export SUITE=$suite PATH=$suite/bin:$PATH
+}
+
+suite() { # OPTIONS...
+    run "$suite/scripts/gpu_suite.sh" --no-build --out "$BATS_TEST_TMPDIR/out" "$@"
+    echo "$output"
+    page=$(cat "$BATS_TEST_TMPDIR"/out/gpu-*.md)
+}
+
+row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } # STAGE RESULT
+
+@test "gpu_suite.sh: all stages pass, the most valuable first, with their figures on the console and the page" {
+    make_suite
+    suite --quick
+    [ "$status" -eq 0 ]
+    stages=(smoke tests steps operators products cudnn programs nccl memcheck racecheck)
+    for name in "${stages[@]}"; do row "$name" passed; done
+    [ "$(grep -oE '^[^ ]*: [a-z]+, up to' <<<"$output" | sed 's/.*: //; s/,.*//' | paste -sd ' ')" = "${stages[*]}" ]
+    [[ $output == *"figure of gpu_ops"* && $page == *"| resnet50 | bf16 | off | 1234 |"*"figure of gpu_ops"* ]]
+}
+
+@test "gpu_suite.sh: a failing stage runs again with the libraries' logs, the others go on; code 1" {
+    make_suite
+    FAKE_gpu_ops=fail FAKE_gpu_steps_sh=once FAKE_compute_sanitizer=fail FAKE_run_sh=fail suite --quick
+    [ "$status" -eq 1 ]
+    row operators 'failed | code 3: gpu_ops broke, NCCL_DEBUG=off; again: code 3, see the log'
+    row steps 'failed | code 3: gpu_steps.sh broke, NCCL_DEBUG=off; again: passed, see the log'
+    for name in programs nccl memcheck racecheck; do row "$name" 'failed | code'; done
+    for name in smoke tests products cudnn; do row "$name" passed; done
+    grep -q 'gpu_ops broke, NCCL_DEBUG=INFO' "$BATS_TEST_TMPDIR/out/gpu-suite.log"
+    rm "$suite/failed.gpu_steps.sh"
+    FAKE_dptrain=fail FAKE_test_sh=fail suite --quick --only smoke,tests
+    row smoke 'failed | code 1: resnet50, bf16, recorded off: failed: dptrain broke'
+    row tests 'failed | code 3'
+}
+
+@test "gpu_suite.sh: a stage beyond its time limit is stopped, not failed, and keeps its figures; code 6" {
+    make_suite
+    FAKE_gpu_ops=hang FAKE_compute_sanitizer=hang FAKE_dptrain=hang suite --only smoke,operators,memcheck,products --budget 5
+    [ "$status" -eq 6 ]
+    for name in smoke operators memcheck; do row "$name" 'stopped | after 5 s'; done
+    row products passed
+    [[ $page == *"## operators"*"figure of gpu_ops"* ]]
+}
+
+@test "gpu_suite.sh: missing tools are named; a page is written without a GPU; parts" {
+    make_suite
+    rm "$suite/bin/compute-sanitizer"
+    CUDA_HOME=/nowhere suite --part 4
+    [ "$status" -eq 0 ]
+    row memcheck 'not run | compute-sanitizer was not found'
+    row programs passed
+    [[ $page != *"| steps |"* ]]
+    rm "$BATS_TEST_TMPDIR"/out/*.md
+    suite --quick --python /nowhere/python --only products,cudnn
+    row cudnn 'not run | no PyTorch (/nowhere/python)'
+    rm "$BATS_TEST_TMPDIR"/out/*.md
+    sed -i "s/^'dptrain info'.*/'dptrain info') exit ;;/" "$suite/dptrain"
+    suite --quick
+    [ "$status" -eq 4 ]
+    row racecheck 'not run | no GPU: this build has no CUDA backend'
+    suite --part 5
+    [ "$status" -eq 2 ]
+}
+
 @test "gpu_suite.sh rejects an unknown stage and a bundle without tests" {
     run "$scripts/gpu_suite.sh" --only tests,luck
     [ "$status" -eq 2 ]
