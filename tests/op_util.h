@@ -68,6 +68,23 @@
     {                                                                                                        \
         .kind = OP_DECONV2D, .n_inputs = 1, .x = {{4, {n, h, w, c}}}, .attr.deconv2d = { __VA_ARGS__ }       \
     }
+/* Losses of m entries with k classes each and l labels, of n samples. */
+#define SMOOTH_L1(n, m, k, l, beta)                                                                          \
+    {                                                                                                        \
+        .kind = OP_SMOOTH_L1, .n_inputs = 4,                                                                 \
+        .x = {{2, {n, 4 * (m) * (k)}}, {2, {n, l}}, {3, {n, m, 4}}, {2, {n, l}}}, .attr.smooth_l1 = {        \
+            beta                                                                                             \
+        }                                                                                                    \
+    }
+#define BCE_AT(n, m, k, l)                                                                                   \
+    {                                                                                                        \
+        .kind = OP_SIGMOID_BCE_AT, .n_inputs = 4, .x = {                                                     \
+            {3, {n, m, k}},                                                                                  \
+            {2, {n, l}},                                                                                     \
+            {2, {n, m}},                                                                                     \
+            {2, {n, l}}                                                                                      \
+        }                                                                                                    \
+    }
 /* Levels of h × w cells and their halves; `samples` 0: adaptive. */
 #define ROI_ALIGN(n, h, w, c, rows, ...)                                                                     \
     {                                                                                                        \
@@ -324,6 +341,20 @@ static inline void util_regions(float *regions, int64_t n, shape_t finest, rng_t
     }
 }
 
+/* Labels, every third of them none; targets in [0, 1]; weights. */
+static inline void util_selected(op_run_t *r, rng_t *rng)
+{
+    const op_desc_t *d = &r->op->desc;
+    int64_t n_t = shape_sample_count(d->x[2]) / (d->kind == OP_SMOOTH_L1 ? 4 : 1);
+    int64_t n_classes = shape_sample_count(d->x[0]) / n_t / (d->kind == OP_SMOOTH_L1 ? 4 : 1);
+    int32_t *labels = r->args.x[1].data;
+    for (int64_t i = 0; i < shape_count(d->x[1]); i++) {
+        labels[i] = i % 3 == 1 ? -1 : (int32_t)rng_below(rng, (uint32_t)n_classes);
+        r->x[3][i] = (float)(1 + rng_below(rng, 4)) / 4;
+    }
+    for (int64_t i = 0; i < shape_count(d->x[2]); i++) r->x[2][i] = (float)rng_below(rng, 257) / 256;
+}
+
 /* Inputs, parameters and dy: standard normal; running variances positive; labels in range; targets 0 or 1.
  * Depends on the seed only, not on the backend. */
 static inline void op_run_fill(op_run_t *r, uint64_t seed)
@@ -334,6 +365,7 @@ static inline void op_run_fill(op_run_t *r, uint64_t seed)
     for (int i = 0; i < d->n_params; i++) util_normal(r->param[i], d->param[i], &rng);
     for (int i = 0; i < d->n_states; i++) util_normal(r->state[i], d->state[i], &rng);
     util_normal(r->dy, d->y[0], &rng);
+    if (d->kind == OP_SMOOTH_L1 || d->kind == OP_SIGMOID_BCE_AT) util_selected(r, &rng);
     if (d->kind == OP_ROI_ALIGN) util_regions(r->x[ROI_ALIGN_LEVELS], d->y[0].dim[0], d->x[0], &rng);
     for (int64_t c = 0; d->kind == OP_BATCH_NORM && c < d->state[1].dim[0]; c++)
         r->state[1][c] = 0.5f + fabsf(r->state[1][c]);

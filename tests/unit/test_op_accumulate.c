@@ -39,6 +39,8 @@ static const op_desc_t cases[] = {
      .attr.batch_norm = {0.1, 1e-5, 0, {true, 0, 0}}},
     XENT(7, 10, 0.1),
     BCE(6, 9),
+    SMOOTH_L1(3, 6, 5, 3, 0.5),
+    BCE_AT(4, 12, 3, 2),
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
@@ -194,7 +196,7 @@ static void test_weight(const backend_t *device, const op_desc_t *desc)
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(3 * N_CASES + 3 + 1);
+    tap_plan(3 * N_CASES + 5 + 1);
     OK(util_has_all(cases, sizeof cases[0], N_CASES), "every operator has a case");
     for (int i = 0; i < N_CASES; i++) {
         test_case(device, &cases[i], "");
@@ -203,6 +205,13 @@ int main(int argc, char **argv)
     }
     test_weight(device, &(op_desc_t)XENT(7, 10, 0.1));
     test_weight(device, &(op_desc_t)BCE(6, 9));
+    for (int i = 0; i < N_CASES; i++)
+        if (cases[i].n_inputs == 4 && op_traits(cases[i].kind)->loss) {
+            if (util_has(device, &cases[i]))
+                test_weight(device, &cases[i]);
+            else
+                tap_skip("the device lacks the operator");
+        }
     if (device->close) device->close();
     OK(mem_live() == 0, "all memory was freed");
     return tap_done();

@@ -179,6 +179,10 @@ static const op_desc_t cases[] = {
     BCE(3, 33),
     BCE(2, 5003),
     BCE(131, 3),
+    SMOOTH_L1(64, 1, 91, 1, 1.0 / 9),
+    SMOOTH_L1(1, 3000, 1, 3000, 0),
+    BCE_AT(5, 196, 7, 1),
+    BCE_AT(2, 3000, 1, 1000),
 };
 
 /* Lengths of the sums, 0 if the values must be equal, and scales that differ from the values' own. */
@@ -250,6 +254,9 @@ static limits_t limits_of(const op_run_t *ref)
                           largest(ref->dy, d->y[0]) * largest(ref->param[0], d->param[0]) * inverse_std *
                               (1 + xhat),
                           largest(ref->dy, d->y[0]) * sqrt(rows) * (1 + xhat)};
+    case OP_SMOOTH_L1:
+    case OP_SIGMOID_BCE_AT:
+        return (limits_t){1, 1, 0, 0, 0, 0};
     case OP_DECONV2D:
         window = (double)(d->attr.deconv2d.kernel * d->attr.deconv2d.kernel);
         return (limits_t){

@@ -57,6 +57,8 @@ static const gradient_case_t cases[] = {
     {"dropout", 1, DROPOUT(0.3, {4, {3, 3, 3, 3}})},
     {"add", 1, ADD({4, {2, 3, 3, 2}})},
     {"upsample and add", 1, UPSAMPLE_ADD(2, 2, 3, 2)},
+    {"smooth L1 of a class, near its minimum", 8, SMOOTH_L1(3, 2, 3, 1, 20)},
+    {"binary cross-entropy of some entries", 12, BCE_AT(2, 12, 2, 6)},
     {"deconv2d", 5, DECONV(2, 2, 3, 5, 4, 2, true)},
     {"deconv2d without bias", 3, DECONV(1, 3, 2, 3, 2, 3, false)},
     {"regions", 16, ROI_ALIGN(2, 8, 16, 2, 5, 2, 3, 2)},

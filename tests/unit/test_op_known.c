@@ -279,10 +279,42 @@ static void test_elementwise(const backend_t *device)
     util_free(&weight), util_free(&gradient), util_free(&velocity);
 }
 
+/* Operators that the device may lack. */
+static void test_selected(const backend_t *device)
+{
+    const op_desc_t boxes = SMOOTH_L1(3, 1, 2, 1, 0.5), cells = BCE_AT(2, 2, 2, 1);
+    if (!util_has(device, &boxes)) {
+        for (int i = 0; i < 4; i++) tap_skip("the device lacks the operator");
+        return;
+    }
+    /* The second class of one sample, the first of the next, none of the last. */
+    op_run_t r = start(device, boxes);
+    SET(r.x[0], 9, 9, 9, 9, 1.25f, 3, -1, 0.5f, 0, 0, 0, 0, 9, 9, 9, 9, NAN, 1, 1, 1, 1, 1, 1, 1);
+    SET(r.x[2], 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0);
+    SET(r.x[3], 1, 0.5f, 1);
+    memcpy(r.args.x[1].data, (int32_t[]){1, 0, -1}, 3 * sizeof(int32_t));
+    must(op_run_forward(&r), "forward"), must(op_run_backward(&r), "backward");
+    OK(IS(r.y, 0.0625f + 1.75f + 1.75f + 0.25f, 0.375f, 0), "smooth L1: quadratic up to beta, then linear");
+    OK(IS(r.dx[0], 0, 0, 0, 0, 0.125f, 0.25f, -0.25f, 0.25f, 0, 0, 0, -0.125f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+          0, 0),
+       "smooth L1: the gradient of the class that counts");
+    op_run_free(&r);
+
+    r = start(device, cells);
+    SET(r.x[0], 9, 0, 9, logf(3), 1000, 9, -1000, 9);
+    SET(r.x[2], 1, 0, 1, 1);
+    SET(r.x[3], 2, 0.5f);
+    memcpy(r.args.x[1].data, (int32_t[]){1, 0}, 2 * sizeof(int32_t));
+    must(op_run_forward(&r), "forward"), must(op_run_backward(&r), "backward");
+    OK(IS(r.y, 2 * (logf(2) + logf(4)), 500), "sigmoid cross-entropy of a class: one label for all cells");
+    OK(IS(r.dx[0], 0, -0.25f, 0, 0.375f, 0, 0, -0.125f, 0), "sigmoid cross-entropy of a class: gradient");
+    op_run_free(&r);
+}
+
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(40);
+    tap_plan(44);
     char text[128] = "";
     device->describe(text, sizeof text);
     OK(text[0] && strcmp(device->name, argc > 1 ? argv[1] : "ref") == 0, "%s describes itself: %s",
@@ -293,6 +325,7 @@ int main(int argc, char **argv)
     test_batch_norm(device);
     test_softmax_xent(device);
     test_sigmoid_bce(device);
+    test_selected(device);
     test_dropout(device);
     test_elementwise(device);
     if (device->close) device->close();

@@ -20,7 +20,9 @@
 #define OP_LIST_HOST(X)                                                                                      \
     X(UPSAMPLE_ADD, upsample_add)                                                                            \
     X(DECONV2D, deconv2d)                                                                                    \
-    X(ROI_ALIGN, roi_align)
+    X(ROI_ALIGN, roi_align)                                                                                  \
+    X(SMOOTH_L1, smooth_l1)                                                                                  \
+    X(SIGMOID_BCE_AT, sigmoid_bce_at)
 
 #define OP_LIST(X) OP_LIST_ALL(X) OP_LIST_HOST(X)
 

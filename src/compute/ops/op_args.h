@@ -4,9 +4,32 @@
 #define COMPUTE_OPS_OP_ARGS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "base/err.h"
 #include "compute/ops/op_desc.h"
 #include "compute/tensor/tensor.h"
+
+/* Arguments beyond tensors, of the operators that read them. */
+typedef struct dropout_call {
+    uint64_t key;          /* rng_key(seed, RNG_DROPOUT) */
+    uint32_t layer;        /* index of the layer in its graph */
+    uint64_t step;         /* optimizer step */
+    uint64_t first_sample; /* index of this batch's sample 0 in the global batch */
+} dropout_call_t;
+
+typedef struct batch_norm_call {
+    /* In training with one group: sums n values over all ranks that share statistics, which all make the same
+     * calls. NULL: not shared. */
+    err_t (*sum_shared)(void *context, double *values, int64_t n);
+    void *context;
+} batch_norm_call_t;
+
+/* Of every loss: its gradients are multiplied by scale · weight. y is not. */
+typedef struct loss_call {
+    float scale;  /* usually 1 / samples in the global batch; may change from step to step */
+    float weight; /* of this loss in the objective; does not change */
+} loss_call_t;
 
 /* Tensors have the shapes and types that were planned. data NULL: the tensor does not exist, backward does
  * not read it (op_traits), or this gradient or extra output is not needed. The gradients of parameters are

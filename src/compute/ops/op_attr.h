@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The definition of each operator with attributes, independent of the backend: formula, tensors, attributes,
- * and arguments of a call beyond tensors. Operators without attributes are defined in the head of their file
+/* The definition of each operator with attributes, independent of the backend: formula, tensors, attributes.
+ * What a call passes beyond tensors is in op_args.h. Operators without attributes are defined in the head of their file
  * in this folder. Images are NHWC: [n, h, w, c]; matrices are [n, features]. */
 #ifndef COMPUTE_OPS_OP_ATTR_H
 #define COMPUTE_OPS_OP_ATTR_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "base/err.h"
 
 /* Operations that a fused layer (compute/graph/fuse.h) applies to its result before it stores y: OP_RELU,
  * then, for images, OP_POOL2D's maximum over adjacent windows without padding. Results equal those of the
@@ -61,12 +59,6 @@ typedef struct pool2d_attr {
 typedef struct dropout_attr {
     double rate; /* in [0, 1) */
 } dropout_attr_t;
-typedef struct dropout_call {
-    uint64_t key;          /* rng_key(seed, RNG_DROPOUT) */
-    uint32_t layer;        /* index of the layer in its graph */
-    uint64_t step;         /* optimizer step */
-    uint64_t first_sample; /* index of this batch's sample 0 in the global batch */
-} dropout_call_t;
 
 /* Over (n, h, w) per channel, the last dimension. Training: samples are divided into groups in order; y =
  * γ·(x−mean)/√(var+epsilon) + β with the group's mean and biased variance; running ← running +
@@ -87,18 +79,6 @@ typedef struct batch_norm_attr {
     epilogue_t epilogue;
     bool frozen;
 } batch_norm_attr_t;
-typedef struct batch_norm_call {
-    /* In training with one group: sums n values over all ranks that share statistics, which all make the same
-     * calls. NULL: not shared. */
-    err_t (*sum_shared)(void *context, double *values, int64_t n);
-    void *context;
-} batch_norm_call_t;
-
-/* Of every loss: its gradients are multiplied by scale · weight. y is not. */
-typedef struct loss_call {
-    float scale;  /* usually 1 / samples in the global batch; may change from step to step */
-    float weight; /* of this loss in the objective; does not change */
-} loss_call_t;
 
 /* x0: logits [n, classes], x1: labels [n], int32, each in [0, classes). Target t_k = (1−s)·[k = label] +
  * s/classes, s = label_smoothing. y0[n] = −Σ_k t_k · log softmax(x)_k, computed after subtracting the row's
@@ -109,8 +89,8 @@ typedef struct softmax_xent_attr {
     double label_smoothing; /* in [0, 1) */
 } softmax_xent_attr_t;
 
-/* Transposed convolution whose kernel is as large as its stride, so that windows do not overlap: with k = kernel,
- * y[n, k·h+i, k·w+j, o] = b[o] + Σ_c x[n,h,w,c] · w[i,j,o,c].
+/* Transposed convolution with stride = kernel = k, so that windows do not overlap: y[n, k·h+i, k·w+j, o] = b[o] +
+ * Σ_c x[n,h,w,c] · w[i,j,o,c].
  * param 0: weight [kernel, kernel, out_channels, in_channels]
  * param 1: bias [out_channels], absent unless has_bias */
 typedef struct deconv2d_attr {
@@ -119,19 +99,26 @@ typedef struct deconv2d_attr {
     bool has_bias;
 } deconv2d_attr_t;
 
-/* Features of regions of interest, from the level of a feature pyramid that fits their size (box_level): He et
- * al., "Mask R-CNN", 2017; torchvision's MultiScaleRoIAlign, not aligned.
- * x0 to x3: the levels [n, h, w, c], with strides of 4, 8, 16 and 32 pixels; x4: the regions [rows, 5], float32:
- * index of the image, x1, y1, x2, y2 in pixels. y: [rows, height, width, c].
- * A region of at least one cell is divided into height × width bins. y is the mean over samples × samples
- * points of each bin, in the middle of equal parts, of the level interpolated linearly between the centres of
- * cells; a point more than one cell outside is 0, others outside are moved to the border. The regions have no
- * gradient. */
+/* Features of regions, from the level of a feature pyramid that fits their size (box_level): He et al., "Mask
+ * R-CNN", 2017; torchvision's MultiScaleRoIAlign, not aligned.
+ * x0 to x3: levels [n, h, w, c] with strides of 4, 8, 16 and 32 pixels; x4: regions [rows, 5], float32: index of
+ * the image, x1, y1, x2, y2 in pixels; no gradient. y: [rows, height, width, c]. A region of at least one cell
+ * is divided into height × width bins. y is the mean over samples × samples points, in the middle of equal parts
+ * of the bin, of the level interpolated between the centres of cells. A point more than one cell outside is 0. */
 typedef struct roi_align_attr {
     int height, width;
     int samples; /* 0: as many as the bin has cells, rounded up */
 } roi_align_attr_t;
 enum { ROI_ALIGN_LEVELS = 4, ROI_ALIGN_LOWEST = 2, ROI_ALIGN_VALUES = 5 };
+
+/* Loss of box regression, of those entries that have a label: Girshick, "Fast R-CNN", 2015. x0: predictions [n,
+ * …], four for each entry and class; x1: labels, int32 [n, …], the class whose predictions count, -1: none; x2:
+ * targets [n, …], four an entry; x3: weights, as many as labels. Fewer labels than entries hold for as many
+ * consecutive entries each. y[n] = Σ weight · Σ_4 f(x − t), with f(d) = d²/2β if |d| < β, else |d| − β/2.
+ * Backward: dx0 = f′ · the entry's weight · scale · weight, 0 elsewhere; dy is not read. */
+typedef struct smooth_l1_attr {
+    double beta; /* 0: |d| */
+} smooth_l1_attr_t;
 
 typedef union op_attr {
     conv2d_attr_t conv2d;
@@ -142,6 +129,7 @@ typedef union op_attr {
     softmax_xent_attr_t softmax_xent;
     deconv2d_attr_t deconv2d;
     roi_align_attr_t roi_align;
+    smooth_l1_attr_t smooth_l1;
 } op_attr_t;
 
 #endif
