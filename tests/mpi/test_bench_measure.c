@@ -121,8 +121,8 @@ static void test_finish(bench_t *bench)
     bench_result_t r;
     OK_ALL(bench_measure(bench, &work, 1, &r) == ERR_OK, "a workload with a wait");
     OK_ALL(c.n_finished >= r.n && c.n_runs_at_finish == c.n_runs, "every sample ends with one wait");
-    /* Their number depends on the speed of this machine. */
-    OK_ALL(c.n_runs >= r.n * r.per_sample && (r.per_sample > 1) == (c.n_finished < c.n_runs),
+    /* Their number depends on the speed of this machine, and may have been larger in the estimates. */
+    OK_ALL(c.n_runs >= r.n * r.per_sample && (r.per_sample == 1 || c.n_finished < c.n_runs),
            "a sample has several iterations, or a long one");
     OK_ALL(r.min * (double)r.per_sample >= 50e-6, "and includes the wait");
     bench_result_free(&r);
