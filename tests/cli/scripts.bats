@@ -765,6 +765,7 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
 }
 
 @test "gpu_suite.sh: a stage beyond its time limit is stopped, not failed, and keeps its figures; code 6" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "waits for 16 s; scripts/test.sh --slow runs it"
     make_suite
     FAKE_gpu_ops=hang FAKE_compute_sanitizer=hang FAKE_dptrain=hang suite --only smoke,operators,memcheck,products --budget 5
     [ "$status" -eq 6 ]

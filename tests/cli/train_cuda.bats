@@ -128,6 +128,7 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
 }
 
 @test "a step that cannot be recorded: with auto all ranks go on without and warn once; with on it is an error" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 10 s; scripts/test.sh --slow runs it"
     export DPTRAIN_EMU_GPUS=2
     mpi_flags 1
     fails=(mpirun "${MPI_FLAGS[@]}")
