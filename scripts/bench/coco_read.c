@@ -8,18 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "data/coco/coco.h"
-
-/* VmHWM: ru_maxrss would also count what the process was before it became this program. */
-static long peak_kib(void)
-{
-    char line[256];
-    long peak = -1;
-    FILE *file = fopen("/proc/self/status", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "VmHWM: %ld", &peak) == 1) break;
-    if (file) fclose(file);
-    return peak;
-}
+#include "scripts/bench/peak_memory.h"
 
 int main(int argc, char **argv)
 {
