@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-extern bool traffic_counts; /* nothing runs: there is no device */
+extern bool traffic_counts; /* launches are reported, not run */
 
 /* Before each launch: its name, and the bytes of every array that it reads or writes, once each. What a cache
  * could save is not subtracted. Does nothing unless kernels are counted. */

@@ -169,7 +169,7 @@ static void test_rows(const backend_t *device, int64_t n)
     op_run_free(&all), op_run_free(&few);
 }
 
-/* Also a number of channels that is no multiple of a vector. */
+/* Also with channels that do not fill whole vectors. */
 static void test_threads(const backend_t *device, const op_desc_t *desc, int n_threads)
 {
     static float *y, *dx;

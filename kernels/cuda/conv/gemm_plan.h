@@ -18,7 +18,7 @@
  *   backward_weights  dyᵀ · windows of x = dweight
  *
  * Windows of single pixels are the tensor itself, if it is stored in the type of products (`in_place`).
- * Otherwise they are rows of `pitch` values: if their number is no multiple of 8, tensor cores would have to
+ * Otherwise they are rows of `pitch` values: if their number is not a multiple of 8, tensor cores would have to
  * read them slowly, so the depth of the product is filled up with zeros (`pads`).
  *
  * Workspace, each part only if needed: weight as the product reads it; parts of the bias gradient; for a
