@@ -79,6 +79,7 @@ static double init_scale(const graph_param_t *p)
 {
     double variance = p->init == INIT_KAIMING_IN    ? 2.0 / (double)p->fan_in
                       : p->init == INIT_KAIMING_OUT ? 2.0 / (double)p->fan_out
+                      : p->init == INIT_SMALL       ? 1e-4
                                                     : 1.0 / (double)p->fan_in;
     return sqrt(variance);
 }

@@ -16,7 +16,7 @@
 #include "compute/graph/param.h"
 #include "compute/ops/op.h"
 
-enum { GRAPH_FUSED_NAME_MAX = 160, GRAPH_MAX_INPUTS = 8, GRAPH_MAX_OUTPUTS = 16, GRAPH_MAX_SECTIONS = 4 };
+enum { GRAPH_FUSED_NAME_MAX = 160, GRAPH_MAX_INPUTS = 32, GRAPH_MAX_OUTPUTS = 32, GRAPH_MAX_SECTIONS = 4 };
 
 typedef struct graph_value {
     shape_t shape;
@@ -52,10 +52,12 @@ typedef struct graph_node {
 
 typedef struct graph {
     char model[GRAPH_NAME_MAX];
-    /* Settings of layers added later; 0 after graph_new. */
-    int64_t norm_group; /* batch_norm_attr_t.group */
-    dtype_t compute;    /* op_desc_t.compute; DTYPE_F32 */
-    bool frozen;        /* parameters are not trained */
+    /* Settings of layers added later; 0 after graph_new, but for norm_epsilon. */
+    int64_t norm_group;  /* batch_norm_attr_t.group */
+    double norm_epsilon; /* batch_norm_attr_t.epsilon; 1e-5, as in PyTorch's BatchNorm2d */
+    bool frozen_norms;   /* every batch norm is frozen */
+    dtype_t compute;     /* op_desc_t.compute; DTYPE_F32 */
+    bool frozen;         /* parameters are not trained */
     /* As frozen, for layers with these names, or whose names begin with one and a dot: "conv1,bn1,layer1".
      * NULL: none. Borrowed until graph_finish. */
     const char *freeze;

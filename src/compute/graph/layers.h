@@ -15,6 +15,12 @@ typedef struct conv2d_layer {
 } conv2d_layer_t;
 int nn_conv2d(graph_t *graph, const char *name, int input, conv2d_layer_t layer);
 
+/* A transposed convolution whose stride is its kernel. */
+int nn_deconv2d(graph_t *graph, const char *name, int input, int64_t channels, int kernel);
+
+/* levels: four values, with strides of 4, 8, 16 and 32 pixels; the rest as in roi_align_attr_t. */
+int nn_roi_align(graph_t *graph, const char *name, const int *levels, int regions, roi_align_attr_t attr);
+
 int nn_linear(graph_t *graph, const char *name, int input, int64_t features);
 /* With an initialization of the weight other than LeCun's. */
 int nn_linear_init(graph_t *graph, const char *name, int input, int64_t features, init_kind_t init);
@@ -35,13 +41,15 @@ int nn_avg_pool_to(graph_t *graph, const char *name, int input, int side);
 int nn_relu(graph_t *graph, const char *name, int input);
 int nn_dropout(graph_t *graph, const char *name, int input, double rate);
 int nn_add(graph_t *graph, const char *name, int input_a, int input_b);
-/* Momentum 0.1 and epsilon 1e-5, as in PyTorch's BatchNorm2d. */
+/* y = a + b enlarged to twice its height and width. */
+int nn_upsample_add(graph_t *graph, const char *name, int input_a, int input_b);
+/* Momentum 0.1, as in PyTorch's BatchNorm2d; epsilon is graph->norm_epsilon. */
 int nn_batch_norm(graph_t *graph, const char *name, int input);
-/* With γ, β and running values that do not change: batch_norm_attr_t.frozen. After graph->frozen is set,
- * nn_batch_norm is the same. */
+/* With γ, β and running values that do not change: batch_norm_attr_t.frozen. After graph->frozen or
+ * graph->frozen_norms is set, nn_batch_norm is the same. */
 int nn_frozen_norm(graph_t *graph, const char *name, int input);
 /* With γ initially 0, for the end of a residual branch: blocks then start as the identity (Goyal et al.,
- * "Accurate, large minibatch SGD", 2017, section 5.1). */
+ * "Accurate, large minibatch SGD", 2017, section 5.1). With graph->frozen_norms, 1. */
 int nn_batch_norm_zero(graph_t *graph, const char *name, int input);
 
 /* Losses. The predictions of softmax_xent are the value after the one that is returned. */

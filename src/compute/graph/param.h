@@ -17,13 +17,16 @@ enum { GRAPH_NAME_MAX = 65, GRAPH_PARAM_NAME_MAX = GRAPH_NAME_MAX + 15 };
  *            input it keeps the logits small, so that a high learning rate works from the first step
  *   Kaiming  normal with variance 2 / fan, for layers followed by a ReLU (He et al., "Delving deep into
  *            rectifiers", 2015, equations 10 and 14): fan_in preserves the size of values in forward,
- *            fan_out that of gradients in backward */
+ *            fan_out that of gradients in backward
+ *   small    normal with standard deviation 0.01, for predictors of detection: all classes begin equally likely
+ *            (Girshick, "Fast R-CNN", 2015, section 4.1) */
 typedef enum init_kind {
     INIT_LECUN, /* the default */
     INIT_ZERO,
     INIT_ONE,
     INIT_KAIMING_IN,
-    INIT_KAIMING_OUT
+    INIT_KAIMING_OUT,
+    INIT_SMALL
 } init_kind_t;
 
 typedef struct graph_param {

@@ -12,5 +12,9 @@ void build_mlp(graph_t *graph, const model_options_t *options);
 void build_vgg16(graph_t *graph, const model_options_t *options);
 void build_resnet18(graph_t *graph, const model_options_t *options);
 void build_resnet50(graph_t *graph, const model_options_t *options);
+void build_fasterrcnn_resnet18_fpn(graph_t *graph, const model_options_t *options);
+void build_fasterrcnn_resnet50_fpn(graph_t *graph, const model_options_t *options);
+void build_maskrcnn_resnet18_fpn(graph_t *graph, const model_options_t *options);
+void build_maskrcnn_resnet50_fpn(graph_t *graph, const model_options_t *options);
 
 #endif

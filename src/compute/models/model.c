@@ -44,6 +44,7 @@ void model_add_loss(graph_t *g, const model_options_t *options, int logits)
 int model_classes(const graph_t *g)
 {
     int output = graph_find_output(g, "logits");
+    if (output < 0) output = graph_find_output(g, "box.logits"); /* of a detector */
     ASSERT(output >= 0);
     return narrow_int(graph_shape(g, g->outputs[output].value).dim[1]);
 }

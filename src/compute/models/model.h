@@ -5,14 +5,19 @@
 
 #include "compute/graph/graph.h"
 
+/* What batch norm does: the model's default is frozen for detectors, batch for all others. */
+typedef enum model_norm { MODEL_NORM_DEFAULT, MODEL_NORM_FROZEN, MODEL_NORM_BATCH } model_norm_t;
+
 typedef struct model_options {
-    shape_t sample; /* [height, width, channels] */
-    int n_classes;
+    shape_t sample; /* [height, width, channels]; of a detector, its canvas */
+    int n_classes;  /* of a detector, the background included */
     double label_smoothing;
     int64_t norm_group; /* batch_norm_attr_t.group of every batch norm */
-    dtype_t compute;    /* op_desc_t.compute of every convolution and linear layer */
-    const char *freeze; /* graph_t.freeze */
-    bool multi_label;   /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
+    model_norm_t norm;
+    const double *norm_epsilon; /* of every batch norm; NULL: 1e-5 */
+    dtype_t compute;            /* op_desc_t.compute of every convolution and linear layer */
+    const char *freeze;         /* graph_t.freeze */
+    bool multi_label; /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
 } model_options_t;
 
 typedef struct model {
@@ -20,10 +25,14 @@ typedef struct model {
     const char *summary; /* one line for help texts */
     /* Adds all layers and the loss to the graph, which has the image. */
     void (*build)(graph_t *graph, const model_options_t *options);
+    bool detects; /* a detector (rcnn.h); all others are classifiers */
 } model_t;
 
 /* All models; the last entry has a NULL name. */
 extern const model_t models[];
+
+/* A model by name. ERR_USAGE for an unknown name (the nearest is suggested). */
+err_t model_find(const char *name, const model_t **out);
 
 /* Types of products by name, for --precision and checkpoints: "fp32", "tf32", "bf16"; the list is
  * NULL-terminated. model_compute returns false for an unknown name. */
@@ -31,8 +40,8 @@ extern const char *const model_precisions[];
 bool model_compute(const char *precision, dtype_t *out);
 const char *model_precision(dtype_t compute);
 
-/* Builds a model. ERR_USAGE for an unknown name (the nearest is suggested), an input that does not fit, or
- * label smoothing with multi_label. */
+/* Builds a model. ERR_USAGE for an unknown name, an input that does not fit, label smoothing with multi_label, or
+ * either with a detector. */
 err_t model_build(const char *name, const model_options_t *options, graph_t **out);
 
 /* For builders: adds the loss and the names that all models have.
@@ -43,7 +52,7 @@ err_t model_build(const char *name, const model_options_t *options, graph_t **ou
  *            "prediction" */
 void model_add_loss(graph_t *graph, const model_options_t *options, int logits);
 
-/* Number of classes, and whether samples may have several, of a model or any graph with these names. */
+/* Number of classes (of a detector with the background), and whether samples may have several, of a model or any graph with these names. */
 int model_classes(const graph_t *graph);
 bool model_multi_label(const graph_t *graph);
 

@@ -4,42 +4,74 @@
 
 #include "base/opt.h"
 #include "compute/models/builders.h"
+#include "compute/models/rcnn.h"
 
 const model_t models[] = {
-    {"lenet5", "LeNet-5 as Caffe has it: conv 20x5x5, pool, conv 50x5x5, pool, fc 500, fc 10", build_lenet5},
-    {"mnist-cnn", "conv 32x3x3, conv 64x3x3, pool, fc 128, fc 10, with dropout", build_mnist_cnn},
-    {"mnist-cnn-bn", "mnist-cnn with batch norm before each ReLU", build_mnist_cnn_bn},
-    {"mlp", "two hidden layers: fc 256, fc 128", build_mlp},
-    {"vgg16", "VGG-16, configuration D: 13 conv 3x3, 3 fc with dropout", build_vgg16},
+    {"lenet5", "LeNet-5 as Caffe has it: conv 20x5x5, pool, conv 50x5x5, pool, fc 500, fc 10", build_lenet5,
+     false},
+    {"mnist-cnn", "conv 32x3x3, conv 64x3x3, pool, fc 128, fc 10, with dropout", build_mnist_cnn, false},
+    {"mnist-cnn-bn", "mnist-cnn with batch norm before each ReLU", build_mnist_cnn_bn, false},
+    {"mlp", "two hidden layers: fc 256, fc 128", build_mlp, false},
+    {"vgg16", "VGG-16, configuration D: 13 conv 3x3, 3 fc with dropout", build_vgg16, false},
     {"resnet18", "ResNet-18: 8 blocks of two conv 3x3; a small stem for images up to 64 pixels",
-     build_resnet18},
-    {"resnet50", "ResNet-50 v1.5: 16 bottlenecks, stride in their conv 3x3; stem as resnet18",
-     build_resnet50},
-    {NULL, NULL, NULL},
+     build_resnet18, false},
+    {"resnet50", "ResNet-50 v1.5: 16 bottlenecks, stride in their conv 3x3; stem as resnet18", build_resnet50,
+     false},
+    {"fasterrcnn_resnet18_fpn", "Faster R-CNN with a feature pyramid over ResNet-18",
+     build_fasterrcnn_resnet18_fpn, true},
+    {"fasterrcnn_resnet50_fpn", "Faster R-CNN over ResNet-50, torchvision's first version",
+     build_fasterrcnn_resnet50_fpn, true},
+    {"maskrcnn_resnet18_fpn", "Mask R-CNN with a feature pyramid over ResNet-18", build_maskrcnn_resnet18_fpn,
+     true},
+    {"maskrcnn_resnet50_fpn", "Mask R-CNN over ResNet-50, torchvision's first version",
+     build_maskrcnn_resnet50_fpn, true},
+    {NULL, NULL, NULL, false},
 };
 
-err_t model_build(const char *name, const model_options_t *options, graph_t **out)
+err_t model_find(const char *name, const model_t **out)
 {
     const char *names[sizeof models / sizeof models[0]] = {NULL};
     int n = 0;
-    const model_t *model = NULL;
+    *out = NULL;
     for (; models[n].name; n++) {
         names[n] = models[n].name;
-        if (strcmp(models[n].name, name) == 0) model = &models[n];
+        if (strcmp(models[n].name, name) == 0) *out = &models[n];
     }
-    if (!model) {
-        const char *nearest = opt_nearest(name, names, n);
-        char list[256];
-        opt_join(names, ", ", list, sizeof list);
-        RAISE(ERR_USAGE, "unknown model '%s'; %s%s%s", name, nearest ? "did you mean " : "expected one of ",
-              nearest ? nearest : list, nearest ? "? `dptrain info` lists them" : "");
-    }
+    if (*out) return ERR_OK;
+    const char *nearest = opt_nearest(name, names, n);
+    char list[256];
+    opt_join(names, ", ", list, sizeof list);
+    RAISE(ERR_USAGE, "unknown model '%s'; %s%s%s", name, nearest ? "did you mean " : "expected one of ",
+          nearest ? nearest : list, nearest ? "? `dptrain info` lists them" : "");
+}
+
+static err_t check_options(const model_t *model, const model_options_t *options)
+{
+    const int64_t *canvas = options->sample.dim;
     if (options->multi_label && options->label_smoothing > 0)
         RAISE(ERR_USAGE, "label smoothing %g is for samples with one class each; with several, leave it out",
               options->label_smoothing);
+    if (!model->detects) return ERR_OK;
+    if (options->multi_label || options->label_smoothing > 0)
+        RAISE(ERR_USAGE, "%s is a detector: label smoothing and several labels per image are for classifiers",
+              model->name);
+    if (canvas[0] < 1 || canvas[1] < 1 || canvas[0] % RCNN_STRIDE != 0 || canvas[1] % RCNN_STRIDE != 0)
+        RAISE(ERR_USAGE, "%s: height and width of its input must be multiples of %d, got %s", model->name,
+              RCNN_STRIDE, shape_format(options->sample).text);
+    return ERR_OK;
+}
+
+err_t model_build(const char *name, const model_options_t *options, graph_t **out)
+{
+    const model_t *model;
+    TRY(model_find(name, &model));
+    TRY(check_options(model, options));
     TRY(graph_new(name, out));
     graph_input(*out, "image", options->sample, DTYPE_F32);
     (*out)->norm_group = options->norm_group;
+    (*out)->frozen_norms =
+        options->norm == MODEL_NORM_FROZEN || (options->norm == MODEL_NORM_DEFAULT && model->detects);
+    if (options->norm_epsilon) (*out)->norm_epsilon = *options->norm_epsilon;
     (*out)->compute = options->compute;
     (*out)->freeze = options->freeze;
     model->build(*out, options);

@@ -4,25 +4,23 @@
  * Kaiming's initialization by fan_out, and the last batch norm of every block with γ = 0. Layers are named as
  * in torchvision.
  *
- * Images up to 64 pixels (shorter side) get the stem usual for CIFAR, one 3×3 convolution at full resolution;
- * the 7×7 convolution and its pooling would leave too few pixels. */
+ * Classifiers of images up to 64 pixels (shorter side) get the stem usual for CIFAR, one 3×3 convolution at full
+ * resolution; the 7×7 convolution and its pooling would leave too few pixels. */
+#include "compute/models/resnet.h"
+
 #include <stdio.h>
 
 #include "compute/graph/layers.h"
 #include "compute/models/builders.h"
 
-enum { SMALL_SIDE = 64, N_STAGES = 4 };
+enum { SMALL_SIDE = 64 };
 
-typedef struct resnet {
-    int n_blocks[N_STAGES];
-    bool bottleneck;
-} resnet_t;
+const resnet_t resnet18 = {{2, 2, 2, 2}, false}, resnet50 = {{3, 4, 6, 3}, true};
 
-static const resnet_t resnet18 = {{2, 2, 2, 2}, false}, resnet50 = {{3, 4, 6, 3}, true};
-
-/* One block of a stage; its layers are named "layer1.0.conv1" and so on. */
+/* One block of a stage; its layers are named prefix, then "layer1.0.conv1" and so on. */
 typedef struct block {
     graph_t *g;
+    const char *prefix;
     int stage, number;
     int64_t width; /* channels of its 3×3 convolutions */
     int stride;
@@ -32,7 +30,7 @@ typedef struct block {
 /* The name of one of its layers, valid until the next call. */
 static const char *layer_name(block_t *b, const char *layer)
 {
-    int n = snprintf(b->name, sizeof b->name, "layer%d.%d.%s", b->stage, b->number, layer);
+    int n = snprintf(b->name, sizeof b->name, "%slayer%d.%d.%s", b->prefix, b->stage, b->number, layer);
     ASSERT(n < GRAPH_NAME_MAX);
     return b->name;
 }
@@ -88,39 +86,60 @@ static int bottleneck(block_t *b, int input)
     return nn_relu(b->g, layer_name(b, "relu3"), v);
 }
 
-static int stem(graph_t *g, const model_options_t *options)
+/* The name of a layer of the stem, valid until the next call. */
+static const char *stem_name(char name[GRAPH_NAME_MAX], const resnet_trunk_t *trunk, const char *layer)
 {
-    const int64_t *side = options->sample.dim;
-    bool small = side[0] <= SMALL_SIDE || side[1] <= SMALL_SIDE;
-    int v = conv_layer(g, "conv1", 0, 64, small ? 3 : 7, small ? 1 : 2);
-    v = nn_batch_norm(g, "bn1", v);
-    v = nn_relu(g, "relu", v);
-    return small ? v : nn_max_pool(g, "maxpool", v, (pool2d_layer_t){.kernel = 3, .stride = 2, .pad = 1});
+    int n = snprintf(name, GRAPH_NAME_MAX, "%s%s", trunk->prefix, layer);
+    ASSERT(n < GRAPH_NAME_MAX);
+    return name;
 }
 
-static void build_resnet(graph_t *g, const model_options_t *options, const resnet_t *net)
+static int stem(graph_t *g, const resnet_trunk_t *t)
 {
-    int v = stem(g, options);
-    for (int stage = 0; stage < N_STAGES; stage++)
-        for (int i = 0; i < net->n_blocks[stage]; i++) {
+    char name[GRAPH_NAME_MAX];
+    int v =
+        conv_layer(g, stem_name(name, t, "conv1"), 0, t->width, t->small_stem ? 3 : 7, t->small_stem ? 1 : 2);
+    v = nn_batch_norm(g, stem_name(name, t, "bn1"), v);
+    v = nn_relu(g, stem_name(name, t, "relu"), v);
+    if (t->small_stem) return v;
+    return nn_max_pool(g, stem_name(name, t, "maxpool"), v,
+                       (pool2d_layer_t){.kernel = 3, .stride = 2, .pad = 1});
+}
+
+void resnet_add_trunk(graph_t *g, const resnet_trunk_t *trunk, int *out)
+{
+    int v = stem(g, trunk);
+    for (int stage = 0; stage < RESNET_STAGES; stage++) {
+        for (int i = 0; i < trunk->net->n_blocks[stage]; i++) {
             block_t b = {.g = g,
+                         .prefix = trunk->prefix,
                          .stage = stage + 1,
                          .number = i,
-                         .width = (int64_t)64 << stage,
+                         .width = trunk->width << stage,
                          .stride = stage > 0 && i == 0 ? 2 : 1};
-            v = net->bottleneck ? bottleneck(&b, v) : basic_block(&b, v);
+            v = trunk->net->bottleneck ? bottleneck(&b, v) : basic_block(&b, v);
         }
-    v = nn_global_avg_pool(g, "avgpool", v);
+        out[stage] = v;
+    }
+}
+
+static void build_classifier(graph_t *g, const model_options_t *options, const resnet_t *net)
+{
+    const int64_t *side = options->sample.dim;
+    resnet_trunk_t trunk = {net, RESNET_WIDTH, "", side[0] <= SMALL_SIDE || side[1] <= SMALL_SIDE};
+    int stages[RESNET_STAGES];
+    resnet_add_trunk(g, &trunk, stages);
+    int v = nn_global_avg_pool(g, "avgpool", stages[RESNET_STAGES - 1]);
     v = nn_linear(g, "fc", v, options->n_classes);
     model_add_loss(g, options, v);
 }
 
 void build_resnet18(graph_t *g, const model_options_t *options)
 {
-    build_resnet(g, options, &resnet18);
+    build_classifier(g, options, &resnet18);
 }
 
 void build_resnet50(graph_t *g, const model_options_t *options)
 {
-    build_resnet(g, options, &resnet50);
+    build_classifier(g, options, &resnet50);
 }

@@ -9,9 +9,9 @@ static err_t infer_batch_norm(op_desc_t *desc)
     ASSERT(a->group >= 0 && a->epilogue.pool_h == 0);
     ASSERT(desc->n_inputs == 1 || shape_equal(x, desc->x[1]));
     if (x.n_dims < 2) RAISE(ERR_USAGE, "batch_norm: expected [n, …, channels], got %s", shape_format(x).text);
-    if (!(a->epsilon > 0) || !(a->momentum >= 0 && a->momentum <= 1))
-        RAISE(ERR_USAGE, "batch_norm: epsilon %g must be positive, momentum %g in [0, 1]", a->epsilon,
-              a->momentum);
+    if (!(a->frozen ? a->epsilon >= 0 : a->epsilon > 0) || !(a->momentum >= 0 && a->momentum <= 1))
+        RAISE(ERR_USAGE, "batch_norm: epsilon %g must be positive (frozen: or 0), momentum %g in [0, 1]",
+              a->epsilon, a->momentum);
     shape_t channels = shape_1d(x.dim[x.n_dims - 1]);
     desc->n_params = desc->n_states = 2;
     desc->param[0] = desc->param[1] = desc->state[0] = desc->state[1] = channels;

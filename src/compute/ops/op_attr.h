@@ -70,7 +70,7 @@ typedef struct dropout_attr {
  * param 0: γ [c], param 1: β [c]
  * state 0: running mean [c], state 1: running variance [c]
  * Frozen: training uses the running values, as evaluation does, and leaves them; dx = dy·γ/√(running
- * variance+epsilon); γ and β have no gradients.
+ * variance+epsilon); γ and β have no gradients; epsilon may be 0.
  * Fused: with a second input of the same shape, OP_ADD's sum of both, then the epilogue; in float32, y and
  * all gradients are bitwise those of the separate operators. Kernels with `fuses` support both. */
 typedef struct batch_norm_attr {

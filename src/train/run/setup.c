@@ -94,6 +94,10 @@ static err_t build_model(trainer_t *t)
                                .freeze = t->options->freeze};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
+    const model_t *model;
+    TRY(model_find(t->options->model, &model));
+    if (model->detects)
+        RAISE(ERR_USAGE, "--model %s: dptrain trains classifiers; detectors are evaluated only", model->name);
     task_of(info)->set_model(&options);
     TRY(model_build(t->options->model, &options, &t->model.graph));
     if (t->model.graph->n_flat_trained == 0)

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* The transposed convolution of model builders, with bias, for layers followed by a ReLU. Its initial weights have
+ * the variance that torchvision gives them. */
+#include "compute/graph/layers.h"
+
+int nn_deconv2d(graph_t *graph, const char *name, int input, int64_t channels, int kernel)
+{
+    const graph_param_spec_t params[] = {{"weight", "HWOI", INIT_KAIMING_OUT}, {"bias", "O", INIT_ZERO}};
+    op_desc_t desc = {
+        .kind = OP_DECONV2D,
+        .n_inputs = 1,
+        .attr.deconv2d = {.out_channels = channels, .kernel = kernel, .has_bias = true},
+    };
+    return graph_add(graph, name, desc, &input, params, NULL);
+}

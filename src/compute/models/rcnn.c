@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* Builds Faster and Mask R-CNN: the trunk (resnet.c), the pyramid (fpn.c), the head of the region proposals, shared
+ * by all levels, and the heads of boxes and masks. */
+#include "compute/models/rcnn.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compute/graph/layers.h"
+#include "compute/models/builders.h"
+#include "compute/models/fpn.h"
+
+enum { BOX_SIDE = 7, MASK_CONVS = 4, SAMPLES = 2 };
+
+typedef char rcnn_name_t[GRAPH_NAME_MAX];
+
+/* "rpn.L.WHAT" */
+static const char *level_name(rcnn_name_t name, int level, const char *what)
+{
+    int n = snprintf(name, GRAPH_NAME_MAX, "rpn.%d.%s", level, what);
+    ASSERT(n < GRAPH_NAME_MAX);
+    return name;
+}
+
+/* A convolution of the proposal head: level 0 has its parameters, the others share them. */
+static int rpn_conv(graph_t *g, int level, const char *layer, int v, conv2d_layer_t conv)
+{
+    rcnn_name_t name, first;
+    conv.init = INIT_SMALL;
+    snprintf(first, sizeof first, "rpn.head.%s", layer);
+    if (level == 0) return nn_conv2d(g, first, v, conv);
+    return graph_repeat(g, level_name(name, level, layer), first, &v);
+}
+
+static void rpn_head(graph_t *g, int level, int v, const rcnn_sizes_t *sizes)
+{
+    rcnn_name_t name;
+    v = rpn_conv(g, level, "conv.0.0", v,
+                 (conv2d_layer_t){.channels = sizes->channels, .kernel = 3, .pad = 1});
+    v = nn_relu(g, level_name(name, level, "relu"), v);
+    int logits = rpn_conv(g, level, "cls_logits", v, (conv2d_layer_t){.channels = RCNN_ANCHORS, .kernel = 1});
+    int deltas =
+        rpn_conv(g, level, "bbox_pred", v, (conv2d_layer_t){.channels = 4 * RCNN_ANCHORS, .kernel = 1});
+    graph_output(g, level_name(name, level, "logits"), logits);
+    graph_output(g, level_name(name, level, "deltas"), deltas);
+}
+
+static void box_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
+{
+    graph_begin_rows(g, "box", sizes->box_block, RCNN_BOX_MAX);
+    int regions = graph_input(g, "box.regions", shape_1d(ROI_ALIGN_VALUES), DTYPE_F32);
+    int v = nn_roi_align(g, "roi_heads.box_roi_pool", levels, regions,
+                         (roi_align_attr_t){BOX_SIDE, BOX_SIDE, SAMPLES});
+    v = nn_linear_init(g, "roi_heads.box_head.fc6", v, sizes->hidden, INIT_KAIMING_IN);
+    v = nn_relu(g, "roi_heads.box_head.relu6", v);
+    v = nn_linear_init(g, "roi_heads.box_head.fc7", v, sizes->hidden, INIT_KAIMING_IN);
+    v = nn_relu(g, "roi_heads.box_head.relu7", v);
+    const int64_t n_classes = sizes->n_classes;
+    int logits = nn_linear_init(g, "roi_heads.box_predictor.cls_score", v, n_classes, INIT_SMALL);
+    int deltas = nn_linear_init(g, "roi_heads.box_predictor.bbox_pred", v, 4 * n_classes, INIT_SMALL);
+    graph_output(g, "box.logits", logits);
+    graph_output(g, "box.deltas", deltas);
+}
+
+static void mask_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
+{
+    rcnn_name_t name;
+    graph_begin_rows(g, "mask", sizes->mask_block, RCNN_MASK_MAX);
+    int regions = graph_input(g, "mask.regions", shape_1d(ROI_ALIGN_VALUES), DTYPE_F32);
+    int v = nn_roi_align(g, "roi_heads.mask_roi_pool", levels, regions,
+                         (roi_align_attr_t){RCNN_MASK_SIDE / 2, RCNN_MASK_SIDE / 2, SAMPLES});
+    conv2d_layer_t conv = {.channels = sizes->channels, .kernel = 3, .pad = 1, .init = INIT_KAIMING_OUT};
+    for (int i = 0; i < MASK_CONVS; i++) {
+        snprintf(name, sizeof name, "roi_heads.mask_head.%d.0", i);
+        v = nn_conv2d(g, name, v, conv);
+        snprintf(name, sizeof name, "roi_heads.mask_head.%d.1", i);
+        v = nn_relu(g, name, v);
+    }
+    v = nn_deconv2d(g, "roi_heads.mask_predictor.conv5_mask", v, sizes->channels, 2);
+    v = nn_relu(g, "roi_heads.mask_predictor.relu", v);
+    conv2d_layer_t logits = {.channels = sizes->n_classes, .kernel = 1, .init = INIT_KAIMING_OUT};
+    v = nn_conv2d(g, "roi_heads.mask_predictor.mask_fcn_logits", v, logits);
+    graph_output(g, "mask.logits", v);
+}
+
+void rcnn_add(graph_t *g, const rcnn_sizes_t *sizes)
+{
+    const resnet_trunk_t trunk = {sizes->net, sizes->width, "backbone.body.", false};
+    int stages[RESNET_STAGES], levels[FPN_LEVELS];
+    resnet_add_trunk(g, &trunk, stages);
+    fpn_add(g, "backbone.fpn.", stages, sizes->channels, levels);
+    for (int level = 0; level < FPN_LEVELS; level++) rpn_head(g, level, levels[level], sizes);
+    box_head(g, levels, sizes);
+    if (sizes->masks) mask_head(g, levels, sizes);
+}
+
+static void build_rcnn(graph_t *g, const model_options_t *options, const resnet_t *net, bool masks)
+{
+    rcnn_add(g, &(rcnn_sizes_t){.net = net,
+                                .masks = masks,
+                                .n_classes = options->n_classes,
+                                .width = RESNET_WIDTH,
+                                .channels = 256,
+                                .hidden = 1024,
+                                .box_block = 512,
+                                .mask_block = 16});
+}
+
+void build_fasterrcnn_resnet18_fpn(graph_t *g, const model_options_t *options)
+{
+    build_rcnn(g, options, &resnet18, false);
+}
+
+void build_fasterrcnn_resnet50_fpn(graph_t *g, const model_options_t *options)
+{
+    build_rcnn(g, options, &resnet50, false);
+}
+
+void build_maskrcnn_resnet18_fpn(graph_t *g, const model_options_t *options)
+{
+    build_rcnn(g, options, &resnet18, true);
+}
+
+void build_maskrcnn_resnet50_fpn(graph_t *g, const model_options_t *options)
+{
+    build_rcnn(g, options, &resnet50, true);
+}
+
+bool rcnn_is(const graph_t *g)
+{
+    return graph_find_input(g, "box.regions") >= 0;
+}
+
+bool rcnn_has_masks(const graph_t *g)
+{
+    return graph_find_input(g, "mask.regions") >= 0;
+}
+
+void rcnn_cells(int64_t height, int64_t width, int level, int64_t *rows, int64_t *columns)
+{
+    const int64_t stride = (int64_t)4 << level;
+    *rows = (height + stride - 1) / stride;
+    *columns = (width + stride - 1) / stride;
+}
+
+/* The level of an input such as "rpn.0.label"; -1: it has none. */
+static int level_of(const char *input)
+{
+    return strncmp(input, "rpn.", 4) == 0 ? input[4] - '0' : -1;
+}
+
+void rcnn_shapes(const graph_t *g, int64_t height, int64_t width, shape_t *shapes)
+{
+    for (int i = 0; i < g->n_inputs; i++) {
+        const int level = level_of(g->inputs[i].name);
+        shape_t *shape = &shapes[i];
+        *shape = graph_shape(g, g->inputs[i].value);
+        if (level >= 0)
+            rcnn_cells(height, width, level, &shape->dim[1], &shape->dim[2]);
+        else if (i == 0)
+            shape->dim[1] = height, shape->dim[2] = width;
+    }
+}

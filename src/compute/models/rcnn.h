@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Faster and Mask R-CNN with a feature pyramid, as torchvision 0.29 has them: Ren et al., "Faster R-CNN", 2015; He
+ * et al., "Mask R-CNN", 2017. Layers have the names of torchvision's state_dict. Proposals, detections and
+ * training targets are computed outside of the graph.
+ *
+ * Section 0, of images in a canvas, whose height h and width w are multiples of RCNN_STRIDE:
+ *
+ *   input   "image" [h, w, 3], normalized, 0 outside the image
+ *   output  "rpn.L.logits" [rows, columns, 3] and "rpn.L.deltas" [rows, columns, 12], L = 0 … 4 for P2 to P6:
+ *           objectness of the anchors of a cell, and four deltas for each
+ *
+ * Section "box", of regions:
+ *
+ *   input   "box.regions" [5]: index of the image, x1, y1, x2, y2 in pixels of the canvas
+ *   output  "box.logits" [classes], 0 is the background; "box.deltas" [4 · classes], four for each class
+ *
+ * Section "mask" of models with masks:
+ *
+ *   input   "mask.regions" [5]
+ *   output  "mask.logits" [28, 28, classes] */
+#ifndef COMPUTE_MODELS_RCNN_H
+#define COMPUTE_MODELS_RCNN_H
+
+#include "compute/models/resnet.h"
+
+enum {
+    RCNN_STRIDE = 32,
+    RCNN_LEVELS = 5,
+    RCNN_ANCHORS = 3, /* of a cell */
+    RCNN_BOX_MAX = 2048,
+    RCNN_MASK_MAX = 128, /* rows of the sections */
+    RCNN_MASK_SIDE = 28
+};
+
+/* The sizes of a model; those of registry.c differ in `net` and `masks` only. */
+typedef struct rcnn_sizes {
+    const resnet_t *net;
+    bool masks;
+    int n_classes;
+    int64_t width;    /* resnet_trunk_t.width */
+    int64_t channels; /* of the pyramid and the heads: 256 */
+    int64_t hidden;   /* of the box head: 1024 */
+    int64_t box_block, mask_block;
+} rcnn_sizes_t;
+
+/* Adds all layers to a graph that has the image. */
+void rcnn_add(graph_t *graph, const rcnn_sizes_t *sizes);
+
+/* Whether a graph is one of these models, and whether it has masks. */
+bool rcnn_is(const graph_t *graph);
+bool rcnn_has_masks(const graph_t *graph);
+
+/* Rows and columns of a level's cells on a canvas. */
+void rcnn_cells(int64_t height, int64_t width, int level, int64_t *rows, int64_t *columns);
+
+/* The shapes of all inputs on another canvas, for exec_prepare_shapes and exec_batch_t.
+ *
+ *   shapes  [GRAPH_MAX_INPUTS] */
+void rcnn_shapes(const graph_t *graph, int64_t height, int64_t width, shape_t *shapes);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* RUN np=0 : Faster and Mask R-CNN: sizes and names; canvases that share an arena; a small one on ref and the CPU.
+ *
+ * The number of parameters is torchvision's, which counts γ and β of frozen norms as buffers. */
+#include <string.h>
+
+#include "compute/models/model.h"
+#include "compute/models/rcnn.h"
+#include "compute/ops/registry.h"
+#include "tests/graph_util.h"
+#include "tests/tap.h"
+
+enum { N_CLASSES = 3, BOX_ROWS = 11, MASK_ROWS = 5, HEIGHT = 64, WIDTH = 96 };
+
+static graph_t *build(const char *model, int64_t height, int64_t width)
+{
+    model_options_t options = {.sample = shape_3d(height, width, 3), .n_classes = 91};
+    graph_t *g = NULL;
+    must(model_build(model, &options, &g), model);
+    return g;
+}
+
+/* Without γ and β of frozen norms. */
+static int64_t count_parameters(const graph_t *g)
+{
+    int64_t n = g->n_parameters;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const op_desc_t *d = &g->nodes[i].desc;
+        if (d->kind == OP_BATCH_NORM && d->attr.batch_norm.frozen) n -= 2 * shape_count(d->param[0]);
+    }
+    return n;
+}
+
+static bool has(const graph_t *g, const char *param, shape_t shape)
+{
+    for (int i = 0; i < g->n_params; i++)
+        if (strcmp(g->params[i].name, param) == 0) return shape_equal(g->params[i].shape, shape);
+    return false;
+}
+
+static void check_sizes(const char *model, int64_t n_parameters)
+{
+    graph_t *g = build(model, 64, 64);
+    OK(count_parameters(g) == n_parameters && rcnn_is(g) && model_classes(g) == 91, "%s has %lld parameters",
+       model, (long long)count_parameters(g));
+    OK(has(g, "backbone.body.conv1/weight", shape_4d(64, 7, 7, 3)) &&
+           has(g, "backbone.fpn.inner_blocks.3.0/bias", shape_1d(256)) &&
+           has(g, "rpn.head.bbox_pred/weight", shape_4d(12, 1, 1, 256)) &&
+           has(g, "roi_heads.box_head.fc6/weight", shape_2d(1024, 256 * 49)) &&
+           has(g, "roi_heads.mask_predictor.conv5_mask/weight", shape_4d(2, 2, 256, 256)) ==
+               rcnn_has_masks(g),
+       "and torchvision's layers");
+    graph_free(&g);
+}
+
+static shape_t shape_of_output(const graph_t *g, const op_desc_t *descs, const char *name)
+{
+    int node = g->values[g->outputs[graph_find_output(g, name)].value].node;
+    return descs[node].y[0];
+}
+
+/* The shapes of a graph made for another canvas. */
+static void check_canvas(const graph_t *g, int64_t height, int64_t width, int64_t last_rows,
+                         int64_t last_columns)
+{
+    shape_t shapes[GRAPH_MAX_INPUTS];
+    op_desc_t descs[512];
+    bool right = true;
+    rcnn_shapes(g, height, width, shapes);
+    must(graph_infer(g, 2, shapes, descs), "another canvas");
+    for (int level = 0; level < RCNN_LEVELS; level++) {
+        char name[32];
+        int64_t rows, columns;
+        rcnn_cells(height, width, level, &rows, &columns);
+        if (level == RCNN_LEVELS - 1) right = right && rows == last_rows && columns == last_columns;
+        snprintf(name, sizeof name, "rpn.%d.logits", level);
+        right = right && shape_equal(shape_of_output(g, descs, name), shape_4d(2, rows, columns, 3));
+        snprintf(name, sizeof name, "rpn.%d.deltas", level);
+        right = right && shape_equal(shape_of_output(g, descs, name), shape_4d(2, rows, columns, 12));
+    }
+    OK(right && shape_equal(shape_of_output(g, descs, "box.deltas"), shape_2d(512, 364)) &&
+           shape_equal(shape_of_output(g, descs, "mask.logits"), shape_4d(16, 28, 28, 91)),
+       "outputs on %lldx%lld; P6 has %lldx%lld cells", (long long)height, (long long)width,
+       (long long)last_rows, (long long)last_columns);
+}
+
+static void check_refused(void)
+{
+    model_options_t options = {.sample = shape_3d(100, 64, 3), .n_classes = 91};
+    graph_t *g = NULL;
+    OK(model_build("maskrcnn_resnet50_fpn", &options, &g) == ERR_USAGE && SAYS("multiples of 32", "100×64×3"),
+       "a canvas that the strides do not divide: %s", err_message());
+    options = (model_options_t){.sample = shape_3d(64, 64, 3), .n_classes = 91, .label_smoothing = 0.1};
+    OK(model_build("fasterrcnn_resnet18_fpn", &options, &g) == ERR_USAGE && SAYS("is a detector"),
+       "label smoothing: %s", err_message());
+    OK(!g, "and nothing stays allocated");
+}
+
+static void check_norms(void)
+{
+    const double none = 0;
+    model_options_t options = {.sample = shape_3d(64, 64, 3), .n_classes = 2, .norm_epsilon = &none};
+    graph_t *g = NULL;
+    must(model_build("fasterrcnn_resnet18_fpn", &options, &g), "epsilon 0");
+    bool right = true;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const op_desc_t *d = &g->nodes[i].desc;
+        if (d->kind != OP_BATCH_NORM) continue;
+        right = right && d->attr.batch_norm.frozen && d->attr.batch_norm.epsilon <= 0 &&
+                g->params[g->nodes[i].first_param].init == INIT_ONE;
+    }
+    graph_free(&g);
+    OK(right, "norms are frozen, with the given epsilon and γ initially 1");
+    options = (model_options_t){.sample = shape_3d(64, 64, 3), .n_classes = 2, .norm = MODEL_NORM_BATCH};
+    must(model_build("fasterrcnn_resnet18_fpn", &options, &g), "batch norm");
+    OK(g->n_frozen == 0, "--norm batch trains them");
+    graph_free(&g);
+    options.norm = MODEL_NORM_FROZEN;
+    must(model_build("resnet18", &options, &g), "a classifier");
+    OK(g->n_frozen == 2 * 4800, "a classifier's norms can be frozen: %lld parameters",
+       (long long)g->n_frozen);
+    graph_free(&g);
+}
+
+/* Its layers are those of the models, with fewer channels. */
+static graph_t *build_small(void)
+{
+    static const resnet_t net = {{1, 1, 1, 1}, false};
+    graph_t *g = NULL;
+    must(graph_new("small", &g), "a graph");
+    graph_input(g, "image", shape_3d(HEIGHT, WIDTH, 3), DTYPE_F32);
+    g->frozen_norms = true;
+    rcnn_add(g, &(rcnn_sizes_t){.net = &net,
+                                .masks = true,
+                                .n_classes = N_CLASSES,
+                                .width = 4,
+                                .channels = 8,
+                                .hidden = 12,
+                                .box_block = 4,
+                                .mask_block = 2});
+    return g;
+}
+
+static void fill_regions(float *regions, int n, int n_images, float height, float width)
+{
+    rng_t rng = rng_new(7, RNG_TEST, 0);
+    for (int i = 0; i < n; i++, regions += ROI_ALIGN_VALUES) {
+        float x = (float)rng_uniform(&rng) * width, y = (float)rng_uniform(&rng) * height;
+        regions[0] = (float)(i % n_images);
+        regions[1] = x / 2, regions[2] = y / 2, regions[3] = x / 2 + width / 2,
+        regions[4] = y / 2 + height / 3;
+    }
+}
+
+static void open_small(graph_run_t *r, const backend_t *backend, int64_t n)
+{
+    graph_run_open(r, backend, build_small(), n);
+    rng_t rng = rng_new(9, RNG_TEST, 0);
+    /* Running values, and parameters that begin small, in general position. */
+    for (int64_t i = 0; i < r->graph->n_flat_states; i++) r->states[i] = 0.5f + (float)rng_uniform(&rng);
+    for (int64_t i = 0; i < r->graph->n_flat_params; i++) r->params[i] += 0.1f * (float)rng_normal(&rng);
+    fill_regions(r->input[graph_find_input(r->graph, "box.regions")], BOX_ROWS, (int)n, HEIGHT, WIDTH);
+    fill_regions(r->input[graph_find_input(r->graph, "mask.regions")], MASK_ROWS, (int)n, HEIGHT, WIDTH);
+}
+
+/* An evaluation of n images, with the sections' rows. */
+static void evaluate(graph_run_t *r, int64_t n, const shape_t *shapes)
+{
+    exec_batch_t batch = graph_run_batch(r, n), boxes = graph_run_batch(r, BOX_ROWS),
+                 masks = graph_run_batch(r, MASK_ROWS);
+    batch.shapes = shapes;
+    must(exec_forward(r->exec, &batch, false), "forward");
+    must(exec_rows(r->exec, 1, &boxes), "boxes");
+    must(exec_rows(r->exec, 2, &masks), "masks");
+}
+
+static int64_t output_count(const graph_run_t *r, const char *name, int64_t n)
+{
+    int value = r->graph->outputs[graph_find_output(r->graph, name)].value;
+    int64_t rows[] = {n, BOX_ROWS, MASK_ROWS};
+    return rows[r->graph->values[value].section] * shape_count(graph_shape(r->graph, value));
+}
+
+static void compare(graph_run_t *a, graph_run_t *b, const char *name, int64_t n)
+{
+    const float *x = graph_run_output(a, name), *y = graph_run_output(b, name);
+    double worst = 0, most = 0;
+    for (int64_t i = 0; i < output_count(a, name, n); i++) {
+        worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
+        most = fmax(most, fabs((double)x[i]));
+    }
+    OK(most > 0 && worst <= 1e-5 * most, "%s: ref and cpu differ by %.1g of %.2g", name, worst, most);
+}
+
+static void check_backends(void)
+{
+    graph_run_t ref, cpu;
+    open_small(&ref, &backend_ref, 2);
+    open_small(&cpu, &backend_cpu, 2);
+    for (int i = 0; i < 2; i++) {
+        graph_run_t *r = i == 0 ? &ref : &cpu;
+        must(exec_prepare(r->exec, 2, false), "planning");
+        must(exec_ready(r->exec), "memory");
+        evaluate(r, 2, NULL);
+    }
+    static const char *const names[] = {"rpn.0.logits", "rpn.4.deltas", "box.logits", "box.deltas",
+                                        "mask.logits"};
+    for (int i = 0; i < 5; i++) compare(&ref, &cpu, names[i], 2);
+    graph_run_close(&ref);
+    graph_run_close(&cpu);
+}
+
+static void check_arena(void)
+{
+    static const int64_t canvases[][2] = {{HEIGHT, WIDTH}, {WIDTH, HEIGHT}, {96, 96}, {32, 32}};
+    shape_t shapes[4][GRAPH_MAX_INPUTS];
+    graph_run_t r;
+    open_small(&r, &backend_cpu, 2);
+    for (int i = 0; i < 4; i++) {
+        rcnn_shapes(r.graph, canvases[i][0], canvases[i][1], shapes[i]);
+        OK_CALL(exec_prepare_shapes(r.exec, 1, shapes[i], false), "canvas %lldx%lld",
+                (long long)canvases[i][0], (long long)canvases[i][1]);
+    }
+    must(exec_ready(r.exec), "memory");
+    float *first = NULL;
+    const int64_t n_mask = output_count(&r, "mask.logits", 1);
+    must(mem_new_array(n_mask, sizeof *first, "masks", &first), "memory");
+    fill_regions(r.input[graph_find_input(r.graph, "box.regions")], BOX_ROWS, 1, 32, 32);
+    fill_regions(r.input[graph_find_input(r.graph, "mask.regions")], MASK_ROWS, 1, 32, 32);
+    evaluate(&r, 1, shapes[0]);
+    memcpy(first, graph_run_output(&r, "mask.logits"), (size_t)n_mask * sizeof *first);
+    int64_t count = mem_count();
+    for (int i = 1; i < 4; i++) evaluate(&r, 1, shapes[i]);
+    evaluate(&r, 1, shapes[0]);
+    OK(mem_count() == count, "other canvases allocate nothing");
+    OK(memcmp(first, graph_run_output(&r, "mask.logits"), (size_t)n_mask * sizeof *first) == 0,
+       "and leave no trace");
+    mem_free(&first);
+    graph_run_close(&r);
+}
+
+int main(void)
+{
+    must(backend_open(&backend_cpu, 2), "opening the CPU");
+    tap_plan(2 * 4 + 3 + 3 + 3 + 5 + 4 + 2 + 1);
+    check_sizes("maskrcnn_resnet50_fpn", 44401393);
+    check_sizes("fasterrcnn_resnet50_fpn", 41755286);
+    check_sizes("maskrcnn_resnet18_fpn", 31376113);
+    check_sizes("fasterrcnn_resnet18_fpn", 28730006);
+    graph_t *g = build("maskrcnn_resnet50_fpn", 800, 1088);
+    check_canvas(g, 800, 1088, 13, 17);
+    check_canvas(g, 480, 640, 8, 10);
+    check_canvas(g, 1088, 800, 17, 13);
+    graph_free(&g);
+    check_refused();
+    check_norms();
+    check_backends();
+    check_arena();
+    if (backend_cpu.close) backend_cpu.close();
+    OK(mem_live() == 0, "all memory was freed");
+    return tap_done();
+}
