@@ -29,7 +29,7 @@ typedef struct export_options {
 static const opt_t table[] = {
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "export: output file, .npz or .h5", OPT_COMMON},
     {"names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
-     "export: parameter names and layout: torchvision, detectron2, huggingface, dptrain, or a file of rules",
+     "export: parameter names and layout: torchvision, detectron2, tensorpack, huggingface, dptrain, or a file of rules",
      OPT_COMMON},
 };
 

@@ -42,6 +42,15 @@ static const name_case_t name_cases[] = {
     {"detectron2", "layer2.0.downsample.0/weight", "res3.0.shortcut.weight"},
     {"detectron2", "layer2.0.downsample.1/running_var", "res3.0.shortcut.norm.running_var"},
     {"detectron2", "fc/weight", "stem.fc.weight"},
+    {"detectron2", "backbone.body.bn1/beta", "backbone.bottom_up.stem.conv1.norm.bias"},
+    {"detectron2", "backbone.body.layer4.2.bn3/gamma", "backbone.bottom_up.res5.2.conv3.norm.weight"},
+    {"tensorpack", "conv1/weight", "conv0/W"},
+    {"tensorpack", "bn1/running_var", "conv0/bn/variance/EMA"},
+    {"tensorpack", "layer1.0.conv2/weight", "group0/block0/conv2/W"},
+    {"tensorpack", "layer4.2.bn3/gamma", "group3/block2/conv3/bn/gamma"},
+    {"tensorpack", "layer2.0.downsample.0/weight", "group1/block0/convshortcut/W"},
+    {"tensorpack", "layer2.0.downsample.1/running_mean", "group1/block0/convshortcut/bn/mean/EMA"},
+    {"tensorpack", "fc/bias", "linear/b"},
     {"huggingface", "bn1/beta", "resnet.embedder.embedder.normalization.bias"},
     {"huggingface", "layer3.5.conv1/weight", "resnet.encoder.stages.2.layers.5.layer.0.convolution.weight"},
     {"huggingface", "layer1.0.downsample.1/gamma",
@@ -57,13 +66,13 @@ static void check_names(name_table_t *table)
     for (int i = 0; i < N_NAMES; i++) {
         const name_case_t *c = &name_cases[i];
         must(name_table_read(c->table, table), c->table);
-        OK(name_table_find(table, c->ours, theirs) && strcmp(theirs, c->theirs) == 0, "%s: %s is %s",
+        OK(name_table_find(table, c->ours, 0, theirs) && strcmp(theirs, c->theirs) == 0, "%s: %s is %s",
            c->table, c->ours, theirs);
     }
     must(name_table_read("huggingface", table), "huggingface");
-    OK(!name_table_find(table, "features.0/weight", theirs) &&
-           !name_table_find(table, "layer1.0.conv/weight", theirs) &&
-           !name_table_find(table, "layer1.0.conv01/weight", theirs),
+    OK(!name_table_find(table, "features.0/weight", 0, theirs) &&
+           !name_table_find(table, "layer1.0.conv/weight", 0, theirs) &&
+           !name_table_find(table, "layer1.0.conv01/weight", 0, theirs),
        "what no rule fits has no name");
 }
 
@@ -74,7 +83,7 @@ static bool all_differ(const graph_t *g, const name_table_t *table)
     int n = 0;
     for (int i = 0; i < g->n_params + g->n_states; i++) {
         const graph_param_t *p = i < g->n_params ? &g->params[i] : &g->states[i - g->n_params];
-        if (!name_table_find(table, p->name, names[n])) return false;
+        if (!name_table_find(table, p->name, 0, names[n])) return false;
         for (int k = 0; k < n; k++)
             if (strcmp(names[k], names[n]) == 0) return false;
         n++;
@@ -103,6 +112,8 @@ static void check_bad_tables(name_table_t *table)
         {"# only words\nconv1/weight\n", "line 2"},
         {"layout OIHH\na b\n", "invalid layout"},
         {"layout OIH\na b\n", "invalid layout"},
+        {"deconv IOH\na b\n", "invalid layout"},
+        {"input GBR\na b\n", "invalid input"},
         {"a{s b\n", "invalid number"},
         {"a{s+1} b\n", "only on the right"},
         {"a{s} b{t}\n", "missing on the left"},
@@ -122,11 +133,16 @@ static void check_bad_tables(name_table_t *table)
            SAYS("'keras'", "torchvision", "huggingface", "a file"),
        "an unknown table: %s", err_message());
     char theirs[NAME_THEIRS_MAX];
+    OK(write_text(path, "layout HWIO\na/x y\na/% z%\n") && name_table_read(path, table) == ERR_OK &&
+           strcmp(table->deconv, "HWOI") == 0 && !table->bgr && name_table_find(table, "a/x", 1, theirs) &&
+           strcmp(theirs, "zx") == 0 && !name_table_find(table, "a/x", 2, theirs),
+       "another spelling, and the layout of a transposed convolution");
     OK(write_text(path, "# mine\r\n\tlayout  HWIO\r\nblock{b}.{b}/x%y  %-{b-1}-{b+9}") &&
            name_table_read(path, table) == ERR_OK && strcmp(table->layout, "HWIO") == 0 &&
-           name_table_find(table, "block3.3/xabcy", theirs) && strcmp(theirs, "abc-2-12") == 0 &&
-           !name_table_find(table, "block3.4/xabcy", theirs) &&
-           !name_table_find(table, "block3.3/xy", theirs) && !name_table_find(table, "block0.0/xay", theirs),
+           name_table_find(table, "block3.3/xabcy", 0, theirs) && strcmp(theirs, "abc-2-12") == 0 &&
+           !name_table_find(table, "block3.4/xabcy", 0, theirs) &&
+           !name_table_find(table, "block3.3/xy", 0, theirs) &&
+           !name_table_find(table, "block0.0/xay", 0, theirs),
        "a file of one's own");
     unlink(path);
 }
@@ -270,7 +286,7 @@ static void check_layouts(void)
         bool written = write_text(names, text) && write_small(path, layout, fortran);
         err_t err = weights_import(path, names, net.graph, net.params, net.states, &report);
         OK(written && err == ERR_OK && in_place(&net) && report.n_taken == 10 && report.n_unused == 1 &&
-               !report.new_head[0],
+               !report.reinitialized[0],
            "%s in %s order%s%s", layout, fortran ? "Fortran's" : "C", err == ERR_OK ? "" : ": ",
            err == ERR_OK ? "" : err_message());
         net_free(&net);
@@ -304,10 +320,11 @@ static void check_head(void)
     must(write_small(path, "OIHW", false) ? ERR_OK : ERR_SYSTEM, "an archive");
     OK_CALL(weights_import(path, "torchvision", net.graph, net.params, net.states, &report),
             "for other classes");
-    OK(report.n_taken == 8 && strstr(report.new_head, "reinitialized") && strstr(report.new_head, "7×6") &&
+    OK(report.n_taken == 8 && strstr(report.reinitialized, "reinitialized") &&
+           strstr(report.reinitialized, "7×6") &&
            memcmp(tensor(&net, "fc/weight"), tensor(&fresh, "fc/weight"), 18 * sizeof(float)) == 0 &&
            tensor(&net, "conv/weight")[1] == at(0, 0, 0, 1) && tensor(&net, "wide/bias")[5] == 5,
-       "the classifier is reinitialized, and all else is imported: %s", report.new_head);
+       "the classifier is reinitialized, and all else is imported: %s", report.reinitialized);
     net_free(&net), net_free(&fresh);
 
     static float data[64];
@@ -318,9 +335,9 @@ static void check_head(void)
     zip_delete(archive, (zip_uint64_t)zip_name_locate(archive, "fc.bias.npy", 0));
     must(zip_close(archive) == 0 ? ERR_OK : ERR_SYSTEM, "an archive");
     OK(weights_import(path, "torchvision", net.graph, net.params, net.states, &report) == ERR_OK &&
-           report.n_taken == 8 && strstr(report.new_head, "fc.bias") &&
+           report.n_taken == 8 && strstr(report.reinitialized, "fc.bias") &&
            memcmp(tensor(&net, "fc/weight"), tensor(&fresh, "fc/weight"), 42 * sizeof(float)) == 0,
-       "half a classifier is none: %s", report.new_head);
+       "half a classifier is none: %s", report.reinitialized);
     net_free(&net), net_free(&fresh);
 
     net = net_new(7);
@@ -405,7 +422,7 @@ int main(void)
     name_table_t *table;
     if (!folder_begin()) return 1;
     must(mem_new(sizeof *table, "a table", &table), "memory");
-    tap_plan(N_NAMES + 1 + 4 + 13 + 7 + 7 + 2 + 4 + 1);
+    tap_plan(N_NAMES + 1 + 5 + 16 + 7 + 7 + 2 + 4 + 1);
     check_names(table);
     check_tables(table);
     check_bad_tables(table);

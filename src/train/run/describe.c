@@ -172,7 +172,8 @@ err_t trainer_print_header(trainer_t *t)
              t->learning.schedule.base, (long long)o->seed);
     if (t->model.imported.n_taken > 0)
         log_note("  weights %s, %d arrays, name table %s%s%s", o->weights, t->model.imported.n_taken,
-                 o->weights_names, t->model.imported.new_head[0] ? "; " : "", t->model.imported.new_head);
+                 o->weights_names, t->model.imported.reinitialized[0] ? "; " : "",
+                 t->model.imported.reinitialized);
     log_note("  output  %s", t->output.folder);
     if (t->saving.resumed_from[0])
         log_note("  resumed from %s at step %lld", t->saving.resumed_from, (long long)t->at.step);

@@ -31,7 +31,7 @@ static const opt_t table[] = {
     {"weights", OPT_STRING, FIELD(weights), NULL, 0, 0, NULL, "FILE.npz",
      "initial weights (npz); a classifier for another number of classes is reinitialized", OPT_COMMON},
     {"weights-names", OPT_STRING, FIELD(weights_names), "torchvision", 0, 0, NULL, "TABLE",
-     "parameter names in --weights: torchvision, detectron2, huggingface, dptrain, or a file of rules",
+     "parameter names in --weights: torchvision, detectron2, tensorpack, huggingface, dptrain, or a file of rules",
      OPT_MORE},
     {"freeze", OPT_STRING, FIELD(freeze), NULL, 0, 0, NULL, "LAYERS",
      "do not train these layers: a list such as conv1,bn1,layer1; batch norm among them uses its running statistics",

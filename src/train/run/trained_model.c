@@ -20,7 +20,7 @@ const opt_t weights_option_table[] = {
     {"model", OPT_STRING, FIELD(model), NULL, 0, 0, NULL, "NAME",
      "model that the weights are for; dptrain info lists them", OPT_COMMON},
     {"weights-names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
-     "parameter names in the file: torchvision, detectron2, huggingface, dptrain, or a file of rules",
+     "parameter names in the file: torchvision, detectron2, tensorpack, huggingface, dptrain, or a file of rules",
      OPT_MORE},
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, 4096, NULL, "N",
      "height and width of the model's input, in pixels [224]", OPT_COMMON},
@@ -214,9 +214,9 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
         return err_context(err, "without --data, %s takes RGB images of %lld pixels", options->model,
                            (long long)m->about.sample.dim[1]);
     TRY(err);
-    if (report.new_head[0])
-        RAISE(ERR_DATA, "%s has no classifier for the %d classes of %s: %s", path, m->about.n_classes,
-              info ? info->source : "the model", report.new_head);
+    if (report.reinitialized[0])
+        RAISE(ERR_DATA, "%s does not have all of %s for the %d classes of %s: %s", path, options->model,
+              m->about.n_classes, info ? info->source : "the model", report.reinitialized);
     return ERR_OK;
 }
 

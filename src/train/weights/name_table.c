@@ -88,12 +88,12 @@ static bool expand_name(const char *pattern, const found_t *found, char *out)
     return true;
 }
 
-bool name_table_find(const name_table_t *table, const char *ours, char *out)
+bool name_table_find(const name_table_t *table, const char *ours, int nth, char *out)
 {
     for (int i = 0; i < table->n; i++) {
         found_t found = {.any = NULL};
         for (int k = 0; k < N_LETTERS; k++) found.number[k] = -1;
-        if (match_name(table->rules[i].ours, ours, &found))
+        if (match_name(table->rules[i].ours, ours, &found) && nth-- == 0)
             return expand_name(table->rules[i].theirs, &found, out);
     }
     return false;
@@ -129,24 +129,43 @@ static bool is_layout(const char *word)
            strchr(word, 'I');
 }
 
+/* A line `layout`, `deconv` or `input`. */
+static const char *read_setting(name_table_t *table, const char *name, const char *value)
+{
+    if (strcmp(name, "input") == 0) {
+        table->bgr = strcmp(value, "BGR") == 0;
+        return table->bgr || strcmp(value, "RGB") == 0 ? NULL : "invalid input: expected RGB or BGR";
+    }
+    if (!is_layout(value)) return "invalid layout: expected O, I, H and W in some order";
+    memcpy(name[0] == 'l' ? table->layout : table->deconv, value, sizeof table->layout);
+    return NULL;
+}
+
 static const char *read_rule(name_table_t *table, char *line)
 {
+    static const char *const settings[] = {"layout", "deconv", "input"};
     char *rest = NULL, *left = strtok_r(line, " \t\r", &rest);
     char *right = strtok_r(NULL, " \t\r", &rest);
     if (!left || left[0] == '#') return NULL;
     if (!right || strtok_r(NULL, " \t\r", &rest))
         return "invalid rule: expected dptrain's name and the file's";
-    if (strcmp(left, "layout") == 0) {
-        if (!is_layout(right)) return "invalid layout: expected O, I, H and W in some order";
-        memcpy(table->layout, right, sizeof table->layout);
-        return NULL;
-    }
+    for (int i = 0; i < 3; i++)
+        if (strcmp(left, settings[i]) == 0) return read_setting(table, left, right);
     if (table->n == NAME_TABLE_RULES) return "too many rules";
     if (strlen(left) >= NAME_PATTERN_MAX || strlen(right) >= NAME_PATTERN_MAX) return "the name is too long";
     name_rule_t *rule = &table->rules[table->n++];
     memcpy(rule->ours, left, strlen(left) + 1);
     memcpy(rule->theirs, right, strlen(right) + 1);
     return check_rule(rule);
+}
+
+/* A transposed convolution's inputs are a convolution's outputs. */
+static void set_default_deconv(name_table_t *table)
+{
+    for (int i = 0; i < 4 && !table->deconv[3]; i++) {
+        char c = table->layout[i];
+        table->deconv[i] = c == 'O' ? 'I' : c == 'I' ? 'O' : c;
+    }
 }
 
 static err_t parse_table(char *text, const char *source, name_table_t *out)
@@ -161,6 +180,7 @@ static err_t parse_table(char *text, const char *source, name_table_t *out)
         if (wrong) RAISE(ERR_USAGE, "%s, line %d: %s", source, number, wrong);
     }
     if (out->n == 0) RAISE(ERR_USAGE, "%s contains no rules", source);
+    set_default_deconv(out);
     return ERR_OK;
 }
 

@@ -8,13 +8,18 @@
 
 /* The result of an import. */
 typedef struct weights_report {
-    int n_taken;        /* imported arrays */
-    int64_t n_unused;   /* arrays of the file that the model does not have */
-    char new_head[256]; /* "" if all were imported; else which layer was not, and why */
+    int n_taken;             /* imported arrays */
+    int64_t n_unused;        /* arrays of the file that the model does not have */
+    char reinitialized[512]; /* "" if all layers were imported; else which were not, and why */
 } weights_report_t;
 
-/* Reads all parameters and running statistics of the graph into the flat buffers. The classifier (last linear
- * layer) is left unchanged if the file lacks it or has it for another number of classes.
+/* Reads all parameters and running statistics of the graph into the flat buffers. These are left unchanged:
+ *
+ *   heads     the classifier's last layer, a detector's layers with outputs per class, if the file lacks one of
+ *             them or has it for another number of classes
+ *   all but the trunk (layers "backbone.body.…"), if the file has the trunk only: that of a detector, or a
+ *             classifier. The heads of Detectron2's and TensorPack's detectors are not read, as they compute
+ *             something else
  *
  *   names   a name table, as in name_table_read
  *
@@ -24,7 +29,7 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
                      weights_report_t *out);
 
 /* The number of classes in the file: the outputs of the graph's classifier there, whatever the graph's own
- * number. ERR_DATA if the file has no such array. */
+ * number; of a detector with the background. ERR_DATA if the file has no such array. */
 err_t weights_count_classes(const char *path, const char *names, const graph_t *graph, int *out);
 
 /* Writes all parameters and running statistics.

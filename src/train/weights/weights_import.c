@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* Imports weights from .npz: which arrays are taken, what may be missing, and what is refused. Names and layouts are
+ * left to transfer.c and tensor_layout.c. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "train/weights/transfer.h"
+#include "train/weights/weights.h"
+
+/* Detectors of other programs, by an array of their heads. Their heads compute something else, but their trunk can
+ * be imported by a table. */
+typedef struct foreign {
+    const char *array, *table, *why;
+} foreign_t;
+static const foreign_t foreign_heads[] = {
+    {"proposal_generator.rpn_head.conv.weight", "detectron2",
+     "its detection heads are Detectron2's, where RoIAlign is aligned to half pixels, anchors are not rounded and the "
+     "background is the last class"},
+    {"rpn/conv0/W", "tensorpack",
+     "its detection heads are TensorPack's, where RoIAlign is aligned to half pixels and anchors are not rounded"},
+};
+
+typedef struct import {
+    transfer_t x;
+    const char *path;
+    npz_t *file;
+    npy_t *arrays; /* [x.n] */
+    bool *take;    /* [x.n] */
+    bool trunk_only;
+    const foreign_t *foreign; /* what the file's heads are; NULL: usable, or there are none */
+    weights_report_t *report;
+} import_t;
+
+static err_t import_open(import_t *m, const graph_t *graph, const char *names)
+{
+    TRY(transfer_open(graph, names, &m->x));
+    TRY(npz_open(m->path, &m->file));
+    TRY(transfer_match(&m->x, m->file));
+    for (size_t i = 0; i < sizeof foreign_heads / sizeof foreign_heads[0]; i++) {
+        char written[64]; /* from a TensorFlow session */
+        snprintf(written, sizeof written, "%s:0", foreign_heads[i].array);
+        if (npz_has(m->file, foreign_heads[i].array) || npz_has(m->file, written))
+            m->foreign = &foreign_heads[i];
+    }
+    return ERR_OK;
+}
+
+static void import_close(import_t *m)
+{
+    mem_free(&m->arrays);
+    mem_free(&m->take);
+    npz_close(&m->file);
+    transfer_close(&m->x);
+}
+
+static bool has(const import_t *m, const named_tensor_t *t)
+{
+    return t->name[0] && npz_has(m->file, t->name);
+}
+
+/* Whether all that the file has of the model is a detector's trunk. */
+static bool has_trunk_only(const import_t *m)
+{
+    int n_found[3] = {0};
+    for (int i = 0; i < m->x.n; i++) n_found[m->x.tensors[i].part] += has(m, &m->x.tensors[i]);
+    return n_found[PART_TRUNK] > 0 && n_found[PART_REST] + n_found[PART_HEAD] == 0;
+}
+
+static err_t refuse_missing(const import_t *m, const named_tensor_t *t)
+{
+    char list[ERR_MESSAGE_MAX / 4];
+    npz_list(m->file, list, sizeof list);
+    if (!t->name[0]) return transfer_no_rule(&m->x, t);
+    const foreign_t *f = m->foreign;
+    RAISE(ERR_DATA, "%s has no array '%s' for %s of %s; it has %s; %s%s%s", m->path, t->name, t->param->name,
+          m->x.graph->model, list, f ? f->why : "try another name table",
+          f ? ": only its trunk can be used, by the name table " : "", f ? f->table : "");
+}
+
+/* Names the layers of the heads in `out`: "a, b". */
+static void list_heads(const transfer_t *x, char *out, size_t n_bytes, int *n_heads)
+{
+    const graph_node_t *last = NULL;
+    size_t used = 0;
+    *n_heads = 0;
+    out[0] = '\0';
+    for (int i = 0; i < x->n; i++) {
+        const named_tensor_t *t = &x->tensors[i];
+        if (t->part != PART_HEAD || t->layer == last || used >= n_bytes) continue;
+        used += (size_t)snprintf(out + used, n_bytes - used, "%s%.64s", last ? ", " : "", t->layer->name);
+        last = t->layer;
+        ++*n_heads;
+    }
+}
+
+/* Notes the first reason why the heads keep their initial values. */
+static void report_head(const import_t *m, const named_tensor_t *t, const npy_t *array)
+{
+    weights_report_t *report = m->report;
+    char heads[200];
+    int n_heads;
+    if (report->reinitialized[0]) return;
+    list_heads(&m->x, heads, sizeof heads, &n_heads);
+    int used = snprintf(report->reinitialized, sizeof report->reinitialized, "%s %s reinitialized: ", heads,
+                        n_heads > 1 ? "are" : "is");
+    char *out = report->reinitialized + used;
+    size_t room = sizeof report->reinitialized - (size_t)used;
+    if (!array)
+        snprintf(out, room, "the file has no '%.100s'", t->name);
+    else
+        snprintf(out, room, "'%.100s' is %.40s, not %.40s", t->name, shape_format(array->shape).text,
+                 shape_format(t->layout.shape).text);
+}
+
+/* Decides whether to take array i. */
+static err_t find_array(import_t *m, int i)
+{
+    const named_tensor_t *t = &m->x.tensors[i];
+    bool may_lack = t->part == PART_HEAD || (m->trunk_only && t->part == PART_REST);
+    m->take[i] = has(m, t);
+    if (!m->take[i] && !may_lack) return refuse_missing(m, t);
+    if (!m->take[i]) {
+        if (!m->trunk_only) report_head(m, t, NULL);
+        return ERR_OK;
+    }
+    TRY(npz_describe(m->file, t->name, &m->arrays[i]));
+    if (shape_equal(m->arrays[i].shape, t->layout.shape)) return ERR_OK;
+    if (t->part != PART_HEAD)
+        RAISE(ERR_DATA, "%s: array '%s' is %s, but %s of %s requires %s", m->path, t->name,
+              shape_format(m->arrays[i].shape).text, t->param->name, m->x.graph->model,
+              shape_format(t->layout.shape).text);
+    m->take[i] = false;
+    report_head(m, t, &m->arrays[i]);
+    return ERR_OK;
+}
+
+static err_t import_one(const import_t *m, int i, float *theirs, float *ours)
+{
+    const named_tensor_t *t = &m->x.tensors[i];
+    TRY(npz_read(m->file, t->name, &m->arrays[i], theirs));
+    int64_t n = shape_count(t->layout.shape);
+    for (int64_t k = 0; k < n; k++)
+        if (!isfinite(theirs[k]))
+            RAISE(ERR_DATA, "%s: array '%s' contains NaN or infinity", m->path, t->name);
+    tensor_import(&t->layout, m->arrays[i].fortran, theirs, ours);
+    m->report->n_taken++;
+    return ERR_OK;
+}
+
+static int64_t largest_count(const transfer_t *x)
+{
+    int64_t most = 0;
+    for (int i = 0; i < x->n; i++) {
+        int64_t n = shape_count(x->tensors[i].layout.shape);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+/* Checks all arrays before importing any. Heads are imported all or none. */
+static err_t import_all(import_t *m, float *params, float *states)
+{
+    const transfer_t *x = &m->x;
+    float *theirs = NULL;
+    err_t err = ERR_OK;
+    bool heads = true;
+    TRY_OUT(err, mem_new_array(x->n, sizeof *m->arrays, "shapes of weights", &m->arrays));
+    TRY_OUT(err, mem_new_array(x->n, sizeof *m->take, "names of weights", &m->take));
+    TRY_OUT(err, mem_new_array(largest_count(x), sizeof *theirs, "weights", &theirs));
+    m->trunk_only = has_trunk_only(m);
+    for (int i = 0; i < x->n; i++) {
+        TRY_OUT(err, find_array(m, i));
+        heads = heads && (m->take[i] || x->tensors[i].part != PART_HEAD);
+    }
+    for (int i = 0; i < x->n; i++) {
+        const named_tensor_t *t = &x->tensors[i];
+        if (!m->take[i] || (t->part == PART_HEAD && !heads)) continue;
+        TRY_OUT(err, import_one(m, i, theirs, (i < x->graph->n_params ? params : states) + t->param->offset));
+    }
+    if (m->trunk_only)
+        snprintf(m->report->reinitialized, sizeof m->report->reinitialized,
+                 "only the trunk is imported, all other layers are reinitialized%s%s", m->foreign ? ": " : "",
+                 m->foreign ? m->foreign->why : "");
+    m->report->n_unused = npz_count(m->file) - m->report->n_taken;
+out:
+    mem_free(&theirs);
+    return err;
+}
+
+err_t weights_import(const char *path, const char *names, const graph_t *graph, float *params, float *states,
+                     weights_report_t *out)
+{
+    import_t m = {.path = path, .report = out};
+    *out = (weights_report_t){.n_taken = 0};
+    err_t err = import_open(&m, graph, names);
+    if (err == ERR_OK) err = import_all(&m, params, states);
+    import_close(&m);
+    return err;
+}
+
+/* From the classifier's bias, whose only dimension is the classes. */
+static err_t count_outputs(const import_t *m, int *out)
+{
+    const graph_node_t *classifier = transfer_classifier(m->x.graph);
+    for (int i = 0; i < m->x.graph->n_params; i++) {
+        const named_tensor_t *t = &m->x.tensors[i];
+        npy_t array;
+        if (t->layer != classifier || t->layout.n_letters > 0) continue;
+        if (!has(m, t)) return refuse_missing(m, t);
+        TRY(npz_describe(m->file, t->name, &array));
+        int64_t n = shape_count(array.shape);
+        if (array.shape.n_dims != 1 || n < 1 || n > 1 << 24)
+            RAISE(ERR_DATA, "%s: array '%s' is %s, not one value per class", m->path, t->name,
+                  shape_format(array.shape).text);
+        *out = (int)n;
+        return ERR_OK;
+    }
+    RAISE(ERR_USAGE, "the classifier of %s has no bias, so its number of classes is unknown; give --data",
+          m->x.graph->model);
+}
+
+err_t weights_count_classes(const char *path, const char *names, const graph_t *graph, int *out)
+{
+    import_t m = {.path = path};
+    err_t err = import_open(&m, graph, names);
+    if (err == ERR_OK) err = count_outputs(&m, out);
+    import_close(&m);
+    return err;
+}
