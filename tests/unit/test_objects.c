@@ -35,7 +35,7 @@ static bool is_tinted(const page_t *page, int64_t x, int64_t y, rgb_t colour, do
 }
 
 /* Everything outside the box is white. */
-static bool is_white_beside(const page_t *page, box_t box)
+static bool is_white_beside(const page_t *page, page_box_t box)
 {
     bool all = true;
     for (int64_t y = 0; y < page->height; y++)
@@ -46,7 +46,7 @@ static bool is_white_beside(const page_t *page, box_t box)
     return all;
 }
 
-static page_t *draw(const image_info_t *info, const sample_t *sample, box_t where, err_t *err)
+static page_t *draw(const image_info_t *info, const sample_t *sample, page_box_t where, err_t *err)
 {
     page_t *page = NULL;
     if (page_new(80, 60, white, &page) != ERR_OK) abort();
@@ -82,20 +82,21 @@ static void test_place(void)
     const sample_t sample = {.name = "a.png", .n_annotations = 1, .annotations = &object};
     const image_info_t info = info_of(40, 20, 1), turned = info_of(40, 20, 6);
     const rgb_t colour = palette_colour(0);
-    page_t *page = draw(&info, &sample, (box_t){5, 7, 20, 10}, &err);
-    OK(err == ERR_OK && is_white_beside(page, (box_t){9, 9, 8, 6}), "nothing is drawn beside the object");
+    page_t *page = draw(&info, &sample, (page_box_t){5, 7, 20, 10}, &err);
+    OK(err == ERR_OK && is_white_beside(page, (page_box_t){9, 9, 8, 6}),
+       "nothing is drawn beside the object");
     OK(is_tinted(page, 9, 9, colour, 0.95 + 0.05 * 0.95) && is_tinted(page, 16, 14, colour, 0.9975),
        "its box ends where the object does");
     OK(is_tinted(page, 12, 11, colour, 0.38) && is_tinted(page, 10, 13, colour, 0.38),
        "inside, its mask is translucent");
     page_free(&page);
-    page = draw(&turned, &sample, (box_t){10, 0, 10, 20}, &err);
-    OK(err == ERR_OK && is_white_beside(page, (box_t){12, 4, 6, 8}) && !is(page, 12, 4, white) &&
+    page = draw(&turned, &sample, (page_box_t){10, 0, 10, 20}, &err);
+    OK(err == ERR_OK && is_white_beside(page, (page_box_t){12, 4, 6, 8}) && !is(page, 12, 4, white) &&
            !is(page, 17, 11, white) && is_tinted(page, 15, 8, colour, 0.38),
        "turned by EXIF: box and mask are, too");
     page_free(&page);
     object.segmentation = SEGMENTATION_NONE;
-    page = draw(&info, &sample, (box_t){5, 7, 20, 10}, &err);
+    page = draw(&info, &sample, (page_box_t){5, 7, 20, 10}, &err);
     OK(err == ERR_OK && is(page, 12, 11, white) && is_tinted(page, 9, 12, colour, 0.95),
        "without an segmentation: the box alone");
     page_free(&page);
@@ -114,7 +115,7 @@ static void test_crowd(void)
     const sample_t sample = {.name = "many.png", .n_annotations = 1, .annotations = &crowd};
     const image_info_t info = info_of(40, 20, 1);
     const rgb_t colour = palette_colour(0);
-    const box_t where = {0, 0, 80, 40};
+    const page_box_t where = {0, 0, 80, 40};
     page_t *page = draw(&info, &sample, where, &err);
     int n_stripe = 0, n_gap = 0;
     for (int64_t y = 20; y < 30; y++) /* below the name */
@@ -134,7 +135,7 @@ static void test_crowd(void)
     page_free(&page);
 }
 
-static bool overlap(box_t a, box_t b)
+static bool overlap(page_box_t a, page_box_t b)
 {
     return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
@@ -148,16 +149,16 @@ static void test_names(void)
         many[i] = (annotation_t){.category = i % 2, .box = {(i * 37) % 60, (i * 23) % 40, 20 + i % 20, 26}};
     const sample_t sample = {.name = "a.png", .n_annotations = N, .annotations = many};
     const image_info_t info = info_of(80, 60, 1);
-    page_t *page = draw(&info, &sample, (box_t){3, 2, 75, 56}, &err);
+    page_t *page = draw(&info, &sample, (page_box_t){3, 2, 75, 56}, &err);
     bool apart = true, within = true;
     for (int64_t i = 0; i < objects.n_tags; i++) {
-        const box_t t = objects.tags[i];
+        const page_box_t t = objects.tags[i];
         within = within && t.x >= 3 && t.y >= 2 && t.x + t.width <= 78 && t.y + t.height <= 58;
         for (int64_t k = 0; k < i; k++) apart = apart && !overlap(t, objects.tags[k]);
     }
     OK(err == ERR_OK && objects.n_tags >= 3 && within, "names are within the image");
     OK(apart, "no name covers another");
-    OK(is_white_beside(page, (box_t){3, 2, 75, 56}), "nothing is drawn beside the image");
+    OK(is_white_beside(page, (page_box_t){3, 2, 75, 56}), "nothing is drawn beside the image");
     page_free(&page);
 }
 
@@ -175,7 +176,7 @@ static void test_strange(void)
     const objects_image_t image = {&info, &sample, categories, {5, 7, 20, 10}};
     bool all = true;
     for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++) {
-        const box_t b = objects_box(&image, boxes[i]);
+        const page_box_t b = objects_box(&image, boxes[i]);
         all = all && b.x >= 5 && b.y >= 7 && b.width >= 1 && b.height >= 1 && b.x + b.width <= 25 &&
               b.y + b.height <= 17;
     }

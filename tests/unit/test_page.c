@@ -37,15 +37,15 @@ static void test_fill(void)
     page_t *page = new_page(10, 7);
     OK(page->width == 10 && page->height == 7 && count(page, white) == 70,
        "a new page has the background everywhere");
-    page_fill(page, (box_t){2, 3, 4, 2}, red);
+    page_fill(page, (page_box_t){2, 3, 4, 2}, red);
     OK(count(page, red) == 8 && is(page, 2, 3, red) && is(page, 5, 4, red), "a box");
-    page_fill(page, (box_t){-3, -2, 5, 3}, blue);
+    page_fill(page, (page_box_t){-3, -2, 5, 3}, blue);
     OK(count(page, blue) == 2 && is(page, 0, 0, blue) && is(page, 1, 0, blue), "cut off at the upper left");
-    page_fill(page, (box_t){9, 6, 100, 100}, blue);
+    page_fill(page, (page_box_t){9, 6, 100, 100}, blue);
     OK(count(page, blue) == 3 && is(page, 9, 6, blue), "cut off at the lower right");
-    page_fill(page, (box_t){20, 2, 4, 4}, blue);
-    page_fill(page, (box_t){2, -9, 4, 4}, blue);
-    page_fill(page, (box_t){2, 2, 0, -1}, blue);
+    page_fill(page, (page_box_t){20, 2, 4, 4}, blue);
+    page_fill(page, (page_box_t){2, -9, 4, 4}, blue);
+    page_fill(page, (page_box_t){2, 2, 0, -1}, blue);
     OK(count(page, blue) == 3, "outside the page, or empty: nothing");
     page_free(&page);
     page_free(&page);
@@ -58,7 +58,7 @@ static void test_place(void)
     static const uint8_t colours[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     page_source_t image = {3, 2, 1, grey}, rgb = {2, 2, 3, colours}, two = {3, 1, 2, grey};
     page_t *page = new_page(14, 9);
-    page_place(page, (box_t){1, 2, 12, 8}, &image); /* the last row is off the page */
+    page_place(page, (page_box_t){1, 2, 12, 8}, &image); /* the last row is off the page */
     bool all = true;
     for (int64_t y = 0; y < 9; y++)
         for (int64_t x = 0; x < 14; x++) {
@@ -66,15 +66,15 @@ static void test_place(void)
             all = is(page, x, y, (rgb_t){v, v, v}) && all;
         }
     OK(all, "grey, four times as large, cut off below");
-    page_place(page, (box_t){-1, -1, 4, 4}, &rgb);
+    page_place(page, (page_box_t){-1, -1, 4, 4}, &rgb);
     OK(is(page, 0, 0, (rgb_t){1, 2, 3}) && is(page, 1, 0, (rgb_t){4, 5, 6}) &&
            is(page, 2, 2, (rgb_t){10, 11, 12}),
        "colours, cut off at the upper left");
-    page_place(page, (box_t){0, 0, 3, 1}, &two);
+    page_place(page, (page_box_t){0, 0, 3, 1}, &two);
     OK(is(page, 0, 0, (rgb_t){0, 0, 0}) && is(page, 1, 0, (rgb_t){100, 100, 100}) &&
            is(page, 2, 0, (rgb_t){200, 200, 200}),
        "of two channels, the first is shown");
-    page_place(page, (box_t){0, 0, 1, 1}, &image);
+    page_place(page, (page_box_t){0, 0, 1, 1}, &image);
     OK(is(page, 0, 0, (rgb_t){0, 0, 0}) && is(page, 1, 0, (rgb_t){100, 100, 100}),
        "a box smaller than the image");
     page_free(&page);
@@ -127,10 +127,10 @@ static void test_text(void)
        "thrice as large, after a blank");
     OK(page_text_width(1, "") == 0 && page_text_width(1, "F") == 5 && page_text_width(2, "FF") == 22,
        "width without the space behind");
-    page_fill(page, (box_t){0, 0, 60, 40}, white);
+    page_fill(page, (page_box_t){0, 0, 60, 40}, white);
     page_text(page, -2, 38, (text_style_t){1, red}, "F");
     OK(count(page, red) == 3, "cut off at the edges");
-    page_fill(page, (box_t){0, 0, 60, 40}, white);
+    page_fill(page, (page_box_t){0, 0, 60, 40}, white);
     page_text(page, 100, -50, (text_style_t){2, red}, "nowhere");
     OK(count(page, red) == 0, "off the page: nothing");
     end = page_text(page, 0, 0, (text_style_t){1, red}, "\xc3\xa9\xe2\x86\x92");

@@ -72,7 +72,7 @@ static void draw_counts(const caption_t *c, const source_t *source, const count_
             caption_fitting(page, x, c->y, end - x, (text_style_t){1, faint}, text);
             return;
         }
-        page_fill(page, (box_t){x, c->y, SWATCH, SWATCH}, palette_colour(counts[i].category));
+        page_fill(page, (page_box_t){x, c->y, SWATCH, SWATCH}, palette_colour(counts[i].category));
         page_text(page, x + SWATCH + SPACE, c->y, (text_style_t){1, ink}, text);
         x += width + BETWEEN;
     }

@@ -36,7 +36,7 @@ static int64_t clamp_whole(double x, int64_t low, int64_t high)
 }
 
 /* Maps a rectangle of the image as stored, extended by `grow` pixels, to whole pixels of the page. */
-static box_t to_page(const objects_image_t *p, image_rect_t stored, double grow)
+static page_box_t to_page(const objects_image_t *p, image_rect_t stored, double grow)
 {
     const image_info_t *info = p->info;
     const image_rect_t r =
@@ -47,10 +47,10 @@ static box_t to_page(const objects_image_t *p, image_rect_t stored, double grow)
     const int64_t top = clamp_whole(r.y * y + 0.5 - grow, 0, p->at.height - 1);
     const int64_t right = clamp_whole((r.x + r.width) * x + 0.5 + grow, left + 1, p->at.width);
     const int64_t foot = clamp_whole((r.y + r.height) * y + 0.5 + grow, top + 1, p->at.height);
-    return (box_t){p->at.x + left, p->at.y + top, right - left, foot - top};
+    return (page_box_t){p->at.x + left, p->at.y + top, right - left, foot - top};
 }
 
-box_t objects_box(const objects_image_t *image, const double box[4])
+page_box_t objects_box(const objects_image_t *image, const double box[4])
 {
     return to_page(image, (image_rect_t){box[0], box[1], box[2], box[3]}, 0);
 }
@@ -73,7 +73,7 @@ static bool find_mask(const uint8_t *mask, int64_t width, int64_t height, image_
 }
 
 /* Counts the samples of the page's pixels that are in the mask. */
-static void cover_mask(const objects_t *o, const objects_image_t *p, box_t part)
+static void cover_mask(const objects_t *o, const objects_image_t *p, page_box_t part)
 {
     const image_info_t *info = p->info;
     const double x = (double)info->width / (double)p->at.width,
@@ -87,13 +87,13 @@ static void cover_mask(const objects_t *o, const objects_image_t *p, box_t part)
     warp_mask(&map, o->mask, SIDE, o->covered);
 }
 
-static bool is_inside(const objects_t *o, box_t part, int64_t x, int64_t y)
+static bool is_inside(const objects_t *o, page_box_t part, int64_t x, int64_t y)
 {
     return x >= 0 && y >= 0 && x < part.width && y < part.height &&
            o->covered[y * part.width + x] >= PLACES / 2;
 }
 
-static void lay_mask(const objects_t *o, box_t part, bool crowd, rgb_t colour, page_t *page)
+static void lay_mask(const objects_t *o, page_box_t part, bool crowd, rgb_t colour, page_t *page)
 {
     for (int64_t y = 0; y < part.height; y++)
         for (int64_t x = 0; x < part.width; x++) {
@@ -103,7 +103,7 @@ static void lay_mask(const objects_t *o, box_t part, bool crowd, rgb_t colour, p
             const int64_t across = (part.x + x + part.y + y) % STRIPE;
             double share = !crowd ? fill_share : across < STRIPE / 2 ? stripe_share : gap_share;
             share = edge ? line_share : share * o->covered[y * part.width + x] / PLACES;
-            page_mix(page, (box_t){part.x + x, part.y + y, 1, 1}, colour, share);
+            page_mix(page, (page_box_t){part.x + x, part.y + y, 1, 1}, colour, share);
         }
 }
 
@@ -117,7 +117,7 @@ static err_t draw_mask(objects_t *o, const objects_image_t *p, const annotation_
     TRY(mem_grow(width * height, 1, "a mask", &o->mask));
     TRY(mask_draw(a, (int32_t)width, (int32_t)height, o->mask));
     if (!find_mask(o->mask, width, height, &where)) return ERR_OK;
-    const box_t part = to_page(p, where, 1);
+    const page_box_t part = to_page(p, where, 1);
     TRY(mem_grow(p->at.width * p->at.height, 1, "a mask", &o->covered));
     cover_mask(o, p, part);
     lay_mask(o, part, a->crowd, palette_colour(a->category), page);
@@ -125,12 +125,12 @@ static err_t draw_mask(objects_t *o, const objects_image_t *p, const annotation_
 }
 
 /* One side of a frame, one pixel wide. */
-static void draw_side(page_t *page, box_t side, bool dashed, rgb_t colour)
+static void draw_side(page_t *page, page_box_t side, bool dashed, rgb_t colour)
 {
     const int64_t n = side.width > side.height ? side.width : side.height;
     for (int64_t i = 0; i < n; i++) {
         const bool flat = side.width > side.height;
-        const box_t dot = {side.x + (flat ? i : 0), side.y + (flat ? 0 : i), 1, 1};
+        const page_box_t dot = {side.x + (flat ? i : 0), side.y + (flat ? 0 : i), 1, 1};
         if (dashed && i / DASH % 2 == 1)
             page_mix(page, dot, shade, shade_share);
         else
@@ -140,14 +140,14 @@ static void draw_side(page_t *page, box_t side, bool dashed, rgb_t colour)
 
 static void draw_frame(const objects_image_t *p, const annotation_t *a, page_t *page)
 {
-    const box_t b = objects_box(p, a->box);
+    const page_box_t b = objects_box(p, a->box);
     const rgb_t colour = palette_colour(a->category);
-    draw_side(page, (box_t){b.x, b.y, b.width, 1}, a->crowd, colour);
-    if (b.height > 1) draw_side(page, (box_t){b.x, b.y + b.height - 1, b.width, 1}, a->crowd, colour);
+    draw_side(page, (page_box_t){b.x, b.y, b.width, 1}, a->crowd, colour);
+    if (b.height > 1) draw_side(page, (page_box_t){b.x, b.y + b.height - 1, b.width, 1}, a->crowd, colour);
     if (b.height > 2) {
-        draw_side(page, (box_t){b.x, b.y + 1, 1, b.height - 2}, a->crowd, colour);
+        draw_side(page, (page_box_t){b.x, b.y + 1, 1, b.height - 2}, a->crowd, colour);
         if (b.width > 1)
-            draw_side(page, (box_t){b.x + b.width - 1, b.y + 1, 1, b.height - 2}, a->crowd, colour);
+            draw_side(page, (page_box_t){b.x + b.width - 1, b.y + 1, 1, b.height - 2}, a->crowd, colour);
     }
 }
 

@@ -16,7 +16,7 @@ typedef struct objects {
     uint8_t *mask;              /* [height, width] as stored */
     uint8_t *covered;           /* samples of each pixel of the page that are in the mask */
     const annotation_t **order; /* [OBJECTS_MAX]: the largest first */
-    box_t *tags;                /* [OBJECTS_MAX]: the names drawn on the page */
+    page_box_t *tags;           /* [OBJECTS_MAX]: the names drawn on the page */
     int64_t n_order, n_tags;
 } objects_t;
 void objects_free(objects_t *objects);
@@ -25,7 +25,7 @@ typedef struct objects_image {
     const image_info_t *info; /* annotations refer to the image as stored; it is drawn as shown */
     const sample_t *sample;
     const category_t *categories;
-    box_t at; /* the whole image on the page; clips the drawing */
+    page_box_t at; /* the whole image on the page; clips the drawing */
 } objects_image_t;
 
 /* ERR_DATA naming the image and the annotation if a segmentation cannot be drawn; its box and all other
@@ -33,7 +33,7 @@ typedef struct objects_image {
 err_t objects_draw(objects_t *objects, const objects_image_t *image, page_t *page);
 
 /* An annotation's box on the page, clipped to the image and at least one pixel wide and high. */
-box_t objects_box(const objects_image_t *image, const double box[4]);
+page_box_t objects_box(const objects_image_t *image, const double box[4]);
 
 /* The step of objects_draw that draws names (objects_tags.c). A name goes to a corner of its box where it is
  * within the image and covers no other name. The largest object of each category gets a name; the others do

@@ -8,18 +8,18 @@ enum { PAD = 2, HEIGHT = FONT_HEIGHT + PAD, CORNERS = 5, NARROW = 16 };
 
 static const rgb_t dark = {16, 18, 22};
 
-static bool boxes_overlap(box_t a, box_t b)
+static bool boxes_overlap(page_box_t a, page_box_t b)
 {
     return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 }
 
-static bool is_within(box_t inner, box_t outer)
+static bool is_within(page_box_t inner, page_box_t outer)
 {
     return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width &&
            inner.y + inner.height <= outer.y + outer.height;
 }
 
-static bool is_free(const objects_t *o, box_t tag)
+static bool is_free(const objects_t *o, page_box_t tag)
 {
     for (int64_t i = 0; i < o->n_tags; i++)
         if (boxes_overlap(o->tags[i], tag)) return false;
@@ -27,16 +27,16 @@ static bool is_free(const objects_t *o, box_t tag)
 }
 
 /* Tries above the box, its upper corners, then its lower ones; shifts a name that would leave the image. */
-static bool find_place(const objects_t *o, box_t box, int64_t width, box_t at, box_t *out)
+static bool find_place(const objects_t *o, page_box_t box, int64_t width, page_box_t at, page_box_t *out)
 {
     const int64_t right = box.x + box.width - width, foot = box.y + box.height - HEIGHT;
-    const box_t corners[CORNERS] = {{box.x, box.y - HEIGHT, width, HEIGHT},
-                                    {box.x, box.y, width, HEIGHT},
-                                    {right, box.y, width, HEIGHT},
-                                    {box.x, foot, width, HEIGHT},
-                                    {right, foot, width, HEIGHT}};
+    const page_box_t corners[CORNERS] = {{box.x, box.y - HEIGHT, width, HEIGHT},
+                                         {box.x, box.y, width, HEIGHT},
+                                         {right, box.y, width, HEIGHT},
+                                         {box.x, foot, width, HEIGHT},
+                                         {right, foot, width, HEIGHT}};
     for (int i = 0; i < CORNERS; i++) {
-        box_t tag = corners[i];
+        page_box_t tag = corners[i];
         if (tag.x + width > at.x + at.width) tag.x = at.x + at.width - width;
         if (tag.x < at.x) tag.x = at.x;
         if (!is_within(tag, at) || !is_free(o, tag)) continue;
@@ -61,8 +61,8 @@ void objects_draw_tags(objects_t *o, const objects_image_t *image, page_t *page)
         const annotation_t *a = o->order[i];
         const char *name = image->categories[a->category].name;
         const int64_t width = page_text_width(1, name) + 2 * PAD;
-        const box_t box = objects_box(image, a->box);
-        box_t tag;
+        const page_box_t box = objects_box(image, a->box);
+        page_box_t tag;
         const bool roomy = box.width >= width + PAD && box.height >= 2 * HEIGHT;
         if (!roomy && !(is_first(o, i) && box.width + box.height >= NARROW)) continue;
         if (!find_place(o, box, width, image->at, &tag)) continue;

@@ -18,7 +18,7 @@ err_t page_new(int64_t width, int64_t height, rgb_t background, page_t **out)
     }
     page->width = width;
     page->height = height;
-    page_fill(page, (box_t){0, 0, width, height}, background);
+    page_fill(page, (page_box_t){0, 0, width, height}, background);
     *out = page;
     return ERR_OK;
 }
@@ -40,12 +40,12 @@ static int64_t max_int64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static box_t clip_box(const page_t *page, box_t box)
+static page_box_t clip_box(const page_t *page, page_box_t box)
 {
     int64_t left = max_int64(box.x, 0), top = max_int64(box.y, 0);
     int64_t right = min_int64(box.x + box.width, page->width),
             bottom = min_int64(box.y + box.height, page->height);
-    return (box_t){left, top, max_int64(right - left, 0), max_int64(bottom - top, 0)};
+    return (page_box_t){left, top, max_int64(right - left, 0), max_int64(bottom - top, 0)};
 }
 
 static uint8_t *pixel_at(page_t *page, int64_t x, int64_t y)
@@ -53,9 +53,9 @@ static uint8_t *pixel_at(page_t *page, int64_t x, int64_t y)
     return page->rgb + 3 * (y * page->width + x);
 }
 
-void page_fill(page_t *page, box_t box, rgb_t colour)
+void page_fill(page_t *page, page_box_t box, rgb_t colour)
 {
-    box_t part = clip_box(page, box);
+    page_box_t part = clip_box(page, box);
     for (int64_t y = part.y; y < part.y + part.height; y++) {
         uint8_t *to = pixel_at(page, part.x, y);
         for (int64_t x = 0; x < part.width; x++, to += 3) {
@@ -71,9 +71,9 @@ static uint8_t mix_byte(uint8_t below, uint8_t above, double share)
     return (uint8_t)(below + (above - below) * share + 0.5);
 }
 
-void page_mix(page_t *page, box_t box, rgb_t colour, double share)
+void page_mix(page_t *page, page_box_t box, rgb_t colour, double share)
 {
-    box_t part = clip_box(page, box);
+    page_box_t part = clip_box(page, box);
     for (int64_t y = part.y; y < part.y + part.height; y++) {
         uint8_t *to = pixel_at(page, part.x, y);
         for (int64_t x = 0; x < part.width; x++, to += 3) {
@@ -84,10 +84,10 @@ void page_mix(page_t *page, box_t box, rgb_t colour, double share)
     }
 }
 
-void page_place(page_t *page, box_t box, const page_source_t *image)
+void page_place(page_t *page, page_box_t box, const page_source_t *image)
 {
     ASSERT(image->width > 0 && image->height > 0 && image->channels > 0);
-    box_t part = clip_box(page, box);
+    page_box_t part = clip_box(page, box);
     for (int64_t y = part.y; y < part.y + part.height; y++) {
         int64_t row = (y - box.y) * image->height / box.height;
         for (int64_t x = part.x; x < part.x + part.width; x++) {
@@ -110,9 +110,10 @@ static void draw_character(page_t *page, int64_t x, int64_t y, text_style_t styl
     for (int row = 0; row < FONT_HEIGHT; row++)
         for (int column = 0; column < FONT_WIDTH; column++)
             if (font_ink(character, column, row))
-                page_fill(page,
-                          (box_t){x + column * style.scale, y + row * style.scale, style.scale, style.scale},
-                          style.colour);
+                page_fill(
+                    page,
+                    (page_box_t){x + column * style.scale, y + row * style.scale, style.scale, style.scale},
+                    style.colour);
 }
 
 int64_t page_text(page_t *page, int64_t x, int64_t y, text_style_t style, const char *text)

@@ -19,7 +19,7 @@ typedef struct page {
 /* In pixels of the page, from its upper left corner. */
 typedef struct box {
     int64_t x, y, width, height;
-} box_t;
+} page_box_t;
 
 /* 8-bit pixels. channels 3: RGB; otherwise the first channel is grey. */
 typedef struct page_source {
@@ -38,13 +38,13 @@ void page_free(page_t **page);
 /* Writes the page with png_file_write. */
 err_t page_write_png(const page_t *page, const char *path);
 
-void page_fill(page_t *page, box_t box, rgb_t colour);
+void page_fill(page_t *page, page_box_t box, rgb_t colour);
 
 /* Blends the colour over the box with opacity `share` (0 to 1). */
-void page_mix(page_t *page, box_t box, rgb_t colour, double share);
+void page_mix(page_t *page, page_box_t box, rgb_t colour, double share);
 
 /* Scales the image to the box by nearest neighbour. */
-void page_place(page_t *page, box_t box, const page_source_t *image);
+void page_place(page_t *page, page_box_t box, const page_source_t *image);
 
 /* Draws a line of text (data/show/font.h) with its upper left corner at (x, y). A UTF-8 character outside
  * ASCII is one box. Returns the x of the next character. */

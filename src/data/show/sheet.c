@@ -110,7 +110,7 @@ static err_t find_shape(drawing_t *d, double *out)
 }
 
 /* The place of an image of width × height in its tile. */
-static box_t fit_tile(box_t tile, int64_t width, int64_t height)
+static page_box_t fit_tile(page_box_t tile, int64_t width, int64_t height)
 {
     double factor = fmin((double)tile.width / (double)width, (double)tile.height / (double)height);
     if (factor >= 2) factor = floor(factor); /* so that pixels are equally large */
@@ -118,10 +118,10 @@ static box_t fit_tile(box_t tile, int64_t width, int64_t height)
             h = (int64_t)floor((double)height * factor + 0.5);
     w = w < 1 ? 1 : w > tile.width ? tile.width : w;
     h = h < 1 ? 1 : h > tile.height ? tile.height : h;
-    return (box_t){tile.x + (tile.width - w) / 2, tile.y + (tile.height - h) / 2, w, h};
+    return (page_box_t){tile.x + (tile.width - w) / 2, tile.y + (tile.height - h) / 2, w, h};
 }
 
-static err_t draw_pixels(drawing_t *d, const sample_t *sample, const image_info_t *info, box_t at)
+static err_t draw_pixels(drawing_t *d, const sample_t *sample, const image_info_t *info, page_box_t at)
 {
     const image_rect_t all = {0, 0, (double)info->width, (double)info->height};
     const image_bytes_t bytes = {sample->name, sample->bytes, sample->n_bytes};
@@ -140,16 +140,16 @@ static err_t draw_pixels(drawing_t *d, const sample_t *sample, const image_info_
 }
 
 /* Draws a cross with an explanation. */
-static void draw_bad(page_t *page, box_t tile)
+static void draw_bad(page_t *page, page_box_t tile)
 {
     static const char *const lines[] = {"cannot be", "decoded"};
     for (int64_t x = 0; x < tile.width; x++) {
         const int64_t y = x * (tile.height - 1) / (tile.width > 1 ? tile.width - 1 : 1);
-        page_mix(page, (box_t){tile.x + x, tile.y + y, 1, 1}, alarm_red, 0.6);
-        page_mix(page, (box_t){tile.x + x, tile.y + tile.height - 1 - y, 1, 1}, alarm_red, 0.6);
+        page_mix(page, (page_box_t){tile.x + x, tile.y + y, 1, 1}, alarm_red, 0.6);
+        page_mix(page, (page_box_t){tile.x + x, tile.y + tile.height - 1 - y, 1, 1}, alarm_red, 0.6);
     }
     const int64_t middle = tile.x + tile.width / 2, top = tile.y + tile.height / 2 - LINE;
-    page_fill(page, (box_t){middle - 30, top - 4, 60, 2 * LINE + 4}, empty);
+    page_fill(page, (page_box_t){middle - 30, top - 4, 60, 2 * LINE + 4}, empty);
     for (int i = 0; i < 2; i++)
         page_text(page, middle - page_text_width(1, lines[i]) / 2, top + i * LINE,
                   (text_style_t){1, alarm_red}, lines[i]);
@@ -162,12 +162,12 @@ static err_t report_bad(drawing_t *d, err_t err)
     return err == ERR_DATA ? ERR_OK : err;
 }
 
-static err_t draw_image(drawing_t *d, pick_t pick, box_t tile, sample_t *sample)
+static err_t draw_image(drawing_t *d, pick_t pick, page_box_t tile, sample_t *sample)
 {
     const source_t *source = d->sheet->source;
     image_info_t info;
     TRY(read_info(d, pick, sample, &info));
-    const box_t at = fit_tile(tile, info.width, info.height);
+    const page_box_t at = fit_tile(tile, info.width, info.height);
     TRY(draw_pixels(d, sample, &info, at));
     const objects_image_t image = {&info, sample, source->categories, at};
     return report_bad(d, objects_draw(&d->objects, &image, d->page));
@@ -179,8 +179,8 @@ static err_t draw_tile(drawing_t *d, int64_t number)
     const source_t *source = d->sheet->source;
     const pick_t pick = d->sheet->picks[number];
     const int64_t cell = l->tile_height + CAPTION + 2 * LINE + GAP;
-    const box_t tile = {MARGIN + number % l->columns * (l->tile_width + GAP),
-                        MARGIN + HEAD + number / l->columns * cell, l->tile_width, l->tile_height};
+    const page_box_t tile = {MARGIN + number % l->columns * (l->tile_width + GAP),
+                             MARGIN + HEAD + number / l->columns * cell, l->tile_width, l->tile_height};
     sample_t sample;
     page_fill(d->page, tile, empty);
     err_t err = draw_image(d, pick, tile, &sample);

@@ -133,7 +133,7 @@ static err_t draw_samples(const mistakes_t *m, const layout_t *l, page_t *page, 
         const page_source_t image = {info->width, info->height, info->channels, shown.bytes};
         int64_t x = MARGIN + i % l->columns * (l->cell_width + GAP_X);
         int64_t y = l->top + i / l->columns * (l->cell_height + GAP_Y);
-        page_place(page, (box_t){x, y, l->image_width, l->image_height}, &image);
+        page_place(page, (page_box_t){x, y, l->image_width, l->image_height}, &image);
         draw_caption(page, x, y + l->image_height + CAPTION, l->cell_width, sample);
     }
     return ERR_OK;

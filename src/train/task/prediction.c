@@ -106,7 +106,7 @@ static void draw_classes(const prediction_t *p, int64_t y, page_t *page)
     for (int i = 0; i < p->n; i++, y += LINE) {
         double probability = p->best[i].probability;
         int64_t filled = (int64_t)(share_of(probability) * (double)width);
-        page_fill(page, (box_t){MARGIN, y, filled, BAR}, bar_blue);
+        page_fill(page, (page_box_t){MARGIN, y, filled, BAR}, bar_blue);
         snprintf(text, sizeof text, "%.4f", probability);
         page_text(page, MARGIN + 2, y + 2, (text_style_t){SCALE, ink}, text);
         caption_fitting(page, MARGIN + NUMBER, y + 2, width - NUMBER, (text_style_t){SCALE, ink},
@@ -143,7 +143,7 @@ err_t prediction_draw(const prediction_t *p, const image_t *image, page_t **out)
     }
     int64_t inside = width > WIDTH ? width : WIDTH;
     TRY_OUT(err, page_new(inside + 2 * MARGIN, height + 2 * MARGIN + GAP + (p->n + 1) * LINE, paper, &page));
-    page_place(page, (box_t){MARGIN, MARGIN, width, height}, &source);
+    page_place(page, (page_box_t){MARGIN, MARGIN, width, height}, &source);
     draw_classes(p, MARGIN + height + GAP, page);
     *out = page;
     page = NULL;
