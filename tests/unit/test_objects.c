@@ -50,7 +50,7 @@ static page_t *draw(const image_info_t *info, const sample_t *sample, page_box_t
 {
     page_t *page = NULL;
     if (page_new(80, 60, white, &page) != ERR_OK) abort();
-    const objects_image_t image = {info, sample, categories, where};
+    const objects_image_t image = {.info = info, .sample = sample, .categories = categories, .at = where};
     *err = objects_draw(&objects, &image, page);
     return page;
 }
@@ -173,7 +173,8 @@ static void test_strange(void)
                                       {9, 9, -5, -5}};
     const image_info_t info = info_of(40, 20, 3);
     const sample_t sample = {.name = "a.png"};
-    const objects_image_t image = {&info, &sample, categories, {5, 7, 20, 10}};
+    const objects_image_t image = {
+        .info = &info, .sample = &sample, .categories = categories, .at = {5, 7, 20, 10}};
     bool all = true;
     for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++) {
         const page_box_t b = objects_box(&image, boxes[i]);

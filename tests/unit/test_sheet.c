@@ -126,7 +126,7 @@ static int count_grey(const page_t *page, int grey)
 static void test_sheet(const source_t *source)
 {
     static const pick_t picks[] = {{SPLIT_TRAIN, 0}, {SPLIT_TRAIN, 1}, {SPLIT_TRAIN, 2}, {SPLIT_TRAIN, 3}};
-    const sheet_t sheet = {source, picks, 4, TILE, tell};
+    const sheet_t sheet = {.source = source, .picks = picks, .n = 4, .tile = TILE, .tell = tell};
     page_t *page = NULL;
     int64_t n_bad = 0;
     n_told = 0;
@@ -139,6 +139,30 @@ static void test_sheet(const source_t *source)
     OK(sheet_check(SHEET_MAX_IMAGES, 240) == ERR_OK, "a thousand tiles of the usual size");
     OK(sheet_check(SHEET_MAX_IMAGES, SHEET_MAX_TILE) == ERR_USAGE && SAYS("1000 tiles", "fewer"),
        "a page that is too large is refused beforehand");
+}
+
+/* Detections beside an image that has a class. */
+static void test_beside(const source_t *source)
+{
+    static const pick_t picks[] = {{SPLIT_TRAIN, 0}};
+    const detection_t detections[] = {{.category = 1, .score = 0.9, .box = {20, 15, 60, 45}},
+                                      {.category = 0, .score = 0.4, .box = {0, 0, 30, 30}}};
+    detected_t detected = {0};
+    page_t *alone = NULL, *page = NULL;
+    int64_t n_bad = 0;
+    sheet_t sheet = {.source = source, .picks = picks, .n = 1, .tile = TILE, .tell = tell};
+    const sheet_beside_t beside = {&detected, "1 of 2 found"};
+    OK_CALL(detected_set(&detected, detections, 2, source->categories, 0.5), "detections of an image");
+    OK_CALL(sheet_draw(&sheet, &n_bad, &alone), "the image alone");
+    sheet.beside = &beside;
+    OK_CALL(sheet_draw(&sheet, &n_bad, &page), "with its detections beside it");
+    const int64_t further = page && alone ? page->width - alone->width : 0;
+    OK(further >= TILE && page->height == alone->height, "the page is wider by a tile");
+    OK(page && count_grey(page, 40) < 2 * TILE * 45 && count_grey(page, 40) > TILE * 45 + 1000,
+       "the same pixels twice, the second time under a box");
+    page_free(&alone);
+    page_free(&page);
+    detected_free(&detected);
 }
 
 static void test_caption(void)
@@ -159,11 +183,12 @@ static void test_caption(void)
 
 int main(void)
 {
-    tap_plan(8 + 3 + 7 + 1 + 1);
+    tap_plan(8 + 3 + 7 + 5 + 1 + 1);
     source_t *source = make_source();
     test_survey(source);
     test_pick(source);
     test_sheet(source);
+    test_beside(source);
     test_caption();
     source_close(&source);
     char command[128];

@@ -55,14 +55,14 @@ static int count_objects(const sample_t *sample, count_t *counts)
 }
 
 /* Draws whole entries only; "+3" stands for those that do not fit. */
-static void draw_counts(const caption_t *c, const source_t *source, const count_t *counts, int n,
+static void draw_counts(const caption_t *c, const category_t *categories, const count_t *counts, int n,
                         page_t *page)
 {
     int64_t x = c->x;
     const int64_t end = c->x + c->width;
     char text[TEXT_MAX];
     for (int i = 0; i < n; i++) {
-        const char *name = source->categories[counts[i].category].name;
+        const char *name = categories[counts[i].category].name;
         snprintf(text, sizeof text, counts[i].n > 1 ? "%s %" PRId32 : "%s", name, counts[i].n);
         const int64_t width = SWATCH + SPACE + page_text_width(1, text);
         /* Room for the "+3" that follows, unless it is the last. */
@@ -78,22 +78,20 @@ static void draw_counts(const caption_t *c, const source_t *source, const count_
     }
 }
 
-void caption_draw(const caption_t *c, const source_t *source, split_t split, const sample_t *sample,
+void caption_draw(const caption_t *c, const category_t *categories, const sample_t *sample, const char *text,
                   page_t *page)
 {
-    char name[TEXT_MAX];
     count_t counts[MOST_COUNTS];
     if (sample->label >= 0) {
-        const char *class = source->categories[sample->label].name;
+        const char *class = categories[sample->label].name;
         caption_fitting(page, c->x + 1, c->y, c->width - 1, (text_style_t){1, ink}, class); /* twice: bold */
         caption_fitting(page, c->x, c->y, c->width - 1, (text_style_t){1, ink}, class);
     } else if (sample->n_annotations == 0) {
         caption_fitting(page, c->x, c->y, c->width, (text_style_t){1, faint}, "no objects");
     } else {
-        draw_counts(c, source, counts, count_objects(sample, counts), page);
+        draw_counts(c, categories, counts, count_objects(sample, counts), page);
     }
-    snprintf(name, sizeof name, "%s/%s", split_names[split], sample->name);
-    caption_fitting(page, c->x, c->y + c->line, c->width, (text_style_t){1, faint}, name);
+    caption_fitting(page, c->x, c->y + c->line, c->width, (text_style_t){1, faint}, text);
 }
 
 void caption_draw_number(const caption_t *c, pick_t pick, page_t *page)

@@ -11,9 +11,9 @@ typedef struct caption {
 } caption_t;
 
 /* Draws the class, or the categories with their colours and numbers of objects, most frequent first; below it
- * the image's name. Text is shortened to the caption's width. */
-void caption_draw(const caption_t *caption, const source_t *source, split_t split, const sample_t *sample,
-                  page_t *page);
+ * `text`, such as the image's name. Text is shortened to the caption's width. */
+void caption_draw(const caption_t *caption, const category_t *categories, const sample_t *sample,
+                  const char *text, page_t *page);
 
 /* For an image that cannot be described: draws its number. */
 void caption_draw_number(const caption_t *caption, pick_t pick, page_t *page);

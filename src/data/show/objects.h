@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws an image's objects over it: translucent masks, boxes, and category names if there is room, each in
+/* Draws an image's objects over it: translucent masks, boxes, and their names if there is room, each in
  * its category's colour. Crowds are hatched and have dashed boxes. Not collective. */
 #ifndef DATA_SHOW_OBJECTS_H
 #define DATA_SHOW_OBJECTS_H
@@ -25,7 +25,8 @@ typedef struct objects_image {
     const image_info_t *info; /* annotations refer to the image as stored; it is drawn as shown */
     const sample_t *sample;
     const category_t *categories;
-    page_box_t at; /* the whole image on the page; clips the drawing */
+    const char *const *labels; /* [n_annotations] drawn instead of the categories' names; NULL: the names */
+    page_box_t at;             /* the whole image on the page; clips the drawing */
 } objects_image_t;
 
 /* ERR_DATA naming the image and the annotation if a segmentation cannot be drawn; its box and all other

@@ -59,7 +59,8 @@ void objects_draw_tags(objects_t *o, const objects_image_t *image, page_t *page)
     o->n_tags = 0;
     for (int64_t i = 0; i < o->n_order; i++) {
         const annotation_t *a = o->order[i];
-        const char *name = image->categories[a->category].name;
+        const char *name = image->labels ? image->labels[a - image->sample->annotations]
+                                         : image->categories[a->category].name;
         const int64_t width = page_text_width(1, name) + 2 * PAD;
         const page_box_t box = objects_box(image, a->box);
         page_box_t tag;

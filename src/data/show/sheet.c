@@ -19,6 +19,7 @@
 enum {
     MARGIN = 24,
     GAP = 16,
+    SEAM = 4, /* between an image and the one beside it */
     TITLE_SCALE = 2,
     TITLE = 28,
     LINE = 14,
@@ -32,7 +33,7 @@ static const rgb_t paper = {250, 250, 248}, ink = {32, 36, 42}, faint = {100, 10
 static const double least_shape = 0.6, most_shape = 1.4; /* of a tile: height / width */
 
 typedef struct layout {
-    int64_t tile_width, tile_height, columns, rows, width, height;
+    int64_t tile_width, tile_height, cell_width, cell_height, columns, rows, width, height;
 } layout_t;
 
 typedef struct drawing {
@@ -61,28 +62,35 @@ static int64_t count_columns(int64_t n, int64_t cell_width, int64_t cell_height)
     return best;
 }
 
-static layout_t lay_out(int64_t n, int64_t tile, double shape)
+static layout_t lay_out(int64_t n, int64_t tile, bool beside, double shape)
 {
     const int64_t tile_height = (int64_t)floor((double)tile * shape + 0.5);
-    layout_t l = {.tile_width = tile, .tile_height = tile_height};
-    const int64_t cell = tile_height + CAPTION + 2 * LINE + GAP;
-    l.columns = count_columns(n, tile + GAP, cell);
+    layout_t l = {.tile_width = tile,
+                  .tile_height = tile_height,
+                  .cell_width = (beside ? 2 * tile + SEAM : tile) + GAP,
+                  .cell_height = tile_height + CAPTION + 2 * LINE + GAP};
+    l.columns = count_columns(n, l.cell_width, l.cell_height);
     l.rows = (n + l.columns - 1) / l.columns;
-    l.width = 2 * MARGIN + l.columns * (tile + GAP) - GAP;
+    l.width = 2 * MARGIN + l.columns * l.cell_width - GAP;
     /* The last line has no descenders below its baseline. */
-    l.height = 2 * MARGIN + HEAD + l.rows * cell - GAP - (LINE - FONT_BASELINE);
+    l.height = 2 * MARGIN + HEAD + l.rows * l.cell_height - GAP - (LINE - FONT_BASELINE);
     return l;
 }
 
-err_t sheet_check(int64_t n, int64_t tile)
+static err_t check_size(int64_t n, int64_t tile, bool beside)
 {
-    const layout_t l = lay_out(n, tile, most_shape);
+    const layout_t l = lay_out(n, tile, beside, most_shape);
     if (l.width > SHEET_MAX_PIXELS / l.height)
         RAISE(ERR_USAGE,
               "%" PRId64 " tiles of %" PRId64 " pixels make a sheet of up to %" PRId64 " × %" PRId64
               " pixels, more than the limit of %d; choose fewer or smaller tiles",
               n, tile, l.width, l.height, SHEET_MAX_PIXELS);
     return ERR_OK;
+}
+
+err_t sheet_check(int64_t n, int64_t tile)
+{
+    return check_size(n, tile, false);
 }
 
 static err_t read_info(drawing_t *d, pick_t pick, sample_t *sample, image_info_t *info)
@@ -162,15 +170,38 @@ static err_t report_bad(drawing_t *d, err_t err)
     return err == ERR_DATA ? ERR_OK : err;
 }
 
-static err_t draw_image(drawing_t *d, pick_t pick, page_box_t tile, sample_t *sample)
+/* Objects of an image over its pixels. */
+static err_t draw_image(drawing_t *d, const sample_t *sample, const char *const *labels, page_box_t tile)
 {
-    const source_t *source = d->sheet->source;
     image_info_t info;
-    TRY(read_info(d, pick, sample, &info));
+    TRY(image_info((image_bytes_t){sample->name, sample->bytes, sample->n_bytes}, &info));
     const page_box_t at = fit_tile(tile, info.width, info.height);
     TRY(draw_pixels(d, sample, &info, at));
-    const objects_image_t image = {&info, sample, source->categories, at};
+    const objects_image_t image = {.info = &info,
+                                   .sample = sample,
+                                   .categories = d->sheet->source->categories,
+                                   .labels = labels,
+                                   .at = at};
     return report_bad(d, objects_draw(&d->objects, &image, d->page));
+}
+
+static caption_t caption_of(page_box_t tile)
+{
+    return (caption_t){.x = tile.x, .y = tile.y + tile.height + CAPTION, .width = tile.width, .line = LINE};
+}
+
+/* The detections of an image that the buffer holds, on the right of its tile. */
+static err_t draw_beside(drawing_t *d, int64_t number, sample_t sample, page_box_t tile)
+{
+    const sheet_beside_t *beside = &d->sheet->beside[number];
+    tile.x += tile.width + SEAM;
+    page_fill(d->page, tile, empty);
+    sample.label = -1;
+    sample.n_annotations = beside->detected->n;
+    sample.annotations = beside->detected->annotations;
+    const caption_t caption = caption_of(tile);
+    caption_draw(&caption, d->sheet->source->categories, &sample, beside->text, d->page);
+    return draw_image(d, &sample, beside->detected->labels, tile);
 }
 
 static err_t draw_tile(drawing_t *d, int64_t number)
@@ -178,12 +209,16 @@ static err_t draw_tile(drawing_t *d, int64_t number)
     const layout_t *l = &d->layout;
     const source_t *source = d->sheet->source;
     const pick_t pick = d->sheet->picks[number];
-    const int64_t cell = l->tile_height + CAPTION + 2 * LINE + GAP;
-    const page_box_t tile = {MARGIN + number % l->columns * (l->tile_width + GAP),
-                             MARGIN + HEAD + number / l->columns * cell, l->tile_width, l->tile_height};
+    const page_box_t tile = {MARGIN + number % l->columns * l->cell_width,
+                             MARGIN + HEAD + number / l->columns * l->cell_height, l->tile_width,
+                             l->tile_height};
+    const caption_t caption = caption_of(tile);
+    char text[TEXT_MAX];
     sample_t sample;
     page_fill(d->page, tile, empty);
-    err_t err = draw_image(d, pick, tile, &sample);
+    err_t err = source_read(source, pick.split, pick.index, &d->buffer, &sample);
+    if (err == ERR_OK) err = draw_image(d, &sample, NULL, tile);
+    if (err == ERR_OK && d->sheet->beside) err = draw_beside(d, number, sample, tile);
     if (err == ERR_DATA) {
         page_fill(d->page, tile, empty);
         draw_bad(d->page, tile);
@@ -191,25 +226,27 @@ static err_t draw_tile(drawing_t *d, int64_t number)
         TRY(report_bad(d, err));
         err = source_describe(source, pick.split, pick.index, &d->buffer, &sample);
     }
-    const caption_t caption = {
-        .x = tile.x, .y = tile.y + tile.height + CAPTION, .width = tile.width, .line = LINE};
-    if (err == ERR_OK) caption_draw(&caption, source, pick.split, &sample, d->page);
     if (err == ERR_DATA) caption_draw_number(&caption, pick, d->page);
-    return err == ERR_DATA ? ERR_OK : err;
+    if (err != ERR_OK) return err == ERR_DATA ? ERR_OK : err;
+    snprintf(text, sizeof text, "%s/%s", split_names[pick.split], sample.name);
+    caption_draw(&caption, source->categories, &sample, text, d->page);
+    return ERR_OK;
 }
 
 static void draw_heading(const drawing_t *d)
 {
     char text[TEXT_MAX];
     const source_t *source = d->sheet->source;
+    const char *title_text = d->sheet->title ? d->sheet->title : source->path;
     const int64_t n_all = source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL];
     const int64_t room = d->layout.width - 2 * MARGIN;
     const text_style_t title = {TITLE_SCALE, ink};
-    caption_fitting(d->page, MARGIN + 1, MARGIN, room - 1, title, source->path); /* twice: bold */
-    caption_fitting(d->page, MARGIN, MARGIN, room - 1, title, source->path);
+    caption_fitting(d->page, MARGIN + 1, MARGIN, room - 1, title, title_text); /* twice: bold */
+    caption_fitting(d->page, MARGIN, MARGIN, room - 1, title, title_text);
     snprintf(text, sizeof text, "%" PRId64 " of %" PRId64 " images%s", d->sheet->n, n_all,
              source->has_annotations ? "; crowds are hatched" : "");
-    caption_fitting(d->page, MARGIN, MARGIN + TITLE, room, (text_style_t){1, faint}, text);
+    caption_fitting(d->page, MARGIN, MARGIN + TITLE, room, (text_style_t){1, faint},
+                    d->sheet->about ? d->sheet->about : text);
 }
 
 err_t sheet_draw(const sheet_t *sheet, int64_t *n_bad, page_t **out)
@@ -218,10 +255,10 @@ err_t sheet_draw(const sheet_t *sheet, int64_t *n_bad, page_t **out)
     double shape = 1;
     err_t err;
     ASSERT(sheet->n > 0 && sheet->n <= SHEET_MAX_IMAGES);
-    TRY_OUT(err, sheet_check(sheet->n, sheet->tile));
+    TRY_OUT(err, check_size(sheet->n, sheet->tile, sheet->beside != NULL));
     TRY_OUT(err, image_decoder_new((image_limits_t){0}, &d.decoder));
     TRY_OUT(err, find_shape(&d, &shape));
-    d.layout = lay_out(sheet->n, sheet->tile, shape);
+    d.layout = lay_out(sheet->n, sheet->tile, sheet->beside != NULL, shape);
     TRY_OUT(err, page_new(d.layout.width, d.layout.height, paper, &d.page));
     TRY_OUT(err, mem_new_array(d.layout.tile_width * d.layout.tile_height, 3, "a tile", &d.rgb));
     draw_heading(&d);

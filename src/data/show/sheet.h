@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Draws a contact sheet of a source's images: one tile per image, with its objects drawn over it (objects.h)
- * or its class below. Not collective. */
+ * or its class below, and beside it, if given, its detections. Not collective. */
 #ifndef DATA_SHOW_SHEET_H
 #define DATA_SHOW_SHEET_H
 
+#include "data/show/detected.h"
 #include "data/show/page.h"
 #include "data/show/survey.h"
 
@@ -14,15 +15,23 @@ enum {
     SHEET_MAX_PIXELS = 1 << 27, /* of the page, three bytes each */
 };
 
+/* What is drawn beside an image: the same pixels with other objects over them. */
+typedef struct sheet_beside {
+    const detected_t *detected; /* categories: rows of the source's table */
+    const char *text;           /* second line of the caption */
+} sheet_beside_t;
+
 typedef struct sheet {
     const source_t *source;
     const pick_t *picks;
     int64_t n;                         /* 1 to SHEET_MAX_IMAGES */
     int64_t tile;                      /* width of a tile; its height follows the images' median shape */
+    const sheet_beside_t *beside;      /* [n]: a second tile per image, on its right; NULL: none */
+    const char *title, *about;         /* the heading's two lines; NULL: the source, and how many images */
     void (*tell)(const char *message); /* reason for each image or segmentation not drawn; may be NULL */
 } sheet_t;
 
-/* ERR_USAGE: n tiles of this width could exceed SHEET_MAX_PIXELS. */
+/* ERR_USAGE: n tiles of this width, without others beside them, could exceed SHEET_MAX_PIXELS. */
 err_t sheet_check(int64_t n, int64_t tile);
 
 /* The same input gives the same pixels. Images are turned by EXIF's orientation and reduced, or enlarged by a

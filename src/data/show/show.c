@@ -71,7 +71,8 @@ static err_t draw_sheet(const source_t *source, int32_t category, const show_opt
     TRY_OUT(err, pick_images(source, category, (uint64_t)options->seed, options->count, picks, &n));
     if (n == 0)
         RAISE_OUT(err, ERR_USAGE, "no image of %s has the category %s", source->path, options->category);
-    const sheet_t sheet = {source, picks, n, options->tile, tell_not_drawn};
+    const sheet_t sheet = {
+        .source = source, .picks = picks, .n = n, .tile = options->tile, .tell = tell_not_drawn};
     TRY_OUT(err, sheet_draw(&sheet, &n_bad, &page));
     end_telling();
     TRY_OUT(err, page_write_png(page, options->out));

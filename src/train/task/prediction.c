@@ -7,10 +7,8 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "data/image/resize.h"
 #include "data/show/caption.h"
-#include "data/show/font.h"
+#include "data/show/single.h"
 
 /* NaN ranks below all other scores. */
 static bool is_better(const float *logits, int a, int b)
@@ -77,20 +75,9 @@ void prediction_json(const prediction_t *p, const char *error, json_t *j)
 }
 
 /* In pixels. */
-enum {
-    MARGIN = 16,
-    SMALL = 280,
-    LARGE = 640,
-    WIDTH = 320,
-    GAP = 12,
-    LINE = 22,
-    SCALE = 2,
-    BAR = 18,
-    NUMBER = 92
-};
+enum { LINE = 22, SCALE = 2, BAR = 18, NUMBER = 92 };
 
-static const rgb_t paper = {250, 250, 248}, ink = {32, 36, 42}, faint = {100, 106, 114},
-                   bar_blue = {176, 203, 232};
+static const rgb_t ink = {32, 36, 42}, faint = {100, 106, 114}, bar_blue = {176, 203, 232};
 
 static double share_of(double probability)
 {
@@ -100,56 +87,24 @@ static double share_of(double probability)
 static void draw_classes(const prediction_t *p, int64_t y, page_t *page)
 {
     char text[32];
-    int64_t width = page->width - 2 * MARGIN;
-    caption_fitting(page, MARGIN, y, width, (text_style_t){1, faint}, p->image);
+    int64_t width = page->width - 2 * SINGLE_MARGIN;
+    caption_fitting(page, SINGLE_MARGIN, y, width, (text_style_t){1, faint}, p->image);
     y += LINE;
     for (int i = 0; i < p->n; i++, y += LINE) {
         double probability = p->best[i].probability;
         int64_t filled = (int64_t)(share_of(probability) * (double)width);
-        page_fill(page, (page_box_t){MARGIN, y, filled, BAR}, bar_blue);
+        page_fill(page, (page_box_t){SINGLE_MARGIN, y, filled, BAR}, bar_blue);
         snprintf(text, sizeof text, "%.4f", probability);
-        page_text(page, MARGIN + 2, y + 2, (text_style_t){SCALE, ink}, text);
-        caption_fitting(page, MARGIN + NUMBER, y + 2, width - NUMBER, (text_style_t){SCALE, ink},
+        page_text(page, SINGLE_MARGIN + 2, y + 2, (text_style_t){SCALE, ink}, text);
+        caption_fitting(page, SINGLE_MARGIN + NUMBER, y + 2, width - NUMBER, (text_style_t){SCALE, ink},
                         class_text(p, i).text);
     }
 }
 
-/* The size at which an image is drawn: large ones are reduced, small ones enlarged by a whole factor. */
-static void drawn_size(const image_t *image, int64_t *width, int64_t *height)
-{
-    int64_t longer = image->width > image->height ? image->width : image->height;
-    *width = image->width * (longer < SMALL ? SMALL / longer : 1);
-    *height = image->height * (longer < SMALL ? SMALL / longer : 1);
-    if (longer <= LARGE) return;
-    *width = (image->width * LARGE + longer - 1) / longer;
-    *height = (image->height * LARGE + longer - 1) / longer;
-}
-
 err_t prediction_draw(const prediction_t *p, const image_t *image, page_t **out)
 {
-    int64_t width, height;
-    const int channels = 3;
-    resize_scratch_t scratch = {0};
-    uint8_t *reduced = NULL;
-    page_t *page = NULL;
-    err_t err;
-    drawn_size(image, &width, &height);
-    page_source_t source = {image->width, image->height, channels, image->rgb};
-    if (width < image->width || height < image->height) {
-        image_rect_t whole = {0, 0, (double)image->width, (double)image->height};
-        TRY_OUT(err, mem_new_array(width * height, 3, "an image", &reduced));
-        TRY_OUT(err, resize(image, whole, false, width, height, &scratch, reduced));
-        source = (page_source_t){width, height, channels, reduced};
-    }
-    int64_t inside = width > WIDTH ? width : WIDTH;
-    TRY_OUT(err, page_new(inside + 2 * MARGIN, height + 2 * MARGIN + GAP + (p->n + 1) * LINE, paper, &page));
-    page_place(page, (page_box_t){MARGIN, MARGIN, width, height}, &source);
-    draw_classes(p, MARGIN + height + GAP, page);
-    *out = page;
-    page = NULL;
-out:
-    page_free(&page);
-    resize_scratch_free(&scratch);
-    mem_free(&reduced);
-    return err;
+    page_box_t at;
+    TRY(single_page(image, (p->n + 1) * LINE, &at, out));
+    draw_classes(p, at.y + at.height + SINGLE_GAP, *out);
+    return ERR_OK;
 }
