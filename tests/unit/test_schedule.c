@@ -144,13 +144,32 @@ static void test_options(void)
     OK(s.kind == SCHEDULE_POLYNOMIAL && near(schedule_rate(&s, 50), 0.25 / 8), "with its power");
     OK(make("warmup = 10", run, &s, &p) == ERR_USAGE && strstr(err_message(), "--warmup 10"),
        "warm-up as long as the run: %s", err_message());
+    OK_CALL(make("lr = 0.5\nschedule = step\nlr-milestones = 2,4.5\nwarmup-steps = 4\nwarmup-from = 0.1", run,
+                 &s, &p),
+            "milestones, and warm-up in steps");
+    OK(near(schedule_rate(&s, 0), 0.5 * (0.1 + 0.9 / 4)) && near(schedule_rate(&s, 4), 0.5),
+       "warm-up from a tenth of the rate in four steps");
+    OK(near(schedule_rate(&s, 19), 0.5) && near(schedule_rate(&s, 20), 0.05) &&
+           near(schedule_rate(&s, 44), 0.05) && near(schedule_rate(&s, 45), 0.005) &&
+           near(schedule_rate(&s, 99), 0.005),
+       "reductions at the milestones alone");
+    static const char *const wrong[][2] = {
+        {"lr-milestones = 2", "--schedule step"},
+        {"schedule = step\nlr-milestones = 3,2", "'3,2'"},
+        {"schedule = step\nlr-milestones = 3,", "'3,'"},
+        {"schedule = step\nlr-milestones = 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "more than 16"},
+        {"warmup = 1\nwarmup-steps = 9", "exclude"},
+        {"warmup-steps = 100", "--warmup-steps is 100 steps"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        OK(make(wrong[i][0], run, &s, &p) == ERR_USAGE && strstr(err_message(), wrong[i][1]), "refused: %s",
+           err_message());
     OK(make("lr = 0", run, &s, &p) == ERR_USAGE && strstr(err_message(), "lr"), "a rate of zero: %s",
        err_message());
 }
 
 int main(void)
 {
-    tap_plan(17 + 4 + 11 + 1);
+    tap_plan(17 + 4 + 11 + 9 + 1);
     test_rates();
     test_plateau();
     test_options();

@@ -4,6 +4,8 @@
 #include "train/learn/schedule.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const schedules[] = {"constant", "step", "cosine", "polynomial", "plateau", NULL};
@@ -20,6 +22,13 @@ const opt_t schedule_option_table[] = {
     {"warmup", OPT_REAL, FIELD(warmup_epochs), "0", 0, 1e6, NULL, "EPOCHS",
      "linear warm-up of the learning rate from 0, or with --lr-scale linear from the unscaled rate",
      OPT_COMMON},
+    {"warmup-steps", OPT_INT, FIELD(warmup_steps), "0", 0, 1 << 30, NULL, "N",
+     "length of warm-up in steps, instead of --warmup", OPT_MORE},
+    {"warmup-from", OPT_REAL, FIELD(warmup_from), NULL, 1e-9, 1, NULL, "X",
+     "start of warm-up, as a fraction of the full rate [0; with --lr-scale linear the unscaled rate]",
+     OPT_MORE},
+    {"lr-milestones", OPT_STRING, FIELD(milestones), NULL, 0, 0, NULL, "EPOCH[,EPOCH...]",
+     "schedule step: reduce after these epochs, such as 16,22, instead of every --lr-step epochs", OPT_MORE},
     {"lr-step", OPT_REAL, FIELD(lr_step_epochs), "1", 1e-6, 1e6, NULL, "EPOCHS",
      "schedule step: epochs between reductions", OPT_MORE},
     {"lr-gamma", OPT_REAL, FIELD(lr_gamma), "0.1", 1e-6, 1, NULL, "X", "schedule step: factor of a reduction",
@@ -46,6 +55,14 @@ static double schedule_progress(const schedule_t *s, int64_t step)
     return t < 1 ? t : 1;
 }
 
+static int64_t schedule_reductions(const schedule_t *s, int64_t step)
+{
+    int n = 0;
+    if (s->n_milestones == 0) return step / s->step_every;
+    while (n < s->n_milestones && step >= s->milestones[n]) n++;
+    return n;
+}
+
 double schedule_rate(const schedule_t *s, int64_t step)
 {
     if (step < s->warmup_steps) {
@@ -57,7 +74,7 @@ double schedule_rate(const schedule_t *s, int64_t step)
     case SCHEDULE_PLATEAU:
         return s->base;
     case SCHEDULE_STEP:
-        return s->base * pow(s->gamma, (double)(step / s->step_every));
+        return s->base * pow(s->gamma, (double)schedule_reductions(s, step));
     case SCHEDULE_COSINE:
         return s->base * 0.5 * (1 + cos(3.14159265358979323846 * schedule_progress(s, step)));
     case SCHEDULE_POLYNOMIAL:
@@ -95,6 +112,42 @@ static int64_t steps_of(double epochs, const schedule_run_t *run)
     return (int64_t)llround(epochs * (double)run->steps_per_epoch);
 }
 
+/* "16,22.5": epochs that rise. */
+static err_t read_milestones(const schedule_options_t *o, const schedule_run_t *run, schedule_t *out)
+{
+    const char *text = o->milestones;
+    double before = 0;
+    if (!text) return ERR_OK;
+    if (out->kind != SCHEDULE_STEP) RAISE(ERR_USAGE, "--lr-milestones requires --schedule step");
+    for (char *end;; text = end + 1) {
+        const double epoch = strtod(text, &end);
+        if (end == text || (*end && *end != ',') || !(epoch > before) || epoch > 1e6)
+            RAISE(ERR_USAGE, "invalid --lr-milestones '%s': expected rising epochs such as 16,22",
+                  o->milestones);
+        if (out->n_milestones == SCHEDULE_MILESTONES)
+            RAISE(ERR_USAGE, "--lr-milestones has more than %d epochs", SCHEDULE_MILESTONES);
+        out->milestones[out->n_milestones++] = steps_of(epoch, run);
+        before = epoch;
+        if (!*end) return ERR_OK;
+    }
+}
+
+static err_t set_warmup(const schedule_options_t *o, const schedule_run_t *run, bool linear, schedule_t *out)
+{
+    char given[64];
+    if (o->warmup_steps > 0 && o->warmup_epochs > 0)
+        RAISE(ERR_USAGE, "--warmup and --warmup-steps exclude each other");
+    out->warmup_steps = o->warmup_steps > 0 ? o->warmup_steps : steps_of(o->warmup_epochs, run);
+    out->warmup_from = o->warmup_from > 0 ? o->warmup_from : linear ? 1.0 / run->n_ranks : 0;
+    if (out->warmup_steps < run->n_steps) return ERR_OK;
+    if (o->warmup_steps > 0)
+        snprintf(given, sizeof given, "--warmup-steps");
+    else
+        snprintf(given, sizeof given, "--warmup %g (epochs)", o->warmup_epochs);
+    RAISE(ERR_USAGE, "%s is %lld step%s, but the whole run has %lld", given, (long long)out->warmup_steps,
+          out->warmup_steps == 1 ? "" : "s", (long long)run->n_steps);
+}
+
 err_t schedule_make(const schedule_options_t *o, const schedule_run_t *run, schedule_t *schedule,
                     schedule_plateau_t *plateau)
 {
@@ -103,16 +156,12 @@ err_t schedule_make(const schedule_options_t *o, const schedule_run_t *run, sche
     *schedule = (schedule_t){.kind = schedule_kind(o->schedule),
                              .base = linear ? rate * run->n_ranks : rate,
                              .n_steps = run->n_steps,
-                             .warmup_steps = steps_of(o->warmup_epochs, run),
-                             .warmup_from = linear ? 1.0 / run->n_ranks : 0,
                              .step_every = steps_of(o->lr_step_epochs, run),
                              .gamma = o->lr_gamma,
                              .power = o->lr_power};
     if (schedule->step_every < 1) schedule->step_every = 1;
-    if (schedule->warmup_steps >= run->n_steps)
-        RAISE(ERR_USAGE, "--warmup %g (epochs) is %lld step%s, but the whole run has %lld", o->warmup_epochs,
-              (long long)schedule->warmup_steps, schedule->warmup_steps == 1 ? "" : "s",
-              (long long)run->n_steps);
+    TRY(read_milestones(o, run, schedule));
+    TRY(set_warmup(o, run, linear, schedule));
     *plateau = (schedule_plateau_t){.factor = o->plateau_factor,
                                     .threshold = o->plateau_threshold,
                                     .min_scale = o->min_lr / schedule->base,

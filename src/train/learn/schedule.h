@@ -6,16 +6,20 @@
 #include "base/opt.h"
 
 typedef struct schedule_options {
-    const char *schedule; /* "constant", "step", "cosine", "polynomial", "plateau" */
-    const char *lr_scale; /* "none", "linear" */
-    double lr;            /* 0: not given */
+    const char *schedule;   /* "constant", "step", "cosine", "polynomial", "plateau" */
+    const char *lr_scale;   /* "none", "linear" */
+    const char *milestones; /* "16,22": epochs; NULL: every lr_step_epochs */
+    double lr;              /* 0: not given */
     double warmup_epochs, lr_step_epochs, lr_gamma, lr_power;
     double plateau_factor, plateau_threshold, min_lr;
-    int64_t plateau_patience;
+    double warmup_from; /* 0: not given */
+    int64_t warmup_steps, plateau_patience;
 } schedule_options_t;
 
 extern const opt_t schedule_option_table[];
 extern const int n_schedule_options;
+
+enum { SCHEDULE_MILESTONES = 16 };
 
 typedef enum schedule_kind {
     SCHEDULE_CONSTANT,
@@ -31,7 +35,10 @@ typedef struct schedule {
     int64_t n_steps;      /* of the whole run */
     int64_t warmup_steps; /* 0: none */
     double warmup_from;   /* start of warm-up, as a fraction of base */
-    int64_t step_every;   /* SCHEDULE_STEP: steps between multiplications by gamma */
+    /* SCHEDULE_STEP: steps before which the rate is multiplied by gamma; none: every step_every steps. */
+    int n_milestones;
+    int64_t milestones[SCHEDULE_MILESTONES];
+    int64_t step_every;
     double gamma;
     double power; /* SCHEDULE_POLYNOMIAL */
 } schedule_t;
@@ -69,8 +76,9 @@ typedef struct schedule_run {
 } schedule_run_t;
 
 /* Makes a run's schedule and plateau from its options. --lr-scale linear multiplies the rate by n_ranks, and
- * warm-up then starts from the unscaled rate (Goyal et al. 2017, §2.1). Other schedules ignore the
- * plateau. ERR_USAGE when warm-up is not shorter than the run. */
+ * warm-up then starts from the unscaled rate (Goyal et al. 2017, §2.1) unless --warmup-from says otherwise. Other
+ * schedules ignore the plateau. ERR_USAGE: warm-up is not shorter than the run, or given twice; milestones that do
+ * not rise, or of another schedule. */
 err_t schedule_make(const schedule_options_t *options, const schedule_run_t *run, schedule_t *schedule,
                     schedule_plateau_t *plateau);
 
