@@ -54,6 +54,13 @@
             smoothing                                                                                        \
         }                                                                                                    \
     }
+#define XENT_WEIGHTS(n, classes, smoothing)                                                                  \
+    {                                                                                                        \
+        .kind = OP_SOFTMAX_XENT, .n_inputs = 3, .x = {{2, {n, classes}}, {1, {n}}, {1, {n}}},                \
+        .attr.softmax_xent = {                                                                               \
+            smoothing                                                                                        \
+        }                                                                                                    \
+    }
 #define BCE(n, classes)                                                                                      \
     {                                                                                                        \
         .kind = OP_SIGMOID_BCE, .n_inputs = 2, .x = { {2, {n, classes}}, {2, {n, classes}} }                 \
@@ -69,11 +76,11 @@
         .kind = OP_DECONV2D, .n_inputs = 1, .x = {{4, {n, h, w, c}}}, .attr.deconv2d = { __VA_ARGS__ }       \
     }
 /* Losses of m entries with k classes each and l labels, of n samples. */
-#define SMOOTH_L1(n, m, k, l, beta)                                                                          \
+#define SMOOTH_L1(n, m, k, l, ...)                                                                           \
     {                                                                                                        \
         .kind = OP_SMOOTH_L1, .n_inputs = 4,                                                                 \
-        .x = {{2, {n, 4 * (m) * (k)}}, {2, {n, l}}, {3, {n, m, 4}}, {2, {n, l}}}, .attr.smooth_l1 = {        \
-            beta                                                                                             \
+        .x = {{2, {n, 4 * (m) * (k)}}, {2, {n, l}}, {2, {n, l}}, {3, {n, m, 4}}}, .attr.smooth_l1 = {        \
+            __VA_ARGS__                                                                                      \
         }                                                                                                    \
     }
 #define BCE_AT(n, m, k, l)                                                                                   \
@@ -81,9 +88,14 @@
         .kind = OP_SIGMOID_BCE_AT, .n_inputs = 4, .x = {                                                     \
             {3, {n, m, k}},                                                                                  \
             {2, {n, l}},                                                                                     \
-            {2, {n, m}},                                                                                     \
-            {2, {n, l}}                                                                                      \
+            {2, {n, l}},                                                                                     \
+            {2, {n, m}}                                                                                      \
         }                                                                                                    \
+    }
+/* The labels are the targets. */
+#define BCE_LABELS(n, m)                                                                                     \
+    {                                                                                                        \
+        .kind = OP_SIGMOID_BCE_AT, .n_inputs = 3, .x = { {2, {n, m}}, {2, {n, m}}, {2, {n, m}} }             \
     }
 /* Levels of h × w cells and their halves; `samples` 0: adaptive. */
 #define ROI_ALIGN(n, h, w, c, rows, ...)                                                                     \
@@ -345,14 +357,15 @@ static inline void util_regions(float *regions, int64_t n, shape_t finest, rng_t
 static inline void util_selected(op_run_t *r, rng_t *rng)
 {
     const op_desc_t *d = &r->op->desc;
-    int64_t n_t = shape_sample_count(d->x[2]) / (d->kind == OP_SMOOTH_L1 ? 4 : 1);
-    int64_t n_classes = shape_sample_count(d->x[0]) / n_t / (d->kind == OP_SMOOTH_L1 ? 4 : 1);
+    const int64_t n_t = d->n_inputs > 3 ? shape_count(d->x[3]) : 0;
+    /* Without targets the label is one, 0 or 1. */
+    int64_t n_classes = n_t > 0 ? shape_count(d->x[0]) / n_t : 2;
     int32_t *labels = r->args.x[1].data;
     for (int64_t i = 0; i < shape_count(d->x[1]); i++) {
         labels[i] = i % 3 == 1 ? -1 : (int32_t)rng_below(rng, (uint32_t)n_classes);
-        r->x[3][i] = (float)(1 + rng_below(rng, 4)) / 4;
+        r->x[2][i] = (float)(1 + rng_below(rng, 4)) / 4;
     }
-    for (int64_t i = 0; i < shape_count(d->x[2]); i++) r->x[2][i] = (float)rng_below(rng, 257) / 256;
+    for (int64_t i = 0; i < n_t; i++) r->x[3][i] = (float)rng_below(rng, 257) / 256;
 }
 
 /* Inputs, parameters and dy: standard normal; running variances positive; labels in range; targets 0 or 1.
@@ -371,6 +384,11 @@ static inline void op_run_fill(op_run_t *r, uint64_t seed)
         r->state[1][c] = 0.5f + fabsf(r->state[1][c]);
     for (int64_t n = 0; d->kind == OP_SOFTMAX_XENT && n < d->x[0].dim[0]; n++)
         r->labels[n] = (int32_t)rng_below(&rng, (uint32_t)d->x[0].dim[1]);
+    /* With weights, every third row has no label. */
+    for (int64_t n = 0; d->kind == OP_SOFTMAX_XENT && d->n_inputs > 2 && n < d->x[0].dim[0]; n++) {
+        r->x[2][n] = (float)(1 + rng_below(&rng, 4)) / 4;
+        if (n % 3 == 1) r->labels[n] = -1;
+    }
     for (int64_t i = 0; d->kind == OP_SIGMOID_BCE && i < shape_count(d->x[0]); i++)
         r->targets[i] = (float)rng_below(&rng, 2);
 }

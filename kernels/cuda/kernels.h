@@ -88,9 +88,10 @@ typedef struct softmax {
     double smoothing;
     const float *x;
     const int32_t *labels;
+    const float *weights; /* NULL: 1 */
     float *loss;
     int32_t *predictions; /* may be NULL */
-    float *saved;         /* softmax(x) − t, [n, classes]; may be NULL */
+    float *saved;         /* weight · (softmax(x) − t), [n, classes]; may be NULL */
 } softmax_t;
 cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream);
 cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float weight, float *dx,

@@ -5,7 +5,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 
-/* Saved: softmax(x) − t, [n, classes]; backward only scales it. */
+/* Saved: w · (softmax(x) − t), [n, classes]; backward only scales it. */
 static err_t cuda_softmax_xent_plan(op_t *op)
 {
     op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.x[0]) * sizeof(float) : 0;
@@ -19,6 +19,7 @@ static err_t cuda_softmax_xent_forward(const op_t *op, const op_args_t *args)
                    .smoothing = op->desc.attr.softmax_xent.label_smoothing,
                    .x = args->x[0].data,
                    .labels = args->x[1].data,
+                   .weights = op->desc.n_inputs > 2 ? args->x[2].data : NULL,
                    .loss = args->y[0].data,
                    .predictions = args->y[1].data,
                    .saved = op->n_saved_bytes ? args->saved : NULL};

@@ -11,6 +11,7 @@ namespace
 /* A warp handles a row, or a block from this many classes on. */
 const int64_t BLOCK_CLASSES = 1024;
 const unsigned WARP = 32;
+const int IGNORED = -1; /* the label of a row without a loss */
 
 /* Values reduced over the threads of a row. Sums are double, as rows may be long. */
 struct sums {
@@ -97,6 +98,7 @@ template <unsigned THREADS> __global__ void forward(softmax_t s)
          n += rows_at_once) {
         const float *row = s.x + n * n_class;
         int label = s.labels[n];
+        float weight = s.weights ? s.weights[n] : 1;
         top t = top_of<THREADS>(row, n_class, lane);
         sums sum = {};
         for (int k = lane; k < n_class; k += THREADS) {
@@ -109,14 +111,17 @@ template <unsigned THREADS> __global__ void forward(softmax_t s)
             /* An invalid label must not pass for a class. Σz is included also if it weighs 0: 0 · −∞ is the
              * NaN that op_attr.h requires. */
             double z = label >= 0 && label < n_class ? row[label] - t.value : NAN;
-            s.loss[n] = (float)(log(sum.exp) - ((1 - s.smoothing) * z + even * sum.z));
+            float loss = (float)(log(sum.exp) - ((1 - s.smoothing) * z + even * sum.z));
+            s.loss[n] = label == IGNORED ? 0 : loss * weight;
             if (s.predictions) s.predictions[n] = t.index;
         }
         if (!s.saved) continue;
         float *saved = s.saved + n * n_class, inverse = (float)(1 / sum.exp);
         float other = (float)even, own = (float)(1 - s.smoothing + even);
-        for (int k = lane; k < n_class; k += THREADS)
-            saved[k] = expf(row[k] - t.value) * inverse - (k == label ? own : other);
+        for (int k = lane; k < n_class; k += THREADS) {
+            float slope = expf(row[k] - t.value) * inverse - (k == label ? own : other);
+            saved[k] = label == IGNORED ? 0 : slope * weight;
+        }
     }
 }
 
@@ -141,8 +146,8 @@ __global__ void backward(const float *saved, step_f32_t loss_scale, float weight
 
 cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
 {
-    traffic_count("softmax_xent_forward",
-                  s->n * (s->n_class * (s->saved ? 8 : 4) + 8 + (s->predictions ? 4 : 0)));
+    traffic_count("softmax_xent_forward", s->n * (s->n_class * (s->saved ? 8 : 4) + 8 +
+                                                  (s->predictions ? 4 : 0) + (s->weights ? 4 : 0)));
     if (s->n_class >= BLOCK_CLASSES) return launch(forward<BLOCK>, grid_for(s->n * BLOCK), BLOCK, stream, *s);
     return launch(forward<WARP>, grid_for(s->n * WARP), BLOCK, stream, *s);
 }

@@ -38,6 +38,7 @@ static const op_desc_t cases[] = {
      .x = {{4, {3, 4, 5, 8}}, {4, {3, 4, 5, 8}}},
      .attr.batch_norm = {0.1, 1e-5, 0, {true, 0, 0}}},
     XENT(7, 10, 0.1),
+    XENT_WEIGHTS(7, 10, 0.1),
     BCE(6, 9),
     SMOOTH_L1(3, 6, 5, 3, 0.5),
     BCE_AT(4, 12, 3, 2),
@@ -46,8 +47,7 @@ enum { N_CASES = sizeof cases / sizeof cases[0] };
 
 static bool can_run(const backend_t *device, const op_desc_t *desc)
 {
-    bool fused = op_epilogue(desc).relu || desc->n_inputs > op_traits(desc->kind)->n_inputs;
-    return util_has(device, desc) && (device->kernel[desc->kind]->fuses || !fused);
+    return util_has(device, desc) && (device->kernel[desc->kind]->fuses || !op_is_fused(desc));
 }
 
 static void randomize(const tensor_t *tensor, uint64_t stream)

@@ -173,6 +173,8 @@ static const op_desc_t cases[] = {
     XENT(129, 3, 0.3),
     XENT(5, 1024, 0.1),
     XENT(3, 5003, 0.0),
+    XENT_WEIGHTS(64, 91, 0.0),
+    XENT_WEIGHTS(5, 1030, 0.1),
     BCE(64, 80),
     BCE(1, 1),
     BCE(7, 31),
@@ -183,6 +185,7 @@ static const op_desc_t cases[] = {
     SMOOTH_L1(1, 3000, 1, 3000, 0),
     BCE_AT(5, 196, 7, 1),
     BCE_AT(2, 3000, 1, 1000),
+    BCE_LABELS(2, 3000),
 };
 
 /* Lengths of the sums, 0 if the values must be equal, and scales that differ from the values' own. */

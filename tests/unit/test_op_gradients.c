@@ -58,7 +58,9 @@ static const gradient_case_t cases[] = {
     {"add", 1, ADD({4, {2, 3, 3, 2}})},
     {"upsample and add", 1, UPSAMPLE_ADD(2, 2, 3, 2)},
     {"smooth L1 of a class, near its minimum", 8, SMOOTH_L1(3, 2, 3, 1, 20)},
+    {"smooth L1 of anchors, near its minimum", 8, SMOOTH_L1(3, 4, 1, 4, 20, 0)},
     {"binary cross-entropy of some entries", 12, BCE_AT(2, 12, 2, 6)},
+    {"binary cross-entropy of anchors", 12, BCE_LABELS(2, 12)},
     {"deconv2d", 5, DECONV(2, 2, 3, 5, 4, 2, true)},
     {"deconv2d without bias", 3, DECONV(1, 3, 2, 3, 2, 3, false)},
     {"regions", 16, ROI_ALIGN(2, 8, 16, 2, 5, 2, 3, 2)},
@@ -66,6 +68,7 @@ static const gradient_case_t cases[] = {
     {"batch norm of matrices", 7, NORM(0.1, 1e-3, {2, {7, 5}})},
     {"softmax cross-entropy", 10, XENT(5, 10, 0.0)},
     {"softmax cross-entropy with smoothing", 7, XENT(4, 7, 0.1)},
+    {"softmax cross-entropy of weighted rows", 7, XENT_WEIGHTS(5, 7, 0.1)},
     {"sigmoid binary cross-entropy", 9, BCE(5, 9)},
     {"sigmoid binary cross-entropy of one class", 1, BCE(3, 1)},
 };

@@ -154,6 +154,8 @@ static const refusal_t refusals[] = {
     {NORM(-0.5, 1e-5, {2, {2, 3}}), {"momentum -0.5", "[0, 1]"}},
     {{.kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x = {{3, {2, 3, 4}}, {1, {2}}}}, {"2×3×4", "[n, classes]"}},
     {{.kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x = {{2, {2, 3}}, {1, {3}}}}, {"labels 2", "got 3"}},
+    {{.kind = OP_SOFTMAX_XENT, .n_inputs = 3, .x = {{2, {2, 3}}, {1, {2}}, {1, {3}}}},
+     {"weights 2", "got 3"}},
     {SMOOTH_L1(2, 6, 5, 4, 0.1), {"smooth_l1: predictions", "labels 2×4"}},
     {SMOOTH_L1(2, 6, 5, 3, -1), {"beta -1", "negative"}},
     {{.kind = OP_SIGMOID_BCE, .n_inputs = 2, .x = {{4, {2, 3, 4, 5}}, {1, {2}}}},

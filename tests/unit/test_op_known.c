@@ -174,6 +174,30 @@ static void test_batch_norm(const backend_t *device)
     op_run_free(&r);
 }
 
+static void test_softmax_rows(const backend_t *device)
+{
+    op_run_t r = start(device, (op_desc_t)XENT_WEIGHTS(4, 2, 0.0));
+    SET(r.x[0], 0, logf(3), NAN, 1, 1, 1, 7, 1000);
+    SET(r.x[2], 2, 1, 0.5f, 0);
+    memcpy(r.labels, (int32_t[]){0, -1, 1, 1}, 4 * sizeof(int32_t));
+    must(op_run_forward(&r), "forward");
+    OK(IS(r.y, 2 * logf(4), 0, logf(2) / 2, 0), "softmax cross-entropy: weights, and a row without a label");
+    OK(r.predictions[0] == 1 && r.predictions[1] >= 0 && r.predictions[2] == 0,
+       "softmax cross-entropy: every row has a prediction");
+    must(op_run_backward(&r), "backward");
+    OK(IS(r.dx[0], -0.375f, 0.375f, 0, 0, 0.0625f, -0.0625f, 0, 0),
+       "softmax cross-entropy with weights: gradient · 1/4");
+    op_run_free(&r);
+
+    r = start(device, (op_desc_t)XENT(2, 3, 0.1));
+    SET(r.x[0], 5, 4, 3, 0, 0, 0);
+    memcpy(r.labels, (int32_t[]){-1, 2}, 2 * sizeof(int32_t));
+    must(op_run_forward(&r), "forward"), must(op_run_backward(&r), "backward");
+    OK(IS(r.y, 0, logf(3)) && IS(r.dx[0], 0, 0, 0, 0.075f, 0.075f, -0.15f),
+       "softmax cross-entropy: a row without a label, without weights");
+    op_run_free(&r);
+}
+
 static void test_softmax_xent(const backend_t *device)
 {
     op_run_t r = start(device, (op_desc_t)XENT(3, 2, 0.0));
@@ -284,14 +308,14 @@ static void test_selected(const backend_t *device)
 {
     const op_desc_t boxes = SMOOTH_L1(3, 1, 2, 1, 0.5), cells = BCE_AT(2, 2, 2, 1);
     if (!util_has(device, &boxes)) {
-        for (int i = 0; i < 4; i++) tap_skip("the device lacks the operator");
+        for (int i = 0; i < 6; i++) tap_skip("the device lacks the operator");
         return;
     }
     /* The second class of one sample, the first of the next, none of the last. */
     op_run_t r = start(device, boxes);
     SET(r.x[0], 9, 9, 9, 9, 1.25f, 3, -1, 0.5f, 0, 0, 0, 0, 9, 9, 9, 9, NAN, 1, 1, 1, 1, 1, 1, 1);
-    SET(r.x[2], 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0);
-    SET(r.x[3], 1, 0.5f, 1);
+    SET(r.x[2], 1, 0.5f, 1);
+    SET(r.x[3], 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0);
     memcpy(r.args.x[1].data, (int32_t[]){1, 0, -1}, 3 * sizeof(int32_t));
     must(op_run_forward(&r), "forward"), must(op_run_backward(&r), "backward");
     OK(IS(r.y, 0.0625f + 1.75f + 1.75f + 0.25f, 0.375f, 0), "smooth L1: quadratic up to beta, then linear");
@@ -302,19 +326,38 @@ static void test_selected(const backend_t *device)
 
     r = start(device, cells);
     SET(r.x[0], 9, 0, 9, logf(3), 1000, 9, -1000, 9);
-    SET(r.x[2], 1, 0, 1, 1);
-    SET(r.x[3], 2, 0.5f);
+    SET(r.x[2], 2, 0.5f);
+    SET(r.x[3], 1, 0, 1, 1);
     memcpy(r.args.x[1].data, (int32_t[]){1, 0}, 2 * sizeof(int32_t));
     must(op_run_forward(&r), "forward"), must(op_run_backward(&r), "backward");
     OK(IS(r.y, 2 * (logf(2) + logf(4)), 500), "sigmoid cross-entropy of a class: one label for all cells");
     OK(IS(r.dx[0], 0, -0.25f, 0, 0.375f, 0, 0, -0.125f, 0), "sigmoid cross-entropy of a class: gradient");
+    op_run_free(&r);
+
+    r = start(device, (op_desc_t)BCE_LABELS(1, 3));
+    SET(r.x[0], 0, 9, logf(3));
+    SET(r.x[2], 2, 1, 0.5f);
+    memcpy(r.args.x[1].data, (int32_t[]){1, -1, 0}, 3 * sizeof(int32_t));
+    must(op_run_forward(&r), "forward"), must(op_run_backward(&r), "backward");
+    OK(IS(r.y, 2 * logf(2) + 0.5f * logf(4)) && IS(r.dx[0], -0.25f, 0, 0.09375f),
+       "sigmoid cross-entropy of anchors: the label is the target");
+    op_run_free(&r);
+
+    r = start(device, (op_desc_t)SMOOTH_L1(3, 1, 1, 1, 0, 1));
+    for (int i = 0; i < 12; i++) r.x[0][i] = 3;
+    for (int i = 0; i < 12; i++) r.x[3][i] = 1;
+    SET(r.x[2], 1, 1, 0.5f);
+    memcpy(r.args.x[1].data, (int32_t[]){0, -1, 1}, 3 * sizeof(int32_t));
+    must(op_run_forward(&r), "forward"), must(op_run_backward(&r), "backward");
+    OK(IS(r.y, 0, 0, 4) && IS(r.dx[0], 0, 0, 0, 0, 0, 0, 0, 0, 0.125f, 0.125f, 0.125f, 0.125f),
+       "smooth L1 of anchors: those of the background do not count");
     op_run_free(&r);
 }
 
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(44);
+    tap_plan(50);
     char text[128] = "";
     device->describe(text, sizeof text);
     OK(text[0] && strcmp(device->name, argc > 1 ? argv[1] : "ref") == 0, "%s describes itself: %s",
@@ -324,6 +367,7 @@ int main(int argc, char **argv)
     test_pool2d(device);
     test_batch_norm(device);
     test_softmax_xent(device);
+    test_softmax_rows(device);
     test_sigmoid_bce(device);
     test_selected(device);
     test_dropout(device);

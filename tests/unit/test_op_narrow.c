@@ -154,8 +154,7 @@ static void give(void *block, const float *from, shape_t shape, bool narrow)
  * (test_op_fused.c). */
 static bool runs(const backend_t *backend, const op_desc_t *desc)
 {
-    bool fused = op_epilogue(desc).relu || desc->n_inputs > op_traits(desc->kind)->n_inputs;
-    return util_has(backend, desc) && (backend->kernel[desc->kind]->fuses || !fused);
+    return util_has(backend, desc) && (backend->kernel[desc->kind]->fuses || !op_is_fused(desc));
 }
 
 /* Rounds the reference's values to those that the layout can store. */

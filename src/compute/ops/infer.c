@@ -45,8 +45,8 @@ static bool may_store(dtype_t dtype, bool has_gradient)
 
 static void check_types(const op_desc_t *desc, const op_traits_t *traits)
 {
-    int n = desc->n_inputs;
-    ASSERT(n == traits->n_inputs || (n > traits->n_inputs && n <= traits->n_gradients));
+    int n = desc->n_inputs, fused = traits->n_gradients, all = traits->n_inputs + traits->n_optional;
+    ASSERT(n >= traits->n_inputs && (n <= all || n <= fused));
     for (int i = 0; i < desc->n_inputs; i++) ASSERT(may_store(desc->x_dtype[i], i < traits->n_gradients));
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) ASSERT(may_store(desc->y_dtype[i], i == 0));
 }

@@ -43,6 +43,12 @@ epilogue_t op_epilogue(const op_desc_t *desc)
     return traits->epilogue ? traits->epilogue(desc) : (epilogue_t){0};
 }
 
+bool op_is_fused(const op_desc_t *desc)
+{
+    const op_traits_t *traits = op_traits(desc->kind);
+    return op_epilogue(desc).relu || desc->n_inputs > traits->n_inputs + traits->n_optional;
+}
+
 bool op_absorb(op_desc_t *desc, const op_desc_t *next)
 {
     const op_traits_t *traits = op_traits(desc->kind);

@@ -61,6 +61,9 @@ bool op_is_all_narrow(const op_desc_t *desc);
 /* The epilogue; empty for operators that have none. */
 epilogue_t op_epilogue(const op_desc_t *desc);
 
+/* Whether it does the work of several layers. */
+bool op_is_fused(const op_desc_t *desc);
+
 /* Whether `desc` can do the work of `next`, which reads its output, in the same pass; if so it then describes
  * both. Further inputs of next become its last inputs. Both are inferred. */
 bool op_absorb(op_desc_t *desc, const op_desc_t *next);

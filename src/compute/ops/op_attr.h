@@ -80,11 +80,11 @@ typedef struct batch_norm_attr {
     bool frozen;
 } batch_norm_attr_t;
 
-/* x0: logits [n, classes], x1: labels [n], int32, each in [0, classes). Target t_k = (1−s)·[k = label] +
- * s/classes, s = label_smoothing. y0[n] = −Σ_k t_k · log softmax(x)_k, computed after subtracting the row's
- * maximum; NaN or infinite logits give a non-finite loss. y1[n], int32, may be absent: the prediction, the
- * index of the largest logit (the first of equals). Backward: dx0 = (softmax(x) − t) · scale · weight; dy is
- * not read. */
+/* x0: logits [n, classes], x1: labels [n], int32, each in [0, classes), or -1; x2: weights w [n], optional: 1.
+ * Target t_k = (1−s)·[k = label] + s/classes, s = label_smoothing. y0[n] = −w · Σ_k t_k · log softmax(x)_k,
+ * computed after subtracting the row's maximum; NaN or infinite logits give a non-finite loss. y1[n], int32, may
+ * be absent: the prediction, the index of the largest logit (the first of equals). Backward: dx0 = w · (softmax(x)
+ * − t) · scale · weight; dy is not read. A row labelled -1 has a loss and a gradient of 0. */
 typedef struct softmax_xent_attr {
     double label_smoothing; /* in [0, 1) */
 } softmax_xent_attr_t;
@@ -112,12 +112,13 @@ typedef struct roi_align_attr {
 enum { ROI_ALIGN_LEVELS = 4, ROI_ALIGN_LOWEST = 2, ROI_ALIGN_VALUES = 5 };
 
 /* Loss of box regression, of those entries that have a label: Girshick, "Fast R-CNN", 2015. x0: predictions [n,
- * …], four for each entry and class; x1: labels, int32 [n, …], the class whose predictions count, -1: none; x2:
- * targets [n, …], four an entry; x3: weights, as many as labels. Fewer labels than entries hold for as many
- * consecutive entries each. y[n] = Σ weight · Σ_4 f(x − t), with f(d) = d²/2β if |d| < β, else |d| − β/2.
+ * …], four for each entry and class; x1: labels, int32 [n, …], the class whose predictions count; x2: weights, as
+ * many as labels; x3: targets [n, …], four an entry. Labels below `lowest` count for nothing; with one class all
+ * others select it. Fewer labels than entries hold for as many consecutive entries each. y[n] = Σ weight · Σ_4 f(x − t), with f(d) = d²/2β if |d| < β, else |d| − β/2.
  * Backward: dx0 = f′ · the entry's weight · scale · weight, 0 elsewhere; dy is not read. */
 typedef struct smooth_l1_attr {
     double beta; /* 0: |d| */
+    int lowest;  /* 0; 1 if label 0 is the background */
 } smooth_l1_attr_t;
 
 typedef union op_attr {

@@ -46,8 +46,7 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
     if (!kernel) RAISE(ERR_SYSTEM, "the %s backend has no %s", backend->name, op_traits(desc->kind)->name);
     if (desc->compute == DTYPE_TF32 && !kernel->tf32)
         RAISE(ERR_USAGE, "tf32 needs the tensor cores of a GPU; use --device cuda, or --precision fp32");
-    bool fused = op_epilogue(desc).relu || desc->n_inputs > op_traits(desc->kind)->n_inputs;
-    ASSERT(kernel->fuses || !fused);
+    ASSERT(kernel->fuses || !op_is_fused(desc));
     ASSERT(backend->stores_bf16 || !op_is_narrow(desc));
     op_t *op;
     TRY(mem_new(sizeof *op, "an operator", &op));

@@ -12,6 +12,7 @@
 typedef struct op_traits {
     const char *name; /* such as "conv2d" */
     int n_inputs;
+    int n_optional; /* further inputs, which may be left out */
     /* Inputs from this one on have no gradient: labels, targets. More than n_inputs: op_absorb may add
      * inputs, up to this number. */
     int n_gradients;

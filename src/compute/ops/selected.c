@@ -4,19 +4,33 @@
 
 #include <string.h>
 
+enum { LABELS = 1, WEIGHTS, TARGETS }; /* the inputs after the predictions */
+
+/* Values of a sample. Without targets there is one class, and the label is the target. */
+typedef struct counts {
+    int64_t n_x, n_t, n_labels;
+} counts_t;
+
+static counts_t count_values(const op_desc_t *desc)
+{
+    const shape_t *x = desc->x;
+    return (counts_t){shape_sample_count(x[0]), shape_sample_count(x[desc->n_inputs > TARGETS ? TARGETS : 0]),
+                      shape_sample_count(x[LABELS])};
+}
+
 err_t selected_infer(op_desc_t *desc, const char *name, const selected_formula_t *formula)
 {
     const shape_t *x = desc->x;
-    int64_t n_x = shape_sample_count(x[0]), n_t = shape_sample_count(x[2]),
-            n_labels = shape_sample_count(x[1]);
-    bool fits = n_t % formula->width == 0 && n_x % n_t == 0 && n_t / formula->width % n_labels == 0 &&
-                n_labels == shape_sample_count(x[3]);
+    const counts_t n = count_values(desc);
+    const bool targets = desc->n_inputs > TARGETS;
+    bool fits = n.n_t % formula->width == 0 && n.n_x % n.n_t == 0 &&
+                n.n_t / formula->width % n.n_labels == 0 && n.n_labels == shape_sample_count(x[WEIGHTS]);
     for (int i = 1; i < desc->n_inputs; i++) fits = fits && x[i].dim[0] == x[0].dim[0];
     if (!fits)
-        RAISE(ERR_USAGE, "%s: predictions %s, labels %s, targets %s and weights %s do not fit together", name,
-              shape_format(x[0]).text, shape_format(x[1]).text, shape_format(x[2]).text,
-              shape_format(x[3]).text);
-    desc->x_dtype[1] = DTYPE_I32;
+        RAISE(ERR_USAGE, "%s: predictions %s, labels %s, weights %s and targets %s do not fit together", name,
+              shape_format(x[0]).text, shape_format(x[LABELS]).text, shape_format(x[WEIGHTS]).text,
+              targets ? shape_format(x[TARGETS]).text : "of the labels");
+    desc->x_dtype[LABELS] = DTYPE_I32;
     desc->y[0] = shape_1d(x[0].dim[0]);
     return ERR_OK;
 }
@@ -26,28 +40,43 @@ typedef struct sample {
     const float *x, *targets, *weights;
     const int32_t *labels;
     int64_t n_entries, n_labels, n_classes;
+    int width;
+    int32_t lowest;
 } sample_t;
 
 static sample_t sample_of(const op_t *op, const op_args_t *args, int width, int64_t n)
 {
-    const shape_t *x = op->desc.x;
-    int64_t n_x = shape_sample_count(x[0]), n_t = shape_sample_count(x[2]),
-            n_labels = shape_sample_count(x[1]);
-    return (sample_t){(const float *)args->x[0].data + n * n_x,
-                      (const float *)args->x[2].data + n * n_t,
-                      (const float *)args->x[3].data + n * n_labels,
-                      (const int32_t *)args->x[1].data + n * n_labels,
-                      n_t / width,
-                      n_labels,
-                      n_x / n_t};
+    const counts_t count = count_values(&op->desc);
+    const float *targets = op->desc.n_inputs > TARGETS ? args->x[TARGETS].data : NULL;
+    return (sample_t){(const float *)args->x[0].data + n * count.n_x,
+                      targets ? targets + n * count.n_t : NULL,
+                      (const float *)args->x[WEIGHTS].data + n * count.n_labels,
+                      (const int32_t *)args->x[LABELS].data + n * count.n_labels,
+                      count.n_t / width,
+                      count.n_labels,
+                      count.n_x / count.n_t,
+                      width,
+                      op->desc.kind == OP_SMOOTH_L1 ? op->desc.attr.smooth_l1.lowest : 0};
 }
 
-/* Where the predictions of entry i begin; -1: it has no label. */
-static int64_t predictions_of(const sample_t *s, int width, int64_t i)
+/* Where the predictions of entry i begin; -1: it does not count. Its weight, and its target k. */
+static int64_t predictions_of(const sample_t *s, int64_t i)
 {
     int32_t label = s->labels[i * s->n_labels / s->n_entries];
+    if (label < s->lowest) return -1;
+    if (s->n_classes == 1) return i * s->width;
     ASSERT(label < s->n_classes);
-    return label < 0 ? -1 : (i * s->n_classes + label) * width;
+    return (i * s->n_classes + label) * s->width;
+}
+
+static double weight_of(const sample_t *s, int64_t i)
+{
+    return s->weights[i * s->n_labels / s->n_entries];
+}
+
+static double target_of(const sample_t *s, int64_t i, int k)
+{
+    return s->targets ? s->targets[i * s->width + k] : (double)s->labels[i * s->n_labels / s->n_entries];
 }
 
 float selected_loss(const op_t *op, const op_args_t *args, const selected_formula_t *formula, int64_t n)
@@ -55,10 +84,9 @@ float selected_loss(const op_t *op, const op_args_t *args, const selected_formul
     const sample_t s = sample_of(op, args, formula->width, n);
     double sum = 0;
     for (int64_t i = 0; i < s.n_entries; i++) {
-        int64_t at = predictions_of(&s, formula->width, i);
-        for (int k = 0; k < formula->width && at >= 0; k++)
-            sum += s.weights[i * s.n_labels / s.n_entries] *
-                   formula->loss(&op->desc.attr, s.x[at + k], s.targets[i * formula->width + k]);
+        int64_t at = predictions_of(&s, i);
+        for (int k = 0; k < s.width && at >= 0; k++)
+            sum += weight_of(&s, i) * formula->loss(&op->desc.attr, s.x[at + k], target_of(&s, i, k));
     }
     return (float)sum;
 }
@@ -71,10 +99,9 @@ void selected_gradient(const op_t *op, const op_args_t *args, const selected_for
     float *dx = (float *)args->dx[0].data + n * n_x;
     memset(dx, 0, (size_t)n_x * sizeof *dx);
     for (int64_t i = 0; i < s.n_entries; i++) {
-        int64_t at = predictions_of(&s, formula->width, i);
-        for (int k = 0; k < formula->width && at >= 0; k++)
-            dx[at + k] =
-                (float)(s.weights[i * s.n_labels / s.n_entries] * scale *
-                        formula->slope(&op->desc.attr, s.x[at + k], s.targets[i * formula->width + k]));
+        int64_t at = predictions_of(&s, i);
+        for (int k = 0; k < s.width && at >= 0; k++)
+            dx[at + k] = (float)(weight_of(&s, i) * scale *
+                                 formula->slope(&op->desc.attr, s.x[at + k], target_of(&s, i, k)));
     }
 }

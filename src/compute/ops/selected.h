@@ -14,7 +14,7 @@ typedef struct selected_formula {
 } selected_formula_t;
 extern const selected_formula_t smooth_l1_formula, sigmoid_bce_at_formula;
 
-/* Checks the four inputs and sets y and the labels' type. */
+/* Checks the inputs and sets y and the labels' type. */
 err_t selected_infer(op_desc_t *desc, const char *name, const selected_formula_t *formula);
 
 /* y[n] of a planned operator. */

@@ -23,6 +23,7 @@ static err_t infer_smooth_l1(op_desc_t *desc)
 {
     double beta = desc->attr.smooth_l1.beta;
     if (!(beta >= 0)) RAISE(ERR_USAGE, "smooth_l1: beta %g is negative", beta);
+    ASSERT(desc->attr.smooth_l1.lowest >= 0);
     return selected_infer(desc, "smooth_l1", &smooth_l1_formula);
 }
 

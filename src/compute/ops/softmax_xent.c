@@ -14,13 +14,17 @@ static err_t infer_softmax_xent(op_desc_t *desc)
     if (!shape_equal(desc->x[1], desc->y[0]))
         RAISE(ERR_USAGE, "softmax_xent: expected labels %s, got %s", shape_format(desc->y[0]).text,
               shape_format(desc->x[1]).text);
+    if (desc->n_inputs > 2 && !shape_equal(desc->x[2], desc->y[0]))
+        RAISE(ERR_USAGE, "softmax_xent: expected weights %s, got %s", shape_format(desc->y[0]).text,
+              shape_format(desc->x[2]).text);
     return ERR_OK;
 }
 
 const op_traits_t op_softmax_xent_traits = {.name = "softmax_xent",
                                             .n_inputs = 2,
+                                            .n_optional = 1,
                                             .n_gradients = 1,
-                                            .backward_needs_x = OP_SECOND,
+                                            .backward_needs_x = OP_SECOND | 1 << 2,
                                             .loss = true,
                                             .counts_rows = true,
                                             .infer = infer_softmax_xent};
