@@ -152,26 +152,61 @@ static void fill_regions(float *regions, int n, int n_images, float height, floa
     }
 }
 
+/* Labels from -1 to n_classes - 1 (1 of anchors), small weights. */
+static void fill_targets(graph_run_t *r)
+{
+    rng_t rng = rng_new(8, RNG_TEST, 0);
+    for (int i = 0; i < r->graph->n_inputs; i++) {
+        const char *name = r->graph->inputs[i].name;
+        int64_t count = graph_util_count(r, i);
+        int32_t *labels = r->input[i];
+        float *values = r->input[i];
+        uint32_t n = strncmp(name, "rpn", 3) == 0 ? 3 : N_CLASSES + 1;
+        for (int64_t k = 0; strstr(name, ".label") && k < count; k++)
+            labels[k] = (int32_t)rng_below(&rng, n) - 1;
+        for (int64_t k = 0; strstr(name, ".weight") && k < count; k++)
+            values[k] = (float)(1 + rng_below(&rng, 4)) / 64;
+        for (int64_t k = 0; strcmp(name, "mask.target") == 0 && k < count; k++)
+            values[k] = (float)rng_uniform(&rng) / 16;
+    }
+}
+
 static void open_small(graph_run_t *r, const backend_t *backend, int64_t n)
 {
     graph_run_open(r, backend, build_small(), n);
     rng_t rng = rng_new(9, RNG_TEST, 0);
     /* Running values, and parameters that begin small, in general position. */
-    for (int64_t i = 0; i < r->graph->n_flat_states; i++) r->states[i] = 0.5f + (float)rng_uniform(&rng);
+    for (int i = 0; i < r->graph->n_states; i++) {
+        const graph_param_t *p = &r->graph->states[i];
+        bool mean = strstr(p->name, "/running_mean");
+        for (int64_t k = 0; k < shape_count(p->shape); k++)
+            r->states[p->offset + k] = (float)rng_uniform(&rng) * (mean ? 0.2f : 1) + (mean ? -0.1f : 0.5f);
+    }
     for (int64_t i = 0; i < r->graph->n_flat_params; i++) r->params[i] += 0.1f * (float)rng_normal(&rng);
     fill_regions(r->input[graph_find_input(r->graph, "box.regions")], BOX_ROWS, (int)n, HEIGHT, WIDTH);
     fill_regions(r->input[graph_find_input(r->graph, "mask.regions")], MASK_ROWS, (int)n, HEIGHT, WIDTH);
+    fill_targets(r);
 }
 
-/* An evaluation of n images, with the sections' rows. */
-static void evaluate(graph_run_t *r, int64_t n, const shape_t *shapes)
+/* Forward of n images, with the sections' rows, which in training run backward too. */
+static void forward(graph_run_t *r, int64_t n, const shape_t *shapes, bool training)
 {
-    exec_batch_t batch = graph_run_batch(r, n), boxes = graph_run_batch(r, BOX_ROWS),
-                 masks = graph_run_batch(r, MASK_ROWS);
+    exec_batch_t batch = graph_run_batch(r, n);
+    for (int i = 0; !training && i < r->graph->n_inputs; i++) {
+        const char *name = r->graph->inputs[i].name;
+        if (i > 0 && !strstr(name, ".regions")) batch.input[i] = NULL;
+    }
+    exec_batch_t boxes = batch, masks = batch;
     batch.shapes = shapes;
-    must(exec_forward(r->exec, &batch, false), "forward");
+    boxes.n = BOX_ROWS, masks.n = MASK_ROWS;
+    must(exec_forward(r->exec, &batch, training), "forward");
     must(exec_rows(r->exec, 1, &boxes), "boxes");
     must(exec_rows(r->exec, 2, &masks), "masks");
+}
+
+static void evaluate(graph_run_t *r, int64_t n, const shape_t *shapes)
+{
+    forward(r, n, shapes, false);
 }
 
 static int64_t output_count(const graph_run_t *r, const char *name, int64_t n)
@@ -206,6 +241,85 @@ static void check_backends(void)
     static const char *const names[] = {"rpn.0.logits", "rpn.4.deltas", "box.logits", "box.deltas",
                                         "mask.logits"};
     for (int i = 0; i < 5; i++) compare(&ref, &cpu, names[i], 2);
+    OK(!graph_run_output(&cpu, "rpn.0.box_loss") && !graph_run_output(&cpu, "mask.loss"),
+       "without targets there are no losses");
+    graph_run_close(&ref);
+    graph_run_close(&cpu);
+}
+
+/* A training step of two images without its update. Returns the objective. */
+static double step(graph_run_t *r)
+{
+    static const char *const level_losses[] = {"objectness_loss", "box_loss"};
+    static const char *const row_losses[] = {"box.class_loss", "box.box_loss", "mask.loss"};
+    double sum = 0;
+    forward(r, 2, NULL, true);
+    for (int l = 0; l < 2 * RCNN_LEVELS; l++) {
+        char name[32];
+        snprintf(name, sizeof name, "rpn.%d.%s", l / 2, level_losses[l % 2]);
+        const float *losses = graph_run_output(r, name);
+        sum += losses[0] + (double)losses[1];
+    }
+    for (int l = 0; l < 3; l++) {
+        const float *losses = graph_run_output(r, row_losses[l]);
+        for (int i = 0; i < (l < 2 ? BOX_ROWS : MASK_ROWS); i++) sum += (double)losses[i];
+    }
+    const exec_batch_t batch = graph_run_batch(r, 2);
+    must(exec_backward(r->exec, &batch, NULL, NULL), "backward");
+    return sum;
+}
+
+static void check_differences(graph_run_t *r)
+{
+    const float h = 2e-3f;
+    int n_checked = 0, n_close = 0;
+    for (int p = 0; p < r->graph->n_params; p++) {
+        const graph_param_t *param = &r->graph->params[p];
+        int64_t count = shape_count(param->shape), stride = count / 3 + 1;
+        for (int64_t i = 0; !param->frozen && i < count; i += stride) {
+            float *w = &r->params[param->offset + i], old = *w;
+            step(r);
+            double have = r->grads[param->offset + i];
+            *w = old + h;
+            double up = step(r);
+            *w = old - h;
+            double down = step(r);
+            *w = old;
+            double want = (up - down) / (2.0 * (double)h);
+            bool close = fabs(want - have) <= 0.02 * fabs(want) + 0.003;
+            if (!close) printf("# %s[%lld]: %g, by differences %g\n", param->name, (long long)i, have, want);
+            n_checked++;
+            n_close += close;
+        }
+    }
+    OK(n_checked > 100 && n_close >= n_checked * 9 / 10, "%d of %d derivatives agree", n_close, n_checked);
+}
+
+/* Largest difference of a parameter's gradients, relative to their norm. */
+static double differ(const graph_run_t *a, const graph_run_t *b, const graph_param_t *p)
+{
+    const float *x = a->grads + p->offset, *y = b->grads + p->offset;
+    double squares = 0, worst = 0;
+    for (int64_t i = 0; i < shape_count(p->shape); i++) {
+        squares += (double)x[i] * x[i];
+        worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
+    }
+    return squares > 0 ? worst / sqrt(squares) : INFINITY;
+}
+
+static void check_training(void)
+{
+    graph_run_t ref, cpu;
+    open_small(&ref, &backend_ref, 2);
+    open_small(&cpu, &backend_cpu, 2);
+    must(exec_prepare(ref.exec, 2, true), "planning"), must(exec_ready(ref.exec), "memory");
+    must(exec_prepare(cpu.exec, 2, true), "planning"), must(exec_ready(cpu.exec), "memory");
+    double want = step(&ref), have = step(&cpu), worst = 0;
+    OK(fabs(have - want) <= 1e-5 * want, "the losses of cpu sum up to %g, of ref to %g", have, want);
+    for (int i = 0; i < ref.graph->n_params; i++)
+        if (!ref.graph->params[i].frozen) worst = fmax(worst, differ(&ref, &cpu, &ref.graph->params[i]));
+    OK(worst <= 1e-4, "gradients of ref and cpu differ by at most %.1g of a parameter's norm", worst);
+    check_differences(&cpu);
     graph_run_close(&ref);
     graph_run_close(&cpu);
 }
@@ -241,8 +355,8 @@ static void check_arena(void)
 
 int main(void)
 {
-    must(backend_open(&backend_cpu, 2), "opening the CPU");
-    tap_plan(2 * 4 + 3 + 3 + 3 + 5 + 4 + 2 + 1);
+    must(backend_open(&backend_cpu, 1), "opening the CPU");
+    tap_plan(2 * 4 + 3 + 3 + 3 + 6 + 3 + 4 + 2 + 1);
     check_sizes("maskrcnn_resnet50_fpn", 44401393);
     check_sizes("fasterrcnn_resnet50_fpn", 41755286);
     check_sizes("maskrcnn_resnet18_fpn", 31376113);
@@ -255,6 +369,7 @@ int main(void)
     check_refused();
     check_norms();
     check_backends();
+    check_training();
     check_arena();
     if (backend_cpu.close) backend_cpu.close();
     OK(mem_live() == 0, "all memory was freed");

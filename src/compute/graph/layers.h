@@ -55,5 +55,15 @@ int nn_batch_norm_zero(graph_t *graph, const char *name, int input);
 /* Losses. The predictions of softmax_xent are the value after the one that is returned. */
 int nn_softmax_xent(graph_t *graph, const char *name, int logits, int labels, double label_smoothing);
 int nn_sigmoid_bce(graph_t *graph, const char *name, int logits, int targets);
+/* Of rows, each with a weight. */
+int nn_softmax_xent_rows(graph_t *graph, const char *name, int logits, int labels, int weights);
+
+/* Losses of the entries that a label selects. */
+typedef struct selected_layer {
+    int predictions, labels, weights;
+    int targets; /* -1: the labels are the targets */
+} selected_layer_t;
+int nn_smooth_l1(graph_t *graph, const char *name, selected_layer_t inputs, smooth_l1_attr_t attr);
+int nn_sigmoid_bce_at(graph_t *graph, const char *name, selected_layer_t inputs);
 
 #endif

@@ -12,6 +12,8 @@
 
 enum { BOX_SIDE = 7, MASK_CONVS = 4, SAMPLES = 2 };
 
+#define SMOOTH_L1_BETA (1.0 / 9)
+
 typedef char rcnn_name_t[GRAPH_NAME_MAX];
 
 /* "rpn.L.WHAT" */
@@ -32,6 +34,21 @@ static int rpn_conv(graph_t *g, int level, const char *layer, int v, conv2d_laye
     return graph_repeat(g, level_name(name, level, layer), first, &v);
 }
 
+static void rpn_losses(graph_t *g, int level, int logits, int deltas)
+{
+    rcnn_name_t name;
+    const int64_t *cells = graph_shape(g, logits).dim;
+    const shape_t anchors = shape_3d(cells[1], cells[2], RCNN_ANCHORS);
+    const shape_t boxes = shape_3d(cells[1], cells[2], 4 * RCNN_ANCHORS);
+    int labels = graph_input(g, level_name(name, level, "label"), anchors, DTYPE_I32);
+    int targets = graph_input(g, level_name(name, level, "target"), boxes, DTYPE_F32);
+    int weights = graph_input(g, level_name(name, level, "weight"), anchors, DTYPE_F32);
+    nn_sigmoid_bce_at(g, level_name(name, level, "objectness_loss"),
+                      (selected_layer_t){logits, labels, weights, -1});
+    nn_smooth_l1(g, level_name(name, level, "box_loss"), (selected_layer_t){deltas, labels, weights, targets},
+                 (smooth_l1_attr_t){SMOOTH_L1_BETA, 1});
+}
+
 static void rpn_head(graph_t *g, int level, int v, const rcnn_sizes_t *sizes)
 {
     rcnn_name_t name;
@@ -43,6 +60,7 @@ static void rpn_head(graph_t *g, int level, int v, const rcnn_sizes_t *sizes)
         rpn_conv(g, level, "bbox_pred", v, (conv2d_layer_t){.channels = 4 * RCNN_ANCHORS, .kernel = 1});
     graph_output(g, level_name(name, level, "logits"), logits);
     graph_output(g, level_name(name, level, "deltas"), deltas);
+    rpn_losses(g, level, logits, deltas);
 }
 
 static void box_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
@@ -60,6 +78,12 @@ static void box_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
     int deltas = nn_linear_init(g, "roi_heads.box_predictor.bbox_pred", v, 4 * n_classes, INIT_SMALL);
     graph_output(g, "box.logits", logits);
     graph_output(g, "box.deltas", deltas);
+    int labels = graph_input(g, "box.label", (shape_t){0}, DTYPE_I32);
+    int targets = graph_input(g, "box.target", shape_1d(4), DTYPE_F32);
+    int weights = graph_input(g, "box.weight", (shape_t){0}, DTYPE_F32);
+    nn_softmax_xent_rows(g, "box.class_loss", logits, labels, weights);
+    nn_smooth_l1(g, "box.box_loss", (selected_layer_t){deltas, labels, weights, targets},
+                 (smooth_l1_attr_t){SMOOTH_L1_BETA, 1});
 }
 
 static void mask_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
@@ -81,6 +105,10 @@ static void mask_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
     conv2d_layer_t logits = {.channels = sizes->n_classes, .kernel = 1, .init = INIT_KAIMING_OUT};
     v = nn_conv2d(g, "roi_heads.mask_predictor.mask_fcn_logits", v, logits);
     graph_output(g, "mask.logits", v);
+    int labels = graph_input(g, "mask.label", (shape_t){0}, DTYPE_I32);
+    int targets = graph_input(g, "mask.target", shape_2d(RCNN_MASK_SIDE, RCNN_MASK_SIDE), DTYPE_F32);
+    int weights = graph_input(g, "mask.weight", (shape_t){0}, DTYPE_F32);
+    nn_sigmoid_bce_at(g, "mask.loss", (selected_layer_t){v, labels, weights, targets});
 }
 
 void rcnn_add(graph_t *g, const rcnn_sizes_t *sizes)

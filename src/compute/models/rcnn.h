@@ -3,21 +3,37 @@
  * et al., "Mask R-CNN", 2017. Layers have the names of torchvision's state_dict. Proposals, detections and
  * training targets are computed outside of the graph.
  *
- * Section 0, of images in a canvas, whose height h and width w are multiples of RCNN_STRIDE:
+ * Section 0, of images in a canvas, whose height h and width w are multiples of RCNN_STRIDE; L = 0 … 4 for P2 to P6,
+ * with rows × columns cells of three anchors each:
  *
  *   input   "image" [h, w, 3], normalized, 0 outside the image
- *   output  "rpn.L.logits" [rows, columns, 3] and "rpn.L.deltas" [rows, columns, 12], L = 0 … 4 for P2 to P6:
- *           objectness of the anchors of a cell, and four deltas for each
+ *   output  "rpn.L.logits" [rows, columns, 3]: objectness; "rpn.L.deltas" [rows, columns, 12]: four an anchor
+ *
+ *   input   "rpn.L.label" [rows, columns, 3] int32: 1: an object, 0: the background, -1: not sampled;
+ *           "rpn.L.target" [rows, columns, 12]; "rpn.L.weight" [rows, columns, 3]
+ *   losses  "rpn.L.objectness_loss": weight · binary cross-entropy of the labels; "rpn.L.box_loss": weight ·
+ *           smooth L1 of objects' deltas
  *
  * Section "box", of regions:
  *
  *   input   "box.regions" [5]: index of the image, x1, y1, x2, y2 in pixels of the canvas
  *   output  "box.logits" [classes], 0 is the background; "box.deltas" [4 · classes], four for each class
  *
+ *   input   "box.label" int32, -1: none; "box.target" [4]; "box.weight"
+ *   losses  "box.class_loss": weight · softmax cross-entropy; "box.box_loss": weight · smooth L1 of the label's
+ *           deltas, none of the background
+ *
  * Section "mask" of models with masks:
  *
  *   input   "mask.regions" [5]
- *   output  "mask.logits" [28, 28, classes] */
+ *   output  "mask.logits" [28, 28, classes]
+ *
+ *   input   "mask.label" int32, -1: none; "mask.target" [28, 28]; "mask.weight"
+ *   loss    "mask.loss": weight · Σ binary cross-entropy of the label's channel
+ *
+ * Weights make sums means: of an image's loss as torchvision computes it, they are 1 / sampled anchors, 1 / sampled
+ * regions, and 1 / (28² · regions with a mask). Smooth L1 has β = 1/9. Without labels (NULL) an evaluation has no
+ * losses. */
 #ifndef COMPUTE_MODELS_RCNN_H
 #define COMPUTE_MODELS_RCNN_H
 
