@@ -21,6 +21,7 @@ enum {
     RNG_BOOTSTRAP = 6,
     RNG_TRANSFORM = 7,
     RNG_SAMPLE = 8,
+    RNG_REGION = 9,
     RNG_TEST = 99
 };
 

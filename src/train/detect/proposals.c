@@ -5,13 +5,17 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "compute/boxes/anchors.h"
 #include "compute/boxes/select.h"
 
 const proposals_options_t proposals_evaluation = {1000, 1000, 0.7};
 
 static const float sizes[PROPOSALS_LEVELS] = {32, 64, 128, 256, 512},
                    ratios[PROPOSALS_PER_CELL] = {0.5f, 1, 2}, least_side = 1e-3f;
+
+anchor_grid_t proposals_grid(int level, map_size_t canvas, int64_t height, int64_t width)
+{
+    return anchor_grid(canvas.height, canvas.width, height, width, sizes[level], ratios, PROPOSALS_PER_CELL);
+}
 
 err_t proposals_new(const proposals_options_t *options, int64_t n_cells, proposals_t *p)
 {
@@ -44,8 +48,7 @@ void proposals_free(proposals_t *p)
 static int64_t add_level(proposals_t *p, const proposals_level_t *l, int level, map_size_t canvas,
                          map_size_t image, int64_t n)
 {
-    const anchor_grid_t grid = anchor_grid(canvas.height, canvas.width, l->height, l->width, sizes[level],
-                                           ratios, PROPOSALS_PER_CELL);
+    const anchor_grid_t grid = proposals_grid(level, canvas, l->height, l->width);
     const int64_t n_top = select_top(l->logits, anchor_count(&grid), p->options.before, p->keys, p->top);
     for (int64_t i = 0; i < n_top; i++) {
         const float *d = l->deltas + 4 * p->top[i];

@@ -8,10 +8,15 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "compute/boxes/box.h"
+#include "compute/boxes/anchors.h"
 #include "data/transform/map.h"
 
 enum { PROPOSALS_LEVELS = 5, PROPOSALS_PER_CELL = 3 };
+
+/* The anchors of a level: sizes 32 to 512, height / width 0.5, 1 and 2.
+ *
+ *   height, width  cells */
+anchor_grid_t proposals_grid(int level, map_size_t canvas, int64_t height, int64_t width);
 
 /* The outputs on one level. */
 typedef struct proposals_level {

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* RUN np=0
+ * Training targets of anchors, regions and masks, against the numbers of torchvision 0.29.2 that
+ * tests/unit/targets_torch.py prints for the same inputs; and sampling. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "tests/tap.h"
+#include "train/detect/mask_target.h"
+#include "train/detect/targets.h"
+
+enum { N_OBJECTS = 6, N_REGIONS = 300, N_ANCHORS = 8961, BLOCK = 512, ALL = 100000 };
+
+/* A hash that the numbers below were made with. */
+static uint32_t word(uint32_t i)
+{
+    uint32_t x = i * 2654435761u + 12345u;
+    x = (x ^ x >> 16) * 0x45d9f3bu;
+    return x ^ x >> 16;
+}
+
+static float value(int64_t i, float low, float high)
+{
+    return low + (high - low) * ((float)(word((uint32_t)i) >> 8) / (1 << 24));
+}
+
+static void make_boxes(int64_t first, int64_t n, float side, box_t *out)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float x = value(first + 2 * i, 0, 128), y = value(first + 2 * i + 1, 0, 128);
+        const int64_t size = first + 2 * n + 2 * i;
+        out[i] = (box_t){x, y, x + value(size, 2, side), y + value(size + 1, 2, side)};
+    }
+}
+
+static const map_size_t cells[PROPOSALS_LEVELS] = {{40, 56}, {20, 28}, {10, 14}, {5, 7}, {3, 4}};
+static const map_size_t canvas = {160, 224};
+static const int32_t classes[N_OBJECTS] = {3, 1, 5, 2, 2, 7};
+static const targets_draw_t draw = {.seed = 5, .epoch = 2, .image = 77};
+static box_t boxes[N_OBJECTS], regions[N_REGIONS];
+static const targets_objects_t objects = {N_OBJECTS, boxes, classes}, nothing = {0, boxes, classes};
+
+/* Of the absolute targets of objects. */
+static bool has_sums(const int32_t *labels, const float *targets, int64_t n, const double *sums)
+{
+    double found[4] = {0};
+    bool same = true;
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < 4 && labels[i] > 0; k++) found[k] += fabs((double)targets[4 * i + k]);
+    for (int k = 0; k < 4; k++) same = same && fabs(found[k] - sums[k]) <= 1e-5 * sums[k];
+    if (!same) printf("# sums %.6f %.6f %.6f %.6f\n", found[0], found[1], found[2], found[3]);
+    return same;
+}
+
+static void test_anchors(void)
+{
+    static const double sums[] = {28.564654, 66.595911, 71.392377, 83.044696};
+    targets_options_t options = targets_training;
+    targets_t t;
+    double places = 0, weight = 0;
+    options.anchors = ALL;
+    OK_CALL(targets_new(&options, N_ANCHORS, N_OBJECTS, N_REGIONS, BLOCK, &t), "targets");
+    targets_find_anchors(&t, &objects, canvas, cells, &draw);
+    const anchor_targets_t *a = &t.anchors;
+    for (int64_t i = 0; i < N_ANCHORS; i++)
+        places += (double)(i + 1) * a->labels[i], weight += (double)a->weights[i];
+    OK(a->first[1] == 6720 && a->first[PROPOSALS_LEVELS] == N_ANCHORS && a->n_objects == 123 &&
+           a->n_background == 8251,
+       "all anchors: as many objects and background as torchvision has");
+    OK(places == -2714605, "at the same places");
+    OK(has_sums(a->labels, a->targets, N_ANCHORS, sums) && fabs(weight - 1) < 1e-4,
+       "with the same targets; weights that make a mean");
+    targets_find_anchors(&t, &nothing, canvas, cells, &draw);
+    OK(a->n_objects == 0 && a->n_background == N_ANCHORS, "without objects all is background");
+    targets_free(&t);
+}
+
+static void test_regions(void)
+{
+    static const double sums[] = {7.523490, 8.240940, 8.619643, 6.625783};
+    targets_options_t options = targets_training;
+    targets_t t;
+    int64_t sum = 0;
+    bool last = true;
+    options.regions = ALL;
+    options.object_regions = 1;
+    OK_CALL(targets_new(&options, N_ANCHORS, N_OBJECTS, N_REGIONS, BLOCK, &t), "targets");
+    targets_find_regions(&t, &objects, regions, N_REGIONS, &draw);
+    const region_targets_t *r = &t.regions;
+    for (int64_t i = 0; i < r->n; i++) sum += r->labels[i];
+    for (int64_t i = r->n; i < BLOCK; i++) last = last && r->labels[i] == -1 && r->weights[i] == 0;
+    OK(r->n == 306 && r->n_objects == 14 && sum == 32 && last,
+       "all regions and the objects themselves: labels as torchvision's; the block's other rows have none");
+    OK(has_sums(r->labels, r->targets, r->n, sums), "with the same targets");
+    OK(r->labels[13] > 0 && r->labels[14] == 0 && classes[r->objects[0]] == r->labels[0] &&
+           r->regions[0] == 0 && r->weights[0] == 1.0f / 306,
+       "objects come first, and know whose they are");
+    targets_find_regions(&t, &nothing, regions, N_REGIONS, &draw);
+    OK(r->n == N_REGIONS && r->n_objects == 0, "without objects all are background");
+    targets_free(&t);
+}
+
+static void test_sampling(void)
+{
+    static int32_t first[N_ANCHORS];
+    targets_options_t options = targets_training;
+    targets_t t;
+    options.regions = 32;
+    OK_CALL(targets_new(&options, N_ANCHORS, N_OBJECTS, N_REGIONS, BLOCK, &t), "targets");
+    targets_find_anchors(&t, &objects, canvas, cells, &draw);
+    const anchor_targets_t *a = &t.anchors;
+    memcpy(first, a->labels, sizeof first);
+    OK(a->n_objects == 123 && a->n_background == 133, "256 anchors: all 123 objects, the rest background");
+    targets_draw_t other = draw;
+    targets_find_anchors(&t, &objects, canvas, cells, &other);
+    OK(memcmp(first, a->labels, sizeof first) == 0, "the same draw, the same sample");
+    other.epoch++;
+    targets_find_anchors(&t, &objects, canvas, cells, &other);
+    OK(memcmp(first, a->labels, sizeof first) != 0, "another one in the next epoch");
+    targets_find_regions(&t, &objects, regions, N_REGIONS, &draw);
+    OK(t.regions.n == 32 && t.regions.n_objects == 8, "32 regions: at most a quarter of them objects");
+    targets_free(&t);
+}
+
+/* An ellipse, cut to its box. */
+static void make_mask(uint8_t *inside, mask_cut_t *out)
+{
+    *out = (mask_cut_t){31, 19, 59, 43, inside};
+    for (int64_t y = 0; y < out->height; y++)
+        for (int64_t x = 0; x < out->width; x++) {
+            const int64_t dx = out->x + x - 60, dy = out->y + y - 40;
+            inside[y * out->width + x] = dx * dx + 2 * dy * dy < 30 * 30;
+        }
+}
+
+static void test_masks(void)
+{
+    static const struct {
+        box_t region;
+        double sum, place, square;
+    } expected[] = {{{40, 20.5f, 150.25f, 120}, 395.639764, 146837.0853, 383.576122},
+                    {{100, 60, 108, 140}, 426.222198, 91113.5452, 421.382706},
+                    {{0, 0, 213, 150}, 135.793631, 47770.6867, 128.432463},
+                    {{150.3f, 70.1f, 151, 70.9f}, 0, 0, 0},
+                    {{-20, 50, 80, 170}, 74.635466, 11270.5525, 72.312956}};
+    static uint8_t inside[59 * 43];
+    static float out[MASK_TARGET_SIDE * MASK_TARGET_SIDE];
+    mask_cut_t mask;
+    mask_target_t t = {NULL, NULL};
+    make_mask(inside, &mask);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        double sum = 0, place = 0, square = 0;
+        err_t err = mask_target_make(&t, &mask, (map_size_t){90, 128}, (map_size_t){150, 213},
+                                     expected[i].region, out);
+        for (int k = 0; k < MASK_TARGET_SIDE * MASK_TARGET_SIDE; k++) {
+            sum += (double)out[k], place += (k + 1) * (double)out[k];
+            square += (double)out[k] * (double)out[k];
+        }
+        OK(err == ERR_OK && fabs(sum - expected[i].sum) < 1e-3 && fabs(place - expected[i].place) < 0.5 &&
+               fabs(square - expected[i].square) < 1e-3,
+           "mask of region %zu: sum %.6f, by place %.4f, of squares %.6f", i, sum, place, square);
+    }
+    mask_target_free(&t);
+}
+
+int main(void)
+{
+    make_boxes(0, N_OBJECTS, 90, boxes);
+    make_boxes(500, N_REGIONS, 80, regions);
+    tap_plan(5 + 5 + 5 + 5 + 1);
+    test_anchors();
+    test_regions();
+    test_sampling();
+    test_masks();
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
