@@ -229,6 +229,19 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t)
     return exec ? usable() : fail(cudaErrorInvalidValue);
 }
 
+/* DPTRAIN_EMU_LAUNCHES: whether the host waited for the graph launched before. The state mutex is held. */
+static void note_launch(const mark_t &end)
+{
+    static mark_t before;
+    const char *path = std::getenv("DPTRAIN_EMU_LAUNCHES");
+    bool idle = !before.queue || before.queue->done >= before.seq;
+    before = end;
+    std::FILE *file = path ? std::fopen(path, "a") : nullptr;
+    if (!file) return;
+    std::fputs(idle ? "idle\n" : "busy\n", file);
+    std::fclose(file);
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     cudaError_t error = usable();
@@ -247,6 +260,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
         if (op.awaits && op.awaits->mark.queue) op.marks.push_back(op.awaits->mark);
         push(queue, std::move(op));
     }
+    note_launch({queue, queue->tail});
     return cudaSuccess;
 }
 
