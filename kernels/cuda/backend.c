@@ -53,6 +53,7 @@ const backend_t backend_cuda = {
     .narrow = cuda_narrow,
     .widen = cuda_widen,
     .mark = cuda_mark,
+    .wait = cuda_wait,
     .seconds = cuda_seconds,
     .counted = traffic_backend,
     .describe = cuda_describe,

@@ -40,6 +40,7 @@ extern const backend_graph_t cuda_graph;
 const void *cuda_recorded(size_t offset);
 void cuda_graph_close(void);
 err_t cuda_mark(int i);
+err_t cuda_wait(int mark);
 err_t cuda_seconds(int from, int to, double *out);
 
 /* optim.c */

@@ -6,14 +6,9 @@
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 
-/* Launches whose values may still be in flight; reading the results of a step waits for all steps before
- * it. */
-enum { N_SLOTS = 8 };
-
 static struct {
     backend_step_t *values; /* on the device; allocated with the first recording */
-    backend_step_t *slots;  /* pinned */
-    int64_t n_launched;
+    backend_step_t *slots;  /* pinned: BACKEND_SLOTS */
     bool recording;
     cudaEvent_t marks[BACKEND_MARKS];
 } self;
@@ -22,7 +17,7 @@ static err_t make_values(void)
 {
     void *block = NULL;
     if (!self.slots) {
-        TRY(cuda_memory.alloc_host(N_SLOTS * sizeof *self.slots, "a step's values", &block));
+        TRY(cuda_memory.alloc_host(BACKEND_SLOTS * sizeof *self.slots, "a step's values", &block));
         self.slots = block;
     }
     if (self.values) return ERR_OK;
@@ -34,14 +29,6 @@ static err_t make_values(void)
 const void *cuda_recorded(size_t offset)
 {
     return self.recording ? (const char *)self.values + offset : NULL;
-}
-
-static err_t begin_graph(void)
-{
-    TRY(make_values());
-    E_CUDA(cudaStreamBeginCapture(cuda_stream(), cudaStreamCaptureModeThreadLocal), "recording a step");
-    self.recording = true;
-    return ERR_OK;
 }
 
 static err_t end_graph(bool failed, void **out)
@@ -63,11 +50,20 @@ static err_t end_graph(bool failed, void **out)
     return ERR_OK;
 }
 
-static err_t launch_graph(void *graph, const backend_step_t *values)
+static err_t begin_graph(int slot)
 {
-    backend_step_t *slot = &self.slots[self.n_launched++ % N_SLOTS];
-    *slot = *values;
-    TRY(cuda_memory.upload(self.values, slot, sizeof *slot));
+    ASSERT(slot >= 0 && slot < BACKEND_SLOTS);
+    TRY(make_values());
+    E_CUDA(cudaStreamBeginCapture(cuda_stream(), cudaStreamCaptureModeThreadLocal), "recording a step");
+    self.recording = true;
+    err_t err = cuda_memory.upload(self.values, &self.slots[slot], sizeof *self.slots);
+    if (err != ERR_OK) end_graph(true, &(void *){NULL});
+    return err;
+}
+
+static err_t launch_graph(void *graph, int slot, const backend_step_t *values)
+{
+    self.slots[slot] = *values;
     E_CUDA(cudaGraphLaunch(graph, cuda_stream()), "running a recorded step");
     return ERR_OK;
 }
@@ -87,6 +83,12 @@ err_t cuda_mark(int i)
     /* In a recorded step this is an external event, recorded each time the step runs. */
     unsigned flags = self.recording ? cudaEventRecordExternal : cudaEventRecordDefault;
     E_CUDA(cudaEventRecordWithFlags(self.marks[i], cuda_stream(), flags), "marking a time");
+    return ERR_OK;
+}
+
+err_t cuda_wait(int mark)
+{
+    E_CUDA(cudaEventSynchronize(self.marks[mark]), "waiting for the GPU");
     return ERR_OK;
 }
 

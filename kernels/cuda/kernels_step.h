@@ -34,8 +34,8 @@ typedef struct optim_range {
     step_f64_t lr, gradient_scale, average_decay, correction[2], trust_ratio;
     double weight_decay, momentum, rho, beta[2], epsilon;
     bool nesterov;
-    const float
-        *guard; /* if it or the gradients' scale is not finite, nothing is changed; NULL: no condition */
+    const float *guard; /* if it or the gradients' scale is not finite, nothing is changed */
+    float *halted;
 } optim_range_t;
 cudaError_t optim_sgd(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream);

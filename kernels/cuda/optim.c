@@ -30,6 +30,7 @@ static err_t optim_run(const optim_args_t *args, cudaError_t (*launcher)(const o
         .trust_ratio = {args->trust_ratio, args->ratio_at},
         .nesterov = args->nesterov,
         .guard = args->guard,
+        .halted = args->halted,
     };
     E_CUDA(launcher(&range, cuda_stream()), what);
     return ERR_OK;

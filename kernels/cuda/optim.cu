@@ -121,7 +121,11 @@ template <int N, typename RULE> __global__ void update(optim_range_t range)
 {
     __shared__ RULE rule;
     __shared__ float average_rest;
-    if (range.guard && !isfinite(*range.guard)) return;
+    if (range.halted && *range.halted != 0) return;
+    if (range.guard && !isfinite(*range.guard)) {
+        if (range.halted && threadIdx.x == 0) *range.halted = 1; /* now no block changes anything */
+        return;
+    }
     if (range.gradient_scale.at && !isfinite(*range.gradient_scale.at)) return;
     if (threadIdx.x == 0) {
         rule.set(range);

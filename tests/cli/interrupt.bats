@@ -139,6 +139,22 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
     [ "$(jq -s 'map(select(.record == "epoch" and .val_loss != null)) | length' "$out/metrics.jsonl")" -eq 2 ]
 }
 
+@test "a GPU, with the next step in flight: SIGINT and SIGUSR1 save a finished step, and the run continues with the same losses" {
+    dptrain=$root/build/emu/dptrain
+    [[ -x $dptrain ]] || skip "build/emu/dptrain is not built (make emu-tests; it needs CUDA's headers)"
+    for signal in INT USR1; do
+        mlp=(--device cuda --model mlp --batch 4 --checkpoint-every 100000)
+        launch_on 0 "${words[@]}" "${mlp[@]}" --epochs 100000 --out "$out"
+        wait_step 14 # from step 10 on, the next step has begun when the results of a step are read
+        signalled "$signal"
+        [ "$status" -eq "$([[ $signal == INT ]] && echo 130 || echo 0)" ]
+        named_checkpoint
+        [ "$(jq 'select(.record == "step") | .step' "$out/metrics.jsonl" | tail -n 1)" -eq $((step - 1)) ]
+        continues 0 $((step + 3)) "${mlp[@]}"
+        rm -r "$out" "$out-whole"
+    done
+}
+
 @test "run.sh: 130 and 143 after a checkpoint, and the command that continues; 0 after SIGUSR1" {
     for signal in INT TERM USR1; do
         out=$BATS_TEST_TMPDIR/of\ $signal

@@ -162,6 +162,33 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
     for part in params optimizer; do h5diff "$out/$newest" "$out-lost/$newest" /$part /$part; done
 }
 
+# 25 steps an epoch. Every launch would be idle if the host read the results of a step before it launched the next.
+@test "a recorded step is launched while the one before it runs, except after the first and the last of an epoch" {
+    for way in ahead alone off; do
+        with=(--model mlp --batch 4 --steps 52 --clip-norm 0.5 --optimizer adamw)
+        [[ $way != alone ]] || with+=(--checkpoint-every 1)
+        [[ $way != off ]] || with+=(--cuda-graph off)
+        DPTRAIN_EMU_LAUNCHES=$BATS_TEST_TMPDIR/$way on_gpu "$out-$way" "${with[@]}"
+    done
+    # Of steps 10 to 51, steps 10, 25 and 50 have none before them.
+    [ "$(sort "$BATS_TEST_TMPDIR/ahead" | uniq -c | xargs)" = "39 busy 3 idle" ]
+    [ "$(sort "$BATS_TEST_TMPDIR/alone" | uniq -c | xargs)" = "42 idle" ]
+    for way in alone off; do same_run "$out-ahead" "$out-$way" 52; done
+    jq -es 'map(select(.record == "step")) | map(.step) == [range(52)] and all(.[]; .step_sec > 0
+        and .forward_sec + .backward_sec + .exposed_comm_sec + .optimizer_sec <= .step_sec)' "$out-ahead/metrics.jsonl"
+}
+
+@test "a NaN is found while the next step runs: its own step and layer are named, and nothing is saved" {
+    with=(--model mlp --batch 4 --steps 50 --lr 3 --momentum 0 --warmup 1)
+    for way in "" "--checkpoint-every 1"; do
+        # shellcheck disable=SC2086
+        ends_with 1 "not finite at step 19: NaN or Inf first appears in the output of layer fc3" on_gpu "$out" "${with[@]}" $way
+        [ "$(losses "$out" | wc -l)" -eq 19 ]
+        [[ -n $way || -z $(find "$out" -name '*.h5') ]]
+        rm -r "$out"
+    done
+}
+
 @test "2 ranks use one GPU only with --share-gpu" {
     ends_with 2 "ranks 0 and 1 on " train 2 "$out" "${mlp[@]}" --device cuda
     [[ $output == *"--share-gpu"* ]]

@@ -189,7 +189,7 @@ static void test_graph(void)
     const size_t n_bytes = COUNT * sizeof *host;
     const backend_step_t step = {0};
     void *graph = NULL;
-    bool ok = comm_buffer_new(comm, n_bytes, &buffer) == ERR_OK && cuda->graph->begin() == ERR_OK;
+    bool ok = comm_buffer_new(comm, n_bytes, &buffer) == ERR_OK && cuda->graph->begin(0) == ERR_OK;
     bool recorded = ok && cuda->memory->copy(buffer.device, source, n_bytes) == ERR_OK &&
                     comm_buffer_begin(comm, &buffer, 1000, COUNT - 1000) == ERR_OK &&
                     comm_buffer_begin(comm, &buffer, 0, 1000) == ERR_OK &&
@@ -198,7 +198,7 @@ static void test_graph(void)
     ok = ok && cuda->graph->end(!recorded, &graph) == ERR_OK && graph;
     OK_ALL(ok && recorded, "a step with sums is recorded");
     for (int round = 0; ok && round < ROUNDS; round++)
-        ok = fill(comm->rank, round) && cuda->graph->launch(graph, &step) == ERR_OK && fetch() &&
+        ok = fill(comm->rank, round) && cuda->graph->launch(graph, 0, &step) == ERR_OK && fetch() &&
              count_wrong(comm->size, 0, COUNT, round) == 0;
     OK_ALL(ok, "and run several times");
     if (graph) cuda->graph->release(graph);
@@ -320,7 +320,7 @@ static void test_sharing(void)
 /* Records a step with a sum. */
 static err_t record(comm_t *comm, comm_buffer_t *buffer, void **out)
 {
-    err_t err = cuda->graph->begin();
+    err_t err = cuda->graph->begin(0);
     if (err == ERR_OK) err = comm_buffer_allreduce(comm, buffer, COUNT, "gradient allreduce");
     err_t ended = cuda->graph->end(err != ERR_OK, out);
     return err == ERR_OK ? ended : err;
@@ -343,7 +343,7 @@ static int sum_for_ever(bool stalls, bool recorded)
     for (int i = 0; err == ERR_OK; i++) {
         watchdog_phase(stalls && i == 3 ? "something else" : "computing step %d", i);
         while (stalls && i == 3) clock_sleep(0.1);
-        err = graph ? cuda->graph->launch(graph, &step)
+        err = graph ? cuda->graph->launch(graph, 0, &step)
                     : comm_buffer_allreduce(comm, &buffer, COUNT, "gradient allreduce");
         if (err == ERR_OK) err = cuda->memory->sync();
     }

@@ -274,7 +274,7 @@ static bool recorded_as(void *graph, op_run_t *r, op_run_t *ref, const backend_s
     size_t n_y = (size_t)shape_count(r->op->desc.y[0]) * sizeof(float);
     size_t n_dx = (size_t)shape_count(r->op->desc.x[0]) * sizeof(float);
     util_push(device);
-    must(device->graph->launch(graph, values), "running the recorded step");
+    must(device->graph->launch(graph, 0, values), "running the recorded step");
     util_pull(device);
     ref->args.dropout.step = values->step, ref->args.dropout.first_sample = values->first_sample;
     ref->args.loss.scale = values->loss_scale;
@@ -302,7 +302,7 @@ static void test_recorded(const backend_t *device)
         op_run_fill(&r, 9), op_run_fill(&ref, 9);
         op_args_t args = util_device_args(&r.args);
         must(device->memory->sync(), "sync");
-        must(device->graph->begin(), "recording");
+        must(device->graph->begin(0), "recording");
         must(op_forward(r.op, &args), "forward");
         must(op_backward(r.op, &args), "backward");
         must(device->graph->end(false, &graph), "recording");
@@ -345,7 +345,7 @@ static void test_norm_shared(const backend_t *device)
     } else {
         void *graph = NULL;
         op_args_t args = util_device_args(&shared.args);
-        must(device->graph->begin(), "recording");
+        must(device->graph->begin(0), "recording");
         err_t err = op_forward(shared.op, &args);
         must(device->graph->end(true, &graph), "recording");
         OK(err == ERR_USAGE, "shared batch norm cannot be recorded: %s", err_message());

@@ -238,6 +238,57 @@ static void test_nonfinite(const backend_t *device)
     net_free(&net);
 }
 
+/* A step whose guard is not finite, and the one that was begun before the host knew. */
+static void test_guard(const backend_t *device)
+{
+    net_t net = net_new(device, "ema = 0.9\nweight-decay = 0.1");
+    const size_t n_bytes = (size_t)net.graph->n_flat_params * sizeof(float);
+    float *guard = util_block(device, sizeof *guard);
+    optim_step_t step = {.weights = util_device(net.weights),
+                         .gradients = util_device(net.gradients),
+                         .lr = 0.5,
+                         .guard = util_device(guard)};
+    *guard = NAN;
+    util_push(device);
+    must(optim_step(net.optim, &step), "optim_step");
+    util_pull(device);
+    step.step++, *guard = 1;
+    util_push(device);
+    must(optim_step(net.optim, &step), "optim_step");
+    util_pull(device);
+    must(optim_pull(net.optim), "optim_pull");
+    bool same = memcmp(net.weights, net.before, n_bytes) == 0;
+    for (int b = 0; b < net.optim->n_buffers; b++)
+        same = same && norm_of(net.optim->buffers[b].flat.host, net.graph->n_flat_params) <= 0;
+    OK(same, "a step whose guard is not finite changes nothing, nor does a later one");
+    util_free(&guard);
+    net_free(&net);
+}
+
+/* The second step begins before the norm of the first is taken. */
+static void test_in_flight(const backend_t *device)
+{
+    net_t net = net_new(device, "clip-norm = 2");
+    const int64_t n = net.graph->n_flat_params;
+    const double norm = norm_of(net.gradients, n);
+    optim_step_t step = {
+        .weights = util_device(net.weights), .gradients = util_device(net.gradients), .lr = 0.5};
+    util_push(device);
+    must(optim_step(net.optim, &step), "optim_step");
+    util_pull(device);
+    for (int64_t i = 0; i < n; i++) net.gradients[i] *= 2;
+    util_push(device);
+    step.step++;
+    must(optim_step(net.optim, &step), "optim_step");
+    util_pull(device);
+    must(optim_finish(net.optim, 0), "optim_finish");
+    bool first = fabs(net.optim->gradient_norm - norm) < 1e-12 * norm;
+    must(optim_finish(net.optim, 1), "optim_finish");
+    OK(first && fabs(net.optim->gradient_norm - 2 * norm) < 1e-12 * norm,
+       "the norms of two steps in flight are told apart");
+    net_free(&net);
+}
+
 /* Two steps at lr 2 with decay 0.1, momentum 0.9 and trust 0.02 of one parameter, in double. */
 static bool lars_parameter(const net_t *net, const graph_param_t *p, double scale)
 {
@@ -366,7 +417,7 @@ static void test_options(void)
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(12 + 5 + 4 + 14 + 4 + 10 + 4 + 1);
+    tap_plan(12 + 5 + 4 + 14 + 4 + 10 + 4 + (device->memory ? 2 : 0) + 1);
     test_decay(device);
     test_clipping(device);
     test_nonfinite(device);
@@ -374,6 +425,7 @@ int main(int argc, char **argv)
     test_average(device);
     test_resume(device);
     test_options();
+    if (device->memory) test_guard(device), test_in_flight(device);
     if (device->close) device->close();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

@@ -305,7 +305,7 @@ static void test_recorded(const backend_t *device, int which)
     set_step(&record, &none);
     record.gradient_scale = NAN, record.scale_at = scale.device;
     util_push(device);
-    must(device->graph->begin(), "recording");
+    must(device->graph->begin(0), "recording");
     err_t err = device->optim[kind](&record);
     must(device->graph->end(err != ERR_OK, &graph), "recording");
     must(err, cases[which].name);
@@ -317,7 +317,7 @@ static void test_recorded(const backend_t *device, int which)
         args.gradient_scale = *(double *)scale.host = 1.0 / (t + 1);
         must(hd_buffer_push_all(&scale), "the scale");
         must(device->optim[kind](&args), cases[which].name);
-        must(device->graph->launch(graph, &step), "a recorded step");
+        must(device->graph->launch(graph, 0, &step), "a recorded step");
         must(backend_sync(device), "waiting");
     }
     util_pull(device);

@@ -259,6 +259,34 @@ static void test_close(const backend_t *backend)
     sampler_free(&sampler);
 }
 
+/* The batch before the last, while the next one is being fetched. */
+static void test_restore(const backend_t *backend)
+{
+    sampler_t *sampler = make_sampler(), *same = make_sampler();
+    const loader_options_t options = {.dataset = &dataset,
+                                      .sampler = sampler,
+                                      .size = 1,
+                                      .n_batches = N_BATCHES,
+                                      .max_local = BATCH,
+                                      .timeout_sec = 60,
+                                      .norm = norm,
+                                      .seed = SEED,
+                                      .transform = &turning};
+    prefetcher_batch_t batch;
+    must(prefetcher_open(&options, backend, &prefetcher), "prefetcher_open");
+    for (int i = 0; i < N_PER_EPOCH; i++) {
+        must(prefetcher_next(&prefetcher, &batch), "prefetcher_next");
+        must(prefetcher_ahead(&prefetcher), "prefetcher_ahead");
+        if (i > 0) must(backend_sync(backend), "waiting");
+    }
+    must(prefetcher_restore(&prefetcher, &batch), "prefetcher_restore");
+    sampler_slice_t slice = sampler_at(same, 0, N_PER_EPOCH - 2, 0, 1);
+    OK(same_batch(&batch, &turning, slice, false), "%s: the batch before the last, again", backend->name);
+    prefetcher_close(&prefetcher);
+    sampler_free(&sampler);
+    sampler_free(&same);
+}
+
 int main(int argc, char **argv)
 {
     const backend_t *backend = NULL;
@@ -270,12 +298,14 @@ int main(int argc, char **argv)
     dataset.pixels[SPLIT_TRAIN] = pixels;
     dataset.labels[SPLIT_TRAIN] = labels;
     dataset.info.n_samples[SPLIT_TRAIN] = N;
-    tap_plan(14);
+    tap_plan(15 + (backend->memory != NULL));
     test_feed(backend);
     test_close(backend);
     test_feed(&late_device);
     OK(!late.overtaken, "late: a batch is copied before the loader is asked for the next one");
     test_close(&late_device);
+    test_restore(&late_device);
+    if (backend->memory) test_restore(backend);
     if (backend->close) backend->close();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

@@ -67,7 +67,8 @@ typedef void (*backend_heard_t)(void *context, const char *kernel, int64_t n_byt
  *   narrow       rounds as bf16_round does, on the given stream (gradients being reduced, copies of tensors)
  *   widen        the reverse of narrow
  *   mark         records time stamp i < BACKEND_MARKS after the work so far
- *   seconds      time between two marks; call it after sync
+ *   wait         makes the host wait for the work before a mark made outside of recordings
+ *   seconds      time between two marks; call it after waiting for both
  *   counted      this backend without a device: launches are reported instead of run, and device memory does
  *                not exist. One at a time; other functions of this table must not be in use */
 typedef struct backend {
@@ -91,6 +92,7 @@ typedef struct backend {
     err_t (*narrow)(const float *from, uint16_t *to, int64_t n, void *stream);
     err_t (*widen)(const uint16_t *from, float *to, int64_t n, void *stream);
     err_t (*mark)(int i);
+    err_t (*wait)(int mark);
     err_t (*seconds)(int from, int to, double *out);
     const struct backend *(*counted)(backend_heard_t heard, void *context);
     void (*describe)(char *out, size_t n_bytes);

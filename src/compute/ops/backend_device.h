@@ -61,15 +61,21 @@ typedef struct backend_step {
     double lr, average_decay, correction[2];
 } backend_step_t;
 
+/* Steps that may be in flight: while one is running, the host may launch the next. */
+enum { BACKEND_SLOTS = 2 };
+
 /* Records the work of a step, to run it again in one call (a CUDA graph). While recording, nothing is
- * computed, and nothing may wait. A recorded step uses the same buffers every time.
+ * computed, and nothing may wait. A recorded step uses the same buffers every time, also on the host: steps
+ * that may be in flight at once are recorded in different slots.
  *
+ *   begin   slot < BACKEND_SLOTS: where launches put the values that the recording copies to the device
  *   end     ends the recording, also after an error in between (`failed`); then *out is NULL
- *   launch  runs the recorded step with these values */
+ *   launch  runs the recorded step with these values. The last step launched in this slot, which is that of
+ *           begin, must have ended */
 typedef struct backend_graph {
-    err_t (*begin)(void);
+    err_t (*begin)(int slot);
     err_t (*end)(bool failed, void **out);
-    err_t (*launch)(void *graph, const backend_step_t *values);
+    err_t (*launch)(void *graph, int slot, const backend_step_t *values);
     void (*release)(void *graph);
 } backend_graph_t;
 

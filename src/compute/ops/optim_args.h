@@ -49,9 +49,10 @@ typedef struct optim_args {
     /* Values on the device that replace gradient_scale and trust_ratio: where optim_norms_t.out has them. If
      * the scale is not finite, nothing is changed. NULL: the values above, as always on the host. */
     const double *scale_at, *ratio_at;
-    /* A value on the device: if it is not finite, nothing is changed. NULL: no condition, as always on the
-     * host. */
+    /* Values on the device: if *guard is not finite, nothing is changed, neither now nor by later calls with
+     * the same `halted`, which is then 1 and must begin as 0. NULL: no condition, as always on the host. */
     const float *guard;
+    float *halted;
 } optim_args_t;
 
 /* A range of the flat buffers with its own trust ratio. */

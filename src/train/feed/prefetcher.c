@@ -87,11 +87,6 @@ void prefetcher_close(prefetcher_t *prefetcher)
     }
 }
 
-static size_t field_bytes(const prefetcher_t *prefetcher, const batch_t *from, int k)
-{
-    return batch_field_bytes(&prefetcher->fields.at[k], &from->fields[k], from->n);
-}
-
 /* Gets a batch from the loader and starts copying it. */
 static err_t fetch_batch(prefetcher_t *prefetcher)
 {
@@ -104,13 +99,16 @@ static err_t fetch_batch(prefetcher_t *prefetcher)
     prefetcher->copy_sec += clock_sec() - start;
     TRY(loader_next(prefetcher->loader, &prefetcher->ahead));
     prefetcher->n_left--;
-    size_t n = (size_t)prefetcher->ahead->n;
+    const batch_t *from = prefetcher->ahead;
+    size_t n = (size_t)from->n;
+    slot->n_global = from->n_global, slot->first = from->first, slot->n = from->n;
     if (n == 0) return ERR_OK;
-    TRY(memory->prefetch(slot->bytes, prefetcher->ahead->bytes, n * image_bytes(prefetcher, 1)));
-    for (int k = 0; k < prefetcher->fields.n; k++)
-        TRY(memory->prefetch(slot->fields[k], prefetcher->ahead->fields[k].data,
-                             field_bytes(prefetcher, prefetcher->ahead, k)));
-    return slot->maps ? memory->prefetch(slot->maps, prefetcher->ahead->maps, n * sizeof(affine_t)) : ERR_OK;
+    TRY(memory->prefetch(slot->bytes, from->bytes, n * image_bytes(prefetcher, 1)));
+    for (int k = 0; k < prefetcher->fields.n; k++) {
+        slot->field_bytes[k] = batch_field_bytes(&prefetcher->fields.at[k], &from->fields[k], from->n);
+        TRY(memory->prefetch(slot->fields[k], from->fields[k].data, slot->field_bytes[k]));
+    }
+    return slot->maps ? memory->prefetch(slot->maps, from->maps, n * sizeof(affine_t)) : ERR_OK;
 }
 
 double prefetcher_take_copy_sec(prefetcher_t *prefetcher)
@@ -133,16 +131,17 @@ err_t prefetcher_ahead(prefetcher_t *prefetcher)
                : ERR_OK;
 }
 
-static err_t make_pixels(prefetcher_t *prefetcher)
+/* Makes the batch from the copy of fetch number `number`. */
+static err_t make_pixels(prefetcher_t *prefetcher, int64_t number)
 {
-    const prefetcher_slot_t *slot = &prefetcher->slots[(prefetcher->n_fetched - 1) % PREFETCHER_SLOTS];
+    const prefetcher_slot_t *slot = &prefetcher->slots[number % PREFETCHER_SLOTS];
     const dataset_info_t *info = &prefetcher->info;
-    const prefetcher_batch_t *batch = &prefetcher->batch;
+    prefetcher_batch_t *batch = &prefetcher->batch;
+    batch->n_global = slot->n_global, batch->first = slot->first, batch->n = slot->n;
     if (batch->n == 0) return ERR_OK;
     TRY(prefetcher->backend->memory->prefetched());
     for (int k = 0; k < prefetcher->fields.n; k++)
-        TRY(backend_copy(prefetcher->backend, batch->fields[k], slot->fields[k],
-                         field_bytes(prefetcher, batch->from, k)));
+        TRY(backend_copy(prefetcher->backend, batch->fields[k], slot->fields[k], slot->field_bytes[k]));
     pixels_args_t args = {.bytes = slot->bytes,
                           .maps = slot->maps,
                           .n = batch->n,
@@ -156,6 +155,8 @@ static err_t make_pixels(prefetcher_t *prefetcher)
 
 static void use_host_batch(prefetcher_t *prefetcher, const batch_t *from)
 {
+    prefetcher->batch.n_global = from->n_global, prefetcher->batch.first = from->first;
+    prefetcher->batch.n = from->n;
     prefetcher->batch.pixels = from->pixels;
     for (int k = 0; k < prefetcher->fields.n; k++) prefetcher->batch.fields[k] = from->fields[k].data;
 }
@@ -189,12 +190,21 @@ err_t prefetcher_next(prefetcher_t *prefetcher, prefetcher_batch_t *out)
         TRY(prefetcher_ahead(prefetcher));
     from = prefetcher->ahead;
     prefetcher->ahead = NULL;
-    batch->n_global = from->n_global, batch->first = from->first, batch->n = from->n;
     batch->from = from;
     if (on_host)
         use_host_batch(prefetcher, from);
     else
-        TRY(make_pixels(prefetcher));
+        TRY(make_pixels(prefetcher, prefetcher->n_fetched - 1));
     *out = *batch;
+    return ERR_OK;
+}
+
+err_t prefetcher_restore(prefetcher_t *prefetcher, prefetcher_batch_t *out)
+{
+    const int64_t last = prefetcher->n_fetched - 1 - (prefetcher->ahead != NULL);
+    ASSERT(last > 0);
+    prefetcher->batch.from = NULL;
+    TRY(make_pixels(prefetcher, last - 1));
+    *out = prefetcher->batch;
     return ERR_OK;
 }

@@ -14,17 +14,21 @@ typedef struct prefetcher_batch {
     int64_t n_global, first, n; /* as in sampler_slice_t */
     float *pixels;
     void *fields[FIELDS_MAX]; /* of prefetcher_t.fields */
-    const batch_t *from;      /* the loader's batch in host memory, valid until prefetcher_ahead */
+    /* The loader's batch in host memory, valid until prefetcher_ahead; NULL after prefetcher_restore. */
+    const batch_t *from;
 } prefetcher_batch_t;
 
 /* A copy of the loader's batch in GPU memory. */
 typedef struct prefetcher_slot {
+    int64_t n_global, first, n; /* as in sampler_slice_t */
+    size_t field_bytes[FIELDS_MAX];
     uint8_t *bytes;
     affine_t *maps; /* NULL: images are not transformed */
     void *fields[FIELDS_MAX];
 } prefetcher_slot_t;
 
-enum { PREFETCHER_SLOTS = 2 };
+/* The batch being fetched, and those of the steps in flight. */
+enum { PREFETCHER_SLOTS = BACKEND_SLOTS + 1 };
 
 typedef struct prefetcher {
     const backend_t *backend;
@@ -53,9 +57,12 @@ void prefetcher_close(prefetcher_t *prefetcher);
 /* Lets the loader produce n more batches. */
 void prefetcher_allow(prefetcher_t *prefetcher, int64_t n);
 
-/* Returns the next batch, valid until the next call. Waits for the loader only; on a GPU, the caller must
- * have waited for all work on the previous batch. */
+/* Returns the next batch, valid until the next call; on a GPU, work on it may still be running then. Waits for
+ * the loader only; on a GPU, the caller must have waited for all work on the batch before the previous one. */
 err_t prefetcher_next(prefetcher_t *prefetcher, prefetcher_batch_t *out);
+
+/* GPU only. Returns the batch before the last one again. */
+err_t prefetcher_restore(prefetcher_t *prefetcher, prefetcher_batch_t *out);
 
 /* The batch as the model's inputs, by their names; the caller sets the rest. */
 exec_batch_t prefetcher_exec_batch(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch,

@@ -133,8 +133,8 @@ static err_t make_device_norms(optim_t *o)
 {
     if (!o->backend->norms || !needs_norms(o)) return ERR_OK;
     TRY(hd_buffer_new(o->backend, (size_t)o->n_ranges * sizeof(optim_span_t), "gradient norms", &o->spans));
-    TRY(hd_buffer_new(o->backend, (size_t)(OPTIM_RATIO + o->n_ranges) * sizeof(double), "gradient norms",
-                      &o->norms));
+    TRY(hd_buffer_new(o->backend, (size_t)(BACKEND_SLOTS * OPTIM_RATIO + o->n_ranges) * sizeof(double),
+                      "gradient norms", &o->norms));
     optim_span_t *spans = o->spans.host;
     for (int i = 0; i < o->n_ranges; i++) {
         const optim_range_t *range = &o->ranges[i];
@@ -167,6 +167,7 @@ err_t optim_new(const optim_options_t *options, const graph_t *graph, const back
         TRY_OUT(err, add_buffer(o, "ema"));
         o->average = &o->buffers[o->n_buffers - 1];
     }
+    if (backend->memory) TRY_OUT(err, backend_alloc(backend, sizeof *o->halted, "the optimizer", &o->halted));
     TRY_OUT(err, make_device_norms(o));
     *out = o;
     return ERR_OK;
@@ -182,11 +183,18 @@ void optim_free(optim_t **optim)
     for (int i = 0; i < o->n_buffers; i++) hd_buffer_free(&o->buffers[i].flat);
     hd_buffer_free(&o->spans);
     hd_buffer_free(&o->norms);
+    backend_release(o->backend, &o->halted);
     mem_free(&o->ranges);
     mem_free(optim);
 }
 
-/* Norms, scale and ratios on the device; the host gets the first two with the next synchronization. */
+/* Where the host receives norm and scale of a step. */
+static double *host_norms(const optim_t *o, int64_t step)
+{
+    return (double *)o->norms.host + step % BACKEND_SLOTS * OPTIM_RATIO;
+}
+
+/* Norms, scale and ratios on the device; the host gets the first two when the step has ended. */
 static err_t enqueue_norms(const optim_t *o, const optim_step_t *step)
 {
     const optim_norms_t norms = {.weight = step->weights,
@@ -200,7 +208,8 @@ static err_t enqueue_norms(const optim_t *o, const optim_step_t *step)
                                  .epsilon = o->options.epsilon,
                                  .out = o->norms.device};
     TRY(o->backend->norms(&norms));
-    return o->backend->memory->download(o->norms.host, o->norms.device, OPTIM_RATIO * sizeof(double));
+    return o->backend->memory->download(host_norms(o, step->step), o->norms.device,
+                                        OPTIM_RATIO * sizeof(double));
 }
 
 /* Gradient norms and the clipping factor, if needed. */
@@ -269,7 +278,8 @@ static optim_args_t common_args(const optim_t *o, const optim_step_t *step)
                           .epsilon = options->epsilon,
                           .nesterov = traits_of(options->optimizer)->nesterov,
                           .scale_at = device_norm(o, OPTIM_SCALE),
-                          .guard = step->guard};
+                          .guard = step->guard,
+                          .halted = o->halted};
 }
 
 static float *flat_of(const optim_buffer_t *buffer)
@@ -301,7 +311,7 @@ err_t optim_finish(optim_t *o, int64_t step)
 {
     if (!needs_norms(o)) return ERR_OK;
     if (o->norms.device) {
-        const double *norms = o->norms.host;
+        const double *norms = host_norms(o, step);
         o->gradient_norm = norms[OPTIM_NORM];
         o->gradient_scale = norms[OPTIM_SCALE];
     }

@@ -47,9 +47,12 @@ typedef struct optim {
     const backend_t *backend;
     int64_t n_flat;
     int n_ranges;
-    int64_t n_longest;        /* of the ranges */
-    optim_range_t *ranges;    /* consecutive parameters in the flat buffer that are updated alike */
-    hd_buffer_t spans, norms; /* on a device, with clipping or LARS: optim_norms_t's spans and out */
+    int64_t n_longest;     /* of the ranges */
+    optim_range_t *ranges; /* consecutive parameters in the flat buffer that are updated alike */
+    /* On a device, with clipping or LARS: optim_norms_t's spans and out. The host side of norms has norm and
+     * scale of the steps in flight: [BACKEND_SLOTS][OPTIM_RATIO]. */
+    hd_buffer_t spans, norms;
+    float *halted; /* optim_args_t's; NULL on host backends */
 } optim_t;
 
 /* Weight decay and LARS's trust ratio apply to parameters of more than one dimension only: not to biases, nor
@@ -81,8 +84,9 @@ typedef struct optim_step {
  * weights. */
 err_t optim_step(optim_t *optim, const optim_step_t *step);
 
-/* After optim_step and a synchronization: takes the norm and the scale of the step. ERR_GATE if the norm is not
- * finite; ranks with the same gradients all return it. */
+/* After waiting for optim_step of this step number: takes the norm and the scale of the step. On a device, up to
+ * BACKEND_SLOTS steps may be begun before. ERR_GATE if the norm is not finite; ranks with the same gradients all
+ * return it. */
 err_t optim_finish(optim_t *optim, int64_t step);
 
 /* The values of a step that change between launches of a recorded step. */

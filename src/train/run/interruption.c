@@ -95,7 +95,7 @@ err_t interruption_open(trainer_t *t)
     interruption_close(t);
     run.swapped = run.averaged = false;
     if (on_device(t)) {
-        if (!interrupt_arrived()) return ERR_OK;
+        if (!interrupt_arrived() || t->steps.ahead) return ERR_OK;
         TRY(interruption_copy(t));
     } else {
         note_states(t);

@@ -278,6 +278,16 @@ static err_t check_target(const trainer_t *t)
     return comm_agree(t->comm, err, "checking the target");
 }
 
+/* Whether something is due after step t->at.step that needs its weights. */
+static bool pauses_after_step(const trainer_t *t)
+{
+    const train_options_t *o = t->options;
+    int64_t done = t->at.step + 1;
+    bool evaluates = o->eval && o->eval_steps > 0 && done % o->eval_steps == 0;
+    bool saves = o->checkpoint_steps > 0 && done % o->checkpoint_steps == 0;
+    return evaluates || saves || done == t->n_steps || t->at.batch + 1 == sampler_batches(t->input.sampler);
+}
+
 err_t trainer_loop(trainer_t *t)
 {
     bool stop = false;
@@ -295,7 +305,7 @@ err_t trainer_loop(trainer_t *t)
         step_result_t result = {0};
         step_cost_t cost = {0};
         /* The others notice a rank that fails alone here by their deadline, or at once when the job ends. */
-        TRY(trainer_step(t, &result, &cost));
+        TRY(trainer_step(t, !pauses_after_step(t), &result, &cost));
         TRY(record_step(t, &result, &cost));
         advance_position(t, &result, &cost);
         train_sec += cost.total;

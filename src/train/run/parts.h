@@ -61,6 +61,9 @@ typedef struct train_model {
 typedef struct train_learning {
     comm_buffer_t buffer; /* n_flat_trained + TAIL_COUNT floats */
     hd_buffer_t grads;    /* wraps `buffer` */
+    /* What follows the gradients (TAIL_…), with a host side for each step that may be in flight. On the host all
+     * are the end of `grads`. */
+    hd_buffer_t tails[BACKEND_SLOTS];
     bucket_t bucket;
     float *accumulated; /* gradients summed over parts of a batch; NULL without --accumulate */
     shards_t *shards;   /* NULL without --reproducible */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One CUDA graph for each size of the global batch. What part of a step is recorded is left to step.c. */
+/* CUDA graphs by size of the global batch and slot. What part of a step is recorded is left to step.c. */
 #include "train/run/recorded_step.h"
 
 #include <string.h>
@@ -18,7 +18,9 @@ err_t recorded_step_open(const backend_t *backend, const char *choice, const cha
 void recorded_step_close(recorded_step_t *recorded)
 {
     for (int i = 0; i < recorded->n; i++)
-        if (recorded->recordings[i].graph) recorded->backend->graph->release(recorded->recordings[i].graph);
+        for (int slot = 0; slot < BACKEND_SLOTS; slot++)
+            if (recorded->recordings[i].graph[slot])
+                recorded->backend->graph->release(recorded->recordings[i].graph[slot]);
     recorded->n = 0;
 }
 
@@ -36,37 +38,36 @@ static int index_of(const recorded_step_t *recorded, int64_t n_samples)
     return -1;
 }
 
-void *recorded_step_find(const recorded_step_t *recorded, int64_t n_samples)
+void *recorded_step_find(const recorded_step_t *recorded, int64_t n_samples, int slot)
 {
     const int i = index_of(recorded, n_samples);
-    return i < 0 ? NULL : recorded->recordings[i].graph;
+    return i < 0 ? NULL : recorded->recordings[i].graph[slot];
 }
 
 void recorded_step_ran(recorded_step_t *recorded, int64_t n_samples)
 {
     if (recorded->why_not || recorded->n == RECORDED_STEP_MAX || index_of(recorded, n_samples) >= 0) return;
-    recorded->recordings[recorded->n].graph = NULL;
+    for (int slot = 0; slot < BACKEND_SLOTS; slot++) recorded->recordings[recorded->n].graph[slot] = NULL;
     recorded->recordings[recorded->n++].n_samples = n_samples;
 }
 
-bool recorded_step_wants(const recorded_step_t *recorded, int64_t n_samples)
+bool recorded_step_wants(const recorded_step_t *recorded, int64_t n_samples, int slot)
 {
     const int i = index_of(recorded, n_samples);
-    return !recorded->why_not && i >= 0 && !recorded->recordings[i].graph;
+    return !recorded->why_not && i >= 0 && !recorded->recordings[i].graph[slot];
 }
 
-err_t recorded_step_record(recorded_step_t *recorded, int64_t n_samples, err_t (*work)(void *context),
-                           void *context)
+err_t recorded_step_record(recorded_step_t *recorded, int64_t n_samples, int slot, recorded_work_t work)
 {
     const backend_graph_t *graph = recorded->backend->graph;
     const int i = index_of(recorded, n_samples);
     void *recording = NULL;
     ASSERT(i >= 0);
-    TRY(graph->begin());
-    err_t err = work(context);
+    TRY(graph->begin(slot));
+    err_t err = work.run(work.context);
     err_t ended = graph->end(err != ERR_OK, &recording);
     if (err == ERR_OK) err = ended;
     if (err != ERR_OK) return err;
-    recorded->recordings[i].graph = recording;
+    recorded->recordings[i].graph[slot] = recording;
     return ERR_OK;
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Recorded steps (CUDA graphs): whether they are available, and one recording per size of the global batch, so
- * that all ranks record and launch the same steps. Not collective. */
+/* Recorded steps (CUDA graphs): whether they are available, and recordings by size of the global batch, so
+ * that all ranks record and launch the same steps. Not collective.
+ *
+ * A slot is backend_graph_t's: steps that may be in flight at once are in different slots, and each slot has
+ * its recording. */
 #ifndef TRAIN_RUN_RECORDED_STEP_H
 #define TRAIN_RUN_RECORDED_STEP_H
 
@@ -14,8 +17,8 @@ typedef struct recorded_step {
     bool required;       /* --cuda-graph on */
     int n;
     struct {
-        int64_t n_samples; /* of the global batch */
-        void *graph;       /* NULL: batches of this size have run, but are not recorded */
+        int64_t n_samples;          /* of the global batch */
+        void *graph[BACKEND_SLOTS]; /* NULL: batches of this size have run, but are not recorded */
     } recordings[RECORDED_STEP_MAX];
 } recorded_step_t;
 
@@ -30,22 +33,27 @@ err_t recorded_step_open(const backend_t *backend, const char *choice, const cha
 void recorded_step_close(recorded_step_t *recorded);
 
 /* The recording for batches of n_samples; NULL if there is none yet. */
-void *recorded_step_find(const recorded_step_t *recorded, int64_t n_samples);
+void *recorded_step_find(const recorded_step_t *recorded, int64_t n_samples, int slot);
 
 /* Notes that a batch of n_samples has run. Its first run may load kernels and allocate, which a recording
  * cannot. */
 void recorded_step_ran(recorded_step_t *recorded, int64_t n_samples);
 
 /* Whether a batch of n_samples is to be recorded: one has run. */
-bool recorded_step_wants(const recorded_step_t *recorded, int64_t n_samples);
+bool recorded_step_wants(const recorded_step_t *recorded, int64_t n_samples, int slot);
 
 /* Records nothing more, and releases what was recorded.
  *
  *   why_not  a constant */
 void recorded_step_give_up(recorded_step_t *recorded, const char *why_not);
 
-/* Records the device work that work(context) launches, without running it. Returns its errors unchanged. */
-err_t recorded_step_record(recorded_step_t *recorded, int64_t n_samples, err_t (*work)(void *context),
-                           void *context);
+/* Work to record. */
+typedef struct recorded_work {
+    err_t (*run)(void *context);
+    void *context;
+} recorded_work_t;
+
+/* Records the device work that `work` launches, without running it. Returns its errors unchanged. */
+err_t recorded_step_record(recorded_step_t *recorded, int64_t n_samples, int slot, recorded_work_t work);
 
 #endif

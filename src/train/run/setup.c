@@ -10,6 +10,7 @@
 #include "base/trace.h"
 #include "cluster/comm/watchdog.h"
 #include "train/run/setup.h"
+#include "train/run/step.h"
 
 static err_t plan_steps(trainer_t *t)
 {
@@ -269,6 +270,16 @@ static err_t begin_trace(trainer_t *t)
     return trace_file_begin(t->comm, &options, &t->output.trace);
 }
 
+static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
+{
+    const size_t n_bytes = TAIL_COUNT * sizeof(float), offset = learning->grads.n_bytes - n_bytes;
+    void *host = backend->memory ? NULL : (char *)learning->grads.host + offset;
+    void *device = backend->memory ? (char *)learning->grads.device + offset : NULL;
+    for (int i = 0; i < BACKEND_SLOTS; i++)
+        TRY(hd_buffer_wrap(backend, n_bytes, "a step's totals", host, device, &learning->tails[i]));
+    return ERR_OK;
+}
+
 /* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
 static err_t open_gradients(trainer_t *t)
 {
@@ -283,18 +294,8 @@ static err_t open_gradients(trainer_t *t)
                    .n_min = bucket_floats(t->options->runtime.bucket, t->model.graph->n_flat_trained)};
     err_t err = hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->learning.buffer.data,
                                t->learning.buffer.device, &t->learning.grads);
+    if (err == ERR_OK) err = wrap_tails(t->runtime.backend, &t->learning);
     return comm_agree(t->comm, err, "allocating gradient buffers");
-}
-
-/* Why the host must intervene within a step, which then cannot be recorded; NULL if it need not. */
-static const char *why_no_recording(const trainer_t *t)
-{
-    const train_options_t *o = t->options;
-    if (o->accumulate > 1) return "with --accumulate a step has several parts";
-    if (o->reproducible) return "--reproducible sums gradients on the host";
-    if (o->sync_bn) return "--sync-bn sums statistics on the host";
-    if (o->trace) return "--trace times every layer";
-    return NULL;
 }
 
 err_t trainer_build(trainer_t *t)
@@ -314,7 +315,7 @@ err_t trainer_build(trainer_t *t)
 err_t trainer_prepare(trainer_t *t)
 {
     TRY(open_gradients(t));
-    err_t err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, why_no_recording(t),
+    err_t err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, trainer_why_host(t),
                                    &t->model.recorded);
     return comm_agree(t->comm, err, "deciding on recorded steps");
 }
@@ -363,6 +364,8 @@ err_t trainer_setup(trainer_t *t)
 
 void trainer_teardown(trainer_t *t)
 {
+    /* After an error, a step may be using what is freed here. */
+    if (t->steps.ahead) backend_sync(t->runtime.backend);
     if (!t->is_trial) cpu_watch_close(&t->telemetry.cpu_watch);
     ckpt_async_close(&t->saving.writer);
     prefetcher_close(&t->input.prefetcher);
@@ -379,6 +382,7 @@ void trainer_teardown(trainer_t *t)
     hd_buffer_free(&t->model.params);
     optim_free(&t->learning.optim);
     backend_release(t->runtime.backend, &t->learning.accumulated);
+    for (int i = 0; i < BACKEND_SLOTS; i++) hd_buffer_free(&t->learning.tails[i]);
     hd_buffer_free(&t->learning.grads);
     if (t->learning.shards) shards_close(t->learning.shards);
     mem_free(&t->learning.shards);

@@ -186,6 +186,7 @@ static err_t save_on_rank_0(trainer_t *t, bool wait)
 
 err_t trainer_checkpoint(trainer_t *t, bool wait)
 {
+    ASSERT(!t->steps.ahead);
     TRY(train_compare_files(t->comm, &t->input, t->output.folder,
                             wait || t->at.batch == 0 || t->at.step == t->n_steps));
     watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);

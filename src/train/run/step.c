@@ -1,44 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* One training step: data, allreduce, update, and its times, on the host or as a CUDA graph. Forward and
- * backward are left to step_passes.c. */
+/* One training step: data, allreduce, update, on the host or as a CUDA graph, and what is in flight on a GPU
+ * meanwhile. Forward and backward are left to step_passes.c, times to step_cost.c. */
 #include "train/run/step.h"
 
 #include <math.h>
-#include <string.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "cluster/comm/watchdog.h"
+#include "cluster/session/interrupt.h"
 #include "cluster/session/stop.h"
 #include "train/run/interruption.h"
 
-static struct rusage own_usage(void)
+const char *trainer_why_host(const trainer_t *t)
 {
-    struct rusage now;
-    getrusage(RUSAGE_SELF, &now);
-    return now;
-}
-
-static double usage_cpu_sec(const struct rusage *u)
-{
-    return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
-           1e-6 * (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
+    const train_options_t *o = t->options;
+    if (o->accumulate > 1) return "with --accumulate a step has several parts";
+    if (o->reproducible) return "--reproducible sums gradients on the host";
+    if (o->sync_bn) return "--sync-bn sums statistics on the host";
+    if (o->trace) return "--trace times every layer";
+    return NULL;
 }
 
 /* Puts this rank's requests into the tail of the allreduce: a checkpoint due by rank 0's clock, a failed
  * write, a signal at any rank, corrupt samples. Returns the write's error; all agree on it after the
  * allreduce. */
-static err_t note_requests(trainer_t *t)
+static err_t note_requests(trainer_t *t, float *tail)
 {
     err_t err = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
     const train_options_t *o = t->options;
     bool due = o->checkpoint_sec > 0 && clock_sec() - t->saving.last_sec >= o->checkpoint_sec;
-    step_tail(t)[TAIL_CHECKPOINT] = t->comm->rank == 0 && due ? 1 : 0;
-    step_tail(t)[TAIL_STOP] = stop_requested() ? 1 : 0;
-    step_tail(t)[TAIL_FAILED] = err != ERR_OK ? 1 : 0;
-    step_tail(t)[TAIL_BAD] = bad_unshared(&t->input.bad) > 0 ? 1 : 0;
+    tail[TAIL_CHECKPOINT] = t->comm->rank == 0 && due ? 1 : 0;
+    tail[TAIL_STOP] = stop_requested() ? 1 : 0;
+    tail[TAIL_FAILED] = err != ERR_OK ? 1 : 0;
+    tail[TAIL_BAD] = bad_unshared(&t->input.bad) > 0 ? 1 : 0;
     return err;
 }
 
@@ -49,7 +44,7 @@ static err_t sum_gradients(trainer_t *t)
     int64_t count = t->model.graph->n_flat_trained + TAIL_COUNT;
     if (t->learning.shards) {
         TRY(shards_sum(t->learning.shards, t->learning.grads.host));
-        return hd_buffer_push(&t->learning.grads, 0, step_tail_offset(t));
+        return hd_buffer_push_all(&t->learning.grads);
     }
     if (t->learning.buffer.device) return bucket_finish(&t->learning.bucket, count);
     if (t->comm->size == 1) return ERR_OK;
@@ -67,100 +62,100 @@ static bool runs_through(const trainer_t *t)
 
 /* Waits for the summed tail on the host, which a step that runs through has copied. With a device allreduce this
  * waits for other ranks, so the watchdog is armed. */
-static err_t read_tail(trainer_t *t)
+static err_t read_tail(const train_step_t *step)
 {
-    if (!step_on_device(t) || t->learning.shards) return ERR_OK;
+    const trainer_t *t = step->t;
+    if (!step_on_device(t)) return ERR_OK;
     if (t->learning.buffer.device) watchdog_enter("gradient allreduce");
-    err_t err = runs_through(t)
-                    ? backend_sync(t->runtime.backend)
-                    : hd_buffer_pull(&t->learning.grads, step_tail_offset(t), TAIL_COUNT * sizeof(float));
+    err_t err = runs_through(t) ? t->runtime.backend->wait(step_end_mark(step->number))
+                                : hd_buffer_pull_all(&t->learning.tails[step_slot(step->number)]);
     if (t->learning.buffer.device) watchdog_leave();
     return err;
 }
 
-double trainer_rate(const trainer_t *t)
+static double rate_of(const trainer_t *t, int64_t number)
 {
-    return schedule_rate(&t->learning.schedule, t->at.step) * t->learning.plateau.scale;
+    return schedule_rate(&t->learning.schedule, number) * t->learning.plateau.scale;
 }
 
-static optim_step_t optimizer_step(const trainer_t *t)
+double trainer_rate(const trainer_t *t)
 {
+    return rate_of(t, t->at.step);
+}
+
+static optim_step_t optimizer_step(const train_step_t *step)
+{
+    const trainer_t *t = step->t;
     return (optim_step_t){.weights = t->model.params.device,
                           .gradients = t->learning.grads.device,
-                          .lr = trainer_rate(t),
-                          .step = t->at.step,
+                          .lr = rate_of(t, step->number),
+                          .step = step->number,
                           .guard =
                               step_on_device(t) ? step_device_tail(t) + TAIL_SUMS + TASK_SUM_LOSS : NULL};
 }
 
 /* All ranks have the same summed gradients: a failure here happens on every rank. */
-static err_t agree_on_update(const trainer_t *t, err_t err)
+static err_t agree_on_update(const train_step_t *step, err_t err)
 {
     if (err == ERR_OK) return ERR_OK;
-    return comm_agree(t->comm, err_context(err, "step %lld", (long long)t->at.step), "updating weights");
+    return comm_agree(step->t->comm, err_context(err, "step %lld", (long long)step->number),
+                      "updating weights");
 }
 
-static err_t update_weights(trainer_t *t)
+static err_t update_weights(const train_step_t *step)
 {
-    optim_step_t step = optimizer_step(t);
+    trainer_t *t = step->t;
+    optim_step_t update = optimizer_step(step);
     trainer_release_weights(t);
-    return agree_on_update(t, optim_step(t->learning.optim, &step));
+    return agree_on_update(step, optim_step(t->learning.optim, &update));
 }
 
-/* A step in progress. */
-typedef struct work {
-    trainer_t *t;
-    exec_batch_t batch;
-    int64_t n_global;
-    step_cost_t *cost;
-    double begun_comm, begun_update, end;
-    double feed_sec; /* spent fetching the next batch */
-} work_t;
-
-static err_t compute_and_sum(work_t *w)
+static err_t compute_and_sum(train_step_t *step)
 {
-    trainer_t *t = w->t;
-    TRY(step_compute(t, &w->batch, w->n_global, w->cost));
-    w->begun_comm = clock_sec();
+    trainer_t *t = step->t;
+    TRY(step_compute(t, &step->batch, step->n_global, &step->cost));
+    step->begun_comm = clock_sec();
     TRY(sum_gradients(t));
     step_slowdown(t, "allreduce", t->input.max_local);
-    return step_note(t, MARK_COMM, &w->begun_update);
+    return step_note(t, step->number, MARK_COMM, &step->begun_update);
 }
 
 /* A whole step, for recorded_step_record. */
 static err_t run_through(void *context)
 {
-    work_t *w = context;
-    TRY(compute_and_sum(w));
-    optim_step_t step = optimizer_step(w->t);
-    TRY(optim_step(w->t->learning.optim, &step));
-    TRY(step_note(w->t, MARK_UPDATE, &w->end));
-    return hd_buffer_pull_begin(&w->t->learning.grads, step_tail_offset(w->t), TAIL_COUNT * sizeof(float));
+    train_step_t *step = context;
+    const train_learning_t *learning = &step->t->learning;
+    TRY(compute_and_sum(step));
+    optim_step_t update = optimizer_step(step);
+    TRY(optim_step(learning->optim, &update));
+    TRY(step_note(step->t, step->number, MARK_UPDATE, &step->end));
+    return hd_buffer_pull_begin(&learning->tails[step_slot(step->number)], 0, TAIL_COUNT * sizeof(float));
 }
 
 static err_t compute_only(void *context)
 {
-    work_t *w = context;
-    return step_compute(w->t, &w->batch, w->n_global, w->cost);
+    train_step_t *step = context;
+    return step_compute(step->t, &step->batch, step->n_global, &step->cost);
 }
 
-static err_t launch_recording(work_t *w, void *recording)
+static err_t launch_recording(const train_step_t *step, void *recording)
 {
-    trainer_t *t = w->t;
-    optim_step_t step = optimizer_step(t);
-    backend_step_t values = {
-        .step = w->batch.step, .first_sample = w->batch.first_sample, .loss_scale = w->batch.loss_scale};
-    optim_step_values(t->learning.optim, &step, &values);
-    step_clear_tail(t); /* the recording copies it */
-    return t->runtime.backend->graph->launch(recording, &values);
+    const trainer_t *t = step->t;
+    optim_step_t update = optimizer_step(step);
+    backend_step_t values = {.step = step->batch.step,
+                             .first_sample = step->batch.first_sample,
+                             .loss_scale = step->batch.loss_scale};
+    optim_step_values(t->learning.optim, &update, &values);
+    step_clear_tail(t, step->number); /* the recording copies it */
+    return t->runtime.backend->graph->launch(recording, step_slot(step->number), &values);
 }
 
 /* Collective. Records `work`, on all ranks or on none. --cuda-graph auto goes on without a recording. */
-static err_t record(work_t *w, err_t (*work)(void *context))
+static err_t record(const train_step_t *step, recorded_work_t work)
 {
-    trainer_t *t = w->t;
+    trainer_t *t = step->t;
     recorded_step_t *recorded = &t->model.recorded;
-    err_t err = recorded_step_record(recorded, w->n_global, work, w);
+    err_t err = recorded_step_record(recorded, step->n_global, step_slot(step->number), work);
     err = comm_agree(t->comm, err, "recording a step");
     if (err != ERR_SYSTEM || recorded->required) return err;
     if (t->comm->rank == 0)
@@ -178,81 +173,93 @@ static bool someone_is_idle(const trainer_t *t, int64_t n_global)
     return false;
 }
 
-/* Launches the recording of `work`, recording it first if needed. Runs it directly during the warm-up. NCCL
+/* Launches the recording of `run`, recording it first if needed. Runs it directly during the warm-up. NCCL
  * requires that all ranks do the same, so this depends only on what they have in common. */
-static err_t run_or_launch(work_t *w, err_t (*work)(void *context))
+static err_t run_or_launch(train_step_t *step, err_t (*run)(void *context))
 {
-    trainer_t *t = w->t;
+    trainer_t *t = step->t;
     recorded_step_t *recorded = &t->model.recorded;
-    if (someone_is_idle(t, w->n_global)) return work(w);
+    const int slot = step_slot(step->number);
+    if (someone_is_idle(t, step->n_global)) return run(step);
     bool warm = t->telemetry.n_first_steps >= RATE_WARMUP_STEPS;
-    if (warm && recorded_step_wants(recorded, w->n_global)) TRY(record(w, work));
-    void *recording = warm ? recorded_step_find(recorded, w->n_global) : NULL;
-    if (recording) return launch_recording(w, recording);
-    recorded_step_ran(recorded, w->n_global);
-    return work(w);
+    if (warm && recorded_step_wants(recorded, step->n_global, slot))
+        TRY(record(step, (recorded_work_t){run, step}));
+    void *recording = warm ? recorded_step_find(recorded, step->n_global, slot) : NULL;
+    if (recording) return launch_recording(step, recording);
+    recorded_step_ran(recorded, step->n_global);
+    return run(step);
 }
 
 /* Runs a step up to the summed gradients, or where runs_through up to the new weights. */
-static err_t begin_work(work_t *w)
+static err_t begin_work(train_step_t *step)
 {
-    trainer_t *t = w->t;
+    trainer_t *t = step->t;
     if (runs_through(t)) {
-        TRY(run_or_launch(w, run_through));
+        TRY(run_or_launch(step, run_through));
+        TRY(t->runtime.backend->mark(step_end_mark(step->number)));
     } else if (step_on_device(t)) {
-        TRY(run_or_launch(w, compute_only));
-        w->begun_comm = clock_sec();
+        TRY(run_or_launch(step, compute_only));
+        step->begun_comm = clock_sec();
         TRY(sum_gradients(t));
-        TRY(step_note(t, MARK_COMM, &w->begun_update));
+        TRY(step_note(t, step->number, MARK_COMM, &step->begun_update));
     } else {
-        TRY(compute_and_sum(w));
+        TRY(compute_and_sum(step));
     }
     double start = clock_sec();
     TRY(prefetcher_ahead(&t->input.prefetcher));
-    w->feed_sec = clock_sec() - start;
-    return read_tail(t);
+    step->feed_sec = clock_sec() - start;
+    return ERR_OK;
 }
 
-static err_t finish_work(work_t *w)
+static train_step_t *step_of(trainer_t *t, int64_t number)
 {
-    trainer_t *t = w->t;
+    return &t->steps.slots[step_slot(number)];
+}
+
+/* Step t->at.step, or the one after it while that one is in flight. */
+static err_t begin_step(trainer_t *t, int64_t number)
+{
+    prefetcher_batch_t data;
+    train_step_t *step = step_of(t, number);
+    bool follows = number > t->at.step;
+    *step = (train_step_t){.t = t, .number = number, .follows = follows, .start = clock_sec()};
+    if (follows) step->fed_sec = step_of(t, t->at.step)->feed_sec;
+    watchdog_phase("reading the data of step %lld", (long long)number);
+    TRY(prefetcher_next(&t->input.prefetcher, &data));
+    t->telemetry.slowed_sec = 0;
+    step_slowdown(t, "data", t->input.max_local);
+    step->have_data = clock_sec();
+    step->cost.data = step->have_data - step->start;
+    step_trace(number, "data wait", step->start, step->have_data, 0);
+
+    watchdog_phase("computing step %lld", (long long)number);
+    step->n_global = data.n_global;
+    step->batch = prefetcher_exec_batch(&t->input.prefetcher, &data, t->model.graph);
+    step->batch.tally = step_device_tail(t) + TAIL_SUMS;
+    step->batch.step = (uint64_t)number;
+    step->batch.first_sample = (uint64_t)data.first;
+    step->batch.loss_scale = 1.0f / (float)data.n_global;
+    step->failure = note_requests(t, step_tail(t, number));
+    return begin_work(step);
+}
+
+static err_t finish_work(train_step_t *step)
+{
+    trainer_t *t = step->t;
     if (!runs_through(t)) {
         interruption_close(t);
-        TRY(update_weights(t));
+        TRY(update_weights(step));
         step_slowdown(t, "optimizer", t->input.max_local);
-        TRY(step_note(t, MARK_UPDATE, &w->end));
+        TRY(step_note(t, step->number, MARK_UPDATE, &step->end));
         TRY(backend_sync(t->runtime.backend));
     }
-    return agree_on_update(t, optim_finish(t->learning.optim, t->at.step));
+    return agree_on_update(step, optim_finish(t->learning.optim, step->number));
 }
 
-/* Reads the times of a step's phases and adds their spans to the trace. */
-static err_t read_costs(work_t *w)
+static step_result_t step_result(const train_step_t *step)
 {
-    trainer_t *t = w->t;
-    step_cost_t *cost = w->cost;
-    int64_t n_bytes = (t->model.graph->n_flat_trained + TAIL_COUNT) * (int64_t)sizeof(float);
-    if (!step_on_device(t)) {
-        cost->comm = w->begun_update - w->begun_comm;
-        cost->optimizer = w->end - w->begun_update;
-        step_trace(t->at.step, "allreduce", w->begun_comm, w->begun_update, n_bytes);
-        step_trace(t->at.step, "optimizer", w->begun_update, w->end, 0);
-        return ERR_OK;
-    }
-    w->end = clock_sec();
-    if (!step_has_parts(t)) {
-        TRY(step_read_marks(t, MARK_BEGIN, MARK_FORWARD, MARK_UPDATE, w->end, "forward", &cost->forward));
-        TRY(step_read_marks(t, MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE, w->end, "backward",
-                            &cost->backward));
-    }
-    TRY(step_read_marks(t, MARK_BACKWARD, MARK_COMM, MARK_UPDATE, w->end, "allreduce", &cost->comm));
-    return step_read_marks(t, MARK_COMM, MARK_UPDATE, MARK_UPDATE, w->end, "optimizer", &cost->optimizer);
-}
-
-static step_result_t step_result(const trainer_t *t, int64_t n_global)
-{
-    const float *tail = step_tail(t);
-    step_result_t result = {.n = n_global,
+    const float *tail = step_tail(step->t, step->number);
+    step_result_t result = {.n = step->n_global,
                             .checkpoint_due = tail[TAIL_CHECKPOINT] > 0,
                             .stop = tail[TAIL_STOP] > 0,
                             .failed = tail[TAIL_FAILED] > 0,
@@ -261,45 +268,57 @@ static step_result_t step_result(const trainer_t *t, int64_t n_global)
     return result;
 }
 
-err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost)
+/* The step's successor, if it is in flight, has changed no weights (optim_args_t.halted), but has its own batch
+ * in the buffers. */
+static err_t report_nonfinite(train_step_t *step)
 {
+    trainer_t *t = step->t;
     prefetcher_batch_t data;
-    int64_t allocations_before = mem_count();
-    struct rusage before = own_usage(), after;
-    double start = clock_sec();
-    watchdog_phase("reading the data of step %lld", (long long)t->at.step);
-    TRY(prefetcher_next(&t->input.prefetcher, &data));
-    t->telemetry.slowed_sec = 0;
-    step_slowdown(t, "data", t->input.max_local);
-    double have_data = clock_sec();
-    cost->data = have_data - start;
-    step_trace(t->at.step, "data wait", start, have_data, 0);
+    if (t->steps.ahead) {
+        TRY(backend_sync(t->runtime.backend));
+        TRY(prefetcher_restore(&t->input.prefetcher, &data));
+    }
+    return step_report_nonfinite(t, &step->batch, step->n_global);
+}
 
-    watchdog_phase("computing step %lld", (long long)t->at.step);
-    work_t work = {.t = t,
-                   .batch = prefetcher_exec_batch(&t->input.prefetcher, &data, t->model.graph),
-                   .n_global = data.n_global,
-                   .cost = cost};
-    work.batch.tally = step_device_tail(t) + TAIL_SUMS;
-    work.batch.step = (uint64_t)t->at.step;
-    work.batch.first_sample = (uint64_t)data.first;
-    work.batch.loss_scale = 1.0f / (float)data.n_global;
-    err_t mine = note_requests(t);
-    TRY(begin_work(&work));
-    *result = step_result(t, data.n_global);
-    if (!isfinite(result->sums[TASK_SUM_LOSS])) return step_report_nonfinite(t, &work.batch, data.n_global);
-    if (result->failed) return comm_agree(t->comm, mine, "writing a checkpoint");
-    TRY(finish_work(&work));
-    TRY(read_costs(&work));
-    cost->total = work.end - start;
-    if (step_on_device(t))
-        cost->data += input_stats_hidden_wait(work.feed_sec, work.end - have_data,
-                                              cost->forward + cost->backward + cost->comm + cost->optimizer);
-    t->telemetry.unslowed_sec = cost->total - t->telemetry.slowed_sec;
-    step_trace(t->at.step, "step", start, work.end, 0);
-    cost->n_allocations = mem_count() - allocations_before;
-    after = own_usage();
-    cost->n_page_faults = after.ru_minflt - before.ru_minflt;
-    cost->cpu = usage_cpu_sec(&after) - usage_cpu_sec(&before);
+static err_t finish_step(train_step_t *step, step_result_t *result)
+{
+    TRY(read_tail(step));
+    *result = step_result(step);
+    if (!isfinite(result->sums[TASK_SUM_LOSS])) return report_nonfinite(step);
+    if (result->failed) return comm_agree(step->t->comm, step->failure, "writing a checkpoint");
+    TRY(finish_work(step));
+    return step_read_costs(step);
+}
+
+/* The same on all ranks, except after a signal that ends the job. */
+static bool can_go_on(const trainer_t *t)
+{
+    return runs_through(t) && !trainer_why_host(t) && !t->runtime.slowdown.phase &&
+           t->telemetry.n_first_steps >= RATE_WARMUP_STEPS && !t->steps.checkpoint_due && !t->steps.stop &&
+           !interrupt_arrived();
+}
+
+/* Keeps requests until no step is in flight. */
+static void hold_requests(train_steps_t *steps, step_result_t *result)
+{
+    steps->checkpoint_due |= result->checkpoint_due;
+    steps->stop |= result->stop;
+    result->checkpoint_due = steps->checkpoint_due && !steps->ahead;
+    result->stop = steps->stop && !steps->ahead;
+    if (!steps->ahead) steps->checkpoint_due = steps->stop = false;
+}
+
+err_t trainer_step(trainer_t *t, bool may_go_on, step_result_t *result, step_cost_t *cost)
+{
+    const step_usage_t before = step_usage();
+    train_step_t *step = step_of(t, t->at.step);
+    if (!t->steps.ahead) TRY(begin_step(t, t->at.step));
+    t->steps.ahead = may_go_on && can_go_on(t);
+    if (t->steps.ahead) TRY(begin_step(t, t->at.step + 1));
+    TRY(finish_step(step, result));
+    hold_requests(&t->steps, result);
+    *cost = step->cost;
+    step_usage_since(&before, cost);
     return ERR_OK;
 }

@@ -15,16 +15,28 @@ typedef struct step_result {
 /* Learning rate of the next step. */
 double trainer_rate(const trainer_t *t);
 
-/* Collective. Runs the next step without advancing t->at. ERR_GATE naming step and layer when the loss is not
- * finite. */
-err_t trainer_step(trainer_t *t, step_result_t *result, step_cost_t *cost);
+/* Collective. Runs step t->at.step without advancing t->at, and returns its result. ERR_GATE naming step and
+ * layer when the loss is not finite.
+ *
+ *   may_go_on  the step after it needs nothing of the caller. On a GPU it may then have begun (t->steps.ahead),
+ *              and requests for a checkpoint or the end are in its result instead */
+err_t trainer_step(trainer_t *t, bool may_go_on, step_result_t *result, step_cost_t *cost);
 
-/* The rest is shared by step.c and step_passes.c only. */
+/* Why the host must intervene within a step, which then can neither be recorded nor run ahead of the host; NULL
+ * if it need not. */
+const char *trainer_why_host(const trainer_t *t);
 
-/* The values after the gradients (TAIL_…), host side. */
-static inline float *step_tail(const trainer_t *t)
+/* The rest is shared by step.c, step_cost.c and step_passes.c only. */
+
+static inline int step_slot(int64_t number)
 {
-    return (float *)t->learning.grads.host + t->model.graph->n_flat_trained;
+    return (int)(number % BACKEND_SLOTS);
+}
+
+/* The values after the gradients (TAIL_…) of a step, host side. */
+static inline float *step_tail(const trainer_t *t, int64_t number)
+{
+    return t->learning.tails[step_slot(number)].host;
 }
 
 static inline float *step_device_tail(const trainer_t *t)
@@ -43,23 +55,41 @@ static inline size_t step_tail_offset(const trainer_t *t)
 }
 
 /* Clears loss and count on the host. step_compute copies the tail to the device, also in a recording. */
-void step_clear_tail(const trainer_t *t);
+void step_clear_tail(const trainer_t *t, int64_t number);
 
 /* Adds a span of a step to the trace. */
 void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes);
 
 /* Marks the end of a phase: *when receives the host clock; a GPU also records an event, which can be read
- * after a synchronization. */
-enum { MARK_BEGIN, MARK_FORWARD, MARK_BACKWARD, MARK_COMM, MARK_UPDATE };
-err_t step_note(const trainer_t *t, int mark, double *when);
+ * when the step has ended. */
+enum { MARK_BEGIN, MARK_FORWARD, MARK_BACKWARD, MARK_COMM, MARK_UPDATE, STEP_MARKS };
+err_t step_note(const trainer_t *t, int64_t number, int mark, double *when);
 
-/* GPU only: measures the time between two marks and adds its span to the trace.
+/* The backend's mark at the end of a step that needs no host, outside of its recording; valid until the step
+ * after the next has begun. */
+static inline int step_end_mark(int64_t number)
+{
+    return BACKEND_SLOTS * STEP_MARKS + (int)(number % (BACKEND_SLOTS + 1));
+}
+
+/* GPU only: measures the time between two marks of step t->at.step and adds its span to the trace.
  *
  *   last   the mark that anchors the span on the host clock
  *   end    host time of `last`
  *   sec    receives the time from `from` to `to` */
 err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end, const char *name,
                       double *sec);
+
+/* Fills step->cost, except for what step_usage counts, and adds the step to the trace. */
+err_t step_read_costs(train_step_t *step);
+
+/* What this process has used so far, and the part of a cost since then. */
+typedef struct step_usage {
+    int64_t n_allocations, n_page_faults;
+    double cpu_sec;
+} step_usage_t;
+step_usage_t step_usage(void);
+void step_usage_since(const step_usage_t *before, step_cost_t *out);
 
 /* Injected slowdown of a phase that processed n of this rank's samples. */
 void step_slowdown(trainer_t *t, const char *phase, int64_t n);

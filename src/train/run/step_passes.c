@@ -10,15 +10,20 @@ void step_trace(int64_t step, const char *name, double start, double end, int64_
     trace_add(TRACE_TRAINING, &(trace_span_t){name, "phase", start, end, step, n_bytes});
 }
 
-void step_clear_tail(const trainer_t *t)
+void step_clear_tail(const trainer_t *t, int64_t number)
 {
-    for (int i = 0; i < TASK_N_SUMS; i++) step_tail(t)[TAIL_SUMS + i] = 0;
+    for (int i = 0; i < TASK_N_SUMS; i++) step_tail(t, number)[TAIL_SUMS + i] = 0;
 }
 
-err_t step_note(const trainer_t *t, int mark, double *when)
+static int mark_of(int64_t number, int mark)
+{
+    return step_slot(number) * STEP_MARKS + mark;
+}
+
+err_t step_note(const trainer_t *t, int64_t number, int mark, double *when)
 {
     *when = clock_sec();
-    return step_on_device(t) ? t->runtime.backend->mark(mark) : ERR_OK;
+    return step_on_device(t) ? t->runtime.backend->mark(mark_of(number, mark)) : ERR_OK;
 }
 
 err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end, const char *name,
@@ -26,8 +31,8 @@ err_t step_read_marks(const trainer_t *t, int from, int to, int last, double end
 {
     const backend_t *backend = t->runtime.backend;
     double after = 0;
-    TRY(backend->seconds(from, to, sec));
-    if (to != last) TRY(backend->seconds(to, last, &after));
+    TRY(backend->seconds(mark_of(t->at.step, from), mark_of(t->at.step, to), sec));
+    if (to != last) TRY(backend->seconds(mark_of(t->at.step, to), mark_of(t->at.step, last), &after));
     step_trace(t->at.step, name, end - after - *sec, end - after, 0);
     return ERR_OK;
 }
@@ -47,14 +52,15 @@ bool step_has_parts(const trainer_t *t)
 static err_t compute_part(trainer_t *t, const exec_batch_t *part, step_cost_t *cost)
 {
     double start, middle, end;
+    const int64_t number = (int64_t)part->step;
     bool overlaps = t->learning.buffer.device && !step_has_parts(t);
-    TRY(step_note(t, MARK_BEGIN, &start));
+    TRY(step_note(t, number, MARK_BEGIN, &start));
     TRY(exec_forward(t->model.exec, part, true));
     step_slowdown(t, "forward", part->n);
-    TRY(step_note(t, MARK_FORWARD, &middle));
+    TRY(step_note(t, number, MARK_FORWARD, &middle));
     TRY(exec_backward(t->model.exec, part, overlaps ? bucket_ready : NULL, &t->learning.bucket));
     step_slowdown(t, "backward", part->n);
-    TRY(step_note(t, MARK_BACKWARD, &end));
+    TRY(step_note(t, number, MARK_BACKWARD, &end));
     if (!step_on_device(t)) {
         cost->forward += middle - start;
         cost->backward += end - middle;
@@ -149,8 +155,8 @@ err_t step_compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, st
 {
     for (int i = 0; i < trainer_local_shards(t); i++) {
         exec_batch_t shard = shard_of(t, batch, n_global, i);
-        step_clear_tail(t);
-        TRY(hd_buffer_push(&t->learning.grads, step_tail_offset(t), TAIL_COUNT * sizeof(float)));
+        step_clear_tail(t, (int64_t)batch->step);
+        TRY(hd_buffer_push_all(&t->learning.tails[step_slot((int64_t)batch->step)]));
         TRY(compute_shard(t, &shard, cost));
         if (!t->learning.shards) continue;
         TRY(hd_buffer_pull_all(&t->learning.grads));

@@ -21,6 +21,27 @@ enum {
     TAIL_COUNT
 };
 
+/* A step that has begun. */
+typedef struct train_step {
+    struct trainer *t;
+    int64_t number;
+    exec_batch_t batch;
+    int64_t n_global;
+    err_t failure; /* this rank's, behind TAIL_FAILED */
+    bool follows;  /* it began before its predecessor had ended */
+    double start, have_data, begun_comm, begun_update, end;
+    double feed_sec, fed_sec; /* spent fetching the next batch; by its predecessor, if it follows */
+    step_cost_t cost;
+} train_step_t;
+
+/* Steps in flight: where a GPU runs steps without the host, the next one begins before the results of a step
+ * are read. */
+typedef struct train_steps {
+    train_step_t slots[BACKEND_SLOTS]; /* by number modulo BACKEND_SLOTS */
+    bool ahead;                        /* the step after the last result has begun */
+    bool checkpoint_due, stop;         /* requested in a result, while the next step was in flight */
+} train_steps_t;
+
 typedef struct trainer {
     train_options_t *options;
     opt_group_t *groups;
@@ -36,6 +57,7 @@ typedef struct trainer {
     train_input_t input;
     train_model_t model;
     train_learning_t learning;
+    train_steps_t steps;
     evaluator_t evaluator;
     train_output_t output;
     train_saving_t saving;

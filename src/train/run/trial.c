@@ -66,7 +66,7 @@ static err_t run_step(trainer_t *t, step_cost_t *cost, bool *whole)
 {
     step_result_t result = {0};
     *cost = (step_cost_t){0};
-    TRY(trainer_step(t, &result, cost));
+    TRY(trainer_step(t, false, &result, cost));
     *whole = result.n == t->input.global_batch;
     t->at.step++;
     if (++t->at.batch == sampler_batches(t->input.sampler)) {

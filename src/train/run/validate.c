@@ -27,6 +27,7 @@ evaluation_due_t trainer_evaluation_due(const trainer_t *t, bool epoch_end, bool
 err_t trainer_evaluate(trainer_t *t, evaluation_t *out)
 {
     double start = clock_sec();
+    ASSERT(!t->steps.ahead);
     TRY(trainer_average_states(t));
     trainer_release_weights(t);
     interruption_close(t);
