@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* Ties the executor and the targets together. Which boxes are proposed and what they are labelled with is left to
+ * proposals.c and targets.c. */
+#include "train/detect/train_image.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "compute/models/rcnn.h"
+
+enum { SECTION_BOX = 1, SECTION_MASK, MASK_VALUES = MASK_TARGET_SIDE * MASK_TARGET_SIDE };
+
+const proposals_options_t proposals_training = {2000, 2000, 0.7};
+
+/* The inputs of a group of losses in the graph, and their memory. */
+typedef struct target_inputs {
+    int label, target, weight;
+    hd_buffer_t labels, targets, weights;
+} target_inputs_t;
+
+struct train_image {
+    train_image_options_t options;
+    shape_t shapes[GRAPH_MAX_INPUTS];
+    int image_input, box_input, mask_input;
+    int logits[PROPOSALS_LEVELS], deltas[PROPOSALS_LEVELS]; /* outputs */
+    target_inputs_t rpn[PROPOSALS_LEVELS];                  /* memory: of level 0 for all */
+    target_inputs_t box, mask;
+    hd_buffer_t box_regions, mask_regions;
+    int64_t n_mask_rows;
+    proposals_t proposals;
+    box_t *regions;
+    targets_t targets;
+    mask_target_t mask_target;
+};
+
+static int find_input(const graph_t *g, const char *group, const char *what)
+{
+    char name[GRAPH_NAME_MAX];
+    ASSERT(snprintf(name, sizeof name, "%s.%s", group, what) < GRAPH_NAME_MAX);
+    return graph_find_input(g, name);
+}
+
+static void find_targets(const graph_t *g, const char *group, target_inputs_t *out)
+{
+    out->label = find_input(g, group, "label");
+    out->target = find_input(g, group, "target");
+    out->weight = find_input(g, group, "weight");
+}
+
+static void find_ports(train_image_t *t)
+{
+    const graph_t *g = t->options.graph;
+    char name[32];
+    t->image_input = graph_find_input(g, "image");
+    t->box_input = find_input(g, "box", "regions");
+    t->mask_input = find_input(g, "mask", "regions");
+    find_targets(g, "box", &t->box);
+    find_targets(g, "mask", &t->mask);
+    for (int level = 0; level < PROPOSALS_LEVELS; level++) {
+        snprintf(name, sizeof name, "rpn.%d", level);
+        find_targets(g, name, &t->rpn[level]);
+        snprintf(name, sizeof name, "rpn.%d.logits", level);
+        t->logits[level] = graph_find_output(g, name);
+        snprintf(name, sizeof name, "rpn.%d.deltas", level);
+        t->deltas[level] = graph_find_output(g, name);
+    }
+}
+
+/* n rows with `values` target values each. */
+static err_t new_inputs(const backend_t *backend, int64_t n, int64_t values, target_inputs_t *out)
+{
+    static const char what[] = "training targets";
+    TRY(hd_buffer_new(backend, (size_t)n * sizeof(int32_t), what, &out->labels));
+    TRY(hd_buffer_new(backend, (size_t)(n * values) * sizeof(float), what, &out->targets));
+    return hd_buffer_new(backend, (size_t)n * sizeof(float), what, &out->weights);
+}
+
+static void free_inputs(target_inputs_t *inputs)
+{
+    hd_buffer_free(&inputs->labels);
+    hd_buffer_free(&inputs->targets);
+    hd_buffer_free(&inputs->weights);
+}
+
+static err_t push_inputs(const target_inputs_t *inputs)
+{
+    TRY(hd_buffer_push_all(&inputs->labels));
+    TRY(hd_buffer_push_all(&inputs->targets));
+    return hd_buffer_push_all(&inputs->weights);
+}
+
+/* Anchors of a canvas on all levels, and of the finest. */
+static void count_anchors(map_size_t canvas, int64_t *n_anchors, int64_t *n_finest)
+{
+    *n_anchors = 0;
+    for (int level = PROPOSALS_LEVELS - 1; level >= 0; level--) {
+        int64_t rows, columns;
+        rcnn_cells(canvas.height, canvas.width, level, &rows, &columns);
+        *n_finest = rows * columns;
+        *n_anchors += rows * columns * PROPOSALS_PER_CELL;
+    }
+}
+
+static err_t allocate_mask(train_image_t *t)
+{
+    const train_image_options_t *o = &t->options;
+    const int64_t block = o->graph->sections[SECTION_MASK].block;
+    const int64_t most = (int64_t)((double)o->targets.regions * o->targets.object_regions);
+    t->n_mask_rows = (most + block - 1) / block * block;
+    ASSERT(t->n_mask_rows <= o->graph->sections[SECTION_MASK].max_rows);
+    TRY(hd_buffer_new(o->backend, (size_t)(t->n_mask_rows * ROI_ALIGN_VALUES) * sizeof(float), "regions",
+                      &t->mask_regions));
+    return new_inputs(o->backend, t->n_mask_rows, MASK_VALUES, &t->mask);
+}
+
+static err_t allocate(train_image_t *t)
+{
+    const train_image_options_t *o = &t->options;
+    const int64_t block = o->graph->sections[SECTION_BOX].block;
+    int64_t n_anchors = 0, n_finest = 0;
+    for (int i = 0; i < o->n_canvases; i++) {
+        int64_t anchors, finest;
+        count_anchors(o->canvases[i], &anchors, &finest);
+        if (anchors > n_anchors) n_anchors = anchors;
+        if (finest > n_finest) n_finest = finest;
+    }
+    TRY(proposals_new(&o->proposals, n_finest, &t->proposals));
+    TRY(mem_new_array(o->proposals.after, sizeof *t->regions, "regions", &t->regions));
+    TRY(targets_new(&o->targets, n_anchors, o->max_objects, o->proposals.after, block, &t->targets));
+    TRY(new_inputs(o->backend, n_anchors, 4, &t->rpn[0]));
+    TRY(new_inputs(o->backend, t->targets.n_rows, 4, &t->box));
+    TRY(hd_buffer_new(o->backend, (size_t)(t->targets.n_rows * ROI_ALIGN_VALUES) * sizeof(float), "regions",
+                      &t->box_regions));
+    return t->mask_input >= 0 ? allocate_mask(t) : ERR_OK;
+}
+
+err_t train_image_new(const train_image_options_t *options, train_image_t **out)
+{
+    train_image_t *t = NULL;
+    TRY(mem_new(sizeof *t, "training of a detector", &t));
+    t->options = *options;
+    find_ports(t);
+    err_t err = allocate(t);
+    if (err != ERR_OK) train_image_free(&t);
+    *out = t;
+    return err;
+}
+
+void train_image_free(train_image_t **train)
+{
+    train_image_t *t = *train;
+    if (!t) return;
+    free_inputs(&t->rpn[0]);
+    free_inputs(&t->box);
+    free_inputs(&t->mask);
+    hd_buffer_free(&t->box_regions);
+    hd_buffer_free(&t->mask_regions);
+    proposals_free(&t->proposals);
+    mem_free(&t->regions);
+    targets_free(&t->targets);
+    mask_target_free(&t->mask_target);
+    mem_free(train);
+}
+
+static const char *at(const hd_buffer_t *buffer, int64_t element, size_t size)
+{
+    return (const char *)buffer->device + (size_t)element * size;
+}
+
+/* Labels the anchors; the inputs of all levels lie in the memory of the first, one after another. */
+static err_t put_anchors(train_image_t *t, const train_image_input_t *in, const map_size_t *cells,
+                         exec_batch_t *batch)
+{
+    const anchor_targets_t *a = &t->targets.anchors;
+    const target_inputs_t *memory = &t->rpn[0];
+    targets_find_anchors(&t->targets, &in->objects, in->canvas, cells, &in->draw);
+    const size_t n = (size_t)a->first[PROPOSALS_LEVELS];
+    memcpy(memory->labels.host, a->labels, n * sizeof *a->labels);
+    memcpy(memory->targets.host, a->targets, 4 * n * sizeof *a->targets);
+    memcpy(memory->weights.host, a->weights, n * sizeof *a->weights);
+    for (int level = 0; level < PROPOSALS_LEVELS; level++) {
+        const target_inputs_t *l = &t->rpn[level];
+        batch->input[l->label] = at(&memory->labels, a->first[level], sizeof *a->labels);
+        batch->input[l->target] = at(&memory->targets, 4 * a->first[level], sizeof *a->targets);
+        batch->input[l->weight] = at(&memory->weights, a->first[level], sizeof *a->weights);
+    }
+    return push_inputs(memory);
+}
+
+static err_t propose(train_image_t *t, const train_image_input_t *in, const map_size_t *cells, int64_t *n)
+{
+    exec_results_t results;
+    proposals_level_t levels[PROPOSALS_LEVELS];
+    TRY(exec_results(t->options.exec, &results));
+    for (int i = 0; i < PROPOSALS_LEVELS; i++)
+        levels[i] = (proposals_level_t){cells[i].height, cells[i].width, results.output[t->logits[i]],
+                                        results.output[t->deltas[i]]};
+    *n = proposals_find(&t->proposals, levels, in->canvas, in->scaled, t->regions);
+    return ERR_OK;
+}
+
+static int64_t count_found(const train_image_t *t, const targets_objects_t *objects, int64_t n)
+{
+    int64_t n_found = 0;
+    for (int64_t k = 0; k < objects->n; k++)
+        for (int64_t i = 0; i < n; i++)
+            if (box_iou(objects->boxes[k], t->regions[i]) >= 0.5f) {
+                n_found++;
+                break;
+            }
+    return n_found;
+}
+
+static err_t run_boxes(train_image_t *t, const exec_batch_t *base)
+{
+    const region_targets_t *r = &t->targets.regions;
+    const size_t n = (size_t)t->targets.n_rows;
+    exec_batch_t batch = *base;
+    memcpy(t->box_regions.host, r->regions, n * ROI_ALIGN_VALUES * sizeof *r->regions);
+    memcpy(t->box.labels.host, r->labels, n * sizeof *r->labels);
+    memcpy(t->box.targets.host, r->targets, 4 * n * sizeof *r->targets);
+    memcpy(t->box.weights.host, r->weights, n * sizeof *r->weights);
+    TRY(hd_buffer_push_all(&t->box_regions));
+    TRY(push_inputs(&t->box));
+    batch.n = r->n;
+    batch.input[t->box_input] = t->box_regions.device;
+    batch.input[t->box.label] = t->box.labels.device;
+    batch.input[t->box.target] = t->box.targets.device;
+    batch.input[t->box.weight] = t->box.weights.device;
+    return exec_rows(t->options.exec, SECTION_BOX, &batch);
+}
+
+/* The regions with objects, which come first. */
+static err_t put_masks(train_image_t *t, const train_image_input_t *in)
+{
+    const region_targets_t *r = &t->targets.regions;
+    const float weight = 1 / ((float)r->n_objects * MASK_VALUES);
+    int32_t *labels = t->mask.labels.host;
+    float *targets = t->mask.targets.host, *weights = t->mask.weights.host;
+    memset(t->mask_regions.host, 0, t->mask_regions.n_bytes);
+    memcpy(t->mask_regions.host, r->regions, (size_t)(r->n_objects * ROI_ALIGN_VALUES) * sizeof *r->regions);
+    for (int64_t i = 0; i < t->n_mask_rows; i++) {
+        const bool used = i < r->n_objects;
+        labels[i] = used ? r->labels[i] : -1;
+        weights[i] = used ? weight : 0;
+        if (!used) continue;
+        const float *v = r->regions + i * ROI_ALIGN_VALUES;
+        TRY(mask_target_make(&t->mask_target, &in->masks[r->objects[i]], in->image, in->scaled,
+                             (box_t){v[1], v[2], v[3], v[4]}, targets + i * MASK_VALUES));
+    }
+    TRY(hd_buffer_push_all(&t->mask_regions));
+    return push_inputs(&t->mask);
+}
+
+static err_t run_masks(train_image_t *t, const exec_batch_t *base, const train_image_input_t *in)
+{
+    exec_batch_t batch = *base;
+    TRY(put_masks(t, in));
+    batch.n = t->targets.regions.n_objects;
+    batch.input[t->mask_input] = t->mask_regions.device;
+    batch.input[t->mask.label] = t->mask.labels.device;
+    batch.input[t->mask.target] = t->mask.targets.device;
+    batch.input[t->mask.weight] = t->mask.weights.device;
+    return exec_rows(t->options.exec, SECTION_MASK, &batch);
+}
+
+err_t train_image_run(train_image_t *t, const exec_batch_t *base, const train_image_input_t *in,
+                      exec_ready_hook_t hook, void *context, train_image_counts_t *counts)
+{
+    exec_batch_t batch = *base;
+    map_size_t cells[PROPOSALS_LEVELS];
+    int64_t n;
+    for (int i = 0; i < PROPOSALS_LEVELS; i++)
+        rcnn_cells(in->canvas.height, in->canvas.width, i, &cells[i].height, &cells[i].width);
+    rcnn_shapes(t->options.graph, in->canvas.height, in->canvas.width, t->shapes);
+    batch.n = 1;
+    batch.shapes = t->shapes;
+    batch.input[t->image_input] = in->pixels;
+    TRY(put_anchors(t, in, cells, &batch));
+    TRY(exec_forward(t->options.exec, &batch, true));
+    TRY(propose(t, in, cells, &n));
+    targets_find_regions(&t->targets, &in->objects, t->regions, n, &in->draw);
+    TRY(run_boxes(t, base));
+    if (t->mask_input >= 0) TRY(run_masks(t, base, in));
+    *counts = (train_image_counts_t){.n_proposals = n,
+                                     .n_regions = t->targets.regions.n,
+                                     .n_positives = t->targets.regions.n_objects,
+                                     .n_found = count_found(t, &in->objects, n)};
+    return exec_backward(t->options.exec, &batch, hook, context);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* A training pass over one image: anchors labelled, the network's forward pass, regions proposed, labelled and
+ * sampled, forward and backward of the heads in blocks of rows, backward of the rest. The loss is torchvision's for
+ * a batch of one image; that of a batch is the mean over its images. Not collective. */
+#ifndef TRAIN_DETECT_TRAIN_IMAGE_H
+#define TRAIN_DETECT_TRAIN_IMAGE_H
+
+#include "compute/graph/exec.h"
+#include "compute/ops/hd_buffer.h"
+#include "train/detect/mask_target.h"
+#include "train/detect/targets.h"
+
+typedef struct train_image train_image_t;
+
+/* torchvision's for training: 2000, 2000, 0.7. */
+extern const proposals_options_t proposals_training;
+
+typedef struct train_image_options {
+    const graph_t *graph; /* compute/models/rcnn.h; borrowed, like the other pointers */
+    const backend_t *backend;
+    exec_t *exec; /* prepared to train one image on each canvas */
+    const map_size_t *canvases;
+    int n_canvases;
+    int64_t max_objects; /* of an image */
+    proposals_options_t proposals;
+    targets_options_t targets;
+} train_image_options_t;
+
+/* Allocates everything that images need. */
+err_t train_image_new(const train_image_options_t *options, train_image_t **out);
+void train_image_free(train_image_t **train);
+
+typedef struct train_image_input {
+    const float *pixels;              /* [canvas height, canvas width, 3] of the backend */
+    map_size_t canvas, scaled, image; /* scaled: the part of the canvas that the image fills */
+    targets_objects_t objects;
+    const mask_cut_t *masks; /* [objects.n]; NULL for a model without masks */
+    targets_draw_t draw;
+} train_image_input_t;
+
+/* For metrics. */
+typedef struct train_image_counts {
+    int64_t n_proposals, n_regions, n_positives; /* positives: sampled regions with an object */
+    int64_t n_found;                             /* objects that a proposal overlaps by at least half */
+} train_image_counts_t;
+
+/* Adds the losses to batch->tally, and overwrites the gradients.
+ *
+ *   batch  tally, step, loss_scale and states, as for exec_forward; the rest is set here
+ *   hook   as in exec_backward */
+err_t train_image_run(train_image_t *train, const exec_batch_t *batch, const train_image_input_t *input,
+                      exec_ready_hook_t hook, void *context, train_image_counts_t *counts);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* RUN np=0 device=cpu
+ * Training passes over one image: a small detector learns two rectangles; an image without objects, one without
+ * positives; the same bits when repeated. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "compute/models/rcnn.h"
+#include "compute/ops/registry.h"
+#include "tests/graph_util.h"
+#include "tests/tap.h"
+#include "train/detect/train_image.h"
+
+enum { HEIGHT = 96, WIDTH = 128, N_CLASSES = 3, N_LOSSES = 13, STEPS = 100, SEED = 11 };
+
+/* Layers of the models, with fewer channels. */
+static graph_t *build_small(void)
+{
+    static const resnet_t net = {{1, 1, 1, 1}, false};
+    graph_t *g = NULL;
+    must(graph_new("small", &g), "a graph");
+    graph_input(g, "image", shape_3d(HEIGHT, WIDTH, 3), DTYPE_F32);
+    g->frozen_norms = true;
+    rcnn_add(g, &(rcnn_sizes_t){.net = &net,
+                                .masks = true,
+                                .n_classes = N_CLASSES,
+                                .width = 8,
+                                .channels = 16,
+                                .hidden = 32,
+                                .box_block = 16,
+                                .mask_block = 4});
+    return g;
+}
+
+static const map_size_t canvas = {HEIGHT, WIDTH};
+static const box_t boxes[] = {{10, 12, 58, 60}, {70, 30, 118, 80}};
+static const int32_t classes[] = {1, 2};
+static uint8_t inside[2][50 * 48];
+static const mask_cut_t masks[] = {{10, 12, 48, 48, inside[0]}, {70, 30, 48, 50, inside[1]}};
+
+/* Two rectangles of other colours on noise; the second's mask is its upper half. */
+static void draw_image(float *pixels)
+{
+    rng_t rng = rng_new(SEED, RNG_TEST, 0);
+    for (int64_t y = 0; y < HEIGHT; y++)
+        for (int64_t x = 0; x < WIDTH; x++)
+            for (int c = 0; c < 3; c++) {
+                float v = 0.1f * (float)rng_normal(&rng);
+                for (int k = 0; k < 2; k++)
+                    if ((float)x >= boxes[k].x1 && (float)x < boxes[k].x2 && (float)y >= boxes[k].y1 &&
+                        (float)y < boxes[k].y2)
+                        v += c == k ? 2 : -1;
+                pixels[(y * WIDTH + x) * 3 + c] = v;
+            }
+    memset(inside[0], 1, sizeof inside[0]);
+    memset(inside[1], 1, 25 * 48);
+}
+
+typedef struct training {
+    graph_run_t run;
+    train_image_t *train;
+    train_image_input_t input;
+    train_image_counts_t counts;
+    float tally[2 * N_LOSSES];
+} training_t;
+
+static void open_training(training_t *t, const backend_t *backend)
+{
+    graph_run_open(&t->run, backend, build_small(), 1);
+    must(exec_prepare(t->run.exec, 1, true), "planning");
+    must(exec_ready(t->run.exec), "memory");
+    train_image_options_t options = {.graph = t->run.graph,
+                                     .backend = backend,
+                                     .exec = t->run.exec,
+                                     .canvases = &canvas,
+                                     .n_canvases = 1,
+                                     .max_objects = 2,
+                                     .proposals = {200, 100, 0.7},
+                                     .targets = targets_training};
+    options.targets.anchors = 64;
+    options.targets.regions = 32;
+    must(train_image_new(&options, &t->train), "training");
+    float *pixels = t->run.input[0];
+    draw_image(pixels);
+    t->input = (train_image_input_t){.pixels = pixels,
+                                     .canvas = canvas,
+                                     .scaled = canvas,
+                                     .image = canvas,
+                                     .objects = {2, boxes, classes},
+                                     .masks = masks,
+                                     .draw = {.seed = SEED}};
+}
+
+static void close_training(training_t *t)
+{
+    train_image_free(&t->train);
+    graph_run_close(&t->run);
+}
+
+/* The sum of all losses. */
+static double step(training_t *t)
+{
+    const exec_batch_t batch = {.tally = t->tally, .loss_scale = 1};
+    double sum = 0;
+    memset(t->tally, 0, sizeof t->tally);
+    must(train_image_run(t->train, &batch, &t->input, NULL, NULL, &t->counts), "a pass");
+    for (int i = 0; i < N_LOSSES; i++) sum += (double)t->tally[2 * i];
+    return sum;
+}
+
+/* Of the last step, all levels. */
+static double rpn_loss(const training_t *t)
+{
+    double sum = 0;
+    for (int i = 0; i < 2 * PROPOSALS_LEVELS; i++) sum += (double)t->tally[2 * i];
+    return sum;
+}
+
+static void test_learning(const backend_t *backend)
+{
+    training_t t;
+    open_training(&t, backend);
+    const double first = step(&t), again = step(&t);
+    const double rpn_first = rpn_loss(&t);
+    double last = 0;
+    OK(isfinite(first) && first > 0 && first == again, "the losses of an image, twice the same: %g", first);
+    OK(t.counts.n_regions == 32 && t.counts.n_positives >= 2 && t.counts.n_positives <= 8,
+       "32 regions, of which up to a quarter have an object, at least the objects' own");
+    const int64_t before = mem_count();
+    for (int i = 0; i < STEPS; i++) {
+        t.input.draw.epoch = (uint32_t)i;
+        last = step(&t);
+        for (int64_t k = 0; k < t.run.graph->n_flat_trained; k++) t.run.params[k] -= 0.02f * t.run.grads[k];
+    }
+    OK(mem_count() == before, "steps allocate nothing");
+    OK(rpn_loss(&t) < 0.4 * rpn_first && last < first && t.counts.n_found == 2,
+       "after %d steps regions are proposed at both objects; the losses are %g, of the proposals %g, before %g",
+       STEPS, last, rpn_loss(&t), rpn_first);
+    close_training(&t);
+}
+
+/* Whether the gradients of a layer are all 0. */
+static bool is_still(const graph_run_t *r, const char *prefix)
+{
+    for (int i = 0; i < r->graph->n_params; i++) {
+        const graph_param_t *p = &r->graph->params[i];
+        if (strncmp(p->name, prefix, strlen(prefix)) != 0) continue;
+        for (int64_t k = 0; k < shape_count(p->shape); k++)
+            if (r->grads[p->offset + k] != 0) return false;
+    }
+    return true;
+}
+
+static void test_empty(const backend_t *backend)
+{
+    training_t t;
+    open_training(&t, backend);
+    step(&t);
+    OK(!is_still(&t.run, "roi_heads.mask_head.0.0/weight"), "with objects the mask head has gradients");
+    t.input.objects.n = 0;
+    const double sum = step(&t);
+    OK(isfinite(sum) && sum > 0 && t.counts.n_positives == 0, "an image without objects is background");
+    OK(t.tally[2 * (N_LOSSES - 1)] == 0 && is_still(&t.run, "roi_heads.mask_head"),
+       "without positives the mask's loss and gradients are 0");
+    close_training(&t);
+}
+
+int main(int argc, char **argv)
+{
+    const backend_t *backend = util_open(argc, argv, 1);
+    tap_plan(4 + 3 + 1);
+    test_learning(backend);
+    test_empty(backend);
+    OK(mem_live() == 0, "every block was freed");
+    return tap_done();
+}
