@@ -102,11 +102,13 @@ err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t h
 /* The fused graph; owned by the executor. */
 const graph_t *exec_graph(const exec_t *exec);
 
-/* Cost of a layer's training passes since the last exec_clear_costs: seconds, and multiply-adds that really
- * ran (the first layer computes no gradient of its input, a frozen one none of its parameters). */
+/* Cost of a layer since the last exec_clear_costs: seconds of its training passes, and multiply-adds that really
+ * ran (the first layer computes no gradient of its input, a frozen one none of its parameters); seconds of
+ * evaluation. */
 typedef struct exec_cost {
     double forward_sec, backward_sec;
     double forward_macs, backward_macs;
+    double evaluation_sec;
 } exec_cost_t;
 
 /* One per node of exec_graph; owned by the executor. */

@@ -81,6 +81,10 @@ err_t exec_count_forward(exec_t *exec, const exec_call_t *call, int node, double
     exec_cost_t *cost = &exec->costs[node];
     if (!exec->timed) return ERR_OK;
     TRY(backend_sync(exec->options.backend));
+    if (!call->plan->key.training) {
+        cost->evaluation_sec += clock_sec() - start;
+        return ERR_OK;
+    }
     cost->forward_sec += pass_sec(exec, node, call->batch, start);
     cost->forward_macs += (double)op_macs(&call->plan->nodes[node].op->desc);
     return ERR_OK;

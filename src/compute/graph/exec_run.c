@@ -186,7 +186,6 @@ static err_t round_params(const exec_t *exec)
 err_t exec_run_forward(exec_t *exec, const exec_call_t *call, char *nonfinite)
 {
     const graph_t *g = exec->graph;
-    const bool training = call->plan->key.training;
     int first, end;
     if (call->section == 0) TRY(round_params(exec));
     plan_section(g, call->section, &first, &end);
@@ -198,7 +197,7 @@ err_t exec_run_forward(exec_t *exec, const exec_call_t *call, char *nonfinite)
         double start = clock_sec();
         err_t err = op_forward(call->plan->nodes[n].op, &args);
         if (err != ERR_OK) return err_context(err, "layer %s, forward", g->nodes[n].name);
-        if (training && !nonfinite) TRY(exec_count_forward(exec, call, n, start));
+        if (!nonfinite) TRY(exec_count_forward(exec, call, n, start));
         if (nonfinite && !nonfinite[0]) TRY(exec_check_layer(exec, call, n, nonfinite));
         if (!nonfinite) TRY(exec_tally(exec, call, n));
     }
