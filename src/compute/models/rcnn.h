@@ -37,6 +37,7 @@
 #ifndef COMPUTE_MODELS_RCNN_H
 #define COMPUTE_MODELS_RCNN_H
 
+#include "compute/graph/algorithms.h"
 #include "compute/models/resnet.h"
 
 enum {
@@ -73,5 +74,12 @@ void rcnn_cells(int64_t height, int64_t width, int level, int64_t *rows, int64_t
  *
  *   shapes  [GRAPH_MAX_INPUTS] */
 void rcnn_shapes(const graph_t *graph, int64_t height, int64_t width, shape_t *shapes);
+
+/* Enters the algorithms with which these batches are fast, by a rule: the same for everyone, without measuring.
+ *
+ *   backend  open
+ *   sizes    as for algorithms_measure */
+err_t rcnn_algorithms(const graph_t *graph, const backend_t *backend, const batch_size_t *sizes, int n_sizes,
+                      algorithms_t *out);
 
 #endif
