@@ -3,6 +3,7 @@
  * Canvases: their sizes, torchvision's sizes of resized images, the padding on COCO's shapes, refused images and
  * options; the pixels of a placed image and its map. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -14,7 +15,9 @@
 static canvases_t make(int64_t min_size, int64_t max_size, const char *canvas)
 {
     canvases_t c;
-    const canvas_options_t options = {min_size, max_size, canvas};
+    char text[8];
+    snprintf(text, sizeof text, "%d", (int)min_size);
+    const canvas_options_t options = {text, max_size, canvas};
     ASSERT(canvases_new(&options, &c) == ERR_OK);
     return c;
 }
@@ -43,12 +46,12 @@ static void test_lists(void)
     bool refused = true;
     for (int64_t i = 0; i < COUNT(wrong); i++) {
         canvases_t c;
-        const canvas_options_t options = {800, 1333, wrong[i]};
+        const canvas_options_t options = {"800", 1333, wrong[i]};
         refused = refused && canvases_new(&options, &c) == ERR_USAGE && strstr(err_message(), "--canvas");
     }
     OK(refused, "what is no list of sizes is refused");
     canvases_t c;
-    const canvas_options_t turned = {1000, 800, "auto"};
+    const canvas_options_t turned = {"1000", 800, "auto"};
     OK(canvases_new(&turned, &c) == ERR_USAGE && strstr(err_message(), "--max-size 800"),
        "--min-size above --max-size is refused");
 }
@@ -172,10 +175,44 @@ static void test_pixels(void)
     mem_free(&pixels), mem_free(&rgb), mem_free(&out);
 }
 
+/* Training draws one of several sizes; evaluation has the largest. */
+static void test_several(void)
+{
+    canvases_t c;
+    canvas_place_t place;
+    ASSERT(canvases_new(&(canvas_options_t){"800,640", 1333, "auto"}, &c) == ERR_OK);
+    OK(c.n_min_sizes == 2 && c.min_sizes[0] == 640 && c.min_size == 800 &&
+           lists(&c, "672x672, 640x864, 864x640, 640x960, 960x640, 832x832, 640x1344, 1344x640, 800x1088, "
+                     "1088x800, 800x1216, 1216x800, 800x1344, 1344x800"),
+       "canvases for every size, smallest first");
+    OK(canvas_place_at(&c, 640, (map_size_t){480, 640}, "a.png", &place) == ERR_OK &&
+           place.scaled.height == 640 && place.scaled.width == 853 && place.canvas.width == 864 &&
+           canvas_place(&c, (map_size_t){480, 640}, "a.png", &place) == ERR_OK && place.scaled.width == 1066,
+       "an image of each size");
+    ASSERT(canvases_new(&(canvas_options_t){"64,96", 200, "exact"}, &c) == ERR_OK);
+    OK(canvases_add(&c, (map_size_t){100, 100}, "a.png") == ERR_OK && lists(&c, "64x64, 96x96"),
+       "exact canvases of every size");
+    static const char *const wrong[] = {"",
+                                        "31",
+                                        "800,",
+                                        ",800",
+                                        "640 800",
+                                        "5000",
+                                        "32,33,34,35,36,37,38,39,40,"
+                                        "41,42,43,44,45,46,47,48",
+                                        "480,512,544,576,608,640,672,704,736,768,800"};
+    bool refused = true;
+    for (int64_t i = 0; i < COUNT(wrong); i++)
+        refused = refused && canvases_new(&(canvas_options_t){wrong[i], 1333, "auto"}, &c) == ERR_USAGE &&
+                  strstr(err_message(), "--min-size");
+    OK(refused, "what is no list of sizes is refused, and too many: %s", err_message());
+}
+
 int main(void)
 {
-    tap_plan(20);
+    tap_plan(24);
     test_lists();
+    test_several();
     test_sizes();
     test_padding();
     test_refused();

@@ -10,7 +10,7 @@
 
 #define FIELD(name) offsetof(canvas_options_t, name)
 const opt_t canvas_option_table[] = {
-    {"min-size", OPT_INT, FIELD(min_size), "800", CANVAS_MULTIPLE, RESIZE_MAX, NULL, "N",
+    {"min-size", OPT_STRING, FIELD(min_size), "800", 0, 0, NULL, "N,...",
      "detection: images are resized until their shorter side has N pixels,", OPT_COMMON},
     {"max-size", OPT_INT, FIELD(max_size), "1333", CANVAS_MULTIPLE, RESIZE_MAX, NULL, "N",
      "detection: or the longer side has N pixels", OPT_COMMON},
@@ -45,25 +45,32 @@ static int64_t round_up(double length)
     return (int64_t)ceil(length / CANVAS_MULTIPLE) * CANVAS_MULTIPLE;
 }
 
-static void add_usual(canvases_t *c)
+static bool add_usual(canvases_t *c, int64_t min_size)
 {
-    const double s = (double)c->min_size, l = (double)c->max_size, lengths[] = {4 * s / 3, 3 * s / 2, l};
+    const double s = (double)min_size, l = (double)c->max_size, lengths[] = {4 * s / 3, 3 * s / 2, l};
     const int64_t side = round_up(s), square = round_up(fmin(1.04 * s, l));
-    insert_size(c, (map_size_t){square, square});
+    bool room = insert_size(c, (map_size_t){square, square});
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         const int64_t length = round_up(fmin(lengths[i], l));
-        insert_size(c, (map_size_t){side, length});
-        insert_size(c, (map_size_t){length, side});
+        room =
+            insert_size(c, (map_size_t){side, length}) && insert_size(c, (map_size_t){length, side}) && room;
     }
+    return room;
 }
 
-/* A multiple of 32 up to 4096 at *text, which moves behind it; 0: something else. */
-static int64_t read_side(const char **text)
+/* A number up to 4096 at *text, which moves behind it; 0: something else. */
+static int64_t read_number(const char **text)
 {
     int64_t value = 0;
     int n = 0;
     for (; **text >= '0' && **text <= '9' && n < 5; (*text)++, n++) value = 10 * value + (**text - '0');
-    return value <= RESIZE_MAX && value % CANVAS_MULTIPLE == 0 ? value : 0;
+    return value <= RESIZE_MAX ? value : 0;
+}
+
+static int64_t read_side(const char **text)
+{
+    const int64_t side = read_number(text);
+    return side % CANVAS_MULTIPLE == 0 ? side : 0;
 }
 
 static err_t read_sizes(canvases_t *c, const char *list)
@@ -86,25 +93,57 @@ static err_t read_sizes(canvases_t *c, const char *list)
     }
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static err_t read_min_sizes(canvases_t *c, const char *list)
+{
+    for (const char *text = list;; text++) {
+        const int64_t size = read_number(&text);
+        if (size < CANVAS_MULTIPLE || (*text && *text != ','))
+            RAISE(ERR_USAGE,
+                  "invalid --min-size '%s': expected a number of pixels from %d to %d, or several as in "
+                  "640,672,800",
+                  list, CANVAS_MULTIPLE, RESIZE_MAX);
+        if (c->n_min_sizes == CANVAS_MAX_SIZES)
+            RAISE(ERR_USAGE, "--min-size takes at most %d sizes", CANVAS_MAX_SIZES);
+        c->min_sizes[c->n_min_sizes++] = size;
+        if (!*text) break;
+    }
+    qsort(c->min_sizes, (size_t)c->n_min_sizes, sizeof *c->min_sizes, by_number);
+    c->min_size = c->min_sizes[c->n_min_sizes - 1];
+    return ERR_OK;
+}
+
 err_t canvases_new(const canvas_options_t *options, canvases_t *out)
 {
-    *out = (canvases_t){.min_size = options->min_size, .max_size = options->max_size};
-    if (options->min_size > options->max_size)
-        RAISE(ERR_USAGE, "--min-size %" PRId64 " exceeds --max-size %" PRId64, options->min_size,
+    *out = (canvases_t){.max_size = options->max_size};
+    TRY(read_min_sizes(out, options->min_size));
+    if (out->min_size > options->max_size)
+        RAISE(ERR_USAGE, "--min-size %" PRId64 " exceeds --max-size %" PRId64, out->min_size,
               options->max_size);
     out->exact = strcmp(options->canvas, "exact") == 0;
     if (out->exact) return ERR_OK;
     if (strcmp(options->canvas, "auto") != 0) return read_sizes(out, options->canvas);
-    add_usual(out);
+    for (int i = 0; i < out->n_min_sizes; i++)
+        if (!add_usual(out, out->min_sizes[i]))
+            RAISE(
+                ERR_USAGE,
+                "--min-size %s needs more than %d canvases, and each takes memory and a plan; give fewer sizes "
+                "or a list with --canvas",
+                options->min_size, CANVAS_MAX);
     return ERR_OK;
 }
 
 /* In double, in the order of torchvision's _resize_image_and_masks. */
-static map_size_t scaled_size(const canvases_t *c, map_size_t image)
+static map_size_t scaled_size(const canvases_t *c, int64_t min_size, map_size_t image)
 {
     const int64_t shorter = image.height < image.width ? image.height : image.width,
                   longer = image.height < image.width ? image.width : image.height;
-    const double scale = fmin((double)c->min_size / (double)shorter, (double)c->max_size / (double)longer);
+    const double scale = fmin((double)min_size / (double)shorter, (double)c->max_size / (double)longer);
     return (map_size_t){(int64_t)fmax(floor((double)image.height * scale), 1),
                         (int64_t)fmax(floor((double)image.width * scale), 1)};
 }
@@ -131,12 +170,15 @@ err_t canvases_add(canvases_t *c, map_size_t image, const char *name)
 {
     if (!c->exact) return ERR_OK;
     TRY(check_image(image, name));
-    const map_size_t scaled = scaled_size(c, image);
-    if (!insert_size(c, (map_size_t){round_up((double)scaled.height), round_up((double)scaled.width)}))
-        RAISE(ERR_USAGE,
-              "--canvas exact: the images have more than %d shapes, and each takes memory and a plan; use "
-              "--canvas auto",
-              CANVAS_MAX);
+    for (int i = 0; i < c->n_min_sizes; i++) {
+        const map_size_t scaled = scaled_size(c, c->min_sizes[i], image);
+        if (!insert_size(c, (map_size_t){round_up((double)scaled.height), round_up((double)scaled.width)}))
+            RAISE(
+                ERR_USAGE,
+                "--canvas exact: the images have more than %d shapes, and each takes memory and a plan; use "
+                "--canvas auto",
+                CANVAS_MAX);
+    }
     return ERR_OK;
 }
 
@@ -151,8 +193,14 @@ void canvases_describe(const canvases_t *c, char *out, size_t n_bytes)
 
 err_t canvas_place(const canvases_t *c, map_size_t image, const char *name, canvas_place_t *out)
 {
+    return canvas_place_at(c, c->min_size, image, name, out);
+}
+
+err_t canvas_place_at(const canvases_t *c, int64_t min_size, map_size_t image, const char *name,
+                      canvas_place_t *out)
+{
     TRY(check_image(image, name));
-    const map_size_t scaled = scaled_size(c, image);
+    const map_size_t scaled = scaled_size(c, min_size, image);
     for (int i = 0; i < c->n; i++) {
         if (scaled.height > c->size[i].height || scaled.width > c->size[i].width) continue;
         *out = (canvas_place_t){i, c->size[i], image, scaled};
@@ -161,7 +209,7 @@ err_t canvas_place(const canvases_t *c, map_size_t image, const char *name, canv
     RAISE(ERR_USAGE,
           "--canvas: none holds the image %s, of %" PRId64 " x %" PRId64 " pixels (height x width) after "
           "--min-size %" PRId64 " --max-size %" PRId64 "; add %" PRId64 "x%" PRId64 ", or use --canvas auto",
-          name, scaled.height, scaled.width, c->min_size, c->max_size, round_up((double)scaled.height),
+          name, scaled.height, scaled.width, min_size, c->max_size, round_up((double)scaled.height),
           round_up((double)scaled.width));
 }
 
@@ -172,18 +220,23 @@ map_t canvas_map(const canvas_place_t *place)
                     (image_rect_t){0, 0, (double)scaled.width, (double)scaled.height}, false);
 }
 
-err_t canvas_fill(const canvas_place_t *place, const image_t *image, const pixel_table_t *norm,
-                  resize_scratch_t *scratch, uint8_t *rgb, float *out)
+void canvas_normalize(const canvas_place_t *place, const uint8_t *rgb, const pixel_table_t *norm, float *out)
 {
     const int64_t width = place->canvas.width, height = place->canvas.height, w = place->scaled.width,
                   h = place->scaled.height;
-    const image_rect_t all = {0, 0, (double)image->width, (double)image->height};
-    TRY(resize(image, all, false, w, h, scratch, rgb));
     for (int64_t y = 0; y < h; y++) {
         float *row = out + y * width * 3;
         pixel_table_apply(norm, rgb + y * w * 3, w, row);
         memset(row + w * 3, 0, (size_t)((width - w) * 3) * sizeof *out);
     }
     memset(out + h * width * 3, 0, (size_t)((height - h) * width * 3) * sizeof *out);
+}
+
+err_t canvas_fill(const canvas_place_t *place, const image_t *image, const pixel_table_t *norm,
+                  resize_scratch_t *scratch, uint8_t *rgb, float *out)
+{
+    const image_rect_t all = {0, 0, (double)image->width, (double)image->height};
+    TRY(resize(image, all, false, place->scaled.width, place->scaled.height, scratch, rgb));
+    canvas_normalize(place, rgb, norm, out);
     return ERR_OK;
 }

@@ -12,13 +12,15 @@
 
 enum {
     CANVAS_MAX = 64,
+    CANVAS_MAX_SIZES = 16,
     CANVAS_MULTIPLE = 32, /* of every height and width */
     CANVAS_MIN_SIDE = 32, /* of an image, in pixels */
     CANVAS_MAX_RATIO = 40 /* of an image's sides */
 };
 
 typedef struct canvas_options {
-    int64_t min_size, max_size;
+    const char *min_size; /* "800", "640,672,800" */
+    int64_t max_size;
     const char *canvas;
 } canvas_options_t;
 extern const opt_t canvas_option_table[];
@@ -26,21 +28,23 @@ extern const int n_canvas_options;
 
 /* The sizes of canvases, smallest area first. Without pointers, so that it can be sent to other ranks.
  *
- *   auto   for S = min_size and L = max_size: a square of 1.04 S, and S × 4/3 S, S × 3/2 S and S × L in both
- *          orientations; no side is longer than L
+ *   auto   for each S of min_sizes and L = max_size: a square of 1.04 S, and S × 4/3 S, S × 3/2 S and S × L in
+ *          both orientations; no side is longer than L
  *   exact  the sizes that images need; canvases_add has to see all of them
  *   list   HEIGHTxWIDTH, as given */
 typedef struct canvases {
-    int64_t min_size, max_size;
+    int64_t min_size, max_size; /* min_size: the largest of min_sizes, that of evaluation */
+    int n_min_sizes;
+    int64_t min_sizes[CANVAS_MAX_SIZES]; /* ascending; training draws one per image and epoch */
     bool exact;
     int n;
     map_size_t size[CANVAS_MAX];
 } canvases_t;
 
-/* ERR_USAGE: no list of sizes; min_size exceeds max_size. */
+/* ERR_USAGE: no list of sizes; more than CANVAS_MAX or CANVAS_MAX_SIZES; min_size exceeds max_size. */
 err_t canvases_new(const canvas_options_t *options, canvases_t *out);
 
-/* Adds the canvas of an image; does nothing unless they are exact. ERR_USAGE: more than CANVAS_MAX; otherwise as
+/* Adds the canvases of an image; does nothing unless they are exact. ERR_USAGE: more than CANVAS_MAX; otherwise as
  * canvas_place. Indices of canvases change. */
 err_t canvases_add(canvases_t *canvases, map_size_t image, const char *name);
 
@@ -62,11 +66,21 @@ typedef struct canvas_place {
  * ERR_DATA: a side is below CANVAS_MIN_SIDE or the ratio above CANVAS_MAX_RATIO. ERR_USAGE: no canvas holds
  * it. */
 err_t canvas_place(const canvases_t *canvases, map_size_t image, const char *name, canvas_place_t *out);
+/* The same with another one of min_sizes. */
+err_t canvas_place_at(const canvases_t *canvases, int64_t min_size, map_size_t image, const char *name,
+                      canvas_place_t *out);
 
 /* The map from points of the canvas to points of the image. */
 map_t canvas_map(const canvas_place_t *place);
 
-/* Resizes the image (resize.h) and normalizes it; beside it the canvas is 0, which is the mean colour.
+/* Normalizes a resized image; beside it the canvas is 0, which is the mean colour.
+ *
+ *   norm  pixel_table_make(…, 3, …)
+ *   rgb   [scaled height, scaled width, 3]
+ *   out   [canvas height, canvas width, 3] */
+void canvas_normalize(const canvas_place_t *place, const uint8_t *rgb, const pixel_table_t *norm, float *out);
+
+/* Resizes the image (resize.h) and normalizes it.
  *
  *   norm     pixel_table_make(…, 3, …)
  *   rgb      [scaled height, scaled width, 3] working memory
