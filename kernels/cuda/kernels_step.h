@@ -24,13 +24,15 @@ cudaError_t elementwise_narrow(const float *from, uint16_t *to, int64_t n, cudaS
 cudaError_t elementwise_widen(const uint16_t *from, float *to, int64_t n, cudaStream_t stream);
 
 /* optim.cu: optim_args_t of compute/ops/optim_args.h, with values that change between steps by value or
- * address. */
+ * address. With spans, trust_ratio.at is an array. */
 typedef struct optim_range {
     float *weight;
     const float *gradient;
     float *state[2];
     float *average; /* NULL: none */
     int64_t n;
+    const optim_span_t *spans; /* NULL: all elements are treated alike */
+    int n_spans;
     step_f64_t lr, gradient_scale, average_decay, correction[2], trust_ratio;
     double weight_decay, momentum, rho, beta[2], epsilon;
     bool nesterov;

@@ -18,6 +18,8 @@ static err_t optim_run(const optim_args_t *args, cudaError_t (*launcher)(const o
         .state = {args->state[0], args->state[1]},
         .average = args->average,
         .n = args->n,
+        .spans = args->spans,
+        .n_spans = args->n_spans,
         .lr = STEP(lr),
         .gradient_scale = {args->gradient_scale, args->scale_at},
         .average_decay = STEP(average_decay),

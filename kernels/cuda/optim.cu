@@ -7,8 +7,8 @@
 
 namespace
 {
-/* A rule has its values in float, computed once per block by `set`, and the step of one element, which
- * updates the state s and returns the new weight. */
+/* A rule has its values in float, computed once per block by `set`, what `own` changes for a span, and the step of
+ * one element, which updates the state s and returns the new weight. */
 struct sgd_t {
     enum { N_STATES = 1 };
     float scale, decay, lr, momentum;
@@ -20,6 +20,10 @@ struct sgd_t {
         lr = static_cast<float>(step_value(r.lr));
         momentum = static_cast<float>(r.momentum);
         nesterov = r.nesterov;
+    }
+    __device__ void own(bool is_weight, double)
+    {
+        if (!is_weight) decay = 0;
     }
     __device__ float step(float w, float gradient, float *s) const
     {
@@ -39,6 +43,10 @@ struct adadelta_t {
         lr = static_cast<float>(step_value(r.lr));
         rho = static_cast<float>(r.rho), rest = static_cast<float>(1 - r.rho);
         epsilon = static_cast<float>(r.epsilon);
+    }
+    __device__ void own(bool is_weight, double)
+    {
+        if (!is_weight) decay = 0;
     }
     __device__ float step(float w, float gradient, float *s) const
     {
@@ -65,6 +73,10 @@ struct adamw_t {
         beta2 = static_cast<float>(r.beta[1]), rest2 = static_cast<float>(1 - r.beta[1]);
         epsilon = static_cast<float>(r.epsilon);
     }
+    __device__ void own(bool is_weight, double)
+    {
+        if (!is_weight) decay = 0;
+    }
     __device__ float step(float w, float gradient, float *s) const
     {
         float g = scale * gradient;
@@ -76,13 +88,20 @@ struct adamw_t {
 
 struct lars_t {
     enum { N_STATES = 1 };
+    double lr;
     float scale, decay, rate, momentum;
     __device__ void set(const optim_range_t &r)
     {
         scale = static_cast<float>(step_value(r.gradient_scale));
         decay = static_cast<float>(r.weight_decay);
-        rate = static_cast<float>(step_value(r.lr) * step_value(r.trust_ratio));
+        lr = step_value(r.lr);
+        rate = static_cast<float>(lr * step_value(r.trust_ratio));
         momentum = static_cast<float>(r.momentum);
+    }
+    __device__ void own(bool is_weight, double ratio)
+    {
+        if (!is_weight) decay = 0;
+        rate = static_cast<float>(lr * ratio);
     }
     __device__ float step(float w, float gradient, float *s) const
     {
@@ -115,9 +134,47 @@ template <typename RULE> struct update_t {
     }
 };
 
+/* Elements that a block updates at once where there are spans: few of its tiles have more than one. */
+const int64_t TILE = 4 * 4 * BLOCK;
+
+/* The span of element i. */
+__device__ int span_at(const optim_range_t &r, int64_t i)
+{
+    int low = 0, high = r.n_spans - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (r.spans[middle].first <= i)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* As sweep, with a rule for each span. */
+template <typename RULE>
+__device__ void sweep_spans(const optim_range_t &r, const RULE &rule, float average_rest)
+{
+    for (int64_t tile = blockIdx.x * TILE; tile < r.n; tile += gridDim.x * TILE) {
+        const int64_t end = tile + TILE < r.n ? tile + TILE : r.n;
+        update_t<RULE> one = {r, rule, average_rest};
+        int64_t span_end = 0;
+        int span = span_at(r, tile);
+        for (int64_t i = tile + 4 * threadIdx.x; i < end; i += 4 * BLOCK) {
+            if (i >= span_end) {
+                while (i >= r.spans[span].first + r.spans[span].n) span++;
+                span_end = r.spans[span].first + r.spans[span].n;
+                one.rule = rule;
+                one.rule.own(r.spans[span].is_weight, r.trust_ratio.at ? r.trust_ratio.at[span] : 1);
+            }
+            one.template run<4>(i);
+        }
+    }
+}
+
 /* Divisions and roots in double are slow on some GPUs, and the values of a recorded step are in global
  * memory: one thread per block computes them. */
-template <int N, typename RULE> __global__ void update(optim_range_t range)
+template <int N, bool SPANS, typename RULE> __global__ void update(optim_range_t range)
 {
     __shared__ RULE rule;
     __shared__ float average_rest;
@@ -132,17 +189,24 @@ template <int N, typename RULE> __global__ void update(optim_range_t range)
         average_rest = range.average ? static_cast<float>(1 - step_value(range.average_decay)) : 0;
     }
     __syncthreads();
-    sweep<N>(update_t<RULE>{range, rule, average_rest}, range.n);
+    if (SPANS)
+        sweep_spans(range, rule, average_rest);
+    else
+        sweep<N>(update_t<RULE>{range, rule, average_rest}, range.n);
 }
 
 template <typename RULE> cudaError_t run(const optim_range_t &r, cudaStream_t stream)
 {
     /* Weight, states and average are read and written, gradients read. */
-    traffic_count("optimizer", r.n * 4 * (2 + 2 * RULE::N_STATES + 1 + (r.average ? 2 : 0)));
+    traffic_count("optimizer", r.n * 4 * (2 + 2 * RULE::N_STATES + 1 + (r.average ? 2 : 0)) +
+                                   r.n_spans * static_cast<int64_t>(sizeof *r.spans));
     bool aligned = packs<4>(r.weight) && packs<4>(r.gradient) && packs<4>(r.average);
     for (int j = 0; j < RULE::N_STATES; j++) aligned = aligned && packs<4>(r.state[j]);
-    if (aligned) return launch(update<4, RULE>, grid_for(r.n / 4), BLOCK, stream, r);
-    return launch(update<1, RULE>, grid_for(r.n), BLOCK, stream, r);
+    if (r.spans && !aligned) return cudaErrorInvalidValue;
+    if (r.spans)
+        return launch(update<4, true, RULE>, grid_for((r.n + TILE - 1) / TILE * BLOCK), BLOCK, stream, r);
+    if (aligned) return launch(update<4, false, RULE>, grid_for(r.n / 4), BLOCK, stream, r);
+    return launch(update<1, false, RULE>, grid_for(r.n), BLOCK, stream, r);
 }
 } // namespace
 

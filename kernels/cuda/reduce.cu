@@ -68,7 +68,7 @@ __global__ void scale_and_ratios(optim_norms_t norms, const double *sums)
     }
     for (int i = threadIdx.x; norms.trust > 0 && i < norms.n_spans; i += BLOCK) {
         const double g = scale * sqrt(sums[i]), w = sqrt(sums[norms.n_spans + i]);
-        const bool has_ratio = norms.spans[i].has_ratio && g > 0 && w > 0;
+        const bool has_ratio = norms.spans[i].is_weight && g > 0 && w > 0;
         norms.out[OPTIM_RATIO + i] =
             has_ratio ? norms.trust * w / (g + norms.weight_decay * w + norms.epsilon) : 1;
     }

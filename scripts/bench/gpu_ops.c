@@ -101,17 +101,30 @@ static void operators(void)
     stored_as(DTYPE_BF16, x);
 }
 
+enum { N_RANGES = 128 };
+
 typedef struct flat {
     optim_args_t args;
     optim_kind_t kind;
     float *a, *b;
     int64_t n;
+    hd_buffer_t ranges; /* every other one has weight decay */
 } flat_t;
 
 static err_t run_optim(void *context)
 {
     flat_t *f = context;
     return self.backend->optim[f->kind](&f->args);
+}
+
+static err_t run_ranges(void *context)
+{
+    flat_t *f = context;
+    optim_args_t args = f->args;
+    args.spans = f->ranges.device;
+    args.n_spans = N_RANGES;
+    args.weight_decay = 1e-4;
+    return self.backend->optim[f->kind](&args);
 }
 
 static err_t run_accumulate(void *context)
@@ -141,7 +154,10 @@ static err_t make_flat(flat_t *f)
     TRY(make_block(f->n, true, &a->state[0]));
     TRY(make_block(f->n, true, &a->state[1]));
     a->weight = f->a, a->gradient = f->b, a->n = f->n;
-    return ERR_OK;
+    TRY(hd_buffer_new(self.backend, N_RANGES * sizeof(optim_span_t), "ranges", &f->ranges));
+    for (int64_t i = 0, n = f->n / N_RANGES; i < N_RANGES; i++)
+        ((optim_span_t *)f->ranges.host)[i] = (optim_span_t){.first = i * n, .n = n, .is_weight = i % 2 == 0};
+    return hd_buffer_push_all(&f->ranges);
 }
 
 static void flat_row(const char *name, err_t (*run)(void *context), optim_kind_t kind, double bytes_each)
@@ -159,12 +175,14 @@ static void flat_row(const char *name, err_t (*run)(void *context), optim_kind_t
     err_t err = make_flat(&f);
     if (err == ERR_OK) err = bandwidth_row(name, &ours, bytes_each * (double)f.n);
     if (err != ERR_OK) row_failed(name);
+    hd_buffer_free(&f.ranges);
     drop_blocks();
 }
 
 static void flat_buffers(void)
 {
     flat_row("SGD with momentum", run_optim, OPTIM_SGD, 20);
+    flat_row("SGD with momentum, weight decay", run_ranges, OPTIM_SGD, 20);
     flat_row("LARS", run_optim, OPTIM_LARS, 20);
     flat_row("Adadelta", run_optim, OPTIM_ADADELTA, 28);
     flat_row("AdamW", run_optim, OPTIM_ADAMW, 28);

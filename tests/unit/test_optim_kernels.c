@@ -330,6 +330,61 @@ static void test_recorded(const backend_t *device, int which)
     for (int f = 0; f < N_FLATS; f++) util_free(&direct[f]), util_free(&replayed[f]);
 }
 
+/* Spans shorter and longer than what a block of threads updates at once. */
+static const int64_t own_lengths[] = {16, 4096, 64, 64, 9008, 16, 16, 16, 4032, 32, 20000, 8};
+enum { N_OWN = sizeof own_lengths / sizeof own_lengths[0] };
+
+/* One launch of spans has the bits of a launch for each. */
+static void test_spans(const backend_t *device, int which)
+{
+    float *alone[N_FLATS], *together[N_FLATS];
+    optim_args_t args[2] = {cases[which].args, cases[which].args};
+    int64_t n = 0, first = 0;
+    hd_buffer_t spans, ratios;
+    must(hd_buffer_new(device, N_OWN * sizeof(optim_span_t), "spans", &spans), "memory");
+    must(hd_buffer_new(device, N_OWN * sizeof(double), "ratios", &ratios), "memory");
+    for (int i = 0; i < N_OWN; n += own_lengths[i++]) {
+        ((optim_span_t *)spans.host)[i] = (optim_span_t){n, own_lengths[i], i % 3 != 1};
+        ((double *)ratios.host)[i] = i % 3 != 1 ? 0.01 * (i + 1) : 1;
+    }
+    must(hd_buffer_push_all(&spans), "spans");
+    must(hd_buffer_push_all(&ratios), "ratios");
+    for (int run = 0; run < 2; run++) {
+        float **flat = run ? together : alone;
+        rng_t rng = rng_new(41, RNG_TEST, (uint64_t)which);
+        for (int f = 0; f < N_FLATS; f++) {
+            flat[f] = util_floats(device, shape_1d(n));
+            for (int64_t i = 0; i < n; i++) flat[f][i] = fabsf((float)rng_normal(&rng));
+        }
+        args[run].average_decay = 0.75, args[run].correction[0] = args[run].correction[1] = 0.5;
+    }
+    util_push(device);
+    for (int i = 0; i < N_OWN; first += own_lengths[i++]) {
+        const bool is_weight = i % 3 != 1;
+        optim_args_t one = args[0];
+        one.weight = util_device(alone[WEIGHT] + first), one.gradient = util_device(alone[GRADIENT] + first);
+        for (int s = 0; s < 2; s++) one.state[s] = util_device(alone[STATE + s] + first);
+        one.average = util_device(alone[AVERAGE] + first), one.n = own_lengths[i];
+        one.ratio_at = cases[which].kind == OPTIM_LARS ? (double *)ratios.device + i : NULL;
+        if (!is_weight) one.weight_decay = 0;
+        must(device->optim[cases[which].kind](&one), cases[which].name);
+    }
+    optim_args_t all = args[1];
+    all.weight = util_device(together[WEIGHT]), all.gradient = util_device(together[GRADIENT]);
+    for (int s = 0; s < 2; s++) all.state[s] = util_device(together[STATE + s]);
+    all.average = util_device(together[AVERAGE]), all.n = n;
+    all.spans = spans.device, all.n_spans = N_OWN;
+    all.ratio_at = cases[which].kind == OPTIM_LARS ? ratios.device : NULL;
+    must(device->optim[cases[which].kind](&all), cases[which].name);
+    util_pull(device);
+    bool equal = true;
+    for (int f = 0; f < N_FLATS; f++)
+        equal = equal && memcmp(alone[f], together[f], (size_t)n * sizeof(float)) == 0;
+    OK(equal, "%s: %d spans in one launch have the bits of a launch for each", cases[which].name, (int)N_OWN);
+    hd_buffer_free(&spans), hd_buffer_free(&ratios);
+    for (int f = 0; f < N_FLATS; f++) util_free(&alone[f]), util_free(&together[f]);
+}
+
 int main(int argc, char **argv)
 {
     static const int64_t lengths[] = {0, 1, 7, 1000, 40001};
@@ -338,8 +393,8 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     if (argc > 1 && backend_find(argv[1], &device, why) != ERR_OK) tap_skip_all(err_message());
     device = util_open(argc, argv, 2);
-    tap_plan(N_CASES * (N_LENGTHS + 3) + (device->norms ? 6 : 3 * 7 + 2) + 1 + (device->graph ? N_CASES : 0) +
-             1);
+    tap_plan(N_CASES * (N_LENGTHS + 3) + (device->norms ? 6 : 3 * 7 + 2) + 1 +
+             (device->graph ? 2 * N_CASES : 0) + 1);
     for (int c = 0; c < N_CASES; c++) {
         for (int l = 0; l < N_LENGTHS; l++) test_kernel(device, c, lengths[l], 0, false);
         test_kernel(device, c, 1001, 3, true);
@@ -351,7 +406,7 @@ int main(int argc, char **argv)
     else
         test_sum_squares(device);
     test_threads(device);
-    for (int c = 0; c < N_CASES && device->graph; c++) test_recorded(device, c);
+    for (int c = 0; c < N_CASES && device->graph; c++) test_recorded(device, c), test_spans(device, c);
     if (device->close) device->close();
     OK(mem_live() == 0, "all memory was freed");
     return tap_done();

@@ -32,6 +32,12 @@ typedef enum optim_kind { OPTIM_SGD, OPTIM_ADADELTA, OPTIM_ADAMW, OPTIM_LARS, OP
 
 enum { OPTIM_MAX_STATES = 2 };
 
+/* A range of the flat buffers. */
+typedef struct optim_span {
+    int64_t first, n; /* multiples of 4 */
+    bool is_weight;   /* has weight decay and a trust ratio; otherwise its decay is 0 and its ratio 1 */
+} optim_span_t;
+
 typedef struct optim_args {
     float *weight;
     const float *gradient;
@@ -49,17 +55,16 @@ typedef struct optim_args {
     /* Values on the device that replace gradient_scale and trust_ratio: where optim_norms_t.out has them. If
      * the scale is not finite, nothing is changed. NULL: the values above, as always on the host. */
     const double *scale_at, *ratio_at;
+    /* Ranges that are treated differently, in one pass, on the device: [n_spans] in ascending order, which cover
+     * the n elements. ratio_at, if any, has the ratio of each. Arrays are 16-byte aligned. NULL: all elements are
+     * treated alike, as always on the host. */
+    const optim_span_t *spans;
+    int n_spans;
     /* Values on the device: if *guard is not finite, nothing is changed, neither now nor by later calls with
      * the same `halted`, which is then 1 and must begin as 0. NULL: no condition, as always on the host. */
     const float *guard;
     float *halted;
 } optim_args_t;
-
-/* A range of the flat buffers with its own trust ratio. */
-typedef struct optim_span {
-    int64_t first, n;
-    bool has_ratio; /* otherwise its ratio is 1 */
-} optim_span_t;
 
 /* Values of optim_norms_t.out: the norm of all gradients, their scale, the ratio of span i. */
 enum { OPTIM_NORM, OPTIM_SCALE, OPTIM_RATIO };

@@ -128,17 +128,21 @@ static bool needs_norms(const optim_t *o)
     return o->options.clip_norm > 0 || o->kind == OPTIM_LARS;
 }
 
-/* What a device needs to compute norms. */
-static err_t make_device_norms(optim_t *o)
+/* What a device needs to compute norms and to update all ranges at once. */
+static err_t make_device_ranges(optim_t *o)
 {
-    if (!o->backend->norms || !needs_norms(o)) return ERR_OK;
-    TRY(hd_buffer_new(o->backend, (size_t)o->n_ranges * sizeof(optim_span_t), "gradient norms", &o->spans));
-    TRY(hd_buffer_new(o->backend, (size_t)(BACKEND_SLOTS * OPTIM_RATIO + o->n_ranges) * sizeof(double),
-                      "gradient norms", &o->norms));
+    const backend_t *backend = o->backend;
+    if (!backend->memory) return ERR_OK;
+    TRY(backend_alloc(backend, sizeof *o->halted, "the optimizer", &o->halted));
+    if (needs_norms(o))
+        TRY(hd_buffer_new(backend, (size_t)(BACKEND_SLOTS * OPTIM_RATIO + o->n_ranges) * sizeof(double),
+                          "gradient norms", &o->norms));
+    if (!needs_norms(o) && o->n_ranges < 2) return ERR_OK;
+    TRY(hd_buffer_new(backend, (size_t)o->n_ranges * sizeof(optim_span_t), "the optimizer", &o->spans));
     optim_span_t *spans = o->spans.host;
     for (int i = 0; i < o->n_ranges; i++) {
         const optim_range_t *range = &o->ranges[i];
-        spans[i] = (optim_span_t){.first = range->first, .n = range->n, .has_ratio = range->is_weight};
+        spans[i] = (optim_span_t){.first = range->first, .n = range->n, .is_weight = range->is_weight};
         if (range->n > o->n_longest) o->n_longest = range->n;
     }
     return hd_buffer_push_all(&o->spans);
@@ -167,8 +171,7 @@ err_t optim_new(const optim_options_t *options, const graph_t *graph, const back
         TRY_OUT(err, add_buffer(o, "ema"));
         o->average = &o->buffers[o->n_buffers - 1];
     }
-    if (backend->memory) TRY_OUT(err, backend_alloc(backend, sizeof *o->halted, "the optimizer", &o->halted));
-    TRY_OUT(err, make_device_norms(o));
+    TRY_OUT(err, make_device_ranges(o));
     *out = o;
     return ERR_OK;
 out:
@@ -287,21 +290,41 @@ static float *flat_of(const optim_buffer_t *buffer)
     return buffer->flat.device;
 }
 
+/* n elements from `first` on. */
+static void set_range(const optim_t *o, const optim_step_t *step, int64_t first, int64_t n,
+                      optim_args_t *args)
+{
+    args->weight = step->weights + first;
+    args->gradient = step->gradients + first;
+    args->n = n;
+    for (int s = 0; s < o->n_states; s++) args->state[s] = flat_of(&o->buffers[s]) + first;
+    args->average = o->average ? flat_of(o->average) + first : NULL;
+}
+
+/* All ranges in one launch. */
+static err_t update_spans(const optim_t *o, const optim_step_t *step)
+{
+    optim_args_t args = common_args(o, step);
+    set_range(o, step, 0, o->n_flat, &args);
+    args.spans = o->spans.device;
+    args.n_spans = o->n_ranges;
+    args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO) : NULL;
+    args.weight_decay = o->options.weight_decay;
+    return o->backend->optim[o->kind](&args);
+}
+
 err_t optim_step(optim_t *o, const optim_step_t *step)
 {
     TRY(measure_norms(o, step));
     if (needs_norms(o) && !o->norms.device && !isfinite(o->gradient_norm)) return ERR_OK;
+    if (o->spans.device && o->n_ranges > 1) return update_spans(o, step);
     optim_args_t args = common_args(o, step);
     for (int i = 0; i < o->n_ranges; i++) {
         const optim_range_t *range = &o->ranges[i];
         TRY(trust_ratio(o, range, step->weights, &args.trust_ratio));
         args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO + i) : NULL;
-        args.weight = step->weights + range->first;
-        args.gradient = step->gradients + range->first;
-        args.n = range->n;
+        set_range(o, step, range->first, range->n, &args);
         args.weight_decay = range->is_weight ? o->options.weight_decay : 0;
-        for (int s = 0; s < o->n_states; s++) args.state[s] = flat_of(&o->buffers[s]) + range->first;
-        args.average = o->average ? flat_of(o->average) + range->first : NULL;
         TRY(o->backend->optim[o->kind](&args));
     }
     return ERR_OK;

@@ -49,8 +49,8 @@ typedef struct optim {
     int n_ranges;
     int64_t n_longest;     /* of the ranges */
     optim_range_t *ranges; /* consecutive parameters in the flat buffer that are updated alike */
-    /* On a device, with clipping or LARS: optim_norms_t's spans and out. The host side of norms has norm and
-     * scale of the steps in flight: [BACKEND_SLOTS][OPTIM_RATIO]. */
+    /* On a device: the ranges, if there are several or norms are needed; optim_norms_t.out, with clipping or LARS.
+     * The host side of norms has norm and scale of the steps in flight: [BACKEND_SLOTS][OPTIM_RATIO]. */
     hd_buffer_t spans, norms;
     float *halted; /* optim_args_t's; NULL on host backends */
 } optim_t;
