@@ -10,8 +10,11 @@
 #include "base/version.h"
 #include "cluster/comm/topo.h"
 #include "cmd/cmd.h"
+#include "cmd/info.h"
 #include "compute/models/model.h"
+#include "compute/models/rcnn.h"
 #include "compute/ops/backend.h"
+#include "data/transform/canvas.h"
 #include "store/h5/h5.h"
 #include "train/run/step_bytes.h"
 
@@ -21,11 +24,17 @@ static const char usage[] =
     "Shows build, libraries, devices and models, or the layers of one model, or with\n"
     "--bytes what a training step of it moves on a GPU.\n";
 
+enum { N_GROUPS = 2, DETECTOR_CLASSES = 91 };
+
+static const map_size_t usual_image = {.height = 480, .width = 640};
+
 typedef struct info_options {
     const char *model;
-    const char *device, *precision;
+    const char *device, *precision, *norm;
     int64_t batch, workspace, input_size, height, width, channels, classes;
     bool multi_label, bytes;
+    canvas_options_t canvas;
+    const opt_group_t *groups;
 } info_options_t;
 
 #define FIELD(name) offsetof(info_options_t, name)
@@ -38,7 +47,8 @@ static const opt_t info_table[] = {
     {"height", OPT_INT, FIELD(height), "28", 1, 1 << 16, NULL, "N", "image height, in pixels", OPT_COMMON},
     {"width", OPT_INT, FIELD(width), "28", 1, 1 << 16, NULL, "N", "image width, in pixels", OPT_COMMON},
     {"channels", OPT_INT, FIELD(channels), "1", 1, 1 << 16, NULL, "N", "image channels", OPT_COMMON},
-    {"classes", OPT_INT, FIELD(classes), "10", 1, 1 << 24, NULL, "N", "number of classes", OPT_COMMON},
+    {"classes", OPT_INT, FIELD(classes), "10", 1, 1 << 24, NULL, "N",
+     "number of classes; of a detector with the background, by default 91", OPT_COMMON},
     {"multi-label", OPT_FLAG, FIELD(multi_label), "false", 0, 0, NULL, NULL,
      "classifier for any number of classes per image", OPT_COMMON},
     {"bytes", OPT_FLAG, FIELD(bytes), "false", 0, 0, NULL, NULL,
@@ -50,6 +60,8 @@ static const opt_t info_table[] = {
      "with --bytes: as in training", OPT_COMMON},
     {"workspace", OPT_SIZE, FIELD(workspace), "1G", 1 << 20, 1e12, NULL, "SIZE",
      "with --bytes: as in training", OPT_COMMON},
+    {"norm", OPT_CHOICE, FIELD(norm), "auto", 0, 0, model_norms, NULL,
+     "batch norm; auto: frozen in detectors, batch elsewhere", OPT_COMMON},
 };
 
 static void add_devices(table_t *table)
@@ -105,27 +117,11 @@ out:
     return err;
 }
 
-static void add_layer(table_t *table, const graph_node_t *node, int64_t n_bytes)
-{
-    int64_t n_params = 0;
-    for (int i = 0; i < node->desc.n_params && !node->shared; i++)
-        n_params += shape_count(node->desc.param[i]);
-    shape_t y = node->desc.y[0];
-    /* Without the batch dimension; the loss has one number a sample. */
-    shape_t sample = {y.n_dims - 1, {0}};
-    for (int i = 1; i < y.n_dims; i++) sample.dim[i - 1] = y.dim[i];
-    table_cell(table, "%s", node->name);
-    table_cell(table, "%s", op_traits(node->desc.kind)->name);
-    table_cell(table, "%s", shape_format(sample).text);
-    table_cell(table, "%lld", (long long)n_params);
-    table_cell(table, "%lld", (long long)op_macs(&node->desc));
-    table_cell(table, "%lld", (long long)n_bytes);
-}
-
 static err_t build(const info_options_t *o, graph_t **out)
 {
     model_options_t options = {.sample = shape_3d(o->height, o->width, o->channels),
                                .n_classes = (int)o->classes,
+                               .norm = model_norm(o->norm),
                                .multi_label = o->multi_label};
     bool known = model_compute(o->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
@@ -147,6 +143,10 @@ static err_t print_bytes(const info_options_t *o)
     table_t table = {.columns = {{"kernel", true}, {"launches"}, {"GB"}}, .n_columns = 3};
     graph_t *g;
     TRY(build(o, &g));
+    if (rcnn_is(g)) {
+        graph_free(&g);
+        RAISE(ERR_USAGE, "--bytes: %s has operators that no GPU computes yet", o->model);
+    }
     err_t err = step_bytes_count(g, &options, &bytes);
     graph_free(&g);
     TRY(err);
@@ -170,43 +170,50 @@ static err_t print_model(const info_options_t *o)
 {
     graph_t *g;
     TRY(build(o, &g));
-    int64_t n_macs = 0, n_bytes = 0;
-    table_t table = {
-        .columns =
-            {{"layer", true}, {"operator", true}, {"output", true}, {"parameters"}, {"MACs"}, {"bytes"}},
-        .n_columns = 6};
     printf("%s on images of %s\n\n", g->model, shape_format(shape_3d(o->height, o->width, o->channels)).text);
-    for (int n = 0; n < g->n_nodes; n++) {
-        const op_desc_t *desc = &g->nodes[n].desc;
-        int64_t bytes = o->batch * shape_count(desc->y[0]) * (int64_t)dtype_size(desc->dtype);
-        add_layer(&table, &g->nodes[n], bytes);
-        n_macs += op_macs(desc);
-        n_bytes += bytes;
-    }
-    table_cell(&table, "total");
-    table_cell(&table, "%s", "");
-    table_cell(&table, "%s", "");
-    table_cell(&table, "%lld", (long long)g->n_parameters);
-    table_cell(&table, "%lld", (long long)n_macs);
-    table_cell(&table, "%lld", (long long)n_bytes);
+    err_t err = info_print_layers(g, o->batch);
+    if (err == ERR_OK && rcnn_is(g)) err = info_print_parts(g);
     graph_free(&g);
-    err_t err = table_print(&table, stdout);
-    table_free(&table);
-    TRY(err);
-    printf("\nMACs: multiply-adds of one sample's forward pass; backward takes about twice as many.\n"
-           "bytes: activations of %lld samples before layers share memory.\n",
-           (long long)o->batch);
+    return err;
+}
+
+static bool given(const info_options_t *o, const char *key)
+{
+    return opt_given(o->groups, N_GROUPS, key);
+}
+
+/* A detector's input is the canvas of the commonest images, 4:3. */
+static err_t settle_canvas(info_options_t *o)
+{
+    canvases_t canvases;
+    canvas_place_t place;
+    if (given(o, "input-size") || given(o, "channels") || given(o, "multi-label"))
+        RAISE(ERR_USAGE, "%s is a detector: set --min-size and --max-size, or --height and --width",
+              o->model);
+    o->channels = 3;
+    if (!given(o, "classes")) o->classes = DETECTOR_CLASSES;
+    if (!given(o, "batch")) o->batch = 1;
+    if (given(o, "height") || given(o, "width")) return ERR_OK;
+    TRY(canvases_new(&o->canvas, &canvases));
+    TRY(canvases_add(&canvases, usual_image, "an image of 640x480 pixels"));
+    TRY(canvas_place(&canvases, usual_image, "an image of 640x480 pixels", &place));
+    o->height = place.canvas.height, o->width = place.canvas.width;
     return ERR_OK;
 }
 
 /* --input-size replaces --height, --width and the default of --channels. */
-static err_t settle_size(const opt_group_t *group, info_options_t *o)
+static err_t settle_size(info_options_t *o)
 {
+    const model_t *model = NULL;
+    if (o->model) TRY(model_find(o->model, &model));
+    if (model && model->detects) return settle_canvas(o);
+    if (given(o, "min-size") || given(o, "max-size") || given(o, "canvas"))
+        RAISE(ERR_USAGE, "--min-size, --max-size and --canvas are for detectors");
     if (!o->input_size) return ERR_OK;
-    if (opt_given(group, 1, "height") || opt_given(group, 1, "width"))
+    if (given(o, "height") || given(o, "width"))
         RAISE(ERR_USAGE, "--input-size sets height and width: omit --height and --width");
     o->height = o->width = o->input_size;
-    if (!opt_given(group, 1, "channels")) o->channels = 3;
+    if (!given(o, "channels")) o->channels = 3;
     return ERR_OK;
 }
 
@@ -218,14 +225,17 @@ static err_t missing_model(void)
 err_t cmd_info(const cmd_context_t *context)
 {
     info_options_t options = {0};
-    opt_group_t group = {"Options", info_table, sizeof info_table / sizeof info_table[0], &options, 0};
-    err_t err = opt_defaults(&group, 1);
+    opt_group_t groups[N_GROUPS] = {
+        {"Options", info_table, sizeof info_table / sizeof info_table[0], &options, 0},
+        {"Canvas of a detector", canvas_option_table, n_canvas_options, &options.canvas, 0}};
+    options.groups = groups;
+    err_t err = opt_defaults(groups, N_GROUPS);
     for (const model_t *model = models; model->name; model++)
         cmd_tell_word(context, "model", model->name, model->summary);
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
-    if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, NULL, 0, NULL);
-    if (err == ERR_OK) err = settle_size(&group, &options);
+    if (cmd_wants_help(context, usage, groups, N_GROUPS)) return ERR_OK;
+    if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, NULL, 0, NULL);
     if (err == ERR_OK && options.bytes && !options.model) err = missing_model();
+    if (err == ERR_OK) err = settle_size(&options);
     if (err == ERR_OK && log_speaks())
         err = !options.model ? print_build() : options.bytes ? print_bytes(&options) : print_model(&options);
     return cmd_fail(err);

@@ -354,6 +354,15 @@ start_long_run() { # RANKS
     "$dptrain" info --model resnet18 --input-size 224 --classes 1000 | grep -Eq '^total +11689512 +1814073344 '
     "$dptrain" info --model vgg16 --input-size 224 --classes 1000 | grep -Eq '^total +138357544 +15470264320 '
     "$dptrain" info --model resnet18 --input-size 32 --channels 1 --multi-label | grep -Eq '^loss +sigmoid_bce '
+    run "$dptrain" info --model maskrcnn_resnet50_fpn --min-size 800
+    [[ ${lines[0]} == 'maskrcnn_resnet50_fpn on images of 800×1088×3' ]]
+    [[ $output =~ trunk\ +the\ image\ +23454912\ .*total\ +44401393\ +230\.788 ]]
+    run "$dptrain" info --model fasterrcnn_resnet18_fpn --height 100 --width 64
+    [[ $status -eq 2 && $output == *"multiples of 32, got 100×64×3"* ]]
+    run "$dptrain" info --model maskrcnn_resnet18_fpn --bytes
+    [[ $status -eq 2 && $output == *"no GPU computes yet"* ]]
+    run "$dptrain" info --model lenet5 --min-size 256
+    [[ $status -eq 2 && $output == *"are for detectors"* ]]
     run "$dptrain" info --model resnet18 --input-size 32 --width 16
     [ "$status" -eq 2 ]
     [[ $output == *"omit --height and --width"* ]]

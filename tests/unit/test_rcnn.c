@@ -20,14 +20,10 @@ static graph_t *build(const char *model, int64_t height, int64_t width)
     return g;
 }
 
-/* Without γ and β of frozen norms. */
 static int64_t count_parameters(const graph_t *g)
 {
-    int64_t n = g->n_parameters;
-    for (int i = 0; i < g->n_nodes; i++) {
-        const op_desc_t *d = &g->nodes[i].desc;
-        if (d->kind == OP_BATCH_NORM && d->attr.batch_norm.frozen) n -= 2 * shape_count(d->param[0]);
-    }
+    int64_t n = 0;
+    for (int i = 0; i < g->n_nodes; i++) n += model_layer_parameters(g, i);
     return n;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of --precision, and the loss layer that every builder ends with. The table of models is in
+/* Names of --precision and --norm, and the loss layer that every builder ends with. The table of models is in
  * registry.c. */
 #include "compute/models/model.h"
 
@@ -26,6 +26,26 @@ const char *model_precision(dtype_t compute)
     while (model_precisions[i] && computes[i] != compute) i++;
     ASSERT(model_precisions[i]);
     return model_precisions[i];
+}
+
+const char *const model_norms[] = {"auto", "frozen", "batch", NULL};
+
+model_norm_t model_norm(const char *name)
+{
+    int i = 0;
+    while (model_norms[i] && strcmp(model_norms[i], name) != 0) i++;
+    ASSERT(model_norms[i]);
+    return (model_norm_t)i;
+}
+
+int64_t model_layer_parameters(const graph_t *g, int node)
+{
+    const graph_node_t *layer = &g->nodes[node];
+    const op_desc_t *desc = &layer->desc;
+    int64_t n = 0;
+    bool constant = desc->kind == OP_BATCH_NORM && desc->attr.batch_norm.frozen;
+    for (int i = 0; i < desc->n_params && !layer->shared && !constant; i++) n += shape_count(desc->param[i]);
+    return n;
 }
 
 void model_add_loss(graph_t *g, const model_options_t *options, int logits)

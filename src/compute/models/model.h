@@ -8,6 +8,10 @@
 /* What batch norm does: the model's default is frozen for detectors, batch for all others. */
 typedef enum model_norm { MODEL_NORM_DEFAULT, MODEL_NORM_FROZEN, MODEL_NORM_BATCH } model_norm_t;
 
+/* For --norm: "auto", "frozen", "batch"; NULL-terminated. model_norm finds the value of one of them. */
+extern const char *const model_norms[];
+model_norm_t model_norm(const char *name);
+
 typedef struct model_options {
     shape_t sample; /* [height, width, channels]; of a detector, its canvas */
     int n_classes;  /* of a detector, the background included */
@@ -51,6 +55,10 @@ err_t model_build(const char *name, const model_options_t *options, graph_t **ou
  *   outputs  "loss": softmax cross-entropy, or sigmoid binary cross-entropy; "logits"; without multi_label
  *            "prediction" */
 void model_add_loss(graph_t *graph, const model_options_t *options, int logits);
+
+/* Parameters of a layer, without those that it shares with an earlier one, and without γ and β of frozen norms,
+ * which are constants: torchvision counts in the same way. */
+int64_t model_layer_parameters(const graph_t *graph, int node);
 
 /* Number of classes (of a detector with the background), and whether samples may have several, of a model or any graph with these names. */
 int model_classes(const graph_t *graph);

@@ -14,6 +14,8 @@ enum { BOX_SIDE = 7, MASK_CONVS = 4, SAMPLES = 2 };
 
 #define SMOOTH_L1_BETA (1.0 / 9)
 
+static const char body_prefix[] = "backbone.body.", fpn_prefix[] = "backbone.fpn.";
+
 typedef char rcnn_name_t[GRAPH_NAME_MAX];
 
 /* "rpn.L.WHAT" */
@@ -113,10 +115,10 @@ static void mask_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
 
 void rcnn_add(graph_t *g, const rcnn_sizes_t *sizes)
 {
-    const resnet_trunk_t trunk = {sizes->net, sizes->width, "backbone.body.", false};
+    const resnet_trunk_t trunk = {sizes->net, sizes->width, body_prefix, false};
     int stages[RESNET_STAGES], levels[FPN_LEVELS];
     resnet_add_trunk(g, &trunk, stages);
-    fpn_add(g, "backbone.fpn.", stages, sizes->channels, levels);
+    fpn_add(g, fpn_prefix, stages, sizes->channels, levels);
     for (int level = 0; level < FPN_LEVELS; level++) rpn_head(g, level, levels[level], sizes);
     box_head(g, levels, sizes);
     if (sizes->masks) mask_head(g, levels, sizes);
@@ -169,6 +171,15 @@ void rcnn_cells(int64_t height, int64_t width, int level, int64_t *rows, int64_t
     const int64_t stride = (int64_t)4 << level;
     *rows = (height + stride - 1) / stride;
     *columns = (width + stride - 1) / stride;
+}
+
+const char *const rcnn_part_names[RCNN_PARTS] = {"trunk", "pyramid", "proposals", "boxes", "masks"};
+
+rcnn_part_t rcnn_part(const graph_node_t *layer)
+{
+    if (layer->section > 0) return layer->section == 1 ? RCNN_BOX : RCNN_MASK;
+    if (strncmp(layer->name, body_prefix, strlen(body_prefix)) == 0) return RCNN_TRUNK;
+    return strncmp(layer->name, fpn_prefix, strlen(fpn_prefix)) == 0 ? RCNN_PYRAMID : RCNN_PROPOSALS;
 }
 
 /* The level of an input such as "rpn.0.label"; -1: it has none. */

@@ -70,6 +70,18 @@ bool rcnn_has_masks(const graph_t *graph);
 /* Rows and columns of a level's cells on a canvas. */
 void rcnn_cells(int64_t height, int64_t width, int level, int64_t *rows, int64_t *columns);
 
+/* The parts of a model, by which figures are shown, and their names. */
+typedef enum rcnn_part {
+    RCNN_TRUNK,
+    RCNN_PYRAMID,
+    RCNN_PROPOSALS,
+    RCNN_BOX,
+    RCNN_MASK,
+    RCNN_PARTS
+} rcnn_part_t;
+extern const char *const rcnn_part_names[RCNN_PARTS];
+rcnn_part_t rcnn_part(const graph_node_t *layer);
+
 /* The shapes of all inputs on another canvas, for exec_prepare_shapes and exec_batch_t.
  *
  *   shapes  [GRAPH_MAX_INPUTS] */
