@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/deadline_peers.h"
+#include "base/last_phase.h"
 #include "base/launch.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -32,6 +33,7 @@ static struct {
     const char *_Atomic what; /* of deadline_begin; NULL: none */
     bool (*may_speak)(void);
     atomic_llong number; /* of the wait; changes with each call */
+    atomic_bool stood_still;
     pthread_mutex_t lock;
     bool leaves; /* under lock, as are the next two */
     err_t code;
@@ -129,6 +131,16 @@ static bool leave_if_due(void)
     return leaves;
 }
 
+/* If mpirun continues a stopped rank only to end it, run.sh finds this in its last phase. */
+static void note_still(deadline_stage_t stage, double sec)
+{
+    char text[LAST_PHASE_TEXT];
+    snprintf(text, sizeof text, "%s, stopped for %.0f s",
+             stage == DEADLINE_START ? "the start, before MPI_Init" : "MPI_Init", sec);
+    last_phase_note(text);
+    atomic_store(&life.stood_still, true);
+}
+
 static void *deadline_main(void *unused)
 {
     (void)unused;
@@ -144,6 +156,7 @@ static void *deadline_main(void *unused)
         long long number = atomic_load(&life.number);
         deadline_stage_t stage = (deadline_stage_t)atomic_load(&life.stage);
         const char *what = atomic_load(&life.what);
+        if (stage <= DEADLINE_INIT && gap > 0.5 * limit + interval) note_still(stage, gap);
         waited = number == timed && is_timed(stage, what) ? clock_add_gap(waited, gap, interval) : 0;
         timed = number;
         if (waited >= limit && number == atomic_load(&life.number)) expire(stage, what, limit);
@@ -196,6 +209,11 @@ void deadline_leave(err_t code, double sec)
     if (!life.leaves || at < life.leave_at) life.leave_at = at;
     life.leaves = true;
     pthread_mutex_unlock(&life.lock);
+}
+
+bool deadline_stood_still(void)
+{
+    return atomic_load(&life.stood_still);
 }
 
 void deadline_exit(err_t code)

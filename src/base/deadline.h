@@ -40,6 +40,10 @@ void deadline_end(void);
  * threads are doing. Of several calls the first code and the earliest end count. */
 void deadline_leave(err_t code, double sec);
 
+/* Whether the process stood still, as by SIGSTOP, for half of the deadline before MPI had begun: the others may
+ * wait for it. Its last phase (last_phase.h) says so. Async-signal-safe. */
+bool deadline_stood_still(void);
+
 /* As deadline_leave within the deadline, under a launcher: for the handlers of exit. */
 void deadline_exit(err_t code);
 

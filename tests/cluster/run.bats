@@ -79,6 +79,19 @@ EOF
     clean node1 node2
 }
 
+@test "one rank per host, one stopped in MPI_Init: it is named, with its host" {
+    "${CC:-gcc}" -shared -fPIC -o "$cluster/shared/stall.so" "$root/tests/tools/shim/stall.c" -ldl
+    printf '#!/bin/sh\nLD_PRELOAD=%s exec %s "$@"\n' "$cluster/shared/stall.so" "$DPTRAIN_BIN" >"$cluster/shared/dptrain"
+    chmod +x "$cluster/shared/dptrain"
+    printf '%s\n' STALL=MPI_Init STALL_RANK=1 >"$cluster/shared/stall"
+    DPTRAIN_BIN=$cluster/shared/dptrain DPTRAIN_TIMEOUT_START=3 run on node1 -H node1:1,node2:1 --env-file "$cluster/shared/stall" \
+        "${train[@]}" --data "$tiny" --steps 2
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ $output == *'rank 1 on node2 had not ended; it was in "MPI_Init, stopped for '*' s"'* ]]
+    clean node1 node2
+}
+
 @test "SIGTERM from a host without ranks: a checkpoint on the others, and code 143" {
     endless node3 asked -H node1:1,node2:1
     cluster_exec node3 pkill -TERM -o -f scripts/run.sh

@@ -52,7 +52,7 @@ static long long time_ms(void)
 static _Noreturn void end_process(int number)
 {
     sigset_t one;
-    last_phase_close();
+    if (!deadline_stood_still()) last_phase_close();
     signal(number, SIG_DFL);
     sigemptyset(&one);
     sigaddset(&one, number);
