@@ -30,9 +30,9 @@ EOF
 packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-dev libhdf5-dev libxxhash-dev
     zlib1g-dev libpng-dev libjpeg-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev libzip-dev
     openssh-client curl unzip ca-certificates)
-# perl has prove; the command line tests look into records with jq, into checkpoints with h5dump. iproute2,
-# openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of images, strace counts
-# what a reader of shards opens.
+# The command line tests look into records with jq, into checkpoints with h5dump, and start programs with perl. iproute2,
+# openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of images, strace counts what a
+# reader of shards opens.
 test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass
     strace)
 # TensorBoard's reader and COCO's masks with their dependencies, for tests; clang-format, whose versions format differently.
@@ -183,7 +183,7 @@ PIP_INDEX_URL) and that $(dirname "$cuda_home") has 2 GB free. $what"
 list=no with_tests=no with_cuda=no test_commands=()
 for word in "$@"; do
     case $word in
-    --test) with_tests=yes packages+=("${test_packages[@]}") test_commands=(bats h5dump jq pgrep prove shellcheck) ;;
+    --test) with_tests=yes packages+=("${test_packages[@]}") test_commands=(bats h5dump jq perl pgrep shellcheck) ;;
     --cuda) with_cuda=yes packages+=(g++ python3-venv) ;;
     --list) list=yes ;;
     *) common_option "$word" ;;

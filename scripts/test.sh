@@ -10,16 +10,16 @@ usage() {
     cat <<'EOF'
 usage: scripts/test.sh [options]
 
-Installs missing packages, builds, and runs every test through prove: C tests according to their RUN lines, command line
-tests (bats), cluster tests on hosts made of namespaces (as root), checks of the source, and the C tests again with the
-address and undefined-behaviour sanitizers. Logs are written to build/test-logs, or to DPTRAIN_TEST_LOGS.
+Installs missing packages, builds, and runs every test: C tests according to their RUN lines, command line tests (bats),
+cluster tests on hosts made of namespaces (as root), checks of the source, and the C tests again with the address and
+undefined-behaviour sanitizers. Prints a line for each. Logs are written to build/test-logs, or to DPTRAIN_TEST_LOGS.
 
   --only PATTERN  run only entries whose name matches the extended regular expression
   --list          print the names of the entries and exit
   --san           run only the tests with sanitizers
   --no-san        run only the tests without sanitizers
   --gpu           run only the C tests of the CUDA backend, on this machine's GPUs; without a GPU they are skipped, with
-                  the reason. Installs nothing; once built, needs only bash and perl
+                  the reason. Installs nothing; once built, needs only bash and the usual tools
   --slow          also run tests that take minutes (DPTRAIN_TEST_SLOW=1 in the tests), the emulated CUDA device with
                   sanitizers, and CPU and command line tests with DPTRAIN_MAX_ISA set to avx2, avx512 and avx512_bf16
   --jobs N        number of concurrent tests; from 2 on, ranks are not bound to cores [1]
@@ -247,7 +247,6 @@ if [[ $list == yes ]]; then
     exit 0
 fi
 
-command -v prove >/dev/null || die 4 "prove was not found; scripts/install_deps.sh --test installs it (perl)"
 if [[ $may_build == yes && ($plan == *build/tests/* || $plan == *bats*) ]]; then
     make -j "$(nproc)" tests || die 1 "the build failed"
 fi
@@ -264,11 +263,12 @@ if [[ $may_build == yes && $plan == *build-san/* ]]; then
 fi
 
 printf '%s' "$plan" >"$work/plan"
+: >"$work/verdicts"
 mkdir "$work/logs"
 export DPTRAIN_TEST_WORK=$work
 if [[ $slow == yes ]]; then export DPTRAIN_TEST_SLOW=1; fi
 status=0
-prove --timer --jobs "$jobs" --exec tests/driver.sh "${names[@]}" 2>&1 | tee "$work/prove" || status=1
+printf '%s\0' "${names[@]}" | xargs -0 -n 1 -P "$jobs" tests/driver.sh || status=1
 logs=${DPTRAIN_TEST_LOGS:-build/test-logs}
 rm -rf "$logs"
 mkdir -p "$(dirname "$logs")" && cp -r "$work/logs" "$logs"
@@ -278,6 +278,10 @@ if [[ -n $skips ]]; then
     printf '\nSkipped:\n'
     sed -E 's|^\./||; s|__|/|g; s|\.out:|: |; s|: (ok [0-9]+ *-? *\|1\.\.0 *)|: |' <<<"$skips"
 fi
-printf '\n'
-tail -n 2 "$work/prove"
+failed=$(awk -F '\t' '$1 != "ok" && $1 !~ /^skipped: / { printf "  %s: %s\n", $3, $1 }' "$work/verdicts") || true
+[[ -z $failed ]] || printf '\nFailed:\n%s\n' "$failed"
+n_run=$(wc -l <"$work/verdicts")
+((n_run == ${#names[@]})) || { status=1 && note "$((${#names[@]} - n_run)) entries did not run"; }
+printf '\n%s entries, %s checks, %s s\nResult: %s\n' "$n_run" "$(awk -F '\t' '{ n += $2 } END { print n + 0 }' "$work/verdicts")" \
+    "$SECONDS" "$([[ $status -eq 0 ]] && echo PASS || echo FAIL)"
 exit "$status"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs one entry of the plan made by scripts/test.sh: tests/driver.sh NAME, called by prove. A line of the plan has NAME,
-# SECONDS and the quoted COMMAND, separated by tabs. DPTRAIN_TEST_WORK contains the plan, and a log and a temporary folder
-# for each entry.
+# Runs one entry of the plan made by scripts/test.sh, tests/driver.sh NAME, and judges its TAP output. A line of the plan has
+# NAME, SECONDS and the quoted COMMAND, separated by tabs. DPTRAIN_TEST_WORK contains the plan, a log and a temporary folder
+# for each entry, and `verdicts`: a line of VERDICT, number of checks and NAME each, separated by tabs.
 set -euo pipefail
 
 name=$1
@@ -15,29 +15,68 @@ TMPDIR=$(mktemp -d "$DPTRAIN_TEST_WORK/t.XXXXXX")
 export TMPDIR
 log=$DPTRAIN_TEST_WORK/logs/${name//\//__}
 mkdir -p "${log%/*}"
+[[ ! -t 2 ]] || printf '\r\033[K%s …\r' "$name" >&2
 
-status=0
-timeout --kill-after=10 "$seconds" "${command[@]}" </dev/null >"$log.out" 2>"$log.err" || status=$?
-# prove treats a plan of 0 as skipped, regardless of the rest.
-if grep -q '^1\.\.0' "$log.out" && { [[ $status -ne 0 ]] || grep -qE '^(not )?ok\b' "$log.out"; }; then
-    sed -i 's/^/# /' "$log.out"
-    printf '1..1\nnot ok 1 - skipped, but checks ran or the exit code was not 0 (%s)\n' "$status" >>"$log.out"
-    [[ $status -ne 0 ]] || status=1
-fi
-cat "$log.out"
-[[ $status -ne 124 ]] || echo "# stopped after $seconds s" >>"$log.err"
-if [[ $status -ne 0 ]] || grep -q '^not ok' "$log.out"; then
-    {
-        echo
-        echo "# $name (exit code $status): ${command[*]}"
-        # Each failed check with the first and the last lines of what it printed.
-        awk 'function rest() { for (i = n > 15 ? n - 15 : 0; i < n; i++) print said[i]; n = m = 0 }
-             !/^#/ { rest(); failed = /^not ok/ }
-             failed && m++ < 6 { print; next }
-             failed { said[n++] = $0 }
-             END { rest() }' "$log.out" | head -n 120
-        tail -n 20 "$log.err"
-    } >&2
-fi
-rm -rf "$TMPDIR"
-exit "$status"
+# timeout has a process group of its own, which a signal to the driver's does not reach.
+# shellcheck disable=SC2317 # the traps call it
+stop() {
+    kill "$pid" 2>/dev/null || true
+    wait "$pid" || true
+    rm -rf "$TMPDIR"
+    exit 130
+}
+status=0 begin=${EPOCHREALTIME/./}
+# Without job control, SIGINT would be ignored in the background, and in all that the test starts.
+set -m
+timeout --kill-after=10 "$seconds" "${command[@]}" </dev/null >"$log.out" 2>"$log.err" &
+pid=$!
+set +m
+trap stop INT TERM HUP
+wait "$pid" || status=$?
+ms=$(((${EPOCHREALTIME/./} - begin) / 1000))
+times >"$log.times"
+[[ $status -ne 137 || $ms -lt ${seconds}000 ]] || status=124
+
+# Prints the number of checks, and `ok`, `skipped: REASON` or what is wrong.
+judge() {
+    awk -v status="$status" -v seconds="$seconds" '
+        function check(number) { n++; if (number ~ /^[0-9]+$/ && number + 0 != n) disorder = 1 }
+        /^1\.\.[0-9]+/ && !planned { planned = 1; plan = substr($1, 4) + 0; if (match(tolower($0), /# *skip */)) why = substr($0, RSTART + RLENGTH) }
+        /^ok( |$)/ { check($2) }
+        /^not ok( |$)/ { check($3); bad++ }
+        /^Bail out!/ { bail = 1 }
+        END {
+            printf "%d ", n
+            if (status == 124) print "stopped after " seconds " s"
+            else if (bail) print "bailed out"
+            else if (planned && plan == 0 && (n || status)) print "skipped, but " (n ? "checks ran" : "the exit code is " status)
+            else if (bad) print bad " of " plan " checks failed"
+            else if (status) print "exit code " status
+            else if (!planned) print "no plan"
+            else if (n != plan) print n " of " plan " checks ran"
+            else if (disorder) print "checks are out of order"
+            else if (plan == 0) print "skipped: " why
+            else print "ok"
+        }' "$log.out"
+}
+read -r n_checks verdict < <(judge)
+printf '%s\t%s\t%s\n' "$verdict" "$n_checks" "$name" >>"$DPTRAIN_TEST_WORK/verdicts"
+dots=........................................................
+printf '[%(%H:%M:%S)T] %s %s %s  %s.%s s, %s s of CPU\n' -1 "$name" "${dots:${#name} < 52 ? ${#name} : 52}" "$verdict" \
+    $((ms / 1000)) $((ms / 100 % 10)) "$(awk -F '[ms ]+' 'END { printf "%.1f", 60 * ($1 + $3) + $2 + $4 }' "$log.times")"
+rm -rf "$TMPDIR" "$log.times"
+if [[ $verdict == ok || $verdict == skipped:* ]]; then exit 0; fi
+{
+    printf '\n# %s: %s: %s\n' "$name" "$verdict" "${command[*]}"
+    # Each failed check with the first and the last lines of what it printed.
+    awk 'function rest() { for (i = n > 15 ? n - 15 : 0; i < n; i++) print said[i]; n = m = 0 }
+         !/^#/ { rest(); failed = /^not ok/ }
+         failed && m++ < 6 { print; next }
+         failed { said[n++] = $0 }
+         END { rest() }' "$log.out" | head -n 120
+    tail -n 20 "$log.err"
+} >"$log.why"
+# At once, so that entries which fail at the same time do not mix.
+cat "$log.why" >&2
+rm "$log.why"
+exit 1

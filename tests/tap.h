@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Test Anything Protocol for the C tests: the plan first, one line a check, run by prove.
+/* Test Anything Protocol for the C tests: the plan first, one line a check, judged by tests/driver.sh.
  *
  * A test's head says how scripts/test.sh runs it:  RUN np=1,2,4 device=ref,cpu  (inside a comment; np without
  * MPI is 0, the default; device is passed as argv[1]). Under several ranks only rank 0 prints; a check that

@@ -91,7 +91,7 @@ small_path() {
     PATH=$(small_path) run "$scripts/install_deps.sh" --test
     echo "$output"
     [ "$status" -eq 4 ]
-    for word in "command mpicc" "command prove" "library libpng" "library HDF5" "library oneDNN"; do
+    for word in "command mpicc" "command bats" "library libpng" "library HDF5" "library oneDNN"; do
         [[ "$output" == *"$word"* ]]
     done
 }
@@ -444,43 +444,73 @@ EOT
     [ "$status" -eq 2 ]
 }
 
-# Runs a plan of one entry through prove, as test.sh does.
-prove_entry() { # SECONDS COMMAND
+# Runs a plan of one entry, as test.sh does.
+drive() { # SECONDS COMMAND
     export DPTRAIN_TEST_WORK=$BATS_TEST_TMPDIR/work
     rm -rf "$DPTRAIN_TEST_WORK"
     mkdir -p "$DPTRAIN_TEST_WORK/logs"
     printf 'a/b [x]\t%s\t%s\n' "$1" "$2" >"$DPTRAIN_TEST_WORK/plan"
-    run prove --exec "$root/tests/driver.sh" "a/b [x]"
+    run "$root/tests/driver.sh" "a/b [x]"
     echo "$output"
 }
 
 @test "a test that fails, crashes, stops early, hangs or is missing fails; a good one passes" {
-    prove_entry 10 'printf 1..2\\nok\ 1\\nok\ 2\\n'
+    drive 10 'printf 1..2\\nok\ 1\\nok\ 2\\n'
     [ "$status" -eq 0 ]
-    prove_entry 10 'printf 1..2\\nok\ 1\\nnot\ ok\ 2\ -\ that\\n'
+    drive 10 'printf 1..2\\nok\ 1\\nnot\ ok\ 2\ -\ that\\n'
     [ "$status" -ne 0 ]
     [[ "$output" == *"not ok 2 - that"* ]]
-    prove_entry 10 'printf 1..2\\nok\ 1\\n'
+    drive 10 'printf 1..2\\nok\ 1\\n'
     [ "$status" -ne 0 ]
-    prove_entry 10 'bash -c echo\ 1..1\;echo\ ok\ 1\;kill\ -SEGV\ \$\$'
+    drive 10 'bash -c echo\ 1..1\;echo\ ok\ 1\;kill\ -SEGV\ \$\$'
     [ "$status" -ne 0 ]
-    prove_entry 1 'bash -c echo\ 1..1\;echo\ ok\ 1\;sleep\ 30'
+    drive 1 'bash -c echo\ 1..1\;echo\ ok\ 1\;sleep\ 30'
     [ "$status" -ne 0 ]
     [[ "$output" == *"stopped after 1 s"* ]]
-    prove_entry 10 '/no/such/test'
+    drive 10 '/no/such/test'
     [ "$status" -ne 0 ]
+    drive 10 'printf 1..2\\nok\ 2\\nok\ 1\\n'
+    [ "$status" -ne 0 ]
+    drive 10 'echo ok\ 1'
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"no plan"* ]]
+}
+
+@test "test.sh without perl runs two entries at a time, and names the one that failed" {
+    local tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree"/{scripts,tests/unit,build/tests/unit}
+    cp "$scripts"/{test,lib}.sh "$tree/scripts/" && cp "$root/tests/driver.sh" "$tree/tests/"
+    printf '#!/bin/sh\necho "  cuda     Fake GPU, CUDA 13.0"\n' >"$tree/dptrain"
+    for name in good bad; do
+        printf '/* RUN np=0 device=cuda */\n' >"$tree/tests/unit/test_$name.c"
+        printf '#!/bin/sh\necho 1..2\necho ok 1\n[ %s = bad ] || echo ok 2\n' $name >"$tree/build/tests/unit/test_$name"
+    done
+    chmod +x "$tree"/build/tests/unit/* "$tree/dptrain"
+    unset DPTRAIN_BIN
+    PATH=$(small_path awk cat chmod cp cut date grep head mkdir mktemp mpirun mv nproc printf rm sed sort tail timeout tr uname wc xargs sh)
+    export PATH
+    run "$tree/scripts/test.sh" --gpu --jobs 2
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"unit/test_good [cuda] ."*" ok "* && $output == *$'Failed:\n  unit/test_bad [cuda]: 1 of 2 checks ran\n'* ]]
+    [[ $output == *$'\n2 entries, 3 checks, '*'Result: FAIL' ]]
+    rm "$tree/tests/unit/test_bad.c"
+    run "$tree/scripts/test.sh" --gpu
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *$'\n1 entries, 2 checks, '*'Result: PASS' ]]
 }
 
 @test "a skipped test passes, unless it ran checks or ended with an error" {
-    prove_entry 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\n'
+    drive 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\n'
     [ "$status" -eq 0 ]
     [[ $output == *"skipped: no such CPU"* ]]
-    prove_entry 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\nnot\ ok\ 1\\n'
+    drive 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\nnot\ ok\ 1\\n'
     [ "$status" -ne 0 ]
-    [[ $output == *"not ok 1 - skipped, but"* ]]
-    prove_entry 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\nok\ 1\\n'
+    [[ $output == *"skipped, but checks ran"* ]]
+    drive 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\nok\ 1\\n'
     [ "$status" -ne 0 ]
-    prove_entry 10 'bash -c echo\ 1..0\;exit\ 1'
+    drive 10 'bash -c echo\ 1..0\;exit\ 1'
     [ "$status" -ne 0 ]
 }
 
