@@ -15,8 +15,10 @@ It runs from any folder, on nodes without packages: dptrain-…/dptrain, dptrain
 several hosts, unpack it under the same path on each, or on a shared folder; the path must not contain blanks.
 
   --with-cuda   include cuBLASLt and NCCL from the toolkit of the build (about 700 MB unpacked)
-  --with-tests  include the GPU tests and benchmarks, for scripts/gpu_suite.sh on a machine that cannot build
-  --out FILE    the tarball [dptrain-VERSION-x86_64.tar.gz]
+  --with-tests  include the GPU tests and benchmarks, for scripts/gpu_suite.sh on a machine that cannot build. Without
+                --with-cuda, a tarball above 60 MB is refused, and what is large is listed
+  --out FILE    the tarball, *.tar.gz or *.tar.xz [dptrain-VERSION-x86_64.tar.gz; with --with-tests, .tar.xz]. xz takes
+                minutes and 2 GB of memory, and halves the size; tar needs xz to unpack it, or Python its tarfile
   -h, --help    show this help
 
 Runs make first; variables for make (CUDA=1, CUDA_ARCHS=90) come from the environment. The node's glibc must not be older
@@ -24,7 +26,7 @@ than the libraries require; the start script checks this.
 EOT
 }
 
-with_cuda=no with_tests=no out=''
+with_cuda=no with_tests=no out='' most_mb=60
 while [[ $# -gt 0 ]]; do
     case $1 in
     --with-cuda) with_cuda=yes; shift ;;
@@ -34,12 +36,18 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 cd "$here/.."
-for tool in ompi_info ldd objdump strip tar gzip; do
-    command -v "$tool" >/dev/null || die 4 "$tool was not found; run scripts/install_deps.sh"
-done
 version=$(cat VERSION)
 name=dptrain-$version-$(uname -m)
-out=${out:-$PWD/$name.tar.gz}
+out=${out:-$PWD/$name.tar.$([[ $with_tests == yes ]] && echo xz || echo gz)}
+# The tests contain much of the same code: a window that spans them finds it.
+case $out in
+*.tar.gz) pack=(gzip) ;;
+*.tar.xz) pack=(xz -T 1 "--lzma2=preset=6,dict=192MiB") ;;
+*) die 2 "--out $out: expected a name that ends in .tar.gz or .tar.xz" ;;
+esac
+for tool in ompi_info ldd objdump strip tar "${pack[0]}"; do
+    command -v "$tool" >/dev/null || die 4 "$tool was not found; run scripts/install_deps.sh"
+done
 [[ -d $(dirname "$out") ]] || die 2 "--out $out: no such folder"
 
 make -s -j "$(nproc)" dptrain >&2 || die 1 "the build failed"
@@ -173,6 +181,14 @@ for bench in gpu_ops gpu_products; do
     [[ ! -e $root/libexec/$bench ]] || install_start "$root/build/scripts/bench/$bench" ../../..
 done
 
-tar -C "$work" --owner=0 --group=0 --numeric-owner -c "$name" | gzip >"$out.part" || die 4 "cannot write $out"
+note "packing $(du -sh "$root" | cut -f 1) with ${pack[0]}"
+tar -C "$work" --owner=0 --group=0 --numeric-owner --sort=name -c "$name" | "${pack[@]}" >"$out.part" || die 4 "cannot write $out"
+n_mb=$(($(stat -c %s "$out.part") / 1000000))
+if [[ $with_tests == yes && $with_cuda == no ]] && ((n_mb > most_mb)); then
+    rm "$out.part"
+    note "the largest files, in MB:"
+    (cd "$root" && find . -type f -printf '%s %P\n') | sort -rn | awk 'NR <= 15 { printf "%7.1f %s\n", $1 / 1e6, $2 }' >&2
+    die 1 "the tarball has $n_mb MB, and a bundle with tests may have $most_mb; CUDA_ARCHS=90 compiles for one GPU only"
+fi
 mv "$out.part" "$out" || die 4 "cannot write $out"
 note "$out: $(du -h "$out" | cut -f 1), $(du -sh "$root" | cut -f 1) unpacked, for glibc $glibc and later"

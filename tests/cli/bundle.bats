@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# shellcheck disable=SC2016 # stand-ins' bodies are not for this shell
 # shellcheck disable=SC2154 # dptrain is common_setup's
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 # scripts/bundle.sh: runs in a root folder with only glibc, sh and the unpacked bundle (chroot), or, without root, with
 # an empty environment and a check of every library.
 load common
@@ -101,4 +103,57 @@ make_node() {
     [[ "$output" == *"finished after 2 steps"* ]]
     run "$home/scripts/run.sh" -np 2 --dry-run train
     [[ "$output" == *"/bin/mpirun "* || "$output" == mpirun* ]]
+}
+
+# A tree in which bundle.sh packs tests: make does nothing, and the programs are copies of true.
+make_tree() {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree"/{scripts/bench,tests/unit,tests/mpi,build/tests/unit,build/scripts/bench,docs,bin}
+    cp -r "$root"/scripts/{bundle.sh,run.sh,launch,dptrain.sbatch,nccl_bw.sh,setup_ssh.sh,on_hosts.sh,stage_data.sh,cluster_health.sh} \
+        "$root"/scripts/{cluster,lib.sh,regress.sh,regress,gpu_suite.sh,test.sh} "$tree/scripts/"
+    cp -r "$root"/scripts/bench/{gpu_steps.sh,peers} "$tree/scripts/bench/"
+    cp "$root"/{README.md,LICENSE,VERSION} "$tree/"
+    cp "$root/tests/driver.sh" "$tree/tests/"
+    printf '/* RUN np=0 device=cuda */\n' >"$tree/tests/unit/test_op_fake.c"
+    touch "$tree/tests/mpi/test_none.c"
+    printf '#!/bin/sh\n[ "$*" != "-s info" ] || echo "CUDA      no"\n' >"$tree/bin/make"
+    chmod +x "$tree/bin/make"
+    cp /bin/true "$tree/build/tests/unit/test_op_fake"
+    cp /bin/true "$tree/dptrain"
+}
+
+@test "a bundle with tests is xz, is unpacked by Python, and runs the suite without perl; above 60 MB it is refused" {
+    make_tree
+    unset DPTRAIN_BIN
+    # A small window, because the usual one takes 2 GB.
+    printf '#!/bin/sh\nif [ -e "$0.large" ]; then cat >/dev/null; head -c 61000000 /dev/zero; else exec %s -0; fi\n' \
+        "$(command -v xz)" >"$tree/bin/xz"
+    chmod +x "$tree/bin/xz"
+    PATH=$tree/bin:$PATH run "$tree/scripts/bundle.sh" --with-tests
+    echo "$output"
+    [ "$status" -eq 0 ]
+    packed=$(echo "$tree"/dptrain-*.tar.xz)
+    [ "$(head -c 6 "$packed" | od -An -tx1)" = " fd 37 7a 58 5a 00" ]
+
+    mkdir "$BATS_TEST_TMPDIR/few"
+    for tool in awk bash cat chmod cp cut date dirname env find getconf grep head id mkdir mktemp mv nproc od readlink rm \
+        sed sh sleep sort stat tail timeout tr uname wc xargs; do ln -s "$(command -v "$tool")" "$BATS_TEST_TMPDIR/few/$tool"; done
+    ln -s /usr/bin/printf "$BATS_TEST_TMPDIR/few/"
+    ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$BATS_TEST_TMPDIR/few/python3"
+    PATH=$BATS_TEST_TMPDIR/few run "$root/scripts/gpu_suite.sh" --bundle "$packed" --out "$BATS_TEST_TMPDIR/out" --quick --only tests
+    echo "$output"
+    cat "$BATS_TEST_TMPDIR/out/gpu-suite.log"
+    [ "$status" -eq 4 ]
+    grep -q 'unit/test_op_fake \[cuda\] .* skipped: ' "$BATS_TEST_TMPDIR/out/gpu-suite.log"
+    grep -q 'Result: PASS' "$BATS_TEST_TMPDIR/out/gpu-suite.log"
+
+    rm "$packed"
+    touch "$tree/bin/xz.large"
+    head -c 7000000 /dev/zero >"$tree/docs/large"
+    PATH=$tree/bin:$PATH run "$tree/scripts/bundle.sh" --with-tests
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"    7.0 docs/large"*"has 61 MB, and a bundle with tests may have 60;"* && ! -e $packed && ! -e $packed.part ]]
+    run "$tree/scripts/bundle.sh" --out "$BATS_TEST_TMPDIR/bundle.zip"
+    [ "$status" -eq 2 ]
 }
