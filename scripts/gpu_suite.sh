@@ -11,19 +11,19 @@ usage() {
 usage: scripts/gpu_suite.sh [options]
 
 On a machine with GPUs: builds (or unpacks a bundle), trains a few steps of two models in every precision, runs the GPU
-tests, measures and compares with PyTorch, cuBLASLt and cuDNN, trains on one and on all GPUs, and checks memory accesses
-and races with compute-sanitizer. It prints figures as they are measured and writes one page, gpu-NAME.md, again after
-every stage: the stages that passed, failed, were stopped by their time limit or were skipped, and the reasons. A stage
-that fails runs once more with the logs of NCCL and cuBLASLt on.
+tests, measures and compares with PyTorch (ResNet-50, then LeNet-5), cuBLASLt and cuDNN, trains on one and on all GPUs,
+and checks memory accesses and races with compute-sanitizer. It prints figures as they are measured and writes one page,
+gpu-NAME.md, again after every stage: the stages that passed, failed, were stopped by their time limit or were skipped,
+and the reasons. A stage that fails runs once more with the logs of NCCL and cuBLASLt on.
 
   --bundle FILE   use a bundle made by scripts/bundle.sh --with-tests, on a machine that cannot build
   --out FOLDER    folder of the page [results]; all output goes to FOLDER/gpu-suite.log
   --quick         shorten all stages; takes at most 8 minutes
-  --part N        one of four parts, each at most 9.5 minutes, the most valuable first: 1 smoke, tests; 2 steps;
-                  3 operators, products, cudnn; 4 programs, nccl, memcheck, racecheck. Parts share --out
+  --part N        one of four parts, each at most 9.5 minutes, the most valuable first: 1 smoke, tests; 2 resnet;
+                  3 steps, operators, products, cudnn; 4 programs, nccl, memcheck, racecheck. Parts share --out
   --budget SEC    time limit per stage [depends on the stage; with --quick and --part also a limit for all stages]
-  --only LIST     stages, separated by commas: build smoke tests steps operators products cudnn programs nccl memcheck
-                  racecheck
+  --only LIST     stages, separated by commas: build smoke tests resnet steps operators products cudnn programs nccl
+                  memcheck racecheck
   --python CMD    the Python with PyTorch [python3]
   --no-build      use the existing ./dptrain and tests
   -h, --help      show this help
@@ -35,8 +35,8 @@ EOT
 }
 
 command="scripts/gpu_suite.sh${*:+ $*}"
-stages=(build smoke tests steps operators products cudnn programs nccl memcheck racecheck)
-parts=('' 'build smoke tests' 'steps' 'operators products cudnn' 'programs nccl memcheck racecheck')
+stages=(build smoke tests resnet steps operators products cudnn programs nccl memcheck racecheck)
+parts=('' 'build smoke tests' 'resnet' 'steps operators products cudnn' 'programs nccl memcheck racecheck')
 bundle='' out='' quick=no part='' budget=0 only=${stages[*]} python=python3 build=yes passed_on=()
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -100,17 +100,17 @@ find_libraries() {
 }
 
 declare -A result detail
-declare -A seconds=([build]=1800 [smoke]=600 [tests]=2400 [programs]=600 [memcheck]=1800 [racecheck]=1800 [nccl]=600
-    [steps]=2400 [operators]=600 [products]=1200 [cudnn]=1200)
+declare -A seconds=([build]=1800 [smoke]=600 [tests]=2400 [resnet]=2400 [steps]=2400 [operators]=600 [products]=1200
+    [cudnn]=1200 [programs]=600 [nccl]=600 [memcheck]=1800 [racecheck]=1800)
 whole=0 # most seconds for all stages; 0: no limit
 if [[ -n $part ]]; then
-    seconds=([build]=240 [smoke]=120 [tests]=400 [programs]=120 [memcheck]=180 [racecheck]=180 [nccl]=90 [steps]=540
-        [operators]=150 [products]=200 [cudnn]=200)
+    seconds=([build]=240 [smoke]=120 [tests]=400 [resnet]=540 [steps]=180 [operators]=110 [products]=130 [cudnn]=120
+        [programs]=120 [nccl]=120 [memcheck]=150 [racecheck]=150)
     whole=550
 fi
 if [[ $quick == yes ]]; then
-    seconds=([build]=240 [smoke]=60 [tests]=150 [programs]=60 [memcheck]=60 [racecheck]=60 [nccl]=40 [steps]=90
-        [operators]=30 [products]=45 [cudnn]=45)
+    seconds=([build]=240 [smoke]=60 [tests]=120 [resnet]=100 [steps]=60 [operators]=30 [products]=40 [cudnn]=40
+        [programs]=40 [nccl]=40 [memcheck]=40 [racecheck]=40)
     whole=460
 fi
 
@@ -146,6 +146,10 @@ attempt() { # NAME COMMAND...
 # Sets a stage's result: passed, failed, stopped, or not run.
 stage() { # NAME COMMAND...
     local name=$1 most status=0 begin=$SECONDS
+    if [[ -z $(type -t "$2") ]]; then
+        result[$name]='not run' detail[$name]="$2 was not found"
+        return
+    fi
     most=$(time_for "$name")
     if ((most < 5)); then
         result[$name]='not run' detail[$name]="no time left"
@@ -225,8 +229,18 @@ run_smoke() {
     ((bad == 0))
 }
 
+# Compares steps with PyTorch's. The last run begins early enough to end in time.
+run_steps() { # OPTION...
+    local most=$((deadline - SECONDS))
+    within scripts/bench/gpu_steps.sh "${quick_flag[@]}" --python "$python" --budget $((most * 2 / 3)) --timeout $((most / 3)) "$@"
+}
+
+# Ranks start by mpirun. Returns 77 without it.
+need_mpirun() { command -v mpirun >/dev/null || { echo "mpirun was not found" >&2; return 77; }; }
+
 run_programs() {
     local cpu=(--data digits --batch 64 --device cpu --overwrite)
+    need_mpirun
     within ./dptrain train "${cpu[@]}" --steps 20 --out "$work/cpu"
     on_gpus 1 --steps 20 --out "$work/gpu"
     close_to "$work/cpu" "$work/gpu" 0.02 || { echo "losses on the GPU differ from those on the CPU" >&2; return 1; }
@@ -240,6 +254,7 @@ run_programs() {
 
 run_nccl() {
     local np n_ok=''
+    need_mpirun
     on_gpus 1 --steps 20 --out "$work/alone" --comm nccl
     for ((np = 2; np <= n_gpus; np *= 2)); do
         on_gpus "$np" --steps 20 --comm nccl --out "$work/nccl-run"
@@ -250,19 +265,27 @@ run_nccl() {
         n_ok+=" $np"
     done
     echo "1 rank with NCCL${n_ok:+, and agreeing with it: ranks$n_ok}"
-    if ((n_gpus == 1)); then
-        # NCCL rejects two ranks on one GPU of one host, so pretend that there are two hosts.
-        mpi_flags 2
-        if within mpirun "${MPI_FLAGS[@]}" -np 1 env NCCL_HOSTID=suite-a ./dptrain train --data digits --batch 64 --device cuda \
-            --comm nccl --share-gpu --steps 20 --overwrite --out "$work/nccl-run" : -np 1 env NCCL_HOSTID=suite-b ./dptrain train \
-            --data digits --batch 64 --device cuda --comm nccl --share-gpu --steps 20 --overwrite --out "$work/nccl-run" &&
-            close_to "$work/alone" "$work/nccl-run" 0.01; then
-            echo "2 ranks with NCCL on one GPU (with different NCCL_HOSTID) agree with 1"
-        else
-            echo "not run: 2 ranks with NCCL on one GPU (with different NCCL_HOSTID) failed; see the log"
-        fi
-        echo "not run: NCCL between GPUs, because this machine has one"
+    [[ $n_gpus -gt 1 ]] || run_nccl_on_one
+}
+
+# Two ranks on the only GPU. NCCL rejects them on one host, so they pretend to have two. Its log is kept.
+run_nccl_on_one() {
+    local status=0 kept=$out/gpu-suite-nccl-two-ranks.log rank=(./dptrain train --data digits --batch 64 --device cuda --comm nccl
+        --share-gpu --steps 20 --overwrite --out "$work/nccl-run")
+    echo "not run: NCCL between GPUs, because this machine has one"
+    mpi_flags 2
+    within env NCCL_DEBUG=INFO mpirun "${MPI_FLAGS[@]}" -np 1 env NCCL_HOSTID=suite-a "${rank[@]}" : \
+        -np 1 env NCCL_HOSTID=suite-b "${rank[@]}" >"$kept" 2>&1 || status=$?
+    if ((status == 0)) && ! close_to "$work/alone" "$work/nccl-run" 0.01; then
+        echo "losses of 2 ranks with NCCL on one GPU differ from those of 1 rank; $kept" >&2
+        return 1
     fi
+    if ((status != 0)); then
+        ((SECONDS < deadline)) || return 124
+        echo "2 ranks with NCCL on one GPU: $(grep -v '^ *$' "$kept" | tail -n 1); $kept" >&2
+        return 1
+    fi
+    echo "2 ranks with NCCL on one GPU (with different NCCL_HOSTID) agree with 1"
 }
 
 # Runs the operator tests under a tool of compute-sanitizer. Returns 77 if the machine does not permit it.
@@ -330,12 +353,13 @@ page() {
         [[ -z ${result[$name]:-} ]] || echo "| $name | ${result[$name]} | ${detail[$name]//|/;} |"
     done
     echo
-    for name in smoke tests steps operators products cudnn programs nccl; do
+    for name in smoke tests resnet steps operators products cudnn programs nccl; do
         [[ -s $work/$name && ${result[$name]} != 'not run' ]] || continue
         printf '## %s\n\n' "$name"
         # shellcheck disable=SC2016 # Markdown's quotes
         case $name in
         tests) printf '```\n%s\n```\n\n' "$(tail -n 60 "$work/tests")" ;;
+        resnet) cat "$work/resnet" && echo ;;
         *) grep -vE '^(epoch|finished|dptrain|  [a-z]+ )' "$work/$name" || true
             echo ;;
         esac
@@ -354,8 +378,8 @@ fi
 [[ $have_gpu == no ]] || ! wanted smoke || stage smoke run_smoke
 ! wanted tests || DPTRAIN_GPU_SECONDS=$(time_for tests) stage tests scripts/test.sh --gpu "${skip[@]}"
 if [[ $have_gpu == yes ]]; then
-    ! wanted steps || stage steps scripts/bench/gpu_steps.sh "${quick_flag[@]}" --python "$python" \
-        --budget $(($(time_for steps) / 2)) --timeout $(($(time_for steps) / 4 + 5))
+    ! wanted resnet || stage resnet run_steps --model resnet50
+    ! wanted steps || stage steps run_steps
     ! wanted operators || stage operators build/scripts/bench/gpu_ops "${quick_flag[@]}"
     ! wanted products || stage products build/scripts/bench/gpu_products "${quick_flag[@]}" "$work/convolutions"
     if ! wanted cudnn; then

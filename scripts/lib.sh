@@ -185,7 +185,7 @@ machine_table() { # LOAD COMMAND [NAME VALUE]...
         shift 2
     done
     printf '| system | %s; load before: %s |\n' "$(uname -sr)" "$load"
-    printf '| software | %s; %s |\n' "$(./dptrain --version)" "$(mpirun --version | head -n 1)"
+    printf '| software | %s; %s |\n' "$(timeout 10 ./dptrain --version)" "$(timeout 10 mpirun --version | head -n 1)"
     # shellcheck disable=SC2016 # Markdown's quotes
     printf '| date | %s |\n| command | `%s` |\n' "$(date -u +%Y-%m-%d)" "$command"
 }

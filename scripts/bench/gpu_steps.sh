@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Compares dptrain's and PyTorch's steps of LeNet-5 on one GPU, and prints tables. See --help.
+# Compares dptrain's and PyTorch's steps of LeNet-5 or ResNet-50 on one GPU, and prints tables. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
@@ -10,32 +10,39 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench/gpu_steps.sh [options]
 
-Trains LeNet-5 on MNIST on one GPU with dptrain and with PyTorch (eager, CUDA graphs, torch.compile), alternating in
-rounds, and prints Markdown: µs per step, ratios with their spread, and the share of time in which the GPU was idle (with
-nsys, if installed). Modes of PyTorch that fail are skipped and listed.
+Trains a model on one GPU with dptrain and with PyTorch, alternating in rounds, and prints Markdown: each run's speed as it
+is measured, then µs per step, ratios with their spread, the GPU's clocks before, during and after, and what slowed them
+down. LeNet-5 on MNIST: also the share of time in which the GPU was idle (with nsys, if installed). ResNet-50 on random
+images of 224 x 224: also the profile by layer. Modes of PyTorch that fail are skipped and listed.
 
-  --rounds N        number of rounds [7]
-  --steps N         steps per run [2000]
-  --batch LIST      batch sizes [64,1024]
-  --precision LIST  fp32, tf32, bf16, separated by commas [fp32,tf32,bf16]
-  --ways LIST       modes of PyTorch: eager, graph, compile [eager,graph,compile]
+  --model NAME      lenet5 or resnet50 [lenet5]
+  --rounds N        number of rounds [7; resnet50: 5]
+  --steps N         steps per run [2000; resnet50: 60]
+  --batch LIST      batch sizes [64,1024; resnet50: 256,64]
+  --precision LIST  fp32, tf32, bf16, separated by commas [fp32,tf32,bf16; resnet50: bf16,tf32]
+  --ways LIST       modes of PyTorch: eager, graph (CUDA graphs), compile (torch.compile); with -nhwc in channels_last
+                    [eager,graph,compile; resnet50: eager-nhwc,compile-nhwc,eager,compile]
   --data DIR        folder with MNIST's IDX files [$DPTRAIN_DATA/mnist, data/mnist, or the built-in digits]
   --python CMD      the Python with PyTorch [python3]
-  --budget SEC      start no new round after this time [1500]
+  --budget SEC      start no new run after this time [1500]
   --timeout SEC     time limit of one run [300]
-  --quick           2 rounds of 400 steps, batch 64, fp32 and bf16, without torch.compile
+  --quick           2 rounds of 400 steps, batch 64, fp32 and bf16, without torch.compile; resnet50: 2 rounds of 40
+                    steps, torch.compile only in channels_last
   -h, --help        show this help
 
 Exit code 4: no GPU.
 EOT
 }
 
-rounds=7 steps=2000 batches=64,1024 precisions=fp32,tf32,bf16 ways=eager,graph,compile data='' python=python3
-budget=1500 limit=300
+model=lenet5 rounds='' steps='' batches='' precisions='' ways='' data='' python=python3 budget=1500 limit=300 quick=no
 while [[ $# -gt 0 ]]; do
     case $1 in
+    --model)
+        need_value "$@"
+        [[ $2 == lenet5 || $2 == resnet50 ]] || die 2 "invalid --model '$2': expected lenet5 or resnet50"
+        model=$2; shift 2 ;;
     --rounds) need_value "$@"; whole_number "$1" "$2" 1; rounds=$((10#$2)); shift 2 ;;
-    --steps) need_value "$@"; whole_number "$1" "$2" 100; steps=$((10#$2)); shift 2 ;;
+    --steps) need_value "$@"; whole_number "$1" "$2" 20; steps=$((10#$2)); shift 2 ;;
     --batch) need_value "$@"; batches=$2; shift 2 ;;
     --precision) need_value "$@"; precisions=$2; shift 2 ;;
     --ways) need_value "$@"; ways=$2; shift 2 ;;
@@ -43,10 +50,22 @@ while [[ $# -gt 0 ]]; do
     --python) need_value "$@"; python=$2; shift 2 ;;
     --budget) need_value "$@"; whole_number "$1" "$2" 1; budget=$((10#$2)); shift 2 ;;
     --timeout) need_value "$@"; whole_number "$1" "$2" 1; limit=$((10#$2)); shift 2 ;;
-    --quick) rounds=2 steps=400 batches=64 precisions=fp32,bf16 ways=eager,graph; shift ;;
+    --quick) quick=yes; shift ;;
     *) common_option "$1" ;;
     esac
 done
+# Rounds, steps, batch sizes, precisions and modes unless given; of PyTorch's steps, those before the clock runs, and those
+# between two readings of it.
+case $model-$quick in
+lenet5-no) usual='7 2000 64,1024 fp32,tf32,bf16 eager,graph,compile' ;;
+lenet5-yes) usual='2 400 64 fp32,bf16 eager,graph' ;;
+resnet50-no) usual='5 60 256,64 bf16,tf32 eager-nhwc,compile-nhwc,eager,compile' ;;
+resnet50-yes) usual='2 40 256,64 bf16,tf32 eager-nhwc,compile-nhwc,eager' ;;
+esac
+read -ra preset <<<"$usual"
+rounds=${rounds:-${preset[0]}} steps=${steps:-${preset[1]}} batches=${batches:-${preset[2]}} precisions=${precisions:-${preset[3]}}
+ways=${ways:-${preset[4]}} warmup=100 block=50
+[[ $model == lenet5 ]] || warmup=12 block=10
 root=$(readlink -f "$here/../..")
 program=${DPTRAIN_BIN:-$root/dptrain}
 [[ -x $program ]] || die 4 "$program is not built; run make CUDA=1"
@@ -54,7 +73,7 @@ program=${DPTRAIN_BIN:-$root/dptrain}
     die 4 "no GPU: $("$program" info 2>&1 | sed -nE 's/^ +cuda +//p')"
 make_work gpu
 export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$work/cache} PYTHONDONTWRITEBYTECODE=1
-if [[ -z $data ]]; then
+if [[ $model == lenet5 && -z $data ]]; then
     data=$root/data/mnist
     [[ -z ${DPTRAIN_DATA:-} ]] || data=$DPTRAIN_DATA/mnist
     if ! compgen -G "$data/train-images-idx3-ubyte*" >/dev/null; then
@@ -66,55 +85,95 @@ fi
 
 left_out=()
 names=(dptrain)
-if described=$(timeout 120 "$python" "$here/peers/lenet5_torch_cuda.py" --describe 2>"$work/why"); then
+if described=$(timeout 120 "$python" "$here/peers/torch_cuda.py" --describe 2>"$work/why"); then
     IFS=, read -ra words <<<"$ways"
     names+=("${words[@]}")
 else
     described='' left_out+=("PyTorch: $(tail -n 1 "$work/why")")
 fi
 
+ours=("$program" train --model "$model" --device cuda --steps "$steps" --out "$work/run" --overwrite)
+theirs=("$python" "$here/peers/torch_cuda.py" --model "$model" --steps "$steps" --warmup "$warmup" --block "$block"
+    --out "$work/end")
+case $model in
+lenet5) ours+=(--data "$data") theirs+=(--data "$data") ;;
+*) ours+=(--data synthetic --input-size 224 --no-eval --profile) ;;
+esac
+
 # Writes a run's record to $work/end; on failure returns 1 and adds the reason to left_out.
 run() { # NAME BATCH PRECISION
-    local command=("$program" train --model lenet5 --data "$data" --device cuda --precision "$3" --batch "$2"
-        --steps "$steps" --out "$work/run" --overwrite)
+    local command=("${ours[@]}") layout=()
     if [[ $1 != dptrain ]]; then
-        command=("$python" "$here/peers/lenet5_torch_cuda.py" --way "$1" --precision "$3" --batch "$2" --data "$data"
-            --steps "$steps" --out "$work/end")
+        [[ $1 != *-nhwc ]] || layout=(--channels-last)
+        command=("${theirs[@]}" --way "${1%-nhwc}" "${layout[@]}")
     fi
-    if ! timeout -k 10 "$limit" "${command[@]}" >"$work/log" 2>&1 </dev/null; then
+    if ! timeout -k 10 "$limit" "${command[@]}" --batch "$2" --precision "$3" >"$work/log" 2>&1 </dev/null; then
         left_out+=("$1, batch $2, $3: $(grep -v '^ *$' "$work/log" | tail -n 1)")
         return 1
     fi
     [[ $1 != dptrain ]] || grep '"record":"end"' "$work/run/metrics.jsonl" >"$work/end"
 }
 
-SECONDS=0 done_rounds=0 failed=' '
+# Prints the profile of dptrain's first run.
+print_profile() { # BATCH PRECISION
+    [[ $model != lenet5 && ! -e $work/profile ]] || return 0
+    sed -n '/^profile/,$p' "$work/log" >"$work/profile"
+    # shellcheck disable=SC2016 # Markdown's quotes
+    printf '\nProfile, batch %s, %s; layers are timed one by one, outside recorded steps:\n\n```\n%s\n```\n\n' "$1" "$2" \
+        "$(cat "$work/profile")"
+}
+
+sampler=''
+if command -v nvidia-smi >/dev/null; then
+    nvidia-smi -i 0 --loop=1 --format=csv,noheader,nounits --query-gpu=clocks.sm,clocks.max.sm,clocks.mem,power.draw,power.limit,\
+temperature.gpu,clocks_throttle_reasons.active,utilization.gpu >"$work/clocks" 2>/dev/null </dev/null &
+    sampler=$!
+    trap '((BASHPID != $$)) || { kill "$sampler" 2>/dev/null || true; remove_work; }' EXIT
+fi
+
+SECONDS=0 n_rounds=0 failed=' ' late=no
 for ((round = 0; round < rounds && SECONDS < budget; round++)); do
     mapfile -t order < <(printf '%s\n' "${names[@]}" | if ((round % 2)); then tac; else cat; fi)
-    for batch in ${batches//,/ }; do
-        for precision in ${precisions//,/ }; do
-            for name in "${order[@]}"; do
+    for precision in ${precisions//,/ }; do
+        for name in "${order[@]}"; do
+            for batch in ${batches//,/ }; do
                 [[ $failed != *" $batch/$precision/$name "* ]] || continue
+                if ((SECONDS >= budget)); then late=yes && continue; fi
                 run "$name" "$batch" "$precision" || { failed+="$batch/$precision/$name "; continue; }
                 printf '%s\t%s\t%s\t%s\t%s\n' "$round" "$batch" "$precision" "$name" "$(cat "$work/end")" >>"$work/ends"
+                echo "- round $((round + 1)), batch $batch, $precision, $name: $(sed \
+                    's/.*"images_per_sec": *\([0-9]*\).*/\1 images\/s/' "$work/end"), after $SECONDS s"
+                [[ $name != dptrain ]] || print_profile "$batch" "$precision"
             done
         done
     done
-    done_rounds=$((round + 1))
-    note "round $done_rounds/$rounds after $SECONDS s"
+    n_rounds=$((round + 1))
 done
+[[ $late == no ]] || left_out+=("what is missing in the last round: its time limit, $budget s")
 [[ -s $work/ends ]] || die 1 "nothing could be timed: ${left_out[*]}"
 
-echo "LeNet-5 on $([[ $data == "$work"/* ]] && echo 'the built-in digits' || echo MNIST), $steps steps per run, $done_rounds rounds \
-in alternating order. ratio: PyTorch's time over dptrain's, within a round. ${described:+$described.}"
-echo
+case $model in
+lenet5) what="LeNet-5 on $([[ $data == "$work"/* ]] && echo 'the built-in digits' || echo MNIST)" ;;
+*) what="ResNet-50 on random images of 224 × 224" ;;
+esac
+printf '\n%s, %s steps per run, %s rounds in alternating order. %s %s\n\n' "$what" "$steps" "$n_rounds" \
+    "ratio: PyTorch's time over dptrain's, within a round." "${described:+$described.}"
 if command -v "$python" >/dev/null; then
     "$python" "$here/peers/gpu_table.py" steps "$work/ends"
 else
     cut -f 2-4 "$work/ends" | paste - <(sed 's/.*"images_per_sec": *\([0-9.e+]*\).*/\1 images\/s/' "$work/ends")
 fi
 echo
-if command -v nsys >/dev/null && command -v "$python" >/dev/null; then
+if [[ -n $sampler ]]; then
+    kill "$sampler" 2>/dev/null || true
+    echo "Clocks, $("$python" "$here/peers/gpu_table.py" clocks "$work/clocks" 2>"$work/why" || tail -n 1 "$work/why" "$work/clocks")."
+else
+    left_out+=("clocks: nvidia-smi was not found")
+fi
+echo
+if [[ $model != lenet5 ]]; then
+    :
+elif command -v nsys >/dev/null && command -v "$python" >/dev/null; then
     gaps=''
     for graph in off auto; do
         if timeout -k 10 "$limit" nsys profile -t cuda --cuda-graph-trace=node -o "$work/$graph" "$program" train \

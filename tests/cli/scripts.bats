@@ -487,7 +487,7 @@ drive() { # SECONDS COMMAND
     done
     chmod +x "$tree"/build/tests/unit/* "$tree/dptrain"
     unset DPTRAIN_BIN
-    PATH=$(small_path awk cat chmod cp cut date grep head mkdir mktemp mpirun mv nproc printf rm sed sort tail timeout tr uname wc xargs sh)
+    PATH=$(small_path awk cat chmod cp cut date grep head mkdir mktemp mpirun mv nproc rm sed sort tail timeout tr uname wc xargs sh)
     export PATH
     run "$tree/scripts/test.sh" --gpu --jobs 2
     echo "$output"
@@ -688,13 +688,59 @@ EOF
     run python3 "$scripts/bench/peers/gpu_table.py" steps "$BATS_TEST_TMPDIR/ends"
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == *"| 64 | fp32 | eager | 750.0 | 625.0 to 875.0 | **7.50** | 5.00, 6.25 to 8.75, 10.00 |"* ]]
+    [[ "$output" == *"| 64 | fp32 | eager | 750.0 | 625.0 to 875.0 | 85333 | **7.50** | 5.00, 6.25 to 8.75, 10.00 |"* ]]
+    # A round that dptrain has, and PyTorch has not.
+    printf '2\t64\tfp32\tdptrain\t{"images_per_sec": 1}\n' >>"$BATS_TEST_TMPDIR/ends"
+    run python3 "$scripts/bench/peers/gpu_table.py" steps "$BATS_TEST_TMPDIR/ends"
+    [[ "$output" == *"| 64 | fp32 | eager |"*"| **7.50** |"* ]]
+    printf '%s\n' '210, 1980, 2619, 70.1, 700.0, 30, 0x0000000000000001, 0' '1900, 1980, 2619, 690.0, 700.0, 60, 0x0000000000000004, 99' \
+        '1980, 1980, 2619, 650.0, 700.0, 61, 0x0000000000000000, 98' '1500, 1980, 2619, 90.0, 700.0, 50, 0x00' >"$BATS_TEST_TMPDIR/clocks"
+    run python3 "$scripts/bench/peers/gpu_table.py" clocks "$BATS_TEST_TMPDIR/clocks"
+    echo "$output"
+    [ "$output" = "before: 210 of 1980 MHz, memory 2619 MHz, 70 of 700 W, 30 °C; busy (2 samples): median 1940, lower quartile 1920 MHz, \
+slowed down by the power limit; after: 1980 of 1980 MHz, memory 2619 MHz, 650 of 700 W, 61 °C" ]
     # The second half: 100 to 150, 150 to 190 with another inside, nothing until 200, 200 to 210.
     printf 'Start (ns),Duration (ns),Name\n' >"$BATS_TEST_TMPDIR/trace"
     printf '%s\n' 0,10,a 10,10,a 20,5,a 30,5,a 100,50,b '150,40,"c, d"' 160,5,e 200,10,f >>"$BATS_TEST_TMPDIR/trace"
     run python3 "$scripts/bench/peers/gpu_table.py" gaps "$BATS_TEST_TMPDIR/trace"
     echo "$output"
     [ "$output" = 9.1 ]
+}
+
+@test "gpu_steps.sh compares ResNet-50 with each mode of PyTorch, prints the profile and the clocks, and lists what failed" {
+    REAL=$(python3 -c 'import sys; print(sys.executable)')
+    export REAL CALLS=$BATS_TEST_TMPDIR/calls
+    cat >"$bin/dptrain" <<'EOF'
+#!/usr/bin/env bash
+[[ $1 != info ]] || { echo '  cuda     Fake GPU, CUDA 13.0'; exit; }
+while [[ $1 != --out ]]; do shift; done
+mkdir -p "$2" && echo '{"record":"end","images_per_sec":2000.5}' >"$2/metrics.jsonl"
+printf '%s\n' 'finished after 40 steps' 'profile, mean of 30 steady steps' '  ms  1 2' '  most expensive layer: conv1'
+EOF
+    cat >"$bin/python3" <<'EOF'
+#!/usr/bin/env bash
+[[ $1 != *gpu_table.py ]] || exec "$REAL" "$@"
+[[ $* != *--describe* ]] || { echo PyTorch 9; exit; }
+echo "${*:2}" >>"$CALLS"
+[[ $* != *compile* ]] || { echo 'no compiler' >&2; exit 1; }
+while [[ $1 != --out ]]; do shift; done
+echo '{"record": "end", "images_per_sec": 1000.0}' >"$2"
+EOF
+    printf '#!/bin/sh\necho "1980, 1980, 2619, 650.0, 700.0, 61, 0x0000000000000000, 98"\nexec sleep 61\n' >"$bin/nvidia-smi"
+    chmod +x "$bin"/{dptrain,python3,nvidia-smi}
+    PYTHONDONTWRITEBYTECODE=1 PATH=$bin:$PATH run "$scripts/bench/gpu_steps.sh" --model resnet50 --quick
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -q -- '--model resnet50 --steps 40 --warmup 12 --block 10 .* --way eager --channels-last --batch 256 --precision bf16' "$CALLS"
+    # The most valuable first.
+    [[ "$output" == "- round 1, batch 256, bf16, dptrain: 2000 images/s, after "* ]]
+    [[ "$output" == *$'```\nprofile, mean of 30 steady steps\n'*"most expensive layer: conv1"* ]]
+    for precision in bf16 tf32; do
+        for way in eager eager-nhwc; do [[ "$output" == *"| 256 | $precision | $way | 256000.0 | "*" | 1000 | **2.00** |"* ]]; done
+        [[ "$output" == *"- not measured: compile-nhwc, batch 64, $precision: no compiler"* ]]
+    done
+    [[ "$output" == *"busy (1 samples): median 1980, lower quartile 1980 MHz, slowed down by nothing"* ]]
+    [ -z "$(pgrep -f 'sleep 61')" ]
 }
 
 @test "make compiles kernels again when the architectures or the flags change, and only then" {
@@ -728,10 +774,11 @@ make_suite() {
     printf '/* RUN np=0 device=cuda */\n' >"$suite/tests/unit/test_op_fake.c"
     cat >"$suite/fake" <<'EOT'
 #!/bin/bash
-name=${FAKE_AS:-${0##*/}}
+name=${0##*/}
+[[ $name != gpu_steps.sh || " $* " != *' --model resnet50 '* ]] || name=resnet
 mode=FAKE_${name//[.-]/_} mode=${!mode:-ok}
 case "$name $*" in
-dptrain\ --version) exit ;;
+*\ --version) exit ;;
 'dptrain info') echo '  cuda     Fake GPU, CUDA 13.0, cuBLASLt 13.1'; exit ;;
 "python3 -c"*) exit ;;
 'nvidia-smi -L') echo 'GPU 0: Fake'; exit ;;
@@ -773,10 +820,11 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     make_suite
     suite --quick
     [ "$status" -eq 0 ]
-    stages=(smoke tests steps operators products cudnn programs nccl memcheck racecheck)
+    stages=(smoke tests resnet steps operators products cudnn programs nccl memcheck racecheck)
     for name in "${stages[@]}"; do row "$name" passed; done
     [ "$(grep -oE '^[^ ]*: [a-z]+, up to' <<<"$output" | sed 's/.*: //; s/,.*//' | paste -sd ' ')" = "${stages[*]}" ]
-    [[ $output == *"figure of gpu_ops"* && $page == *"| resnet50 | bf16 | off | 1234 |"*"figure of gpu_ops"* ]]
+    [[ $output == *"figure of gpu_ops"* && $page == *"| resnet50 | bf16 | off | 1234 |"*"figure of resnet"*"figure of gpu_ops"* ]]
+    grep -q 'figure of mpirun' "$BATS_TEST_TMPDIR/out/gpu-suite-nccl-two-ranks.log"
 }
 
 @test "gpu_suite.sh: a failing stage runs again with the libraries' logs, the others go on; code 1" {
@@ -786,10 +834,12 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     row operators 'failed | code 3: gpu_ops broke, NCCL_DEBUG=off; again: code 3, see the log'
     row steps 'failed | code 3: gpu_steps.sh broke, NCCL_DEBUG=off; again: passed, see the log'
     for name in programs nccl memcheck racecheck; do row "$name" 'failed | code'; done
-    for name in smoke tests products cudnn; do row "$name" passed; done
+    for name in smoke tests resnet products cudnn; do row "$name" passed; done
     grep -q 'gpu_ops broke, NCCL_DEBUG=INFO' "$BATS_TEST_TMPDIR/out/gpu-suite.log"
     rm "$suite/failed.gpu_steps.sh"
-    FAKE_dptrain=fail FAKE_test_sh=fail suite --quick --only smoke,tests
+    FAKE_dptrain=fail FAKE_test_sh=fail FAKE_resnet=fail FAKE_mpirun=fail suite --quick --only smoke,tests,resnet,nccl
+    row resnet 'failed | code 3: resnet broke'
+    row nccl "failed | code 1: 2 ranks with NCCL on one GPU: mpirun broke, NCCL_DEBUG=INFO; $BATS_TEST_TMPDIR/out/gpu-suite-nccl-two-ranks.log"
     row smoke 'failed | code 1: resnet50, bf16, recorded off: failed: dptrain broke'
     row tests 'failed | code 3'
 }
@@ -804,14 +854,46 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     [[ $page == *"## operators"*"figure of gpu_ops"* ]]
 }
 
+@test "gpu_suite.sh: every stage passes, fails and is stopped; codes 0, 1 and 6" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "waits for a minute; scripts/test.sh --slow runs it"
+    make_suite
+    local name only
+    declare -A of=([smoke]=dptrain [tests]=test_sh [resnet]=resnet [steps]=gpu_steps_sh [operators]=gpu_ops [products]=gpu_products
+        [cudnn]=python3 [programs]=run_sh [nccl]=mpirun [memcheck]=compute_sanitizer [racecheck]=compute_sanitizer)
+    for name in "${!of[@]}"; do
+        only=$name
+        [[ $name != cudnn ]] || only=products,cudnn
+        declare -x "FAKE_${of[$name]}=fail"
+        suite --only "$only" --budget 20
+        [ "$status" -eq 1 ]
+        row "$name" 'failed | code'
+        declare -x "FAKE_${of[$name]}=hang"
+        suite --only "$only" --budget 5
+        [ "$status" -eq 6 ]
+        row "$name" 'stopped | after 5 s'
+        unset "FAKE_${of[$name]}"
+        suite --only "$only" --budget 5
+        [ "$status" -eq 0 ]
+        row "$name" passed
+    done
+}
+
 @test "gpu_suite.sh: missing tools are named; a page is written without a GPU; parts" {
     make_suite
-    rm "$suite/bin/compute-sanitizer"
-    CUDA_HOME=/nowhere suite --part 4
+    rm "$suite"/bin/{compute-sanitizer,mpirun} "$suite/build/scripts/bench/gpu_ops"
+    CUDA_HOME=/nowhere PATH=$suite/bin:$(small_path awk cat chmod cp cut date env find grep head ldconfig mkdir mktemp mv nproc paste rm sed \
+        sleep sort stat tail taskset timeout tr uname wc) run "$suite/scripts/gpu_suite.sh" --no-build --out "$BATS_TEST_TMPDIR/out" --quick
+    echo "$output"
+    page=$(cat "$BATS_TEST_TMPDIR"/out/gpu-*.md)
     [ "$status" -eq 0 ]
     row memcheck 'not run | compute-sanitizer was not found'
-    row programs passed
-    [[ $page != *"| steps |"* ]]
+    row operators 'not run | build/scripts/bench/gpu_ops was not found'
+    for name in programs nccl; do row "$name" 'not run | mpirun was not found'; done
+    for name in smoke tests resnet steps products cudnn; do row "$name" passed; done
+    rm "$BATS_TEST_TMPDIR"/out/*.md
+    suite --part 3
+    row steps passed
+    [[ $page != *"| resnet |"* ]]
     rm "$BATS_TEST_TMPDIR"/out/*.md
     suite --quick --python /nowhere/python --only products,cudnn
     row cudnn 'not run | no PyTorch (/nowhere/python)'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The tables of scripts/bench/gpu_steps.sh. gpu_table.py steps FILE: lines `round, batch, precision, program, end
 record`, between tabs, to Markdown. gpu_table.py gaps FILE: nsys' cuda_gpu_trace as CSV to the share of time in which
-the GPU did nothing."""
+the GPU did nothing. gpu_table.py clocks FILE: nvidia-smi's samples (gpu_steps.sh has the columns) to a sentence."""
 
 import collections
 import csv
@@ -11,24 +11,28 @@ import sys
 
 from table import print_table, quartiles, spread
 
+# Bits of clocks_throttle_reasons.active that slow a busy GPU down.
+REASONS = {4: "the power limit", 8: "the hardware", 0x10: "another GPU", 0x20: "temperature", 0x40: "temperature (hardware)",
+           0x80: "the power supply"}
+
 
 def steps(path):
-    runs = collections.defaultdict(list)
+    runs = collections.defaultdict(dict)
     with open(path, encoding="utf-8") as file:
         for line in file:
-            _, batch, precision, name, record = line.split("\t")
-            runs[int(batch), precision, name].append(json.loads(record))
+            turn, batch, precision, name, record = line.split("\t")
+            runs[int(batch), precision, name][turn] = int(batch) / json.loads(record)["images_per_sec"]
     rows = []
-    for (batch, precision, name), records in runs.items():
-        micro = [1e6 * batch / record["images_per_sec"] for record in records]
-        low, middle, high = quartiles(micro)
-        cells = [str(batch), precision, name, f"{middle:.1f}", f"{low:.1f} to {high:.1f}", "", ""]
-        ours = runs.get((batch, precision, "dptrain"))
-        if name != "dptrain" and ours and len(ours) == len(records):
-            ratios = [a["images_per_sec"] / b["images_per_sec"] for a, b in zip(ours, records)]
-            cells[5:] = [f"**{quartiles(ratios)[1]:.2f}**", spread(ratios)]
+    for (batch, precision, name), seconds in sorted(runs.items(), key=lambda item: item[0][:2]):
+        low, middle, high = quartiles(list(seconds.values()))
+        cells = [str(batch), precision, name, f"{1e6 * middle:.1f}", f"{1e6 * low:.1f} to {1e6 * high:.1f}",
+                 f"{batch / middle:.0f}", "", ""]
+        ours = runs.get((batch, precision, "dptrain"), {})
+        ratios = [sec / ours[turn] for turn, sec in seconds.items() if turn in ours]
+        if name != "dptrain" and ratios:
+            cells[6:] = [f"**{quartiles(ratios)[1]:.2f}**", spread(ratios)]
         rows.append(cells)
-    print_table(["batch", "precision", "program", "µs a step", "middle half", "ratio", "over rounds"], rows)
+    print_table(["batch", "precision", "program", "µs a step", "middle half", "images/s", "ratio", "over rounds"], rows)
 
 
 def gaps(path):
@@ -46,13 +50,30 @@ def gaps(path):
     return 1 - busy / (until - spans[0][0])
 
 
+def describe(sample):
+    sm, most, memory, power, limit, temperature = (value.split(".")[0] for value in sample[:6])
+    return f"{sm} of {most} MHz, memory {memory} MHz, {power} of {limit} W, {temperature} °C"
+
+
+def clocks(path):
+    """Before the first run, while the GPU was busy, and after the last."""
+    with open(path, encoding="utf-8") as file:
+        samples = [row for row in csv.reader(file, skipinitialspace=True) if len(row) == 8]
+    busy = [row for row in samples if row[7].isdigit() and int(row[7]) >= 50]
+    parts = [f"before: {describe(samples[0])}"]
+    if busy:
+        low, middle, _ = quartiles(sorted(float(row[0]) for row in busy))
+        reasons = {text for row in busy for bit, text in REASONS.items() if int(row[6], 16) & bit}
+        parts.append(f"busy ({len(busy)} samples): median {middle:.0f}, lower quartile {low:.0f} MHz, slowed down by "
+                     f"{', '.join(sorted(reasons)) or 'nothing'}")
+    print("; ".join([*parts, f"after: {describe(samples[-1])}"]))
+
+
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in ("steps", "gaps"):
-        sys.exit("usage: gpu_table.py steps|gaps FILE")
-    if sys.argv[1] == "steps":
-        steps(sys.argv[2])
-    else:
-        print(f"{100 * gaps(sys.argv[2]):.1f}")
+    tables = {"steps": steps, "gaps": lambda path: print(f"{100 * gaps(path):.1f}"), "clocks": clocks}
+    if len(sys.argv) != 3 or sys.argv[1] not in tables:
+        sys.exit("usage: gpu_table.py steps|gaps|clocks FILE")
+    tables[sys.argv[1]](sys.argv[2])
 
 
 if __name__ == "__main__":
