@@ -331,12 +331,14 @@ first_gradient() { # FOLDER
 
 @test "bench step, gemm, conv and mem measure the device" {
     records=$BATS_TEST_TMPDIR/records.jsonl
-    "$dptrain" bench step gemm conv mem --device cuda --threads 1 --quick --budget 0.01 --out "$records" \
+    DPTRAIN_EMU_LAUNCHES=$BATS_TEST_TMPDIR/launches "$dptrain" bench step gemm conv mem --device cuda --threads 1 --quick --budget 0.01 --out "$records" \
         --step-model mlp --step-batch 4 --step-data "$tiny" --gemm-max 64 --conv-net lenet5 --conv-batch 1 \
         --mem-bytes 98304
     jq -es 'map(select(.record == "bench")) | (map(.case) | unique) == ["conv", "gemm", "mem", "step"]
         and all(.p50 > 0 and (.case == "step" or .key.device == "cuda"))' "$records"
     jq -es 'map(select(.case == "gemm" or .case == "conv")) | length > 0 and all(.metrics.wrong == 0)' "$records"
+    n=$(jq 'select(.record == "bench" and .case == "step") | .n * .per_sample' "$records")
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/launches")" -gt "$n" ] # every step that is measured is recorded
 }
 
 # GB and launches of a training step; a kernel that does not say what it moves would be `unknown`.

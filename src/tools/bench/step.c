@@ -131,7 +131,9 @@ static err_t open_arrangement(step_bench_t *s, arrangement_t *a)
     if (a->comm) err = trial_open(&options, &bench->runtime, a->comm, &a->trial);
     /* The others sleep meanwhile. */
     TRY(comm_barrier_asleep(bench->comm, "preparing a trial"));
-    return comm_agree(bench->comm, err, "preparing a trial");
+    TRY(comm_agree(bench->comm, err, "preparing a trial"));
+    if (a->comm) TRY(trial_warm_up(a->trial));
+    return comm_barrier_asleep(bench->comm, "preparing a trial");
 }
 
 static void close_arrangement(arrangement_t *a)

@@ -69,6 +69,7 @@ static err_t run_step(trainer_t *t, step_cost_t *cost, bool *whole)
     TRY(trainer_step(t, false, &result, cost));
     *whole = result.n == t->input.global_batch;
     t->at.step++;
+    t->telemetry.n_first_steps++;
     if (++t->at.batch == sampler_batches(t->input.sampler)) {
         t->at.batch = 0;
         t->at.epoch++;
@@ -80,6 +81,14 @@ err_t trial_step(trial_t *trial, step_cost_t *cost)
 {
     bool whole = false;
     while (!whole) TRY(run_step(&trial->t, cost, &whole));
+    return ERR_OK;
+}
+
+err_t trial_warm_up(trial_t *trial)
+{
+    step_cost_t cost;
+    int n = trial->t.runtime.backend->graph ? RATE_WARMUP_STEPS + BACKEND_SLOTS : 0;
+    for (int i = 0; i < n; i++) TRY(trial_step(trial, &cost));
     return ERR_OK;
 }
 

@@ -25,6 +25,9 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
 /* Collective. One training step of a whole batch, and its cost. */
 err_t trial_step(trial_t *trial, step_cost_t *cost);
 
+/* Collective. Steps up to the first recorded ones on a GPU, since training has recorded ones; none on the host. */
+err_t trial_warm_up(trial_t *trial);
+
 const dataset_info_t *trial_data(const trial_t *trial);
 
 /* Collective. Accepts NULL. */
