@@ -12,9 +12,9 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/dataset/dataset.h"
-#include "data/image/encode.h"
 #include "data/transform/transform.h"
 #include "tests/tap.h"
+#include "tests/turned.h"
 
 enum { SIZE = 16, W = 60, H = 40 };
 
@@ -55,22 +55,11 @@ static void put_png(const char *name)
     mem_free(&bytes);
 }
 
-/* With an EXIF block that says how the camera was held. */
 static void put_jpeg(const char *name, int orientation)
 {
-    uint8_t *jpeg = NULL, file[1 << 16];
-    uint8_t exif[] = {0xff, 0xe1, 0, 34,   'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8,
-                      0,    1,    1, 0x12, 0,   3,   0,   0,   0, 1, 0,   0,   0, 0,  0, 0, 0, 0};
-    exif[29] = (uint8_t)orientation;
+    uint8_t file[1 << 16];
     const image_t image = {W, H, canvas};
-    size_t n_bytes;
-    if (image_encode_jpeg(&image, 95, &jpeg, &n_bytes) != ERR_OK || n_bytes + sizeof exif > sizeof file)
-        abort();
-    memcpy(file, jpeg, 2);
-    memcpy(file + 2, exif, sizeof exif);
-    memcpy(file + 2 + sizeof exif, jpeg + 2, n_bytes - 2);
-    put_file(name, file, n_bytes + sizeof exif);
-    mem_free(&jpeg);
+    put_file(name, file, turned_jpeg(&image, orientation, file, sizeof file));
 }
 
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *position)

@@ -71,7 +71,7 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
     atomic_fetch_add(&n_reads[request->index], 1);
     if (torn[request->split][request->index]) RAISE(ERR_DATA, "image-%02d.png is torn", (int)request->index);
     for (int k = 0; k < N_VALUES; k++) bytes[k] = value_of(request, k);
-    *out = (dataset_sample_t){bytes};
+    *out = (dataset_sample_t){.bytes = bytes};
     fill_fields(reader->dataset->info.task, request);
     reader->cost.decode += 1;
     return ERR_OK;

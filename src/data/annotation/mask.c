@@ -181,6 +181,27 @@ err_t mask_encode(const annotation_t *annotation, int32_t width, int32_t height,
     return err;
 }
 
+/* The middles of columns between two points, and two for rounding. */
+static double max_columns(double from, double to, int32_t width)
+{
+    return fmin(floor(fabs(to - from)) + 2, width);
+}
+
+int64_t mask_max_runs(const annotation_t *a, int32_t width)
+{
+    if (a->segmentation == SEGMENTATION_RLE) return a->n_runs;
+    if (a->segmentation == SEGMENTATION_NONE) return 1 + 2 * (int64_t)max_columns(0, a->box[2], width);
+    int64_t n = 1;
+    const float *points = a->points;
+    for (int32_t p = 0; p < a->n_polygons; points += 2 * (ptrdiff_t)a->n_points[p++]) {
+        double x = points[2 * (a->n_points[p] - 1)], sum = 1;
+        for (int32_t i = 0; i < a->n_points[p]; x = points[2 * i++])
+            sum += max_columns(x, points[2 * i], width);
+        n += (int64_t)sum;
+    }
+    return n;
+}
+
 err_t mask_draw(const annotation_t *annotation, int32_t width, int32_t height, uint8_t *mask)
 {
     rle_t rle = {0};

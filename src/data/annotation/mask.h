@@ -23,6 +23,9 @@ enum {
  * ERR_DATA: wrong runs, or a limit above is exceeded. Allocates scratch memory. */
 err_t mask_encode(const annotation_t *annotation, int32_t width, int32_t height, rle_t *out);
 
+/* At least as many runs as mask_encode makes, without drawing. */
+int64_t mask_max_runs(const annotation_t *annotation, int32_t width);
+
 /* The same drawn into mask[height, width]: 1 inside, 0 outside. */
 err_t mask_draw(const annotation_t *annotation, int32_t width, int32_t height, uint8_t *mask);
 

@@ -45,6 +45,7 @@ err_t dataset_read(dataset_reader_t *reader, const dataset_request_t *request, d
     const dataset_info_t *info = &dataset->info;
     ASSERT(request->index >= 0 && request->index < info->n_samples[request->split]);
     reader->image = request->index;
+    *out = (dataset_sample_t){0};
     if (dataset->ops && dataset->ops->read) return dataset->ops->read(reader, request, out);
     int64_t n_bytes = info->height * info->width * info->channels;
     out->bytes = dataset->pixels[request->split] + request->index * n_bytes;
@@ -96,4 +97,10 @@ void dataset_measure(dataset_t *dataset)
         hash = XXH3_64bits_withSeed(dataset->labels[split], (size_t)n, hash);
     }
     info->hash = hash;
+}
+
+void dataset_weigh(const void *weigher, int64_t epoch, int64_t index, sampler_weight_t *out)
+{
+    const dataset_weigher_t *w = weigher;
+    w->dataset->ops->weigh(w->dataset, w->split, w->seed, epoch, index, out);
 }

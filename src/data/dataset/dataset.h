@@ -8,14 +8,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/fs.h"
-#include "compute/tensor/pixel_norm.h"
 #include "compute/tensor/shape.h"
-#include "data/annotation/split.h"
 #include "data/dataset/content.h"
 #include "data/dataset/field.h"
+#include "data/dataset/info.h"
 #include "data/dataset/sampler.h"
-#include "data/transform/settings.h"
 
 /* What --data accepts, for messages. */
 #define DATASET_EXPECTED                                                                                      \
@@ -23,21 +20,6 @@
     "or synthetic"
 
 enum { DATASET_BLOCK_BYTES = 2 << 20, DATASET_FORMAT_MAX = 8 };
-
-typedef struct dataset_info {
-    const char *kind;         /* "idx", "digits", "synthetic", "images" */
-    char source[FS_PATH_MAX]; /* for messages: the folder, or a description */
-    int64_t n_samples[SPLIT_COUNT];
-    int64_t height, width, channels;
-    int n_classes;
-    const char *const *class_names; /* [n_classes]; NULL: classes are numbers */
-    transform_task_t task;          /* what samples are, and their fields; images in memory: TASK_AUTO */
-    char transform[160];            /* human-readable description of the transforms; "" if none */
-    int64_t block[SPLIT_COUNT];     /* samples to read at once, about DATASET_BLOCK_BYTES; 1: in memory */
-    const char *notes;              /* for the user: corrected or skipped data; NULL or "" if none */
-    pixel_norm_t norm;              /* of training pixels scaled to [0, 1] */
-    uint64_t hash;                  /* XXH3 of sizes, pixels and labels of both splits, or source_t's */
-} dataset_info_t;
 
 /* Opening may take minutes. `alive` is called repeatedly meanwhile; its error ends the opening. */
 typedef struct open_watch {
@@ -63,6 +45,9 @@ typedef struct dataset_ops {
     err_t (*format)(dataset_reader_t *reader, split_t split, int64_t index, char out[DATASET_FORMAT_MAX]);
     /* Reads an image's file and notes it in dataset->content, without decoding it. NULL: no content. */
     err_t (*note)(dataset_reader_t *reader, split_t split, int64_t image);
+    /* Writes the canvas and cost of a training sample (dataset_weigh). NULL: all are alike. */
+    void (*weigh)(const dataset_t *dataset, split_t split, uint64_t seed, int64_t epoch, int64_t index,
+                  sampler_weight_t *out);
     /* dataset_save and dataset_restore, for kinds of many files. NULL: every rank opens the dataset itself. */
     err_t (*save)(const dataset_t *dataset, void **bytes, int64_t *n_bytes);
     err_t (*restore)(dataset_t *dataset, const transform_settings_t *settings, void **bytes, int64_t n_bytes);
@@ -125,8 +110,10 @@ struct dataset_request {
     const field_place_t *fields; /* of the task (data/load/samples.h); NULL: not wanted */
 };
 
+/* The dataset's, or valid until the reader's next read. */
 struct dataset_sample {
-    const uint8_t *bytes; /* [h, w, c]; the dataset's, or valid until the reader's next read */
+    const uint8_t *bytes;        /* [h, w, c]; with a place: [scaled height, scaled width, c] */
+    const canvas_place_t *place; /* TASK_DETECT; otherwise NULL */
 };
 
 err_t dataset_reader_open(const dataset_t *dataset, dataset_reader_t *out);
@@ -140,6 +127,14 @@ typedef struct dataset_hash {
     char text[20];
 } dataset_hash_t;
 dataset_hash_t dataset_hash(const dataset_info_t *info);
+
+/* The weights of a split's samples, for a sampler: context and function. `dataset` has ops->weigh. */
+typedef struct dataset_weigher {
+    const dataset_t *dataset;
+    split_t split;
+    uint64_t seed;
+} dataset_weigher_t;
+void dataset_weigh(const void *weigher, int64_t epoch, int64_t index, sampler_weight_t *out);
 
 /* Sets norm (one for all channels; std 1 for equal pixels) and hash of a dataset in memory. */
 void dataset_measure(dataset_t *dataset);

@@ -24,6 +24,12 @@
 
 typedef struct sampler sampler_t;
 
+/* What a sample is to training. */
+typedef struct sampler_weight {
+    int group;   /* batches are of one group where possible */
+    double cost; /* estimated, ≥ 0; only ratios count */
+} sampler_weight_t;
+
 typedef struct sampler_slice {
     int64_t epoch, batch; /* position: epoch from 0, batch in the epoch from 0 */
     int64_t n_global;     /* samples in the global batch */

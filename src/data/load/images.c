@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A source of images as a dataset: reads, decodes, crops and resizes each sample on demand. samples.c fills
- * its fields, object_crops.c lists the objects of --task crops, data/transform chooses the part shown. */
+ * its fields and chooses who lists them, data/transform chooses the part shown. */
 #include "data/load/images.h"
 
 #include <inttypes.h>
@@ -12,6 +12,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "data/annotation/class_map.h"
+#include "data/load/detection.h"
 #include "data/load/object_crops.h"
 #include "data/load/samples.h"
 #include "data/source/share.h"
@@ -21,15 +23,17 @@ typedef struct images {
     source_t *source;
     transform_settings_t settings;
     const samples_ops_t *samples; /* of the task */
-    const char **names;           /* of the categories */
-    object_crops_t crops;         /* samples->of_objects: the samples */
+    const char **names;           /* of the classes */
+    class_map_t classes;          /* TASK_DETECT */
+    sample_list_t list;           /* samples->list: the samples */
 } images_t;
 
 typedef struct reader {
     source_buffer_t buffer;
     image_decoder_t *decoder;
     render_scratch_t scratch;
-    uint8_t *square; /* the transformed image: [size, size, 3] */
+    uint8_t *rgb;          /* the transformed image: [height, width, 3] */
+    detection_view_t view; /* TASK_DETECT: how the last image is shown */
 } reader_t;
 
 /* Depends only on the images' sizes, so that a folder and its shards have equal blocks. */
@@ -45,18 +49,41 @@ static void set_blocks(dataset_t *dataset)
     }
 }
 
+/* Names, and numbers of classes; those of detection are outputs, of which not all are a category. */
+static err_t set_classes(images_t *p, dataset_info_t *info)
+{
+    const source_t *source = p->source;
+    const bool outputs = p->settings.task == TASK_DETECT;
+    if (outputs) TRY(class_map_new(source->categories, source->n_categories, &p->classes));
+    info->n_classes = outputs ? p->classes.n_classes : source->n_categories;
+    TRY(mem_new_array(info->n_classes, sizeof *p->names, "names of categories", &p->names));
+    for (int k = 0; k < info->n_classes; k++) p->names[k] = k == 0 ? "background" : "";
+    for (int k = 0; k < source->n_categories; k++)
+        p->names[outputs ? p->classes.output[k] : k] = source->categories[k].name;
+    info->class_names = p->names;
+    return ERR_OK;
+}
+
+static void set_size(const images_t *p, dataset_info_t *info)
+{
+    const canvases_t *c = &p->settings.canvases;
+    const map_size_t square = {p->settings.input_size, p->settings.input_size},
+                     size = p->samples->on_canvas ? c->size[c->n - 1] : square;
+    info->height = size.height;
+    info->width = size.width;
+}
+
 static void set_info(const images_t *p, dataset_info_t *info)
 {
     const source_t *source = p->source;
     snprintf(info->source, sizeof info->source, "%s", source->path);
-    for (split_t split = 0; split < SPLIT_COUNT; split++) info->n_samples[split] = source->n_samples[split];
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        info->n_samples[split] = p->samples->list ? p->list.n[split] : source->n_samples[split];
+    info->objects = p->list.objects;
     info->notes = source->notes;
     transform_describe(&p->settings, info->transform, sizeof info->transform);
-    info->height = info->width = p->settings.input_size;
+    set_size(p, info);
     info->channels = 3;
-    info->n_classes = source->n_categories;
-    for (int k = 0; k < info->n_classes; k++) p->names[k] = source->categories[k].name;
-    info->class_names = p->names;
     info->task = p->settings.task;
     info->norm = pixel_norm_imagenet();
     const uint64_t parts[] = {source->hash, (uint64_t)p->settings.task};
@@ -79,7 +106,10 @@ static err_t set_dataset(dataset_t *dataset)
     const char *where = p->source->path;
     TRY(transform_resolve(&p->settings, p->source->has_annotations, where));
     p->samples = samples_of(p->settings.task);
-    TRY(mem_new_array(p->source->n_categories, sizeof *p->names, "names of categories", &p->names));
+    if (p->samples->list && !p->list.of[SPLIT_TRAIN])
+        TRY(p->samples->list(p->source, &p->settings, &p->list));
+    if (p->samples->on_canvas) TRY(detection_add_canvases(p->source, &p->settings.canvases));
+    TRY(set_classes(p, &dataset->info));
     set_info(p, &dataset->info);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         if (p->source->n_samples[split] > INT32_MAX)
@@ -133,15 +163,11 @@ static err_t open_images(dataset_t *dataset, const char *where, const transform_
     TRY(new_images(dataset, settings, &p));
     TRY(source_open_watched(where, dataset->watch, &p->source));
     TRY(set_dataset(dataset));
-    if (p->samples->of_objects) TRY(object_crops_find(p->source, &p->crops, dataset->info.n_samples));
     set_blocks(dataset);
     TRY(new_content(dataset));
     TRY(name_content(dataset));
     if (dataset->info.n_classes < 1 || dataset->info.n_samples[SPLIT_TRAIN] < 1)
-        RAISE(ERR_DATA, "%s has no %s", where,
-              dataset->info.n_classes < 1 ? "categories"
-              : p->samples->of_objects    ? "annotated objects of 32x32 pixels or more to train on"
-                                          : "training images");
+        RAISE(ERR_DATA, "%s has no %s", where, dataset->info.n_classes < 1 ? "categories" : p->samples->none);
     return ERR_OK;
 }
 
@@ -149,8 +175,7 @@ static err_t save_images(const dataset_t *dataset, void **bytes, int64_t *n_byte
 {
     const images_t *p = dataset->impl;
     TRY(source_save(p->source, bytes, n_bytes));
-    return p->samples->of_objects ? object_crops_save(&p->crops, dataset->info.n_samples, bytes, n_bytes)
-                                  : ERR_OK;
+    return p->samples->list ? sample_list_save(&p->list, bytes, n_bytes) : ERR_OK;
 }
 
 /* The rank that opened the dataset has checked it; only lengths and indices are checked again. */
@@ -158,16 +183,14 @@ static err_t restore_images(dataset_t *dataset, const transform_settings_t *sett
                             int64_t n_bytes)
 {
     images_t *p = NULL;
-    bool crops = samples_of(settings->task)->of_objects;
+    const bool listed = samples_of(settings->task)->list != NULL;
     TRY(new_images(dataset, settings, &p));
-    if (crops) TRY(object_crops_restore(*bytes, &n_bytes, &p->crops, dataset->info.n_samples));
-    int64_t n[SPLIT_COUNT] = {dataset->info.n_samples[SPLIT_TRAIN], dataset->info.n_samples[SPLIT_VAL]};
+    if (listed) TRY(sample_list_restore(*bytes, &n_bytes, &p->list));
     TRY(source_restore(bytes, n_bytes, &p->source));
-    TRY(set_dataset(dataset)); /* counts images */
-    if (crops) memcpy(dataset->info.n_samples, n, sizeof n);
+    if (listed) TRY(sample_list_check(p->source, &p->list));
+    TRY(set_dataset(dataset));
     set_blocks(dataset);
-    TRY(new_content(dataset));
-    return crops ? object_crops_check(p->source, &p->crops, n) : ERR_OK;
+    return new_content(dataset);
 }
 
 static void close_images(dataset_t *dataset)
@@ -175,7 +198,8 @@ static void close_images(dataset_t *dataset)
     images_t *p = dataset->impl;
     if (!p) return;
     content_free(&dataset->content);
-    object_crops_free(&p->crops);
+    sample_list_free(&p->list);
+    class_map_free(&p->classes);
     mem_free(&p->names);
     source_close(&p->source);
     mem_free(&dataset->impl);
@@ -183,12 +207,11 @@ static void close_images(dataset_t *dataset)
 
 static err_t open_reader(dataset_reader_t *out)
 {
-    const images_t *p = out->dataset->impl;
-    int64_t n_bytes = 3 * p->settings.input_size * p->settings.input_size;
+    const dataset_info_t *info = &out->dataset->info;
     reader_t *r;
     TRY(mem_new(sizeof *r, "a reader of images", &r));
     out->impl = r;
-    TRY(mem_new((size_t)n_bytes, "an image", &r->square));
+    TRY(mem_new_array(info->height * info->width, 3, "an image", &r->rgb));
     return image_decoder_new((image_limits_t){0}, &r->decoder);
 }
 
@@ -200,7 +223,7 @@ static void close_reader(dataset_reader_t *reader)
     source_free_buffer(p->source, &r->buffer);
     image_decoder_free(&r->decoder);
     render_scratch_free(&r->scratch);
-    mem_free(&r->square);
+    mem_free(&r->rgb);
     mem_free(&reader->impl);
 }
 
@@ -217,12 +240,13 @@ static image_rect_t region_of(const images_t *p, const dataset_request_t *reques
 {
     double width = (double)info->width, height = (double)info->height;
     if (!p->samples->of_objects) return (image_rect_t){0, 0, width, height};
-    const annotation_t *object = &sample->annotations[p->crops.of[request->split][request->index].annotation];
+    const annotation_t *object = &sample->annotations[p->list.of[request->split][request->index].object];
     return object_crops_region(object, info);
 }
 
-static err_t decode_and_render(dataset_reader_t *reader, const dataset_request_t *request,
-                               const sample_t *sample, image_bytes_t bytes)
+/* Both return the CPU time at which the image was decoded. */
+static err_t show_in_square(dataset_reader_t *reader, const dataset_request_t *request,
+                            const sample_t *sample, image_bytes_t bytes, double *decoded_cpu)
 {
     const images_t *p = reader->dataset->impl;
     const transform_settings_t *s = &p->settings;
@@ -230,7 +254,6 @@ static err_t decode_and_render(dataset_reader_t *reader, const dataset_request_t
     image_info_t info;
     image_t image;
     image_rect_t place;
-    double start = clock_sec(), start_cpu = cpu_sec();
     TRY(image_info(bytes, &info));
     image_rect_t region = region_of(p, request, sample, &info);
     transform_t transform = request->random
@@ -239,8 +262,34 @@ static err_t decode_and_render(dataset_reader_t *reader, const dataset_request_t
     map_size_t size = {info.height, info.width};
     render_window_t window = render_window(&transform, size);
     TRY(image_decode_part(r->decoder, bytes, window.part, window.width, window.height, &image, &place));
-    double decoded_cpu = cpu_sec();
-    TRY(render(&transform, size, &image, place, &r->scratch, r->square));
+    *decoded_cpu = cpu_sec();
+    return render(&transform, size, &image, place, &r->scratch, r->rgb);
+}
+
+static err_t show_on_canvas(dataset_reader_t *reader, const dataset_request_t *request, image_bytes_t bytes,
+                            double *decoded_cpu)
+{
+    const images_t *p = reader->dataset->impl;
+    reader_t *r = reader->impl;
+    image_info_t info;
+    image_t image;
+    image_rect_t place;
+    TRY(image_info(bytes, &info));
+    TRY(detection_find_place(&p->settings, request, reader->image, &info, bytes.name, &r->view));
+    const image_rect_t whole = {0, 0, (double)info.width, (double)info.height};
+    const map_size_t scaled = r->view.place.scaled;
+    TRY(image_decode_part(r->decoder, bytes, whole, scaled.width, scaled.height, &image, &place));
+    *decoded_cpu = cpu_sec();
+    return resize(&image, place, r->view.flipped, scaled.width, scaled.height, &r->scratch.resize, r->rgb);
+}
+
+static err_t decode_and_show(dataset_reader_t *reader, const dataset_request_t *request,
+                             const sample_t *sample, image_bytes_t bytes)
+{
+    const images_t *p = reader->dataset->impl;
+    double start = clock_sec(), start_cpu = cpu_sec(), decoded_cpu = start_cpu;
+    TRY(p->samples->on_canvas ? show_on_canvas(reader, request, bytes, &decoded_cpu)
+                              : show_in_square(reader, request, sample, bytes, &decoded_cpu));
     double end_cpu = cpu_sec(), wait = clock_sec() - start - (end_cpu - start_cpu);
     reader->cost.decode += decoded_cpu - start_cpu;
     reader->cost.resize += end_cpu - decoded_cpu;
@@ -252,11 +301,11 @@ static err_t decode_and_render(dataset_reader_t *reader, const dataset_request_t
 static source_near_t find_near(const images_t *p, const dataset_request_t *request)
 {
     const sampler_near_t *near = &request->near;
-    const object_crop_t *objects = p->crops.of[request->split];
+    const sample_ref_t *refs = p->list.of[request->split];
     source_near_t found = {near->first, near->n, near->n, near->n_runs};
-    if (near->n < 1 || !objects) return found;
-    found.first = objects[near->first].image;
-    found.n = objects[near->first + near->n - 1].image - found.first + 1;
+    if (near->n < 1 || !refs) return found;
+    found.first = refs[near->first].image;
+    found.n = refs[near->first + near->n - 1].image - found.first + 1;
     return found;
 }
 
@@ -264,26 +313,28 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
 {
     const images_t *p = reader->dataset->impl;
     const dataset_info_t *info = &reader->dataset->info;
-    const object_crop_t *object =
-        p->samples->of_objects ? &p->crops.of[request->split][request->index] : NULL;
+    const sample_ref_t *ref = p->samples->list ? &p->list.of[request->split][request->index] : NULL;
     content_t *content = reader->dataset->content;
     reader_t *r = reader->impl;
     char name[FS_PATH_MAX + 512];
     sample_t sample;
     double start = clock_sec();
-    reader->image = object ? object->image : request->index;
+    reader->image = ref ? ref->image : request->index;
     r->buffer.near = find_near(p, request);
     err_t err = source_read(p->source, request->split, reader->image, &r->buffer, &sample);
     reader->cost.read += clock_sec() - start;
     TRY(err);
     snprintf(name, sizeof name, "%s (%s, %s)", sample.name, split_words[request->split], info->source);
-    if (object && object->annotation >= sample.n_annotations)
+    if (p->samples->of_objects && ref->object >= sample.n_annotations)
         RAISE(ERR_DATA, "%s has lost annotations since it was opened", name);
     if (content) TRY(content_note(content, request->split, reader->image, sample.bytes, sample.n_bytes));
-    TRY(decode_and_render(reader, request, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));
-    out->bytes = r->square;
-    const annotation_t *annotation = object ? &sample.annotations[object->annotation] : NULL;
-    return request->fields ? p->samples->fill(info, &sample, annotation, name, request->fields) : ERR_OK;
+    TRY(decode_and_show(reader, request, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));
+    out->bytes = r->rgb;
+    out->place = p->samples->on_canvas ? &r->view.place : NULL;
+    const samples_item_t item = {&sample, name,
+                                 p->samples->of_objects ? &sample.annotations[ref->object] : NULL,
+                                 p->samples->on_canvas ? &r->view : NULL, p->classes.output};
+    return request->fields ? p->samples->fill(info, &item, request->fields) : ERR_OK;
 }
 
 static err_t note_image(dataset_reader_t *reader, split_t split, int64_t image)
@@ -303,7 +354,7 @@ static err_t format_of_image(dataset_reader_t *reader, split_t split, int64_t in
     sample_t sample;
     out[0] = '\0';
     if (p->source->ops == &source_shards) return ERR_OK; /* would be read; packing has seen every image */
-    if (p->samples->of_objects) index = p->crops.of[split][index].image;
+    if (p->samples->list) index = p->list.of[split][index].image;
     TRY(source_describe(p->source, split, index, &r->buffer, &sample));
     const char *dot = strrchr(sample.name, '.');
     size_t n = 0;
@@ -314,6 +365,17 @@ static err_t format_of_image(dataset_reader_t *reader, split_t split, int64_t in
     return ERR_OK;
 }
 
+static void weigh_image(const dataset_t *dataset, split_t split, uint64_t seed, int64_t epoch, int64_t index,
+                        sampler_weight_t *out)
+{
+    const images_t *p = dataset->impl;
+    *out = (sampler_weight_t){0};
+    if (!p->samples->on_canvas) return;
+    const sample_ref_t *ref = &p->list.of[split][index];
+    const canvas_view_t view = transform_view(&p->settings, seed, epoch, ref->image);
+    detection_weigh(&p->settings, &p->source->entries[split][ref->image], ref->object, &view, out);
+}
+
 const dataset_ops_t dataset_images = {.kind = "images",
                                       .open = open_images,
                                       .close = close_images,
@@ -322,5 +384,6 @@ const dataset_ops_t dataset_images = {.kind = "images",
                                       .read = read_image,
                                       .format = format_of_image,
                                       .note = note_image,
+                                      .weigh = weigh_image,
                                       .save = save_images,
                                       .restore = restore_images};

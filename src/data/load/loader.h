@@ -14,9 +14,9 @@ typedef struct loader loader_t;
 
 typedef struct batch {
     int64_t epoch, batch;
-    int64_t n_global, first, n;       /* as sampler_slice_t */
-    int64_t *index;                   /* [n]: dataset indices, after replacement of corrupt images */
-    float *pixels;                    /* [n, h, w, c]; raw: NULL */
+    int64_t n_global, first, n; /* as sampler_slice_t */
+    int64_t *index;             /* [n]: dataset indices, after replacement of corrupt images */
+    float *pixels; /* [n, h, w, c]; raw: NULL; TASK_DETECT: of h × w × c, a canvas takes the first */
     batch_field_t fields[FIELDS_MAX]; /* of the dataset's task, in its order (samples.h) */
     /* raw: the inputs of pixels_args_t (compute/ops/backend_device.h); otherwise NULL. */
     uint8_t *bytes; /* [n, h, w, c] */

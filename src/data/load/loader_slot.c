@@ -115,6 +115,11 @@ static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sampl
     batch_t *batch = &slot->batch;
     int64_t n_pixels = info->height * info->width, n_values = n_pixels * info->channels;
     const uint8_t *bytes = sample->bytes;
+    if (sample->place) {
+        ASSERT(!o->raw && !loader->jittered && !loader->moved);
+        canvas_normalize(sample->place, bytes, &loader->table, batch->pixels + i * n_values);
+        return;
+    }
     if (o->raw || loader->jittered) {
         uint8_t *own = o->raw ? batch->bytes + i * n_values : w->bytes;
         memcpy(own, bytes, (size_t)n_values);

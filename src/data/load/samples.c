@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The samples of the tasks. Listing objects is left to object_crops.c, pixels to images.c. */
+/* The samples of the tasks. Those of detection are in detection.c, lists of objects in object_crops.c, pixels
+ * in images.c. */
 #include "data/load/samples.h"
 
 #include <string.h>
+
+#include "data/load/detection.h"
+#include "data/load/object_crops.h"
 
 static void label_field(const dataset_info_t *info, fields_t *out)
 {
@@ -10,12 +14,11 @@ static void label_field(const dataset_info_t *info, fields_t *out)
     out->at[out->n++] = (field_t){.name = "label", .dtype = DTYPE_I32, .row = 1};
 }
 
-static err_t fill_label(const dataset_info_t *info, const sample_t *sample, const annotation_t *object,
-                        const char *name, const field_place_t *out)
+static err_t fill_label(const dataset_info_t *info, const samples_item_t *item, const field_place_t *out)
 {
-    int32_t label = object ? object->category : sample->label;
+    int32_t label = item->object ? item->object->category : item->sample->label;
     if (label < 0 || label >= info->n_classes)
-        RAISE(ERR_DATA, "%s: its label %d is out of range 0..%d", name, label, info->n_classes - 1);
+        RAISE(ERR_DATA, "%s: its label %d is out of range 0..%d", item->name, label, info->n_classes - 1);
     memcpy(out->data, &label, sizeof label);
     return ERR_OK;
 }
@@ -26,10 +29,9 @@ static void target_field(const dataset_info_t *info, fields_t *out)
 }
 
 /* 1 for each category that the image has, else 0. */
-static err_t fill_targets(const dataset_info_t *info, const sample_t *sample, const annotation_t *object,
-                          const char *name, const field_place_t *out)
+static err_t fill_targets(const dataset_info_t *info, const samples_item_t *item, const field_place_t *out)
 {
-    (void)object, (void)name;
+    const sample_t *sample = item->sample;
     float *targets = out->data;
     for (int k = 0; k < info->n_classes; k++) targets[k] = 0;
     for (int32_t i = 0; i < sample->n_annotations; i++) targets[sample->annotations[i].category] = 1;
@@ -37,10 +39,24 @@ static err_t fill_targets(const dataset_info_t *info, const sample_t *sample, co
 }
 
 static const samples_ops_t tasks[TASK_COUNT] = {
-    [TASK_AUTO] = {.fields = label_field, .fill = fill_label},
-    [TASK_CLASSIFY] = {.fields = label_field, .fill = fill_label},
-    [TASK_MULTILABEL] = {.annotated = true, .fields = target_field, .fill = fill_targets},
-    [TASK_CROPS] = {.annotated = true, .of_objects = true, .fields = label_field, .fill = fill_label},
+    [TASK_AUTO] = {.fields = label_field, .fill = fill_label, .none = "training images"},
+    [TASK_CLASSIFY] = {.fields = label_field, .fill = fill_label, .none = "training images"},
+    [TASK_MULTILABEL] = {.annotated = true,
+                         .fields = target_field,
+                         .fill = fill_targets,
+                         .none = "training images"},
+    [TASK_CROPS] = {.annotated = true,
+                    .of_objects = true,
+                    .list = object_crops_list,
+                    .none = "annotated objects of 32x32 pixels or more to train on",
+                    .fields = label_field,
+                    .fill = fill_label},
+    [TASK_DETECT] = {.annotated = true,
+                     .on_canvas = true,
+                     .list = detection_list,
+                     .none = "training images with objects",
+                     .fields = detection_fields,
+                     .fill = detection_fill},
 };
 
 const samples_ops_t *samples_of(transform_task_t task)

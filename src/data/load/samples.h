@@ -4,20 +4,20 @@
 #ifndef DATA_LOAD_SAMPLES_H
 #define DATA_LOAD_SAMPLES_H
 
-#include "data/annotation/sample.h"
-#include "data/dataset/dataset.h"
+#include "data/load/sample_item.h"
+#include "data/load/sample_list.h"
 
 typedef struct samples_ops {
     bool annotated;  /* needs annotations; otherwise each image has a label */
-    bool of_objects; /* a sample is an annotated object (object_crops.h); otherwise an image */
+    bool of_objects; /* a sample is an annotated object; otherwise an image */
+    bool on_canvas;  /* with a detection_view_t; otherwise in a square */
+    /* Lists the samples. NULL: the images. */
+    err_t (*list)(const source_t *source, const transform_settings_t *settings, sample_list_t *out);
+    const char *none; /* what a training set without samples lacks */
     /* Lists the fields of a dataset's samples. */
     void (*fields)(const dataset_info_t *info, fields_t *out);
-    /* Writes a sample's fields, in that order. ERR_DATA naming the image: annotations that do not fit.
-     *
-     *   object  the sample's annotation; NULL: the whole image
-     *   name    of the image, for messages */
-    err_t (*fill)(const dataset_info_t *info, const sample_t *sample, const annotation_t *object,
-                  const char *name, const field_place_t *out);
+    /* Writes a sample's fields, in that order. ERR_DATA naming the image: annotations that do not fit. */
+    err_t (*fill)(const dataset_info_t *info, const samples_item_t *item, const field_place_t *out);
 } samples_ops_t;
 
 /* The table of a task; TASK_AUTO, of images in memory, is TASK_CLASSIFY. */

@@ -8,7 +8,10 @@
 #include "base/figure.h"
 #include "data/image/resize.h"
 
-const char *const transform_tasks[TASK_COUNT + 1] = {"auto", "classify", "multilabel", "crops", NULL};
+const char *const transform_tasks[TASK_COUNT + 1] = {"auto",  "classify", "multilabel",
+                                                     "crops", "detect",   NULL};
+/* Those of --task. */
+static const char *const tasks[] = {"auto", "classify", "multilabel", "crops", NULL};
 static const char *const crops[CROP_COUNT + 1] = {"auto", "random", "center", "letterbox", "warp", NULL};
 static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", NULL};
 
@@ -16,7 +19,7 @@ static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", 
 const opt_t transform_option_table[] = {
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, RESIZE_MAX, NULL, "N",
      "height and width of the model's input, in pixels [224]", OPT_COMMON},
-    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, transform_tasks, NULL,
+    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
      "labels: one class per image, several (COCO), or one per annotated object; auto: by the data",
      OPT_COMMON},
     {"crop", OPT_CHOICE, FIELD(crop), "auto", 0, 0, crops, NULL,
@@ -108,6 +111,20 @@ err_t transform_resolve_in_memory(transform_settings_t *s, int64_t channels, con
     return ERR_OK;
 }
 
+static err_t resolve_detection(const transform_settings_t *s)
+{
+    if (s->input_size || s->crop != CROP_AUTO || s->eval_crop != CROP_AUTO || s->crop_scale > 0)
+        RAISE(ERR_USAGE,
+              "--input-size, --crop, --crop-scale and --eval-crop do not apply to --task detect, which "
+              "shows whole images; see --min-size, --max-size and --canvas");
+    if (transform_jitters(s) || random_affine_active(&s->affine))
+        RAISE(ERR_USAGE,
+              "--jitter-... and --augment-... do not apply to --task detect, which flips images and "
+              "draws one of several sizes of --min-size");
+    ASSERT(s->canvases.exact || s->canvases.n > 0);
+    return ERR_OK;
+}
+
 err_t transform_resolve(transform_settings_t *s, bool has_annotations, const char *source)
 {
     if (s->task == TASK_AUTO) s->task = has_annotations ? TASK_MULTILABEL : TASK_CLASSIFY;
@@ -116,6 +133,7 @@ err_t transform_resolve(transform_settings_t *s, bool has_annotations, const cha
               transform_tasks[s->task], has_annotations ? "labels" : "annotations", source,
               has_annotations ? "annotations" : "labels",
               has_annotations ? "multilabel or crops" : "classify");
+    if (s->task == TASK_DETECT) return resolve_detection(s);
     if (s->input_size == 0) s->input_size = TRANSFORM_INPUT_SIZE;
     if (s->crop == CROP_AUTO) s->crop = defaults[s->task].crop;
     if (s->eval_crop == CROP_AUTO) s->eval_crop = defaults[s->task].eval_crop;
@@ -125,8 +143,23 @@ err_t transform_resolve(transform_settings_t *s, bool has_annotations, const cha
     return ERR_OK;
 }
 
+static void describe_detection(const transform_settings_t *s, char *out, size_t n_bytes)
+{
+    const canvases_t *c = &s->canvases;
+    char first[24] = "";
+    if (c->n_min_sizes > 1) snprintf(first, sizeof first, "%lld to ", (long long)c->min_sizes[0]);
+    snprintf(out, n_bytes, "detect; shorter side %s%lld, longer up to %lld pixels; training:%s%s%s", first,
+             (long long)c->min_size, (long long)c->max_size, s->no_flip ? "" : " flipped at random,",
+             c->n_min_sizes > 1 ? " sizes at random," : "",
+             s->keep_empty ? " all images" : " images with objects");
+}
+
 void transform_describe(const transform_settings_t *s, char *out, size_t n_bytes)
 {
+    if (s->task == TASK_DETECT) {
+        describe_detection(s, out, n_bytes);
+        return;
+    }
     char part[96];
     bool moves = random_affine_moves(&s->affine);
     snprintf(part, sizeof part, "random crops, %s or more of the area", figure_share(s->crop_scale).text);

@@ -3,6 +3,7 @@
 #ifndef DATA_TRANSFORM_SETTINGS_H
 #define DATA_TRANSFORM_SETTINGS_H
 
+#include "data/transform/canvas.h"
 #include "data/transform/random_affine.h"
 
 /* The learning task.
@@ -11,16 +12,18 @@
  *   TASK_MULTILABEL  one target per category, 1 if the image has an annotated object or crowd of it
  *   TASK_CROPS       each annotated object is a sample, except crowds and objects of less than 32² pixels: its
  *                    box, extended by TRANSFORM_MARGIN of its width and height on each side
+ *   TASK_DETECT      an image on a canvas (canvas.h) with its objects (data/load/detection.h)
  *   TASK_AUTO        TASK_CLASSIFY if images have labels, otherwise TASK_MULTILABEL */
 typedef enum transform_task {
     TASK_AUTO,
     TASK_CLASSIFY,
     TASK_MULTILABEL,
     TASK_CROPS,
+    TASK_DETECT,
     TASK_COUNT
 } transform_task_t;
 
-/* Their names, for --task; the list ends with NULL. */
+/* Their names; the list ends with NULL. */
 extern const char *const transform_tasks[TASK_COUNT + 1];
 
 /* The part of an image that is shown.
@@ -70,6 +73,8 @@ typedef struct transform_settings {
     double brightness, contrast, saturation;
     bool no_flip;
     random_affine_ranges_t affine;
+    canvases_t canvases; /* TASK_DETECT */
+    bool keep_empty;     /* TASK_DETECT: train on images without objects too */
 } transform_settings_t;
 
 transform_settings_t transform_settings(const transform_options_t *options);

@@ -59,6 +59,7 @@ enum {
     WORD_BRIGHTNESS,
     WORD_CONTRAST,
     WORD_SATURATION,
+    WORD_SIZE,
     WORDS_USED
 };
 _Static_assert((int)WORDS_USED <= (int)TRANSFORM_WORDS && TRANSFORM_WORDS % 4 == 0, "whole blocks of words");
@@ -112,6 +113,17 @@ transform_t transform_random(const transform_settings_t *s, uint64_t seed, int64
     random_affine_t drawn = random_affine_draw(&ranges, seed, epoch, index);
     t.affine = random_affine_matrix(&drawn, t.size, t.size);
     return t;
+}
+
+canvas_view_t transform_view(const transform_settings_t *s, uint64_t seed, int64_t epoch, int64_t image)
+{
+    rng_t rng = rng_new(seed, RNG_TRANSFORM, (uint64_t)image);
+    canvas_view_t view;
+    rng.position = (uint64_t)epoch * TRANSFORM_WORDS + WORD_MIRROR;
+    view.flipped = rng_uniform(&rng) < 0.5 && !s->no_flip;
+    rng.position = (uint64_t)epoch * TRANSFORM_WORDS + WORD_SIZE;
+    view.min_size = s->canvases.min_sizes[(int)(rng_uniform(&rng) * s->canvases.n_min_sizes)];
+    return view;
 }
 
 affine_t transform_in_memory(const transform_settings_t *s, uint64_t seed, int64_t epoch, int64_t index,

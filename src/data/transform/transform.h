@@ -43,6 +43,17 @@ enum { TRANSFORM_TRIES = 10, TRANSFORM_WORDS = 28 };
 transform_t transform_random(const transform_settings_t *settings, uint64_t seed, int64_t epoch,
                              int64_t index, image_rect_t region);
 
+/* How training shows an image on its canvas (TASK_DETECT). */
+typedef struct canvas_view {
+    int64_t min_size; /* one of settings->canvases.min_sizes */
+    bool flipped;     /* left to right */
+} canvas_view_t;
+
+/* Each size equally likely, flipped with probability 1/2, from the same words as transform_random. image: its
+ * number within its split. */
+canvas_view_t transform_view(const transform_settings_t *settings, uint64_t seed, int64_t epoch,
+                             int64_t image);
+
 /* The map of an image in memory, whose size does not change: random_affine_draw's with its flip, applied to a
  * random part with CROP_RANDOM. Colour factors are transform_random's. settings: from
  * transform_resolve_in_memory. */

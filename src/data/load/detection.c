@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Lists images with objects, and fills in boxes, classes and masks. Reading and resizing are left to images.c. */
+#include "data/load/detection.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/annotation/mask.h"
+#include "data/image/orient.h"
+
+/* What an image has for training. */
+typedef struct census {
+    int64_t n_objects, n_runs, n_unmasked;
+    bool usable; /* a box of more than a pixel */
+} census_t;
+
+static census_t count_objects(const sample_t *sample)
+{
+    census_t c = {0};
+    for (int32_t k = 0; k < sample->n_annotations; k++) {
+        const annotation_t *a = &sample->annotations[k];
+        if (a->crowd) continue;
+        c.n_objects++;
+        c.n_runs += mask_max_runs(a, sample->width);
+        c.n_unmasked += a->segmentation == SEGMENTATION_NONE;
+        c.usable = c.usable || (a->box[2] > 1 && a->box[3] > 1);
+    }
+    return c;
+}
+
+static err_t check_limits(const source_t *source, const sample_t *sample, const census_t *c)
+{
+    if (c->n_objects > DETECTION_MAX_OBJECTS)
+        RAISE(ERR_DATA, "%s of %s has %" PRId64 " objects; detection takes up to %d in an image",
+              sample->name, source->path, c->n_objects, DETECTION_MAX_OBJECTS);
+    if (c->n_runs > DETECTION_MAX_RUNS)
+        RAISE(ERR_DATA,
+              "the masks of %s of %s have up to %" PRId64
+              " runs; detection takes %d in an image; shrink it or leave "
+              "it out",
+              sample->name, source->path, c->n_runs, DETECTION_MAX_RUNS);
+    return ERR_OK;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static err_t list_split(const source_t *source, split_t split, bool all, source_buffer_t *buffer,
+                        sample_list_t *out)
+{
+    dataset_objects_t *objects = &out->objects;
+    if (source->n_samples[split] > 0) TRY(sample_list_grow(out, split, source->n_samples[split]));
+    for (int64_t i = 0; i < source->n_samples[split]; i++) {
+        sample_t sample;
+        TRY(source_describe(source, split, i, buffer, &sample));
+        const census_t c = count_objects(&sample);
+        if (!all && !c.usable) {
+            objects->n_left_out++;
+            continue;
+        }
+        TRY(check_limits(source, &sample, &c));
+        objects->most = larger(objects->most, c.n_objects);
+        objects->most_runs = larger(objects->most_runs, c.n_runs);
+        objects->n_unmasked += c.n_unmasked;
+        out->of[split][out->n[split]++] = (sample_ref_t){(int32_t)i, (int32_t)c.n_objects};
+    }
+    return ERR_OK;
+}
+
+err_t detection_list(const source_t *source, const transform_settings_t *settings, sample_list_t *out)
+{
+    source_buffer_t buffer = {0};
+    err_t err = ERR_OK;
+    for (split_t split = 0; err == ERR_OK && split < SPLIT_COUNT; split++)
+        err = list_split(source, split, split == SPLIT_VAL || settings->keep_empty, &buffer, out);
+    source_free_buffer(source, &buffer);
+    return err;
+}
+
+err_t detection_add_canvases(const source_t *source, canvases_t *canvases)
+{
+    source_buffer_t buffer = {0};
+    err_t err = ERR_OK;
+    for (split_t split = 0; canvases->exact && split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; err == ERR_OK && i < source->n_samples[split]; i++) {
+            const source_entry_t *entry = &source->entries[split][i];
+            sample_t sample = {.name = ""};
+            err = source_describe(source, split, i, &buffer, &sample);
+            if (err == ERR_OK)
+                err = canvases_add(canvases, (map_size_t){entry->height, entry->width}, sample.name);
+        }
+    source_free_buffer(source, &buffer);
+    return err;
+}
+
+err_t detection_find_place(const transform_settings_t *s, const dataset_request_t *request, int64_t image,
+                           const image_info_t *info, const char *name, detection_view_t *out)
+{
+    canvas_view_t view = {.min_size = s->canvases.min_size};
+    if (request->random) view = transform_view(s, request->seed, request->epoch, image);
+    out->info = *info;
+    out->image = image;
+    out->flipped = view.flipped;
+    return canvas_place_at(&s->canvases, view.min_size, (map_size_t){info->height, info->width}, name,
+                           &out->place);
+}
+
+void detection_fields(const dataset_info_t *info, fields_t *out)
+{
+    const int64_t n = larger(info->objects.most, 1), n_runs = larger(info->objects.most_runs, 1);
+    out->at[DETECTION_FIELD_PLACE] = (field_t){"place", DTYPE_I32, DETECTION_PLACE, 0};
+    out->at[DETECTION_BOX] = (field_t){"box", DTYPE_F32, 4, n};
+    out->at[DETECTION_CLASS] = (field_t){"class", DTYPE_I32, 1, n};
+    out->at[DETECTION_MASK_N] = (field_t){"mask.n", DTYPE_I32, 1, n};
+    out->at[DETECTION_RUNS] = (field_t){"mask.runs", DTYPE_I32, 1, n_runs};
+    out->n = DETECTION_RUNS + 1;
+}
+
+static detection_place_t place_of(const detection_view_t *v)
+{
+    const canvas_place_t *p = &v->place;
+    return (detection_place_t){.image = (int32_t)v->image,
+                               .canvas = p->index,
+                               .canvas_height = (int32_t)p->canvas.height,
+                               .canvas_width = (int32_t)p->canvas.width,
+                               .scaled_height = (int32_t)p->scaled.height,
+                               .scaled_width = (int32_t)p->scaled.width,
+                               .image_height = (int32_t)p->image.height,
+                               .image_width = (int32_t)p->image.width,
+                               .orientation = v->info.orientation,
+                               .flipped = v->flipped};
+}
+
+/* As torchvision's transforms: turned, flipped, then scaled with the image. */
+static void put_box(const detection_view_t *v, const double *stored, float *out)
+{
+    const map_size_t image = v->place.image, scaled = v->place.scaled;
+    image_rect_t box = orient_to_shown(v->info.orientation, v->info.stored_width, v->info.stored_height,
+                                       (image_rect_t){stored[0], stored[1], stored[2], stored[3]});
+    if (v->flipped) box.x = (double)image.width - box.x - box.width;
+    const double x = (double)scaled.width / (double)image.width,
+                 y = (double)scaled.height / (double)image.height;
+    out[0] = (float)(box.x * x);
+    out[1] = (float)(box.y * y);
+    out[2] = (float)((box.x + box.width) * x);
+    out[3] = (float)((box.y + box.height) * y);
+}
+
+/* Appends the runs of an object's mask. */
+static err_t put_mask(const dataset_info_t *info, const samples_item_t *item, const annotation_t *a,
+                      rle_t *rle, const field_place_t *runs, int32_t *n_runs)
+{
+    const sample_t *sample = item->sample;
+    int32_t *out = (int32_t *)runs->data + *runs->n_rows;
+    const err_t err = mask_encode(a, sample->width, sample->height, rle);
+    if (err == ERR_DATA) {
+        err_info_t why;
+        err_take(err, &why);
+        RAISE(ERR_DATA, "annotation %" PRId64 " of %s: %s", a->id, item->name, why.message);
+    }
+    TRY(err);
+    if (rle->n > info->objects.most_runs - *runs->n_rows)
+        RAISE(ERR_DATA, "%s has other annotations than when it was opened", item->name);
+    memcpy(out, rle->runs, (size_t)rle->n * sizeof *out);
+    *runs->n_rows += rle->n;
+    *n_runs = rle->n;
+    return ERR_OK;
+}
+
+err_t detection_fill(const dataset_info_t *info, const samples_item_t *item, const field_place_t *out)
+{
+    const detection_place_t place = place_of(item->view);
+    float *boxes = out[DETECTION_BOX].data;
+    int32_t *classes = out[DETECTION_CLASS].data, *n_runs = out[DETECTION_MASK_N].data;
+    rle_t rle = {0};
+    err_t err = ERR_OK;
+    int64_t n = 0;
+    memcpy(out[DETECTION_FIELD_PLACE].data, &place, sizeof place);
+    *out[DETECTION_RUNS].n_rows = 0;
+    for (int32_t k = 0; k < item->sample->n_annotations; k++) {
+        const annotation_t *a = &item->sample->annotations[k];
+        if (a->crowd) continue;
+        if (n == info->objects.most)
+            RAISE_OUT(err, ERR_DATA, "%s has other annotations than when it was opened", item->name);
+        put_box(item->view, a->box, boxes + 4 * n);
+        classes[n] = item->outputs[a->category];
+        TRY_OUT(err, put_mask(info, item, a, &rle, &out[DETECTION_RUNS], &n_runs[n]));
+        n++;
+    }
+out:
+    rle_free(&rle);
+    *out[DETECTION_BOX].n_rows = *out[DETECTION_CLASS].n_rows = *out[DETECTION_MASK_N].n_rows = n;
+    return err;
+}
+
+void detection_weigh(const transform_settings_t *settings, const source_entry_t *image, int64_t n_objects,
+                     const canvas_view_t *view, sampler_weight_t *out)
+{
+    /* Mask R-CNN with ResNet-50 on one core: that of a canvas of 800 x 1088, that of 128 positives, and how these
+     * follow from objects (a guess). Only ratios count. */
+    static const double canvas_sec = 7.9, mask_sec = 3.5, canvas_area = 800 * 1088;
+    enum { POSITIVES = 128, PER_OBJECT = 12, MORE = 8 };
+    canvas_place_t place;
+    *out = (sampler_weight_t){0};
+    if (canvas_place_at(&settings->canvases, view->min_size, (map_size_t){image->height, image->width},
+                        "an image", &place) != ERR_OK)
+        return;
+    const double positives = n_objects > 0 ? fmin(POSITIVES, (double)(PER_OBJECT * n_objects + MORE)) : 0;
+    out->group = place.index;
+    out->cost = canvas_sec * (double)(place.canvas.height * place.canvas.width) / canvas_area +
+                mask_sec * positives / POSITIVES;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* The samples of TASK_DETECT: an image on its canvas with its objects, except crowds. Training leaves out images
+ * without objects, and those whose boxes are all at most a pixel wide or high (settings->keep_empty: it does not).
+ * Not collective.
+ *
+ * Fields of a sample, in this order:
+ *
+ *   place      int32 [DETECTION_PLACE]   a detection_place_t
+ *   box        float [objects, 4]        x1, y1, x2, y2 in pixels of the canvas, flipped and turned as the image
+ *   class      int32 [objects]           output of the detector (annotation/class_map.h)
+ *   mask.n     int32 [objects]           number of runs of each mask
+ *   mask.runs  int32 [Σ mask.n]          runs (annotation/rle.h) of the image as stored, neither flipped nor
+ *                                        turned; of an object without a segmentation: its box
+ *
+ * A canvas takes the beginning of its sample's pixels, [canvas height, canvas width, 3]. */
+#ifndef DATA_LOAD_DETECTION_H
+#define DATA_LOAD_DETECTION_H
+
+#include "data/load/sample_item.h"
+#include "data/load/sample_list.h"
+#include "data/transform/transform.h"
+
+enum {
+    DETECTION_MAX_OBJECTS = 1 << 16, /* in an image */
+    DETECTION_MAX_RUNS = 1 << 24     /* of all masks of an image */
+};
+
+enum { DETECTION_FIELD_PLACE, DETECTION_BOX, DETECTION_CLASS, DETECTION_MASK_N, DETECTION_RUNS };
+
+/* Only int32_t: a field. */
+typedef struct detection_place {
+    int32_t image;  /* its number within the split's images */
+    int32_t canvas; /* index of settings->canvases */
+    int32_t canvas_height, canvas_width;
+    int32_t scaled_height, scaled_width; /* the part of the canvas that the image fills */
+    int32_t image_height, image_width;   /* as shown */
+    int32_t orientation;                 /* EXIF's, 1 to 8 */
+    int32_t flipped;                     /* 1: left to right, when turned */
+} detection_place_t;
+enum { DETECTION_PLACE = sizeof(detection_place_t) / sizeof(int32_t) };
+
+/* Lists the samples and counts their objects; reads every annotation of the source. ERR_DATA names an image that
+ * exceeds a limit above. */
+err_t detection_list(const source_t *source, const transform_settings_t *settings, sample_list_t *out);
+
+/* Adds the canvases of all images, if they are exact. EXIF orientations are not known yet. ERR_USAGE, ERR_DATA:
+ * canvases_add. */
+err_t detection_add_canvases(const source_t *source, canvases_t *canvases);
+
+/* Where a request shows an image: at random, or as evaluation. Errors of canvas_place. */
+err_t detection_find_place(const transform_settings_t *settings, const dataset_request_t *request,
+                           int64_t image, const image_info_t *info, const char *name, detection_view_t *out);
+
+/* As samples_ops_t has them. */
+void detection_fields(const dataset_info_t *info, fields_t *out);
+err_t detection_fill(const dataset_info_t *info, const samples_item_t *item, const field_place_t *out);
+
+/* The canvas of an image, whose orientation is not looked at, and an estimate of a training step's seconds on it.
+ * An image that no canvas holds costs nothing. */
+void detection_weigh(const transform_settings_t *settings, const source_entry_t *image, int64_t n_objects,
+                     const canvas_view_t *view, sampler_weight_t *out);
+
+#endif

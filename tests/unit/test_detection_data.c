@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/* RUN np=0
+ * Samples of detection: turned and flipped pixels, boxes and masks that fit together; what training leaves out;
+ * the same bits from a folder, its shards, another rank and any number of threads; many objects in an image. */
+#include <math.h>
+#include <xxhash.h>
+
+#include "cluster/comm/comm.h"
+#include "data/annotation/mask.h"
+#include "data/load/detection.h"
+#include "data/load/loader.h"
+#include "data/load/samples.h"
+#include "tests/folder.h"
+#include "tests/tap.h"
+#include "tests/turned.h"
+#include "tools/pack/pack.h"
+#include "train/detect/mask_cut.h"
+
+enum { W = 60, H = 40, MIN_SIZE = 64, MAX_SIZE = 128, N_TURNED = 8 };
+static uint8_t pixels[W * H * 3];
+
+static transform_settings_t settings_for(const char *min_size, const char *canvas, bool keep_empty)
+{
+    transform_settings_t s = {.task = TASK_DETECT, .keep_empty = keep_empty};
+    ASSERT(canvases_new(&(canvas_options_t){min_size, MAX_SIZE, canvas}, &s.canvases) == ERR_OK);
+    return s;
+}
+
+static dataset_t *open_set(const char *path, const transform_settings_t *settings)
+{
+    dataset_t *set = NULL;
+    if (dataset_open(path, settings, &set) != ERR_OK) {
+        printf("# %s\n", err_message());
+        exit(1);
+    }
+    return set;
+}
+
+/* A sample with room for all its fields. */
+typedef struct shown {
+    detection_place_t place;
+    float *boxes;
+    int32_t *classes, *n_runs, *runs;
+    int64_t n, n_all_runs;
+    uint8_t *rgb; /* a copy */
+} shown_t;
+
+static void forget(shown_t *s)
+{
+    mem_free(&s->boxes), mem_free(&s->classes), mem_free(&s->n_runs), mem_free(&s->runs), mem_free(&s->rgb);
+}
+
+static err_t show(const dataset_t *set, dataset_request_t request, shown_t *s)
+{
+    dataset_reader_t reader;
+    dataset_sample_t sample;
+    fields_t fields = samples_fields(&set->info);
+    int64_t n[2];
+    *s = (shown_t){0};
+    ASSERT(mem_new(field_sample_bytes(&fields.at[DETECTION_BOX]), "a field", &s->boxes) == ERR_OK &&
+           mem_new(field_sample_bytes(&fields.at[DETECTION_CLASS]), "a field", &s->classes) == ERR_OK &&
+           mem_new(field_sample_bytes(&fields.at[DETECTION_MASK_N]), "a field", &s->n_runs) == ERR_OK &&
+           mem_new(field_sample_bytes(&fields.at[DETECTION_RUNS]), "a field", &s->runs) == ERR_OK);
+    const field_place_t places[] = {{&s->place, NULL},
+                                    {s->boxes, &n[0]},
+                                    {s->classes, &s->n},
+                                    {s->n_runs, &n[1]},
+                                    {s->runs, &s->n_all_runs}};
+    request.fields = places;
+    if (dataset_reader_open(set, &reader) != ERR_OK) abort();
+    const err_t err = dataset_read(&reader, &request, &sample);
+    if (err == ERR_OK) {
+        const size_t n_bytes = 3 * (size_t)(sample.place->scaled.height * sample.place->scaled.width);
+        ASSERT(n[0] == s->n && n[1] == s->n && mem_new(n_bytes, "pixels", &s->rgb) == ERR_OK);
+        memcpy(s->rgb, sample.bytes, n_bytes);
+    }
+    dataset_reader_close(&reader);
+    return err;
+}
+
+/* Red in the box, blue elsewhere. */
+static void paint(int x0, int y0, int width, int height)
+{
+    for (int y = 0; y < H; y++)
+        for (int x = 0; x < W; x++) {
+            const bool in = x >= x0 && x < x0 + width && y >= y0 && y < y0 + height;
+            memcpy(pixels + 3 * (y * W + x), in ? (uint8_t[]){220, 30, 30} : (uint8_t[]){20, 40, 200}, 3);
+        }
+}
+
+/* Eight turned images of a red box, with a crowd; three more: a crowd alone, a thin box alone, nothing. */
+static void put_coco(void)
+{
+    char json[8192], name[64];
+    uint8_t file[1 << 16];
+    size_t used = (size_t)snprintf(json, sizeof json, "{\"images\":[");
+#define ADD(...) used += (size_t)snprintf(json + used, sizeof json - used, __VA_ARGS__)
+    for (int i = 1; i <= N_TURNED + 3; i++) {
+        paint(4, 2, 20, 11);
+        snprintf(name, sizeof name, "set/train2017/%d.jpg", i);
+        const image_t image = {W, H, pixels};
+        folder_put(name, file, turned_jpeg(&image, i <= N_TURNED ? i : 1, file, sizeof file));
+        ADD("%s{\"id\":%d,\"file_name\":\"%d.jpg\",\"width\":%d,\"height\":%d}", i > 1 ? "," : "", i, i, W,
+            H);
+    }
+    ADD("],\"categories\":[{\"id\":3,\"name\":\"box\"},{\"id\":5,\"name\":\"other\"}],\"annotations\":[");
+    for (int i = 1; i <= N_TURNED + 1; i++)
+        ADD("{\"id\":%d,\"image_id\":%d,\"category_id\":5,\"bbox\":[0,0,50,40],\"area\":2000,\"iscrowd\":1},",
+            i, i);
+    for (int i = 1; i <= N_TURNED; i++)
+        ADD("{\"id\":%d,\"image_id\":%d,\"category_id\":3,\"bbox\":[4,2,20,11],\"area\":220,\"iscrowd\":0%s},",
+            20 + i, i, i == 3 ? "" : ",\"segmentation\":[[4,2,24,2,24,13,4,13]]");
+    ADD("{\"id\":50,\"image_id\":%d,\"category_id\":3,\"bbox\":[4,2,0.5,11],\"area\":5,\"iscrowd\":0}]}",
+        N_TURNED + 2);
+    folder_put("set/annotations/instances_train2017.json", json, used);
+}
+
+static bool is_near(double a, double b, double tolerance)
+{
+    if (fabs(a - b) > tolerance) printf("# %g, expected %g\n", a, b);
+    return fabs(a - b) <= tolerance;
+}
+
+/* Whether the image is red in its box and blue around it, and the mask's cut is that box, full. */
+static bool fits(const shown_t *s)
+{
+    const detection_place_t *p = &s->place;
+    const float *b = s->boxes;
+    bool same = s->n == 1 && s->classes[0] == 3;
+    for (int y = 0; y < p->scaled_height; y++)
+        for (int x = 0; x < p->scaled_width; x++) {
+            const double from_left = x + .5 - b[0], from_right = b[2] - x - .5, from_top = y + .5 - b[1],
+                         from_foot = b[3] - y - .5,
+                         inside = fmin(fmin(from_left, from_right), fmin(from_top, from_foot));
+            const uint8_t *c = s->rgb + 3 * (y * p->scaled_width + x);
+            if (fabs(inside) > 3) same = same && (c[0] > c[2]) == (inside > 0);
+        }
+    const bool turned = p->orientation >= 5;
+    const mask_view_t view = {
+        {turned ? p->image_width : p->image_height, turned ? p->image_height : p->image_width},
+        p->orientation,
+        p->flipped};
+    const rle_t rle = {(uint32_t *)s->runs, s->n_runs[0]};
+    uint8_t *bitmap = NULL;
+    mask_cut_t cut;
+    if (mask_cut_make(&rle, &view, &bitmap, &cut) != ERR_OK) return false;
+    int64_t n = 0;
+    for (int64_t i = 0; i < cut.width * cut.height; i++) n += cut.inside[i];
+    const double sx = (double)p->scaled_width / p->image_width,
+                 sy = (double)p->scaled_height / p->image_height;
+    same = same && n == 220 && cut.width * cut.height == 220 && is_near(b[0], (double)cut.x * sx, 1e-4) &&
+           is_near(b[1], (double)cut.y * sy, 1e-4) && is_near(b[2], (double)(cut.x + cut.width) * sx, 1e-4) &&
+           is_near(b[3], (double)(cut.y + cut.height) * sy, 1e-4);
+    mem_free(&bitmap);
+    return same;
+}
+
+static void test_turned(void)
+{
+    const transform_settings_t some = settings_for("64,80", "auto", false);
+    dataset_t *set = open_set(folder_path("set"), &some);
+    const dataset_info_t *info = &set->info;
+    OK(info->n_samples[SPLIT_TRAIN] == N_TURNED && info->objects.n_left_out == 3 && info->objects.most == 1 &&
+           info->objects.n_unmasked == 1,
+       "images without objects are left out: a crowd alone, a thin box alone, nothing");
+    OK(info->n_classes == 6 && strcmp(info->class_names[3], "box") == 0 &&
+           strcmp(info->class_names[0], "background") == 0,
+       "classes are ids");
+    OK(strcmp(info->transform,
+              "detect; shorter side 64 to 80, longer up to 128 pixels; training: flipped at random, "
+              "sizes at random, images with objects") == 0,
+       "%s", info->transform);
+    bool all = true, fixed = true;
+    int n_flipped = 0, n_small = 0;
+    for (int i = 0; i < N_TURNED; i++)
+        for (int epoch = 0; epoch < 6; epoch++) {
+            shown_t s;
+            sampler_weight_t weight;
+            const bool random = epoch < 5;
+            all =
+                all && show(set, (dataset_request_t){.index = i, .random = random, .seed = 7, .epoch = epoch},
+                            &s) == ERR_OK;
+            const detection_place_t *p = &s.place;
+            const int shorter = p->scaled_height < p->scaled_width ? p->scaled_height : p->scaled_width;
+            all = all && fits(&s) && p->image == i && p->orientation == i + 1 &&
+                  p->image_width == (i < 4 ? W : H) && (shorter == 64 || shorter == 80) &&
+                  p->canvas_height == some.canvases.size[p->canvas].height;
+            dataset_weigh(&(dataset_weigher_t){set, SPLIT_TRAIN, 7}, epoch, i, &weight);
+            if (random) {
+                n_flipped += p->flipped, n_small += shorter == 64;
+                all = all && (i >= 4 || weight.group == p->canvas) && weight.cost > 0;
+            } else {
+                fixed = fixed && !p->flipped && shorter == 80;
+            }
+            forget(&s);
+        }
+    OK(all, "pixels, boxes and masks fit together, however turned, flipped and scaled");
+    OK(fixed, "evaluation does not flip and has the largest size");
+    OK(n_flipped > 10 && n_flipped < 30 && n_small > 10 && n_small < 30, "%d of 40 are flipped, %d small",
+       n_flipped, n_small);
+    dataset_close(&set);
+}
+
+static void test_settings(void)
+{
+    const transform_settings_t keep = settings_for("64", "exact", true);
+    dataset_t *set = open_set(folder_path("set"), &keep);
+    shown_t s;
+    OK(set->info.n_samples[SPLIT_TRAIN] == N_TURNED + 3 && set->info.objects.n_left_out == 0, "--keep-empty");
+    OK(show(set, (dataset_request_t){.index = N_TURNED}, &s) == ERR_OK && s.n == 0 && s.n_all_runs == 0 &&
+           s.place.canvas_height == 64 && s.place.canvas_width == 96,
+       "an image without objects, on an exact canvas");
+    forget(&s);
+    OK(show(set, (dataset_request_t){.index = 5}, &s) == ERR_USAGE && strstr(err_message(), "--canvas"),
+       "a turned one that no exact canvas holds: %s", err_message());
+    forget(&s);
+    dataset_close(&set);
+    transform_settings_t wrong = keep;
+    wrong.input_size = 64;
+    OK(dataset_open(folder_path("set"), &wrong, &set) == ERR_USAGE && strstr(err_message(), "--min-size"),
+       "%s", err_message());
+    wrong = keep;
+    wrong.brightness = .5;
+    OK(dataset_open(folder_path("set"), &wrong, &set) == ERR_USAGE && strstr(err_message(), "--jitter"), "%s",
+       err_message());
+}
+
+/* Two epochs of batches, but for what lies beside a canvas in its sample's room. */
+static uint64_t hash_batches(const dataset_t *set, int n_threads)
+{
+    enum { BATCH = 4 };
+    const sampler_options_t order = {
+        .n_samples = set->info.n_samples[SPLIT_TRAIN], .global_batch = BATCH, .seed = 3};
+    sampler_t *sampler = NULL;
+    loader_t *loader = NULL;
+    if (sampler_new(&order, &sampler) != ERR_OK) abort();
+    const int64_t n = 2 * sampler_batches(sampler), n_room = set->info.height * set->info.width * 3;
+    const loader_options_t options = {.dataset = set,
+                                      .sampler = sampler,
+                                      .size = 1,
+                                      .n_batches = n,
+                                      .max_local = BATCH,
+                                      .n_threads = n_threads,
+                                      .timeout_sec = 60,
+                                      .norm = set->info.norm,
+                                      .seed = 5,
+                                      .random = true};
+    if (loader_open(&options, &loader) != ERR_OK) abort();
+    const fields_t fields = samples_fields(&set->info);
+    uint64_t hash = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const batch_t *batch;
+        if (loader_next(loader, &batch) != ERR_OK) {
+            printf("# %s\n", err_message());
+            hash = 0;
+            break;
+        }
+        for (int64_t i = 0; i < batch->n; i++) {
+            const detection_place_t *p = (const detection_place_t *)batch->fields[0].data + i;
+            const int64_t n_canvas = (int64_t)p->canvas_height * p->canvas_width * 3;
+            hash = XXH3_64bits_withSeed(batch->pixels + i * n_room, (size_t)n_canvas * sizeof(float), hash);
+        }
+        for (int f = 0; f < fields.n; f++)
+            hash = XXH3_64bits_withSeed(batch->fields[f].data,
+                                        batch_field_bytes(&fields.at[f], &batch->fields[f], batch->n), hash);
+    }
+    loader_close(&loader);
+    sampler_free(&sampler);
+    return hash;
+}
+
+static bool make_shards(const char *from)
+{
+    comm_t *comm = NULL;
+    source_t *source = NULL;
+    pack_result_t result;
+    const pack_options_t options = {.out = folder_path("shards"), .shard_bytes = 1 << 21};
+    const bool fine = comm_alone(&comm) == ERR_OK && source_open(from, &source) == ERR_OK &&
+                      pack_run(comm, source, &options, &result) == ERR_OK;
+    if (!fine) printf("# %s\n", err_message());
+    source_close(&source);
+    comm_close(&comm);
+    return fine;
+}
+
+/* The bound of runs holds for every mask, and is at most about three times them. */
+static bool check_bound(const source_t *source)
+{
+    source_buffer_t buffer = {0};
+    rle_t rle = {0};
+    int64_t n_runs = 0, n_most = 0;
+    bool holds = true;
+    for (int64_t i = 0; i < source->n_samples[SPLIT_TRAIN]; i++) {
+        sample_t sample;
+        if (source_describe(source, SPLIT_TRAIN, i, &buffer, &sample) != ERR_OK) abort();
+        for (int32_t k = 0; k < sample.n_annotations; k++) {
+            if (mask_encode(&sample.annotations[k], sample.width, sample.height, &rle) != ERR_OK) abort();
+            const int64_t most = mask_max_runs(&sample.annotations[k], sample.width);
+            holds = holds && rle.n <= most;
+            n_runs += rle.n, n_most += most;
+        }
+    }
+    printf("# %lld runs, bound %lld\n", (long long)n_runs, (long long)n_most);
+    rle_free(&rle);
+    source_free_buffer(source, &buffer);
+    return holds && n_most < 3 * n_runs;
+}
+
+static void test_coco_tiny(const char *path)
+{
+    const transform_settings_t some = settings_for("64,96", "auto", false);
+    dataset_t *set = open_set(path, &some), *shards, *restored = NULL;
+    source_t *source = NULL;
+    void *bytes = NULL;
+    int64_t n_bytes;
+    OK(set->info.n_samples[SPLIT_TRAIN] == 49 && set->info.objects.n_left_out == 1 &&
+           set->info.n_classes == 91 && strcmp(set->info.class_names[90], "toothbrush") == 0 &&
+           !set->info.class_names[12][0],
+       "coco_tiny: 49 images with objects, torchvision's 91 classes");
+    if (source_open(path, &source) != ERR_OK || !make_shards(path)) abort();
+    OK(check_bound(source), "no mask has more runs than was said without drawing it");
+    source_close(&source);
+    shards = open_set(folder_path("shards"), &some);
+    const uint64_t hash = hash_batches(set, 1);
+    OK(hash && hash_batches(set, 4) == hash, "1 and 4 threads make the same batches");
+    OK(hash_batches(shards, 2) == hash && shards->info.hash == set->info.hash,
+       "a folder and its shards, too");
+    if (dataset_save(set, &bytes, &n_bytes) != ERR_OK) abort();
+    OK(dataset_restore(&some, &bytes, n_bytes, &restored) == ERR_OK && hash_batches(restored, 2) == hash &&
+           memcmp(&restored->info.objects, &set->info.objects, sizeof set->info.objects) == 0,
+       "and what another rank receives");
+    dataset_close(&set);
+    dataset_close(&shards);
+    dataset_close(&restored);
+    mem_free(&bytes);
+}
+
+/* A thousand objects, each with a mask of the whole image's width. */
+static void test_many(void)
+{
+    enum { N = 1000 };
+    static char json[1 << 18];
+    uint8_t file[1 << 16];
+    const image_t image = {W, H, pixels};
+    size_t used =
+        (size_t)snprintf(json, sizeof json,
+                         "{\"images\":[{\"id\":1,\"file_name\":\"1.jpg\",\"width\":%d,\"height\":%d}],"
+                         "\"categories\":[{\"id\":1,\"name\":\"box\"}],\"annotations\":[",
+                         W, H);
+    for (int i = 0; i < N; i++)
+        ADD("%s{\"id\":%d,\"image_id\":1,\"category_id\":1,\"bbox\":[0,%d,60,11],\"area\":660,\"iscrowd\":0,"
+            "\"segmentation\":[[0,%d,60,%d,60,%d,0,%d]]}",
+            i ? "," : "", i + 1, i % 20, i % 20, i % 20, i % 20 + 11, i % 20 + 11);
+    ADD("]}");
+    folder_put("many/train2017/1.jpg", file, turned_jpeg(&image, 1, file, sizeof file));
+    folder_put("many/annotations/instances_train2017.json", json, used);
+    const transform_settings_t settings = settings_for("64", "auto", false);
+    dataset_t *set = open_set(folder_path("many"), &settings);
+    const fields_t fields = samples_fields(&set->info);
+    size_t n_bytes = 0;
+    for (int f = 0; f < fields.n; f++) n_bytes += field_sample_bytes(&fields.at[f]);
+    shown_t s;
+    OK(show(set, (dataset_request_t){.index = 0}, &s) == ERR_OK && s.n == N && s.n_all_runs > N * 2 * W &&
+           n_bytes < N * (4 * 6 + 4 * 3 * W),
+       "1,000 objects take %d bytes, their bitmaps %d", (int)n_bytes, N * W * H);
+    forget(&s);
+    dataset_close(&set);
+}
+
+static void test_empty_mask(void)
+{
+    uint32_t runs[] = {W * H}, wrong[] = {W};
+    const mask_view_t view = {{H, W}, 6, true};
+    uint8_t *bitmap = NULL;
+    mask_cut_t cut;
+    OK(mask_cut_make(&(rle_t){runs, 1}, &view, &bitmap, &cut) == ERR_OK && cut.width * cut.height == 1 &&
+           cut.inside[0] == 0 && mask_cut_make(&(rle_t){wrong, 1}, &view, &bitmap, &cut) == ERR_DATA,
+       "a mask of nothing, and one of another image");
+    mem_free(&bitmap);
+}
+
+int main(void)
+{
+    enum { N_TINY = 5 };
+    const char *data = getenv("DPTRAIN_DATA");
+    char tiny[FS_PATH_MAX] = "";
+    if (!folder_begin()) tap_skip_all("no folder in /tmp");
+    tap_plan(6 + 5 + 1 + 1 + N_TINY + 1);
+    put_coco();
+    test_turned();
+    test_settings();
+    test_many();
+    test_empty_mask();
+    if (data) snprintf(tiny, sizeof tiny, "%s/coco_tiny", data);
+    if (data && fs_is_folder(tiny))
+        test_coco_tiny(tiny);
+    else
+        for (int i = 0; i < N_TINY; i++) tap_skip("DPTRAIN_DATA names no folder with coco_tiny");
+    folder_clear();
+    rmdir(folder);
+    OK(mem_live() == 0, "nothing leaks");
+    return tap_done();
+}
