@@ -17,7 +17,7 @@ typedef struct page {
 } page_t;
 
 /* In pixels of the page, from its upper left corner. */
-typedef struct box {
+typedef struct page_box {
     int64_t x, y, width, height;
 } page_box_t;
 

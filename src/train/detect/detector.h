@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* A detector at work: an image on its canvas, the network's forward passes, regions, detections and masks. What it
+ * finds depends on the image and the weights alone: not on other images, their order, or ranks. Not collective. */
+#ifndef TRAIN_DETECT_DETECTOR_H
+#define TRAIN_DETECT_DETECTOR_H
+
+#include "compute/graph/exec.h"
+#include "data/transform/canvas.h"
+#include "train/detect/detections.h"
+#include "train/detect/object.h"
+
+typedef struct detector detector_t;
+
+typedef struct detector_options {
+    const graph_t *graph;     /* compute/models/rcnn.h; borrowed, like the other pointers */
+    const backend_t *backend; /* opened */
+    float *params, *states;   /* of the backend */
+    const canvases_t *canvases;
+    pixel_norm_t norm;
+    detections_options_t detections;
+    bool masks; /* only of a model with masks */
+    /* Called between the parts of an image's work, for progress; may be NULL. */
+    void (*tick)(void *context);
+    void *context;
+} detector_options_t;
+
+/* Plans the network for all canvases, which share one arena, and allocates everything that images need. Algorithms
+ * are rcnn_algorithms'. */
+err_t detector_new(const detector_options_t *options, detector_t **out);
+void detector_free(detector_t **detector);
+
+typedef struct detector_result {
+    int64_t n;
+    const detector_object_t *objects; /* best first; valid until the next image */
+} detector_result_t;
+
+/* Finds the objects in an image.
+ *
+ *   info  of the image; one with an orientation is detected as shown, and boxes and masks are those of the image as
+ *         stored if `stored` is set, as COCO's annotations are
+ *   image  decoded, as shown
+ *
+ * ERR_DATA or ERR_USAGE as canvas_place. */
+err_t detector_run(detector_t *detector, const char *name, const image_info_t *info, const image_t *image,
+                   bool stored, detector_result_t *out);
+
+/* Bytes of activations. */
+size_t detector_arena_bytes(const detector_t *detector);
+
+#endif
