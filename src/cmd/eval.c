@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain eval`: options of an evaluation. Rebuilding the model and running it are left to
- * train/run/evaluate_checkpoint.c, scoring files of detections to train/evaluate/evaluate_results.c. */
+ * train/run/evaluate_checkpoint.c, and to evaluate_detector.c for detectors; scoring files of detections to
+ * train/evaluate/evaluate_results.c. */
 #include <string.h>
 
 #include "base/console.h"
 #include "cmd/cmd.h"
 #include "train/evaluate/evaluate_results.h"
 #include "train/run/evaluate_checkpoint.h"
+#include "train/run/evaluate_detector.h"
 
 typedef struct eval_options {
     evaluate_options_t evaluate;
-    const char *split, *results;
+    const char *split, *results, *score, *write_results;
     bool per_category;
+    detector_settings_t detector;
     runtime_options_t runtime;
     console_options_t console;
 } eval_options_t;
@@ -23,9 +26,9 @@ static const opt_t table[] = {
     {"split", OPT_CHOICE, FIELD(split), "val", 0, 0, split_names, NULL,
      "samples to evaluate; training samples are not augmented", OPT_COMMON},
     {"png", OPT_STRING, FIELD(evaluate.png), NULL, 0, 0, NULL, "FILE",
-     "write an image of the worst mistakes to FILE", OPT_COMMON},
-    {"worst", OPT_INT, FIELD(evaluate.n_worst), "40", 1, 400, NULL, "N", "number of mistakes in the image",
-     OPT_COMMON},
+     "write an image of the worst mistakes to FILE; detectors: annotations beside detections", OPT_COMMON},
+    {"worst", OPT_INT, FIELD(evaluate.n_worst), "40", 1, 400, NULL, "N",
+     "number of mistakes in the image; detectors: of images", OPT_COMMON},
     {"json", OPT_STRING, FIELD(evaluate.json), NULL, 0, 0, NULL, "FILE",
      "also write the result to FILE, in full precision", OPT_COMMON},
     {"results", OPT_STRING, FIELD(results), NULL, 0, 0, NULL, "FILE",
@@ -33,21 +36,40 @@ static const opt_t table[] = {
      "second FILE may follow",
      OPT_COMMON},
     {"per-category", OPT_FLAG, FIELD(per_category), NULL, 0, 0, NULL, NULL,
-     "with --results: also the numbers of each category", OPT_COMMON},
+     "with --results and detectors: also the numbers of each category", OPT_COMMON},
 };
 
-static const char usage[] = "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER|WEIGHTS.npz [options]\n"
-                            "       dptrain eval --results FILE.json [FILE2.json] --data SRC [--split S]\n"
-                            "                    [--per-category] [--json FILE]\n"
-                            "\n"
-                            "Evaluates a checkpoint, the newest one in a folder, or weights of another\n"
-                            "program (with --model): loss, and accuracy or average precision.\n"
-                            "\n"
-                            "With --results: COCO's average precision and recall of detections that any\n"
-                            "program wrote, equal to pycocotools'. SRC is COCO's folder (its images are not\n"
-                            "read), shards of it, or a file like instances_val2017.json.\n";
+static const opt_t detector_table[] = {
+    {"score", OPT_CHOICE, FIELD(score), "auto", 0, 0, evaluate_detector_scores, NULL,
+     "what to score; auto: boxes, and masks if the model has them", OPT_COMMON},
+    {"write-results", OPT_STRING, FIELD(write_results), NULL, 0, 0, NULL, "DIR",
+     "write the detections to DIR/bbox.json and DIR/segm.json, in COCO's results format", OPT_COMMON},
+};
 
-enum { GROUP_EVALUATION, GROUP_WEIGHTS, GROUP_LOADING, GROUP_RUNTIME, GROUP_OUTPUT, N_GROUPS };
+static const char usage[] =
+    "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER|WEIGHTS.npz [options]\n"
+    "       dptrain eval --results FILE.json [FILE2.json] --data SRC [--split S]\n"
+    "                    [--per-category] [--json FILE]\n"
+    "\n"
+    "Evaluates a checkpoint, the newest one in a folder, or weights of another\n"
+    "program (with --model): loss, and accuracy or average precision. Detectors, such\n"
+    "as --model maskrcnn_resnet50_fpn: COCO's average precision and recall.\n"
+    "\n"
+    "With --results: COCO's average precision and recall of detections that any\n"
+    "program wrote, equal to pycocotools'. SRC is COCO's folder (its images are not\n"
+    "read), shards of it, or a file like instances_val2017.json.\n";
+
+enum {
+    GROUP_EVALUATION,
+    GROUP_WEIGHTS,
+    GROUP_DETECTORS,
+    GROUP_CANVAS,
+    GROUP_DETECTIONS,
+    GROUP_LOADING,
+    GROUP_RUNTIME,
+    GROUP_OUTPUT,
+    N_GROUPS
+};
 
 /* Options of a checkpoint's evaluation do not apply to results, nor the other way round. */
 static err_t check_results(const eval_options_t *options, opt_group_t *groups)
@@ -74,8 +96,33 @@ static err_t check_options(eval_options_t *options, opt_group_t *groups, const c
     TRY(weights_options_check(&options->evaluate.weights, &groups[GROUP_WEIGHTS], where));
     if (!options->evaluate.png && opt_given(groups, N_GROUPS, "worst"))
         RAISE(ERR_USAGE, "--worst requires --png FILE");
-    if (options->per_category) RAISE(ERR_USAGE, "--per-category requires --results FILE");
-    return ERR_OK;
+    static const char *const others[] = {"input-size",     "task",    "eval-crop",
+                                         "loader-threads", "max-bad", NULL};
+    const weights_options_t *weights = &options->evaluate.weights;
+    if (options->per_category && !detector_wanted(weights))
+        RAISE(ERR_USAGE, "--per-category requires --results FILE or a detector");
+    if (detector_wanted(weights) && !options->evaluate.data)
+        RAISE(ERR_USAGE, "%s requires --data SRC: COCO's folder, or shards of one", weights->model);
+    return detector_check_options(weights, &groups[GROUP_DETECTORS], GROUP_LOADING - GROUP_DETECTORS, groups,
+                                  N_GROUPS, others);
+}
+
+static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_t *o)
+{
+    const evaluate_options_t *e = &o->evaluate;
+    if (!detector_wanted(&e->weights)) return evaluate_checkpoint(runtime, where, e);
+    const evaluate_detector_options_t detector = {.data = e->data,
+                                                  .split = e->split,
+                                                  .score = o->score,
+                                                  .json = e->json,
+                                                  .results = o->write_results,
+                                                  .png = e->png,
+                                                  .n_worst = e->n_worst,
+                                                  .per_category = o->per_category,
+                                                  .weights = e->weights,
+                                                  .detector = o->detector};
+    loader_apply_limits(&e->loader);
+    return evaluate_detector(runtime, where, &detector);
 }
 
 /* Needs no device. */
@@ -98,6 +145,10 @@ err_t cmd_eval(const cmd_context_t *context)
     opt_group_t groups[N_GROUPS] = {
         {"Evaluation", table, sizeof table / sizeof table[0], &options, 0},
         {"Weights (FILE.npz)", weights_option_table, n_weights_options, &options.evaluate.weights, 0},
+        {"Detectors", detector_table, sizeof detector_table / sizeof detector_table[0], &options, 0},
+        {"Detectors: images", canvas_option_table, n_canvas_options, &options.detector.canvas, 0},
+        {"Detectors: objects", detections_option_table, n_detections_options, &options.detector.detections,
+         0},
         {"Data loading", loader_option_table, n_loader_options, &options.evaluate.loader, 0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
         {"Output", console_option_table, n_console_options, &options.console, 0},
@@ -115,6 +166,6 @@ err_t cmd_eval(const cmd_context_t *context)
     err = runtime_open(&options.runtime, context->abort_job, &runtime);
     options.evaluate.timeout_sec = options.runtime.timeout_sec;
     options.evaluate.threads_given = options.runtime.threads > 0;
-    if (err == ERR_OK) err = evaluate_checkpoint(&runtime, where, &options.evaluate);
+    if (err == ERR_OK) err = evaluate(&runtime, where, &options);
     return runtime_close(&runtime, err);
 }

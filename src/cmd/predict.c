@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain predict`: options and the list of images. Running the model is left to train/run/predict.c. */
+/* `dptrain predict`: options and the list of images. Running the model is left to train/run/predict.c, and to
+ * predict_detector.c for detectors. */
 #include "train/run/predict.h"
 
 #include "base/console.h"
@@ -7,9 +8,12 @@
 #include "base/mem.h"
 #include "cmd/cmd.h"
 #include "data/image/image.h"
+#include "train/run/predict_detector.h"
 
 typedef struct options {
     predict_options_t predict;
+    detector_settings_t detector;
+    double threshold;
     runtime_options_t runtime;
     console_options_t console;
     int64_t max_image_pixels;
@@ -18,7 +22,7 @@ typedef struct options {
 #define FIELD(name) offsetof(options_t, name)
 static const opt_t table[] = {
     {"out", OPT_STRING, FIELD(predict.out), NULL, 0, 0, NULL, "DIR",
-     "write each image with its classes below it to DIR, as PNG", OPT_COMMON},
+     "write each image with its classes, or its objects and predictions.json, to DIR", OPT_COMMON},
     {"json", OPT_STRING, FIELD(predict.json), NULL, 0, 0, NULL, "FILE",
      "write one JSON object per image to FILE, one per line", OPT_COMMON},
     {"top", OPT_INT, FIELD(predict.top), "5", 1, 1 << 24, NULL, "N", "classes per image, best first",
@@ -32,11 +36,20 @@ static const opt_t table[] = {
     IMAGE_PIXELS_ROW(FIELD(max_image_pixels)),
 };
 
-static const char usage[] = "usage: dptrain predict CHECKPOINT|FOLDER|WEIGHTS.npz IMAGE|FOLDER... [options]\n"
-                            "\n"
-                            "Prints the best classes of images (.png, .jpg, .jpeg; a folder: all below it)\n"
-                            "with their probabilities. Images are prepared as in evaluation. Exit code 3 if\n"
-                            "an image cannot be read; the others are predicted all the same.\n";
+static const opt_t detector_table[] = {
+    {"threshold", OPT_REAL, FIELD(threshold), "0.5", 0, 1, NULL, "X",
+     "draw and print objects with at least this score", OPT_COMMON},
+};
+
+static const char usage[] =
+    "usage: dptrain predict CHECKPOINT|FOLDER|WEIGHTS.npz IMAGE|FOLDER... [options]\n"
+    "\n"
+    "Prints the best classes of images (.png, .jpg, .jpeg; a folder: all below it)\n"
+    "with their probabilities. Images are prepared as in evaluation. Exit code 3 if\n"
+    "an image cannot be read; the others are predicted all the same.\n"
+    "\n"
+    "With weights of a detector (--model maskrcnn_resnet50_fpn): finds objects, with\n"
+    "boxes, masks and scores.\n";
 
 /* words: the model, then images. */
 static err_t list_images(const char *const *words, int n, image_list_t *list)
@@ -54,13 +67,38 @@ static err_t list_images(const char *const *words, int n, image_list_t *list)
     return ERR_OK;
 }
 
+enum { GROUP_PREDICTION, GROUP_WEIGHTS, GROUP_DETECTORS, N_DETECTOR_GROUPS = 3 };
+
+static err_t check_options(const options_t *options, opt_group_t *groups, int n_groups, const char *where)
+{
+    static const char *const others[] = {"top", "loader-threads", "input-size", "task", "eval-crop", NULL};
+    TRY(weights_options_check(&options->predict.weights, &groups[GROUP_WEIGHTS], where));
+    return detector_check_options(&options->predict.weights, &groups[GROUP_DETECTORS], N_DETECTOR_GROUPS,
+                                  groups, n_groups, others);
+}
+
+static err_t predict(runtime_t *runtime, const char *where, const image_list_t *list, const options_t *o)
+{
+    if (!detector_wanted(&o->predict.weights)) return predict_images(runtime, where, list, &o->predict);
+    const predict_detector_options_t detector = {.data = o->predict.data,
+                                                 .out = o->predict.out,
+                                                 .json = o->predict.json,
+                                                 .threshold = o->threshold,
+                                                 .weights = o->predict.weights,
+                                                 .detector = o->detector};
+    return predict_detector(runtime, where, list, &detector);
+}
+
 err_t cmd_predict(const cmd_context_t *context)
 {
     options_t options = {0};
-    enum { GROUP_WEIGHTS = 1 };
     opt_group_t groups[] = {
         {"Prediction", table, sizeof table / sizeof table[0], &options, 0},
         {"Weights (FILE.npz)", weights_option_table, n_weights_options, &options.predict.weights, 0},
+        {"Detectors", detector_table, sizeof detector_table / sizeof detector_table[0], &options, 0},
+        {"Detectors: images", canvas_option_table, n_canvas_options, &options.detector.canvas, 0},
+        {"Detectors: objects", detections_option_table, n_detections_options, &options.detector.detections,
+         0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
         {"Output", console_option_table, n_console_options, &options.console, 0},
     };
@@ -75,15 +113,14 @@ err_t cmd_predict(const cmd_context_t *context)
     if (err == ERR_OK)
         err = opt_parse(groups, N_GROUPS, context->argc, context->argv, words, context->argc, &n);
     if (err == ERR_OK) err = console_apply(&options.console);
-    if (err == ERR_OK && n > 0)
-        err = weights_options_check(&options.predict.weights, &groups[GROUP_WEIGHTS], words[0]);
+    if (err == ERR_OK && n > 0) err = check_options(&options, groups, N_GROUPS, words[0]);
     if (err == ERR_OK) image_set_max_pixels(options.max_image_pixels);
     if (err == ERR_OK) err = list_images(words, n, &list);
     if (err == ERR_OK) {
         runtime_t runtime;
         err = runtime_open(&options.runtime, context->abort_job, &runtime);
         options.predict.timeout_sec = options.runtime.timeout_sec;
-        if (err == ERR_OK) err = predict_images(&runtime, words[0], &list, &options.predict);
+        if (err == ERR_OK) err = predict(&runtime, words[0], &list, &options);
         err = runtime_close(&runtime, err);
     } else {
         cmd_fail(err);

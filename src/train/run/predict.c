@@ -3,18 +3,16 @@
  * classes is left to train/task/prediction.c. */
 #include "train/run/predict.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/fs_temp.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/table.h"
 #include "data/load/samples.h"
 #include "train/evaluate/evaluate.h"
 #include "train/run/choose_algorithms.h"
+#include "train/run/prediction_files.h"
 #include "train/task/prediction.h"
 
 typedef struct predict_run {
@@ -31,9 +29,7 @@ typedef struct predict_run {
     evaluator_t evaluator;
     prediction_t prediction; /* of the current image */
     int64_t n_bad;
-    json_t json;
-    fs_temp_t json_file;
-    FILE *json_stream; /* NULL without --json */
+    prediction_files_t files_out;
     image_decoder_t *decoder;
 } predict_run_t;
 
@@ -91,35 +87,15 @@ static err_t open_files(predict_run_t *run)
 static err_t open_outputs(predict_run_t *run)
 {
     const predict_options_t *o = run->options;
-    if (o->out) {
-        TRY(fs_make_folder(o->out));
-        TRY(fs_check_writable(o->out));
-        TRY(image_decoder_new((image_limits_t){0}, &run->decoder));
-    }
-    if (!o->json) return ERR_OK;
-    TRY(fs_temp_open(&run->json_file, "file", o->json));
-    return fs_temp_stream(&run->json_file, &run->json_stream);
+    TRY(prediction_files_open(o->out, o->json, &run->files_out));
+    return o->out ? image_decoder_new((image_limits_t){0}, &run->decoder) : ERR_OK;
 }
 
 static err_t write_json(predict_run_t *run, const char *error)
 {
-    json_t *j = &run->json;
-    if (!run->json_stream) return ERR_OK;
-    json_reset(j);
-    prediction_json(&run->prediction, error, j);
-    TRY(j->status);
-    if (fprintf(run->json_stream, "%s\n", j->text) < 0) return fs_temp_fail(&run->json_file, errno);
-    return ERR_OK;
-}
-
-/* DIR/000001-NAME.png; the number keeps names apart and in order. */
-static err_t picture_path(const char *folder, int64_t index, const char *image, char out[FS_PATH_MAX])
-{
-    char name[300];
-    const char *slash = strrchr(image, '/'), *base = slash ? slash + 1 : image, *dot = strrchr(base, '.');
-    int n = dot ? (int)(dot - base) : (int)strlen(base);
-    snprintf(name, sizeof name, "%06" PRId64 "-%.*s.png", index + 1, n < 240 ? n : 240, base);
-    return fs_join(out, folder, name);
+    if (!run->files_out.stream) return ERR_OK;
+    prediction_json(&run->prediction, error, &run->files_out.json);
+    return prediction_files_line(&run->files_out);
 }
 
 static err_t write_picture(predict_run_t *run, int64_t index)
@@ -131,7 +107,7 @@ static err_t write_picture(predict_run_t *run, int64_t index)
     page_t *page = NULL;
     err_t err;
     if (!run->options->out) return ERR_OK;
-    TRY(picture_path(run->options->out, index, path, to));
+    TRY(prediction_files_picture(&run->files_out, index, path, to));
     TRY_OUT(err, image_file_read(path, &file, &n_bytes));
     TRY_OUT(err, image_decode(run->decoder, (image_bytes_t){path, file, n_bytes}, &image));
     TRY_OUT(err, prediction_draw(&run->prediction, &image, &page));
@@ -226,12 +202,7 @@ static void print_model(const trained_about_t *about)
 
 static err_t close_outputs(predict_run_t *run)
 {
-    if (run->json_stream) {
-        FILE *stream = run->json_stream;
-        run->json_stream = NULL;
-        if (fclose(stream) != 0) return fs_temp_fail(&run->json_file, errno);
-        TRY(fs_temp_commit(&run->json_file));
-    }
+    TRY(prediction_files_commit(&run->files_out));
     if (run->n_bad > 0)
         RAISE(ERR_DATA, "%" PRId64 " of %" PRId64 " images could not be read", run->n_bad, run->list->n);
     return ERR_OK;
@@ -239,9 +210,7 @@ static err_t close_outputs(predict_run_t *run)
 
 static void free_predictor(predict_run_t *run)
 {
-    if (run->json_stream) fclose(run->json_stream);
-    fs_temp_discard(&run->json_file);
-    json_free(&run->json);
+    prediction_files_close(&run->files_out);
     image_decoder_free(&run->decoder);
     evaluator_close(&run->evaluator);
     mem_free(&run->prediction.best);
@@ -259,7 +228,7 @@ err_t predict_images(runtime_t *runtime, const char *where, const image_list_t *
                          .list = list,
                          .backend = runtime->backend,
                          .comm = runtime->comm,
-                         .json_file = {.fd = -1}};
+                         .files_out = {.file = {.fd = -1}}};
     evaluation_t unused;
     err_t err = ERR_OK;
     if (run.comm->size > 1)

@@ -28,6 +28,8 @@ const opt_t weights_option_table[] = {
      "labels: one class per image, several (COCO), or one per annotated object; auto: by the data", OPT_MORE},
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
      "evaluation crop; auto: center; with annotations: warp", OPT_MORE},
+    {"norm-eps", OPT_REAL, FIELD(norm_epsilon), "1e-5", 0, 1, NULL, "X",
+     "epsilon of batch norm; torchvision's published detectors have 0", OPT_MORE},
 };
 const int n_weights_options = sizeof weights_option_table / sizeof weights_option_table[0];
 
@@ -72,8 +74,10 @@ static err_t build_model(const backend_t *backend, trained_model_t *m)
 {
     const trained_about_t *about = &m->about;
     const int64_t *d = about->sample.dim;
-    model_options_t options = {
-        .sample = shape_3d(d[1], d[2], d[3]), .n_classes = about->n_classes, .compute = about->compute};
+    model_options_t options = {.sample = shape_3d(d[1], d[2], d[3]),
+                               .n_classes = about->n_classes,
+                               .norm_epsilon = about->weights ? &about->norm_epsilon : NULL,
+                               .compute = about->compute};
     task_get(about->task)->set_model(&options);
     TRY(model_build(about->model, &options, &m->graph));
     return allocate_weights(backend, m);
@@ -186,6 +190,7 @@ static err_t describe_weights(const char *path, const weights_options_t *options
     if (snprintf(about->model, sizeof about->model, "%s", options->model) >= GRAPH_NAME_MAX)
         RAISE(ERR_USAGE, "unknown model '%s'; `dptrain info` lists them", options->model);
     about->weights = true;
+    about->norm_epsilon = options->norm_epsilon;
     about->compute = DTYPE_F32;
     TRY(weights_transform(options, &about->transform));
     if (info) {
@@ -193,7 +198,7 @@ static err_t describe_weights(const char *path, const weights_options_t *options
         about->n_classes = info->n_classes;
         about->task = info->task;
         about->norm = info->norm;
-        return ERR_OK;
+        return info->n_classes > 0 ? ERR_OK : count_classes(path, options, about, &about->n_classes);
     }
     int64_t size = options->input_size ? options->input_size : TRANSFORM_INPUT_SIZE;
     about->sample = shape_4d(1, size, size, 3);

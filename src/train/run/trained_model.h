@@ -15,6 +15,7 @@
 typedef struct weights_options {
     const char *model, *names, *task, *eval_crop;
     int64_t input_size;
+    double norm_epsilon;
 } weights_options_t;
 extern const opt_t weights_option_table[];
 extern const int n_weights_options;
@@ -39,6 +40,7 @@ typedef struct trained_about {
     shape_t sample; /* [1, h, w, c] */
     int n_classes;
     dtype_t compute;
+    double norm_epsilon; /* of batch norm; weights only */
     pixel_norm_t norm;
     transform_settings_t transform; /* of folders and shards, as in training */
     transform_task_t task;
@@ -63,7 +65,7 @@ err_t trained_read_checkpoint(const char *where, const backend_t *backend, train
 /* Rank 0. Imports weights.
  *
  *   info  data that tells the images' shape, their normalization and the classes. NULL: RGB images of
- *         --input-size, ImageNet's normalization, and the classes of the file
+ *         --input-size, ImageNet's normalization, and the classes of the file. n_classes 0: those of the file
  *
  * ERR_DATA naming the array that does not fit. */
 err_t trained_import(const char *path, const weights_options_t *options, const dataset_info_t *info,

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Evaluates a detector on a split of annotated images: COCO's average precision of boxes and masks. */
+#ifndef TRAIN_RUN_EVALUATE_DETECTOR_H
+#define TRAIN_RUN_EVALUATE_DETECTOR_H
+
+#include "cluster/session/runtime.h"
+#include "train/run/detector_setup.h"
+
+extern const char *const evaluate_detector_scores[];
+
+/* Collective. Deals the images to the ranks by the area of their canvases, and logs the numbers. Results do not
+ * depend on the number of ranks.
+ *
+ *   path  weights (FILE.npz)
+ *
+ * ERR_DATA: no annotations, weights that do not fit, an image that cannot be read or placed (canvas_place). */
+err_t evaluate_detector(runtime_t *runtime, const char *path, const evaluate_detector_options_t *options);
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a detector over image files. Drawing is data/show's. */
+#include "train/run/predict_detector.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/table.h"
+#include "compute/models/model.h"
+#include "data/annotation/class_map.h"
+#include "data/show/detected.h"
+#include "data/source/source.h"
+#include "train/run/prediction_files.h"
+
+typedef struct predict_detector {
+    const predict_detector_options_t *options;
+    const image_list_t *list;
+    const backend_t *backend;
+    source_t *source; /* of --data, a folder */
+    truths_t *truths; /* of --data, a file */
+    class_map_t map;
+    arena_t names;
+    const category_t *categories;
+    int32_t n_categories;
+    trained_model_t model;
+    canvases_t canvases;
+    bool masks;
+    detector_t *detector;
+    image_decoder_t *decoder;
+    prediction_files_t files;
+    /* Of the current image. */
+    char *file;
+    detection_t *detections;
+    arena_t texts;
+    detected_t drawn;
+    int64_t n_bad;
+} predict_detector_t;
+
+static err_t open_categories(predict_detector_t *run)
+{
+    const char *data = run->options->data;
+    if (!data) return ERR_OK;
+    if (fs_is_folder(data)) {
+        TRY(source_open(data, &run->source));
+        run->categories = run->source->categories;
+        run->n_categories = run->source->n_categories;
+    } else {
+        TRY(truths_read(data, SPLIT_VAL, NULL, &run->truths));
+        run->categories = run->truths->categories;
+        run->n_categories = run->truths->n_categories;
+    }
+    return class_map_new(run->categories, run->n_categories, &run->map);
+}
+
+/* Without --data: classes are their own names. */
+static err_t number_categories(predict_detector_t *run)
+{
+    const int n = model_classes(run->model.graph) - 1;
+    category_t *categories;
+    TRY(arena_new(&run->names, (size_t)(n + 1) * sizeof *categories, &categories));
+    for (int i = 0; i < n; i++) {
+        categories[i] = (category_t){.id = i + 1, .supergroup = ""};
+        TRY(arena_format(&run->names, &categories[i].name, "%d", i + 1));
+    }
+    run->categories = categories;
+    run->n_categories = n;
+    return class_map_new(categories, n, &run->map);
+}
+
+static err_t read_weights(predict_detector_t *run, const char *path)
+{
+    TRY(open_categories(run));
+    TRY(detector_import(path, &run->options->weights, run->options->data, run->map.n_classes, run->backend,
+                        &run->model));
+    if (!run->categories) TRY(number_categories(run));
+    return detector_choose_masks(run->model.graph, "auto", &run->masks);
+}
+
+static err_t read_image(predict_detector_t *run, int64_t i, image_bytes_t *bytes, image_info_t *info)
+{
+    char *file = NULL;
+    mem_free(&run->file);
+    bytes->name = run->list->paths[i];
+    TRY(image_file_read(bytes->name, &file, &bytes->n_bytes));
+    bytes->bytes = run->file = file;
+    return image_info(*bytes, info);
+}
+
+/* Exact canvases need the sizes of all images. What is wrong with one is said when its turn comes. */
+static err_t choose_canvases(predict_detector_t *run)
+{
+    TRY(canvases_new(&run->options->detector.canvas, &run->canvases));
+    for (int64_t i = 0; run->canvases.exact && i < run->list->n; i++) {
+        image_bytes_t bytes;
+        image_info_t info;
+        err_t err = read_image(run, i, &bytes, &info);
+        if (err == ERR_OK)
+            err = canvases_add(&run->canvases, (map_size_t){info.height, info.width}, bytes.name);
+        TRY(err == ERR_DATA ? ERR_OK : err);
+    }
+    return ERR_OK;
+}
+
+static err_t start(predict_detector_t *run)
+{
+    const predict_detector_options_t *o = run->options;
+    char json[FS_PATH_MAX];
+    if (o->out && !o->json) TRY(fs_join(json, o->out, "predictions.json"));
+    TRY(prediction_files_open(o->out, o->json ? o->json : o->out ? json : NULL, &run->files));
+    TRY(choose_canvases(run));
+    TRY(image_decoder_new((image_limits_t){0}, &run->decoder));
+    detector_options_t options = {
+        .canvases = &run->canvases, .detections = o->detector.detections, .masks = run->masks};
+    return detector_start(run->backend, &run->model, &options, &run->detector);
+}
+
+/* Detections of categories. */
+static err_t keep_detections(predict_detector_t *run, const detector_result_t *result, int64_t *n)
+{
+    *n = 0;
+    arena_reset(&run->texts);
+    TRY(mem_grow(result->n + 1, sizeof *run->detections, "detections", &run->detections));
+    for (int64_t i = 0; i < result->n; i++) {
+        const detector_object_t *from = &result->objects[i];
+        detection_t *to = &run->detections[*n];
+        char *text;
+        if (run->map.category[from->class] < 0) continue;
+        *to = (detection_t){.category = run->map.category[from->class], .score = from->score};
+        for (int k = 0; k < 4; k++) to->box[k] = from->box[k];
+        if (run->masks) {
+            TRY(arena_new(&run->texts, RLE_TEXT_PER_RUN * (size_t)from->mask.n + 1, &text));
+            rle_format(&from->mask, text);
+            to->mask = text;
+        }
+        ++*n;
+    }
+    return ERR_OK;
+}
+
+static void object_json(const predict_detector_t *run, const detection_t *d, const image_t *image, json_t *j)
+{
+    const category_t *category = &run->categories[d->category];
+    json_object_begin(j, NULL);
+    json_int(j, "category_id", category->id);
+    if (run->options->data) json_string(j, "name", category->name);
+    json_real(j, "score", d->score);
+    json_array_begin(j, "bbox");
+    for (int k = 0; k < 4; k++) json_real(j, NULL, d->box[k]);
+    json_array_end(j);
+    if (d->mask) {
+        json_object_begin(j, "segmentation");
+        json_array_begin(j, "size");
+        json_int(j, NULL, image->height);
+        json_int(j, NULL, image->width);
+        json_array_end(j);
+        json_string(j, "counts", d->mask);
+        json_object_end(j);
+    }
+    json_object_end(j);
+}
+
+static err_t write_line(predict_detector_t *run, const char *name, const image_t *image, int64_t n,
+                        const char *error)
+{
+    json_t *j = &run->files.json;
+    json_object_begin(j, NULL);
+    json_string(j, "record", "prediction");
+    json_string(j, "image", name);
+    if (error) {
+        json_string(j, "error", error);
+    } else {
+        json_int(j, "width", image->width);
+        json_int(j, "height", image->height);
+        json_array_begin(j, "objects");
+        for (int64_t i = 0; i < n; i++) object_json(run, &run->detections[i], image, j);
+        json_array_end(j);
+    }
+    json_object_end(j);
+    return prediction_files_line(&run->files);
+}
+
+static void print_objects(const predict_detector_t *run, const char *name, int64_t n)
+{
+    int64_t n_printed = 0;
+    log_info("%s", name);
+    for (int64_t i = 0; i < n; i++) {
+        const detection_t *d = &run->detections[i];
+        if (!(d->score >= run->options->threshold)) continue;
+        log_info("  %.4f  %s, %.0f x %.0f at %.0f, %.0f", d->score, run->categories[d->category].name,
+                 d->box[2], d->box[3], d->box[0], d->box[1]);
+        n_printed++;
+    }
+    if (n_printed == 0) log_info("  nothing with a score of at least %g", run->options->threshold);
+}
+
+static err_t draw_objects(predict_detector_t *run, int64_t index, const image_t *image, int64_t n)
+{
+    char to[FS_PATH_MAX];
+    page_t *page = NULL;
+    const detected_page_t drawing = {run->list->paths[index], image, run->categories, &run->drawn};
+    if (!run->options->out) return ERR_OK;
+    TRY(prediction_files_picture(&run->files, index, run->list->paths[index], to));
+    TRY(detected_set(&run->drawn, run->detections, n, run->categories, run->options->threshold));
+    TRY(detected_draw(&drawing, &page));
+    err_t err = page_write_png(page, to);
+    page_free(&page);
+    return err;
+}
+
+/* ERR_DATA: this image cannot be read or does not suit. */
+static err_t detect_file(predict_detector_t *run, int64_t i, image_t *image, int64_t *n)
+{
+    image_bytes_t bytes;
+    image_info_t info;
+    detector_result_t result;
+    TRY(read_image(run, i, &bytes, &info));
+    TRY(image_decode(run->decoder, bytes, image));
+    TRY(detector_run(run->detector, bytes.name, &info, image, false, &result));
+    return keep_detections(run, &result, n);
+}
+
+static err_t predict_file(predict_detector_t *run, int64_t i)
+{
+    image_t image;
+    int64_t n;
+    const char *name = run->list->paths[i];
+    err_t err = detect_file(run, i, &image, &n);
+    if (err == ERR_DATA) {
+        run->n_bad++;
+        log_warn("%s", err_message());
+        return write_line(run, name, NULL, 0, err_message());
+    }
+    TRY(err);
+    print_objects(run, name, n);
+    TRY(write_line(run, name, &image, n, NULL));
+    return draw_objects(run, i, &image, n);
+}
+
+static void print_model(const predict_detector_t *run)
+{
+    char text[1024];
+    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
+    table_cell(&t, "weights");
+    table_cell(&t, "%s", run->model.about.path);
+    table_cell(&t, "model");
+    class_map_describe(&run->map, run->n_categories, text, sizeof text);
+    table_cell(&t, "%s, %s", run->model.about.model, text);
+    table_cell(&t, "canvases");
+    canvases_describe(&run->canvases, text, sizeof text);
+    table_cell(&t, "%s (height x width)", text);
+    table_log(&t);
+    table_free(&t);
+    log_info("%s", "");
+}
+
+static void free_predict(predict_detector_t *run)
+{
+    prediction_files_close(&run->files);
+    detected_free(&run->drawn);
+    arena_free(&run->texts);
+    arena_free(&run->names);
+    mem_free(&run->detections);
+    mem_free(&run->file);
+    image_decoder_free(&run->decoder);
+    detector_free(&run->detector);
+    trained_free(&run->model);
+    class_map_free(&run->map);
+    source_close(&run->source);
+    truths_free(&run->truths);
+}
+
+err_t predict_detector(runtime_t *runtime, const char *path, const image_list_t *list,
+                       const predict_detector_options_t *options)
+{
+    predict_detector_t run = {
+        .options = options, .list = list, .backend = runtime->backend, .files = {.file = {.fd = -1}}};
+    err_t err = ERR_OK;
+    if (runtime->comm->size > 1)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain predict runs on one rank, not %d",
+                        runtime->comm->size);
+    TRY(comm_agree(runtime->comm, err, "starting"));
+    TRY_OUT(err, read_weights(&run, path));
+    TRY_OUT(err, start(&run));
+    print_model(&run);
+    for (int64_t i = 0; i < list->n; i++) TRY_OUT(err, predict_file(&run, i));
+    TRY_OUT(err, prediction_files_commit(&run.files));
+    if (run.n_bad > 0)
+        RAISE_OUT(err, ERR_DATA, "%" PRId64 " of %" PRId64 " images could not be predicted", run.n_bad,
+                  list->n);
+out:
+    free_predict(&run);
+    return err;
+}

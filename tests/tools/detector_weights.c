@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes initial weights of a model: detector_weights MODEL CLASSES FILE.npz, with torchvision's names. The heads'
+ * are larger, so that a detector finds something. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "compute/models/model.h"
+#include "train/weights/weights.h"
+
+static void enlarge_heads(const graph_t *g, float *params)
+{
+    for (int i = 0; i < g->n_params; i++) {
+        const graph_param_t *p = &g->params[i];
+        if (!strstr(p->name, "_predictor.") && !strstr(p->name, "rpn.head.")) continue;
+        for (int64_t k = 0; k < shape_count(p->shape); k++) params[p->offset + k] *= 4;
+    }
+}
+
+static err_t write_weights(const char *model, int n_classes, const char *path)
+{
+    const model_options_t options = {
+        .sample = shape_3d(64, 64, 3), .n_classes = n_classes, .compute = DTYPE_F32};
+    graph_t *g = NULL;
+    float *params = NULL, *states = NULL;
+    err_t err;
+    TRY_OUT(err, model_build(model, &options, &g));
+    TRY_OUT(err, mem_new_array(g->n_flat_params, sizeof *params, "weights", &params));
+    TRY_OUT(err, mem_new_array(g->n_flat_states, sizeof *states, "running statistics", &states));
+    graph_init(g, 1, params, states);
+    enlarge_heads(g, params);
+    err = weights_export(path, "torchvision", g, params, states);
+out:
+    mem_free(&params);
+    mem_free(&states);
+    graph_free(&g);
+    return err;
+}
+
+int main(int n, char **words)
+{
+    if (n != 4) {
+        fprintf(stderr, "usage: detector_weights MODEL CLASSES FILE.npz\n");
+        return ERR_USAGE;
+    }
+    err_t err = write_weights(words[1], atoi(words[2]), words[3]);
+    if (err != ERR_OK) fprintf(stderr, "detector_weights: error: %s\n", err_message());
+    return err;
+}
