@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a detector on the inputs of an .npz for scripts/bench/peers/detection_parity.py: detection_graph MODEL
- * WEIGHTS.npz IN.npz OUT.npz EXPORT.npz. IN has the graph's inputs by name, of one image. Without labels OUT gets all
+ * WEIGHTS.npz IN.npz OUT.npz EXPORT.npz [rule].
+ *
+ * IN has the graph's inputs by name, of one image, and "size" [2], the part of the canvas that it fills. OUT gets all
  * outputs, the maps of the pyramid as fpn.0 to fpn.4, and proposals [n, 4] and detections [n, 6] (box, score, class)
- * from the program's own outputs on the part "size" [2] of the canvas; EXPORT the weights. With labels OUT gets the
- * losses, EXPORT the gradients. */
+ * from the program's own outputs; EXPORT the weights. With labels, OUT gets the losses, EXPORT the gradients; the same
+ * with "objects.boxes" [n, 4], "objects.labels" [n] and "objects.masks" [n, height, width], from which targets are made
+ * of all anchors and regions. rule: with the algorithms of rcnn_algorithms instead of the backend's defaults. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,15 +18,17 @@
 #include "compute/ops/registry.h"
 #include "store/checkpoint/npz.h"
 #include "train/detect/detections.h"
-#include "train/detect/proposals.h"
+#include "train/detect/train_image.h"
 #include "train/weights/weights.h"
 
 enum { MAX_OUTPUTS = 64, N_THREADS = 2 };
 
 typedef struct run {
     graph_t *graph;
+    algorithms_t algorithms;
     exec_t *exec;
-    bool training;
+    bool rule, training, objects; /* objects: from which train_image makes all targets */
+    float tally[2 * MAX_OUTPUTS];
     float *params, *grads, *states; /* grads: as many as params */
     void *input[GRAPH_MAX_INPUTS];  /* NULL: not in the file */
     int64_t rows[GRAPH_MAX_SECTIONS];
@@ -107,9 +112,15 @@ static err_t open_run(run_t *r, const char *model, const char *weights, const np
     TRY(weights_import(weights, "torchvision", g, r->params, r->states, &report));
     if (report.reinitialized[0]) RAISE(ERR_DATA, "%s: %s", weights, report.reinitialized);
     for (int i = 0; i < g->n_inputs; i++) TRY(read_input(r, file, i));
-    r->training = r->input[graph_find_input(g, "rpn.0.label")] != NULL;
+    r->objects = npz_has(file, "objects.boxes");
+    r->training = r->objects || r->input[graph_find_input(g, "rpn.0.label")];
+    shape_t shapes[GRAPH_MAX_INPUTS];
+    rcnn_shapes(g, image.shape.dim[0], image.shape.dim[1], shapes);
+    if (r->rule)
+        TRY(rcnn_algorithms(g, &backend_cpu, &(batch_size_t){1, r->training, shapes}, 1, &r->algorithms));
     exec_options_t exec = {.graph = g,
                            .backend = &backend_cpu,
+                           .algorithms = r->rule ? &r->algorithms : NULL,
                            .params = r->params,
                            .grads = r->training ? r->grads : NULL,
                            .states = r->states};
@@ -132,9 +143,18 @@ static err_t keep_outputs(run_t *r)
     return ERR_OK;
 }
 
-static exec_batch_t batch_of(const run_t *r, int64_t n)
+static err_t keep_losses(run_t *r)
 {
-    exec_batch_t batch = {.n = n, .loss_scale = 1};
+    for (int n = 0; n < r->graph->n_nodes; n++)
+        if (graph_count_losses(r->graph, n + 1) > graph_count_losses(r->graph, n))
+            TRY(add_output(r, r->graph->nodes[n].name, shape_1d(1),
+                           &r->tally[2 * graph_count_losses(r->graph, n)]));
+    return ERR_OK;
+}
+
+static exec_batch_t batch_of(run_t *r, int64_t n)
+{
+    exec_batch_t batch = {.n = n, .loss_scale = 1, .tally = r->training ? r->tally : NULL};
     for (int i = 0; i < r->graph->n_inputs; i++) batch.input[i] = r->input[i];
     return batch;
 }
@@ -147,8 +167,7 @@ static err_t run_sections(run_t *r)
         exec_batch_t rows = batch_of(r, r->rows[s]);
         if (r->rows[s] > 0) TRY(exec_rows(r->exec, s, &rows));
     }
-    TRY(keep_outputs(r));
-    return r->training ? exec_backward(r->exec, &images, NULL, NULL) : ERR_OK;
+    return r->training ? exec_backward(r->exec, &images, NULL, NULL) : keep_outputs(r);
 }
 
 static const float *result(const exec_results_t *results, const graph_t *g, const char *name)
@@ -211,16 +230,79 @@ out:
     return err;
 }
 
-/* The part of the canvas that the image fills. */
-static err_t read_size(const npz_t *file, map_size_t *out)
+/* Reads an array of any shape. Free with mem_free. */
+static err_t read_array(const npz_t *file, const char *name, shape_t *shape, float **out)
 {
     npy_t array;
-    float size[2];
-    TRY(npz_describe(file, "size", &array));
-    if (!shape_equal(array.shape, shape_1d(2))) RAISE(ERR_DATA, "size is not [2]");
-    TRY(npz_read(file, "size", &array, size));
-    *out = (map_size_t){(int64_t)size[0], (int64_t)size[1]};
-    return ERR_OK;
+    TRY(npz_describe(file, name, &array));
+    *shape = array.shape;
+    TRY(mem_new_array(shape_count(*shape) + 1, sizeof **out, name, out));
+    return npz_read(file, name, &array, *out);
+}
+
+static err_t read_size(const npz_t *file, map_size_t *out)
+{
+    shape_t shape;
+    float *size = NULL;
+    err_t err = read_array(file, "size", &shape, &size);
+    if (err == ERR_OK) *out = (map_size_t){(int64_t)size[0], (int64_t)size[1]};
+    mem_free(&size);
+    return err;
+}
+
+enum { MAX_OBJECTS = 16, MAX_POSITIVES = 128 };
+
+/* Samples are larger than the candidates, so that nothing is drawn. */
+static err_t train_objects(run_t *r, const npz_t *file, map_size_t canvas, map_size_t size)
+{
+    targets_options_t targets = targets_training;
+    targets.anchors = (int64_t)1 << 30, targets.regions = RCNN_BOX_MAX;
+    targets.object_regions = (double)MAX_POSITIVES / RCNN_BOX_MAX;
+    const train_image_options_t options = {.graph = r->graph,
+                                           .backend = &backend_cpu,
+                                           .exec = r->exec,
+                                           .canvases = &canvas,
+                                           .n_canvases = 1,
+                                           .max_objects = MAX_OBJECTS,
+                                           .proposals = proposals_training,
+                                           .targets = targets};
+    float *boxes = NULL, *labels = NULL, *masks = NULL;
+    uint8_t *inside = NULL;
+    int32_t classes[MAX_OBJECTS];
+    mask_cut_t cuts[MAX_OBJECTS];
+    train_image_t *train = NULL;
+    train_image_counts_t counts;
+    shape_t shape;
+    err_t err;
+    TRY_OUT(err, read_array(file, "objects.boxes", &shape, &boxes));
+    TRY_OUT(err, read_array(file, "objects.labels", &shape, &labels));
+    const int64_t n = shape.dim[0], each = size.height * size.width;
+    TRY_OUT(err, read_array(file, "objects.masks", &shape, &masks));
+    if (n > MAX_OBJECTS || shape_count(shape) != n * each) RAISE_OUT(err, ERR_DATA, "objects do not fit");
+    TRY_OUT(err, mem_new_array(n * each, sizeof *inside, "masks", &inside));
+    for (int64_t i = 0; i < n * each; i++) inside[i] = masks[i] > 0;
+    for (int64_t i = 0; i < n; i++) {
+        classes[i] = (int32_t)labels[i];
+        cuts[i] = (mask_cut_t){0, 0, size.width, size.height, inside + i * each};
+    }
+    TRY_OUT(err, train_image_new(&options, &train));
+    const train_image_input_t input = {.pixels = r->input[0],
+                                       .canvas = canvas,
+                                       .scaled = size,
+                                       .image = size,
+                                       .objects = {n, (const box_t *)boxes, classes},
+                                       .masks = cuts};
+    const exec_batch_t batch = {.loss_scale = 1, .tally = r->tally};
+    TRY_OUT(err, train_image_run(train, &batch, &input, NULL, NULL, &counts));
+    const float n_of[] = {(float)counts.n_proposals, (float)counts.n_regions, (float)counts.n_positives};
+    err = add_output(r, "counts", shape_1d(3), n_of);
+out:
+    train_image_free(&train);
+    mem_free(&inside);
+    mem_free(&masks);
+    mem_free(&labels);
+    mem_free(&boxes);
+    return err;
 }
 
 static err_t run_all(run_t *r, char **argv)
@@ -230,12 +312,11 @@ static err_t run_all(run_t *r, char **argv)
     err_t err;
     TRY(npz_open(argv[3], &file));
     TRY_OUT(err, open_run(r, argv[1], argv[2], file));
-    TRY_OUT(err, run_sections(r));
-    if (!r->training) {
-        const shape_t image = graph_shape(r->graph, 0);
-        TRY_OUT(err, read_size(file, &size));
-        TRY_OUT(err, detect(r, (map_size_t){image.dim[1], image.dim[2]}, size));
-    }
+    TRY_OUT(err, read_size(file, &size));
+    const shape_t image = graph_shape(r->graph, 0);
+    const map_size_t canvas = {image.dim[1], image.dim[2]};
+    TRY_OUT(err, r->objects ? train_objects(r, file, canvas, size) : run_sections(r));
+    TRY_OUT(err, r->training ? keep_losses(r) : detect(r, canvas, size));
     TRY_OUT(err, npz_write(argv[4], r->out, r->n_out));
     err = weights_export(argv[5], "torchvision", r->graph, r->training ? r->grads : r->params, r->states);
 out:
@@ -248,6 +329,7 @@ static void close_run(run_t *r)
     for (int i = 0; i < MAX_OUTPUTS; i++) mem_free(&r->data[i]);
     for (int i = 0; i < GRAPH_MAX_INPUTS; i++) mem_free(&r->input[i]);
     exec_free(&r->exec);
+    algorithms_free(&r->algorithms);
     graph_free(&r->graph);
     mem_free(&r->params);
     mem_free(&r->grads);
@@ -256,9 +338,9 @@ static void close_run(run_t *r)
 
 int main(int argc, char **argv)
 {
-    run_t r = {.n_out = 0};
-    if (argc != 6) {
-        log_error("usage: detection_graph MODEL WEIGHTS.npz IN.npz OUT.npz EXPORT.npz");
+    run_t r = {.rule = argc == 7 && strcmp(argv[6], "rule") == 0};
+    if (argc != 6 && !r.rule) {
+        log_error("usage: detection_graph MODEL WEIGHTS.npz IN.npz OUT.npz EXPORT.npz [rule]");
         return ERR_USAGE;
     }
     err_t err = backend_open(&backend_cpu, N_THREADS);
