@@ -225,12 +225,17 @@ static void test_settings(void)
        err_message());
 }
 
-/* Two epochs of batches, but for what lies beside a canvas in its sample's room. */
-static uint64_t hash_batches(const dataset_t *set, int n_threads)
+/* Two epochs of batches by weight, but for what lies beside a canvas in its sample's room. n_mixed: batches of
+ * several canvases. */
+static uint64_t hash_batches(const dataset_t *set, int n_threads, int *n_mixed)
 {
     enum { BATCH = 4 };
-    const sampler_options_t order = {
-        .n_samples = set->info.n_samples[SPLIT_TRAIN], .global_batch = BATCH, .seed = 3};
+    const dataset_weigher_t weigher = {set, SPLIT_TRAIN, 5};
+    const sampler_options_t order = {.n_samples = set->info.n_samples[SPLIT_TRAIN],
+                                     .global_batch = BATCH,
+                                     .seed = 3,
+                                     .weigh = dataset_weigh,
+                                     .weigher = &weigher};
     sampler_t *sampler = NULL;
     loader_t *loader = NULL;
     if (sampler_new(&order, &sampler) != ERR_OK) abort();
@@ -248,6 +253,7 @@ static uint64_t hash_batches(const dataset_t *set, int n_threads)
     if (loader_open(&options, &loader) != ERR_OK) abort();
     const fields_t fields = samples_fields(&set->info);
     uint64_t hash = 0;
+    *n_mixed = 0;
     for (int64_t k = 0; k < n; k++) {
         const batch_t *batch;
         if (loader_next(loader, &batch) != ERR_OK) {
@@ -255,8 +261,10 @@ static uint64_t hash_batches(const dataset_t *set, int n_threads)
             hash = 0;
             break;
         }
+        const detection_place_t *places = batch->fields[0].data;
+        *n_mixed += places[0].canvas != places[batch->n - 1].canvas;
         for (int64_t i = 0; i < batch->n; i++) {
-            const detection_place_t *p = (const detection_place_t *)batch->fields[0].data + i;
+            const detection_place_t *p = places + i;
             const int64_t n_canvas = (int64_t)p->canvas_height * p->canvas_width * 3;
             hash = XXH3_64bits_withSeed(batch->pixels + i * n_room, (size_t)n_canvas * sizeof(float), hash);
         }
@@ -321,12 +329,15 @@ static void test_coco_tiny(const char *path)
     OK(check_bound(source), "no mask has more runs than was said without drawing it");
     source_close(&source);
     shards = open_set(folder_path("shards"), &some);
-    const uint64_t hash = hash_batches(set, 1);
-    OK(hash && hash_batches(set, 4) == hash, "1 and 4 threads make the same batches");
-    OK(hash_batches(shards, 2) == hash && shards->info.hash == set->info.hash,
+    int n_mixed;
+    const uint64_t hash = hash_batches(set, 1, &n_mixed);
+    OK(hash && hash_batches(set, 4, &n_mixed) == hash, "1 and 4 threads make the same batches");
+    OK(n_mixed < 13, "of 26 batches, %d have several canvases", n_mixed);
+    OK(hash_batches(shards, 2, &n_mixed) == hash && shards->info.hash == set->info.hash,
        "a folder and its shards, too");
     if (dataset_save(set, &bytes, &n_bytes) != ERR_OK) abort();
-    OK(dataset_restore(&some, &bytes, n_bytes, &restored) == ERR_OK && hash_batches(restored, 2) == hash &&
+    OK(dataset_restore(&some, &bytes, n_bytes, &restored) == ERR_OK &&
+           hash_batches(restored, 2, &n_mixed) == hash &&
            memcmp(&restored->info.objects, &set->info.objects, sizeof set->info.objects) == 0,
        "and what another rank receives");
     dataset_close(&set);
@@ -381,7 +392,7 @@ static void test_empty_mask(void)
 
 int main(void)
 {
-    enum { N_TINY = 5 };
+    enum { N_TINY = 6 };
     const char *data = getenv("DPTRAIN_DATA");
     char tiny[FS_PATH_MAX] = "";
     if (!folder_begin()) tap_skip_all("no folder in /tmp");

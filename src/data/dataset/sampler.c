@@ -15,6 +15,13 @@ struct sampler {
     /* For shuffled blocks; otherwise NULL. */
     int64_t *line;   /* [n_samples] */
     int64_t *blocks; /* first sample of each */
+    /* With weights; otherwise NULL. */
+    balance_item_t *items;   /* [n_samples] the epoch */
+    int64_t *places;         /* [n_samples] the order as places in it */
+    int64_t *batches;        /* [batches of an epoch] */
+    balance_item_t *dealt;   /* [global_batch] */
+    int64_t *dealt_index;    /* [global_batch] */
+    balance_shard_t *shards; /* [SAMPLER_MAX_SHARDS] */
 };
 
 static int64_t min_int64(int64_t a, int64_t b)
@@ -28,10 +35,23 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+static err_t make_balance(sampler_t *s)
+{
+    const char what[] = "the order of samples";
+    const int64_t n = s->options.n_samples, n_batch = s->options.global_batch;
+    TRY(mem_new_array(n, sizeof *s->items, what, &s->items));
+    TRY(mem_new_array(n, sizeof *s->places, what, &s->places));
+    TRY(mem_new_array(sampler_batches(s), sizeof *s->batches, what, &s->batches));
+    TRY(mem_new_array(n_batch, sizeof *s->dealt, what, &s->dealt));
+    TRY(mem_new_array(n_batch, sizeof *s->dealt_index, what, &s->dealt_index));
+    return mem_new_array(SAMPLER_MAX_SHARDS, sizeof *s->shards, what, &s->shards);
+}
+
 static err_t make_arrays(sampler_t *sampler)
 {
     const sampler_options_t *o = &sampler->options;
     TRY(mem_new_array(o->n_samples, sizeof *sampler->order, "the order of samples", &sampler->order));
+    if (o->weigh) return make_balance(sampler);
     if (o->block == 1 || o->in_order) return ERR_OK;
     TRY(mem_new_array(o->n_samples, sizeof *sampler->line, "the order of samples", &sampler->line));
     return mem_new_array(divide_up(o->n_samples, o->block), sizeof *sampler->blocks, "the order of blocks",
@@ -53,7 +73,8 @@ err_t sampler_new(const sampler_options_t *options, sampler_t **out)
     own->global_batch = min_int64(global_batch, n_samples);
     if (own->grain == 0) own->grain = 1;
     bool whole = !own->in_order && own->block > 1 && own->window >= divide_up(n_samples, own->block);
-    if (own->block == 0 || whole || own->spread) own->block = 1;
+    if (own->block == 0 || whole || own->spread || own->weigh) own->block = 1;
+    ASSERT(!own->weigh || (!own->in_order && !own->spread && own->grain == 1));
     ASSERT(own->block > 0 && (own->block == 1 || own->in_order || own->window > 0));
     sampler->epoch = -1;
     err_t err = make_arrays(sampler);
@@ -68,6 +89,12 @@ void sampler_free(sampler_t **sampler)
     mem_free(&(*sampler)->order);
     mem_free(&(*sampler)->line);
     mem_free(&(*sampler)->blocks);
+    mem_free(&(*sampler)->items);
+    mem_free(&(*sampler)->places);
+    mem_free(&(*sampler)->batches);
+    mem_free(&(*sampler)->dealt);
+    mem_free(&(*sampler)->dealt_index);
+    mem_free(&(*sampler)->shards);
     mem_free(sampler);
 }
 
@@ -147,6 +174,17 @@ static void permute_blocks(sampler_t *sampler, rng_t *rng)
     }
 }
 
+/* Weighs the epoch and regroups it. */
+static void group_epoch(sampler_t *s, int64_t epoch)
+{
+    const sampler_options_t *o = &s->options;
+    for (int64_t i = 0; i < o->n_samples; i++) {
+        s->items[i] = (balance_item_t){.index = s->order[i]};
+        o->weigh(o->weigher, epoch, s->order[i], &s->items[i].weight);
+    }
+    balance_group(s->items, o->n_samples, o->global_batch, s->batches, s->places);
+}
+
 /* An epoch's order depends only on (seed, epoch). */
 static void permute_epoch(sampler_t *sampler, int64_t epoch)
 {
@@ -162,6 +200,7 @@ static void permute_epoch(sampler_t *sampler, int64_t epoch)
     for (int64_t i = 0; i < o->n_samples && o->origin; i++) sampler->order[i] += o->origin;
     for (int64_t i = 0; i < o->n_samples && o->spread; i++)
         sampler->order[i] = sampler->order[i] * o->spread_over / o->spread;
+    if (o->weigh) group_epoch(sampler, epoch);
 }
 
 int64_t sampler_block(const sampler_t *sampler)
@@ -211,6 +250,19 @@ int64_t sampler_share(const sampler_t *sampler, int64_t n, int rank, int size, i
     return last_first + n_last - *first;
 }
 
+/* Deals the batch that begins at `start`; returns its samples in the order of shards. */
+static const int64_t *deal_batch(sampler_t *s, int64_t start, int64_t n, int size)
+{
+    const int n_shards = sampler_shards(s, size);
+    int64_t first;
+    ASSERT(n_shards <= SAMPLER_MAX_SHARDS);
+    for (int64_t i = 0; i < n; i++) s->dealt[i] = s->items[s->places[start + i]];
+    for (int k = 0; k < n_shards; k++) s->shards[k].n = sampler_shard(s, n, k, size, &first);
+    balance_deal(s->dealt, n, s->shards, n_shards);
+    for (int64_t i = 0; i < n; i++) s->dealt_index[i] = s->dealt[i].index;
+    return s->dealt_index;
+}
+
 sampler_slice_t sampler_at(sampler_t *sampler, int64_t epoch, int64_t batch, int rank, int size)
 {
     ASSERT(epoch >= 0 && batch >= 0 && batch < sampler_batches(sampler));
@@ -220,7 +272,9 @@ sampler_slice_t sampler_at(sampler_t *sampler, int64_t epoch, int64_t batch, int
     sampler_slice_t slice = {.epoch = epoch, .batch = batch};
     slice.n_global = left < o->global_batch ? left : o->global_batch;
     slice.n = sampler_share(sampler, slice.n_global, rank, size, &slice.first);
-    slice.index = sampler->order + start + slice.first;
+    const int64_t *order =
+        o->weigh ? deal_batch(sampler, start, slice.n_global, size) : sampler->order + start;
+    slice.index = order + slice.first;
     return slice;
 }
 

@@ -13,7 +13,11 @@
  * Lanes change blocks at different times, so that all steps read about the same amount. As without blocks,
  * every sample comes once per epoch, the order depends on the options and the epoch but not on the number of
  * ranks, and any position can be reached directly. A set of at most window × block samples is shuffled as a
- * whole. Not collective. */
+ * whole.
+ *
+ * With `weigh`, global batches hold samples of one group where possible, and each is dealt to its shards by cost
+ * (balance.h). The set of samples in a global batch does not depend on shards or ranks; their order does, unless
+ * n_shards fixes it. Not collective. */
 #ifndef DATA_DATASET_SAMPLER_H
 #define DATA_DATASET_SAMPLER_H
 
@@ -21,14 +25,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "data/dataset/balance.h"
 
 typedef struct sampler sampler_t;
 
-/* What a sample is to training. */
-typedef struct sampler_weight {
-    int group;   /* batches are of one group where possible */
-    double cost; /* estimated, ≥ 0; only ratios count */
-} sampler_weight_t;
+enum { SAMPLER_MAX_SHARDS = 4096 }; /* with `weigh` */
 
 typedef struct sampler_slice {
     int64_t epoch, batch; /* position: epoch from 0, batch in the epoch from 0 */
@@ -50,6 +51,9 @@ typedef struct sampler_options {
     int64_t spread, spread_over;
     int64_t block;  /* samples per block; 0 or 1: no blocks */
     int64_t window; /* blocks, ≥ 1; unused without blocks */
+    /* Writes the weight of a sample in an epoch. NULL: all are alike. Excludes blocks, in_order and grain. */
+    void (*weigh)(const void *weigher, int64_t epoch, int64_t index, sampler_weight_t *out);
+    const void *weigher; /* borrowed */
 } sampler_options_t;
 
 err_t sampler_new(const sampler_options_t *options, sampler_t **out);
@@ -63,7 +67,8 @@ int sampler_shards(const sampler_t *sampler, int size);
 int64_t sampler_shard(const sampler_t *sampler, int64_t n, int shard, int size, int64_t *first);
 int64_t sampler_share(const sampler_t *sampler, int64_t n, int rank, int size, int64_t *first);
 
-/* The slice of `rank` at a position. Permutes when the epoch changes (O(n), no allocation). */
+/* The slice of `rank` at a position. Permutes when the epoch changes (O(n), no allocation). With `weigh`, size is at
+ * most SAMPLER_MAX_SHARDS. */
 sampler_slice_t sampler_at(sampler_t *sampler, int64_t epoch, int64_t batch, int rank, int size);
 
 /* A read-ahead hint: the run of samples around one that are needed soon. n 1: none. */
