@@ -280,8 +280,9 @@ if [[ -n $skips ]]; then
 fi
 failed=$(awk -F '\t' '$1 != "ok" && $1 !~ /^skipped: / { printf "  %s: %s\n", $3, $1 }' "$work/verdicts") || true
 [[ -z $failed ]] || printf '\nFailed:\n%s\n' "$failed"
-n_run=$(wc -l <"$work/verdicts")
+n_run=$(wc -l <"$work/verdicts") n_failed=$(grep -c . <<<"$failed") || true
 ((n_run == ${#names[@]})) || { status=1 && note "$((${#names[@]} - n_run)) entries did not run"; }
-printf '\n%s entries, %s checks, %s s\nResult: %s\n' "$n_run" "$(awk -F '\t' '{ n += $2 } END { print n + 0 }' "$work/verdicts")" \
-    "$SECONDS" "$([[ $status -eq 0 ]] && echo PASS || echo FAIL)"
+printf '\n%s entries, %s checks, %s s\n%s passed, %s failed\n' "${#names[@]}" \
+    "$(awk -F '\t' '{ n += $2 } END { print n + 0 }' "$work/verdicts")" "$SECONDS" "$((n_run - n_failed))" \
+    "$((${#names[@]} - n_run + n_failed))"
 exit "$status"

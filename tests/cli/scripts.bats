@@ -493,12 +493,12 @@ drive() { # SECONDS COMMAND
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *"unit/test_good [cuda] ."*" ok "* && $output == *$'Failed:\n  unit/test_bad [cuda]: 1 of 2 checks ran\n'* ]]
-    [[ $output == *$'\n2 entries, 3 checks, '*'Result: FAIL' ]]
+    [[ $output == *$'\n2 entries, 3 checks, '*$'\n1 passed, 1 failed' ]]
     rm "$tree/tests/unit/test_bad.c"
     run "$tree/scripts/test.sh" --gpu
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *$'\n1 entries, 2 checks, '*'Result: PASS' ]]
+    [[ $output == *$'\n1 entries, 2 checks, '*$'\n1 passed, 0 failed' ]]
 }
 
 @test "a skipped test passes, unless it ran checks or ended with an error" {
