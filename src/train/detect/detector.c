@@ -3,20 +3,14 @@
  * object.c turns results of images with an orientation. */
 #include "train/detect/detector.h"
 
-#include <stdio.h>
-
 #include "base/mem.h"
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
 #include "compute/ops/hd_buffer.h"
 #include "train/detect/paste.h"
-#include "train/detect/proposals.h"
+#include "train/detect/ports.h"
 
-enum { SECTION_BOX = 1, SECTION_MASK, REGION_VALUES = 5 };
-
-typedef struct rpn_outputs {
-    int logits[PROPOSALS_LEVELS], deltas[PROPOSALS_LEVELS]; /* outputs of the graph */
-} rpn_outputs_t;
+enum { REGION_VALUES = 5 };
 
 struct detector {
     detector_options_t options;
@@ -24,8 +18,7 @@ struct detector {
     exec_t *exec;
     shape_t shapes[GRAPH_MAX_INPUTS];
     hd_buffer_t image, box_regions, mask_regions;
-    int image_input, box_input, mask_input, box_logits, box_deltas, mask_logits;
-    rpn_outputs_t rpn;
+    detector_ports_t ports;
     pixel_table_t norm;
     resize_scratch_t scratch;
     uint8_t *rgb;
@@ -37,25 +30,6 @@ struct detector {
     detector_object_t *objects; /* [options.detections.detections] */
     uint8_t *bitmap;            /* of a mask that is turned */
 };
-
-static void find_ports(detector_t *d)
-{
-    const graph_t *g = d->options.graph;
-    char name[GRAPH_NAME_MAX];
-    d->image_input = graph_find_input(g, "image");
-    d->box_input = graph_find_input(g, "box.regions");
-    d->mask_input = graph_find_input(g, "mask.regions");
-    d->box_logits = graph_find_output(g, "box.logits");
-    d->box_deltas = graph_find_output(g, "box.deltas");
-    d->mask_logits = graph_find_output(g, "mask.logits");
-    for (int level = 0; level < PROPOSALS_LEVELS; level++) {
-        snprintf(name, sizeof name, "rpn.%d.logits", level);
-        d->rpn.logits[level] = graph_find_output(g, name);
-        snprintf(name, sizeof name, "rpn.%d.deltas", level);
-        d->rpn.deltas[level] = graph_find_output(g, name);
-    }
-    ASSERT(d->options.masks <= (d->mask_logits >= 0));
-}
 
 static err_t plan_batches(detector_t *d, const batch_size_t *sizes, int n_sizes)
 {
@@ -128,7 +102,8 @@ err_t detector_new(const detector_options_t *options, detector_t **out)
     err_t err;
     TRY(mem_new(sizeof *d, "a detector", &d));
     d->options = *options;
-    find_ports(d);
+    d->ports = detector_ports(options->graph);
+    ASSERT(!options->masks || d->ports.mask_logits >= 0);
     pixel_table_make(&options->norm, 3, &d->norm);
     TRY_OUT(err, plan_canvases(d));
     TRY_OUT(err, allocate(d));
@@ -191,15 +166,10 @@ static err_t find_regions(detector_t *d, const canvas_place_t *place, int64_t *n
     exec_results_t results;
     proposals_level_t levels[PROPOSALS_LEVELS];
     rcnn_shapes(d->options.graph, place->canvas.height, place->canvas.width, d->shapes);
-    batch.input[d->image_input] = d->image.device;
+    batch.input[d->ports.image] = d->image.device;
     TRY(exec_forward(d->exec, &batch, false));
     TRY(exec_results(d->exec, &results));
-    for (int i = 0; i < PROPOSALS_LEVELS; i++) {
-        proposals_level_t *l = &levels[i];
-        rcnn_cells(place->canvas.height, place->canvas.width, i, &l->height, &l->width);
-        l->logits = results.output[d->rpn.logits[i]];
-        l->deltas = results.output[d->rpn.deltas[i]];
-    }
+    detector_levels(&d->ports, &results, place->canvas, levels);
     *n = proposals_find(&d->proposals, levels, place->canvas, place->scaled, d->regions);
     return ERR_OK;
 }
@@ -212,11 +182,11 @@ static err_t find_boxes(detector_t *d, const canvas_place_t *place, int64_t n_re
     *n = 0;
     if (n_regions == 0) return ERR_OK;
     TRY(put_regions(&d->box_regions, d->regions, sizeof *d->regions, n_regions));
-    batch.input[d->box_input] = d->box_regions.device;
+    batch.input[d->ports.box_regions] = d->box_regions.device;
     TRY(exec_rows(d->exec, SECTION_BOX, &batch));
     TRY(exec_results(d->exec, &results));
-    const detections_input_t input = {n_regions, d->regions, results.output[d->box_logits],
-                                      results.output[d->box_deltas], place->scaled};
+    const detections_input_t input = {n_regions, d->regions, results.output[d->ports.box_logits],
+                                      results.output[d->ports.box_deltas], place->scaled};
     *n = detections_find(&d->detections, &input, d->found);
     return ERR_OK;
 }
@@ -228,10 +198,10 @@ static err_t find_masks(detector_t *d, const canvas_place_t *place, int64_t firs
     exec_batch_t batch = {.n = n};
     exec_results_t results;
     TRY(put_regions(&d->mask_regions, &d->found[first].box, sizeof *d->found, n));
-    batch.input[d->mask_input] = d->mask_regions.device;
+    batch.input[d->ports.mask_regions] = d->mask_regions.device;
     TRY(exec_rows(d->exec, SECTION_MASK, &batch));
     TRY(exec_results(d->exec, &results));
-    const float *logits = results.output[d->mask_logits];
+    const float *logits = results.output[d->ports.mask_logits];
     for (int64_t i = 0; i < n; i++) {
         const found_t *f = &d->found[first + i];
         const box_t box = paste_box(f->box, place->scaled, place->image);

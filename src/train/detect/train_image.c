@@ -8,8 +8,9 @@
 
 #include "base/mem.h"
 #include "compute/models/rcnn.h"
+#include "train/detect/ports.h"
 
-enum { SECTION_BOX = 1, SECTION_MASK, MASK_VALUES = MASK_TARGET_SIDE * MASK_TARGET_SIDE };
+enum { MASK_VALUES = MASK_TARGET_SIDE * MASK_TARGET_SIDE };
 
 const proposals_options_t proposals_training = {2000, 2000, 0.7};
 
@@ -22,9 +23,8 @@ typedef struct target_inputs {
 struct train_image {
     train_image_options_t options;
     shape_t shapes[GRAPH_MAX_INPUTS];
-    int image_input, box_input, mask_input;
-    int logits[PROPOSALS_LEVELS], deltas[PROPOSALS_LEVELS]; /* outputs */
-    target_inputs_t rpn[PROPOSALS_LEVELS];                  /* memory: of level 0 for all */
+    detector_ports_t ports;
+    target_inputs_t rpn[PROPOSALS_LEVELS]; /* memory: of level 0 for all */
     target_inputs_t box, mask;
     hd_buffer_t box_regions, mask_regions;
     int64_t n_mask_rows;
@@ -52,18 +52,12 @@ static void find_ports(train_image_t *t)
 {
     const graph_t *g = t->options.graph;
     char name[32];
-    t->image_input = graph_find_input(g, "image");
-    t->box_input = find_input(g, "box", "regions");
-    t->mask_input = find_input(g, "mask", "regions");
+    t->ports = detector_ports(g);
     find_targets(g, "box", &t->box);
     find_targets(g, "mask", &t->mask);
     for (int level = 0; level < PROPOSALS_LEVELS; level++) {
         snprintf(name, sizeof name, "rpn.%d", level);
         find_targets(g, name, &t->rpn[level]);
-        snprintf(name, sizeof name, "rpn.%d.logits", level);
-        t->logits[level] = graph_find_output(g, name);
-        snprintf(name, sizeof name, "rpn.%d.deltas", level);
-        t->deltas[level] = graph_find_output(g, name);
     }
 }
 
@@ -132,7 +126,7 @@ static err_t allocate(train_image_t *t)
     TRY(new_inputs(o->backend, t->targets.n_rows, 4, &t->box));
     TRY(hd_buffer_new(o->backend, (size_t)(t->targets.n_rows * ROI_ALIGN_VALUES) * sizeof(float), "regions",
                       &t->box_regions));
-    return t->mask_input >= 0 ? allocate_mask(t) : ERR_OK;
+    return t->ports.mask_regions >= 0 ? allocate_mask(t) : ERR_OK;
 }
 
 err_t train_image_new(const train_image_options_t *options, train_image_t **out)
@@ -188,14 +182,12 @@ static err_t put_anchors(train_image_t *t, const train_image_input_t *in, const 
     return push_inputs(memory);
 }
 
-static err_t propose(train_image_t *t, const train_image_input_t *in, const map_size_t *cells, int64_t *n)
+static err_t propose(train_image_t *t, const train_image_input_t *in, int64_t *n)
 {
     exec_results_t results;
     proposals_level_t levels[PROPOSALS_LEVELS];
     TRY(exec_results(t->options.exec, &results));
-    for (int i = 0; i < PROPOSALS_LEVELS; i++)
-        levels[i] = (proposals_level_t){cells[i].height, cells[i].width, results.output[t->logits[i]],
-                                        results.output[t->deltas[i]]};
+    detector_levels(&t->ports, &results, in->canvas, levels);
     *n = proposals_find(&t->proposals, levels, in->canvas, in->scaled, t->regions);
     return ERR_OK;
 }
@@ -224,7 +216,7 @@ static err_t run_boxes(train_image_t *t, const exec_batch_t *base)
     TRY(hd_buffer_push_all(&t->box_regions));
     TRY(push_inputs(&t->box));
     batch.n = r->n;
-    batch.input[t->box_input] = t->box_regions.device;
+    batch.input[t->ports.box_regions] = t->box_regions.device;
     batch.input[t->box.label] = t->box.labels.device;
     batch.input[t->box.target] = t->box.targets.device;
     batch.input[t->box.weight] = t->box.weights.device;
@@ -258,7 +250,7 @@ static err_t run_masks(train_image_t *t, const exec_batch_t *base, const train_i
     exec_batch_t batch = *base;
     TRY(put_masks(t, in));
     batch.n = t->targets.regions.n_objects;
-    batch.input[t->mask_input] = t->mask_regions.device;
+    batch.input[t->ports.mask_regions] = t->mask_regions.device;
     batch.input[t->mask.label] = t->mask.labels.device;
     batch.input[t->mask.target] = t->mask.targets.device;
     batch.input[t->mask.weight] = t->mask.weights.device;
@@ -276,13 +268,13 @@ err_t train_image_run(train_image_t *t, const exec_batch_t *base, const train_im
     rcnn_shapes(t->options.graph, in->canvas.height, in->canvas.width, t->shapes);
     batch.n = 1;
     batch.shapes = t->shapes;
-    batch.input[t->image_input] = in->pixels;
+    batch.input[t->ports.image] = in->pixels;
     TRY(put_anchors(t, in, cells, &batch));
     TRY(exec_forward(t->options.exec, &batch, true));
-    TRY(propose(t, in, cells, &n));
+    TRY(propose(t, in, &n));
     targets_find_regions(&t->targets, &in->objects, t->regions, n, &in->draw);
     TRY(run_boxes(t, base));
-    if (t->mask_input >= 0) TRY(run_masks(t, base, in));
+    if (t->ports.mask_regions >= 0) TRY(run_masks(t, base, in));
     *counts = (train_image_counts_t){.n_proposals = n,
                                      .n_regions = t->targets.regions.n,
                                      .n_positives = t->targets.regions.n_objects,

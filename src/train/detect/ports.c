@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds inputs and outputs by name, once. */
+#include "train/detect/ports.h"
+
+#include <stdio.h>
+
+#include "compute/models/rcnn.h"
+
+detector_ports_t detector_ports(const graph_t *g)
+{
+    detector_ports_t p = {.image = graph_find_input(g, "image"),
+                          .box_regions = graph_find_input(g, "box.regions"),
+                          .mask_regions = graph_find_input(g, "mask.regions"),
+                          .box_logits = graph_find_output(g, "box.logits"),
+                          .box_deltas = graph_find_output(g, "box.deltas"),
+                          .mask_logits = graph_find_output(g, "mask.logits")};
+    for (int level = 0; level < PROPOSALS_LEVELS; level++) {
+        char name[GRAPH_NAME_MAX];
+        snprintf(name, sizeof name, "rpn.%d.logits", level);
+        p.logits[level] = graph_find_output(g, name);
+        snprintf(name, sizeof name, "rpn.%d.deltas", level);
+        p.deltas[level] = graph_find_output(g, name);
+    }
+    return p;
+}
+
+void detector_levels(const detector_ports_t *ports, const exec_results_t *results, map_size_t canvas,
+                     proposals_level_t levels[PROPOSALS_LEVELS])
+{
+    for (int i = 0; i < PROPOSALS_LEVELS; i++) {
+        proposals_level_t *l = &levels[i];
+        rcnn_cells(canvas.height, canvas.width, i, &l->height, &l->width);
+        l->logits = results->output[ports->logits[i]];
+        l->deltas = results->output[ports->deltas[i]];
+    }
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Inputs and outputs of a detector's graph (compute/models/rcnn.h) by index. Not collective. */
+#ifndef TRAIN_DETECT_PORTS_H
+#define TRAIN_DETECT_PORTS_H
+
+#include "compute/graph/exec.h"
+#include "train/detect/proposals.h"
+
+/* The graph's sections of rows. */
+enum { SECTION_BOX = 1, SECTION_MASK };
+
+typedef struct detector_ports {
+    int image, box_regions, mask_regions; /* inputs; of a model without masks -1 */
+    int logits[PROPOSALS_LEVELS], deltas[PROPOSALS_LEVELS];
+    int box_logits, box_deltas, mask_logits; /* outputs; of a model without masks -1 */
+} detector_ports_t;
+
+detector_ports_t detector_ports(const graph_t *graph);
+
+/* The outputs of the proposal head for an image. */
+void detector_levels(const detector_ports_t *ports, const exec_results_t *results, map_size_t canvas,
+                     proposals_level_t levels[PROPOSALS_LEVELS]);
+
+#endif
