@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Compares dptrain's detectors with torchvision's, layer by layer, on weights and images by a formula, and prints
-results/detection_parity.md. Needs PyTorch, torchvision and build/scripts/bench/detection_graph. See --help."""
+results/detection_parity.md. Needs PyTorch, torchvision, pycocotools, dptrain and
+build/scripts/bench/detection_graph. See --help."""
 
 import argparse
 import datetime
+import json
 import pathlib
 import subprocess
 import sys
@@ -12,8 +14,10 @@ import tempfile
 
 import detection_formula as formula
 import numpy as np
+import pycocotools.mask
 import torch
 import torchvision
+from PIL import Image
 from torchvision.models.detection import MaskRCNN
 from torchvision.models.detection._utils import BalancedPositiveNegativeSampler
 from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
@@ -293,12 +297,37 @@ def run_case(program, folder, net, canvas, size):
     return row, right
 
 
+def compare_predict(dptrain, folder, net="resnet18", size=(480, 640)):
+    """A line about `dptrain predict` and torchvision's model on a PNG that neither resizes."""
+    pixels = np.clip(formula.image(*size, *size) * 40 + 128, 0, 255).astype(np.uint8)
+    Image.fromarray(pixels).save(folder / "image.png")
+    model = build(net)
+    model.transform.min_size, model.transform.max_size = size[:1], size[1]
+    np.savez(folder / "predict.npz", **{name: value.numpy() for name, value in model.state_dict().items()})
+    with torch.no_grad():
+        found = model([torch.from_numpy(pixels).permute(2, 0, 1) / 255])[0]
+    theirs = torch.cat([found["boxes"], found["scores"][:, None], found["labels"][:, None]], 1).numpy()
+    subprocess.run([dptrain, "predict", folder / "predict.npz", folder / "image.png", "--model", f"maskrcnn_{net}_fpn",
+                    "--min-size", str(size[0]), "--max-size", str(size[1]), "--json", folder / "predict.json"],
+                   check=True, stdout=subprocess.DEVNULL)
+    listed = json.loads((folder / "predict.json").read_text(encoding="utf-8"))["objects"]
+    ours = np.array([[x, y, x + w, y + h, o["score"], o["category_id"]] for o in listed for x, y, w, h in [o["bbox"]]],
+                    np.float32)
+    missing, wrong, n_pixels = missing_detections(ours, theirs), 0, 0
+    for mask, box in zip(found["masks"][:, 0].numpy() > 0.5, theirs):
+        same = listed[np.abs(ours[:, :4] - box[:4]).max(1).argmin()]
+        wrong += int((pycocotools.mask.decode(same["segmentation"]) != mask).sum())
+        n_pixels += int(mask.sum())
+    return f"- `dptrain predict`, `maskrcnn_{net}_fpn`, a PNG of {size[0]}×{size[1]} that neither program resizes: {missing} " \
+        f"of {len(theirs)}\n  detections and {wrong} of {n_pixels} pixels of masks differ."
+
+
 def cpu():
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
 
 
-def print_page(program, folder):
+def print_page(program, dptrain, folder):
     print("# Detectors beside torchvision\n\n| network, canvas | " + " | ".join(COLUMNS) + " |\n|---|" +
           "---:|" * len(COLUMNS))
     passed = True
@@ -307,7 +336,8 @@ def print_page(program, folder):
         print(f"| `maskrcnn_{net}_fpn`, {canvas[0]}×{canvas[1]} | " + " | ".join(row) + " |", flush=True)
         passed &= right
     revision = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
-    print(NOTES + f"""
+    print(NOTES + compare_predict(dptrain, folder) + f"""
+
 | | |
 |---|---|
 | machine | {cpu()} |
@@ -320,12 +350,13 @@ def print_page(program, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", default="build/scripts/bench/detection_graph")
+    parser.add_argument("--dptrain", default="./dptrain")
     parser.add_argument("--folder", type=pathlib.Path, help="folder for the weights [a temporary folder]")
     parser.add_argument("--rule", action="store_true", help="with the algorithms by rule, Winograd among them")
     options = parser.parse_args()
     program = [options.program] + ["rule"] * options.rule
     with tempfile.TemporaryDirectory() as temporary:
-        sys.exit(print_page(program, options.folder or pathlib.Path(temporary)))
+        sys.exit(print_page(program, options.dptrain, options.folder or pathlib.Path(temporary)))
 
 
 if __name__ == "__main__":
