@@ -43,7 +43,9 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
               op_t **out)
 {
     const op_kernel_t *kernel = backend->kernel[desc->kind];
-    if (!kernel) RAISE(ERR_SYSTEM, "the %s backend has no %s", backend->name, op_traits(desc->kind)->name);
+    if (!kernel)
+        RAISE(ERR_SYSTEM, "the %s backend has no %s; use --device cpu", backend->name,
+              op_traits(desc->kind)->name);
     if (desc->compute == DTYPE_TF32 && !kernel->tf32)
         RAISE(ERR_USAGE, "tf32 needs the tensor cores of a GPU; use --device cuda, or --precision fp32");
     ASSERT(kernel->fuses || !op_is_fused(desc));
