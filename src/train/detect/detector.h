@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A detector at work: an image on its canvas, the network's forward passes, regions, detections and masks. What it
- * finds depends on the image and the weights alone: not on other images, their order, or ranks. Not collective. */
+ * finds depends on the image, the weights and the backend's number of threads alone: not on other images, their
+ * order, or ranks. Not collective. */
 #ifndef TRAIN_DETECT_DETECTOR_H
 #define TRAIN_DETECT_DETECTOR_H
 

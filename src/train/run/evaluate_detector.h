@@ -9,7 +9,7 @@
 extern const char *const evaluate_detector_scores[];
 
 /* Collective. Deals the images to the ranks by the area of their canvases, and logs the numbers. Results do not
- * depend on the number of ranks.
+ * depend on the number of ranks, as long as each has as many threads.
  *
  *   path  weights (FILE.npz)
  *
