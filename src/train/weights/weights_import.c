@@ -71,9 +71,12 @@ static bool has_trunk_only(const import_t *m)
 static err_t refuse_missing(const import_t *m, const named_tensor_t *t)
 {
     char list[ERR_MESSAGE_MAX / 4];
+    const foreign_t *f = m->foreign;
+    if (t->part != PART_TRUNK && has_trunk_only(m))
+        RAISE(ERR_DATA, "%s has only a trunk for %s, from which training can start%s%s", m->path,
+              m->x.graph->model, f ? ": " : "", f ? f->why : "");
     npz_list(m->file, list, sizeof list);
     if (!t->name[0]) return transfer_no_rule(&m->x, t);
-    const foreign_t *f = m->foreign;
     RAISE(ERR_DATA, "%s has no array '%s' for %s of %s; it has %s; %s%s%s", m->path, t->name, t->param->name,
           m->x.graph->model, list, f ? f->why : "try another name table",
           f ? ": only its trunk can be used, by the name table " : "", f ? f->table : "");
