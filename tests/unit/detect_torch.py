@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Prints the numbers of tests/unit/test_detect.c: what torchvision 0.29.2's own functions make of the inputs that the
 test makes with the same hash. detect_torch.py"""
-import numpy as np
 import torch
 from torchvision.models.detection import rpn, roi_heads
 from torchvision.models.detection._utils import BoxCoder
@@ -10,19 +9,7 @@ from torchvision.models.detection.image_list import ImageList
 from torchvision.models.detection.roi_heads import paste_masks_in_image
 from torchvision.models.detection.transform import resize_boxes
 
-
-def words(first, n):
-    i = np.arange(first, first + n, dtype=np.uint32)
-    with np.errstate(over="ignore"):
-        x = i * np.uint32(2654435761) + np.uint32(12345)
-        x = (x ^ x >> np.uint32(16)) * np.uint32(0x45D9F3B)
-    return x ^ x >> np.uint32(16)
-
-
-def values(first, n, low, high):
-    """In [low, high), exact in float32 for small powers of two."""
-    share = (words(first, n) >> 8).astype(np.float32) / np.float32(1 << 24)
-    return torch.from_numpy(np.float32(low) + np.float32(high - low) * share)
+from torch_inputs import values
 
 
 def show(name, boxes):

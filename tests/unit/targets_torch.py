@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Prints the numbers of tests/unit/test_targets.c: what torchvision 0.29.2's own functions make of the inputs that the
 test makes with the same hash, with samples larger than the candidates. targets_torch.py"""
-import numpy as np
 import torch
 from torchvision.models.detection import roi_heads, rpn
 from torchvision.models.detection._utils import BoxCoder
@@ -9,18 +8,7 @@ from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.image_list import ImageList
 from torchvision.ops import roi_align
 
-
-def words(first, n):
-    i = np.arange(first, first + n, dtype=np.uint32)
-    with np.errstate(over="ignore"):
-        x = i * np.uint32(2654435761) + np.uint32(12345)
-        x = (x ^ x >> np.uint32(16)) * np.uint32(0x45D9F3B)
-    return x ^ x >> np.uint32(16)
-
-
-def values(first, n, low, high):
-    share = (words(first, n) >> 8).astype(np.float32) / np.float32(1 << 24)
-    return torch.from_numpy(np.float32(low) + np.float32(high - low) * share)
+from torch_inputs import values
 
 
 def boxes(first, n, side):

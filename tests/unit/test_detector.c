@@ -10,6 +10,7 @@
 #include "data/annotation/class_map.h"
 #include "data/image/orient.h"
 #include "tests/graph_util.h"
+#include "tests/small_rcnn.h"
 #include "tests/tap.h"
 #include "train/detect/deal.h"
 #include "train/detect/detector.h"
@@ -135,25 +136,6 @@ static void test_worst(void)
 enum { N_CLASSES = 4, N_IMAGES = 5, SIDE_MAX = 200 };
 static const int64_t sides[N_IMAGES][2] = {{60, 80}, {80, 60}, {33, 150}, {64, 64}, {60, 80}};
 
-/* As tests/unit/test_rcnn.c. */
-static graph_t *build_small(void)
-{
-    static const resnet_t net = {{1, 1, 1, 1}, false};
-    graph_t *g = NULL;
-    must(graph_new("small", &g), "a graph");
-    graph_input(g, "image", shape_3d(64, 64, 3), DTYPE_F32);
-    g->frozen_norms = true;
-    rcnn_add(g, &(rcnn_sizes_t){.net = &net,
-                                .masks = true,
-                                .n_classes = N_CLASSES,
-                                .width = 4,
-                                .channels = 8,
-                                .hidden = 12,
-                                .box_block = 64,
-                                .mask_block = 4});
-    return g;
-}
-
 static uint8_t pixels[N_IMAGES][SIDE_MAX * SIDE_MAX * 3];
 
 typedef struct kept {
@@ -208,7 +190,7 @@ static void test_detector(const backend_t *backend)
     const canvas_options_t sizes = {"64", 128, "auto"};
     detector_t *detector = NULL, *boxes = NULL;
     rng_t rng = rng_new(5, RNG_TEST, 0);
-    graph_run_open(&run, backend, build_small(), 1);
+    graph_run_open(&run, backend, small_rcnn(64, 64, N_CLASSES, 4, 64, 4), 1);
     for (int64_t i = 0; i < run.graph->n_flat_params; i++) run.params[i] += 0.1f * (float)rng_normal(&rng);
     for (int i = 0; i < N_IMAGES - 1; i++)
         for (int64_t k = 0; k < COUNT(pixels[i]); k++) pixels[i][k] = (uint8_t)(rng_below(&rng, 256));

@@ -8,6 +8,7 @@
 #include "compute/models/rcnn.h"
 #include "compute/ops/registry.h"
 #include "tests/graph_util.h"
+#include "tests/small_rcnn.h"
 #include "tests/tap.h"
 
 enum { N_CLASSES = 3, BOX_ROWS = 11, MASK_ROWS = 5, HEIGHT = 64, WIDTH = 96 };
@@ -118,25 +119,6 @@ static void check_norms(void)
     graph_free(&g);
 }
 
-/* Its layers are those of the models, with fewer channels. */
-static graph_t *build_small(void)
-{
-    static const resnet_t net = {{1, 1, 1, 1}, false};
-    graph_t *g = NULL;
-    must(graph_new("small", &g), "a graph");
-    graph_input(g, "image", shape_3d(HEIGHT, WIDTH, 3), DTYPE_F32);
-    g->frozen_norms = true;
-    rcnn_add(g, &(rcnn_sizes_t){.net = &net,
-                                .masks = true,
-                                .n_classes = N_CLASSES,
-                                .width = 4,
-                                .channels = 8,
-                                .hidden = 12,
-                                .box_block = 4,
-                                .mask_block = 2});
-    return g;
-}
-
 static void fill_regions(float *regions, int n, int n_images, float height, float width)
 {
     rng_t rng = rng_new(7, RNG_TEST, 0);
@@ -169,7 +151,7 @@ static void fill_targets(graph_run_t *r)
 
 static void open_small(graph_run_t *r, const backend_t *backend, int64_t n)
 {
-    graph_run_open(r, backend, build_small(), n);
+    graph_run_open(r, backend, small_rcnn(HEIGHT, WIDTH, N_CLASSES, 4, 4, 2), n);
     rng_t rng = rng_new(9, RNG_TEST, 0);
     /* Running values, and parameters that begin small, in general position. */
     for (int i = 0; i < r->graph->n_states; i++) {

@@ -9,29 +9,11 @@
 #include "compute/models/rcnn.h"
 #include "compute/ops/registry.h"
 #include "tests/graph_util.h"
+#include "tests/small_rcnn.h"
 #include "tests/tap.h"
 #include "train/detect/train_image.h"
 
 enum { HEIGHT = 96, WIDTH = 128, N_CLASSES = 3, N_LOSSES = 13, STEPS = 100, SEED = 11 };
-
-/* Layers of the models, with fewer channels. */
-static graph_t *build_small(void)
-{
-    static const resnet_t net = {{1, 1, 1, 1}, false};
-    graph_t *g = NULL;
-    must(graph_new("small", &g), "a graph");
-    graph_input(g, "image", shape_3d(HEIGHT, WIDTH, 3), DTYPE_F32);
-    g->frozen_norms = true;
-    rcnn_add(g, &(rcnn_sizes_t){.net = &net,
-                                .masks = true,
-                                .n_classes = N_CLASSES,
-                                .width = 8,
-                                .channels = 16,
-                                .hidden = 32,
-                                .box_block = 16,
-                                .mask_block = 4});
-    return g;
-}
 
 static const map_size_t canvas = {HEIGHT, WIDTH};
 static const box_t boxes[] = {{10, 12, 58, 60}, {70, 30, 118, 80}};
@@ -67,7 +49,7 @@ typedef struct training {
 
 static void open_training(training_t *t, const backend_t *backend)
 {
-    graph_run_open(&t->run, backend, build_small(), 1);
+    graph_run_open(&t->run, backend, small_rcnn(HEIGHT, WIDTH, N_CLASSES, 8, 16, 4), 1);
     must(exec_prepare(t->run.exec, 1, true), "planning");
     must(exec_ready(t->run.exec), "memory");
     train_image_options_t options = {.graph = t->run.graph,
