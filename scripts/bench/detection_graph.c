@@ -252,6 +252,13 @@ static err_t read_size(const npz_t *file, map_size_t *out)
 
 enum { MAX_OBJECTS = 16, MAX_POSITIVES = 128 };
 
+/* context: an array of them. */
+static err_t get_cut(void *context, int64_t object, mask_cut_t *out)
+{
+    *out = ((const mask_cut_t *)context)[object];
+    return ERR_OK;
+}
+
 /* Samples are larger than the candidates, so that nothing is drawn. */
 static err_t train_objects(run_t *r, const npz_t *file, map_size_t canvas, map_size_t size)
 {
@@ -291,7 +298,7 @@ static err_t train_objects(run_t *r, const npz_t *file, map_size_t canvas, map_s
                                        .scaled = size,
                                        .image = size,
                                        .objects = {n, (const box_t *)boxes, classes},
-                                       .masks = cuts};
+                                       .masks = {get_cut, cuts}};
     const exec_batch_t batch = {.loss_scale = 1, .tally = r->tally};
     TRY_OUT(err, train_image_run(train, &batch, &input, NULL, NULL, &counts));
     const float n_of[] = {(float)counts.n_proposals, (float)counts.n_regions, (float)counts.n_positives};

@@ -21,6 +21,13 @@ static const int32_t classes[] = {1, 2};
 static uint8_t inside[2][50 * 48];
 static const mask_cut_t masks[] = {{10, 12, 48, 48, inside[0]}, {70, 30, 48, 50, inside[1]}};
 
+static err_t get_mask(void *context, int64_t object, mask_cut_t *out)
+{
+    (void)context;
+    *out = masks[object];
+    return ERR_OK;
+}
+
 /* Two rectangles of other colours on noise; the second's mask is its upper half. */
 static void draw_image(float *pixels)
 {
@@ -70,7 +77,7 @@ static void open_training(training_t *t, const backend_t *backend)
                                      .scaled = canvas,
                                      .image = canvas,
                                      .objects = {2, boxes, classes},
-                                     .masks = masks,
+                                     .masks = {get_mask, NULL},
                                      .draw = {.seed = SEED}};
 }
 

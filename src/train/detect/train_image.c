@@ -223,24 +223,36 @@ static err_t run_boxes(train_image_t *t, const exec_batch_t *base)
     return exec_rows(t->options.exec, SECTION_BOX, &batch);
 }
 
+/* The targets of one object's regions. */
+static err_t put_masks_of(train_image_t *t, const train_image_input_t *in, int64_t object)
+{
+    const region_targets_t *r = &t->targets.regions;
+    float *targets = t->mask.targets.host;
+    mask_cut_t mask = {.inside = NULL};
+    for (int64_t i = 0; i < r->n_objects; i++) {
+        if (r->objects[i] != object) continue;
+        if (!mask.inside) TRY(in->masks.get(in->masks.context, object, &mask));
+        const float *v = r->regions + i * ROI_ALIGN_VALUES;
+        TRY(mask_target_make(&t->mask_target, &mask, in->image, in->scaled, (box_t){v[1], v[2], v[3], v[4]},
+                             targets + i * MASK_VALUES));
+    }
+    return ERR_OK;
+}
+
 /* The regions with objects, which come first. */
 static err_t put_masks(train_image_t *t, const train_image_input_t *in)
 {
     const region_targets_t *r = &t->targets.regions;
     const float weight = 1 / ((float)r->n_objects * MASK_VALUES);
     int32_t *labels = t->mask.labels.host;
-    float *targets = t->mask.targets.host, *weights = t->mask.weights.host;
+    float *weights = t->mask.weights.host;
     memset(t->mask_regions.host, 0, t->mask_regions.n_bytes);
     memcpy(t->mask_regions.host, r->regions, (size_t)(r->n_objects * ROI_ALIGN_VALUES) * sizeof *r->regions);
     for (int64_t i = 0; i < t->n_mask_rows; i++) {
-        const bool used = i < r->n_objects;
-        labels[i] = used ? r->labels[i] : -1;
-        weights[i] = used ? weight : 0;
-        if (!used) continue;
-        const float *v = r->regions + i * ROI_ALIGN_VALUES;
-        TRY(mask_target_make(&t->mask_target, &in->masks[r->objects[i]], in->image, in->scaled,
-                             (box_t){v[1], v[2], v[3], v[4]}, targets + i * MASK_VALUES));
+        labels[i] = i < r->n_objects ? r->labels[i] : -1;
+        weights[i] = i < r->n_objects ? weight : 0;
     }
+    for (int64_t k = 0; k < in->objects.n; k++) TRY(put_masks_of(t, in, k));
     TRY(hd_buffer_push_all(&t->mask_regions));
     return push_inputs(&t->mask);
 }

@@ -30,11 +30,17 @@ typedef struct train_image_options {
 err_t train_image_new(const train_image_options_t *options, train_image_t **out);
 void train_image_free(train_image_t **train);
 
+/* The masks of an image's objects, one at a time: all bitmaps of an image could be large (mask_cut.h). */
+typedef struct train_image_masks {
+    err_t (*get)(void *context, int64_t object, mask_cut_t *out); /* valid until the next call */
+    void *context;
+} train_image_masks_t;
+
 typedef struct train_image_input {
     const float *pixels;              /* [canvas height, canvas width, 3] of the backend */
     map_size_t canvas, scaled, image; /* scaled: the part of the canvas that the image fills */
     targets_objects_t objects;
-    const mask_cut_t *masks; /* [objects.n]; NULL for a model without masks */
+    train_image_masks_t masks; /* of a model with masks */
     targets_draw_t draw;
 } train_image_input_t;
 
