@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain eval`: options of an evaluation. Rebuilding the model and running it are left to
- * train/run/evaluate_checkpoint.c, and to evaluate_detector.c for detectors; scoring files of detections to
+ * train/inference/evaluate_checkpoint.c, and to evaluate_detector.c for detectors; scoring files of detections to
  * train/evaluate/evaluate_results.c. */
 #include <string.h>
 
 #include "base/console.h"
 #include "cmd/cmd.h"
 #include "train/evaluate/evaluate_results.h"
-#include "train/run/evaluate_checkpoint.h"
-#include "train/run/evaluate_detector.h"
+#include "train/inference/evaluate_checkpoint.h"
+#include "train/inference/evaluate_detector.h"
 
 typedef struct eval_options {
     evaluate_options_t evaluate;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain predict`: options and the list of images. Running the model is left to train/run/predict.c, and to
+/* `dptrain predict`: options and the list of images. Running the model is left to train/inference/predict.c, and to
  * predict_detector.c for detectors. */
-#include "train/run/predict.h"
+#include "train/inference/predict.h"
 
 #include "base/console.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
 #include "data/image/image.h"
-#include "train/run/predict_detector.h"
+#include "train/inference/predict_detector.h"
 
 typedef struct options {
     predict_options_t predict;

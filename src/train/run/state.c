@@ -13,7 +13,7 @@
 #include "store/checkpoint/store.h"
 #include "train/output/disk_wait.h"
 #include "train/run/checkpoint_content.h"
-#include "train/run/trained_model.h"
+#include "train/weights/model_file.h"
 
 static best_name_t best_name(const task_metrics_t *metrics, int metric)
 {

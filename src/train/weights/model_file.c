@@ -239,3 +239,13 @@ err_t model_file_locate(const char *where, char *path, int *n_found)
     if (n_found) *n_found = n;
     return err;
 }
+
+err_t class_names_join(const char *const *names, int n, char **out)
+{
+    size_t n_bytes = 1, used = 0;
+    for (int k = 0; k < n; k++) n_bytes += strlen(names[k]) + 1;
+    TRY(mem_new(n_bytes, "names of classes", out));
+    for (int k = 0; k < n; k++)
+        used += (size_t)snprintf(*out + used, n_bytes - used, "%s%s", k > 0 ? "\n" : "", names[k]);
+    return ERR_OK;
+}

@@ -61,4 +61,7 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
  *   n_found  receives the number of checkpoints in the folder, as in checkpoint_store_latest; may be NULL */
 err_t model_file_locate(const char *where, char *path, int *n_found);
 
+/* The names of classes as the text of a checkpoint's attribute "class_names"; free with mem_free. */
+err_t class_names_join(const char *const *names, int n, char **out);
+
 #endif

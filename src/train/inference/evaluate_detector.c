@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens data and weights on all ranks and runs the detector on each rank's images. Presenting the outcome is left to
  * show_detector.c. */
-#include "train/run/evaluate_detector.h"
+#include "train/inference/evaluate_detector.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 #include "cluster/comm/watchdog.h"
 #include "data/source/share.h"
 #include "train/detect/deal.h"
+#include "train/inference/show_detector.h"
 #include "train/output/disk_wait.h"
-#include "train/run/show_detector.h"
 
 const char *const evaluate_detector_scores[] = {"auto", "bbox", "segm", NULL};
 

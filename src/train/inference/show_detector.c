@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Logs, scores, writes and draws. Scoring is data/score's, drawing data/show's. */
-#include "train/run/show_detector.h"
+#include "train/inference/show_detector.h"
 
 #include <stdio.h>
 

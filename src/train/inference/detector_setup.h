@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Detectors in `dptrain eval` and `dptrain predict`: options and weights. */
-#ifndef TRAIN_RUN_DETECTOR_SETUP_H
-#define TRAIN_RUN_DETECTOR_SETUP_H
+#ifndef TRAIN_INFERENCE_DETECTOR_SETUP_H
+#define TRAIN_INFERENCE_DETECTOR_SETUP_H
 
 #include "data/annotation/split.h"
 #include "train/detect/detector.h"
-#include "train/run/trained_model.h"
+#include "train/inference/trained_model.h"
 
 typedef struct detector_settings {
     canvas_options_t canvas;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A trained model for `dptrain eval` and `dptrain predict`, from a checkpoint or from the weights of another
  * program. Rank 0 reads it and shares it with the others. */
-#ifndef TRAIN_RUN_TRAINED_MODEL_H
-#define TRAIN_RUN_TRAINED_MODEL_H
+#ifndef TRAIN_INFERENCE_TRAINED_MODEL_H
+#define TRAIN_INFERENCE_TRAINED_MODEL_H
 
 #include "base/fs.h"
 #include "base/opt.h"
@@ -75,8 +75,5 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
 err_t trained_share(comm_t *comm, const backend_t *backend, trained_model_t *model);
 
 void trained_free(trained_model_t *model);
-
-/* The names of classes as the text of a checkpoint's attribute "class_names"; free with mem_free. */
-err_t class_names_join(const char *const *names, int n, char **out);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the objects in image files with a detector. */
-#ifndef TRAIN_RUN_PREDICT_DETECTOR_H
-#define TRAIN_RUN_PREDICT_DETECTOR_H
+#ifndef TRAIN_INFERENCE_PREDICT_DETECTOR_H
+#define TRAIN_INFERENCE_PREDICT_DETECTOR_H
 
 #include "cluster/session/runtime.h"
 #include "data/load/image_files.h"
-#include "train/run/detector_setup.h"
+#include "train/inference/detector_setup.h"
 
 typedef struct predict_detector_options {
     const char *data; /* names the classes: COCO's folder, shards, or a file of annotations; or NULL */

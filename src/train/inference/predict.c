@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a trained model over image files, with evaluation's batches, transforms and algorithms. Presenting the
  * classes is left to train/task/prediction.c. */
-#include "train/run/predict.h"
+#include "train/inference/predict.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "base/table.h"
 #include "data/load/samples.h"
 #include "train/evaluate/evaluate.h"
+#include "train/inference/prediction_files.h"
 #include "train/run/choose_algorithms.h"
-#include "train/run/prediction_files.h"
 #include "train/task/prediction.h"
 
 typedef struct predict_run {

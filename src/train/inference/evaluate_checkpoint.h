@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Evaluates a checkpoint with its own algorithms, on its own data or other data, or imported weights. */
-#ifndef TRAIN_RUN_EVALUATE_CHECKPOINT_H
-#define TRAIN_RUN_EVALUATE_CHECKPOINT_H
+#ifndef TRAIN_INFERENCE_EVALUATE_CHECKPOINT_H
+#define TRAIN_INFERENCE_EVALUATE_CHECKPOINT_H
 
 #include "cluster/session/runtime.h"
 #include "data/load/loader.h"
-#include "train/run/trained_model.h"
+#include "train/inference/trained_model.h"
 
 typedef struct evaluate_options {
     const char *data; /* NULL: the checkpoint's */

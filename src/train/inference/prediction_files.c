@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens, writes and commits the outputs of predictions. Their content is left to predict.c and predict_detector.c. */
-#include "train/run/prediction_files.h"
+#include "train/inference/prediction_files.h"
 
 #include <errno.h>
 #include <inttypes.h>

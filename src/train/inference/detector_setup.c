@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks options of detectors, imports their weights and starts them. */
-#include "train/run/detector_setup.h"
+#include "train/inference/detector_setup.h"
 
 #include <stdio.h>
 #include <string.h>

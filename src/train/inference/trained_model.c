@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads a trained model on rank 0 and rebuilds it on all ranks. Choosing data for it is left to the callers.
  */
-#include "train/run/trained_model.h"
+#include "train/inference/trained_model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -99,16 +99,6 @@ static err_t find_text(const checkpoint_t *checkpoint, const char *name, const c
 {
     *out = NULL;
     return checkpoint_find_attr(checkpoint, name) ? checkpoint_get_text(checkpoint, name, out) : ERR_OK;
-}
-
-err_t class_names_join(const char *const *names, int n, char **out)
-{
-    size_t n_bytes = 1, used = 0;
-    for (int k = 0; k < n; k++) n_bytes += strlen(names[k]) + 1;
-    TRY(mem_new(n_bytes, "names of classes", out));
-    for (int k = 0; k < n; k++)
-        used += (size_t)snprintf(*out + used, n_bytes - used, "%s%s", k > 0 ? "\n" : "", names[k]);
-    return ERR_OK;
 }
 
 /* Names that do not match the number of classes are dropped. */

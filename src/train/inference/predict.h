@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Classifies image files with a trained model. */
-#ifndef TRAIN_RUN_PREDICT_H
-#define TRAIN_RUN_PREDICT_H
+#ifndef TRAIN_INFERENCE_PREDICT_H
+#define TRAIN_INFERENCE_PREDICT_H
 
 #include "cluster/session/runtime.h"
 #include "data/load/image_files.h"
-#include "train/run/trained_model.h"
+#include "train/inference/trained_model.h"
 
 typedef struct predict_options {
     const char *data;          /* names classes and, for weights, describes images; or NULL */

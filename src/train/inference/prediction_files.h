@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The files that `dptrain predict` writes: a folder of pictures, and a JSON object per line and image. */
-#ifndef TRAIN_RUN_PREDICTION_FILES_H
-#define TRAIN_RUN_PREDICTION_FILES_H
+#ifndef TRAIN_INFERENCE_PREDICTION_FILES_H
+#define TRAIN_INFERENCE_PREDICTION_FILES_H
 
 #include "base/fs_temp.h"
 #include "base/json.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a detector over image files. Drawing is data/show's. */
-#include "train/run/predict_detector.h"
+#include "train/inference/predict_detector.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "data/annotation/class_map.h"
 #include "data/show/detected.h"
 #include "data/source/source.h"
-#include "train/run/prediction_files.h"
+#include "train/inference/prediction_files.h"
 
 typedef struct predict_detector {
     const predict_detector_options_t *options;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Evaluates a detector on a split of annotated images: COCO's average precision of boxes and masks. */
-#ifndef TRAIN_RUN_EVALUATE_DETECTOR_H
-#define TRAIN_RUN_EVALUATE_DETECTOR_H
+#ifndef TRAIN_INFERENCE_EVALUATE_DETECTOR_H
+#define TRAIN_INFERENCE_EVALUATE_DETECTOR_H
 
 #include "cluster/session/runtime.h"
-#include "train/run/detector_setup.h"
+#include "train/inference/detector_setup.h"
 
 extern const char *const evaluate_detector_scores[];
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The outcome of a detector's evaluation: scores, files of results, the picture. Rank 0; not collective. */
-#ifndef TRAIN_RUN_SHOW_DETECTOR_H
-#define TRAIN_RUN_SHOW_DETECTOR_H
+#ifndef TRAIN_INFERENCE_SHOW_DETECTOR_H
+#define TRAIN_INFERENCE_SHOW_DETECTOR_H
 
 #include "data/source/source.h"
 #include "train/detect/gather.h"
-#include "train/run/detector_setup.h"
+#include "train/inference/detector_setup.h"
 
 typedef struct show_detector {
     const evaluate_detector_options_t *options;

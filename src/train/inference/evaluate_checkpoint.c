@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Evaluates a checkpoint or weights for `dptrain eval`, with data opened as in training. The evaluation itself is
  * left to train/evaluate, the model to trained_model.c. */
-#include "train/run/evaluate_checkpoint.h"
+#include "train/inference/evaluate_checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>
