@@ -46,7 +46,7 @@ case $out in
 *) die 2 "--out $out: expected a name that ends in .tar.gz or .tar.xz" ;;
 esac
 for tool in ompi_info ldd objdump strip tar "${pack[0]}"; do
-    command -v "$tool" >/dev/null || die 4 "$tool was not found; run scripts/install_deps.sh"
+    command -v "$tool" >/dev/null || die 4 "$tool was not found; run scripts/install_deps.sh --test"
 done
 [[ -d $(dirname "$out") ]] || die 2 "--out $out: no such folder"
 

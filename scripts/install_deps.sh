@@ -32,9 +32,9 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
     openssh-client curl unzip ca-certificates)
 # The command line tests look into records with jq, into checkpoints with h5dump, and start programs with perl. iproute2,
 # openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of images, strace counts what a
-# reader of shards opens.
+# reader of shards opens, xz packs bundles.
 test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass
-    strace)
+    strace xz-utils)
 # TensorBoard's reader and COCO's masks with their dependencies, for tests; clang-format, whose versions format differently.
 # 24 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
@@ -183,7 +183,7 @@ PIP_INDEX_URL) and that $(dirname "$cuda_home") has 2 GB free. $what"
 list=no with_tests=no with_cuda=no test_commands=()
 for word in "$@"; do
     case $word in
-    --test) with_tests=yes packages+=("${test_packages[@]}") test_commands=(bats h5dump jq perl pgrep shellcheck) ;;
+    --test) with_tests=yes packages+=("${test_packages[@]}") test_commands=(bats h5dump jq perl pgrep shellcheck xz) ;;
     --cuda) with_cuda=yes packages+=(g++ python3-venv) ;;
     --list) list=yes ;;
     *) common_option "$word" ;;

@@ -67,8 +67,9 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
     on_ranks "$1" "${words[@]}" "${@:3}" --steps "$2" --out "$out-whole" >"$log"
     losses "$out" | diff - <(losses "$out-whole")
     for folder in "$out" "$out-whole"; do
-        jq -c 'select(.record == "epoch") | [.epoch, .step, .val_loss, .val_accuracy, .train_loss]' "$folder/metrics.jsonl" \
-            >"$folder.epochs"
+        # A validation that was recorded, but interrupted before its checkpoint, is repeated.
+        jq -c 'select(.record == "epoch") | [.epoch, .step, .val_loss, .val_accuracy, .train_loss]' "$folder/metrics.jsonl" |
+            uniq >"$folder.epochs"
     done
     diff "$out.epochs" "$out-whole.epochs"
 }

@@ -109,10 +109,11 @@ This is usually due to either a failure of the TCP network"
 }
 
 @test "a signal that comes when the run has finished: code 0" {
-    stand_in mpirun <<<'trap "echo finished after 40 steps; exit 0" USR1; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
+    stand_in mpirun <<<'trap "echo finished after 40 steps; exit 0" USR1; echo started; while :; do sleep 0.1; done'
     "$run_sh" -np 1 >log 2>&1 &
     job=$!
-    while [[ ! -e $FLAG ]]; do sleep 0.05; done
+    # The job has started when its first words have passed run.sh.
+    while ! grep -q '^started' log; do sleep 0.05; done
     kill -TERM "$job"
     wait "$job"
     cat log
