@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* C interface of the kernels: one launcher each, defined in the .cu file named above it. Buffers are device
  * memory; a launcher returns the error of the launch and does not wait. void * tensors are float32, or, if
- * `narrow`, all of them are bfloat16. This header has the operators; the
- * parts of convolutions and linear layers are in kernels_product.h, everything else a step needs in
- * kernels_step.h. */
+ * `narrow`, all of them are bfloat16. This header has the operators, without those of detectors, which are in
+ * kernels_detection.h, and parts of convolutions and linear layers, in kernels_product.h. Everything else a step
+ * needs is in kernels_step.h. */
 #ifndef KERNELS_CUDA_KERNELS_H
 #define KERNELS_CUDA_KERNELS_H
 

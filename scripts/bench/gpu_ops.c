@@ -84,6 +84,7 @@ static void operators(void)
         .kind = OP_POOL2D, .n_inputs = 1, .x = {x}, .attr.pool2d = {POOL_AVG, 2, 2, 2, 2, 0, 0}};
     op_desc_t xent = {.kind = OP_SOFTMAX_XENT, .n_inputs = 2, .x = {logits, shape_1d(logits.dim[0])}};
     op_desc_t bce = {.kind = OP_SIGMOID_BCE, .n_inputs = 2, .x = {logits, logits}};
+    op_desc_t up = {.kind = OP_UPSAMPLE_ADD, .n_inputs = 2, .x = {x, shape_4d(64, 28, 28, 256)}};
     printf("\n| operator | µs | GB/s | a copy, GB/s | ratio | middle half |\n|---|---|---|---|---|---|\n");
     operator_row("relu forward", relu, false, 8 * n);
     operator_row("relu backward", relu, true, 12 * n);
@@ -93,6 +94,8 @@ static void operators(void)
     operator_row("dropout backward", drop, true, 8 * n);
     operator_row("mean pool 2×2 forward", mean, false, 5 * n);
     operator_row("mean pool 2×2 backward", mean, true, 5 * n);
+    operator_row("upsample and add forward", up, false, 9 * n);
+    operator_row("upsample and add backward", up, true, 9 * n);
     operator_row("softmax cross-entropy forward", xent, false, 4 * l);
     operator_row("softmax cross-entropy backward", xent, true, 8 * l);
     operator_row("sigmoid binary cross-entropy forward", bce, false, 8 * l);

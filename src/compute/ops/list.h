@@ -14,11 +14,11 @@
     X(ADD, add)                                                                                              \
     X(BATCH_NORM, batch_norm)                                                                                \
     X(SOFTMAX_XENT, softmax_xent)                                                                            \
-    X(SIGMOID_BCE, sigmoid_bce)
+    X(SIGMOID_BCE, sigmoid_bce)                                                                              \
+    X(UPSAMPLE_ADD, upsample_add)
 
 /* Operators that only the host backends have so far. */
 #define OP_LIST_HOST(X)                                                                                      \
-    X(UPSAMPLE_ADD, upsample_add)                                                                            \
     X(DECONV2D, deconv2d)                                                                                    \
     X(ROI_ALIGN, roi_align)                                                                                  \
     X(SMOOTH_L1, smooth_l1)                                                                                  \
