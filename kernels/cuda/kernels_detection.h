@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/cuda/step.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -21,6 +23,28 @@ cudaError_t upsample_add_forward(const upsample_t *u, const void *fine, const vo
 /* dcoarse: the sums of dy over 2×2 pixels, or, if `adds`, these added to it. dfine: NULL, or a copy of dy. */
 cudaError_t upsample_add_backward(const upsample_t *u, const void *dy, void *dfine, void *dcoarse, bool adds,
                                   cudaStream_t stream);
+
+/* Losses of the entries that a label selects (compute/ops/selected.h). One label holds for n_each entries; with
+ * one class, all labels from `lowest` on select it. Backward writes the gradients of selected entries, with one
+ * class all gradients: factor · loss_scale · the entry's weight · the derivative. */
+typedef struct selected {
+    int64_t n, n_t, n_labels, n_classes, n_each; /* n_t, n_labels: targets and labels of a sample */
+    int32_t lowest;
+    int n_parts; /* of a sample's sum */
+    const float *x;
+    const int32_t *labels;
+    const float *weights, *targets; /* targets: NULL, then they are the labels */
+    float *loss;
+    double *parts; /* [n, n_parts]; not used with one part */
+} selected_t;
+/* smooth_l1.cu */
+cudaError_t smooth_l1_forward(const selected_t *s, float beta, cudaStream_t stream);
+cudaError_t smooth_l1_backward(const selected_t *s, float beta, step_f32_t loss_scale, float factor,
+                               float *dx, cudaStream_t stream);
+/* sigmoid_bce_at.cu */
+cudaError_t sigmoid_bce_at_forward(const selected_t *s, cudaStream_t stream);
+cudaError_t sigmoid_bce_at_backward(const selected_t *s, step_f32_t loss_scale, float factor, float *dx,
+                                    cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -73,6 +73,23 @@ static void stored_as(dtype_t dtype, shape_t x)
     operator_row("max pool 2×2 backward", max, true, (1.25 * e + 0.25) * n);
 }
 
+/* Losses of a selected half of all anchors (labels below 0: none): in sectors of 32 bytes, all logits are read,
+ * and three quarters of the boxes. */
+static void selected_losses(void)
+{
+    const shape_t anchors = shape_2d(16, 1 << 20), boxes = shape_2d(16, 1 << 22);
+    const double n = (double)shape_count(anchors);
+    op_desc_t bce = {.kind = OP_SIGMOID_BCE_AT, .n_inputs = 3, .x = {anchors, anchors, anchors}};
+    op_desc_t l1 = {.kind = OP_SMOOTH_L1,
+                    .n_inputs = 4,
+                    .x = {boxes, anchors, anchors, boxes},
+                    .attr.smooth_l1 = {1.0 / 9, 0}};
+    operator_row("cross-entropy of anchors forward", bce, false, 12 * n);
+    operator_row("cross-entropy of anchors backward", bce, true, 16 * n);
+    operator_row("smooth L1 of anchors forward", l1, false, 32 * n);
+    operator_row("smooth L1 of anchors backward", l1, true, 48 * n);
+}
+
 static void operators(void)
 {
     const shape_t x = shape_4d(64, 56, 56, 256), logits = shape_2d(65536, 1000);
@@ -100,6 +117,7 @@ static void operators(void)
     operator_row("softmax cross-entropy backward", xent, true, 8 * l);
     operator_row("sigmoid binary cross-entropy forward", bce, false, 8 * l);
     operator_row("sigmoid binary cross-entropy backward", bce, true, 12 * l);
+    selected_losses();
     stored_as(DTYPE_F32, x);
     stored_as(DTYPE_BF16, x);
 }

@@ -4,33 +4,34 @@
 
 #include <string.h>
 
-enum { LABELS = 1, WEIGHTS, TARGETS }; /* the inputs after the predictions */
-
-/* Values of a sample. Without targets there is one class, and the label is the target. */
-typedef struct counts {
-    int64_t n_x, n_t, n_labels;
-} counts_t;
-
-static counts_t count_values(const op_desc_t *desc)
+selected_sizes_t selected_sizes(const op_desc_t *desc)
 {
     const shape_t *x = desc->x;
-    return (counts_t){shape_sample_count(x[0]), shape_sample_count(x[desc->n_inputs > TARGETS ? TARGETS : 0]),
-                      shape_sample_count(x[LABELS])};
+    return (selected_sizes_t){shape_sample_count(x[0]),
+                              shape_sample_count(x[desc->n_inputs > SELECTED_TARGETS ? SELECTED_TARGETS : 0]),
+                              shape_sample_count(x[SELECTED_LABELS])};
+}
+
+int32_t selected_lowest(const op_desc_t *desc)
+{
+    return desc->kind == OP_SMOOTH_L1 ? desc->attr.smooth_l1.lowest : 0;
 }
 
 err_t selected_infer(op_desc_t *desc, const char *name, const selected_formula_t *formula)
 {
     const shape_t *x = desc->x;
-    const counts_t n = count_values(desc);
-    const bool targets = desc->n_inputs > TARGETS;
+    const selected_sizes_t n = selected_sizes(desc);
+    const bool targets = desc->n_inputs > SELECTED_TARGETS;
     bool fits = n.n_t % formula->width == 0 && n.n_x % n.n_t == 0 &&
-                n.n_t / formula->width % n.n_labels == 0 && n.n_labels == shape_sample_count(x[WEIGHTS]);
+                n.n_t / formula->width % n.n_labels == 0 &&
+                n.n_labels == shape_sample_count(x[SELECTED_WEIGHTS]);
     for (int i = 1; i < desc->n_inputs; i++) fits = fits && x[i].dim[0] == x[0].dim[0];
     if (!fits)
         RAISE(ERR_USAGE, "%s: predictions %s, labels %s, weights %s and targets %s do not fit together", name,
-              shape_format(x[0]).text, shape_format(x[LABELS]).text, shape_format(x[WEIGHTS]).text,
-              targets ? shape_format(x[TARGETS]).text : "of the labels");
-    desc->x_dtype[LABELS] = DTYPE_I32;
+              shape_format(x[0]).text, shape_format(x[SELECTED_LABELS]).text,
+              shape_format(x[SELECTED_WEIGHTS]).text,
+              targets ? shape_format(x[SELECTED_TARGETS]).text : "of the labels");
+    desc->x_dtype[SELECTED_LABELS] = DTYPE_I32;
     desc->y[0] = shape_1d(x[0].dim[0]);
     return ERR_OK;
 }
@@ -46,17 +47,17 @@ typedef struct sample {
 
 static sample_t sample_of(const op_t *op, const op_args_t *args, int width, int64_t n)
 {
-    const counts_t count = count_values(&op->desc);
-    const float *targets = op->desc.n_inputs > TARGETS ? args->x[TARGETS].data : NULL;
+    const selected_sizes_t count = selected_sizes(&op->desc);
+    const float *targets = op->desc.n_inputs > SELECTED_TARGETS ? args->x[SELECTED_TARGETS].data : NULL;
     return (sample_t){(const float *)args->x[0].data + n * count.n_x,
                       targets ? targets + n * count.n_t : NULL,
-                      (const float *)args->x[WEIGHTS].data + n * count.n_labels,
-                      (const int32_t *)args->x[LABELS].data + n * count.n_labels,
+                      (const float *)args->x[SELECTED_WEIGHTS].data + n * count.n_labels,
+                      (const int32_t *)args->x[SELECTED_LABELS].data + n * count.n_labels,
                       count.n_t / width,
                       count.n_labels,
                       count.n_x / count.n_t,
                       width,
-                      op->desc.kind == OP_SMOOTH_L1 ? op->desc.attr.smooth_l1.lowest : 0};
+                      selected_lowest(&op->desc)};
 }
 
 /* Where the predictions of entry i begin; -1: it does not count. Its weight, and its target k. */
