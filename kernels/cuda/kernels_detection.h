@@ -46,6 +46,17 @@ cudaError_t sigmoid_bce_at_forward(const selected_t *s, cudaStream_t stream);
 cudaError_t sigmoid_bce_at_backward(const selected_t *s, step_f32_t loss_scale, float factor, float *dx,
                                     cudaStream_t stream);
 
+/* deconv2d.cu. The product is [n_rows, width] pixels of [kernel][kernel][n_out]; y and dy are its places in the
+ * image, n_rows · kernel rows of width · kernel pixels. */
+typedef struct deconv {
+    int64_t n_rows, width, n_out; /* n_rows: of all samples */
+    int kernel;
+} deconv_t;
+/* y = product + bias; bias may be NULL. */
+cudaError_t deconv2d_to_image(const deconv_t *d, const float *product, const float *bias, float *y,
+                              cudaStream_t stream);
+cudaError_t deconv2d_from_image(const deconv_t *d, const float *dy, float *product, cudaStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif

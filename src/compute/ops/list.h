@@ -17,12 +17,11 @@
     X(SIGMOID_BCE, sigmoid_bce)                                                                              \
     X(UPSAMPLE_ADD, upsample_add)                                                                            \
     X(SMOOTH_L1, smooth_l1)                                                                                  \
-    X(SIGMOID_BCE_AT, sigmoid_bce_at)
+    X(SIGMOID_BCE_AT, sigmoid_bce_at)                                                                        \
+    X(DECONV2D, deconv2d)
 
 /* Operators that only the host backends have so far. */
-#define OP_LIST_HOST(X)                                                                                      \
-    X(DECONV2D, deconv2d)                                                                                    \
-    X(ROI_ALIGN, roi_align)
+#define OP_LIST_HOST(X) X(ROI_ALIGN, roi_align)
 
 #define OP_LIST(X) OP_LIST_ALL(X) OP_LIST_HOST(X)
 
