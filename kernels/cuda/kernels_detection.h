@@ -57,6 +57,24 @@ cudaError_t deconv2d_to_image(const deconv_t *d, const float *product, const flo
                               cudaStream_t stream);
 cudaError_t deconv2d_from_image(const deconv_t *d, const float *dy, float *product, cudaStream_t stream);
 
+/* roi_align.cu. x0 to x3 with their gradients, and regions as in compute/ops/op_attr.h. */
+enum { ROI_LEVELS = 4, ROI_LOWEST = 2, ROI_VALUES = 5 };
+typedef struct roi_level {
+    int64_t height, width;
+    const float *x; /* forward only */
+    float *dx;
+    bool adds; /* to dx */
+} roi_level_t;
+typedef struct roi_align {
+    int64_t n, n_c, n_rows; /* images, channels, regions */
+    int height, width, samples;
+    const float *regions;
+    roi_level_t level[ROI_LEVELS];
+} roi_align_t;
+cudaError_t roi_align_forward(const roi_align_t *a, float *y, cudaStream_t stream);
+/* The gradient of one level: each cell adds up its regions in their order. */
+cudaError_t roi_align_backward(const roi_align_t *a, int level, const float *dy, cudaStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,10 +18,11 @@
     X(UPSAMPLE_ADD, upsample_add)                                                                            \
     X(SMOOTH_L1, smooth_l1)                                                                                  \
     X(SIGMOID_BCE_AT, sigmoid_bce_at)                                                                        \
-    X(DECONV2D, deconv2d)
+    X(DECONV2D, deconv2d)                                                                                    \
+    X(ROI_ALIGN, roi_align)
 
-/* Operators that only the host backends have so far. */
-#define OP_LIST_HOST(X) X(ROI_ALIGN, roi_align)
+/* Operators that only the host backends have so far: none. */
+#define OP_LIST_HOST(X)
 
 #define OP_LIST(X) OP_LIST_ALL(X) OP_LIST_HOST(X)
 
