@@ -65,9 +65,6 @@ err_t detector_choose_masks(const graph_t *graph, const char *score, bool *masks
 err_t detector_start(const backend_t *backend, const trained_model_t *model, detector_options_t *options,
                      detector_t **out)
 {
-    if (backend->memory)
-        RAISE(ERR_USAGE, "%s does not run on --device %s yet; use --device cpu", model->about.model,
-              backend->name);
     options->graph = model->graph;
     options->backend = backend;
     options->params = model->params.device;
