@@ -49,7 +49,7 @@ static void test_lists(void)
         const canvas_options_t options = {"800", 1333, wrong[i]};
         refused = refused && canvases_new(&options, &c) == ERR_USAGE && strstr(err_message(), "--canvas");
     }
-    OK(refused, "what is no list of sizes is refused");
+    OK(refused, "an invalid list of sizes is refused");
     canvases_t c;
     const canvas_options_t turned = {"1000", 800, "auto"};
     OK(canvases_new(&turned, &c) == ERR_USAGE && strstr(err_message(), "--max-size 800"),
@@ -205,7 +205,7 @@ static void test_several(void)
     for (int64_t i = 0; i < COUNT(wrong); i++)
         refused = refused && canvases_new(&(canvas_options_t){wrong[i], 1333, "auto"}, &c) == ERR_USAGE &&
                   strstr(err_message(), "--min-size");
-    OK(refused, "what is no list of sizes is refused, and too many: %s", err_message());
+    OK(refused, "an invalid list of sizes is refused, and too many: %s", err_message());
 }
 
 int main(void)
