@@ -85,7 +85,7 @@ static void test_regions(void)
     bool last = true;
     options.regions = ALL;
     options.object_regions = 1;
-    OK_CALL(targets_new(&options, N_ANCHORS, N_OBJECTS, N_REGIONS, BLOCK, &t), "targets");
+    OK_CALL(targets_new(&options, N_ANCHORS, N_OBJECTS, N_REGIONS, ALL, &t), "targets");
     targets_find_regions(&t, &objects, regions, N_REGIONS, &draw);
     const region_targets_t *r = &t.regions;
     for (int64_t i = 0; i < r->n; i++) sum += r->labels[i];

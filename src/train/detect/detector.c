@@ -10,8 +10,6 @@
 #include "train/detect/paste.h"
 #include "train/detect/ports.h"
 
-enum { REGION_VALUES = 5 };
-
 struct detector {
     detector_options_t options;
     algorithms_t algorithms;
@@ -61,16 +59,11 @@ static err_t plan_canvases(detector_t *d)
     return err;
 }
 
-static int64_t round_up(int64_t n, int64_t block)
-{
-    return (n + block - 1) / block * block;
-}
-
 /* Whole blocks of rows. */
 static err_t new_regions(const detector_t *d, int section, int64_t n, hd_buffer_t *out)
 {
-    const size_t row = REGION_VALUES * sizeof(float);
-    const int64_t n_rows = round_up(n, d->options.graph->sections[section].block);
+    const size_t row = ROI_ALIGN_VALUES * sizeof(float);
+    const int64_t n_rows = detector_rows(d->options.graph, section, n);
     return hd_buffer_new(d->options.backend, (size_t)n_rows * row, "regions", out);
 }
 
@@ -151,10 +144,10 @@ static void tick(const detector_t *d)
 static err_t put_regions(const hd_buffer_t *buffer, const box_t *boxes, size_t stride, int64_t n)
 {
     float *row = buffer->host;
-    for (int64_t i = 0; i < n; i++, row += REGION_VALUES) {
+    for (int64_t i = 0; i < n; i++, row += ROI_ALIGN_VALUES) {
         const box_t b = *(const box_t *)((const char *)boxes + (size_t)i * stride);
-        const float values[REGION_VALUES] = {0, b.x1, b.y1, b.x2, b.y2};
-        for (int k = 0; k < REGION_VALUES; k++) row[k] = values[k];
+        const float values[ROI_ALIGN_VALUES] = {0, b.x1, b.y1, b.x2, b.y2};
+        for (int k = 0; k < ROI_ALIGN_VALUES; k++) row[k] = values[k];
     }
     return hd_buffer_push_all(buffer);
 }

@@ -6,9 +6,10 @@
 
 #include "base/err.h"
 #include "compute/boxes/box.h"
+#include "compute/models/rcnn.h"
 #include "data/transform/map.h"
 
-enum { MASK_TARGET_SIDE = 28 };
+enum { MASK_TARGET_SIDE = RCNN_MASK_SIDE };
 
 /* An object's mask in pixels of the image, cut to a rectangle; outside it the mask is 0. */
 typedef struct mask_cut {

@@ -5,10 +5,11 @@
 #define TRAIN_DETECT_PASTE_H
 
 #include "compute/boxes/box.h"
+#include "compute/models/rcnn.h"
 #include "data/annotation/rle.h"
 #include "data/transform/map.h"
 
-enum { PASTE_SIDE = 28, PASTE_PADDED = PASTE_SIDE + 2 };
+enum { PASTE_SIDE = RCNN_MASK_SIDE, PASTE_PADDED = PASTE_SIDE + 2 };
 
 /* Working memory; starts zeroed. */
 typedef struct paste {

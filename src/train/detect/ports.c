@@ -24,6 +24,12 @@ detector_ports_t detector_ports(const graph_t *g)
     return p;
 }
 
+int64_t detector_rows(const graph_t *g, int section, int64_t n)
+{
+    const int64_t block = g->sections[section].block;
+    return (n + block - 1) / block * block;
+}
+
 void detector_levels(const detector_ports_t *ports, const exec_results_t *results, map_size_t canvas,
                      proposals_level_t levels[PROPOSALS_LEVELS])
 {

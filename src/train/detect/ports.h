@@ -17,6 +17,9 @@ typedef struct detector_ports {
 
 detector_ports_t detector_ports(const graph_t *graph);
 
+/* n rows of a section, rounded up to whole blocks. */
+int64_t detector_rows(const graph_t *graph, int section, int64_t n);
+
 /* The outputs of the proposal head for an image. */
 void detector_levels(const detector_ports_t *ports, const exec_results_t *results, map_size_t canvas,
                      proposals_level_t levels[PROPOSALS_LEVELS]);

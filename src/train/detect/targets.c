@@ -36,13 +36,14 @@ static err_t new_regions(int64_t n_rows, region_targets_t *r)
 }
 
 err_t targets_new(const targets_options_t *options, int64_t n_anchors, int64_t max_objects,
-                  int64_t max_regions, int64_t block, targets_t *t)
+                  int64_t max_regions, int64_t n_rows, targets_t *t)
 {
     static const char what[] = "targets of anchors";
     const int64_t n_candidates = max_regions + max_objects;
     const int64_t most = n_anchors > n_candidates ? n_anchors : n_candidates;
-    *t = (targets_t){.options = *options, .max_objects = max_objects, .max_regions = max_regions};
-    t->n_rows = (options->regions + block - 1) / block * block;
+    ASSERT(n_rows >= options->regions);
+    *t = (targets_t){
+        .options = *options, .max_objects = max_objects, .max_regions = max_regions, .n_rows = n_rows};
     TRY(mem_new_array(n_anchors, sizeof *t->anchors.labels, what, &t->anchors.labels));
     TRY(mem_new_array(4 * n_anchors, sizeof *t->anchors.targets, what, &t->anchors.targets));
     TRY(mem_new_array(n_anchors, sizeof *t->anchors.weights, what, &t->anchors.weights));

@@ -66,9 +66,9 @@ typedef struct targets {
  *
  *   n_anchors    of the largest canvas, all levels
  *   max_regions  that targets_find_regions is given
- *   block        of the section of regions */
+ *   n_rows       of region_targets_t: options->regions, in whole blocks */
 err_t targets_new(const targets_options_t *options, int64_t n_anchors, int64_t max_objects,
-                  int64_t max_regions, int64_t block, targets_t *out);
+                  int64_t max_regions, int64_t n_rows, targets_t *out);
 void targets_free(targets_t *targets);
 
 /* Labels and samples the anchors of a canvas; fills in `anchors`.

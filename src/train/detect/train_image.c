@@ -24,7 +24,8 @@ struct train_image {
     train_image_options_t options;
     shape_t shapes[GRAPH_MAX_INPUTS];
     detector_ports_t ports;
-    target_inputs_t rpn[PROPOSALS_LEVELS]; /* memory: of level 0 for all */
+    target_inputs_t
+        rpn[PROPOSALS_LEVELS]; /* memory: of level 0 for all; as that of box, the arrays of `targets` */
     target_inputs_t box, mask;
     hd_buffer_t box_regions, mask_regions;
     int64_t n_mask_rows;
@@ -61,13 +62,21 @@ static void find_ports(train_image_t *t)
     }
 }
 
+/* Where targets are computed, on the host; NULL: memory of its own. */
+typedef struct target_memory {
+    int32_t *labels;
+    float *targets, *weights;
+} target_memory_t;
+
 /* n rows with `values` target values each. */
-static err_t new_inputs(const backend_t *backend, int64_t n, int64_t values, target_inputs_t *out)
+static err_t new_inputs(const backend_t *backend, int64_t n, int64_t values, target_memory_t host,
+                        target_inputs_t *out)
 {
     static const char what[] = "training targets";
-    TRY(hd_buffer_new(backend, (size_t)n * sizeof(int32_t), what, &out->labels));
-    TRY(hd_buffer_new(backend, (size_t)(n * values) * sizeof(float), what, &out->targets));
-    return hd_buffer_new(backend, (size_t)n * sizeof(float), what, &out->weights);
+    const size_t word = sizeof(float), rows = (size_t)n;
+    TRY(hd_buffer_wrap(backend, rows * sizeof(int32_t), what, host.labels, NULL, &out->labels));
+    TRY(hd_buffer_wrap(backend, rows * (size_t)values * word, what, host.targets, NULL, &out->targets));
+    return hd_buffer_wrap(backend, rows * word, what, host.weights, NULL, &out->weights);
 }
 
 static void free_inputs(target_inputs_t *inputs)
@@ -99,19 +108,20 @@ static void count_anchors(map_size_t canvas, int64_t *n_anchors, int64_t *n_fine
 static err_t allocate_mask(train_image_t *t)
 {
     const train_image_options_t *o = &t->options;
-    const int64_t block = o->graph->sections[SECTION_MASK].block;
     const int64_t most = (int64_t)((double)o->targets.regions * o->targets.object_regions);
-    t->n_mask_rows = (most + block - 1) / block * block;
+    t->n_mask_rows = detector_rows(o->graph, SECTION_MASK, most);
     ASSERT(t->n_mask_rows <= o->graph->sections[SECTION_MASK].max_rows);
     TRY(hd_buffer_new(o->backend, (size_t)(t->n_mask_rows * ROI_ALIGN_VALUES) * sizeof(float), "regions",
                       &t->mask_regions));
-    return new_inputs(o->backend, t->n_mask_rows, MASK_VALUES, &t->mask);
+    return new_inputs(o->backend, t->n_mask_rows, MASK_VALUES, (target_memory_t){0}, &t->mask);
 }
 
 static err_t allocate(train_image_t *t)
 {
     const train_image_options_t *o = &t->options;
-    const int64_t block = o->graph->sections[SECTION_BOX].block;
+    const int64_t n_rows = detector_rows(o->graph, SECTION_BOX, o->targets.regions);
+    const anchor_targets_t *a = &t->targets.anchors;
+    const region_targets_t *r = &t->targets.regions;
     int64_t n_anchors = 0, n_finest = 0;
     for (int i = 0; i < o->n_canvases; i++) {
         int64_t anchors, finest;
@@ -121,11 +131,12 @@ static err_t allocate(train_image_t *t)
     }
     TRY(proposals_new(&o->proposals, n_finest, &t->proposals));
     TRY(mem_new_array(o->proposals.after, sizeof *t->regions, "regions", &t->regions));
-    TRY(targets_new(&o->targets, n_anchors, o->max_objects, o->proposals.after, block, &t->targets));
-    TRY(new_inputs(o->backend, n_anchors, 4, &t->rpn[0]));
-    TRY(new_inputs(o->backend, t->targets.n_rows, 4, &t->box));
-    TRY(hd_buffer_new(o->backend, (size_t)(t->targets.n_rows * ROI_ALIGN_VALUES) * sizeof(float), "regions",
-                      &t->box_regions));
+    TRY(targets_new(&o->targets, n_anchors, o->max_objects, o->proposals.after, n_rows, &t->targets));
+    TRY(new_inputs(o->backend, n_anchors, 4, (target_memory_t){a->labels, a->targets, a->weights},
+                   &t->rpn[0]));
+    TRY(new_inputs(o->backend, n_rows, 4, (target_memory_t){r->labels, r->targets, r->weights}, &t->box));
+    TRY(hd_buffer_wrap(o->backend, (size_t)(n_rows * ROI_ALIGN_VALUES) * sizeof(float), "regions", r->regions,
+                       NULL, &t->box_regions));
     return t->ports.mask_regions >= 0 ? allocate_mask(t) : ERR_OK;
 }
 
@@ -169,10 +180,6 @@ static err_t put_anchors(train_image_t *t, const train_image_input_t *in, const 
     const anchor_targets_t *a = &t->targets.anchors;
     const target_inputs_t *memory = &t->rpn[0];
     targets_find_anchors(&t->targets, &in->objects, in->canvas, cells, &in->draw);
-    const size_t n = (size_t)a->first[PROPOSALS_LEVELS];
-    memcpy(memory->labels.host, a->labels, n * sizeof *a->labels);
-    memcpy(memory->targets.host, a->targets, 4 * n * sizeof *a->targets);
-    memcpy(memory->weights.host, a->weights, n * sizeof *a->weights);
     for (int level = 0; level < PROPOSALS_LEVELS; level++) {
         const target_inputs_t *l = &t->rpn[level];
         batch->input[l->label] = at(&memory->labels, a->first[level], sizeof *a->labels);
@@ -206,16 +213,10 @@ static int64_t count_found(const train_image_t *t, const targets_objects_t *obje
 
 static err_t run_boxes(train_image_t *t, const exec_batch_t *base)
 {
-    const region_targets_t *r = &t->targets.regions;
-    const size_t n = (size_t)t->targets.n_rows;
     exec_batch_t batch = *base;
-    memcpy(t->box_regions.host, r->regions, n * ROI_ALIGN_VALUES * sizeof *r->regions);
-    memcpy(t->box.labels.host, r->labels, n * sizeof *r->labels);
-    memcpy(t->box.targets.host, r->targets, 4 * n * sizeof *r->targets);
-    memcpy(t->box.weights.host, r->weights, n * sizeof *r->weights);
     TRY(hd_buffer_push_all(&t->box_regions));
     TRY(push_inputs(&t->box));
-    batch.n = r->n;
+    batch.n = t->targets.regions.n;
     batch.input[t->ports.box_regions] = t->box_regions.device;
     batch.input[t->box.label] = t->box.labels.device;
     batch.input[t->box.target] = t->box.targets.device;
