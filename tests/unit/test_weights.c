@@ -13,6 +13,7 @@
 #include "store/checkpoint/file.h"
 #include "store/checkpoint/npz.h"
 #include "tests/folder.h"
+#include "tests/net.h"
 #include "tests/npz_util.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
@@ -149,11 +150,6 @@ static void check_bad_tables(name_table_t *table)
 
 /* 3×5 images of 2 channels; conv to 4, a linear layer that reads its images, one that reads a row, the
  * classes. */
-typedef struct net {
-    graph_t *graph;
-    float *params, *states;
-} net_t;
-
 static net_t net_new(int n_classes)
 {
     net_t net = {NULL, NULL, NULL};
@@ -165,29 +161,8 @@ static net_t net_new(int n_classes)
     v = nn_linear(g, "wide", v, 6);
     v = nn_linear(g, "fc", v, n_classes);
     model_add_loss(g, &(model_options_t){.n_classes = n_classes}, v);
-    must(graph_finish(g), "graph_finish");
-    must(mem_new_array(g->n_flat_params, sizeof(float), "weights", &net.params), "memory");
-    must(mem_new_array(g->n_flat_states, sizeof(float), "running values", &net.states), "memory");
-    graph_init(g, 5, net.params, net.states);
+    net_finish(&net);
     return net;
-}
-
-static void net_free(net_t *net)
-{
-    graph_free(&net->graph);
-    mem_free(&net->params);
-    mem_free(&net->states);
-}
-
-static float *tensor(const net_t *net, const char *name)
-{
-    const graph_t *g = net->graph;
-    for (int i = 0; i < g->n_params; i++)
-        if (strcmp(g->params[i].name, name) == 0) return net->params + g->params[i].offset;
-    for (int i = 0; i < g->n_states; i++)
-        if (strcmp(g->states[i].name, name) == 0) return net->states + g->states[i].offset;
-    ASSERT(!"a tensor of that name");
-    return NULL;
 }
 
 /* A value that says where it belongs. */
@@ -199,8 +174,8 @@ static float at(int o, int h, int w, int i)
 /* Conv, [4, 3, 3, 2], and wide, [6, 3, 5, 4], hold `at` in our order. */
 static bool in_place(const net_t *net)
 {
-    const float *conv = tensor(net, "conv/weight"), *wide = tensor(net, "wide/weight"),
-                *fc = tensor(net, "fc/weight");
+    const float *conv = net_tensor(net, "conv/weight"), *wide = net_tensor(net, "wide/weight"),
+                *fc = net_tensor(net, "fc/weight");
     bool right = true;
     for (int o = 0, k = 0; o < 4; o++)
         for (int h = 0; h < 3; h++)
@@ -212,7 +187,7 @@ static bool in_place(const net_t *net)
                 for (int i = 0; i < 4; i++) right = right && wide[k++] == at(o, h, w, i);
     for (int o = 0, k = 0; o < 7; o++)
         for (int i = 0; i < 6; i++) right = right && fc[k++] == at(o, 0, 0, i);
-    return right && tensor(net, "conv/bias")[3] == 3 && tensor(net, "norm/running_var")[2] == 2.5f;
+    return right && net_tensor(net, "conv/bias")[3] == 3 && net_tensor(net, "norm/running_var")[2] == 2.5f;
 }
 
 /* `at` in the order of `layout`, in C order or Fortran's of the array's own dimensions; returns how many. */
@@ -322,8 +297,8 @@ static void check_head(void)
             "for other classes");
     OK(report.n_taken == 8 && strstr(report.reinitialized, "reinitialized") &&
            strstr(report.reinitialized, "7×6") &&
-           memcmp(tensor(&net, "fc/weight"), tensor(&fresh, "fc/weight"), 18 * sizeof(float)) == 0 &&
-           tensor(&net, "conv/weight")[1] == at(0, 0, 0, 1) && tensor(&net, "wide/bias")[5] == 5,
+           memcmp(net_tensor(&net, "fc/weight"), net_tensor(&fresh, "fc/weight"), 18 * sizeof(float)) == 0 &&
+           net_tensor(&net, "conv/weight")[1] == at(0, 0, 0, 1) && net_tensor(&net, "wide/bias")[5] == 5,
        "the classifier is reinitialized, and all else is imported: %s", report.reinitialized);
     net_free(&net), net_free(&fresh);
 
@@ -336,7 +311,7 @@ static void check_head(void)
     must(zip_close(archive) == 0 ? ERR_OK : ERR_SYSTEM, "an archive");
     OK(weights_import(path, "torchvision", net.graph, net.params, net.states, &report) == ERR_OK &&
            report.n_taken == 8 && strstr(report.reinitialized, "fc.bias") &&
-           memcmp(tensor(&net, "fc/weight"), tensor(&fresh, "fc/weight"), 42 * sizeof(float)) == 0,
+           memcmp(net_tensor(&net, "fc/weight"), net_tensor(&fresh, "fc/weight"), 42 * sizeof(float)) == 0,
        "half a classifier is none: %s", report.reinitialized);
     net_free(&net), net_free(&fresh);
 
@@ -404,7 +379,7 @@ static void check_h5(void)
     OK_CALL(checkpoint_open(path, &c), "whose bytes match their checksum");
     err_t err = checkpoint_read(c, "/conv.weight", DTYPE_F32, shape_4d(4, 2, 3, 3), conv);
     if (err == ERR_OK) err = checkpoint_read(c, "/norm.running_mean", DTYPE_F32, shape_1d(4), mean);
-    const float *ours = tensor(&net, "conv/weight");
+    const float *ours = net_tensor(&net, "conv/weight");
     OK(err == ERR_OK && conv[1] == ours[2] && conv[9] == ours[1] && conv[18] == ours[18] &&
            strcmp(checkpoint_find(c, "/conv.weight")->meaning, "OIHW") == 0,
        "with the names and the layout of torchvision");

@@ -10,17 +10,13 @@
 #include "compute/graph/layers.h"
 #include "store/checkpoint/npz.h"
 #include "tests/folder.h"
+#include "tests/net.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/weights/weights.h"
 
 enum { CLASSES = 3, SIDE = 4, WIDTH = 6, MOST = 64 };
 #define TRUNK "backbone.body."
-
-typedef struct net {
-    graph_t *graph;
-    float *params, *states;
-} net_t;
 
 static int conv(graph_t *g, const char *name, int v, int64_t channels, int kernel, bool no_bias)
 {
@@ -60,29 +56,8 @@ static net_t net_new(int n_classes)
     v = deconv(g, "roi_heads.mask_predictor.conv5_mask", v, 7);
     graph_output(g, "mask.logits",
                  conv(g, "roi_heads.mask_predictor.mask_fcn_logits", v, n_classes, 1, false));
-    must(graph_finish(g), "graph_finish");
-    must(mem_new_array(g->n_flat_params, sizeof(float), "weights", &net.params), "memory");
-    must(mem_new_array(g->n_flat_states, sizeof(float), "running values", &net.states), "memory");
-    graph_init(g, 5, net.params, net.states);
+    net_finish(&net);
     return net;
-}
-
-static void net_free(net_t *net)
-{
-    graph_free(&net->graph);
-    mem_free(&net->params);
-    mem_free(&net->states);
-}
-
-static const float *tensor(const net_t *net, const char *name)
-{
-    const graph_t *g = net->graph;
-    for (int i = 0; i < g->n_params; i++)
-        if (strcmp(g->params[i].name, name) == 0) return net->params + g->params[i].offset;
-    for (int i = 0; i < g->n_states; i++)
-        if (strcmp(g->states[i].name, name) == 0) return net->states + g->states[i].offset;
-    ASSERT(!"a tensor of that name");
-    return NULL;
 }
 
 /* An array of a file: its values are `base` + index. */
@@ -177,26 +152,26 @@ static void rename_array(file_t *f, const char *name, const char *to)
 /* The trunk has the values of `trunk`. */
 static bool has_trunk(const net_t *net)
 {
-    const float *conv1 = tensor(net, TRUNK "conv1/weight"), *b = tensor(net, TRUNK "bn1/beta");
+    const float *conv1 = net_tensor(net, TRUNK "conv1/weight"), *b = net_tensor(net, TRUNK "bn1/beta");
     bool right = true;
     for (int o = 0, k = 0; o < 4; o++)
         for (int h = 0; h < 3; h++)
             for (int w = 0; w < 3; w++)
                 for (int i = 0; i < 3; i++)
                     right = right && conv1[k++] == (float)(((o * 3 + i) * 3 + h) * 3 + w);
-    return right && b[3] == 213 && tensor(net, TRUNK "bn1/gamma")[0] == 200 &&
-           tensor(net, TRUNK "bn1/running_mean")[1] == 221 &&
-           tensor(net, TRUNK "bn1/running_var")[2] == 232 &&
-           tensor(net, TRUNK "layer2.0.downsample.0/weight")[7] == 307 &&
-           tensor(net, TRUNK "layer2.0.downsample.1/running_var")[4] == 434;
+    return right && b[3] == 213 && net_tensor(net, TRUNK "bn1/gamma")[0] == 200 &&
+           net_tensor(net, TRUNK "bn1/running_mean")[1] == 221 &&
+           net_tensor(net, TRUNK "bn1/running_var")[2] == 232 &&
+           net_tensor(net, TRUNK "layer2.0.downsample.0/weight")[7] == 307 &&
+           net_tensor(net, TRUNK "layer2.0.downsample.1/running_var")[4] == 434;
 }
 
 /* fc6 reads [SIDE, SIDE, WIDTH] here and [WIDTH, SIDE, SIDE] there; conv5_mask is [2, 2, 7, 4] here and [4, 7, 2, 2]
  * there. */
 static bool has_rest(const net_t *net)
 {
-    const float *fc6 = tensor(net, "roi_heads.box_head.fc6/weight");
-    const float *mask = tensor(net, "roi_heads.mask_predictor.conv5_mask/weight");
+    const float *fc6 = net_tensor(net, "roi_heads.box_head.fc6/weight");
+    const float *mask = net_tensor(net, "roi_heads.mask_predictor.conv5_mask/weight");
     bool right = true;
     for (int o = 0, k = 0; o < 5; o++)
         for (int h = 0; h < SIDE; h++)
@@ -208,15 +183,17 @@ static bool has_rest(const net_t *net)
             for (int o = 0; o < 7; o++)
                 for (int i = 0; i < 4; i++)
                     right = right && mask[k++] == (float)(7000 + ((i * 7 + o) * 2 + h) * 2 + w);
-    return right && tensor(net, FPN "inner_blocks.0.0/bias")[5] == 1105 &&
-           tensor(net, FPN "layer_blocks.0.0/weight")[1] == 2009 &&
-           tensor(net, "rpn.head.conv.0.0/bias")[1] == 3201 && tensor(net, MASK "0.0/bias")[3] == 6303;
+    return right && net_tensor(net, FPN "inner_blocks.0.0/bias")[5] == 1105 &&
+           net_tensor(net, FPN "layer_blocks.0.0/weight")[1] == 2009 &&
+           net_tensor(net, "rpn.head.conv.0.0/bias")[1] == 3201 &&
+           net_tensor(net, MASK "0.0/bias")[3] == 6303;
 }
 
 static bool has_heads(const net_t *net)
 {
-    return tensor(net, BOX "cls_score/weight")[14] == 5014 && tensor(net, BOX "bbox_pred/bias")[11] == 5311 &&
-           tensor(net, "roi_heads.mask_predictor.mask_fcn_logits/weight")[20] == 8020;
+    return net_tensor(net, BOX "cls_score/weight")[14] == 5014 &&
+           net_tensor(net, BOX "bbox_pred/bias")[11] == 5311 &&
+           net_tensor(net, "roi_heads.mask_predictor.mask_fcn_logits/weight")[20] == 8020;
 }
 
 /* The parameters of layers with this prefix are as graph_init left them. */
