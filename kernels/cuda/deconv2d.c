@@ -37,14 +37,7 @@ static err_t as_convolution(const op_desc_t *d, op_desc_t *out)
                        .dtype = d->dtype,
                        .n_inputs = 1,
                        .x = {d->x[0]},
-                       .attr.conv2d = {.out_channels = a->kernel * a->kernel * a->out_channels,
-                                       .kernel_h = 1,
-                                       .kernel_w = 1,
-                                       .stride_h = 1,
-                                       .stride_w = 1,
-                                       .dilation_h = 1,
-                                       .dilation_w = 1,
-                                       .groups = 1}};
+                       .attr.conv2d = conv_pointwise(a->kernel * a->kernel * a->out_channels)};
     return op_infer(out);
 }
 

@@ -11,16 +11,9 @@ static err_t as_convolution(const op_desc_t *d, op_desc_t *out)
                        .compute = d->compute,
                        .n_inputs = 1,
                        .x = {shape_4d(d->x[0].dim[0], 1, 1, shape_sample_count(d->x[0]))},
-                       .attr.conv2d = {.out_channels = a->out_features,
-                                       .kernel_h = 1,
-                                       .kernel_w = 1,
-                                       .stride_h = 1,
-                                       .stride_w = 1,
-                                       .dilation_h = 1,
-                                       .dilation_w = 1,
-                                       .groups = 1,
-                                       .has_bias = a->has_bias,
-                                       .epilogue = a->epilogue}};
+                       .attr.conv2d = conv_pointwise(a->out_features)};
+    out->attr.conv2d.has_bias = a->has_bias;
+    out->attr.conv2d.epilogue = a->epilogue;
     out->x_dtype[0] = d->x_dtype[0], out->y_dtype[0] = d->y_dtype[0];
     return op_infer(out);
 }

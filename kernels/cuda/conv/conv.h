@@ -7,6 +7,19 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels_product.h"
 
+/* Attributes of a convolution of single pixels: a product. */
+static inline conv2d_attr_t conv_pointwise(int64_t out_channels)
+{
+    return (conv2d_attr_t){.out_channels = out_channels,
+                           .kernel_h = 1,
+                           .kernel_w = 1,
+                           .stride_h = 1,
+                           .stride_w = 1,
+                           .dilation_h = 1,
+                           .dilation_w = 1,
+                           .groups = 1};
+}
+
 /* One pass of one operator. Both descriptions outlive every plan made for it. */
 typedef struct conv_problem {
     const op_desc_t *desc;     /* as a convolution */
