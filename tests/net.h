@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "compute/graph/graph.h"
 #include "tests/op_util.h"
 
 typedef struct net {
