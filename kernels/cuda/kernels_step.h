@@ -55,6 +55,15 @@ typedef struct pixels_batch {
 } pixels_batch_t;
 cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream);
 
+/* pixels.cu: an image [height, width, channels] on its canvas; less than 2^31 values. */
+typedef struct pixels_placed {
+    const uint8_t *bytes;
+    int64_t height, width, channels, canvas_height, canvas_width;
+    pixel_norm_t norm;
+    float *pixels;
+} pixels_placed_t;
+cudaError_t pixels_place(const pixels_placed_t *image, cudaStream_t stream);
+
 /* reduce.cu: norms of n_sums = 1 or 2 arrays (gradients, then weights) × spans, at most REDUCE_MAX_SUMS;
  * partial[REDUCE_MAX_PARTIALS] receives the sums of blocks, sums[n_sums] those of spans. predictions may be NULL. */
 enum { REDUCE_MAX_SUMS = 2048, REDUCE_MAX_PARTIALS = 8 * REDUCE_MAX_SUMS };

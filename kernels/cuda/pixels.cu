@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Converts bytes to normalized floats, through an affine map if given, bitwise equal to pixel_table_apply and
- * data/transform/warp.c on the host. Sums and products are rounded separately where the compiler would
- * fuse them. 5 bytes per element. */
+/* Converts bytes to normalized floats, through an affine map or onto a canvas if given, bitwise equal to
+ * pixel_table_apply, data/transform/warp.c and canvas.c on the host. Sums and products are rounded separately where
+ * the compiler would fuse them. 5 bytes per element, 4 beside an image. */
+#include "kernels/cuda/divide.cuh"
 #include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -43,6 +44,36 @@ __global__ void scale_bytes(const uint8_t *bytes, float *pixels, int64_t n, pixe
     __shared__ float scaled[TABLE];
     fill_table(scaled, norm, channels);
     sweep<N>(scale_t{bytes, pixels, scaled, channels}, n);
+}
+
+/* Value i of a canvas. */
+struct place_t {
+    const uint8_t *bytes;
+    float *pixels;
+    const float *scaled;
+    divider_t row; /* values of a row of the canvas */
+    uint32_t channels, image_row, image_height;
+    template <int N> __device__ void run(int64_t i) const
+    {
+        uint32_t at, y = divide(static_cast<uint32_t>(i), row, &at), channel = at % channels;
+        pack_t<float, N> to;
+        for (int k = 0; k < N; k++) {
+            const bool inside = y < image_height && at < image_row;
+            to.at[k] = inside ? scaled[channel * N_VALUES + bytes[y * image_row + at]] : 0;
+            if (++channel == channels) channel = 0;
+            if (++at == row.divisor) at = 0, y++;
+        }
+        store(pixels + i, to);
+    }
+};
+
+template <int N>
+__global__ void place_image(const uint8_t *bytes, float *pixels, int64_t n, pixel_norm_t norm, divider_t row,
+                            uint32_t channels, uint32_t image_row, uint32_t image_height)
+{
+    __shared__ float scaled[TABLE];
+    fill_table(scaled, norm, static_cast<int>(channels));
+    sweep<N>(place_t{bytes, pixels, scaled, row, channels, image_row, image_height}, n);
 }
 
 /* warp_t of warp.c: positions in fixed point with 32 fraction bits. */
@@ -151,4 +182,17 @@ cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
     if (packs<4>(b.bytes) && packs<4>(b.pixels))
         return launch(scale_bytes<4>, grid_for(n / 4), BLOCK, stream, b.bytes, b.pixels, n, b.norm, channels);
     return launch(scale_bytes<1>, grid_for(n), BLOCK, stream, b.bytes, b.pixels, n, b.norm, channels);
+}
+
+cudaError_t pixels_place(const pixels_placed_t *image, cudaStream_t stream)
+{
+    const pixels_placed_t &p = *image;
+    const int64_t row = p.canvas_width * p.channels, n = p.canvas_height * row,
+                  image_row = p.width * p.channels;
+    traffic_count("pixels", n * 4 + p.height * image_row);
+    if (packs<4>(p.pixels))
+        return launch(place_image<4>, grid_for(n / 4), BLOCK, stream, p.bytes, p.pixels, n, p.norm,
+                      divider_of(row), p.channels, image_row, p.height);
+    return launch(place_image<1>, grid_for(n), BLOCK, stream, p.bytes, p.pixels, n, p.norm, divider_of(row),
+                  p.channels, image_row, p.height);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=cuda : bytes to pixels on a device, bitwise equal to the loader's on the host. */
+#include "data/transform/canvas.h"
 #include "data/transform/random_affine.h"
 #include "data/transform/warp.h"
 #include "tests/op_util.h"
@@ -7,8 +8,8 @@
 
 static const struct {
     int64_t height, width, channels, n;
-} shapes[] = {{28, 28, 1, 9}, {5, 9, 3, 7},   {7, 4, 2, 40},  {1, 1, 1, 3},     {1, 6, 1, 5},
-              {6, 1, 4, 5},   {33, 17, 3, 4}, {40, 37, 1, 3}, {61, 59, 1, 300}, {1, 1, 1, 4200}};
+} shapes[] = {{28, 28, 1, 9}, {5, 9, 3, 7},   {7, 4, 2, 40},    {1, 1, 1, 3},    {1, 6, 1, 5},   {6, 1, 4, 5},
+              {33, 17, 3, 4}, {40, 37, 1, 3}, {61, 59, 1, 300}, {1, 1, 1, 4200}, {70, 64, 3, 40}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 static const pixel_norm_t norm = {{0.1307, 0.485, -0.1, 0.7}, {0.3081, 0.229, 1.5, 0.1}};
@@ -133,6 +134,70 @@ static void test_flip(const backend_t *device)
     free_batch(&b);
 }
 
+/* The canvases of a batch, each another part of its room. */
+static void draw_canvases(const batch_t *b, pixels_canvas_t *out)
+{
+    const int64_t height = b->args.height, width = b->args.width;
+    for (int64_t i = 0; i < b->args.n; i++) {
+        rng_t rng = rng_new(43, RNG_TEST, (uint64_t)i);
+        out[i] = (pixels_canvas_t){height, width, height, width};
+        if (i % 2) out[i].height = 1 + (int64_t)rng_below(&rng, (uint32_t)height);
+        if (i % 3) out[i].width = 1 + (int64_t)rng_below(&rng, (uint32_t)width);
+        if (i % 5) out[i].image_height = 1 + (int64_t)rng_below(&rng, (uint32_t)out[i].height);
+        if (i % 7) out[i].image_width = 1 + (int64_t)rng_below(&rng, (uint32_t)out[i].width);
+        if (i % 5 == 0) out[i].image_height = out[i].height;
+        if (i % 7 == 0) out[i].image_width = out[i].width;
+    }
+}
+
+/* Canvases as the host makes them, and nothing written beside them. */
+static bool same_canvases(const batch_t *b, const pixels_canvas_t *canvases)
+{
+    const int64_t n_room = b->args.height * b->args.width * b->args.channels;
+    pixel_table_t table;
+    pixel_table_make(&norm, b->args.channels, &table);
+    for (int64_t i = 0; i < b->args.n; i++) {
+        const pixels_canvas_t *c = &canvases[i];
+        const canvas_place_t place = {.canvas = {c->height, c->width},
+                                      .scaled = {c->image_height, c->image_width}};
+        const float *got = b->pixels + b->offset + i * n_room;
+        for (int64_t k = 0; k < n_room; k++) b->expected[k] = NAN;
+        canvas_normalize(&place, b->bytes + b->offset + i * n_room, &table, b->expected);
+        for (int64_t k = 0; k < n_room; k++) {
+            if (isnan(got[k]) ? isnan(b->expected[k]) : memcmp(&got[k], &b->expected[k], sizeof *got) == 0)
+                continue;
+            printf("# image %d: value %d is %.9g, not %.9g\n", (int)i, (int)k, (double)got[k],
+                   (double)b->expected[k]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void test_canvases(const backend_t *device, int s)
+{
+    bool right = shapes[s].channels == 3; /* canvas_normalize's */
+    for (int64_t offset = 0; offset <= 5; offset += 5) {
+        batch_t b = make(device, s, offset);
+        pixels_canvas_t *canvases = NULL;
+        must(mem_new_array(b.args.n, sizeof *canvases, "canvases", &canvases), "memory");
+        draw_canvases(&b, canvases);
+        for (int64_t i = 0; i < b.n_values + offset; i++) b.pixels[i] = NAN;
+        util_push(device);
+        b.args.canvases = canvases;
+        must(device->pixels(&b.args), "pixels");
+        memset(canvases, 0xff, (size_t)b.args.n * sizeof *canvases);
+        util_pull(device);
+        draw_canvases(&b, canvases);
+        right =
+            right && same_canvases(&b, canvases) && util_guards_hold(b.pixels, shape_1d(b.n_values + offset));
+        mem_free(&canvases);
+        free_batch(&b);
+    }
+    OK(right, "%d images of %dx%d, each on its canvas", (int)shapes[s].n, (int)shapes[s].height,
+       (int)shapes[s].width);
+}
+
 int main(int argc, char **argv)
 {
     const backend_t *device = NULL;
@@ -140,9 +205,12 @@ int main(int argc, char **argv)
     if (argc > 1 && backend_find(argv[1], &device, why) != ERR_OK) tap_skip_all(err_message());
     device = util_open(argc, argv, 1);
     if (!device->pixels) tap_skip_all("this backend leaves pixels to the host");
-    tap_plan(2 * N_SHAPES + 4 + 1);
+    tap_plan(2 * N_SHAPES + 4 + 3 + 1);
     for (int s = 0; s < N_SHAPES; s++) test_shape(device, s);
     test_flip(device);
+    test_canvases(device, 1);
+    test_canvases(device, 6);
+    test_canvases(device, N_SHAPES - 1);
     if (device->close) device->close();
     OK(mem_live() == 0, "all memory was freed");
     return tap_done();

@@ -79,11 +79,22 @@ typedef struct backend_graph {
     void (*release)(void *graph);
 } backend_graph_t;
 
+/* A canvas with an image at its top left; beside it the input is 0, which is the mean colour. */
+typedef struct pixels_canvas {
+    int64_t height, width;
+    int64_t image_height, image_width; /* at most the canvas's */
+} pixels_canvas_t;
+
 /* Converts images as loaded, [n, h, w, c] of 0 … 255, to network input: normalized, and mapped as described
- * in data/transform/warp.h. Bitwise equal to pixel_table_apply and warp_pixels. */
+ * in data/transform/warp.h. Bitwise equal to pixel_table_apply and warp_pixels.
+ *
+ *   canvases  [n], on the host, not read after the call; NULL: none. Sample i still has room for h × w × c values,
+ *             and its image and its canvas are at the beginning of theirs; bitwise equal to canvas_normalize
+ *             (data/transform/canvas.h). Without maps; a canvas has less than 2^31 values */
 typedef struct pixels_args {
-    const uint8_t *bytes;               /* on the device */
-    const affine_t *maps;               /* [n] on the device; NULL: no map */
+    const uint8_t *bytes; /* on the device */
+    const affine_t *maps; /* [n] on the device; NULL: no map */
+    const pixels_canvas_t *canvases;
     int64_t n, height, width, channels; /* channels: at most PIXEL_MAX_CHANNELS */
     pixel_norm_t norm;
     float *pixels; /* on the device */
