@@ -35,9 +35,9 @@ static void close_reader(dataset_reader_t *reader)
 }
 
 /* Beside the task's field, a ragged one: 0 to 3 rows of two numbers. */
-static const fields_t with_rows = {2,
-                                   {{.name = "label", .dtype = DTYPE_I32, .row = 1},
-                                    {.name = "rows", .dtype = DTYPE_I64, .row = 2, .max_rows = 3}}};
+static const fields_t with_rows = {.n = 2,
+                                   .at = {{.name = "label", .dtype = DTYPE_I32, .row = 1},
+                                          {.name = "rows", .dtype = DTYPE_I64, .row = 2, .max_rows = 3}}};
 static bool has_rows;
 
 static int64_t n_rows_of(int64_t index)

@@ -4,6 +4,7 @@
 #ifndef DATA_DATASET_FIELD_H
 #define DATA_DATASET_FIELD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -22,6 +23,7 @@ typedef struct field {
 
 typedef struct fields {
     int n;
+    bool on_host; /* the host reads them in the middle of a step: they stay in its memory */
     field_t at[FIELDS_MAX];
 } fields_t;
 

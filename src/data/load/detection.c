@@ -118,6 +118,7 @@ void detection_fields(const dataset_info_t *info, fields_t *out)
     out->at[DETECTION_MASK_N] = (field_t){"mask.n", DTYPE_I32, 1, n};
     out->at[DETECTION_RUNS] = (field_t){"mask.runs", DTYPE_I32, 1, n_runs};
     out->n = DETECTION_RUNS + 1;
+    out->on_host = true;
 }
 
 static detection_place_t place_of(const detection_view_t *v)

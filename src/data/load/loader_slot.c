@@ -57,6 +57,8 @@ err_t loader_make_slot(const loader_t *loader, slot_t *slot)
     else
         TRY(make_block(loader, n * n_image, sizeof *b->pixels, "a batch of pixels", &b->pixels));
     if (o->raw && loader->moved) TRY(make_block(loader, n, sizeof *b->maps, "a batch of maps", &b->maps));
+    if (o->raw && samples_of(info->task)->on_canvas)
+        TRY(mem_new_array(n, sizeof *b->places, "places of a batch", &b->places));
     for (int k = 0; k < loader->fields.n; k++) TRY(make_field(loader, &loader->fields.at[k], &b->fields[k]));
     return ERR_OK;
 }
@@ -71,6 +73,7 @@ void loader_free_slot(const loader_t *loader, slot_t *slot)
         release_block(loader, &batch->fields[k].data);
         mem_free(&batch->fields[k].offsets);
     }
+    mem_free(&batch->places);
     mem_free(&batch->index);
     mem_free(&slot->wanted);
 }
@@ -106,6 +109,22 @@ static void jitter_sample(const loader_t *loader, const batch_t *batch, int64_t 
     jitter_apply(&t.jitter, bytes, info->height * info->width, info->channels);
 }
 
+/* Puts an image on its canvas, or notes where it goes. */
+static void put_on_canvas(const loader_t *loader, batch_t *batch, int64_t i, const dataset_sample_t *sample)
+{
+    const dataset_info_t *info = &loader->options.dataset->info;
+    const canvas_place_t *place = sample->place;
+    const int64_t first = i * info->height * info->width * info->channels;
+    ASSERT(!loader->jittered && !loader->moved);
+    if (!loader->options.raw) {
+        canvas_normalize(place, sample->bytes, &loader->table, batch->pixels + first);
+        return;
+    }
+    batch->places[i] = *place;
+    memcpy(batch->bytes + first, sample->bytes,
+           (size_t)(place->scaled.height * place->scaled.width * info->channels));
+}
+
 /* Transforms an image into its place in the batch. */
 static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sample_t *sample)
 {
@@ -116,8 +135,7 @@ static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sampl
     int64_t n_pixels = info->height * info->width, n_values = n_pixels * info->channels;
     const uint8_t *bytes = sample->bytes;
     if (sample->place) {
-        ASSERT(!o->raw && !loader->jittered && !loader->moved);
-        canvas_normalize(sample->place, bytes, &loader->table, batch->pixels + i * n_values);
+        put_on_canvas(loader, batch, i, sample);
         return;
     }
     if (o->raw || loader->jittered) {

@@ -25,6 +25,7 @@ static size_t image_bytes(const prefetcher_t *prefetcher, size_t element)
 /* Allocates the fields of n samples on the device. */
 static err_t make_fields(const prefetcher_t *prefetcher, size_t n, void *out[FIELDS_MAX])
 {
+    if (prefetcher->fields.on_host) return ERR_OK;
     for (int k = 0; k < prefetcher->fields.n; k++)
         TRY(backend_alloc(prefetcher->backend, n * field_sample_bytes(&prefetcher->fields.at[k]),
                           "a batch of fields", &out[k]));
@@ -38,6 +39,7 @@ static void release_fields(const backend_t *backend, void *fields[FIELDS_MAX])
 
 static err_t make_slots(prefetcher_t *prefetcher, size_t n, bool moved)
 {
+    const bool on_canvas = samples_of(prefetcher->info.task)->on_canvas;
     const backend_t *backend = prefetcher->backend;
     prefetcher_batch_t *batch = &prefetcher->batch;
     if (!backend->memory) return ERR_OK;
@@ -49,6 +51,8 @@ static err_t make_slots(prefetcher_t *prefetcher, size_t n, bool moved)
         TRY(backend_alloc(backend, n * image_bytes(prefetcher, 1), "a batch of pixels", &slot->bytes));
         TRY(make_fields(prefetcher, n, slot->fields));
         if (moved) TRY(backend_alloc(backend, n * sizeof(affine_t), "a batch of maps", &slot->maps));
+        if (on_canvas)
+            TRY(mem_new_array((int64_t)n, sizeof *slot->canvases, "canvases of a batch", &slot->canvases));
     }
     return ERR_OK;
 }
@@ -72,6 +76,13 @@ err_t prefetcher_open(const loader_options_t *options, const backend_t *backend,
     return loader_open(&own, &out->loader);
 }
 
+/* from: NULL: the loader no longer has the batch. */
+static void use_host_fields(prefetcher_t *prefetcher, const batch_t *from)
+{
+    for (int k = 0; k < prefetcher->fields.n; k++)
+        prefetcher->batch.fields[k] = from ? from->fields[k].data : NULL;
+}
+
 void prefetcher_close(prefetcher_t *prefetcher)
 {
     const backend_t *backend = prefetcher->backend;
@@ -79,12 +90,30 @@ void prefetcher_close(prefetcher_t *prefetcher)
     if (!backend) return;
     if (!backend->memory) return;
     backend_release(backend, &prefetcher->batch.pixels);
+    if (prefetcher->fields.on_host) use_host_fields(prefetcher, NULL);
     release_fields(backend, prefetcher->batch.fields);
     for (int i = 0; i < PREFETCHER_SLOTS; i++) {
         backend_release(backend, &prefetcher->slots[i].bytes);
         release_fields(backend, prefetcher->slots[i].fields);
         backend_release(backend, &prefetcher->slots[i].maps);
+        mem_free(&prefetcher->slots[i].canvases);
     }
+}
+
+/* Starts copying the images of a batch, without what is beside them in their room. */
+static err_t copy_images(const prefetcher_t *prefetcher, prefetcher_slot_t *slot, const batch_t *from)
+{
+    const backend_memory_t *memory = prefetcher->backend->memory;
+    const size_t n_room = image_bytes(prefetcher, 1);
+    if (!slot->canvases) return memory->prefetch(slot->bytes, from->bytes, (size_t)from->n * n_room);
+    for (int64_t i = 0; i < from->n; i++) {
+        const canvas_place_t *p = &from->places[i];
+        const size_t n_image = (size_t)(p->scaled.height * p->scaled.width * prefetcher->info.channels);
+        slot->canvases[i] =
+            (pixels_canvas_t){p->canvas.height, p->canvas.width, p->scaled.height, p->scaled.width};
+        TRY(memory->prefetch(slot->bytes + (size_t)i * n_room, from->bytes + (size_t)i * n_room, n_image));
+    }
+    return ERR_OK;
 }
 
 /* Gets a batch from the loader and starts copying it. */
@@ -103,8 +132,8 @@ static err_t fetch_batch(prefetcher_t *prefetcher)
     size_t n = (size_t)from->n;
     slot->n_global = from->n_global, slot->first = from->first, slot->n = from->n;
     if (n == 0) return ERR_OK;
-    TRY(memory->prefetch(slot->bytes, from->bytes, n * image_bytes(prefetcher, 1)));
-    for (int k = 0; k < prefetcher->fields.n; k++) {
+    TRY(copy_images(prefetcher, slot, from));
+    for (int k = 0; k < prefetcher->fields.n && !prefetcher->fields.on_host; k++) {
         slot->field_bytes[k] = batch_field_bytes(&prefetcher->fields.at[k], &from->fields[k], from->n);
         TRY(memory->prefetch(slot->fields[k], from->fields[k].data, slot->field_bytes[k]));
     }
@@ -140,10 +169,11 @@ static err_t make_pixels(prefetcher_t *prefetcher, int64_t number)
     batch->n_global = slot->n_global, batch->first = slot->first, batch->n = slot->n;
     if (batch->n == 0) return ERR_OK;
     TRY(prefetcher->backend->memory->prefetched());
-    for (int k = 0; k < prefetcher->fields.n; k++)
+    for (int k = 0; k < prefetcher->fields.n && !prefetcher->fields.on_host; k++)
         TRY(backend_copy(prefetcher->backend, batch->fields[k], slot->fields[k], slot->field_bytes[k]));
     pixels_args_t args = {.bytes = slot->bytes,
                           .maps = slot->maps,
+                          .canvases = slot->canvases,
                           .n = batch->n,
                           .height = info->height,
                           .width = info->width,
@@ -158,7 +188,7 @@ static void use_host_batch(prefetcher_t *prefetcher, const batch_t *from)
     prefetcher->batch.n_global = from->n_global, prefetcher->batch.first = from->first;
     prefetcher->batch.n = from->n;
     prefetcher->batch.pixels = from->pixels;
-    for (int k = 0; k < prefetcher->fields.n; k++) prefetcher->batch.fields[k] = from->fields[k].data;
+    use_host_fields(prefetcher, from);
 }
 
 static void *field_of(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch, const char *name)
@@ -195,6 +225,7 @@ err_t prefetcher_next(prefetcher_t *prefetcher, prefetcher_batch_t *out)
         use_host_batch(prefetcher, from);
     else
         TRY(make_pixels(prefetcher, prefetcher->n_fetched - 1));
+    if (!on_host && prefetcher->fields.on_host) use_host_fields(prefetcher, from);
     *out = *batch;
     return ERR_OK;
 }
@@ -204,6 +235,7 @@ err_t prefetcher_restore(prefetcher_t *prefetcher, prefetcher_batch_t *out)
     const int64_t last = prefetcher->n_fetched - 1 - (prefetcher->ahead != NULL);
     ASSERT(last > 0);
     prefetcher->batch.from = NULL;
+    if (prefetcher->fields.on_host) use_host_fields(prefetcher, NULL);
     TRY(make_pixels(prefetcher, last - 1));
     *out = prefetcher->batch;
     return ERR_OK;

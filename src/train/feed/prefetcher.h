@@ -12,9 +12,11 @@
 /* Buffers are in the backend's memory; on a GPU they are the same in every step. */
 typedef struct prefetcher_batch {
     int64_t n_global, first, n; /* as in sampler_slice_t */
-    float *pixels;
-    void *fields[FIELDS_MAX]; /* of prefetcher_t.fields */
-    /* The loader's batch in host memory, valid until prefetcher_ahead; NULL after prefetcher_restore. */
+    float *pixels;              /* as batch_t's */
+    /* Of prefetcher_t.fields. Those with on_host are the loader's: valid as long as `from`, and with it NULL. */
+    void *fields[FIELDS_MAX];
+    /* The loader's batch in host memory, valid until prefetcher_ahead on a GPU, on the host until the next call of
+     * prefetcher_next; NULL after prefetcher_restore. */
     const batch_t *from;
 } prefetcher_batch_t;
 
@@ -23,8 +25,9 @@ typedef struct prefetcher_slot {
     int64_t n_global, first, n; /* as in sampler_slice_t */
     size_t field_bytes[FIELDS_MAX];
     uint8_t *bytes;
-    affine_t *maps; /* NULL: images are not transformed */
-    void *fields[FIELDS_MAX];
+    affine_t *maps;            /* NULL: images are not transformed */
+    pixels_canvas_t *canvases; /* [n], on the host; NULL: images fill their room */
+    void *fields[FIELDS_MAX];  /* on_host: NULL */
 } prefetcher_slot_t;
 
 /* The batch being fetched, and those of the steps in flight. */
@@ -68,8 +71,8 @@ err_t prefetcher_restore(prefetcher_t *prefetcher, prefetcher_batch_t *out);
 exec_batch_t prefetcher_exec_batch(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch,
                                    const graph_t *graph);
 
-/* Fetches the next batch. Called after the work on a batch is launched on a GPU and before waiting for it.
- * Does nothing on the host or after the last batch. */
+/* Fetches the next batch. Called after the work on a batch is launched on a GPU and before waiting for it; with
+ * fields on the host, when these are no longer needed. Does nothing on the host or after the last batch. */
 err_t prefetcher_ahead(prefetcher_t *prefetcher);
 
 /* Seconds that the host waited for copies to the GPU since the last call. */
