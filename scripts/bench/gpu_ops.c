@@ -2,6 +2,8 @@
 /* Bytes a second of the CUDA backend's operators and optimizers that move memory, beside a copy on the device
  * that moves as many, in turn, on the same GPU. Counted is what a kernel has to read and write once (batch
  * norm: its input twice). Prints Markdown: gpu_ops [--quick]. Exit code 4: there is no GPU. */
+#include <math.h>
+
 #include "scripts/bench/gpu_turns.h"
 
 typedef struct copy {
@@ -31,11 +33,33 @@ static err_t bandwidth_row(const char *name, work_t *ours, double n_bytes)
     return ERR_OK;
 }
 
+/* Boxes of image 0, for RoIAlign: squares whose areas are even in their logarithm, from 16² to half the canvas. */
+static err_t put_regions(const subject_t *s, int64_t height, int64_t width)
+{
+    const tensor_t *to = &s->args.x[ROI_ALIGN_LEVELS];
+    hd_buffer_t regions = {0};
+    rng_t rng = rng_new(1, RNG_TEST, 1);
+    TRY(hd_buffer_new(self.backend, (size_t)shape_count(to->shape) * sizeof(float), "regions", &regions));
+    float *r = regions.host;
+    for (int64_t i = 0; i < to->shape.dim[0]; i++, r += ROI_ALIGN_VALUES) {
+        const float side = 16 * powf((float)height / 32, (float)rng_uniform(&rng));
+        r[1] = (float)rng_uniform(&rng) * ((float)width - side);
+        r[2] = (float)rng_uniform(&rng) * ((float)height - side);
+        r[3] = r[1] + side, r[4] = r[2] + side;
+    }
+    err_t err = self.backend->memory->upload(to->data, regions.host, regions.n_bytes);
+    if (err == ERR_OK) err = backend_sync(self.backend);
+    hd_buffer_free(&regions);
+    return err;
+}
+
 static void operator_row(const char *name, op_desc_t desc, bool backward, double n_bytes)
 {
     subject_t s;
     work_t ours = {.run = run_subject, .context = &s};
     err_t err = make_subject(desc, NULL, &s);
+    if (err == ERR_OK && desc.kind == OP_ROI_ALIGN)
+        err = put_regions(&s, 4 * desc.x[0].dim[1], 4 * desc.x[0].dim[2]);
     if (err == ERR_OK) err = op_forward(s.op, &s.args); /* what backward reads */
     s.backward = backward;
     if (err == ERR_OK) err = bandwidth_row(name, &ours, n_bytes);
@@ -90,6 +114,37 @@ static void selected_losses(void)
     operator_row("smooth L1 of anchors backward", l1, true, 48 * n);
 }
 
+/* Regions of an image of 800 × 1088, 128 of them with masks. Forward reads about as many cells as it writes;
+ * backward reads the regions and writes the features' gradients. deconv2d is also a product. */
+static void detection(void)
+{
+    enum { CHANNELS = 256, BOXES = 512, MASKS = 128 };
+    const shape_t levels[] = {shape_4d(1, 200, 272, CHANNELS), shape_4d(1, 100, 136, CHANNELS),
+                              shape_4d(1, 50, 68, CHANNELS), shape_4d(1, 25, 34, CHANNELS)};
+    op_desc_t box = {.kind = OP_ROI_ALIGN, .n_inputs = 5, .attr.roi_align = {7, 7, 2}};
+    op_desc_t deconv = {.kind = OP_DECONV2D,
+                        .n_inputs = 1,
+                        .x = {shape_4d(MASKS, 14, 14, CHANNELS)},
+                        .attr.deconv2d = {CHANNELS, 2, true}};
+    const double n_boxes = BOXES * 7.0 * 7 * CHANNELS, n_masks = MASKS * 14.0 * 14 * CHANNELS,
+                 weights = 4.0 * CHANNELS * CHANNELS;
+    double n_cells = 0;
+    for (int i = 0; i < ROI_ALIGN_LEVELS; i++) {
+        box.x[i] = levels[i];
+        n_cells += (double)shape_count(levels[i]);
+    }
+    box.x[ROI_ALIGN_LEVELS] = shape_2d(BOXES, ROI_ALIGN_VALUES);
+    op_desc_t mask = box;
+    mask.x[ROI_ALIGN_LEVELS] = shape_2d(MASKS, ROI_ALIGN_VALUES);
+    mask.attr.roi_align = (roi_align_attr_t){14, 14, 2};
+    operator_row("RoIAlign 7×7 of 512 boxes forward", box, false, 8 * n_boxes);
+    operator_row("RoIAlign 7×7 of 512 boxes backward", box, true, 4 * (n_boxes + n_cells));
+    operator_row("RoIAlign 14×14 of 128 masks forward", mask, false, 8 * n_masks);
+    operator_row("RoIAlign 14×14 of 128 masks backward", mask, true, 4 * (n_masks + n_cells));
+    operator_row("deconv2d of 128 masks forward", deconv, false, 4 * (5 * n_masks + weights));
+    operator_row("deconv2d of 128 masks backward", deconv, true, 4 * (6 * n_masks + 2 * weights));
+}
+
 static void operators(void)
 {
     const shape_t x = shape_4d(64, 56, 56, 256), logits = shape_2d(65536, 1000);
@@ -118,6 +173,7 @@ static void operators(void)
     operator_row("sigmoid binary cross-entropy forward", bce, false, 8 * l);
     operator_row("sigmoid binary cross-entropy backward", bce, true, 12 * l);
     selected_losses();
+    detection();
     stored_as(DTYPE_F32, x);
     stored_as(DTYPE_BF16, x);
 }

@@ -155,6 +155,13 @@ static void products(int64_t batch, const dtype_t *types, int n_types)
     printf("\n| product (m×n×k) | type | µs | TFLOP/s | cuBLASLt, TFLOP/s | ratio | middle half | by |\n"
            "|---|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < n_types; i++) {
+        const op_desc_t deconv = {.kind = OP_DECONV2D,
+                                  .compute = types[i],
+                                  .n_inputs = 1,
+                                  .x = {shape_4d(128, 14, 14, 256)},
+                                  .attr.deconv2d = {256, 2, false}};
+        if (product_row("deconv2d, 128 masks", deconv, 128 * 14 * 14, 4 * 256, 256) != ERR_OK)
+            row_failed("deconv2d");
         for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j++) {
             const int64_t *s = sizes[j];
             char name[64];
