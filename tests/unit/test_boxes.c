@@ -219,35 +219,69 @@ static void test_match(void)
                                     2,  -1, -1, -1, -1, -1, -1, 1,  -1, -1, -1, -1, 4,  -1, -1, -1,
                                     -1, -1, -1, -1, -1, -1, -1, 2,  1,  -1, -1, -1, 4,  1,  -1, -1};
     box_t objects[OBJECTS], candidates[N];
-    float best[OBJECTS];
+    float best[OBJECTS], iou[N];
+    const match_memory_t memory = {best, iou};
     int32_t found[N];
     make_boxes(objects, OBJECTS, 2000, 300, 80);
     make_boxes(candidates, N, 3000, 300, 80);
-    match_boxes(&(match_rule_t){0.4f, 0.2f, true}, objects, OBJECTS, candidates, N, best, found);
+    match_boxes(&(match_rule_t){0.4f, 0.2f, true}, objects, OBJECTS, candidates, N, &memory, found);
     OK(memcmp(found, best_of_each, sizeof found) == 0, "matches, with the best candidates of each object");
-    match_boxes(&(match_rule_t){0.4f, 0.4f, false}, objects, OBJECTS, candidates, N, best, found);
+    match_boxes(&(match_rule_t){0.4f, 0.4f, false}, objects, OBJECTS, candidates, N, &memory, found);
     OK(memcmp(found, plain, sizeof found) == 0, "matches, with one limit");
-    match_boxes(&(match_rule_t){0.4f, 0.2f, true}, NULL, 0, candidates, N, best, found);
+    match_boxes(&(match_rule_t){0.4f, 0.2f, true}, NULL, 0, candidates, N, &memory, found);
     bool background = true;
     for (int i = 0; i < N; i++) background = background && found[i] == MATCH_BACKGROUND;
     OK(background, "no objects: everything is background");
     /* The second object's best candidate overlaps the first object more: it gets the first. */
     const box_t two[] = {{0, 0, 10, 10}, {6, 0, 30, 10}}, one[] = {{0, 0, 12, 10}};
-    match_boxes(&(match_rule_t){0.95f, 0.9f, true}, two, 2, one, 1, best, found);
+    match_boxes(&(match_rule_t){0.95f, 0.9f, true}, two, 2, one, 1, &memory, found);
     OK(found[0] == 0, "an object's best candidate has its own best object");
     const box_t apart[] = {{100, 100, 110, 110}};
-    match_boxes(&(match_rule_t){0.7f, 0.3f, true}, apart, 1, one, 1, best, found);
+    match_boxes(&(match_rule_t){0.7f, 0.3f, true}, apart, 1, one, 1, &memory, found);
     OK(found[0] == MATCH_BACKGROUND, "an object that overlaps nothing has no candidates");
+}
+
+/* Many objects, each pair looked at. */
+static void test_match_pairs(void)
+{
+    enum { OBJECTS = 40, N = 3000 };
+    const match_rule_t rule = {0.5f, 0.3f, true};
+    static box_t objects[OBJECTS], candidates[N];
+    static float best[OBJECTS], iou[N], most[OBJECTS];
+    static int32_t found[N];
+    make_boxes(objects, OBJECTS, 2100, 300, 60);
+    make_boxes(candidates, N, 3100, 300, 60);
+    objects[7] = objects[3], candidates[11] = objects[5], candidates[12] = candidates[13];
+    match_boxes(&rule, objects, OBJECTS, candidates, N, &(match_memory_t){best, iou}, found);
+    for (int k = 0; k < OBJECTS; k++)
+        for (int i = 0; i < N; i++) most[k] = fmaxf(most[k], box_iou(objects[k], candidates[i]));
+    int n_low = 0;
+    bool same = true;
+    for (int i = 0; i < N; i++) {
+        int at = 0;
+        bool is_best = false;
+        for (int k = 0; k < OBJECTS; k++) {
+            const float one = box_iou(objects[k], candidates[i]);
+            if (one > box_iou(objects[at], candidates[i])) at = k;
+            is_best = is_best || (one > 0 && one >= most[k]);
+        }
+        const float own = box_iou(objects[at], candidates[i]);
+        const int32_t expected = own >= 0.5f || is_best ? at : own < 0.3f ? MATCH_BACKGROUND : MATCH_IGNORED;
+        same = same && found[i] == expected;
+        n_low += is_best && own < 0.5f;
+    }
+    OK(same && n_low > 0, "as comparing every pair, %d best ones below the limit", n_low);
 }
 
 int main(void)
 {
-    tap_plan(27);
+    tap_plan(28);
     test_anchors();
     test_coding();
     test_levels();
     test_select();
     test_sample();
     test_match();
+    test_match_pairs();
     return tap_done();
 }

@@ -5,14 +5,6 @@
 
 #include <math.h>
 
-float box_iou(box_t a, box_t b)
-{
-    float w = fminf(a.x2, b.x2) - fmaxf(a.x1, b.x1), h = fminf(a.y2, b.y2) - fmaxf(a.y1, b.y1);
-    if (!(w > 0 && h > 0)) return 0;
-    float inter = w * h;
-    return inter / (box_area(a) + box_area(b) - inter);
-}
-
 box_delta_t box_encode(box_t box, box_t from, box_weights_t weights)
 {
     float from_w = from.x2 - from.x1, from_h = from.y2 - from.y1;

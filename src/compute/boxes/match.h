@@ -15,13 +15,18 @@ typedef struct match_rule {
     bool best_of_each;
 } match_rule_t;
 
+/* Working memory. */
+typedef struct match_memory {
+    float *best; /* [n_objects] */
+    float *iou;  /* [n] */
+} match_memory_t;
+
 /* Equal IoUs: the earlier object.
  *
  *   objects     [n_objects]; none: all candidates are background
  *   candidates  [n]
- *   best        [n_objects] working memory
  *   found       [n] receives the index of an object, MATCH_BACKGROUND or MATCH_IGNORED */
 void match_boxes(const match_rule_t *rule, const box_t *objects, int64_t n_objects, const box_t *candidates,
-                 int64_t n, float *best, int32_t *found);
+                 int64_t n, const match_memory_t *memory, int32_t *found);
 
 #endif

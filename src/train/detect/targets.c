@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "compute/boxes/match.h"
 #include "compute/boxes/select.h"
 #include "compute/ops/op_attr.h"
 
@@ -51,7 +50,8 @@ err_t targets_new(const targets_options_t *options, int64_t n_anchors, int64_t m
     TRY(mem_new_array(most, sizeof *t->found, what, &t->found));
     TRY(mem_new_array(n_candidates, sizeof *t->labels, what, &t->labels));
     TRY(mem_new_array(most, sizeof *t->keys, what, &t->keys));
-    TRY(mem_new_array(max_objects, sizeof *t->best, what, &t->best));
+    TRY(mem_new_array(max_objects, sizeof *t->match.best, what, &t->match.best));
+    TRY(mem_new_array(most, sizeof *t->match.iou, what, &t->match.iou));
     return mem_new_array(most, sizeof *t->boxes, what, &t->boxes);
 }
 
@@ -68,7 +68,8 @@ void targets_free(targets_t *t)
     mem_free(&t->found);
     mem_free(&t->labels);
     mem_free(&t->keys);
-    mem_free(&t->best);
+    mem_free(&t->match.best);
+    mem_free(&t->match.iou);
     mem_free(&t->boxes);
 }
 
@@ -107,7 +108,7 @@ void targets_find_anchors(targets_t *t, const targets_objects_t *objects, map_si
         for (int64_t i = 0; i < anchor_count(&grid); i++) t->boxes[n++] = anchor_at(&grid, i);
     }
     a->first[PROPOSALS_LEVELS] = n;
-    match_boxes(&rule, objects->boxes, objects->n, t->boxes, n, t->best, t->found);
+    match_boxes(&rule, objects->boxes, objects->n, t->boxes, n, &t->match, t->found);
     for (int64_t i = 0; i < n; i++) a->labels[i] = label_of(t->found[i]);
     sample(t, a->labels, n, t->options.anchors, t->options.object_anchors, rng_key(draw->seed, RNG_SAMPLE),
            draw, &a->n_objects, &a->n_background);
@@ -149,7 +150,7 @@ void targets_find_regions(targets_t *t, const targets_objects_t *objects, const 
     ASSERT(n <= t->max_regions && objects->n <= t->max_objects);
     memcpy(t->boxes, regions, (size_t)n * sizeof *regions);
     for (int64_t i = 0; i < objects->n; i++) t->boxes[n++] = objects->boxes[i];
-    match_boxes(&rule, objects->boxes, objects->n, t->boxes, n, t->best, t->found);
+    match_boxes(&rule, objects->boxes, objects->n, t->boxes, n, &t->match, t->found);
     for (int64_t i = 0; i < n; i++) t->labels[i] = label_of(t->found[i]);
     sample(t, t->labels, n, t->options.regions, t->options.object_regions, rng_key(draw->seed, RNG_REGION),
            draw, &r->n_objects, &n_background);

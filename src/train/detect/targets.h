@@ -7,6 +7,7 @@
 #ifndef TRAIN_DETECT_TARGETS_H
 #define TRAIN_DETECT_TARGETS_H
 
+#include "compute/boxes/match.h"
 #include "train/detect/proposals.h"
 
 typedef struct targets_options {
@@ -58,7 +59,7 @@ typedef struct targets {
     region_targets_t regions;
     int32_t *found, *labels;
     uint64_t *keys;
-    float *best;
+    match_memory_t match;
     box_t *boxes;
 } targets_t;
 
