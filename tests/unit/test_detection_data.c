@@ -8,6 +8,7 @@
 #include "cluster/comm/comm.h"
 #include "data/annotation/mask.h"
 #include "data/load/detection.h"
+#include "data/load/images.h"
 #include "data/load/loader.h"
 #include "data/load/samples.h"
 #include "tests/folder.h"
@@ -163,6 +164,10 @@ static void test_turned(void)
     OK(info->n_samples[SPLIT_TRAIN] == N_TURNED && info->objects.n_left_out == 3 && info->objects.most == 1 &&
            info->objects.n_unmasked == 1,
        "images without objects are left out: a crowd alone, a thin box alone, nothing");
+    images_detection_t parts;
+    OK(images_detection(set, &parts) && parts.source->n_samples[SPLIT_TRAIN] == N_TURNED + 3 &&
+           parts.canvases->n == some.canvases.n && parts.map->n_classes == 6,
+       "its parts for detectors");
     OK(info->n_classes == 6 && strcmp(info->class_names[3], "box") == 0 &&
            strcmp(info->class_names[0], "background") == 0,
        "classes are ids");
@@ -396,7 +401,7 @@ int main(void)
     const char *data = getenv("DPTRAIN_DATA");
     char tiny[FS_PATH_MAX] = "";
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(6 + 5 + 1 + 1 + N_TINY + 1);
+    tap_plan(7 + 5 + 1 + 1 + N_TINY + 1);
     put_coco();
     test_turned();
     test_settings();

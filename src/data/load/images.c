@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "data/annotation/class_map.h"
 #include "data/load/detection.h"
 #include "data/load/object_crops.h"
 #include "data/load/samples.h"
@@ -374,6 +373,14 @@ static void weigh_image(const dataset_t *dataset, split_t split, uint64_t seed, 
     const sample_ref_t *ref = &p->list.of[split][index];
     const canvas_view_t view = transform_view(&p->settings, seed, epoch, ref->image);
     detection_weigh(&p->settings, &p->source->entries[split][ref->image], ref->object, &view, out);
+}
+
+bool images_detection(const dataset_t *dataset, images_detection_t *out)
+{
+    if (dataset->ops != &dataset_images || dataset->info.task != TASK_DETECT) return false;
+    const images_t *p = dataset->impl;
+    *out = (images_detection_t){p->source, &p->settings.canvases, &p->classes};
+    return true;
 }
 
 const dataset_ops_t dataset_images = {.kind = "images",

@@ -5,11 +5,24 @@
 #ifndef DATA_LOAD_IMAGES_H
 #define DATA_LOAD_IMAGES_H
 
+#include "data/annotation/class_map.h"
 #include "data/dataset/dataset.h"
+#include "data/source/source.h"
+#include "data/transform/canvas.h"
 
 /* norm is that of ImageNet's training images, as in torchvision and most published weights. n_samples of a
  * split may be 0. ERR_DATA: the folder is not a source, or has no training images. ERR_USAGE as
  * transform_resolve. */
 extern const dataset_ops_t dataset_images;
+
+/* What detectors need of a dataset of TASK_DETECT. Samples are not `source`'s: training leaves some images out. */
+typedef struct images_detection {
+    const source_t *source;
+    const canvases_t *canvases;
+    const class_map_t *map; /* of the source's categories */
+} images_detection_t;
+
+/* Borrows it from the dataset. False: the dataset has another task. */
+bool images_detection(const dataset_t *dataset, images_detection_t *out);
 
 #endif

@@ -9,11 +9,10 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "data/coco/coco.h"
-#include "data/source/source.h"
 
 typedef struct memory {
     coco_t *coco;
-    source_t *source;
+    source_t *source; /* own; NULL: none, or borrowed */
     truth_image_t *images;
     arena_t arena;
 } memory_t;
@@ -84,36 +83,44 @@ static err_t copy_image(memory_t *memory, const sample_t *sample, truth_image_t 
     return ERR_OK;
 }
 
-static err_t copy_images(truths_t *truths, memory_t *memory, split_t split, const open_watch_t *watch)
+/* Of some images of the split; NULL: of all. */
+static err_t copy_images(const source_t *source, split_t split, const int64_t *images,
+                         const open_watch_t *watch, const truths_t *truths, memory_t *memory)
 {
     err_t err = ERR_OK;
     source_buffer_t buffer = {0};
     sample_t sample;
     for (int64_t i = 0; i < truths->n_images; i++) {
         if (watch) TRY_OUT(err, watch->alive(watch->context));
-        TRY_OUT(err, source_describe(memory->source, split, i, &buffer, &sample));
+        TRY_OUT(err, source_describe(source, split, images ? images[i] : i, &buffer, &sample));
         TRY_OUT(err, copy_image(memory, &sample, &memory->images[i]));
     }
 out:
-    source_free_buffer(memory->source, &buffer);
+    source_free_buffer(source, &buffer);
     return err;
+}
+
+static err_t take_source(const source_t *source, split_t split, const int64_t *images, int64_t n,
+                         const open_watch_t *watch, truths_t *truths)
+{
+    memory_t *memory = truths->memory;
+    if (!source->has_annotations)
+        RAISE(ERR_DATA,
+              "%s has no annotations; results are scored against COCO's annotations, in a folder, "
+              "in shards of one, or in a file like instances_val2017.json",
+              source->path);
+    truths->n_categories = source->n_categories;
+    truths->categories = source->categories;
+    truths->n_images = images ? n : source->n_samples[split];
+    TRY(mem_new_array(truths->n_images, sizeof *memory->images, "ground truth", &memory->images));
+    return copy_images(source, split, images, watch, truths, memory);
 }
 
 static err_t read_source(const char *path, split_t split, const open_watch_t *watch, truths_t *truths,
                          memory_t *memory)
 {
     TRY(source_open_watched(path, watch, &memory->source));
-    const source_t *source = memory->source;
-    if (!source->has_annotations)
-        RAISE(ERR_DATA,
-              "%s has no annotations; results are scored against COCO's annotations, in a folder, "
-              "in shards of one, or in a file like instances_val2017.json",
-              path);
-    truths->n_categories = source->n_categories;
-    truths->categories = source->categories;
-    truths->n_images = source->n_samples[split];
-    TRY(mem_new_array(truths->n_images, sizeof *memory->images, "ground truth", &memory->images));
-    return copy_images(truths, memory, split, watch);
+    return take_source(memory->source, split, NULL, 0, watch, truths);
 }
 
 /* Ignores an error, which the next call returns again. */
@@ -187,16 +194,37 @@ out:
     return err;
 }
 
+static err_t new_truths(truths_t **out)
+{
+    memory_t *memory = NULL;
+    TRY(mem_new(sizeof **out, "ground truth", out));
+    TRY(mem_new(sizeof *memory, "ground truth", &memory));
+    (*out)->memory = memory;
+    return ERR_OK;
+}
+
 err_t truths_read(const char *path, split_t split, const open_watch_t *watch, truths_t **out)
 {
     truths_t *truths = NULL;
-    memory_t *memory = NULL;
     err_t err = ERR_OK;
-    TRY_OUT(err, mem_new(sizeof *truths, "ground truth", &truths));
-    TRY_OUT(err, mem_new(sizeof *memory, "ground truth", &memory));
-    truths->memory = memory;
-    TRY_OUT(err, read_any(path, split, watch, truths, memory));
-    TRY_OUT(err, check_truths(path, split, truths, memory));
+    TRY_OUT(err, new_truths(&truths));
+    TRY_OUT(err, read_any(path, split, watch, truths, truths->memory));
+    TRY_OUT(err, check_truths(path, split, truths, truths->memory));
+    *out = truths;
+    return ERR_OK;
+out:
+    truths_free(&truths);
+    return err;
+}
+
+err_t truths_of_source(const source_t *source, split_t split, const int64_t *images, int64_t n,
+                       const open_watch_t *watch, truths_t **out)
+{
+    truths_t *truths = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, new_truths(&truths));
+    TRY_OUT(err, take_source(source, split, images, n, watch, truths));
+    TRY_OUT(err, check_truths(source->path, split, truths, truths->memory));
     *out = truths;
     return ERR_OK;
 out:

@@ -7,6 +7,7 @@
 #include "data/annotation/sample.h"
 #include "data/annotation/split.h"
 #include "data/dataset/dataset.h"
+#include "data/source/source.h"
 
 typedef struct truth_image {
     int64_t id;
@@ -31,6 +32,15 @@ typedef struct truths {
  * ERR_DATA: the source has no annotations or not this split; two annotations have the same id, of which
  * pycocotools would score one twice; what reading the source refuses. Free *out with truths_free. */
 err_t truths_read(const char *path, split_t split, const open_watch_t *watch, truths_t **out);
+
+/* The ground truth of an opened source, which must outlive it.
+ *
+ *   images  [n] their numbers in the split, each at most once; NULL: all, whatever n is
+ *   watch   may be NULL
+ *
+ * Errors as truths_read. */
+err_t truths_of_source(const source_t *source, split_t split, const int64_t *images, int64_t n,
+                       const open_watch_t *watch, truths_t **out);
 void truths_free(truths_t **truths);
 
 /* The row of an image or a category; -1: there is none of this id. */
