@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=ref,cpu,cuda san=ref,cpu
- * A detector's results depend on image and weights alone; classes of categories; dealing images; results of turned
+ * A detector's results depend on image and weights alone, also when these change; classes of categories; dealing images; results of turned
  * images; the worst images. */
 #include <math.h>
 #include <string.h>
@@ -182,6 +182,38 @@ static bool all_inside(const kept_t *kept, int i)
     return inside;
 }
 
+static bool near_boxes(const kept_t *a, const kept_t *b)
+{
+    bool near = a->n == b->n;
+    for (int64_t k = 0; near && k < a->n; k++)
+        near = a->objects[k].class == b->objects[k].class &&
+               fabs(a->objects[k].score - b->objects[k].score) < 1e-4;
+    return near;
+}
+
+/* Of a detector whose weights change. */
+static void test_changes(detector_t *detector, const detector_options_t *options, graph_run_t *run)
+{
+    detector_t *fresh = NULL, *guest = NULL;
+    detector_options_t shared = *options;
+    rng_t rng = rng_new(6, RNG_TEST, 0);
+    const kept_t before = detect(detector, 0);
+    for (int64_t i = 0; i < run->graph->n_flat_params; i++) run->params[i] += 0.01f * (float)rng_normal(&rng);
+    util_push(options->backend);
+    const kept_t changed = detect(detector, 0);
+    must(detector_new(options, &fresh), "a detector");
+    const kept_t wanted = detect(fresh, 0);
+    OK(same_boxes(&changed, &wanted) && changed.sum == wanted.sum && !same_boxes(&changed, &before),
+       "nothing is kept of weights that have changed");
+    shared.exec = run->exec;
+    must(detector_new(&shared, &guest), "a detector");
+    must(exec_ready(run->exec), "memory");
+    const kept_t same = detect(guest, 0);
+    OK(near_boxes(&same, &changed), "an executor that others use too");
+    detector_free(&guest);
+    detector_free(&fresh);
+}
+
 static void test_detector(const backend_t *backend)
 {
     static kept_t first[N_IMAGES], again[N_IMAGES];
@@ -198,12 +230,13 @@ static void test_detector(const backend_t *backend)
     must(canvases_new(&sizes, &canvases), "canvases");
     detector_options_t options = {.graph = run.graph,
                                   .backend = backend,
-                                  .params = run.params,
-                                  .states = run.states,
+                                  .params = util_device(run.params),
+                                  .states = util_device(run.states),
                                   .canvases = &canvases,
                                   .norm = pixel_norm_imagenet(),
                                   .detections = {0.05, 0.5, 100},
                                   .masks = true};
+    util_push(backend);
     must(detector_new(&options, &detector), "a detector");
     bool found = true, same = true, inside = true;
     for (int i = 0; i < N_IMAGES; i++) first[i] = detect(detector, i);
@@ -221,6 +254,9 @@ static void test_detector(const backend_t *backend)
        "the same bits in any order of images");
     OK(first[1].sum != first[0].sum, "others have other objects");
     OK(!allocates, "images allocate nothing");
+
+    test_changes(detector, &options, &run);
+    first[0] = detect(detector, 0);
 
     options.masks = false;
     options.detections.detections = 3;
@@ -248,7 +284,7 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     must(backend_find(argc > 1 ? argv[1] : "cpu", &backend, why), "a backend");
     must(backend_open(backend, 2), "a backend");
-    tap_plan(18);
+    tap_plan(20);
     test_classes();
     test_deal();
     test_turn();

@@ -13,7 +13,7 @@
 struct detector {
     detector_options_t options;
     algorithms_t algorithms;
-    exec_t *exec;
+    exec_t *exec, *own; /* own: NULL if it is the caller's */
     shape_t shapes[GRAPH_MAX_INPUTS];
     hd_buffer_t image, box_regions, mask_regions;
     detector_ports_t ports;
@@ -29,7 +29,7 @@ struct detector {
     uint8_t *bitmap;            /* of a mask that is turned */
 };
 
-static err_t plan_batches(detector_t *d, const batch_size_t *sizes, int n_sizes)
+static err_t new_exec(detector_t *d, const batch_size_t *sizes, int n_sizes)
 {
     const detector_options_t *o = &d->options;
     const exec_options_t exec = {.graph = o->graph,
@@ -38,9 +38,17 @@ static err_t plan_batches(detector_t *d, const batch_size_t *sizes, int n_sizes)
                                  .states = o->states,
                                  .algorithms = &d->algorithms};
     TRY(rcnn_algorithms(o->graph, o->backend, sizes, n_sizes, &d->algorithms));
-    TRY(exec_new(&exec, &d->exec));
+    TRY(exec_new(&exec, &d->own));
+    d->exec = d->own;
+    return ERR_OK;
+}
+
+static err_t plan_batches(detector_t *d, const batch_size_t *sizes, int n_sizes)
+{
+    d->exec = d->options.exec;
+    if (!d->exec) TRY(new_exec(d, sizes, n_sizes));
     for (int i = 0; i < n_sizes; i++) TRY(exec_prepare_shapes(d->exec, 1, sizes[i].shapes, false));
-    return exec_ready(d->exec);
+    return d->own ? exec_ready(d->own) : ERR_OK;
 }
 
 static err_t plan_canvases(detector_t *d)
@@ -125,7 +133,7 @@ void detector_free(detector_t **detector)
     hd_buffer_free(&d->image);
     hd_buffer_free(&d->box_regions);
     hd_buffer_free(&d->mask_regions);
-    exec_free(&d->exec);
+    exec_free(&d->own);
     algorithms_free(&d->algorithms);
     mem_free(detector);
 }

@@ -15,7 +15,9 @@ typedef struct detector detector_t;
 typedef struct detector_options {
     const graph_t *graph;     /* compute/models/rcnn.h; borrowed, like the other pointers */
     const backend_t *backend; /* opened */
-    float *params, *states;   /* of the backend */
+    float *params, *states;   /* of the backend; may change between images */
+    /* Of the same graph, parameters and states; NULL: its own. Its owner calls exec_ready before the first image. */
+    exec_t *exec;
     const canvases_t *canvases;
     pixel_norm_t norm;
     detections_options_t detections;
@@ -26,7 +28,7 @@ typedef struct detector_options {
 } detector_options_t;
 
 /* Plans the network for all canvases, which share one arena, and allocates everything that images need. Algorithms
- * are rcnn_algorithms'. */
+ * are rcnn_algorithms', or those of options->exec. */
 err_t detector_new(const detector_options_t *options, detector_t **out);
 void detector_free(detector_t **detector);
 
