@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Logs, scores, writes and draws. Scoring is data/score's, drawing data/show's. */
+/* Logs, writes and draws. Scoring is data/score's, drawing data/show's. */
 #include "train/inference/show_detector.h"
 
 #include <stdio.h>
@@ -16,23 +16,18 @@
 enum { TILE = 320, TEXT = 96 };
 static const double drawn_score = 0.5;
 
-typedef struct outcome {
-    results_t *results;
-    score_t *scores[SCORE_TYPE_COUNT];
-    int n_scores;
-} outcome_t;
-
 void show_detector_header(const show_detector_t *s)
 {
+    const truths_t *truths = detection_evaluator_outcome(s->evaluator).truths;
     char text[1024];
     table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
     table_cell(&t, "weights");
     table_cell(&t, "%s", s->model->about.path);
     table_cell(&t, "model");
-    class_map_describe(s->map, s->truths->n_categories, text, sizeof text);
+    class_map_describe(s->map, truths->n_categories, text, sizeof text);
     table_cell(&t, "%s, %s", s->model->about.model, text);
     table_cell(&t, "data");
-    table_cell(&t, "%s, %s %s images", s->source->path, figure_count(s->truths->n_images).text,
+    table_cell(&t, "%s, %s %s images", s->source->path, figure_count(truths->n_images).text,
                split_words[s->options->split]);
     table_cell(&t, "canvases");
     canvases_describe(s->canvases, text, sizeof text);
@@ -42,7 +37,7 @@ void show_detector_header(const show_detector_t *s)
     log_info("%s", "");
 }
 
-static err_t write_results(const show_detector_t *s, const outcome_t *outcome)
+static err_t write_results(const show_detector_t *s, const detection_outcome_t *outcome)
 {
     char path[FS_PATH_MAX], name[32];
     for (score_type_t type = 0; type < SCORE_TYPE_COUNT && s->options->results; type++) {
@@ -50,7 +45,7 @@ static err_t write_results(const show_detector_t *s, const outcome_t *outcome)
         snprintf(name, sizeof name, "%s.json", score_type_names[type]);
         TRY(fs_join(path, s->options->results, name));
         disk_wait_begin("writing", path);
-        err_t err = results_write(outcome->results, s->truths, type, path);
+        err_t err = results_write(outcome->results, outcome->truths, type, path);
         disk_wait_end();
         TRY(err);
         log_info("results  %s", path);
@@ -58,7 +53,7 @@ static err_t write_results(const show_detector_t *s, const outcome_t *outcome)
     return ERR_OK;
 }
 
-static err_t write_numbers(const show_detector_t *s, const outcome_t *outcome)
+static err_t write_numbers(const show_detector_t *s, const detection_outcome_t *outcome)
 {
     const trained_about_t *about = &s->model->about;
     json_t j = {0};
@@ -68,10 +63,9 @@ static err_t write_numbers(const show_detector_t *s, const outcome_t *outcome)
     json_string(&j, "model", about->model);
     json_string(&j, "data", s->source->path);
     json_string(&j, "split", split_names[s->options->split]);
-    json_int(&j, "n_samples", s->truths->n_images);
+    json_int(&j, "n_samples", outcome->truths->n_images);
     json_int(&j, "n_detections", outcome->results->n);
-    score_json((const score_t *const *)outcome->scores, outcome->n_scores,
-               s->options->per_category ? s->truths : NULL, &j);
+    score_json(outcome->scores, outcome->n_scores, s->options->per_category ? outcome->truths : NULL, &j);
     json_object_end(&j);
     disk_wait_begin("writing", s->options->json);
     err_t err = json_write_file(&j, s->options->json);
@@ -100,20 +94,20 @@ static void free_drawing(drawing_t *d)
     mem_free(&d->texts);
 }
 
-static err_t prepare_drawing(const show_detector_t *s, const results_t *results, drawing_t *d)
+static err_t prepare_drawing(const show_detector_t *s, const detection_outcome_t *outcome, drawing_t *d)
 {
-    TRY(mem_new_array(s->truths->n_images, sizeof *d->worst, "a picture", &d->worst));
-    TRY(worst_images(s->truths, results, drawn_score, d->worst));
-    d->n = s->options->n_worst < s->truths->n_images ? s->options->n_worst : s->truths->n_images;
+    const truths_t *truths = outcome->truths;
+    TRY(mem_new_array(truths->n_images, sizeof *d->worst, "a picture", &d->worst));
+    TRY(worst_images(truths, outcome->results, drawn_score, d->worst));
+    d->n = s->options->n_worst < truths->n_images ? s->options->n_worst : truths->n_images;
     TRY(mem_new_array(d->n, sizeof *d->picks, "a picture", &d->picks));
     TRY(mem_new_array(d->n, sizeof *d->beside, "a picture", &d->beside));
     TRY(mem_new_array(d->n, sizeof *d->detected, "a picture", &d->detected));
     TRY(mem_new_array(d->n, sizeof *d->texts, "a picture", &d->texts));
     for (int64_t i = 0; i < d->n; i++) {
         const worst_image_t *w = &d->worst[i];
-        /* The gathered images are in the order of the truths'. */
-        d->picks[i] = (pick_t){.split = s->options->split, .index = s->gather->images[w->image].index};
-        TRY(detected_set(&d->detected[i], results->detections + w->first, w->n, s->truths->categories,
+        d->picks[i] = (pick_t){.split = s->options->split, .index = outcome->images[w->image].index};
+        TRY(detected_set(&d->detected[i], outcome->results->detections + w->first, w->n, truths->categories,
                          drawn_score));
         snprintf(d->texts[i], TEXT, "%d found, %d missed, %d wrong", w->found, w->missed, w->wrong);
         d->beside[i] = (sheet_beside_t){&d->detected[i], d->texts[i]};
@@ -126,16 +120,16 @@ static void warn_drawing(const char *message)
     log_warn("%s", message);
 }
 
-static err_t draw_worst(const show_detector_t *s, const results_t *results)
+static err_t draw_worst(const show_detector_t *s, const detection_outcome_t *outcome)
 {
     drawing_t d = {.n = 0};
     page_t *page = NULL;
     char title[160], about[160];
     int64_t n_bad;
     err_t err;
-    TRY_OUT(err, prepare_drawing(s, results, &d));
+    TRY_OUT(err, prepare_drawing(s, outcome, &d));
     snprintf(title, sizeof title, "The %s worst of %s %s images", figure_count(d.n).text,
-             figure_count(s->truths->n_images).text, split_words[s->options->split]);
+             figure_count(outcome->truths->n_images).text, split_words[s->options->split]);
     snprintf(about, sizeof about, "Annotations, and on the right detections with a score of at least %g",
              drawn_score);
     const sheet_t sheet = {.source = s->source,
@@ -157,24 +151,18 @@ out:
     return err;
 }
 
-err_t show_detector(const show_detector_t *s)
+err_t show_detector_results(const show_detector_t *s)
 {
-    outcome_t outcome = {.n_scores = 0};
-    err_t err;
-    TRY_OUT(err, gather_finish(s->gather, s->truths, &outcome.results));
+    const detection_outcome_t outcome = detection_evaluator_outcome(s->evaluator);
     log_info("found    %s objects", figure_count(outcome.results->n).text);
-    TRY_OUT(err, write_results(s, &outcome)); /* first: they took long */
-    for (score_type_t type = 0; type < SCORE_TYPE_COUNT; type++)
-        if (outcome.results->has[type])
-            TRY_OUT(err, score_results(outcome.results, s->truths, type, NULL,
-                                       &outcome.scores[outcome.n_scores++]));
+    return write_results(s, &outcome);
+}
+
+err_t show_detector_scores(const show_detector_t *s)
+{
+    const detection_outcome_t outcome = detection_evaluator_outcome(s->evaluator);
     log_info("%s", "");
-    score_print((const score_t *const *)outcome.scores, outcome.n_scores,
-                s->options->per_category ? s->truths : NULL);
-    if (s->options->json) TRY_OUT(err, write_numbers(s, &outcome));
-    if (s->options->png) err = draw_worst(s, outcome.results);
-out:
-    for (int i = 0; i < outcome.n_scores; i++) score_free(&outcome.scores[i]);
-    results_free(&outcome.results);
-    return err;
+    score_print(outcome.scores, outcome.n_scores, s->options->per_category ? outcome.truths : NULL);
+    if (s->options->json) TRY(write_numbers(s, &outcome));
+    return s->options->png ? draw_worst(s, &outcome) : ERR_OK;
 }

@@ -4,24 +4,25 @@
 #define TRAIN_INFERENCE_SHOW_DETECTOR_H
 
 #include "data/source/source.h"
-#include "train/detect/gather.h"
+#include "train/evaluate/detection_evaluator.h"
 #include "train/inference/detector_setup.h"
 
 typedef struct show_detector {
     const evaluate_detector_options_t *options;
     const trained_model_t *model;
     const source_t *source;
-    const truths_t *truths;
     const class_map_t *map;
     const canvases_t *canvases;
-    gather_t *gather;
-    bool masks;
+    const detection_evaluator_t *evaluator;
 } show_detector_t;
 
 /* Logs weights, model, data and canvases, before anything is detected. */
 void show_detector_header(const show_detector_t *show);
 
-/* Scores what was gathered, logs the numbers and writes what the options ask for. */
-err_t show_detector(const show_detector_t *show);
+/* Logs how much was detected, and writes files of results. */
+err_t show_detector_results(const show_detector_t *show);
+
+/* Logs the numbers, and writes and draws what the options ask for. */
+err_t show_detector_scores(const show_detector_t *show);
 
 #endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* Chooses and deals images, runs the detector on this rank's, scores on rank 0. Finding objects in an image is left
+ * to train/detect, the numbers to data/score. */
+#include "train/evaluate/detection_evaluator.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/figure.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "cluster/comm/watchdog.h"
+#include "train/detect/deal.h"
+#include "train/feed/corrupt_samples.h"
+
+enum {
+    ROUND = 4,    /* images of each rank between exchanges */
+    LINE_SEC = 5, /* between lines of progress */
+};
+
+struct detection_evaluator {
+    detection_evaluator_options_t options;
+    comm_t *comm;
+    int64_t n_images; /* to evaluate, of all ranks */
+    int64_t *mine, n_mine,
+        n_most;          /* images of this rank, by their number in the split; the most of any rank */
+    canvases_t canvases; /* that the images need */
+    detector_t *detector;
+    image_decoder_t *decoder;
+    source_buffer_t buffer;
+    /* Of a run. */
+    gather_t gather;
+    results_t *results; /* rank 0 */
+    score_t *scores[SCORE_TYPE_COUNT];
+    int n_scores;
+    int64_t n_done; /* of this rank */
+    double start_sec, told_sec;
+    truths_t *truths; /* rank 0 */
+};
+
+/* The number in the split of image k of those that are evaluated. */
+static int64_t image_at(const detection_evaluator_t *e, int64_t k)
+{
+    const int64_t n_all = e->options.source->n_samples[e->options.split];
+    return k * n_all / e->n_images;
+}
+
+static map_size_t size_of(const detection_evaluator_t *e, int64_t image)
+{
+    const source_entry_t *entry = &e->options.source->entries[e->options.split][image];
+    return (map_size_t){entry->height, entry->width};
+}
+
+/* An error names the image. */
+static err_t place_image(detection_evaluator_t *e, int64_t image, canvas_place_t *out)
+{
+    const detection_evaluator_options_t *o = &e->options;
+    sample_t sample;
+    err_t err = canvas_place(o->canvases, size_of(e, image), "", out);
+    if (err == ERR_OK) return ERR_OK;
+    TRY(source_describe(o->source, o->split, image, &e->buffer, &sample));
+    return canvas_place(o->canvases, size_of(e, image), sample.name, out);
+}
+
+/* Marks the image's canvas as needed, and that of the image turned, whose orientation is not known yet. Returns the
+ * area. Images that cannot be placed are reported in a run, with those that cannot be read. */
+static err_t need_canvas(detection_evaluator_t *e, int64_t image, bool *needed, int64_t *area)
+{
+    const detection_evaluator_options_t *o = &e->options;
+    const bool forgives = o->bad && o->bad->max > 0;
+    const map_size_t size = size_of(e, image);
+    canvas_place_t place;
+    *area = 0;
+    const err_t err = place_image(e, image, &place);
+    if (err == ERR_DATA && forgives) return ERR_OK;
+    TRY(err);
+    needed[place.index] = true;
+    *area = place.canvas.height * place.canvas.width;
+    if (canvas_place(o->canvases, (map_size_t){size.width, size.height}, "", &place) == ERR_OK)
+        needed[place.index] = true;
+    return ERR_OK;
+}
+
+/* Each image keeps its canvas, which was the smallest of more. */
+static void keep_canvases(detection_evaluator_t *e, const bool *needed)
+{
+    const canvases_t *all = e->options.canvases;
+    canvases_t *kept = &e->canvases;
+    *kept = *all;
+    kept->exact = false;
+    kept->n = 0;
+    for (int i = 0; i < all->n; i++)
+        if (needed[i]) kept->size[kept->n++] = all->size[i];
+    if (kept->n == 0) *kept = *all;
+}
+
+static err_t deal_images(detection_evaluator_t *e)
+{
+    bool needed[CANVAS_MAX] = {false};
+    int64_t *areas = NULL;
+    err_t err;
+    TRY_OUT(err, mem_new_array(e->n_images, sizeof *areas, "dealing images", &areas));
+    TRY_OUT(err, mem_new_array(e->n_images, sizeof *e->mine, "dealing images", &e->mine));
+    for (int64_t k = 0; k < e->n_images; k++) TRY_OUT(err, need_canvas(e, image_at(e, k), needed, &areas[k]));
+    keep_canvases(e, needed);
+    TRY_OUT(err, deal(areas, e->n_images, e->comm->rank, e->comm->size, e->mine, &e->n_mine, &e->n_most));
+    for (int64_t i = 0; i < e->n_mine; i++) e->mine[i] = image_at(e, e->mine[i]);
+out:
+    mem_free(&areas);
+    return err;
+}
+
+/* Rather now than after the last image. */
+static err_t check_masks(const detection_evaluator_t *e)
+{
+    const truths_t *truths = e->truths;
+    const char *advice = e->options.advice;
+    for (int64_t i = 0; i < truths->n_images && e->options.masks; i++)
+        for (int32_t k = 0; k < truths->images[i].n_annotations; k++)
+            if (truths->images[i].annotations[k].segmentation == SEGMENTATION_NONE)
+                RAISE(ERR_DATA,
+                      "annotation %" PRId64 " (image %" PRId64
+                      ") has no segmentation, so that masks cannot be scored%s",
+                      truths->images[i].annotations[k].id, truths->images[i].id, advice ? advice : "");
+    return ERR_OK;
+}
+
+/* Rank 0. */
+static err_t collect_truths(detection_evaluator_t *e)
+{
+    const detection_evaluator_options_t *o = &e->options;
+    int64_t *images = NULL;
+    err_t err;
+    TRY_OUT(err, mem_new_array(e->n_images, sizeof *images, "ground truth", &images));
+    for (int64_t k = 0; k < e->n_images; k++) images[k] = image_at(e, k);
+    TRY_OUT(err, truths_of_source(o->source, o->split, images, e->n_images, NULL, &e->truths));
+    err = check_masks(e);
+out:
+    mem_free(&images);
+    return err;
+}
+
+/* This rank's progress stands for all. */
+static void tell_progress(void *context)
+{
+    detection_evaluator_t *e = context;
+    const double now_sec = clock_sec();
+    char text[64];
+    snprintf(text, sizeof text, "%s",
+             figure_rate((double)(e->n_done * e->comm->size) / (now_sec - e->start_sec), "images/s").text);
+    progress_draw("evaluating", e->n_done, e->n_mine, e->n_done > 0 ? text : "");
+    if (!progress_wants_lines() || now_sec - e->told_sec < LINE_SEC) return;
+    log_note("evaluating: %s of %s images%s%s%s", figure_count(e->n_done).text, figure_count(e->n_mine).text,
+             e->comm->size > 1 ? " of rank 0" : "", e->n_done > 0 ? ", " : "", e->n_done > 0 ? text : "");
+    e->told_sec = now_sec;
+}
+
+static err_t start_detector(detection_evaluator_t *e)
+{
+    const detection_evaluator_options_t *o = &e->options;
+    const detector_options_t options = {.graph = o->graph,
+                                        .backend = o->backend,
+                                        .params = o->params,
+                                        .states = o->states,
+                                        .exec = o->exec,
+                                        .canvases = &e->canvases,
+                                        .norm = o->norm,
+                                        .detections = o->detections,
+                                        .masks = o->masks,
+                                        .tick = tell_progress,
+                                        .context = e};
+    TRY(image_decoder_new((image_limits_t){0}, &e->decoder));
+    return detector_new(&options, &e->detector);
+}
+
+err_t detection_evaluator_open(const detection_evaluator_options_t *options, detection_evaluator_t **out)
+{
+    const source_t *source = options->source;
+    const int64_t n_all = source->n_samples[options->split];
+    detection_evaluator_t *e = NULL;
+    err_t err;
+    if (n_all == 0) RAISE(ERR_DATA, "%s has no %s images", source->path, split_words[options->split]);
+    TRY(mem_new(sizeof *e, "an evaluator", &e));
+    e->options = *options;
+    e->comm = options->comm;
+    e->n_images = options->limit > 0 && options->limit < n_all ? options->limit : n_all;
+    if (e->comm->rank == 0) TRY_OUT(err, collect_truths(e));
+    TRY_OUT(err, deal_images(e));
+    TRY_OUT(err, start_detector(e));
+    *out = e;
+    return ERR_OK;
+out:
+    detection_evaluator_close(&e);
+    return err;
+}
+
+static void forget_run(detection_evaluator_t *e)
+{
+    gather_free(&e->gather);
+    results_free(&e->results);
+    for (int i = 0; i < e->n_scores; i++) score_free(&e->scores[i]);
+    e->n_scores = 0;
+}
+
+void detection_evaluator_close(detection_evaluator_t **evaluator)
+{
+    detection_evaluator_t *e = *evaluator;
+    if (!e) return;
+    forget_run(e);
+    truths_free(&e->truths);
+    source_free_buffer(e->options.source, &e->buffer);
+    image_decoder_free(&e->decoder);
+    detector_free(&e->detector);
+    mem_free(&e->mine);
+    mem_free(evaluator);
+}
+
+static err_t find_objects(detection_evaluator_t *e, int64_t image, detector_result_t *result)
+{
+    const detection_evaluator_options_t *o = &e->options;
+    sample_t sample;
+    image_info_t info;
+    image_t pixels;
+    TRY(source_read(o->source, o->split, image, &e->buffer, &sample));
+    const image_bytes_t bytes = {sample.name, sample.bytes, sample.n_bytes};
+    TRY(image_info(bytes, &info));
+    TRY(image_decode(e->decoder, bytes, &pixels));
+    return detector_run(e->detector, sample.name, &info, &pixels, true, result);
+}
+
+static err_t detect_image(detection_evaluator_t *e, int64_t image)
+{
+    const detection_evaluator_options_t *o = &e->options;
+    detector_result_t result = {0};
+    sample_t sample;
+    const err_t err = find_objects(e, image, &result);
+    if (err != ERR_DATA || !o->bad)
+        TRY(err);
+    else
+        TRY(bad_add(o->bad, o->split, image));
+    TRY(source_describe(o->source, o->split, image, &e->buffer, &sample));
+    TRY(gather_add(&e->gather, image, sample.id, &result));
+    e->n_done++;
+    tell_progress(e);
+    return ERR_OK;
+}
+
+static err_t detect_round(detection_evaluator_t *e, int64_t first)
+{
+    for (int64_t i = first; i < first + ROUND && i < e->n_mine; i++) TRY(detect_image(e, e->mine[i]));
+    return ERR_OK;
+}
+
+/* Ranks meet now and then, so that none waits long for the others and an error ends the evaluation soon. */
+static err_t detect_all(detection_evaluator_t *e)
+{
+    static const char what[] = "evaluation";
+    for (int64_t first = 0; first < e->n_most; first += ROUND) {
+        const err_t err = detect_round(e, first);
+        TRY(comm_barrier_asleep(e->comm, what));
+        TRY(comm_agree(e->comm, err, what));
+        TRY(comm_agree(e->comm, gather_exchange(&e->gather), what));
+    }
+    return e->options.bad
+               ? corrupt_samples_share_as(e->comm, e->options.bad, "it counts as an image without detections")
+               : ERR_OK;
+}
+
+err_t detection_evaluator_detect(detection_evaluator_t *e)
+{
+    watchdog_phase("evaluating");
+    forget_run(e);
+    e->gather = (gather_t){.comm = e->comm, .map = e->options.map, .masks = e->options.masks};
+    e->n_done = 0;
+    e->start_sec = e->told_sec = clock_sec();
+    TRY(detect_all(e));
+    const err_t err = e->comm->rank == 0 ? gather_finish(&e->gather, e->truths, &e->results) : ERR_OK;
+    return comm_agree(e->comm, err, "collecting detections");
+}
+
+/* Rank 0. */
+static err_t score_types(detection_evaluator_t *e, detection_numbers_t *out)
+{
+    const results_t *results = e->results;
+    ASSERT(results && e->n_scores == 0);
+    out->n_detections = results->n;
+    for (score_type_t type = 0; type < SCORE_TYPE_COUNT; type++) {
+        if (!results->has[type]) continue;
+        score_t **score = &e->scores[e->n_scores];
+        TRY(score_results(results, e->truths, type, NULL, score));
+        e->n_scores++;
+        out->has[type] = true;
+        for (int k = 0; k < SCORE_NUMBERS; k++) out->numbers[type][k] = (*score)->numbers[k];
+    }
+    return ERR_OK;
+}
+
+err_t detection_evaluator_score(detection_evaluator_t *e, detection_numbers_t *out)
+{
+    static const char what[] = "scoring detections";
+    *out = (detection_numbers_t){.n_images = e->n_images};
+    for (int type = 0; type < SCORE_TYPE_COUNT; type++)
+        for (int k = 0; k < SCORE_NUMBERS; k++) out->numbers[type][k] = NAN;
+    TRY(comm_agree(e->comm, e->comm->rank == 0 ? score_types(e, out) : ERR_OK, what));
+    return comm_broadcast(e->comm, out, sizeof *out, 0, what);
+}
+
+err_t detection_evaluator_run(detection_evaluator_t *e, detection_numbers_t *out)
+{
+    err_t err = detection_evaluator_detect(e);
+    if (err == ERR_OK) err = detection_evaluator_score(e, out);
+    forget_run(e);
+    return err;
+}
+
+detection_outcome_t detection_evaluator_outcome(const detection_evaluator_t *e)
+{
+    detection_outcome_t out = {
+        .truths = e->truths, .results = e->results, .images = e->gather.images, .n_scores = e->n_scores};
+    for (int i = 0; i < e->n_scores; i++) out.scores[i] = e->scores[i];
+    return out;
+}
