@@ -37,7 +37,7 @@ wait_for() {
 
 @test "every script has help" {
     for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps setup_ssh \
-        on_hosts stage_data bench/image dev/fuzz dev/check_links; do
+        on_hosts stage_data detection_balance bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
         [ "$status" -eq 0 ]
@@ -47,7 +47,7 @@ wait_for() {
 
 @test "an unknown option is a usage error that names it" {
     for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps setup_ssh \
-        on_hosts stage_data bench/image dev/fuzz dev/check_links; do
+        on_hosts stage_data detection_balance bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
         [ "$status" -eq 2 ]
@@ -68,6 +68,57 @@ wait_for() {
         [ "$status" -eq 2 ]
         [[ "$output" == *"$2 needs a value"* || "$output" == *"invalid $2 '"* ]]
     done
+}
+
+# Steps with images whose positives and seconds follow from canvas and objects: 5 + 3 an object, at most 50; 0.5 + 8 for
+# 800x1088 + 2 for 128 positives.
+put_balance() { # FILE
+    awk 'BEGIN {
+        srand(1)
+        split("800x1088 1088x800 800x1344 832x832", canvas)
+        split("870400 870400 1075200 692224", area)
+        print "{\"record\":\"run\"}"
+        for (step = 0; step < 60; step++) {
+            printf "{\"record\":\"step\",\"step\":%d", step
+            if (step % 2) { print "}"; continue }
+            for (i = 0; i < 8; i++) {
+                c = 1 + int(4 * rand()); objects = int(25 * rand()); positives = objects ? 5 + 3 * objects : 0
+                if (positives > 50) positives = 50
+                printf "%s{\"image\":%d,\"canvas\":\"%s\",\"objects\":%d,\"positives\":%d,\"sec\":%.9f,\"rank\":%d}",
+                    i ? "," : ",\"images\":[", step * 8 + i, canvas[c], objects, positives,
+                    0.5 + 8 * area[c] / 870400 + 2 * positives / 128, i / 4
+            }
+            print "]}"
+        }
+    }' >"$1"
+}
+
+@test "detection_balance.sh replays recorded images and fits their costs" {
+    put_balance "$BATS_TEST_TMPDIR/metrics.jsonl"
+    page=$("$scripts/detection_balance.sh" "$BATS_TEST_TMPDIR" 2>"$BATS_TEST_TMPDIR/why") || { cat "$BATS_TEST_TMPDIR/why"; return 1; }
+    echo "$page"
+    [[ "$page" == *"Recorded: 240 images of 30 steps on 2 ranks, 4 canvases, up to 50 positives."* ]]
+    [[ "$page" == *"with objects: 5.0 + 3.00 an object, at most 50."* ]]
+    [[ "$page" == *"Seconds of an image: 0.500, 8.000 for a canvas of 800×1088 and 2.000 for 128 positives."* ]]
+    awk -F'|' '/^\| as they come/ { for (i = 3; i < 15; i++) plain[i] = $i }
+        /^\| dealt by/ { n++; for (i = 3; i < 15; i++) if (i < 7 ? $i != plain[i] : $i <= plain[i]) bad = 1 }
+        /^\| one canvas.*estimated/ { n++; for (i = 3; i < 15; i++) if ($i <= plain[i] || $i > 1) bad = 1; if ($14 < 0.98) bad = 1 }
+        END { exit bad || n != 2 }' <<<"$page"
+}
+
+@test "detection_balance.sh names what is wrong with records" {
+    run "$scripts/detection_balance.sh"
+    [ "$status" -eq 2 ]
+    echo '{"record":"step","step":0}' >"$BATS_TEST_TMPDIR/none"
+    run "$scripts/detection_balance.sh" "$BATS_TEST_TMPDIR/none"
+    echo "$output"
+    [[ "$status" -eq 3 && "$output" == *"no step of $BATS_TEST_TMPDIR/none has \`images\`"* ]]
+    echo '{"record":"step","step":0,"images":[{"canvas":"800x1088"}]}' >>"$BATS_TEST_TMPDIR/none"
+    run "$scripts/detection_balance.sh" "$BATS_TEST_TMPDIR/none"
+    [[ "$status" -eq 3 && "$output" == *"none, line 2: invalid \`images\`"* ]]
+    echo '{' >"$BATS_TEST_TMPDIR/none"
+    run "$scripts/detection_balance.sh" "$BATS_TEST_TMPDIR/none"
+    [[ "$status" -eq 3 && "$output" == *"none, line 1: "*JSON* ]]
 }
 
 @test "install_deps.sh --list names the packages, more of them with --test" {

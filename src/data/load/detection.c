@@ -198,20 +198,25 @@ out:
     return err;
 }
 
-void detection_weigh(const transform_settings_t *settings, const source_entry_t *image, int64_t n_objects,
-                     const canvas_view_t *view, sampler_weight_t *out)
+double detection_cost(map_size_t canvas, int64_t n_objects)
 {
     /* Mask R-CNN with ResNet-50 on one core: that of a canvas of 800 x 1088, that of 128 positives, and how these
      * follow from objects (a guess). Only ratios count. */
     static const double canvas_sec = 7.9, mask_sec = 3.5, canvas_area = 800 * 1088;
     enum { POSITIVES = 128, PER_OBJECT = 12, MORE = 8 };
+    const double positives = n_objects > 0 ? fmin(POSITIVES, (double)(PER_OBJECT * n_objects + MORE)) : 0;
+    return canvas_sec * (double)(canvas.height * canvas.width) / canvas_area +
+           mask_sec * positives / POSITIVES;
+}
+
+void detection_weigh(const transform_settings_t *settings, const source_entry_t *image, int64_t n_objects,
+                     const canvas_view_t *view, sampler_weight_t *out)
+{
     canvas_place_t place;
     *out = (sampler_weight_t){0};
     if (canvas_place_at(&settings->canvases, view->min_size, (map_size_t){image->height, image->width},
                         "an image", &place) != ERR_OK)
         return;
-    const double positives = n_objects > 0 ? fmin(POSITIVES, (double)(PER_OBJECT * n_objects + MORE)) : 0;
     out->group = place.index;
-    out->cost = canvas_sec * (double)(place.canvas.height * place.canvas.width) / canvas_area +
-                mask_sec * positives / POSITIVES;
+    out->cost = detection_cost(place.canvas, n_objects);
 }

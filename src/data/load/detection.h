@@ -55,7 +55,10 @@ err_t detection_find_place(const transform_settings_t *settings, const dataset_r
 void detection_fields(const dataset_info_t *info, fields_t *out);
 err_t detection_fill(const dataset_info_t *info, const samples_item_t *item, const field_place_t *out);
 
-/* The canvas of an image, whose orientation is not looked at, and an estimate of a training step's seconds on it.
+/* An estimate of a training step's seconds on an image; only ratios count. */
+double detection_cost(map_size_t canvas, int64_t n_objects);
+
+/* The canvas of an image, whose orientation is not looked at, and its estimated cost.
  * An image that no canvas holds costs nothing. */
 void detection_weigh(const transform_settings_t *settings, const source_entry_t *image, int64_t n_objects,
                      const canvas_view_t *view, sampler_weight_t *out);
