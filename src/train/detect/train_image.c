@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "compute/models/rcnn.h"
 #include "train/detect/ports.h"
@@ -33,6 +34,7 @@ struct train_image {
     box_t *regions;
     targets_t targets;
     mask_target_t mask_target;
+    train_image_counts_t counts;
 };
 
 static int find_input(const graph_t *g, const char *group, const char *what)
@@ -179,7 +181,9 @@ static err_t put_anchors(train_image_t *t, const train_image_input_t *in, const 
 {
     const anchor_targets_t *a = &t->targets.anchors;
     const target_inputs_t *memory = &t->rpn[0];
+    const double start = clock_sec();
     targets_find_anchors(&t->targets, &in->objects, in->canvas, cells, &in->draw);
+    t->counts.boxes_sec = clock_sec() - start;
     for (int level = 0; level < PROPOSALS_LEVELS; level++) {
         const target_inputs_t *l = &t->rpn[level];
         batch->input[l->label] = at(&memory->labels, a->first[level], sizeof *a->labels);
@@ -187,16 +191,6 @@ static err_t put_anchors(train_image_t *t, const train_image_input_t *in, const 
         batch->input[l->weight] = at(&memory->weights, a->first[level], sizeof *a->weights);
     }
     return push_inputs(memory);
-}
-
-static err_t propose(train_image_t *t, const train_image_input_t *in, int64_t *n)
-{
-    exec_results_t results;
-    proposals_level_t levels[PROPOSALS_LEVELS];
-    TRY(exec_results(t->options.exec, &results));
-    detector_levels(&t->ports, &results, in->canvas, levels);
-    *n = proposals_find(&t->proposals, levels, in->canvas, in->scaled, t->regions);
-    return ERR_OK;
 }
 
 static int64_t count_found(const train_image_t *t, const targets_objects_t *objects, int64_t n)
@@ -209,6 +203,29 @@ static int64_t count_found(const train_image_t *t, const targets_objects_t *obje
                 break;
             }
     return n_found;
+}
+
+/* Proposes regions, labels and samples them. */
+static err_t find_regions(train_image_t *t, const train_image_input_t *in)
+{
+    exec_results_t results;
+    proposals_level_t levels[PROPOSALS_LEVELS];
+    int64_t *n = &t->counts.n_proposals;
+    TRY(exec_results(t->options.exec, &results));
+    const double start = clock_sec();
+    detector_levels(&t->ports, &results, in->canvas, levels);
+    *n = proposals_find(&t->proposals, levels, in->canvas, in->scaled, t->regions);
+    if (in->given) {
+        ASSERT(in->n_given <= t->options.proposals.after);
+        *n = in->n_given;
+        memcpy(t->regions, in->given, (size_t)*n * sizeof *in->given);
+    }
+    targets_find_regions(&t->targets, &in->objects, t->regions, *n, &in->draw);
+    t->counts.n_regions = t->targets.regions.n;
+    t->counts.n_positives = t->targets.regions.n_objects;
+    t->counts.n_found = count_found(t, &in->objects, *n);
+    t->counts.boxes_sec += clock_sec() - start;
+    return ERR_OK;
 }
 
 static err_t run_boxes(train_image_t *t, const exec_batch_t *base)
@@ -247,6 +264,7 @@ static err_t put_masks(train_image_t *t, const train_image_input_t *in)
     const float weight = 1 / ((float)r->n_objects * MASK_VALUES);
     int32_t *labels = t->mask.labels.host;
     float *weights = t->mask.weights.host;
+    const double start = clock_sec();
     memset(t->mask_regions.host, 0, t->mask_regions.n_bytes);
     memcpy(t->mask_regions.host, r->regions, (size_t)(r->n_objects * ROI_ALIGN_VALUES) * sizeof *r->regions);
     for (int64_t i = 0; i < t->n_mask_rows; i++) {
@@ -254,6 +272,7 @@ static err_t put_masks(train_image_t *t, const train_image_input_t *in)
         weights[i] = i < r->n_objects ? weight : 0;
     }
     for (int64_t k = 0; k < in->objects.n; k++) TRY(put_masks_of(t, in, k));
+    t->counts.masks_sec = clock_sec() - start;
     TRY(hd_buffer_push_all(&t->mask_regions));
     return push_inputs(&t->mask);
 }
@@ -275,7 +294,7 @@ err_t train_image_run(train_image_t *t, const exec_batch_t *base, const train_im
 {
     exec_batch_t batch = *base;
     map_size_t cells[PROPOSALS_LEVELS];
-    int64_t n;
+    t->counts = (train_image_counts_t){0};
     for (int i = 0; i < PROPOSALS_LEVELS; i++)
         rcnn_cells(in->canvas.height, in->canvas.width, i, &cells[i].height, &cells[i].width);
     rcnn_shapes(t->options.graph, in->canvas.height, in->canvas.width, t->shapes);
@@ -284,13 +303,9 @@ err_t train_image_run(train_image_t *t, const exec_batch_t *base, const train_im
     batch.input[t->ports.image] = in->pixels;
     TRY(put_anchors(t, in, cells, &batch));
     TRY(exec_forward(t->options.exec, &batch, true));
-    TRY(propose(t, in, &n));
-    targets_find_regions(&t->targets, &in->objects, t->regions, n, &in->draw);
+    TRY(find_regions(t, in));
     TRY(run_boxes(t, base));
     if (t->ports.mask_regions >= 0) TRY(run_masks(t, base, in));
-    *counts = (train_image_counts_t){.n_proposals = n,
-                                     .n_regions = t->targets.regions.n,
-                                     .n_positives = t->targets.regions.n_objects,
-                                     .n_found = count_found(t, &in->objects, n)};
+    *counts = t->counts;
     return exec_backward(t->options.exec, &batch, hook, context);
 }

@@ -42,12 +42,16 @@ typedef struct train_image_input {
     targets_objects_t objects;
     train_image_masks_t masks; /* of a model with masks */
     targets_draw_t draw;
+    /* For comparisons: take the place of the network's own proposals, at most proposals.after; NULL: none. */
+    const box_t *given;
+    int64_t n_given;
 } train_image_input_t;
 
 /* For metrics. */
 typedef struct train_image_counts {
     int64_t n_proposals, n_regions, n_positives; /* positives: sampled regions with an object */
     int64_t n_found;                             /* objects that a proposal overlaps by at least half */
+    double boxes_sec, masks_sec; /* on the host: proposals and targets of boxes, targets of masks */
 } train_image_counts_t;
 
 /* Adds the losses to batch->tally, and overwrites the gradients.
