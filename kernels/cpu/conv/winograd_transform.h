@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Winograd's minimal filtering F(4×4, 3×3) on NHWC images: the transforms between image tiles and 36
  * matrices, one for each point of a transformed tile; between the transforms there are 36 matrix products
- * (Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; points 0, ±1, ±2, ∞). A tile is
+ * (Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; points 0, ±5/8, ±3/2, ∞). A tile is
  * 4×4 pixels of the convolution's output and reads 6×6 of its input. A quarter of the multiply-adds remains;
- * rounding errors grow about fourfold.
+ * rounding errors about double.
  *
  * Channels are multiples of WINOGRAD_LANES. Not collective. */
 #ifndef KERNELS_CPU_CONV_WINOGRAD_TRANSFORM_H
