@@ -16,9 +16,8 @@
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
 #include "compute/ops/registry.h"
-#include "store/checkpoint/npz.h"
+#include "scripts/bench/detection_input.h"
 #include "train/detect/detections.h"
-#include "train/detect/train_image.h"
 #include "train/weights/weights.h"
 
 enum { MAX_OUTPUTS = 64, N_THREADS = 2 };
@@ -230,34 +229,7 @@ out:
     return err;
 }
 
-/* Reads an array of any shape. Free with mem_free. */
-static err_t read_array(const npz_t *file, const char *name, shape_t *shape, float **out)
-{
-    npy_t array;
-    TRY(npz_describe(file, name, &array));
-    *shape = array.shape;
-    TRY(mem_new_array(shape_count(*shape) + 1, sizeof **out, name, out));
-    return npz_read(file, name, &array, *out);
-}
-
-static err_t read_size(const npz_t *file, map_size_t *out)
-{
-    shape_t shape;
-    float *size = NULL;
-    err_t err = read_array(file, "size", &shape, &size);
-    if (err == ERR_OK) *out = (map_size_t){(int64_t)size[0], (int64_t)size[1]};
-    mem_free(&size);
-    return err;
-}
-
-enum { MAX_OBJECTS = 16, MAX_POSITIVES = 128 };
-
-/* context: an array of them. */
-static err_t get_cut(void *context, int64_t object, mask_cut_t *out)
-{
-    *out = ((const mask_cut_t *)context)[object];
-    return ERR_OK;
-}
+enum { MAX_POSITIVES = 128 };
 
 /* Samples are larger than the candidates, so that nothing is drawn. */
 static err_t train_objects(run_t *r, const npz_t *file, map_size_t canvas, map_size_t size)
@@ -270,45 +242,24 @@ static err_t train_objects(run_t *r, const npz_t *file, map_size_t canvas, map_s
                                            .exec = r->exec,
                                            .canvases = &canvas,
                                            .n_canvases = 1,
-                                           .max_objects = MAX_OBJECTS,
+                                           .max_objects = DETECTION_MAX_OBJECTS,
                                            .proposals = proposals_training,
                                            .targets = targets};
-    float *boxes = NULL, *labels = NULL, *masks = NULL;
-    uint8_t *inside = NULL;
-    int32_t classes[MAX_OBJECTS];
-    mask_cut_t cuts[MAX_OBJECTS];
+    const exec_batch_t batch = {.loss_scale = 1, .tally = r->tally};
+    detection_objects_t objects = {.n = 0};
     train_image_t *train = NULL;
     train_image_counts_t counts;
-    shape_t shape;
     err_t err;
-    TRY_OUT(err, read_array(file, "objects.boxes", &shape, &boxes));
-    TRY_OUT(err, read_array(file, "objects.labels", &shape, &labels));
-    const int64_t n = shape.dim[0], each = size.height * size.width;
-    TRY_OUT(err, read_array(file, "objects.masks", &shape, &masks));
-    if (n > MAX_OBJECTS || shape_count(shape) != n * each) RAISE_OUT(err, ERR_DATA, "objects do not fit");
-    TRY_OUT(err, mem_new_array(n * each, sizeof *inside, "masks", &inside));
-    for (int64_t i = 0; i < n * each; i++) inside[i] = masks[i] > 0;
-    for (int64_t i = 0; i < n; i++) {
-        classes[i] = (int32_t)labels[i];
-        cuts[i] = (mask_cut_t){0, 0, size.width, size.height, inside + i * each};
-    }
+    TRY_OUT(err, detection_objects_read(file, size, &objects));
     TRY_OUT(err, train_image_new(&options, &train));
-    const train_image_input_t input = {.pixels = r->input[0],
-                                       .canvas = canvas,
-                                       .scaled = size,
-                                       .image = size,
-                                       .objects = {n, (const box_t *)boxes, classes},
-                                       .masks = {get_cut, cuts}};
-    const exec_batch_t batch = {.loss_scale = 1, .tally = r->tally};
+    train_image_input_t input = detection_input(&objects, canvas, size);
+    input.pixels = r->input[0];
     TRY_OUT(err, train_image_run(train, &batch, &input, NULL, NULL, &counts));
     const float n_of[] = {(float)counts.n_proposals, (float)counts.n_regions, (float)counts.n_positives};
     err = add_output(r, "counts", shape_1d(3), n_of);
 out:
     train_image_free(&train);
-    mem_free(&inside);
-    mem_free(&masks);
-    mem_free(&labels);
-    mem_free(&boxes);
+    detection_objects_free(&objects);
     return err;
 }
 
@@ -319,7 +270,7 @@ static err_t run_all(run_t *r, char **argv)
     err_t err;
     TRY(npz_open(argv[3], &file));
     TRY_OUT(err, open_run(r, argv[1], argv[2], file));
-    TRY_OUT(err, read_size(file, &size));
+    TRY_OUT(err, detection_read_size(file, &size));
     const shape_t image = graph_shape(r->graph, 0);
     const map_size_t canvas = {image.dim[1], image.dim[2]};
     TRY_OUT(err, r->objects ? train_objects(r, file, canvas, size) : run_sections(r));
