@@ -25,6 +25,8 @@ const opt_t optim_option_table[] = {
      "term added to denominators [adadelta 1e-6; adamw, lars 1e-8]", OPT_MORE},
     {"weight-decay", OPT_REAL, FIELD(weight_decay), "0", 0, 10, NULL, "X",
      "weight decay, not applied to biases and norms; decoupled with adamw", OPT_COMMON},
+    {"decay-all", OPT_FLAG, FIELD(decay_all), "false", 0, 0, NULL, NULL,
+     "apply weight decay to biases and norms, too, as torchvision's references do", OPT_MORE},
     {"lars-trust", OPT_REAL, FIELD(lars_trust), "0.001", 1e-9, 1000, NULL, "X", "lars: trust coefficient",
      OPT_MORE},
     {"clip-norm", OPT_REAL, FIELD(clip_norm), "0", 0, 1e9, NULL, "X",
@@ -77,6 +79,8 @@ err_t optim_options_check(const optim_options_t *o)
 {
     if (traits_of(o->optimizer)->nesterov && !(o->momentum > 0))
         RAISE(ERR_USAGE, "--optimizer nesterov requires --momentum above 0; without momentum it is sgd");
+    if (o->decay_all && strcmp(o->optimizer, "lars") == 0)
+        RAISE(ERR_USAGE, "--decay-all does not apply to --optimizer lars, which scales weights alone");
     return ERR_OK;
 }
 
@@ -101,7 +105,8 @@ static void make_ranges(optim_t *o, const graph_t *graph)
     for (int i = 0; i < graph->n_params; i++) {
         const graph_param_t *p = &graph->params[i];
         if (!p->frozen)
-            ranges[n_trained++] = (optim_range_t){.first = p->offset, .is_weight = p->shape.n_dims > 1};
+            ranges[n_trained++] =
+                (optim_range_t){.first = p->offset, .is_weight = o->options.decay_all || p->shape.n_dims > 1};
     }
     sort_by_offset(ranges, n_trained);
     for (int i = 0; i < n_trained; i++) {

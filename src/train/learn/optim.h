@@ -13,6 +13,7 @@ typedef struct optim_options {
     double momentum, rho, beta1, beta2;
     double epsilon; /* 0: the optimizer's default */
     double weight_decay, lars_trust;
+    bool decay_all;   /* weight decay of all parameters */
     double clip_norm; /* 0: no clipping */
     double ema;       /* decay of the weight average; 0: none */
 } optim_options_t;
@@ -55,8 +56,8 @@ typedef struct optim {
     float *halted; /* optim_args_t's; NULL on host backends */
 } optim_t;
 
-/* Weight decay and LARS's trust ratio apply to parameters of more than one dimension only: not to biases, nor
- * to the scales and shifts of normalization (He et al. 2019, "Bag of tricks", section 3.1). */
+/* Weight decay (without decay_all) and LARS's trust ratio apply to parameters of more than one dimension only: not to
+ * biases, nor to the scales and shifts of normalization (He et al. 2019, "Bag of tricks", section 3.1). */
 err_t optim_new(const optim_options_t *options, const graph_t *graph, const backend_t *backend,
                 optim_t **out);
 void optim_free(optim_t **optim);
