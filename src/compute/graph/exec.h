@@ -123,5 +123,7 @@ void exec_time_layers(exec_t *exec, bool on);
  *
  *   out  [EXEC_WHERE_MAX]: what was found and where; "" if everything is finite */
 err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, char *out);
+/* The same of a section of rows, after it. */
+err_t exec_find_nonfinite_rows(exec_t *exec, int section, const exec_batch_t *batch, char *out);
 
 #endif

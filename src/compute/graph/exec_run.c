@@ -302,3 +302,13 @@ err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, char *out)
     if (batch->n == 0) return ERR_OK;
     return exec_run_forward(exec, &(exec_call_t){find_plan(exec, &key), batch, 0, 0, 0}, out);
 }
+
+err_t exec_find_nonfinite_rows(exec_t *exec, int section, const exec_batch_t *batch, char *out)
+{
+    const int64_t block = exec->graph->sections[section].block;
+    for (int64_t row = 0; row < batch->n && !out[0]; row += block) {
+        const int64_t n = batch->n - row < block ? batch->n - row : block;
+        TRY(exec_run_forward(exec, &(exec_call_t){exec->plan, batch, section, row, n}, out));
+    }
+    return ERR_OK;
+}

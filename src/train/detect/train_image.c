@@ -35,6 +35,7 @@ struct train_image {
     targets_t targets;
     mask_target_t mask_target;
     train_image_counts_t counts;
+    char *where; /* during train_image_find_nonfinite */
 };
 
 static int find_input(const graph_t *g, const char *group, const char *what)
@@ -228,6 +229,14 @@ static err_t find_regions(train_image_t *t, const train_image_input_t *in)
     return ERR_OK;
 }
 
+/* A section's passes, or the search of train_image_find_nonfinite. */
+static err_t run_rows(train_image_t *t, int section, const exec_batch_t *batch)
+{
+    exec_t *exec = t->options.exec;
+    return t->where ? exec_find_nonfinite_rows(exec, section, batch, t->where)
+                    : exec_rows(exec, section, batch);
+}
+
 static err_t run_boxes(train_image_t *t, const exec_batch_t *base)
 {
     exec_batch_t batch = *base;
@@ -238,7 +247,7 @@ static err_t run_boxes(train_image_t *t, const exec_batch_t *base)
     batch.input[t->box.label] = t->box.labels.device;
     batch.input[t->box.target] = t->box.targets.device;
     batch.input[t->box.weight] = t->box.weights.device;
-    return exec_rows(t->options.exec, SECTION_BOX, &batch);
+    return run_rows(t, SECTION_BOX, &batch);
 }
 
 /* The targets of one object's regions. */
@@ -286,26 +295,45 @@ static err_t run_masks(train_image_t *t, const exec_batch_t *base, const train_i
     batch.input[t->mask.label] = t->mask.labels.device;
     batch.input[t->mask.target] = t->mask.targets.device;
     batch.input[t->mask.weight] = t->mask.weights.device;
-    return exec_rows(t->options.exec, SECTION_MASK, &batch);
+    return run_rows(t, SECTION_MASK, &batch);
+}
+
+/* The inputs of section 0. */
+static err_t put_image(train_image_t *t, const train_image_input_t *in, exec_batch_t *batch)
+{
+    map_size_t cells[PROPOSALS_LEVELS];
+    for (int i = 0; i < PROPOSALS_LEVELS; i++)
+        rcnn_cells(in->canvas.height, in->canvas.width, i, &cells[i].height, &cells[i].width);
+    rcnn_shapes(t->options.graph, in->canvas.height, in->canvas.width, t->shapes);
+    batch->n = 1;
+    batch->shapes = t->shapes;
+    batch->input[t->ports.image] = in->pixels;
+    return put_anchors(t, in, cells, batch);
 }
 
 err_t train_image_run(train_image_t *t, const exec_batch_t *base, const train_image_input_t *in,
                       exec_ready_hook_t hook, void *context, train_image_counts_t *counts)
 {
     exec_batch_t batch = *base;
-    map_size_t cells[PROPOSALS_LEVELS];
     t->counts = (train_image_counts_t){0};
-    for (int i = 0; i < PROPOSALS_LEVELS; i++)
-        rcnn_cells(in->canvas.height, in->canvas.width, i, &cells[i].height, &cells[i].width);
-    rcnn_shapes(t->options.graph, in->canvas.height, in->canvas.width, t->shapes);
-    batch.n = 1;
-    batch.shapes = t->shapes;
-    batch.input[t->ports.image] = in->pixels;
-    TRY(put_anchors(t, in, cells, &batch));
+    TRY(put_image(t, in, &batch));
     TRY(exec_forward(t->options.exec, &batch, true));
     TRY(find_regions(t, in));
     TRY(run_boxes(t, base));
     if (t->ports.mask_regions >= 0) TRY(run_masks(t, base, in));
     *counts = t->counts;
     return exec_backward(t->options.exec, &batch, hook, context);
+}
+
+err_t train_image_find_nonfinite(train_image_t *t, const exec_batch_t *base, const train_image_input_t *in,
+                                 char *out)
+{
+    exec_batch_t batch = *base;
+    TRY(put_image(t, in, &batch));
+    TRY(exec_find_nonfinite(t->options.exec, &batch, out));
+    t->where = out;
+    err_t err = out[0] ? ERR_OK : run_boxes(t, base);
+    if (err == ERR_OK && !out[0] && t->ports.mask_regions >= 0) err = run_masks(t, base, in);
+    t->where = NULL;
+    return err;
 }

@@ -61,4 +61,11 @@ typedef struct train_image_counts {
 err_t train_image_run(train_image_t *train, const exec_batch_t *batch, const train_image_input_t *input,
                       exec_ready_hook_t hook, void *context, train_image_counts_t *counts);
 
+/* Runs the forward passes of the last image again and finds the first layer with a NaN or infinite output or
+ * parameter. Arguments as in train_image_run.
+ *
+ *   out  [EXEC_WHERE_MAX], as exec_find_nonfinite */
+err_t train_image_find_nonfinite(train_image_t *train, const exec_batch_t *batch,
+                                 const train_image_input_t *input, char *out);
+
 #endif
