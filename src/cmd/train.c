@@ -17,11 +17,11 @@ static err_t parse_options(const cmd_context_t *context, train_options_t *option
     return train_options_check(options, groups);
 }
 
-static err_t print_config(const opt_group_t groups[TRAIN_N_GROUPS])
+static err_t print_config(const train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS])
 {
     static const char *const without[] = {"config", "print-config", NULL};
     char *text;
-    TRY(opt_config_write(groups, TRAIN_N_GROUPS, without, &text));
+    TRY(opt_config_write(groups, train_options_groups(options), without, &text));
     if (log_speaks()) fputs(text, stdout);
     mem_free(&text);
     return ERR_OK;
@@ -44,7 +44,7 @@ err_t cmd_train(const cmd_context_t *context)
     if (err == ERR_OK && cmd_wants_help(context, usage, groups, TRAIN_N_GROUPS)) return ERR_OK;
     if (err == ERR_OK) err = parse_options(context, &options, groups, &storage);
     if (err == ERR_OK && options.print_config)
-        err = print_config(groups);
+        err = print_config(&options, groups);
     else if (err == ERR_OK)
         err = train_run(&options, groups, context->abort_job);
     else

@@ -10,7 +10,7 @@
 static task_metrics_t metrics_of(transform_task_t task, int n_classes)
 {
     const dataset_info_t info = {.task = task, .n_classes = n_classes};
-    return task_metrics(&info);
+    return task_metrics(&info, false);
 }
 
 static void check_tables(void)
@@ -27,6 +27,31 @@ static void check_tables(void)
     task_metrics_t few = metrics_of(TASK_AUTO, 20), many = metrics_of(TASK_CROPS, 21);
     OK(few.n == 2 && task_metrics_find(&few, "top5") == -1, "20 classes: no top-5");
     OK(many.n == 3 && task_metrics_find(&many, "top5") == 2 && many.main == 1, "more: top-5 too");
+}
+
+static void check_detection(void)
+{
+    const dataset_info_t info = {.task = TASK_DETECT, .n_classes = 91};
+    const task_metrics_t boxes = task_metrics(&info, false), masks = task_metrics(&info, true);
+    OK(strcmp(boxes.at[boxes.main]->name, "ap_box") == 0 && task_metrics_find(&boxes, "loss_mask") < 0,
+       "a detector without masks is judged by its boxes");
+    OK(strcmp(masks.at[masks.main]->name, "ap_mask") == 0 && masks.plateau == masks.main,
+       "one with masks by these");
+    const double sums[TASK_N_SUMS] = {[TASK_SUM_LOSS] = 6, [TASK_SUM_FOUND] = 3, [TASK_SUM_OBJECTS] = 4};
+    double values[TASK_MAX_METRICS];
+    task_metrics_of_training(&masks, sums, 2, values);
+    const int recall = task_metrics_find(&masks, "recall");
+    OK(values[0] > 2.999 && values[0] < 3.001 && values[recall] > 0.749 && values[recall] < 0.751,
+       "losses are means over images, recall over objects");
+    const double none[TASK_N_SUMS] = {1};
+    task_metrics_of_training(&masks, none, 2, values);
+    OK(isnan(values[recall]), "without objects there is no recall");
+    json_t j = {0};
+    json_object_begin(&j, NULL);
+    task_metrics_json(&masks, "val_", false, values, &j);
+    json_object_end(&j);
+    OK(!strstr(j.text, "loss") && strstr(j.text, "val_ap_small_mask"), "evaluations measure no losses");
+    json_free(&j);
 }
 
 static void check_order(void)
@@ -84,8 +109,9 @@ static void check_targets(void)
 
 int main(void)
 {
-    tap_plan(8 + 3 + 3 + 8);
+    tap_plan(8 + 5 + 3 + 3 + 8);
     check_tables();
+    check_detection();
     check_order();
     check_texts();
     check_targets();

@@ -133,7 +133,7 @@ static void build_rcnn(graph_t *g, const model_options_t *options, const resnet_
                                 .channels = 256,
                                 .hidden = 1024,
                                 .box_block = 512,
-                                .mask_block = 16});
+                                .mask_block = options->mask_block ? options->mask_block : 16});
 }
 
 void build_fasterrcnn_resnet18_fpn(graph_t *g, const model_options_t *options)

@@ -10,7 +10,6 @@
 
 const char *const transform_tasks[TASK_COUNT + 1] = {"auto",  "classify", "multilabel",
                                                      "crops", "detect",   NULL};
-const char *const transform_task_choices[] = {"auto", "classify", "multilabel", "crops", NULL};
 static const char *const crops[CROP_COUNT + 1] = {"auto", "random", "center", "letterbox", "warp", NULL};
 static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", NULL};
 
@@ -18,8 +17,9 @@ static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", 
 const opt_t transform_option_table[] = {
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, RESIZE_MAX, NULL, "N",
      "height and width of the model's input, in pixels [224]", OPT_COMMON},
-    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, transform_task_choices, NULL,
-     "labels: one class per image, several (COCO), or one per annotated object; auto: by the data",
+    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, transform_tasks, NULL,
+     "labels: one class per image, several (COCO), one per annotated object, or objects to detect; auto: by the "
+     "model and the data",
      OPT_COMMON},
     {"crop", OPT_CHOICE, FIELD(crop), "auto", 0, 0, crops, NULL,
      "training crop: a random part, the center, all with borders, or all stretched; auto: random; IDX files and digits: all",

@@ -25,8 +25,6 @@ typedef enum transform_task {
 
 /* Their names; the list ends with NULL. */
 extern const char *const transform_tasks[TASK_COUNT + 1];
-/* Those that --task offers. */
-extern const char *const transform_task_choices[];
 
 /* The part of an image that is shown.
  *

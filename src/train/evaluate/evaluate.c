@@ -100,7 +100,7 @@ static void copy_fields(evaluator_t *e, const batch_t *from, batch_field_t out[F
 static err_t open_task(evaluator_t *e)
 {
     e->task = task_of(&e->dataset->info);
-    e->metrics = task_metrics(&e->dataset->info);
+    e->metrics = task_metrics(&e->dataset->info, false);
     e->evaluation = (task_evaluation_t){.comm = e->comm,
                                         .dataset = e->dataset,
                                         .split = e->options.split,

@@ -61,7 +61,7 @@ typedef struct evaluator {
 
 typedef struct evaluation {
     int64_t n;                       /* samples */
-    double loss;                     /* mean over them */
+    double loss;                     /* mean over them; 0: the task has none */
     double values[TASK_MAX_METRICS]; /* of evaluator_t.metrics */
 } evaluation_t;
 

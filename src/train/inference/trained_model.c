@@ -13,6 +13,8 @@
 #include "train/weights/model_file.h"
 #include "train/weights/weights.h"
 
+/* Detectors have no task in common with these. */
+static const char *const tasks[] = {"auto", "classify", "multilabel", "crops", NULL};
 static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", NULL};
 
 #define FIELD(name) offsetof(weights_options_t, name)
@@ -24,7 +26,7 @@ const opt_t weights_option_table[] = {
      OPT_MORE},
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, 4096, NULL, "N",
      "height and width of the model's input, in pixels [224]", OPT_COMMON},
-    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, transform_task_choices, NULL,
+    {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
      "labels: one class per image, several (COCO), or one per annotated object; auto: by the data", OPT_MORE},
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
      "evaluation crop; auto: center; with annotations: warp", OPT_MORE},

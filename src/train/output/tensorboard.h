@@ -26,7 +26,7 @@ typedef struct tensorboard {
     char path[FS_PATH_MAX];
 } tensorboard_t;
 
-enum { TENSORBOARD_MAX_SCALARS = 12, TENSORBOARD_TAG_MAX = 48 };
+enum { TENSORBOARD_MAX_SCALARS = 24, TENSORBOARD_TAG_MAX = 48 };
 
 typedef struct tensorboard_scalar {
     char tag[TENSORBOARD_TAG_MAX]; /* "train/loss" */

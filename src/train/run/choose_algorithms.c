@@ -248,11 +248,26 @@ static err_t choose_for_fused(const algorithm_request_t *request, algorithm_choi
     return ERR_OK;
 }
 
+static err_t choose_by_rule(const algorithm_request_t *request, algorithm_choice_t *out)
+{
+    char machine[ALGORITHMS_MACHINE_MAX];
+    describe_machine(request->runtime, machine);
+    TRY(read_saved(request, machine, true, &out->table));
+    const bool saved = out->table.n > 0;
+    snprintf(out->from, sizeof out->from, "%s", saved ? "checkpoint" : "rule");
+    snprintf(out->about, sizeof out->about, "algorithms %s", saved ? "from the checkpoint" : "by rule");
+    if (saved) return ERR_OK;
+    snprintf(out->table.machine, sizeof out->table.machine, "%s", machine);
+    return request->rule(request->graph, request->runtime->backend, request->sizes, request->n_sizes,
+                         &out->table);
+}
+
 /* Rank 0. */
 static err_t choose_on_rank_0(const algorithm_request_t *request, algorithm_choice_t *out)
 {
     algorithm_request_t fused = *request;
     graph_t *graph = NULL;
+    if (request->rule && strcmp(request->option, "measure") == 0) return choose_by_rule(request, out);
     TRY(graph_fuse(request->graph, request->runtime->backend, &graph));
     fused.graph = graph;
     err_t err = choose_for_fused(&fused, out);

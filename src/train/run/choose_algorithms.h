@@ -9,7 +9,7 @@
 #include "cluster/session/runtime.h"
 #include "compute/graph/algorithms.h"
 
-enum { ALGORITHMS_MAX_SIZES = 8 };
+enum { ALGORITHMS_MAX_SIZES = 128 };
 
 typedef struct algorithm_request {
     /* "fixed", "measure", or the path of a table (compute/graph/algorithms.h). NULL, for evaluation: the
@@ -21,6 +21,9 @@ typedef struct algorithm_request {
     const graph_t *graph;                     /* the model, before fusion */
     batch_size_t sizes[ALGORITHMS_MAX_SIZES]; /* planned by the ranks; others use the backend's rule */
     int n_sizes;
+    /* Fills the table instead of measuring it, without "fixed" or a file; NULL: none. graph: before fusion. */
+    err_t (*rule)(const graph_t *graph, const backend_t *backend, const batch_size_t *sizes, int n_sizes,
+                  algorithms_t *out);
     double timeout_sec; /* of the ranks that wait for rank 0; measuring takes at most a share of it */
     /* --measure-time, for a run: limits measuring further, shows its progress, and accepts measurements of
      * near batch sizes. NULL, for benchmarks: none of this. */
@@ -30,7 +33,7 @@ typedef struct algorithm_request {
 typedef struct algorithm_choice {
     algorithms_t table; /* empty: the backend's own rule */
     char *text;         /* the table as text, for the checkpoint */
-    char from[16];      /* "fixed", "file", "checkpoint", "cache", "measured" */
+    char from[16];      /* "fixed", "file", "checkpoint", "cache", "measured", "rule" */
     char about[128];    /* for the console: "algorithms measured (3.1 s)" */
     double measure_sec;
     int n_by_rule; /* choices left to the backend's rule because time ran out */

@@ -137,6 +137,22 @@ static void print_choices(const trainer_t *t)
     }
 }
 
+/* How many, and of which size. */
+static void print_images(const trainer_t *t)
+{
+    const dataset_info_t *info = &t->input.dataset->info;
+    char sample[SHAPE_TEXT_MAX];
+    snprintf(sample, sizeof sample, "%s",
+             shape_format(shape_3d(info->height, info->width, info->channels)).text);
+    if (t->options->detects) {
+        detector_print_images(t);
+        return;
+    }
+    log_note("          %s training, %s validation images of %s, %d classes",
+             figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
+             sample, info->n_classes);
+}
+
 err_t trainer_print_header(trainer_t *t)
 {
     const runtime_t *runtime = &t->runtime;
@@ -145,18 +161,13 @@ err_t trainer_print_header(trainer_t *t)
     const train_options_t *o = t->options;
     const dataset_info_t *info = &t->input.dataset->info;
     int n_readers = trainer_loader_threads(t);
-    char sample[SHAPE_TEXT_MAX];
-    snprintf(sample, sizeof sample, "%s",
-             shape_format(shape_3d(info->height, info->width, info->channels)).text);
     log_note("dptrain %s", version_number);
     const graph_t *graph = t->model.graph;
     log_note("  model   %s, %s parameters%s%s%s, %s", o->model, figure_count(graph->n_parameters).text,
              graph->n_frozen ? " (" : "", graph->n_frozen ? figure_count(graph->n_frozen).text : "",
              graph->n_frozen ? " frozen)" : "", o->precision);
     log_note("  data    %s (%s)", info->source, t->input.why);
-    log_note("          %s training, %s validation images of %s, %d classes",
-             figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
-             sample, info->n_classes);
+    print_images(t);
     if (info->transform[0])
         log_note("          %s; %d loader thread%s per rank", info->transform, n_readers,
                  n_readers > 1 ? "s" : "");
@@ -273,7 +284,7 @@ err_t trainer_record_run(trainer_t *t)
     clock_utc(now, sizeof now);
     json_int(j, "schema", METRICS_SCHEMA);
     json_string(j, "time", now);
-    opt_json(t->groups, TRAIN_N_GROUPS, j, "options");
+    opt_json(t->groups, train_options_groups(t->options), j, "options");
     record_data(j, t);
     task_metrics_describe(&t->task_metrics, j);
     json_object_begin(j, "software");

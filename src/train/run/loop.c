@@ -25,17 +25,11 @@
 #include "train/run/train.h"
 #include "train/run/validate.h"
 
-static err_t record_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
+static void put_step(const trainer_t *t, const double *values, const step_cost_t *cost, json_t *j)
 {
-    bool flush = t->at.step % t->options->log_every == 0;
-    const task_metrics_t *metrics = &t->task_metrics;
-    double values[TASK_MAX_METRICS];
-    json_t *j = metrics_begin(&t->output.records, "step");
-    if (!j) return ERR_OK;
     json_int(j, "step", t->at.step);
     json_int(j, "epoch", t->at.epoch);
-    task_metrics_of_training(metrics, result->sums, (double)result->n, values);
-    task_metrics_json(metrics, "", true, values, j);
+    task_metrics_json(&t->task_metrics, "", true, values, j);
     json_real(j, "lr", trainer_rate(t));
     if (!isnan(t->learning.optim->gradient_norm))
         json_real(j, "gradient_norm", t->learning.optim->gradient_norm);
@@ -45,6 +39,18 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     json_real(j, "backward_sec", cost->backward);
     json_real(j, "exposed_comm_sec", cost->comm);
     json_real(j, "optimizer_sec", cost->optimizer);
+}
+
+static err_t record_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
+{
+    bool flush = t->at.step % t->options->log_every == 0;
+    const task_metrics_t *metrics = &t->task_metrics;
+    double values[TASK_MAX_METRICS];
+    json_t *j = metrics_begin(&t->output.records, "step");
+    task_metrics_of_training(metrics, result->sums, (double)result->n, values);
+    if (j) put_step(t, values, cost, j);
+    if (flush) TRY(trainer_record_images(t, result->n, j));
+    if (!j) return ERR_OK;
     TRY(metrics_end(&t->output.records, flush));
     tensorboard_scalars_t scalars = {0};
     for (int i = 0; i < metrics->n; i++) tensorboard_add(&scalars, "train", metrics->at[i]->label, values[i]);

@@ -36,6 +36,7 @@ static err_t compare_data(comm_t *comm, const dataset_info_t *info)
 static err_t check_transform(train_input_t *input)
 {
     const dataset_info_t *info = &input->dataset->info;
+    if (input->transform.task == TASK_DETECT) return ERR_OK;
     if (!input->dataset->ops->read)
         return transform_resolve_in_memory(&input->transform, info->channels, input->where);
     if (!info->transform[0] && random_affine_active(&input->transform.affine))
@@ -49,7 +50,8 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
 {
     data_choice_t choice = {"", ""};
     input->transform = transform_settings(&options->transform);
-    err_t err = ERR_OK;
+    err_t err = options->detects ? detect_train_transform(&options->detect, &input->transform) : ERR_OK;
+    TRY(comm_agree(comm, err, "choosing data"));
     if (comm->rank == 0) err = dataset_choose(options->data, choice.where, choice.why);
     TRY(comm_agree(comm, err, "choosing data"));
     TRY(comm_broadcast(comm, &choice, sizeof choice, 0, "choosing data"));

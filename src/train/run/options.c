@@ -42,8 +42,8 @@ static const opt_t table[] = {
      "delete an earlier run in --out and start over", OPT_COMMON},
     {"resume", OPT_STRING, FIELD(resume), "none", 0, 0, NULL, "auto|none|PATH",
      "continue from the newest checkpoint in --out, or from PATH", OPT_COMMON},
-    {"batch", OPT_INT, FIELD(batch), NULL, 1, 1 << 24, NULL, "N", "global batch size, in samples [64]",
-     OPT_COMMON},
+    {"batch", OPT_INT, FIELD(batch), NULL, 1, 1 << 24, NULL, "N",
+     "global batch size, in samples [64; detectors 16]", OPT_COMMON},
     {"batch-per-rank", OPT_INT, FIELD(batch_per_rank), NULL, 1, 1 << 24, NULL, "N",
      "batch size per rank, instead of --batch", OPT_MORE},
     {"epochs", OPT_INT, FIELD(epochs), "3", 1, 1000000, NULL, "N", "passes over the training set",
@@ -116,7 +116,12 @@ static const opt_t table[] = {
     {"trace-steps", OPT_INT, FIELD(trace_steps), "1000", 0, 1e15, NULL, "N",
      "steps to trace, from the first, within 64 MiB per rank; 0: as many as fit", OPT_MORE},
 };
-enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG = 1 << 20 };
+enum {
+    N_OPTIONS = sizeof table / sizeof table[0],
+    TEXT_MAX = 4200,
+    MAX_CONFIG = 1 << 20,
+    DETECTOR_BATCH = 16
+};
 
 /* Options that may change on --resume. Per-run options never come from the checkpoint; those of may_change
  * do, unless given. Documented in docs/checkpoints.md. */
@@ -161,6 +166,10 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
     groups[5] = (opt_group_t){"Data loading", loader_option_table, n_loader_options, &options->loader, 0};
     groups[6] = (opt_group_t){"Runtime", runtime_option_table, n_runtime_options, &options->runtime, 0};
     groups[7] = (opt_group_t){"Output", console_option_table, n_console_options, &options->console, 0};
+    groups[8] =
+        (opt_group_t){"Detectors", detect_train_option_table, n_detect_train_options, &options->detect, 0};
+    groups[9] =
+        (opt_group_t){"Detectors: images", canvas_option_table, n_canvas_options, &options->detect.canvas, 0};
     return opt_defaults(groups, TRAIN_N_GROUPS);
 }
 
@@ -298,7 +307,8 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (strcmp(o->resume, "none") != 0 && o->overwrite)
         RAISE(ERR_USAGE, "--overwrite deletes the run that --resume %s would continue; give one of them",
               o->resume);
-    if (!o->batch && !o->batch_per_rank) o->batch = 64;
+    TRY(train_options_check_model(o, groups));
+    if (!o->batch && !o->batch_per_rank) o->batch = o->detects ? DETECTOR_BATCH : 64;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "invalid --out '': expected a folder (. is the current one)");
     TRY(check_reproducible(o));
     TRY(transform_check(&o->transform));
@@ -314,7 +324,7 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     TRY(check_evaluation(o, groups));
     /* Options that a checkpoint cannot store fail here, before any training. */
     char *text;
-    TRY(opt_config_write(groups, TRAIN_N_GROUPS, train_options_per_run, &text));
+    TRY(opt_config_write(groups, train_options_groups(o), train_options_per_run, &text));
     mem_free(&text);
     return ERR_OK;
 }
@@ -360,6 +370,7 @@ err_t train_options_transform(const char *saved, transform_settings_t *out)
     TRY(train_options_bind(&options, groups));
     err_t err = opt_config_read(groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", &storage);
     if (err == ERR_OK) *out = transform_settings(&options.transform);
+    if (err == ERR_OK && out->task == TASK_DETECT) err = detect_train_transform(&options.detect, out);
     mem_free(&storage);
     return err;
 }

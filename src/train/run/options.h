@@ -8,6 +8,7 @@
 #include "cluster/session/runtime.h"
 #include "data/load/loader.h"
 #include "data/transform/settings.h"
+#include "train/detect/train_options.h"
 #include "train/learn/optim.h"
 #include "train/learn/schedule.h"
 
@@ -23,6 +24,7 @@ typedef struct train_options {
     schedule_options_t schedule;
     transform_options_t transform;
     loader_settings_t loader;
+    detect_train_options_t detect;
     runtime_options_t runtime;
     console_options_t console;
     /* Parsed from checkpoint_every; both 0: at the end of every epoch. */
@@ -30,9 +32,17 @@ typedef struct train_options {
     double checkpoint_sec;
     /* Parsed from eval_every; one is 0. */
     int64_t eval_epochs, eval_steps;
+    bool detects; /* the model is a detector */
 } train_options_t;
 
-enum { TRAIN_N_GROUPS = 8 };
+/* The last two are for detectors. */
+enum { TRAIN_N_GROUPS = 10, TRAIN_CLASSIFIER_GROUPS = 8 };
+
+/* The groups that apply to the model; records and checkpoints have no others. */
+static inline int train_options_groups(const train_options_t *options)
+{
+    return options->detects ? TRAIN_N_GROUPS : TRAIN_CLASSIFIER_GROUPS;
+}
 
 /* Binds the groups to `options` and sets the defaults. */
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS]);
@@ -43,6 +53,9 @@ err_t train_options_read_config(const train_options_t *options, opt_group_t grou
 
 /* Refuses conflicts and derives values; called after parsing, before MPI. */
 err_t train_options_check(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
+
+/* The part of it that depends on the kind of model; sets options->detects. detector_options.c. */
+err_t train_options_check_model(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
 
 /* Options of a single start of the program; checkpoints do not keep them. NULL ends the list. */
 extern const char *const train_options_per_run[];

@@ -7,6 +7,7 @@
 #include "compute/models/model.h"
 #include "store/checkpoint/async.h"
 #include "store/owner/owner.h"
+#include "train/detect/train_images.h"
 #include "train/feed/corrupt_samples.h"
 #include "train/feed/input_stats.h"
 #include "train/feed/prefetcher.h"
@@ -38,6 +39,7 @@ typedef struct train_input {
     char where[FS_PATH_MAX], why[128]; /* as dataset_choose chose */
     dataset_t *dataset;
     transform_settings_t transform; /* of images in memory */
+    dataset_weigher_t weigher;      /* sampler_options_t's */
     sampler_t *sampler;
     int64_t global_batch, max_local; /* samples per step: over all ranks, at most on this one */
     prefetcher_t prefetcher;
@@ -54,6 +56,8 @@ typedef struct train_model {
     char *saved_algorithms;     /* the checkpoint's; rank 0 only */
     algorithm_choice_t algorithms;
     exec_t *exec;
+    train_images_t *images; /* of a detector; NULL: a classifier */
+    char *freeze;           /* model_options_t's, of a detector */
     recorded_step_t recorded;
 } train_model_t;
 

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cluster/comm/watchdog.h"
+#include "compute/models/rcnn.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
 
@@ -51,6 +52,12 @@ static err_t plan_steps(trainer_t *t)
                                  .block = o->shuffle_block,
                                  .window = o->shuffle_window};
     if (!sampler.block) sampler.block = t->input.dataset->info.block[SPLIT_TRAIN];
+    t->input.weigher = (dataset_weigher_t){t->input.dataset, SPLIT_TRAIN, sampler.seed};
+    if (o->detects) {
+        sampler.weigh = dataset_weigh;
+        sampler.weigher = &t->input.weigher;
+        sampler.block = 0;
+    }
     int64_t first;
     TRY(sampler_new(&sampler, &t->input.sampler));
     t->input.max_local =
@@ -85,7 +92,7 @@ static err_t check_norms(const trainer_t *t)
     return ERR_OK;
 }
 
-static err_t build_model(trainer_t *t)
+static err_t build_graph(trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
     model_options_t options = {.sample = shape_3d(info->height, info->width, info->channels),
@@ -95,14 +102,17 @@ static err_t build_model(trainer_t *t)
                                .freeze = t->options->freeze};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
-    const model_t *model;
-    TRY(model_find(t->options->model, &model));
-    if (model->detects)
-        RAISE(ERR_USAGE, "--model %s: dptrain trains classifiers; detectors are evaluated only", model->name);
+    if (t->options->detects) TRY(detector_set_model(t, &options));
     task_of(info)->set_model(&options);
     TRY(model_build(t->options->model, &options, &t->model.graph));
     if (t->model.graph->n_flat_trained == 0)
         RAISE(ERR_USAGE, "--freeze %s leaves no layer of %s to train", t->options->freeze, t->options->model);
+    return t->options->detects ? detector_check_model(t) : ERR_OK;
+}
+
+static err_t build_model(trainer_t *t)
+{
+    TRY(build_graph(t));
     TRY(check_norms(t));
     const backend_t *backend = t->runtime.backend;
     size_t n_params = (size_t)t->model.graph->n_flat_params * sizeof(float);
@@ -164,6 +174,7 @@ static err_t trainer_choose_algorithms(trainer_t *t)
                                    .graph = t->model.graph,
                                    .timeout_sec = t->options->runtime.timeout_sec,
                                    .measure_sec = t->is_trial ? NULL : &measure_sec};
+    if (t->options->detects) return detector_choose_algorithms(t, &request);
     int n_shards = sampler_shards(t->input.sampler, t->comm->size);
     for (int i = 0; i < n_shards; i++) {
         int64_t first,
@@ -197,8 +208,10 @@ static err_t build_executor(trainer_t *t)
                               .algorithms = &t->model.algorithms.table,
                               .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
                               .share_context = t->comm};
-    ASSERT(2 * graph_count_losses(t->model.graph, t->model.graph->n_nodes) == TASK_N_SUMS); /* exec's tally */
+    ASSERT(t->options->detects ||
+           2 * graph_count_losses(t->model.graph, t->model.graph->n_nodes) == TASK_CLASSIFIER_SUMS);
     TRY(exec_new(&options, &t->model.exec));
+    if (t->options->detects) return detector_plan(t);
     TRY(prepare_batch(t, t->input.global_batch));
     TRY(prepare_batch(t, t->input.dataset->info.n_samples[SPLIT_TRAIN] % t->input.global_batch));
     evaluator_options_t evaluation = {.comm = t->comm,
@@ -302,14 +315,14 @@ err_t trainer_build(trainer_t *t)
 {
     comm_t *comm = t->comm;
     TRY(train_open_input(t->comm, t->options, &t->input));
-    t->task_metrics = task_metrics(&t->input.dataset->info);
     t->at.best_step = -1;
     for (int i = 0; i < TASK_MAX_METRICS; i++) t->at.best[i] = NAN;
     const train_options_t *o = t->options;
-    err_t err = train_target_make(o->target, o->target_accuracy, &t->task_metrics, &t->target);
-    TRY(comm_agree(comm, err, "choosing the target"));
     TRY(comm_agree(comm, plan_steps(t), "planning steps"));
-    return comm_agree(comm, build_model(t), "building the model");
+    TRY(comm_agree(comm, build_model(t), "building the model"));
+    t->task_metrics = task_metrics(&t->input.dataset->info, rcnn_has_masks(t->model.graph));
+    err_t err = train_target_make(o->target, o->target_accuracy, &t->task_metrics, &t->target);
+    return comm_agree(comm, err, "choosing the target");
 }
 
 err_t trainer_prepare(trainer_t *t)
@@ -372,11 +385,14 @@ void trainer_teardown(trainer_t *t)
     recorded_step_close(&t->model.recorded);
     trace_close();
     evaluator_close(&t->evaluator);
+    detection_evaluator_close(&t->detection_evaluator);
+    train_images_free(&t->model.images);
     exec_free(&t->model.exec);
     algorithm_choice_free(&t->model.algorithms);
     mem_free(&t->model.saved_algorithms);
     sampler_free(&t->input.sampler);
     graph_free(&t->model.graph);
+    mem_free(&t->model.freeze);
     dataset_close(&t->input.dataset);
     bad_close(&t->input.bad);
     hd_buffer_free(&t->model.params);

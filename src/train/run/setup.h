@@ -33,6 +33,23 @@ err_t trainer_open_out(trainer_t *t);
 err_t trainer_begin(trainer_t *t);
 void trainer_print_plan(const trainer_t *t);
 
+/* Detectors: their parts of trainer_build and trainer_plan. setup_detector.c.
+ *
+ *   detector_set_model          what they add to the options of model_build; not collective
+ *   detector_check_model        ERR_DATA, ERR_USAGE: data or options that do not fit it; not collective
+ *   detector_choose_algorithms  request: without sizes
+ *   detector_plan               everything that the executor and passes over images need; not collective */
+err_t detector_set_model(trainer_t *t, model_options_t *options);
+err_t detector_check_model(const trainer_t *t);
+err_t detector_choose_algorithms(trainer_t *t, algorithm_request_t *request);
+err_t detector_plan(trainer_t *t);
+
+/* Collective. Of their validation images; they have no loss. */
+err_t detector_evaluate(trainer_t *t, evaluation_t *out);
+
+/* Their lines of the header: images, those left out, canvases. Not collective. */
+void detector_print_images(const trainer_t *t);
+
 /* Sets output->folder. Rank 0 only, not collective. */
 err_t train_choose_folder(const train_options_t *options, train_output_t *output);
 

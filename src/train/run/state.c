@@ -15,6 +15,16 @@
 #include "train/run/checkpoint_content.h"
 #include "train/weights/model_file.h"
 
+/* Attributes of the epoch's sums that classifiers lack. */
+static const char *const sum_names[TASK_N_SUMS] = {[TASK_SUM_OBJECTNESS] = "epoch_loss_objectness",
+                                                   [TASK_SUM_PROPOSAL_BOX] = "epoch_loss_rpn_box_reg",
+                                                   [TASK_SUM_CLASS] = "epoch_loss_classifier",
+                                                   [TASK_SUM_BOX] = "epoch_loss_box_reg",
+                                                   [TASK_SUM_MASK] = "epoch_loss_mask",
+                                                   [TASK_SUM_POSITIVES] = "epoch_n_positives",
+                                                   [TASK_SUM_FOUND] = "epoch_n_found",
+                                                   [TASK_SUM_OBJECTS] = "epoch_n_objects"};
+
 static best_name_t best_name(const task_metrics_t *metrics, int metric)
 {
     best_name_t name;
@@ -95,7 +105,7 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
 {
     const dataset_info_t *info = &t->input.dataset->info;
     *out = (trainer_content_t){.hash = dataset_hash(info)};
-    TRY(opt_config_write(t->groups, TRAIN_N_GROUPS, train_options_per_run, &out->options));
+    TRY(opt_config_write(t->groups, train_options_groups(t->options), train_options_per_run, &out->options));
     err_t err =
         info->class_names ? class_names_join(info->class_names, info->n_classes, &out->class_names) : ERR_OK;
     const ckpt_attr_t always[] = {
@@ -117,12 +127,14 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
         ckpt_real("plateau_scale", t->learning.plateau.scale),
     };
     enum { N_ALWAYS = sizeof always / sizeof always[0] };
-    ckpt_attr_t attrs[N_ALWAYS + TASK_MAX_METRICS + 4];
+    ckpt_attr_t attrs[N_ALWAYS + TASK_MAX_METRICS + TASK_N_SUMS + 4];
     int n_attrs = N_ALWAYS;
     memcpy(attrs, always, sizeof always);
     if (out->class_names) attrs[n_attrs++] = ckpt_text("class_names", out->class_names);
     if (t->at.evaluation_due) attrs[n_attrs++] = ckpt_int("evaluation_due", 1);
     if (t->n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->n_threads);
+    for (int i = 0; t->options->detects && i < TASK_N_SUMS; i++)
+        if (sum_names[i]) attrs[n_attrs++] = ckpt_real(sum_names[i], t->at.sums[i]);
     n_attrs += put_best(&t->task_metrics, &t->at, out->best_names, attrs + n_attrs);
     model_file_t file = {.graph = t->model.graph,
                          .norm = info->norm,
@@ -319,6 +331,8 @@ static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, t
     TRY(checkpoint_get_real(checkpoint, "epoch_loss_sum", &at->sums[TASK_SUM_LOSS]));
     TRY(checkpoint_get_int(checkpoint, "epoch_n_correct", &n_correct));
     at->sums[TASK_SUM_CORRECT] = (double)n_correct;
+    for (int i = 0; t->options->detects && i < TASK_N_SUMS; i++)
+        if (sum_names[i]) TRY(checkpoint_get_real(checkpoint, sum_names[i], &at->sums[i]));
     TRY(checkpoint_get_int(checkpoint, "epoch_n_samples", &at->n_samples));
     at->evaluation_due = checkpoint_find_attr(checkpoint, "evaluation_due") != NULL;
     if (at->step < 0 || at->epoch < 0 || at->batch < 0 ||

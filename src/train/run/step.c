@@ -15,6 +15,7 @@
 const char *trainer_why_host(const trainer_t *t)
 {
     const train_options_t *o = t->options;
+    if (o->detects) return "a detector's boxes are chosen on the host";
     if (o->accumulate > 1) return "with --accumulate a step has several parts";
     if (o->reproducible) return "--reproducible sums gradients on the host";
     if (o->sync_bn) return "--sync-bn sums statistics on the host";
@@ -113,7 +114,7 @@ static err_t update_weights(const train_step_t *step)
 static err_t compute_and_sum(train_step_t *step)
 {
     trainer_t *t = step->t;
-    TRY(step_compute(t, &step->batch, step->n_global, &step->cost));
+    TRY(step_compute(step));
     step->begun_comm = clock_sec();
     TRY(sum_gradients(t));
     step_slowdown(t, "allreduce", t->input.max_local);
@@ -135,7 +136,7 @@ static err_t run_through(void *context)
 static err_t compute_only(void *context)
 {
     train_step_t *step = context;
-    return step_compute(step->t, &step->batch, step->n_global, &step->cost);
+    return step_compute(step);
 }
 
 static err_t launch_recording(const train_step_t *step, void *recording)
@@ -219,13 +220,13 @@ static train_step_t *step_of(trainer_t *t, int64_t number)
 /* Step t->at.step, or the one after it while that one is in flight. */
 static err_t begin_step(trainer_t *t, int64_t number)
 {
-    prefetcher_batch_t data;
     train_step_t *step = step_of(t, number);
+    prefetcher_batch_t *data = &step->data;
     bool follows = number > t->at.step;
     *step = (train_step_t){.t = t, .number = number, .follows = follows, .start = clock_sec()};
     if (follows) step->fed_sec = step_of(t, t->at.step)->feed_sec;
     watchdog_phase("reading the data of step %lld", (long long)number);
-    TRY(prefetcher_next(&t->input.prefetcher, &data));
+    TRY(prefetcher_next(&t->input.prefetcher, data));
     t->telemetry.slowed_sec = 0;
     step_slowdown(t, "data", t->input.max_local);
     step->have_data = clock_sec();
@@ -233,12 +234,12 @@ static err_t begin_step(trainer_t *t, int64_t number)
     step_trace(number, "data wait", step->start, step->have_data, 0);
 
     watchdog_phase("computing step %lld", (long long)number);
-    step->n_global = data.n_global;
-    step->batch = prefetcher_exec_batch(&t->input.prefetcher, &data, t->model.graph);
+    step->n_global = data->n_global;
+    step->batch = prefetcher_exec_batch(&t->input.prefetcher, data, t->model.graph);
     step->batch.tally = step_device_tail(t) + TAIL_SUMS;
     step->batch.step = (uint64_t)number;
-    step->batch.first_sample = (uint64_t)data.first;
-    step->batch.loss_scale = 1.0f / (float)data.n_global;
+    step->batch.first_sample = (uint64_t)data->first;
+    step->batch.loss_scale = 1.0f / (float)data->n_global;
     step->failure = note_requests(t, step_tail(t, number));
     return begin_work(step);
 }
@@ -278,7 +279,7 @@ static err_t report_nonfinite(train_step_t *step)
         TRY(backend_sync(t->runtime.backend));
         TRY(prefetcher_restore(&t->input.prefetcher, &data));
     }
-    return step_report_nonfinite(t, &step->batch, step->n_global);
+    return step_report_nonfinite(step);
 }
 
 static err_t finish_step(train_step_t *step, step_result_t *result)

@@ -26,6 +26,12 @@ err_t trainer_step(trainer_t *t, bool may_go_on, step_result_t *result, step_cos
  * if it need not. */
 const char *trainer_why_host(const trainer_t *t);
 
+/* Collective, of a detector's last step, with n images over all ranks: writes the array "images" of its record. The
+ * images of a rank follow one another in the order of its passes. Does nothing for classifiers.
+ *
+ *   j  NULL on ranks that do not write */
+err_t trainer_record_images(trainer_t *t, int64_t n, json_t *j);
+
 /* The rest is shared by step.c, step_cost.c and step_passes.c only. */
 
 static inline int step_slot(int64_t number)
@@ -97,12 +103,15 @@ void step_slowdown(trainer_t *t, const char *phase, int64_t n);
 /* Whether forward and backward run several times per step. */
 bool step_has_parts(const trainer_t *t);
 
-/* Computes the gradients of this rank's part of a global batch of n_global samples: into the gradient buffer
- * and its tail, or with --reproducible per shard into t->learning.shards. */
-err_t step_compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, step_cost_t *cost);
+/* Computes the gradients of this rank's part of the step's global batch: into the gradient buffer and its tail, or
+ * with --reproducible per shard into t->learning.shards. */
+err_t step_compute(train_step_t *step);
 
 /* Collective. Every rank searches for the first non-finite layer; the lowest rank that finds one reports it
  * as ERR_GATE. */
-err_t step_report_nonfinite(trainer_t *t, const exec_batch_t *batch, int64_t n_global);
+err_t step_report_nonfinite(const train_step_t *step);
+
+/* Detectors: computes one shard into the gradient buffer and its tail. step_images.c. */
+err_t step_compute_images(train_step_t *step, const exec_batch_t *shard);
 
 #endif

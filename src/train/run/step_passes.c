@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Forward and backward of this rank's part of a step, shard by shard, with time marks. Summing the gradients
  * and updating the weights are left to step.c. */
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/trace.h"
+#include "data/load/images.h"
 #include "train/run/step.h"
 
 void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes)
@@ -109,17 +112,43 @@ static exec_batch_t part_of_shard(const trainer_t *t, const exec_batch_t *shard,
     return slice_of(t, shard, first, n);
 }
 
-err_t step_report_nonfinite(trainer_t *t, const exec_batch_t *batch, int64_t n_global)
+/* A detector's passes are over, and have left where it was. */
+static err_t find_image_nonfinite(trainer_t *t, char *where, size_t n_bytes)
 {
-    char where[EXEC_WHERE_MAX] = "";
-    err_t err = ERR_OK;
-    for (int i = 0; err == ERR_OK && i < trainer_local_shards(t); i++) {
-        exec_batch_t shard = shard_of(t, batch, n_global, i);
-        for (int k = 0; err == ERR_OK && !where[0] && k < t->options->accumulate; k++) {
+    int64_t image;
+    images_detection_t data;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    const char *layer = train_images_where(t->model.images, &image);
+    bool known = layer[0] && images_detection(t->input.dataset, &data);
+    ASSERT(known || !layer[0]);
+    if (!known) return ERR_OK;
+    err_t err = source_describe(data.source, SPLIT_TRAIN, image, &buffer, &sample);
+    if (err == ERR_OK) snprintf(where, n_bytes, "%s for image %.200s", layer, sample.name);
+    source_free_buffer(data.source, &buffer);
+    return err;
+}
+
+static err_t find_nonfinite(const train_step_t *step, char *where, size_t n_bytes)
+{
+    trainer_t *t = step->t;
+    where[0] = '\0';
+    if (t->model.images) return find_image_nonfinite(t, where, n_bytes);
+    for (int i = 0; i < trainer_local_shards(t); i++) {
+        exec_batch_t shard = shard_of(t, &step->batch, step->n_global, i);
+        for (int k = 0; !where[0] && k < t->options->accumulate; k++) {
             exec_batch_t part = part_of_shard(t, &shard, k);
-            err = exec_find_nonfinite(t->model.exec, &part, where);
+            TRY(exec_find_nonfinite(t->model.exec, &part, where));
         }
     }
+    return ERR_OK;
+}
+
+err_t step_report_nonfinite(const train_step_t *step)
+{
+    trainer_t *t = step->t;
+    char where[EXEC_WHERE_MAX + 256];
+    err_t err = find_nonfinite(step, where, sizeof where);
     if (err == ERR_OK && where[0])
         err = err_raise(
             ERR_GATE, __FILE__, __LINE__,
@@ -151,13 +180,15 @@ static err_t compute_shard(trainer_t *t, const exec_batch_t *shard, step_cost_t 
                : ERR_OK;
 }
 
-err_t step_compute(trainer_t *t, const exec_batch_t *batch, int64_t n_global, step_cost_t *cost)
+err_t step_compute(train_step_t *step)
 {
+    trainer_t *t = step->t;
+    const hd_buffer_t *tail = &t->learning.tails[step_slot(step->number)];
     for (int i = 0; i < trainer_local_shards(t); i++) {
-        exec_batch_t shard = shard_of(t, batch, n_global, i);
-        step_clear_tail(t, (int64_t)batch->step);
-        TRY(hd_buffer_push_all(&t->learning.tails[step_slot((int64_t)batch->step)]));
-        TRY(compute_shard(t, &shard, cost));
+        exec_batch_t shard = shard_of(t, &step->batch, step->n_global, i);
+        step_clear_tail(t, step->number);
+        TRY(hd_buffer_push_all(tail));
+        TRY(t->model.images ? step_compute_images(step, &shard) : compute_shard(t, &shard, &step->cost));
         if (!t->learning.shards) continue;
         TRY(hd_buffer_pull_all(&t->learning.grads));
         shards_keep(t->learning.shards, i, t->learning.grads.host);

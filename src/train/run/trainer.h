@@ -4,6 +4,7 @@
 #define TRAIN_RUN_TRAINER_H
 
 #include "cluster/session/runtime.h"
+#include "train/evaluate/detection_evaluator.h"
 #include "train/evaluate/evaluate.h"
 #include "train/run/choose_threads.h"
 #include "train/run/options.h"
@@ -25,10 +26,12 @@ enum {
 typedef struct train_step {
     struct trainer *t;
     int64_t number;
+    prefetcher_batch_t data;
     exec_batch_t batch;
     int64_t n_global;
-    err_t failure; /* this rank's, behind TAIL_FAILED */
-    bool follows;  /* it began before its predecessor had ended */
+    train_images_sec_t images; /* of detectors */
+    err_t failure;             /* this rank's, behind TAIL_FAILED */
+    bool follows;              /* it began before its predecessor had ended */
     double start, have_data, begun_comm, begun_update, end;
     double feed_sec, fed_sec; /* spent fetching the next batch; by its predecessor, if it follows */
     step_cost_t cost;
@@ -59,6 +62,7 @@ typedef struct trainer {
     train_learning_t learning;
     train_steps_t steps;
     evaluator_t evaluator;
+    detection_evaluator_t *detection_evaluator; /* of a detector, in its place */
     train_output_t output;
     train_saving_t saving;
     telemetry_t telemetry;

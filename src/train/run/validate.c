@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "base/trace.h"
 #include "train/run/interruption.h"
+#include "train/run/setup.h"
 #include "train/run/step.h"
 
 evaluation_due_t trainer_evaluation_due(const trainer_t *t, bool epoch_end, bool last)
@@ -35,7 +36,7 @@ err_t trainer_evaluate(trainer_t *t, evaluation_t *out)
     if (err == ERR_OK) err = optim_swap_average(t->learning.optim, t->model.params.device);
     TRY(comm_agree(t->comm, err, "swapping in the average weights"));
     interruption_open_validation(t);
-    TRY(evaluator_run(&t->evaluator, out));
+    TRY(t->options->detects ? detector_evaluate(t, out) : evaluator_run(&t->evaluator, out));
     interruption_close(t);
     TRY(comm_agree(t->comm, optim_swap_average(t->learning.optim, t->model.params.device),
                    "swapping the weights back"));

@@ -9,11 +9,11 @@
 
 #include "base/err.h"
 
-task_metrics_t task_metrics_select(const task_metric_t *table, int n_classes)
+task_metrics_t task_metrics_select(const task_metric_t *table, int n_classes, bool masks)
 {
     task_metrics_t out = {.main = -1, .plateau = -1};
     for (const task_metric_t *m = table; m->name; m++) {
-        if (n_classes <= m->more_classes_than) continue;
+        if (n_classes <= m->more_classes_than || (m->of_masks && !masks)) continue;
         ASSERT(out.n < TASK_MAX_METRICS);
         if (m->is_main) out.main = out.n;
         if (m->steers_plateau) out.plateau = out.n;
@@ -42,7 +42,7 @@ void task_metrics_json(const task_metrics_t *metrics, const char *prefix, bool t
     for (int i = 0; i < metrics->n; i++) {
         char name[64];
         const task_metric_t *m = metrics->at[i];
-        if (training && m->training == TASK_SUM_NONE && !m->always_null) continue;
+        if (training ? m->training == TASK_SUM_NONE && !m->always_null : m->training_only) continue;
         snprintf(name, sizeof name, "%s%s", prefix, m->name);
         json_real(j, name, values[i]);
     }
@@ -51,8 +51,9 @@ void task_metrics_json(const task_metrics_t *metrics, const char *prefix, bool t
 void task_metrics_of_training(const task_metrics_t *metrics, const double *sums, double n, double *values)
 {
     for (int i = 0; i < metrics->n; i++) {
-        task_sum_t sum = metrics->at[i]->training;
-        values[i] = sum == TASK_SUM_NONE ? NAN : sums[sum] / n;
+        const task_metric_t *m = metrics->at[i];
+        const double by = m->per_object ? sums[TASK_SUM_OBJECTS] : n;
+        values[i] = m->training == TASK_SUM_NONE || !(by > 0) ? NAN : sums[m->training] / by;
     }
 }
 
@@ -69,6 +70,7 @@ void task_metrics_describe(const task_metrics_t *metrics, json_t *j)
         json_string(j, "better", m->higher_is_better ? "higher" : "lower");
         json_bool(j, "main", m->is_main);
         json_bool(j, "training", m->training != TASK_SUM_NONE);
+        if (m->training_only) json_bool(j, "training_only", true);
         json_object_end(j);
     }
     json_array_end(j);
@@ -79,7 +81,7 @@ void task_metrics_text(const task_metrics_t *metrics, const double *values, char
     size_t n = 0;
     out[0] = '\0';
     for (int i = 0; i < metrics->n && n < TASK_TEXT_MAX; i++)
-        if (!isnan(values[i]))
+        if (!isnan(values[i]) && !metrics->at[i]->is_detail)
             n += (size_t)snprintf(out + n, TASK_TEXT_MAX - n, "%s%s %.4f", n ? " " : "",
                                   metrics->at[i]->label, values[i]);
 }

@@ -9,11 +9,26 @@
 
 #include "base/json.h"
 
-enum { TASK_MAX_METRICS = 8, TASK_TEXT_MAX = 128 };
+enum { TASK_MAX_METRICS = 20, TASK_TEXT_MAX = 320 };
 
-/* Sums of the forward pass over a batch's samples (exec_batch_t.tally), summed over the ranks with the
- * gradients. A metric of training is one of them divided by the number of samples. */
-typedef enum task_sum { TASK_SUM_NONE = -1, TASK_SUM_LOSS, TASK_SUM_CORRECT, TASK_N_SUMS } task_sum_t;
+/* Sums over a batch's samples, summed over the ranks with the gradients. A metric of training is one of them divided
+ * by the number of samples. Classifiers have the first two, exec_batch_t.tally; a detector's loss is the sum of
+ * its five. */
+typedef enum task_sum {
+    TASK_SUM_NONE = -1,
+    TASK_SUM_LOSS,
+    TASK_SUM_CORRECT,
+    TASK_SUM_OBJECTNESS,
+    TASK_SUM_PROPOSAL_BOX,
+    TASK_SUM_CLASS,
+    TASK_SUM_BOX,
+    TASK_SUM_MASK,
+    TASK_SUM_POSITIVES, /* regions sampled with an object */
+    TASK_SUM_FOUND,     /* objects with a proposal that overlaps them by half */
+    TASK_SUM_OBJECTS,
+    TASK_N_SUMS
+} task_sum_t;
+enum { TASK_CLASSIFIER_SUMS = TASK_SUM_CORRECT + 1 };
 
 typedef enum metric_unit { METRIC_NUMBER, METRIC_FRACTION } metric_unit_t;
 
@@ -23,9 +38,13 @@ typedef struct task_metric {
     const char *brief;  /* on a narrow progress bar; NULL: label */
     metric_unit_t unit; /* of the values */
     bool higher_is_better;
-    bool is_main;          /* judges the model: --keep-best, --target-accuracy; exactly one of a task */
-    bool steers_plateau;   /* followed by --schedule plateau; exactly one of a task */
-    task_sum_t training;   /* its sum in training, or TASK_SUM_NONE: evaluations alone measure it */
+    bool is_main;        /* judges the model: --keep-best, --target-accuracy; of several, the last measured */
+    bool steers_plateau; /* followed by --schedule plateau; likewise */
+    task_sum_t training; /* its sum in training, or TASK_SUM_NONE: evaluations alone measure it */
+    bool per_object;     /* its sum is divided by TASK_SUM_OBJECTS */
+    bool training_only;  /* evaluations do not measure it */
+    bool of_masks;       /* measured only if the model has masks */
+    bool is_detail;      /* not on the console */
     int more_classes_than; /* measured only if the data has more classes */
     bool always_null;      /* not measured: a field that readers of older records expect */
 } task_metric_t;
@@ -37,8 +56,8 @@ typedef struct task_metrics {
     int main, plateau; /* indices */
 } task_metrics_t;
 
-/* table: ends with a NULL name. */
-task_metrics_t task_metrics_select(const task_metric_t *table, int n_classes);
+/* table: ends with a NULL name; masks: whether the model has them. */
+task_metrics_t task_metrics_select(const task_metric_t *table, int n_classes, bool masks);
 
 /* The index of a metric that is measured; -1: none of that name. */
 int task_metrics_find(const task_metrics_t *metrics, const char *name);
@@ -48,7 +67,7 @@ bool task_metric_better(const task_metric_t *metric, double value, double than);
 
 /* Writes values[n], NAN as null, each under prefix and name: "val_" gives val_loss, val_map.
  *
- *   training  only the metrics of training */
+ *   training  the metrics of training, otherwise those of evaluations */
 void task_metrics_json(const task_metrics_t *metrics, const char *prefix, bool training, const double *values,
                        json_t *j);
 
@@ -58,7 +77,7 @@ void task_metrics_of_training(const task_metrics_t *metrics, const double *sums,
 /* The table itself, as the array "metrics" of a `run` record. */
 void task_metrics_describe(const task_metrics_t *metrics, json_t *j);
 
-/* "loss 0.1234 accuracy 0.9876"; values of NAN are left out. */
+/* "loss 0.1234 accuracy 0.9876"; values of NAN and details are left out. */
 void task_metrics_text(const task_metrics_t *metrics, const double *values, char out[TASK_TEXT_MAX]);
 
 #endif

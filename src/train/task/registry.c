@@ -5,9 +5,9 @@
 #include "base/mem.h"
 #include "train/task/task.h"
 
-extern const task_t task_classify, task_multilabel, task_crops;
+extern const task_t task_classify, task_multilabel, task_crops, task_detect;
 
-static const task_t *const tasks[] = {&task_classify, &task_multilabel, &task_crops};
+static const task_t *const tasks[] = {&task_classify, &task_multilabel, &task_crops, &task_detect};
 enum { N_TASKS = sizeof tasks / sizeof *tasks };
 
 const task_t *task_get(transform_task_t id)
@@ -34,9 +34,9 @@ const task_t *task_of_graph(const graph_t *graph, transform_task_t wanted)
     return fits;
 }
 
-task_metrics_t task_metrics(const dataset_info_t *info)
+task_metrics_t task_metrics(const dataset_info_t *info, bool masks)
 {
-    return task_metrics_select(task_of(info)->metrics, info->n_classes);
+    return task_metrics_select(task_of(info)->metrics, info->n_classes, masks);
 }
 
 void task_put(const task_metrics_t *metrics, const char *name, double value, double *values)

@@ -44,7 +44,8 @@ typedef struct task {
     bool (*fits)(const graph_t *graph);
     /* Probability of class k for `dptrain predict`. */
     double (*probability)(const float *logits, int n_classes, int k);
-    /* open (with n_worst set) and close once; begin, add for each batch of this rank, and end for each
+    /* The rest is NULL for detectors (train/evaluate/detection_evaluator.h).
+     * open (with n_worst set) and close once; begin, add for each batch of this rank, and end for each
      * evaluation. end: collective; fills in values[metrics->n], except the loss. */
     err_t (*open)(task_evaluation_t *e);
     void (*close)(task_evaluation_t *e);
@@ -68,8 +69,8 @@ const task_t *task_of(const dataset_info_t *info);
 /* The task that a graph was built for: `wanted` if the graph fits it, else the first that it fits. */
 const task_t *task_of_graph(const graph_t *graph, transform_task_t wanted);
 
-/* The metrics of a dataset's task. */
-task_metrics_t task_metrics(const dataset_info_t *info);
+/* The metrics of a dataset's task; masks: of a detector that has them. */
+task_metrics_t task_metrics(const dataset_info_t *info, bool masks);
 
 /* Sets the value of a metric if it is among those that are measured. */
 void task_put(const task_metrics_t *metrics, const char *name, double value, double *values);

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* Takes objects and masks of each image from the loader's fields, and sums gradients and losses over the images. */
+#include "train/detect/train_images.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "data/load/detection.h"
+#include "train/detect/mask_cut.h"
+
+struct train_images {
+    train_images_options_t options;
+    train_image_t *train;
+    int n_losses;
+    task_sum_t sum_of[GRAPH_MAX_OUTPUTS]; /* of each loss */
+    hd_buffer_t tally;                    /* [n_losses][2] of an image */
+    float *added;                         /* gradients of earlier images; of the backend */
+    box_t *boxes;
+    int64_t n_boxes;
+    train_images_item_t *items; /* [max_local] */
+    uint8_t *bitmap;            /* of a mask */
+    char where[EXEC_WHERE_MAX];
+    int64_t where_image;
+};
+
+static task_sum_t find_sum(const char *loss)
+{
+    static const struct {
+        const char *prefix, *suffix;
+        task_sum_t sum;
+    } names[] = {{"rpn.", ".objectness_loss", TASK_SUM_OBJECTNESS},
+                 {"rpn.", ".box_loss", TASK_SUM_PROPOSAL_BOX},
+                 {"box.", ".class_loss", TASK_SUM_CLASS},
+                 {"box.", ".box_loss", TASK_SUM_BOX},
+                 {"mask.", ".loss", TASK_SUM_MASK}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *end = strrchr(loss, '.');
+        if (end && strcmp(end, names[i].suffix) == 0 &&
+            strncmp(loss, names[i].prefix, strlen(names[i].prefix)) == 0)
+            return names[i].sum;
+    }
+    ASSERT(!"a loss of compute/models/rcnn.h");
+    return TASK_SUM_LOSS;
+}
+
+/* In the order of exec_batch_t.tally. */
+static void find_losses(train_images_t *t)
+{
+    const graph_t *g = exec_graph(t->options.image.exec);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (graph_count_losses(g, i + 1) > graph_count_losses(g, i)) {
+            ASSERT(t->n_losses < GRAPH_MAX_OUTPUTS);
+            t->sum_of[t->n_losses++] = find_sum(g->nodes[i].name);
+        }
+}
+
+static size_t gradient_bytes(const train_images_t *t)
+{
+    return (size_t)t->options.image.graph->n_flat_trained * sizeof(float);
+}
+
+static err_t allocate(train_images_t *t)
+{
+    const train_images_options_t *o = &t->options;
+    const backend_t *backend = o->image.backend;
+    find_losses(t);
+    TRY(train_image_new(&o->image, &t->train));
+    TRY(hd_buffer_new(backend, (size_t)t->n_losses * 2 * sizeof(float), "losses", &t->tally));
+    TRY(mem_new_array(o->max_local, sizeof *t->items, "images of a batch", &t->items));
+    TRY(mem_new_array(o->image.max_objects, sizeof *t->boxes, "objects of an image", &t->boxes));
+    return o->max_local > 1 ? backend_alloc(backend, gradient_bytes(t), "accumulated gradients", &t->added)
+                            : ERR_OK;
+}
+
+err_t train_images_new(const train_images_options_t *options, train_images_t **out)
+{
+    train_images_t *t = NULL;
+    TRY(mem_new(sizeof *t, "training of a detector", &t));
+    t->options = *options;
+    err_t err = allocate(t);
+    if (err != ERR_OK) train_images_free(&t);
+    *out = t;
+    return err;
+}
+
+void train_images_free(train_images_t **images)
+{
+    train_images_t *t = *images;
+    if (!t) return;
+    train_image_free(&t->train);
+    hd_buffer_free(&t->tally);
+    backend_release(t->options.image.backend, &t->added);
+    mem_free(&t->items);
+    mem_free(&t->boxes);
+    mem_free(&t->bitmap);
+    mem_free(images);
+}
+
+/* The rows of a ragged field that belong to image i. */
+static const void *rows_of(const batch_t *from, int field, int64_t i, size_t row_bytes, int64_t *n)
+{
+    const batch_field_t *f = &from->fields[field];
+    *n = f->offsets[i + 1] - f->offsets[i];
+    return (const char *)f->data + (size_t)f->offsets[i] * row_bytes;
+}
+
+/* The masks of one image, for train_image_masks_t. */
+typedef struct image_masks {
+    train_images_t *t;
+    const detection_place_t *place;
+    const int32_t *counts, *runs;
+    int64_t n;
+} image_masks_t;
+
+static err_t get_mask(void *context, int64_t object, mask_cut_t *out)
+{
+    image_masks_t *m = context;
+    const detection_place_t *p = m->place;
+    const bool turned = p->orientation > 4;
+    const mask_view_t view = {
+        .stored = {turned ? p->image_width : p->image_height, turned ? p->image_height : p->image_width},
+        .orientation = p->orientation,
+        .flipped = p->flipped};
+    int64_t first = 0;
+    ASSERT(object < m->n);
+    for (int64_t k = 0; k < object; k++) first += m->counts[k];
+    /* mask_cut_make only reads the runs. */
+    const rle_t mask = {(uint32_t *)(uintptr_t)(m->runs + first), m->counts[object]};
+    return mask_cut_make(&mask, &view, &m->t->bitmap, out);
+}
+
+/* Adds the losses of an image to the batch's. */
+static void add_losses(const train_images_t *t, float *sums)
+{
+    const float *tally = t->tally.host;
+    for (int i = 0; i < t->n_losses; i++) {
+        sums[TASK_SUM_LOSS] += tally[2 * i];
+        sums[t->sum_of[i]] += tally[2 * i];
+    }
+}
+
+static bool is_finite(const train_images_t *t)
+{
+    const float *tally = t->tally.host;
+    for (int i = 0; i < t->n_losses; i++)
+        if (!isfinite(tally[2 * i])) return false;
+    return true;
+}
+
+/* Of the first image with a loss that is not finite. */
+static err_t find_nonfinite(train_images_t *t, const exec_batch_t *common, const train_image_input_t *input)
+{
+    if (t->where[0] || is_finite(t)) return ERR_OK;
+    t->where_image = input->draw.image;
+    return train_image_find_nonfinite(t->train, common, input, t->where);
+}
+
+static err_t run_image(train_images_t *t, const train_images_part_t *part, int64_t i, float *sums,
+                       train_images_sec_t *cost)
+{
+    const batch_t *from = part->from;
+    const detection_place_t *place = (const detection_place_t *)from->fields[DETECTION_FIELD_PLACE].data + i;
+    int64_t n, n_runs;
+    image_masks_t masks = {.t = t, .place = place};
+    const float *boxes = rows_of(from, DETECTION_BOX, i, 4 * sizeof *boxes, &n);
+    const int32_t *classes = rows_of(from, DETECTION_CLASS, i, sizeof *classes, &n);
+    masks.counts = rows_of(from, DETECTION_MASK_N, i, sizeof *masks.counts, &masks.n);
+    masks.runs = rows_of(from, DETECTION_RUNS, i, sizeof *masks.runs, &n_runs);
+    ASSERT(n <= t->options.image.max_objects);
+    for (int64_t k = 0; k < n; k++, boxes += 4) t->boxes[k] = (box_t){boxes[0], boxes[1], boxes[2], boxes[3]};
+    const train_image_input_t input = {
+        .pixels = part->pixels + i * part->n_values,
+        .canvas = {place->canvas_height, place->canvas_width},
+        .scaled = {place->scaled_height, place->scaled_width},
+        .image = {place->image_height, place->image_width},
+        .objects = {n, t->boxes, classes},
+        .masks = {get_mask, &masks},
+        .draw = {t->options.seed, (uint32_t)from->epoch, (uint32_t)place->image}};
+    train_image_counts_t counts;
+    exec_batch_t common = *part->common;
+    const double start = clock_sec();
+    memset(t->tally.host, 0, t->tally.n_bytes);
+    TRY(hd_buffer_push_all(&t->tally));
+    common.tally = t->tally.device;
+    TRY(train_image_run(t->train, &common, &input, NULL, NULL, &counts));
+    TRY(hd_buffer_pull_all(&t->tally));
+    add_losses(t, sums);
+    cost->boxes += counts.boxes_sec;
+    cost->masks += counts.masks_sec;
+    sums[TASK_SUM_POSITIVES] += (float)counts.n_positives;
+    sums[TASK_SUM_FOUND] += (float)counts.n_found;
+    sums[TASK_SUM_OBJECTS] += (float)n;
+    t->items[i] =
+        (train_images_item_t){place->image, place->canvas, n, counts.n_positives, clock_sec() - start};
+    return find_nonfinite(t, &common, &input);
+}
+
+err_t train_images_run(train_images_t *t, const train_images_part_t *part, float *sums,
+                       train_images_sec_t *cost)
+{
+    const backend_t *backend = t->options.image.backend;
+    const int64_t n_floats = t->options.image.graph->n_flat_trained;
+    float *grads = t->options.grads;
+    if (part->first == 0) t->where[0] = '\0';
+    if (part->n == 0) return backend_zero(backend, grads, gradient_bytes(t));
+    for (int64_t i = 0; i < part->n; i++) {
+        TRY(run_image(t, part, part->first + i, sums, cost));
+        if (i + 1 == part->n) break;
+        if (i == 0)
+            TRY(backend_copy(backend, t->added, grads, gradient_bytes(t)));
+        else
+            TRY(backend->accumulate(t->added, grads, n_floats, DTYPE_F32));
+    }
+    return part->n > 1 ? backend->accumulate(grads, t->added, n_floats, DTYPE_F32) : ERR_OK;
+}
+
+const train_images_item_t *train_images_items(const train_images_t *t)
+{
+    return t->items;
+}
+
+const char *train_images_where(const train_images_t *t, int64_t *image)
+{
+    *image = t->where_image;
+    return t->where;
+}

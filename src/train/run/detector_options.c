@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Options that depend on the kind of model: those that detectors have alone, and those that they lack. */
+#include <string.h>
+
+#include "train/run/options.h"
+
+static err_t check_classifier(const train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+{
+    for (int g = TRAIN_CLASSIFIER_GROUPS; g < TRAIN_N_GROUPS; g++)
+        for (int i = 0; i < groups[g].n; i++)
+            if (groups[g].given >> i & 1)
+                RAISE(ERR_USAGE,
+                      "--%s applies to detectors (--model maskrcnn_resnet50_fpn, ...); %s is a classifier",
+                      groups[g].table[i].key, o->model);
+    if (strcmp(o->transform.task, transform_tasks[TASK_DETECT]) == 0)
+        RAISE(
+            ERR_USAGE,
+            "--task detect needs a detector; add --model maskrcnn_resnet50_fpn or another that dptrain info lists");
+    return ERR_OK;
+}
+
+static err_t check_detector(train_options_t *o)
+{
+    const char *task = o->transform.task, *detect = transform_tasks[TASK_DETECT];
+    const struct {
+        const char *key, *why;
+        bool given;
+    } lacked[] = {
+        {"accumulate", "each image is computed alone, so that a larger --batch needs no more memory",
+         o->accumulate > 1},
+        {"label-smoothing", "it is for classifiers", o->label_smoothing > 0},
+        {"bn-group", "each image is computed alone", o->bn_group > 0},
+        {"shuffle-block", "batches are formed by the images' sizes", o->shuffle_block > 0},
+    };
+    if (strcmp(task, transform_tasks[TASK_AUTO]) != 0 && strcmp(task, detect) != 0)
+        RAISE(ERR_USAGE, "--task %s: %s is a detector, which needs --task detect (its default)", task,
+              o->model);
+    for (size_t i = 0; i < sizeof lacked / sizeof *lacked; i++)
+        if (lacked[i].given)
+            RAISE(ERR_USAGE, "--%s does not apply to detectors such as %s: %s", lacked[i].key, o->model,
+                  lacked[i].why);
+    o->transform.task = detect;
+    transform_settings_t settings;
+    return detect_train_transform(&o->detect, &settings);
+}
+
+err_t train_options_check_model(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+{
+    const model_t *model;
+    TRY(model_find(o->model, &model));
+    o->detects = model->detects;
+    return o->detects ? check_detector(o) : check_classifier(o, groups);
+}

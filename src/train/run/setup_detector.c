@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* Sets up a run that trains a detector: model, plans of all canvases, and its passes over images (train/detect). */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/figure.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "compute/models/rcnn.h"
+#include "data/load/images.h"
+#include "train/run/setup.h"
+
+err_t detector_set_model(trainer_t *t, model_options_t *options)
+{
+    const train_options_t *o = t->options;
+    const bool has_weights = o->weights != NULL;
+    options->norm = model_norm(o->detect.norm);
+    if (options->norm == MODEL_NORM_DEFAULT && !has_weights) options->norm = MODEL_NORM_BATCH;
+    options->norm_epsilon = &o->detect.norm_epsilon;
+    options->mask_block = o->detect.mask_block;
+    TRY(detect_train_freeze(&o->detect, has_weights, o->freeze, &t->model.freeze));
+    options->freeze = t->model.freeze;
+    return ERR_OK;
+}
+
+static bool has_trained_norm(const graph_t *graph)
+{
+    for (int i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].desc.kind == OP_BATCH_NORM && !graph->nodes[i].desc.attr.batch_norm.frozen)
+            return true;
+    return false;
+}
+
+/* Each image has its own pass, in which synchronized batch norm waits for all ranks. */
+static err_t check_sync(const trainer_t *t)
+{
+    const int64_t n_train = t->input.dataset->info.n_samples[SPLIT_TRAIN], batch = t->input.global_batch;
+    const int size = t->comm->size;
+    if (!t->options->sync_bn) return ERR_OK;
+    if (!has_trained_norm(t->model.graph))
+        RAISE(ERR_USAGE, "--sync-bn: all batch norm of %s is frozen; add --norm batch", t->options->model);
+    if (batch % size != 0 || n_train % batch % size != 0)
+        RAISE(
+            ERR_USAGE,
+            "--sync-bn needs equally many images on each of the %d ranks in every batch; a batch of %lld, and "
+            "the last of an epoch with %lld, do not divide; choose another --batch",
+            size, (long long)batch, (long long)(n_train % batch));
+    return ERR_OK;
+}
+
+err_t detector_check_model(const trainer_t *t)
+{
+    const dataset_info_t *info = &t->input.dataset->info;
+    if (rcnn_has_masks(t->model.graph) && info->objects.n_unmasked > 0)
+        RAISE(ERR_DATA,
+              "%lld objects of %s have no segmentation, which %s needs; train a model without masks, such as "
+              "fasterrcnn_resnet50_fpn",
+              (long long)info->objects.n_unmasked, info->source, t->options->model);
+    return check_sync(t);
+}
+
+static images_detection_t data_of(const trainer_t *t)
+{
+    images_detection_t data;
+    bool known = images_detection(t->input.dataset, &data);
+    ASSERT(known); /* --task detect refuses other data */
+    return data;
+}
+
+/* The shapes of the model's inputs on all canvases, [canvases->n][GRAPH_MAX_INPUTS]; mem_free it. */
+static err_t make_shapes(const trainer_t *t, const canvases_t *canvases, shape_t **out)
+{
+    TRY(mem_new_array(canvases->n * GRAPH_MAX_INPUTS, sizeof **out, "canvases", out));
+    for (int i = 0; i < canvases->n; i++)
+        rcnn_shapes(t->model.graph, canvases->size[i].height, canvases->size[i].width,
+                    *out + i * GRAPH_MAX_INPUTS);
+    return ERR_OK;
+}
+
+err_t detector_choose_algorithms(trainer_t *t, algorithm_request_t *request)
+{
+    const canvases_t *canvases = data_of(t).canvases;
+    shape_t *shapes;
+    err_t err = make_shapes(t, canvases, &shapes);
+    TRY(comm_agree(t->comm, err, "choosing algorithms"));
+    ASSERT(2 * canvases->n <= ALGORITHMS_MAX_SIZES);
+    for (int i = 0; i < 2 * canvases->n; i++)
+        request->sizes[request->n_sizes++] = (batch_size_t){1, i % 2 == 0, shapes + i / 2 * GRAPH_MAX_INPUTS};
+    request->rule = rcnn_algorithms;
+    err = algorithm_choice_make(request, &t->model.algorithms);
+    mem_free(&shapes);
+    return err;
+}
+
+/* Training images on each canvas in the first epoch. */
+static void count_canvases(const trainer_t *t, int64_t counts[CANVAS_MAX])
+{
+    memset(counts, 0, CANVAS_MAX * sizeof *counts);
+    for (int64_t i = 0; i < t->input.dataset->info.n_samples[SPLIT_TRAIN]; i++) {
+        sampler_weight_t weight;
+        dataset_weigh(&t->input.weigher, 0, i, &weight);
+        counts[weight.group]++;
+    }
+}
+
+/* "800x1088 (1 204 images)", as many on a line as fit. */
+static void print_canvases(const trainer_t *t, const canvases_t *canvases)
+{
+    enum { LINE = 68 };
+    int64_t counts[CANVAS_MAX];
+    char line[LINE + 1] = "", entry[LINE + 1];
+    const char *heading = "canvas";
+    count_canvases(t, counts);
+    for (int i = 0; i < canvases->n; i++) {
+        if (counts[i] == 0) continue;
+        snprintf(entry, sizeof entry, "%lldx%lld (%s)", (long long)canvases->size[i].height,
+                 (long long)canvases->size[i].width, figure_count(counts[i]).text);
+        if (line[0] && strlen(line) + strlen(entry) + 2 > LINE) {
+            log_note("  %-6s  %s,", heading, line);
+            line[0] = '\0', heading = "";
+        }
+        const size_t n = strlen(line);
+        snprintf(line + n, sizeof line - n, "%s%s", n ? ", " : "", entry);
+    }
+    log_note("  %-6s  %s images", heading, line);
+}
+
+void detector_print_images(const trainer_t *t)
+{
+    const dataset_info_t *info = &t->input.dataset->info;
+    const images_detection_t data = data_of(t);
+    log_note("          %s training, %s validation images, %d categories",
+             figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
+             data.source->n_categories);
+    if (info->objects.n_left_out > 0)
+        log_note("          %s training image%s without objects left out (--keep-empty keeps them)",
+                 figure_count(info->objects.n_left_out).text, info->objects.n_left_out == 1 ? "" : "s");
+    print_canvases(t, data.canvases);
+}
+
+static err_t open_images(trainer_t *t)
+{
+    const dataset_info_t *info = &t->input.dataset->info;
+    const detect_train_options_t *o = &t->options->detect;
+    const images_detection_t data = data_of(t);
+    const train_images_options_t options = {
+        .image = {.graph = t->model.graph,
+                  .backend = t->runtime.backend,
+                  .exec = t->model.exec,
+                  .canvases = data.canvases->size,
+                  .n_canvases = data.canvases->n,
+                  .max_objects = info->objects.most > 0 ? info->objects.most : 1,
+                  .proposals = detect_train_proposals(o),
+                  .targets = detect_train_targets(o)},
+        .grads = t->learning.grads.device,
+        .seed = (uint64_t)t->options->seed,
+        .max_local = t->input.max_local,
+    };
+    return train_images_new(&options, &t->model.images);
+}
+
+/* Its plans share the executor's memory. */
+static err_t open_evaluator(trainer_t *t)
+{
+    const images_detection_t data = data_of(t);
+    detection_evaluator_options_t options = {.comm = t->comm,
+                                             .graph = t->model.graph,
+                                             .backend = t->runtime.backend,
+                                             .params = t->model.params.device,
+                                             .states = t->model.states.device,
+                                             .exec = t->model.exec,
+                                             .norm = t->input.dataset->info.norm,
+                                             .source = data.source,
+                                             .split = evaluation_split(t->input.dataset),
+                                             .limit = t->options->eval_samples,
+                                             .canvases = data.canvases,
+                                             .map = data.map,
+                                             .masks = rcnn_has_masks(t->model.graph),
+                                             .advice = "; train a model without masks, or add --no-eval",
+                                             .bad = &t->input.bad};
+    opt_group_t group = {"", detections_option_table, n_detections_options, &options.detections, 0};
+    if (!t->options->eval) return ERR_OK;
+    TRY(opt_defaults(&group, 1));
+    return detection_evaluator_open(&options, &t->detection_evaluator);
+}
+
+err_t detector_evaluate(trainer_t *t, evaluation_t *out)
+{
+    static const char *const names[SCORE_TYPE_COUNT][6] = {
+        [SCORE_BBOX] = {"ap_box", "ap50_box", "ap75_box", "ap_small_box", "ap_medium_box", "ap_large_box"},
+        [SCORE_SEGM] = {"ap_mask", "ap50_mask", "ap75_mask", "ap_small_mask", "ap_medium_mask",
+                        "ap_large_mask"}};
+    detection_numbers_t numbers;
+    TRY(detection_evaluator_run(t->detection_evaluator, &numbers));
+    *out = (evaluation_t){.n = numbers.n_images};
+    for (int i = 0; i < TASK_MAX_METRICS; i++) out->values[i] = NAN;
+    for (int type = 0; type < SCORE_TYPE_COUNT; type++)
+        for (int i = 0; i < 6; i++) {
+            const double value = numbers.numbers[type][i];
+            task_put(&t->task_metrics, names[type][i], value < 0 ? NAN : value, out->values); /* -1: none */
+        }
+    return ERR_OK;
+}
+
+err_t detector_plan(trainer_t *t)
+{
+    const canvases_t *canvases = data_of(t).canvases;
+    shape_t *shapes;
+    err_t err = make_shapes(t, canvases, &shapes);
+    for (int i = 0; err == ERR_OK && i < canvases->n; i++)
+        err = exec_prepare_shapes(t->model.exec, 1, shapes + i * GRAPH_MAX_INPUTS, true);
+    mem_free(&shapes);
+    TRY(err);
+    TRY(open_evaluator(t));
+    TRY(exec_ready(t->model.exec));
+    TRY(open_images(t));
+    return telemetry_open(&t->telemetry);
+}
