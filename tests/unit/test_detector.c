@@ -40,6 +40,25 @@ static void test_classes(void)
     must(class_map_new(zero, 2, &map), "a map");
     OK(!map.ids && map.n_classes == 3 && map.category[1] == 0, "id 0 would be the background");
     class_map_free(&map);
+    static const category_t wide[] = {
+        {-5, "a", ""}, {7, "b", ""}, {INT64_MAX, "c", ""}, {INT64_MIN, "d", ""}};
+    static const char *const wrong[] = {"1, 2", "1 x", "99999999999999999999"};
+    char *ids_text = NULL;
+    int64_t *ids = NULL;
+    int32_t n;
+    must(category_ids_write(wide, 4, &ids_text), "ids as text");
+    must(category_ids_read(ids_text, &ids, &n), "ids from text");
+    bool same = n == 4;
+    for (int i = 0; same && i < n; i++) same = ids[i] == wide[i].id;
+    OK(same, "ids as text and back: %s", ids_text);
+    mem_free(&ids);
+    bool refused = true;
+    for (int i = 0; i < COUNT(wrong); i++) {
+        refused = refused && category_ids_read(wrong[i], &ids, &n) == ERR_DATA;
+        mem_free(&ids);
+    }
+    OK(refused, "%s", err_message());
+    mem_free(&ids_text);
 }
 
 static void test_deal(void)
@@ -284,7 +303,7 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     must(backend_find(argc > 1 ? argv[1] : "cpu", &backend, why), "a backend");
     must(backend_open(backend, 2), "a backend");
-    tap_plan(20);
+    tap_plan(22);
     test_classes();
     test_deal();
     test_turn();

@@ -38,6 +38,8 @@ extern const model_t models[];
 
 /* A model by name. ERR_USAGE for an unknown name (the nearest is suggested). */
 err_t model_find(const char *name, const model_t **out);
+/* Whether a name is a detector's; false for unknown ones, and NULL. */
+bool model_detects(const char *name);
 
 /* Types of products by name, for --precision and checkpoints: "fp32", "tf32", "bf16"; the list is
  * NULL-terminated. model_compute returns false for an unknown name. */

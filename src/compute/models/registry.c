@@ -45,6 +45,13 @@ err_t model_find(const char *name, const model_t **out)
           nearest ? nearest : list, nearest ? "? `dptrain info` lists them" : "");
 }
 
+bool model_detects(const char *name)
+{
+    for (const model_t *m = models; name && m->name; m++)
+        if (strcmp(m->name, name) == 0) return m->detects;
+    return false;
+}
+
 static err_t check_options(const model_t *model, const model_options_t *options)
 {
     const int64_t *canvas = options->sample.dim;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps outputs of a detector to categories and back, by id or by row. */
+/* Maps outputs of a detector to categories and back, by id or by row, and writes the ids that decide it. */
 #include "data/annotation/class_map.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/mem.h"
 
@@ -38,4 +41,28 @@ void class_map_describe(const class_map_t *map, int32_t n_categories, char *out,
 {
     snprintf(out, n_bytes, "%d classes: the background, and %d categories by %s", map->n_classes,
              (int)n_categories, map->ids ? "their ids" : "their rows");
+}
+
+err_t category_ids_write(const category_t *categories, int32_t n, char **out)
+{
+    enum { ID = 21 }; /* characters of the longest, with a blank */
+    size_t used = 0;
+    TRY(mem_new((size_t)n * ID + 1, "categories", out));
+    for (int32_t i = 0; i < n; i++)
+        used += (size_t)snprintf(*out + used, ID + 1, "%s%" PRId64, i > 0 ? " " : "", categories[i].id);
+    return ERR_OK;
+}
+
+err_t category_ids_read(const char *text, int64_t **ids, int32_t *n)
+{
+    *n = 0;
+    for (char *end; *text; text = end) {
+        errno = 0;
+        const int64_t id = strtoll(text, &end, 10);
+        if (end == text || errno || (*end && *end != ' ') || *n == CLASS_MAP_MAX)
+            RAISE(ERR_DATA, "invalid list of categories: '%.40s'", text);
+        TRY(mem_grow(*n + 1, sizeof **ids, "categories", ids));
+        (*ids)[(*n)++] = id;
+    }
+    return ERR_OK;
 }

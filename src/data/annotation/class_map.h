@@ -24,4 +24,9 @@ void class_map_free(class_map_t *map);
 /* "91 classes: 80 categories by their ids, and the background" */
 void class_map_describe(const class_map_t *map, int32_t n_categories, char *out, size_t n_bytes);
 
+/* The ids of categories as text, "1 2 3", for checkpoints: with them come outputs. Free *out with mem_free. */
+err_t category_ids_write(const category_t *categories, int32_t n_categories, char **out);
+/* ERR_DATA: no such text. *ids: [n], free it with mem_free. */
+err_t category_ids_read(const char *text, int64_t **ids, int32_t *n);
+
 #endif

@@ -72,6 +72,12 @@ static void set_size(const images_t *p, dataset_info_t *info)
     info->width = size.width;
 }
 
+uint64_t images_hash(const source_t *source, transform_task_t task)
+{
+    const uint64_t parts[] = {source->hash, (uint64_t)task};
+    return XXH3_64bits(parts, sizeof parts);
+}
+
 static void set_info(const images_t *p, dataset_info_t *info)
 {
     const source_t *source = p->source;
@@ -85,8 +91,7 @@ static void set_info(const images_t *p, dataset_info_t *info)
     info->channels = 3;
     info->task = p->settings.task;
     info->norm = pixel_norm_imagenet();
-    const uint64_t parts[] = {source->hash, (uint64_t)p->settings.task};
-    info->hash = XXH3_64bits(parts, sizeof parts);
+    info->hash = images_hash(source, p->settings.task);
 }
 
 static err_t new_images(dataset_t *dataset, const transform_settings_t *settings, images_t **out)

@@ -15,6 +15,9 @@
  * transform_resolve. */
 extern const dataset_ops_t dataset_images;
 
+/* dataset_info_t.hash of a source whose samples are those of a task. */
+uint64_t images_hash(const source_t *source, transform_task_t task);
+
 /* What detectors need of a dataset of TASK_DETECT. Samples are not `source`'s: training leaves some images out. */
 typedef struct images_detection {
     const source_t *source;

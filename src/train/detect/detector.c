@@ -55,13 +55,9 @@ static err_t plan_canvases(detector_t *d)
 {
     const canvases_t *canvases = d->options.canvases;
     batch_size_t sizes[CANVAS_MAX];
-    shape_t *shapes = NULL, *next;
-    TRY(mem_new_array(canvases->n * GRAPH_MAX_INPUTS, sizeof *shapes, "canvases", &shapes));
-    next = shapes;
-    for (int i = 0; i < canvases->n; i++, next += GRAPH_MAX_INPUTS) {
-        rcnn_shapes(d->options.graph, canvases->size[i].height, canvases->size[i].width, next);
-        sizes[i] = (batch_size_t){1, false, next};
-    }
+    shape_t *shapes = NULL;
+    TRY(detector_shapes(d->options.graph, canvases, &shapes));
+    for (int i = 0; i < canvases->n; i++) sizes[i] = (batch_size_t){1, false, shapes + i * GRAPH_MAX_INPUTS};
     err_t err = plan_batches(d, sizes, canvases->n);
     mem_free(&shapes);
     return err;

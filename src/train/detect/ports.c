@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/mem.h"
 #include "compute/models/rcnn.h"
 
 detector_ports_t detector_ports(const graph_t *g)
@@ -39,4 +40,12 @@ void detector_levels(const detector_ports_t *ports, const exec_results_t *result
         l->logits = results->output[ports->logits[i]];
         l->deltas = results->output[ports->deltas[i]];
     }
+}
+
+err_t detector_shapes(const graph_t *graph, const canvases_t *canvases, shape_t **out)
+{
+    TRY(mem_new_array(canvases->n * GRAPH_MAX_INPUTS, sizeof **out, "canvases", out));
+    for (int i = 0; i < canvases->n; i++)
+        rcnn_shapes(graph, canvases->size[i].height, canvases->size[i].width, *out + i * GRAPH_MAX_INPUTS);
+    return ERR_OK;
 }

@@ -4,6 +4,7 @@
 #define TRAIN_DETECT_PORTS_H
 
 #include "compute/graph/exec.h"
+#include "data/transform/canvas.h"
 #include "train/detect/proposals.h"
 
 /* The graph's sections of rows. */
@@ -19,6 +20,11 @@ detector_ports_t detector_ports(const graph_t *graph);
 
 /* n rows of a section, rounded up to whole blocks. */
 int64_t detector_rows(const graph_t *graph, int section, int64_t n);
+
+/* The shapes of all inputs on each canvas, for exec_prepare_shapes.
+ *
+ *   out  [canvases->n][GRAPH_MAX_INPUTS]; free it with mem_free */
+err_t detector_shapes(const graph_t *graph, const canvases_t *canvases, shape_t **out);
 
 /* The outputs of the proposal head for an image. */
 void detector_levels(const detector_ports_t *ports, const exec_results_t *results, map_size_t canvas,
