@@ -87,42 +87,69 @@ static err_t check_results(const eval_options_t *options, opt_group_t *groups)
     return ERR_OK;
 }
 
+/* Options of the other kind of model.
+ *
+ *   model  its name; NULL: no weights of a detector are named */
+static err_t check_kind(const eval_options_t *options, opt_group_t *groups, const char *model)
+{
+    static const char *const others[] = {"input-size",     "task",    "eval-crop",
+                                         "loader-threads", "max-bad", NULL};
+    if (options->per_category && !model_detects(model))
+        RAISE(ERR_USAGE, "--per-category requires --results FILE or a detector");
+    return detector_check_options(model, &groups[GROUP_DETECTORS], GROUP_LOADING - GROUP_DETECTORS, groups,
+                                  N_GROUPS, others);
+}
+
+/* What a checkpoint holds is not known yet. */
 static err_t check_options(eval_options_t *options, opt_group_t *groups, const char *where)
 {
+    const weights_options_t *weights = &options->evaluate.weights;
     if (options->results) return check_results(options, groups);
     if (!where)
         RAISE(ERR_USAGE, "dptrain eval: expected a checkpoint, a run folder or weights (FILE.npz), or "
                          "--results FILE");
-    TRY(weights_options_check(&options->evaluate.weights, &groups[GROUP_WEIGHTS], where));
+    TRY(weights_options_check(weights, &groups[GROUP_WEIGHTS], where));
     if (!options->evaluate.png && opt_given(groups, N_GROUPS, "worst"))
         RAISE(ERR_USAGE, "--worst requires --png FILE");
-    static const char *const others[] = {"input-size",     "task",    "eval-crop",
-                                         "loader-threads", "max-bad", NULL};
-    const weights_options_t *weights = &options->evaluate.weights;
-    if (options->per_category && !detector_wanted(weights))
-        RAISE(ERR_USAGE, "--per-category requires --results FILE or a detector");
-    if (detector_wanted(weights) && !options->evaluate.data)
+    if (!trained_is_weights(where)) return ERR_OK;
+    if (model_detects(weights->model) && !options->evaluate.data)
         RAISE(ERR_USAGE, "%s requires --data SRC: COCO's folder, or shards of one", weights->model);
-    return detector_check_options(weights, &groups[GROUP_DETECTORS], GROUP_LOADING - GROUP_DETECTORS, groups,
-                                  N_GROUPS, others);
+    return check_kind(options, groups, weights->model);
 }
 
-static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_t *o)
+static err_t evaluate_detector_with(runtime_t *runtime, const char *where, trained_model_t *model,
+                                    const eval_options_t *o, opt_group_t *groups)
 {
     const evaluate_options_t *e = &o->evaluate;
-    if (!detector_wanted(&e->weights)) return evaluate_checkpoint(runtime, where, e);
-    const evaluate_detector_options_t detector = {.data = e->data,
-                                                  .split = e->split,
-                                                  .score = o->score,
-                                                  .json = e->json,
-                                                  .results = o->write_results,
-                                                  .png = e->png,
-                                                  .n_worst = e->n_worst,
-                                                  .per_category = o->per_category,
-                                                  .weights = e->weights,
-                                                  .detector = o->detector};
+    evaluate_detector_options_t detector = {.data = e->data,
+                                            .split = e->split,
+                                            .score = o->score,
+                                            .json = e->json,
+                                            .results = o->write_results,
+                                            .png = e->png,
+                                            .n_worst = e->n_worst,
+                                            .per_category = o->per_category,
+                                            .threads_given = e->threads_given,
+                                            .weights = e->weights,
+                                            .detector = o->detector};
+    detector.detector.canvas_given = groups[GROUP_CANVAS].given;
     loader_apply_limits(&e->loader);
-    return evaluate_detector(runtime, where, &detector);
+    return evaluate_detector(runtime, where, model, &detector);
+}
+
+static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_t *o, opt_group_t *groups)
+{
+    const bool weights = trained_is_weights(where);
+    trained_model_t model = {0};
+    err_t err = trained_open(runtime->comm, where, runtime->backend, &model);
+    const char *name = weights ? o->evaluate.weights.model : model.about.model;
+    if (err == ERR_OK && !weights)
+        err = comm_agree(runtime->comm, check_kind(o, groups, name), "loading the checkpoint");
+    if (err == ERR_OK)
+        err = model_detects(name) ? evaluate_detector_with(runtime, where, &model, o, groups)
+                                  : evaluate_checkpoint(runtime, where, &model, &o->evaluate);
+    trained_free(&model);
+    return err;
 }
 
 /* Needs no device. */
@@ -166,6 +193,6 @@ err_t cmd_eval(const cmd_context_t *context)
     err = runtime_open(&options.runtime, context->abort_job, &runtime);
     options.evaluate.timeout_sec = options.runtime.timeout_sec;
     options.evaluate.threads_given = options.runtime.threads > 0;
-    if (err == ERR_OK) err = evaluate(&runtime, where, &options);
+    if (err == ERR_OK) err = evaluate(&runtime, where, &options, groups);
     return runtime_close(&runtime, err);
 }

@@ -48,8 +48,8 @@ static const char usage[] =
     "with their probabilities. Images are prepared as in evaluation. Exit code 3 if\n"
     "an image cannot be read; the others are predicted all the same.\n"
     "\n"
-    "With weights of a detector (--model maskrcnn_resnet50_fpn): finds objects, with\n"
-    "boxes, masks and scores.\n";
+    "With a detector, a checkpoint or weights (--model maskrcnn_resnet50_fpn): finds\n"
+    "objects, with boxes, masks and scores.\n";
 
 /* words: the model, then images. */
 static err_t list_images(const char *const *words, int n, image_list_t *list)
@@ -67,32 +67,65 @@ static err_t list_images(const char *const *words, int n, image_list_t *list)
     return ERR_OK;
 }
 
-enum { GROUP_PREDICTION, GROUP_WEIGHTS, GROUP_DETECTORS, N_DETECTOR_GROUPS = 3 };
+enum {
+    GROUP_PREDICTION,
+    GROUP_WEIGHTS,
+    GROUP_DETECTORS,
+    GROUP_CANVAS,
+    GROUP_DETECTIONS,
+    GROUP_RUNTIME,
+    GROUP_OUTPUT,
+    N_GROUPS,
+    N_DETECTOR_GROUPS = GROUP_RUNTIME - GROUP_DETECTORS
+};
 
-static err_t check_options(const options_t *options, opt_group_t *groups, int n_groups, const char *where)
+/* Options of the other kind of model. */
+static err_t check_kind(opt_group_t groups[N_GROUPS], const char *model)
 {
     static const char *const others[] = {"top", "loader-threads", "input-size", "task", "eval-crop", NULL};
-    TRY(weights_options_check(&options->predict.weights, &groups[GROUP_WEIGHTS], where));
-    return detector_check_options(&options->predict.weights, &groups[GROUP_DETECTORS], N_DETECTOR_GROUPS,
-                                  groups, n_groups, others);
+    return detector_check_options(model, &groups[GROUP_DETECTORS], N_DETECTOR_GROUPS, groups, N_GROUPS,
+                                  others);
 }
 
-static err_t predict(runtime_t *runtime, const char *where, const image_list_t *list, const options_t *o)
+/* What a checkpoint holds is not known yet. */
+static err_t check_options(const options_t *options, opt_group_t groups[N_GROUPS], const char *where)
 {
-    if (!detector_wanted(&o->predict.weights)) return predict_images(runtime, where, list, &o->predict);
-    const predict_detector_options_t detector = {.data = o->predict.data,
-                                                 .out = o->predict.out,
-                                                 .json = o->predict.json,
-                                                 .threshold = o->threshold,
-                                                 .weights = o->predict.weights,
-                                                 .detector = o->detector};
-    return predict_detector(runtime, where, list, &detector);
+    const weights_options_t *weights = &options->predict.weights;
+    TRY(weights_options_check(weights, &groups[GROUP_WEIGHTS], where));
+    return trained_is_weights(where) ? check_kind(groups, weights->model) : ERR_OK;
+}
+
+static err_t predict_with(runtime_t *runtime, const char *where, trained_model_t *model,
+                          const image_list_t *list, const options_t *o, const opt_group_t groups[N_GROUPS])
+{
+    predict_detector_options_t detector = {.data = o->predict.data,
+                                           .out = o->predict.out,
+                                           .json = o->predict.json,
+                                           .threshold = o->threshold,
+                                           .weights = o->predict.weights,
+                                           .detector = o->detector};
+    detector.detector.canvas_given = groups[GROUP_CANVAS].given;
+    const char *name = trained_is_weights(where) ? o->predict.weights.model : model->about.model;
+    return model_detects(name) ? predict_detector(runtime, where, model, list, &detector)
+                               : predict_images(runtime, where, model, list, &o->predict);
+}
+
+static err_t predict(runtime_t *runtime, const char *where, const image_list_t *list, const options_t *o,
+                     opt_group_t groups[N_GROUPS])
+{
+    trained_model_t model = {0};
+    err_t err = trained_open(runtime->comm, where, runtime->backend, &model);
+    if (err == ERR_OK && !trained_is_weights(where))
+        err = comm_agree(runtime->comm, check_kind(groups, model.about.model), "loading the checkpoint");
+    if (err == ERR_OK) err = predict_with(runtime, where, &model, list, o, groups);
+    trained_free(&model);
+    return err;
 }
 
 err_t cmd_predict(const cmd_context_t *context)
 {
     options_t options = {0};
-    opt_group_t groups[] = {
+    opt_group_t groups[N_GROUPS] = {
         {"Prediction", table, sizeof table / sizeof table[0], &options, 0},
         {"Weights (FILE.npz)", weights_option_table, n_weights_options, &options.predict.weights, 0},
         {"Detectors", detector_table, sizeof detector_table / sizeof detector_table[0], &options, 0},
@@ -102,7 +135,6 @@ err_t cmd_predict(const cmd_context_t *context)
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
         {"Output", console_option_table, n_console_options, &options.console, 0},
     };
-    enum { N_GROUPS = sizeof groups / sizeof groups[0] };
     const char **words = NULL;
     image_list_t list = {.n = 0};
     int n = 0;
@@ -113,14 +145,14 @@ err_t cmd_predict(const cmd_context_t *context)
     if (err == ERR_OK)
         err = opt_parse(groups, N_GROUPS, context->argc, context->argv, words, context->argc, &n);
     if (err == ERR_OK) err = console_apply(&options.console);
-    if (err == ERR_OK && n > 0) err = check_options(&options, groups, N_GROUPS, words[0]);
+    if (err == ERR_OK && n > 0) err = check_options(&options, groups, words[0]);
     if (err == ERR_OK) image_set_max_pixels(options.max_image_pixels);
     if (err == ERR_OK) err = list_images(words, n, &list);
     if (err == ERR_OK) {
         runtime_t runtime;
         err = runtime_open(&options.runtime, context->abort_job, &runtime);
         options.predict.timeout_sec = options.runtime.timeout_sec;
-        if (err == ERR_OK) err = predict(&runtime, words[0], &list, &options);
+        if (err == ERR_OK) err = predict(&runtime, words[0], &list, &options, groups);
         err = runtime_close(&runtime, err);
     } else {
         cmd_fail(err);

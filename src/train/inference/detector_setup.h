@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Detectors in `dptrain eval` and `dptrain predict`: options and weights. */
+/* Detectors in `dptrain eval` and `dptrain predict`: options, weights and algorithms. */
 #ifndef TRAIN_INFERENCE_DETECTOR_SETUP_H
 #define TRAIN_INFERENCE_DETECTOR_SETUP_H
 
@@ -9,12 +9,13 @@
 
 typedef struct detector_settings {
     canvas_options_t canvas;
+    uint64_t canvas_given; /* opt_group_t.given of canvas_option_table */
     detections_options_t detections;
 } detector_settings_t;
 
 /* Of an evaluation (evaluate_detector.h). */
 typedef struct evaluate_detector_options {
-    const char *data; /* COCO's folder, or shards */
+    const char *data; /* COCO's folder, or shards; NULL: the checkpoint's */
     split_t split;
     const char *score;   /* "auto", "bbox" or "segm" */
     const char *json;    /* output: the numbers; or NULL */
@@ -22,20 +23,29 @@ typedef struct evaluate_detector_options {
     const char *png;     /* output: truth beside detections; or NULL */
     int64_t n_worst;     /* images in png */
     bool per_category;
+    bool threads_given; /* as in evaluate_options_t */
     weights_options_t weights;
     detector_settings_t detector;
 } evaluate_detector_options_t;
 
-/* Whether the options name a detector. */
-bool detector_wanted(const weights_options_t *options);
-
-/* ERR_USAGE: an option was given that classifiers have and detectors do not, or, unless a detector is wanted, the
+/* ERR_USAGE: an option was given that classifiers have and detectors do not, or, unless the model is a detector, the
  * other way round.
  *
+ *   model   its name; NULL: unknown, no detector
  *   own     groups of options of detectors
  *   others  keys of options of classifiers, NULL-terminated; all among `groups` */
-err_t detector_check_options(const weights_options_t *options, const opt_group_t *own, int n_own,
-                             opt_group_t *groups, int n_groups, const char *const *others);
+err_t detector_check_options(const char *model, const opt_group_t *own, int n_own, opt_group_t *groups,
+                             int n_groups, const char *const *others);
+
+/* Rank 0. The canvases that the options ask for; what they leave open is as in the run of a checkpoint. */
+err_t detector_canvases(const trained_model_t *model, const detector_settings_t *settings, canvases_t *out);
+
+/* Rank 0. Compares the classes of a checkpoint with those of data: ERR_DATA if other categories have the outputs. Warns
+ * of other names.
+ *
+ *   data  for messages */
+err_t detector_check_categories(const trained_model_t *model, const category_t *categories,
+                                int32_t n_categories, const char *data);
 
 /* Rank 0. Imports weights.
  *
@@ -50,9 +60,17 @@ err_t detector_import(const char *path, const weights_options_t *options, const 
  *   masks  with "auto", whether there are masks */
 err_t detector_choose_masks(const graph_t *graph, const char *score, bool *masks);
 
-/* Pushes the weights to the device and plans the detector. The caller has set options->canvases, detections, masks
- * and tick. */
-err_t detector_start(const backend_t *backend, const trained_model_t *model, detector_options_t *options,
-                     detector_t **out);
+/* What runs a trained detector; starts zeroed. */
+typedef struct detector_plan {
+    algorithms_t algorithms;
+    exec_t *exec; /* detector_options_t's; NULL: weights' */
+} detector_plan_t;
+
+/* Collective. Pushes the weights to the device. A checkpoint gets an executor with its own algorithms, for the bits of
+ * its run's evaluation; rcnn_algorithms decides on canvases that the run did not have. After detectors are opened,
+ * call exec_ready. */
+err_t detector_plan_make(const runtime_t *runtime, const trained_model_t *model, const canvases_t *canvases,
+                         detector_plan_t *out);
+void detector_plan_free(detector_plan_t *plan);
 
 #endif

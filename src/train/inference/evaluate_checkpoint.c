@@ -18,7 +18,7 @@ typedef struct eval_data {
 
 typedef struct eval_run {
     comm_t *comm;
-    trained_model_t model;
+    trained_model_t *model;
     eval_data_t data;
     algorithm_choice_t algorithms;
     dataset_t *dataset;
@@ -42,21 +42,20 @@ static err_t choose_eval_data(const trained_about_t *about, const char *option, 
 }
 
 /* Rank 0. */
-static err_t read_on_rank_0(eval_run_t *run, const char *where)
+static err_t choose_files(eval_run_t *run)
 {
     const evaluate_options_t *o = run->options;
     if (o->png) TRY(fs_check_target(o->png));
     if (o->json) TRY(fs_check_target(o->json));
-    if (!trained_is_weights(where)) TRY(trained_read_checkpoint(where, run->backend, &run->model));
-    return choose_eval_data(&run->model.about, o->data, &run->data);
+    return choose_eval_data(&run->model->about, o->data, &run->data);
 }
 
 static err_t check_data(eval_run_t *run)
 {
-    const trained_about_t *about = &run->model.about;
+    const trained_about_t *about = &run->model->about;
     const dataset_info_t *info = &run->dataset->info;
     run->split = run->options->split;
-    const task_t *task = task_of(info), *trained = task_of_graph(run->model.graph, info->task);
+    const task_t *task = task_of(info), *trained = task_of_graph(run->model->graph, info->task);
     if (strcmp(trained->about, task->about) != 0)
         RAISE(ERR_DATA, "the samples of %s have %s, but the checkpoint was trained on samples with %s",
               info->source, task->about, trained->about);
@@ -82,26 +81,18 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
     bool weights = trained_is_weights(where);
     transform_settings_t transform;
     err_t err = ERR_OK;
-    if (run->comm->rank == 0) {
-        disk_work_begin("reading", where);
-        err = read_on_rank_0(run, where);
-        disk_wait_end();
-    }
-    TRY(comm_agree(run->comm, err, "loading the checkpoint"));
+    TRY(comm_agree(run->comm, run->comm->rank == 0 ? choose_files(run) : ERR_OK, "choosing data"));
     TRY(comm_broadcast(run->comm, &run->data, sizeof run->data, 0, "choosing data"));
-    if (weights)
-        TRY(comm_agree(run->comm, weights_transform(&o->weights, &transform), "opening data"));
-    else
-        TRY(trained_share(run->comm, run->backend, &run->model));
+    if (weights) TRY(comm_agree(run->comm, weights_transform(&o->weights, &transform), "opening data"));
     loader_apply_limits(&o->loader);
     TRY(comm_agree(run->comm, bad_open(o->loader.max_bad, &run->bad), "opening data"));
-    TRY(train_open_data(run->comm, run->data.where, weights ? &transform : &run->model.about.transform,
+    TRY(train_open_data(run->comm, run->data.where, weights ? &transform : &run->model->about.transform,
                         &run->dataset));
     if (weights) {
         if (run->comm->rank == 0)
-            err = trained_import(where, &o->weights, &run->dataset->info, run->backend, &run->model);
+            err = trained_import(where, &o->weights, &run->dataset->info, run->backend, run->model);
         TRY(comm_agree(run->comm, err, "reading the weights"));
-        TRY(trained_share(run->comm, run->backend, &run->model));
+        TRY(trained_share(run->comm, run->backend, run->model));
     }
     return comm_agree(run->comm, check_data(run), "opening data");
 }
@@ -114,7 +105,7 @@ static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime)
         .backend = run->backend,
         .dataset = run->dataset,
         .split = run->split,
-        .norm = run->model.about.norm,
+        .norm = run->model->about.norm,
         .bad = run->dataset->ops->read ? &run->bad : NULL,
         .n_threads = prefetcher_threads(runtime, run->dataset, run->options->loader.threads),
         .timeout_sec = run->options->timeout_sec,
@@ -122,25 +113,12 @@ static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime)
     return evaluator_open(&options, &run->evaluator);
 }
 
-/* Collective. Training's number of threads, if it ran on as many ranks, for the same bits. */
-static err_t set_eval_threads(const eval_run_t *run, runtime_t *runtime)
-{
-    const trained_about_t *about = &run->model.about;
-    if (run->options->threads_given || about->n_ranks != run->comm->size || about->n_threads <= 0)
-        return ERR_OK;
-    const bool fewer = about->n_threads < runtime->n_threads;
-    if (fewer)
-        log_detail("threads  %d of %d per rank, as in training", (int)about->n_threads, runtime->n_cpus);
-    err_t err = fewer ? runtime_set_threads(runtime, (int)about->n_threads) : ERR_OK;
-    return comm_agree(run->comm, err, "setting the number of threads");
-}
-
 /* Collective. Training's algorithms and batch sizes, so that results match its own evaluation bit for bit. */
 static err_t choose_eval_algorithms(eval_run_t *run, const runtime_t *runtime)
 {
-    algorithm_request_t request = {.saved = run->model.algorithms,
+    algorithm_request_t request = {.saved = run->model->algorithms,
                                    .runtime = runtime,
-                                   .graph = run->model.graph,
+                                   .graph = run->model->graph,
                                    .timeout_sec = run->options->timeout_sec};
     int64_t n = run->dataset->info.n_samples[run->split], batch = evaluation_batch(run->dataset);
     algorithm_request_add(&request, n < batch ? n : batch, false);
@@ -150,13 +128,13 @@ static err_t choose_eval_algorithms(eval_run_t *run, const runtime_t *runtime)
 
 static err_t build_evaluator(eval_run_t *run, const runtime_t *runtime)
 {
-    exec_options_t options = {.graph = run->model.graph,
+    exec_options_t options = {.graph = run->model->graph,
                               .backend = run->backend,
-                              .params = run->model.params.device,
-                              .states = run->model.states.device,
+                              .params = run->model->params.device,
+                              .states = run->model->states.device,
                               .algorithms = &run->algorithms.table};
-    TRY(hd_buffer_push_all(&run->model.params));
-    TRY(hd_buffer_push_all(&run->model.states));
+    TRY(hd_buffer_push_all(&run->model->params));
+    TRY(hd_buffer_push_all(&run->model->states));
     TRY(exec_new(&options, &run->exec));
     TRY(open_evaluator(run, runtime));
     return exec_ready(run->exec);
@@ -167,7 +145,7 @@ static err_t draw_picture(const eval_run_t *run, const char *path)
     page_t *page = NULL;
     char shown[TASK_PICTURE_TEXT_MAX];
     const evaluator_t *e = &run->evaluator;
-    TRY(e->task->draw(&e->evaluation, run->model.about.path, &page, shown));
+    TRY(e->task->draw(&e->evaluation, run->model->about.path, &page, shown));
     disk_wait_begin("writing", path);
     err_t err = page_write_png(page, path);
     disk_wait_end();
@@ -179,7 +157,7 @@ static err_t draw_picture(const eval_run_t *run, const char *path)
 /* Rank 0 prints and writes. */
 static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
 {
-    const trained_about_t *model = &run->model.about;
+    const trained_about_t *model = &run->model->about;
     const evaluate_options_t *o = run->options;
     const char *const *names = run->dataset->info.class_names;
     evaluation_about_t about = {.checkpoint = model->path,
@@ -187,7 +165,7 @@ static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
                                 .averaged = model->averaged,
                                 .compute = model->compute,
                                 .evaluator = &run->evaluator,
-                                .class_names = names ? names : run->model.class_names,
+                                .class_names = names ? names : run->model->class_names,
                                 .why_data = run->data.why,
                                 .data_xxh3 = model->data_xxh3};
     evaluation_print(&about, eval);
@@ -201,13 +179,14 @@ static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
     return err == ERR_OK && o->png ? draw_picture(run, o->png) : err;
 }
 
-err_t evaluate_checkpoint(runtime_t *runtime, const char *where, const evaluate_options_t *options)
+err_t evaluate_checkpoint(runtime_t *runtime, const char *where, trained_model_t *model,
+                          const evaluate_options_t *options)
 {
-    eval_run_t run = {.comm = runtime->comm, .backend = runtime->backend, .options = options};
+    eval_run_t run = {.comm = runtime->comm, .backend = runtime->backend, .model = model, .options = options};
     evaluation_t eval;
     err_t err;
     TRY_OUT(err, open_data_and_model(&run, where));
-    TRY_OUT(err, set_eval_threads(&run, runtime));
+    if (!options->threads_given) TRY_OUT(err, trained_set_threads(&model->about, runtime));
     TRY_OUT(err, choose_eval_algorithms(&run, runtime));
     TRY_OUT(err, comm_agree(run.comm, build_evaluator(&run, runtime), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
@@ -217,7 +196,6 @@ out:
     exec_free(&run.exec);
     dataset_close(&run.dataset);
     bad_close(&run.bad);
-    trained_free(&run.model);
     algorithm_choice_free(&run.algorithms);
     return err;
 }

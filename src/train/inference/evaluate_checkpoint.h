@@ -22,8 +22,10 @@ typedef struct evaluate_options {
 /* Collective. Logs the result.
  *
  *   where   a checkpoint, a run's folder (its newest valid checkpoint), or weights (FILE.npz)
+ *   model   what trained_open made of it; weights are read into it
  *
  * ERR_DATA when data and model do not match; ERR_USAGE for options->png with multi-label data. */
-err_t evaluate_checkpoint(runtime_t *runtime, const char *where, const evaluate_options_t *options);
+err_t evaluate_checkpoint(runtime_t *runtime, const char *where, trained_model_t *model,
+                          const evaluate_options_t *options);
 
 #endif

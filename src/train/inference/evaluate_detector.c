@@ -18,9 +18,10 @@ typedef struct detector_run {
     const backend_t *backend;
     source_t *source;
     class_map_t map;
-    trained_model_t model;
+    trained_model_t *model;
     canvases_t canvases;
     bool masks;
+    detector_plan_t plan;
     detection_evaluator_t *evaluator;
 } detector_run_t;
 
@@ -36,10 +37,17 @@ static err_t find_data(void *context, comm_alive_t alive, void *alive_context)
         TRY(fs_make_folder(o->results));
         TRY(fs_check_writable(o->results));
     }
-    TRY(source_open_watched(o->data, &watch, &run->source));
+    const char *data = o->data ? o->data : run->model->about.data;
+    if (!o->data && !fs_is_folder(data))
+        RAISE(ERR_DATA, "%s was trained on %s, which is not a folder here; give --data SRC",
+              run->model->about.path, data[0] ? data : "unknown data");
+    TRY(source_open_watched(data, &watch, &run->source));
     if (!run->source->has_annotations)
         RAISE(ERR_DATA, "%s has no annotations; detectors are evaluated on COCO's folder, or shards of one",
-              o->data);
+              data);
+    if (run->source->n_samples[o->split] == 0)
+        RAISE(ERR_DATA, "%s has no %s images; --split %s evaluates the others", data, split_words[o->split],
+              split_names[o->split == SPLIT_VAL ? SPLIT_TRAIN : SPLIT_VAL]);
     return ERR_OK;
 }
 
@@ -53,54 +61,62 @@ static err_t restore_data(void *context, void **bytes, int64_t n_bytes)
     return source_restore(bytes, n_bytes, &((detector_run_t *)context)->source);
 }
 
-static err_t import_weights(detector_run_t *run, const char *path)
+/* A checkpoint has been read; weights are. */
+static err_t fit_model(detector_run_t *run, const char *where)
 {
+    const bool root = run->comm->rank == 0, weights = trained_is_weights(where);
     err_t err = ERR_OK;
-    if (run->comm->rank == 0) {
-        disk_work_begin("reading", path);
-        err = detector_import(path, &run->options->weights, run->source->path, run->map.n_classes,
-                              run->backend, &run->model);
+    if (root && weights) {
+        disk_work_begin("reading", where);
+        err = detector_import(where, &run->options->weights, run->source->path, run->map.n_classes,
+                              run->backend, run->model);
         disk_wait_end();
+    } else if (root) {
+        err = detector_check_categories(run->model, run->source->categories, run->source->n_categories,
+                                        run->source->path);
     }
     TRY(comm_agree(run->comm, err, "reading the weights"));
-    return trained_share(run->comm, run->backend, &run->model);
-}
-
-static err_t open_detector_data(detector_run_t *run, const char *path)
-{
-    const comm_finding_t finding = {"opening data", run, find_data, save_data, restore_data};
-    TRY(comm_share(run->comm, &finding));
-    TRY(comm_agree(run->comm, class_map_new(run->source->categories, run->source->n_categories, &run->map),
-                   "opening data"));
-    TRY(import_weights(run, path));
-    return comm_agree(run->comm, detector_choose_masks(run->model.graph, run->options->score, &run->masks),
-                      "reading the weights");
+    return weights ? trained_share(run->comm, run->backend, run->model) : ERR_OK;
 }
 
 /* Exact canvases need the sizes of all images. What is wrong with one is said by the evaluator. */
 static err_t choose_canvases(detector_run_t *run)
 {
     const split_t split = run->options->split;
-    TRY(canvases_new(&run->options->detector.canvas, &run->canvases));
-    for (int64_t i = 0; i < run->source->n_samples[split]; i++) {
+    canvases_t *canvases = &run->canvases;
+    const bool root = run->comm->rank == 0;
+    err_t err = root ? detector_canvases(run->model, &run->options->detector, canvases) : ERR_OK;
+    TRY(comm_agree(run->comm, err, "choosing canvases"));
+    TRY(comm_broadcast(run->comm, canvases, sizeof *canvases, 0, "choosing canvases"));
+    for (int64_t i = 0; err == ERR_OK && i < run->source->n_samples[split]; i++) {
         const source_entry_t *entry = &run->source->entries[split][i];
-        err_t err = canvases_add(&run->canvases, (map_size_t){entry->height, entry->width}, "");
-        TRY(err == ERR_DATA ? ERR_OK : err);
+        err = canvases_add(canvases, (map_size_t){entry->height, entry->width}, "");
+        if (err == ERR_DATA) err = ERR_OK;
     }
-    return ERR_OK;
+    return comm_agree(run->comm, err, "choosing canvases");
+}
+
+static err_t open_detector_data(detector_run_t *run, const char *where)
+{
+    const comm_finding_t finding = {"opening data", run, find_data, save_data, restore_data};
+    TRY(comm_share(run->comm, &finding));
+    TRY(comm_agree(run->comm, class_map_new(run->source->categories, run->source->n_categories, &run->map),
+                   "opening data"));
+    TRY(fit_model(run, where));
+    TRY(comm_agree(run->comm, detector_choose_masks(run->model->graph, run->options->score, &run->masks),
+                   "reading the weights"));
+    return choose_canvases(run);
 }
 
 static err_t open_detection_evaluator(detector_run_t *run)
 {
-    TRY(choose_canvases(run));
-    TRY(hd_buffer_push_all(&run->model.params));
-    TRY(hd_buffer_push_all(&run->model.states));
     const detection_evaluator_options_t options = {.comm = run->comm,
-                                                   .graph = run->model.graph,
+                                                   .graph = run->model->graph,
                                                    .backend = run->backend,
-                                                   .params = run->model.params.device,
-                                                   .states = run->model.states.device,
-                                                   .norm = run->model.about.norm,
+                                                   .params = run->model->params.device,
+                                                   .states = run->model->states.device,
+                                                   .exec = run->plan.exec,
+                                                   .norm = run->model->about.norm,
                                                    .source = run->source,
                                                    .split = run->options->split,
                                                    .canvases = &run->canvases,
@@ -108,7 +124,8 @@ static err_t open_detection_evaluator(detector_run_t *run)
                                                    .detections = run->options->detector.detections,
                                                    .masks = run->masks,
                                                    .advice = "; use --score bbox"};
-    return detection_evaluator_open(&options, &run->evaluator);
+    TRY(detection_evaluator_open(&options, &run->evaluator));
+    return run->plan.exec ? exec_ready(run->plan.exec) : ERR_OK;
 }
 
 static err_t evaluate_and_show(detector_run_t *run)
@@ -116,7 +133,7 @@ static err_t evaluate_and_show(detector_run_t *run)
     const bool shows = run->comm->rank == 0;
     detection_numbers_t numbers;
     const show_detector_t show = {.options = run->options,
-                                  .model = &run->model,
+                                  .model = run->model,
                                   .source = run->source,
                                   .map = &run->map,
                                   .canvases = &run->canvases,
@@ -128,22 +145,21 @@ static err_t evaluate_and_show(detector_run_t *run)
     return comm_agree(run->comm, shows ? show_detector_scores(&show) : ERR_OK, "showing the result");
 }
 
-static void free_run(detector_run_t *run)
+err_t evaluate_detector(runtime_t *runtime, const char *where, trained_model_t *model,
+                        const evaluate_detector_options_t *options)
 {
-    detection_evaluator_close(&run->evaluator);
-    trained_free(&run->model);
-    class_map_free(&run->map);
-    source_close(&run->source);
-}
-
-err_t evaluate_detector(runtime_t *runtime, const char *path, const evaluate_detector_options_t *options)
-{
-    detector_run_t run = {.options = options, .comm = runtime->comm, .backend = runtime->backend};
+    detector_run_t run = {
+        .options = options, .comm = runtime->comm, .backend = runtime->backend, .model = model};
     err_t err;
-    TRY_OUT(err, open_detector_data(&run, path));
+    TRY_OUT(err, open_detector_data(&run, where));
+    if (!options->threads_given) TRY_OUT(err, trained_set_threads(&model->about, runtime));
+    TRY_OUT(err, detector_plan_make(runtime, model, &run.canvases, &run.plan));
     TRY_OUT(err, comm_agree(run.comm, open_detection_evaluator(&run), "planning the model"));
     err = evaluate_and_show(&run);
 out:
-    free_run(&run);
+    detection_evaluator_close(&run.evaluator);
+    detector_plan_free(&run.plan);
+    class_map_free(&run.map);
+    source_close(&run.source);
     return err;
 }

@@ -11,9 +11,10 @@ extern const char *const evaluate_detector_scores[];
 /* Collective. Deals the images to the ranks by the area of their canvases, and logs the numbers. Results do not
  * depend on the number of ranks, as long as each has as many threads.
  *
- *   path  weights (FILE.npz)
+ *   where, model  as in evaluate_checkpoint
  *
- * ERR_DATA: no annotations, weights that do not fit, an image that cannot be read or placed (canvas_place). */
-err_t evaluate_detector(runtime_t *runtime, const char *path, const evaluate_detector_options_t *options);
+ * ERR_DATA: no annotations, weights or classes that do not fit, an image that cannot be read or placed (canvas_place). */
+err_t evaluate_detector(runtime_t *runtime, const char *where, trained_model_t *model,
+                        const evaluate_detector_options_t *options);
 
 #endif

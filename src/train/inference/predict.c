@@ -20,7 +20,7 @@ typedef struct predict_run {
     const image_list_t *list;
     const backend_t *backend;
     comm_t *comm;
-    trained_model_t model;
+    trained_model_t *model;
     dataset_t *data;   /* of --data; may be NULL */
     dataset_info_t as; /* the images as the model takes them */
     dataset_t *files;
@@ -44,10 +44,9 @@ static bool trained_on_files(const trained_about_t *about)
 static err_t read_model(predict_run_t *run, const char *where)
 {
     const predict_options_t *o = run->options;
-    trained_model_t *m = &run->model;
+    trained_model_t *m = run->model;
     transform_settings_t transform;
     char data[FS_PATH_MAX], why[128];
-    if (!trained_is_weights(where)) TRY(trained_read_checkpoint(where, run->backend, m));
     if (o->data) {
         transform = m->about.transform;
         if (trained_is_weights(where)) TRY(weights_transform(&o->weights, &transform));
@@ -64,7 +63,7 @@ static err_t read_model(predict_run_t *run, const char *where)
 
 static err_t open_files(predict_run_t *run)
 {
-    trained_about_t *about = &run->model.about;
+    trained_about_t *about = &run->model->about;
     transform_settings_t settings = about->transform;
     const int64_t *d = about->sample.dim;
     run->as =
@@ -73,7 +72,7 @@ static err_t open_files(predict_run_t *run)
                          .channels = d[3],
                          .n_classes = about->n_classes,
                          .class_names = run->data && run->data->info.class_names ? run->data->info.class_names
-                                                                                 : run->model.class_names,
+                                                                                 : run->model->class_names,
                          .task = about->task,
                          .norm = about->norm};
     snprintf(run->as.source, sizeof run->as.source, "the images");
@@ -146,7 +145,7 @@ static err_t take_batch(void *context, const int64_t *index, const float *logits
 
 static err_t build_predictor(predict_run_t *run, const runtime_t *runtime)
 {
-    trained_model_t *m = &run->model;
+    trained_model_t *m = run->model;
     exec_options_t exec = {.graph = m->graph,
                            .backend = run->backend,
                            .params = m->params.device,
@@ -176,9 +175,9 @@ static err_t build_predictor(predict_run_t *run, const runtime_t *runtime)
 /* Evaluation's, so that an image gets the same scores. */
 static err_t choose_predict_algorithms(predict_run_t *run, const runtime_t *runtime)
 {
-    algorithm_request_t request = {.saved = run->model.algorithms,
+    algorithm_request_t request = {.saved = run->model->algorithms,
                                    .runtime = runtime,
-                                   .graph = run->model.graph,
+                                   .graph = run->model->graph,
                                    .timeout_sec = run->options->timeout_sec};
     int64_t n = run->list->n, batch = evaluation_batch(run->files);
     algorithm_request_add(&request, n < batch ? n : batch, false);
@@ -217,14 +216,14 @@ static void free_predictor(predict_run_t *run)
     exec_free(&run->exec);
     dataset_close(&run->files);
     dataset_close(&run->data);
-    trained_free(&run->model);
     algorithm_choice_free(&run->algorithms);
 }
 
-err_t predict_images(runtime_t *runtime, const char *where, const image_list_t *list,
+err_t predict_images(runtime_t *runtime, const char *where, trained_model_t *model, const image_list_t *list,
                      const predict_options_t *options)
 {
     predict_run_t run = {.options = options,
+                         .model = model,
                          .list = list,
                          .backend = runtime->backend,
                          .comm = runtime->comm,
@@ -240,7 +239,7 @@ err_t predict_images(runtime_t *runtime, const char *where, const image_list_t *
     TRY_OUT(err, open_outputs(&run));
     TRY_OUT(err, choose_predict_algorithms(&run, runtime));
     TRY_OUT(err, build_predictor(&run, runtime));
-    print_model(&run.model.about);
+    print_model(&run.model->about);
     TRY_OUT(err, evaluator_run(&run.evaluator, &unused));
     err = close_outputs(&run);
 out:

@@ -19,11 +19,11 @@ typedef struct predict_options {
 
 /* Logs the best classes of every image. On one rank; ERR_USAGE otherwise.
  *
- *   where  as in evaluate_checkpoint
+ *   where, model  as in evaluate_checkpoint
  *   list   at least one image
  *
  * ERR_DATA after all others are done if images could not be read; each is named in a warning. */
-err_t predict_images(runtime_t *runtime, const char *where, const image_list_t *list,
+err_t predict_images(runtime_t *runtime, const char *where, trained_model_t *model, const image_list_t *list,
                      const predict_options_t *options);
 
 #endif

@@ -18,16 +18,18 @@
 typedef struct predict_detector {
     const predict_detector_options_t *options;
     const image_list_t *list;
-    const backend_t *backend;
+    const runtime_t *runtime;
     source_t *source; /* of --data, a folder */
     truths_t *truths; /* of --data, a file */
     class_map_t map;
     arena_t names;
     const category_t *categories;
     int32_t n_categories;
-    trained_model_t model;
+    bool named; /* categories have names */
+    trained_model_t *model;
     canvases_t canvases;
     bool masks;
+    detector_plan_t plan;
     detector_t *detector;
     image_decoder_t *decoder;
     prediction_files_t files;
@@ -42,8 +44,10 @@ typedef struct predict_detector {
 static err_t open_categories(predict_detector_t *run)
 {
     const char *data = run->options->data;
-    if (!data) return ERR_OK;
-    if (fs_is_folder(data)) {
+    if (!data) {
+        run->categories = run->model->categories;
+        run->n_categories = run->model->n_categories;
+    } else if (fs_is_folder(data)) {
         TRY(source_open(data, &run->source));
         run->categories = run->source->categories;
         run->n_categories = run->source->n_categories;
@@ -52,13 +56,14 @@ static err_t open_categories(predict_detector_t *run)
         run->categories = run->truths->categories;
         run->n_categories = run->truths->n_categories;
     }
+    if (!run->categories) return ERR_OK;
     return class_map_new(run->categories, run->n_categories, &run->map);
 }
 
-/* Without --data: classes are their own names. */
+/* Weights without --data: classes are their own names. */
 static err_t number_categories(predict_detector_t *run)
 {
-    const int n = model_classes(run->model.graph) - 1;
+    const int n = model_classes(run->model->graph) - 1;
     category_t *categories;
     TRY(arena_new(&run->names, (size_t)(n + 1) * sizeof *categories, &categories));
     for (int i = 0; i < n; i++) {
@@ -70,13 +75,18 @@ static err_t number_categories(predict_detector_t *run)
     return class_map_new(categories, n, &run->map);
 }
 
-static err_t read_weights(predict_detector_t *run, const char *path)
+static err_t read_weights(predict_detector_t *run, const char *where)
 {
+    const char *data = run->options->data;
     TRY(open_categories(run));
-    TRY(detector_import(path, &run->options->weights, run->options->data, run->map.n_classes, run->backend,
-                        &run->model));
+    if (trained_is_weights(where))
+        TRY(detector_import(where, &run->options->weights, data, run->map.n_classes, run->runtime->backend,
+                            run->model));
+    else if (data)
+        TRY(detector_check_categories(run->model, run->categories, run->n_categories, data));
     if (!run->categories) TRY(number_categories(run));
-    return detector_choose_masks(run->model.graph, "auto", &run->masks);
+    run->named = run->options->data || (run->model->categories && run->model->class_names);
+    return detector_choose_masks(run->model->graph, "auto", &run->masks);
 }
 
 static err_t read_image(predict_detector_t *run, int64_t i, image_bytes_t *bytes, image_info_t *info)
@@ -92,7 +102,7 @@ static err_t read_image(predict_detector_t *run, int64_t i, image_bytes_t *bytes
 /* Exact canvases need the sizes of all images. What is wrong with one is said when its turn comes. */
 static err_t choose_canvases(predict_detector_t *run)
 {
-    TRY(canvases_new(&run->options->detector.canvas, &run->canvases));
+    TRY(detector_canvases(run->model, &run->options->detector, &run->canvases));
     for (int64_t i = 0; run->canvases.exact && i < run->list->n; i++) {
         image_bytes_t bytes;
         image_info_t info;
@@ -112,9 +122,18 @@ static err_t start(predict_detector_t *run)
     TRY(prediction_files_open(o->out, o->json ? o->json : o->out ? json : NULL, &run->files));
     TRY(choose_canvases(run));
     TRY(image_decoder_new((image_limits_t){0}, &run->decoder));
-    detector_options_t options = {
-        .canvases = &run->canvases, .detections = o->detector.detections, .masks = run->masks};
-    return detector_start(run->backend, &run->model, &options, &run->detector);
+    TRY(detector_plan_make(run->runtime, run->model, &run->canvases, &run->plan));
+    const detector_options_t options = {.graph = run->model->graph,
+                                        .backend = run->runtime->backend,
+                                        .params = run->model->params.device,
+                                        .states = run->model->states.device,
+                                        .exec = run->plan.exec,
+                                        .canvases = &run->canvases,
+                                        .norm = run->model->about.norm,
+                                        .detections = o->detector.detections,
+                                        .masks = run->masks};
+    TRY(detector_new(&options, &run->detector));
+    return run->plan.exec ? exec_ready(run->plan.exec) : ERR_OK;
 }
 
 /* Detections of categories. */
@@ -145,7 +164,7 @@ static void object_json(const predict_detector_t *run, const detection_t *d, con
     const category_t *category = &run->categories[d->category];
     json_object_begin(j, NULL);
     json_int(j, "category_id", category->id);
-    if (run->options->data) json_string(j, "name", category->name);
+    if (run->named) json_string(j, "name", category->name);
     json_real(j, "score", d->score);
     json_array_begin(j, "bbox");
     for (int k = 0; k < 4; k++) json_real(j, NULL, d->box[k]);
@@ -243,11 +262,12 @@ static void print_model(const predict_detector_t *run)
 {
     char text[1024];
     table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
-    table_cell(&t, "weights");
-    table_cell(&t, "%s", run->model.about.path);
+    const trained_about_t *about = &run->model->about;
+    table_cell(&t, about->weights ? "weights" : "checkpoint");
+    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
     table_cell(&t, "model");
     class_map_describe(&run->map, run->n_categories, text, sizeof text);
-    table_cell(&t, "%s, %s", run->model.about.model, text);
+    table_cell(&t, "%s, %s", about->model, text);
     table_cell(&t, "canvases");
     canvases_describe(&run->canvases, text, sizeof text);
     table_cell(&t, "%s (height x width)", text);
@@ -266,23 +286,23 @@ static void free_predict(predict_detector_t *run)
     mem_free(&run->file);
     image_decoder_free(&run->decoder);
     detector_free(&run->detector);
-    trained_free(&run->model);
+    detector_plan_free(&run->plan);
     class_map_free(&run->map);
     source_close(&run->source);
     truths_free(&run->truths);
 }
 
-err_t predict_detector(runtime_t *runtime, const char *path, const image_list_t *list,
-                       const predict_detector_options_t *options)
+err_t predict_detector(runtime_t *runtime, const char *where, trained_model_t *model,
+                       const image_list_t *list, const predict_detector_options_t *options)
 {
     predict_detector_t run = {
-        .options = options, .list = list, .backend = runtime->backend, .files = {.file = {.fd = -1}}};
+        .options = options, .list = list, .runtime = runtime, .model = model, .files = {.file = {.fd = -1}}};
     err_t err = ERR_OK;
     if (runtime->comm->size > 1)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain predict runs on one rank, not %d",
                         runtime->comm->size);
     TRY(comm_agree(runtime->comm, err, "starting"));
-    TRY_OUT(err, read_weights(&run, path));
+    TRY_OUT(err, read_weights(&run, where));
     TRY_OUT(err, start(&run));
     print_model(&run);
     for (int64_t i = 0; i < list->n; i++) TRY_OUT(err, predict_file(&run, i));

@@ -3,11 +3,13 @@
 #include "train/inference/show_detector.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/table.h"
+#include "data/load/images.h"
 #include "data/score/score.h"
 #include "data/show/sheet.h"
 #include "train/detect/worst_images.h"
@@ -16,19 +18,34 @@
 enum { TILE = 320, TEXT = 96 };
 static const double drawn_score = 0.5;
 
+static bool has_training_data(const show_detector_t *s)
+{
+    const dataset_info_t info = {.hash = images_hash(s->source, TASK_DETECT)};
+    return strcmp(dataset_hash(&info).text, s->model->about.data_xxh3) == 0;
+}
+
 void show_detector_header(const show_detector_t *s)
 {
     const truths_t *truths = detection_evaluator_outcome(s->evaluator).truths;
+    const trained_about_t *about = &s->model->about;
     char text[1024];
     table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
-    table_cell(&t, "weights");
-    table_cell(&t, "%s", s->model->about.path);
+    table_cell(&t, about->weights ? "weights" : "checkpoint");
+    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
     table_cell(&t, "model");
     class_map_describe(s->map, truths->n_categories, text, sizeof text);
-    table_cell(&t, "%s, %s", s->model->about.model, text);
+    table_cell(&t, "%s, %s", about->model, text);
+    if (about->compute != DTYPE_F32) {
+        table_cell(&t, "precision");
+        table_cell(&t, "%s, as in training", model_precision(about->compute));
+    }
     table_cell(&t, "data");
     table_cell(&t, "%s, %s %s images", s->source->path, figure_count(truths->n_images).text,
                split_words[s->options->split]);
+    if (!about->weights && !has_training_data(s)) {
+        table_cell(&t, "%s", "");
+        table_cell(&t, "not the data that the model was trained on");
+    }
     table_cell(&t, "canvases");
     canvases_describe(s->canvases, text, sizeof text);
     table_cell(&t, "%s (height x width)", text);
@@ -60,8 +77,11 @@ static err_t write_numbers(const show_detector_t *s, const detection_outcome_t *
     json_object_begin(&j, NULL);
     json_string(&j, "record", "eval");
     json_string(&j, "checkpoint", about->path);
+    json_bool(&j, "averaged", about->averaged);
     json_string(&j, "model", about->model);
+    json_string(&j, "precision", model_precision(about->compute));
     json_string(&j, "data", s->source->path);
+    if (!about->weights) json_bool(&j, "matches_training_data", has_training_data(s));
     json_string(&j, "split", split_names[s->options->split]);
     json_int(&j, "n_samples", outcome->truths->n_images);
     json_int(&j, "n_detections", outcome->results->n);

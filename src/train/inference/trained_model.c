@@ -6,8 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
-#include "compute/models/model.h"
+#include "cluster/comm/from_rank0.h"
+#include "compute/models/rcnn.h"
+#include "train/output/disk_wait.h"
 #include "train/run/options.h"
 #include "train/task/task.h"
 #include "train/weights/model_file.h"
@@ -78,8 +81,10 @@ static err_t build_model(const backend_t *backend, trained_model_t *m)
     const int64_t *d = about->sample.dim;
     model_options_t options = {.sample = shape_3d(d[1], d[2], d[3]),
                                .n_classes = about->n_classes,
-                               .norm_epsilon = about->weights ? &about->norm_epsilon : NULL,
-                               .compute = about->compute};
+                               .norm = about->batch_norm,
+                               .norm_epsilon = &about->norm_epsilon,
+                               .compute = about->compute,
+                               .freeze = m->freeze && m->freeze[0] ? m->freeze : NULL};
     task_get(about->task)->set_model(&options);
     TRY(model_build(about->model, &options, &m->graph));
     return allocate_weights(backend, m);
@@ -123,9 +128,12 @@ static err_t read_attributes(const checkpoint_t *checkpoint, trained_model_t *m)
     trained_about_t *about = &m->about;
     const char *text;
     TRY(find_text(checkpoint, "options", &text));
+    if (text) TRY(mem_strdup(text, &m->options));
     if (text) TRY(train_options_transform(text, &about->transform));
     TRY(find_text(checkpoint, "algorithms", &text));
     if (text) TRY(mem_strdup(text, &m->algorithms));
+    TRY(find_text(checkpoint, "frozen_layers", &text));
+    if (text) TRY(mem_strdup(text, &m->freeze));
     TRY(find_text(checkpoint, "class_names", &text));
     if (text) TRY(mem_strdup(text, &m->class_text));
     TRY(find_text(checkpoint, "data", &text));
@@ -139,7 +147,32 @@ static err_t read_attributes(const checkpoint_t *checkpoint, trained_model_t *m)
     return ERR_OK;
 }
 
-err_t trained_read_checkpoint(const char *where, const backend_t *backend, trained_model_t *m)
+/* Those of a detector: their ids are in the file, and their names are those of its outputs. */
+static err_t read_categories(const checkpoint_t *checkpoint, trained_model_t *m)
+{
+    int64_t *ids = NULL;
+    class_map_t map = {0};
+    const char *text;
+    err_t err;
+    TRY(checkpoint_get_text(checkpoint, "category_ids", &text));
+    TRY_OUT(err, category_ids_read(text, &ids, &m->n_categories));
+    TRY_OUT(err, mem_new_array(m->n_categories, sizeof *m->categories, "categories", &m->categories));
+    for (int32_t i = 0; i < m->n_categories; i++)
+        m->categories[i] = (category_t){.id = ids[i], .name = "", .supergroup = ""};
+    TRY_OUT(err, class_map_new(m->categories, m->n_categories, &map));
+    if (map.n_classes != m->about.n_classes)
+        RAISE_OUT(err, ERR_DATA, "%s: its %d categories make %d outputs, but the model has %d", m->about.path,
+                  (int)m->n_categories, map.n_classes, m->about.n_classes);
+    for (int32_t i = 0; i < m->n_categories && m->class_names; i++)
+        m->categories[i].name = m->class_names[map.output[i]];
+out:
+    class_map_free(&map);
+    mem_free(&ids);
+    return err;
+}
+
+/* Rank 0. */
+static err_t read_checkpoint(const char *where, const backend_t *backend, trained_model_t *m)
 {
     trained_about_t *about = &m->about;
     checkpoint_t *checkpoint = NULL;
@@ -154,8 +187,12 @@ err_t trained_read_checkpoint(const char *where, const backend_t *backend, train
     about->sample = graph_shape(m->graph, 0);
     about->n_classes = model_classes(m->graph);
     about->compute = m->graph->compute;
+    about->detects = rcnn_is(m->graph);
+    if (about->detects) about->batch_norm = m->graph->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH;
+    about->norm_epsilon = m->graph->norm_epsilon;
     about->task = task_of_graph(m->graph, about->transform.task)->id;
     if (m->class_text) TRY_OUT(err, split_class_names(m));
+    if (about->detects) err = read_categories(checkpoint, m);
 out:
     checkpoint_close(&checkpoint);
     return err;
@@ -182,6 +219,7 @@ static err_t describe_weights(const char *path, const weights_options_t *options
     if (snprintf(about->model, sizeof about->model, "%s", options->model) >= GRAPH_NAME_MAX)
         RAISE(ERR_USAGE, "unknown model '%s'; `dptrain info` lists them", options->model);
     about->weights = true;
+    about->detects = model_detects(options->model);
     about->norm_epsilon = options->norm_epsilon;
     about->compute = DTYPE_F32;
     TRY(weights_transform(options, &about->transform));
@@ -217,9 +255,46 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
     return ERR_OK;
 }
 
+err_t trained_open(comm_t *comm, const char *where, const backend_t *backend, trained_model_t *out)
+{
+    err_t err = ERR_OK;
+    if (trained_is_weights(where)) return ERR_OK;
+    if (comm->rank == 0) {
+        disk_work_begin("reading", where);
+        err = read_checkpoint(where, backend, out);
+        disk_wait_end();
+    }
+    TRY(comm_agree(comm, err, "loading the checkpoint"));
+    return trained_share(comm, backend, out);
+}
+
+err_t trained_set_threads(const trained_about_t *about, runtime_t *runtime)
+{
+    if (about->n_ranks != runtime->comm->size || about->n_threads <= 0) return ERR_OK;
+    const bool fewer = about->n_threads < runtime->n_threads;
+    if (fewer)
+        log_detail("threads  %d of %d per rank, as in training", (int)about->n_threads, runtime->n_cpus);
+    err_t err = fewer ? runtime_set_threads(runtime, (int)about->n_threads) : ERR_OK;
+    return comm_agree(runtime->comm, err, "setting the number of threads");
+}
+
+static err_t share_freeze(comm_t *comm, trained_model_t *m)
+{
+    static const char what[] = "broadcasting the model's settings";
+    int64_t n_bytes = 0;
+    void *text = NULL;
+    err_t err = comm->rank == 0 && !m->freeze ? mem_strdup("", &m->freeze) : ERR_OK;
+    TRY(comm_agree(comm, err, what));
+    if (m->freeze) text = m->freeze, n_bytes = (int64_t)strlen(m->freeze) + 1;
+    err = comm_broadcast_block(comm, &text, &n_bytes, what);
+    m->freeze = text;
+    return err;
+}
+
 err_t trained_share(comm_t *comm, const backend_t *backend, trained_model_t *m)
 {
     TRY(comm_broadcast(comm, &m->about, sizeof m->about, 0, "broadcasting the model's settings"));
+    TRY(share_freeze(comm, m));
     TRY(comm_agree(comm, comm->rank == 0 ? ERR_OK : build_model(backend, m), "building the model"));
     int64_t n_params = m->graph->n_flat_params, n_states = m->graph->n_flat_states;
     TRY(comm_broadcast(comm, m->params.host, n_params * (int64_t)sizeof(float), 0, "broadcasting weights"));
@@ -233,6 +308,9 @@ void trained_free(trained_model_t *m)
     hd_buffer_free(&m->params);
     hd_buffer_free(&m->states);
     mem_free(&m->algorithms);
+    mem_free(&m->freeze);
+    mem_free(&m->options);
+    mem_free(&m->categories);
     mem_free(&m->class_names);
     mem_free(&m->class_text);
 }

@@ -7,8 +7,10 @@
 #include "base/fs.h"
 #include "base/opt.h"
 #include "cluster/comm/comm.h"
-#include "compute/graph/graph.h"
+#include "cluster/session/runtime.h"
+#include "compute/models/model.h"
 #include "compute/ops/hd_buffer.h"
+#include "data/annotation/class_map.h"
 #include "data/load/loader.h"
 
 /* Options that describe FILE.npz; a checkpoint has its own values. */
@@ -40,7 +42,9 @@ typedef struct trained_about {
     shape_t sample; /* [1, h, w, c] */
     int n_classes;
     dtype_t compute;
-    double norm_epsilon; /* of batch norm; weights only */
+    bool detects;            /* a detector */
+    model_norm_t batch_norm; /* of a detector's checkpoint */
+    double norm_epsilon;
     pixel_norm_t norm;
     transform_settings_t transform; /* of folders and shards, as in training */
     transform_task_t task;
@@ -53,14 +57,23 @@ typedef struct trained_model {
     trained_about_t about;
     graph_t *graph;
     hd_buffer_t params, states;
+    char *freeze; /* model_options_t's: weights of frozen layers have other places; may be NULL */
     /* Rank 0 only; NULL: unknown. */
     char *algorithms;         /* the checkpoint's table */
+    char *options;            /* of its run */
     char *class_text;         /* holds class_names */
     const char **class_names; /* [n_classes] */
+    category_t *categories;   /* [n_categories] of a detector */
+    int32_t n_categories;
 } trained_model_t;
 
-/* Rank 0. Reads a checkpoint, or the newest valid one of a folder. */
-err_t trained_read_checkpoint(const char *where, const backend_t *backend, trained_model_t *out);
+/* Collective. Reads a checkpoint, or the newest valid one of a folder, and shares it. Does nothing for weights, which
+ * need to know their data first. Free *out with trained_free, also after an error. */
+err_t trained_open(comm_t *comm, const char *where, const backend_t *backend, trained_model_t *out);
+
+/* Collective. The number of threads of the training run, if it ran on as many ranks and here are more: for the same
+ * bits. */
+err_t trained_set_threads(const trained_about_t *about, runtime_t *runtime);
 
 /* Rank 0. Imports weights.
  *

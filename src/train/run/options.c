@@ -362,13 +362,26 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
     return train_options_check(options, groups);
 }
 
+static err_t read_saved(const char *saved, train_options_t *options, char **storage)
+{
+    opt_group_t groups[TRAIN_N_GROUPS];
+    TRY(train_options_bind(options, groups));
+    return opt_config_read(groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", storage);
+}
+
+err_t train_options_canvas(const char *saved, canvas_options_t *out, char **storage)
+{
+    train_options_t options;
+    TRY(read_saved(saved, &options, storage));
+    *out = options.detect.canvas;
+    return ERR_OK;
+}
+
 err_t train_options_transform(const char *saved, transform_settings_t *out)
 {
     train_options_t options;
-    opt_group_t groups[TRAIN_N_GROUPS];
     char *storage = NULL;
-    TRY(train_options_bind(&options, groups));
-    err_t err = opt_config_read(groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", &storage);
+    err_t err = read_saved(saved, &options, &storage);
     if (err == ERR_OK) *out = transform_settings(&options.transform);
     if (err == ERR_OK && out->task == TASK_DETECT) err = detect_train_transform(&options.detect, out);
     mem_free(&storage);

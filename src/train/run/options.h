@@ -71,5 +71,7 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
 
 /* The image transform of a run, from its saved options. */
 err_t train_options_transform(const char *saved, transform_settings_t *out);
+/* The options of a detector's canvases; *storage as in train_options_inherit. */
+err_t train_options_canvas(const char *saved, canvas_options_t *out, char **storage);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cluster/comm/watchdog.h"
+#include "data/load/images.h"
 #include "store/checkpoint/store.h"
 #include "train/output/disk_wait.h"
 #include "train/run/checkpoint_content.h"
@@ -106,8 +107,12 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
     const dataset_info_t *info = &t->input.dataset->info;
     *out = (trainer_content_t){.hash = dataset_hash(info)};
     TRY(opt_config_write(t->groups, train_options_groups(t->options), train_options_per_run, &out->options));
+    images_detection_t detection;
     err_t err =
         info->class_names ? class_names_join(info->class_names, info->n_classes, &out->class_names) : ERR_OK;
+    if (err == ERR_OK && images_detection(t->input.dataset, &detection))
+        err = category_ids_write(detection.source->categories, detection.source->n_categories,
+                                 &out->category_ids);
     const ckpt_attr_t always[] = {
         ckpt_text("options", out->options),
         ckpt_text("algorithms", t->model.algorithms.text),
@@ -127,10 +132,11 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
         ckpt_real("plateau_scale", t->learning.plateau.scale),
     };
     enum { N_ALWAYS = sizeof always / sizeof always[0] };
-    ckpt_attr_t attrs[N_ALWAYS + TASK_MAX_METRICS + TASK_N_SUMS + 4];
+    ckpt_attr_t attrs[N_ALWAYS + TASK_MAX_METRICS + TASK_N_SUMS + 5];
     int n_attrs = N_ALWAYS;
     memcpy(attrs, always, sizeof always);
     if (out->class_names) attrs[n_attrs++] = ckpt_text("class_names", out->class_names);
+    if (out->category_ids) attrs[n_attrs++] = ckpt_text("category_ids", out->category_ids);
     if (t->at.evaluation_due) attrs[n_attrs++] = ckpt_int("evaluation_due", 1);
     if (t->n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->n_threads);
     for (int i = 0; t->options->detects && i < TASK_N_SUMS; i++)
@@ -153,6 +159,7 @@ void trainer_release_content(trainer_content_t *content)
     model_file_release(&content->model);
     mem_free(&content->options);
     mem_free(&content->class_names);
+    mem_free(&content->category_ids);
 }
 
 ckpt_keep_t trainer_keep(const trainer_t *t)

@@ -10,7 +10,9 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/opt.h"
 #include "compute/models/model.h"
+#include "compute/models/rcnn.h"
 #include "store/checkpoint/store.h"
 
 enum { FOLDER_MAX_BYTES = 48 };
@@ -27,7 +29,8 @@ typedef struct section {
 enum {
     MAX_SECTIONS = 3 + OPTIM_MAX_BUFFERS,
     NAME_MAX_BYTES = FOLDER_MAX_BYTES + GRAPH_PARAM_NAME_MAX,
-    N_MODEL_ATTRS = 9
+    N_MODEL_ATTRS = 9,
+    N_MORE_ATTRS = 3 /* that not all models have */
 };
 
 static const char *const norm_names[PIXEL_MAX_CHANNELS][2] = {
@@ -79,6 +82,23 @@ static void list_arrays(const section_t *sections, int n_sections, ckpt_array_t 
         }
 }
 
+/* But for norms that are constants of the model. NULL: none. */
+static err_t list_frozen(const graph_t *g, void *out_text)
+{
+    char **text = out_text;
+    size_t used = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const graph_node_t *node = &g->nodes[i];
+        const bool is_norm = node->desc.kind == OP_BATCH_NORM;
+        if (node->desc.n_params == 0 || node->shared || !g->params[node->first_param].frozen) continue;
+        if (is_norm && g->frozen_norms) continue;
+        const size_t n = strlen(node->name) + 2;
+        TRY(mem_grow((int64_t)(used + n), 1, "a checkpoint", text));
+        used += (size_t)snprintf(*text + used, n, "%s%s", used > 0 ? "," : "", node->name);
+    }
+    return ERR_OK;
+}
+
 err_t model_file_content(const model_file_t *file, model_content_t *out)
 {
     const graph_t *g = file->graph;
@@ -86,13 +106,14 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     section_t sections[MAX_SECTIONS];
     int n_sections = sections_of(g, file->params, file->states, file->optim, sections);
     int n_arrays = count_arrays(sections, n_sections), channels = (int)image.dim[3];
-    int n_attrs = N_MODEL_ATTRS + 2 * (channels - 1) + file->n_attrs;
+    int n_attrs = N_MODEL_ATTRS + 2 * (channels - 1) + N_MORE_ATTRS + file->n_attrs;
     ASSERT(channels <= PIXEL_MAX_CHANNELS);
     *out = (model_content_t){0};
     err_t err;
     TRY_OUT(err, mem_new_array(n_arrays, sizeof(ckpt_array_t), "a checkpoint", &out->arrays));
     TRY_OUT(err, mem_new_array(n_arrays, sizeof(array_name_t), "a checkpoint", &out->names));
     TRY_OUT(err, mem_new_array(n_attrs, sizeof(ckpt_attr_t), "a checkpoint", &out->attrs));
+    TRY_OUT(err, list_frozen(g, &out->frozen));
     list_arrays(sections, n_sections, out->arrays, out->names);
     const ckpt_attr_t model[N_MODEL_ATTRS] = {
         ckpt_text("model", g->model),
@@ -111,9 +132,15 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
         *next++ = ckpt_real(norm_names[k][0], file->norm.mean[k]);
         *next++ = ckpt_real(norm_names[k][1], file->norm.std[k]);
     }
+    if (out->frozen) *next++ = ckpt_text("frozen_layers", out->frozen);
+    if (rcnn_is(g)) {
+        *next++ = ckpt_text("norm", model_norms[g->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH]);
+        *next++ = ckpt_real("norm_epsilon", g->norm_epsilon);
+    }
     memcpy(next, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
+    next += file->n_attrs;
     out->n_steady = n_arrays - g->n_states;
-    out->content = (ckpt_content_t){out->arrays, n_arrays, attrs, n_attrs};
+    out->content = (ckpt_content_t){out->arrays, n_arrays, attrs, (int)(next - attrs)};
     return ERR_OK;
 out:
     model_file_release(out);
@@ -125,6 +152,7 @@ void model_file_release(model_content_t *content)
     mem_free(&content->arrays);
     mem_free(&content->names);
     mem_free(&content->attrs);
+    mem_free(&content->frozen);
 }
 
 static err_t read_section(checkpoint_t *checkpoint, const section_t *section)
@@ -194,6 +222,20 @@ static err_t read_norm(const checkpoint_t *checkpoint, pixel_norm_t *out)
     return ERR_OK;
 }
 
+/* Detectors alone have these. */
+static err_t read_batch_norm(const checkpoint_t *checkpoint, model_norm_t *norm, double *epsilon)
+{
+    const char *name;
+    TRY(checkpoint_get_text(checkpoint, "norm", &name));
+    if (!opt_listed(model_norms, name))
+        RAISE(ERR_DATA, "%s: unknown norm '%s'", checkpoint_path(checkpoint), name);
+    *norm = model_norm(name);
+    TRY(checkpoint_get_real(checkpoint, "norm_epsilon", epsilon));
+    if (!(*epsilon >= 0 && *epsilon <= 1))
+        RAISE(ERR_DATA, "%s: invalid epsilon %g of batch norm", checkpoint_path(checkpoint), *epsilon);
+    return ERR_OK;
+}
+
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm)
 {
     const char *model;
@@ -217,6 +259,13 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
                                .n_classes = (int)n_classes,
                                .compute = compute,
                                .multi_label = multi_label != 0};
+    double epsilon;
+    if (checkpoint_find_attr(checkpoint, "frozen_layers"))
+        TRY(checkpoint_get_text(checkpoint, "frozen_layers", &options.freeze));
+    if (checkpoint_find_attr(checkpoint, "norm")) {
+        TRY(read_batch_norm(checkpoint, &options.norm, &epsilon));
+        options.norm_epsilon = &epsilon;
+    }
     err_t err = model_build(model, &options, out);
     if (err != ERR_OK) return err_context(ERR_DATA, "%s", checkpoint_path(checkpoint));
     return ERR_OK;

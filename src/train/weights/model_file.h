@@ -12,6 +12,9 @@
  *   mean_1, std_1, …  of the others; missing in older files: as the first
  *   precision         one of model_precisions; missing in older files: fp32
  *   multi_label       model_multi_label; missing: 0
+ *   frozen_layers     layers whose parameters are not trained, as in graph_t.freeze; missing: none
+ *   norm              of detectors: what batch norm does, one of model_norms
+ *   norm_epsilon      of detectors: of every batch norm
  *
  * Not collective: rank 0 calls these. */
 #ifndef TRAIN_WEIGHTS_MODEL_FILE_H
@@ -36,7 +39,7 @@ typedef struct model_file {
 typedef struct model_content {
     ckpt_content_t content;
     int n_steady; /* the first arrays: weights and optimizer state, changed only by optimizer steps */
-    void *arrays, *names, *attrs;
+    void *arrays, *names, *attrs, *frozen;
 } model_content_t;
 err_t model_file_content(const model_file_t *file, model_content_t *out);
 void model_file_release(model_content_t *content);
