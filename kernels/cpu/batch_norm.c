@@ -13,7 +13,8 @@
  * blocks are added in order, in double.
  *
  * Saved, for each group: mean [c], 1/std [c]; after all of these, with a fused addition and ReLU, each
- * group's mask (batch_norm_rows.h). */
+ * group's mask (batch_norm_rows.h). Frozen, nothing is: backward reads y for the ReLU and never x, whose memory
+ * y may take. */
 enum { ROW_BLOCK = 4 * NORM_MASK_ROWS };
 
 typedef struct norm {
@@ -28,6 +29,12 @@ typedef struct norm {
     float *coefficient[3], *partial;
 } norm_t;
 
+/* Whether backward needs what forward saves. */
+static bool keeps(const op_t *op)
+{
+    return op->training && !op->desc.attr.batch_norm.frozen;
+}
+
 static norm_t norm_of(const op_t *op, void *workspace)
 {
     shape_t y = op->desc.y[0];
@@ -35,7 +42,7 @@ static norm_t norm_of(const op_t *op, void *workspace)
     norm_t n = {.n_c = op->desc.param[0].dim[0], .n_groups = (y.dim[0] + group - 1) / group};
     n.n_rows = shape_count(y) / n.n_c;
     n.group_rows = n.n_rows / y.dim[0] * (group < y.dim[0] ? group : y.dim[0]);
-    if (op->training && op->desc.n_inputs == 2 && op->desc.attr.batch_norm.epilogue.relu)
+    if (keeps(op) && op->desc.n_inputs == 2 && op->desc.attr.batch_norm.epilogue.relu)
         n.mask_words = (n.group_rows + NORM_MASK_ROWS - 1) / NORM_MASK_ROWS * n.n_c;
     if (!workspace) return n;
     n.sums = workspace;
@@ -48,9 +55,11 @@ static norm_t norm_of(const op_t *op, void *workspace)
 
 static err_t cpu_batch_norm_plan(op_t *op)
 {
+    const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
     norm_t n = norm_of(op, NULL);
     int64_t n_blocks = (n.group_rows + ROW_BLOCK - 1) / ROW_BLOCK;
-    if (op->training) op->n_saved_bytes = (size_t)(n.n_groups * (2 * n.n_c + n.mask_words)) * sizeof(float);
+    if (a->frozen) op->reads_x = 0, op->reads_y = a->epilogue.relu ? OP_FIRST : 0;
+    if (keeps(op)) op->n_saved_bytes = (size_t)(n.n_groups * (2 * n.n_c + n.mask_words)) * sizeof(float);
     op->n_workspace_bytes =
         (size_t)(4 * n.n_c + 1) * sizeof(double) + (size_t)((3 + 2 * n_blocks) * n.n_c) * sizeof(float);
     return ERR_OK;
@@ -172,6 +181,18 @@ static void running_moments(const op_t *op, const op_args_t *args, const norm_t 
     }
 }
 
+/* All rows, with coefficients 0 and 1 as `normalize` takes them. */
+static norm_rows_t running_rows(const op_t *op, const op_args_t *args, const norm_t *n)
+{
+    const float *gamma = args->param[0].data;
+    norm_rows_t rows = rows_of_group(op, args, n, 0);
+    running_moments(op, args, n, n->coefficient[0], n->coefficient[2]);
+    for (int64_t c = 0; c < n->n_c; c++) n->coefficient[1][c] = gamma[c] * n->coefficient[2][c];
+    rows.n_rows = n->n_rows;
+    rows.mask = NULL;
+    return rows;
+}
+
 /* Uses coefficients 0 (mean) and 1 (γ/std). */
 static void normalize(const norm_t *n, const norm_rows_t *rows, void *y)
 {
@@ -200,17 +221,13 @@ static err_t train_forward(const op_t *op, const op_args_t *args, const norm_t *
     for (int64_t g = 0; g < n->n_groups; g++) {
         norm_rows_t rows = rows_of_group(op, args, n, g);
         float *saved = op->n_saved_bytes ? (float *)args->saved + 2 * g * n->n_c : NULL;
-        if (a->frozen)
-            running_moments(op, args, n, mean, inverse_std);
-        else
-            TRY(group_moments(op, args, n, &rows, mean, inverse_std));
+        TRY(group_moments(op, args, n, &rows, mean, inverse_std));
         for (int64_t c = 0; c < n->n_c; c++) {
             scale[c] = gamma[c] * inverse_std[c];
             if (saved) saved[c] = mean[c], saved[n->n_c + c] = inverse_std[c];
         }
         normalize(n, &rows, row_at(&rows, args->y[0].data, g * n->group_rows));
     }
-    if (a->frozen) return ERR_OK;
     update_running(args->state[0].data, n->over_groups, n, a->momentum);
     update_running(args->state[1].data, n->over_groups + n->n_c, n, a->momentum);
     return ERR_OK;
@@ -219,26 +236,17 @@ static err_t train_forward(const op_t *op, const op_args_t *args, const norm_t *
 static err_t cpu_batch_norm_forward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op, args->workspace);
-    if (args->training) return train_forward(op, args, &n);
-    const float *gamma = args->param[0].data;
-    running_moments(op, args, &n, n.coefficient[0], n.coefficient[2]);
-    for (int64_t c = 0; c < n.n_c; c++) n.coefficient[1][c] = gamma[c] * n.coefficient[2][c];
-    norm_rows_t rows = rows_of_group(op, args, &n, 0);
-    rows.n_rows = n.n_rows;
-    rows.mask = NULL;
+    if (args->training && !op->desc.attr.batch_norm.frozen) return train_forward(op, args, &n);
+    norm_rows_t rows = running_rows(op, args, &n);
     normalize(&n, &rows, args->y[0].data);
     return ERR_OK;
 }
 
 /* Adds a group's sums to over_groups, and makes coefficients 1 and 2 of the sums over all ranks. */
-static err_t use_sums(const op_t *op, const op_args_t *args, const norm_t *n, const norm_rows_t *rows)
+static err_t use_sums(const op_args_t *args, const norm_t *n, const norm_rows_t *rows)
 {
     const int64_t n_c = n->n_c;
     const float *inverse_std = rows->mean + n_c;
-    if (op->desc.attr.batch_norm.frozen) {
-        for (int64_t c = 0; c < n_c; c++) n->coefficient[1][c] = n->coefficient[2][c] = 0;
-        return ERR_OK;
-    }
     add_blocks(n, rows->n_rows, 2);
     for (int64_t c = 0; c < n_c; c++) {
         n->over_groups[c] += n->sums[c];
@@ -266,15 +274,13 @@ static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t 
     void *dshortcut = rows.shortcut ? row_at(&rows, args->dx[1].data, first) : NULL;
     for (int64_t c = 0; c < n_c; c++) n->coefficient[0][c] = gamma[c] * inverse_std[c];
     rows.scale = n->coefficient[0];
-    /* Frozen, only the shortcut's gradient needs this pass. */
-    const int64_t n_summed = op->desc.attr.batch_norm.frozen && !dshortcut ? 0 : rows.n_rows;
 #pragma omp parallel for schedule(static) if (forks(&rows))
-    for (int64_t i = 0; i < n_summed; i += ROW_BLOCK) {
+    for (int64_t i = 0; i < rows.n_rows; i += ROW_BLOCK) {
         norm_rows_t block = block_of(&rows, i);
         norm_rows_sum_gradients(&block, row_at(&rows, dy, i), row_at(&rows, dshortcut, i),
                                 n->partial + i / ROW_BLOCK * 2 * n_c);
     }
-    TRY(use_sums(op, args, n, &rows));
+    TRY(use_sums(args, n, &rows));
     if (!dx) return ERR_OK;
 #pragma omp parallel for schedule(static) if (forks(&rows))
     for (int64_t i = 0; i < rows.n_rows; i += ROW_BLOCK) {
@@ -285,9 +291,25 @@ static err_t backward_group(const op_t *op, const op_args_t *args, const norm_t 
     return ERR_OK;
 }
 
+static err_t frozen_backward(const op_t *op, const op_args_t *args, const norm_t *n)
+{
+    norm_rows_t rows = running_rows(op, args, n);
+    const void *y = args->y[0].data, *dy = args->dy[0].data;
+    void *dx = args->dx[0].data, *dshortcut = op->desc.n_inputs == 2 ? args->dx[1].data : NULL;
+    rows.scale = n->coefficient[1];
+#pragma omp parallel for schedule(static) if (forks(&rows))
+    for (int64_t i = 0; i < rows.n_rows; i += ROW_BLOCK) {
+        norm_rows_t block = block_of(&rows, i);
+        norm_rows_frozen_backward(&block, row_at(&rows, y, i), row_at(&rows, dy, i), row_at(&rows, dx, i),
+                                  row_at(&rows, dshortcut, i));
+    }
+    return ERR_OK;
+}
+
 static err_t cpu_batch_norm_backward(const op_t *op, const op_args_t *args)
 {
     norm_t n = norm_of(op, args->workspace);
+    if (op->desc.attr.batch_norm.frozen) return frozen_backward(op, args, &n);
     float *dgamma = args->dparam[0].data, *dbeta = args->dparam[1].data;
     for (int64_t i = 0; i < 2 * n.n_c; i++) n.over_groups[i] = 0;
     for (int64_t g = 0; g < n.n_groups; g++) TRY(backward_group(op, args, &n, g));

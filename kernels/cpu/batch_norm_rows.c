@@ -271,3 +271,53 @@ void norm_rows_backward(const norm_rows_t *rows, const void *dy, const float *sh
     else
         backward_wide(rows, dy, shift, slope, dx);
 }
+
+NARROW_INLINE void frozen_row(const float *scale, int64_t n_c, const void *y, const void *dy, void *dx,
+                              void *dshortcut, bool relu, bool pass_on, bool narrow)
+{
+#pragma omp simd
+    for (int64_t c = 0; c < n_c; c++) {
+        float g = narrow_take(dy, c, narrow);
+        if (relu) g = narrow_take(y, c, narrow) > 0 ? g : 0;
+        if (pass_on) narrow_put(dshortcut, c, g, narrow);
+        if (dx) narrow_put(dx, c, scale[c] * g, narrow);
+    }
+}
+
+NARROW_INLINE void frozen_rows(const norm_rows_t *r, const void *y, const void *dy, void *dx, void *dshortcut,
+                               bool narrow)
+{
+    const int64_t n_c = r->n_c;
+    for (int64_t row = 0; row < r->n_rows; row++) {
+        const void *from = narrow_at(dy, row * n_c, narrow), *gate = narrow_at(y, row * n_c, narrow);
+        void *to = dx ? narrow_at(dx, row * n_c, narrow) : NULL;
+        void *other = dshortcut ? narrow_at(dshortcut, row * n_c, narrow) : NULL;
+        if (r->relu && other)
+            frozen_row(r->scale, n_c, gate, from, to, other, true, true, narrow);
+        else if (r->relu)
+            frozen_row(r->scale, n_c, gate, from, to, NULL, true, false, narrow);
+        else
+            frozen_row(r->scale, n_c, NULL, from, to, other, false, other != NULL, narrow);
+    }
+}
+
+LOOP_CLONES(frozen_wide, (const norm_rows_t *r, const void *y, const void *dy, void *dx, void *dshortcut),
+            (r, y, dy, dx, dshortcut))
+{
+    frozen_rows(r, y, dy, dx, dshortcut, false);
+}
+
+WIDE_CLONES(frozen_narrow, (const norm_rows_t *r, const void *y, const void *dy, void *dx, void *dshortcut),
+            (r, y, dy, dx, dshortcut))
+{
+    frozen_rows(r, y, dy, dx, dshortcut, true);
+}
+
+void norm_rows_frozen_backward(const norm_rows_t *rows, const void *y, const void *dy, void *dx,
+                               void *dshortcut)
+{
+    if (rows->narrow)
+        frozen_narrow(rows, y, dy, dx, dshortcut);
+    else
+        frozen_wide(rows, y, dy, dx, dshortcut);
+}

@@ -11,6 +11,8 @@
  *   with ReLU            4      12 (20)   8 (20)              12
  *   with add and ReLU    4      16 (32)   16 (36)             12
  *
+ * Frozen, there are no sums, and backward takes 12, with add and ReLU 20.
+ *
  * Tensors are stored as float32, or all of them as bfloat16, which halves these figures: arithmetic is the
  * same, on widened values, and results are rounded when they are written. */
 #ifndef KERNELS_CPU_BATCH_NORM_ROWS_H
@@ -47,5 +49,10 @@ void norm_rows_sum_gradients(const norm_rows_t *rows, const void *dy, void *dsho
 /* dx = scale · (g − shift − (x − mean) · slope); dx may be dy. */
 void norm_rows_backward(const norm_rows_t *rows, const void *dy, const float *shift, const float *slope,
                         void *dx);
+
+/* dx = scale · g and dshortcut = g, where g is dy, with ReLU 0 unless y is above 0. Reads y, with ReLU, scale and dy.
+ * dx may be dy; dx and dshortcut may be NULL. */
+void norm_rows_frozen_backward(const norm_rows_t *rows, const void *y, const void *dy, void *dx,
+                               void *dshortcut);
 
 #endif

@@ -263,6 +263,8 @@ static err_t run(training_t *t, char **argv, int argc)
     for (int i = 0; i < N_PARTS; i++) printf("%-14s %8.3f s\n", parts[i].name, t->best[i]);
     printf("%-14s %8.3f s\n%-14s %8.3f s\n%-14s %8ld KiB\n", "products", t->products, "all", t->total,
            "peak memory", peak_kib());
+    printf("arena %zu KiB, at least %zu KiB\n", exec_arena_bytes(t->exec) >> 10,
+           exec_floor_bytes(t->exec) >> 10);
     if (strcmp(argv[6], "layers") == 0)
         print_layers(t);
     else if (strcmp(argv[6], "-") != 0)

@@ -342,11 +342,11 @@ static void backward(op_run_t *r)
     const op_desc_t *d = &r->op->desc;
     const op_traits_t *traits = op_traits(d->kind);
     for (int i = 0; i < d->n_inputs; i++) {
-        if (!(traits->backward_needs_x >> i & 1)) spoil(r->x[i], d->x[i]);
+        if (!(r->op->reads_x >> i & 1)) spoil(r->x[i], d->x[i]);
         if (r->dx[i]) spoil(r->dx[i], d->x[i]);
     }
     for (int i = 0; i < d->n_params; i++) spoil(r->dparam[i], d->param[i]);
-    if (!(traits->backward_needs_y & 1)) spoil(r->y, d->y[0]);
+    if (!(r->op->reads_y & 1)) spoil(r->y, d->y[0]);
     if (traits->loss) spoil(r->dy, d->y[0]);
     memset(r->workspace, 0xff, r->op->n_workspace_bytes);
     must(op_run_backward(r), "backward");

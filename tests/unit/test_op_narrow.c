@@ -201,13 +201,11 @@ static bool check_forward(op_run_t *r, const op_run_t *oracle, const layout_t *l
 static bool check_backward(op_run_t *r, const op_run_t *oracle, const layout_t *l)
 {
     const op_desc_t *d = &r->op->desc;
-    const op_traits_t *traits = op_traits(d->kind);
     limits_t limit = limits_of(d);
     bool good = true;
     for (int i = 0; i < d->n_inputs; i++)
-        if (!(traits->backward_needs_x >> i & 1) && r->args.y[0].data != r->x[i])
-            spoil(r->x[i], d->x[i], l->x[i]);
-    if (!(traits->backward_needs_y & 1)) spoil(r->y, d->y[0], l->y);
+        if (!(r->op->reads_x >> i & 1) && r->args.y[0].data != r->x[i]) spoil(r->x[i], d->x[i], l->x[i]);
+    if (!(r->op->reads_y & 1)) spoil(r->y, d->y[0], l->y);
     memset(r->workspace, 0xff, r->op->n_workspace_bytes);
     must(op_run_backward(r), "backward");
     for (int i = 0; i < d->n_inputs && r->dx[i]; i++)
@@ -226,7 +224,7 @@ static bool check_in_place(op_run_t *r, const op_run_t *given, const op_run_t *o
     const op_traits_t *traits = op_traits(r->op->desc.kind);
     if (!traits->in_place || l->x[0] != l->y) return true;
     begin(r, given, l);
-    if (!(traits->backward_needs_x & 1)) r->args.y[0].data = r->x[0];
+    if (!(r->op->reads_x & 1)) r->args.y[0].data = r->x[0];
     r->args.dx[0].data = r->dy;
     return check_forward(r, oracle, l) && check_backward(r, oracle, l);
 }

@@ -169,16 +169,22 @@ static void test_sums_nan(const backend_t *device)
 
 static void test_in_place(const backend_t *device)
 {
-    static const op_desc_t descs[] = {RELU({4, {3, 5, 7, 11}}), DROPOUT(0.4, {4, {3, 5, 7, 11}}),
-                                      DROPOUT(0.4, {2, {3, 33}}), NORM(0.1, 1e-5, {4, {3, 5, 7, 11}}),
-                                      NORM(0.1, 1e-5, {4, {6, 9, 7, 16}})};
+    static const op_desc_t descs[] = {RELU({4, {3, 5, 7, 11}}),
+                                      DROPOUT(0.4, {4, {3, 5, 7, 11}}),
+                                      DROPOUT(0.4, {2, {3, 33}}),
+                                      NORM(0.1, 1e-5, {4, {3, 5, 7, 11}}),
+                                      NORM(0.1, 1e-5, {4, {6, 9, 7, 16}}),
+                                      {.kind = OP_BATCH_NORM,
+                                       .n_inputs = 1,
+                                       .x = {{4, {3, 5, 7, 16}}},
+                                       .attr.batch_norm = {.epsilon = 1e-5, .frozen = true}}};
     for (size_t i = 0; i < sizeof descs / sizeof descs[0]; i++)
         for (int training = 1; training >= 0; training--) {
             op_run_t apart = op_run_new(device, descs[i], true),
                      in_place = op_run_new(device, descs[i], true);
             size_t n_bytes = (size_t)shape_count(descs[i].x[0]) * sizeof(float);
             op_run_fill(&apart, 5), op_run_fill(&in_place, 5);
-            bool kept = training && op_traits(descs[i].kind)->backward_needs_x & 1;
+            bool kept = training && in_place.op->reads_x & 1;
             float *y = kept ? in_place.y : in_place.x[0];
             in_place.args.y[0].data = y, in_place.args.dx[0].data = in_place.dy;
             apart.args.training = in_place.args.training = training;
@@ -356,7 +362,7 @@ static void test_norm_shared(const backend_t *device)
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(3 + 10 + 10 + 4 + 3 + 4 + 10 + 6 + 6 + 3 + 2 + 1);
+    tap_plan(3 + 12 + 10 + 4 + 3 + 4 + 10 + 6 + 6 + 3 + 2 + 1);
     test_relu_nan(device);
     test_pool_nan(device);
     test_softmax_nan(device);

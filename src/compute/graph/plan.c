@@ -128,14 +128,12 @@ static bool may_share(const graph_t *g, int n)
 /* Whether backward of a layer reads its input or output i. */
 static bool backward_reads_x(const plan_t *plan, int n, int i)
 {
-    unsigned inputs = op_traits(plan->graph->nodes[n].desc.kind)->backward_needs_x;
-    return plan->needs[n].backward && (inputs >> i & 1);
+    return plan->needs[n].backward && (plan->nodes[n].op->reads_x >> i & 1);
 }
 
 static bool backward_reads_y(const plan_t *plan, int n, int i)
 {
-    unsigned outputs = op_traits(plan->graph->nodes[n].desc.kind)->backward_needs_y;
-    return plan->needs[n].backward && (outputs >> i & 1);
+    return plan->needs[n].backward && (plan->nodes[n].op->reads_y >> i & 1);
 }
 
 /* y may reuse x's memory if nothing reads x later: it is not the caller's input, and no other layer and no

@@ -89,14 +89,13 @@ err_t narrow_forward(const op_t *op, const op_args_t *args)
 err_t narrow_backward(const op_t *op, const op_args_t *args)
 {
     const op_desc_t *d = &op->desc;
-    const op_traits_t *traits = op_traits(d->kind);
     op_args_t wide = *args;
     for (int i = 0; i < d->n_inputs; i++) {
-        TRY(widened(op, args, X + i, &args->x[i], traits->backward_needs_x >> i & 1, &wide.x[i]));
+        TRY(widened(op, args, X + i, &args->x[i], op->reads_x >> i & 1, &wide.x[i]));
         TRY(widened(op, args, DX + i, &args->dx[i], false, &wide.dx[i]));
     }
     for (int i = 0; i < d->n_outputs; i++) {
-        TRY(widened(op, args, Y + i, &args->y[i], traits->backward_needs_y >> i & 1, &wide.y[i]));
+        TRY(widened(op, args, Y + i, &args->y[i], op->reads_y >> i & 1, &wide.y[i]));
         TRY(widened(op, args, DY + i, &args->dy[i], true, &wide.dy[i]));
     }
     TRY(op->backend->kernel[d->kind]->backward(op, &wide));

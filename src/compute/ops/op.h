@@ -44,7 +44,10 @@ typedef struct op {
     size_t n_kernel_bytes;    /* offset of these copies in the workspace */
     size_t n_saved_bytes;     /* kept from forward to backward; set by the backend's plan */
     size_t n_workspace_bytes; /* scratch within a call; not preserved between calls */
-    void *plan;               /* private to the kernel */
+    /* Buffers that backward reads, bit i: input or output i; op_traits_t's unless the backend's plan has changed
+     * them. */
+    unsigned reads_x, reads_y;
+    void *plan; /* private to the kernel */
     /* Set by the backend's plan: the algorithm of each planned pass, "" if it has only one. */
     op_algorithms_t algorithms;
 } op_t;
@@ -113,7 +116,7 @@ size_t op_addend_bytes(const op_t *op, const bool *accumulate_dx, const bool *ac
 /* Forward, then backward, of one batch:
  *
  *   forward   reads x, param, (state); writes y, saved (if planned for training), (state)
- *   backward  reads dy, saved, param and what op_traits says; writes, or adds to, dx and dparam
+ *   backward  reads dy, saved, param and what op_t.reads_x and reads_y say; writes, or adds to, dx and dparam
  *
  * A sum of gradients has the bits of computing the new one and then adding it (backend_t.accumulate).
  * Errors: ERR_SYSTEM from the backend's library. */

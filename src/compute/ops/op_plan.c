@@ -52,7 +52,11 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
     ASSERT(backend->stores_bf16 || !op_is_narrow(desc));
     op_t *op;
     TRY(mem_new(sizeof *op, "an operator", &op));
-    *op = (op_t){.desc = *desc, .backend = backend, .training = training};
+    *op = (op_t){.desc = *desc,
+                 .backend = backend,
+                 .training = training,
+                 .reads_x = op_traits(desc->kind)->backward_needs_x,
+                 .reads_y = op_traits(desc->kind)->backward_needs_y};
     err_t err = ERR_OK;
     int n_passes = wanted ? training ? OP_PASS_COUNT : 1 : 0;
     for (int pass = 0; pass < n_passes && err == ERR_OK; pass++)
