@@ -221,14 +221,16 @@ void detection_evaluator_close(detection_evaluator_t **evaluator)
 static err_t find_objects(detection_evaluator_t *e, int64_t image, detector_result_t *result)
 {
     const detection_evaluator_options_t *o = &e->options;
+    char name[FS_PATH_MAX + 512]; /* as the loader's */
     sample_t sample;
     image_info_t info;
     image_t pixels;
     TRY(source_read(o->source, o->split, image, &e->buffer, &sample));
-    const image_bytes_t bytes = {sample.name, sample.bytes, sample.n_bytes};
+    snprintf(name, sizeof name, "%s (%s, %s)", sample.name, split_words[o->split], o->source->path);
+    const image_bytes_t bytes = {name, sample.bytes, sample.n_bytes};
     TRY(image_info(bytes, &info));
     TRY(image_decode(e->decoder, bytes, &pixels));
-    return detector_run(e->detector, sample.name, &info, &pixels, true, result);
+    return detector_run(e->detector, name, &info, &pixels, true, result);
 }
 
 static err_t detect_image(detection_evaluator_t *e, int64_t image)
