@@ -126,6 +126,13 @@ records() { # KIND CONDITION [FOLDER]
     close_columns "$BATS_TEST_TMPDIR/resumed" "$BATS_TEST_TMPDIR/whole" 1e-4
 }
 
+@test "--lr-scale and micro-batches on another number of ranks: the rate stays, --accumulate may change" {
+    small_run 2 --lr-scale linear --warmup 0 --schedule constant
+    on_ranks 0 train --out "$out" --resume auto --data "$tiny" --steps 13 --accumulate 2 --threads 1
+    on_ranks 3 train --out "$out" --resume auto --data "$tiny" --steps 14 --threads 1
+    records step '.lr == 0.06'
+}
+
 @test "resume auto skips a damaged checkpoint with a warning; a new folder starts from the beginning" {
     on_ranks 0 train --out "$out" --resume auto --data "$tiny" --model mlp --steps 8 --checkpoint-every 4 |
         grep 'no checkpoint in .* yet'

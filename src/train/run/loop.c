@@ -43,13 +43,14 @@ static void put_step(const trainer_t *t, const double *values, const step_cost_t
 
 static err_t record_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
 {
-    bool flush = t->at.step % t->options->log_every == 0;
+    bool sampled = t->at.step % t->options->log_every == 0;
+    bool flush = sampled || t->telemetry.n_first_steps == 0; /* the first: scripts/launch waits for it */
     const task_metrics_t *metrics = &t->task_metrics;
     double values[TASK_MAX_METRICS];
     json_t *j = metrics_begin(&t->output.records, "step");
     task_metrics_of_training(metrics, result->sums, (double)result->n, values);
     if (j) put_step(t, values, cost, j);
-    if (flush) TRY(trainer_record_images(t, result->n, j));
+    if (sampled) TRY(trainer_record_images(t, result->n, j));
     if (!j) return ERR_OK;
     TRY(metrics_end(&t->output.records, flush));
     tensorboard_scalars_t scalars = {0};

@@ -67,7 +67,8 @@ static err_t plan_steps(trainer_t *t)
     /* Of a run that has finished, the schedule is not used; any warm-up fits into its length. */
     bool finished = t->saving.resumed_from[0] && t->at.step >= t->n_steps;
     int64_t length = finished ? INT64_C(1) << 40 : t->n_steps;
-    schedule_run_t run = {per_epoch, length, t->comm->size, optim_default_rate(o->optim.optimizer)};
+    const int ranks = t->saving.rate_ranks ? narrow_int(t->saving.rate_ranks) : t->comm->size; /* a trial has none */
+    schedule_run_t run = {per_epoch, length, ranks, optim_default_rate(o->optim.optimizer)};
     return schedule_make(&o->schedule, &run, &t->learning.schedule, &t->learning.plateau);
 }
 

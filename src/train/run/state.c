@@ -127,6 +127,7 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
         ckpt_int("epoch_n_samples", t->at.n_samples),
         ckpt_int("global_batch", t->input.global_batch),
         ckpt_int("n_ranks", t->comm->size),
+        ckpt_int("rate_ranks", t->saving.rate_ranks),
         ckpt_real("plateau_best", t->learning.plateau.best),
         ckpt_int("plateau_n_bad", t->learning.plateau.n_bad_epochs),
         ckpt_real("plateau_scale", t->learning.plateau.scale),
@@ -249,6 +250,7 @@ static err_t choose_checkpoint(const trainer_t *t, char *path)
 typedef struct saved_run {
     char *options, *algorithms; /* algorithms: NULL if the checkpoint has none */
     int64_t n_ranks, n_threads; /* n_threads: 0 if unknown */
+    int64_t rate_ranks;         /* n_ranks if unknown */
     int64_t step;               /* steps done, which decide whether the run has finished */
 } saved_run_t;
 
@@ -262,6 +264,9 @@ static err_t read_saved_run(const char *path, saved_run_t *out)
     if (err == ERR_OK) err = checkpoint_get_int(checkpoint, "n_ranks", &out->n_ranks);
     if (err == ERR_OK) err = checkpoint_get_int(checkpoint, "step", &out->step);
     /* The rest is missing in checkpoints of earlier versions. */
+    out->rate_ranks = out->n_ranks;
+    if (err == ERR_OK && checkpoint_find_attr(checkpoint, "rate_ranks"))
+        err = checkpoint_get_int(checkpoint, "rate_ranks", &out->rate_ranks);
     if (err == ERR_OK && checkpoint_find_attr(checkpoint, "threads"))
         err = checkpoint_get_int(checkpoint, "threads", &out->n_threads);
     if (err == ERR_OK && checkpoint_find_attr(checkpoint, "algorithms"))
@@ -276,6 +281,7 @@ static err_t read_saved_run(const char *path, saved_run_t *out)
 err_t trainer_find_checkpoint(trainer_t *t)
 {
     saved_run_t saved = {.n_ranks = 0};
+    t->saving.rate_ranks = t->comm->size;
     err_t err = ERR_OK;
     if (t->comm->rank == 0) {
         disk_work_begin("looking for a checkpoint in",
@@ -290,7 +296,7 @@ err_t trainer_find_checkpoint(trainer_t *t)
                                 "finding a checkpoint"));
     if (!t->saving.resumed_from[0]) goto out;
     int64_t numbers[] = {saved.options ? (int64_t)strlen(saved.options) + 1 : 0, saved.n_ranks,
-                         saved.n_threads, saved.step};
+                         saved.n_threads, saved.step, saved.rate_ranks};
     TRY_OUT(err, comm_broadcast(t->comm, numbers, sizeof numbers, 0, "broadcasting options"));
     if (!saved.options) err = mem_new((size_t)numbers[0], "options", &saved.options);
     TRY_OUT(err, comm_agree(t->comm, err, "broadcasting options"));
@@ -298,6 +304,7 @@ err_t trainer_find_checkpoint(trainer_t *t)
     err = train_options_inherit(t->options, t->groups, saved.options, &t->saving.saved_options);
     err = comm_agree(t->comm, err, "inheriting options");
     t->at.step = numbers[3];
+    t->saving.rate_ranks = numbers[4];
     t->saving.keeps_bits = numbers[1] == t->comm->size || t->options->reproducible;
     t->saving.saved_threads = t->saving.keeps_bits && numbers[2] <= INT32_MAX ? numbers[2] : 0;
 out:
