@@ -36,9 +36,9 @@ static err_t compare_data(comm_t *comm, const dataset_info_t *info)
 static err_t check_transform(train_input_t *input)
 {
     const dataset_info_t *info = &input->dataset->info;
-    if (input->transform.task == TASK_DETECT) return ERR_OK;
     if (!input->dataset->ops->read)
         return transform_resolve_in_memory(&input->transform, info->channels, input->where);
+    if (info->task == TASK_DETECT) return ERR_OK;
     if (!info->transform[0] && random_affine_active(&input->transform.affine))
         RAISE(ERR_USAGE,
               "--augment-... options do not apply to %s with --input-size: its pixels are already random",

@@ -1,0 +1,149 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Training a detector: the same bits on any number of ranks, after a resume and from shards; records; bad input.
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell, on purpose; common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+# shellcheck source=tests/cli/coco.bash
+load coco
+
+setup_file() {
+    command -v python3 >/dev/null || return 0
+    export coco=$BATS_FILE_TMPDIR/coco
+    make_coco "$coco"
+    cp -r "$coco/val2017" "$coco/train2017"
+    cp "$coco/annotations/instances_val2017.json" "$coco/annotations/instances_train2017.json"
+}
+
+setup() {
+    common_setup
+    [ -n "${coco:-}" ] || skip "python3 is not here, which makes the images"
+}
+
+# Settings of a run are variables, which tests change.
+train() { # RANKS ARGUMENTS...
+    on_ranks "$1" train --model "${model:-fasterrcnn_resnet18_fpn}" --data "${data:-$coco}" --min-size 64 \
+        --max-size "${max_size:-64}" --rpn-batch 32 --box-batch 16 --rpn-topk 100 --mask-block 4 --batch "${batch:-2}" \
+        --threads 1 --out "$out" "${@:2}"
+}
+
+# All numbers of the training, to the last digit.
+curve() { # FOLDER
+    jq -c 'select(.record == "step" or .record == "epoch") | del(.images) |
+        with_entries(select(.key | test("sec|share|images") | not))' "$1/metrics.jsonl"
+}
+
+same_state() { # CHECKPOINT CHECKPOINT
+    local object
+    for object in /params /states /optimizer; do h5diff "$1" "$2" "$object" "$object"; done
+}
+
+@test "--reproducible: the same bits on 1 and 2 ranks, and resumed on the other in the middle of an epoch" {
+    local last=ckpt-000000000003.h5 one=$out-1 two=$out-2 model=maskrcnn_resnet18_fpn
+    local options=(--reproducible 2 --steps 3 --eval-samples 2 --checkpoint-every 1)
+    out=$one train 1 "${options[@]}"
+    out=$two train 2 "${options[@]}"
+    diff <(curve "$one") <(curve "$two")
+    [ "$(curve "$one" | wc -l)" -eq 4 ]
+    same_state "$one/$last" "$two/$last"
+    rm "$two/$last" "$two/ckpt-000000000002.h5"
+    run on_ranks 0 train --data "$coco" --out "$two" --resume auto --max-size 96
+    [ "$status" -eq 2 ]
+    [[ $output == *"cannot change --max-size 96 (it was 64)"* ]]
+    on_ranks 0 train --data "$coco" --out "$two" --resume auto
+    same_state "$one/$last" "$two/$last"
+    # The epoch's means include the step before the resume.
+    diff <(curve "$one" | tail -n 1) <(curve "$two" | tail -n 1)
+}
+
+@test "1 and 4 ranks: the same losses within rounding, whatever images share a step" {
+    for n in 1 4; do
+        out=$BATS_TEST_TMPDIR/$n batch=4 train "$n" --steps 2 --norm frozen --no-eval --log-every 1
+    done
+    close_curves "$BATS_TEST_TMPDIR/1" "$BATS_TEST_TMPDIR/4" 1e-4
+    # The images of a step, each on one rank.
+    jq -es 'map(select(.record == "step")) | all((.images | length) == (if .step == 0 then 4 else 3 end))' "$BATS_TEST_TMPDIR/4/metrics.jsonl"
+    images() { jq -c 'select(.images) | [.images[] | [.image, .canvas, .objects]] | sort' "$1/metrics.jsonl"; }
+    diff <(images "$BATS_TEST_TMPDIR/1") <(images "$BATS_TEST_TMPDIR/4")
+    jq -es 'map(select(.images)) | .[0].images | map(.rank) | sort == [0, 1, 2, 3]' "$BATS_TEST_TMPDIR/4/metrics.jsonl"
+}
+
+@test "a folder and its shards, 1 and 4 loader threads: the same bits" {
+    [ -n "${DPTRAIN_TEST_SLOW:-}" ] || skip "tests/unit/test_detection_data compares the samples; this is --slow"
+    "$dptrain" data pack --from "$coco" --out "$BATS_TEST_TMPDIR/shards" --shard-size 20K
+    export model=maskrcnn_resnet18_fpn
+    out=$out-folder train 0 --steps 2 --no-eval --loader-threads 1
+    out=$out-shards data=$BATS_TEST_TMPDIR/shards train 0 --steps 2 --no-eval --loader-threads 4
+    diff <(curve "$out-folder") <(curve "$out-shards")
+}
+
+@test "five losses and their sum, recall, average precision; the header names canvases and what is left out" {
+    jq '.annotations |= map(if .image_id == 10 then .bbox[2] = 1 else . end)' \
+        "$coco/annotations/instances_train2017.json" >"$BATS_TEST_TMPDIR/list"
+    cp -r "$coco" "$BATS_TEST_TMPDIR/coco"
+    cp "$BATS_TEST_TMPDIR/list" "$BATS_TEST_TMPDIR/coco/annotations/instances_train2017.json"
+    data=$BATS_TEST_TMPDIR/coco
+    run train 2 --steps 2 --sync-bn --target ap_box=0.99
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"6 training, 7 validation images, 2 categories"* ]]
+    [[ $output == *"1 training image without objects left out"* ]]
+    [[ $output == *"  canvas  "*"64x64 ("* ]]
+    [[ $output == *"--target ap_box=0.99 was not reached: the best validation box AP was 0."* ]]
+    jq -es 'map(select(.record == "step")) | all(
+        (.loss - .loss_objectness - .loss_rpn_box_reg - .loss_classifier - .loss_box_reg | fabs) < 1e-5
+        and .positives >= 1 and .loss_mask == null)' "$out/metrics.jsonl"
+    jq -es 'map(select(.record == "epoch")) | length == 1 and all(.val_ap_box >= 0 and has("val_ap_large_box") and
+        (has("val_ap_mask") or has("val_loss") | not))' "$out/metrics.jsonl"
+    out=$out-all train 0 --steps 1 --no-eval --keep-empty >"$BATS_TEST_TMPDIR/said"
+    grep '7 training, 7 validation' "$BATS_TEST_TMPDIR/said"
+}
+
+fails() { # CODE WORDS RANKS ARGUMENTS...
+    run train "${@:3}" --overwrite
+    echo "expected $1 \"$2\", got $status: $output"
+    [ "$status" -eq "$1" ]
+    [[ $output == *"$2"* ]]
+}
+
+@test "bad input" {
+    fails 2 "--accumulate does not apply to detectors" 0 --accumulate 2
+    fails 2 "--bn-group does not apply to detectors" 0 --bn-group 2
+    fails 2 "--task multilabel: fasterrcnn_resnet18_fpn is a detector" 0 --task multilabel
+    model=resnet18 fails 2 "--trainable-layers applies to detectors" 0 --trainable-layers 3
+    fails 2 "smaller than the 3 ranks" 3
+    fails 2 "all batch norm of fasterrcnn_resnet18_fpn is frozen" 2 --sync-bn --norm frozen
+    fails 2 "do not divide" 2 --sync-bn --norm batch
+    max_size=32 fails 2 "--max-size" 0
+    data=digits fails 2 "--task" 0
+    run "$dptrain" train --model resnet18 --task detect --data "$coco" --out "$out"
+    [ "$status" -eq 2 ]
+    [[ $output == *"--task detect needs a detector"* ]]
+    cp -r "$coco" "$BATS_TEST_TMPDIR/bare"
+    jq '.annotations |= map(del(.segmentation))' "$coco/annotations/instances_train2017.json" \
+        >"$BATS_TEST_TMPDIR/bare/annotations/instances_train2017.json"
+    data=$BATS_TEST_TMPDIR/bare
+    model=maskrcnn_resnet18_fpn fails 3 "objects of $data have no segmentation, which maskrcnn_resnet18_fpn needs" 0
+    jq '.annotations |= map(.bbox[2] = 0.5)' "$coco/annotations/instances_train2017.json" \
+        >"$BATS_TEST_TMPDIR/bare/annotations/instances_train2017.json"
+    fails 3 "object" 0
+}
+
+@test "a damaged image is replaced within --max-bad, a NaN names layer, step and image" {
+    cp -r "$coco" "$BATS_TEST_TMPDIR/coco"
+    printf 'x' >"$BATS_TEST_TMPDIR/coco/train2017/3.png"
+    data=$BATS_TEST_TMPDIR/coco
+    run train 2 --steps 4 --no-eval --max-bad 1
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *3.png* ]]
+    run train 2 --steps 4 --no-eval --overwrite
+    [ "$status" -eq 3 ]
+    [[ $output == *3.png* ]]
+    data=$coco
+    run train 2 --lr 1e6 --steps 4 --no-eval --overwrite
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output =~ "not finite at step "[0-9]+": NaN or Inf first appears in the "(output of layer|parameter)" ".*" for image "[0-9]".png;" ]]
+}
