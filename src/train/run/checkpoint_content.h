@@ -10,6 +10,10 @@
 typedef struct best_name {
     char text[40];
 } best_name_t;
+best_name_t checkpoint_best_name(const task_metrics_t *metrics, int metric);
+
+/* The attributes of the epoch's sums that detectors have alone; NULL: the others. */
+extern const char *const checkpoint_sum_names[TASK_N_SUMS];
 
 typedef struct trainer_content {
     model_content_t model;

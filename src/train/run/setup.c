@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sets up and tears down a run: model, executor, gradients, prefetcher. Rank 0 decides and broadcasts, every
- * rank builds, all agree. The data is left to open_data.c, the steps to loop.c. */
+ * rank builds, all agree. The data is left to open_data.c, memory of gradients to gradients.c,
+ * the steps to loop.c. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +68,8 @@ static err_t plan_steps(trainer_t *t)
     /* Of a run that has finished, the schedule is not used; any warm-up fits into its length. */
     bool finished = t->saving.resumed_from[0] && t->at.step >= t->n_steps;
     int64_t length = finished ? INT64_C(1) << 40 : t->n_steps;
-    const int ranks = t->saving.rate_ranks ? narrow_int(t->saving.rate_ranks) : t->comm->size; /* a trial has none */
+    const int ranks =
+        t->saving.rate_ranks ? narrow_int(t->saving.rate_ranks) : t->comm->size; /* a trial has none */
     schedule_run_t run = {per_epoch, length, ranks, optim_default_rate(o->optim.optimizer)};
     return schedule_make(&o->schedule, &run, &t->learning.schedule, &t->learning.plateau);
 }
@@ -260,16 +262,6 @@ static err_t open_prefetcher(trainer_t *t)
     return prefetcher_open(&options, t->runtime.backend, &t->input.prefetcher);
 }
 
-static err_t open_virtual_shards(trainer_t *t)
-{
-    if (!t->options->reproducible) return ERR_OK;
-    TRY(mem_new(sizeof *t->learning.shards, "shards", &t->learning.shards));
-    TRY(shards_open(t->comm, t->runtime.backend, (int)t->options->reproducible,
-                    t->model.graph->n_flat_trained + TAIL_COUNT, t->model.graph->n_flat_states,
-                    t->learning.shards));
-    return shards_set_states(t->learning.shards, t->model.states.host);
-}
-
 static err_t begin_trace(trainer_t *t)
 {
     trace_file_options_t options = {
@@ -282,34 +274,6 @@ static err_t begin_trace(trainer_t *t)
         .n_parts = (int)t->options->accumulate * trainer_local_shards(t),
     };
     return trace_file_begin(t->comm, &options, &t->output.trace);
-}
-
-static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
-{
-    const size_t n_bytes = TAIL_COUNT * sizeof(float), offset = learning->grads.n_bytes - n_bytes;
-    void *host = backend->memory ? NULL : (char *)learning->grads.host + offset;
-    void *device = backend->memory ? (char *)learning->grads.device + offset : NULL;
-    for (int i = 0; i < BACKEND_SLOTS; i++)
-        TRY(hd_buffer_wrap(backend, n_bytes, "a step's totals", host, device, &learning->tails[i]));
-    return ERR_OK;
-}
-
-/* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
-static err_t open_gradients(trainer_t *t)
-{
-    int64_t n = t->model.graph->n_flat_trained + TAIL_COUNT;
-    size_t n_bytes = (size_t)n * sizeof(float);
-    TRY(comm_buffer_new(t->comm, n_bytes, &t->learning.buffer));
-    TRY(comm_buffer_choose(t->comm, &t->learning.buffer, n));
-    comm_buffer_set_exact(&t->learning.buffer, TAIL_COUNT);
-    t->learning.bucket =
-        (bucket_t){.comm = t->comm,
-                   .buffer = &t->learning.buffer,
-                   .n_min = bucket_floats(t->options->runtime.bucket, t->model.graph->n_flat_trained)};
-    err_t err = hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->learning.buffer.data,
-                               t->learning.buffer.device, &t->learning.grads);
-    if (err == ERR_OK) err = wrap_tails(t->runtime.backend, &t->learning);
-    return comm_agree(t->comm, err, "allocating gradient buffers");
 }
 
 err_t trainer_build(trainer_t *t)
@@ -326,14 +290,6 @@ err_t trainer_build(trainer_t *t)
     return comm_agree(comm, err, "choosing the target");
 }
 
-err_t trainer_prepare(trainer_t *t)
-{
-    TRY(open_gradients(t));
-    err_t err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, trainer_why_host(t),
-                                   &t->model.recorded);
-    return comm_agree(t->comm, err, "deciding on recorded steps");
-}
-
 err_t trainer_plan(trainer_t *t)
 {
     TRY(trainer_choose_algorithms(t));
@@ -342,7 +298,7 @@ err_t trainer_plan(trainer_t *t)
 
 err_t trainer_begin(trainer_t *t)
 {
-    TRY(comm_agree(t->comm, open_virtual_shards(t), "allocating shards"));
+    TRY(comm_agree(t->comm, trainer_open_shards(t), "allocating shards"));
     /* Initial weights are equal by construction, unless a host's libm differs in the last bit. */
     TRY(comm_broadcast(t->comm, t->model.params.host, t->model.graph->n_flat_params * (int64_t)sizeof(float),
                        0, "broadcasting weights"));

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "compute/models/rcnn.h"
 #include "data/load/images.h"
+#include "train/detect/ports.h"
 #include "train/run/setup.h"
 
 err_t detector_set_model(trainer_t *t, model_options_t *options)
@@ -68,21 +69,11 @@ static images_detection_t data_of(const trainer_t *t)
     return data;
 }
 
-/* The shapes of the model's inputs on all canvases, [canvases->n][GRAPH_MAX_INPUTS]; mem_free it. */
-static err_t make_shapes(const trainer_t *t, const canvases_t *canvases, shape_t **out)
-{
-    TRY(mem_new_array(canvases->n * GRAPH_MAX_INPUTS, sizeof **out, "canvases", out));
-    for (int i = 0; i < canvases->n; i++)
-        rcnn_shapes(t->model.graph, canvases->size[i].height, canvases->size[i].width,
-                    *out + i * GRAPH_MAX_INPUTS);
-    return ERR_OK;
-}
-
 err_t detector_choose_algorithms(trainer_t *t, algorithm_request_t *request)
 {
     const canvases_t *canvases = data_of(t).canvases;
     shape_t *shapes;
-    err_t err = make_shapes(t, canvases, &shapes);
+    err_t err = detector_shapes(t->model.graph, canvases, &shapes);
     TRY(comm_agree(t->comm, err, "choosing algorithms"));
     ASSERT(2 * canvases->n <= ALGORITHMS_MAX_SIZES);
     for (int i = 0; i < 2 * canvases->n; i++)
@@ -207,7 +198,7 @@ err_t detector_plan(trainer_t *t)
 {
     const canvases_t *canvases = data_of(t).canvases;
     shape_t *shapes;
-    err_t err = make_shapes(t, canvases, &shapes);
+    err_t err = detector_shapes(t->model.graph, canvases, &shapes);
     for (int i = 0; err == ERR_OK && i < canvases->n; i++)
         err = exec_prepare_shapes(t->model.exec, 1, shapes + i * GRAPH_MAX_INPUTS, true);
     mem_free(&shapes);

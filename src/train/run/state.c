@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints of a run: their contents, handing them to the writer, resuming from them. The file format is
- * left to store/checkpoint, the model's part of it to train/weights. */
+/* Checkpoints of a run: their contents, and handing them to the writer. Resuming from them is left to resume.c, the
+ * file format to store/checkpoint, the model's part of it to train/weights. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,17 +16,16 @@
 #include "train/run/checkpoint_content.h"
 #include "train/weights/model_file.h"
 
-/* Attributes of the epoch's sums that classifiers lack. */
-static const char *const sum_names[TASK_N_SUMS] = {[TASK_SUM_OBJECTNESS] = "epoch_loss_objectness",
-                                                   [TASK_SUM_PROPOSAL_BOX] = "epoch_loss_rpn_box_reg",
-                                                   [TASK_SUM_CLASS] = "epoch_loss_classifier",
-                                                   [TASK_SUM_BOX] = "epoch_loss_box_reg",
-                                                   [TASK_SUM_MASK] = "epoch_loss_mask",
-                                                   [TASK_SUM_POSITIVES] = "epoch_n_positives",
-                                                   [TASK_SUM_FOUND] = "epoch_n_found",
-                                                   [TASK_SUM_OBJECTS] = "epoch_n_objects"};
+const char *const checkpoint_sum_names[TASK_N_SUMS] = {[TASK_SUM_OBJECTNESS] = "epoch_loss_objectness",
+                                                       [TASK_SUM_PROPOSAL_BOX] = "epoch_loss_rpn_box_reg",
+                                                       [TASK_SUM_CLASS] = "epoch_loss_classifier",
+                                                       [TASK_SUM_BOX] = "epoch_loss_box_reg",
+                                                       [TASK_SUM_MASK] = "epoch_loss_mask",
+                                                       [TASK_SUM_POSITIVES] = "epoch_n_positives",
+                                                       [TASK_SUM_FOUND] = "epoch_n_found",
+                                                       [TASK_SUM_OBJECTS] = "epoch_n_objects"};
 
-static best_name_t best_name(const task_metrics_t *metrics, int metric)
+best_name_t checkpoint_best_name(const task_metrics_t *metrics, int metric)
 {
     best_name_t name;
     snprintf(name.text, sizeof name.text, "best_%s", metrics->at[metric]->name);
@@ -77,29 +76,11 @@ static int put_best(const task_metrics_t *metrics, const train_position_t *at,
     int n = 0;
     for (int i = 0; i < metrics->n; i++) {
         if (isnan(at->best[i])) continue;
-        names[i] = best_name(metrics, i);
+        names[i] = checkpoint_best_name(metrics, i);
         out[n++] = ckpt_real(names[i].text, at->best[i]);
     }
     if (at->best_step >= 0) out[n++] = ckpt_int("best_step", at->best_step);
     return n;
-}
-
-/* Earlier versions kept the best of the main metric alone, as best_accuracy: 0 before the first validation. */
-static err_t read_best(const checkpoint_t *checkpoint, const task_metrics_t *metrics, train_position_t *at)
-{
-    for (int i = 0; i < metrics->n; i++) {
-        best_name_t name = best_name(metrics, i);
-        if (!metrics->at[i]->always_null && checkpoint_find_attr(checkpoint, name.text))
-            TRY(checkpoint_get_real(checkpoint, name.text, &at->best[i]));
-    }
-    at->best_step = -1;
-    if (checkpoint_find_attr(checkpoint, "best_step"))
-        return checkpoint_get_int(checkpoint, "best_step", &at->best_step);
-    double *best = &at->best[metrics->main];
-    if (isnan(*best) && checkpoint_find_attr(checkpoint, "best_accuracy"))
-        TRY(checkpoint_get_real(checkpoint, "best_accuracy", best));
-    if (!(*best > 0)) *best = NAN;
-    return ERR_OK;
 }
 
 err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t *out)
@@ -141,7 +122,7 @@ err_t trainer_make_content(const trainer_t *t, float *states, trainer_content_t 
     if (t->at.evaluation_due) attrs[n_attrs++] = ckpt_int("evaluation_due", 1);
     if (t->n_threads > 0) attrs[n_attrs++] = ckpt_int("threads", t->n_threads);
     for (int i = 0; t->options->detects && i < TASK_N_SUMS; i++)
-        if (sum_names[i]) attrs[n_attrs++] = ckpt_real(sum_names[i], t->at.sums[i]);
+        if (checkpoint_sum_names[i]) attrs[n_attrs++] = ckpt_real(checkpoint_sum_names[i], t->at.sums[i]);
     n_attrs += put_best(&t->task_metrics, &t->at, out->best_names, attrs + n_attrs);
     model_file_t file = {.graph = t->model.graph,
                          .norm = info->norm,
@@ -229,183 +210,4 @@ err_t trainer_finish_checkpoints(trainer_t *t)
     /* --on-checkpoint-error continue relies on a later checkpoint; the last has none. */
     if (err == ERR_OK) err = err_put(&t->saving.last_write);
     return comm_agree(t->comm, err, "finishing the last checkpoint");
-}
-
-/* Rank 0: resolves --resume to a file; "" for a new run. */
-static err_t choose_checkpoint(const trainer_t *t, char *path)
-{
-    const char *resume = t->options->resume;
-    path[0] = '\0';
-    if (strcmp(resume, "none") == 0) return ERR_OK;
-    if (strcmp(resume, "auto") != 0) return model_file_locate(resume, path, NULL);
-    int n_found;
-    err_t err = model_file_locate(t->output.folder, path, &n_found);
-    if (err == ERR_OK || n_found != 0) return err;
-    log_info("no checkpoint in %s yet: starting from the beginning", t->output.folder);
-    path[0] = '\0';
-    return ERR_OK;
-}
-
-/* What a resumed run needs before anything is built. */
-typedef struct saved_run {
-    char *options, *algorithms; /* algorithms: NULL if the checkpoint has none */
-    int64_t n_ranks, n_threads; /* n_threads: 0 if unknown */
-    int64_t rate_ranks;         /* n_ranks if unknown */
-    int64_t step;               /* steps done, which decide whether the run has finished */
-} saved_run_t;
-
-static err_t read_saved_run(const char *path, saved_run_t *out)
-{
-    checkpoint_t *checkpoint;
-    const char *text;
-    TRY(checkpoint_open(path, &checkpoint));
-    err_t err = checkpoint_get_text(checkpoint, "options", &text);
-    if (err == ERR_OK) err = mem_strdup(text, &out->options);
-    if (err == ERR_OK) err = checkpoint_get_int(checkpoint, "n_ranks", &out->n_ranks);
-    if (err == ERR_OK) err = checkpoint_get_int(checkpoint, "step", &out->step);
-    /* The rest is missing in checkpoints of earlier versions. */
-    out->rate_ranks = out->n_ranks;
-    if (err == ERR_OK && checkpoint_find_attr(checkpoint, "rate_ranks"))
-        err = checkpoint_get_int(checkpoint, "rate_ranks", &out->rate_ranks);
-    if (err == ERR_OK && checkpoint_find_attr(checkpoint, "threads"))
-        err = checkpoint_get_int(checkpoint, "threads", &out->n_threads);
-    if (err == ERR_OK && checkpoint_find_attr(checkpoint, "algorithms"))
-        err = checkpoint_get_text(checkpoint, "algorithms", &text);
-    else
-        text = NULL;
-    if (err == ERR_OK && text) err = mem_strdup(text, &out->algorithms);
-    checkpoint_close(&checkpoint);
-    return err;
-}
-
-err_t trainer_find_checkpoint(trainer_t *t)
-{
-    saved_run_t saved = {.n_ranks = 0};
-    t->saving.rate_ranks = t->comm->size;
-    err_t err = ERR_OK;
-    if (t->comm->rank == 0) {
-        disk_work_begin("looking for a checkpoint in",
-                        strcmp(t->options->resume, "auto") == 0 ? t->output.folder : t->options->resume);
-        err = choose_checkpoint(t, t->saving.resumed_from);
-        if (err == ERR_OK && t->saving.resumed_from[0]) err = read_saved_run(t->saving.resumed_from, &saved);
-        t->model.saved_algorithms = saved.algorithms;
-        disk_wait_end();
-    }
-    TRY_OUT(err, comm_agree(t->comm, err, "finding a checkpoint"));
-    TRY_OUT(err, comm_broadcast(t->comm, t->saving.resumed_from, sizeof t->saving.resumed_from, 0,
-                                "finding a checkpoint"));
-    if (!t->saving.resumed_from[0]) goto out;
-    int64_t numbers[] = {saved.options ? (int64_t)strlen(saved.options) + 1 : 0, saved.n_ranks,
-                         saved.n_threads, saved.step, saved.rate_ranks};
-    TRY_OUT(err, comm_broadcast(t->comm, numbers, sizeof numbers, 0, "broadcasting options"));
-    if (!saved.options) err = mem_new((size_t)numbers[0], "options", &saved.options);
-    TRY_OUT(err, comm_agree(t->comm, err, "broadcasting options"));
-    TRY_OUT(err, comm_broadcast(t->comm, saved.options, numbers[0], 0, "broadcasting options"));
-    err = train_options_inherit(t->options, t->groups, saved.options, &t->saving.saved_options);
-    err = comm_agree(t->comm, err, "inheriting options");
-    t->at.step = numbers[3];
-    t->saving.rate_ranks = numbers[4];
-    t->saving.keeps_bits = numbers[1] == t->comm->size || t->options->reproducible;
-    t->saving.saved_threads = t->saving.keeps_bits && numbers[2] <= INT32_MAX ? numbers[2] : 0;
-out:
-    mem_free(&saved.options);
-    return err;
-}
-
-/* A position is valid only for the same data in the same batches. */
-static err_t check_same_run(const trainer_t *t, const checkpoint_t *checkpoint)
-{
-    const char *saved;
-    int64_t global_batch;
-    TRY(checkpoint_get_text(checkpoint, "data_xxh3", &saved));
-    if (strcmp(dataset_hash(&t->input.dataset->info).text, saved) != 0)
-        RAISE(ERR_DATA, "%s was not trained on the data of %s; point --data to the same files",
-              t->saving.resumed_from, t->input.dataset->info.source);
-    TRY(checkpoint_get_int(checkpoint, "global_batch", &global_batch));
-    if (global_batch != t->input.global_batch)
-        RAISE(ERR_USAGE,
-              "%s was trained with a global batch of %lld, this run has %lld; use --batch %lld "
-              "(--batch-per-rank depends on the number of ranks)",
-              t->saving.resumed_from, (long long)global_batch, (long long)t->input.global_batch,
-              (long long)global_batch);
-    return ERR_OK;
-}
-
-static err_t read_position(const trainer_t *t, const checkpoint_t *checkpoint, train_position_t *at,
-                           schedule_plateau_t *plateau)
-{
-    int64_t n_correct;
-    TRY(checkpoint_get_real(checkpoint, "plateau_best", &plateau->best));
-    TRY(checkpoint_get_int(checkpoint, "plateau_n_bad", &plateau->n_bad_epochs));
-    TRY(checkpoint_get_real(checkpoint, "plateau_scale", &plateau->scale));
-    TRY(read_best(checkpoint, &t->task_metrics, at));
-    TRY(checkpoint_get_int(checkpoint, "step", &at->step));
-    TRY(checkpoint_get_int(checkpoint, "epoch", &at->epoch));
-    TRY(checkpoint_get_int(checkpoint, "batch", &at->batch));
-    TRY(checkpoint_get_real(checkpoint, "epoch_loss_sum", &at->sums[TASK_SUM_LOSS]));
-    TRY(checkpoint_get_int(checkpoint, "epoch_n_correct", &n_correct));
-    at->sums[TASK_SUM_CORRECT] = (double)n_correct;
-    for (int i = 0; t->options->detects && i < TASK_N_SUMS; i++)
-        if (sum_names[i]) TRY(checkpoint_get_real(checkpoint, sum_names[i], &at->sums[i]));
-    TRY(checkpoint_get_int(checkpoint, "epoch_n_samples", &at->n_samples));
-    at->evaluation_due = checkpoint_find_attr(checkpoint, "evaluation_due") != NULL;
-    if (at->step < 0 || at->epoch < 0 || at->batch < 0 ||
-        at->batch >= sampler_batches(t->input.sampler) + at->evaluation_due)
-        RAISE(
-            ERR_DATA, "the position of checkpoint %s (step %lld, epoch %lld, batch %lld) is outside this run",
-            t->saving.resumed_from, (long long)at->step, (long long)at->epoch + 1, (long long)at->batch + 1);
-    return ERR_OK;
-}
-
-static err_t load_checkpoint(trainer_t *t)
-{
-    checkpoint_t *checkpoint;
-    TRY(checkpoint_open(t->saving.resumed_from, &checkpoint));
-    err_t err = check_same_run(t, checkpoint);
-    if (err == ERR_OK) err = read_position(t, checkpoint, &t->at, &t->learning.plateau);
-    if (err == ERR_OK)
-        err = model_file_read(checkpoint, t->model.graph, t->model.params.host, t->model.states.host,
-                              t->learning.optim, NULL);
-    checkpoint_close(&checkpoint);
-    return err;
-}
-
-/* A new run's --weights. trainer_begin broadcasts the weights; running statistics are broadcast here. */
-static err_t import_weights(trainer_t *t)
-{
-    const train_options_t *o = t->options;
-    const graph_t *g = t->model.graph;
-    if (!o->weights) return ERR_OK;
-    err_t err = ERR_OK;
-    if (t->comm->rank == 0) {
-        disk_work_begin("reading", o->weights);
-        err = weights_import(o->weights, o->weights_names, g, t->model.params.host, t->model.states.host,
-                             &t->model.imported);
-        disk_wait_end();
-    }
-    TRY(comm_agree(t->comm, err, "reading --weights"));
-    return comm_broadcast(t->comm, t->model.states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
-                          "broadcasting running statistics");
-}
-
-err_t trainer_restore(trainer_t *t)
-{
-    if (!t->saving.resumed_from[0]) return import_weights(t);
-    const graph_t *g = t->model.graph;
-    err_t err = ERR_OK;
-    if (t->comm->rank == 0) {
-        disk_work_begin("reading", t->saving.resumed_from);
-        err = load_checkpoint(t);
-        disk_wait_end();
-    }
-    TRY(comm_agree(t->comm, err, "loading the checkpoint"));
-    TRY(train_expect_files(t->comm, &t->input, t->saving.resumed_from));
-    TRY(comm_broadcast(t->comm, &t->at, sizeof t->at, 0, "broadcasting the position"));
-    TRY(comm_broadcast(t->comm, &t->learning.plateau, sizeof t->learning.plateau, 0,
-                       "broadcasting the schedule's state"));
-    for (int i = 0; i < t->learning.optim->n_buffers; i++)
-        TRY(comm_broadcast(t->comm, t->learning.optim->buffers[i].flat.host,
-                           g->n_flat_trained * (int64_t)sizeof(float), 0, "broadcasting optimizer state"));
-    return comm_broadcast(t->comm, t->model.states.host, g->n_flat_states * (int64_t)sizeof(float), 0,
-                          "broadcasting running statistics");
 }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory of a run's gradients: shared with the communicator, and with --reproducible of each shard. */
+#include "base/mem.h"
+#include "train/run/setup.h"
+#include "train/run/step.h"
+
+static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
+{
+    const size_t n_bytes = TAIL_COUNT * sizeof(float), offset = learning->grads.n_bytes - n_bytes;
+    void *host = backend->memory ? NULL : (char *)learning->grads.host + offset;
+    void *device = backend->memory ? (char *)learning->grads.device + offset : NULL;
+    for (int i = 0; i < BACKEND_SLOTS; i++)
+        TRY(hd_buffer_wrap(backend, n_bytes, "a step's totals", host, device, &learning->tails[i]));
+    return ERR_OK;
+}
+
+/* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
+static err_t open_gradients(trainer_t *t)
+{
+    int64_t n = t->model.graph->n_flat_trained + TAIL_COUNT;
+    size_t n_bytes = (size_t)n * sizeof(float);
+    TRY(comm_buffer_new(t->comm, n_bytes, &t->learning.buffer));
+    TRY(comm_buffer_choose(t->comm, &t->learning.buffer, n));
+    comm_buffer_set_exact(&t->learning.buffer, TAIL_COUNT);
+    t->learning.bucket =
+        (bucket_t){.comm = t->comm,
+                   .buffer = &t->learning.buffer,
+                   .n_min = bucket_floats(t->options->runtime.bucket, t->model.graph->n_flat_trained)};
+    err_t err = hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->learning.buffer.data,
+                               t->learning.buffer.device, &t->learning.grads);
+    if (err == ERR_OK) err = wrap_tails(t->runtime.backend, &t->learning);
+    return comm_agree(t->comm, err, "allocating gradient buffers");
+}
+
+err_t trainer_prepare(trainer_t *t)
+{
+    TRY(open_gradients(t));
+    err_t err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, trainer_why_host(t),
+                                   &t->model.recorded);
+    return comm_agree(t->comm, err, "deciding on recorded steps");
+}
+
+err_t trainer_open_shards(trainer_t *t)
+{
+    if (!t->options->reproducible) return ERR_OK;
+    TRY(mem_new(sizeof *t->learning.shards, "shards", &t->learning.shards));
+    TRY(shards_open(t->comm, t->runtime.backend, (int)t->options->reproducible,
+                    t->model.graph->n_flat_trained + TAIL_COUNT, t->model.graph->n_flat_states,
+                    t->learning.shards));
+    return shards_set_states(t->learning.shards, t->model.states.host);
+}
