@@ -139,6 +139,22 @@ out:
     return err;
 }
 
+/* Collective. The parts of each rank, not averaged. */
+static err_t gather_parts(comm_t *comm, const profile_run_t *run, profile_parts_t **out)
+{
+    static const char what[] = "gathering the profile";
+    const graph_t *graph = exec_graph(run->exec);
+    const double n = (double)run->n_steps, boxes = run->boxes_sec / n, masks = run->masks_sec / n;
+    profile_parts_t mine = {.part = {[RCNN_PROPOSALS] = boxes, [RCNN_MASK] = masks},
+                            .host = boxes + masks,
+                            .waiting = run->sums->comm / n,
+                            .total = run->sums->total / n};
+    if (!rcnn_is(graph)) return ERR_OK;
+    profile_parts_add(graph, exec_costs(run->exec), run->n_layer_steps, &mine);
+    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof mine, "the profile", out), what));
+    return comm_allgather(comm, &mine, sizeof mine, *out, what);
+}
+
 /* Collective. The run has succeeded, so a missing peak is only a warning. Errors that were not agreed on are
  * still returned. */
 static err_t gather_peak(comm_t *comm, const profile_run_t *run, double *out)
@@ -164,12 +180,14 @@ err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
     TRY(average_ranks(comm, split, sizeof split / sizeof split[0], run->n_steps));
     out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
     TRY(gather_layers(comm, run->exec, run->n_layer_steps, out));
+    TRY(gather_parts(comm, run, &out->ranks));
     return gather_peak(comm, run, &out->peak_flops);
 }
 
 void profile_free(profile_t *profile)
 {
     mem_free(&profile->layers);
+    mem_free(&profile->ranks);
 }
 
 double profile_layer_share(const profile_t *profile, const profile_layer_t *layer)
@@ -324,6 +342,7 @@ void profile_print(const profile_t *p, bool whole)
         log_most(p, n_hints > 0 ? hints[0] : NULL);
         return;
     }
+    if (p->ranks) profile_parts_print(p->ranks, p->n_ranks);
     log_layers(p);
     for (int i = 0; i < n_hints; i++) log_info("  hint: %s", hints[i]);
 }
@@ -361,6 +380,7 @@ void profile_json(const profile_t *p, json_t *j)
     json_array_begin(j, "layers");
     for (int i = 0; i < p->n_layers; i++) json_layer(p, &p->layers[i], j);
     json_array_end(j);
+    if (p->ranks) profile_parts_json(p->ranks, p->n_ranks, j);
     json_array_begin(j, "hints");
     for (int i = 0, n = profile_hints(p, hints); i < n; i++) json_string(j, NULL, hints[i]);
     json_array_end(j);

@@ -206,6 +206,8 @@ static err_t report_profile(trainer_t *t)
                          .n_steps = n_steps,
                          .sum_sec = comm_buffer_sec(&t->learning.buffer),
                          .cpu = &cpu,
+                         .boxes_sec = t->telemetry.boxes_sec,
+                         .masks_sec = t->telemetry.masks_sec,
                          .n_layer_steps = t->runtime.backend->memory ? LAYER_STEPS : n_steps};
     err_t err = profile_gather(t->comm, &run, &profile);
     if (err == ERR_OK) {

@@ -69,6 +69,8 @@ err_t step_read_costs(train_step_t *step)
         TRY(read_device_costs(step));
     else
         read_host_costs(step);
+    step->cost.boxes = step->images.boxes;
+    step->cost.masks = step->images.masks;
     t->telemetry.unslowed_sec = step->cost.total - t->telemetry.slowed_sec;
     step_trace(step->number, "step", step->start, step->end, 0);
     return ERR_OK;

@@ -35,6 +35,8 @@ void telemetry_add(telemetry_t *t, const step_cost_t *cost, int64_t n, bool whol
     t->n_allocations += cost->n_allocations;
     t->n_page_faults += cost->n_page_faults;
     t->cpu_sec += cost->cpu;
+    t->boxes_sec += cost->boxes;
+    t->masks_sec += cost->masks;
     if (whole) t->step_rates[t->n_rates++ % RATE_RING] = (double)n / cost->total;
 }
 

@@ -12,7 +12,8 @@ enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10, LAYER_STEPS = 5 };
 /* The cost of one step: seconds by phase, memory blocks allocated, pages touched for the first time. */
 typedef struct step_cost {
     double data, forward, backward, comm, optimizer, total;
-    double cpu; /* of all threads of this process */
+    double cpu;          /* of all threads of this process */
+    double boxes, masks; /* of detectors, on the host: train_images_sec_t */
     int64_t n_allocations, n_page_faults;
 } step_cost_t;
 
@@ -25,7 +26,8 @@ typedef struct telemetry {
     /* Over the steps after the warm-up. */
     int64_t n_allocations, n_page_faults; /* expected to stay 0 */
     double cpu_sec;
-    profile_split_t steady;          /* sums */
+    profile_split_t steady; /* sums */
+    double boxes_sec, masks_sec;
     cpu_watch_t cpu_watch;           /* of the start, then of the steps after the warm-up */
     cpu_use_t cpu_use;               /* of the start */
     double slowed_sec, unslowed_sec; /* injected slowdown of this step; the last step's time without it */
