@@ -67,7 +67,8 @@ err_t train_metrics_read(const report_input_t *in, report_train_t *train)
         *metric = (report_metric_t){.is_fraction = text_is(at, "unit", "fraction"),
                                     .higher_is_better = text_is(at, "better", "higher"),
                                     .train = is_true(at, "training"),
-                                    .val = true};
+                                    .val = !is_true(at, "training_only"),
+                                    .is_detail = is_true(at, "detail")};
         TRY(report_copy_text(in->report, at, "name", &metric->name));
         TRY(report_copy_text(in->report, at, "label", &metric->label));
         if (!metric->label[0]) metric->label = metric->name;

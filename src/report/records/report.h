@@ -70,13 +70,14 @@ struct report_group {
 enum { STEP_TOTAL, STEP_DATA, STEP_FORWARD, STEP_BACKWARD, STEP_COMM, STEP_OPTIMIZER, STEP_PARTS };
 extern const char *const report_step_parts[STEP_PARTS]; /* field names: "step_sec", … */
 
-enum { REPORT_MAX_METRICS = 12 };
+enum { REPORT_MAX_METRICS = 24 };
 
 /* A metric of a training run, from its `run` record. */
 typedef struct report_metric {
     const char *name, *label; /* fields train_NAME and val_NAME; in headings */
     bool is_fraction, higher_is_better;
-    bool train, val; /* a column of tables for training, for validation */
+    bool train, val; /* measured in training, in evaluations */
+    bool is_detail;  /* not in tables */
 } report_metric_t;
 
 typedef struct report_epoch report_epoch_t;

@@ -65,6 +65,8 @@ static const schema_rule_t metric_rules[] = {
     {TEXT("better"), .words = directions},
     {FLAG("main")},
     {FLAG("training")},
+    {FLAG("training_only"), .optional = true},
+    {FLAG("detail"), .optional = true},
     {0},
 };
 
@@ -96,6 +98,13 @@ static const schema_rule_t run_rules[] = {
     {0},
 };
 
+#define STEP_TIMES                                                                                           \
+    {REAL("step_sec")}, {REAL("data_wait_sec")}, {REAL("forward_sec")}, {REAL("backward_sec")},              \
+        {REAL("exposed_comm_sec")},                                                                          \
+    {                                                                                                        \
+        REAL("optimizer_sec")                                                                                \
+    }
+
 /* Losses are null if training diverged, accuracies also if samples have several labels. */
 static const schema_rule_t step_rules[] = {
     {TEXT("record")},
@@ -105,14 +114,48 @@ static const schema_rule_t step_rules[] = {
     {REAL("accuracy"), .nullable = true},
     {REAL("lr")},
     {REAL("gradient_norm"), .nullable = true, .optional = true},
-    {REAL("step_sec")},
-    {REAL("data_wait_sec")},
-    {REAL("forward_sec")},
-    {REAL("backward_sec")},
-    {REAL("exposed_comm_sec")},
-    {REAL("optimizer_sec")},
+    STEP_TIMES,
     {0},
 };
+
+static const schema_rule_t image_rules[] = {
+    {COUNT("image")},
+    {TEXT("canvas")},
+    {COUNT("objects")},
+    {COUNT("positives")},
+    {REAL("sec")},
+    {COUNT("rank")},
+    {0},
+};
+
+/* Of detectors. A batch without objects has no recall. */
+static const schema_rule_t detector_step_rules[] = {
+    {TEXT("record")},
+    {COUNT("step")},
+    {COUNT("epoch")},
+    {REAL("loss"), .nullable = true},
+    {REAL("recall"), .nullable = true},
+    {REAL("loss_objectness"), .nullable = true},
+    {REAL("loss_rpn_box_reg"), .nullable = true},
+    {REAL("loss_classifier"), .nullable = true},
+    {REAL("loss_box_reg"), .nullable = true},
+    {REAL("loss_mask"), .nullable = true, .optional = true},
+    {REAL("positives")},
+    {REAL("lr")},
+    {REAL("gradient_norm"), .nullable = true, .optional = true},
+    {ARRAY("images"), .inside = image_rules, .optional = true},
+    STEP_TIMES,
+    {0},
+};
+
+#define EPOCH_TIMES                                                                                          \
+    {REAL("images_per_sec")}, {REAL("train_sec")}, {REAL("data_wait_share"), .optional = true},              \
+        {REAL("load_read_sec"), .optional = true}, {REAL("load_decode_sec"), .optional = true},              \
+        {REAL("load_resize_sec"), .optional = true}, {REAL("load_copy_sec"), .optional = true},              \
+        {REAL("load_cpu_wait_sec"), .optional = true},                                                       \
+    {                                                                                                        \
+        REAL("load_busy_sec"), .optional = true                                                              \
+    }
 
 static const schema_rule_t epoch_rules[] = {
     {TEXT("record")},
@@ -124,15 +167,20 @@ static const schema_rule_t epoch_rules[] = {
     {REAL("val_accuracy"), .nullable = true},
     METRICS("train_"),
     METRICS("val_"),
-    {REAL("images_per_sec")},
-    {REAL("train_sec")},
-    {REAL("data_wait_share"), .optional = true},
-    {REAL("load_read_sec"), .optional = true},
-    {REAL("load_decode_sec"), .optional = true},
-    {REAL("load_resize_sec"), .optional = true},
-    {REAL("load_copy_sec"), .optional = true},
-    {REAL("load_cpu_wait_sec"), .optional = true},
-    {REAL("load_busy_sec"), .optional = true},
+    EPOCH_TIMES,
+    {0},
+};
+
+static const schema_rule_t detector_epoch_rules[] = {
+    {TEXT("record")},
+    {COUNT("epoch")},
+    {COUNT("step")},
+    {REAL("train_loss"), .nullable = true},
+    {REAL("train_recall"), .nullable = true},
+    {REAL("val_ap_box"), .nullable = true},
+    METRICS("train_"),
+    METRICS("val_"),
+    EPOCH_TIMES,
     {0},
 };
 
@@ -143,6 +191,16 @@ static const schema_rule_t evaluation_rules[] = {
     {COUNT("epoch")},
     {REAL("val_loss"), .nullable = true},
     {REAL("val_accuracy"), .nullable = true},
+    METRICS("val_"),
+    {REAL("eval_sec")},
+    {0},
+};
+
+static const schema_rule_t detector_evaluation_rules[] = {
+    {TEXT("record")},
+    {COUNT("step")},
+    {COUNT("epoch")},
+    {REAL("val_ap_box"), .nullable = true},
     METRICS("val_"),
     {REAL("eval_sec")},
     {0},
@@ -171,6 +229,21 @@ static const schema_rule_t layer_rules[] = {
     {0},
 };
 
+/* Of detectors, by rank. */
+static const schema_rule_t part_rules[] = {
+    {COUNT("rank")},
+    {REAL("trunk_sec")},
+    {REAL("pyramid_sec")},
+    {REAL("proposals_sec")},
+    {REAL("boxes_sec")},
+    {REAL("masks_sec")},
+    {REAL("host_sec")},
+    {REAL("exposed_comm_sec")},
+    {REAL("other_sec")},
+    {REAL("step_sec")},
+    {0},
+};
+
 static const schema_rule_t profile_rules[] = {
     {TEXT("record")},
     {POSITIVE("steps")},
@@ -184,6 +257,7 @@ static const schema_rule_t profile_rules[] = {
     {REAL("other_sec")},
     {REAL("peak_gflops"), .optional = true},
     {ARRAY("layers"), .inside = layer_rules},
+    {ARRAY("parts"), .inside = part_rules, .optional = true},
     {REAL("allreduce_sec"), .optional = true},
     {REAL("cpu_wait_share"), .optional = true},
     {REAL("involuntary_switches_per_sec"), .optional = true},
@@ -207,33 +281,41 @@ static const schema_rule_t end_rules[] = {
     {0},
 };
 
+/* With `of_detectors`, records that have this field follow the second table. */
 static const struct {
     const char *kind;
     const schema_rule_t *rules;
-} train_kinds[] = {{"run", run_rules},
-                   {"step", step_rules},
-                   {"epoch", epoch_rules},
-                   {"checkpoint", checkpoint_rules},
-                   {"profile", profile_rules},
-                   {"end", end_rules},
-                   {"evaluation", evaluation_rules}};
+    const char *of_detectors;
+    const schema_rule_t *detector_rules;
+} train_kinds[] = {
+    {"run", run_rules, NULL, NULL},
+    {"step", step_rules, "recall", detector_step_rules},
+    {"epoch", epoch_rules, "train_recall", detector_epoch_rules},
+    {"checkpoint", checkpoint_rules, NULL, NULL},
+    {"profile", profile_rules, NULL, NULL},
+    {"end", end_rules, NULL, NULL},
+    {"evaluation", evaluation_rules, "val_ap_box", detector_evaluation_rules},
+};
 enum { N_KINDS = sizeof train_kinds / sizeof *train_kinds };
 
-static const schema_rule_t *find_rules(const char *kind)
+static int find_kind(const char *kind)
 {
     for (int i = 0; i < N_KINDS; i++)
-        if (strcmp(kind, train_kinds[i].kind) == 0) return train_kinds[i].rules;
-    return NULL;
+        if (strcmp(kind, train_kinds[i].kind) == 0) return i;
+    return -1;
 }
 
 static err_t check_train_record(const json_value_t *record)
 {
     const char *kind = "";
     json_get_text(record, "record", &kind);
-    return schema_check_object(record, find_rules(kind));
+    const int k = find_kind(kind);
+    const char *mark = train_kinds[k].of_detectors;
+    return schema_check_object(record, mark && json_get(record, mark) ? train_kinds[k].detector_rules
+                                                                      : train_kinds[k].rules);
 }
 
 schema_checker_t schema_train_checker(const char *kind)
 {
-    return find_rules(kind) ? check_train_record : NULL;
+    return find_kind(kind) >= 0 ? check_train_record : NULL;
 }

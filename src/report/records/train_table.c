@@ -24,7 +24,7 @@ static err_t list_columns(printer_t *p, const report_train_t *train, epoch_colum
         for (int i = 0; i < train->n_metrics; i++) {
             const report_metric_t *metric = &train->metrics[i];
             table_column_t *column = &table->columns[table->n_columns];
-            if (!(val ? metric->val : metric->train)) continue;
+            if (!(val ? metric->val : metric->train) || metric->is_detail) continue;
             TRY(arena_format(&p->arena, &column->heading, "%s %s", val ? "val" : "train", metric->label));
             columns[(*n)++] = (epoch_column_t){i, val};
             table->n_columns++;

@@ -71,6 +71,7 @@ void task_metrics_describe(const task_metrics_t *metrics, json_t *j)
         json_bool(j, "main", m->is_main);
         json_bool(j, "training", m->training != TASK_SUM_NONE);
         if (m->training_only) json_bool(j, "training_only", true);
+        if (m->is_detail) json_bool(j, "detail", true);
         json_object_end(j);
     }
     json_array_end(j);
