@@ -36,6 +36,12 @@ static err_t compare_data(comm_t *comm, const dataset_info_t *info)
 static err_t check_transform(train_input_t *input)
 {
     const dataset_info_t *info = &input->dataset->info;
+    if (!input->dataset->ops->read && input->transform.task == TASK_DETECT)
+        RAISE(
+            ERR_USAGE,
+            "%s has no annotated objects, which a detector needs; point --data to a COCO folder, or to shards "
+            "of one",
+            input->where);
     if (!input->dataset->ops->read)
         return transform_resolve_in_memory(&input->transform, info->channels, input->where);
     if (info->task == TASK_DETECT) return ERR_OK;
