@@ -118,6 +118,10 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     fails 2 "all batch norm of fasterrcnn_resnet18_fpn is frozen" 2 --sync-bn --norm frozen
     fails 2 "do not divide" 2 --sync-bn --norm batch
     max_size=32 fails 2 "--max-size" 0
+    # Without a checkpoint, the model is the default.
+    run on_ranks 2 train --out "$BATS_TEST_TMPDIR/none" --resume auto --max-size 64
+    [ "$status" -eq 2 ]
+    [[ $output == *"--max-size applies to detectors"* ]]
     data=digits fails 2 "digits has no annotated objects" 0
     run "$dptrain" train --model resnet18 --task detect --data "$coco" --out "$out"
     [ "$status" -eq 2 ]

@@ -49,5 +49,13 @@ err_t train_options_check_model(train_options_t *o, const opt_group_t groups[TRA
     const model_t *model;
     TRY(model_find(o->model, &model));
     o->detects = model->detects;
+    /* The checkpoint's model is not known yet; what it cannot have is then a change that is refused. */
+    if (!o->detects && strcmp(o->resume, "none") != 0 && !opt_given(groups, TRAIN_N_GROUPS, "model"))
+        return ERR_OK;
     return o->detects ? check_detector(o) : check_classifier(o, groups);
+}
+
+err_t train_options_check_default_model(const train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
+{
+    return o->detects ? ERR_OK : check_classifier(o, groups);
 }

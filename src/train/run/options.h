@@ -56,6 +56,9 @@ err_t train_options_check(train_options_t *options, const opt_group_t groups[TRA
 
 /* The part of it that depends on the kind of model; sets options->detects. detector_options.c. */
 err_t train_options_check_model(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
+/* What it leaves open for --resume without --model: there is no checkpoint, which would name the model. */
+err_t train_options_check_default_model(const train_options_t *options,
+                                        const opt_group_t groups[TRAIN_N_GROUPS]);
 
 /* Options of a single start of the program; checkpoints do not keep them. NULL ends the list. */
 extern const char *const train_options_per_run[];

@@ -91,7 +91,11 @@ err_t trainer_find_checkpoint(trainer_t *t)
     TRY_OUT(err, comm_agree(t->comm, err, "finding a checkpoint"));
     TRY_OUT(err, comm_broadcast(t->comm, t->saving.resumed_from, sizeof t->saving.resumed_from, 0,
                                 "finding a checkpoint"));
-    if (!t->saving.resumed_from[0]) goto out;
+    if (!t->saving.resumed_from[0]) {
+        err = train_options_check_default_model(t->options, t->groups);
+        err = comm_agree(t->comm, err, "checking options");
+        goto out;
+    }
     int64_t numbers[] = {saved.options ? (int64_t)strlen(saved.options) + 1 : 0, saved.n_ranks,
                          saved.n_threads, saved.step, saved.rate_ranks};
     TRY_OUT(err, comm_broadcast(t->comm, numbers, sizeof numbers, 0, "broadcasting options"));
