@@ -9,6 +9,7 @@
 #include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/direct/direct.h"
+#include "kernels/cpu/loop.h"
 
 static const conv_impl_t *const families[] = {conv_direct,   conv_onednn, conv_gemm,
                                               conv_winograd, conv_bf16,   conv_amx};
@@ -20,9 +21,10 @@ typedef struct pass_plan {
     void *plan;
 } pass_plan_t;
 
-/* Saved, with an epilogue: its mask. Workspace, in this order:
+/* Saved, with an epilogue: its mask. A ReLU alone that no algorithm fuses needs none: forward applies it to y, and
+ * backward to dy, where y is not above 0. Workspace, in this order:
  *
- *   dense result between convolution and epilogue, for algorithms that do not fuse it
+ *   dense result between convolution and epilogue, for algorithms that do not fuse a larger one
  *   first and second operand, rounded, for algorithms that do not round
  *   float32 result, for algorithms that cannot write the tensor's own type
  *   the algorithm's own workspace */
@@ -30,6 +32,7 @@ typedef struct conv_plan {
     pass_plan_t pass[OP_PASS_COUNT];
     op_desc_t plain; /* without the epilogue */
     direct_conv_t cells;
+    bool gated;                           /* by y, in place */
     size_t first_operand, second_operand; /* offsets of rounded operands */
     size_t wide, algorithm;
 } conv_plan_t;
@@ -135,6 +138,26 @@ static void place_operands(const op_t *op, conv_plan_t *plan)
     plan->algorithm = plan->wide + (y > dx ? y : dx);
 }
 
+static bool fuses(const conv_plan_t *plan, op_pass_t pass)
+{
+    return plan->pass[pass].impl && plan->pass[pass].impl->fuses;
+}
+
+/* Whether the epilogue is a ReLU that is applied to y and dy. */
+static bool is_gated(const op_t *op, const conv_plan_t *plan)
+{
+    const epilogue_t *e = &op->desc.attr.conv2d.epilogue;
+    return e->relu && e->pool_h == 0 && op->desc.compute == DTYPE_F32 && !fuses(plan, OP_FORWARD) &&
+           !fuses(plan, OP_BACKWARD_WEIGHTS);
+}
+
+/* Whether an algorithm can add to gradients, which it then writes without a copy. */
+static bool adds(const op_t *op, const conv_plan_t *plan, op_pass_t pass)
+{
+    const conv_impl_t *impl = plan->pass[pass].impl;
+    return impl && impl->adds && op->desc.x_dtype[0] == DTYPE_F32;
+}
+
 static void cpu_conv2d_unplan(op_t *op)
 {
     conv_plan_t *plan = op->plan;
@@ -160,7 +183,11 @@ static err_t cpu_conv2d_plan(op_t *op)
         cpu_conv2d_unplan(op);
         return err;
     }
-    bool relu = p->cells.relu;
+    p->gated = is_gated(op, p);
+    if (p->gated) op->reads_y = OP_FIRST;
+    op->adds_dx = adds(op, p, OP_BACKWARD_DATA);
+    op->adds_dparam = adds(op, p, OP_BACKWARD_WEIGHTS);
+    bool relu = p->cells.relu && !p->gated;
     if (relu && (op->training || !p->pass[OP_FORWARD].impl->fuses))
         p->first_operand = mem_round((size_t)shape_count(p->plain.y[0]) * sizeof(float));
     if (relu && op->training) op->n_saved_bytes = (size_t)shape_count(op->desc.y[0]);
@@ -191,20 +218,23 @@ static err_t cpu_conv2d_forward(const op_t *op, const op_args_t *args)
 {
     const conv_plan_t *p = op->plan;
     uint8_t *mask = op->n_saved_bytes ? args->saved : NULL;
-    bool apart = p->cells.relu && !p->pass[OP_FORWARD].impl->fuses, narrow = narrows(op, p, OP_FORWARD);
+    const conv_impl_t *impl = p->pass[OP_FORWARD].impl;
+    bool apart = p->cells.relu && !impl->fuses && !p->gated, narrow = narrows(op, p, OP_FORWARD);
     float *dense = args->workspace;
     void *y = narrow ? (char *)args->workspace + p->wide : args->y[0].data;
     conv_buffers_t buffers = {.x = args->x[0].data,
                               .weight = args->param[0].data,
                               .bias = args->param[1].data,
                               .y = apart ? dense : y,
-                              .mask = apart ? NULL : mask};
+                              .mask = apart ? NULL : mask,
+                              .relu = p->gated && impl->relus};
     if (must_round(p, OP_FORWARD)) {
         buffers.weight = weight_operand(op, args, p->first_operand);
         buffers.x = x_operand(op, args, p->second_operand);
     }
     TRY(run_pass(p, OP_FORWARD, args, &buffers));
     if (apart) direct_isa()->reduce(&p->cells, dense, y, mask);
+    if (p->gated && !impl->relus) direct_isa()->reduce(&p->cells, y, y, NULL);
     if (narrow) bf16_narrow(args->y[0].data, y, shape_count(op->desc.y[0]));
     return ERR_OK;
 }
@@ -214,8 +244,10 @@ static err_t backward_data(const op_t *op, const op_args_t *args, const void *dy
     const conv_plan_t *p = op->plan;
     bool narrow = narrows(op, p, OP_BACKWARD_DATA);
     float *wide = (float *)((char *)args->workspace + p->wide);
-    conv_buffers_t buffers = {
-        .weight = args->param[0].data, .dy = dy, .dx = narrow ? wide : args->dx[0].data};
+    conv_buffers_t buffers = {.weight = args->param[0].data,
+                              .dy = dy,
+                              .dx = narrow ? wide : args->dx[0].data,
+                              .add_dx = args->accumulate_dx[0]};
     if (must_round(p, OP_BACKWARD_DATA)) buffers.weight = weight_operand(op, args, p->second_operand);
     TRY(run_pass(p, OP_BACKWARD_DATA, args, &buffers));
     if (narrow) bf16_narrow(args->dx[0].data, wide, shape_count(op->desc.x[0]));
@@ -229,18 +261,33 @@ static err_t backward_weights(const op_t *op, const op_args_t *args, const void 
                               .dy = dy,
                               .dweight = args->dparam[0].data,
                               .dbias = args->dparam[1].data,
-                              .mask = mask};
+                              .mask = mask,
+                              .add_dweight = args->accumulate_dparam[0],
+                              .add_dbias = args->accumulate_dparam[1]};
     if (must_round(p, OP_BACKWARD_WEIGHTS)) buffers.x = x_operand(op, args, p->second_operand);
     return run_pass(p, OP_BACKWARD_WEIGHTS, args, &buffers);
+}
+
+LOOP_CLONES(gate_block, (float *restrict dy, const float *restrict y, int64_t n), (dy, y, n))
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) dy[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+static void gate(float *dy, const float *y, int64_t n)
+{
+#pragma omp parallel for schedule(static) if (n > LOOP_FORK_MIN)
+    for (int64_t i = 0; i < n; i += LOOP_BLOCK) gate_block(dy + i, y + i, loop_count(i, n, LOOP_BLOCK));
 }
 
 static err_t cpu_conv2d_backward(const op_t *op, const op_args_t *args)
 {
     const conv_plan_t *p = op->plan;
-    bool data = args->dx[0].data, weights = args->dparam[0].data, relu = p->cells.relu;
+    bool data = args->dx[0].data, weights = args->dparam[0].data, relu = p->cells.relu && !p->gated;
     bool fused = relu && p->pass[OP_BACKWARD_WEIGHTS].impl->fuses;
     bool round_data = must_round(p, OP_BACKWARD_DATA), round_weights = must_round(p, OP_BACKWARD_WEIGHTS);
     const void *dy = args->dy[0].data; /* rounded if an algorithm needs it */
+    if (p->gated) gate(args->dy[0].data, args->y[0].data, shape_count(op->desc.y[0]));
     if ((data && round_data) || (weights && round_weights) || widens_dy(op, p))
         dy = bf16_operand(args->dy[0].data, op->desc.y_dtype[0], op->desc.y[0], args->workspace,
                           p->first_operand);

@@ -82,17 +82,20 @@ static err_t cpu_deconv2d_backward(const op_t *op, const op_args_t *args)
     float *product = args->workspace;
     from_image(&s, product, dy);
     if (args->dparam[0].data)
-        E_DNNL(dnnl_sgemm('T', 'N', s.n_all, s.n_in, s.n_pixels, 1, product, s.n_all, x, s.n_in, 0,
-                          args->dparam[0].data, s.n_in),
+        E_DNNL(dnnl_sgemm('T', 'N', s.n_all, s.n_in, s.n_pixels, 1, product, s.n_all, x, s.n_in,
+                          args->accumulate_dparam[0] ? 1 : 0, args->dparam[0].data, s.n_in),
                "sgemm, deconv2d weight gradient");
     if (args->dparam[0].data && op->desc.attr.deconv2d.has_bias)
-        matrix_sum_columns(args->dparam[1].data, dy, s.n_pixels * s.kernel * s.kernel, s.piece / s.kernel);
+        matrix_sum_columns(args->dparam[1].data, dy, s.n_pixels * s.kernel * s.kernel, s.piece / s.kernel,
+                           args->accumulate_dparam[1]);
     if (args->dx[0].data)
-        E_DNNL(dnnl_sgemm('N', 'N', s.n_pixels, s.n_in, s.n_all, 1, product, s.n_all, weight, s.n_in, 0,
-                          args->dx[0].data, s.n_in),
+        E_DNNL(dnnl_sgemm('N', 'N', s.n_pixels, s.n_in, s.n_all, 1, product, s.n_all, weight, s.n_in,
+                          args->accumulate_dx[0] ? 1 : 0, args->dx[0].data, s.n_in),
                "sgemm, deconv2d data gradient");
     return ERR_OK;
 }
 
-const op_kernel_t cpu_deconv2d = {
-    .plan = cpu_deconv2d_plan, .forward = cpu_deconv2d_forward, .backward = cpu_deconv2d_backward};
+const op_kernel_t cpu_deconv2d = {.plan = cpu_deconv2d_plan,
+                                  .forward = cpu_deconv2d_forward,
+                                  .backward = cpu_deconv2d_backward,
+                                  .accumulates = true};

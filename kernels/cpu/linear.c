@@ -80,6 +80,8 @@ static err_t cpu_linear_plan(op_t *op)
     p->primitive = p->second_operand + (p->rounds ? x > weight ? x : weight : 0);
     op->n_workspace_bytes += p->primitive;
     if (op->training && relu) op->n_saved_bytes = (size_t)shape_count(d->y[0]);
+    op->adds_dx = !p->bf16[OP_BACKWARD_DATA];
+    op->adds_dparam = !p->bf16[OP_BACKWARD_WEIGHTS];
     return ERR_OK;
 out:
     cpu_linear_unplan(op);
@@ -172,7 +174,8 @@ static err_t backward_data(const op_t *op, const op_args_t *args, const float *d
     const linear_plan_t *p = op->plan;
     int64_t n = d->y[0].dim[0], n_out = d->y[0].dim[1], n_in = d->param[0].dim[1];
     const float *weight = round_operand(op, args, args->param[0].data, d->param[0], p->second_operand);
-    E_DNNL(dnnl_sgemm('N', 'N', n, n_in, n_out, 1, dy, n_out, weight, n_in, 0, args->dx[0].data, n_in),
+    const float beta = args->accumulate_dx[0] ? 1 : 0;
+    E_DNNL(dnnl_sgemm('N', 'N', n, n_in, n_out, 1, dy, n_out, weight, n_in, beta, args->dx[0].data, n_in),
            "sgemm, linear data gradient");
     return ERR_OK;
 }
@@ -183,9 +186,11 @@ static err_t backward_weights(const op_t *op, const op_args_t *args, const float
     const linear_plan_t *p = op->plan;
     int64_t n = d->y[0].dim[0], n_out = d->y[0].dim[1], n_in = d->param[0].dim[1];
     const float *x = round_operand(op, args, args->x[0].data, d->x[0], p->second_operand);
-    E_DNNL(dnnl_sgemm('T', 'N', n_out, n_in, n, 1, dy, n_out, x, n_in, 0, args->dparam[0].data, n_in),
+    const float beta = args->accumulate_dparam[0] ? 1 : 0;
+    E_DNNL(dnnl_sgemm('T', 'N', n_out, n_in, n, 1, dy, n_out, x, n_in, beta, args->dparam[0].data, n_in),
            "sgemm, linear weight gradient");
-    if (d->attr.linear.has_bias) matrix_sum_columns(args->dparam[1].data, dy, n, n_out);
+    if (d->attr.linear.has_bias)
+        matrix_sum_columns(args->dparam[1].data, dy, n, n_out, args->accumulate_dparam[1]);
     return ERR_OK;
 }
 

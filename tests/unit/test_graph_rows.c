@@ -43,6 +43,8 @@ static void open_run(graph_run_t *r, const backend_t *backend, int64_t block, bo
     must(exec_ready(r->exec), "memory");
 }
 
+static float last_scores[MAX_ROWS * CLASSES], last_losses[MAX_ROWS]; /* of the last step */
+
 /* A step without its update on the contents of the host side; the objective of n_rows rows. */
 static double step(graph_run_t *r, int64_t n_rows, float *tally)
 {
@@ -53,6 +55,10 @@ static double step(graph_run_t *r, int64_t n_rows, float *tally)
     must(exec_rows(r->exec, 1, &rows), "rows");
     const float *losses = graph_run_output(r, "loss"), *row_losses = graph_run_output(r, "head.loss");
     double sum = 0;
+    if (n_rows > 0) {
+        memcpy(last_scores, graph_run_output(r, "scores"), (size_t)(n_rows * CLASSES) * sizeof(float));
+        memcpy(last_losses, row_losses, (size_t)n_rows * sizeof(float));
+    }
     for (int i = 0; i < N; i++) sum += losses[i];
     for (int64_t i = 0; i < n_rows; i++) sum += 0.5 * (double)row_losses[i];
     must(exec_backward(r->exec, &batch, NULL, NULL), "backward");
@@ -120,13 +126,12 @@ static void check_results(graph_run_t *r)
     float *tally = util_block(r->backend, 4 * sizeof *tally);
     double sum = 0;
     step(r, 9, tally);
-    const float *losses = graph_run_output(r, "head.loss");
-    for (int i = 0; i < 9; i++) sum += losses[i];
+    for (int i = 0; i < 9; i++) sum += last_losses[i];
     OK(fabs(sum - (double)tally[2]) <= 1e-5 * sum && fabsf(tally[0]) <= 0,
        "the tally has the rows' losses: %g, %g by hand", (double)tally[2], sum);
     util_free(&tally);
     float scores[9 * CLASSES];
-    memcpy(scores, graph_run_output(r, "scores"), sizeof scores);
+    memcpy(scores, last_scores, sizeof scores);
     exec_batch_t batch = graph_run_batch(r, N), rows = graph_run_batch(r, 9);
     batch.input[LABEL] = rows.input[ROW_LABEL] = NULL;
     util_push(r->backend);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gradients that are added instead of overwritten, on every operator: one at a time and together, with the
- * bits of a separate addition; calls without gradients of parameters; and the weight of a loss.
+ * bits of a separate addition, or by kernels that add themselves, but for rounding; calls without gradients of
+ * parameters; and the weight of a loss.
  *
  * RUN device=ref,cpu,cuda san=cpu,cuda */
 #include "tests/op_util.h"
@@ -95,16 +96,18 @@ static void fill(op_run_t *r)
     must(op_run_forward(r), "forward");
 }
 
-/* bits of `which`: dx[0], dx[1], …, then dparam[0], … */
-static bool accumulates(const backend_t *device, const op_desc_t *desc, unsigned which)
+/* bits of `which`: dx[0], dx[1], …, then dparam[0], … algorithm: of all passes, or NULL */
+static bool accumulates(const backend_t *device, const op_desc_t *desc, const char *algorithm, unsigned which)
 {
-    op_run_t plain = op_run_new(device, *desc, true), start = op_run_new(device, *desc, true),
-             got = op_run_new(device, *desc, true);
+    op_algorithms_t all = {0};
+    for (int pass = 0; pass < OP_PASS_COUNT && algorithm; pass++) strcpy(all.name[pass], algorithm);
+    const op_algorithms_t *wanted = algorithm ? &all : NULL;
+    op_run_t plain = op_run_with(device, *desc, true, wanted),
+             start = op_run_with(device, *desc, true, wanted), got = op_run_with(device, *desc, true, wanted);
     op_args_t *args = &got.args;
     int n_dx = 0;
     bool good = true;
-    /* Its terms are added one by one. */
-    const float error = desc->kind == OP_ROI_ALIGN ? 1e-5f : 0;
+    const float error_dx = got.op->adds_dx ? 1e-5f : 0, error_dparam = got.op->adds_dparam ? 1e-5f : 0;
     fill(&plain), fill(&got);
     must(op_run_backward(&plain), "backward");
     while (n_dx < OP_MAX_INPUTS && plain.dx[n_dx]) n_dx++;
@@ -121,17 +124,17 @@ static bool accumulates(const backend_t *device, const op_desc_t *desc, unsigned
     if (n_addend) memset(args->addend, 0xff, n_addend);
     must(op_run_backward(&got), "backward, adding");
     for (int i = 0; i < n_dx; i++)
-        good = is_sum(&args->dx[i], &start.args.dx[i], &plain.args.dx[i], which >> i & 1, error) && good;
+        good = is_sum(&args->dx[i], &start.args.dx[i], &plain.args.dx[i], which >> i & 1, error_dx) && good;
     for (int i = 0; i < plain.op->desc.n_params; i++)
         good = is_sum(&args->dparam[i], &start.args.dparam[i], &plain.args.dparam[i], which >> (n_dx + i) & 1,
-                      error) &&
+                      error_dparam) &&
                good;
     util_free(&args->addend);
     op_run_free(&plain), op_run_free(&start), op_run_free(&got);
     return good;
 }
 
-static void test_case(const backend_t *device, const op_desc_t *desc, const char *how)
+static void test_case(const backend_t *device, const op_desc_t *desc, const char *algorithm, const char *how)
 {
     const char *name = op_traits(desc->kind)->name;
     if (!can_run(device, desc)) {
@@ -139,7 +142,7 @@ static void test_case(const backend_t *device, const op_desc_t *desc, const char
         return;
     }
     bool good = true;
-    for (unsigned which = 0; which < 16; which++) good = good && accumulates(device, desc, which);
+    for (unsigned which = 0; which < 16; which++) good = good && accumulates(device, desc, algorithm, which);
     OK(good, "%s of %s%s: gradients are added", name, shape_format(desc->x[0]).text, how);
 }
 
@@ -155,7 +158,7 @@ static void test_narrow(const backend_t *device, const op_desc_t *desc)
     for (int i = 0; i < desc->n_inputs && i < op_traits(desc->kind)->n_gradients; i++)
         narrow.x_dtype[i] = DTYPE_BF16;
     narrow.y_dtype[0] = DTYPE_BF16;
-    test_case(device, &narrow, " in bfloat16");
+    test_case(device, &narrow, NULL, " in bfloat16");
 }
 
 static void test_without_dparam(const backend_t *device, const op_desc_t *desc)
@@ -193,16 +196,33 @@ static void test_weight(const backend_t *device, const op_desc_t *desc)
     op_run_free(&one), op_run_free(&half);
 }
 
+/* Algorithms that add themselves and are nobody's default. */
+static void test_algorithms(const backend_t *device)
+{
+    static const op_desc_t convs[] = {
+        CONV(2, 9, 8, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, true),
+        CONV(2, 9, 8, 16, 32, 3, 3, 2, 2, 1, 1, 1, 1, 1, true),
+        CONV(3, 6, 7, 8, 12, 1, 1, 1, 1, 0, 0, 1, 1, 1, true),
+    };
+    if (strcmp(device->name, "cpu") != 0) {
+        for (int i = 0; i < 4; i++) tap_skip("algorithms of the cpu backend");
+        return;
+    }
+    test_case(device, &convs[0], "winograd/nhwc", " by Winograd's algorithm");
+    for (int i = 0; i < 3; i++) test_case(device, &convs[i], "gemm", " by gemm");
+}
+
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(3 * N_CASES + 5 + 1);
+    tap_plan(3 * N_CASES + 4 + 5 + 1);
     OK(util_has_all(cases, sizeof cases[0], N_CASES), "every operator has a case");
     for (int i = 0; i < N_CASES; i++) {
-        test_case(device, &cases[i], "");
+        test_case(device, &cases[i], NULL, "");
         test_narrow(device, &cases[i]);
         test_without_dparam(device, &cases[i]);
     }
+    test_algorithms(device);
     test_weight(device, &(op_desc_t)XENT(7, 10, 0.1));
     test_weight(device, &(op_desc_t)BCE(6, 9));
     for (int i = 0; i < N_CASES; i++)

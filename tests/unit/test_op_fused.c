@@ -34,6 +34,8 @@ static const op_desc_t cases[] = {
     CONV_RELU(3, 14, 13, 5, 35, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 3, 4),
     CONV_RELU(9, 13, 11, 7, 66, 1, 1, 1, 1, 0, 0, 1, 1, 1, true, 3, 3),
     CONV_RELU(7, 21, 19, 6, 4, 3, 3, 1, 1, 1, 1, 1, 1, 2, true, 0, 0),
+    /* Winograd's, in part outside of the image */
+    CONV_RELU(3, 9, 10, 16, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, true, 0, 0),
     {.kind = OP_LINEAR, .n_inputs = 1, .x = {{2, {700, 9}}}, .attr.linear = {37, true, {true, 0, 0}}},
     {.kind = OP_LINEAR, .n_inputs = 1, .x = {{2, {64, 800}}}, .attr.linear = {500, true, {true, 0, 0}}},
     {.kind = OP_LINEAR, .n_inputs = 1, .x = {{4, {3, 4, 4, 5}}}, .attr.linear = {7, false, {true, 0, 0}}},
@@ -192,7 +194,10 @@ static void compare(const backend_t *device, const op_desc_t *desc, choice_t cho
     got.x[0][0] = chain.product.x[0][0] = NAN;
     want = chain_forward(&chain);
     must(op_run_forward(&got), "forward");
-    OK(close_to("y", got.y, want, d->y[0], k), "… NaN goes where it should");
+    if (strncmp(got.op->algorithms.name[OP_FORWARD], "winograd", 8) == 0)
+        tap_skip("Winograd's algorithm spreads a NaN over its tile");
+    else
+        OK(close_to("y", got.y, want, d->y[0], k), "… NaN goes where it should");
     chain_free(&chain);
     op_run_free(&got), op_run_free(&eval);
 }

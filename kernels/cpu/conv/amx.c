@@ -253,7 +253,13 @@ static void conv_amx_unplan(void **plan_)
 }
 
 const conv_impl_t conv_amx[] = {
-    {"amx/bf16", "", false, true, conv_amx_fits, conv_amx_plan, conv_amx_run, conv_amx_unplan},
+    {.name = "amx/bf16",
+     .variant = "",
+     .rounds = true,
+     .fits = conv_amx_fits,
+     .plan = conv_amx_plan,
+     .run = conv_amx_run,
+     .unplan = conv_amx_unplan},
     {.name = NULL},
 };
 

@@ -20,13 +20,15 @@ typedef struct conv_problem {
  *   OP_BACKWARD_DATA     reads dy, weight; writes dx
  *   OP_BACKWARD_WEIGHTS  reads x, dy; writes dweight, dbias
  *
- * Without a bias, bias and dbias are NULL. If desc has an epilogue, y and dy are after it, all tensors are
+ * With add_dx and so on it adds to the gradient: only to implementations that can. Without a bias, bias and dbias are
+ * NULL. relu: forward applies a ReLU; only to implementations that can. If desc has an epilogue, y and dy are after it, all tensors are
  * float32, and mask says which pixel of a window, in row-major order, gave y, or DIRECT_OFF (direct.h).
  * Otherwise mask is NULL. */
 typedef struct conv_buffers {
     const void *x, *weight, *bias, *dy;
     void *y, *dx, *dweight, *dbias;
     uint8_t *mask; /* [n][y's height][y's width][channels]; set by forward in training, read by backward */
+    bool relu, add_dx, add_dweight, add_dbias;
 } conv_buffers_t;
 
 typedef struct conv_impl conv_impl_t;
@@ -37,6 +39,8 @@ struct conv_impl {
     /* Rounds operands to bfloat16 itself, and accepts images in desc's x_dtype and y_dtype. Otherwise it gets
      * rounded float32 operands. */
     bool rounds;
+    bool adds;  /* can add to gradients */
+    bool relus; /* forward can apply a ReLU */
     bool (*fits)(const conv_impl_t *impl, const conv_problem_t *problem);
     /* Only for problems that fit. *plan starts NULL and may stay so; *n_workspace_bytes starts at 0. On an
      * error nothing is left allocated. */

@@ -141,7 +141,7 @@ static err_t image_run(const void *plan, const conv_problem_t *problem, const co
     if (b->mask)
         sum_kept(b->dbias, b->dy, b->mask, v->n * (v->oh / v->pool_h) * (v->ow / v->pool_w), v->k);
     else
-        matrix_sum_columns(b->dbias, b->dy, v->n * v->oh * v->ow, v->k);
+        matrix_sum_columns(b->dbias, b->dy, v->n * v->oh * v->ow, v->k, false);
     return ERR_OK;
 }
 
@@ -151,7 +151,19 @@ static void direct_unplan(void **plan)
 }
 
 const conv_impl_t conv_direct[] = {
-    {"batch", NULL, true, false, batch_fits, batch_plan, batch_run, direct_unplan},
-    {"image", NULL, true, false, image_fits, image_plan, image_run, direct_unplan},
+    {.name = "batch",
+     .variant = NULL,
+     .fuses = true,
+     .fits = batch_fits,
+     .plan = batch_plan,
+     .run = batch_run,
+     .unplan = direct_unplan},
+    {.name = "image",
+     .variant = NULL,
+     .fuses = true,
+     .fits = image_fits,
+     .plan = image_plan,
+     .run = image_run,
+     .unplan = direct_unplan},
     {.name = NULL},
 };

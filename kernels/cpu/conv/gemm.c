@@ -154,11 +154,12 @@ static err_t gemm_forward(const geometry_t *g, const conv_buffers_t *b, float *w
 static err_t gemm_backward_data(const geometry_t *g, const conv_buffers_t *b, float *windows)
 {
     const float *dy = b->dy;
-    if (!g->direct) memset(b->dx, 0, (size_t)(g->n * g->h * g->w * g->c) * sizeof(float));
+    if (!g->direct && !b->add_dx) memset(b->dx, 0, (size_t)(g->n * g->h * g->w * g->c) * sizeof(float));
     for (int64_t row = 0; row < g->rows; row += g->chunk) {
         int64_t n_rows = loop_count(row, g->rows, g->chunk);
         E_DNNL(dnnl_sgemm('N', 'N', n_rows * g->ow, g->n_window, g->k, 1, dy + row * g->ow * g->k, g->k,
-                          b->weight, g->n_window, 0, g->direct ? b->dx : windows, g->n_window),
+                          b->weight, g->n_window, g->direct && b->add_dx ? 1 : 0, g->direct ? b->dx : windows,
+                          g->n_window),
                "sgemm, conv2d data gradient");
         if (!g->direct) col2im(g, windows, row, n_rows, b->dx);
     }
@@ -172,10 +173,11 @@ static err_t gemm_backward_weights(const geometry_t *g, const conv_buffers_t *b,
         int64_t n_rows = loop_count(row, g->rows, g->chunk);
         if (!g->direct) im2col(g, b->x, row, n_rows, windows);
         E_DNNL(dnnl_sgemm('T', 'N', g->k, g->n_window, n_rows * g->ow, 1, dy + row * g->ow * g->k, g->k,
-                          g->direct ? b->x : windows, g->n_window, row == 0 ? 0 : 1, b->dweight, g->n_window),
+                          g->direct ? b->x : windows, g->n_window, row == 0 && !b->add_dweight ? 0 : 1,
+                          b->dweight, g->n_window),
                "sgemm, conv2d weight gradient");
     }
-    if (b->dbias) matrix_sum_columns(b->dbias, dy, g->rows * g->ow, g->k);
+    if (b->dbias) matrix_sum_columns(b->dbias, dy, g->rows * g->ow, g->k, b->add_dbias);
     return ERR_OK;
 }
 
@@ -190,6 +192,12 @@ static err_t conv_gemm_run(const void *plan_, const conv_problem_t *problem, con
 }
 
 const conv_impl_t conv_gemm[] = {
-    {"gemm", "", false, false, conv_gemm_fits, conv_gemm_plan, conv_gemm_run, conv_gemm_unplan},
+    {.name = "gemm",
+     .variant = "",
+     .adds = true,
+     .fits = conv_gemm_fits,
+     .plan = conv_gemm_plan,
+     .run = conv_gemm_run,
+     .unplan = conv_gemm_unplan},
     {.name = NULL},
 };

@@ -305,9 +305,10 @@ static void conv_onednn_unplan(void **plan_)
     *plan_ = NULL;
 }
 
-#define ROW(name, variant)                                                                                   \
+#define ROW(title, which)                                                                                    \
     {                                                                                                        \
-        name, variant, false, false, conv_onednn_fits, conv_onednn_plan, conv_onednn_run, conv_onednn_unplan \
+        .name = title, .variant = which, .fits = conv_onednn_fits, .plan = conv_onednn_plan,                 \
+        .run = conv_onednn_run, .unplan = conv_onednn_unplan                                                 \
     }
 const conv_impl_t conv_onednn[] = {
     ROW("onednn/brgconv", "brgconv:"),
@@ -324,7 +325,12 @@ const conv_impl_t conv_onednn[] = {
     {.name = NULL},
 };
 const conv_impl_t conv_bf16[] = {
-    {"onednn/bf16", BF16, false, true, conv_onednn_fits, conv_onednn_plan, conv_onednn_run,
-     conv_onednn_unplan},
+    {.name = "onednn/bf16",
+     .variant = BF16,
+     .rounds = true,
+     .fits = conv_onednn_fits,
+     .plan = conv_onednn_plan,
+     .run = conv_onednn_run,
+     .unplan = conv_onednn_unplan},
     {.name = NULL},
 };

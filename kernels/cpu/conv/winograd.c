@@ -161,8 +161,10 @@ static err_t put_block(const winograd_plan_t *p, const conv_problem_t *problem, 
                           s->filters.data + i * p->filter_plane, to.channels, 0, s->to.data + i * p->to_plane,
                           to.channels),
                "sgemm, conv2d by Winograd's algorithm");
-    const float *bias = forward && b->bias ? (const float *)b->bias + first_channel : NULL;
-    winograd_put_outputs(&to, s->to, bias, first_tile, count, out + first_channel);
+    const winograd_output_t how = {.bias = forward && b->bias ? (const float *)b->bias + first_channel : NULL,
+                                   .relu = forward && b->relu,
+                                   .add = !forward && b->add_dx};
+    winograd_put_outputs(&to, s->to, &how, first_tile, count, out + first_channel);
     return ERR_OK;
 }
 
@@ -193,7 +195,8 @@ static err_t add_block(const winograd_plan_t *p, const conv_buffers_t *b, const 
                "sgemm, conv2d weight gradient by Winograd's algorithm");
     if (first_tile + count < p->n_tiles) return ERR_OK;
     winograd_filters_t f = {to.channels, p->c, p->c, WINOGRAD_TAPS * p->c};
-    winograd_put_filters(&f, s->filters, (float *)b->dweight + first_filter * WINOGRAD_TAPS * p->c);
+    winograd_put_filters(&f, s->filters, b->add_dweight,
+                         (float *)b->dweight + first_filter * WINOGRAD_TAPS * p->c);
     return ERR_OK;
 }
 
@@ -213,7 +216,8 @@ static err_t winograd_run(const void *plan_, const conv_problem_t *problem, cons
     const space_t s = space_of(p, workspace);
     if (problem->pass != OP_BACKWARD_WEIGHTS) return run_images(p, problem, b, &s);
     TRY(run_weights(p, b, &s));
-    if (b->dbias) matrix_sum_columns(b->dbias, b->dy, shape_count(problem->desc->y[0]) / p->k, p->k);
+    if (b->dbias)
+        matrix_sum_columns(b->dbias, b->dy, shape_count(problem->desc->y[0]) / p->k, p->k, b->add_dbias);
     return ERR_OK;
 }
 
@@ -223,6 +227,13 @@ static void winograd_unplan(void **plan_)
 }
 
 const conv_impl_t conv_winograd[] = {
-    {"winograd/nhwc", "", false, false, winograd_fits, winograd_plan, winograd_run, winograd_unplan},
+    {.name = "winograd/nhwc",
+     .variant = "",
+     .adds = true,
+     .relus = true,
+     .fits = winograd_fits,
+     .plan = winograd_plan,
+     .run = winograd_run,
+     .unplan = winograd_unplan},
     {.name = NULL},
 };

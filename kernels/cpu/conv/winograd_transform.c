@@ -7,6 +7,8 @@
 
 typedef float vec_t __attribute__((vector_size(4 * WINOGRAD_LANES), aligned(4), may_alias));
 
+typedef int32_t ints_t __attribute__((vector_size(4 * WINOGRAD_LANES)));
+
 #define INLINE __attribute__((always_inline)) static inline
 
 /* The points are 0, ±A, ±B and ∞: with ±5/8 and ±3/2, whose squares are exact, results have half the error that they
@@ -138,19 +140,25 @@ WIDE_CLONES(take_outputs, (const float *const *cell, int64_t channels, float *ma
 
 /* Writes the first size[0]×size[1] pixels of the tile. */
 WIDE_CLONES(put_outputs,
-            (const float *matrices, int64_t plane, const float *bias, float *y, const winograd_grid_t *grid,
-             const int *size),
-            (matrices, plane, bias, y, grid, size))
+            (const float *matrices, int64_t plane, const winograd_output_t *how, float *y,
+             const winograd_grid_t *grid, const int *size),
+            (matrices, plane, how, y, grid, size))
 {
     for (int64_t c = 0; c < grid->channels; c += WINOGRAD_LANES) {
         tile_t t;
         for (int i = 0; i < WINOGRAD_POINTS; i++) t[i] = *(const vec_t *)(matrices + i * plane + c);
         BOTH(output_1d, WINOGRAD_IN, WINOGRAD_OUT, t);
-        if (bias)
-            for (int i = 0; i < WINOGRAD_OUT * WINOGRAD_IN; i++) t[i] += *(const vec_t *)(bias + c);
+        if (how->bias)
+            for (int i = 0; i < WINOGRAD_OUT * WINOGRAD_IN; i++) t[i] += *(const vec_t *)(how->bias + c);
+        if (how->relu)
+            for (int i = 0; i < WINOGRAD_OUT * WINOGRAD_IN; i++)
+                t[i] = (vec_t)((ints_t)t[i] & ~(ints_t)(t[i] <= 0));
         for (int i = 0; i < size[0]; i++)
-            for (int j = 0; j < size[1]; j++)
-                *(vec_t *)(y + (i * grid->w + j) * grid->pitch + c) = t[i * WINOGRAD_IN + j];
+            for (int j = 0; j < size[1]; j++) {
+                vec_t *to = (vec_t *)(y + (i * grid->w + j) * grid->pitch + c);
+                if (how->add) t[i * WINOGRAD_IN + j] += *to;
+                *to = t[i * WINOGRAD_IN + j];
+            }
     }
 }
 
@@ -169,15 +177,22 @@ WIDE_CLONES(take_filter,
     }
 }
 
-WIDE_CLONES(put_filter, (const winograd_filters_t *f, const float *matrices, int64_t plane, float *taps),
-            (f, matrices, plane, taps))
+WIDE_CLONES(put_filter,
+            (const winograd_filters_t *f, const float *matrices, int64_t plane, bool add, float *taps),
+            (f, matrices, plane, add, taps))
 {
     for (int64_t c = 0; c < f->columns; c += WINOGRAD_LANES) {
         tile_t t;
         for (int i = 0; i < WINOGRAD_POINTS; i++) t[i] = *(const vec_t *)(matrices + i * plane + c);
         BOTH(filter_gradient_1d, WINOGRAD_IN, 3, t);
-        for (int i = 0; i < WINOGRAD_TAPS; i++)
-            *(vec_t *)(taps + i * f->tap + c) = t[i / 3 * WINOGRAD_IN + i % 3];
+        for (int i = 0; i < WINOGRAD_TAPS; i++) {
+            vec_t *to = (vec_t *)(taps + i * f->tap + c);
+            const vec_t gradient = t[i / 3 * WINOGRAD_IN + i % 3];
+            if (add)
+                *to += gradient;
+            else
+                *to = gradient;
+        }
     }
 }
 
@@ -209,7 +224,7 @@ void winograd_take_outputs(const winograd_grid_t *grid, const float *dy, const f
     }
 }
 
-void winograd_put_outputs(const winograd_grid_t *grid, winograd_matrices_t in, const float *bias,
+void winograd_put_outputs(const winograd_grid_t *grid, winograd_matrices_t in, const winograd_output_t *how,
                           int64_t first, int64_t count, float *y)
 {
 #pragma omp parallel for schedule(static) if (worth_forking(count, grid->channels))
@@ -218,7 +233,7 @@ void winograd_put_outputs(const winograd_grid_t *grid, winograd_matrices_t in, c
         place(grid, first + i, &image, &top, &left);
         const int size[2] = {(int)loop_count(top, grid->h, WINOGRAD_OUT),
                              (int)loop_count(left, grid->w, WINOGRAD_OUT)};
-        put_outputs(in.data + i * grid->channels, in.plane, bias,
+        put_outputs(in.data + i * grid->channels, in.plane, how,
                     y + (image + top * grid->w + left) * grid->pitch, grid, size);
     }
 }
@@ -231,9 +246,9 @@ void winograd_take_filters(const winograd_filters_t *f, const float *taps, bool 
         take_filter(f, taps + i * f->row, turned, out.data + i * f->columns, out.plane);
 }
 
-void winograd_put_filters(const winograd_filters_t *f, winograd_matrices_t in, float *taps)
+void winograd_put_filters(const winograd_filters_t *f, winograd_matrices_t in, bool add, float *taps)
 {
 #pragma omp parallel for schedule(static) if (worth_forking(f->rows, f->columns))
     for (int64_t i = 0; i < f->rows; i++)
-        put_filter(f, in.data + i * f->columns, in.plane, taps + i * f->row);
+        put_filter(f, in.data + i * f->columns, in.plane, add, taps + i * f->row);
 }

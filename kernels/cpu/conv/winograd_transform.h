@@ -34,8 +34,13 @@ void winograd_take_inputs(const winograd_grid_t *grid, const float *x, const flo
                           int64_t count, winograd_matrices_t out);
 void winograd_take_outputs(const winograd_grid_t *grid, const float *dy, const float *zeros, int64_t first,
                            int64_t count, winograd_matrices_t out);
-/* The inverse: Aᵀ m A for the tile's pixels inside the image, plus bias unless it is NULL. */
-void winograd_put_outputs(const winograd_grid_t *grid, winograd_matrices_t in, const float *bias,
+/* The inverse: Aᵀ m A for the tile's pixels inside the image, plus bias unless it is NULL; with `add`, is added to y,
+ * with `relu`, max(…, 0), which NaN passes. */
+typedef struct winograd_output {
+    const float *bias;
+    bool relu, add;
+} winograd_output_t;
+void winograd_put_outputs(const winograd_grid_t *grid, winograd_matrices_t in, const winograd_output_t *how,
                           int64_t first, int64_t count, float *y);
 
 /* Filters of 3×3 taps, a matrix [rows][columns] per tap: row r of tap i begins at taps + i·tap + r·row. */
@@ -46,7 +51,7 @@ typedef struct winograd_filters {
 /* To matrices [36][rows][columns]: G g Gᵀ; `turned`: of filters rotated by 180°. */
 void winograd_take_filters(const winograd_filters_t *filters, const float *taps, bool turned,
                            winograd_matrices_t out);
-/* Gradients of filters from their matrices: Gᵀ m G. */
-void winograd_put_filters(const winograd_filters_t *filters, winograd_matrices_t in, float *taps);
+/* Gradients of filters from their matrices: Gᵀ m G, which with `add` is added. */
+void winograd_put_filters(const winograd_filters_t *filters, winograd_matrices_t in, bool add, float *taps);
 
 #endif

@@ -14,7 +14,7 @@
  *                stores the names it uses
  *   unplan       frees op->plan; may be NULL
  *   fuses        epilogues, and the second input of batch_norm, are supported
- *   accumulates  gradients are added where op_args_t asks for it, with the bits of a separate addition
+ *   accumulates  gradients are added where op_args_t asks for it
  *                (roi_align: term by term); otherwise the kernel never sees these flags: op_backward adds
  *                what it writes
  *   tf32         conv2d and linear: DTYPE_TF32 products are supported

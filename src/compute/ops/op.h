@@ -47,6 +47,9 @@ typedef struct op {
     /* Buffers that backward reads, bit i: input or output i; op_traits_t's unless the backend's plan has changed
      * them. */
     unsigned reads_x, reads_y;
+    /* Whether backward adds to the gradients of inputs, and of parameters, itself; the kernel's `accumulates`
+     * unless the backend's plan has changed them. */
+    bool adds_dx, adds_dparam;
     void *plan; /* private to the kernel */
     /* Set by the backend's plan: the algorithm of each planned pass, "" if it has only one. */
     op_algorithms_t algorithms;
@@ -110,7 +113,8 @@ op_args_t op_args(const op_t *op);
 /* Rows of a call: args->n_rows, or all. */
 int64_t op_rows(const op_t *op, const op_args_t *args);
 
-/* Bytes of op_args_t.addend for a backward that adds to these gradients; either may be NULL: none. */
+/* Bytes of op_args_t.addend for a backward that adds to these gradients; either may be NULL: none. 0 for kernels that
+ * add themselves. */
 size_t op_addend_bytes(const op_t *op, const bool *accumulate_dx, const bool *accumulate_dparam);
 
 /* Forward, then backward, of one batch:
@@ -118,7 +122,9 @@ size_t op_addend_bytes(const op_t *op, const bool *accumulate_dx, const bool *ac
  *   forward   reads x, param, (state); writes y, saved (if planned for training), (state)
  *   backward  reads dy, saved, param and what op_t.reads_x and reads_y say; writes, or adds to, dx and dparam
  *
- * A sum of gradients has the bits of computing the new one and then adding it (backend_t.accumulate).
+ * Backward may overwrite dy with what it is before an epilogue. A sum of gradients has the bits of computing
+ * the new one and then adding it (backend_t.accumulate), or, from kernels that add themselves, those but for
+ * rounding.
  * Errors: ERR_SYSTEM from the backend's library. */
 err_t op_forward(const op_t *op, const op_args_t *args);
 err_t op_backward(const op_t *op, const op_args_t *args);

@@ -84,10 +84,15 @@ static const op_kernel_t *kernel_of(const op_t *op)
     return op->backend->kernel[op->desc.kind];
 }
 
-/* Whether the kernel adds to gradients itself. */
-static bool accumulates(const op_t *op)
+/* The kernel's copies of gradients (narrow.h) are not sums. */
+static bool adds_dx(const op_t *op)
 {
-    return kernel_of(op)->accumulates && !op->converts;
+    return op->adds_dx && !op->converts;
+}
+
+static bool adds_dparam(const op_t *op)
+{
+    return op->adds_dparam && !op->converts;
 }
 
 static size_t addend_bytes(shape_t shape, dtype_t dtype)
@@ -99,10 +104,9 @@ size_t op_addend_bytes(const op_t *op, const bool *accumulate_dx, const bool *ac
 {
     const op_desc_t *d = &op->desc;
     size_t n = 0;
-    if (accumulates(op)) return 0;
-    for (int i = 0; accumulate_dx && i < d->n_inputs; i++)
+    for (int i = 0; accumulate_dx && i < d->n_inputs && !adds_dx(op); i++)
         if (accumulate_dx[i]) n += addend_bytes(d->x[i], d->x_dtype[i]);
-    for (int i = 0; accumulate_dparam && i < d->n_params; i++)
+    for (int i = 0; accumulate_dparam && i < d->n_params && !adds_dparam(op); i++)
         if (accumulate_dparam[i]) n += addend_bytes(d->param[i], DTYPE_F32);
     return n;
 }
@@ -148,13 +152,13 @@ err_t op_backward(const op_t *op, const op_args_t *args)
     ASSERT(op->training);
     check_call(d, args);
     check_gradients(d, args);
-    if (accumulates(op) || op_addend_bytes(op, args->accumulate_dx, args->accumulate_dparam) == 0)
+    if (op_addend_bytes(op, args->accumulate_dx, args->accumulate_dparam) == 0)
         return call_backward(op, args);
     op_args_t own = *args;
     char *at = args->addend;
     ASSERT(at);
-    redirect(own.dx, d->n_inputs, own.accumulate_dx, &at);
-    redirect(own.dparam, d->n_params, own.accumulate_dparam, &at);
+    if (!adds_dx(op)) redirect(own.dx, d->n_inputs, own.accumulate_dx, &at);
+    if (!adds_dparam(op)) redirect(own.dparam, d->n_params, own.accumulate_dparam, &at);
     TRY(call_backward(op, &own));
     TRY(add_gradients(op, args->dx, own.dx, d->n_inputs));
     return add_gradients(op, args->dparam, own.dparam, d->n_params);

@@ -56,7 +56,9 @@ err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, co
                  .backend = backend,
                  .training = training,
                  .reads_x = op_traits(desc->kind)->backward_needs_x,
-                 .reads_y = op_traits(desc->kind)->backward_needs_y};
+                 .reads_y = op_traits(desc->kind)->backward_needs_y,
+                 .adds_dx = kernel->accumulates,
+                 .adds_dparam = kernel->accumulates};
     err_t err = ERR_OK;
     int n_passes = wanted ? training ? OP_PASS_COUNT : 1 : 0;
     for (int pass = 0; pass < n_passes && err == ERR_OK; pass++)
