@@ -5,6 +5,9 @@ set -euo pipefail
 # A closed pipe is an error of the write; a handler, because an ignored signal would stay ignored in mpirun.
 trap : PIPE
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+# Set by supervise.sh, not for the ranks.
+supervisor=${DPTRAIN_SUPERVISOR:-}
+unset DPTRAIN_SUPERVISOR
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
 # shellcheck source=scripts/cluster/hosts.sh
@@ -23,8 +26,14 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 . "$here/launch/resume.sh"
 # shellcheck source=scripts/launch/said.sh
 . "$here/launch/said.sh"
+# shellcheck source=scripts/launch/life.sh
+. "$here/launch/life.sh"
 # shellcheck source=scripts/launch/job.sh
 . "$here/launch/job.sh"
+# shellcheck source=scripts/launch/fleet.sh
+. "$here/launch/fleet.sh"
+# shellcheck source=scripts/launch/supervise.sh
+. "$here/launch/supervise.sh"
 
 usage() {
     cat <<'EOF'
@@ -64,6 +73,15 @@ Environment and output of the ranks:
                        to DIR/run.sh.log here
   --report-bindings    each rank prints the CPUs that it may use
 
+Starting again after faults, docs/cluster.md#run-for-a-week:
+  --restarts N         after a lost rank or host (code 5), resume from the newest checkpoint on the hosts that are left, in
+                       the same --out; N restarts without a new checkpoint in between end the job. Started again after it
+                       was killed itself, this script goes on with the job. Its life is recorded in job.jsonl in --out
+  --min-ranks M        wait while fewer ranks are possible, also at the first start [1]
+  --wait-hosts SEC     time to wait for hosts, then end with code 5 [300]
+  --cool-down SEC      time for which a host is left out that did not answer or failed a check [60]
+  --hosts-command CMD  before each start, run CMD, which prints a hostfile or a list of hosts; instead of -hostfile and -H
+
   --timeout-start SEC  end the job if it has printed nothing by then; 0: never [300]
   --grace SEC          time from the first signal to the end of the job [30]
   --dry-run            print the command and exit; still probes the hosts
@@ -83,8 +101,9 @@ one_of() { # OPTION VALUE CHOICES...
 
 np=0 source='' filters=() chief='' num_gpus=0 ssh_port='' tree=yes wdir='' launcher=mpirun checks=yes
 interface='' transport=auto ports='' env_files=() log_dir='' report=no timeout_start=300 grace=30 dry_run=no
+restarts='' min_ranks=0 wait_hosts=300 cool_down=60 hosts_command=''
 set_source() { # VALUE
-    [[ -z $source ]] || die 2 "hosts given twice: $source and $1"
+    [[ -z $source$hosts_command ]] || die 2 "hosts given twice: $source$hosts_command and $1"
     source=$1
 }
 given=("$@")
@@ -92,7 +111,7 @@ while [[ $# -gt 0 ]]; do
     case $1 in
     -np | -n | --num-gpus | --timeout-start | --grace | -hostfile | --hostfile | --spec | -H | --host | --include | \
         --exclude | --chief | --ssh-port | --wdir | --launcher | --interface | --transport | --ports | --env-file | \
-        --log-dir) need_value "$@" ;;
+        --log-dir | --restarts | --min-ranks | --wait-hosts | --cool-down | --hosts-command) need_value "$@" ;;
     esac
     case $1 in
     -np | -n) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
@@ -118,6 +137,11 @@ while [[ $# -gt 0 ]]; do
     --env-file) env_files+=("$2"); shift 2 ;;
     --log-dir) log_dir=$2; shift 2 ;;
     --report-bindings) report=yes; shift ;;
+    --restarts) whole_number "$1" "$2" 0; restarts=$((10#$2)); shift 2 ;;
+    --min-ranks) whole_number "$1" "$2" 1; min_ranks=$((10#$2)); shift 2 ;;
+    --wait-hosts) whole_number "$1" "$2" 0; wait_hosts=$((10#$2)); shift 2 ;;
+    --cool-down) whole_number "$1" "$2" 0; cool_down=$((10#$2)); shift 2 ;;
+    --hosts-command) set_source ''; hosts_command=$2; shift 2 ;;
     --timeout-start) whole_number "$1" "$2" 0; timeout_start=$((10#$2)); shift 2 ;;
     --grace) whole_number "$1" "$2" 0; grace=$((10#$2)); shift 2 ;;
     --dry-run) dry_run=yes; shift ;;
@@ -146,25 +170,45 @@ prefix=''
 if [[ -x $here/../bin/orted ]]; then prefix=$(readlink -f "$here/..") && PATH=$prefix/bin:$PATH; fi
 program_name=${program##*/}
 mpi_allow_root
-make_work run
+open_log() {
+    [[ -n $log_dir && $dry_run == no ]] || return 0
+    say_log=$log_dir/run.sh.log
+    [[ $log_dir == /* ]] || say_log=${wdir:-$PWD}/$say_log
+    if ! { mkdir -p "${say_log%/*}" && : >>"$say_log"; } 2>/dev/null; then
+        say_log=''
+        note "no log of run.sh: cannot write to $log_dir"
+    fi
+}
+if [[ -n $restarts && -z $supervisor && $dry_run == no ]]; then
+    open_log
+    supervise_run "$@"
+fi
+make_work run "$supervisor"
+wdir_wanted=${wdir:-$PWD}
 
-if [[ -n $source ]]; then
-    hosts_read "$source" "${filters[@]}"
-elif [[ -n ${SLURM_JOB_NODELIST:-} ]] && command -v scontrol >/dev/null; then
-    hosts_of_slurm
-elif [[ -n $chief || ${#filters[@]} -gt 0 || $num_gpus -gt 0 || $launcher == srun ]]; then
-    die 2 "--chief, --include, --exclude, --num-gpus and --launcher srun require hosts: -hostfile, -H, or a Slurm allocation"
+# shellcheck source=/dev/null
+if [[ -n $supervisor ]]; then . "$supervisor/state"; fi
+if [[ $super_lenient == yes && -n $source$hosts_command${SLURM_JOB_NODELIST:-} ]]; then
+    fleet_gather
+else
+    [[ -z $hosts_command ]] || hosts_of_command "$hosts_command" "${supervisor:-$work}"
+    hosts_find
+    if [[ ${#host_name[@]} -eq 0 ]]; then
+        [[ $np -gt 0 ]] || np=$(allowed_cores)
+        [[ $super_again == no ]] || fleet_local
+    fi
 fi
 if [[ ${#host_name[@]} -gt 0 ]]; then
-    [[ -z $chief ]] || hosts_first "$chief"
-    if [[ -n ${SLURM_JOB_NODELIST:-} ]]; then hosts_shell=srun; fi
-    [[ $launcher == mpirun || $hosts_shell == srun ]] || die 2 "--launcher srun: not in a Slurm allocation"
     hosts_share "$np" "$num_gpus"
-    hosts_mark_local
+    [[ ${#host_local[@]} -gt 0 ]] || hosts_mark_local
     mpi_flags 0
 else
-    [[ $np -gt 0 ]] || np=$(allowed_cores)
     mpi_flags "$np"
+fi
+if [[ -n $supervisor ]]; then
+    [[ -e $supervisor/first_ranks ]] || echo "$np" >"$supervisor/first_ranks"
+    fleet_words "$@"
+    set -- "${words[@]}"
 fi
 
 # mpirun forwards output through pipes, so tell rank 0 that it ends at a terminal, and at which: its width may change.
@@ -181,12 +225,13 @@ env_of_prefixes
 env_of_files "${env_files[@]}"
 env_of_hosts
 
-wdir_wanted=${wdir:-$PWD} several=no near_gpus=no part_flags=()
+several=no near_gpus=no part_flags=()
 if [[ ${#host_name[@]} -gt 1 || ${host_local[0]:-yes} == no ]]; then several=yes; fi
 if [[ ${#host_name[@]} -gt 0 ]]; then
-    if [[ $several == yes && $hosts_shell == ssh ]]; then hosts_ssh "$ssh_port" "$work"; fi
+    if [[ $several == yes && $hosts_shell == ssh && -z $facts ]]; then hosts_ssh "$ssh_port" "$work"; fi
     if [[ $checks == yes ]]; then
-        probe_hosts "$work" "$program" "$wdir_wanted" "$prefix"
+        [[ -n $facts ]] || probe_hosts "$work" "$program" "$wdir_wanted" "$prefix"
+        fleet_note_hosts
         if [[ $launcher == mpirun ]] && ranks_bind_to_gpus; then near_gpus=yes && ranks_drop_binding; fi
     fi
 fi
@@ -203,6 +248,8 @@ given_command=yes
 # Advice after a lost rank.
 restart='restart with --resume auto'
 [[ ${1:-} != bench ]] || restart='start it again'
+advice="; $restart"
+[[ -z $supervisor ]] || advice=''
 if [[ $dry_run == yes ]]; then
     printf '%q ' "${command[@]}"
     echo
@@ -211,12 +258,8 @@ fi
 command -v "$launcher" >/dev/null ||
     die 4 "$launcher was not found; run scripts/install_deps.sh"
 work_has_space || die 4 "${TMPDIR:-/tmp} is full, and mpirun needs 4 MB there: free some space, or set TMPDIR"
-if [[ -n $log_dir ]]; then
-    say_log=$log_dir/run.sh.log
-    [[ $log_dir == /* ]] || say_log=$wdir_wanted/$say_log
-    if ! { mkdir -p "${say_log%/*}" && : >>"$say_log"; } 2>/dev/null; then
-        say_log=''
-        note "no log of run.sh: cannot write to $log_dir"
-    fi
-fi
+open_log
+[[ -z $supervisor ]] || echo "${host_name[0]:-}" >"$supervisor/chief"
+life_add job_ranks "start:=$super_number" "ranks:=$np" \
+    "hosts:=$(life_list "${host_name[@]:-$(hostname)}")" "newest_checkpoint:=$super_newest"
 job_run

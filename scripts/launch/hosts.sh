@@ -5,12 +5,56 @@
 #
 # Additional columns: host_ranks (of this job), host_local (yes for this machine), host_alias (its name for mpirun and ssh).
 # hosts_shell is the way to reach other hosts: ssh or srun.
-host_ranks=() host_local=() host_alias=() hosts_shell=ssh
-ssh_options=(-o BatchMode=yes -o ConnectTimeout=10) ssh_own_config=no
+# host_patience: seconds that a host has to answer, if not as long as the others; 0: it is not asked.
+host_ranks=() host_local=() host_alias=() host_patience=() hosts_shell=ssh
+ssh_options=() ssh_own_config=no
 # Written by setup_ssh.sh on every host.
 ssh_config=${HOME:-}/.ssh/dptrain_config
 # Number of concurrent ssh processes.
 at_once=200
+
+hosts_clear() {
+    host_name=() host_slots=() host_gpus=() host_port=() host_user=() host_key=() host_env_file=() host_setup=() host_envs=()
+    host_ranks=() host_local=() host_alias=() host_patience=() hosts_shell=ssh
+    ssh_options=(-o BatchMode=yes -o ConnectTimeout=10) ssh_own_config=no
+}
+hosts_clear
+
+# Runs --hosts-command, and sets source to a file with what it prints: a hostfile, or a list. If it fails, the hosts of its last
+# success stay.
+hosts_of_command() { # COMMAND FOLDER
+    local code=0 words
+    timeout -k 5 60 bash -c "$1" </dev/null >"$2/hosts.new" || code=$?
+    if ((code == 0)) && grep -q '[^[:space:]]' "$2/hosts.new"; then
+        # A list in one line, as -H takes it.
+        read -r words <"$2/hosts.new"
+        if [[ $(grep -c . "$2/hosts.new") -eq 1 && $words == *:* && $words != *[[:space:]]* ]]; then
+            sed -i -E 's/,/\n/g; s/:([0-9]+)(\n|$)/ slots=\1\2/g' "$2/hosts.new"
+        fi
+        mv "$2/hosts.new" "$2/hosts"
+    elif [[ -e $2/hosts ]]; then
+        note "--hosts-command failed (code $code) or printed nothing; the hosts are those of its last success"
+    else
+        die 4 "--hosts-command failed (code $code) or printed nothing: $1"
+    fi
+    source=$2/hosts
+}
+
+# Fills the list of hosts from `source` or the Slurm allocation; leaves it empty for a job on this machine alone.
+hosts_find() {
+    if [[ -n $source ]]; then
+        hosts_read "$source" "${filters[@]}"
+    elif [[ -n ${SLURM_JOB_NODELIST:-} ]] && command -v scontrol >/dev/null; then
+        hosts_of_slurm
+    elif [[ -n $chief || ${#filters[@]} -gt 0 || $num_gpus -gt 0 || $launcher == srun ]]; then
+        die 2 "--chief, --include, --exclude, --num-gpus and --launcher srun require hosts: -hostfile, -H, or a Slurm allocation"
+    fi
+    ((${#host_name[@]} > 0)) || return 0
+    # A chief that is lost is replaced.
+    [[ -z $chief || ($super_lenient == yes && " ${host_name[*]} " != *" $chief "*) ]] || hosts_first "$chief"
+    if [[ -n ${SLURM_JOB_NODELIST:-} ]]; then hosts_shell=srun; fi
+    [[ $launcher == mpirun || $hosts_shell == srun ]] || die 2 "--launcher srun: not in a Slurm allocation"
+}
 
 # Reads the hosts of a Slurm allocation, with one slot per requested task.
 hosts_of_slurm() {
@@ -116,13 +160,31 @@ hosts_ask() { # FOLDER SECONDS
 }
 
 hosts_ask_one() { # INDEX
-    local shell=(bash -s)
+    local shell=(bash -s) seconds=${host_patience[$1]:-$seconds}
+    if ((seconds == 0)); then
+        : >"$folder/$1.out"
+        : >"$folder/$1.err"
+        echo 124 >"$folder/$1.code"
+        return
+    fi
     case ${host_local[$1]}$hosts_shell in
     yes*) ;;
     *srun) shell=(srun --overlap --quiet --nodes=1 --ntasks=1 "--nodelist=${host_name[$1]}" bash -s) ;;
     *ssh) shell=(ssh "${ssh_options[@]}" "${host_alias[$1]}" 'bash -s') ;;
     esac
     host_ask "$folder/script" "$folder/$1" "$seconds" "${shell[@]}"
+}
+
+# Whether host I is in a file of host names, which may be those that the hosts call themselves.
+hosts_listed() { # I FILE
+    local name own list
+    [[ -s $2 ]] || return 1
+    own=$(awk -v host="${host_name[$1]}" '$1 == host { print $2; exit }' "$supervisor/names" 2>/dev/null) || true
+    list=" ${host_name[$1]} ${host_alias[$1]:-} $own "
+    # Some names have a domain; an address has none.
+    for name in ${host_name[$1]} $own; do [[ $name =~ ^[0-9.]+$|: ]] || list+="${name%%.*} "; done
+    while read -r name; do [[ $list != *" $name "* && $list != *" ${name%%.*} "* ]] || return 0; done <"$2"
+    return 1
 }
 
 # Sets CAUSE and ADVICE for host I, which did not answer.

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
-# Supervises a job under mpirun or srun: output, deadlines, signals, exit code, cleanup. Sourced by run.sh, which sets
-# command, work, program_name, grace, timeout_start, restart, launcher; after resume.sh.
-mpirun_pid='' stage=running why='' stopped_by='' deadline=0 n_signals=0
+# Runs a job under mpirun or srun: output, deadlines, signals, exit code, cleanup. Sourced by run.sh, which sets command, work,
+# program_name, grace, timeout_start, restart, advice, launcher, supervisor; after resume.sh.
+mpirun_pid='' stage=running why='' stopped_by='' deadline=0 n_signals=0 signalled_at=0
 # Names this job, over hosts and containers and however often it starts its ranks. Ranks have it as DPTRAIN_JOB and own the
 # output folder under this name. No child of this shell but the ranks may have it (job_sweep).
 unset DPTRAIN_JOB
 read -r job_id 2>/dev/null </proc/sys/kernel/random/uuid || job_id=$RANDOM$RANDOM$RANDOM
 printf -v job_id '%(%Y%m%dT%H%M%S)T-%s-%s' -1 $$ "${job_id%%-*}"
 
-# Forwards the output of rank 0; its first byte shows that the job has started. Reads on if nobody reads its output any more:
+# Forwards the output of rank 0; its first bytes show that the job has started. Reads on if nobody reads its output any more:
 # a closed pipe must not end the job.
 job_forward() {
     trap '' INT HUP TERM USR1 PIPE
-    dd bs=1 count=1 of="$work/first" status=none
+    dd bs=64K count=1 of="$work/first" status=none
     if [[ -s $work/first ]]; then
         mv "$work/first" "$work/started"
-        cat "$work/started" 2>>"$work/errors" || true
         # The last lines say where an interrupted run stands (resume.sh).
         exec tee --output-error=warn \
-            >({ tail -c 16384 >"$work/last.part" && mv "$work/last.part" "$work/last"; } 2>/dev/null) 2>>"$work/errors"
+            >({ tail -c 16384 >"$work/last.part" && mv "$work/last.part" "$work/last"; } 2>/dev/null) 2>>"$work/errors" \
+            < <(exec cat "$work/started" - 2>/dev/null)
     fi
 }
 
@@ -49,6 +49,10 @@ job_on_signal() { # NAME
     [[ $stage == running || $stage == asked ]] || return 0
     # Schedulers send SIGUSR1 to request a stop; it never ends the job at once.
     [[ $1 != USR1 || $stage == running ]] || return 0
+    # One signal may come twice: to all processes of a service, and again from the supervisor.
+    life_clock
+    ((n_signals == 0 || centi - signalled_at > 20)) || return 0
+    signalled_at=$centi
     [[ $1 == USR1 ]] || n_signals=$((n_signals + 1))
     why="the job was stopped by SIG$1"
     [[ $1 == USR1 ]] || stopped_by=$1
@@ -117,9 +121,9 @@ job_has_ranks() {
 }
 
 # Checks the deadlines. If a host's link is cut, mpirun can outlive its ranks by minutes.
-had_ranks=no ranks_gone_at=''
+had_ranks=no ranks_gone_at='' most_ranks=0
 job_check_deadlines() {
-    local fields
+    local fields patience=15
     monotonic
     if [[ $stage != running ]]; then
         if ((now < deadline)); then return; fi
@@ -129,9 +133,14 @@ job_check_deadlines() {
         job_press told 10
     elif job_has_ranks; then
         had_ranks=yes ranks_gone_at=''
+        # mpirun speaks of a dead rank only after it has ended the others.
+        if ((${#ranks[@]} < most_ranks)) && [[ ! -e $work/ends_at ]]; then life_clock && echo "$centi" >"$work/ends_at"; fi
+        most_ranks=${#ranks[@]}
     elif [[ $had_ranks == yes ]]; then
         ranks_gone_at=${ranks_gone_at:-$now}
-        if ((now - ranks_gone_at >= 15)); then
+        # Ranks have named a host that does not answer: mpirun will not end by itself.
+        [[ ! -e $work/silent ]] || patience=3
+        if ((now - ranks_gone_at >= patience)); then
             why="mpirun outlived its ranks"
             if process_stat "$mpirun_pid" && [[ ${fields[0]} == T ]]; then
                 why="mpirun is stopped (SIGSTOP), and its ranks have ended"
@@ -191,6 +200,8 @@ job_sweep() {
     fi
     # This has a deadline, and no signal is needed any more.
     trap '' TERM INT HUP USR1
+    job_note_silent
+    [[ -z $supervisor || -z $family ]] || echo "$family $mpirun_pid" >>"$supervisor/families"
     if ! work_has_space; then
         tmp_full=yes
         sweep=$(mktemp -d /dev/shm/dptrain-run.XXXXXX) || return 0
@@ -203,9 +214,20 @@ job_sweep() {
         if [[ $said == swept* ]]; then note "${host_name[i]}: ${said/swept/cleaned up after the job:}"; fi
         ((code == 124 || code == 255)) || continue
         unreached+=("${host_name[i]}")
+        if [[ -n $supervisor ]]; then echo "${host_name[i]}" >>"$supervisor/suspects" && continue; fi
         note "${host_name[i]} could not be reached; files of the job may remain in its /dev/shm and /tmp"
     done
     [[ $tmp_full == no ]] || rm -rf "$sweep"
+}
+
+# Gives hosts less time to answer that have not answered the ranks or mpirun. A supervisor asks them again.
+job_note_silent() {
+    local i
+    [[ $lost != host ]] || echo "$lost_host" >>"$work/silent"
+    host_patience=()
+    for i in "${!host_name[@]}"; do
+        ! hosts_listed "$i" "$work/silent" || host_patience[i]=$([[ -n $supervisor ]] && echo 0 || echo 4)
+    done
 }
 
 # Names the ranks that did not end by themselves, if a rank of another host could not.
@@ -221,14 +243,16 @@ job_name_ranks() {
 job_die() { # CODE [MESSAGE]
     local code=$1 message
     job_sweep
-    message=${2:-$(said_describe); $restart}
+    message=${2:-$(said_describe)}
     # Where mpirun did not name the host itself.
     if [[ -z $lost && ${#unreached[@]} -gt 0 && ${#unreached[@]} -lt ${#host_name[@]} ]]; then
-        message="${message%"; $restart"}; no answer from ${unreached[*]}; $restart"
+        message="${message%"$advice"}; no answer from ${unreached[*]}"
     fi
     if [[ $tmp_full == yes ]]; then
-        code=4 message="${message%"; $restart"}; ${TMPDIR:-/tmp} is full, which can end MPI: free some space, or set TMPDIR"
+        code=4 message="${message%"$advice"}; ${TMPDIR:-/tmp} is full, which can end MPI: free some space, or set TMPDIR"
     fi
+    said_tell "${message%"$advice"}"
+    if [[ $code -eq 5 ]]; then message="${message%"$advice"}$advice"; fi
     (die "$code" "$message") || true
     exit "$code"
 }
@@ -239,12 +263,15 @@ job_finish() { # CODE
     said_read "$code"
     if [[ -n $stopped_by ]] && resume_is_due "$code"; then resume_finish "$code"; fi
     if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 6) ]]; then
-        job_die 5 "$why; $restart"
+        job_die 5 "$why"
     fi
     # A daemon's code differs from the one that mpirun noticed.
     if [[ $lost == signal || $lost == left ]]; then job_die 5; fi
     if [[ ! -e $work/started && $launcher == mpirun && -z $lost ]] && ((code == 1 || code > 128)); then
         work_has_space || job_die 4 "the job did not start"
+        # A supervisor leaves out a host that was lost while the job started.
+        if [[ -n $supervisor ]]; then job_sweep; fi
+        ((${#unreached[@]} == 0)) || job_die 5 "the job did not start"
         # -q silences mpirun's errors, so start again without it, only to look for the program.
         for flag in "${MPI_FLAGS[@]}"; do [[ $flag == -q ]] || flags+=("$flag"); done
         timeout 60 mpirun "${flags[@]}" "${try[@]}" test -x "$program" >&2 ||
@@ -264,27 +291,43 @@ job_finish() { # CODE
         elif [[ $code -eq 1 && ! -e $work/spoke ]] && resume_finished; then
             note "$launcher ended with exit code 1 after the run had finished; a signal may have stopped it"
         fi
+        said_tell
         exit "$code"
     fi
     [[ -z $lost ]] || job_die 5
     if ((code > 128 && code < 193)); then
         # On a full disk said_forward could not keep what mpirun said of a rank.
         work_has_space || job_die 5 "the job was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128))))"
-        job_die 5 "$launcher was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128)))); $restart"
+        job_die 5 "$launcher was killed by signal $((code - 128)) (SIG$(kill -l $((code - 128))))"
     fi
-    job_die 5 "$launcher ended with code $code, which usually means that a host is lost; $restart"
+    job_die 5 "$launcher ended with code $code, which usually means that a host is lost"
 }
 
-# Sets the array lifeline, a prefix of the launcher's command: the kernel sends it SIGTERM when this shell dies, however it
-# dies, so that no job goes on without its supervisor.
-job_lifeline() {
-    lifeline=(setpriv --pdeathsig TERM)
+# Sets the array lifeline, a prefix of a command: the kernel sends it the signal when this shell dies, however it dies, so that
+# no job goes on without run.sh.
+job_lifeline() { # SIGNAL
+    lifeline=(setpriv --pdeathsig "$1")
     "${lifeline[@]}" true 2>/dev/null || lifeline=()
 }
 
+# Waits for a child for at most SEC, or until a signal. Sets code if it has ended; else empty.
+job_wait() { # PID SEC
+    local tick status=0 ended=''
+    code=''
+    sleep "$2" &
+    tick=$!
+    # Hide the shell's message about a killed child.
+    { wait -n -p ended "$1" "$tick"; } 2>/dev/null || status=$?
+    # A signal ends the wait too, with `ended` empty.
+    [[ ${ended:-} != "$1" ]] || code=$status
+    # 127: the shell has already reaped it.
+    if [[ -z ${ended:-} && $status -eq 127 ]]; then code=0 && wait "$1" || code=$?; fi
+    kill "$tick" 2>/dev/null || true
+}
+
 job_run() {
-    local code='' status tick forward_pid said_pid i lifeline
-    job_lifeline
+    local code='' forward_pid said_pid i lifeline
+    job_lifeline TERM
     # Traps write to err, because stderr may be redirected when they run.
     exec {err}>&2
     mkfifo "$work/stdout" "$work/stderr"
@@ -294,28 +337,20 @@ job_run() {
     said_pid=$!
     # mpirun's messages name lost ranks; said_forward keeps them from the user.
     [[ ${command[1]:-} != -q ]] || command=(mpirun "${command[@]:2}")
+    # setsid: Ctrl-C reaches mpirun through job_on_signal only.
+    setsid "${lifeline[@]}" "${command[@]}" </dev/null >"$work/stdout" 2>"$work/stderr" {err}>&- &
+    mpirun_pid=$!
     trap 'job_on_signal TERM' TERM
     trap 'job_on_signal INT' INT
     trap 'job_on_signal HUP' HUP
     trap 'job_on_signal USR1' USR1
-    # setsid: Ctrl-C reaches mpirun through job_on_signal only.
-    setsid "${lifeline[@]}" "${command[@]}" </dev/null >"$work/stdout" 2>"$work/stderr" {err}>&- &
-    mpirun_pid=$!
+    [[ -z $supervisor ]] || : >"$supervisor/ranks"
     monotonic
     started_at=$now far_asked=$now
     until [[ -n $code ]]; do
-        sleep 1 &
-        tick=$!
-        status=0
-        # Hide the shell's message about a killed mpirun; job_finish prints a better one.
-        { wait -n -p ended "$mpirun_pid" "$tick"; } 2>/dev/null || status=$?
-        # A signal ends the wait too, with `ended` empty.
-        [[ ${ended:-} != "$mpirun_pid" ]] || code=$status
-        # 127: the shell has already reaped it.
-        if [[ -z ${ended:-} && $status -eq 127 ]]; then code=0 && wait "$mpirun_pid" || code=$?; fi
+        job_wait "$mpirun_pid" 1
         job_check_output
         [[ -n $code ]] || job_check_deadlines
-        kill "$tick" 2>/dev/null || true
     done
     # Wait for the rest of the output, but not forever: a stray process may hold the pipe open.
     for ((i = 0; i < 1000; i++)); do

@@ -216,6 +216,7 @@ network_flags() {
         [[ $interface == */* ]] || for i in "${!host_name[@]}"; do interfaces[i]=$interface; done
     fi
     ranks_spawn_flags "$tree"
+    [[ -z $supervisor ]] || ranks_keepalive_flags
     network_interface_flags
     transport_flags
 }

@@ -55,42 +55,42 @@ probe_host() { # PROGRAM WDIR PREFIX
 
 # Probes all hosts; exits with 4 if the job cannot run on some, naming each.
 probe_hosts() { # FOLDER PROGRAM WDIR PREFIX
-    local i bad=0 hash
+    local i bad=0 hash problem problems
     facts=$1/facts
     remote_script '' probe_host "$2" "$3" "$4" | hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
     hash=$(sha256sum <"$2" | cut -d ' ' -f 1)
     for i in "${!host_name[@]}"; do
-        probe_judge "$i" "$hash" "$2" "$3" || bad=$((bad + 1))
+        probe_judge "$i" "$hash" "$2" "$3" && continue
+        bad=$((bad + 1))
+        for problem in "${problems[@]}"; do note "${host_name[i]}: $problem"; done
     done
     ((bad == 0)) || die 4 "$bad of ${#host_name[@]} hosts cannot take part; --no-checks starts without probing them"
 }
 
-# Prints all problems of a host.
+# Sets problems: why the job cannot run on a host. Fails if there are any.
 probe_judge() { # INDEX HASH PROGRAM WDIR
-    local who=${host_name[$1]} ok=yes folder
+    local folder seconds=${host_patience[$1]:-${DPTRAIN_ASK_SECONDS:-20}}
+    problems=()
     if ! probe_fact "$1" end >/dev/null; then
-        hosts_cause "$facts" "$1" "${DPTRAIN_ASK_SECONDS:-20}"
-        note "$who: probe over $hosts_shell failed: $CAUSE${ADVICE:+ -> $ADVICE}"
+        hosts_cause "$facts" "$1" "$seconds"
+        problems=("probe over $hosts_shell failed: $CAUSE${ADVICE:+ -> $ADVICE}")
         return 1
     fi
     case $(probe_fact "$1" program) in
-    missing) note "$who: no program $3: copy it there (scripts/on_hosts.sh --copy), or share its folder"; ok=no ;;
+    missing) problems+=("no program $3: copy it there (scripts/on_hosts.sh --copy), or share its folder") ;;
     "$2") ;;
-    *) note "$who: $3 differs from the one here (SHA-256): copy it there (scripts/on_hosts.sh --copy)"; ok=no ;;
+    *) problems+=("$3 differs from the one here (SHA-256): copy it there (scripts/on_hosts.sh --copy)") ;;
     esac
     if [[ $(probe_fact "$1" wdir) != ok ]]; then
-        note "$who: no working folder $4: create it, mount it, or choose another by --wdir"
-        ok=no
+        problems+=("no working folder $4: create it, mount it, or choose another by --wdir")
     fi
     if folder=$(probe_fact "$1" full); then
-        note "$who: $folder is full or not writable, and MPI needs 4 MB there: free some space, or set TMPDIR"
-        ok=no
+        problems+=("$folder is full or not writable, and MPI needs 4 MB there: free some space, or set TMPDIR")
     fi
     if [[ $(probe_fact "$1" orted) != yes && $launcher == mpirun && ${host_local[$1]} == no && $hosts_shell == ssh ]]; then
-        note "$who: OpenMPI's orted is not in the PATH of a non-interactive shell: install OpenMPI, or set PATH in .bashrc"
-        ok=no
+        problems+=("OpenMPI's orted is not in the PATH of a non-interactive shell: install OpenMPI, or set PATH in .bashrc")
     fi
-    [[ $ok == yes ]]
+    ((${#problems[@]} == 0))
 }
 
 # Prints the values of host I's facts with this key, one per line; fails if there are none.

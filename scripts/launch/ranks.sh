@@ -20,6 +20,16 @@ ranks_spawn_flags() { # TREE(yes|no)
     fi
 }
 
+# Makes mpirun notice a host that is lost after 10 s at most, while a link that is cut for 5 s does no harm. By default it takes
+# 8 minutes, or --timeout.
+ranks_keepalive_flags() {
+    local setting
+    for setting in time:2 intvl:2 probes:4; do
+        ! compgen -e | grep -qE "^(OMPI|PRTE)_MCA_(oob_tcp|prte)_keepalive_${setting%:*}\$" || continue
+        ranks_runtime_flag "oob_tcp_keepalive_${setting%:*}" "prte_keepalive_${setting%:*}" "${setting#*:}"
+    done
+}
+
 # Prints the CPUs of each local rank, `0-7;8-15`: those near its GPU, divided among GPUs that share them. Prints nothing
 # unless the CPUs of all GPUs are known.
 ranks_cpus() { # I
@@ -160,7 +170,9 @@ ranks_compose() { # DPTRAIN'S ARGUMENTS...
 # srun starts ranks without mpirun; OpenMPI's settings become variables. Slurm binds ranks and passes on the environment, from
 # which secrets are removed.
 ranks_compose_srun() { # DPTRAIN'S ARGUMENTS...
-    local i name variable kinds type settings=()
+    local i name variable kinds type settings=() where=()
+    # Nodes of the allocation that are left out.
+    [[ $super_lenient == no ]] || where=("--nodes=${#host_name[@]}" "--nodelist=$(IFS=, && echo "${host_name[*]}")")
     for i in "${!host_name[@]}"; do
         [[ -z ${host_extra[i]:-}${host_private[i]:-} && ${host_setup[i]} == - ]] ||
             die 2 "--launcher srun: ${host_name[i]} has its own variables or setup; use --launcher mpirun"
@@ -180,7 +192,7 @@ ranks_compose_srun() { # DPTRAIN'S ARGUMENTS...
     [[ -n $type ]] || die 4 "this Slurm has no pmix or pmi2 plugin, which MPI needs; use --launcher mpirun"
     env_bundle "${job_private[@]}"
     ranks_prefix - no "$report" "$bundle"
-    command=(env "${settings[@]}" srun "--mpi=$type" --ntasks "$np" "--chdir=$wdir_wanted"
+    command=(env "${settings[@]}" srun "--mpi=$type" --ntasks "$np" "--chdir=$wdir_wanted" "${where[@]}"
         "${before[@]}" "$program" "$@")
     try=()
 }

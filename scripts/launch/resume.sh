@@ -10,7 +10,7 @@ resume_is_due() { # CODE
 
 # Prints this command line with other options for the run's folder.
 resume_command() { # WORDS OF A SHELL
-    local word skip=no words=("$0")
+    local word skip=no words=("${super_command:-$0}")
     for word in "${given[@]}"; do
         if [[ $skip == yes ]]; then skip=no && continue; fi
         case $word in

@@ -8,15 +8,23 @@ said_of_signal='process rank ([0-9]+) with PID [0-9]+ on( node)? ([^ ]+) exited 
 said_of_left='process rank ([0-9]+) with PID [0-9]+ on( node)? ([^ ]+) exiting improperly'
 said_of_code='Process name: \[[^ ]*,([0-9]+)\] Exit code: ([0-9]+)'
 said_of_abort='MPI_ABORT was invoked on rank ([0-9]+) .* with errorcode ([0-9]+)'
+said_of_silent='rank [0-9]+ on ([^ ]+) does not answer'
 said_of_srun_code='srun: error: ([^ ]+): tasks? ([0-9]+)[^:]*: Exited with exit code ([0-9]+)'
 said_of_srun_signal='srun: error: ([^ ]+): tasks? ([0-9]+)[^:]*: [A-Z]'
+
+# The first sign that the job is ending.
+said_of_end='error: |noticed that process|exiting improperly|lost communication with|MPI_ABORT was invoked|non-zero status'
 
 # Forwards the job's standard error, without OpenMPI's own messages: they come between lines of dashes and go to $work/said, to be
 # read at the end. Reads on if nobody reads its output any more.
 said_forward() {
-    local line inside=no
+    local line inside=no centi now
     trap '' INT HUP TERM USR1 PIPE
     while IFS= read -r line || [[ -n $line ]]; do
+        if [[ $line =~ $said_of_end && ! -e $work/ends_at ]]; then
+            life_clock
+            echo "$centi" >"$work/ends_at" || true
+        fi
         if [[ $line =~ ^-{70,80}$ ]]; then
             if [[ $inside == yes ]]; then inside=no; else inside=yes; fi
             continue
@@ -26,7 +34,8 @@ said_forward() {
             continue
         fi
         [[ $line != 'srun: error:'* ]] || echo "$line" >>"$work/said" || true
-        [[ $line != *'error: '* ]] || : >"$work/spoke" || true
+        [[ $line != *'error: '* || -e $work/spoke ]] || echo "${line#*error: }" >"$work/spoke" || true
+        if [[ $line =~ $said_of_silent ]]; then echo "${BASH_REMATCH[1]}" >>"$work/silent" || true; fi
         [[ $line != *'check the other hosts'* ]] || : >"$work/elsewhere" || true
         # Follow mpirun's summaries of messages.
         [[ $line =~ $said_summary ]] || printf '%s\n' "$line" || true
@@ -79,4 +88,22 @@ said_describe() {
     left) echo "$who ended without a word, with exit code 0$last" ;;
     code) echo "$who ended with exit code $lost_code$last" ;;
     esac
+}
+
+# Leaves to the supervisor what is known of the fault. Without WHAT, the ranks have said it.
+said_tell() { # [WHAT]
+    local what=${1:-} host=$lost_host rank=$lost_rank phase='' centi now
+    [[ -n $supervisor ]] || return 0
+    [[ -n $what || ! -s $work/spoke ]] || read -r what <"$work/spoke"
+    if [[ -z $rank$host && $what =~ rank\ ([0-9]+)\ on\ ([^][:space:],\;:\)]+) ]]; then
+        rank=${BASH_REMATCH[1]} host=${BASH_REMATCH[2]}
+    fi
+    [[ -z $rank ]] || phase=$(sed -n "s/^phase $rank //p" <<<"$phases" | head -n 1) || true
+    if [[ -z $phase && $what =~ (was|is)\ (last\ )?in\ \"([^\"]*)\" ]]; then phase=${BASH_REMATCH[3]}; fi
+    life_clock
+    {
+        cat "$work/ends_at" 2>/dev/null || echo "$centi"
+        printf '%s\n' "$what" "$host" "$rank" "$phase"
+    } | paste -d ' ' <(printf '%s\n' at what host rank phase) - >"$supervisor/fault"
+    [[ ! -s $work/silent ]] || cat "$work/silent" >>"$supervisor/suspects"
 }

@@ -56,7 +56,7 @@ wait_for() {
 }
 
 @test "an option without its value, or with a bad one, is a usage error" {
-    for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "quickstart --epochs" \
+    for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "run --restarts -1" "run --min-ranks 0" "run --wait-hosts x" "run --hosts-command" "quickstart --epochs" \
         "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root" \
         "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench/gpu_steps --rounds x" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv" \
         "bench/image --rounds 0" "bench/image --venv" "dev/fuzz --seconds 0" \

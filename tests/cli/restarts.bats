@@ -1,0 +1,390 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# run.sh --restarts: which ends start the job again, with which arguments, on which hosts, and its record. mpirun, ssh and
+# dptrain are fakes, except in the last test; tests/cluster/restarts.bats has real hosts.
+# shellcheck disable=SC2016 # stand-ins' bodies are not for this shell
+# shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    run_sh=$root/scripts/run.sh
+    bin=$BATS_TEST_TMPDIR/bin
+    real_path=$PATH
+    export HOSTS=$BATS_TEST_TMPDIR/hosts HOME=$BATS_TEST_TMPDIR/home OUT=$BATS_TEST_TMPDIR/out
+    mkdir "$bin" "$HOSTS" "$HOME"
+    cd "$BATS_TEST_TMPDIR" || return
+    # The training's options, the list of hosts, and a check, which fails on a host with a file `bad`.
+    stand_in dptrain <<<'case " $* " in
+        *" --print-config "*) printf "%s\n" "model = mlp" "resume = none" "overwrite = ${OVERWRITE:-false}" "out = $OUT" ${CONFIG:-}; exit ;;
+        *" hosts show "*) if [[ -f ${*: -1} ]]; then tr " " : <"${*: -1}" | sed s/slots=//; else tr , "\n" <<<"${*: -1}"; fi |
+            awk -F: -v OFS="\t" "{ print \$1, \$2, \"-\", \"-\", \"-\", \"-\", \"no\", \"-\", \"-\", \"-\" }"; exit ;;
+        *" check "*) while [[ $1 != --json ]]; do shift; done
+            [[ -e $HOSTS/${FAKE_HOST:-none}/bad ]] || exit 0
+            echo "{\"check\":\"gpu\",\"name\":\"GPUs\",\"status\":\"fail\",\"found\":\"GPU 1 fell off the bus\"}" >"$2"; exit 1 ;;
+        esac'
+    stand_in ssh <<<'host=${*: -2:1}
+        [[ -d $HOSTS/$host && ! -e $HOSTS/$host/down ]] || { echo "ssh: connect to host $host port 22: Connection refused" >&2; exit 255; }
+        export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys
+        eval "${!#}"'
+    stand_in ip <<<'cat "$HOSTS/${FAKE_HOST:-none}/addr" 2>/dev/null'
+    stand_in orted </dev/null
+    stand_in hostname <<<'echo "${FAKE_HOST:-head}"'
+    # mpirun number N runs the N-th of the lines in $PLAN.
+    export PLAN=$BATS_TEST_TMPDIR/plan COUNT=$BATS_TEST_TMPDIR/count
+    stand_in mpirun <<<'if [[ $1 == --version ]]; then echo "mpirun (Open MPI) 4.1.4"; exit; fi
+        echo "$*" >>"$HOSTS/mpirun.words"; n=$(wc -l <"$HOSTS/mpirun.words"); echo started
+        checkpoint() { : >"$OUT/ckpt-$(printf %012d "$1").h5"; }
+        records() { local s; echo "{\"record\":\"run\",\"first_step\":$1,\"resumed_from\":null}" >>"$OUT/metrics.jsonl"
+            for ((s = $1; s < $2; s++)); do echo "{\"record\":\"step\",\"step\":$s,\"step_sec\":0.001}"; done >>"$OUT/metrics.jsonl"; }
+        eval "$(sed -n "${n}p" "$PLAN")"'
+    export DPTRAIN_BIN=$bin/dptrain PATH=$bin:$PATH DPTRAIN_BIND=none DPTRAIN_ASK_SECONDS=10
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    unset NCCL_SOCKET_IFNAME NCCL_NET SLURM_JOB_NODELIST
+}
+
+stand_in() { # NAME, the body on stdin
+    { echo '#!/usr/bin/env bash'; cat; } >"$bin/$1"
+    chmod +x "$bin/$1"
+}
+
+host() { # NAME ADDRESS
+    mkdir -p "$HOSTS/$1/sys/class/net"
+    printf '2: eth0    inet %s/24 brd + scope global eth0\n' "$2" >"$HOSTS/$1/addr"
+}
+
+plan() { printf '%s\n' "$@" >"$PLAN"; } # LINE...
+
+supervised() { # ARGUMENTS...
+    rm -f "$HOSTS/mpirun.words"
+    run timeout 60 "$run_sh" "$@"
+    echo "$status: $output"
+}
+
+starts() { wc -l <"$HOSTS/mpirun.words"; }
+
+words() { sed -n "${1}p" "$HOSTS/mpirun.words"; } # NUMBER OF THE START
+
+life() { jq -r "select(.record == \"job_$1\") | $2" "$OUT/job.jsonl"; } # RECORD JQ
+
+wait_for() { # COMMAND...
+    local i
+    for ((i = 0; i < 200; i++)); do
+        ! "$@" || return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+@test "only code 5 starts the job again; every other code is the job's" {
+    for code in 0 1 4; do
+        rm -rf "$OUT"
+        plan "exit $code"
+        supervised -np 2 --restarts 3 -- train
+        [ "$status" -eq "$code" ]
+        [ "$(starts)" -eq 1 ]
+    done
+    # A job that never trained leaves no folder behind.
+    plan 'exit 4'
+    rm -rf "$OUT"
+    supervised -np 2 --restarts 3 -- train
+    [ ! -e "$OUT" ]
+    plan 'records 0 30; checkpoint 20; exit 5' 'records 20 40; sleep 0.5; exit 0'
+    supervised -np 2 --restarts 1 -- train --model mlp --resume=none --overwrite
+    [ "$status" -eq 0 ]
+    [ "$(starts)" -eq 2 ]
+    [[ "$(words 1)" == *"train --model mlp --resume=none --overwrite" ]]
+    [[ "$(words 2)" == *"-np 2 $bin/dptrain train --model mlp --resume auto" ]]
+    [[ "$output" == *"starting again, from the checkpoint of step 20; restart 1 of 1 without a new checkpoint"* ]]
+    [[ "$output" == *"1 restart, 10 steps computed again; goodput "* ]]
+}
+
+@test "the record of the job's life" {
+    host=$(hostname)
+    rule=$(printf '%074d' 0 | tr 0 -)
+    plan "records 0 30; checkpoint 20; printf '%s\n' $rule 'process rank 1 with PID 7 on node far exited on signal 9 (Killed).' $rule >&2; exit 137" \
+        'records 20 40; sleep 0.5; exit 0'
+    supervised -np 2 --restarts 5 -- train
+    [ "$status" -eq 0 ]
+    cat "$OUT/job.jsonl"
+    [ "$(jq -r .record "$OUT/job.jsonl" | tr '\n' ' ')" = \
+        "job_start job_ranks job_training job_fault job_ranks job_training job_end " ]
+    [ "$(life start '[.schema, .restarts, .command[-2:][]] | @tsv')" = "1	5	--	train" ]
+    [ "$(life ranks '[.start, .ranks, .hosts[0]] | @tsv')" = $'1\t2\t'"$host"$'\n2\t2\t'"$host" ]
+    [ "$(life fault '[.code, .host, .rank, .steps] | @tsv')" = $'5\tfar\t1\t30' ]
+    [[ "$(life fault .what)" == "rank 1 on far was killed by signal 9 (SIGKILL);"* ]]
+    [ "$(life training '[.start, .first_step, .steps_lost] | @tsv')" = $'1\t0\t\n2\t20\t10' ]
+    [ "$(life training '.fault_to_step_sec > 0' | tail -n 1)" = true ]
+    [ "$(life end '[.code, .reason, .restarts, .useful_steps, .lost_steps] | @tsv')" = $'0\tfinished\t1\t40\t10' ]
+    [ "$(life end '.goodput > 0 and .goodput < 1')" = true ]
+}
+
+@test "restarts without a new checkpoint in between end the job; progress earns them back" {
+    plan 'exit 5' 'exit 5' 'exit 5'
+    supervised -np 2 --restarts 1 -- train
+    [ "$status" -eq 5 ]
+    [ "$(starts)" -eq 2 ]
+    [[ "$output" == *"error: 1 restart without a new checkpoint in between (--restarts); the last fault: "* ]]
+    [[ "$output" == *"starting again, from the newest checkpoint in $OUT, if there is one; restart 1 of 1"* ]]
+    [ "$(life end .reason)" = "1 restart without a new checkpoint in between" ]
+    plan 'checkpoint 10; exit 5' 'checkpoint 20; exit 5' 'checkpoint 30; exit 5' 'exit 5' 'exit 5'
+    supervised -np 2 --restarts 1 -- train
+    [ "$status" -eq 5 ]
+    [ "$(starts)" -eq 4 ]
+    plan 'exit 5'
+    supervised -np 2 --restarts 0 -- train
+    [ "$status" -eq 5 ]
+    [ "$(starts)" -eq 1 ]
+}
+
+# Starts a supervised job in the background, which stays up to the signal. Sets job.
+background() { # ARGUMENTS...
+    rm -f "$HOSTS/mpirun.words"
+    env --default-signal=INT "$run_sh" "$@" >log 2>&1 3>&- &
+    job=$!
+}
+
+ended() { # sets code
+    code=0
+    wait "$job" || code=$?
+    cat log
+}
+
+@test "a signal ends the job once, and nothing is started again" {
+    waits='trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; touch "$HOSTS/up"; while :; do sleep 0.05; done'
+    for signal in INT TERM USR1; do
+        rm -rf "$HOSTS/up" "$OUT"
+        plan "$waits"
+        background -np 2 --restarts 3 -- train
+        wait_for test -e "$HOSTS/up"
+        sleep 0.3
+        kill "-$signal" "$job"
+        ended
+        [ "$code" -eq "$([[ $signal == USR1 ]] && echo 0 || echo $((128 + $(kill -l $signal))))" ]
+        [ "$(starts)" -eq 1 ]
+        [ "$(grep -c 'asking the job for a checkpoint' log)" -eq 1 ]
+        grep -q '^checkpoint$' log
+        [ "$(life end .reason)" = "stopped by SIG$signal" ]
+        # The command that continues is the supervised one.
+        [[ $signal == USR1 ]] || grep -q -- "continue with: .*--restarts 3\|restart with --resume auto" log
+    done
+}
+
+@test "a signal between two starts ends the job" {
+    plan 'exit 5' 'exit 5' 'exit 5'
+    background -np 2 --restarts 5 -- train
+    # The second restart waits a while.
+    wait_for grep -q 'starting again in 4 s' log
+    kill -TERM "$job"
+    ended
+    [ "$code" -eq 143 ]
+    [ "$(starts)" -eq 2 ]
+    grep -q 'stopped by SIGTERM (exit code 143)' log
+    grep -q -- 'continue with: .*run.sh -np 2 --restarts 5 -- train' log
+}
+
+@test "a supervisor that is killed takes its ranks along; started again, it goes on with the same job" {
+    plan 'echo $$ >"$HOSTS/pid"; records 0 5; checkpoint 5; exec sleep 60' 'records 5 9; exit 0'
+    background -np 2 --restarts 3 -- train
+    wait_for test -s "$HOSTS/pid"
+    wait_for grep -q job_training "$OUT/job.jsonl"
+    # Two supervisors of one folder: the second is refused.
+    run "$run_sh" -np 2 --restarts 3 -- train
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"$OUT: job "*" is supervised by process $job"* ]]
+    kill -KILL "$job"
+    wait "$job" || true
+    gone() { ! kill -0 "$(<"$HOSTS/pid")" 2>/dev/null; }
+    wait_for gone
+    before=$(words 1)
+    run "$run_sh" -np 2 --restarts 3 -- train
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"going on with job "*", whose supervisor was killed"* ]]
+    [[ "$(words 2)" == *" train --resume auto" ]]
+    # The ranks own the folder under the same name.
+    [ "$(grep -o 'DPTRAIN_JOB=[^ ]*' <<<"$before")" = "$(words 2 | grep -o 'DPTRAIN_JOB=[^ ]*')" ]
+    [ "$(jq -r .record "$OUT/job.jsonl" | tr '\n' ' ')" = \
+        "job_start job_ranks job_training job_continue job_ranks job_training job_end " ]
+    # The next one is another job.
+    plan 'exit 3'
+    supervised -np 2 --restarts 3 -- train
+    [ "$status" -eq 3 ]
+    [[ "$output" != *"going on"* && "$(words 1)" != *resume* ]]
+}
+
+@test "a start that is killed is a fault like others" {
+    plan 'records 0 5; checkpoint 5; kill -KILL $PPID; exec sleep 60' 'exit 0'
+    supervised -np 2 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [ "$(starts)" -eq 2 ]
+    [[ "$output" == *"run.sh's start was killed by signal 9 (SIGKILL)"* ]]
+}
+
+three_hosts() {
+    local i
+    for i in 1 2 3; do host "n$i" "10.0.0.$i"; done
+}
+
+# mpirun's report of a lost daemon, and its code.
+lost() { # HOST
+    local rule
+    rule=$(printf '%074d' 0 | tr 0 -)
+    cat <<<"touch \"\$HOSTS/$1/down\"; printf '%s\n' $rule 'ORTE has lost communication with a remote daemon.' \
+'Remote daemon: [[1,0],1] on node $1' $rule >&2; exit 205"
+}
+
+@test "a host that does not answer is left out, and comes back after its cool-down" {
+    three_hosts
+    plan "$(lost n2)" 'checkpoint 1; exit 5' 'rm "$HOSTS/n2/down"; sleep 1.2; checkpoint 2; exit 5' 'exit 0'
+    supervised -H n1:2,n2:2,n3:2 --restarts 1 --cool-down 3 -- train
+    [ "$status" -eq 0 ]
+    [[ "$(words 1)" == *"-np 6 -H n1:2,n2:2,n3:2 "* && "$(words 1)" == *"oob_tcp_keepalive_time 2"* ]]
+    [[ "$(words 2)" == *"-np 4 -H n1:2,n3:2 "* ]]
+    # In its cool-down it is not asked.
+    [[ "$(words 3)" == *"-np 4 -H n1:2,n3:2 "* ]]
+    [[ "$(words 4)" == *"-np 6 -H n1:2,n2:2,n3:2 "* ]]
+    [[ "$output" == *"n2 is left out for 3 s: probe over ssh failed: refused: no sshd"* ]]
+    [ "$(life fault .host | head -n 1)" = n2 ]
+    [ "$(life left_out .host)" = n2 ]
+    [ "$(life ranks '.hosts | join(" ")' | sed -n 2p)" = "n1 n3" ]
+}
+
+@test "a host is left out if it fails a check, or differs from the others" {
+    three_hosts
+    touch "$HOSTS/n3/bad"
+    stand_in mpirun.n1 <<<'echo "mpirun (Open MPI) 4.1.3"'
+    stand_in ssh <<<'host=${*: -2:1}; export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys
+        if [[ $host == n1 && -e $HOSTS/other ]]; then mkdir -p "$HOSTS/bin1"; ln -sf "$(command -v mpirun.n1)" "$HOSTS/bin1/mpirun"; PATH=$HOSTS/bin1:$PATH; fi
+        eval "${!#}"'
+    plan 'touch "$HOSTS/other"; exit 5' 'exit 0'
+    host n4 10.0.0.4
+    supervised -H n1:1,n2:1,n3:1,n4:1 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [[ "$(words 1)" == *"-H n1:1,n2:1,n3:1,n4:1 "* ]]
+    [[ "$(words 2)" == *"-np 2 -H n2:1,n4:1 "* ]]
+    [[ "$output" == *"n3 is left out for 60 s: dptrain check: gpu, GPUs: GPU 1 fell off the bus"* ]]
+    [[ "$output" == *"n1 is left out for 60 s: OpenMPI: mpirun (Open MPI) 4.1.3; most hosts have mpirun (Open MPI) 4.1.4"* ]]
+}
+
+@test "too few hosts: the job waits, then goes on or ends with 5" {
+    three_hosts
+    # Comes back while the job waits, in its cool-down.
+    plan "$(lost n2)" 'exit 0'
+    (wait_for grep -q 'waiting for hosts' log && rm "$HOSTS/n2/down") 3>&- &
+    background -H n1:2,n2:2 --restarts 1 --min-ranks 3 -- train
+    ended
+    [ "$code" -eq 0 ]
+    [[ "$(words 2)" == *"-np 4 -H n1:2,n2:2 "* ]]
+    grep -q 'waiting for hosts, for at most 300 s: they have slots for 2 ranks, and --min-ranks is 3' log
+    [ "$(life wait .min_ranks)" -eq 3 ]
+    plan "$(lost n2)" 'exit 0'
+    supervised -H n1:2,n2:2 --restarts 9 --min-ranks 3 --wait-hosts 0 -- train
+    [ "$status" -eq 5 ]
+    [ "$(starts)" -eq 1 ]
+    [[ "$output" == *"error: no start was possible within 0 s (--wait-hosts): they have slots for 2 ranks"* ]]
+    [ "$(life end .reason | tail -n 1)" = "too few hosts" ]
+    # A signal ends the wait.
+    rm "$HOSTS/n2/down" log
+    plan "$(lost n2)" 'exit 0'
+    background -H n1:2,n2:2 --restarts 9 --min-ranks 3 -- train
+    wait_for grep -q 'waiting for hosts' log
+    kill -INT "$job"
+    ended
+    [ "$code" -eq 130 ]
+    [ "$(starts)" -eq 1 ]
+}
+
+@test "hosts come and go: the command is asked before each start" {
+    three_hosts
+    printf 'n1 slots=2\nn2 slots=2\n' >list
+    plan 'echo "n3:4" >list; exit 5' 'rm list; checkpoint 1; exit 5' 'exit 0'
+    supervised --hosts-command 'cat list' --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [[ "$(words 1)" == *"-np 4 -H n1:2,n2:2 "* && "$(words 2)" == *"-np 4 -H n3:4 "* && "$(words 3)" == *"-np 4 -H n3:4 "* ]]
+    [[ "$output" == *"--hosts-command failed (code 1) or printed nothing; the hosts are those of its last success"* ]]
+    supervised --hosts-command 'cat list' -- train
+    [ "$status" -eq 4 ]
+    supervised --hosts-command 'cat list' -H a:1 -- train
+    [ "$status" -eq 2 ]
+}
+
+@test "the global batch and the shards decide about the number of ranks" {
+    three_hosts
+    export CONFIG
+    sed -i 's/ ${CONFIG:-};/; tr "_" " " <<<"${CONFIG:-}" | tr "," "\\n";/' "$bin/dptrain"
+    CONFIG=reproducible_=_6,batch_=_64
+    plan "$(lost n3)" 'exit 0'
+    supervised -H n1:2,n2:3,n3:1 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [[ "$(words 2)" == *"-np 3 -H n1:2,n2:1 "* ]]
+    [[ "$output" == *"5 ranks are available, but --reproducible 6 works on 1 2 3 6 ranks: going on with 3"* ]]
+    rm "$HOSTS/n3/down"
+    plan "$(lost n3)" 'exit 0'
+    supervised -H n1:2,n2:3,n3:1 --restarts 1 --min-ranks 4 --wait-hosts 0 -- train
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"they have slots for 5 ranks, but --reproducible 6 works on 1 2 3 6 ranks, and --min-ranks is 4"* ]]
+    # A batch per rank becomes that of the whole job.
+    rm "$HOSTS/n3/down"
+    CONFIG=batch-per-rank_=_32
+    plan "$(lost n3)" 'exit 0'
+    supervised -H n1:2,n2:3,n3:1 --restarts 1 -- train --batch-per-rank 32 --lr 1
+    [ "$status" -eq 0 ]
+    [[ "$(words 2)" == *"-np 5 -H n1:2,n2:3 "*" train --lr 1 --resume auto --batch 192" ]]
+}
+
+@test "rank 0 moves to a host that has the run's folder; without one, the run does not begin again" {
+    three_hosts
+    # A folder of its own on each host.
+    stand_in ssh <<<'host=${*: -2:1}; [[ ! -e $HOSTS/$host/down ]] || exit 255
+        export FAKE_HOST=$host DPTRAIN_SYSFS=$HOSTS/$host/sys; sed "s|$OUT|$HOSTS/$host/run|g" | bash -s'
+    made='mkdir -p "$HOSTS/n3/run"; touch "$HOSTS/n3/run/metrics.jsonl" "$HOSTS/n3/run/ckpt-000000000007.h5"; exit 5'
+    plan "$made" 'exit 0'
+    supervised -H n1:1,n2:1,n3:1 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [[ "$(words 2)" == *"-np 3 -H n3:1,n1:1,n2:1 "* ]]
+    [[ "$output" == *"rank 0 moves to n3, which has the newest checkpoint"* ]]
+    plan 'touch "$HOSTS/n3/down"; exit 5' 'exit 0'
+    supervised -H n1:1,n2:1,n3:1 --chief n3 --restarts 1 --wait-hosts 0 -- train
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"none of them has $OUT, and n3 is not among them; put the folder where all hosts see it"* ]]
+}
+
+@test "what cannot be restarted is a usage error" {
+    supervised -np 2 --restarts 3 -- bench step
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--restarts is for dptrain train"* ]]
+    supervised -np 2 --restarts x -- train
+    [ "$status" -eq 2 ]
+    stand_in dptrain <<<'echo "dptrain: error: unknown option" >&2; exit 2'
+    supervised -np 2 --restarts 3 -- train --no-such
+    [ "$status" -eq 2 ]
+    [ "$output" = "2: dptrain: error: unknown option" ] || [[ "$output" == "dptrain: error: unknown option" ]]
+    [ ! -e "$OUT" ]
+}
+
+@test "a rank that dies: training ends with the weights of a run without faults" {
+    export PATH=$real_path DPTRAIN_BIN=$root/dptrain OMPI_MCA_mpi_yield_when_idle=1
+    command -v mpirun >/dev/null || skip "mpirun is not here"
+    "$DPTRAIN_BIN" data synth digits --out tiny --train 300 --val 64
+    train=(train --model mlp --data tiny --batch 20 --threads 1 --reproducible 2 --steps 200 --checkpoint-every 10)
+    "$DPTRAIN_BIN" "${train[@]}" --out whole
+    OUT=$BATS_TEST_TMPDIR/hurt
+    "$run_sh" -np 2 --restarts 3 -- "${train[@]}" --out hurt >log 2>&1 3>&- &
+    job=$!
+    for n in 1 2; do
+        # The first rank, which saves nothing, and then the other one.
+        wait_for eval '(($(grep -c job_training hurt/job.jsonl) == n))'
+        for pid in $(pgrep -x dptrain); do
+            environ=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ") || true
+            [[ $environ != *"PWD=$PWD"* || $environ != *"OMPI_COMM_WORLD_RANK=$((n - 1))"* ]] || kill -KILL "$pid"
+        done
+    done
+    ended
+    [ "$code" -eq 0 ]
+    cmp <("$DPTRAIN_BIN" checkpoint show whole | grep -E '^/') <("$DPTRAIN_BIN" checkpoint show hurt | grep -E '^/')
+    [ "$(life fault '[.rank, .code] | @tsv')" = $'0\t5\n1\t5' ]
+    [ "$(life end '[.code, .restarts, .useful_steps] | @tsv')" = $'0\t2\t200' ]
+    [ "$(jq -r 'select(.record == "step") | .step' hurt/metrics.jsonl | sort -nu | wc -l)" -eq 200 ]
+    tail -n 1 log | grep -E 'run.sh: 2 restarts, [0-9]+ steps computed again; goodput [0-9.]+ %'
+}
