@@ -315,6 +315,10 @@ fleet_words() { # DPTRAIN'S ARGUMENTS...
         drop+=(--batch-per-rank) add+=(--batch "$super_global_batch")
         note "the batch of $super_global_batch samples is kept on $np ranks"
     fi
+    # More samples per rank, in parts that are not larger than before: as much memory.
+    if [[ -n $super_parts && $super_again == yes ]] && ((super_first_ranks > np)); then
+        drop+=(--accumulate) add+=(--accumulate $((super_parts * ((super_first_ranks + np - 1) / np))))
+    fi
     set -- "${words[@]}"
     words=()
     for word in "$@"; do

@@ -94,8 +94,9 @@ said_describe() {
 said_tell() { # [WHAT]
     local what=${1:-} host=$lost_host rank=$lost_rank phase='' centi now
     [[ -n $supervisor ]] || return 0
-    [[ -n $what || ! -s $work/spoke ]] || read -r what <"$work/spoke"
-    if [[ -z $rank$host && $what =~ rank\ ([0-9]+)\ on\ ([^][:space:],\;:\)]+) ]]; then
+    if [[ -s $work/spoke && ${what:-mpirun outlived} == 'mpirun outlived'* ]]; then read -r what <"$work/spoke"; fi
+    # A rank that ends the job with a code speaks for another one.
+    if [[ (-z $rank$host || $lost == code) && $what =~ rank\ ([0-9]+)\ on\ ([^][:space:],\;:\)]+) ]]; then
         rank=${BASH_REMATCH[1]} host=${BASH_REMATCH[2]}
     fi
     [[ -z $rank ]] || phase=$(sed -n "s/^phase $rank //p" <<<"$phases" | head -n 1) || true

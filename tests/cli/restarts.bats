@@ -326,11 +326,11 @@ lost() { # HOST
     [[ "$output" == *"they have slots for 5 ranks, but --reproducible 6 works on 1 2 3 6 ranks, and --min-ranks is 4"* ]]
     # A batch per rank becomes that of the whole job.
     rm "$HOSTS/n3/down"
-    CONFIG=batch-per-rank_=_32
+    CONFIG=batch-per-rank_=_32,accumulate_=_2
     plan "$(lost n3)" 'exit 0'
     supervised -H n1:2,n2:3,n3:1 --restarts 1 -- train --batch-per-rank 32 --lr 1
     [ "$status" -eq 0 ]
-    [[ "$(words 2)" == *"-np 5 -H n1:2,n2:3 "*" train --lr 1 --resume auto --batch 192" ]]
+    [[ "$(words 2)" == *"-np 5 -H n1:2,n2:3 "*" train --lr 1 --resume auto --batch 192 --accumulate 4" ]]
 }
 
 @test "rank 0 moves to a host that has the run's folder; without one, the run does not begin again" {
