@@ -6,8 +6,9 @@
  *     call    the function's name
  *     n       which call, from 1, of those that match [1]; times: how many from then on, 0: all [1]
  *     path    counts only calls on files whose path contains this
- *     min     counts only allocations of at least so many bytes; own=1: only those of the program itself, not of libraries
- *     act     stop kill segv abort term exit:CODE fail:ERRNO delay:SEC block flip short drop jump:SEC
+ *     min     counts only allocations of at least so many bytes, and MPI_Allreduce of so many elements
+ *     own=1   counts only allocations of the program itself, not of libraries
+ *     act     stop kill segv abort term exit:CODE fail:ERRNO delay:SEC block flip short drop jump:SEC fill:BYTE
  *   DPTRAIN_FAULT_LOG    file that gets a line when the fault strikes; FILE.steps grows by a byte per recorded step
  *   DPTRAIN_FAULT_COUNT  file, extended by the rank, that gets the number of calls of each function at the end
  *   DPTRAIN_FAULT_PACE   seconds to wait before each recorded step, so that a job lasts long enough to be hit */
@@ -35,7 +36,7 @@ static struct {
     char call[LONGEST], path[LONGEST], act_text[LONGEST];
     long n, times, min;
     act_t act;
-    double value; /* signal, exit code, errno or seconds */
+    double value; /* signal, exit code, errno, seconds or byte */
     uintptr_t own_begin, own_end;
     atomic_long seen;
 } fault;
@@ -61,8 +62,9 @@ static const struct {
                {"segv", SIGSEGV},
                {"abort", SIGABRT},
                {"term", SIGTERM}},
-  acts[] = {{"exit", ACT_EXIT}, {"fail", ACT_FAIL},   {"delay", ACT_DELAY}, {"block", ACT_BLOCK},
-            {"flip", ACT_FLIP}, {"short", ACT_SHORT}, {"drop", ACT_DROP},   {"jump", ACT_JUMP}};
+  acts[] = {{"exit", ACT_EXIT},   {"fail", ACT_FAIL}, {"delay", ACT_DELAY},
+            {"block", ACT_BLOCK}, {"flip", ACT_FLIP}, {"short", ACT_SHORT},
+            {"drop", ACT_DROP},   {"jump", ACT_JUMP}, {"fill", ACT_FILL}};
 
 static const char *environment_rank(void)
 {

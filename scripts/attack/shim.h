@@ -18,7 +18,8 @@ typedef enum act {
     ACT_FLIP,
     ACT_SHORT,
     ACT_DROP,
-    ACT_JUMP
+    ACT_JUMP,
+    ACT_FILL
 } act_t;
 
 /* Counts a call, and returns what its replacement has to do. What ends or delays the process happens here.
@@ -28,7 +29,7 @@ typedef enum act {
  *   caller   of an allocation, or NULL */
 act_t shim_strike(const char *call, const char *path, size_t n_bytes, const void *caller);
 
-/* Of the action: seconds, or an error number. */
+/* Of the action: seconds, an error number, or a byte. */
 double shim_value(void);
 bool shim_ready(void);
 bool shim_strikes(const char *call); /* this rank, in some call of this function */

@@ -191,21 +191,27 @@ time_t time(time_t *out)
 }
 
 /* ---- MPI ---- */
-#define MPI_CALL(name, params, args, after)                                                                  \
+#define MPI_CALL_OF(name, count, params, args, after)                                                        \
     int MPI_##name params                                                                                    \
     {                                                                                                        \
-        act_t act = shim_strike("MPI_" #name, NULL, 0, NULL);                                                \
+        act_t act = shim_strike("MPI_" #name, NULL, (size_t)(count), NULL);                                  \
         if (act == ACT_FAIL) return MPI_ERR_OTHER;                                                           \
         int status = PMPI_##name args;                                                                       \
         after;                                                                                               \
         return status;                                                                                       \
     }
-#define NOTHING (void)act
+#define MPI_CALL(name, params, args, after) MPI_CALL_OF(name, 0, params, args, after)
+#define NOTHING                             (void)act
 
 static void flip_received(act_t act, void *data, int count, MPI_Datatype type)
 {
     int n = 0;
-    if (act == ACT_FLIP && MPI_Type_size(type, &n) == MPI_SUCCESS) shim_flip(data, (size_t)n * (size_t)count);
+    if ((act != ACT_FLIP && act != ACT_FILL) || MPI_Type_size(type, &n) != MPI_SUCCESS) return;
+    size_t n_bytes = (size_t)n * (size_t)count;
+    if (act == ACT_FLIP)
+        shim_flip(data, n_bytes);
+    else if (data)
+        memset(data, (int)shim_value(), n_bytes / 2); /* gradients, not what follows them */
 }
 
 MPI_CALL(Init_thread, (int *argc, char ***argv, int wanted, int *given), (argc, argv, wanted, given), NOTHING)
@@ -219,8 +225,8 @@ MPI_CALL(Win_allocate_shared, (MPI_Aint n, int unit, MPI_Info info, MPI_Comm com
          (n, unit, info, comm, base, win), NOTHING)
 MPI_CALL(Bcast, (void *data, int n, MPI_Datatype type, int root, MPI_Comm comm), (data, n, type, root, comm),
          flip_received(act, data, n, type))
-MPI_CALL(Allreduce, (const void *send, void *data, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),
-         (send, data, n, type, op, comm), flip_received(act, data, n, type))
+MPI_CALL_OF(Allreduce, n, (const void *send, void *data, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),
+            (send, data, n, type, op, comm), flip_received(act, data, n, type))
 MPI_CALL(Reduce, (const void *send, void *data, int n, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm),
          (send, data, n, type, op, root, comm), NOTHING)
 MPI_CALL(Iallreduce,
