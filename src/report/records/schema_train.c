@@ -218,6 +218,24 @@ static const schema_rule_t checkpoint_rules[] = {
     {0},
 };
 
+static const schema_rule_t differing_rules[] = {
+    {COUNT("rank")},
+    {TEXT("host")},
+    {ARRAY("tensors")},
+    {0},
+};
+
+static const schema_rule_t replicas_rules[] = {
+    {TEXT("record")},
+    {COUNT("step")},
+    {FLAG("equal")},
+    {COUNT("every")},
+    {COUNT("n_checks")},
+    {REAL("check_sec")},
+    {ARRAY("ranks"), .inside = differing_rules},
+    {0},
+};
+
 static const schema_rule_t layer_rules[] = {
     {TEXT("name")},
     {TEXT("operator")},
@@ -292,6 +310,7 @@ static const struct {
     {"step", step_rules, "recall", detector_step_rules},
     {"epoch", epoch_rules, "train_recall", detector_epoch_rules},
     {"checkpoint", checkpoint_rules, NULL, NULL},
+    {"replicas", replicas_rules, NULL, NULL},
     {"profile", profile_rules, NULL, NULL},
     {"end", end_rules, NULL, NULL},
     {"evaluation", evaluation_rules, "val_ap_box", detector_evaluation_rules},

@@ -20,6 +20,7 @@
 #include "train/output/status.h"
 #include "train/run/end_record.h"
 #include "train/run/interruption.h"
+#include "train/run/replicas.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
 #include "train/run/train.h"
@@ -294,7 +295,8 @@ static bool pauses_after_step(const trainer_t *t)
     int64_t done = t->at.step + 1;
     bool evaluates = o->eval && o->eval_steps > 0 && done % o->eval_steps == 0;
     bool saves = o->checkpoint_steps > 0 && done % o->checkpoint_steps == 0;
-    return evaluates || saves || done == t->n_steps || t->at.batch + 1 == sampler_batches(t->input.sampler);
+    return evaluates || saves || replicas_due(t, done) || done == t->n_steps ||
+           t->at.batch + 1 == sampler_batches(t->input.sampler);
 }
 
 err_t trainer_loop(trainer_t *t)
@@ -327,6 +329,7 @@ err_t trainer_loop(trainer_t *t)
         TRY(interruption_open(t));
         if (result.bad_found) TRY(corrupt_samples_share(t->comm, &t->input.bad));
         show_step(t);
+        TRY(replicas_after_step(t, cost.total));
         TRY(finish_step(t, train_sec, n_trained, result.checkpoint_due));
         if (epoch_end) train_sec = 0, n_trained = 0;
     }
@@ -336,6 +339,7 @@ err_t trainer_loop(trainer_t *t)
     if (t->input.dataset->ops->read) TRY(corrupt_samples_share(t->comm, &t->input.bad));
     bool reached = target_reached(t);
     stop = stop && t->at.step < t->n_steps && !reached;
+    TRY(replicas_record(t));
     TRY(end_record(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
     if (!stop) show_checkpoints(t);
     TRY(report_profile(t));

@@ -14,7 +14,8 @@
 
 typedef struct train_options {
     const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *trace;
-    const char *tensorboard, *algorithms, *precision, *weights, *weights_names, *eval_every, *target, *freeze;
+    const char *tensorboard, *algorithms, *precision, *weights, *weights_names, *eval_every, *target, *freeze,
+        *check_replicas;
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
     int64_t reproducible, bn_group, eval_samples;
     int64_t shuffle_block, shuffle_window; /* sampler_options_t's; a block of 0: the dataset's */
@@ -32,6 +33,9 @@ typedef struct train_options {
     double checkpoint_sec;
     /* Parsed from eval_every; one is 0. */
     int64_t eval_epochs, eval_steps;
+    /* Parsed from check_replicas; 0: auto. */
+    int64_t replica_steps;
+    bool replicas_off;
     bool detects; /* the model is a detector */
 } train_options_t;
 
@@ -59,6 +63,9 @@ err_t train_options_check_model(train_options_t *options, const opt_group_t grou
 /* What it leaves open for --resume without --model: there is no checkpoint, which would name the model. */
 err_t train_options_check_default_model(const train_options_t *options,
                                         const opt_group_t groups[TRAIN_N_GROUPS]);
+
+/* The part of it that parses check_replicas. replicas.c. */
+err_t train_options_check_replicas(train_options_t *options);
 
 /* Options of a single start of the program; checkpoints do not keep them. NULL ends the list. */
 extern const char *const train_options_per_run[];

@@ -100,4 +100,20 @@ typedef struct train_saving {
     double last_sec;
 } train_saving_t;
 
+/* What a rank tells the others at each comparison of replicas: of its weights, and the means so far. */
+typedef struct replica_note {
+    uint64_t hash;
+    double check_sec, step_sec;
+} replica_note_t;
+
+/* --check-replicas. */
+typedef struct train_replicas {
+    replica_note_t *notes;        /* [size], of the last check; NULL: no checks */
+    char (*hosts)[TOPO_HOST_MAX]; /* [size] */
+    int64_t every;                /* steps; 0: not chosen yet */
+    int64_t last_step;            /* steps done at the last check, or at the start */
+    int64_t n_checks, n_steps;    /* of this process */
+    double check_sec, step_sec;   /* their sums */
+} train_replicas_t;
+
 #endif

@@ -11,6 +11,7 @@
 #include "base/trace.h"
 #include "cluster/comm/watchdog.h"
 #include "compute/models/rcnn.h"
+#include "train/run/replicas.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
 
@@ -328,6 +329,7 @@ err_t trainer_setup(trainer_t *t)
     TRY(trainer_open_out(t));
     TRY(begin_trace(t));
     TRY(trainer_begin(t));
+    TRY(replicas_open(t));
     trainer_print_plan(t);
     return ERR_OK;
 }
@@ -360,6 +362,7 @@ void trainer_teardown(trainer_t *t)
     if (t->learning.shards) shards_close(t->learning.shards);
     mem_free(&t->learning.shards);
     hd_buffer_free(&t->model.states);
+    replicas_close(t);
     telemetry_close(&t->telemetry);
     metrics_close(&t->output.records); /* does nothing unless an error ended the run */
     tensorboard_close(&t->output.tensorboard);

@@ -14,6 +14,7 @@
 #include "store/checkpoint/store.h"
 #include "train/output/disk_wait.h"
 #include "train/run/checkpoint_content.h"
+#include "train/run/replicas.h"
 #include "train/weights/model_file.h"
 
 const char *const checkpoint_sum_names[TASK_N_SUMS] = {[TASK_SUM_OBJECTNESS] = "epoch_loss_objectness",
@@ -194,6 +195,7 @@ err_t trainer_checkpoint(trainer_t *t, bool wait)
     double start = clock_sec();
     t->saving.last_step = t->at.step;
     TRY(trainer_average_states(t));
+    TRY(replicas_check(t, true));
     err_t err = t->comm->rank == 0 ? save_on_rank_0(t, wait || !t->options->checkpoint_async) : ERR_OK;
     t->saving.last_sec = clock_sec();
     err = comm_agree(t->comm, err, "writing a checkpoint");

@@ -108,7 +108,7 @@ bool step_has_parts(const trainer_t *t);
 err_t step_compute(train_step_t *step);
 
 /* Collective. Every rank searches for the first non-finite layer; the lowest rank that finds one reports it
- * as ERR_GATE. */
+ * as ERR_GATE, and is named unless all find the same. ERR_PEER: the ranks' weights differ, see replicas_check. */
 err_t step_report_nonfinite(const train_step_t *step);
 
 /* Detectors: computes one shard into the gradient buffer and its tail. step_images.c. */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/trace.h"
 #include "data/load/images.h"
+#include "train/run/replicas.h"
 #include "train/run/step.h"
 
 void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes)
@@ -148,6 +149,8 @@ err_t step_report_nonfinite(const train_step_t *step)
 {
     trainer_t *t = step->t;
     char where[EXEC_WHERE_MAX + 256];
+    /* A rank whose weights are wrong is the cause, and no learning rate helps. */
+    TRY(replicas_check(t, false));
     err_t err = find_nonfinite(step, where, sizeof where);
     if (err == ERR_OK && where[0])
         err = err_raise(

@@ -65,6 +65,7 @@ typedef struct trainer {
     detection_evaluator_t *detection_evaluator; /* of a detector, in its place */
     train_output_t output;
     train_saving_t saving;
+    train_replicas_t replicas;
     telemetry_t telemetry;
 } trainer_t;
 

@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "base/trace.h"
 #include "train/run/interruption.h"
+#include "train/run/replicas.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
 
@@ -30,6 +31,7 @@ err_t trainer_evaluate(trainer_t *t, evaluation_t *out)
     double start = clock_sec();
     ASSERT(!t->steps.ahead);
     TRY(trainer_average_states(t));
+    TRY(replicas_check(t, true));
     trainer_release_weights(t);
     interruption_close(t);
     err_t err = interruption_copy(t);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* Compares the replicas' weights and optimizer state by hashes, and chooses how often. Finding tensors and naming
+ * ranks is left to replicas_report.c. */
+#include "train/run/replicas.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/figure.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/trace.h"
+#include "base/xxh3.h"
+
+err_t train_options_check_replicas(train_options_t *o)
+{
+    const char *text = o->check_replicas;
+    char *end = "";
+    o->replica_steps = 0;
+    o->replicas_off = strcmp(text, "off") == 0;
+    if (o->replicas_off || strcmp(text, "auto") == 0) return ERR_OK;
+    errno = 0;
+    o->replica_steps = strtoll(text, &end, 10);
+    if (errno || *end || o->replica_steps < 1 || text[0] < '0' || text[0] > '9')
+        RAISE(ERR_USAGE, "invalid --check-replicas '%s': expected auto, off, or steps such as 500", text);
+    return ERR_OK;
+}
+
+err_t replicas_open(trainer_t *t)
+{
+    static const char what[] = "preparing to compare replicas";
+    train_replicas_t *r = &t->replicas;
+    if (t->comm->size == 1 || t->options->replicas_off) return ERR_OK;
+    err_t err = mem_new_array(t->comm->size, sizeof *r->notes, what, &r->notes);
+    if (err == ERR_OK) err = mem_new_array(t->comm->size, sizeof *r->hosts, what, &r->hosts);
+    TRY(comm_agree(t->comm, err, what));
+    r->every = t->options->replica_steps;
+    r->last_step = t->at.step;
+    return comm_allgather(t->comm, t->comm->topo.host_name, sizeof t->comm->topo.host_name, r->hosts, what);
+}
+
+void replicas_close(trainer_t *t)
+{
+    mem_free(&t->replicas.notes);
+    mem_free(&t->replicas.hosts);
+}
+
+/* Brings the device's weights to the host side. A checkpoint in progress must have been copied from there. */
+static err_t pull(trainer_t *t)
+{
+    if (t->saving.writer) ckpt_async_copied(t->saving.writer);
+    TRY(hd_buffer_pull_all(&t->model.params));
+    return optim_pull(t->learning.optim);
+}
+
+/* Of the host side, which trainer_average_states leaves up to date for states. */
+static uint64_t hash_of(const trainer_t *t, bool with_states)
+{
+    const optim_t *optim = t->learning.optim;
+    uint64_t hash = XXH3_64bits_withSeed(t->model.params.host, t->model.params.n_bytes, 0);
+    for (int i = 0; i < optim->n_buffers; i++) {
+        const hd_buffer_t *flat = &optim->buffers[i].flat;
+        hash = XXH3_64bits_withSeed(flat->host, flat->n_bytes, hash);
+    }
+    if (with_states) hash = XXH3_64bits_withSeed(t->model.states.host, t->model.states.n_bytes, hash);
+    return hash;
+}
+
+static double mean(double sum, int64_t n)
+{
+    return n > 0 ? sum / (double)n : 0;
+}
+
+/* --check-replicas auto: the interval at which checks take less than 0.5 % of the time, with a margin of a fifth. The
+ * same on all ranks. Checks include waiting for the others. */
+static void choose_interval(const trainer_t *t, train_replicas_t *r)
+{
+    double check_sec = 0, step_sec = HUGE_VAL;
+    bool warm = t->telemetry.n_first_steps >= RATE_WARMUP_STEPS && r->n_checks > 0;
+    if (t->options->replica_steps > 0 || !warm) return;
+    for (int i = 0; i < t->comm->size; i++) {
+        check_sec = fmax(check_sec, r->notes[i].check_sec);
+        step_sec = fmin(step_sec, r->notes[i].step_sec);
+    }
+    double steps = ceil(check_sec / (0.004 * step_sec));
+    const bool first = r->every == 0;
+    r->every = steps < 1e6 ? (int64_t)fmax(steps, 1) : 1000000;
+    if (first)
+        log_detail("replicas are compared about every %lld step%s: it takes %s", (long long)r->every,
+                   r->every == 1 ? "" : "s", figure_time(check_sec).text);
+}
+
+err_t replicas_check(trainer_t *t, bool with_states)
+{
+    train_replicas_t *r = &t->replicas;
+    bool equal = true;
+    if (!r->notes) return ERR_OK;
+    double start = clock_sec();
+    if (t->runtime.backend->memory) TRY(comm_agree(t->comm, pull(t), "comparing replicas"));
+    replica_note_t mine = {hash_of(t, with_states), mean(r->check_sec, r->n_checks),
+                           mean(r->step_sec, r->n_steps)};
+    TRY(comm_allgather(t->comm, &mine, sizeof mine, r->notes, "comparing replicas"));
+    for (int i = 1; i < t->comm->size; i++) equal &= r->notes[i].hash == r->notes[0].hash;
+    if (!equal) TRY(replicas_judge(t, with_states));
+    choose_interval(t, r);
+    double end = clock_sec();
+    r->last_step = t->at.step;
+    r->n_checks++;
+    r->check_sec += end - start;
+    trace_add(TRACE_TRAINING, &(trace_span_t){"replica check", "phase", start, end, t->at.step - 1, 0});
+    return ERR_OK;
+}
+
+bool replicas_due(const trainer_t *t, int64_t done)
+{
+    const train_replicas_t *r = &t->replicas;
+    return r->notes && r->every > 0 && done - r->last_step >= r->every;
+}
+
+err_t replicas_after_step(trainer_t *t, double step_sec)
+{
+    train_replicas_t *r = &t->replicas;
+    bool waits = r->notes && r->every == 0 && t->telemetry.n_first_steps == RATE_WARMUP_STEPS;
+    r->n_steps++;
+    r->step_sec += step_sec;
+    /* The cost of one is known to the next. */
+    for (int i = 0; waits && i < 2 && r->every == 0; i++) TRY(replicas_check(t, false));
+    return replicas_due(t, t->at.step) ? replicas_check(t, false) : ERR_OK;
+}
