@@ -24,7 +24,7 @@ setup() {
 # Settings of a run are variables, which tests change.
 train() { # RANKS ARGUMENTS...
     on_ranks "$1" train --model "${model:-fasterrcnn_resnet18_fpn}" --data "${data:-$coco}" --min-size 64 \
-        --max-size "${max_size:-64}" --rpn-batch 32 --box-batch 16 --rpn-topk 100 --mask-block 4 --batch "${batch:-2}" \
+        --max-size "${max_size:-64}" --rpn-batch 32 --box-batch 16 --rpn-topk 100 --mask-block "${mask_block:-4}" --batch "${batch:-2}" \
         --threads 1 --out "$out" "${@:2}"
 }
 
@@ -116,8 +116,11 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     model=resnet18 fails 2 "--trainable-layers applies to detectors" 0 --trainable-layers 3
     fails 2 "smaller than the 3 ranks" 3
     fails 2 "all batch norm of fasterrcnn_resnet18_fpn is frozen" 2 --sync-bn --norm frozen
-    fails 2 "do not divide" 2 --sync-bn --norm batch
+    fails 2 "the last one of an epoch has 1" 2 --sync-bn --norm batch
     max_size=32 fails 2 "--max-size" 0
+    fails 2 ".png" 0 --canvas 64x32
+    mask_block=6 fails 2 "expected a multiple of 4" 0
+    fails 2 "evaluations of this task measure ap_box, " 0 --target loss=0.1
     # Without a checkpoint, the model is the default.
     run on_ranks 2 train --out "$BATS_TEST_TMPDIR/none" --resume auto --max-size 64
     [ "$status" -eq 2 ]

@@ -59,8 +59,10 @@ err_t exec_check_layer(const exec_t *exec, const exec_call_t *call, int node, ch
     const op_desc_t *desc = &call->plan->nodes[node].op->desc;
     for (int i = 0; i < desc->n_outputs; i++) {
         if (desc->y_dtype[i] == DTYPE_I32) continue;
-        TRY(all_finite(exec, exec_value(exec, call, layer->output[i]), shape_count(desc->y[i]),
-                       desc->y_dtype[i], &finite));
+        int64_t n = shape_count(desc->y[i]);
+        if (call->section > 0)
+            n = n / desc->y[i].dim[0] * call->n_rows; /* the rest of a block is not computed */
+        TRY(all_finite(exec, exec_value(exec, call, layer->output[i]), n, desc->y_dtype[i], &finite));
         if (!finite) snprintf(out, EXEC_WHERE_MAX, "the output of layer %s", layer->name);
     }
     return ERR_OK;

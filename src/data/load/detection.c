@@ -65,7 +65,7 @@ static err_t list_split(const source_t *source, split_t split, bool all, source_
         TRY(check_limits(source, &sample, &c));
         objects->most = larger(objects->most, c.n_objects);
         objects->most_runs = larger(objects->most_runs, c.n_runs);
-        objects->n_unmasked += c.n_unmasked;
+        if (split == SPLIT_TRAIN) objects->n_unmasked += c.n_unmasked;
         out->of[split][out->n[split]++] = (sample_ref_t){(int32_t)i, (int32_t)c.n_objects};
     }
     return ERR_OK;
@@ -93,6 +93,35 @@ err_t detection_add_canvases(const source_t *source, canvases_t *canvases)
             if (err == ERR_OK)
                 err = canvases_add(canvases, (map_size_t){entry->height, entry->width}, sample.name);
         }
+    source_free_buffer(source, &buffer);
+    return err;
+}
+
+static err_t check_canvas(const source_t *source, const transform_settings_t *settings, int64_t image,
+                          source_buffer_t *buffer)
+{
+    const source_entry_t *entry = &source->entries[SPLIT_TRAIN][image];
+    const map_size_t size = {entry->height, entry->width};
+    const canvases_t *canvases = &settings->canvases;
+    canvas_place_t place;
+    sample_t sample;
+    for (int i = 0; i < canvases->n_min_sizes; i++) {
+        const int64_t min_size = canvases->min_sizes[i];
+        err_t err = canvas_place_at(canvases, min_size, size, "", &place);
+        if (err != ERR_USAGE) continue; /* of shapes that no canvas suits, the loader tells (--max-bad) */
+        TRY(source_describe(source, SPLIT_TRAIN, image, buffer, &sample));
+        TRY(canvas_place_at(canvases, min_size, size, sample.name, &place));
+    }
+    return ERR_OK;
+}
+
+err_t detection_check_canvases(const source_t *source, const transform_settings_t *settings,
+                               const sample_list_t *list)
+{
+    source_buffer_t buffer = {0};
+    err_t err = ERR_OK;
+    for (int64_t i = 0; err == ERR_OK && i < list->n[SPLIT_TRAIN]; i++)
+        err = check_canvas(source, settings, list->of[SPLIT_TRAIN][i].image, &buffer);
     source_free_buffer(source, &buffer);
     return err;
 }

@@ -47,6 +47,10 @@ err_t detection_list(const source_t *source, const transform_settings_t *setting
  * canvases_add. */
 err_t detection_add_canvases(const source_t *source, canvases_t *canvases);
 
+/* ERR_USAGE: no canvas holds one of the listed training images, which is named. */
+err_t detection_check_canvases(const source_t *source, const transform_settings_t *settings,
+                               const sample_list_t *list);
+
 /* Where a request shows an image: at random, or as evaluation. Errors of canvas_place. */
 err_t detection_find_place(const transform_settings_t *settings, const dataset_request_t *request,
                            int64_t image, const image_info_t *info, const char *name, detection_view_t *out);

@@ -112,7 +112,10 @@ static err_t set_dataset(dataset_t *dataset)
     p->samples = samples_of(p->settings.task);
     if (p->samples->list && !p->list.of[SPLIT_TRAIN])
         TRY(p->samples->list(p->source, &p->settings, &p->list));
-    if (p->samples->on_canvas) TRY(detection_add_canvases(p->source, &p->settings.canvases));
+    if (p->samples->on_canvas) {
+        TRY(detection_add_canvases(p->source, &p->settings.canvases));
+        TRY(detection_check_canvases(p->source, &p->settings, &p->list));
+    }
     TRY(set_classes(p, &dataset->info));
     set_info(p, &dataset->info);
     for (split_t split = 0; split < SPLIT_COUNT; split++)

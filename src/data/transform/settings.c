@@ -127,6 +127,12 @@ static err_t resolve_detection(const transform_settings_t *s)
 err_t transform_resolve(transform_settings_t *s, bool has_annotations, const char *source)
 {
     if (s->task == TASK_AUTO) s->task = has_annotations ? TASK_MULTILABEL : TASK_CLASSIFY;
+    if (!has_annotations && s->task == TASK_DETECT)
+        RAISE(
+            ERR_USAGE,
+            "%s has no annotated objects, which a detector needs; point --data to a COCO folder, or to shards "
+            "of one",
+            source);
     if (has_annotations != (s->task != TASK_CLASSIFY))
         RAISE(ERR_USAGE, "--task %s needs images with %s; those of %s have %s; give --task %s",
               transform_tasks[s->task], has_annotations ? "labels" : "annotations", source,

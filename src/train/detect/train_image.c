@@ -113,7 +113,7 @@ static err_t allocate_mask(train_image_t *t)
     const train_image_options_t *o = &t->options;
     const int64_t most = (int64_t)((double)o->targets.regions * o->targets.object_regions);
     t->n_mask_rows = detector_rows(o->graph, SECTION_MASK, most);
-    ASSERT(t->n_mask_rows <= o->graph->sections[SECTION_MASK].max_rows);
+    ASSERT(most <= o->graph->sections[SECTION_MASK].max_rows);
     TRY(hd_buffer_new(o->backend, (size_t)(t->n_mask_rows * ROI_ALIGN_VALUES) * sizeof(float), "regions",
                       &t->mask_regions));
     return new_inputs(o->backend, t->n_mask_rows, MASK_VALUES, (target_memory_t){0}, &t->mask);

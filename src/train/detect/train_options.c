@@ -26,8 +26,8 @@ const opt_t detect_train_option_table[] = {
      "proposals per level before suppression, and per image after it", OPT_MORE},
     {"box-batch", OPT_INT, FIELD(box_batch), "512", 4, 512, NULL, "N",
      "regions sampled per image, at most a quarter of them objects", OPT_MORE},
-    {"mask-block", OPT_INT, FIELD(mask_block), "16", 1, RCNN_MASK_MAX, NULL, "N",
-     "regions that the mask head computes at a time; more need more memory", OPT_MORE},
+    {"mask-block", OPT_INT, FIELD(mask_block), "16", 4, RCNN_MASK_MAX, NULL, "N",
+     "regions that the mask head computes at a time, a multiple of 4; more need more memory", OPT_MORE},
 };
 const int n_detect_train_options = sizeof detect_train_option_table / sizeof detect_train_option_table[0];
 

@@ -42,6 +42,8 @@ err_t detector_canvases(const trained_model_t *model, const detector_settings_t 
     for (int i = 0; i < to.n && model->options; i++)
         if (!(settings->canvas_given >> i & 1)) opt_copy(&to, &from, i);
     err = canvases_new(&chosen.canvas, out);
+    if (err == ERR_OK && out->exact)
+        out->min_sizes[0] = out->min_size, out->n_min_sizes = 1; /* evaluation's */
 out:
     mem_free(&storage);
     return err;
@@ -135,8 +137,8 @@ err_t detector_plan_make(const runtime_t *runtime, const trained_model_t *model,
     shape_t *shapes = NULL;
     err_t err;
     if (!model->about.weights) {
-        TRY(comm_agree(runtime->comm, detector_shapes(model->graph, canvases, &shapes),
-                       "choosing algorithms"));
+        err = detector_shapes(model->graph, canvases, &shapes);
+        TRY_OUT(err, comm_agree(runtime->comm, err, "choosing algorithms"));
         for (; request.n_sizes < canvases->n; request.n_sizes++)
             request.sizes[request.n_sizes] =
                 (batch_size_t){1, false, shapes + request.n_sizes * GRAPH_MAX_INPUTS};

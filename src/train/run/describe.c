@@ -110,9 +110,11 @@ static void print_data_notes(const dataset_info_t *info)
 /* The algorithms of a layer for the first part of rank 0's batches; NULL: it has no choice. */
 static const op_algorithms_t *algorithms_of(const trainer_t *t, int node)
 {
-    int64_t first, n_shard = sampler_shard(t->input.sampler, t->input.global_batch, 0, t->comm->size, &first);
-    const op_algorithms_t *used =
-        exec_algorithms(t->model.exec, trainer_part(t, n_shard, 0, &first), true, node);
+    int64_t first, n = 1; /* of detectors: an image on the largest canvas */
+    if (!t->options->detects)
+        n = trainer_part(t, sampler_shard(t->input.sampler, t->input.global_batch, 0, t->comm->size, &first),
+                         0, &first);
+    const op_algorithms_t *used = exec_algorithms(t->model.exec, n, true, node);
     return used && used->name[OP_FORWARD][0] ? used : NULL;
 }
 

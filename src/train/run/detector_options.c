@@ -19,6 +19,8 @@ static err_t check_classifier(const train_options_t *o, const opt_group_t groups
     return ERR_OK;
 }
 
+enum { SHUFFLE_WINDOW = 256 }; /* the default */
+
 static err_t check_detector(train_options_t *o)
 {
     const char *task = o->transform.task, *detect = transform_tasks[TASK_DETECT];
@@ -31,6 +33,7 @@ static err_t check_detector(train_options_t *o)
         {"label-smoothing", "it is for classifiers", o->label_smoothing > 0},
         {"bn-group", "each image is computed alone", o->bn_group > 0},
         {"shuffle-block", "batches are formed by the images' sizes", o->shuffle_block > 0},
+        {"shuffle-window", "batches are formed by the images' sizes", o->shuffle_window != SHUFFLE_WINDOW},
     };
     if (strcmp(task, transform_tasks[TASK_AUTO]) != 0 && strcmp(task, detect) != 0)
         RAISE(ERR_USAGE, "--task %s: %s is a detector, which needs --task detect (its default)", task,
@@ -39,6 +42,9 @@ static err_t check_detector(train_options_t *o)
         if (lacked[i].given)
             RAISE(ERR_USAGE, "--%s does not apply to detectors such as %s: %s", lacked[i].key, o->model,
                   lacked[i].why);
+    if (o->detect.mask_block % 4 != 0)
+        RAISE(ERR_USAGE, "invalid --mask-block '%lld': expected a multiple of 4",
+              (long long)o->detect.mask_block);
     o->transform.task = detect;
     transform_settings_t settings;
     return detect_train_transform(&o->detect, &settings);

@@ -65,7 +65,7 @@ static const opt_t table[] = {
      OPT_COMMON},
     {"algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
      "convolution algorithms: the backend's rule, the fastest measured at startup, or those in FILE; with "
-     "--reproducible the default is fixed",
+     "--reproducible the default is fixed; detectors: by a rule instead of measuring",
      OPT_MORE},
     {"measure-time", OPT_REAL, FIELD(measure_sec), "20", 0, 86400, NULL, "SEC",
      "time limit for measuring algorithms, in seconds; the backend's rule chooses the rest, and a later new "

@@ -272,7 +272,8 @@ static err_t begin_trace(trainer_t *t)
         .n_steps = steps_left(t),
         .n_traced = t->options->trace_steps,
         .n_layers = t->model.graph->n_nodes,
-        .n_parts = (int)t->options->accumulate * trainer_local_shards(t),
+        .n_parts = t->options->detects ? detector_trace_parts(t)
+                                       : (int)t->options->accumulate * trainer_local_shards(t),
     };
     return trace_file_begin(t->comm, &options, &t->output.trace);
 }

@@ -44,6 +44,9 @@ err_t detector_check_model(const trainer_t *t);
 err_t detector_choose_algorithms(trainer_t *t, algorithm_request_t *request);
 err_t detector_plan(trainer_t *t);
 
+/* Passes over all layers that the trace of a step has room for: blocks of rows repeat their layers. */
+int detector_trace_parts(const trainer_t *t);
+
 /* Collective. Of their validation images; they have no loss. */
 err_t detector_evaluate(trainer_t *t, evaluation_t *out);
 

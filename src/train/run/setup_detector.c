@@ -42,11 +42,11 @@ static err_t check_sync(const trainer_t *t)
     if (!has_trained_norm(t->model.graph))
         RAISE(ERR_USAGE, "--sync-bn: all batch norm of %s is frozen; add --norm batch", t->options->model);
     if (batch % size != 0 || n_train % batch % size != 0)
-        RAISE(
-            ERR_USAGE,
-            "--sync-bn needs equally many images on each of the %d ranks in every batch; a batch of %lld, and "
-            "the last of an epoch with %lld, do not divide; choose another --batch",
-            size, (long long)batch, (long long)(n_train % batch));
+        RAISE(ERR_USAGE,
+              "--sync-bn needs equally many images on each of the %d ranks in every batch, and %s has %lld; "
+              "choose another --batch",
+              size, batch % size ? "a batch" : "the last one of an epoch",
+              (long long)(batch % size ? batch : n_train % batch));
     return ERR_OK;
 }
 
@@ -72,14 +72,15 @@ static images_detection_t data_of(const trainer_t *t)
 err_t detector_choose_algorithms(trainer_t *t, algorithm_request_t *request)
 {
     const canvases_t *canvases = data_of(t).canvases;
-    shape_t *shapes;
+    shape_t *shapes = NULL;
     err_t err = detector_shapes(t->model.graph, canvases, &shapes);
-    TRY(comm_agree(t->comm, err, "choosing algorithms"));
+    TRY_OUT(err, comm_agree(t->comm, err, "choosing algorithms"));
     ASSERT(2 * canvases->n <= ALGORITHMS_MAX_SIZES);
     for (int i = 0; i < 2 * canvases->n; i++)
         request->sizes[request->n_sizes++] = (batch_size_t){1, i % 2 == 0, shapes + i / 2 * GRAPH_MAX_INPUTS};
     request->rule = rcnn_algorithms;
     err = algorithm_choice_make(request, &t->model.algorithms);
+out:
     mem_free(&shapes);
     return err;
 }
@@ -128,6 +129,11 @@ void detector_print_images(const trainer_t *t)
         log_note("          %s training image%s without objects left out (--keep-empty keeps them)",
                  figure_count(info->objects.n_left_out).text, info->objects.n_left_out == 1 ? "" : "s");
     print_canvases(t, data.canvases);
+}
+
+int detector_trace_parts(const trainer_t *t)
+{
+    return 2 * narrow_int(t->input.max_local);
 }
 
 static err_t open_images(trainer_t *t)

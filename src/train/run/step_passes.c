@@ -89,6 +89,7 @@ static exec_batch_t slice_of(const trainer_t *t, const exec_batch_t *batch, int6
     slice.n = n;
     for (int i = 0; i < t->model.graph->n_inputs; i++) {
         const graph_value_t *input = &t->model.graph->values[t->model.graph->inputs[i].value];
+        if (!batch->input[i]) continue; /* a detector's, which its passes set */
         slice.input[i] = (const char *)batch->input[i] +
                          first * shape_count(input->shape) * (int64_t)dtype_size(input->dtype);
     }

@@ -38,13 +38,13 @@ err_t train_target_make(const char *target, double accuracy, const task_metrics_
     if (!target || !split_target(target, name, &out->value)) return ERR_OK;
     snprintf(out->option, sizeof out->option, "--target %s", target);
     out->metric = task_metrics_find(metrics, name);
-    if (out->metric >= 0) return ERR_OK;
+    if (out->metric >= 0 && !metrics->at[out->metric]->training_only) return ERR_OK;
     for (int i = 0; i < metrics->n; i++) {
         size_t n = strlen(known);
-        if (!metrics->at[i]->always_null)
+        if (!metrics->at[i]->always_null && !metrics->at[i]->training_only)
             snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", metrics->at[i]->name);
     }
-    RAISE(ERR_USAGE, "%s: this task measures %s", out->option, known);
+    RAISE(ERR_USAGE, "%s: evaluations of this task measure %s", out->option, known);
 }
 
 bool train_target_reached(const train_target_t *target, const task_metrics_t *metrics, const double *best)
