@@ -256,37 +256,30 @@ fleet_gather() {
     local -A fleet_said=()
     super_asked_np=$np
     [[ -z $super_per_rank || -z $super_first_ranks ]] || super_global_batch=$((super_per_rank * super_first_ranks))
-    until fleet_round; do
-        monotonic
-        if [[ $waiting == no ]]; then
-            waiting=yes until=$((now + wait_hosts))
-            note "waiting for hosts, for at most $wait_hosts s: $fleet_why"
-            life_add job_wait "reason=$fleet_why" "min_ranks:=$min_ranks"
-        elif ((now >= until)); then
-            echo "too few hosts" >"$supervisor/final"
-            die 5 "no start was possible within $wait_hosts s (--wait-hosts): $fleet_why"
-        fi
-        sleep 2
-    done
+    until fleet_round; do fleet_wait "$fleet_why" "too few hosts"; done
     rm -f "$supervisor/suspects"
+}
+
+# Waits for a moment, or ends this start when --wait-hosts has passed.
+fleet_wait() { # WHY REASON
+    monotonic
+    if [[ $waiting == no ]]; then
+        waiting=yes until=$((now + wait_hosts))
+        ((wait_hosts == 0)) || note "waiting for hosts, for at most $wait_hosts s: $1"
+        life_add job_wait "reason=$1" "min_ranks:=$min_ranks"
+    fi
+    if ((now >= until)); then
+        echo "$2" >"$supervisor/final"
+        die 5 "no start was possible within $wait_hosts s (--wait-hosts): $1"
+    fi
+    sleep 1
 }
 
 # The same for a job on this machine alone: waits until the check succeeds.
 fleet_local() {
     local waiting=no until=0 problems text now
     [[ $checks == yes ]] || return 0
-    until fleet_local_round; do
-        monotonic
-        if [[ $waiting == no ]]; then
-            waiting=yes until=$((now + wait_hosts))
-            note "waiting for at most $wait_hosts s: $text"
-            life_add job_wait "reason=$text" "min_ranks:=$min_ranks"
-        elif ((now >= until)); then
-            echo "this host is not fit" >"$supervisor/final"
-            die 5 "no start was possible within $wait_hosts s (--wait-hosts): $text"
-        fi
-        sleep 2
-    done
+    until fleet_local_round; do fleet_wait "$text" "this host is not fit"; done
     facts=''
 }
 
