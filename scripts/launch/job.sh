@@ -320,8 +320,11 @@ job_wait() { # PID SEC
     { wait -n -p ended "$1" "$tick"; } 2>/dev/null || status=$?
     # A signal ends the wait too, with `ended` empty.
     [[ ${ended:-} != "$1" ]] || code=$status
-    # 127: the shell has already reaped it.
-    if [[ -z ${ended:-} && $status -eq 127 ]]; then code=0 && wait "$1" || code=$?; fi
+    # The shell may have reaped it already, as while a trap ran; it keeps its code for a plain wait.
+    if [[ -z $code ]] && ! kill -0 "$1" 2>/dev/null; then
+        code=0
+        wait "$1" 2>/dev/null || code=$?
+    fi
     kill "$tick" 2>/dev/null || true
 }
 
