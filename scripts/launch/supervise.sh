@@ -58,8 +58,8 @@ supervise_open() {
         return
     fi
     super_offset=$(stat -c %s "$super_path/metrics.jsonl" 2>/dev/null) || super_offset=0
-    [[ $super_overwrite != true ]] || super_offset=0
-    super_newest=-1
+    super_newest=$(life_newest "$super_path")
+    [[ $super_overwrite != true ]] || super_offset=0 super_newest=-1
     life_add job_start schema:=1 "job=$job_id" "place=$place" "pid:=$$" "start_time:=${start:-}" "folder=$work" \
         "command:=$(life_list "$0" "${given[@]}")" "restarts:=$restarts" "min_ranks:=$min_ranks" "wait_hosts:=$wait_hosts" \
         "cool_down:=$cool_down" "metrics_bytes:=$super_offset"
@@ -79,13 +79,14 @@ or choose another --out"
         job_id=$(life_field "$life_begun" job)
         if [[ $folder == */dptrain-job.* && -O $folder && ! -L $folder ]]; then rm -rf "$folder"; fi
     fi
-    super_known=yes
+    super_known=yes fault_at=$centi
     super_offset=$(life_field "$life_begun" metrics_bytes)
     super_offset=${super_offset:-0}
     # Only the wall clock has gone on since.
     before=$(date -u -d "$(life_field "$life_begun" time)" +'%s' 2>/dev/null) || before=$(date -u +'%s')
     life_origin=$((life_origin - 100 * ($(date -u +'%s') - before)))
     supervise_count
+    supervise_note_steps
     super_newest=$(life_newest "$super_path")
     note "going on with job $(life_field "$life_begun" job), whose supervisor was killed"
 }
@@ -119,11 +120,15 @@ supervise_on_signal() { # NAME
     [[ -z $child ]] || supervise_pass_on
 }
 
-# Passes signals on to the start. Before its ranks have started, nothing can be saved.
+# Passes signals on to the start. Before its ranks have started, nothing can be saved. If it is not yet a process group, later.
 supervise_pass_on() {
     local signal
     for signal in "${signals[@]}"; do
-        if [[ -e $work/ranks ]]; then kill "-$signal" "$child"; else kill -TERM -- "-$child"; fi 2>/dev/null || true
+        if [[ -e $work/ranks ]]; then
+            kill "-$signal" "$child" 2>/dev/null || true
+        else
+            kill -TERM -- "-$child" 2>/dev/null || return 0
+        fi
     done
     signals=()
 }
@@ -185,9 +190,17 @@ supervise_lost() { # FIRST STEP
     echo $((done_steps > $1 ? done_steps - $1 : 0))
 }
 
+# Sets done_steps from the last record of a step.
+supervise_note_steps() {
+    local last
+    last=$(tail -n 100 "$super_path/metrics.jsonl" 2>/dev/null | grep '"record":"step"' | tail -n 1) || true
+    last=$(life_field "$last" step)
+    done_steps=${last:+$((last + 1))}
+}
+
 # Reads what the start has left about its fault; records it.
 supervise_fault() {
-    local name value at='' what='' host='' rank='' phase='' last=''
+    local name value at='' what='' host='' rank='' phase=''
     while read -r name value; do
         case $name in
         at) at=$value ;;
@@ -206,11 +219,7 @@ supervise_fault() {
         note "$what"
     fi
     what=${what:-the job ended with code $code}
-    if [[ $seen == yes ]]; then
-        last=$(tail -n 100 "$super_path/metrics.jsonl" 2>/dev/null | grep '"record":"step"' | tail -n 1) || true
-        last=$(life_field "$last" step)
-        done_steps=${last:+$((last + 1))}
-    fi
+    [[ $seen == no ]] || supervise_note_steps
     # Records are written in blocks, so the phase may know a later step.
     if [[ $phase =~ step\ ([0-9]+)$ ]] && ((BASH_REMATCH[1] > ${done_steps:-0})); then done_steps=${BASH_REMATCH[1]}; fi
     life_add job_fault "start:=$super_number" "code:=$code" "what=$what" "host=$host" "rank:=$rank" "phase=$phase" \
@@ -222,7 +231,7 @@ supervise_fault() {
 # Whether another start makes sense; if not, sets reason.
 supervise_again() {
     local newest wait=0
-    if [[ -n $asked ]]; then
+    if [[ -n $asked && ($code -ne 0 || $asked == USR1) ]]; then
         reason="stopped by SIG$asked"
         return 1
     fi

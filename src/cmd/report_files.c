@@ -118,10 +118,12 @@ err_t report_files_read(report_t *report, const char *const *names, int n, err_t
     return report_files_each(names, n, read_records, report, worst);
 }
 
+/* job.jsonl is the life of a supervised job, not a recording. */
 static int is_recording(const struct dirent *entry)
 {
     size_t n = strlen(entry->d_name);
-    return entry->d_name[0] != '.' && n > 6 && strcmp(entry->d_name + n - 6, ".jsonl") == 0;
+    return entry->d_name[0] != '.' && strcmp(entry->d_name, "job.jsonl") != 0 && n > 6 &&
+           strcmp(entry->d_name + n - 6, ".jsonl") == 0;
 }
 
 /* In byte order; alphasort's depends on the locale. */
