@@ -129,7 +129,7 @@ EOT
 scripts=(run.sh launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh cluster
     lib.sh regress.sh regress)
 if [[ $with_tests == yes ]]; then
-    scripts+=(gpu_suite.sh test.sh bench/gpu_steps.sh bench/peers)
+    scripts+=(gpu_suite.sh test.sh bench/gpu_steps.sh bench/gpu_detection.sh bench/peers)
     mkdir -p "$root"/{tests/unit,tests/mpi,results,build/tests/unit,build/tests/mpi,build/scripts/bench}
     cp tests/driver.sh "$root/tests/"
     # test.sh reads their RUN lines.

@@ -11,20 +11,21 @@ usage() {
 usage: scripts/gpu_suite.sh [options]
 
 On a machine with GPUs: builds (or unpacks a bundle), trains a few steps of two models in every precision, runs the GPU
-tests, measures and compares with PyTorch (ResNet-50, then LeNet-5), cuBLASLt and cuDNN, trains on one and on all GPUs,
-and checks memory accesses and races with compute-sanitizer. It prints figures as they are measured and writes one page,
+tests, measures and compares with PyTorch (ResNet-50, Mask R-CNN of torchvision, then LeNet-5), cuBLASLt and cuDNN, trains
+on one and on all GPUs, and checks memory accesses and races with compute-sanitizer. It prints figures as they are measured and writes one page,
 gpu-NAME.md, again after every stage: the stages that passed, failed, were stopped by their time limit or were skipped,
 and the reasons. A stage that fails runs once more with the logs of NCCL and cuBLASLt on.
 
   --bundle FILE   use a bundle made by scripts/bundle.sh --with-tests, on a machine that cannot build
   --out FOLDER    folder of the page [results]; all output goes to FOLDER/gpu-suite.log
   --quick         shorten all stages; takes at most 8 minutes
-  --part N        one of four parts, each at most 9.5 minutes, the most valuable first: 1 smoke, tests; 2 resnet;
-                  3 steps, operators, products, cudnn; 4 programs, nccl, memcheck, racecheck. Parts share --out
+  --part N        one of five parts, each at most 9.5 minutes, the most valuable first: 1 smoke, tests; 2 resnet;
+                  3 detection; 4 steps, operators, products, cudnn; 5 programs, nccl, memcheck, racecheck. Parts share
+                  --out
   --budget SEC    time limit per stage [depends on the stage; with --quick and --part also a limit for all stages]
-  --only LIST     stages, separated by commas: build smoke tests resnet steps operators products cudnn programs nccl
-                  memcheck racecheck
-  --python CMD    the Python with PyTorch [python3]
+  --only LIST     stages, separated by commas: build smoke tests resnet detection steps operators products cudnn
+                  programs nccl memcheck racecheck
+  --python CMD    the Python with PyTorch and torchvision [python3]
   --no-build      use the existing ./dptrain and tests
   -h, --help      show this help
 
@@ -35,8 +36,8 @@ EOT
 }
 
 command="scripts/gpu_suite.sh${*:+ $*}"
-stages=(build smoke tests resnet steps operators products cudnn programs nccl memcheck racecheck)
-parts=('' 'build smoke tests' 'resnet' 'steps operators products cudnn' 'programs nccl memcheck racecheck')
+stages=(build smoke tests resnet detection steps operators products cudnn programs nccl memcheck racecheck)
+parts=('' 'build smoke tests' 'resnet' 'detection' 'steps operators products cudnn' 'programs nccl memcheck racecheck')
 bundle='' out='' quick=no part='' budget=0 only=${stages[*]} python=python3 build=yes passed_on=()
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -45,7 +46,7 @@ while [[ $# -gt 0 ]]; do
     --quick) quick=yes; passed_on+=("$1"); shift ;;
     --part)
         need_value "$@"
-        [[ $2 == [1-4] ]] || die 2 "invalid --part '$2': expected 1, 2, 3 or 4"
+        [[ $2 == [1-5] ]] || die 2 "invalid --part '$2': expected 1, 2, 3, 4 or 5"
         part=$2 only=${parts[$2]} passed_on+=("$1" "$2")
         shift 2 ;;
     --budget) need_value "$@"; whole_number "$1" "$2" 1; budget=$((10#$2)); passed_on+=("$1" "$2"); shift 2 ;;
@@ -100,16 +101,16 @@ find_libraries() {
 }
 
 declare -A result detail
-declare -A seconds=([build]=1800 [smoke]=600 [tests]=2400 [resnet]=2400 [steps]=2400 [operators]=600 [products]=1200
-    [cudnn]=1200 [programs]=600 [nccl]=600 [memcheck]=1800 [racecheck]=1800)
+declare -A seconds=([build]=1800 [smoke]=600 [tests]=2400 [resnet]=2400 [detection]=1800 [steps]=2400 [operators]=600
+    [products]=1200 [cudnn]=1200 [programs]=600 [nccl]=600 [memcheck]=1800 [racecheck]=1800)
 whole=0 # most seconds for all stages; 0: no limit
 if [[ -n $part ]]; then
-    seconds=([build]=240 [smoke]=120 [tests]=400 [resnet]=540 [steps]=180 [operators]=110 [products]=130 [cudnn]=120
+    seconds=([build]=240 [smoke]=120 [tests]=400 [resnet]=540 [detection]=540 [steps]=180 [operators]=110 [products]=130 [cudnn]=120
         [programs]=120 [nccl]=120 [memcheck]=150 [racecheck]=150)
     whole=550
 fi
 if [[ $quick == yes ]]; then
-    seconds=([build]=240 [smoke]=60 [tests]=120 [resnet]=100 [steps]=60 [operators]=30 [products]=40 [cudnn]=40
+    seconds=([build]=240 [smoke]=60 [tests]=120 [resnet]=100 [detection]=90 [steps]=60 [operators]=30 [products]=40 [cudnn]=40
         [programs]=40 [nccl]=40 [memcheck]=40 [racecheck]=40)
     whole=460
 fi
@@ -235,6 +236,13 @@ run_steps() { # OPTION...
     within scripts/bench/gpu_steps.sh "${quick_flag[@]}" --python "$python" --budget $((most * 2 / 3)) --timeout $((most / 3)) "$@"
 }
 
+# Compares detectors with torchvision's. Returns 77 without it.
+run_detection() {
+    local most=$((deadline - SECONDS))
+    "$python" -c 'import torch, torchvision' 2>/dev/null || { echo "no torchvision ($python)" >&2; return 77; }
+    within scripts/bench/gpu_detection.sh "${quick_flag[@]}" --python "$python" --budget $((most * 2 / 3)) --timeout $((most / 3))
+}
+
 # Ranks start by mpirun. Returns 77 without it.
 need_mpirun() { command -v mpirun >/dev/null || { echo "mpirun was not found" >&2; return 77; }; }
 
@@ -353,13 +361,13 @@ page() {
         [[ -z ${result[$name]:-} ]] || echo "| $name | ${result[$name]} | ${detail[$name]//|/;} |"
     done
     echo
-    for name in smoke tests resnet steps operators products cudnn programs nccl; do
+    for name in smoke tests resnet detection steps operators products cudnn programs nccl; do
         [[ -s $work/$name && ${result[$name]} != 'not run' ]] || continue
         printf '## %s\n\n' "$name"
         # shellcheck disable=SC2016 # Markdown's quotes
         case $name in
         tests) printf '```\n%s\n```\n\n' "$(tail -n 60 "$work/tests")" ;;
-        resnet) cat "$work/resnet" && echo ;;
+        resnet | detection) cat "$work/$name" && echo ;;
         *) grep -vE '^(epoch|finished|dptrain|  [a-z]+ )' "$work/$name" || true
             echo ;;
         esac
@@ -379,6 +387,7 @@ fi
 ! wanted tests || DPTRAIN_GPU_SECONDS=$(time_for tests) stage tests scripts/test.sh --gpu "${skip[@]}"
 if [[ $have_gpu == yes ]]; then
     ! wanted resnet || stage resnet run_steps --model resnet50
+    ! wanted detection || stage detection run_detection
     ! wanted steps || stage steps run_steps
     ! wanted operators || stage operators build/scripts/bench/gpu_ops "${quick_flag[@]}"
     ! wanted products || stage products build/scripts/bench/gpu_products "${quick_flag[@]}" "$work/convolutions"

@@ -36,7 +36,7 @@ wait_for() {
 }
 
 @test "every script has help" {
-    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps setup_ssh \
+    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
         on_hosts stage_data detection_balance bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
@@ -46,7 +46,7 @@ wait_for() {
 }
 
 @test "an unknown option is a usage error that names it" {
-    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps setup_ssh \
+    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
         on_hosts stage_data detection_balance bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
@@ -58,7 +58,7 @@ wait_for() {
 @test "an option without its value, or with a bad one, is a usage error" {
     for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "run --restarts -1" "run --min-ranks 0" "run --wait-hosts x" "run --hosts-command" "quickstart --epochs" \
         "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root" \
-        "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench/gpu_steps --rounds x" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv" \
+        "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench/gpu_steps --rounds x" "bench/gpu_detection --size 640" "bench/gpu_detection --device tpu" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv" \
         "bench/image --rounds 0" "bench/image --venv" "dev/fuzz --seconds 0" \
         "setup_ssh --jobs 0" "setup_ssh --timeout x" "on_hosts --timeout -1" "on_hosts --copy" "stage_data --files 0" "stage_data --probe"; do
         # shellcheck disable=SC2086 # these are words
@@ -852,7 +852,7 @@ done
 EOT
     chmod +x "$suite/fake"
     local program
-    for program in dptrain scripts/{run,test}.sh scripts/bench/gpu_steps.sh build/scripts/bench/gpu_{ops,products} \
+    for program in dptrain scripts/{run,test}.sh scripts/bench/gpu_{steps,detection}.sh build/scripts/bench/gpu_{ops,products} \
         build/tests/unit/test_op_fake bin/{compute-sanitizer,mpirun,nvidia-smi,python3}; do
         cp "$suite/fake" "$suite/$program"
     done
@@ -871,7 +871,7 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     make_suite
     suite --quick
     [ "$status" -eq 0 ]
-    stages=(smoke tests resnet steps operators products cudnn programs nccl memcheck racecheck)
+    stages=(smoke tests resnet detection steps operators products cudnn programs nccl memcheck racecheck)
     for name in "${stages[@]}"; do row "$name" passed; done
     [ "$(grep -oE '^[^ ]*: [a-z]+, up to' <<<"$output" | sed 's/.*: //; s/,.*//' | paste -sd ' ')" = "${stages[*]}" ]
     [[ $output == *"figure of gpu_ops"* && $page == *"| resnet50 | bf16 | off | 1234 |"*"figure of resnet"*"figure of gpu_ops"* ]]
@@ -885,7 +885,7 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     row operators 'failed | code 3: gpu_ops broke, NCCL_DEBUG=off; again: code 3, see the log'
     row steps 'failed | code 3: gpu_steps.sh broke, NCCL_DEBUG=off; again: passed, see the log'
     for name in programs nccl memcheck racecheck; do row "$name" 'failed | code'; done
-    for name in smoke tests resnet products cudnn; do row "$name" passed; done
+    for name in smoke tests resnet detection products cudnn; do row "$name" passed; done
     grep -q 'gpu_ops broke, NCCL_DEBUG=INFO' "$BATS_TEST_TMPDIR/out/gpu-suite.log"
     rm "$suite/failed.gpu_steps.sh"
     FAKE_dptrain=fail FAKE_test_sh=fail FAKE_resnet=fail FAKE_mpirun=fail suite --quick --only smoke,tests,resnet,nccl
@@ -909,7 +909,7 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "waits for a minute; scripts/test.sh --slow runs it"
     make_suite
     local name only
-    declare -A of=([smoke]=dptrain [tests]=test_sh [resnet]=resnet [steps]=gpu_steps_sh [operators]=gpu_ops [products]=gpu_products
+    declare -A of=([smoke]=dptrain [tests]=test_sh [resnet]=resnet [detection]=gpu_detection_sh [steps]=gpu_steps_sh [operators]=gpu_ops [products]=gpu_products
         [cudnn]=python3 [programs]=run_sh [nccl]=mpirun [memcheck]=compute_sanitizer [racecheck]=compute_sanitizer)
     for name in "${!of[@]}"; do
         only=$name
@@ -940,20 +940,21 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     row memcheck 'not run | compute-sanitizer was not found'
     row operators 'not run | build/scripts/bench/gpu_ops was not found'
     for name in programs nccl; do row "$name" 'not run | mpirun was not found'; done
-    for name in smoke tests resnet steps products cudnn; do row "$name" passed; done
+    for name in smoke tests resnet detection steps products cudnn; do row "$name" passed; done
     rm "$BATS_TEST_TMPDIR"/out/*.md
-    suite --part 3
+    suite --part 4
     row steps passed
     [[ $page != *"| resnet |"* ]]
     rm "$BATS_TEST_TMPDIR"/out/*.md
-    suite --quick --python /nowhere/python --only products,cudnn
+    suite --quick --python /nowhere/python --only detection,products,cudnn
     row cudnn 'not run | no PyTorch (/nowhere/python)'
+    row detection 'not run | no torchvision (/nowhere/python)'
     rm "$BATS_TEST_TMPDIR"/out/*.md
     sed -i "s/^'dptrain info'.*/'dptrain info') exit ;;/" "$suite/dptrain"
     suite --quick
     [ "$status" -eq 4 ]
     row racecheck 'not run | no GPU: this build has no CUDA backend'
-    suite --part 5
+    suite --part 6
     [ "$status" -eq 2 ]
 }
 

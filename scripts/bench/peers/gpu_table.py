@@ -17,22 +17,30 @@ REASONS = {4: "the power limit", 8: "the hardware", 0x10: "another GPU", 0x20: "
 
 
 def steps(path):
-    runs = collections.defaultdict(dict)
+    runs, memory = collections.defaultdict(dict), collections.defaultdict(int)
     with open(path, encoding="utf-8") as file:
         for line in file:
             turn, batch, precision, name, record = line.split("\t")
-            runs[int(batch), precision, name][turn] = int(batch) / json.loads(record)["images_per_sec"]
+            record = json.loads(record)
+            runs[int(batch), precision, name][turn] = int(batch) / record["images_per_sec"]
+            memory[int(batch), precision, name] = max(memory[int(batch), precision, name], record.get("gpu_bytes", 0))
     rows = []
     for (batch, precision, name), seconds in sorted(runs.items(), key=lambda item: item[0][:2]):
         low, middle, high = quartiles(list(seconds.values()))
         cells = [str(batch), precision, name, f"{1e6 * middle:.1f}", f"{1e6 * low:.1f} to {1e6 * high:.1f}",
                  f"{batch / middle:.0f}", "", ""]
-        ours = runs.get((batch, precision, "dptrain"), {})
+        ours, ours_memory = runs.get((batch, precision, "dptrain"), {}), memory[batch, precision, "dptrain"]
         ratios = [sec / ours[turn] for turn, sec in seconds.items() if turn in ours]
         if name != "dptrain" and ratios:
             cells[6:] = [f"**{quartiles(ratios)[1]:.2f}**", spread(ratios)]
+        own = memory[batch, precision, name]
+        cells.append(f"{own / 1e6:.0f} MB" + (f" ({ours_memory / own:.2f})" if name != "dptrain" and ours_memory else "")
+                     if own else "")
         rows.append(cells)
-    print_table(["batch", "precision", "program", "µs a step", "middle half", "images/s", "ratio", "over rounds"], rows)
+    head = ["batch", "precision", "program", "µs a step", "middle half", "images/s", "ratio", "over rounds"]
+    if any(memory.values()):
+        head.append("GPU memory (dptrain's share of it)")
+    print_table(head, [cells[:len(head)] for cells in rows])
 
 
 def gaps(path):
