@@ -140,6 +140,18 @@ with_memory() { # COMMAND...
     return "$status"
 }
 
+# Twice: the 32 images that the training set has more than the validation set are timed without the start.
+infer() {
+    local start middle end
+    start=$EPOCHREALTIME
+    evaluate found --device "$device" "${sizes[@]}" || return 1
+    middle=$EPOCHREALTIME
+    evaluate found --split train --device "$device" "${sizes[@]}" || return 1
+    end=$EPOCHREALTIME
+    awk -v a="$start" -v b="$middle" -v c="$end" 'BEGIN {
+        sec = c - b - (b - a); if (sec <= 0) exit 1; printf "{\"images_per_sec\": %.3f}\n", 32 / sec }' >"$work/end"
+}
+
 # Writes the record of a run to $work/end.
 run() { # train|infer NAME PRECISION
     local layout=()
@@ -152,7 +164,7 @@ run() { # train|infer NAME PRECISION
         with_memory train run --device "$device" "${sizes[@]}" --precision "$3" --steps "$((steps + 5))" &&
             grep '"record":"end"' "$work/run/metrics.jsonl" >"$work/end"
     else
-        with_memory evaluate found --device "$device" "${sizes[@]}" && cp "$work/found.json" "$work/end"
+        with_memory infer
     fi && [[ -s $work/end ]]
 }
 
