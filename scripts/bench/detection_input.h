@@ -5,6 +5,8 @@
 #ifndef SCRIPTS_BENCH_DETECTION_INPUT_H
 #define SCRIPTS_BENCH_DETECTION_INPUT_H
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "store/checkpoint/npz.h"
 #include "train/detect/train_image.h"
@@ -40,6 +42,22 @@ static inline err_t detection_read_size(const npz_t *file, map_size_t *out)
     return err;
 }
 
+/* Cuts a mask to its pixels, as mask_cut_make does. */
+static inline void detection_cut_out(mask_cut_t *mask, uint8_t *inside)
+{
+    int64_t left = mask->width, right = -1, top = mask->height, bottom = -1;
+    const int64_t pitch = mask->width;
+    for (int64_t i = 0; i < mask->height * pitch; i++) {
+        if (!inside[i]) continue;
+        left = i % pitch < left ? i % pitch : left, right = i % pitch > right ? i % pitch : right;
+        top = i / pitch < top ? i / pitch : top, bottom = i / pitch;
+    }
+    if (right < 0) left = top = right = bottom = 0;
+    *mask = (mask_cut_t){left, top, right - left + 1, bottom - top + 1, inside};
+    for (int64_t y = 0; y < mask->height; y++)
+        memmove(inside + y * mask->width, inside + (top + y) * pitch + left, (size_t)mask->width);
+}
+
 static inline void detection_objects_free(detection_objects_t *objects)
 {
     mem_free(&objects->boxes);
@@ -61,7 +79,8 @@ static inline err_t detection_objects_read(const npz_t *file, map_size_t size, d
     for (int64_t i = 0; i < n * each; i++) out->inside[i] = masks[i] > 0;
     for (int64_t i = 0; i < n; i++) {
         out->classes[i] = (int32_t)labels[i];
-        out->cuts[i] = (mask_cut_t){0, 0, size.width, size.height, out->inside + i * each};
+        out->cuts[i] = (mask_cut_t){0, 0, size.width, size.height, NULL};
+        detection_cut_out(&out->cuts[i], out->inside + i * each);
     }
     out->n = n;
 out:

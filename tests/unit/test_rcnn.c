@@ -331,17 +331,20 @@ static void check_arena(void)
     graph_run_close(&r);
 }
 
-/* Choices that the rule makes; *winograd: all of them are Winograd's. */
-static int count_choices(const backend_t *backend, const batch_size_t *size, bool *winograd)
+/* Choices that the rule makes; *others: those other than Winograd's of 3×3 with stride 1, which are products and of
+ * gradients; -1: some are not. */
+static int count_choices(const backend_t *backend, const batch_size_t *size, int *others)
 {
     graph_t *g = build("maskrcnn_resnet18_fpn", 800, 1088);
     algorithms_t table = {.n = 0};
     must(rcnn_algorithms(g, backend, size, 1, &table), "algorithms");
     int n = table.n;
-    *winograd = true;
-    for (int i = 0; i < n; i++)
-        *winograd = *winograd && strstr(table.entries[i].key, "3x3 stride=1x1") &&
-                    strcmp(table.entries[i].name, "winograd/nhwc") == 0;
+    *others = 0;
+    for (int i = 0; i < n && *others >= 0; i++) {
+        const algorithm_t *e = &table.entries[i];
+        if (strstr(e->key, "3x3 stride=1x1") && strcmp(e->name, "winograd/nhwc") == 0) continue;
+        *others = strcmp(e->name, "gemm") == 0 && e->pass != OP_FORWARD ? *others + 1 : -1;
+    }
     algorithms_free(&table);
     graph_free(&g);
     return n;
@@ -349,17 +352,21 @@ static int count_choices(const backend_t *backend, const batch_size_t *size, boo
 
 static void check_algorithms(void)
 {
-    bool winograd, none;
+    const batch_size_t evaluation = {1, false, NULL}, training = {1, true, NULL};
+    int others;
     /* Four sizes in the trunk, three more in the pyramid, its four with ReLU in the proposal head, the mask head. */
-    int n = count_choices(&backend_cpu, &(batch_size_t){1, false, NULL}, &winograd);
-    OK(n == 4 + 3 + 4 + 1 && winograd, "%d convolutions are Winograd's", n);
-    OK(count_choices(&backend_ref, &(batch_size_t){1, false, NULL}, &none) == 0, "and none of ref");
+    int n = count_choices(&backend_cpu, &evaluation, &others);
+    OK(n == 4 + 3 + 4 + 1 && others == 0, "%d convolutions are Winograd's", n);
+    n = count_choices(&backend_cpu, &training, &others);
+    OK(others > 0 && n == 3 * (4 + 3 + 4 + 1) + others, "in training %d passes, other gradients are products",
+       n);
+    OK(count_choices(&backend_ref, &evaluation, &others) == 0, "and none of ref");
 }
 
 int main(void)
 {
     must(backend_open(&backend_cpu, 1), "opening the CPU");
-    tap_plan(2 * 4 + 3 + 3 + 3 + 2 + 6 + 3 + 4 + 2 + 1);
+    tap_plan(2 * 4 + 3 + 3 + 3 + 2 + 6 + 3 + 4 + 3 + 1);
     check_sizes("maskrcnn_resnet50_fpn", 44401393);
     check_sizes("fasterrcnn_resnet50_fpn", 41755286);
     check_sizes("maskrcnn_resnet18_fpn", 31376113);

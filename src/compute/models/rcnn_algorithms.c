@@ -7,16 +7,16 @@
 #include "compute/graph/fuse.h"
 #include "compute/models/rcnn.h"
 
-/* Of Winograd's algorithms the one that was the fastest for these layers on AVX-512; smaller maps do not fill its
- * tiles. */
-static const char winograd[] = "winograd/nhwc";
-enum { LEAST_CELLS = 512 };
+/* The fastest for these layers on AVX-512: of Winograd's algorithms the first, where the map fills its tiles; of the
+ * others the second for gradients, most of all for those of weights with a stride. Winograd's gradients are as exact
+ * as the others' (results/detection_parity.md). */
+static const char winograd[] = "winograd/nhwc", product[] = "gemm";
+enum { LEAST_CELLS = 256 };
 
 static bool is_large(const op_desc_t *desc)
 {
     const shape_t y = desc->y[0];
-    return desc->kind == OP_CONV2D && desc->compute == DTYPE_F32 &&
-           y.dim[0] * y.dim[1] * y.dim[2] >= LEAST_CELLS;
+    return y.dim[0] * y.dim[1] * y.dim[2] >= LEAST_CELLS;
 }
 
 static bool lists(const char *const *names, int n, const char *name)
@@ -29,9 +29,13 @@ static bool lists(const char *const *names, int n, const char *name)
 static err_t choose(const backend_t *backend, const op_desc_t *desc, bool training, algorithms_t *out)
 {
     const char *names[OP_MAX_ALGORITHMS];
-    for (int pass = 0; pass < (training ? OP_PASS_COUNT : 1) && is_large(desc); pass++) {
+    const bool convolves = desc->kind == OP_CONV2D && desc->compute == DTYPE_F32;
+    for (int pass = 0; pass < (training ? OP_PASS_COUNT : 1) && convolves; pass++) {
         int n = op_list_algorithms(backend, desc, (op_pass_t)pass, training, names, OP_MAX_ALGORITHMS);
-        if (lists(names, n, winograd)) TRY(algorithms_set(out, desc, (op_pass_t)pass, winograd));
+        if (is_large(desc) && lists(names, n, winograd))
+            TRY(algorithms_set(out, desc, (op_pass_t)pass, winograd));
+        else if (pass != OP_FORWARD && lists(names, n, product))
+            TRY(algorithms_set(out, desc, (op_pass_t)pass, product));
     }
     return ERR_OK;
 }
