@@ -163,6 +163,49 @@ static void test_backward(const direct_isa_t *isa, const direct_conv_t *v, buffe
     mem_free(&want_dw);
 }
 
+/* A product of rows that do not fill the registers; panels: a comes in panels. */
+static void test_product(const direct_isa_t *isa, int64_t n_columns, bool panels, bool add)
+{
+    enum { ROWS = 21, STEPS = 37, COLUMNS = 96, ROW = STEPS + 3, C_ROW = COLUMNS + 5 };
+    float *a = floats(2 * DIRECT_TURNED_PANEL * ROW, 1), *b = floats(COLUMNS * STEPS, 2),
+          *c = floats(ROWS * C_ROW, 3), *before = floats(ROWS * C_ROW, 3);
+    direct_product_t p = {.a = a,
+                          .b = b,
+                          .c = c,
+                          .n_rows = ROWS,
+                          .n_columns = n_columns,
+                          .n_steps = STEPS,
+                          .a_row = ROW,
+                          .a_step = 1,
+                          .b_panel = STEPS * DIRECT_PANEL,
+                          .b_step = DIRECT_PANEL,
+                          .c_row = C_ROW,
+                          .add = add};
+    if (panels) p.a_row = 0, p.a_step = DIRECT_TURNED_PANEL, p.a_panel = STEPS * DIRECT_TURNED_PANEL;
+    isa->product(&p);
+    bool good = true;
+    for (int64_t i = 0; i < ROWS * C_ROW; i++) {
+        const int64_t row = i / C_ROW, column = i % C_ROW;
+        double want = add || column >= n_columns ? (double)before[i] : 0;
+        for (int64_t x = 0; x < STEPS && column < n_columns; x++) {
+            const float *at = panels ? a + row / DIRECT_TURNED_PANEL * p.a_panel + row % DIRECT_TURNED_PANEL
+                                     : a + row * ROW;
+            want += (double)at[x * p.a_step] *
+                    (double)b[column / DIRECT_PANEL * p.b_panel + x * DIRECT_PANEL + column % DIRECT_PANEL];
+        }
+        good = good && fabs(want - (double)c[i]) <= 1e-5 * (1 + fabs(want));
+    }
+    OK(good, "%s: a product with %d columns%s%s", isa->name, (int)n_columns, panels ? ", panels" : "",
+       add ? ", added" : "");
+    mem_free(&a), mem_free(&b), mem_free(&c), mem_free(&before);
+}
+
+static void test_products(const direct_isa_t *isa)
+{
+    static const int64_t columns[] = {16, 48, 96};
+    for (int i = 0; i < 3 * 4; i++) test_product(isa, columns[i / 4], i & 1, i & 2);
+}
+
 int main(void)
 {
     /* With sanitizers the small cases are enough. */
@@ -173,7 +216,7 @@ int main(void)
     if (direct_avx2 && isa_best() >= ISA_AVX2) tables[n_tables++] = direct_avx2;
     if (direct_isa() == direct_avx512 && direct_avx512) tables[n_tables++] = direct_avx512;
 #endif
-    tap_plan(n_tables * (N_CASES - FIRST) * 5 + 1);
+    tap_plan(n_tables * ((N_CASES - FIRST) * 5 + 3 * 4) + 1);
     for (int t = 0; t < n_tables; t++)
         for (int i = FIRST; i < N_CASES; i++) {
             buffers_t b;
@@ -182,6 +225,7 @@ int main(void)
             test_backward(tables[t], &cases[i], &b);
             close_buffers(&b);
         }
+    for (int t = 0; t < n_tables; t++) test_products(tables[t]);
     OK(mem_live() == 0, "all memory was freed");
     return tap_done();
 }

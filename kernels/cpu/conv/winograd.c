@@ -6,36 +6,21 @@
  *   backward data     the same on dy, with filters rotated, channels exchanged and padding 2 − pad
  *   backward weights  dw = Gᵀ[Σ (Bᵀ x B) · (A dy Aᵀ)]G, the derivative of forward with respect to w
  *
+ * Where one or two rows or columns of pixels are left over, the last tiles are half: a map of 14×14 then takes 484
+ * products of a channel by a filter instead of 576.
+ *
  * Data between transform and product should stay in cache. If there are few filters, they are transformed
- * once and tiles are processed in chunks; with many filters and few tiles, all tiles are processed at once
- * and filters in blocks. Chunks and blocks run in order, so no sum depends on thread scheduling. */
+ * once and tiles are processed in chunks; with many filters and few tiles, all tiles are transformed at once
+ * and filters in blocks. No sum depends on the number of threads. */
+#include <omp.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "kernels/cpu/conv/conv.h"
-#include "kernels/cpu/conv/winograd_transform.h"
+#include "kernels/cpu/conv/winograd_plan.h"
 #include "kernels/cpu/direct/direct.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/matrix.h"
-#include "kernels/cpu/onednn.h"
-
-/* Tuned on caches of 1 MB (L2) and 36 MB (L3). The filters' matrices are read again for each chunk, so a
- * chunk is about as large as they are. */
-enum {
-    CHUNK_LEAST = 3 << 18,
-    CHUNK_MOST = 8 << 20,
-    MANY_FILTERS = 4 << 20, /* bytes of filter matrices above which filters are processed in blocks */
-    MANY_TILES = 10 << 20,  /* … if the matrices of all tiles take at most this many bytes */
-    BLOCK_BYTES = 5 << 20,
-};
-
-typedef struct winograd_plan {
-    winograd_grid_t from, to; /* input and output grid; backward weights: of x and dy */
-    int64_t n_tiles, chunk;
-    int64_t k, c, n_out, block;                 /* n_out: channels of `to`, taken `block` at a time */
-    size_t to_matrices, filters, turned, zeros; /* offsets in the workspace, after from's matrices */
-    int64_t from_plane, to_plane, filter_plane;
-} winograd_plan_t;
 
 static bool winograd_fits(const conv_impl_t *impl, const conv_problem_t *problem)
 {
@@ -47,175 +32,186 @@ static bool winograd_fits(const conv_impl_t *impl, const conv_problem_t *problem
            d->x[0].dim[3] % WINOGRAD_LANES == 0 && a->out_channels % WINOGRAD_LANES == 0;
 }
 
-/* Matrices a power of two apart would compete for a few cache sets. */
-static int64_t plane_of(int64_t rows, int64_t columns)
-{
-    return rows * columns + WINOGRAD_LANES;
-}
-
-static size_t matrices_bytes(int64_t plane)
-{
-    return mem_round((size_t)(WINOGRAD_POINTS * plane) * sizeof(float));
-}
-
-static void set_shapes(winograd_plan_t *p, const conv_problem_t *problem)
-{
-    const op_desc_t *d = problem->desc;
-    const int64_t *x = d->x[0].dim, *y = d->y[0].dim;
-    int64_t pad = d->attr.conv2d.pad_h;
-    p->c = x[3], p->k = y[3];
-    p->from = (winograd_grid_t){.h = x[1], .w = x[2], .channels = p->c, .pad = pad};
-    p->to = (winograd_grid_t){.h = y[1], .w = y[2], .channels = p->k};
-    if (problem->pass == OP_BACKWARD_DATA) {
-        p->from = (winograd_grid_t){.h = y[1], .w = y[2], .channels = p->k, .pad = 2 - pad};
-        p->to = (winograd_grid_t){.h = x[1], .w = x[2], .channels = p->c};
-    }
-    p->from.pitch = p->from.channels;
-    p->to.pitch = p->n_out = p->to.channels;
-    p->from.tile_rows = p->to.tile_rows = (p->to.h + WINOGRAD_OUT - 1) / WINOGRAD_OUT;
-    p->from.tile_columns = p->to.tile_columns = (p->to.w + WINOGRAD_OUT - 1) / WINOGRAD_OUT;
-    p->n_tiles = x[0] * p->to.tile_rows * p->to.tile_columns;
-}
-
-/* Chooses chunk and block. */
-static void set_chunks(winograd_plan_t *p)
-{
-    const int64_t number = WINOGRAD_POINTS * (int64_t)sizeof(float); /* bytes of a value in all 36 matrices */
-    int64_t filters = number * p->k * p->c, tile = number * (p->k + p->c), bytes = filters / 4 * 3;
-    p->chunk = p->n_tiles, p->block = p->n_out;
-    if (filters > MANY_FILTERS && number * p->n_tiles * p->from.channels <= MANY_TILES) {
-        p->block = BLOCK_BYTES / (number * p->from.channels) / WINOGRAD_LANES * WINOGRAD_LANES;
-        if (p->block < WINOGRAD_LANES) p->block = WINOGRAD_LANES;
-        if (p->block > p->n_out) p->block = p->n_out;
-        return;
-    }
-    bytes = bytes < CHUNK_LEAST ? CHUNK_LEAST : bytes > CHUNK_MOST ? CHUNK_MOST : bytes;
-    if (p->chunk > bytes / tile) p->chunk = bytes / tile;
-    if (p->chunk < 1) p->chunk = 1;
-}
-
 static err_t winograd_plan(const conv_impl_t *impl, const conv_problem_t *problem, void **out,
                            size_t *n_workspace_bytes)
 {
     winograd_plan_t *p;
     (void)impl;
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
-    set_shapes(p, problem);
-    set_chunks(p);
-    p->from_plane = plane_of(p->chunk, p->from.channels);
-    p->to_plane = plane_of(p->chunk, p->block);
-    p->filter_plane = plane_of(p->from.channels, p->block);
-    p->to_matrices = matrices_bytes(p->from_plane);
-    p->filters = p->to_matrices + matrices_bytes(p->to_plane);
-    p->turned = p->filters + matrices_bytes(p->filter_plane);
-    int64_t n_turned =
-        problem->pass == OP_FORWARD ? WINOGRAD_TAPS * p->c * direct_padded(direct_isa(), p->block) : 0;
-    p->zeros = p->turned + mem_round((size_t)n_turned * sizeof(float));
-    *n_workspace_bytes = p->zeros + (size_t)(p->c + p->k) * sizeof(float);
+    winograd_plan_make(problem, p);
+    *n_workspace_bytes = p->n_bytes;
     *out = p;
     return ERR_OK;
 }
 
-/* Views into the workspace of one run. */
-typedef struct space {
-    winograd_matrices_t from, to, filters;
-    float *turned, *zeros;
-} space_t;
-
-static space_t space_of(const winograd_plan_t *p, char *workspace)
+/* The same matrices of a thread. */
+static winograd_matrices_t of_thread(winograd_matrices_t m, size_t n_bytes)
 {
-    space_t s = {.from = {(void *)workspace, p->from_plane},
-                 .to = {(void *)(workspace + p->to_matrices), p->to_plane},
-                 .filters = {(void *)(workspace + p->filters), p->filter_plane},
-                 .turned = (void *)(workspace + p->turned),
-                 .zeros = (void *)(workspace + p->zeros)};
-    memset(s.zeros, 0, (size_t)(p->c + p->k) * sizeof *s.zeros);
-    return s;
+    m.data += (size_t)omp_get_thread_num() * n_bytes / sizeof *m.data;
+    return m;
+}
+
+/* All tiles of the input. */
+static void take_all_inputs(const winograd_plan_t *p, const float *x, const winograd_space_t *s)
+{
+    const int64_t n_parts = winograd_count_parts(p, WINOGRAD_ROWS);
+#pragma omp parallel for schedule(static) if (n_parts > 1)
+    for (int64_t i = 0; i < n_parts; i++) {
+        const winograd_part_t part = winograd_part(p, WINOGRAD_ROWS, i);
+        winograd_take_inputs(&part.kind->from, x, s->zeros, part.first, part.count,
+                             winograd_rows_from(s->from, part.kind->first + part.first));
+    }
 }
 
 /* To [from's channels][n of to's, from `first` on]. Forward's columns are the slowest dimension of our
  * weights, hence the transpose. */
 static void take_filters(const winograd_plan_t *p, bool forward, const float *weight, int64_t first,
-                         int64_t n, const space_t *s)
+                         int64_t n, const winograd_space_t *s)
 {
     int64_t filter = WINOGRAD_TAPS * p->c, row = forward ? direct_padded(direct_isa(), n) : filter;
-    winograd_filters_t f = {p->from.channels, n, forward ? p->c * row : p->c, row};
+    winograd_filters_t f = {forward ? p->c : p->k, n, forward ? p->c * row : p->c, row};
     if (forward) direct_isa()->transpose(weight + first * filter, n, filter, s->turned);
     winograd_take_filters(&f, forward ? s->turned : weight + first, !forward, s->filters);
 }
 
-/* Forward and backward data: a block of channels of a chunk of tiles. */
-static err_t put_block(const winograd_plan_t *p, const conv_problem_t *problem, const conv_buffers_t *b,
-                       const space_t *s, int64_t first_tile, int64_t first_channel)
+/* A run of forward or backward data. */
+typedef struct images {
+    const winograd_plan_t *p;
+    const winograd_space_t *s;
+    const float *x;
+    float *y;
+    winograd_output_t how; /* of channel 0 */
+} images_t;
+
+/* Of a part's tiles n channels, from `column` on of a block that begins with channel `first`. */
+static void put_part(const images_t *run, const winograd_part_t *part, int64_t first, int64_t column,
+                     int64_t n)
 {
-    bool forward = problem->pass == OP_FORWARD;
-    int64_t count = loop_count(first_tile, p->n_tiles, p->chunk), n_in = p->from.channels;
-    float *out = forward ? b->y : b->dx;
-    winograd_grid_t to = p->to;
-    to.channels = loop_count(first_channel, p->n_out, p->block);
-    /* Either there are several chunks or several blocks: with several chunks the one block is transformed
-     * once. */
-    if (first_tile == 0) take_filters(p, forward, b->weight, first_channel, to.channels, s);
+    const winograd_plan_t *p = run->p;
+    const winograd_space_t *s = run->s;
+    const winograd_matrices_t to = of_thread(s->to, p->to_bytes);
+    const winograd_matrices_t from = p->few ? winograd_rows_from(s->from, part->kind->first + part->first)
+                                            : of_thread(s->from, p->from_bytes);
+    ASSERT(omp_get_thread_num() < p->n_threads);
+    if (!p->few) winograd_take_inputs(&part->kind->from, run->x, s->zeros, part->first, part->count, from);
     for (int i = 0; i < WINOGRAD_POINTS; i++)
-        E_DNNL(dnnl_sgemm('N', 'N', count, to.channels, n_in, 1, s->from.data + i * p->from_plane, n_in,
-                          s->filters.data + i * p->filter_plane, to.channels, 0, s->to.data + i * p->to_plane,
-                          to.channels),
-               "sgemm, conv2d by Winograd's algorithm");
-    const winograd_output_t how = {.bias = forward && b->bias ? (const float *)b->bias + first_channel : NULL,
-                                   .relu = forward && b->relu,
-                                   .add = !forward && b->add_dx};
-    winograd_put_outputs(&to, s->to, &how, first_tile, count, out + first_channel);
-    return ERR_OK;
+        if (winograd_uses(&part->kind->to, i))
+            direct_isa()->product(
+                &(direct_product_t){.a = from.data + i * from.plane,
+                                    .b = s->filters.data + i * s->filters.plane + column * p->n_in,
+                                    .c = to.data + i * to.plane,
+                                    .n_rows = part->count,
+                                    .n_columns = n,
+                                    .n_steps = p->n_in,
+                                    .a_row = from.row,
+                                    .a_step = 1,
+                                    .b_panel = p->n_in * DIRECT_PANEL,
+                                    .b_step = DIRECT_PANEL,
+                                    .c_row = to.row});
+    winograd_grid_t grid = part->kind->to;
+    winograd_output_t how = run->how;
+    grid.channels = n;
+    if (how.bias) how.bias += first + column;
+    winograd_put_outputs(&grid, to, &how, part->first, part->count, run->y + first + column);
 }
 
-static err_t run_images(const winograd_plan_t *p, const conv_problem_t *problem, const conv_buffers_t *b,
-                        const space_t *s)
+static void run_images(const winograd_plan_t *p, bool forward, const conv_buffers_t *b,
+                       const winograd_space_t *s)
 {
-    for (int64_t tile = 0; tile < p->n_tiles; tile += p->chunk) {
-        winograd_take_inputs(&p->from, problem->pass == OP_FORWARD ? b->x : b->dy, s->zeros, tile,
-                             loop_count(tile, p->n_tiles, p->chunk), s->from);
-        for (int64_t channel = 0; channel < p->n_out; channel += p->block)
-            TRY(put_block(p, problem, b, s, tile, channel));
+    const images_t run = {
+        p,
+        s,
+        forward ? b->x : b->dy,
+        forward ? b->y : b->dx,
+        {.bias = forward ? b->bias : NULL, .relu = forward && b->relu, .add = !forward && b->add_dx}};
+    const int64_t n_parts = winograd_count_parts(p, p->chunk);
+    /* Few tiles may be fewer parts than threads, which then share channels, too. */
+    const int64_t columns = p->few && p->n_threads > 1 ? 2 * DIRECT_PANEL : p->block;
+    if (p->few) take_all_inputs(p, run.x, s);
+    for (int64_t first = 0; first < p->n_out; first += p->block) {
+        const int64_t n = loop_count(first, p->n_out, p->block);
+        take_filters(p, forward, b->weight, first, n, s);
+#pragma omp parallel for collapse(2) schedule(static) if (n_parts > 1 || n > columns)
+        for (int64_t i = 0; i < n_parts; i++)
+            for (int64_t column = 0; column < n; column += columns) {
+                const winograd_part_t part = winograd_part(p, p->chunk, i);
+                put_part(&run, &part, first, column, loop_count(column, n, columns));
+            }
     }
-    return ERR_OK;
 }
 
-/* Backward weights: adds a chunk of tiles to the matrices of a block of filters. */
-static err_t add_block(const winograd_plan_t *p, const conv_buffers_t *b, const space_t *s,
-                       int64_t first_tile, int64_t first_filter)
+/* Transforms a part of dy's tiles, and of x's unless they are there. */
+static void take_part(const winograd_plan_t *p, const conv_buffers_t *b, const winograd_space_t *s,
+                      const winograd_part_t *part, int64_t first_filter, int64_t n)
 {
-    int64_t count = loop_count(first_tile, p->n_tiles, p->chunk);
-    winograd_grid_t to = p->to;
-    to.channels = loop_count(first_filter, p->k, p->block);
-    winograd_take_outputs(&to, (const float *)b->dy + first_filter, s->zeros, first_tile, count, s->to);
+    winograd_grid_t to = part->kind->to;
+    to.channels = n;
+#pragma omp parallel for schedule(static) if (part->count > WINOGRAD_ROWS)
+    for (int64_t i = 0; i < part->count; i += WINOGRAD_ROWS) {
+        const int64_t first = part->first + i, count = loop_count(i, part->count, WINOGRAD_ROWS);
+        winograd_take_outputs(&to, (const float *)b->dy + first_filter, s->zeros, first, count,
+                              winograd_rows_from(s->to, i));
+        if (!p->few)
+            winograd_take_inputs(&part->kind->from, b->x, s->zeros, first, count,
+                                 winograd_rows_from(s->from, i));
+    }
+}
+
+/* Adds a part of the tiles to the matrices of n filters, a panel of channels at a time. */
+static void add_part(const winograd_plan_t *p, const winograd_space_t *s, const winograd_part_t *part,
+                     int64_t n, bool add)
+{
+    const winograd_matrices_t from =
+        p->few ? winograd_rows_from(s->from, part->kind->first + part->first) : s->from;
+#pragma omp parallel for collapse(2) schedule(static)
     for (int i = 0; i < WINOGRAD_POINTS; i++)
-        E_DNNL(dnnl_sgemm('T', 'N', to.channels, p->c, count, 1, s->to.data + i * p->to_plane, to.channels,
-                          s->from.data + i * p->from_plane, p->c, first_tile == 0 ? 0 : 1,
-                          s->filters.data + i * p->filter_plane, p->c),
-               "sgemm, conv2d weight gradient by Winograd's algorithm");
-    if (first_tile + count < p->n_tiles) return ERR_OK;
-    winograd_filters_t f = {to.channels, p->c, p->c, WINOGRAD_TAPS * p->c};
-    winograd_put_filters(&f, s->filters, b->add_dweight,
-                         (float *)b->dweight + first_filter * WINOGRAD_TAPS * p->c);
-    return ERR_OK;
+        for (int64_t c = 0; c < p->c; c += DIRECT_PANEL) {
+            if (!winograd_uses(&part->kind->to, i)) continue;
+            direct_isa()->product(
+                &(direct_product_t){.a = s->to.data + i * s->to.plane,
+                                    .b = from.data + i * from.plane + c / DIRECT_PANEL * from.panel,
+                                    .c = s->filters.data + i * s->filters.plane + c * n,
+                                    .n_rows = n,
+                                    .n_columns = loop_count(c, p->c, DIRECT_PANEL),
+                                    .n_steps = part->count,
+                                    .a_panel = s->to.panel,
+                                    .a_step = s->to.row,
+                                    .b_step = from.row,
+                                    .c_row = DIRECT_PANEL,
+                                    .add = add});
+        }
 }
 
-static err_t run_weights(const winograd_plan_t *p, const conv_buffers_t *b, const space_t *s)
+static void run_weights(const winograd_plan_t *p, const conv_buffers_t *b, const winograd_space_t *s)
 {
-    for (int64_t tile = 0; tile < p->n_tiles; tile += p->chunk) {
-        winograd_take_inputs(&p->from, b->x, s->zeros, tile, loop_count(tile, p->n_tiles, p->chunk), s->from);
-        for (int64_t filter = 0; filter < p->k; filter += p->block) TRY(add_block(p, b, s, tile, filter));
+    const int64_t n_parts = winograd_count_parts(p, p->chunk);
+    const winograd_grid_t *first_kind = &p->kinds[0].to;
+    const bool whole = !first_kind->half_h && !first_kind->half_w; /* the first part writes all matrices */
+    if (p->few) take_all_inputs(p, b->x, s);
+    for (int64_t filter = 0; filter < p->k; filter += p->block) {
+        const int64_t n = loop_count(filter, p->k, p->block);
+        if (!whole) memset(s->filters.data, 0, p->turned - p->filters);
+        for (int64_t i = 0; i < n_parts; i++) {
+            const winograd_part_t part = winograd_part(p, p->chunk, i);
+            take_part(p, b, s, &part, filter, n);
+            add_part(p, s, &part, n, i > 0 || !whole);
+        }
+        const winograd_filters_t f = {n, p->c, p->c, WINOGRAD_TAPS * p->c};
+        winograd_put_filters(&f, s->filters, b->add_dweight,
+                             (float *)b->dweight + filter * WINOGRAD_TAPS * p->c);
     }
-    return ERR_OK;
 }
 
 static err_t winograd_run(const void *plan_, const conv_problem_t *problem, const conv_buffers_t *b,
                           void *workspace)
 {
     const winograd_plan_t *p = plan_;
-    const space_t s = space_of(p, workspace);
-    if (problem->pass != OP_BACKWARD_WEIGHTS) return run_images(p, problem, b, &s);
-    TRY(run_weights(p, b, &s));
+    const winograd_space_t s = winograd_space(p, workspace);
+    if (!p->sums) {
+        run_images(p, problem->pass == OP_FORWARD, b, &s);
+        return ERR_OK;
+    }
+    run_weights(p, b, &s);
     if (b->dbias)
         matrix_sum_columns(b->dbias, b->dy, shape_count(problem->desc->y[0]) / p->k, p->k, b->add_dbias);
     return ERR_OK;

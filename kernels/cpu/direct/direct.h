@@ -33,6 +33,21 @@ typedef struct direct_conv {
 
 enum { DIRECT_OFF = 255 };
 
+/* c = a · b, or with `add` c += a · b. Sums are over the steps in order, each by a fused multiply-add where the
+ * instruction set has it.
+ *
+ * Columns of b come in panels of DIRECT_PANEL, of which the last may have 16: step x of panel j begins at b +
+ * j · b_panel + x · b_step. Of a either the steps of a row are adjacent, and rows a_row apart; or, with a_row 0, its rows
+ * come in panels of DIRECT_TURNED_PANEL: step x of panel j begins at a + j · a_panel + x · a_step. */
+enum { DIRECT_PANEL = 32, DIRECT_TURNED_PANEL = 16 };
+typedef struct direct_product {
+    const float *a, *b;
+    float *c;                           /* rows c_row apart */
+    int64_t n_rows, n_columns, n_steps; /* n_columns: a multiple of 16 */
+    int64_t a_row, a_panel, a_step, b_panel, b_step, c_row;
+    bool add;
+} direct_product_t;
+
 typedef struct direct_isa {
     const char *name;
     int n_tile; /* samples computed together: n is rounded up to whole tiles */
@@ -61,6 +76,7 @@ typedef struct direct_isa {
     /* The gradient before the epilogue: dense [n][oh][ow][k], 0 except where the mask routes an element of
      * dy. */
     void (*expand)(const direct_conv_t *conv, const float *dy, const uint8_t *mask, float *dense);
+    void (*product)(const direct_product_t *product);
 } direct_isa_t;
 
 /* The geometry of a conv2d and its epilogue. */

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/direct/direct.h"
 #include "kernels/cpu/direct/epilogue.h"
+#include "kernels/cpu/direct/product.h"
 #include "kernels/cpu/direct/transpose.h"
 #include "kernels/cpu/direct/vector.h"
 
@@ -334,4 +335,5 @@ static const direct_isa_t table = {.name = DIRECT_NAME,
                                    .transpose_back = transpose_back,
                                    .transpose_bytes_back = transpose_bytes_back,
                                    .reduce = reduce_images,
-                                   .expand = expand_images};
+                                   .expand = expand_images,
+                                   .product = product_any};

@@ -13,9 +13,9 @@ def fnv1a(text):
     return value
 
 
-def philox(key, n_blocks):
-    """rng_philox of src/base/rng.h for the counters (0 … n_blocks − 1, 0, 0, 0): [n_blocks, 4] words."""
-    c = [np.arange(n_blocks, dtype=np.uint64)] + [np.zeros(n_blocks, np.uint64) for _ in range(3)]
+def philox(key, n_blocks, rest=(0, 0, 0)):
+    """rng_philox of src/base/rng.h for the counters (0 … n_blocks − 1, *rest): [n_blocks, 4] words."""
+    c = [np.arange(n_blocks, dtype=np.uint64)] + [np.full(n_blocks, x, np.uint64) for x in rest]
     k0, k1 = key & 0xFFFFFFFF, key >> 32
     low = np.uint64(0xFFFFFFFF)
     for _ in range(10):
@@ -56,12 +56,12 @@ def weight(name, shape):
     return u.astype(np.float32).reshape(shape)
 
 
-def image(height, width, canvas_height, canvas_width):
+def image(height, width, canvas_height, canvas_width, name="image"):
     """[canvas_height, canvas_width, 3]: blocks of 1, 8 and 32 pixels; 0 outside of [height, width]."""
     out = np.zeros((canvas_height, canvas_width, 3), np.float64)
     for side in (1, 8, 32):
         rows, columns = -(-canvas_height // side), -(-canvas_width // side)
-        blocks = uniform(f"image.{side}", rows * columns * 3).reshape(rows, columns, 3)
+        blocks = uniform(f"{name}.{side}", rows * columns * 3).reshape(rows, columns, 3)
         out += blocks.repeat(side, 0).repeat(side, 1)[:canvas_height, :canvas_width]
     out[height:] = 0
     out[:, width:] = 0

@@ -37,10 +37,10 @@ def build(name, weights=None):
     return model.train()
 
 
-def objects(size, n=OBJECTS):
+def objects(size, n=OBJECTS, name="objects"):
     """Boxes of 64 to 256 pixels, classes, and ellipses as masks."""
     height, width = size
-    u = (formula.uniform("objects", 5 * n).reshape(n, 5) + 1) / 2
+    u = (formula.uniform(name, 5 * n).reshape(n, 5) + 1) / 2
     side = 64 * 4 ** u[:, 2:4]
     x, y = u[:, 0] * (width - side[:, 0]), u[:, 1] * (height - side[:, 1])
     boxes = np.stack([x, y, x + side[:, 0], y + side[:, 1]], 1)
@@ -51,24 +51,24 @@ def objects(size, n=OBJECTS):
             "masks": torch.from_numpy(masks.astype(np.uint8))}
 
 
-def proposals(truth, size, positives):
-    """Regions of which, with the objects themselves, `positives` overlap an object by half, REGIONS in all: nothing
+def proposals(truth, size, positives, n=REGIONS):
+    """n regions of which, the objects themselves among both, `positives` overlap an object by half: with REGIONS, nothing
     is drawn."""
     height, width = size
     boxes, near = truth["boxes"], positives - len(truth["boxes"])
     u = torch.from_numpy(formula.uniform("near", 4 * near)).float().reshape(-1, 4)
     chosen = boxes.repeat(-(-near // len(boxes)), 1)[:near]
     out = [chosen + 0.08 * u * (chosen[:, 2:] - chosen[:, :2]).repeat(1, 2)]
-    u = torch.from_numpy((formula.uniform("far", 40 * REGIONS) + 1) / 2).float().reshape(-1, 4)
+    u = torch.from_numpy((formula.uniform("far", 40 * n) + 1) / 2).float().reshape(-1, 4)
     side = 16 * (height / 32) ** u[:, 2:]
     x, y = u[:, 0] * (width - side[:, 0]), u[:, 1] * (height - side[:, 1])
     far = torch.stack([x, y, x + side[:, 0], y + side[:, 1]], 1)
     far = far[box_iou(boxes, far).max(0).values < 0.45]
-    out = torch.cat([*out, far[:REGIONS - positives]])
+    out = torch.cat([*out, far[:n - positives]])
     out[:, 0::2].clamp_(0, width)
     out[:, 1::2].clamp_(0, height)
     found = box_iou(boxes, out).max(0).values >= 0.5
-    assert len(out) == REGIONS - len(boxes) and found.sum() == near, "the boxes do not match as they should"
+    assert len(out) == n - len(boxes) and found.sum() == near, "the boxes do not match as they should"
     return out
 
 
@@ -84,29 +84,34 @@ def make(options):
 
 
 class Step:
-    """A step on one image, whole or part by part. Regions are given, after those of the network are computed."""
+    """A step on one image, whole or part by part. Regions may be given, after those of the network are computed."""
 
-    def __init__(self, model, file, channels_last):
-        self.model = model
-        image = torch.from_numpy(file["image"]).permute(2, 0, 1)[None].contiguous()
+    def __init__(self, model, file, channels_last=False):
+        self.model, self.channels_last = model, channels_last
         if channels_last:
             model.to(memory_format=torch.channels_last)
+        self.read(file)
+        lr, momentum, decay = (float(x) for x in file["sgd"])
+        trained = [p for p in model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.SGD(trained, lr=lr, momentum=momentum, weight_decay=decay)
+        self.propose = model.rpn.filter_proposals
+        model.rpn.filter_proposals = self.replace
+        self.best = {}
+
+    def read(self, file):
+        """Takes another image."""
+        image = torch.from_numpy(file["image"]).permute(2, 0, 1)[None].contiguous()
+        if self.channels_last:
             image = image.to(memory_format=torch.channels_last)
         self.images = ImageList(image, [tuple(int(x) for x in file["size"])])
         self.truth = [{"boxes": torch.from_numpy(file["objects.boxes"]),
                        "labels": torch.from_numpy(file["objects.labels"]).long(),
                        "masks": torch.from_numpy(file["objects.masks"]).byte()}]
-        lr, momentum, decay = (float(x) for x in file["sgd"])
-        trained = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.SGD(trained, lr=lr, momentum=momentum, weight_decay=decay)
-        self.given = [torch.from_numpy(file["proposals"])]
-        self.propose = model.rpn.filter_proposals
-        model.rpn.filter_proposals = self.replace
-        self.best, self.start = {}, 0
+        self.given = torch.from_numpy(file["proposals"]) if "proposals" in file else None
 
     def replace(self, *args):
-        _, scores = self.propose(*args)
-        return self.given, scores
+        own, scores = self.propose(*args)
+        return own if self.given is None else [self.given], scores
 
     def whole(self):
         model = self.model
