@@ -84,7 +84,6 @@ check() { # CODE WORDS ARGUMENTS...   what dptrain eval says
     both=$sets/0.both.json boxes=$sets/0.bbox.json
     check 2 "expected a checkpoint, a run folder or weights (FILE.npz), or --results FILE"
     check 2 "--results requires --data SRC" --results "$boxes"
-    check 2 "--per-category requires --results" x.h5 --per-category
     check 2 "--png does not apply to --results" --results "$boxes" --data "$sets/coco" --png x.png
     check 2 "--model does not apply to --results" --results "$boxes" --data "$sets/coco" --model lenet5
     check 3 "both have boxes; score them in two runs" --results "$boxes" "$both" --data "$sets/coco"

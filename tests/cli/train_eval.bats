@@ -92,7 +92,7 @@ run_for() { # RANKS FOLDER ARGUMENTS...
     [[ $output == *"--target loss=0.000001 was not reached: the best validation loss was "* ]]
     run run_for 0 "$out-none" --epochs 1 --target map=0.5
     [ "$status" -eq 2 ]
-    [[ $output == *"--target map=0.5: this task measures loss, accuracy"* ]]
+    [[ $output == *"--target map=0.5: evaluations of this task measure loss, accuracy"* ]]
 }
 
 # The steps of the checkpoints in a folder, newest last.
