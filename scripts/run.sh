@@ -184,6 +184,7 @@ if [[ -n $restarts && -z $supervisor && $dry_run == no ]]; then
     supervise_run "$@"
 fi
 make_work run "$supervisor"
+hold_sessions
 wdir_wanted=${wdir:-$PWD}
 
 # shellcheck source=/dev/null

@@ -320,6 +320,18 @@ job_that_prints() {
     [[ "$output" != *SEEN* ]]
 }
 
+@test "a job holds the folder of OpenMPI's sessions, and leaves nothing in it" {
+    export TMPDIR=$BATS_TEST_TMPDIR
+    local sessions
+    sessions=$TMPDIR/ompi.$(uname -n | cut -d . -f 1).$(id -u)
+    stand_in mpirun <<<'if [[ $1 == --version ]]; then echo "mpirun (Open MPI) 4.1.4"; exit; fi
+        ls "$SESSIONS"'
+    SESSIONS=$sessions run "$run_sh" -np 1
+    echo "$output"
+    [[ $output == *dptrain.[0-9]* ]]
+    [ -z "$(ls "$sessions")" ]
+}
+
 @test "names that suggest secrets, also by a pattern of the user" {
     export NCCL_PASS=1 UCX_PWD=2 FI_AUTH_X=3 DPTRAIN_ACCESS=4 NCCL_PRIVATE=5 UCX_MY_pin=6 FI_LOG_LEVEL=7
     DPTRAIN_SECRET_PATTERN='_PIN$' line -np 1
