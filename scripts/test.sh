@@ -69,7 +69,7 @@ run_values() { # FILE KEY
 # Adds an entry for each combination of ranks and device. With sanitizers, uses san= of the RUN line if present; with a capped
 # instruction set (isa-CAP/), only the CPU.
 c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
-    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np device devices label test launch program
+    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np all_np device devices label test launch program
     test=${source#tests/} test=${test%.c}
     devices=$(run_values "$source" device)
     if [[ $prefix == san/ ]]; then
@@ -77,8 +77,11 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
         [[ $slow == yes ]] || devices=$(tr ' ' '\n' <<<"$devices" | grep -vx cuda) || return 0
     fi
     [[ $prefix != isa-* ]] || devices=$(tr ' ' '\n' <<<"$devices" | grep -x cpu) || return 0
-    for np in $(run_values "$source" np | grep . || echo 0); do
-        ((np <= max_np)) || continue
+    all_np=$(run_values "$source" np | tr ' ' '\n' | awk -v max="$max_np" '$1 != "" && $1 <= max')
+    # Sanitizers are slow, and one number of ranks shows them most of the code.
+    [[ $prefix != san/ || $slow == yes ]] || all_np=$(sort -n <<<"$all_np" | tail -n 1)
+    [[ -n $all_np || -n $(run_values "$source" np) ]] || all_np=0
+    for np in $all_np; do
         launch=("${@:6}")
         if ((np > 0)); then
             mpi_flags "$np"
@@ -131,13 +134,15 @@ make_gpu_plan() {
     done
 }
 
-# Prints the values of DPTRAIN_MAX_ISA that this CPU supports.
+# Prints the values of DPTRAIN_MAX_ISA below the best that this CPU supports.
 isa_caps() {
-    local flags
+    local flags caps=()
     flags=" $(grep -m 1 '^flags' /proc/cpuinfo 2>/dev/null) "
-    [[ $flags != *" avx2 "* ]] || echo avx2
-    [[ $flags != *" avx512bw "* ]] || echo avx512
-    [[ $flags != *" avx512_bf16 "* ]] || echo avx512_bf16
+    [[ $flags != *" avx2 "* ]] || caps+=(avx2)
+    [[ $flags != *" avx512bw "* ]] || caps+=(avx512)
+    [[ $flags != *" avx512_bf16 "* ]] || caps+=(avx512_bf16)
+    [[ $flags != *" amx_bf16 "* ]] || caps+=(amx)
+    ((${#caps[@]} < 2)) || printf '%s\n' "${caps[@]:0:${#caps[@]}-1}"
 }
 
 # Adds the tests with isa= in their RUN line; with --slow all CPU tests, and the command line tests.
