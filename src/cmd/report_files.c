@@ -75,15 +75,9 @@ static err_t open_file(reading_t *r, const char *name, const char *path, int *ou
     return ERR_OK;
 }
 
-static err_t report_files_read_one(reading_t *r, const char *name)
+static err_t read_path(reading_t *r, const char *name, const char *path)
 {
     int fd;
-    char joined[FS_PATH_MAX];
-    const char *path = name;
-    if (fs_is_folder(name)) {
-        TRY(fs_join(joined, name, "metrics.jsonl"));
-        path = joined;
-    }
     TRY(open_file(r, name, path, &fd));
     if (fd < 0) return ERR_OK;
     err_t err = r->read(r->context, fd, strcmp(name, "-") == 0 ? "(stdin)" : path);
@@ -91,10 +85,20 @@ static err_t report_files_read_one(reading_t *r, const char *name)
     return err;
 }
 
+static err_t report_files_read_one(reading_t *r, const char *name)
+{
+    char path[FS_PATH_MAX];
+    if (!fs_is_folder(name)) return read_path(r, name, name);
+    TRY(fs_join(path, name, "metrics.jsonl"));
+    TRY(read_path(r, name, path));
+    TRY(fs_join(path, name, "job.jsonl"));
+    return fs_exists(path) ? read_path(r, name, path) : ERR_OK;
+}
+
 err_t report_files_each(const char *const *names, int n, report_file_fn_t read, void *context, err_t *worst)
 {
     reading_t r = {.read = read, .context = context};
-    TRY(mem_new_array(n, sizeof *r.seen, "a list of files", &r.seen));
+    TRY(mem_new_array(2 * n, sizeof *r.seen, "a list of files", &r.seen));
     for (int i = 0; i < n; i++) {
         err_t err = report_files_read_one(&r, names[i]);
         if (err == ERR_OK) continue;

@@ -84,7 +84,7 @@ EOF
 
 @test "CSV: one row per figure, fields quoted, lines ended as in RFC 4180" {
     mv "$records" "$BATS_TEST_TMPDIR/a,\"b\".jsonl"
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
     "$dptrain" report --format csv --out csv 'a,"b".jsonl'
     [ "$(head -n 1 csv)" = $'file,line,run,case,test,key,metric,value,unit\r' ]
     grep -qx $'"a,""b"".jsonl",3,ab12,comm,all_reduce,bytes=8388608;datatype=float,busbw_gbs,31.25,GB/s\r' csv
@@ -186,7 +186,7 @@ EOF
 }
 
 @test "--check: accepts documented records, and reports errors in others by file and line" {
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
     "$dptrain" train --data "$tiny" --device cpu --threads 1 --model mlp --batch 8 --epochs 1 --out run >/dev/null 2>&1
     "$dptrain" report --check run/metrics.jsonl "$root/results/bench.jsonl" "$root"/results/baselines/*.jsonl >said
     [ "$(cat said)" = "$(cat run/metrics.jsonl "$root/results/bench.jsonl" "$root"/results/baselines/*.jsonl | wc -l) records checked" ]
@@ -233,7 +233,7 @@ EOF
 }
 
 @test "a run folder stands for its metrics.jsonl" {
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
     mkdir run none
     cp "$records" run/metrics.jsonl
     diff <("$dptrain" report run/metrics.jsonl) <("$dptrain" report run)
@@ -253,7 +253,7 @@ EOF
 }
 
 @test "unreadable files end with 3; other files are reported" {
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
     : >empty
     echo hello >text
     gzip -c "$records" >packed.gz
@@ -299,7 +299,7 @@ EOF
     printf '%s\n' "{\"record\":\"run\",\"schema\":1,\"kind\":\"bench\",\"id\":\"ab$e\",\"time\":\"t$e\",\"hardware\":{\"cpu\":\"A$e\"}}" \
         "{\"record\":\"bench\",\"run\":\"ab$e\",\"case\":\"comm$e\",\"test\":\"t$e\",\"key\":{\"k$e\":\"8$e\"},\"unit\":\"s\",\"samples\":[1,2,3],\"n\":3,\"p50\":2,\"verdict\":\"ok$e\",\"metrics\":{\"m$e\":1}}" \
         "{\"record\":\"end\",\"run\":\"ab$e\",\"reason\":\"fin$e\"}" >"$BATS_TEST_TMPDIR/evil.jsonl"
-    cd "$BATS_TEST_TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return
     for words in "report evil.jsonl" "report --format csv evil.jsonl" "report --format markdown evil.jsonl" \
         "report --case q evil.jsonl" "report check evil.jsonl" "report compare evil.jsonl evil.jsonl" \
         "report history evil.jsonl"; do
@@ -310,4 +310,50 @@ EOF
         echo "$words: $output"
         [ "$status" -eq 1 ]
     done
+}
+
+@test "the life of a job: faults, what followed, goodput; restarts are marked in the loss curve" {
+    cd "$BATS_TEST_TMPDIR" || return
+    mkdir job
+    {
+        echo '{"record":"run","schema":1,"options":{"model":"mlp"},"n_steps":40,"first_step":0,"resumed_from":null}'
+        for ((i = 0; i < 30; i++)); do echo "{\"record\":\"step\",\"step\":$i,\"epoch\":0,\"loss\":1,\"step_sec\":0.1}"; done
+        echo '{"record":"run","schema":1,"options":{"model":"mlp"},"n_steps":40,"first_step":20,"resumed_from":"a.h5"}'
+        for ((i = 20; i < 40; i++)); do echo "{\"record\":\"step\",\"step\":$i,\"epoch\":0,\"loss\":1,\"step_sec\":0.1}"; done
+    } >job/metrics.jsonl
+    at='"time":"2026-11-23T20:02:35Z","sec"'
+    cat >job/job.jsonl <<EOF2
+{"record":"job_start",$at:0.2,"schema":1,"job":"j1","place":"vm b 1","pid":7,"start_time":9,"folder":"/tmp/x","command":["run.sh"],"restarts":2,"min_ranks":0,"wait_hosts":300,"cool_down":60,"metrics_bytes":0}
+{"record":"job_ranks",$at:0.3,"start":1,"ranks":3,"hosts":["a","b"],"newest_checkpoint":-1}
+{"record":"job_training",$at:2.4,"start":1,"first_step":0,"resumed_from":null,"steps_lost":null,"fault_to_step_sec":null}
+{"record":"job_fault",$at:66.4,"start":1,"code":5,"what":"rank 1 on b was killed","host":"b","rank":1,"phase":"computing step 30","steps":30,"noticed_sec":65}
+{"record":"job_left_out",$at:66.5,"host":"b","reason":"no answer","cool_down_sec":60}
+{"record":"job_ranks",$at:67,"start":2,"ranks":2,"hosts":["a"],"newest_checkpoint":20}
+{"record":"job_training",$at:69,"start":2,"first_step":20,"resumed_from":"a.h5","steps_lost":10,"fault_to_step_sec":4}
+{"record":"job_end",$at:71,"code":0,"reason":"finished","restarts":1,"useful_steps":40,"useful_sec":4,"lost_steps":10,"lost_sec":1,"down_sec":4,"wall_sec":71,"goodput":0.0563}
+EOF2
+    "$dptrain" report job | sed -n '/^job j1/,$p' >said
+    diff said - <<EOF3
+job j1 of 2026-11-23T20:02:35Z, finished
+  file      job/job.jsonl
+  goodput   5.63 %: 0:04 of steps that were kept, in 1:11
+  restarts  1, steps computed again: 10 in 1 s, without training: 4 s
+
+what happened: at: since the start; then ranks, from step: of the next start
+    at  host  rank  steps done  then ranks  from step  lost  training after  what
+  1:05  b        1          30           2         20    10             4 s  rank 1 on b was killed
+  1:07  b                                                                    left out: no answer
+
+EOF3
+    "$dptrain" report --check job/job.jsonl
+    sed -i 's/"goodput":0.0563/"goodput":"high"/' job/job.jsonl
+    run "$dptrain" report --check job/job.jsonl
+    [ "$status" -eq 3 ]
+    [[ "$output" == *'job/job.jsonl:8: job_end: invalid value of "goodput"'* ]]
+    "$dptrain" report html job --out job.html
+    grep -q 'Faults and restarts' job.html
+    grep -q 'vertical lines: where the run was resumed' job.html
+    # Comparisons read recordings only.
+    run "$dptrain" report compare job job
+    [[ "$output" != *job.jsonl* ]]
 }

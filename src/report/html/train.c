@@ -160,6 +160,16 @@ static err_t rest_text(html_t *h, int n, const char **caption)
     return arena_format(&h->arena, caption, "%s %d more runs in the table.", *caption, n - MAX_RUNS);
 }
 
+/* Where a run was resumed, the last times. Returns their number. */
+static int mark_restarts(const report_train_t *train, chart_mark_t marks[REPORT_MAX_RESUMED])
+{
+    int n = 0, n_known = train->n_resumed < REPORT_MAX_RESUMED ? train->n_resumed : REPORT_MAX_RESUMED;
+    for (int i = 0; i < n_known; i++)
+        if (train->resumed_at[i] >= 0)
+            marks[n++] = (chart_mark_t){train->resumed_at[i], n_known > 4 ? "" : "resumed"};
+    return n;
+}
+
 static err_t draw_losses(html_t *h, const trained_t *runs, int n)
 {
     chart_series_t series[2 * MAX_RUNS];
@@ -182,19 +192,25 @@ static err_t draw_losses(html_t *h, const trained_t *runs, int n)
     }
     if (n_series == 0) return ERR_OK;
     bool logarithmic = spans_decades(series, n_series);
+    chart_mark_t marks[REPORT_MAX_RESUMED];
+    int n_marks = n == 1 ? mark_restarts(runs[0].run->train, marks) : 0;
     const chart_lines_t chart = {
         .about = "Training loss of each run over its steps.",
         .x = {.title = "step"},
         .y = {.title = "loss", .scale = logarithmic ? CHART_LOG : CHART_LINEAR, .from_zero = !logarithmic},
         .series = series,
         .n_series = n_series,
+        .marks = marks,
+        .n_marks = n_marks,
         .reference = NAN,
         .height = 210};
     TRY(arena_format(
         &h->arena, &caption,
         "Lower is better. The steps are cut into up to %d intervals. Line: median of an interval; band: its "
-        "minimum and maximum%s. Source: loss of the step records of dptrain train%s.",
-        CURVE_MAX, validated ? "; markers: validation" : "", logarithmic ? "; logarithmic axis" : ""));
+        "minimum and maximum%s%s. Source: loss of the step records of dptrain train%s.",
+        CURVE_MAX, validated ? "; markers: validation" : "",
+        n_marks > 0 ? "; vertical lines: where the run was resumed" : "",
+        logarithmic ? "; logarithmic axis" : ""));
     TRY(rest_text(h, n, &caption));
     html_figure(h, "Loss");
     html_lines(h, &chart);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a report run by run: title, facts, tables, legend. Tables are built in bench_table.c and
- * train_table.c, output formats are in render_text.c. */
+/* Prints a report run by run, then jobs: title, facts, tables, legend. Tables are built in bench_table.c,
+ * train_table.c and job_table.c, output formats are in render_text.c. */
 #include "report/records/print.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "report/records/fields.h"
+#include "report/records/job.h"
 
 enum { FIELDS_TEXT_MAX = 200 };
 
@@ -109,6 +110,23 @@ static err_t print_notes(printer_t *p)
     return ERR_OK;
 }
 
+static err_t print_job(printer_t *p, const report_job_t *job)
+{
+    const char *text;
+    table_t table;
+    fact_t facts[] = {{"file", p->report->files[job->file].name}, {"goodput", NULL}, {"restarts", NULL}};
+    TRY(arena_format(&p->arena, &text, "job %s of %s, %s", job->id, job->time[0] ? job->time : "unknown time",
+                     report_job_end(job)));
+    p->render->heading(p->out, text);
+    TRY(report_job_goodput(&p->arena, job, &facts[1].text));
+    TRY(report_job_restarts(&p->arena, job, &facts[2].text));
+    p->render->facts(p->out, facts, sizeof facts / sizeof *facts);
+    TRY(report_job_table(&p->arena, job, &table));
+    if (table.n_rows > 0) p->render->table(p->out, &table);
+    arena_reset(&p->arena);
+    return ERR_OK;
+}
+
 static err_t print_runs(printer_t *p)
 {
     for (const report_run_t *run = p->report->runs; run; run = run->next) {
@@ -116,6 +134,8 @@ static err_t print_runs(printer_t *p)
         TRY(print_title(p, run));
         TRY(run->train ? train_tables_print(p, run) : print_bench_run(p, run));
     }
+    for (const report_job_t *job = p->report->jobs; job; job = job->next)
+        if (!p->report->only_case && !p->report->only_test) TRY(print_job(p, job));
     return print_notes(p);
 }
 

@@ -20,6 +20,7 @@ typedef struct report_input {
 typedef err_t (*record_reader_t)(const report_input_t *in);
 record_reader_t bench_record_reader(const char *kind);
 record_reader_t train_record_reader(const char *kind);
+record_reader_t job_record_reader(const char *kind);
 
 /* Computes medians of a training run's steps, keeps their samples if requested, and frees the list of steps.
  * Does nothing for NULL and other runs. */

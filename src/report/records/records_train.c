@@ -95,7 +95,6 @@ static err_t read_run(const report_input_t *in)
     TRY(read_texts(in, run));
     TRY(train_metrics_read(in, train));
     run->end_reason = NULL;
-    train->n_resumed += resumed;
     train->ranks = report_get_real(topology, "ranks");
     train->hosts = report_get_real(topology, "hosts");
     train->threads = report_get_real(topology, "threads");
@@ -106,6 +105,7 @@ static err_t read_run(const report_input_t *in)
     train->images_per_sec = NAN;
     train->first_step = -1;
     json_get_int(in->record, "first_step", &train->first_step);
+    if (resumed) train->resumed_at[train->n_resumed++ % REPORT_MAX_RESUMED] = (double)train->first_step;
     in->file->n_records++;
     return ERR_OK;
 }

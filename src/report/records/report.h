@@ -70,7 +70,7 @@ struct report_group {
 enum { STEP_TOTAL, STEP_DATA, STEP_FORWARD, STEP_BACKWARD, STEP_COMM, STEP_OPTIMIZER, STEP_PARTS };
 extern const char *const report_step_parts[STEP_PARTS]; /* field names: "step_sec", … */
 
-enum { REPORT_MAX_METRICS = 24 };
+enum { REPORT_MAX_METRICS = 24, REPORT_MAX_RESUMED = 12 };
 
 /* A metric of a training run, from its `run` record. */
 typedef struct report_metric {
@@ -95,6 +95,7 @@ typedef struct report_train {
     double images_per_sec, peak_memory_bytes, last_step, last_loss;
     int64_t first_step; /* of this process */
     int n_resumed;
+    double resumed_at[REPORT_MAX_RESUMED];       /* steps of the last ones, in a ring */
     report_metric_t metrics[REPORT_MAX_METRICS]; /* records of earlier versions: as these had them */
     int n_metrics, main_metric;                  /* main_metric: an index */
     bool metrics_recorded;                       /* by the `run` record */
@@ -146,6 +147,7 @@ typedef struct report {
     arena_t arena;
     intern_t words;
     report_run_t *runs, *last, *now;
+    struct report_job *jobs, *last_job; /* job.h */
     report_file_t *files;
     int n_files;
     const char *only_case, *only_test; /* filters, set before reading; NULL: all */

@@ -42,6 +42,8 @@ bool schema_keeps(const json_value_t *value, const schema_rule_t *rule)
         return json_as_int(value, &count) && count >= 0;
     case SCHEMA_POSITIVE:
         return json_as_int(value, &count) && count >= 1;
+    case SCHEMA_STEP:
+        return json_as_int(value, &count) && count >= -1;
     case SCHEMA_REAL:
         return json_as_real(value, &real) && real >= 0;
     case SCHEMA_OBJECT:

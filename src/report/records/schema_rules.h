@@ -15,6 +15,7 @@ typedef enum schema_kind {
     SCHEMA_FLAG,
     SCHEMA_COUNT,    /* integer from 0 */
     SCHEMA_POSITIVE, /* integer from 1 */
+    SCHEMA_STEP,     /* integer from -1: none */
     SCHEMA_REAL,     /* finite, 0 or more */
     SCHEMA_OBJECT,   /* members checked by `inside` if given */
     SCHEMA_ARRAY,    /* objects checked by `inside` if given */
@@ -55,5 +56,6 @@ const schema_rule_t *schema_find(const schema_rule_t *rules, const char *name);
 typedef err_t (*schema_checker_t)(const json_value_t *record);
 schema_checker_t schema_bench_checker(const char *kind);
 schema_checker_t schema_train_checker(const char *kind);
+schema_checker_t schema_job_checker(const char *kind);
 
 #endif
