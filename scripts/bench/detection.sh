@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures the scoring of detections, and prints results/detection.md. See --help.
+# Measures the scoring of detections, and prints results/detection_score.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
