@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Training steps of a detector, one image each, for comparison with scripts/bench/peers/detector_train.py: seconds by
- * part, the fastest step each, and the peak memory.
+ * part, the fastest step each, the least that each part could take (detector_floor.h), and the peak memory.
  *
  * An input (detection_input.h) has also "proposals" [n, 4], which take the place of the network's, or none; "sample"
  * [2], anchors and regions of an image; "sgd" [3], learning rate, momentum and weight decay of all parameters. Steps
@@ -10,12 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "compute/graph/exec.h"
 #include "compute/models/model.h"
 #include "compute/ops/registry.h"
 #include "scripts/bench/detection_input.h"
+#include "scripts/bench/detector_floor.h"
 #include "scripts/bench/peak_memory.h"
 #include "train/weights/weights.h"
 
@@ -53,8 +55,8 @@ typedef struct training {
     int64_t sample[2];
     double sgd[3];
     float tally[2 * MAX_LOSSES];
-    float *losses, *counts; /* [n_steps, LOSSES], [n_steps, 3] */
-    double best[N_PARTS], products, total;
+    float *losses, *counts;                     /* [n_steps, LOSSES], [n_steps, 3] */
+    double best[N_PARTS], products, total, cpu; /* cpu: of a step */
 } training_t;
 
 /* Layers of no part are losses of the two heads. */
@@ -150,7 +152,7 @@ static err_t open_training(training_t *t)
     TRY(mem_new_array(t->n_steps * LOSSES, sizeof *t->losses, "losses", &t->losses));
     TRY(mem_new_array(t->n_steps * 3, sizeof *t->counts, "counts", &t->counts));
     for (int i = 0; i < N_PARTS; i++) t->best[i] = INFINITY;
-    t->products = t->total = INFINITY;
+    t->products = t->total = t->cpu = INFINITY;
     return train_image_new(&options, &t->train);
 }
 
@@ -209,12 +211,14 @@ static err_t run_step(training_t *t, int step)
     memset(t->tally, 0, sizeof t->tally);
     in->image.draw = (targets_draw_t){SEED, (uint32_t)step, (uint32_t)(step % t->n_inputs)};
     exec_clear_costs(t->exec);
+    const clock_t cpu = clock();
     const double start = clock_sec();
     TRY(train_image_run(t->train, &batch, &in->image, NULL, NULL, &counts));
     const double middle = clock_sec();
     TRY(update(t));
     const double end = clock_sec();
     keep_times(t, &counts, end - start, end - middle);
+    t->cpu = fmin(t->cpu, (double)(clock() - cpu) / CLOCKS_PER_SEC);
     keep_losses(t, step);
     const float n_of[] = {(float)counts.n_proposals, (float)counts.n_regions, (float)counts.n_positives};
     memcpy(t->counts + 3 * step, n_of, sizeof n_of);
@@ -229,6 +233,42 @@ static void print_losses(const training_t *t)
                step, (double)l[0], (double)l[1], (double)l[2], (double)l[3], (double)l[4], (double)n[0],
                (double)n[1], (double)n[2]);
     }
+}
+
+static void print_times(const training_t *t)
+{
+    for (int i = 0; i < N_PARTS; i++) printf("%-16s %8.3f s\n", parts[i].name, t->best[i]);
+    printf("%-16s %8.3f s\n%-16s %8.3f s\n%-16s %8.3f s\n", "products", t->products, "all", t->total,
+           "CPU time", t->cpu);
+    printf("%-16s %8ld KiB\n%-16s %8zu KiB\n%-16s %8zu KiB\n", "peak memory", peak_kib(), "arena",
+           exec_arena_bytes(t->exec) >> 10, "least arena", exec_floor_bytes(t->exec) >> 10);
+}
+
+/* Of the last step, by part. */
+static err_t print_floors(const training_t *t)
+{
+    const graph_t *g = exec_graph(t->exec);
+    const float *counts = t->counts + 3 * (t->n_steps - 1);
+    double sec[N_PARTS] = {0}, flop[N_PARTS] = {0};
+    floor_rates_t rates;
+    TRY(floor_measure(&backend_cpu, &rates));
+    for (int n = 0; n < g->n_nodes; n++) {
+        const graph_node_t *node = &g->nodes[n];
+        const exec_cost_t *cost = &exec_costs(t->exec)[n];
+        const int part = part_of(node->name);
+        const bool masks = part == MASK_POOL || part == MASK_HEAD;
+        const double rows = node->section == 0 ? 1 : (double)counts[masks ? 2 : 1];
+        sec[part] += floor_of_layer(g, node, cost, rows, &rates);
+        flop[part] += 2 * (cost->forward_macs + cost->backward_macs);
+    }
+    /* Reads weights, gradients and velocity, writes weights and velocity. */
+    sec[OPTIMIZER] = 20 * (double)t->graph->n_flat_trained / rates.bytes;
+    for (int i = 0; i < REST; i++)
+        printf("floor %-16s %8.3f s\nwork %-16s %8.1f GFLOP\n", parts[i].name, sec[i], parts[i].name,
+               1e-9 * flop[i]);
+    printf("%-16s %8.1f GFLOP/s\n%-16s %8.1f GB/s\n", "matrix product", 1e-9 * rates.flops, "copy",
+           1e-9 * rates.bytes);
+    return ERR_OK;
 }
 
 /* Of the last step. */
@@ -260,11 +300,8 @@ static err_t run(training_t *t, char **argv, int argc)
     TRY(open_training(t));
     for (int step = 0; step < t->n_steps; step++) TRY(run_step(t, step));
     print_losses(t);
-    for (int i = 0; i < N_PARTS; i++) printf("%-14s %8.3f s\n", parts[i].name, t->best[i]);
-    printf("%-14s %8.3f s\n%-14s %8.3f s\n%-14s %8ld KiB\n", "products", t->products, "all", t->total,
-           "peak memory", peak_kib());
-    printf("arena %zu KiB, at least %zu KiB\n", exec_arena_bytes(t->exec) >> 10,
-           exec_floor_bytes(t->exec) >> 10);
+    print_times(t);
+    TRY(print_floors(t));
     if (strcmp(argv[6], "layers") == 0)
         print_layers(t);
     else if (strcmp(argv[6], "-") != 0)

@@ -193,19 +193,19 @@ def run(options):
     torch.manual_seed(1)
     step = Step(build(options.model, options.folder / "weights.npz"), np.load(options.folder / "in.npz"),
                 options.channels_last)
-    total = float("inf")
+    total = cpu = float("inf")
     for number in range(options.steps):
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), time.process_time()
         losses = step.whole()
         total = min(total, time.perf_counter() - start)
+        cpu = min(cpu, time.process_time() - cpu_start)
         print(f"step {number}: losses", *(f"{x:.6f}" for x in losses), flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(options.parts):
         step.by_part()
     for name, sec in step.best.items():
-        print(f"{name:14} {sec:8.3f} s")
-    print(f"{'all':14} {total:8.3f} s")
-    print(f"{'peak memory':14} {peak:8} KiB")
+        print(f"{name:16} {sec:8.3f} s")
+    print(f"{'all':16} {total:8.3f} s\n{'CPU time':16} {cpu:8.3f} s\n{'peak memory':16} {peak:8} KiB")
 
 
 def main():
