@@ -14,7 +14,7 @@ usage: scripts/bench/detector_ranks.sh --venv DIR --data COCO [options]
 
 Times training steps of a detector on real images: dptrain on one and two ranks, torchvision with DistributedDataParallel
 (gloo) on two, one thread each, alternating in rounds. torchvision gets the images of dptrain's ranks, decoded before.
-Prints a Markdown table: seconds per step, ratios with their spread, the share of a step that dptrain waits for data.
+Prints a section of results/detection.md: seconds per step, ratios with their spread, waiting for data, what two ranks lose.
 
   --venv DIR      a Python environment with PyTorch, torchvision and pycocotools
   --data COCO     COCO's folder
@@ -28,6 +28,7 @@ Prints a Markdown table: seconds per step, ratios with their spread, the share o
 EOT
 }
 
+command="scripts/bench/detector_ranks.sh${*:+ $*}"
 venv='' data='' model=maskrcnn_resnet50_fpn batch=4 steps=8 min_size=400 max_size=608 rounds=3
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -48,6 +49,7 @@ done
 "$venv/bin/python" -c 'import torchvision, pycocotools' 2>/dev/null ||
     die 4 "--venv $venv: its Python has no torchvision or no pycocotools"
 python=$(cd "$venv" && pwd)/bin/python
+command=${command//"$venv"/DIR} command=${command//"$data"/COCO}
 data=$(readlink -f "$data")
 cd "$here/../.."
 make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
@@ -63,51 +65,47 @@ run_dptrain() { # RANKS ROUND
         --decay-all --weight-decay 1e-4 --loader-threads 1 --out "$work/run$1" --overwrite
     jq -r --arg name "dptrain$1" --arg round "$2" 'select(.record == "step" and .step >= 2) |
         [$name, $round, .step_sec, .data_wait_sec] | @tsv' "$work/run$1/metrics.jsonl" >>"$work/times"
+    cp "$work/run$1/metrics.jsonl" "$work/$1-$2.jsonl"
 }
 
-run_torch() { # ROUND
-    local port=$((20000 + RANDOM % 20000)) pids=() rank
+run_torch() { # NAME ROUND FORMAT STEPS
+    local port=$((20000 + RANDOM % 20000)) pids=() format=() rank
+    [[ $3 == contiguous ]] || format=(--channels-last)
     for rank in 0 1; do
         env OMP_NUM_THREADS=1 RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${keep_pages[@]}" \
             "$python" scripts/bench/peers/detector_ddp.py --model "$model" --weights "$work/weights.npz" --data "$data" \
-            --records "$work/run2/metrics.jsonl" --min-size "$min_size" --max-size "$max_size" >"$work/torch$rank" \
-            2>"$work/log$rank" &
+            --records "$work/run2/metrics.jsonl" --min-size "$min_size" --max-size "$max_size" --steps "$4" "${format[@]}" \
+            >"$work/torch$rank" 2>"$work/log$rank" &
         pids+=($!)
     done
     for rank in 0 1; do wait "${pids[$rank]}" || { cat "$work/log$rank" >&2; die 4 "torchvision failed"; }; done
-    grep -E '^[0-9.]+$' "$work/torch0" | sed "s/^/torch2\t$1\t/; s/\$/\t0/" >>"$work/times"
+    grep -E '^[0-9.]+$' "$work/torch0" | sed "s/^/$1\t$2\t/; s/\$/\t0/" >>"$work/times"
 }
 
 for ((round = 1; round <= rounds; round++)); do
     run_dptrain 1 "$round"
     run_dptrain 2 "$round"
-    run_torch "$round"
+    if ((round == 1)); then
+        for format in contiguous channels_last; do run_torch "$format" 0 "$format" 4; done
+        best=$(awk '$2 == 0 { sum[$1] += $3 }
+            END { print sum["contiguous"] < sum["channels_last"] ? "contiguous" : "channels_last" }' "$work/times")
+    fi
+    run_torch torch2 "$round" "$best" "$steps"
     note "round $round/$rounds"
 done
-"$python" - "$work/times" "$load" <<'END'
-import collections, statistics, sys
+table=$("$python" scripts/bench/peers/detector_ranks_table.py "$work") || die 4 "no table"
+cat <<EOT
+## Two ranks, real images
 
-steps, waited = collections.defaultdict(list), []
-with open(sys.argv[1]) as file:
-    for line in file:
-        name, number, sec, wait = line.split("\t")
-        steps[name, int(number)].append(float(sec))
-        if name == "dptrain2":
-            waited.append(float(wait) / float(sec))
-rounds = sorted({number for _, number in steps})
-mean = {name: [statistics.mean(steps[name, r]) for r in rounds] for name in ("dptrain1", "dptrain2", "torch2")}
-ratio = [t / d for t, d in zip(mean["torch2"], mean["dptrain2"])]
-gain = [one / two / 2 for one, two in zip(mean["dptrain1"], mean["dptrain2"])]
+$table
 
-def row(what, values):
-    print(f"| {what} | {statistics.median(values):.3f} | {min(values):.3f} to {max(values):.3f} |")
+- \`$model\`, $steps steps of $batch images of COCO, shorter side $min_size, longer at most $max_size pixels, the first two left out;
+  $rounds rounds in turn, one thread a rank. Both programs propose regions themselves.
+- torchvision: DistributedDataParallel with gloo, the same images on the same ranks, decoded before; glibc keeps its freed pages;
+  $best, the faster memory format of a trial.
+- Seconds of images: forward and backward pass. Balance: their mean over ranks by the slowest rank's, a step each: what dealing
+  leaves. Images beside another rank: seconds of one rank by those of two, of the same images.
 
-print("| | median of rounds | lowest to highest |\n|---|---:|---:|")
-row("dptrain, one rank, seconds per step", mean["dptrain1"])
-row("dptrain, two ranks", mean["dptrain2"])
-row("torchvision, two ranks", mean["torch2"])
-row("torchvision / dptrain, two ranks", ratio)
-row("rate of two ranks / twice that of one", gain)
-row("waiting for data, of a step", waited)
-print(f"\nLoad at the start: {sys.argv[2]}.")
-END
+$(machine_table "$load, after: $(cut -d ' ' -f 1-3 /proc/loadavg)" "$command" torchvision "$("$python" -c 'import torch, torchvision
+print("torch", torch.__version__ + ", torchvision", torchvision.__version__)')")
+EOT

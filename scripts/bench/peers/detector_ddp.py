@@ -38,20 +38,24 @@ def main():
     parser.add_argument("--records", required=True, help="metrics.jsonl of dptrain with --log-every 1")
     parser.add_argument("--min-size", type=int, required=True)
     parser.add_argument("--max-size", type=int, required=True)
+    parser.add_argument("--steps", type=int, help="of them [all]")
+    parser.add_argument("--channels-last", action="store_true")
     options = parser.parse_args()
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     with open(options.records) as file:
-        steps = [r["images"] for r in map(json.loads, file) if r["record"] == "step"]
+        steps = [r["images"] for r in map(json.loads, file) if r["record"] == "step"][:options.steps]
     coco = COCO(os.path.join(options.data, "annotations/instances_train2017.json"))
     ids = sorted(coco.imgs, key=lambda i: coco.imgs[i]["file_name"])  # as dptrain numbers images
     folder = os.path.join(options.data, "train2017")
     mine = [[load(coco, folder, coco.imgs[ids[i["image"]]]) for i in s if i["rank"] % size == rank] for s in steps]
     model = detector_train.build(options.model, options.weights)
     model.transform.min_size, model.transform.max_size = (options.min_size,), options.max_size
+    if options.channels_last:
+        model.to(memory_format=torch.channels_last)
     trained = [p for p in model.parameters() if p.requires_grad]
-    parallel = DistributedDataParallel(model) if size > 1 else model
+    parallel = DistributedDataParallel(model, gradient_as_bucket_view=True) if size > 1 else model
     optimizer = torch.optim.SGD(trained, lr=1e-5, momentum=0.9, weight_decay=1e-4)
     for number, batch in enumerate(mine):
         dist.barrier()
