@@ -395,14 +395,25 @@ static void test_empty_mask(void)
     mem_free(&bitmap);
 }
 
+static void test_cost(void)
+{
+    const map_size_t small = {512, 704}, large = {800, 1088};
+    bool grows = detection_cost(small, 0) > 0;
+    for (int64_t n = 0; n < 100; n++)
+        grows = grows && detection_cost(small, n) < detection_cost(small, n + 1) &&
+                detection_cost(small, n) < detection_cost(large, n);
+    OK(grows, "an image costs more with each object and on a larger canvas");
+}
+
 int main(void)
 {
     enum { N_TINY = 6 };
     const char *data = getenv("DPTRAIN_DATA");
     char tiny[FS_PATH_MAX] = "";
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(7 + 5 + 1 + 1 + N_TINY + 1);
+    tap_plan(7 + 5 + 1 + 1 + 1 + N_TINY + 1);
     put_coco();
+    test_cost();
     test_turned();
     test_settings();
     test_many();
