@@ -14,7 +14,7 @@
 #include "data/dataset/sampler.h"
 #include "data/load/detection.h"
 
-enum { N_BATCHES = 200, MAX_RANKS = 64, SEED = 1, UNKNOWNS = 3 };
+enum { N_BATCHES = 200, MAX_RANKS = 64, SEED = 1, UNKNOWNS = 3, MOST_POSITIVES = 128 };
 
 /* An image in a recorded step. */
 typedef struct seen {
@@ -274,33 +274,35 @@ static double area_of(const seen_t *image)
     return (double)(image->canvas.height * image->canvas.width) / (800 * 1088);
 }
 
-/* positives = least of the most and p0 + p1 · objects, over images with objects: repeated over those below the most. */
-static bool fit_positives(double p[2])
+/* Positives of n objects as most · n / (n + half), which detection_cost assumes: the best `half` by trying, and the root of
+ * the mean square of what is left. */
+static double fit_half(double *rest)
 {
-    p[0] = 0, p[1] = 0;
-    for (int round = 0; round < 50; round++) {
-        fit_t fit = {.n_unknowns = 2};
+    double best = 0;
+    *rest = INFINITY;
+    for (double half = 0.5; half <= 200; half += 0.5) {
+        double sum = 0;
         for (int64_t i = 0; i < pool.n; i++) {
-            const seen_t *s = &pool.image[i];
-            const double x[] = {1, (double)s->objects};
-            if (s->objects > 0 && p[0] + p[1] * x[1] < (double)pool.most_positives)
-                fit_add(&fit, x, (double)s->positives);
+            const double n = (double)pool.image[i].objects;
+            const double off = MOST_POSITIVES * n / (n + half) - (double)pool.image[i].positives;
+            sum += off * off / (double)pool.n;
         }
-        if (!fit_solve(&fit, p)) return false;
+        if (sum < *rest * *rest) best = half, *rest = sqrt(sum);
     }
-    return true;
+    return best;
 }
 
 static void print_fits(void)
 {
-    double p[2], c[3];
+    double c[3], rest;
     fit_t fit = {.n_unknowns = 3};
     for (int64_t i = 0; i < pool.n; i++)
-        fit_add(&fit, (double[]){1, area_of(&pool.image[i]), (double)pool.image[i].positives / 128},
+        fit_add(&fit,
+                (double[]){1, area_of(&pool.image[i]), (double)pool.image[i].positives / MOST_POSITIVES},
                 pool.image[i].sec);
-    if (fit_positives(p))
-        printf("- Positives of an image with objects: %.1f + %.2f an object, at most %" PRId64 ".\n", p[0],
-               p[1], pool.most_positives);
+    const double half = fit_half(&rest);
+    printf("- Positives of an image with n objects: %d · n / (n + %.1f), off by %.0f (root mean square).\n",
+           MOST_POSITIVES, half, rest);
     if (fit_solve(&fit, c))
         printf("- Seconds of an image: %.3f, %.3f for a canvas of 800×1088 and %.3f for 128 positives.\n",
                c[0], c[1], c[2]);
