@@ -85,6 +85,11 @@ static void test_blame(void)
     cpu_use_text(&quiet, text);
     OK(!text[0] && !cpu_use_short(&quiet) && cpu_use_short(&disturbed) && cpu_use_short(&crowded),
        "a quiet machine is not worth a word");
+    const cpu_use_t swamped = {.wait_share = 0.8, .load = 19, .n_ranks = 1, .n_threads = 2, .n_cpus = 2};
+    cpu_use_text(&swamped, text);
+    OK(strstr(text, "try --threads 1"), "on a swamped machine, several threads of a rank lose: %s", text);
+    cpu_use_text(&disturbed, text);
+    OK(!strstr(text, "--threads"), "one thread of each rank does not");
 }
 
 static void test_hints(void)
@@ -226,7 +231,7 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     const char *device = argc > 1 ? argv[1] : "ref";
     if (backend_find(device, &backend, why) != ERR_OK) tap_skip_all(err_message());
-    tap_plan(38);
+    tap_plan(40);
     OK_CALL(backend_open(backend, 1), "the %s backend", device);
     test_ranking();
     test_hints();

@@ -40,8 +40,8 @@ err_t cpu_use_gather(comm_t *comm, const cpu_watch_t *watch, int n_threads, int 
 bool cpu_use_crowded(const cpu_use_t *use); /* fewer CPUs than threads */
 bool cpu_use_short(const cpu_use_t *use);   /* crowded, or waiting for CPUs */
 
-/* "4 threads of 4 ranks share 2 CPUs; ranks waited for a CPU 38 % of the time (1200 involuntary switches/s)".
- */
+/* "4 threads of 4 ranks share 2 CPUs; ranks waited for a CPU 38 % of the time (1200 involuntary switches/s)",
+ * and the advice to take one thread if each rank has several and waits for most of the time. */
 void cpu_use_text(const cpu_use_t *use, char out[CPU_USE_TEXT_MAX]);
 
 /* Adds the fields of a record. */
