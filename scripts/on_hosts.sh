@@ -31,7 +31,7 @@ Otherwise the largest code of a host; a table at the end lists hosts and codes.
 END
 }
 
-timeout=0 hosts='' copy='' dest='' words=() port_given='' user_given='' key_given='' filter=()
+timeout=0 hosts='' copy='' dest='' words=() filter=()
 while [[ $# -gt 0 ]]; do
     case $1 in
     --copy)
@@ -72,18 +72,6 @@ stop() { # CODE
 }
 trap 'stop 130' INT
 trap 'stop 143' TERM HUP
-
-# Sets SSH, the ssh command and options that precede the host.
-ssh_words() { # INDEX
-    local i=$1 port user key
-    port=${host_port[i]} user=${host_user[i]} key=${host_key[i]}
-    [[ $port != - ]] || port=$port_given
-    [[ $user != - ]] || user=$user_given
-    [[ $key != - ]] || key=$key_given
-    # A lost host is detected after half a minute.
-    SSH=(ssh -T -x -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10 ${port:+-p "$port"}
-        ${user:+-l "$user"} ${key:+-i "${key/#\~/$HOME}"})
-}
 
 # ---- on the hosts, by bash
 

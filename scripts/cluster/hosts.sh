@@ -8,6 +8,7 @@
 host_name=() host_slots=() host_gpus=() host_port=() host_user=() host_key=() host_env_file=() host_setup=() host_envs=()
 # Number of hosts handled in parallel.
 at_once=32
+port_given='' user_given='' key_given=''
 # Set by a signal: start no further host.
 interrupted=''
 
@@ -64,6 +65,19 @@ remote_script() { # "VARIABLE..." "FUNCTION..." [ARGUMENT...]
     printf '%q ' "${functions[0]}" "${@:3}"
     # bash reads its script as it runs, so end it explicitly.
     printf '\nexit\n'
+}
+
+# Sets SSH, the ssh command and options that precede the host. port_given, user_given and key_given are for hosts without one in
+# HOSTS, empty for those of the ssh configuration.
+ssh_words() { # INDEX
+    local i=$1 port user key
+    port=${host_port[i]} user=${host_user[i]} key=${host_key[i]}
+    [[ $port != - ]] || port=$port_given
+    [[ $user != - ]] || user=$user_given
+    [[ $key != - ]] || key=$key_given
+    # A lost host is detected after half a minute.
+    SSH=(ssh -T -x -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10 ${port:+-p "$port"}
+        ${user:+-l "$user"} ${key:+-i "${key/#\~/$HOME}"})
 }
 
 # Explains why ssh from FROM failed, given its messages TEXT or host_ask's CODE: sets CAUSE and ADVICE. For unknown messages,
