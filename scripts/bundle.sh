@@ -126,7 +126,7 @@ export PATH
 exec "$home/libexec/$name" "$@"
 EOT
 
-scripts=(run.sh launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh cluster
+scripts=(run.sh container.sh container launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh cluster
     lib.sh regress.sh regress)
 if [[ $with_tests == yes ]]; then
     scripts+=(gpu_suite.sh test.sh bench/gpu_steps.sh bench/gpu_detection.sh bench/peers)

@@ -8,8 +8,8 @@
 # host_patience: seconds that a host has to answer, if not as long as the others; 0: it is not asked.
 host_ranks=() host_local=() host_alias=() host_patience=() hosts_shell=ssh
 ssh_options=() ssh_own_config=no
-# Written by setup_ssh.sh on every host.
-ssh_config=${HOME:-}/.ssh/dptrain_config
+# Written by setup_ssh.sh on every host; container.sh has another in its containers.
+ssh_config=${DPTRAIN_SSH_CONFIG:-${HOME:-}/.ssh/dptrain_config}
 # Number of concurrent ssh processes.
 at_once=200
 

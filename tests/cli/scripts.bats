@@ -45,6 +45,34 @@ wait_for() {
     done
 }
 
+@test "container.sh: help of every command, and errors in its options" {
+    run "$scripts/container.sh" --help
+    [[ "$status" -eq 0 && "$output" == "usage: scripts/container.sh COMMAND"* ]]
+    for verb in build up check exec down; do
+        run "$scripts/container.sh" $verb --help
+        echo "$output"
+        [[ "$status" -eq 0 && "$output" == "usage: scripts/container.sh $verb "* ]]
+        run "$scripts/container.sh" $verb --no-such-option
+        [[ "$status" -eq 2 && "$output" == *"'--no-such-option' of $verb"* ]]
+    done
+    for words in "up --port 0" "up --port 65536" "up --shm-size 64" "up --mount data" "up --gpus 2" "up --engine lxc" "up --name a/b" \
+        "up --user x" "exec --timeout 0" "down --engine" "build --image"; do
+        # shellcheck disable=SC2086 # these are words
+        run "$scripts/container.sh" $words
+        echo "$words: $output"
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"needs a value"* || "$output" == *"invalid --"* ]]
+    done
+    run "$scripts/container.sh" down --push node1
+    [[ "$status" -eq 2 && "$output" == *"unknown option '--push' of down"* ]]
+    run "$scripts/container.sh" build --engine docker --image a:b --build-arg CUDA=1 --dry-run
+    if command -v docker >/dev/null; then
+        [[ "$status" -eq 0 && "$output" == "docker build --file "*"/Containerfile --tag a:b --build-arg REVISION="*" --build-arg CUDA=1 "* ]]
+    else
+        [[ "$status" -eq 4 && "$output" == *"docker was not found"* ]]
+    fi
+}
+
 @test "an unknown option is a usage error that names it" {
     for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
         on_hosts stage_data detection_balance bench/image dev/fuzz dev/check_links; do
