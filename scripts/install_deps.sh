@@ -31,10 +31,10 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
     zlib1g-dev libpng-dev libjpeg-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev libzip-dev
     openssh-client curl unzip ca-certificates)
 # The command line tests look into records with jq, into checkpoints with h5dump, and start programs with perl. iproute2,
-# openssh-server, rsync and sshpass are for tests/cluster, imagemagick is the other decoder of images, strace counts what a
-# reader of shards opens, xz packs bundles.
-test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl procps python3-venv rsync shellcheck sshpass
-    strace xz-utils)
+# openssh-server, rsync and sshpass are for tests/cluster, podman and runc for tests/container, imagemagick is the other decoder
+# of images, strace counts what a reader of shards opens, xz packs bundles.
+test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl podman procps python3-venv rsync runc shellcheck
+    sshpass strace xz-utils)
 # TensorBoard's reader and COCO's masks with their dependencies, for tests; clang-format, whose versions format differently.
 # 24 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}

@@ -11,7 +11,7 @@ usage() {
 usage: scripts/test.sh [options]
 
 Installs missing packages, builds, and runs every test: C tests according to their RUN lines, command line tests (bats),
-cluster tests on hosts made of namespaces (as root), checks of the source, and the C tests again with the address and
+cluster and container tests on hosts made of namespaces (as root), checks of the source, and the C tests again with the address and
 undefined-behaviour sanitizers. Prints a line for each. Logs are written to build/test-logs, or to DPTRAIN_TEST_LOGS.
 
   --only PATTERN  run only entries whose name matches the extended regular expression
@@ -184,9 +184,9 @@ make_plan() {
         [[ -e $source && $plain == yes ]] || continue
         entry "cli/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 900)" bats --tap "$source"
     done
-    for source in tests/cluster/*.bats; do
+    for source in tests/container/*.bats tests/cluster/*.bats; do
         [[ -e $source && $plain == yes ]] || continue
-        entry "cluster/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 600)" bats --tap "$source"
+        entry "$(basename "${source%/*}")/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 600)" bats --tap "$source"
     done
     if [[ $plain == yes ]]; then
         for source in shellcheck layers links headers heads format; do entry "source/$source" 300 tests/static.sh "$source"; done

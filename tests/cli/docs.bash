@@ -59,6 +59,7 @@ docs_after_dashes() { # NAME
     scripts/cluster_health.sh) echo check ;;
     scripts/nccl_bw.sh) echo bench ;;
     scripts/regress.sh) echo "report compare" ;;
+    scripts/container.sh) echo scripts/run.sh ;;
     esac
 }
 
