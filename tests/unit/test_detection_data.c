@@ -51,17 +51,22 @@ static void forget(shown_t *s)
     mem_free(&s->boxes), mem_free(&s->classes), mem_free(&s->n_runs), mem_free(&s->runs), mem_free(&s->rgb);
 }
 
-static err_t show(const dataset_t *set, dataset_request_t request, shown_t *s)
+static void make_room(const dataset_t *set, shown_t *s)
 {
-    dataset_reader_t reader;
-    dataset_sample_t sample;
     fields_t fields = samples_fields(&set->info);
-    int64_t n[2];
     *s = (shown_t){0};
     ASSERT(mem_new(field_sample_bytes(&fields.at[DETECTION_BOX]), "a field", &s->boxes) == ERR_OK &&
            mem_new(field_sample_bytes(&fields.at[DETECTION_CLASS]), "a field", &s->classes) == ERR_OK &&
            mem_new(field_sample_bytes(&fields.at[DETECTION_MASK_N]), "a field", &s->n_runs) == ERR_OK &&
            mem_new(field_sample_bytes(&fields.at[DETECTION_RUNS]), "a field", &s->runs) == ERR_OK);
+}
+
+static err_t show(const dataset_t *set, dataset_request_t request, shown_t *s)
+{
+    dataset_reader_t reader;
+    dataset_sample_t sample;
+    int64_t n[2];
+    make_room(set, s);
     const field_place_t places[] = {{&s->place, NULL},
                                     {s->boxes, &n[0]},
                                     {s->classes, &s->n},
@@ -77,6 +82,29 @@ static err_t show(const dataset_t *set, dataset_request_t request, shown_t *s)
     }
     dataset_reader_close(&reader);
     return err;
+}
+
+/* Blocks allocated while all images are read a second time, one after another, by a reader that knows them. */
+static int64_t count_blocks(const dataset_t *set)
+{
+    dataset_reader_t reader;
+    dataset_sample_t sample;
+    shown_t s;
+    int64_t n[4], before = 0;
+    make_room(set, &s);
+    const field_place_t places[] = {
+        {&s.place, NULL}, {s.boxes, &n[0]}, {s.classes, &n[1]}, {s.n_runs, &n[2]}, {s.runs, &n[3]}};
+    dataset_request_t request = {.fields = places};
+    if (dataset_reader_open(set, &reader) != ERR_OK) abort();
+    for (int round = 0; round < 2; round++) {
+        before = mem_count();
+        for (request.index = 0; request.index < set->info.n_samples[SPLIT_TRAIN]; request.index++)
+            if (dataset_read(&reader, &request, &sample) != ERR_OK) abort();
+    }
+    const int64_t n_blocks = mem_count() - before;
+    dataset_reader_close(&reader);
+    forget(&s);
+    return n_blocks;
 }
 
 /* Red in the box, blue elsewhere. */
@@ -216,9 +244,6 @@ static void test_settings(void)
            s.place.canvas_height == 64 && s.place.canvas_width == 96,
        "an image without objects, on an exact canvas");
     forget(&s);
-    OK(show(set, (dataset_request_t){.index = 5}, &s) == ERR_USAGE && strstr(err_message(), "--canvas"),
-       "a turned one that no exact canvas holds: %s", err_message());
-    forget(&s);
     dataset_close(&set);
     transform_settings_t wrong = keep;
     wrong.input_size = 64;
@@ -282,12 +307,12 @@ static uint64_t hash_batches(const dataset_t *set, int n_threads, int *n_mixed)
     return hash;
 }
 
-static bool make_shards(const char *from)
+static bool make_shards(const char *from, const char *to)
 {
     comm_t *comm = NULL;
     source_t *source = NULL;
     pack_result_t result;
-    const pack_options_t options = {.out = folder_path("shards"), .shard_bytes = 1 << 21};
+    const pack_options_t options = {.out = folder_path(to), .shard_bytes = 1 << 21};
     const bool fine = comm_alone(&comm) == ERR_OK && source_open(from, &source) == ERR_OK &&
                       pack_run(comm, source, &options, &result) == ERR_OK;
     if (!fine) printf("# %s\n", err_message());
@@ -296,10 +321,72 @@ static bool make_shards(const char *from)
     return fine;
 }
 
+/* What `size` lists, in its order. */
+static bool has_canvases(const dataset_t *set, const map_size_t *size, int n)
+{
+    images_detection_t parts;
+    bool same = images_detection(set, &parts) && parts.canvases->n == n;
+    for (int i = 0; same && i < n; i++)
+        same = parts.canvases->size[i].height == size[i].height &&
+               parts.canvases->size[i].width == size[i].width;
+    return same;
+}
+
+/* Images stored in one shape, of which some are shown turned. */
+static void test_exact(void)
+{
+    static const map_size_t both[] = {{64, 96}, {96, 64}};
+    const transform_settings_t exact = settings_for("64", "exact", false),
+                               listed = settings_for("64", "64x96,96x64", false);
+    dataset_t *set = open_set(folder_path("set"), &exact), *shards, *restored = NULL, *same;
+    void *bytes = NULL;
+    int64_t n_bytes;
+    int n_mixed;
+    if (!make_shards(folder_path("set"), "exact") || dataset_save(set, &bytes, &n_bytes) != ERR_OK) abort();
+    shards = open_set(folder_path("exact"), &exact);
+    same = open_set(folder_path("set"), &listed);
+    OK(has_canvases(set, both, 2) && has_canvases(shards, both, 2),
+       "exact canvases are those of images as shown");
+    const uint64_t hash = hash_batches(set, 1, &n_mixed);
+    OK(hash && hash_batches(shards, 1, &n_mixed) == hash && hash_batches(same, 2, &n_mixed) == hash,
+       "with the same batches from shards, and with these canvases listed");
+    OK(dataset_restore(&exact, &bytes, n_bytes, &restored) == ERR_OK && has_canvases(restored, both, 2) &&
+           hash_batches(restored, 1, &n_mixed) == hash,
+       "and on another rank");
+    dataset_close(&set), dataset_close(&shards), dataset_close(&restored), dataset_close(&same);
+    mem_free(&bytes);
+}
+
+static void put_one_turned(void)
+{
+    static const char json[] =
+        "{\"images\":[{\"id\":1,\"file_name\":\"1.jpg\",\"width\":60,\"height\":40}],"
+        "\"categories\":[{\"id\":1,\"name\":\"box\"}],\"annotations\":[{\"id\":1,\"image_id\":1,"
+        "\"category_id\":1,\"bbox\":[4,2,20,11],\"area\":220,\"iscrowd\":0}]}";
+    uint8_t file[1 << 16];
+    const image_t image = {W, H, pixels};
+    folder_put("one/train2017/1.jpg", file, turned_jpeg(&image, 6, file, sizeof file));
+    folder_put("one/annotations/instances_train2017.json", json, sizeof json - 1);
+}
+
+/* A list that holds images as shown, but not as stored. */
+static void test_listed(void)
+{
+    const transform_settings_t tall = settings_for("64", "96x64", false);
+    dataset_t *set = NULL;
+    OK(dataset_open(folder_path("set"), &tall, &set) == ERR_USAGE && strstr(err_message(), "1.jpg") &&
+           strstr(err_message(), "add 64x96"),
+       "%s", err_message());
+    put_one_turned();
+    OK(dataset_open(folder_path("one"), &tall, &set) == ERR_OK, "one on the only canvas that holds it");
+    dataset_close(&set);
+}
+
 /* The bound of runs holds for every mask, and is at most about three times them. */
 static bool check_bound(const source_t *source)
 {
     source_buffer_t buffer = {0};
+    mask_scratch_t scratch = {0};
     rle_t rle = {0};
     int64_t n_runs = 0, n_most = 0;
     bool holds = true;
@@ -307,7 +394,8 @@ static bool check_bound(const source_t *source)
         sample_t sample;
         if (source_describe(source, SPLIT_TRAIN, i, &buffer, &sample) != ERR_OK) abort();
         for (int32_t k = 0; k < sample.n_annotations; k++) {
-            if (mask_encode(&sample.annotations[k], sample.width, sample.height, &rle) != ERR_OK) abort();
+            if (mask_encode(&sample.annotations[k], sample.width, sample.height, &scratch, &rle) != ERR_OK)
+                abort();
             const int64_t most = mask_max_runs(&sample.annotations[k], sample.width);
             holds = holds && rle.n <= most;
             n_runs += rle.n, n_most += most;
@@ -315,6 +403,7 @@ static bool check_bound(const source_t *source)
     }
     printf("# %lld runs, bound %lld\n", (long long)n_runs, (long long)n_most);
     rle_free(&rle);
+    mask_scratch_free(&scratch);
     source_free_buffer(source, &buffer);
     return holds && n_most < 3 * n_runs;
 }
@@ -330,10 +419,11 @@ static void test_coco_tiny(const char *path)
            set->info.n_classes == 91 && strcmp(set->info.class_names[90], "toothbrush") == 0 &&
            !set->info.class_names[12][0],
        "coco_tiny: 49 images with objects, torchvision's 91 classes");
-    if (source_open(path, &source) != ERR_OK || !make_shards(path)) abort();
+    if (source_open(path, &source) != ERR_OK || !make_shards(path, "shards")) abort();
     OK(check_bound(source), "no mask has more runs than was said without drawing it");
     source_close(&source);
     shards = open_set(folder_path("shards"), &some);
+    OK(count_blocks(set) == 0 && count_blocks(shards) == 0, "images are read without allocating");
     int n_mixed;
     const uint64_t hash = hash_batches(set, 1, &n_mixed);
     OK(hash && hash_batches(set, 4, &n_mixed) == hash, "1 and 4 threads make the same batches");
@@ -380,6 +470,7 @@ static void test_many(void)
            n_bytes < N * (4 * 6 + 4 * 3 * W),
        "1,000 objects take %d bytes, their bitmaps %d", (int)n_bytes, N * W * H);
     forget(&s);
+    OK(count_blocks(set) == 0, "and no memory of their own");
     dataset_close(&set);
 }
 
@@ -407,15 +498,17 @@ static void test_cost(void)
 
 int main(void)
 {
-    enum { N_TINY = 6 };
+    enum { N_TINY = 7 };
     const char *data = getenv("DPTRAIN_DATA");
     char tiny[FS_PATH_MAX] = "";
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(7 + 5 + 1 + 1 + 1 + N_TINY + 1);
+    tap_plan(7 + 4 + 3 + 2 + 2 + 1 + 1 + N_TINY + 1);
     put_coco();
     test_cost();
     test_turned();
     test_settings();
+    test_exact();
+    test_listed();
     test_many();
     test_empty_mask();
     if (data) snprintf(tiny, sizeof tiny, "%s/coco_tiny", data);

@@ -293,12 +293,14 @@ static bool same_pixels(const theirs_t *t, const annotation_t *a, const rle_t *r
 static bool same_as_ours(FILE *file, const coco_image_t *image, const annotation_t *a, rle_t *before)
 {
     theirs_t t;
+    mask_scratch_t scratch = {0};
     rle_t rle = {0}, both = {0};
     double box[4];
     bool same = read_theirs(file, &t) && t.head.id == a->id && t.head.width == image->width &&
                 t.head.height == image->height &&
-                mask_encode(a, image->width, image->height, &rle) == ERR_OK && same_text(&rle, t.counts) &&
-                same_pixels(&t, a, &rle) && (int64_t)rle_area(&rle) == t.head.area;
+                mask_encode(a, image->width, image->height, &scratch, &rle) == ERR_OK &&
+                same_text(&rle, t.counts) && same_pixels(&t, a, &rle) &&
+                (int64_t)rle_area(&rle) == t.head.area;
     if (same) {
         const rle_t *other = before->n > 0 ? before : &rle;
         rle_box(&rle, image->width, image->height, box);
@@ -316,6 +318,7 @@ static bool same_as_ours(FILE *file, const coco_image_t *image, const annotation
     rle_free(before);
     *before = rle;
     rle_free(&both);
+    mask_scratch_free(&scratch);
     free_theirs(&t);
     return same;
 }

@@ -115,6 +115,7 @@ static void test_counted(void)
 static results_t *make_results(const truths_t *truths, rng_t *rng)
 {
     results_t *results = NULL;
+    mask_scratch_t scratch = {0};
     rle_t rle = {0};
     char text[4096];
     if (results_new(true, true, &results) != ERR_OK) abort();
@@ -126,7 +127,7 @@ static results_t *make_results(const truths_t *truths, rng_t *rng)
             for (int c = 0; c < 4; c++) d.box[c] = a.box[c] * (.9 + .2 * rng_uniform(rng));
             a.segmentation = SEGMENTATION_NONE;
             memcpy(a.box, d.box, sizeof a.box);
-            if (mask_encode(&a, image->width, image->height, &rle) != ERR_OK ||
+            if (mask_encode(&a, image->width, image->height, &scratch, &rle) != ERR_OK ||
                 rle.n * RLE_TEXT_PER_RUN >= (int)sizeof text)
                 abort();
             rle_format(&rle, text);
@@ -134,6 +135,7 @@ static results_t *make_results(const truths_t *truths, rng_t *rng)
             if (results_add(results, &d) != ERR_OK) abort();
         }
     rle_free(&rle);
+    mask_scratch_free(&scratch);
     return results;
 }
 

@@ -19,13 +19,28 @@ enum { GRID = 5, MIDDLE = 2 };
 
 typedef struct drawing {
     int32_t width, height;
-    uint32_t *swaps; /* [n]: x × height + y */
-    int64_t n, n_walked;
+    mask_scratch_t *scratch;
+    int64_t n, n_walked; /* n of scratch->swaps: x × height + y */
 } drawing_t;
 
 typedef struct point {
     int x, y; /* on the grid */
 } point_t;
+
+err_t mask_scratch_reserve(mask_scratch_t *s, int64_t max_runs)
+{
+    static const char what[] = "runs of a mask";
+    TRY(mem_grow(max_runs, sizeof *s->swaps, what, &s->swaps));
+    TRY(mem_grow(max_runs, sizeof *s->polygon.runs, what, &s->polygon.runs));
+    return mem_grow(max_runs, sizeof *s->sum.runs, what, &s->sum.runs);
+}
+
+void mask_scratch_free(mask_scratch_t *s)
+{
+    mem_free(&s->swaps);
+    rle_free(&s->polygon);
+    rle_free(&s->sum);
+}
 
 double mask_widen(float coordinate)
 {
@@ -49,7 +64,7 @@ static void swap_at(drawing_t *d, int x, int top)
     int y = top <= MIDDLE ? 0 : (top - MIDDLE + GRID - 1) / GRID;
     if (y > d->height) y = d->height; /* the head of the next column */
     if (y == d->height && x + 1 == d->width) return;
-    d->swaps[d->n++] = (uint32_t)((int64_t)x * d->height + y);
+    d->scratch->swaps[d->n++] = (uint32_t)((int64_t)x * d->height + y);
 }
 
 /* An edge whose longer axis is x, from its left end. */
@@ -99,7 +114,8 @@ static err_t walk_edge(drawing_t *d, point_t from, point_t to)
         RAISE(ERR_DATA, "its segmentation is longer than %d pixels", MASK_MAX_WALK / GRID);
     if (last >= d->width) last = d->width - 1;
     if (first > last) return ERR_OK;
-    TRY(mem_grow(d->n + last - first + 1, sizeof *d->swaps, "corners of a mask", &d->swaps));
+    uint32_t **swaps = &d->scratch->swaps;
+    TRY(mem_grow(d->n + last - first + 1, sizeof **swaps, "corners of a mask", swaps));
     if (dx >= dy)
         walk_flat(d, from.x < to.x ? from : to, from.x < to.x ? to : from, first, last);
     else
@@ -127,28 +143,24 @@ static err_t encode_polygon(drawing_t *d, const annotation_t *a, int64_t first, 
         from = to;
     }
     TRY(walk_edge(d, from, start));
-    return rle_from_swaps(d->swaps, d->n, d->width, d->height, out);
+    return rle_from_swaps(d->scratch->swaps, d->n, d->width, d->height, out);
 }
 
 static err_t encode_polygons(drawing_t *d, const annotation_t *a, rle_t *out)
 {
-    err_t err = ERR_OK;
-    rle_t next = {0}, sum = {0};
+    rle_t *next = &d->scratch->polygon, *sum = &d->scratch->sum;
     int64_t first = 0;
     if (a->n_polygons == 0) return rle_from_swaps(NULL, 0, d->width, d->height, out);
     for (int32_t i = 0; i < a->n_polygons; first += a->n_points[i++]) {
-        if (a->n_points[i] < 1) RAISE_OUT(err, ERR_DATA, "its segmentation has a polygon without points");
-        TRY_OUT(err, encode_polygon(d, a, first, a->n_points[i], i ? &next : out));
+        if (a->n_points[i] < 1) RAISE(ERR_DATA, "its segmentation has a polygon without points");
+        TRY(encode_polygon(d, a, first, a->n_points[i], i ? next : out));
         if (i == 0) continue;
-        TRY_OUT(err, rle_union(out, &next, &sum));
-        rle_t swap = *out;
-        *out = sum;
-        sum = swap;
+        TRY(rle_union(out, next, sum));
+        const rle_t swap = *out;
+        *out = *sum;
+        *sum = swap;
     }
-out:
-    rle_free(&next);
-    rle_free(&sum);
-    return err;
+    return ERR_OK;
 }
 
 static err_t encode_box(drawing_t *d, const double *box, rle_t *out)
@@ -168,17 +180,16 @@ static err_t copy_runs(const annotation_t *a, int32_t width, int32_t height, rle
     return rle_check(out, width, height);
 }
 
-err_t mask_encode(const annotation_t *annotation, int32_t width, int32_t height, rle_t *out)
+err_t mask_encode(const annotation_t *annotation, int32_t width, int32_t height, mask_scratch_t *scratch,
+                  rle_t *out)
 {
-    drawing_t d = {.width = width, .height = height};
+    drawing_t d = {.width = width, .height = height, .scratch = scratch};
     if (width < 1 || height < 1 || width > MASK_MAX_PIXELS / height)
         RAISE(ERR_DATA, "cannot draw a mask of %d × %d pixels; the limit is %d", width, height,
               MASK_MAX_PIXELS);
     if (annotation->segmentation == SEGMENTATION_RLE) return copy_runs(annotation, width, height, out);
-    err_t err = annotation->segmentation == SEGMENTATION_POLYGONS ? encode_polygons(&d, annotation, out)
-                                                                  : encode_box(&d, annotation->box, out);
-    mem_free(&d.swaps);
-    return err;
+    return annotation->segmentation == SEGMENTATION_POLYGONS ? encode_polygons(&d, annotation, out)
+                                                             : encode_box(&d, annotation->box, out);
 }
 
 /* The middles of columns between two points, and two for rounding. */
@@ -204,9 +215,11 @@ int64_t mask_max_runs(const annotation_t *a, int32_t width)
 
 err_t mask_draw(const annotation_t *annotation, int32_t width, int32_t height, uint8_t *mask)
 {
+    mask_scratch_t scratch = {0};
     rle_t rle = {0};
-    err_t err = mask_encode(annotation, width, height, &rle);
+    err_t err = mask_encode(annotation, width, height, &scratch, &rle);
     if (err == ERR_OK) err = rle_decode(&rle, width, height, mask);
     rle_free(&rle);
+    mask_scratch_free(&scratch);
     return err;
 }

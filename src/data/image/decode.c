@@ -7,7 +7,7 @@
 #include "data/image/orient.h"
 #include "data/image/reader.h"
 
-enum { RGB = 3, DEFAULT_MAX_PIXELS = 89478485 };
+enum { RGB = 3, DEFAULT_MAX_PIXELS = 89478485, STATE_MAX = 4096 };
 
 /* A buffer that grows to the largest image. */
 typedef struct pixels {
@@ -40,12 +40,11 @@ static err_t open_with(void *state, image_format_t format, image_bytes_t from, i
 err_t image_info(image_bytes_t from, image_info_t *out)
 {
     image_format_t format = IMAGE_JPEG;
-    void *state = NULL;
+    _Alignas(MEM_ALIGN) uint8_t state[STATE_MAX] = {0};
     TRY(image_recognise(from, &format));
-    TRY(mem_new(image_readers[format]->n_state_bytes, "an image's header", &state));
+    ASSERT(image_readers[format]->n_state_bytes <= sizeof state);
     err_t err = open_with(state, format, from, out);
     image_readers[format]->close(state);
-    mem_free(&state);
     return err;
 }
 

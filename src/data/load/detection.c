@@ -11,9 +11,14 @@
 
 /* What an image has for training. */
 typedef struct census {
-    int64_t n_objects, n_runs, n_unmasked;
+    int64_t n_objects, n_runs, most_mask_runs, n_unmasked;
     bool usable; /* a box of more than a pixel */
 } census_t;
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 static census_t count_objects(const sample_t *sample)
 {
@@ -22,7 +27,9 @@ static census_t count_objects(const sample_t *sample)
         const annotation_t *a = &sample->annotations[k];
         if (a->crowd) continue;
         c.n_objects++;
-        c.n_runs += mask_max_runs(a, sample->width);
+        const int64_t n_runs = mask_max_runs(a, sample->width);
+        c.n_runs += n_runs;
+        c.most_mask_runs = larger(c.most_mask_runs, n_runs);
         c.n_unmasked += a->segmentation == SEGMENTATION_NONE;
         c.usable = c.usable || (a->box[2] > 1 && a->box[3] > 1);
     }
@@ -43,11 +50,6 @@ static err_t check_limits(const source_t *source, const sample_t *sample, const 
     return ERR_OK;
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static err_t list_split(const source_t *source, split_t split, bool all, source_buffer_t *buffer,
                         sample_list_t *out)
 {
@@ -64,63 +66,94 @@ static err_t list_split(const source_t *source, split_t split, bool all, source_
         TRY(check_limits(source, &sample, &c));
         objects->most = larger(objects->most, c.n_objects);
         objects->most_runs = larger(objects->most_runs, c.n_runs);
+        objects->most_mask_runs = larger(objects->most_mask_runs, c.most_mask_runs);
         if (split == SPLIT_TRAIN) objects->n_unmasked += c.n_unmasked;
         out->of[split][out->n[split]++] = (sample_ref_t){(int32_t)i, (int32_t)c.n_objects};
     }
     return ERR_OK;
 }
 
-err_t detection_list(const source_t *source, const transform_settings_t *settings, sample_list_t *out)
+err_t detection_shown_size(const source_t *source, split_t split, int64_t i, source_buffer_t *buffer,
+                           sample_t *sample, map_size_t *out)
 {
+    const source_entry_t *entry = &source->entries[split][i];
+    image_info_t info;
+    *out = (map_size_t){entry->height, entry->width};
+    err_t err = source_read(source, split, i, buffer, sample);
+    if (err == ERR_OK) err = image_info((image_bytes_t){sample->name, sample->bytes, sample->n_bytes}, &info);
+    if (err == ERR_OK) *out = (map_size_t){info.height, info.width};
+    return err == ERR_DATA ? source_describe(source, split, i, buffer, sample) : err;
+}
+
+/* Whether nothing is to be added for an image of this size. */
+static bool has_canvases(const canvases_t *canvases, map_size_t size)
+{
+    canvases_t more = *canvases;
+    return canvases_add(&more, size, "") == ERR_OK && more.n == canvases->n;
+}
+
+static err_t add_canvases_of(const source_t *source, split_t split, int64_t i, source_buffer_t *buffer,
+                             canvases_t *canvases)
+{
+    sample_t sample;
+    map_size_t size;
+    TRY(detection_shown_size(source, split, i, buffer, &sample, &size));
+    const err_t err = canvases_add(canvases, size, sample.name);
+    return err == ERR_DATA ? ERR_OK : err;
+}
+
+err_t detection_add_canvases(const source_t *source, split_t split, const open_watch_t *watch,
+                             canvases_t *canvases)
+{
+    const source_entry_t *entries = source->entries[split];
+    const int64_t n = canvases->exact ? source->n_samples[split] : 0;
     source_buffer_t buffer = {0};
     err_t err = ERR_OK;
-    for (split_t split = 0; err == ERR_OK && split < SPLIT_COUNT; split++)
-        err = list_split(source, split, split == SPLIT_VAL || settings->keep_empty, &buffer, out);
+    for (int64_t i = 0; i < n; i++) {
+        err = canvases_add(canvases, (map_size_t){entries[i].height, entries[i].width}, "");
+        TRY(err == ERR_DATA ? ERR_OK : err);
+    }
+    for (int64_t i = 0; err == ERR_OK && i < n; i++) {
+        if (has_canvases(canvases, (map_size_t){entries[i].width, entries[i].height})) continue;
+        if (watch) TRY_OUT(err, watch->alive(watch->context));
+        err = add_canvases_of(source, split, i, &buffer, canvases);
+    }
+out:
     source_free_buffer(source, &buffer);
     return err;
 }
 
-err_t detection_add_canvases(const source_t *source, canvases_t *canvases)
-{
-    source_buffer_t buffer = {0};
-    err_t err = ERR_OK;
-    for (split_t split = 0; canvases->exact && split < SPLIT_COUNT; split++)
-        for (int64_t i = 0; err == ERR_OK && i < source->n_samples[split]; i++) {
-            const source_entry_t *entry = &source->entries[split][i];
-            sample_t sample = {.name = ""};
-            err = source_describe(source, split, i, &buffer, &sample);
-            if (err == ERR_OK)
-                err = canvases_add(canvases, (map_size_t){entry->height, entry->width}, sample.name);
-        }
-    source_free_buffer(source, &buffer);
-    return err;
-}
-
-static err_t check_canvas(const source_t *source, const transform_settings_t *settings, int64_t image,
+/* Of shapes that no canvas suits, the loader tells (--max-bad). */
+static err_t check_canvas(const source_t *source, const canvases_t *canvases, int64_t image,
                           source_buffer_t *buffer)
 {
     const source_entry_t *entry = &source->entries[SPLIT_TRAIN][image];
-    const map_size_t size = {entry->height, entry->width};
-    const canvases_t *canvases = &settings->canvases;
+    const map_size_t stored = {entry->height, entry->width};
     canvas_place_t place;
-    sample_t sample;
     for (int i = 0; i < canvases->n_min_sizes; i++) {
         const int64_t min_size = canvases->min_sizes[i];
-        err_t err = canvas_place_at(canvases, min_size, size, "", &place);
-        if (err != ERR_USAGE) continue; /* of shapes that no canvas suits, the loader tells (--max-bad) */
-        TRY(source_describe(source, SPLIT_TRAIN, image, buffer, &sample));
+        sample_t sample;
+        map_size_t size;
+        if (canvas_place_at(canvases, min_size, stored, "", &place) != ERR_USAGE) continue;
+        TRY(detection_shown_size(source, SPLIT_TRAIN, image, buffer, &sample, &size));
         TRY(canvas_place_at(canvases, min_size, size, sample.name, &place));
     }
     return ERR_OK;
 }
 
-err_t detection_check_canvases(const source_t *source, const transform_settings_t *settings,
-                               const sample_list_t *list)
+err_t detection_list(const source_t *source, const transform_settings_t *settings, const open_watch_t *watch,
+                     sample_list_t *out)
 {
     source_buffer_t buffer = {0};
     err_t err = ERR_OK;
-    for (int64_t i = 0; err == ERR_OK && i < list->n[SPLIT_TRAIN]; i++)
-        err = check_canvas(source, settings, list->of[SPLIT_TRAIN][i].image, &buffer);
+    out->canvases = settings->canvases;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        TRY_OUT(err, list_split(source, split, split == SPLIT_VAL || settings->keep_empty, &buffer, out));
+        TRY_OUT(err, detection_add_canvases(source, split, watch, &out->canvases));
+    }
+    for (int64_t i = 0; err == ERR_OK && i < out->n[SPLIT_TRAIN]; i++)
+        err = check_canvas(source, &out->canvases, out->of[SPLIT_TRAIN][i].image, &buffer);
+out:
     source_free_buffer(source, &buffer);
     return err;
 }
@@ -181,11 +214,12 @@ static void put_box(const detection_view_t *v, const double *stored, float *out)
 
 /* Appends the runs of an object's mask. */
 static err_t put_mask(const dataset_info_t *info, const samples_item_t *item, const annotation_t *a,
-                      rle_t *rle, const field_place_t *runs, int32_t *n_runs)
+                      const field_place_t *runs, int32_t *n_runs)
 {
     const sample_t *sample = item->sample;
+    rle_t *rle = &item->scratch->rle;
     int32_t *out = (int32_t *)runs->data + *runs->n_rows;
-    const err_t err = mask_encode(a, sample->width, sample->height, rle);
+    const err_t err = mask_encode(a, sample->width, sample->height, &item->scratch->mask, rle);
     if (err == ERR_DATA) {
         err_info_t why;
         err_take(err, &why);
@@ -200,12 +234,24 @@ static err_t put_mask(const dataset_info_t *info, const samples_item_t *item, co
     return ERR_OK;
 }
 
+err_t detection_scratch_reserve(const dataset_info_t *info, detection_scratch_t *s)
+{
+    const int64_t n_runs = info->objects.most_mask_runs;
+    TRY(mem_grow(n_runs, sizeof *s->rle.runs, "runs of a mask", &s->rle.runs));
+    return mask_scratch_reserve(&s->mask, n_runs);
+}
+
+void detection_scratch_free(detection_scratch_t *s)
+{
+    mask_scratch_free(&s->mask);
+    rle_free(&s->rle);
+}
+
 err_t detection_fill(const dataset_info_t *info, const samples_item_t *item, const field_place_t *out)
 {
     const detection_place_t place = place_of(item->view);
     float *boxes = out[DETECTION_BOX].data;
     int32_t *classes = out[DETECTION_CLASS].data, *n_runs = out[DETECTION_MASK_N].data;
-    rle_t rle = {0};
     err_t err = ERR_OK;
     int64_t n = 0;
     memcpy(out[DETECTION_FIELD_PLACE].data, &place, sizeof place);
@@ -217,11 +263,10 @@ err_t detection_fill(const dataset_info_t *info, const samples_item_t *item, con
             RAISE_OUT(err, ERR_DATA, "%s has other annotations than when it was opened", item->name);
         put_box(item->view, a->box, boxes + 4 * n);
         classes[n] = item->outputs[a->category];
-        TRY_OUT(err, put_mask(info, item, a, &rle, &out[DETECTION_RUNS], &n_runs[n]));
+        TRY_OUT(err, put_mask(info, item, a, &out[DETECTION_RUNS], &n_runs[n]));
         n++;
     }
 out:
-    rle_free(&rle);
     *out[DETECTION_BOX].n_rows = *out[DETECTION_CLASS].n_rows = *out[DETECTION_MASK_N].n_rows = n;
     return err;
 }

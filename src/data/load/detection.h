@@ -39,21 +39,31 @@ typedef struct detection_place {
 } detection_place_t;
 enum { DETECTION_PLACE = sizeof(detection_place_t) / sizeof(int32_t) };
 
-/* Lists the samples and counts their objects; reads every annotation of the source. ERR_DATA names an image that
- * exceeds a limit above. */
-err_t detection_list(const source_t *source, const transform_settings_t *settings, sample_list_t *out);
+/* Lists the samples, counts their objects, and completes exact canvases; reads every annotation of the source.
+ * ERR_DATA names an image that exceeds a limit above. ERR_USAGE: no canvas holds a training image, which is named;
+ * detection_add_canvases. */
+err_t detection_list(const source_t *source, const transform_settings_t *settings, const open_watch_t *watch,
+                     sample_list_t *out);
 
-/* Adds the canvases of all images, if they are exact. EXIF orientations are not known yet. ERR_USAGE, ERR_DATA:
- * canvases_add. */
-err_t detection_add_canvases(const source_t *source, canvases_t *canvases);
+/* Reads an image for its size as shown; as stored if it cannot be read. Errors but ERR_DATA. */
+err_t detection_shown_size(const source_t *source, split_t split, int64_t image, source_buffer_t *buffer,
+                           sample_t *sample, map_size_t *out);
 
-/* ERR_USAGE: no canvas holds one of the listed training images, which is named. */
-err_t detection_check_canvases(const source_t *source, const transform_settings_t *settings,
-                               const sample_list_t *list);
+/* Adds the canvases that a split's images need as shown, if they are exact. EXIF orientations are in the files: an
+ * image is read if other canvases would be needed with its sides swapped. Images that cannot be read or placed are
+ * passed over; whoever needs them later tells. ERR_USAGE: canvases_add.
+ *
+ *   watch  called for each image that is read; may be NULL */
+err_t detection_add_canvases(const source_t *source, split_t split, const open_watch_t *watch,
+                             canvases_t *canvases);
 
 /* Where a request shows an image: at random, or as evaluation. Errors of canvas_place. */
 err_t detection_find_place(const transform_settings_t *settings, const dataset_request_t *request,
                            int64_t image, const image_info_t *info, const char *name, detection_view_t *out);
+
+/* Makes room for the masks of any object, so that detection_fill allocates nothing; and frees it. */
+err_t detection_scratch_reserve(const dataset_info_t *info, detection_scratch_t *scratch);
+void detection_scratch_free(detection_scratch_t *scratch);
 
 /* As samples_ops_t has them. */
 void detection_fields(const dataset_info_t *info, fields_t *out);
@@ -62,7 +72,7 @@ err_t detection_fill(const dataset_info_t *info, const samples_item_t *item, con
 /* An estimate of a training step's seconds on an image; only ratios count. */
 double detection_cost(map_size_t canvas, int64_t n_objects);
 
-/* The canvas of an image, whose orientation is not looked at, and its estimated cost.
+/* The canvas of an image as stored, and its estimated cost: EXIF orientations are not known without reading the image.
  * An image that no canvas holds costs nothing. */
 void detection_weigh(const transform_settings_t *settings, const source_entry_t *image, int64_t n_objects,
                      const canvas_view_t *view, sampler_weight_t *out);

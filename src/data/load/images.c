@@ -33,6 +33,7 @@ typedef struct reader {
     render_scratch_t scratch;
     uint8_t *rgb;          /* the transformed image: [height, width, 3] */
     detection_view_t view; /* TASK_DETECT: how the last image is shown */
+    detection_scratch_t objects;
 } reader_t;
 
 /* Depends only on the images' sizes, so that a folder and its shards have equal blocks. */
@@ -111,11 +112,8 @@ static err_t set_dataset(dataset_t *dataset)
     TRY(transform_resolve(&p->settings, p->source->has_annotations, where));
     p->samples = samples_of(p->settings.task);
     if (p->samples->list && !p->list.of[SPLIT_TRAIN])
-        TRY(p->samples->list(p->source, &p->settings, &p->list));
-    if (p->samples->on_canvas) {
-        TRY(detection_add_canvases(p->source, &p->settings.canvases));
-        TRY(detection_check_canvases(p->source, &p->settings, &p->list));
-    }
+        TRY(p->samples->list(p->source, &p->settings, dataset->watch, &p->list));
+    if (p->samples->on_canvas) p->settings.canvases = p->list.canvases;
     TRY(set_classes(p, &dataset->info));
     set_info(p, &dataset->info);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
@@ -219,6 +217,7 @@ static err_t open_reader(dataset_reader_t *out)
     TRY(mem_new(sizeof *r, "a reader of images", &r));
     out->impl = r;
     TRY(mem_new_array(info->height * info->width, 3, "an image", &r->rgb));
+    if (info->task == TASK_DETECT) TRY(detection_scratch_reserve(info, &r->objects));
     return image_decoder_new((image_limits_t){0}, &r->decoder);
 }
 
@@ -230,6 +229,7 @@ static void close_reader(dataset_reader_t *reader)
     source_free_buffer(p->source, &r->buffer);
     image_decoder_free(&r->decoder);
     render_scratch_free(&r->scratch);
+    detection_scratch_free(&r->objects);
     mem_free(&r->rgb);
     mem_free(&reader->impl);
 }
@@ -338,9 +338,12 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
     TRY(decode_and_show(reader, request, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));
     out->bytes = r->rgb;
     out->place = p->samples->on_canvas ? &r->view.place : NULL;
-    const samples_item_t item = {&sample, name,
+    const samples_item_t item = {&sample,
+                                 name,
                                  p->samples->of_objects ? &sample.annotations[ref->object] : NULL,
-                                 p->samples->on_canvas ? &r->view : NULL, p->classes.output};
+                                 p->samples->on_canvas ? &r->view : NULL,
+                                 p->classes.output,
+                                 &r->objects};
     return request->fields ? p->samples->fill(info, &item, request->fields) : ERR_OK;
 }
 

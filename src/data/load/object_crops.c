@@ -25,11 +25,12 @@ static err_t list_split(const source_t *source, split_t split, source_buffer_t *
     return ERR_OK;
 }
 
-err_t object_crops_list(const source_t *source, const transform_settings_t *settings, sample_list_t *out)
+err_t object_crops_list(const source_t *source, const transform_settings_t *settings,
+                        const open_watch_t *watch, sample_list_t *out)
 {
     source_buffer_t buffer = {0};
     err_t err = ERR_OK;
-    (void)settings;
+    (void)settings, (void)watch;
     for (split_t split = 0; err == ERR_OK && split < SPLIT_COUNT; split++)
         err = list_split(source, split, &buffer, out);
     source_free_buffer(source, &buffer);

@@ -7,8 +7,9 @@
 #include "data/image/image.h"
 #include "data/load/sample_list.h"
 
-/* Lists the objects; reads every annotation of the source. */
-err_t object_crops_list(const source_t *source, const transform_settings_t *settings, sample_list_t *out);
+/* samples_ops_t's `list`: the objects. Reads every annotation of the source. */
+err_t object_crops_list(const source_t *source, const transform_settings_t *settings,
+                        const open_watch_t *watch, sample_list_t *out);
 
 /* The object's box in the image as shown, extended by TRANSFORM_MARGIN on each side and clipped to the image.
  */

@@ -10,6 +10,7 @@
 typedef struct tail {
     int64_t n[SPLIT_COUNT];
     dataset_objects_t objects;
+    canvases_t canvases;
 } tail_t;
 
 void sample_list_free(sample_list_t *list)
@@ -24,7 +25,9 @@ err_t sample_list_grow(sample_list_t *list, split_t split, int64_t more)
 
 err_t sample_list_save(const sample_list_t *list, void **bytes, int64_t *n_bytes)
 {
-    const tail_t tail = {.n = {list->n[SPLIT_TRAIN], list->n[SPLIT_VAL]}, .objects = list->objects};
+    const tail_t tail = {.n = {list->n[SPLIT_TRAIN], list->n[SPLIT_VAL]},
+                         .objects = list->objects,
+                         .canvases = list->canvases};
     const size_t n_refs = (size_t)(tail.n[SPLIT_TRAIN] + tail.n[SPLIT_VAL]) * sizeof(sample_ref_t);
     TRY(mem_resize((size_t)*n_bytes + n_refs + sizeof tail, "the list of samples", bytes));
     char *at = (char *)*bytes + *n_bytes;
@@ -57,12 +60,15 @@ err_t sample_list_restore(const char *bytes, int64_t *n_bytes, sample_list_t *li
         list->n[split] = tail.n[split];
     }
     list->objects = tail.objects;
+    list->canvases = tail.canvases;
     *n_bytes = left;
     return ERR_OK;
 }
 
 err_t sample_list_check(const source_t *source, const sample_list_t *list)
 {
+    if (list->canvases.n < 0 || list->canvases.n > CANVAS_MAX)
+        RAISE(ERR_DATA, "the list of samples from rank 0 has %d canvases", list->canvases.n);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         for (int64_t i = 0; i < list->n[split]; i++)
             if (list->of[split][i].image < 0 || list->of[split][i].object < 0 ||

@@ -14,7 +14,9 @@ typedef struct sample_ref {
 typedef struct sample_list {
     sample_ref_t *of[SPLIT_COUNT]; /* NULL: the images */
     int64_t n[SPLIT_COUNT];
-    dataset_objects_t objects; /* TASK_DETECT */
+    /* TASK_DETECT. */
+    dataset_objects_t objects;
+    canvases_t canvases; /* the settings', with those of all images if they are exact */
 } sample_list_t;
 
 void sample_list_free(sample_list_t *list);
@@ -26,7 +28,7 @@ err_t sample_list_grow(sample_list_t *list, split_t split, int64_t more);
 err_t sample_list_save(const sample_list_t *list, void **bytes, int64_t *n_bytes);
 /* Reads it from the end, and reduces *n_bytes to the source's part. ERR_DATA: the lengths do not match. */
 err_t sample_list_restore(const char *bytes, int64_t *n_bytes, sample_list_t *list);
-/* ERR_DATA: a sample refers to an image that the source does not have. */
+/* ERR_DATA: a sample refers to an image that the source does not have; too many canvases. */
 err_t sample_list_check(const source_t *source, const sample_list_t *list);
 
 #endif

@@ -11,8 +11,9 @@ typedef struct samples_ops {
     bool annotated;  /* needs annotations; otherwise each image has a label */
     bool of_objects; /* a sample is an annotated object; otherwise an image */
     bool on_canvas;  /* with a detection_view_t; otherwise in a square */
-    /* Lists the samples. NULL: the images. */
-    err_t (*list)(const source_t *source, const transform_settings_t *settings, sample_list_t *out);
+    /* Lists the samples. NULL: the images. watch: may be NULL. */
+    err_t (*list)(const source_t *source, const transform_settings_t *settings, const open_watch_t *watch,
+                  sample_list_t *out);
     const char *none; /* what a training set without samples lacks */
     /* Lists the fields of a dataset's samples. */
     void (*fields)(const dataset_info_t *info, fields_t *out);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/annotation/mask.h"
 
 static const double area_ranges[MATCH_AREAS][2] = {
     {0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}};
@@ -18,6 +17,7 @@ void matcher_free(matcher_t *m)
     for (int i = 0; i < MATCH_MOST; i++) rle_free(&m->masks[i]);
     for (int32_t i = 0; i < m->n_truth_masks; i++) rle_free(&m->truth_masks[i]);
     mem_free(&m->truth_masks);
+    mask_scratch_free(&m->scratch);
     mem_free(&m->iou);
     mem_free(&m->order);
     mem_free(&m->taken);
@@ -53,15 +53,16 @@ static err_t read_mask(const char *text, rle_t *out)
     return rle_parse(text, n, out->runs, &out->n);
 }
 
-static err_t draw_truth(const annotation_t *a, const truth_image_t *image, rle_t *out)
+static err_t draw_truth(matcher_t *m, const annotation_t *a, rle_t *out)
 {
+    const truth_image_t *image = m->image;
     if (a->segmentation == SEGMENTATION_NONE)
         RAISE(
             ERR_DATA,
             "annotation %lld (image %lld) has no segmentation, so that masks cannot be scored; score boxes, "
             "or complete the annotations",
             (long long)a->id, (long long)image->id);
-    err_t err = mask_encode(a, image->width, image->height, out);
+    err_t err = mask_encode(a, image->width, image->height, &m->scratch, out);
     return err == ERR_OK
                ? ERR_OK
                : err_context(err, "annotation %lld (image %lld)", (long long)a->id, (long long)image->id);
@@ -73,7 +74,7 @@ static err_t prepare_masks(matcher_t *m, int32_t n)
         TRY(read_mask(m->detections[i]->mask, &m->masks[i]));
         m->areas[i] = rle_area(&m->masks[i]);
     }
-    for (int32_t i = 0; i < m->n_truths; i++) TRY(draw_truth(m->truths[i], m->image, &m->truth_masks[i]));
+    for (int32_t i = 0; i < m->n_truths; i++) TRY(draw_truth(m, m->truths[i], &m->truth_masks[i]));
     return ERR_OK;
 }
 

@@ -3,7 +3,7 @@
 #ifndef DATA_SCORE_MATCH_H
 #define DATA_SCORE_MATCH_H
 
-#include "data/annotation/rle.h"
+#include "data/annotation/mask.h"
 #include "data/score/results.h"
 
 enum { MATCH_THRESHOLDS = 10, MATCH_AREAS = 4, MATCH_MOST = 100 };
@@ -29,11 +29,12 @@ typedef struct matcher {
     double *iou;                           /* [detections, truths] */
     rle_t *truth_masks, masks[MATCH_MOST]; /* SCORE_SEGM */
     int32_t n_truth_masks;                 /* allocated */
-    int32_t *order;                        /* of the truths: the ones that count first */
-    uint16_t *taken;                       /* [truths]: bits of thresholds */
-    bool *ignored;                         /* [truths] */
-    double areas[MATCH_MOST];              /* of detections */
-    int64_t n_found[MATCH_AREAS];          /* sum over calls: truths that count */
+    mask_scratch_t scratch;
+    int32_t *order;               /* of the truths: the ones that count first */
+    uint16_t *taken;              /* [truths]: bits of thresholds */
+    bool *ignored;                /* [truths] */
+    double areas[MATCH_MOST];     /* of detections */
+    int64_t n_found[MATCH_AREAS]; /* sum over calls: truths that count */
 } matcher_t;
 
 void matcher_free(matcher_t *matcher);
