@@ -92,8 +92,7 @@ static err_t check_results(const eval_options_t *options, opt_group_t *groups)
  *   model  its name; NULL: no weights of a detector are named */
 static err_t check_kind(const eval_options_t *options, opt_group_t *groups, const char *model)
 {
-    static const char *const others[] = {"input-size",     "task",    "eval-crop",
-                                         "loader-threads", "max-bad", NULL};
+    static const char *const others[] = {"input-size", "task", "eval-crop", "loader-threads", NULL};
     if (options->per_category && !model_detects(model))
         RAISE(ERR_USAGE, "--per-category requires --results FILE or a detector");
     return detector_check_options(model, &groups[GROUP_DETECTORS], GROUP_LOADING - GROUP_DETECTORS, groups,
@@ -128,6 +127,7 @@ static err_t evaluate_detector_with(runtime_t *runtime, const char *where, train
                                             .results = o->write_results,
                                             .png = e->png,
                                             .n_worst = e->n_worst,
+                                            .max_bad = e->loader.max_bad,
                                             .per_category = o->per_category,
                                             .threads_given = e->threads_given,
                                             .weights = e->weights,

@@ -82,11 +82,20 @@ change() { # FILTER FOLDER
     fails 2 "--min-size applies to detectors such as maskrcnn_resnet50_fpn, not to lenet5" eval "$digits" --min-size 64
     fails 2 "--per-category requires" eval "$digits" --per-category
     fails 2 "--threshold applies to detectors such as maskrcnn_resnet50_fpn, not to lenet5" predict "$digits" "$coco/val2017/0.png" --threshold 0.1
-    fails 2 "--max-bad does not apply to detectors such as fasterrcnn_resnet18_fpn" eval "$run" --max-bad 1
+    fails 2 "--loader-threads does not apply to detectors such as fasterrcnn_resnet18_fpn" eval "$run" --loader-threads 1
     fails 2 "--top does not apply to detectors such as fasterrcnn_resnet18_fpn" predict "$run" "$coco/val2017/0.png" --top 1
     fails 2 "--model applies to weights" eval "$run" --model fasterrcnn_resnet18_fpn
     fails 2 "--min-size 128 exceeds --max-size 96" eval "$run" --min-size 128
     fails 2 "finds no masks" eval "$run" --score segm
+}
+
+@test "an image that cannot be read ends an evaluation, or has no detections" {
+    change . torn
+    printf x >torn/val2017/3.png
+    fails 3 "torn/val2017/3.png is neither" eval "$run" --data torn
+    [[ $output == *"(--max-bad N goes on without up to N such images)"* ]]
+    fails 0 "; it counts as an image without detections" eval "$run" --data torn --max-bad 1 --json torn.json
+    jq -e '.n_samples == 7 and .n_detections == 600' torn.json
 }
 
 @test "data with other classes, or gone" {

@@ -282,7 +282,7 @@ static void test_bad(const bench_t *b, const net_t *net, comm_t *alone)
     corrupt_samples_t bad, own;
     detection_numbers_t numbers, again;
     char name[32];
-    must(bad_open(1, &bad), "a list");
+    must(bad_open(2, &bad), "a list");
     must(bad_open(1, &own), "a list");
     const detection_numbers_t whole = evaluate(&options);
     must(detection_evaluator_open(&options, &evaluator), "an evaluator");
@@ -293,11 +293,17 @@ static void test_bad(const bench_t *b, const net_t *net, comm_t *alone)
     detection_evaluator_close(&evaluator);
     options.bad = &bad;
     must(detection_evaluator_open(&options, &evaluator), "an evaluator");
-    OK_ALL(detection_evaluator_run(evaluator, &numbers) == ERR_OK && bad.n == 1 &&
-               bad.images[0].index == CORRUPT - 1 && bad.images[0].split == SPLIT_VAL && bad.images[0].shared,
+    err_raise(ERR_DATA, "", 0, "an image that the loader replaced meanwhile");
+    must(bad_add(&bad, SPLIT_TRAIN, 1, CORRUPT_REPLACED), "a list");
+    OK_ALL(detection_evaluator_run(evaluator, &numbers) == ERR_OK && bad.n == 2 &&
+               bad.images[1].index == CORRUPT - 1 && bad.images[1].split == SPLIT_VAL &&
+               bad.images[1].shared && bad.images[1].fate == CORRUPT_EMPTY,
            "or it is listed on all ranks");
+    OK_ALL(bad.images[0].split == SPLIT_TRAIN && bad.images[0].shared &&
+               bad.images[0].fate == CORRUPT_REPLACED,
+           "the warning about an image of the loader says what the loader did");
     OK_ALL(numbers.n_images == N && numbers.n_detections < whole.n_detections &&
-               detection_evaluator_run(evaluator, &again) == ERR_OK && same(&again, &numbers) && bad.n == 1,
+               detection_evaluator_run(evaluator, &again) == ERR_OK && same(&again, &numbers) && bad.n == 2,
            "counts, has no detections, and is listed once");
     options.comm = alone, options.bad = &own;
     const detection_numbers_t one = evaluate(&options);
@@ -326,7 +332,7 @@ int main(void)
     char why[BACKEND_WHY_MAX];
     const err_t err = comm_open(&options, &b.comm);
     tap_quiet = !log_speaks();
-    tap_plan(20);
+    tap_plan(21);
     OK_CALL(err, "open");
     if (err != ERR_OK || !folder_begin()) return 1;
     must(backend_find("cpu", &b.backend, why), "a backend");

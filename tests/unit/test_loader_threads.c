@@ -295,8 +295,9 @@ static void test_share(void)
     bool is_new = false;
     if (bad_open(2, &bad) != ERR_OK) abort();
     err_raise(ERR_DATA, "", 0, "seven is torn");
-    OK(bad_add(&bad, SPLIT_TRAIN, 7) == ERR_OK && bad_add(&bad, SPLIT_TRAIN, 7) == ERR_OK &&
-           bad_count(&bad) == 1 && bad_unshared(&bad) == 1,
+    OK(bad_add(&bad, SPLIT_TRAIN, 7, CORRUPT_REPLACED) == ERR_OK &&
+           bad_add(&bad, SPLIT_TRAIN, 7, CORRUPT_REPLACED) == ERR_OK && bad_count(&bad) == 1 &&
+           bad_unshared(&bad) == 1,
        "a bad image counts once");
     corrupt_sample_t mine = bad_offer(&bad), other = {.index = 7, .split = SPLIT_VAL, .reason = "another"};
     OK(mine.index == 7 && strcmp(mine.reason, "seven is torn") == 0, "it is offered to others");

@@ -9,6 +9,11 @@
 
 #include "base/mem.h"
 
+const char *const corrupt_fates[CORRUPT_N_FATES] = {"replaced by another image",
+                                                    "it counts as an image without detections"};
+static const char *const allowances[CORRUPT_N_FATES] = {"replaces up to N such images by others",
+                                                        "goes on without up to N such images"};
+
 err_t bad_open(int64_t max, corrupt_samples_t *out)
 {
     *out = (corrupt_samples_t){.max = max};
@@ -44,10 +49,10 @@ static err_t append_image(corrupt_samples_t *bad, const corrupt_sample_t *image)
 static err_t check_max(const corrupt_samples_t *bad)
 {
     if (bad->n <= bad->max) return ERR_OK;
-    const char *reason = bad->images[bad->n - 1].reason;
-    if (bad->max == 0) RAISE(ERR_DATA, "%s (--max-bad N replaces up to N such images by others)", reason);
-    RAISE(ERR_DATA, "%s; %" PRId64 " images cannot be read, and --max-bad allows %" PRId64, reason, bad->n,
-          bad->max);
+    const corrupt_sample_t *last = &bad->images[bad->n - 1];
+    if (bad->max == 0) RAISE(ERR_DATA, "%s (--max-bad N %s)", last->reason, allowances[last->fate]);
+    RAISE(ERR_DATA, "%s; %" PRId64 " images cannot be read, and --max-bad allows %" PRId64, last->reason,
+          bad->n, bad->max);
 }
 
 int64_t bad_count(corrupt_samples_t *bad)
@@ -67,9 +72,9 @@ int64_t bad_unshared(corrupt_samples_t *bad)
     return n;
 }
 
-err_t bad_add(corrupt_samples_t *bad, split_t split, int64_t index)
+err_t bad_add(corrupt_samples_t *bad, split_t split, int64_t index, corrupt_fate_t fate)
 {
-    corrupt_sample_t image = {.index = index, .split = (int32_t)split};
+    corrupt_sample_t image = {.index = index, .split = (int32_t)split, .fate = (int32_t)fate};
     snprintf(image.reason, sizeof image.reason, "%s", err_message());
     pthread_mutex_lock(&bad->mutex);
     err_t err = find_image(bad, split, index) ? ERR_OK : append_image(bad, &image);

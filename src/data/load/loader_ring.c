@@ -17,7 +17,9 @@ const opt_t loader_option_table[] = {
     {"loader-threads", OPT_INT, offsetof(loader_settings_t, threads), "0", 0, 256, NULL, "N",
      "threads per rank that read and decode images; 0: the CPUs not used by --threads, at least 1", OPT_MORE},
     {"max-bad", OPT_INT, offsetof(loader_settings_t, max_bad), "0", 0, 1000000, NULL, "N",
-     "corrupt samples to tolerate; each is reported and replaced by the next sample", OPT_MORE},
+     "corrupt samples to tolerate; each is reported and replaced by the next sample; evaluations of detectors find "
+     "nothing in it",
+     OPT_MORE},
     IMAGE_PIXELS_ROW(offsetof(loader_settings_t, max_image_pixels)),
 };
 const int n_loader_options = sizeof loader_option_table / sizeof loader_option_table[0];

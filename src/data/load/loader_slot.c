@@ -174,7 +174,7 @@ static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, const field
         err_t err = dataset_read(&w->reader, &request, out);
         *index = request.index;
         if (err != ERR_DATA || !o->bad) return err;
-        TRY(bad_add(o->bad, o->split, w->reader.image));
+        TRY(bad_add(o->bad, o->split, w->reader.image, CORRUPT_REPLACED));
     }
     RAISE(ERR_DATA, "none of the %" PRId64 " %s images of %s can be read", n, split_words[o->split],
           o->dataset->info.source);

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
+#include "data/load/detection.h"
 #include "train/detect/deal.h"
 #include "train/feed/corrupt_samples.h"
 
@@ -54,15 +55,15 @@ static map_size_t size_of(const detection_evaluator_t *e, int64_t image)
     return (map_size_t){entry->height, entry->width};
 }
 
-/* An error names the image. */
+/* Places an image as stored; if no canvas holds it, as shown. An error names the image. */
 static err_t place_image(detection_evaluator_t *e, int64_t image, canvas_place_t *out)
 {
     const detection_evaluator_options_t *o = &e->options;
     sample_t sample;
-    err_t err = canvas_place(o->canvases, size_of(e, image), "", out);
-    if (err == ERR_OK) return ERR_OK;
-    TRY(source_describe(o->source, o->split, image, &e->buffer, &sample));
-    return canvas_place(o->canvases, size_of(e, image), sample.name, out);
+    map_size_t shown;
+    if (canvas_place(o->canvases, size_of(e, image), "", out) == ERR_OK) return ERR_OK;
+    TRY(detection_shown_size(o->source, o->split, image, &e->buffer, &sample, &shown));
+    return canvas_place(o->canvases, shown, sample.name, out);
 }
 
 /* Marks the image's canvas as needed, and that of the image turned, whose orientation is not known yet. Returns the
@@ -242,7 +243,7 @@ static err_t detect_image(detection_evaluator_t *e, int64_t image)
     if (err != ERR_DATA || !o->bad)
         TRY(err);
     else
-        TRY(bad_add(o->bad, o->split, image));
+        TRY(bad_add(o->bad, o->split, image, CORRUPT_EMPTY));
     TRY(source_describe(o->source, o->split, image, &e->buffer, &sample));
     TRY(gather_add(&e->gather, image, sample.id, &result));
     e->n_done++;
@@ -266,9 +267,7 @@ static err_t detect_all(detection_evaluator_t *e)
         TRY(comm_agree(e->comm, err, what));
         TRY(comm_agree(e->comm, gather_exchange(&e->gather), what));
     }
-    return e->options.bad
-               ? corrupt_samples_share_as(e->comm, e->options.bad, "it counts as an image without detections")
-               : ERR_OK;
+    return e->options.bad ? corrupt_samples_share(e->comm, e->options.bad) : ERR_OK;
 }
 
 err_t detection_evaluator_detect(detection_evaluator_t *e)

@@ -65,7 +65,7 @@ static err_t probe_files(const comm_t *comm, const dataset_t *dataset, corrupt_s
         const int64_t at = n < N_PROBES ? i : (int64_t)((double)n / N_PROBES * (double)i);
         const split_t split = content_place(content, at, &index);
         err = dataset->ops->note(&reader, split, index);
-        if (err == ERR_DATA) err = bad_add(bad, split, index);
+        if (err == ERR_DATA) err = bad_add(bad, split, index, CORRUPT_REPLACED);
     }
     dataset_reader_close(&reader);
     return err;

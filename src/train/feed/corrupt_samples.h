@@ -9,9 +9,5 @@
 /* Collective. Merges the corrupt samples found so far on all ranks; rank 0 warns about each once. ERR_DATA on
  * all ranks if there are more than --max-bad allows. */
 err_t corrupt_samples_share(comm_t *comm, corrupt_samples_t *bad);
-/* The same, where an image is not "replaced by another image".
- *
- *   instead  ends the warning */
-err_t corrupt_samples_share_as(comm_t *comm, corrupt_samples_t *bad, const char *instead);
 
 #endif

@@ -31,7 +31,7 @@ static err_t probe_sample(dataset_reader_t *reader, dataset_request_t *request, 
     if (ops->format) TRY(ops->format(reader, request->split, request->index, format));
     if (known->n == MAX_FORMATS || is_known(known, format)) return ERR_OK;
     err_t err = dataset_read(reader, request, &sample);
-    if (err == ERR_DATA) return bad_add(bad, request->split, reader->image);
+    if (err == ERR_DATA) return bad_add(bad, request->split, reader->image, CORRUPT_REPLACED);
     if (err == ERR_OK) memcpy(known->name[known->n++], format, sizeof format);
     return err;
 }

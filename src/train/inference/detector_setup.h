@@ -22,6 +22,7 @@ typedef struct evaluate_detector_options {
     const char *results; /* output: folder of bbox.json and segm.json; or NULL */
     const char *png;     /* output: truth beside detections; or NULL */
     int64_t n_worst;     /* images in png */
+    int64_t max_bad;     /* images that cannot be read; more are an error */
     bool per_category;
     bool threads_given; /* as in evaluate_options_t */
     weights_options_t weights;

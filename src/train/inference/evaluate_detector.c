@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "cluster/comm/from_rank0.h"
+#include "data/load/detection.h"
 #include "data/source/share.h"
 #include "train/inference/show_detector.h"
 #include "train/output/disk_wait.h"
@@ -22,6 +23,7 @@ typedef struct detector_run {
     canvases_t canvases;
     bool masks;
     detector_plan_t plan;
+    corrupt_samples_t bad;
     detection_evaluator_t *evaluator;
 } detector_run_t;
 
@@ -48,7 +50,8 @@ static err_t find_data(void *context, comm_alive_t alive, void *alive_context)
     if (run->source->n_samples[o->split] == 0)
         RAISE(ERR_DATA, "%s has no %s images; --split %s evaluates the others", data, split_words[o->split],
               split_names[o->split == SPLIT_VAL ? SPLIT_TRAIN : SPLIT_VAL]);
-    return ERR_OK;
+    TRY(detector_canvases(run->model, &o->detector, &run->canvases));
+    return detection_add_canvases(run->source, o->split, &watch, &run->canvases);
 }
 
 static err_t save_data(void *context, void **bytes, int64_t *n_bytes)
@@ -79,33 +82,17 @@ static err_t fit_model(detector_run_t *run, const char *where)
     return weights ? trained_share(run->comm, run->backend, run->model) : ERR_OK;
 }
 
-/* Exact canvases need the sizes of all images. What is wrong with one is said by the evaluator. */
-static err_t choose_canvases(detector_run_t *run)
-{
-    const split_t split = run->options->split;
-    canvases_t *canvases = &run->canvases;
-    const bool root = run->comm->rank == 0;
-    err_t err = root ? detector_canvases(run->model, &run->options->detector, canvases) : ERR_OK;
-    TRY(comm_agree(run->comm, err, "choosing canvases"));
-    TRY(comm_broadcast(run->comm, canvases, sizeof *canvases, 0, "choosing canvases"));
-    for (int64_t i = 0; err == ERR_OK && i < run->source->n_samples[split]; i++) {
-        const source_entry_t *entry = &run->source->entries[split][i];
-        err = canvases_add(canvases, (map_size_t){entry->height, entry->width}, "");
-        if (err == ERR_DATA) err = ERR_OK;
-    }
-    return comm_agree(run->comm, err, "choosing canvases");
-}
-
 static err_t open_detector_data(detector_run_t *run, const char *where)
 {
     const comm_finding_t finding = {"opening data", run, find_data, save_data, restore_data};
+    TRY(comm_agree(run->comm, bad_open(run->options->max_bad, &run->bad), "opening data"));
     TRY(comm_share(run->comm, &finding));
+    TRY(comm_broadcast(run->comm, &run->canvases, sizeof run->canvases, 0, "opening data"));
     TRY(comm_agree(run->comm, class_map_new(run->source->categories, run->source->n_categories, &run->map),
                    "opening data"));
     TRY(fit_model(run, where));
-    TRY(comm_agree(run->comm, detector_choose_masks(run->model->graph, run->options->score, &run->masks),
-                   "reading the weights"));
-    return choose_canvases(run);
+    return comm_agree(run->comm, detector_choose_masks(run->model->graph, run->options->score, &run->masks),
+                      "reading the weights");
 }
 
 static err_t open_detection_evaluator(detector_run_t *run)
@@ -123,7 +110,8 @@ static err_t open_detection_evaluator(detector_run_t *run)
                                                    .map = &run->map,
                                                    .detections = run->options->detector.detections,
                                                    .masks = run->masks,
-                                                   .advice = "; use --score bbox"};
+                                                   .advice = "; use --score bbox",
+                                                   .bad = &run->bad};
     TRY(detection_evaluator_open(&options, &run->evaluator));
     return run->plan.exec ? exec_ready(run->plan.exec) : ERR_OK;
 }
@@ -160,6 +148,7 @@ out:
     detection_evaluator_close(&run.evaluator);
     detector_plan_free(&run.plan);
     class_map_free(&run.map);
+    bad_close(&run.bad);
     source_close(&run.source);
     return err;
 }
