@@ -43,6 +43,7 @@ same_state() { # CHECKPOINT CHECKPOINT
     local last=ckpt-000000000003.h5 one=$out-1 two=$out-2 model=maskrcnn_resnet18_fpn
     local options=(--reproducible 2 --steps 3 --eval-samples 1 --checkpoint-every 1)
     out=$one train 1 "${options[@]}"
+    "$dptrain" checkpoint show "$one" | grep "^mask_block  *4$"
     out=$two train 2 "${options[@]}"
     diff <(curve "$one") <(curve "$two")
     [ "$(curve "$one" | wc -l)" -eq 4 ]

@@ -166,6 +166,11 @@ bool rcnn_has_masks(const graph_t *g)
     return graph_find_input(g, "mask.regions") >= 0;
 }
 
+int64_t rcnn_mask_block(const graph_t *g)
+{
+    return rcnn_has_masks(g) ? g->sections[2].block : 0;
+}
+
 void rcnn_cells(int64_t height, int64_t width, int level, int64_t *rows, int64_t *columns)
 {
     const int64_t stride = (int64_t)4 << level;

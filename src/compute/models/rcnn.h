@@ -67,6 +67,9 @@ void rcnn_add(graph_t *graph, const rcnn_sizes_t *sizes);
 bool rcnn_is(const graph_t *graph);
 bool rcnn_has_masks(const graph_t *graph);
 
+/* Rows of the mask head that are computed at a time; 0 without masks. */
+int64_t rcnn_mask_block(const graph_t *graph);
+
 /* Rows and columns of a level's cells on a canvas. */
 void rcnn_cells(int64_t height, int64_t width, int level, int64_t *rows, int64_t *columns);
 

@@ -83,6 +83,7 @@ static err_t build_model(const backend_t *backend, trained_model_t *m)
                                .n_classes = about->n_classes,
                                .norm = about->batch_norm,
                                .norm_epsilon = &about->norm_epsilon,
+                               .mask_block = about->mask_block,
                                .compute = about->compute,
                                .freeze = m->freeze && m->freeze[0] ? m->freeze : NULL};
     task_get(about->task)->set_model(&options);
@@ -188,6 +189,7 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
     about->n_classes = model_classes(m->graph);
     about->compute = m->graph->compute;
     about->detects = rcnn_is(m->graph);
+    if (about->detects) about->mask_block = rcnn_mask_block(m->graph);
     if (about->detects) about->batch_norm = m->graph->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH;
     about->norm_epsilon = m->graph->norm_epsilon;
     about->task = task_of_graph(m->graph, about->transform.task)->id;

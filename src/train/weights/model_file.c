@@ -30,7 +30,7 @@ enum {
     MAX_SECTIONS = 3 + OPTIM_MAX_BUFFERS,
     NAME_MAX_BYTES = FOLDER_MAX_BYTES + GRAPH_PARAM_NAME_MAX,
     N_MODEL_ATTRS = 9,
-    N_MORE_ATTRS = 3 /* that not all models have */
+    N_MORE_ATTRS = 4 /* that not all models have */
 };
 
 static const char *const norm_names[PIXEL_MAX_CHANNELS][2] = {
@@ -137,6 +137,7 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
         *next++ = ckpt_text("norm", model_norms[g->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH]);
         *next++ = ckpt_real("norm_epsilon", g->norm_epsilon);
     }
+    if (rcnn_is(g) && rcnn_has_masks(g)) *next++ = ckpt_int("mask_block", rcnn_mask_block(g));
     memcpy(next, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
     next += file->n_attrs;
     out->n_steady = n_arrays - g->n_states;
@@ -236,6 +237,16 @@ static err_t read_batch_norm(const checkpoint_t *checkpoint, model_norm_t *norm,
     return ERR_OK;
 }
 
+static err_t read_mask_block(const checkpoint_t *checkpoint, int64_t *out)
+{
+    *out = 0;
+    if (!checkpoint_find_attr(checkpoint, "mask_block")) return ERR_OK;
+    TRY(checkpoint_get_int(checkpoint, "mask_block", out));
+    if (*out < 1 || *out > RCNN_MASK_MAX)
+        RAISE(ERR_DATA, "%s: invalid mask_block %lld", checkpoint_path(checkpoint), (long long)*out);
+    return ERR_OK;
+}
+
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm)
 {
     const char *model;
@@ -266,6 +277,7 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
         TRY(read_batch_norm(checkpoint, &options.norm, &epsilon));
         options.norm_epsilon = &epsilon;
     }
+    TRY(read_mask_block(checkpoint, &options.mask_block));
     err_t err = model_build(model, &options, out);
     if (err != ERR_OK) return err_context(ERR_DATA, "%s", checkpoint_path(checkpoint));
     return ERR_OK;
