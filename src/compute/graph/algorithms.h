@@ -77,8 +77,10 @@ typedef struct measure_options {
     int n_sizes;
     algorithms_t *cache; /* earlier measurements; new ones are added. NULL: none */
     bool near;           /* accept those of near batch sizes (algorithms_find_near) */
-    /* Time limit; the remaining layers get the backend's default, which the cache does not keep. A run starts
-     * only if the remaining time covers the longest run so far. Negative: measure nothing. */
+    const algorithms_t
+        *rule; /* for layers that were not measured in time. NULL, and what it lacks: the default */
+    /* Time limit; the remaining layers get the rule's choice or the backend's default, which the cache does not keep.
+     * A run starts only if the remaining time covers the longest run so far. Negative: measure nothing. */
     double limit_sec;
     void (*progress)(void *context, const measure_progress_t *progress); /* NULL: none */
     void *progress_context;

@@ -225,7 +225,8 @@ static err_t measure_pass(measuring_t *m, const job_t *job, op_pass_t pass)
     TRY(choose_fastest(m, &job->desc, pass, job->training, &c, &name));
     if (!name) {
         m->result->n_left++;
-        return algorithms_set(m->table, &job->desc, pass, c.names[0]);
+        if (m->options->rule) name = algorithms_find(m->options->rule, &job->desc, pass);
+        return algorithms_set(m->table, &job->desc, pass, name && is_candidate(name, &c) ? name : c.names[0]);
     }
     m->result->n_measured++;
     if (m->options->cache) TRY(algorithms_set(m->options->cache, &job->desc, pass, name));

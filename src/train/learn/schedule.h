@@ -9,7 +9,7 @@ typedef struct schedule_options {
     const char *schedule;   /* "constant", "step", "cosine", "polynomial", "plateau" */
     const char *lr_scale;   /* "none", "linear" */
     const char *milestones; /* "16,22": epochs; NULL: every lr_step_epochs */
-    double lr;              /* 0: not given */
+    double lr;              /* 0: none yet; schedule_make needs one */
     double warmup_epochs, lr_step_epochs, lr_gamma, lr_power;
     double plateau_factor, plateau_threshold, min_lr;
     double warmup_from; /* 0: not given */
@@ -72,7 +72,6 @@ bool schedule_plateau_update(schedule_plateau_t *plateau, double metric);
 typedef struct schedule_run {
     int64_t steps_per_epoch, n_steps;
     int n_ranks;
-    double default_lr; /* used without --lr */
 } schedule_run_t;
 
 /* Makes a run's schedule and plateau from its options. --lr-scale linear multiplies the rate by n_ranks, and

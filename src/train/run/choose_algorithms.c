@@ -119,7 +119,8 @@ static void describe_measured(const measure_result_t *result, bool resumed, algo
                  result->n_left + n_known);
 }
 
-static err_t measure_choice(const algorithm_request_t *request, const char *machine, algorithm_choice_t *out)
+static err_t measure_choice(const algorithm_request_t *request, const char *machine, const algorithms_t *rule,
+                            algorithm_choice_t *out)
 {
     algorithms_t cache = {.n = 0};
     measure_result_t result;
@@ -137,6 +138,7 @@ static err_t measure_choice(const algorithm_request_t *request, const char *mach
                                  .sizes = request->sizes,
                                  .n_sizes = request->n_sizes,
                                  .cache = &cache,
+                                 .rule = rule,
                                  .near = request->measure_sec != NULL,
                                  .limit_sec = teller.limit_sec,
                                  .progress = request->measure_sec ? tell_progress : NULL,
@@ -229,7 +231,8 @@ static err_t keep_saved(const algorithm_request_t *request, algorithm_choice_t *
     return ERR_OK;
 }
 
-static err_t choose_for_fused(const algorithm_request_t *request, algorithm_choice_t *out)
+static err_t choose_for_fused(const algorithm_request_t *request, const algorithms_t *rule,
+                              algorithm_choice_t *out)
 {
     char machine[ALGORITHMS_MACHINE_MAX];
     if (!request->option) return keep_saved(request, out);
@@ -242,7 +245,7 @@ static err_t choose_for_fused(const algorithm_request_t *request, algorithm_choi
     describe_machine(request->runtime, machine);
     if (!measuring && (request->option_given || !request->saved)) return read_table_file(request, out);
     TRY(read_saved(request, machine, measuring, &out->table));
-    if (measuring) return measure_choice(request, machine, out);
+    if (measuring) return measure_choice(request, machine, rule, out);
     snprintf(out->from, sizeof out->from, "checkpoint");
     snprintf(out->about, sizeof out->about, "algorithms from the checkpoint");
     return ERR_OK;
@@ -265,13 +268,20 @@ static err_t choose_by_rule(const algorithm_request_t *request, algorithm_choice
 /* Rank 0. */
 static err_t choose_on_rank_0(const algorithm_request_t *request, algorithm_choice_t *out)
 {
+    const backend_t *backend = request->runtime->backend;
     algorithm_request_t fused = *request;
+    algorithms_t rule = {.n = 0};
     graph_t *graph = NULL;
-    if (request->rule && strcmp(request->option, "measure") == 0) return choose_by_rule(request, out);
-    TRY(graph_fuse(request->graph, request->runtime->backend, &graph));
+    err_t err;
+    if (request->rule && strcmp(request->option, "rule") == 0) return choose_by_rule(request, out);
+    if (request->rule)
+        TRY_OUT(err, request->rule(request->graph, backend, request->sizes, request->n_sizes, &rule));
+    TRY_OUT(err, graph_fuse(request->graph, backend, &graph));
     fused.graph = graph;
-    err_t err = choose_for_fused(&fused, out);
+    err = choose_for_fused(&fused, &rule, out);
+out:
     graph_free(&graph);
+    algorithms_free(&rule);
     return err;
 }
 

@@ -12,7 +12,7 @@
 enum { ALGORITHMS_MAX_SIZES = 128 };
 
 typedef struct algorithm_request {
-    /* "fixed", "measure", or the path of a table (compute/graph/algorithms.h). NULL, for evaluation: the
+    /* "fixed", "measure", "rule", or the path of a table (compute/graph/algorithms.h). NULL, for evaluation: the
      * saved ones regardless of machine, and the backend's rule for the rest. */
     const char *option;
     bool option_given; /* on this command line; false if inherited from the checkpoint */
@@ -21,7 +21,8 @@ typedef struct algorithm_request {
     const graph_t *graph;                     /* the model, before fusion */
     batch_size_t sizes[ALGORITHMS_MAX_SIZES]; /* planned by the ranks; others use the backend's rule */
     int n_sizes;
-    /* Fills the table instead of measuring it, without "fixed" or a file; NULL: none. graph: before fusion. */
+    /* Fills the table with "rule"; with "measure", what was not measured in time. NULL: there is no such rule.
+     * graph: before fusion. */
     err_t (*rule)(const graph_t *graph, const backend_t *backend, const batch_size_t *sizes, int n_sizes,
                   algorithms_t *out);
     double timeout_sec; /* of the ranks that wait for rank 0; measuring takes at most a share of it */

@@ -181,8 +181,12 @@ err_t trainer_print_header(trainer_t *t)
     log_note("  batch   %lld (up to %lld per rank), %lld step%s, %lld per epoch",
              (long long)t->input.global_batch, (long long)t->input.max_local, (long long)t->n_steps,
              t->n_steps == 1 ? "" : "s", (long long)sampler_batches(t->input.sampler));
-    log_note("  rate    %s, %s from %g, seed %lld", o->optim.optimizer, o->schedule.schedule,
-             t->learning.schedule.base, (long long)o->seed);
+    char warmup[64] = "";
+    const long long n_warmup = t->learning.schedule.warmup_steps;
+    if (n_warmup > 0)
+        snprintf(warmup, sizeof warmup, " after %lld step%s of warm-up", n_warmup, n_warmup == 1 ? "" : "s");
+    log_note("  rate    %s, %s from %g%s, seed %lld", o->optim.optimizer, o->schedule.schedule,
+             t->learning.schedule.base, warmup, (long long)o->seed);
     if (t->model.imported.n_taken > 0)
         log_note("  weights %s, %d arrays, name table %s%s%s", o->weights, t->model.imported.n_taken,
                  o->weights_names, t->model.imported.reinitialized[0] ? "; " : "",

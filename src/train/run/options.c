@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "compute/models/model.h"
 #include "train/run/target.h"
+#include "train/task/task.h"
 
 static const char *const on_errors[] = {"stop", "continue", NULL};
 
@@ -63,9 +64,9 @@ static const opt_t table[] = {
      "sum the gradients of V virtual shards in a fixed order: bitwise-identical results on any number of "
      "ranks that divides V",
      OPT_COMMON},
-    {"algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
-     "convolution algorithms: the backend's rule, the fastest measured at startup, or those in FILE; with "
-     "--reproducible the default is fixed; detectors: by a rule instead of measuring",
+    {"algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|rule|FILE",
+     "convolution algorithms: the backend's rule, the fastest measured at startup, the rule of detectors (their "
+     "default), or those in FILE; with --reproducible the default is fixed",
      OPT_MORE},
     {"measure-time", OPT_REAL, FIELD(measure_sec), "20", 0, 86400, NULL, "SEC",
      "time limit for measuring algorithms, in seconds; the backend's rule chooses the rest, and a later new "
@@ -120,12 +121,7 @@ static const opt_t table[] = {
     {"trace-steps", OPT_INT, FIELD(trace_steps), "1000", 0, 1e15, NULL, "N",
      "steps to trace, from the first, within 64 MiB per rank; 0: as many as fit", OPT_MORE},
 };
-enum {
-    N_OPTIONS = sizeof table / sizeof table[0],
-    TEXT_MAX = 4200,
-    MAX_CONFIG = 1 << 20,
-    DETECTOR_BATCH = 16
-};
+enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG = 1 << 20, BATCH = 64 };
 
 /* Options that may change on --resume. Per-run options never come from the checkpoint; those of may_change
  * do, unless given. Documented in docs/checkpoints.md. */
@@ -275,11 +271,20 @@ err_t train_options_read_config(const train_options_t *options, opt_group_t grou
 /* The fastest algorithm differs from one start to the next. */
 static err_t check_algorithms(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
 {
-    if (!o->algorithms[0]) RAISE(ERR_USAGE, "invalid --algorithms '': expected fixed, measure or a file");
-    if (!o->reproducible || strcmp(o->algorithms, "measure") != 0) return ERR_OK;
-    if (opt_given(groups, TRAIN_N_GROUPS, "algorithms"))
+    const bool given = opt_given(groups, TRAIN_N_GROUPS, "algorithms");
+    if (!o->algorithms[0])
+        RAISE(ERR_USAGE, "invalid --algorithms '': expected fixed, measure, rule or a file");
+    if (strcmp(o->algorithms, TRAIN_BY_RULE) == 0 && !o->detects && strcmp(o->resume, "none") == 0)
+        RAISE(ERR_USAGE,
+              "--algorithms rule applies to detectors; %s has the backend's rule, --algorithms fixed",
+              o->model);
+    if (strcmp(o->algorithms, "measure") != 0) return ERR_OK;
+    if (o->reproducible && given)
         RAISE(ERR_USAGE, "--reproducible excludes --algorithms measure; use --algorithms fixed, or a file");
-    o->algorithms = "fixed";
+    if (o->reproducible)
+        o->algorithms = "fixed";
+    else if (o->detects && !given)
+        o->algorithms = TRAIN_BY_RULE;
     return ERR_OK;
 }
 
@@ -302,6 +307,24 @@ static err_t check_reproducible(train_options_t *o)
     return ERR_OK;
 }
 
+void train_options_set_rate(train_options_t *o, int64_t batch)
+{
+    const task_defaults_t *d = &task_get(TASK_DETECT)->defaults;
+    const bool sgd = strcmp(o->optim.optimizer, "sgd") == 0 || strcmp(o->optim.optimizer, "nesterov") == 0;
+    if (o->schedule.lr > 0) return;
+    o->schedule.lr = o->detects && sgd ? d->rate * (double)batch / (double)d->batch
+                                       : optim_default_rate(o->optim.optimizer);
+}
+
+void train_options_set_warmup(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS], int64_t n_steps)
+{
+    const task_defaults_t *d = &task_get(TASK_DETECT)->defaults;
+    schedule_options_t *s = &o->schedule;
+    if (!o->detects || opt_given(groups, TRAIN_N_GROUPS, "warmup-steps") || s->warmup_epochs > 0) return;
+    s->warmup_steps = d->warmup_steps < n_steps / 4 ? d->warmup_steps : n_steps / 4;
+    if (!(s->warmup_from > 0)) s->warmup_from = d->warmup_from;
+}
+
 err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
 {
     if (o->batch && o->batch_per_rank)
@@ -314,7 +337,8 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
         RAISE(ERR_USAGE, "--overwrite deletes the run that --resume %s would continue; give one of them",
               o->resume);
     TRY(train_options_check_model(o, groups));
-    if (!o->batch && !o->batch_per_rank) o->batch = o->detects ? DETECTOR_BATCH : 64;
+    if (!o->batch && !o->batch_per_rank)
+        o->batch = o->detects ? task_get(TASK_DETECT)->defaults.batch : BATCH;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "invalid --out '': expected a folder (. is the current one)");
     TRY(check_reproducible(o));
     TRY(transform_check(&o->transform));
@@ -325,7 +349,7 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
         RAISE(ERR_USAGE, "invalid --tensorboard '': expected a folder (. is the current one)");
     TRY(check_algorithms(o, groups));
     TRY(optim_options_check(&o->optim));
-    if (!(o->schedule.lr > 0)) o->schedule.lr = optim_default_rate(o->optim.optimizer);
+    if (o->batch) train_options_set_rate(o, o->batch);
     TRY(parse_checkpoint_every(o));
     TRY(train_options_check_replicas(o));
     TRY(check_evaluation(o, groups));

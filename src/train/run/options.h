@@ -48,6 +48,9 @@ static inline int train_options_groups(const train_options_t *options)
     return options->detects ? TRAIN_N_GROUPS : TRAIN_CLASSIFIER_GROUPS;
 }
 
+/* --algorithms of detectors by default: measuring every layer on every canvas would take minutes. */
+#define TRAIN_BY_RULE "rule"
+
 /* Binds the groups to `options` and sets the defaults. */
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS]);
 
@@ -57,6 +60,12 @@ err_t train_options_read_config(const train_options_t *options, opt_group_t grou
 
 /* Refuses conflicts and derives values; called after parsing, before MPI. */
 err_t train_options_check(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
+
+/* What follows from the task once a step's samples and a new run's steps are known: the rate, unless it is set, and
+ * warm-up, unless options of it are given. */
+void train_options_set_rate(train_options_t *options, int64_t batch);
+void train_options_set_warmup(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS],
+                              int64_t n_steps);
 
 /* The part of it that depends on the kind of model; sets options->detects. detector_options.c. */
 err_t train_options_check_model(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);

@@ -26,7 +26,8 @@ static err_t choose_threads(trainer_t *t)
     const bool given = o->runtime.threads > 0 && opt_given(t->groups, TRAIN_N_GROUPS, "threads");
     const bool saved = t->saving.saved_threads > 0 && !given;
     const int n = narrow_int(saved ? t->saving.saved_threads : o->runtime.threads);
-    if (n == 0 && !t->saving.keeps_bits && strcmp(o->algorithms, "measure") == 0) {
+    const bool repeats = strcmp(o->algorithms, "measure") != 0 && strcmp(o->algorithms, TRAIN_BY_RULE) != 0;
+    if (n == 0 && !t->saving.keeps_bits && !repeats) {
         thread_request_t request = {.runtime = runtime,
                                     .graph = t->model.graph,
                                     .n = first_part(t),

@@ -71,7 +71,9 @@ static err_t plan_steps(trainer_t *t)
     int64_t length = finished ? INT64_C(1) << 40 : t->n_steps;
     const int ranks =
         t->saving.rate_ranks ? narrow_int(t->saving.rate_ranks) : t->comm->size; /* a trial has none */
-    schedule_run_t run = {per_epoch, length, ranks, optim_default_rate(o->optim.optimizer)};
+    const schedule_run_t run = {per_epoch, length, ranks};
+    train_options_set_rate(o, t->input.global_batch);
+    if (!t->saving.resumed_from[0]) train_options_set_warmup(o, t->groups, t->n_steps);
     return schedule_make(&o->schedule, &run, &t->learning.schedule, &t->learning.plateau);
 }
 

@@ -51,5 +51,6 @@ const task_t task_detect = {.name = "detect",
                             .id = TASK_DETECT,
                             .about = "objects with boxes and masks",
                             .metrics = metrics,
+                            .defaults = {16, 0.02, 1000, 0.001}, /* torchvision's references */
                             .set_model = set_model,
                             .fits = rcnn_is};

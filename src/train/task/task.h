@@ -33,12 +33,21 @@ typedef struct task_batch {
 
 enum { TASK_PICTURE_TEXT_MAX = 64 };
 
+/* What runs of a task have instead of the program's defaults; 0: no such. */
+typedef struct task_defaults {
+    int64_t batch;        /* samples per step */
+    double rate;          /* of sgd and nesterov at that batch; in proportion at others */
+    int64_t warmup_steps; /* at most a quarter of the run */
+    double warmup_from;   /* as a fraction of the rate */
+} task_defaults_t;
+
 typedef struct task {
     const char *name; /* of --task */
     transform_task_t id;
     const char *about;            /* of its samples, for messages: "one class each" */
     const char *per_image;        /* after a number of classes: "any number per image"; or NULL */
     const task_metric_t *metrics; /* ends with a NULL name */
+    task_defaults_t defaults;
     /* Heads and losses: sets what the builder of a model needs; and whether a graph has them. */
     void (*set_model)(model_options_t *options);
     bool (*fits)(const graph_t *graph);
