@@ -48,6 +48,11 @@ job() { inside run.sh -hostfile /run/dptrain/hosts "${train[@]}" --data "$tiny" 
     expect 7 "a  b"
     [ "$(echo input | inside cat)" = input ]
     [ "$(inside 'cd / && pwd; echo $OMP_WAIT_POLICY')" = $'/\npassive' ]
+    # Sessions of sshd have the same environment, and keys are the only way in.
+    run inside 'ssh -F $DPTRAIN_SSH_CONFIG node2 "echo \$OMP_WAIT_POLICY; command -v orted run.sh; hostname"'
+    expect 0 $'passive\n/opt/dptrain/bin/orted\n/opt/dptrain/scripts/run.sh\nnode2'
+    run cluster_exec node1 ssh -p 12345 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null node2 true
+    expect 255 "Permission denied (publickey)"
     inside "trap 'echo told; exit 9' TERM; touch $cluster/shared/waits; while :; do sleep 0.1; done" >"$cluster/shared/told" 3>&- &
     pid=$!
     while [ ! -e "$cluster/shared/waits" ]; do sleep 0.1; done
@@ -150,7 +155,18 @@ endless_job() { # NAME ARGUMENTS...
     expect 4 "node2: probe over ssh failed: host key changed"
 }
 
-@test "GPUs by CDI: the command, and the device inside" {
+# Gives a host another /dev, with an InfiniBand device, and a folder of EFA's.
+fabric() { # HOST
+    cluster_exec "$1" sh -ec 'mkdir /run/dev && mount -t tmpfs tmpfs /run/dev && cd /run/dev
+        cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/fuse .
+        mkdir infiniband shm pts && mknod infiniband/uverbs0 c 231 192
+        for i in shm pts; do mount --bind /dev/$i $i; done
+        ln -s /proc/self/fd fd && ln -s pts/ptmx ptmx && mount --rbind /run/dev /dev
+        mount -t tmpfs tmpfs /opt && mkdir -p /opt/amazon/efa/lib64'
+}
+
+@test "GPUs by CDI, InfiniBand, EFA: the command, and the devices inside" {
+    fabric node1
     cluster_exec node1 mkdir /run/cdi
     printf '#!/bin/bash\n[[ -c /dev/nvidia0 ]] && echo "GPU 0: made up"\n' >"$cluster/shared/nvidia-smi"
     chmod +x "$cluster/shared/nvidia-smi"
@@ -161,11 +177,11 @@ endless_job() { # NAME ARGUMENTS...
 END
     cluster_exec node1 cp "$cluster/shared/nvidia.json" /run/cdi/
     run container up "${options[@]}" --name gpus --port 12400 --dry-run --gpus all node1
-    expect 0 "podman run **--device nvidia.com/gpu=all **$image"
+    expect 0 "with /dev/infiniband**podman run **--device /dev/infiniband **/opt/amazon:/opt/amazon:ro --device nvidia.com/gpu=all $image "
     run container up "${options[@]}" --name gpus --port 12400 --gpus all node1
     expect 0 "node1  started "
-    run container exec --name gpus node1 -- nvidia-smi -L
-    expect 0 "GPU 0: made up"
+    run container exec --name gpus node1 -- 'nvidia-smi -L; ls -d /dev/infiniband/uverbs0 /opt/amazon/efa/lib64; echo $LD_LIBRARY_PATH'
+    expect 0 $'GPU 0: made up\n/dev/infiniband/uverbs0\n/opt/amazon/efa/lib64\n/opt/amazon/efa/lib64:'
     container down --name gpus node1
 }
 
