@@ -19,9 +19,15 @@ ask() { # ROUND ARGUMENTS "FUNCTION..." [INDEX...]
     [[ -z $interrupted ]] || exit 130
 }
 
+# As ssh_words; nothing is trusted on first sight, whatever the user's settings say.
+login_words() { # INDEX
+    ssh_words "$1"
+    SSH+=(-o StrictHostKeyChecking=yes)
+}
+
 ask_one() { # INDEX
     local SSH
-    ssh_words "$1"
+    login_words "$1"
     host_ask "$work/$round/$1.script" "$work/$round/$1" "$timeout" "${SSH[@]}" "${host_name[$1]}" 'bash -s'
 }
 

@@ -34,7 +34,7 @@ exec_signal() { # NAME ENGINE SIGNAL TOKEN
 container_exec() { # WORD...
     local SSH token=$$.$RANDOM$RANDOM flags=-i code=0 command
     if (($# == 1)); then command=(/bin/bash -c "$1"); else command=("$@"); fi
-    ssh_words 0
+    login_words 0
     if [[ -t 0 && -t 1 ]]; then flags=-it SSH=(ssh -t "${SSH[@]:2}"); fi
     command=("$(quoted_bash "$(declare -f exec_on_host); exec_on_host $(printf '%q ' "$name" "$engine" $flags "$token" "${command[@]}")")")
     if [[ $flags == -it ]]; then
@@ -67,7 +67,7 @@ exec_talk() { # COMMAND
 # shellcheck disable=SC2317 # the traps call it
 exec_pass() { # SIGNAL
     local SSH
-    ssh_words 0
+    login_words 0
     "${SSH[@]}" "${host_name[0]}" "$(quoted_bash "$(declare -f exec_signal); exec_signal $(printf '%q ' "$name" "$engine" "$1" "$token")")" \
         </dev/null >/dev/null 2>&1 || kill "$(<"$work/exec.pid")" 2>/dev/null || true
 }

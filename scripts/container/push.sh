@@ -21,13 +21,13 @@ push_load() { # ENGINE DATA_ROOT
 push_one() { # INDEX
     local i=$1 SSH kind data save=() code=0
     if [[ $image_from == first ]]; then
-        ssh_words 0
+        login_words 0
         read -r kind _ < <(said probe 0 engine)
         save=("${SSH[@]}" "${host_name[0]}" "$(quoted_bash "$(declare -f push_save); push_save $kind $(printf %q "$image")")")
     else
         save=(push_save "$here_engine" "$image")
     fi
-    ssh_words "$i"
+    login_words "$i"
     read -r kind _ < <(said probe "$i" engine)
     data=$(said probe "$i" root)
     "${save[@]}" 2>"$work/push/$i.from" </dev/null |

@@ -30,7 +30,7 @@ up_finished() { # ROUND
 # Sets target, target_port, target_user and known_files as this machine's ssh has them.
 up_login() { # I
     local SSH key value
-    ssh_words "$1"
+    login_words "$1"
     known_files=''
     while read -r key value; do
         case $key in
