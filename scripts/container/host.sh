@@ -252,7 +252,7 @@ host_sshd_config() {
 # The third round: starts the container, or keeps it if it is equal, and waits until its sshd answers.
 host_start() { # LOGIN_KEY SECONDS
     local folder kind rootless data_root runtimes='' words gpu_words image_id image_env spec found found_spec found_image ours
-    local said i text=''
+    local said
     host_engine && host_answers >/dev/null || return
     umask 077
     {
@@ -296,8 +296,9 @@ host_give_user() {
 
 # Waits until the container works, and prints its user, /dev/shm and GPUs.
 host_settle() { # SECONDS
-    local i said='' state
-    for ((i = 0; i < $1 * 10; i++)); do
+    local said='' state
+    SECONDS=0
+    while ((SECONDS < $1)); do
         state=$("$kind" container inspect --format '{{.State.Status}}' "$name" 2>/dev/null)
         if [[ $state != running ]]; then break; fi
         if [[ $bridge == yes ]]; then said=SSH && break; fi

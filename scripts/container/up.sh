@@ -10,7 +10,7 @@ up_key_arguments() { # I
     args=("$([[ $1 == 0 ]] && echo yes || echo no)")
 }
 up_start_arguments() { # I
-    args=("$login_key" "$timeout")
+    args=("$login_key" "$seconds")
 }
 up_join_arguments() { # I
     args=("$(up_ssh_config)" "$(up_known_hosts)" "$(up_hosts)" "${targets[@]}")
@@ -145,7 +145,7 @@ up_table() {
 }
 
 container_up() {
-    local i push_to wanted_id wanted_bytes image_from here_engine='' login_key targets=()
+    local i push_to wanted_id wanted_bytes image_from here_engine='' login_key targets=() seconds=$timeout
     judge_all
     if [[ $dry_run == yes ]]; then
         for i in "${!host_name[@]}"; do printf '%s: %s\n' "${host_name[i]}" "$(said probe "$i" command)"; done
@@ -155,7 +155,8 @@ container_up() {
     ask keys up_key_arguments "host_keys host_engine"
     up_finished keys
     login_key=$(said keys 0 login_key)
-    ask start up_start_arguments "$start_functions"
+    # A container that does not answer in time has a last line to tell.
+    timeout=$((2 * seconds + 30)) ask start up_start_arguments "$start_functions"
     up_finished start
     up_judge_start
     for ((i = 1; i < ${#host_name[@]}; i++)); do targets+=("$(host_alias "${host_name[i]}")"); done

@@ -67,6 +67,15 @@ whole() { # NAME HOSTS OPTION...
     whole bridged $hosts --bridge
 }
 
+@test "an sshd that hangs: the last line of the container" {
+    mkdir "$cluster/shared/hangs"
+    printf '#!/bin/bash\necho "waiting for entropy" >&2\nexec sleep 1000\n' >"$cluster/shared/hangs/sshd"
+    chmod +x "$cluster/shared/hangs/sshd"
+    run container up "${options[@]}" --timeout 10 --mount "$cluster/shared/hangs:/usr/sbin:ro" node2
+    expect 4 "node2: no answer from sshd on port 12345 within 10 s; the container is running; its last line: waiting for entropy"
+    container down node2
+}
+
 # Starts docker's daemon on a host.
 dockerd_up() { # HOST OPTION...
     local i
@@ -165,7 +174,7 @@ base() {
     printf '# the image has %s MB\n' $((bytes / 1000000)) >&3
     ((bytes <= 250000000))
     podman save --quiet --format docker-archive built >"$cluster/built.tar"
-    for layer in $(tar -tf "$cluster/built.tar" | grep 'layer.tar$\|^[0-9a-f]*\.tar$'); do
+    for layer in $(tar -tf "$cluster/built.tar" | grep '^[0-9a-f]*\.tar$'); do
         tar -xOf "$cluster/built.tar" "$layer" | tar -t
     done >"$cluster/names"
     grep -q 'opt/dptrain/dptrain$' "$cluster/names"
