@@ -308,8 +308,9 @@ fleet_words() { # DPTRAIN'S ARGUMENTS...
         drop+=(--batch-per-rank) add+=(--batch "$super_global_batch")
         note "the batch of $super_global_batch samples is kept on $np ranks"
     fi
-    # More samples per rank, in parts that are not larger than before: as much memory.
-    if [[ -n $super_parts && $super_again == yes ]] && ((super_first_ranks > np)); then
+    # More samples per rank, in parts that are not larger than before: as much memory. The shards of --reproducible stay as they
+    # are, one after the other; cut in other parts, they would have other bits.
+    if [[ -n $super_parts && ${super_shards:-0} == 0 && $super_again == yes ]] && ((super_first_ranks > np)); then
         drop+=(--accumulate) add+=(--accumulate $((super_parts * ((super_first_ranks + np - 1) / np))))
     fi
     set -- "${words[@]}"

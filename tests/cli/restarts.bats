@@ -333,6 +333,13 @@ lost() { # HOST
     supervised -H n1:2,n2:3,n3:1 --restarts 1 -- train --batch-per-rank 32 --lr 1
     [ "$status" -eq 0 ]
     [[ "$(words 2)" == *"-np 5 -H n1:2,n2:3 "*" train --lr 1 --resume auto --batch 192 --accumulate 4" ]]
+    # The shards of a reproducible run keep their size, and its bits.
+    rm "$HOSTS/n3/down"
+    CONFIG=reproducible_=_6,batch_=_60,accumulate_=_1
+    plan "$(lost n3)" 'exit 0'
+    supervised -H n1:2,n2:1,n3:3 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [[ "$(words 2)" == *"-np 3 -H n1:2,n2:1 "* && "$(words 2)" != *--accumulate* ]]
 }
 
 @test "rank 0 moves to a host that has the run's folder; without one, the run does not begin again" {
