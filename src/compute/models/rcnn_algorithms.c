@@ -13,10 +13,11 @@
 static const char winograd[] = "winograd/nhwc", product[] = "gemm";
 enum { LEAST_CELLS = 256 };
 
-static bool is_large(const op_desc_t *desc)
+/* Of one image, so that the algorithms do not depend on the micro-batch; of regions of a block. */
+static bool is_large(const op_desc_t *desc, int64_t n_images)
 {
     const shape_t y = desc->y[0];
-    return y.dim[0] * y.dim[1] * y.dim[2] >= LEAST_CELLS;
+    return y.dim[0] / n_images * y.dim[1] * y.dim[2] >= LEAST_CELLS;
 }
 
 static bool lists(const char *const *names, int n, const char *name)
@@ -26,13 +27,14 @@ static bool lists(const char *const *names, int n, const char *name)
     return found;
 }
 
-static err_t choose(const backend_t *backend, const op_desc_t *desc, bool training, algorithms_t *out)
+static err_t choose(const backend_t *backend, const op_desc_t *desc, int64_t n_images, bool training,
+                    algorithms_t *out)
 {
     const char *names[OP_MAX_ALGORITHMS];
     const bool convolves = desc->kind == OP_CONV2D && desc->compute == DTYPE_F32;
     for (int pass = 0; pass < (training ? OP_PASS_COUNT : 1) && convolves; pass++) {
         int n = op_list_algorithms(backend, desc, (op_pass_t)pass, training, names, OP_MAX_ALGORITHMS);
-        if (is_large(desc) && lists(names, n, winograd))
+        if (is_large(desc, n_images) && lists(names, n, winograd))
             TRY(algorithms_set(out, desc, (op_pass_t)pass, winograd));
         else if (pass != OP_FORWARD && lists(names, n, product))
             TRY(algorithms_set(out, desc, (op_pass_t)pass, product));
@@ -51,7 +53,8 @@ err_t rcnn_algorithms(const graph_t *graph, const backend_t *backend, const batc
     for (int i = 0; i < n_sizes; i++) {
         TRY_OUT(err, graph_infer(fused, sizes[i].n, sizes[i].shapes, descs));
         for (int n = 0; n < fused->n_nodes; n++)
-            TRY_OUT(err, choose(backend, &descs[n], sizes[i].training, out));
+            TRY_OUT(err, choose(backend, &descs[n], fused->nodes[n].section == 0 ? sizes[i].n : 1,
+                                sizes[i].training, out));
     }
 out:
     mem_free(&descs);
