@@ -12,6 +12,7 @@ typedef struct small_rcnn {
     int64_t channels; /* twice as many in the pyramid, three times as many in the box head */
     int64_t box_block, mask_block;
     bool norms_learn; /* --norm batch */
+    dtype_t compute;  /* graph_t.compute */
 } small_rcnn_t;
 
 /* Not finished. */
@@ -22,6 +23,7 @@ static inline graph_t *small_rcnn_of(const small_rcnn_t *size)
     must(graph_new("small", &g), "a graph");
     graph_input(g, "image", shape_3d(size->height, size->width, 3), DTYPE_F32);
     g->frozen_norms = !size->norms_learn;
+    g->compute = size->compute;
     rcnn_add(g, &(rcnn_sizes_t){.net = &net,
                                 .masks = true,
                                 .n_classes = size->n_classes,
@@ -36,7 +38,8 @@ static inline graph_t *small_rcnn_of(const small_rcnn_t *size)
 static inline graph_t *small_rcnn(int64_t height, int64_t width, int n_classes, int64_t channels,
                                   int64_t box_block, int64_t mask_block)
 {
-    return small_rcnn_of(&(small_rcnn_t){height, width, n_classes, channels, box_block, mask_block, false});
+    return small_rcnn_of(
+        &(small_rcnn_t){height, width, n_classes, channels, box_block, mask_block, false, DTYPE_F32});
 }
 
 #endif

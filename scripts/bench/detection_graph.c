@@ -242,6 +242,7 @@ static err_t train_objects(run_t *r, const npz_t *file, map_size_t canvas, map_s
                                            .exec = r->exec,
                                            .canvases = &canvas,
                                            .n_canvases = 1,
+                                           .max_images = 1,
                                            .max_objects = DETECTION_MAX_OBJECTS,
                                            .proposals = proposals_training,
                                            .targets = targets};
@@ -254,7 +255,7 @@ static err_t train_objects(run_t *r, const npz_t *file, map_size_t canvas, map_s
     TRY_OUT(err, train_image_new(&options, &train));
     train_image_input_t input = detection_input(&objects, canvas, size);
     input.pixels = r->input[0];
-    TRY_OUT(err, train_image_run(train, &batch, &input, NULL, NULL, &counts));
+    TRY_OUT(err, train_image_run(train, &batch, &input, 1, &counts));
     const float n_of[] = {(float)counts.n_proposals, (float)counts.n_regions, (float)counts.n_positives};
     err = add_output(r, "counts", shape_1d(3), n_of);
 out:

@@ -142,6 +142,7 @@ static err_t open_training(training_t *t)
                                      .exec = t->exec,
                                      .canvases = &canvas,
                                      .n_canvases = 1,
+                                     .max_images = 1,
                                      .max_objects = DETECTION_MAX_OBJECTS,
                                      .proposals = proposals_training,
                                      .targets = targets_training};
@@ -213,7 +214,7 @@ static err_t run_step(training_t *t, int step)
     exec_clear_costs(t->exec);
     const clock_t cpu = clock();
     const double start = clock_sec();
-    TRY(train_image_run(t->train, &batch, &in->image, NULL, NULL, &counts));
+    TRY(train_image_run(t->train, &batch, &in->image, 1, &counts));
     const double middle = clock_sec();
     TRY(update(t));
     const double end = clock_sec();

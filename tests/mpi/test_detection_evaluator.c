@@ -28,7 +28,7 @@ typedef struct net {
 
 static net_t open_net(const backend_t *backend, bool norms_learn)
 {
-    net_t net = {.graph = small_rcnn_of(&(small_rcnn_t){128, 128, 3, 4, 64, 4, norms_learn})};
+    net_t net = {.graph = small_rcnn_of(&(small_rcnn_t){128, 128, 3, 4, 64, 4, norms_learn, DTYPE_F32})};
     must(graph_finish(net.graph), "a graph");
     const size_t n_params = (size_t)net.graph->n_flat_params, n_states = (size_t)net.graph->n_flat_states;
     must(hd_buffer_new(backend, n_params * sizeof(float), "weights", &net.params), "weights");

@@ -262,28 +262,36 @@ static void check_reuse(net_t *net)
     mem_free(&kept);
 }
 
-static err_t find_nonfinite(net_t *net, const exec_batch_t *batch, char *where)
+static err_t find_nonfinite(net_t *net, const exec_batch_t *batch, exec_nonfinite_t *found)
 {
     util_push(net->backend);
-    return exec_find_nonfinite(net->exec, batch, where);
+    return exec_find_nonfinite(net->exec, batch, found);
 }
 
 static void check_nonfinite(net_t *net)
 {
-    char where[EXEC_WHERE_MAX];
+    exec_nonfinite_t found;
     exec_batch_t batch = batch_of(net, BATCH);
-    OK(find_nonfinite(net, &batch, where) == ERR_OK && where[0] == '\0', "all is finite");
+    OK(find_nonfinite(net, &batch, &found) == ERR_OK && found.where[0] == '\0', "all is finite");
     int64_t offset = -1;
     for (int i = 0; i < net->graph->n_params; i++)
         if (strcmp(net->graph->params[i].name, "right/weight") == 0) offset = net->graph->params[i].offset;
     float old = net->params[offset];
     net->params[offset] = NAN;
-    find_nonfinite(net, &batch, where);
-    OK(strcmp(where, "the parameter right/weight") == 0, "a NaN parameter is named: %s", where);
+    find_nonfinite(net, &batch, &found);
+    OK(strcmp(found.where, "the parameter right/weight") == 0, "a NaN parameter is named: %s", found.where);
     net->params[offset] = 3e38f;
-    find_nonfinite(net, &batch, where);
-    OK(strcmp(where, "the output of layer right") == 0, "an overflowing layer is named: %s", where);
+    find_nonfinite(net, &batch, &found);
+    OK(strcmp(found.where, "the output of layer right") == 0, "an overflowing layer is named: %s",
+       found.where);
     net->params[offset] = old;
+    const int at = 2 * SIDE * SIDE * 2 + 5;
+    const float pixel = net->pixels[at];
+    net->pixels[at] = NAN;
+    find_nonfinite(net, &batch, &found);
+    OK(found.where[0] && found.sample == 2, "the sample with NaN is told: %s, %lld", found.where,
+       (long long)found.sample);
+    net->pixels[at] = pixel;
 }
 
 /* The sums of a training step, and the results for evaluation: logits, and no predictions. */
@@ -382,7 +390,7 @@ static bool lie_narrow(const graph_t *g, bool stored)
 static void check_bf16(const backend_t *backend)
 {
     net_t narrow, wide;
-    char where[EXEC_WHERE_MAX];
+    exec_nonfinite_t found;
     double loss[2], dot = 0, square[2] = {0, 0};
     OK(net_open(&narrow, backend, build_residual_bf16) == ERR_OK &&
            net_open(&wide, backend, build_residual) == ERR_OK,
@@ -406,9 +414,9 @@ static void check_bf16(const backend_t *backend)
     for (int i = 0; i < narrow.graph->n_params; i++)
         if (strcmp(narrow.graph->params[i].name, "a.conv1/weight") == 0)
             narrow.params[narrow.graph->params[i].offset] = 3e38f;
-    OK(find_nonfinite(&narrow, &batch[0], where) == ERR_OK &&
-           strcmp(where, "the output of layer a.conv1") == 0,
-       "an overflow in bfloat16 is found: %s", where);
+    OK(find_nonfinite(&narrow, &batch[0], &found) == ERR_OK &&
+           strcmp(found.where, "the output of layer a.conv1") == 0,
+       "an overflow in bfloat16 is found: %s", found.where);
     net_close(&narrow);
     net_close(&wide);
 }
@@ -462,7 +470,7 @@ int main(int argc, char **argv)
     const backend_t *backend;
     char why[BACKEND_WHY_MAX];
     if (backend_find(argc > 1 ? argv[1] : "ref", &backend, why) != ERR_OK) return 1;
-    tap_plan(2 + 3 + 5 + 4 + 3 + (2 + 3 + 3) + 2 * 3 + 6 + 8 + 1);
+    tap_plan(2 + 3 + 5 + 4 + 4 + (2 + 3 + 3) + 2 * 3 + 6 + 8 + 1);
     net_t *net = NULL;
     if (backend_open(backend, 1) != ERR_OK) return 1;
     if (mem_new(sizeof *net, "net", &net) != ERR_OK) return 1;

@@ -65,6 +65,7 @@ static void open_training(training_t *t, const backend_t *backend)
                                      .exec = t->run.exec,
                                      .canvases = &canvas,
                                      .n_canvases = 1,
+                                     .max_images = 1,
                                      .max_objects = 2,
                                      .proposals = {200, 100, 0.7},
                                      .targets = targets_training};
@@ -97,7 +98,7 @@ static double step(training_t *t)
     double sum = 0;
     memset(t->tally, 0, 2 * N_LOSSES * sizeof *t->tally);
     util_push(t->run.backend);
-    must(train_image_run(t->train, &batch, &t->input, NULL, NULL, &t->counts), "a pass");
+    must(train_image_run(t->train, &batch, &t->input, 1, &t->counts), "a pass");
     util_pull(t->run.backend);
     for (int i = 0; i < N_LOSSES; i++) sum += (double)t->tally[2 * i];
     return sum;

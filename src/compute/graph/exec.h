@@ -119,11 +119,14 @@ void exec_clear_costs(exec_t *exec);
  * timed. */
 void exec_time_layers(exec_t *exec, bool on);
 
-/* Runs forward of section 0 again and finds the first layer with a NaN or infinite output or parameter.
- *
- *   out  [EXEC_WHERE_MAX]: what was found and where; "" if everything is finite */
-err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, char *out);
-/* The same of a section of rows, after it. */
-err_t exec_find_nonfinite_rows(exec_t *exec, int section, const exec_batch_t *batch, char *out);
+typedef struct exec_nonfinite {
+    char where[EXEC_WHERE_MAX]; /* what was found and where; "" if everything is finite */
+    int64_t sample;             /* of the batch, or row: the first in that layer; of a parameter 0 */
+} exec_nonfinite_t;
+
+/* Runs forward of section 0 again and finds the first layer with a NaN or infinite output or parameter. */
+err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, exec_nonfinite_t *out);
+/* The same of a section of rows, after it; `out` found nothing yet. */
+err_t exec_find_nonfinite_rows(exec_t *exec, int section, const exec_batch_t *batch, exec_nonfinite_t *out);
 
 #endif

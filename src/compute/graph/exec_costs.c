@@ -10,60 +10,64 @@
 #include "compute/graph/exec_impl.h"
 #include "compute/tensor/bf16.h"
 
-static bool all_finite_here(const void *values, int64_t n, dtype_t dtype)
+/* The first of n values that is NaN or infinite; -1: none. */
+static int64_t nonfinite_here(const void *values, int64_t n, dtype_t dtype)
 {
     const float *wide = values;
     const uint16_t *narrow = values;
     for (int64_t i = 0; i < n; i++)
-        if (!isfinite(dtype == DTYPE_BF16 ? bf16_to_float(narrow[i]) : wide[i])) return false;
-    return true;
+        if (!isfinite(dtype == DTYPE_BF16 ? bf16_to_float(narrow[i]) : wide[i])) return i;
+    return -1;
 }
 
 /* Used only after a run has failed: it allocates. */
-static err_t all_finite(const exec_t *exec, const void *values, int64_t n, dtype_t dtype, bool *out)
+static err_t find_nonfinite(const exec_t *exec, const void *values, int64_t n, dtype_t dtype, int64_t *out)
 {
     enum { PIECE = 1 << 18 };
     const size_t size = dtype_size(dtype);
     const backend_memory_t *memory = exec->options.backend->memory;
     void *here = NULL;
-    *out = true;
+    *out = -1;
     if (!memory) {
-        *out = all_finite_here(values, n, dtype);
+        *out = nonfinite_here(values, n, dtype);
         return ERR_OK;
     }
     TRY(mem_new_array(PIECE, size, "looking for NaN", &here));
     err_t err = ERR_OK;
-    for (int64_t i = 0; i < n && *out && err == ERR_OK; i += PIECE) {
+    for (int64_t i = 0; i < n && *out < 0 && err == ERR_OK; i += PIECE) {
         int64_t count = n - i < PIECE ? n - i : PIECE;
         err = memory->download(here, (const char *)values + (size_t)i * size, (size_t)count * size);
         if (err == ERR_OK) err = memory->sync();
-        if (err == ERR_OK) *out = all_finite_here(here, count, dtype);
+        if (err == ERR_OK) *out = nonfinite_here(here, count, dtype);
+        if (err == ERR_OK && *out >= 0) *out += i;
     }
     mem_free(&here);
     return err;
 }
 
-err_t exec_check_layer(const exec_t *exec, const exec_call_t *call, int node, char *out)
+err_t exec_check_layer(const exec_t *exec, const exec_call_t *call, int node, exec_nonfinite_t *out)
 {
     const graph_t *g = exec->graph;
     const graph_node_t *layer = &g->nodes[node];
-    bool finite;
+    int64_t at;
     for (int i = 0; i < layer->desc.n_params; i++) {
         const graph_param_t *p = &g->params[layer->first_param + i];
-        TRY(all_finite(exec, exec->options.params + p->offset, shape_count(p->shape), DTYPE_F32, &finite));
-        if (!finite) {
-            snprintf(out, EXEC_WHERE_MAX, "the parameter %s", p->name);
+        TRY(find_nonfinite(exec, exec->options.params + p->offset, shape_count(p->shape), DTYPE_F32, &at));
+        if (at >= 0) {
+            snprintf(out->where, EXEC_WHERE_MAX, "the parameter %s", p->name);
             return ERR_OK;
         }
     }
     const op_desc_t *desc = &call->plan->nodes[node].op->desc;
     for (int i = 0; i < desc->n_outputs; i++) {
         if (desc->y_dtype[i] == DTYPE_I32) continue;
-        int64_t n = shape_count(desc->y[i]);
-        if (call->section > 0)
-            n = n / desc->y[i].dim[0] * call->n_rows; /* the rest of a block is not computed */
-        TRY(all_finite(exec, exec_value(exec, call, layer->output[i]), n, desc->y_dtype[i], &finite));
-        if (!finite) snprintf(out, EXEC_WHERE_MAX, "the output of layer %s", layer->name);
+        const int64_t n_sample = shape_count(desc->y[i]) / desc->y[i].dim[0];
+        /* The rest of a block is not computed. */
+        const int64_t n = n_sample * (call->section > 0 ? call->n_rows : desc->y[i].dim[0]);
+        TRY(find_nonfinite(exec, exec_value(exec, call, layer->output[i]), n, desc->y_dtype[i], &at));
+        if (at < 0 || out->where[0]) continue;
+        snprintf(out->where, EXEC_WHERE_MAX, "the output of layer %s", layer->name);
+        out->sample = call->first_row + at / n_sample;
     }
     return ERR_OK;
 }

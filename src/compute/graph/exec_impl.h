@@ -48,11 +48,11 @@ err_t exec_count_forward(exec_t *exec, const exec_call_t *call, int node, double
 err_t exec_count_backward(exec_t *exec, const exec_call_t *call, int node, double start);
 
 /* Looks for NaN in a layer's parameters and outputs; `out` as for exec_find_nonfinite. */
-err_t exec_check_layer(const exec_t *exec, const exec_call_t *call, int node, char *out);
+err_t exec_check_layer(const exec_t *exec, const exec_call_t *call, int node, exec_nonfinite_t *out);
 
 /* Forward of a section.
  *
  *   nonfinite  NULL, or `out` of exec_find_nonfinite: nothing is counted, and no other rank is called */
-err_t exec_run_forward(exec_t *exec, const exec_call_t *call, char *nonfinite);
+err_t exec_run_forward(exec_t *exec, const exec_call_t *call, exec_nonfinite_t *nonfinite);
 
 #endif

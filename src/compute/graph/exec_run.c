@@ -183,7 +183,7 @@ static err_t round_params(const exec_t *exec)
                            backend->device()->stream);
 }
 
-err_t exec_run_forward(exec_t *exec, const exec_call_t *call, char *nonfinite)
+err_t exec_run_forward(exec_t *exec, const exec_call_t *call, exec_nonfinite_t *nonfinite)
 {
     const graph_t *g = exec->graph;
     int first, end;
@@ -198,7 +198,7 @@ err_t exec_run_forward(exec_t *exec, const exec_call_t *call, char *nonfinite)
         err_t err = op_forward(call->plan->nodes[n].op, &args);
         if (err != ERR_OK) return err_context(err, "layer %s, forward", g->nodes[n].name);
         if (!nonfinite) TRY(exec_count_forward(exec, call, n, start));
-        if (nonfinite && !nonfinite[0]) TRY(exec_check_layer(exec, call, n, nonfinite));
+        if (nonfinite && !nonfinite->where[0]) TRY(exec_check_layer(exec, call, n, nonfinite));
         if (!nonfinite) TRY(exec_tally(exec, call, n));
     }
     return ERR_OK;
@@ -295,18 +295,18 @@ err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t h
     return ERR_OK;
 }
 
-err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, char *out)
+err_t exec_find_nonfinite(exec_t *exec, const exec_batch_t *batch, exec_nonfinite_t *out)
 {
     const plan_key_t key = {batch->n, true, batch->shapes};
-    out[0] = '\0';
+    *out = (exec_nonfinite_t){.sample = 0};
     if (batch->n == 0) return ERR_OK;
     return exec_run_forward(exec, &(exec_call_t){find_plan(exec, &key), batch, 0, 0, 0}, out);
 }
 
-err_t exec_find_nonfinite_rows(exec_t *exec, int section, const exec_batch_t *batch, char *out)
+err_t exec_find_nonfinite_rows(exec_t *exec, int section, const exec_batch_t *batch, exec_nonfinite_t *out)
 {
     const int64_t block = exec->graph->sections[section].block;
-    for (int64_t row = 0; row < batch->n && !out[0]; row += block) {
+    for (int64_t row = 0; row < batch->n && !out->where[0]; row += block) {
         const int64_t n = batch->n - row < block ? batch->n - row : block;
         TRY(exec_run_forward(exec, &(exec_call_t){exec->plan, batch, section, row, n}, out));
     }

@@ -166,7 +166,7 @@ static err_t find_regions(detector_t *d, const canvas_place_t *place, int64_t *n
     batch.input[d->ports.image] = d->image.device;
     TRY(exec_forward(d->exec, &batch, false));
     TRY(exec_results(d->exec, &results));
-    detector_levels(&d->ports, &results, place->canvas, levels);
+    detector_levels(&d->ports, &results, place->canvas, 0, levels);
     *n = proposals_find(&d->proposals, levels, place->canvas, place->scaled, d->regions);
     return ERR_OK;
 }

@@ -32,13 +32,14 @@ int64_t detector_rows(const graph_t *g, int section, int64_t n)
 }
 
 void detector_levels(const detector_ports_t *ports, const exec_results_t *results, map_size_t canvas,
-                     proposals_level_t levels[PROPOSALS_LEVELS])
+                     int64_t image, proposals_level_t levels[PROPOSALS_LEVELS])
 {
     for (int i = 0; i < PROPOSALS_LEVELS; i++) {
         proposals_level_t *l = &levels[i];
         rcnn_cells(canvas.height, canvas.width, i, &l->height, &l->width);
-        l->logits = results->output[ports->logits[i]];
-        l->deltas = results->output[ports->deltas[i]];
+        const int64_t first = image * l->height * l->width * PROPOSALS_PER_CELL;
+        l->logits = (const float *)results->output[ports->logits[i]] + first;
+        l->deltas = (const float *)results->output[ports->deltas[i]] + 4 * first;
     }
 }
 

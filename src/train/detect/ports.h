@@ -26,8 +26,8 @@ int64_t detector_rows(const graph_t *graph, int section, int64_t n);
  *   out  [canvases->n][GRAPH_MAX_INPUTS]; free it with mem_free */
 err_t detector_shapes(const graph_t *graph, const canvases_t *canvases, shape_t **out);
 
-/* The outputs of the proposal head for an image. */
+/* The outputs of the proposal head for an image of the batch, by its index. */
 void detector_levels(const detector_ports_t *ports, const exec_results_t *results, map_size_t canvas,
-                     proposals_level_t levels[PROPOSALS_LEVELS]);
+                     int64_t image, proposals_level_t levels[PROPOSALS_LEVELS]);
 
 #endif

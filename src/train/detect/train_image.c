@@ -10,90 +10,45 @@
 #include "base/mem.h"
 #include "compute/models/rcnn.h"
 #include "train/detect/ports.h"
+#include "train/detect/target_inputs.h"
 
 enum { MASK_VALUES = MASK_TARGET_SIDE * MASK_TARGET_SIDE };
 
 const proposals_options_t proposals_training = {2000, 2000, 0.7};
 
-/* The inputs of a group of losses in the graph, and their memory. */
-typedef struct target_inputs {
-    int label, target, weight;
-    hd_buffer_t labels, targets, weights;
-} target_inputs_t;
-
+/* What the host writes for an image has a place of its own: the backend may still be reading that of the image
+ * before. */
 struct train_image {
     train_image_options_t options;
     shape_t shapes[GRAPH_MAX_INPUTS];
     detector_ports_t ports;
-    target_inputs_t
-        rpn[PROPOSALS_LEVELS]; /* memory: of level 0 for all; as that of box, the arrays of `targets` */
+    target_ports_t rpn_ports[PROPOSALS_LEVELS], box_ports, mask_ports;
+    /* A level after the other, in each an image after the other. If passes have one image: the arrays of `targets`. */
+    target_inputs_t rpn;
     target_inputs_t box, mask;
     hd_buffer_t box_regions, mask_regions;
-    int64_t n_mask_rows;
+    int64_t n_box_rows, n_mask_rows, n_objects; /* of an image; n_objects: regions with an object, at most */
+    int32_t *objects;                           /* of these regions */
+    float *pixels;                              /* of several images; NULL: passes have one */
     proposals_t proposals;
     box_t *regions;
     targets_t targets;
     mask_target_t mask_target;
-    train_image_counts_t counts;
-    char *where; /* during train_image_find_nonfinite */
+    train_image_counts_t *counts;
+    exec_nonfinite_t *found; /* during train_image_find_nonfinite */
 };
-
-static int find_input(const graph_t *g, const char *group, const char *what)
-{
-    char name[GRAPH_NAME_MAX];
-    ASSERT(snprintf(name, sizeof name, "%s.%s", group, what) < GRAPH_NAME_MAX);
-    return graph_find_input(g, name);
-}
-
-static void find_targets(const graph_t *g, const char *group, target_inputs_t *out)
-{
-    out->label = find_input(g, group, "label");
-    out->target = find_input(g, group, "target");
-    out->weight = find_input(g, group, "weight");
-}
 
 static void find_ports(train_image_t *t)
 {
     const graph_t *g = t->options.graph;
     char name[32];
     t->ports = detector_ports(g);
-    find_targets(g, "box", &t->box);
-    find_targets(g, "mask", &t->mask);
+    t->box_ports = target_ports(g, "box");
+    t->mask_ports = target_ports(g, "mask");
     for (int level = 0; level < PROPOSALS_LEVELS; level++) {
         snprintf(name, sizeof name, "rpn.%d", level);
-        find_targets(g, name, &t->rpn[level]);
+        t->rpn_ports[level] = target_ports(g, name);
     }
-}
-
-/* Where targets are computed, on the host; NULL: memory of its own. */
-typedef struct target_memory {
-    int32_t *labels;
-    float *targets, *weights;
-} target_memory_t;
-
-/* n rows with `values` target values each. */
-static err_t new_inputs(const backend_t *backend, int64_t n, int64_t values, target_memory_t host,
-                        target_inputs_t *out)
-{
-    static const char what[] = "training targets";
-    const size_t word = sizeof(float), rows = (size_t)n;
-    TRY(hd_buffer_wrap(backend, rows * sizeof(int32_t), what, host.labels, NULL, &out->labels));
-    TRY(hd_buffer_wrap(backend, rows * (size_t)values * word, what, host.targets, NULL, &out->targets));
-    return hd_buffer_wrap(backend, rows * word, what, host.weights, NULL, &out->weights);
-}
-
-static void free_inputs(target_inputs_t *inputs)
-{
-    hd_buffer_free(&inputs->labels);
-    hd_buffer_free(&inputs->targets);
-    hd_buffer_free(&inputs->weights);
-}
-
-static err_t push_inputs(const target_inputs_t *inputs)
-{
-    TRY(hd_buffer_push_all(&inputs->labels));
-    TRY(hd_buffer_push_all(&inputs->targets));
-    return hd_buffer_push_all(&inputs->weights);
 }
 
 /* Anchors of a canvas on all levels, and of the finest. */
@@ -108,23 +63,35 @@ static void count_anchors(map_size_t canvas, int64_t *n_anchors, int64_t *n_fine
     }
 }
 
-static err_t allocate_mask(train_image_t *t)
+/* Inputs of a section, of `rows` rows for each image. */
+static err_t allocate_rows(train_image_t *t, int64_t rows, int64_t n_values, hd_buffer_t *regions,
+                           target_inputs_t *inputs)
+{
+    const backend_t *backend = t->options.backend;
+    const int64_t n = t->options.max_images * rows;
+    TRY(hd_buffer_new(backend, (size_t)(n * ROI_ALIGN_VALUES) * sizeof(float), "regions", regions));
+    return target_inputs_new(backend, n, n_values, (target_memory_t){0}, inputs);
+}
+
+/* Of several images. */
+static err_t allocate_pixels(train_image_t *t)
 {
     const train_image_options_t *o = &t->options;
-    const int64_t most = (int64_t)((double)o->targets.regions * o->targets.object_regions);
-    t->n_mask_rows = detector_rows(o->graph, SECTION_MASK, most);
-    ASSERT(most <= o->graph->sections[SECTION_MASK].max_rows);
-    TRY(hd_buffer_new(o->backend, (size_t)(t->n_mask_rows * ROI_ALIGN_VALUES) * sizeof(float), "regions",
-                      &t->mask_regions));
-    return new_inputs(o->backend, t->n_mask_rows, MASK_VALUES, (target_memory_t){0}, &t->mask);
+    int64_t n = 0;
+    for (int i = 0; i < o->n_canvases; i++) {
+        const int64_t n_canvas = o->canvases[i].height * o->canvases[i].width * 3;
+        if (n_canvas > n) n = n_canvas;
+    }
+    if (o->max_images == 1) return ERR_OK;
+    return backend_alloc(o->backend, (size_t)(o->max_images * n) * sizeof(float), "images of a micro-batch",
+                         &t->pixels);
 }
 
 static err_t allocate(train_image_t *t)
 {
     const train_image_options_t *o = &t->options;
-    const int64_t n_rows = detector_rows(o->graph, SECTION_BOX, o->targets.regions);
     const anchor_targets_t *a = &t->targets.anchors;
-    const region_targets_t *r = &t->targets.regions;
+    const bool one = o->max_images == 1;
     int64_t n_anchors = 0, n_finest = 0;
     for (int i = 0; i < o->n_canvases; i++) {
         int64_t anchors, finest;
@@ -132,20 +99,26 @@ static err_t allocate(train_image_t *t)
         if (anchors > n_anchors) n_anchors = anchors;
         if (finest > n_finest) n_finest = finest;
     }
+    t->n_objects = (int64_t)((double)o->targets.regions * o->targets.object_regions);
+    t->n_box_rows = detector_rows(o->graph, SECTION_BOX, o->targets.regions);
     TRY(proposals_new(&o->proposals, n_finest, &t->proposals));
     TRY(mem_new_array(o->proposals.after, sizeof *t->regions, "regions", &t->regions));
-    TRY(targets_new(&o->targets, n_anchors, o->max_objects, o->proposals.after, n_rows, &t->targets));
-    TRY(new_inputs(o->backend, n_anchors, 4, (target_memory_t){a->labels, a->targets, a->weights},
-                   &t->rpn[0]));
-    TRY(new_inputs(o->backend, n_rows, 4, (target_memory_t){r->labels, r->targets, r->weights}, &t->box));
-    TRY(hd_buffer_wrap(o->backend, (size_t)(n_rows * ROI_ALIGN_VALUES) * sizeof(float), "regions", r->regions,
-                       NULL, &t->box_regions));
-    return t->ports.mask_regions >= 0 ? allocate_mask(t) : ERR_OK;
+    TRY(mem_new_array(o->max_images * t->n_objects, sizeof *t->objects, "regions", &t->objects));
+    TRY(targets_new(&o->targets, n_anchors, o->max_objects, o->proposals.after, t->n_box_rows, &t->targets));
+    const target_memory_t host = {one ? a->labels : NULL, one ? a->targets : NULL, one ? a->weights : NULL};
+    TRY(target_inputs_new(o->backend, o->max_images * n_anchors, 4, host, &t->rpn));
+    TRY(allocate_rows(t, t->n_box_rows, 4, &t->box_regions, &t->box));
+    TRY(allocate_pixels(t));
+    if (t->ports.mask_regions < 0) return ERR_OK;
+    ASSERT(t->n_objects <= o->graph->sections[SECTION_MASK].max_rows);
+    t->n_mask_rows = detector_rows(o->graph, SECTION_MASK, t->n_objects);
+    return allocate_rows(t, t->n_mask_rows, MASK_VALUES, &t->mask_regions, &t->mask);
 }
 
 err_t train_image_new(const train_image_options_t *options, train_image_t **out)
 {
     train_image_t *t = NULL;
+    ASSERT(options->max_images > 0);
     TRY(mem_new(sizeof *t, "training of a detector", &t));
     t->options = *options;
     find_ports(t);
@@ -159,39 +132,50 @@ void train_image_free(train_image_t **train)
 {
     train_image_t *t = *train;
     if (!t) return;
-    free_inputs(&t->rpn[0]);
-    free_inputs(&t->box);
-    free_inputs(&t->mask);
+    target_inputs_free(&t->rpn);
+    target_inputs_free(&t->box);
+    target_inputs_free(&t->mask);
     hd_buffer_free(&t->box_regions);
     hd_buffer_free(&t->mask_regions);
+    backend_release(t->options.backend, &t->pixels);
     proposals_free(&t->proposals);
     mem_free(&t->regions);
+    mem_free(&t->objects);
     targets_free(&t->targets);
     mask_target_free(&t->mask_target);
     mem_free(train);
 }
 
-static const char *at(const hd_buffer_t *buffer, int64_t element, size_t size)
-{
-    return (const char *)buffer->device + (size_t)element * size;
-}
-
-/* Labels the anchors; the inputs of all levels lie in the memory of the first, one after another. */
-static err_t put_anchors(train_image_t *t, const train_image_input_t *in, const map_size_t *cells,
-                         exec_batch_t *batch)
+/* Copies the targets of image i of n, which may be in place already. */
+static void copy_anchors(train_image_t *t, int64_t i, int64_t n)
 {
     const anchor_targets_t *a = &t->targets.anchors;
-    const target_inputs_t *memory = &t->rpn[0];
-    const double start = clock_sec();
-    targets_find_anchors(&t->targets, &in->objects, in->canvas, cells, &in->draw);
-    t->counts.boxes_sec = clock_sec() - start;
-    for (int level = 0; level < PROPOSALS_LEVELS; level++) {
-        const target_inputs_t *l = &t->rpn[level];
-        batch->input[l->label] = at(&memory->labels, a->first[level], sizeof *a->labels);
-        batch->input[l->target] = at(&memory->targets, 4 * a->first[level], sizeof *a->targets);
-        batch->input[l->weight] = at(&memory->weights, a->first[level], sizeof *a->weights);
+    for (int level = 0; level < PROPOSALS_LEVELS && t->options.max_images > 1; level++) {
+        const int64_t first = a->first[level], count = a->first[level + 1] - first;
+        const target_memory_t to = target_inputs_row(&t->rpn, n * first + i * count);
+        memcpy(to.labels, a->labels + first, (size_t)count * sizeof *to.labels);
+        memcpy(to.targets, a->targets + 4 * first, (size_t)count * 4 * sizeof *to.targets);
+        memcpy(to.weights, a->weights + first, (size_t)count * sizeof *to.weights);
     }
-    return push_inputs(memory);
+}
+
+/* Labels the anchors of all images. */
+static err_t put_anchors(train_image_t *t, const train_image_input_t *inputs, int64_t n, exec_batch_t *batch)
+{
+    const map_size_t canvas = inputs[0].canvas;
+    const anchor_targets_t *a = &t->targets.anchors;
+    map_size_t cells[PROPOSALS_LEVELS];
+    for (int i = 0; i < PROPOSALS_LEVELS; i++)
+        rcnn_cells(canvas.height, canvas.width, i, &cells[i].height, &cells[i].width);
+    for (int64_t i = 0; i < n; i++) {
+        const double start = clock_sec();
+        targets_find_anchors(&t->targets, &inputs[i].objects, canvas, cells, &inputs[i].draw);
+        copy_anchors(t, i, n);
+        t->counts[i].boxes_sec = clock_sec() - start;
+    }
+    for (int level = 0; level < PROPOSALS_LEVELS; level++)
+        target_inputs_set(&t->rpn, n * a->first[level], t->rpn_ports[level], batch);
+    return target_inputs_push(&t->rpn, 0, n * a->first[PROPOSALS_LEVELS]);
 }
 
 static int64_t count_found(const train_image_t *t, const targets_objects_t *objects, int64_t n)
@@ -206,134 +190,183 @@ static int64_t count_found(const train_image_t *t, const targets_objects_t *obje
     return n_found;
 }
 
-/* Proposes regions, labels and samples them. */
-static err_t find_regions(train_image_t *t, const train_image_input_t *in)
+/* Keeps the regions of image i. */
+static err_t put_regions(train_image_t *t, int64_t i)
 {
-    exec_results_t results;
+    const region_targets_t *r = &t->targets.regions;
+    const int64_t first = i * t->n_box_rows, n = t->n_box_rows;
+    const size_t n_bytes = (size_t)(n * ROI_ALIGN_VALUES) * sizeof *r->regions;
+    const target_memory_t to = target_inputs_row(&t->box, first);
+    float *regions = (float *)t->box_regions.host + first * ROI_ALIGN_VALUES;
+    memcpy(regions, r->regions, n_bytes);
+    for (int64_t row = 0; row < n; row++) regions[row * ROI_ALIGN_VALUES] = (float)i;
+    memcpy(to.labels, r->labels, (size_t)n * sizeof *to.labels);
+    memcpy(to.targets, r->targets, (size_t)n * 4 * sizeof *to.targets);
+    memcpy(to.weights, r->weights, (size_t)n * sizeof *to.weights);
+    ASSERT(r->n_objects <= t->n_objects);
+    memcpy(t->objects + i * t->n_objects, r->objects, (size_t)r->n_objects * sizeof *r->objects);
+    TRY(hd_buffer_push(&t->box_regions, (size_t)i * n_bytes, n_bytes));
+    return target_inputs_push(&t->box, first, n);
+}
+
+/* Proposes regions of image i, labels and samples them. */
+static err_t find_regions(train_image_t *t, const exec_results_t *results, const train_image_input_t *in,
+                          int64_t i)
+{
+    train_image_counts_t *counts = &t->counts[i];
     proposals_level_t levels[PROPOSALS_LEVELS];
-    int64_t *n = &t->counts.n_proposals;
-    TRY(exec_results(t->options.exec, &results));
     const double start = clock_sec();
-    detector_levels(&t->ports, &results, in->canvas, levels);
-    *n = proposals_find(&t->proposals, levels, in->canvas, in->scaled, t->regions);
+    detector_levels(&t->ports, results, in->canvas, i, levels);
+    int64_t n = proposals_find(&t->proposals, levels, in->canvas, in->scaled, t->regions);
     if (in->given) {
         ASSERT(in->n_given <= t->options.proposals.after);
-        *n = in->n_given;
-        memcpy(t->regions, in->given, (size_t)*n * sizeof *in->given);
+        n = in->n_given;
+        memcpy(t->regions, in->given, (size_t)n * sizeof *in->given);
     }
-    targets_find_regions(&t->targets, &in->objects, t->regions, *n, &in->draw);
-    t->counts.n_regions = t->targets.regions.n;
-    t->counts.n_positives = t->targets.regions.n_objects;
-    t->counts.n_found = count_found(t, &in->objects, *n);
-    t->counts.boxes_sec += clock_sec() - start;
+    targets_find_regions(&t->targets, &in->objects, t->regions, n, &in->draw);
+    counts->n_proposals = n;
+    counts->n_regions = t->targets.regions.n;
+    counts->n_positives = t->targets.regions.n_objects;
+    counts->n_found = count_found(t, &in->objects, n);
+    TRY(put_regions(t, i));
+    counts->boxes_sec += clock_sec() - start;
     return ERR_OK;
 }
 
-/* A section's passes, or the search of train_image_find_nonfinite. */
-static err_t run_rows(train_image_t *t, int section, const exec_batch_t *batch)
+/* A section's passes over the rows of image i, or the search of train_image_find_nonfinite. */
+static err_t run_rows(train_image_t *t, int section, const exec_batch_t *batch, int64_t i)
 {
     exec_t *exec = t->options.exec;
-    return t->where ? exec_find_nonfinite_rows(exec, section, batch, t->where)
-                    : exec_rows(exec, section, batch);
+    if (!t->found) return exec_rows(exec, section, batch);
+    TRY(exec_find_nonfinite_rows(exec, section, batch, t->found));
+    if (t->found->where[0]) t->found->sample = i;
+    return ERR_OK;
 }
 
-static err_t run_boxes(train_image_t *t, const exec_batch_t *base)
+static err_t run_boxes(train_image_t *t, const exec_batch_t *base, int64_t i)
 {
     exec_batch_t batch = *base;
-    TRY(hd_buffer_push_all(&t->box_regions));
-    TRY(push_inputs(&t->box));
-    batch.n = t->targets.regions.n;
-    batch.input[t->ports.box_regions] = t->box_regions.device;
-    batch.input[t->box.label] = t->box.labels.device;
-    batch.input[t->box.target] = t->box.targets.device;
-    batch.input[t->box.weight] = t->box.weights.device;
-    return run_rows(t, SECTION_BOX, &batch);
+    const int64_t first = i * t->n_box_rows;
+    batch.n = t->counts[i].n_regions;
+    batch.input[t->ports.box_regions] = (const float *)t->box_regions.device + first * ROI_ALIGN_VALUES;
+    target_inputs_set(&t->box, first, t->box_ports, &batch);
+    return run_rows(t, SECTION_BOX, &batch, i);
 }
 
-/* The targets of one object's regions. */
-static err_t put_masks_of(train_image_t *t, const train_image_input_t *in, int64_t object)
+/* The targets of one object's regions, of image i. */
+static err_t put_masks_of(train_image_t *t, const train_image_input_t *in, int64_t i, int64_t object)
 {
-    const region_targets_t *r = &t->targets.regions;
-    float *targets = t->mask.targets.host;
+    const float *v = (const float *)t->box_regions.host + i * t->n_box_rows * ROI_ALIGN_VALUES;
+    const int32_t *objects = t->objects + i * t->n_objects;
+    float *targets = target_inputs_row(&t->mask, i * t->n_mask_rows).targets;
     mask_cut_t mask = {.inside = NULL};
-    for (int64_t i = 0; i < r->n_objects; i++) {
-        if (r->objects[i] != object) continue;
+    for (int64_t k = 0; k < t->counts[i].n_positives; k++, v += ROI_ALIGN_VALUES, targets += MASK_VALUES) {
+        if (objects[k] != object) continue;
         if (!mask.inside) TRY(in->masks.get(in->masks.context, object, &mask));
-        const float *v = r->regions + i * ROI_ALIGN_VALUES;
         TRY(mask_target_make(&t->mask_target, &mask, in->image, in->scaled, (box_t){v[1], v[2], v[3], v[4]},
-                             targets + i * MASK_VALUES));
+                             targets));
     }
     return ERR_OK;
 }
 
-/* The regions with objects, which come first. */
-static err_t put_masks(train_image_t *t, const train_image_input_t *in)
+/* The regions of image i with objects, which come first. */
+static err_t put_masks(train_image_t *t, const train_image_input_t *in, int64_t i)
 {
-    const region_targets_t *r = &t->targets.regions;
-    const float weight = 1 / ((float)r->n_objects * MASK_VALUES);
-    int32_t *labels = t->mask.labels.host;
-    float *weights = t->mask.weights.host;
+    const int64_t n = t->counts[i].n_positives, first = i * t->n_mask_rows;
+    const size_t row_bytes = ROI_ALIGN_VALUES * sizeof(float), n_bytes = (size_t)t->n_mask_rows * row_bytes;
+    const float weight = 1 / ((float)n * MASK_VALUES);
+    const target_memory_t to = target_inputs_row(&t->mask, first);
+    char *regions = (char *)t->mask_regions.host + (size_t)first * row_bytes;
     const double start = clock_sec();
-    memset(t->mask_regions.host, 0, t->mask_regions.n_bytes);
-    memcpy(t->mask_regions.host, r->regions, (size_t)(r->n_objects * ROI_ALIGN_VALUES) * sizeof *r->regions);
-    for (int64_t i = 0; i < t->n_mask_rows; i++) {
-        labels[i] = i < r->n_objects ? r->labels[i] : -1;
-        weights[i] = i < r->n_objects ? weight : 0;
+    memset(regions, 0, n_bytes);
+    memcpy(regions, (const char *)t->box_regions.host + (size_t)(i * t->n_box_rows) * row_bytes,
+           (size_t)n * row_bytes);
+    for (int64_t k = 0; k < t->n_mask_rows; k++) {
+        to.labels[k] = k < n ? target_inputs_row(&t->box, i * t->n_box_rows).labels[k] : -1;
+        to.weights[k] = k < n ? weight : 0;
     }
-    for (int64_t k = 0; k < in->objects.n; k++) TRY(put_masks_of(t, in, k));
-    t->counts.masks_sec = clock_sec() - start;
-    TRY(hd_buffer_push_all(&t->mask_regions));
-    return push_inputs(&t->mask);
+    for (int64_t k = 0; k < in->objects.n; k++) TRY(put_masks_of(t, in, i, k));
+    t->counts[i].masks_sec = clock_sec() - start;
+    TRY(hd_buffer_push(&t->mask_regions, (size_t)first * row_bytes, n_bytes));
+    return target_inputs_push(&t->mask, first, t->n_mask_rows);
 }
 
-static err_t run_masks(train_image_t *t, const exec_batch_t *base, const train_image_input_t *in)
+static err_t run_masks(train_image_t *t, const exec_batch_t *base, const train_image_input_t *in, int64_t i)
 {
     exec_batch_t batch = *base;
-    TRY(put_masks(t, in));
-    batch.n = t->targets.regions.n_objects;
-    batch.input[t->ports.mask_regions] = t->mask_regions.device;
-    batch.input[t->mask.label] = t->mask.labels.device;
-    batch.input[t->mask.target] = t->mask.targets.device;
-    batch.input[t->mask.weight] = t->mask.weights.device;
-    return run_rows(t, SECTION_MASK, &batch);
+    const int64_t first = i * t->n_mask_rows;
+    TRY(put_masks(t, in, i));
+    batch.n = t->counts[i].n_positives;
+    batch.input[t->ports.mask_regions] = (const float *)t->mask_regions.device + first * ROI_ALIGN_VALUES;
+    target_inputs_set(&t->mask, first, t->mask_ports, &batch);
+    return run_rows(t, SECTION_MASK, &batch, i);
+}
+
+/* Whether the search of train_image_find_nonfinite is over. */
+static bool has_found(const train_image_t *t)
+{
+    return t->found && t->found->where[0];
+}
+
+/* Both sections. On a GPU the host makes the targets of masks meanwhile. */
+static err_t run_heads(train_image_t *t, const exec_batch_t *base, const train_image_input_t *inputs,
+                       int64_t n)
+{
+    for (int64_t i = 0; i < n && !has_found(t); i++) TRY(run_boxes(t, base, i));
+    for (int64_t i = 0; i < n && !has_found(t) && t->ports.mask_regions >= 0; i++)
+        TRY(run_masks(t, base, &inputs[i], i));
+    return ERR_OK;
+}
+
+/* Brings the pixels of several images together. */
+static err_t put_pixels(train_image_t *t, const train_image_input_t *inputs, int64_t n, exec_batch_t *batch)
+{
+    const map_size_t canvas = inputs[0].canvas;
+    const int64_t count = canvas.height * canvas.width * 3;
+    batch->input[t->ports.image] = inputs[0].pixels;
+    for (int64_t i = 0; i < n && n > 1; i++) {
+        ASSERT(inputs[i].canvas.height == canvas.height && inputs[i].canvas.width == canvas.width);
+        TRY(backend_copy(t->options.backend, t->pixels + i * count, inputs[i].pixels,
+                         (size_t)count * sizeof *t->pixels));
+        batch->input[t->ports.image] = t->pixels;
+    }
+    return ERR_OK;
 }
 
 /* The inputs of section 0. */
-static err_t put_image(train_image_t *t, const train_image_input_t *in, exec_batch_t *batch)
+static err_t put_images(train_image_t *t, const train_image_input_t *inputs, int64_t n, exec_batch_t *batch)
 {
-    map_size_t cells[PROPOSALS_LEVELS];
-    for (int i = 0; i < PROPOSALS_LEVELS; i++)
-        rcnn_cells(in->canvas.height, in->canvas.width, i, &cells[i].height, &cells[i].width);
-    rcnn_shapes(t->options.graph, in->canvas.height, in->canvas.width, t->shapes);
-    batch->n = 1;
+    ASSERT(n > 0 && n <= t->options.max_images);
+    rcnn_shapes(t->options.graph, inputs[0].canvas.height, inputs[0].canvas.width, t->shapes);
+    batch->n = n;
     batch->shapes = t->shapes;
-    batch->input[t->ports.image] = in->pixels;
-    return put_anchors(t, in, cells, batch);
+    TRY(put_pixels(t, inputs, n, batch));
+    return put_anchors(t, inputs, n, batch);
 }
 
-err_t train_image_run(train_image_t *t, const exec_batch_t *base, const train_image_input_t *in,
-                      exec_ready_hook_t hook, void *context, train_image_counts_t *counts)
+err_t train_image_run(train_image_t *t, const exec_batch_t *base, const train_image_input_t *inputs,
+                      int64_t n, train_image_counts_t *counts)
 {
     exec_batch_t batch = *base;
-    t->counts = (train_image_counts_t){0};
-    TRY(put_image(t, in, &batch));
+    exec_results_t results;
+    memset(counts, 0, (size_t)n * sizeof *counts);
+    t->counts = counts;
+    TRY(put_images(t, inputs, n, &batch));
     TRY(exec_forward(t->options.exec, &batch, true));
-    TRY(find_regions(t, in));
-    TRY(run_boxes(t, base));
-    if (t->ports.mask_regions >= 0) TRY(run_masks(t, base, in));
-    *counts = t->counts;
-    return exec_backward(t->options.exec, &batch, hook, context);
+    TRY(exec_results(t->options.exec, &results));
+    for (int64_t i = 0; i < n; i++) TRY(find_regions(t, &results, &inputs[i], i));
+    TRY(run_heads(t, base, inputs, n));
+    return exec_backward(t->options.exec, &batch, NULL, NULL);
 }
 
-err_t train_image_find_nonfinite(train_image_t *t, const exec_batch_t *base, const train_image_input_t *in,
-                                 char *out)
+err_t train_image_find_nonfinite(train_image_t *t, const exec_batch_t *base,
+                                 const train_image_input_t *inputs, int64_t n, exec_nonfinite_t *out)
 {
     exec_batch_t batch = *base;
-    TRY(put_image(t, in, &batch));
+    TRY(put_images(t, inputs, n, &batch));
     TRY(exec_find_nonfinite(t->options.exec, &batch, out));
-    t->where = out;
-    err_t err = out[0] ? ERR_OK : run_boxes(t, base);
-    if (err == ERR_OK && !out[0] && t->ports.mask_regions >= 0) err = run_masks(t, base, in);
-    t->where = NULL;
+    t->found = out;
+    err_t err = run_heads(t, base, inputs, n);
+    t->found = NULL;
     return err;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A training pass over one image: anchors labelled, the network's forward pass, regions proposed, labelled and
- * sampled, forward and backward of the heads in blocks of rows, backward of the rest. The loss is torchvision's for
- * a batch of one image; that of a batch is the mean over its images. Not collective. */
+/* A training pass over a micro-batch, images of one canvas: anchors labelled, the network's forward pass, regions
+ * proposed, labelled and sampled, forward and backward of the heads in blocks of rows of an image, backward of the
+ * rest. The loss is the sum over the images of torchvision's for a batch of one image. Not collective, unless batch
+ * norm is synchronized. */
 #ifndef TRAIN_DETECT_TRAIN_IMAGE_H
 #define TRAIN_DETECT_TRAIN_IMAGE_H
 
@@ -18,15 +19,16 @@ extern const proposals_options_t proposals_training;
 typedef struct train_image_options {
     const graph_t *graph; /* compute/models/rcnn.h; borrowed, like the other pointers */
     const backend_t *backend;
-    exec_t *exec; /* prepared to train one image on each canvas */
+    exec_t *exec; /* prepared to train each number of images that comes, on each canvas */
     const map_size_t *canvases;
     int n_canvases;
+    int64_t max_images;  /* of a pass, at least 1 */
     int64_t max_objects; /* of an image */
     proposals_options_t proposals;
     targets_options_t targets;
 } train_image_options_t;
 
-/* Allocates everything that images need. */
+/* Allocates everything that passes need. */
 err_t train_image_new(const train_image_options_t *options, train_image_t **out);
 void train_image_free(train_image_t **train);
 
@@ -56,16 +58,15 @@ typedef struct train_image_counts {
 
 /* Adds the losses to batch->tally, and overwrites the gradients.
  *
- *   batch  tally, step, loss_scale and states, as for exec_forward; the rest is set here
- *   hook   as in exec_backward */
-err_t train_image_run(train_image_t *train, const exec_batch_t *batch, const train_image_input_t *input,
-                      exec_ready_hook_t hook, void *context, train_image_counts_t *counts);
+ *   batch   tally, step, loss_scale and states, as for exec_forward; the rest is set here
+ *   inputs  [n] of one canvas; n from 1 to max_images
+ *   counts  [n] of each image */
+err_t train_image_run(train_image_t *train, const exec_batch_t *batch, const train_image_input_t *inputs,
+                      int64_t n, train_image_counts_t *counts);
 
-/* Runs the forward passes of the last image again and finds the first layer with a NaN or infinite output or
- * parameter. Arguments as in train_image_run.
- *
- *   out  [EXEC_WHERE_MAX], as exec_find_nonfinite */
+/* Runs the forward passes of the last train_image_run again, whose arguments and counts are still valid, and finds
+ * the first layer with a NaN or infinite output or parameter; out->sample is the image. */
 err_t train_image_find_nonfinite(train_image_t *train, const exec_batch_t *batch,
-                                 const train_image_input_t *input, char *out);
+                                 const train_image_input_t *inputs, int64_t n, exec_nonfinite_t *out);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes objects and masks of each image from the loader's fields, and sums gradients and losses over the images. */
+/* Cuts a batch into micro-batches, takes objects and masks of each image from the loader's fields, and sums gradients
+ * and losses over the passes. */
 #include "train/detect/train_images.h"
 
 #include <math.h>
@@ -10,19 +11,31 @@
 #include "data/load/detection.h"
 #include "train/detect/mask_cut.h"
 
+/* The masks of one image, for train_image_masks_t. */
+typedef struct image_masks {
+    train_images_t *t;
+    const detection_place_t *place;
+    const int32_t *counts, *runs;
+    int64_t n;
+} image_masks_t;
+
 struct train_images {
     train_images_options_t options;
     train_image_t *train;
     int n_losses;
     task_sum_t sum_of[GRAPH_MAX_OUTPUTS]; /* of each loss */
-    hd_buffer_t tally;                    /* [n_losses][2] of an image */
-    float *added;                         /* gradients of earlier images; of the backend */
-    box_t *boxes;
-    int64_t n_boxes;
+    hd_buffer_t tally;                    /* [n_losses][2] of a pass */
+    float *added;                         /* gradients of earlier passes; of the backend */
+    double *cuts;                         /* [max_local] of a part: not 0: a pass begins with this image */
+    /* Of a pass, [max_images]. */
+    train_image_input_t *inputs;
+    train_image_counts_t *counts;
+    image_masks_t *masks;
+    box_t *boxes;               /* [max_images][max_objects] */
     train_images_item_t *items; /* [max_local] */
     uint8_t *bitmap;            /* of a mask */
-    char where[EXEC_WHERE_MAX];
-    int64_t where_image;
+    exec_nonfinite_t found;
+    int64_t found_image;
 };
 
 static task_sum_t find_sum(const char *loss)
@@ -65,11 +78,17 @@ static err_t allocate(train_images_t *t)
 {
     const train_images_options_t *o = &t->options;
     const backend_t *backend = o->image.backend;
+    const int64_t n = o->image.max_images;
+    static const char what[] = "images of a micro-batch";
     find_losses(t);
     TRY(train_image_new(&o->image, &t->train));
     TRY(hd_buffer_new(backend, (size_t)t->n_losses * 2 * sizeof(float), "losses", &t->tally));
     TRY(mem_new_array(o->max_local, sizeof *t->items, "images of a batch", &t->items));
-    TRY(mem_new_array(o->image.max_objects, sizeof *t->boxes, "objects of an image", &t->boxes));
+    TRY(mem_new_array(o->max_local, sizeof *t->cuts, "images of a batch", &t->cuts));
+    TRY(mem_new_array(n, sizeof *t->inputs, what, &t->inputs));
+    TRY(mem_new_array(n, sizeof *t->counts, what, &t->counts));
+    TRY(mem_new_array(n, sizeof *t->masks, what, &t->masks));
+    TRY(mem_new_array(n * o->image.max_objects, sizeof *t->boxes, "objects of images", &t->boxes));
     return o->max_local > 1 ? backend_alloc(backend, gradient_bytes(t), "accumulated gradients", &t->added)
                             : ERR_OK;
 }
@@ -93,6 +112,10 @@ void train_images_free(train_images_t **images)
     hd_buffer_free(&t->tally);
     backend_release(t->options.image.backend, &t->added);
     mem_free(&t->items);
+    mem_free(&t->cuts);
+    mem_free(&t->inputs);
+    mem_free(&t->counts);
+    mem_free(&t->masks);
     mem_free(&t->boxes);
     mem_free(&t->bitmap);
     mem_free(images);
@@ -105,14 +128,6 @@ static const void *rows_of(const batch_t *from, int field, int64_t i, size_t row
     *n = f->offsets[i + 1] - f->offsets[i];
     return (const char *)f->data + (size_t)f->offsets[i] * row_bytes;
 }
-
-/* The masks of one image, for train_image_masks_t. */
-typedef struct image_masks {
-    train_images_t *t;
-    const detection_place_t *place;
-    const int32_t *counts, *runs;
-    int64_t n;
-} image_masks_t;
 
 static err_t get_mask(void *context, int64_t object, mask_cut_t *out)
 {
@@ -131,7 +146,7 @@ static err_t get_mask(void *context, int64_t object, mask_cut_t *out)
     return mask_cut_make(&mask, &view, &m->t->bitmap, out);
 }
 
-/* Adds the losses of an image to the batch's. */
+/* Adds the losses of a pass to the batch's. */
 static void add_losses(const train_images_t *t, float *sums)
 {
     const float *tally = t->tally.host;
@@ -149,71 +164,127 @@ static bool is_finite(const train_images_t *t)
     return true;
 }
 
-/* Of the first image with a loss that is not finite. */
-static err_t find_nonfinite(train_images_t *t, const exec_batch_t *common, const train_image_input_t *input)
+/* Of the first pass with a loss that is not finite. */
+static err_t find_nonfinite(train_images_t *t, const exec_batch_t *common, int64_t n)
 {
-    if (t->where[0] || is_finite(t)) return ERR_OK;
-    t->where_image = input->draw.image;
-    return train_image_find_nonfinite(t->train, common, input, t->where);
+    if (t->found.where[0] || is_finite(t)) return ERR_OK;
+    TRY(train_image_find_nonfinite(t->train, common, t->inputs, n, &t->found));
+    t->found_image = t->inputs[t->found.sample].draw.image;
+    return ERR_OK;
 }
 
-static err_t run_image(train_images_t *t, const train_images_part_t *part, int64_t i, float *sums,
-                       train_images_sec_t *cost)
+static const detection_place_t *place_of(const train_images_part_t *part, int64_t i)
+{
+    return (const detection_place_t *)part->from->fields[DETECTION_FIELD_PLACE].data + i;
+}
+
+/* Fills in input k of a pass from image i of the batch. */
+static void fill_input(train_images_t *t, const train_images_part_t *part, int64_t i, int64_t k)
 {
     const batch_t *from = part->from;
-    const detection_place_t *place = (const detection_place_t *)from->fields[DETECTION_FIELD_PLACE].data + i;
+    const detection_place_t *place = place_of(part, i);
     int64_t n, n_runs;
-    image_masks_t masks = {.t = t, .place = place};
+    image_masks_t *masks = &t->masks[k];
+    box_t *own = t->boxes + k * t->options.image.max_objects;
     const float *boxes = rows_of(from, DETECTION_BOX, i, 4 * sizeof *boxes, &n);
     const int32_t *classes = rows_of(from, DETECTION_CLASS, i, sizeof *classes, &n);
-    masks.counts = rows_of(from, DETECTION_MASK_N, i, sizeof *masks.counts, &masks.n);
-    masks.runs = rows_of(from, DETECTION_RUNS, i, sizeof *masks.runs, &n_runs);
+    *masks = (image_masks_t){.t = t, .place = place};
+    masks->counts = rows_of(from, DETECTION_MASK_N, i, sizeof *masks->counts, &masks->n);
+    masks->runs = rows_of(from, DETECTION_RUNS, i, sizeof *masks->runs, &n_runs);
     ASSERT(n <= t->options.image.max_objects);
-    for (int64_t k = 0; k < n; k++, boxes += 4) t->boxes[k] = (box_t){boxes[0], boxes[1], boxes[2], boxes[3]};
-    const train_image_input_t input = {
-        .pixels = part->pixels + i * part->n_values,
-        .canvas = {place->canvas_height, place->canvas_width},
-        .scaled = {place->scaled_height, place->scaled_width},
-        .image = {place->image_height, place->image_width},
-        .objects = {n, t->boxes, classes},
-        .masks = {get_mask, &masks},
-        .draw = {t->options.seed, (uint32_t)from->epoch, (uint32_t)place->image}};
-    train_image_counts_t counts;
+    for (int64_t j = 0; j < n; j++, boxes += 4) own[j] = (box_t){boxes[0], boxes[1], boxes[2], boxes[3]};
+    t->inputs[k] =
+        (train_image_input_t){.pixels = part->pixels + i * part->n_values,
+                              .canvas = {place->canvas_height, place->canvas_width},
+                              .scaled = {place->scaled_height, place->scaled_width},
+                              .image = {place->image_height, place->image_width},
+                              .objects = {n, own, classes},
+                              .masks = {get_mask, masks},
+                              .draw = {t->options.seed, (uint32_t)from->epoch, (uint32_t)place->image}};
+}
+
+/* Adds the sums of a pass over n images from image `first` on, and notes what they took. */
+static void count_pass(train_images_t *t, const train_images_part_t *part, int64_t first, int64_t n,
+                       double sec, float *sums)
+{
+    for (int64_t k = 0; k < n; k++) {
+        const detection_place_t *place = place_of(part, first + k);
+        const int64_t n_objects = t->inputs[k].objects.n, n_positives = t->counts[k].n_positives;
+        sums[TASK_SUM_POSITIVES] += (float)n_positives;
+        sums[TASK_SUM_FOUND] += (float)t->counts[k].n_found;
+        sums[TASK_SUM_OBJECTS] += (float)n_objects;
+        t->items[first + k] =
+            (train_images_item_t){place->image, place->canvas, n_objects, n_positives, sec / (double)n};
+    }
+}
+
+/* A pass over n images from image `first` on. */
+static err_t run_pass(train_images_t *t, const train_images_part_t *part, int64_t first, int64_t n,
+                      float *sums)
+{
     exec_batch_t common = *part->common;
     const double start = clock_sec();
+    for (int64_t k = 0; k < n; k++) fill_input(t, part, first + k, k);
     memset(t->tally.host, 0, t->tally.n_bytes);
     TRY(hd_buffer_push_all(&t->tally));
     common.tally = t->tally.device;
-    TRY(train_image_run(t->train, &common, &input, NULL, NULL, &counts));
+    TRY(train_image_run(t->train, &common, t->inputs, n, t->counts));
     TRY(hd_buffer_pull_all(&t->tally));
     add_losses(t, sums);
-    cost->boxes += counts.boxes_sec;
-    cost->masks += counts.masks_sec;
-    sums[TASK_SUM_POSITIVES] += (float)counts.n_positives;
-    sums[TASK_SUM_FOUND] += (float)counts.n_found;
-    sums[TASK_SUM_OBJECTS] += (float)n;
-    t->items[i] =
-        (train_images_item_t){place->image, place->canvas, n, counts.n_positives, clock_sec() - start};
-    return find_nonfinite(t, &common, &input);
+    count_pass(t, part, first, n, clock_sec() - start, sums);
+    return find_nonfinite(t, &common, n);
+}
+
+int64_t train_images_pass(int64_t most, int64_t left)
+{
+    int64_t n = 1;
+    while (2 * n <= left) n *= 2;
+    return left >= most ? most : n;
+}
+
+/* Marks where the canvas changes; with synchronized batch norm where that of any rank does. */
+static err_t find_cuts(train_images_t *t, const train_images_part_t *part)
+{
+    const train_images_options_t *o = &t->options;
+    for (int64_t i = 0; i < part->n; i++) {
+        const detection_place_t *place = place_of(part, part->first + i);
+        t->cuts[i] = i > 0 && place->canvas != place[-1].canvas;
+    }
+    return o->sum_shared && o->image.max_images > 1 ? o->sum_shared(o->share_context, t->cuts, part->n)
+                                                    : ERR_OK;
+}
+
+/* The images from image i of a part to the next cut. */
+static int64_t run_length(const train_images_t *t, int64_t i, int64_t n)
+{
+    int64_t end = i + 1;
+    while (end < n && !(t->cuts[end] > 0)) end++;
+    return end - i;
 }
 
 err_t train_images_run(train_images_t *t, const train_images_part_t *part, float *sums,
                        train_images_sec_t *cost)
 {
     const backend_t *backend = t->options.image.backend;
-    const int64_t n_floats = t->options.image.graph->n_flat_trained;
+    const int64_t n_floats = t->options.image.graph->n_flat_trained, most = t->options.image.max_images;
     float *grads = t->options.grads;
-    if (part->first == 0) t->where[0] = '\0';
+    bool added = false;
+    if (part->first == 0) t->found.where[0] = '\0';
     if (part->n == 0) return backend_zero(backend, grads, gradient_bytes(t));
-    for (int64_t i = 0; i < part->n; i++) {
-        TRY(run_image(t, part, part->first + i, sums, cost));
-        if (i + 1 == part->n) break;
-        if (i == 0)
-            TRY(backend_copy(backend, t->added, grads, gradient_bytes(t)));
-        else
-            TRY(backend->accumulate(t->added, grads, n_floats, DTYPE_F32));
+    TRY(find_cuts(t, part));
+    for (int64_t i = 0, n; i < part->n; i += n) {
+        n = train_images_pass(most, run_length(t, i, part->n));
+        TRY(run_pass(t, part, part->first + i, n, sums));
+        for (int64_t k = 0; k < n; k++) {
+            cost->boxes += t->counts[k].boxes_sec;
+            cost->masks += t->counts[k].masks_sec;
+        }
+        if (i + n == part->n) break;
+        TRY(added ? backend->accumulate(t->added, grads, n_floats, DTYPE_F32)
+                  : backend_copy(backend, t->added, grads, gradient_bytes(t)));
+        added = true;
     }
-    return part->n > 1 ? backend->accumulate(grads, t->added, n_floats, DTYPE_F32) : ERR_OK;
+    return added ? backend->accumulate(grads, t->added, n_floats, DTYPE_F32) : ERR_OK;
 }
 
 const train_images_item_t *train_images_items(const train_images_t *t)
@@ -223,6 +294,6 @@ const train_images_item_t *train_images_items(const train_images_t *t)
 
 const char *train_images_where(const train_images_t *t, int64_t *image)
 {
-    *image = t->where_image;
-    return t->where;
+    *image = t->found_image;
+    return t->found.where;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The images of a batch: a training pass over each (train_image.h), whose gradients add up. Images follow one another,
- * so that memory depends on one image and not on the batch. Not collective. */
+/* The images of a batch, cut into micro-batches: a training pass over each (train_image.h), whose gradients add up.
+ * Passes follow one another, so that memory depends on the micro-batch and not on the batch. Not collective, unless
+ * batch norm is synchronized. */
 #ifndef TRAIN_DETECT_TRAIN_IMAGES_H
 #define TRAIN_DETECT_TRAIN_IMAGES_H
 
@@ -15,7 +16,14 @@ typedef struct train_images_options {
     float *grads;                /* exec_options_t's */
     uint64_t seed;
     int64_t max_local; /* images of a batch, at most */
+    /* exec_options_t's: ranks with synchronized batch norm have the same passes. */
+    err_t (*sum_shared)(void *context, double *values, int64_t n);
+    void *share_context;
 } train_images_options_t;
+
+/* The images of the next pass, of a run of `left` images of one canvas: `most`, or fewer in a power of two, so that
+ * few sizes are planned. */
+int64_t train_images_pass(int64_t most, int64_t left);
 
 err_t train_images_new(const train_images_options_t *options, train_images_t **out);
 void train_images_free(train_images_t **images);
@@ -29,7 +37,7 @@ typedef struct train_images_part {
     const exec_batch_t *common; /* step, loss_scale and states */
 } train_images_part_t;
 
-/* What an image was and took. */
+/* What an image was and took: the time of its pass, in equal parts. */
 typedef struct train_images_item {
     int64_t image; /* its number within the split's images */
     int canvas;
@@ -42,8 +50,8 @@ typedef struct train_images_sec {
     double boxes, masks;
 } train_images_sec_t;
 
-/* Overwrites the gradients with the sum over the images. Losses that are not finite are no error: they are in the
- * sums, and train_images_where tells their origin.
+/* Overwrites the gradients with the sum over the images. Micro-batches are consecutive images of one canvas. Losses
+ * that are not finite are no error: they are in the sums, and train_images_where tells their origin.
  *
  *   sums  [TASK_N_SUMS], which the images' are added to
  *   cost  seconds are added to it */

@@ -147,6 +147,7 @@ static err_t open_images(trainer_t *t)
                   .exec = t->model.exec,
                   .canvases = data.canvases->size,
                   .n_canvases = data.canvases->n,
+                  .max_images = 1,
                   .max_objects = info->objects.most > 0 ? info->objects.most : 1,
                   .proposals = detect_train_proposals(o),
                   .targets = detect_train_targets(o)},

@@ -134,15 +134,17 @@ static err_t find_image_nonfinite(trainer_t *t, char *where, size_t n_bytes)
 static err_t find_nonfinite(const train_step_t *step, char *where, size_t n_bytes)
 {
     trainer_t *t = step->t;
+    exec_nonfinite_t found = {.sample = 0};
     where[0] = '\0';
     if (t->model.images) return find_image_nonfinite(t, where, n_bytes);
     for (int i = 0; i < trainer_local_shards(t); i++) {
         exec_batch_t shard = shard_of(t, &step->batch, step->n_global, i);
-        for (int k = 0; !where[0] && k < t->options->accumulate; k++) {
+        for (int k = 0; !found.where[0] && k < t->options->accumulate; k++) {
             exec_batch_t part = part_of_shard(t, &shard, k);
-            TRY(exec_find_nonfinite(t->model.exec, &part, where));
+            TRY(exec_find_nonfinite(t->model.exec, &part, &found));
         }
     }
+    snprintf(where, n_bytes, "%s", found.where);
     return ERR_OK;
 }
 
