@@ -91,6 +91,7 @@ static const schema_rule_t run_rules[] = {
     {OBJECT("algorithms")},
     {POSITIVE("n_parameters")},
     {POSITIVE("global_batch")},
+    {POSITIVE("micro_batch"), .optional = true},
     {COUNT("n_steps")},
     {COUNT("activation_bytes")},
     {COUNT("first_step")},

@@ -14,7 +14,7 @@ const opt_t detect_train_option_table[] = {
      "train the last N of the trunk's stem and four stages [3 with --weights, otherwise 5, which is all]",
      OPT_COMMON},
     {"norm", OPT_CHOICE, FIELD(norm), "auto", 0, 0, model_norms, NULL,
-     "batch norm: constants, or trained on the images of each rank; auto: frozen with --weights, otherwise batch",
+     "batch norm: constants, or trained over each micro-batch; auto: frozen with --weights, otherwise batch",
      OPT_COMMON},
     {"norm-eps", OPT_REAL, FIELD(norm_epsilon), "1e-5", 0, 1, NULL, "X",
      "epsilon of batch norm; 0 for torchvision's COCO_V1 weights", OPT_MORE},
@@ -28,6 +28,10 @@ const opt_t detect_train_option_table[] = {
      "regions sampled per image, at most a quarter of them objects", OPT_MORE},
     {"mask-block", OPT_INT, FIELD(mask_block), "16", 4, RCNN_MASK_MAX, NULL, "N",
      "regions that the mask head computes at a time, a multiple of 4; more need more memory", OPT_MORE},
+    {"micro-batch", OPT_INT, FIELD(micro_batch), NULL, 1, DETECT_MAX_MICRO_BATCH, NULL, "N",
+     "images of one canvas that trunk and proposals are computed for at a time; more need more memory [1; on a GPU "
+     "the rank's batch]",
+     OPT_MORE},
 };
 const int n_detect_train_options = sizeof detect_train_option_table / sizeof detect_train_option_table[0];
 

@@ -7,12 +7,16 @@
 #include "data/transform/settings.h"
 #include "train/detect/targets.h"
 
+/* With 64 canvases (data/transform/canvas.h), as many plans as compute/graph/exec.h has room for. */
+enum { DETECT_MAX_MICRO_BATCH = 64 };
+
 typedef struct detect_train_options {
     canvas_options_t canvas; /* set by canvas_option_table */
     const char *norm;
     double norm_epsilon;
     int64_t trainable_layers; /* 0: by default */
     int64_t rpn_batch, rpn_topk, box_batch, mask_block;
+    int64_t micro_batch; /* 0: by default */
     bool keep_empty;
 } detect_train_options_t;
 extern const opt_t detect_train_option_table[];

@@ -251,18 +251,21 @@ static err_t choose_for_fused(const algorithm_request_t *request, const algorith
     return ERR_OK;
 }
 
+/* The rule is for sizes that the checkpoint lacks: --micro-batch may change. */
 static err_t choose_by_rule(const algorithm_request_t *request, algorithm_choice_t *out)
 {
+    static const char source[] = "the checkpoint's algorithms";
     char machine[ALGORITHMS_MACHINE_MAX];
+    algorithms_t *table = &out->table, saved = {.n = 0};
     describe_machine(request->runtime, machine);
-    TRY(read_saved(request, machine, true, &out->table));
-    const bool saved = out->table.n > 0;
-    snprintf(out->from, sizeof out->from, "%s", saved ? "checkpoint" : "rule");
-    snprintf(out->about, sizeof out->about, "algorithms %s", saved ? "from the checkpoint" : "by rule");
-    if (saved) return ERR_OK;
-    snprintf(out->table.machine, sizeof out->table.machine, "%s", machine);
-    return request->rule(request->graph, request->runtime->backend, request->sizes, request->n_sizes,
-                         &out->table);
+    TRY(read_saved(request, machine, true, &saved));
+    const bool resumed = saved.n > 0;
+    algorithms_free(&saved);
+    snprintf(out->from, sizeof out->from, "%s", resumed ? "checkpoint" : "rule");
+    snprintf(out->about, sizeof out->about, "algorithms %s", resumed ? "from the checkpoint" : "by rule");
+    snprintf(table->machine, sizeof table->machine, "%s", machine);
+    TRY(request->rule(request->graph, request->runtime->backend, request->sizes, request->n_sizes, table));
+    return resumed ? algorithms_read(table, request->saved, source, true) : ERR_OK;
 }
 
 /* Rank 0. */

@@ -9,7 +9,7 @@
 #include "cluster/session/runtime.h"
 #include "compute/graph/algorithms.h"
 
-enum { ALGORITHMS_MAX_SIZES = 128 };
+enum { ALGORITHMS_MAX_SIZES = 512 };
 
 typedef struct algorithm_request {
     /* "fixed", "measure", "rule", or the path of a table (compute/graph/algorithms.h). NULL, for evaluation: the

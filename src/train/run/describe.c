@@ -178,8 +178,11 @@ err_t trainer_print_header(trainer_t *t)
                  figure_count(sampler_block(t->input.sampler)).text, (long long)o->shuffle_window);
     print_data_notes(info);
     print_ranks(t);
-    log_note("  batch   %lld (up to %lld per rank), %lld step%s, %lld per epoch",
-             (long long)t->input.global_batch, (long long)t->input.max_local, (long long)t->n_steps,
+    char micro[32] = "";
+    if (o->detects && t->model.micro_batch > 1)
+        snprintf(micro, sizeof micro, ", %lld at a time", (long long)t->model.micro_batch);
+    log_note("  batch   %lld (up to %lld per rank%s), %lld step%s, %lld per epoch",
+             (long long)t->input.global_batch, (long long)t->input.max_local, micro, (long long)t->n_steps,
              t->n_steps == 1 ? "" : "s", (long long)sampler_batches(t->input.sampler));
     char warmup[64] = "";
     const long long n_warmup = t->learning.schedule.warmup_steps;
@@ -314,6 +317,7 @@ err_t trainer_record_run(trainer_t *t)
     record_algorithms(j, t);
     json_int(j, "n_parameters", t->model.graph->n_parameters);
     json_int(j, "global_batch", t->input.global_batch);
+    if (t->options->detects) json_int(j, "micro_batch", t->model.micro_batch);
     json_int(j, "n_steps", t->n_steps);
     json_int(j, "activation_bytes", (int64_t)exec_arena_bytes(t->model.exec));
     json_int(j, "first_step", t->at.step);

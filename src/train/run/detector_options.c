@@ -28,10 +28,11 @@ static err_t check_detector(train_options_t *o)
         const char *key, *why;
         bool given;
     } lacked[] = {
-        {"accumulate", "each image is computed alone, so that a larger --batch needs no more memory",
+        {"accumulate",
+         "gradients add up over all images of a --batch anyway; --micro-batch N sets how many are computed at a time",
          o->accumulate > 1},
         {"label-smoothing", "it is for classifiers", o->label_smoothing > 0},
-        {"bn-group", "each image is computed alone", o->bn_group > 0},
+        {"bn-group", "batch norm is over the images of a --micro-batch", o->bn_group > 0},
         {"shuffle-block", "batches are formed by the images' sizes", o->shuffle_block > 0},
         {"shuffle-window", "batches are formed by the images' sizes", o->shuffle_window != SHUFFLE_WINDOW},
     };

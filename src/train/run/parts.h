@@ -57,6 +57,7 @@ typedef struct train_model {
     algorithm_choice_t algorithms;
     exec_t *exec;
     train_images_t *images; /* of a detector; NULL: a classifier */
+    int64_t micro_batch;    /* of a detector: images per pass, at most */
     char *freeze;           /* model_options_t's, of a detector */
     recorded_step_t recorded;
 } train_model_t;

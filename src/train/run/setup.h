@@ -36,11 +36,12 @@ void trainer_print_plan(const trainer_t *t);
 /* Detectors: their parts of trainer_build and trainer_plan. setup_detector.c.
  *
  *   detector_set_model          what they add to the options of model_build; not collective
- *   detector_check_model        ERR_DATA, ERR_USAGE: data or options that do not fit it; not collective
+ *   detector_check_model        ERR_DATA, ERR_USAGE: data or options that do not fit it; sets t->model.micro_batch; not
+ *                               collective
  *   detector_choose_algorithms  request: without sizes
  *   detector_plan               everything that the executor and passes over images need; not collective */
 err_t detector_set_model(trainer_t *t, model_options_t *options);
-err_t detector_check_model(const trainer_t *t);
+err_t detector_check_model(trainer_t *t);
 err_t detector_choose_algorithms(trainer_t *t, algorithm_request_t *request);
 err_t detector_plan(trainer_t *t);
 

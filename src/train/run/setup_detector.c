@@ -33,7 +33,17 @@ static bool has_trained_norm(const graph_t *graph)
     return false;
 }
 
-/* Each image has its own pass, in which synchronized batch norm waits for all ranks. */
+/* The default fills a GPU. Never more than the largest share of a rank or shard, which are the same everywhere: with
+ * --reproducible, passes do not depend on the number of ranks. */
+static int64_t choose_micro_batch(const trainer_t *t)
+{
+    int64_t first, wanted = t->options->detect.micro_batch;
+    const int64_t most = sampler_shard(t->input.sampler, t->input.global_batch, 0, t->comm->size, &first);
+    if (!wanted) wanted = t->runtime.backend->memory ? DETECT_MAX_MICRO_BATCH : 1;
+    return wanted < most ? wanted : most;
+}
+
+/* In each pass synchronized batch norm waits for all ranks. */
 static err_t check_sync(const trainer_t *t)
 {
     const int64_t n_train = t->input.dataset->info.n_samples[SPLIT_TRAIN], batch = t->input.global_batch;
@@ -50,9 +60,10 @@ static err_t check_sync(const trainer_t *t)
     return ERR_OK;
 }
 
-err_t detector_check_model(const trainer_t *t)
+err_t detector_check_model(trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
+    t->model.micro_batch = choose_micro_batch(t);
     if (rcnn_has_masks(t->model.graph) && info->objects.n_unmasked > 0)
         RAISE(ERR_DATA,
               "%lld objects of %s have no segmentation, which %s needs; train a model without masks, such as "
@@ -69,15 +80,29 @@ static images_detection_t data_of(const trainer_t *t)
     return data;
 }
 
+/* The numbers of images of passes, from the largest: size i, or 0 after the last. */
+static int64_t pass_size(const trainer_t *t, int i)
+{
+    int64_t n = t->model.micro_batch;
+    for (; i > 0 && n > 0; i--) n = n > 1 ? train_images_pass(n, n - 1) : 0;
+    return n;
+}
+
 err_t detector_choose_algorithms(trainer_t *t, algorithm_request_t *request)
 {
     const canvases_t *canvases = data_of(t).canvases;
     shape_t *shapes = NULL;
     err_t err = detector_shapes(t->model.graph, canvases, &shapes);
     TRY_OUT(err, comm_agree(t->comm, err, "choosing algorithms"));
-    ASSERT(2 * canvases->n <= ALGORITHMS_MAX_SIZES);
-    for (int i = 0; i < 2 * canvases->n; i++)
-        request->sizes[request->n_sizes++] = (batch_size_t){1, i % 2 == 0, shapes + i / 2 * GRAPH_MAX_INPUTS};
+    for (int i = 0; i < canvases->n; i++) {
+        const shape_t *own = shapes + i * GRAPH_MAX_INPUTS;
+        int n_passes = 0;
+        while (pass_size(t, n_passes) > 0) n_passes++;
+        ASSERT(request->n_sizes + n_passes < ALGORITHMS_MAX_SIZES);
+        for (int k = n_passes - 1; k >= 0; k--)
+            request->sizes[request->n_sizes++] = (batch_size_t){pass_size(t, k), true, own};
+        request->sizes[request->n_sizes++] = (batch_size_t){1, false, own};
+    }
     request->rule = rcnn_algorithms;
     err = algorithm_choice_make(request, &t->model.algorithms);
 out:
@@ -136,6 +161,11 @@ int detector_trace_parts(const trainer_t *t)
     return 2 * narrow_int(t->input.max_local);
 }
 
+static err_t sum_cuts(void *comm, double *values, int64_t n)
+{
+    return comm_allreduce(comm, values, n, DTYPE_F64, COMM_SUM, "cutting batches");
+}
+
 static err_t open_images(trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
@@ -147,13 +177,15 @@ static err_t open_images(trainer_t *t)
                   .exec = t->model.exec,
                   .canvases = data.canvases->size,
                   .n_canvases = data.canvases->n,
-                  .max_images = 1,
+                  .max_images = t->model.micro_batch,
                   .max_objects = info->objects.most > 0 ? info->objects.most : 1,
                   .proposals = detect_train_proposals(o),
                   .targets = detect_train_targets(o)},
         .grads = t->learning.grads.device,
         .seed = (uint64_t)t->options->seed,
         .max_local = t->input.max_local,
+        .sum_shared = t->options->sync_bn ? sum_cuts : NULL,
+        .share_context = t->comm,
     };
     return train_images_new(&options, &t->model.images);
 }
@@ -206,12 +238,16 @@ err_t detector_plan(trainer_t *t)
     const canvases_t *canvases = data_of(t).canvases;
     shape_t *shapes;
     err_t err = detector_shapes(t->model.graph, canvases, &shapes);
-    for (int i = 0; err == ERR_OK && i < canvases->n; i++)
-        err = exec_prepare_shapes(t->model.exec, 1, shapes + i * GRAPH_MAX_INPUTS, true);
+    for (int i = 0; i < canvases->n; i++)
+        for (int k = 0; err == ERR_OK && pass_size(t, k) > 0; k++)
+            err = exec_prepare_shapes(t->model.exec, pass_size(t, k), shapes + i * GRAPH_MAX_INPUTS, true);
     mem_free(&shapes);
     TRY(err);
     TRY(open_evaluator(t));
-    TRY(exec_ready(t->model.exec));
-    TRY(open_images(t));
+    err = exec_ready(t->model.exec);
+    if (err == ERR_OK) err = open_images(t);
+    if (err != ERR_OK && t->model.micro_batch > 1)
+        return err_context(err, "--micro-batch %lld", (long long)t->model.micro_batch);
+    TRY(err);
     return telemetry_open(&t->telemetry);
 }
