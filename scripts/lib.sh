@@ -65,15 +65,19 @@ make_work() { # NAME [PARENT]
 # Never fails: the trap's failure would become the script's exit code. A child that is about to end may still write there.
 remove_work() {
     rm -rf "$work" 2>/dev/null || { sleep 0.2; rm -rf "$work"; } || true
-    [[ -z ${held_session:-} ]] || rmdir "$held_session" 2>/dev/null || true
+    [[ -z ${held_session:-} ]] || rmdir "$held_session" "${held_session%/*}" 2>/dev/null || true
 }
 
 # Keeps the folder of OpenMPI 4's sessions until remove_work: an mpirun fails if another creates or removes it at the same moment.
 hold_sessions() {
     local host
-    host=$(uname -n)
-    held_session=${OMPI_MCA_orte_tmpdir_base:-${TMPDIR:-/tmp}}/ompi.${host%%.*}.$(id -u)/dptrain.$$
-    (umask 077 && mkdir -p "$held_session") 2>/dev/null || held_session=''
+    read -r host 2>/dev/null </proc/sys/kernel/hostname || return 0
+    held_session=${OMPI_MCA_orte_tmpdir_base:-${TMPDIR:-/tmp}}/ompi.${host%%.*}.$UID/dptrain.$$
+    # Another run.sh may remove the empty folder in between.
+    for _ in 1 2 3; do
+        if (umask 077 && mkdir -p "$held_session") 2>/dev/null; then return; fi
+    done
+    held_session=''
 }
 
 # Whether the folder of make_work has the space that MPI needs at start: 4 MB.

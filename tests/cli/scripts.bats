@@ -98,8 +98,8 @@ wait_for() {
     done
 }
 
-# Steps with images whose positives and seconds follow from canvas and objects: 5 + 3 an object, at most 50; 0.5 + 8 for
-# 800x1088 + 2 for 128 positives.
+# Steps with images whose positives and seconds follow from canvas and objects n: 128 n / (n + 20); 0.5 + 8 for 800x1088
+# + 2 for 128 positives.
 put_balance() { # FILE
     awk 'BEGIN {
         srand(1)
@@ -110,8 +110,7 @@ put_balance() { # FILE
             printf "{\"record\":\"step\",\"step\":%d", step
             if (step % 2) { print "}"; continue }
             for (i = 0; i < 8; i++) {
-                c = 1 + int(4 * rand()); objects = int(25 * rand()); positives = objects ? 5 + 3 * objects : 0
-                if (positives > 50) positives = 50
+                c = 1 + int(4 * rand()); objects = int(25 * rand()); positives = int(128 * objects / (objects + 20) + 0.5)
                 printf "%s{\"image\":%d,\"canvas\":\"%s\",\"objects\":%d,\"positives\":%d,\"sec\":%.9f,\"rank\":%d}",
                     i ? "," : ",\"images\":[", step * 8 + i, canvas[c], objects, positives,
                     0.5 + 8 * area[c] / 870400 + 2 * positives / 128, i / 4
@@ -125,8 +124,8 @@ put_balance() { # FILE
     put_balance "$BATS_TEST_TMPDIR/metrics.jsonl"
     page=$("$scripts/detection_balance.sh" "$BATS_TEST_TMPDIR" 2>"$BATS_TEST_TMPDIR/why") || { cat "$BATS_TEST_TMPDIR/why"; return 1; }
     echo "$page"
-    [[ "$page" == *"Recorded: 240 images of 30 steps on 2 ranks, 4 canvases, up to 50 positives."* ]]
-    [[ "$page" == *"with objects: 5.0 + 3.00 an object, at most 50."* ]]
+    [[ "$page" == *"Recorded: 240 images of 30 steps on 2 ranks, 4 canvases, up to 70 positives."* ]]
+    [[ "$page" == *"Positives of an image with n objects: 128 · n / (n + 20.0), off by 0 "* ]]
     [[ "$page" == *"Seconds of an image: 0.500, 8.000 for a canvas of 800×1088 and 2.000 for 128 positives."* ]]
     awk -F'|' '/^\| as they come/ { for (i = 3; i < 15; i++) plain[i] = $i }
         /^\| dealt by/ { n++; for (i = 3; i < 15; i++) if (i < 7 ? $i != plain[i] : $i <= plain[i]) bad = 1 }
