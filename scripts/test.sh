@@ -11,8 +11,9 @@ usage() {
 usage: scripts/test.sh [options]
 
 Installs missing packages, builds, and runs every test: C tests according to their RUN lines, command line tests (bats),
-cluster and container tests on hosts made of namespaces (as root), checks of the source, and the C tests again with the address and
-undefined-behaviour sanitizers. Prints a line for each. Logs are written to build/test-logs, or to DPTRAIN_TEST_LOGS.
+cluster, container and Kubernetes tests on hosts made of namespaces (as root), checks of the source, and the C tests again
+with the address and undefined-behaviour sanitizers. Prints a line for each. Logs are written to build/test-logs, or to
+DPTRAIN_TEST_LOGS.
 
   --only PATTERN  run only entries whose name matches the extended regular expression
   --list          print the names of the entries and exit
@@ -66,14 +67,18 @@ run_values() { # FILE KEY
     sed -nE "1{ /SPDX/d; }; /RUN /{ s/.*[[:space:]]$2=([a-z0-9_,]+).*/\1/p; }; /\\*\\//q" "$1" | tr ',' ' '
 }
 
-# Adds an entry for each combination of ranks and device. With sanitizers, uses san= of the RUN line if present; with a capped
+# Adds an entry for each combination of ranks and device. With sanitizers, uses san= of the RUN line if present (slow: only with --slow); with a capped
 # instruction set (isa-CAP/), only the CPU.
 c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
     local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np all_np device devices label test launch program
     test=${source#tests/} test=${test%.c}
     devices=$(run_values "$source" device)
     if [[ $prefix == san/ ]]; then
-        devices=$(run_values "$source" san | grep . || echo "$devices")
+        case $slow:$(run_values "$source" san) in
+        *: | yes:slow) ;;
+        no:slow) return 0 ;;
+        *) devices=$(run_values "$source" san) ;;
+        esac
         [[ $slow == yes ]] || devices=$(tr ' ' '\n' <<<"$devices" | grep -vx cuda) || return 0
     fi
     [[ $prefix != isa-* ]] || devices=$(tr ' ' '\n' <<<"$devices" | grep -x cpu) || return 0
@@ -184,7 +189,7 @@ make_plan() {
         [[ -e $source && $plain == yes ]] || continue
         entry "cli/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 900)" bats --tap "$source"
     done
-    for source in tests/container/*.bats tests/cluster/*.bats; do
+    for source in tests/container/*.bats tests/k8s/*.bats tests/cluster/*.bats; do
         [[ -e $source && $plain == yes ]] || continue
         entry "$(basename "${source%/*}")/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 600)" bats --tap "$source"
     done

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=1,2,3
+/* RUN np=1,2,3 san=slow
  * A detector's evaluation on all ranks gives the bits of one rank alone, again and again; new weights and new running
  * statistics count; a part of the images; images that cannot be read. */
 #include <math.h>
