@@ -211,14 +211,15 @@ $(MANUAL): $(BIN) scripts/dev/manual.sh $(wildcard scripts/dev/manual/*)
 install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dptrain
 	install -d $(DESTDIR)$(PREFIX)/share/dptrain/scripts $(DESTDIR)$(PREFIX)/share/doc/dptrain
-	install -m 755 $(addprefix scripts/,run.sh container.sh nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh \
-	  regress.sh) \
+	install -m 755 $(addprefix scripts/,run.sh container.sh mpijob.sh nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh \
+	  cluster_health.sh regress.sh) \
 	  $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
 	install -m 644 $(addprefix scripts/,lib.sh dptrain.sbatch) $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/cluster scripts/cluster/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/cluster/ssh scripts/cluster/ssh/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/container scripts/container/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/launch scripts/launch/*.sh
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/mpijob scripts/mpijob/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress scripts/regress/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress/suites scripts/regress/suites/*.conf
 	install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dptrain/

@@ -126,8 +126,8 @@ export PATH
 exec "$home/libexec/$name" "$@"
 EOT
 
-scripts=(run.sh container.sh container launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh cluster_health.sh cluster
-    lib.sh regress.sh regress)
+scripts=(run.sh container.sh container mpijob.sh mpijob launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh
+    cluster_health.sh cluster lib.sh regress.sh regress)
 if [[ $with_tests == yes ]]; then
     scripts+=(gpu_suite.sh test.sh bench/gpu_steps.sh bench/gpu_detection.sh bench/peers)
     mkdir -p "$root"/{tests/unit,tests/mpi,results,build/tests/unit,build/tests/mpi,build/scripts/bench}

@@ -15,6 +15,8 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 . "$here/launch/environment.sh"
 # shellcheck source=scripts/container/usage.sh
 . "$here/container/usage.sh"
+# shellcheck source=scripts/container/sshd.sh
+. "$here/container/sshd.sh"
 # shellcheck source=scripts/container/host.sh
 . "$here/container/host.sh"
 # shellcheck source=scripts/container/ask.sh

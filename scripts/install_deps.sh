@@ -13,8 +13,8 @@ usage: scripts/install_deps.sh [--test] [--cuda] [--list]
 Installs the packages that dptrain needs with apt-get on Debian or Ubuntu, as root or through sudo. Safe to repeat:
 installed packages are left alone. On other systems it lists what is missing and ends with code 4.
 
-  --test   also install what scripts/test.sh needs. TensorBoard's reader, pycocotools and clang-format come from PyPI
-           into build/venv (or DPTRAIN_VENV), PNG's conformance suite (PngSuite, 174 KB) from the source of Debian's
+  --test   also install what scripts/test.sh needs. TensorBoard's reader, pycocotools, jsonschema and clang-format come
+           from PyPI into build/venv (or DPTRAIN_VENV), PNG's conformance suite (PngSuite, 174 KB) from the source of Debian's
            libspng into build/pngsuite (or DPTRAIN_PNGSUITE); if they are not available, their tests are skipped.
            Includes openssh-server, which Debian starts on systems with services: systemctl disable --now ssh
   --cuda   also install CUDA's compiler, runtime, cuBLAS and NCCL unless nvcc is found: from PyPI into build/cuda (or
@@ -35,11 +35,11 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
 # of images, strace counts what a reader of shards opens, xz packs bundles.
 test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl podman procps python3-venv rsync runc shellcheck
     sshpass strace xz-utils)
-# TensorBoard's reader and COCO's masks with their dependencies, for tests; clang-format, whose versions format differently.
-# 24 MB to download.
+# TensorBoard's reader, COCO's masks and a validator of JSON schemas with their dependencies, for tests; clang-format, whose
+# versions format differently. 25 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
 pip_packages=(tensorboard==2.20.0 numpy==2.2.6 protobuf==6.31.1 absl-py==2.3.1
-    pycocotools==2.0.11 clang-format==14.0.6)
+    pycocotools==2.0.11 clang-format==14.0.6 jsonschema==4.17.3 attrs==25.3.0 pyrsistent==0.20.0 pyyaml==6.0.2)
 # PNG's conformance images, good and broken: what they are, whichever release they come from.
 pngsuite=${DPTRAIN_PNGSUITE:-$here/../build/pngsuite}
 pngsuite_source=libspng

@@ -42,7 +42,8 @@ usage: scripts/run.sh [options] [--] [dptrain's arguments]
 
 Starts dptrain under mpirun with flags that suit this machine or the given hosts, and returns its exit code. SIGTERM,
 Ctrl-C or SIGUSR1 makes the job write a checkpoint and stop; a second SIGTERM or Ctrl-C stops it at once. Inside a Slurm
-allocation the job runs on the allocated hosts; scripts/dptrain.sbatch is a batch script.
+allocation the job runs on the allocated hosts, scripts/dptrain.sbatch is a batch script; in the launcher of a Kubernetes
+MPIJob it runs on the workers, scripts/mpijob.sh prints such a job.
 
 Ranks and hosts:
   -np N                number of ranks [one per core; with hosts, one per slot]
@@ -183,6 +184,8 @@ if [[ -n $restarts && -z $supervisor && $dry_run == no ]]; then
     open_log
     supervise_run "$@"
 fi
+# The launcher of an MPIJob (mpijob.sh) finds its workers here.
+if [[ -z $source$hosts_command && ${K_MPI_JOB_ROLE:-} == launcher && -e /etc/mpi/hostfile ]]; then source=/etc/mpi/hostfile; fi
 make_work run "$supervisor"
 hold_sessions
 wdir_wanted=${wdir:-$PWD}

@@ -225,30 +225,6 @@ wait $!
 END
 }
 
-# Prints the settings of the container's sshd. Sessions get the container's environment.
-host_sshd_config() {
-    local line
-    printf '%s\n' "Port $port" 'HostKey /run/dptrain/host_key' 'AuthorizedKeysFile /run/dptrain/authorized_keys' \
-        'PasswordAuthentication no' 'KbdInteractiveAuthentication no' 'PermitRootLogin prohibit-password' 'UsePAM no' \
-        'UseDNS no' 'PidFile none' 'PrintMotd no' 'X11Forwarding no' 'AllowTcpForwarding no' 'AllowAgentForwarding no' \
-        'MaxStartups 100'
-    # The folder is mounted read-only, and belongs to the login, which may be neither root nor the container's user.
-    echo 'StrictModes no'
-    printf 'SetEnv'
-    # sshd reads the first SetEnv line only. A later value replaces an earlier one.
-    { printf '%s\n' "$image_env" && host_env; } |
-        awk -F = '/^[A-Za-z_][A-Za-z0-9_]*=/ && $1 !~ /^(HOME|HOSTNAME|TERM|PWD)$/ {
-            if (!($1 in value)) order[++n] = $1
-            value[$1] = substr($0, length($1) + 2)
-        }
-        END { for (i = 1; i <= n; i++) {
-            text = value[order[i]]
-            gsub(/[\\"]/, "\\\\&", text)
-            printf " %s=\"%s\"", order[i], text
-        } }'
-    printf '\n'
-}
-
 # The third round: starts the container, or keeps it if it is equal, and waits until its sshd answers.
 host_start() { # LOGIN_KEY SECONDS
     local folder kind rootless data_root runtimes='' words gpu_words image_id image_env spec found found_spec found_image ours
@@ -269,7 +245,8 @@ host_start() { # LOGIN_KEY SECONDS
         rm -f "$folder/inside/sshd_config"
         host_bridge "$1" || return
     else
-        host_sshd_config | files_put "$folder/inside/sshd_config" || return
+        { printf '%s\n' "$image_env" && host_env; } |
+            sshd_settings "$port" /run/dptrain/host_key /run/dptrain/authorized_keys | files_put "$folder/inside/sshd_config" || return
     fi
     host_give_user || return
     if [[ $found == running ]]; then

@@ -14,8 +14,8 @@ chmod 700 "$root/root"
 
 # What coreutils, util-linux, procps, iproute2, openssh and rsync put into a Debian image.
 programs=(awk bash basename cat chgrp chmod chown cmp comm cp cut date dd df dirname du env false find flock getconf getent
-    grep gzip head hostname id install ip kill ln ls md5sum mkdir mkfifo mktemp mount mv nproc od paste pgrep pkill printf
-    ps pwd readlink realpath rm rmdir rsync sed seq setpriv setsid sh sha256sum sleep sort ss ssh ssh-keygen stat stty tail
+    grep gzip head hostname id install ip kill ln ls md5sum mkdir mkfifo mktemp mount mv nproc od paste pgrep pkill printenv
+    printf ps pwd readlink realpath rm rmdir rsync sed seq setpriv setsid sh sha256sum sleep sort ss ssh ssh-keygen stat stty tail
     tar taskset tee test timeout touch tr true tty uname uniq wc xargs)
 PATH=$PATH:/usr/sbin:/sbin
 files=()
@@ -42,5 +42,8 @@ printf '%s:*:19000:0:99999:7:::\n' root sshd mpiuser >"$root/etc/shadow"
 chmod 600 "$root/etc/shadow"
 chown 1000:1000 "$root/home/mpiuser"
 echo 'hosts: files dns' >"$root/etc/nsswitch.conf"
+mkdir "$root/etc/ssh"
+cp "$(dirname "${BASH_SOURCE[0]}")/../../scripts/container/ssh_mpi.conf" "$root/etc/ssh/ssh_config"
+ln -s /opt/dptrain/scripts/container/sshd_mpi.sh "$root/usr/bin/sshd_mpi"
 tar -xzf "$1" -C "$root/opt/dptrain" --strip-components=1
 tar -C "$root" --numeric-owner -c .

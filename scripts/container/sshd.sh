@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+# Settings of an sshd in a container. Sourced by container.sh, whose hosts run it too, and by sshd_mpi.
+
+# Prints sshd's settings: keys only. Sessions get the environment on standard input, lines NAME=VALUE of which the last counts.
+sshd_settings() { # PORT HOST_KEY AUTHORIZED_KEYS
+    printf '%s\n' "Port $1" "HostKey $2" "AuthorizedKeysFile $3" \
+        'PasswordAuthentication no' 'KbdInteractiveAuthentication no' 'PermitRootLogin prohibit-password' 'UsePAM no' \
+        'UseDNS no' 'PidFile none' 'PrintMotd no' 'X11Forwarding no' 'AllowTcpForwarding no' 'AllowAgentForwarding no' \
+        'MaxStartups 100'
+    # The folder of keys is mounted read-only, and belongs to neither root nor the container's user.
+    echo 'StrictModes no'
+    printf 'SetEnv'
+    # sshd reads the first SetEnv line only.
+    awk -F = '/^[A-Za-z_][A-Za-z0-9_]*=/ && $1 !~ /^(HOME|HOSTNAME|TERM|PWD)$/ {
+            if (!($1 in value)) order[++n] = $1
+            value[$1] = substr($0, length($1) + 2)
+        }
+        END { for (i = 1; i <= n; i++) {
+            text = value[order[i]]
+            gsub(/[\\"]/, "\\\\&", text)
+            printf " %s=\"%s\"", order[i], text
+        } }'
+    printf '\n'
+}
