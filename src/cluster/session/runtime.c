@@ -53,7 +53,7 @@ const opt_t runtime_option_table[] = {
      "register gradient buffers with NCCL, if it supports that", OPT_MORE},
     {"ranks-per-host", OPT_INT, FIELD(ranks_per_host), "0", 0, 4096, NULL, "N",
      "treat each host as several hosts of N ranks", OPT_HIDDEN},
-    {"burn", OPT_STRING, FIELD(slowdown), NULL, 0, 0, NULL, "PHASE:SHARE",
+    {"burn", OPT_STRING, FIELD(slowdown), NULL, 0, 0, NULL, "PHASE:SHARE[@RANK]",
      "injected slowdown: relative time to waste in one phase", OPT_HIDDEN},
 };
 const int n_runtime_options = sizeof runtime_option_table / sizeof runtime_option_table[0];
@@ -203,6 +203,8 @@ err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t cod
     TRY(comm_agree(out->comm, backend_find(options->device, &out->backend, out->why), "choosing the device"));
     if (strcmp(options->device, "auto") == 0) TRY(compare_devices(out));
     err_t err = slowdown_parse(options->slowdown, &out->slowdown);
+    if (out->slowdown.phase && out->slowdown.rank >= 0 && out->slowdown.rank != out->comm->rank)
+        out->slowdown.share = 0; /* the phase stays: ranks must agree on whether steps run ahead */
     TRY(comm_agree(out->comm, err == ERR_OK ? open_backend(options, out) : err, "start-up"));
     return runtime_use_device(out->comm, out->backend);
 }

@@ -2,6 +2,8 @@
 /* Injected slowdown: parses the hidden option --burn and spins for a share of a phase's time. */
 #include "cluster/session/slowdown.h"
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +21,16 @@ err_t slowdown_parse(const char *text, slowdown_t *out)
     if (!text) return ERR_OK;
     const char *colon = strchr(text, ':');
     char *end = NULL;
+    out->rank = -1;
     if (colon) out->share = strtod(colon + 1, &end);
-    if (!colon || end == colon + 1 || *end || !(out->share > 0 && out->share <= 100))
+    bool valid = colon && end > colon + 1 && out->share > 0 && out->share <= 100;
+    if (valid && *end == '@') {
+        const char *digits = end + 1;
+        const long rank = strtol(digits, &end, 10);
+        valid = end > digits && rank >= 0 && rank < INT_MAX;
+        out->rank = (int)rank;
+    }
+    if (!valid || *end)
         RAISE(ERR_USAGE, "invalid --burn '%s': expected PHASE:SHARE such as backward:0.05", text);
     char phase[32];
     snprintf(phase, sizeof phase, "%.*s", (int)(colon - text), text);

@@ -10,9 +10,10 @@
 typedef struct slowdown {
     const char *phase; /* one of the phases below; NULL: none */
     double share;      /* relative to the time without it */
+    int rank;          /* of @RANK; -1: all */
 } slowdown_t;
 
-/* Parses PHASE:SHARE, such as "backward:0.05". Phases of a step: data, forward, backward, allreduce,
+/* Parses PHASE:SHARE or PHASE:SHARE@RANK, such as "backward:0.05". Phases of a step: data, forward, backward, allreduce,
  * optimizer; of bench, the name of the case: comm, gemm, conv, mem, io. ERR_USAGE if invalid. NULL: none. */
 err_t slowdown_parse(const char *text, slowdown_t *out);
 

@@ -6,6 +6,7 @@
 
 #include "base/figure.h"
 #include "report/html/parts.h"
+#include "report/records/stragglers.h"
 
 enum { MAX_RUNS = 8 }; /* per chart, so that colours stay distinct */
 
@@ -348,6 +349,21 @@ static err_t print_runs(html_t *h, const trained_t *runs, int n)
     return ERR_OK;
 }
 
+/* The stragglers of each run that has some. */
+static err_t print_stragglers(html_t *h, const trained_t *runs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        table_t table;
+        const char *note;
+        TRY(train_stragglers(&h->arena, runs[i].run->train, &table));
+        if (table.n_rows == 0) continue;
+        TRY(arena_format(&h->arena, &note, "Stragglers of %s: %s.", runs[i].name, table.caption));
+        html_note(h, note);
+        html_table(h, &table);
+    }
+    return ERR_OK;
+}
+
 typedef struct training_figures {
     const trained_t *runs;
     int n;
@@ -368,6 +384,7 @@ err_t html_training(html_t *h)
     html_section(h, "training", "Training runs", NULL);
     TRY(html_figures(h, draw_training, &(training_figures_t){runs, n}));
     TRY(print_runs(h, runs, n));
+    TRY(print_stragglers(h, runs, n));
     html_section_end(h);
     return ERR_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/stats.h"
 #include "report/records/records.h"
 #include "report/records/split.h"
+#include "report/records/stragglers.h"
 
 /* As for images_per_sec of dptrain train: the last MAX_STEPS count, the first of each process do not. */
 enum { MAX_STEPS = 65536, WARM_UP_STEPS = 10 };
@@ -258,6 +259,29 @@ static err_t read_checkpoint(const report_input_t *in)
     return ERR_OK;
 }
 
+static err_t read_straggler(const report_input_t *in)
+{
+    report_train_t *train;
+    report_straggler_t *s = NULL;
+    TRY(find_or_add_run(in, &train));
+    TRY(arena_new(&in->report->arena, sizeof *s, &s));
+    *s = (report_straggler_t){.sec = report_get_real(in->record, "sec"),
+                              .usual_sec = report_get_real(in->record, "usual_sec"),
+                              .first_step = report_get_real(in->record, "first_step"),
+                              .last_step = report_get_real(in->record, "last_step")};
+    json_get_int(in->record, "rank", &s->rank);
+    json_get_int(in->record, "n_ranks", &s->n_ranks);
+    TRY(report_copy_text(in->report, in->record, "host", &s->host));
+    TRY(report_copy_text(in->report, in->record, "phase", &s->phase));
+    if (train->last_straggler)
+        train->last_straggler->next = s;
+    else
+        train->stragglers = s;
+    train->last_straggler = s;
+    in->file->n_records++;
+    return ERR_OK;
+}
+
 /* Accepted but not shown: the steps give the same split. Evaluations inside an epoch likewise. */
 static err_t read_profile(const report_input_t *in)
 {
@@ -268,10 +292,14 @@ static err_t read_profile(const report_input_t *in)
 static const struct {
     const char *kind;
     record_reader_t read;
-} kinds[] = {{"run", read_run},           {"step", read_step},
-             {"epoch", read_epoch},       {"checkpoint", read_checkpoint},
-             {"profile", read_profile},   {"end", read_end},
-             {"evaluation", read_profile}};
+} kinds[] = {{"run", read_run},
+             {"step", read_step},
+             {"epoch", read_epoch},
+             {"checkpoint", read_checkpoint},
+             {"profile", read_profile},
+             {"end", read_end},
+             {"evaluation", read_profile},
+             {"straggler", read_straggler}};
 
 static err_t read_train_record(const report_input_t *in)
 {

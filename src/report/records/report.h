@@ -88,6 +88,8 @@ struct report_epoch {
     report_epoch_t *next;
 };
 
+typedef struct report_straggler report_straggler_t; /* report/records/stragglers.h */
+
 /* A training run. If it was resumed, most values are those of the last process. */
 typedef struct report_train {
     const char *model, *device, *precision;                                  /* NULL: not recorded */
@@ -109,6 +111,7 @@ typedef struct report_train {
     struct train_steps *steps; /* while the run is being read */
     curve_t curve;             /* losses; empty unless keep_curves */
     int64_t n_checkpoints;
+    report_straggler_t *stragglers, *last_straggler; /* in the order of the records */
 } report_train_t;
 
 typedef struct report_run report_run_t;

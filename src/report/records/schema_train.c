@@ -237,6 +237,36 @@ static const schema_rule_t replicas_rules[] = {
     {0},
 };
 
+static const char *const phases[] = {"compute", "data", "communication", NULL};
+
+#define STRAGGLER                                                                                            \
+    {COUNT("rank")}, {POSITIVE("n_ranks")}, {TEXT("host")}, {TEXT("phase"), .words = phases}, {REAL("sec")}, \
+        {REAL("usual_sec")}, {COUNT("first_step")},                                                          \
+    {                                                                                                        \
+        COUNT("last_step")                                                                                   \
+    }
+
+static const schema_rule_t straggler_rules[] = {
+    {TEXT("record")},
+    {COUNT("step")},
+    STRAGGLER,
+    {0},
+};
+
+static const schema_rule_t named_rules[] = {
+    STRAGGLER,
+    {0},
+};
+
+static const schema_rule_t slowest_rules[] = {
+    {TEXT("phase"), .words = phases},
+    {COUNT("rank")},
+    {TEXT("host")},
+    {REAL("sec")},
+    {REAL("usual_sec")},
+    {0},
+};
+
 static const schema_rule_t layer_rules[] = {
     {TEXT("name")},
     {TEXT("operator")},
@@ -281,6 +311,8 @@ static const schema_rule_t profile_rules[] = {
     {REAL("cpu_wait_share"), .optional = true},
     {REAL("involuntary_switches_per_sec"), .optional = true},
     {REAL("load"), .optional = true},
+    {ARRAY("slowest_ranks"), .inside = slowest_rules, .optional = true},
+    {ARRAY("stragglers"), .inside = named_rules, .optional = true},
     {ARRAY("hints")},
     {0},
 };
@@ -312,6 +344,7 @@ static const struct {
     {"epoch", epoch_rules, "train_recall", detector_epoch_rules},
     {"checkpoint", checkpoint_rules, NULL, NULL},
     {"replicas", replicas_rules, NULL, NULL},
+    {"straggler", straggler_rules, NULL, NULL},
     {"profile", profile_rules, NULL, NULL},
     {"end", end_rules, NULL, NULL},
     {"evaluation", evaluation_rules, "val_ap_box", detector_evaluation_rules},

@@ -4,6 +4,7 @@
 
 #include "base/figure.h"
 #include "report/records/print.h"
+#include "report/records/stragglers.h"
 
 static err_t put_figure(printer_t *p, figure_t figure, const char **out)
 {
@@ -115,6 +116,14 @@ static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *fact
     return ERR_OK;
 }
 
+static err_t print_stragglers(printer_t *p, const report_train_t *train)
+{
+    table_t table;
+    TRY(train_stragglers(&p->arena, train, &table));
+    if (table.n_rows > 0) p->render->table(p->out, &table);
+    return ERR_OK;
+}
+
 err_t train_tables_print(printer_t *printer, const report_run_t *run)
 {
     fact_t facts[16];
@@ -126,6 +135,7 @@ err_t train_tables_print(printer_t *printer, const report_run_t *run)
     printer->render->facts(printer->out, facts, n);
     TRY(print_epochs(printer, run->train));
     TRY(print_steps(printer, run->train));
+    TRY(print_stragglers(printer, run->train));
     arena_reset(&printer->arena);
     return ERR_OK;
 }

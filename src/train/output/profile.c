@@ -169,7 +169,7 @@ static err_t gather_peak(comm_t *comm, const profile_run_t *run, double *out)
 err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
 {
     const profile_split_t *sums = run->sums;
-    *out = (profile_t){.n_steps = run->n_steps, .n_ranks = comm->size};
+    *out = (profile_t){.n_steps = run->n_steps, .n_ranks = comm->size, .times = run->times};
     if (run->cpu) out->cpu = *run->cpu;
     /* The rank that is usually last waits the least. */
     out->sum_sec = sums->comm / (double)run->n_steps;
@@ -344,6 +344,7 @@ void profile_print(const profile_t *p, bool whole)
     }
     if (p->ranks) profile_parts_print(p->ranks, p->n_ranks);
     log_layers(p);
+    if (p->times) rank_times_print(p->times);
     for (int i = 0; i < n_hints; i++) log_info("  hint: %s", hints[i]);
 }
 
@@ -381,6 +382,7 @@ void profile_json(const profile_t *p, json_t *j)
     for (int i = 0; i < p->n_layers; i++) json_layer(p, &p->layers[i], j);
     json_array_end(j);
     if (p->ranks) profile_parts_json(p->ranks, p->n_ranks, j);
+    if (p->times) rank_times_json(p->times, j);
     json_array_begin(j, "hints");
     for (int i = 0, n = profile_hints(p, hints); i < n; i++) json_string(j, NULL, hints[i]);
     json_array_end(j);

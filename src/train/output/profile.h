@@ -9,6 +9,7 @@
 #include "compute/graph/exec.h"
 #include "train/output/cpu_use.h"
 #include "train/output/profile_parts.h"
+#include "train/output/rank_times.h"
 
 /* Seconds of a step; the rest of total is bookkeeping. comm: allreduce time not overlapped with the backward
  * pass, including the wait for slower ranks. */
@@ -30,8 +31,9 @@ typedef struct profile {
     profile_layer_t *layers; /* the most expensive first */
     double sum_sec;          /* part of split.comm that is not waiting for slower ranks, at most */
     cpu_use_t cpu;
-    double peak_flops;      /* FLOP/s of a rank while all ranks multiply matrices; 0: unknown */
-    profile_parts_t *ranks; /* [n_ranks], of detectors; NULL: other models */
+    double peak_flops;         /* FLOP/s of a rank while all ranks multiply matrices; 0: unknown */
+    profile_parts_t *ranks;    /* [n_ranks], of detectors; NULL: other models */
+    const rank_times_t *times; /* profile_run_t's */
 } profile_t;
 
 /* Shares of a step from which a hint is given. */
@@ -50,6 +52,7 @@ typedef struct profile_run {
     const cpu_use_t *cpu;           /* over these steps, of all ranks */
     /* Of detectors, on the host over n_steps: proposals and targets of boxes, targets of masks. */
     double boxes_sec, masks_sec;
+    const rank_times_t *times; /* of rank 0, borrowed; elsewhere without windows */
 } profile_run_t;
 
 /* Collective. Averages the measurements of the ranks and measures the peak, which takes up to 0.3 s. If a

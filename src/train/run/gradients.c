@@ -3,10 +3,12 @@
 #include "base/mem.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
+#include "train/run/stragglers.h"
 
 static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
 {
-    const size_t n_bytes = TAIL_COUNT * sizeof(float), offset = learning->grads.n_bytes - n_bytes;
+    const size_t n_bytes = (size_t)learning->n_tail * sizeof(float),
+                 offset = learning->grads.n_bytes - n_bytes;
     void *host = backend->memory ? NULL : (char *)learning->grads.host + offset;
     void *device = backend->memory ? (char *)learning->grads.device + offset : NULL;
     for (int i = 0; i < BACKEND_SLOTS; i++)
@@ -17,11 +19,12 @@ static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
 /* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
 static err_t open_gradients(trainer_t *t)
 {
-    int64_t n = t->model.graph->n_flat_trained + TAIL_COUNT;
+    t->learning.n_tail = TAIL_COUNT + stragglers_floats(t);
+    int64_t n = t->model.graph->n_flat_trained + t->learning.n_tail;
     size_t n_bytes = (size_t)n * sizeof(float);
     TRY(comm_buffer_new(t->comm, n_bytes, &t->learning.buffer));
     TRY(comm_buffer_choose(t->comm, &t->learning.buffer, n));
-    comm_buffer_set_exact(&t->learning.buffer, TAIL_COUNT);
+    comm_buffer_set_exact(&t->learning.buffer, t->learning.n_tail);
     t->learning.bucket =
         (bucket_t){.comm = t->comm,
                    .buffer = &t->learning.buffer,
@@ -45,7 +48,7 @@ err_t trainer_open_shards(trainer_t *t)
     if (!t->options->reproducible) return ERR_OK;
     TRY(mem_new(sizeof *t->learning.shards, "shards", &t->learning.shards));
     TRY(shards_open(t->comm, t->runtime.backend, (int)t->options->reproducible,
-                    t->model.graph->n_flat_trained + TAIL_COUNT, t->model.graph->n_flat_states,
+                    t->model.graph->n_flat_trained + t->learning.n_tail, t->model.graph->n_flat_states,
                     t->learning.shards));
     return shards_set_states(t->learning.shards, t->model.states.host);
 }

@@ -209,6 +209,7 @@ static err_t report_profile(trainer_t *t)
                          .cpu = &cpu,
                          .boxes_sec = t->telemetry.boxes_sec,
                          .masks_sec = t->telemetry.masks_sec,
+                         .times = &t->stragglers.times,
                          .n_layer_steps = t->runtime.backend->memory ? LAYER_STEPS : n_steps};
     err_t err = profile_gather(t->comm, &run, &profile);
     if (err == ERR_OK) {

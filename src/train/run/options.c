@@ -110,6 +110,8 @@ static const opt_t table[] = {
      "compare the ranks' weights every K steps, before each checkpoint and before each evaluation; auto: at a cost "
      "below 0.5 % of a step",
      OPT_MORE},
+    {"straggler-window", OPT_REAL, FIELD(straggler_sec), "2", 0, 86400, NULL, "SEC",
+     "shortest window over which the ranks' times are compared", OPT_HIDDEN},
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
      "interval of lines of progress, in steps; a line also follows 30 s without one", OPT_MORE},
     {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
@@ -126,11 +128,11 @@ enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG =
 /* Options that may change on --resume. Per-run options never come from the checkpoint; those of may_change
  * do, unless given. Documented in docs/checkpoints.md. */
 const char *const train_options_per_run[] = {
-    "config",      "print-config",   "out",           "overwrite",      "resume",    "trace",
-    "trace-steps", "tensorboard",    "device",        "comm",           "threads",   "timeout",
-    "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace", "bucket",
-    "cuda-graph",  "wire",           "nccl-register", "loader-threads", "profile",   "progress",
-    "quiet",       "verbose",        "stall-warning", "measure-time",   NULL};
+    "config",      "print-config",   "out",           "overwrite",      "resume",           "trace",
+    "trace-steps", "tensorboard",    "device",        "comm",           "threads",          "timeout",
+    "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace",        "bucket",
+    "cuda-graph",  "wire",           "nccl-register", "loader-threads", "profile",          "progress",
+    "quiet",       "verbose",        "stall-warning", "measure-time",   "straggler-window", NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",

@@ -19,7 +19,7 @@ typedef struct train_options {
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
     int64_t reproducible, bn_group, eval_samples;
     int64_t shuffle_block, shuffle_window; /* sampler_options_t's; a block of 0: the dataset's */
-    double label_smoothing, target_accuracy, measure_sec;
+    double label_smoothing, target_accuracy, measure_sec, straggler_sec;
     bool overwrite, checkpoint_async, print_config, sync_bn, eval, profile, keep_best;
     optim_options_t optim;
     schedule_options_t schedule;

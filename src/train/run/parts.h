@@ -19,6 +19,7 @@
 #include "train/output/tensorboard.h"
 #include "train/output/trace_file.h"
 #include "train/run/choose_algorithms.h"
+#include "train/run/guards.h"
 #include "train/run/recorded_step.h"
 #include "train/task/task.h"
 #include "train/weights/weights.h"
@@ -64,7 +65,8 @@ typedef struct train_model {
 
 /* Gradients and what they change: sums over ranks, the optimizer's state, the learning rate. */
 typedef struct train_learning {
-    comm_buffer_t buffer; /* n_flat_trained + TAIL_COUNT floats */
+    int64_t n_tail;       /* TAIL_COUNT, and the slots of train/run/stragglers.h */
+    comm_buffer_t buffer; /* n_flat_trained + n_tail floats */
     hd_buffer_t grads;    /* wraps `buffer` */
     /* What follows the gradients (TAIL_…), with a host side for each step that may be in flight. On the host all
      * are the end of `grads`. */
@@ -100,21 +102,5 @@ typedef struct train_saving {
     int64_t last_step;
     double last_sec;
 } train_saving_t;
-
-/* What a rank tells the others at each comparison of replicas: of its weights, and the means so far. */
-typedef struct replica_note {
-    uint64_t hash;
-    double check_sec, step_sec;
-} replica_note_t;
-
-/* --check-replicas. */
-typedef struct train_replicas {
-    replica_note_t *notes;        /* [size], of the last check; NULL: no checks */
-    char (*hosts)[TOPO_HOST_MAX]; /* [size] */
-    int64_t every;                /* steps; 0: not chosen yet */
-    int64_t last_step;            /* steps done at the last check, or at the start */
-    int64_t n_checks, n_steps;    /* of this process */
-    double check_sec, step_sec;   /* their sums */
-} train_replicas_t;
 
 #endif

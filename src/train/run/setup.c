@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/trace.h"
@@ -14,6 +15,7 @@
 #include "train/run/replicas.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
+#include "train/run/stragglers.h"
 
 static err_t plan_steps(trainer_t *t)
 {
@@ -197,9 +199,13 @@ static err_t trainer_choose_algorithms(trainer_t *t)
 }
 
 /* exec_options_t.sum_shared, for --sync-bn. */
-static err_t sum_over_ranks(void *comm, double *values, int64_t n)
+static err_t sum_over_ranks(void *trainer, double *values, int64_t n)
 {
-    return comm_allreduce(comm, values, n, DTYPE_F64, COMM_SUM, "batch norm statistics");
+    trainer_t *t = trainer;
+    const double start = clock_sec();
+    err_t err = comm_allreduce(t->comm, values, n, DTYPE_F64, COMM_SUM, "batch norm statistics");
+    t->stragglers.shared_sec += clock_sec() - start;
+    return err;
 }
 
 /* Plans every batch size that can occur: whole and ragged, training and evaluation. */
@@ -213,7 +219,7 @@ static err_t build_executor(trainer_t *t)
                               .seed = (uint64_t)t->options->seed,
                               .algorithms = &t->model.algorithms.table,
                               .sum_shared = t->options->sync_bn ? sum_over_ranks : NULL,
-                              .share_context = t->comm};
+                              .share_context = t};
     ASSERT(t->options->detects ||
            2 * graph_count_losses(t->model.graph, t->model.graph->n_nodes) == TASK_CLASSIFIER_SUMS);
     TRY(exec_new(&options, &t->model.exec));
@@ -333,6 +339,7 @@ err_t trainer_setup(trainer_t *t)
     TRY(begin_trace(t));
     TRY(trainer_begin(t));
     TRY(replicas_open(t));
+    TRY(stragglers_open(t));
     trainer_print_plan(t);
     return ERR_OK;
 }
@@ -366,6 +373,7 @@ void trainer_teardown(trainer_t *t)
     mem_free(&t->learning.shards);
     hd_buffer_free(&t->model.states);
     replicas_close(t);
+    stragglers_close(t);
     telemetry_close(&t->telemetry);
     metrics_close(&t->output.records); /* does nothing unless an error ended the run */
     tensorboard_close(&t->output.tensorboard);

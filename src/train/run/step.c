@@ -11,6 +11,7 @@
 #include "cluster/session/interrupt.h"
 #include "cluster/session/stop.h"
 #include "train/run/interruption.h"
+#include "train/run/stragglers.h"
 
 const char *trainer_why_host(const trainer_t *t)
 {
@@ -42,7 +43,7 @@ static err_t note_requests(trainer_t *t, float *tail)
 static err_t sum_gradients(trainer_t *t)
 {
     static const char what[] = "gradient allreduce";
-    int64_t count = t->model.graph->n_flat_trained + TAIL_COUNT;
+    int64_t count = t->model.graph->n_flat_trained + t->learning.n_tail;
     if (t->learning.shards) {
         TRY(shards_sum(t->learning.shards, t->learning.grads.host));
         return hd_buffer_push_all(&t->learning.grads);
@@ -130,7 +131,8 @@ static err_t run_through(void *context)
     optim_step_t update = optimizer_step(step);
     TRY(optim_step(learning->optim, &update));
     TRY(step_note(step->t, step->number, MARK_UPDATE, &step->end));
-    return hd_buffer_pull_begin(&learning->tails[step_slot(step->number)], 0, TAIL_COUNT * sizeof(float));
+    return hd_buffer_pull_begin(&learning->tails[step_slot(step->number)], 0,
+                                (size_t)learning->n_tail * sizeof(float));
 }
 
 static err_t compute_only(void *context)
@@ -241,6 +243,7 @@ static err_t begin_step(trainer_t *t, int64_t number)
     step->batch.first_sample = (uint64_t)data->first;
     step->batch.loss_scale = 1.0f / (float)data->n_global;
     step->failure = note_requests(t, step_tail(t, number));
+    stragglers_put(t, step_tail(t, number) + TAIL_COUNT);
     return begin_work(step);
 }
 
@@ -288,8 +291,11 @@ static err_t finish_step(train_step_t *step, step_result_t *result)
     *result = step_result(step);
     if (!isfinite(result->sums[TASK_SUM_LOSS])) return report_nonfinite(step);
     if (result->failed) return comm_agree(step->t->comm, step->failure, "writing a checkpoint");
+    TRY(stragglers_take(step->t, step_tail(step->t, step->number) + TAIL_COUNT));
     TRY(finish_work(step));
-    return step_read_costs(step);
+    TRY(step_read_costs(step));
+    stragglers_note(step->t, step);
+    return ERR_OK;
 }
 
 /* The same on all ranks, except after a signal that ends the job. */

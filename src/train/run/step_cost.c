@@ -29,7 +29,7 @@ static void read_host_costs(train_step_t *step)
 {
     const trainer_t *t = step->t;
     step_cost_t *cost = &step->cost;
-    int64_t n_bytes = (t->model.graph->n_flat_trained + TAIL_COUNT) * (int64_t)sizeof(float);
+    int64_t n_bytes = (t->model.graph->n_flat_trained + t->learning.n_tail) * (int64_t)sizeof(float);
     cost->comm = step->begun_update - step->begun_comm;
     cost->optimizer = step->end - step->begun_update;
     cost->total = step->end - step->start;

@@ -8,6 +8,7 @@
 #include "data/load/images.h"
 #include "train/run/replicas.h"
 #include "train/run/step.h"
+#include "train/run/stragglers.h"
 
 void step_trace(int64_t step, const char *name, double start, double end, int64_t n_bytes)
 {
@@ -193,6 +194,7 @@ err_t step_compute(train_step_t *step)
     for (int i = 0; i < trainer_local_shards(t); i++) {
         exec_batch_t shard = shard_of(t, &step->batch, step->n_global, i);
         step_clear_tail(t, step->number);
+        if (i > 0) stragglers_clear(t, step_tail(t, step->number) + TAIL_COUNT);
         TRY(hd_buffer_push_all(tail));
         TRY(t->model.images ? step_compute_images(step, &shard) : compute_shard(t, &shard, &step->cost));
         if (!t->learning.shards) continue;

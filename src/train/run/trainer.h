@@ -12,7 +12,7 @@
 #include "train/run/target.h"
 #include "train/run/telemetry.h"
 
-/* Values that follow the gradients in the same allreduce. */
+/* Values that follow the gradients in the same allreduce; after them, the slots of train/run/stragglers.h. */
 enum {
     TAIL_SUMS, /* [TASK_N_SUMS] */
     TAIL_CHECKPOINT = TASK_N_SUMS,
@@ -66,6 +66,7 @@ typedef struct trainer {
     train_output_t output;
     train_saving_t saving;
     train_replicas_t replicas;
+    train_stragglers_t stragglers;
     telemetry_t telemetry;
 } trainer_t;
 

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of a training run that guard it against faults: slow ranks, replicas that differ.
+ * Internal to train/run; parts.h has the others. */
+#ifndef TRAIN_RUN_GUARDS_H
+#define TRAIN_RUN_GUARDS_H
+
+#include "cluster/comm/topo.h"
+#include "train/output/rank_times.h"
+
+/* The times of the ranks. train/run/stragglers.h. */
+typedef struct train_stragglers {
+    rank_times_t times; /* rank 0 only */
+    rank_step_t *steps; /* [size], of one step; rank 0 only */
+    float mine[5];      /* this rank's slot: times of step `number` */
+    int64_t number;
+    bool has_times;    /* mine is of a whole batch after the warm-up */
+    double shared_sec; /* waited for --sync-bn in this step */
+    double spent_sec;  /* in the comparison, so far */
+} train_stragglers_t;
+
+/* What a rank tells the others at each comparison of replicas: of its weights, and the means so far. */
+typedef struct replica_note {
+    uint64_t hash;
+    double check_sec, step_sec;
+} replica_note_t;
+
+/* --check-replicas. train/run/replicas.h. */
+typedef struct train_replicas {
+    replica_note_t *notes;        /* [size], of the last check; NULL: no checks */
+    char (*hosts)[TOPO_HOST_MAX]; /* [size] */
+    int64_t every;                /* steps; 0: not chosen yet */
+    int64_t last_step;            /* steps done at the last check, or at the start */
+    int64_t n_checks, n_steps;    /* of this process */
+    double check_sec, step_sec;   /* their sums */
+} train_replicas_t;
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* Carries the ranks' times through the allreduce, and lets rank 0 name the slow ones. Comparing is left to
+ * train/output/rank_times.c. */
+#include "train/run/stragglers.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/progress.h"
+
+_Static_assert(sizeof((train_stragglers_t *)0)->mine == RANK_SLOT_FLOATS * sizeof(float), "a rank's slot");
+
+int64_t stragglers_floats(const trainer_t *t)
+{
+    return t->comm->size > 1 && !t->is_trial ? (int64_t)t->comm->size * RANK_SLOT_FLOATS : 0;
+}
+
+/* Largest share of a whole batch / smallest. */
+static double share_factor(const trainer_t *t)
+{
+    double most = 0, least = HUGE_VAL;
+    for (int r = 0; r < t->comm->size; r++) {
+        int64_t first;
+        double n = (double)sampler_share(t->input.sampler, t->input.global_batch, r, t->comm->size, &first);
+        most = fmax(most, n);
+        least = fmin(least, n);
+    }
+    return least > 0 ? most / least : HUGE_VAL;
+}
+
+err_t stragglers_open(trainer_t *t)
+{
+    static const char what[] = "preparing to compare the ranks' times";
+    train_stragglers_t *s = &t->stragglers;
+    const topo_t *topo = &t->comm->topo;
+    rank_place_t mine = {.host_index = topo->host}, *places = NULL;
+    if (stragglers_floats(t) == 0) return ERR_OK;
+    memcpy(mine.host, topo->host_name, sizeof mine.host);
+    err_t err = comm_agree(t->comm, mem_new_array(topo->size, sizeof *places, what, &places), what);
+    if (err == ERR_OK) err = comm_allgather(t->comm, &mine, sizeof mine, places, what);
+    if (err == ERR_OK && topo->rank == 0) {
+        err = mem_new_array(topo->size, sizeof *s->steps, what, &s->steps);
+        if (err == ERR_OK)
+            err = rank_times_open(topo->size, places, t->options->straggler_sec, share_factor(t), &s->times);
+    }
+    mem_free(&places);
+    return comm_agree(t->comm, err, what);
+}
+
+void stragglers_close(trainer_t *t)
+{
+    mem_free(&t->stragglers.steps);
+    rank_times_close(&t->stragglers.times);
+}
+
+void stragglers_clear(const trainer_t *t, float *slots)
+{
+    memset(slots, 0, (size_t)stragglers_floats(t) * sizeof *slots);
+}
+
+void stragglers_put(trainer_t *t, float *slots)
+{
+    train_stragglers_t *s = &t->stragglers;
+    if (stragglers_floats(t) == 0) return;
+    const double start = clock_sec();
+    stragglers_clear(t, slots);
+    if (s->has_times) {
+        float *mine = slots + (ptrdiff_t)t->comm->rank * RANK_SLOT_FLOATS;
+        memcpy(mine, s->mine, sizeof s->mine);
+    }
+    s->spent_sec += clock_sec() - start;
+}
+
+void stragglers_note(trainer_t *t, const train_step_t *step)
+{
+    train_stragglers_t *s = &t->stragglers;
+    const step_cost_t *cost = &step->cost;
+    const double compute = cost->forward + cost->backward + cost->optimizer - s->shared_sec;
+    const double enter = step->end - cost->optimizer - cost->comm;
+    const float high = (float)enter;
+    s->shared_sec = 0;
+    s->has_times = t->telemetry.n_first_steps >= RATE_WARMUP_STEPS && step->n_global == t->input.global_batch;
+    s->number = step->number;
+    s->mine[RANK_SLOT_COMPUTE] = (float)fmax(compute, 1e-9);
+    s->mine[RANK_SLOT_DATA] = (float)cost->data;
+    s->mine[RANK_SLOT_COMM] = (float)cost->comm;
+    s->mine[RANK_SLOT_ENTER] = high;
+    s->mine[RANK_SLOT_ENTER_LOW] = (float)(enter - (double)high);
+}
+
+static double enter_of(const float *slot)
+{
+    return (double)slot[RANK_SLOT_ENTER] + (double)slot[RANK_SLOT_ENTER_LOW];
+}
+
+static double exit_of(const float *slot)
+{
+    return enter_of(slot) + (double)slot[RANK_SLOT_COMM];
+}
+
+/* The first to leave the allreduce on the host of rank r, and the last to enter it. */
+static void host_bounds(const float *slots, int n, const rank_place_t *places, int r, double *first_exit,
+                        double *last_enter)
+{
+    *first_exit = HUGE_VAL;
+    *last_enter = -HUGE_VAL;
+    for (int q = 0; q < n; q++) {
+        const float *slot = slots + (ptrdiff_t)q * RANK_SLOT_FLOATS;
+        if (places[q].host_index != places[r].host_index) continue;
+        *first_exit = fmin(*first_exit, exit_of(slot));
+        *last_enter = fmax(*last_enter, enter_of(slot));
+    }
+}
+
+bool stragglers_read(const float *slots, int n, const rank_place_t *places, rank_step_t *out)
+{
+    double least = HUGE_VAL, first_exit = 0, last_enter = 0; /* least: where no rank waits for another host */
+    int host = -1;
+    for (int r = 0; r < n; r++) {
+        const float *slot = slots + (ptrdiff_t)r * RANK_SLOT_FLOATS;
+        if (!(slot[RANK_SLOT_COMPUTE] > 0)) return false;
+        /* The ranks of a host are usually neighbours. */
+        if (places[r].host_index != host) host_bounds(slots, n, places, r, &first_exit, &last_enter);
+        host = places[r].host_index;
+        least = fmin(least, fmax(first_exit - last_enter, 0));
+        out[r].sec[RANK_COMPUTE] = (double)slot[RANK_SLOT_COMPUTE];
+        out[r].sec[RANK_DATA] = (double)slot[RANK_SLOT_DATA];
+        out[r].sec[RANK_COMM] = exit_of(slot) - first_exit;
+    }
+    for (int r = 0; r < n; r++) out[r].sec[RANK_COMM] += least;
+    return true;
+}
+
+/* The last n that were named. */
+static err_t report(trainer_t *t, int n)
+{
+    const rank_times_t *times = &t->stragglers.times;
+    for (int i = times->n_named - n; i < times->n_named; i++) {
+        const straggler_t *named = &times->named[i];
+        char text[RANK_TIMES_TEXT_MAX];
+        rank_times_describe(times, named, text);
+        progress_clear_line();
+        log_warn("%s", text);
+        json_t *j = metrics_begin(&t->output.records, "straggler");
+        if (!j) continue;
+        json_int(j, "step", t->at.step);
+        rank_times_put(times, named, j);
+        TRY(metrics_end(&t->output.records, true));
+    }
+    return ERR_OK;
+}
+
+err_t stragglers_take(trainer_t *t, const float *slots)
+{
+    train_stragglers_t *s = &t->stragglers;
+    if (!s->steps) return ERR_OK;
+    const double start = clock_sec();
+    int n = 0;
+    if (stragglers_read(slots, t->comm->size, s->times.places, s->steps))
+        n = rank_times_add(&s->times, s->number, s->steps, start);
+    err_t err = n > 0 ? report(t, n) : ERR_OK;
+    s->spent_sec += clock_sec() - start;
+    return err;
+}
