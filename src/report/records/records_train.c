@@ -282,6 +282,14 @@ static err_t read_straggler(const report_input_t *in)
     return ERR_OK;
 }
 
+static err_t read_resume(const report_input_t *in)
+{
+    report_train_t *train;
+    TRY(find_or_add_run(in, &train));
+    in->file->n_records++;
+    return report_copy_text(in->report, in->record, "verdict", &train->resumed);
+}
+
 /* Accepted but not shown: the steps give the same split. Evaluations inside an epoch likewise. */
 static err_t read_profile(const report_input_t *in)
 {
@@ -299,7 +307,8 @@ static const struct {
              {"profile", read_profile},
              {"end", read_end},
              {"evaluation", read_profile},
-             {"straggler", read_straggler}};
+             {"straggler", read_straggler},
+             {"resume", read_resume}};
 
 static err_t read_train_record(const report_input_t *in)
 {

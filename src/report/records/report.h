@@ -112,6 +112,7 @@ typedef struct report_train {
     curve_t curve;             /* losses; empty unless keep_curves */
     int64_t n_checkpoints;
     report_straggler_t *stragglers, *last_straggler; /* in the order of the records */
+    const char *resumed;                             /* the verdict of the last `resume` record; NULL: none */
 } report_train_t;
 
 typedef struct report_run report_run_t;

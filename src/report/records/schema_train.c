@@ -267,6 +267,22 @@ static const schema_rule_t slowest_rules[] = {
     {0},
 };
 
+static const char *const verdicts[] = {"equal", "close", "differs", "not compared", NULL};
+
+static const schema_rule_t resume_rules[] = {
+    {TEXT("record")},
+    {COUNT("step")},
+    {TEXT("checkpoint")},
+    {TEXT("verdict"), .words = verdicts},
+    {TEXT("reason"), .nullable = true},
+    {REAL("loss"), .nullable = true},
+    {REAL("recorded_loss"), .nullable = true},
+    {REAL("tolerance"), .nullable = true},
+    {POSITIVE("ranks")},
+    {COUNT("recorded_ranks")},
+    {0},
+};
+
 static const schema_rule_t layer_rules[] = {
     {TEXT("name")},
     {TEXT("operator")},
@@ -345,6 +361,7 @@ static const struct {
     {"checkpoint", checkpoint_rules, NULL, NULL},
     {"replicas", replicas_rules, NULL, NULL},
     {"straggler", straggler_rules, NULL, NULL},
+    {"resume", resume_rules, NULL, NULL},
     {"profile", profile_rules, NULL, NULL},
     {"end", end_rules, NULL, NULL},
     {"evaluation", evaluation_rules, "val_ap_box", detector_evaluation_rules},

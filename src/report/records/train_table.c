@@ -103,7 +103,9 @@ static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *fact
                      figure_number(train->last_step + 1).text, figure_number(train->n_steps).text,
                      (long long)train->n_checkpoints));
     if (train->n_resumed > 0)
-        TRY(arena_format(&p->arena, &fact->text, "%s, resumed: %d", fact->text, train->n_resumed));
+        TRY(arena_format(&p->arena, &fact->text, "%s, resumed: %d%s%s%s", fact->text, train->n_resumed,
+                         train->resumed ? " (first loss: " : "", train->resumed ? train->resumed : "",
+                         train->resumed ? ")" : ""));
     fact++;
     fact->name = "images/s";
     TRY(put_figure(p, figure_number(report_images_per_sec(train)), &fact++->text));

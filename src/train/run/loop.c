@@ -21,6 +21,7 @@
 #include "train/run/end_record.h"
 #include "train/run/interruption.h"
 #include "train/run/replicas.h"
+#include "train/run/resume_check.h"
 #include "train/run/setup.h"
 #include "train/run/step.h"
 #include "train/run/train.h"
@@ -318,6 +319,7 @@ err_t trainer_loop(trainer_t *t)
         step_cost_t cost = {0};
         /* The others notice a rank that fails alone here by their deadline, or at once when the job ends. */
         TRY(trainer_step(t, !pauses_after_step(t), &result, &cost));
+        TRY(resume_check_step(t, &result));
         TRY(record_step(t, &result, &cost));
         advance_position(t, &result, &cost);
         train_sec += cost.total;

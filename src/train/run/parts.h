@@ -92,6 +92,7 @@ typedef struct train_output {
 /* Checkpoints: the one that the run resumed from, and those that it writes. */
 typedef struct train_saving {
     char resumed_from[FS_PATH_MAX]; /* "" */
+    resume_record_t record;         /* rank 0 only */
     char *saved_options;            /* text that resumed options point into */
     bool keeps_bits;       /* resumed as it was: on the same number of ranks, or with --reproducible */
     int64_t saved_threads; /* the checkpoint's, if keeps_bits; 0: unknown */

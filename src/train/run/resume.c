@@ -9,6 +9,7 @@
 #include "store/checkpoint/store.h"
 #include "train/output/disk_wait.h"
 #include "train/run/checkpoint_content.h"
+#include "train/run/resume_check.h"
 
 /* Earlier versions kept the best of the main metric alone, as best_accuracy: 0 before the first validation. */
 static err_t read_best(const checkpoint_t *checkpoint, const task_metrics_t *metrics, train_position_t *at)
@@ -199,6 +200,7 @@ err_t trainer_restore(trainer_t *t)
         disk_work_begin("reading", t->saving.resumed_from);
         err = load_checkpoint(t);
         disk_wait_end();
+        if (err == ERR_OK) resume_check_read(t);
     }
     TRY(comm_agree(t->comm, err, "loading the checkpoint"));
     TRY(train_expect_files(t->comm, &t->input, t->saving.resumed_from));
