@@ -212,6 +212,8 @@ static const schema_rule_t checkpoint_rules[] = {
     {COUNT("step")},
     {COUNT("n_bytes")},
     {REAL("stall_sec")},
+    {REAL("cost_sec"), .optional = true},
+    {REAL("interval_sec"), .optional = true},
     {REAL("copy_sec")},
     {REAL("write_sec")},
     {REAL("verify_sec"), .optional = true},

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
+#include "train/run/checkpoint_interval.h"
 #include "train/run/setup.h"
 
 enum { METRICS_SCHEMA = 1 };
@@ -195,6 +196,9 @@ err_t trainer_print_header(trainer_t *t)
                  o->weights_names, t->model.imported.reinitialized[0] ? "; " : "",
                  t->model.imported.reinitialized);
     log_note("  output  %s", t->output.folder);
+    char interval[CHECKPOINT_INTERVAL_TEXT_MAX];
+    checkpoint_interval_text(t, interval);
+    if (interval[0]) log_note("  saves   %s", interval);
     if (t->saving.resumed_from[0])
         log_note("  resumed from %s at step %lld", t->saving.resumed_from, (long long)t->at.step);
     return ERR_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of a training run that guard it against faults: slow ranks, replicas that differ, what a resumed run
- * must reproduce. Internal to train/run; parts.h has the others. */
+/* The parts of a training run that guard it against faults: slow ranks, replicas that differ, the cost of checkpoints, what
+ * a resumed run must reproduce. Internal to train/run; parts.h has the others. */
 #ifndef TRAIN_RUN_GUARDS_H
 #define TRAIN_RUN_GUARDS_H
 
@@ -34,12 +34,22 @@ typedef struct train_replicas {
     double check_sec, step_sec;   /* their sums */
 } train_replicas_t;
 
+/* What checkpoints cost, for --checkpoint-every auto. */
+enum { CHECKPOINT_COSTS = 9 };
+typedef struct checkpoint_costs {
+    double sec[CHECKPOINT_COSTS]; /* a ring of the last */
+    int64_t n;                    /* added so far */
+    double usual_sec, interval_sec;
+    bool begun; /* this process has begun a checkpoint */
+} checkpoint_costs_t;
+
 /* What the run before recorded of the step that a resumed run computes first. train/run/resume_check.h. */
 typedef struct resume_record {
     double loss;                        /* NAN: no record */
     int64_t ranks, threads, accumulate; /* of the process that computed it; ranks 0: unknown */
     int64_t micro_batch;                /* of a detector; 0: a classifier */
     char git[64], backend[160];
+    double cost_sec; /* of the last checkpoint; 0: unknown */
 } resume_record_t;
 
 #endif

@@ -255,7 +255,7 @@ static void show_checkpoints(const trainer_t *t)
 static err_t checkpoint_if_due(trainer_t *t, bool due, bool epoch_end)
 {
     const train_options_t *o = t->options;
-    bool by_epoch = epoch_end && o->checkpoint_steps == 0 && o->checkpoint_sec <= 0;
+    bool by_epoch = epoch_end && o->checkpoint_steps == 0 && o->checkpoint_sec <= 0 && !o->checkpoint_auto;
     bool by_steps = o->checkpoint_steps > 0 && t->at.step % o->checkpoint_steps == 0;
     bool by_best = o->keep_best && t->at.best_step == t->at.step && t->saving.last_step != t->at.step;
     return due || by_epoch || by_steps || by_best ? trainer_checkpoint(t, false) : ERR_OK;

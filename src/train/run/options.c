@@ -89,8 +89,10 @@ static const opt_t table[] = {
     {"shuffle-window", OPT_INT, FIELD(shuffle_window), "256", 1, 65536, NULL, "N",
      "number of blocks, over all ranks, whose samples are mixed; a smaller dataset is shuffled as a whole",
      OPT_MORE},
-    {"checkpoint-every", OPT_STRING, FIELD(checkpoint_every), NULL, 0, 0, NULL, "N|Nm",
-     "checkpoint interval: N steps or N minutes [every epoch]", OPT_COMMON},
+    {"checkpoint-every", OPT_STRING, FIELD(checkpoint_every), NULL, 0, 0, NULL, "N|Nm|auto",
+     "checkpoint interval: N steps, N minutes, or the best one for --mtbf [every epoch]", OPT_COMMON},
+    {"mtbf", OPT_STRING, FIELD(mtbf), NULL, 0, 0, NULL, "N(s|m|h|d)",
+     "mean time between failures, for --checkpoint-every auto, such as 6h", OPT_COMMON},
     {"checkpoint-async", OPT_FLAG, FIELD(checkpoint_async), "true", 0, 0, NULL, NULL,
      "write checkpoints in the background", OPT_MORE},
     {"on-checkpoint-error", OPT_CHOICE, FIELD(on_checkpoint_error), "stop", 0, 0, on_errors, NULL,
@@ -137,6 +139,7 @@ static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",
                                          "checkpoint-every",
+                                         "mtbf",
                                          "checkpoint-async",
                                          "on-checkpoint-error",
                                          "keep",
@@ -176,26 +179,6 @@ err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GR
     groups[9] =
         (opt_group_t){"Detectors: images", canvas_option_table, n_canvas_options, &options->detect.canvas, 0};
     return opt_defaults(groups, TRAIN_N_GROUPS);
-}
-
-static err_t parse_checkpoint_every(train_options_t *o)
-{
-    o->checkpoint_steps = 0;
-    o->checkpoint_sec = 0;
-    if (!o->checkpoint_every) return ERR_OK;
-    char *end;
-    double value = strtod(o->checkpoint_every, &end);
-    bool minutes = *end == 'm' && end[1] == '\0';
-    bool whole = value < 1e15 && (double)(int64_t)value >= value;
-    if (end == o->checkpoint_every || !(value > 0) || (*end && !minutes) || (!minutes && !whole))
-        RAISE(ERR_USAGE,
-              "invalid --checkpoint-every '%s': expected steps such as 500, or minutes such as 10m",
-              o->checkpoint_every);
-    if (minutes)
-        o->checkpoint_sec = 60 * value;
-    else
-        o->checkpoint_steps = (int64_t)value;
-    return ERR_OK;
 }
 
 static err_t parse_eval_every(train_options_t *o)
@@ -353,7 +336,7 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     TRY(check_algorithms(o, groups));
     TRY(optim_options_check(&o->optim));
     if (o->batch) train_options_set_rate(o, o->batch);
-    TRY(parse_checkpoint_every(o));
+    TRY(train_options_check_checkpoints(o, groups));
     TRY(train_options_check_replicas(o));
     TRY(check_evaluation(o, groups));
     /* Options that a checkpoint cannot store fail here, before any training. */

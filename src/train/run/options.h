@@ -15,11 +15,11 @@
 typedef struct train_options {
     const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *trace;
     const char *tensorboard, *algorithms, *precision, *weights, *weights_names, *eval_every, *target, *freeze,
-        *check_replicas;
+        *check_replicas, *mtbf;
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
     int64_t reproducible, bn_group, eval_samples;
     int64_t shuffle_block, shuffle_window; /* sampler_options_t's; a block of 0: the dataset's */
-    double label_smoothing, target_accuracy, measure_sec, straggler_sec;
+    double label_smoothing, target_accuracy, measure_sec, straggler_sec, mtbf_sec;
     bool overwrite, checkpoint_async, print_config, sync_bn, eval, profile, keep_best;
     optim_options_t optim;
     schedule_options_t schedule;
@@ -28,9 +28,10 @@ typedef struct train_options {
     detect_train_options_t detect;
     runtime_options_t runtime;
     console_options_t console;
-    /* Parsed from checkpoint_every; both 0: at the end of every epoch. */
+    /* Parsed from checkpoint_every; none: at the end of every epoch. */
     int64_t checkpoint_steps;
     double checkpoint_sec;
+    bool checkpoint_auto; /* with mtbf_sec, from mtbf */
     /* Parsed from eval_every; one is 0. */
     int64_t eval_epochs, eval_steps;
     /* Parsed from check_replicas; 0: auto. */
@@ -73,6 +74,8 @@ err_t train_options_check_model(train_options_t *options, const opt_group_t grou
 err_t train_options_check_default_model(const train_options_t *options,
                                         const opt_group_t groups[TRAIN_N_GROUPS]);
 
+/* The part of it that parses checkpoint_every and mtbf. checkpoint_interval.c. */
+err_t train_options_check_checkpoints(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
 /* The part of it that parses check_replicas. replicas.c. */
 err_t train_options_check_replicas(train_options_t *options);
 

@@ -14,12 +14,13 @@
 #include "base/version.h"
 #include "train/output/disk_wait.h"
 #include "train/output/metrics_tail.h"
+#include "train/run/checkpoint_interval.h"
 
 typedef struct search {
     trainer_t *t;
     json_reader_t reader;
     resume_record_t *out;
-    bool has_loss;
+    bool has_loss, has_cost;
 } search_t;
 
 static bool begins(const char *line, size_t n_bytes, const char *kind)
@@ -54,11 +55,14 @@ static bool visit(void *context, const char *line, size_t n_bytes)
 {
     search_t *s = context;
     const json_value_t *record;
-    const bool is_run = begins(line, n_bytes, "run"), is_step = begins(line, n_bytes, "step");
+    const bool is_run = begins(line, n_bytes, "run"), is_step = begins(line, n_bytes, "step"),
+               is_checkpoint = begins(line, n_bytes, "checkpoint");
     int64_t step = -1;
-    if (!(is_run && s->has_loss) && !(is_step && !s->has_loss)) return true;
+    if (!(is_run && s->has_loss) && !(is_step && !s->has_loss) && !(is_checkpoint && !s->has_cost))
+        return true;
     json_reader_reset(&s->reader);
     if (json_read(&s->reader, line, n_bytes, &record) != ERR_OK) return true; /* cut off */
+    if (is_checkpoint) s->has_cost = json_get_real(record, "cost_sec", &s->out->cost_sec);
     if (is_step && json_get_int(record, "step", &step) && step == s->t->at.step)
         s->has_loss = json_get_real(record, "loss", &s->out->loss);
     if (is_run) take_run(record, s->out);
@@ -80,6 +84,8 @@ void resume_check_read(trainer_t *t)
         log_warn("the resumed run is not compared with its records: %s", err_message());
     disk_wait_end();
     json_reader_free(&search.reader);
+    if (t->options->checkpoint_auto && record->cost_sec > 0)
+        checkpoint_interval_add(&t->saving.costs, record->cost_sec, t->options->mtbf_sec);
 }
 
 /* Whether batch norm has the same groups of samples, in which the loss is computed. */

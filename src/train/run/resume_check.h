@@ -11,8 +11,8 @@
 #define RESUME_TOLERANCE       1e-3
 #define RESUME_TOLERANCE_LEAST 1e-5
 
-/* Rank 0, not collective, while the metrics are not open: reads the record of step t->at.step beside the checkpoint.
- * A file that cannot be read is a warning. */
+/* Rank 0, not collective, while the metrics are not open: reads the record of step t->at.step beside the checkpoint,
+ * and what the last checkpoint cost. A file that cannot be read is a warning. */
 void resume_check_read(trainer_t *t);
 
 /* Not collective. Compares the first step of a resumed run; later ones and new runs do nothing. Rank 0 writes the

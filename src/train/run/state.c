@@ -8,12 +8,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "base/trace.h"
 #include "cluster/comm/watchdog.h"
 #include "data/load/images.h"
 #include "store/checkpoint/store.h"
 #include "train/output/disk_wait.h"
 #include "train/run/checkpoint_content.h"
+#include "train/run/checkpoint_interval.h"
 #include "train/run/replicas.h"
 #include "train/weights/model_file.h"
 
@@ -48,14 +50,30 @@ err_t trainer_average_states(trainer_t *t)
     return hd_buffer_push_all(&t->model.states);
 }
 
+/* Of the checkpoint that was written. */
+static void note_cost(trainer_t *t)
+{
+    char text[CHECKPOINT_INTERVAL_TEXT_MAX];
+    checkpoint_costs_t *costs = &t->saving.costs;
+    if (!t->options->checkpoint_auto) return;
+    checkpoint_interval_add(costs, t->saving.cost_sec, t->options->mtbf_sec);
+    if (costs->n > 1) return;
+    checkpoint_interval_text(t, text);
+    progress_clear_line();
+    log_note("  saves   %s", text);
+}
+
 err_t trainer_poll_checkpoint(trainer_t *t)
 {
     ckpt_result_t result;
     if (!t->saving.writer || !ckpt_async_take(t->saving.writer, &result)) return ERR_OK;
+    note_cost(t);
     json_t *j = metrics_begin(&t->output.records, "checkpoint");
     json_int(j, "step", result.step);
     json_int(j, "n_bytes", result.n_bytes);
     json_real(j, "stall_sec", t->saving.stall_sec);
+    json_real(j, "cost_sec", t->saving.cost_sec);
+    if (t->options->checkpoint_auto) json_real(j, "interval_sec", t->saving.costs.interval_sec);
     json_real(j, "copy_sec", result.copy_sec);
     json_real(j, "write_sec", result.write_sec);
     json_real(j, "verify_sec", result.verify_sec);
@@ -166,7 +184,9 @@ void trainer_release_weights(trainer_t *t)
     if (!t->saving.writer || t->runtime.backend->memory) return;
     double start = clock_sec();
     ckpt_async_copied(t->saving.writer);
-    t->saving.stall_sec += clock_sec() - start;
+    const double sec = clock_sec() - start;
+    t->saving.stall_sec += sec;
+    t->saving.cost_sec += sec;
 }
 
 /* Rank 0. */
@@ -183,6 +203,7 @@ static err_t save_on_rank_0(trainer_t *t, bool wait)
     TRY(submit_checkpoint(t));
     if (wait) TRY(ckpt_async_wait(t->saving.writer));
     t->saving.stall_sec = clock_sec() - start;
+    t->saving.cost_sec = clock_sec() - t->saving.begun_sec;
     return wait ? trainer_poll_checkpoint(t) : ERR_OK;
 }
 
@@ -193,6 +214,8 @@ err_t trainer_checkpoint(trainer_t *t, bool wait)
                             wait || t->at.batch == 0 || t->at.step == t->n_steps));
     watchdog_phase("writing the checkpoint of step %lld", (long long)t->at.step);
     double start = clock_sec();
+    t->saving.begun_sec = start;
+    t->saving.costs.begun = true;
     t->saving.last_step = t->at.step;
     TRY(trainer_average_states(t));
     TRY(replicas_check(t, true));

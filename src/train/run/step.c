@@ -10,6 +10,7 @@
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/interrupt.h"
 #include "cluster/session/stop.h"
+#include "train/run/checkpoint_interval.h"
 #include "train/run/interruption.h"
 #include "train/run/stragglers.h"
 
@@ -30,9 +31,7 @@ const char *trainer_why_host(const trainer_t *t)
 static err_t note_requests(trainer_t *t, float *tail)
 {
     err_t err = t->comm->rank == 0 ? trainer_poll_checkpoint(t) : ERR_OK;
-    const train_options_t *o = t->options;
-    bool due = o->checkpoint_sec > 0 && clock_sec() - t->saving.last_sec >= o->checkpoint_sec;
-    tail[TAIL_CHECKPOINT] = t->comm->rank == 0 && due ? 1 : 0;
+    tail[TAIL_CHECKPOINT] = t->comm->rank == 0 && checkpoint_interval_due(t) ? 1 : 0;
     tail[TAIL_STOP] = stop_requested() ? 1 : 0;
     tail[TAIL_FAILED] = err != ERR_OK ? 1 : 0;
     tail[TAIL_BAD] = bad_unshared(&t->input.bad) > 0 ? 1 : 0;
