@@ -51,4 +51,11 @@ field() { # JQ FILTER of the straggler record
 @test "one rank, and all ranks slow: nobody is named" {
     slow 0 backward:5
     [ -z "$(field .rank)" ]
+    jq -se 'map(select(.record == "end"))[0].safety_sec | .stragglers == 0 and .steps > 0' "$out/metrics.jsonl"
+}
+
+@test "the time of the measures against faults is in the end record" {
+    run on_ranks 2 train --device cpu --threads 1 --model mlp --algorithms fixed --batch 8 --data "$tiny" --steps 20 --out "$out" -q
+    [ "$status" -eq 0 ]
+    jq -se 'map(select(.record == "end"))[0].safety_sec | all(.[]; . > 0) and .stragglers + .watchdog_calls < .steps' "$out/metrics.jsonl"
 }

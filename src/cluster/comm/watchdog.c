@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -49,6 +50,8 @@ static struct {
     const char *_Atomic what; /* full name of the wait; a slot holds only its beginning */
     const char *_Atomic device_what;
     const char *noted; /* the name stored in `doing`; NULL: a phase */
+    bool times_calls;
+    double calls_sec;
     atomic_llong n_phases;
 } dog;
 
@@ -123,10 +126,9 @@ bool watchdog_take_word(void)
     return atomic_compare_exchange_strong(&dog.slots[0].speaker, &none, dog.topo.rank + 1);
 }
 
-/* Without the side channel, or if its speaker has stopped: called at every check after the deadline, which
- * passed over_sec ago. A host that misses one of its own
- * ranks knows the most and reports at once. Hosts on which all ranks arrived wait, host 0 the shortest, so
- * that normally a single host reports. One rank of a host reports; the others leave later, silently. */
+/* Without the side channel, or if its speaker has stopped: called at every check after the deadline, which passed over_sec
+ * ago. A host that misses one of its own ranks knows the most and reports at once. Hosts on which all ranks arrived wait,
+ * host 0 the shortest, so that normally a single host reports. One of its ranks reports; the others leave silently. */
 static void report_expiry(double over_sec, const overdue_t *overdue)
 {
     if (has_speaker()) {
@@ -267,11 +269,36 @@ void watchdog_say_goodbye(void)
     for (int i = 0; i < 20 && !atomic_load(&dog.said_goodbye); i++) clock_sleep(0.01);
 }
 
+static double call_begun(void)
+{
+    return dog.times_calls ? clock_sec() : 0;
+}
+
+static void call_ended(double start)
+{
+    if (dog.times_calls) dog.calls_sec += clock_sec() - start;
+}
+
+void watchdog_time_calls(bool on)
+{
+    dog.times_calls = on;
+}
+
+watchdog_cost_t watchdog_cost(void)
+{
+    struct timespec cpu = {0};
+    clockid_t clock;
+    const bool found = atomic_load(&dog.running) && pthread_getcpuclockid(dog.thread, &clock) == 0;
+    if (found) clock_gettime(clock, &cpu);
+    return (watchdog_cost_t){dog.calls_sec, (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec};
+}
+
 /* Must not slow down a wait of half a microsecond: names are written only when they change, and counting
  * needs no locked instruction because a single thread waits. */
 static void enter(const char *what, int waiting)
 {
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
+    const double start = call_begun();
     if (what != dog.noted) {
         atomic_store(&dog.what, what);
         snprintf(dog.mine->doing, sizeof dog.mine->doing, "%s", what);
@@ -282,6 +309,7 @@ static void enter(const char *what, int waiting)
     atomic_store_explicit(&dog.mine->waited_ms, 0, memory_order_relaxed);
     atomic_store_explicit(&dog.mine->sequence, sequence + 1, memory_order_relaxed);
     atomic_store_explicit(&dog.mine->waiting, waiting, memory_order_release);
+    call_ended(start);
 }
 
 void watchdog_enter(const char *what)
@@ -297,7 +325,9 @@ void watchdog_enter_planned(const char *what)
 void watchdog_leave(void)
 {
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
+    const double start = call_begun();
     atomic_store_explicit(&dog.mine->waiting, 0, memory_order_release);
+    call_ended(start);
 }
 
 err_t watchdog_leave_with(err_t err, const char *what)
@@ -347,12 +377,14 @@ void watchdog_phase(const char *format, ...)
 {
     atomic_fetch_add(&dog.n_phases, 1);
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
+    const double start = call_begun();
     va_list args;
     va_start(args, format);
     vsnprintf(dog.mine->doing, sizeof dog.mine->doing, format, args);
     va_end(args);
     last_phase_note(dog.mine->doing);
     dog.noted = NULL;
+    call_ended(start);
 }
 
 void watchdog_swap_phase(char text[WATCHDOG_TEXT])

@@ -51,6 +51,14 @@ void watchdog_set_sequence(long long sequence);
 /* This rank's activity between collectives ("reading data", "step 120"), for the message. */
 void watchdog_phase(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What the watchdog costs this rank: time in the calls above (enter, leave, phase), CPU time of its thread. Timing the
+ * calls costs as much as they do, so calls_sec counts only while it is switched on. */
+typedef struct watchdog_cost {
+    double calls_sec, thread_sec;
+} watchdog_cost_t;
+void watchdog_time_calls(bool on);
+watchdog_cost_t watchdog_cost(void);
+
 /* Exchanges this rank's activity with `text`; call it again to return to the former one. */
 void watchdog_swap_phase(char text[WATCHDOG_TEXT]);
 

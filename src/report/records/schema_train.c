@@ -335,6 +335,11 @@ static const schema_rule_t profile_rules[] = {
     {0},
 };
 
+static const schema_rule_t safety_rules[] = {
+    {REAL("replicas")},        {REAL("stragglers")}, {REAL("watchdog_calls")},
+    {REAL("watchdog_thread")}, {REAL("steps")},      {0},
+};
+
 static const schema_rule_t end_rules[] = {
     {TEXT("record")},
     {TEXT("reason")},
@@ -346,6 +351,7 @@ static const schema_rule_t end_rules[] = {
     {COUNT("steady_page_faults")},
     {REAL("steady_cpu_sec")},
     {COUNT("corrupt_samples")},
+    {OBJECT("safety_sec"), .inside = safety_rules, .optional = true},
     {ARRAY("peak_memory_bytes")},
     {0},
 };

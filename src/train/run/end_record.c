@@ -8,6 +8,20 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/device.h"
+#include "cluster/comm/watchdog.h"
+
+/* What the measures against faults have cost this rank, and the time of all its steps to compare with. */
+static void put_safety(const trainer_t *t, json_t *j)
+{
+    const watchdog_cost_t watchdog = watchdog_cost();
+    json_object_begin(j, "safety_sec");
+    json_real(j, "replicas", t->replicas.check_sec);
+    json_real(j, "stragglers", t->stragglers.spent_sec);
+    json_real(j, "watchdog_calls", watchdog.calls_sec);
+    json_real(j, "watchdog_thread", watchdog.thread_sec);
+    json_real(j, "steps", t->replicas.step_sec);
+    json_object_end(j);
+}
 
 err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const int64_t *peaks, int n)
 {
@@ -27,6 +41,7 @@ err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const 
     json_int(j, "steady_page_faults", t->telemetry.n_page_faults);
     json_real(j, "steady_cpu_sec", t->telemetry.cpu_sec);
     json_int(j, "corrupt_samples", bad_count(&t->input.bad));
+    put_safety(t, j);
     json_array_begin(j, "peak_memory_bytes");
     for (int r = 0; r < n; r++) json_int(j, NULL, peaks[r]);
     json_array_end(j);

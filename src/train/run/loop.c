@@ -14,6 +14,7 @@
 #include "base/progress.h"
 #include "base/stats.h"
 #include "base/trace.h"
+#include "cluster/comm/watchdog.h"
 #include "cluster/session/stop.h"
 #include "store/checkpoint/store.h"
 #include "train/output/disk_wait.h"
@@ -308,6 +309,7 @@ err_t trainer_loop(trainer_t *t)
     int64_t n_trained = 0;
     t->saving.last_sec = t->telemetry.last_line_sec = clock_sec();
     t->saving.last_step = t->at.step;
+    watchdog_time_calls(true);
     TRY(comm_agree(t->comm, interruption_prepare(t), "start-up"));
     TRY(interruption_open(t));
     if (t->at.evaluation_due) TRY(finish_step(t, 0, 0, false));
