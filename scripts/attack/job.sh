@@ -12,13 +12,18 @@ uptime_ms() { # monotonic, unlike $SECONDS
     echo "$((10#${up/./}))0"
 }
 
-# The shim, the wrapper that preloads it into the ranks only, the data, and the undisturbed runs.
-job_prepare() {
+# The shim, the wrapper that preloads it into the ranks only, and the data.
+job_compile() {
     "${MPICC:-mpicc}" -shared -fPIC -O2 -Wall -o "$work/shim.so" "$here"/attack/shim*.c -ldl -pthread ||
         die 4 "the shim does not compile"
     "${CC:-cc}" -shared -fPIC -O2 -Wall -o "$work/wall_clock.so" "$here/attack/wall_clock.c" || die 4 "wall_clock.c does not compile"
     "$real" data synth digits --out "$work/data" --train 256 --val 64 >/dev/null || die 4 "data synth fails"
     job_wrapper "$work/bin" "$work/shim.so" "$real"
+}
+
+# The same, and the undisturbed runs.
+job_prepare() {
+    job_compile
     printf -v attack_id '%s.%s' "$$" "$RANDOM$RANDOM"
     local np
     for np in 2 3; do
@@ -30,9 +35,15 @@ job_prepare() {
 
 job_wrapper() { # FOLDER SHIM PROGRAM
     mkdir -p "$1"
-    # Named like the program, because run.sh finds ranks by name. A limit is "RANK OPTIONS OF ulimit".
+    # Named like the program, because run.sh finds ranks by name. A limit is "RANK OPTIONS OF ulimit"; one in a file is for one
+    # start.
     cat >"$1/dptrain" <<END
 #!/usr/bin/env bash
+[[ -n \${OMPI_COMM_WORLD_RANK:-} ]] || exec "$3" "\$@"
+if [[ -n \${DPTRAIN_FAULT_FOLDER:-} ]] && grep -qs "^\$OMPI_COMM_WORLD_RANK " "\$DPTRAIN_FAULT_FOLDER/limit"; then
+    mv "\$DPTRAIN_FAULT_FOLDER/limit" "\$DPTRAIN_FAULT_FOLDER/limit.\$\$"
+    DPTRAIN_FAULT_LIMIT=\$(<"\$DPTRAIN_FAULT_FOLDER/limit.\$\$")
+fi
 if [[ -n \${DPTRAIN_FAULT_LIMIT:-} && \${DPTRAIN_FAULT_LIMIT%% *} == "\${OMPI_COMM_WORLD_RANK:-}" ]]; then
     # shellcheck disable=SC2086
     ulimit \${DPTRAIN_FAULT_LIMIT#* } || exit 98

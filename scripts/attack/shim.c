@@ -9,6 +9,14 @@
  *     min     counts only allocations of at least so many bytes, and MPI_Allreduce of so many elements
  *     own=1   counts only allocations of the program itself, not of libraries
  *     act     stop kill segv abort term exit:CODE fail:ERRNO delay:SEC block flip short drop jump:SEC fill:BYTE
+ *     pos, bit  where a flip strikes: percent of the bytes [50], and the bit [4]
+ *     start=1  only a process that starts later
+ *     id      strikes once, even if the ranks start again; pace: as DPTRAIN_FAULT_PACE
+ *   Besides functions, call is
+ *     phase   the rank's phase, which run.sh tells, contains `path`
+ *     weights momentum  after the n-th comparison of replicas, and `after` seconds; states: before it, when averaged
+ *     mpi_send  the data that an MPI_Allgather of at most 64 KiB sends
+ *   DPTRAIN_FAULT_FILE   holds the fault, and may change at any time; only ranks of mpirun read it
  *   DPTRAIN_FAULT_LOG    file that gets a line when the fault strikes; FILE.steps grows by a byte per recorded step
  *   DPTRAIN_FAULT_COUNT  file, extended by the rank, that gets the number of calls of each function at the end
  *   DPTRAIN_FAULT_PACE   seconds to wait before each recorded step, so that a job lasts long enough to be hit */
@@ -33,8 +41,9 @@
 
 static struct {
     bool armed, own;
-    char call[LONGEST], path[LONGEST], act_text[LONGEST];
-    long n, times, min;
+    char call[LONGEST], path[LONGEST], act_text[LONGEST], id[LONGEST];
+    long n, times, min, pos, bit;
+    double after_sec;
     act_t act;
     double value; /* signal, exit code, errno, seconds or byte */
     uintptr_t own_begin, own_end;
@@ -94,12 +103,32 @@ static void read_act(char *text)
     if (fault.act == ACT_NONE) refuse(text);
 }
 
-static void read_fault(const char *spec)
+/* Whether a start of this rank before this one was struck by the fault. */
+static bool struck_before(void)
+{
+    char text[1 << 16], wanted[LONGEST + 8];
+    int fd = fault.id[0] ? (int)syscall(SYS_openat, AT_FDCWD, log_path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) return false;
+    ssize_t n = syscall(SYS_read, fd, text, sizeof text - 1);
+    syscall(SYS_close, fd);
+    text[n > 0 ? n : 0] = '\0';
+    snprintf(wanted, sizeof wanted, " id=%s ", fault.id);
+    return strstr(text, wanted) != NULL;
+}
+
+void shim_read_fault(const char *spec)
 {
     char text[512], *rest = NULL;
     bool here = true;
     snprintf(text, sizeof text, "%s", spec);
+    uintptr_t own_begin = fault.own_begin, own_end = fault.own_end;
+    fault.armed = false;
+    memset(&fault, 0, sizeof fault);
+    fault.own_begin = own_begin;
+    fault.own_end = own_end;
     fault.n = fault.times = 1;
+    fault.pos = 50;
+    fault.bit = 4;
     for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         char *value = strchr(word, '=');
         if (!value) refuse(word);
@@ -116,6 +145,18 @@ static void read_fault(const char *spec)
             fault.times = atol(value);
         else if (!strcmp(word, "min"))
             fault.min = atol(value);
+        else if (!strcmp(word, "start"))
+            here = here && !shim_follows();
+        else if (!strcmp(word, "pos"))
+            fault.pos = atol(value);
+        else if (!strcmp(word, "bit"))
+            fault.bit = atol(value);
+        else if (!strcmp(word, "after"))
+            fault.after_sec = atof(value);
+        else if (!strcmp(word, "pace"))
+            pace_sec = atof(value);
+        else if (!strcmp(word, "id"))
+            snprintf(fault.id, sizeof fault.id, "%s", value);
         else if (!strcmp(word, "own"))
             fault.own = true;
         else if (!strcmp(word, "act"))
@@ -123,8 +164,9 @@ static void read_fault(const char *spec)
         else
             refuse(word);
     }
+    if (!fault.call[0] && fault.act == ACT_NONE) return;
     if (!fault.call[0] || fault.act == ACT_NONE) refuse(spec);
-    fault.armed = here;
+    fault.armed = here && !struck_before();
 }
 
 /* The addresses of the program itself. */
@@ -151,8 +193,9 @@ __attribute__((constructor)) static void shim_begin(void)
     if (count) snprintf(count_path, sizeof count_path, "%s.%s", count, environment_rank());
     if (pace) pace_sec = atof(pace);
     read_own_range();
-    if (spec && *spec) read_fault(spec);
+    if (spec && *spec) shim_read_fault(spec);
     ready = true;
+    if (getenv("OMPI_COMM_WORLD_RANK")) shim_control_begin();
 }
 
 static void append(const char *path, const char *text)
@@ -204,6 +247,28 @@ static const char *file_class(const char *path)
                                            : "";
 }
 
+/* " step=N": the last step that rank 0 recorded. */
+static void read_step(char *out, size_t n_out)
+{
+    char path[PATH_MAX + 8], text[24] = "";
+    snprintf(path, sizeof path, "%s.step", log_path);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    if (syscall(SYS_read, fd, text, sizeof text - 1) > 0) snprintf(out, n_out, " step=%ld", atol(text));
+    syscall(SYS_close, fd);
+}
+
+static void write_step(long step)
+{
+    char path[PATH_MAX + 8], text[24];
+    snprintf(path, sizeof path, "%s.step", log_path);
+    int n = snprintf(text, sizeof text, "%-20ld\n", step);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return;
+    if (syscall(SYS_pwrite64, fd, text, (size_t)n, 0) < 0) {}
+    syscall(SYS_close, fd);
+}
+
 /* Whether the fault strikes this call. What ends or delays the process happens here; the rest is left to the caller. */
 act_t shim_strike(const char *call, const char *path, size_t n_bytes, const void *caller)
 {
@@ -222,10 +287,12 @@ act_t shim_strike(const char *call, const char *path, size_t n_bytes, const void
     long seen = atomic_fetch_add(&fault.seen, 1) + 1;
     if (seen < fault.n || (fault.times > 0 && seen >= fault.n + fault.times)) return ACT_NONE;
     if (seen == fault.n) {
-        char line[PATH_MAX + 256];
+        char line[PATH_MAX + 512], step[32] = "", id[LONGEST + 8] = "";
         struct timespec now;
         syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
-        snprintf(line, sizeof line, "struck at=%ld.%02ld rank=%s call=%s n=%ld act=%s%s%s\n",
+        if (fault.id[0]) snprintf(id, sizeof id, " id=%s", fault.id);
+        if (fault.id[0]) read_step(step, sizeof step);
+        snprintf(line, sizeof line, "struck%s%s at=%ld.%02ld rank=%s call=%s n=%ld act=%s%s%s\n", id, step,
                  (long)now.tv_sec, now.tv_nsec / 10000000, environment_rank(), call, seen, fault.act_text,
                  path ? " path=" : "", path ? path : "");
         append(log_path, line);
@@ -253,7 +320,9 @@ act_t shim_strike(const char *call, const char *path, size_t n_bytes, const void
 
 void shim_flip(void *data, size_t n_bytes)
 {
-    if (data && n_bytes > 0) ((unsigned char *)data)[n_bytes / 2] ^= 0x10;
+    size_t at = n_bytes * (size_t)fault.pos / 100;
+    if (data && n_bytes > 0)
+        ((unsigned char *)data)[at < n_bytes ? at : n_bytes - 1] ^= (unsigned char)(1u << fault.bit);
 }
 
 const char *shim_path(int fd, char path[PATH_MAX])
@@ -282,8 +351,21 @@ bool shim_strikes(const char *call)
     return fault.armed && !strcmp(fault.call, call);
 }
 
-void shim_step(void)
+double shim_after(void)
 {
+    return fault.after_sec;
+}
+
+const char *shim_wanted_phase(void)
+{
+    return fault.armed && !strcmp(fault.call, "phase") && atomic_load(&fault.seen) < fault.n ? fault.path
+                                                                                             : NULL;
+}
+
+void shim_step(const char *record)
+{
+    const char *step = strstr(record, "\"step\":");
+    if (log_path[0] && step && getenv("DPTRAIN_FAULT_FILE")) write_step(atol(step + 7));
     char steps[PATH_MAX + 8];
     snprintf(steps, sizeof steps, "%s.steps", log_path);
     if (log_path[0]) append(steps, ".");

@@ -126,7 +126,7 @@ int fputs(const char *text, FILE *file)
     NEXT(fputs)
     if (!shim_ready() || file == stdout || file == stderr) return next(text, file);
     shim_path(fileno(file), path);
-    if (strstr(path, "metrics.jsonl") && strstr(text, "\"record\":\"step\"")) shim_step();
+    if (strstr(path, "metrics.jsonl") && strstr(text, "\"record\":\"step\"")) shim_step(text);
     return shim_strike("fputs", path, strlen(text), NULL) == ACT_FAIL ? EOF : next(text, file);
 }
 
@@ -190,12 +190,44 @@ time_t time(time_t *out)
     return now.tv_sec;
 }
 
+/* ---- Hashes of the weights ---- */
+#define HASHING(name)                                                                                        \
+    uint64_t name(const void *data, size_t n_bytes, uint64_t seed);                                          \
+    uint64_t name(const void *data, size_t n_bytes, uint64_t seed)                                           \
+    {                                                                                                        \
+        NEXT(name)                                                                                           \
+        shim_hash_begins(data, n_bytes, seed);                                                               \
+        uint64_t hash = next(data, n_bytes, seed);                                                           \
+        shim_hash_ends(hash);                                                                                \
+        return hash;                                                                                         \
+    }
+HASHING(XXH3_64bits_withSeed)
+HASHING(XXH3_64bits_withSeed_dispatch)
+
 /* ---- MPI ---- */
 #define MPI_CALL_OF(name, count, params, args, after)                                                        \
     int MPI_##name params                                                                                    \
     {                                                                                                        \
         act_t act = shim_strike("MPI_" #name, NULL, (size_t)(count), NULL);                                  \
         if (act == ACT_FAIL) return MPI_ERR_OTHER;                                                           \
+        int status = PMPI_##name args;                                                                       \
+        after;                                                                                               \
+        return status;                                                                                       \
+    }
+/* In a storm the ranks of many jobs share the cores: they sleep until all have arrived, instead of spinning. */
+static void arrive_asleep(MPI_Comm comm)
+{
+    MPI_Request request;
+    int done = !shim_sleeps() || PMPI_Ibarrier(comm, &request) != MPI_SUCCESS;
+    while (!done && PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) shim_nap();
+}
+
+#define COLLECTIVE_OF(name, count, params, args, after)                                                      \
+    int MPI_##name params                                                                                    \
+    {                                                                                                        \
+        act_t act = shim_strike("MPI_" #name, NULL, (size_t)(count), NULL);                                  \
+        if (act == ACT_FAIL) return MPI_ERR_OTHER;                                                           \
+        arrive_asleep(comm);                                                                                 \
         int status = PMPI_##name args;                                                                       \
         after;                                                                                               \
         return status;                                                                                       \
@@ -214,31 +246,48 @@ static void flip_received(act_t act, void *data, int count, MPI_Datatype type)
         memset(data, (int)shim_value(), n_bytes / 2); /* gradients, not what follows them */
 }
 
+/* Batch norm's running statistics before they are averaged: the only floats that small gathers send. */
+static const void *flip_sent(const void *send, int count, MPI_Datatype type)
+{
+    int n = 0;
+    if (!shim_strikes("mpi_send") || PMPI_Type_size(type, &n) != MPI_SUCCESS) return send;
+    size_t n_bytes = (size_t)n * (size_t)count;
+    if (n_bytes <= 65536 && shim_strike("mpi_send", NULL, n_bytes, NULL) == ACT_FLIP) {
+        void *own;
+        memcpy(&own, &send, sizeof own);
+        shim_flip(own, n_bytes);
+    }
+    return send;
+}
+
 MPI_CALL(Init_thread, (int *argc, char ***argv, int wanted, int *given), (argc, argv, wanted, given), NOTHING)
 MPI_CALL(Finalize, (void), (), NOTHING)
 MPI_CALL(Abort, (MPI_Comm comm, int code), (comm, code), NOTHING)
-MPI_CALL(Barrier, (MPI_Comm comm), (comm), NOTHING)
+COLLECTIVE_OF(Barrier, 0, (MPI_Comm comm), (comm), NOTHING)
 MPI_CALL(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *out), (comm, color, key, out), NOTHING)
 MPI_CALL(Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *out),
          (comm, type, key, info, out), NOTHING)
 MPI_CALL(Win_allocate_shared, (MPI_Aint n, int unit, MPI_Info info, MPI_Comm comm, void *base, MPI_Win *win),
          (n, unit, info, comm, base, win), NOTHING)
-MPI_CALL(Bcast, (void *data, int n, MPI_Datatype type, int root, MPI_Comm comm), (data, n, type, root, comm),
-         flip_received(act, data, n, type))
-MPI_CALL_OF(Allreduce, n, (const void *send, void *data, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),
-            (send, data, n, type, op, comm), flip_received(act, data, n, type))
+COLLECTIVE_OF(Bcast, n, (void *data, int n, MPI_Datatype type, int root, MPI_Comm comm),
+              (data, n, type, root, comm), flip_received(act, data, n, type))
+COLLECTIVE_OF(Allreduce, n,
+              (const void *send, void *data, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),
+              (send, data, n, type, op, comm), flip_received(act, data, n, type))
 MPI_CALL(Reduce, (const void *send, void *data, int n, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm),
          (send, data, n, type, op, root, comm), NOTHING)
 MPI_CALL(Iallreduce,
          (const void *send, void *data, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
           MPI_Request *request),
          (send, data, n, type, op, comm, request), NOTHING)
-MPI_CALL(Allgather,
-         (const void *send, int n, MPI_Datatype from, void *data, int m, MPI_Datatype type, MPI_Comm comm),
-         (send, n, from, data, m, type, comm), NOTHING)
-MPI_CALL(Alltoall,
-         (const void *send, int n, MPI_Datatype from, void *data, int m, MPI_Datatype type, MPI_Comm comm),
-         (send, n, from, data, m, type, comm), NOTHING)
+COLLECTIVE_OF(Allgather, m,
+              (const void *send, int n, MPI_Datatype from, void *data, int m, MPI_Datatype type,
+               MPI_Comm comm),
+              (flip_sent(send, n, from), n, from, data, m, type, comm), flip_received(act, data, m, type))
+COLLECTIVE_OF(Alltoall, m,
+              (const void *send, int n, MPI_Datatype from, void *data, int m, MPI_Datatype type,
+               MPI_Comm comm),
+              (send, n, from, data, m, type, comm), flip_received(act, data, m, type))
 MPI_CALL(Send, (const void *data, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm),
          (data, n, type, to, tag, comm), NOTHING)
 MPI_CALL(Recv, (void *data, int n, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status *out),
