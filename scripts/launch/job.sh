@@ -281,6 +281,10 @@ job_finish() { # CODE
         job_sweep
         job_name_ranks
     fi
+    # Of a rank's code mpirun would have spoken: this one is its own.
+    if [[ $code -eq 1 && $launcher == mpirun && -z $lost && ! -e $work/spoke ]] && ! resume_finished; then
+        job_die 5 "mpirun ended with exit code 1, and no rank did; a signal may have stopped it"
+    fi
     if ((code <= 6)); then
         if [[ $lost == code && ! -e $work/spoke ]] && ((code >= 1 && code == lost_code)); then
             job_sweep

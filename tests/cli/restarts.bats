@@ -78,7 +78,7 @@ wait_for() { # COMMAND...
 @test "only code 5 starts the job again; every other code is the job's" {
     for code in 0 1 4; do
         rm -rf "$OUT"
-        plan "exit $code"
+        plan "[[ $code == 0 ]] || echo 'dptrain: error: it failed' >&2; exit $code"
         supervised -np 2 --restarts 3 -- train
         [ "$status" -eq "$code" ]
         [ "$(starts)" -eq 1 ]
@@ -295,6 +295,33 @@ lost() { # HOST
     ended
     [ "$code" -eq 130 ]
     [ "$(starts)" -eq 1 ]
+}
+
+@test "inside Slurm: on the nodes that are left; the batch script requeues the job when they are too few" {
+    three_hosts
+    export SLURM_JOB_ID=7 SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' SLURM_SUBMIT_DIR=$PWD DPTRAIN_HOME=$root
+    # Slurm ends the script of a job that it requeues.
+    stand_in scontrol <<<'case "$*" in
+        "show hostnames n[1-2]") printf "n1\nn2\n" ;;
+        "requeue 7") : >"$HOSTS/requeued"; kill "$PPID" ;;
+        esac'
+    stand_in srun <<<'for word; do case $word in --nodelist=*) export FAKE_HOST=${word#*=} ;; bash) break ;; esac; shift; done
+        [[ ! -e $HOSTS/$FAKE_HOST/down ]] || { echo "srun: error: Unable to create step: Required node not available" >&2; exit 1; }
+        DPTRAIN_SYSFS=$HOSTS/$FAKE_HOST/sys exec "$@"'
+    plan "$(lost n2)" 'checkpoint 2; exit 0'
+    DPTRAIN_RESTARTS=2 run timeout 60 "$root/scripts/dptrain.sbatch" train --out "$OUT"
+    echo "$status: $output"
+    [ "$status" -eq 0 ]
+    [[ "$(words 1)" == *"-np 4 -H n1:2,n2:2 "* ]]
+    [[ "$(words 2)" == *"-np 2 -H n1:2 "*"--resume auto"* ]]
+    [[ "$output" == *"n2 is left out for 60 s: probe over srun failed"* && ! -e $HOSTS/requeued ]]
+    [ "$(life ranks '.hosts | join(" ")' | sed -n 2p)" = n1 ]
+    rm "$HOSTS"/{n2/down,mpirun.words}
+    DPTRAIN_RESTARTS=2 DPTRAIN_MIN_RANKS=3 DPTRAIN_WAIT_HOSTS=0 run timeout 60 "$root/scripts/dptrain.sbatch" train --out "$OUT"
+    echo "$status: $output"
+    [ "$(starts)" -eq 1 ]
+    [[ "$output" == *"they have slots for 2 ranks, and --min-ranks is 3"* && "$output" == *"requeueing job 7 (code 5, restart 1)"* ]]
+    [ -e "$HOSTS/requeued" ]
 }
 
 @test "hosts come and go: the command is asked before each start" {

@@ -64,6 +64,9 @@ This is usually due to either a failure of the TCP network"
     # Without such words nothing but mpirun itself is left.
     mpirun_says 137 "something else"
     ends_with 5 "error: mpirun was killed by signal 9 (SIGKILL); restart with"
+    # It ends so after SIGTERM.
+    mpirun_says 1 "something else"
+    ends_with 5 "error: mpirun ended with exit code 1, and no rank did; a signal may have stopped it; restart with"
 }
 
 @test "a rank that ends with an error and says nothing is named; one that spoke is not" {

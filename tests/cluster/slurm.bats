@@ -89,3 +89,17 @@ train=(train --model mlp --batch 20 --threads 1 --algorithms fixed --lr 0.01)
     [[ "$(slurm_job "$job" ExitCode)" == [234]:0 ]]
     [ "$(grep -c requeueing "dptrain-$job.out")" -eq 0 ]
 }
+
+@test "a rank that is killed: the job starts again inside its allocation" {
+    DPTRAIN_RESTARTS=2 submit -- "${train[@]}" --data "$tiny" --epochs 200 --checkpoint-every 50
+    wait_output '^epoch 1 '
+    for pid in $(pgrep -x dptrain); do
+        environ=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ") || true
+        [[ $environ != *"PWD=$PWD"* || $environ != *"OMPI_COMM_WORLD_RANK=1"* ]] || kill -KILL "$pid"
+    done
+    wait_output 'training again, [0-9.]* s after the fault'
+    wait_output '^finished after 3000 steps'
+    wait_state COMPLETED
+    [ "$(slurm_job "$job" Restarts)" = 0 ]
+    grep -q 'rank 1 on .* was killed by signal 9' "dptrain-$job.out"
+}
