@@ -96,6 +96,14 @@ life_newest() { # FOLDER
     echo "${newest:--1}"
 }
 
+# Prints the bytes of whole lines in FILE, of which a full disk or a kill may have torn the last one; the next run removes it.
+life_size() { # FILE
+    local size torn=0
+    size=$(stat -c %s "$1" 2>/dev/null) || size=0
+    [[ $size -eq 0 || -z $(tail -c 1 "$1") ]] || torn=$(tail -n 1 "$1" | wc -c)
+    echo $((size - torn))
+}
+
 # Prints, of the records of steps in FILE from byte OFFSET on: seconds and number of the steps whose results were kept, then of
 # those that were lost. A later run of the file repeats the steps from its first one on; at the end, steps from KEPT on are
 # lost (-1: none).
@@ -111,6 +119,7 @@ life_steps() { # FILE OFFSET KEPT
             }
         }
         BEGIN { last = -1; n_good = n_lost = good = lost = 0 }
+        !/\}$/ { next }
         /"record":"run"/ { first = number("first_step"); if (first >= 0) drop(first) }
         /"record":"step"/ {
             step = number("step")

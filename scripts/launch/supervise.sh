@@ -57,7 +57,7 @@ supervise_open() {
         life_add job_continue "job=$job_id" "place=$place" "pid:=$$" "start_time:=${start:-}" "folder=$work"
         return
     fi
-    super_offset=$(stat -c %s "$super_path/metrics.jsonl" 2>/dev/null) || super_offset=0
+    super_offset=$(life_size "$super_path/metrics.jsonl")
     super_newest=$(life_newest "$super_path")
     [[ $super_overwrite != true ]] || super_offset=0 super_newest=-1
     life_add job_start schema:=1 "job=$job_id" "place=$place" "pid:=$$" "start_time:=${start:-}" "folder=$work" \
@@ -142,7 +142,7 @@ supervise_start() {
     ((min_ranks == 0)) || super_lenient=yes
     super_first_ranks=$(cat "$work/first_ranks" 2>/dev/null) || true
     rm -f "$work"/{ranks,fault,final}
-    metrics_at=$(stat -c %s "$super_path/metrics.jsonl" 2>/dev/null) || metrics_at=0
+    metrics_at=$(life_size "$super_path/metrics.jsonl")
     declare -p life_file life_origin job_id "${!super_@}" >"$work/state"
     # Background processes ignore SIGINT.
     "${reset[@]}" true 2>/dev/null || reset=(env)
@@ -193,7 +193,7 @@ supervise_lost() { # FIRST STEP
 # Sets done_steps from the last record of a step.
 supervise_note_steps() {
     local last
-    last=$(tail -n 100 "$super_path/metrics.jsonl" 2>/dev/null | grep '"record":"step"' | tail -n 1) || true
+    last=$(tail -n 100 "$super_path/metrics.jsonl" 2>/dev/null | grep '"record":"step".*}$' | tail -n 1) || true
     last=$(life_field "$last" step)
     done_steps=${last:+$((last + 1))}
 }

@@ -119,6 +119,19 @@ wait_for() { # COMMAND...
     [ "$(life end '.goodput > 0 and .goodput < 1')" = true ]
 }
 
+@test "a record that a full disk has torn counts for nothing" {
+    mkdir -p "$OUT"
+    printf '{"record":"step","step":7,"ste' >"$OUT/metrics.jsonl"
+    # As a run does that finds it.
+    cut='sed -i "\$d" "$OUT/metrics.jsonl"'
+    plan "$cut; records 0 30; checkpoint 20; printf '{\"record\":\"step\",\"step\":30,\"ste' >>\"\$OUT/metrics.jsonl\"; sleep 0.5; exit 5" \
+        "$cut; records 20 40; sleep 0.5; exit 0"
+    supervised -np 2 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [ "$(life training '[.first_step, .steps_lost] | @tsv' | tail -n 1)" = $'20\t10' ]
+    [ "$(life end '[.useful_steps, .lost_steps, .lost_sec] | @tsv')" = $'40\t10\t0.01' ]
+}
+
 @test "restarts without a new checkpoint in between end the job; progress earns them back" {
     plan 'exit 5' 'exit 5' 'exit 5'
     supervised -np 2 --restarts 1 -- train
