@@ -18,6 +18,23 @@
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
 
+/* Ids by twos: most of them are beyond the outputs that a detector can have. */
+static void test_many_classes(void)
+{
+    category_t *many = NULL;
+    class_map_t map;
+    must(mem_new_array(CLASS_MAP_MAX, sizeof *many, "categories", &many), "categories");
+    for (int64_t i = 0; i < CLASS_MAP_MAX; i++) many[i] = (category_t){2 * i + 1, "one of many", ""};
+    must(class_map_new(many, CLASS_MAP_MAX - 1, &map), "a map");
+    OK(!map.ids && map.n_classes == CLASS_MAP_MAX && map.category[CLASS_MAP_MAX - 1] == CLASS_MAP_MAX - 2,
+       "rows, where ids are beyond the outputs of a detector");
+    class_map_free(&map);
+    OK(class_map_new(many, CLASS_MAP_MAX, &map) == ERR_DATA && strstr(err_message(), "more than the 65535 "),
+       "too many: %s", err_message());
+    class_map_free(&map);
+    mem_free(&many);
+}
+
 static void test_classes(void)
 {
     static const category_t coco[] = {{1, "person", ""}, {3, "car", ""}, {8, "truck", ""}},
@@ -40,6 +57,7 @@ static void test_classes(void)
     must(class_map_new(zero, 2, &map), "a map");
     OK(!map.ids && map.n_classes == 3 && map.category[1] == 0, "id 0 would be the background");
     class_map_free(&map);
+    test_many_classes();
     static const category_t wide[] = {
         {-5, "a", ""}, {7, "b", ""}, {INT64_MAX, "c", ""}, {INT64_MIN, "d", ""}};
     static const char *const wrong[] = {"1, 2", "1 x", "99999999999999999999"};
@@ -303,7 +321,7 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     must(backend_find(argc > 1 ? argv[1] : "cpu", &backend, why), "a backend");
     must(backend_open(backend, 2), "a backend");
-    tap_plan(22);
+    tap_plan(24);
     test_classes();
     test_deal();
     test_turn();

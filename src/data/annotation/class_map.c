@@ -16,10 +16,11 @@ err_t class_map_new(const category_t *categories, int32_t n, class_map_t *out)
         if (categories[i].id > largest) largest = categories[i].id;
         if (categories[i].id < least) least = categories[i].id;
     }
-    *out = (class_map_t){.ids = least > 0 && largest <= 4 * (int64_t)n};
+    *out = (class_map_t){.ids = least > 0 && largest <= 4 * (int64_t)n && largest < CLASS_MAP_MAX};
+    if (n >= CLASS_MAP_MAX)
+        RAISE(ERR_DATA, "%d categories are more than the %d that a detector can have", (int)n,
+              CLASS_MAP_MAX - 1);
     const int64_t n_classes = (out->ids ? largest : n) + 1;
-    if (n_classes > CLASS_MAP_MAX)
-        RAISE(ERR_DATA, "%d categories are more than the %d that a detector can have", (int)n, CLASS_MAP_MAX);
     out->n_classes = (int)n_classes;
     TRY(mem_new_array(n_classes, sizeof *out->category, "categories", &out->category));
     TRY(mem_new_array(n, sizeof *out->output, "categories", &out->output));

@@ -8,8 +8,9 @@
 
 enum { CLASS_MAP_MAX = 1 << 16 };
 
-/* Outputs are the categories' ids if these are positive and the largest is at most four times their number:
- * torchvision's 91 outputs for COCO's 80 categories. Otherwise they are the rows of the categories, from 1. */
+/* Outputs are the categories' ids if these are positive, and the largest is below CLASS_MAP_MAX and at most four times
+ * their number: torchvision's 91 outputs for COCO's 80 categories. Otherwise they are the rows of the categories, from
+ * 1. */
 typedef struct class_map {
     int n_classes;     /* outputs, with the background */
     bool ids;          /* outputs are ids */
@@ -17,7 +18,7 @@ typedef struct class_map {
     int32_t *output;   /* [n_categories] of each category */
 } class_map_t;
 
-/* ERR_DATA: more than CLASS_MAP_MAX. Free with class_map_free, also after an error. */
+/* ERR_DATA: more than CLASS_MAP_MAX outputs. Free with class_map_free, also after an error. */
 err_t class_map_new(const category_t *categories, int32_t n_categories, class_map_t *out);
 void class_map_free(class_map_t *map);
 

@@ -54,7 +54,8 @@ static err_t set_classes(images_t *p, dataset_info_t *info)
 {
     const source_t *source = p->source;
     const bool outputs = p->settings.task == TASK_DETECT;
-    if (outputs) TRY(class_map_new(source->categories, source->n_categories, &p->classes));
+    err_t err = outputs ? class_map_new(source->categories, source->n_categories, &p->classes) : ERR_OK;
+    if (err != ERR_OK) return err_context(err, "%s", source->path);
     info->n_classes = outputs ? p->classes.n_classes : source->n_categories;
     TRY(mem_new_array(info->n_classes, sizeof *p->names, "names of categories", &p->names));
     for (int k = 0; k < info->n_classes; k++) p->names[k] = k == 0 ? "background" : "";

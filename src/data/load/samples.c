@@ -54,7 +54,7 @@ static const samples_ops_t tasks[TASK_COUNT] = {
     [TASK_DETECT] = {.annotated = true,
                      .on_canvas = true,
                      .list = detection_list,
-                     .none = "training images with objects",
+                     .none = "training images with objects; --keep-empty trains on those without",
                      .fields = detection_fields,
                      .fill = detection_fill},
 };

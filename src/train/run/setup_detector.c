@@ -63,12 +63,13 @@ static err_t check_sync(const trainer_t *t)
 err_t detector_check_model(trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
+    const long long n_bare = info->objects.n_unmasked;
     t->model.micro_batch = choose_micro_batch(t);
-    if (rcnn_has_masks(t->model.graph) && info->objects.n_unmasked > 0)
+    if (rcnn_has_masks(t->model.graph) && n_bare > 0)
         RAISE(ERR_DATA,
-              "%lld objects of %s have no segmentation, which %s needs; train a model without masks, such as "
+              "%lld object%s of %s %s no segmentation, which %s needs; train a model without masks, such as "
               "fasterrcnn_resnet50_fpn",
-              (long long)info->objects.n_unmasked, info->source, t->options->model);
+              n_bare, n_bare == 1 ? "" : "s", info->source, n_bare == 1 ? "has" : "have", t->options->model);
     return check_sync(t);
 }
 
