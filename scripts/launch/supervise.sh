@@ -162,7 +162,8 @@ supervise_start() {
 # Records that the job trains: the first record of a step since its start.
 supervise_look_for_step() {
     local run first from
-    grep -q '"record":"step"' < <(supervise_records) || return 0
+    # The last line may be torn, and removed by the run.
+    grep -q '"record":"step".*}$' < <(supervise_records) || return 0
     seen=yes
     run=$(grep -m 1 '"record":"run"' < <(supervise_records)) || true
     first=$(life_field "$run" first_step) from=$(life_field "$run" resumed_from)

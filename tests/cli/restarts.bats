@@ -125,7 +125,7 @@ wait_for() { # COMMAND...
     # As a run does that finds it.
     cut='sed -i "\$d" "$OUT/metrics.jsonl"'
     plan "$cut; records 0 30; checkpoint 20; printf '{\"record\":\"step\",\"step\":30,\"ste' >>\"\$OUT/metrics.jsonl\"; sleep 0.5; exit 5" \
-        "$cut; records 20 40; sleep 0.5; exit 0"
+        "sleep 0.7; $cut; records 20 40; sleep 0.7; exit 0"
     supervised -np 2 --restarts 1 -- train
     [ "$status" -eq 0 ]
     [ "$(life training '[.first_step, .steps_lost] | @tsv' | tail -n 1)" = $'20\t10' ]
