@@ -14,6 +14,7 @@
  *     id      strikes once, even if the ranks start again; pace: as DPTRAIN_FAULT_PACE
  *   Besides functions, call is
  *     phase   the rank's phase, which run.sh tells, contains `path`
+ *     compared  weights, as soon as a comparison of replicas has read them
  *     weights momentum  after the n-th comparison of replicas, and `after` seconds; states: before it, when averaged
  *     mpi_send  the data that an MPI_Allgather of at most 64 KiB sends
  *   DPTRAIN_FAULT_FILE   holds the fault, and may change at any time; only ranks of mpirun read it

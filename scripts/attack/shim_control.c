@@ -21,13 +21,15 @@ enum { LONGEST_SPEC = 512, PART_WEIGHTS = 0, PART_MOMENTUM, PART_STATES, N_PARTS
 static bool follows;
 static char file_path[PATH_MAX], phase_path[PATH_MAX], last_spec[LONGEST_SPEC];
 
-/* The parts that were hashed in a row, by one thread. */
+/* Where the parts are, and which one of them a thread has hashed last, of those that follow each other. */
 static struct {
     void *data[N_PARTS];
     size_t n_bytes[N_PARTS];
-    int part; /* of the hash in progress; -1: another kind of hash */
+} seen;
+static _Thread_local struct {
+    int part; /* -1: another kind of hash */
     uint64_t hash;
-} seen = {.part = -1};
+} last = {.part = -1};
 /* The flip that is due, and where. */
 static atomic_int due_part = -1;
 
@@ -111,21 +113,23 @@ void shim_control_begin(void)
 void shim_hash_begins(const void *data, size_t n_bytes, uint64_t seed)
 {
     if (seed == 0)
-        seen.part = n_bytes >= 4096 ? PART_WEIGHTS : -1;
+        last.part = n_bytes >= 4096 ? PART_WEIGHTS : -1;
     else
-        seen.part = seen.part >= 0 && seed == seen.hash && seen.part < PART_STATES ? seen.part + 1 : -1;
-    if (seen.part < 0) return;
-    memcpy(&seen.data[seen.part], &data, sizeof data);
-    seen.n_bytes[seen.part] = n_bytes;
-    if (seen.part == PART_STATES && shim_strikes("states") &&
+        last.part = last.part >= 0 && seed == last.hash && last.part < PART_STATES ? last.part + 1 : -1;
+    if (last.part < 0) return;
+    memcpy(&seen.data[last.part], &data, sizeof data);
+    seen.n_bytes[last.part] = n_bytes;
+    if (last.part == PART_STATES && shim_strikes("states") &&
         shim_strike("states", NULL, n_bytes, NULL) == ACT_FLIP)
         shim_flip(seen.data[PART_STATES], n_bytes);
 }
 
 void shim_hash_ends(uint64_t hash)
 {
-    seen.hash = hash;
-    if (seen.part != PART_MOMENTUM) return;
+    last.hash = hash;
+    if (last.part != PART_MOMENTUM) return;
+    if (shim_strikes("compared") && shim_strike("compared", NULL, 0, NULL) == ACT_FLIP)
+        shim_flip(seen.data[PART_WEIGHTS], seen.n_bytes[PART_WEIGHTS]);
     if (shim_strikes("weights")) atomic_store(&due_part, PART_WEIGHTS);
     if (shim_strikes("momentum")) atomic_store(&due_part, PART_MOMENTUM);
 }

@@ -51,6 +51,17 @@ field() { # JQ FILTER of the last replicas record
     [ "$(cd "$out" && echo ckpt-*)" = ckpt-000000000004.h5 ]
 }
 
+@test "rank 0's weights change between the comparison and the copy for the checkpoint: it is not written" {
+    mpi_flags 2
+    run env DPTRAIN_FAULT="rank=0 call=compared n=2 act=flip" DPTRAIN_FAULT_LOG="$BATS_TEST_TMPDIR/log" mpirun "${MPI_FLAGS[@]}" \
+        -x LD_PRELOAD="$shim" -np 2 "$dptrain" "${small[@]}" --data "$tiny" --steps 12 --checkpoint-every 4 --check-replicas 4 \
+        --keep 9 --out "$out"
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ $output == *"rank 0 on $(uname -n): weights or optimizer state changed while the checkpoint of step 4 was copied"* ]]
+    [ -z "$(find "$out" -name 'ckpt-*')" ]
+}
+
 @test "before an evaluation" {
     altered 2 0 --check-replicas 1000 --eval-every 6s
     [ "$status" -eq 5 ]

@@ -132,6 +132,30 @@ static void check_altered(const char *folder)
     ckpt_async_close(&async);
 }
 
+static err_t refuse(void *context)
+{
+    if (!*(const bool *)context) return ERR_OK;
+    RAISE(ERR_PEER, "the copy is wrong");
+}
+
+static void check_refused(const char *folder)
+{
+    ckpt_async_t *async = NULL;
+    ckpt_result_t result;
+    bool refused = true;
+    OK_CALL(ckpt_async_open(16, 60, NULL, &async), "a writer that looks at each copy");
+    ckpt_async_check_copies(async, refuse, &refused);
+    OK(submit_and_scribble(async, folder, 31, 31, 1) == ERR_OK && ckpt_async_wait(async) == ERR_OK &&
+           ckpt_async_take(async, &result) && result.error.code == ERR_PEER &&
+           strcmp(result.error.message, "the copy is wrong") == 0 && steps_are(folder, 15, 12),
+       "a copy that is refused is not written");
+    refused = false;
+    OK(submit_and_scribble(async, folder, 32, 32, 1) == ERR_OK && ckpt_async_wait(async) == ERR_OK &&
+           ckpt_async_take(async, &result) && result.error.code == ERR_OK && steps_are(folder, 32, 15),
+       "the next one is");
+    ckpt_async_close(&async);
+}
+
 static void check_errors(const char *folder)
 {
     ckpt_async_t *async = NULL;
@@ -160,10 +184,11 @@ int main(void)
 {
     char folder[] = "/tmp/dptrain-async-XXXXXX";
     if (!mkdtemp(folder)) return 1;
-    tap_plan(2 + 3 * 5 + 4 + 9 + 3 + 1);
+    tap_plan(2 + 3 * 5 + 4 + 9 + 3 + 3 + 1);
     check_writes(folder);
     check_errors(folder);
     check_altered(folder);
+    check_refused(folder);
     OK(mem_live() == 0, "allocations balance");
     char command[64];
     snprintf(command, sizeof command, "rm -rf %s", folder);

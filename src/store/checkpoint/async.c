@@ -35,6 +35,8 @@ struct ckpt_async {
     ckpt_keep_t keep;
     owner_t *owner;
     ckpt_verified_t verified; /* in the last folder */
+    ckpt_copied_t check;      /* or NULL */
+    void *check_context;
     ckpt_result_t result;
 };
 
@@ -125,11 +127,12 @@ static err_t verify_and_prune(ckpt_async_t *a)
     return err;
 }
 
-static void write_copy(ckpt_async_t *a)
+/* Unless `err` says that the copy is wrong. */
+static void write_copy(ckpt_async_t *a, err_t err)
 {
     char path[FS_PATH_MAX];
     double start = clock_sec();
-    err_t err = checkpoint_check_finite(&a->content, a->result.step, a->folder);
+    if (err == ERR_OK) err = checkpoint_check_finite(&a->content, a->result.step, a->folder);
     if (err == ERR_OK) err = checkpoint_store_path(a->folder, a->result.step, path);
     if (err == ERR_OK) err = checkpoint_write_owned(path, &a->content, a->owner);
     double end = clock_sec();
@@ -158,8 +161,9 @@ static void *async_main(void *context)
         if (a->phase == PHASE_CLOSING) break;
         pthread_mutex_unlock(&a->lock);
         copy_deferred(a);
+        err_t err = a->check ? a->check(a->check_context) : ERR_OK;
         enter_phase(a, PHASE_WRITING);
-        write_copy(a);
+        write_copy(a, err);
         enter_phase(a, PHASE_ENDED);
         pthread_mutex_lock(&a->lock);
     }
@@ -199,6 +203,13 @@ err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, owner_t *owner, ckpt_
     }
     *out = a;
     return ERR_OK;
+}
+
+void ckpt_async_check_copies(ckpt_async_t *a, ckpt_copied_t check, void *context)
+{
+    ASSERT(a->phase == PHASE_IDLE);
+    a->check = check;
+    a->check_context = context;
 }
 
 err_t ckpt_async_submit(ckpt_async_t *a, const char *folder, int64_t step, ckpt_keep_t keep,

@@ -28,6 +28,13 @@ typedef struct ckpt_result {
  *   owner        of the folder, for checkpoint_write_owned; borrowed; may be NULL */
 err_t ckpt_async_open(int64_t n_bytes, double timeout_sec, owner_t *owner, ckpt_async_t **out);
 
+/* Called in the background after each copy, before the sources of the deferred arrays may change. An error is the
+ * write's result, and nothing is written. */
+typedef err_t (*ckpt_copied_t)(void *context);
+
+/* Sets what is called; nothing may be in flight. */
+void ckpt_async_check_copies(ckpt_async_t *async, ckpt_copied_t check, void *context);
+
 /* Starts writing a checkpoint. Nothing may be in flight, and the last result must have been taken. A state
  * with NaN or Inf is not written: the result is ERR_GATE.
  *

@@ -32,6 +32,9 @@ typedef struct train_replicas {
     int64_t last_step;            /* steps done at the last check, or at the start */
     int64_t n_checks, n_steps;    /* of this process */
     double check_sec, step_sec;   /* their sums */
+    uint64_t hash;                /* weights and optimizer state at the last check */
+    uint64_t saved_hash;          /* and at the last checkpoint; read by the writer's thread */
+    int64_t saved_step;
 } train_replicas_t;
 
 /* What checkpoints cost, for --checkpoint-every auto. */

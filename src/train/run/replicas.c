@@ -29,6 +29,39 @@ err_t train_options_check_replicas(train_options_t *o)
     return ERR_OK;
 }
 
+/* Brings the device's weights to the host side. A checkpoint in progress must have been copied from there. */
+static err_t pull(trainer_t *t)
+{
+    if (t->saving.writer) ckpt_async_copied(t->saving.writer);
+    TRY(hd_buffer_pull_all(&t->model.params));
+    return optim_pull(t->learning.optim);
+}
+
+/* Of the host side. */
+static uint64_t hash_weights(const trainer_t *t)
+{
+    const optim_t *optim = t->learning.optim;
+    uint64_t hash = XXH3_64bits_withSeed(t->model.params.host, t->model.params.n_bytes, 0);
+    for (int i = 0; i < optim->n_buffers; i++) {
+        const hd_buffer_t *flat = &optim->buffers[i].flat;
+        hash = XXH3_64bits_withSeed(flat->host, flat->n_bytes, hash);
+    }
+    return hash;
+}
+
+/* In the writer's thread: a bit that has flipped in rank 0's memory since the comparison is in the copy. */
+static err_t check_copied(void *context)
+{
+    const trainer_t *t = context;
+    if (hash_weights(t) == t->replicas.saved_hash) return ERR_OK;
+    RAISE(
+        ERR_PEER,
+        "weights or optimizer state changed while the checkpoint of step %lld was copied, after they had been equal "
+        "to those of the other ranks: nothing should change them there. No checkpoint of them was written: continue "
+        "with --resume auto, and if this host is named again, test its memory and leave it out",
+        (long long)t->replicas.saved_step);
+}
+
 err_t replicas_open(trainer_t *t)
 {
     static const char what[] = "preparing to compare replicas";
@@ -39,6 +72,7 @@ err_t replicas_open(trainer_t *t)
     TRY(comm_agree(t->comm, err, what));
     r->every = t->options->replica_steps;
     r->last_step = t->at.step;
+    if (t->saving.writer) ckpt_async_check_copies(t->saving.writer, check_copied, t);
     return comm_allgather(t->comm, t->comm->topo.host_name, sizeof t->comm->topo.host_name, r->hosts, what);
 }
 
@@ -48,25 +82,10 @@ void replicas_close(trainer_t *t)
     mem_free(&t->replicas.hosts);
 }
 
-/* Brings the device's weights to the host side. A checkpoint in progress must have been copied from there. */
-static err_t pull(trainer_t *t)
+void replicas_saving(trainer_t *t)
 {
-    if (t->saving.writer) ckpt_async_copied(t->saving.writer);
-    TRY(hd_buffer_pull_all(&t->model.params));
-    return optim_pull(t->learning.optim);
-}
-
-/* Of the host side, which trainer_average_states leaves up to date for states. */
-static uint64_t hash_of(const trainer_t *t, bool with_states)
-{
-    const optim_t *optim = t->learning.optim;
-    uint64_t hash = XXH3_64bits_withSeed(t->model.params.host, t->model.params.n_bytes, 0);
-    for (int i = 0; i < optim->n_buffers; i++) {
-        const hd_buffer_t *flat = &optim->buffers[i].flat;
-        hash = XXH3_64bits_withSeed(flat->host, flat->n_bytes, hash);
-    }
-    if (with_states) hash = XXH3_64bits_withSeed(t->model.states.host, t->model.states.n_bytes, hash);
-    return hash;
+    t->replicas.saved_hash = t->replicas.hash;
+    t->replicas.saved_step = t->at.step;
 }
 
 static double mean(double sum, int64_t n)
@@ -100,8 +119,11 @@ err_t replicas_check(trainer_t *t, bool with_states)
     if (!r->notes) return ERR_OK;
     double start = clock_sec();
     if (t->runtime.backend->memory) TRY(comm_agree(t->comm, pull(t), "comparing replicas"));
-    replica_note_t mine = {hash_of(t, with_states), mean(r->check_sec, r->n_checks),
-                           mean(r->step_sec, r->n_steps)};
+    r->hash = hash_weights(t);
+    replica_note_t mine = {r->hash, mean(r->check_sec, r->n_checks), mean(r->step_sec, r->n_steps)};
+    /* trainer_average_states leaves the host side up to date. */
+    if (with_states)
+        mine.hash = XXH3_64bits_withSeed(t->model.states.host, t->model.states.n_bytes, mine.hash);
     TRY(comm_allgather(t->comm, &mine, sizeof mine, r->notes, "comparing replicas"));
     for (int i = 1; i < t->comm->size; i++) equal &= r->notes[i].hash == r->notes[0].hash;
     if (!equal) TRY(replicas_judge(t, with_states));

@@ -25,6 +25,10 @@ err_t replicas_after_step(trainer_t *t, double step_sec);
 /* Not collective. Whether replicas_after_step needs the weights of step number `done` - 1. */
 bool replicas_due(const trainer_t *t, int64_t done);
 
+/* Not collective. Rank 0, when a checkpoint is handed to the writer, which then makes sure that what it has copied is
+ * what was compared. */
+void replicas_saving(trainer_t *t);
+
 /* Writes the run's `replicas` record. */
 err_t replicas_record(trainer_t *t);
 

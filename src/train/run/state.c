@@ -80,7 +80,8 @@ err_t trainer_poll_checkpoint(trainer_t *t)
     json_string(j, "error", result.error.code == ERR_OK ? NULL : result.error.message);
     TRY(metrics_end(&t->output.records, true));
     t->saving.last_write = result.error;
-    if (result.error.code == ERR_OK || strcmp(t->options->on_checkpoint_error, "stop") == 0)
+    if (result.error.code == ERR_OK || result.error.code == ERR_PEER ||
+        strcmp(t->options->on_checkpoint_error, "stop") == 0)
         return err_put(&result.error);
     log_warn("%s; training continues and retries at the next checkpoint", result.error.message);
     return ERR_OK;
@@ -172,6 +173,7 @@ static err_t submit_checkpoint(trainer_t *t)
 {
     trainer_content_t content;
     TRY(trainer_make_content(t, t->model.states.host, &content));
+    replicas_saving(t);
     err_t err = ckpt_async_submit(t->saving.writer, t->output.folder, t->at.step, trainer_keep(t),
                                   &content.model.content, content.model.n_steady);
     trainer_release_content(&content);
