@@ -171,10 +171,11 @@ life_last() { # RECORD FIELD
     [[ $text == null ]] || echo "$text"
 }
 
-# The newest checkpoint that the records announce, or -1.
+# The newest checkpoint that the job has announced since its last start, or -1: an older one may have been damaged.
 storm_announced() {
     local step
-    step=$(sed -nE '/"record":"checkpoint"/s/.*"step":([0-9]+).*"error":null.*/\1/p' "$dir/run/metrics.jsonl" 2>/dev/null | sort -n | tail -n 1)
+    step=$(sed -nE -e '/"record":"run"/s/.*/-1/p' -e '/"record":"checkpoint"/s/.*"step":([0-9]+).*"error":null.*/\1/p' \
+        "$dir/run/metrics.jsonl" 2>/dev/null | tail -n 1)
     echo "${step:--1}"
 }
 

@@ -55,6 +55,8 @@ storm_restore() {
 # Damages the newest checkpoint while no rank runs: between two starts of the ranks.
 storm_damage() { # HOW
     local rank file size at_byte newest starts
+    # There must be one before it.
+    [[ $(find "$dir/run/" -name 'ckpt-*.h5' | wc -l) -ge 2 ]] || return 0
     rank=$(storm_rank)
     storm_hit KILL dptrain "$rank" || return 0
     storm_outcome $((timeout_sec + grace_sec))
@@ -62,6 +64,7 @@ storm_damage() { # HOW
     file=$(find "$dir/run/" -name 'ckpt-*.h5' | sort | tail -n 1)
     [[ -n $file ]] || { at='' && return; }
     newest=${file##*ckpt-} newest=$((10#${newest%.h5}))
+    cp "$file" "$dir/whole"
     size=$(stat -c %s "$file") at_byte=$((size * P[at] / 100))
     if [[ $1 == truncate ]]; then
         truncate -s "$at_byte" "$file"
@@ -70,7 +73,7 @@ storm_damage() { # HOW
     fi
     storm_struck "$1 ${file##*/} at $at_byte"
     # Too late: the next ranks may have read it.
-    (($(life_count ranks) == starts)) || { at='' && return; }
+    (($(life_count ranks) == starts)) || { at='' && cp "$dir/whole" "$file" && return; }
     floor=$(storm_before "$newest") words="ckpt-0*$newest"
     storm_again
     rank=$(life_last training first_step)
