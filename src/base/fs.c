@@ -209,17 +209,26 @@ err_t fs_read_file(const char *path, int64_t max_bytes, char **out, size_t *n_by
 {
     err_t err = ERR_OK;
     char *bytes = NULL;
-    size_t n;
+    struct stat info;
+    int64_t n = 0, room = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) RAISE(ERR_USAGE, "cannot read %s: %s", path, strerror(errno));
-    TRY_OUT(err, mem_new((size_t)max_bytes + 1, "a file", &bytes));
-    int reason = fs_read_all(fd, FS_HERE, bytes, (size_t)max_bytes + 1, &n);
-    if (reason) RAISE_OUT(err, ERR_USAGE, "cannot read %s: %s", path, strerror(reason));
-    if ((int64_t)n > max_bytes)
+    /* The size that a pipe or a file in /proc reports is 0, and a record grows while it is read. */
+    const int64_t size = fstat(fd, &info) == 0 ? info.st_size : 0, first = size > 4095 ? size : 4095;
+    while (n == room && room <= max_bytes) {
+        size_t got;
+        room = room ? 2 * room : first + 1;
+        if (room > max_bytes + 1) room = max_bytes + 1;
+        TRY_OUT(err, mem_grow(room, 1, "a file", &bytes));
+        int reason = fs_read_all(fd, FS_HERE, bytes + n, (size_t)(room - n), &got);
+        if (reason) RAISE_OUT(err, ERR_USAGE, "cannot read %s: %s", path, strerror(reason));
+        n += (int64_t)got;
+    }
+    if (n > max_bytes)
         RAISE_OUT(err, ERR_USAGE, "%s is larger than %lld bytes, the limit for such files", path,
                   (long long)max_bytes);
     bytes[n] = '\0';
-    if (n_bytes) *n_bytes = n;
+    if (n_bytes) *n_bytes = (size_t)n;
     *out = bytes;
     bytes = NULL;
 out:

@@ -184,6 +184,12 @@ static void check_read_file(void)
     OK(fs_read_file(path, 6, &bytes, &n) == ERR_OK && n == 6 && memcmp(bytes, "ab\0cd\n", 7) == 0,
        "the bytes of a file, and a NUL");
     mem_free(&bytes);
+    OK(fs_read_file(path, INT64_C(1) << 50, &bytes, &n) == ERR_OK && n == 6,
+       "a limit far above the memory costs nothing");
+    mem_free(&bytes);
+    OK(fs_read_file("/proc/self/smaps", 1 << 20, &bytes, &n) == ERR_OK && n > 4096 && strlen(bytes) == n,
+       "a file that reports no size");
+    mem_free(&bytes);
     OK(fs_read_file(path, 5, &bytes, &n) == ERR_USAGE && strstr(err_message(), "larger"),
        "one byte too many: %s", err_message());
     OK(fs_read_text(path, 6, &bytes) == ERR_USAGE && strstr(err_message(), "zero byte"), "is no text: %s",
@@ -253,7 +259,7 @@ int main(void)
     const char *folder = getenv("TMPDIR");
     snprintf(root, sizeof root, "%s/dptrain-fs-XXXXXX", folder ? folder : "/tmp");
     if (!mkdtemp(root)) return 1;
-    tap_plan(58);
+    tap_plan(60);
     check_join();
     check_make_folder();
     check_writable();
