@@ -132,6 +132,13 @@ void json_real(json_t *j, const char *key, double value)
     json_append(j, number.text, strlen(number.text));
 }
 
+void json_hex(json_t *j, const char *key, uint64_t value, int n_digits)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%0*llx", n_digits, (unsigned long long)value);
+    json_string(j, key, text);
+}
+
 void json_raw(json_t *j, const char *key, const char *text)
 {
     start_value(j, key);

@@ -30,6 +30,8 @@ void json_array_end(json_t *j);
 void json_string(json_t *j, const char *key, const char *value);
 void json_int(json_t *j, const char *key, int64_t value);
 void json_real(json_t *j, const char *key, double value);
+/* Text of n_digits hexadecimal digits, which JSON's numbers could not hold. */
+void json_hex(json_t *j, const char *key, uint64_t value, int n_digits);
 /* The shortest text that reads back as the same number. */
 typedef struct json_number {
     char text[32];

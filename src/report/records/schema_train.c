@@ -35,6 +35,7 @@ static const schema_rule_t topology_rules[] = {
     {POSITIVE("ranks")},
     {POSITIVE("hosts")},
     {TEXT("host_of_rank_0")},
+    {ARRAY("host_of_rank"), .optional = true},
     {POSITIVE("threads")},
     {TEXT("threads_from"), .optional = true},
     {COUNT("loader_threads")},
@@ -116,6 +117,7 @@ static const schema_rule_t step_rules[] = {
     {REAL("lr")},
     {REAL("gradient_norm"), .nullable = true, .optional = true},
     STEP_TIMES,
+    {ARRAY("gradients"), .optional = true},
     {0},
 };
 
@@ -146,6 +148,7 @@ static const schema_rule_t detector_step_rules[] = {
     {REAL("gradient_norm"), .nullable = true, .optional = true},
     {ARRAY("images"), .inside = image_rules, .optional = true},
     STEP_TIMES,
+    {ARRAY("gradients"), .optional = true},
     {0},
 };
 
@@ -232,6 +235,10 @@ static const schema_rule_t replicas_rules[] = {
     {TEXT("record")},
     {COUNT("step")},
     {FLAG("equal")},
+    {FLAG("with_states"), .optional = true},
+    {HEX("hash"), .optional = true},
+    {ARRAY("hashes"), .optional = true},
+    {ARRAY("rank_states"), .optional = true},
     {COUNT("every")},
     {COUNT("n_checks")},
     {REAL("check_sec")},

@@ -6,23 +6,29 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/xxh3.h"
 
-err_t shards_open(comm_t *comm, const backend_t *backend, int n_all, int64_t n_floats, int64_t n_states,
-                  shards_t *out)
+/* Hashes travel behind the gradients, as two halves in a place of their own for each shard, which the sum leaves exact. */
+enum { HASH_FLOATS = 2 };
+
+err_t shards_open(comm_t *comm, const backend_t *backend, const shards_options_t *o, shards_t *out)
 {
-    ASSERT(n_all % comm->size == 0);
+    ASSERT(o->n_all % comm->size == 0 && o->n_hashed <= o->n_floats);
+    const int64_t n_floats = o->n_floats + HASH_FLOATS * o->n_all, n_states = o->n_states;
     *out = (shards_t){.comm = comm,
-                      .n_all = n_all,
-                      .n_local = n_all / comm->size,
-                      .n_floats = n_floats,
+                      .n_all = o->n_all,
+                      .n_local = o->n_all / comm->size,
+                      .n_floats = o->n_floats,
+                      .n_hashed = o->n_hashed,
                       .n_slice = (n_floats + comm->size - 1) / comm->size,
                       .n_states = n_states};
     int64_t n_kept = out->n_local * comm->size * out->n_slice;
     TRY(mem_new_array(n_kept, sizeof(float), "the gradients of shards", &out->kept));
     TRY(mem_new_array(n_kept, sizeof(float), "the gradients of shards", &out->received));
+    TRY(mem_new_array(o->n_all, sizeof *out->hashes, "the gradients of shards", &out->hashes));
     TRY(hd_buffer_new(backend, (size_t)(out->n_local * n_states) * sizeof(float), "running statistics",
                       &out->states));
-    TRY(mem_new_array(n_all * n_states, sizeof(float), "running statistics", &out->all_states));
+    TRY(mem_new_array(o->n_all * n_states, sizeof(float), "running statistics", &out->all_states));
     mem_touch(out->kept, (size_t)n_kept * sizeof(float));
     mem_touch(out->received, (size_t)n_kept * sizeof(float));
     return ERR_OK;
@@ -32,14 +38,31 @@ void shards_close(shards_t *shards)
 {
     mem_free(&shards->kept);
     mem_free(&shards->received);
+    mem_free(&shards->hashes);
     hd_buffer_free(&shards->states);
     mem_free(&shards->all_states);
+}
+
+static uint32_t fold(uint64_t hash)
+{
+    return (uint32_t)(hash ^ hash >> 32);
 }
 
 void shards_keep(shards_t *s, int i, const float *gradients)
 {
     float *kept = s->kept + i * s->comm->size * s->n_slice;
+    float *halves = kept + s->n_floats + HASH_FLOATS * (s->comm->rank * s->n_local + i);
     memcpy(kept, gradients, (size_t)s->n_floats * sizeof *kept);
+    const uint32_t hash = fold(XXH3_64bits(kept, (size_t)s->n_hashed * sizeof *kept));
+    memset(kept + s->n_floats, 0, (size_t)(HASH_FLOATS * s->n_all) * sizeof *kept);
+    halves[0] = (float)(hash & 0xffff);
+    halves[1] = (float)(hash >> 16);
+}
+
+/* A number that did not arrive as it was sent gives a wrong hash. */
+static uint32_t half(float value)
+{
+    return value >= 0 && value <= 0xffff ? (uint32_t)value : 0;
 }
 
 static void shards_add(float *sum, const float *part, int64_t n)
@@ -61,7 +84,22 @@ err_t shards_sum(shards_t *s, float *gradients)
     }
     TRY(comm_allgather(s->comm, sum, n_bytes, s->kept, "gradient exchange"));
     memcpy(gradients, s->kept, (size_t)s->n_floats * sizeof *gradients);
+    const float *halves = s->kept + s->n_floats;
+    for (int k = 0; k < s->n_all; k++)
+        s->hashes[k] = half(halves[HASH_FLOATS * k]) | half(halves[HASH_FLOATS * k + 1]) << 16;
     return ERR_OK;
+}
+
+uint32_t shards_gradient_hash(const shards_t *s, int n_ranks, int rank)
+{
+    const int n = s->n_all / n_ranks;
+    return fold(XXH3_64bits(s->hashes + rank * n, (size_t)n * sizeof *s->hashes));
+}
+
+uint32_t shards_states_hash(const shards_t *s, int n_ranks, int rank)
+{
+    const int64_t n = s->n_all / n_ranks * s->n_states;
+    return fold(XXH3_64bits(s->all_states + rank * n, (size_t)n * sizeof *s->all_states));
 }
 
 float *shards_states(const shards_t *s, int i)

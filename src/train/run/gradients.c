@@ -47,8 +47,10 @@ err_t trainer_open_shards(trainer_t *t)
 {
     if (!t->options->reproducible) return ERR_OK;
     TRY(mem_new(sizeof *t->learning.shards, "shards", &t->learning.shards));
-    TRY(shards_open(t->comm, t->runtime.backend, (int)t->options->reproducible,
-                    t->model.graph->n_flat_trained + t->learning.n_tail, t->model.graph->n_flat_states,
-                    t->learning.shards));
+    const shards_options_t options = {.n_all = (int)t->options->reproducible,
+                                      .n_floats = t->model.graph->n_flat_trained + t->learning.n_tail,
+                                      .n_hashed = t->model.graph->n_flat_trained + TASK_N_SUMS,
+                                      .n_states = t->model.graph->n_flat_states};
+    TRY(shards_open(t->comm, t->runtime.backend, &options, t->learning.shards));
     return shards_set_states(t->learning.shards, t->model.states.host);
 }

@@ -18,7 +18,8 @@ typedef struct train_stragglers {
     double spent_sec;  /* in the comparison, so far */
 } train_stragglers_t;
 
-/* What a rank tells the others at each comparison of replicas: of its weights, and the means so far. */
+/* What a rank tells the others at each comparison of replicas: of its weights and optimizer state, and the means so
+ * far. */
 typedef struct replica_note {
     uint64_t hash;
     double check_sec, step_sec;
@@ -27,9 +28,10 @@ typedef struct replica_note {
 /* --check-replicas. train/run/replicas.h. */
 typedef struct train_replicas {
     replica_note_t *notes;        /* [size], of the last check; NULL: no checks */
-    char (*hosts)[TOPO_HOST_MAX]; /* [size] */
+    char (*hosts)[TOPO_HOST_MAX]; /* [size]; also without checks */
     int64_t every;                /* steps; 0: not chosen yet */
     int64_t last_step;            /* steps done at the last check, or at the start */
+    bool last_states;             /* it compared running statistics, too */
     int64_t n_checks, n_steps;    /* of this process */
     double check_sec, step_sec;   /* their sums */
     uint64_t hash;                /* weights and optimizer state at the last check */

@@ -28,6 +28,16 @@
 #include "train/run/train.h"
 #include "train/run/validate.h"
 
+/* --reproducible: the hash of the gradients that each rank computed, for dptrain replay. */
+static void put_gradients(const trainer_t *t, json_t *j)
+{
+    if (!t->learning.shards) return;
+    json_array_begin(j, "gradients");
+    for (int r = 0; r < t->comm->size; r++)
+        json_hex(j, NULL, shards_gradient_hash(t->learning.shards, t->comm->size, r), 8);
+    json_array_end(j);
+}
+
 static void put_step(const trainer_t *t, const double *values, const step_cost_t *cost, json_t *j)
 {
     json_int(j, "step", t->at.step);
@@ -42,6 +52,7 @@ static void put_step(const trainer_t *t, const double *values, const step_cost_t
     json_real(j, "backward_sec", cost->backward);
     json_real(j, "exposed_comm_sec", cost->comm);
     json_real(j, "optimizer_sec", cost->optimizer);
+    put_gradients(t, j);
 }
 
 static err_t record_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)

@@ -30,7 +30,7 @@ err_t train_options_check_replicas(train_options_t *o)
 }
 
 /* Brings the device's weights to the host side. A checkpoint in progress must have been copied from there. */
-static err_t pull(trainer_t *t)
+static err_t pull(const trainer_t *t)
 {
     if (t->saving.writer) ckpt_async_copied(t->saving.writer);
     TRY(hd_buffer_pull_all(&t->model.params));
@@ -47,6 +47,20 @@ static uint64_t hash_weights(const trainer_t *t)
         hash = XXH3_64bits_withSeed(flat->host, flat->n_bytes, hash);
     }
     return hash;
+}
+
+/* trainer_average_states leaves the host side up to date. */
+static uint64_t hash_states(const trainer_t *t, uint64_t hash)
+{
+    return XXH3_64bits_withSeed(t->model.states.host, t->model.states.n_bytes, hash);
+}
+
+err_t replicas_hash(const trainer_t *t, bool with_states, uint64_t *out)
+{
+    if (t->runtime.backend->memory) TRY(pull(t));
+    const uint64_t hash = hash_weights(t);
+    *out = with_states ? hash_states(t, hash) : hash;
+    return ERR_OK;
 }
 
 /* In the writer's thread: a bit that has flipped in rank 0's memory since the comparison is in the copy. */
@@ -66,13 +80,13 @@ err_t replicas_open(trainer_t *t)
 {
     static const char what[] = "preparing to compare replicas";
     train_replicas_t *r = &t->replicas;
-    if (t->comm->size == 1 || t->options->replicas_off) return ERR_OK;
-    err_t err = mem_new_array(t->comm->size, sizeof *r->notes, what, &r->notes);
-    if (err == ERR_OK) err = mem_new_array(t->comm->size, sizeof *r->hosts, what, &r->hosts);
+    const bool checks = t->comm->size > 1 && !t->options->replicas_off;
+    err_t err = mem_new_array(t->comm->size, sizeof *r->hosts, what, &r->hosts);
+    if (err == ERR_OK && checks) err = mem_new_array(t->comm->size, sizeof *r->notes, what, &r->notes);
     TRY(comm_agree(t->comm, err, what));
     r->every = t->options->replica_steps;
     r->last_step = t->at.step;
-    if (t->saving.writer) ckpt_async_check_copies(t->saving.writer, check_copied, t);
+    if (checks && t->saving.writer) ckpt_async_check_copies(t->saving.writer, check_copied, t);
     return comm_allgather(t->comm, t->comm->topo.host_name, sizeof t->comm->topo.host_name, r->hosts, what);
 }
 
@@ -120,19 +134,23 @@ err_t replicas_check(trainer_t *t, bool with_states)
     double start = clock_sec();
     if (t->runtime.backend->memory) TRY(comm_agree(t->comm, pull(t), "comparing replicas"));
     r->hash = hash_weights(t);
-    replica_note_t mine = {r->hash, mean(r->check_sec, r->n_checks), mean(r->step_sec, r->n_steps)};
-    /* trainer_average_states leaves the host side up to date. */
-    if (with_states)
-        mine.hash = XXH3_64bits_withSeed(t->model.states.host, t->model.states.n_bytes, mine.hash);
+    replica_note_t mine = {with_states ? hash_states(t, r->hash) : r->hash, mean(r->check_sec, r->n_checks),
+                           mean(r->step_sec, r->n_steps)};
     TRY(comm_allgather(t->comm, &mine, sizeof mine, r->notes, "comparing replicas"));
     for (int i = 1; i < t->comm->size; i++) equal &= r->notes[i].hash == r->notes[0].hash;
     if (!equal) TRY(replicas_judge(t, with_states));
     choose_interval(t, r);
-    double end = clock_sec();
+    const bool again = r->n_checks > 0 && r->last_step == t->at.step && r->last_states == with_states;
     r->last_step = t->at.step;
+    r->last_states = with_states;
     r->n_checks++;
+    double end = clock_sec();
     r->check_sec += end - start;
-    trace_add(TRACE_TRAINING, &(trace_span_t){"replica check", "phase", start, end, t->at.step - 1, 0});
+    /* The others notice a full disk by their deadline, as with the record of a step. */
+    if (!again) TRY(replicas_write_equal(t, with_states));
+    r->check_sec += clock_sec() - end;
+    trace_add(TRACE_TRAINING,
+              &(trace_span_t){"replica check", "phase", start, clock_sec(), t->at.step - 1, 0});
     return ERR_OK;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* --check-replicas: whether all ranks hold the same weights and optimizer state. Each rank hashes its own, and one
- * allgather of 64-bit hashes compares them. Collective, unless stated otherwise. Without the check, and on one
- * rank, every function does nothing. Internal to train/run. */
+ * allgather of 64-bit hashes compares them; the record keeps the hashes, for dptrain replay. Collective, unless stated
+ * otherwise. Without the check, and on one rank, every function does nothing. Internal to train/run. */
 #ifndef TRAIN_RUN_REPLICAS_H
 #define TRAIN_RUN_REPLICAS_H
 
 #include "train/run/trainer.h"
 
-/* After trainer_begin. */
+/* After trainer_begin. Learns the ranks' hosts in any case. */
 err_t replicas_open(trainer_t *t);
 /* Not collective. */
 void replicas_close(trainer_t *t);
@@ -29,10 +29,19 @@ bool replicas_due(const trainer_t *t, int64_t done);
  * what was compared. */
 void replicas_saving(trainer_t *t);
 
-/* Writes the run's `replicas` record. */
+/* Writes the run's last `replicas` record. */
 err_t replicas_record(trainer_t *t);
 
+/* Not collective. The hash of this rank's weights and optimizer state, which is the same on any number of ranks with
+ * --reproducible. On a GPU, brings them to the host first.
+ *
+ *   with_states  also the running statistics, which must have been averaged */
+err_t replicas_hash(const trainer_t *t, bool with_states, uint64_t *out);
+
 /* Rest: between replicas.c and replicas_report.c. */
+
+/* Rank 0: the record of a check after which all were equal. The others do nothing. */
+err_t replicas_write_equal(trainer_t *t, bool with_states);
 
 /* Asks which tensors differ, and names the ranks: ERR_PEER. ERR_OK if only padding or the bits of NaN differ. */
 err_t replicas_judge(trainer_t *t, bool with_states);

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/xxh3.h"
+#include "train/run/interruption.h"
 #include "train/run/replicas.h"
 
 typedef struct held {
@@ -150,14 +151,33 @@ static void put_rank(const holdings_t *h, int rank, json_t *j)
     json_object_end(j);
 }
 
+/* What dptrain replay compares: the common hash, or each rank's, and those of the running statistics before they were
+ * averaged. */
+static void put_hashes(const trainer_t *t, bool equal, bool with_states, json_t *j)
+{
+    const replica_note_t *notes = t->replicas.notes;
+    const shards_t *shards = t->learning.shards;
+    json_bool(j, "with_states", with_states);
+    if (equal) json_hex(j, "hash", notes[0].hash, 16);
+    if (!equal) json_array_begin(j, "hashes");
+    for (int rank = 0; !equal && rank < t->comm->size; rank++) json_hex(j, NULL, notes[rank].hash, 16);
+    if (!equal) json_array_end(j);
+    if (!with_states || !shards || shards->n_states == 0) return;
+    json_array_begin(j, "rank_states");
+    for (int rank = 0; rank < t->comm->size; rank++)
+        json_hex(j, NULL, shards_states_hash(shards, t->comm->size, rank), 8);
+    json_array_end(j);
+}
+
 /* h: NULL if they are equal. */
-static err_t write_record(trainer_t *t, const holdings_t *h)
+static err_t write_record(trainer_t *t, const holdings_t *h, bool with_states)
 {
     const train_replicas_t *r = &t->replicas;
     json_t *j = metrics_begin(&t->output.records, "replicas");
     if (!j) return ERR_OK;
     json_int(j, "step", t->at.step);
     json_bool(j, "equal", !h);
+    if (h || (r->n_checks > 0 && r->last_step == t->at.step)) put_hashes(t, !h, with_states, j);
     json_int(j, "every", r->every);
     json_int(j, "n_checks", r->n_checks);
     json_real(j, "check_sec", r->check_sec);
@@ -165,13 +185,18 @@ static err_t write_record(trainer_t *t, const holdings_t *h)
     for (int rank = 0; h && rank < t->comm->size; rank++)
         if (is_named(h, rank)) put_rank(h, rank, j);
     json_array_end(j);
-    return metrics_end(&t->output.records, true);
+    return metrics_end(&t->output.records, h != NULL);
+}
+
+err_t replicas_write_equal(trainer_t *t, bool with_states)
+{
+    return write_record(t, NULL, with_states);
 }
 
 err_t replicas_record(trainer_t *t)
 {
     if (!t->replicas.notes) return ERR_OK;
-    return comm_agree(t->comm, write_record(t, NULL), "writing metrics");
+    return comm_agree(t->comm, write_record(t, NULL, t->replicas.last_states), "writing metrics");
 }
 
 /* The same message on all ranks. */
@@ -202,15 +227,16 @@ static err_t name_ranks(const trainer_t *t, const holdings_t *h)
           (long long)t->at.step, who.text, than.text, since.text);
 }
 
-static err_t report(trainer_t *t, holdings_t *h)
+static err_t report(trainer_t *t, holdings_t *h, bool with_states)
 {
     enum { LISTED = 16 };
     int n = 0;
     group_ranks(h);
     if (h->majority == 0 && h->n_majority == t->comm->size) return ERR_OK;
+    interruption_close(t); /* a signal must not save these weights */
     for (int r = 0; r < t->comm->size; r++)
         if (is_named(h, r) && n++ < LISTED) list_tensors(h, r);
-    TRY(comm_agree(t->comm, write_record(t, h), "writing metrics"));
+    TRY(comm_agree(t->comm, write_record(t, h, with_states), "writing metrics"));
     return comm_agree(t->comm, name_ranks(t, h), "comparing replicas");
 }
 
@@ -232,7 +258,7 @@ err_t replicas_judge(trainer_t *t, bool with_states)
     }
     mine[n] = !finite;
     TRY_OUT(err, comm_allgather(t->comm, mine, (n + 1) * (int64_t)sizeof *mine, h.hashes, what));
-    err = report(t, &h);
+    err = report(t, &h, with_states);
 out:
     mem_free(&mine);
     mem_free(&h.hashes);
