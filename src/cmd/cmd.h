@@ -28,6 +28,7 @@ err_t cmd_train(const cmd_context_t *context);
 err_t cmd_eval(const cmd_context_t *context);
 err_t cmd_predict(const cmd_context_t *context);
 err_t cmd_checkpoint(const cmd_context_t *context);
+err_t cmd_replay(const cmd_context_t *context);
 err_t cmd_bench(const cmd_context_t *context);
 err_t cmd_data(const cmd_context_t *context);
 err_t cmd_report(const cmd_context_t *context);

@@ -8,6 +8,7 @@ const cmd_t cmds[] = {
     {"predict", "print the classes of image files", .run = cmd_predict},
     {"checkpoint", "show or verify checkpoints, or export their weights", .run = cmd_checkpoint,
      .local = true},
+    {"replay", "compute steps of a run again: which host computed wrongly", .run = cmd_replay},
     {"bench", "measure collectives, kernels, memory, I/O and training steps", .run = cmd_bench},
     {"report", "print or compare the records of train and bench", .run = cmd_report, .local = true},
     {"data", "create, pack, verify or show datasets", .run = cmd_data, .local = true},

@@ -68,7 +68,7 @@ fields() { # FILES... of records
 
 # Screens are 80 columns wide; --help all lists everything that --help omits.
 @test "help: every screen fits 80 columns, and every option is common or under --help all" {
-    for command in '' train eval predict checkpoint bench report 'report compare' 'report history' 'report html' data 'data synth' \
+    for command in '' train eval predict replay checkpoint bench report 'report compare' 'report history' 'report html' data 'data synth' \
         'data pack' 'data verify' 'data show' check hosts info; do
         read -ra words <<<"$command"
         "$dptrain" "${words[@]}" --help >"$BATS_TEST_TMPDIR/common"

@@ -197,9 +197,8 @@ err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_
     return comm_open(&comm_options, &out->comm);
 }
 
-err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
+err_t runtime_open_backend(const runtime_options_t *options, runtime_t *out)
 {
-    TRY(runtime_open_comm(options, abort_job, out));
     TRY(comm_agree(out->comm, backend_find(options->device, &out->backend, out->why), "choosing the device"));
     if (strcmp(options->device, "auto") == 0) TRY(compare_devices(out));
     err_t err = slowdown_parse(options->slowdown, &out->slowdown);
@@ -207,6 +206,12 @@ err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t cod
         out->slowdown.share = 0; /* the phase stays: ranks must agree on whether steps run ahead */
     TRY(comm_agree(out->comm, err == ERR_OK ? open_backend(options, out) : err, "start-up"));
     return runtime_use_device(out->comm, out->backend);
+}
+
+err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out)
+{
+    TRY(runtime_open_comm(options, abort_job, out));
+    return runtime_open_backend(options, out);
 }
 
 err_t runtime_set_threads(runtime_t *runtime, int n_threads)

@@ -41,6 +41,9 @@ err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_
  * backends. */
 err_t runtime_use_device(comm_t *comm, const backend_t *backend);
 
+/* Collective. Adds the backend to it. */
+err_t runtime_open_backend(const runtime_options_t *options, runtime_t *runtime);
+
 /* Collective. Opens communicator and backend. runtime_close accepts the result, also after an error. */
 err_t runtime_open(const runtime_options_t *options, void (*abort_job)(err_t code), runtime_t *out);
 

@@ -120,15 +120,9 @@ static void time_layers(exec_t *exec, const telemetry_t *telemetry, const runtim
     if (telemetry->n_first_steps == RATE_WARMUP_STEPS) exec_time_layers(exec, false);
 }
 
-static void advance_position(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
+static void account_step(trainer_t *t, const step_result_t *result, const step_cost_t *cost)
 {
-    double n = (double)result->n;
-    t->at.step++;
-    t->at.batch++;
-    /* Through the mean loss, as ever: checkpoints keep the bits of epoch_loss_sum. */
-    t->at.sums[TASK_SUM_LOSS] += result->sums[TASK_SUM_LOSS] / n * n;
-    for (int i = TASK_SUM_LOSS + 1; i < TASK_N_SUMS; i++) t->at.sums[i] += result->sums[i];
-    t->at.n_samples += result->n;
+    trainer_advance(t, result);
     t->input.stats.wait_sec += cost->data;
     t->input.stats.step_sec += cost->total;
     telemetry_add(&t->telemetry, cost, result->n, result->n == t->input.global_batch);
@@ -199,10 +193,7 @@ static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int
     TRY(comm_agree(t->comm, record_epoch(t, &epoch), "writing metrics"));
     if (epoch.evaluated) TRY(trainer_follow_evaluation(t, due, &epoch.eval));
     t->at.evaluation_due = false;
-    if (t->at.batch < sampler_batches(t->input.sampler)) return ERR_OK;
-    t->at.epoch++;
-    t->at.batch = t->at.n_samples = 0;
-    memset(t->at.sums, 0, sizeof t->at.sums);
+    if (t->at.batch == sampler_batches(t->input.sampler)) trainer_next_epoch(t);
     return ERR_OK;
 }
 
@@ -334,7 +325,7 @@ err_t trainer_loop(trainer_t *t)
         TRY(trainer_step(t, !pauses_after_step(t), &result, &cost));
         TRY(resume_check_step(t, &result));
         TRY(record_step(t, &result, &cost));
-        advance_position(t, &result, &cost);
+        account_step(t, &result, &cost);
         train_sec += cost.total;
         n_trained += result.n;
         stop = result.stop;

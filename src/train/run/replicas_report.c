@@ -213,7 +213,8 @@ static err_t name_ranks(const trainer_t *t, const holdings_t *h)
     if (h->majority < 0 && h->some_finite && h->some_not)
         message_append(&than, "the others hold no NaN or Inf");
     else if (h->majority < 0)
-        message_append(&than, "no majority of the %d ranks is equal, so any of them may be wrong", size);
+        message_append(&than, "no majority of the %d ranks is equal, so any of them may be wrong%s", size,
+                       t->learning.shards ? " (dptrain replay tells which)" : "");
     else
         message_append(&than, "the other %d ranks are equal", h->n_majority);
     if (t->replicas.n_checks > 0)

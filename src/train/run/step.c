@@ -4,6 +4,7 @@
 #include "train/run/step.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -327,4 +328,22 @@ err_t trainer_step(trainer_t *t, bool may_go_on, step_result_t *result, step_cos
     *cost = step->cost;
     step_usage_since(&before, cost);
     return ERR_OK;
+}
+
+void trainer_advance(trainer_t *t, const step_result_t *result)
+{
+    double n = (double)result->n;
+    t->at.step++;
+    t->at.batch++;
+    /* Through the mean loss, as ever: checkpoints keep the bits of epoch_loss_sum. */
+    t->at.sums[TASK_SUM_LOSS] += result->sums[TASK_SUM_LOSS] / n * n;
+    for (int i = TASK_SUM_LOSS + 1; i < TASK_N_SUMS; i++) t->at.sums[i] += result->sums[i];
+    t->at.n_samples += result->n;
+}
+
+void trainer_next_epoch(trainer_t *t)
+{
+    t->at.epoch++;
+    t->at.batch = t->at.n_samples = 0;
+    memset(t->at.sums, 0, sizeof t->at.sums);
 }

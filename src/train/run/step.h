@@ -22,6 +22,10 @@ double trainer_rate(const trainer_t *t);
  *              and requests for a checkpoint or the end are in its result instead */
 err_t trainer_step(trainer_t *t, bool may_go_on, step_result_t *result, step_cost_t *cost);
 
+/* Not collective. Moves t->at past the step that just ended, and at the end of an epoch to the next. */
+void trainer_advance(trainer_t *t, const step_result_t *result);
+void trainer_next_epoch(trainer_t *t);
+
 /* Why the host must intervene within a step, which then can neither be recorded nor run ahead of the host; NULL
  * if it need not. */
 const char *trainer_why_host(const trainer_t *t);

@@ -68,12 +68,9 @@ static err_t run_step(trainer_t *t, step_cost_t *cost, bool *whole)
     *cost = (step_cost_t){0};
     TRY(trainer_step(t, false, &result, cost));
     *whole = result.n == t->input.global_batch;
-    t->at.step++;
     t->telemetry.n_first_steps++;
-    if (++t->at.batch == sampler_batches(t->input.sampler)) {
-        t->at.batch = 0;
-        t->at.epoch++;
-    }
+    trainer_advance(t, &result);
+    if (t->at.batch == sampler_batches(t->input.sampler)) trainer_next_epoch(t);
     return ERR_OK;
 }
 
