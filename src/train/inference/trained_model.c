@@ -245,7 +245,6 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
     weights_report_t report;
     TRY(describe_weights(path, options, info, &m->about));
     TRY(build_model(backend, m));
-    graph_init(m->graph, 0, m->params.host, m->states.host);
     err_t err = weights_import(path, options->names, m->graph, m->params.host, m->states.host, &report);
     if (err == ERR_DATA && !info)
         return err_context(err, "without --data, %s takes RGB images of %lld pixels", options->model,
