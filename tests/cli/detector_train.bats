@@ -33,9 +33,9 @@ train() { # RANKS ARGUMENTS...
         --threads 1 --out "$out" "${@:2}"
 }
 
-# All numbers of the training, to the last digit.
+# All numbers of the training, to the last digit, that do not depend on the ranks.
 curve() { # FOLDER
-    jq -c 'select(.record == "step" or .record == "epoch") | del(.images) |
+    jq -c 'select(.record == "step" or .record == "epoch") | del(.images, .gradients) |
         with_entries(select(.key | test("sec|share|images") | not))' "$1/metrics.jsonl"
 }
 
