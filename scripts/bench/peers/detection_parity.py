@@ -328,6 +328,7 @@ def cpu():
 
 
 def print_page(program, dptrain, folder):
+    rule = program[1:] == ["rule"]
     print("# Detectors beside torchvision\n\n| network, canvas | " + " | ".join(COLUMNS) + " |\n|---|" +
           "---:|" * len(COLUMNS))
     passed = True
@@ -336,14 +337,16 @@ def print_page(program, dptrain, folder):
         print(f"| `maskrcnn_{net}_fpn`, {canvas[0]}×{canvas[1]} | " + " | ".join(row) + " |", flush=True)
         passed &= right
     revision = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
-    print(NOTES + compare_predict(dptrain, folder) + f"""
+    algorithms = "by rule (Winograd for large 3×3 convolutions), as in training and evaluation" if rule else \
+        "the backend's defaults"
+    print(NOTES + f"- Algorithms: {algorithms}.\n" + compare_predict(dptrain, folder) + f"""
 
 | | |
 |---|---|
 | machine | {cpu()} |
 | software | dptrain {revision.stdout.strip()}; PyTorch {torch.__version__}, torchvision {torchvision.__version__} |
 | date | {datetime.date.today()} |
-| command | `python scripts/bench/peers/detection_parity.py` |""")
+| command | `python scripts/bench/peers/detection_parity.py{" --rule" * rule}` |""")
     return 0 if passed else 1
 
 
