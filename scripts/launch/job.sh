@@ -68,15 +68,18 @@ job_on_signal() { # NAME
 }
 
 # Sets the array ranks: mpirun's children on this host that run the program; empty without /proc. Those that have ended stay
-# as zombies if mpirun is stopped.
+# as zombies if mpirun is stopped. Sets n_stopped: how many of them are stopped.
 job_local_ranks() {
     local pid pids name fields
-    ranks=()
+    ranks=() n_stopped=0
     read -ra pids <<<"$(cat "/proc/$mpirun_pid/task/"*/children 2>/dev/null)"
     for pid in "${pids[@]}"; do
         read -r name 2>/dev/null <"/proc/$pid/comm" || continue
         [[ $name == "${program_name:0:15}" ]] || continue
-        if process_stat "$pid" && [[ ${fields[0]} != Z ]]; then ranks+=("$pid"); fi
+        process_stat "$pid" || continue
+        [[ ${fields[0]} != Z ]] || continue
+        ranks+=("$pid")
+        [[ ${fields[0]} != T ]] || n_stopped=$((n_stopped + 1))
     done
 }
 
@@ -120,6 +123,20 @@ job_has_ranks() {
     [[ $far_ranks == yes ]]
 }
 
+# If all ranks of a supervised job are stopped, none is left to notice.
+stopped_at=''
+job_check_stopped() {
+    local most=${super_timeout%.*}
+    if [[ -z $supervisor || $several == yes ]] || ((n_stopped == 0 || n_stopped < ${#ranks[@]})); then
+        stopped_at=''
+        return
+    fi
+    stopped_at=${stopped_at:-$now}
+    ((now - stopped_at >= ${most:-300})) || return 0
+    why="no rank has run for ${most:-300} s (--timeout): all are stopped (SIGSTOP)"
+    job_press killed 600
+}
+
 # Checks the deadlines. If a host's link is cut, mpirun can outlive its ranks by minutes.
 had_ranks=no ranks_gone_at='' most_ranks=0
 job_check_deadlines() {
@@ -136,6 +153,7 @@ job_check_deadlines() {
         # mpirun speaks of a dead rank only after it has ended the others.
         if ((${#ranks[@]} < most_ranks)) && [[ ! -e $work/ends_at ]]; then life_clock && echo "$centi" >"$work/ends_at"; fi
         most_ranks=${#ranks[@]}
+        job_check_stopped
     elif [[ $had_ranks == yes ]]; then
         ranks_gone_at=${ranks_gone_at:-$now}
         # Ranks have named a host that does not answer: mpirun will not end by itself.

@@ -163,6 +163,17 @@ ended() { # sets code
     cat log
 }
 
+@test "a job whose only rank is stopped starts again after --timeout" {
+    mkdir "$HOSTS/rank"
+    cp "$(command -v sleep)" "$HOSTS/rank/dptrain"
+    plan '"$HOSTS/rank/dptrain" 60 & until [[ $(<"/proc/$!/comm") == dptrain ]]; do :; done; kill -STOP "$!"; wait' 'exit 0'
+    stand_in dptrain <<<'[[ " $* " != *" --print-config "* ]] || printf "%s\n" "model = mlp" "resume = none" "out = $OUT" "timeout = 1"'
+    supervised -np 1 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [ "$(starts)" -eq 2 ]
+    [[ "$output" == *"run.sh: error: no rank has run for 1 s (--timeout): all are stopped (SIGSTOP)"* ]]
+}
+
 @test "a signal ends the job once, and nothing is started again" {
     waits='trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; touch "$HOSTS/up"; while :; do sleep 0.05; done'
     for signal in INT TERM USR1; do
