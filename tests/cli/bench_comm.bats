@@ -213,11 +213,11 @@ records() { # JQ's words
     DPTRAIN_BIN=$dptrain DPTRAIN_PROGRESS=1 "$root/scripts/run.sh" -np 2 -- bench comm -b 1M -e 1M --budget 60 \
         --precision 0.000001 --out "$BATS_TEST_TMPDIR/records" >"$log" 2>&1 3>&- &
     job=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         ! grep -q 'all_reduce of 1048576 bytes.* samples' "$log" || break
         sleep 0.1
     done
-    pkill -KILL -n -f "^[^ ]*dptrain bench comm .*$BATS_TEST_TMPDIR/records"
+    pkill -KILL -n -f "^[^ ]*dptrain bench comm .*$BATS_TEST_TMPDIR/records" || { cat "$log"; return 1; }
     wait "$job" || status=$?
     cat "$log"
     [ "$status" -eq 5 ]
