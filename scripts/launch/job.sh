@@ -300,7 +300,8 @@ job_finish() { # CODE
         job_name_ranks
     fi
     # Of a rank's code mpirun would have spoken: this one is its own.
-    if [[ $code -eq 1 && $launcher == mpirun && -z $lost && ! -e $work/spoke ]] && ! resume_finished; then
+    if [[ $code -eq 1 && $launcher == mpirun && -z $lost && ! -e $work/spoke ]] && ! grep -qs non-zero "$work/said" &&
+        ! resume_finished; then
         job_die 5 "mpirun ended with exit code 1, and no rank did; a signal may have stopped it"
     fi
     if ((code <= 6)); then

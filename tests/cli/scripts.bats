@@ -289,7 +289,11 @@ EOF
 }
 
 @test "run.sh passes dptrain's output and exit codes 0 to 5 on" {
-    fake_mpirun <<<'printf "first\nsecond\n"; exit "${!#}"'
+    # mpirun speaks of a rank that fails.
+    fake_mpirun <<<'printf "first\nsecond\n"; rule=$(printf "%074d" 0 | tr 0 -)
+        ((${!#} == 0)) || printf "%s\n" "$rule" "Primary job  terminated normally, but 1 process returned" \
+            "a non-zero exit code. Per user-direction, the job has been aborted." "$rule" >&2
+        exit "${!#}"'
     for code in 0 1 2 3 4 5; do
         run "$scripts/run.sh" -np 1 "$code"
         echo "$code: $status $output"
