@@ -367,13 +367,13 @@ on_hosts() { # ARGUMENTS...
 #!/usr/bin/env bash
 rank=\$OMPI_COMM_WORLD_RANK
 cd "$BATS_TEST_TMPDIR/host\$rank" || exit 1
-[ -z "$tracer" ] || exec timeout -k 5 60 $tracer -o "$traces.\$rank" "\$@"
+[ -z "$tracer" ] || exec timeout -k 5 120 $tracer -o "$traces.\$rank" "\$@"
 exec "\$@"
 END_OF_SCRIPT
     chmod +x "$BATS_TEST_TMPDIR/rank"
     rm -f "$traces".*
     mpi_flags 3
-    timeout -k 5 90 mpirun "${MPI_FLAGS[@]}" -np 3 "$BATS_TEST_TMPDIR/rank" "$dptrain" "$@"
+    timeout -k 5 150 mpirun "${MPI_FLAGS[@]}" -np 3 "$BATS_TEST_TMPDIR/rank" "$dptrain" "$@"
 }
 
 # Of each rank, how often its trace has that.

@@ -560,7 +560,7 @@ int main(int argc, char **argv)
     const int n_plain = n_cases;
     /* tests/emu is slow, and computes every precision alike: some cases are enough. */
     const backend_device_t *gpu = device->device ? device->device() : NULL;
-    int every = gpu && strstr(gpu->name, "emulated") && !getenv("DPTRAIN_TEST_SLOW") ? SOME : 1;
+    int every = gpu && strstr(gpu->name, "emulated") && !getenv("DPTRAIN_TEST_SLOW") ? 2 * SOME : 1;
     for (int i = 0; i < N_CASES; i++) {
         if ((cases[i].kind != OP_CONV2D && cases[i].kind != OP_LINEAR) || i % every) continue;
         all[n_cases] = cases[i];
