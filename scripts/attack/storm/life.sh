@@ -16,6 +16,7 @@ storm_prepare() {
     job_compile
     # Evaluations that last long enough to be hit.
     rm -r "$work/data" && "$real" data synth digits --out "$work/data" --train 256 --val 160 >/dev/null || die 4 "data synth fails"
+    "$real" data pack --from "$work/data" --out "$work/packed" --shard-size 32K >/dev/null || die 4 "data pack fails"
     attack_id=$$.$RANDOM$RANDOM
     for model in lenet5 mnist-cnn-bn; do
         for shards in 6 0; do
@@ -40,11 +41,17 @@ storm_reference() { # MODEL SHARDS
     rm -rf "$dir/run"
 }
 
+# Prints the folder that the job's data are copied from: mnist-cnn-bn trains on shards, lenet5 on IDX files.
+storm_source() {
+    if [[ ${P[model]} == lenet5 ]]; then echo "$work/data"; else echo "$work/packed"; fi
+}
+
 # Sets words: those of dptrain, without --out.
 storm_words() {
-    words=(train --model "${P[model]}" --data "${data:-$work/data}" --batch 24 --steps "$storm_steps" --threads 1 --lr 0.02
+    words=(train --model "${P[model]}" --data "${data:-$(storm_source)}" --batch 24 --steps "$storm_steps" --threads 1 --lr 0.02
         --algorithms fixed --checkpoint-every "$storm_every" --check-replicas "$storm_check" --eval-every 10s
         --log-every 1000 --timeout "$timeout_sec")
+    [[ ${P[model]} == lenet5 ]] || words+=(--input-size 28)
     if [[ ${P[shards]} == 0 ]]; then words+=(--allreduce host); else words+=(--reproducible "${P[shards]}"); fi
 }
 
@@ -105,7 +112,7 @@ storm_life() { # LINE...
     mkdir -p "$dir/disk"
     job_out=$dir/out
     : >"$job_out"
-    cp -r "$work/data" "$dir/data" && data=$dir/data
+    cp -r "$(storm_source)" "$dir/data" && data=$dir/data
     [[ ${P[place]} == hosts ]] || mount -t tmpfs -o size=512m tmpfs "$dir/disk" 2>/dev/null || : >"$dir/no_mounts"
     ln -s disk/run "$dir/run"
     storm_control

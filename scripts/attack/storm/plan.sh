@@ -32,7 +32,7 @@ storm_job() { # L
     5) echo "place=local np=2 model=lenet5 shards=6 own=yes" && return ;;
     esac
     case $(($1 % 7)) in
-    1) echo "place=local np=2 model=mnist-cnn-bn shards=6" ;;
+    1 | 6) echo "place=local np=2 model=mnist-cnn-bn shards=6" ;;
     2) echo "place=local np=3 model=lenet5 shards=6" ;;
     4) echo "place=local np=2 model=lenet5 shards=0" ;;
     *) echo "place=local np=2 model=lenet5 shards=6" ;;
@@ -42,7 +42,8 @@ storm_job() { # L
 # Whether a kind makes sense in a job with these settings.
 storm_suits() { # KIND SETTINGS
     case $1 in
-    flip_states | flip_states_before) [[ $2 == *model=mnist-cnn-bn* ]] ;;
+    flip_states | flip_states_before | shard_*) [[ $2 == *model=mnist-cnn-bn* ]] ;;
+    data_*) [[ $2 == *model=lenet5* ]] ;;
     # Without --reproducible the sum goes through shared memory, and no call of MPI shows it.
     kill_allreduce | flip_gradient) [[ $2 != *shards=0* ]] ;;
     *) return 0 ;;

@@ -8,6 +8,8 @@ storm_kind checkpoint_truncated 3 1 'resumes from the one before'
 storm_kind checkpoint_flipped 4 1 'resumes from the one before'
 storm_kind data_flipped 2 0 'ends with 3'
 storm_kind data_removed 2 0 'ends with 3'
+storm_kind shard_flipped 3 0 'ends with 3'
+storm_kind shard_removed 2 0 'ends with 3'
 
 draw_disk_full() { echo "wait=$(between 0 60)"; }
 draw_disk_readonly() { echo "wait=$(between 0 60)"; }
@@ -16,6 +18,9 @@ draw_checkpoint_truncated() { echo "rank=$(between 0 11) wait=$(between 0 40) at
 draw_checkpoint_flipped() { draw_checkpoint_truncated; }
 draw_data_flipped() { echo "rank=$(between 0 11) wait=$(between 0 40) file=$(pick train-images train-labels) at=$(between 10 99)"; }
 draw_data_removed() { echo "rank=$(between 0 11) wait=$(between 0 40) file=$(pick train-images train-labels t10k-images)"; }
+
+draw_shard_flipped() { echo "wait=$(between 0 40) file=$(pick train val)-0000$(between 0 2) at=$(between 35 80)"; }
+draw_shard_removed() { echo "rank=$(between 0 11) wait=$(between 0 40) file=$(pick train val)-0000$(between 0 2)"; }
 
 strike_disk_full() {
     [[ ! -e $dir/no_mounts ]] || return 0
@@ -103,7 +108,7 @@ storm_data() {
     storm_hit KILL dptrain "$(storm_rank)"
     storm_ends 3 storm_data_back
 }
-storm_data_back() { cp "$work/data"/* "$dir/data/"; }
+storm_data_back() { cp "$(storm_source)"/* "$dir/data/"; }
 
 strike_data_flipped() {
     local file
@@ -116,3 +121,15 @@ strike_data_removed() {
     rm "$(find "$dir/data/" -name "${P[file]}*")"
     storm_data
 }
+
+# Images are read and compared with their hashes all the time, so that no rank needs to be killed. The middle of a shard is images.
+strike_shard_flipped() {
+    local file
+    file=$(find "$dir/data/" -name "${P[file]}*")
+    storm_flip_byte "$file" $(($(stat -c %s "$file") * P[at] / 100))
+    storm_struck "flip in ${file##*/}" && words=${P[file]}
+    storm_ends 3 storm_data_back
+}
+
+# Shards stay open; those that are missing show at a start.
+strike_shard_removed() { strike_data_removed; }
