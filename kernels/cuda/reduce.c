@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms and tally of a batch; owns the buffer for partial sums from open to close. */
+/* Norms and tally of a batch, and hashes; owns the buffer for partial sums from open to close. */
+#include "base/word_hash.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels_step.h"
 
@@ -27,6 +28,17 @@ err_t cuda_norms(const optim_norms_t *args)
               "gradient norms on a GPU: the model has %d groups of parameters, at most %d are supported",
               args->n_spans, most);
     E_CUDA(reduce_norms(args, partial, partial + REDUCE_MAX_PARTIALS, cuda_stream()), "gradient norms");
+    return ERR_OK;
+}
+
+err_t cuda_hash(const void *device, size_t n_bytes, uint64_t seed, uint64_t *out)
+{
+    uint64_t *sum = (uint64_t *)(void *)partial, terms = 0;
+    TRY(cuda_memory.zero(sum, sizeof *sum));
+    E_CUDA(reduce_hash(device, n_bytes, sum, cuda_stream()), "hashing memory of the GPU");
+    TRY(cuda_memory.download(&terms, sum, sizeof terms));
+    TRY(cuda_memory.sync());
+    *out = word_hash_mix(seed) + terms;
     return ERR_OK;
 }
 

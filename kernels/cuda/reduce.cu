@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reductions in a fixed order: norms in double with what clipping and LARS make of them, and losses and correct
- * predictions of a batch. */
+ * predictions of a batch. Hashes, whose order does not matter. */
+#include "base/word_hash.h"
 #include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -89,6 +90,21 @@ __global__ void tally(const float *losses, const int32_t *predictions, const int
     totals[0] += static_cast<float>(loss);
     totals[1] += static_cast<float>(right);
 }
+
+/* 8 bytes a thread and turn. The rest of the bytes are the last word. */
+__global__ void hash_words(const uint64_t *words, int64_t n, int rest, unsigned long long *sum)
+{
+    uint64_t mine = 0;
+    GRID_LOOP (i, n) mine += word_hash_term(words[i], static_cast<uint64_t>(i));
+    if (rest > 0 && blockIdx.x == 0 && threadIdx.x == 0) {
+        const unsigned char *tail = reinterpret_cast<const unsigned char *>(words + n);
+        uint64_t word = 0;
+        for (int k = 0; k < rest; k++) word |= static_cast<uint64_t>(tail[k]) << (8 * k);
+        mine += word_hash_term(word, static_cast<uint64_t>(n));
+    }
+    mine = block_sum(mine);
+    if (threadIdx.x == 0) atomicAdd(sum, static_cast<unsigned long long>(mine));
+}
 } // namespace
 
 /* 4 bytes per element of each array. The number of blocks, and with it the order, depends only on the spans. */
@@ -108,6 +124,14 @@ cudaError_t reduce_norms(const optim_norms_t *norms, double *partial, double *su
     if (status != cudaSuccess) return status;
     traffic_count("norms_end", static_cast<int64_t>(n_sums) * 8);
     return launch(scale_and_ratios, 1, BLOCK, stream, *norms, sums);
+}
+
+cudaError_t reduce_hash(const void *bytes, size_t n_bytes, uint64_t *sum, cudaStream_t stream)
+{
+    const int64_t n = static_cast<int64_t>(n_bytes / sizeof(uint64_t));
+    traffic_count("hash", static_cast<int64_t>(n_bytes));
+    return launch(hash_words, grid_for(n), BLOCK, stream, static_cast<const uint64_t *>(bytes), n,
+                  static_cast<int>(n_bytes % sizeof(uint64_t)), reinterpret_cast<unsigned long long *>(sum));
 }
 
 cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,

@@ -225,17 +225,57 @@ static void test_wrap(const backend_t *backend)
     hd_buffer_free(&b);
 }
 
+/* Every flipped bit of an odd number of bytes, and equal words that change places, which a sum would not show. */
+static void test_hash(const backend_t *backend)
+{
+    enum { ODD = 1003 };
+    hd_buffer_t b;
+    uint64_t whole, other, seeded;
+    int n_missed = 0, n_apart = 0;
+    must(hd_buffer_new(backend, ODD, "a buffer", &b), "a buffer");
+    unsigned char *host = b.host;
+    for (int i = 0; i < ODD; i++) host[i] = (unsigned char)(i * 7 + i / 256);
+    must(hd_buffer_push_all(&b), "a push");
+    must(hd_buffer_hash(&b, 5, &whole), "a hash");
+    OK(whole == hd_buffer_hash_host(&b, 5), "both sides have the same hash");
+    must(hd_buffer_hash(&b, 6, &seeded), "a hash");
+    OK(seeded != whole, "the seed changes it");
+    for (int bit = 0; bit < 8 * ODD; bit += bit < 8 * ODD - 70 ? 61 : 1) {
+        host[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        must(hd_buffer_push_all(&b), "a push");
+        must(hd_buffer_hash(&b, 5, &other), "a hash");
+        n_missed += other == whole;
+        n_apart += other != hd_buffer_hash_host(&b, 5);
+        host[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+    OK(n_missed == 0 && n_apart == 0, "so does each flipped bit, on both sides alike (%d, %d)", n_missed,
+       n_apart);
+    for (int i = 0; i < 8; i++) {
+        unsigned char byte = host[i];
+        host[i] = host[800 + i], host[800 + i] = byte;
+    }
+    must(hd_buffer_push_all(&b), "a push");
+    must(hd_buffer_hash(&b, 5, &other), "a hash");
+    OK(other != whole && other == hd_buffer_hash_host(&b, 5), "and two words that change places");
+    hd_buffer_free(&b);
+    must(hd_buffer_new(backend, 0, "an empty buffer", &b), "an empty buffer");
+    must(hd_buffer_hash(&b, 5, &other), "a hash");
+    OK(other == hd_buffer_hash_host(&b, 5), "nothing has a hash, too");
+    hd_buffer_free(&b);
+}
+
 int main(int argc, char **argv)
 {
     const backend_t *backend = NULL;
     char why[BACKEND_WHY_MAX];
     if (argc > 1 && backend_find(argv[1], &backend, why) != ERR_OK) tap_skip_all(err_message());
     backend = util_open(argc, argv, 1);
-    tap_plan(28);
+    tap_plan(33);
     test_copies();
     test_ownership();
     test_sides(backend);
     test_wrap(backend);
+    test_hash(backend);
     if (backend->close) backend->close();
     OK(mem_live() == 0, "everything was freed");
     return tap_done();

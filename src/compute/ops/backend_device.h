@@ -35,6 +35,7 @@ typedef struct backend_device {
  *   prefetch       as upload, but concurrent with the operators, to memory that no earlier work uses
  *   prefetched     makes later work wait for all prefetches so far
  *   prefetch_sync  makes the host wait for them
+ *   hash           word_hash (base/word_hash.h) of a block or its beginning, computed there; waits
  *   sync           makes the host wait for all work so far; errors of the device may surface here */
 typedef struct backend_memory {
     err_t (*alloc)(size_t n_bytes, const char *what, void **out);
@@ -50,6 +51,7 @@ typedef struct backend_memory {
     err_t (*prefetch)(void *device, const void *host, size_t n_bytes);
     err_t (*prefetched)(void);
     err_t (*prefetch_sync)(void);
+    err_t (*hash)(const void *device, size_t n_bytes, uint64_t seed, uint64_t *out);
     err_t (*sync)(void);
 } backend_memory_t;
 

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/word_hash.h"
+#include "base/xxh3.h"
 
 err_t backend_alloc(const backend_t *backend, size_t n_bytes, const char *what, void *out_pointer)
 {
@@ -112,4 +114,18 @@ err_t hd_buffer_pull(const hd_buffer_t *b, size_t offset, size_t n_bytes)
 err_t hd_buffer_pull_all(const hd_buffer_t *b)
 {
     return hd_buffer_pull(b, 0, b->n_bytes);
+}
+
+err_t hd_buffer_hash(const hd_buffer_t *b, uint64_t seed, uint64_t *out)
+{
+    const backend_memory_t *memory = b->backend->memory;
+    if (memory && b->n_bytes > 0) return memory->hash(b->device, b->n_bytes, seed, out);
+    *out = hd_buffer_hash_host(b, seed);
+    return ERR_OK;
+}
+
+uint64_t hd_buffer_hash_host(const hd_buffer_t *b, uint64_t seed)
+{
+    return b->backend->memory ? word_hash(b->host, b->n_bytes, seed)
+                              : XXH3_64bits_withSeed(b->host, b->n_bytes, seed);
 }

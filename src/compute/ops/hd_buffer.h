@@ -37,6 +37,11 @@ err_t hd_buffer_pull_begin(const hd_buffer_t *buffer, size_t offset, size_t n_by
 err_t hd_buffer_pull(const hd_buffer_t *buffer, size_t offset, size_t n_bytes);
 err_t hd_buffer_pull_all(const hd_buffer_t *buffer);
 
+/* A 64-bit hash of the device side, which is not copied: XXH3 on host backends, word_hash elsewhere. Waits for the work
+ * so far. hd_buffer_hash_host: of the host side, the same for the same bytes. */
+err_t hd_buffer_hash(const hd_buffer_t *buffer, uint64_t seed, uint64_t *out);
+uint64_t hd_buffer_hash_host(const hd_buffer_t *buffer, uint64_t seed);
+
 /* Memory that only the backend reads and writes: on its device, or from base/mem.h. Zeroed.
  *
  *   out_pointer     address of a pointer of any type

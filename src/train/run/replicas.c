@@ -29,23 +29,30 @@ err_t train_options_check_replicas(train_options_t *o)
     return ERR_OK;
 }
 
-/* Brings the device's weights to the host side. A checkpoint in progress must have been copied from there. */
-static err_t pull(const trainer_t *t)
+/* A checkpoint in progress must have been copied from there. */
+err_t replicas_pull(const trainer_t *t)
 {
+    if (!t->runtime.backend->memory) return ERR_OK;
     if (t->saving.writer) ckpt_async_copied(t->saving.writer);
     TRY(hd_buffer_pull_all(&t->model.params));
     return optim_pull(t->learning.optim);
 }
 
-/* Of the host side. */
-static uint64_t hash_weights(const trainer_t *t)
+/* Where the backend computes: nothing is copied. */
+static err_t hash_weights(const trainer_t *t, uint64_t *out)
 {
     const optim_t *optim = t->learning.optim;
-    uint64_t hash = XXH3_64bits_withSeed(t->model.params.host, t->model.params.n_bytes, 0);
-    for (int i = 0; i < optim->n_buffers; i++) {
-        const hd_buffer_t *flat = &optim->buffers[i].flat;
-        hash = XXH3_64bits_withSeed(flat->host, flat->n_bytes, hash);
-    }
+    TRY(hd_buffer_hash(&t->model.params, 0, out));
+    for (int i = 0; i < optim->n_buffers; i++) TRY(hd_buffer_hash(&optim->buffers[i].flat, *out, out));
+    return ERR_OK;
+}
+
+/* The same of the host side. */
+static uint64_t hash_copied(const trainer_t *t)
+{
+    const optim_t *optim = t->learning.optim;
+    uint64_t hash = hd_buffer_hash_host(&t->model.params, 0);
+    for (int i = 0; i < optim->n_buffers; i++) hash = hd_buffer_hash_host(&optim->buffers[i].flat, hash);
     return hash;
 }
 
@@ -57,9 +64,8 @@ static uint64_t hash_states(const trainer_t *t, uint64_t hash)
 
 err_t replicas_hash(const trainer_t *t, bool with_states, uint64_t *out)
 {
-    if (t->runtime.backend->memory) TRY(pull(t));
-    const uint64_t hash = hash_weights(t);
-    *out = with_states ? hash_states(t, hash) : hash;
+    TRY(hash_weights(t, out));
+    if (with_states) *out = hash_states(t, *out);
     return ERR_OK;
 }
 
@@ -67,7 +73,7 @@ err_t replicas_hash(const trainer_t *t, bool with_states, uint64_t *out)
 static err_t check_copied(void *context)
 {
     const trainer_t *t = context;
-    if (hash_weights(t) == t->replicas.saved_hash) return ERR_OK;
+    if (hash_copied(t) == t->replicas.saved_hash) return ERR_OK;
     RAISE(
         ERR_PEER,
         "weights or optimizer state changed while the checkpoint of step %lld was copied, after they had been equal "
@@ -132,13 +138,17 @@ err_t replicas_check(trainer_t *t, bool with_states)
     bool equal = true;
     if (!r->notes) return ERR_OK;
     double start = clock_sec();
-    if (t->runtime.backend->memory) TRY(comm_agree(t->comm, pull(t), "comparing replicas"));
-    r->hash = hash_weights(t);
+    err_t err = hash_weights(t, &r->hash);
+    /* On the host it cannot fail. */
+    if (t->runtime.backend->memory) TRY(comm_agree(t->comm, err, "comparing replicas"));
     replica_note_t mine = {with_states ? hash_states(t, r->hash) : r->hash, mean(r->check_sec, r->n_checks),
                            mean(r->step_sec, r->n_steps)};
     TRY(comm_allgather(t->comm, &mine, sizeof mine, r->notes, "comparing replicas"));
     for (int i = 1; i < t->comm->size; i++) equal &= r->notes[i].hash == r->notes[0].hash;
-    if (!equal) TRY(replicas_judge(t, with_states));
+    if (!equal) {
+        TRY(comm_agree(t->comm, replicas_pull(t), "comparing replicas"));
+        TRY(replicas_judge(t, with_states));
+    }
     choose_interval(t, r);
     const bool again = r->n_checks > 0 && r->last_step == t->at.step && r->last_states == with_states;
     r->last_step = t->at.step;

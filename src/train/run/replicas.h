@@ -33,10 +33,13 @@ void replicas_saving(trainer_t *t);
 err_t replicas_record(trainer_t *t);
 
 /* Not collective. The hash of this rank's weights and optimizer state, which is the same on any number of ranks with
- * --reproducible. On a GPU, brings them to the host first.
+ * --reproducible.
  *
  *   with_states  also the running statistics, which must have been averaged */
 err_t replicas_hash(const trainer_t *t, bool with_states, uint64_t *out);
+
+/* Not collective. Brings weights and optimizer state to the host side. */
+err_t replicas_pull(const trainer_t *t);
 
 /* Rest: between replicas.c and replicas_report.c. */
 

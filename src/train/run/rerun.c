@@ -175,7 +175,6 @@ static err_t compare_arrays(checkpoint_t *checkpoint, const ckpt_content_t *mine
 err_t rerun_compare(const rerun_t *rerun, const char *path, message_t *differ, int *n_differ, int *n_all)
 {
     const trainer_t *t = &rerun->t;
-    uint64_t hash;
     model_content_t content;
     checkpoint_t *checkpoint = NULL;
     const model_file_t file = {.graph = t->model.graph,
@@ -185,7 +184,7 @@ err_t rerun_compare(const rerun_t *rerun, const char *path, message_t *differ, i
                                .optim = t->learning.optim};
     *differ = (message_t){0};
     *n_differ = *n_all = 0;
-    TRY(replicas_hash(t, false, &hash)); /* brings the weights to the host */
+    TRY(replicas_pull(t));
     TRY(checkpoint_open(path, &checkpoint));
     err_t err = model_file_content(&file, &content);
     if (err == ERR_OK) {
