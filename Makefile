@@ -232,7 +232,7 @@ uninstall: ## remove what install put there
 	  share/bash-completion/completions/dptrain)
 
 check-layers: ## verify that includes look down only
-	$(Q)scripts/check_layers.sh
+	$(Q)scripts/dev/check_layers.sh
 
 test-gpu: ## run the tests of the CUDA backend on this machine's GPUs; skipped if there are none
 	$(Q)scripts/test.sh --gpu

@@ -15,7 +15,7 @@ It runs from any folder, on nodes without packages: dptrain-…/dptrain, dptrain
 several hosts, unpack it under the same path on each, or on a shared folder; the path must not contain blanks.
 
   --with-cuda   include cuBLASLt and NCCL from the toolkit of the build (about 700 MB unpacked)
-  --with-tests  include the GPU tests and benchmarks, for scripts/gpu_suite.sh on a machine that cannot build. Without
+  --with-tests  include the GPU tests and benchmarks, for scripts/bench/gpu_suite.sh on a machine that cannot build. Without
                 --with-cuda, a tarball above 60 MB is refused, and what is large is listed
   --out FILE    the tarball, *.tar.gz or *.tar.xz [dptrain-VERSION-x86_64.tar.gz; with --with-tests, .tar.xz]. xz takes
                 minutes and 2 GB of memory, and halves the size; tar needs xz to unpack it, or Python its tarfile
@@ -129,7 +129,7 @@ EOT
 scripts=(run.sh container.sh container mpijob.sh mpijob launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh
     cluster_health.sh cluster lib.sh regress.sh regress)
 if [[ $with_tests == yes ]]; then
-    scripts+=(gpu_suite.sh test.sh bench/gpu_steps.sh bench/gpu_detection.sh bench/peers)
+    scripts+=(test.sh bench/gpu_suite.sh bench/gpu_steps.sh bench/gpu_detection.sh bench/peers)
     mkdir -p "$root"/{tests/unit,tests/mpi,results,build/tests/unit,build/tests/mpi,build/scripts/bench}
     cp tests/driver.sh "$root/tests/"
     # test.sh reads their RUN lines.

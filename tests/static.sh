@@ -53,7 +53,7 @@ shellcheck)
     ;;
 layers)
     echo 1..1
-    report 1 "includes look down only" scripts/check_layers.sh
+    report 1 "includes look down only" scripts/dev/check_layers.sh
     ;;
 links)
     echo 1..1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Measures the allreduce of a shared gradient buffer through the host's memory against MPI_Allreduce in place
  * on the same buffer, and against an in-place add; prints a Markdown table. Run by
- * scripts/bench_allreduce.sh: mpirun -np N allreduce PAIRS. */
+ * scripts/bench/allreduce.sh: mpirun -np N allreduce PAIRS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

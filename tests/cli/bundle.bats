@@ -138,7 +138,7 @@ make_tree() {
         sed sh sleep sort stat tail timeout tr uname wc xargs; do ln -s "$(command -v "$tool")" "$BATS_TEST_TMPDIR/few/$tool"; done
     ln -s /usr/bin/printf "$BATS_TEST_TMPDIR/few/"
     ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$BATS_TEST_TMPDIR/few/python3"
-    PATH=$BATS_TEST_TMPDIR/few run "$root/scripts/gpu_suite.sh" --bundle "$packed" --out "$BATS_TEST_TMPDIR/out" --quick --only tests
+    PATH=$BATS_TEST_TMPDIR/few run "$root/scripts/bench/gpu_suite.sh" --bundle "$packed" --out "$BATS_TEST_TMPDIR/out" --quick --only tests
     echo "$output"
     cat "$BATS_TEST_TMPDIR/out/gpu-suite.log"
     [ "$status" -eq 4 ]

@@ -36,8 +36,8 @@ wait_for() {
 }
 
 @test "every script has help" {
-    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
-        on_hosts stage_data detection_balance bench/image dev/fuzz dev/check_links; do
+    for script in install_deps run quickstart test dev/check_layers bench/peers bundle bench/gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
+        on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
         [ "$status" -eq 0 ]
@@ -74,8 +74,8 @@ wait_for() {
 }
 
 @test "an unknown option is a usage error that names it" {
-    for script in install_deps run quickstart test check_layers bench_peers bundle gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
-        on_hosts stage_data detection_balance bench/image dev/fuzz dev/check_links; do
+    for script in install_deps run quickstart test dev/check_layers bench/peers bundle bench/gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
+        on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
         [ "$status" -eq 2 ]
@@ -85,8 +85,8 @@ wait_for() {
 
 @test "an option without its value, or with a bad one, is a usage error" {
     for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "run --restarts -1" "run --min-ranks 0" "run --wait-hosts x" "run --hosts-command" "quickstart --epochs" \
-        "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "check_layers --root" \
-        "bundle --out" "gpu_suite --budget 0" "gpu_suite --out" "bench/gpu_steps --rounds x" "bench/gpu_detection --size 640" "bench/gpu_detection --device tpu" "bench_peers --pairs 6" "bench_peers --ranks 0" "bench_peers --venv" \
+        "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "dev/check_layers --root" \
+        "bundle --out" "bench/gpu_suite --budget 0" "bench/gpu_suite --out" "bench/gpu_steps --rounds x" "bench/gpu_detection --size 640" "bench/gpu_detection --device tpu" "bench/peers --pairs 6" "bench/peers --ranks 0" "bench/peers --venv" \
         "bench/image --rounds 0" "bench/image --venv" "dev/fuzz --seconds 0" \
         "setup_ssh --jobs 0" "setup_ssh --timeout x" "on_hosts --timeout -1" "on_hosts --copy" "stage_data --files 0" "stage_data --probe"; do
         # shellcheck disable=SC2086 # these are words
@@ -122,7 +122,7 @@ put_balance() { # FILE
 
 @test "detection_balance.sh replays recorded images and fits their costs" {
     put_balance "$BATS_TEST_TMPDIR/metrics.jsonl"
-    page=$("$scripts/detection_balance.sh" "$BATS_TEST_TMPDIR" 2>"$BATS_TEST_TMPDIR/why") || { cat "$BATS_TEST_TMPDIR/why"; return 1; }
+    page=$("$scripts/bench/detection_balance.sh" "$BATS_TEST_TMPDIR" 2>"$BATS_TEST_TMPDIR/why") || { cat "$BATS_TEST_TMPDIR/why"; return 1; }
     echo "$page"
     [[ "$page" == *"Recorded: 240 images of 30 steps on 2 ranks, 4 canvases, up to 70 positives."* ]]
     [[ "$page" == *"Positives of an image with n objects: 128 · n / (n + 20.0), off by 0 "* ]]
@@ -134,17 +134,17 @@ put_balance() { # FILE
 }
 
 @test "detection_balance.sh names what is wrong with records" {
-    run "$scripts/detection_balance.sh"
+    run "$scripts/bench/detection_balance.sh"
     [ "$status" -eq 2 ]
     echo '{"record":"step","step":0}' >"$BATS_TEST_TMPDIR/none"
-    run "$scripts/detection_balance.sh" "$BATS_TEST_TMPDIR/none"
+    run "$scripts/bench/detection_balance.sh" "$BATS_TEST_TMPDIR/none"
     echo "$output"
     [[ "$status" -eq 3 && "$output" == *"no step of $BATS_TEST_TMPDIR/none has \`images\`"* ]]
     echo '{"record":"step","step":0,"images":[{"canvas":"800x1088"}]}' >>"$BATS_TEST_TMPDIR/none"
-    run "$scripts/detection_balance.sh" "$BATS_TEST_TMPDIR/none"
+    run "$scripts/bench/detection_balance.sh" "$BATS_TEST_TMPDIR/none"
     [[ "$status" -eq 3 && "$output" == *"none, line 2: invalid \`images\`"* ]]
     echo '{' >"$BATS_TEST_TMPDIR/none"
-    run "$scripts/detection_balance.sh" "$BATS_TEST_TMPDIR/none"
+    run "$scripts/bench/detection_balance.sh" "$BATS_TEST_TMPDIR/none"
     [[ "$status" -eq 3 && "$output" == *"none, line 1: "*JSON* ]]
 }
 
@@ -413,8 +413,8 @@ END
 
 @test "check_layers.sh finds every kind of violation, by file and line" {
     tree=$BATS_TEST_TMPDIR/tree
-    mkdir -p "$tree"/scripts "$tree"/src/{base,low/{a,b},high,odd} "$tree"/kernels/{ref,cpu/deep}
-    cat >"$tree/scripts/layers.txt" <<'EOT'
+    mkdir -p "$tree"/scripts/dev "$tree"/src/{base,low/{a,b},high,odd} "$tree"/kernels/{ref,cpu/deep}
+    cat >"$tree/scripts/dev/layers.txt" <<'EOT'
 # a comment
 base:
 low/a: base
@@ -438,7 +438,7 @@ EOT
     printf '#include "base/mem.h"\n' >"$tree/kernels/ref/good.c"
     printf '#include "kernels/cpu/cpu.h"\n#include "base/mem.h"\n#include <cuda.h>\n#include <cuda_runtime_api.h>\n' \
         >"$tree/kernels/cpu/deep/good.cu"
-    run "$scripts/check_layers.sh" --root "$tree"
+    run "$scripts/dev/check_layers.sh" --root "$tree"
     echo "$output"
     [ "$status" -eq 0 ]
     [ -z "$output" ]
@@ -456,7 +456,7 @@ EOT
     printf '#include "tests/tap.h"\n' >"$tree/src/high/tests.c"
     printf '#include <stdio.h>\n' >"$tree/src/odd/x.c"
     printf '#include MACRO\n' >"$tree/src/high/macro.c"
-    run "$scripts/check_layers.sh" --root "$tree"
+    run "$scripts/dev/check_layers.sh" --root "$tree"
     echo "$output"
     [ "$status" -eq 1 ]
     for place in src/base/up.c:2 src/low/a/sideways.h:1 src/high/skips.c:1 src/low/b/kernel.c:1 kernels/cpu/other.c:1 \
@@ -469,14 +469,14 @@ EOT
 
 @test "check_layers.sh finds include cycles, counting a .c and its .h as one" {
     tree=$BATS_TEST_TMPDIR/tree
-    mkdir -p "$tree"/scripts "$tree"/src/{low,high} "$tree"/kernels/cpu
-    printf 'low:\nhigh: low\nkernels/cpu: low\n' >"$tree/scripts/layers.txt"
+    mkdir -p "$tree"/scripts/dev "$tree"/src/{low,high} "$tree"/kernels/cpu
+    printf 'low:\nhigh: low\nkernels/cpu: low\n' >"$tree/scripts/dev/layers.txt"
     touch "$tree"/src/low/{a,b,c}.h
     printf '#include "low/a.h"\n#include "low/b.h"\n' >"$tree/src/low/a.c"
     printf '#include "low/c.h"\n' >"$tree/src/low/b.h"
     printf '#include "low/b.h"\n#include "low/c.h"\n' >"$tree/src/high/x.c"
     printf '#include "low/c.h"\n' >"$tree/kernels/cpu/y.c"
-    run "$scripts/check_layers.sh" --root "$tree"
+    run "$scripts/dev/check_layers.sh" --root "$tree"
     echo "$output"
     [ "$status" -eq 0 ]
     [ -z "$output" ]
@@ -484,7 +484,7 @@ EOT
     printf '#include <stdio.h>\n#include "a.h"\n' >"$tree/src/low/c.c"
     printf '#include "kernels/cpu/z.cuh"\n' >>"$tree/kernels/cpu/y.c"
     printf '#include "kernels/cpu/y.h"\n' >"$tree/kernels/cpu/z.cu"
-    run "$scripts/check_layers.sh" --root "$tree"
+    run "$scripts/dev/check_layers.sh" --root "$tree"
     echo "$output"
     [ "$status" -eq 1 ]
     [ "$(grep -c ': include cycle: ' <<<"$output")" -eq 2 ]
@@ -494,26 +494,26 @@ EOT
 
 @test "check_layers.sh rejects a list with cycles or unused dependencies" {
     tree=$BATS_TEST_TMPDIR/tree
-    mkdir -p "$tree"/scripts "$tree"/src/{low/{a,b},high}
-    printf 'low/a: high\nhigh: low/a\nlow/b:\n<mpi.h>: high\n' >"$tree/scripts/layers.txt"
+    mkdir -p "$tree"/scripts/dev "$tree"/src/{low/{a,b},high}
+    printf 'low/a: high\nhigh: low/a\nlow/b:\n<mpi.h>: high\n' >"$tree/scripts/dev/layers.txt"
     printf '#include "high/high.h"\n' >"$tree/src/low/a/up.c"
-    run "$scripts/check_layers.sh" --root "$tree"
+    run "$scripts/dev/check_layers.sh" --root "$tree"
     echo "$output"
     [ "$status" -eq 1 ]
     for line in "1: low/a includes high, which is not listed before it" "2: high no longer includes low/a" \
         "3: low/b: the rooms of low/ are not listed together" "4: high no longer includes <mpi.h>"; do
-        [[ "$output" == *"scripts/layers.txt:$line"* ]] || { echo "missing: $line"; return 1; }
+        [[ "$output" == *"scripts/dev/layers.txt:$line"* ]] || { echo "missing: $line"; return 1; }
     done
 }
 
 @test "check_layers.sh on a tree without sources is an error, not a pass" {
-    mkdir -p "$BATS_TEST_TMPDIR/empty"/{src,scripts}
-    run "$scripts/check_layers.sh" --root "$BATS_TEST_TMPDIR/empty"
+    mkdir -p "$BATS_TEST_TMPDIR/empty"/{src,scripts/dev}
+    run "$scripts/dev/check_layers.sh" --root "$BATS_TEST_TMPDIR/empty"
     [ "$status" -eq 4 ]
-    touch "$BATS_TEST_TMPDIR/empty/scripts/layers.txt"
-    run "$scripts/check_layers.sh" --root "$BATS_TEST_TMPDIR/empty"
+    touch "$BATS_TEST_TMPDIR/empty/scripts/dev/layers.txt"
+    run "$scripts/dev/check_layers.sh" --root "$BATS_TEST_TMPDIR/empty"
     [ "$status" -eq 4 ]
-    run "$scripts/check_layers.sh" --root "$BATS_TEST_TMPDIR/bin"
+    run "$scripts/dev/check_layers.sh" --root "$BATS_TEST_TMPDIR/bin"
     [ "$status" -eq 2 ]
 }
 
@@ -683,8 +683,8 @@ drive() { # SECONDS COMMAND
     [ ! -e "$folder/.val2017.part" ]
 }
 
-@test "bench_peers.sh without MNIST ends with 3, and table.py computes ratios of medians" {
-    run "$scripts/bench_peers.sh" --data "$BATS_TEST_TMPDIR"
+@test "peers.sh without MNIST ends with 3, and table.py computes ratios of medians" {
+    run "$scripts/bench/peers.sh" --data "$BATS_TEST_TMPDIR"
     [ "$status" -eq 3 ]
     [[ "$output" == *"pass --data DIR"* ]]
     command -v python3 || skip "python3 is not here"
@@ -852,7 +852,8 @@ EOT
 make_suite() {
     suite=$BATS_TEST_TMPDIR/suite
     mkdir -p "$suite"/{scripts/bench/peers,build/scripts/bench,build/tests/unit,tests/unit,bin} "$BATS_TEST_TMPDIR/out"
-    cp "$scripts"/{gpu_suite,lib}.sh "$suite/scripts/"
+    cp "$scripts/lib.sh" "$suite/scripts/"
+    cp "$scripts/bench/gpu_suite.sh" "$suite/scripts/bench/"
     printf '/* RUN np=0 device=cuda */\n' >"$suite/tests/unit/test_op_fake.c"
     cat >"$suite/fake" <<'EOT'
 #!/bin/bash
@@ -891,7 +892,7 @@ EOT
 }
 
 suite() { # OPTIONS...
-    run "$suite/scripts/gpu_suite.sh" --no-build --out "$BATS_TEST_TMPDIR/out" "$@"
+    run "$suite/scripts/bench/gpu_suite.sh" --no-build --out "$BATS_TEST_TMPDIR/out" "$@"
     echo "$output"
     page=$(cat "$BATS_TEST_TMPDIR"/out/gpu-*.md)
 }
@@ -964,7 +965,7 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     make_suite
     rm "$suite"/bin/{compute-sanitizer,mpirun} "$suite/build/scripts/bench/gpu_ops"
     CUDA_HOME=/nowhere PATH=$suite/bin:$(small_path awk cat chmod cp cut date env find grep head ldconfig mkdir mktemp mv nproc paste rm sed \
-        sleep sort stat tail taskset timeout tr uname wc) run "$suite/scripts/gpu_suite.sh" --no-build --out "$BATS_TEST_TMPDIR/out" --quick
+        sleep sort stat tail taskset timeout tr uname wc) run "$suite/scripts/bench/gpu_suite.sh" --no-build --out "$BATS_TEST_TMPDIR/out" --quick
     echo "$output"
     page=$(cat "$BATS_TEST_TMPDIR"/out/gpu-*.md)
     [ "$status" -eq 0 ]
@@ -990,12 +991,12 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
 }
 
 @test "gpu_suite.sh rejects an unknown stage and a bundle without tests" {
-    run "$scripts/gpu_suite.sh" --only tests,luck
+    run "$scripts/bench/gpu_suite.sh" --only tests,luck
     [ "$status" -eq 2 ]
     [[ "$output" == *"no stage 'luck'"* ]]
     mkdir -p "$BATS_TEST_TMPDIR/dptrain-0/bin"
     tar -czf "$BATS_TEST_TMPDIR/empty.tar.gz" -C "$BATS_TEST_TMPDIR" dptrain-0
-    run "$scripts/gpu_suite.sh" --bundle "$BATS_TEST_TMPDIR/empty.tar.gz" --out "$BATS_TEST_TMPDIR"
+    run "$scripts/bench/gpu_suite.sh" --bundle "$BATS_TEST_TMPDIR/empty.tar.gz" --out "$BATS_TEST_TMPDIR"
     echo "$output"
     [ "$status" -eq 3 ]
     [[ "$output" == *"--with-tests packs them"* ]]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The table of scripts/bench_peers.sh: converts tab-separated lines `round, ranks, program, end record` to Markdown."""
+"""The table of scripts/bench/peers.sh: converts tab-separated lines `round, ranks, program, end record` to Markdown."""
 
 import collections
 import json

@@ -4,13 +4,13 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 # shellcheck source=scripts/bench/peers/start.sh
-. "$here/bench/peers/start.sh"
+. "$here/peers/start.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_peers.sh [options]
+usage: scripts/bench/peers.sh [options]
 
 Trains LeNet-5 on MNIST with dptrain and with PyTorch, alternating in rounds, and prints a Markdown page: images/s,
 ratios with their spread, peak memory, versions. Each rank has one thread on its own core. PyTorch is Debian's
@@ -29,7 +29,7 @@ python3-torch, with default and with tuned settings; 1 rank is a plain process, 
 EOT
 }
 
-command="scripts/bench_peers.sh${*:+ $*}"
+command="scripts/bench/peers.sh${*:+ $*}"
 pairs=9 steps=300 batch=64 ranks=1,2 venv='' data='' python=/usr/bin/python3 install=no
 # Without OpenBLAS Debian's PyTorch multiplies with the reference BLAS, at a third of its speed.
 packages=(python3-torch libopenblas0-pthread)
@@ -49,7 +49,7 @@ while [[ $# -gt 0 ]]; do
 done
 [[ $ranks =~ ^[1-9][0-9]?(,[1-9][0-9]?)*$ ]] || die 2 "invalid --ranks '$ranks': expected a list such as 1,2"
 [[ -z $venv || -x $venv/bin/python ]] || die 2 "--venv $venv: no such program: $venv/bin/python"
-root=$(readlink -f "$here/..")
+root=$(readlink -f "$here/../..")
 if [[ -z $data ]]; then
     data=$root/data/mnist
     [[ -z ${DPTRAIN_DATA:-} ]] || data=$DPTRAIN_DATA/mnist

@@ -4,11 +4,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/gpu_suite.sh [options]
+usage: scripts/bench/gpu_suite.sh [options]
 
 On a machine with GPUs: builds (or unpacks a bundle), trains a few steps of two models in every precision, runs the GPU
 tests, measures and compares with PyTorch (ResNet-50, Mask R-CNN of torchvision, then LeNet-5), cuBLASLt and cuDNN, trains
@@ -35,7 +35,7 @@ limit stopped one.
 EOT
 }
 
-command="scripts/gpu_suite.sh${*:+ $*}"
+command="scripts/bench/gpu_suite.sh${*:+ $*}"
 stages=(build smoke tests resnet detection steps operators products cudnn programs nccl memcheck racecheck)
 parts=('' 'build smoke tests' 'resnet' 'detection' 'steps operators products cudnn' 'programs nccl memcheck racecheck')
 bundle='' out='' quick=no part='' budget=0 only=${stages[*]} python=python3 build=yes passed_on=()
@@ -59,7 +59,7 @@ done
 for word in $only; do
     [[ " ${stages[*]} " == *" $word "* ]] || die 2 "--only: no stage '$word'; the stages are ${stages[*]}"
 done
-root=$(readlink -f "$here/..")
+root=$(readlink -f "$here/../..")
 out=${out:-$root/results}
 
 make_work suite
@@ -70,7 +70,7 @@ if [[ -n $bundle ]]; then
     else
         tar -xf "$bundle" -C "$work"
     fi 2>"$work/why" || die 3 "cannot unpack --bundle $bundle: $(tail -n 1 "$work/why")"
-    suite=$(compgen -G "$work/dptrain-*/scripts/gpu_suite.sh") ||
+    suite=$(compgen -G "$work/dptrain-*/scripts/bench/gpu_suite.sh") ||
         die 3 "--bundle $bundle contains no tests; scripts/bundle.sh --with-tests packs them"
     status=0
     "$suite" --no-build --out "$out" "${passed_on[@]}" || status=$?

@@ -4,13 +4,13 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 # shellcheck source=scripts/bench/peers/start.sh
-. "$here/bench/peers/start.sh"
+. "$here/peers/start.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_resnet.sh [options]
+usage: scripts/bench/resnet.sh [options]
 
 Trains ResNets on random images with dptrain and with PyTorch, alternating in rounds, and prints a Markdown page:
 milliseconds per step, ratios with their spread, peak memory, page faults, a breakdown of dptrain's step and its lower
@@ -30,7 +30,7 @@ a plain process, 2 are DistributedDataParallel over gloo. Needs jq.
 EOT
 }
 
-command="scripts/bench_resnet.sh${*:+ $*}"
+command="scripts/bench/resnet.sh${*:+ $*}"
 large=resnet18:224:8,resnet18:224:32,resnet50:224:8,resnet50:224:32
 cases=resnet18:32:8,resnet18:32:32,$large
 if grep -q -m 1 '^flags.*amx_bf16' /proc/cpuinfo; then cases+=,${large//,/:bf16,}:bf16; fi
@@ -55,9 +55,9 @@ command -v jq >/dev/null || die 4 "jq was not found; scripts/install_deps.sh --t
 fused=()
 if [[ -n $venv ]]; then python=$venv/bin/python fused=(--fused); fi
 "$python" -c 'import torch' 2>/dev/null ||
-    die 4 "$python has no PyTorch: scripts/bench_peers.sh --install installs Debian's; --venv selects another"
+    die 4 "$python has no PyTorch: scripts/bench/peers.sh --install installs Debian's; --venv selects another"
 
-cd "$here/.."
+cd "$here/../.."
 make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
 make_work resnet
 mpi_allow_root

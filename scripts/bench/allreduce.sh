@@ -4,11 +4,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_allreduce.sh [options]
+usage: scripts/bench/allreduce.sh [options]
 
 Compares the allreduce in shared memory with MPI_Allreduce on the ranks of this machine, from 4 B to 64 MB, with an
 in-place add as the lower bound, and prints a Markdown page.
@@ -19,7 +19,7 @@ in-place add as the lower bound, and prints a Markdown page.
 EOT
 }
 
-command="scripts/bench_allreduce.sh${*:+ $*}"
+command="scripts/bench/allreduce.sh${*:+ $*}"
 np=2 pairs=31
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -28,7 +28,7 @@ while [[ $# -gt 0 ]]; do
     *) common_option "$1" ;;
     esac
 done
-cd "$here/.."
+cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/allreduce >&2 || die 4 "the build failed"
 mpi_allow_root
 mpi_flags "$np"

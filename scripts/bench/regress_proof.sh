@@ -4,11 +4,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/regress_proof.sh [options] [PART]...
+usage: scripts/bench/regress_proof.sh [options] [PART]...
 
 Measures the error rates of `dptrain report compare`, and prints a Markdown page. Parts (default: all):
 
@@ -33,8 +33,8 @@ machine for about two hours.
 EOT
 }
 
-command="scripts/regress_proof.sh${*:+ $*}"
-folder=$here/../build/regress_proof recordings=12 alike=40 slowed=64 slightly=24 trials=1000 starts=8 suite=quick parts=()
+command="scripts/bench/regress_proof.sh${*:+ $*}"
+folder=$here/../../build/regress_proof recordings=12 alike=40 slowed=64 slightly=24 trials=1000 starts=8 suite=quick parts=()
 while [[ $# -gt 0 ]]; do
     case $1 in
     --folder | --suite) need_value "$@" ;;
@@ -57,7 +57,7 @@ done
 ((${#parts[@]} > 0)) || parts=(synthetic resampled alike slowed)
 ((recordings >= 2)) || die 2 "invalid --recordings $recordings: expected 2 or more"
 command -v jq >/dev/null || die 4 "jq was not found; scripts/install_deps.sh --test installs it"
-cd "$here/.."
+cd "$here/../.."
 make -s -j "$(nproc)" dptrain build/scripts/bench/{stats_errors,regress_resample,proportion} >&2 || die 4 "the build failed"
 mkdir -p "$folder" || die 4 "cannot make $folder"
 folder=$(cd "$folder" && pwd)

@@ -4,11 +4,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/detection_balance.sh RUN|FILE.jsonl...
+usage: scripts/bench/detection_balance.sh RUN|FILE.jsonl...
 
 Replays the images that `dptrain train --task detect` recorded, in the output folder RUN or in FILE.jsonl, on 2 to 64 ranks
 with 1, 2 and 4 images each, by the program's own sampler, and prints a Markdown page: the mean of the ranks' seconds over
@@ -19,7 +19,7 @@ program first.
 EOT
 }
 
-command="scripts/detection_balance.sh RUN"
+command="scripts/bench/detection_balance.sh RUN"
 files=()
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -30,7 +30,7 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 ((${#files[@]} > 0)) || die 2 "expected the output folder or the records of a run; --help explains"
-cd "$here/.."
+cd "$here/../.."
 load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 make -s -j "$(nproc)" dptrain build/scripts/bench/balance >&2 || die 4 "the build failed"
 make_work balance

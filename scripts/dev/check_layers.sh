@@ -4,24 +4,24 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOF'
-usage: scripts/check_layers.sh [--root DIR]
+usage: scripts/dev/check_layers.sh [--root DIR]
 
-Compares every #include in src/ and kernels/ with scripts/layers.txt, which lists the rooms (folders) from the lowest to
-the highest, the rooms whose headers each one includes, and the rooms that may include headers of libraries. A room may
-only include headers of rooms listed before it, and the rooms of a wing (a folder of src/) are listed together, so that
-neither rooms nor wings form cycles. Files must not form cycles either; a .c file and its .h count as one. Prints
-file:line: message for each violation and for each unused entry of the list; exit code 1 if there is one. Tests may
-include anything.
+Compares every #include in src/ and kernels/ with scripts/dev/layers.txt, which lists the rooms (folders) from the
+lowest to the highest, the rooms whose headers each one includes, and the rooms that may include headers of libraries.
+A room may only include headers of rooms listed before it, and the rooms of a wing (a folder of src/) are listed
+together, so that neither rooms nor wings form cycles. Files must not form cycles either; a .c file and its .h count as
+one. Prints file:line: message for each violation and for each unused entry of the list; exit code 1 if there is one.
+Tests may include anything.
 
   --root DIR  the tree to check [the tree of this script]
 EOF
 }
 
-root=$here/..
+root=$here/../..
 while [[ $# -gt 0 ]]; do
     case $1 in
     --root) need_value "$@"; root=$2; shift 2 ;;
@@ -30,7 +30,7 @@ while [[ $# -gt 0 ]]; do
 done
 cd "$root" || die 2 "no such folder: $root"
 [[ -d src ]] || die 2 "no src/ in $root"
-list=scripts/layers.txt
+list=scripts/dev/layers.txt
 [[ -f $list ]] || die 4 "no $list in $root"
 
 n_violations=0

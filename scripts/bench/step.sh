@@ -4,11 +4,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/lib.sh"
+. "$here/../lib.sh"
 
 usage() {
     cat <<'EOT'
-usage: scripts/bench_step.sh [options]
+usage: scripts/bench/step.sh [options]
 
 Trains a model on one rank with one thread, and prints a Markdown page with the time of a step, layer by layer, and its
 lower bound: its FLOPs at the machine's measured peak. Needs jq.
@@ -22,7 +22,7 @@ lower bound: its FLOPs at the machine's measured peak. Needs jq.
 EOT
 }
 
-command="scripts/bench_step.sh${*:+ $*}"
+command="scripts/bench/step.sh${*:+ $*}"
 model=lenet5 batch=64 runs=7 steps=300 data=()
 while [[ $# -gt 0 ]]; do
     case $1 in
@@ -35,7 +35,7 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 command -v jq >/dev/null || die 4 "jq was not found; scripts/install_deps.sh --test installs it"
-cd "$here/.."
+cd "$here/../.."
 make -s -j "$(nproc)" dptrain >&2 || die 4 "the build failed"
 make_work step
 export XDG_CACHE_HOME=$work/cache
