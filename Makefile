@@ -6,6 +6,7 @@ PREFIX ?= /usr/local
 MPICC  ?= mpicc
 PKG_CONFIG ?= pkg-config
 PROTOC_C   ?= protoc-c
+STRIP ?= strip
 Q := $(if $(V),,@)
 comma := ,
 .DEFAULT_GOAL := all
@@ -200,16 +201,23 @@ info: ## print what the build found
 	@echo "libraries $(LDLIBS_ALL)"
 
 # The manual page and the completion are generated from the program's help.
-MANUAL := $(BUILD)/dptrain.1 $(BUILD)/completion.bash
-manual: $(MANUAL) ## write the manual page and completion for bash into build/
-$(BUILD)/dptrain.1: KIND := man
-$(BUILD)/completion.bash: KIND := bash
-$(MANUAL): $(BIN) scripts/dev/manual.sh $(wildcard scripts/dev/manual/*)
+MANUAL := $(BUILD)/man/dptrain.1 $(BUILD)/completion.bash
+manual: $(MANUAL) ## write the manual pages (build/man) and completion for bash into build/
+HELP := $(BIN) scripts/dev/manual.sh $(wildcard scripts/dev/manual/*) $(addprefix scripts/,run.sh setup_ssh.sh cluster_health.sh \
+	nccl_bw.sh regress.sh)
+$(BUILD)/man/dptrain.1: $(HELP)
 	@echo "  GEN   $@"
-	$(Q)scripts/dev/manual.sh $(KIND) $(abspath $(BIN)) >$@.new && mv $@.new $@
+	$(Q)rm -rf $(@D) && scripts/dev/manual.sh pages $(abspath $(BIN)) $(@D)
+$(BUILD)/completion.bash: $(HELP)
+	@echo "  GEN   $@"
+	$(Q)scripts/dev/manual.sh bash $(abspath $(BIN)) >$@.new && mv $@.new $@
 
+# The pages link to each other and to these files.
+DOCUMENTS := README.md CONTRIBUTING.md LICENSE $(wildcard docs/*.md results/*.md results/*.png results/bench.jsonl tests/*/README.md) \
+	data/README.md scripts/container/Containerfile tests/k8s/operator.bash
 install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dptrain
+	$(STRIP) $(DESTDIR)$(PREFIX)/bin/dptrain
 	install -d $(DESTDIR)$(PREFIX)/share/dptrain/scripts $(DESTDIR)$(PREFIX)/share/doc/dptrain
 	install -m 755 $(addprefix scripts/,run.sh container.sh mpijob.sh nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh \
 	  cluster_health.sh regress.sh) \
@@ -222,14 +230,13 @@ install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/mpijob scripts/mpijob/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress scripts/regress/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress/suites scripts/regress/suites/*.conf
-	install -m 644 README.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/dptrain/
-	install -D -m 644 $(BUILD)/dptrain.1 $(DESTDIR)$(PREFIX)/share/man/man1/dptrain.1
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(BUILD)/man/*.1
 	install -D -m 644 $(BUILD)/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dptrain
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/dptrain/docs docs/*.md
+	for file in $(DOCUMENTS); do install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/doc/dptrain/$$file || exit 1; done
 
 uninstall: ## remove what install put there
 	rm -rf $(addprefix $(DESTDIR)$(PREFIX)/,bin/dptrain share/dptrain share/doc/dptrain share/man/man1/dptrain.1 \
-	  share/bash-completion/completions/dptrain)
+	  share/man/man1/dptrain-*.1 share/bash-completion/completions/dptrain)
 
 check-layers: ## verify that includes look down only
 	$(Q)scripts/dev/check_layers.sh

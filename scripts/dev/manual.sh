@@ -9,11 +9,13 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 usage() {
     cat <<'EOT'
 usage: scripts/dev/manual.sh man|bash [PROGRAM]
+       scripts/dev/manual.sh pages PROGRAM DIR
 
-Generates files for make install from the program's option tables:
+Generates files for make install from the program's option tables and the help of its scripts:
 
-  man   the manual page, for man
-  bash  completion for bash (commands, verbs, options, values, files)
+  man    the manual page dptrain(1)
+  bash   completion for bash (commands, verbs, options, values, files)
+  pages  every manual page, in DIR: dptrain.1, and dptrain-COMMAND.1 for each command
 
 PROGRAM is dptrain [the one in this repository]. src/cmd/cmd.h describes its output for --help=tsv; templates are in
 scripts/dev/manual.
@@ -23,15 +25,36 @@ EOT
 case ${1-} in
 -h | --help) usage; exit 0 ;;
 man | bash) ;;
-*) die 2 "unknown kind '${1-}': expected man or bash; see --help" ;;
+pages) [[ $# -eq 3 ]] || die 2 "pages needs a program and a folder; see --help" ;;
+*) die 2 "unknown kind '${1-}': expected man, bash or pages; see --help" ;;
 esac
 program=${2:-$here/../../dptrain}
 [[ -x $program ]] || die 2 "no program $program; run make"
+
+# Prints a script's help in the form of --help=tsv, with the name of its command. Its options are lines `switch OPTION VALUE`,
+# for the completion.
+ask_script() { # COMMAND SCRIPT
+    local help
+    help=$("$2" --help) || die 1 "$2 --help failed"
+    awk -v command="$1" -v script="${2##*/}" '
+        BEGIN { OFS = "\t" }
+        { gsub("(scripts/)?" script, "dptrain " command); print "usage", $0 }
+        $0 == "" { described = 1 }
+        !described && match($0, "dptrain " command " [a-z]+") { n = split(substr($0, 1, RSTART + RLENGTH - 1), word, " "); print "word", word[n] }
+        /^  -/ && match($0, /  [^ ].*/) {
+            text = substr($0, 3)
+            if (at = match(text, /  +[^ ]/)) text = substr(text, 1, at - 1)
+            n = split(text, word, /,? +/)
+            value = word[n] ~ /^-/ ? "" : word[n]
+            for (i = 1; i <= n; i++) if (word[i] ~ /^--?[a-z][a-z-]*$/ && word[i] !~ /^(-h|--help)$/) print "switch", word[i], value
+        }' <<<"$help"
+}
 
 # Prints the help lines of a command, prefixed by the command.
 ask() { # COMMAND [VERB]
     local help
     help=$("$program" "$@" --help=tsv) || die 1 "$program $* --help=tsv failed"
+    if [[ $help == script$'\t'* ]]; then help=$(ask_script "$1" "${help#*$'\t'}"); fi
     awk -v scope="$*" '{ print scope "\t" $0 }' <<<"$help"
 }
 
@@ -52,7 +75,22 @@ collect() {
 }
 
 answers=$(collect)
+
+# The page of one command, or of all.
+page() { # [COMMAND]
+    awk -F '\t' -v only="${1-}" '$1 == "" || only == "" || $1 == only || index($1, only " ") == 1' <<<"$answers" |
+        awk -F '\t' -v only="${1-}" -f "$here/manual/page.awk" - "$here/manual/${1:+command.}page.1"
+}
+
+write_pages() { # DIR
+    local command
+    mkdir -p "$1"
+    page >"$1/dptrain.1"
+    while read -r command; do page "$command" >"$1/dptrain-$command.1"; done <<<"$(names command "$(ask)")"
+}
+
 case $1 in
-man) awk -F '\t' -f "$here/manual/page.awk" - "$here/manual/page.1" <<<"$answers" ;;
+pages) write_pages "$3" ;;
+man) page ;;
 bash) awk -F '\t' -f "$here/manual/completion.awk" - "$here/manual/completion.bash" <<<"$answers" ;;
 esac

@@ -132,7 +132,7 @@ static void print_version(void)
 
 static err_t unknown_command(const char *word)
 {
-    const char *names[16];
+    const char *names[32];
     int n = 0;
     for (const cmd_t *cmd = cmds; cmd->name; cmd++) names[n++] = cmd->name;
     const char *nearest = opt_nearest(word, names, n);

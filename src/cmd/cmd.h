@@ -35,6 +35,8 @@ err_t cmd_report(const cmd_context_t *context);
 err_t cmd_check(const cmd_context_t *context);
 err_t cmd_hosts(const cmd_context_t *context);
 err_t cmd_info(const cmd_context_t *context);
+/* Becomes the script that context->name names. With --help=tsv it prints `script PATH` instead. */
+err_t cmd_script(const cmd_context_t *context);
 
 /* Runs the subcommand that argv names; none means train. */
 err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code));

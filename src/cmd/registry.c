@@ -15,5 +15,12 @@ const cmd_t cmds[] = {
     {"check", "check hosts, GPUs, network and folders before a job starts", .run = cmd_check},
     {"hosts", "show or convert a hostfile, list or resource spec (YAML)", .run = cmd_hosts, .local = true},
     {"info", "show build, devices and models, or the layers of a model", .run = cmd_info, .local = true},
+    {"run", "start a job on this or several hosts (scripts/run.sh)", .run = cmd_script, .local = true},
+    {"ssh-setup", "set up ssh between hosts (scripts/setup_ssh.sh)", .run = cmd_script, .local = true},
+    {"health", "check hosts before a job (scripts/cluster_health.sh)", .run = cmd_script, .local = true},
+    {"nccl-bw", "measure collectives as nccl-tests do (scripts/nccl_bw.sh)", .run = cmd_script,
+     .local = true},
+    {"regress", "find out if an update made it slower (scripts/regress.sh)", .run = cmd_script,
+     .local = true},
     {.name = NULL},
 };

@@ -55,10 +55,10 @@ docs_has_option() { # OPTION, the help on standard input
 # Prints the command whose options follow `--`.
 docs_after_dashes() { # NAME
     case $1 in
-    scripts/run.sh) echo train ;;
-    scripts/cluster_health.sh) echo check ;;
-    scripts/nccl_bw.sh) echo bench ;;
-    scripts/regress.sh) echo "report compare" ;;
+    run | scripts/run.sh) echo train ;;
+    health | scripts/cluster_health.sh) echo check ;;
+    nccl-bw | scripts/nccl_bw.sh) echo bench ;;
+    regress | scripts/regress.sh) echo "report compare" ;;
     scripts/container.sh) echo scripts/run.sh ;;
     esac
 }
@@ -66,7 +66,7 @@ docs_after_dashes() { # NAME
 # Checks that subcommands, scripts and options of a line exist. Prints what does not.
 docs_check_line() { # LINE
     local words word name='' next='' commands
-    commands=$(docs_help '' | sed -nE 's/^  ([a-z]+) .*/\1/p' | tr '\n' ' ')
+    commands=$(docs_help '' | sed -nE 's/^  ([a-z-]+) .*/\1/p' | tr '\n' ' ')
     read -ra words <<<"$1"
     for word in "${words[@]}"; do
         word=${word#[\"\']} word=${word%[\"\';]}

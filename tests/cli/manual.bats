@@ -70,7 +70,7 @@ offers() { # EXPECTED WORDS...
     mkdir -p "$BATS_TEST_TMPDIR/here/runs"
     touch "$BATS_TEST_TMPDIR/here/rules.txt" "$BATS_TEST_TMPDIR/here/compare.jsonl"
     cd "$BATS_TEST_TMPDIR/here"
-    offers "$("$dptrain" --help | sed -n 's/^  \([a-z]*\)  *.*/\1/p' | LC_ALL=C sort | paste -sd " ")" dptrain ''
+    offers "$("$dptrain" --help | sed -n 's/^  \([a-z-]*\)  *.*/\1/p' | LC_ALL=C sort | paste -sd " ")" dptrain ''
     offers 'check checkpoint' dptrain ch
     offers 'pack show synth verify' dptrain data ''
     offers 'export show verify' dptrain checkpoint ''
@@ -95,12 +95,42 @@ offers() { # EXPECTED WORDS...
     offers 'auto compare.jsonl none rules.txt runs' dptrain train --resume ''
     offers 'runs' dptrain train --out ''
     offers '' dptrain train --batch ''
+    offers '--minbytes' dptrain nccl-bw --mi
+    offers 'compare.jsonl rules.txt runs' dptrain run -hostfile ''
+    offers 'ab accept compare history list run' dptrain regress ''
     # Files for commands that take some.
     offers 'rules.txt runs' dptrain eval ru
     offers 'rules.txt runs' dptrain checkpoint show ru
     offers 'rules.txt runs' dptrain hosts hostfile ru
     offers '' dptrain train ru
     offers '' dptrain none ''
+}
+
+# Runs the scripts by their commands.
+starts_scripts() { # PROGRAM
+    local pair
+    for pair in run=run ssh-setup=setup_ssh health=cluster_health nccl-bw=nccl_bw regress=regress; do
+        diff <("$root/scripts/${pair#*=}.sh" --help) <("$1" "${pair%=*}" --help) || return
+        run "$1" "${pair%=*}" --no-such-option
+        [[ "$status" -eq 2 && "$output" == "${pair#*=}.sh: error: "* ]] || { echo "$pair: $output"; return 1; }
+    done
+}
+
+@test "dptrain run, ssh-setup, health, nccl-bw and regress start the scripts, but not under mpirun" {
+    starts_scripts "$dptrain"
+    OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 run "$dptrain" run -np 2
+    echo "$output"
+    [[ "$status" -eq 2 && "$output" == *"dptrain run starts mpirun itself: leave out the mpirun before it"* ]]
+    mkdir "$BATS_TEST_TMPDIR/alone"
+    cp "$dptrain" "$BATS_TEST_TMPDIR/alone/dptrain"
+    run "$BATS_TEST_TMPDIR/alone/dptrain" health hosts
+    echo "$output"
+    [[ "$status" -eq 4 && "$output" == *"no cluster_health.sh in $BATS_TEST_TMPDIR/alone/scripts or "* ]]
+    # The program blocks signals for its threads; the script gets none of that.
+    mkdir "$BATS_TEST_TMPDIR/alone/scripts"
+    printf '#!/bin/sh\ngrep -E "Sig(Blk|Ign)" /proc/self/status\n' >"$BATS_TEST_TMPDIR/alone/scripts/run.sh"
+    chmod +x "$BATS_TEST_TMPDIR/alone/scripts/run.sh"
+    diff <("$BATS_TEST_TMPDIR/alone/scripts/run.sh") <("$BATS_TEST_TMPDIR/alone/dptrain" run)
 }
 
 @test "make install installs them for man and bash, and make uninstall removes them" {
@@ -110,9 +140,23 @@ offers() { # EXPECTED WORDS...
     echo "$output"
     [ "$status" -eq 0 ]
     diff <("$manual" man "$root/dptrain") "$dest/opt/share/man/man1/dptrain.1"
+    while read -r command; do
+        page=$dest/opt/share/man/man1/dptrain-$command.1
+        grep -qE "^\.SS dptrain $command( |\$)" "$page"
+        if command -v man >/dev/null; then
+            man --warnings -l "$page" >"$BATS_TEST_TMPDIR/text" 2>"$BATS_TEST_TMPDIR/warnings"
+            grep -q "^ *dptrain-$command - " "$BATS_TEST_TMPDIR/text"
+            [ ! -s "$BATS_TEST_TMPDIR/warnings" ]
+        fi
+    done < <("$root/dptrain" --help=tsv | sed -n 's/^command\t\([^\t]*\).*/\1/p')
+    "$root/scripts/dev/check_links.sh" --root "$dest/opt/share/doc/dptrain"
     diff <("$manual" bash "$root/dptrain") "$dest/opt/share/bash-completion/completions/dptrain"
-    cmp "$root/dptrain" "$dest/opt/bin/dptrain"
-    "$dest/opt/share/dptrain/scripts/run.sh" --help | grep -q '^usage: '
+    diff <("$root/dptrain" --version) <("$dest/opt/bin/dptrain" --version)
+    [ -z "$(nm "$dest/opt/bin/dptrain" 2>/dev/null)" ]
+    starts_scripts "$dest/opt/bin/dptrain"
+    run env -u DPTRAIN_BIN "$dest/opt/bin/dptrain" run -np 1 --dry-run -- train
+    echo "$output"
+    [[ "$status" -eq 0 && "$output" == *" $dest/opt/bin/dptrain train"* ]]
     make -s -C "$root" -o dptrain uninstall DESTDIR="$dest" PREFIX=/opt
     [ -z "$(find "$dest" -type f)" ]
 }

@@ -44,7 +44,13 @@ FNR == NR && $2 == "option" {
     options[$1] = options[$1] " --" $3
     if ($4 == "flag") negated[$1] = negated[$1] " --no-" $3
     if ($4 == "flag" && $6 == "true") options[$1] = options[$1] " --no-" $3
-    if ($4 == "value") valued[++n_valued] = $1 SUBSEP $3 SUBSEP $5
+    if ($4 == "value") valued[++n_valued] = $1 SUBSEP "--" $3 SUBSEP $5
+}
+# A script's, with its dashes.
+FNR == NR && $2 == "switch" {
+    options[$1] = options[$1] " " $3
+    files[$1] = 1
+    if ($4 != "") valued[++n_valued] = $1 SUBSEP $3 SUBSEP $4
 }
 FNR == NR { next }
 
@@ -61,7 +67,7 @@ FNR == 1 {
     }
     for (i = 1; i <= n_valued; i++) {
         split(valued[i], part, SUBSEP)
-        row("values", part[1] " --" part[2], "=" values(part[2], part[3]))
+        row("values", part[1] " " part[2], "=" values(part[2], part[3]))
     }
 }
 /^@TABLES@$/ { printf "%s", rows; next }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Input: the output of --help=tsv (SCOPE KIND …), then a template in which @VERSION@ and @COMMANDS@ are replaced.
+# Input: the output of --help=tsv (SCOPE KIND …), then a template in which @VERSION@, @COMMANDS@,
+# @NAME@ and @SUMMARY@ are replaced; the last two are those of the command `only`.
 
 # Text in roff: escapes special characters, makes options bold.
 function prose(text) {
@@ -138,4 +139,10 @@ FNR == NR {
 
 FNR == 1 { end_group() }
 /^@COMMANDS@$/ { printf "%s", page; next }
-{ gsub(/@VERSION@/, version); print }
+{
+    gsub(/@VERSION@/, version)
+    gsub(/@NAME@/, prose(only))
+    gsub(/@TITLE@/, prose(toupper(only)))
+    if (/@SUMMARY@/) sub(/@SUMMARY@/, prose(summary[only]))
+    print
+}
