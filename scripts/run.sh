@@ -47,7 +47,9 @@ MPIJob it runs on the workers, scripts/mpijob.sh prints such a job.
 
 Ranks and hosts:
   -np N                number of ranks [one per core; with hosts, one per slot]
-  -hostfile FILE       hosts in OpenMPI's or DeepSpeed's format, or a specification, *.yaml; also --spec FILE
+  -hostfile FILE       hosts in the format of OpenMPI, DeepSpeed, MPICH (node:4), Slurm (node[1-4]), PBS or LSF, or a
+                       specification, *.yaml; also --spec FILE. Without slots a host has as many as its GPUs where the
+                       job uses them, otherwise its cores; several lines of a host add up
   -H LIST              hosts: a:2,b:2,[fd00::7]:2
   --include, --exclude FILTER   keep or drop hosts and slots, in DeepSpeed's syntax: a@b:0,2
   --chief HOST         host of rank 0 [the chief of the specification, or the first host]
@@ -201,6 +203,13 @@ else
         [[ $np -gt 0 ]] || np=$(allowed_cores)
         [[ $super_again == no ]] || fleet_local
     fi
+    if [[ $num_gpus -eq 0 ]] && hosts_open; then
+        hosts_mark_local
+        [[ $hosts_shell != ssh || "${host_local[*]}" == yes ]] || hosts_ssh "$ssh_port" "$work"
+        if [[ $checks == yes ]]; then probe_hosts "$work" "$program" "$wdir_wanted" "$prefix"; else probe_ask_slots; fi
+        hosts_fill_slots "$@"
+        [[ $checks == yes ]] || facts=''
+    fi
 fi
 if [[ ${#host_name[@]} -gt 0 ]]; then
     hosts_share "$np" "$num_gpus"
@@ -232,7 +241,7 @@ env_of_hosts
 several=no near_gpus=no part_flags=()
 if [[ ${#host_name[@]} -gt 1 || ${host_local[0]:-yes} == no ]]; then several=yes; fi
 if [[ ${#host_name[@]} -gt 0 ]]; then
-    if [[ $several == yes && $hosts_shell == ssh && -z $facts ]]; then hosts_ssh "$ssh_port" "$work"; fi
+    if [[ $several == yes && $hosts_shell == ssh && -z $facts && -z $hosts_said ]]; then hosts_ssh "$ssh_port" "$work"; fi
     if [[ $checks == yes ]]; then
         [[ -n $facts ]] || probe_hosts "$work" "$program" "$wdir_wanted" "$prefix"
         fleet_note_hosts

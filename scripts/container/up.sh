@@ -80,7 +80,10 @@ up_known_hosts() {
 # Prints the hostfile for run.sh.
 up_hosts() {
     local i
-    for i in "${!host_name[@]}"; do echo "${host_name[i]} slots=${host_slots[i]}"; done
+    for i in "${!host_name[@]}"; do
+        [[ ${host_slots[i]} != - ]] || { echo "${host_name[i]}" && continue; }
+        echo "${host_name[i]} slots=${host_slots[i]}"
+    done
 }
 
 # Judges what host_start said; ends with 4 if a container does not work.

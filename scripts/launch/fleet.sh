@@ -30,7 +30,7 @@ fleet_host() { # CHECKS JOB FAMILIES PROGRAM WDIR PREFIX FOLDER DATA [OPTIONS OF
         [[ -z $data ]] || timeout -k 1 5 test -e "$data" || echo "data missing"
         [[ $checks == no ]] || fleet_check "$program" "$folder" "${@:9}"
     fi
-    if [[ $checks == no ]]; then echo end; else probe_host "$program" "$wdir" "$prefix"; fi
+    if [[ $checks == no ]]; then probe_slots && echo end; else probe_host "$program" "$wdir" "$prefix"; fi
 }
 
 # Runs on each host: a check of this host alone. The data is compared by the job itself.
@@ -103,7 +103,7 @@ fleet_ask() {
     while read -r family pid; do families+="$family:$pid "; done < <(cat "$supervisor/families" 2>/dev/null)
     facts=$work/facts
     rm -rf "$facts" "$facts.kept"
-    remote_script '' "fleet_host fleet_check job_sweep_host probe_host" "$checks" "$job_id" "$families" "$program" \
+    remote_script cpu_folder "fleet_host fleet_check job_sweep_host probe_host probe_slots allowed_cores" "$checks" "$job_id" "$families" "$program" \
         "$wdir_wanted" "$prefix" "$super_folder" "$super_data" "${options[@]}" |
         hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
 }
@@ -246,6 +246,7 @@ fleet_round() {
     hosts_select "${fit[@]}"
     ((${#host_name[@]} > 0)) || return 1
     fleet_order || return 1
+    ((num_gpus > 0)) || hosts_fill_slots
     for i in "${!host_name[@]}"; do slots=$((slots + (num_gpus > 0 ? num_gpus : host_slots[i]))); done
     fleet_number "$slots"
 }

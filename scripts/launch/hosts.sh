@@ -29,7 +29,9 @@ hosts_of_command() { # COMMAND FOLDER
         # A list in one line, as -H takes it.
         read -r words <"$2/hosts.new"
         if [[ $(grep -c . "$2/hosts.new") -eq 1 && $words == *:* && $words != *[[:space:]]* ]]; then
-            sed -i -E 's/,/\n/g; s/:([0-9]+)(\n|$)/ slots=\1\2/g' "$2/hosts.new"
+            # A comma in brackets belongs to a range: node[1-2,5]:4.
+            sed -E ':in; s/(\[[^],]*),/\1;/; t in; s/,/\n/g' "$2/hosts.new" | sed -E 's/;/,/g; /:[0-9]+$/!s/$/ slots=1/' \
+                >"$2/hosts.lines" && mv "$2/hosts.lines" "$2/hosts.new"
         fi
         mv "$2/hosts.new" "$2/hosts"
     elif [[ -e $2/hosts ]]; then
@@ -84,6 +86,45 @@ hosts_first() { # NAME
         unset "values[i]"
         values=("$value" "${values[@]}")
     done
+}
+
+# Whether some hosts have the slots that they say themselves.
+hosts_open() {
+    local slots
+    for slots in "${host_slots[@]}"; do [[ $slots != - ]] || return 0; done
+    return 1
+}
+
+# Gives those hosts their slots, from the facts of probe.sh: one per GPU if the job uses GPUs and the host has some, otherwise
+# one per core, as OpenMPI does.
+hosts_fill_slots() { # DPTRAIN'S ARGUMENTS...
+    local i gpus cores kind gpu_job=yes said
+    local -A like=()
+    ! hosts_use_no_gpus "$@" || gpu_job=no
+    for i in "${!host_name[@]}"; do
+        [[ ${host_slots[i]} == - ]] || continue
+        gpus=$(probe_fact "$i" gpus) || gpus=0
+        cores=$(probe_fact "$i" cores) || cores=1
+        kind=GPU host_slots[i]=$gpus
+        if [[ $gpu_job == no || $gpus -eq 0 ]]; then kind=core host_slots[i]=$cores; fi
+        like["${host_slots[i]}, one per $kind"]+=" ${host_name[i]}"
+    done
+    for kind in "${!like[@]}"; do
+        said="slots of${like[$kind]}: $kind"
+        [[ $hosts_said == *"|$said|"* ]] || note "$said"
+        hosts_said+="|$said|"
+    done
+}
+hosts_said=''
+
+# Whether the job's options, or the program's, rule GPUs out.
+hosts_use_no_gpus() { # DPTRAIN'S ARGUMENTS...
+    local word last='' device=${super_device:-auto}
+    for word in "$@"; do
+        if [[ $word == --device=* || $last == --device ]]; then device=${word#--device=}; fi
+        last=$word
+    done
+    [[ $device == @(cpu|ref) ]]
 }
 
 # Assigns N ranks to hosts in order; 0: one per slot. Sets np.

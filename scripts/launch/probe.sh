@@ -7,8 +7,19 @@
 #   ephemeral LOW HIGH · end
 #   addr INTERFACE ADDRESS/BITS · speed INTERFACE MBIT
 #   rdma DEVICE DRIVER STATE LINK (efa, mlx5_core; ACTIVE; InfiniBand, Ethernet) · ofi FOLDER (of aws-ofi-nccl)
-#   gpu BUS CPUS (the ones near it)
+#   gpu BUS CPUS (the ones near it) · gpus N · cores N (that a job may use)
 facts=''
+
+# Runs on each host.
+probe_slots() {
+    local gpus=0
+    if command -v nvidia-smi >/dev/null; then
+        gpus=$(timeout 10 nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || true
+        if [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then gpus=$(tr , '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .); fi
+    fi
+    echo "gpus ${gpus:-0}"
+    echo "cores $(allowed_cores)"
+}
 
 # Runs on each host. DPTRAIN_SYSFS replaces /sys in tests.
 probe_host() { # PROGRAM WDIR PREFIX
@@ -50,14 +61,27 @@ probe_host() { # PROGRAM WDIR PREFIX
             if read -r cpus 2>/dev/null <"$sys/bus/pci/devices/$bus/local_cpulist"; then echo "gpu $bus $cpus"; fi
         done
     fi
+    probe_slots
     echo end
+}
+
+# Asks all hosts for their slots alone; exits with 4 if one does not answer.
+probe_ask_slots() {
+    local i
+    facts=$work/facts
+    remote_script cpu_folder "probe_slots allowed_cores" | hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
+    for i in "${!host_name[@]}"; do
+        ! probe_fact "$i" cores >/dev/null || continue
+        hosts_cause "$facts" "$i" "${DPTRAIN_ASK_SECONDS:-20}"
+        die 4 "${host_name[i]} has no slots=N, and does not say its cores: $CAUSE${ADVICE:+ -> $ADVICE}"
+    done
 }
 
 # Probes all hosts; exits with 4 if the job cannot run on some, naming each.
 probe_hosts() { # FOLDER PROGRAM WDIR PREFIX
     local i bad=0 hash problem problems
     facts=$1/facts
-    remote_script '' probe_host "$2" "$3" "$4" | hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
+    remote_script cpu_folder "probe_host probe_slots allowed_cores" "$2" "$3" "$4" | hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
     hash=$(sha256sum <"$2" | cut -d ' ' -f 1)
     for i in "${!host_name[@]}"; do
         probe_judge "$i" "$hash" "$2" "$3" && continue

@@ -55,6 +55,38 @@ EOT
     [ "$status" -ne 0 ]
 }
 
+# https://docs.open-mpi.org/en/v5.0.x/launching-apps/scheduling.html
+@test "OpenMPI's examples of hostfiles and of -H mean the same; those of PBS, MPICH and Slurm are understood" {
+    of() { "$dptrain" hosts hostfile "$1" | tr '\n' ' '; }
+    printf '# its cores\nfoo.example.com\n\n# two\nbar.example.com slots=2\nyow.example.com slots=4 max-slots=4\n' >ompi
+    [ "$(of ompi)" = "foo.example.com bar.example.com slots=2 yow.example.com slots=4 max_slots=4 " ]
+    printf 'aa slots=2\nbb slots=2\ncc slots=2\n' >my-hosts
+    [ "$(of my-hosts)" = "aa slots=2 bb slots=2 cc slots=2 " ]
+    [ "$(of aa,aa,bb)" = "aa slots=2 bb slots=1 " ]
+    printf 'n1\nn1\nn2\n' >pbs
+    [ "$(of pbs)" = "n1 slots=2 n2 slots=1 " ]
+    printf 'node1:4\nnode2:2\n' >mpich
+    [ "$(of mpich)" = "node1 slots=4 node2 slots=2 " ]
+    printf 'node[01-02,7] slots=8\n' >slurm
+    [ "$(of slurm)" = "node01 slots=8 node02 slots=8 node7 slots=8 " ]
+    [ "$(of 'node[1-2]:3,x:1')" = "node1 slots=3 node2 slots=3 x slots=1 " ]
+    run "$dptrain" hosts show ompi
+    [ "${lines[-1]}" = "3 hosts, 6 slots; and on 1 host without slots as many as GPUs where the job uses them, otherwise cores" ]
+    [ "$("$dptrain" hosts show --format tsv ompi | cut -f 1,2 | head -n 1)" = $'foo.example.com\t-' ]
+}
+
+# OpenMPI is asked itself.
+@test "a host without slots, and one in several lines, have the slots that OpenMPI gives them" {
+    local file slots
+    for file in 'localhost' 'localhost\nlocalhost\nlocalhost' 'localhost slots=2\nlocalhost' 'localhost max_slots=3'; do
+        printf "%b\n" "$file" >own
+        slots=$(mpirun --hostfile own --display-allocation -np 1 true 2>/dev/null | sed -n 's/.*flags=[^ ]* slots=\([0-9]*\).*/\1/p')
+        run env DPTRAIN_BIN="$dptrain" DPTRAIN_BIND=none "$root/scripts/run.sh" --dry-run -hostfile own -- train --device cpu
+        echo "$file: $slots; $output"
+        [[ "$output" == *" -np $slots -H localhost:$slots "* ]]
+    done
+}
+
 @test "ssh reads the printed config as intended" {
     command -v ssh >/dev/null || skip "ssh is not installed"
     printf 'node1\nfe80::1%%eth0\n' >six
@@ -88,7 +120,7 @@ EOT
 @test "a source is a file or a list; a missing file is an error" {
     [ "$("$dptrain" hosts hostfile 'a:2,[fe80::1]:4')" = $'a slots=2\nfe80::1 slots=4' ]
     printf 'in-the-file\n' >a:2
-    [ "$("$dptrain" hosts hostfile a:2)" = "in-the-file slots=1" ]
+    [ "$("$dptrain" hosts hostfile a:2)" = in-the-file ]
     [ "$("$dptrain" hosts hostfile <(echo b slots=3) | cat)" = "b slots=3" ]
     for source in hosts.txt ./hosts missing.yaml node1 dir/a:2; do
         run "$dptrain" hosts show "$source"

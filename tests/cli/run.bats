@@ -102,6 +102,33 @@ has() { # WORDS...
     has "5 ranks, but the hosts have 4 slots"
 }
 
+@test "a host without slots has as many as its GPUs where the job uses them, otherwise its cores" {
+    local cores words
+    cores=$(bash -c '. "$1/scripts/lib.sh"; allowed_cores' _ "$root")
+    printf '#!/bin/sh\nprintf "GPU %%d: one\\n" 0 1 2\n' >"$HOSTS/a/bin/nvidia-smi"
+    chmod +x "$HOSTS/a/bin/nvidia-smi"
+    printf 'a\t-\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t-\t-\t-\t-\t-\tno\t-\t-\t-\n' >open.tsv
+    line -hostfile open.tsv -- train
+    has "slots of a: 3, one per GPU" "slots of b: $cores, one per core" "-np $((3 + cores)) -H a:3\\,b:$cores "
+    # The probe is the only login.
+    [ "$(wc -l <"$HOSTS/ssh.log")" -eq 2 ]
+    for words in "--device cpu" --device=ref; do
+        # shellcheck disable=SC2086 # these are words
+        line -hostfile open.tsv -- train $words
+        has "slots of a b: $cores, one per core" "-np $((2 * cores)) -H a:$cores\\,b:$cores "
+    done
+    line -hostfile open.tsv -np 2 -- train
+    has "-np 2 -H a:2 "
+    line -hostfile open.tsv --num-gpus 4 -- train
+    has "-np 8 -H a:4\\,b:4 "
+    line -hostfile open.tsv --no-checks --interface 10.0.0.0/24 --transport tcp -- train
+    has "slots of a: 3, one per GPU" "-np $((3 + cores)) -H a:3\\,b:$cores "
+    rm -r "$HOSTS/b"
+    line -hostfile open.tsv --no-checks --interface 10.0.0.0/24 --transport tcp -- train
+    [ "$status" -eq 4 ]
+    has "b has no slots=N, and does not say its cores: refused"
+}
+
 @test "the chief comes first, in a separate part if this host is another one" {
     line -H a:2,b:1 --chief b
     has "-np 3 -H b:1\\,a:2 "

@@ -60,9 +60,6 @@ static void check_refusals(reader_t *reader, const refusal_t *cases, int n)
 static const refusal_t bad_hostfiles[] = {
     {"", "file lists no hosts"},
     {"# nothing\n\n  \t\r\n", "file lists no hosts"},
-    {"a slots=1\n\nb slots=1\na slots=2\n", "file:4: the host a is already listed in line 1"},
-    {"Node.x\nb\nnode.X\nb\n", "file:3: the host node.X is already listed in line 1"},
-    {"fe80::1\nFE80:0:0::1\n", "file:2: the host FE80:0:0::1 is already listed in line 1"},
     {"ok\na slot=4\n", "file:2: unknown key 'slot'; did you mean slots=N?"},
     {"a 4\n", "file:1: unexpected '4': expected NAME slots=N"},
     {"a slots\n", "file:1: 'slots' requires a number"},
@@ -75,6 +72,17 @@ static const refusal_t bad_hostfiles[] = {
     {"a slots=1 slots=1\n", "file:1: slots= is given twice"},
     {"a max_slots=2 slots=4\n", "file:1: max_slots=2 is less than slots=4"},
     {"slots=4\n", "file:1: missing host name"},
+    {"ok\na:0\n", "file:2: invalid 'a:0': expected a number of slots from 1"},
+    {"a:4 slots=4\n", "file:1: slots= is given twice"},
+    {"a slots=1048576\nb\na slots=1\n", "file:3: a has more than 1048576 slots in total"},
+    {"node[1-\n", "invalid 'node[1-': expected numbers in brackets, such as node[1-4]"},
+    {"node1-4]\n", "'node1-4]' is not a host name"},
+    {"node[]\n", "invalid '': expected numbers"},
+    {"node[4-1]\n", "invalid '4-1': expected numbers"},
+    {"node[a-b]\n", "invalid 'a-b': expected numbers"},
+    {"ok\nnode[0-99999999]\n", "file:2: more than 1048576 lines with hosts"},
+    {"node[1-70000]\n", "file:1: more than 65536 hosts"},
+    {"[node] slots=2\n", "brackets are for IPv6 addresses, and for numbers after a name"},
     {"-oProxyCommand=x\n", "file:1: "},
     {"-x slots=1\n", "'-x' is not a host name"},
     {"me@node slots=1\n", "'me@node' contains a user name"},
@@ -83,12 +91,11 @@ static const refusal_t bad_hostfiles[] = {
     {"a#b\n", "'a#b' is not a host name"},
     {"a..b\n", "is not a host name"},
     {"n\xC3\xB6rd\n", "'n\xC3\xB6rd' is not a host name"},
-    {"a\x1B[2J\n", "'a?[2J' is not a host name"},
+    {"a\x1B[2J\n", "invalid 'a?[2J': expected numbers in brackets"},
     {"10.0.0.256\n", "'10.0.0.256' is not an IPv4 address"},
     {"10.0.1\n", "is not an IPv4 address"},
     {"7\n", "'7' is not an IPv4 address"},
     {"fe80::1::2\n", "neither a host name nor an IPv6 address"},
-    {"[fe80::1] slots=1\n", "neither a host name nor an IPv6 address"},
     {"fe80::1%\n", "neither a host name nor an IPv6 address"},
     {"localhost slots=2\nb slots=2\n",
      "file:1: localhost is a loopback address, a different machine on each of the 2 hosts"},
@@ -106,7 +113,7 @@ static void check_hostfiles(void)
         hosts_read_hostfile,
         "\xEF\xBB\xBF# all\r\n\r\n  node-1.x\tslots = 4 max-slots= 4 # four\r\n#b\nn_2 slots=2#two\n10.0.0.2",
         "node-1.x\t4\t-\t-\t-\t-\tyes\t-\t-\t-\nn_2\t2\t-\t-\t-\t-\tno\t-\t-\t-\n"
-        "10.0.0.2\t1\t-\t-\t-\t-\tno\t-\t-\t-\n",
+        "10.0.0.2\t-\t-\t-\t-\t-\tno\t-\t-\t-\n",
         "a mark at the begin, CR LF, comments, blanks around =, no slots, no newline at the end");
     check_reads(hosts_read_hostfile, "fe80::1%eth0 slots=2\nfe80::1%eth1 slots=2\n",
                 "fe80::1%eth0\t2\t-\t-\t-\t-\tyes\t-\t-\t-\nfe80::1%eth1\t2\t-\t-\t-\t-\tno\t-\t-\t-\n",
@@ -116,6 +123,51 @@ static void check_hostfiles(void)
     check_refusals(hosts_read_hostfile, bad_hostfiles, N_OF(bad_hostfiles));
 }
 
+typedef struct counted {
+    reader_t *reader;
+    const char *text, *hosts; /* name=slots */
+    const char *what;
+} counted_t;
+
+/* As OpenMPI 4.1 counts them, by --display-allocation, unless said otherwise. */
+static const counted_t counted[] = {
+    {hosts_read_hostfile, "aa slots=2\nbb slots=2\ncc slots=2\n", "aa=2 bb=2 cc=2 ", "OpenMPI's example"},
+    {hosts_read_hostfile, "aa\nbb max_slots=3\n", "aa=0 bb=3 ",
+     "no slots: the host's own number, or max_slots"},
+    {hosts_read_hostfile, "a\nb\na\na\n", "a=3 b=1 ", "PBS's $PBS_NODEFILE: a line is a slot, also of b"},
+    {hosts_read_hostfile, "a slots=2\nb\nA slots=3\n", "a=5 b=0 ", "lines with slots add up"},
+    {hosts_read_hostfile, "a slots=2\na\nb\n", "a=3 b=1 ", "with and without slots"},
+    {hosts_read_hostfile, "a slots=2 max_slots=4\na slots=1 max_slots=1\n", "a=3 ", "with limits"},
+    {hosts_read_hostfile, "fe80::1\nFE80:0:0::1\n", "fe80::1=2 ", "one address in two spellings"},
+    {hosts_read_hostfile, "node1:4\nnode2:2 # two\n[fe80::1]:3\n", "node1=4 node2=2 fe80::1=3 ",
+     "MPICH's form"},
+    {hosts_read_hostfile, "node[1-3]\n", "node1=0 node2=0 node3=0 ", "Slurm's form"},
+    {hosts_read_hostfile, "node[01-02,07] slots=4\nx[9-10]:2\n", "node01=4 node02=4 node07=4 x9=2 x10=2 ",
+     "with leading zeros, with slots"},
+    {hosts_read_hostfile, "r[1-2]n[1-2]-ib\n", "r1n1-ib=0 r1n2-ib=0 r2n1-ib=0 r2n2-ib=0 ", "two brackets"},
+    {read_list, "aa,aa,bb", "aa=2 bb=1 ", "mpirun -H aa,aa,bb"},
+    {read_list, "a:1,b:1,A:2", "a=3 b=1 ", "a list adds up"},
+    {read_list, "node[1-2,5]:4,[fe80::1]:2,c", "node1=4 node2=4 node5=4 fe80::1=2 c=1 ",
+     "a list with ranges"},
+};
+
+static void check_counts(void)
+{
+    for (int i = 0; i < N_OF(counted); i++) {
+        hosts_t hosts;
+        char kept[256] = "";
+        size_t used = 0;
+        err_t err = counted[i].reader(counted[i].text, "file", &hosts);
+        for (int h = 0; h < hosts.n; h++)
+            used += (size_t)snprintf(kept + used, sizeof kept - used, "%s=%d ", hosts.at[h].address,
+                                     hosts.at[h].slots);
+        bool same = err == ERR_OK && strcmp(kept, counted[i].hosts) == 0;
+        OK(same, "%s: %s", counted[i].what, counted[i].hosts);
+        if (!same) printf("# %s %s\n", kept, err == ERR_OK ? "" : err_message());
+        hosts_free(&hosts);
+    }
+}
+
 static const refusal_t bad_lists[] = {
     {"", "the list of hosts, entry 1: missing host name"},
     {"a:1,,b:1", "entry 2: missing host name"},
@@ -123,7 +175,6 @@ static const refusal_t bad_lists[] = {
     {"a:0", "entry 1: invalid 'a:0': expected a number of slots from 1"},
     {"a:", "invalid 'a:': expected a number of slots"},
     {"a:1,b:two", "entry 2: invalid 'b:two'"},
-    {"a:1,b:1,A:2", "entry 3: the host A is already listed in entry 1"},
     {"fe80::1:4", "put an IPv6 address in brackets: [fe80::1]:4"},
     {"[fe80::1", "missing ]"},
     {"[fe80::1]4", "expected [ADDRESS]:SLOTS"},
@@ -340,6 +391,16 @@ static void check_filters(void)
            strstr(written, "\nfe80::1\t2\t-\t"),
        "IPv6 in brackets; the first that is left is chief; CPUs are no GPUs");
     hosts_free(&hosts);
+    OK_CALL(hosts_read_hostfile("a\n", "file", &hosts), "a host without slots");
+    OK(hosts_filter(&hosts, "a:0,5", NULL) == ERR_OK && strncmp(tsv(&hosts), "a\t2\t0,5\t", 8) == 0,
+       "has the slots that are named");
+    OK(hosts_filter(&hosts, NULL, "a:0") == ERR_OK, "of which one can be left out");
+    hosts_free(&hosts);
+    OK_CALL(hosts_read_hostfile("a\n", "file", &hosts), "again");
+    OK(hosts_filter(&hosts, NULL, "a:0") == ERR_USAGE &&
+           strstr(err_message(), "file gives no number of slots"),
+       "but not of a number that is not known");
+    hosts_free(&hosts);
 }
 
 static void check_written(void)
@@ -466,9 +527,10 @@ static void check_damage(reader_t *reader, const char *text, const char *what)
 int main(void)
 {
     enum { N_REFUSALS = N_OF(bad_hostfiles) + N_OF(bad_lists) + N_OF(bad_specs) };
-    tap_plan(4 + 1 + 2 + N_REFUSALS + 3 + 2 + N_OF(filter_cases) + 4 + 13 + 8 + 6 + 3);
+    tap_plan(4 + 1 + 2 + N_REFUSALS + N_OF(counted) + 3 + 2 + N_OF(filter_cases) + 9 + 13 + 8 + 6 + 3);
     check_hostfiles();
     check_lists();
+    check_counts();
     check_specs();
     check_home();
     check_filters();

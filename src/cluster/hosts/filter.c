@@ -17,7 +17,7 @@ static bool has_slot(const host_t *host, int slot)
 {
     for (int i = 0; host->ids && i < host->slots; i++)
         if (host->ids[i] == slot) return true;
-    return !host->ids && slot < host->slots;
+    return !host->ids && slot < (host->slots ? host->slots : HOSTS_MAX_LISTED_SLOTS);
 }
 
 static bool has_id(const int *ids, int n, int id)
@@ -58,6 +58,9 @@ static err_t read_slots(const filter_t *f, const host_t *host, const char *text,
 static err_t choose_slots(filter_t *f, int index, int *named, int n_named)
 {
     host_t *host = &f->hosts->at[index];
+    if (!host->slots && !f->is_include)
+        RAISE(ERR_USAGE, "%s: some slots of %s are named, but %s gives no number of slots for it", f->option,
+              host->address, f->hosts->source);
     int *ids, n_left = f->is_include ? n_named : host->slots - n_named, n = 0;
     if (n_left > HOSTS_MAX_LISTED_SLOTS)
         RAISE(ERR_USAGE, "%s leaves %s %d slots, but at most %d can be listed", f->option, host->address,

@@ -18,6 +18,7 @@
 enum {
     HOSTS_MAX_FILE_BYTES = 16 << 20,
     HOSTS_MAX = 1 << 16,           /* hosts per table */
+    HOSTS_MAX_LINES = 1 << 20,     /* of a text, which may name a host several times */
     HOSTS_MAX_SLOTS = 1 << 20,     /* on one host */
     HOSTS_MAX_LISTED_SLOTS = 1024, /* per host, if their ids are listed: GPUs, --include, --exclude */
 };
@@ -37,7 +38,7 @@ typedef struct host {
     const char *address; /* name, IPv4 address, or IPv6 address without brackets, possibly with %zone */
     const char *key;     /* equal for spellings of the same address (case; zeros of IPv6) */
     int line;            /* line of the text; in a list, the position, from 1 */
-    int slots;           /* ranks, at least 1 */
+    int slots;           /* ranks; 0: as many as the host has GPUs or cores, see hosts_read_hostfile */
     int max_slots;       /* at least slots */
     const int *ids;      /* ids of slots, ascending; NULL: 0 … slots - 1 */
     host_gpus_t gpus;
@@ -61,7 +62,7 @@ typedef struct hosts {
     arena_t arena;
 } hosts_t;
 
-/* Reads and checks a description: at least one host, no duplicates, one chief, and no loopback address among
+/* Reads and checks a description: at least one host, no duplicates in a spec, one chief, and no loopback address among
  * several hosts. On failure the table is empty.
  *
  *   source  an existing file: a resource spec if the name ends in .yaml or .yml, else a hostfile. Otherwise,
@@ -73,10 +74,15 @@ err_t hosts_read(const char *source, hosts_t *out);
 /* The three forms from NUL-terminated text; `name` is for messages. Checked as by hosts_read. */
 
 /* NAME [slots=N] [max_slots=N] per line, # begins a comment: the common subset of OpenMPI's and DeepSpeed's
- * hostfiles. slots defaults to 1: OpenMPI would count the host's cores, which are not known here. The first
- * host is the chief. */
+ * hostfiles. NAME:N is MPICH's form, node[1-4] and node[01-04,7] are Slurm's. The first host is the chief.
+ *
+ * Without slots a host has max_slots, or else as many as it has GPUs if the job uses them, otherwise cores
+ * (OpenMPI's rule). They are not known here: slots is 0, and who starts ranks asks the host. A host in several
+ * lines has the slots of all of them. There a line without slots is one slot, as in the hostfiles of PBS and
+ * LSF, and so is then every line without slots of the file. */
 err_t hosts_read_hostfile(const char *text, const char *name, hosts_t *out);
-/* HOST[:SLOTS],…; IPv6 addresses are in brackets. The first host is the chief. */
+/* HOST[:SLOTS],…; slots defaults to 1, as in mpirun -H. IPv6 addresses are in brackets; ranges and hosts that
+ * are named several times as in hostfiles. The first host is the chief. */
 err_t hosts_read_list(const char *text, hosts_t *out);
 /* YAML:
  *
@@ -103,7 +109,7 @@ err_t hosts_filter(hosts_t *hosts, const char *include, const char *exclude);
  * have. */
 err_t hosts_default_login(hosts_t *hosts, int64_t port, const char *user, const char *key_file);
 
-/* Writes an OpenMPI hostfile. */
+/* Writes an OpenMPI hostfile. A host whose slots are not known is a name alone. */
 void hosts_write_hostfile(const hosts_t *hosts, FILE *out);
 /* Writes a Host block of ssh_config(5) for each host, for logins without prompts. ERR_USAGE if a path cannot
  * be expressed.
@@ -113,7 +119,7 @@ err_t hosts_write_ssh_config(const hosts_t *hosts, const char *known_hosts, FILE
 /* Writes a human-readable table; one JSON object; or tab-separated values, one line per host without a
  * header. Fields of the latter: address, slots, ids of slots (comma-separated), port, user, key_file, yes or
  * no for chief, env_file, setup, and from the tenth field on one NAME=VALUE of shared_envs each. A missing
- * value is "-". No text contains a tab, so nothing is quoted. */
+ * value, also of slots, is "-". No text contains a tab, so nothing is quoted. */
 err_t hosts_write_table(const hosts_t *hosts, FILE *out);
 err_t hosts_write_json(const hosts_t *hosts, FILE *out);
 void hosts_write_tsv(const hosts_t *hosts, FILE *out);

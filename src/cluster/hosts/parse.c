@@ -133,7 +133,7 @@ err_t hosts_add(hosts_t *hosts, const char *address, size_t n_bytes, int line, h
     char key[HOST_KEY_MAX];
     host_t host = {.line = line, .slots = 1};
     TRY(hosts_key(address, n_bytes, key));
-    if (hosts->n >= HOSTS_MAX) RAISE(ERR_DATA, "more than %d hosts", HOSTS_MAX);
+    if (hosts->n >= HOSTS_MAX_LINES) RAISE(ERR_DATA, "more than %d lines with hosts", HOSTS_MAX_LINES);
     TRY(arena_text(&hosts->arena, address, n_bytes, &host.address));
     TRY(arena_text(&hosts->arena, key, strlen(key), &host.key));
     TRY(mem_grow(hosts->n + 1, sizeof *hosts->at, "a table of hosts", &hosts->at));
@@ -202,6 +202,9 @@ err_t hosts_complete(hosts_t *hosts)
 {
     int chief = 0;
     if (hosts->n == 0) RAISE(ERR_DATA, "%s lists no hosts", hosts->source);
+    if (hosts->n > HOSTS_MAX)
+        return hosts_at_line(err_raise(ERR_DATA, __FILE__, __LINE__, "more than %d hosts", HOSTS_MAX), hosts,
+                             hosts->at[HOSTS_MAX].line);
     TRY(check_duplicates(hosts));
     TRY(check_loopback(hosts));
     while (chief < hosts->n && !hosts->at[chief].chief) chief++;

@@ -42,7 +42,8 @@ void hosts_write_hostfile(const hosts_t *hosts, FILE *out)
 {
     for (int i = 0; i < hosts->n; i++) {
         const host_t *host = &hosts->at[i];
-        fprintf(out, "%s slots=%d", host->address, host->slots);
+        fputs(host->address, out);
+        if (host->slots) fprintf(out, " slots=%d", host->slots);
         if (host->max_slots) fprintf(out, " max_slots=%d", host->max_slots);
         fputc('\n', out);
     }
@@ -124,7 +125,9 @@ void hosts_write_tsv(const hosts_t *hosts, FILE *out)
 {
     for (int i = 0; i < hosts->n; i++) {
         const host_t *host = &hosts->at[i];
-        fprintf(out, "%s\t%d\t", host->address, host->slots);
+        fprintf(out, "%s\t", host->address);
+        write_number(host->slots, out);
+        fputc('\t', out);
         write_ids(host, out);
         fputc('\t', out);
         write_number(host->port, out);
@@ -161,7 +164,7 @@ static void table_host(const host_t *host, table_t *table)
     char ids[64];
     format_ids(host, ids, sizeof ids);
     table_cell(table, "%s", host->address);
-    table_cell(table, "%d", host->slots);
+    table_cell(table, host->slots ? "%d" : "-", host->slots);
     table_cell(table, "%s", ids);
     table_cell(table, host->port ? "%d" : "-", host->port);
     table_cell(table, "%.80s", or_dash(host->user));
@@ -182,9 +185,11 @@ err_t hosts_write_table(const hosts_t *hosts, FILE *out)
                                  {"key", true}},
                      .n_columns = 8};
     int64_t n_slots = 0, n_gpus = 0;
+    int n_open = 0;
     for (int i = 0; i < hosts->n; i++) {
         table_host(&hosts->at[i], &table);
         n_slots += hosts->at[i].slots;
+        n_open += hosts->at[i].slots == 0;
         n_gpus += hosts->at[i].gpus == HOST_GPUS_KNOWN ? hosts->at[i].slots : 0;
     }
     err_t err = table_print(&table, out);
@@ -193,6 +198,10 @@ err_t hosts_write_table(const hosts_t *hosts, FILE *out)
     fprintf(out, "%d host%s, %" PRId64 " slot%s", hosts->n, hosts->n == 1 ? "" : "s", n_slots,
             n_slots == 1 ? "" : "s");
     if (n_gpus) fprintf(out, ", %" PRId64 " GPU%s", n_gpus, n_gpus == 1 ? "" : "s");
+    if (n_open)
+        fprintf(out,
+                "; and on %d host%s without slots as many as GPUs where the job uses them, otherwise cores",
+                n_open, n_open == 1 ? "" : "s");
     fputc('\n', out);
     return ERR_OK;
 }
@@ -209,7 +218,7 @@ static void json_host(json_t *j, const host_t *host)
 {
     json_object_begin(j, NULL);
     json_string(j, "address", host->address);
-    json_int(j, "slots", host->slots);
+    json_number_or_null(j, "slots", host->slots);
     json_number_or_null(j, "max_slots", host->max_slots);
     if (host->gpus != HOST_GPUS_NONE && !host->ids) {
         json_raw(j, "gpu_ids", "null");
