@@ -18,6 +18,8 @@ unset DPTRAIN_SUPERVISOR
 . "$here/launch/probe.sh"
 # shellcheck source=scripts/launch/network.sh
 . "$here/launch/network.sh"
+# shellcheck source=scripts/launch/options.sh
+. "$here/launch/options.sh"
 # shellcheck source=scripts/launch/environment.sh
 . "$here/launch/environment.sh"
 # shellcheck source=scripts/launch/ranks.sh
@@ -46,14 +48,14 @@ allocation the job runs on the allocated hosts, scripts/dptrain.sbatch is a batc
 MPIJob it runs on the workers, scripts/mpijob.sh prints such a job.
 
 Ranks and hosts:
-  -np N                number of ranks [one per core; with hosts, one per slot]
-  -hostfile FILE       hosts in the format of OpenMPI, DeepSpeed, MPICH (node:4), Slurm (node[1-4]), PBS or LSF, or a
-                       specification, *.yaml; also --spec FILE. Without slots a host has as many as its GPUs where the
-                       job uses them, otherwise its cores; several lines of a host add up
+  -np, --np, -n N      number of ranks [one per core; with hosts, one per slot]
+  -hostfile, -machinefile FILE   hosts in the format of OpenMPI, DeepSpeed, MPICH (node:4), Slurm (node[1-4]), PBS or
+                       LSF, or a specification, *.yaml; also --spec FILE. Without slots a host has as many as its GPUs
+                       where the job uses them, otherwise its cores; several lines of a host add up
   -H LIST              hosts: a:2,b:2,[fd00::7]:2
   --include, --exclude FILTER   keep or drop hosts and slots, in DeepSpeed's syntax: a@b:0,2
   --chief HOST         host of rank 0 [the chief of the specification, or the first host]
-  --num-gpus N         ranks per host, overriding slots
+  --num-gpus, -N N     ranks per host, overriding slots
   --ssh-port PORT      sshd's port, unless the ssh configuration sets one
   --no-tree-spawn      log in to all hosts directly from this one
   --wdir DIR           working folder on every host [the current folder]
@@ -67,9 +69,13 @@ Network, for several hosts:
                        mpirun. Concurrent jobs need separate ranges. NCCL uses the system's ephemeral ports
 
 Environment and output of the ranks:
+  -x NAME[=VALUE]      a variable for the ranks, with its value here or another one; may be repeated
+  --mca NAME VALUE     a setting of OpenMPI, instead of the one that this script would choose; may be repeated
+  --bind-to, --map-by WHERE, --mpi-args "WORDS"   passed to mpirun
   --env-file FILE      NAME=VALUE lines for the ranks' environment, after ~/.dptrain_env and ./.dptrain_env (which must
-                       belong to you, and not be writable by others). Ranks also inherit NCCL_, OMPI_, UCX_, FI_ and
-                       DPTRAIN_ variables. Names with TOKEN, SECRET, PASS, PWD, CREDENTIAL, AUTH, ACCESS, PRIVATE or KEY,
+                       belong to you, and not be writable by others). Ranks also inherit LD_LIBRARY_PATH and variables
+                       named NCCL_, OMPI_, OMP_, UCX_, FI_, CUDA_ and DPTRAIN_, other hosts all of them but
+                       CUDA_VISIBLE_DEVICES. Names with TOKEN, SECRET, PASS, PWD, CREDENTIAL, AUTH, ACCESS, PRIVATE or KEY,
                        or matching DPTRAIN_SECRET_PATTERN, are never passed on. A host's shared_envs and env_file in the
                        specification take precedence
   --log-dir DIR        log the output of rank N, with timestamps, to DIR/rank-N.log on its host, and this script's messages
@@ -111,22 +117,19 @@ set_source() { # VALUE
 }
 given=("$@")
 while [[ $# -gt 0 ]]; do
+    if [[ $1 == --*=* ]] && options_take_value "${1%%=*}"; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
+    ! options_take_value "$1" || need_value "$@"
     case $1 in
-    -np | -n | --num-gpus | --timeout-start | --grace | -hostfile | --hostfile | --spec | -H | --host | --include | \
-        --exclude | --chief | --ssh-port | --wdir | --launcher | --interface | --transport | --ports | --env-file | \
-        --log-dir | --restarts | --min-ranks | --wait-hosts | --cool-down | --hosts-command) need_value "$@" ;;
-    esac
-    case $1 in
-    -np | -n) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
-    --num-gpus) whole_number "$1" "$2" 1; num_gpus=$((10#$2)); shift 2 ;;
-    -hostfile | --hostfile | --spec) set_source "$2"; shift 2 ;;
+    -np | --np | -n) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
+    --num-gpus | -N | --npernode | -npernode) whole_number "$1" "$2" 1; num_gpus=$((10#$2)); shift 2 ;;
+    -hostfile | --hostfile | -machinefile | --machinefile | -f | --spec) set_source "$2"; shift 2 ;;
     # A single name is a list too; dptrain hosts would treat it as a file.
-    -H | --host) set_source "$([[ $2 == *[:,]* ]] && echo "$2" || echo "$2:1")"; shift 2 ;;
+    -H | -host | --host) set_source "$([[ $2 == *[:,]* ]] && echo "$2" || echo "$2:1")"; shift 2 ;;
     --include | --exclude) filters+=("$1" "$2"); shift 2 ;;
     --chief) chief=$2; shift 2 ;;
     --ssh-port) whole_number "$1" "$2" 1; ssh_port=$2; shift 2 ;;
     --no-tree-spawn) tree=no; shift ;;
-    --wdir) wdir=$2; shift 2 ;;
+    --wdir | -wdir) wdir=$2; shift 2 ;;
     --launcher) one_of "$1" "$2" mpirun srun; launcher=$2; shift 2 ;;
     --no-checks) checks=no; shift ;;
     --interface) interface=$2; shift 2 ;;
@@ -137,6 +140,10 @@ while [[ $# -gt 0 ]]; do
             die 2 "invalid --ports '$2': expected a range such as 20000-20999, within 1024-65535"
         fi
         ports=$2; shift 2 ;;
+    -x) options_env "$2"; shift 2 ;;
+    --mca | -mca | --gmca | -gmca | --prtemca) options_mca "$@"; shift 3 ;;
+    --mpi-args) options_mpi_args "$2"; shift 2 ;;
+    --bind-to | -bind-to | --map-by | -map-by) options_place "$1" "$2"; shift 2 ;;
     --env-file) env_files+=("$2"); shift 2 ;;
     --log-dir) log_dir=$2; shift 2 ;;
     --report-bindings) report=yes; shift ;;
@@ -150,7 +157,10 @@ while [[ $# -gt 0 ]]; do
     --dry-run) dry_run=yes; shift ;;
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
-    -*) die 2 "unknown option '$1'; --help lists the options (dptrain's options follow its command, or --)" ;;
+    -*)
+        ! options_hint "$1" || die 2 "$1 is another launcher's; write instead: $hint"
+        die 2 "unknown option '$1'; --help lists the options (dptrain's options follow its command, or --)"
+        ;;
     *) break ;;
     esac
 done
@@ -236,6 +246,7 @@ fi
 if [[ -n $log_dir ]]; then export DPTRAIN_LOG_DIR=$log_dir; fi
 env_of_prefixes
 env_of_files "${env_files[@]}"
+options_add_env
 env_of_hosts
 
 several=no near_gpus=no part_flags=()
@@ -245,7 +256,7 @@ if [[ ${#host_name[@]} -gt 0 ]]; then
     if [[ $checks == yes ]]; then
         [[ -n $facts ]] || probe_hosts "$work" "$program" "$wdir_wanted" "$prefix"
         fleet_note_hosts
-        if [[ $launcher == mpirun ]] && ranks_bind_to_gpus; then near_gpus=yes && ranks_drop_binding; fi
+        if [[ $launcher == mpirun && $user_places == no ]] && ranks_bind_to_gpus; then near_gpus=yes && ranks_drop_binding; fi
     fi
 fi
 if [[ $several == yes ]]; then
@@ -253,6 +264,9 @@ if [[ $several == yes ]]; then
     [[ -z $prefix ]] || part_flags+=(--prefix "$prefix")
 fi
 [[ -z $ports ]] || network_port_flags $((10#${ports%-*})) $((10#${ports#*-}))
+[[ $several == no || -z ${CUDA_VISIBLE_DEVICES+set} ]] ||
+    note "CUDA_VISIBLE_DEVICES is passed to no other host; -x CUDA_VISIBLE_DEVICES passes it to all"
+options_add
 [[ -z $wdir && $several == no ]] || part_flags+=(--wdir "$wdir_wanted")
 ranks_compose "$@"
 

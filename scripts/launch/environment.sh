@@ -26,12 +26,13 @@ env_check_pattern() {
     ((code < 2)) || die 2 "invalid DPTRAIN_SECRET_PATTERN '$DPTRAIN_SECRET_PATTERN': expected an extended regular expression"
 }
 
-# Adds the exported variables with a known prefix. OpenMPI passes its own variables to all hosts.
+# Adds the exported variables with a known prefix. OpenMPI passes its own variables to all hosts. CUDA_VISIBLE_DEVICES numbers
+# the GPUs of this host, where ranks inherit it.
 env_of_prefixes() {
     local name
     env_check_pattern
-    for name in "${!NCCL_@}" "${!UCX_@}" "${!FI_@}" "${!DPTRAIN_@}" "${!OMPI_@}"; do
-        [[ ${!name@a} == *x* && $name != DPTRAIN_SECRET_PATTERN ]] || continue
+    for name in "${!NCCL_@}" "${!UCX_@}" "${!FI_@}" "${!DPTRAIN_@}" "${!OMPI_@}" "${!OMP_@}" "${!CUDA_@}" "${!LD_LIBRARY_PATH@}"; do
+        [[ ${!name@a} == *x* && $name != @(DPTRAIN_SECRET_PATTERN|CUDA_VISIBLE_DEVICES) ]] || continue
         if env_is_secret "$name"; then
             note "$name is not passed on: its name suggests a secret"
             unset "$name"

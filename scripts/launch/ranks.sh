@@ -171,6 +171,10 @@ ranks_compose() { # DPTRAIN'S ARGUMENTS...
 # which secrets are removed.
 ranks_compose_srun() { # DPTRAIN'S ARGUMENTS...
     local i name variable kinds type settings=() where=()
+    for ((i = 0; i < ${#user_flags[@]}; i += 3)); do
+        [[ ${user_flags[i]} == --mca ]] ||
+            die 2 "--launcher srun: ${user_flags[i]} is mpirun's; use --launcher mpirun"
+    done
     # Nodes of the allocation that are left out.
     [[ $super_lenient == no ]] || where=("--nodes=${#host_name[@]}" "--nodelist=$(IFS=, && echo "${host_name[*]}")")
     for i in "${!host_name[@]}"; do

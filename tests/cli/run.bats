@@ -333,6 +333,81 @@ job_that_prints() {
     [ "$status" -eq 2 ]
 }
 
+@test "-x: the value here or another one, before files; never a secret" {
+    printf 'SAME=file\n' >mine.env
+    export HERE='a b' NCCL_DEBUG=INFO
+    job_that_prints
+    run "$run_sh" -np 1 --env-file mine.env -x HERE -x SAME=x -x NCCL_DEBUG=WARN -x NOT_SET -x MY_TOKEN=1 -x 'Q=it'"'"'s "q"'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has $'\nHERE=a b\n' $'\nSAME=x\n' $'\nNCCL_DEBUG=WARN\n' $'\nQ=it\'s "q"\n' "-x NOT_SET: it is not set here" \
+        "-x MY_TOKEN is not passed on"
+    [[ "$output" != *MY_TOKEN=* ]]
+    line -x 1=2
+    [ "$status" -eq 2 ]
+    has "invalid -x '1=2': expected NAME or NAME=VALUE"
+}
+
+@test "LD_LIBRARY_PATH, OMP_ and CUDA_ variables reach all hosts, CUDA_VISIBLE_DEVICES only by -x" {
+    export LD_LIBRARY_PATH=/opt/lib OMP_NUM_THREADS=3 CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1
+    line -H a:2,b:2
+    has "-x LD_LIBRARY_PATH" "-x OMP_NUM_THREADS" "-x CUDA_DEVICE_ORDER" "CUDA_VISIBLE_DEVICES is passed to no other host"
+    [[ "${lines[-1]}" == mpirun*"-x OMP_NUM_THREADS"* && "${lines[-1]}" != *CUDA_VISIBLE_DEVICES* ]]
+    job_that_prints
+    run "$run_sh" -np 1 -x CUDA_VISIBLE_DEVICES=2
+    echo "$output"
+    has $'\nCUDA_VISIBLE_DEVICES=2\n'
+}
+
+@test "mpirun's flags: --mca, --bind-to, --map-by and --mpi-args replace what run.sh chooses" {
+    line -H a:2,b:2 --mca btl_tcp_if_include eth1 -mca pml ^ucx -bind-to none -map-by slot
+    [ "$status" -eq 0 ]
+    has "--mca btl_tcp_if_include eth1" "--mca pml \\^ucx" "--bind-to none --map-by slot"
+    [[ "$output" != *"btl_tcp_if_include 10.0"* && "$output" != *"pml ob1"* ]]
+    [ "$(grep -o -- --bind-to <<<"$output" | wc -l)" -eq 1 ]
+    line -H a:2,b:2 --mpi-args '-x FOO=1 --mca coll "^hcoll,x y" --tag-output'
+    has "--mca coll \\^hcoll\\,x\\ y --tag-output" "-x DPTRAIN_ENV_"
+    line --mpi-args='--bind-to core'
+    has "--bind-to core"
+    line --mpi-args '-np 4'
+    [ "$status" -eq 2 ]
+    has "--mpi-args: give -np to run.sh itself"
+    line --mpi-args 'a "b'
+    [ "$status" -eq 2 ]
+    line --mca pml
+    [ "$status" -eq 2 ]
+    has "--mca needs a name and a value"
+}
+
+@test "the spellings of other launchers, and what to write instead of their options" {
+    local words
+    printf 'a\t4\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t4\t-\t-\t-\t-\tno\t-\t-\t-\n' >hosts.tsv
+    for words in "-np 8 -hostfile" "--np 8 --hostfile" "--np=8 -machinefile" "-n 8 --machinefile" "-f"; do
+        # shellcheck disable=SC2086 # these are words
+        line $words hosts.tsv
+        has "-np 8 -H a:4\\,b:4 "
+    done
+    line -machinefile hosts.tsv -N 2
+    has "-np 4 -H a:2\\,b:2 "
+    # The first commands on Horovod's and torchrun's pages.
+    line -np 4 -H localhost:4 train
+    [ "$status" -eq 0 ]
+    has "-np 4 -H localhost:4 $DPTRAIN_BIN train"
+    line -np 4 -H a:2,b:2 -bind-to none -map-by slot -x NCCL_DEBUG=INFO -x LD_LIBRARY_PATH -x PATH -mca pml ob1 -mca btl ^openib train
+    [ "$status" -eq 0 ]
+    has "--bind-to none --map-by slot --mca pml ob1 --mca btl \\^openib" "-np 4 -H a:2\\,b:2 "
+    line --standalone --nnodes=1 --nproc-per-node=4 train
+    [ "$status" -eq 2 ]
+    has "--standalone is another launcher's; write instead: nothing: without hosts a job runs on this machine"
+    for words in "--nproc-per-node=4|-np N on this machine" "--nnodes=1:4|--restarts" "--max-restarts=3|--restarts N" \
+        "--rdzv-backend=c10d|nothing" "--host-discovery-script x|--hosts-command CMD"; do
+        # shellcheck disable=SC2086 # these are words
+        line ${words%|*} train
+        [ "$status" -eq 2 ]
+        has "${words#*|}"
+    done
+}
+
 @test "no value of an environment file is in a process list while a job runs" {
     rm "$bin/mpirun"
     command -v mpirun >/dev/null || skip "mpirun is not here"

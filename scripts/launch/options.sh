@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
+# Options that users know from other launchers: those of mpirun, which are passed on, and what to write instead of those of
+# torchrun and Horovod. Sourced by run.sh.
+#
+# user_env: words of -x; user_flags: words for mpirun; user_mca: the settings among them; user_places: yes if they say where
+# ranks run.
+user_env=() user_flags=() user_mca=() user_places=no
+
+# Options of run.sh that take a value, also as --name=value.
+options_with_value=' -np --np -n -N --npernode -npernode --num-gpus --timeout-start --grace -hostfile --hostfile -machinefile
+ --machinefile -f --spec -H -host --host --include --exclude --chief --ssh-port --wdir -wdir --launcher --interface --transport
+ --ports --env-file --log-dir --restarts --min-ranks --wait-hosts --cool-down --hosts-command -x --mpi-args -bind-to --bind-to
+ -map-by --map-by '
+options_take_value() { [[ " ${options_with_value//$'\n'/} " == *" $1 "* ]]; }
+
+# -x NAME[=VALUE]
+options_env() { # WORD
+    [[ $1 =~ ^[A-Za-z_][A-Za-z0-9_]*(=|$) ]] || die 2 "invalid -x '$1': expected NAME or NAME=VALUE"
+    user_env+=("$1")
+}
+
+# --mca NAME VALUE, and its other spellings.
+options_mca() { # OPTION NAME VALUE...
+    (($# >= 3)) || die 2 "$1 needs a name and a value, such as: --mca btl_tcp_if_include eth0"
+    user_mca+=("$2")
+    user_flags+=("--${1#"${1%%[!-]*}"}" "$2" "$3")
+}
+
+# --bind-to and --map-by replace what run.sh would choose.
+options_place() { # OPTION VALUE
+    user_places=yes
+    user_flags+=("--${1#"${1%%[!-]*}"}" "$2")
+}
+
+# The words of --mpi-args, in which quotes have a shell's meaning.
+options_mpi_args() { # TEXT
+    local words
+    words=$(xargs -n 1 printf '%s\n' <<<"$1" 2>/dev/null) || die 2 "invalid --mpi-args '$1': a quote is not closed"
+    mapfile -t words <<<"$words"
+    set -- "${words[@]}"
+    while (($# > 0)); do
+        case $1 in
+        '') shift ;;
+        -x) need_value "$@"; options_env "$2"; shift 2 ;;
+        --mca | -mca | --gmca | -gmca | --prtemca) options_mca "$@"; shift 3 ;;
+        --bind-to | -bind-to | --map-by | -map-by) need_value "$@"; options_place "$1" "$2"; shift 2 ;;
+        -np | --np | -n | -H | -host | --host | -hostfile | --hostfile | -machinefile | --machinefile)
+            die 2 "--mpi-args: give $1 to run.sh itself" ;;
+        *) user_flags+=("$1"); shift ;;
+        esac
+    done
+}
+
+# Sets hint: what to write instead of an option of another launcher; fails for other words.
+options_hint() { # WORD
+    case ${1%%=*} in
+    --nproc-per-node | --nproc_per_node) hint='-np N on this machine, --num-gpus N per host' ;;
+    --nnodes) hint='hosts by -H or -hostfile; --restarts and --min-ranks for a number that may change' ;;
+    --max-restarts | --max_restarts) hint='--restarts N' ;;
+    --standalone) hint='nothing: without hosts a job runs on this machine' ;;
+    --node-rank | --node_rank | --master-addr | --master_addr | --master-port | --master_port | --rdzv-* | --rdzv_*)
+        hint='nothing: run.sh starts all hosts itself, from one of them' ;;
+    --log_dir | -r | --redirects | -t | --tee) hint='--log-dir DIR' ;;
+    -p) hint='--ssh-port PORT' ;;
+    --host-discovery-script) hint='--hosts-command CMD, with --restarts' ;;
+    --min-np | --min-num-proc) hint='--min-ranks M, with --restarts' ;;
+    --mpi | --gloo) hint='nothing: ranks are started by mpirun' ;;
+    --network-interface | --network-interfaces) hint='--interface NAME' ;;
+    --start-timeout) hint='--timeout-start SEC' ;;
+    --output-filename | -output-filename) hint='--log-dir DIR' ;;
+    --allow-run-as-root | -allow-run-as-root) hint='nothing: run.sh sees to it' ;;
+    --oversubscribe | -oversubscribe) hint='nothing: more ranks than cores may run; on hosts write slots=N' ;;
+    *) return 1 ;;
+    esac
+}
+
+# Removes mpirun's flag and its NAME, if given, from MPI_FLAGS, with its value.
+options_drop() { # FLAG [NAME]
+    local i=0 kept=()
+    while ((i < ${#MPI_FLAGS[@]})); do
+        if [[ ${MPI_FLAGS[i]} == "$1" && ($# -eq 1 || ${MPI_FLAGS[i + 1]} == "$2") ]]; then
+            i=$((i + 1 + $#))
+            continue
+        fi
+        kept+=("${MPI_FLAGS[i]}")
+        i=$((i + 1))
+    done
+    MPI_FLAGS=("${kept[@]}")
+}
+
+# Adds the user's flags to MPI_FLAGS; mpirun refuses a setting that is given twice.
+options_add() {
+    local name
+    for name in "${user_mca[@]}"; do options_drop --mca "$name" && options_drop --prtemca "$name"; done
+    if [[ $user_places == yes ]]; then options_drop --bind-to && options_drop --map-by; fi
+    MPI_FLAGS+=("${user_flags[@]}")
+}
+
+# Adds the variables of -x, which win over those of files, to the ranks' environment.
+options_add_env() {
+    local word name
+    for word in "${user_env[@]}"; do
+        name=${word%%=*}
+        if env_is_secret "$name"; then
+            note "-x $name is not passed on: its name suggests a secret"
+            continue
+        fi
+        if [[ $word != *=* ]]; then
+            if [[ ! -v $name ]]; then note "-x $name: it is not set here" && continue; fi
+            word=$name=${!name}
+        fi
+        env_drop job_env "$name"
+        env_put job_private "$word"
+    done
+}
