@@ -26,7 +26,7 @@ static err_t cap_isa(void)
                                           [ISA_AVX2] = dnnl_cpu_isa_avx2,
                                           [ISA_AVX512] = dnnl_cpu_isa_avx512_core_vnni,
                                           [ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16,
-                                          [ISA_AMX] = dnnl_cpu_isa_all};
+                                          [ISA_AMX] = (dnnl_cpu_isa_t)0 /* all */};
     static bool done;
     isa_t cap;
     if (done || !isa_capped(&cap)) return ERR_OK;
@@ -35,7 +35,7 @@ static err_t cap_isa(void)
     return ERR_OK;
 }
 
-/* oneDNN 2 ends by SIGSEGV or SIGABRT where it cannot allocate code or tables of a primitive. */
+/* oneDNN ends by SIGSEGV or SIGABRT where it cannot allocate code or tables of a primitive. */
 static err_t check_room(void)
 {
     return mem_check_room("oneDNN's primitives");
@@ -103,7 +103,7 @@ err_t onednn_attr_new(dnnl_primitive_attr_t *out)
     return ERR_OK;
 }
 
-static err_t add_argument(onednn_pass_t *pass, int arg, const dnnl_memory_desc_t *layout)
+static err_t add_argument(onednn_pass_t *pass, int arg, onednn_md_t layout)
 {
     ASSERT(pass->n_args < ONEDNN_MAX_ARGS);
     dnnl_exec_arg_t *a = &pass->arg[pass->n_args];
@@ -121,7 +121,7 @@ err_t onednn_pass_new(onednn_pass_t *pass, const_dnnl_primitive_desc_t desc, con
     TRY(check_room());
     for (int i = 0; i < n_slots; i++)
         if (slots[i].arg) TRY_OUT(err, add_argument(pass, slots[i].arg, slots[i].layout));
-    const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    onednn_md_t scratch = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     TRY_OUT(err, add_argument(pass, DNNL_ARG_SCRATCHPAD, scratch));
     pass->n_scratch_bytes = dnnl_memory_desc_get_size(scratch);
     TRY_OUT(err, onednn_check(dnnl_primitive_create(&pass->primitive, desc), "creating a primitive", __FILE__,
@@ -131,7 +131,7 @@ out:
     return err;
 }
 
-err_t onednn_pass_reorder(onednn_pass_t *pass, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to)
+err_t onednn_pass_reorder(onednn_pass_t *pass, onednn_md_t from, onednn_md_t to)
 {
     dnnl_primitive_attr_t attr;
     dnnl_primitive_desc_t desc;

@@ -9,9 +9,13 @@
 
 #include "base/err.h"
 
-#if DNNL_VERSION_MAJOR != 2
-#error                                                                                                       \
-    "dptrain's cpu backend is written for oneDNN 2 (Debian 12 has 2.6, libdnnl-dev); the API of other majors differs"
+/* A layout as oneDNN's functions take it. onednn_offers.h has the other differences between versions. */
+#if DNNL_VERSION_MAJOR == 2
+typedef const dnnl_memory_desc_t *onednn_md_t;
+#elif DNNL_VERSION_MAJOR == 3
+typedef const_dnnl_memory_desc_t onednn_md_t;
+#else
+#error "dptrain's cpu backend is written for oneDNN 2 and 3 (libdnnl-dev of Debian 12 and 13)"
 #endif
 
 /* Returns ERR_SYSTEM with oneDNN's name for the failure unless the call succeeds. */
@@ -41,7 +45,7 @@ typedef struct onednn_pass {
 /* One argument of a pass: DNNL_ARG_… and its layout. */
 typedef struct onednn_slot {
     int arg;
-    const dnnl_memory_desc_t *layout;
+    onednn_md_t layout;
 } onednn_slot_t;
 
 /* Attributes shared by all primitives here: the caller provides the scratchpad. Free with
@@ -52,7 +56,7 @@ err_t onednn_attr_new(dnnl_primitive_attr_t *out);
 err_t onednn_pass_new(onednn_pass_t *pass, const_dnnl_primitive_desc_t desc, const onednn_slot_t *slots,
                       int n_slots);
 /* A copy from one layout to another; arguments: source, destination. */
-err_t onednn_pass_reorder(onednn_pass_t *pass, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to);
+err_t onednn_pass_reorder(onednn_pass_t *pass, onednn_md_t from, onednn_md_t to);
 /* buffers: in the order of the slots that were not skipped. */
 err_t onednn_pass_run(const onednn_pass_t *pass, const void *const *buffers, void *scratch);
 void onednn_pass_free(onednn_pass_t *pass);

@@ -34,8 +34,7 @@ static void need_scratch(onednn_chain_t *chain, const onednn_pass_t *pass)
     if (pass->n_scratch_bytes > chain->n_scratch_bytes) chain->n_scratch_bytes = pass->n_scratch_bytes;
 }
 
-static err_t add_link(onednn_chain_t *chain, const onednn_operand_t *ours, const dnnl_memory_desc_t *theirs,
-                      int operand)
+static err_t add_link(onednn_chain_t *chain, const onednn_operand_t *ours, onednn_md_t theirs, int operand)
 {
     link_t *l = &chain->link[chain->n_links++];
     l->operand = operand;
@@ -56,7 +55,7 @@ static err_t chain_fill(onednn_chain_t *chain, const_dnnl_primitive_desc_t desc,
     for (int i = 0; i < n; i++) {
         int arg = operands[i].arg;
         if (!arg) continue;
-        const dnnl_memory_desc_t *theirs = dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, arg);
+        onednn_md_t theirs = dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, arg);
         slots[chain->n_links] = (onednn_slot_t){arg, theirs};
         TRY(add_link(chain, &operands[i], theirs, i));
     }

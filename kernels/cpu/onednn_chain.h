@@ -10,7 +10,7 @@ enum { ONEDNN_MAX_OPERANDS = ONEDNN_MAX_ARGS - 1 }; /* the scratchpad is an argu
 
 typedef struct onednn_operand {
     int arg; /* DNNL_ARG_…; 0: absent */
-    const dnnl_memory_desc_t *ours;
+    onednn_md_t ours;
     bool is_output;
 } onednn_operand_t;
 

@@ -7,14 +7,21 @@
 
 #include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/onednn_chain.h"
+#include "kernels/cpu/onednn_offers.h"
 
 /* oneDNN's view of the operator. */
 typedef struct conv_shape {
-    dnnl_memory_desc_t x, y, bias, weight;       /* as the primitive may store them; `any`: its choice */
-    dnnl_memory_desc_t our_x, our_y, our_weight; /* layouts of op.h */
-    dnnl_dims_t strides, dilation, padding;
+    onednn_layout_t x, y, bias, weight;       /* as the primitive may store them; `any`: its choice */
+    onednn_layout_t our_x, our_y, our_weight; /* layouts of op.h */
     bool has_bias;
 } conv_shape_t;
+
+static void shape_free(conv_shape_t *s)
+{
+    onednn_layout_t *const layouts[] = {&s->x,     &s->y,     &s->bias,      &s->weight,
+                                        &s->our_x, &s->our_y, &s->our_weight};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) onednn_layout_free(layouts[i]);
+}
 
 /* The primitive to request: the layout of images (dnnl_nhwc or dnnl_format_tag_any) and types, with
  * the types of our own x and y. */
@@ -28,14 +35,11 @@ static err_t shape_images(const op_desc_t *d, const request_t *request, conv_sha
     const int64_t *x = d->x[0].dim, *y = d->y[0].dim;
     /* Dimensions are named in the order n, c, h, w whatever the layout. */
     dnnl_dims_t x_dims = {x[0], x[3], x[1], x[2]}, y_dims = {y[0], y[3], y[1], y[2]}, bias_dims = {y[3]};
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_x, 4, x_dims, request->our_x, dnnl_nhwc),
-           "conv2d input layout");
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->our_y, 4, y_dims, request->our_y, dnnl_nhwc),
-           "conv2d output layout");
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->x, 4, x_dims, request->x, request->tag), "conv2d input layout");
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->y, 4, y_dims, request->y, request->tag), "conv2d output layout");
-    E_DNNL(dnnl_memory_desc_init_by_tag(&s->bias, 1, bias_dims, dnnl_f32, dnnl_x), "conv2d bias layout");
-    return ERR_OK;
+    TRY(onednn_layout_by_tag(&s->our_x, 4, x_dims, request->our_x, dnnl_nhwc, "conv2d input layout"));
+    TRY(onednn_layout_by_tag(&s->our_y, 4, y_dims, request->our_y, dnnl_nhwc, "conv2d output layout"));
+    TRY(onednn_layout_by_tag(&s->x, 4, x_dims, request->x, request->tag, "conv2d input layout"));
+    TRY(onednn_layout_by_tag(&s->y, 4, y_dims, request->y, request->tag, "conv2d output layout"));
+    return onednn_layout_by_tag(&s->bias, 1, bias_dims, dnnl_f32, dnnl_x, "conv2d bias layout");
 }
 
 static err_t shape_of(const op_desc_t *d, const request_t *request, conv_shape_t *s)
@@ -45,81 +49,37 @@ static err_t shape_of(const op_desc_t *d, const request_t *request, conv_shape_t
     int64_t k = a->out_channels, g = a->groups, kh = a->kernel_h, kw = a->kernel_w, c = d->param[0].dim[3];
     dnnl_dims_t dims = {g, k / g, c, kh, kw}, strides = {k / g * kh * kw * c, kh * kw * c, 1, kw * c, c};
     int skip = g == 1 ? 1 : 0; /* the group dimension exists only with groups */
-    E_DNNL(
-        dnnl_memory_desc_init_by_tag(&s->weight, 5 - skip, dims + skip, request->weight, dnnl_format_tag_any),
-        "conv2d weight layout");
-    E_DNNL(dnnl_memory_desc_init_by_strides(&s->our_weight, 5 - skip, dims + skip, dnnl_f32, strides + skip),
-           "conv2d weight layout");
+    TRY(onednn_layout_by_tag(&s->weight, 5 - skip, dims + skip, request->weight, dnnl_format_tag_any,
+                             "conv2d weight layout"));
+    TRY(onednn_layout_by_strides(&s->our_weight, 5 - skip, dims + skip, dnnl_f32, strides + skip,
+                                 "conv2d weight layout"));
     s->has_bias = a->has_bias;
-    s->strides[0] = a->stride_h, s->strides[1] = a->stride_w;
-    /* oneDNN counts skipped pixels. */
-    s->dilation[0] = a->dilation_h - 1, s->dilation[1] = a->dilation_w - 1;
-    s->padding[0] = a->pad_h, s->padding[1] = a->pad_w;
     return ERR_OK;
 }
 
-static dnnl_status_t describe_conv(const conv_problem_t *p, const conv_shape_t *s, dnnl_alg_kind_t alg,
-                                   dnnl_convolution_desc_t *out)
+/* oneDNN counts skipped pixels in a dilation. */
+static onednn_product_t product_of(const conv_problem_t *p, const conv_shape_t *s, dnnl_alg_kind_t alg)
 {
-    const dnnl_memory_desc_t *bias = s->has_bias ? &s->bias : NULL;
-    dnnl_prop_kind_t kind = p->training ? dnnl_forward_training : dnnl_forward_inference;
-    if (p->pass == OP_FORWARD)
-        return dnnl_dilated_convolution_forward_desc_init(out, kind, alg, &s->x, &s->weight, bias, &s->y,
-                                                          s->strides, s->dilation, s->padding, s->padding);
-    if (p->pass == OP_BACKWARD_DATA)
-        return dnnl_dilated_convolution_backward_data_desc_init(
-            out, alg, &s->x, &s->weight, &s->y, s->strides, s->dilation, s->padding, s->padding);
-    return dnnl_dilated_convolution_backward_weights_desc_init(
-        out, alg, &s->x, &s->weight, bias, &s->y, s->strides, s->dilation, s->padding, s->padding);
-}
-
-/* Such as "jit:avx512_core"; "x64:gemm:jit" without its "x64:". */
-static const char *info_of(const_dnnl_primitive_desc_t desc)
-{
-    const char *info = "", *prefix = "x64:";
-    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, (void *)&info);
-    return strncmp(info, prefix, strlen(prefix)) == 0 ? info + strlen(prefix) : info;
+    static const onednn_direction_t directions[OP_PASS_COUNT] = {[OP_FORWARD] = ONEDNN_FORWARD,
+                                                                 [OP_BACKWARD_DATA] = ONEDNN_BACKWARD_DATA,
+                                                                 [OP_BACKWARD_WEIGHTS] =
+                                                                     ONEDNN_BACKWARD_WEIGHTS};
+    const conv2d_attr_t *a = &p->desc->attr.conv2d;
+    return (onednn_product_t){.direction = directions[p->pass],
+                              .training = p->training,
+                              .conv = alg,
+                              .x = &s->x,
+                              .weight = &s->weight,
+                              .bias = s->has_bias ? &s->bias : NULL,
+                              .y = &s->y,
+                              .strides = {a->stride_h, a->stride_w},
+                              .dilation = {a->dilation_h - 1, a->dilation_w - 1},
+                              .padding = {a->pad_h, a->pad_w}};
 }
 
 static bool begins(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-/* oneDNN's implementations in its order of preference. */
-typedef struct offers {
-    dnnl_primitive_desc_iterator_t iterator; /* NULL: none */
-    dnnl_primitive_attr_t attr;
-    dnnl_convolution_desc_t desc; /* the iterator points at it */
-    bool begun;
-} offers_t;
-
-static void offers_close(offers_t *o)
-{
-    if (o->iterator) dnnl_primitive_desc_iterator_destroy(o->iterator);
-    if (o->attr) dnnl_primitive_attr_destroy(o->attr);
-}
-
-static err_t offers_open(const conv_problem_t *p, const conv_shape_t *s, dnnl_alg_kind_t alg, offers_t *o)
-{
-    *o = (offers_t){.begun = false};
-    E_DNNL(describe_conv(p, s, alg, &o->desc), "describing conv2d");
-    TRY(onednn_attr_new(&o->attr));
-    dnnl_status_t status =
-        dnnl_primitive_desc_iterator_create(&o->iterator, &o->desc, o->attr, onednn_engine(), NULL);
-    if (status == dnnl_success) return ERR_OK;
-    o->iterator = NULL;
-    if (status == dnnl_unimplemented) return ERR_OK;
-    offers_close(o);
-    return onednn_check(status, "looking for implementations of conv2d", __FILE__, __LINE__);
-}
-
-/* The next implementation, to be destroyed by the caller; NULL after the last. */
-static dnnl_primitive_desc_t offers_next(offers_t *o)
-{
-    bool there = o->iterator && (!o->begun || dnnl_primitive_desc_iterator_next(o->iterator) == dnnl_success);
-    o->begun = true;
-    return there ? dnnl_primitive_desc_iterator_fetch(o->iterator) : NULL;
 }
 
 static void drop(dnnl_primitive_desc_t *desc)
@@ -134,46 +94,53 @@ static void drop(dnnl_primitive_desc_t *desc)
 #define BLOCKED     "blocked"
 #define WINOGRAD    "winograd"
 #define BF16        "bf16"
+#if DNNL_VERSION_MAJOR == 2
+#define BRGCONV "brgconv:"
+#else
+#define BRGCONV "brg_conv_" /* brg_conv_fwd: and brg_conv_bwd: */
+#endif
 
 /* oneDNN ranks brgconv first. With fewer input channels than vector lanes the direct implementation ranked
  * after it is faster: LeNet's first layer (32 × 28×28×1, 20 5×5 kernels) takes 429 µs instead of 783, a
  * 3-channel 3×3 layer 1679 instead of 2090; at 20 and 64 channels it is not. */
-static dnnl_primitive_desc_t take_rule(const conv_problem_t *p, offers_t *o)
+static dnnl_primitive_desc_t take_rule(const conv_problem_t *p, onednn_offers_t *o)
 {
-    dnnl_primitive_desc_t first = offers_next(o), second = NULL;
-    if (first && p->pass == OP_FORWARD && p->desc->param[0].dim[3] < 16 && begins(info_of(first), "brgconv:"))
-        second = offers_next(o);
-    bool better = second && begins(info_of(second), "jit:avx512");
+    dnnl_primitive_desc_t first = onednn_offers_next(o), second = NULL;
+    if (first && p->pass == OP_FORWARD && p->desc->param[0].dim[3] < 16 &&
+        begins(onednn_offer_name(first), BRGCONV))
+        second = onednn_offers_next(o);
+    bool better = second && begins(onednn_offer_name(second), "jit:avx512");
     drop(better ? &first : &second);
     return better ? second : first;
 }
 
-static dnnl_primitive_desc_t take_prefix(offers_t *o, const char *prefix)
+static dnnl_primitive_desc_t take_prefix(onednn_offers_t *o, const char *prefix)
 {
     dnnl_primitive_desc_t desc;
-    while ((desc = offers_next(o)) && !begins(info_of(desc), prefix)) drop(&desc);
+    while ((desc = onednn_offers_next(o)) && !begins(onednn_offer_name(desc), prefix)) drop(&desc);
     return desc;
 }
 
 /* Rejects a "blocked" layout that equals ours: the plain variants offer the same. */
-static dnnl_primitive_desc_t take_blocked(const conv_problem_t *p, const conv_shape_t *s, offers_t *o)
+static dnnl_primitive_desc_t take_blocked(const conv_problem_t *p, const conv_shape_t *s, onednn_offers_t *o)
 {
-    dnnl_primitive_desc_t desc = offers_next(o);
+    dnnl_primitive_desc_t desc = onednn_offers_next(o);
     int x = p->pass == OP_BACKWARD_DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
     int y = p->pass == OP_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
-    if (desc &&
-        (!begins(info_of(desc), "jit") ||
-         (dnnl_memory_desc_equal(dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, x), &s->our_x) &&
-          dnnl_memory_desc_equal(dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, y), &s->our_y))))
+    if (desc && (!begins(onednn_offer_name(desc), "jit") ||
+                 (dnnl_memory_desc_equal(dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, x),
+                                         onednn_md(&s->our_x)) &&
+                  dnnl_memory_desc_equal(dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, y),
+                                         onednn_md(&s->our_y)))))
         drop(&desc);
     return desc;
 }
 
 /* oneDNN's best implementation on bfloat16 operands; its reorders round float32 ones. */
-static dnnl_primitive_desc_t take_bf16(offers_t *o)
+static dnnl_primitive_desc_t take_bf16(onednn_offers_t *o)
 {
-    dnnl_primitive_desc_t desc = offers_next(o);
-    if (desc && begins(info_of(desc), "ref:")) drop(&desc);
+    dnnl_primitive_desc_t desc = onednn_offers_next(o);
+    if (desc && begins(onednn_offer_name(desc), "ref:")) drop(&desc);
     return desc;
 }
 
@@ -194,28 +161,31 @@ static request_t request_of(const conv_problem_t *p, bool blocked, bool bf16)
     return request;
 }
 
-/* *out: NULL if oneDNN does not offer it. */
+/* *out: NULL if oneDNN does not offer it. The caller frees the shape, also after an error. */
 static err_t find_offer(const conv_problem_t *p, const char *variant, conv_shape_t *s,
                         dnnl_primitive_desc_t *out)
 {
-    offers_t offers;
+    onednn_offers_t *offers = NULL;
     bool winograd = strcmp(variant, WINOGRAD) == 0, blocked = winograd || strcmp(variant, BLOCKED) == 0;
     bool bf16 = strcmp(variant, BF16) == 0;
     request_t request = request_of(p, blocked, bf16);
     conv_problem_t problem = *p;
     /* oneDNN prefers other layouts for inference; a name must mean the same in both. */
     if (blocked) problem.training = true;
+    *s = (conv_shape_t){.has_bias = false};
     *out = NULL;
     if (bf16 && p->desc->compute != DTYPE_BF16) return ERR_OK;
     TRY(shape_of(p->desc, &request, s));
-    TRY(offers_open(&problem, s, winograd ? dnnl_convolution_winograd : dnnl_convolution_direct, &offers));
+    const onednn_product_t product =
+        product_of(&problem, s, winograd ? dnnl_convolution_winograd : dnnl_convolution_direct);
+    TRY(onednn_offers_open(&product, "looking for implementations of conv2d", &offers));
     if (blocked)
-        *out = take_blocked(p, s, &offers);
+        *out = take_blocked(p, s, offers);
     else if (bf16)
-        *out = take_bf16(&offers);
+        *out = take_bf16(offers);
     else
-        *out = strcmp(variant, FIRST_OFFER) == 0 ? take_rule(p, &offers) : take_prefix(&offers, variant);
-    offers_close(&offers);
+        *out = strcmp(variant, FIRST_OFFER) == 0 ? take_rule(p, offers) : take_prefix(offers, variant);
+    onednn_offers_close(&offers);
     return ERR_OK;
 }
 
@@ -230,9 +200,12 @@ const conv_impl_t *conv_onednn_rule(const conv_problem_t *problem)
 {
     conv_shape_t s;
     dnnl_primitive_desc_t desc;
-    if (find_offer(problem, FIRST_OFFER, &s, &desc) != ERR_OK || !desc) return NULL;
-    const conv_impl_t *impl = row_of(info_of(desc));
-    drop(&desc);
+    const conv_impl_t *impl = NULL;
+    if (find_offer(problem, FIRST_OFFER, &s, &desc) == ERR_OK && desc) {
+        impl = row_of(onednn_offer_name(desc));
+        drop(&desc);
+    }
+    shape_free(&s);
     return impl;
 }
 
@@ -244,6 +217,7 @@ static bool conv_onednn_fits(const conv_impl_t *impl, const conv_problem_t *prob
     if (last_resort) return conv_onednn_rule(problem) == impl;
     bool there = find_offer(problem, impl->variant, &s, &desc) == ERR_OK && desc;
     if (there) drop(&desc);
+    shape_free(&s);
     return there;
 }
 
@@ -259,18 +233,20 @@ const conv_impl_t *conv_bf16_rule(const conv_problem_t *problem)
 static err_t make_chain(const_dnnl_primitive_desc_t desc, const conv_problem_t *p, const conv_shape_t *s,
                         onednn_chain_t **out, size_t *n_workspace_bytes)
 {
+    onednn_md_t x = onednn_md(&s->our_x), y = onednn_md(&s->our_y), weight = onednn_md(&s->our_weight);
+    onednn_md_t bias = onednn_md(&s->bias);
     const onednn_operand_t operands[OP_PASS_COUNT][MAX_OPERANDS] = {
-        [OP_FORWARD] = {{DNNL_ARG_SRC, &s->our_x, false},
-                        {DNNL_ARG_WEIGHTS, &s->our_weight, false},
-                        {DNNL_ARG_DST, &s->our_y, true},
-                        {s->has_bias ? DNNL_ARG_BIAS : 0, &s->bias, false}},
-        [OP_BACKWARD_DATA] = {{DNNL_ARG_DIFF_DST, &s->our_y, false},
-                              {DNNL_ARG_WEIGHTS, &s->our_weight, false},
-                              {DNNL_ARG_DIFF_SRC, &s->our_x, true}},
-        [OP_BACKWARD_WEIGHTS] = {{DNNL_ARG_SRC, &s->our_x, false},
-                                 {DNNL_ARG_DIFF_DST, &s->our_y, false},
-                                 {DNNL_ARG_DIFF_WEIGHTS, &s->our_weight, true},
-                                 {s->has_bias ? DNNL_ARG_DIFF_BIAS : 0, &s->bias, true}}};
+        [OP_FORWARD] = {{DNNL_ARG_SRC, x, false},
+                        {DNNL_ARG_WEIGHTS, weight, false},
+                        {DNNL_ARG_DST, y, true},
+                        {s->has_bias ? DNNL_ARG_BIAS : 0, bias, false}},
+        [OP_BACKWARD_DATA] = {{DNNL_ARG_DIFF_DST, y, false},
+                              {DNNL_ARG_WEIGHTS, weight, false},
+                              {DNNL_ARG_DIFF_SRC, x, true}},
+        [OP_BACKWARD_WEIGHTS] = {{DNNL_ARG_SRC, x, false},
+                                 {DNNL_ARG_DIFF_DST, y, false},
+                                 {DNNL_ARG_DIFF_WEIGHTS, weight, true},
+                                 {s->has_bias ? DNNL_ARG_DIFF_BIAS : 0, bias, true}}};
     return onednn_chain_new(desc, operands[p->pass], MAX_OPERANDS, out, n_workspace_bytes);
 }
 
@@ -280,11 +256,14 @@ static err_t conv_onednn_plan(const conv_impl_t *impl, const conv_problem_t *pro
     conv_shape_t s;
     dnnl_primitive_desc_t desc;
     onednn_chain_t *chain = NULL;
-    TRY(find_offer(problem, impl->variant, &s, &desc));
-    if (!desc) RAISE(ERR_SYSTEM, "oneDNN has no %s for conv2d, %s", impl->name, op_pass_names[problem->pass]);
-    err_t err = make_chain(desc, problem, &s, &chain, n_workspace_bytes);
-    *out = chain;
+    err_t err = find_offer(problem, impl->variant, &s, &desc);
+    if (err == ERR_OK && !desc)
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "oneDNN has no %s for conv2d, %s", impl->name,
+                        op_pass_names[problem->pass]);
+    if (err == ERR_OK) err = make_chain(desc, problem, &s, &chain, n_workspace_bytes);
+    if (err == ERR_OK) *out = chain;
     drop(&desc);
+    shape_free(&s);
     return err;
 }
 
@@ -311,7 +290,7 @@ static void conv_onednn_unplan(void **plan_)
         .run = conv_onednn_run, .unplan = conv_onednn_unplan                                                 \
     }
 const conv_impl_t conv_onednn[] = {
-    ROW("onednn/brgconv", "brgconv:"),
+    ROW("onednn/brgconv", BRGCONV),
     ROW("onednn/brgconv_1x1", "brgconv_1x1:"),
     ROW("onednn/brdgmm_dw", "brdgmm_dw:"),
     ROW("onednn/jit", "jit:"),
