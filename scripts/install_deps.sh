@@ -88,7 +88,7 @@ missing_things() {
     pkg-config --exists hdf5-serial 2>/dev/null || pkg-config --exists hdf5 2>/dev/null ||
         printf 'the library HDF5 (1.10 or later) with its headers\n'
     echo '#include <dnnl.h>' | gcc -E -x c - >/dev/null 2>&1 ||
-        printf 'the library oneDNN (version 2) with its headers\n'
+        printf 'the library oneDNN (version 2 or 3) with its headers\n'
 }
 
 check_without_apt() {

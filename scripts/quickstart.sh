@@ -12,12 +12,14 @@ usage: scripts/quickstart.sh [options]
 
 Installs missing packages, builds dptrain, trains LeNet-5 on two MPI ranks, evaluates it, and prints the paths of the
 results. It downloads only packages: without --data the network learns the built-in digits (data/fetch_mnist.sh
-downloads MNIST). Safe to repeat: a previous run is replaced.
+downloads MNIST). Safe to repeat: a previous run is replaced. Where the user cannot write, it runs the program that is
+built there.
 
   --epochs N      passes over the training set [1]
   --np N          number of ranks [2]
   --data DIR      data set [dptrain's default, see dptrain train --help]
-  --out DIR       folder of the run; an earlier run in it is replaced [runs/quickstart]
+  --out DIR       folder of the run; an earlier run in it is replaced [runs/quickstart of this tree; of the current folder
+                  if the tree belongs to another user]
   --skip-install  do not install missing packages
   -h, --help      show this help
 EOF
@@ -35,7 +37,14 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 root=$(readlink -f "$here/..")
-out=${out:-$root/runs/quickstart}
+
+# Whether this user can build here, and put runs here.
+own_tree() {
+    local place
+    for place in "$root" "$root/build" "$root/dptrain" "$root/runs"; do
+        [[ ! -e $place || -w $place ]] || return 1
+    done
+}
 
 step() { printf '\n== %s\n' "$1"; }
 
@@ -43,8 +52,16 @@ if [[ $install == yes ]]; then
     step "Installing missing packages"
     "$here/install_deps.sh"
 fi
-step "Building"
-make -C "$root" --no-print-directory -j "$(nproc)" || die 4 "the build failed"
+if own_tree; then
+    step "Building"
+    make -C "$root" --no-print-directory -j "$(nproc)" || die 4 "the build failed"
+    out=${out:-$root/runs/quickstart}
+else
+    [[ -x $root/dptrain ]] || die 4 "cannot build in $root, which belongs to $(stat -c %U "$root"): copy it to a folder of \
+yours, or ask that user to run make"
+    note "cannot write to $root, which belongs to $(stat -c %U "$root"): running the program that is built there"
+    out=${out:-$PWD/runs/quickstart}
+fi
 
 mpi_allow_root
 export DPTRAIN_BIN=$root/dptrain
@@ -54,6 +71,17 @@ step "Training LeNet-5 on $np ranks"
 step "Evaluating"
 "$root/dptrain" eval "$out" "${data[@]}"
 
+# A path as it is typed in the current folder.
+typed() { # PATH
+    local path
+    path=$(realpath --relative-base="$PWD" "$1")
+    [[ $path == /* || $1 != "$root/dptrain" ]] || path=./$path
+    printf '%q' "$path"
+}
+
+program=$(typed "$root/dptrain") run=$(typed "$out") start=$(typed "$here/run.sh")
+words=''
+((${#data[@]} == 0)) || printf -v words ' %q' "${data[@]}"
 step "Done"
 cat <<EOF
 program     $root/dptrain
@@ -62,8 +90,8 @@ metrics     $out/metrics.jsonl
 checkpoint  $(find "$out" -name 'ckpt-*.h5' | sort | tail -n 1)
 
 Next:
-  scripts/run.sh -np 2 train --epochs 3                # train again
-  ./dptrain predict runs/quickstart IMAGE…             # classes of images
-  ./dptrain train --help
-  scripts/test.sh                                      # every test
+  $start -np $np train --epochs $((epochs + 2)) --out $run --resume auto$words    # two more epochs
+  $program predict $run IMAGE…    # classes of images
+  $program train --help
+  $(typed "$here/test.sh")    # every test
 EOF

@@ -79,6 +79,31 @@ setup() {
     [ "$n" -ge 15 ]
 }
 
+@test "the algorithms on docs/train.md apply to the run that it names" {
+    awk '/^```/ { open = !open; next } open && /^(# dptrain.s algorithms|conv2d )/' docs/train.md >"$BATS_TEST_TMPDIR/algorithms"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/algorithms")" -eq 2 ]
+    run "$dptrain" train --data "$tiny" --batch 32 --steps 1 --no-eval --threads 1 --device cpu --out "$out" \
+        --algorithms "$BATS_TEST_TMPDIR/algorithms"
+    echo "$output"
+    [[ "$status" -eq 0 && "$output" == *"(1 of 1 lines apply to this run)"* && "$output" != *warning:* ]]
+}
+
+@test "quickstart's last words name its run, and run" {
+    folder=$BATS_TEST_TMPDIR/quick
+    docs_folder "$folder"
+    export DPTRAIN_DATA=$folder/shared DPTRAIN_BIN=$dptrain PATH=$folder/bin:$PATH
+    cd "$folder"
+    scripts/quickstart.sh --skip-install --np 1 --data shared/mnist --out 'runs/a place' </dev/null >said
+    sed '1,/^Next:/d' said >next
+    cat next
+    grep -qF -- "-np 1 train --epochs 3 --out runs/a\\ place --resume auto --data shared/mnist " next
+    grep -F ' train ' next >next.sh
+    [ "$(wc -l <next.sh)" -eq 2 ]
+    run bash -e next.sh
+    echo "$output"
+    [[ "$status" -eq 0 && "$output" == *"resumed from runs/a place/ckpt-"* && "$output" == *"epoch 3 "* ]]
+}
+
 @test "a page with a wrong command, option or mark is found" {
     for line in 'mpirun -np 2 ./dptrain trian' './dptrain train --epoch 3' 'scripts/no_such.sh hosts' \
         'scripts/run.sh --hostfiles hosts -- train' 'scripts/run.sh -np 2 train --no-such' 'dptrain data pack --form x' \

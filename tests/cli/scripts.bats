@@ -45,6 +45,41 @@ wait_for() {
     done
 }
 
+# The tree of another user, with stand-ins of everything that quickstart.sh starts.
+@test "quickstart.sh in a tree that the user cannot write runs its program, and writes into the current folder" {
+    place=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-test.XXXXXX")
+    mkdir -p "$place"/{tree/scripts,home}
+    cp "$scripts"/{quickstart,lib}.sh "$place/tree/scripts/"
+    printf '#!/bin/sh\necho "the program: $*"\n' >"$place/tree/dptrain"
+    printf '#!/bin/sh\nwhile [ "$1" != --out ]; do shift; done\nmkdir -p "$2"; echo >"$2/ckpt-1.h5"\n' >"$place/tree/scripts/run.sh"
+    chmod +x "$place/tree/dptrain" "$place/tree/scripts/run.sh"
+    chmod 755 "$place"
+    chmod -R a+rX,a-w "$place/tree"
+    as=()
+    if [[ $(id -u) -eq 0 ]]; then
+        chown 65534 "$place/home"
+        as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    fi
+    # No make: it would write.
+    printf '#!/bin/sh\necho make was started; exit 1\n' >"$place/home/make"
+    chmod +x "$place/home/make"
+    run env -C "$place/home" HOME="$place/home" PATH="$place/home:$PATH" DPTRAIN_BIN= "${as[@]}" "$place/tree/scripts/quickstart.sh" --skip-install
+    echo "$output"
+    chmod -R u+w "$place"
+    [ -e "$place/home/runs/quickstart/ckpt-1.h5" ] && written=yes
+    chmod -x "$place/tree/dptrain"
+    chmod -R a-w "$place/tree"
+    again=0
+    env -C "$place/home" PATH="$place/home:$PATH" "${as[@]}" "$place/tree/scripts/quickstart.sh" --skip-install >"$BATS_TEST_TMPDIR/again" 2>&1 || again=$?
+    chmod -R u+w "$place"
+    rm -rf "$place"
+    [[ "$status" -eq 0 && $written == yes ]]
+    [[ "$output" == *"running the program that is built there"*"the program: eval $place/home/runs/quickstart"* ]]
+    cat "$BATS_TEST_TMPDIR/again"
+    [ "$again" -eq 4 ]
+    grep -q "cannot build in $place/tree, which belongs to " "$BATS_TEST_TMPDIR/again"
+}
+
 @test "container.sh: help of every command, and errors in its options" {
     run "$scripts/container.sh" --help
     [[ "$status" -eq 0 && "$output" == "usage: scripts/container.sh COMMAND"* ]]
