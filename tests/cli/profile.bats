@@ -46,6 +46,13 @@ profile() { # CONDITION of the one record
     tail -n 1 "$BATS_TEST_TMPDIR/block" | grep -E '^  (hint: |most expensive layer: [a-z0-9+]+ \([a-z0-9]+\), [0-9.]+ % of step$)'
 }
 
+@test "--profile of a run that is too short says so" {
+    train 0 --batch 50 --steps 2 --no-eval --profile >"$BATS_TEST_TMPDIR/said"
+    grep -x 'no profile: the first 10 steps of a process are not measured' "$BATS_TEST_TMPDIR/said"
+    run jq -es 'any(.record == "profile")' "$out/metrics.jsonl"
+    [ "$output" = false ]
+}
+
 @test "the output of --profile: phases, five layers, the peak; the same figures as in the record" {
     train 2 --batch 50 --steps 15 --profile >"$BATS_TEST_TMPDIR/said"
     grep -qx 'profile, mean of 5 steady steps on 2 ranks' "$BATS_TEST_TMPDIR/said"

@@ -201,7 +201,11 @@ static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int
 static err_t report_profile(trainer_t *t)
 {
     int64_t n_steps = t->telemetry.n_first_steps - RATE_WARMUP_STEPS;
-    if (n_steps <= 0) return ERR_OK;
+    if (n_steps <= 0) {
+        if (t->options->profile)
+            log_info("no profile: the first %d steps of a process are not measured", RATE_WARMUP_STEPS);
+        return ERR_OK;
+    }
     profile_t profile;
     cpu_use_t cpu;
     TRY(cpu_use_gather(t->comm, &t->telemetry.cpu_watch, t->runtime.n_threads, t->runtime.n_host_cpus, &cpu));
