@@ -51,12 +51,15 @@ static const samples_ops_t tasks[TASK_COUNT] = {
                     .none = "annotated objects of 32x32 pixels or more to train on",
                     .fields = label_field,
                     .fill = fill_label},
-    [TASK_DETECT] = {.annotated = true,
-                     .on_canvas = true,
-                     .list = detection_list,
-                     .none = "training images with objects; --keep-empty trains on those without",
-                     .fields = detection_fields,
-                     .fill = detection_fill},
+    [TASK_DETECT] =
+        {.annotated = true,
+         .on_canvas = true,
+         .list = detection_list,
+         .none = "training images with objects: neither crowds nor objects outside of their image count, "
+                 "and one box has to be wider and higher than a pixel; --keep-empty trains on images "
+                 "without objects",
+         .fields = detection_fields,
+         .fill = detection_fill},
 };
 
 const samples_ops_t *samples_of(transform_task_t task)
