@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 
 usage() {
     cat <<'EOF'
-usage: scripts/install_deps.sh [--test] [--cuda] [--list]
+usage: scripts/install_deps.sh [--test] [--cuda] [--aws] [--list]
 
 Installs the packages that dptrain needs with apt-get on Debian or Ubuntu, as root or through sudo. Safe to repeat:
 installed packages are left alone. On other systems it lists what is missing and ends with code 4.
@@ -21,7 +21,9 @@ installed packages are left alone. On other systems it lists what is missing and
            DPTRAIN_CUDA_HOME), where make finds them. Downloads 0.7 GB and takes 1.1 GB on disk and a minute or two;
            this part needs neither root nor a GPU. Building needs toolkit 12 or later (Debian 12's
            nvidia-cuda-toolkit is 11.8), running needs a driver that supports the toolkit
-  --list   print the Debian packages and exit; with --cuda also those from PyPI
+  --aws    also install what scripts/aws.sh needs: AWS ParallelCluster and the aws command from PyPI into build/venv-aws (or
+           DPTRAIN_AWS_VENV), with moto, which plays AWS in its tests; nodejs from Debian. Takes 0.6 GB on disk and a minute
+  --list   print the Debian packages and exit; with --cuda or --aws also those from PyPI
 EOF
 }
 
@@ -48,6 +50,10 @@ pngsuite_sha256=46b7342494c0fc424e97ef3e632a9b0e8f8ba8ab577a10caec5dc133b668331a
 cuda_home=${DPTRAIN_CUDA_HOME:-$here/../build/cuda}
 cuda_packages=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96
     nvidia-cuda-cccl==13.0.85 nvidia-cublas==13.1.0.3 nvidia-nccl-cu13==2.28.9)
+
+# ParallelCluster loads setuptools' pkg_resources, which later versions lack. The others that it needs agree with these.
+aws_venv=${DPTRAIN_AWS_VENV:-$here/../build/venv-aws}
+aws_packages=(aws-parallelcluster==3.16.1 awscli==1.46.3 boto3==1.44.8 "moto[server]==5.2.5" setuptools==80.9.0)
 
 missing_packages() {
     local package status
@@ -180,11 +186,29 @@ PIP_INDEX_URL) and that $(dirname "$cuda_home") has 2 GB free. $what"
     rm -rf "$part"
 }
 
-list=no with_tests=no with_cuda=no test_commands=()
+install_aws() {
+    local log
+    if [[ -x $aws_venv/bin/pcluster && $(cat "$aws_venv/packages" 2>/dev/null) == "${aws_packages[*]}" ]]; then
+        note "AWS ParallelCluster is in $aws_venv"
+        return
+    fi
+    command -v python3 >/dev/null || die 4 "--aws requires python3 with venv (python3-venv)"
+    note "installing ${aws_packages[*]} into $aws_venv"
+    rm -rf "$aws_venv"
+    if ! log=$({ python3 -m venv "$aws_venv" &&
+        timeout 1800 "$aws_venv/bin/python" -m pip install -q --disable-pip-version-check --retries 2 --timeout 60 \
+            "${aws_packages[@]}" && "$aws_venv/bin/pcluster" version; } 2>&1); then
+        die 4 "could not install AWS ParallelCluster from PyPI: ${log##*$'\n'}; for a mirror, set PIP_INDEX_URL"
+    fi
+    printf '%s\n' "${aws_packages[*]}" >"$aws_venv/packages"
+}
+
+list=no with_tests=no with_cuda=no with_aws=no test_commands=()
 for word in "$@"; do
     case $word in
     --test) with_tests=yes packages+=("${test_packages[@]}") test_commands=(bats h5dump jq perl pgrep shellcheck xz) ;;
     --cuda) with_cuda=yes packages+=(g++ python3-venv) ;;
+    --aws) with_aws=yes packages+=(nodejs python3-venv) ;;
     --list) list=yes ;;
     *) common_option "$word" ;;
     esac
@@ -193,6 +217,7 @@ done
 if [[ $list == yes ]]; then
     printf '%s\n' "${packages[@]}"
     [[ $with_cuda == no ]] || printf '%s\n' "${cuda_packages[@]}"
+    [[ $with_aws == no ]] || printf '%s\n' "${aws_packages[@]}"
 elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
     install_with_apt
 else
@@ -200,3 +225,4 @@ else
 fi
 if [[ $with_tests == yes && $list == no ]]; then install_venv; install_pngsuite; fi
 if [[ $with_cuda == yes && $list == no ]]; then install_cuda; fi
+if [[ $with_aws == yes && $list == no ]]; then install_aws; fi

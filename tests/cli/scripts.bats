@@ -282,6 +282,37 @@ EOF
     [[ "$output" != *venv* ]]
 }
 
+@test "install_deps.sh --aws creates its venv once, and never without the option; a failure is an error" {
+    printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
+    cp "$bin/dpkg-query" "$bin/apt-get"
+    # python3 -m venv FOLDER, and then its -m pip.
+    cat >"$bin/python3" <<'EOF'
+#!/usr/bin/env bash
+[[ $2 == venv ]] || exec "$FAKE_PIP" "${@:3}"
+mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && printf '#!/bin/sh\n' >"$3/bin/pcluster" && chmod +x "$3/bin/pcluster"
+EOF
+    cat >"$bin/pip" <<'EOF'
+#!/usr/bin/env bash
+[[ ! -e $NO_NETWORK ]] || { printf 'ERROR: no matching distribution\n' >&2; exit 1; }
+echo "$*" >>"$CALLS"
+EOF
+    chmod +x "$bin"/*
+    export FAKE_PIP=$bin/pip CALLS=$BATS_TEST_TMPDIR/calls NO_NETWORK=$BATS_TEST_TMPDIR/no_network
+    export DPTRAIN_AWS_VENV=$BATS_TEST_TMPDIR/venv PATH=$bin:$PATH
+    run "$scripts/install_deps.sh" --list --aws
+    [[ "$status" -eq 0 && "$output" == *nodejs* && "$output" == *aws-parallelcluster==3.* && "$output" == *awscli==* ]]
+    touch "$NO_NETWORK"
+    run "$scripts/install_deps.sh" --aws
+    echo "$output"
+    [[ "$status" -eq 4 && "$output" == *"could not install AWS ParallelCluster from PyPI: ERROR: no matching distribution"* ]]
+    rm "$NO_NETWORK"
+    run "$scripts/install_deps.sh"
+    [[ "$status" -eq 0 && "$output" != *venv* && ! -e $CALLS ]]
+    for _ in 1 2; do "$scripts/install_deps.sh" --aws; done
+    [ "$(wc -l <"$CALLS")" -eq 1 ]
+    [[ "$(cat "$CALLS")" == install*aws-parallelcluster==3.*moto*server* ]]
+}
+
 @test "run.sh --dry-run prints the command, quoted" {
     run "$scripts/run.sh" -np 1 --dry-run train --out 'a b'
     echo "$output"
