@@ -9,25 +9,34 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 usage() {
     cat <<'EOF'
 usage: scripts/nccl_bw.sh [HOSTFILE] [options] [-- dptrain's options]
+       scripts/nccl_bw.sh [[mpirun] options of run.sh] all_reduce_perf [options] [-- dptrain's options]
 
 Measures collectives on a cluster with `dptrain bench comm`, prints nccl-tests' table, and writes JSON records. On a
 machine with GPUs it measures NCCL with one rank per GPU, otherwise MPI on the CPU. HOSTFILE is mpirun's; without one it
-uses all GPUs, or all cores, of this machine. These options are the same as nccl-tests':
+uses all GPUs, or all cores, of this machine. In the second form the words of a command of nccl-tests are understood as
+they are typed: those before the program's name go to run.sh, and the name chooses the test.
 
+Options as in nccl-tests:
+  -g, --ngpus N          ranks per process [1]: N ranks, N for each of the -np processes, or N on each host of HOSTFILE
+  -t, --nthreads N       the same, for threads: N times as many ranks
   -b, --minbytes SIZE    smallest size: 8, 4K, 1M, 8G [8]
   -e, --maxbytes SIZE    largest size [64M]
   -f, --stepfactor N     factor between sizes [2]
   -i, --stepbytes SIZE   increment between sizes, without -f
-  -d, --datatype LIST    int8 uint8 int32 uint32 int64 uint64 float double, separated by commas, or all [float];
-                         with GPUs also half bfloat16
-  -o, --op LIST          sum prod max min, or all [sum]
+  -d, --datatype LIST    int8 uint8 int32 uint32 int64 uint64 half float double bfloat16, separated by commas, or all
+                         [float]
+  -o, --op LIST          sum prod max min avg, or all [sum]
   -r, --root RANK        root of broadcast and reduce [0]
-  -c, --check 0|1        check every element of a call before each point [1]
-  -n, --iters N          ignored: points are repeated until the median is precise
-  -w, --warmup_iters N   ignored
-  -g, --ngpus 1          only 1: each rank is a process
+  -c, --check N          check every element of a call before each point; 0: do not [1]
+  -T, --timeout SEC      end the job if a call takes longer [300]
+  -p, --parallel_init 1  always: every rank is a process
+  -a, --average 3        always: a time is that of the slowest rank
+Those that change nothing here, with a line that says why:
+  -n, --iters; -w, --warmup_iters; -N, --run_cycles; -m, --agg_iters; -a 0, 1, 2; -G, --cudagraph; -C, --report_cputime;
+  -z, --blocking; -R, --local_register; -S, -M, -I, -K, -x, -y
 Additional options:
-  -np N                  number of ranks [slots of HOSTFILE, or GPUs or cores of this machine]
+  -np N                  number of processes [slots of HOSTFILE, or GPUs or cores of this machine]
+  -H LIST                hosts: a:8,b:8
   --test LIST            all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv bisection
                          all_pairs, separated by commas, or all [all_reduce]
   --out FILE             append the records to this file [runs/nccl_bw-DATE.jsonl]
@@ -39,57 +48,151 @@ Exit codes are dptrain's: 1 wrong data, 2 usage, 4 system, 5 a rank or host was 
 EOF
 }
 
-known='-b -e -f -i -d -o -r -c -n -w -g -np --test --out'
-hosts=() np=0 out='' bench=() ignored=()
-if [[ $# -gt 0 && $1 != -* ]]; then
+known='-b -e -f -i -d -o -r -c -g -t -T -p -a -n -w -N -m -G -C -z -R -S -M -I -K -x -y -J -F -D -V -u -np -H --test --out'
+known_long='--minbytes --maxbytes --stepfactor --stepbytes --datatype --op --root --check --timeout --ngpus --nthreads
+ --iters --warmup_iters --run_cycles --agg_iters --average --cudagraph --report_cputime --blocking --local_register
+ --parallel_init --report_timestamps --memory --per_iter_timing --per_iter_skip --cta_policy --stream_null --output_file
+ --device_implementation --device_cta_count --unalign '
+launch=() has_hosts=no np=0 per_host=0 per_process=1 out='' bench=() ignored=() unlike=()
+
+# The words before the program's name, for run.sh; processes become ranks later.
+launcher_words() { # WORDS...
+    [[ ${1:-} != @(mpirun|mpiexec|orterun|*/mpirun|*/mpiexec) ]] || shift
+    while (($# > 0)); do
+        case $1 in
+        -np | --np | -n | -c) need_value "$@"; whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
+        -N | --npernode | -npernode | --num-gpus)
+            need_value "$@"; whole_number "$1" "$2" 1; per_host=$((10#$2)); shift 2 ;;
+        -H | --host | -host | -hostfile | --hostfile | -machinefile | --machinefile | --spec)
+            need_value "$@"; has_hosts=yes; launch+=("$1" "$2"); shift 2 ;;
+        *) launch+=("$1"); shift ;;
+        esac
+    done
+}
+
+# all_reduce_perf, or all_reduce_perf_mpi in a folder.
+test_of_program() { # PROGRAM
+    local name=${1##*/}
+    name=${name%_mpi} name=${name%_perf}
+    case $name in
+    all_reduce | all_gather | reduce_scatter | broadcast | reduce | alltoall | sendrecv) bench+=("--test=$name") ;;
+    *) die 2 "$1 is not measured; the tests are all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv" ;;
+    esac
+}
+
+# An option that changes nothing here, unless its value is nccl-tests' default.
+unlike() { # OPTION VALUE DEFAULT REASON
+    [[ $2 =~ ^[0-9]+$ ]] || die 2 "invalid $1 '$2': expected a whole number"
+    [[ $2 == "$3" ]] || unlike+=("$1 $2: $4")
+}
+
+ranks_per_process() { # OPTION VALUE
+    whole_number "$1" "$2" 1
+    per_process=$((per_process * 10#$2))
+}
+
+for ((i = 1; i <= $#; i++)); do
+    [[ ${!i} != -- ]] || break
+    if [[ ${!i} =~ (^|/)[a-z_]+_perf(_mpi)?$ ]]; then
+        launcher_words "${@:1:i-1}"
+        test_of_program "${!i}"
+        shift "$i"
+        break
+    fi
+done
+if [[ $# -gt 0 && $1 != -* && ${#bench[@]} -eq 0 ]]; then
     [[ -f $1 && -r $1 ]] || die 2 "cannot read the hostfile $1"
-    hosts=(-hostfile "$1")
+    launch=(-hostfile "$1") has_hosts=yes
     shift
 fi
 while [[ $# -gt 0 ]]; do
+    # getopt's spellings: --ngpus=8, -g8.
+    if [[ $1 == --*=* ]]; then
+        set -- "${1%%=*}" "${1#*=}" "${@:2}"
+    elif [[ $1 =~ ^-[a-zA-Z][0-9] ]]; then
+        set -- "${1:0:2}" "${1:2}" "${@:2}"
+    fi
     case $1 in
-    -b | --minbytes) need_value "$@"; bench+=("--minbytes=$2"); shift 2 ;;
-    -e | --maxbytes) need_value "$@"; bench+=("--maxbytes=$2"); shift 2 ;;
-    -f | --stepfactor) need_value "$@"; bench+=("--stepfactor=$2"); shift 2 ;;
-    -i | --stepbytes) need_value "$@"; bench+=("--stepbytes=$2"); shift 2 ;;
-    -d | --datatype) need_value "$@"; bench+=("--datatype=$2"); shift 2 ;;
-    -o | --op) need_value "$@"; bench+=("--op=$2"); shift 2 ;;
-    -r | --root) need_value "$@"; bench+=("--root=$2"); shift 2 ;;
-    # nccl-tests counts the calls to check; here it is one per point, or none.
-    -c | --check) need_value "$@"; whole_number "$1" "$2" 0; bench+=("--check=$((10#$2 > 0))"); shift 2 ;;
-    -n | --iters | -w | --warmup_iters)
-        need_value "$@"; whole_number "$1" "$2" 0; ignored+=("$1 $2"); shift 2 ;;
-    -g | --ngpus)
-        need_value "$@"; whole_number "$1" "$2" 1
-        ((10#$2 == 1)) || die 2 "$1 $2: every rank is a process; set their number by -np"
-        shift 2 ;;
-    -np) need_value "$@"; whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
-    --test) need_value "$@"; bench+=("--test=$2"); shift 2 ;;
-    --out) need_value "$@"; out=$2; shift 2 ;;
     -h | --help) usage; exit 0 ;;
     --) shift; bench+=("$@"); break ;;
-    -*) die 2 "unknown option '$1'; the options are $known; see --help" ;;
+    -*)
+        [[ " $known ${known_long//$'\n'/} " == *" $1 "* ]] || die 2 "unknown option '$1'; the options are $known; see --help"
+        need_value "$@"
+        ;;
     *) die 2 "unexpected argument '$1': the hostfile comes first; --help lists the options" ;;
     esac
+    case $1 in
+    -b | --minbytes) bench+=("--minbytes=$2") ;;
+    -e | --maxbytes) bench+=("--maxbytes=$2") ;;
+    -f | --stepfactor) bench+=("--stepfactor=$2") ;;
+    -i | --stepbytes) bench+=("--stepbytes=$2") ;;
+    -d | --datatype) bench+=("--datatype=$2") ;;
+    -o | --op) bench+=("--op=$2") ;;
+    -r | --root)
+        [[ $2 != @(all|-1) ]] || die 2 "$1 $2: one root at a time; repeat with $1 0, $1 1, ..."
+        bench+=("--root=$2") ;;
+    # nccl-tests counts the calls to check; here it is one per point, or none.
+    -c | --check) whole_number "$1" "$2" 0; bench+=("--check=$((10#$2 > 0))") ;;
+    -T | --timeout) whole_number "$1" "$2" 0; ((10#$2 == 0)) || bench+=("--timeout=$2") ;;
+    -g | --ngpus | -t | --nthreads) ranks_per_process "$1" "$2" ;;
+    -n | --iters | -w | --warmup_iters) whole_number "$1" "$2" 0; ignored+=("$1 $2") ;;
+    -N | --run_cycles) unlike "$1" "$2" 1 "one table; its points are repeated until precise" ;;
+    -m | --agg_iters) unlike "$1" "$2" 1 "calls are not grouped, each is timed alone" ;;
+    -a | --average) unlike "$1" "$2" 3 "a time is that of the slowest rank, as with -a 3" ;;
+    -G | --cudagraph) unlike "$1" "$2" 0 "calls are launched one by one, not as a CUDA graph" ;;
+    -C | --report_cputime) unlike "$1" "$2" 0 "a time ends when the data has arrived, not when the CPU is free" ;;
+    -z | --blocking) unlike "$1" "$2" 0 "MPI's calls block, NCCL's are waited for once per sample" ;;
+    -R | --local_register) unlike "$1" "$2" 0 "buffers of a benchmark are not registered" ;;
+    -p | --parallel_init) whole_number "$1" "$2" 0 ;;
+    -S | --report_timestamps) unlike "$1" "$2" 0 "a table's lines have no time of day" ;;
+    -M | --memory) unlike "$1" "$2" 0 "memory is not reported" ;;
+    -I | --per_iter_timing) unlike "$1" "$2" 0 "the records have every sample" ;;
+    -K | --per_iter_skip) unlike "$1" "$2" 0 "the records have every sample" ;;
+    -x | --cta_policy) unlike "$1" "$2" '' "calls use NCCL's own policy" ;;
+    -y | --stream_null) unlike "$1" "$2" 0 "calls use a stream of their own" ;;
+    -J | -F | --output_file) die 2 "$1: write --out FILE; its format is dptrain's, docs/records.md" ;;
+    -V | --device_cta_count) unlike "$1" "$2" 16 "it belongs to -D" ;;
+    -D | --device_implementation) [[ $2 == 0 ]] || die 2 "$1 $2: NCCL's device API is not measured; omit it" ;;
+    -u | --unalign) [[ $2 == 0 ]] || die 2 "$1 $2: buffers are aligned; omit it" ;;
+    -np) whole_number "$1" "$2" 1; np=$((10#$2)) ;;
+    -H) has_hosts=yes; launch+=(-H "$2") ;;
+    --test) bench+=("--test=$2") ;;
+    --out) out=$2 ;;
+    esac
+    shift 2
 done
+[[ -z ${NCCL_TESTS_SPLIT:-}${NCCL_TESTS_SPLIT_MASK:-} ]] ||
+    die 2 "NCCL_TESTS_SPLIT: ranks are not split; measure a group alone by its own hostfile, or all links by --test bisection"
+# nccl-tests counts processes with per_process ranks each.
+ranks=()
+if ((per_host > 0)); then
+    ranks=(--num-gpus "$((per_host * per_process))")
+elif [[ $np -eq 0 && $has_hosts == yes ]] && ((per_process > 1)); then
+    ranks=(--num-gpus "$per_process")
+elif ((np == 0 && per_process > 1)); then
+    np=1
+fi
+np=$((np * per_process))
 chosen=''
 for word in "${bench[@]}"; do
     case $word in --device | --device=* | --comm | --comm=* | --communicator | --communicator=*) chosen=yes ;; esac
 done
 n_gpus=0
 if command -v nvidia-smi >/dev/null; then n_gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || true; fi
+default_ranks=no
+[[ $has_hosts == yes || $np -gt 0 || ${#ranks[@]} -gt 0 ]] || default_ranks=yes
 who='no GPU on this machine: measuring MPI on the CPU'
 if [[ -n $chosen ]]; then
     who='measuring as the options request'
-elif [[ $n_gpus -eq 1 && ${#hosts[@]} -eq 0 && $np -eq 0 ]]; then
+elif [[ $n_gpus -eq 1 && $default_ranks == yes ]]; then
     who='only one GPU, and a collective needs two: measuring MPI on the CPU'
     bench=(--device=cpu "${bench[@]}")
 elif ((n_gpus > 0)); then
     who="$n_gpus GPU$( ((n_gpus == 1)) || echo s) on this machine: measuring NCCL"
     bench=(--device=cuda --comm=nccl "${bench[@]}")
-    [[ ${#hosts[@]} -gt 0 || $np -gt 0 ]] || np=$n_gpus
+    [[ $default_ranks == no ]] || np=$n_gpus default_ranks=no
 fi
-if [[ ${#hosts[@]} -eq 0 && $np -eq 0 ]]; then
+if [[ $default_ranks == yes ]]; then
     np=$(allowed_cores)
     ((np > 1)) || die 2 "a collective needs two ranks, and this machine has one core; -np 2 lets them share it"
 fi
@@ -99,9 +202,9 @@ out=${out:-runs/nccl_bw-$(date +%Y%m%d-%H%M%S).jsonl}
 echo "# $who"
 [[ ${#ignored[@]} -eq 0 ]] ||
     echo "# ${ignored[*]} ignored: points are repeated until the median is precise (-- --budget SEC limits this)"
-ranks=()
-((np == 0)) || ranks=(-np "$np")
+((${#unlike[@]} == 0)) || printf '# %s\n' "${unlike[@]}"
+((np == 0)) || ranks+=(-np "$np")
 status=0
-"$here/run.sh" "${ranks[@]}" "${hosts[@]}" -- bench comm "--out=$out" "${bench[@]}" || status=$?
+"$here/run.sh" "${ranks[@]}" "${launch[@]}" -- bench comm "--out=$out" "${bench[@]}" || status=$?
 [[ ! -e $out ]] || echo "# records: $out"
 exit "$status"

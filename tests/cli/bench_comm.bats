@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain bench comm and scripts/nccl_bw.sh: nccl-tests' tables, records, rejected options, wrong data.
+# dptrain bench comm: nccl-tests' tables, records, rejected options, wrong data.
 # shellcheck disable=SC2016,SC2030,SC2031,SC2154 # jq's names; subshells, on purpose; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
@@ -55,8 +55,30 @@ records() { # JQ's words
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -c '# Out of bounds values : 0 OK' <<<"$output")" -eq 9 ]
-    # 3 collectives × 8 types × 4 operations, 5 × 8, in both places, and one pair × 8.
-    records 'length == 2 * (3 * 8 * 4 + 5 * 8) + 8 and all(.[]; .metrics.wrong == 0)'
+    # 3 collectives × 10 types × 5 operations, 5 × 10, in both places, and one pair × 10.
+    records 'length == 2 * (3 * 10 * 5 + 5 * 10) + 10 and all(.[]; .metrics.wrong == 0)'
+}
+
+@test "half, bfloat16 and averages by MPI, on three ranks; a flipped bit is detected" {
+    run --separate-stderr bench_comm 3 -d half,bfloat16,int8 -o avg,max --test all_reduce,reduce_scatter,reduce -b 3000 -e 3000
+    echo "$output"
+    [ "$status" -eq 0 ]
+    records 'length == 3 * 3 * 2 * 2 and all(.[]; .metrics.wrong == 0)'
+    records '[.[].key.redop] | unique == ["avg", "max"]'
+    run --separate-stderr bench_comm 3 -d half -o avg -b 3000 -e 3000 --inject 2:17
+    [ "$status" -eq 1 ]
+    [ "$(grep -c '# wrong data: all_reduce.* half; rank 2 on .*: element 17 of 1500 is ' <<<"$output")" -eq 2 ]
+}
+
+@test "the block Using devices has a line per rank, as nccl-tests'" {
+    run --separate-stderr bench_comm 3 -b 1K -e 1K
+    echo "$output"
+    grep -A 5 '^# Using devices$' <<<"$output" >"$BATS_TEST_TMPDIR/block"
+    for rank in 0 1 2; do
+        grep -qE "^#  Rank  $rank Group  0 Pid +[0-9]+ on +$(hostname | cut -d . -f 1) device cpu \[[0-9,-]+\] [^ ]" \
+            "$BATS_TEST_TMPDIR/block"
+    done
+    [[ "$(sed -n 5,6p "$BATS_TEST_TMPDIR/block")" == $'#\n# all_reduce, mpi, '* ]]
 }
 
 @test "a flipped bit is detected in every collective: named, counted, exit code 1" {
@@ -140,10 +162,9 @@ records() { # JQ's words
     refuse "no size to measure" 0 -b 1M -e 1K
     refuse "never grow" 0 -f 1
     refuse "did you mean 'float'" 0 -d flot
-    refuse "MPI cannot" 0 -d half --communicator mpi
-    refuse "MPI cannot" 2 -d half
+    refuse "the host communicator supports only" 0 -d half --communicator host
+    refuse "the host communicator supports only" 0 -o avg --communicator host
     refuse "did you mean 'prod'" 0 -o prd
-    refuse "MPI has no average" 0 -o avg
     refuse "did you mean 'all_gather'" 0 --test all_gathr
     refuse "auto cannot be combined" 0 --communicator auto,mpi
     refuse "--comm nccl" 2 --communicator nccl
@@ -151,61 +172,6 @@ records() { # JQ's words
     refuse "invalid --inject '3': expected RANK:ELEMENT" 0 --inject 3
     refuse "on each rank, but" 2 -b 900000G -e 900000G
     refuse "out of range" 0 -b 0
-}
-
-@test "nccl_bw.sh prints nccl-tests' table on two ranks, and the path of the records" {
-    export DPTRAIN_BIN=$dptrain
-    unset OMPI_MCA_pml # as a user starts it
-    run --separate-stderr "$root/scripts/nccl_bw.sh" -np 2 -b 1K -e 4K -f 2 -n 20 -w 5 -g 1 -c 1 -d int8 -o max \
-        --out "$BATS_TEST_TMPDIR/records" -- --quick --budget 0.02
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [[ "${lines[0]}" == "# "*" measuring MPI on the CPU" ]]
-    [[ "${lines[1]}" == "# -n 20 -w 5 ignored:"* ]]
-    [ "$(awk '/^ +[0-9]/ { print $1, $2, $3, $4, $5, $9, $13 }' <<<"$output")" = "\
-1024 1024 int8 max -1 0 0
-2048 2048 int8 max -1 0 0
-4096 4096 int8 max -1 0 0" ]
-    [ "${lines[-1]}" = "# records: $BATS_TEST_TMPDIR/records" ]
-    records 'length == 6'
-}
-
-@test "nccl_bw.sh passes a hostfile on, and exit codes back" {
-    export DPTRAIN_BIN=$dptrain
-    echo "localhost slots=2" >"$BATS_TEST_TMPDIR/hosts"
-    run "$root/scripts/nccl_bw.sh" "$BATS_TEST_TMPDIR/hosts" -b 1K -e 1K --out "$BATS_TEST_TMPDIR/records" -- \
-        --quick --budget 0.02 --inject 0:3
-    echo "$output"
-    [ "$status" -eq 1 ]
-    [[ "$output" == *"2 ranks on 1 host"* ]]
-    run "$root/scripts/nccl_bw.sh" -np 2 -d flot --out "$BATS_TEST_TMPDIR/none"
-    [ "$status" -eq 2 ]
-    [[ "$output" == *"did you mean 'float'"* && "$output" != *"# records"* ]]
-}
-
-@test "nccl_bw.sh has help, and lists its options" {
-    run "$root/scripts/nccl_bw.sh" --help
-    [ "$status" -eq 0 ]
-    [[ "$output" == "usage: scripts/nccl_bw.sh"* ]]
-    run "$root/scripts/nccl_bw.sh" -z 3
-    [ "$status" -eq 2 ]
-    [[ "$output" == *"'-z'"*"-b -e -f"* ]]
-    run "$root/scripts/nccl_bw.sh" -g 8
-    [ "$status" -eq 2 ]
-    [[ "$output" == *"-g 8: "*"-np"* ]]
-    run "$root/scripts/nccl_bw.sh" /no/such/hosts
-    [ "$status" -eq 2 ]
-    [[ "$output" == *"cannot read the hostfile /no/such/hosts"* ]]
-    run "$root/scripts/nccl_bw.sh" -b 8 hosts
-    [ "$status" -eq 2 ]
-    [[ "$output" == *"the hostfile comes first"* ]]
-    run "$root/scripts/nccl_bw.sh" -np 1
-    [ "$status" -eq 2 ]
-    for option in -b -np -n --out; do
-        run "$root/scripts/nccl_bw.sh" "$option"
-        [ "$status" -eq 2 ]
-        [[ "$output" == *"$option needs a value"* ]]
-    done
 }
 
 @test "a killed rank: one message, code 5" {

@@ -13,7 +13,7 @@
 #include "tools/bench/comm_check.h"
 
 enum { MAX_COUNT = 1000, GUARD = 16 };
-#define N_TYPES COLLECTIVE_HALF /* those of MPI */
+#define N_TYPES COLLECTIVE_TYPES
 
 static const char *const kind_names[COLLECTIVE_KINDS] = {
     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "sendrecv", "exchange",

@@ -12,7 +12,7 @@
 
 const char *const collective_type_names[COLLECTIVE_TYPES] = {
     "int8", "uint8", "int32", "uint32", "int64", "uint64", "float", "double", "half", "bfloat16"};
-const char *const collective_op_names[COLLECTIVE_OPS] = {"sum", "prod", "max", "min"};
+const char *const collective_op_names[COLLECTIVE_OPS] = {"sum", "prod", "max", "min", "avg"};
 
 size_t collective_type_size(collective_type_t type)
 {

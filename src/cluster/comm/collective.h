@@ -56,6 +56,7 @@ typedef enum collective_op {
     COLLECTIVE_PROD,
     COLLECTIVE_MAX,
     COLLECTIVE_MIN,
+    COLLECTIVE_AVG, /* the sum divided by the number of ranks; of whole numbers towards zero */
     COLLECTIVE_OPS,
 } collective_op_t;
 

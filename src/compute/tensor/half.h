@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion of IEEE 754 binary16 ("half": 5 exponent bits, 11 bits of precision). dptrain does not compute
- * with it: imported weights may have this type, and NCCL benchmarks send it. */
+/* Conversion of IEEE 754 binary16 ("half": 5 exponent bits, 11 bits of precision). Training does not compute
+ * with it: imported weights may have this type, and benchmarks of collectives send and reduce it. Branch-free, so
+ * that loops vectorize. */
 #ifndef COMPUTE_TENSOR_HALF_H
 #define COMPUTE_TENSOR_HALF_H
 
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -19,11 +19,32 @@ static inline uint16_t half_from_exact(float x)
 
 static inline float half_to_float(uint16_t bits)
 {
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    float size = exponent == 31 ? (fraction ? NAN : INFINITY)
-                 : exponent     ? ldexpf((float)(1024 + fraction), exponent - 25)
-                                : ldexpf((float)fraction, -24);
-    return bits >> 15 ? -size : size;
+    const uint32_t rest = bits & 0x7fffu, sign = (uint32_t)(bits & 0x8000u) << 16;
+    /* A denormal is its fraction times 2^-24. */
+    const float small = (float)rest * 0x1p-24F;
+    uint32_t wide = (rest << 13) + ((rest >= 0x7c00u ? 255u - 31u : 127u - 15u) << 23), tiny;
+    float x;
+    memcpy(&tiny, &small, sizeof tiny);
+    wide = (rest < 0x400u ? tiny : wide) | sign;
+    memcpy(&x, &wide, sizeof x);
+    return x;
+}
+
+/* Rounds to nearest, ties to even; values beyond the largest half become infinite, NaN stays NaN (quiet). */
+static inline uint16_t half_from_float(float x)
+{
+    uint32_t bits, tiny;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    float size;
+    memcpy(&size, &rest, sizeof size);
+    /* The last bit of a number from 0.5 to 1 is 2^-24, that of denormal halves: the addition rounds to it. */
+    size = (size < 0x1p-14F ? size : 0) + 0.5F;
+    memcpy(&tiny, &size, sizeof tiny);
+    const uint32_t normal = (rest + 0xfffu + (rest >> 13 & 1u)) >> 13;
+    uint32_t half = rest < (127u - 14u) << 23 ? tiny - (126u << 23) : normal - ((127u - 15u) << 10);
+    half = half > 0x7c00u ? 0x7c00u : half;
+    return (uint16_t)((rest > 255u << 23 ? 0x7e00u : half) | sign);
 }
 
 #endif

@@ -25,11 +25,11 @@ static const opt_t table[] = {
     {"stepbytes", OPT_SIZE, FIELD(step_bytes), NULL, 1, 1e18, NULL, "SIZE",
      "increment from one size to the next, instead of --stepfactor; short form -i", OPT_MORE},
     {"datatype", OPT_STRING, FIELD(datatype), "float", 0, 0, NULL, "LIST",
-     "element types: int8, uint8, int32, uint32, int64, uint64, float, double; with NCCL also half, bfloat16; "
-     "or all; short form -d",
+     "element types: int8, uint8, int32, uint32, int64, uint64, float, double, half, bfloat16; or all; short "
+     "form -d",
      OPT_MORE},
     {"op", OPT_STRING, FIELD(op), "sum", 0, 0, NULL, "LIST",
-     "reductions: sum, prod, max, min; or all; short form -o", OPT_MORE},
+     "reductions: sum, prod, max, min, avg; or all; short form -o", OPT_MORE},
     {"root", OPT_INT, FIELD(root), "0", 0, 1e9, NULL, "RANK", "root of broadcast and reduce; short form -r",
      OPT_MORE},
     {"check", OPT_INT, FIELD(check), "1", 0, 1, NULL, "0|1",
@@ -142,6 +142,7 @@ static err_t comm_run(bench_t *bench, const void *options)
     err_t err;
     TRY_OUT(err, find_line_rate(&s));
     TRY_OUT(err, open_lanes(&s));
+    TRY_OUT(err, comm_devices_print(&s));
     for (int i = 0; i < s.plan.n_by; i++) TRY_OUT(err, run_tests(&s, &s.lanes[i]));
     err = comm_agree(bench->comm, check_measured(&s), "checking that points were measured");
 out:

@@ -99,6 +99,9 @@ comm_rate_t comm_rate(comm_session_t *session, const comm_call_t *call, double s
 err_t comm_record(const comm_call_t *call, const bench_result_t *result, const comm_rate_t *rate,
                   int64_t n_wrong, int a, int b);
 
+/* Collective. Prints where every rank runs. */
+err_t comm_devices_print(comm_session_t *session);
+
 /* Collective. All sizes, types and operations of a collective. */
 err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *lane);
 

@@ -15,7 +15,14 @@ __extension__ typedef unsigned __int128 uint128_t;
 enum { RESULT = -1 }; /* in place of a rank: the result of the reduction */
 
 /* A span of a buffer; its element k has index first + k in the pattern. */
-typedef enum pattern { PATTERN_MOVE, PATTERN_SUM, PATTERN_PROD, PATTERN_MAX, PATTERN_MIN } pattern_t;
+typedef enum pattern {
+    PATTERN_MOVE,
+    PATTERN_SUM,
+    PATTERN_PROD,
+    PATTERN_MAX,
+    PATTERN_MIN,
+    PATTERN_AVG
+} pattern_t;
 typedef struct span {
     pattern_t pattern;
     collective_type_t type;
@@ -100,6 +107,19 @@ static inline int64_t sum_value(const span_t *s, uint64_t hash, int owner)
     return s->rank == owner ? common + own : common;
 }
 
+/* The owner adds a multiple of the number of ranks, so that the sum can be divided by it. With more ranks than
+ * the type's exact numbers there is no such multiple but 0. */
+static inline int64_t avg_value(const span_t *s, uint64_t hash, int owner)
+{
+    int64_t limit = exact_limit(s->type), most = limit / 2 / s->size;
+    uint64_t other = mix_bits(hash + 1), third = mix_bits(hash + 2);
+    int64_t common = signed_value(s->type, other, (int64_t)scale_hash(other, (uint64_t)most + 1));
+    int64_t room = (limit - most * s->size) / s->size;
+    int64_t own = room ? signed_value(s->type, third, 1 + (int64_t)scale_hash(third, (uint64_t)room)) : 0;
+    if (s->rank == RESULT) return common + own;
+    return s->rank == owner ? common + own * s->size : common;
+}
+
 static inline int64_t prod_value(const span_t *s, uint64_t hash, int owner)
 {
     uint64_t other = mix_bits(hash + 1);
@@ -117,6 +137,7 @@ static inline int64_t element_value(const span_t *s, int64_t index)
     if (s->pattern == PATTERN_MOVE) return any_value(s->type, hash);
     int owner = (int)scale_hash(hash, (uint64_t)s->size);
     if (s->pattern == PATTERN_SUM) return sum_value(s, hash, owner);
+    if (s->pattern == PATTERN_AVG) return avg_value(s, hash, owner);
     if (s->pattern == PATTERN_PROD) return prod_value(s, hash, owner);
     bool upper = s->pattern == PATTERN_MAX;
     if (s->rank == RESULT || s->rank == owner) return half_value(s->type, mix_bits(hash + 1), upper);
@@ -246,6 +267,12 @@ static span_t result_span(const comm_check_t *c, int i)
         break;
     }
     return s;
+}
+
+bool comm_check_is_exact(const comm_check_t *c, bool on_device)
+{
+    bool averages = pattern_of(c) == PATTERN_AVG, power_of_2 = (c->size & (c->size - 1)) == 0;
+    return !averages || !on_device || power_of_2 || !is_float(c->type);
 }
 
 void comm_check_fill(const comm_check_t *check, void *input)

@@ -7,6 +7,7 @@
  * owner, whose value is large and unique; the other ranks hold
  *
  *   sum       one common small value; the total stays in the range of exact integers
+ *   avg       the same; the owner's surplus is a multiple of the number of ranks
  *   prod      1, except for one rank with a power of two
  *   max, min  values from the other half of the type's range */
 #ifndef TOOLS_BENCH_COMM_CHECK_H
@@ -23,6 +24,10 @@ typedef struct comm_check {
     int64_t count;  /* elements per piece */
     uint64_t seed;  /* different for every call */
 } comm_check_t;
+
+/* Whether the result is the same in any order, as far as kind, type, op and size say. It is not where a GPU's
+ * library multiplies floats by 1 / size before it sums them, unless that is a power of two. */
+bool comm_check_is_exact(const comm_check_t *check, bool on_device);
 
 /* Writes this rank's input to its send buffer or, in place, to where collective.h expects it. */
 void comm_check_fill(const comm_check_t *check, void *input);

@@ -84,8 +84,6 @@ static const char *why_unsupported(const char *option, const char *word)
     static const char *const eighths[] = {"fp8_e4m3", "f8e4m3", "f8e5m2", NULL};
     if (strcmp(option, "datatype") == 0 && opt_listed(eighths, word))
         return "8-bit float sums cannot be verified exactly; int8 moves the same amount of data";
-    if (strcmp(option, "op") == 0 && strcmp(word, "avg") == 0)
-        return "MPI has no average; sum moves the same amount of data";
     return NULL;
 }
 

@@ -116,6 +116,16 @@ static err_t measure_halves(comm_session_t *s, const comm_what_t *what, half_t h
     return err;
 }
 
+/* Whether results are compared. */
+static bool is_checked(const comm_session_t *s, const comm_what_t *what)
+{
+    const comm_check_t check = {.kind = comm_tests[what->test].kind,
+                                .type = what->type,
+                                .op = what->op,
+                                .size = s->bench->comm->size};
+    return s->options->check && comm_check_is_exact(&check, what->lane->by->memory == COLLECTIVE_ON_DEVICE);
+}
+
 static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t count, half_t halves[2])
 {
     err_t err = ERR_OK;
@@ -124,7 +134,7 @@ static err_t prepare_halves(comm_session_t *s, const comm_what_t *what, int64_t 
     TRY(comm_agree(s->bench->comm, err, "preparing a collective"));
     for (int i = 0; i < 2; i++) {
         halves[i].n_wrong = -1;
-        if (!halves[i].wanted || !s->options->check) continue;
+        if (!halves[i].wanted || !is_checked(s, what)) continue;
         TRY(comm_call_check(&halves[i].call, &halves[i].n_wrong));
         s->n_wrong += halves[i].n_wrong;
     }
@@ -215,6 +225,9 @@ static err_t comm_table_types(comm_session_t *s, comm_what_t what)
                 continue;
             }
             if (o == 0) comm_table_rounding(s, &what);
+            if (s->options->check && !is_checked(s, &what))
+                bench_print("# %s, avg is not checked: %s multiplies by 1/%d first, which rounds",
+                            collective_type_names[what.type], what.lane->by->title, s->bench->comm->size);
             TRY(comm_table_sizes(s, &what));
         }
     return ERR_OK;

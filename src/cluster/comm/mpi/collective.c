@@ -6,12 +6,10 @@
 #include "base/mem.h"
 #include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
+#include "cluster/comm/mpi/reduction.h"
 
 /* Bytes per MPI call: far below what an int counts, far above where size affects speed. */
 static const int64_t default_chunk_bytes = (int64_t)1 << 30;
-
-/* The types up to here have an MPI_Datatype. */
-#define MPI_TYPES COLLECTIVE_HALF
 
 /* A prepared call. */
 typedef struct call {
@@ -22,23 +20,18 @@ typedef struct call {
     int64_t per_call; /* elements per call */
     MPI_Comm world;
     MPI_Datatype type;
-    MPI_Op op;
+    MPI_Op op; /* MPI_OP_NULL: the collective reduces nothing */
     /* Parts of all pieces, one piece apart: of per_call elements, and of the remainder. */
     MPI_Datatype strided, last_strided;
 } call_t;
 
 static MPI_Datatype mpi_type(collective_type_t type)
 {
-    ASSERT(type < MPI_TYPES);
-    const MPI_Datatype types[MPI_TYPES] = {MPI_INT8_T,  MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
-                                           MPI_INT64_T, MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE};
+    /* The last two are reduced by mpi_reduction_new. */
+    const MPI_Datatype types[COLLECTIVE_TYPES] = {MPI_INT8_T,   MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
+                                                  MPI_INT64_T,  MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE,
+                                                  MPI_UINT16_T, MPI_UINT16_T};
     return types[type];
-}
-
-static MPI_Op mpi_op(collective_op_t op)
-{
-    const MPI_Op ops[COLLECTIVE_OPS] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN};
-    return ops[op];
 }
 
 static char *recv_at(const call_t *c, int64_t element)
@@ -186,6 +179,11 @@ static err_t strided_type(const call_t *c, int64_t n, MPI_Datatype *out)
     return mpi_check(MPI_Type_commit(out), "MPI_Type_commit");
 }
 
+static bool reduces(collective_kind_t kind)
+{
+    return kind == COLLECTIVE_ALL_REDUCE || kind == COLLECTIVE_REDUCE_SCATTER || kind == COLLECTIVE_REDUCE;
+}
+
 static err_t mpi_prepare(comm_t *comm, const collective_spec_t *spec, void **own)
 {
     static err_t (*const runs[COLLECTIVE_KINDS])(const call_t *) = {
@@ -204,11 +202,12 @@ static err_t mpi_prepare(comm_t *comm, const collective_spec_t *spec, void **own
         .n_element = collective_type_size(spec->type),
         .world = impl->ranks.world,
         .type = mpi_type(spec->type),
-        .op = mpi_op(spec->op),
+        .op = MPI_OP_NULL,
         .strided = MPI_DATATYPE_NULL,
         .last_strided = MPI_DATATYPE_NULL,
     };
     c->per_call = (spec->chunk_bytes ? spec->chunk_bytes : default_chunk_bytes) / (int64_t)c->n_element;
+    if (reduces(spec->kind)) TRY(mpi_reduction_new(spec->type, spec->op, &c->op));
     bool in_parts = spec->kind == COLLECTIVE_ALL_GATHER || spec->kind == COLLECTIVE_ALLTOALL;
     if (!in_parts || spec->count <= c->per_call) return ERR_OK;
     TRY(strided_type(c, c->per_call, &c->strided));
@@ -217,15 +216,20 @@ static err_t mpi_prepare(comm_t *comm, const collective_spec_t *spec, void **own
 
 static err_t mpi_run(comm_t *comm, const collective_spec_t *spec, void *own)
 {
-    (void)comm, (void)spec;
+    (void)comm;
     const call_t *c = own;
-    return c->run(c);
+    bool has_result = c->op != MPI_OP_NULL && (spec->kind != COLLECTIVE_REDUCE || c->rank == spec->root);
+    TRY(c->run(c));
+    if (has_result && spec->op == COLLECTIVE_AVG)
+        mpi_reduction_divide(spec->type, spec->recv, spec->count, c->size);
+    return ERR_OK;
 }
 
 static void mpi_release(void *own)
 {
     call_t *c = own;
     if (!c) return;
+    if (c->op != MPI_OP_NULL) mpi_reduction_free(c->spec.type, &c->op);
     if (c->strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->strided);
     if (c->last_strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->last_strided);
     mem_free(&c);
@@ -241,11 +245,11 @@ static void mpi_algorithm(const comm_t *comm, char *out, size_t n_bytes)
 const collective_ops_t collective_mpi = {
     .name = "mpi",
     .title = "MPI",
-    .limits = "MPI cannot reduce this type; NCCL can (--device cuda --comm nccl)",
+    .limits = "MPI does not offer this",
     .memory = COLLECTIVE_ON_HOST,
     .out_of_place = (1 << COLLECTIVE_KINDS) - 1,
     .in_place = (1 << COLLECTIVE_KINDS) - 1,
-    .types = (1 << MPI_TYPES) - 1,
+    .types = (1 << COLLECTIVE_TYPES) - 1,
     .ops = (1 << COLLECTIVE_OPS) - 1,
     .prepare = mpi_prepare,
     .run = mpi_run,

@@ -57,10 +57,8 @@ static ncclDataType_t type_of(collective_type_t type)
 static ncclRedOp_t op_of(collective_op_t op)
 {
     static const ncclRedOp_t ops[COLLECTIVE_OPS] = {
-        [COLLECTIVE_SUM] = ncclSum,
-        [COLLECTIVE_PROD] = ncclProd,
-        [COLLECTIVE_MAX] = ncclMax,
-        [COLLECTIVE_MIN] = ncclMin,
+        [COLLECTIVE_SUM] = ncclSum, [COLLECTIVE_PROD] = ncclProd, [COLLECTIVE_MAX] = ncclMax,
+        [COLLECTIVE_MIN] = ncclMin, [COLLECTIVE_AVG] = ncclAvg,
     };
     return ops[op];
 }
