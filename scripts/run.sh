@@ -55,7 +55,8 @@ Ranks and hosts:
   -H LIST              hosts: a:2,b:2,[fd00::7]:2
   --include, --exclude FILTER   keep or drop hosts and slots, in DeepSpeed's syntax: a@b:0,2
   --chief HOST         host of rank 0 [the chief of the specification, or the first host]
-  --num-gpus, -N N     ranks per host, overriding slots
+  --num-gpus, -N N     ranks per host, overriding slots; also --npernode and --nproc-per-node
+  --nnodes N           expect N hosts, as torchrun does; they are named by -hostfile or -H
   --ssh-port PORT      sshd's port, unless the ssh configuration sets one
   --no-tree-spawn      log in to all hosts directly from this one
   --wdir DIR           working folder on every host [the current folder]
@@ -115,13 +116,18 @@ set_source() { # VALUE
     [[ -z $source$hosts_command ]] || die 2 "hosts given twice: $source$hosts_command and $1"
     source=$1
 }
+# A command of another launcher, as it is typed there.
+[[ ${1:-} != @(mpirun|mpiexec|orterun|torchrun|horovodrun|deepspeed) ]] || shift
 given=("$@")
 while [[ $# -gt 0 ]]; do
     if [[ $1 == --*=* ]] && options_take_value "${1%%=*}"; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
     ! options_take_value "$1" || need_value "$@"
     case $1 in
     -np | --np | -n) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
-    --num-gpus | -N | --npernode | -npernode) whole_number "$1" "$2" 1; num_gpus=$((10#$2)); shift 2 ;;
+    --num-gpus | -N | --npernode | -npernode | --nproc-per-node | --nproc_per_node)
+        whole_number "$1" "$2" 1; num_gpus=$((10#$2)); shift 2 ;;
+    --nnodes) options_nodes "$1" "$2"; shift 2 ;;
+    --standalone) shift ;;
     -hostfile | --hostfile | -machinefile | --machinefile | -f | --spec) set_source "$2"; shift 2 ;;
     # A single name is a list too; dptrain hosts would treat it as a file.
     -H | -host | --host) set_source "$([[ $2 == *[:,]* ]] && echo "$2" || echo "$2:1")"; shift 2 ;;
@@ -147,7 +153,7 @@ while [[ $# -gt 0 ]]; do
     --env-file) env_files+=("$2"); shift 2 ;;
     --log-dir) log_dir=$2; shift 2 ;;
     --report-bindings) report=yes; shift ;;
-    --restarts) whole_number "$1" "$2" 0; restarts=$((10#$2)); shift 2 ;;
+    --restarts | --max-restarts | --max_restarts) whole_number "$1" "$2" 0; restarts=$((10#$2)); shift 2 ;;
     --min-ranks) whole_number "$1" "$2" 1; min_ranks=$((10#$2)); shift 2 ;;
     --wait-hosts) whole_number "$1" "$2" 0; wait_hosts=$((10#$2)); shift 2 ;;
     --cool-down) whole_number "$1" "$2" 0; cool_down=$((10#$2)); shift 2 ;;
@@ -158,12 +164,13 @@ while [[ $# -gt 0 ]]; do
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
     -*)
-        ! options_hint "$1" || die 2 "$1 is another launcher's; write instead: $hint"
+        ! options_hint "$1" || die 2 "$1 is another launcher's: $hint"
         die 2 "unknown option '$1'; --help lists the options (dptrain's options follow its command, or --)"
         ;;
     *) break ;;
     esac
 done
+options_check_program "$@"
 # The positional form used by launch recipes for image networks.
 if [[ $# -ge 3 && $1 =~ ^[0-9]+$ && $2 =~ ^[0-9]+$ && -f $3 ]]; then
     whole_number NUM_GPUS "$1" 1
@@ -210,6 +217,9 @@ else
     [[ -z $hosts_command ]] || hosts_of_command "$hosts_command" "${supervisor:-$work}"
     hosts_find
     if [[ ${#host_name[@]} -eq 0 ]]; then
+        ((num_gpus == 0 || np <= num_gpus)) ||
+            die 2 "$np ranks, $num_gpus on each host: that needs $(((np + num_gpus - 1) / num_gpus)) hosts; give them by -hostfile or -H"
+        [[ $np -gt 0 ]] || np=$num_gpus
         [[ $np -gt 0 ]] || np=$(allowed_cores)
         [[ $super_again == no ]] || fleet_local
     fi
@@ -221,6 +231,7 @@ else
         [[ $checks == yes ]] || facts=''
     fi
 fi
+options_check_nodes "${#host_name[@]}"
 if [[ ${#host_name[@]} -gt 0 ]]; then
     hosts_share "$np" "$num_gpus"
     [[ ${#host_local[@]} -gt 0 ]] || hosts_mark_local

@@ -48,8 +48,8 @@ hosts_find() {
         hosts_read "$source" "${filters[@]}"
     elif [[ -n ${SLURM_JOB_NODELIST:-} ]] && command -v scontrol >/dev/null; then
         hosts_of_slurm
-    elif [[ -n $chief || ${#filters[@]} -gt 0 || $num_gpus -gt 0 || $launcher == srun ]]; then
-        die 2 "--chief, --include, --exclude, --num-gpus and --launcher srun require hosts: -hostfile, -H, or a Slurm allocation"
+    elif [[ -n $chief || ${#filters[@]} -gt 0 || $launcher == srun ]]; then
+        die 2 "--chief, --include, --exclude and --launcher srun require hosts: -hostfile, -H, or a Slurm allocation"
     fi
     ((${#host_name[@]} > 0)) || return 0
     # A chief that is lost is replaced.

@@ -5,13 +5,15 @@
 #
 # user_env: words of -x; user_flags: words for mpirun; user_mca: the settings among them; user_places: yes if they say where
 # ranks run.
-user_env=() user_flags=() user_mca=() user_places=no
+# wanted_nodes: --nnodes; 0: not given.
+user_env=() user_flags=() user_mca=() user_places=no wanted_nodes=0
 
 # Options of run.sh that take a value, also as --name=value.
 options_with_value=' -np --np -n -N --npernode -npernode --num-gpus --timeout-start --grace -hostfile --hostfile -machinefile
  --machinefile -f --spec -H -host --host --include --exclude --chief --ssh-port --wdir -wdir --launcher --interface --transport
  --ports --env-file --log-dir --restarts --min-ranks --wait-hosts --cool-down --hosts-command -x --mpi-args -bind-to --bind-to
- -map-by --map-by '
+ -map-by --map-by --nproc-per-node
+ --nproc_per_node --nnodes --max-restarts --max_restarts '
 options_take_value() { [[ " ${options_with_value//$'\n'/} " == *" $1 "* ]]; }
 
 # -x NAME[=VALUE]
@@ -55,23 +57,43 @@ options_mpi_args() { # TEXT
 # Sets hint: what to write instead of an option of another launcher; fails for other words.
 options_hint() { # WORD
     case ${1%%=*} in
-    --nproc-per-node | --nproc_per_node) hint='-np N on this machine, --num-gpus N per host' ;;
-    --nnodes) hint='hosts by -H or -hostfile; --restarts and --min-ranks for a number that may change' ;;
-    --max-restarts | --max_restarts) hint='--restarts N' ;;
-    --standalone) hint='nothing: without hosts a job runs on this machine' ;;
     --node-rank | --node_rank | --master-addr | --master_addr | --master-port | --master_port | --rdzv-* | --rdzv_*)
-        hint='nothing: run.sh starts all hosts itself, from one of them' ;;
-    --log_dir | -r | --redirects | -t | --tee) hint='--log-dir DIR' ;;
-    -p) hint='--ssh-port PORT' ;;
-    --host-discovery-script) hint='--hosts-command CMD, with --restarts' ;;
-    --min-np | --min-num-proc) hint='--min-ranks M, with --restarts' ;;
-    --mpi | --gloo) hint='nothing: ranks are started by mpirun' ;;
-    --network-interface | --network-interfaces) hint='--interface NAME' ;;
-    --start-timeout) hint='--timeout-start SEC' ;;
-    --output-filename | -output-filename) hint='--log-dir DIR' ;;
-    --allow-run-as-root | -allow-run-as-root) hint='nothing: run.sh sees to it' ;;
-    --oversubscribe | -oversubscribe) hint='nothing: more ranks than cores may run; on hosts write slots=N' ;;
+        hint='omit it, run.sh starts the ranks of all hosts, from one of them' ;;
+    --log_dir | -r | --redirects | -t | --tee) hint='write --log-dir DIR' ;;
+    -p) hint='write --ssh-port PORT' ;;
+    --host-discovery-script) hint='write --hosts-command CMD, with --restarts' ;;
+    --min-np | --min-num-proc) hint='write --min-ranks M, with --restarts' ;;
+    --max-np | --max-num-proc) hint='write -np N, the most ranks, with --restarts' ;;
+    --mpi | --gloo) hint='omit it, mpirun starts the ranks' ;;
+    --network-interface | --network-interfaces) hint='write --interface NAME' ;;
+    --start-timeout) hint='write --timeout-start SEC' ;;
+    --output-filename | -output-filename) hint='write --log-dir DIR' ;;
+    --allow-run-as-root | -allow-run-as-root) hint='omit it, run.sh allows it' ;;
+    --oversubscribe | -oversubscribe) hint='omit it, more ranks than cores may run; on hosts write slots=N' ;;
+    --num_gpus) hint='write --num-gpus N' ;;
+    --num_nodes | --num-nodes) hint='write the hosts by -H or -hostfile' ;;
     *) return 1 ;;
+    esac
+}
+
+# --nnodes of torchrun: the hosts are counted when they are known.
+options_nodes() { # OPTION VALUE
+    [[ $2 != *:* ]] || die 2 "$1 $2 is another launcher's: write -hostfile FILE --restarts N --min-ranks M"
+    whole_number "$1" "$2" 1
+    wanted_nodes=$((10#$2))
+}
+
+options_check_nodes() { # NUMBER OF HOSTS, 0: this machine alone
+    local n=$(($1 > 0 ? $1 : 1))
+    ((wanted_nodes == 0 || wanted_nodes == n)) ||
+        die 2 "--nnodes $wanted_nodes, but $n host$( ((n == 1)) || echo s): write the hosts by -H or -hostfile"
+}
+
+# What follows the options of another launcher: a command that is not dptrain's.
+options_check_program() { # WORD...
+    case ${1:-} in
+    python* | */python* | *.py)
+        die 2 "$* is another launcher's: write train and its options instead, dptrain is the program" ;;
     esac
 }
 

@@ -389,6 +389,12 @@ job_that_prints() {
     done
     line -machinefile hosts.tsv -N 2
     has "-np 4 -H a:2\\,b:2 "
+    # One host: this one.
+    line -N 3
+    has " -np 3 $DPTRAIN_BIN"
+    line -np 64 -N 8
+    [ "$status" -eq 2 ]
+    has "64 ranks, 8 on each host: that needs 8 hosts; give them by -hostfile or -H"
     # The first commands on Horovod's and torchrun's pages.
     line -np 4 -H localhost:4 train
     [ "$status" -eq 0 ]
@@ -397,14 +403,37 @@ job_that_prints() {
     [ "$status" -eq 0 ]
     has "--bind-to none --map-by slot --mca pml ob1 --mca btl \\^openib" "-np 4 -H a:2\\,b:2 "
     line --standalone --nnodes=1 --nproc-per-node=4 train
+    has " -np 4 $DPTRAIN_BIN train"
+    typed() { # PROGRAM WORDS...
+        run "$run_sh" "$1" --dry-run "${@:2}"
+        echo "$status: $output"
+    }
+    typed torchrun --standalone --nnodes=1 --nproc-per-node=4 train
+    has " -np 4 $DPTRAIN_BIN train"
+    typed horovodrun -np 4 -H localhost:4 train
+    has "-np 4 -H localhost:4 $DPTRAIN_BIN train"
+    line --nnodes=2 --nproc_per_node=3 --max-restarts=3 -hostfile hosts.tsv train
+    has "-np 6 -H a:3\\,b:3 "
+    line --nnodes 3 --nproc-per-node 2 -hostfile hosts.tsv train
     [ "$status" -eq 2 ]
-    has "--standalone is another launcher's; write instead: nothing: without hosts a job runs on this machine"
-    for words in "--nproc-per-node=4|-np N on this machine" "--nnodes=1:4|--restarts" "--max-restarts=3|--restarts N" \
-        "--rdzv-backend=c10d|nothing" "--host-discovery-script x|--hosts-command CMD"; do
+    has "--nnodes 3, but 2 hosts: write the hosts by -H or -hostfile"
+    # As typed: the program is the difference.
+    for words in "horovodrun -np 4 -H localhost:4 python train.py" \
+        "torchrun --standalone --nnodes=1 --nproc-per-node=4 YOUR_TRAINING_SCRIPT.py --arg1" \
+        "mpirun -np 4 -H localhost:4 python3 train.py"; do
+        # shellcheck disable=SC2086 # these are words
+        typed $words
+        [ "$status" -eq 2 ]
+        has "is another launcher's: write train and its options instead, dptrain is the program"
+        [ "${#lines[@]}" -eq 1 ]
+    done
+    for words in "--nnodes=1:4|--restarts" "--rdzv-backend=c10d|omit it" "--host-discovery-script x|write --hosts-command CMD" \
+        "--min-np 2|write --min-ranks M" "--gloo|omit it" "--num_gpus=2|write --num-gpus N" "--master_port=1|omit it"; do
         # shellcheck disable=SC2086 # these are words
         line ${words%|*} train
         [ "$status" -eq 2 ]
-        has "${words#*|}"
+        has "another launcher's: " "${words#*|}"
+        [ "${#lines[@]}" -eq 1 ]
     done
 }
 
