@@ -39,7 +39,7 @@ machine, and, as root, on three hosts made of kernel namespaces.
   --storm       a storm, as said
   --sum DIR     no faults: the page of the storms that have run with --out DIR; repeatable
   --seed N      seed of the faults [25]
-  --faults N    number of faults [300]
+  --faults N    number of faults, of the kinds of --only [300]
   --minutes M   start no more faults after M minutes
   --fault K     only fault K of the list, or a fault by its words: 'mpi_stop np=2 rank=1 call=MPI_Barrier at=50 act=stop'; keeps
                 its folder, and prints what the job printed

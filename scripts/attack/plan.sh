@@ -8,6 +8,7 @@ kinds=() plan=()
 
 kind() { # NAME WEIGHT
     local i
+    [[ -z $only || $1 =~ $only ]] || return 0
     for ((i = 0; i < $2; i++)); do kinds+=("$1"); done
 }
 
@@ -50,6 +51,7 @@ plan_make() {
         plan=("1 $literal")
         return
     fi
+    [[ ${#kinds[@]} -gt 0 ]] || die 2 "no fault matches; --list prints the list"
     # Shuffled, the same way under every awk and sort.
     mapfile -t order < <(for name in "${kinds[@]}"; do
         draw_number "$name" $((i++))
@@ -58,7 +60,6 @@ plan_make() {
     for ((k = 1; k <= (one > n_faults ? one : n_faults); k++)); do
         name=${order[(k - 1) % ${#order[@]}]}
         draw_of=$k
-        [[ -z $only || $name =~ $only ]] || continue
         ((one == 0 || k == one)) || continue
         plan+=("$k $name $("draw_$name")")
     done

@@ -196,6 +196,11 @@ lives() { # SECONDS
     [ "$("$here/attack.sh" --storm --no-hosts --list --seed 3 --fault 41)" = "$(sed -n 41p "$work/one")" ]
     run "$here/attack.sh" --storm --fault 'no_such_kind rank=1' --list
     [ "$status" -eq 2 ]
+    # --faults counts those of --only.
+    "$here/attack.sh" --storm --no-hosts --list --faults 11 --only '^(flip_states|data_removed)$' >"$work/one"
+    [ "$(cut -d ' ' -f 2 "$work/one" | sort | uniq -c | wc -l)/$(wc -l <"$work/one")" = 2/11 ]
+    run "$here/attack.sh" --storm --no-hosts --list --only '^link_cut$'
+    [ "$status" -eq 2 ]
     run "$here/attack.sh" --no-hosts --list
     [ "$status" -eq 2 ]
     # shellcheck source=scripts/attack/storm/page.sh
@@ -235,10 +240,44 @@ lives() { # SECONDS
     [ "$status" -eq 1 ]
 }
 
+@test "a fault that finds the job elsewhere strikes again, and one without a job gets another" {
+    name=made_up k=7 rest='place=local rank=1' struck_all=0 dir=$work out='' job_out=$work/out plan=() jobs_run=0
+    declare -A P
+    # shellcheck source=scripts/attack/job.sh
+    . "$here/attack/job.sh"
+    # shellcheck source=scripts/attack/storm/life.sh
+    . "$here/attack/storm/life.sh"
+    # shellcheck source=scripts/attack/storm/judge.sh
+    . "$here/attack/storm/judge.sh"
+    : >"$work/out"
+    storm_await_progress() { [[ $progress == yes ]]; }
+    storm_control() { :; }
+    storm_recover() { [[ $alive == yes ]]; }
+    storm_parse "$rest"
+    progress=yes alive=yes tries=0
+    strike_made_up() { tries=$((tries + 1)) && ((tries < 3)) || at=1; }
+    storm_fault
+    [ "$tries/$struck_all/$(cut -f 4,5 "$work/results.tsv")" = "3/1/$(printf 'yes\t-')" ]
+    # Never: it says so.
+    strike_made_up() { :; }
+    storm_fault
+    [ "$struck_all/$(tail -n 1 "$work/results.tsv" | cut -f 4,5)" = "1/$(printf 'no\tnot struck')" ]
+    # The job has ended.
+    progress=no alive=no
+    run storm_fault
+    [ "$status" -eq 1 ]
+    [ "$(wc -l <"$work/results.tsv")" -eq 2 ]
+    # Each job takes two of five faults.
+    minutes=0 plan=('1 a job=0 place=local' '2 a job=0 place=local' '3 a job=0 place=local' '4 a job=0 place=local' '5 a job=0 place=local')
+    storm_life() { lines=("${lines[@]:2}") && echo "$#" >>"$work/lives"; }
+    (storm_worker)
+    [ "$(paste -sd ' ' "$work/lives")" = "5 3 1" ]
+}
+
 # ---- Faults ----
 @test "a few faults: nothing hangs, nothing is lost, no bit is wrong" {
     mkdir "$work/out"
-    run env -u DPTRAIN_BIND nice "$here/attack.sh" --faults 12 --out "$work/out" \
+    run env -u DPTRAIN_BIND nice "$here/attack.sh" --faults 3 --out "$work/out" \
         --only '^(file_checkpoint|file_short|mpi_slow|between_data|clock_jump)$'
     echo "$output"
     cat "$work/out/page.md"
@@ -248,12 +287,13 @@ lives() { # SECONDS
 
 @test "a storm: jobs start again by themselves, and end with the bits of an undisturbed run" {
     mkdir "$work/out"
-    run env -u DPTRAIN_BIND nice "$here/attack.sh" --storm --no-hosts --seed 10 --faults 6 --out "$work/out" \
+    run env -u DPTRAIN_BIND nice "$here/attack.sh" --storm --no-hosts --seed 4 --faults 5 --minutes 5 --out "$work/out" \
         --only '^(flip_weights|kill_write|checkpoint_truncated|supervisor_killed)$'
     echo "$output"
     cat "$work/out/page.md"
     [ "$status" -eq 0 ]
-    [ "$(awk -F '\t' '$4 == "yes"' "$work/out/results.tsv" | wc -l)" -ge 2 ]
+    # A fault that finds the job elsewhere strikes again, so that a slow machine only takes longer.
+    [ "$(awk -F '\t' '$4 == "yes"' "$work/out/results.tsv" | wc -l)" -eq 5 ]
     grep -q 'ends with the bits of the undisturbed run' <<<"$output"
 }
 

@@ -7,20 +7,28 @@
 #   floor   the least step to resume from [the newest announced checkpoint]
 # and says what it expects: storm_resumes, storm_ends, storm_goes_on.
 
-# Runs one fault in the middle of a job, and writes its row. Fails if the job cannot be struck any more.
+# Runs one fault in the middle of a job, and writes its row; tries again if the job was not where the fault strikes. Fails if
+# the job cannot be struck any more: the fault is left for another one.
 storm_fault() {
-    local at='' bad=() named=- words='' outcome='' noticed='' back='' found=- floor n_faults_before out_from
-    if ! storm_await_progress; then
-        storm_recover && storm_await_progress || { note "job ${P[job]:-0} can't be struck by fault $k ($name)" && return 1; }
-    fi
-    floor=$(storm_announced) n_faults_before=$(life_count fault) out_from=$(stat -c %s "$job_out")
-    "strike_$name"
-    storm_control
-    # The job had ended by then.
-    if [[ " ${bad[*]} " =~ \ (code-0|no-resume)\  && $(life_last end reason) == finished ]]; then at='' bad=(); fi
+    local at bad named words outcome noticed back found floor n_faults_before out_from turn
+    for turn in 1 2 3; do
+        at='' bad=() named=- words='' outcome='' noticed='' back='' found=-
+        if ! storm_await_progress; then
+            storm_recover && storm_await_progress || { note "job ${P[job]:-0} can't be struck by fault $k ($name)" && return 1; }
+        fi
+        floor=$(storm_announced) n_faults_before=$(life_count fault) out_from=$(stat -c %s "$job_out")
+        "strike_$name"
+        storm_control
+        # The job had ended by then.
+        if [[ " ${bad[*]} " =~ \ (code-0|no-resume)\  && $(life_last end reason) == finished ]]; then at='' bad=(); fi
+        [[ -z $at && ${#bad[@]} -eq 0 && $turn -lt 3 ]] || break
+        note "fault $k ($name, ${P[place]}, job ${P[job]:-0}) has not struck; again"
+        storm_recover || return 1
+        storm_parse "$rest"
+    done
     storm_row
     struck_all=$((struck_all + (${#at} > 0)))
-    storm_recover
+    storm_recover || true
 }
 
 # The fault has struck now.
@@ -167,11 +175,19 @@ storm_trains() { # N
     storm_kept_checkpoint
 }
 
-# Expected: nothing; training goes on within the deadline.
+# Whether a step was done within the deadline before now, since the first call. Needs seen and since, 0 at first.
+storm_moves() {
+    local steps now
+    steps=$(steps_done) now=$(uptime_ms)
+    if ((since == 0 || steps != seen)); then seen=$steps since=$now; fi
+    ((now - since < 1000 * (timeout_sec + grace_sec)))
+}
+
+# Expected: nothing; training goes on.
 storm_goes_on() {
-    local steps until
+    local steps seen=0 since=0
     [[ -n $at ]] || return 0
-    steps=$(steps_done) until=$(($(uptime_ms) + 1000 * (timeout_sec + grace_sec)))
+    steps=$(steps_done)
     outcome="goes on"
     while (($(steps_done) < steps + 12)); do
         if ! storm_alive; then
@@ -180,7 +196,7 @@ storm_goes_on() {
             break
         fi
         if (($(life_count fault) > n_faults_before)); then bad+=(restarted) outcome=fault && storm_again && break; fi
-        (($(uptime_ms) < until)) || { bad+=(hang) && break; }
+        storm_moves || { bad+=(hang) && break; }
         sleep 0.1
     done
     storm_judge

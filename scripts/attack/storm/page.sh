@@ -150,6 +150,8 @@ storm_verdict() {
     note "${counts[0]} faults, ${counts[1]} struck, ${counts[2]} as expected: ${counts[3]} hangs, ${counts[4]} checkpoints lost or wrongly taken, \
 ${counts[5]} wrong results, ${counts[6]} of ${counts[7]} culprits named, ${counts[8]} of ${counts[9]} flipped bits found in time; $other jobs with another end"
     ((counts[3] + counts[4] + counts[5] + other == 0 && counts[8] == counts[9] && 100 * counts[6] >= 95 * counts[7])) || exit 1
+    # A storm that strikes nothing proves nothing.
+    ((counts[1] > 0)) || exit 1
     # What is left are other codes.
     ((counts[2] >= counts[1] - (counts[7] - counts[6]))) || exit 1
 }

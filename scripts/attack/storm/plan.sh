@@ -11,6 +11,7 @@ storm_local=() storm_hosts=() storm_own=()
 storm_kind() { # NAME WEIGHT_LOCAL WEIGHT_HOSTS EXPECTED
     local i
     storm_expected[$1]=$4
+    [[ -z $only || $1 =~ $only ]] || return 0
     if [[ $2 == own ]]; then storm_own+=("$1") && return; fi
     for ((i = 0; i < $2; i++)); do storm_local+=("$1"); done
     for ((i = 0; i < $3; i++)); do storm_hosts+=("$1"); done
@@ -42,7 +43,7 @@ storm_job() { # L
 # Whether a kind makes sense in a job with these settings.
 storm_suits() { # KIND SETTINGS
     case $1 in
-    flip_states | flip_states_before | shard_*) [[ $2 == *model=mnist-cnn-bn* ]] ;;
+    flip_states | shard_*) [[ $2 == *model=mnist-cnn-bn* ]] ;;
     data_*) [[ $2 == *model=lenet5* ]] ;;
     # Without --reproducible the sum goes through shared memory, and no call of MPI shows it.
     kill_allreduce | flip_gradient) [[ $2 != *shards=0* ]] ;;
@@ -50,9 +51,22 @@ storm_suits() { # KIND SETTINGS
     esac
 }
 
+# Sets name to the next kind of a list that makes sense in a job; fails if none does.
+storm_pick() { # LIST SETTINGS
+    local -n list=$1
+    local i
+    for ((i = 0; i < ${#list[@]}; i++)); do
+        name=${list[taken[$1] % ${#list[@]}]}
+        taken[$1]=$((taken[$1] + 1))
+        ! storm_suits "$name" "$2" || return 0
+    done
+    return 1
+}
+
 # Sets plan: lines `K KIND job=L SETTINGS PARAMETERS`.
 storm_plan() {
-    local file k=0 l n settings name draw_of=0 order at_local=0 at_hosts=0 at_own=0 local_order hosts_order own_order
+    local file k=0 l n settings name list draw_of=0 order local_order hosts_order own_order empty=0
+    local -A taken=([local_order]=0 [hosts_order]=0 [own_order]=0)
     for file in "$here"/attack/storm/kinds/*.sh; do
         # shellcheck source=/dev/null
         . "$file"
@@ -67,24 +81,15 @@ storm_plan() {
     storm_shuffle "${storm_hosts[@]}" && hosts_order=("${order[@]}")
     storm_shuffle "${storm_own[@]}" && own_order=("${order[@]}")
     plan=()
-    for ((l = 0; k < (one > n_faults ? one : n_faults); l++)); do
+    # With --only, a job may suit none of the kinds; all seven sorts of jobs, no kind.
+    for ((l = 0; k < (one > n_faults ? one : n_faults) && empty < 7; l++)); do
         draw_of=$((100000 + l))
-        settings=$(storm_job "$l") n=8
-        if [[ $settings == *own=yes* ]]; then
-            name=${own_order[at_own++ % ${#own_order[@]}]} n=1
+        settings=$(storm_job "$l") list=local_order n=8 empty=$((empty + 1))
+        if [[ $settings == *place=hosts* ]]; then list=hosts_order n=5; fi
+        if [[ $settings == *own=yes* ]]; then list=own_order n=1; fi
+        while ((n-- > 0)) && storm_pick "$list" "$settings"; do
             [[ $name != flip_states_before ]] || settings=${settings/lenet5/mnist-cnn-bn}
-            storm_add
-            continue
-        fi
-        [[ $settings != *place=hosts* ]] || n=5
-        while ((n-- > 0)); do
-            if [[ $settings == *place=hosts* ]]; then
-                name=${hosts_order[at_hosts++ % ${#hosts_order[@]}]}
-            else
-                name=${local_order[at_local++ % ${#local_order[@]}]}
-            fi
-            storm_suits "$name" "$settings" || { n=$((n + 1)) && continue; }
-            storm_add
+            storm_add && empty=0
         done
     done
     [[ ${#plan[@]} -gt 0 ]] || die 2 "no fault matches; --list prints the list"
@@ -93,7 +98,6 @@ storm_plan() {
 # Adds one fault; uses the variables of storm_plan.
 storm_add() {
     k=$((k + 1)) draw_of=$k
-    [[ -z $only || $name =~ $only ]] || return 0
     ((one == 0 || k == one)) || return 0
     ((k <= n_faults || one > 0)) || return 0
     plan+=("$k $name job=$l $settings $("draw_$name")")

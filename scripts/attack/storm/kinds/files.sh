@@ -57,19 +57,17 @@ storm_restore() {
     mv "$dir/disk/moved" "$dir/disk/run"
 }
 
-# Damages the newest checkpoint while no rank runs: between two starts of the ranks.
+# Damages the newest checkpoint while no rank runs: between two starts of the ranks. The supervisor is held until then.
 storm_damage() { # HOW
-    local rank file size at_byte newest starts
+    local file size at_byte newest supervisor first
     # There must be one before it.
-    [[ $(find "$dir/run/" -name 'ckpt-*.h5' | wc -l) -ge 2 ]] || return 0
-    rank=$(storm_rank)
-    storm_hit KILL dptrain "$rank" || return 0
-    storm_outcome $((timeout_sec + grace_sec))
-    starts=$(life_count ranks)
+    storm_await_checkpoints 2 || return 0
+    supervisor=$(job_launcher)
+    kill -STOP "$supervisor" 2>/dev/null || return 0
+    storm_hit KILL dptrain "$(storm_rank)"
+    storm_await_no_ranks || { kill -CONT "$supervisor" && at='' && return; }
     file=$(find "$dir/run/" -name 'ckpt-*.h5' | sort | tail -n 1)
-    [[ -n $file ]] || { at='' && return; }
     newest=${file##*ckpt-} newest=$((10#${newest%.h5}))
-    cp "$file" "$dir/whole"
     size=$(stat -c %s "$file") at_byte=$((size * P[at] / 100))
     if [[ $1 == truncate ]]; then
         truncate -s "$at_byte" "$file"
@@ -77,13 +75,31 @@ storm_damage() { # HOW
         storm_flip_byte "$file" "$at_byte"
     fi
     storm_struck "$1 ${file##*/} at $at_byte"
-    # Too late: the next ranks may have read it.
-    (($(life_count ranks) == starts)) || { at='' && cp "$dir/whole" "$file" && return; }
     floor=$(storm_before "$newest") words="ckpt-0*$newest"
-    storm_again
-    rank=$(life_last training first_step)
-    ((${rank:--1} < newest)) || bad+=(accepted-corrupt)
-    storm_judge
+    kill -CONT "$supervisor"
+    storm_resumes
+    first=$(life_last training first_step)
+    [[ $outcome != resumed ]] || ((${first:--1} < newest)) || bad+=(accepted-corrupt)
+}
+
+# Waits until the job has announced N checkpoints since its last start.
+storm_await_checkpoints() { # N
+    local n seen=0 since=0
+    while storm_alive && storm_moves; do
+        n=$(awk '/"record":"run"/ { n = 0 } /"record":"checkpoint".*"error":null/ { n++ } END { print n + 0 }' "$dir/run/metrics.jsonl")
+        ((n < $1)) || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+# Waits until the current start of the ranks is over, and mpirun with it.
+storm_await_no_ranks() {
+    local until=$(($(uptime_ms) + 1000 * (timeout_sec + grace_sec)))
+    while [[ -n $(job_processes | awk '$2 == "dptrain" || $2 == "mpirun"') ]]; do
+        (($(uptime_ms) < until)) || return 1
+        sleep 0.1
+    done
 }
 
 storm_flip_byte() { # FILE BYTE

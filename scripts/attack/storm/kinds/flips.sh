@@ -34,9 +34,10 @@ storm_flip() { # SPEC
 
 # Whether the job goes on through two more comparisons.
 storm_unharmed() {
-    local until=$(($(uptime_ms) + 1000 * (timeout_sec + grace_sec))) last=$(($(steps_done) + 3 * storm_check))
-    while (($(uptime_ms) < until)) && storm_alive && (($(life_count fault) == n_faults_before)); do
+    local last=$(($(steps_done) + 3 * storm_check)) seen=0 since=0
+    while storm_alive && (($(life_count fault) == n_faults_before)); do
         (($(steps_done) <= last)) || return 0
+        storm_moves || return 1
         sleep 0.1
     done
     return 1
