@@ -9,7 +9,7 @@
  *     min     counts only allocations of at least so many bytes, and MPI_Allreduce of so many elements
  *     own=1   counts only allocations of the program itself, not of libraries
  *     act     stop kill segv abort term exit:CODE fail:ERRNO delay:SEC block flip short drop jump:SEC fill:BYTE
- *     pos, bit  where a flip strikes: percent of the bytes [50], and the bit [4]
+ *     pos, bit  where a flip strikes: percent of the bytes [50], and the bit [4]; from 8 on, of the number of 32 bits there
  *     start=1  only a process that starts later
  *     id      strikes once, even if the ranks start again; pace: as DPTRAIN_FAULT_PACE
  *   Besides functions, call is
@@ -322,8 +322,9 @@ act_t shim_strike(const char *call, const char *path, size_t n_bytes, const void
 void shim_flip(void *data, size_t n_bytes)
 {
     size_t at = n_bytes * (size_t)fault.pos / 100;
+    if (fault.bit >= 8) at = at / 4 * 4 + (size_t)fault.bit / 8;
     if (data && n_bytes > 0)
-        ((unsigned char *)data)[at < n_bytes ? at : n_bytes - 1] ^= (unsigned char)(1u << fault.bit);
+        ((unsigned char *)data)[at < n_bytes ? at : n_bytes - 1] ^= (unsigned char)(1u << fault.bit % 8);
 }
 
 const char *shim_path(int fd, char path[PATH_MAX])

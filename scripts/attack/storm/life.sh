@@ -52,6 +52,8 @@ storm_words() {
         --algorithms fixed --checkpoint-every "$storm_every" --check-replicas "$storm_check" --eval-every 10s
         --log-every 1000 --timeout "$timeout_sec")
     [[ ${P[model]} == lenet5 ]] || words+=(--input-size 28)
+    # What replay begins with.
+    [[ ${P[own]:-no} == no ]] || words+=(--keep 20)
     if [[ ${P[shards]} == 0 ]]; then words+=(--allreduce host); else words+=(--reproducible "${P[shards]}"); fi
 }
 

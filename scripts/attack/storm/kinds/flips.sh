@@ -8,7 +8,7 @@ storm_kind flip_states 3 0 'resumes, rank named'
 storm_kind flip_before_sum own own 'replay'
 storm_kind flip_states_before own own 'replay'
 
-draw_flip() { echo "rank=$(between 0 11) wait=$(between 0 40) pos=$(between 0 99) bit=$(between 0 7)"; }
+draw_flip() { echo "rank=$(between 0 11) wait=$(between 0 40) pos=$(between 0 99) bit=$(between 0 31)"; }
 draw_flip_weights() { echo "$(draw_flip) after=0.$(between 0 2)$(between 0 9)"; }
 draw_flip_momentum() { draw_flip_weights; }
 draw_flip_gradient() { echo "$(draw_flip) n=$(between 1 12)"; }
@@ -54,6 +54,23 @@ strike_flip_states() { storm_flip "call=states"; }
 storm_flip_all() { # SPEC
     storm_arm "rank=$(storm_rank) $1 pos=${P[pos]} bit=${P[bit]} act=flip"
     storm_goes_on
+    [[ -z $at ]] || storm_replay
 }
 strike_flip_before_sum() { storm_flip_all "call=MPI_Alltoall min=1000 n=${P[n]}"; }
 strike_flip_states_before() { storm_flip_all "call=mpi_send min=512"; }
+
+# Sets found to what replay says of the steps after the last recorded one: replayed, or equal.
+storm_replay() {
+    local step more code=0
+    step=$(sed -nE "s/^struck id=$k step=([0-9]+) .*/\1/p" "$dir/fault" | head -n 1)
+    for more in 0 2 4; do
+        code=0
+        (cd "$dir" && "$real" replay disk/run --step $((${step:-0} + more))) >"$dir/replay" 2>&1 || code=$?
+        [[ $code -eq 0 ]] || break
+    done
+    case $code in
+    0) found=equal ;;
+    1) found=replayed ;;
+    *) bad+=("replay-$code") ;;
+    esac
+}
