@@ -211,7 +211,7 @@ lives() { # SECONDS
     row 1 kill_training local yes resumed 1000 3000 ok yes - job=0 ''
     row 2 kill_training local yes resumed 2000 5000 ok yes 3 job=0 ''
     row 3 kill_training local no 'not struck' - - ok - - job=0 ''
-    row 4 flip_before_sum local yes 'goes on' - - ok - - job=1 ''
+    row 4 flip_before_sum local yes 'goes on' - - ok - replayed job=1 ''
     printf '%s\n' 0 local 2 lenet5 6 3 0 no ok | paste -s >"$work/jobs.tsv"
     printf '%s\n' 1 local 2 lenet5 6 1 0 yes wrong-weights | paste -s >>"$work/jobs.tsv"
     (storm_verdict)
@@ -233,7 +233,7 @@ lives() { # SECONDS
     run "$here/attack.sh" --sum "$work/sum.one" --sum "$work/sum.two"
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == *'| flip_before_sum | 2 | 2 | 2 | 2 |'*'attack.sh --out one; attack.sh --out two'* ]]
+    [[ "$output" == *'| flip_before_sum | 2 | 2 | 2 | 2 | 0 |'*'attack.sh --out one; attack.sh --out two'* ]]
     [[ "$output" == *'3 faults, 2 struck, 2 as expected: '* ]]
     sed -i '1s/ok$/wrong-weights/' "$work/jobs.tsv"
     run storm_verdict
