@@ -313,6 +313,28 @@ EOF
     [[ "$(cat "$CALLS")" == install*aws-parallelcluster==3.*moto*server* ]]
 }
 
+@test "dptrain.sbatch names its nodes and those that are down, and stages data on every node first" {
+    place=$BATS_TEST_TMPDIR/home
+    mkdir -p "$place/scripts"
+    printf '#!/bin/sh\necho "run.sh: $*"\n' >"$place/scripts/run.sh"
+    printf '#!/bin/sh\necho "srun: $*"\n' >"$bin/srun"
+    printf '#!/bin/sh\n[ "$3" = gpus ] && echo "n[3-4] (down: no capacity)"\n' >"$bin/sinfo"
+    chmod +x "$place/scripts/run.sh" "$bin"/*
+    export PATH=$bin:$PATH DPTRAIN_HOME=$place SLURM_SUBMIT_DIR=$place SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST='n[1-2]'
+    SLURM_JOB_PARTITION=gpus DPTRAIN_STAGE=/shared/data:/scratch/data run "$scripts/dptrain.sbatch" train
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "dptrain.sbatch: nodes of job 7: n[1-2]" ]
+    [ "${lines[1]}" = "dptrain.sbatch: not available: n[3-4] (down: no capacity)" ]
+    [ "${lines[2]}" = "srun: --ntasks=2 --ntasks-per-node=1 $place/scripts/stage_data.sh --here /shared/data /scratch/data" ]
+    [[ "${lines[3]}" == "run.sh: "*" -- train --out runs/slurm-7 --resume auto" ]]
+    DPTRAIN_STAGE=data run "$scripts/dptrain.sbatch" train
+    [[ "$status" -eq 2 && "$output" == *"invalid DPTRAIN_STAGE 'data'"* ]]
+    printf '#!/bin/sh\nexit 3\n' >"$bin/srun"
+    DPTRAIN_STAGE=/a:/b run "$scripts/dptrain.sbatch" train
+    [[ "$status" -eq 3 && "$output" != *run.sh* ]]
+}
+
 @test "run.sh --dry-run prints the command, quoted" {
     run "$scripts/run.sh" -np 1 --dry-run train --out 'a b'
     echo "$output"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Runs a one-node Slurm on this machine for tests: `. slurm.bash`. All its files, with a separate munged, are in $slurm.
+# Runs Slurm on this machine for tests: `. slurm.bash`. All its files, with a separate munged, are in $slurm.
 # shellcheck shell=bash
 
 # Prints why Slurm cannot run, or nothing if it can. Its packages are large, so tests do not install them.
@@ -13,14 +13,16 @@ slurm_why() {
     done
 }
 
-slurm_up() {
-    local name i
+# The first node is this machine; further ones have the given names, and their slurmd runs here too.
+slurm_up() { # [NAME...]
+    local name i port
     slurm=$(mktemp -d /tmp/dptrain-slurm.XXXXXX) || return
     export slurm SLURM_CONF=$slurm/slurm.conf PATH=$PATH:/usr/sbin
     chmod 755 "$slurm"
     name=$(hostname -s)
     mkdir "$slurm"/{state,spool,munge}
     (umask 077 && head -c 1024 /dev/urandom >"$slurm/munge/key")
+    port=$((30000 + RANDOM % 9000))
     cat >"$slurm/slurm.conf" <<EOF
 ClusterName=dptrain
 SlurmctldHost=$name(127.0.0.1)
@@ -29,13 +31,13 @@ AuthType=auth/munge
 AuthInfo=socket=$slurm/munge/socket
 CredType=cred/munge
 SlurmctldPort=$((20000 + RANDOM % 9000))
-SlurmdPort=$((30000 + RANDOM % 9000))
+SlurmdPort=$port
 StateSaveLocation=$slurm/state
-SlurmdSpoolDir=$slurm/spool
+SlurmdSpoolDir=$slurm/spool/%n
 SlurmctldPidFile=$slurm/slurmctld.pid
-SlurmdPidFile=$slurm/slurmd.pid
+SlurmdPidFile=$slurm/slurmd-%n.pid
 SlurmctldLogFile=$slurm/slurmctld.log
-SlurmdLogFile=$slurm/slurmd.log
+SlurmdLogFile=$slurm/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -45,8 +47,11 @@ ReturnToService=2
 InactiveLimit=0
 KillWait=5
 NodeName=$name NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
-PartitionName=all Nodes=$name Default=YES MaxTime=60 State=UP
+PartitionName=all Nodes=ALL Default=YES MaxTime=60 State=UP
 EOF
+    for ((i = 1; i <= $#; i++)); do
+        echo "NodeName=${!i} NodeAddr=127.0.0.1 Port=$((port + i)) CPUs=$(nproc) State=UNKNOWN" >>"$slurm/slurm.conf"
+    done
     echo 'CgroupPlugin=cgroup/v1' >"$slurm/cgroup.conf"
     # All in the foreground, so that their ids are known.
     munged --foreground --force --key-file="$slurm/munge/key" --socket="$slurm/munge/socket" \
@@ -56,10 +61,13 @@ EOF
     for ((i = 0; i < 100; i++)); do [[ ! -S $slurm/munge/socket ]] || break; sleep 0.1; done
     slurmctld -D >"$slurm/slurmctld.out" 2>&1 3>&- &
     slurm_pids+=" $!"
-    slurmd -D -N "$name" >"$slurm/slurmd.out" 2>&1 3>&- &
-    export slurm_pids+=" $!"
+    for name in "$name" "$@"; do
+        slurmd -D -N "$name" >"$slurm/slurmd-$name.out" 2>&1 3>&- &
+        slurm_pids+=" $!"
+    done
+    export slurm_pids
     for ((i = 0; i < 150; i++)); do
-        if sinfo --noheader --format %t 2>/dev/null | grep -q idle; then return 0; fi
+        if [[ $(sinfo --noheader --Node --format %t 2>/dev/null | grep -cx idle) -gt $# ]]; then return 0; fi
         sleep 0.2
     done
     echo "Slurm did not start:" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The batch script under a real one-node Slurm started here; only with scripts/test.sh --slow.
+# The batch script under a real Slurm started here, of this machine and a second node on it; only with scripts/test.sh --slow.
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 
 # shellcheck source=tests/cluster/slurm.bash
@@ -17,7 +17,7 @@ setup_file() {
     DPTRAIN_HOME=$root
     export tiny=$BATS_FILE_TMPDIR/tiny
     "${DPTRAIN_BIN:-$root/dptrain}" data synth digits --out "$tiny" --train 300 --val 64
-    slurm_up
+    slurm_up second
 }
 
 teardown_file() { slurm_down; }
@@ -25,12 +25,19 @@ teardown_file() { slurm_down; }
 setup() {
     [[ -z $slurm_missing ]] || skip "$slurm_missing"
     cd "$BATS_TEST_TMPDIR" || return
+    # Its ranks would look for it under its name.
+    second down
 }
 
 submit() { # SBATCH'S OPTIONS -- ARGUMENTS; sets job
     local options=()
     while [[ $1 != -- ]]; do options+=("$1"); shift; done
     job=$(sbatch --parsable --ntasks=2 --time=5 "${options[@]}" "$root/scripts/dptrain.sbatch" "${@:2}")
+}
+
+# Lets jobs have the second node, or not.
+second() { # resume|down
+    scontrol update NodeName=second "State=$1" Reason="no capacity"
 }
 
 # Waits until the job's output contains the text; fails after a minute, or if the job has failed.
@@ -102,4 +109,33 @@ train=(train --model mlp --batch 20 --threads 1 --algorithms fixed --lr 0.01)
     wait_state COMPLETED
     [ "$(slurm_job "$job" Restarts)" = 0 ]
     grep -q 'rank 1 on .* was killed by signal 9' "dptrain-$job.out"
+}
+
+@test "--nodes=1-2 with one node down: the job runs on the other, and names both" {
+    submit --nodes=2 -- "${train[@]}" --data "$tiny" --steps 3
+    two=$job
+    submit --nodes=1-2 --ntasks-per-node=2 --exclusive -- "${train[@]}" --data "$tiny" --steps 3
+    wait_output '^finished after 3 steps'
+    wait_state COMPLETED
+    cat "dptrain-$job.out"
+    grep -qx "dptrain.sbatch: nodes of job $job: $(hostname -s)" "dptrain-$job.out"
+    grep -qx 'dptrain.sbatch: not available: second (down: no capacity)' "dptrain-$job.out"
+    grep -q 'ranks   2 on 1 host' "dptrain-$job.out"
+    # Who asks for two nodes waits.
+    [ "$(slurm_job "$two" JobState)" = PENDING ]
+    scancel "$two"
+    # With both up, the same request has both.
+    second resume
+    job=$(sbatch --parsable --nodes=1-2 --ntasks=4 --ntasks-per-node=2 --exclusive --output=both --wrap 'printenv SLURM_JOB_NUM_NODES')
+    wait_state COMPLETED
+    [ "$(cat both)" = 2 ]
+}
+
+@test "data is staged on every node before the job" {
+    DPTRAIN_STAGE=$tiny:$BATS_TEST_TMPDIR/local submit -- "${train[@]}" --data "$BATS_TEST_TMPDIR/local" --steps 3
+    wait_output '^finished after 3 steps'
+    wait_state COMPLETED
+    cat "dptrain-$job.out"
+    grep -q "local is complete: " "dptrain-$job.out"
+    diff -r "$tiny" "$BATS_TEST_TMPDIR/local"
 }
