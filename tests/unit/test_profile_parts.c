@@ -87,7 +87,8 @@ static void test_table(const profile_parts_t *ranks)
     table_of(ranks, PROFILE_PARTS_ROWS + 1, text);
     OK(has_line(text, "min 1.000 1.000 1.000 1.000 1.000 1.000 5.000 11.000") &&
            has_line(text, "median 1.000 1.000 1.000 1.000 1.000 5.000 5.000 15.000") &&
-           has_line(text, "max 1.000 1.000 1.000 1.000 1.000 9.000 5.000 19.000") && !has_line(text, "0 1.000"),
+           has_line(text, "max 1.000 1.000 1.000 1.000 1.000 9.000 5.000 19.000") &&
+           !has_line(text, "0 1.000"),
        "of more ranks the least, the median and the greatest");
 }
 

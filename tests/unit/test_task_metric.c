@@ -105,11 +105,16 @@ static void check_targets(void)
        "a missed target: %s", err_message());
     OK(train_target_make("map=1", 0, &m, &loss) == ERR_USAGE && strstr(err_message(), "loss, accuracy"),
        "another task's metric: %s", err_message());
+    OK(train_target_make("accuracy=98.5", 0, &m, &loss) == ERR_USAGE &&
+           strstr(err_message(), "write accuracy=0.985") &&
+           train_target_make("accuracy=-1", 0, &m, &loss) == ERR_USAGE,
+       "a fraction is no percentage: %s", err_message());
+    OK_CALL(train_target_make("loss=98.5", 0, &m, &loss), "a loss may be any number");
 }
 
 int main(void)
 {
-    tap_plan(8 + 5 + 3 + 3 + 8);
+    tap_plan(8 + 5 + 3 + 3 + 10);
     check_tables();
     check_detection();
     check_order();

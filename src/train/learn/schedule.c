@@ -147,8 +147,8 @@ static err_t set_warmup(const schedule_options_t *o, const schedule_run_t *run, 
         snprintf(given, sizeof given, "--warmup-steps");
     else
         snprintf(given, sizeof given, "--warmup %g (epochs)", o->warmup_epochs);
-    RAISE(ERR_USAGE, "%s is %lld step%s, but the whole run has %lld", given, (long long)out->warmup_steps,
-          out->warmup_steps == 1 ? "" : "s", (long long)run->n_steps);
+    RAISE(ERR_USAGE, "%s is %lld step%s, but the whole run has %lld; shorten the warm-up or train longer",
+          given, (long long)out->warmup_steps, out->warmup_steps == 1 ? "" : "s", (long long)run->n_steps);
 }
 
 err_t schedule_make(const schedule_options_t *o, const schedule_run_t *run, schedule_t *schedule,

@@ -28,6 +28,16 @@ err_t train_target_check(const char *text)
     RAISE(ERR_USAGE, "invalid --target '%s': expected METRIC=X, such as accuracy=0.99 or loss=0.05", text);
 }
 
+/* 37.9 is how many write an average precision of 0.379. */
+static err_t check_range(const train_target_t *target, const task_metric_t *metric)
+{
+    if (metric->unit != METRIC_FRACTION || (target->value >= 0 && target->value <= 1)) return ERR_OK;
+    if (target->value > 1 && target->value <= 100)
+        RAISE(ERR_USAGE, "%s: %s is from 0 to 1; for %g %% write %s=%g", target->option, metric->name,
+              target->value, metric->name, target->value / 100);
+    RAISE(ERR_USAGE, "%s: %s is from 0 to 1", target->option, metric->name);
+}
+
 err_t train_target_make(const char *target, double accuracy, const task_metrics_t *metrics,
                         train_target_t *out)
 {
@@ -38,7 +48,8 @@ err_t train_target_make(const char *target, double accuracy, const task_metrics_
     if (!target || !split_target(target, name, &out->value)) return ERR_OK;
     snprintf(out->option, sizeof out->option, "--target %s", target);
     out->metric = task_metrics_find(metrics, name);
-    if (out->metric >= 0 && !metrics->at[out->metric]->training_only) return ERR_OK;
+    if (out->metric >= 0 && !metrics->at[out->metric]->training_only)
+        return check_range(out, metrics->at[out->metric]);
     for (int i = 0; i < metrics->n; i++) {
         size_t n = strlen(known);
         if (!metrics->at[i]->always_null && !metrics->at[i]->training_only)

@@ -15,7 +15,7 @@ typedef struct train_target {
 /* Checks the syntax of --target; the metric is checked once the task is known. */
 err_t train_target_check(const char *target);
 
-/* ERR_USAGE: the task has no such metric.
+/* ERR_USAGE: the task has no such metric, or it never has such a value.
  *
  *   target    --target; NULL: not given
  *   accuracy  --target-accuracy; 0: not given */
