@@ -144,12 +144,12 @@ host_lines() {
     done
 }
 
-# Sets healthy: the indices of hosts that have not failed.
+# Sets healthy: the indices of hosts that have not failed, nor were done by an earlier --remove.
 count_healthy() {
     local i
     healthy=()
     for i in "${!host_name[@]}"; do
-        [[ -e $work/$i.failed ]] || healthy+=("$i")
+        [[ -e $work/$i.failed || -e $work/$i.gone ]] || healthy+=("$i")
     done
 }
 
@@ -190,8 +190,13 @@ setup() {
 }
 
 remove() {
-    local token=$$.$RANDOM
+    local token=$$.$RANDOM i gone
     [[ -e ~/.ssh/dptrain_config ]] || { note "nothing is set up on this machine"; return; }
+    # The key does not open these any more.
+    gone=$'\n'$(sed -n 's/^# removed from //p' ~/.ssh/dptrain_config)$'\n'
+    for i in "${!host_name[@]}"; do
+        [[ $gone != *$'\n'"${host_name[i]}"$'\n'* ]] || touch "$work/$i.gone"
+    done
     # If this machine is one of the hosts, its files must be removed last.
     touch ~/.ssh/dptrain_remove.$token
     trap '((BASHPID != $$)) || { rm -f ~/.ssh/dptrain_remove.'"$token"'; remove_work; }' EXIT
@@ -200,7 +205,10 @@ remove() {
     host_lines
     rm -f ~/.ssh/dptrain_remove.$token
     if ((failures > 0)); then
-        note "kept the files on this machine: repair these hosts, or leave them out by --exclude, and run --remove again"
+        count_healthy
+        for i in "${healthy[@]}"; do printf '# removed from %s\n' "${host_name[i]}"; done >>~/.ssh/dptrain_config
+        note "the other hosts are done; kept the files on this machine: repair these hosts, or leave them out by --exclude, \
+and run --remove again"
         return
     fi
     (files_remove none) || die 4 "cannot write ~/.ssh"

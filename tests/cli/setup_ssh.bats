@@ -19,6 +19,7 @@ setup() {
     stand_in ssh <<<'for word; do [[ $word != -G ]] || exec "$SSH" "$@"; done
         printf "%s\n" "$@" >>"$HOSTS/words"
         [[ ! -e $HOSTS/asks ]] || { echo "Permission denied" >&2; exit 255; }
+        [[ ! -e $HOSTS/${*: -2:1}/dead ]] || { echo "ssh: connect to host ${*: -2:1} port 22: Connection timed out" >&2; exit 255; }
         HOME=$HOSTS/${*: -2:1} exec bash -c "${!#}"'
     export DPTRAIN_BIN=$bin/dptrain PATH=$bin:$PATH
     for host in a b; do
@@ -106,6 +107,27 @@ print_of() { ssh-keygen -lf "$HOSTS/$1/key.pub"; } # HOST
     files_remove none
     [ "$(<"$HOME/.ssh/authorized_keys")" = "$kept" ]
     [ "$(ls "$HOME/.ssh")" = authorized_keys ]
+}
+
+@test "--remove names a dead host, and asks the others only once" {
+    setup_ssh --trust-first-contact a,b
+    [ "$status" -eq 0 ]
+    touch "$HOSTS/b/dead"
+    setup_ssh --remove a,b
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"here -> b "*"the other hosts are done"*"--exclude"* ]]
+    [ ! -e "$HOSTS/a/.ssh/dptrain_config" ]
+    [ -e "$HOME/.ssh/dptrain_ed25519" ]
+    # The key no longer opens a.
+    : >"$HOSTS/words"
+    setup_ssh --remove a,b
+    [ "$status" -eq 1 ]
+    [ "$(grep -cx a "$HOSTS/words")" -eq 0 ]
+    grep -qx b "$HOSTS/words"
+    # As with --exclude b.
+    setup_ssh --remove a
+    [ "$status" -eq 0 ]
+    [ ! -e "$HOME/.ssh/dptrain_config" ]
 }
 
 @test "key paths with blanks" {

@@ -232,11 +232,13 @@ no_process() { # PATTERN
 
 @test "--remove removes everything on every host, and nothing else" {
     cluster_cut node3
-    run setup_ssh --remove --timeout 1 $hosts
+    run cluster_exec node1 timeout 60 "$root/scripts/setup_ssh.sh" --remove --timeout 1 $hosts
     expect 1 "here -> node3 "
     [ -e "$cluster/node1/home/root/.ssh/dptrain_config" ]
+    [ ! -e "$cluster/node2/home/root/.ssh/dptrain_config" ]
     cluster_mend node3
-    SSHPASS=$cluster_password run setup_ssh --remove $hosts
+    # Without a password: node2 no longer accepts the key.
+    run setup_ssh --remove $hosts
     expect 0 "removed from 3 hosts and this machine"
     [ "$(find "$cluster/node2/home/root/.ssh" -type f -printf '%f\n' | sort)" = $'authorized_keys\nconfig' ]
     [ "$(<"$cluster/node2/home/root/.ssh/config")" = $'Host other\n    Port 3' ]
