@@ -16,10 +16,12 @@ job_forward() {
     dd bs=64K count=1 of="$work/first" status=none
     if [[ -s $work/first ]]; then
         mv "$work/first" "$work/started"
+        # No process substitution: it needs /proc.
+        mkfifo "$work/all" "$work/copy" 2>/dev/null || exec cat "$work/started" - 2>>"$work/errors"
+        cat "$work/started" - <&0 >"$work/all" 2>/dev/null &
         # The last lines say where an interrupted run stands (resume.sh).
-        exec tee --output-error=warn \
-            >({ tail -c 16384 >"$work/last.part" && mv "$work/last.part" "$work/last"; } 2>/dev/null) 2>>"$work/errors" \
-            < <(exec cat "$work/started" - 2>/dev/null)
+        { tail -c 16384 >"$work/last.part" && mv "$work/last.part" "$work/last"; } <"$work/copy" 2>/dev/null &
+        exec tee --output-error=warn "$work/copy" <"$work/all" 2>>"$work/errors"
     fi
 }
 

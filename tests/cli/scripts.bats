@@ -388,6 +388,11 @@ EOF
         [ "$status" -eq "$code" ]
         [ "$output" = $'first\nsecond' ]
     done
+    # A bare chroot may lack /proc.
+    unshare --mount mount -t tmpfs none /proc 2>/dev/null || skip "cannot hide /proc"
+    run unshare --mount sh -c 'mount -t tmpfs none /proc && exec "$0" -np 1 3' "$scripts/run.sh"
+    echo "$output"
+    [[ "$status" -eq 3 && "$output" == *$'first\nsecond' ]]
 }
 
 @test "run.sh keeps the exit code while a child of its own still writes into its folder" {
