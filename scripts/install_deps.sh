@@ -11,7 +11,8 @@ usage() {
 usage: scripts/install_deps.sh [--test] [--cuda] [--aws] [--list]
 
 Installs the packages that dptrain needs with apt-get on Debian or Ubuntu, as root or through sudo. Safe to repeat:
-installed packages are left alone. On other systems it lists what is missing and ends with code 4.
+installed packages are left alone. On other systems it lists what is missing and ends with code 4; where there is dnf,
+with the names of RHEL 9. Run on Debian 12 and 13; not run on Ubuntu 24.04, which has the same names, and RHEL 9.
 
   --test   also install what scripts/test.sh needs. TensorBoard's reader, pycocotools, jsonschema and clang-format come
            from PyPI into build/venv (or DPTRAIN_VENV), PNG's conformance suite (PngSuite, 174 KB) from the source of Debian's
@@ -33,10 +34,16 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
     zlib1g-dev libpng-dev libjpeg-dev protobuf-c-compiler libprotobuf-c-dev libisal-dev libyajl-dev libyaml-dev libzip-dev
     openssh-client curl unzip ca-certificates)
 # The command line tests look into records with jq, into checkpoints with h5dump, and start programs with perl. iproute2,
-# openssh-server, rsync and sshpass are for tests/cluster, podman and runc for tests/container, imagemagick is the other decoder
-# of images, strace counts what a reader of shards opens, xz packs bundles.
-test_packages=(bats hdf5-tools imagemagick iproute2 jq openssh-server perl podman procps python3-venv rsync runc shellcheck
-    sshpass strace xz-utils)
+# openssh-server, rsync and sshpass are for tests/cluster, podman and runc for tests/container, debootstrap for tests/platform,
+# imagemagick is the other decoder of images, strace counts what a reader of shards opens, xz packs bundles.
+test_packages=(bats debootstrap hdf5-tools imagemagick iproute2 jq openssh-server perl podman procps python3-venv rsync runc
+    shellcheck sshpass strace xz-utils)
+# The same for RHEL 9 with CRB and EPEL. Not run.
+rpm_packages=(gcc glibc-devel make pkgconf-pkg-config git openmpi openmpi-devel onednn-devel hdf5-devel xxhash-devel
+    zlib-devel libpng-devel libjpeg-turbo-devel protobuf-c-compiler protobuf-c-devel isa-l-devel yajl-devel libyaml-devel
+    libzip-devel openssh-clients curl unzip ca-certificates)
+rpm_test_packages=(bats hdf5 ImageMagick iproute jq libasan libubsan openssh-server perl podman procps-ng python3 rsync runc
+    ShellCheck sshpass strace xz)
 # TensorBoard's reader, COCO's masks and a validator of JSON schemas with their dependencies, for tests; clang-format, whose
 # versions format differently. 25 MB to download.
 venv=${DPTRAIN_VENV:-$here/../build/venv}
@@ -103,6 +110,11 @@ check_without_apt() {
     [[ -n ${missing[*]} ]] || return 0
     note "apt-get was not found; install OpenMPI 4.1 or later, gcc, make, and the packages that contain:"
     printf '  %s\n' "${missing[@]}"
+    if command -v dnf >/dev/null; then
+        note "on RHEL 9 with the repositories CRB and EPEL, by these names, which have not been tried; \
+then module load mpi/openmpi-x86_64"
+        printf '  dnf install %s\n' "${rpm_packages[*]}"
+    fi
     exit 4
 }
 
@@ -206,7 +218,10 @@ install_aws() {
 list=no with_tests=no with_cuda=no with_aws=no test_commands=()
 for word in "$@"; do
     case $word in
-    --test) with_tests=yes packages+=("${test_packages[@]}") test_commands=(bats h5dump jq perl pgrep shellcheck xz) ;;
+    --test)
+        with_tests=yes packages+=("${test_packages[@]}") rpm_packages+=("${rpm_test_packages[@]}")
+        test_commands=(bats h5dump jq perl pgrep shellcheck xz)
+        ;;
     --cuda) with_cuda=yes packages+=(g++ python3-venv) ;;
     --aws) with_aws=yes packages+=(nodejs python3-venv) ;;
     --list) list=yes ;;

@@ -207,6 +207,12 @@ small_path() {
     for word in "command mpicc" "command bats" "library libpng" "library HDF5" "library oneDNN"; do
         [[ "$output" == *"$word"* ]]
     done
+    [[ "$output" != *dnf* ]]
+    printf '#!/bin/sh\n' >"$BATS_TEST_TMPDIR/small/dnf"
+    chmod +x "$BATS_TEST_TMPDIR/small/dnf"
+    PATH=$BATS_TEST_TMPDIR/small run "$scripts/install_deps.sh" --test
+    echo "$output"
+    [[ "$status" -eq 4 && "$output" == *"have not been tried"*"dnf install gcc "*" onednn-devel "*" ShellCheck "* ]]
 }
 
 @test "install_deps.sh asks apt-get only for missing packages, and not at all if there are none" {
