@@ -237,6 +237,8 @@ install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 uninstall: ## remove what install put there
 	rm -rf $(addprefix $(DESTDIR)$(PREFIX)/,bin/dptrain share/dptrain share/doc/dptrain share/man/man1/dptrain.1 \
 	  share/man/man1/dptrain-*.1 share/bash-completion/completions/dptrain)
+	rmdir --ignore-fail-on-non-empty $(wildcard $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 doc bash-completion/completions \
+	  bash-completion)) 2>/dev/null || true
 
 check-layers: ## verify that includes look down only
 	$(Q)scripts/dev/check_layers.sh

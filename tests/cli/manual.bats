@@ -135,6 +135,7 @@ starts_scripts() { # PROGRAM
 
 @test "make install installs them for man and bash, and make uninstall removes them" {
     dest=$BATS_TEST_TMPDIR/dest
+    mkdir -p "$dest/opt/bin" "$dest/opt/share/man"
     # Use the existing program, because other tests are running it.
     run make -s -C "$root" -o dptrain install DESTDIR="$dest" PREFIX=/opt
     echo "$output"
@@ -158,7 +159,7 @@ starts_scripts() { # PROGRAM
     echo "$output"
     [[ "$status" -eq 0 && "$output" == *" $dest/opt/bin/dptrain train"* ]]
     make -s -C "$root" -o dptrain uninstall DESTDIR="$dest" PREFIX=/opt
-    [ -z "$(find "$dest" -type f)" ]
+    [ "$(cd "$dest/opt" && find . | LC_ALL=C sort | paste -sd ' ')" = ". ./bin ./share ./share/man" ]
 }
 
 @test "manual.sh: usage errors" {
