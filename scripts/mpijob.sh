@@ -63,7 +63,7 @@ while [[ $# -gt 0 ]]; do
     case $1 in
     --image) image=$2 ;;
     --claim) claim=$2 ;;
-    --mount-path) mount_path=$2 ;;
+    --mount-path) mount_folder "$2" ;;
     --name) name=$2 ;;
     --namespace) namespace=$2 ;;
     --workers) whole_number "$1" "$2" 1; workers=$((10#$2)) ;;
@@ -72,7 +72,7 @@ while [[ $# -gt 0 ]]; do
     --gpus) whole_number "$1" "$2" 0; gpus=$((10#$2)) ;;
     --efa) whole_number "$1" "$2" 0; efa=$((10#$2)) ;;
     --hugepages) quantity "$1" "$2"; hugepages=$2 ;;
-    --cpu) quantity "$1" "$2"; cpu=$2 ;;
+    --cpu) cpu_quantity "$1" "$2"; cpu=$2 ;;
     --memory) quantity "$1" "$2"; memory=$2 ;;
     --shm) quantity "$1" "$2"; shm=$2 ;;
     --node-selector) node_selector "$2" ;;
@@ -84,17 +84,14 @@ done
 
 [[ $regress == yes || $# -gt 0 ]] || die 2 "nothing to run: dptrain's arguments follow --"
 [[ -n $image ]] || die 2 "--image is missing: the image of scripts/container.sh build, as the nodes pull it"
-[[ $image =~ ^[a-zA-Z0-9][][a-zA-Z0-9._/:@-]*$ ]] || die 2 "invalid --image '$image': expected a name such as registry/dptrain:1.0"
+image_name "$image"
 [[ -n $claim ]] || die 2 "--claim is missing: the PersistentVolumeClaim with the data; kubectl get pvc lists them"
 dns_name --claim "$claim" 253
 dns_name --name "$name" 63
 [[ $name =~ ^[a-z] ]] || die 2 "invalid --name '$name': a job's service has this name, which must begin with a letter"
-if ((${#name} + ${#workers} + 8 > 63)); then
-    die 2 "invalid --name '$name': the host name $name-worker-$((workers - 1)) would be longer than 63 characters"
-fi
+last=$name-worker-$((workers - 1))
+((${#last} <= 63)) || die 2 "invalid --name '$name': the host name $last would be longer than 63 characters"
 [[ -z $namespace ]] || dns_name --namespace "$namespace" 63
-[[ $mount_path =~ ^/[^:]*$ && $mount_path != / && /$mount_path/ != */../* ]] ||
-    die 2 "invalid --mount-path '$mount_path': expected an absolute path without ':' and '..'"
 slots=${slots:-$((gpus > 0 ? gpus : 1))}
 ((gpus == 0 || slots <= gpus)) || die 2 "--slots $slots is more than --gpus $gpus: every rank needs a GPU of its own"
 cpu=${cpu:-$slots}

@@ -5,6 +5,13 @@
 # User and folders of scripts/container/Containerfile.
 user=1000 home=/home/mpiuser
 
+# Whether an option is among the arguments.
+has_option() { # OPTION ARGUMENTS
+    local argument
+    for argument in "${@:2}"; do [[ $argument != "$1" && $argument != "$1"=* ]] || return 0; done
+    return 1
+}
+
 # Sets words: what the launcher runs.
 command_words() { # ARGUMENTS
     local argument
@@ -13,14 +20,16 @@ command_words() { # ARGUMENTS
             die 2 "$(printf '%q' "$argument") is not UTF-8, and Kubernetes reads nothing else"
     done
     if [[ $regress == yes ]]; then
+        [[ $# -eq 0 || $1 == -* ]] || die 2 "unexpected argument '$1': regress.sh run takes options only"
         words=(regress.sh run "$@")
-        [[ " $* " == *" --results "* ]] || words+=(--results "$mount_path/results")
+        has_option --results "$@" || words+=(--results "$mount_path/results")
         return
     fi
     words=(run.sh -- "$@")
-    [[ $1 == train ]] || return 0
-    [[ " $* " == *" --out"[\ =]* ]] || words+=(--out "runs/$name")
-    [[ " $* " == *" --resume"[\ =]* ]] || words+=(--resume auto)
+    # dptrain without a command trains.
+    [[ $1 == train || $1 == -* ]] && [[ $1 != @(-h|--help|--version) ]] || return 0
+    has_option --out "$@" || words+=(--out "runs/$name")
+    has_option --resume "$@" || words+=(--resume auto)
 }
 
 # The lines that a reader sees first.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Reads MPIJobs as Kubernetes does.
 #   manifest.py check SCHEMA FILE...        prints every violation of the custom resource definition's schema; 1: there are some
-#   manifest.py get FILE PATH               prints the value at a path such as spec.slotsPerWorker, - if there is none
+#   manifest.py get FILE PATH...            prints the value at each path such as spec.slotsPerWorker, - if there is none
 #   manifest.py command FILE ROLE           prints the command of a pod, each word ended by a NUL byte, as kubelet starts it
 import json
 import os
@@ -68,11 +68,13 @@ def at(document, path):
     return document
 
 
-def get(file, path):
-    try:
-        print(at(load(file), path))
-    except (KeyError, IndexError):
-        print("-")
+def get(file, *paths):
+    document = load(file)
+    for path in paths:
+        try:
+            print(at(document, path))
+        except (KeyError, IndexError):
+            print("-")
     return 0
 
 

@@ -56,13 +56,11 @@ need_schema() {
 @test "the schema refuses deliberate mistakes" {
     need_schema
     mpijob --gpus 8 --efa 1 --namespace ml -- train >good.yaml
+    n=0 fields=()
     while IFS='|' read -r change field; do
-        sed -E "$change" good.yaml >bad.yaml
-        ! cmp -s good.yaml bad.yaml
-        run manifest check "$schema" bad.yaml
-        echo "$change: $output"
-        [ "$status" -eq 1 ]
-        [[ "$output" == *"$field"* ]]
+        n=$((n + 1)) fields+=("^bad$n.yaml: .*$field")
+        sed -E "$change" good.yaml >bad$n.yaml
+        ! cmp -s good.yaml bad$n.yaml
     done <<'END'
 s/^  slotsPerWorker: .*/  slotsPerWorker: "8"/|slotsPerWorker
 s/slotsPerWorker/slots/|'slots' was unexpected
@@ -75,16 +73,18 @@ s/runAsUser: 1000/runAsUser: mpiuser/|runAsUser
 s/drop: .ALL./drop: ALL/|drop
 s/medium: Memory/medium: true/|medium
 END
+    run manifest check "$schema" good.yaml bad*.yaml
+    echo "$output"
+    [ "$status" -eq 1 ]
+    for field in "${fields[@]}"; do grep "$field" <<<"$output"; done
+    [[ "$output" != *good.yaml* ]]
 }
 
 @test "the text: user, key, order of start, resources" {
     need_python
     mpijob --name first --namespace ml --workers 2 --gpus 8 --efa 4 --memory 64Gi --toleration nvidia.com/gpu=yes:NoSchedule \
         -- train --data mnist >job.yaml
-    while read -r path value; do
-        echo "$path"
-        [ "$(manifest get job.yaml "$path")" = "$value" ]
-    done <<'END'
+    cat >expected <<'END'
 metadata.namespace ml
 spec.slotsPerWorker 8
 spec.sshAuthMountPath /home/mpiuser/.ssh
@@ -100,6 +100,8 @@ spec.mpiReplicaSpecs.Worker.template.spec.tolerations [{'key': 'nvidia.com/gpu',
 spec.mpiReplicaSpecs.Launcher.template.spec.containers.0.command ['run.sh', '--', 'train', '--data', 'mnist', '--out', 'runs/first', '--resume', 'auto']
 spec.mpiReplicaSpecs.Launcher.template.spec.containers.0.securityContext.capabilities.add -
 END
+    mapfile -t paths < <(cut -d ' ' -f 1 expected)
+    manifest get job.yaml "${paths[@]}" | paste -d ' ' <(printf '%s\n' "${paths[@]}") - | diff expected -
     head -n 3 job.yaml
     [ "$(sed -n '1,3s/^#.*/#/p' job.yaml)" = $'#\n#\n#' ]
     grep -q '^# .*Operator 0.5 or later' job.yaml
@@ -121,6 +123,9 @@ END
     cmp expected found
     run mpijob -- train $'\xff'
     [[ "$status" -eq 2 && "$output" == *"is not UTF-8"* ]]
+    # dptrain without a command trains; an argument with an option's name in it is none.
+    mpijob -- --name 'a --out b' >job.yaml
+    [ "$(manifest command job.yaml Launcher | tr '\0' ' ')" = "run.sh -- --name a --out b --out runs/dptrain --resume auto " ]
     # Options of train are not given twice.
     mpijob -- train --out=/shared/x --resume none >job.yaml
     [ "$(manifest command job.yaml Launcher | tr '\0' ' ')" = "run.sh -- train --out=/shared/x --resume none " ]
@@ -129,6 +134,7 @@ END
 @test "bad input is named" {
     long=$(printf 'a%.0s' {1..54})
     mpijob --name "$long" -- train >/dev/null
+    mpijob --name "$long" --workers 10 -- train >/dev/null
     while IFS='|' read -r words message; do
         # shellcheck disable=SC2086 # these are words
         run mpijob $words -- train
@@ -151,13 +157,26 @@ END
 --memory 8|invalid --memory '8': a worker needs at least 256Mi
 --memory 8Gi --shm 8Gi|--shm 8Gi must be less than --memory 8Gi
 --shm 0|invalid --shm '0'
---cpu all|expected a Kubernetes quantity
+--memory 1e10|expected a Kubernetes quantity
+--memory 99999999Pi|expected at most 1024Pi
+--cpu all|expected a number of CPUs such as 8, 7.5 or 500m
+--cpu 0|expected a number of CPUs
+--cpu 4Gi|expected a number of CPUs
+--cpu 0.5m|expected a number of CPUs
 --mount-path data|expected an absolute path
---mount-path /|expected an absolute path
+--mount-path /a/../b|expected an absolute path
+--mount-path /|would hide a folder
+--mount-path /dev/shm|would hide a folder
+--mount-path /home/mpiuser/.ssh/|would hide a folder
+--mount-path //opt/dptrain|would hide a folder
 --node-selector gpu|expected LABEL=VALUE
 --node-selector gpu=a/b|is not a label's value
+--node-selector a..b/gpu=a|is not a label
+--node-selector gpu=a --node-selector gpu=b|--node-selector gpu is given twice
 --toleration gpu:Never|the effect is NoSchedule, PreferNoSchedule or NoExecute
 --image a:1;b|invalid --image
+--image registry/Dptrain|in lower case up to the tag
+--image registry/dptrain:|invalid --image
 --no-such-option|unknown option '--no-such-option'
 word|unexpected argument 'word'
 END
@@ -165,6 +184,8 @@ END
     [[ "$status" -eq 2 && "$output" == *"--claim is missing"* ]]
     run "$root/scripts/mpijob.sh" --claim a -- train
     [[ "$status" -eq 2 && "$output" == *"--image is missing"* ]]
+    run mpijob --regress -- train
+    [[ "$status" -eq 2 && "$output" == *"unexpected argument 'train': regress.sh run takes options only"* ]]
     run mpijob
     [[ "$status" -eq 2 && "$output" == *"nothing to run"* ]]
     run "$root/scripts/mpijob.sh" --help
