@@ -62,7 +62,13 @@ takes() { # OPTION
 mount_option() { # VALUE
     [[ $1 =~ ^(/[^:,]*)(:(/[^:,]*))?(:(ro|rw))?$ ]] ||
         die 2 "invalid --mount '$1': expected FOLDER, FOLDER:PATH or FOLDER:PATH:ro, with absolute paths"
-    mounts+=("${BASH_REMATCH[1]}:${BASH_REMATCH[3]:-${BASH_REMATCH[1]}}$([[ ${BASH_REMATCH[5]} != ro ]] || echo :ro)")
+    local place=${BASH_REMATCH[3]:-${BASH_REMATCH[1]}} mount=${BASH_REMATCH[1]} only=${BASH_REMATCH[5]/rw/}
+    case $(tr -s / <<<"$place/") in
+    / | /dev/* | /proc/* | /run/ | /run/dptrain/* | /sys/* | /opt/ | /opt/dptrain/*)
+        die 2 "invalid --mount '$1': $place would hide a folder that the container needs; choose another path in it: $mount:/shared" ;;
+    esac
+    [[ " ${mounts[*]/%:ro/} " != *":$place "* ]] || die 2 "--mount: two folders for $place in the container"
+    mounts+=("$mount:$place${only:+:ro}")
 }
 
 while [[ $# -gt 0 ]]; do
@@ -80,7 +86,9 @@ while [[ $# -gt 0 ]]; do
     esac
     case $1 in
     --engine) engine=$2 ;;
-    --image) image=$2 ;;
+    --image)
+        [[ $2 =~ ^[A-Za-z0-9][A-Za-z0-9._/:@-]*$ ]] || die 2 "invalid --image '$2': expected a name such as registry.example/dptrain:1"
+        image=$2 ;;
     --build-arg) build_args+=(--build-arg "$2") ;;
     --name)
         [[ $2 =~ ^[A-Za-z0-9][A-Za-z0-9_.-]*$ ]] || die 2 "invalid --name '$2': expected letters, digits, and any of _.-"

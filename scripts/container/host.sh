@@ -134,7 +134,7 @@ host_words() {
     done
     if [[ -n $place ]]; then words+=(--workdir "$place"); fi
     if [[ -d /dev/infiniband ]]; then words+=(--device /dev/infiniband) && echo "has /dev/infiniband"; fi
-    if [[ -d /opt/amazon ]]; then words+=(--volume /opt/amazon:/opt/amazon:ro) && echo "has /opt/amazon"; fi
+    if [[ -d /opt/amazon && " ${mounts[*]/%:ro/} " != *":/opt/amazon "* ]]; then words+=(--volume /opt/amazon:/opt/amazon:ro) && echo "has /opt/amazon"; fi
     host_gpus
     words+=("${gpu_words[@]}" "$image" /bin/bash /run/dptrain/worker)
 }
@@ -170,6 +170,7 @@ host_container() {
 host_probe() {
     local folder kind rootless data_root runtimes='' words gpu_words image_id image_env spec found found_spec found_image ours mode
     echo "name $(uname -n) $(id -u)"
+    [[ ! -r /proc/sys/kernel/random/boot_id ]] || echo "machine $(</proc/sys/kernel/random/boot_id) $(readlink /proc/self/ns/net)"
     if ! host_engine; then echo "noengine"; echo end; return; fi
     if ! host_answers; then echo end; return; fi
     host_image

@@ -46,12 +46,19 @@ judge_host() { # I
         problems+=("${value%% *} does not answer: ${value#* } -> start it there, or choose another by --engine")
         return
     fi
+    if value=$(said probe "$i" machine); then
+        if [[ -n ${first_of[$value]:-} ]]; then
+            problems+=("the same machine as ${first_of[$value]}, and a machine has one container of a name: list it once, ${first_of[$value]}:SLOTS")
+            return
+        fi
+        first_of[$value]=${host_name[i]}
+    fi
     read -r kind rootless < <(said probe "$i" engine)
     read -r id _ < <(said probe "$i" image) || true
     read -r state ours equal < <(said probe "$i" container) || true
     least=$least_space_mb
     if [[ -z $wanted_id ]]; then
-        problems+=("no image $image: build it (scripts/container.sh build), or name another by --image")
+        problems+=("no image $image: build it (scripts/container.sh build), pull it (${kind} pull $image), or name another by --image")
     elif [[ $id != "$wanted_id" ]]; then
         if [[ $push == yes ]]; then
             # The archive, and what is unpacked from it.
@@ -128,6 +135,7 @@ judge_notes() {
 # Asks all hosts; ends with 4 if some cannot run their containers, naming each.
 judge_all() {
     local i bad=0 problem problems
+    local -A first_of=()
     ask probe - "$probe_functions"
     push_to=()
     judge_reference

@@ -40,7 +40,7 @@ manifest_head() {
     cat <<END
 # Written by mpijob.sh of dptrain, for Kubernetes' MPI Operator 0.5 or later.
 # Must exist: $needs${plugins:+; device plugins for $plugins}.
-# Log: kubectl logs -f${namespace:+ -n $namespace} -l training.kubeflow.org/job-name=$name,training.kubeflow.org/job-role=launcher
+# Log: kubectl logs -f${namespace:+ -n $namespace} job/$name-launcher
 END
 }
 

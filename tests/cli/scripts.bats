@@ -90,7 +90,7 @@ wait_for() {
         run "$scripts/container.sh" $verb --no-such-option
         [[ "$status" -eq 2 && "$output" == *"'--no-such-option' of $verb"* ]]
     done
-    for words in "up --port 0" "up --port 65536" "up --shm-size 64" "up --mount data" "up --gpus 2" "up --engine lxc" "up --name a/b" \
+    for words in "up --port 0" "up --port 65536" "up --shm-size 64" "up --mount data" "up --mount /a:/" "up --mount /a://dev/shm" "up --mount /opt/dptrain:ro" "up --image -x" "up --gpus 2" "up --engine lxc" "up --name a/b" \
         "up --user x" "exec --timeout 0" "down --engine" "build --image"; do
         # shellcheck disable=SC2086 # these are words
         run "$scripts/container.sh" $words
@@ -98,6 +98,8 @@ wait_for() {
         [ "$status" -eq 2 ]
         [[ "$output" == *"needs a value"* || "$output" == *"invalid --"* ]]
     done
+    run "$scripts/container.sh" up --mount /a --mount /b:/a:ro node1
+    [[ "$status" -eq 2 && "$output" == *"--mount: two folders for /a in the container" ]]
     run "$scripts/container.sh" down --push node1
     [[ "$status" -eq 2 && "$output" == *"unknown option '--push' of down"* ]]
     run "$scripts/container.sh" build --engine docker --image a:b --build-arg CUDA=1 --dry-run

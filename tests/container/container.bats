@@ -114,6 +114,8 @@ endless_job() { # NAME ARGUMENTS...
     expect 4 "node1: --port 100: only root may open ports below 1024"
     expect 4 "node2: **dptrain@node2 holds keys, but has mode 755"
     chmod 700 "$cluster/node2/home/root/.dptrain/dptrain@node2"
+    run container up "${options[@]}" node1,10.77.0.1
+    expect 4 "10.77.0.1: the same machine as node1, and a machine has one container of a name"
     # Somebody else's container; an engine that does not answer; no image, and no space for one.
     cluster_exec node1 podman create --quiet --name second "$image" true
     printf '#!/bin/sh\necho "Error: cannot connect to the service" >&2\nexit 125\n' >"$cluster/shared/silent"
@@ -128,6 +130,11 @@ endless_job() { # NAME ARGUMENTS...
     expect 4 "node3: no image $image, Id "
     expect 4 "node3: too little space in podman's data root /run/small: 31 MB free"
     cluster_exec node2 umount /usr/bin/podman
+    # Room for a container, but not for the image.
+    cluster_exec node3 mount -o remount,size=100m /run/small
+    run container up "${options[@]}" --name second --port 12400 --push node2,node3
+    expect 4 "node3: too little space in podman's data root /run/small: "
+    [ "$(cluster_exec node3 podman images --quiet | wc -l)" -eq 0 ]
     run container down --name second node1
     expect 0 "left podman's container second alone"
     cluster_exec node1 podman rm second
@@ -159,6 +166,17 @@ endless_job() { # NAME ARGUMENTS...
     expect 4 "node2: probe over ssh failed: host key changed"
 }
 
+@test "the limits of the login are those of the container, and named" {
+    cluster_exec node2 pkill -x sshd
+    while cluster_exec node2 pgrep -x sshd; do sleep 0.1; done
+    cluster_exec node2 prlimit --memlock=65536 --nofile=5000 setpriv --bounding-set=-sys_resource bash "$cluster_code/inside.bash" sshd
+    run container up "${options[@]}" --name second --port 12400 --dry-run node1,node2
+    expect 0 "node2: memlock is the login's hard limit, 64 KiB"
+    expect 0 "node1: podman run **--ulimit memlock=** --ulimit nofile=** --ulimit nproc=** "
+    expect 0 "node2: podman run **--ulimit memlock=65536:65536 --ulimit nofile=5000:5000 "
+    cluster_sshd node2
+}
+
 # Gives a host another /dev, with an InfiniBand device, and a folder of EFA's.
 fabric() { # HOST
     cluster_exec "$1" sh -ec 'mkdir /run/dev && mount -t tmpfs tmpfs /run/dev && cd /run/dev
@@ -179,6 +197,12 @@ fabric() { # HOST
 "deviceNodes": [{"path": "/dev/nvidia0", "type": "c", "major": 1, "minor": 3}],
 "mounts": [{"hostPath": "$cluster/shared/nvidia-smi", "containerPath": "/usr/bin/nvidia-smi", "options": ["ro", "bind"]}]}}]}
 END
+    # A specification without the device: the container has no GPU.
+    sed 's/"deviceNodes": .*,$//' "$cluster/shared/nvidia.json" | cluster_exec node1 tee /run/cdi/nvidia.json
+    run container up "${options[@]}" --name gpus --port 12400 --gpus all node1
+    expect 4 "node1: nvidia-smi -L shows 0 GPUs in the container"
+    run container down --name gpus node1
+    expect 0 "removed container,folder"
     cluster_exec node1 cp "$cluster/shared/nvidia.json" /run/cdi/
     run container up "${options[@]}" --name gpus --port 12400 --dry-run --gpus all node1
     expect 0 "with /dev/infiniband**podman run **--device /dev/infiniband **/opt/amazon:/opt/amazon:ro --device nvidia.com/gpu=all $image "
