@@ -74,6 +74,27 @@ apply() { # NAME ARGUMENTS...
     ended
     [ "$code" -eq 143 ]
     grep -q "${last##*/}" "$out"
+    # As docs/kubernetes.md says: a checkpoint, and the job is complete.
+    operator_launcher 3 >"$out" 2>&1 3>&- &
+    job=$!
+    for ((i = 0; i < 300; i++)); do
+        if grep -qs '^epoch [0-9]*  train' "$out"; then break; fi
+        sleep 0.1
+    done
+    cluster_exec node1 podman exec killed-launcher-3 pkill -USR1 -o -f run.sh
+    ended
+    [ "$code" -eq 0 ]
+    [ "$(find "$claim/runs/killed" -name 'ckpt-*.h5' | sort | tail -n 1)" != "$last" ]
+}
+
+@test "--regress: a suite on the workers, its recording in the claim" {
+    printf 'comm --quick --budget 0.1 --minbytes 64K --maxbytes 64K --inplace in\n' >"$claim/small.conf"
+    "$root/scripts/mpijob.sh" --name regress --namespace ml --image "$image" --claim data --workers 2 \
+        --regress -- --suite ./small.conf --starts 1 >"$cluster/regress.yaml"
+    operator_apply "$cluster/regress.yaml"
+    run operator_launcher 1
+    expect 0 ""
+    [ "$(jq -c 'select(.record == "bench_run") | [.ranks, .fingerprint.fabric.hosts]' "$claim"/results/runs/*-small.jsonl)" = "[2,2]" ]
 }
 
 @test "a foreign host key is refused" {
