@@ -11,6 +11,18 @@ double clock_sec(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static double loaded_sec;
+
+__attribute__((constructor)) static void note_load(void)
+{
+    loaded_sec = clock_sec();
+}
+
+double clock_process_sec(void)
+{
+    return clock_sec() - loaded_sec;
+}
+
 double clock_unix_sec(void)
 {
     struct timespec now;

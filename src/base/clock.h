@@ -11,6 +11,9 @@ double clock_sec(void);
 /* Seconds since 1970-01-01 UTC, for records; may jump. */
 double clock_unix_sec(void);
 
+/* Seconds since the program was loaded. */
+double clock_process_sec(void);
+
 /* "2026-01-31T12:00:00Z" into out (at least 21 bytes). */
 void clock_utc(char *out, size_t n_bytes);
 

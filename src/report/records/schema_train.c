@@ -96,6 +96,7 @@ static const schema_rule_t run_rules[] = {
     {COUNT("n_steps")},
     {COUNT("activation_bytes")},
     {COUNT("first_step")},
+    {REAL("start_sec"), .optional = true},
     {TEXT("resumed_from"), .nullable = true},
     {0},
 };
@@ -153,10 +154,10 @@ static const schema_rule_t detector_step_rules[] = {
 };
 
 #define EPOCH_TIMES                                                                                          \
-    {REAL("images_per_sec")}, {REAL("train_sec")}, {REAL("data_wait_share"), .optional = true},              \
-        {REAL("load_read_sec"), .optional = true}, {REAL("load_decode_sec"), .optional = true},              \
-        {REAL("load_resize_sec"), .optional = true}, {REAL("load_copy_sec"), .optional = true},              \
-        {REAL("load_cpu_wait_sec"), .optional = true},                                                       \
+    {REAL("images_per_sec")}, {REAL("train_sec")}, {REAL("eval_sec"), .optional = true},                     \
+        {REAL("data_wait_share"), .optional = true}, {REAL("load_read_sec"), .optional = true},              \
+        {REAL("load_decode_sec"), .optional = true}, {REAL("load_resize_sec"), .optional = true},            \
+        {REAL("load_copy_sec"), .optional = true}, {REAL("load_cpu_wait_sec"), .optional = true},            \
     {                                                                                                        \
         REAL("load_busy_sec"), .optional = true                                                              \
     }
@@ -336,6 +337,7 @@ static const schema_rule_t profile_rules[] = {
     {REAL("cpu_wait_share"), .optional = true},
     {REAL("involuntary_switches_per_sec"), .optional = true},
     {REAL("load"), .optional = true},
+    {ARRAY("rank_samples"), .optional = true},
     {ARRAY("slowest_ranks"), .inside = slowest_rules, .optional = true},
     {ARRAY("stragglers"), .inside = named_rules, .optional = true},
     {ARRAY("hints")},

@@ -328,6 +328,7 @@ err_t trainer_record_run(trainer_t *t)
     json_int(j, "n_steps", t->n_steps);
     json_int(j, "activation_bytes", (int64_t)exec_arena_bytes(t->model.exec));
     json_int(j, "first_step", t->at.step);
+    json_real(j, "start_sec", clock_process_sec());
     json_string(j, "resumed_from", t->saving.resumed_from[0] ? t->saving.resumed_from : NULL);
     return metrics_end(&t->output.records, true);
 }

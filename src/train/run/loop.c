@@ -146,8 +146,8 @@ typedef struct epoch {
     bool evaluated;
     evaluation_t eval; /* unless evaluated, its values are NaN */
     input_stats_t input_stats;
-    double train_sec, images_per_sec;
-    double trained[TASK_MAX_METRICS]; /* of training */
+    double train_sec, images_per_sec, eval_sec; /* eval_sec: if evaluated */
+    double trained[TASK_MAX_METRICS];           /* of training */
 } epoch_t;
 
 static void show_epoch(const trainer_t *t, const epoch_t *e)
@@ -173,6 +173,7 @@ static err_t record_epoch(trainer_t *t, const epoch_t *e)
     task_metrics_json(&t->task_metrics, "val_", false, e->eval.values, j);
     json_real(j, "images_per_sec", e->images_per_sec);
     json_real(j, "train_sec", e->train_sec);
+    if (e->evaluated) json_real(j, "eval_sec", e->eval_sec);
     input_stats_json(&e->input_stats, j);
     TRY(metrics_end(&t->output.records, true));
     return e->evaluated ? trainer_evaluation_event(t, &e->eval) : ERR_OK;
@@ -188,7 +189,9 @@ static err_t end_epoch(trainer_t *t, evaluation_due_t due, double train_sec, int
     task_metrics_of_training(&t->task_metrics, t->at.sums, (double)t->at.n_samples, epoch.trained);
     for (int i = 0; i < TASK_MAX_METRICS; i++) epoch.eval.values[i] = NAN;
     TRY(take_input_stats(t->comm, &t->input, &epoch.input_stats));
+    const double start = clock_sec();
     if (epoch.evaluated) TRY(trainer_evaluate(t, &epoch.eval));
+    epoch.eval_sec = clock_sec() - start;
     show_epoch(t, &epoch);
     TRY(comm_agree(t->comm, record_epoch(t, &epoch), "writing metrics"));
     if (epoch.evaluated) TRY(trainer_follow_evaluation(t, due, &epoch.eval));
