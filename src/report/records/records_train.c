@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/stats.h"
+#include "report/records/profile.h"
 #include "report/records/records.h"
 #include "report/records/split.h"
 #include "report/records/stragglers.h"
@@ -95,6 +96,7 @@ static err_t read_run(const report_input_t *in)
     if (run->line == 0) run->line = in->line;
     TRY(read_texts(in, run));
     TRY(train_metrics_read(in, train));
+    TRY(train_setting_read(in, train));
     run->end_reason = NULL;
     train->ranks = report_get_real(topology, "ranks");
     train->hosts = report_get_real(topology, "hosts");
@@ -230,6 +232,8 @@ static err_t read_epoch(const report_input_t *in)
     epoch->step = report_get_real(in->record, "step");
     train_metrics_read_epoch(in->record, train, epoch);
     epoch->images_per_sec = report_get_real(in->record, "images_per_sec");
+    if (train->setting)
+        train_setting_add(in->record, "eval_sec", &train->setting->eval_sec, &train->setting->n_evals);
     in->file->n_records++;
     return ERR_OK;
 }
@@ -255,6 +259,8 @@ static err_t read_checkpoint(const report_input_t *in)
     const json_value_t *error = json_get(in->record, "error");
     TRY(find_or_add_run(in, &train));
     train->n_checkpoints += !error || error->kind == JSON_NULL;
+    if (train->setting)
+        train_setting_add(in->record, "cost_sec", &train->setting->checkpoint_sec, &train->setting->n_costs);
     in->file->n_records++;
     return ERR_OK;
 }
@@ -290,9 +296,21 @@ static err_t read_resume(const report_input_t *in)
     return report_copy_text(in->report, in->record, "verdict", &train->resumed);
 }
 
-/* Accepted but not shown: the steps give the same split. Evaluations inside an epoch likewise. */
+/* Not shown in tables: the steps give the same split. */
 static err_t read_profile(const report_input_t *in)
 {
+    report_train_t *train;
+    TRY(find_or_add_run(in, &train));
+    in->file->n_records++;
+    return train_profile_read(in, train);
+}
+
+static err_t read_evaluation(const report_input_t *in)
+{
+    report_train_t *train;
+    TRY(find_or_add_run(in, &train));
+    if (train->setting)
+        train_setting_add(in->record, "eval_sec", &train->setting->eval_sec, &train->setting->n_evals);
     in->file->n_records++;
     return ERR_OK;
 }
@@ -306,7 +324,7 @@ static const struct {
              {"checkpoint", read_checkpoint},
              {"profile", read_profile},
              {"end", read_end},
-             {"evaluation", read_profile},
+             {"evaluation", read_evaluation},
              {"straggler", read_straggler},
              {"resume", read_resume}};
 
