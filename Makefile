@@ -219,7 +219,7 @@ install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dptrain
 	$(STRIP) $(DESTDIR)$(PREFIX)/bin/dptrain
 	install -d $(DESTDIR)$(PREFIX)/share/dptrain/scripts $(DESTDIR)$(PREFIX)/share/doc/dptrain
-	install -m 755 $(addprefix scripts/,run.sh container.sh mpijob.sh nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh \
+	install -m 755 $(addprefix scripts/,run.sh container.sh mpijob.sh aws.sh nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh \
 	  cluster_health.sh regress.sh) \
 	  $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
 	install -m 644 $(addprefix scripts/,lib.sh dptrain.sbatch) $(DESTDIR)$(PREFIX)/share/dptrain/scripts/
@@ -228,6 +228,7 @@ install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/container scripts/container/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/launch scripts/launch/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/mpijob scripts/mpijob/*.sh
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/aws scripts/aws/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress scripts/regress/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress/suites scripts/regress/suites/*.conf
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(BUILD)/man/*.1

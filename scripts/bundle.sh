@@ -126,7 +126,7 @@ export PATH
 exec "$home/libexec/$name" "$@"
 EOT
 
-scripts=(run.sh container.sh container mpijob.sh mpijob launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh
+scripts=(run.sh container.sh container mpijob.sh mpijob aws.sh aws launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh
     cluster_health.sh cluster lib.sh regress.sh regress)
 if [[ $with_tests == yes ]]; then
     scripts+=(test.sh bench/gpu_suite.sh bench/gpu_steps.sh bench/gpu_detection.sh bench/peers)

@@ -11,7 +11,7 @@ usage() {
 usage: scripts/test.sh [options]
 
 Installs missing packages, builds, and runs every test: C tests according to their RUN lines, command line tests (bats),
-cluster, container and Kubernetes tests on hosts made of namespaces (as root), checks of the source, and the C tests again
+cluster, container, Kubernetes and AWS tests on hosts made of namespaces (as root), checks of the source, and the C tests again
 with the address and undefined-behaviour sanitizers. Prints a line for each. Logs are written to build/test-logs, or to
 DPTRAIN_TEST_LOGS.
 
@@ -189,7 +189,7 @@ make_plan() {
         [[ -e $source && $plain == yes ]] || continue
         entry "cli/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 900)" bats --tap "$source"
     done
-    for source in tests/container/*.bats tests/k8s/*.bats tests/cluster/*.bats; do
+    for source in tests/container/*.bats tests/k8s/*.bats tests/aws/*.bats tests/cluster/*.bats; do
         [[ -e $source && $plain == yes ]] || continue
         entry "$(basename "${source%/*}")/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 600)" bats --tap "$source"
     done

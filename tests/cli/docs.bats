@@ -48,7 +48,8 @@ setup() {
         [[ ! -x $script ]] || docs_help "$script"
     done >>"$BATS_TEST_TMPDIR/all"
     # Options of other programs.
-    printf -- '%s\n' --output --host-discovery-script --min-np --nnodes --nproc-per-node --rdzv-endpoint --standalone >>"$BATS_TEST_TMPDIR/all"
+    printf -- '%s\n' --output --host-discovery-script --min-np --nnodes --nproc-per-node --rdzv-endpoint --standalone --nodes --exclusive \
+        --signal --rollback-on-failure >>"$BATS_TEST_TMPDIR/all"
     failed=0
     while read -r option; do
         docs_has_option "$option" <"$BATS_TEST_TMPDIR/all" || { echo "no help has $option"; failed=1; }
