@@ -105,9 +105,19 @@ until_time() { # T
     done
 }
 
+# Prints the processes of the job, and what it has said last.
+tell_slow() { # NAME RANK
+    local pid
+    note "$1 does not train again 30 s after rank $2 was killed; load $(cut -d ' ' -f 1-3 /proc/loadavg); its processes:"
+    for pid in $(marked); do
+        ps -o pid=,stat=,wchan:24=,etimes=,time=,args= -p "$pid" | cut -c 1-150 >&2 || true
+    done
+    tail -n 5 "$log" >&2
+}
+
 # Kills a rank, and waits until the job trains again. Writes a line: kill, first new step.
 strike() { # NAME RANK
-    local file=$work/$1/metrics.jsonl size killed variable=OMPI_COMM_WORLD_RANK program=dptrain pids
+    local file=$work/$1/metrics.jsonl size killed slow=no variable=OMPI_COMM_WORLD_RANK program=dptrain pids
     [[ $1 == dptrain ]] || variable=RANK program=p
     mapfile -t pids < <(rank_pids "$variable" "$2" "$program")
     size=$(stat -c %s "$file")
@@ -115,7 +125,9 @@ strike() { # NAME RANK
     kill -KILL "${pids[@]}"
     until tail -c "+$((size + 1))" "$file" | awk '/"record":"run"/ { run = 1 } run && /"record":"step"/ { seen = 1 } END { exit !seen }'; do
         life_clock
-        ((centi < killed + 5000)) || die 4 "$1 does not train again after rank $2 was killed: $(tail -n 5 "$log")"
+        # A slow start counts, and says where it is; one that never comes ends the measurement.
+        if [[ $slow == no ]] && ((centi > killed + 3000)); then slow=yes && tell_slow "$1" "$2"; fi
+        ((centi < killed + 40000)) || die 4 "$1 does not train again after rank $2 was killed: $(tail -n 5 "$log")"
         sleep 0.1
     done
     life_clock
