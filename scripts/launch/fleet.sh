@@ -100,12 +100,18 @@ fleet_ask() {
         if hosts_listed "$i" "$supervisor/suspects"; then host_patience[i]=2; fi
     done
     [[ -z $super_device || $super_device == auto ]] || options+=(--device "$super_device")
-    while read -r family pid; do families+="$family:$pid "; done < <(cat "$supervisor/families" 2>/dev/null)
+    while read -r family pid _; do families+="$family:$pid "; done < <(sort -u -k 1,2 "$supervisor/families" 2>/dev/null)
     facts=$work/facts
     rm -rf "$facts" "$facts.kept"
     remote_script cpu_folder "fleet_host fleet_check job_sweep_host probe_host probe_slots allowed_cores" "$checks" "$job_id" "$families" "$program" \
         "$wdir_wanted" "$prefix" "$super_folder" "$super_data" "${options[@]}" |
         hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
+    [[ -n $families ]] || return 0
+    # A host that has answered has none of them any more; a long job would otherwise look for more and more.
+    for i in "${!host_name[@]}"; do
+        ! probe_fact "$i" end >/dev/null || echo "${host_name[i]}"
+    done | awk 'NR == FNR { answered[$1]; next } !($3 in answered)' - "$supervisor/families" >"$work/families"
+    mv "$work/families" "$supervisor/families"
 }
 
 # Sets problems: why host I cannot take part; empty if it can. CHECKED: whether the check works on any host.

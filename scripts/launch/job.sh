@@ -221,7 +221,6 @@ job_sweep() {
     # This has a deadline, and no signal is needed any more.
     trap '' TERM INT HUP USR1
     job_note_silent
-    [[ -z $supervisor || -z $family ]] || echo "$family $mpirun_pid" >>"$supervisor/families"
     if ! work_has_space; then
         tmp_full=yes
         sweep=$(mktemp -d /dev/shm/dptrain-run.XXXXXX) || return 0
@@ -234,7 +233,11 @@ job_sweep() {
         if [[ $said == swept* ]]; then note "${host_name[i]}: ${said/swept/cleaned up after the job:}"; fi
         ((code == 124 || code == 255)) || continue
         unreached+=("${host_name[i]}")
-        if [[ -n $supervisor ]]; then echo "${host_name[i]}" >>"$supervisor/suspects" && continue; fi
+        if [[ -n $supervisor ]]; then
+            echo "${host_name[i]}" >>"$supervisor/suspects"
+            [[ -z $family ]] || echo "$family $mpirun_pid ${host_name[i]}" >>"$supervisor/families"
+            continue
+        fi
         note "${host_name[i]} could not be reached; files of the job may remain in its /dev/shm and /tmp"
     done
     [[ $tmp_full == no ]] || rm -rf "$sweep"

@@ -7,7 +7,7 @@
 #   ranks      its ranks were started: a signal now is for it, and not only for this shell
 #   fault      lines `NAME VALUE`: at (hundredths of a second), what, host, rank, phase
 #   suspects   hosts that may not answer, one per line
-#   families   of mpirun's daemons, `FAMILY PID OF MPIRUN`
+#   families   of mpirun's daemons that may be left on a host, `FAMILY PID OF MPIRUN, HOST`
 #   final      a reason why no other start can succeed
 # If the supervisor dies, the kernel kills the start, and with it the job.
 super_number=0 super_known=no super_again=no super_lenient=no super_newest=-1 super_first_ranks='' super_config='' super_resume=''

@@ -275,6 +275,19 @@ lost() { # HOST
     [ "$(life ranks '.hosts | join(" ")' | sed -n 2p)" = "n1 n3" ]
 }
 
+@test "daemons of earlier starts are looked for on hosts that have not answered since, and nowhere else" {
+    three_hosts
+    uri='eval set -- $(tail -n 1 "$HOSTS/mpirun.words"); while [[ $1 != --report-uri ]]; do shift; done; echo "$((n << 16)).0;tcp://" >"$2"
+        cat "$TMPDIR"/dptrain-job.*/families >>"$HOSTS/families"; echo "start $n" >>"$HOSTS/families"'
+    uri=${uri//$'\n'/;}
+    plan "$uri; checkpoint 1; exit 5" "$uri; $(lost n2)" "$uri; checkpoint 3; rm \"\$HOSTS/n2/down\"; exit 5" "$uri; exit 0"
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp && mkdir "$TMPDIR"
+    supervised -H n1:2,n2:2,n3:2 --restarts 2 --cool-down 0 -- train
+    cat "$HOSTS/families"
+    [ "$status" -eq 0 ]
+    [ "$(sed -E 's/ [0-9]+ / PID /' "$HOSTS/families" | paste -sd ,)" = "start 1,start 2,$((2 << 16)) PID n2,start 3,start 4" ]
+}
+
 @test "a host is left out if it fails a check, or differs from the others" {
     three_hosts
     touch "$HOSTS/n3/bad"
