@@ -5,14 +5,16 @@
 # All state is in the folder $cluster, which is exported, so that a cluster made in setup_file exists in every test.
 #   $cluster/shared        the shared folder, with the same path on every host and outside
 #   $cluster/NODE/         NODE's files, /run/host on the host: home/root, home/trainer, sshd.log, host keys
-# Hosts are node1, node2, …: 10.77.0.1, 10.77.0.2, … and fd77::1, fd77::2, … on eth0.
+# Hosts are node1, node2, …, node1024: 10.77.0.1, 10.77.0.2, …, 10.77.4.0 and fd77::1, fd77::2, … on eth0.
 
 # shellcheck disable=SC2034 # for the tests
-cluster_subnet=10.77.0.0/24
+cluster_subnet=10.77.0.0/16
 # Password of root and of trainer, the ordinary user, on every host.
 cluster_password=correct-horse
 
 cluster_code=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+cluster_address() { echo "10.77.$(($1 / 256)).$(($1 % 256))"; } # NUMBER OF THE HOST
 
 # Prints why this machine cannot run a cluster, or nothing if it can.
 cluster_why() {
@@ -54,7 +56,7 @@ cluster_up() { # N [OPTION...]
     mkdir -m 1777 "$cluster/shared"
     {
         printf '127.0.0.1 localhost\n::1 localhost\n'
-        for ((i = 1; i <= n; i++)); do printf '10.77.0.%d node%d\nfd77::%d node%d\n' "$i" "$i" "$i" "$i"; done
+        for ((i = 1; i <= n; i++)); do printf '%s node%d\nfd77::%d node%d\n' "$(cluster_address "$i")" "$i" "$i" "$i"; done
     } >"$cluster/hosts"
     cluster_users
     for ((i = 1; i <= n; i++)); do cluster_folder "node$i"; done
@@ -62,7 +64,7 @@ cluster_up() { # N [OPTION...]
     # In a separate session, so that a signal to the test's group leaves it time to clean up.
     setsid bash "$cluster_code/inside.bash" keep "$cluster" "$$" "$n" "${@:2}" >"$cluster/log" 2>&1 </dev/null &
     disown
-    for ((i = 0; i < 500; i++)); do
+    for ((i = 0; i < 500 + 50 * n; i++)); do
         if [[ $(find "$cluster" -maxdepth 2 -name ready | wc -l) -eq $n ]]; then return 0; fi
         [[ ! -e $cluster/ended ]] || break
         sleep 0.02
@@ -169,7 +171,7 @@ cluster_trust() {
 cluster_known_hosts() {
     local host
     for host in $(cluster_hosts); do
-        printf '%s,10.77.0.%s,fd77::%s %s\n' "$host" "${host#node}" "${host#node}" "$(<"$cluster/$host/host_key.pub")"
+        printf '%s,%s,fd77::%s %s\n' "$host" "$(cluster_address "${host#node}")" "${host#node}" "$(<"$cluster/$host/host_key.pub")"
     done
 }
 

@@ -64,7 +64,7 @@ fault_slow_link() { # HOST
 # Blocks both directions, since replies are blocked too. IPv4, and IPv6 if available.
 fault_no_route() { # HOST TO
     local to
-    for to in "10.77.0.${2#node}/32" "fd77::${2#node}/128"; do
+    for to in "$(cluster_address "${2#node}")/32" "fd77::${2#node}/128"; do
         if cluster_net "$1" ip route add prohibit "$to" 2>/dev/null; then
             fault_later cluster_net "$1" ip route del prohibit "$to"
         fi

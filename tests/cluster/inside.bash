@@ -63,7 +63,7 @@ host() { # FOLDER I OPTION...
     local folder=$1 name=node$2 path i=0
     hostname "$name"
     ip link set lo up
-    ip address add "10.77.0.$2/24" dev eth0
+    ip address add "10.77.$(($2 / 256)).$(($2 % 256))/16" dev eth0
     # Without IPv6 on the machine, the hosts have none.
     ip address add "fd77::$2/64" dev eth0 nodad 2>/dev/null || true
     ip link set eth0 up

@@ -23,7 +23,7 @@ setup() { cluster_or_skip; }
         "${train[@]}" --data "$tiny" --steps 20 --out two
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == *"interface eth0 (10.77.0.0/24): the only one"* && "$output" == *"rank 0 on node2: CPUs"* ]]
+    [[ "$output" == *"interface eth0 (10.77.0.0/16): the only one"* && "$output" == *"rank 0 on node2: CPUs"* ]]
     [ "$(losses one | wc -l)" -eq 20 ]
     paste <(losses one) <(losses two) | awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad }'
     # Rank 1 is silent on the terminal, not in its log.
@@ -56,7 +56,7 @@ EOF
     cluster_exec node3 ip link set fast up
     run on node3 -H node3:1,node1:1 --dry-run
     [ "$status" -eq 0 ]
-    [[ "$output" == *"btl_tcp_if_include 10.77.0.0/24"* ]]
+    [[ "$output" == *"btl_tcp_if_include 10.77.0.0/16"* ]]
     run on node3 -H node3:1,node1:1 --dry-run --interface fast
     [ "$status" -eq 4 ]
     [[ "$output" == *"node1 has no such interface"* ]]
