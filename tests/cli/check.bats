@@ -61,6 +61,16 @@ found() { # FILE HOST CHECK NAME
     [[ $(found "$out/check.json" "$name" versions dptrain) =~ ^ok\ [0-9a-f]{16}$ ]]
 }
 
+@test "each check is announced when it begins" {
+    run "$dptrain" check --only host,versions
+    [ "${lines[0]}" = "checking host (1 of 2)" ]
+    [ "${lines[1]}" = "checking versions (2 of 2)" ]
+    # A check that hangs has been announced: run.sh --timeout-start does not end the job.
+    fake nvidia-smi <<<$'#!/bin/sh\nexec sleep 600'
+    timeout --signal=KILL 5 "$dptrain" check --only gpu,host --smi-timeout 60 >"$BATS_TEST_TMPDIR/said" || true
+    [ "$(head -n 1 "$BATS_TEST_TMPDIR/said")" = "checking gpu (1 of 2)" ]
+}
+
 @test "three identical hosts share one row each" {
     run on_ranks 3 check --ranks-per-host 1 --only clock,versions,shared --data digits --shared "$BATS_TEST_TMPDIR" \
         --shared-bytes 1M --json "$out/check.json"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/progress.h"
 #include "cluster/comm/topo.h"
 #include "cluster/comm/watchdog.h"
 #include "tools/check/show.h"
@@ -111,12 +112,33 @@ static err_t show_results(check_t *check, const check_lines_t *lines, check_stat
     return check->options->json ? check_show_json(check, lines, check->options->json) : ERR_OK;
 }
 
+/* On rank 0, before the check begins. */
+static void say_check(const check_t *check, int i, int n, const char *name)
+{
+    if (check->comm->rank > 0) return;
+    if (progress_wants_lines()) printf("checking %s (%d of %d)\n", name, i + 1, n);
+    progress_draw("checking", i, n, name);
+    fflush(stdout);
+}
+
+static err_t run_chosen(check_t *check)
+{
+    int n = 0, done = 0;
+    for (int i = 0; check_cases[i]; i++) n += is_chosen(check->options, check_cases[i]);
+    for (int i = 0; check_cases[i]; i++) {
+        if (!is_chosen(check->options, check_cases[i])) continue;
+        say_check(check, done++, n, check_cases[i]->name);
+        TRY(run_check_case(check, check_cases[i]));
+    }
+    if (check->comm->rank == 0) progress_clear_line();
+    return ERR_OK;
+}
+
 static err_t run_checks(check_t *check)
 {
     check_lines_t lines;
     check_status_t worst = CHECK_OK;
-    for (int i = 0; check_cases[i]; i++)
-        if (is_chosen(check->options, check_cases[i])) TRY(run_check_case(check, check_cases[i]));
+    TRY(run_chosen(check));
     TRY(check_lines_gather(check, &lines));
     err_t err = comm_agree(check->comm, show_results(check, &lines, &worst), "writing the results");
     check_lines_free(&lines);
