@@ -15,7 +15,7 @@ usage: scripts/cluster_health.sh [options] HOSTS [--] [options of dptrain check]
 Verifies hosts before a job starts. HOSTS is a hostfile, a YAML specification or a list a:2,b:2, as for `dptrain hosts`.
 There are three steps:
 
-  1. Test ssh between every two hosts (scripts/setup_ssh.sh --check).
+  1. Test ssh between the hosts (scripts/setup_ssh.sh --check).
   2. Run `dptrain check` on all of them (scripts/run.sh), which names problems, hosts and remedies.
   3. If that does not start, or ends without naming a host, find the bad host by bisection: one of N hosts takes at
      most 2 log2 N starts.
@@ -127,7 +127,7 @@ names_some() { # FILE
 }
 
 if [[ $ssh == yes && ${#names[@]} -gt 1 ]]; then
-    note "1. ssh between every two of ${#names[@]} hosts"
+    note "1. ssh between ${#names[@]} hosts"
     code=0
     "$here/setup_ssh.sh" --check "${both[@]}" "$hosts" || code=$?
     [[ $code -ne 1 ]] ||

@@ -29,7 +29,8 @@ specification or a list a:2,b:2, as for `dptrain hosts`. There are four steps, e
      or agent, key_file in HOSTS, or a password from the variable SSHPASS or a prompt (both need sshpass).
   3. Write ~/.ssh/dptrain_config with port, user and key of every host, and an Include line at the top of
      ~/.ssh/config; copy them, the key and the pinned keys to every host.
-  4. Test the login between every two hosts in both directions, and report failures with cause and remedy.
+  4. Test the login between every two hosts in both directions, and report failures with cause and remedy. With more
+     than 32 hosts: from here to each, and from each to the next one and four others.
 
   --ssh-port N      port of hosts without one in HOSTS [from ~/.ssh/config, 22]
   --user NAME       user on hosts without one in HOSTS [from ~/.ssh/config, your own name]
@@ -41,6 +42,7 @@ specification or a list a:2,b:2, as for `dptrain hosts`. There are four steps, e
   --trust-first-contact   pin the keys of unknown hosts without asking
   --accept-new-host-key HOST   pin this host's present key instead of the old one; may be repeated
   --check           only test the logins; change nothing
+  --all-pairs       test the login between every two of more than 32 hosts
   --remove          undo everything, on every host and on this machine
   -h, --help        show this help
 
@@ -49,7 +51,7 @@ END
 }
 
 port_given='' user_given='' key=$HOME/.ssh/dptrain_ed25519 timeout=10 mode=setup accepted=' ' filter=() hosts=''
-fingerprints='' trust_first=no
+fingerprints='' trust_first=no all_pairs=no
 while [[ $# -gt 0 ]]; do
     case $1 in
     --ssh-port) need_value "$@"; whole_number "$1" "$2" 1; port_given=$2; shift 2 ;;
@@ -65,6 +67,7 @@ while [[ $# -gt 0 ]]; do
         fingerprints=$(readlink -m -- "$2"); shift 2 ;;
     --trust-first-contact) trust_first=yes; shift ;;
     --check) mode=check; shift ;;
+    --all-pairs) all_pairs=yes; shift ;;
     --remove) mode=remove; shift ;;
     -*) common_option "$1" ;;
     *)
@@ -218,7 +221,8 @@ and run --remove again"
 base=(-F "$work/own_config")
 [[ $mode != check ]] || base=()
 own_config >"$work/own_config"
-for i in "${!host_name[@]}"; do resolve_host "$i"; done
+# A check resolves only hosts that fail, for its messages.
+[[ $mode == check ]] || for i in "${!host_name[@]}"; do resolve_host "$i"; done
 count_healthy
 case $mode in
 setup) setup ;;

@@ -142,3 +142,40 @@ print_of() { ssh-keygen -lf "$HOSTS/$1/key.pub"; } # HOST
     grep -qxF "IdentityFile=\"$PWD/my keys/the 1%%\"" "$HOSTS/words"
     [ "$("$SSH" -G -o "IdentityFile=\"$PWD/my keys/the 1%%\"" a | grep '^identityfile')" = "identityfile $PWD/my keys/the 1%%" ]
 }
+
+@test "of more than 32 hosts each logs in to the next one and to four others" {
+    local i list=''
+    for ((i = 1; i <= 33; i++)); do mkdir "$HOSTS/h$i" && list+=,h$i; done
+    touch "$HOSTS/h7/dead"
+    setup_ssh --check "${list#,}"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *'here -> h7 '*'no answer in time; logins from there were not tested'*'h6 -> h7 '* ]]
+    [[ "$output" != *'-> h8 '* ]]
+    # Neither those to h7, nor the five from it.
+    [ "${lines[-1]}" = "$((198 - 5 - $(grep -c -- '-> h7 ' <<<"$output"))) of 198 logins work, from here and from each of 33 hosts \
+to 5 others (--all-pairs tests every two)" ]
+    # Every host is asked from here, and by the one before it, which is h7 for h8.
+    for ((i = 1; i <= 33; i++)); do [ "$(grep -cxF "h$i" "$HOSTS/words")" -ge $((i == 8 ? 1 : 2)) ]; done
+}
+
+@test "the plan of the logins: every two of few hosts or with --all-pairs, otherwise a ring and the same random ones each time" {
+    # shellcheck source=scripts/cluster/ssh/verify.sh
+    . "$root/scripts/cluster/ssh/verify.sh"
+    local all_pairs=no healthy=({0..31}) partners=() i first
+    verify_plan
+    [ "${partners[31]}" = " $(seq -s ' ' 0 30) " ]
+    # Host 3 has failed before.
+    healthy=(0 1 2 {4..63}) partners=()
+    verify_plan
+    for i in "${healthy[@]}"; do
+        [ "$(tr ' ' '\n' <<<"${partners[i]}" | grep . | sort -u | wc -l)" -eq 5 ]
+        [[ "${partners[i]}" != *" $i "* && "${partners[i]}" != *' 3 '* ]]
+    done
+    [[ "${partners[2]}" == ' 4 '* && "${partners[63]}" == ' 0 '* ]]
+    first=${partners[*]} partners=()
+    verify_plan
+    [ "${partners[*]}" = "$first" ]
+    all_pairs=yes
+    verify_plan
+    [ "$(wc -w <<<"${partners[*]}")" -eq $((63 * 62)) ]
+}

@@ -143,3 +143,21 @@ hosts=node1:1,node2:1,node3:1,node4:1
     [[ "${lines[-1]}" == *"node2 keeps the job from starting"* ]]
     [ "$(grep -c ': start [0-9]' <<<"$output")" -le 4 ]
 }
+
+@test "thirty-two hosts are ready; one whose sshd has stopped is named" {
+    slow
+    cluster_down
+    cluster_up 32
+    cluster_trust
+    jobs_setup 60 20
+    local i list=''
+    for ((i = 1; i <= 32; i++)); do list+=,node$i:1; done
+    health --timeout 550 --timeout-start 300 "${list#,}" -- --only topology,host,versions --device cpu
+    [ "$status" -eq 0 ]
+    [[ "$output" == *'1024 of 1024 logins work, from here and between 32 hosts'* ]]
+    grep -qxE 'ready(, with warnings)?' <<<"$output"
+    cluster_exec node21 pkill -x sshd
+    health "${list#,}" -- --only versions
+    [ "$status" -eq 1 ]
+    [[ "$output" == *'-> node21 '*'refused: no sshd listens on port 22'* ]]
+}

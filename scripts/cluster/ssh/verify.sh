@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # work, timeout and the like are the caller's
-# Tests the login between every two hosts. Sourced by setup_ssh.sh.
+# Tests the logins between hosts: of up to 32 hosts between every two, of more from here to each, from each to the next one, and
+# from each to four others. Sourced by setup_ssh.sh.
+verify_most=32 verify_random=4
 
 # Prints a line for each target: its index, ssh's exit code, ssh's message. Limits concurrency: sshd accepts only ten
 # connections that have not logged in yet, and every host is contacted by all others.
@@ -24,15 +26,32 @@ verify_targets() {
     wait
 }
 
-verify_from() { # INDEX
-    local i=$1 n=${#healthy[@]} j targets=() addresses=("${host_name[@]}") try
-    for ((j = 1; j <= n; j++)); do
-        targets+=("${healthy[(rank_of[i] + j) % n]}")
+# Sets partners[I] to the indices of the hosts that host I logs in to. Random ones are the same every time.
+verify_plan() {
+    local n=${#healthy[@]} i j k drawn
+    for ((i = 0; i < n; i++)); do
+        drawn=' '
+        if ((n <= verify_most)) || [[ $all_pairs == yes ]]; then
+            for ((k = 1; k < n; k++)); do drawn+="${healthy[(i + k) % n]} "; done
+        else
+            RANDOM=$((i + 1)) drawn+="${healthy[(i + 1) % n]} "
+            for ((k = 0; k < verify_random; )); do
+                j=${healthy[(RANDOM * 32768 + RANDOM) % n]}
+                if [[ $j == "${healthy[i]}" || $drawn == *" $j "* ]]; then continue; fi
+                drawn+="$j " k=$((k + 1))
+            done
+        fi
+        partners[healthy[i]]=$drawn
     done
-    unset "targets[n - 1]" # itself
+}
+
+verify_from() { # INDEX
+    local i=$1 j targets=() addresses=() try
+    read -ra targets <<<"${partners[i]}"
+    for j in "${targets[@]}"; do addresses[j]=${host_name[j]}; done
     remote_script "timeout targets addresses" verify_targets >"$work/$i.probe"
     for try in 1 2 3; do
-        host_ask "$work/$i.probe" "$work/$i.pairs" $(((timeout + 6) * (2 + n / 4))) \
+        host_ask "$work/$i.probe" "$work/$i.pairs" $(((timeout + 6) * (2 + ${#targets[@]} / 4))) \
             ssh -T -x -o BatchMode=yes -o ConnectTimeout="$timeout" "${host_name[i]}" 'bash -s'
         grep -qE 'closed by remote|reset by peer' "$work/$i.pairs.err" || break
         sleep "$try"
@@ -42,6 +61,7 @@ verify_from() { # INDEX
 # As ssh_cause, but adds what the installation found on the host that rejects the login.
 verify_cause() { # CODE TEXT TO FROM
     local file
+    [[ -n ${host_target[$3]:-} ]] || resolve_host "$3"
     ssh_cause "$1" "$2" "${host_name[$3]}" "${host_port[$3]}" "$4"
     if [[ $CAUSE == prompt* ]] && file=$(grep -s '^writable' "$work/$3.out"); then
         file=$(cut -f 2 <<<"$file" | tr '\n' ' ')
@@ -52,12 +72,12 @@ verify_cause() { # CODE TEXT TO FROM
 
 # Tests the logins between healthy hosts, and from this machine to each.
 verify_all() {
-    local i j n=${#host_name[@]} code text works=0
-    rank_of=()
-    for i in "${!healthy[@]}"; do rank_of[healthy[i]]=$i; done
+    local i code n=${#host_name[@]} works=0 all partners=() between
+    between="between $n hosts"
+    verify_plan
     hosts_each verify_from "${healthy[@]}"
     for i in "${healthy[@]}"; do
-        code=$(cat "$work/$i.pairs.code")
+        read -r code <"$work/$i.pairs.code"
         if [[ $code -eq 0 ]]; then
             works=$((works + 1))
         elif [[ ! -s $work/$i.pairs.out ]]; then
@@ -67,19 +87,27 @@ verify_all() {
     done
     for i in "${healthy[@]}"; do
         # No results from a host that was not reached.
-        [[ -s $work/$i.pairs.out ]] || continue
-        for j in "${healthy[@]}"; do
-            if [[ $i == "$j" ]]; then continue; fi
-            code=124 text=''
-            IFS=$'\t' read -r _ code text < <(grep "^$j"$'\t' "$work/$i.pairs.out") || true
-            if [[ $code -eq 0 ]]; then
-                works=$((works + 1))
-            else
-                verify_cause "$code" "$(tr '|' '\n' <<<"$text")" "$j" "${host_name[i]}"
-                fail_line "${host_name[i]} -> ${host_name[j]}" "$CAUSE" "$ADVICE"
-            fi
-        done
+        if [[ -s $work/$i.pairs.out ]]; then verify_read "$i"; fi
     done
-    # n from here, and n - 1 from each host.
-    printf '%d of %d logins work, from here and between %d hosts\n' "$works" $((n * n)) "$n"
+    # n from here, and those between the hosts, of which n - 1 from each.
+    if ((${#healthy[@]} <= verify_most)) || [[ $all_pairs == yes ]]; then
+        all=$((n * n))
+    else
+        between="from each of $n hosts to $((verify_random + 1)) others (--all-pairs tests every two)"
+        all=$((n * (verify_random + 2)))
+    fi
+    printf '%d of %d logins work, from here and %s\n' "$works" "$all" "$between"
+}
+
+# Counts the logins of host I that work, and prints the others.
+verify_read() { # I
+    local i=$1 j code text codes=() texts=()
+    while IFS=$'\t' read -r j code text; do
+        [[ ! $j =~ ^[0-9]+$ ]] || codes[j]=$code texts[j]=$text
+    done <"$work/$i.pairs.out"
+    for j in ${partners[i]}; do
+        if [[ ${codes[j]:-} == 0 ]]; then works=$((works + 1)) && continue; fi
+        verify_cause "${codes[j]:-124}" "${texts[j]//|/$'\n'}" "$j" "${host_name[i]}"
+        fail_line "${host_name[i]} -> ${host_name[j]}" "$CAUSE" "$ADVICE"
+    done
 }
