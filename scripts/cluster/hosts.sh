@@ -32,12 +32,17 @@ host_alias() { # NAME
 
 # Runs FUNCTION I for each index in parallel, and waits for all. Results go into files.
 hosts_each() { # FUNCTION INDEX...
-    local function=$1 i
+    local function=$1 i running=() n=0
     shift
     for i in "$@"; do
-        while (($(jobs -rp | wc -l) >= at_once)); do wait -n || true; done
+        # Counted only if there may be too many: a count in a process of its own for each host costs more than the host.
+        while ((n >= at_once)); do
+            jobs -rp >"$work/running" && mapfile -t running <"$work/running" && n=${#running[@]}
+            if ((n >= at_once)); then wait -n || true; fi
+        done
         [[ -z $interrupted ]] || break
         "$function" "$i" &
+        n=$((n + 1))
     done
     # A signal interrupts a wait.
     while [[ -n $(jobs -rp) ]]; do wait || true; done

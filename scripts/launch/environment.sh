@@ -145,7 +145,7 @@ env_default() { # NAME VALUE
 
 # Adds each host's variables from the hosts' description: shared_envs, env_file, which wins over them, and GPUs.
 env_of_hosts() {
-    local i line all own shared
+    local i line own shared
     for i in "${!host_name[@]}"; do
         own=() shared=()
         [[ ${host_envs[i]} == - ]] || IFS=$'\t' read -ra shared <<<"${host_envs[i]}"
@@ -160,8 +160,7 @@ env_of_hosts() {
             env_read "${host_env_file[i]}"
             for line in "${env_lines[@]}"; do env_put own "$line"; done
         fi
-        all=$(seq -s , 0 $((host_slots[i] - 1)))
-        if [[ ${host_gpus[i]} != - && ${host_gpus[i]} != "$all" ]]; then
+        if [[ ${host_gpus[i]} != - && ${host_gpus[i]} != "$(seq -s , 0 $((host_slots[i] - 1)))" ]]; then
             env_drop own CUDA_VISIBLE_DEVICES
             host_extra[i]+="-x"$'\n'"CUDA_VISIBLE_DEVICES=${host_gpus[i]}"$'\n'
         fi

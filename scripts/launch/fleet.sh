@@ -64,6 +64,7 @@ hosts_select() { # NAME...
     rm -rf "$new" && mkdir "$new"
     for i in "${!kept[@]}"; do cp "$facts/${kept[i]}.out" "$new/$i.out"; done
     facts=$new
+    probe_read
 }
 
 # Reads the list of hosts, which may have changed. Fails, with a note, if it cannot be read now.
@@ -106,45 +107,56 @@ fleet_ask() {
     remote_script cpu_folder "fleet_host fleet_check job_sweep_host probe_host probe_slots allowed_cores" "$checks" "$job_id" "$families" "$program" \
         "$wdir_wanted" "$prefix" "$super_folder" "$super_data" "${options[@]}" |
         hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
+    probe_read
     [[ -n $families ]] || return 0
     # A host that has answered has none of them any more; a long job would otherwise look for more and more.
     for i in "${!host_name[@]}"; do
-        ! probe_fact "$i" end >/dev/null || echo "${host_name[i]}"
+        ! probe_has "$i" end || echo "${host_name[i]}"
     done | awk 'NR == FNR { answered[$1]; next } !($3 in answered)' - "$supervisor/families" >"$work/families"
     mv "$work/families" "$supervisor/families"
 }
 
 # Sets problems: why host I cannot take part; empty if it can. CHECKED: whether the check works on any host.
 fleet_judge() { # I HASH CHECKED
-    local name value code now_gpus then_gpus
+    local name value text code now_gpus then_gpus
     problems=()
     if [[ $checks == yes ]]; then probe_judge "$1" "$2" "$program" "$wdir_wanted" || return 0; fi
-    if ! probe_fact "$1" end >/dev/null; then
+    if ! probe_has "$1" end; then
         hosts_cause "$facts" "$1" "${host_patience[$1]:-${DPTRAIN_ASK_SECONDS:-20}}"
         problems=("$CAUSE") && return 0
     fi
-    if probe_fact "$1" data >/dev/null; then problems+=("no data at $super_data"); fi
-    mapfile -t -O "${#problems[@]}" problems < <(probe_fact "$1" fail | sed 's/^/dptrain check: /')
-    code=$(probe_fact "$1" check) || code=0
+    if probe_has "$1" data; then problems+=("no data at $super_data"); fi
+    if probe_has "$1" fail; then
+        while IFS= read -r text; do problems+=("dptrain check: $text"); done <<<"${fact[$1 fail]}"
+    fi
+    code=${fact[$1 check]:-0}
     # Without the job's environment the program may not run here at all; then nothing is known.
     if ((code > 1)) && [[ $3 == yes ]]; then problems+=("dptrain check ended with code $code"); fi
     while read -r name value; do
-        [[ $value == "${fleet_same[$name]-$value}" ]] || problems+=("$name: $value; most hosts have ${fleet_same[$name]}")
-    done < <(probe_fact "$1" same || true)
-    now_gpus=$(probe_fact "$1" gpu | wc -l) || true
+        [[ -z $name || $value == "${fleet_same[$name]-$value}" ]] || problems+=("$name: $value; most hosts have ${fleet_same[$name]}")
+    done <<<"${fact[$1 same]:-}"
+    fleet_gpus "$1"
     if read -r then_gpus 2>/dev/null <"$supervisor/gpus.${host_name[$1]}" && ((now_gpus < then_gpus)); then
         problems+=("$now_gpus of $then_gpus GPUs are left")
     fi
 }
 
+# Sets now_gpus: the number of host I's GPUs.
+fleet_gpus() { # I
+    local lines=()
+    now_gpus=0
+    if probe_has "$1" gpu; then mapfile -t lines <<<"${fact[$1 gpu]}" && now_gpus=${#lines[@]}; fi
+}
+
 # Notes of each host, at its first start, how many GPUs it has and how it calls itself.
 fleet_note_hosts() {
-    local i
+    local i now_gpus
     [[ -n $supervisor && -n $facts ]] || return 0
     for i in "${!host_name[@]}"; do
         [[ ! -e $supervisor/gpus.${host_name[i]} ]] || continue
-        { probe_fact "$i" gpu || true; } | wc -l >"$supervisor/gpus.${host_name[i]}"
-        echo "${host_name[i]} $(probe_fact "$i" name || true)" >>"$supervisor/names"
+        fleet_gpus "$i"
+        echo "$now_gpus" >"$supervisor/gpus.${host_name[i]}"
+        echo "${host_name[i]} ${fact[$i name]:-}" >>"$supervisor/names"
     done
 }
 
@@ -154,11 +166,11 @@ fleet_sift() {
     local -A fleet_same=()
     [[ $checks == no ]] || hash=$(sha256sum <"$program" | cut -d ' ' -f 1)
     for i in "${!host_name[@]}"; do
-        [[ $(probe_fact "$i" check || echo 9) -gt 1 ]] || checked=yes
-        while read -r name _; do fleet_same[$name]=''; done < <(probe_fact "$i" same || true)
+        [[ ${fact[$i check]:-9} -gt 1 ]] || checked=yes
+        while read -r name _; do [[ -z $name ]] || fleet_same[$name]=''; done <<<"${fact[$i same]:-}"
     done
     for name in "${!fleet_same[@]}"; do
-        fleet_same[$name]=$(for i in "${!host_name[@]}"; do probe_fact "$i" same || true; done |
+        fleet_same[$name]=$(for i in "${!host_name[@]}"; do printf '%s\n' "${fact[$i same]:-}"; done |
             sed -n "s/^$name //p" | sort | uniq -c | sort -k1,1nr -s | sed -nE '1s/^ *[0-9]+ //p')
     done
     fit=()
@@ -185,9 +197,9 @@ fleet_order() {
     local i newest best=-2 at='' names=() shared=no chief=''
     read -r chief 2>/dev/null <"$supervisor/chief" || true
     for i in "${!host_name[@]}"; do
-        case $(probe_fact "$i" folder || true) in
+        case ${fact[$i folder]:-} in
         records)
-            newest=$(probe_fact "$i" newest) || newest=-1
+            newest=${fact[$i newest]:--1}
             if ((newest > best)); then best=$newest at=$i; fi
             ;;
         job) shared=yes ;;

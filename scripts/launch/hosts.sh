@@ -7,16 +7,17 @@
 # hosts_shell is the way to reach other hosts: ssh or srun.
 # host_patience: seconds that a host has to answer, if not as long as the others; 0: it is not asked.
 host_ranks=() host_local=() host_alias=() host_patience=() hosts_shell=ssh
-ssh_options=() ssh_own_config=no
+# ssh_own_config: yes if only this host has the configuration; ssh_all_ways: yes if every host can log in to every other.
+ssh_options=() ssh_own_config=no ssh_all_ways=no
 # Written by setup_ssh.sh on every host; container.sh has another in its containers.
 ssh_config=${DPTRAIN_SSH_CONFIG:-${HOME:-}/.ssh/dptrain_config}
 # Number of concurrent ssh processes.
-at_once=200
+at_once=128
 
 hosts_clear() {
     host_name=() host_slots=() host_gpus=() host_port=() host_user=() host_key=() host_env_file=() host_setup=() host_envs=()
     host_ranks=() host_local=() host_alias=() host_patience=() hosts_shell=ssh
-    ssh_options=(-o BatchMode=yes -o ConnectTimeout=10) ssh_own_config=no
+    ssh_options=(-o BatchMode=yes -o ConnectTimeout=10) ssh_own_config=no ssh_all_ways=no
 }
 hosts_clear
 
@@ -103,8 +104,7 @@ hosts_fill_slots() { # DPTRAIN'S ARGUMENTS...
     ! hosts_use_no_gpus "$@" || gpu_job=no
     for i in "${!host_name[@]}"; do
         [[ ${host_slots[i]} == - ]] || continue
-        gpus=$(probe_fact "$i" gpus) || gpus=0
-        cores=$(probe_fact "$i" cores) || cores=1
+        gpus=${fact[$i gpus]:-0} cores=${fact[$i cores]:-1}
         kind=GPU host_slots[i]=$gpus
         if [[ $gpu_job == no || $gpus -eq 0 ]]; then kind=core host_slots[i]=$cores; fi
         like["${host_slots[i]}, one per $kind"]+=" ${host_name[i]}"
@@ -147,17 +147,26 @@ hosts_share() { # N SLOTS_EACH
 
 # Finds out which hosts are this machine, by name or by address, and sets each host's name for mpirun.
 hosts_mark_local() {
-    local i mine address
+    local i mine address others=() found=' '
     mine=" localhost ip6-localhost $(hostname 2>/dev/null) $(hostname -s 2>/dev/null) "
     mine+=$(ip -o addr 2>/dev/null | awk '{ sub("/.*", "", $4); printf "%s ", $4 }') || true
     for i in "${!host_name[@]}"; do
-        host_local[i]=no host_alias[i]=$(host_alias "${host_name[i]}")
-        if [[ $mine == *" ${host_name[i]} "* ]]; then
-            host_local[i]=yes
-        elif [[ $hosts_shell == ssh ]]; then
-            address=$(getent ahosts "${host_name[i]}" 2>/dev/null | awk 'NR == 1 { print $1 }') || true
-            [[ -z $address || $mine != *" $address "* ]] || host_local[i]=yes
-        fi
+        host_local[i]=no host_alias[i]=${host_name[i]}
+        [[ ${host_name[i]} != *:* ]] || host_alias[i]=$(host_alias "${host_name[i]}")
+        if [[ $mine == *" ${host_name[i]} "* ]]; then host_local[i]=yes; else others+=("$i"); fi
+    done
+    # All names in one process, for a limited time; one by one only if an address of this machine is among the answers.
+    if [[ $hosts_shell == ssh && ${#others[@]} -gt 0 ]]; then
+        while read -r address _; do
+            [[ $mine != *" $address "* ]] || found+="$address "
+        done < <(for i in "${others[@]}"; do printf '%s\n' "${host_name[i]}"; done | timeout 10 xargs getent ahosts 2>/dev/null)
+    fi
+    [[ $found != ' ' ]] || others=()
+    for i in "${others[@]}"; do
+        address=$(getent ahosts "${host_name[i]}" 2>/dev/null | awk 'NR == 1 { print $1 }') || true
+        [[ -z $address || $mine != *" $address "* ]] || host_local[i]=yes
+    done
+    for i in "${!host_name[@]}"; do
         if [[ ${host_local[i]} == yes && ${host_name[i]} == *:* ]]; then host_alias[i]=$(hostname); fi
     done
 }
@@ -165,14 +174,14 @@ hosts_mark_local() {
 # Sets ssh_options: uses setup_ssh.sh's configuration if it covers these hosts, otherwise one in FOLDER, on this host only,
 # with the hosts' port, user and key.
 hosts_ssh() { # PORT FOLDER
-    local i covered=yes special=no
+    local i special=no others=()
     if [[ -n $1 ]]; then ssh_options+=(-p "$1"); fi
     for i in "${!host_name[@]}"; do
-        [[ ${host_local[i]} == yes ]] || hosts_in_config "${host_alias[i]}" || covered=no
+        [[ ${host_local[i]} == yes ]] || others+=("${host_alias[i]}")
         [[ ${host_port[i]}${host_user[i]}${host_key[i]} == --- && ${host_name[i]} != *:* ]] || special=yes
     done
-    if [[ $covered == yes && -r $ssh_config ]]; then
-        ssh_options=(-F "$ssh_config" "${ssh_options[@]}")
+    if hosts_in_config "${others[@]}"; then
+        ssh_options=(-F "$ssh_config" "${ssh_options[@]}") ssh_all_ways=yes
     elif [[ $special == yes ]]; then
         for i in "${!host_name[@]}"; do
             printf 'Host %s\n' "${host_alias[i]}"
@@ -186,9 +195,15 @@ hosts_ssh() { # PORT FOLDER
     fi
 }
 
-hosts_in_config() { # NAME
-    [[ -r $ssh_config ]] && awk -v name="$1" 'tolower($1) == "host" { for (i = 2; i <= NF; i++) if ($i == name) found = 1 }
-        END { exit !found }' "$ssh_config"
+# Whether setup_ssh.sh's configuration has all of these hosts.
+hosts_in_config() { # NAME...
+    local words name
+    local -A known=()
+    [[ -r $ssh_config ]] || return 1
+    while read -ra words; do
+        [[ ${words[0],,} != host ]] || for name in "${words[@]:1}"; do known[$name]=yes; done
+    done <"$ssh_config"
+    for name in "$@"; do [[ -n ${known[$name]:-} ]] || return 1; done
 }
 
 # Runs a bash script from standard input on all hosts in parallel, including this one: host_ask with OUT FOLDER/I. Call it at

@@ -14,25 +14,27 @@ life_clock() {
 
 life_seconds() { printf '%d.%02d' $(($1 / 100)) $(($1 % 100)); } # HUNDREDTHS
 
-# Prints a JSON string. Control characters and bytes that are not UTF-8 are dropped.
+# Sets quoted to a JSON string. Control characters and bytes that are not UTF-8 are dropped.
 life_string() { # TEXT
     local text=$1
-    text=${text//$'\n'/ } text=${text//[[:cntrl:]]/}
-    text=$(printf %s "$text" | iconv -f utf-8 -t utf-8 -c 2>/dev/null) || text=${text//[^ -~]/}
+    if [[ $text == *[^\ -~]* ]]; then
+        text=${text//$'\n'/ } text=${text//[[:cntrl:]]/}
+        text=$(printf %s "$text" | iconv -f utf-8 -t utf-8 -c 2>/dev/null) || text=${text//[^ -~]/}
+    fi
     text=${text//\\/\\\\} text=${text//\"/\\\"}
-    printf '"%s"' "$text"
+    quoted="\"$text\""
 }
 
 # Prints a JSON array of strings.
 life_list() { # [TEXT...]
-    local text out=()
-    for text in "$@"; do out+=("$(life_string "$text")"); done
+    local text quoted out=()
+    for text in "$@"; do life_string "$text" && out+=("$quoted"); done
     (IFS=, && printf '[%s]' "${out[*]}")
 }
 
 # Appends a record. A FIELD is NAME=TEXT, or NAME:=JSON, where an empty value is null.
 life_add() { # RECORD FIELD...
-    local line field name value centi now
+    local line field name value quoted centi now
     [[ -n $life_file ]] || return 0
     life_clock
     line="{\"record\":\"$1\",\"time\":\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\",\"sec\":$(life_seconds $((centi - life_origin)))"
@@ -43,7 +45,8 @@ life_add() { # RECORD FIELD...
         elif [[ -z $value ]]; then
             line+=",\"$name\":null"
         else
-            line+=",\"$name\":$(life_string "$value")"
+            life_string "$value"
+            line+=",\"$name\":$quoted"
         fi
     done
     # A file system that does not answer must not hold the job up.

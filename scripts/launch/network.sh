@@ -7,36 +7,39 @@ subnet='' interfaces=()
 # Prints lines `SUBNET HOST INTERFACE SPEED ADDRESS` for all hosts, IPv4 first. Skips local bridges, which other hosts cannot
 # reach.
 network_subnets() {
-    local i
-    for i in "${!host_name[@]}"; do
-        awk -v host="$i" '
-            function hex(text) { return index("0123456789abcdef", tolower(text)) - 1 }
-            function v4(text, bits,   part, i, n, out) {
-                split(text, part, ".")
-                for (i = 1; i <= 4; i++) {
-                    n = bits >= 8 * i ? 8 : bits > 8 * (i - 1) ? bits - 8 * (i - 1) : 0
-                    out = out (i > 1 ? "." : "") int(part[i] / 2 ^ (8 - n)) * 2 ^ (8 - n)
-                }
-                return out
+    local i files=()
+    for i in "${!host_name[@]}"; do files+=("$facts/$i.out"); done
+    awk '
+        function v4(text, bits,   part, i, n, out) {
+            split(text, part, ".")
+            for (i = 1; i <= 4; i++) {
+                n = bits >= 8 * i ? 8 : bits > 8 * (i - 1) ? bits - 8 * (i - 1) : 0
+                out = out (i > 1 ? "." : "") int(part[i] / 2 ^ (8 - n)) * 2 ^ (8 - n)
             }
-            # Whole groups of four digits: prefixes of 16, 32, 48, 64 … bits, as is usual.
-            function v6(text, bits,   part, n, i, out, gap, k) {
-                n = split(text, part, ":"); k = 0
-                for (i = 1; i <= n; i++) {
-                    if (part[i] == "") { if (!gap++) for (; k < 8 - (n - i); k++) full[k] = "0" }
-                    else full[k++] = part[i]
-                }
-                for (i = 0; i < int(bits / 16); i++) out = out full[i] ":"
-                return out (bits < 128 ? ":" : "")
+            return out
+        }
+        # Whole groups of four digits: prefixes of 16, 32, 48, 64 … bits, as is usual.
+        function v6(text, bits,   part, n, i, out, gap, k, full) {
+            n = split(text, part, ":"); k = 0
+            for (i = 1; i <= n; i++) {
+                if (part[i] == "") { if (!gap++) for (; k < 8 - (n - i); k++) full[k] = "0" }
+                else full[k++] = part[i]
             }
-            $1 == "speed" { speed[$2] = $3 }
-            $1 == "addr" && $2 !~ /^(lo|docker|virbr|br-|cni|flannel|cali|lxdbr|podman|veth)/ {
-                split($3, at, "/"); n++; name[n] = $2; address[n] = at[1]
-                net[n] = (index(at[1], ":") ? v6(at[1], at[2]) : v4(at[1], at[2])) "/" at[2]
-            }
-            END { for (i = 1; i <= n; i++) print net[i], host, name[i], (speed[name[i]] > 0 ? speed[name[i]] : 0), address[i] }
-        ' "$facts/$i.out"
-    done
+            for (i = 0; i < int(bits / 16); i++) out = out full[i] ":"
+            return out (bits < 128 ? ":" : "")
+        }
+        function host_ends(   i) {
+            for (i = 1; i <= n; i++) print net[i], host, name[i], (speed[name[i]] > 0 ? speed[name[i]] : 0), address[i]
+            n = 0
+            split("", speed)
+        }
+        FNR == 1 { host_ends(); host = FILENAME; sub(".*/", "", host); sub("[.]out$", "", host) }
+        $1 == "speed" { speed[$2] = $3 }
+        $1 == "addr" && $2 !~ /^(lo|docker|virbr|br-|cni|flannel|cali|lxdbr|podman|veth)/ {
+            split($3, at, "/"); n++; name[n] = $2; address[n] = at[1]
+            net[n] = (index(at[1], ":") ? v6(at[1], at[2]) : v4(at[1], at[2])) "/" at[2]
+        }
+        END { host_ends() }' "${files[@]}"
 }
 
 # Sets subnet and each host's interface in it. REQUEST: an interface, a subnet, or empty.
@@ -44,13 +47,13 @@ network_choose() { # REQUEST
     local request=$1 found why i name
     network_subnets >"$work/subnets"
     for i in "${!host_name[@]}"; do
-        if probe_fact "$i" noip >/dev/null && [[ -z $request || $request == */* ]]; then
+        if probe_has "$i" noip && [[ -z $request || $request == */* ]]; then
             die 4 "${host_name[i]} has no ip command (iproute2) to list addresses; choose an interface by --interface NAME"
         fi
     done
     if [[ -n $request && $request != */* ]]; then
         for i in "${!host_name[@]}"; do
-            probe_fact "$i" noip >/dev/null || awk -v i="$i" -v name="$request" '$2 == i && $3 == name { found = 1 } END { exit !found }' \
+            probe_has "$i" noip || awk -v i="$i" -v name="$request" '$2 == i && $3 == name { found = 1 } END { exit !found }' \
                 "$work/subnets" || die 4 "--interface $request: ${host_name[i]} has no such interface with an address:$(network_of "$i")"
             interfaces[i]=$request
         done
@@ -69,9 +72,8 @@ network_choose() { # REQUEST
         die 4 "the hosts share no subnet; if their subnets are routed, choose an interface by --interface NAME"
     fi
     subnet=$(head -n 1 <<<"$found" | cut -d ' ' -f 1)
-    for i in "${!host_name[@]}"; do
-        interfaces[i]=$(awk -v i="$i" -v net="$subnet" '$2 == i && $1 == net { print $3; exit }' "$work/subnets")
-    done
+    while read -r i name; do interfaces[i]=$name; done \
+        < <(awk -v net="$subnet" '$1 == net && !($2 in seen) { seen[$2] = 1; print $2, $3 }' "$work/subnets")
     why='the only one that all hosts share'
     # IPv6 next to IPv4 is the same network.
     if (($(cut -d ' ' -f 2 <<<"$found" | grep -c "$([[ $subnet == *:* ]] && echo 1 || echo 0)") > 1)); then
@@ -100,13 +102,28 @@ network_rank() { # REQUEST
             print net, (net ~ /:/), -low[net], -own[net], order[net] }' | sort -k2,2n -k3,3n -k4,4n -k5,5n
 }
 
+# Sets kinds: which of efa, ib and roce host I has ready.
+network_rdma() { # I
+    local driver state link
+    kinds=''
+    while read -r _ driver state link; do
+        if [[ $driver == efa ]]; then
+            kinds+=' efa'
+        elif [[ "$state $link" == 'ACTIVE Ethernet' ]]; then
+            kinds+=' roce'
+        fi
+        [[ "$state $link" != 'ACTIVE InfiniBand' ]] || kinds+=' ib'
+    done <<<"${fact[$1 rdma]:-}"
+}
+
 # Chooses tcp, ib or efa, whatever every host has, and prints the reason.
 transport_choose() { # REQUEST
-    local i efa=0 ib=0 roce=0 n=${#host_name[@]} lacks_efa='' lacks_ib='' why
+    local i efa=0 ib=0 roce=0 n=${#host_name[@]} lacks_efa='' lacks_ib='' why kinds
     for i in "${!host_name[@]}"; do
-        if probe_fact "$i" rdma | grep -q '^[^ ]* efa '; then efa=$((efa + 1)); else lacks_efa+=" ${host_name[i]}"; fi
-        if probe_fact "$i" rdma | grep -q ' ACTIVE InfiniBand$'; then ib=$((ib + 1)); else lacks_ib+=" ${host_name[i]}"; fi
-        if probe_fact "$i" rdma | grep -v '^[^ ]* efa ' | grep -q ' ACTIVE Ethernet$'; then roce=$((roce + 1)); fi
+        network_rdma "$i"
+        if [[ $kinds == *efa* ]]; then efa=$((efa + 1)); else lacks_efa+=" ${host_name[i]}"; fi
+        if [[ $kinds == *ib* ]]; then ib=$((ib + 1)); else lacks_ib+=" ${host_name[i]}"; fi
+        [[ $kinds != *roce* ]] || roce=$((roce + 1))
     done
     transport=$1
     case $1 in
@@ -133,7 +150,7 @@ transport_choose() { # REQUEST
 transport_check_efa() {
     local i folder
     for i in "${!host_name[@]}"; do
-        folder=$(probe_fact "$i" ofi | head -n 1) || true
+        folder=${fact[$i ofi]:-} folder=${folder%%$'\n'*}
         if [[ -z $folder ]]; then
             note "${host_name[i]}: aws-ofi-nccl was not found in the folders of Amazon's installer; add the folder of \
 libnccl-net.so to LD_LIBRARY_PATH (--env-file), or NCCL will fail"
@@ -196,7 +213,7 @@ network_port_flags() { # LOW HIGH
     ranks_runtime_flag oob_tcp_dynamic_ipv4_ports oob_tcp_dynamic_ipv4_ports "$(($1 + n))-$2"
     [[ -n $facts ]] || return 0
     for i in "${!host_name[@]}"; do
-        read -r low high <<<"$(probe_fact "$i" ephemeral)"
+        read -r low high <<<"${fact[$i ephemeral]:-}"
         if [[ -n ${high:-} ]] && ((low < $1 || high > $2)); then
             note "${host_name[i]}: NCCL uses the system's ports, $low-$high; sysctl net.ipv4.ip_local_port_range='$1 $2' limits them"
         fi

@@ -8,7 +8,10 @@
 #   addr INTERFACE ADDRESS/BITS · speed INTERFACE MBIT
 #   rdma DEVICE DRIVER STATE LINK (efa, mlx5_core; ACTIVE; InfiniBand, Ethernet) · ofi FOLDER (of aws-ofi-nccl)
 #   gpu BUS CPUS (the ones near it) · gpus N · cores N (that a job may use)
+#
+# After probe_read they are in fact["I KEY"], several of one key in lines.
 facts=''
+declare -A fact=()
 
 # Runs on each host.
 probe_slots() {
@@ -65,13 +68,30 @@ probe_host() { # PROGRAM WDIR PREFIX
     echo end
 }
 
+# Reads the facts of all hosts.
+probe_read() {
+    local i key value
+    fact=()
+    for i in "${!host_name[@]}"; do
+        while read -r key value; do
+            fact[$i $key]+=${fact[$i $key]+$'\n'}$value
+        done <"$facts/$i.out"
+    done
+}
+
+# Whether host I has said KEY.
+probe_has() { # I KEY
+    [[ -n ${fact[$1 $2]+has} ]]
+}
+
 # Asks all hosts for their slots alone; exits with 4 if one does not answer.
 probe_ask_slots() {
     local i
     facts=$work/facts
     remote_script cpu_folder "probe_slots allowed_cores" | hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
+    probe_read
     for i in "${!host_name[@]}"; do
-        ! probe_fact "$i" cores >/dev/null || continue
+        ! probe_has "$i" cores || continue
         hosts_cause "$facts" "$i" "${DPTRAIN_ASK_SECONDS:-20}"
         die 4 "${host_name[i]} has no slots=N, and does not say its cores: $CAUSE${ADVICE:+ -> $ADVICE}"
     done
@@ -82,6 +102,7 @@ probe_hosts() { # FOLDER PROGRAM WDIR PREFIX
     local i bad=0 hash problem problems
     facts=$1/facts
     remote_script cpu_folder "probe_host probe_slots allowed_cores" "$2" "$3" "$4" | hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
+    probe_read
     hash=$(sha256sum <"$2" | cut -d ' ' -f 1)
     for i in "${!host_name[@]}"; do
         probe_judge "$i" "$hash" "$2" "$3" && continue
@@ -93,31 +114,26 @@ probe_hosts() { # FOLDER PROGRAM WDIR PREFIX
 
 # Sets problems: why the job cannot run on a host. Fails if there are any.
 probe_judge() { # INDEX HASH PROGRAM WDIR
-    local folder seconds=${host_patience[$1]:-${DPTRAIN_ASK_SECONDS:-20}}
+    local seconds=${host_patience[$1]:-${DPTRAIN_ASK_SECONDS:-20}}
     problems=()
-    if ! probe_fact "$1" end >/dev/null; then
+    if ! probe_has "$1" end; then
         hosts_cause "$facts" "$1" "$seconds"
         problems=("probe over $hosts_shell failed: $CAUSE${ADVICE:+ -> $ADVICE}")
         return 1
     fi
-    case $(probe_fact "$1" program) in
+    case ${fact[$1 program]} in
     missing) problems+=("no program $3: copy it there (scripts/on_hosts.sh --copy), or share its folder") ;;
     "$2") ;;
     *) problems+=("$3 differs from the one here (SHA-256): copy it there (scripts/on_hosts.sh --copy)") ;;
     esac
-    if [[ $(probe_fact "$1" wdir) != ok ]]; then
+    if [[ ${fact[$1 wdir]} != ok ]]; then
         problems+=("no working folder $4: create it, mount it, or choose another by --wdir")
     fi
-    if folder=$(probe_fact "$1" full); then
-        problems+=("$folder is full or not writable, and MPI needs 4 MB there: free some space, or set TMPDIR")
+    if probe_has "$1" full; then
+        problems+=("${fact[$1 full]} is full or not writable, and MPI needs 4 MB there: free some space, or set TMPDIR")
     fi
-    if [[ $(probe_fact "$1" orted) != yes && $launcher == mpirun && ${host_local[$1]} == no && $hosts_shell == ssh ]]; then
+    if [[ ${fact[$1 orted]} != yes && $launcher == mpirun && ${host_local[$1]} == no && $hosts_shell == ssh ]]; then
         problems+=("OpenMPI's orted is not in the PATH of a non-interactive shell: install OpenMPI, or set PATH in .bashrc")
     fi
     ((${#problems[@]} == 0))
-}
-
-# Prints the values of host I's facts with this key, one per line; fails if there are none.
-probe_fact() { # I KEY
-    awk -v key="$2" '$1 == key { sub("^[^ ]* ?", ""); print; found = 1 } END { exit !found }' "$facts/$1.out"
 }

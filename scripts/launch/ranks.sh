@@ -7,16 +7,16 @@ ranks_runtime_flag() { # NAME_IN_4 NAME_IN_5 VALUE
     if ((mpi_major < 5)); then MPI_FLAGS+=(--mca "$1" "$3"); else MPI_FLAGS+=(--prtemca "$2" "$3"); fi
 }
 
-# Sets how daemons are started on the hosts. Above 64 hosts, all at once, as Horovod does: a chain of logins is slower, and a
-# failing one is hard to find.
+# Sets how daemons are started on the hosts: through the tree if every host has setup_ssh.sh's configuration, otherwise from here,
+# at most 128 logins at a time.
 ranks_spawn_flags() { # TREE(yes|no)
     local agent
     [[ $hosts_shell == ssh ]] || return 0
     printf -v agent '%s ' "${ssh_options[@]}"
     ranks_runtime_flag plm_rsh_args plm_ssh_args "${agent% }"
-    if ((${#host_name[@]} > 64)) || [[ $1 == no || $ssh_own_config == yes ]]; then
+    if [[ $1 == no || $ssh_own_config == yes ]] || ((${#host_name[@]} > 64)) && [[ $ssh_all_ways == no ]]; then
         ranks_runtime_flag plm_rsh_no_tree_spawn plm_ssh_no_tree_spawn 1
-        ranks_runtime_flag plm_rsh_num_concurrent plm_ssh_num_concurrent "$((${#host_name[@]} > 128 ? ${#host_name[@]} : 128))"
+        ranks_runtime_flag plm_rsh_num_concurrent plm_ssh_num_concurrent 128
     fi
 }
 
@@ -30,16 +30,16 @@ ranks_keepalive_flags() {
     done
 }
 
-# Prints the CPUs of each local rank, `0-7;8-15`: those near its GPU, divided among GPUs that share them. Prints nothing
+# Prints the CPUs of each of N local ranks, `0-7;8-15`: those near its GPU, divided among GPUs that share them. Prints nothing
 # unless the CPUs of all GPUs are known.
-ranks_cpus() { # I
+ranks_cpus() { # N WANTED(GPUS, or -) GPUS(lines BUS CPUS)
     local -a gpus wanted lists
     local rank list out=()
-    mapfile -t gpus < <(probe_fact "$1" gpu)
-    if [[ ${host_gpus[$1]} == - ]]; then wanted=("${!gpus[@]}"); else IFS=, read -ra wanted <<<"${host_gpus[$1]}"; fi
-    [[ ${#gpus[@]} -gt 0 && ${#wanted[@]} -gt 0 ]] || return 0
+    mapfile -t gpus <<<"$3"
+    if [[ $2 == - ]]; then wanted=("${!gpus[@]}"); else IFS=, read -ra wanted <<<"$2"; fi
+    [[ -n $3 && ${#wanted[@]} -gt 0 ]] || return 0
     local -A count=() nth=()
-    for ((rank = 0; rank < host_ranks[$1]; rank++)); do
+    for ((rank = 0; rank < $1; rank++)); do
         list=${gpus[wanted[rank % ${#wanted[@]}]]:-}
         [[ -n $list ]] || return 0
         lists[rank]=${list#* }
@@ -67,10 +67,14 @@ ranks_cpu_share() { # LIST K N
 
 # Binds ranks near their GPUs; fails unless every host's GPUs are known.
 ranks_bind_to_gpus() {
-    local i cpus lists=() flag kept=()
+    local i cpus lists=() flag kept=() like
+    # Most hosts are equal.
+    local -A known=()
     [[ ${DPTRAIN_BIND:-} != none ]] || return 1
     for i in "${!host_name[@]}"; do
-        lists[i]=$(ranks_cpus "$i")
+        like="${host_ranks[i]} ${host_gpus[i]} ${fact[$i gpu]:-}"
+        [[ -n ${known[$like]+known} ]] || known[$like]=$(ranks_cpus "${host_ranks[i]}" "${host_gpus[i]}" "${fact[$i gpu]:-}")
+        lists[i]=${known[$like]}
         [[ -n ${lists[i]} ]] || return 1
     done
     for i in "${!host_name[@]}"; do host_extra[i]+="-x"$'\n'"DPTRAIN_CPUS=${lists[i]}"$'\n'; done

@@ -552,11 +552,37 @@ job_that_prints() {
     [ "$(ranks_cpu_share 3 1 2)" = 3 ]
 }
 
-@test "daemons on many hosts are started directly, not through each other" {
+@test "daemons on many hosts are started from here, or through each other if setup_ssh.sh has set up every host" {
     local i list=''
-    for ((i = 1; i <= 70; i++)); do list+=,h$i:1; done
+    mkdir "$HOME/.ssh"
+    for ((i = 1; i <= 70; i++)); do
+        list+=,h$i:1
+        ((i == 70)) || printf 'Host h%d\n' $i
+    done >"$HOME/.ssh/dptrain_config"
     line -H "${list#,}" --no-checks --interface eth0 --transport tcp
     has "--mca plm_rsh_no_tree_spawn 1 --mca plm_rsh_num_concurrent 128"
+    echo 'Host h70' >>"$HOME/.ssh/dptrain_config"
+    line -H "${list#,}" --no-checks --interface eth0 --transport tcp
+    has "plm_rsh_args -F"
+    [[ "$output" != *no_tree_spawn* ]]
+}
+
+@test "no more logins at a time than allowed, and all of them" {
+    # shellcheck source=scripts/cluster/hosts.sh
+    . "$root/scripts/cluster/hosts.sh"
+    local work=$BATS_TEST_TMPDIR/each at_once=3
+    mkdir "$work"
+    one() {
+        local now
+        touch "$work/now.$1"
+        now=("$work"/now.*)
+        echo "${#now[@]}" >"$work/count.$1"
+        sleep 0.05
+        rm "$work/now.$1"
+    }
+    hosts_each one {1..12}
+    [ "$(cat "$work"/count.* | wc -l)" -eq 12 ]
+    [ "$(cat "$work"/count.* | sort -n | tail -n 1)" -le 3 ]
 }
 
 @test "a single local host needs neither ssh nor a network" {
