@@ -141,7 +141,7 @@ fetch_pngsuite() { # FOLDER
     # shellcheck disable=SC2016 # $(...) is for apt
     apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
         grep -vE -- '-(updates|security|backports) ' >"$1/list" || return 1
-    "${apt[@]}" update && (cd "$1" && "${apt[@]}" source --download-only "$pngsuite_source") || return 1
+    "${apt[@]}" update && (cd "$1" && "${apt[@]}" source --download-only --tar-only "$pngsuite_source") || return 1
     tar -xf "$1/$pngsuite_source"_*.orig.tar.* -C "$1/images" --strip-components=3 --wildcards '*/tests/images/*.png'
 }
 
