@@ -9,7 +9,12 @@ load common
 # shellcheck source=tests/cli/docs.bash
 load docs
 
-setup_file() { make_tiny 128 32; }
+setup_file() {
+    # The README shows the profile of a run, which needs some steps.
+    make_tiny 1024 32
+    mv "$tiny" "$BATS_FILE_TMPDIR/more"
+    make_tiny 128 32
+}
 
 setup() {
     common_setup
@@ -66,8 +71,9 @@ setup() {
         mkdir -p "$blocks"
         docs_split "$page" "$blocks"
         docs_folder "$folder"
+        [[ $page != README.md ]] || ln -sfn "$BATS_FILE_TMPDIR/more" "$folder/shared/mnist"
         export DPTRAIN_DATA=$folder/shared DPTRAIN_BIN=$dptrain
-        for block in "$blocks"/*.run "$blocks"/*.consolerun; do
+        for block in "$blocks"/*.run "$blocks"/*.consolerun "$blocks"/*.consolelike; do
             [[ -e $block ]] || continue
             n=$((n + 1))
             began=$SECONDS
@@ -124,6 +130,12 @@ setup() {
     [ "$status" -eq 1 ]
     run docs_run "$BATS_TEST_TMPDIR/0004.consolerun" "$BATS_TEST_TMPDIR/folder"
     [ "$status" -eq 1 ]
+    printf '%s\n' '```console like' '$ echo "step 12: 3.5 s, /a/b"; echo more; echo end 1' 'step 7: 0.1 s, /c/d/b' '…' 'end 3' '```' \
+        '```console like' '$ echo took 3.5 ms' 'took 3.5 s' '```' >"$BATS_TEST_TMPDIR/page.md"
+    docs_split "$BATS_TEST_TMPDIR/page.md" "$BATS_TEST_TMPDIR"
+    docs_run "$BATS_TEST_TMPDIR/0001.consolelike" "$BATS_TEST_TMPDIR/folder"
+    run docs_run "$BATS_TEST_TMPDIR/0007.consolelike" "$BATS_TEST_TMPDIR/folder"
+    [[ "$status" -eq 1 && $output == *"no line like: took N s"* ]]
 }
 
 @test "check_links.sh finds broken links and broken anchors, by file and line" {
