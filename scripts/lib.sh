@@ -145,7 +145,11 @@ mpi_flags() { # NP
     local np=$1 cores over=(--oversubscribe) no_copy=(btl_vader_single_copy_mechanism none)
     MPI_FLAGS=(-q)
     mpi_version
-    if ((mpi_major >= 5)); then MPI_FLAGS=() over=(--map-by :OVERSUBSCRIBE) no_copy=(smsc ^cma); fi
+    if ((mpi_major >= 5)); then
+        MPI_FLAGS=() over=(--map-by :OVERSUBSCRIBE) no_copy=(smsc ^cma)
+        # Ranks of one machine need no TCP, and it warns of interfaces that cannot reach each other.
+        [[ $np -eq 0 || -n ${OMPI_MCA_btl-} ]] || MPI_FLAGS+=(--mca btl ^tcp)
+    fi
     # With a seccomp filter and without the right to trace, as in many containers, the kernel rejects process_vm_readv, and
     # OpenMPI prints a warning for every large message.
     if grep -q '^Seccomp:[[:space:]]*2' /proc/self/status 2>/dev/null && ! may_trace; then
@@ -153,6 +157,8 @@ mpi_flags() { # NP
     fi
     # In a chroot without /sys, hwloc prints an error per process.
     [[ -d $cpu_folder ]] || export HWLOC_HIDE_ERRORS=2
+    # Without /proc, UCX prints an error per process.
+    [[ -r /proc/sys/kernel/random/boot_id ]] || export UCX_LOG_LEVEL=${UCX_LOG_LEVEL-fatal}
     # hwloc looks for an X server in every process, which without /etc/hosts waits for a DNS timeout.
     export HWLOC_COMPONENTS=${HWLOC_COMPONENTS:--gl}
     # Without ssh, mpirun starts local ranks only in isolated mode.

@@ -31,6 +31,12 @@ launch_on() { # RANKS ARGUMENTS...
     fi
 }
 
+# OpenMPI 5.0.7 kills the ranks 0.2 s after SIGTERM, and forwards no output meanwhile. run.sh asks by SIGUSR1.
+mpirun_waits() {
+    mpi_version
+    ((mpi_major < 5)) || skip "mpirun of OpenMPI 5 leaves the ranks no time"
+}
+
 # Waits until the metrics have a step.
 wait_step() { # STEP
     for _ in {1..3000}; do
@@ -118,6 +124,7 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
 }
 
 @test "mpirun: rank 0 saves within the second that mpirun leaves, and the last line explains code 1" {
+    mpirun_waits
     launch_on 2 "${endless[@]}" --reproducible 2 --checkpoint-every 100000
     wait_step 4
     signalled INT
@@ -208,6 +215,7 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
 }
 
 @test "ranks with different batch norm statistics: the last checkpoint is named, and why it is not newer" {
+    mpirun_waits
     launch_on 2 "${endless[@]}" --model mnist-cnn-bn --checkpoint-every 3
     wait_step 3
     signalled TERM
@@ -228,7 +236,8 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
         signalled "$signal"
         [ "$status" -eq $((i % 4 == 3 ? 1 : 128 + signal)) ]
     done
-    last=$(jq -s 'map(select(.record == "step") | .step) | max // 0' "$out/metrics.jsonl")
+    last=0
+    [[ ! -e $out/metrics.jsonl ]] || last=$(jq -s 'map(select(.record == "step") | .step) | max // 0' "$out/metrics.jsonl")
     # Ranks and a single process add in different orders.
     if ((n == 2)); then continues 0 $((last + 2)) --checkpoint-every 1; fi
 }

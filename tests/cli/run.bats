@@ -220,7 +220,9 @@ has() { # WORDS...
         "--mca btl tcp\\,sm\\,self" "--prtemca oob_tcp_dynamic_ipv4_ports 20084-20099"
     [[ "$output" != *"mpirun -q"* && "$output" != *vader* && "$output" != *" oob_tcp_if_include"* ]]
     FAKE_MPI=5.0.6 line -np 100000
-    has "--map-by :OVERSUBSCRIBE --bind-to none"
+    has "--map-by :OVERSUBSCRIBE --bind-to none" "--mca btl \\^tcp"
+    FAKE_MPI=5.0.6 OMPI_MCA_btl=self,sm line -np 2
+    [[ "$output" != *" btl "* ]]
 }
 
 @test "ports: MPI uses its range; NCCL's are reported" {
