@@ -133,6 +133,8 @@ bench_call() { # PROGRAM FILE LOG WORDS...
     local program=$1 file=$2 log=$3 ranks=()
     shift 3
     ((np == 0)) || ranks=(-np "$np")
+    # Revisions before --ci call it --precision.
+    if [[ " $* " == *" --ci "* ]] && ! bench_knows --ci "$program"; then set -- "${@/#--ci/--precision}"; fi
     # Rank 0 may run in a different folder.
     [[ $file == /* ]] || file=$PWD/$file
     DPTRAIN_BIN=$program exec "$here/run.sh" --grace 10 "${ranks[@]}" "${launch[@]}" -- bench "$@" "--out=$file" \

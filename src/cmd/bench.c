@@ -33,7 +33,7 @@ static void print_usage(char *out, size_t n_bytes)
         used += (size_t)snprintf(out + used, n_bytes - used, "  %-6s %s\n", bench_cases[i]->name,
                                  bench_cases[i]->summary);
     snprintf(out + used, n_bytes - used,
-             "\nEach point is repeated until its median is precise enough (--precision) or its\n"
+             "\nEach point is repeated until its median is precise enough (--ci) or its\n"
              "time is up (--budget). Exit code 1: a result was wrong.\n");
 }
 

@@ -22,7 +22,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
 @test "bench --help lists the cases and their options" {
     "$dptrain" bench --help >"$BATS_TEST_TMPDIR/help"
     grep -q '^  step  ' "$BATS_TEST_TMPDIR/help"
-    grep -q -- '--precision X' "$BATS_TEST_TMPDIR/help"
+    grep -q -- '--ci X' "$BATS_TEST_TMPDIR/help"
     grep -q -- '--step-model' "$BATS_TEST_TMPDIR/help"
     [ "$("$dptrain" bench step --help | grep -c -- '--step-')" -ge 4 ]
 }
@@ -38,7 +38,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     [[ $output == *"given twice"* ]]
     run -2 "$dptrain" bench step --step-modle lenet5
     [[ $output == *"step-model"* ]]
-    run -2 "$dptrain" bench step --precision 0
+    run -2 "$dptrain" bench step --ci 0
     [[ $output == *"precision"* ]]
     run -2 "$dptrain" bench step --out "" --budget 0.05
     [[ $output == *"--out is empty"* ]]
@@ -92,7 +92,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
 
 @test "Ctrl-C: measured points are kept, the file records `interrupted`, one message, exit code 1" {
     # Long enough to be interrupted.
-    long=("$dptrain" bench step --budget 60 --precision 0.000001 --step-data "$tiny" --step-algorithms fixed --threads 1
+    long=("$dptrain" bench step --budget 60 --ci 0.000001 --step-data "$tiny" --step-algorithms fixed --threads 1
         --out "$BATS_TEST_TMPDIR/b.jsonl")
     for n in 1 2; do
         rm -f "$BATS_TEST_TMPDIR/b.jsonl"

@@ -50,7 +50,7 @@ records() { # JQ's words
 }
 
 @test "every collective, type and operation is correct on two ranks" {
-    run --separate-stderr on_ranks 2 bench comm --out "$BATS_TEST_TMPDIR/records" --quick --budget 0.001 --precision 1 \
+    run --separate-stderr on_ranks 2 bench comm --out "$BATS_TEST_TMPDIR/records" --quick --budget 0.001 --ci 1 \
         --test all -d all -o all -b 512 -e 512
     echo "$output"
     [ "$status" -eq 0 ]
@@ -177,7 +177,7 @@ records() { # JQ's words
 @test "a killed rank: one message, code 5" {
     local log=$BATS_TEST_TMPDIR/log status=0 job
     DPTRAIN_BIN=$dptrain DPTRAIN_PROGRESS=1 "$root/scripts/run.sh" -np 2 -- bench comm -b 1M -e 1M --budget 60 \
-        --precision 0.000001 --out "$BATS_TEST_TMPDIR/records" >"$log" 2>&1 3>&- &
+        --ci 0.000001 --out "$BATS_TEST_TMPDIR/records" >"$log" 2>&1 3>&- &
     job=$!
     for _ in $(seq 600); do
         ! grep -q 'all_reduce of 1048576 bytes.* samples' "$log" || break

@@ -219,7 +219,7 @@ on_small_disk() { # OPTIONS ARGUMENTS...
 @test "io: an interrupt also removes the folder" {
     local pid status=0
     mkdir "$BATS_TEST_TMPDIR/disk"
-    "$dptrain" bench io --budget 20 --precision 1e-6 --threads 1 --io-bytes 1M --io-dir "$BATS_TEST_TMPDIR/disk" \
+    "$dptrain" bench io --budget 20 --ci 1e-6 --threads 1 --io-bytes 1M --io-dir "$BATS_TEST_TMPDIR/disk" \
         --out "$records" >"$said" 2>"$BATS_TEST_TMPDIR/errors" 3>&- &
     pid=$!
     for ((i = 0; i < 200; i++)); do

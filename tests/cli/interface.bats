@@ -39,7 +39,7 @@ options() { # COMMAND...
 }
 
 @test "commands, verbs, and their options with placeholders and defaults" {
-    commands=$("$dptrain" --help | sed -n 's/^  \([a-z]*\)  *.*/\1/p')
+    commands=$("$dptrain" --help | sed -n 's/^  \([a-z-]*\)  *.*/\1/p')
     verbs=("data synth" "data pack" "data verify" "data show" "report compare" "report history" "report html"
         "checkpoint show" "checkpoint verify" "checkpoint export" "hosts show" "hosts hostfile" "hosts ssh-config")
     {
@@ -96,7 +96,7 @@ fields() { # FILES... of records
     "$dptrain" data pack --from "$tiny" --out shards >/dev/null
     on_ranks 2 train --data shards --device cpu --input-size 28 --model mlp --threads 1 --batch 8 --steps 2 --out shown \
         >/dev/null
-    on_ranks 2 bench all --device cpu --quick --budget 0.001 --precision 1 --threads 1 --gemm-max 64 --mem-bytes 64K \
+    on_ranks 2 bench all --device cpu --quick --budget 0.001 --ci 1 --threads 1 --gemm-max 64 --mem-bytes 64K \
         --conv-net lenet5 --conv-batch 1 --io-bytes 64K --io-dir . --step-batch 4 --step-data "$tiny" \
         --step-algorithms fixed --maxbytes 8 --test all_reduce,bisection,all_pairs --out bench.jsonl >/dev/null
     "$dptrain" report --check idx/metrics.jsonl shown/metrics.jsonl bench.jsonl

@@ -42,7 +42,7 @@ fake_body() {
     cat <<'EOF'
 case "$1 ${2:-}" in
 "--version ") echo "dptrain 0.1.0 ($revision, GCC)"; exit ;;
-"bench --help") echo "--budget SEC"; [[ ${3:-} != all ]] || echo "${FAKE_TURNS:+--turns FOLDER} ${FAKE_CLOCK:+--clock SEC}"; exit ;;
+"bench --help") echo "--budget SEC"; [[ ${3:-} != all ]] || echo "${FAKE_CI:+--ci X} ${FAKE_TURNS:+--turns FOLDER} ${FAKE_CLOCK:+--clock SEC}"; exit ;;
 "report compare") echo "compared: ${*:3}"; exit "${FAKE_CODE:-0}" ;;
 "report "*) echo "reported: ${*:2}"; exit ;;
 esac
@@ -107,6 +107,13 @@ measure() { # [OPTIONS...]
 
 # Lists the folder without the lock.
 runs() { ls results/runs; }
+
+@test "a suite with --ci runs on revisions that call it --precision" {
+    echo 'gemm --ci 1e-6' >ci.conf
+    "$regress" run --suite ./ci.conf --starts 1 --results results
+    FAKE_CI=yes "$regress" run --suite ./ci.conf --starts 1 --results results2
+    [ "$(cat "$FAKE_LOG")" = $'dptrain gemm --precision 1e-6\ndptrain gemm --ci 1e-6' ]
+}
 
 @test "busy CPUs are counted between two readings" {
     # shellcheck source=scripts/regress/measure.sh

@@ -58,7 +58,7 @@ comm broadcast: bytes 8
     p50        ± %  p99/p50  n  busbw GB/s
   27 us  !  370.37  1200.00  7       2.500
 
-~ inconclusive: the precision (--precision) was not reached within the budget.
+~ inconclusive: the precision (--ci) was not reached within the budget.
 ! disturbed: other load left too few undisturbed samples, so all samples count.
 EOF
     [ ! -s "$BATS_TEST_TMPDIR/err" ]

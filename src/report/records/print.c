@@ -98,7 +98,7 @@ static err_t print_notes(printer_t *p)
 {
     const char *text;
     if (p->inconclusive)
-        p->render->note(p->out, "~ inconclusive: the precision (--precision) was not reached within the "
+        p->render->note(p->out, "~ inconclusive: the precision (--ci) was not reached within the "
                                 "budget.");
     if (p->disturbed)
         p->render->note(p->out,

@@ -19,7 +19,7 @@ const opt_t bench_option_table[] = {
      "fewer points and less time per point; all cases take less than two minutes", OPT_COMMON},
     {"budget", OPT_REAL, FIELD(budget_sec), "0", 0, 86400, NULL, "SEC",
      "time per point, in seconds; 0: 2, or 0.25 with --quick", OPT_COMMON},
-    {"precision", OPT_REAL, FIELD(precision), "0.01", 1e-6, 1, NULL, "X",
+    {"ci", OPT_REAL, FIELD(precision), "0.01", 1e-6, 1, NULL, "X",
      "target precision of the median: relative half-width of its 95 % confidence interval", OPT_COMMON},
     {"turns", OPT_STRING, FIELD(turns), NULL, 0, 0, NULL, "FOLDER:first|second",
      "alternate with another job on this host after every batch, through FOLDER, so that both see the same "
