@@ -36,6 +36,14 @@ The check warns about load, stolen CPU time, and dptrain processes of other jobs
 
 Exit codes: 0 ready; 1 a host or a pair of hosts fails; 2 usage; 3 HOSTS cannot be read; 4 nothing can be started; 5 the
 check failed, but no host was found to be the cause.
+
+Examples:
+  # ssh, network, clocks and GPUs of all hosts
+  scripts/cluster_health.sh hosts
+  # with the data, and exactly 8 GPUs each
+  scripts/cluster_health.sh --expect-gpus 8 hosts -- --data /shared/imagenet
+  # two hosts, over EFA alone
+  scripts/cluster_health.sh --transport efa node1:8,node2:8
 END
 }
 

@@ -45,6 +45,14 @@ Additional options:
 dptrain's options --device, --comm and --communicator override the automatic choice.
 
 Exit codes are dptrain's: 1 wrong data, 2 usage, 4 system, 5 a rank or host was lost.
+
+Examples:
+  # NCCL on the GPUs of this machine, or MPI on its cores
+  scripts/nccl_bw.sh -b 8 -e 1G -f 2
+  # all collectives on the hosts of a file
+  scripts/nccl_bw.sh hosts -b 1M -e 1G -f 2 --test all
+  # as with nccl-tests: 8 ranks
+  scripts/nccl_bw.sh ./build/all_reduce_perf -b 8 -e 128M -f 2 -g 8
 EOF
 }
 

@@ -72,6 +72,13 @@ nothing was decided: no metric is worse, but more than half are inconclusive. Wh
 2 usage, 3 no complete recording, a disturbed one to accept, or no baseline of this type of machine, 4 the system
 failed or a revision does not build, 5 a rank or host was lost, or the run was stopped.
 DPTRAIN_BIN sets the program.
+
+Examples:
+  # a baseline before an update, a comparison after it
+  scripts/regress.sh run --suite quick
+  scripts/regress.sh compare --suite quick
+  # two revisions, measured alternately
+  scripts/regress.sh ab HEAD~1 HEAD --suite quick
 EOF
 }
 

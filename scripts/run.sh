@@ -102,6 +102,14 @@ SIGUSR1). 5: a rank was killed by a signal, a host was lost, or a deadline passe
 cannot take part.
 Environment: DPTRAIN_BIN is the program, DPTRAIN_BIND=none disables binding, DPTRAIN_ASK_SECONDS is the time that hosts
 have to answer a probe [20]. Supports OpenMPI 4.1 and 5.
+
+Examples:
+  # LeNet-5 on every core of this machine
+  scripts/run.sh -- train --data /shared/mnist --out runs/first
+  # on two hosts with 8 ranks each; print the command alone by --dry-run
+  scripts/run.sh -H node1:8,node2:8 -x NCCL_DEBUG=INFO -- train --data /shared/mnist
+  # for days: start again on the hosts that are left
+  scripts/run.sh -hostfile hosts --restarts 20 -- train --data /shared/imagenet --model resnet50 --out runs/week
 EOF
 }
 

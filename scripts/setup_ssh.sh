@@ -47,6 +47,14 @@ specification or a list a:2,b:2, as for `dptrain hosts`. There are four steps, e
   -h, --help        show this help
 
 Exit code 0: every login works; 1: at least one does not.
+
+Examples:
+  # the hosts of a file; asks before it trusts a host's key
+  scripts/setup_ssh.sh hosts
+  # only test
+  scripts/setup_ssh.sh --check node1:8,node2:8
+  # undo it
+  scripts/setup_ssh.sh --remove hosts
 END
 }
 

@@ -21,6 +21,8 @@ typedef enum opt_type {
     OPT_CHOICE, /* const char *, one of `choices` */
 } opt_type_t;
 
+enum { OPT_WIDE = 120 };
+
 /* Which help screen lists an option. */
 typedef enum opt_level {
     OPT_COMMON, /* --help */
@@ -69,11 +71,15 @@ bool opt_given(const opt_group_t *groups, int n_groups, const char *key);
  * flag. */
 const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes);
 
-/* Prints the options part of --help to stdout, 80 columns wide.
+/* Prints the options part of --help to stdout, as wide as the terminal, but not wider than OPT_WIDE; 80 columns
+ * elsewhere.
  *
  *   all         lists OPT_MORE too, as --help all does
  *   n_left_out  number of options that only --help all lists; may be NULL */
 err_t opt_help(const opt_group_t *groups, int n_groups, bool all, int *n_left_out);
+
+/* The widest line of a help screen: table_t's max_width. */
+int opt_help_columns(void);
 
 /* The same, machine-readable, in tab-separated lines: `group TITLE`, then for each of its options
  * `option KEY KIND PLACEHOLDER DEFAULT HELP`. KIND is flag or value; missing fields are empty. */
@@ -109,5 +115,29 @@ void opt_copy(opt_group_t *to, const opt_group_t *from, int index);
 /* The candidate nearest to `word` by edit distance, or that adds or lacks parts joined by dashes; NULL if none
  * is near. */
 const char *opt_nearest(const char *word, const char *const *candidates, int n);
+
+/* What to write instead of an option of another program, such as --batch-size, if one of the `keys` means it.
+ * False: nothing is known. */
+bool opt_hint(const char *key, const char *const *keys, int n, char *out, size_t n_bytes);
+
+/* A condition under which options change something. */
+typedef struct opt_when {
+    const char *keys;   /* the options, joined by | */
+    const char *needs;  /* another option, or a fact */
+    const char *values; /* joined by |, one of which it has; NULL: it is set, and not 0, false, none or off */
+    const char *text;   /* for the message, what the options are for; NULL: `needs` with `values` */
+} opt_when_t;
+
+/* What is known of a run beyond its options; replaces the option of the same name: {"device", "cpu"}. */
+typedef struct opt_fact {
+    const char *name, *value;
+} opt_fact_t;
+
+/* Warns of each given option with a condition that does not hold. Returns how many.
+ *
+ *   whens, facts  end with a NULL
+ *   typed         as opt_group_t.given, per group; NULL: that itself */
+int opt_warn_idle(const opt_group_t *groups, int n_groups, const opt_when_t *whens, const opt_fact_t *facts,
+                  const uint64_t *typed);
 
 #endif

@@ -3,6 +3,7 @@
  * completion and the manual page. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/opt.h"
 #include "base/table.h"
@@ -15,6 +16,11 @@ const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes)
     if (opt->type != OPT_CHOICE) return opt->unit;
     opt_join(opt->choices, "|", out, n_bytes);
     return out;
+}
+
+int opt_help_columns(void)
+{
+    return isatty(STDOUT_FILENO) ? OPT_WIDE : COLUMNS;
 }
 
 static void help_default(const opt_t *opt, char *out, size_t n_bytes)
@@ -32,7 +38,7 @@ static err_t help_group(const opt_group_t *group, bool all, int *n_left_out)
     table_t table = {.columns = {{NULL, true, .min_width = LEFT, .max_width = LEFT}, {NULL, true}},
                      .n_columns = 2,
                      .indent = 2,
-                     .max_width = COLUMNS};
+                     .max_width = opt_help_columns()};
     for (int i = 0; i < group->n; i++) {
         const opt_t *opt = &group->table[i];
         char choices[PLACEHOLDER_MAX], initial[96];

@@ -47,12 +47,36 @@ static void print_usage_tsv(const char *usage)
     }
 }
 
+/* Prints paragraphs as wide as the terminal, and lines that are indented, or follow such lines, as they are. */
+static void print_usage(const char *usage)
+{
+    char paragraph[1024];
+    size_t used = 0;
+    bool as_is = true; /* the lines of "usage:" */
+    for (const char *at = usage; *at;) {
+        const int n = (int)strcspn(at, "\n");
+        if (n == 0) as_is = false;
+        const bool prose = !as_is && n > 0 && *at != ' ';
+        as_is |= *at == ' ';
+        if (prose && used + (size_t)n + 2 < sizeof paragraph)
+            used +=
+                (size_t)snprintf(paragraph + used, sizeof paragraph - used, "%s%.*s", used ? " " : "", n, at);
+        const char *next = at + n + (at[n] == '\n');
+        const bool ends = !prose || *next == '\0' || *next == '\n' || *next == ' ';
+        if (used && ends) table_put_wrapped(stdout, paragraph, 0, 0, opt_help_columns());
+        if (ends) used = 0;
+        if (!prose) printf("%.*s\n", n, at);
+        at = next;
+    }
+}
+
 static err_t print_command_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups,
                                 int n_groups, bool all)
 {
     int n_left_out = 0;
-    printf("%s", usage);
+    print_usage(usage);
     TRY(opt_help(groups, n_groups, all, &n_left_out));
+    if (usage[0]) cmd_print_examples(context);
     if (n_left_out == 0) return ERR_OK;
     printf("\ndptrain %s%s%s --help all lists every option\n", context->name[0], context->name[1] ? " " : "",
            context->name[1] ? context->name[1] : "");
@@ -101,7 +125,10 @@ void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *n
 
 static void print_help(void)
 {
-    table_t table = {.columns = {{NULL, true}, {NULL, true}}, .n_columns = 2, .indent = 2, .max_width = 80};
+    table_t table = {.columns = {{NULL, true}, {NULL, true}},
+                     .n_columns = 2,
+                     .indent = 2,
+                     .max_width = opt_help_columns()};
     for (const cmd_t *cmd = cmds; cmd->name; cmd++) {
         table_cell(&table, "%s", cmd->name);
         table_cell(&table, "%s", cmd->summary);
@@ -111,12 +138,12 @@ static void print_help(void)
            version_number);
     cmd_fail(table_print(&table, stdout));
     table_free(&table);
-    printf("\ndptrain COMMAND --help lists a command's common options; --help all lists every\n"
-           "option. dptrain --version prints version, revision and compiler.\n\n"
-           "Exit codes: 0 success; 1 a check, target or comparison failed; 2 usage;\n"
-           "3 invalid input data; 4 system or library failure; 5 a peer was lost or a wait\n"
-           "timed out; 6 a comparison decided nothing; 130, 143 stopped by Ctrl-C, SIGTERM\n"
-           "(1 under bare mpirun).\n");
+    print_usage("\ndptrain COMMAND --help lists a command's common options; --help all lists every\n"
+                "option. dptrain --version prints version, revision and compiler.\n\n"
+                "Exit codes: 0 success; 1 a check, target or comparison failed; 2 usage;\n"
+                "3 invalid input data; 4 system or library failure; 5 a peer was lost or a wait\n"
+                "timed out; 6 a comparison decided nothing; 130, 143 stopped by Ctrl-C, SIGTERM\n"
+                "(1 under bare mpirun).\n");
 }
 
 static void print_help_tsv(void)

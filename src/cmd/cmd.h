@@ -56,6 +56,9 @@ err_t cmd_unknown_verb(const char *command, const char *word, const char *const 
  * of opt_help_tsv, which scripts/dev/manual.sh reads. */
 bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups);
 
+/* Prints the examples of a command, if there are any. */
+void cmd_print_examples(const cmd_context_t *context);
+
 /* With --help=tsv, prints a line `KIND NAME SUMMARY` that describes a word of the command line.
  *
  *   kind  verb: has its own help; word: has none; case: several may be given; model: a model's name */

@@ -12,6 +12,7 @@ static err_t parse_options(const cmd_context_t *context, train_options_t *option
                            opt_group_t groups[TRAIN_N_GROUPS], char **storage)
 {
     TRY(opt_parse(groups, TRAIN_N_GROUPS, context->argc, context->argv, NULL, 0, NULL));
+    for (int g = 0; g < TRAIN_N_GROUPS; g++) options->typed[g] = groups[g].given;
     TRY(train_options_read_config(options, groups, storage));
     TRY(console_apply(&options->console));
     return train_options_check(options, groups);

@@ -145,7 +145,14 @@ static void check_mistakes(void)
         {"--devices cpu", "did you mean --device"},
         {"--zzzzzzzz 1", "--help all lists"},
         {"--secre 1", "unknown option"},
-        {"--batch-size 3", "did you mean --batch?"},
+        {"--batch-size 3",
+         "unknown option --batch-size; write --batch N over all ranks, or --batch-per-rank N"},
+        {"--batch_size=3", "unknown option --batch_size; write --batch N"},
+        {"--learning-rate 1", "unknown option --learning-rate; write --lr X"},
+        {"--no-cuda", "unknown option --no-cuda; write --device cpu"},
+        {"--batch_ 3", "did you mean --batch?"},
+        /* Of an option that this command does not have. */
+        {"--workers 3", "unknown option --workers; --help all"},
         {"-z", "unknown option -z; short options: -h, -q, -v"},
         {"-batch 3", "unknown option -batch; short options: -h"},
         {"--=3", "not an option"},
@@ -250,10 +257,34 @@ static void check_auto(void)
     mem_free(&storage);
 }
 
+/* Warnings are counted; their words are in tests/cli/help.bats. */
+static int idle(const char *line, const opt_when_t *whens, const opt_fact_t *facts, const uint64_t *typed)
+{
+    if (parse(line) != ERR_OK) return -1;
+    return opt_warn_idle(groups, 2, whens, facts, typed);
+}
+
+static void check_idle(void)
+{
+    static const opt_when_t whens[] = {{"lr|batch", "device", "cpu|ref", NULL},
+                                       {"lr", "data", NULL, NULL},
+                                       {"bucket", "nothing of this name", "x", NULL},
+                                       {NULL, NULL, NULL, NULL}};
+    static const opt_fact_t facts[] = {{"device", "cpu"}, {"data", NULL}, {NULL, NULL}};
+    const uint64_t none[2] = {0};
+    OK(idle("--lr 1 --batch 2 --device cpu --data x", whens, NULL, NULL) == 0, "conditions that hold");
+    OK(idle("--lr 1 --batch 2 --data x", whens, NULL, NULL) == 2, "an option that has another value");
+    OK(idle("--lr 1 --device ref", whens, NULL, NULL) == 1, "an option that is not set");
+    OK(idle("--bucket 1M", whens, NULL, NULL) == 0 && idle("--quiet", whens, NULL, NULL) == 0,
+       "no condition");
+    OK(idle("--lr 1 --batch 2", whens, facts, NULL) == 1, "a fact takes an option's place");
+    OK(idle("--lr 1 --batch 2", whens, NULL, none) == 0, "options that were not typed");
+}
+
 int main(void)
 {
     unsetenv("DPTRAIN_DEBUG");
-    tap_plan(87);
+    tap_plan(98);
     check_defaults();
     check_forms();
     check_numbers();
@@ -261,6 +292,7 @@ int main(void)
     check_nearest();
     check_records();
     check_auto();
+    check_idle();
     OK(mem_live() == 0, "nothing is left allocated");
     return tap_done();
 }

@@ -3,6 +3,7 @@
  * checkpoint. */
 #include "train/run/options.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +26,6 @@ static const opt_t table[] = {
      "or synthetic "
      "[$DPTRAIN_DATA/mnist, data/mnist, digits]",
      OPT_COMMON},
-    {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
-     "file of KEY = VALUE lines; the command line takes precedence", OPT_COMMON},
-    {"print-config", OPT_FLAG, FIELD(print_config), "false", 0, 0, NULL, NULL,
-     "print the resolved options in the format of --config and exit", OPT_MORE},
     {"weights", OPT_STRING, FIELD(weights), NULL, 0, 0, NULL, "FILE.npz",
      "initial weights (npz); a classifier for another number of classes is reinitialized", OPT_COMMON},
     {"weights-names", OPT_STRING, FIELD(weights_names), "torchvision", 0, 0, NULL, "TABLE",
@@ -43,26 +40,41 @@ static const opt_t table[] = {
      "delete an earlier run in --out and start over", OPT_COMMON},
     {"resume", OPT_STRING, FIELD(resume), "none", 0, 0, NULL, "auto|none|PATH",
      "continue from the newest checkpoint in --out, or from PATH", OPT_COMMON},
+    {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
+     "file of KEY = VALUE lines; the command line takes precedence", OPT_COMMON},
+    {"print-config", OPT_FLAG, FIELD(print_config), "false", 0, 0, NULL, NULL,
+     "print the resolved options in the format of --config and exit", OPT_MORE},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N",
+     "random seed of weights, sample order, dropout and augmentation", OPT_COMMON},
+    {"reproducible", OPT_INT, FIELD(reproducible), NULL, 1, 4096, NULL, "V",
+     "sum the gradients of V virtual shards in a fixed order: bitwise-identical results on any number of "
+     "ranks that divides V",
+     OPT_COMMON},
     {"batch", OPT_INT, FIELD(batch), NULL, 1, 1 << 24, NULL, "N",
      "global batch size, in samples [64; detectors 16]", OPT_COMMON},
     {"batch-per-rank", OPT_INT, FIELD(batch_per_rank), NULL, 1, 1 << 24, NULL, "N",
      "batch size per rank, instead of --batch", OPT_MORE},
+    {"accumulate", OPT_INT, FIELD(accumulate), "1", 1, 4096, NULL, "N",
+     "gradient accumulation: micro-batches per step on each rank; less memory, same update", OPT_MORE},
     {"epochs", OPT_INT, FIELD(epochs), "3", 1, 1000000, NULL, "N", "passes over the training set",
      OPT_COMMON},
     {"steps", OPT_INT, FIELD(steps), NULL, 1, 1e15, NULL, "N", "total optimizer steps, instead of --epochs",
      OPT_COMMON},
-    {"accumulate", OPT_INT, FIELD(accumulate), "1", 1, 4096, NULL, "N",
-     "gradient accumulation: micro-batches per step on each rank; less memory, same update", OPT_MORE},
+    {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X",
+     "label smoothing of the training targets", OPT_MORE},
     {"bn-group", OPT_INT, FIELD(bn_group), NULL, 1, 1 << 24, NULL, "N",
      "batch norm over groups of N samples [all samples of a rank]", OPT_MORE},
     {"sync-bn", OPT_FLAG, FIELD(sync_bn), "false", 0, 0, NULL, NULL,
      "batch norm over the samples of all ranks", OPT_MORE},
+    {"shuffle-block", OPT_INT, FIELD(shuffle_block), NULL, 1, UINT32_MAX, NULL, "N",
+     "consecutive samples that are shuffled, and read from shards, as one block; 1: shuffle all samples "
+     "(the default for images in memory) [about 2 MiB of images]",
+     OPT_MORE},
+    {"shuffle-window", OPT_INT, FIELD(shuffle_window), "256", 1, 65536, NULL, "N",
+     "number of blocks, over all ranks, whose samples are mixed; a smaller dataset is shuffled as a whole",
+     OPT_MORE},
     {"precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
      "precision of matrix products; with bf16, activations between layers are also stored as bfloat16",
-     OPT_COMMON},
-    {"reproducible", OPT_INT, FIELD(reproducible), NULL, 1, 4096, NULL, "V",
-     "sum the gradients of V virtual shards in a fixed order: bitwise-identical results on any number of "
-     "ranks that divides V",
      OPT_COMMON},
     {"algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|rule|FILE",
      "convolution algorithms: the backend's rule, the fastest measured at startup, the rule of detectors (their "
@@ -72,23 +84,18 @@ static const opt_t table[] = {
      "time limit for measuring algorithms, in seconds; the backend's rule chooses the rest, and a later new "
      "run measures them",
      OPT_COMMON},
-    {"label-smoothing", OPT_REAL, FIELD(label_smoothing), "0", 0, 0.999, NULL, "X",
-     "label smoothing of the training targets", OPT_MORE},
+    {"eval", OPT_FLAG, FIELD(eval), "true", 0, 0, NULL, NULL, "evaluate the model during and after training",
+     OPT_COMMON},
+    {"eval-every", OPT_STRING, FIELD(eval_every), NULL, 0, 0, NULL, "N|Ns",
+     "evaluation interval: N epochs or N steps; the last step is always evaluated [1]", OPT_COMMON},
+    {"eval-samples", OPT_INT, FIELD(eval_samples), NULL, 1, 1e15, NULL, "N",
+     "validation samples to evaluate, evenly spaced, always the same [all]", OPT_MORE},
     {"target", OPT_STRING, FIELD(target), NULL, 0, 0, NULL, "METRIC=X",
      "stop when a validation reaches a value, such as accuracy=0.99, map=0.5 or loss=0.05; exit code 1 if "
      "none does",
      OPT_MORE},
     {"target-accuracy", OPT_REAL, FIELD(target_accuracy), "0", 0, 1, NULL, "X",
      "--target for the task's main metric: accuracy, or mAP with several labels; 0: off", OPT_MORE},
-    {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N",
-     "random seed of weights, sample order, dropout and augmentation", OPT_COMMON},
-    {"shuffle-block", OPT_INT, FIELD(shuffle_block), NULL, 1, UINT32_MAX, NULL, "N",
-     "consecutive samples that are shuffled, and read from shards, as one block; 1: shuffle all samples "
-     "(the default for images in memory) [about 2 MiB of images]",
-     OPT_MORE},
-    {"shuffle-window", OPT_INT, FIELD(shuffle_window), "256", 1, 65536, NULL, "N",
-     "number of blocks, over all ranks, whose samples are mixed; a smaller dataset is shuffled as a whole",
-     OPT_MORE},
     {"checkpoint-every", OPT_STRING, FIELD(checkpoint_every), NULL, 0, 0, NULL, "N|Nm|auto",
      "checkpoint interval: N steps, N minutes, or the best one for --mtbf [every epoch]", OPT_COMMON},
     {"mtbf", OPT_STRING, FIELD(mtbf), NULL, 0, 0, NULL, "N(s|m|h|d)",
@@ -102,18 +109,6 @@ static const opt_t table[] = {
      "also keep the checkpoint with the best validation (accuracy, or mAP with several labels), and write one at each "
      "new best",
      OPT_COMMON},
-    {"eval", OPT_FLAG, FIELD(eval), "true", 0, 0, NULL, NULL, "evaluate the model during and after training",
-     OPT_COMMON},
-    {"eval-every", OPT_STRING, FIELD(eval_every), NULL, 0, 0, NULL, "N|Ns",
-     "evaluation interval: N epochs or N steps; the last step is always evaluated [1]", OPT_COMMON},
-    {"eval-samples", OPT_INT, FIELD(eval_samples), NULL, 1, 1e15, NULL, "N",
-     "validation samples to evaluate, evenly spaced, always the same [all]", OPT_MORE},
-    {"check-replicas", OPT_STRING, FIELD(check_replicas), "auto", 0, 0, NULL, "K|auto|off",
-     "compare the ranks' weights every K steps, before each checkpoint and before each evaluation; auto: at a cost "
-     "below 0.5 % of a step",
-     OPT_MORE},
-    {"straggler-window", OPT_REAL, FIELD(straggler_sec), "2", 0, 86400, NULL, "SEC",
-     "shortest window over which the ranks' times are compared", OPT_HIDDEN},
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
      "interval of lines of progress, in steps; a line also follows 30 s without one", OPT_MORE},
     {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
@@ -124,6 +119,21 @@ static const opt_t table[] = {
      "write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing", OPT_COMMON},
     {"trace-steps", OPT_INT, FIELD(trace_steps), "1000", 0, 1e15, NULL, "N",
      "steps to trace, from the first, within 64 MiB per rank; 0: as many as fit", OPT_MORE},
+    {"check-replicas", OPT_STRING, FIELD(check_replicas), "auto", 0, 0, NULL, "K|auto|off",
+     "compare the ranks' weights every K steps, before each checkpoint and before each evaluation; auto: at a cost "
+     "below 0.5 % of a step",
+     OPT_MORE},
+    {"straggler-window", OPT_REAL, FIELD(straggler_sec), "2", 0, 86400, NULL, "SEC",
+     "shortest window over which the ranks' times are compared", OPT_HIDDEN},
+};
+/* The table's parts, each with a heading in --help. */
+static const struct {
+    const char *title, *first;
+} sections[TRAIN_SECTIONS] = {
+    {"Model and data", "model"},     {"Run", "out"},
+    {"Batches and length", "batch"}, {"Precision and algorithms", "precision"},
+    {"Evaluation", "eval"},          {"Checkpoints", "checkpoint-every"},
+    {"Monitoring", "log-every"},
 };
 enum { N_OPTIONS = sizeof table / sizeof table[0], TEXT_MAX = 4200, MAX_CONFIG = 1 << 20, BATCH = 64 };
 
@@ -160,24 +170,36 @@ static const char *const may_change[] = {"data",
                                          "max-image-pixels",
                                          NULL};
 
+static void bind_sections(train_options_t *options, opt_group_t *groups)
+{
+    int g = -1;
+    for (int i = 0; i < N_OPTIONS; i++) {
+        if (g + 1 < TRAIN_SECTIONS && strcmp(table[i].key, sections[g + 1].first) == 0)
+            groups[++g] = (opt_group_t){NULL, &table[i], 0, options, 0};
+        ASSERT(g >= 0);
+        groups[g].title = sections[g].title;
+        groups[g].n++;
+    }
+    ASSERT(g == TRAIN_SECTIONS - 1);
+}
+
 err_t train_options_bind(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS])
 {
     *options = (train_options_t){0};
-    groups[0] = (opt_group_t){"Training", table, N_OPTIONS, options, 0};
-    groups[1] =
-        (opt_group_t){"Learning rate", schedule_option_table, n_schedule_options, &options->schedule, 0};
-    groups[2] = (opt_group_t){"Optimizer", optim_option_table, n_optim_options, &options->optim, 0};
-    groups[3] = (opt_group_t){"Augmentation", random_affine_option_table, n_random_affine_options,
-                              &options->transform.affine, 0};
-    groups[4] =
-        (opt_group_t){"Image datasets", transform_option_table, n_transform_options, &options->transform, 0};
-    groups[5] = (opt_group_t){"Data loading", loader_option_table, n_loader_options, &options->loader, 0};
-    groups[6] = (opt_group_t){"Runtime", runtime_option_table, n_runtime_options, &options->runtime, 0};
-    groups[7] = (opt_group_t){"Output", console_option_table, n_console_options, &options->console, 0};
-    groups[8] =
-        (opt_group_t){"Detectors", detect_train_option_table, n_detect_train_options, &options->detect, 0};
-    groups[9] =
-        (opt_group_t){"Detectors: images", canvas_option_table, n_canvas_options, &options->detect.canvas, 0};
+    bind_sections(options, groups);
+    const opt_group_t others[] = {
+        {"Learning rate", schedule_option_table, n_schedule_options, &options->schedule, 0},
+        {"Optimizer", optim_option_table, n_optim_options, &options->optim, 0},
+        {"Augmentation", random_affine_option_table, n_random_affine_options, &options->transform.affine, 0},
+        {"Image datasets", transform_option_table, n_transform_options, &options->transform, 0},
+        {"Data loading", loader_option_table, n_loader_options, &options->loader, 0},
+        {"Runtime", runtime_option_table, n_runtime_options, &options->runtime, 0},
+        {"Output", console_option_table, n_console_options, &options->console, 0},
+        {"Detectors", detect_train_option_table, n_detect_train_options, &options->detect, 0},
+        {"Detectors: images", canvas_option_table, n_canvas_options, &options->detect.canvas, 0},
+    };
+    static_assert(sizeof others / sizeof *others == TRAIN_N_GROUPS - TRAIN_SECTIONS, "all groups");
+    memcpy(groups + TRAIN_SECTIONS, others, sizeof others);
     return opt_defaults(groups, TRAIN_N_GROUPS);
 }
 
@@ -221,22 +243,13 @@ static err_t check_evaluation(train_options_t *o, const opt_group_t groups[TRAIN
 static const char *const pairs[][2] = {
     {"epochs", "steps"}, {"batch", "batch-per-rank"}, {"target", "target-accuracy"}};
 
-static uint64_t bit_of(const char *key)
+/* Whether the alternative to an option is given. */
+static bool is_settled(const opt_group_t groups[TRAIN_N_GROUPS], const char *key)
 {
-    for (int i = 0; i < N_OPTIONS; i++)
-        if (strcmp(table[i].key, key) == 0) return (uint64_t)1 << i;
-    ASSERT(!"an option of the table");
-    return 0;
-}
-
-/* The alternatives to the given options. */
-static uint64_t alternatives_to(uint64_t given)
-{
-    uint64_t bits = 0;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         for (int k = 0; k < 2; k++)
-            if (given & bit_of(pairs[i][k])) bits |= bit_of(pairs[i][1 - k]);
-    return bits;
+            if (strcmp(pairs[i][k], key) == 0) return opt_given(groups, TRAIN_N_GROUPS, pairs[i][1 - k]);
+    return false;
 }
 
 err_t train_options_read_config(const train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS],
@@ -245,11 +258,16 @@ err_t train_options_read_config(const train_options_t *options, opt_group_t grou
     char *text = NULL;
     *storage = NULL;
     if (!options->config) return ERR_OK;
-    uint64_t settled = alternatives_to(groups[0].given) & ~groups[0].given;
-    groups[0].given |= settled; /* given options are not read from the file */
+    uint64_t settled[TRAIN_N_GROUPS] = {0};
+    for (int g = 0; g < TRAIN_SECTIONS; g++)
+        for (int i = 0; i < groups[g].n; i++)
+            if (is_settled(groups, groups[g].table[i].key))
+                settled[g] |= ((uint64_t)1 << i) & ~groups[g].given;
+    /* Given options are not read from the file. */
+    for (int g = 0; g < TRAIN_SECTIONS; g++) groups[g].given |= settled[g];
     err_t err = fs_read_text(options->config, MAX_CONFIG, &text);
     if (err == ERR_OK) err = opt_config_read(groups, TRAIN_N_GROUPS, text, options->config, storage);
-    groups[0].given &= ~settled;
+    for (int g = 0; g < TRAIN_SECTIONS; g++) groups[g].given &= ~settled[g];
     mem_free(&text);
     return err;
 }
@@ -355,12 +373,11 @@ err_t train_options_inherit(train_options_t *options, opt_group_t groups[TRAIN_N
     TRY(opt_config_read(old_groups, TRAIN_N_GROUPS, saved, "the checkpoint's options", storage));
 
     char refused[512] = "";
-    uint64_t settled = alternatives_to(groups[0].given);
     for (int g = 0; g < TRAIN_N_GROUPS; g++)
         for (int i = 0; i < groups[g].n; i++) {
             const char *key = groups[g].table[i].key;
             char now[TEXT_MAX], then[TEXT_MAX];
-            bool given = (groups[g].given | (g == 0 ? settled : 0)) >> i & 1;
+            bool given = groups[g].given >> i & 1 || is_settled(groups, key);
             if (opt_listed(train_options_per_run, key)) continue;
             if (!given) {
                 opt_copy(&groups[g], &old_groups[g], i);

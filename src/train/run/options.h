@@ -12,6 +12,13 @@
 #include "train/learn/optim.h"
 #include "train/learn/schedule.h"
 
+/* The first are sections of one table, the last two are for detectors. */
+enum {
+    TRAIN_SECTIONS = 7,
+    TRAIN_CLASSIFIER_GROUPS = TRAIN_SECTIONS + 7,
+    TRAIN_N_GROUPS = TRAIN_CLASSIFIER_GROUPS + 2
+};
+
 typedef struct train_options {
     const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *trace;
     const char *tensorboard, *algorithms, *precision, *weights, *weights_names, *eval_every, *target, *freeze,
@@ -37,11 +44,9 @@ typedef struct train_options {
     /* Parsed from check_replicas; 0: auto. */
     int64_t replica_steps;
     bool replicas_off;
-    bool detects; /* the model is a detector */
+    bool detects;                   /* the model is a detector */
+    uint64_t typed[TRAIN_N_GROUPS]; /* options of the command line, without those of --config */
 } train_options_t;
-
-/* The last two are for detectors. */
-enum { TRAIN_N_GROUPS = 10, TRAIN_CLASSIFIER_GROUPS = 8 };
 
 /* The groups that apply to the model; records and checkpoints have no others. */
 static inline int train_options_groups(const train_options_t *options)

@@ -295,6 +295,7 @@ err_t trainer_build(trainer_t *t)
     const train_options_t *o = t->options;
     TRY(comm_agree(comm, plan_steps(t), "planning steps"));
     TRY(comm_agree(comm, build_model(t), "building the model"));
+    train_warn_idle(t);
     t->task_metrics = task_metrics(&t->input.dataset->info, rcnn_has_masks(t->model.graph));
     err_t err = train_target_make(o->target, o->target_accuracy, &t->task_metrics, &t->target);
     return comm_agree(comm, err, "choosing the target");

@@ -1,0 +1,114 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What the program says about its options: help at terminals of any width, examples, what to write instead of other
+# programs' options, and warnings of options that change nothing.
+# shellcheck disable=SC2030,SC2031,SC2034,SC2154 # every test is a subshell, on purpose; common.bash sets variables, docs.bash reads them
+
+# shellcheck source=tests/cli/common.bash
+load common
+# shellcheck source=tests/cli/docs.bash
+load docs
+bats_require_minimum_version 1.5.0
+
+setup_file() { make_tiny 64 16; }
+
+commands=(train eval predict replay forecast checkpoint bench report "report compare" "report history" "report html" data
+    "data synth"
+    "data pack" "data verify" "data show" check hosts info)
+
+# Prints --help all at a terminal of COLUMNS columns.
+at_terminal() { # COLUMNS COMMAND
+    TERM=xterm script -qec "stty cols $1; '$dptrain' $2 --help all" /dev/null </dev/null | tr -d '\r'
+}
+
+@test "help wraps at the terminal's width, up to 120 columns; at 80 in a pipe" {
+    for columns in 60 80 132; do
+        at_terminal "$columns" train >"$BATS_TEST_TMPDIR/$columns"
+        at_terminal "$columns" "data pack" >>"$BATS_TEST_TMPDIR/$columns"
+    done
+    export LC_ALL=C.UTF-8
+    # Commands are not cut.
+    run -1 grep -E '.{61}' <(grep -vE '^usage|^ +(mpirun|dptrain) ' "$BATS_TEST_TMPDIR/60")
+    run -1 grep -E '.{81}' "$BATS_TEST_TMPDIR/80"
+    run -1 grep -E '.{121}' "$BATS_TEST_TMPDIR/132"
+    grep -qE '.{76}' "$BATS_TEST_TMPDIR/80"
+    grep -qE '.{112}' "$BATS_TEST_TMPDIR/132"
+    # The same words.
+    [ "$(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/60" | md5sum)" = "$(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/132" | md5sum)" ]
+    { "$dptrain" train --help all; "$dptrain" data pack --help all; } | diff - "$BATS_TEST_TMPDIR/80"
+}
+
+@test "the options of train are in groups of at most 16" {
+    "$dptrain" train --help all | awk '
+        /^[A-Z][^:]*:$/ { group = $0; n[group] = 0 }
+        /^  --/ { n[group]++ }
+        END { for (g in n) if (g !~ /^Examples/) { groups++; if (n[g] == 0 || n[g] > 16) { print g, n[g]; bad = 1 } }; exit bad || groups < 14 }'
+    "$dptrain" train --help | grep -x "Checkpoints:"
+}
+
+@test "every command and script has three examples, of options that exist" {
+    docs_helps=$BATS_TEST_TMPDIR/helps failed=0
+    mkdir -p "$docs_helps"
+    docs_help '' >/dev/null
+    for command in "${commands[@]}" run ssh-setup health nccl-bw regress; do
+        docs_help "$command" | sed -n '/^Examples:$/,/^$/p' >"$BATS_TEST_TMPDIR/examples"
+        grep -c '^  [^#]' "$BATS_TEST_TMPDIR/examples" | grep -qx 3 || { echo "$command: not three examples"; failed=1; }
+        while IFS= read -r line; do
+            docs_check_line "$line" || { echo "$command: $line"; failed=1; }
+        done < <(sed -n 's/^  \([^#].*\)/\1/p' "$BATS_TEST_TMPDIR/examples")
+    done
+    [ "$failed" -eq 0 ]
+}
+
+says() { # STATUS WORDS-OF-THE-MESSAGE COMMAND...
+    run "$dptrain" "${@:3}"
+    echo "${*:3}: $status: $output"
+    [ "$status" -eq "$1" ]
+    [[ "$output" == *"$2"* ]]
+}
+
+@test "options of other programs: one line says what to write" {
+    local pair
+    for pair in "--batch-size=8|--batch N over all ranks, or --batch-per-rank N" "--batch_size=8|--batch N over all ranks" \
+        "--learning-rate=1|--lr X" "--base-lr=1|--lr X" "--workers=4|--loader-threads N" "--num-epochs=3|--epochs N" \
+        "--gpu=0|--gpus LIST" "--evaluate|dptrain eval CHECKPOINT" "--arch=resnet50|--model NAME" "--no-cuda|--device cpu" \
+        "--wd=0.1|--weight-decay X" "--fp16|--precision bf16" "--pretrained|--weights FILE.npz" "--print-freq=10|--log-every N" \
+        "--weight_decay=0|--weight-decay"; do
+        says 2 "unknown option ${pair%%[=|]*}; write ${pair#*|}" train "${pair%%|*}"
+        [ "${#lines[@]}" -eq 1 ]
+    done
+    says 2 "unknown option --precision; write --ci X" bench gemm --precision 0.05
+    says 2 "unknown option --batch-size; write --step-batch N" bench step --batch-size 8
+}
+
+# Trains one step; prints the warnings.
+warnings() { # OPTIONS...
+    "$dptrain" train --data "$tiny" --model mlp --batch 8 --steps 1 --device cpu --threads 1 --out "$out" --overwrite "$@" 2>&1 >/dev/null |
+        grep -F -e ' changes nothing '
+}
+
+@test "options that change nothing in this run are warned of, once each" {
+    warnings --momentum 0.5 --optimizer adadelta --lars-trust 0.1 --lr-power 3 --trace-steps 5 --decay-all --eval \
+        --loader-threads 2 >"$BATS_TEST_TMPDIR/said"
+    cat "$BATS_TEST_TMPDIR/said"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 7 ]
+    grep -F -e "--momentum changes nothing in this run: it is for --optimizer sgd, nesterov or lars" "$BATS_TEST_TMPDIR/said"
+    grep -F -e "--lars-trust changes nothing in this run: it is for --optimizer lars" "$BATS_TEST_TMPDIR/said"
+    grep -F -e "--lr-power changes nothing in this run: it is for --schedule polynomial" "$BATS_TEST_TMPDIR/said"
+    grep -F -e "--trace-steps changes nothing without --trace" "$BATS_TEST_TMPDIR/said"
+    grep -F -e "--decay-all changes nothing without --weight-decay" "$BATS_TEST_TMPDIR/said"
+    grep -F -e "--eval changes nothing in this run: it is for resuming a run with --no-eval; dptrain eval CHECKPOINT" "$BATS_TEST_TMPDIR/said"
+    grep -F -e "--loader-threads changes nothing in this run: it is for folders of images and shards" "$BATS_TEST_TMPDIR/said"
+    run -1 warnings --momentum 0.5 --optimizer nesterov --schedule polynomial --lr-power 3 --no-eval --decay-all --weight-decay 0.1
+    on_ranks 2 train --data "$tiny" --model mlp --batch 8 --steps 1 --device cpu --threads 1 --out "$out" --overwrite --bucket 2M \
+        --momentum 0.5 2>"$BATS_TEST_TMPDIR/said"
+    [ "$(grep -cxF "dptrain: warning: --bucket changes nothing in this run: it is for gradients that NCCL sums between GPUs" \
+        "$BATS_TEST_TMPDIR/said")" -eq 1 ]
+    # A file may list all options, as --print-config does.
+    "$dptrain" train --data "$tiny" --optimizer adamw --print-config >"$BATS_TEST_TMPDIR/config"
+    run -1 warnings --config "$BATS_TEST_TMPDIR/config"
+}
+
+@test "detectors' options with a classifier are refused" {
+    says 2 "--min-size applies to detectors" train --model lenet5 --min-size 600
+}
