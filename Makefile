@@ -176,6 +176,9 @@ $(BUILD)/tests/%: tests/%.c $(LIB) $(KERNELS)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(KERNELS) $(LDLIBS_ALL)
 
+# Against SimGrid (libsimgrid-dev), built by the test that runs it.
+$(BUILD)/tests/sim/step: LDLIBS_ALL += -lsimgrid
+
 # Benchmarks in C, each run by a script in scripts/.
 $(BUILD)/scripts/bench/%: scripts/bench/%.c $(LIB) $(KERNELS)
 	@mkdir -p $(@D)
