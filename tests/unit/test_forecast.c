@@ -100,6 +100,12 @@ static void test_fit(void)
     for (int p = 0; p < n; p++) points[p].sec = 1e-3 - 1e-13 * points[p].n_bytes;
     OK(fit_network(points, n / 3, NETWORK_RING, &fit) == ERR_DATA && strstr(err_message(), "bandwidth"),
        "a bandwidth below zero is refused: %s", err_message());
+    n = make_points(&two_ranges, two, 1, 0, points);
+    for (int p = 0; p < n; p++) points[p].sec = points[p].n_bytes * 1e-6 * (p % 2 ? 1.02 : 0.98) - 1e-5;
+    err = fit_network(points + 4, n - 4, NETWORK_RING, &fit);
+    OK(err == ERR_OK && fit.refused_alpha_sec < 0 && fit.network.range[0].alpha_sec == 0 &&
+           near(fit.network.range[0].byte_sec, 1e-6, 0.02),
+       "a latency below zero within its error counts as zero, and is told (%g)", fit.refused_alpha_sec);
     OK(fit_network(points, 2, NETWORK_RING, &fit) == ERR_DATA, "two sizes are refused: %s", err_message());
 }
 
@@ -215,7 +221,7 @@ static void test_job(void)
 
 int main(void)
 {
-    tap_plan(33);
+    tap_plan(34);
     test_network();
     test_fit();
     test_slowest();

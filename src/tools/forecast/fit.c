@@ -190,9 +190,25 @@ static double student_95(double freedom)
     return z + (z3 + z) / (4 * freedom) + (5 * z3 * z * z + 16 * z3 + 3 * z) / (96 * freedom * freedom);
 }
 
-static err_t check_physical(const network_t *network)
+/* Bandwidth alone, where α is zero within its error: only small messages would tell. */
+static void leave_out_alpha(const fit_point_t *points, int n, fit_t *fit)
 {
-    const network_range_t *range = &network->range[0];
+    network_range_t *range = &fit->network.range[0];
+    double x[NETWORK_MAX_TERMS], sum = 0, squared = 0;
+    fit->refused_alpha_sec = range->alpha_sec;
+    range->alpha_sec = 0;
+    for (int p = 0; p < n; p++) {
+        fit_row(&fit->network, &points[p], x);
+        sum += x[1];
+        squared += x[1] * x[1];
+    }
+    range->byte_sec = sum / squared;
+    fit->residual = sqrt(squares(&fit->network, points, n) / n);
+}
+
+static err_t check_physical(const fit_t *fit)
+{
+    const network_range_t *range = &fit->network.range[0];
     if (range->alpha_sec < 0)
         RAISE(ERR_DATA,
               "the fitted latency of the network is below zero (%.3g us): small messages are missing or "
@@ -231,10 +247,11 @@ err_t fit_network(const fit_point_t *points, int n, network_algorithm_t assumed,
     out->algorithm_measured = out->max_hosts > 2 && fabs(search[1].criterion - search[0].criterion) > 6;
     out->network = best->best;
     out->residual = sqrt(best->squares / n);
-    TRY(check_physical(&out->network));
     find_errors(points, n, out);
     out->student = student_95(fmax(n - 2 * out->network.n_ranges, 1));
-    return ERR_OK;
+    const double alpha = out->network.range[0].alpha_sec;
+    if (alpha < 0 && alpha + out->student * out->error[0] >= 0) leave_out_alpha(points, n, out);
+    return check_physical(out);
 }
 
 network_t fit_draw(const fit_t *fit, rng_t *rng)

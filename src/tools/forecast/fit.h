@@ -19,7 +19,8 @@ typedef struct fit_point {
 
 typedef struct fit {
     network_t network;
-    bool algorithm_measured; /* otherwise assumed */
+    bool algorithm_measured;  /* otherwise assumed */
+    double refused_alpha_sec; /* below zero, but its interval is not: α counts as 0. 0: α is as fitted */
     int n_points;
     double max_hosts;
     double residual; /* root mean square of the relative errors */
@@ -34,7 +35,7 @@ enum { FIT_MIN_POINTS = 3 };
  *
  *   points  between 2 hosts and more, at least FIT_MIN_POINTS sizes
  *
- * ERR_DATA if there are fewer, or if α or B would be below zero: the message says which sizes to measure. */
+ * ERR_DATA if there are fewer, or if α or B is below zero beyond its error: the message says which sizes to measure. */
 err_t fit_network(const fit_point_t *points, int n, network_algorithm_t assumed, fit_t *out);
 
 /* A network as likely as the fitted one: normal errors of α and 1/B, neither below a hundredth of the fitted value.

@@ -176,9 +176,14 @@ static void take_network(making_t *m)
         fit_interval(fit, r, alpha, rate);
         if (r < fit->network.n_ranges - 1)
             snprintf(upto, sizeof upto, ", messages up to %s", figure_bytes(range->max_bytes).text);
-        add_input(m, "latency", ORIGIN_MEASURED, "bench comm", "%s (90 %%: %s to %s)%s",
-                  figure_time(range->alpha_sec).text, figure_time(alpha[0]).text, figure_time(alpha[1]).text,
-                  upto);
+        if (fit->refused_alpha_sec < 0)
+            add_input(m, "latency", ORIGIN_ASSUMED, "bench comm",
+                      "0 s, at most %s: the fitted one is below zero (%.3g us), smaller messages would tell",
+                      figure_time(alpha[1]).text, 1e6 * fit->refused_alpha_sec);
+        else
+            add_input(m, "latency", ORIGIN_MEASURED, "bench comm", "%s (90 %%: %s to %s)%s",
+                      figure_time(range->alpha_sec).text, figure_time(alpha[0]).text,
+                      figure_time(alpha[1]).text, upto);
         add_input(m, "bandwidth", ORIGIN_MEASURED, "bench comm", "%.4g Gbit/s (90 %%: %.4g to %.4g)%s",
                   8e-9 / range->byte_sec, 8e-9 * rate[0], 8e-9 * rate[1], upto);
     }
@@ -198,6 +203,8 @@ static void take_network(making_t *m)
     m->base.line_gbps = measured->line_gbps;
     m->base.ranks_per_host = measured->ranks_per_host;
     m->base.setting.host_byte_sec = measured->host_byte_sec;
+    if (2 * measured->n_disturbed > fit->n_points)
+        add_note(m, "other load disturbed most points of bench comm: repeat it on idle hosts");
     if (measured->host_in_fit)
         add_note(m, "no all_reduce on one host was measured: the sum among its ranks counts as network");
     if (measured->trained_with)

@@ -111,7 +111,7 @@ typedef struct selection {
     const char *communicator;
     double ranks_per_host;         /* 0: not chosen yet */
     fit_point_t *between, *within; /* several hosts; one */
-    int n_between, n_within;
+    int n_between, n_within, n_disturbed;
 } selection_t;
 
 static double point_sec(const report_point_t *point, double *error)
@@ -133,6 +133,7 @@ static err_t add_point(selection_t *s, const report_point_t *point)
     int *n = fit.n_hosts > 1 ? &s->n_between : &s->n_within;
     TRY(mem_grow(*n + 1, sizeof **list, "points of an allreduce", list));
     (*list)[(*n)++] = fit;
+    s->n_disturbed += fit.n_hosts > 1 && same_text(point->timing->verdict, "disturbed");
     return ERR_OK;
 }
 
@@ -273,6 +274,7 @@ err_t measured_find(const report_t *report, const char *model, arena_t *arena, m
         out->trained_with = communicator_of(out->run->train);
     out->ranks_per_host = s.ranks_per_host;
     out->line_gbps = line_gbps(report);
+    out->n_disturbed = s.n_disturbed;
     split_host(&s, out);
     /* OpenMPI 4.1 halves and doubles gradients of this size (coll/tuned); NCCL begins with rings. */
     const network_algorithm_t assumed = strcmp(s.communicator, "nccl") == 0 ? NETWORK_RING : NETWORK_TREE;

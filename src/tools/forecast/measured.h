@@ -18,6 +18,7 @@ typedef struct measured {
     fit_t fit;                /* between hosts */
     double line_gbps;         /* of the hosts' ports, in Gbit/s; 0: not recorded */
     double host_byte_sec;     /* the sum among the ranks of a host; 0: one rank, or part of the fit */
+    int n_disturbed;          /* points between hosts whose samples were disturbed */
     bool host_in_fit;         /* several ranks per host, and no points of one host */
     const double *samples;    /* steps without communication, ascending, at most MEASURED_MAX_SAMPLES */
     int64_t n_samples;

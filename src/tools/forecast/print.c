@@ -42,7 +42,7 @@ static void point_row(table_t *table, const forecast_point_t *p)
                p->n_reasons ? "*" : "");
     table_cell(table, "%s", p->limit);
     for (int part = STEP_SLOWEST; part < STEP_N_PARTS; part++)
-        table_cell(table, "%.1f", 100 * p->part_sec[part] / p->step_sec);
+        table_cell(table, "%.1f", 100 * fmax(p->part_sec[part], 0) / p->step_sec);
 }
 
 static err_t print_points(const forecast_t *f, FILE *out)

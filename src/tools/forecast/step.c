@@ -71,5 +71,7 @@ step_time_t step_time(const step_model_t *model, const step_setting_t *setting)
     out.part_sec[STEP_SLOWEST] = slowest - alone;
     out.part_sec[STEP_LATENCY] = latency - slowest;
     out.part_sec[STEP_BANDWIDTH] = out.sec - latency;
+    for (int p = STEP_SLOWEST; p < STEP_N_PARTS; p++) /* -0 of rounding */
+        out.part_sec[p] = fmax(out.part_sec[p], 0);
     return out;
 }
