@@ -3,6 +3,7 @@
 # run.sh between hosts: over ssh and with mpirun, which tests/cli/run.bats fakes.
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 # shellcheck disable=SC2154 # cluster_* come from cluster.bash
+# shellcheck disable=SC2016 # words for the hosts' shells
 
 load cluster
 load jobs
@@ -47,6 +48,48 @@ EOF
     [ "$(<"$cluster/shared/here/said.node2")" = "two=three,all" ]
     # No host's process list shows the values.
     [ -z "$(cat "$cluster/shared/here"/seen.node{1,2})" ]
+    clean node1 node2
+}
+
+# A program for run.sh that says on each host what it finds there.
+tells() { # SHELL WORDS
+    printf '#!/bin/sh\n[ "$1" != hosts ] || exec %q "$@"\n%s\n' "$DPTRAIN_BIN" "$1" >"$cluster/shared/tells"
+    chmod +x "$cluster/shared/tells"
+}
+
+@test "variables on all hosts: of -x, and by their names; CUDA_VISIBLE_DEVICES is the first host's alone" {
+    tells 'env >"env.$(hostname)"'
+    LD_LIBRARY_PATH=/opt/lib OMP_SCHEDULE=static CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1 HERE='a b' \
+        DPTRAIN_BIN=$cluster/shared/tells run on node1 -H node1:1,node2:1 -x HERE -x SAY="it's \$x" -mca pml ob1 \
+        --mpi-args '-x MORE=1 --tag-output' train
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"CUDA_VISIBLE_DEVICES is passed to no other host; -x CUDA_VISIBLE_DEVICES passes it to all"* ]]
+    for host in node1 node2; do
+        for line in OMP_SCHEDULE=static CUDA_DEVICE_ORDER=PCI_BUS_ID 'HERE=a b' "SAY=it's \$x" MORE=1 OMPI_MCA_pml=ob1; do
+            grep -qxF "$line" "$cluster/shared/env.$host" || { echo "$host lacks $line"; cat "$cluster/shared/env.$host"; false; }
+        done
+        # mpirun puts OpenMPI's own folder first.
+        grep -qE '^LD_LIBRARY_PATH=(.*:)?/opt/lib(:|$)' "$cluster/shared/env.$host"
+    done
+    [ "$(grep -c '^CUDA_VISIBLE_DEVICES=' "$cluster/shared/env.node2")" -eq 0 ]
+    DPTRAIN_BIN=$cluster/shared/tells run on node1 -H node1:1,node2:1 -x CUDA_VISIBLE_DEVICES=3 train
+    grep -qx CUDA_VISIBLE_DEVICES=3 "$cluster/shared/env.node2"
+}
+
+@test "hostfiles of OpenMPI, PBS, MPICH and Slurm start their ranks on the hosts that they name" {
+    local form cores
+    cores=$(. "$root/scripts/lib.sh" && allowed_cores)
+    tells 'echo "$(hostname)" >>"placed.$OMPI_COMM_WORLD_RANK"'
+    for form in "node1 slots=2\nnode2 slots=1|node1 node1 node2" "node1\nnode2\nnode1|node1 node1 node2" \
+        "node2:2\nnode1:1|node2 node2 node1" "node[1-2]:1|node1 node2" "# none\nnode2|$(printf "node2 %.0s" $(seq "$cores"))"; do
+        printf '%b\n' "${form%|*}" >"$cluster/shared/form"
+        rm -f "$cluster"/shared/placed.*
+        DPTRAIN_BIN=$cluster/shared/tells run on node1 -machinefile form train
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "$(cat "$cluster"/shared/placed.* | xargs)" = "$(xargs <<<"${form#*|}")" ]
+    done
     clean node1 node2
 }
 
