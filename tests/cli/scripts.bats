@@ -344,6 +344,7 @@ EOF
 }
 
 @test "run.sh --dry-run prints the command, quoted" {
+    fake_mpirun <<<'' # 4.1's flags
     run "$scripts/run.sh" -np 1 --dry-run train --out 'a b'
     echo "$output"
     [ "$status" -eq 0 ]
@@ -352,6 +353,7 @@ EOF
 }
 
 @test "run.sh allows more ranks than cores, and binds otherwise" {
+    fake_mpirun <<<''
     run "$scripts/run.sh" -np 100000 --dry-run
     [[ "$output" == *"--oversubscribe --bind-to none"* ]]
     DPTRAIN_BIND=none run "$scripts/run.sh" -np 1 --dry-run
