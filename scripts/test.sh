@@ -189,6 +189,10 @@ make_plan() {
         [[ -e $source && $plain == yes ]] || continue
         entry "cli/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 900)" bats --tap "$source"
     done
+    for source in tests/platform/*.bats; do
+        [[ -e $source && $plain == yes ]] || continue
+        entry "platform/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 10800 || echo 60)" bats --tap "$source"
+    done
     for source in tests/container/*.bats tests/k8s/*.bats tests/aws/*.bats tests/cluster/*.bats; do
         [[ -e $source && $plain == yes ]] || continue
         entry "$(basename "${source%/*}")/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 600)" bats --tap "$source"
