@@ -84,4 +84,6 @@ done
 "judge_$verb"
 aws_tools
 make_work aws
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 "aws_$verb"

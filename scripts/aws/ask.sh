@@ -31,7 +31,7 @@ hide() {
 # Runs aws in the region; its answer is in said, its error in aws_error, without secrets.
 ask() { # ARGUMENTS...
     local code=0
-    said=$(timeout 300 aws --region "$region" --output text --cli-connect-timeout 20 "$@" 2>"$work/error" </dev/null) || code=$?
+    said=$(timeout --foreground 300 aws --region "$region" --output text --cli-connect-timeout 20 "$@" 2>"$work/error" </dev/null) || code=$?
     aws_error=$(hide <"$work/error" | tr '\n' ' ' | sed -E 's/^ +//; s/ +$//; s/^aws: \[ERROR\]: //')
     [[ $code -ne 124 ]] || aws_error="no answer within 300 s"
     return "$code"
@@ -63,7 +63,7 @@ ask_credentials() {
 
 # Sets region, and home, its partition's first region; ends if the credentials or the region are wrong.
 ask_region() {
-    region=${region:-${AWS_REGION:-${AWS_DEFAULT_REGION:-$(timeout 60 aws configure get region 2>/dev/null)}}} || true
+    region=${region:-${AWS_REGION:-${AWS_DEFAULT_REGION:-$(timeout --foreground 60 aws configure get region 2>/dev/null)}}} || true
     [[ -n $region ]] || die 2 "--region is missing, and neither AWS_REGION nor the profile has one"
     [[ $region =~ ^[a-z]{2}(-[a-z]+)+-[0-9]$ ]] || die 2 "invalid --region '$region': expected a region such as us-east-1"
     case $region in

@@ -11,7 +11,7 @@ aws_check() {
 
 # Runs pcluster; its answer, a JSON document, is in $work/answer. It keeps a log of its own in ~/.parallelcluster.
 pcluster_call() { # ARGUMENTS...
-    timeout 600 pcluster "$@" --region "$region" >"$work/answer" 2>"$work/error" </dev/null
+    timeout --foreground 600 pcluster "$@" --region "$region" >"$work/answer" 2>"$work/error" </dev/null
 }
 
 # Prints LEVEL, TYPE and MESSAGE of each finding, from the answer's lines.

@@ -3,7 +3,7 @@
 # Runs on the nodes of a cluster of aws.sh, alone, as ParallelCluster's OnNodeConfigured. See --help.
 set -euo pipefail
 
-shared=${DPTRAIN_SHARED:-/shared} log=/var/log/dptrain-node.log
+shared=${DPTRAIN_SHARED:-/shared} log=${DPTRAIN_NODE_LOG:-/var/log/dptrain-node.log}
 
 usage() {
     cat <<'END'
@@ -33,7 +33,7 @@ die() { # CODE MESSAGE
 # Copies an object. Its bucket may not be listed, so everything is named by a list of sums.
 fetch() { # OBJECT FILE
     local why
-    why=$(timeout 3600 aws s3 cp --only-show-errors "$1" "$2" 2>&1) ||
+    why=$(timeout --foreground 3600 aws s3 cp --only-show-errors "$1" "$2" 2>&1) ||
         die 4 "cannot copy $1: ${why##*$'\n'}; scripts/aws.sh put copies it there, and the node's role must allow to read it"
 }
 

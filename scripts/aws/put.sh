@@ -24,15 +24,21 @@ abort_uploads() {
     ((n == 0)) || note "aborted $n unfinished uploads of an earlier put"
 }
 
-# Copies one file, and shows no progress: a log would be full of it.
+# Runs aws s3, with its progress on a terminal; a log would be full of it.
+s3() { # cp|sync FROM TO
+    local quiet=(--only-show-errors)
+    [[ ! -t 2 ]] || quiet=()
+    timeout --foreground 864000 aws --region "$region" s3 "$1" "${quiet[@]}" "$2" "$3" >&2 2>"$work/error" </dev/null
+}
+
 copy_to() { # FILE PLACE
-    timeout 86400 aws --region "$region" s3 cp --only-show-errors "$1" "s3://$bucket/$2" 2>"$work/error" </dev/null ||
+    s3 cp "$1" "s3://$bucket/$2" ||
         die 4 "cannot copy $1 to s3://$bucket/$2: $(hide <"$work/error" | tail -n 1); give the same command to go on"
 }
 
 # Writes the list of sums that the bucket holds to FILE, empty without one.
 remote_sums() { # LIST FILE
-    timeout 300 aws --region "$region" s3 cp --only-show-errors "s3://$bucket/$1" "$2" >/dev/null 2>"$work/error" </dev/null ||
+    timeout --foreground 300 aws --region "$region" s3 cp --only-show-errors "s3://$bucket/$1" "$2" >/dev/null 2>"$work/error" </dev/null ||
         : >"$2"
 }
 
@@ -63,7 +69,7 @@ put_data() { # FOLDER
     # sha256sum marks such lines.
     ! grep -q '^[\]' "$work/sums" || die 2 "--data $1: a file's name has a newline or a backslash: $(grep -m 1 '^[\]' "$work/sums")"
     remote_sums "$list" "$work/before"
-    timeout 864000 aws --region "$region" s3 sync --only-show-errors "$1" "s3://$bucket/$prefix/data/$name" 2>"$work/error" </dev/null ||
+    s3 sync "$1" "s3://$bucket/$prefix/data/$name" ||
         die 4 "copying $1 stopped: $(hide <"$work/error" | tail -n 1); give the same command to go on with the missing files"
     # Files that the list before names with another sum.
     while IFS= read -r line; do
