@@ -119,7 +119,7 @@ done
 case $engine in
 '' | podman | docker) ;;
 buildah) [[ $verb == build ]] || die 2 "invalid --engine 'buildah': it builds images, and runs none; expected podman or docker" ;;
-*) die 2 "invalid --engine '$engine': expected podman or docker$([[ $verb != build ]] || echo ', or buildah')" ;;
+*) die 2 "invalid --engine '$engine': expected podman$([[ $verb != build ]] || echo ', buildah') or docker" ;;
 esac
 [[ $gpus == @(auto|all|none) ]] || die 2 "invalid --gpus '$gpus': expected auto, all or none"
 [[ $verb == exec || $verb == check || ${#words[@]} -eq 0 ]] || die 2 "unexpected argument '${words[0]}' after --"

@@ -28,7 +28,8 @@ login_words() { # INDEX
 ask_one() { # INDEX
     local SSH
     login_words "$1"
-    host_ask "$work/$round/$1.script" "$work/$round/$1" "$timeout" "${SSH[@]}" "${host_name[$1]}" 'bash -s'
+    # After an interruption its files are gone.
+    host_ask "$work/$round/$1.script" "$work/$round/$1" "$timeout" "${SSH[@]}" "${host_name[$1]}" 'bash -s' 2>/dev/null || true
 }
 
 # Prints the values of host I's facts with this key, one per line; fails if there are none.

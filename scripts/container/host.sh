@@ -6,6 +6,7 @@
 #
 # A container belongs to a folder ~/.dptrain/NAME@HOST of mode 700:
 #   env       the container's environment        bridge    the forced command of --bridge
+#   engine    the one that runs it               lock      held by the up that works on it
 #   inside/   mounted on /run/dptrain: worker, sshd_config, host_key, authorized_keys; on the first host also login_key,
 #             ssh_config, known_hosts, hosts
 # Facts are lines `KEY VALUES…` on standard output; `end` is the last one of a round that did not fail.
@@ -189,13 +190,20 @@ host_probe() {
     printf '\nend\n'
 }
 
+# Waits until no other up works on this container; descriptor 9 is closed in what stays.
+host_lock() { # SECONDS
+    command -v flock >/dev/null || return 0
+    exec 9>"$folder/lock" || return
+    flock -w "$1" 9 || { echo "another up works on the container $name: $folder/lock is locked" >&2; return 1; }
+}
+
 # The second round: makes the folder, the container's host key and, on the first host, the login key. Their private halves
 # never leave the host.
-host_keys() { # FIRST(yes|no)
+host_keys() { # FIRST(yes|no) SECONDS
     local folder kind
     host_engine || return
     umask 077
-    mkdir -p "$folder/inside" || return
+    mkdir -p "$folder/inside" && host_lock "$2" || return
     [[ -s $folder/inside/host_key ]] ||
         ssh-keygen -q -t ed25519 -N '' -C "dptrain-$name@$(uname -n)" -f "$folder/inside/host_key" || return
     if [[ $1 == yes && ! -s $folder/inside/login_key ]]; then
@@ -232,6 +240,7 @@ host_start() { # LOGIN_KEY SECONDS
     local said
     host_engine && host_answers >/dev/null || return
     umask 077
+    host_lock "$2" || return
     {
         host_image
         host_words
@@ -239,6 +248,9 @@ host_start() { # LOGIN_KEY SECONDS
         host_container
         words=("${words[@]:0:2}" --label "dptrain.spec=$spec" "${words[@]:2}")
     } >/dev/null
+    if [[ -n $found && $found_spec != "$spec" ]]; then
+        echo "failed another up has started the container with other options meanwhile"; echo end; return
+    fi
     host_env >"$folder/env"
     host_worker | files_put "$folder/inside/worker" && files_put "$folder/inside/authorized_keys" <<<"$1" || return
     echo "$kind" >"$folder/engine"
@@ -253,15 +265,16 @@ host_start() { # LOGIN_KEY SECONDS
     if [[ $found == running ]]; then
         echo "kept $("$kind" container inspect --format '{{.Id}}' "$name" | cut -c 1-12)"
     elif [[ -n $found ]]; then
-        said=$(timeout "$2" "$kind" start "$name" 2>&1) || { echo "failed ${said##*$'\n'}"; echo end; return; }
+        said=$(timeout "$2" "$kind" start "$name" 2>&1 9>&-) || { echo "failed ${said##*$'\n'}"; echo end; return; }
         echo "restarted $("$kind" container inspect --format '{{.Id}}' "$name" | cut -c 1-12)"
     else
-        said=$(timeout "$2" "${words[@]}" 2>&1) || {
+        said=$(timeout "$2" "${words[@]}" 2>&1 9>&-) || {
             "$kind" rm -f "$name" >/dev/null 2>&1
             echo "failed ${said##*$'\n'}"; echo end; return
         }
         echo "started ${said: -64:12}"
     fi
+    exec 9>&-
     host_settle "$2"
     echo end
 }

@@ -3,11 +3,11 @@
 # shellcheck disable=SC2034,SC2154 # variables of container.sh, ask.sh and judge.sh
 # up: keys, containers, and the logins between them. Sourced by container.sh.
 
-start_functions="host_start host_engine host_answers host_image host_limit host_gpus host_words host_env host_spec host_container \
+start_functions="host_start host_lock host_engine host_answers host_image host_limit host_gpus host_words host_env host_spec host_container \
 host_worker sshd_settings host_bridge host_give_user host_settle files_put"
 
 up_key_arguments() { # I
-    args=("$([[ $1 == 0 ]] && echo yes || echo no)")
+    args=("$([[ $1 == 0 ]] && echo yes || echo no)" "$seconds")
 }
 up_start_arguments() { # I
     args=("$login_key" "$seconds")
@@ -147,6 +147,14 @@ up_table() {
     printf 'run a job: %s %s -- run.sh -hostfile /run/dptrain/hosts -- train …\n' "$0" "${words[*]} ${filter[*]}${filter[*]:+ }$hosts"
 }
 
+# shellcheck disable=SC2317 # the traps call it
+up_interrupted() { # CODE
+    note "interrupted; scripts/container.sh down removes what was made"
+    # shellcheck disable=SC2034 # hosts_each reads it
+    interrupted=yes
+    exit "$1"
+}
+
 container_up() {
     local i push_to wanted_id wanted_bytes image_from here_engine='' login_key targets=() seconds=$timeout
     judge_all
@@ -155,7 +163,9 @@ container_up() {
         return
     fi
     push_all
-    ask keys up_key_arguments "host_keys host_engine"
+    trap 'up_interrupted 130' INT
+    trap 'up_interrupted 143' TERM HUP
+    ask keys up_key_arguments "host_keys host_engine host_lock"
     up_finished keys
     login_key=$(said keys 0 login_key)
     # A container that does not answer in time has a last line to tell.

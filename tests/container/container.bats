@@ -166,6 +166,38 @@ endless_job() { # NAME ARGUMENTS...
     expect 4 "node2: probe over ssh failed: host key changed"
 }
 
+@test "two up at once start one container; an interrupted one says what to do" {
+    container up "${options[@]}" --name second --port 12400 node1 >"$cluster/other" 2>&1 3>&- &
+    other=$!
+    run container up "${options[@]}" --name second --port 12400 node1
+    expect 0 "node1  "
+    wait $other
+    [ "$({ echo "$output"; cat "$cluster/other"; } | grep -oE '^node1  (started|kept)' | sort | tr '\n' ' ')" = "node1  kept node1  started " ]
+    run container down --name second node1
+    expect 0 "node1: removed container,folder"
+    # Its engine takes long.
+    printf '#!/bin/sh\ncase $1 in run) touch %s; sleep 100 ;; *) exec %s/podman "$@" ;; esac\n' "$cluster/shared/runs" \
+        /run/real >"$cluster/shared/slow"
+    chmod +x "$cluster/shared/slow"
+    cluster_exec node1 sh -c "mkdir -p /run/real && cp /usr/bin/podman /run/real/ && mount --bind $cluster/shared/slow /usr/bin/podman"
+    container up "${options[@]}" --name second --port 12400 node1 >"$cluster/other" 2>&1 3>&- &
+    other=$!
+    for ((i = 0; i < 300; i++)); do
+        if [ -e "$cluster/shared/runs" ]; then break; fi
+        sleep 0.1
+    done
+    cluster_exec node1 pkill -TERM -of 'container.sh up .*second'
+    code=0
+    wait $other || code=$?
+    cat "$cluster/other"
+    [ "$code" -eq 143 ]
+    grep -q 'interrupted; scripts/container.sh down removes what was made' "$cluster/other"
+    cluster_exec node1 pkill -f 'sleep 100' || true
+    cluster_exec node1 umount /usr/bin/podman
+    run container down --name second node1
+    expect 0 "node1: removed "
+}
+
 @test "the limits of the login are those of the container, and named" {
     cluster_exec node2 pkill -x sshd
     while cluster_exec node2 pgrep -x sshd; do sleep 0.1; done
