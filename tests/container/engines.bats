@@ -180,7 +180,9 @@ base() {
     grep -q 'opt/dptrain/dptrain$' "$cluster/names"
     run grep -E 'ssh_host_.*key|id_(rsa|ed25519)|login_key' "$cluster/names"
     [ -z "$output" ]
-    [ "$(podman run --rm --network host --user mpiuser --read-only built dptrain --version)" = "$("$root/dptrain" --version)" ]
+    revision=$(git -C "$root" describe --always --dirty --abbrev=12 2>/dev/null) || revision=unknown
+    run podman run --rm --network host --user mpiuser --read-only built dptrain --version
+    expect 0 "dptrain $(<"$root/VERSION") ($revision, "
     image=built container_options
     whole built $hosts
     whole built_mpiuser $hosts --user 1000 --read-only
