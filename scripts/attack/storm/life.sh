@@ -5,7 +5,7 @@
 #
 # The job's folder is $dir; `control` in it tells the shim the next fault and the pace (shim_control.c). Each fault sets at
 # (when it struck, in ms), what the oracle needs, and what became of the job (judge.sh).
-storm_every=6 storm_check=3 storm_restarts=20 storm_pace=0.08 storm_start_sec=60
+storm_every=6 storm_check=3 storm_restarts=20 storm_pace=0.08 storm_start_sec=180
 
 # The undisturbed runs: their last weights, and the losses of all steps.
 storm_prepare() {
