@@ -229,7 +229,7 @@ install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/cluster scripts/cluster/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/cluster/ssh scripts/cluster/ssh/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/container scripts/container/*.sh
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/launch scripts/launch/*.sh
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/launch scripts/launch/*.sh scripts/launch/*.awk
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/mpijob scripts/mpijob/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/aws scripts/aws/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress scripts/regress/*.sh

@@ -73,7 +73,7 @@ mount_option() { # VALUE
 
 while [[ $# -gt 0 ]]; do
     case $1 in
-    -h | --help) usage; exit 0 ;;
+    -h | --help) show_usage; exit 0 ;;
     --) shift; words=("$@"); break ;;
     -*) takes "$1" || die 2 "unknown option '$1' of $verb; --help lists the options" ;;
     esac

@@ -41,10 +41,25 @@ whole_number() { # OPTION VALUE MINIMUM
     fi
 }
 
+# Prints the script's help, wrapped if the terminal is narrower.
+show_usage() {
+    local columns=0 screen
+    if [[ -t 1 ]]; then
+        exec {screen}>&1 # in $( ) 1 is a pipe
+        columns=$(stty size <&"$screen" 2>/dev/null | cut -d ' ' -f 2) || columns=0
+        exec {screen}>&-
+    fi
+    if ((columns >= 40 && columns < 125)); then
+        usage | awk -v width="$columns" -f "$(dirname "${BASH_SOURCE[0]}")/launch/help.awk"
+    else
+        usage
+    fi
+}
+
 # The last case of a loop over options: --help, or an error.
 common_option() { # WORD
     case $1 in
-    -h | --help) usage; exit 0 ;;
+    -h | --help) show_usage; exit 0 ;;
     *) die 2 "unknown option '$1'; --help lists the options" ;;
     esac
 }

@@ -52,7 +52,7 @@ while [[ $# -gt 0 ]]; do
     case $1 in
     --) shift; break ;;
     --regress) regress=yes; shift; continue ;;
-    -h | --help) usage; exit 0 ;;
+    -h | --help) show_usage; exit 0 ;;
     -*) ;;
     *) die 2 "unexpected argument '$1'; dptrain's arguments follow --" ;;
     esac

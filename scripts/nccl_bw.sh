@@ -121,7 +121,7 @@ while [[ $# -gt 0 ]]; do
         set -- "${1:0:2}" "${1:2}" "${@:2}"
     fi
     case $1 in
-    -h | --help) usage; exit 0 ;;
+    -h | --help) show_usage; exit 0 ;;
     --) shift; bench+=("$@"); break ;;
     -*)
         [[ " $known ${known_long//$'\n'/} " == *" $1 "* ]] || die 2 "unknown option '$1'; the options are $known; see --help"

@@ -93,7 +93,7 @@ split_words() { # ARRAY WORDS
 verb=${1:-}
 case $verb in
 run | accept | compare | ab | list | history | html) shift ;;
--h | --help) usage; exit 0 ;;
+-h | --help) show_usage; exit 0 ;;
 '') die 2 "expected a command: run, accept, compare, ab, list, history or html; see --help" ;;
 *) die 2 "unknown command '$verb'; the commands are run, accept, compare, ab, list, history and html" ;;
 esac
@@ -124,7 +124,7 @@ while [[ $# -gt 0 ]]; do
         [[ $1 != --ports ]] || ports=yes
         launch+=("$1" "$2"); shift 2 ;;
     --no-tree-spawn | --no-checks) launch+=("$1"); shift ;;
-    -h | --help) usage; exit 0 ;;
+    -h | --help) show_usage; exit 0 ;;
     --) shift; report_options=("$@"); break ;;
     -?*) die 2 "unknown option '$1'; --help lists the options" ;;
     *) names+=("$1"); shift ;;

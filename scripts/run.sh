@@ -169,7 +169,7 @@ while [[ $# -gt 0 ]]; do
     --timeout-start) whole_number "$1" "$2" 0; timeout_start=$((10#$2)); shift 2 ;;
     --grace) whole_number "$1" "$2" 0; grace=$((10#$2)); shift 2 ;;
     --dry-run) dry_run=yes; shift ;;
-    -h | --help) usage; exit 0 ;;
+    -h | --help) show_usage; exit 0 ;;
     --) shift; break ;;
     -*)
         ! options_hint "$1" || die 2 "$1 is another launcher's: $hint"

@@ -38,6 +38,18 @@ at_terminal() { # COLUMNS COMMAND
     { "$dptrain" train --help all; "$dptrain" data pack --help all; } | diff - "$BATS_TEST_TMPDIR/80"
 }
 
+@test "the scripts' help wraps at a narrower terminal, too, with the same words" {
+    export LC_ALL=C.UTF-8
+    for script in run nccl_bw cluster_health setup_ssh regress; do
+        "$root/scripts/$script.sh" --help >"$BATS_TEST_TMPDIR/whole"
+        TERM=xterm script -qec "stty cols 80; '$root/scripts/$script.sh' --help" /dev/null </dev/null | tr -d '\r' >"$BATS_TEST_TMPDIR/80"
+        # Commands are not cut.
+        run -1 grep -E '.{81}' <(grep -vE '^usage|^ +scripts/' "$BATS_TEST_TMPDIR/80")
+        [ "$(wc -l <"$BATS_TEST_TMPDIR/80")" -gt "$(wc -l <"$BATS_TEST_TMPDIR/whole")" ]
+        diff <(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/whole") <(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/80")
+    done
+}
+
 @test "the options of train are in groups of at most 16" {
     "$dptrain" train --help all | awk '
         /^[A-Z][^:]*:$/ { group = $0; n[group] = 0 }
