@@ -49,6 +49,7 @@ same_state() { # CHECKPOINT CHECKPOINT
     local options=(--reproducible 2 --steps 2 --eval-samples 1 --checkpoint-every 1)
     out=$one train 0 "${options[@]}"
     "$dptrain" checkpoint show "$one" | grep "^mask_block  *4$"
+    "$dptrain" checkpoint show "$one" | grep "^box_block  *64$"
     out=$two train 2 "${options[@]}"
     diff <(curve "$one") <(curve "$two")
     [ "$(curve "$one" | wc -l)" -eq 3 ]

@@ -21,7 +21,8 @@ typedef struct model_options {
     const double *norm_epsilon; /* of every batch norm; NULL: 1e-5 */
     dtype_t compute;            /* op_desc_t.compute of every convolution and linear layer */
     const char *freeze;         /* graph_t.freeze */
-    int64_t mask_block;         /* rows of the mask head computed at a time; 0: 16 */
+    int64_t box_block;          /* rows of the box head computed at a time; 0: 512 */
+    int64_t mask_block;         /* the same of the mask head; 0: 16 */
     bool multi_label; /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
 } model_options_t;
 

@@ -132,7 +132,7 @@ static void build_rcnn(graph_t *g, const model_options_t *options, const resnet_
                                 .width = RESNET_WIDTH,
                                 .channels = 256,
                                 .hidden = 1024,
-                                .box_block = 512,
+                                .box_block = options->box_block ? options->box_block : 512,
                                 .mask_block = options->mask_block ? options->mask_block : 16});
 }
 
@@ -164,6 +164,11 @@ bool rcnn_is(const graph_t *g)
 bool rcnn_has_masks(const graph_t *g)
 {
     return graph_find_input(g, "mask.regions") >= 0;
+}
+
+int64_t rcnn_box_block(const graph_t *g)
+{
+    return g->sections[1].block;
 }
 
 int64_t rcnn_mask_block(const graph_t *g)

@@ -67,7 +67,8 @@ void rcnn_add(graph_t *graph, const rcnn_sizes_t *sizes);
 bool rcnn_is(const graph_t *graph);
 bool rcnn_has_masks(const graph_t *graph);
 
-/* Rows of the mask head that are computed at a time; 0 without masks. */
+/* Rows of the box head and of the mask head that are computed at a time; of masks 0 without them. */
+int64_t rcnn_box_block(const graph_t *graph);
 int64_t rcnn_mask_block(const graph_t *graph);
 
 /* Rows and columns of a level's cells on a canvas. */

@@ -60,6 +60,12 @@ err_t detect_train_freeze(const detect_train_options_t *o, bool has_weights, con
     return ERR_OK;
 }
 
+int64_t detect_train_box_block(const detect_train_options_t *o)
+{
+    enum { STEP = 64 };
+    return (o->box_batch + STEP - 1) / STEP * STEP;
+}
+
 targets_options_t detect_train_targets(const detect_train_options_t *o)
 {
     targets_options_t targets = targets_training;

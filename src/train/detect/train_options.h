@@ -31,6 +31,9 @@ err_t detect_train_transform(const detect_train_options_t *options, transform_se
 err_t detect_train_freeze(const detect_train_options_t *options, bool has_weights, const char *freeze,
                           char **out);
 
+/* model_options_t.box_block: few sampled regions need few rows; more blocks of an evaluation's 1000 read the weights again. */
+int64_t detect_train_box_block(const detect_train_options_t *options);
+
 /* What is sampled and proposed. */
 targets_options_t detect_train_targets(const detect_train_options_t *options);
 proposals_options_t detect_train_proposals(const detect_train_options_t *options);

@@ -83,6 +83,7 @@ static err_t build_model(const backend_t *backend, trained_model_t *m)
                                .n_classes = about->n_classes,
                                .norm = about->batch_norm,
                                .norm_epsilon = &about->norm_epsilon,
+                               .box_block = about->box_block,
                                .mask_block = about->mask_block,
                                .compute = about->compute,
                                .freeze = m->freeze && m->freeze[0] ? m->freeze : NULL};
@@ -189,6 +190,7 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
     about->n_classes = model_classes(m->graph);
     about->compute = m->graph->compute;
     about->detects = rcnn_is(m->graph);
+    if (about->detects) about->box_block = rcnn_box_block(m->graph);
     if (about->detects) about->mask_block = rcnn_mask_block(m->graph);
     if (about->detects) about->batch_norm = m->graph->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH;
     about->norm_epsilon = m->graph->norm_epsilon;

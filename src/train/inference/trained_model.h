@@ -45,7 +45,7 @@ typedef struct trained_about {
     bool detects;            /* a detector */
     model_norm_t batch_norm; /* of a detector's checkpoint */
     double norm_epsilon;
-    int64_t mask_block; /* model_options_t's */
+    int64_t box_block, mask_block; /* model_options_t's */
     pixel_norm_t norm;
     transform_settings_t transform; /* of folders and shards, as in training */
     transform_task_t task;

@@ -19,6 +19,7 @@ err_t detector_set_model(trainer_t *t, model_options_t *options)
     options->norm = model_norm(o->detect.norm);
     if (options->norm == MODEL_NORM_DEFAULT && !has_weights) options->norm = MODEL_NORM_BATCH;
     options->norm_epsilon = &o->detect.norm_epsilon;
+    options->box_block = detect_train_box_block(&o->detect);
     options->mask_block = o->detect.mask_block;
     TRY(detect_train_freeze(&o->detect, has_weights, o->freeze, &t->model.freeze));
     options->freeze = t->model.freeze;

@@ -30,7 +30,7 @@ enum {
     MAX_SECTIONS = 3 + OPTIM_MAX_BUFFERS,
     NAME_MAX_BYTES = FOLDER_MAX_BYTES + GRAPH_PARAM_NAME_MAX,
     N_MODEL_ATTRS = 9,
-    N_MORE_ATTRS = 4 /* that not all models have */
+    N_MORE_ATTRS = 5 /* that not all models have */
 };
 
 static const char *const norm_names[PIXEL_MAX_CHANNELS][2] = {
@@ -136,6 +136,7 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     if (rcnn_is(g)) {
         *next++ = ckpt_text("norm", model_norms[g->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH]);
         *next++ = ckpt_real("norm_epsilon", g->norm_epsilon);
+        *next++ = ckpt_int("box_block", rcnn_box_block(g));
     }
     if (rcnn_is(g) && rcnn_has_masks(g)) *next++ = ckpt_int("mask_block", rcnn_mask_block(g));
     memcpy(next, file->attrs, (size_t)file->n_attrs * sizeof *attrs);
@@ -237,13 +238,13 @@ static err_t read_batch_norm(const checkpoint_t *checkpoint, model_norm_t *norm,
     return ERR_OK;
 }
 
-static err_t read_mask_block(const checkpoint_t *checkpoint, int64_t *out)
+static err_t read_block(const checkpoint_t *checkpoint, const char *name, int64_t most, int64_t *out)
 {
     *out = 0;
-    if (!checkpoint_find_attr(checkpoint, "mask_block")) return ERR_OK;
-    TRY(checkpoint_get_int(checkpoint, "mask_block", out));
-    if (*out < 1 || *out > RCNN_MASK_MAX)
-        RAISE(ERR_DATA, "%s: invalid mask_block %lld", checkpoint_path(checkpoint), (long long)*out);
+    if (!checkpoint_find_attr(checkpoint, name)) return ERR_OK;
+    TRY(checkpoint_get_int(checkpoint, name, out));
+    if (*out < 1 || *out > most)
+        RAISE(ERR_DATA, "%s: invalid %s %lld", checkpoint_path(checkpoint), name, (long long)*out);
     return ERR_OK;
 }
 
@@ -277,7 +278,8 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
         TRY(read_batch_norm(checkpoint, &options.norm, &epsilon));
         options.norm_epsilon = &epsilon;
     }
-    TRY(read_mask_block(checkpoint, &options.mask_block));
+    TRY(read_block(checkpoint, "box_block", RCNN_BOX_MAX, &options.box_block));
+    TRY(read_block(checkpoint, "mask_block", RCNN_MASK_MAX, &options.mask_block));
     err_t err = model_build(model, &options, out);
     if (err != ERR_OK) return err_context(ERR_DATA, "%s", checkpoint_path(checkpoint));
     return ERR_OK;

@@ -15,7 +15,8 @@
  *   frozen_layers     layers whose parameters are not trained, as in graph_t.freeze; missing: none
  *   norm              of detectors: what batch norm does, one of model_norms
  *   norm_epsilon      of detectors: of every batch norm
- *   mask_block        of detectors with masks: model_options_t's; missing in older files: its default
+ *   box_block         of detectors: model_options_t's; missing in older files: its default
+ *   mask_block        the same, of those with masks
  *
  * Not collective: rank 0 calls these. */
 #ifndef TRAIN_WEIGHTS_MODEL_FILE_H
