@@ -276,7 +276,8 @@ err_t measured_find(const report_t *report, const char *model, arena_t *arena, m
     out->line_gbps = line_gbps(report);
     out->n_disturbed = s.n_disturbed;
     split_host(&s, out);
-    /* OpenMPI 4.1 halves and doubles gradients of this size (coll/tuned); NCCL begins with rings. */
+    /* OpenMPI 4.1 halves and doubles from 8 KiB on 4 ranks and more, from 256 KiB on all (coll/tuned); NCCL begins with
+     * rings. */
     const network_algorithm_t assumed = strcmp(s.communicator, "nccl") == 0 ? NETWORK_RING : NETWORK_TREE;
     TRY_OUT(err, fit_network(s.between, s.n_between, assumed, &out->fit));
     err = find_samples(out->run->train, arena, out);
