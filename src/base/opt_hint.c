@@ -47,18 +47,6 @@ static const struct {
     {"precision", "ci", "--ci X, the precision of a median"},
 };
 
-/* Whether `word` is one of the words joined by |. */
-static bool is_among(const char *word, const char *words)
-{
-    const size_t n = strlen(word);
-    while (*words) {
-        const size_t length = strcspn(words, "|");
-        if (length == n && strncmp(word, words, n) == 0) return true;
-        words += length + (words[length] == '|');
-    }
-    return false;
-}
-
 static bool exists(const char *key, const char *const *keys, int n)
 {
     for (int i = 0; i < n; i++)
@@ -77,7 +65,7 @@ bool opt_hint(const char *key, const char *const *keys, int n, char *out, size_t
         return true;
     }
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-        if (is_among(word, hints[i].words) && exists(hints[i].key, keys, n)) {
+        if (opt_is_among(word, hints[i].words) && exists(hints[i].key, keys, n)) {
             snprintf(out, n_bytes, "%s", hints[i].text);
             return true;
         }

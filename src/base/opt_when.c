@@ -8,8 +8,7 @@
 
 enum { MAX_TEXT = 128 };
 
-/* Whether `word` is one of the words joined by |. */
-static bool is_among(const char *word, const char *words)
+bool opt_is_among(const char *word, const char *words)
 {
     const size_t n = strlen(word);
     while (words && *words) {
@@ -62,7 +61,8 @@ static bool applies(const opt_group_t *groups, int n_groups, const opt_when_t *w
     const char *value = fact_of(facts, when->needs);
     if (!value) value = value_of(groups, n_groups, when->needs, text);
     if (!value) return true;
-    return when->values ? is_among(value, when->values) : value[0] && !is_among(value, "0|false|none|off");
+    return when->values ? opt_is_among(value, when->values)
+                        : value[0] && !opt_is_among(value, "0|false|none|off");
 }
 
 static void warn(const opt_when_t *when, const char *key)
@@ -86,7 +86,7 @@ int opt_warn_idle(const opt_group_t *groups, int n_groups, const opt_when_t *whe
             const char *key = groups[g].table[i].key;
             if (!((typed ? typed[g] : groups[g].given) >> i & 1)) continue;
             for (const opt_when_t *when = whens; when->keys; when++)
-                if (is_among(key, when->keys) && !applies(groups, n_groups, when, facts)) {
+                if (opt_is_among(key, when->keys) && !applies(groups, n_groups, when, facts)) {
                     warn(when, key);
                     n++;
                     break;
