@@ -73,10 +73,10 @@ ask_region() {
     esac
     ask_credentials
     if ! ask_regions "$region"; then
-        [[ $aws_error != *InvalidParameterValue* ]] ||
-            die 2 "unknown --region '$region'; aws ec2 describe-regions --output table lists them"
-        die 4 "aws ec2 describe-regions: $aws_error"
+        [[ $aws_error == *InvalidParameterValue* ]] || die 4 "aws ec2 describe-regions: $aws_error"
+        said=None
     fi
+    [[ $said != None ]] || die 2 "unknown --region '$region'; aws ec2 describe-regions --output table lists them"
     [[ $said != not-opted-in ]] ||
         die 2 "--region $region is not enabled in this account: aws account enable-region --region-name $region"
 }
