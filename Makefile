@@ -1,7 +1,8 @@
 # dptrain. `make` builds ./dptrain; `make help` lists the targets. Variables: V=1 (show commands), DEBUG=1,
 # SAN=address,undefined, PREFIX=/usr/local, CUDA=auto|0|1 (auto: if the toolkit is found), CUDA_ARCHS="80 90" (default: the
-# first architecture of each generation from Ampere on, which runs on the whole generation).
-BUILD  ?= build$(if $(SAN),-san)$(if $(DEBUG),-debug)
+# first architecture of each generation from Ampere on, which runs on the whole generation), SMPI=1 (the program for
+# scripts/simulate.sh).
+BUILD  ?= build$(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(SMPI),-smpi)
 PREFIX ?= /usr/local
 MPICC  ?= mpicc
 PKG_CONFIG ?= pkg-config
@@ -13,6 +14,7 @@ comma := ,
 
 # Libraries. A missing one is an error here, by name, rather than an empty string later.
 find_flags = $(or $(shell $(PKG_CONFIG) --cflags --libs $(1) 2>/dev/null),$(error $(1) was not found by $(PKG_CONFIG); run scripts/install_deps.sh))
+find_sim   = $(or $(shell $(PKG_CONFIG) --cflags --libs $(1) 2>/dev/null),$(error $(1) was not found by $(PKG_CONFIG); run scripts/install_deps.sh --sim))
 need_mpi   = $(if $(shell command -v $(MPICC) 2>/dev/null),,$(error $(MPICC) was not found; run scripts/install_deps.sh))
 need_protoc = $(if $(shell command -v $(PROTOC_C) 2>/dev/null),,$(error $(PROTOC_C) was not found; run scripts/install_deps.sh))
 PASSIVE := clean help format check-format
@@ -25,8 +27,17 @@ LIB_FLAGS := $(call find_flags,$(HDF5_NAME)) $(call find_flags,libxxhash) $(call
 	$(call find_flags,libjpeg) \
 	$(call find_flags,libprotobuf-c) $(call find_flags,libisal) $(call find_flags,yajl) $(call find_flags,libzip) \
 	$(call find_flags,yaml-0.1)
+# Simulated hosts: SMPI loads a copy of the program for each rank, so it is a shared library; calls within it are not
+# looked up in SimGrid first. smpicc would also replace malloc, getopt and the clocks.
+ifdef SMPI
+SIM_FLAGS := $(call find_sim,simgrid)
+MPI_CFLAGS := -I$(shell $(PKG_CONFIG) --variable=includedir simgrid)/smpi -DDPTRAIN_SMPI
+MPI_LIBS   := $(filter -l% -L%,$(SIM_FLAGS)) -shared -Wl,-Bsymbolic
+override CUDA := 0
+else
 MPI_CFLAGS := $(shell $(MPICC) --showme:compile)
 MPI_LIBS   := $(shell $(MPICC) --showme:link)
+endif
 endif
 
 # The CUDA backend needs nvcc and the headers of cuBLASLt and NCCL. Those two libraries are loaded at run time
@@ -70,14 +81,14 @@ GIT_HASH := $(or $(shell git -C $(CURDIR) describe --always --dirty --abbrev=12 
 
 PROTO := $(BUILD)/proto
 # Sanitizers: -O1 -g1 compiles in half the time and keeps line numbers. Kernels keep -O3, see below.
-OPT   := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1 -g1,-O3 -g))
+OPT   := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1 -g1,$(if $(SMPI),-O2 -g1,-O3 -g)))
 ARCH  ?= -march=x86-64-v2
 WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 # -ffp-contract=off: the same bits regardless of what the compiler would fuse. -fno-math-errno: lets square roots vectorise;
 # libm then does not set errno. No -ffast-math. -Wno-format-truncation: with sanitizers the compiler knows too little about
 # value ranges; the other build has the warning.
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) $(if $(filter x86_64,$(shell uname -m)),$(ARCH)) -ffp-contract=off -fno-math-errno \
-	-fopenmp -pthread $(WARN) -Isrc -I. -isystem $(PROTO) \
+	-fopenmp -pthread $(if $(SMPI),-fPIC -fno-semantic-interposition) $(WARN) -Isrc -I. -isystem $(PROTO) \
 	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(MPI_CFLAGS))) $(CUDA_CFLAGS) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-format-truncation) $(CFLAGS)
 # gold links the hundreds of test programs in half the time.
@@ -88,14 +99,15 @@ LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -ldl -f
 LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt -Wl$(comma)-rpath$(comma)$(CUDA_LIB)) $(LDLIBS_HOST)
 
 sources_in = $(shell find $(1) -name '$(2)')
-SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/cluster/comm/nccl/%),$(call sources_in,src kernels/ref kernels/cpu \
+SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/cluster/comm/nccl/%) \
+	$(if $(SMPI),,src/base/sim.c src/cluster/comm/side_sim.c),$(call sources_in,src kernels/ref kernels/cpu \
 	$(if $(HAVE_CUDA),kernels/cuda),*.c)))
 CU  := $(if $(HAVE_CUDA),$(sort $(call sources_in,kernels/cuda,*.cu)))
 OBJ := $(SRC:%.c=$(BUILD)/%.o) $(PROTO)/tensorboard.pb-c.o
 LIB := $(BUILD)/libdptrain.a
 # Separate from LIB, so that tests can use the same kernels built by another compiler (tests/emu).
 KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
-BIN := $(if $(SAN)$(DEBUG),$(BUILD)/dptrain,dptrain)
+BIN := $(if $(SAN)$(DEBUG)$(SMPI),$(BUILD)/dptrain,dptrain)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c tests/tools/*.c)))
 
 .PHONY: all tests test-gpu help info manual install uninstall clean format check-format check-layers check-headers
@@ -104,7 +116,7 @@ tests: $(TESTS) $(BIN) ## build the program and every test program
 
 $(BIN): $(BUILD)/src/main.o $(LIB) $(KERNELS)
 	@echo "  LD    $@"
-	$(Q)$(MPICC) -o $@ $^ $(LDLIBS_ALL)
+	$(Q)$(if $(SMPI),$(CC),$(MPICC)) -o $@ $^ $(LDLIBS_ALL)
 
 $(LIB): $(OBJ)
 	@echo "  AR    $@"
@@ -135,8 +147,8 @@ endif
 # the other three kernels.
 $(BUILD)/src/tools/bench/mem_arrays.o: CFLAGS_ALL += $(if $(findstring clang,$(shell $(CC) --version)),-fno-builtin,-fno-tree-loop-distribute-patterns)
 
-# Tests under sanitizers spend their time in kernels.
-ifneq ($(SAN),)
+# Tests under sanitizers spend their time in kernels; simulated ranks compute the same bits as real ones.
+ifneq ($(SAN)$(SMPI),)
 $(BUILD)/kernels/%.o: CFLAGS_ALL += $(if $(DEBUG),,-O3)
 endif
 
@@ -269,7 +281,7 @@ check-format: ## verify that clang-format would change nothing
 	$(Q)$(CLANG_FORMAT) --dry-run -Werror $(FORMATTED)
 
 clean: ## remove every build output
-	rm -rf build build-san build-debug build-san-debug dptrain
+	rm -rf build build-san build-debug build-san-debug build-smpi dptrain
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16

@@ -9,13 +9,23 @@
 #include "base/deadline.h"
 #include "base/denormals.h"
 #include "base/last_phase.h"
+#include "base/sim.h"
 #include "base/thread.h"
 #include "cmd/cmd.h"
+
+/* As mpirun ends a job if a rank ends early. */
+static void end_simulation(err_t code)
+{
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (code != ERR_OK && !finalized) sim_end((int)code);
+}
 
 /* Ends the job, from any thread. MPI_Abort does not return if mpirun or its daemon is stopped. */
 static void abort_job(err_t code)
 {
     int initialized = 0, finalized = 0;
+    if (sim_is_rank()) sim_end((int)code);
     deadline_leave(code, DEADLINE_LEAVE_SEC);
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
@@ -26,6 +36,7 @@ static void abort_job(err_t code)
 
 int main(int argc, char **argv)
 {
+    if (sim_is_rank()) sim_command_line(&argc, &argv);
     thread_receive_signals();
     denormals_flush(); /* before other threads start */
     last_phase_open();
@@ -33,6 +44,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* the write fails with EFBIG, and its error names the file */
     err_t code = cmd_dispatch(argc, argv, abort_job);
     last_phase_close();
+    if (sim_is_rank()) end_simulation(code);
     deadline_exit(code);
     return (int)code;
 }

@@ -4,8 +4,11 @@
 
 #include <time.h>
 
+#include "base/sim.h"
+
 double clock_sec(void)
 {
+    if (sim_is_rank()) return sim_sec();
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -25,6 +28,7 @@ double clock_process_sec(void)
 
 double clock_unix_sec(void)
 {
+    if (sim_is_rank()) return sim_unix_sec();
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -48,6 +52,10 @@ void clock_stamp(char *out, size_t n_bytes)
 
 void clock_sleep(double seconds)
 {
+    if (sim_is_rank()) {
+        sim_sleep(seconds);
+        return;
+    }
     struct timespec wait = {.tv_sec = (time_t)seconds};
     wait.tv_nsec = (long)(1e9 * (seconds - (double)wait.tv_sec));
     nanosleep(&wait, NULL);

@@ -3,7 +3,12 @@
  * the communicator is the authority. */
 #include "base/launch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/sim.h"
 
 /* OpenMPI's own names first, then PMIx and Slurm (srun). */
 static const char *const rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
@@ -23,15 +28,26 @@ static int first_number(const char *const *names, int n, int fallback)
 
 bool launch_present(void)
 {
-    return first_number(rank_names, 3, -1) >= 0;
+    return sim_is_rank() || first_number(rank_names, 3, -1) >= 0;
 }
 
 int launch_rank(void)
 {
-    return first_number(rank_names, 3, 0);
+    return sim_is_rank() ? sim_rank() : first_number(rank_names, 3, 0);
+}
+
+void launch_host_name(char *out, size_t n_bytes)
+{
+    char name[256] = "";
+    if (sim_is_rank())
+        snprintf(name, sizeof name, "%s", sim_host_name());
+    else if (gethostname(name, sizeof name - 1) != 0 || !name[0])
+        strcpy(name, "localhost");
+    snprintf(out, n_bytes, "%.*s", (int)n_bytes - 1, name);
 }
 
 int launch_size(void)
 {
+    if (sim_is_rank()) return sim_size();
     return launch_present() ? first_number(size_names, 3, 1) : 1;
 }

@@ -28,7 +28,7 @@ static int rank_now(void)
 {
     char host[sizeof log_host] = "";
     if (log_rank >= 0) return log_rank;
-    gethostname(host, sizeof host - 1);
+    launch_host_name(host, sizeof host);
     log_set_rank(launch_rank(), launch_size(), host);
     return log_rank;
 }

@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/sim.h"
+
 bool thread_is_main(void)
 {
     return gettid() == getpid();
@@ -60,6 +62,7 @@ void thread_receive_signals(void)
 {
     sigset_t blocked = all_but_faults();
     pthread_t thread;
+    if (sim_is_rank()) return;
     if (pthread_create(&thread, NULL, receive, NULL) != 0) return;
     pthread_detach(thread);
     sigdelset(&blocked, SIGPIPE);

@@ -12,42 +12,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/sim.h"
+#include "cluster/comm/side_impl.h"
 
-enum { MANY_LINKS = 64, N_STRANGERS = 16, MAGIC = 0x64704331 };
+enum { MANY_LINKS = 64, N_STRANGERS = 16 };
 static const double connect_sec = 5, retry_sec = 10, hello_sec = 10;
-
-typedef enum side_kind { STATUS, ASK, GOODBYE } side_kind_t;
-
-/* All messages have this form, in the byte order of the hosts, which run the same program. */
-typedef struct side_message {
-    uint32_t magic;
-    int32_t kind, group;
-    uint8_t token[SIDE_TOKEN];
-    side_status_t status;
-} side_message_t;
-
-typedef struct side_link {
-    int fd;    /* -1: unused */
-    int group; /* -1: has sent nothing yet */
-    bool connecting;
-    double since_sec;
-    size_t n_in, n_out; /* bytes received of a message, and left to send */
-    side_message_t in, out;
-} side_link_t;
-
-struct side {
-    side_role_t role;
-    int group, n_groups, n_links, n_local, ended;
-    side_address_t hub;
-    uint8_t token[SIDE_TOKEN];
-    int listen_fd, next_address; /* the latter is one of the hub's */
-    double retry_sec;            /* when to connect again */
-    bool asked, news, said_goodbye;
-    side_peer_t *peers;   /* [n_groups] */
-    side_link_t *links;   /* [n_links]; a spoke has one */
-    int *pid_fds;         /* [n_local], -1: none */
-    struct pollfd *polls; /* [2 + n_local + n_links] */
-};
 
 static void free_memory(side_t **s)
 {
@@ -103,7 +72,7 @@ void side_free(side_t **side)
     free_memory(side);
 }
 
-static void set_state(side_t *s, int group, side_state_t state)
+void side_set_state(side_t *s, int group, side_state_t state)
 {
     side_peer_t *peer = &s->peers[group];
     if (peer->state == state) return;
@@ -125,7 +94,7 @@ static void try_next_address(side_t *s)
 static void close_link(side_t *s, side_link_t *link, side_state_t state)
 {
     if (link->group >= 0) {
-        set_state(s, link->group, state);
+        side_set_state(s, link->group, state);
         s->peers[link->group].connected = false;
     }
     close(link->fd);
@@ -156,27 +125,32 @@ static void flush_link(side_link_t *link)
     }
 }
 
+void side_write(const side_t *s, side_kind_t kind, side_message_t *out)
+{
+    memset(out, 0, sizeof *out);
+    out->magic = SIDE_MAGIC;
+    out->kind = (int32_t)kind;
+    out->group = s->group;
+    memcpy(out->token, s->token, sizeof out->token);
+    out->status = s->peers[s->group].status;
+}
+
 /* A message that does not fit is left out: the next has newer contents. */
 static void send_message(side_t *s, side_link_t *link, side_kind_t kind)
 {
     if (link->fd < 0 || link->group < 0) return; /* a link that is connecting has no group */
     flush_link(link);
     if (link->n_out > 0) return;
-    memset(&link->out, 0, sizeof link->out);
-    link->out.magic = MAGIC;
-    link->out.kind = (int32_t)kind;
-    link->out.group = s->group;
-    memcpy(link->out.token, s->token, sizeof link->out.token);
-    link->out.status = s->peers[s->group].status;
+    side_write(s, kind, &link->out);
     link->n_out = sizeof link->out;
     flush_link(link);
 }
 
-static bool is_known(const side_t *s, const side_message_t *m)
+bool side_knows(const side_t *s, const side_message_t *m)
 {
     int n_different = 0;
     for (int i = 0; i < SIDE_TOKEN; i++) n_different |= m->token[i] ^ s->token[i];
-    return m->magic == MAGIC && n_different == 0 && m->group >= 0 && m->group < s->n_groups &&
+    return m->magic == SIDE_MAGIC && n_different == 0 && m->group >= 0 && m->group < s->n_groups &&
            m->group != s->group && (s->role == SIDE_HUB || m->group == 0);
 }
 
@@ -188,12 +162,27 @@ static void end_texts(side_status_t *status)
     status->ended.doing[WATCHDOG_TEXT - 1] = '\0';
 }
 
+void side_apply(side_t *s, const side_message_t *m)
+{
+    side_peer_t *peer = &s->peers[m->group];
+    if (m->kind == SIDE_GOODBYE) {
+        side_set_state(s, m->group, SIDE_LEFT);
+        return;
+    }
+    side_set_state(s, m->group, SIDE_UP);
+    s->asked |= m->kind == SIDE_ASK;
+    s->news |= m->kind == SIDE_ASK || (m->status.ended.rank >= 0 && peer->status.ended.rank < 0);
+    peer->heard_sec = clock_sec();
+    peer->status = m->status;
+    end_texts(&peer->status);
+}
+
 /* False: the link was closed. */
 static bool take_message(side_t *s, side_link_t *link)
 {
     const side_message_t *m = &link->in;
     link->n_in = 0;
-    if (!is_known(s, m) || (link->group >= 0 && link->group != m->group)) {
+    if (!side_knows(s, m) || (link->group >= 0 && link->group != m->group)) {
         close_link(s, link, SIDE_UNKNOWN);
         return false;
     }
@@ -204,17 +193,7 @@ static bool take_message(side_t *s, side_link_t *link)
                 close_link(s, &s->links[i], SIDE_UNKNOWN);
         link->group = m->group;
     }
-    side_peer_t *peer = &s->peers[m->group];
-    if (m->kind == GOODBYE) {
-        set_state(s, m->group, SIDE_LEFT);
-        return true;
-    }
-    set_state(s, m->group, SIDE_UP);
-    s->asked |= m->kind == ASK;
-    s->news |= m->kind == ASK || (m->status.ended.rank >= 0 && peer->status.ended.rank < 0);
-    peer->heard_sec = clock_sec();
-    peer->status = m->status;
-    end_texts(&peer->status);
+    side_apply(s, m);
     return true;
 }
 
@@ -291,7 +270,7 @@ static void serve_link(side_t *s, side_link_t *link, short events)
         link->connecting = false;
         link->group = 0;
         s->peers[0].connected = true;
-        send_message(s, link, STATUS);
+        send_message(s, link, SIDE_STATUS);
         return;
     }
     if (events & POLLOUT) flush_link(link);
@@ -331,6 +310,10 @@ static void serve(side_t *s)
 
 void side_wait(side_t *s, int wake_fd, double sec)
 {
+    if (sim_is_rank()) {
+        side_sim_wait(s, sec);
+        return;
+    }
     const bool serves = s && s->role != SIDE_SILENT;
     struct pollfd one, *polls = serves ? s->polls : &one;
     double now = clock_sec(), end = now + sec;
@@ -352,13 +335,22 @@ void side_wait(side_t *s, int wake_fd, double sec)
     } while (now < end && !(serves && s->news));
 }
 
+static void send_all(side_t *s, side_kind_t kind)
+{
+    if (sim_is_rank()) {
+        side_sim_send(s, kind);
+        return;
+    }
+    for (int i = 0; i < s->n_links; i++) send_message(s, &s->links[i], kind);
+}
+
 void side_publish(side_t *s, const side_status_t *status, bool ask)
 {
     s->peers[s->group].status = *status;
     s->peers[s->group].heard_sec = clock_sec();
     if (s->said_goodbye) return;
     s->asked = false;
-    for (int i = 0; i < s->n_links; i++) send_message(s, &s->links[i], ask ? ASK : STATUS);
+    send_all(s, ask ? SIDE_ASK : SIDE_STATUS);
 }
 
 bool side_is_asked(const side_t *s)
@@ -374,7 +366,7 @@ double side_interval(const side_t *s)
 void side_say_goodbye(side_t *s)
 {
     if (s->said_goodbye) return;
-    for (int i = 0; i < s->n_links; i++) send_message(s, &s->links[i], GOODBYE);
+    send_all(s, SIDE_GOODBYE);
     s->said_goodbye = true;
 }
 

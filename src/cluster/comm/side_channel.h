@@ -11,49 +11,7 @@
 #include <stdint.h>
 
 #include "cluster/comm/side_address.h"
-#include "cluster/comm/topo.h"
-#include "cluster/comm/watchdog_slot.h"
-
-enum { SIDE_TOKEN = 16, SIDE_ON_HOST = 0, SIDE_ON_DEVICE = 1 };
-
-typedef struct side_rank {
-    int32_t rank;       /* -1: none */
-    int32_t waiting;    /* in a collective */
-    int64_t sequence;   /* collectives entered */
-    double stopped_sec; /* its watchdog has not run for so long; 0: it runs */
-    char doing[WATCHDOG_TEXT];
-} side_rank_t;
-
-typedef struct side_status {
-    /* The longest wait of a rank of the group. */
-    double waited_sec;
-    int64_t sequence;
-    int32_t on_device, planned;
-    char what[64];
-    side_rank_t behind[2]; /* the rank that has entered the fewest collectives: SIDE_ON_HOST, …_ON_DEVICE */
-    side_rank_t ended;     /* a rank other than the first whose process has ended unexpectedly */
-} side_status_t;
-
-typedef enum side_state {
-    SIDE_UNKNOWN, /* never connected, or the network failed */
-    SIDE_UP,
-    SIDE_LOST, /* the connection was closed without a goodbye: the process has ended */
-    SIDE_LEFT
-} side_state_t;
-
-typedef struct side_peer {
-    char host[TOPO_HOST_MAX];
-    int rank, n_ranks; /* the first, and the number of ranks that it speaks for */
-    side_state_t state;
-    bool connected;     /* at a spoke, the hub: connected, even if it has never answered */
-    double changed_sec; /* when it entered the state, by clock_sec */
-    double heard_sec;   /* when the status arrived; 0: never */
-    bool told;          /* side_set_told */
-    side_status_t status;
-} side_peer_t;
-
-/* The one who listens; the others that speak for a group; a rank whose group another speaks for. */
-typedef enum side_role { SIDE_HUB, SIDE_SPOKE, SIDE_SILENT } side_role_t;
+#include "cluster/comm/side_types.h"
 
 typedef struct side_setup {
     side_role_t role;
@@ -66,8 +24,6 @@ typedef struct side_setup {
     const int *local; /* [n_local] */
     int n_local;      /* 0 if another rank speaks for the group */
 } side_setup_t;
-
-typedef struct side side_t;
 
 err_t side_new(const side_setup_t *setup, side_t **out);
 /* Says goodbye. */
@@ -94,5 +50,10 @@ const side_peer_t *side_peers(const side_t *side, int *n_groups);
 void side_set_told(side_t *side, int group);
 /* Index of a process of this group that has ended; -1: none. */
 int side_ended(const side_t *side);
+
+/* On simulated hosts: tells the others what their kernels would, that this process is ending.
+ *
+ *   local  its index in the group */
+void side_sim_lost(const side_t *side, int local);
 
 #endif

@@ -3,24 +3,20 @@
  * and aborts the job. GPU collectives are timed by nccl/watch.c, which reports here. */
 #include "cluster/comm/watchdog.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/last_phase.h"
 #include "base/log.h"
-#include "base/thread.h"
+#include "base/sim.h"
 #include "cluster/comm/watchdog_report.h"
 #include "cluster/comm/watchdog_side.h"
+#include "cluster/comm/watchdog_thread.h"
 
 _Static_assert(sizeof(watchdog_slot_t) == 128, "slots sit on cache lines of their own");
 
@@ -43,8 +39,7 @@ static struct {
     double interval_sec;
     stall_t on_host, on_device;
     watchdog_side_t side; /* channel NULL: none */
-    pthread_t thread;
-    int wake_fd;
+    watchdog_thread_t thread;
     atomic_bool stop, leaves, said_goodbye;
     atomic_bool running;
     const char *_Atomic what; /* full name of the wait; a slot holds only its beginning */
@@ -158,10 +153,9 @@ static void report_expiry(double over_sec, const overdue_t *overdue)
 /* Returns at the next check, or earlier. */
 static void sleep_until_next_check(void)
 {
-    side_wait(dog.side.channel, dog.wake_fd, dog.interval_sec);
+    side_wait(dog.side.channel, dog.thread.wake_fd, dog.interval_sec);
     if (!atomic_load(&dog.leaves) || atomic_load(&dog.said_goodbye)) return;
-    eventfd_t count;
-    eventfd_read(dog.wake_fd, &count);
+    watchdog_thread_awoke(&dog.thread);
     if (speaks_for_group()) {
         side_wait(dog.side.channel, -1, 0);
         watchdog_side_end(&dog.side);
@@ -229,15 +223,9 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
     dog.noted = NULL;
     watchdog_view_t v = view();
     watchdog_side_start(&dog.side, limits->side, &v, limits->stall_sec);
-    dog.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (dog.wake_fd < 0) RAISE(ERR_SYSTEM, "cannot start the watchdog: eventfd: %s", strerror(errno));
     atomic_store(&dog.mine->pulse_ms, (long long)(1e3 * clock_sec()));
     atomic_store(&dog.mine->rank_plus_1, topo->rank + 1);
-    int status = thread_start(&dog.thread, watchdog_loop, NULL);
-    if (status != 0) {
-        close(dog.wake_fd);
-        RAISE(ERR_SYSTEM, "cannot start the watchdog thread: %s", strerror(status));
-    }
+    TRY(watchdog_thread_start(&dog.thread, watchdog_loop));
     atomic_store(&dog.running, true);
     return ERR_OK;
 }
@@ -247,9 +235,8 @@ void watchdog_stop(void)
     if (!atomic_load(&dog.running)) return;
     atomic_store(&dog.mine->leaving, true);
     atomic_store(&dog.stop, true);
-    eventfd_write(dog.wake_fd, 1);
-    pthread_join(dog.thread, NULL);
-    close(dog.wake_fd);
+    watchdog_thread_wake(&dog.thread);
+    watchdog_thread_join(&dog.thread);
     dog.side.channel = NULL;
     last_phase_note("ending");
     atomic_store(&dog.running, false);
@@ -259,13 +246,13 @@ void watchdog_say_goodbye(void)
 {
     if (!atomic_load(&dog.running) || atomic_load(&dog.said_goodbye)) return;
     atomic_store(&dog.mine->leaving, true);
-    if (pthread_equal(pthread_self(), dog.thread)) {
+    if (watchdog_thread_is_self(&dog.thread)) {
         if (speaks_for_group()) side_say_goodbye(dog.side.channel);
         atomic_store(&dog.said_goodbye, true);
         return;
     }
     atomic_store(&dog.leaves, true);
-    eventfd_write(dog.wake_fd, 1);
+    watchdog_thread_wake(&dog.thread);
     for (int i = 0; i < 20 && !atomic_load(&dog.said_goodbye); i++) clock_sleep(0.01);
 }
 
@@ -286,11 +273,16 @@ void watchdog_time_calls(bool on)
 
 watchdog_cost_t watchdog_cost(void)
 {
-    struct timespec cpu = {0};
-    clockid_t clock;
-    const bool found = atomic_load(&dog.running) && pthread_getcpuclockid(dog.thread, &clock) == 0;
-    if (found) clock_gettime(clock, &cpu);
-    return (watchdog_cost_t){dog.calls_sec, (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec};
+    double thread_sec = atomic_load(&dog.running) ? watchdog_thread_sec(&dog.thread) : 0;
+    return (watchdog_cost_t){dog.calls_sec, thread_sec};
+}
+
+/* On simulated hosts, whose faults come at a collective. */
+static void meet_fault(const char *what)
+{
+    if (!sim_collective(what, atomic_load(&dog.mine->sequence) + 1)) return;
+    if (dog.side.channel) side_sim_lost(dog.side.channel, (int)(dog.mine - dog.slots));
+    sim_lose();
 }
 
 /* Must not slow down a wait of half a microsecond: names are written only when they change, and counting
@@ -298,6 +290,7 @@ watchdog_cost_t watchdog_cost(void)
 static void enter(const char *what, int waiting)
 {
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
+    if (sim_is_rank()) meet_fault(what);
     const double start = call_begun();
     if (what != dog.noted) {
         atomic_store(&dog.what, what);

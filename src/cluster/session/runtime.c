@@ -11,6 +11,7 @@
 #include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sim.h"
 #include "base/thread.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
@@ -95,7 +96,7 @@ static err_t fair_threads(comm_t *comm, int *allowed, int *fair, int *on_host)
     *on_host = CPU_COUNT(&host_cpus);
     *fair = *on_host / comm->topo.local_size;
     if (*fair > *allowed) *fair = *allowed;
-    if (*fair < 1) *fair = 1;
+    if (*fair < 1 || sim_is_rank()) *fair = 1;
     return ERR_OK;
 }
 

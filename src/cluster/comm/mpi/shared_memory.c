@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/sim.h"
 #include "cluster/comm/mpi/call.h"
 
 /* OpenMPI keeps its own shared segments in the same folder and allocates their pages late; this much per rank
@@ -35,6 +36,7 @@ static char *page_up(char *base)
 static void window_folder(char *out, size_t n_bytes)
 {
     snprintf(out, n_bytes, "/dev/shm");
+#ifdef MPI_T_ENUM_NULL /* SMPI has no tool interface */
     int level = MPI_THREAD_SINGLE, provided, index, count;
     /* OpenMPI 4.1 takes the level requested here for the whole process. */
     MPI_Query_thread(&level);
@@ -48,6 +50,7 @@ static void window_folder(char *out, size_t n_bytes)
         MPI_T_cvar_handle_free(&handle);
     }
     MPI_T_finalize();
+#endif
 }
 
 /* Collective. Whether every host has room for what its ranks request; if not, `room` describes one that does
@@ -95,10 +98,21 @@ static bool populate_pages(char *data, size_t n_bytes)
     return true;
 }
 
+/* SMPI allocates rank 0's size for every rank. */
+static err_t equal_parts(const shared_ranks_t *ranks, size_t *n_bytes)
+{
+    int64_t most = (int64_t)*n_bytes;
+    if (!sim_is_rank()) return ERR_OK;
+    E_MPI(MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, ranks->host), "MPI_Allreduce");
+    *n_bytes = (size_t)most;
+    return ERR_OK;
+}
+
 /* Collective, after room_everywhere. */
 static err_t window_allocate(const shared_ranks_t *ranks, size_t n_bytes, shared_window_t *out, bool *ok)
 {
     size_t page = page_bytes(), n_rounded = (n_bytes + page - 1) / page * page;
+    TRY(equal_parts(ranks, &n_rounded));
     char *base = NULL;
     MPI_Win win = MPI_WIN_NULL;
     /* One more page, for page_up. */
@@ -134,6 +148,7 @@ err_t shared_window_part(const shared_window_t *window, int local_rank, size_t n
     int unit;
     char *base;
     E_MPI(MPI_Win_shared_query(window->win, local_rank, &n, &unit, &base), "MPI_Win_shared_query");
+    if (sim_is_rank()) base += local_rank * n; /* SMPI's answer is rank 0's base */
     *out = page_up(base);
     /* The owner has allocated the pages; reading each maps it here. */
     size_t page = page_bytes();

@@ -3,24 +3,16 @@
 #include "cluster/comm/mpi/topo.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "base/launch.h"
 #include "base/mem.h"
 #include "cluster/comm/mpi/call.h"
-
-static void own_host_name(char *out)
-{
-    char name[256] = "";
-    if (gethostname(name, sizeof name - 1) != 0 || !name[0]) strcpy(name, "localhost");
-    snprintf(out, TOPO_HOST_MAX, "%.*s", TOPO_HOST_MAX - 1, name);
-}
 
 void topo_self(topo_t *out)
 {
     *out = (topo_t){.size = 1, .n_hosts = 1, .local_size = 1, .max_local_size = 1};
-    own_host_name(out->host_name);
+    launch_host_name(out->host_name, sizeof out->host_name);
 }
 
 /* A host is identified by its lowest rank. lowest[r]: lowest rank of the host of rank r. */
@@ -64,7 +56,7 @@ static err_t split_hosts(MPI_Comm world, int rank, int ranks_per_host, MPI_Comm 
 err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out)
 {
     *out = (topo_t){0};
-    own_host_name(out->host_name);
+    launch_host_name(out->host_name, sizeof out->host_name);
     E_MPI(MPI_Comm_rank(world, &out->rank), "MPI_Comm_rank");
     E_MPI(MPI_Comm_size(world, &out->size), "MPI_Comm_size");
     MPI_Comm host = MPI_COMM_NULL;
