@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 
 usage() {
     cat <<'EOF'
-usage: scripts/install_deps.sh [--test] [--cuda] [--aws] [--list]
+usage: scripts/install_deps.sh [--test] [--sim] [--cuda] [--aws] [--list]
 
 Installs the packages that dptrain needs with apt-get on Debian or Ubuntu, as root or through sudo. Safe to repeat:
 installed packages are left alone. On other systems it lists what is missing and ends with code 4; where there is dnf,
@@ -18,6 +18,7 @@ with the names of RHEL 9. Run on Debian 12 and 13; not run on Ubuntu 24.04, whic
            from PyPI into build/venv (or DPTRAIN_VENV), PNG's conformance suite (PngSuite, 174 KB) from the source of Debian's
            libspng into build/pngsuite (or DPTRAIN_PNGSUITE); if they are not available, their tests are skipped.
            Includes openssh-server, which Debian starts on systems with services: systemctl disable --now ssh
+  --sim    also install SimGrid for scripts/simulate.sh, included in --test: 25 MB to download, 0.2 GB on disk
   --cuda   also install CUDA's compiler, runtime, cuBLAS and NCCL unless nvcc is found: from PyPI into build/cuda (or
            DPTRAIN_CUDA_HOME), where make finds them. Downloads 0.7 GB and takes 1.1 GB on disk and a minute or two;
            this part needs neither root nor a GPU. Building needs toolkit 12 or later (Debian 12's
@@ -38,6 +39,8 @@ packages=(gcc libc6-dev make pkg-config git openmpi-bin libopenmpi-dev libdnnl-d
 # imagemagick is the other decoder of images, strace counts what a reader of shards opens, xz packs bundles.
 test_packages=(bats debootstrap hdf5-tools imagemagick iproute2 jq openssh-server perl podman procps python3-venv rsync runc
     shellcheck sshpass strace xz-utils)
+# SimGrid, LGPL, for simulated hosts (make SMPI=1), which no other build uses.
+sim_packages=(libsimgrid-dev)
 # The same for RHEL 9 with CRB and EPEL. Not run.
 rpm_packages=(gcc glibc-devel make pkgconf-pkg-config git openmpi openmpi-devel onednn-devel hdf5-devel xxhash-devel
     zlib-devel libpng-devel libjpeg-turbo-devel protobuf-c-compiler protobuf-c-devel isa-l-devel yajl-devel libyaml-devel
@@ -219,9 +222,10 @@ list=no with_tests=no with_cuda=no with_aws=no test_commands=()
 for word in "$@"; do
     case $word in
     --test)
-        with_tests=yes packages+=("${test_packages[@]}") rpm_packages+=("${rpm_test_packages[@]}")
+        with_tests=yes packages+=("${test_packages[@]}" "${sim_packages[@]}") rpm_packages+=("${rpm_test_packages[@]}")
         test_commands=(bats h5dump jq perl pgrep shellcheck xz)
         ;;
+    --sim) packages+=("${sim_packages[@]}") ;;
     --cuda) with_cuda=yes packages+=(g++ python3-venv) ;;
     --aws) with_aws=yes packages+=(nodejs python3-venv) ;;
     --list) list=yes ;;

@@ -193,7 +193,7 @@ make_plan() {
         [[ -e $source && $plain == yes ]] || continue
         entry "platform/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 10800 || echo 60)" bats --tap "$source"
     done
-    for source in tests/container/*.bats tests/k8s/*.bats tests/aws/*.bats tests/cluster/*.bats; do
+    for source in tests/container/*.bats tests/k8s/*.bats tests/aws/*.bats tests/cluster/*.bats tests/sim/*.bats; do
         [[ -e $source && $plain == yes ]] || continue
         entry "$(basename "${source%/*}")/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 600)" bats --tap "$source"
     done
@@ -263,6 +263,9 @@ fi
 
 if [[ $may_build == yes && ($plan == *build/tests/* || $plan == *bats*) ]]; then
     make -j "$(nproc)" tests || die 1 "the build failed"
+fi
+if [[ $may_build == yes && $plan == *tests/sim/* ]] && pkg-config --exists simgrid; then
+    make -j "$(nproc)" SMPI=1 || die 1 "the build for simulated hosts failed"
 fi
 if [[ $may_build == yes && $plan == *build/emu/* ]]; then
     make -j "$(nproc)" emu-tests || die 1 "the build of the emulated CUDA device failed"

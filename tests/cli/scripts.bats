@@ -37,12 +37,32 @@ wait_for() {
 
 @test "every script has help" {
     for script in install_deps run quickstart test dev/check_layers bench/peers bundle bench/gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
-        on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links; do
+        on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links simulate; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
         [ "$status" -eq 0 ]
         [[ "$output" == "usage: scripts/$script.sh"* ]]
     done
+}
+
+@test "simulate.sh refuses ranks, hosts and times that do not exist" {
+    refused() { # WORDS ARGUMENTS...
+        run "$scripts/simulate.sh" "${@:2}"
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"$1"* ]]
+    }
+    refused "-np N, the number of ranks, is missing" -- train
+    refused "expected a command of dptrain after --" -np 4
+    refused "invalid --latency '2'" -np 4 --latency 2 -- train
+    refused "invalid --gbps '0'" -np 4 --gbps 0 -- train
+    refused "invalid --slow 'node4'" -np 4 --slow node4 -- train
+    refused "invalid --slow 'node4': the hosts are node0 … node3" -np 4 --slow node4:10 -- train
+    refused "invalid --slow-pair 'node1:10'" -np 4 --slow-pair node1:10 -- train
+    refused "--hang 4: the ranks are 0 … 3" -np 4 --hang 4 -- train
+    refused "invalid --lose '1@'" -np 4 --lose 1@ -- train
+    refused "invalid --switches '2'" -np 4 --switches 2 -- train
+    refused "none with spaces" -np 4 -- train --out "a b"
 }
 
 # The tree of another user, with stand-ins of everything that quickstart.sh starts.
