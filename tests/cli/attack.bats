@@ -254,12 +254,12 @@ lives() { # SECONDS
     storm_control() { :; }
     storm_recover() { [[ $alive == yes ]]; }
     storm_parse "$rest"
-    progress=yes alive=yes tries=0
-    strike_made_up() { tries=$((tries + 1)) && ((tries < 3)) || at=1; }
+    progress=yes alive=yes tries=0 strikes_at=3
+    strike_made_up() { if (((tries += 1) == strikes_at)); then at=1; fi; }
     storm_fault
     [ "$tries/$struck_all/$(cut -f 4,5 "$work/results.tsv")" = "3/1/$(printf 'yes\t-')" ]
     # Never: it says so.
-    strike_made_up() { :; }
+    strikes_at=0
     storm_fault
     [ "$struck_all/$(tail -n 1 "$work/results.tsv" | cut -f 4,5)" = "1/$(printf 'no\tnot struck')" ]
     # The job has ended.
