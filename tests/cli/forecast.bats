@@ -167,6 +167,13 @@ refused() { # CODE TEXT ARGUMENTS...
     "$dptrain" forecast "$BATS_TEST_TMPDIR/run.jsonl" "$bench" --hosts 4 | grep "^note: only rank 0's steps"
 }
 
+@test "options without effect are told" {
+    forecast --hosts 4 --epochs 9 | grep '^note: --epochs and --samples have no effect'
+    forecast --hosts 4 --gflops 9 | grep '^note: --gflops and --input-size have no effect'
+    forecast --hosts 4 --epochs 9 --job >"$BATS_TEST_TMPDIR/said"
+    [ "$(grep -c 'no effect' "$BATS_TEST_TMPDIR/said")" -eq 0 ]
+}
+
 @test "steps of every rank are recorded, and count" {
     on_ranks 2 train --data "$tiny" --model lenet5 --steps 40 --batch 16 --threads 1 --out "$out" >/dev/null
     "$dptrain" report --check "$out/metrics.jsonl"

@@ -283,6 +283,17 @@ static err_t take_job(making_t *m)
     return ERR_OK;
 }
 
+/* Options that change nothing are told, not ignored. */
+static void note_idle(making_t *m)
+{
+    const forecast_options_t *o = m->o;
+    if (!o->job && (o->epochs > 0 || o->samples > 0))
+        add_note(m, "--epochs and --samples have no effect without --job");
+    if (measured_has(m->report, m->out->model) && (o->gflops > 0 || o->input_size > 0))
+        add_note(m,
+                 "--gflops and --input-size have no effect: the model was trained, its times are measured");
+}
+
 static err_t make_points(making_t *m)
 {
     double hosts[FORECAST_MAX_HOSTS], rates[FORECAST_MAX_RATES] = {NAN};
@@ -331,6 +342,7 @@ err_t forecast_make(const report_t *report, const forecast_options_t *options, f
     take_network(&m);
     TRY(take_buckets(&m));
     if (options->job) TRY(take_job(&m));
+    note_idle(&m);
     TRY(make_points(&m));
     return m.status;
 }
