@@ -17,6 +17,7 @@ sim_setup() { # TRAINING VALIDATION
 }
 
 # The options of every run: nothing measured, nothing chosen by the machine.
+# shellcheck disable=SC2034 # for the tests
 sim_options=(--model mlp --steps 2 --threads 1 --algorithms fixed --device cpu --timeout 10)
 
 simulate() { # OPTIONS OF simulate.sh -- COMMAND...
