@@ -28,8 +28,8 @@ with `scripts/install_deps.sh --sim` and `make SMPI=1`.
   --collectives FILE writes number, simulated seconds and name of each of rank 0's collectives
   -h, --help         show this help
 
-Only train is tested so; check waits for time to pass, and does not end. Exit codes are dptrain's. A simulated rank takes about 5 MB of memory, and TMPDIR (or /dev/shm, if that has space) as much
-as the program, 3 MB, for each rank.
+Only train is tested so; check waits for time to pass, and does not end. Exit codes are dptrain's. A simulated rank of a
+small model takes 6 MB of memory; its copy of the program takes 3 MB in /dev/shm, or in TMPDIR if /dev/shm lacks space.
 EOF
 }
 
