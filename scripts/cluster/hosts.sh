@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # what is set here is for the caller
+# shellcheck disable=SC2034,SC2154 # what is set here is for the caller; work is the caller's
 # Reads a list of hosts, runs commands on all of them in parallel, and explains ssh's errors. Sourced after lib.sh.
 
 # Columns of `dptrain hosts show --format tsv`, one element per host, the chief first; - if HOSTS does not set it.
