@@ -39,7 +39,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     run -2 "$dptrain" bench step --step-modle lenet5
     [[ $output == *"step-model"* ]]
     run -2 "$dptrain" bench step --ci 0
-    [[ $output == *"precision"* ]]
+    [[ $output == *"invalid --ci '0': out of range"* ]]
     run -2 "$dptrain" bench step --out "" --budget 0.05
     [[ $output == *"--out is empty"* ]]
 }
