@@ -67,7 +67,8 @@ wait_for() {
 
 # The tree of another user, with stand-ins of everything that quickstart.sh starts.
 @test "quickstart.sh in a tree that the user cannot write runs its program, and writes into the current folder" {
-    place=$(mktemp -d "${TMPDIR:-/tmp}/dptrain-test.XXXXXX")
+    # Not in TMPDIR, which may be this user's alone.
+    place=$(mktemp -d /tmp/dptrain-tree.XXXXXX)
     mkdir -p "$place"/{tree/scripts,home}
     cp "$scripts"/{quickstart,lib}.sh "$place/tree/scripts/"
     printf '#!/bin/sh\necho "the program: $*"\n' >"$place/tree/dptrain"
