@@ -64,9 +64,10 @@ apply() { # NAME ARGUMENTS...
     # kubelet starts it again.
     cluster_exec node3 podman start killed-worker-1
     operator_ready 1
+    : >"$out" # the loop below must not read the last launcher's
     operator_launcher 2 >"$out" 2>&1 3>&- &
     job=$!
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 600; i++)); do
         if grep -qs "${last##*/}" "$out"; then break; fi
         sleep 0.1
     done
@@ -75,9 +76,10 @@ apply() { # NAME ARGUMENTS...
     [ "$code" -eq 143 ]
     grep -q "${last##*/}" "$out"
     # As docs/kubernetes.md says: a checkpoint, and the job is complete.
+    : >"$out" # the loop below must not read the last launcher's
     operator_launcher 3 >"$out" 2>&1 3>&- &
     job=$!
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 600; i++)); do
         if grep -qs '^epoch [0-9]*  train' "$out"; then break; fi
         sleep 0.1
     done
