@@ -198,7 +198,7 @@ make_plan() {
         entry "$(basename "${source%/*}")/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 600)" bats --tap "$source"
     done
     if [[ $plain == yes ]]; then
-        for source in shellcheck layers links headers heads format; do entry "source/$source" 300 tests/static.sh "$source"; done
+        for source in shellcheck layers links headers heads format; do entry "source/$source" 900 tests/static.sh "$source"; done
     fi
     for source in tests/unit/test_*.c tests/mpi/test_*.c; do
         [[ -e $source && $san == yes ]] || continue
