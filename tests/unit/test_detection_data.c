@@ -207,7 +207,7 @@ static void test_turned(void)
     int n_flipped = 0, n_small = 0;
     for (int i = 0; i < N_TURNED; i++)
         for (int epoch = 0; epoch < 6; epoch++) {
-            shown_t s;
+            shown_t s = {0};
             sampler_weight_t weight;
             const bool random = epoch < 5;
             all =
