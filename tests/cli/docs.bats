@@ -131,7 +131,7 @@ setup() {
     run docs_run "$BATS_TEST_TMPDIR/0004.consolerun" "$BATS_TEST_TMPDIR/folder"
     [ "$status" -eq 1 ]
     printf '%s\n' '```console like' '$ echo "step 12: 3.5 s, /a/b"; echo more; echo end 1' 'step 7: 0.1 s, /c/d/b' '…' 'end 3' '```' \
-        '```console like' '$ echo took 3.5 ms' 'took 3.5 s' '```' >"$BATS_TEST_TMPDIR/page.md"
+        '```console like' '$ echo took 3.5 MB' 'took 3.5 s' '```' >"$BATS_TEST_TMPDIR/page.md"
     docs_split "$BATS_TEST_TMPDIR/page.md" "$BATS_TEST_TMPDIR"
     docs_run "$BATS_TEST_TMPDIR/0001.consolelike" "$BATS_TEST_TMPDIR/folder"
     run docs_run "$BATS_TEST_TMPDIR/0007.consolelike" "$BATS_TEST_TMPDIR/folder"
