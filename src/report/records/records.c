@@ -16,6 +16,16 @@ void report_note(report_trouble_t *trouble, int64_t line, const char *why)
     snprintf(trouble->why, sizeof trouble->why, "%s", why);
 }
 
+err_t report_check_schema(const report_input_t *in, bool *newer)
+{
+    int64_t schema;
+    if (!json_get_int(in->record, "schema", &schema) || schema < 1)
+        RAISE(ERR_DATA, "\"schema\" is not a number from 1");
+    *newer = schema > REPORT_SCHEMA;
+    if (*newer) report_note(&in->file->newer, in->line, "newer schema");
+    return ERR_OK;
+}
+
 err_t report_copy_text(report_t *report, const json_value_t *object, const char *key, const char **out)
 {
     const char *text = "";

@@ -48,6 +48,9 @@ err_t report_copy_fields(report_t *report, const json_value_t *object, bool keep
 err_t report_copy_text(report_t *report, const json_value_t *object, const char *key, const char **out);
 double report_get_real(const json_value_t *object, const char *key);
 
+/* *newer: the record's schema is newer; it was noted, and the caller skips the record. */
+err_t report_check_schema(const report_input_t *in, bool *newer);
+
 /* Counts a trouble; line and reason of the first one are kept. */
 void report_note(report_trouble_t *trouble, int64_t line, const char *why);
 

@@ -27,24 +27,13 @@ static err_t find_or_add_run(const report_input_t *in, const char *id, report_ru
     return ERR_OK;
 }
 
-/* *newer: the schema is newer; it was noted, and the caller skips the record. */
-static err_t check_schema(const report_input_t *in, bool *newer)
-{
-    int64_t schema;
-    if (!json_get_int(in->record, "schema", &schema) || schema < 1)
-        RAISE(ERR_DATA, "\"schema\" is not a number from 1");
-    *newer = schema > REPORT_SCHEMA;
-    if (*newer) report_note(&in->file->newer, in->line, "newer schema");
-    return ERR_OK;
-}
-
 static err_t read_bench_run(const report_input_t *in)
 {
     report_t *report = in->report;
     const char *id;
     report_run_t *run;
     bool newer = false;
-    TRY(check_schema(in, &newer));
+    TRY(report_check_schema(in, &newer));
     if (newer) return ERR_OK;
     if (!json_get_text(in->record, "id", &id) || !id[0]) RAISE(ERR_DATA, "bench_run record without \"id\"");
     TRY(find_or_add_run(in, id, &run));
@@ -163,7 +152,7 @@ static err_t read_bench(const report_input_t *in)
     const char *id = "", *case_name, *test;
     report_run_t *run;
     bool newer = false;
-    TRY(check_schema(in, &newer));
+    TRY(report_check_schema(in, &newer));
     if (newer) return ERR_OK;
     json_get_text(in->record, "run", &id);
     if (!json_get_text(in->record, "case", &case_name) || !json_get_text(in->record, "test", &test))
@@ -189,7 +178,7 @@ static err_t read_bench_end(const report_input_t *in)
 {
     const char *id = "";
     bool newer = false;
-    TRY(check_schema(in, &newer));
+    TRY(report_check_schema(in, &newer));
     if (newer) return ERR_OK;
     json_get_text(in->record, "run", &id);
     report_run_t *run = find_run(in, id);

@@ -57,13 +57,9 @@ static err_t read_forecast(const report_input_t *in)
     report_t *report = in->report;
     const json_value_t *inputs = json_get(in->record, "inputs"), *points = json_get(in->record, "points");
     report_forecast_t *f = NULL;
-    int64_t schema;
-    if (!json_get_int(in->record, "schema", &schema) || schema < 1)
-        RAISE(ERR_DATA, "\"schema\" is not a number from 1");
-    if (schema > REPORT_SCHEMA) {
-        report_note(&in->file->newer, in->line, "newer schema");
-        return ERR_OK;
-    }
+    bool newer = false;
+    TRY(report_check_schema(in, &newer));
+    if (newer) return ERR_OK;
     if (!inputs || inputs->kind != JSON_ARRAY || !points || points->kind != JSON_ARRAY || points->n == 0)
         RAISE(ERR_DATA, "forecast record without points");
     TRY(arena_new(&report->arena, sizeof *f, &f));

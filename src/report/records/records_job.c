@@ -12,13 +12,9 @@ static err_t read_start(const report_input_t *in)
 {
     report_t *report = in->report;
     report_job_t *job = NULL;
-    int64_t schema;
-    if (!json_get_int(in->record, "schema", &schema) || schema < 1)
-        RAISE(ERR_DATA, "\"schema\" is not a number from 1");
-    if (schema > REPORT_SCHEMA) {
-        report_note(&in->file->newer, in->line, "newer schema");
-        return ERR_OK;
-    }
+    bool newer = false;
+    TRY(report_check_schema(in, &newer));
+    if (newer) return ERR_OK;
     TRY(arena_new(&report->arena, sizeof *job, &job));
     *job = (report_job_t){.file = in->file_index,
                           .restarts = NAN,

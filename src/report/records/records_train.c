@@ -78,15 +78,9 @@ static err_t read_texts(const report_input_t *in, report_run_t *run)
 
 static err_t read_run(const report_input_t *in)
 {
-    int64_t schema;
     const char *resumed_from;
-    if (!json_get_int(in->record, "schema", &schema) || schema < 1)
-        RAISE(ERR_DATA, "\"schema\" is not a number from 1");
-    in->file->is_newer = schema > REPORT_SCHEMA;
-    if (in->file->is_newer) {
-        report_note(&in->file->newer, in->line, "newer schema");
-        return ERR_OK;
-    }
+    TRY(report_check_schema(in, &in->file->is_newer));
+    if (in->file->is_newer) return ERR_OK;
     /* A resumed run continues; its values are those of the last process. */
     bool resumed = json_get_text(in->record, "resumed_from", &resumed_from);
     if (!resumed || !in->file->train) TRY(add_run(in));
