@@ -108,7 +108,7 @@ static void check_targets(void)
     OK(train_target_make("accuracy=98.5", 0, &m, &loss) == ERR_USAGE &&
            strstr(err_message(), "write accuracy=0.985") &&
            train_target_make("accuracy=-1", 0, &m, &loss) == ERR_USAGE,
-       "a fraction is no percentage: %s", err_message());
+       "a percentage instead of a fraction: %s", err_message());
     OK_CALL(train_target_make("loss=98.5", 0, &m, &loss), "a loss may be any number");
 }
 

@@ -108,7 +108,7 @@ static inline int64_t sum_value(const span_t *s, uint64_t hash, int owner)
 }
 
 /* The owner adds a multiple of the number of ranks, so that the sum can be divided by it. With more ranks than
- * the type's exact numbers there is no such multiple but 0. */
+ * the type's exact numbers the only such multiple is 0. */
 static inline int64_t avg_value(const span_t *s, uint64_t hash, int owner)
 {
     int64_t limit = exact_limit(s->type), most = limit / 2 / s->size;
