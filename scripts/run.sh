@@ -7,7 +7,7 @@ trap : PIPE
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # Set by supervise.sh, not for the ranks.
 supervisor=${DPTRAIN_SUPERVISOR:-}
-unset DPTRAIN_SUPERVISOR
+unset DPTRAIN_SUPERVISOR DPTRAIN_RESUMES
 # shellcheck source=scripts/lib.sh
 . "$here/lib.sh"
 # shellcheck source=scripts/cluster/hosts.sh
@@ -251,6 +251,7 @@ if [[ -n $supervisor ]]; then
     [[ -e $supervisor/first_ranks ]] || echo "$np" >"$supervisor/first_ranks"
     fleet_words "$@"
     set -- "${words[@]}"
+    export DPTRAIN_RESUMES=1 # ranks that are ended save nothing
 fi
 
 # mpirun forwards output through pipes, so tell rank 0 that it ends at a terminal, and at which: its width may change.

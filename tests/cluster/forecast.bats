@@ -67,17 +67,20 @@ compare() { # HOSTS ALONE NETWORK RUN LABEL
         "| " + (map(tostring) | join(" | ")) + " |"' <<<"$said" | tee -a "${FORECAST_TABLE:-/dev/null}" >&3
 }
 
-# The goal, 5 % on 4 hosts and 20 % on 8, was not reached on a machine with other load (results/predicted.md): the table tells.
-@test "from 2 hosts at 20 Mbit/s: the 90 % intervals hold the steps of 4 and 8 hosts" {
+within() { awk -v off="$off" -v most="$1" 'BEGIN { exit !(off <= most && off >= -most) }'; } # PERCENT
+
+@test "from 2 hosts at 20 Mbit/s: 4 hosts within 5 %, 8 within 20 %, both in the 90 % interval" {
     limit 20mbit
     run_on 1 alone lenet5 8 120
     measure two
     run_on 4 four lenet5 8 30
     compare 4 alone two four "lenet5, batch 8, 20 Mbit/s"
-    four=$inside
+    [ "$inside" -eq 1 ]
+    within 5
     run_on 8 eight lenet5 8 30
     compare 8 alone two eight "lenet5, batch 8, 20 Mbit/s"
-    [ "$four$inside" = 11 ]
+    [ "$inside" -eq 1 ]
+    within 20
 }
 
 @test "20 settings of model, batch and rate: 9 of 10 measured steps lie in the 90 % interval" {

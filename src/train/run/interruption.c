@@ -265,6 +265,13 @@ static bool written_in_background(const last_t *last)
     return newest_checkpoint(last->t) == step;
 }
 
+/* Under run.sh --restarts a user's signal is SIGUSR1, and SIGTERM means that a rank was lost: its start resumes by itself,
+ * from a step at which all replicas were equal. */
+static bool only_compared(const trainer_t *t)
+{
+    return t->comm->size > 1 && !t->options->replicas_off && getenv("DPTRAIN_RESUMES");
+}
+
 static void save_step(last_t *last)
 {
     trainer_t *t = last->t;
@@ -273,7 +280,10 @@ static void save_step(last_t *last)
         snprintf(last->why, sizeof last->why, "the step in progress did not end in time");
     else if (t->saving.last_step == t->at.step) {
         if (!written_in_background(last)) snprintf(last->why, sizeof last->why, "the disk is too slow");
-    } else if (!has_whole_state(t))
+    } else if (only_compared(t))
+        snprintf(last->why, sizeof last->why,
+                 "replicas were not compared at this step; run.sh --restarts resumes only where they were");
+    else if (!has_whole_state(t))
         snprintf(last->why, sizeof last->why,
                  "the ranks hold different running statistics of batch norm, and averaging them takes all "
                  "ranks; SIGUSR1 and scripts/run.sh save before they stop a run");
