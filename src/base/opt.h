@@ -109,6 +109,9 @@ bool opt_listed(const char *const *list, const char *word);
  *   storage  a copy of the text, from which values are borrowed; mem_free it after the last use of them */
 err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const char *name, char **storage);
 
+/* Sets one option from text. It does not count as given. */
+err_t opt_set(opt_group_t *group, int index, const char *text);
+
 /* Copies one value from another binding of the same table. It does not count as given. */
 void opt_copy(opt_group_t *to, const opt_group_t *from, int index);
 
