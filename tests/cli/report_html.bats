@@ -223,6 +223,20 @@ product() { # RUN GFLOPS P50 ok|disturbed
     [ "$(wc -c <page.html)" -lt 45000 ]
 }
 
+@test "a metric's figure says which direction is better, if one is" {
+    metric() { # LABEL BETTER MAIN
+        printf '{"name":"%s","label":"%s","unit":"number","better":"%s","main":%s,"training":true}' "$1" "$1" "$2" "$3"
+    }
+    training 20 | sed "s/\"n_parameters\":9,/&\"metrics\":[$(metric loss lower false),$(metric accuracy higher true),$(metric positives neither false)],/
+        s/\"train_loss\":0.5,/&\"train_positives\":9,/
+        /\"record\":\"epoch\"/{ h; s/\"step\":19/\"step\":9/; p; g; s/\"epoch\":0/\"epoch\":1/; }" >metrics.jsonl
+    "$dptrain" report html --out page.html metrics.jsonl
+    check_page page.html
+    [ "$(grep -c '>Higher is better. With markers: validation;' page.html)" -eq 1 ]
+    [ "$(grep -c '>With markers: validation;' page.html)" -eq 1 ]
+    [ "$(grep -c 'Lower is better. With markers' page.html)" -eq 0 ]
+}
+
 @test "text from records is shown as text everywhere" {
     # As JSON, as a replacement for sed.
     evil='<script>alert(1)</script>]]>\&amp;\\"'"'"' onload=x \\u202e'

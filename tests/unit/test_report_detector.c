@@ -35,7 +35,7 @@ static const char run[] =
     "'training_only':true},"
     "{'name':'recall','label':'proposal recall','unit':'fraction','better':'higher','main':false,'training':true,"
     "'training_only':true},"
-    "{'name':'positives','label':'positives','unit':'number','better':'lower','main':false,'training':true,"
+    "{'name':'positives','label':'positives','unit':'number','better':'neither','main':false,'training':true,"
     "'training_only':true,'detail':true},"
     "{'name':'ap_box','label':'box AP','unit':'fraction','better':'higher','main':true,'training':false},"
     "{'name':'ap50_box','label':'box AP50','unit':'fraction','better':'higher','main':false,'training':false},"

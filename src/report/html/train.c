@@ -234,9 +234,11 @@ static err_t draw_metric(html_t *h, const trained_t *runs, int n, const report_m
     int n_series = 0;
     const char *caption, *title, *about;
     TRY(arena_format(&h->arena, &caption,
-                     "%s is better. With markers: validation; without: training, mean of the "
+                     "%sWith markers: validation; without: training, mean of the "
                      "epoch. Source: epoch records of dptrain train. The axis does not start at 0.",
-                     metric->higher_is_better ? "Higher" : "Lower"));
+                     metric->is_neutral         ? ""
+                     : metric->higher_is_better ? "Higher is better. "
+                                                : "Lower is better. "));
     TRY(figure_title(h, metric, &title));
     TRY(arena_format(&h->arena, &about, "%s of each run over its steps.", title));
     for (int i = 0; i < n && i < MAX_RUNS; i++) {

@@ -66,6 +66,7 @@ err_t train_metrics_read(const report_input_t *in, report_train_t *train)
         if (!metric) break;
         *metric = (report_metric_t){.is_fraction = text_is(at, "unit", "fraction"),
                                     .higher_is_better = text_is(at, "better", "higher"),
+                                    .is_neutral = text_is(at, "better", "neither"),
                                     .train = is_true(at, "training"),
                                     .val = !is_true(at, "training_only"),
                                     .is_detail = is_true(at, "detail")};

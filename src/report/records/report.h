@@ -76,6 +76,7 @@ enum { REPORT_MAX_METRICS = 24, REPORT_MAX_RESUMED = 12 };
 typedef struct report_metric {
     const char *name, *label; /* fields train_NAME and val_NAME; in headings */
     bool is_fraction, higher_is_better;
+    bool is_neutral; /* neither higher nor lower is better */
     bool train, val; /* measured in training, in evaluations */
     bool is_detail;  /* not in tables */
 } report_metric_t;

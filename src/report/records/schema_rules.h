@@ -52,6 +52,8 @@ err_t schema_check_object(const json_value_t *object, const schema_rule_t *rules
 /* NULL: no rule of that name. */
 const schema_rule_t *schema_find(const schema_rule_t *rules, const char *name);
 
+extern const schema_rule_t schema_run_rules[];
+
 /* The checker of a kind of record; NULL: unknown kind. */
 typedef err_t (*schema_checker_t)(const json_value_t *record);
 schema_checker_t schema_bench_checker(const char *kind);

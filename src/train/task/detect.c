@@ -26,7 +26,7 @@ static const task_metric_t metrics[] = {
     {LOSS("loss_classifier", "class", TASK_SUM_CLASS)},
     {LOSS("loss_box_reg", "box", TASK_SUM_BOX)},
     {LOSS("loss_mask", "mask", TASK_SUM_MASK), .of_masks = true},
-    {LOSS("positives", "positives", TASK_SUM_POSITIVES), .is_detail = true},
+    {LOSS("positives", "positives", TASK_SUM_POSITIVES), .is_neutral = true, .is_detail = true},
     {AP("ap_box", "box AP"), JUDGES},
     {AP("ap50_box", "box AP50")},
     {AP("ap75_box", "box AP75"), .is_detail = true},

@@ -67,7 +67,7 @@ void task_metrics_describe(const task_metrics_t *metrics, json_t *j)
         json_string(j, "name", m->name);
         json_string(j, "label", m->label);
         json_string(j, "unit", m->unit == METRIC_FRACTION ? "fraction" : "number");
-        json_string(j, "better", m->higher_is_better ? "higher" : "lower");
+        json_string(j, "better", m->is_neutral ? "neither" : m->higher_is_better ? "higher" : "lower");
         json_bool(j, "main", m->is_main);
         json_bool(j, "training", m->training != TASK_SUM_NONE);
         if (m->training_only) json_bool(j, "training_only", true);

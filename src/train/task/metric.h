@@ -38,6 +38,7 @@ typedef struct task_metric {
     const char *brief;  /* on a narrow progress bar; NULL: label */
     metric_unit_t unit; /* of the values */
     bool higher_is_better;
+    bool is_neutral;     /* neither higher nor lower is better */
     bool is_main;        /* judges the model: --keep-best, --target-accuracy; of several, the last measured */
     bool steers_plateau; /* followed by --schedule plateau; likewise */
     task_sum_t training; /* its sum in training, or TASK_SUM_NONE: evaluations alone measure it */
