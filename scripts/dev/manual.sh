@@ -31,14 +31,19 @@ esac
 program=${2:-$here/../../dptrain}
 [[ -x $program ]] || die 2 "no program $program; run make"
 
-# Prints a script's help in the form of --help=tsv, with the name of its command. Its options are lines `switch OPTION VALUE`,
-# for the completion.
+# Prints a script's help in the form of --help=tsv, with the name of its command. Its options are also lines
+# `switch OPTION VALUE`, for the completion.
 ask_script() { # COMMAND SCRIPT
     local help
     help=$("$2" --help) || die 1 "$2 --help failed"
     awk -v command="$1" -v script="${2##*/}" '
         BEGIN { OFS = "\t" }
-        { gsub("(scripts/)?" script, "dptrain " command); print "usage", $0 }
+        { gsub("(scripts/)?" script, "dptrain " command) }
+        /^Examples:$/ { examples = 1 }
+        examples && /^  #/ { what = substr($0, 5) }
+        examples && /^  [^#]/ { print "example", what, substr($0, 3) }
+        examples { next }
+        { print "usage", $0 }
         $0 == "" { described = 1 }
         !described && match($0, "dptrain " command " [a-z]+") { n = split(substr($0, 1, RSTART + RLENGTH - 1), word, " "); print "word", word[n] }
         /^  -/ && match($0, /  [^ ].*/) {

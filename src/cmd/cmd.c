@@ -76,7 +76,7 @@ static err_t print_command_help(const cmd_context_t *context, const char *usage,
     int n_left_out = 0;
     print_usage(usage);
     TRY(opt_help(groups, n_groups, all, &n_left_out));
-    if (usage[0]) cmd_print_examples(context);
+    if (usage[0]) cmd_print_examples(context, false);
     if (n_left_out == 0) return ERR_OK;
     printf("\ndptrain %s%s%s --help all lists every option\n", context->name[0], context->name[1] ? " " : "",
            context->name[1] ? context->name[1] : "");
@@ -90,6 +90,7 @@ bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_g
     if (help == HELP_TSV) {
         print_usage_tsv(usage);
         opt_help_tsv(groups, n_groups);
+        if (usage[0]) cmd_print_examples(context, true);
     } else {
         cmd_fail(print_command_help(context, usage, groups, n_groups, help == HELP_ALL));
     }

@@ -53,11 +53,11 @@ err_t cmd_unknown_verb(const char *command, const char *word, const char *const 
 
 /* If a word is --help or -h (followed by `all` for every option) or --help=tsv, prints `usage` and the
  * groups' options on rank 0 and returns true. --help=tsv prints tab-separated lines `usage LINE`, then those
- * of opt_help_tsv, which scripts/dev/manual.sh reads. */
+ * of opt_help_tsv and of cmd_print_examples, which scripts/dev/manual.sh reads. */
 bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups);
 
-/* Prints the examples of a command, if there are any. */
-void cmd_print_examples(const cmd_context_t *context);
+/* Prints the examples of a command, if there are any. tsv: as lines `example WHAT COMMAND`. */
+void cmd_print_examples(const cmd_context_t *context, bool tsv);
 
 /* With --help=tsv, prints a line `KIND NAME SUMMARY` that describes a word of the command line.
  *

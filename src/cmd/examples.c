@@ -104,12 +104,14 @@ static bool is_named(const cmd_context_t *context, const char *name)
     return strcmp(full, name) == 0;
 }
 
-void cmd_print_examples(const cmd_context_t *context)
+void cmd_print_examples(const cmd_context_t *context, bool tsv)
 {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!is_named(context, all[i].name)) continue;
-        printf("\nExamples:\n");
-        for (int k = 0; k < N_EXAMPLES; k++)
-            printf("  # %s\n  %s\n", all[i].examples[k].what, all[i].examples[k].command);
+        if (!tsv) printf("\nExamples:\n");
+        for (int k = 0; k < N_EXAMPLES; k++) {
+            const example_t *example = &all[i].examples[k];
+            printf(tsv ? "example\t%s\t%s\n" : "  # %s\n  %s\n", example->what, example->command);
+        }
     }
 }

@@ -144,6 +144,14 @@ starts_scripts() { # PROGRAM
     while read -r command; do
         page=$dest/opt/share/man/man1/dptrain-$command.1
         grep -qE "^\.SS dptrain $command( |\$)" "$page"
+        # The help's examples, with the name of the command.
+        sed -n '/^\.SH EXAMPLES$/,/^\.SH EXIT/p' "$page" | sed 's/\\(ti/~/g; s/\\//g' >"$BATS_TEST_TMPDIR/examples"
+        "$root/dptrain" "$command" --help | sed -n '/^Examples:$/,/^$/s/^  \([^#]\)/\1/p' |
+            sed "s|scripts/[a-z_]*\.sh|dptrain $command|g" >"$BATS_TEST_TMPDIR/lines"
+        [ "$(wc -l <"$BATS_TEST_TMPDIR/lines")" -eq 3 ]
+        while IFS= read -r line; do
+            grep -qxF -e "$line" "$BATS_TEST_TMPDIR/examples" || { echo "$command: no example '$line'"; false; }
+        done <"$BATS_TEST_TMPDIR/lines"
         if command -v man >/dev/null; then
             man --warnings -l "$page" >"$BATS_TEST_TMPDIR/text" 2>"$BATS_TEST_TMPDIR/warnings"
             grep -q "^ *dptrain-$command - " "$BATS_TEST_TMPDIR/text"

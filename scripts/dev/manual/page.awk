@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: MIT
-# Input: the output of --help=tsv (SCOPE KIND …), then a template in which @VERSION@, @COMMANDS@,
+# Input: the output of --help=tsv (SCOPE KIND …), then a template in which @VERSION@, @COMMANDS@, @EXAMPLES@,
 # @NAME@ and @SUMMARY@ are replaced; the last two are those of the command `only`.
 
-# Text in roff: escapes special characters, makes options bold.
-function prose(text) {
+function escaped(text) {
     gsub(/…/, "...", text)
     gsub(/\\/, "\\e", text)
     gsub(/-/, "\\-", text)
     gsub(/`/, "\\(ga", text)
     gsub(/\^/, "\\(ha", text)
     gsub(/~/, "\\(ti", text)
+    return text
+}
+
+# Text in roff, with bold options.
+function prose(text) {
+    text = escaped(text)
     gsub(/\\-\\-[a-z][a-z0-9]*(\\-[a-z0-9]+)*/, "\\fB&\\fR", text)
     return text ~ /^[.']/ ? "\\&" text : text
 }
@@ -97,6 +102,11 @@ function option(    left, right) {
     return ".TP\n" prose("--" $3) left "\n" prose($7 right) "\n"
 }
 
+function example(what, command) {
+    what = prose(toupper(substr(what, 1, 1)) substr(what, 2))
+    return ".PP\n" what (what ~ /[?.]$/ ? "" : ":") "\n.PP\n.nf\n.RS 4\n" escaped(command) "\n.RE\n.fi\n"
+}
+
 # Prints a group once; later identical groups refer to it.
 function end_group() {
     if (options == "") return
@@ -134,11 +144,13 @@ FNR == NR {
         group = $3
     }
     if ($2 == "option") options = options option()
+    if ($2 == "example") examples = examples example($3, $4)
     next
 }
 
 FNR == 1 { end_group() }
 /^@COMMANDS@$/ { printf "%s", page; next }
+/^@EXAMPLES@$/ { printf "%s", examples; next }
 {
     gsub(/@VERSION@/, version)
     gsub(/@NAME@/, prose(only))
