@@ -351,8 +351,9 @@ static void test_coco_flaws(void)
     snprintf(text[1], sizeof text[1], list, "cat");
     put_image("train2017/a.png", 5, 4);
     folder_put("annotations/instances_train2017.json", text[0], strlen(text[0]));
-    OK(source_open(folder, &source) == ERR_OK && strstr(source->notes, "1 boxes exceeded") &&
-           strstr(source->notes, "1 annotations with a duplicate id") &&
+    OK(source_open(folder, &source) == ERR_OK &&
+           strstr(source->notes, "1 box exceeded its image and was clipped") &&
+           strstr(source->notes, "1 annotation with a duplicate id was skipped") &&
            strstr(source->notes, "(first: annotation 1)"),
        "what was mended is in the notes");
     source_close(&source);

@@ -60,7 +60,7 @@ void image_set_max_pixels(int64_t max_pixels);
 /* The option --max-image-pixels; offset: of an int64_t. Include base/opt.h. */
 #define IMAGE_PIXELS_ROW(offset)                                                                             \
     {                                                                                                        \
-        "max-image-pixels", OPT_INT, offset, "89478485", 1, 1e12, NULL, "N",                                 \
+        "max-image-pixels", OPT_SIZE, offset, "89478485", 1, 1e12, NULL, "N",                                \
             "maximum pixels (width x height) of an image; larger ones count as corrupt, because decoding "   \
             "takes up to 14 bytes of memory per pixel",                                                      \
             OPT_MORE                                                                                         \

@@ -38,20 +38,25 @@ static bool is_coco(const char *path)
            has_entry(path, lists[SPLIT_TRAIN]) || has_entry(path, lists[SPLIT_VAL]);
 }
 
-static void note_flaw(source_t *source, split_t split, const coco_flaw_t *flaw, const char *what)
+static void note_flaw(source_t *source, split_t split, const coco_flaw_t *flaw, const char *one,
+                      const char *several)
 {
     if (flaw->n > 0)
-        source_note(source, "%s: %" PRId64 " %s (first: annotation %" PRId64 ")", lists[split], flaw->n, what,
-                    flaw->first);
+        source_note(source, "%s: %" PRId64 " %s (first: annotation %" PRId64 ")", lists[split], flaw->n,
+                    flaw->n == 1 ? one : several, flaw->first);
 }
 
 static void note_flaws(source_t *source, split_t split, const coco_flaws_t *flaws)
 {
-    note_flaw(source, split, &flaws->cut, "boxes exceeded their image and were clipped");
-    note_flaw(source, split, &flaws->empty, "annotations without area in their image were skipped");
+    note_flaw(source, split, &flaws->cut, "box exceeded its image and was clipped",
+              "boxes exceeded their image and were clipped");
+    note_flaw(source, split, &flaws->empty, "annotation without area in its image was skipped",
+              "annotations without area in their image were skipped");
     note_flaw(source, split, &flaws->thin,
+              "annotation had polygons of fewer than 3 points, which were skipped",
               "annotations had polygons of fewer than 3 points, which were skipped");
-    note_flaw(source, split, &flaws->duplicates, "annotations with a duplicate id were skipped");
+    note_flaw(source, split, &flaws->duplicates, "annotation with a duplicate id was skipped",
+              "annotations with a duplicate id were skipped");
 }
 
 static err_t measure_files(const source_t *source, int fd, split_t split)
