@@ -190,6 +190,8 @@ records() { # KIND CONDITION   of all of that kind, in $out
     images=$BATS_TEST_TMPDIR/all
     image_run 2 "$out" --steps 2 >"$BATS_TEST_TMPDIR/said" 2>&1
     grep -q 'no validation images' "$BATS_TEST_TMPDIR/said"
+    image_run 0 "$out-no-eval" --steps 1 --no-eval >"$BATS_TEST_TMPDIR/said" 2>&1
+    [ "$(grep -c 'no validation images' "$BATS_TEST_TMPDIR/said")" -eq 0 ]
     run on_ranks 0 eval "$out"
     [ "$status" -eq 3 ]
     [[ $output == *"--split train"* ]]

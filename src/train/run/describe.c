@@ -97,14 +97,14 @@ static void print_ranks(const trainer_t *t)
 }
 
 /* Warns of oddities in the data. */
-static void print_data_notes(const dataset_info_t *info)
+static void print_data_notes(const dataset_info_t *info, bool evaluates)
 {
     for (const char *line = info->notes; line && *line;) {
         const char *end = strchrnul(line, '\n');
         log_warn("%s: %.*s", info->source, (int)(end - line), line);
         line = *end ? end + 1 : end;
     }
-    if (info->n_samples[SPLIT_VAL] == 0)
+    if (info->n_samples[SPLIT_VAL] == 0 && evaluates)
         log_warn("%s has no validation images; validation uses the training images", info->source);
 }
 
@@ -177,7 +177,7 @@ err_t trainer_print_header(trainer_t *t)
     if (sampler_block(t->input.sampler) > 1)
         log_note("          shuffled in blocks of %s samples, %lld at a time",
                  figure_count(sampler_block(t->input.sampler)).text, (long long)o->shuffle_window);
-    print_data_notes(info);
+    print_data_notes(info, t->options->eval);
     print_ranks(t);
     char micro[32] = "";
     if (o->detects && t->model.micro_batch > 1)
