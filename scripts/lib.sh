@@ -41,7 +41,7 @@ whole_number() { # OPTION VALUE MINIMUM
     fi
 }
 
-# Prints the script's help, wrapped if the terminal is narrower.
+# Prints the script's help; wrapped at a terminal's width, up to 120 columns.
 show_usage() {
     local columns=0 screen
     if [[ -t 1 ]]; then
@@ -49,8 +49,8 @@ show_usage() {
         columns=$(stty size <&"$screen" 2>/dev/null | cut -d ' ' -f 2) || columns=0
         exec {screen}>&-
     fi
-    if ((columns >= 40 && columns < 125)); then
-        usage | awk -v width="$columns" -f "$(dirname "${BASH_SOURCE[0]}")/launch/help.awk"
+    if ((columns >= 40)); then
+        usage | awk -v width="$((columns < 120 ? columns : 120))" -f "$(dirname "${BASH_SOURCE[0]}")/launch/help.awk"
     else
         usage
     fi

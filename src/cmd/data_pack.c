@@ -83,6 +83,12 @@ static err_t check_options(const options_t *options, const opt_group_t *group)
     return ERR_OK;
 }
 
+static const opt_when_t whens[] = {
+    {"threads", "decode", NULL, NULL},
+    {"max-image-pixels", "decoding", "yes", "images that are decoded: --decode or --resize"},
+    {NULL, NULL, NULL, NULL},
+};
+
 /* Collective. */
 static err_t pack_source(comm_t *comm, const options_t *options)
 {
@@ -124,6 +130,9 @@ err_t cmd_data_pack(const cmd_context_t *context)
     if (err == ERR_OK) err = console_apply(&console);
     if (err == ERR_OK) err = check_options(&options, groups);
     if (err != ERR_OK) return cmd_fail(err);
+    const bool decodes = options.pack.decode || options.pack.resize > 0;
+    const opt_fact_t facts[] = {{"decoding", decodes ? "yes" : "no"}, {NULL, NULL}};
+    opt_warn_idle(groups, 2, whens, facts, NULL);
     options.pack.n_threads = (int)options.threads;
     image_set_max_pixels(options.max_image_pixels);
     err = data_open_comm(context, options.timeout_sec, &runtime);

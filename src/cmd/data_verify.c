@@ -40,6 +40,8 @@ static const opt_t table[] = {
     DATA_TIMEOUT_ROW(offsetof(options_t, timeout_sec)),
 };
 
+static const opt_when_t whens[] = {{"max-image-pixels", "decode", NULL, NULL}, {NULL, NULL, NULL, NULL}};
+
 static void print_damage(void *context, const char *what)
 {
     (void)context;
@@ -100,6 +102,7 @@ err_t cmd_data_verify(const cmd_context_t *context)
     if (err == ERR_OK && n_words != 1)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain data verify: expected one folder");
     if (err != ERR_OK) return cmd_fail(err);
+    opt_warn_idle(groups, 2, whens, NULL, NULL);
     image_set_max_pixels(options.max_image_pixels);
     err = data_open_comm(context, options.timeout_sec, &runtime);
     const pack_verify_options_t verify = {options.decode, (int)options.threads};

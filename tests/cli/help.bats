@@ -38,9 +38,9 @@ at_terminal() { # COLUMNS COMMAND
     { "$dptrain" train --help all; "$dptrain" data pack --help all; } | diff - "$BATS_TEST_TMPDIR/80"
 }
 
-@test "the scripts' help wraps at a narrower terminal, too, with the same words" {
+@test "the scripts' help wraps at the terminal's width, up to 120 columns, with the same words" {
     export LC_ALL=C.UTF-8
-    for script in run nccl_bw cluster_health setup_ssh regress; do
+    for script in run nccl_bw cluster_health setup_ssh regress aws; do
         "$root/scripts/$script.sh" --help >"$BATS_TEST_TMPDIR/whole"
         TERM=xterm script -qec "stty cols 80; '$root/scripts/$script.sh' --help" /dev/null </dev/null | tr -d '\r' >"$BATS_TEST_TMPDIR/80"
         # Commands are not cut.
@@ -48,6 +48,9 @@ at_terminal() { # COLUMNS COMMAND
         [ "$(wc -l <"$BATS_TEST_TMPDIR/80")" -gt "$(wc -l <"$BATS_TEST_TMPDIR/whole")" ]
         diff <(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/whole") <(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/80")
     done
+    TERM=xterm script -qec "stty cols 126; '$root/scripts/aws.sh' --help" /dev/null </dev/null | tr -d '\r' >"$BATS_TEST_TMPDIR/126"
+    run -1 grep -E '.{121}' "$BATS_TEST_TMPDIR/126"
+    grep -qE '.{115}' "$BATS_TEST_TMPDIR/126"
 }
 
 @test "the options of train are in groups of at most 16" {
@@ -121,6 +124,32 @@ warnings() { # OPTIONS...
     # A file may list all options, as --print-config does.
     "$dptrain" train --data "$tiny" --optimizer adamw --print-config >"$BATS_TEST_TMPDIR/config"
     run -1 warnings --config "$BATS_TEST_TMPDIR/config"
+}
+
+# Prints the options that are warned of, sorted.
+idle() { # COMMAND AND OPTIONS...
+    { "$dptrain" "$@" 2>&1 >/dev/null || true; } | sed -nE 's/^dptrain: warning: --([a-z-]+) changes nothing .*/\1/p' | LC_ALL=C sort | paste -sd ' '
+}
+
+@test "bench, check and data warn of options that change nothing" {
+    cd "$BATS_TEST_TMPDIR"
+    bench=(--quick --budget 0.01 --ci 1 --device cpu --threads 1 --out out.jsonl)
+    [ "$(idle bench gemm "${bench[@]}" --gemm-max 64 --gemm-shapes training --workspace 1G --cuda-graph off)" = "cuda-graph gemm-max workspace" ]
+    [ "$(idle bench gemm "${bench[@]}" --gemm-max 64 --gemm-shapes square)" = "" ]
+    on_ranks 2 bench comm "${bench[@]}" --test all_gather --op max --root 1 --maxbytes 64 --stepfactor 2 --stepbytes 8 --bucket 2M 2>said
+    cat said
+    for option in op root stepbytes bucket; do
+        [ "$(grep -c "^dptrain: warning: --$option changes nothing in this run: it is for " said)" -eq 1 ]
+    done
+    on_ranks 2 bench comm "${bench[@]}" --test all_gather,reduce --op max --root 1 --maxbytes 64 --allreduce mpi 2>said
+    run -1 grep 'changes nothing' said
+    [ "$(idle check --list --strict --device cpu --gpus 0)" = "gpus strict" ]
+    [ "$(idle check --only clock --device cpu --data "$tiny" --ports 1024-2048 --expect-transport tcp --threads 1 --shared-bytes 1M)" = \
+        "data expect-transport ports shared-bytes threads" ]
+    [ "$(idle check --only versions --device cpu --data "$tiny")" = "" ]
+    [ "$(idle data pack --from "$tiny" --out packed --no-decode --threads 2 --max-image-pixels 1M)" = "max-image-pixels threads" ]
+    [ "$(idle data pack --from "$tiny" --out packed --resize 8 --no-decode --max-image-pixels 1M)" = "" ]
+    [ "$(idle data verify packed --no-decode --max-image-pixels 1M)" = "max-image-pixels" ]
 }
 
 @test "detectors' options with a classifier are refused" {

@@ -12,4 +12,8 @@ extern const bench_case_t *const bench_cases[]; /* NULL-terminated */
 /* Replaces nccl-tests' short options (-b, -e, …) in argv by their long names. */
 void bench_comm_long_names(int argc, char **argv);
 
+/* Warns of options that change nothing in this run. idle.c. */
+void bench_warn_idle(const bench_t *bench, const opt_group_t *groups, int n_groups,
+                     const bench_choice_t *cases, int n);
+
 #endif

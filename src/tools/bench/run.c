@@ -8,6 +8,7 @@
 #include "base/version.h"
 #include "cluster/hosts/machine.h"
 #include "cluster/session/stop.h"
+#include "tools/bench/cases.h"
 #include "tools/bench/log.h"
 
 static void print_header(const bench_t *bench)
@@ -83,6 +84,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
         bench.n_cpus = machine_cpus();
         bench.cpus_are_shared = bench.comm->topo.local_size * bench.runtime.n_threads > bench.n_cpus;
         print_header(&bench);
+        bench_warn_idle(&bench, groups, n_groups, cases, n);
         bench.load.best_sec = options->clock_sec;
         err = bench_log_open(&bench, groups, n_groups);
     }

@@ -28,6 +28,10 @@ enum { CHECK_N_GROUPS = 2 };
 err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GROUPS]);
 /* Call after parsing, before MPI. ERR_USAGE: an unknown name in --only or --skip, or invalid --ports. */
 err_t check_options_check(const check_options_t *options);
+/* Warns of options that change nothing in this run. */
+void check_options_warn_idle(const check_options_t *options, const opt_group_t groups[CHECK_N_GROUPS]);
+/* Whether --only and --skip leave the check of this name. */
+bool check_is_chosen(const check_options_t *options, const char *name);
 
 /* The place of a rank. Hosts with the same name (a fault, or --ranks-per-host) are numbered "name#1". */
 typedef struct check_rank {

@@ -74,6 +74,48 @@ static err_t check_case_names(const char *option, const char *list)
     return ERR_OK;
 }
 
+/* Whether a list such as "gpu,clock" contains the word. */
+static bool list_contains(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = list; at; at = strchr(at, ','), at += at != NULL)
+        if (strncmp(at, word, n) == 0 && (at[n] == ',' || !at[n])) return true;
+    return false;
+}
+
+bool check_is_chosen(const check_options_t *options, const char *name)
+{
+    if (options->only && !list_contains(options->only, name)) return false;
+    return !options->skip || !list_contains(options->skip, name);
+}
+
+/* Checks are facts by their names, with a blank in front: "shared" is an option, too. */
+static const opt_when_t whens[] = {
+    {"only|skip|json|strict", "list", "false", "runs without --list"},
+    {"expect-gpus|smi-timeout|share-gpu", " gpu", "yes", "the check gpu"},
+    {"data|content|config", " versions", "yes", "the check versions"},
+    {"shared|shared-bytes", " shared", "yes", "the check shared"},
+    {"ports", " network", "yes", "the check network"},
+    {"expect-transport", " transport", "yes", "the check transport"},
+    {"gpus|share-gpu|workspace", "device", "auto|cuda", NULL},
+    {"threads|bucket|cuda-graph", "training", "yes", "training"},
+    {NULL, NULL, NULL, NULL},
+};
+
+void check_options_warn_idle(const check_options_t *options, const opt_group_t groups[CHECK_N_GROUPS])
+{
+    enum { MAX_CHECKS = 16, NAME_MAX_BYTES = 24 };
+    char names[MAX_CHECKS][NAME_MAX_BYTES];
+    opt_fact_t facts[MAX_CHECKS + 2] = {{"training", "no"}};
+    for (int i = 0; check_cases[i]; i++) {
+        ASSERT(i < MAX_CHECKS);
+        snprintf(names[i], sizeof names[i], " %s", check_cases[i]->name);
+        const bool runs = !options->list && check_is_chosen(options, check_cases[i]->name);
+        facts[i + 1] = (opt_fact_t){names[i], runs ? "yes" : "no"};
+    }
+    opt_warn_idle(groups, CHECK_N_GROUPS, whens, facts, NULL);
+}
+
 err_t check_options_check(const check_options_t *options)
 {
     TRY(check_case_names("only", options->only));

@@ -10,21 +10,6 @@
 #include "cluster/comm/watchdog.h"
 #include "tools/check/show.h"
 
-/* Whether a list such as "gpu,clock" contains the word. */
-static bool list_contains(const char *list, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *at = list; at; at = strchr(at, ','), at += at != NULL)
-        if (strncmp(at, word, n) == 0 && (at[n] == ',' || !at[n])) return true;
-    return false;
-}
-
-static bool is_chosen(const check_options_t *options, const check_case_t *c)
-{
-    if (options->only && !list_contains(options->only, c->name)) return false;
-    return !options->skip || !list_contains(options->skip, c->name);
-}
-
 /* Number of hosts, up to and including `host`, with the same name as rank r's host. */
 static int count_name(const check_t *check, int r, int host)
 {
@@ -124,9 +109,9 @@ static void say_check(const check_t *check, int i, int n, const char *name)
 static err_t run_chosen(check_t *check)
 {
     int n = 0, done = 0;
-    for (int i = 0; check_cases[i]; i++) n += is_chosen(check->options, check_cases[i]);
+    for (int i = 0; check_cases[i]; i++) n += check_is_chosen(check->options, check_cases[i]->name);
     for (int i = 0; check_cases[i]; i++) {
-        if (!is_chosen(check->options, check_cases[i])) continue;
+        if (!check_is_chosen(check->options, check_cases[i]->name)) continue;
         say_check(check, done++, n, check_cases[i]->name);
         TRY(run_check_case(check, check_cases[i]));
     }
