@@ -192,6 +192,12 @@ mpi_flags() { # NP
     fi
 }
 
+# Call after mpi_flags if the command has several parts, separated by `:`. PMIx before 5.0.11 then ends with a segmentation fault
+# where its parameter files contain settings of OpenMPI, as Debian's do (open-mpi/ompi#13303); the ranks read those themselves.
+mpi_parts() {
+    ((mpi_major < 5)) || export PMIX_MCA_mca_base_param_files=${PMIX_MCA_mca_base_param_files-none}
+}
+
 # Bit 19 of the effective capabilities is CAP_SYS_PTRACE.
 may_trace() {
     local mask

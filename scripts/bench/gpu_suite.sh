@@ -281,7 +281,7 @@ run_nccl_on_one() {
     local status=0 kept=$out/gpu-suite-nccl-two-ranks.log rank=(./dptrain train --data digits --batch 64 --device cuda --comm nccl
         --share-gpu --steps 20 --overwrite --out "$work/nccl-run")
     echo "not run: NCCL between GPUs, because this machine has one"
-    mpi_flags 2
+    mpi_flags 2 && mpi_parts
     within env NCCL_DEBUG=INFO mpirun "${MPI_FLAGS[@]}" -np 1 env NCCL_HOSTID=suite-a "${rank[@]}" : \
         -np 1 env NCCL_HOSTID=suite-b "${rank[@]}" >"$kept" 2>&1 || status=$?
     if ((status == 0)) && ! close_to "$work/alone" "$work/nccl-run" 0.01; then

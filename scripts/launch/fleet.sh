@@ -104,7 +104,7 @@ fleet_ask() {
     while read -r family pid _; do families+="$family:$pid "; done < <(sort -u -k 1,2 "$supervisor/families" 2>/dev/null)
     facts=$work/facts
     rm -rf "$facts" "$facts.kept"
-    remote_script cpu_folder "fleet_host fleet_check job_sweep_host probe_host probe_slots allowed_cores" "$checks" "$job_id" "$families" "$program" \
+    remote_script cpu_folder "fleet_host fleet_check job_sweep_host job_hex probe_host probe_slots allowed_cores" "$checks" "$job_id" "$families" "$program" \
         "$wdir_wanted" "$prefix" "$super_folder" "$super_data" "${options[@]}" |
         hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
     probe_read

@@ -175,10 +175,26 @@ job_check_deadlines() {
     fi
 }
 
+# Runs on the hosts. Prints what names of the ranks' shared memory contain: in OpenMPI 4 the number after the daemons', in 5 a
+# hash of the daemons' name.
+job_hex() { # FAMILY
+    local name=${1%@*} hash=0 i most=0xffffffff code
+    if [[ $1 != *@* ]]; then
+        printf %x $(($1 + 1))
+        return
+    fi
+    for ((i = 0; i < ${#name}; i++)); do
+        printf -v code %d "'${name:i:1}"
+        hash=$(((hash + code) & most)) hash=$(((hash + (hash << 10)) & most)) hash=$((hash ^ (hash >> 6)))
+    done
+    hash=$(((hash + (hash << 3)) & most)) hash=$((hash ^ (hash >> 11))) hash=$(((hash + (hash << 15)) & most))
+    printf %x $((((hash >> 16) ^ (hash & 0xffff)) << 16 | 1))
+}
+
 # Runs on the hosts. Removes the remains of the job: processes, OpenMPI's shared memory and session folders, found by this
 # job's ids. Prints their number, after the last phases of killed ranks.
 job_sweep_host() { # JOB FAMILY MPIRUN
-    local job=$1 family=$2 mpirun=$3 n=0 files=0 environ pid hex daemon name path text
+    local job=$1 family=$2 mpirun=$3 n=0 files=0 environ pid hex daemon name path text number=''
     while read -r environ; do
         pid=${environ#/proc/} pid=${pid%/environ}
         if kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
@@ -191,13 +207,16 @@ job_sweep_host() { # JOB FAMILY MPIRUN
         rm -f "$path"
     done
     if [[ -n $family ]]; then
-        hex=$(printf %x $((family + 1)))
+        hex=$(job_hex "$family")
+        [[ $family == *@* ]] || number=$((family >> 16))
         while read -r daemon; do
             pid=${daemon#/proc/} pid=${pid%/cmdline}
             read -r name <"/proc/$pid/comm" || continue
-            if [[ $name == orted ]] && kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
+            if [[ $name == @(orted|prted) ]] && kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
         done < <(grep -lsz "^$family$" /proc/[0-9]*/cmdline)
-        for path in /dev/shm/*."$hex".* "${TMPDIR:-/tmp}"/ompi.*."$(id -u)"/{jf."$((family >> 16))",pid."$mpirun"}; do
+        for path in /dev/shm/*."$hex".* "${TMPDIR:-/tmp}"/ompi.*."$(id -u)"/{jf."$number",pid."$mpirun"} \
+            "${TMPDIR:-/tmp}"/prte*/pmix.*.tool."$family"; do
+            [[ $path != */pmix.* ]] || path=${path%/*}
             if [[ -O $path && ! -L $path ]] && rm -rf "$path"; then files=$((files + 1)); fi
         done
     fi 2>/dev/null
@@ -211,8 +230,8 @@ job_sweep() {
     [[ $swept == no ]] || return 0
     swept=yes
     read -r uri 2>/dev/null <"$work/uri" || true
-    # OpenMPI 4: the first number identifies its daemons; the number plus one, its ranks.
-    if [[ ${uri:-} =~ ^([0-9]+)\.0\; ]]; then family=${BASH_REMATCH[1]}; fi
+    # The daemons' number or, in OpenMPI 5, name.
+    if [[ ${uri:-} =~ ^([0-9]+|[^[:space:]:]+@0)\.0\; ]]; then family=${BASH_REMATCH[1]}; fi
     if [[ ${#host_name[@]} -eq 0 ]]; then
         host_name=("$(hostname)") host_local=(yes)
     elif [[ " ${host_local[*]} " != *" yes "* ]]; then
@@ -225,7 +244,7 @@ job_sweep() {
         tmp_full=yes
         sweep=$(mktemp -d /dev/shm/dptrain-run.XXXXXX) || return 0
     fi
-    remote_script '' job_sweep_host "$job_id" "$family" "$mpirun_pid" | hosts_ask "$sweep" 15 2>/dev/null
+    remote_script '' "job_sweep_host job_hex" "$job_id" "$family" "$mpirun_pid" | hosts_ask "$sweep" 15 2>/dev/null
     phases=$(cat "$sweep"/*.out | grep -a '^phase ') || true
     for i in "${!host_name[@]}"; do
         read -r code <"$sweep/$i.code"

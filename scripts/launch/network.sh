@@ -162,12 +162,13 @@ libnccl-net.so to LD_LIBRARY_PATH (--env-file), or NCCL will fail"
 
 # Adds to MPI_FLAGS, job_env and host_extra. Variables that are already set keep their values.
 transport_flags() {
-    local shared=vader
-    ((mpi_major < 5)) || shared=sm
+    local shared=vader tcp=()
+    # OpenMPI 5's other component warns of all ranks of the same host.
+    if ((mpi_major >= 5)); then shared=sm tcp=(--mca opal_reachable weighted); fi
     case $transport in
     # MPI carries little next to NCCL, so use TCP, without the matching layer that would open libfabric as well.
     efa)
-        MPI_FLAGS+=(--mca pml ob1 --mca btl "tcp,$shared,self")
+        MPI_FLAGS+=(--mca pml ob1 --mca btl "tcp,$shared,self" "${tcp[@]}")
         env_default FI_PROVIDER efa
         env_default FI_EFA_USE_DEVICE_RDMA 1
         # Set explicitly, so that a missing plugin is an NCCL error, not a slow run.
@@ -179,19 +180,21 @@ transport_flags() {
         env_default NCCL_NET IB
         ;;
     tcp)
-        MPI_FLAGS+=(--mca pml ob1 --mca btl "tcp,$shared,self")
+        MPI_FLAGS+=(--mca pml ob1 --mca btl "tcp,$shared,self" "${tcp[@]}")
         env_default NCCL_NET Socket
         ;;
     esac
 }
 
 network_interface_flags() {
-    local i names=()
-    ranks_runtime_flag oob_tcp_if_include prte_if_include "$subnet"
-    MPI_FLAGS+=(--mca btl_tcp_if_include "$subnet")
+    local i names=() runtime=$subnet
     # Without a probe the subnet's interfaces are unknown; NCCL then chooses.
-    [[ -z ${NCCL_SOCKET_IFNAME:-} && ${#interfaces[@]} -gt 0 ]] || return 0
-    mapfile -t names < <(printf '%s\n' "${interfaces[@]}" | sort -u)
+    [[ ${#interfaces[@]} -eq 0 ]] || mapfile -t names < <(printf '%s\n' "${interfaces[@]}" | sort -u)
+    # PRRTE before 3.0.9 does not find the subnet of an interface that has several addresses.
+    [[ $mpi_major -lt 5 || ${#names[@]} -eq 0 ]] || runtime=$(IFS=, && echo "${names[*]}")
+    ranks_runtime_flag oob_tcp_if_include prte_if_include "$runtime"
+    MPI_FLAGS+=(--mca btl_tcp_if_include "$subnet")
+    [[ -z ${NCCL_SOCKET_IFNAME:-} && ${#names[@]} -gt 0 ]] || return 0
     # NCCL takes names, not subnets; = requests an exact match.
     if ((${#names[@]} == 1)); then
         env_default NCCL_SOCKET_IFNAME "=${names[0]}"
@@ -233,6 +236,7 @@ network_flags() {
         [[ $interface == */* ]] || for i in "${!host_name[@]}"; do interfaces[i]=$interface; done
     fi
     ranks_spawn_flags "$tree"
+    ranks_patience_flags
     [[ -z $supervisor ]] || ranks_keepalive_flags
     network_interface_flags
     transport_flags

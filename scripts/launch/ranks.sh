@@ -20,13 +20,18 @@ ranks_spawn_flags() { # TREE(yes|no)
     fi
 }
 
+# A rank of OpenMPI 5 that loses its connection to another ends the job. If it waits a second, mpirun hears of the lost rank before.
+ranks_patience_flags() {
+    ((mpi_major < 5)) || MPI_FLAGS+=(--mca opal_abort_delay 1)
+}
+
 # Makes mpirun notice a host that is lost after 10 s at most, while a link that is cut for 5 s does no harm. By default it takes
 # 8 minutes, or --timeout.
 ranks_keepalive_flags() {
     local setting
     for setting in time:2 intvl:2 probes:4; do
-        ! compgen -e | grep -qE "^(OMPI|PRTE)_MCA_(oob_tcp|prte)_keepalive_${setting%:*}\$" || continue
-        ranks_runtime_flag "oob_tcp_keepalive_${setting%:*}" "prte_keepalive_${setting%:*}" "${setting#*:}"
+        ! compgen -e | grep -qE "^(OMPI|PRTE)_MCA_oob_tcp_keepalive_${setting%:*}\$" || continue
+        ranks_runtime_flag "oob_tcp_keepalive_${setting%:*}" "oob_tcp_keepalive_${setting%:*}" "${setting#*:}"
     done
 }
 
@@ -123,6 +128,14 @@ ranks_parts() { # NEAR_GPUS REPORT WORDS...
         parts+=("${part_flags[@]}" "${extra[@]}" ${bundle:+-x "$bundle"} -np "$n" -H "${list#,}" "${before[@]}" "$@")
         list='' n=0
     done
+    [[ " ${parts[*]} " != *' : '* || $mpi_major -lt 5 ]] || ranks_parts_in_5
+}
+
+# See mpi_parts. The daemons need it in their environment too.
+ranks_parts_in_5() {
+    mpi_parts
+    [[ $several == no || " ${MPI_FLAGS[*]} " == *' prte_launch_agent '* ]] ||
+        MPI_FLAGS+=(--prtemca prte_launch_agent "env PMIX_MCA_mca_base_param_files=$PMIX_MCA_mca_base_param_files prted")
 }
 
 # Whether host I and the next one are in the same part. Within a part OpenMPI starts with the local host, wherever it is in

@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
 # The job's standard error, and what mpirun or srun says in it about lost ranks. Sourced by run.sh, before job.sh.
 
-said_summary='^\[[^]]*\] ([0-9]+ more process|Set MCA parameter "orte_base_help)|^mpirun: Forwarding signal '
+said_summary='^\[[^]]*\] ([0-9]+ more process|Set MCA parameter "orte_base_help)|^mpirun: Forwarding signal |plm:ssh: Warning: setpgid|^\[[^]]*\] Delaying for 1 seconds'
 said_of_host='lost communication with a remote daemon.*Remote daemon ?: [^ ]+ on node ([^ ]+)'
 said_of_signal='process rank ([0-9]+) with PID [0-9]+ on( node)? ([^ ]+) exited on signal ([0-9]+)'
 said_of_left='process rank ([0-9]+) with PID [0-9]+ on( node)? ([^ ]+) exiting improperly'

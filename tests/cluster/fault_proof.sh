@@ -198,7 +198,7 @@ network_faults() {
 job_faults() {
     by_job "a rank is killed" 5 "on node2 was killed by signal 9" cluster_exec node2 pkill -KILL -x dptrain
     by_job "a rank hangs (--timeout 3)" 5 "timed out after 3 s" cluster_exec node2 pkill -STOP -x dptrain
-    by_job "mpirun is killed" 5 "run.sh: error" cluster_exec node1 pkill -KILL -x mpirun
+    by_job "mpirun is killed" 5 "run.sh: error" cluster_exec node1 pkill -KILL -x 'mpirun|prterun'
     fault_later cluster_mend node2
     by_job "a link is cut in mid-job" 5 "run.sh: error" cluster_cut node2
 }

@@ -74,7 +74,7 @@ fault_no_route() { # HOST TO
 
 # Makes mpirun's daemon start and hang.
 fault_hanging_daemon() { # HOST
-    printf '#!/bin/sh\nexec sleep 600\n' >"$cluster/shared/orted"
-    chmod +x "$cluster/shared/orted"
-    fault_cover "$1" "$cluster/shared/orted" "$(readlink -f "$(command -v orted)")"
+    printf '#!/bin/sh\nexec sleep 600\n' >"$cluster/shared/daemon"
+    chmod +x "$cluster/shared/daemon"
+    fault_cover "$1" "$cluster/shared/daemon" "$(readlink -f "$(command -v orted || command -v prted)")"
 }

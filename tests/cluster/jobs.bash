@@ -76,8 +76,8 @@ ended() { # sets code
 clean() { # HOST...
     local host left
     for host; do
-        left=$(cluster_exec "$host" sh -c 'ls -d /dev/shm/* /tmp/ompi.*/jf.* /tmp/ompi.*/pid.* /tmp/dptrain-run.*
-            pgrep -l "dptrain|orted|mpirun"' 2>/dev/null) || true
+        left=$(cluster_exec "$host" sh -c 'ls -d /dev/shm/* /tmp/ompi.*/jf.* /tmp/ompi.*/pid.* /tmp/prte* /tmp/dptrain-run.*
+            pgrep -l "dptrain|orted|prted|mpirun|prterun"' 2>/dev/null) || true
         [[ -z $left ]] || { echo "$host: $left"; return 1; }
     done
 }

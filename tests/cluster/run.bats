@@ -147,7 +147,7 @@ tells() { # SHELL WORDS
 @test "mpirun killed: the job's daemons and ranks are gone from all hosts" {
     slow
     endless node1 orphans -H node1:2,node2:2
-    cluster_exec node1 pkill -KILL -x mpirun
+    cluster_exec node1 pkill -KILL -x 'mpirun|prterun'
     ended
     [ "$code" -eq 5 ]
     grep -q 'mpirun was killed by signal 9 (SIGKILL)' "$out"

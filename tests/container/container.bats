@@ -281,11 +281,11 @@ nothing_left() {
     expect 0 "3 on 3 hosts"
     diff <(losses inside) <(losses bridged)
     endless_job orphans
-    cluster_exec node1 pkill -KILL -x mpirun
+    cluster_exec node1 pkill -KILL -x 'mpirun|prterun'
     ended
     [ "$code" -eq 5 ]
     for host in node1 node2 node3; do
-        run cluster_exec $host podman exec dptrain sh -c 'ls /dev/shm; for i in dptrain orted mpirun; do pgrep -lx $i; done'
+        run cluster_exec $host podman exec dptrain sh -c 'ls /dev/shm; for i in dptrain orted prted mpirun prterun; do pgrep -lx $i; done'
         echo "$host: $output"
         [ -z "$output" ]
     done

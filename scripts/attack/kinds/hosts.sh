@@ -121,10 +121,10 @@ run_host_daemon() {
     hosts_begin_job
     if [[ $host == node1 ]]; then
         words='mpirun'
-        cluster_exec node1 pkill "-${P[signal]}" -x mpirun && struck_now "mpirun SIG${P[signal]}"
+        cluster_exec node1 pkill "-${P[signal]}" -x 'mpirun|prterun' && struck_now "mpirun SIG${P[signal]}"
     else
         words="$host|mpirun"
-        cluster_exec "$host" pkill "-${P[signal]}" -x orted && struck_now "orted of $host SIG${P[signal]}"
+        cluster_exec "$host" pkill "-${P[signal]}" -x 'orted|prted' && struck_now "orted of $host SIG${P[signal]}"
     fi
     # A stopped daemon may not matter until the end.
     [[ ${P[signal]} == KILL ]] || codes="0 5"

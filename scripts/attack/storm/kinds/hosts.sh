@@ -70,7 +70,7 @@ strike_link_5s() {
 # Power loss, as far as the others can see: nothing answers, and no process of the job is left on the host.
 storm_power_off() { # HOST
     cluster_cut "$1"
-    cluster_exec "$1" pkill -KILL -x 'dptrain|orted' || true
+    cluster_exec "$1" pkill -KILL -x 'dptrain|orted|prted' || true
     storm_struck "$1 lost"
 }
 
@@ -117,6 +117,6 @@ strike_daemon_killed() {
     local host
     storm_far_host || return 0
     words="daemon on $host|on $host"
-    cluster_exec "$host" pkill -KILL -x orted && storm_struck "mpirun's daemon on $host killed"
+    cluster_exec "$host" pkill -KILL -x 'orted|prted' && storm_struck "mpirun's daemon on $host killed"
     storm_resumes
 }
