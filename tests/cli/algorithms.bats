@@ -95,7 +95,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
     mkdir -p "$other/dptrain"
     sed 's/forward = .*/forward = gemm/' "$(cache_file)" >"$other/dptrain/$(basename "$(cache_file)")"
     sed -i 's/forward = .*/forward = onednn\/jit/' "$(cache_file)"
-    mpi_flags 2
+    mpi_flags 2 && mpi_parts
     n=0
     for pair in "$XDG_CACHE_HOME $other" "$XDG_CACHE_HOME $XDG_CACHE_HOME"; do
         # shellcheck disable=SC2086

@@ -14,7 +14,7 @@ setup() {
 
 # Two hosts, each in its own folder: DIR/0 and DIR/1.
 on_two_folders() { # DIR ARGUMENTS...
-    mpi_flags 2
+    mpi_flags 2 && mpi_parts
     mpirun "${MPI_FLAGS[@]}" -np 1 --wdir "$1/0" "$dptrain" check --ranks-per-host 1 "${@:2}" : \
         -np 1 --wdir "$1/1" "$dptrain" check --ranks-per-host 1 "${@:2}"
 }
@@ -106,7 +106,7 @@ found() { # FILE HOST CHECK NAME
 @test "a folder that differs on one host is named" {
     [[ $EUID -eq 0 ]] && unshare --mount true 2>/dev/null || skip "mounts need root"
     mkdir -p "$out/0" "$out/1" "$out/shared" "$out/own"
-    mpi_flags 3
+    mpi_flags 3 && mpi_parts
     args=(check --ranks-per-host 1 --only shared --shared-timeout 0.3 --json "$out/check.json")
     # shellcheck disable=SC2016 # for sh to expand
     hidden=(unshare --mount sh -c 'mount --bind "$0" "$1"; shift; exec "$@"' "$out/own" "$out/shared")
@@ -217,7 +217,7 @@ EOF2
     dptrain=$root/build/emu/dptrain
     [[ -x $dptrain ]] || skip "build/emu/dptrain is not built (make emu-tests; it needs CUDA's headers)"
     fake_smi
-    mpi_flags 2
+    mpi_flags 2 && mpi_parts
     run mpirun "${MPI_FLAGS[@]}" -np 1 -x DPTRAIN_EMU_GPUS=2 "$dptrain" check --ranks-per-host 1 --only gpu : \
         -np 1 -x DPTRAIN_EMU_GPUS=0 "$dptrain" check --ranks-per-host 1 --only gpu
     echo "$output"

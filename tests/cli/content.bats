@@ -77,7 +77,7 @@ fails() { # CODE PATTERN COMMAND...
 
 # Each rank is a host, in a folder of its own.
 two_hosts() { # COMMAND ARGUMENTS...
-    mpi_flags 2
+    mpi_flags 2 && mpi_parts
     mpirun "${MPI_FLAGS[@]}" -np 1 --wdir "$PWD/0" "$dptrain" "$1" --ranks-per-host 1 "${@:2}" : \
         -np 1 --wdir "$PWD/1" "$dptrain" "$1" --ranks-per-host 1 "${@:2}"
 }

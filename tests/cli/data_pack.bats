@@ -158,7 +158,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
 @test "a folder that ranks do not share is rejected before anything is packed" {
     mkdir "$shards"
     unshare -m mount -t tmpfs tmpfs "$shards" 2>/dev/null || skip "mounting is not allowed here"
-    mpi_flags 2
+    mpi_flags 2 && mpi_parts
     pack=("$dptrain" data pack --from "$tiny" --out "$shards")
     # shellcheck disable=SC2016 # the other shell's words
     run mpirun "${MPI_FLAGS[@]}" -np 1 "${pack[@]}" : \

@@ -95,6 +95,7 @@ said_once() { # PATTERN
 
 @test "an error of one rank before MPI_Init is printed, with its rank" {
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "tests/unit/test_deadline.c does the same without mpirun (--slow)"
+    mpi_parts
     run mpirun "${MPI_FLAGS[@]}" -np 1 "$dptrain" "${training[@]}" : -np 1 "$dptrain" train --config "$out/none"
     echo "$output"
     [ "$status" -eq 2 ]

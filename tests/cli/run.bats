@@ -216,9 +216,17 @@ has() { # WORDS...
 
 @test "OpenMPI 5: the names of PRRTE" {
     FAKE_MPI=5.0.6 line -H a:1,b:1 --ports 20000-20099 --no-tree-spawn
-    has "--prtemca prte_if_include 10.0.0.0/24" "--prtemca plm_ssh_args " "--prtemca plm_ssh_no_tree_spawn 1" \
-        "--mca btl tcp\\,sm\\,self" "--prtemca oob_tcp_dynamic_ipv4_ports 20084-20099"
-    [[ "$output" != *"mpirun -q"* && "$output" != *vader* && "$output" != *" oob_tcp_if_include"* ]]
+    has "--prtemca prte_if_include eth0" "--prtemca plm_ssh_args " "--prtemca plm_ssh_no_tree_spawn 1" \
+        "--mca btl tcp\\,sm\\,self --mca opal_reachable weighted" "--prtemca oob_tcp_dynamic_ipv4_ports 20084-20099" \
+        "--mca btl_tcp_if_include 10.0.0.0/24" "--mca opal_abort_delay 1"
+    [[ "$output" != *"mpirun -q"* && "$output" != *vader* && "$output" != *" oob_tcp_if_include"* && "$output" != *" : "* ]]
+    # Parts of a command end PMIx before 5.0.11, on every host, unless it reads no files.
+    host c eth5=10.0.0.3/24
+    FAKE_MPI=5.0.6 line -H a:1,c:1
+    has " : " "--prtemca prte_if_include eth0\\,eth5" \
+        "--prtemca prte_launch_agent env\\ PMIX_MCA_mca_base_param_files=none\\ prted"
+    FAKE_MPI=5.0.6 line -H a:1,b:1 --no-checks --interface 10.0.0.0/24 --transport tcp
+    has "--prtemca prte_if_include 10.0.0.0/24"
     FAKE_MPI=5.0.6 line -np 100000
     has "--map-by :OVERSUBSCRIBE --bind-to none" "--mca btl \\^tcp"
     FAKE_MPI=5.0.6 OMPI_MCA_btl=self,sm line -np 2

@@ -296,7 +296,7 @@ first_gradient() { # FOLDER
 }
 
 @test "a rank without a GPU among ranks with one is named" {
-    mpi_flags 1
+    mpi_flags 1 && mpi_parts
     for device in auto cuda; do
         ends_with 2 "rank 1 on " env DPTRAIN_EMU_GPUS=2 mpirun "${MPI_FLAGS[@]}" \
             -np 1 "$dptrain" train --data "$tiny" "${mlp[@]}" --device "$device" --out "$out" : \
