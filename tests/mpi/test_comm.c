@@ -253,6 +253,23 @@ static void test_agree(comm_t *comm)
     OK_ALL(comm_agree(comm, ERR_OK, "agreeing") == ERR_OK, "agree: an earlier failure is not repeated");
 }
 
+static void test_decide(comm_t *comm)
+{
+    char text[64], wanted[160];
+    long long sequence = watchdog_sequence();
+    snprintf(text, sizeof text, "of rank %d", comm->rank);
+    err_t err = comm_decide(comm, ERR_OK, text, sizeof text, "deciding");
+    OK_ALL(err == ERR_OK && strcmp(text, "of rank 0") == 0 && watchdog_sequence() == sequence + 1,
+           "decide: all get rank 0's data, in one wait");
+
+    err = comm->rank == 0 ? err_raise(ERR_DATA, __FILE__, __LINE__, "no data in /nowhere") : ERR_OK;
+    err = comm_decide(comm, err, text, sizeof text, "deciding");
+    snprintf(wanted, sizeof wanted, "rank 0 on %s: no data in /nowhere", comm->places[0].host);
+    if (comm->size == 1) strcpy(wanted, "no data in /nowhere");
+    OK_ALL(err == ERR_DATA && comm->agreed == ERR_DATA && strcmp(err_message(), wanted) == 0,
+           "decide: all fail with rank 0's message, with rank and host");
+}
+
 static bool is_zero(const comm_buffer_t *buffer)
 {
     const char *bytes = buffer->data;
@@ -361,18 +378,27 @@ static void test_subsets(comm_t *comm)
     OK_ALL(same, "are the same on all ranks");
 }
 
+static bool places_are_right(comm_t *comm)
+{
+    int32_t hosts[4] = {0}, mine = comm->topo.host;
+    bool right = comm_allgather(comm, &mine, sizeof mine, hosts, "a test") == ERR_OK;
+    for (int r = 0; r < comm->size; r++) right &= comm->places[r].host_index == hosts[r];
+    return right && strcmp(comm->places[comm->rank].host, comm->topo.host_name) == 0;
+}
+
 int main(int argc, char **argv)
 {
     comm_t *comm = NULL;
     comm_options_t options = {.name = argc > 1 ? argv[1] : "mpi", .timeout_sec = 60, .abort_job = abort_job};
     err_t err = comm_open(&options, &comm);
     tap_quiet = !log_speaks();
-    tap_plan(55);
+    tap_plan(58);
     OK_CALL(err, "open");
     if (err != ERR_OK) return 1;
     int size;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     OK_ALL(comm->size == size && comm->topo.size == size && comm->rank == comm->topo.rank, "rank and size");
+    OK_ALL(places_are_right(comm), "the places of all ranks");
     OK_ALL(strcmp(comm->ops->name, "mpi") == 0 && strcmp(comm_gradients_name(comm), options.name) == 0,
            "it describes itself");
     OK_ALL(comm_barrier(comm, "a test's barrier") == ERR_OK, "barrier");
@@ -384,6 +410,7 @@ int main(int argc, char **argv)
     test_allgatherv(comm);
     test_alltoall(comm);
     test_agree(comm);
+    test_decide(comm);
     test_buffers(comm);
     test_pieces(comm);
     test_subsets(comm);

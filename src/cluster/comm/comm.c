@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls of comm.h: each runs a communicator's function under the watchdog, and comm_agree spreads an
- * error to all ranks. Opening a communicator is left to registry.c. */
+/* The calls of comm.h: each runs a communicator's function under the watchdog, and comm_agree and
+ * comm_decide spread an error to all ranks. Opening a communicator is left to registry.c. */
 #include "cluster/comm/comm.h"
 
 #include <string.h>
@@ -71,16 +71,18 @@ typedef struct verdict {
     int64_t hash_high, hash_low; /* max of h and of −h: opposite if all messages are equal */
 } verdict_t;
 
-/* The lowest failing rank fills in the message for all ranks. */
-static void announce_failure(const comm_t *comm, const verdict_t *all, err_t mine, err_info_t *out)
+/* All ranks fail with `code` and the message of one, which says who it is if the others have another. */
+static err_t spread_failure(comm_t *comm, int rank, bool same, err_t code)
 {
-    *out = (err_info_t){0};
-    if (comm->rank != comm->size - all->before_last) return;
-    err_take(mine, out);
-    bool same = !all->someone_ok && all->hash_high == -all->hash_low;
-    if (comm->size == 1 || same) return;
-    err_context(mine, "rank %d on %s", comm->rank, comm->topo.host_name);
-    err_take(mine, out);
+    err_info_t info = {0};
+    if (comm->rank == rank) {
+        if (comm->size > 1 && !same) err_context(code, "rank %d on %s", rank, comm->topo.host_name);
+        err_take(code, &info);
+    }
+    TRY(comm->ops->broadcast(comm, &info, sizeof info, rank));
+    info.code = code;
+    err_put(&info);
+    return ERR_OK;
 }
 
 static err_t agree_on(comm_t *comm, err_t mine, err_t *out)
@@ -97,12 +99,8 @@ static err_t agree_on(comm_t *comm, err_t mine, err_t *out)
     TRY(comm->ops->allreduce(comm, &all, sizeof all / sizeof(int64_t), DTYPE_I64, COMM_MAX));
     *out = (err_t)all.worst;
     if (all.worst == ERR_OK) return ERR_OK;
-    err_info_t info;
-    announce_failure(comm, &all, mine, &info);
-    TRY(comm->ops->broadcast(comm, &info, sizeof info, comm->size - (int)all.before_last));
-    info.code = *out;
-    err_put(&info);
-    return ERR_OK;
+    bool same = !all.someone_ok && all.hash_high == -all.hash_low;
+    return spread_failure(comm, comm->size - (int)all.before_last, same, *out);
 }
 
 err_t comm_agree(comm_t *comm, err_t mine, const char *what)
@@ -110,6 +108,32 @@ err_t comm_agree(comm_t *comm, err_t mine, const char *what)
     err_t agreed = mine;
     watchdog_enter(what);
     TRY(watchdog_leave_with(agree_on(comm, mine, &agreed), what));
+    comm->agreed = agreed;
+    return agreed;
+}
+
+typedef struct decision {
+    int64_t code;
+    char data[COMM_DECISION_MAX];
+} decision_t;
+
+static err_t decide_on(comm_t *comm, err_t mine, void *data, int64_t n_bytes, err_t *out)
+{
+    decision_t all = {.code = mine};
+    memcpy(all.data, data, (size_t)n_bytes);
+    TRY(comm->ops->broadcast(comm, &all, (int64_t)offsetof(decision_t, data) + n_bytes, 0));
+    *out = (err_t)all.code;
+    if (all.code != ERR_OK) return spread_failure(comm, 0, false, *out);
+    memcpy(data, all.data, (size_t)n_bytes);
+    return ERR_OK;
+}
+
+err_t comm_decide(comm_t *comm, err_t mine, void *data, int64_t n_bytes, const char *what)
+{
+    err_t agreed = mine;
+    ASSERT(n_bytes >= 0 && n_bytes <= COMM_DECISION_MAX);
+    watchdog_enter(what);
+    TRY(watchdog_leave_with(decide_on(comm, mine, data, n_bytes, &agreed), what));
     comm->agreed = agreed;
     return agreed;
 }

@@ -62,7 +62,8 @@ struct comm {
     const comm_ops_t *ops;
     int rank, size;
     topo_t topo;
-    err_t agreed; /* result of the last comm_agree: an error that all ranks know */
+    rank_place_t *places; /* [size] */
+    err_t agreed;         /* result of the last comm_agree: an error that all ranks know */
     void *impl;
     comm_options_t options;
     const struct gradient_ops *gradients; /* sums gradients: ops->gradients, or a library's */
@@ -118,5 +119,12 @@ err_t comm_alltoall(comm_t *comm, const void *send, int64_t n_bytes, void *recv,
  *
  *   mine  this rank's result; its message is err_message's */
 err_t comm_agree(comm_t *comm, err_t mine, const char *what);
+
+/* Collective. Rank 0 decides, everyone hears: its `data`, or its error as of comm_agree, in one broadcast.
+ *
+ *   mine     rank 0's result; ignored on the others
+ *   n_bytes  up to COMM_DECISION_MAX */
+enum { COMM_DECISION_MAX = 8192 };
+err_t comm_decide(comm_t *comm, err_t mine, void *data, int64_t n_bytes, const char *what);
 
 #endif

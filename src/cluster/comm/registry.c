@@ -98,6 +98,7 @@ void comm_close(comm_t **comm)
     if (has_library(*comm)) (*comm)->gradients->close(*comm);
     mem_free(&(*comm)->gpus);
     (*comm)->ops->close(*comm);
+    mem_free(&(*comm)->places);
     mem_free(comm);
 }
 

@@ -81,13 +81,16 @@ const comm_ops_t comm_self = {
     .close = self_close,
 };
 
-static void become_self(comm_t *comm)
+static err_t become_self(comm_t *comm)
 {
+    TRY(mem_new(sizeof *comm->places, "the list of hosts", &comm->places));
     topo_self(&comm->topo);
+    memcpy(comm->places->host, comm->topo.host_name, sizeof comm->places->host);
     comm->ops = &comm_self;
     comm->gradients = comm_self.gradients;
     comm->rank = 0;
     comm->size = 1;
+    return ERR_OK;
 }
 
 static err_t self_open(const comm_options_t *options, comm_t *comm)
@@ -99,13 +102,13 @@ static err_t self_open(const comm_options_t *options, comm_t *comm)
     if (options->allreduce && strcmp(options->allreduce, "auto") != 0)
         RAISE(ERR_USAGE, "--allreduce %s is not available with one process; use --allreduce auto",
               options->allreduce);
-    become_self(comm);
-    return ERR_OK;
+    return become_self(comm);
 }
 
 err_t comm_alone(comm_t **out)
 {
     TRY(mem_new(sizeof **out, "a communicator of one rank", out));
-    become_self(*out);
-    return ERR_OK;
+    err_t err = become_self(*out);
+    if (err != ERR_OK) mem_free(out);
+    return err;
 }

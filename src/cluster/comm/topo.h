@@ -3,6 +3,8 @@
 #ifndef CLUSTER_COMM_TOPO_H
 #define CLUSTER_COMM_TOPO_H
 
+#include <stdint.h>
+
 #include "base/err.h"
 
 enum { TOPO_HOST_MAX = 64 };
@@ -15,6 +17,12 @@ typedef struct topo {
     int max_local_size; /* largest over the hosts */
     char host_name[TOPO_HOST_MAX];
 } topo_t;
+
+/* Where a rank runs. */
+typedef struct rank_place {
+    char host[TOPO_HOST_MAX];
+    int32_t host_index; /* topo_t.host */
+} rank_place_t;
 
 /* One rank, no MPI. */
 void topo_self(topo_t *out);

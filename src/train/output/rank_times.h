@@ -34,11 +34,6 @@ typedef struct rank_step {
     double sec[RANK_PHASES];
 } rank_step_t;
 
-typedef struct rank_place {
-    char host[TOPO_HOST_MAX];
-    int32_t host_index; /* topo_t.host */
-} rank_place_t;
-
 typedef struct straggler {
     int rank, n_ranks; /* n_ranks > 1: all ranks of its host are slow, `rank` is the lowest */
     rank_phase_t phase;

@@ -147,7 +147,7 @@ static err_t init_mpi(bool *we_began)
 /* Collective over `from`. */
 static err_t open_communicators(MPI_Comm from, comm_t *comm, mpi_impl_t *impl)
 {
-    TRY(topo_discover_in(from, impl->ranks_per_host, &comm->topo));
+    TRY(topo_discover_in(from, impl->ranks_per_host, &comm->topo, &comm->places));
     comm->rank = comm->topo.rank;
     comm->size = comm->topo.size;
     E_MPI(MPI_Comm_dup(from, &impl->ranks.world), "MPI_Comm_dup");
@@ -189,6 +189,7 @@ static err_t open_part(MPI_Comm from, const mpi_impl_t *whole, comm_t *out)
     if (err == ERR_OK) return ERR_OK;
     mem_free(&impl->own_slot);
     mem_free(&impl->gather_counts);
+    mem_free(&out->places);
     mem_free(&impl);
     out->impl = NULL;
     return err;
@@ -228,6 +229,7 @@ out:
     side_free(&impl->side);
     mem_free(&impl->own_slot);
     mem_free(&impl->gather_counts);
+    mem_free(&comm->places);
     mem_free(&impl);
     comm->impl = NULL;
     return err;

@@ -3,6 +3,7 @@
 #include "cluster/comm/mpi/topo.h"
 
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/launch.h"
@@ -15,25 +16,27 @@ void topo_self(topo_t *out)
     launch_host_name(out->host_name, sizeof out->host_name);
 }
 
-/* A host is identified by its lowest rank. lowest[r]: lowest rank of the host of rank r. */
-static void count_hosts(const int *lowest, topo_t *topo)
+/* Numbers the hosts in place of their lowest ranks, by which the ranks tell them apart. */
+static void number_hosts(rank_place_t *places, topo_t *topo)
 {
     for (int r = 0; r < topo->size; r++) {
-        if (lowest[r] != r) continue;
-        if (r == lowest[topo->rank]) topo->host = topo->n_hosts;
-        topo->n_hosts++;
+        const int lowest = places[r].host_index;
+        places[r].host_index = lowest == r ? topo->n_hosts++ : places[lowest].host_index;
     }
+    topo->host = places[topo->rank].host_index;
 }
 
-static err_t topo_fill(MPI_Comm world, MPI_Comm host, int *lowest, topo_t *topo)
+static err_t topo_fill(MPI_Comm world, MPI_Comm host, topo_t *topo, rank_place_t *places)
 {
+    rank_place_t mine = {.host_index = topo->rank};
+    memcpy(mine.host, topo->host_name, sizeof mine.host);
     E_MPI(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     E_MPI(MPI_Comm_rank(host, &topo->local_rank), "MPI_Comm_rank");
     E_MPI(MPI_Comm_size(host, &topo->local_size), "MPI_Comm_size");
-    int mine = topo->rank;
-    E_MPI(MPI_Bcast(&mine, 1, MPI_INT, 0, host), "finding the ranks of each host");
-    E_MPI(MPI_Allgather(&mine, 1, MPI_INT, lowest, 1, MPI_INT, world), "finding the hosts");
-    count_hosts(lowest, topo);
+    E_MPI(MPI_Bcast(&mine.host_index, 1, MPI_INT32_T, 0, host), "finding the ranks of each host");
+    E_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine, MPI_BYTE, world),
+          "finding the hosts");
+    number_hosts(places, topo);
     E_MPI(MPI_Allreduce(&topo->local_size, &topo->max_local_size, 1, MPI_INT, MPI_MAX, world),
           "finding the largest host");
     return ERR_OK;
@@ -53,27 +56,28 @@ static err_t split_hosts(MPI_Comm world, int rank, int ranks_per_host, MPI_Comm 
     return err;
 }
 
-err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out)
+err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out, rank_place_t **places)
 {
     *out = (topo_t){0};
+    *places = NULL;
     launch_host_name(out->host_name, sizeof out->host_name);
     E_MPI(MPI_Comm_rank(world, &out->rank), "MPI_Comm_rank");
     E_MPI(MPI_Comm_size(world, &out->size), "MPI_Comm_size");
     MPI_Comm host = MPI_COMM_NULL;
     TRY(split_hosts(world, out->rank, ranks_per_host, &host));
-    int *lowest = NULL;
-    err_t err = ERR_OK;
-    TRY_OUT(err, mem_new_array(out->size, sizeof *lowest, "the list of hosts", &lowest));
-    TRY_OUT(err, topo_fill(world, host, lowest, out));
-out:
-    mem_free(&lowest);
+    err_t err = mem_new_array(out->size, sizeof **places, "the list of hosts", places);
+    if (err == ERR_OK) err = topo_fill(world, host, out, *places);
     if (err == ERR_OK) err = mpi_check(MPI_Comm_free(&host), "MPI_Comm_free");
+    if (err != ERR_OK) mem_free(places);
     return err;
 }
 
 err_t topo_discover(int ranks_per_host, topo_t *out)
 {
-    return topo_discover_in(MPI_COMM_WORLD, ranks_per_host, out);
+    rank_place_t *places;
+    err_t err = topo_discover_in(MPI_COMM_WORLD, ranks_per_host, out, &places);
+    mem_free(&places);
+    return err;
 }
 
 int topo_cpus(void)

@@ -7,7 +7,9 @@
 
 #include "cluster/comm/topo.h"
 
-/* Collective over `world`. As topo_discover, for the ranks of `world`. */
-err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out);
+/* Collective over `world`. As topo_discover, for the ranks of `world`.
+ *
+ *   places  [size], of all ranks; from mem_new */
+err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out, rank_place_t **places);
 
 #endif
