@@ -6,7 +6,6 @@
 
 #include "base/figure.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
 
@@ -52,10 +51,10 @@ err_t end_record(trainer_t *t, const char *why)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    int64_t mine = (int64_t)usage.ru_maxrss * 1024, *peaks;
-    TRY(mem_new_array(t->comm->size, sizeof *peaks, "peak memory", &peaks));
-    err_t err = comm_allgather(t->comm, &mine, sizeof mine, peaks, "peak memory");
-    if (err == ERR_OK) err = end_record_write(t, &t->output.records, why, peaks, t->comm->size);
+    const int64_t mine = (int64_t)usage.ru_maxrss * 1024;
+    int64_t peaks[2] = {mine, mine}; /* of this rank, and the greatest */
+    TRY(comm_allreduce(t->comm, &peaks[1], 1, DTYPE_I64, COMM_MAX, "peak memory"));
+    err_t err = end_record_write(t, &t->output.records, why, peaks, t->comm->size > 1 ? 2 : 1);
     const char *plural = t->at.step == 1 ? "" : "s";
     if (t->telemetry.n_rates > 0)
         log_info("%s after %lld step%s: %s (median of steady steps), %s peak memory on rank 0", why,
@@ -68,6 +67,5 @@ err_t end_record(trainer_t *t, const char *why)
                  (long long)bad_count(&t->input.bad),
                  (long long)(t->input.dataset->info.n_samples[SPLIT_TRAIN] +
                              t->input.dataset->info.n_samples[SPLIT_VAL]));
-    mem_free(&peaks);
     return comm_agree(t->comm, err, "writing metrics");
 }
