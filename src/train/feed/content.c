@@ -13,26 +13,15 @@ static const char what[] = "comparing the contents of files";
 
 enum { CHUNK = 8192, N_PROBES = 64 };
 
-typedef struct host {
-    int host;
-    char name[CONTENT_HOST_MAX];
-} host_t;
-
 err_t content_name_hosts(comm_t *comm, content_t *content)
 {
     const topo_t *topo = &comm->topo;
-    host_t mine = {.host = topo->host}, *all = NULL;
     content->who = topo->host < CONTENT_MAX_HOST ? topo->host + 1 : CONTENT_MAX_HOST;
-    memcpy(mine.name, topo->host_name, sizeof mine.name - 1);
-    err_t err = mem_new_array(comm->size, sizeof *all, what, &all);
-    if (err == ERR_OK) err = mem_new_array(topo->n_hosts, CONTENT_HOST_MAX, what, &content->hosts);
-    err = comm_agree(comm, err, what);
-    if (err == ERR_OK) err = comm_allgather(comm, &mine, sizeof mine, all, what);
-    for (int r = 0; err == ERR_OK && r < comm->size; r++)
-        memcpy(content->hosts[all[r].host], all[r].name, sizeof all[r].name);
+    TRY(comm_agree(comm, mem_new_array(topo->n_hosts, CONTENT_HOST_MAX, what, &content->hosts), what));
+    for (int r = 0; r < comm->size; r++)
+        memcpy(content->hosts[comm->places[r].host_index], comm->places[r].host, CONTENT_HOST_MAX - 1);
     content->n_hosts = topo->n_hosts;
-    mem_free(&all);
-    return err;
+    return ERR_OK;
 }
 
 static void take_cache(const dataset_t *dataset)

@@ -300,8 +300,7 @@ err_t algorithm_choice_make(const algorithm_request_t *request, algorithm_choice
     TRY(comm_barrier_asleep(comm, what));
     if (comm->rank == 0 && err == ERR_OK) err = algorithms_write(&out->table, &out->text);
     if (out->text) n_bytes = (int64_t)strlen(out->text) + 1;
-    TRY(comm_agree(comm, err, what));
-    TRY(comm_broadcast(comm, &n_bytes, sizeof n_bytes, 0, what));
+    TRY(comm_decide(comm, err, &n_bytes, sizeof n_bytes, what));
     if (!out->text) err = mem_new((size_t)n_bytes, what, &out->text);
     TRY(comm_agree(comm, err, what));
     TRY(comm_broadcast(comm, out->text, n_bytes, 0, what));

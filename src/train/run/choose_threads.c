@@ -186,8 +186,7 @@ err_t thread_choice_make(const thread_request_t *request, thread_choice_t *out)
     /* The others sleep: rank 0 may need their cores. */
     TRY(comm_barrier_asleep(comm, what));
     if (limit == runtime->n_cpus) limit = 0; /* another rank's share may be larger */
-    TRY(comm_agree(comm, err, what));
-    TRY(comm_broadcast(comm, &limit, sizeof limit, 0, what));
+    TRY(comm_decide(comm, err, &limit, sizeof limit, what));
     TRY(comm_broadcast(comm, out, sizeof *out, 0, what));
     const int n = limit > 0 && limit < runtime->n_cpus ? limit : runtime->n_cpus;
     return comm_agree(comm, runtime_set_threads(runtime, n), what);

@@ -308,7 +308,7 @@ err_t trainer_record_run(trainer_t *t)
     json_int(j, "hosts", t->comm->topo.n_hosts);
     json_string(j, "host_of_rank_0", t->comm->topo.host_name);
     json_array_begin(j, "host_of_rank");
-    for (int r = 0; r < t->comm->size; r++) json_string(j, NULL, t->replicas.hosts[r]);
+    for (int r = 0; r < t->comm->size; r++) json_string(j, NULL, t->comm->places[r].host);
     json_array_end(j);
     json_int(j, "threads", t->runtime.n_threads);
     json_string(j, "threads_from", t->threads.from);

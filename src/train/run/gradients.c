@@ -17,7 +17,7 @@ static err_t wrap_tails(const backend_t *backend, train_learning_t *learning)
 }
 
 /* Gradients live in the communicator's memory. The backend writes there directly or through its own copy. */
-static err_t open_gradients(trainer_t *t)
+err_t trainer_prepare(trainer_t *t)
 {
     t->learning.n_tail = TAIL_COUNT + stragglers_floats(t);
     int64_t n = t->model.graph->n_flat_trained + t->learning.n_tail;
@@ -32,20 +32,14 @@ static err_t open_gradients(trainer_t *t)
     err_t err = hd_buffer_wrap(t->runtime.backend, n_bytes, "gradients", t->learning.buffer.data,
                                t->learning.buffer.device, &t->learning.grads);
     if (err == ERR_OK) err = wrap_tails(t->runtime.backend, &t->learning);
+    if (err == ERR_OK)
+        err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, trainer_why_host(t),
+                                 &t->model.recorded);
     return comm_agree(t->comm, err, "allocating gradient buffers");
-}
-
-err_t trainer_prepare(trainer_t *t)
-{
-    TRY(open_gradients(t));
-    err_t err = recorded_step_open(t->runtime.backend, t->options->runtime.cuda_graph, trainer_why_host(t),
-                                   &t->model.recorded);
-    return comm_agree(t->comm, err, "deciding on recorded steps");
 }
 
 err_t trainer_open_shards(trainer_t *t)
 {
-    if (!t->options->reproducible) return ERR_OK;
     TRY(mem_new(sizeof *t->learning.shards, "shards", &t->learning.shards));
     const shards_options_t options = {.n_all = (int)t->options->reproducible,
                                       .n_floats = t->model.graph->n_flat_trained + t->learning.n_tail,

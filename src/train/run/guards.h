@@ -27,15 +27,14 @@ typedef struct replica_note {
 
 /* --check-replicas. train/run/replicas.h. */
 typedef struct train_replicas {
-    replica_note_t *notes;        /* [size], of the last check; NULL: no checks */
-    char (*hosts)[TOPO_HOST_MAX]; /* [size]; also without checks */
-    int64_t every;                /* steps; 0: not chosen yet */
-    int64_t last_step;            /* steps done at the last check, or at the start */
-    bool last_states;             /* it compared running statistics, too */
-    int64_t n_checks, n_steps;    /* of this process */
-    double check_sec, step_sec;   /* their sums */
-    uint64_t hash;                /* weights and optimizer state at the last check */
-    uint64_t saved_hash;          /* and at the last checkpoint; read by the writer's thread */
+    replica_note_t *notes;      /* [size], of the last check; NULL: no checks */
+    int64_t every;              /* steps; 0: not chosen yet */
+    int64_t last_step;          /* steps done at the last check, or at the start */
+    bool last_states;           /* it compared running statistics, too */
+    int64_t n_checks, n_steps;  /* of this process */
+    double check_sec, step_sec; /* their sums */
+    uint64_t hash;              /* weights and optimizer state at the last check */
+    uint64_t saved_hash;        /* and at the last checkpoint; read by the writer's thread */
     int64_t saved_step;
 } train_replicas_t;
 

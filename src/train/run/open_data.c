@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "train/feed/content.h"
 #include "train/feed/data.h"
@@ -16,20 +15,11 @@ typedef struct data_choice {
     char why[128];
 } data_choice_t;
 
-static err_t compare_data(comm_t *comm, const dataset_info_t *info)
+static err_t compare_data(const comm_t *comm, const dataset_info_t *info, uint64_t of_rank_0)
 {
-    uint64_t *hashes;
-    TRY(mem_new_array(comm->size, sizeof *hashes, "data hashes", &hashes));
-    err_t err = comm_allgather(comm, &info->hash, sizeof *hashes, hashes, "comparing data");
-    uint64_t first = hashes[0];
-    mem_free(&hashes);
-    TRY(err);
-    if (info->hash != first)
-        err = err_raise(
-            ERR_DATA, __FILE__, __LINE__,
-            "%s on host %s differs from the data on rank 0's host; copy the same files to every host",
-            info->source, comm->topo.host_name);
-    return comm_agree(comm, err, "comparing data");
+    if (info->hash == of_rank_0) return ERR_OK;
+    RAISE(ERR_DATA, "%s on host %s differs from the data on rank 0's host; copy the same files to every host",
+          info->source, comm->topo.host_name);
 }
 
 /* Datasets of folders and shards transform their own images; the loader transforms images in memory. */
@@ -55,20 +45,23 @@ static err_t check_transform(train_input_t *input)
 err_t train_open_input(comm_t *comm, const train_options_t *options, train_input_t *input)
 {
     data_choice_t choice = {"", ""};
-    input->transform = transform_settings(&options->transform);
-    err_t err = options->detects ? detect_train_transform(&options->detect, &input->transform) : ERR_OK;
-    TRY(comm_agree(comm, err, "choosing data"));
-    if (comm->rank == 0) err = dataset_choose(options->data, choice.where, choice.why);
-    TRY(comm_agree(comm, err, "choosing data"));
-    TRY(comm_broadcast(comm, &choice, sizeof choice, 0, "choosing data"));
+    err_t err = comm->rank == 0 ? dataset_choose(options->data, choice.where, choice.why) : ERR_OK;
+    TRY(comm_decide(comm, err, &choice, sizeof choice, "choosing data"));
     memcpy(input->where, choice.where, sizeof input->where);
     memcpy(input->why, choice.why, sizeof input->why);
     watchdog_phase("opening data");
     loader_apply_limits(&options->loader);
-    TRY(comm_agree(comm, bad_open(options->loader.max_bad, &input->bad), "opening data"));
+    input->transform = transform_settings(&options->transform);
+    if (options->detects) err = detect_train_transform(&options->detect, &input->transform);
+    if (err == ERR_OK) err = bad_open(options->loader.max_bad, &input->bad);
+    TRY(comm_agree(comm, err, "opening data"));
     TRY(train_open_data(comm, input->where, &input->transform, &input->dataset));
-    TRY(comm_agree(comm, check_transform(input), "opening data"));
-    TRY(compare_data(comm, &input->dataset->info));
+    const dataset_info_t *info = &input->dataset->info;
+    uint64_t hash = info->hash;
+    TRY(comm_broadcast(comm, &hash, sizeof hash, 0, "comparing data"));
+    err = compare_data(comm, info, hash);
+    if (err == ERR_OK) err = check_transform(input);
+    TRY(comm_agree(comm, err, "comparing data"));
     TRY(content_probe(comm, input->dataset, &input->bad));
     if (comm->rank == 0) err = probe_images(input->dataset, &input->bad);
     return comm_agree(comm, err, "decoding an image of each kind");

@@ -140,8 +140,7 @@ err_t train_own_folder(comm_t *comm, train_output_t *output)
     TRY(comm_agree(comm, err, "creating the output folder"));
     for (;;) {
         err = comm->rank == 0 ? try_own(output, &said_sec, &owned) : ERR_OK;
-        TRY(comm_agree(comm, err, "becoming the owner of the output folder"));
-        TRY(comm_broadcast(comm, &owned, sizeof owned, 0, "becoming the owner of the output folder"));
+        TRY(comm_decide(comm, err, &owned, sizeof owned, "becoming the owner of the output folder"));
         if (owned) return ERR_OK;
         if (comm->rank == 0) clock_sleep(0.5);
     }
@@ -190,10 +189,8 @@ err_t trainer_open_out(trainer_t *t)
     if (t->comm->rank == 0 && err == ERR_OK)
         err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * t->options->runtime.timeout_sec,
                               t->output.owner, &t->saving.writer);
-    TRY(comm_agree(t->comm, err, "creating the output folder"));
-    TRY(comm_agree(t->comm, metrics_open(&t->output.records, t->output.folder, t->output.owner),
-                   "opening metrics"));
+    if (err == ERR_OK) err = metrics_open(&t->output.records, t->output.folder, t->output.owner);
     const char *events = t->comm->rank == 0 ? t->options->tensorboard : NULL;
-    return comm_agree(t->comm, tensorboard_open(&t->output.tensorboard, events, t->at.step),
-                      "opening the event file");
+    if (err == ERR_OK) err = tensorboard_open(&t->output.tensorboard, events, t->at.step);
+    return comm_agree(t->comm, err, "opening the output files");
 }

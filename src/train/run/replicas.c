@@ -86,20 +86,17 @@ err_t replicas_open(trainer_t *t)
 {
     static const char what[] = "preparing to compare replicas";
     train_replicas_t *r = &t->replicas;
-    const bool checks = t->comm->size > 1 && !t->options->replicas_off;
-    err_t err = mem_new_array(t->comm->size, sizeof *r->hosts, what, &r->hosts);
-    if (err == ERR_OK && checks) err = mem_new_array(t->comm->size, sizeof *r->notes, what, &r->notes);
-    TRY(comm_agree(t->comm, err, what));
     r->every = t->options->replica_steps;
     r->last_step = t->at.step;
-    if (checks && t->saving.writer) ckpt_async_check_copies(t->saving.writer, check_copied, t);
-    return comm_allgather(t->comm, t->comm->topo.host_name, sizeof t->comm->topo.host_name, r->hosts, what);
+    if (t->comm->size == 1 || t->options->replicas_off) return ERR_OK;
+    TRY(mem_new_array(t->comm->size, sizeof *r->notes, what, &r->notes));
+    if (t->saving.writer) ckpt_async_check_copies(t->saving.writer, check_copied, t);
+    return ERR_OK;
 }
 
 void replicas_close(trainer_t *t)
 {
     mem_free(&t->replicas.notes);
-    mem_free(&t->replicas.hosts);
 }
 
 void replicas_saving(trainer_t *t)

@@ -7,9 +7,8 @@
 
 #include "train/run/trainer.h"
 
-/* After trainer_begin. Learns the ranks' hosts in any case. */
+/* Not collective. Opening: after trainer_begin. */
 err_t replicas_open(trainer_t *t);
-/* Not collective. */
 void replicas_close(trainer_t *t);
 
 /* Compares weights and optimizer state after step t->at.step - 1, with no step in flight. ERR_PEER: they differ. The

@@ -131,7 +131,7 @@ static void list_tensors(const holdings_t *h, int rank)
         message_append(&m, "%s", n > 1 ? ", " : "");
         append_tensor(h, i, &m);
     }
-    log_warn("rank %d on %s: %d of %d tensors differ: %s%s", rank, h->t->replicas.hosts[rank], n,
+    log_warn("rank %d on %s: %d of %d tensors differ: %s%s", rank, h->t->comm->places[rank].host, n,
              h->n_tensors, m.text, n > SHOWN ? ", …" : "");
 }
 
@@ -139,7 +139,7 @@ static void put_rank(const holdings_t *h, int rank, json_t *j)
 {
     json_object_begin(j, NULL);
     json_int(j, "rank", rank);
-    json_string(j, "host", h->t->replicas.hosts[rank]);
+    json_string(j, "host", h->t->comm->places[rank].host);
     json_array_begin(j, "tensors");
     for (int i = 0; i < h->n_tensors; i++) {
         message_t m = {0};
@@ -208,7 +208,7 @@ static err_t name_ranks(const trainer_t *t, const holdings_t *h)
     int n = 0;
     for (int r = 0; r < size; r++)
         if (is_named(h, r) && n++ < SHOWN)
-            message_append(&who, "%srank %d on %s", n > 1 ? ", " : "", r, t->replicas.hosts[r]);
+            message_append(&who, "%srank %d on %s", n > 1 ? ", " : "", r, t->comm->places[r].host);
     if (n > SHOWN) message_append(&who, " and %d more", n - SHOWN);
     if (h->majority < 0 && h->some_finite && h->some_not)
         message_append(&than, "the others hold no NaN or Inf");

@@ -89,9 +89,8 @@ err_t trainer_find_checkpoint(trainer_t *t)
         t->model.saved_algorithms = saved.algorithms;
         disk_wait_end();
     }
-    TRY_OUT(err, comm_agree(t->comm, err, "finding a checkpoint"));
-    TRY_OUT(err, comm_broadcast(t->comm, t->saving.resumed_from, sizeof t->saving.resumed_from, 0,
-                                "finding a checkpoint"));
+    TRY_OUT(err, comm_decide(t->comm, err, t->saving.resumed_from, sizeof t->saving.resumed_from,
+                             "finding a checkpoint"));
     if (!t->saving.resumed_from[0]) {
         err = train_options_check_default_model(t->options, t->groups);
         err = comm_agree(t->comm, err, "checking options");

@@ -288,17 +288,18 @@ static err_t begin_trace(trainer_t *t)
 
 err_t trainer_build(trainer_t *t)
 {
-    comm_t *comm = t->comm;
     TRY(train_open_input(t->comm, t->options, &t->input));
     t->at.best_step = -1;
     for (int i = 0; i < TASK_MAX_METRICS; i++) t->at.best[i] = NAN;
     const train_options_t *o = t->options;
-    TRY(comm_agree(comm, plan_steps(t), "planning steps"));
-    TRY(comm_agree(comm, build_model(t), "building the model"));
-    train_warn_idle(t);
-    t->task_metrics = task_metrics(&t->input.dataset->info, rcnn_has_masks(t->model.graph));
-    err_t err = train_target_make(o->target, o->target_accuracy, &t->task_metrics, &t->target);
-    return comm_agree(comm, err, "choosing the target");
+    err_t err = plan_steps(t);
+    if (err == ERR_OK) err = build_model(t);
+    if (err == ERR_OK) {
+        train_warn_idle(t);
+        t->task_metrics = task_metrics(&t->input.dataset->info, rcnn_has_masks(t->model.graph));
+        err = train_target_make(o->target, o->target_accuracy, &t->task_metrics, &t->target);
+    }
+    return comm_agree(t->comm, err, "building the model");
 }
 
 err_t trainer_plan(trainer_t *t)
@@ -309,7 +310,7 @@ err_t trainer_plan(trainer_t *t)
 
 err_t trainer_begin(trainer_t *t)
 {
-    TRY(comm_agree(t->comm, trainer_open_shards(t), "allocating shards"));
+    if (t->options->reproducible) TRY(comm_agree(t->comm, trainer_open_shards(t), "allocating shards"));
     /* Initial weights are equal by construction, unless a host's libm differs in the last bit. */
     TRY(comm_broadcast(t->comm, t->model.params.host, t->model.graph->n_flat_params * (int64_t)sizeof(float),
                        0, "broadcasting weights"));
@@ -317,16 +318,22 @@ err_t trainer_begin(trainer_t *t)
     if (err == ERR_OK) err = hd_buffer_push_all(&t->model.states);
     if (err == ERR_OK) err = optim_push(t->learning.optim);
     if (err == ERR_OK) err = backend_sync(t->runtime.backend);
-    TRY(comm_agree(t->comm, err, "broadcasting weights"));
-    return comm_agree(t->comm, open_prefetcher(t), "starting the loader");
+    if (err == ERR_OK) err = open_prefetcher(t);
+    return comm_agree(t->comm, err, "starting the loader");
+}
+
+/* What compares the ranks, in a run but not in a trial. */
+static err_t open_guards(trainer_t *t)
+{
+    TRY(replicas_open(t));
+    return stragglers_open(t);
 }
 
 err_t trainer_setup(trainer_t *t)
 {
     comm_t *comm = t->comm;
     err_t err = comm->rank == 0 ? train_choose_folder(t->options, &t->output) : ERR_OK;
-    TRY(comm_agree(comm, err, "choosing the output folder"));
-    TRY(comm_broadcast(comm, t->output.folder, sizeof t->output.folder, 0, "choosing the output folder"));
+    TRY(comm_decide(comm, err, t->output.folder, sizeof t->output.folder, "choosing the output folder"));
     TRY(train_own_folder(t->comm, &t->output));
     TRY(trainer_find_checkpoint(t));
     TRY(trainer_build(t));
@@ -339,8 +346,7 @@ err_t trainer_setup(trainer_t *t)
     TRY(trainer_open_out(t));
     TRY(begin_trace(t));
     TRY(trainer_begin(t));
-    TRY(replicas_open(t));
-    TRY(stragglers_open(t));
+    TRY(comm_agree(comm, open_guards(t), "preparing to compare ranks"));
     trainer_print_plan(t);
     return ERR_OK;
 }

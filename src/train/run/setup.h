@@ -56,7 +56,7 @@ err_t detector_evaluate(trainer_t *t, evaluation_t *out);
 /* Their lines of the header: images, those left out, canvases. Not collective. */
 void detector_print_images(const trainer_t *t);
 
-/* --reproducible: the gradients of each shard. Not collective. gradients.c. */
+/* With --reproducible: the gradients of each shard. Not collective. gradients.c. */
 err_t trainer_open_shards(trainer_t *t);
 
 /* Sets output->folder. Rank 0 only, not collective. */

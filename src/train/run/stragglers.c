@@ -35,19 +35,10 @@ err_t stragglers_open(trainer_t *t)
 {
     static const char what[] = "preparing to compare the ranks' times";
     train_stragglers_t *s = &t->stragglers;
-    const topo_t *topo = &t->comm->topo;
-    rank_place_t mine = {.host_index = topo->host}, *places = NULL;
-    if (stragglers_floats(t) == 0) return ERR_OK;
-    memcpy(mine.host, topo->host_name, sizeof mine.host);
-    err_t err = comm_agree(t->comm, mem_new_array(topo->size, sizeof *places, what, &places), what);
-    if (err == ERR_OK) err = comm_allgather(t->comm, &mine, sizeof mine, places, what);
-    if (err == ERR_OK && topo->rank == 0) {
-        err = mem_new_array(topo->size, sizeof *s->steps, what, &s->steps);
-        if (err == ERR_OK)
-            err = rank_times_open(topo->size, places, t->options->straggler_sec, share_factor(t), &s->times);
-    }
-    mem_free(&places);
-    return comm_agree(t->comm, err, what);
+    const comm_t *comm = t->comm;
+    if (stragglers_floats(t) == 0 || comm->rank > 0) return ERR_OK;
+    TRY(mem_new_array(comm->size, sizeof *s->steps, what, &s->steps));
+    return rank_times_open(comm->size, comm->places, t->options->straggler_sec, share_factor(t), &s->times);
 }
 
 void stragglers_close(trainer_t *t)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds ranks that are slow (train/output/rank_times.h). Each rank's times of a step follow the gradients of a later one
- * in the same allreduce, in a slot of their own where the others add 0; rank 0 compares them. Without collectives, unless
- * stated otherwise; does nothing on one rank and in a trial. Internal to train/run.
+ * in the same allreduce, in a slot of their own where the others add 0; rank 0 compares them. Without collectives; does
+ * nothing on one rank and in a trial. Internal to train/run.
  *
  * Compute is forward, backward and optimizer, without waiting in --sync-bn; data is the wait for the loader. Waiting for
  * others in the allreduce is left out of communication: it counts from the arrival of the last rank. Clocks of hosts
@@ -24,7 +24,7 @@ enum {
 /* Floats of all slots, which follow TAIL_COUNT. */
 int64_t stragglers_floats(const trainer_t *t);
 
-/* Collective, after trainer_begin. */
+/* After trainer_begin. */
 err_t stragglers_open(trainer_t *t);
 void stragglers_close(trainer_t *t);
 
