@@ -93,6 +93,13 @@ static void test_words(void)
     peers[1].heard_sec = peers[1].changed_sec - 0.5;
     OK(says(&v, "; the process of rank 1 on b has ended; 0.5 s before, it was in \"gradient allreduce\""),
        "one whose connection was closed");
+    char text[ERR_MESSAGE_MAX];
+    OK(watchdog_describe_loss(&peers[1], "evaluation", text, sizeof text) && !strstr(text, "evaluation"),
+       "its last status tells what it did");
+    peers[1].heard_sec = 0;
+    OK(watchdog_describe_loss(&peers[1], "evaluation", text, sizeof text) &&
+           strcmp(text, "the process of rank 1 on b has ended; this rank is in \"evaluation\"") == 0,
+       "without one, what this rank does");
 
     v = all_wait();
     set_behind(1, 83, "reading the data of step 41");
@@ -208,7 +215,7 @@ static void test_stall(void)
 
 int main(void)
 {
-    tap_plan(13);
+    tap_plan(15);
     setenv("OMPI_MCA_btl_tcp_if_include", "lo", 1);
     test_words();
     test_stall();

@@ -156,11 +156,14 @@ void watchdog_describe_hosts(const watchdog_view_t *v, message_t *m, const overd
         message_append(m, "; no rank is missing on any host, so the transport between the ranks is stuck");
 }
 
-bool watchdog_describe_loss(const side_peer_t *peer, char *out, size_t n_bytes)
+bool watchdog_describe_loss(const side_peer_t *peer, const char *own, char *out, size_t n_bytes)
 {
     message_t m = {.n = 0};
+    const bool known =
+        peer->status.ended.rank >= 0 || (peer->heard_sec > 0 && peer->status.behind[SIDE_ON_HOST].rank >= 0);
     if (peer->state != SIDE_LOST && peer->status.ended.rank < 0) return false;
     describe_end(&m, peer, "");
+    if (!known) message_append(&m, "; this rank is in \"%s\"", own);
     snprintf(out, n_bytes, "%s", m.text);
     return true;
 }

@@ -66,8 +66,10 @@ int watchdog_count_absent(const watchdog_view_t *v, const overdue_t *overdue);
 void watchdog_sum_up(const watchdog_view_t *v, const char *what, side_status_t *out);
 /* Names the ranks of other hosts; n_absent ranks of this one have been. */
 void watchdog_describe_hosts(const watchdog_view_t *v, message_t *m, const overdue_t *overdue, int n_absent);
-/* The process of a group that has ended unexpectedly; false: none has. */
-bool watchdog_describe_loss(const side_peer_t *peer, char *out, size_t n_bytes);
+/* The process of a group that has ended unexpectedly; false: none has.
+ *
+ *   own  what this rank does, which tells most of a process that ended before its first status */
+bool watchdog_describe_loss(const side_peer_t *peer, const char *own, char *out, size_t n_bytes);
 
 /* The error at the deadline, and the warning before it. */
 void watchdog_describe_expiry(const watchdog_view_t *v, const overdue_t *overdue, char *out, size_t n_bytes);

@@ -64,7 +64,8 @@ static void report_losses(watchdog_side_t *w, double now, bool hurry)
         char text[ERR_MESSAGE_MAX];
         double since = g == own || peers[g].state != SIDE_LOST ? peers[g].heard_sec : peers[g].changed_sec;
         if (side_role(w->channel) != SIDE_HUB && peers[g].state != SIDE_LOST) continue;
-        if (peers[g].told || !watchdog_describe_loss(&peers[g], text, sizeof text)) continue;
+        if (peers[g].told || !watchdog_describe_loss(&peers[g], w->view.mine->doing, text, sizeof text))
+            continue;
         if (!hurry && now - since < patience && peers[g].state == SIDE_LOST) continue;
         side_set_told(w->channel, g);
         log_rank_error("%s", text);
