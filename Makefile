@@ -100,7 +100,7 @@ LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt -Wl$(comma)-
 
 sources_in = $(shell find $(1) -name '$(2)')
 SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/cluster/comm/nccl/%) \
-	$(if $(SMPI),,src/base/sim.c src/cluster/comm/side_sim.c),$(call sources_in,src kernels/ref kernels/cpu \
+	$(if $(SMPI),src/cluster/comm/watchdog_thread.c,src/base/sim.c $(wildcard src/cluster/comm/*_sim.c)),$(call sources_in,src kernels/ref kernels/cpu \
 	$(if $(HAVE_CUDA),kernels/cuda),*.c)))
 CU  := $(if $(HAVE_CUDA),$(sort $(call sources_in,kernels/cuda,*.cu)))
 OBJ := $(SRC:%.c=$(BUILD)/%.o) $(PROTO)/tensorboard.pb-c.o

@@ -8,19 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/sim.h"
 #include "base/thread.h"
-
-static err_t start_watcher(watchdog_thread_t *w, void *(*run)(void *))
-{
-    w->wake_fd = -1;
-    if (!sim_watch(run)) RAISE(ERR_SYSTEM, "cannot start the watchdog: out of memory");
-    return ERR_OK;
-}
 
 err_t watchdog_thread_start(watchdog_thread_t *w, void *(*run)(void *))
 {
-    if (sim_is_rank()) return start_watcher(w, run);
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->wake_fd < 0) RAISE(ERR_SYSTEM, "cannot start the watchdog: eventfd: %s", strerror(errno));
     int status = thread_start(&w->thread, run, NULL);
@@ -31,38 +22,30 @@ err_t watchdog_thread_start(watchdog_thread_t *w, void *(*run)(void *))
 
 void watchdog_thread_wake(const watchdog_thread_t *w)
 {
-    if (sim_is_rank())
-        sim_send(sim_rank(), "", 1);
-    else
-        eventfd_write(w->wake_fd, 1);
+    eventfd_write(w->wake_fd, 1);
 }
 
 void watchdog_thread_awoke(const watchdog_thread_t *w)
 {
     eventfd_t count;
-    if (!sim_is_rank()) eventfd_read(w->wake_fd, &count);
+    eventfd_read(w->wake_fd, &count);
 }
 
 void watchdog_thread_join(watchdog_thread_t *w)
 {
-    if (sim_is_rank()) {
-        sim_watch_join();
-        return;
-    }
     pthread_join(w->thread, NULL);
     close(w->wake_fd);
 }
 
 bool watchdog_thread_is_self(const watchdog_thread_t *w)
 {
-    return sim_is_rank() ? sim_is_watcher() : pthread_equal(pthread_self(), w->thread) != 0;
+    return pthread_equal(pthread_self(), w->thread) != 0;
 }
 
 double watchdog_thread_sec(const watchdog_thread_t *w)
 {
     struct timespec cpu = {0};
     clockid_t clock;
-    if (sim_is_rank()) return 0;
     const bool found = pthread_getcpuclockid(w->thread, &clock) == 0;
     if (found) clock_gettime(clock, &cpu);
     return (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec;

@@ -92,11 +92,12 @@ static err_t fair_threads(comm_t *comm, int *allowed, int *fair, int *on_host)
         if (all[r].host == mine.host) CPU_OR(&host_cpus, &host_cpus, &all[r].allowed);
     mem_free(&all);
     TRY(err);
-    *allowed = CPU_COUNT(&mine.allowed);
-    *on_host = CPU_COUNT(&host_cpus);
+    /* A simulated host has a CPU for each rank. */
+    *allowed = sim_is_rank() ? 1 : CPU_COUNT(&mine.allowed);
+    *on_host = sim_is_rank() ? comm->topo.local_size : CPU_COUNT(&host_cpus);
     *fair = *on_host / comm->topo.local_size;
     if (*fair > *allowed) *fair = *allowed;
-    if (*fair < 1 || sim_is_rank()) *fair = 1;
+    if (*fair < 1) *fair = 1;
     return ERR_OK;
 }
 
