@@ -16,6 +16,12 @@ bool sim_is_rank(void);
 #define sim_is_rank() false
 #endif
 
+/* How often to repeat a measurement: n times, or once where nothing disturbs it. */
+static inline int sim_repeats(int n)
+{
+    return sim_is_rank() ? 1 : n;
+}
+
 /* Rank and size of the job, known before MPI_Init. */
 int sim_rank(void);
 int sim_size(void);
@@ -27,7 +33,7 @@ double sim_unix_sec(void);
 /* Also lets the other ranks run: a rank must not wait for a change in memory without sleeping. */
 void sim_sleep(double sec);
 
-/* Ends the simulation with all its ranks. */
+/* Ends the simulation with all its ranks. Recorded as the end of the collectives. */
 _Noreturn void sim_end(int code);
 
 /* The watcher of this rank: run(NULL), simulated at the same time. False if it cannot be started. */
@@ -37,8 +43,8 @@ void sim_watch_join(void);
 /* Whether the caller is the watcher. */
 bool sim_is_watcher(void);
 
-/* Called before the rank's collective of this number: records it, and injects the fault that scripts/simulate.sh
- * orders. A hung rank does not return. True: the rank is to be lost, by sim_lose. */
+/* Called before the rank's collective of this number: records it if it is rank 0's, and injects the fault that
+ * scripts/simulate.sh orders. A hung rank does not return. True: the rank is to be lost, by sim_lose. */
 bool sim_collective(const char *what, long long number);
 /* Ends this rank and its watcher, as if its process were killed; the job follows a second later, as with mpirun. */
 _Noreturn void sim_lose(void);

@@ -106,6 +106,7 @@ static err_t parse_request(request_t *r, const cmd_context_t *context, int n_wor
     TRY(opt_parse(r->groups, N_COMMON + r->n_cases + 1, context->argc - n_words, context->argv + n_words,
                   NULL, 0, NULL));
     TRY(console_apply(&r->console));
+    TRY(bench_options_check(&r->options));
     for (int i = 0; i < r->n_cases; i++)
         if (r->cases[i].which->check) TRY(r->cases[i].which->check(r->cases[i].options));
     return ERR_OK;

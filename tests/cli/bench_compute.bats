@@ -41,6 +41,17 @@ sound() { # CASE POINTS RANKS
     }
 }
 
+@test "--samples takes that many samples of each point, whatever their precision" {
+    for n in 1 2; do
+        rm -f "$records"
+        bench "$n" gemm --gemm-max 64 --samples 7 --ci 0.000001
+        points gemm 'length > 0 and all(.n == 7 and (.batch_n | add) == 7 and (.samples | length) == 7)'
+    done
+    run "$dptrain" bench gemm --samples 7 --turns "$BATS_TEST_TMPDIR/turns:first"
+    [ "$status" -eq 2 ]
+    [[ $output == *"--samples and --turns exclude each other"* ]]
+}
+
 @test "gemm: rates are consistent with shapes and times, in the records and in the table" {
     for n in 1 2; do
         for precision in fp32 bf16; do

@@ -21,6 +21,10 @@ const opt_t bench_option_table[] = {
      "time per point, in seconds; 0: 2, or 0.25 with --quick", OPT_COMMON},
     {"ci", OPT_REAL, FIELD(precision), "0.01", 1e-6, 1, NULL, "X",
      "target precision of the median: relative half-width of its 95 % confidence interval", OPT_COMMON},
+    {"samples", OPT_INT, FIELD(n_samples), "0", 0, BENCH_MAX_SAMPLES, NULL, "N",
+     "take N samples of each point, whatever --budget and --ci say: enough on simulated hosts, where all are "
+     "equal; 0: until the median is precise",
+     OPT_MORE},
     {"turns", OPT_STRING, FIELD(turns), NULL, 0, 0, NULL, "FOLDER:first|second",
      "alternate with another job on this host after every batch, through FOLDER, so that both see the same "
      "machine; both jobs must measure the same points",
@@ -31,6 +35,13 @@ const opt_t bench_option_table[] = {
      OPT_MORE},
 };
 const int n_bench_options = sizeof bench_option_table / sizeof bench_option_table[0];
+
+err_t bench_options_check(const bench_options_t *options)
+{
+    if (options->n_samples > 0 && options->turns)
+        RAISE(ERR_USAGE, "--samples and --turns exclude each other: both decide on the number of samples");
+    return ERR_OK;
+}
 
 err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what)
 {

@@ -19,6 +19,7 @@ typedef struct bench_options {
     const char *out;   /* record file; NULL: runs/bench-DATE.jsonl */
     bool quick;        /* fewer points, less time each */
     double budget_sec; /* per measurement; 0: the default */
+    int64_t n_samples; /* per measurement, instead of budget and precision; 0: those decide */
     double precision;  /* target: half of the median's 95 % confidence interval / the median */
     double clock_sec;  /* best known time of the calibration loop on this machine; 0: unknown */
     const char *turns; /* FOLDER:first or FOLDER:second; NULL: no turns */
@@ -141,6 +142,9 @@ typedef struct bench_choice {
 } bench_choice_t;
 err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n_groups,
                 const bench_choice_t *cases, int n, void (*abort_job)(err_t code));
+
+/* Call after parsing. ERR_USAGE: options that exclude each other. */
+err_t bench_options_check(const bench_options_t *options);
 
 extern const opt_t bench_option_table[];
 extern const int n_bench_options;

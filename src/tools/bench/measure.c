@@ -9,6 +9,7 @@
 #include "base/figure.h"
 #include "base/mem.h"
 #include "base/progress.h"
+#include "base/sim.h"
 #include "base/stats.h"
 #include "cluster/session/stop.h"
 #include "tools/bench/bench.h"
@@ -102,8 +103,8 @@ static int64_t enough_iterations(const work_state_t *s, double mean)
 {
     double margin_sec = s->work->finish ? device_margin_sec : clock_margin_sec;
     if (s->work->prepare || mean >= margin_sec) return 1;
-    int64_t n = (int64_t)ceil(margin_sec / mean);
-    return n > MAX_PER_SAMPLE ? MAX_PER_SAMPLE : n;
+    const double n = fmin(ceil(margin_sec / mean), MAX_PER_SAMPLE);
+    return sim_repeats((int)n);
 }
 
 /* Estimates the time of an iteration and sets per_sample and per_batch, the same on all ranks. */
@@ -113,7 +114,7 @@ static err_t warm_up(bench_t *bench, work_state_t *s)
     int64_t n = 1;
     s->per_sample = 1;
     /* A sample of one iteration would mostly show the wait of `finish`, so later rounds use more. */
-    for (int i = 0; i < (s->work->finish ? 4 : 2); i++) {
+    for (int i = 0; i < sim_repeats(s->work->finish ? 4 : 2); i++) {
         if (i >= 2) s->per_sample = enough_iterations(s, mean);
         TRY(wait_for_ranks(bench, s));
         if (is_participant(bench, s)) TRY(run_samples(bench, s, n, sec, NULL));
@@ -174,11 +175,16 @@ static err_t refill_caches(bench_t *bench, const work_state_t *s)
     return run_samples(bench, s, SETTLE_SAMPLES, sec, NULL);
 }
 
+static int64_t max_samples(const bench_t *bench)
+{
+    return bench->options->n_samples > 0 ? bench->options->n_samples : BENCH_MAX_SAMPLES;
+}
+
 static err_t measure_batch(measurement_t *m, work_state_t *s)
 {
     double mine[MAX_BATCH] = {0}, all[MAX_BATCH + N_NOTES], parts[MAX_BATCH * BENCH_MAX_PARTS] = {0};
     samples_t *samples = &s->samples;
-    int64_t left = BENCH_MAX_SAMPLES - samples->n, n = left < s->per_batch ? left : s->per_batch;
+    int64_t left = max_samples(m->bench) - samples->n, n = left < s->per_batch ? left : s->per_batch;
     if (n == 0) return ERR_OK;
     double start = clock_sec();
     TRY(refill_caches(m->bench, s));
@@ -226,7 +232,8 @@ static err_t elapsed_sec(measurement_t *m, double *out)
 static bool needs_more(const measurement_t *m, const samples_t *s, double sec)
 {
     if (m->bench->turns) return m->n_rounds < m->n_rounds_agreed;
-    if (s->n >= BENCH_MAX_SAMPLES) return false;
+    if (s->n >= max_samples(m->bench)) return false;
+    if (m->bench->options->n_samples > 0) return true;
     if (sec > m->budget) return s->n == 0 || (s->n < BENCH_MIN_SAMPLES && sec < overrun * m->budget);
     int64_t n = samples_sorted(s, m->sorted);
     return n < ENOUGH_SAMPLES || !samples_are_precise(m->sorted, n, m->bench->options->precision);
@@ -307,7 +314,7 @@ static err_t prepare_states(measurement_t *m, const bench_work_t *works)
         s->work = &works[i];
         s->n_ranks = works[i].n_ranks ? works[i].n_ranks : m->bench->comm->size;
         ASSERT(!works[i].prepare || s->n_ranks == m->bench->comm->size);
-        TRY(samples_new(&works[i].parts, m->bench->turns != NULL, &s->samples));
+        TRY(samples_new(&works[i].parts, m->bench->turns || m->bench->options->n_samples > 0, &s->samples));
     }
     return ERR_OK;
 }
