@@ -21,6 +21,7 @@ typedef struct packet {
 
 enum { LOST_CODE = 5 }; /* run.sh's for a job whose rank was killed */
 static const double forever_sec = 1e9, launcher_sec = 1;
+static const char collectives_name[] = "DPTRAIN_SIM_COLLECTIVES";
 
 /* Each rank has a copy of every variable. */
 static struct {
@@ -75,6 +76,10 @@ void sim_sleep(double sec)
 
 _Noreturn void sim_end(int code)
 {
+    const char *path = getenv(collectives_name);
+    fflush(NULL);
+    FILE *file = path ? fopen(path, "ae") : NULL;
+    if (file) fprintf(file, "end\t%.9f\tcode %d\n", sim_sec(), code);
     fflush(NULL);
     _exit(code);
 }
@@ -153,7 +158,7 @@ static bool is_ordered(const char *name, const char **value)
 static void record_collective(const char *what, long long number)
 {
     static FILE *file;
-    const char *path = getenv("DPTRAIN_SIM_COLLECTIVES");
+    const char *path = getenv(collectives_name);
     if (!path || sim_rank() != 0) return;
     if (!file) file = fopen(path, "we");
     if (file) fprintf(file, "%lld\t%.9f\t%s\n", number, sim_sec(), what);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/sim.h"
 #include "cluster/comm/topo.h"
 #include "tools/check/cases.h"
 
@@ -104,6 +105,10 @@ static err_t load_run(check_t *check)
 {
     static const char what[] = "comparing processes";
     comm_t *comm = check->comm;
+    if (sim_is_rank()) {
+        check_line(check, check_job(check), "CPUs", CHECK_SKIP, NULL, "hosts are simulated");
+        return ERR_OK;
+    }
     load_rank_t mine = {.host = check->host, .pid = getpid()}, *all = NULL;
     load_host_t host = {.n_ranks = 0};
     memcpy(mine.machine, comm->topo.host_name, sizeof mine.machine);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sim.h"
 #include "tools/check/cases.h"
 #include "tools/check/reach.h"
 
@@ -146,6 +147,7 @@ static err_t network_alloc(network_t *network)
     TRY(mem_new_array(n, sizeof *network->hosts, "interfaces of hosts", &network->hosts));
     TRY(mem_new_array(n_all, sizeof *network->latency, "times of pairs", &network->latency));
     TRY(mem_new_array(n_all, sizeof *network->per_byte, "times of pairs", &network->per_byte));
+    TRY(mem_new_array(n_all, sizeof *network->alone, "pairs measured again", &network->alone));
     for (int64_t i = 0; i < n_all; i++) network->latency[i] = network->per_byte[i] = NAN;
     const check_t *check = network->check;
     for (int r = 0; r < check->comm->size; r++)
@@ -158,10 +160,10 @@ static err_t reach_and_measure(network_t *network)
 {
     check_t *check = network->check;
     bool parts = check->options->runtime.ranks_per_host > 0;
-    if (parts) {
+    if (parts || sim_is_rank()) {
         network->reached = true;
-        check_line(check, check_job(check), "interfaces", CHECK_SKIP, NULL,
-                   "hosts are simulated (--ranks-per-host)");
+        check_line(check, check_job(check), "interfaces", CHECK_SKIP, NULL, "hosts are simulated%s",
+                   parts ? " (--ranks-per-host)" : "");
     } else {
         TRY(network_reach(network));
     }
@@ -183,6 +185,7 @@ static err_t network_run(check_t *check)
     mem_free(&network.hosts);
     mem_free(&network.latency);
     mem_free(&network.per_byte);
+    mem_free(&network.alone);
     return err;
 }
 

@@ -20,6 +20,7 @@ typedef struct network {
     double slack;     /* pairs_judge's slack for per_byte, seconds per byte */
     double *latency;  /* [n × n], seconds; NaN: not measured */
     double *per_byte; /* [n × n], seconds per byte */
+    bool *alone;      /* [n × n]: measured while all other hosts slept */
 } network_t;
 
 /* Collective. network_reach compares interfaces and connects ports. network_measure measures every pair

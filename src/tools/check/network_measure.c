@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/figure.h"
 #include "base/mem.h"
+#include "base/sim.h"
 #include "cluster/comm/collective.h"
 #include "tools/check/network.h"
 
@@ -69,14 +70,16 @@ static err_t agree_on_worse(const probe_t *probe, int peer, double *values, int 
 static err_t measure_pair(const probe_t *probe, int peer, bool again, double times[2])
 {
     double middle;
-    TRY(exchange_bytes(probe, peer, sizeof(double), again ? 10 * N_SMALL : N_SMALL, &times[0]));
-    TRY(exchange_bytes(probe, peer, MIDDLE_BYTES, again ? 2 * N_LARGE : N_LARGE, &middle));
+    /* The first may include waiting for the peer. */
+    TRY(exchange_bytes(probe, peer, sizeof(double), 1 + sim_repeats(again ? 10 * N_SMALL : N_SMALL),
+                       &times[0]));
+    TRY(exchange_bytes(probe, peer, MIDDLE_BYTES, sim_repeats(again ? 2 * N_LARGE : N_LARGE), &middle));
     /* Both must choose the same size. */
     TRY(agree_on_worse(probe, peer, &middle, 1));
     int64_t n_bytes = middle > middle_sec ? MIDDLE_BYTES : probe->n_bytes;
     double fits = again_sec * MIDDLE_BYTES / (middle * (double)n_bytes);
     int n_times = !again || fits < N_LARGE ? N_LARGE : fits < 64 ? (int)fits : 64;
-    TRY(exchange_bytes(probe, peer, n_bytes, n_times, &times[1]));
+    TRY(exchange_bytes(probe, peer, n_bytes, sim_repeats(n_times), &times[1]));
     times[1] /= (double)n_bytes;
     return agree_on_worse(probe, peer, times, 2);
 }
@@ -141,10 +144,41 @@ static err_t remeasure_slow(network_t *network, const probe_t *probe, const doub
     pairs_t pairs;
     err_t err = pairs_judge(matrix, network->n, slack_sec, &pairs);
     TRY(comm_agree(probe->comm, err, "comparing pairs of hosts"));
-    for (int a = 0, b = 0, i = 0; err == ERR_OK && pairs_next_slow(&pairs, matrix, &a, &b); i++, ++*n_slow)
-        if (i < MAX_AGAIN) err = measure_again(network, probe, a, b);
+    for (int a = 0, b = 0, i = 0; err == ERR_OK && pairs_next_slow(&pairs, matrix, &a, &b); i++, ++*n_slow) {
+        if (i >= MAX_AGAIN) continue;
+        network->alone[a * network->n + b] = true;
+        err = measure_again(network, probe, a, b);
+    }
     pairs_free(&pairs);
     return err;
+}
+
+/* If more pairs are slow than can be measured alone, and all that were have recovered, the rest only shared links
+ * with others: their times are forgotten. Adds their number to *n. */
+static err_t forget_crowded(const network_t *network, double *matrix, double slack_sec, int *n)
+{
+    pairs_t pairs;
+    bool confirmed = false;
+    TRY(pairs_judge(matrix, network->n, slack_sec, &pairs));
+    for (int a = 0, b = 0; pairs_next_slow(&pairs, matrix, &a, &b);)
+        confirmed |= network->alone[a * network->n + b];
+    for (int a = 0, b = 0; !confirmed && pairs_next_slow(&pairs, matrix, &a, &b); ++*n)
+        matrix[a * network->n + b] = NAN;
+    pairs_free(&pairs);
+    return ERR_OK;
+}
+
+/* Collective. Of both matrices, which are the same on all ranks. */
+static err_t judge_crowded(network_t *network)
+{
+    check_t *check = network->check;
+    int n = 0;
+    err_t err = forget_crowded(network, network->latency, network_latency_slack, &n);
+    if (err == ERR_OK) err = forget_crowded(network, network->per_byte, network->slack, &n);
+    if (n > 0)
+        check_line(check, check_job(check), "shared links", CHECK_OK, NULL,
+                   "%d pairs are slow only while all hosts send", n);
+    return comm_agree(check->comm, err, "comparing pairs of hosts");
 }
 
 /* Collective. Other traffic is temporary, a bad cable is not: repeats slow pairs for as long as some of them
@@ -163,7 +197,7 @@ static err_t measure_suspects(network_t *network, const probe_t *probe)
         if (n == 0 || (i >= N_AGAIN - 1 && n >= before)) break;
         before = n;
     }
-    return ERR_OK;
+    return judge_crowded(network);
 }
 
 /* Collective. All ranks send to the next concurrently: links may be slower when shared. */
@@ -184,7 +218,7 @@ static err_t measure_ring(network_t *network, const probe_t *probe)
                                     .what = "sending around the ring"};
     TRY(comm_agree(probe->comm, collective_new(probe->comm, &spec, &call), "preparing the ring"));
     err_t err = ERR_OK;
-    for (int i = 0; err == ERR_OK && i < N_LARGE; i++) {
+    for (int i = 0; err == ERR_OK && i < sim_repeats(N_LARGE); i++) {
         err = comm_barrier(probe->comm, "the ring");
         double start = clock_sec();
         if (err == ERR_OK) err = collective_run(call);
@@ -219,7 +253,7 @@ static err_t find_slack(network_t *network)
     static const char *const rdma[] = {"UCX", "PSM2", "libfabric", "openib", "UCT"};
     char text[64];
     collective_transport(network->check->comm, text, sizeof text);
-    int32_t sockets = 1;
+    int32_t sockets = !sim_is_rank();
     for (size_t i = 0; i < sizeof rdma / sizeof rdma[0]; i++)
         if (strstr(text, rdma[i])) sockets = 0;
     TRY(comm_allreduce(network->check->comm, &sockets, 1, DTYPE_I32, COMM_MAX, "comparing transports"));
