@@ -25,11 +25,11 @@ with `scripts/install_deps.sh --sim` and `make SMPI=1`.
   --hang RANK[@N]    this rank stops before its Nth collective, and never goes on [40]
   --lose RANK[@N]    this rank is killed before its Nth collective [40]
   --word RANK:WORD   adds WORD to the command line of this rank alone
-  --collectives FILE writes number, simulated seconds and name of each of rank 0's collectives
+  --collectives FILE writes number, simulated seconds and name of each of rank 0's collectives; of a job that fails also its end
   -h, --help         show this help
 
-Only train is tested so; check waits for time to pass, and does not end. Exit codes are dptrain's. A simulated rank of a
-small model takes 6 MB of memory; its copy of the program takes 3 MB in /dev/shm, or in TMPDIR if /dev/shm lacks space.
+Tested with train, check and bench (whose --samples 1 is enough). Exit codes are dptrain's. A simulated rank of a small model
+takes 6 MB of memory; its copy of the program takes 3 MB in /dev/shm, or in TMPDIR if /dev/shm lacks space.
 EOF
 }
 
@@ -44,6 +44,10 @@ host_index() { # OPTION HOST
         die 2 "invalid $1 '$2': the hosts are node0 … node$((n_hosts - 1))"
     fi
     echo "$((10#${BASH_REMATCH[1]}))"
+}
+
+switch_of() { # INDEX OF A HOST
+    echo "$((((($1 + 1) * ${switches%:*}) - 1) / n_hosts))"
 }
 
 # One zone per switch. A link per direction and host, each with half of the latency.
@@ -73,15 +77,17 @@ write_platform() {
                 for (i = 1; i <= k; i++) {
                     split(words[i], w, ":")
                     if (w[1] < first || w[1] >= last || w[2] < first || w[2] >= last) continue
-                    link("pair" i, bytes / w[3], lat)
-                    bypass[s] = bypass[s] sprintf("      <bypassRoute src=\"node%d\" dst=\"node%d\"><link_ctn id=\"pair%d\"/></bypassRoute>\n", w[1], w[2], i)
-                    bypass[s] = bypass[s] sprintf("      <bypassRoute src=\"node%d\" dst=\"node%d\"><link_ctn id=\"pair%d\"/></bypassRoute>\n", w[2], w[1], i)
+                    link("there" i, bytes / w[3], lat); link("back" i, bytes / w[3], lat)
+                    bypass[s] = bypass[s] sprintf("      <bypassRoute src=\"node%d\" dst=\"node%d\"><link_ctn id=\"there%d\"/></bypassRoute>\n", w[1], w[2], i)
+                    bypass[s] = bypass[s] sprintf("      <bypassRoute src=\"node%d\" dst=\"node%d\"><link_ctn id=\"back%d\"/></bypassRoute>\n", w[2], w[1], i)
                 }
-                printf "%s      <router id=\"router%d\"/>\n    </zone>\n", bypass[s], s
+                printf "      <router id=\"router%d\"/>\n%s    </zone>\n", s, bypass[s]
             }
-            for (s = 0; s < switches && switches > 1; s++) link("trunk" s, bytes * n / switches / share, 0)
-            for (s = 0; s < switches; s++) for (t = s + 1; t < switches; t++)
-                printf "    <zoneRoute src=\"switch%d\" dst=\"switch%d\" gw_src=\"router%d\" gw_dst=\"router%d\"><link_ctn id=\"trunk%d\"/><link_ctn id=\"trunk%d\"/></zoneRoute>\n", s, t, s, t, s, t
+            for (s = 0; s < switches && switches > 1; s++) {
+                link("out" s, bytes * n / switches / share, 0); link("in" s, bytes * n / switches / share, 0)
+            }
+            for (s = 0; s < switches; s++) for (t = 0; t < switches; t++) if (s != t)
+                printf "    <zoneRoute src=\"switch%d\" dst=\"switch%d\" gw_src=\"router%d\" gw_dst=\"router%d\" symmetrical=\"NO\"><link_ctn id=\"out%d\"/><link_ctn id=\"in%d\"/></zoneRoute>\n", s, t, s, t, s, t
             print "  </zone>\n</platform>"
         }'
 }
@@ -124,6 +130,8 @@ for w in "${pair_words[@]}"; do
     [[ $w =~ ^(.*),(.*):($number)$ ]] || die 2 "invalid --slow-pair '$w': expected such as node3,node9:10"
     names=("${BASH_REMATCH[@]:1:3}")
     first=$(host_index --slow-pair "${names[0]}") second=$(host_index --slow-pair "${names[1]}")
+    [[ $(switch_of "$first") == $(switch_of "$second") ]] ||
+        die 2 "--slow-pair $w: ${names[0]} and ${names[1]} are connected to different switches"
     pairs+=("$first:$second:${names[2]}")
 done
 [[ -z $hang ]] || need_rank --hang "$hang" '(@[0-9]{1,9})?'

@@ -59,6 +59,7 @@ wait_for() {
     refused "invalid --slow 'node4'" -np 4 --slow node4 -- train
     refused "invalid --slow 'node4': the hosts are node0 … node3" -np 4 --slow node4:10 -- train
     refused "invalid --slow-pair 'node1:10'" -np 4 --slow-pair node1:10 -- train
+    refused "node1 and node2 are connected to different switches" -np 4 --switches 2:2 --slow-pair node1,node2:10 -- train
     refused "--hang 4: the ranks are 0 … 3" -np 4 --hang 4 -- train
     refused "invalid --lose '1@'" -np 4 --lose 1@ -- train
     refused "invalid --switches '2'" -np 4 --switches 2 -- train

@@ -5,8 +5,8 @@
 
 load ../cli/common
 
-# For setup_file: skips the file where the program cannot be simulated; creates $small, a folder with digits of 7x7 pixels, so
-# that the model of a simulated rank is small.
+# For setup_file: skips the file where the program cannot be simulated. Creates $small, a folder with
+# digits of 7x7 pixels, so that the model of a simulated rank is small.
 sim_setup() { # TRAINING VALIDATION
     common_setup
     command -v smpirun >/dev/null || skip "SimGrid was not found; scripts/install_deps.sh --sim installs it"
@@ -33,6 +33,16 @@ before_first_sum() { # FILE OF --collectives
 sim_losses() { # FOLDER
     jq -r 'select(.record == "step") | .loss' "$1/metrics.jsonl"
     jq -r 'select(.record == "epoch") | .val_loss' "$1/metrics.jsonl"
+}
+
+# Fails unless the job ended within its timeout of 10 s and 5 more, in simulated time, after rank 0's last collective.
+ended_in_time() { # FILE OF --collectives
+    awk -F'\t' '$1 == "end" { end = $2; exit } { last = $2 } END { print end - last; exit !(end > 0 && end - last <= 15) }' "$1"
+}
+
+# The names of a run's fields, but for the list of its hosts. When the record of a checkpoint comes depends on the disk.
+sim_fields() { # FOLDER
+    jq -c 'if .record == "run" then del(.topology.host_of_rank) else . end | [.record, paths | tostring]' "$1/metrics.jsonl" | sort
 }
 
 # Fails unless output and code are those of one error.
