@@ -8,6 +8,7 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sim.h"
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
@@ -92,7 +93,8 @@ static err_t host_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count)
     TRY(time_both(comm, buffer, count, &host_sec[0], &mpi_sec[0]));
     for (; more; n++) {
         TRY(time_both(comm, buffer, count, &host_sec[n], &mpi_sec[n]));
-        more = n + 1 < MIN_CALLS || (n + 1 < MAX_CALLS && clock_sec() - start < budget_sec);
+        more = n + 1 < sim_repeats(MIN_CALLS) ||
+               (n + 1 < sim_repeats(MAX_CALLS) && clock_sec() - start < budget_sec);
         E_MPI(MPI_Bcast(&more, 1, MPI_INT, 0, impl->ranks.world), "MPI_Bcast");
     }
     comm_timing_t *t = &buffer->timing;

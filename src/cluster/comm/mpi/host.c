@@ -23,7 +23,9 @@ enum {
     BLOCK_FLOATS = 4096 / sizeof(float) /* stays in L1 between summing and writing */
 };
 
-enum { SIM_LOOKS = 1000 }; /* short ones of a simulated rank; sleeping is what advances its time */
+/* A simulated rank sleeps between its looks, which advances its time: after the first ones for longer and longer. */
+enum { SIM_LOOKS = 100 };
+static const double sim_growth = 1.05;
 
 static void spin_pause(void)
 {
@@ -78,9 +80,11 @@ static int spin_limit(const host_t *host, int peer)
 static void wait_for(const host_t *host, int peer, host_counter_t *counter, unsigned long long value)
 {
     unsigned long long seen;
+    double nap_sec = 1e-6;
     for (int n = 0; (seen = atomic_load_explicit(&counter->value, memory_order_acquire)) < value; n++) {
         if (sim_is_rank()) {
-            clock_sleep(n < SIM_LOOKS ? 1e-6 : 1e-2);
+            clock_sleep(nap_sec);
+            if (n >= SIM_LOOKS) nap_sec *= sim_growth;
             continue;
         }
         if (n < HOST_SPINS_SHARED || n < spin_limit(host, peer)) {
