@@ -129,7 +129,7 @@ ssh_cause() { # CODE TEXT NAME PORT FROM
         ;;
     *'closed by'* | *'reset by'* | *'kex_exchange_identification'*)
         CAUSE="connection closed before the login on port $port"
-        ADVICE="check that this is sshd's port, then see its log on $name (MaxStartups, AllowUsers, fail2ban)"
+        ADVICE="check that this is sshd's port, then see its log on $name (MaxStartups, AllowUsers, PerSourcePenalties, fail2ban)"
         ;;
     *)
         text=${text%$'\n'}

@@ -303,6 +303,8 @@ job_die() { # CODE [MESSAGE]
 job_finish() { # CODE
     local code=$1 flags=() flag
     said_read "$code"
+    # mpirun 5.0.7 may end with a segmentation fault after it has said this.
+    if [[ $lost == code ]] && ((code > 6 && lost_code >= 1 && lost_code <= 6)); then code=$lost_code; fi
     if [[ -n $stopped_by ]] && resume_is_due "$code"; then resume_finish "$code"; fi
     if [[ $stage == told || $stage == killed || ($stage == asked && $code -gt 6) ]]; then
         job_die 5 "$why"

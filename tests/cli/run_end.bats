@@ -61,6 +61,17 @@ the job to be terminated. The first process to do so was:
 
 This is usually due to either a failure of the TCP network"
     ends_with 5 "error: lost the connection to mpirun's daemon on far: the host, its network or the daemon failed; restart with"
+    # mpirun 5.0.7 itself may crash afterwards.
+    mpirun_says 139 "prterun detected that one or more processes exited with non-zero status,
+thus causing the job to be terminated. The first process to do so was:
+
+   Process name: [prterun-near-85@1,1]
+   Exit code:    3"
+    ends_with 3 "run.sh: rank 1 on $host ended with exit code 3"
+    mpirun_says 139 "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
+  Proc: [[42645,1],1]
+  Errorcode: 4"
+    ends_with 4 "run.sh: rank 1 on $host ended with exit code 4"
     # Without such words nothing but mpirun itself is left.
     mpirun_says 137 "something else"
     ends_with 5 "error: mpirun was killed by signal 9 (SIGKILL); restart with"

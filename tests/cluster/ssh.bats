@@ -70,7 +70,7 @@ expect() { # CODE WORDS
     [ "$(head -n 1 "$cluster/node2/home/root/.ssh/authorized_keys")" = 'ssh-ed25519 AAAAB3 somebody' ]
     # Without options on the command line.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    run cluster_exec node3 mpirun --mca oob_tcp_if_include "$cluster_subnet" \
+    run cluster_exec node3 mpirun --mca oob_tcp_if_include eth0 \
         --mca btl_tcp_if_include "$cluster_subnet" --mca plm_rsh_no_tree_spawn 0 -H $hosts -np 3 hostname
     echo "$output"
     expect 0 ""
