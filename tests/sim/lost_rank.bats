@@ -37,7 +37,7 @@ fault() { # WORDS OPTIONS OF simulate.sh
     [[ ${DPTRAIN_TEST_SLOW:-} == 1 ]] || skip "runs with --slow"
     RANDOM=34
     for ((i = 0; i < 20; i++)); do
-        rank=$((RANDOM % 1023 + 1)) at=$((RANDOM % 20 + 20)) per_host=$((i % 2 ? 8 : 1))
+        rank=$((RANDOM % 1023 + 1)) at=$((RANDOM % 36 + 4)) per_host=$((i % 2 ? 8 : 1))
         node=node$((rank / per_host))
         if ((i % 4 < 2)); then
             fault "timed out after 10 s in \".+\" \(collective [0-9]+\); rank $rank on $node did not arrive; it was last in \".+\"" \
