@@ -10,8 +10,10 @@
 
 /* answer_sec: for an answer, before a group counts as silent. local_sec: more time for a host whose other ranks
  * may name their first. turn_sec: between the groups that would speak without rank 0's. loss_sec: a launcher
- * that ends all ranks is given time to end this one. */
-static const double answer_sec = 2, local_sec = 1, turn_sec = 2.2, loss_sec = 0.3, silent_sec = 8;
+ * that ends all ranks is given time to end this one. hub_sec: between two answers of rank 0's group, each of which
+ * goes to all groups: in a job that hangs, all ask at once. */
+static const double answer_sec = 2, local_sec = 1, turn_sec = 2.2, loss_sec = 0.3, silent_sec = 8,
+                    hub_sec = 0.25;
 static const double settled_sec = 30;
 
 void watchdog_side_start(watchdog_side_t *w, side_t *channel, const watchdog_view_t *view, double stall_sec)
@@ -192,7 +194,9 @@ watchdog_act_t watchdog_side_tick(watchdog_side_t *w, const char *what, char err
     if (interval > w->view.timeout_sec / 4) interval = w->view.timeout_sec / 4;
     bool ended = side_ended(w->channel) >= 0 && !w->told_own;
     w->told_own |= ended;
-    if (side_is_asked(w->channel) || ended || w->published_sec <= 0 || now - w->published_sec >= interval)
+    bool answers =
+        side_is_asked(w->channel) && (side_role(w->channel) != SIDE_HUB || now - w->published_sec >= hub_sec);
+    if (answers || ended || w->published_sec <= 0 || now - w->published_sec >= interval)
         publish(w, now, false);
     report_losses(w, now, false);
     report_unconnected(w, now);
