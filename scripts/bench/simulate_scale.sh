@@ -71,9 +71,9 @@ fault_rows() {
             : >"$work/late"
             for ((i = 0; i < (n_faults + 3) / 4; i++)); do
                 rank=$((RANDOM % 1023 + 1))
-                note "$layout: rank $rank is to $kind"
+                note "$layout, rank $rank: $kind"
                 rm -rf "$work/run"
-                simulate -np 1024 --per-host "$per_host" --"$kind" "$rank@$((RANDOM % 20 + 20))" \
+                simulate -np 1024 --per-host "$per_host" --"$kind" "$rank@$((RANDOM % 36 + 4))" \
                     --collectives "$work/collectives" -- "${train[@]}" --out "$work/run" && die 1 "the job did not fail"
                 at_sec=$(awk -F'\t' '$1 == "end" { print $2 - last; exit } { last = $2 }' "$work/collectives")
                 echo "$at_sec" >>"$work/late"
