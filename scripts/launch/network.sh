@@ -162,9 +162,10 @@ libnccl-net.so to LD_LIBRARY_PATH (--env-file), or NCCL will fail"
 
 # Adds to MPI_FLAGS, job_env and host_extra. Variables that are already set keep their values.
 transport_flags() {
-    local shared=vader tcp=()
+    # OpenMPI's default for large messages, put, hardly sends while it receives.
+    local shared=vader tcp=(--mca btl_tcp_flags send)
     # OpenMPI 5's other component warns of all ranks of the same host.
-    if ((mpi_major >= 5)); then shared=sm tcp=(--mca opal_reachable weighted); fi
+    if ((mpi_major >= 5)); then shared=sm tcp+=(--mca opal_reachable weighted); fi
     case $transport in
     # MPI carries little next to NCCL, so use TCP, without the matching layer that would open libfabric as well.
     efa)

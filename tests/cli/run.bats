@@ -83,8 +83,8 @@ has() { # WORDS...
     line -H a:2,b:3 -- train --out 'x y'
     [ "$status" -eq 0 ]
     has "interface eth0 (10.0.0.0/24): the only one that all hosts share" "transport tcp: no host has" \
-        "--mca oob_tcp_if_include 10.0.0.0/24 --mca btl_tcp_if_include 10.0.0.0/24" "--mca btl tcp\\,vader\\,self" \
-        "-x NCCL_SOCKET_IFNAME==eth0" "-x NCCL_NET=Socket" "--wdir $PWD" \
+        "--mca oob_tcp_if_include 10.0.0.0/24 --mca btl_tcp_if_include 10.0.0.0/24" \
+        "--mca btl tcp\\,vader\\,self --mca btl_tcp_flags send" "-x NCCL_SOCKET_IFNAME==eth0" "-x NCCL_NET=Socket" "--wdir $PWD" \
         "-np 5 -H a:2\\,b:3 $DPTRAIN_BIN train --out x\\ y"
     # One login per host.
     [ "$(wc -l <"$HOSTS/ssh.log")" -eq 2 ]
@@ -217,8 +217,8 @@ has() { # WORDS...
 @test "OpenMPI 5: the names of PRRTE" {
     FAKE_MPI=5.0.6 line -H a:1,b:1 --ports 20000-20099 --no-tree-spawn
     has "--prtemca prte_if_include eth0" "--prtemca plm_ssh_args " "--prtemca plm_ssh_no_tree_spawn 1" \
-        "--mca btl tcp\\,sm\\,self --mca opal_reachable weighted" "--prtemca oob_tcp_dynamic_ipv4_ports 20084-20099" \
-        "--mca btl_tcp_if_include 10.0.0.0/24" "--mca opal_abort_delay 1"
+        "--mca btl tcp\\,sm\\,self --mca btl_tcp_flags send --mca opal_reachable weighted" \
+        "--prtemca oob_tcp_dynamic_ipv4_ports 20084-20099" "--mca btl_tcp_if_include 10.0.0.0/24" "--mca opal_abort_delay 1"
     [[ "$output" != *"mpirun -q"* && "$output" != *vader* && "$output" != *" oob_tcp_if_include"* && "$output" != *" : "* ]]
     # Parts of a command end PMIx before 5.0.11, on every host, unless it reads no files.
     host c eth5=10.0.0.3/24
