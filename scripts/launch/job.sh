@@ -194,11 +194,18 @@ job_hex() { # FAMILY
 # Runs on the hosts. Removes the remains of the job: processes, OpenMPI's shared memory and session folders, found by this
 # job's ids. Prints their number, after the last phases of killed ranks.
 job_sweep_host() { # JOB FAMILY MPIRUN
-    local job=$1 family=$2 mpirun=$3 n=0 files=0 environ pid hex daemon name path text number=''
-    while read -r environ; do
-        pid=${environ#/proc/} pid=${pid%/environ}
-        if kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
-    done < <(grep -lsz "^DPTRAIN_JOB=$job$" /proc/[0-9]*/environ)
+    local job=$1 family=$2 mpirun=$3 n=0 files=0 pid hex daemon name path text number='' i alive killed=' '
+    # Until they have ended, which takes a moment, killed processes hold memory, GPUs and ports.
+    for ((i = 0; i < 30; i++)); do
+        mapfile -t alive < <(grep -lsz "^DPTRAIN_JOB=$job$" /proc/[0-9]*/environ)
+        ((${#alive[@]} > 0)) || break
+        for pid in "${alive[@]//[!0-9]/}"; do
+            [[ $killed != *" $pid "* ]] || continue
+            if kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
+            killed+="$pid "
+        done
+        sleep 0.1
+    done
     # The last phases of ranks that were killed (base/last_phase.h).
     for path in /dev/shm/dptrain-"$job".*; do
         [[ -O $path && ! -L $path ]] || continue

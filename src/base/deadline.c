@@ -36,7 +36,8 @@ static struct {
     atomic_llong number; /* of the wait; changes with each call */
     atomic_bool stood_still;
     pthread_mutex_t lock;
-    bool leaves; /* under lock, as are the next two */
+    double checked_at; /* under lock, as are the rest */
+    bool leaves;
     err_t code;
     double leave_at;
 } life = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -132,7 +133,6 @@ static bool leave_if_due(void)
     return leaves;
 }
 
-/* If mpirun continues a stopped rank only to end it, run.sh finds this in its last phase. */
 static void note_still(deadline_stage_t stage, double sec)
 {
     char text[LAST_PHASE_TEXT];
@@ -142,22 +142,34 @@ static void note_still(deadline_stage_t stage, double sec)
     atomic_store(&life.stood_still, true);
 }
 
+/* Returns the seconds since the last call, on any thread. */
+static double check_gap(void)
+{
+    deadline_stage_t stage = (deadline_stage_t)atomic_load(&life.stage);
+    double limit = limit_of(stage);
+    pthread_mutex_lock(&life.lock);
+    double now = clock_sec(), gap = now - life.checked_at;
+    life.checked_at = now;
+    if (stage <= DEADLINE_INIT && gap > 0.5 * limit + clock_check_interval(limit)) note_still(stage, gap);
+    pthread_mutex_unlock(&life.lock);
+    return gap;
+}
+
 static void *deadline_main(void *unused)
 {
     (void)unused;
-    double last = clock_sec(), waited = 0;
+    double waited = 0;
     long long timed = -1;
     for (;;) {
         double limit = limit_of((deadline_stage_t)atomic_load(&life.stage));
         double interval = clock_check_interval(limit);
         clock_sleep(interval);
+        /* First, because a rank that was stopped is continued only to leave. */
+        double gap = check_gap();
         if (leave_if_due()) continue;
-        double now = clock_sec(), gap = now - last;
-        last = now;
         long long number = atomic_load(&life.number);
         deadline_stage_t stage = (deadline_stage_t)atomic_load(&life.stage);
         const char *what = atomic_load(&life.what);
-        if (stage <= DEADLINE_INIT && gap > 0.5 * limit + interval) note_still(stage, gap);
         waited = number == timed && is_timed(stage, what) ? clock_add_gap(waited, gap, interval) : 0;
         timed = number;
         if (waited >= limit && number == atomic_load(&life.number)) expire(stage, what, limit);
@@ -172,6 +184,7 @@ void deadline_open(void (*abort_job)(err_t code))
     life.launched = launch_present();
     atomic_store(&life.note, "");
     atomic_store(&life.limit_sec, default_sec);
+    life.checked_at = clock_sec();
     life.running = thread_start(&life.thread, deadline_main, NULL) == 0;
     deadline_enter(DEADLINE_START, "");
 }
@@ -211,6 +224,11 @@ void deadline_leave(err_t code, double sec)
     if (!life.leaves || at < life.leave_at) life.leave_at = at;
     life.leaves = true;
     pthread_mutex_unlock(&life.lock);
+}
+
+void deadline_check_stopped(void)
+{
+    if (life.running) check_gap();
 }
 
 bool deadline_stood_still(void)

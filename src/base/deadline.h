@@ -41,7 +41,10 @@ void deadline_end(void);
 void deadline_leave(err_t code, double sec);
 
 /* Whether the process stood still, as by SIGSTOP, for half of the deadline before MPI had begun: the others may
- * wait for it. Its last phase (last_phase.h) says so. Async-signal-safe. */
+ * wait for it. Its last phase (last_phase.h) says so, where run.sh finds it. The deadline's thread checks this at
+ * intervals; mpirun continues a stopped rank only to end it, so check before the process ends by a signal.
+ * deadline_stood_still is async-signal-safe. */
+void deadline_check_stopped(void);
 bool deadline_stood_still(void);
 
 /* As deadline_leave within the deadline, under a launcher: for the handlers of exit. */

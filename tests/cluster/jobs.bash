@@ -72,12 +72,13 @@ ended() { # sets code
     cat "$out"
 }
 
-# Fails if anything of a job is left on a host.
+# Fails if anything of a job is left on a host. Of a process that has ended but for the kernel's last steps, exe is gone.
 clean() { # HOST...
     local host left
     for host; do
         left=$(cluster_exec "$host" sh -c 'ls -d /dev/shm/* /tmp/ompi.*/jf.* /tmp/ompi.*/pid.* /tmp/prte* /tmp/dptrain-run.*
-            pgrep -l "dptrain|orted|prted|mpirun|prterun"' 2>/dev/null) || true
+            pgrep -l "dptrain|orted|prted|mpirun|prterun" | while read -r pid name; do
+                [ ! -e "/proc/$pid/exe" ] || echo "$pid $name"; done' 2>/dev/null) || true
         [[ -z $left ]] || { echo "$host: $left"; return 1; }
     done
 }

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/last_phase.h"
 #include "base/log.h"
 #include "tests/tap.h"
 
@@ -105,6 +106,37 @@ static void role_stopped(void)
     wait_for_ever();
 }
 
+/* Stopped in the stage INIT, and continued only to leave. */
+static void role_continued(void)
+{
+    deadline_open(end_by_hook);
+    deadline_enter(DEADLINE_INIT, "");
+    deadline_leave(ERR_PEER, 600);
+    alarm(20); /* the failure of this test */
+    raise(SIGSTOP);
+    while (!deadline_stood_still()) clock_sleep(0.01);
+    _exit(0);
+}
+
+/* Stopped in the stage INIT, and ended before the deadline's thread may run. Prints its last phase. */
+static void role_ended(void)
+{
+    char job[64], path[128], text[LAST_PHASE_TEXT] = "";
+    snprintf(job, sizeof job, "test-deadline.%d", (int)getpid());
+    snprintf(path, sizeof path, "/dev/shm/dptrain-%s.0", job);
+    setenv("DPTRAIN_JOB", job, 1);
+    last_phase_open();
+    deadline_open(end_by_hook);
+    deadline_enter(DEADLINE_INIT, "");
+    deadline_leave(ERR_PEER, 600);
+    raise(SIGSTOP);
+    deadline_check_stopped();
+    FILE *page = fopen(path, "r");
+    if (page && fgets(text, sizeof text, page)) fputs(text, stderr);
+    last_phase_close();
+    _exit(deadline_stood_still() ? 0 : 1);
+}
+
 /* Started, and busy in the stage RUN. */
 static void role_busy(void)
 {
@@ -179,13 +211,14 @@ static void role_early_error(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} roles[] = {{"start", role_start},    {"waiting", role_waiting},
-             {"init", role_init},      {"finalize", role_finalize},
-             {"run", role_run},        {"stopped", role_stopped},
-             {"busy", role_busy},      {"call", role_call},
-             {"silent", role_silent},  {"hanging-abort", role_hanging_abort},
-             {"leave", role_leave},    {"early-error", role_early_error},
-             {"blocked", role_blocked}};
+} roles[] = {{"start", role_start},     {"waiting", role_waiting},
+             {"init", role_init},       {"finalize", role_finalize},
+             {"run", role_run},         {"stopped", role_stopped},
+             {"busy", role_busy},       {"call", role_call},
+             {"silent", role_silent},   {"hanging-abort", role_hanging_abort},
+             {"leave", role_leave},     {"early-error", role_early_error},
+             {"blocked", role_blocked}, {"continued", role_continued},
+             {"ended", role_ended}};
 
 /* ---- Running them ---- */
 
@@ -280,6 +313,23 @@ static void test_neighbours(void)
     end_neighbour(&waiting[1]);
 }
 
+/* mpirun continues a stopped rank only to end it. */
+static void test_stopped(void)
+{
+    static child_t continued, at_end;
+    begin(&continued, "continued", "j", 0, 1);
+    begin(&at_end, "ended", "k", 0, 1);
+    waitpid(continued.pid, &continued.status, WUNTRACED);
+    waitpid(at_end.pid, &at_end.status, WUNTRACED);
+    clock_sleep(0.3);
+    kill(continued.pid, SIGCONT);
+    kill(at_end.pid, SIGCONT);
+    end(&continued);
+    end(&at_end);
+    OK(ended(&continued, 0, ""), "a rank that leaves notes that it was stopped");
+    OK(ended(&at_end, 0, "MPI_Init, stopped for "), "even if its deadline's thread does not run again");
+}
+
 static void test_all(void)
 {
     enum { START, NONE, FINALIZE, RUN, CALL, SILENT, HANGING, LEAVE, BLOCKED, FAILED_0, FAILED_1, N };
@@ -296,6 +346,7 @@ static void test_all(void)
     begin(&c[FAILED_0], "early-error", "e", 0, 2);
     begin(&c[FAILED_1], "early-error", "f", 1, 2);
     test_neighbours(); /* meanwhile */
+    test_stopped();
     for (int i = 0; i < N; i++) end(&c[i]);
     OK(ended(&c[START], ENDED_BY_HOOK, "timed out after 0.2 s before MPI_Init, while reading options"),
        "the start has a deadline");
@@ -324,7 +375,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof roles / sizeof *roles; i++)
         if (strcmp(argv[1], roles[i].name) == 0) roles[i].run();
     self = argv[0];
-    tap_plan(13);
+    tap_plan(15);
     test_all();
     return tap_done();
 }

@@ -116,6 +116,7 @@ static void *interrupt_main(void *unused)
     while (sem_wait(&now.wake) != 0 && errno == EINTR) continue;
     if (atomic_load(&now.closing) && !atomic_load(&now.number)) return NULL;
     while (!atomic_load(&now.at_ms)) clock_sleep(1e-4);
+    deadline_check_stopped();
     watchdog_say_goodbye();
     /* From here on nothing else is late. */
     deadline_leave((err_t)(128 + atomic_load(&now.number)), now.limit_sec + DEADLINE_LEAVE_SEC);
