@@ -86,7 +86,14 @@ for plugin in "$plugins"/*.so; do
 done
 cp "$(ompi pkgdatadir)"/*.txt "$root/share/openmpi/"
 if [[ -d $(ompi sysconfdir) ]]; then cp -rL "$(ompi sysconfdir)" "$root/etc/openmpi"; else mkdir "$root/etc/openmpi"; fi
-for command in mpirun orted; do
+# OpenMPI 4's mpirun starts ranks itself, that of 5 is a wrapper of PRRTE.
+mpi_version
+mpi_commands=(mpirun orted)
+if ((mpi_major >= 5)); then
+    mpi_commands=(mpirun prterun prted)
+    cp -rL "$(dirname "$(ompi pkgdatadir)")/prte" "$root/share/prte" || die 4 "Open MPI's folder share/prte was not found"
+fi
+for command in "${mpi_commands[@]}"; do
     cp -L "$(command -v "$command")" "$root/libexec/$command" || die 4 "Open MPI's $command was not found"
 done
 cp "$program" "$root/libexec/dptrain"
@@ -114,15 +121,17 @@ if [ -n "$glibc" ] && older "$glibc" "$wanted"; then
     exit 4
 fi
 LD_LIBRARY_PATH=$home/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-OPAL_PREFIX=$home OPAL_SYSCONFDIR=$home/etc/openmpi
-export LD_LIBRARY_PATH OPAL_PREFIX OPAL_SYSCONFDIR
-# Do not load the node's hwloc plugins, which belong to another library. Silence PMIx's warning about missing compression,
-# which only large jobs need.
-HWLOC_PLUGINS_PATH=$home/lib/none PMIX_MCA_pcompress_base_silence_warning=1
-export HWLOC_PLUGINS_PATH PMIX_MCA_pcompress_base_silence_warning
-# The environment may be empty, and mpirun starts orted by PATH.
-PATH=$home/bin:${PATH:-/usr/local/bin:/usr/bin:/bin}
-export PATH
+OPAL_PREFIX=$home OPAL_SYSCONFDIR=$home/etc/openmpi PRTE_PREFIX=$home PRTE_SYSCONFDIR=$home/etc/openmpi
+export LD_LIBRARY_PATH OPAL_PREFIX OPAL_SYSCONFDIR PRTE_PREFIX PRTE_SYSCONFDIR
+# Do not load the node's plugins of hwloc and UCX, which belong to other libraries. Silence PMIx's warning about missing
+# compression, which only large jobs need.
+HWLOC_PLUGINS_PATH=$home/lib/none UCX_MODULE_DIR=$home/lib/none PMIX_MCA_pcompress_base_silence_warning=1
+export HWLOC_PLUGINS_PATH UCX_MODULE_DIR PMIX_MCA_pcompress_base_silence_warning
+# Without /proc, UCX prints an error per process.
+[ -r /proc/sys/kernel/random/boot_id ] || export UCX_LOG_LEVEL="${UCX_LOG_LEVEL-fatal}"
+# The environment may be empty. mpirun starts its daemon by PATH, and Open MPI 5 ends without HOME.
+PATH=$home/bin:${PATH:-/usr/local/bin:/usr/bin:/bin} HOME=${HOME:-/}
+export PATH HOME
 exec "$home/libexec/$name" "$@"
 EOT
 
@@ -175,7 +184,7 @@ install_start() { # FILE UP
     chmod 755 "$1"
 }
 for command in dptrain mpirun; do install_start "$root/$command" .; done
-for command in dptrain mpirun orted; do install_start "$root/bin/$command" ..; done
+for command in dptrain "${mpi_commands[@]}"; do install_start "$root/bin/$command" ..; done
 for source in "${gpu_tests[@]}"; do install_start "$root/build/${source%.c}" ../../..; done
 for bench in gpu_ops gpu_products; do
     [[ ! -e $root/libexec/$bench ]] || install_start "$root/build/scripts/bench/$bench" ../../..

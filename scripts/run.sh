@@ -195,7 +195,7 @@ fi
 program=$(find_program)
 # A bundle contains mpirun, and its daemon for other hosts.
 prefix=''
-if [[ -x $here/../bin/orted ]]; then prefix=$(readlink -f "$here/..") && PATH=$prefix/bin:$PATH; fi
+if [[ -x $here/../bin/orted || -x $here/../bin/prted ]]; then prefix=$(readlink -f "$here/..") && PATH=$prefix/bin:$PATH; fi
 program_name=${program##*/}
 mpi_allow_root
 open_log() {

@@ -82,7 +82,7 @@ if ! { mkdir -p "$out" && : >"$log"; }; then die 4 "cannot write --out $out"; fi
 export DPTRAIN_TEST_LOGS=$work/test-logs
 # In an unpacked bundle, programs are in libexec, and start scripts set their library path.
 if [[ ! -e Makefile ]]; then build=no; fi
-if [[ -x bin/orted ]]; then PATH=$root/bin:$PATH; fi
+if [[ -x bin/orted || -x bin/prted ]]; then PATH=$root/bin:$PATH; fi
 
 # Adds libraries that are loaded at run time to LD_LIBRARY_PATH: from a toolkit, or from Python packages.
 find_libraries() {

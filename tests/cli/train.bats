@@ -343,12 +343,12 @@ start_long_run() { # RANKS
 
 @test "SIGUSR1 to mpirun: checkpoint, then exit code 0; SIGTERM ends the run at once" {
     start_long_run 2
-    kill -USR1 "$(pgrep -o -f "mpirun.*$out")"
+    kill -USR1 "$(pgrep -o -f "(mpirun|prterun).*$out")"
     wait "$job"
     grep -q 'stopped by SIGUSR1' "$BATS_TEST_TMPDIR/log"
     rm -r "$out"
     start_long_run 2
-    kill -TERM "$(pgrep -o -f "mpirun.*$out")"
+    kill -TERM "$(pgrep -o -f "(mpirun|prterun).*$out")"
     status=0
     wait "$job" || status=$?
     [ "$status" -ne 0 ]
