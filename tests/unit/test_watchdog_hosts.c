@@ -12,10 +12,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
-#include "cluster/comm/watchdog_report.h"
+#include "cluster/comm/watchdog_side.h"
 #include "tests/tap.h"
 
 enum { N = 4 };
+static const double patience_sec = 20;
 
 static topo_t topo = {.size = N, .n_hosts = N, .local_size = 1, .host_name = "a"};
 static watchdog_slot_t slot;
@@ -213,11 +214,68 @@ static void test_stall(void)
        "a warning names the rank of another host");
 }
 
+/* Both groups are in this process. Asks until a question has arrived: before they are connected, none does. */
+static void ask(side_t *from, side_t *to)
+{
+    const side_status_t status = {.ended.rank = -1};
+    for (double end = clock_sec() + patience_sec; !side_is_asked(to) && clock_sec() < end;) {
+        side_publish(from, &status, true);
+        side_wait(from, -1, 0.001);
+        side_wait(to, -1, 0.001);
+    }
+}
+
+static bool answers(watchdog_side_t *w)
+{
+    char error[ERR_MESSAGE_MAX];
+    double before = w->published_sec;
+    watchdog_side_tick(w, "a test", error);
+    return w->published_sec > before;
+}
+
+/* In a job that hangs, all hosts ask rank 0's at once, which answers to all of them. */
+static void test_answers(void)
+{
+    enum { N_QUESTIONS = 200 };
+    side_t *hub = NULL, *spoke = NULL;
+    watchdog_side_t of_hub, of_spoke;
+    watchdog_view_t v = all_wait();
+    side_setup_t setup = {.role = SIDE_HUB, .n_groups = 2, .peers = peers};
+    int n = 0, n_of_spoke = 0;
+    if (side_listen(&setup.hub, &setup.listen_fd) != ERR_OK || side_new(&setup, &hub) != ERR_OK) exit(1);
+    setup.role = SIDE_SPOKE;
+    setup.group = 1;
+    if (side_new(&setup, &spoke) != ERR_OK) exit(1);
+    watchdog_side_start(&of_hub, hub, &v, 0);
+    watchdog_side_start(&of_spoke, spoke, &v, 0);
+    ask(spoke, hub);
+    answers(&of_hub);
+    double start = clock_sec();
+    for (int i = 0; i < N_QUESTIONS; i++) {
+        ask(spoke, hub);
+        n += answers(&of_hub);
+    }
+    OK(n <= 1 + (clock_sec() - start) / 0.25,
+       "rank 0's host answers 4 times a second, however often it is asked");
+    bool answered = false;
+    for (double end = clock_sec() + patience_sec; !answered && clock_sec() < end; answered = answers(&of_hub))
+        clock_sleep(0.05);
+    OK(answered && !side_is_asked(hub), "the last question is answered, too");
+    for (int i = 0; i < N_QUESTIONS; i++) {
+        ask(hub, spoke);
+        n_of_spoke += answers(&of_spoke);
+    }
+    OK(n_of_spoke == N_QUESTIONS, "another host answers at once");
+    side_free(&spoke);
+    side_free(&hub);
+}
+
 int main(void)
 {
-    tap_plan(15);
+    tap_plan(18);
     setenv("OMPI_MCA_btl_tcp_if_include", "lo", 1);
     test_words();
     test_stall();
+    test_answers();
     return tap_done();
 }
