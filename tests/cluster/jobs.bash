@@ -76,6 +76,7 @@ ended() { # sets code
 clean() { # HOST...
     local host left
     for host; do
+        # shellcheck disable=SC2016 # for the host's shell
         left=$(cluster_exec "$host" sh -c 'ls -d /dev/shm/* /tmp/ompi.*/jf.* /tmp/ompi.*/pid.* /tmp/prte* /tmp/dptrain-run.*
             pgrep -l "dptrain|orted|prted|mpirun|prterun" | while read -r pid name; do
                 [ ! -e "/proc/$pid/exe" ] || echo "$pid $name"; done' 2>/dev/null) || true
