@@ -56,43 +56,73 @@ emu_why='no Makefile'
 
 plan=''
 entry() { # NAME SECONDS COMMAND...
-    local name=$1 seconds=$2
-    shift 2
-    [[ -z $only || $name =~ $only ]] || return 0
-    plan+=$name$'\t'$seconds$'\t'$(printf '%q ' "$@")$'\n'
+    local words
+    [[ -z $only || $1 =~ $only ]] || return 0
+    printf -v words '%q ' "${@:3}"
+    plan+=$1$'\t'$2$'\t'$words$'\n'
 }
 
-# Prints the values of a key in the RUN line of a test's head, the comment below the licence line.
-run_values() { # FILE KEY
-    sed -nE "1{ /SPDX/d; }; /RUN /{ s/.*[[:space:]]$2=([a-z0-9_,]+).*/\1/p; }; /\\*\\//q" "$1" | tr ',' ' '
+# The RUN lines, in the heads of the tests below their licence lines: run_line[FILE KEY], values separated by spaces.
+declare -A run_line=()
+c_tests=()
+for source in tests/unit/test_*.c tests/mpi/test_*.c; do
+    [[ ! -e $source ]] || c_tests+=("$source")
+done
+while read -r source key values; do
+    run_line["$source $key"]=${values//,/ }
+done < <([[ ${#c_tests[@]} -eq 0 ]] || awk '
+    FNR == 1 { head = 1; if (/SPDX/) next }
+    head && /RUN / {
+        for (i = 1; i <= NF; i++) if (match($i, /^[a-z]+=[a-z0-9_,]+/)) print FILENAME, key($i), values($i)
+    }
+    /\*\// { head = 0 }
+    function key(word) { return substr(word, 1, index(word, "=") - 1) }
+    function values(word) { return substr(word, index(word, "=") + 1, RLENGTH - index(word, "=")) }' "${c_tests[@]}")
+
+# Sets run_flags: mpi_flags for a number of ranks, found once. Threads of ranks that share cores would only wait for each other.
+declare -A flags_of=()
+rank_flags() { # NP
+    if [[ -z ${flags_of[$1]-} ]]; then
+        mpi_flags "$1"
+        flags_of[$1]=$([[ ${MPI_FLAGS[*]} != *none* ]] || printf 'OMP_NUM_THREADS=1\n'; printf '%s\n' mpirun "${MPI_FLAGS[@]}")
+    fi
+    mapfile -t run_flags <<<"${flags_of[$1]}"
 }
 
 # Adds an entry for each combination of ranks and device. With sanitizers, uses san= of the RUN line if present (slow: only with --slow); with a capped
 # instruction set (isa-CAP/), only the CPU.
 c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
-    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np all_np device devices label test launch program
+    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np nps=() device devices label test launch program san run_flags
     test=${source#tests/} test=${test%.c}
-    devices=$(run_values "$source" device)
+    devices=${run_line["$source device"]-} san=${run_line["$source san"]-}
     if [[ $prefix == san/ ]]; then
-        case $slow:$(run_values "$source" san) in
+        case $slow:$san in
         *: | yes:slow) ;;
         no:slow) return 0 ;;
-        *) devices=$(run_values "$source" san) ;;
+        *) devices=$san ;;
         esac
-        [[ $slow == yes ]] || devices=$(tr ' ' '\n' <<<"$devices" | grep -vx cuda) || return 0
+        if [[ $slow == no && -n $devices ]]; then
+            devices=" $devices " devices=${devices/ cuda / }
+            [[ $devices != ' ' ]] || return 0
+        fi
     fi
-    [[ $prefix != isa-* ]] || devices=$(tr ' ' '\n' <<<"$devices" | grep -x cpu) || return 0
-    all_np=$(run_values "$source" np | tr ' ' '\n' | awk -v max="$max_np" '$1 != "" && $1 <= max')
+    if [[ $prefix == isa-* ]]; then
+        [[ " $devices " == *' cpu '* ]] || return 0
+        devices=cpu
+    fi
+    for np in ${run_line["$source np"]-0}; do
+        ((np > max_np)) || nps+=("$np")
+    done
     # Sanitizers are slow, and one number of ranks shows them most of the code.
-    [[ $prefix != san/ || $slow == yes ]] || all_np=$(sort -n <<<"$all_np" | tail -n 1)
-    [[ -n $all_np || -n $(run_values "$source" np) ]] || all_np=0
-    for np in $all_np; do
+    if [[ $prefix == san/ && $slow == no ]]; then
+        for np in "${nps[@]}"; do ((np < nps[0])) || nps[0]=$np; done
+        nps=("${nps[@]:0:1}")
+    fi
+    for np in "${nps[@]}"; do
         launch=("${@:6}")
         if ((np > 0)); then
-            mpi_flags "$np"
-            # Threads of ranks that share cores would only wait for each other.
-            [[ ${MPI_FLAGS[*]} != *none* ]] || launch+=(OMP_NUM_THREADS=1)
-            launch+=(mpirun "${MPI_FLAGS[@]}" -np "$np")
+            rank_flags "$np"
+            launch+=("${run_flags[@]}" -np "$np")
             [[ $prefix != san/ ]] || launch+=(env "LD_PRELOAD=$work/no_dlclose.so")
         fi
         for device in ${devices:-none}; do
@@ -128,8 +158,8 @@ no_gpu() {
 make_gpu_plan() {
     local source why name
     why=$(no_gpu)
-    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
-        [[ -e $source && " $(run_values "$source" device) " == *" cuda "* ]] || continue
+    for source in "${c_tests[@]}"; do
+        [[ " ${run_line["$source device"]-} " == *" cuda "* ]] || continue
         if [[ -n $why && $list == no ]]; then
             name=${source#tests/}
             entry "${name%.c} [cuda]" 10 printf '1..0 # SKIP %s\n' "$why"
@@ -158,8 +188,8 @@ isa_entries() {
             [[ -e $source && $slow == yes ]] || continue
             entry "isa-$cap/cli/$(basename "$source" .bats)" 1800 env -u DPTRAIN_TEST_SLOW "DPTRAIN_MAX_ISA=$cap" bats --tap "$source"
         done
-        for source in tests/unit/test_*.c tests/mpi/test_*.c; do
-            [[ -e $source && ($slow == yes || " $(run_values "$source" isa) " == *" $cap "*) ]] || continue
+        for source in "${c_tests[@]}"; do
+            [[ $slow == yes || " ${run_line["$source isa"]-} " == *" $cap "* ]] || continue
             c_entries "$source" "isa-$cap/" build 600 64 LC_ALL=C "DPTRAIN_MAX_ISA=$cap" OMP_WAIT_POLICY=passive
         done
     done
@@ -200,8 +230,8 @@ make_plan() {
     if [[ $plain == yes ]]; then
         for source in shellcheck layers links headers heads format; do entry "source/$source" 900 tests/static.sh "$source"; done
     fi
-    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
-        [[ -e $source && $san == yes ]] || continue
+    for source in "${c_tests[@]}"; do
+        [[ $san == yes ]] || continue
         c_entries "$source" "san/" build-san 300 2 "$asan" UBSAN_OPTIONS=print_stacktrace=1 OMP_WAIT_POLICY=passive \
             "$lsan"
     done
@@ -210,8 +240,8 @@ make_plan() {
         emu_entries "" build LC_ALL=C
         isa_entries
     fi
-    for source in tests/unit/test_*.c tests/mpi/test_*.c; do
-        [[ -e $source && $plain == yes ]] || continue
+    for source in "${c_tests[@]}"; do
+        [[ $plain == yes ]] || continue
         # MALLOC_PERTURB_ fills freed memory, which exposes reads of it.
         c_entries "$source" "" build 240 64 LC_ALL=C MALLOC_PERTURB_=165 OMP_WAIT_POLICY=passive
     done
