@@ -90,25 +90,29 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     [[ $output == *"/proc/none"* ]]
 }
 
-@test "Ctrl-C: measured points are kept, the file records `interrupted`, one message, exit code 1" {
-    # Long enough to be interrupted.
-    long=("$dptrain" bench step --budget 60 --ci 0.000001 --step-data "$tiny" --step-algorithms fixed --threads 1
-        --out "$BATS_TEST_TMPDIR/b.jsonl")
-    for n in 1 2; do
-        rm -f "$BATS_TEST_TMPDIR/b.jsonl"
-        mpi_flags "$n"
-        if ((n == 2)); then long=(mpirun "${MPI_FLAGS[@]}" -np 2 "${long[@]}"); fi
-        DPTRAIN_PROGRESS=1 "${long[@]}" >"$BATS_TEST_TMPDIR/table" 2>&1 3>&- &
-        local pid=$! i status=0
-        for ((i = 0; i < 200; i++)); do
-            ! grep -q 'step of lenet5.* samples' "$BATS_TEST_TMPDIR/table" || break
-            sleep 0.1
-        done
-        kill -INT "$pid"
-        wait "$pid" || status=$?
-        [ "$status" -eq 1 ]
-        grep -q 'interrupted: 0 points' "$BATS_TEST_TMPDIR/table"
-        [ "$(grep -c 'interrupted by a signal' "$BATS_TEST_TMPDIR/table")" -eq 1 ]
-        [ "$(tail -n 1 "$BATS_TEST_TMPDIR/b.jsonl" | jq -r .reason)" = interrupted ]
+# Interrupts a benchmark that is long enough, on N ranks.
+ends_on_signal() { # N   N 0: without mpirun
+    local long=("$dptrain" bench step --budget 60 --ci 0.000001 --step-data "$tiny" --step-algorithms fixed --threads 1
+        --out "$BATS_TEST_TMPDIR/b.jsonl") pid i status=0
+    mpi_flags "$1"
+    (($1 == 0)) || long=(mpirun "${MPI_FLAGS[@]}" -np "$1" "${long[@]}")
+    DPTRAIN_PROGRESS=1 "${long[@]}" >"$BATS_TEST_TMPDIR/table" 2>&1 3>&- &
+    pid=$!
+    for ((i = 0; i < 200; i++)); do
+        ! grep -q 'step of lenet5.* samples' "$BATS_TEST_TMPDIR/table" || break
+        sleep 0.1
     done
+    kill -INT "$pid"
+    wait "$pid" || status=$?
+    [ "$status" -eq 1 ]
+    grep -q 'interrupted: 0 points' "$BATS_TEST_TMPDIR/table"
+    [ "$(grep -c 'interrupted by a signal' "$BATS_TEST_TMPDIR/table")" -eq 1 ]
+    [ "$(tail -n 1 "$BATS_TEST_TMPDIR/b.jsonl" | jq -r .reason)" = interrupted ]
+}
+
+@test "Ctrl-C: measured points are kept, the file records interrupted, one message, exit code 1" { ends_on_signal 0; }
+
+@test "Ctrl-C to mpirun: the same" {
+    mpirun_waits
+    ends_on_signal 2
 }

@@ -52,7 +52,7 @@ job() { # RANKS first|second ARGUMENTS...
     [[ $output == *"FOLDER:first or FOLDER:second"* ]]
 }
 
-@test "a signal ends the wait for a turn, and the file records `interrupted`" {
+@test "a signal ends the wait for a turn, and the file records interrupted" {
     # The first job is stopped during its turn, so the second waits forever.
     long=(bench step --step-data synthetic --step-batch 8 --step-algorithms fixed --no-step-scaling --threads 1 --budget 60)
     "$dptrain" "${long[@]}" --turns "$turns:first" --out "$BATS_TEST_TMPDIR/first.jsonl" >"$BATS_TEST_TMPDIR/first.log" 2>&1 3>&- &

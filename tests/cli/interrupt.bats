@@ -31,12 +31,6 @@ launch_on() { # RANKS ARGUMENTS...
     fi
 }
 
-# OpenMPI 5.0.7 kills the ranks 0.2 s after SIGTERM, and forwards no output meanwhile. run.sh asks by SIGUSR1.
-mpirun_waits() {
-    mpi_version
-    ((mpi_major < 5)) || skip "mpirun of OpenMPI 5 leaves the ranks no time"
-}
-
 # Waits until the metrics have a step.
 wait_step() { # STEP
     for _ in {1..3000}; do
