@@ -206,6 +206,25 @@ static void test_thread_works(void)
 }
 
 /* Exactly one of many processes takes a folder, whose owner is dead or which is free. */
+/* Training steps go on meanwhile, and count allocations. */
+static void test_renewals(void)
+{
+    char before[4096];
+    owner_t *o = open_as("a", &patient);
+    ASSERT(decide(o) == ERR_OK);
+    int64_t n_allocations = mem_count();
+    int n_renewals = 0;
+    snprintf(before, sizeof before, "%s", slurp());
+    for (int i = 0; i < 6000 && n_renewals < 3; i++) {
+        clock_sleep(0.01);
+        if (strcmp(before, slurp()) == 0) continue;
+        n_renewals++;
+        snprintf(before, sizeof before, "%s", slurp());
+    }
+    OK(n_renewals == 3 && mem_count() == n_allocations, "renewals allocate nothing");
+    owner_close(&o);
+}
+
 static void test_race(bool dead)
 {
     enum { N = 8, ROUNDS = 5 };
@@ -242,13 +261,14 @@ int main(void)
 {
     ASSERT(mkdtemp(folder) && fs_join(path, folder, OWNER_FILE) == ERR_OK &&
            fs_join(next_path, folder, OWNER_FILE ".next") == ERR_OK);
-    tap_plan(5 + 3 + 1 + 4 + 5 + 3 + 2 + 1);
+    tap_plan(5 + 3 + 1 + 4 + 5 + 3 + 1 + 2 + 1);
     test_one_owner();
     test_same_job();
     test_thread_notices();
     test_dead();
     test_stale();
     test_thread_works();
+    test_renewals();
     test_race(false);
     test_race(true);
     OK(rmdir(folder) == 0 && mem_live() == 0, "nothing is left");

@@ -37,6 +37,7 @@ struct owner {
     char folder[FS_PATH_MAX], path[FS_PATH_MAX], next[FS_PATH_MAX], temp[FS_PATH_MAX];
     owner_times_t times;
     owner_record_t record;
+    json_t writer; /* kept, so that a renewal allocates nothing */
     sight_t sight;
     int fd; /* of the file that is ours: a write never reaches a file of another owner */
     int64_t beat;
@@ -62,10 +63,10 @@ static err_t raise_use(const owner_t *o, const char *path, int reason)
     RAISE(ERR_SYSTEM, "cannot become the owner of %s: %s: %s", o->folder, path, strerror(reason));
 }
 
-static err_t write_own(const owner_t *o)
+static err_t write_own(owner_t *o)
 {
     char text[RECORD_BYTES];
-    TRY(record_print(&o->record, o->beat, text));
+    TRY(record_print(&o->record, o->beat, &o->writer, text));
     int fd = open(o->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return raise_use(o, o->temp, errno);
     int reason = fs_write_all(fd, 0, text, strlen(text));
@@ -198,7 +199,7 @@ static void renew(owner_t *o)
 {
     char text[RECORD_BYTES];
     o->beat++;
-    if (record_print(&o->record, o->beat, text) != ERR_OK) return;
+    if (record_print(&o->record, o->beat, &o->writer, text) != ERR_OK) return;
     if (fs_write_all(o->fd, 0, text, strlen(text)) != 0) return;
     int copy = dup(o->fd);
     if (copy >= 0) close(copy);
@@ -246,13 +247,14 @@ err_t owner_open(const char *folder, const char *job, const owner_times_t *times
     o->times = *times;
     record_fill(&o->record, job);
     char text[RECORD_BYTES], name[RECORD_TEXT + 32];
-    err_t err = record_print(&o->record, 0, text);
+    err_t err = record_print(&o->record, 0, &o->writer, text);
     snprintf(name, sizeof name, ".%s.tmp-%s", OWNER_FILE, o->record.token);
     snprintf(o->folder, sizeof o->folder, "%s", folder);
     if (err == ERR_OK) err = fs_join(o->path, folder, OWNER_FILE);
     if (err == ERR_OK) err = fs_join(o->next, folder, OWNER_FILE ".next");
     if (err == ERR_OK) err = fs_join(o->temp, folder, name);
     if (err != ERR_OK) {
+        json_free(&o->writer);
         mem_free(&o);
         return err;
     }
@@ -382,5 +384,6 @@ void owner_close(owner_t **owner)
     pthread_cond_destroy(&o->ended);
     pthread_cond_destroy(&o->wake);
     pthread_mutex_destroy(&o->lock);
+    json_free(&o->writer);
     mem_free(&o);
 }

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/json_read.h"
 #include "base/process.h"
 
@@ -37,27 +36,26 @@ void record_fill(owner_record_t *r, const char *job)
     if (process_read("/proc", (long)r->pid, &self)) r->process_start = self.started;
 }
 
-err_t record_print(const owner_record_t *r, int64_t beat, char out[RECORD_BYTES])
+err_t record_print(const owner_record_t *r, int64_t beat, json_t *j, char out[RECORD_BYTES])
 {
-    json_t j = {0};
     char count[24];
     snprintf(count, sizeof count, "%16lld", (long long)beat);
-    json_object_begin(&j, NULL);
-    json_string(&j, "meaning", "this job alone writes to this folder; dptrain removes the file");
-    json_string(&j, "job", r->job);
-    json_string(&j, "host", r->host);
-    json_int(&j, "pid", r->pid);
-    json_string(&j, "since", r->since);
-    json_string(&j, "token", r->token);
-    json_string(&j, "boot", r->boot);
-    json_string(&j, "pid_namespace", r->pid_namespace);
-    json_int(&j, "process_start", r->process_start);
-    json_raw(&j, "beat", count);
-    json_object_end(&j);
-    err_t err = j.status;
-    if (err == ERR_OK && snprintf(out, RECORD_BYTES, "%s\n", j.text) >= RECORD_BYTES)
+    json_reset(j);
+    json_object_begin(j, NULL);
+    json_string(j, "meaning", "this job alone writes to this folder; dptrain removes the file");
+    json_string(j, "job", r->job);
+    json_string(j, "host", r->host);
+    json_int(j, "pid", r->pid);
+    json_string(j, "since", r->since);
+    json_string(j, "token", r->token);
+    json_string(j, "boot", r->boot);
+    json_string(j, "pid_namespace", r->pid_namespace);
+    json_int(j, "process_start", r->process_start);
+    json_raw(j, "beat", count);
+    json_object_end(j);
+    err_t err = j->status;
+    if (err == ERR_OK && snprintf(out, RECORD_BYTES, "%s\n", j->text) >= RECORD_BYTES)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "the job's id is too long: %.80s…", r->job);
-    json_free(&j);
     return err;
 }
 

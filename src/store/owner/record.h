@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/json.h"
 
 enum { RECORD_BYTES = 1536, RECORD_TEXT = 256 };
 
@@ -22,8 +23,9 @@ typedef struct owner_record {
 /* This process. Without a job, it is the token. */
 void record_fill(owner_record_t *record, const char *job);
 
-/* Writes the record as JSON of a length that does not depend on `beat`. ERR_USAGE if it is too long. */
-err_t record_print(const owner_record_t *record, int64_t beat, char out[RECORD_BYTES]);
+/* Writes the record as JSON of a length that does not depend on `beat`; only the first call with a writer
+ * allocates. ERR_USAGE if it is too long. */
+err_t record_print(const owner_record_t *record, int64_t beat, json_t *writer, char out[RECORD_BYTES]);
 
 /* Reads the file. Opening it makes NFS ask its server. Returns 0 or the errno. */
 int record_read(const char *path, char out[RECORD_BYTES]);
