@@ -4,6 +4,8 @@
 # shellcheck disable=SC2154 # root, dptrain: common.bash sets them; docs_coco, docs_helps: the test does
 
 docs_marks="run hosts gpu network long"
+# Options that some help has, as NAME OPTION; -g because `load` is a function.
+declare -gA docs_known=()
 
 # Writes each fenced block of a page to a file LINE.MARK in the folder, without fence and indentation. LINE is the fence's; MARK
 # is `none` for text. Commands without a mark are an error.
@@ -53,6 +55,13 @@ docs_has_option() { # OPTION, the help on standard input
     [[ $option == --help || $option == -h ]] || grep -qE -- "(^|[^A-Za-z0-9-])($either)([^A-Za-z0-9-]|\$)"
 }
 
+# Whether the help of a command or a script has an option.
+docs_knows() { # NAME OPTION
+    [[ -z ${docs_known[$1 $2]-} ]] || return 0
+    { docs_help "$1"; [[ $1 != scripts/recipes/* ]] || docs_help train; } | docs_has_option "$2" || return
+    docs_known[$1 $2]=yes
+}
+
 # Prints the command whose options follow `--`.
 docs_after_dashes() { # NAME
     case $1 in
@@ -66,8 +75,8 @@ docs_after_dashes() { # NAME
 
 # Checks that subcommands, scripts and options of a line exist. Prints what does not.
 docs_check_line() { # LINE
-    local words word name='' next='' commands
-    commands=$(docs_help '' | sed -nE 's/^  ([a-z-]+) .*/\1/p' | tr '\n' ' ')
+    local words word name='' next=''
+    [[ -n ${docs_verbs-} ]] || docs_verbs=$(docs_help '' | sed -nE 's/^  ([a-z-]+) .*/\1/p' | tr '\n' ' ')
     read -ra words <<<"$1"
     for word in "${words[@]}"; do
         word=${word#[\"\']} word=${word%[\"\';]}
@@ -84,11 +93,10 @@ docs_check_line() { # LINE
         -[a-zA-Z]* | --[a-z]*)
             [[ $next != command ]] || next=''
             [[ -n $name ]] || continue
-            { docs_help "$name"; [[ $name != scripts/recipes/* ]] || docs_help train; } | docs_has_option "$word" ||
-                { echo "$name has no option $word"; return 1; }
+            docs_knows "$name" "$word" || { echo "$name has no option $word"; return 1; }
             ;;
         *)
-            if [[ $next == command && " $commands" == *" $word "* || $next == maybe && $word =~ ^(train|eval|bench|check)$ ]]; then
+            if [[ $next == command && " $docs_verbs" == *" $word "* || $next == maybe && $word =~ ^(train|eval|bench|check)$ ]]; then
                 name=$word next=''
                 [[ $word != data && $word != report ]] || next=verb
             elif [[ $next == command ]]; then
