@@ -447,7 +447,7 @@ lost() { # HOST
     job=$!
     for n in 1 2; do
         # Rank 1, after which mpirun ends rank 0 by SIGTERM, and then rank 0.
-        wait_for eval '(($(grep -sc job_training hurt/job.jsonl || true) == n)) || ! kill -0 "$job" 2>&-'
+        wait_for eval '(($(grep -s job_training hurt/job.jsonl | wc -l) == n)) || ! kill -0 "$job" 2>&-'
         for pid in $(pgrep -x dptrain); do
             environ=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ") || true
             [[ $environ != *"PWD=$PWD"* || $environ != *"OMPI_COMM_WORLD_RANK=$((2 - n))"* ]] || kill -KILL "$pid"
