@@ -325,7 +325,7 @@ static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, in
 err_t html_matrices(html_t *h, const html_spec_t *spec, html_matrix_t **out)
 {
     place_t *places = NULL;
-    int n, n_names = 0, n_styles = 0;
+    int n = 0, n_names = 0, n_styles = 0;
     const char **names, **styles;
     *out = NULL;
     TRY(find_places(h, spec, &places, &n));
