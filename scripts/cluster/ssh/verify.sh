@@ -26,12 +26,15 @@ verify_targets() {
     wait
 }
 
+# Whether every host logs in to every other.
+verify_every() { ((${#healthy[@]} <= verify_most)) || [[ $all_pairs == yes ]]; }
+
 # Sets partners[I] to the indices of the hosts that host I logs in to. Random ones are the same every time.
 verify_plan() {
     local n=${#healthy[@]} i j k drawn
     for ((i = 0; i < n; i++)); do
         drawn=' '
-        if ((n <= verify_most)) || [[ $all_pairs == yes ]]; then
+        if verify_every; then
             for ((k = 1; k < n; k++)); do drawn+="${healthy[(i + k) % n]} "; done
         else
             RANDOM=$((i + 1)) drawn+="${healthy[(i + 1) % n]} "
@@ -90,7 +93,7 @@ verify_all() {
         if [[ -s $work/$i.pairs.out ]]; then verify_read "$i"; fi
     done
     # n from here, and those between the hosts, of which n - 1 from each.
-    if ((${#healthy[@]} <= verify_most)) || [[ $all_pairs == yes ]]; then
+    if verify_every; then
         all=$((n * n))
     else
         between="from each of $n hosts to $((verify_random + 1)) others (--all-pairs tests every two)"
