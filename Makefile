@@ -99,8 +99,10 @@ LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -ldl -f
 LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt -Wl$(comma)-rpath$(comma)$(CUDA_LIB)) $(LDLIBS_HOST)
 
 sources_in = $(shell find $(1) -name '$(2)')
+# With SMPI=1, each file X_sim.c replaces X.c.
+SIMULATED := $(call sources_in,src,*_sim.c)
 SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/cluster/comm/nccl/%) \
-	$(if $(SMPI),src/cluster/comm/watchdog_thread.c,src/base/sim.c $(wildcard src/cluster/comm/*_sim.c)),$(call sources_in,src kernels/ref kernels/cpu \
+	$(if $(SMPI),$(SIMULATED:_sim.c=.c),src/base/sim.c $(SIMULATED)),$(call sources_in,src kernels/ref kernels/cpu \
 	$(if $(HAVE_CUDA),kernels/cuda),*.c)))
 CU  := $(if $(HAVE_CUDA),$(sort $(call sources_in,kernels/cuda,*.cu)))
 OBJ := $(SRC:%.c=$(BUILD)/%.o) $(PROTO)/tensorboard.pb-c.o

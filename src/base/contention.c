@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/sim.h"
+#include "base/launch.h"
 
 enum { CALM_INTERVALS = 10 };
 static const double busy_share = 0.2, calm_share = 0.1;
@@ -24,7 +24,8 @@ static int64_t read_waited(const contention_t *c)
 void contention_open(contention_t *c)
 {
     /* Simulated ranks share a thread, and only the simulation's time counts. */
-    *c = (contention_t){.fd = sim_is_rank() ? -1 : open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)};
+    const bool owns = launch_owns_process();
+    *c = (contention_t){.fd = owns ? open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC) : -1};
     c->waited_nsec = read_waited(c);
     c->since_sec = clock_sec();
 }

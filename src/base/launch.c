@@ -46,6 +46,11 @@ void launch_host_name(char *out, size_t n_bytes)
     snprintf(out, n_bytes, "%.*s", (int)n_bytes - 1, name);
 }
 
+bool launch_owns_process(void)
+{
+    return !sim_is_rank();
+}
+
 int launch_size(void)
 {
     if (sim_is_rank()) return sim_size();

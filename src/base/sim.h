@@ -16,10 +16,14 @@ bool sim_is_rank(void);
 #define sim_is_rank() false
 #endif
 
-/* How often to repeat a measurement: n times, or once where nothing disturbs it. */
+/* How often to repeat a measurement, and to warm up before it: n times; once and never where nothing disturbs it. */
 static inline int sim_repeats(int n)
 {
     return sim_is_rank() ? 1 : n;
+}
+static inline int sim_warm_ups(int n)
+{
+    return sim_is_rank() ? 0 : n;
 }
 
 /* Rank and size of the job, known before MPI_Init. */

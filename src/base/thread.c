@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "base/sim.h"
+#include "base/launch.h"
 
 bool thread_is_main(void)
 {
@@ -62,7 +62,7 @@ void thread_receive_signals(void)
 {
     sigset_t blocked = all_but_faults();
     pthread_t thread;
-    if (sim_is_rank()) return;
+    if (!launch_owns_process()) return;
     if (pthread_create(&thread, NULL, receive, NULL) != 0) return;
     pthread_detach(thread);
     sigdelset(&blocked, SIGPIPE);

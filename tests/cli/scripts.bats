@@ -35,6 +35,13 @@ wait_for() {
     return 1
 }
 
+# Others ask topo_t.simulated or launch_owns_process(), or are files X_sim.c.
+@test "the files that ask whether their rank is simulated are in the lowest layers" {
+    [ "$(cd "$root/src" && grep -rl 'sim_is_rank()' . | LC_ALL=C sort | xargs)" = "./base/clock.c ./base/launch.c ./base/sim.h \
+./cluster/comm/mpi/host.c ./cluster/comm/mpi/mpi.c ./cluster/comm/mpi/open.c ./cluster/comm/mpi/shared_memory.c \
+./cluster/comm/watchdog.c ./main.c" ]
+}
+
 @test "every script has help" {
     for script in install_deps run quickstart test dev/check_layers bench/peers bundle bench/gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
         on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links simulate; do

@@ -25,6 +25,9 @@ typedef struct side_setup {
     int n_local;      /* 0 if another rank speaks for the group */
 } side_setup_t;
 
+/* Of rank 0: side_listen (side_address.h). Simulated hosts have an address, but no socket, so *fd is left alone. */
+err_t side_offer(side_address_t *out, int *fd);
+
 err_t side_new(const side_setup_t *setup, side_t **out);
 /* Says goodbye. */
 void side_free(side_t **side);
@@ -54,6 +57,6 @@ int side_ended(const side_t *side);
 /* On simulated hosts: tells the others what their kernels would, that this process is ending.
  *
  *   local  its index in the group */
-void side_sim_lost(const side_t *side, int local);
+void side_sim_lost(side_t *side, int local);
 
 #endif

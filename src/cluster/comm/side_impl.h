@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the files of the side channel: side_channel.c, and side_sim.c for simulated hosts. */
+/* Shared by the files of the side channel: side_channel.c, and side_links.c or, with SMPI=1, side_links_sim.c. */
 #ifndef CLUSTER_COMM_SIDE_IMPL_H
 #define CLUSTER_COMM_SIDE_IMPL_H
 
@@ -52,8 +52,7 @@ bool side_knows(const side_t *s, const side_message_t *m);
 void side_apply(side_t *s, const side_message_t *m);
 void side_set_state(side_t *s, int group, side_state_t state);
 
-/* side_wait, and a message to all that have a connection to this group, between simulated hosts. */
-void side_sim_wait(side_t *s, double sec);
-void side_sim_send(const side_t *s, side_kind_t kind);
+/* To all that have a connection to this group. */
+void side_send_all(side_t *s, side_kind_t kind);
 
 #endif

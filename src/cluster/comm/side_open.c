@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/sim.h"
 
 static const char opening[] = "opening the side channel";
 
@@ -38,9 +38,7 @@ static err_t make_offer(offer_t *offer, int *listen_fd)
 {
     if (getrandom(offer->token, sizeof offer->token, 0) != (ssize_t)sizeof offer->token)
         RAISE(ERR_SYSTEM, "no random numbers for the channel's secret");
-    if (!sim_is_rank()) return side_listen(&offer->address, listen_fd);
-    offer->address.port = 1; /* simulated hosts have no sockets */
-    return ERR_OK;
+    return side_offer(&offer->address, listen_fd);
 }
 
 /* Lists the groups, in order of their first ranks. */
@@ -112,7 +110,7 @@ err_t side_open(comm_t *comm, bool shares_memory, side_t **out)
     side_setup_t setup = {.listen_fd = -1};
     member_t *members = NULL, mine = {.host_index = comm->topo.host,
                                       .speaks = !shares_memory || comm->topo.local_rank == 0,
-                                      .pid = sim_is_rank() ? 0 : getpid(),
+                                      .pid = launch_owns_process() ? getpid() : 0,
                                       .pid_namespace = pid_namespace()};
     *out = NULL;
     if (comm->topo.n_hosts == 1) return ERR_OK;

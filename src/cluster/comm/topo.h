@@ -3,6 +3,7 @@
 #ifndef CLUSTER_COMM_TOPO_H
 #define CLUSTER_COMM_TOPO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -15,6 +16,7 @@ typedef struct topo {
     int host; /* index of this rank's host, in order of its lowest rank */
     int local_rank, local_size;
     int max_local_size; /* largest over the hosts */
+    bool simulated;     /* by scripts/simulate.sh: hosts without sockets, CPUs and load of their own */
     char host_name[TOPO_HOST_MAX];
 } topo_t;
 

@@ -17,8 +17,8 @@
 #include "base/deadline.h"
 #include "base/fs.h"
 #include "base/last_phase.h"
+#include "base/launch.h"
 #include "base/log.h"
-#include "base/sim.h"
 #include "base/thread.h"
 #include "cluster/comm/watchdog.h"
 
@@ -128,7 +128,7 @@ static void *interrupt_main(void *unused)
 err_t interrupt_catch(interrupt_act_t act, double limit_sec)
 {
     ASSERT(!now.caught && limit_sec > 0);
-    if (sim_is_rank()) return ERR_OK;
+    if (!launch_owns_process()) return ERR_OK;
     now.act = act;
     now.limit_sec = limit_sec;
     now.done = false;

@@ -11,7 +11,6 @@
 #include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/sim.h"
 #include "base/thread.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
@@ -93,8 +92,8 @@ static err_t fair_threads(comm_t *comm, int *allowed, int *fair, int *on_host)
     mem_free(&all);
     TRY(err);
     /* A simulated host has a CPU for each rank. */
-    *allowed = sim_is_rank() ? 1 : CPU_COUNT(&mine.allowed);
-    *on_host = sim_is_rank() ? comm->topo.local_size : CPU_COUNT(&host_cpus);
+    *allowed = comm->topo.simulated ? 1 : CPU_COUNT(&mine.allowed);
+    *on_host = comm->topo.simulated ? comm->topo.local_size : CPU_COUNT(&host_cpus);
     *fair = *on_host / comm->topo.local_size;
     if (*fair > *allowed) *fair = *allowed;
     if (*fair < 1) *fair = 1;

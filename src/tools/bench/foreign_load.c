@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/sim.h"
+#include "base/launch.h"
 #include "base/stats.h"
 
 enum { MAX_CPUS = 1024, PROBE_RUNS = 31 };
@@ -94,7 +94,7 @@ bool load_clock_was_slow(const load_t *load, double probe_sec)
 
 void load_begin(load_t *load)
 {
-    if (sim_is_rank()) return; /* nothing takes simulated time */
+    if (!launch_owns_process()) return; /* nothing takes simulated time */
     if (load->last_sec <= 0) run_probe(load);
     load->steal = read_steal();
     load->throttled = read_throttled();
@@ -105,7 +105,7 @@ void load_begin(load_t *load)
 unsigned load_end(load_t *load, int n_cpus, bool cpus_are_shared, double *probe_sec)
 {
     *probe_sec = 0;
-    if (sim_is_rank()) return 0;
+    if (!launch_owns_process()) return 0;
     double sec = clock_sec() - load->start_sec, jiffy_sec = 0.01, before = load->last_sec;
     double stolen = jiffy_sec * (double)(read_steal() - load->steal);
     double waited = 1e-9 * (double)(read_waited() - load->waited);

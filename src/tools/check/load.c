@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/sim.h"
 #include "cluster/comm/topo.h"
 #include "tools/check/cases.h"
 
@@ -105,7 +104,7 @@ static err_t load_run(check_t *check)
 {
     static const char what[] = "comparing processes";
     comm_t *comm = check->comm;
-    if (sim_is_rank()) {
+    if (comm->topo.simulated) {
         check_line(check, check_job(check), "CPUs", CHECK_SKIP, NULL, "hosts are simulated");
         return ERR_OK;
     }

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/sim.h"
 #include "tools/check/cases.h"
 #include "tools/check/reach.h"
 
@@ -160,7 +159,7 @@ static err_t reach_and_measure(network_t *network)
 {
     check_t *check = network->check;
     bool parts = check->options->runtime.ranks_per_host > 0;
-    if (parts || sim_is_rank()) {
+    if (parts || check->comm->topo.simulated) {
         network->reached = true;
         check_line(check, check_job(check), "interfaces", CHECK_SKIP, NULL, "hosts are simulated%s",
                    parts ? " (--ranks-per-host)" : "");

@@ -253,7 +253,7 @@ static err_t find_slack(network_t *network)
     static const char *const rdma[] = {"UCX", "PSM2", "libfabric", "openib", "UCT"};
     char text[64];
     collective_transport(network->check->comm, text, sizeof text);
-    int32_t sockets = !sim_is_rank();
+    int32_t sockets = !network->check->comm->topo.simulated;
     for (size_t i = 0; i < sizeof rdma / sizeof rdma[0]; i++)
         if (strstr(text, rdma[i])) sockets = 0;
     TRY(comm_allreduce(network->check->comm, &sockets, 1, DTYPE_I32, COMM_MAX, "comparing transports"));

@@ -8,13 +8,13 @@
 
 #include "base/clock.h"
 #include "base/figure.h"
+#include "base/launch.h"
 #include "base/mem.h"
-#include "base/sim.h"
 
 static int64_t count_switches(void)
 {
     struct rusage usage;
-    if (sim_is_rank()) return 0; /* of all ranks, in real time */
+    if (!launch_owns_process()) return 0; /* of all ranks, in real time */
     getrusage(RUSAGE_SELF, &usage);
     return usage.ru_nivcsw;
 }

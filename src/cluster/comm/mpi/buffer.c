@@ -80,7 +80,7 @@ static err_t time_both(comm_t *comm, comm_buffer_t *buffer, int64_t count, doubl
     return ERR_OK;
 }
 
-/* Alternates after a warm-up, which simulated hosts do not need; rank 0's clock decides. */
+/* Alternates after a warm-up; rank 0's clock decides. */
 static err_t host_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count)
 {
     enum { MIN_CALLS = 5, MAX_CALLS = 50 };
@@ -90,7 +90,7 @@ static err_t host_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count)
     double host_sec[MAX_CALLS], mpi_sec[MAX_CALLS], start = clock_sec();
     int n = 0, more = true;
     if (!impl->host.slots || !shared || count == 0 || strcmp(impl->choice, "auto") != 0) return ERR_OK;
-    if (!sim_is_rank()) TRY(time_both(comm, buffer, count, &host_sec[0], &mpi_sec[0]));
+    for (int i = 0; i < sim_warm_ups(1); i++) TRY(time_both(comm, buffer, count, host_sec, mpi_sec));
     for (; more; n++) {
         TRY(time_both(comm, buffer, count, &host_sec[n], &mpi_sec[n]));
         more = n + 1 < sim_repeats(MIN_CALLS) ||

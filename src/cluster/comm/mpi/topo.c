@@ -13,6 +13,7 @@
 void topo_self(topo_t *out)
 {
     *out = (topo_t){.size = 1, .n_hosts = 1, .local_size = 1, .max_local_size = 1};
+    out->simulated = !launch_owns_process();
     launch_host_name(out->host_name, sizeof out->host_name);
 }
 
@@ -58,7 +59,7 @@ static err_t split_hosts(MPI_Comm world, int rank, int ranks_per_host, MPI_Comm 
 
 err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out, rank_place_t **places)
 {
-    *out = (topo_t){0};
+    *out = (topo_t){.simulated = !launch_owns_process()};
     *places = NULL;
     launch_host_name(out->host_name, sizeof out->host_name);
     E_MPI(MPI_Comm_rank(world, &out->rank), "MPI_Comm_rank");

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The side channel between simulated hosts: SimGrid's messages in place of connections. */
+/* The side channel between simulated hosts: SimGrid's messages in place of connections. In builds with SMPI=1, in
+ * place of side_links.c. */
 #include "base/clock.h"
 #include "base/sim.h"
 #include "cluster/comm/side_channel.h"
 #include "cluster/comm/side_impl.h"
+
+err_t side_offer(side_address_t *out, int *fd)
+{
+    (void)fd;
+    out->port = 1;
+    return ERR_OK;
+}
 
 static void take(side_t *s, const side_message_t *m)
 {
@@ -21,8 +29,9 @@ static void take(side_t *s, const side_message_t *m)
 }
 
 /* A message of one byte wakes the watchdog. */
-void side_sim_wait(side_t *s, double sec)
+void side_wait(side_t *s, int wake_fd, double sec)
 {
+    (void)wake_fd;
     const bool serves = s && s->role != SIDE_SILENT;
     double now = clock_sec(), end = now + sec;
     if (serves) s->news = false;
@@ -35,7 +44,7 @@ void side_sim_wait(side_t *s, double sec)
     } while (now < end && !(serves && s->news));
 }
 
-void side_sim_send(const side_t *s, side_kind_t kind)
+void side_send_all(side_t *s, side_kind_t kind)
 {
     side_message_t m;
     side_write(s, kind, &m);
@@ -43,7 +52,7 @@ void side_sim_send(const side_t *s, side_kind_t kind)
     for (int g = 1; s->role == SIDE_HUB && g < s->n_groups; g++) sim_send(s->peers[g].rank, &m, sizeof m);
 }
 
-void side_sim_lost(const side_t *s, int local)
+void side_sim_lost(side_t *s, int local)
 {
     side_message_t m;
     side_write(s, SIDE_ENDED, &m);
@@ -51,5 +60,5 @@ void side_sim_lost(const side_t *s, int local)
     if (s->role == SIDE_SILENT)
         sim_send(s->peers[s->group].rank, &m, sizeof m);
     else
-        side_sim_send(s, SIDE_CLOSED);
+        side_send_all(s, SIDE_CLOSED);
 }
