@@ -160,6 +160,13 @@ refused() { # CODE TEXT ARGUMENTS...
     refused 3 "bandwidth of the network is not above zero" "$run_records" "$bench" --hosts 4
 }
 
+@test "points of too few samples for an interval are marked: their error is assumed" {
+    bench 2 1a 'if .record == "bench" and .key.bytes < 5000 then .ci95 = [null, null] | .n = 1 | .cv = null else . end' >"$bench"
+    forecast --hosts 4 --format json >"$BATS_TEST_TMPDIR/json"
+    jq -e '[.inputs[] | select(.name == "error of points") | .origin, .value] ==
+        ["assumed", "10 % for 2 of 9 points: too few samples to tell"]' "$BATS_TEST_TMPDIR/json"
+}
+
 @test "few steps and steps of rank 0 alone are marked" {
     forecast --hosts 4 | grep '^note: fewer than 100 steps'
     jq -c 'if .record == "run" then .topology.ranks = 2 | .global_batch = 32 elif .record == "profile" then

@@ -191,6 +191,10 @@ static void take_network(making_t *m)
               "%.0f, %.4g rank%s each, %s, %d points, error %.2g %%", fit->max_hosts,
               measured->ranks_per_host, measured->ranks_per_host > 1 ? "s" : "", measured->communicator,
               fit->n_points, 100 * fit->residual);
+    if (measured->n_without_error > 0)
+        add_input(m, "error of points", ORIGIN_ASSUMED, "bench comm",
+                  "%.0f %% for %d of %d points: too few samples to tell", 100 * MEASURED_ASSUMED_ERROR,
+                  measured->n_without_error, fit->n_points);
     if (m->o->algorithm && strcmp(m->o->algorithm, "auto") != 0) {
         fit->network.algorithm = strcmp(m->o->algorithm, "ring") == 0 ? NETWORK_RING : NETWORK_TREE;
         fit->algorithm_measured = true;

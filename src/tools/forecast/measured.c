@@ -111,15 +111,16 @@ typedef struct selection {
     const char *communicator;
     double ranks_per_host;         /* 0: not chosen yet */
     fit_point_t *between, *within; /* several hosts; one */
-    int n_between, n_within, n_disturbed;
+    int n_between, n_within, n_disturbed, n_without_error;
 } selection_t;
 
+/* *error: NAN if there were too few samples for an interval. */
 static double point_sec(const report_point_t *point, double *error)
 {
     const report_timing_t *t = point->timing;
     if (!t || !(t->p50 > 0)) return NAN;
     /* Half of the 95 % interval is 1.96 standard errors. */
-    *error = isfinite(t->ci_high - t->ci_low) ? (t->ci_high - t->ci_low) / 2 / 1.96 / t->p50 : 0.1;
+    *error = (t->ci_high - t->ci_low) / 2 / 1.96 / t->p50;
     return t->p50;
 }
 
@@ -129,6 +130,10 @@ static err_t add_point(selection_t *s, const report_point_t *point)
                        .n_bytes = field_number(point->key, "bytes")};
     fit.sec = point_sec(point, &fit.error);
     if (!isfinite(fit.n_hosts) || !(fit.n_bytes > 0) || !isfinite(fit.sec)) return ERR_OK;
+    if (!isfinite(fit.error)) {
+        s->n_without_error += fit.n_hosts > 1;
+        fit.error = MEASURED_ASSUMED_ERROR;
+    }
     fit_point_t **list = fit.n_hosts > 1 ? &s->between : &s->within;
     int *n = fit.n_hosts > 1 ? &s->n_between : &s->n_within;
     TRY(mem_grow(*n + 1, sizeof **list, "points of an allreduce", list));
@@ -275,6 +280,7 @@ err_t measured_find(const report_t *report, const char *model, arena_t *arena, m
     out->ranks_per_host = s.ranks_per_host;
     out->line_gbps = line_gbps(report);
     out->n_disturbed = s.n_disturbed;
+    out->n_without_error = s.n_without_error;
     split_host(&s, out);
     /* OpenMPI 4.1 halves and doubles from 8 KiB on 4 ranks and more, from 256 KiB on all (coll/tuned); NCCL begins with
      * rings. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the records say that a forecast starts from. Nothing is filled in: what is missing or contradicts itself is
- * ERR_DATA, and the message says what to record. */
+/* What the records say that a forecast starts from. Nothing but MEASURED_ASSUMED_ERROR is filled in: what is missing
+ * or contradicts itself is ERR_DATA, and the message says what to record. */
 #ifndef TOOLS_FORECAST_MEASURED_H
 #define TOOLS_FORECAST_MEASURED_H
 
@@ -9,6 +9,9 @@
 #include "tools/forecast/fit.h"
 
 enum { MEASURED_MIN_SAMPLES = 10, MEASURED_FEW_SAMPLES = 100, MEASURED_MAX_SAMPLES = 2048 };
+
+/* Standard error of a point of too few samples, relative. */
+#define MEASURED_ASSUMED_ERROR 0.1
 
 typedef struct measured {
     const report_run_t *run;  /* training run whose profile counts */
@@ -19,6 +22,7 @@ typedef struct measured {
     double line_gbps;         /* of the hosts' ports, in Gbit/s; 0: not recorded */
     double host_byte_sec;     /* the sum among the ranks of a host; 0: one rank, or part of the fit */
     int n_disturbed;          /* points between hosts whose samples were disturbed */
+    int n_without_error;      /* points between hosts with MEASURED_ASSUMED_ERROR */
     bool host_in_fit;         /* several ranks per host, and no points of one host */
     const double *samples;    /* steps without communication, ascending, at most MEASURED_MAX_SAMPLES */
     int64_t n_samples;
