@@ -128,7 +128,8 @@ warnings() { # OPTIONS...
 
 # Prints the options that are warned of, sorted.
 idle() { # COMMAND AND OPTIONS...
-    { "$dptrain" "$@" 2>&1 >/dev/null || true; } | sed -nE 's/^dptrain: warning: --([a-z-]+) changes nothing .*/\1/p' | LC_ALL=C sort | paste -sd ' '
+    "$dptrain" "$@" 2>"$BATS_TEST_TMPDIR/idle" >/dev/null || (($? == 1)) || echo "failed with code $?"
+    sed -nE 's/^dptrain: warning: --([a-z-]+) changes nothing .*/\1/p' "$BATS_TEST_TMPDIR/idle" | LC_ALL=C sort | paste -sd ' '
 }
 
 @test "bench, check and data warn of options that change nothing" {
@@ -136,6 +137,7 @@ idle() { # COMMAND AND OPTIONS...
     bench=(--quick --budget 0.01 --ci 1 --device cpu --threads 1 --out out.jsonl)
     [ "$(idle bench gemm "${bench[@]}" --gemm-max 64 --gemm-shapes training --workspace 1G --cuda-graph off)" = "cuda-graph gemm-max workspace" ]
     [ "$(idle bench gemm "${bench[@]}" --gemm-max 64 --gemm-shapes square)" = "" ]
+    [ "$(idle bench gemm "${bench[@]}" --gemm-max 64 --samples 1)" = "budget ci" ]
     on_ranks 2 bench comm "${bench[@]}" --test all_gather --op max --root 1 --maxbytes 64 --stepfactor 2 --stepbytes 8 --bucket 2M 2>said
     cat said
     for option in op root stepbytes bucket; do

@@ -27,7 +27,6 @@ typedef struct bench_options {
 } bench_options_t;
 
 typedef struct bench_log bench_log_t;
-
 /* The state of a run, passed to every case. */
 typedef struct bench {
     const bench_options_t *options;
@@ -143,10 +142,9 @@ typedef struct bench_choice {
 err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n_groups,
                 const bench_choice_t *cases, int n, void (*abort_job)(err_t code));
 
-/* Call after parsing. ERR_USAGE: options that exclude each other. */
-err_t bench_options_check(const bench_options_t *options);
-
 extern const opt_t bench_option_table[];
 extern const int n_bench_options;
+/* Call after parsing. ERR_USAGE: options that exclude each other. */
+err_t bench_options_check(const bench_options_t *options);
 
 #endif

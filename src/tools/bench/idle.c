@@ -8,6 +8,7 @@
 #include "tools/bench/comm_case.h"
 
 static const opt_when_t whens[] = {
+    {"budget|ci", "samples", "0", "runs without --samples"},
     {"op", "reductions", "yes", "--test all_reduce, reduce_scatter or reduce"},
     {"root", "roots", "yes", "--test broadcast or reduce"},
     {"stepbytes", "stepfactor", "0|1", "sizes without --stepfactor"},

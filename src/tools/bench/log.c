@@ -95,8 +95,8 @@ err_t bench_log_close(bench_t *bench, const char *why)
     if (err == ERR_OK) err = closed;
     if (err == ERR_OK && j) {
         if (log->n_inconclusive + log->n_disturbed > 0)
-            log_info("~ precision not reached within the budget (%lld of %lld)   ! disturbed by other load "
-                     "(%lld)",
+            log_info("~ precision not reached %s (%lld of %lld)   ! disturbed by other load (%lld)",
+                     bench->options->n_samples > 0 ? "by so many samples" : "within the budget",
                      (long long)log->n_inconclusive, (long long)log->n_points, (long long)log->n_disturbed);
         log_info("%s: %lld points in %.0f s; records: %s", why, (long long)log->n_points, sec,
                  log->metrics.path);

@@ -15,8 +15,8 @@ typedef struct samples {
     int32_t *loads;
     double *probe_sec, *batch_sec;
     int n_batches;
-    bool
-        keep_all; /* count disturbed samples, too: with --samples; with --turns the other job was disturbed as much */
+    /* Count disturbed samples, too: with --samples; with --turns the other job was disturbed as much. */
+    bool keep_all;
 } samples_t;
 
 err_t samples_new(const bench_parts_t *parts, bool keep_all, samples_t *out);
