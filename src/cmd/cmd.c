@@ -3,6 +3,7 @@
  * cmd/registry.c. */
 #include "cmd/cmd.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -168,7 +169,7 @@ static err_t unknown_command(const char *word)
     RAISE(ERR_USAGE, "unknown command '%s'; dptrain --help lists them", word);
 }
 
-err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
+static err_t run_command(int argc, char **argv, void (*abort_job)(err_t code))
 {
     const char *word = argc > 1 ? argv[1] : "";
     cmd_context_t context = {argc - 2, argv + 2, {"train"}, abort_job};
@@ -195,4 +196,19 @@ err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
         return cmd->run(&context);
     }
     return cmd_fail(unknown_command(word));
+}
+
+/* As of a full disk or a quota. Commands whose output is a document have checked it before. */
+static err_t check_output(void)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return ERR_OK;
+    RAISE(ERR_SYSTEM, "cannot write standard output: %s",
+          errno ? strerror(errno) : "part of it is lost; is the disk full?");
+}
+
+err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
+{
+    err_t err = run_command(argc, argv, abort_job);
+    return err == ERR_OK ? cmd_fail(check_output()) : err;
 }

@@ -39,7 +39,7 @@ err_t cmd_info(const cmd_context_t *context);
 /* Becomes the script that context->name names. With --help=tsv it prints `script PATH` instead. */
 err_t cmd_script(const cmd_context_t *context);
 
-/* Runs the subcommand that argv names; none means train. */
+/* Runs the subcommand that argv names; none means train. ERR_SYSTEM: also if standard output could not be written. */
 err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code));
 
 /* Prints an error, before a communicator is open, and returns it. */

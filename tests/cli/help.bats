@@ -154,6 +154,19 @@ idle() { # COMMAND AND OPTIONS...
     [ "$(idle data verify packed --no-decode --max-image-pixels 1M)" = "max-image-pixels" ]
 }
 
+@test "a full disk under standard output is an error of every command" {
+    [[ -c /dev/full ]] || skip "there is no /dev/full"
+    cd "$BATS_TEST_TMPDIR"
+    train=(train --data "$tiny" --model mlp --steps 1 --threads 1 --device cpu --algorithms fixed --out run)
+    "$dptrain" "${train[@]}" >/dev/null
+    for words in help --version info "check --list" "check --only clock" "checkpoint verify run" "eval run" "${train[*]} --overwrite"; do
+        echo "$words"
+        # shellcheck disable=SC2086 # words
+        run -4 bash -c "'$dptrain' $words 2>&1 >/dev/full"
+        [ "$(grep -cE '^dptrain: error: cannot write .*: (No space left on device|part of it is lost)' <<<"$output")" -eq 1 ]
+    done
+}
+
 @test "detectors' options with a classifier are refused" {
     says 2 "--min-size applies to detectors" train --model lenet5 --min-size 600
 }
