@@ -41,14 +41,18 @@ platform_make() { # RELEASE
 # For setup.
 platform_setup() { [[ -z $platform_missing ]] || skip "$platform_missing"; }
 
-# Runs a command in the clone, with /proc, /sys and terminals unless the first word is `bare`.
+# Runs a command in the clone, with /proc, /sys, terminals, shared memory and $DPTRAIN_DATA, unless the first word is `bare`.
 platform_run() { # [bare] COMMAND
+    # pivot_root, because nsenter (tests/cluster) leaves a chroot.
     # shellcheck disable=SC2016 # for the shell in the namespaces
-    local mounts='mount -t proc proc "$1/proc" && mount --rbind --make-rslave /sys "$1/sys" && mount -t devpts devpts "$1/dev/pts" &&'
-    [[ $1 != bare ]] || { mounts='' && shift; }
+    local data=${DPTRAIN_DATA:-} begin='mount --bind "$1" "$1" && mount -t proc proc "$1/proc" && mount --rbind --make-rslave /sys "$1/sys" &&
+        mount -t devpts devpts "$1/dev/pts" && mount -t tmpfs tmpfs "$1/dev/shm" && { [ -z "$3" ] || mount --bind "$3" "$1/mnt"; } &&
+        cd "$1" && pivot_root . . && umount -l . &&'
     # shellcheck disable=SC2016 # likewise
-    env -i HOME=/root LC_ALL=C.UTF-8 TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        unshare --mount --pid --fork --kill-child sh -c "$mounts"' exec chroot "$1" bash -c "cd /root/dptrain && $2"' sh "$platform" "$1"
+    [[ $1 != bare ]] || { begin='cd "$1" &&' data='' && shift; }
+    # shellcheck disable=SC2016 # likewise
+    env -i HOME=/root LC_ALL=C.UTF-8 TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin ${data:+DPTRAIN_DATA=/mnt} \
+        unshare --mount --pid --fork --kill-child sh -c "$begin"' exec chroot . bash -c "cd /root/dptrain && $2"' sh "$platform" "$1" "$data"
 }
 
 # Runs it with standard output and error in $output, which is printed; fails as it does.
