@@ -8,6 +8,7 @@
 
 #include "base/deadline.h"
 #include "base/denormals.h"
+#include "base/fs.h"
 #include "base/last_phase.h"
 #include "base/sim.h"
 #include "base/thread.h"
@@ -36,6 +37,7 @@ static void abort_job(err_t code)
 
 int main(int argc, char **argv)
 {
+    fs_hold_standard();
     if (sim_is_rank()) sim_command_line(&argc, &argv);
     thread_receive_signals();
     denormals_flush(); /* before other threads start */

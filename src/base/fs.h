@@ -80,4 +80,8 @@ int64_t fs_size_limit(void);
 /* fsync of a file or a folder by path. */
 err_t fs_sync(const char *path);
 
+/* Opens /dev/null in place of a closed standard input, output or error: no other file is to get its number, and the
+ * messages. */
+void fs_hold_standard(void);
+
 #endif

@@ -167,6 +167,15 @@ idle() { # COMMAND AND OPTIONS...
     done
 }
 
+@test "closed standard output and error: no file takes their numbers, and the messages" {
+    cd "$BATS_TEST_TMPDIR"
+    train=(train --data "$tiny" --model mlp --steps 1 --threads 1 --device cpu --algorithms fixed --out run)
+    strace -f -e trace=write -o calls true 2>/dev/null || skip "strace does not work here"
+    strace -f -e trace=openat,write -o calls "$dptrain" "${train[@]}" >&- 2>&-
+    grep -q '"finished after 1 step' calls
+    run -1 grep -E 'EBADF|openat\(.*(run/|/dev/shm).* = [12]$' calls
+}
+
 @test "detectors' options with a classifier are refused" {
     says 2 "--min-size applies to detectors" train --model lenet5 --min-size 600
 }
