@@ -123,6 +123,8 @@ while [[ $# -gt 0 ]]; do
     case $1 in
     -h | --help) show_usage; exit 0 ;;
     --) shift; bench+=("$@"); break ;;
+    -hostfile | --hostfile | -machinefile | --machinefile)
+        die 2 "$1: give the hostfile as the first word: scripts/nccl_bw.sh ${2:-HOSTFILE} …; --help shows both forms" ;;
     -*)
         [[ " $known ${known_long//$'\n'/} " == *" $1 "* ]] || die 2 "unknown option '$1'; the options are $known; see --help"
         need_value "$@"
@@ -214,5 +216,5 @@ echo "# $who"
 ((np == 0)) || ranks+=(-np "$np")
 status=0
 "$here/run.sh" "${ranks[@]}" "${launch[@]}" -- bench comm "--out=$out" "${bench[@]}" || status=$?
-[[ ! -e $out ]] || echo "# records: $out"
+[[ ! -f $out || ! -s $out ]] || echo "# records: $out"
 exit "$status"

@@ -293,8 +293,10 @@ ranks_compose "$@"
 given_command=yes
 (($# > 0)) || given_command=no
 # Advice after a lost rank.
-restart='restart with --resume auto'
+restart='restart with --resume auto' asked_for='for a checkpoint'
 [[ ${1:-} != bench ]] || restart='start it again'
+# What is asked of the job when it is to stop: train alone saves.
+[[ ${1:-train} == @(train|-*) ]] || asked_for='to stop'
 advice="; $restart"
 [[ -z $supervisor ]] || advice=''
 if [[ $dry_run == yes ]]; then

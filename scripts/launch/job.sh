@@ -62,7 +62,7 @@ job_on_signal() { # NAME
         note "SIGUSR1: the job has not started yet; ending it" 2>&"$err"
         job_press told 10
     elif [[ $stage == running && $n_signals -le 1 && -e $work/started ]]; then
-        note "SIG$1: asking the job for a checkpoint; it has $grace s to stop (a second signal ends it at once)" 2>&"$err"
+        note "SIG$1: asking the job $asked_for; it has $grace s (a second signal ends it at once)" 2>&"$err"
         job_press asked "$grace"
     else
         job_press told 10

@@ -127,6 +127,13 @@ gives() { # WORDS-OF-RUN.SH WORDS...
     run "$root/scripts/nccl_bw.sh" -np 2 -d flot --out "$BATS_TEST_TMPDIR/none"
     [ "$status" -eq 2 ]
     [[ "$output" == *"did you mean 'float'"* && "$output" != *"# records"* ]]
+    # Records that could not be written are not promised.
+    run "$root/scripts/nccl_bw.sh" -np 2 -b 1K -e 1K --out "$BATS_TEST_TMPDIR"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"is a folder"* && "$output" != *"# records"* ]]
+    run "$root/scripts/nccl_bw.sh" -hostfile "$BATS_TEST_TMPDIR/hosts" -b 1K
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"give the hostfile as the first word: scripts/nccl_bw.sh $BATS_TEST_TMPDIR/hosts"* ]]
 }
 
 @test "has help, and lists its options" {

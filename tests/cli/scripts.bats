@@ -489,6 +489,21 @@ END
     done
 }
 
+@test "run.sh asks a job that saves nothing to stop, not for a checkpoint" {
+    fake_mpirun <<<'trap "exit 0" USR1; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
+    export FLAG=$BATS_TEST_TMPDIR/flag
+    "$scripts/run.sh" -np 2 -- bench comm >"$FLAG.out" 2>&1 3>&- &
+    pid=$!
+    wait_for "$FLAG"
+    sleep 0.3
+    kill -TERM "$pid"
+    code=0
+    wait "$pid" || code=$?
+    cat "$FLAG.out"
+    [ "$code" -eq 143 ]
+    grep -q 'SIGTERM: asking the job to stop; it has 30 s' "$FLAG.out"
+}
+
 @test "run.sh ends an unresponsive job after the grace period, or at the second signal, with 143" {
     fake_mpirun <<<'trap "" USR1; trap "exit 1" TERM; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
     export FLAG=$BATS_TEST_TMPDIR/flag
