@@ -45,7 +45,7 @@ same_state() { # CHECKPOINT CHECKPOINT
     close_columns <(sim_losses "$out-1") <(sim_losses "$out-1024") 1e-4
     "$dptrain" checkpoint verify "$out-1024"
     before_first_sum "$out.txt"
-    before_first_sum "$out.txt" | awk '{ exit !($1 <= 45 && $2 <= 0.010) }'
+    before_first_sum "$out.txt" | awk '{ found = 1; exit !($1 <= 45 && $2 <= 0.010) } END { if (!found) exit 1 }'
     # Output and records are those of 16 hosts, but for the list of hosts.
     simulate -np 16 -- train --data "$small" --batch 1024 "${sim_options[@]}" --out "$out-16" >"$out-16.said"
     [ "$(wc -l <"$out.said")" -eq "$(wc -l <"$out-16.said")" ]
