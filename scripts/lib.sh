@@ -23,13 +23,15 @@ monotonic() {
     if read -r now _ 2>/dev/null </proc/uptime; then now=${now%.*}; else now=$SECONDS; fi
 }
 
-# Sets the array fields to what follows the name in /proc/PID/stat: state, parent, group, session, … [19]: start.
+# Sets the array fields to what follows the name in /proc/PID/stat: state, parent, group, session, … [19]: start. Fails if
+# the process has ended, also if its parent has not waited for it yet: as process 1 of a container, it may never.
 process_stat() { # PID
     local line
     read -r line 2>/dev/null <"/proc/$1/stat" || return 1
     # The name may contain spaces.
     # shellcheck disable=SC2034 # for the caller
     read -ra fields <<<"${line##*) }"
+    [[ ${fields[0]} != [ZX] ]]
 }
 
 # Call with the remaining arguments for an option that takes a value.

@@ -79,7 +79,6 @@ job_local_ranks() {
         read -r name 2>/dev/null <"/proc/$pid/comm" || continue
         [[ $name == "${program_name:0:15}" ]] || continue
         process_stat "$pid" || continue
-        [[ ${fields[0]} != Z ]] || continue
         ranks+=("$pid")
         [[ ${fields[0]} != T ]] || n_stopped=$((n_stopped + 1))
     done

@@ -239,6 +239,23 @@ ended() { # sets code
     [[ "$output" != *"going on"* && "$(words 1)" != *resume* ]]
 }
 
+@test "a killed supervisor is dead, even if its parent does not wait for it" {
+    plan 'records 0 5; checkpoint 5; exec sleep 60' 'records 5 9; exit 0'
+    # shellcheck disable=SC2016 # Perl's
+    perl -e 'my $pid = fork; exec @ARGV if !$pid; sleep 60' "$run_sh" -np 2 --restarts 3 -- train \
+        >log 2>&1 3>&- &
+    parent=$!
+    wait_for grep -qs job_training "$OUT/job.jsonl"
+    supervisor=$(jq -r 'select(.record == "job_start").pid' "$OUT/job.jsonl")
+    kill -KILL "$supervisor"
+    run timeout 60 "$run_sh" -np 2 --restarts 3 -- train
+    echo "$output"
+    grep -q '^State:.Z' "/proc/$supervisor/status"
+    kill "$parent"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"going on with job "*", whose supervisor was killed"* ]]
+}
+
 @test "a start that is killed is a fault like others" {
     plan 'records 0 5; checkpoint 5; kill -KILL $PPID; exec sleep 60' 'exit 0'
     supervised -np 2 --restarts 1 -- train

@@ -65,7 +65,7 @@ storm_damage() { # HOW
     supervisor=$(job_launcher)
     kill -STOP "$supervisor" 2>/dev/null || return 0
     storm_hit KILL dptrain "$(storm_rank)"
-    storm_await_no_ranks || { kill -CONT "$supervisor" && at='' && return; }
+    storm_await_no_ranks || { storm_release "$supervisor" && at='' && return; }
     file=$(find "$dir/run/" -name 'ckpt-*.h5' | sort | tail -n 1)
     newest=${file##*ckpt-} newest=$((10#${newest%.h5}))
     size=$(stat -c %s "$file") at_byte=$((size * P[at] / 100))
@@ -76,10 +76,17 @@ storm_damage() { # HOW
     fi
     storm_struck "$1 ${file##*/} at $at_byte"
     floor=$(storm_before "$newest") words="ckpt-0*$newest"
-    kill -CONT "$supervisor"
+    storm_release "$supervisor"
     storm_resumes
     first=$(life_last training first_step)
     [[ $outcome != resumed ]] || ((${first:--1} < newest)) || bad+=(accepted-corrupt)
+}
+
+# Lets a held supervisor go on. On a host, nsenter, its parent, has stopped too.
+storm_release() { # PID
+    local fields
+    process_stat "$1" && kill -CONT "${fields[1]}"
+    kill -CONT "$1"
 }
 
 # Waits until the job has announced N checkpoints since its last start.
