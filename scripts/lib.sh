@@ -163,7 +163,8 @@ mpi_flags() { # NP
     MPI_FLAGS=(-q)
     mpi_version
     if ((mpi_major >= 5)); then
-        MPI_FLAGS=() over=(--map-by :OVERSUBSCRIBE) no_copy=(smsc ^cma)
+        # Raw: otherwise it holds a line back until its end, which a progress line does not reach.
+        MPI_FLAGS=(--output :raw) over=(--map-by :OVERSUBSCRIBE) no_copy=(smsc ^cma)
         # Ranks of one machine need no TCP, and it warns of interfaces that cannot reach each other.
         [[ $np -eq 0 || -n ${OMPI_MCA_btl-} ]] || MPI_FLAGS+=(--mca btl ^tcp)
     fi

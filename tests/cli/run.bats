@@ -228,7 +228,7 @@ has() { # WORDS...
     FAKE_MPI=5.0.6 line -H a:1,b:1 --no-checks --interface 10.0.0.0/24 --transport tcp
     has "--prtemca prte_if_include 10.0.0.0/24"
     FAKE_MPI=5.0.6 line -np 100000
-    has "--map-by :OVERSUBSCRIBE --bind-to none" "--mca btl \\^tcp"
+    has "--output :raw" "--map-by :OVERSUBSCRIBE --bind-to none" "--mca btl \\^tcp"
     FAKE_MPI=5.0.6 OMPI_MCA_btl=self,sm line -np 2
     [[ "$output" != *" btl "* ]]
 }

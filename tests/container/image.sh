@@ -25,6 +25,12 @@ for program in "${programs[@]}"; do
     files+=("$path")
 done
 cp -L /usr/sbin/sshd "$root/usr/sbin/sshd"
+# From OpenSSH 9.8 on, sshd starts other programs for each connection.
+for path in /usr/lib/openssh/sshd-{session,auth}; do
+    [[ -e $path ]] || continue
+    mkdir -p "$root/usr/lib/openssh" && cp -L "$path" "$root$path"
+    files+=("$path")
+done
 # ldd prints paths with and without /usr; both folders are one.
 ldd "${files[@]}" /usr/sbin/sshd 2>/dev/null | grep -oE '/(usr/)?lib[^ ]*\.so[^ ]*' | sed 's|^/usr||' | sort -u |
     while read -r library; do
