@@ -298,7 +298,7 @@ cat <<END
 - EFA and InfiniBand: only recorded logs and synthetic \`/sys\` trees (\`tests/unit/test_check_network.c\`,
   \`tests/cli/run.bats\`)
 - GPUs: only recorded output of \`nvidia-smi\`, and the emulator
-- OpenMPI 5: only its flags, with a fake mpirun (\`tests/cli/run.bats\`)
+- OpenMPI 5: not by this script; \`tests/cluster\` has run on 5.0.7
 - skewed clocks: only in unit tests, because the hosts share one clock
 - another NCCL, HDF5, C library or CPU on a host: only in unit tests
 - a real firewall: simulated by a prohibit route
