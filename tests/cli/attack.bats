@@ -297,6 +297,14 @@ lives() { # SECONDS
     grep -q 'ends with the bits of the undisturbed run' <<<"$output"
 }
 
+@test "a storm's fault by its words, as its table has them" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half a minute; scripts/test.sh --slow runs it"
+    run env -u DPTRAIN_BIND "$here/attack.sh" --storm --fault 'mpirun_killed job=1 model=lenet5 np=2 place=local shards=6 signal=KILL wait=1'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -q 'ends with the bits of the undisturbed run' <<<"$output"
+}
+
 @test "ten minutes of storm, on this machine and on three hosts" {
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes ten minutes; scripts/test.sh --slow runs it"
     run env -u DPTRAIN_BIND "$here/attack.sh" --storm --faults 500 --minutes 10 --jobs 4 --out "$work/out"

@@ -21,7 +21,7 @@ storm_prepare() {
     for model in lenet5 mnist-cnn-bn; do
         for shards in 6 0; do
             # Those that the list needs.
-            [[ "${plan[*]} " == *" model=$model shards=$shards "* ]] || continue
+            [[ $(printf '%s \n' "${plan[@]}" | grep " model=$model " | grep -c " shards=$shards ") -gt 0 ]] || continue
             storm_reference "$model" "$shards" || die 4 "the undisturbed run fails"
         done
     done
