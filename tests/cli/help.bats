@@ -150,7 +150,7 @@ idle() { # COMMAND AND OPTIONS...
         "data expect-transport ports shared-bytes threads" ]
     [ "$(idle check --only versions --device cpu --data "$tiny")" = "" ]
     [ "$(idle data pack --from "$tiny" --out packed --no-decode --threads 2 --max-image-pixels 1M)" = "max-image-pixels threads" ]
-    [ "$(idle data pack --from "$tiny" --out packed --resize 8 --no-decode --max-image-pixels 1M)" = "" ]
+    [ "$(idle data pack --from "$tiny" --out resized --resize 8 --no-decode --max-image-pixels 1M)" = "" ]
     [ "$(idle data verify packed --no-decode --max-image-pixels 1M)" = "max-image-pixels" ]
 }
 
