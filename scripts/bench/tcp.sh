@@ -38,15 +38,6 @@ cluster_up 4 || die 4 "the hosts did not start"
 trap 'cluster_down; rm -rf "$work"' EXIT
 cluster_trust
 
-limit() { # RATE
-    local i
-    for i in 1 2 3 4; do
-        cluster_net "node$i" tc qdisc del dev eth0 root 2>/dev/null || true
-        [[ $1 == none ]] || cluster_net "node$i" tc qdisc replace dev eth0 root tbf rate "$1" burst 64k latency 200ms ||
-            die 4 "this kernel has no tbf"
-    done
-}
-
 # Prints the median, in seconds.
 sum() { # HOSTS FLAGS
     local hosts=node1:1,node2:1
@@ -58,8 +49,9 @@ sum() { # HOSTS FLAGS
     jq 'select(.record == "bench").p50' "$cluster/shared/sum.jsonl"
 }
 
-for rate in 20mbit 1gbit none; do
-    limit "$rate"
+# Hosts begin without a limit.
+for rate in none 20mbit 1gbit; do
+    [[ $rate == none ]] || cluster_limit "$rate" 64k || die 4 "this kernel has no tbf"
     for hosts in 2 4; do
         for ((round = 0; round < rounds; round++)); do
             note "$rate, $hosts hosts, round $((round + 1)) of $rounds"

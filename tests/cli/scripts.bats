@@ -489,45 +489,37 @@ END
     done
 }
 
-@test "run.sh asks a job that saves nothing to stop, not for a checkpoint" {
-    fake_mpirun <<<'trap "exit 0" USR1; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
+# Runs run.sh until its fake_mpirun has made $FLAG, then sends SIGTERM, once or twice. Sets code; the output is in $FLAG.out.
+terminate() { # TIMES RUN.SH'S ARGUMENTS...
+    local i pid
     export FLAG=$BATS_TEST_TMPDIR/flag
-    "$scripts/run.sh" -np 2 -- bench comm >"$FLAG.out" 2>&1 3>&- &
+    rm -f "$FLAG"
+    "$scripts/run.sh" "${@:2}" >"$FLAG.out" 2>&1 3>&- &
     pid=$!
     wait_for "$FLAG"
-    sleep 0.3
-    kill -TERM "$pid"
+    for ((i = 0; i < $1; i++)); do
+        sleep 0.3
+        kill -TERM "$pid"
+    done
     code=0
     wait "$pid" || code=$?
     cat "$FLAG.out"
+}
+
+@test "run.sh asks a job that saves nothing to stop, not for a checkpoint" {
+    fake_mpirun <<<'trap "exit 0" USR1; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
+    terminate 1 -np 2 -- bench comm
     [ "$code" -eq 143 ]
     grep -q 'SIGTERM: asking the job to stop; it has 30 s' "$FLAG.out"
 }
 
 @test "run.sh ends an unresponsive job after the grace period, or at the second signal, with 143" {
     fake_mpirun <<<'trap "" USR1; trap "exit 1" TERM; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
-    export FLAG=$BATS_TEST_TMPDIR/flag
-    "$scripts/run.sh" -np 1 --grace 1 >"$FLAG.out" 2>&1 3>&- &
-    pid=$!
-    wait_for "$FLAG"
-    sleep 0.3
-    kill -TERM "$pid"
-    code=0
-    wait "$pid" || code=$?
-    cat "$FLAG.out"
+    terminate 1 -np 1 --grace 1
     [ "$code" -eq 143 ]
     grep -q 'stopped by SIGTERM' "$FLAG.out"
 
-    rm "$FLAG"
-    "$scripts/run.sh" -np 1 --grace 1000 >"$FLAG.out" 2>&1 3>&- &
-    pid=$!
-    wait_for "$FLAG"
-    sleep 0.3
-    kill -TERM "$pid"
-    sleep 0.3
-    kill -TERM "$pid"
-    code=0
-    wait "$pid" || code=$?
+    terminate 2 -np 1 --grace 1000
     cat "$FLAG.out"
     [ "$code" -eq 143 ]
 }

@@ -130,6 +130,14 @@ cluster_mend() { # HOST
     nsenter --target "$(<"$cluster/pid")" --net ip link set "port${1#node}" up
 }
 
+# Limits what each host sends, by tbf. Fails if the kernel has none.
+cluster_limit() { # RATE BURST
+    local host
+    for host in $(cluster_hosts); do
+        cluster_net "$host" tc qdisc replace dev eth0 root tbf rate "$1" burst "$2" latency 200ms || return
+    done
+}
+
 # Simulates power loss: kills every process of the host, and nothing answers any more.
 cluster_kill() { # HOST
     local pid i

@@ -14,7 +14,7 @@ setup_file() {
     cluster_try 8 || return 0
     cluster_trust
     jobs_setup 640 64
-    limit 20mbit || export no_tbf="this kernel has no tbf"
+    cluster_limit 20mbit 16k || export no_tbf="this kernel has no tbf"
 }
 
 teardown_file() { cluster_down; }
@@ -23,13 +23,6 @@ setup() {
     slow
     cluster_or_skip
     [[ -z ${no_tbf-} ]] || skip "$no_tbf"
-}
-
-limit() { # RATE
-    local i
-    for i in 1 2 3 4 5 6 7 8; do
-        cluster_net "node$i" tc qdisc replace dev eth0 root tbf rate "$1" burst 16k latency 200ms || return
-    done
 }
 
 places() { # N
@@ -70,7 +63,7 @@ compare() { # HOSTS ALONE NETWORK RUN LABEL
 within() { awk -v off="$off" -v most="$1" 'BEGIN { exit !(off <= most && off >= -most) }'; } # PERCENT
 
 @test "from 2 hosts at 20 Mbit/s: 4 hosts within 5 %, 8 within 20 %, both in the 90 % interval" {
-    limit 20mbit
+    cluster_limit 20mbit 16k
     run_on 1 alone lenet5 8 120
     measure two
     run_on 4 four lenet5 8 30
@@ -90,7 +83,7 @@ within() { awk -v off="$off" -v most="$1" 'BEGIN { exit !(off <= most && off >= 
         run_on 1 "lenet5-$batch" lenet5 "$batch" 120
     done
     for rate in 20 30 40 50 60; do
-        limit "${rate}mbit"
+        cluster_limit "${rate}mbit" 16k
         measure "at$rate"
         for model in mlp lenet5; do
             for batch in 4 16; do
