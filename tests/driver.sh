@@ -13,6 +13,8 @@ eval "command=($quoted)"
 
 TMPDIR=$(mktemp -d "$DPTRAIN_TEST_WORK/t.XXXXXX")
 export TMPDIR
+# Kept for the whole entry: an mpirun fails if another creates or removes this folder of OpenMPI 4 at the same moment.
+read -r host 2>/dev/null </proc/sys/kernel/hostname && mkdir -p "$TMPDIR/ompi.${host%%.*}.$UID/held"
 log=$DPTRAIN_TEST_WORK/logs/${name//\//__}
 mkdir -p "${log%/*}"
 [[ ! -t 2 ]] || printf '\r\033[K%s …\r' "$name" >&2
