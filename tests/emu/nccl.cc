@@ -82,6 +82,7 @@ ncclResult_t collective(ncclComm_t handle, collective_t c, cudaStream_t stream)
     if (result) return result;
     cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
     if (cudaStreamIsCapturing(stream, &capturing)) return fail_with(ncclInvalidArgument, "no such stream");
+    handle->comm->called = true;
     if (handle->comm->blocking && env_number("DPTRAIN_EMU_NCCL_CALL_HANG", -1) == handle->comm->rank)
         for (;;) usleep(1000);
     c.captured = capturing != cudaStreamCaptureStatusNone;

@@ -116,7 +116,7 @@ ncclResult_t comm_t::state()
     ncclResult_t now = advance();
     if (now) return now;
     int failed = shared->failed_rank;
-    if (failed && failed != rank + 1) return ncclRemoteError;
+    if (failed && failed != rank + 1 && called) return ncclRemoteError;
     if (shared->aborted && !aborted) return ncclRemoteError;
     for (int r = 0; r < size; r++)
         if (!shared->ranks[r].left && kill(shared->ranks[r].pid, 0) && errno == ESRCH) return ncclRemoteError;

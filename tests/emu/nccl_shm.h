@@ -55,7 +55,7 @@ struct comm_t {
     int rank = 0, size = 0, device = 0;
     bool blocking = true, hangs = false; /* hangs: named by DPTRAIN_EMU_NCCL_INIT_HANG */
     std::mutex joining;
-    std::atomic<bool> joined{false};
+    std::atomic<bool> joined{false}, called{false}; /* called: a collective, by this rank */
     std::string name;
     shared_t *shared = nullptr;
     size_t n_mapped = 0;

@@ -17,6 +17,7 @@ static err_t direct_init(nccl_impl_t *impl, const ncclUniqueId *id)
     config.blocking = 1;
     /* Nothing polls here: the watchdog ends the job if a peer does not arrive. */
     watchdog_enter(starting);
+    atomic_store(&impl->doing, starting);
     ncclResult_t status =
         nccl_lib.CommInitRankConfig(&direct, impl->comm->size, *id, impl->comm->rank, &config);
     watchdog_leave();
