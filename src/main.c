@@ -14,10 +14,11 @@
 #include "base/thread.h"
 #include "cmd/cmd.h"
 
-/* As mpirun ends a job if a rank ends early. */
+/* Ends simulated ranks, as mpirun ends a job if a rank ends early. */
 static void end_simulation(err_t code)
 {
     int finalized = 0;
+    if (!sim_is_rank()) return;
     MPI_Finalized(&finalized);
     if (code != ERR_OK && !finalized) sim_end((int)code);
 }
@@ -46,7 +47,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* the write fails with EFBIG, and its error names the file */
     err_t code = cmd_dispatch(argc, argv, abort_job);
     last_phase_close();
-    if (sim_is_rank()) end_simulation(code);
+    end_simulation(code);
     deadline_exit(code);
     return (int)code;
 }

@@ -280,7 +280,7 @@ watchdog_cost_t watchdog_cost(void)
 /* On simulated hosts, whose faults come at a collective. */
 static void meet_fault(const char *what)
 {
-    if (!sim_collective(what, atomic_load(&dog.mine->sequence) + 1)) return;
+    if (!sim_is_rank() || !sim_collective(what, atomic_load(&dog.mine->sequence) + 1)) return;
     if (dog.side.channel) side_sim_lost(dog.side.channel, (int)(dog.mine - dog.slots));
     sim_lose();
 }
@@ -290,7 +290,7 @@ static void meet_fault(const char *what)
 static void enter(const char *what, int waiting)
 {
     if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
-    if (sim_is_rank()) meet_fault(what);
+    meet_fault(what);
     const double start = call_begun();
     if (what != dog.noted) {
         atomic_store(&dog.what, what);
