@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0
+/* RUN np=0 san=slow
  *
  * Host descriptions: the three forms, what is refused and where, filters, and what is written of them. */
 #include "tests/tap.h"

@@ -5,7 +5,7 @@
  * to see every layer. Tolerance: an error of rounding is amplified by a batch norm over few values; 1e-3 of
  * the loss is a thousand times what the first forward pass is off by, and a fiftieth of what a step changes.
  *
- * RUN device=cpu */
+ * RUN device=cpu san=slow */
 #include <math.h>
 
 #include "compute/graph/exec.h"
