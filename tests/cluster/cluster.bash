@@ -130,11 +130,11 @@ cluster_mend() { # HOST
     nsenter --target "$(<"$cluster/pid")" --net ip link set "port${1#node}" up
 }
 
-# Limits what each host sends, by tbf. Fails if the kernel has none.
+# Limits what each host sends, by tbf, with a short queue: OpenMPI's small messages wait in it. Fails if the kernel has no tbf.
 cluster_limit() { # RATE BURST
     local host
     for host in $(cluster_hosts); do
-        cluster_net "$host" tc qdisc replace dev eth0 root tbf rate "$1" burst "$2" latency 200ms || return
+        cluster_net "$host" tc qdisc replace dev eth0 root tbf rate "$1" burst "$2" latency 20ms || return
     done
 }
 
