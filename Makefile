@@ -85,12 +85,12 @@ OPT   := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O0 -g1,$(if $(SMPI),-O1 -g1,-O3 -g))
 ARCH  ?= -march=x86-64-v2
 WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 # -ffp-contract=off: the same bits regardless of what the compiler would fuse. -fno-math-errno: lets square roots vectorise;
-# libm then does not set errno. No -ffast-math. -Wno-format-truncation: with sanitizers the compiler knows too little about
+# libm then does not set errno. No -ffast-math. -Wno-format-truncation: below -O2 the compiler knows too little about
 # value ranges; the other build has the warning.
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) $(if $(filter x86_64,$(shell uname -m)),$(ARCH)) -ffp-contract=off -fno-math-errno \
 	-fopenmp -pthread $(if $(SMPI),-fPIC -fno-semantic-interposition) $(WARN) -Isrc -I. -isystem $(PROTO) \
 	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(MPI_CFLAGS))) $(CUDA_CFLAGS) \
-	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-format-truncation) $(CFLAGS)
+	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) $(if $(SAN)$(SMPI),-Wno-format-truncation) $(CFLAGS)
 # gold links the hundreds of test programs in half the time.
 LINKER := $(if $(shell command -v ld.gold 2>/dev/null),-fuse-ld=gold)
 LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -ldl -fopenmp -pthread \
