@@ -305,9 +305,10 @@ host_settle() { # SECONDS
         echo "log $("$kind" logs --tail 1 "$name" 2>&1 | tail -n 1)"
         return
     fi
+    # Podman may warn of its host at each call.
     # shellcheck disable=SC2016 # for the container's shell
     said=$(timeout 20 "$kind" exec "$name" /bin/bash -c 'id -un; df -Pk /dev/shm | tail -n 1
-        [[ -z $1 ]] || nvidia-smi -L 2>&1 | grep -c "^GPU "' _ "${gpu_words[*]}" 2>&1)
+        [[ -z $1 ]] || nvidia-smi -L 2>&1 | grep -c "^GPU "' _ "${gpu_words[*]}" 2>/dev/null)
     echo "user $(sed -n 1p <<<"$said")"
     echo "shm $(sed -n 2p <<<"$said" | awk '{ print $2 }')"
     [[ -z ${gpu_words[*]} ]] || echo "seen $(sed -n 3p <<<"$said") $(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')"

@@ -212,7 +212,7 @@ endless_job() { # NAME ARGUMENTS...
 # Gives a host another /dev, with an InfiniBand device, and a folder of EFA's.
 fabric() { # HOST
     cluster_exec "$1" sh -ec 'mkdir /run/dev && mount -t tmpfs tmpfs /run/dev && cd /run/dev
-        cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/fuse .
+        cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty . && { [ ! -e /dev/fuse ] || cp -a /dev/fuse .; }
         mkdir infiniband shm pts && mknod infiniband/uverbs0 c 231 192
         for i in shm pts; do mount --bind /dev/$i $i; done
         ln -s /proc/self/fd fd && ln -s pts/ptmx ptmx && mount --rbind /run/dev /dev
