@@ -208,7 +208,7 @@ emu_entries() { # PREFIX BUILD ENVIRONMENT...
 make_plan() {
     local source
     # Slow unwinding, because libraries without frame pointers would hide the source of a leak. The stack that finds uses after
-    # return, GCC 14's default, is not aligned for vectors of 64 bytes (GCC's bug 110027).
+    # return, GCC 14's default, is not aligned for vectors of 64 bytes.
     local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:fast_unwind_on_malloc=0:verify_asan_link_order=0
     asan+=:detect_stack_use_after_return=0
     local lsan=LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
