@@ -209,13 +209,13 @@ make_plan() {
     local source
     # Slow unwinding, because libraries without frame pointers would hide the source of a leak. The stack that finds uses after
     # return, GCC 14's default, is not aligned for vectors of 64 bytes.
-    local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:fast_unwind_on_malloc=0:verify_asan_link_order=0
-    asan+=:detect_stack_use_after_return=0
+    local own_stack=detect_stack_use_after_return=0
+    local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:fast_unwind_on_malloc=0:verify_asan_link_order=0:$own_stack
     local lsan=LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
     # The longest entries start first, so that with --jobs none runs alone at the end.
     # The program itself. Without the leak check's library, because jq, h5dump etc. would be preloaded too.
     [[ $san == no ]] || entry san/cli/train 600 env "DPTRAIN_BIN=$PWD/build-san/dptrain" "$lsan" \
-        "ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0" bats --tap -f 'ragged|bit for bit|keeps its options|exact on any' \
+        "ASAN_OPTIONS=detect_leaks=0:$own_stack" bats --tap -f 'ragged|bit for bit|keeps its options|exact on any' \
         tests/cli/train.bats
     for source in tests/cli/train.bats $(find tests/cli -name '*.bats' ! -name train.bats | LC_ALL=C sort); do
         [[ -e $source && $plain == yes ]] || continue

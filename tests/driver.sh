@@ -4,6 +4,8 @@
 # NAME, SECONDS and the quoted COMMAND, separated by tabs. DPTRAIN_TEST_WORK contains the plan, a log and a temporary folder
 # for each entry, and `verdicts`: a line of VERDICT, number of checks and NAME each, separated by tabs.
 set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "${BASH_SOURCE[0]%/*}/../scripts/lib.sh"
 
 name=$1
 line=$(awk -F '\t' -v name="$name" '$1 == name' "$DPTRAIN_TEST_WORK/plan")
@@ -13,8 +15,7 @@ eval "command=($quoted)"
 
 TMPDIR=$(mktemp -d "$DPTRAIN_TEST_WORK/t.XXXXXX")
 export TMPDIR
-# Kept for the whole entry: an mpirun fails if another creates or removes this folder of OpenMPI 4 at the same moment.
-read -r host 2>/dev/null </proc/sys/kernel/hostname && mkdir -p "$TMPDIR/ompi.${host%%.*}.$UID/held"
+hold_sessions
 log=$DPTRAIN_TEST_WORK/logs/${name//\//__}
 mkdir -p "${log%/*}"
 [[ ! -t 2 ]] || printf '\r\033[K%s …\r' "$name" >&2

@@ -520,7 +520,6 @@ terminate() { # TIMES RUN.SH'S ARGUMENTS...
     grep -q 'stopped by SIGTERM' "$FLAG.out"
 
     terminate 2 -np 1 --grace 1000
-    cat "$FLAG.out"
     [ "$code" -eq 143 ]
 }
 

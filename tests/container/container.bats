@@ -287,7 +287,7 @@ nothing_left() {
     for host in node1 node2 node3; do
         # Without podman's own warnings.
         output=$(cluster_exec $host podman exec dptrain sh -c \
-            'ls /dev/shm 2>&1; for i in dptrain orted prted mpirun prterun; do pgrep -lx $i; done' 2>/dev/null) || true
+            'ls /dev/shm 2>&1; for i in dptrain orted prted mpirun prterun; do pgrep -lx $i; done; true' 2>/dev/null)
         echo "$host: $output"
         [ -z "$output" ]
     done
