@@ -467,7 +467,7 @@ static bool transport_says(const char *expected, bool known, fabric_kind_t kind,
     check_t check = check_new();
     comm.topo = (topo_t){.size = 4, .local_size = 1};
     read_tree(&fabric);
-    transport_facts_t facts = {.library = "MPI",
+    transport_facts_t facts = {.name = "MPI",
                                .reported = "tcp",
                                .use = {.known = known, .kind = kind, .names = "port0"},
                                .fabric = &fabric,

@@ -105,8 +105,8 @@ err_t collective_open(comm_t *comm, const collective_ops_t *ops, int64_t n_bytes
 
 void collective_library(const comm_t *comm, const collective_ops_t *ops, char *out, size_t n_bytes)
 {
-    if (ops->library)
-        ops->library(comm, out, n_bytes);
+    if (ops->describe)
+        ops->describe(comm, out, n_bytes);
     else
         comm_describe(comm, out, n_bytes);
 }

@@ -91,7 +91,7 @@ typedef struct collective_ops {
     err_t (*run)(comm_t *comm, const collective_spec_t *spec, void *own);
     err_t (*wait)(comm_t *comm, const collective_spec_t *spec);
     void (*release)(void *own); /* undoes `prepare`, even if it failed; own may be NULL */
-    void (*library)(const comm_t *comm, char *out, size_t n_bytes); /* NULL: comm_describe */
+    void (*describe)(const comm_t *comm, char *out, size_t n_bytes); /* NULL: comm_describe */
     void (*algorithm)(const comm_t *comm, char *out, size_t n_bytes);
 } collective_ops_t;
 

@@ -101,7 +101,7 @@ static err_t watch_mpi(check_t *check, const fabric_t *before)
     if (err == ERR_OK && check_host(check).speaks) {
         collective_transport(check->comm, reported, sizeof reported);
         bool sockets = strstr(reported, "tcp") != NULL;
-        transport_judge(check, &(transport_facts_t){.library = "MPI",
+        transport_judge(check, &(transport_facts_t){.name = "MPI",
                                                     .reported = reported,
                                                     .use = find_use(check, before, ring.sent, sockets),
                                                     .fabric = before,
@@ -161,7 +161,7 @@ static err_t watch_nccl(check_t *check)
     bool sockets = log.known && log.kind == FABRIC_TCP;
     fabric_use_t use = find_use(check, &before, (int64_t)N_SUMS * BUFFER_BYTES / 2, sockets);
     if (!use.known && log.known) use = (fabric_use_t){.known = true, .kind = (fabric_kind_t)log.kind};
-    transport_judge(check, &(transport_facts_t){.library = "NCCL",
+    transport_judge(check, &(transport_facts_t){.name = "NCCL",
                                                 .reported = reported,
                                                 .use = use,
                                                 .fabric = &before,

@@ -12,7 +12,7 @@ extern const char *const transport_names[];
 
 /* One host's facts after a transfer. */
 typedef struct transport_facts {
-    const char *library;  /* "MPI", "NCCL" */
+    const char *name;     /* of the library: "MPI", "NCCL" */
     const char *reported; /* as reported by the library or its log: "tcp"; "": nothing */
     fabric_use_t use;
     const fabric_t *fabric;

@@ -150,16 +150,15 @@ void transport_judge(check_t *check, const transport_facts_t *facts)
         size_t used = strlen(found);
         snprintf(found + used, sizeof found - used, ", not %s", expected);
         add_settings(found, sizeof found);
-        check_line(check, where, facts->library, CHECK_FAIL, advice_for(facts->library, expected), "%s",
-                   found);
+        check_line(check, where, facts->name, CHECK_FAIL, advice_for(facts->name, expected), "%s", found);
     } else if (!expected && facts->use.known && facts->use.kind == FABRIC_TCP &&
                best_kind(facts->fabric, &best) && best != FABRIC_ROCE) {
         size_t used = strlen(found);
         snprintf(found + used, sizeof found - used, ", although %s is available", fabric_kind_names[best]);
         add_settings(found, sizeof found);
-        check_line(check, where, facts->library, CHECK_WARN,
-                   advice_for(facts->library, best == FABRIC_EFA ? "efa" : "ib"), "%s", found);
+        check_line(check, where, facts->name, CHECK_WARN,
+                   advice_for(facts->name, best == FABRIC_EFA ? "efa" : "ib"), "%s", found);
     } else {
-        check_line(check, where, facts->library, facts->use.known ? CHECK_OK : CHECK_SKIP, NULL, "%s", found);
+        check_line(check, where, facts->name, facts->use.known ? CHECK_OK : CHECK_SKIP, NULL, "%s", found);
     }
 }

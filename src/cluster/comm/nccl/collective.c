@@ -164,6 +164,6 @@ const collective_ops_t collective_nccl = {
     .open = direct_open,
     .run = direct_run,
     .wait = direct_wait,
-    .library = nccl_describe_way,
+    .describe = nccl_describe_way,
     .algorithm = nccl_describe_way,
 };
