@@ -317,6 +317,8 @@ job_finish() { # CODE
     fi
     # A daemon's code differs from the one that mpirun noticed.
     if [[ $lost == signal || $lost == left ]]; then job_die 5; fi
+    # mpirun 5.0.7 may end with 0 after it has lost a host in mid-job.
+    if [[ $lost == host && ($code -eq 0 || ! -e $work/spoke) ]] && ! resume_finished; then job_die 5; fi
     if [[ ! -e $work/started && $launcher == mpirun && -z $lost ]] && ((code == 1 || code > 128)); then
         work_has_space || job_die 4 "the job did not start"
         # A supervisor leaves out a host that was lost while the job started.

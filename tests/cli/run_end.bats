@@ -61,6 +61,16 @@ the job to be terminated. The first process to do so was:
 
 This is usually due to either a failure of the TCP network"
     ends_with 5 "error: lost the connection to mpirun's daemon on far: the host, its network or the daemon failed; restart with"
+    # mpirun 5.0.7 may end with 0, unless the ranks' last words show that they had finished.
+    mpirun_says 0 "PRTE has lost communication with a remote daemon.
+
+  HNP daemon   : [prterun-near-352@0,0] on node near
+  Remote daemon: [prterun-near-352@0,1] on node far"
+    ends_with 5 "error: lost the connection to mpirun's daemon on far: the host, its network or the daemon failed; restart with"
+    sed -i 's/echo started/echo finished after 1 s/' "$bin/mpirun"
+    run "$run_sh" -np 4
+    echo "$output"
+    [ "$status" -eq 0 ]
     # mpirun 5.0.7 itself may crash afterwards.
     mpirun_says 139 "prterun detected that one or more processes exited with non-zero status,
 thus causing the job to be terminated. The first process to do so was:

@@ -26,6 +26,7 @@ platform_why() {
 
 # For setup_file: a minimal root of the release in $platform, with a clone of this repository in /root/dptrain.
 platform_make() { # RELEASE
+    local certificates=/etc/ssl/certs/ca-certificates.crt
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     platform=$BATS_FILE_TMPDIR/root platform_missing=$(platform_why)
     export root platform platform_missing
@@ -34,7 +35,9 @@ platform_make() { # RELEASE
         tail "$BATS_FILE_TMPDIR/log" "$platform/debootstrap/debootstrap.log"
         return 1
     }
+    # What lets this machine reach its mirrors lets the root reach them.
     apt-config dump | grep -i '^Acquire::.*Proxy ' >"$platform/etc/apt/apt.conf.d/90proxy" || true
+    ! [[ -e $certificates ]] || cp "$certificates" "$platform$certificates"
     git clone -q "$root" "$platform/root/dptrain"
 }
 
