@@ -99,6 +99,18 @@ ranks_per_process() { # OPTION VALUE
     per_process=$((per_process * 10#$2))
 }
 
+# The words after --; the file of the records is named at the end, too.
+bench_words() { # WORDS...
+    while (($# > 0)); do
+        case $1 in
+        --out) need_value "$@"; out=$2; shift ;;
+        --out=*) out=${1#*=} ;;
+        *) bench+=("$1") ;;
+        esac
+        shift
+    done
+}
+
 for ((i = 1; i <= $#; i++)); do
     [[ ${!i} != -- ]] || break
     if [[ ${!i} =~ (^|/)[a-z_]+_perf(_mpi)?$ ]]; then
@@ -122,7 +134,7 @@ while [[ $# -gt 0 ]]; do
     fi
     case $1 in
     -h | --help) show_usage; exit 0 ;;
-    --) shift; bench+=("$@"); break ;;
+    --) shift; bench_words "$@"; break ;;
     -hostfile | --hostfile | -machinefile | --machinefile)
         die 2 "$1: give the hostfile as the first word: scripts/nccl_bw.sh ${2:-HOSTFILE} …; --help shows both forms" ;;
     -*)

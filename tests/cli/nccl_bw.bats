@@ -54,6 +54,11 @@ gives() { # WORDS-OF-RUN.SH WORDS...
     GPUS=8 gives "-np 8 -- bench comm --device=cuda --comm=nccl --test=alltoall --maxbytes=1G" alltoall_perf -e 1G -g 8
     gives "-hostfile hosts -- bench comm --minbytes=8 --maxbytes=8G --stepfactor=2" hosts -b 8 -e 8G -f 2
     gives "--num-gpus 8 -hostfile hosts -- bench comm" hosts -g 8
+    for option in "--out mine" "--out=mine"; do
+        # shellcheck disable=SC2086 # two words
+        gives "-np 2 -- bench comm --quick --budget 1" -np 2 -- --quick $option --budget 1
+        [[ $output == *"bench comm --out=mine --quick"* ]]
+    done
     words hypercube_perf -b 8
     [ "$status" -eq 2 ]
     [[ "$output" == *"hypercube_perf is not measured; the tests are all_reduce, "* ]]
