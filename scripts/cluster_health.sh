@@ -143,7 +143,7 @@ if [[ $ssh == yes && ${#names[@]} -gt 1 ]]; then
     [[ $code -eq 0 ]] || exit "$code"
 fi
 
-note "2. dptrain check on ${#names[@]} hosts"
+note "2. dptrain check on $(count ${#names[@]} host)"
 start_check "$work/said" "${both[@]}" -- check "${check_options[@]}" ${json:+--json "$json"}
 cat "$work/said" >&2
 ((code > 3)) || exit "$code"

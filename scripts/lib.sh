@@ -18,6 +18,9 @@ die() { # CODE MESSAGE
 
 note() { say "$1"; }
 
+# Prints "1 host" or "2 hosts".
+count() { echo "$1 $2$( (($1 == 1)) || echo s)"; } # NUMBER WORD
+
 # Sets now: seconds since an arbitrary time. Unlike SECONDS and date it does not change when the clock is set.
 monotonic() {
     if read -r now _ 2>/dev/null </proc/uptime; then now=${now%.*}; else now=$SECONDS; fi

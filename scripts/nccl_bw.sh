@@ -210,7 +210,7 @@ elif [[ $n_gpus -eq 1 && $default_ranks == yes ]]; then
     who='only one GPU, and a collective needs two: measuring MPI on the CPU'
     bench=(--device=cpu "${bench[@]}")
 elif ((n_gpus > 0)); then
-    who="$n_gpus GPU$( ((n_gpus == 1)) || echo s) on this machine: measuring NCCL"
+    who="$(count "$n_gpus" GPU) on this machine: measuring NCCL"
     bench=(--device=cuda --comm=nccl "${bench[@]}")
     [[ $default_ranks == no ]] || np=$n_gpus default_ranks=no
 fi

@@ -229,7 +229,7 @@ if [[ -n $copy ]]; then
     remote_script dest content_hash "$dest" >"$work/hash"
     hosts_each copy_file "${!host_name[@]}"
     finish copy
-    note "$dest is identical on ${#host_name[@]} hosts (SHA-256 ${hash:0:16}…)"
+    note "$dest is identical on $(count ${#host_name[@]} host) (SHA-256 ${hash:0:16}…)"
     rm -f "$work"/*.err
 fi
 if [[ ${#words[@]} -gt 0 ]]; then

@@ -223,7 +223,7 @@ and run --remove again"
         return
     fi
     (files_remove none) || die 4 "cannot write ~/.ssh"
-    note "removed from ${#host_name[@]} hosts and this machine"
+    note "removed from $(count ${#host_name[@]} host) and this machine"
 }
 
 base=(-F "$work/own_config")

@@ -42,7 +42,7 @@ push_all() {
     local i id bad=0 at_once=4 text
     ((${#push_to[@]} > 0)) || return 0
     mkdir "$work/push"
-    note "sending $image (${wanted_id:0:12}, $((wanted_bytes / 1000000)) MB) to ${#push_to[@]} hosts"
+    note "sending $image (${wanted_id:0:12}, $((wanted_bytes / 1000000)) MB) to $(count ${#push_to[@]} host)"
     hosts_each push_one "${push_to[@]}"
     ask probe - "$probe_functions" "${push_to[@]}"
     for i in "${push_to[@]}"; do

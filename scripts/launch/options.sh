@@ -86,7 +86,7 @@ options_nodes() { # OPTION VALUE
 options_check_nodes() { # NUMBER OF HOSTS, 0: this machine alone
     local n=$(($1 > 0 ? $1 : 1))
     ((wanted_nodes == 0 || wanted_nodes == n)) ||
-        die 2 "--nnodes $wanted_nodes, but $n host$( ((n == 1)) || echo s): write the hosts by -H or -hostfile"
+        die 2 "--nnodes $wanted_nodes, but $(count "$n" host): write the hosts by -H or -hostfile"
 }
 
 # What follows the options of another launcher: a command that is not dptrain's.

@@ -252,7 +252,7 @@ supervise_again() {
     used=$((used + 1)) n_restarts=$((n_restarts + 1))
     if ((used > restarts)); then
         n_restarts=$((n_restarts - 1))
-        reason="$(supervise_restarts "$restarts") without a new checkpoint in between"
+        reason="$(count "$restarts" restart) without a new checkpoint in between"
         (die 5 "$reason (--restarts); the last fault: $fault_what") || true
         return 1
     fi
@@ -269,8 +269,6 @@ supervise_say() { # NEWEST WAIT
     (($2 == 0)) || pause=" in $2 s"
     note "starting again$pause, $from; restart $used of $restarts without a new checkpoint"
 }
-
-supervise_restarts() { echo "$1 restart$([[ $1 -eq 1 ]] || echo s)"; } # N
 
 # Prints hours, minutes and seconds, of hundredths.
 supervise_time() { # HUNDREDTHS
@@ -302,7 +300,7 @@ supervise_end() {
         return
     fi
     [[ -n $share ]] || return 0
-    note "$(supervise_restarts "$n_restarts"), $n_lost steps computed again; goodput $(awk -v s="$share" 'BEGIN { printf "%.1f", 100 * s }') % \
+    note "$(count "$n_restarts" restart), $n_lost steps computed again; goodput $(awk -v s="$share" 'BEGIN { printf "%.1f", 100 * s }') % \
 ($(supervise_time "$useful") of steps that were kept, in $(supervise_time "$wall"))"
 }
 

@@ -65,7 +65,7 @@ accept_recording() { # [RECORDING]
 }
 
 rec_describe() {
-    echo "revision $rec_git of $rec_time, $rec_starts start$( ((rec_starts == 1)) || echo s)"
+    echo "revision $rec_git of $rec_time, $(count "$rec_starts" start)"
 }
 
 # Prints the differences between the baselines and the recording just read; sets nearest, the most similar one of the suite.

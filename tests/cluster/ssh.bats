@@ -48,7 +48,7 @@ expect() { # CODE WORDS
         "$root/scripts/setup_ssh.sh" --trust-first-contact node2:1
     expect 0 "1 of 1 logins work"
     run setup_ssh --remove node2:1
-    expect 0 "removed from 1 hosts"
+    expect 0 "removed from 1 host and this machine"
 }
 
 @test "a password is enough; then every login works and mpirun starts everywhere" {

@@ -151,7 +151,7 @@ endless_job() { # NAME ARGUMENTS...
     # From this machine, because the first host has none.
     container_store node3 /run/host/third
     run container up "${options[@]}" --name second --port 12400 --push node3
-    expect 0 "sending $image **to 1 hosts**node3  started "
+    expect 0 "sending $image **to 1 host**node3  started "
     run container down --name second node3
     expect 0 "node3: removed container,folder"
     container_store node3
