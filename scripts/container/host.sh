@@ -220,9 +220,11 @@ host_keys() { # FIRST(yes|no) SECONDS
 
 # The first process of every container. bash reaps what mpirun leaves behind.
 host_worker() {
+    echo '# Written by container.sh of dptrain: the first process of the container.'
+    declare -f sshd_clear_sessions
     cat <<'END'
-# Written by container.sh of dptrain: the first process of the container.
 trap 'exit 0' TERM INT
+sshd_clear_sessions
 if [[ -e /run/dptrain/sshd_config ]]; then
     sshd=$(PATH=$PATH:/usr/sbin:/sbin command -v sshd) || { echo "the image has no sshd" >&2; exit 127; }
     mkdir -p /run/sshd 2>/dev/null

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Settings of an sshd in a container. Sourced by container.sh, whose hosts run it too, and by sshd_mpi.
+# An sshd in a container: its settings, and what comes before it. Sourced by container.sh, whose hosts run it too, and by sshd_mpi.
 
 # Prints sshd's settings: keys only. Sessions get the environment on standard input, lines NAME=VALUE of which the last counts.
 sshd_settings() { # PORT HOST_KEY AUTHORIZED_KEYS
@@ -22,4 +22,10 @@ sshd_settings() { # PORT HOST_KEY AUTHORIZED_KEYS
             printf " %s=\"%s\"", order[i], text
         } }'
     printf '\n'
+}
+
+# Removes the folders of MPI's daemons that died with the container. One that starts again has the same process numbers, and a
+# daemon of OpenMPI 5 ends if there is a folder of its number. A mounted /tmp may be the host's, with daemons that live.
+sshd_clear_sessions() {
+    [[ $(stat -c %d /tmp) != "$(stat -c %d /)" ]] || rm -rf /tmp/ompi.* /tmp/prte* || true
 }

@@ -15,6 +15,7 @@ for file in id_rsa id_rsa.pub authorized_keys; do
         die 4 "cannot read $keys/$file as user $(id -u): the MPI Operator mounts the job's key at sshAuthMountPath, which must be $keys"
 done
 sshd=$(PATH=$PATH:/usr/sbin:/sbin command -v sshd) || die 4 "the image has no sshd"
+sshd_clear_sessions
 # Read at start, and when sshd is asked to read it again.
 settings=$(mktemp /tmp/dptrain-sshd.XXXXXX) || die 4 "cannot write to /tmp"
 for name in $(compgen -e); do

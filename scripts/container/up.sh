@@ -4,7 +4,7 @@
 # up: keys, containers, and the logins between them. Sourced by container.sh.
 
 start_functions="host_start host_lock host_engine host_answers host_image host_limit host_gpus host_words host_env host_spec host_container \
-host_worker sshd_settings host_bridge host_give_user host_settle files_put"
+host_worker sshd_settings sshd_clear_sessions host_bridge host_give_user host_settle files_put"
 
 up_key_arguments() { # I
     args=("$([[ $1 == 0 ]] && echo yes || echo no)" "$seconds")

@@ -80,6 +80,7 @@ endless_job() { # NAME ARGUMENTS...
 
 @test "a container killed in mid-job: code 5, the host named; started again, the job goes on" {
     endless_job killed --checkpoint-every 20
+    cluster_exec node2 podman exec dptrain mkdir /tmp/prted.node2.7.0
     cluster_exec node2 podman kill dptrain
     SECONDS=0
     ended
@@ -92,6 +93,8 @@ endless_job() { # NAME ARGUMENTS...
     expect 4 "node2  exited **up starts it again**1 of 3 containers are not ready"
     run container up "${options[@]}" $hosts
     expect 0 "node1  kept **node2  restarted "
+    # A daemon of OpenMPI 5 does not share its folder with the dead one whose process number it has.
+    [ -z "$(cluster_exec node2 podman exec dptrain find /tmp -maxdepth 1 -name 'prte*')" ]
     last=$(find "$cluster/shared/killed" -name 'ckpt-*.h5' | sort | tail -n 1)
     endless_job killed --resume auto
     grep "${last##*/}" "$out"
