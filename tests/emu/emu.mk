@@ -2,7 +2,7 @@
 # objects $(EMU_KERNELS) of kernels/cuda/*.cu and link $(EMU_LIBS) instead of libcudart; cublasLt and NCCL, which the program
 # would load at run time, are then already in the process (base/dl.h).
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(realpath $(shell command -v nvcc 2>/dev/null)),/usr/local/cuda/bin/nvcc))
-EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g -fPIC -ffp-contract=off -fno-omit-frame-pointer -pthread -Wall -Wextra -Werror \
+EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g1 -fPIC -ffp-contract=off -fno-omit-frame-pointer -pthread -Wall -Wextra -Werror \
 	-Wno-unknown-pragmas -I. -Isrc -Itests/emu -Itests/emu/include -isystem $(CUDA_HOME)/include \
 	-isystem $(CUDA_HOME)/include/cccl $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined)
 EMU_DIR  := $(BUILD)/emu
@@ -51,10 +51,10 @@ $(EMU_DIR)/dptrain: $(BUILD)/src/main.o $(LIB) $(EMU_KERNELS) $(EMU_LIB)
 $(EMU_DIR)/unit/%: tests/unit/%.c $(LIB) $(EMU_KERNELS) $(EMU_LIB)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(EMU_KERNELS) $(EMU_LIBS) $(LDLIBS_HOST)
+	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -o $@ $< $(LIB) $(EMU_KERNELS) $(EMU_LIBS) $(LDLIBS_HOST)
 $(EMU_DIR)/mpi/%: tests/mpi/%.c $(LIB) $(EMU_KERNELS) $(EMU_LIB)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(EMU_KERNELS) $(EMU_LIBS) $(LDLIBS_HOST)
+	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -o $@ $< $(LIB) $(EMU_KERNELS) $(EMU_LIBS) $(LDLIBS_HOST)
 
 -include $(EMU_OBJ:.o=.d) $(EMU_KERNELS:.o=.d) $(EMU_TESTS:=.d) $(wildcard $(EMU_DIR)/unit/*.d $(EMU_DIR)/mpi/*.d)
