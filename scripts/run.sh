@@ -126,6 +126,8 @@ set_source() { # VALUE
 }
 # A command of another launcher, as it is typed there.
 [[ ${1:-} != @(mpirun|mpiexec|orterun|torchrun|horovodrun|deepspeed) ]] || shift
+[[ ${1:-} != srun ]] ||
+    die 2 "srun is another launcher's: omit it and its options; in an allocation, --launcher srun starts the ranks by it"
 given=("$@")
 while [[ $# -gt 0 ]]; do
     if [[ $1 == --*=* ]] && options_take_value "${1%%=*}"; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
@@ -161,6 +163,8 @@ while [[ $# -gt 0 ]]; do
     --env-file) env_files+=("$2"); shift 2 ;;
     --log-dir) log_dir=$2; shift 2 ;;
     --report-bindings) report=yes; shift ;;
+    # Of mpirun: what this script does anyway.
+    --allow-run-as-root | -allow-run-as-root | --oversubscribe | -oversubscribe | -q | --quiet) shift ;;
     --restarts | --max-restarts | --max_restarts) whole_number "$1" "$2" 0; restarts=$((10#$2)); shift 2 ;;
     --min-ranks) whole_number "$1" "$2" 1; min_ranks=$((10#$2)); shift 2 ;;
     --wait-hosts) whole_number "$1" "$2" 0; wait_hosts=$((10#$2)); shift 2 ;;
@@ -178,9 +182,12 @@ while [[ $# -gt 0 ]]; do
     *) break ;;
     esac
 done
+# As behind mpirun.
+[[ ${1:-} != @(dptrain|*/dptrain) ]] || shift
 options_check_program "$@"
 # The positional form used by launch recipes for image networks.
-if [[ $# -ge 3 && $1 =~ ^[0-9]+$ && $2 =~ ^[0-9]+$ && -f $3 ]]; then
+if [[ $# -ge 3 && $1 =~ ^[0-9]+$ && $2 =~ ^[0-9]+$ ]]; then
+    [[ -f $3 && -r $3 ]] || die 2 "cannot read the hostfile $3"
     whole_number NUM_GPUS "$1" 1
     whole_number BATCH_PER_GPU "$2" 1
     ((np == 0)) || die 2 "NUM_GPUS and -np both set the number of ranks"
@@ -213,6 +220,11 @@ if [[ -n $restarts && -z $supervisor && $dry_run == no ]]; then
 fi
 # The launcher of an MPIJob (mpijob.sh) finds its workers here.
 if [[ -z $source$hosts_command && ${K_MPI_JOB_ROLE:-} == launcher && -e /etc/mpi/hostfile ]]; then source=/etc/mpi/hostfile; fi
+# In an allocation of PBS or LSF: a line per slot.
+if [[ -z $source$hosts_command${SLURM_JOB_NODELIST:-} ]]; then
+    source=${PBS_NODEFILE:-${LSB_DJOB_HOSTFILE:-}}
+    [[ -z $source ]] || note "the hosts are those of this allocation: $source"
+fi
 make_work run "$supervisor"
 hold_sessions
 wdir_wanted=${wdir:-$PWD}
@@ -225,6 +237,8 @@ else
     [[ -z $hosts_command ]] || hosts_of_command "$hosts_command" "${supervisor:-$work}"
     hosts_find
     if [[ ${#host_name[@]} -eq 0 ]]; then
+        [[ -d $wdir_wanted && -x $wdir_wanted ]] ||
+            die 4 "no working folder $wdir_wanted: create it, mount it, or choose another by --wdir"
         ((num_gpus == 0 || np <= num_gpus)) ||
             die 2 "$np ranks, $num_gpus on each host: that needs $(((np + num_gpus - 1) / num_gpus)) hosts; give them by -hostfile or -H"
         [[ $np -gt 0 ]] || np=$num_gpus
@@ -284,7 +298,7 @@ if [[ $several == yes ]]; then
     [[ -z $prefix ]] || part_flags+=(--prefix "$prefix")
 fi
 [[ -z $ports ]] || network_port_flags $((10#${ports%-*})) $((10#${ports#*-}))
-[[ $several == no || -z ${CUDA_VISIBLE_DEVICES+set} ]] ||
+[[ $several == no || -z ${CUDA_VISIBLE_DEVICES+set} || " ${user_env[*]%%=*} " == *" CUDA_VISIBLE_DEVICES "* ]] ||
     note "CUDA_VISIBLE_DEVICES is passed to no other host; -x CUDA_VISIBLE_DEVICES passes it to all"
 options_add
 [[ -z $wdir && $several == no ]] || part_flags+=(--wdir "$wdir_wanted")

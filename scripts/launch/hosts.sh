@@ -49,8 +49,12 @@ hosts_find() {
         hosts_read "$source" "${filters[@]}"
     elif [[ -n ${SLURM_JOB_NODELIST:-} ]] && command -v scontrol >/dev/null; then
         hosts_of_slurm
+    elif [[ -n ${SLURM_JOB_NODELIST:-} ]]; then
+        note "in a Slurm allocation, but scontrol was not found: using this machine alone"
     elif [[ -n $chief || ${#filters[@]} -gt 0 || $launcher == srun ]]; then
-        die 2 "--chief, --include, --exclude and --launcher srun require hosts: -hostfile, -H, or a Slurm allocation"
+        local option="${filters[0]:---launcher srun}"
+        [[ -z $chief ]] || option=--chief
+        die 2 "$option needs hosts: -hostfile, -H, or a Slurm allocation"
     fi
     ((${#host_name[@]} > 0)) || return 0
     # A chief that is lost is replaced.
@@ -135,7 +139,7 @@ hosts_share() { # N SLOTS_EACH
         total=$((total + host_slots[i]))
     done
     left=$(($1 > 0 ? $1 : total))
-    ((left <= total)) || die 2 "$1 ranks, but the hosts have $total slots: set slots=N in the hostfile, or HOST:N in -H"
+    ((left <= total)) || die 2 "$1 ranks, but the hosts have $(count "$total" slot): set slots=N in the hostfile, or HOST:N in -H"
     np=$left
     for i in "${!host_name[@]}"; do
         host_ranks[i]=$((left < host_slots[i] ? left : host_slots[i]))

@@ -25,6 +25,7 @@ options_env() { # WORD
 # --mca NAME VALUE, and its other spellings.
 options_mca() { # OPTION NAME VALUE...
     (($# >= 3)) || die 2 "$1 needs a name and a value, such as: --mca btl_tcp_if_include eth0"
+    [[ $3 != -[!0-9]* ]] || die 2 "$1 $2: its value is missing (found '$3')"
     user_mca+=("$2")
     user_flags+=("--${1#"${1%%[!-]*}"}" "$2" "$3")
 }
@@ -68,9 +69,14 @@ options_hint() { # WORD
     --network-interface | --network-interfaces) hint='write --interface NAME' ;;
     --start-timeout) hint='write --timeout-start SEC' ;;
     --output-filename | -output-filename) hint='write --log-dir DIR' ;;
-    --allow-run-as-root | -allow-run-as-root) hint='omit it, run.sh allows it' ;;
-    --oversubscribe | -oversubscribe) hint='omit it, more ranks than cores may run; on hosts write slots=N' ;;
-    --num_gpus) hint='write --num-gpus N' ;;
+    --ntasks) hint='write -np N' ;;
+    --num_gpus | --ntasks-per-node | --tasks-per-node | --gpus-per-node | -ppn | -perhost) hint='write --num-gpus N, the ranks per host' ;;
+    -w | --nodelist | -hosts | --hosts) hint='write -H LIST' ;;
+    -genv | -env) hint='write -x NAME=VALUE' ;;
+    -iface) hint='write --interface NAME' ;;
+    --tag-output | -tag-output | --timestamp-output | -timestamp-output) hint='write --log-dir DIR' ;;
+    --display-map | -display-map | --display-allocation | --display | --rankfile | -rankfile | -rf | --prefix | --output)
+        hint="write --mpi-args \"$1 …\"" ;;
     --num_nodes | --num-nodes) hint='write the hosts by -H or -hostfile' ;;
     *) return 1 ;;
     esac
@@ -92,7 +98,7 @@ options_check_nodes() { # NUMBER OF HOSTS, 0: this machine alone
 # What follows the options of another launcher: a command that is not dptrain's.
 options_check_program() { # WORD...
     case ${1:-} in
-    python* | */python* | *.py)
+    python* | */python* | *.py | *.sh)
         die 2 "$* is another launcher's: write train and its options instead, dptrain is the program" ;;
     esac
 }

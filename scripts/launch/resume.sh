@@ -41,11 +41,11 @@ resume_finish() { # CODE
     note "stopped by SIG$stopped_by (exit code $code)"
     line=$(grep -aE '^(checkpoint .*; continue with|no checkpoint yet; start again with) ' "$work/last" 2>/dev/null | tail -n 1) || true
     case $line in
-    checkpoint*) note "${line%%; continue with *}" ;;
-    no*) note "no checkpoint yet" ;;
-    esac
-    case $line in
-    *' with --resume '*) note "continue with: $(resume_command "--resume ${line#* with --resume }")" ;;
+    *' with --resume '*)
+        note "${line%%; *}"
+        note "continue with: $(resume_command "--resume ${line#* with --resume }")"
+        ;;
+    no*) note "$line" ;;
     *) note "$restart" ;;
     esac
     exit "$code"

@@ -35,6 +35,7 @@ said_forward() {
         fi
         [[ $line != 'srun: error:'* ]] || echo "$line" >>"$work/said" || true
         [[ $line != *'error: '* || -e $work/spoke ]] || echo "${line#*error: }" >"$work/spoke" || true
+        [[ $line != *'An error occurred in MPI_Init'* ]] || : >"$work/no_mpi" || true
         if [[ $line =~ $said_of_silent ]]; then echo "${BASH_REMATCH[1]}" >>"$work/silent" || true; fi
         [[ $line != *'check the other hosts'* ]] || : >"$work/elsewhere" || true
         # Follow mpirun's summaries of messages.
@@ -62,6 +63,12 @@ said_read() {
         lost=signal lost_host=${BASH_REMATCH[1]} lost_rank=${BASH_REMATCH[2]} lost_code=$(($1 > 128 ? $1 - 128 : 0))
     fi
     [[ $lost == host || -z $lost || -n $lost_host ]] || lost_host=$(said_host "$lost_rank")
+}
+
+# Whether MPI itself did not start on a rank. Not every rank's words arrive.
+said_no_mpi() {
+    [[ -e $work/no_mpi ]] || grep -qsE 'MPI_INIT failed|requested component was not found' "$work/said" ||
+        [[ -z $lost && -z $why && ! -e $work/started ]]
 }
 
 # Prints the host of a rank: hosts take ranks in their order.

@@ -29,6 +29,8 @@ supervise_read_options() { # DPTRAIN'S ARGUMENTS...
     super_global_batch=$(supervise_option batch) super_per_rank=$(supervise_option batch-per-rank)
     super_parts=$(supervise_option accumulate) super_shards=$(supervise_option reproducible) super_group=$(supervise_option bn-group)
     super_data=$(supervise_option data) super_device=$(supervise_option device) super_timeout=$(supervise_option timeout)
+    # These two are no paths.
+    [[ $super_data != @(digits|synthetic) ]] || super_data=''
     super_folder=$(supervise_option out) super_command=$0
     if [[ -z $super_folder ]]; then
         printf -v super_folder 'runs/%s-%(%Y%m%d-%H%M%S)T' "$(supervise_option model)" -1

@@ -440,6 +440,14 @@ lost() { # HOST
     [[ "$output" == *"none of them has $OUT, and n3 is not among them; put the folder where all hosts see it"* ]]
 }
 
+@test "built-in data is no path that a host could lack" {
+    stand_in dptrain <<<'case "$*" in *--print-config*) printf "%s\n" "model = mlp" "resume = auto" "data = digits" "out = $OUT" ;; esac'
+    plan 'checkpoint 10; exit 137' 'exit 0'
+    supervised -np 2 --restarts 3 --wait-hosts 1 -- train
+    [ "$status" -eq 0 ]
+    [ "$(starts)" -eq 2 ]
+}
+
 @test "what cannot be restarted is a usage error" {
     supervised -np 2 --restarts 3 -- bench step
     [ "$status" -eq 2 ]

@@ -100,6 +100,8 @@ has() { # WORDS...
     line -H a:2,b:2 -np 5
     [ "$status" -eq 2 ]
     has "5 ranks, but the hosts have 4 slots"
+    line -H a -np 5
+    has "5 ranks, but the hosts have 1 slot:"
 }
 
 @test "a host without slots has as many as its GPUs where the job uses them, otherwise its cores" {
@@ -151,6 +153,9 @@ has() { # WORDS...
     line -hostfile hosts.tsv 4 32 hosts.tsv
     [ "$status" -eq 2 ]
     has "hosts given twice"
+    line 4 32 nowhere.tsv
+    [ "$status" -eq 2 ]
+    has "cannot read the hostfile nowhere.tsv"
 }
 
 @test "the fastest of several subnets is used; an interface of a single host never" {
@@ -363,6 +368,8 @@ job_that_prints() {
     line -H a:2,b:2
     has "-x LD_LIBRARY_PATH" "-x OMP_NUM_THREADS" "-x CUDA_DEVICE_ORDER" "CUDA_VISIBLE_DEVICES is passed to no other host"
     [[ "${lines[-1]}" == mpirun*"-x OMP_NUM_THREADS"* && "${lines[-1]}" != *CUDA_VISIBLE_DEVICES* ]]
+    line -H a:2,b:2 -x CUDA_VISIBLE_DEVICES
+    [[ "$output" != *"is passed to no other host"* ]]
     job_that_prints
     run "$run_sh" -np 1 -x CUDA_VISIBLE_DEVICES=2
     echo "$output"
@@ -387,6 +394,32 @@ job_that_prints() {
     line --mca pml
     [ "$status" -eq 2 ]
     has "--mca needs a name and a value"
+    run "$run_sh" --mca btl --dry-run train
+    [ "$status" -eq 2 ]
+    has "--mca btl: its value is missing (found '--dry-run')"
+    line --mca mpi_preconnect -1 -np 2 --allow-run-as-root --oversubscribe -q
+    [ "$status" -eq 0 ]
+    has "--mca mpi_preconnect -1"
+}
+
+@test "the working folder must be there on this machine, too" {
+    line --wdir "$BATS_TEST_TMPDIR/nowhere" -np 2
+    [ "$status" -eq 4 ]
+    has "no working folder $BATS_TEST_TMPDIR/nowhere: create it, mount it, or choose another by --wdir"
+    : >file
+    line --wdir "$PWD/file" -np 2
+    [ "$status" -eq 4 ]
+}
+
+@test "in an allocation of PBS or LSF: on its hosts" {
+    # Lines of a host add up: hosts.bats.
+    printf 'a\t2\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t1\t-\t-\t-\t-\tno\t-\t-\t-\n' >nodes
+    PBS_NODEFILE=$PWD/nodes line train
+    has "the hosts are those of this allocation: $PWD/nodes" "-np 3 -H a:2\\,b:1 "
+    LSB_DJOB_HOSTFILE=$PWD/nodes line --num-gpus 4 train
+    has "-np 8 -H a:4\\,b:4 "
+    PBS_NODEFILE=$PWD/nodes line -H b:2 train
+    has "-np 2 -H b:2 "
 }
 
 @test "the spellings of other launchers, and what to write instead of their options" {
@@ -430,7 +463,7 @@ job_that_prints() {
     # As typed: the program is the difference.
     for words in "horovodrun -np 4 -H localhost:4 python train.py" \
         "torchrun --standalone --nnodes=1 --nproc-per-node=4 YOUR_TRAINING_SCRIPT.py --arg1" \
-        "mpirun -np 4 -H localhost:4 python3 train.py"; do
+        "mpirun -np 4 -H localhost:4 python3 train.py" "mpirun -np 4 ./train.sh"; do
         # shellcheck disable=SC2086 # these are words
         typed $words
         [ "$status" -eq 2 ]
@@ -444,6 +477,21 @@ job_that_prints() {
         [ "$status" -eq 2 ]
         has "another launcher's: " "${words#*|}"
         [ "${#lines[@]}" -eq 1 ]
+    done
+    for words in "--ntasks=4|-np N" "--ntasks-per-node=2|--num-gpus N" "-ppn 4|--num-gpus N" "-hosts a,b|-H LIST" \
+        "-genv A B|-x NAME=VALUE" "--display-map|--mpi-args"; do
+        # shellcheck disable=SC2086 # these are words
+        line ${words%|*} train
+        [ "$status" -eq 2 ]
+        has "another launcher's: write ${words#*|}"
+    done
+    typed srun -n 4 --mpi=pmix train
+    [ "$status" -eq 2 ]
+    has "srun is another launcher's: omit it and its options; in an allocation, --launcher srun"
+    # The program's name, as behind mpirun.
+    for words in dptrain ./dptrain /opt/bin/dptrain; do
+        typed mpirun -np 2 "$words" train --epochs 1
+        has " -np 2 $DPTRAIN_BIN train --epochs 1"
     done
 }
 
@@ -626,9 +674,14 @@ job_that_prints() {
     echo "$output"
     [ "$status" -eq 0 ]
     has "rank has for  me"
+    rm "$bin/scontrol"
+    PATH=$bin:/usr/bin:/bin line -np 2 train
+    has "in a Slurm allocation, but scontrol was not found: using this machine alone" " -np 2 $DPTRAIN_BIN train"
     unset SLURM_JOB_NODELIST
     line --launcher srun -H a:1
     [ "$status" -eq 2 ]
+    line --launcher srun
+    has "--launcher srun needs hosts: -hostfile, -H, or a Slurm allocation"
 }
 
 @test "SIGUSR1 requests a checkpoint, and a second one does not end the job" {

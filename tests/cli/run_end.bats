@@ -90,6 +90,24 @@ thus causing the job to be terminated. The first process to do so was:
     ends_with 5 "error: mpirun ended with exit code 1, and no rank did; a signal may have stopped it; restart with"
 }
 
+@test "MPI that does not start is code 4, with its words" {
+    mpirun_says 1 "A requested component was not found, or was unable to be opened.  This
+means that this component is either not installed or is unable to be used on your system
+Component: bogus"
+    ends_with 4 "error: MPI could not start; check --mca, --mpi-args and variables named OMPI_MCA_"
+    [[ "$output" == *"Component: bogus"* && "$output" != *"restart with"* ]]
+    stand_in mpirun <<<'echo "interrupted by SIGTERM"; echo "[vm:1] *** An error occurred in MPI_Init_thread" >&2; exit 1'
+    run "$run_sh" -np 4
+    echo "$output"
+    [ "$status" -eq 4 ]
+    export PATH=$real_path DPTRAIN_BIN=$root/dptrain
+    command -v mpirun >/dev/null || skip "mpirun is not here"
+    run "$run_sh" -np 2 --mca btl bogus train --steps 1 --data digits --no-eval
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"MPI could not start"* ]]
+}
+
 @test "a rank that ends with an error and says nothing is named; one that spoke is not" {
     words="Process name: [[5173,1],2] Exit code: 4"
     mpirun_says 4 "$words"
