@@ -85,7 +85,11 @@ static const refusal_t bad_hostfiles[] = {
     {"[node] slots=2\n", "brackets are for IPv6 addresses, and for numbers after a name"},
     {"-oProxyCommand=x\n", "file:1: "},
     {"-x slots=1\n", "'-x' is not a host name"},
-    {"me@node slots=1\n", "'me@node' contains a user name"},
+    {"@node slots=1\n", "file:1: user '' is not a valid user name"},
+    {"-oProxyCommand=x@node\n", "file:1: "},
+    {"-ox@node\n", "user '-ox' is not a valid user name"},
+    {"me@\n", "missing host name"},
+    {"me@node\nnode\nyou@node\n", "file:3: node has two users: me in line 1, and you"},
     {"$(reboot)\n", "is not a host name"},
     {"a;b\n", "is not a host name"},
     {"a#b\n", "'a#b' is not a host name"},
@@ -120,6 +124,12 @@ static void check_hostfiles(void)
                 "IPv6 addresses of two zones are two hosts");
     check_reads(hosts_read_hostfile, "localhost slots=2\n", "localhost\t2\t-\t-\t-\t-\tyes\t-\t-\t-\n",
                 "localhost alone");
+    check_reads(hosts_read_hostfile,
+                "me@node1 slots=2\nnode2\nm.e@corp@fe80::1\nyou@n[3-4]:2\nnode1\nme@node2\n",
+                "node1\t3\t-\t-\tme\t-\tyes\t-\t-\t-\nnode2\t2\t-\t-\tme\t-\tno\t-\t-\t-\n"
+                "fe80::1\t1\t-\t-\tm.e@corp\t-\tno\t-\t-\t-\nn3\t2\t-\t-\tyou\t-\tno\t-\t-\t-\n"
+                "n4\t2\t-\t-\tyou\t-\tno\t-\t-\t-\n",
+                "USER@HOST, as OpenMPI's hostfiles allow");
     check_refusals(hosts_read_hostfile, bad_hostfiles, N_OF(bad_hostfiles));
 }
 
@@ -189,6 +199,10 @@ static void check_lists(void)
                 "\tno\t-\t-\t-\n"
                 "fe80::1\t4\t-\t-\t-\t-\tno\t-\t-\t-\nfe80::2\t1\t-\t-\t-\t-\tno\t-\t-\t-\n",
                 "a list");
+    check_reads(read_list, "me@a:2,b,me@[fe80::1]:4",
+                "a\t2\t-\t-\tme\t-\tyes\t-\t-\t-\nb\t1\t-\t-\t-\t-\tno\t-\t-\t-\n"
+                "fe80::1\t4\t-\t-\tme\t-\tno\t-\t-\t-\n",
+                "a list with users");
     check_refusals(read_list, bad_lists, N_OF(bad_lists));
 }
 
@@ -260,6 +274,7 @@ static const refusal_t bad_specs[] = {
     {"nodes: [{address: a}]\nssh:\n  g: {port: ssh}\n", "file:3: port: 'ssh'"},
     {"nodes: [{address: a}]\nssh:\n  g: {username: -oProxyCommand=x}\n",
      "file:3: username '-oProxyCommand=x' is not a valid user name"},
+    {"nodes: [{address: me@a}]\n", "'me@a' contains a user name; set username in the host's ssh group"},
     {"nodes: [{address: a}]\nssh:\n  g: {username: 'a b'}\n", "is not a valid user name"},
     {"nodes: [{address: a}]\nssh:\n  g: {setup: \"a\\tb\"}\n", "file:3: setup contains a control character"},
     {"nodes: [{address: a}]\nssh:\n  g:\n    setup: |\n      a\n      b\n", "setup has more than one line"},
@@ -527,7 +542,7 @@ static void check_damage(reader_t *reader, const char *text, const char *what)
 int main(void)
 {
     enum { N_REFUSALS = N_OF(bad_hostfiles) + N_OF(bad_lists) + N_OF(bad_specs) };
-    tap_plan(4 + 1 + 2 + N_REFUSALS + N_OF(counted) + 3 + 2 + N_OF(filter_cases) + 9 + 13 + 8 + 6 + 3);
+    tap_plan(5 + 2 + 2 + N_REFUSALS + N_OF(counted) + 3 + 2 + N_OF(filter_cases) + 9 + 13 + 8 + 6 + 3);
     check_hostfiles();
     check_lists();
     check_counts();

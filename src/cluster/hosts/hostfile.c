@@ -66,6 +66,18 @@ static err_t read_pair(words_t *w, counts_t *counts)
     return ERR_OK;
 }
 
+/* Cuts USER@ off the front of a word. */
+static err_t cut_user(hosts_t *hosts, hosts_word_t *word, const char **user)
+{
+    const char *at = word->n > 0 ? memrchr(word->at, '@', word->n) : NULL;
+    if (!at) return ERR_OK;
+    TRY(arena_text(&hosts->arena, word->at, (size_t)(at - word->at), user));
+    TRY(hosts_check_user(*user, "user"));
+    word->n -= (size_t)(at + 1 - word->at);
+    word->at = at + 1;
+    return ERR_OK;
+}
+
 /* Cuts HOST[:SLOTS] at the colon. IPv6 addresses are in brackets, or, without slots, bare if `bare_ipv6`. */
 static err_t cut_slots(const char *text, size_t n, bool bare_ipv6, hosts_word_t *name, int *slots)
 {
@@ -94,7 +106,7 @@ static err_t cut_slots(const char *text, size_t n, bool bare_ipv6, hosts_word_t 
 }
 
 /* Adds the hosts of a line or an entry. */
-static err_t add_hosts(hosts_t *hosts, hosts_word_t name, counts_t counts, int line)
+static err_t add_hosts(hosts_t *hosts, hosts_word_t name, const char *user, counts_t counts, int line)
 {
     int first = hosts->n;
     if (counts.max_slots > 0 && counts.max_slots < counts.slots)
@@ -102,6 +114,7 @@ static err_t add_hosts(hosts_t *hosts, hosts_word_t name, counts_t counts, int l
     if (!counts.slots) counts.slots = counts.max_slots;
     TRY(hosts_add_range(hosts, name, line));
     for (int i = first; i < hosts->n; i++) {
+        hosts->at[i].user = user;
         hosts->at[i].slots = counts.slots;
         hosts->at[i].max_slots = counts.max_slots;
     }
@@ -110,15 +123,16 @@ static err_t add_hosts(hosts_t *hosts, hosts_word_t name, counts_t counts, int l
 
 static err_t read_line(hosts_t *hosts, words_t w, int line)
 {
-    const char *word;
-    hosts_word_t name;
+    const char *user = NULL;
+    hosts_word_t word, name;
     counts_t counts = {0};
     if (!skip_blanks(&w)) return ERR_OK;
-    size_t n = take_word(&w, '=', &word);
+    word.n = take_word(&w, '=', &word.at);
     if (w.at < w.end && *w.at == '=') RAISE(ERR_DATA, "missing host name: expected NAME slots=N");
-    TRY(cut_slots(word, n, true, &name, &counts.slots));
+    TRY(cut_user(hosts, &word, &user));
+    TRY(cut_slots(word.at, word.n, true, &name, &counts.slots));
     while (skip_blanks(&w)) TRY(read_pair(&w, &counts));
-    return add_hosts(hosts, name, counts, line);
+    return add_hosts(hosts, name, user, counts, line);
 }
 
 err_t hosts_read_hostfile(const char *text, const char *name, hosts_t *out)
@@ -150,10 +164,12 @@ static size_t entry_length(const char *text)
 
 static err_t read_entry(hosts_t *hosts, const char *text, size_t n, int place)
 {
-    hosts_word_t name;
+    const char *user = NULL;
+    hosts_word_t word = {text, n}, name;
     counts_t counts = {.slots = 1};
-    TRY(cut_slots(text, n, false, &name, &counts.slots));
-    return add_hosts(hosts, name, counts, place);
+    TRY(cut_user(hosts, &word, &user));
+    TRY(cut_slots(word.at, word.n, false, &name, &counts.slots));
+    return add_hosts(hosts, name, user, counts, place);
 }
 
 err_t hosts_read_list(const char *text, hosts_t *out)

@@ -74,14 +74,15 @@ err_t hosts_read(const char *source, hosts_t *out);
 /* The three forms from NUL-terminated text; `name` is for messages. Checked as by hosts_read. */
 
 /* NAME [slots=N] [max_slots=N] per line, # begins a comment: the common subset of OpenMPI's and DeepSpeed's
- * hostfiles. NAME:N is MPICH's form, node[1-4] and node[01-04,7] are Slurm's. The first host is the chief.
+ * hostfiles. NAME:N is MPICH's form, node[1-4] and node[01-04,7] are Slurm's. USER@NAME sets the user. The
+ * first host is the chief.
  *
  * Without slots a host has max_slots, or else as many as it has GPUs if the job uses them, otherwise cores
  * (OpenMPI's rule). They are not known here: slots is 0, and who starts ranks asks the host. A host in several
  * lines has the slots of all of them. There a line without slots is one slot, as in the hostfiles of PBS and
  * LSF, and so is then every line without slots of the file. */
 err_t hosts_read_hostfile(const char *text, const char *name, hosts_t *out);
-/* HOST[:SLOTS],…; slots defaults to 1, as in mpirun -H. IPv6 addresses are in brackets; ranges and hosts that
+/* [USER@]HOST[:SLOTS],…; slots defaults to 1, as in mpirun -H. IPv6 addresses are in brackets; ranges and hosts that
  * are named several times as in hostfiles. The first host is the chief. */
 err_t hosts_read_list(const char *text, hosts_t *out);
 /* YAML:

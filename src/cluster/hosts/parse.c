@@ -99,8 +99,7 @@ err_t hosts_key(const char *address, size_t n_bytes, char out[HOST_KEY_MAX])
     memcpy(text, address, n_bytes);
     text[n_bytes] = '\0';
     if (memchr(text, '@', n_bytes))
-        RAISE(ERR_DATA, "'%s' contains a user name; give it by --user or in a resource spec (YAML)",
-              shown.text);
+        RAISE(ERR_DATA, "'%s' contains a user name; set username in the host's ssh group", shown.text);
     if (memchr(text, ':', n_bytes)) {
         if (!ipv6_key(text, out))
             RAISE(ERR_DATA, "'%s' is neither a host name nor an IPv6 address", shown.text);

@@ -93,6 +93,13 @@ static int compare_hosts(const void *a, const void *b)
 /* A line without slots is one slot. */
 static err_t merge(const hosts_t *hosts, host_t *first, host_t *again)
 {
+    if (first->user && again->user && strcmp(first->user, again->user) != 0)
+        return hosts_at_line(err_raise(ERR_DATA, __FILE__, __LINE__, "%s has two users: %s in %s %d, and %s",
+                                       again->address, hosts_quote(first->user, strlen(first->user)).text,
+                                       hosts->is_list ? "entry" : "line", first->line,
+                                       hosts_quote(again->user, strlen(again->user)).text),
+                             hosts, again->line);
+    if (!first->user) first->user = again->user;
     if (!first->slots) first->slots = 1;
     first->slots += again->slots ? again->slots : 1;
     first->max_slots = first->max_slots && again->max_slots ? first->max_slots + again->max_slots : 0;
