@@ -61,10 +61,11 @@ known_long='--minbytes --maxbytes --stepfactor --stepbytes --datatype --op --roo
  --iters --warmup_iters --run_cycles --agg_iters --average --cudagraph --report_cputime --blocking --local_register
  --parallel_init --report_timestamps --memory --per_iter_timing --per_iter_skip --cta_policy --stream_null --output_file
  --device_implementation --device_cta_count --unalign '
-launch=() has_hosts=no np=0 per_host=0 per_process=1 out='' bench=() ignored=() unlike=()
+launch=() has_hosts=no np=0 per_host=0 per_process=1 given='' out='' bench=() ignored=() unlike=()
 
 # The words before the program's name, for run.sh; processes become ranks later.
 launcher_words() { # WORDS...
+    [[ ${1:-} != srun ]] || die 2 "srun is another launcher's: omit it and its options, or write mpirun"
     [[ ${1:-} != @(mpirun|mpiexec|orterun|*/mpirun|*/mpiexec) ]] || shift
     while (($# > 0)); do
         case $1 in
@@ -96,7 +97,7 @@ unlike() { # OPTION VALUE DEFAULT REASON
 
 ranks_per_process() { # OPTION VALUE
     whole_number "$1" "$2" 1
-    per_process=$((per_process * 10#$2))
+    per_process=$((per_process * 10#$2)) given="$1 $2"
 }
 
 # The words after --; the file of the records is named at the end, too.
@@ -191,7 +192,7 @@ if ((per_host > 0)); then
     ranks=(--num-gpus "$((per_host * per_process))")
 elif [[ $np -eq 0 && $has_hosts == yes ]] && ((per_process > 1)); then
     ranks=(--num-gpus "$per_process")
-elif ((np == 0 && per_process > 1)); then
+elif [[ $np -eq 0 && $has_hosts == no && -n $given ]]; then
     np=1
 fi
 np=$((np * per_process))
@@ -204,6 +205,7 @@ if command -v nvidia-smi >/dev/null; then n_gpus=$(nvidia-smi -L 2>/dev/null | g
 default_ranks=no
 [[ $has_hosts == yes || $np -gt 0 || ${#ranks[@]} -gt 0 ]] || default_ranks=yes
 who='no GPU on this machine: measuring MPI on the CPU'
+[[ $has_hosts == no ]] || who='measuring NCCL on the GPUs of the hosts, or MPI on their CPUs without'
 if [[ -n $chosen ]]; then
     who='measuring as the options request'
 elif [[ $n_gpus -eq 1 && $default_ranks == yes ]]; then
@@ -218,7 +220,7 @@ if [[ $default_ranks == yes ]]; then
     np=$(allowed_cores)
     ((np > 1)) || die 2 "a collective needs two ranks, and this machine has one core; -np 2 lets them share it"
 fi
-((np != 1)) || die 2 "-np 1: a collective needs two ranks or more"
+((np != 1)) || die 2 "${given:--np 1}: a collective needs two ranks or more${given:+; -g N starts N}"
 out=${out:-runs/nccl_bw-$(date +%Y%m%d-%H%M%S).jsonl}
 
 echo "# $who"
@@ -228,5 +230,5 @@ echo "# $who"
 ((np == 0)) || ranks+=(-np "$np")
 status=0
 "$here/run.sh" "${ranks[@]}" "${launch[@]}" -- bench comm "--out=$out" "${bench[@]}" || status=$?
-[[ ! -f $out || ! -s $out ]] || echo "# records: $out"
+[[ $status -eq 2 || ! -s $out ]] || echo "# records: $out"
 exit "$status"

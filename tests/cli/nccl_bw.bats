@@ -59,6 +59,14 @@ gives() { # WORDS-OF-RUN.SH WORDS...
         gives "-np 2 -- bench comm --quick --budget 1" -np 2 -- --quick $option --budget 1
         [[ $output == *"bench comm --out=mine --quick"* ]]
     done
+    words mpirun --allow-run-as-root --oversubscribe -np 2 all_reduce_perf -b 8
+    [ "$status" -eq 0 ]
+    words srun -n 2 --mpi=pmix ./build/all_reduce_perf -b 8
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"srun is another launcher's: omit it and its options, or write mpirun"* ]]
+    words ./build/all_reduce_perf -b 8 -g 1
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"-g 1: a collective needs two ranks or more; -g N starts N"* ]]
     words hypercube_perf -b 8
     [ "$status" -eq 2 ]
     [[ "$output" == *"hypercube_perf is not measured; the tests are all_reduce, "* ]]
@@ -124,6 +132,13 @@ gives() { # WORDS-OF-RUN.SH WORDS...
 @test "passes a hostfile on, and exit codes back" {
     export DPTRAIN_BIN=$dptrain
     echo "localhost slots=2" >"$BATS_TEST_TMPDIR/hosts"
+    # Records of an earlier run.
+    echo '{}' >"$BATS_TEST_TMPDIR/records"
+    run "$root/scripts/nccl_bw.sh" "$BATS_TEST_TMPDIR/hosts" -b x --out "$BATS_TEST_TMPDIR/records"
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"on the GPUs of the hosts"* && "$output" != *"# records"* ]]
+    rm "$BATS_TEST_TMPDIR/records"
     run "$root/scripts/nccl_bw.sh" "$BATS_TEST_TMPDIR/hosts" -b 1K -e 1K --out "$BATS_TEST_TMPDIR/records" -- \
         --quick --budget 0.02 --inject 0:3
     echo "$output"
