@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 usage() {
     cat <<'EOF'
 usage: scripts/nccl_bw.sh [HOSTFILE] [options] [-- dptrain's options]
-       scripts/nccl_bw.sh [[mpirun] options of run.sh] all_reduce_perf [options] [-- dptrain's options]
+       scripts/nccl_bw.sh [mpirun …] all_reduce_perf [options] [-- …]
 
 Measures collectives on a cluster with `dptrain bench comm`, prints nccl-tests' table, and writes JSON records. On a
 machine with GPUs it measures NCCL with one rank per GPU, otherwise MPI on the CPU. HOSTFILE is mpirun's; without one it

@@ -20,10 +20,10 @@ usage() {
     cat <<'EOF'
 usage: scripts/regress.sh run [options]
        scripts/regress.sh accept [RECORDING]
-       scripts/regress.sh compare [RECORDING] [options] [-- options of dptrain report compare]
-       scripts/regress.sh ab REV_A REV_B [options] [-- options of dptrain report compare]
+       scripts/regress.sh compare [RECORDING] [options] [-- report's options]
+       scripts/regress.sh ab REV_A REV_B [options] [-- report's options]
        scripts/regress.sh list
-       scripts/regress.sh history|html [-- options of dptrain report history|html]
+       scripts/regress.sh history|html [-- report's options]
 
 Runs a suite of `dptrain bench` several times, collects the records of all starts in one recording, and compares
 recordings.
@@ -33,7 +33,8 @@ recordings.
   accept    makes the newest complete recording, or the given one, the baseline of its suite on this type of machine,
             in results/baselines: commit it
   compare   compares the newest complete recording, or the given one, with the baseline of its suite, ranks, threads,
-            hardware and fabric. Measures a new recording first if there is none, or only the baseline itself
+            hardware and fabric. Measures a new recording first if there is none, or only the baseline itself.
+            After -- come options of dptrain report compare, for history and html those of its history and html
   ab        builds both revisions in worktrees (programs are kept in build/regress), measures them alternately,
             A B B A A B B A …, so that drift cancels, and compares them. If both support `dptrain bench --turns`, both
             jobs run at the same time and alternate batch by batch. `.` or WORK is the working tree (or DPTRAIN_BIN),

@@ -40,7 +40,7 @@ unset DPTRAIN_SUPERVISOR DPTRAIN_RESUMES
 usage() {
     cat <<'EOF'
 usage: scripts/run.sh [options] [--] [dptrain's arguments]
-       scripts/run.sh [options] NUM_GPUS BATCH_PER_GPU HOSTFILE [--] [dptrain train's arguments]
+       scripts/run.sh [options] NUM_GPUS BATCH_PER_GPU HOSTFILE [train options]
 
 Starts dptrain under mpirun with flags that suit this machine or the given hosts, and returns its exit code. SIGTERM,
 Ctrl-C or SIGUSR1 makes the job write a checkpoint and stop; a second SIGTERM or Ctrl-C stops it at once. Inside a Slurm
@@ -107,9 +107,9 @@ Examples:
   # LeNet-5 on every core of this machine
   scripts/run.sh -- train --data /shared/mnist --out runs/first
   # on two hosts with 8 ranks each; print the command alone by --dry-run
-  scripts/run.sh -H node1:8,node2:8 -x NCCL_DEBUG=INFO -- train --data /shared/mnist
+  scripts/run.sh -H a:8,b:8 -x NCCL_DEBUG=INFO -- train --data /shared/mnist
   # for days: start again on the hosts that are left
-  scripts/run.sh -hostfile hosts --restarts 20 -- train --data /shared/imagenet --model resnet50 --out runs/week
+  scripts/run.sh -hostfile hosts --restarts 20 -- train --out runs/week
 EOF
 }
 

@@ -76,7 +76,7 @@ verify_cause() { # CODE TEXT TO FROM
 # Tests the logins between healthy hosts, and from this machine to each.
 verify_all() {
     local i code n=${#host_name[@]} works=0 all partners=() between
-    between="between $n hosts"
+    between="between $(count "$n" host)"
     verify_plan
     hosts_each verify_from "${healthy[@]}"
     for i in "${healthy[@]}"; do
