@@ -190,6 +190,28 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     "$dptrain" data verify "$shards"
 }
 
+@test "a signal at the moment a shard's file is made leaves nothing" {
+    command -v strace >/dev/null || skip "no strace here"
+    "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 100 --val 10
+    pack=("$dptrain" data pack --from "$BATS_TEST_TMPDIR/digits" --out)
+    trace=(strace -o "$BATS_TEST_TMPDIR/trace" -e trace=openat)
+    "${trace[@]}" "${pack[@]}" "$BATS_TEST_TMPDIR/whole" || skip "tracing is not permitted here"
+    n=$(grep -nm 1 'train-.*tmp-.*O_CREAT' "$BATS_TEST_TMPDIR/trace" | cut -d : -f 1)
+    # The call that makes the file returns long after it has made it.
+    "${trace[@]}" -e "inject=openat:delay_exit=60000000:when=$n" "${pack[@]}" "$shards" 3>&- &
+    pid=$!
+    for ((i = 0; i < 2000; i++)); do
+        ! find "$shards" -name '.train-*tmp*' 2>/dev/null | grep -q . || break
+        sleep 0.01
+    done
+    pkill -TERM -P "$pid" -x dptrain
+    status=0
+    wait "$pid" || status=$?
+    [ "$status" -eq 143 ]
+    grep 'train-.*tmp-.*O_CREAT' "$BATS_TEST_TMPDIR/trace"
+    no_leftovers "$shards"
+}
+
 @test "a full disk is reported, nothing is lost, and with space the packing continues" {
     [ "$(id -u)" -eq 0 ] || skip "mounting a small tmpfs takes root"
     mkdir "$shards"

@@ -227,7 +227,10 @@ const shard_entry_t *shard_written_entries(const shard_writer_t *w)
     return w->entries;
 }
 
-const char *shard_temp_path(const shard_writer_t *w)
+err_t shard_temp_path(const shard_plan_t *plan, char out[FS_PATH_MAX])
 {
-    return w->temp.temp;
+    char path[FS_PATH_MAX], folder[FS_PATH_MAX], name[SHARD_NAME_MAX];
+    name_of(plan, name);
+    TRY(fs_join(path, plan->folder, name));
+    return fs_temp_path(path, folder, out);
 }

@@ -32,8 +32,8 @@ err_t shard_commit(shard_writer_t *writer);
 const shard_file_t *shard_written_file(const shard_writer_t *writer);
 const shard_entry_t *shard_written_entries(const shard_writer_t *writer);
 
-/* Path of the temporary file, for signal handlers that remove it. */
-const char *shard_temp_path(const shard_writer_t *writer);
+/* Path of the temporary file that shard_create makes, for signal handlers that remove it. ERR_USAGE: too long. */
+err_t shard_temp_path(const shard_plan_t *plan, char out[FS_PATH_MAX]);
 
 /* Frees the writer; removes a shard that was not committed. *writer may be NULL. */
 void shard_discard(shard_writer_t **writer);

@@ -51,10 +51,10 @@ static err_t compare_sources(comm_t *comm, const pack_plan_t *plan, const source
 
 static err_t make_token(const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    interrupt_removes(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) RAISE(ERR_SYSTEM, "cannot create %s: %s", path, strerror(errno));
     close(fd);
-    interrupt_removes(path);
     return ERR_OK;
 }
 
@@ -124,8 +124,10 @@ static err_t keep_shard(packer_t *p, bool *kept)
 
 static err_t begin_shard(packer_t *p)
 {
+    char temp[FS_PATH_MAX];
+    TRY(shard_temp_path(&p->plan.shards[p->now], temp));
+    interrupt_removes(temp);
     TRY(shard_create(&p->plan.shards[p->now], &p->writer));
-    interrupt_removes(shard_temp_path(p->writer));
     p->at = 0;
     return ERR_OK;
 }
