@@ -13,7 +13,7 @@ setup_file() {
         export why="SimGrid is not installed (Debian: libsimgrid-dev)"
         return
     fi
-    make -s CUDA=0 build/tests/sim/step
+    make -s build/tests/sim/step
 }
 
 setup() {
