@@ -198,7 +198,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     "${trace[@]}" "${pack[@]}" "$BATS_TEST_TMPDIR/whole" || skip "tracing is not permitted here"
     n=$(grep -nm 1 'train-.*tmp-.*O_CREAT' "$BATS_TEST_TMPDIR/trace" | cut -d : -f 1)
     # The call that makes the file returns long after it has made it.
-    "${trace[@]}" -e "inject=openat:delay_exit=60000000:when=$n" "${pack[@]}" "$shards" 3>&- &
+    "${trace[@]}" -e "inject=openat:delay_exit=4000000:when=$n" "${pack[@]}" "$shards" 3>&- &
     pid=$!
     for ((i = 0; i < 2000; i++)); do
         ! find "$shards" -name '.train-*tmp*' 2>/dev/null | grep -q . || break

@@ -250,10 +250,12 @@ END
 
 # Fails if a container, key or folder of container.sh is left.
 nothing_left() {
-    local host
+    local host left
     for host in node1 node2 node3; do
         [ -z "$(cluster_exec $host podman ps --all --quiet)" ]
-        [ "$(cluster_exec $host ls -A)" = .ssh ]
+        left=$(cluster_exec $host ls -A)
+        echo "$host: $left"
+        [ "$left" = .ssh ]
         cmp "$cluster/key.pub" "$cluster/$host/home/root/.ssh/authorized_keys"
     done
 }
