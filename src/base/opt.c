@@ -38,8 +38,7 @@ static err_t raise_unknown(const opt_group_t *groups, int n_groups, const char *
         for (int i = 0; i < groups[g].n && n < MAX_KEYS; i++)
             if (groups[g].table[i].level != OPT_HIDDEN) keys[n++] = groups[g].table[i].key;
     char hint[96];
-    if (opt_hint(key, keys, n, hint, sizeof hint))
-        RAISE(ERR_USAGE, "unknown option --%s; write %s", key, hint);
+    if (opt_hint(key, keys, n, hint, sizeof hint)) RAISE(ERR_USAGE, "unknown option --%s; %s", key, hint);
     const char *nearest = opt_nearest(key, keys, n);
     if (nearest) RAISE(ERR_USAGE, "unknown option --%s; did you mean --%s?", key, nearest);
     RAISE(ERR_USAGE, "unknown option --%s; --help all lists the options", key);

@@ -122,8 +122,8 @@ const char *opt_nearest(const char *word, const char *const *candidates, int n);
 /* Whether `word` is one of the words joined by |; not of NULL. */
 bool opt_is_among(const char *word, const char *words);
 
-/* What to write instead of an option of another program, such as --batch-size, if one of the `keys` means it.
- * False: nothing is known. */
+/* What to do instead of giving an option of another program, such as --batch-size, if one of the `keys` means
+ * it: "write --batch N …" or "omit it: …". False: nothing is known. */
 bool opt_hint(const char *key, const char *const *keys, int n, char *out, size_t n_bytes);
 
 /* A condition under which options change something. */

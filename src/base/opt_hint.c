@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Options of other programs: what to write instead of them. */
+/* Options of other programs: what to write instead of them, or that they can be left out. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ enum { MAX_WORD = 64 };
 static const struct {
     const char *words; /* joined by |, with dashes for underscores */
     const char *key;   /* the hint is given where this option exists */
-    const char *text;
+    const char *text;  /* after "write"; or "omit it: …" */
 } hints[] = {
     {"batch-size|train-batch-size|total-batch-size|bs", "batch",
      "--batch N over all ranks, or --batch-per-rank N"},
@@ -35,7 +35,17 @@ static const struct {
     {"lr-scheduler|scheduler|sched|lr-schedule", "schedule", "--schedule NAME"},
     {"lr-warmup-epochs|warmup-epochs", "warmup", "--warmup EPOCHS"},
     {"lr-steps|lr-step-size", "lr-milestones", "--schedule step with --lr-milestones or --lr-step"},
-    {"amp|bf16|fp16|half|mixed-precision|use-amp|fp16-allreduce", "precision", "--precision bf16"},
+    {"amp|bf16|fp16|half|mixed-precision|use-amp", "precision", "--precision bf16"},
+    {"fp16-allreduce|bf16-allreduce", "wire", "--wire bf16, with NCCL"},
+    {"dtype|torch-dtype", "precision", "--precision bf16 or --precision fp32"},
+    {"dtype", "datatype", "--datatype LIST"},
+    {"test-batch-size|val-batch-size|validation-batch-size|eval-batch-size|per-device-eval-batch-size",
+     "eval-crop", "omit it: evaluation sets its own batch size"},
+    {"nesterov|use-nesterov", "optimizer", "--optimizer nesterov"},
+    {"world-size|nproc-per-node|num-processes|n-gpus|ngpus|num-gpus", "gpus",
+     "mpirun -np N dptrain …, or dptrain run -np N"},
+    {"local-rank|rank|node-rank|dist-url|master-addr|master-port", "gpus", "omit it: mpirun sets the ranks"},
+    {"checkpoint|ckpt|checkpoint-path|resume", "per-category", "dptrain eval CHECKPOINT"},
     {"pretrained|init-checkpoint", "weights", "--weights FILE.npz"},
     {"print-freq|log-interval|display-interval", "log-every", "--log-every N"},
     {"sync-batchnorm|syncbn", "sync-bn", "--sync-bn"},
@@ -61,12 +71,13 @@ bool opt_hint(const char *key, const char *const *keys, int n, char *out, size_t
     for (char *at = word; *at; at++)
         if (*at == '_') *at = '-';
     if (exists(word, keys, n)) {
-        snprintf(out, n_bytes, "--%s", word);
+        snprintf(out, n_bytes, "write --%s", word);
         return true;
     }
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (opt_is_among(word, hints[i].words) && exists(hints[i].key, keys, n)) {
-            snprintf(out, n_bytes, "%s", hints[i].text);
+            const char *text = hints[i].text;
+            snprintf(out, n_bytes, "%s%s", strncmp(text, "omit ", 5) == 0 ? "" : "write ", text);
             return true;
         }
     return false;

@@ -167,6 +167,7 @@ records() { # JQ's words
     refuse "did you mean 'prod'" 0 -o prd
     refuse "did you mean 'all_gather'" 0 --test all_gathr
     refuse "auto cannot be combined" 0 --communicator auto,mpi
+    refuse "did you mean 'avg'" 0 --op mean
     refuse "--comm nccl" 2 --communicator nccl
     refuse "ranks are 0 to 1" 2 -r 2
     refuse "invalid --inject '3': expected RANK:ELEMENT" 0 --inject 3

@@ -88,7 +88,8 @@ says() { # STATUS WORDS-OF-THE-MESSAGE COMMAND...
         "--learning-rate=1|--lr X" "--base-lr=1|--lr X" "--workers=4|--loader-threads N" "--num-epochs=3|--epochs N" \
         "--gpu=0|--gpus LIST" "--evaluate|dptrain eval CHECKPOINT" "--arch=resnet50|--model NAME" "--no-cuda|--device cpu" \
         "--wd=0.1|--weight-decay X" "--fp16|--precision bf16" "--pretrained|--weights FILE.npz" "--print-freq=10|--log-every N" \
-        "--weight_decay=0|--weight-decay"; do
+        "--fp16-allreduce|--wire bf16, with NCCL" "--dtype=bfloat16|--precision bf16" "--nesterov|--optimizer nesterov" \
+        "--world-size=2|mpirun -np N dptrain" "--weight_decay=0|--weight-decay"; do
         says 2 "unknown option ${pair%%[=|]*}; write ${pair#*|}" train "${pair%%|*}"
         [ "${#lines[@]}" -eq 1 ]
     done
@@ -103,6 +104,12 @@ warnings() { # OPTIONS...
 }
 
 @test "options that change nothing in this run are warned of, once each" {
+    says 2 "unknown option --dtype; write --datatype LIST" bench comm --dtype float
+    says 2 "unknown option --checkpoint; write dptrain eval CHECKPOINT" eval --checkpoint x
+    for pair in --test-batch-size --val-batch-size; do
+        says 2 "unknown option $pair; omit it: evaluation sets its own batch size" train "$pair" 8
+    done
+    for pair in --local_rank --local-rank; do says 2 "unknown option $pair; omit it: mpirun sets the ranks" train "$pair=0"; done
     warnings --momentum 0.5 --optimizer adadelta --lars-trust 0.1 --lr-power 3 --trace-steps 5 --decay-all --eval \
         --max-bad 2 >"$BATS_TEST_TMPDIR/said"
     cat "$BATS_TEST_TMPDIR/said"

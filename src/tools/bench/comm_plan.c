@@ -87,10 +87,18 @@ static const char *why_unsupported(const char *option, const char *word)
     return NULL;
 }
 
+/* The word of this program for one of mpi4py's, torch's or NumPy's; NULL: none. */
+static const char *synonym(const char *option, const char *word)
+{
+    if (strcmp(option, "op") == 0 && opt_is_among(word, "mean|average")) return "avg";
+    return NULL;
+}
+
 static err_t raise_unknown_word(const vocabulary_t *v, const char *word)
 {
     char list[256] = "";
-    const char *why = why_unsupported(v->option, word), *nearest = opt_nearest(word, v->words, v->n);
+    const char *why = why_unsupported(v->option, word), *nearest = synonym(v->option, word);
+    if (!nearest) nearest = opt_nearest(word, v->words, v->n);
     if (why) RAISE(ERR_USAGE, "invalid --%s '%s': %s", v->option, word, why);
     if (nearest) RAISE(ERR_USAGE, "invalid --%s '%s': did you mean '%s'?", v->option, word, nearest);
     for (int i = 0; i < v->n; i++) {
