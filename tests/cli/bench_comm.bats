@@ -160,14 +160,16 @@ records() { # JQ's words
     [ "$status" -eq 2 ]
     [[ "$output" == *"mpirun -np 2"* ]]
     refuse "no size to measure" 0 -b 1M -e 1K
+    refuse "no size from 1 to 2 bytes is large enough" 2 -b 1 -e 2
+    [[ "$output" == *"# no point was measured"* && "$output" != *"Out of bounds"* ]]
     refuse "never grow" 0 -f 1
     refuse "did you mean 'float'" 0 -d flot
     refuse "the host communicator supports only" 0 -d half --communicator host
     refuse "the host communicator supports only" 0 -o avg --communicator host
     refuse "did you mean 'prod'" 0 -o prd
+    refuse "did you mean 'avg'" 0 --op mean
     refuse "did you mean 'all_gather'" 0 --test all_gathr
     refuse "auto cannot be combined" 0 --communicator auto,mpi
-    refuse "did you mean 'avg'" 0 --op mean
     refuse "--comm nccl" 2 --communicator nccl
     refuse "ranks are 0 to 1" 2 -r 2
     refuse "invalid --inject '3': expected RANK:ELEMENT" 0 --inject 3

@@ -38,7 +38,7 @@ typedef struct comm_session {
     int64_t n_measured;                    /* calls */
     /* Of the table being printed: */
     double busbw_sum;
-    int64_t n_busbw, n_wrong;
+    int64_t n_busbw, n_points, n_wrong;
     bool above_line_rate;
     table_t *table;
 } comm_session_t;

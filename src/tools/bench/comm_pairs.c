@@ -63,6 +63,7 @@ static err_t measure_calls(pairs_t *p, pair_t *pairs, int n)
         bool remote = p->places[a].host != p->places[b].host;
         comm_rate_t rate = comm_rate(p->session, &pairs[i].call, results[i].p50, remote);
         p->gbs[a * p->n + b] = p->gbs[b * p->n + a] = rate.busbw_gbs;
+        p->session->n_points++;
         err = comm_record(&pairs[i].call, &results[i], &rate, pairs[i].n_wrong, a, b);
     }
     for (int i = 0; i < n; i++) bench_result_free(&results[i]);

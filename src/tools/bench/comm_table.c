@@ -111,6 +111,7 @@ static err_t measure_halves(comm_session_t *s, const comm_what_t *what, half_t h
         h->rate = comm_rate(s, &h->call, h->result.p50, s->bench->comm->topo.n_hosts > 1);
         s->busbw_sum += h->rate.busbw_gbs;
         s->n_busbw++;
+        s->n_points++;
         err = comm_record(&h->call, &h->result, &h->rate, h->n_wrong, -1, -1);
     }
     return err;
@@ -190,7 +191,9 @@ static err_t comm_table_sizes(comm_session_t *s, const comm_what_t *what)
 
 static void comm_table_footer(const comm_session_t *s)
 {
-    if (s->options->check)
+    if (s->n_points == 0 && s->n_wrong == 0)
+        bench_print("# no point was measured");
+    else if (s->options->check)
         bench_print("# Out of bounds values : %lld %s", (long long)s->n_wrong, s->n_wrong ? "FAILED" : "OK");
     else
         bench_print("# Out of bounds values : not checked (--check 0)");
@@ -237,7 +240,7 @@ err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *lane)
 {
     comm_what_t what = {.test = test, .lane = lane, .peer = bisection_peer(session->bench->comm)};
     session->busbw_sum = 0;
-    session->n_busbw = session->n_wrong = 0;
+    session->n_busbw = session->n_points = session->n_wrong = 0;
     session->above_line_rate = false;
     table_t table = {0};
     session->table = &table;
