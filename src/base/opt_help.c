@@ -8,7 +8,7 @@
 #include "base/opt.h"
 #include "base/table.h"
 
-enum { PLACEHOLDER_MAX = 96, COLUMNS = 80, LEFT = 24 };
+enum { PLACEHOLDER_MAX = 96, COLUMNS = 80, LEFT = 24, NARROW = 60, UNDER = 6 };
 
 const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes)
 {
@@ -33,12 +33,23 @@ static void help_default(const opt_t *opt, char *out, size_t n_bytes)
         snprintf(out, n_bytes, " [%s]", opt->initial);
 }
 
+/* One option of a terminal that has no room for two columns. */
+static void help_narrow(const opt_t *opt, const char *value, const char *initial)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "%s%s", opt->help, initial);
+    printf("  --%s%s%s\n", opt->key, value && value[0] ? " " : "", value ? value : "");
+    table_put_wrapped(stdout, text, 0, UNDER, opt_help_columns());
+}
+
 static err_t help_group(const opt_group_t *group, bool all, int *n_left_out)
 {
     table_t table = {.columns = {{NULL, true, .min_width = LEFT, .max_width = LEFT}, {NULL, true}},
                      .n_columns = 2,
                      .indent = 2,
                      .max_width = opt_help_columns()};
+    const bool narrow = table_line_width(stdout, opt_help_columns()) < NARROW;
+    int n_shown = 0;
     for (int i = 0; i < group->n; i++) {
         const opt_t *opt = &group->table[i];
         char choices[PLACEHOLDER_MAX], initial[96];
@@ -49,10 +60,14 @@ static err_t help_group(const opt_group_t *group, bool all, int *n_left_out)
         }
         const char *value = opt_placeholder(opt, choices, sizeof choices);
         help_default(opt, initial, sizeof initial);
+        if (n_shown++ == 0) printf("\n%s:\n", group->title);
+        if (narrow) {
+            help_narrow(opt, value, initial);
+            continue;
+        }
         table_cell(&table, "--%s%s%s", opt->key, value && value[0] ? " " : "", value ? value : "");
         table_cell(&table, "%s%s", opt->help, initial);
     }
-    if (table.n_cells > 0) printf("\n%s:\n", group->title);
     err_t err = table_print(&table, stdout);
     table_free(&table);
     return err;

@@ -119,8 +119,7 @@ static void line_put_wrapped(line_t *line, int column, int end, const char *text
     }
 }
 
-/* Maximum width of a line; 0: unlimited. */
-static int table_limit(FILE *out, int max_width)
+int table_line_width(FILE *out, int max_width)
 {
     struct winsize size = {0};
     if (!isatty(fileno(out)) || ioctl(fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
@@ -130,7 +129,7 @@ static int table_limit(FILE *out, int max_width)
 
 void table_put_wrapped(FILE *out, const char *text, int at, int indent, int max_width)
 {
-    int limit = table_limit(out, max_width);
+    int limit = table_line_width(out, max_width);
     line_t line = {out, at};
     while (*text == ' ') text++;
     if (at < indent) fprintf(out, "%*s", indent - at, "");
@@ -253,7 +252,7 @@ err_t table_print(table_t *table, FILE *out)
     ASSERT(table->n_columns <= TABLE_MAX_COLUMNS &&
            (table->n_room == 0 || table->n_cells % table->n_columns == 0));
     if (table->n_room > 0) table->n_rows = table->n_cells / table->n_columns;
-    table_find_widths(table, table_limit(out, table->max_width));
+    table_find_widths(table, table_line_width(out, table->max_width));
     table_find_starts(table, start);
     if (!table->has_heading) table_put_headings(table, out, start);
     table->has_heading = true;
@@ -278,7 +277,7 @@ static err_t table_log_lines(table_t *table)
     FILE *memory = open_memstream(&text, &n_bytes);
     if (!memory) RAISE(ERR_SYSTEM, "out of memory for the text of a table");
     int max_width = table->max_width;
-    table->max_width = table_limit(stdout, max_width);
+    table->max_width = table_line_width(stdout, max_width);
     err_t err = table_print(table, memory);
     table->max_width = max_width;
     fclose(memory);

@@ -55,6 +55,8 @@ void table_log(table_t *table);
 /* Frees a table filled by table_cell. */
 void table_free(table_t *table);
 
+/* The widest line that `out` and max_width, as in table_t, allow; 0: any. */
+int table_line_width(FILE *out, int max_width);
 /* Width of text on a screen, in columns. */
 int table_text_width(const char *text);
 /* Prints text as table_print does. */

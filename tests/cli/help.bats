@@ -36,6 +36,15 @@ at_terminal() { # COLUMNS COMMAND
     # The same words.
     [ "$(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/60" | md5sum)" = "$(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/132" | md5sum)" ]
     { "$dptrain" train --help all; "$dptrain" data pack --help all; } | diff - "$BATS_TEST_TMPDIR/80"
+    # Without room for two columns the text is below the option, and no word is cut.
+    for columns in 40 59; do
+        at_terminal "$columns" train >"$BATS_TEST_TMPDIR/$columns"
+        at_terminal "$columns" "data pack" >>"$BATS_TEST_TMPDIR/$columns"
+        diff <(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/132") <(tr -s ' \n' '\n' <"$BATS_TEST_TMPDIR/$columns")
+        run -1 grep -E ".{$((columns + 1))}" <(grep -vE '^usage|^ +(mpirun|dptrain|--|#) ?' "$BATS_TEST_TMPDIR/$columns")
+        grep -qx -- '  --batch N' "$BATS_TEST_TMPDIR/$columns"
+        grep -q '^      global batch size' "$BATS_TEST_TMPDIR/$columns"
+    done
 }
 
 @test "the scripts' help wraps at the terminal's width, up to 120 columns, with the same words" {
@@ -95,6 +104,12 @@ says() { # STATUS WORDS-OF-THE-MESSAGE COMMAND...
     done
     says 2 "unknown option --precision; write --ci X" bench gemm --precision 0.05
     says 2 "unknown option --batch-size; write --step-batch N" bench step --batch-size 8
+    says 2 "unknown option --dtype; write --datatype LIST" bench comm --dtype float
+    says 2 "unknown option --checkpoint; write dptrain eval CHECKPOINT" eval --checkpoint x
+    for pair in --test-batch-size --val-batch-size; do
+        says 2 "unknown option $pair; omit it: evaluation sets its own batch size" train "$pair" 8
+    done
+    for pair in --local_rank --local-rank; do says 2 "unknown option $pair; omit it: mpirun sets the ranks" train "$pair=0"; done
 }
 
 # Trains one step; prints the warnings.
@@ -104,12 +119,6 @@ warnings() { # OPTIONS...
 }
 
 @test "options that change nothing in this run are warned of, once each" {
-    says 2 "unknown option --dtype; write --datatype LIST" bench comm --dtype float
-    says 2 "unknown option --checkpoint; write dptrain eval CHECKPOINT" eval --checkpoint x
-    for pair in --test-batch-size --val-batch-size; do
-        says 2 "unknown option $pair; omit it: evaluation sets its own batch size" train "$pair" 8
-    done
-    for pair in --local_rank --local-rank; do says 2 "unknown option $pair; omit it: mpirun sets the ranks" train "$pair=0"; done
     warnings --momentum 0.5 --optimizer adadelta --lars-trust 0.1 --lr-power 3 --trace-steps 5 --decay-all --eval \
         --max-bad 2 >"$BATS_TEST_TMPDIR/said"
     cat "$BATS_TEST_TMPDIR/said"
