@@ -46,7 +46,8 @@ whole_number() { # OPTION VALUE MINIMUM
     fi
 }
 
-# Prints the script's help; wrapped at a terminal's width, up to 120 columns.
+# Prints the script's help; wrapped at a terminal's width, up to 120 columns. Started as a command of dptrain, which sets
+# CALLED_AS, it names the commands instead of the scripts.
 show_usage() {
     local columns=0 screen
     if [[ -t 1 ]]; then
@@ -58,6 +59,11 @@ show_usage() {
         usage | awk -v width="$((columns < 120 ? columns : 120))" -f "$(dirname "${BASH_SOURCE[0]}")/launch/help.awk"
     else
         usage
+    fi | if [[ -n ${CALLED_AS:-} ]]; then
+        sed -E 's,scripts/(run|regress)\.sh,dptrain \1,g; s,scripts/setup_ssh\.sh,dptrain ssh-setup,g
+            s,scripts/cluster_health\.sh,dptrain health,g; s,scripts/nccl_bw\.sh,dptrain nccl-bw,g'
+    else
+        cat
     fi
 }
 

@@ -53,15 +53,19 @@ static err_t find_script(const char *file, char out[FS_PATH_MAX])
           own, own);
 }
 
-/* Only fails: on success the process is the script. */
+/* $CALLED_AS tells the script's help its name; unlike $DPTRAIN_…, it is not passed to ranks. Only fails: on
+ * success the process is the script. */
 static err_t become(char *path, const cmd_context_t *context)
 {
     sigset_t none;
+    char as[64];
+    snprintf(as, sizeof as, "dptrain %s", context->name[0]);
     char **words = context->argv - 1; /* its first word is the command's name */
     words[0] = path;
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, &none, NULL); /* main blocked signals for its threads */
     signal(SIGXFSZ, SIG_DFL);
+    setenv("CALLED_AS", as, 1);
     execv(path, words);
     RAISE(ERR_SYSTEM, "cannot start %s: %s", path, strerror(errno));
 }
