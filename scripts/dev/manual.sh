@@ -35,23 +35,35 @@ program=${2:-$here/../../dptrain}
 # `switch OPTION VALUE`, for the completion.
 ask_script() { # COMMAND SCRIPT
     local help
-    help=$("$2" --help) || die 1 "$2 --help failed"
-    awk -v command="$1" -v script="${2##*/}" '
+    help=$(CALLED_AS="dptrain $1" "$2" --help) || die 1 "$2 --help failed"
+    awk -v command="$1" '
         BEGIN { OFS = "\t" }
-        { gsub("(scripts/)?" script, "dptrain " command) }
         /^Examples:$/ { examples = 1 }
         examples && /^  #/ { what = substr($0, 5) }
         examples && /^  [^#]/ { print "example", what, substr($0, 3) }
         examples { next }
         { print "usage", $0 }
         $0 == "" { described = 1 }
-        !described && match($0, "dptrain " command " [a-z]+") { n = split(substr($0, 1, RSTART + RLENGTH - 1), word, " "); print "word", word[n] }
+        !described && match($0, "dptrain " command " [a-z|]+") {
+            at = RSTART + length("dptrain " command " ")
+            n = split(substr($0, at, RSTART + RLENGTH - at), word, "|")
+            for (i = 1; i <= n; i++) print "word", word[i]
+        }
         /^  -/ && match($0, /  [^ ].*/) {
             text = substr($0, 3)
             if (at = match(text, /  +[^ ]/)) text = substr(text, 1, at - 1)
-            n = split(text, word, /,? +/)
-            value = word[n] ~ /^-/ ? "" : word[n]
-            for (i = 1; i <= n; i++) if (word[i] ~ /^--?[a-z][a-z-]*$/ && word[i] !~ /^(-h|--help)$/) print "switch", word[i], value
+            groups = split(text, group, /; */)
+            for (g = 1; g <= groups; g++) {
+                n = split(group[g], word, /,? +/)
+                value[n + 1] = ""
+                # A placeholder is the value of all options before it; other words are the description.
+                for (i = n; i >= 1; i--) value[i] = word[i] ~ /^-/ ? value[i + 1] : word[i] ~ /^[A-Z0-9"]/ ? word[i] : ""
+                for (i = 1; i <= n; i++)
+                    if (word[i] ~ /^--?[A-Za-z][A-Za-z_-]*$/ && word[i] !~ /^(-h|--help)$/ && !(word[i] in seen)) {
+                        seen[word[i]]
+                        print "switch", word[i], value[i]
+                    }
+            }
         }' <<<"$help"
 }
 

@@ -97,7 +97,21 @@ offers() { # EXPECTED WORDS...
     offers '' dptrain train --batch ''
     offers '--minbytes' dptrain nccl-bw --mi
     offers 'compare.jsonl rules.txt runs' dptrain run -hostfile ''
-    offers 'ab accept compare history list run' dptrain regress ''
+    offers 'ab accept compare history html list run' dptrain regress ''
+    # Options of scripts: capital ones, several in a line, each once; the values of N(s|m|h|d) are no words.
+    offers '' dptrain train --mtbf ''
+    offers '-H' dptrain run -H
+    offers '-N' dptrain run -N
+    for option in -{a,C,G,H,I,K,M,N,R,S,T}; do offers "$option" dptrain nccl-bw "$option"; done
+    offers '--report_cputime --root --run_cycles' dptrain nccl-bw --r
+    offers 'compare.jsonl rules.txt runs' dptrain regress -hostfile ''
+    # The program's options after --.
+    offers '--schedule --seed --share-gpu --shuffle-block --shuffle-window --stall-warning --steps --sync-bn' dptrain run -np 2 -- train --s
+    offers '--momentum' dptrain run -- --mom
+    offers 'train' dptrain run -- tr
+    offers 'cpu cuda' dptrain run -hostfile hosts -- train --device = c
+    offers '--datatype' dptrain nccl-bw hosts -- --datat
+    offers '--share-gpu' dptrain health hosts -- --share-g
     # Files for commands that take some.
     offers 'rules.txt runs' dptrain eval ru
     offers 'rules.txt runs' dptrain checkpoint show ru

@@ -4,7 +4,7 @@
 # The completions of an option's value: words, @file, @dir.
 function values(key, placeholder,    parts, n, i, list) {
     if (key ~ /(^|-)model$/) return models
-    if (placeholder ~ /:/) return ""
+    if (placeholder ~ /[:(]/) return ""
     n = split(placeholder, parts, "|")
     for (i = 1; i <= n; i++) {
         if (parts[i] ~ /^(FILE|PATH|TABLE|SRC)/) list = list " @file"

@@ -36,6 +36,22 @@ _dptrain() {
         _dptrain_offer "$typed" "${words[@]}"
         return
     fi
+    # After the -- of a script: another command, or options of the one that the script runs.
+    local i=2 rest=()
+    while ((i < COMP_CWORD)) && [[ ${COMP_WORDS[i]} != -- ]]; do i=$((i + 1)); done
+    if ((i < COMP_CWORD)); then
+        case $scope in
+        run) rest=() ;;
+        health) rest=(check) ;;
+        nccl-bw) rest=(bench comm) ;;
+        regress) rest=(report compare) ;;
+        *) return 0 ;;
+        esac
+        COMP_WORDS=(dptrain "${rest[@]}" "${COMP_WORDS[@]:i+1}")
+        COMP_CWORD=$((COMP_CWORD - i + ${#rest[@]}))
+        _dptrain
+        return
+    fi
     # Without a command the options are those of train.
     if [[ $scope == -* ]]; then scope=train at=1; fi
     [[ -n ${_dptrain_options[$scope]-}${_dptrain_words[$scope]-} ]] || return 0
