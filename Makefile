@@ -251,6 +251,8 @@ install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/aws scripts/aws/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress scripts/regress/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/regress/suites scripts/regress/suites/*.conf
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/recipes scripts/recipes/*.conf
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/dptrain/scripts/recipes scripts/recipes/*.sh
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(BUILD)/man/*.1
 	install -D -m 644 $(BUILD)/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dptrain
 	for file in $(DOCUMENTS); do install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/doc/dptrain/$$file || exit 1; done

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Trains a detector whose trunk is a classifier of our own, instead of one from ImageNet. See --help.
 set -euo pipefail
-here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/../lib.sh"
+. "$here/lib.sh"
 
 usage() {
     cat <<'EOF'
@@ -48,17 +48,18 @@ for word; do
 done
 [[ -n $data ]] || die 2 "--data DIR is missing: COCO's folder, or shards of it"
 
-export DPTRAIN_BIN=${DPTRAIN_BIN:-$(readlink -f "$here/../../dptrain")}
+DPTRAIN_BIN=$(find_program)
+export DPTRAIN_BIN
 
 # A planned stop (SIGUSR1) ends a stage with code 0, too, but not the next ones.
 train() { # FOLDER OPTIONS...
-    "$here/../run.sh" -np "$np" train --data "$data" --out "$1" --resume auto "${@:2}"
+    "$here/run.sh" -np "$np" train --data "$data" --out "$1" --resume auto "${@:2}"
     if tail -n 2 "$1/metrics.jsonl" | grep -q '"stopped by'; then exit 0; fi
 }
 
 if [[ ! -e $out/trunk.npz ]]; then
     mkdir -p "$out"
-    train "$out/crops" --config "$here/coco_trunk_crops.conf" ${crops[@]+"${crops[@]}"}
+    train "$out/crops" --config "$here/recipes/coco_trunk_crops.conf" ${crops[@]+"${crops[@]}"}
     "$DPTRAIN_BIN" checkpoint export "$out/crops" --out "$out/trunk.npz"
 fi
-train "$out/detector" --config "$here/coco_trunk_detector.conf" --weights "$out/trunk.npz" ${detector[@]+"${detector[@]}"}
+train "$out/detector" --config "$here/recipes/coco_trunk_detector.conf" --weights "$out/trunk.npz" ${detector[@]+"${detector[@]}"}

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Trains mnist-cnn with the recipe in mnist_advanced.conf. See --help.
 set -euo pipefail
-here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
+here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 # shellcheck source=scripts/lib.sh
-. "$here/../lib.sh"
+. "$here/lib.sh"
 
 usage() {
     cat <<'EOF'
@@ -24,5 +24,6 @@ case ${1:-} in
 -np) need_value "$@"; whole_number "$1" "$2" 1; np=$2; shift 2 ;;
 -h | --help) usage; exit 0 ;;
 esac
-export DPTRAIN_BIN=${DPTRAIN_BIN:-$(readlink -f "$here/../../dptrain")}
-exec "$here/../run.sh" -np "$np" train --config "$here/mnist_advanced.conf" "$@"
+DPTRAIN_BIN=$(find_program)
+export DPTRAIN_BIN
+exec "$here/run.sh" -np "$np" train --config "$here/recipes/mnist_advanced.conf" "$@"

@@ -184,6 +184,12 @@ starts_scripts() { # PROGRAM
     run env -u DPTRAIN_BIN "$dest/opt/bin/dptrain" run -np 1 --dry-run -- train
     echo "$output"
     [[ "$status" -eq 0 && "$output" == *" $dest/opt/bin/dptrain train"* ]]
+    # The recipes, and what they start.
+    recipes=$dest/opt/share/dptrain/scripts/recipes
+    diff -r "$root/scripts/recipes" "$recipes"
+    env -u DPTRAIN_BIN "$recipes/mnist_advanced.sh" -np 1 --print-config | grep -qx 'model = mnist-cnn'
+    run env -u DPTRAIN_BIN "$recipes/coco_trunk.sh" --help
+    [ "$status" -eq 0 ]
     make -s -C "$root" -o dptrain uninstall DESTDIR="$dest" PREFIX=/opt
     [ "$(cd "$dest/opt" && find . | LC_ALL=C sort | paste -sd ' ')" = ". ./bin ./share ./share/man" ]
 }
