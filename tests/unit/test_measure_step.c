@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN device=ref,cpu : the time of a training step runs within its limit, for any kind of loss, and leaves nothing
+/* RUN device=ref,cpu san=cpu : the time of a training step runs within its limit, for any kind of loss, and leaves nothing
  * behind. */
 #include <math.h>
 
