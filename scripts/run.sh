@@ -43,9 +43,9 @@ usage: scripts/run.sh [options] [--] [dptrain's arguments]
        scripts/run.sh [options] NUM_GPUS BATCH_PER_GPU HOSTFILE [train options]
 
 Starts dptrain under mpirun with flags that suit this machine or the given hosts, and returns its exit code. SIGTERM,
-Ctrl-C or SIGUSR1 makes the job write a checkpoint and stop; a second SIGTERM or Ctrl-C stops it at once. Inside a Slurm
-allocation the job runs on the allocated hosts, scripts/dptrain.sbatch is a batch script; in the launcher of a Kubernetes
-MPIJob it runs on the workers, scripts/mpijob.sh prints such a job.
+Ctrl-C or SIGUSR1 makes the job write a checkpoint and stop; a second SIGTERM or Ctrl-C stops it at once. Inside an
+allocation of Slurm, PBS or LSF the job runs on the allocated hosts (Slurm: scripts/dptrain.sbatch is a batch script);
+in the launcher of a Kubernetes MPIJob it runs on the workers (scripts/mpijob.sh prints such a job).
 
 Ranks and hosts:
   -np, --np, -n N      number of ranks [one per core; with hosts, one per slot]
