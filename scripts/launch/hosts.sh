@@ -49,12 +49,12 @@ hosts_find() {
         hosts_read "$source" "${filters[@]}"
     elif [[ -n ${SLURM_JOB_NODELIST:-} ]] && command -v scontrol >/dev/null; then
         hosts_of_slurm
-    elif [[ -n ${SLURM_JOB_NODELIST:-} ]]; then
-        note "in a Slurm allocation, but scontrol was not found: using this machine alone"
     elif [[ -n $chief || ${#filters[@]} -gt 0 || $launcher == srun ]]; then
         local option="${filters[0]:---launcher srun}"
         [[ -z $chief ]] || option=--chief
         die 2 "$option needs hosts: -hostfile, -H, or a Slurm allocation"
+    elif [[ -n ${SLURM_JOB_NODELIST:-} ]]; then
+        note "in a Slurm allocation, but scontrol was not found: using this machine alone"
     fi
     ((${#host_name[@]} > 0)) || return 0
     # A chief that is lost is replaced.
