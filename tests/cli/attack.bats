@@ -276,6 +276,7 @@ lives() { # SECONDS
 
 # ---- Faults ----
 @test "a few faults: nothing hangs, nothing is lost, no bit is wrong" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half a minute, and the storm below has most of it; scripts/test.sh --slow runs it"
     mkdir "$work/out"
     run env -u DPTRAIN_BIND nice "$here/attack.sh" --faults 2 --out "$work/out" \
         --only '^(file_checkpoint|file_short|mpi_slow|between_data|clock_jump)$'
