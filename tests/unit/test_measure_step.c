@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN device=ref,cpu san=cpu : the time of a training step runs within its limit, for any kind of loss, and leaves nothing
- * behind. */
+/* RUN device=ref,cpu san=cpu : the time of a training step runs within its limit, for any kind of loss, and leaves
+ * nothing behind. */
 #include <math.h>
 
 #include "base/mem.h"

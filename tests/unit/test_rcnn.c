@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 san=slow : Faster and Mask R-CNN: sizes and names; canvases that share an arena; a small one on ref and the CPU.
+/* RUN np=0 san=slow : Faster and Mask R-CNN: sizes and names; canvases that share an arena; a small one on ref and the
+ * CPU.
  *
  * The number of parameters is torchvision's, which counts γ and β of frozen norms as buffers. */
 #include <string.h>

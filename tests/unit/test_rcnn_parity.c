@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 san=slow : Mask R-CNN with ResNet-18 on a small canvas against torchvision 0.29.2: maps, losses on given targets,
- * gradients. All inputs are by a formula (tests/formula.h); tests/unit/rcnn_parity.npz has a few numbers of each
- * result, written by scripts/bench/peers/detection_golden.py. */
+/* RUN np=0 san=slow : Mask R-CNN with ResNet-18 on a small canvas against torchvision 0.29.2: maps, losses on
+ * given targets, gradients. All inputs are by a formula (tests/formula.h); tests/unit/rcnn_parity.npz has a few
+ * numbers of each result, written by scripts/bench/peers/detection_golden.py. */
 #include <stdlib.h>
 
 #include "base/mem.h"
