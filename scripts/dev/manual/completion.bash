@@ -41,7 +41,7 @@ _dptrain() {
     while ((i < COMP_CWORD)) && [[ ${COMP_WORDS[i]} != -- ]]; do i=$((i + 1)); done
     if ((i < COMP_CWORD)); then
         case $scope in
-        run) rest=() ;;
+        run) ;;
         health) rest=(check) ;;
         nccl-bw) rest=(bench comm) ;;
         regress) rest=(report compare) ;;

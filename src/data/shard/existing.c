@@ -48,11 +48,23 @@ bool shard_is_leftover(const char *name)
     return n > 0 && fs_is_temp_suffix(name + 1 + n);
 }
 
-static err_t open_shard(const shard_plan_t *plan, char path[FS_PATH_MAX], int *fd)
+err_t shard_path(const shard_plan_t *plan, char out[FS_PATH_MAX])
 {
     char name[SHARD_NAME_MAX];
     shard_name(plan->split, plan->number, plan->n_shards, name);
-    TRY(fs_join(path, plan->folder, name));
+    return fs_join(out, plan->folder, name);
+}
+
+err_t shard_temp_path(const shard_plan_t *plan, char out[FS_PATH_MAX])
+{
+    char path[FS_PATH_MAX], folder[FS_PATH_MAX];
+    TRY(shard_path(plan, path));
+    return fs_temp_path(path, folder, out);
+}
+
+static err_t open_shard(const shard_plan_t *plan, char path[FS_PATH_MAX], int *fd)
+{
+    TRY(shard_path(plan, path));
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0) RAISE(seal_errno_code(errno), "cannot open the shard %s: %s", path, strerror(errno));
     return ERR_OK;

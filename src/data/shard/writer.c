@@ -30,11 +30,6 @@ struct shard_writer {
     int64_t n_begun;           /* bytes of images whose writeback has begun */
 };
 
-static void name_of(const shard_plan_t *plan, char out[SHARD_NAME_MAX])
-{
-    shard_name(plan->split, plan->number, plan->n_shards, out);
-}
-
 err_t shard_create(const shard_plan_t *plan, shard_writer_t **out)
 {
     shard_writer_t *w = NULL;
@@ -46,11 +41,11 @@ err_t shard_create(const shard_plan_t *plan, shard_writer_t **out)
     snprintf(w->folder, sizeof w->folder, "%s", plan->folder);
     w->plan.folder = w->folder;
     if (!w->plan.begin) w->plan.begin = EXPECTED_OFFSET;
-    name_of(plan, w->file.name);
+    shard_name(plan->split, plan->number, plan->n_shards, w->file.name);
     w->file.first = plan->first;
     w->file.n_samples = plan->n_samples;
     err_t err = mem_new_array(plan->n_samples, sizeof *w->entries, "the records of a shard", &w->entries);
-    if (err == ERR_OK) err = fs_join(path, w->folder, w->file.name);
+    if (err == ERR_OK) err = shard_path(plan, path);
     if (err == ERR_OK) err = fs_temp_open(&w->temp, "shard", path);
     if (err == ERR_OK)
         *out = w;
@@ -225,12 +220,4 @@ const shard_file_t *shard_written_file(const shard_writer_t *w)
 const shard_entry_t *shard_written_entries(const shard_writer_t *w)
 {
     return w->entries;
-}
-
-err_t shard_temp_path(const shard_plan_t *plan, char out[FS_PATH_MAX])
-{
-    char path[FS_PATH_MAX], folder[FS_PATH_MAX], name[SHARD_NAME_MAX];
-    name_of(plan, name);
-    TRY(fs_join(path, plan->folder, name));
-    return fs_temp_path(path, folder, out);
 }

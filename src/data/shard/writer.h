@@ -32,7 +32,9 @@ err_t shard_commit(shard_writer_t *writer);
 const shard_file_t *shard_written_file(const shard_writer_t *writer);
 const shard_entry_t *shard_written_entries(const shard_writer_t *writer);
 
-/* Path of the temporary file that shard_create makes, for signal handlers that remove it. ERR_USAGE: too long. */
+/* Path of a plan's shard, and of the temporary file that shard_create makes, for signal handlers that remove it.
+ * ERR_USAGE: too long. */
+err_t shard_path(const shard_plan_t *plan, char out[FS_PATH_MAX]);
 err_t shard_temp_path(const shard_plan_t *plan, char out[FS_PATH_MAX]);
 
 /* Frees the writer; removes a shard that was not committed. *writer may be NULL. */

@@ -52,8 +52,11 @@ static err_t compare_sources(comm_t *comm, const pack_plan_t *plan, const source
 static err_t make_token(const char *path)
 {
     interrupt_removes(path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) RAISE(ERR_SYSTEM, "cannot create %s: %s", path, strerror(errno));
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        interrupt_removes(NULL);
+        RAISE(ERR_SYSTEM, "cannot create %s: %s", path, strerror(errno));
+    }
     close(fd);
     return ERR_OK;
 }
