@@ -334,7 +334,8 @@ job_finish() { # CODE
         job_name_ranks
     fi
     # In a job that goes on, a host may have been lost at that moment.
-    if [[ $code -eq 1 && $launcher == mpirun && ! -e $work/spoke ]] && ((super_number <= 1)) && said_no_mpi; then
+    if [[ $code -gt 0 && $launcher == mpirun && $lost != host && ! -e $work/spoke ]] &&
+        ((super_number <= 1)) && said_no_mpi "$code"; then
         head -n 40 "$work/said" >&2 2>/dev/null || true
         job_die 4 "MPI could not start; check --mca, --mpi-args and variables named OMPI_MCA_"
     fi

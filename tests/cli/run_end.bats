@@ -100,6 +100,13 @@ Component: bogus"
     run "$run_sh" -np 4
     echo "$output"
     [ "$status" -eq 4 ]
+    # OpenMPI 5 has a code of the rank.
+    rule=$(printf '%074d' 0 | tr 0 -)
+    stand_in mpirun <<<"echo '*** An error occurred in MPI_Init_thread' >&2
+        printf '%s\n' $rule 'Process name: [prterun-near-85@1,1] Exit code: 14' $rule >&2; exit 14"
+    run "$run_sh" -np 4
+    echo "$output"
+    [ "$status" -eq 4 ]
     export PATH=$real_path DPTRAIN_BIN=$root/dptrain
     command -v mpirun >/dev/null || skip "mpirun is not here"
     run "$run_sh" -np 2 --mca btl bogus train --steps 1 --data digits --no-eval
