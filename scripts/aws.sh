@@ -51,8 +51,7 @@ takes() { # OPTION
 
 while [[ $# -gt 0 ]]; do
     case $1 in
-    -h | --help) show_usage; exit 0 ;;
-    -*) takes "$1" || die 2 "unknown option '$1' of $verb; --help lists the options" ;;
+    -*) takes "$1" || common_option "$1" "of $verb" ;;
     *) die 2 "unexpected argument '$1': $verb takes options only" ;;
     esac
     case $1 in

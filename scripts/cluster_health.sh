@@ -65,9 +65,8 @@ while [[ $# -gt 0 ]]; do
         shift 2
         ;;
     --interface | --ports | --num-gpus | --env-file) need_value "$@"; run_options+=("$1" "$2"); shift 2 ;;
-    -h | --help) show_usage; exit 0 ;;
     --) shift; break ;;
-    -*) die 2 "unknown option '$1'; --help lists the options (those of dptrain check follow HOSTS and --)" ;;
+    -*) common_option "$1" "(those of dptrain check follow HOSTS and --)" ;;
     *)
         [[ -z $hosts ]] || break
         hosts=$1

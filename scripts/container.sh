@@ -73,9 +73,8 @@ mount_option() { # VALUE
 
 while [[ $# -gt 0 ]]; do
     case $1 in
-    -h | --help) show_usage; exit 0 ;;
     --) shift; words=("$@"); break ;;
-    -*) takes "$1" || die 2 "unknown option '$1' of $verb; --help lists the options" ;;
+    -*) takes "$1" || common_option "$1" "of $verb" ;;
     esac
     case $1 in
     --push) push=yes; shift; continue ;;

@@ -68,11 +68,13 @@ show_usage() {
 }
 
 # The last case of a loop over options: --help, or an error.
-common_option() { # WORD
+common_option() { # WORD [WHERE]
+    local nearest=''
     case $1 in
     -h | --help) show_usage; exit 0 ;;
-    *) die 2 "unknown option '$1'; --help lists the options" ;;
+    -*) nearest=$(usage | awk -v word="$1" -f "$(dirname "${BASH_SOURCE[0]}")/launch/nearest.awk") ;;
     esac
+    die 2 "unknown option '$1'${2:+ $2}; ${nearest:+did you mean $nearest? }--help lists the options"
 }
 
 # Prints the absolute path of an existing folder.

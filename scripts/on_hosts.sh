@@ -46,9 +46,8 @@ while [[ $# -gt 0 ]]; do
     --user) need_value "$@"; user_given=$2; shift 2 ;;
     --key) need_value "$@"; key_given=$2; shift 2 ;;
     --include | --exclude) need_value "$@"; filter+=("$1" "$2"); shift 2 ;;
-    -h | --help) show_usage; exit 0 ;;
     --) shift; words=("$@"); break ;;
-    -*) die 2 "unknown option '$1'; --help lists the options" ;;
+    -*) common_option "$1" ;;
     *)
         [[ -z $hosts ]] || die 2 "unexpected argument '$1' after HOSTS '$hosts'; the command follows --"
         hosts=$1

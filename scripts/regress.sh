@@ -125,9 +125,8 @@ while [[ $# -gt 0 ]]; do
         [[ $1 != --ports ]] || ports=yes
         launch+=("$1" "$2"); shift 2 ;;
     --no-tree-spawn | --no-checks) launch+=("$1"); shift ;;
-    -h | --help) show_usage; exit 0 ;;
     --) shift; report_options=("$@"); break ;;
-    -?*) die 2 "unknown option '$1'; --help lists the options" ;;
+    -?*) common_option "$1" ;;
     *) names+=("$1"); shift ;;
     esac
 done

@@ -173,11 +173,10 @@ while [[ $# -gt 0 ]]; do
     --timeout-start) whole_number "$1" "$2" 0; timeout_start=$((10#$2)); shift 2 ;;
     --grace) whole_number "$1" "$2" 0; grace=$((10#$2)); shift 2 ;;
     --dry-run) dry_run=yes; shift ;;
-    -h | --help) show_usage; exit 0 ;;
     --) shift; break ;;
     -*)
         ! options_hint "$1" || die 2 "$1 is another launcher's: $hint"
-        die 2 "unknown option '$1'; --help lists the options (dptrain's options follow its command, or --)"
+        common_option "$1" "(dptrain's options follow its command, or --)"
         ;;
     *) break ;;
     esac

@@ -149,6 +149,31 @@ wait_for() {
     done
 }
 
+@test "an unknown option names the nearest one" {
+    while IFS='|' read -r words nearest; do
+        # shellcheck disable=SC2086 # these are words
+        set -- $words
+        run "$scripts/$1.sh" "${@:2}"
+        echo "$words: $output"
+        [ "$status" -eq 2 ]
+        if [[ -n $nearest ]]; then [[ "$output" == *"did you mean $nearest?"* ]]; else [[ "$output" != *"did you mean"* ]]; fi
+    done <<'EOF'
+run --hostfil hosts train|-hostfile
+run --restart=2 train|--restarts
+run --lr 0.1 train|
+setup_ssh --removed|--remove
+regress run --start 2|--starts
+cluster_health --includ a|--include
+container up --port-number 22 a|--port
+container down --push|
+aws config --typ x|--type
+mpijob --img x|--image
+on_hosts --job 2|--jobs
+stage_data --file 2|--files
+simulate --np 2|-np
+EOF
+}
+
 @test "an option without its value, or with a bad one, is a usage error" {
     for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "run --restarts -1" "run --min-ranks 0" "run --wait-hosts x" "run --hosts-command" "quickstart --epochs" \
         "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "dev/check_layers --root" \
