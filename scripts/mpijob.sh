@@ -15,10 +15,9 @@ usage() {
 usage: scripts/mpijob.sh [options] -- dptrain's arguments
        scripts/mpijob.sh [options] --regress [-- options of regress.sh run]
 
-Prints an MPIJob (kubeflow.org/v2beta1) that runs dptrain in the image of `scripts/container.sh build`:
-scripts/mpijob.sh --image … --claim … --workers 2 -- train --data mnist | kubectl apply -f -
-Commands start in the claim's folder. `train` writes to runs/NAME there, and resumes when its launcher starts again.
-docs/kubernetes.md is the guide.
+Prints an MPIJob (kubeflow.org/v2beta1) that runs dptrain in the image of `scripts/container.sh build`. Commands start in
+the claim's folder. `train` writes to runs/NAME there, and resumes when its launcher starts again. docs/kubernetes.md is
+the guide.
 
   --image IMAGE         image, as the nodes pull it (required)
   --claim NAME          PersistentVolumeClaim with data and output, ReadWriteMany (required)
@@ -43,6 +42,14 @@ Each worker has:
   -h, --help            show this help
 
 QUANTITY is Kubernetes': 500m, 4, 64G (10^9 bytes), 64Gi (2^30 bytes).
+
+Examples:
+  # two workers train on the claim's folder mnist
+  scripts/mpijob.sh --image registry.example/dptrain:1 --claim shared \
+      --workers 2 -- train --data mnist | kubectl apply -f -
+  # 8 GPUs and 4 EFA devices each
+  scripts/mpijob.sh --image registry.example/dptrain:1-cuda --claim shared \
+      --workers 4 --gpus 8 --efa 4 -- bench comm | kubectl apply -f -
 EOT
 }
 

@@ -30,6 +30,12 @@ with `scripts/install_deps.sh --sim` and `make SMPI=1`.
 
 Tested with train, check and bench (whose --samples 1 is enough). Exit codes are dptrain's. A simulated rank of a small model
 takes 6 MB of memory; its copy of the program takes 3 MB in /dev/shm, or in TMPDIR if /dev/shm lacks space.
+
+Examples:
+  # 16 hosts on 4 switches, a quarter of the bandwidth between them
+  scripts/simulate.sh -np 16 --switches 4:4 -- bench comm -e 1M --samples 1
+  # which rank does the watchdog name?
+  scripts/simulate.sh -np 16 --hang 5 -- train --steps 100 --timeout 10
 EOF
 }
 

@@ -29,6 +29,14 @@ give every mount as a SOURCE: each host measures their read speed and uses the f
 
 Exit code 0: DEST is complete on every host. 1: a file could not be copied, or its copy differs. 3: a host has none of the
 SOURCEs, or shards are damaged. 4: not enough space. 5: a host was not reached.
+
+Examples:
+  # to each host's own disk
+  scripts/stage_data.sh node1,node2 /shared/coco /scratch/coco
+  # the faster of two mounts of one file system, host by host
+  scripts/stage_data.sh hosts /efs-a/coco /efs-b/coco /scratch/coco
+  # in a Slurm job
+  srun --ntasks-per-node=1 scripts/stage_data.sh --here /shared/coco /tmp/coco
 END
 }
 
