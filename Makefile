@@ -107,7 +107,10 @@ SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/cluster/comm/nccl/%
 	$(if $(SMPI),$(SIMULATED:_sim.c=.c),src/base/sim.c $(SIMULATED)),$(call sources_in,src kernels/ref kernels/cpu \
 	$(if $(HAVE_CUDA),kernels/cuda),*.c)))
 CU  := $(if $(HAVE_CUDA),$(sort $(call sources_in,kernels/cuda,*.cu)))
-OBJ := $(SRC:%.c=$(BUILD)/%.o) $(PROTO)/tensorboard.pb-c.o
+# Simulated ranks use the real program's kernels, and compute the same bits.
+KERNEL_BUILD := $(if $(and $(SMPI),$(filter file,$(origin BUILD))),$(BUILD:%-smpi=%),$(BUILD))
+KERNEL_OBJ := $(patsubst %.c,$(KERNEL_BUILD)/%.o,$(filter kernels/%,$(SRC)))
+OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out kernels/%,$(SRC))) $(KERNEL_OBJ) $(PROTO)/tensorboard.pb-c.o
 LIB := $(BUILD)/libdptrain.a
 # Separate from LIB, so that tests can use the same kernels built by another compiler (tests/emu).
 KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
@@ -151,10 +154,20 @@ endif
 # the other three kernels.
 $(BUILD)/src/tools/bench/mem_arrays.o: CFLAGS_ALL += $(if $(findstring clang,$(shell $(CC) --version)),-fno-builtin,-fno-tree-loop-distribute-patterns)
 
-# Tests under sanitizers spend their time in kernels (-O3 would compile three of them for minutes); simulated ranks compute the
-# same bits as real ones.
+ifneq ($(KERNEL_BUILD),$(BUILD))
+$(KERNEL_OBJ) &: FORCE
+	$(Q)$(MAKE) --no-print-directory SMPI= kernel-objects
+endif
+.PHONY: kernel-objects
+kernel-objects: $(KERNEL_OBJ)
+	@:
+$(BUILD)/kernels/%.o: CFLAGS_ALL += -fPIC -fno-semantic-interposition
+
+# Tests under sanitizers spend their time in kernels; -O3 would compile three of them for minutes.
 ifneq ($(SAN)$(SMPI),)
 $(BUILD)/kernels/%.o: CFLAGS_ALL += $(if $(DEBUG),,$(if $(SAN),-O1,-O3))
+# Many tiles, of which a test runs few.
+$(BUILD)/kernels/cpu/direct/%.o: CFLAGS_ALL += $(if $(SAN),-O0)
 endif
 
 # The hash and flags in dptrain --version; the stamp changes with them.
