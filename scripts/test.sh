@@ -89,10 +89,10 @@ rank_flags() { # NP
     mapfile -t run_flags <<<"${flags_of[$1]}"
 }
 
-# Adds an entry for each combination of ranks and device. With sanitizers, uses san= of the RUN line if present (slow: only with --slow); with a capped
-# instruction set (isa-CAP/), only the CPU.
+# Adds an entry for each combination of ranks and device, that of slow= in the RUN line only with --slow. With sanitizers, uses
+# san= if present (slow: only with --slow); with a capped instruction set (isa-CAP/), only the CPU.
 c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
-    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np nps=() device devices label test launch program san run_flags
+    local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np nps=() device devices label test launch program san late run_flags
     test=${source#tests/} test=${test%.c}
     devices=${run_line["$source device"]-} san=${run_line["$source san"]-}
     if [[ $prefix == san/ ]]; then
@@ -110,6 +110,11 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
         [[ " $devices " == *' cpu '* ]] || return 0
         devices=cpu
     fi
+    late=${run_line["$source slow"]-}
+    if [[ -n $late && $slow == no && $gpu == no ]]; then
+        devices=" $devices " devices=${devices/ $late / }
+        [[ $devices != ' ' ]] || return 0
+    fi
     for np in ${run_line["$source np"]-0}; do
         ((np > max_np)) || nps+=("$np")
     done
@@ -123,7 +128,8 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
         if ((np > 0)); then
             rank_flags "$np"
             launch+=("${run_flags[@]}" -np "$np")
-            [[ $prefix != san/ ]] || launch+=(env "LD_PRELOAD=$work/no_dlclose.so")
+            # Suppressions name MPI's libraries, which lie deep in a stack and have no frame pointers.
+            [[ $prefix != san/ ]] || launch+=(env "LD_PRELOAD=$work/no_dlclose.so" "$asan:fast_unwind_on_malloc=0")
         fi
         for device in ${devices:-none}; do
             [[ $gpu == no || $device == cuda ]] || continue
@@ -207,10 +213,9 @@ emu_entries() { # PREFIX BUILD ENVIRONMENT...
 
 make_plan() {
     local source
-    # Slow unwinding, because libraries without frame pointers would hide the source of a leak. The stack that finds uses after
-    # return, GCC 14's default, is not aligned for vectors of 64 bytes.
+    # The stack that finds uses after return, GCC 14's default, is not aligned for vectors of 64 bytes.
     local own_stack=detect_stack_use_after_return=0
-    local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:fast_unwind_on_malloc=0:verify_asan_link_order=0:$own_stack
+    local asan=ASAN_OPTIONS=detect_leaks=${detect_leaks:-1}:verify_asan_link_order=0:$own_stack
     local lsan=LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
     # The longest entries start first, so that with --jobs none runs alone at the end.
     # The program itself. Without the leak check's library, because jq, h5dump etc. would be preloaded too.

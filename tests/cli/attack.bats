@@ -276,7 +276,7 @@ lives() { # SECONDS
 
 # ---- Faults ----
 @test "a few faults: nothing hangs, nothing is lost, no bit is wrong" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half a minute, and the storm below has most of it; scripts/test.sh --slow runs it"
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half a minute; scripts/test.sh --slow runs it"
     mkdir "$work/out"
     run env -u DPTRAIN_BIND nice "$here/attack.sh" --faults 2 --out "$work/out" \
         --only '^(file_checkpoint|file_short|mpi_slow|between_data|clock_jump)$'
@@ -287,6 +287,7 @@ lives() { # SECONDS
 }
 
 @test "a storm: jobs start again by themselves, and end with the bits of an undisturbed run" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half a minute, and cli/restarts has a job like its; scripts/test.sh --slow runs it"
     mkdir "$work/out"
     run env -u DPTRAIN_BIND nice "$here/attack.sh" --storm --no-hosts --seed 4 --faults 5 --minutes 5 --out "$work/out" \
         --only '^(flip_weights|kill_write|checkpoint_truncated|supervisor_killed)$'

@@ -39,6 +39,7 @@ same_state() { # CHECKPOINT CHECKPOINT
 }
 
 @test "1,024 hosts train, evaluate and write a checkpoint" {
+    [[ ${DPTRAIN_TEST_SLOW:-} == 1 ]] || skip "runs with --slow"
     "$dptrain" train --data "$small" --batch 1024 "${sim_options[@]}" --out "$out-1"
     simulate -np 1024 --collectives "$out.txt" -- train --data "$small" --batch 1024 "${sim_options[@]}" --out "$out-1024" |
         tee "$out.said"

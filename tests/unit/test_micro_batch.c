@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 device=cpu,cuda san=slow
+/* RUN np=0 device=cpu,cuda slow=cuda san=slow
  * Micro-batches of a detector: losses, gradients and what is sampled do not depend on how many images a pass has, on
  * mixed canvases and where the batch is no multiple; common cuts of synchronized batch norm; statistics over a
  * micro-batch; bfloat16; the image of a NaN. */

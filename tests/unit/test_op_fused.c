@@ -2,7 +2,7 @@
 /* Fused layers: conv2d and linear with an epilogue give the results of the separate operators on ref, forward
  * and backward, in training and in evaluation, including NaN. Tolerances as in test_op_backends.c.
  *
- * RUN device=cpu san=slow isa=avx2,avx512,avx512_bf16 */
+ * RUN device=cpu san=slow */
 #include <float.h>
 
 #include "compute/ops/registry.h"

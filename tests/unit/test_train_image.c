@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 device=cpu,cuda san=slow
+/* RUN np=0 device=cpu,cuda slow=cuda san=slow
  * Training passes over one image: a small detector learns two rectangles; an image without objects, one without
  * positives; the same bits when repeated. */
 #include <math.h>
