@@ -109,6 +109,8 @@ offers() { # EXPECTED WORDS...
     offers '--schedule --seed --share-gpu --shuffle-block --shuffle-window --stall-warning --steps --sync-bn' dptrain run -np 2 -- train --s
     offers '--momentum' dptrain run -- --mom
     offers 'train' dptrain run -- tr
+    offers '--momentum' dptrain run -np 2 -hostfile hosts train --mom
+    offers '--maxbytes' dptrain run bench comm --maxb
     offers 'cpu cuda' dptrain run -hostfile hosts -- train --device = c
     offers '--datatype' dptrain nccl-bw hosts -- --datat
     offers '--share-gpu' dptrain health hosts -- --share-g

@@ -36,9 +36,16 @@ _dptrain() {
         _dptrain_offer "$typed" "${words[@]}"
         return
     fi
-    # After the -- of a script: another command, or options of the one that the script runs.
+    # After the -- of a script: another command, or options of the one that the script runs. `run` needs no -- before a command.
     local i=2 rest=()
-    while ((i < COMP_CWORD)) && [[ ${COMP_WORDS[i]} != -- ]]; do i=$((i + 1)); done
+    while ((i < COMP_CWORD)) && [[ ${COMP_WORDS[i]} != -- ]]; do
+        if [[ $scope == run && " ${_dptrain_words[main]} " == *" ${COMP_WORDS[i]} "* &&
+            -z ${_dptrain_values["run ${COMP_WORDS[i - 1]}"]-} ]]; then
+            i=$((i - 1))
+            break
+        fi
+        i=$((i + 1))
+    done
     if ((i < COMP_CWORD)); then
         case $scope in
         run) ;;
