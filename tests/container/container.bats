@@ -87,7 +87,7 @@ endless_job() { # NAME ARGUMENTS...
     seconds=$SECONDS
     [ "$code" -eq 5 ]
     echo "# code 5 after $seconds s" >&3
-    [ "$seconds" -le 10 ]
+    [ "$seconds" -le 60 ] # on a busy machine it has taken 13
     grep -q 'error: .*node2' "$out"
     run container check $hosts
     expect 4 "node2  exited **up starts it again**1 of 3 containers are not ready"
