@@ -211,6 +211,26 @@ emu_entries() { # PREFIX BUILD ENVIRONMENT...
     done
 }
 
+# Adds the entries of bats. Tests of hosts mostly wait, so one starts with every third of the others.
+bats_entries() {
+    local source seconds i=0 n=0 order=()
+    local hosts=(tests/container/*.bats tests/k8s/*.bats tests/aws/*.bats tests/cluster/*.bats tests/sim/*.bats tests/platform/*.bats)
+    for source in tests/cli/train.bats $(find tests/cli -name '*.bats' ! -name train.bats | LC_ALL=C sort); do
+        order+=("$source")
+        ((n++ % 3 > 0)) || order+=("${hosts[@]:i++:1}")
+    done
+    for source in "${order[@]}" "${hosts[@]:i}"; do
+        [[ -e $source ]] || continue
+        case $slow:$source in
+        yes:tests/platform/*) seconds=10800 ;;
+        yes:*) seconds=3600 ;;
+        *) seconds=900 ;;
+        esac
+        source=${source#tests/}
+        entry "${source%.bats}" "$seconds" bats --tap "tests/$source"
+    done
+}
+
 make_plan() {
     local source
     # The stack that finds uses after return, GCC 14's default, is not aligned for vectors of 64 bytes.
@@ -222,18 +242,7 @@ make_plan() {
     [[ $san == no ]] || entry san/cli/train 600 env "DPTRAIN_BIN=$PWD/build-san/dptrain" "$lsan" \
         "ASAN_OPTIONS=detect_leaks=0:$own_stack" bats --tap \
         -f "ragged|keeps its options$([[ $slow == no ]] || echo '|bit for bit|exact on any')" tests/cli/train.bats
-    for source in tests/cli/train.bats $(find tests/cli -name '*.bats' ! -name train.bats | LC_ALL=C sort); do
-        [[ -e $source && $plain == yes ]] || continue
-        entry "cli/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 900)" bats --tap "$source"
-    done
-    for source in tests/platform/*.bats; do
-        [[ -e $source && $plain == yes ]] || continue
-        entry "platform/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 10800 || echo 60)" bats --tap "$source"
-    done
-    for source in tests/container/*.bats tests/k8s/*.bats tests/aws/*.bats tests/cluster/*.bats tests/sim/*.bats; do
-        [[ -e $source && $plain == yes ]] || continue
-        entry "$(basename "${source%/*}")/$(basename "$source" .bats)" "$([[ $slow == yes ]] && echo 3600 || echo 600)" bats --tap "$source"
-    done
+    [[ $plain == no ]] || bats_entries
     if [[ $plain == yes ]]; then
         for source in shellcheck layers links headers heads format; do entry "source/$source" 900 tests/static.sh "$source"; done
     fi
@@ -312,7 +321,8 @@ if [[ $may_build == yes && $plan == *build-san/emu/* ]]; then
 fi
 if [[ $may_build == yes && $plan == *build-san/* ]]; then
     # Code compiled by nvcc has no sanitizers.
-    make -j "$(nproc)" SAN=address,undefined CUDA="$([[ $slow == yes ]] && echo auto || echo 0)" tests ||
+    mapfile -t targets <<<"$(grep -oE 'build-san/(tests/[a-z]+/[a-z0-9_]+|dptrain)' <<<"$plan" | sort -u)"
+    make -j "$(nproc)" SAN=address,undefined CUDA="$([[ $slow == yes ]] && echo auto || echo 0)" "${targets[@]}" ||
         die 1 "the build with sanitizers failed"
 fi
 

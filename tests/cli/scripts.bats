@@ -685,6 +685,11 @@ EOT
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$output" = $'source/shellcheck\nsan/unit/test_base_rng\nunit/test_base_rng' ]
+    # Those of bats once each, and of those that mostly wait no two together, but for the last ones.
+    run "$scripts/test.sh" --list --no-san --only '^(cli|container|k8s|aws|cluster|sim|platform)/'
+    diff <(LC_ALL=C sort <<<"$output") <(cd "$root/tests" && find . -name '*.bats' | sed 's,^./,,; s,[.]bats$,,' | LC_ALL=C sort)
+    awk -F / '$1 == "cli" { last = NR } $1 != "cli" && waits == NR - 1 { together = together ? together : NR } $1 != "cli" { waits = NR }
+        END { exit together > 0 && together < last }' <<<"$output"
     run "$scripts/test.sh" --list --only no_such_test
     [ "$status" -eq 2 ]
 }
@@ -1074,6 +1079,7 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
 }
 
 @test "gpu_suite.sh: a failing stage runs again with the libraries' logs, the others go on; code 1" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 7 s; scripts/test.sh --slow runs it"
     make_suite
     FAKE_gpu_ops=fail FAKE_gpu_steps_sh=once FAKE_compute_sanitizer=fail FAKE_run_sh=fail suite --quick
     [ "$status" -eq 1 ]
@@ -1125,6 +1131,7 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
 }
 
 @test "gpu_suite.sh: missing tools are named; a page is written without a GPU; parts" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 5 s; scripts/test.sh --slow runs it"
     make_suite
     rm "$suite"/bin/{compute-sanitizer,mpirun} "$suite/build/scripts/bench/gpu_ops"
     CUDA_HOME=/nowhere PATH=$suite/bin:$(small_path awk cat chmod cp cut date env find grep head ldconfig mkdir mktemp mv nproc paste rm sed \

@@ -399,6 +399,7 @@ start_long_run() { # RANKS
 }
 
 @test "the built-in digits: LeNet-5 exceeds 98 % in 300 steps" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 8 s; scripts/test.sh --slow runs it"
     not_with_sanitizers
     on_ranks 2 train --data digits --steps 300 --threads 1 --out "$out"
     records epoch '.val_accuracy > 0.98'

@@ -99,6 +99,7 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
 }
 
 @test "clipping and LARS with NCCL are recorded: the same bits recorded or not, and as on one rank" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 6 s; scripts/test.sh --slow runs it"
     export DPTRAIN_EMU_GPUS=2
     with=("${mlp[@]}" --optimizer lars --lr 0.1 --weight-decay 0.01 --clip-norm 0.5 --device cuda)
     train 0 "$out-1" "${with[@]}"
@@ -120,6 +121,7 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
 
 # 100 samples in batches of 33: the last batch has 1, which is rank 0's or rank 1's.
 @test "NCCL: a batch in which a rank has nothing is not recorded on the others either" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 5 s; scripts/test.sh --slow runs it"
     export DPTRAIN_EMU_GPUS=2
     for graph in on off; do
         train 2 "$out-$graph" --model mlp --batch 33 --steps 12 --device cuda --comm nccl --cuda-graph "$graph"
@@ -164,6 +166,7 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
 
 # 25 steps an epoch. Every launch would be idle if the host read the results of a step before it launched the next.
 @test "a recorded step is launched while the one before it runs, except after the first and the last of an epoch" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 6 s; scripts/test.sh --slow runs it"
     for way in ahead alone off; do
         with=(--model mlp --batch 4 --steps 52 --clip-norm 0.5 --optimizer adamw)
         [[ $way != alone ]] || with+=(--checkpoint-every 1)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The computations of `bench comm`: nccl-tests' bandwidths and sizes, and the data that verifies a
- * collective, which is exact in any order and reveals any error. */
+ * collective, which is exact in any order and reveals any error.
+ *
+ * RUN san=slow */
 #include <math.h>
 #include <string.h>
 

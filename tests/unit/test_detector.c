@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RUN np=0 device=ref,cpu,cuda san=ref
+/* RUN np=0 device=ref,cpu,cuda san=slow
  * A detector's results depend on image and weights alone, also when these change; classes of categories; dealing images; results of turned
  * images; the worst images. */
 #include <math.h>
