@@ -154,14 +154,15 @@ endif
 # the other three kernels.
 $(BUILD)/src/tools/bench/mem_arrays.o: CFLAGS_ALL += $(if $(findstring clang,$(shell $(CC) --version)),-fno-builtin,-fno-tree-loop-distribute-patterns)
 
+# Position-independent for simulated ranks.
+$(BUILD)/kernels/%.o: CFLAGS_ALL += -fPIC -fno-semantic-interposition
+.PHONY: kernel-objects
+kernel-objects: $(KERNEL_OBJ)
+	@:
 ifneq ($(KERNEL_BUILD),$(BUILD))
 $(KERNEL_OBJ) &: FORCE
 	$(Q)$(MAKE) --no-print-directory SMPI= kernel-objects
 endif
-.PHONY: kernel-objects
-kernel-objects: $(KERNEL_OBJ)
-	@:
-$(BUILD)/kernels/%.o: CFLAGS_ALL += -fPIC -fno-semantic-interposition
 
 # Tests under sanitizers spend their time in kernels; -O3 would compile three of them for minutes.
 ifneq ($(SAN)$(SMPI),)

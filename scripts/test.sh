@@ -319,9 +319,9 @@ fi
 if [[ $may_build == yes && $plan == *build-san/emu/* ]]; then
     make -j "$(nproc)" SAN=address,undefined emu-tests || die 1 "the build of the emulated CUDA device failed"
 fi
-if [[ $may_build == yes && $plan == *build-san/* ]]; then
+mapfile -t targets < <(grep -oE 'build-san/(tests/[a-z]+/[a-z0-9_]+|dptrain)' <<<"$plan" | sort -u)
+if [[ $may_build == yes && ${#targets[@]} -gt 0 ]]; then
     # Code compiled by nvcc has no sanitizers.
-    mapfile -t targets <<<"$(grep -oE 'build-san/(tests/[a-z]+/[a-z0-9_]+|dptrain)' <<<"$plan" | sort -u)"
     make -j "$(nproc)" SAN=address,undefined CUDA="$([[ $slow == yes ]] && echo auto || echo 0)" "${targets[@]}" ||
         die 1 "the build with sanitizers failed"
 fi
