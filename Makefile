@@ -108,7 +108,7 @@ SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/cluster/comm/nccl/%
 	$(if $(HAVE_CUDA),kernels/cuda),*.c)))
 CU  := $(if $(HAVE_CUDA),$(sort $(call sources_in,kernels/cuda,*.cu)))
 # Simulated ranks use the real program's kernels, and compute the same bits.
-KERNEL_BUILD := $(if $(and $(SMPI),$(filter file,$(origin BUILD))),$(BUILD:%-smpi=%),$(BUILD))
+KERNEL_BUILD := $(if $(SMPI),$(BUILD:%-smpi=%),$(BUILD))
 KERNEL_OBJ := $(patsubst %.c,$(KERNEL_BUILD)/%.o,$(filter kernels/%,$(SRC)))
 OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out kernels/%,$(SRC))) $(KERNEL_OBJ) $(PROTO)/tensorboard.pb-c.o
 LIB := $(BUILD)/libdptrain.a
@@ -159,16 +159,16 @@ $(BUILD)/kernels/%.o: CFLAGS_ALL += -fPIC -fno-semantic-interposition
 .PHONY: kernel-objects
 kernel-objects: $(KERNEL_OBJ)
 	@:
-ifneq ($(KERNEL_BUILD),$(BUILD))
+ifdef SMPI
 $(KERNEL_OBJ) &: FORCE
-	$(Q)$(MAKE) --no-print-directory SMPI= kernel-objects
+	$(Q)$(MAKE) --no-print-directory SMPI= BUILD=$(KERNEL_BUILD) kernel-objects
 endif
 
 # Tests under sanitizers spend their time in kernels; -O3 would compile three of them for minutes.
-ifneq ($(SAN)$(SMPI),)
-$(BUILD)/kernels/%.o: CFLAGS_ALL += $(if $(DEBUG),,$(if $(SAN),-O1,-O3))
+ifdef SAN
+$(BUILD)/kernels/%.o: CFLAGS_ALL += $(if $(DEBUG),,-O1)
 # Many tiles, of which a test runs few.
-$(BUILD)/kernels/cpu/direct/%.o: CFLAGS_ALL += $(if $(SAN),-O0)
+$(BUILD)/kernels/cpu/direct/%.o: CFLAGS_ALL += -O0
 endif
 
 # The hash and flags in dptrain --version; the stamp changes with them.

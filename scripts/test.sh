@@ -94,26 +94,22 @@ rank_flags() { # NP
 c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
     local source=$1 prefix=$2 build=$3 seconds=$4 max_np=$5 np nps=() device devices label test launch program san late run_flags
     test=${source#tests/} test=${test%.c}
-    devices=${run_line["$source device"]-} san=${run_line["$source san"]-}
+    devices=${run_line["$source device"]-} san=${run_line["$source san"]-} late=${run_line["$source slow"]-}
     if [[ $prefix == san/ ]]; then
         case $slow:$san in
         *: | yes:slow) ;;
         no:slow) return 0 ;;
         *) devices=$san ;;
         esac
-        if [[ $slow == no && -n $devices ]]; then
-            devices=" $devices " devices=${devices/ cuda / }
-            [[ $devices != ' ' ]] || return 0
-        fi
+        late+=' cuda'
     fi
     if [[ $prefix == isa-* ]]; then
         [[ " $devices " == *' cpu '* ]] || return 0
         devices=cpu
     fi
-    late=${run_line["$source slow"]-}
-    if [[ -n $late && $slow == no && $gpu == no ]]; then
-        devices=" $devices " devices=${devices/ $late / }
-        [[ $devices != ' ' ]] || return 0
+    if [[ -n $devices && $slow == no && $gpu == no ]]; then
+        for device in $late; do devices=" $devices " devices=${devices/ $device / }; done
+        [[ -n ${devices// /} ]] || return 0
     fi
     for np in ${run_line["$source np"]-0}; do
         ((np > max_np)) || nps+=("$np")
@@ -224,7 +220,8 @@ bats_entries() {
         case $slow:$source in
         yes:tests/platform/*) seconds=10800 ;;
         yes:*) seconds=3600 ;;
-        *) seconds=900 ;;
+        no:tests/cli/*) seconds=900 ;;
+        *) seconds=600 ;;
         esac
         source=${source#tests/}
         entry "${source%.bats}" "$seconds" bats --tap "tests/$source"
