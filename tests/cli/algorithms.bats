@@ -168,7 +168,7 @@ conv2='conv2d float32 n=25 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 g
 }
 
 @test "measured and fixed algorithms train alike" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 8 s; scripts/test.sh --slow runs it"
+    only_slow "takes 8 s"
     for model in lenet5 mnist-cnn; do
         train 2 --model "$model" --batch 16 --steps 9 --out "$out-m-$model"
         train 2 --model "$model" --batch 16 --steps 9 --algorithms fixed --out "$out-f-$model"

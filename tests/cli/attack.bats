@@ -276,7 +276,7 @@ lives() { # SECONDS
 
 # ---- Faults ----
 @test "a few faults: nothing hangs, nothing is lost, no bit is wrong" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half a minute; scripts/test.sh --slow runs it"
+    only_slow "takes half a minute"
     mkdir "$work/out"
     run env -u DPTRAIN_BIND nice "$here/attack.sh" --faults 2 --out "$work/out" \
         --only '^(file_checkpoint|file_short|mpi_slow|between_data|clock_jump)$'
@@ -287,7 +287,7 @@ lives() { # SECONDS
 }
 
 @test "a storm: jobs start again by themselves, and end with the bits of an undisturbed run" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half a minute, and cli/restarts has a job like its; scripts/test.sh --slow runs it"
+    only_slow "takes half a minute, and cli/restarts has a job like its"
     mkdir "$work/out"
     run env -u DPTRAIN_BIND nice "$here/attack.sh" --storm --no-hosts --seed 4 --faults 5 --minutes 5 --out "$work/out" \
         --only '^(flip_weights|kill_write|checkpoint_truncated|supervisor_killed)$'
@@ -300,7 +300,7 @@ lives() { # SECONDS
 }
 
 @test "a storm's fault by its words, as its table has them" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half a minute; scripts/test.sh --slow runs it"
+    only_slow "takes half a minute"
     run env -u DPTRAIN_BIND "$here/attack.sh" --storm --fault 'mpirun_killed job=1 model=lenet5 np=2 place=local shards=6 signal=KILL wait=1'
     echo "$output"
     [ "$status" -eq 0 ]
@@ -308,7 +308,7 @@ lives() { # SECONDS
 }
 
 @test "ten minutes of storm, on this machine and on three hosts" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes ten minutes; scripts/test.sh --slow runs it"
+    only_slow "takes ten minutes"
     run env -u DPTRAIN_BIND "$here/attack.sh" --storm --faults 500 --minutes 10 --jobs 4 --out "$work/out"
     echo "$output"
     cat "$work/out/page.md"
@@ -316,7 +316,7 @@ lives() { # SECONDS
 }
 
 @test "every kind of fault on one host" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half an hour; scripts/test.sh --slow runs it"
+    only_slow "takes half an hour"
     run "$here/attack.sh" --faults 300 --out "$work/out"
     echo "$output"
     cat "$work/out/page.md"
@@ -324,7 +324,7 @@ lives() { # SECONDS
 }
 
 @test "every kind of fault on three hosts" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half an hour; scripts/test.sh --slow runs it"
+    only_slow "takes half an hour"
     why=$(. "$root/tests/cluster/cluster.bash" && cluster_why)
     [[ -z $why ]] || skip "$why"
     run "$here/attack.sh" --hosts --faults 60 --out "$work/out"

@@ -85,7 +85,7 @@ job() { # RANKS first|second ARGUMENTS...
 }
 
 @test "--burn slows down one phase of a step, or the iterations of one case" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 10 s; scripts/test.sh --slow runs it"
+    only_slow "takes 10 s"
     # Thirty times the step's time, so that nothing else can take as long.
     for phase in forward backward optimizer; do
         on_ranks 1 "${quick[@]}" --burn "$phase:30" --out "$BATS_TEST_TMPDIR/b.jsonl" >/dev/null

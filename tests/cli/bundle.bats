@@ -130,7 +130,7 @@ make_tree() {
 }
 
 @test "a bundle with tests is xz, is unpacked by Python, and runs the suite without perl; above 60 MB it is refused" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 7 s; scripts/test.sh --slow runs it"
+    only_slow "takes 7 s"
     make_tree
     unset DPTRAIN_BIN
     # A small window, because the usual one takes 2 GB.

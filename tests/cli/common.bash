@@ -65,6 +65,11 @@ between() { # LOW X HIGH
     awk -v low="$1" -v x="$2" -v high="$3" 'BEGIN { exit !(low < x && x < high) }'
 }
 
+# For tests that only scripts/test.sh --slow runs.
+only_slow() { # WHY
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "$1; scripts/test.sh --slow runs it"
+}
+
 # For tests that are slow with sanitizers and gain nothing from them.
 not_with_sanitizers() {
     [[ $dptrain != */build-san/* ]] || skip "accuracies are looked at without sanitizers"

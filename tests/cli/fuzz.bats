@@ -7,7 +7,7 @@
 load common
 
 @test "every fuzz target runs without a finding" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "builds for a minute; scripts/test.sh --slow runs it"
+    only_slow "builds for a minute"
     command -v clang >/dev/null || skip "clang is not installed"
     run "$root/scripts/dev/fuzz.sh" --seconds 5
     echo "$output"

@@ -45,7 +45,7 @@ config_has() { # FILE 'KEY = VALUE'...
     run "$recipes/coco_trunk.sh" -np 2
     [ "$status" -eq 2 ]
     [[ $output == *"--data DIR is missing"* ]]
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "training takes half a minute; scripts/test.sh --slow runs it"
+    only_slow "training takes half a minute"
     [[ -d $coco ]] || skip "no $coco"
     crops=(--input-size 96 --batch 16 --steps 2 --warmup 0 --eval-samples 16 --algorithms fixed --threads 1)
     detector=(--min-size 64 --max-size 96 --batch 2 --warmup-steps 0 --box-batch 32 --no-eval --threads 1)
@@ -60,7 +60,7 @@ config_has() { # FILE 'KEY = VALUE'...
 }
 
 @test "two steps of every detector, from a trunk's weights" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes minutes; scripts/test.sh --slow runs it"
+    only_slow "takes minutes"
     [[ -d $coco ]] || skip "no $coco"
     not_with_sanitizers
     for net in resnet18 resnet50; do

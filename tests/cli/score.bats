@@ -109,7 +109,7 @@ check() { # CODE WORDS ARGUMENTS...   what dptrain eval says
 }
 
 @test "two million detections take at most twice the file's size in memory (--slow)" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes half a minute; scripts/test.sh --slow runs it"
+    only_slow "takes half a minute"
     not_with_sanitizers
     python3 - "$sets/coco/annotations/instances_val2017.json" many.json <<'END'
 import json, random, sys
@@ -136,7 +136,7 @@ END
 }
 
 @test "200 sets on coco_tiny, folder and shards, are scored as by pycocotools (--slow)" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes ten minutes; scripts/test.sh --slow runs it"
+    only_slow "takes ten minutes"
     coco=${DPTRAIN_DATA:-}/coco_tiny
     [[ -d $coco ]] || skip "there is no \$DPTRAIN_DATA/coco_tiny"
     needs_pycocotools

@@ -399,7 +399,7 @@ start_long_run() { # RANKS
 }
 
 @test "the built-in digits: LeNet-5 exceeds 98 % in 300 steps" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 8 s; scripts/test.sh --slow runs it"
+    only_slow "takes 8 s"
     not_with_sanitizers
     on_ranks 2 train --data digits --steps 300 --threads 1 --out "$out"
     records epoch '.val_accuracy > 0.98'
@@ -407,7 +407,7 @@ start_long_run() { # RANKS
 
 @test "real MNIST: at least 0.983 after one epoch on two ranks" {
     not_with_sanitizers
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "trains 60,000 images, the test before 300 steps; scripts/test.sh --slow runs it"
+    only_slow "trains 60,000 images, the test before 300 steps"
     [ -n "${DPTRAIN_DATA:-}" ] || skip "DPTRAIN_DATA is not set"
     on_ranks 2 train --model lenet5 --data "$DPTRAIN_DATA/mnist" --epochs 1 --threads 1 --out "$out"
     records epoch '.val_accuracy >= 0.983'

@@ -99,7 +99,7 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
 }
 
 @test "clipping and LARS with NCCL are recorded: the same bits recorded or not, and as on one rank" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 6 s; scripts/test.sh --slow runs it"
+    only_slow "takes 6 s"
     export DPTRAIN_EMU_GPUS=2
     with=("${mlp[@]}" --optimizer lars --lr 0.1 --weight-decay 0.01 --clip-norm 0.5 --device cuda)
     train 0 "$out-1" "${with[@]}"
@@ -121,7 +121,7 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
 
 # 100 samples in batches of 33: the last batch has 1, which is rank 0's or rank 1's.
 @test "NCCL: a batch in which a rank has nothing is not recorded on the others either" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 5 s; scripts/test.sh --slow runs it"
+    only_slow "takes 5 s"
     export DPTRAIN_EMU_GPUS=2
     for graph in on off; do
         train 2 "$out-$graph" --model mlp --batch 33 --steps 12 --device cuda --comm nccl --cuda-graph "$graph"
@@ -130,7 +130,7 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
 }
 
 @test "a step that cannot be recorded: with auto all ranks go on without and warn once; with on it is an error" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 10 s; scripts/test.sh --slow runs it"
+    only_slow "takes 10 s"
     export DPTRAIN_EMU_GPUS=2
     mpi_flags 1
     fails=(mpirun "${MPI_FLAGS[@]}")
@@ -166,7 +166,7 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
 
 # 25 steps an epoch. Every launch would be idle if the host read the results of a step before it launched the next.
 @test "a recorded step is launched while the one before it runs, except after the first and the last of an epoch" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 6 s; scripts/test.sh --slow runs it"
+    only_slow "takes 6 s"
     for way in ahead alone off; do
         with=(--model mlp --batch 4 --steps 52 --clip-norm 0.5 --optimizer adamw)
         [[ $way != alone ]] || with+=(--checkpoint-every 1)
@@ -260,7 +260,7 @@ first_gradient() { # FOLDER
 # Every layer stores bfloat16, with one rounding wherever the CPU has one; sums are in another order, so that a value may
 # round the other way. Measured: 0.0017 of a loss near 4.
 @test "bf16: ResNet-18's steps as on the CPU; batch norm and pooling have the same bits recorded or not" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 2 minutes; scripts/test.sh --slow runs it"
+    only_slow "takes 2 minutes"
     [[ -d ${DPTRAIN_DATA:-}/coco_tiny ]] || skip "DPTRAIN_DATA has no coco_tiny"
     with=(train --data "$DPTRAIN_DATA/coco_tiny" --task crops --input-size 16 --model resnet18 --batch 4 --steps 3 --lr 0.01
         --threads 1 --precision bf16 --algorithms fixed)

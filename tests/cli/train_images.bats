@@ -314,7 +314,7 @@ records() { # KIND CONDITION   of all of that kind, in $out
 }
 
 @test "ResNet-18 learns COCO's images by heart on 2 ranks, from shards, stopped halfway and resumed on 1 and on 3" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes minutes; scripts/test.sh --slow runs it"
+    only_slow "takes minutes"
     [ -d "${DPTRAIN_DATA:-}/coco_tiny" ] || skip "no \$DPTRAIN_DATA/coco_tiny"
     shards=$BATS_TEST_TMPDIR/shards
     on_ranks 2 data pack --from "$DPTRAIN_DATA/coco_tiny" --out "$shards" --shard-size 2M
