@@ -207,9 +207,6 @@ $(BUILD)/tests/%: tests/%.c $(LIB) $(KERNELS)
 	@echo "  CC    $<"
 	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -o $@ $< $(LIB) $(KERNELS) $(LDLIBS_ALL)
 
-# Against SimGrid (libsimgrid-dev), built by the test that runs it.
-$(BUILD)/tests/sim/step: LDLIBS_ALL += -lsimgrid
-
 # Benchmarks in C, each run by a script in scripts/.
 $(BUILD)/scripts/bench/%: scripts/bench/%.c $(LIB) $(KERNELS)
 	@mkdir -p $(@D)

@@ -93,7 +93,7 @@ RANDOM=34
 cat <<'EOT'
 # The program on simulated hosts
 
-The real program on [simulated hosts](../docs/scale.md#simulate): 25 Gbit/s, 2 µs, all ranks in one process.
+The real program on [simulated hosts](../docs/simulate.md): 25 Gbit/s, 2 µs, all ranks in one process.
 
 Two steps of a small model, an evaluation and a checkpoint. Output and `metrics.jsonl` (here without `host_of_rank`, the one array
 with an element for each rank) must not grow with the ranks.

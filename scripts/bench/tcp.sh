@@ -93,7 +93,6 @@ cat <<EOT
 
 - \`dptrain bench comm --test all_reduce\`, 4 MiB of floats, one rank per host. Times are medians of $rounds rounds, put and send in
   turn; put / send is the median of the rounds' ratios, with the least and the greatest. Floor: the bytes at the port's rate.
-- Why 4 hosts are far from the floor: [predicted](predicted.md#what-the-closed-form-does-not-contain).
 
 $(machine_table "$load" "$command")
 EOT

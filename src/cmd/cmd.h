@@ -32,7 +32,6 @@ err_t cmd_replay(const cmd_context_t *context);
 err_t cmd_bench(const cmd_context_t *context);
 err_t cmd_data(const cmd_context_t *context);
 err_t cmd_report(const cmd_context_t *context);
-err_t cmd_forecast(const cmd_context_t *context);
 err_t cmd_check(const cmd_context_t *context);
 err_t cmd_hosts(const cmd_context_t *context);
 err_t cmd_info(const cmd_context_t *context);

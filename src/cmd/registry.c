@@ -11,7 +11,6 @@ const cmd_t cmds[] = {
     {"replay", "compute steps of a run again: which host computed wrongly", .run = cmd_replay},
     {"bench", "measure collectives, kernels, memory, I/O and training steps", .run = cmd_bench},
     {"report", "print or compare the records of train and bench", .run = cmd_report, .local = true},
-    {"forecast", "how a job scales to more hosts, from records", .run = cmd_forecast, .local = true},
     {"data", "create, pack, verify or show datasets", .run = cmd_data, .local = true},
     {"check", "check hosts, GPUs, network and folders before a job starts", .run = cmd_check},
     {"hosts", "show or convert a hostfile, list or resource spec (YAML)", .run = cmd_hosts, .local = true},

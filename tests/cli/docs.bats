@@ -45,7 +45,7 @@ setup() {
 }
 
 @test "every option named in the text is in some --help" {
-    for command in '' train eval predict replay forecast checkpoint bench report 'report compare' 'report history' 'report html' 'data synth' \
+    for command in '' train eval predict replay checkpoint bench report 'report compare' 'report history' 'report html' 'data synth' \
         'data pack' 'data verify' 'data show' check hosts info; do
         docs_help "$command"
     done >"$BATS_TEST_TMPDIR/all"

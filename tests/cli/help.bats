@@ -12,7 +12,7 @@ bats_require_minimum_version 1.5.0
 
 setup_file() { make_tiny 64 16; }
 
-commands=(train eval predict replay forecast checkpoint bench report "report compare" "report history" "report html" data
+commands=(train eval predict replay checkpoint bench report "report compare" "report history" "report html" data
     "data synth"
     "data pack" "data verify" "data show" check hosts info)
 

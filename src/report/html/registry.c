@@ -21,7 +21,6 @@ static const section_t sections[] = {
     {"steps", "Training steps", html_has_steps, html_steps},
     {"training", "Training runs", html_has_training, html_training},
     {"job", "Faults and restarts", html_has_job, html_job},
-    {"forecast", "Forecast", html_has_forecast, html_forecast},
     {"history", "History", html_has_history, html_history},
     /* Last: it shows the items that the others did not. */
     {"rest", "Further measurements", html_has_rest, html_rest},

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "report/records/fields.h"
-#include "report/records/forecast.h"
 #include "report/records/job.h"
 
 enum { FIELDS_TEXT_MAX = 200 };
@@ -128,25 +127,6 @@ static err_t print_job(printer_t *p, const report_job_t *job)
     return ERR_OK;
 }
 
-static err_t print_forecast(printer_t *p, const report_forecast_t *f)
-{
-    const char *text;
-    table_t table;
-    const fact_t file = {"file", p->report->files[f->file].name};
-    TRY(arena_format(&p->arena, &text, "forecast of %s, %s samples per rank", f->model,
-                     figure_number(f->batch).text));
-    p->render->heading(p->out, text);
-    p->render->facts(p->out, &file, 1);
-    TRY(report_forecast_table(&p->arena, f, &table));
-    p->render->table(p->out, &table);
-    TRY(report_forecast_reasons(&p->arena, f, &text));
-    if (text[0]) p->render->note(p->out, text);
-    TRY(report_forecast_inputs(&p->arena, f, &table));
-    p->render->table(p->out, &table);
-    arena_reset(&p->arena);
-    return ERR_OK;
-}
-
 static err_t print_runs(printer_t *p)
 {
     for (const report_run_t *run = p->report->runs; run; run = run->next) {
@@ -156,8 +136,6 @@ static err_t print_runs(printer_t *p)
     }
     for (const report_job_t *job = p->report->jobs; job; job = job->next)
         if (!p->report->only_case && !p->report->only_test) TRY(print_job(p, job));
-    for (const report_forecast_t *f = p->report->forecasts; f; f = f->next)
-        if (!p->report->only_case && !p->report->only_test) TRY(print_forecast(p, f));
     return print_notes(p);
 }
 

@@ -21,7 +21,6 @@ typedef err_t (*record_reader_t)(const report_input_t *in);
 record_reader_t bench_record_reader(const char *kind);
 record_reader_t train_record_reader(const char *kind);
 record_reader_t job_record_reader(const char *kind);
-record_reader_t forecast_record_reader(const char *kind);
 
 /* Computes medians of a training run's steps, keeps their samples if requested, and frees the list of steps.
  * Does nothing for NULL and other runs. */
@@ -32,11 +31,6 @@ err_t train_run_finish(report_t *report, report_run_t *run);
 void train_metrics_begin(report_train_t *train);
 err_t train_metrics_read(const report_input_t *in, report_train_t *train);
 void train_metrics_read_epoch(const json_value_t *record, report_train_t *train, report_epoch_t *epoch);
-
-/* Reads a `profile` record, and for report_setting_t a `run` record and the times of the others. */
-err_t train_profile_read(const report_input_t *in, report_train_t *train);
-err_t train_setting_read(const report_input_t *in, report_train_t *train);
-void train_setting_add(const json_value_t *record, const char *field, double *sum, int64_t *n);
 
 /* Copies a point's samples and batches into the report. */
 err_t report_copy_samples(report_t *report, const json_value_t *record, report_point_t *point);

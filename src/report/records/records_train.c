@@ -6,7 +6,6 @@
 
 #include "base/mem.h"
 #include "base/stats.h"
-#include "report/records/profile.h"
 #include "report/records/records.h"
 #include "report/records/split.h"
 #include "report/records/stragglers.h"
@@ -90,7 +89,6 @@ static err_t read_run(const report_input_t *in)
     if (run->line == 0) run->line = in->line;
     TRY(read_texts(in, run));
     TRY(train_metrics_read(in, train));
-    TRY(train_setting_read(in, train));
     run->end_reason = NULL;
     train->ranks = report_get_real(topology, "ranks");
     train->hosts = report_get_real(topology, "hosts");
@@ -226,8 +224,6 @@ static err_t read_epoch(const report_input_t *in)
     epoch->step = report_get_real(in->record, "step");
     train_metrics_read_epoch(in->record, train, epoch);
     epoch->images_per_sec = report_get_real(in->record, "images_per_sec");
-    if (train->setting)
-        train_setting_add(in->record, "eval_sec", &train->setting->eval_sec, &train->setting->n_evals);
     in->file->n_records++;
     return ERR_OK;
 }
@@ -253,8 +249,6 @@ static err_t read_checkpoint(const report_input_t *in)
     const json_value_t *error = json_get(in->record, "error");
     TRY(find_or_add_run(in, &train));
     train->n_checkpoints += !error || error->kind == JSON_NULL;
-    if (train->setting)
-        train_setting_add(in->record, "cost_sec", &train->setting->checkpoint_sec, &train->setting->n_costs);
     in->file->n_records++;
     return ERR_OK;
 }
@@ -290,21 +284,11 @@ static err_t read_resume(const report_input_t *in)
     return report_copy_text(in->report, in->record, "verdict", &train->resumed);
 }
 
-/* Not shown in tables: the steps give the same split. */
-static err_t read_profile(const report_input_t *in)
+/* Not shown in tables. The steps give the split of a `profile`. */
+static err_t count_record(const report_input_t *in)
 {
     report_train_t *train;
     TRY(find_or_add_run(in, &train));
-    in->file->n_records++;
-    return train_profile_read(in, train);
-}
-
-static err_t read_evaluation(const report_input_t *in)
-{
-    report_train_t *train;
-    TRY(find_or_add_run(in, &train));
-    if (train->setting)
-        train_setting_add(in->record, "eval_sec", &train->setting->eval_sec, &train->setting->n_evals);
     in->file->n_records++;
     return ERR_OK;
 }
@@ -316,9 +300,9 @@ static const struct {
              {"step", read_step},
              {"epoch", read_epoch},
              {"checkpoint", read_checkpoint},
-             {"profile", read_profile},
+             {"profile", count_record},
              {"end", read_end},
-             {"evaluation", read_evaluation},
+             {"evaluation", count_record},
              {"straggler", read_straggler},
              {"resume", read_resume}};
 

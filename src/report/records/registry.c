@@ -12,7 +12,6 @@ static err_t read_record(const report_input_t *in)
     record_reader_t read = bench_record_reader(kind);
     if (!read) read = train_record_reader(kind);
     if (!read) read = job_record_reader(kind);
-    if (!read) read = forecast_record_reader(kind);
     if (!read) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
     return read(in);
 }

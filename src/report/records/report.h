@@ -114,8 +114,6 @@ typedef struct report_train {
     int64_t n_checkpoints;
     report_straggler_t *stragglers, *last_straggler; /* in the order of the records */
     const char *resumed;                             /* the verdict of the last `resume` record; NULL: none */
-    const struct report_profile *profile;            /* report/records/profile.h; NULL: none */
-    struct report_setting *setting;                  /* the same; NULL without a `run` record */
 } report_train_t;
 
 typedef struct report_run report_run_t;
@@ -154,8 +152,7 @@ typedef struct report {
     arena_t arena;
     intern_t words;
     report_run_t *runs, *last, *now;
-    struct report_job *jobs, *last_job;                /* job.h */
-    struct report_forecast *forecasts, *last_forecast; /* forecast.h */
+    struct report_job *jobs, *last_job; /* job.h */
     report_file_t *files;
     int n_files;
     const char *only_case, *only_test; /* filters, set before reading; NULL: all */

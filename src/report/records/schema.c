@@ -14,7 +14,6 @@ err_t schema_check(const json_value_t *record)
     schema_checker_t check = schema_bench_checker(kind);
     if (!check) check = schema_train_checker(kind);
     if (!check) check = schema_job_checker(kind);
-    if (!check) check = schema_forecast_checker(kind);
     if (!check) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
     err_t err = check(record);
     return err == ERR_OK ? ERR_OK : err_context(err, "%s", kind);

@@ -59,6 +59,5 @@ typedef err_t (*schema_checker_t)(const json_value_t *record);
 schema_checker_t schema_bench_checker(const char *kind);
 schema_checker_t schema_train_checker(const char *kind);
 schema_checker_t schema_job_checker(const char *kind);
-schema_checker_t schema_forecast_checker(const char *kind);
 
 #endif

@@ -11,11 +11,6 @@ int64_t bucket_floats(int64_t n_bytes, int64_t n_gradients)
     return quarter < least ? least : quarter > most ? most : quarter;
 }
 
-int64_t bucket_due(int64_t n_begun, int64_t n_ready, int64_t n_min)
-{
-    return n_ready - n_begun >= n_min ? n_ready - n_begun : 0;
-}
-
 static err_t bucket_begin(bucket_t *b, int64_t end)
 {
     int64_t count = end - b->n_begun;
@@ -30,7 +25,7 @@ err_t bucket_ready(void *bucket, int64_t offset, int64_t count)
     bucket_t *b = bucket;
     ASSERT(offset == b->n_ready);
     b->n_ready = offset + count;
-    return bucket_begin(b, b->n_begun + bucket_due(b->n_begun, b->n_ready, b->n_min));
+    return b->n_ready - b->n_begun < b->n_min ? ERR_OK : bucket_begin(b, b->n_ready);
 }
 
 void bucket_reset(bucket_t *b)

@@ -18,11 +18,8 @@ typedef struct bucket {
  * few calls, most of which the backward pass hides. */
 int64_t bucket_floats(int64_t n_bytes, int64_t n_gradients);
 
-/* The rule by which a bucket starts: once n_min floats behind the n_begun whose sum has started are final. Returns
- * how many floats to sum now; 0: wait for more. Also called by tools/forecast. */
-int64_t bucket_due(int64_t n_begun, int64_t n_ready, int64_t n_min);
-
-/* An exec_ready_hook_t whose context is a bucket_t: gradients [offset, offset + count) are final. */
+/* An exec_ready_hook_t whose context is a bucket_t: gradients [offset, offset + count) are final. Starts a
+ * bucket once n_min floats are final whose sum has not begun. */
 err_t bucket_ready(void *bucket, int64_t offset, int64_t count);
 
 /* Forgets the sums that this step has begun: they were to be recorded, and the recording failed. */
