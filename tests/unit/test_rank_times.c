@@ -155,35 +155,9 @@ static void test_slots(void)
        out[3].sec[RANK_COMM]);
 }
 
-/* Rank r takes 1 + r s, so that a sample tells whose it is. */
-static void test_pool(void)
-{
-    rank_times_t t = begin(MAX_RANKS, 4, 0, 100);
-    int n_of[MAX_RANKS] = {0}, least = RANK_TIMES_POOL, most = 0;
-    for (int64_t step = 0; step < 5000; step++) {
-        rank_step_t steps[MAX_RANKS];
-        for (int r = 0; r < MAX_RANKS; r++) steps[r] = (rank_step_t){{1 + r, 0.25, 9}};
-        rank_times_add(&t, step, steps, (double)step);
-    }
-    for (int i = 0; i < t.n_pool; i++) n_of[(int)(t.pool[i] - 1.25F)]++;
-    for (int r = 0; r < MAX_RANKS; r++) {
-        least = n_of[r] < least ? n_of[r] : least;
-        most = n_of[r] > most ? n_of[r] : most;
-    }
-    OK(t.n_pool > RANK_TIMES_POOL / 2 - RANK_TIMES_PER_STEP && t.n_pool <= RANK_TIMES_POOL && least == most,
-       "%d samples of 5000 steps: every rank has %d", t.n_pool, least);
-    rank_times_close(&t);
-    t = begin(3, 3, 0, 1);
-    run(&t, 30, 0, RANK_COMPUTE, 0);
-    OK(t.n_pool > RANK_TIMES_POOL / 2 - 3 && fabs((double)t.pool[0] - 1.1) < 1e-6,
-       "compute and data, not communication (%d samples)", t.n_pool);
-    rank_times_close(&t);
-}
-
 int main(void)
 {
-    tap_plan(28);
-    test_pool();
+    tap_plan(26);
     test_two();
     test_noise();
     test_long_window();

@@ -246,7 +246,7 @@ static const schema_rule_t profile_rules[] = {
     {REAL("cpu_wait_share"), .optional = true},
     {REAL("involuntary_switches_per_sec"), .optional = true},
     {REAL("load"), .optional = true},
-    {ARRAY("rank_samples"), .optional = true},
+    {ARRAY("rank_samples"), .optional = true}, /* of earlier versions */
     {ARRAY("slowest_ranks"), .inside = slowest_rules, .optional = true},
     {ARRAY("stragglers"), .inside = named_rules, .optional = true},
     {ARRAY("hints")},

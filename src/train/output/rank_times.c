@@ -9,7 +9,6 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/rng.h"
 #include "base/stats.h"
 
 const char *const rank_phase_names[RANK_PHASES] = {"compute", "data", "communication"};
@@ -35,11 +34,8 @@ err_t rank_times_open(int n_ranks, const rank_place_t *places, double window_sec
 {
     static const char what[] = "times of the ranks";
     const int n_scratch = n_ranks > RANK_TIMES_SAMPLES ? n_ranks : RANK_TIMES_SAMPLES;
-    *out = (rank_times_t){.n_ranks = n_ranks,
-                          .window_sec = window_sec,
-                          .share_factor = share_factor,
-                          .stride = 1,
-                          .pool_stride = 1};
+    *out = (rank_times_t){
+        .n_ranks = n_ranks, .window_sec = window_sec, .share_factor = share_factor, .stride = 1};
     TRY(mem_new_array(n_ranks, sizeof *out->places, what, &out->places));
     TRY(mem_new_array(n_ranks, sizeof *out->ranks, what, &out->ranks));
     TRY(mem_new_array(n_scratch, sizeof *out->sorted, what, &out->sorted));
@@ -192,35 +188,8 @@ static int end_window(rank_times_t *t)
     return name_slow(t);
 }
 
-/* Keeps every second step of the pool. */
-static void pool_thin_out(rank_times_t *t, int per_step)
-{
-    int n = 0;
-    for (int i = 0; i < t->n_pool; i++)
-        if (i / per_step % 2 == 0) t->pool[n++] = t->pool[i];
-    t->n_pool = n;
-    t->pool_stride *= 2;
-}
-
-/* The ranks of a step follow one another; where the next ones begin is random, because thinning out every second step
- * would leave out every second rank. */
-static void pool_add(rank_times_t *t, const rank_step_t *steps)
-{
-    const int per_step = t->n_ranks < RANK_TIMES_PER_STEP ? t->n_ranks : RANK_TIMES_PER_STEP;
-    const uint64_t step = (uint64_t)t->n_added++;
-    if (step % (uint64_t)t->pool_stride != 0) return;
-    if (t->n_pool + per_step > RANK_TIMES_POOL) pool_thin_out(t, per_step);
-    if (step % (uint64_t)t->pool_stride != 0) return;
-    const uint32_t first = rng_philox(0, (uint32_t)step, 0, 0, 0).word[0] % (uint32_t)t->n_ranks;
-    for (int i = 0; i < per_step; i++) {
-        const double *sec = steps[(first + (uint32_t)i) % (uint32_t)t->n_ranks].sec;
-        t->pool[t->n_pool++] = (float)(sec[RANK_COMPUTE] + sec[RANK_DATA]);
-    }
-}
-
 int rank_times_add(rank_times_t *t, int64_t step, const rank_step_t *steps, double now_sec)
 {
-    pool_add(t, steps);
     if (t->n_steps == 0) {
         t->begun_sec = now_sec;
         t->first_step = step;
@@ -304,21 +273,8 @@ void rank_times_put(const rank_times_t *t, const straggler_t *s, json_t *j)
     json_int(j, "last_step", s->last_step);
 }
 
-static void pool_json(const rank_times_t *t, json_t *j)
-{
-    char text[32];
-    if (t->n_pool == 0) return;
-    json_array_begin(j, "rank_samples");
-    for (int i = 0; i < t->n_pool; i++) {
-        snprintf(text, sizeof text, "%.6g", (double)t->pool[i]);
-        json_raw(j, NULL, text);
-    }
-    json_array_end(j);
-}
-
 void rank_times_json(const rank_times_t *t, json_t *j)
 {
-    pool_json(t, j);
     if (t->n_windows == 0) return;
     json_array_begin(j, "slowest_ranks");
     for (int p = 0; p < RANK_PHASES; p++) {

@@ -16,14 +16,7 @@
 #define RANK_TIMES_SLOW  1.3
 #define RANK_TIMES_FAST  1.15
 #define RANK_TIMES_SHARE 0.15
-enum {
-    RANK_TIMES_WINDOWS = 5,
-    RANK_TIMES_STEPS = 10,
-    RANK_TIMES_SAMPLES = 64,
-    RANK_TIMES_NAMED = 32,
-    RANK_TIMES_POOL = 512,
-    RANK_TIMES_PER_STEP = 8
-};
+enum { RANK_TIMES_WINDOWS = 5, RANK_TIMES_STEPS = 10, RANK_TIMES_SAMPLES = 64, RANK_TIMES_NAMED = 32 };
 
 /* A rank's own times: without waiting for other ranks. */
 typedef enum rank_phase { RANK_COMPUTE, RANK_DATA, RANK_COMM, RANK_PHASES } rank_phase_t;
@@ -55,11 +48,6 @@ typedef struct rank_times {
     int64_t n_windows;
     straggler_t named[RANK_TIMES_NAMED];
     int n_named;
-    /* Steps of all ranks, compute and data, of the whole run: of every pool_stride-th step up to RANK_TIMES_PER_STEP
-     * ranks, which take turns. */
-    float pool[RANK_TIMES_POOL];
-    int n_pool, pool_stride;
-    int64_t n_added; /* steps */
 } rank_times_t;
 
 /* places: [n_ranks], copied. */
@@ -85,8 +73,7 @@ void rank_times_print(const rank_times_t *times);
 
 /* The fields of a straggler: an object's members. */
 void rank_times_put(const rank_times_t *times, const straggler_t *straggler, json_t *j);
-/* Adds "slowest_ranks", "stragglers" and "rank_samples", the pool, to the `profile` record; the first two not before the
- * first window ended. */
+/* Adds "slowest_ranks" and "stragglers" to the `profile` record. Nothing before the first window ended. */
 void rank_times_json(const rank_times_t *times, json_t *j);
 
 #endif
