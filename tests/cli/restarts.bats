@@ -109,6 +109,7 @@ wait_for() { # COMMAND...
     [ "$(jq -r .record "$OUT/job.jsonl" | tr '\n' ' ')" = \
         "job_start job_ranks job_training job_fault job_ranks job_training job_end " ]
     "$root/dptrain" report --check "$OUT/job.jsonl"
+    "$root/dptrain" report --strict "$OUT/job.jsonl"
     [ "$(life start '[.schema, .restarts, .command[-2:][]] | @tsv')" = "1	5	--	train" ]
     [ "$(life ranks '[.start, .ranks, .hosts[0]] | @tsv')" = $'1\t2\t'"$host"$'\n2\t2\t'"$host" ]
     [ "$(life fault '[.code, .host, .rank, .steps] | @tsv')" = $'5\tfar\t1\t30' ]
@@ -232,6 +233,7 @@ ended() { # sets code
     [ "$(jq -r .record "$OUT/job.jsonl" | tr '\n' ' ')" = \
         "job_start job_ranks job_training job_continue job_ranks job_training job_end " ]
     "$root/dptrain" report --check "$OUT/job.jsonl"
+    "$root/dptrain" report --strict "$OUT/job.jsonl"
     # The next one is another job.
     plan 'exit 3'
     supervised -np 2 --restarts 3 -- train
@@ -334,6 +336,7 @@ lost() { # HOST
     grep -q 'waiting for hosts, for at most 300 s: they have slots for 2 ranks, and --min-ranks is 3' log
     [ "$(life wait .min_ranks)" -eq 3 ]
     "$root/dptrain" report --check "$OUT/job.jsonl"
+    "$root/dptrain" report --strict "$OUT/job.jsonl"
     plan "$(lost n2)" 'exit 0'
     supervised -H n1:2,n2:2 --restarts 9 --min-ranks 3 --wait-hosts 0 -- train
     [ "$status" -eq 5 ]

@@ -32,7 +32,7 @@ field() { # JQ FILTER of the straggler record
     jq -se 'map(select(.record == "end"))[0].safety_sec | all(.[]; . > 0) and .stragglers + .watchdog_calls < .steps' \
         "$out/metrics.jsonl"
     "$dptrain" report --check "$out/metrics.jsonl"
-    run "$dptrain" report "$out/metrics.jsonl"
+    run "$dptrain" report --strict "$out/metrics.jsonl"
     echo "$output"
     [[ $output == *$'\nstragglers: slow ranks'*"rank  host"*"phase"*$'\n  1 '*compute* ]]
     "$dptrain" report html "$out/metrics.jsonl" --out "$BATS_TEST_TMPDIR/page.html"

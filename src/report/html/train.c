@@ -322,6 +322,7 @@ static err_t fill_row(html_t *h, const trained_t *of, bool labelled, const char 
     TRY(arena_format(&h->arena, cell++, "%s%s%s", labelled ? metric->label : "", labelled ? " " : "",
                      report_metric_figure(metric, best).text));
     *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end record";
+    if (train->replicas_differ) TRY(arena_format(&h->arena, cell, "%s; replicas %s", *cell, train->replicas));
     if (train->curve.n_invalid > 0)
         TRY(arena_format(&h->arena, cell, "%s; steps without a finite loss: %lld", *cell,
                          (long long)train->curve.n_invalid));

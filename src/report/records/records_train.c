@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the records of `dptrain train`: run, step, epoch, checkpoint, profile, end. They have no run id: a
+/* Reads the records of `dptrain train`. They have no run id: a
  * `run` record starts a run or resumes it, and the records after it belong to it. */
 #include <math.h>
 #include <string.h>
@@ -284,6 +284,44 @@ static err_t read_resume(const report_input_t *in)
     return report_copy_text(in->report, in->record, "verdict", &train->resumed);
 }
 
+/* " rank 1 on a, rank 5 on b": the ranks that hold what the others do not. */
+static err_t name_ranks(const report_input_t *in, const char **out)
+{
+    const json_value_t *ranks = json_get(in->record, "ranks");
+    int64_t rank;
+    const char *host;
+    *out = "";
+    for (const json_value_t *at = ranks && ranks->kind == JSON_ARRAY ? ranks->first : NULL; at; at = at->next)
+        if (json_get_int(at, "rank", &rank) && json_get_text(at, "host", &host) && strlen(*out) < 200)
+            TRY(arena_format(&in->report->arena, out, "%s%s rank %lld on %s", *out, (*out)[0] ? "," : "",
+                             (long long)rank, host));
+    return ERR_OK;
+}
+
+/* The last record of a process has no hash: nothing was compared there. */
+static err_t read_replicas(const report_input_t *in)
+{
+    report_train_t *train;
+    int64_t step, n_checks = 0;
+    const char *which;
+    const json_value_t *equal = json_get(in->record, "equal");
+    if (!json_get_int(in->record, "step", &step) || !equal || equal->kind != JSON_BOOL)
+        RAISE(ERR_DATA, "replicas record without a valid \"step\" or \"equal\"");
+    TRY(find_or_add_run(in, &train));
+    in->file->n_records++;
+    json_get_int(in->record, "n_checks", &n_checks);
+    train->replicas_differ = !equal->truth;
+    TRY(name_ranks(in, &which));
+    if (train->replicas_differ)
+        return arena_format(&in->report->arena, &train->replicas, "differ after step %lld%s%s",
+                            (long long)step, which[0] ? ":" : "", which);
+    if (json_get(in->record, "hash")) train->replicas_step = step;
+    if (n_checks == 0) return intern_text(&in->report->words, "never compared", &train->replicas);
+    return arena_format(&in->report->arena, &train->replicas,
+                        "equal, comparisons: %lld, the last after step %lld", (long long)n_checks,
+                        (long long)train->replicas_step);
+}
+
 /* Not shown in tables. The steps give the split of a `profile`. */
 static err_t count_record(const report_input_t *in)
 {
@@ -304,6 +342,7 @@ static const struct {
              {"end", read_end},
              {"evaluation", count_record},
              {"straggler", read_straggler},
+             {"replicas", read_replicas},
              {"resume", read_resume}};
 
 static err_t read_train_record(const report_input_t *in)

@@ -114,6 +114,9 @@ typedef struct report_train {
     int64_t n_checkpoints;
     report_straggler_t *stragglers, *last_straggler; /* in the order of the records */
     const char *resumed;                             /* the verdict of the last `resume` record; NULL: none */
+    const char *replicas; /* the last `replicas` records in words: "equal, comparisons: 4, …"; NULL: none */
+    bool replicas_differ;
+    int64_t replicas_step;                /* after which they were compared last */
 } report_train_t;
 
 typedef struct report_run report_run_t;

@@ -109,6 +109,7 @@ static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *fact
     fact++;
     fact->name = "images/s";
     TRY(put_figure(p, figure_number(report_images_per_sec(train)), &fact++->text));
+    if (train->replicas) *fact++ = (fact_t){"replicas", train->replicas};
     fact->name = "last loss";
     TRY(put_figure(p, figure_number(train->last_loss), &fact++->text));
     fact->name = "peak memory";
