@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints a comparison as one JSON object (docs/records.md). */
-#include "base/json.h"
+#include "base/record.h"
 #include "report/regress/compare.h"
 
 static void put_pair(json_t *j, const char *key, int64_t base, int64_t now)
@@ -82,8 +82,7 @@ static void put_side(json_t *j, const char *key, const compare_side_t *side, con
 
 static void put_all(json_t *j, const comparison_t *c, const compare_options_t *o)
 {
-    json_object_begin(j, NULL);
-    json_string(j, "record", "comparison");
+    json_record_begin(j, RECORD_COMPARISON);
     json_int(j, "schema", REPORT_SCHEMA);
     json_string(j, "verdict", verdict_names[c->verdict]);
     json_bool(j, "decided", compare_decided(c));

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/figure.h"
-#include "base/json.h"
+#include "base/record.h"
 #include "report/records/render.h"
 #include "report/regress/history.h"
 
@@ -107,8 +107,7 @@ static void put_group(json_t *j, const history_group_t *group)
 err_t history_print_json(const history_t *history, const history_options_t *options, FILE *out)
 {
     json_t j = {0};
-    json_object_begin(&j, NULL);
-    json_string(&j, "record", "history");
+    json_record_begin(&j, RECORD_HISTORY);
     json_int(&j, "schema", REPORT_SCHEMA);
     json_object_begin(&j, "options");
     json_real(&j, "min_effect", options->min_effect);

@@ -60,7 +60,7 @@ err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
         TRY(turns_open(bench->comm, bench->options->turns, log->id, bench->options->runtime.timeout_sec,
                        &bench->turns));
     TRY(comm_agree(bench->comm, writes ? open_records(bench) : ERR_OK, what));
-    json_t *j = metrics_begin(&log->metrics, "bench_run");
+    json_t *j = metrics_begin(&log->metrics, RECORD_BENCH_RUN);
     if (j) {
         char now[32];
         clock_utc(now, sizeof now);
@@ -80,7 +80,7 @@ err_t bench_log_close(bench_t *bench, const char *why)
 {
     bench_log_t *log = bench->log;
     if (!log) return ERR_OK;
-    json_t *j = metrics_begin(&log->metrics, "bench_end");
+    json_t *j = metrics_begin(&log->metrics, RECORD_BENCH_END);
     double sec = clock_sec() - log->start_sec;
     if (j) {
         json_int(j, "schema", BENCH_SCHEMA);
@@ -108,7 +108,7 @@ err_t bench_log_close(bench_t *bench, const char *why)
 json_t *bench_record_begin(bench_t *bench, const char *case_name, const char *test)
 {
     bench->log->begun_sec = clock_sec();
-    json_t *j = metrics_begin(&bench->log->metrics, "bench");
+    json_t *j = metrics_begin(&bench->log->metrics, RECORD_BENCH);
     if (!j) return NULL;
     json_int(j, "schema", BENCH_SCHEMA);
     json_string(j, "run", bench->log->id);

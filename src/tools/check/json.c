@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes all findings as JSON (--json). */
 #include "base/clock.h"
+#include "base/record.h"
 #include "tools/check/show.h"
 
 static void write_line_json(const check_t *check, const check_line_t *line, json_t *j)
@@ -30,8 +31,7 @@ static void write_lines_json(const check_t *check, const check_lines_t *lines, j
     for (int64_t i = 0; i < lines->n; i++)
         if (lines->line[i].status > worst) worst = lines->line[i].status;
     clock_utc(now, sizeof now);
-    json_object_begin(j, NULL);
-    json_string(j, "record", "check");
+    json_record_begin(j, RECORD_CHECK);
     json_string(j, "time", now);
     json_int(j, "hosts", check->n_hosts);
     json_int(j, "ranks", check->comm->size);

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/log.h"
+#include "base/record.h"
 #include "base/table.h"
 #include "compute/models/model.h"
 
@@ -51,8 +51,7 @@ err_t evaluation_write_json(const evaluation_about_t *about, const evaluation_t 
     const dataset_info_t *info = &about->evaluator->dataset->info;
     const task_metrics_t *metrics = &about->evaluator->metrics;
     json_t j = {0};
-    json_object_begin(&j, NULL);
-    json_string(&j, "record", "eval");
+    json_record_begin(&j, RECORD_EVAL);
     json_string(&j, "checkpoint", about->checkpoint);
     json_bool(&j, "averaged", about->averaged);
     json_string(&j, "precision", model_precision(about->compute));

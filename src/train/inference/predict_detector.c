@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/record.h"
 #include "base/table.h"
 #include "compute/models/model.h"
 #include "data/annotation/class_map.h"
@@ -185,8 +186,7 @@ static err_t write_line(predict_detector_t *run, const char *name, const image_t
                         const char *error)
 {
     json_t *j = &run->files.json;
-    json_object_begin(j, NULL);
-    json_string(j, "record", "prediction");
+    json_record_begin(j, RECORD_PREDICTION);
     json_string(j, "image", name);
     if (error) {
         json_string(j, "error", error);

@@ -8,6 +8,7 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/record.h"
 #include "base/table.h"
 #include "data/load/images.h"
 #include "data/score/score.h"
@@ -74,8 +75,7 @@ static err_t write_numbers(const show_detector_t *s, const detection_outcome_t *
 {
     const trained_about_t *about = &s->model->about;
     json_t j = {0};
-    json_object_begin(&j, NULL);
-    json_string(&j, "record", "eval");
+    json_record_begin(&j, RECORD_EVAL);
     json_string(&j, "checkpoint", about->path);
     json_bool(&j, "averaged", about->averaged);
     json_string(&j, "model", about->model);

@@ -85,12 +85,11 @@ err_t metrics_open(metrics_t *metrics, const char *folder, owner_t *owner)
     return ERR_OK;
 }
 
-json_t *metrics_begin(metrics_t *metrics, const char *record)
+json_t *metrics_begin(metrics_t *metrics, record_kind_t kind)
 {
     if (!metrics->file) return NULL;
     json_reset(&metrics->json);
-    json_object_begin(&metrics->json, NULL);
-    json_string(&metrics->json, "record", record);
+    json_record_begin(&metrics->json, kind);
     return &metrics->json;
 }
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/fs.h"
-#include "base/json.h"
+#include "base/record.h"
 #include "store/owner/owner.h"
 
 typedef struct metrics {
@@ -29,7 +29,7 @@ err_t metrics_open_file(metrics_t *metrics, const char *path, bool active);
 err_t metrics_open(metrics_t *metrics, const char *folder, owner_t *owner);
 
 /* Begins a record; the caller adds fields to the returned writer. NULL if not active. */
-json_t *metrics_begin(metrics_t *metrics, const char *record);
+json_t *metrics_begin(metrics_t *metrics, record_kind_t kind);
 
 /* Ends and appends the record. ERR_SYSTEM when the disk is full, or the folder belongs to another job now. A
  * file that was deleted or replaced is opened again, with a warning; a new one begins with this process's

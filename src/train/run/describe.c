@@ -291,7 +291,7 @@ static void record_algorithms(json_t *j, const trainer_t *t)
 
 err_t trainer_record_run(trainer_t *t)
 {
-    json_t *j = metrics_begin(&t->output.records, "run");
+    json_t *j = metrics_begin(&t->output.records, RECORD_RUN);
     if (!j) return ERR_OK;
     char now[32];
     clock_utc(now, sizeof now);

@@ -24,7 +24,7 @@ static void put_safety(const trainer_t *t, json_t *j)
 
 err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const int64_t *peaks, int n)
 {
-    json_t *j = metrics_begin(metrics, "end");
+    json_t *j = metrics_begin(metrics, RECORD_END);
     if (!j) return ERR_OK;
     json_string(j, "reason", why);
     if (comm_on_device(t->comm)) {

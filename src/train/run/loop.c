@@ -61,7 +61,7 @@ static err_t record_step(trainer_t *t, const step_result_t *result, const step_c
     bool flush = sampled || t->telemetry.n_first_steps == 0; /* the first: scripts/launch waits for it */
     const task_metrics_t *metrics = &t->task_metrics;
     double values[TASK_MAX_METRICS];
-    json_t *j = metrics_begin(&t->output.records, "step");
+    json_t *j = metrics_begin(&t->output.records, RECORD_STEP);
     task_metrics_of_training(metrics, result->sums, (double)result->n, values);
     if (j) put_step(t, values, cost, j);
     if (sampled) TRY(trainer_record_images(t, result->n, j));
@@ -165,7 +165,7 @@ static void show_epoch(const trainer_t *t, const epoch_t *e)
 
 static err_t record_epoch(trainer_t *t, const epoch_t *e)
 {
-    json_t *j = metrics_begin(&t->output.records, "epoch");
+    json_t *j = metrics_begin(&t->output.records, RECORD_EPOCH);
     if (!j) return ERR_OK;
     json_int(j, "epoch", t->at.epoch);
     json_int(j, "step", t->at.step);
@@ -226,7 +226,7 @@ static err_t report_profile(trainer_t *t)
     if (err == ERR_OK) {
         log_level_t level = log_get_level();
         if (level > LOG_QUIET) profile_print(&profile, t->options->profile || level == LOG_VERBOSE);
-        json_t *j = metrics_begin(&t->output.records, "profile");
+        json_t *j = metrics_begin(&t->output.records, RECORD_PROFILE);
         if (j) profile_json(&profile, j);
         err = comm_agree(t->comm, metrics_end(&t->output.records, true), "writing metrics");
     }

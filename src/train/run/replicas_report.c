@@ -173,7 +173,7 @@ static void put_hashes(const trainer_t *t, bool equal, bool with_states, json_t 
 static err_t write_record(trainer_t *t, const holdings_t *h, bool with_states)
 {
     const train_replicas_t *r = &t->replicas;
-    json_t *j = metrics_begin(&t->output.records, "replicas");
+    json_t *j = metrics_begin(&t->output.records, RECORD_REPLICAS);
     if (!j) return ERR_OK;
     json_int(j, "step", t->at.step);
     json_bool(j, "equal", !h);

@@ -134,7 +134,7 @@ static verdict_t judge(const trainer_t *t, const resume_record_t *r, double loss
 
 static err_t write_record(trainer_t *t, const resume_record_t *r, const verdict_t *verdict, double loss)
 {
-    json_t *j = metrics_begin(&t->output.records, "resume");
+    json_t *j = metrics_begin(&t->output.records, RECORD_RESUME);
     if (!j) return ERR_OK;
     json_int(j, "step", t->at.step);
     json_string(j, "checkpoint", t->saving.resumed_from);

@@ -68,7 +68,7 @@ err_t trainer_poll_checkpoint(trainer_t *t)
     ckpt_result_t result;
     if (!t->saving.writer || !ckpt_async_take(t->saving.writer, &result)) return ERR_OK;
     note_cost(t);
-    json_t *j = metrics_begin(&t->output.records, "checkpoint");
+    json_t *j = metrics_begin(&t->output.records, RECORD_CHECKPOINT);
     json_int(j, "step", result.step);
     json_int(j, "n_bytes", result.n_bytes);
     json_real(j, "stall_sec", t->saving.stall_sec);

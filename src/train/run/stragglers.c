@@ -135,7 +135,7 @@ static err_t report(trainer_t *t, int n)
         rank_times_describe(times, named, text);
         progress_clear_line();
         log_warn("%s", text);
-        json_t *j = metrics_begin(&t->output.records, "straggler");
+        json_t *j = metrics_begin(&t->output.records, RECORD_STRAGGLER);
         if (!j) continue;
         json_int(j, "step", t->at.step);
         rank_times_put(times, named, j);

@@ -91,7 +91,7 @@ err_t trainer_evaluation_event(trainer_t *t, const evaluation_t *eval)
 
 static err_t record_between(trainer_t *t, const evaluation_t *eval, double sec)
 {
-    json_t *j = metrics_begin(&t->output.records, "evaluation");
+    json_t *j = metrics_begin(&t->output.records, RECORD_EVALUATION);
     if (!j) return ERR_OK;
     json_int(j, "step", t->at.step);
     json_int(j, "epoch", t->at.epoch);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "base/record.h"
 #include "data/show/caption.h"
 #include "data/show/single.h"
 
@@ -55,8 +56,7 @@ void prediction_print(const prediction_t *p)
 
 void prediction_json(const prediction_t *p, const char *error, json_t *j)
 {
-    json_object_begin(j, NULL);
-    json_string(j, "record", "prediction");
+    json_record_begin(j, RECORD_PREDICTION);
     json_string(j, "image", p->image);
     if (error) {
         json_string(j, "error", error);
