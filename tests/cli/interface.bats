@@ -99,7 +99,7 @@ fields() { # FILES... of records
     on_ranks 2 bench all --device cpu --quick --budget 0.001 --ci 1 --threads 1 --gemm-max 64 --mem-bytes 64K \
         --conv-net lenet5 --conv-batch 1 --io-bytes 64K --io-dir . --step-batch 4 --step-data "$tiny" \
         --step-algorithms fixed --maxbytes 8 --test all_reduce,bisection,all_pairs --out bench.jsonl >/dev/null
-    "$dptrain" report --check idx/metrics.jsonl shown/metrics.jsonl bench.jsonl
+    on_ranks 2 train --out shown --resume auto --steps 3 -q
     "$dptrain" report compare --format json bench.jsonl bench.jsonl >compare.json || true
     "$dptrain" report history --format json bench.jsonl >history.json
     "$dptrain" eval idx --data "$tiny" --device cpu --threads 1 --json eval.json >/dev/null
@@ -108,11 +108,36 @@ fields() { # FILES... of records
     run "$dptrain" predict idx image.png eval.json --device cpu --threads 1 --json failed.json
     "$dptrain" check --only clock --json check.json >/dev/null
     "$dptrain" hosts show a:2,b:2 --format json | jq -c '{record: "hosts"} + .' >hosts.json
+    # dptrain report reads what was written: all kinds but a slow rank (stragglers.bats) and jobs (restarts.bats).
+    all=(idx/metrics.jsonl shown/metrics.jsonl {bench,compare,history,check,eval,predicted,failed}.json*)
+    "$dptrain" report --check "${all[@]}"
+    for format in table markdown csv; do "$dptrain" report --strict --format "$format" "${all[@]}" >report.$format; done
+    "$dptrain" report html "${all[@]}" --out page.html
+    for words in 'replicas     equal, comparisons: ' 'evaluation of idx' 'prediction for image.png' 'check of 20' 'comparison: ' 'lines'; do
+        grep -qF "$words" report.table
+    done
+    for kind in eval prediction check comparison history; do grep -q ",$kind," report.csv; done
+    run grep 'Unusable lines' page.html
+    [ "$status" -eq 1 ]
+    diff <(jq -r .record "${all[@]}" | sort -u) \
+        <(sed -nE 's/^ +X\([A-Z_]+, "([a-z_]+)"\).*/\1/p' "$root/src/base/record.h" | grep -v '^job_\|^straggler$' | sort -u)
     {
         fields idx/metrics.jsonl shown/metrics.jsonl bench.jsonl compare.json history.json check.json hosts.json eval.json predicted.json failed.json
         echo "csv $("$dptrain" report --format csv bench.jsonl | head -1 | tr -d '\r')"
     } >names
     same_as_list records <names
+}
+
+@test "records are written only under the kinds that src/base/record.h lists" {
+    cd "$root"
+    run grep -rnE 'json_string\([^;]*"record"' src --include='*.[ch]'
+    echo "$output"
+    [ "$(wc -l <<<"$output")" -eq 1 ]
+    [[ $output == src/base/record.c:* ]]
+    mapfile -t kinds < <(grep -rohE 'life_add job_[a-z_]+' scripts | cut -d ' ' -f 2 | sort -u)
+    for kind in "${kinds[@]}"; do
+        grep -qE "^ +X\([A-Z_]+, \"$kind\"\)" src/base/record.h || { echo "$kind is not in src/base/record.h" && return 1; }
+    done
 }
 
 # Prints a checkpoint's root attributes, and one line per array with type, shape and attributes.

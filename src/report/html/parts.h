@@ -128,6 +128,7 @@ bool html_has_speed(const html_t *h);
 bool html_has_steps(const html_t *h);
 bool html_has_training(const html_t *h);
 bool html_has_job(const html_t *h);
+bool html_has_results(const html_t *h);
 bool html_has_history(const html_t *h);
 err_t html_summary(html_t *h, const char **out); /* one line: what was run, and when */
 err_t html_head(html_t *h);
@@ -137,6 +138,7 @@ err_t html_speed(html_t *h);
 err_t html_steps(html_t *h);
 err_t html_training(html_t *h);
 err_t html_job(html_t *h);
+err_t html_results(html_t *h);
 err_t html_history(html_t *h);
 err_t html_rest(html_t *h); /* items that no chart shows */
 bool html_has_rest(const html_t *h);

@@ -21,6 +21,7 @@ static const section_t sections[] = {
     {"steps", "Training steps", html_has_steps, html_steps},
     {"training", "Training runs", html_has_training, html_training},
     {"job", "Faults and restarts", html_has_job, html_job},
+    {"results", "Results", html_has_results, html_results},
     {"history", "History", html_has_history, html_history},
     /* Last: it shows the items that the others did not. */
     {"rest", "Further measurements", html_has_rest, html_rest},

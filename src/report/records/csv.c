@@ -6,7 +6,9 @@
 
 #include "base/figure.h"
 #include "base/utf8.h"
+#include "report/records/job.h"
 #include "report/records/print.h"
+#include "report/records/results.h"
 
 void csv_field(FILE *out, const char *text)
 {
@@ -79,10 +81,9 @@ static void put_timing(const place_t *place, const report_timing_t *t)
         put_number(place, figures[i].name, figures[i].value, figures[i].unit);
 }
 
-static void put_point(const place_t *place, const report_point_t *point)
+static void put_fields(const place_t *place, const report_field_t *fields, int64_t n)
 {
-    for (int i = 0; i < point->metrics.n; i++) {
-        const report_field_t *field = &point->metrics.at[i];
+    for (const report_field_t *field = fields; field < fields + n; field++) {
         const char *unit;
         figure_quantity(field->name, &unit);
         if (field->kind == FIELD_TEXT)
@@ -90,6 +91,11 @@ static void put_point(const place_t *place, const report_point_t *point)
         else
             put_number(place, field->name, field->kind == FIELD_NUMBER ? field->number : NAN, unit);
     }
+}
+
+static void put_point(const place_t *place, const report_point_t *point)
+{
+    put_fields(place, point->metrics.at, point->metrics.n);
     if (point->timing) put_timing(place, point->timing);
 }
 
@@ -147,6 +153,32 @@ static void put_train(const report_t *report, const report_run_t *run, FILE *out
         put_epoch(place, train, epoch);
 }
 
+static void put_job(const report_t *report, const report_job_t *job, FILE *out)
+{
+    const place_t place = {report, out, job->file, job->line, job->id, "job", "", ""};
+    put_row(&place, "reason", job->reason, "");
+    put_number(&place, "restarts", job->restarts, "");
+    put_number(&place, "useful_steps", job->n_useful, "");
+    put_number(&place, "useful_sec", job->useful_sec, "s");
+    put_number(&place, "lost_steps", job->n_lost, "");
+    put_number(&place, "lost_sec", job->lost_sec, "s");
+    put_number(&place, "down_sec", job->down_sec, "s");
+    put_number(&place, "wall_sec", job->wall_sec, "s");
+    put_number(&place, "goodput", job->goodput, "");
+}
+
+static void put_result(const report_t *report, const report_result_t *result, FILE *out)
+{
+    char key[40];
+    place_t place = {report, out, result->file, result->line, "", result->kind, result->about, ""};
+    put_fields(&place, result->fields.at, result->fields.n);
+    place.key = key;
+    for (int64_t row = 0; row < result->n_rows; row++) {
+        snprintf(key, sizeof key, "%s=%lld", result->list, (long long)row);
+        put_fields(&place, result->cells + row * result->n_columns, result->n_columns);
+    }
+}
+
 err_t report_print_csv(const report_t *report, FILE *out)
 {
     arena_t arena = {0};
@@ -158,6 +190,10 @@ err_t report_print_csv(const report_t *report, FILE *out)
         else if (!report->only_case && !report->only_test)
             put_train(report, run, out);
     }
+    const bool all = !report->only_case && !report->only_test;
+    for (const report_job_t *job = report->jobs; job && all; job = job->next) put_job(report, job, out);
+    for (const report_result_t *result = report->results; result && all; result = result->next)
+        put_result(report, result, out);
     arena_free(&arena);
     return err;
 }

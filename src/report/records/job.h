@@ -23,6 +23,7 @@ typedef struct report_job report_job_t;
 struct report_job {
     const char *id, *time, *reason; /* interned; reason "": no end record */
     int file;
+    int64_t line; /* of its first record */
     double restarts, n_useful, n_lost, useful_sec, lost_sec, down_sec, wall_sec, goodput;
     report_job_event_t *events, *last;
     report_job_event_t *fault; /* the last one: later records tell what followed */

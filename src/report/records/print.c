@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a report run by run, then jobs: title, facts, tables, legend. Tables are built in bench_table.c,
- * train_table.c and job_table.c, output formats are in render_text.c. */
+/* Prints a report run by run, then jobs, then results of other commands: title, facts, tables, legend. Tables are built in
+ * bench_table.c, train_table.c, job_table.c and results.c, output formats are in render_text.c. */
 #include "report/records/print.h"
 
 #include <math.h>
@@ -8,6 +8,7 @@
 
 #include "report/records/fields.h"
 #include "report/records/job.h"
+#include "report/records/results.h"
 
 enum { FIELDS_TEXT_MAX = 200 };
 
@@ -127,6 +128,19 @@ static err_t print_job(printer_t *p, const report_job_t *job)
     return ERR_OK;
 }
 
+static err_t print_result(printer_t *p, const report_result_t *result)
+{
+    table_t table;
+    fact_t *facts;
+    p->render->heading(p->out, result->title);
+    TRY(report_result_facts(&p->arena, p->report, result, &facts));
+    p->render->facts(p->out, facts, 1 + result->fields.n);
+    TRY(report_result_table(&p->arena, result, &table));
+    if (table.n_rows > 0) p->render->table(p->out, &table);
+    arena_reset(&p->arena);
+    return ERR_OK;
+}
+
 static err_t print_runs(printer_t *p)
 {
     for (const report_run_t *run = p->report->runs; run; run = run->next) {
@@ -136,6 +150,8 @@ static err_t print_runs(printer_t *p)
     }
     for (const report_job_t *job = p->report->jobs; job; job = job->next)
         if (!p->report->only_case && !p->report->only_test) TRY(print_job(p, job));
+    for (const report_result_t *result = p->report->results; result; result = result->next)
+        if (!p->report->only_case && !p->report->only_test) TRY(print_result(p, result));
     return print_notes(p);
 }
 

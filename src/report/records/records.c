@@ -53,7 +53,7 @@ static void join_values(const json_value_t *container, char *out, size_t n_bytes
     }
 }
 
-static err_t copy_field(report_t *report, const json_value_t *value, bool keep_text, report_field_t *out)
+err_t report_copy_field(report_t *report, const json_value_t *value, bool keep_text, report_field_t *out)
 {
     const char *text = NULL;
     char joined[128] = "";
@@ -92,7 +92,7 @@ err_t report_copy_fields(report_t *report, const json_value_t *object, bool keep
     TRY(arena_new(&report->arena, (size_t)object->n * sizeof *fields, &fields));
     for (const json_value_t *at = object->first; at; at = at->next) {
         fields[n] = (report_field_t){0};
-        TRY(copy_field(report, at, keep_text, &fields[n++]));
+        TRY(report_copy_field(report, at, keep_text, &fields[n++]));
     }
     *out = (report_fields_t){fields, n};
     return ERR_OK;

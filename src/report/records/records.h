@@ -16,11 +16,13 @@ typedef struct report_input {
     const json_value_t *record;
 } report_input_t;
 
-/* The reader of a kind of record; NULL: unknown kind. */
+/* The reader of a kind of record (base/record.h), and those of each family; NULL: unknown kind. */
 typedef err_t (*record_reader_t)(const report_input_t *in);
+record_reader_t record_reader_find(const char *kind);
 record_reader_t bench_record_reader(const char *kind);
 record_reader_t train_record_reader(const char *kind);
 record_reader_t job_record_reader(const char *kind);
+record_reader_t result_record_reader(const char *kind);
 
 /* Computes medians of a training run's steps, keeps their samples if requested, and frees the list of steps.
  * Does nothing for NULL and other runs. */
@@ -36,6 +38,8 @@ void train_metrics_read_epoch(const json_value_t *record, report_train_t *train,
 err_t report_copy_samples(report_t *report, const json_value_t *record, report_point_t *point);
 
 err_t report_add_run(const report_input_t *in, const char *id, report_run_t **out);
+/* Copies a value under its key, as report_copy_fields does. */
+err_t report_copy_field(report_t *report, const json_value_t *value, bool keep_text, report_field_t *out);
 /* Copies the members of an object; numbers keep their text if keep_text. NULL: no fields. */
 err_t report_copy_fields(report_t *report, const json_value_t *object, bool keep_text, report_fields_t *out);
 /* A missing member gives "" or NAN. */

@@ -17,6 +17,7 @@ static err_t read_start(const report_input_t *in)
     if (newer) return ERR_OK;
     TRY(arena_new(&report->arena, sizeof *job, &job));
     *job = (report_job_t){.file = in->file_index,
+                          .line = in->line,
                           .restarts = NAN,
                           .n_useful = NAN,
                           .n_lost = NAN,

@@ -4,14 +4,21 @@
 #include "report/records/jsonl.h"
 #include "report/records/records.h"
 
+record_reader_t record_reader_find(const char *kind)
+{
+    record_reader_t read = bench_record_reader(kind);
+    if (!read) read = train_record_reader(kind);
+    if (!read) read = job_record_reader(kind);
+    if (!read) read = result_record_reader(kind);
+    return read;
+}
+
 static err_t read_record(const report_input_t *in)
 {
     const char *kind;
     if (in->record->kind != JSON_OBJECT) RAISE(ERR_DATA, "not a record: not a JSON object");
     if (!json_get_text(in->record, "record", &kind)) RAISE(ERR_DATA, "not a record: \"record\" is missing");
-    record_reader_t read = bench_record_reader(kind);
-    if (!read) read = train_record_reader(kind);
-    if (!read) read = job_record_reader(kind);
+    record_reader_t read = record_reader_find(kind);
     if (!read) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
     return read(in);
 }

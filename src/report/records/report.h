@@ -155,7 +155,8 @@ typedef struct report {
     arena_t arena;
     intern_t words;
     report_run_t *runs, *last, *now;
-    struct report_job *jobs, *last_job; /* job.h */
+    struct report_job *jobs, *last_job;                /* job.h */
+    struct report_result *results, *last_result;       /* results.h */
     report_file_t *files;
     int n_files;
     const char *only_case, *only_test; /* filters, set before reading; NULL: all */

@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks files of records against docs/records.md. The rules of each kind are in schema_train.c,
- * schema_bench.c and schema_job.c. */
+/* Checks files of records against docs/records.md. The rules of each kind are in schema_*.c. */
 #include "report/records/schema.h"
 
 #include "report/records/jsonl.h"
 #include "report/records/schema_rules.h"
+
+schema_checker_t schema_checker_find(const char *kind)
+{
+    schema_checker_t check = schema_bench_checker(kind);
+    if (!check) check = schema_train_checker(kind);
+    if (!check) check = schema_job_checker(kind);
+    if (!check) check = schema_results_checker(kind);
+    return check;
+}
 
 err_t schema_check(const json_value_t *record)
 {
     const char *kind;
     if (record->kind != JSON_OBJECT) RAISE(ERR_DATA, "not a record: not a JSON object");
     if (!json_get_text(record, "record", &kind)) RAISE(ERR_DATA, "not a record: \"record\" is missing");
-    schema_checker_t check = schema_bench_checker(kind);
-    if (!check) check = schema_train_checker(kind);
-    if (!check) check = schema_job_checker(kind);
+    schema_checker_t check = schema_checker_find(kind);
     if (!check) RAISE(ERR_DATA, "unknown kind of record, \"%.40s\"", kind);
     err_t err = check(record);
     return err == ERR_OK ? ERR_OK : err_context(err, "%s", kind);

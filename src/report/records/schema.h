@@ -7,7 +7,7 @@
 
 #include "base/json_read.h"
 
-/* Checks a record of dptrain train or dptrain bench. ERR_DATA names the field at fault: missing, unknown,
+/* Checks a record. ERR_DATA names the field at fault: missing, unknown,
  * repeated, of the wrong type, out of range, or inconsistent with others (min ≤ p50 ≤ …; n samples). */
 err_t schema_check(const json_value_t *record);
 

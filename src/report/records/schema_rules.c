@@ -46,6 +46,10 @@ bool schema_keeps(const json_value_t *value, const schema_rule_t *rule)
         return json_as_int(value, &count) && count >= -1;
     case SCHEMA_REAL:
         return json_as_real(value, &real) && real >= 0;
+    case SCHEMA_NUMBER:
+        return json_as_real(value, &real);
+    case SCHEMA_INTEGER:
+        return json_as_int(value, &count);
     case SCHEMA_OBJECT:
         return value->kind == JSON_OBJECT;
     case SCHEMA_ARRAY:

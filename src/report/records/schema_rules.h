@@ -17,8 +17,10 @@ typedef enum schema_kind {
     SCHEMA_POSITIVE, /* integer from 1 */
     SCHEMA_STEP,     /* integer from -1: none */
     SCHEMA_REAL,     /* finite, 0 or more */
-    SCHEMA_OBJECT,   /* members checked by `inside` if given */
-    SCHEMA_ARRAY,    /* objects checked by `inside` if given */
+    SCHEMA_NUMBER,   /* finite */
+    SCHEMA_INTEGER,
+    SCHEMA_OBJECT, /* members checked by `inside` if given */
+    SCHEMA_ARRAY,  /* objects checked by `inside` if given */
 } schema_kind_t;
 
 typedef struct schema_rule schema_rule_t;
@@ -54,10 +56,12 @@ const schema_rule_t *schema_find(const schema_rule_t *rules, const char *name);
 
 extern const schema_rule_t schema_run_rules[];
 
-/* The checker of a kind of record; NULL: unknown kind. */
+/* The checker of a kind of record (base/record.h), and those of each family; NULL: unknown kind. */
 typedef err_t (*schema_checker_t)(const json_value_t *record);
+schema_checker_t schema_checker_find(const char *kind);
 schema_checker_t schema_bench_checker(const char *kind);
 schema_checker_t schema_train_checker(const char *kind);
 schema_checker_t schema_job_checker(const char *kind);
+schema_checker_t schema_results_checker(const char *kind);
 
 #endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the results of other commands and lays them out; print.c, csv.c and html/job.c write them. */
+#include "report/records/results.h"
+
+#include <string.h>
+
+#include "base/record.h"
+#include "report/records/fields.h"
+#include "report/records/records.h"
+
+enum { MAX_RESULT_FIELDS = 256, MAX_ROWS = 1000 };
+
+typedef struct result_list {
+    const char *name, *columns[RESULT_MAX_COLUMNS + 1];
+} result_list_t;
+
+static const struct {
+    record_kind_t kind;
+    const char *title, *about; /* about: a member that the title ends with; NULL: none */
+    result_list_t lists[2];    /* the first that a record has is shown */
+} result_kinds[] = {
+    {RECORD_EVAL, "evaluation of", "checkpoint", {{NULL, {NULL}}}},
+    {RECORD_PREDICTION,
+     "prediction for",
+     "image",
+     {{"classes", {"class", "name", "probability"}}, {"objects", {"category_id", "name", "score", "bbox"}}}},
+    {RECORD_CHECK,
+     "check of",
+     "time",
+     {{"lines", {"host", "rank", "check", "name", "status", "found", "advice"}}}},
+    {RECORD_COMPARISON,
+     "comparison:",
+     "verdict",
+     {{"metrics", {"case", "test", "label", "verdict", "ratio", "low", "high", "attributed_to"}}}},
+    {RECORD_HISTORY, "history", NULL, {{"groups", {"hardware_id", "fabric_id", "ranks", "threads", "days"}}}},
+};
+enum { N_RESULT_KINDS = sizeof result_kinds / sizeof *result_kinds };
+
+static int find_kind(const char *name)
+{
+    for (int i = 0; i < N_RESULT_KINDS; i++)
+        if (strcmp(name, record_names[result_kinds[i].kind]) == 0) return i;
+    return -1;
+}
+
+/* Adds a member under "NAME" or "OUTER.NAME". */
+static err_t add_field(report_t *report, const char *outer, const json_value_t *value, report_field_t *out)
+{
+    const char *name = value->key, *text;
+    if (outer) TRY(arena_format(&report->arena, &name, "%s.%s", outer, value->key));
+    TRY(report_copy_field(report, value, false, out));
+    if (value->kind == JSON_ARRAY) {
+        TRY(arena_format(&report->arena, &text, "a list of %lld", (long long)value->n));
+        out->text = text;
+    }
+    return intern_text(&report->words, name, &out->name);
+}
+
+static err_t read_fields(const report_input_t *in, const result_list_t *list, const char *about,
+                         report_fields_t *out)
+{
+    report_field_t *fields = NULL;
+    int n = 0;
+    TRY(arena_new(&in->report->arena, MAX_RESULT_FIELDS * sizeof *fields, &fields));
+    for (const json_value_t *at = in->record->first; at; at = at->next) {
+        const bool is_object = at->kind == JSON_OBJECT;
+        if (strcmp(at->key, "record") == 0 || strcmp(at->key, "schema") == 0 ||
+            (about && strcmp(at->key, about) == 0) || (list && strcmp(at->key, list->name) == 0))
+            continue;
+        for (const json_value_t *v = is_object ? at->first : at; v; v = is_object ? v->next : NULL) {
+            if (n == MAX_RESULT_FIELDS) RAISE(ERR_DATA, "more than %d fields", MAX_RESULT_FIELDS);
+            fields[n] = (report_field_t){0};
+            TRY(add_field(in->report, is_object ? at->key : NULL, v, &fields[n++]));
+        }
+    }
+    *out = (report_fields_t){fields, n};
+    return ERR_OK;
+}
+
+static err_t read_rows(const report_input_t *in, const json_value_t *list, report_result_t *result)
+{
+    report_field_t *cells = NULL;
+    const int64_t n = list->n < MAX_ROWS ? list->n : MAX_ROWS;
+    TRY(arena_new(&in->report->arena, (size_t)(n * result->n_columns + 1) * sizeof *cells, &cells));
+    result->cells = cells;
+    for (const json_value_t *at = list->first; at && result->n_rows < n; at = at->next, result->n_rows++)
+        for (int c = 0; c < result->n_columns; c++, cells++) {
+            const json_value_t *member = json_get(at, result->columns[c]);
+            *cells = (report_field_t){.name = result->columns[c]};
+            if (member) TRY(report_copy_field(in->report, member, false, cells));
+        }
+    return ERR_OK;
+}
+
+static err_t read_result(const report_input_t *in)
+{
+    report_t *report = in->report;
+    report_result_t *result = NULL;
+    const char *kind = "";
+    bool newer = false;
+    json_get_text(in->record, "record", &kind);
+    const int k = find_kind(kind);
+    if (json_get(in->record, "schema")) TRY(report_check_schema(in, &newer));
+    if (newer) return ERR_OK;
+    TRY(arena_new(&report->arena, sizeof *result, &result));
+    *result = (report_result_t){
+        .kind = record_names[result_kinds[k].kind], .file = in->file_index, .line = in->line};
+    const result_list_t *list = NULL;
+    const json_value_t *rows = NULL;
+    for (int i = 0; i < 2 && !rows && result_kinds[k].lists[i].name; i++) {
+        list = &result_kinds[k].lists[i];
+        rows = json_get(in->record, list->name);
+        if (rows && rows->kind != JSON_ARRAY) rows = NULL;
+    }
+    if (rows) {
+        result->list = list->name;
+        result->columns = list->columns;
+        while (list->columns[result->n_columns]) result->n_columns++;
+        TRY(read_rows(in, rows, result));
+    }
+    const char *about = result_kinds[k].about;
+    TRY(report_copy_text(report, in->record, about ? about : "", &result->about));
+    TRY(arena_format(&report->arena, &result->title, "%s%s%s", result_kinds[k].title,
+                     result->about[0] ? " " : "", result->about));
+    TRY(read_fields(in, rows ? list : NULL, about, &result->fields));
+    if (report->last_result)
+        report->last_result->next = result;
+    else
+        report->results = result;
+    report->last_result = result;
+    in->file->n_records++;
+    return ERR_OK;
+}
+
+record_reader_t result_record_reader(const char *kind)
+{
+    return find_kind(kind) >= 0 ? read_result : NULL;
+}
+
+static err_t put_field(arena_t *arena, const report_field_t *field, const char **out)
+{
+    figure_t room;
+    return arena_format(arena, out, "%s", fields_text(field, &room));
+}
+
+err_t report_result_facts(arena_t *arena, const report_t *report, const report_result_t *result, fact_t **out)
+{
+    fact_t *facts = NULL;
+    TRY(arena_new(arena, (size_t)(result->fields.n + 1) * sizeof *facts, &facts));
+    facts[0] = (fact_t){"file", report->files[result->file].name};
+    for (int i = 0; i < result->fields.n; i++) {
+        facts[1 + i].name = result->fields.at[i].name;
+        TRY(put_field(arena, &result->fields.at[i], &facts[1 + i].text));
+    }
+    *out = facts;
+    return ERR_OK;
+}
+
+err_t report_result_table(arena_t *arena, const report_result_t *result, table_t *out)
+{
+    const int n_all = result->n_columns;
+    int columns[RESULT_MAX_COLUMNS]; /* those that a row has */
+    *out = (table_t){.title = result->list, .caption = "", .n_rows = result->n_rows};
+    if (result->n_rows == MAX_ROWS) TRY(arena_format(arena, &out->caption, "the first %d", MAX_ROWS));
+    for (int c = 0; c < n_all; c++) {
+        bool any = false;
+        table_column_t *column = &out->columns[out->n_columns];
+        *column = (table_column_t){.heading = result->columns[c]};
+        for (const report_field_t *at = result->cells + c; at < result->cells + result->n_rows * n_all;
+             at += n_all) {
+            any |= at->kind != FIELD_MISSING;
+            column->is_text |= at->kind == FIELD_TEXT;
+        }
+        if (any) columns[out->n_columns++] = c;
+    }
+    TRY(arena_new(arena, (size_t)(out->n_rows * out->n_columns + 1) * sizeof *out->cells, &out->cells));
+    for (int64_t r = 0; r < out->n_rows; r++)
+        for (int c = 0; c < out->n_columns; c++)
+            TRY(put_field(arena, &result->cells[r * n_all + columns[c]],
+                          &out->cells[r * out->n_columns + c]));
+    return ERR_OK;
+}
