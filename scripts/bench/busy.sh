@@ -76,7 +76,7 @@ measure() { # WAY
             --out "$work/ddp"
         ;;
     esac >"$work/log" 2>&1 || { cat "$work/log" >&2; die 4 "$1 failed"; }
-    if [[ $1 == ddp ]]; then jq .mean_images_per_sec "$work/ddp"; return; fi
+    if [[ $1 == ddp ]]; then jq .images_per_sec "$work/ddp"; return; fi
     jq -s '(map(select(.record == "run"))[0].global_batch) as $batch | map(select(.record == "step") | .step_sec)[10:] |
         $batch * length / add' "$work/run/metrics.jsonl"
 }

@@ -185,8 +185,8 @@ take_rounds() { # train|infer PRECISIONS
                 fi
                 printf '%s\t%s\t%s\t%s\t{"gpu_bytes": %s, %s\n' "$round" "$([[ $what == train ]] && echo "$batch" || echo 1)" "$precision" \
                     "$name" "$memory" "$(sed 's/^{//' "$work/end")" >>"$work/ends-$what"
-                echo "- $what, round $((round + 1)), $precision, $name: $(sed \
-                    's/.*"images_per_sec": *\([0-9.]*\).*/\1 images\/s/' "$work/end"), after $SECONDS s"
+                echo "- $what, round $((round + 1)), $precision, $name: $(sed -E \
+                    's/.*"(median_)?images_per_sec": *([0-9.]*).*/\2 images\/s/' "$work/end"), after $SECONDS s"
             done
         done
     done

@@ -142,7 +142,7 @@ for ((round = 0; round < rounds && SECONDS < budget; round++)); do
                 run "$name" "$batch" "$precision" || { failed+="$batch/$precision/$name "; continue; }
                 printf '%s\t%s\t%s\t%s\t%s\n' "$round" "$batch" "$precision" "$name" "$(cat "$work/end")" >>"$work/ends"
                 echo "- round $((round + 1)), batch $batch, $precision, $name: $(sed \
-                    's/.*"images_per_sec": *\([0-9]*\).*/\1 images\/s/' "$work/end"), after $SECONDS s"
+                    's/.*"median_images_per_sec": *\([0-9]*\).*/\1 images\/s/' "$work/end"), after $SECONDS s"
                 [[ $name != dptrain ]] || print_profile "$batch" "$precision"
             done
         done
@@ -161,7 +161,7 @@ printf '\n%s, %s steps per run, %s rounds in alternating order. %s %s\n\n' "$wha
 if command -v "$python" >/dev/null; then
     "$python" "$here/peers/gpu_table.py" steps "$work/ends"
 else
-    cut -f 2-4 "$work/ends" | paste - <(sed 's/.*"images_per_sec": *\([0-9.e+]*\).*/\1 images\/s/' "$work/ends")
+    cut -f 2-4 "$work/ends" | paste - <(sed 's/.*"median_images_per_sec": *\([0-9.e+]*\).*/\1 images\/s/' "$work/ends")
 fi
 echo
 if [[ -n $sampler ]]; then

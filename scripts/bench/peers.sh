@@ -92,7 +92,7 @@ apart() { # NP
         --batch "$batch" --comm self
     grep -h '"record":"end"' "$work"/apart/*/metrics.jsonl | "$python" -c 'import json, sys
 ends = [json.loads(line) for line in sys.stdin]
-print(json.dumps({"images_per_sec": sum(end["images_per_sec"] for end in ends),
+print(json.dumps({"median_images_per_sec": sum(end["median_images_per_sec"] for end in ends),
                   "peak_memory_bytes": [max(end["peak_memory_bytes"]) for end in ends]}))' >"$work/end"
 }
 
@@ -135,7 +135,7 @@ for ((round = 0; round < pairs; round++)); do
             [[ $name != dptrain-apart || $np -gt 1 ]] || continue
             run "$name" "$np"
             printf '%s\t%s\t%s\t%s\n' "$round" "$np" "$name" "$(cat "$work/end")" >>"$work/ends"
-            note "round $((round + 1))/$pairs, $np ranks, $name: $(sed 's/.*"images_per_sec": *\([0-9]*\).*/\1/' "$work/end") images/s"
+            note "round $((round + 1))/$pairs, $np ranks, $name: $(sed 's/.*"median_images_per_sec": *\([0-9]*\).*/\1/' "$work/end") images/s"
         done
     done
 done

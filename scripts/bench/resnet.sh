@@ -94,11 +94,11 @@ for ((round = 0; round < pairs; round++)); do
             for who in "${order[@]}"; do
                 "$who" "$np" "$model" "$side" "$batch" "$precision"
                 jq -c --arg case "$case" --argjson np "$np" --arg who "$who" --argjson round "$round" \
-                    '{case: $case, np: $np, who: $who, round: $round, rate: .images_per_sec,
+                    '{case: $case, np: $np, who: $who, round: $round, rate: .median_images_per_sec,
                       cpu: (.steady_cpu_sec / .steady_steps),
                       memory: (.peak_memory_bytes | max),
                       faults: (.faults_per_step // (.steady_page_faults / .steady_steps))}' "$work/end" >>"$work/ends"
-                rate=$(jq '.images_per_sec * 10 | round / 10' "$work/end")
+                rate=$(jq '.median_images_per_sec * 10 | round / 10' "$work/end")
                 note "round $((round + 1))/$pairs, $case, $np ranks, $who: $rate images/s"
             done
         done

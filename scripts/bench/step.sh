@@ -44,7 +44,7 @@ load=$(cut -d ' ' -f 1-3 /proc/loadavg)
 for ((i = 0; i < runs; i++)); do
     ./dptrain train --model "$model" --batch "$batch" --steps "$steps" --threads 1 "${data[@]}" --out "$work/$i" \
         >"$work/log" 2>&1 || { cat "$work/log" >&2; die 4 "the run failed"; }
-    rate=$(jq 'select(.record == "end") | .images_per_sec' "$work/$i/metrics.jsonl")
+    rate=$(jq 'select(.record == "end") | .median_images_per_sec' "$work/$i/metrics.jsonl")
     note "run $((i + 1))/$runs: ${rate%.*} images/s"
     printf '%s\t%s\n' "$rate" "$work/$i/metrics.jsonl"
 done >"$work/rates"

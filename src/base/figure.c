@@ -129,6 +129,15 @@ figure_t figure_rate(double value, const char *unit)
     return figure_scaled(value, with_blank);
 }
 
+figure_t figure_throughput(double rate, double median, const char *unit)
+{
+    figure_t out = unit[0] ? figure_rate(rate, unit) : figure_number(rate);
+    const size_t n = strlen(out.text);
+    if (isfinite(median) && !(fabs(median - rate) <= 0.1 * rate))
+        snprintf(out.text + n, sizeof out.text - n, " (median step: %.16s)", figure_number(median).text);
+    return out;
+}
+
 figure_t figure_bandwidth(double bytes_per_sec)
 {
     bool large = !(fabs(bytes_per_sec) < 0.99995e9);

@@ -77,6 +77,14 @@ EOF
     "$dptrain" report --format csv "$out/metrics.jsonl" | tr -d '\r' >"$BATS_TEST_TMPDIR/csv"
     diff <(awk -F , '$6 ~ /^epoch=/ && $7 == "val_loss" { printf "%.9f\n", $8 }' "$BATS_TEST_TMPDIR/csv") \
         <(jq -r 'select(.record == "epoch") | .val_loss' "$out/metrics.jsonl" | awk '{ printf "%.9f\n", $1 }')
+    diff <(awk -F , '$6 == "" && $7 ~ /images_per_sec/ { printf "%s %.6f\n", $7, $8 }' "$BATS_TEST_TMPDIR/csv") \
+        <(jq -r 'select(.record == "end") | ["images_per_sec", .images_per_sec], ["median_images_per_sec", .median_images_per_sec] |
+            join(" ")' "$out/metrics.jsonl" | awk '{ printf "%s %.6f\n", $1, $2 }')
+    # Steps that waited: samples over time, and the median beside it.
+    sed 's/^\(.*"record":"end".*"images_per_sec":\)[^,]*\(,.*"median_images_per_sec":\)[^,]*/\110077\225079/' "$out/metrics.jsonl" \
+        >"$BATS_TEST_TMPDIR/waited.jsonl"
+    "$dptrain" report "$BATS_TEST_TMPDIR/waited.jsonl" | grep -qx '  images/s     10077 (median step: 25079)'
+    "$dptrain" report html "$BATS_TEST_TMPDIR/waited.jsonl" | grep -qF '10077 (median step: 25079)'
     diff <(awk -F , '$7 == "step_sec" { printf "%.9f\n", $8 }' "$BATS_TEST_TMPDIR/csv") \
         <(jq -s '[.[] | select(.record == "step" and .step >= 10) | .step_sec] | sort | (.[3] + .[4]) / 2' \
             "$out/metrics.jsonl" | awk '{ printf "%.9f\n", $1 }')

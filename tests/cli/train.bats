@@ -82,6 +82,11 @@ records() { # KIND CONDITION [FOLDER]
         and .images_per_sec > 0'
     records checkpoint '.error == null and .stall_sec > 0 and .n_bytes > 3000000'
     records end '(.peak_memory_bytes | length) == 2'
+    # Samples over time, whatever delayed a step, without the first 10 steps; and the median of the same steps.
+    jq -se '(map(select(.record == "run"))[0].global_batch) as $n | map(select(.record == "step").step_sec)[10:] as $sec |
+        def near($x): . / $x - 1 | . * . < 1e-12;
+        map(select(.record == "end"))[0] | (.images_per_sec | near($n * ($sec | length) / ($sec | add))) and
+        (.median_images_per_sec | near(($sec | map($n / .) | add) / ($sec | length)))' "$out/metrics.jsonl"
     [ -e "$out/ckpt-000000000006.h5" ]
     [ -e "$out/ckpt-000000000012.h5" ]
 }

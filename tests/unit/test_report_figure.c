@@ -72,6 +72,11 @@ static void check_quantities(void)
     check(figure_change(0.0001), "0.0 %");
     check(figure_change(NAN), "-");
     check(figure_rate(5166.2, "images/s"), "5166 images/s");
+    check(figure_throughput(5166.2, 5500, "images/s"), "5166 images/s");
+    check(figure_throughput(10077, 25079, "images/s"), "10077 images/s (median step: 25079)");
+    check(figure_throughput(1000, 890, ""), "1000 (median step: 890)");
+    check(figure_throughput(NAN, 25079, ""), "- (median step: 25079)");
+    check(figure_throughput(5, NAN, ""), "5");
     check(figure_bandwidth(25e6), "25 MB/s");
     check(figure_bandwidth(999.99e6), "1.000 GB/s");
     check(figure_bandwidth(1.17e9), "1.170 GB/s");
@@ -214,7 +219,7 @@ static void check_csv(void)
 
 int main(void)
 {
-    tap_plan(95);
+    tap_plan(100);
     check_numbers();
     check_quantities();
     check_exact();

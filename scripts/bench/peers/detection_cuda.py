@@ -133,7 +133,7 @@ def train(args):
         optimizer.step()
 
     sec = timed(args, step)
-    return {"images_per_sec": args.batch / sec, "positives": float(sum(int(n) for n in positives)) / len(positives)}
+    return {"median_images_per_sec": args.batch / sec, "positives": float(sum(int(n) for n in positives)) / len(positives)}
 
 
 def infer(args):
@@ -144,7 +144,7 @@ def infer(args):
         with autocast(args):
             model([data[i % len(data)][0]])
 
-    return {"images_per_sec": 1 / timed(args, one)}
+    return {"median_images_per_sec": 1 / timed(args, one)}
 
 
 @torch.inference_mode()

@@ -22,7 +22,8 @@ def steps(path):
         for line in file:
             turn, batch, precision, name, record = line.split("\t")
             record = json.loads(record)
-            runs[int(batch), precision, name][turn] = int(batch) / record["images_per_sec"]
+            rate = record.get("median_images_per_sec") or record["images_per_sec"]  # inference of dptrain has one figure
+            runs[int(batch), precision, name][turn] = int(batch) / rate
             memory[int(batch), precision, name] = max(memory[int(batch), precision, name], record.get("gpu_bytes", 0))
     rows = []
     for (batch, precision, name), seconds in sorted(runs.items(), key=lambda item: item[0][:2]):

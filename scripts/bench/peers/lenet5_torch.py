@@ -142,8 +142,8 @@ def train(args, rank, size):
     return {
         "record": "end",
         "step": args.steps,
-        "images_per_sec": args.batch * size / statistics.median(steady),
-        "mean_images_per_sec": args.batch * size / statistics.mean(steady),
+        "median_images_per_sec": args.batch * size / statistics.median(steady),
+        "images_per_sec": args.batch * size / statistics.mean(steady),
         "steady_steps": len(steady),
         "loss": statistics.mean(losses[-args.log_every :]),
         "val_accuracy": accuracy,

@@ -107,7 +107,8 @@ def train(args, size):
     return {
         "record": "end",
         "step": args.steps,
-        "images_per_sec": args.batch * size / statistics.median(step_sec[args.warmup :]),
+        "images_per_sec": args.batch * size / statistics.mean(step_sec[args.warmup :]),
+        "median_images_per_sec": args.batch * size / statistics.median(step_sec[args.warmup :]),
         "step_sec": statistics.median(step_sec[args.warmup :]),
         "steady_steps": args.steps - args.warmup,
         "steady_cpu_sec": sum(cpu_sec[args.warmup :]),

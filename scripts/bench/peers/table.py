@@ -28,7 +28,7 @@ def read(path):
 
 
 def rates(ends, n_ranks, name):
-    return [end["images_per_sec"] for end in ends[n_ranks, name]]
+    return [end["median_images_per_sec"] for end in ends[n_ranks, name]]
 
 
 def peak_mb(records):

@@ -129,7 +129,7 @@ def train(args):
     sec = statistics.median(block_sec)
     return {
         "record": "end",
-        "images_per_sec": args.batch / sec,
+        "median_images_per_sec": args.batch / sec,
         "step_sec": sec,
         "loss": step.loss.item(),
         "peak_memory_bytes": [torch.cuda.max_memory_allocated() if args.device == "cuda" else 0],

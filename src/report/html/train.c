@@ -317,7 +317,8 @@ static err_t fill_row(html_t *h, const trained_t *of, bool labelled, const char 
     TRY(put_figure(h, figure_number(train->global_batch), cell++));
     TRY(arena_format(&h->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
                      figure_number(train->n_steps).text));
-    TRY(put_figure(h, figure_number(report_images_per_sec(train)), cell++));
+    const report_rates_t rates = report_rates(train);
+    TRY(put_figure(h, figure_throughput(rates.mean, rates.median, ""), cell++));
     TRY(put_figure(h, figure_number(train->last_loss), cell++));
     TRY(arena_format(&h->arena, cell++, "%s%s%s", labelled ? metric->label : "", labelled ? " " : "",
                      report_metric_figure(metric, best).text));

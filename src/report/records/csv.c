@@ -145,7 +145,9 @@ static void put_train(const report_t *report, const report_run_t *run, FILE *out
     put_number(&place, "ranks", train->ranks, "");
     put_number(&place, "global_batch", train->global_batch, "");
     put_number(&place, "steps", train->last_step + 1, "");
-    put_number(&place, "images_per_sec", train->images_per_sec, "images/s");
+    const report_rates_t rates = report_rates(train);
+    put_number(&place, "images_per_sec", rates.mean, "images/s");
+    put_number(&place, "median_images_per_sec", rates.median, "images/s");
     put_number(&place, "peak_memory_bytes", train->peak_memory_bytes, "B");
     for (int part = 0; part < STEP_PARTS; part++)
         put_number(&place, report_step_parts[part], train->step_sec[part], "s");

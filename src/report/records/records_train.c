@@ -44,6 +44,8 @@ static err_t add_run(const report_input_t *in)
                               .n_parameters = NAN,
                               .seed = NAN,
                               .images_per_sec = NAN,
+                              .median_images_per_sec = NAN,
+                              .mean_step_sec = NAN,
                               .peak_memory_bytes = NAN,
                               .last_step = NAN,
                               .last_loss = NAN,
@@ -97,7 +99,7 @@ static err_t read_run(const report_input_t *in)
     train->n_steps = report_get_real(in->record, "n_steps");
     train->n_parameters = report_get_real(in->record, "n_parameters");
     train->seed = report_get_real(json_get(in->record, "options"), "seed");
-    train->images_per_sec = NAN;
+    train->images_per_sec = train->median_images_per_sec = NAN;
     train->first_step = -1;
     json_get_int(in->record, "first_step", &train->first_step);
     if (resumed) train->resumed_at[train->n_resumed++ % REPORT_MAX_RESUMED] = (double)train->first_step;
@@ -169,12 +171,15 @@ static err_t keep_samples(report_t *report, report_train_t *train, double *const
     return ERR_OK;
 }
 
-/* The median step and its parts. Sorts the totals. */
+/* The mean step, the median step and its parts. Sorts the totals. */
 static err_t divide_step(report_train_t *train, double *columns[STEP_PARTS])
 {
     double shares[STEP_PARTS];
     const double *parts[STEP_PARTS];
     for (int part = 0; part < STEP_PARTS; part++) parts[part] = columns[part];
+    train->mean_step_sec = 0;
+    for (int64_t i = 0; i < train->n_steady; i++)
+        train->mean_step_sec += columns[STEP_TOTAL][i] / (double)train->n_steady;
     TRY(split_shares(columns[STEP_TOTAL], parts, STEP_PARTS, train->n_steady, shares));
     train->step_sec[STEP_TOTAL] = stats_median(columns[STEP_TOTAL], train->n_steady);
     for (int part = 1; part < STEP_PARTS; part++)
@@ -234,6 +239,11 @@ static err_t read_end(const report_input_t *in)
     TRY(find_or_add_run(in, &train));
     TRY(report_copy_text(in->report, in->record, "reason", &in->file->train->end_reason));
     train->images_per_sec = report_get_real(in->record, "images_per_sec");
+    train->median_images_per_sec = report_get_real(in->record, "median_images_per_sec");
+    if (!json_get(in->record, "median_images_per_sec")) {
+        train->median_images_per_sec = train->images_per_sec;
+        train->images_per_sec = NAN;
+    }
     const json_value_t *peaks = json_get(in->record, "peak_memory_bytes");
     const json_value_t *peak = peaks && peaks->kind == JSON_ARRAY ? peaks->first : NULL;
     for (double value; peak; peak = peak->next)

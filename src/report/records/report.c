@@ -21,10 +21,12 @@ void report_free(report_t *report)
     *report = (report_t){0};
 }
 
-double report_images_per_sec(const report_train_t *train)
+report_rates_t report_rates(const report_train_t *train)
 {
-    if (!isnan(train->images_per_sec)) return train->images_per_sec;
-    return train->global_batch / train->step_sec[STEP_TOTAL];
+    report_rates_t rates = {train->images_per_sec, train->median_images_per_sec};
+    if (isnan(rates.mean)) rates.mean = train->global_batch / train->mean_step_sec;
+    if (isnan(rates.median)) rates.median = train->global_batch / train->step_sec[STEP_TOTAL];
+    return rates;
 }
 
 err_t report_key_text(arena_t *arena, const report_point_t *point, const char **out)

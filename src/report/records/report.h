@@ -95,7 +95,9 @@ typedef struct report_straggler report_straggler_t; /* report/records/stragglers
 typedef struct report_train {
     const char *model, *device, *precision;                                  /* NULL: not recorded */
     double ranks, hosts, threads, global_batch, n_steps, n_parameters, seed; /* NAN: not recorded */
-    double images_per_sec, peak_memory_bytes, last_step, last_loss;
+    double images_per_sec,
+        median_images_per_sec; /* of the end record; earlier versions had the median alone */
+    double peak_memory_bytes, last_step, last_loss;
     int64_t first_step; /* of this process */
     int n_resumed;
     double resumed_at[REPORT_MAX_RESUMED];       /* steps of the last ones, in a ring */
@@ -106,6 +108,7 @@ typedef struct report_train {
     /* Seconds, of the last 65,536 steps, excluding the first 10 of each process: the median step, and its parts,
      * which add up to at most the step (split.h). */
     double step_sec[STEP_PARTS];
+    double mean_step_sec;
     int64_t n_steady;                /* these steps */
     const report_samples_t *samples; /* of these steps, parts named as those of points; NULL: not kept */
     int n_samples;
@@ -168,7 +171,11 @@ typedef struct report {
 err_t report_read(report_t *report, int fd, const char *name);
 void report_free(report_t *report);
 
-double report_images_per_sec(const report_train_t *train); /* without an end record, from the steps */
+/* Samples over time, and that of the median step. Without them in an end record, from the steps. */
+typedef struct report_rates {
+    double mean, median;
+} report_rates_t;
+report_rates_t report_rates(const report_train_t *train);
 
 /* A metric's value for reading: "98.2 %", "0.1234"; NAN: "-". */
 figure_t report_metric_figure(const report_metric_t *metric, double value);

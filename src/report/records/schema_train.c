@@ -264,6 +264,7 @@ static const schema_rule_t end_rules[] = {
     {TEXT("gradients"), .optional = true},
     {COUNT("step")},
     {REAL("images_per_sec"), .nullable = true},
+    {REAL("median_images_per_sec"), .nullable = true, .optional = true},
     {COUNT("steady_steps")},
     {COUNT("steady_allocations")},
     {COUNT("steady_page_faults")},

@@ -108,7 +108,8 @@ static err_t add_summary(printer_t *p, const report_train_t *train, fact_t *fact
                          train->resumed ? ")" : ""));
     fact++;
     fact->name = "images/s";
-    TRY(put_figure(p, figure_number(report_images_per_sec(train)), &fact++->text));
+    const report_rates_t rates = report_rates(train);
+    TRY(put_figure(p, figure_throughput(rates.mean, rates.median, ""), &fact++->text));
     if (train->replicas) *fact++ = (fact_t){"replicas", train->replicas};
     fact->name = "last loss";
     TRY(put_figure(p, figure_number(train->last_loss), &fact++->text));

@@ -35,6 +35,7 @@ err_t end_record_write(trainer_t *t, metrics_t *metrics, const char *why, const 
     }
     json_int(j, "step", t->at.step);
     json_real(j, "images_per_sec", telemetry_rate(&t->telemetry));
+    json_real(j, "median_images_per_sec", telemetry_median_rate(&t->telemetry));
     json_int(j, "steady_steps", t->telemetry.n_rates);
     json_int(j, "steady_allocations", t->telemetry.n_allocations);
     json_int(j, "steady_page_faults", t->telemetry.n_page_faults);
@@ -56,10 +57,12 @@ err_t end_record(trainer_t *t, const char *why)
     TRY(comm_allreduce(t->comm, &peaks[1], 1, DTYPE_I64, COMM_MAX, "peak memory"));
     err_t err = end_record_write(t, &t->output.records, why, peaks, t->comm->size > 1 ? 2 : 1);
     const char *plural = t->at.step == 1 ? "" : "s";
-    if (t->telemetry.n_rates > 0)
-        log_info("%s after %lld step%s: %s (median of steady steps), %s peak memory on rank 0", why,
-                 (long long)t->at.step, plural, figure_rate(telemetry_rate(&t->telemetry), "images/s").text,
-                 figure_bytes((double)peaks[0]).text);
+    if (t->telemetry.n_samples > 0)
+        log_info(
+            "%s after %lld step%s: %s, %s peak memory on rank 0", why, (long long)t->at.step, plural,
+            figure_throughput(telemetry_rate(&t->telemetry), telemetry_median_rate(&t->telemetry), "images/s")
+                .text,
+            figure_bytes((double)peaks[0]).text);
     else
         log_info("%s after %lld step%s", why, (long long)t->at.step, plural);
     if (bad_count(&t->input.bad) > 0)

@@ -2,6 +2,8 @@
 /* Sums the costs of steady steps, and keeps their rates. Measuring a step is left to step.c. */
 #include "train/run/telemetry.h"
 
+#include <math.h>
+
 #include "base/mem.h"
 #include "base/stats.h"
 
@@ -32,6 +34,7 @@ void telemetry_add(telemetry_t *t, const step_cost_t *cost, int64_t n, bool whol
     t->steady.comm += cost->comm;
     t->steady.optimizer += cost->optimizer;
     t->steady.total += cost->total;
+    t->n_samples += n;
     t->n_allocations += cost->n_allocations;
     t->n_page_faults += cost->n_page_faults;
     t->cpu_sec += cost->cpu;
@@ -41,6 +44,11 @@ void telemetry_add(telemetry_t *t, const step_cost_t *cost, int64_t n, bool whol
 }
 
 double telemetry_rate(const telemetry_t *t)
+{
+    return t->steady.total > 0 ? (double)t->n_samples / t->steady.total : NAN;
+}
+
+double telemetry_median_rate(const telemetry_t *t)
 {
     int64_t n = t->n_rates < RATE_RING ? t->n_rates : RATE_RING;
     return stats_median(t->step_rates, n);

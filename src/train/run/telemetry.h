@@ -27,6 +27,7 @@ typedef struct telemetry {
     int64_t n_allocations, n_page_faults; /* expected to stay 0 */
     double cpu_sec;
     profile_split_t steady; /* sums */
+    int64_t n_samples;
     double boxes_sec, masks_sec;
     cpu_watch_t cpu_watch;           /* of the start, then of the steps after the warm-up */
     cpu_use_t cpu_use;               /* of the start */
@@ -42,7 +43,10 @@ void telemetry_close(telemetry_t *telemetry);
  *   whole  of a whole batch, not of the smaller last one of an epoch */
 void telemetry_add(telemetry_t *telemetry, const step_cost_t *cost, int64_t n, bool whole);
 
-/* Median images/s of the steady steps so far: whole batches after the warm-up. */
+/* Samples of the steps after the warm-up over the time of these steps, what they waited for included; NaN: no such step.
+ * Evaluations and checkpoints are between steps. */
 double telemetry_rate(const telemetry_t *telemetry);
+/* Median over the whole batches among them: what a step does that nothing delays. */
+double telemetry_median_rate(const telemetry_t *telemetry);
 
 #endif
