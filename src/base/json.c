@@ -31,8 +31,10 @@ static void json_append_quoted(json_t *j, const char *value)
         size_t n = utf8_length((const char *)s);
         if (*s == '"' || *s == '\\')
             json_append(j, escape, (size_t)snprintf(escape, sizeof escape, "\\%c", *s));
-        else if (*s < 0x20)
+        else if (*s < 0x20 || *s == 0x7F)
             json_append(j, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", *s));
+        else if (n == 2 && s[0] == 0xC2 && s[1] < 0xA0)
+            json_append(j, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", s[1])); /* C1 */
         else if (n)
             json_append(j, (const char *)s, n);
         else

@@ -26,7 +26,7 @@ void json_object_begin(json_t *j, const char *key);
 void json_object_end(json_t *j);
 void json_array_begin(json_t *j, const char *key);
 void json_array_end(json_t *j);
-/* A NULL value writes null; invalid UTF-8 becomes '?'. */
+/* A NULL value writes null; invalid UTF-8 becomes '?'; control characters are escaped. */
 void json_string(json_t *j, const char *key, const char *value);
 void json_int(json_t *j, const char *key, int64_t value);
 void json_real(json_t *j, const char *key, double value);

@@ -54,7 +54,8 @@ static void check_structure(void)
 static void check_strings(void)
 {
     OK(strcmp(string_text("a\"b\\c/d"), "\"a\\\"b\\\\c/d\"") == 0, "quote and backslash are escaped");
-    OK(strcmp(string_text("\n\t\x01\x1f\x7f"), "\"\\u000a\\u0009\\u0001\\u001f\x7f\"") == 0,
+    OK(strcmp(string_text("\n\t\x01\x1f\x7f\xc2\x9b\xc2\xa0"),
+              "\"\\u000a\\u0009\\u0001\\u001f\\u007f\\u009b\xc2\xa0\"") == 0,
        "control characters are escaped");
     OK(strcmp(string_text("é €\xF0\x9F\x98\x80"), "\"é €\xF0\x9F\x98\x80\"") == 0,
        "UTF-8 of two, three and four bytes stays");
