@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/launch.h"
-#include "base/utf8.h"
+#include "base/print.h"
 
 static int log_rank = -1;
 static int log_size = 1;
@@ -75,12 +75,12 @@ static void open_file(void)
     char path[4096];
     int rank = rank_now();
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        fprintf(stderr, "dptrain: warning: no log of rank %d: cannot create the folder %s: %s\n", rank,
-                folder, strerror(errno));
+        print_to(stderr, "dptrain: warning: no log of rank %d: cannot create the folder %s: %s\n", rank,
+                 folder, strerror(errno));
     else if (snprintf(path, sizeof path, "%s/rank-%d.log", folder, rank) >= (int)sizeof path ||
              !(log_file = fopen(path, "ae")))
-        fprintf(stderr, "dptrain: warning: no log of rank %d: cannot write to %s: %s\n", rank, folder,
-                strerror(errno));
+        print_to(stderr, "dptrain: warning: no log of rank %d: cannot write to %s: %s\n", rank, folder,
+                 strerror(errno));
 }
 
 /* Writes a line with the time to the rank's log file; `text` ends with a newline. */
@@ -150,17 +150,6 @@ void log_draw(const char *text)
     write_text(stdout, text);
 }
 
-/* Messages name what untrusted files hold: no escape sequence in them reaches a terminal. */
-static void mask_controls(char *text)
-{
-    for (size_t n; *text; text += n) {
-        n = utf8_length(text);
-        const bool masked = n > 0 && utf8_is_control(text, n) && !strchr("\n\t", *text);
-        if (masked) memset(text, '?', n);
-        if (n == 0) n = 1;
-    }
-}
-
 /* One write per message, since mpirun interleaves ranks at write boundaries. stream NULL: only to the
  * rank's log file. */
 static void log_print(FILE *stream, const char *prefix, const char *suffix, const char *format, va_list args)
@@ -171,8 +160,8 @@ static void log_print(FILE *stream, const char *prefix, const char *suffix, cons
     size_t used = (size_t)snprintf(text, sizeof text, "%s", prefix);
     int n = vsnprintf(text + used, sizeof text - used, format, args);
     used = n < 0 || used + (size_t)n >= sizeof text ? strlen(text) : used + (size_t)n;
-    mask_controls(text);
     snprintf(text + used, sizeof text - used, "%s\n", suffix);
+    print_mask(text); /* messages name what files hold */
     if (log_file) print_to_file(text);
     if (!stream) return;
     if (clear_line) clear_line();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/opt.h"
+#include "base/print.h"
 #include "base/table.h"
 
 enum { PLACEHOLDER_MAX = 96, COLUMNS = 80, LEFT = 24, NARROW = 60, UNDER = 6 };
@@ -38,7 +39,7 @@ static void help_narrow(const opt_t *opt, const char *value, const char *initial
 {
     char text[1024];
     snprintf(text, sizeof text, "%s%s", opt->help, initial);
-    printf("  --%s%s%s\n", opt->key, value && value[0] ? " " : "", value ? value : "");
+    print_out("  --%s%s%s\n", opt->key, value && value[0] ? " " : "", value ? value : "");
     table_put_wrapped(stdout, text, 0, UNDER, opt_help_columns());
 }
 
@@ -60,7 +61,7 @@ static err_t help_group(const opt_group_t *group, bool all, int *n_left_out)
         }
         const char *value = opt_placeholder(opt, choices, sizeof choices);
         help_default(opt, initial, sizeof initial);
-        if (n_shown++ == 0) printf("\n%s:\n", group->title);
+        if (n_shown++ == 0) print_out("\n%s:\n", group->title);
         if (narrow) {
             help_narrow(opt, value, initial);
             continue;
@@ -84,14 +85,14 @@ err_t opt_help(const opt_group_t *groups, int n_groups, bool all, int *n_left_ou
 void opt_help_tsv(const opt_group_t *groups, int n_groups)
 {
     for (int g = 0; g < n_groups; g++) {
-        printf("group\t%s\n", groups[g].title);
+        print_out("group\t%s\n", groups[g].title);
         for (int i = 0; i < groups[g].n; i++) {
             const opt_t *opt = &groups[g].table[i];
             if (opt->level == OPT_HIDDEN) continue;
             char choices[PLACEHOLDER_MAX];
-            printf("option\t%s\t%s\t%s\t%s\t%s\n", opt->key, opt->type == OPT_FLAG ? "flag" : "value",
-                   opt_placeholder(opt, choices, sizeof choices), opt->initial ? opt->initial : "",
-                   opt->help);
+            print_out("option\t%s\t%s\t%s\t%s\t%s\n", opt->key, opt->type == OPT_FLAG ? "flag" : "value",
+                      opt_placeholder(opt, choices, sizeof choices), opt->initial ? opt->initial : "",
+                      opt->help);
         }
     }
 }

@@ -10,6 +10,7 @@
 #include "base/deadline.h"
 #include "base/isa.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/table.h"
 #include "base/version.h"
 
@@ -43,7 +44,7 @@ static void print_usage_tsv(const char *usage)
 {
     while (*usage) {
         int n = (int)strcspn(usage, "\n");
-        printf("usage\t%.*s\n", n, usage);
+        print_out("usage\t%.*s\n", n, usage);
         usage += n + (usage[n] != '\0');
     }
 }
@@ -66,7 +67,7 @@ static void print_usage(const char *usage)
         const bool ends = !prose || *next == '\0' || *next == '\n' || *next == ' ';
         if (used && ends) table_put_wrapped(stdout, paragraph, 0, 0, opt_help_columns());
         if (ends) used = 0;
-        if (!prose) printf("%.*s\n", n, at);
+        if (!prose) print_out("%.*s\n", n, at);
         at = next;
     }
 }
@@ -79,8 +80,8 @@ static err_t print_command_help(const cmd_context_t *context, const char *usage,
     TRY(opt_help(groups, n_groups, all, &n_left_out));
     if (usage[0]) cmd_print_examples(context, false);
     if (n_left_out == 0) return ERR_OK;
-    printf("\ndptrain %s%s%s --help all lists every option\n", context->name[0], context->name[1] ? " " : "",
-           context->name[1] ? context->name[1] : "");
+    print_out("\ndptrain %s%s%s --help all lists every option\n", context->name[0],
+              context->name[1] ? " " : "", context->name[1] ? context->name[1] : "");
     return ERR_OK;
 }
 
@@ -122,7 +123,7 @@ err_t cmd_unknown_verb(const char *command, const char *word, const char *const 
 
 void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *name, const char *summary)
 {
-    if (help_wanted(context) == HELP_TSV && log_speaks()) printf("%s\t%s\t%s\n", kind, name, summary);
+    if (help_wanted(context) == HELP_TSV && log_speaks()) print_out("%s\t%s\t%s\n", kind, name, summary);
 }
 
 static void print_help(void)
@@ -135,9 +136,9 @@ static void print_help(void)
         table_cell(&table, "%s", cmd->name);
         table_cell(&table, "%s", cmd->summary);
     }
-    printf("dptrain %s: checks and benchmarks a cluster, and trains on it\n\n"
-           "usage: mpirun [-np N] [-hostfile FILE] dptrain [COMMAND] [options]\n\n",
-           version_number);
+    print_out("dptrain %s: checks and benchmarks a cluster, and trains on it\n\n"
+              "usage: mpirun [-np N] [-hostfile FILE] dptrain [COMMAND] [options]\n\n",
+              version_number);
     cmd_fail(table_print(&table, stdout));
     table_free(&table);
     print_usage("\ndptrain COMMAND --help lists a command's common options; --help all lists every\n"
@@ -150,13 +151,13 @@ static void print_help(void)
 
 static void print_help_tsv(void)
 {
-    printf("version\t%s\n", version_number);
-    for (const cmd_t *cmd = cmds; cmd->name; cmd++) printf("command\t%s\t%s\n", cmd->name, cmd->summary);
+    print_out("version\t%s\n", version_number);
+    for (const cmd_t *cmd = cmds; cmd->name; cmd++) print_out("command\t%s\t%s\n", cmd->name, cmd->summary);
 }
 
 static void print_version(void)
 {
-    if (log_speaks()) printf("dptrain %s (%s, %s)\n", version_number, version_git_hash, version_compiler);
+    if (log_speaks()) print_out("dptrain %s (%s, %s)\n", version_number, version_git_hash, version_compiler);
 }
 
 static err_t unknown_command(const char *word)

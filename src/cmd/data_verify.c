@@ -8,6 +8,7 @@
 #include "base/console.h"
 #include "base/figure.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "cmd/data.h"
 #include "data/image/image.h"
 #include "tools/pack/verify.h"
@@ -45,7 +46,7 @@ static const opt_when_t whens[] = {{"max-image-pixels", "decode", NULL, NULL}, {
 static void print_damage(void *context, const char *what)
 {
     (void)context;
-    printf("not ok  %s\n", what);
+    print_out("not ok  %s\n", what);
 }
 
 /* Collective. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/print.h"
 #include "cmd/cmd.h"
 
 enum { N_EXAMPLES = 3 };
@@ -103,10 +104,10 @@ void cmd_print_examples(const cmd_context_t *context, bool tsv)
 {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!is_named(context, all[i].name)) continue;
-        if (!tsv) printf("\nExamples:\n");
+        if (!tsv) print_out("\nExamples:\n");
         for (int k = 0; k < N_EXAMPLES; k++) {
             const example_t *example = &all[i].examples[k];
-            printf(tsv ? "example\t%s\t%s\n" : "  # %s\n  %s\n", example->what, example->command);
+            print_out(tsv ? "example\t%s\t%s\n" : "  # %s\n  %s\n", example->what, example->command);
         }
     }
 }

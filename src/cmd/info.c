@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 
 #include "base/log.h"
+#include "base/print.h"
 #include "base/table.h"
 #include "base/version.h"
 #include "cluster/comm/topo.h"
@@ -97,14 +98,14 @@ static err_t print_build(void)
     table_cell(&build, "system");
     table_cell(&build, "%s %s, %s, %d CPUs usable here", os.sysname, os.release, os.machine, topo_cpus());
     TRY_OUT(err, table_print(&build, stdout));
-    printf("\n");
+    print_out("\n");
     parts.indent = 2;
     add_devices(&parts);
     TRY_OUT(err, backend_find("auto", &backend, why));
     table_cell(&parts, "auto");
     table_cell(&parts, "selects %s", backend->name);
     TRY_OUT(err, table_print(&parts, stdout));
-    printf("\n");
+    print_out("\n");
     table_section(&parts, "models (--model NAME shows the layers)");
     for (const model_t *model = models; model->name; model++) {
         table_cell(&parts, "%s", model->name);
@@ -156,13 +157,14 @@ static err_t print_bytes(const info_options_t *o)
         all.n_bytes += bytes.kernels[i].n_bytes;
     }
     add_kernel(&table, &all);
-    printf("%s on %lld images of %s, %s on %s, one training step\n\n", o->model, (long long)o->batch,
-           shape_format(shape_3d(o->height, o->width, o->channels)).text, o->precision, o->device);
+    print_out("%s on %lld images of %s, %s on %s, one training step\n\n", o->model, (long long)o->batch,
+              shape_format(shape_3d(o->height, o->width, o->channels)).text, o->precision, o->device);
     err = table_print(&table, stdout);
     table_free(&table);
     TRY(err);
-    printf("\nGB: every array that a kernel reads or writes, once per launch; caches may save some of it.\n"
-           "product: matrix products by the GPU's library.\n");
+    print_out(
+        "\nGB: every array that a kernel reads or writes, once per launch; caches may save some of it.\n"
+        "product: matrix products by the GPU's library.\n");
     return ERR_OK;
 }
 
@@ -170,7 +172,8 @@ static err_t print_model(const info_options_t *o)
 {
     graph_t *g;
     TRY(build(o, &g));
-    printf("%s on images of %s\n\n", g->model, shape_format(shape_3d(o->height, o->width, o->channels)).text);
+    print_out("%s on images of %s\n\n", g->model,
+              shape_format(shape_3d(o->height, o->width, o->channels)).text);
     err_t err = info_print_layers(g, o->batch);
     if (err == ERR_OK && rcnn_is(g)) err = info_print_parts(g);
     graph_free(&g);

@@ -2,6 +2,7 @@
 /* The tables of `dptrain info --model`: layers, and the parts of a detector. */
 #include <stdio.h>
 
+#include "base/print.h"
 #include "base/table.h"
 #include "cmd/info.h"
 #include "compute/models/model.h"
@@ -58,9 +59,9 @@ err_t info_print_layers(const graph_t *g, int64_t n_samples)
     table_free(&table);
     TRY(err);
     const char *rows = rcnn_is(g) ? ", in roi_heads of one region" : "";
-    printf("\nMACs: multiply-adds of one sample's forward pass%s; backward takes about twice as many.\n"
-           "bytes: activations of %lld sample%s%s before layers share memory.\n",
-           rows, (long long)n_samples, n_samples == 1 ? "" : "s", rows);
+    print_out("\nMACs: multiply-adds of one sample's forward pass%s; backward takes about twice as many.\n"
+              "bytes: activations of %lld sample%s%s before layers share memory.\n",
+              rows, (long long)n_samples, n_samples == 1 ? "" : "s", rows);
     return ERR_OK;
 }
 
@@ -96,11 +97,11 @@ err_t info_print_parts(const graph_t *g)
         all.n_params += part[i].n_params, all.n_macs += part[i].n_macs;
     }
     add_part(&table, "total", "", all);
-    printf("\n");
+    print_out("\n");
     err_t err = table_print(&table, stdout);
     table_free(&table);
     TRY(err);
-    printf("\nparameters: without the constants of frozen norms.\n"
-           "GMACs: billions of multiply-adds of the forward pass of one image.\n");
+    print_out("\nparameters: without the constants of frozen norms.\n"
+              "GMACs: billions of multiply-adds of the forward pass of one image.\n");
     return ERR_OK;
 }

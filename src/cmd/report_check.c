@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/print.h"
 #include "cmd/report_files.h"
 #include "report/records/schema.h"
 
@@ -16,7 +17,7 @@ err_t report_check(const char *const *names, int n, err_t *worst)
 {
     schema_counts_t counts = {0};
     TRY(report_files_each(names, n, check_one, &counts, worst));
-    printf("%lld record%s checked\n", (long long)counts.n_records, counts.n_records == 1 ? "" : "s");
+    print_out("%lld record%s checked\n", (long long)counts.n_records, counts.n_records == 1 ? "" : "s");
     if (fflush(stdout) != 0 || ferror(stdout))
         RAISE(ERR_SYSTEM, "cannot write standard output: %s", strerror(errno));
     if (counts.n_records == 0 && *worst == ERR_OK) RAISE(ERR_DATA, "no record to check");

@@ -10,6 +10,7 @@
 
 #include "base/fs.h"
 #include "base/launch.h"
+#include "base/print.h"
 #include "cmd/cmd.h"
 
 static const struct {
@@ -78,7 +79,7 @@ static err_t start_script(const cmd_context_t *context)
         RAISE(ERR_USAGE, "dptrain %s starts mpirun itself: leave out the mpirun before it", name);
     TRY(find_script(file_of(name), path));
     if (context->argc > 0 && strcmp(context->argv[0], "--help=tsv") == 0) {
-        printf("script\t%s\n", path);
+        print_out("script\t%s\n", path);
         return ERR_OK;
     }
     return become(path, context);

@@ -82,3 +82,41 @@ bars() { tr '\r' '\n' | sed -n 's/\x1b\[J$//p' | grep '\[[#-]*\]'; }
     grep -x "DPTRAIN_TERMINAL=$(uname -n):/dev/.*" "$BATS_TEST_TMPDIR/env"
     run -1 grep DPTRAIN_PROGRESS <(printed dumb)
 }
+
+# The title of a terminal, a sequence begun by C1 in UTF-8, and one by the raw byte.
+@test "control characters in names of files, classes, fields and options reach no terminal; other text does" {
+    local evil=$'é\e]0;x\a\xc2\x9b2J\x9b3J\x7f' verb
+    cd "$BATS_TEST_TMPDIR" || return
+    "$dptrain" data show "$tiny" --out one.png --count 1 --tile 64 >/dev/null
+    mkdir -p "set$evil"/{a,classname}
+    cp one.png "set$evil/a/1.png"
+    cp one.png "set$evil/classname/2.png"
+    cp one.png "some$evil.png"
+    printf '{"record":"step","%s":1}\n{"record":"k%s"}\n' 'é\u001b]0;x\u0007\u009b2J' 'é\u001b]0;x\u0007\u009b2J' >bad.jsonl
+    words=(--model mlp --input-size 8 --device ref --threads 1)
+    {
+        "$dptrain" data show "set$evil"
+        "$dptrain" data verify "none$evil" || true
+        "$dptrain" train --data "set$evil" "${words[@]}" --batch 2 --steps 1 --out run --verbose
+        "$root/build/tests/tools/h5_craft" run/ckpt-000000000001.h5 classname $'\e]0;x\a\xc2\x9b2'
+        "$dptrain" checkpoint show run
+        "$dptrain" checkpoint verify run "none$evil" || true
+        "$dptrain" eval run --data "set$evil" --split train --device ref --threads 1
+        "$dptrain" predict run "some$evil.png" "none$evil.png" --device ref --threads 1 --json predicted || true
+        cat predicted
+        "$dptrain" report run/metrics.jsonl predicted
+        for verb in '' --check '--format csv' '--format markdown'; do
+            # shellcheck disable=SC2086 # words
+            "$dptrain" report $verb bad.jsonl "none$evil" || true
+        done
+    } >said 2>&1
+    # Each command named some of it.
+    cat -v said
+    [ "$(LC_ALL=C grep -c ']0;x' said)" -gt 20 ]
+    grep -qE 'data += seté\?\]0;x' said
+    grep -qE '^  [01]\.[0-9]+  \?\]0;x' said
+    grep -qE '^bad.jsonl:1: step: unknown field "é\?\]0;x' said
+    run env LC_ALL=C grep -anP '[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|(?<![\x80-\xff])[\x80-\x9f]' said
+    echo "$output" | cat -v
+    [ "$status" -eq 1 ]
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes a checkpoint in one of the ways of tests/h5_craft.h: h5_craft FILE NAME; h5_craft lists the names. */
+/* Changes a checkpoint in one of the ways of tests/h5_craft.h: h5_craft FILE NAME; h5_craft lists the names. h5_craft FILE OLD
+ * NEW overwrites the first place of a text. */
 #include "tests/h5_craft.h"
 
 int main(int n, char **words)
@@ -12,6 +13,13 @@ int main(int n, char **words)
         craft_seal(words[1], "checkpoint", 0);
         return ERR_OK;
     }
-    fprintf(stderr, "usage: h5_craft [FILE NAME]\n");
+    if (n == 4) {
+        const craft_t text = {
+            .find = words[2], .n_find = strlen(words[2]), .bytes = words[3], .n_bytes = strlen(words[3])};
+        if (text.n_bytes != text.n_find || !craft_patch(words[1], &text)) return ERR_DATA;
+        craft_seal(words[1], "checkpoint", 0);
+        return ERR_OK;
+    }
+    fprintf(stderr, "usage: h5_craft [FILE NAME | FILE OLD NEW]\n");
     return ERR_USAGE;
 }

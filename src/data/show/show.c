@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/opt.h"
+#include "base/print.h"
 #include "data/show/sheet.h"
 #include "data/show/survey_table.h"
 
@@ -92,7 +93,7 @@ err_t show_source(const char *path, const show_options_t *options)
     int32_t category = -1;
     err_t err;
     TRY(source_find_kind(path, &kind));
-    printf("%s: %s\n", path, kind->what);
+    print_out("%s: %s\n", path, kind->what);
     fflush(stdout); /* reading may take long */
     TRY_OUT(err, source_open(path, &source));
     if (source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL] == 0)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/print.h"
 #include "base/table.h"
 
 enum { BAR = 30 };
@@ -137,10 +138,10 @@ err_t survey_print_categories(const source_t *source, const survey_t *survey, in
     for (int32_t i = 0; i < n_shown; i++)
         if (survey->categories[rows[i].category].n_images > 0)
             survey_category(source, survey, &rows[i], rows[0].n, &table);
-    printf("\n");
+    print_out("\n");
     err_t err = table_print(&table, stdout);
     for (int32_t i = n_shown; i < n; i++) n_rest += survey->categories[rows[i].category].n_images > 0;
-    if (n_rest > 0) printf("%" PRId64 " more have fewer; --top N lists more\n", n_rest);
+    if (n_rest > 0) print_out("%" PRId64 " more have fewer; --top N lists more\n", n_rest);
     table_free(&table);
     mem_free(&rows);
     return err;

@@ -2,6 +2,7 @@
 /* Checks files of records against docs/records.md. The rules of each kind are in schema_*.c. */
 #include "report/records/schema.h"
 
+#include "base/print.h"
 #include "report/records/jsonl.h"
 #include "report/records/schema_rules.h"
 
@@ -38,8 +39,8 @@ static err_t check_line(void *context, const jsonl_line_t *line)
     c->counts->n_records++;
     if (err != ERR_DATA) return err;
     c->counts->n_bad++;
-    fprintf(c->out, "%s:%lld: %s\n", c->name, (long long)line->number,
-            line->value ? err_message() : line->problem);
+    print_to(c->out, "%s:%lld: %s\n", c->name, (long long)line->number,
+             line->value ? err_message() : line->problem);
     return ERR_OK;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/opt.h"
+#include "base/print.h"
 #include "base/table.h"
 #include "store/checkpoint/file.h"
 
@@ -73,10 +74,10 @@ static void show_attr(const ckpt_attr_t *attr, table_t *t)
 /* Text of several lines, indented below its name. */
 static void show_text(const ckpt_attr_t *attr)
 {
-    printf("%s\n", attr->name);
+    print_out("%s\n", attr->name);
     for (const char *line = attr->text; *line;) {
         int n = (int)strcspn(line, "\n");
-        printf("  %.*s\n", n, line);
+        print_out("  %.*s\n", n, line);
         line += n + (line[n] != '\0');
     }
 }
@@ -144,7 +145,7 @@ static err_t show_arrays(checkpoint_t *c)
             table_cell(&t, "%lld", (long long)total);
         else
             table_cell(&t, "%s", column == 0 ? "total" : "");
-    printf("\n");
+    print_out("\n");
     TRY_OUT(err, table_print(&t, stdout));
 out:
     table_free(&t);

@@ -5,6 +5,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/print.h"
 #include "store/checkpoint/file.h"
 #include "store/checkpoint/show.h"
 #include "store/checkpoint/store.h"
@@ -37,9 +38,9 @@ static void tally_add(tally_t *tally, err_t err, const char *path, int64_t n_byt
     tally->n_damaged += err == ERR_DATA;
     tally->n_unknown += err != ERR_OK && err != ERR_DATA;
     if (err == ERR_OK)
-        printf("ok      %s (%lld bytes)\n", path, (long long)n_bytes);
+        print_out("ok      %s (%lld bytes)\n", path, (long long)n_bytes);
     else
-        printf("%s %s\n", err == ERR_DATA ? "not ok " : "unknown", err_message());
+        print_out("%s %s\n", err == ERR_DATA ? "not ok " : "unknown", err_message());
     fflush(stdout);
 }
 
@@ -58,7 +59,7 @@ static void verify_path(const char *where, tally_t *tally)
     if (err != ERR_OK) tally_add(tally, err, where, 0);
     if (err == ERR_OK && n == 0) {
         tally->n_empty++;
-        printf("not ok  no checkpoint in the folder %s\n", where);
+        print_out("not ok  no checkpoint in the folder %s\n", where);
         fflush(stdout);
     }
     for (int i = 0; i < n; i++) {

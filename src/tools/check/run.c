@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/print.h"
 #include "base/progress.h"
 #include "cluster/comm/topo.h"
 #include "cluster/comm/watchdog.h"
@@ -101,7 +102,7 @@ static err_t show_results(check_t *check, const check_lines_t *lines, check_stat
 static void say_check(const check_t *check, int i, int n, const char *name)
 {
     if (check->comm->rank > 0) return;
-    if (progress_wants_lines()) printf("checking %s (%d of %d)\n", name, i + 1, n);
+    if (progress_wants_lines()) print_out("checking %s (%d of %d)\n", name, i + 1, n);
     progress_draw("checking", i, n, name);
     fflush(stdout);
 }

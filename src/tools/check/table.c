@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/print.h"
 #include "base/table.h"
 #include "tools/check/show.h"
 
@@ -67,10 +68,10 @@ static int print_advice(const check_t *check, const check_rows_t *rows, check_st
         n++;
         check_row_where(check, rows, i, 100, where, sizeof where);
         snprintf(text, sizeof text, "%s: %s, %s: %s", where, line->check, line->name, line->found);
-        fprintf(out, "\n%-*s", STATUS, status_text(status));
+        print_to(out, "\n%-*s", STATUS, status_text(status));
         table_put_wrapped(out, text, STATUS, STATUS, COLUMNS);
         if (!line->advice[0]) continue;
-        fprintf(out, "%*s-> ", STATUS, "");
+        print_to(out, "%*s-> ", STATUS, "");
         table_put_wrapped(out, line->advice, STATUS + 3, STATUS + 3, COLUMNS);
     }
     return n;
@@ -99,10 +100,10 @@ static void print_verdict(const check_t *check, const check_rows_t *rows, int n_
         n_ok += rows->row[i].line->status == CHECK_OK;
         n_skip += rows->row[i].line->status == CHECK_SKIP;
     }
-    fprintf(out, "\n%d ok, %d skipped, %d warning%s, %d failed\n", n_ok, n_skip, n_warn,
-            n_warn == 1 ? "" : "s", n_fail);
+    print_to(out, "\n%d ok, %d skipped, %d warning%s, %d failed\n", n_ok, n_skip, n_warn,
+             n_warn == 1 ? "" : "s", n_fail);
     if (!check_prevents(check, n_fail ? CHECK_FAIL : n_warn ? CHECK_WARN : CHECK_OK)) {
-        fprintf(out, n_warn ? "ready, with warnings\n" : "ready\n");
+        print_to(out, n_warn ? "ready, with warnings\n" : "ready\n");
         return;
     }
     int n_hosts = mark_not_ready(check, rows);
@@ -113,7 +114,7 @@ static void print_verdict(const check_t *check, const check_rows_t *rows, int n_
                                  check->ranks[r].host_name);
     }
     if (n_hosts == 0) snprintf(text, sizeof text, "the job as a whole");
-    fprintf(out, "NOT READY: ");
+    print_to(out, "NOT READY: ");
     table_put_wrapped(out, text, 11, 11, COLUMNS);
 }
 
@@ -141,8 +142,8 @@ err_t check_show_table(const check_t *check, const check_lines_t *lines)
     check_rows_t rows;
     TRY(check_rows_new(check, lines, &rows));
     int size = check->comm->size, n_hosts = check->n_hosts;
-    printf("dptrain check: %d rank%s on %d host%s\n\n", size, size == 1 ? "" : "s", n_hosts,
-           n_hosts == 1 ? "" : "s");
+    print_out("dptrain check: %d rank%s on %d host%s\n\n", size, size == 1 ? "" : "s", n_hosts,
+              n_hosts == 1 ? "" : "s");
     err_t err = check_print_table(check, &rows, stdout);
     fflush(stdout);
     check_rows_free(&rows);
