@@ -365,3 +365,27 @@ EOF3
     run "$dptrain" report compare job job
     [[ "$output" != *job.jsonl* ]]
 }
+
+@test "--check takes a time that grows with the size of a record, whatever is in it" {
+    cd "$BATS_TEST_TMPDIR" || return
+    # 100,000 members each: other names, equal names; of a record, and of a point's key.
+    others=$(seq -s , -f '"train_%.0f":1' 100000) equals=$(yes '"train_same":1' | head -n 100000 | paste -sd ,)
+    point='{"record":"bench","schema":1,"run":"1a","case":"c","test":"t","key":{%s},"metrics":{}}\n'
+    {
+        printf '{"record":"epoch",%s}\n' "$others"
+        printf '{"record":"epoch",%s}\n' "$equals"
+        # shellcheck disable=SC2059 # the format is ours
+        printf "$point$point" "$others" "$equals"
+        printf '{"record":"step","x":%s%s}\n' "$(printf '[%.0s' {1..100000})" "$(printf ']%.0s' {1..100000})"
+    } >large.jsonl
+    # A tenth of a second of CPU each; it was minutes.
+    run timeout 120 "$dptrain" report --check large.jsonl
+    echo "$output"
+    [ "$status" -eq 3 ]
+    diff <(grep '^large.jsonl' <<<"$output") - <<'EOF'
+large.jsonl:1: epoch: "epoch" is missing
+large.jsonl:2: epoch: "train_same" appears twice
+large.jsonl:4: bench: "key": "train_same" appears twice
+large.jsonl:5: it is nested deeper than 64 levels
+EOF
+}

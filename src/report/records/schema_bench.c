@@ -85,9 +85,10 @@ static const schema_rule_t end_rules[] = {
 static err_t check_scalars(const json_value_t *record, const char *name)
 {
     const json_value_t *object = json_get(record, name);
+    err_t err = schema_check_repeats(object);
+    if (err != ERR_OK) return err_context(err, "\"%s\"", name);
     for (const json_value_t *at = object->first; at; at = at->next) {
         double number;
-        if (json_get(object, at->key) != at) RAISE(ERR_DATA, "\"%s\" appears twice in \"%s\"", at->key, name);
         if (at->kind == JSON_OBJECT || at->kind == JSON_ARRAY)
             RAISE(ERR_DATA, "\"%s\" in \"%s\" is not a scalar", at->key, name);
         if (at->kind == JSON_NUMBER && !json_as_real(at, &number))

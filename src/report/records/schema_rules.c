@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/intern.h"
 #include "report/records/report.h"
 
 static bool is_hex(const char *text)
@@ -67,6 +68,27 @@ const schema_rule_t *schema_find(const schema_rule_t *rules, const char *name)
     return NULL;
 }
 
+err_t schema_check_repeats(const json_value_t *object)
+{
+    enum {
+        FEW = 32
+    }; /* records of a run, without a table; objects of other writers may have a million members */
+    intern_t names = {0};
+    const char *repeated = NULL, *unused;
+    err_t err = ERR_OK;
+    for (const json_value_t *at = object->first; at && object->n <= FEW && !repeated; at = at->next)
+        if (json_get(object, at->key) != at) repeated = at->key;
+    for (const json_value_t *at = object->first; at && object->n > FEW && !repeated; at = at->next) {
+        const size_t n_before = names.n;
+        TRY_OUT(err, intern_text(&names, at->key, &unused));
+        if (names.n == n_before) repeated = at->key;
+    }
+    if (repeated) RAISE_OUT(err, ERR_DATA, "\"%s\" appears twice", repeated);
+out:
+    intern_free(&names);
+    return err;
+}
+
 static err_t check_inside(const json_value_t *value, const schema_rule_t *rule)
 {
     err_t err = ERR_OK;
@@ -81,8 +103,8 @@ static err_t check_inside(const json_value_t *value, const schema_rule_t *rule)
 err_t schema_check_object(const json_value_t *object, const schema_rule_t *rules)
 {
     if (object->kind != JSON_OBJECT) RAISE(ERR_DATA, "an element of the array is not an object");
+    TRY(schema_check_repeats(object));
     for (const json_value_t *at = object->first; at; at = at->next) {
-        if (json_get(object, at->key) != at) RAISE(ERR_DATA, "\"%s\" appears twice", at->key);
         const schema_rule_t *rule = schema_find(rules, at->key);
         if (!rule) RAISE(ERR_DATA, "unknown field \"%s\"", at->key);
         if (rule->is_prefix && !schema_keeps(at, rule)) RAISE(ERR_DATA, "invalid value of \"%s\"", at->key);

@@ -47,6 +47,9 @@ struct schema_rule {
 
 bool schema_keeps(const json_value_t *value, const schema_rule_t *rule);
 
+/* ERR_DATA names a member that occurs twice. Linear in the number of members. */
+err_t schema_check_repeats(const json_value_t *object);
+
 /* Each member occurs once and keeps its rule; none is unknown, none that is required is missing. ERR_DATA
  * names the member. */
 err_t schema_check_object(const json_value_t *object, const schema_rule_t *rules);
