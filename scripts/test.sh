@@ -239,6 +239,7 @@ make_plan() {
     [[ $san == no ]] || entry san/cli/train 600 env "DPTRAIN_BIN=$PWD/build-san/dptrain" "$lsan" \
         "ASAN_OPTIONS=detect_leaks=0:$own_stack" bats --tap \
         -f "ragged|keeps its options$([[ $slow == no ]] || echo '|bit for bit|exact on any')" tests/cli/train.bats
+    [[ $san == no ]] || entry san/fuzz/mutations 600 env "ASAN_OPTIONS=detect_leaks=0:$own_stack" bats --tap tests/fuzz/mutations.bats
     [[ $plain == no ]] || bats_entries
     if [[ $plain == yes ]]; then
         for source in shellcheck layers links headers heads format; do entry "source/$source" 900 tests/static.sh "$source"; done
@@ -317,6 +318,7 @@ if [[ $may_build == yes && $plan == *build-san/emu/* ]]; then
     make -j "$(nproc)" SAN=address,undefined emu-tests || die 1 "the build of the emulated CUDA device failed"
 fi
 mapfile -t targets < <(grep -oE 'build-san/(tests/[a-z]+/[a-z0-9_]+|dptrain)' <<<"$plan" | sort -u)
+[[ $plan != *tests/fuzz/* ]] || targets+=(mutations)
 if [[ $may_build == yes && ${#targets[@]} -gt 0 ]]; then
     # Code compiled by nvcc has no sanitizers.
     make -j "$(nproc)" SAN=address,undefined CUDA="$([[ $slow == yes ]] && echo auto || echo 0)" "${targets[@]}" ||

@@ -17,6 +17,9 @@ or takes 10 s or 2 GB. Findings are kept in build/fuzz/findings/TARGET; `build/f
 Inputs with new coverage are kept in build/fuzz/corpus/TARGET for the next run.
 
   --seconds N  duration of each target [60]
+  --mutations N
+               instead, without clang: N mutations of each target's seeds, always the same, with gcc's sanitizers (make
+               mutations); `build-san/mutations/PROGRAM FINDING` reproduces a finding. scripts/test.sh runs these
   --hdf5       run only shard and checkpoint, with the metadata's checksums and the file's digest made right after each
                mutation, so that inputs reach the reader of HDF5
   --list       print the targets and exit
@@ -34,8 +37,8 @@ targets=(png jpeg idx coco results shard checkpoint)
 
 # The first byte selects the kind of input: a shard, an index, an index in memory, a record's annotations.
 make_shard_seeds() { # FOLDER
-    ./dptrain data synth digits --out "$1/digits" --train 3 --val 1 >&2
-    ./dptrain data pack --from "$1/digits" --out "$1/packed" >&2
+    "$dptrain" data synth digits --out "$1/digits" --train 3 --val 1 >&2
+    "$dptrain" data pack --from "$1/digits" --out "$1/packed" >&2
     { printf '\0'; cat "$1"/packed/train-*.h5; } >"$1/shard"
     { printf '\1'; cat "$1/packed/index.h5"; } >"$1/index"
     # In the layout of src/data/shard/notes.h: 2 × 3 pixels, the name "a", one annotation with RLE 1, 5.
@@ -74,7 +77,7 @@ make_results_seeds() { # FOLDER
 
 make_seeds() { # TARGET FOLDER
     case $1 in
-    png | jpeg) build/tests/tools/image_samples "$1" "$2" 24 ;;
+    png | jpeg) "$build/tests/tools/image_samples" "$1" "$2" 24 ;;
     idx)
         # Two images of 3 × 2, four labels; as they are and packed.
         printf '\0\0\10\3\0\0\0\2\0\0\0\3\0\0\0\2abcdefABCDEF' >"$2/images"
@@ -87,19 +90,20 @@ make_seeds() { # TARGET FOLDER
     checkpoint)
         printf 'dptrain checkpoint 1\nxxh3-128 %032d\nbytes 600\n' 0 >"$2/seal"
         truncate -s 600 "$2/seal"
-        build/tests/tools/checkpoint_sample "$2/whole"
-        build/tests/tools/checkpoint_sample "$2/many" many
+        "$build/tests/tools/checkpoint_sample" "$2/whole"
+        "$build/tests/tools/checkpoint_sample" "$2/many" many
         ;;
     esac
 }
 
-seconds=60 build=yes hdf5='' chosen=()
+seconds=60 mutations=0 may_build=yes build=build dptrain=./dptrain hdf5='' chosen=()
 while [[ $# -gt 0 ]]; do
     case $1 in
     --seconds) need_value "$@"; whole_number "$1" "$2" 1; seconds=$((10#$2)); shift 2 ;;
+    --mutations) need_value "$@"; whole_number "$1" "$2" 1; mutations=$((10#$2)); shift 2 ;;
     --hdf5) hdf5=-hdf5 targets=(shard checkpoint); export DPTRAIN_FUZZ_HDF5=1; shift ;;
     --list) printf '%s\n' "${targets[@]}"; exit 0 ;;
-    --no-build) build=no; shift ;;
+    --no-build) may_build=no; shift ;;
     -*) common_option "$1" ;;
     *) [[ -n ${program[$1]:-} ]] || die 2 "unknown target '$1'; --list prints the targets"
         chosen+=("$1"); shift ;;
@@ -108,7 +112,10 @@ done
 [[ -z $hdf5 || " ${chosen[*]}" =~ ^(\ (shard|checkpoint))*\ ?$ ]] || die 2 "--hdf5 supports only shard and checkpoint"
 [[ ${#chosen[@]} -gt 0 ]] || chosen=("${targets[@]}")
 cd "$here/../.."
-if [[ $build == yes ]]; then
+if ((mutations > 0)); then
+    build=build-san dptrain=build-san/dptrain
+    [[ $may_build == no ]] || make -s -j "$(nproc)" CUDA=0 SAN=address,undefined mutations >&2 || die 4 "the build failed"
+elif [[ $may_build == yes ]]; then
     command -v "${FUZZ_CC:-clang}" >/dev/null || die 4 "clang was not found (Debian: apt-get install clang)"
     make -s -j "$(nproc)" all fuzz >&2 || die 4 "the build failed; check that libFuzzer is installed (Debian: apt-get install clang)"
 fi
@@ -117,6 +124,18 @@ fi
 figures() { sed -nE "s/.*$1:? +([0-9]+).*/\1/p" "$2"; }
 first() { figures "$@" | sed -n 1p; }
 last() { figures "$@" | tail -n 1; }
+
+# Runs tests/fuzz/mutate.c within 300 s of CPU and 2 GB, and prints a row. An input that ends the program stays.
+mutate() { # NAME PROGRAM LONGEST
+    local input=build/fuzz/findings/$1/mutation log=build/fuzz/$1.log failed=0
+    (
+        ulimit -t 300
+        export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0}:hard_rss_limit_mb=2048:max_allocation_size_mb=2048
+        time "$2" "build/fuzz/seeds/$1" "$mutations" "$3" "$input" >"$log" 2>&1
+    ) 2>"$log.cpu" || failed=1
+    printf '| %s | - | %s | %s | - | - | - | %s |\n' "$1" "$(tail -n 1 "$log.cpu" | awk '{ printf "%.2f", $1 + $2 }')" "$mutations" "$failed"
+    ((failed == 0)) || { note "$1: $2 $input ended: $(grep -m 1 -E 'broken:|ERROR:|runtime error:' "$log" || tail -n 1 "$log")" && return 1; }
+}
 
 status=0 TIMEFORMAT="%U %S"
 printf '| target | seconds | CPU seconds | inputs | coverage: start | end | corpus | findings |\n'
@@ -128,6 +147,10 @@ for target in "${chosen[@]}"; do
     rm -rf "$seeds"
     mkdir -p "$corpus" "$seeds" "$findings"
     make_seeds "$target" "$seeds" || die 4 "cannot make seeds for $target"
+    if ((mutations > 0)); then
+        mutate "$name" "$build/mutations/${program[$target]}" "${longest[$target]}" || status=1
+        continue
+    fi
     note "$name: $seconds s"
     {
         time "build/fuzz/${program[$target]}" -max_total_time="$seconds" -max_len="${longest[$target]}" -timeout=10 \

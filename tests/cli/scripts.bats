@@ -681,13 +681,13 @@ EOT
 }
 
 @test "test.sh lists its entries; an --only without matches is an error" {
-    run "$scripts/test.sh" --list --only '^(san/)?unit/test_base_rng|shellcheck'
+    run "$scripts/test.sh" --list --only '^(san/)?unit/test_base_rng|shellcheck|fuzz/'
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$output" = $'source/shellcheck\nsan/unit/test_base_rng\nunit/test_base_rng' ]
+    [ "$output" = $'san/fuzz/mutations\nsource/shellcheck\nsan/unit/test_base_rng\nunit/test_base_rng' ]
     # Those of bats once each, and of those that mostly wait no two together, but for the last ones.
     run "$scripts/test.sh" --list --no-san --only '^(cli|container|k8s|aws|cluster|sim|platform)/'
-    diff <(LC_ALL=C sort <<<"$output") <(cd "$root/tests" && find . -name '*.bats' | sed 's,^./,,; s,[.]bats$,,' | LC_ALL=C sort)
+    diff <(LC_ALL=C sort <<<"$output") <(cd "$root/tests" && find . -path ./fuzz -prune -o -name '*.bats' -print | sed 's,^./,,; s,[.]bats$,,' | LC_ALL=C sort)
     order=$(sed -E 's,^cli/.*,c,; s,.*/.*,w,' <<<"$output" | tr -d '\n')
     [[ $order =~ ^c+(wc+)+w*$ ]]
     run "$scripts/test.sh" --list --only no_such_test
