@@ -12,8 +12,9 @@ usage: scripts/test.sh [options]
 
 Installs missing packages, builds, and runs every test: C tests according to their RUN lines, command line tests (bats),
 cluster, container, Kubernetes and AWS tests on hosts made of namespaces (as root), checks of the source, and the C tests again
-with the address and undefined-behaviour sanitizers. Prints a line for each. Logs are written to build/test-logs, or to
-DPTRAIN_TEST_LOGS.
+with the address and undefined-behaviour sanitizers. Prints a line for each: its place, its verdict, its seconds and, from the
+second run on, the time left. Then what was skipped, by reason, what failed, and `N passed, N failed, N skipped`: an entry
+is skipped if none of its checks ran. Logs are written to build/test-logs, or to DPTRAIN_TEST_LOGS; beside it, the entries' seconds.
 
   --only PATTERN  run only entries whose name matches the extended regular expression
   --list          print the names of the entries and exit
@@ -330,22 +331,56 @@ printf '%s' "$plan" >"$work/plan"
 mkdir "$work/logs"
 export DPTRAIN_TEST_WORK=$work
 if [[ $slow == yes ]]; then export DPTRAIN_TEST_SLOW=1; fi
-status=0
+status=0 logs=${DPTRAIN_TEST_LOGS:-build/test-logs}
+times=$(dirname "$logs")/test-times
+# For the time left: the entries' seconds in an earlier run, or the mean, shared by those that run at once.
+if [[ -s $times ]]; then
+    awk -F '\t' -v jobs="$jobs" '
+        file == "times" { sec[$1] = $2; sum += $2; n++; next }
+        { printf "%s\t%.3f\n", $1, ($1 in sec ? sec[$1] : sum / n) / jobs }' file=times "$times" file=plan "$work/plan" >"$work/times"
+fi
 printf '%s\0' "${names[@]}" | xargs -0 -n 1 -P "$jobs" tests/driver.sh || status=1
-logs=${DPTRAIN_TEST_LOGS:-build/test-logs}
 rm -rf "$logs"
 mkdir -p "$(dirname "$logs")" && cp -r "$work/logs" "$logs"
+[[ -e $times ]] || : >"$times"
+awk -F '\t' '{ sec[$(NF == 2 ? 1 : 4)] = $(NF == 2 ? 2 : 3) } END { for (name in sec) print name "\t" sec[name] }' \
+    "$times" "$work/verdicts" >"$times.new" && mv "$times.new" "$times"
 
-skips=$(cd "$work/logs" && grep -riE '^(ok|not ok|1\.\.0).*# *skip' --include='*.out' . | sort) || true
-if [[ -n $skips ]]; then
-    printf '\nSkipped:\n'
-    sed -E 's|^\./||; s|__|/|g; s|\.out:|: |; s|: (ok [0-9]+ *-? *\|1\.\.0 *)|: |' <<<"$skips"
-fi
-failed=$(awk -F '\t' '$1 != "ok" && $1 !~ /^skipped: / { printf "  %s: %s\n", $3, $1 }' "$work/verdicts") || true
+# By reason: how many entries ran no check, how many checks were skipped, and in which entries.
+skips=$(awk '
+    function whole() { if (!ran && first != "") entries[first]++; ran = 0; first = "" }
+    function count(n, one, many) { return n == 0 ? "" : n " " (n == 1 ? one : many) }
+    FNR == 1 { whole() }
+    !/^(ok|not ok|1\.\.0)( |$)/ { next }
+    {
+        reason = match(tolower($0), /# *skip */) ? substr($0, RSTART + RLENGTH) : ""
+        if ($1 == "not" || ($1 == "ok" && !RSTART)) { ran++; next }
+        if (reason == "") reason = "no reason given"
+        # Each test has its own words for this one.
+        if (reason ~ /--slow/) reason = "scripts/test.sh --slow runs it"
+        if (first == "") first = reason
+        checks[reason] += $1 == "ok"
+        name = FILENAME
+        gsub(/.*\/|\.out$/, "", name); gsub(/__/, "/", name)
+        if (seen[reason, name]++) next
+        if (++n[reason] <= 3) names[reason] = names[reason] (n[reason] > 1 ? ", " : "") name
+        else if (n[reason] == 4) names[reason] = names[reason] ", …"
+    }
+    END {
+        whole()
+        for (reason in names) {
+            what = count(entries[reason] + 0, "entry", "entries") (entries[reason] && checks[reason] ? ", " : "")
+            what = what count(checks[reason], "check", "checks")
+            printf "%d\t%d\t  %s: %s (%s)\n", entries[reason], checks[reason], what, reason, names[reason]
+        }
+    }' "$work"/logs/*.out | LC_ALL=C sort -t $'\t' -k 1,1nr -k 2,2nr -k 3 | cut -f 3-) || true
+[[ -z $skips ]] || printf '\nSkipped:\n%s\n' "$skips"
+failed=$(awk -F '\t' '$1 != "ok" && $1 !~ /^skipped: / { printf "  %s: %s\n", $4, $1 }' "$work/verdicts") || true
 [[ -z $failed ]] || printf '\nFailed:\n%s\n' "$failed"
 n_run=$(wc -l <"$work/verdicts") n_failed=$(grep -c . <<<"$failed") || true
+n_skipped=$(grep -c '^skipped: ' "$work/verdicts") || true
 ((n_run == ${#names[@]})) || { status=1 && note "$((${#names[@]} - n_run)) entries did not run"; }
-printf '\n%s entries, %s checks, %s s\n%s passed, %s failed\n' "${#names[@]}" \
-    "$(awk -F '\t' '{ n += $2 } END { print n + 0 }' "$work/verdicts")" "$SECONDS" "$((n_run - n_failed))" \
-    "$((${#names[@]} - n_run + n_failed))"
+printf '\n%s entries, %s checks, %s s\n%s passed, %s failed, %s skipped\n' "${#names[@]}" \
+    "$(awk -F '\t' '{ n += $2 } END { print n + 0 }' "$work/verdicts")" "$SECONDS" "$((n_run - n_failed - n_skipped))" \
+    "$((${#names[@]} - n_run + n_failed))" "$n_skipped"
 exit "$status"

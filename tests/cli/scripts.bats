@@ -726,35 +726,87 @@ drive() { # SECONDS COMMAND
     [[ "$output" == *"no plan"* ]]
 }
 
-@test "test.sh without perl runs two entries at a time, and names the one that failed" {
-    local tree=$BATS_TEST_TMPDIR/tree
+# A tree with test.sh and tests of a GPU that print the given TAP; test.sh runs with few tools.
+make_tests() { # NAME TAP...
+    tree=$BATS_TEST_TMPDIR/tree
     mkdir -p "$tree"/{scripts,tests/unit,build/tests/unit}
     cp "$scripts"/{test,lib}.sh "$tree/scripts/" && cp "$root/tests/driver.sh" "$tree/tests/"
     printf '#!/bin/sh\necho "  cuda     Fake GPU, CUDA 13.0"\n' >"$tree/dptrain"
-    for name in good bad; do
-        printf '/* RUN np=0 device=cuda */\n' >"$tree/tests/unit/test_$name.c"
-        printf '#!/bin/sh\necho 1..2\necho ok 1\n[ %s = bad ] || echo ok 2\n' $name >"$tree/build/tests/unit/test_$name"
+    while (($# > 0)); do
+        printf '/* RUN np=0 device=cuda */\n' >"$tree/tests/unit/test_$1.c"
+        printf '#!/bin/sh\ncat <<E\n%s\nE\n' "$2" >"$tree/build/tests/unit/test_$1"
+        shift 2
     done
     chmod +x "$tree"/build/tests/unit/* "$tree/dptrain"
-    unset DPTRAIN_BIN
+    unset DPTRAIN_BIN DPTRAIN_TEST_LOGS
     PATH=$(small_path awk cat chmod cp cut date grep head mkdir mktemp mpirun mv nproc rm sed sort tail timeout tr uname wc xargs sh)
     export PATH
+}
+
+@test "test.sh without perl runs two entries at a time, and names the one that failed" {
+    make_tests good $'1..2\nok 1\nok 2' bad $'1..2\nok 1'
     run "$tree/scripts/test.sh" --gpu --jobs 2
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output == *"unit/test_good [cuda] ."*" ok "* && $output == *$'Failed:\n  unit/test_bad [cuda]: 1 of 2 checks ran\n'* ]]
-    [[ $output == *$'\n2 entries, 3 checks, '*$'\n1 passed, 1 failed' ]]
+    [[ $output == *$'\n2 entries, 3 checks, '*$'\n1 passed, 1 failed, 0 skipped' ]]
     rm "$tree/tests/unit/test_bad.c"
     run "$tree/scripts/test.sh" --gpu
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *$'\n1 entries, 2 checks, '*$'\n1 passed, 0 failed' ]]
+    [[ $output == *$'\n1 entries, 2 checks, '*$'\n1 passed, 0 failed, 0 skipped' ]]
+}
+
+@test "test.sh counts an entry without any check as skipped, and prints skips by reason, then failures" {
+    make_tests whole '1..0 # SKIP no /dev/abc' each $'1..3\nok 1 a # skip no root\nok 2 b # skip no /dev/abc\nok 3 # SKIP no /dev/abc' \
+        part $'1..3\nok 1 - a\nok 2 b # skip takes 5 s; scripts/test.sh --slow runs it\nok 3 # SKIP waits (--slow)' bad $'1..1\nnot ok 1 # skip'
+    run "$tree/scripts/test.sh" --gpu
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"unit/test_each [cuda] ."*" skipped: no root "*"unit/test_part [cuda] ."*" ok (2 of 3 checks skipped) "* ]]
+    [[ $output == *$'\n4 entries, 2 checks, '*$'\n1 passed, 1 failed, 2 skipped' ]]
+    [ "$(sed -n '/^Skipped:/,/^4 entries/p' <<<"$output" | sed '$d')" = 'Skipped:
+  1 entry, 2 checks: no /dev/abc (unit/test_each [cuda], unit/test_whole [cuda])
+  1 entry, 1 check: no root (unit/test_each [cuda])
+  2 checks: scripts/test.sh --slow runs it (unit/test_part [cuda])
+
+Failed:
+  unit/test_bad [cuda]: 1 of 1 checks failed' ]
+}
+
+@test "test.sh prints each entry's place and, from the second run on, the time left" {
+    local one=$'1..1\nok 1'
+    make_tests a "$one" b "$one" c "$one" d "$one"
+    run "$tree/scripts/test.sh" --gpu --jobs 2
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output != *left* ]]
+    [ "$(grep -oE '\] [1-4] of 4  ' <<<"$output" | LC_ALL=C sort | tr -d '\n')" = '] 1 of 4  ] 2 of 4  ] 3 of 4  ] 4 of 4  ' ]
+    [ "$(cut -f 1 "$tree/build/test-times" | LC_ALL=C sort | tr '\n' ,)" = \
+        'unit/test_a [cuda],unit/test_b [cuda],unit/test_c [cuda],unit/test_d [cuda],' ]
+    # One is new: the mean of the others. One is no longer there.
+    printf '%s\t120\n' 'unit/test_a [cuda]' 'unit/test_b [cuda]' 'unit/test_c [cuda]' gone >"$tree/build/test-times"
+    run "$tree/scripts/test.sh" --gpu
+    echo "$output"
+    [ "$(grep -oE ', [0-9]+ (s|min) left$' <<<"$output" | tr -d '\n')" = ', 6 min left, 4 min left, 2 min left' ]
+    grep -qx $'gone\t120' "$tree/build/test-times"
+    printf '%s\t160\n' unit/test_{a,b,c,d}' [cuda]' >"$tree/build/test-times"
+    # Two at a time: b ends after a has.
+    printf '#!/bin/sh\nuntil grep "1 of 2" "%s"; do :; done\necho 1..1\necho ok 1\n' "$BATS_TEST_TMPDIR/out" >"$tree/build/tests/unit/test_b"
+    DPTRAIN_GPU_SECONDS=60 "$tree/scripts/test.sh" --gpu --jobs 2 --only 'test_[ab]' >"$BATS_TEST_TMPDIR/out"
+    cat "$BATS_TEST_TMPDIR/out"
+    grep -q 'test_a .* of CPU, 80 s left$' "$BATS_TEST_TMPDIR/out"
+    [ "$(grep -c $'\t160$' "$tree/build/test-times")" -eq 2 ]
 }
 
 @test "a skipped test passes, unless it ran checks or ended with an error" {
     drive 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\n'
     [ "$status" -eq 0 ]
     [[ $output == *"skipped: no such CPU"* ]]
+    drive 10 'printf 1..2\\nok\ 1\ #\ skip\\nok\ 2\ #\ skip\\n'
+    [ "$status" -eq 0 ]
+    [[ $output == *"skipped: no reason given"* ]]
+    [ "$(cut -f 2 "$DPTRAIN_TEST_WORK/verdicts")" -eq 0 ]
     drive 10 'printf 1..0\ #\ SKIP\ no\ such\ CPU\\nnot\ ok\ 1\\n'
     [ "$status" -ne 0 ]
     [[ $output == *"skipped, but checks ran"* ]]
