@@ -6,6 +6,8 @@
 # shellcheck disable=SC2154 # variables of recorders.bash
 
 load recorders
+# shellcheck source=tests/cli/terminal.bash
+load ../cli/terminal
 
 setup() { recorders_up; }
 
@@ -275,6 +277,7 @@ END
     [ "$(grep -c 'pcluster create-cluster.*dryrun' "$CALLS")" -eq 1 ]
     : >"$CALLS"
     # On a terminal, with the wrong answer.
+    need_terminal
     run timeout 60 script -qec "$root/scripts/aws.sh up --config c.yaml --name first" /dev/null <<<"no"
     echo "$output"
     [[ "$output" == *"create the cluster first? Type yes:"*"nothing was done"* ]]

@@ -8,6 +8,8 @@
 load common
 # shellcheck source=tests/cli/docs.bash
 load docs
+# shellcheck source=tests/cli/terminal.bash
+load terminal
 bats_require_minimum_version 1.5.0
 
 setup_file() { make_tiny 64 16; }
@@ -22,6 +24,7 @@ at_terminal() { # COLUMNS COMMAND
 }
 
 @test "help wraps at the terminal's width, up to 120 columns; at 80 in a pipe" {
+    need_terminal
     for columns in 60 80 132; do
         at_terminal "$columns" train >"$BATS_TEST_TMPDIR/$columns"
         at_terminal "$columns" "data pack" >>"$BATS_TEST_TMPDIR/$columns"
@@ -48,6 +51,7 @@ at_terminal() { # COLUMNS COMMAND
 }
 
 @test "the scripts' help wraps at the terminal's width, up to 120 columns, with the same words" {
+    need_terminal
     export LC_ALL=C.UTF-8
     for script in run nccl_bw cluster_health setup_ssh regress aws; do
         "$root/scripts/$script.sh" --help >"$BATS_TEST_TMPDIR/whole"

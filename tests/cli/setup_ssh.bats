@@ -5,6 +5,9 @@
 # shellcheck disable=SC2016 # stand-ins' bodies are not for this shell
 # shellcheck disable=SC2030,SC2031 # every test is a subshell, on purpose
 
+# shellcheck source=tests/cli/terminal.bash
+load terminal
+
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     bin=$BATS_TEST_TMPDIR/bin
@@ -48,6 +51,7 @@ print_of() { ssh-keygen -lf "$HOSTS/$1/key.pub"; } # HOST
     [[ "$output" == *"unknown host key: $(print_of a | cut -d ' ' -f 2) (ED25519)"*"--fingerprints FILE"*"--trust-first-contact"* ]]
     [ ! -s "$pins" ]
     [ ! -e "$HOSTS/words" ]
+    need_terminal
     command -v sshpass >/dev/null || skip "sshpass is not here"
     SSHPASS=no run sshpass -e -P 'Pin these keys' env -u SSHPASS "$root/scripts/setup_ssh.sh" a
     echo "$output"

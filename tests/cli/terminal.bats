@@ -5,6 +5,8 @@
 
 # shellcheck source=tests/cli/common.bash
 load common
+# shellcheck source=tests/cli/terminal.bash
+load terminal
 
 bats_require_minimum_version 1.5.0
 
@@ -20,6 +22,7 @@ at_terminal() { # COLUMNS TERM ARGUMENTS...
 bars() { tr '\r' '\n' | sed -n 's/\x1b\[J$//p' | grep '\[[#-]*\]'; }
 
 @test "the bar fits the terminal, shows the share of the whole run, and is full at the last step" {
+    need_terminal
     for columns in 120 80 45; do
         at_terminal "$columns" xterm >"$BATS_TEST_TMPDIR/said"
         bars <"$BATS_TEST_TMPDIR/said" >"$BATS_TEST_TMPDIR/bars"
@@ -31,6 +34,7 @@ bars() { tr '\r' '\n' | sed -n 's/\x1b\[J$//p' | grep '\[[#-]*\]'; }
 }
 
 @test "after each redraw the cursor is at the start of the line, so that a resized line is erased whole" {
+    need_terminal
     at_terminal 80 xterm >"$BATS_TEST_TMPDIR/said"
     # Each bar ends by erasing what follows, and returns.
     [ "$(grep -aoE '\[[#-]+\]' "$BATS_TEST_TMPDIR/said" | wc -l)" -eq \
@@ -38,21 +42,21 @@ bars() { tr '\r' '\n' | sed -n 's/\x1b\[J$//p' | grep '\[[#-]*\]'; }
 }
 
 @test "TERM=dumb gets lines, without escape sequences; so does a pipe" {
+    on_ranks 0 train --data "$tiny" --steps 12 --batch 50 --log-every 6 --out "$out" --overwrite >"$BATS_TEST_TMPDIR/said"
+    [ "$(grep -c '^epoch [12]/2  step' "$BATS_TEST_TMPDIR/said")" -eq 2 ]
+    need_terminal
     for term in dumb ''; do
         at_terminal 80 "$term" --log-every 6 >"$BATS_TEST_TMPDIR/said"
         run -1 grep $'\e' "$BATS_TEST_TMPDIR/said"
         [ "$(grep -cE '^epoch [12]/2  step (6|12)/12  .* images/s  loss [0-9.]+  accuracy [0-9.]+  [0-9:]+ left' \
             "$BATS_TEST_TMPDIR/said")" -eq 2 ]
     done
-    on_ranks 0 train --data "$tiny" --steps 12 --batch 50 --log-every 6 --out "$out" --overwrite >"$BATS_TEST_TMPDIR/said"
-    [ "$(grep -c '^epoch [12]/2  step' "$BATS_TEST_TMPDIR/said")" -eq 2 ]
 }
 
 @test "--progress bar, lines, none, and -q, -v" {
     short=(train --data "$tiny" --threads 1 --batch 50 --steps 12 --log-every 6 --out "$out" --overwrite)
     COLUMNS=60 "$dptrain" "${short[@]}" --progress bar >"$BATS_TEST_TMPDIR/bar"
     bars <"$BATS_TEST_TMPDIR/bar" | grep ' 100 %'
-    at_terminal 80 xterm --progress lines --log-every 6 | grep -c '  step 6/12  '
     for none in "--progress none" -q --quiet; do
         # shellcheck disable=SC2086 # two words
         "$dptrain" "${short[@]}" $none >"$BATS_TEST_TMPDIR/none" 2>&1
@@ -70,9 +74,12 @@ bars() { tr '\r' '\n' | sed -n 's/\x1b\[J$//p' | grep '\[[#-]*\]'; }
     [[ $output == *"invalid --progress 'dots': expected one of auto, bar, lines, none"* ]]
     run -2 "$dptrain" report -q
     [[ $output == *"unknown option --quiet"* ]]
+    need_terminal
+    at_terminal 80 xterm --progress lines --log-every 6 | grep -c '  step 6/12  '
 }
 
 @test "run.sh passes on the terminal and its width; none with TERM=dumb" {
+    need_terminal
     printed() { # TERM
         TERM=$1 script -qec "stty cols 55; DPTRAIN_BIN=/usr/bin/env '$root/scripts/run.sh' -np 1 --" /dev/null </dev/null | tr -d '\r'
     }

@@ -5,6 +5,8 @@
 # shellcheck disable=SC2154 # cluster_* come from cluster.bash
 
 load cluster
+# shellcheck source=tests/cli/terminal.bash
+load ../cli/terminal
 
 setup_file() {
     if cluster_try 3; then cluster_trust; fi
@@ -40,6 +42,7 @@ teardown_file() { cluster_down; }
     done
     run cluster_exec node1 ssh -o BatchMode=yes trainer@node2 id -un
     [ "$status" -eq 255 ]
+    need_terminal # sshpass
     SSHPASS=$cluster_password run cluster_exec node1 sshpass -e ssh trainer@node2 'id -un; pwd'
     [ "$status" -eq 0 ]
     [ "$output" = $'trainer\n/run/host/home/trainer' ]

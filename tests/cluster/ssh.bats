@@ -6,6 +6,8 @@
 # shellcheck disable=SC2154 # cluster_* come from cluster.bash
 
 load cluster
+# shellcheck source=tests/cli/terminal.bash
+load ../cli/terminal
 
 hosts=node1,node2,node3
 
@@ -15,6 +17,7 @@ setup_file() {
 
 setup() {
     cluster_or_skip
+    need_terminal # sshpass
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     unset SSHPASS
     # The build with sanitizers is slow, and host lists have separate tests.
