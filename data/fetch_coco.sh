@@ -94,8 +94,8 @@ while [ $# -gt 0 ]; do
 done
 [ "$n_folders" -le 1 ] || fail 2 "expected at most one folder, not $n_folders; --help shows the usage"
 [ -n "$folder" ] || fail 2 "the folder's name is empty"
-command -v unzip >/dev/null || fail 4 "unzip is not installed (apt-get install unzip)"
 fetch_need_tools "$mirror"
+command -v unzip >/dev/null || fail 4 "unzip is not installed (apt-get install unzip)"
 fetch_make_folder "$folder"
 
 for entry in "${parts[@]}"; do
@@ -108,4 +108,4 @@ for entry in "${parts[@]}"; do
         *) fail 4 "cannot download $name (see above); run this again to resume, or set DPTRAIN_COCO_URL to another mirror" ;;
     esac
 done
-echo "COCO is in $folder; dptrain data pack --from $folder --out SHARDS packs it into shards"
+echo "COCO is in $folder; dptrain data pack --from $(printf %q "$folder") --out SHARDS packs it into shards"

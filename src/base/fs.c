@@ -28,6 +28,27 @@ err_t fs_join(char *out, const char *folder, const char *name)
     return ERR_OK;
 }
 
+void fs_quote(const char *word, char *out, size_t n_bytes)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    size_t n = 0;
+    if (word[0] && word[strspn(word, plain)] == '\0') {
+        snprintf(out, n_bytes, "%s", word);
+        return;
+    }
+    out[n++] = '\'';
+    for (; *word && n + 6 < n_bytes; word++) {
+        if (*word != '\'') {
+            out[n++] = *word;
+            continue;
+        }
+        memcpy(out + n, "'\\''", 4);
+        n += 4;
+    }
+    out[n++] = '\'';
+    out[n] = '\0';
+}
+
 bool fs_exists(const char *path)
 {
     struct stat info;

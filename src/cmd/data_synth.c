@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "base/log.h"
 #include "cmd/data.h"
+#include "data/dataset/dataset.h"
 #include "data/dataset/digits.h"
 
 static const char usage[] = "usage: dptrain data synth digits --out DIR [options]\n"
@@ -31,8 +33,11 @@ static err_t synth_digits(const synth_options_t *options, const char *const *wor
         RAISE(ERR_USAGE, "dptrain data synth: expected the word digits");
     if (!options->out) RAISE(ERR_USAGE, "dptrain data synth: --out DIR is required");
     TRY(digits_write(options->out, (uint64_t)options->seed, options->n_train, options->n_val));
-    log_info("wrote %lld training and %lld validation digits to %s; train on them with --data %s",
-             (long long)options->n_train, (long long)options->n_val, options->out, options->out);
+    char quoted[FS_PATH_MAX];
+    fs_quote(options->out, quoted, sizeof quoted);
+    log_info("wrote %lld training and %lld validation digits to %s; train on them with --data %s%s",
+             (long long)options->n_train, (long long)options->n_val, options->out,
+             dataset_is_built_in(options->out) ? "./" : "", quoted);
     return ERR_OK;
 }
 

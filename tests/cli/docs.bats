@@ -111,6 +111,30 @@ setup() {
     [[ "$status" -eq 0 && "$output" == *"resumed from runs/a place/ckpt-"* && "$output" == *"epoch 3 "* ]]
 }
 
+@test "commands in messages work as printed, with blanks, quotes and names of built-in data" {
+    cd "$BATS_TEST_TMPDIR"
+    mkdir bin
+    ln -s "$dptrain" bin/dptrain
+    PATH=$PWD/bin:$PATH
+    train='--model mlp --steps 1 --batch 8 --no-eval --threads 1 --device cpu'
+    for folder in digits synthetic "a b's"; do
+        dptrain data synth digits --out "$folder" --train 32 --val 16 >said
+        words=$(sed -n 's/.*; train on them with //p' said)
+        run bash -c "dptrain train $words $train --overwrite --out run"
+        echo "$words: $output"
+        [[ "$status" -eq 0 && "$output" == *" 32 training, 16 validation "* ]]
+    done
+    dptrain data pack --from "a b's" --out "the shards" >said
+    for shard in the\ shards/train-*.h5; do truncate -s -1 "$shard"; done
+    # shellcheck disable=SC2086 # words
+    run dptrain train --data "the shards" $train --out run --overwrite
+    [ "$status" -eq 3 ]
+    advice=$(sed -n "s/ (--max-bad.*//; s/.*; check with //p" <<<"$output")
+    run bash -c "$advice"
+    echo "$advice: $output"
+    [[ "$status" -eq 3 && "$output" == *"not ok "*"the shards/train-"* ]]
+}
+
 @test "a page with a wrong command, option or mark is found" {
     for line in 'mpirun -np 2 ./dptrain trian' './dptrain train --epoch 3' 'scripts/no_such.sh hosts' \
         'scripts/run.sh --hostfiles hosts -- train' 'scripts/run.sh -np 2 train --no-such' 'dptrain data pack --form x' \

@@ -69,6 +69,9 @@ struct dataset {
  * where[FS_PATH_MAX], the reason ("from $DPTRAIN_DATA") to why[128]. ERR_DATA: the folder does not exist. */
 err_t dataset_choose(const char *option, char *where, char *why);
 
+/* Whether --data takes the word for a built-in kind; a folder of this name in the current one is ./NAME. */
+bool dataset_is_built_in(const char *where);
+
 /* Opens a folder with any of MNIST's IDX files as that kind, others as images (data/source/source.h).
  *
  *   settings  how images are transformed; NULL: the defaults; unused by kinds in memory

@@ -28,6 +28,11 @@ static const dataset_ops_t *built_in(const char *where)
     return NULL;
 }
 
+bool dataset_is_built_in(const char *where)
+{
+    return built_in(where) != NULL;
+}
+
 err_t dataset_choose(const char *option, char *where, char *why)
 {
     if (option) {

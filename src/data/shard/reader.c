@@ -72,12 +72,15 @@ static err_t open_file(const shard_reader_t *r, const shard_file_t *file, int *o
     if (fstat(fd, &info) != 0)
         err =
             err_raise(seal_errno_code(errno), __FILE__, __LINE__, "the shard %s: %s", path, strerror(errno));
-    else if (!S_ISREG(info.st_mode) || info.st_size != file->n_bytes)
+    else if (!S_ISREG(info.st_mode) || info.st_size != file->n_bytes) {
+        char folder[FS_PATH_MAX];
+        fs_quote(r->folder, folder, sizeof folder);
         err = err_raise(
             ERR_DATA, __FILE__, __LINE__,
             "the shard %s has %lld bytes, but %lld in the index: it is truncated or belongs to another plan; "
             "check with dptrain data verify %s",
-            path, (long long)info.st_size, (long long)file->n_bytes, r->folder);
+            path, (long long)info.st_size, (long long)file->n_bytes, folder);
+    }
     if (err == ERR_OK)
         *out = fd;
     else
@@ -163,9 +166,12 @@ static err_t read_all(const shard_reader_t *r, const range_t *range, int fd, int
     if (reason)
         RAISE(seal_errno_code(reason), "cannot read the shard %s/%s: %s", r->folder, range->file->name,
               strerror(reason));
-    if (n_read < n_bytes)
+    if (n_read < n_bytes) {
+        char folder[FS_PATH_MAX];
+        fs_quote(r->folder, folder, sizeof folder);
         RAISE(ERR_DATA, "the shard %s/%s is truncated; check with dptrain data verify %s", r->folder,
-              range->file->name, r->folder);
+              range->file->name, folder);
+    }
     return ERR_OK;
 }
 

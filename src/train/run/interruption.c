@@ -114,28 +114,6 @@ void interruption_open_validation(trainer_t *t)
     open_state();
 }
 
-/* Quotes a word for a shell if it needs that. */
-static void quote(const char *word, char *out, size_t n_bytes)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
-    size_t n = 0;
-    if (word[0] && word[strspn(word, plain)] == '\0') {
-        snprintf(out, n_bytes, "%s", word);
-        return;
-    }
-    out[n++] = '\'';
-    for (; *word && n + 6 < n_bytes; word++) {
-        if (*word != '\'') {
-            out[n++] = *word;
-            continue;
-        }
-        memcpy(out + n, "'\\''", 4);
-        n += 4;
-    }
-    out[n++] = '\'';
-    out[n] = '\0';
-}
-
 /* The newest checkpoint of the run's folder; -1: none. Files appear there when they are complete; one with a
  * later step than the run's was renamed. */
 static int64_t newest_checkpoint(const trainer_t *t)
@@ -156,7 +134,7 @@ void interruption_how_to_resume(const trainer_t *t, char out[INTERRUPTION_TEXT_M
     int64_t newest = newest_checkpoint(t);
     bool has_records = fs_join(path, t->output.folder, "metrics.jsonl") == ERR_OK && fs_exists(path);
     disk_wait_end();
-    quote(t->output.folder, quoted, sizeof quoted);
+    fs_quote(t->output.folder, quoted, sizeof quoted);
     if (newest >= 0 && checkpoint_store_path(t->output.folder, newest, path) == ERR_OK)
         snprintf(out, INTERRUPTION_TEXT_MAX, "checkpoint %s; continue with --resume auto --out %s", path,
                  quoted);
