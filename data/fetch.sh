@@ -10,7 +10,9 @@ fail() { # CODE MESSAGE
     exit "$1"
 }
 
+# The first after the command line is checked; end_of_options of scripts/lib.sh, as it is called there.
 fetch_need_tools() { # URL
+    [ -z "${DPTRAIN_CHECK_OPTIONS-}" ] || exit 0
     tool=
     local candidate
     for candidate in curl wget; do

@@ -81,6 +81,7 @@ while [[ $# -gt 0 ]]; do
     shift 2
 done
 "judge_$verb"
+end_of_options
 aws_tools
 make_work aws
 trap 'exit 130' INT

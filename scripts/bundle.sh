@@ -45,6 +45,7 @@ case $out in
 *.tar.xz) pack=(xz -T 1 "--lzma2=preset=6,dict=192MiB") ;;
 *) die 2 "--out $out: expected a name that ends in .tar.gz or .tar.xz" ;;
 esac
+end_of_options
 for tool in ompi_info ldd objdump strip tar "${pack[0]}"; do
     command -v "$tool" >/dev/null || die 4 "$tool was not found; run scripts/install_deps.sh --test"
 done

@@ -76,6 +76,7 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -n $hosts ]] || die 2 "HOSTS is missing; --help explains it"
 check_options+=("$@")
+end_of_words check "${check_options[@]}"
 # A single name is a list too; dptrain hosts would treat it as a file.
 if [[ $hosts != *[/:,]* && ! -e $hosts ]]; then hosts+=:1; fi
 source=(-hostfile "$hosts")

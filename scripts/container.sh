@@ -123,11 +123,12 @@ esac
 [[ $gpus == @(auto|all|none) ]] || die 2 "invalid --gpus '$gpus': expected auto, all or none"
 [[ $verb == exec || $verb == check || ${#words[@]} -eq 0 ]] || die 2 "unexpected argument '${words[0]}' after --"
 [[ $verb != exec || ${#words[@]} -gt 0 ]] || die 2 "nothing to do: pass -- COMMAND"
+[[ $verb == build || -n $hosts ]] || die 2 "HOSTS is missing; --help explains it"
+end_of_options
 if [[ $verb == build ]]; then
     container_build
     exit
 fi
-[[ -n $hosts ]] || die 2 "HOSTS is missing; --help explains it"
 for tool in ssh ssh-keygen timeout; do
     command -v "$tool" >/dev/null || die 4 "$tool was not found; scripts/install_deps.sh installs it (openssh-client)"
 done

@@ -232,6 +232,7 @@ for word in "$@"; do
     *) common_option "$word" ;;
     esac
 done
+end_of_options
 
 if [[ $list == yes ]]; then
     printf '%s\n' "${packages[@]}"

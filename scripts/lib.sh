@@ -77,6 +77,15 @@ common_option() { # WORD [WHERE]
     die 2 "unknown option '$1'${2:+ $2}; ${nearest:+did you mean $nearest? }--help lists the options"
 }
 
+# Called when a script's command line has been checked. With DPTRAIN_CHECK_OPTIONS set, for tests of examples, it ends here.
+end_of_options() { [[ -z ${DPTRAIN_CHECK_OPTIONS:-} ]] || exit 0; }
+
+# The same for a script that starts the program, which then checks the words that it would get.
+end_of_words() { # [WORDS FOR THE PROGRAM...]
+    [[ -z ${DPTRAIN_CHECK_OPTIONS:-} || $# -eq 0 ]] || exec "$(find_program)" "$@"
+    end_of_options
+}
+
 # Prints the absolute path of an existing folder.
 folder_option() { # OPTION VALUE
     [[ -d $2 ]] || die 2 "$1 $2: no such folder"

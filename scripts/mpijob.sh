@@ -116,4 +116,5 @@ shm=${shm:-$(($(bytes "$memory") / 2097152))Mi}
 (($(bytes "$shm") < $(bytes "$memory"))) || die 2 "--shm $shm must be less than --memory $memory, which includes it"
 
 command_words "$@"
+end_of_words "$@"
 manifest

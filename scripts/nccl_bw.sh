@@ -222,6 +222,7 @@ if [[ $default_ranks == yes ]]; then
 fi
 ((np != 1)) || die 2 "${given:--np 1}: a collective needs two ranks or more${given:+; -g N starts N}"
 out=${out:-runs/nccl_bw-$(date +%Y%m%d-%H%M%S).jsonl}
+end_of_words bench comm "--out=$out" "${bench[@]}"
 
 echo "# $who"
 [[ ${#ignored[@]} -eq 0 ]] ||

@@ -57,6 +57,7 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -n $hosts ]] || die 2 "HOSTS is missing; --help explains it"
 [[ ${#words[@]} -gt 0 || -n $copy ]] || die 2 "nothing to do: pass -- COMMAND or --copy FILE"
+end_of_options
 [[ -z $copy || -e $copy ]] || die 3 "--copy: no such file: $copy"
 command -v ssh >/dev/null || die 4 "ssh was not found; scripts/install_deps.sh installs it (openssh-client)"
 [[ -z $copy ]] || command -v rsync >/dev/null || die 4 "rsync was not found (apt-get install rsync)"

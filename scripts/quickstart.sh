@@ -36,6 +36,7 @@ while [[ $# -gt 0 ]]; do
     *) common_option "$1" ;;
     esac
 done
+end_of_options
 root=$(readlink -f "$here/..")
 
 # Whether this user can build here, and put runs here.

@@ -145,6 +145,11 @@ case $verb in
 run | accept | list)
     ((${#report_options[@]} == 0)) || die 2 "$verb takes no options after --, such as '${report_options[0]}'" ;;
 esac
+case $verb in
+run | ab) end_of_words bench all "${bench_args[@]}" "${a_args[@]}" "${b_args[@]}" ;;
+compare | history | html) end_of_words report "$verb" "${report_options[@]}" -- before after ;;
+*) end_of_options ;;
+esac
 
 # A suite's name does not depend on the folder of its file.
 suite_name=${suite##*/} suite_name=${suite_name%.conf}

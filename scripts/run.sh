@@ -198,6 +198,7 @@ if [[ $# -ge 3 && $1 =~ ^[0-9]+$ && $2 =~ ^[0-9]+$ ]]; then
     set -- train --batch-per-rank "$batch" "$@"
 fi
 
+end_of_words "$@"
 program=$(find_program)
 # A bundle contains mpirun, and its daemon for other hosts.
 prefix=''

@@ -86,6 +86,7 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 [[ -n $hosts ]] || die 2 "HOSTS is missing; --help explains it"
+end_of_options
 for tool in ssh ssh-keygen ssh-keyscan timeout; do
     command -v "$tool" >/dev/null || die 4 "$tool was not found; scripts/install_deps.sh installs it (openssh-client)"
 done

@@ -146,6 +146,7 @@ done
 for w in "$@"; do
     [[ $w != *[[:space:]]* && -n $w ]] || die 2 "'$w': smpirun passes no empty words, and none with spaces"
 done
+end_of_words "$@"
 command -v smpirun >/dev/null || die 4 "SimGrid was not found; run scripts/install_deps.sh --sim"
 program=${DPTRAIN_SMPI_BIN:-$here/../build-smpi/dptrain}
 [[ -f $program ]] || die 4 "$program is not built; run make SMPI=1"

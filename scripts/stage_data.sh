@@ -70,6 +70,7 @@ done
 for folder in "${sources[@]}"; do
     [[ ${dest%/}/ != "${folder%/}"/* ]] || die 2 "$dest is the same as SOURCE or inside it: $folder"
 done
+end_of_options
 
 # ---- on the hosts, by bash
 

@@ -120,6 +120,7 @@ case ${1:-} in
 esac
 case ${1:-}:$# in
 head:3 | data:[34]) [[ $2 =~ ^s3://[a-z0-9.-]+/.+$ ]] || die 2 "'$2' is not s3://BUCKET/PREFIX" ;;&
+head:3 | data:[34] | worker:1) [[ -z ${DPTRAIN_CHECK_OPTIONS:-} ]] || exit 0 ;;&
 head:3 | data:[34]) command -v aws >/dev/null || die 4 "the aws command was not found on this node" ;;&
 head:3) setup_head "${2%/}" "$3" ;;
 worker:1) setup_worker ;;

@@ -59,6 +59,7 @@ done
 for word in $only; do
     [[ " ${stages[*]} " == *" $word "* ]] || die 2 "--only: no stage '$word'; the stages are ${stages[*]}"
 done
+end_of_options
 root=$(readlink -f "$here/../..")
 out=${out:-$root/results}
 

@@ -141,10 +141,10 @@ err_t cmd_bench(const cmd_context_t *context)
         return cmd_fail(err);
     }
     if (err == ERR_OK) err = parse_request(&r, context, n_words);
-    if (err == ERR_OK)
-        err = bench_run(&r.options, r.groups, N_COMMON + r.n_cases, r.cases, r.n_cases, context->abort_job);
-    else
+    if (err != ERR_OK)
         cmd_fail(err);
+    else if (!cmd_only_checks())
+        err = bench_run(&r.options, r.groups, N_COMMON + r.n_cases, r.cases, r.n_cases, context->abort_job);
     free_request(&r);
     return err;
 }

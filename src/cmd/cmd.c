@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/deadline.h"
@@ -18,6 +19,14 @@ err_t cmd_fail(err_t err)
 {
     if (err != ERR_OK) log_early_error("%s", err_message());
     return err;
+}
+
+bool cmd_only_checks(void)
+{
+    const char *set = getenv("DPTRAIN_CHECK_OPTIONS");
+    if (!set || !set[0]) return false;
+    log_note("the options are valid; DPTRAIN_CHECK_OPTIONS is set, so nothing runs");
+    return true;
 }
 
 typedef enum help { HELP_NONE, HELP_COMMON, HELP_ALL, HELP_TSV } help_t;

@@ -44,6 +44,10 @@ err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code));
 /* Prints an error, before a communicator is open, and returns it. */
 err_t cmd_fail(err_t err);
 
+/* Whether $DPTRAIN_CHECK_OPTIONS is set, which says so: the command line has been checked, and the command must not run.
+ * For tests of examples; end_of_options of scripts/lib.sh is the same for scripts. */
+bool cmd_only_checks(void);
+
 /* The context of the verb that the first word names. */
 cmd_context_t cmd_verb(const cmd_context_t *context);
 

@@ -133,6 +133,7 @@ err_t cmd_data_pack(const cmd_context_t *context)
     const bool decodes = options.pack.decode || options.pack.resize > 0;
     const opt_fact_t facts[] = {{"decoding", decodes ? "yes" : "no"}, {NULL, NULL}};
     opt_warn_idle(groups, 2, whens, facts, NULL);
+    if (cmd_only_checks()) return ERR_OK;
     options.pack.n_threads = (int)options.threads;
     image_set_max_pixels(options.max_image_pixels);
     err = data_open_comm(context, options.timeout_sec, &runtime);

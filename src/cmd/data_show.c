@@ -73,6 +73,6 @@ err_t cmd_data_show(const cmd_context_t *context)
     if (err == ERR_OK) err = opt_parse(groups, 2, context->argc, context->argv, words, 2, &n_words);
     if (err == ERR_OK) err = console_apply(&console);
     if (err == ERR_OK) err = check_options(&options, groups, n_words);
-    if (err == ERR_OK && log_speaks()) err = show_source(words[0], &options);
+    if (err == ERR_OK && log_speaks() && !cmd_only_checks()) err = show_source(words[0], &options);
     return cmd_fail(err);
 }

@@ -32,6 +32,7 @@ static err_t synth_digits(const synth_options_t *options, const char *const *wor
     if (n_words != 1 || strcmp(words[0], "digits") != 0)
         RAISE(ERR_USAGE, "dptrain data synth: expected the word digits");
     if (!options->out) RAISE(ERR_USAGE, "dptrain data synth: --out DIR is required");
+    if (cmd_only_checks()) return ERR_OK;
     TRY(digits_write(options->out, (uint64_t)options->seed, options->n_train, options->n_val));
     char quoted[FS_PATH_MAX];
     fs_quote(options->out, quoted, sizeof quoted);

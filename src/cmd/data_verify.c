@@ -104,6 +104,7 @@ err_t cmd_data_verify(const cmd_context_t *context)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain data verify: expected one folder");
     if (err != ERR_OK) return cmd_fail(err);
     opt_warn_idle(groups, 2, whens, NULL, NULL);
+    if (cmd_only_checks()) return ERR_OK;
     image_set_max_pixels(options.max_image_pixels);
     err = data_open_comm(context, options.timeout_sec, &runtime);
     const pack_verify_options_t verify = {options.decode, (int)options.threads};

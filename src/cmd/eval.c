@@ -186,7 +186,7 @@ err_t cmd_eval(const cmd_context_t *context)
     if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &where, 1, NULL);
     if (err == ERR_OK) err = console_apply(&options.console);
     if (err == ERR_OK) err = check_options(&options, groups, where);
-    if (err != ERR_OK) return cmd_fail(err);
+    if (err != ERR_OK || cmd_only_checks()) return cmd_fail(err);
     options.evaluate.split = strcmp(options.split, split_names[SPLIT_TRAIN]) == 0 ? SPLIT_TRAIN : SPLIT_VAL;
     if (options.results) return eval_results(context, &options, where);
     runtime_t runtime;

@@ -239,7 +239,7 @@ err_t cmd_info(const cmd_context_t *context)
     if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, NULL, 0, NULL);
     if (err == ERR_OK && options.bytes && !options.model) err = missing_model();
     if (err == ERR_OK) err = settle_size(&options);
-    if (err == ERR_OK && log_speaks())
+    if (err == ERR_OK && log_speaks() && !cmd_only_checks())
         err = !options.model ? print_build() : options.bytes ? print_bytes(&options) : print_model(&options);
     return cmd_fail(err);
 }

@@ -147,8 +147,9 @@ err_t cmd_predict(const cmd_context_t *context)
     if (err == ERR_OK) err = console_apply(&options.console);
     if (err == ERR_OK && n > 0) err = check_options(&options, groups, words[0]);
     if (err == ERR_OK) image_set_max_pixels(options.max_image_pixels);
-    if (err == ERR_OK) err = list_images(words, n, &list);
-    if (err == ERR_OK) {
+    const bool only_checks = err == ERR_OK && n > 1 && cmd_only_checks();
+    if (err == ERR_OK && !only_checks) err = list_images(words, n, &list);
+    if (err == ERR_OK && !only_checks) {
         runtime_t runtime;
         err = runtime_open(&options.runtime, context->abort_job, &runtime);
         options.predict.timeout_sec = options.runtime.timeout_sec;

@@ -58,5 +58,6 @@ err_t cmd_replay(const cmd_context_t *context)
     if (err == ERR_OK) err = refuse_given(groups);
     if (err == ERR_OK && !options.replay.folder)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain replay: expected the folder of a run");
-    return err == ERR_OK ? replay_run(&options.replay, context->abort_job) : cmd_fail(err);
+    if (err != ERR_OK || cmd_only_checks()) return cmd_fail(err);
+    return replay_run(&options.replay, context->abort_job);
 }

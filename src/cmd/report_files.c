@@ -217,7 +217,7 @@ err_t report_files_command(const cmd_context_t *context, const char *usage, opt_
     if (err == ERR_OK) err = opt_parse(group, 1, context->argc, context->argv, names, context->argc, &n);
     if (err != ERR_OK)
         cmd_fail(err);
-    else if (log_speaks())
+    else if (log_speaks() && !cmd_only_checks())
         err = run(group->values, names, n);
     mem_free(&names);
     return err;

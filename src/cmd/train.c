@@ -46,10 +46,10 @@ err_t cmd_train(const cmd_context_t *context)
     if (err == ERR_OK) err = parse_options(context, &options, groups, &storage);
     if (err == ERR_OK && options.print_config)
         err = print_config(&options, groups);
-    else if (err == ERR_OK)
-        err = train_run(&options, groups, context->abort_job);
-    else
+    else if (err != ERR_OK)
         cmd_fail(err);
+    else if (!cmd_only_checks())
+        err = train_run(&options, groups, context->abort_job);
     mem_free(&storage);
     return err;
 }
