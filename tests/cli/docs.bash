@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-# Checks blocks of commands in the pages: `load docs`. docs/adding.md describes the marks.
+# Checks commands of the pages and of the helps' examples: `load docs`. docs/adding.md describes the marks. A command is run
+# (docs_run), or its words are checked by the program that it starts (docs_accept); docs_check_line also knows the others.
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # root, dptrain: common.bash sets them; docs_coco, docs_helps: the test does
 
 docs_marks="run hosts gpu network long"
-# Options that some help has, as NAME OPTION; -g because `load` is a function.
-declare -gA docs_known=()
+# Whether some help has an option, by NAME OPTION, and helps by NAME; -g because `load` is a function.
+declare -gA docs_known=() docs_read=()
 
 # Writes each fenced block of a page to a file LINE.MARK in the folder, without fence and indentation. LINE is the fence's; MARK
 # is `none` for text. Commands without a mark are an error.
@@ -43,23 +44,27 @@ docs_help() { # NAME
     if [[ ! -e $file ]]; then
         if [[ $1 == *.sh ]]; then command=("$root/$1"); else read -ra words <<<"$1" && command+=("${words[@]}"); fi
         if [[ $1 == *.sh ]]; then command+=(--help); else command+=(--help all); fi
-        "${command[@]}" >"$file" 2>&1 || return
+        # The examples are not a proof of their options.
+        "${command[@]}" 2>&1 | sed '/^Examples:$/,$d' >"$file" || return
     fi
     cat "$file"
 }
 
-docs_has_option() { # OPTION, the help on standard input
+docs_has_option() { # OPTION HELP
     local option=${1%%=*}
     local either=$option
     [[ $option != --no-* ]] || either="$option|--${option#--no-}"
-    [[ $option == --help || $option == -h ]] || grep -qE -- "(^|[^A-Za-z0-9-])($either)([^A-Za-z0-9-]|\$)"
+    [[ $option == --help || $option == -h || $2 =~ (^|[^A-Za-z0-9-])($either)([^A-Za-z0-9-]|$) ]]
 }
 
 # Whether the help of a command or a script has an option.
 docs_knows() { # NAME OPTION
-    [[ -z ${docs_known[$1 $2]-} ]] || return 0
-    { docs_help "$1"; [[ $1 != scripts/recipes/* ]] || docs_help train; } | docs_has_option "$2" || return
-    docs_known[$1 $2]=yes
+    if [[ -z ${docs_known[$1 $2]-} ]]; then
+        if [[ -z ${docs_read[$1]-} ]]; then docs_read[$1]=$(docs_help "$1"; [[ $1 != scripts/recipes/* ]] || docs_help train); fi
+        docs_known[$1 $2]=no
+        ! docs_has_option "$2" "${docs_read[$1]}" || docs_known[$1 $2]=yes
+    fi
+    [[ ${docs_known[$1 $2]} == yes ]]
 }
 
 # Prints the command whose options follow `--`.
@@ -71,6 +76,13 @@ docs_after_dashes() { # NAME
     regress | scripts/regress.sh) echo "report compare" ;;
     scripts/container.sh) echo scripts/run.sh ;;
     esac
+}
+
+# Prints the examples of a help, one per line.
+docs_examples() { # NAME
+    local command=("$dptrain") words
+    if [[ $1 == *.sh ]]; then command=("$root/$1"); else read -ra words <<<"$1" && command+=("${words[@]}"); fi
+    "${command[@]}" --help | sed -n '/^Examples:$/,/^$/{ /^  [^#]/p; }' | sed -E ':a; /\\$/{ N; s/ *\\\n */ /; ta; }; s/^  //'
 }
 
 # Checks that subcommands, scripts and options of a line exist. Prints what does not.
@@ -111,6 +123,47 @@ docs_check_line() { # LINE
     done
 }
 
+# Checks the words of commands by what they start: every command line of dptrain and of its scripts is parsed and validated,
+# and nothing runs. Stand-ins replace the launchers, which start the program once, and other programs, which do nothing. Input
+# that is missing here (code 3) is the business of a run. Prints what is refused, or changes nothing.
+docs_accept() { # FOLDER, the commands on standard input
+    local said=$1/accept.said
+    {
+        # shellcheck disable=SC2016 # for the script
+        echo 'trap '\''code=$?; ((code == 3)) || { echo "refused with code $code: $BASH_COMMAND"; bad=1; }'\'' ERR; bad=0'
+        # What a person answers, and files that earlier commands would have made.
+        docs_substitute "$1" | sed -E 's/ && /\n/g; s/ …$//; s/\bNAME(,mpi)?$/mpi/; s/--comm NAME/--comm mpi/
+            s/(^|\n)build\/[^\n]*/\1:/g; s/aws\.sh (up|down)/& --yes/; s/aws\.sh put/& --bundle dptrain-0.tar.gz/'
+        # shellcheck disable=SC2016
+        echo 'exit "$bad"'
+    } >"$1/accept.sh"
+    if ! (cd "$1" && PATH=$1/check:$1/bin:$1/scripts:$PATH DPTRAIN_CHECK_OPTIONS=1 bash accept.sh) </dev/null >"$said" 2>&1 ||
+        grep -q ' changes nothing ' "$said"; then
+        grep -v 'DPTRAIN_CHECK_OPTIONS is set' "$said"
+        return 1
+    fi
+}
+
+# Prepares the stand-ins of docs_accept.
+docs_check_folder() { # FOLDER
+    local name
+    mkdir -p "$1/check" "$1/data/coco_shards" "$1/shared/coco" "$1/work" "$1/scratch"
+    ln -s "$root"/data/*.sh "$1/data"
+    touch "$1/dptrain-0.tar.gz" "$1/data/coco_shards/index.h5"
+    for name in ssh git kubectl podman tail tar make jq python3; do printf '#!/bin/sh\n' >"$1/check/$name"; done
+    # shellcheck disable=SC2016 # for the stand-in
+    for name in mpirun sbatch srun ch-run; do
+        printf '%s\n' '#!/usr/bin/env bash' 'while (($# > 1)) && [[ $1 != dptrain && ! ($1 == */* && -f $1 && -x $1) ]]; do' \
+            '    if [[ $1 == --wrap ]]; then exec bash -c "$2"; fi' '    [[ $1 != build/tests/* ]] || exit 0' '    shift' 'done' \
+            'SLURM_JOB_NUM_NODES=2 exec "$@"' >"$1/check/$name"
+    done
+    chmod +x "$1"/check/*
+    echo 'node1 slots=8' >"$1/hosts"
+    # The specification that the page shows.
+    # shellcheck disable=SC2016 # backticks of Markdown
+    sed -n '/^```yaml$/,/^```$/{ /^```/!p; }' "$root/docs/cluster.md" >"$1/cluster.yaml"
+}
+
 # Prepares a folder to run commands in: the program, the scripts, and small data instead of the pages' large data.
 docs_folder() { # FOLDER
     local real
@@ -132,7 +185,8 @@ docs_folder() { # FOLDER
 
 # Replaces commands of the pages: install and build nothing, and do not run the test suite.
 docs_substitute() { # FOLDER
-    sed -E -e "s#/shared/#$1/shared/#g" -e 's#^scripts/quickstart.sh#& --skip-install --out runs/quickstart#' \
+    sed -E -e 's#(/shared|/opt)/dptrain/#./#g; s#=/shared/dptrain( |$)#=.\1#; s#^cd /.*#:#; s#^git clone .*#:#' \
+        -e "s#(^|[ =:])/(shared|data|scratch)(/|$)#\\1$1/\\2\\3#g" -e 's#^scripts/quickstart.sh#& --skip-install --out runs/quickstart#' \
         -e 's#^scripts/install_deps.sh#& --list#' -e 's#^scripts/test.sh#& --help#'
 }
 
@@ -170,4 +224,110 @@ docs_run() { # FILE FOLDER
         if [[ $1 == *.consolerun ]]; then diff "$1" "$said"; else docs_like "$1" "$said" || { cat "$said"; return 1; }; fi
         ;;
     esac
+}
+
+# Writes the texts of the program and its scripts, without their figures, for docs_words.
+docs_texts() { # FILE
+    # Neighbouring strings of C are one.
+    { find "$root/src" -name '*.[ch]' -exec cat {} + | perl -0pe 's/\\n"/"/g; s/"\s*\n\s*"//g; s/" *PRI\w+ *"//g' | grep -o '"[^"]*"'
+        find "$root/scripts" -name '*.sh' -exec grep -hvE '^ *#' {} + ; } |
+        sed -E 's/([a-z])%s/\1s/g; s/%[-+ 0-9.*]*(l|ll|z)?[a-z]/ 0 /g; s/\\n/ 0 /g; s/[^A-Za-z0-9]*\$[({]?[A-Za-z_][^ "]*/ 0 /g' | tr -s ' \t' ' ' >"$1"
+}
+
+# Prints PLACE, SPAN and LINE, with tabs between, of the commands and options in `backticks` outside the blocks.
+docs_spans() { # PAGES...
+    perl -ne '
+        if (/^ *```/) { $code = !$code } elsif (!$code) {
+            for my $span (/`([^`]+)`/g) {
+                my $plain = $span =~ s/\\\|/|/gr;
+                print "$ARGV:$.\t$plain\t$_" if $plain =~ /^(dptrain |scripts\/\S+\.sh |data\/\S+\.sh|mpirun .*dptrain|-[a-zA-Z]( |$)|--[a-z][a-z0-9-]*[ =])/;
+            }
+        }
+        close ARGV if eof' "$@"
+}
+
+# Whether a span is accepted: a command with words for all of its values by the program; another command by its options; a choice,
+# as in `--schedule step|cosine`, by one of the commands that have the option; a short option by some help.
+docs_span() { # FOLDER SPAN PAGE
+    local option value word
+    case $2 in
+    'dptrain COMMAND '* | 'dptrain <'*) ;;
+    --*)
+        option=${2%%[ =]*}
+        for value in $(tr '|' ' ' <<<"${2#*[ =]}"); do
+            [[ $value =~ ^[a-z0-9_][a-z0-9_.,%-]*$ ]] || continue
+            docs_option "$1" "$option" "$value" "$3" || { echo "no command takes $option $value"; return 1; }
+        done ;;
+    -?*)
+        [[ " -hostfile -np -machinefile " != *" ${2%% *} "* ]] || return 0
+        for word in scripts/run.sh scripts/nccl_bw.sh train; do ! docs_knows "$word" "${2%% *}" || return 0; done
+        echo "no help has ${2%% *}"
+        return 1 ;;
+    *)
+        docs_check_line "$2" || return
+        # Placeholders are in capitals, and options may stand without their values.
+        [[ $2 =~ …|\<|\||[A-Z]{2}|\ [A-Z](\ |$) || ! $2 =~ \ -[^\ ]+\ [^-] ]] || docs_accept "$1" <<<"$2" ;;
+    esac
+}
+
+# Commands that accept an option if any does, as NAME|WORDS; those of detectors are described on a page of their own.
+docs_commands_with_options='train|
+train|--checkpoint-every auto
+train|--mtbf 6h
+train|--out x
+train|--weights x.npz
+eval|x
+eval|x.npz --model lenet5
+eval|x.npz --model maskrcnn_resnet50_fpn --data x
+predict|x y.png
+predict|x.npz y.png --model maskrcnn_resnet50_fpn
+replay|x
+checkpoint|show x
+bench|all
+report|x
+report compare|x y
+report history|x
+report html|x
+data synth|digits --out x
+data pack|--from x --out y
+data pack|--from x --out y --resize 8
+data verify|x
+data show|x --out y.png
+check|
+hosts|show a:1,b:1
+info|--model lenet5
+info|--model maskrcnn_resnet50_fpn'
+docs_commands_of_detectors='train|--model maskrcnn_resnet50_fpn
+train|--model maskrcnn_resnet50_fpn --weights x.npz'
+
+# Whether a command of the program accepts an option's value, or the option is a script's alone.
+docs_option() { # FOLDER OPTION VALUE PAGE
+    local name words known=no all=$docs_commands_with_options
+    [[ $4 != docs/detection.md ]] || all+=$'\n'$docs_commands_of_detectors
+    while IFS='|' read -r name words; do
+        docs_knows "$name" "$2" || continue
+        known=yes
+        # shellcheck disable=SC2086 # words
+        ! DPTRAIN_CHECK_OPTIONS=1 "$dptrain" $name $words "$2" "$3" >"$1/accept.said" 2>&1 || return 0
+    done <<<"$all"
+    [[ $known == no ]]
+}
+
+# Whether the program or a script prints what a transcript shows that cannot be run here: of each line at least half of the
+# neighbouring words, which have two letters or more and one space between. Figures and names of files and hosts do not count.
+docs_words() { # BLOCK TEXTS
+    perl -e '
+        open my $texts, "<", $ARGV[1] or die;
+        my %printed;
+        while (<$texts>) { $printed{$1} = 1 while /(?<!\w)(?=([a-z]{2,} [a-z]{2,})(?!\w))/g }
+        open my $block, "<", $ARGV[0] or die;
+        my $bad = 0;
+        while (<$block>) {
+            next if /^\$ / || /^ *[-\w]+ = /;
+            my ($n, @new) = 0;
+            while (/(?<![^ (])(?=([a-z]{2,} [a-z]{2,})(?![\w\/.=-]))/g) { $n++; push @new, $1 if !$printed{$1}; }
+            next if 2 * @new <= $n;
+            print "no text of the program has: ", join(" | ", @new), "\n"; $bad = 1;
+        }
+        exit $bad' "$1" "$2"
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Tests the pages: links are valid, commands run, and commands that need hosts, a GPU or time use existing options.
+# Tests what is shown to readers: commands of the pages and examples of every help run, or, where they need hosts, a GPU or time,
+# are accepted by the program and the scripts that they start; transcripts, links and pictures are true.
 # shellcheck disable=SC2016 # backticks of Markdown
 # shellcheck disable=SC2030,SC2031,SC2034,SC2154 # every test is a subshell, on purpose; common.bash sets variables, docs.bash reads them
 
@@ -25,26 +26,40 @@ setup() {
     pages=(README.md CONTRIBUTING.md docs/*.md)
 }
 
-@test "every command in the pages uses existing subcommands, scripts and options" {
-    n=0 failed=0
-    for page in "${pages[@]}"; do
+@test "every command in the pages is accepted by the program and the scripts that it starts" {
+    n=0 failed=0 accepted=0 words=0
+    docs_folder "$BATS_TEST_TMPDIR/folder"
+    docs_check_folder "$BATS_TEST_TMPDIR/folder"
+    docs_texts "$BATS_TEST_TMPDIR/texts"
+    for page in "${pages[@]}" results/*.md data/README.md tests/*/README.md; do
         blocks=$BATS_TEST_TMPDIR/$page
         mkdir -p "$blocks"
         docs_split "$page" "$blocks" || failed=1
         for block in "$blocks"/*.*; do
             [[ -e $block && $block != *.none ]] || continue
+            place=$page:$((10#$(basename "${block%.*}")))
+            if [[ $block != *.@(run|consolerun|consolelike) ]]; then
+                docs_commands "$block" | docs_accept "$BATS_TEST_TMPDIR/folder" || { echo "$place: refused"; failed=1; }
+                accepted=$((accepted + $(docs_commands "$block" | wc -l)))
+            fi
+            if [[ $block == *.console ]]; then
+                words=$((words + 1))
+                docs_words "$block" "$BATS_TEST_TMPDIR/texts" || { echo "$place: prints other words"; failed=1; }
+            fi
             while IFS= read -r line; do
                 n=$((n + 1))
-                docs_check_line "$line" || { echo "$page:$((10#$(basename "${block%.*}"))): $line"; failed=1; }
+                docs_check_line "$line" || { echo "$place: $line"; failed=1; }
             done < <(docs_commands "$block")
         done
     done
-    echo "$n commands"
+    echo "$n commands, of which $accepted are checked and the others run; $words transcripts compared by words"
     [ "$failed" -eq 0 ]
     [ "$n" -ge 60 ]
 }
 
-@test "every option named in the text is in some --help" {
+@test "every option, choice and command named in the text exists, and is accepted" {
+    docs_folder "$BATS_TEST_TMPDIR/folder"
+    docs_check_folder "$BATS_TEST_TMPDIR/folder"
     for command in '' train eval predict replay checkpoint bench report 'report compare' 'report history' 'report html' 'data synth' \
         'data pack' 'data verify' 'data show' check hosts info; do
         docs_help "$command"
@@ -55,11 +70,20 @@ setup() {
     # Options of other programs.
     printf -- '%s\n' --output --host-discovery-script --min-np --nnodes --nproc-per-node --rdzv-endpoint --standalone --nodes --exclusive \
         --signal --rollback-on-failure >>"$BATS_TEST_TMPDIR/all"
-    failed=0
+    failed=0 all=$(<"$BATS_TEST_TMPDIR/all")
     while read -r option; do
-        docs_has_option "$option" <"$BATS_TEST_TMPDIR/all" || { echo "no help has $option"; failed=1; }
+        docs_has_option "$option" "$all" || { echo "no help has $option"; failed=1; }
     done < <(awk '/^ *```/ { code = !code } !code' "${pages[@]}" | grep -oE '`[^`]+`' | grep -oE -- '(^|[ `(])--[a-z][a-z0-9-]*' |
         tr -d ' `(' | sort -u)
+    # Spans with their places and lines: commands, values of options, short options. What is not accepted is said to be refused.
+    docs_spans "${pages[@]}" >"$BATS_TEST_TMPDIR/spans"
+    declare -A seen=()
+    while IFS=$'\t' read -r place span line; do
+        [[ -z ${seen[$span ${place%%:*}]-} ]] || continue
+        seen[$span ${place%%:*}]=yes
+        docs_span "$BATS_TEST_TMPDIR/folder" "$span" "${place%%:*}" || [[ $line == *refused* ]] || { echo "$place: $span"; failed=1; }
+    done <"$BATS_TEST_TMPDIR/spans"
+    echo "$(wc -l <"$BATS_TEST_TMPDIR/spans") commands, values and short options in the text"
     [ "$failed" -eq 0 ]
 }
 
@@ -143,11 +167,28 @@ setup() {
         echo "$line: $output"
         [ "$status" -eq 1 ]
     done
+    docs_folder "$BATS_TEST_TMPDIR/folder"
+    docs_check_folder "$BATS_TEST_TMPDIR/folder"
+    # Options that exist, but not like this.
+    for line in 'dptrain train --algorithms rule' 'mpirun -np 2 dptrain check --only net' 'scripts/run.sh -hostfile hosts -- train --batch x' \
+        'scripts/container.sh up --gpus some hosts' 'sbatch -N2 scripts/dptrain.sbatch train --no-eval --target accuracy=1' \
+        'scripts/nccl_bw.sh hosts -J x' 'scripts/regress.sh ab a b --b-args "--allreduce no"' 'dptrain data verify x --no-decode --max-image-pixels 1M' \
+        'ls >/dev/null && dptrain replay x --steps 3'; do
+        ! docs_accept "$BATS_TEST_TMPDIR/folder" <<<"$line" >"$BATS_TEST_TMPDIR/said" || { echo "accepted: $line"; return 1; }
+        grep -qE 'refused with code|changes nothing' "$BATS_TEST_TMPDIR/said"
+    done
+    for span in '--schedule step|steps' '-J' 'dptrain eval x --worst 3' '--algorithms rule'; do
+        ! docs_span "$BATS_TEST_TMPDIR/folder" "$span" docs/train.md || { echo "accepted: $span"; return 1; }
+    done
+    docs_span "$BATS_TEST_TMPDIR/folder" '--algorithms rule' docs/detection.md
+    printf '%s\n' '```console' '$ dptrain train' 'nobody prints such a phrase here 12' '```' >"$BATS_TEST_TMPDIR/page.md"
+    docs_split "$BATS_TEST_TMPDIR/page.md" "$BATS_TEST_TMPDIR"
+    docs_texts "$BATS_TEST_TMPDIR/texts"
+    ! docs_words "$BATS_TEST_TMPDIR/0001.console" "$BATS_TEST_TMPDIR/texts" || return 1
     printf '%s\n' '```sh' 'ls' '```' >"$BATS_TEST_TMPDIR/page.md"
     run docs_split "$BATS_TEST_TMPDIR/page.md" "$BATS_TEST_TMPDIR"
     [ "$status" -eq 1 ]
     [[ $output == *"page.md:1: a block of commands needs one of the marks"* ]]
-    docs_folder "$BATS_TEST_TMPDIR/folder"
     printf '%s\n' '```sh run' 'false | true' '```' '```console run' '$ echo this' 'that' '```' >"$BATS_TEST_TMPDIR/page.md"
     docs_split "$BATS_TEST_TMPDIR/page.md" "$BATS_TEST_TMPDIR"
     run docs_run "$BATS_TEST_TMPDIR/0001.run" "$BATS_TEST_TMPDIR/folder"
