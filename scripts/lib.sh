@@ -19,7 +19,21 @@ die() { # CODE MESSAGE
 note() { say "$1"; }
 
 # Prints "1 host" or "2 hosts".
-count() { echo "$1 $2$( (($1 == 1)) || echo s)"; } # NUMBER WORD
+count() { echo "$1 $2$([[ $1 == 1 ]] || echo s)"; } # NUMBER WORD
+
+# What files, hosts and programs say is data, but arithmetic evaluates it: ((x)) runs the command in x='a[$(command)]'. So whatever
+# is computed or compared with goes through number_or first, and names through is_id.
+
+# Sets each VARIABLE that is not a whole number to DEFAULT. Takes up to 15 digits, so that sums and products cannot overflow, and
+# removes zeros in front, which would mean octal.
+number_or() { # DEFAULT VARIABLE...
+    local -n number_or_it
+    for number_or_it in "${@:2}"; do
+        if [[ ${number_or_it:-} =~ ^0*(0|[1-9][0-9]{0,14})$ ]]; then number_or_it=${BASH_REMATCH[1]}; else number_or_it=$1; fi
+    done
+}
+
+is_id() { [[ $1 =~ ^[A-Za-z0-9._-]+$ ]]; } # TEXT
 
 # Sets now: seconds since an arbitrary time. Unlike SECONDS and date it does not change when the clock is set.
 monotonic() {

@@ -181,6 +181,7 @@ while [[ $# -gt 0 ]]; do
     *) break ;;
     esac
 done
+[[ -z ${DPTRAIN_ASK_SECONDS:-} ]] || whole_number DPTRAIN_ASK_SECONDS "$DPTRAIN_ASK_SECONDS" 1
 # As behind mpirun.
 [[ ${1:-} != @(dptrain|*/dptrain) ]] || shift
 options_check_program "$@"

@@ -153,7 +153,8 @@ program=${DPTRAIN_SMPI_BIN:-$here/../build-smpi/dptrain}
 
 # The copies of the program, in memory if there is space.
 size=$(stat -c %s "$program") parent=${TMPDIR:-/tmp}
-free=$(df --output=avail -B1 /dev/shm 2>/dev/null | tail -n 1) || free=0
+free=$(df --output=avail -B1 /dev/shm 2>/dev/null | tail -n 1) || true
+number_or 0 free size
 ((free < size * np)) || parent=/dev/shm
 make_work simulate "$parent"
 strip -o "$work/dptrain" "$program"

@@ -137,9 +137,11 @@ copy_one() { # SOURCE DEST NAME
 show_progress() { # BYTES
     local before now
     before=$(du -sb "$dest" | cut -f 1)
+    number_or 0 before
     # Ends with its parent, even if that is killed. The reader of the output must not wait for the sleep.
     while sleep "$every" >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
         now=$(du -sb "$dest" | cut -f 1)
+        number_or 0 now
         awk -v now="$now" -v all="$1" -v rate=$(((now - before) / every)) \
             'BEGIN { printf "%.2f of %.2f GB, %.0f MB/s\n", now / 1e9, all / 1e9, rate / 1e6 }'
         before=$now
@@ -167,6 +169,7 @@ stage() {
         same_file "$source/$name" "$dest/$name" || missing=$((missing + size))
     done < <(files_of "$source" '%s %P\0')
     free=$(df -PB1 "$dest" | awk 'NR == 2 { print $4 }')
+    number_or 0 free
     if ((missing > free)); then
         echo "error: $dest has $((free / 1000000)) MB free, but $((missing / 1000000)) MB are missing"
         return 4
@@ -203,4 +206,4 @@ if [[ $alone == yes ]]; then
     exit 0
 fi
 exec "$here/on_hosts.sh" "${options[@]}" "$hosts" -- "$(remote_script "sources dest files probe every dptrain" \
-    "stage choose_source files_of read_rate same_file copy_one show_progress tell_others")"
+    "stage choose_source files_of read_rate same_file copy_one show_progress tell_others number_or")"

@@ -98,8 +98,7 @@ InstanceStorageInfo.TotalSizeInGB, contains(SupportedUsageClasses, 'spot')]"; th
     fi
     IFS=$'\t' read -r has_efa arch n_gpus gpu n_cpus disk_gb spot_too <<<"$said"
     [[ $arch == x86_64 ]] || die 2 "$1 $2 has the architecture $arch, and dptrain's bundle is for x86_64"
-    [[ $n_gpus != None ]] || n_gpus=0
-    [[ $disk_gb != None ]] || disk_gb=0
+    number_or 0 n_gpus n_cpus disk_gb
 }
 
 ask_key() {

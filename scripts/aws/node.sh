@@ -93,6 +93,7 @@ LimitNOFILE=65536'
 # Copies one file, if it is not there with the right sum.
 fetch_one() { # PLACE DEST SUM NAME
     local to=$2/$4 part
+    [[ /$4/ != */../* && $4 != /* ]] || die 3 "the list of sums names $4, which is outside of $2"
     part=${to%/*}/.${to##*/}.part
     [[ ! -f $to || $(sha256sum <"$to") != "$3  -" ]] || return 0
     mkdir -p "${to%/*}"

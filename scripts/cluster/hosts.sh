@@ -19,6 +19,8 @@ hosts_read() { # HOSTS [FILTER...]
     # It prints errors in HOSTS itself.
     table=$("$program" hosts show --format tsv "$1" "${@:2}") || exit
     while IFS=$'\t' read -r name slots gpus port user key _ env_file setup envs; do
+        [[ $slots == - ]] || number_or 1 slots
+        [[ $gpus =~ ^[0-9]+(,[0-9]+)*$ ]] || gpus=-
         host_name+=("$name") host_slots+=("$slots") host_gpus+=("$gpus") host_port+=("$port") host_user+=("$user")
         host_key+=("$key") host_env_file+=("$env_file") host_setup+=("$setup") host_envs+=("$envs")
     done <<<"$table"
@@ -89,6 +91,7 @@ ssh_words() { # INDEX
 # CAUSE is their last line.
 ssh_cause() { # CODE TEXT NAME PORT FROM
     local code=$1 text=$2 name=$3 port=$4 from=$5 file
+    number_or 255 code
     [[ $code -ne 124 ]] || text+=$'\nConnection timed out'
     file=$(sed -nE "s/.*Permissions [0-9]+ for '([^']*)'.*/\1/p; s/.*Bad owner or permissions on ([^ ]*).*/\1/p" \
         <<<"$text" | head -n 1)

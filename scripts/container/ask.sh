@@ -37,6 +37,19 @@ said() { # ROUND I KEY
     awk -v key="$3" '$1 == key { sub("^[^ ]* ?", ""); print; found = 1 } END { exit !found }' "$work/$1/$2.out"
 }
 
+# Prints the last of these values if it is a whole number, otherwise DEFAULT.
+said_number() { # DEFAULT ROUND I KEY
+    local value
+    value=$(said "${@:2}" | tail -n 1) || true
+    number_or "$1" value
+    echo "$value"
+}
+
+# Prints the last of these values that matches; fails if none does. It goes into settings of other hosts.
+said_exactly() { # PATTERN ROUND I KEY
+    said "${@:2}" | grep -xE -e "$1" | tail -n 1 | grep .
+}
+
 # Whether host I has finished the round; otherwise sets problem, and lost if it was not reached.
 answered() { # ROUND I
     local code text

@@ -10,10 +10,11 @@ least_space_mb=64 least_shm_mb=256
 
 # Sets megabytes of a size such as 512m.
 shm_megabytes() { # SIZE
+    megabytes=${1%[kmg]}
+    number_or 0 megabytes
     case $1 in
-    *k) megabytes=$((${1%k} / 1024)) ;;
-    *g) megabytes=$((${1%g} * 1024)) ;;
-    *) megabytes=${1%m} ;;
+    *k) megabytes=$((megabytes / 1024)) ;;
+    *g) megabytes=$((megabytes * 1024)) ;;
     esac
 }
 
@@ -23,19 +24,21 @@ judge_reference() {
     local kind
     wanted_id='' wanted_bytes='' image_from=first
     read -r wanted_id wanted_bytes < <(said probe 0 image) || true
+    number_or 0 wanted_bytes
     [[ -z $wanted_id && $push == yes ]] || return 0
     image_from=here
     for kind in ${engine:-podman docker}; do
         command -v "$kind" >/dev/null || continue
         read -r wanted_id wanted_bytes < <(timeout 20 "$kind" image inspect --format '{{.Id}} {{.Size}}' "$image" 2>/dev/null) || true
         wanted_id=${wanted_id#sha256:}
+        number_or 0 wanted_bytes
         if [[ -n $wanted_id ]]; then here_engine=$kind && return; fi
     done
 }
 
 # Sets problems: why host I cannot run its container; and push_to: the hosts that need the image.
 judge_host() { # I
-    local i=$1 kind='' rootless='' id='' state='' ours='' equal='' value least megabytes problem lost
+    local i=$1 kind='' rootless='' id='' state='' ours='' equal='' value free least megabytes problem lost
     problems=()
     if ! answered probe "$i"; then problems+=("$problem") && return; fi
     if said probe "$i" noengine >/dev/null; then
@@ -70,8 +73,10 @@ judge_host() { # I
         fi
     fi
     read -r value < <(said probe "$i" root) || true
-    if [[ ${value%% *} =~ ^[0-9]+$ ]] && ((${value%% *} / 1024 < least)); then
-        problems+=("too little space in $kind's data root ${value#* }: $((${value%% *} / 1024)) MB free, $least MB needed: free some (\
+    free=${value%% *}
+    number_or '' free
+    if [[ -n $free ]] && ((free / 1024 < least)); then
+        problems+=("too little space in $kind's data root ${value#* }: $((free / 1024)) MB free, $least MB needed: free some (\
 $kind image prune), or move it")
     fi
     if [[ -n $state && $ours != yes ]]; then
@@ -81,7 +86,7 @@ $kind image prune), or move it")
     elif [[ $state != running ]] && value=$(said probe "$i" port); then
         problems+=("port $port is taken by $value: choose another by --port")
     fi
-    value=$(said probe "$i" unprivileged) || value=1024
+    value=$(said_number 1024 probe "$i" unprivileged)
     if [[ $bridge == no && ($rootless == true || -n $user) ]] && ((port < value)); then
         problems+=("--port $port: only root may open ports below $value, and this container's sshd is not: choose a higher one")
     fi
@@ -89,7 +94,7 @@ $kind image prune), or move it")
         [[ -z $value ]] || problems+=("--mount: no folder $value: create it, or mount it")
     done < <(said probe "$i" nofolder || true)
     if value=$(said probe "$i" nogpus); then problems+=("--gpus all: $value"); fi
-    value=$(said probe "$i" shm)
+    value=$(said probe "$i" shm | tail -n 1) || true
     shm_megabytes "$value"
     if ((megabytes < least_shm_mb)); then
         problems+=("/dev/shm of $megabytes MB is too small for the ranks' gradients: --shm-size ${least_shm_mb}m is the least")
@@ -118,7 +123,8 @@ judge_notes() {
         while IFS= read -r text; do
             [[ -z $text ]] || hosts_of[$text]+=" ${host_name[i]}"
         done < <(
-            if value=$(said probe "$i" memlock); then
+            value=$(said_number '' probe "$i" memlock)
+            if [[ -n $value ]]; then
                 echo "memlock is the login's hard limit, $((value / 1024)) KiB; RDMA needs more (/etc/security/limits.conf)"
             fi
             if value=$(said probe "$i" gpus) && [[ $value == no* ]]; then echo "GPUs are not used: ${value#no }"; fi

@@ -23,7 +23,7 @@ push_one() { # INDEX
     if [[ $image_from == first ]]; then
         login_words 0
         read -r kind _ < <(said probe 0 engine)
-        save=("${SSH[@]}" "${host_name[0]}" "$(quoted_bash "$(declare -f push_save); push_save $kind $(printf %q "$image")")")
+        save=("${SSH[@]}" "${host_name[0]}" "$(quoted_bash "$(declare -f push_save); push_save $(printf '%q ' "$kind" "$image")")")
     else
         save=(push_save "$here_engine" "$image")
     fi
@@ -31,7 +31,7 @@ push_one() { # INDEX
     read -r kind _ < <(said probe "$i" engine)
     data=$(said probe "$i" root)
     "${save[@]}" 2>"$work/push/$i.from" </dev/null |
-        LC_ALL=C "${SSH[@]}" "${host_name[i]}" "$(quoted_bash "$(declare -f push_load); push_load $kind $(printf %q "${data#* }")")" \
+        LC_ALL=C "${SSH[@]}" "${host_name[i]}" "$(quoted_bash "$(declare -f push_load); push_load $(printf '%q ' "$kind" "${data#* }")")" \
             >/dev/null 2>"$work/push/$i.err" || code=$?
     cat "$work/push/$i.from" >>"$work/push/$i.err"
     echo "$code" >"$work/push/$i.code"

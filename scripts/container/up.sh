@@ -49,7 +49,7 @@ up_ssh_config() {
     for i in "${!host_name[@]}"; do
         up_login "$i"
         alias=$(host_alias "${host_name[i]}") to=$port
-        if [[ $bridge == yes ]]; then to=$target_port; else target_user=$(said start "$i" user); fi
+        if [[ $bridge == yes ]]; then to=$target_port; else target_user=$(said_exactly '[A-Za-z0-9._-]+' start "$i" user); fi
         printf 'Host %s%s\n' "$alias" "$([[ $alias == "${host_name[i]}" ]] || echo " ${host_name[i]}")"
         printf '    %s\n' "HostName ${target//%/%%}" "Port $to" "User $target_user" "HostKeyAlias $alias"
     done
@@ -64,7 +64,7 @@ up_known_hosts() {
     local i pin file target target_port target_user known_files
     for i in "${!host_name[@]}"; do
         if [[ $bridge == no ]]; then
-            printf '%s %s\n' "$(host_alias "${host_name[i]}")" "$(said keys "$i" host_key)"
+            printf '%s %s\n' "$(host_alias "${host_name[i]}")" "$(said_exactly 'ssh-ed25519 [A-Za-z0-9+/=]+' keys "$i" host_key)"
             continue
         fi
         up_login "$i"
@@ -96,13 +96,17 @@ up_judge_start() {
         elif value=$(said start "$i" noanswer); then
             problem="no answer from sshd on port $port within $timeout s; the container is ${value:-gone}; its last line: $(said start "$i" log)"
         else
-            value=$(said start "$i" shm)
-            shm_megabytes "$(said probe "$i" shm)"
+            value=$(said_number 0 start "$i" shm)
+            shm_megabytes "$(said probe "$i" shm | tail -n 1)"
             # A whole number of pages.
             if ((value / 1024 < megabytes - 1)); then
                 problem="/dev/shm has $((value / 1024)) MB in the container instead of $megabytes MB"
-            elif read -r seen own < <(said start "$i" seen) && { ((seen == 0)) || ((own > 0 && seen != own)); }; then
+            elif read -r seen own < <(said start "$i" seen) && number_or 0 seen own && { ((seen == 0)) || ((own > 0 && seen != own)); }; then
                 problem="nvidia-smi -L shows $seen GPUs in the container$( ((own == 0)) || echo ", and $own on the host")"
+            elif ! said_exactly '[A-Za-z0-9._-]+' start "$i" user >/dev/null; then
+                problem="the container does not say its user"
+            elif [[ $bridge == no ]] && ! said_exactly 'ssh-ed25519 [A-Za-z0-9+/=]+' keys "$i" host_key >/dev/null; then
+                problem="its host key is not a line of ssh-keygen's"
             fi
         fi
         [[ -n $problem ]] || continue
@@ -138,7 +142,7 @@ up_table() {
         how="$target:$port"
         if [[ $bridge == yes ]]; then how="through sshd of $target:$target_port"; fi
         printf '%-*s  %-9s %s  %s  user %s  /dev/shm %d MB\n' "$widest" "${host_name[i]}" "$what" "$id" "$how" \
-            "$(said start "$i" user)" $(($(said start "$i" shm) / 1024))
+            "$(said start "$i" user)" $(($(said_number 0 start "$i" shm) / 1024))
     done
     [[ " ${host_gpus[*]} " =~ ^[\ -]*$ ]] ||
         note "/run/dptrain/hosts has no GPU numbers: give them to run.sh by --include"
@@ -167,7 +171,8 @@ container_up() {
     trap 'up_interrupted 143' TERM HUP
     ask keys up_key_arguments "host_keys host_engine host_lock"
     up_finished keys
-    login_key=$(said keys 0 login_key)
+    login_key=$(said_exactly 'ssh-ed25519 [A-Za-z0-9+/=]+ [A-Za-z0-9._-]+' keys 0 login_key) ||
+        die 4 "${host_name[0]}: its login key is not a line of ssh-keygen's"
     # A container that does not answer in time has a last line to tell.
     timeout=$((2 * seconds + 30)) ask start up_start_arguments "$start_functions"
     up_finished start

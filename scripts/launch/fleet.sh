@@ -15,7 +15,7 @@ fleet_host() { # CHECKS JOB FAMILIES PROGRAM WDIR PREFIX FOLDER DATA [OPTIONS OF
     local checks=$1 job=$2 families=$3 program=$4 wdir=$5 prefix=$6 folder=$7 data=$8 i family
     # Ranks that were told to end save a checkpoint first.
     for ((i = 0; i < 15; i++)); do
-        grep -qsz "^DPTRAIN_JOB=$job$" /proc/[0-9]*/environ || break
+        grep -qszxF "DPTRAIN_JOB=$job" /proc/[0-9]*/environ || break
         sleep 0.1
     done
     job_sweep_host "$job" '' '' >/dev/null
@@ -23,10 +23,10 @@ fleet_host() { # CHECKS JOB FAMILIES PROGRAM WDIR PREFIX FOLDER DATA [OPTIONS OF
     if cd "$wdir" 2>/dev/null; then
         if timeout -k 1 5 test -e "$folder/metrics.jsonl"; then
             echo "folder records"
-        elif timeout -k 1 5 grep -qs "\"job\":\"$job\"" "$folder/job.jsonl"; then
+        elif timeout -k 1 5 grep -qsF "\"job\":\"$job\"" "$folder/job.jsonl"; then
             echo "folder job"
         fi
-        timeout -k 1 5 ls "$folder" 2>/dev/null | sed -nE 's/^ckpt-0*([0-9]+)\.h5$/newest \1/p' | sort -k 2n | tail -n 1
+        timeout -k 1 5 ls "$folder" 2>/dev/null | sed -nE 's/^ckpt-0*([0-9]{1,15})\.h5$/newest \1/p' | sort -k 2n | tail -n 1
         [[ -z $data ]] || timeout -k 1 5 test -e "$data" || echo "data missing"
         [[ $checks == no ]] || fleet_check "$program" "$folder" "${@:9}"
     fi
@@ -88,7 +88,7 @@ fleet_drop_cooling() {
     local name until kept=() now
     monotonic
     declare -A cooling=()
-    while read -r name until; do ((until <= now)) || cooling[$name]=yes; done < <(cat "$supervisor/left_out" 2>/dev/null)
+    while read -r name until; do number_or 0 until; ((until <= now)) || cooling[$name]=yes; done < <(cat "$supervisor/left_out" 2>/dev/null)
     for name in "${host_name[@]}"; do [[ -n ${cooling[$name]:-} ]] || kept+=("$name"); done
     hosts_select "${kept[@]}"
 }
@@ -104,7 +104,7 @@ fleet_ask() {
     while read -r family pid _; do families+="$family:$pid "; done < <(sort -u -k 1,2 "$supervisor/families" 2>/dev/null)
     facts=$work/facts
     rm -rf "$facts" "$facts.kept"
-    remote_script cpu_folder "fleet_host fleet_check job_sweep_host job_hex probe_host probe_slots allowed_cores" "$checks" "$job_id" "$families" "$program" \
+    remote_script "cpu_folder probe_ofi" "fleet_host fleet_check job_sweep_host job_hex probe_host probe_slots allowed_cores" "$checks" "$job_id" "$families" "$program" \
         "$wdir_wanted" "$prefix" "$super_folder" "$super_data" "${options[@]}" |
         hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
     probe_read
@@ -136,7 +136,7 @@ fleet_judge() { # I HASH CHECKED
         [[ -z $name || $value == "${fleet_same[$name]-$value}" ]] || problems+=("$name: $value; most hosts have ${fleet_same[$name]}")
     done <<<"${fact[$1 same]:-}"
     fleet_gpus "$1"
-    if read -r then_gpus 2>/dev/null <"$supervisor/gpus.${host_name[$1]}" && ((now_gpus < then_gpus)); then
+    if read -r then_gpus 2>/dev/null <"$supervisor/gpus.${host_name[$1]}" && number_or 0 then_gpus && ((now_gpus < then_gpus)); then
         problems+=("$now_gpus of $then_gpus GPUs are left")
     fi
 }

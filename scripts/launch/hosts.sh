@@ -68,10 +68,14 @@ hosts_of_slurm() {
     local names counts=() part i
     names=$(scontrol show hostnames "$SLURM_JOB_NODELIST") || die 4 "scontrol cannot list the hosts of this allocation"
     mapfile -t host_name <<<"$names"
+    for i in "${!host_name[@]}"; do
+        is_id "${host_name[i]}" && [[ ${host_name[i]} != -* ]] || die 4 "scontrol lists '${host_name[i]}', which is not a host name"
+    done
     # The format is 2(x3),1.
     for part in ${SLURM_TASKS_PER_NODE//,/ }; do
         for ((i = 0; i < $([[ $part == *x* ]] && tr -dc 0-9 <<<"${part#*x}" || echo 1); i++)); do
             counts+=("${part%%(*}")
+            number_or 1 "counts[-1]"
         done
     done
     for i in "${!host_name[@]}"; do
@@ -205,7 +209,7 @@ hosts_in_config() { # NAME...
     local -A known=()
     [[ -r $ssh_config ]] || return 1
     while read -ra words; do
-        [[ ${words[0],,} != host ]] || for name in "${words[@]:1}"; do known[$name]=yes; done
+        [[ ${words[0]:-} != [Hh]ost ]] || for name in "${words[@]:1}"; do known[$name]=yes; done
     done <"$ssh_config"
     for name in "$@"; do [[ -n ${known[$name]:-} ]] || return 1; done
 }
@@ -242,7 +246,7 @@ hosts_listed() { # I FILE
     own=$(awk -v host="${host_name[$1]}" '$1 == host { print $2; exit }' "$supervisor/names" 2>/dev/null) || true
     list=" ${host_name[$1]} ${host_alias[$1]:-} $own "
     # Some names have a domain; an address has none.
-    for name in ${host_name[$1]} $own; do [[ $name =~ ^[0-9.]+$|: ]] || list+="${name%%.*} "; done
+    for name in "${host_name[$1]}" "$own"; do [[ -z $name ]] || [[ $name =~ ^[0-9.]+$|: ]] || list+="${name%%.*} "; done
     while read -r name; do [[ $list != *" $name "* && $list != *" ${name%%.*} "* ]] || return 0; done <"$2"
     return 1
 }

@@ -96,7 +96,7 @@ job_session() {
 
 # Runs on the hosts: prints whether a process of the job is alive.
 job_alive() { # JOB
-    if grep -lsz "^DPTRAIN_JOB=$1$" /proc/[0-9]*/environ | grep -q .; then echo alive; else echo none; fi
+    if grep -lszxF "DPTRAIN_JOB=$1" /proc/[0-9]*/environ | grep -q .; then echo alive; else echo none; fi
 }
 
 # If no rank is on this host, asks the other hosts from time to time whether they have one, and sets far_ranks. It is `no` if
@@ -196,7 +196,7 @@ job_sweep_host() { # JOB FAMILY MPIRUN
     local job=$1 family=$2 mpirun=$3 n=0 files=0 pid hex daemon name path text number='' i alive killed=' '
     # Until they have ended, which takes a moment, killed processes hold memory, GPUs and ports.
     for ((i = 0; i < 30; i++)); do
-        mapfile -t alive < <(grep -lsz "^DPTRAIN_JOB=$job$" /proc/[0-9]*/environ)
+        mapfile -t alive < <(grep -lszxF "DPTRAIN_JOB=$job" /proc/[0-9]*/environ)
         ((${#alive[@]} > 0)) || break
         for pid in "${alive[@]//[!0-9]/}"; do
             [[ $killed != *" $pid "* ]] || continue
@@ -207,7 +207,7 @@ job_sweep_host() { # JOB FAMILY MPIRUN
     done
     # The last phases of ranks that were killed (base/last_phase.h).
     for path in /dev/shm/dptrain-"$job".*; do
-        [[ -O $path && ! -L $path ]] || continue
+        [[ -f $path && -O $path && ! -L $path ]] || continue
         IFS= read -rd '' text <"$path" || true
         echo "phase ${path##*.} $text"
         rm -f "$path"
@@ -219,7 +219,7 @@ job_sweep_host() { # JOB FAMILY MPIRUN
             pid=${daemon#/proc/} pid=${pid%/cmdline}
             read -r name <"/proc/$pid/comm" || continue
             if [[ $name == @(orted|prted) ]] && kill -KILL "$pid" 2>/dev/null; then n=$((n + 1)); fi
-        done < <(grep -lsz "^$family$" /proc/[0-9]*/cmdline)
+        done < <(grep -lszxF "$family" /proc/[0-9]*/cmdline)
         for path in /dev/shm/*."$hex".* "${TMPDIR:-/tmp}"/ompi.*."$(id -u)"/{jf."$number",pid."$mpirun"} \
             "${TMPDIR:-/tmp}"/prte*/pmix.*.tool."$family"; do
             [[ $path != */pmix.* ]] || path=${path%/*}
@@ -237,7 +237,7 @@ job_sweep() {
     swept=yes
     read -r uri 2>/dev/null <"$work/uri" || true
     # The daemons' number or, in OpenMPI 5, name.
-    if [[ ${uri:-} =~ ^([0-9]+|[^[:space:]:]+@0)\.0\; ]]; then family=${BASH_REMATCH[1]}; fi
+    if [[ ${uri:-} =~ ^([0-9]{1,15}|[A-Za-z0-9._-]+@0)\.0\; ]]; then family=${BASH_REMATCH[1]}; fi
     if [[ ${#host_name[@]} -eq 0 ]]; then
         host_name=("$(hostname)") host_local=(yes)
     elif [[ " ${host_local[*]} " != *" yes "* ]]; then
@@ -251,7 +251,7 @@ job_sweep() {
         sweep=$(mktemp -d /dev/shm/dptrain-run.XXXXXX) || return 0
     fi
     remote_script '' "job_sweep_host job_hex" "$job_id" "$family" "$mpirun_pid" | hosts_ask "$sweep" 15 2>/dev/null
-    phases=$(cat "$sweep"/*.out | grep -a '^phase ') || true
+    phases=$(cat "$sweep"/*.out | grep -aE '^phase (0|[1-9][0-9]{0,8}) ') || true
     for i in "${!host_name[@]}"; do
         read -r code <"$sweep/$i.code"
         said=$(tail -n 1 "$sweep/$i.out")

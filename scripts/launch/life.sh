@@ -95,7 +95,7 @@ life_place() {
 # Prints the newest step that has a checkpoint in FOLDER; -1: none.
 life_newest() { # FOLDER
     local newest
-    newest=$(timeout -k 1 10 ls "$1" 2>/dev/null | sed -nE 's/^ckpt-0*([0-9]+)\.h5$/\1/p' | sort -n | tail -n 1) || true
+    newest=$(timeout -k 1 10 ls "$1" 2>/dev/null | sed -nE 's/^ckpt-0*([0-9]{1,15})\.h5$/\1/p' | sort -n | tail -n 1) || true
     echo "${newest:--1}"
 }
 
@@ -112,23 +112,22 @@ life_size() { # FILE
 # lost (-1: none).
 life_steps() { # FILE OFFSET KEPT
     timeout -k 1 60 tail -c "+$(($2 + 1))" "$1" 2>/dev/null | awk -v kept="$3" '
+        # step[1 … n_good] are the steps that count, in ascending order.
         function number(key) {
-            return match($0, "\"" key "\":[0-9.e+-]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : -1
+            value = match($0, "\"" key "\":[0-9.e+-]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : -1
+            return value < 1e15 ? value : -1
         }
-        function drop(from,   step) {
-            for (step = from; step <= last; step++) if (step in sec) {
-                lost += sec[step]; n_lost++; good -= sec[step]; n_good--
-                delete sec[step]
-            }
+        function drop(from) {
+            for (; n_good > 0 && step[n_good] >= from; n_good--) { lost += sec[n_good]; n_lost++; good -= sec[n_good] }
         }
-        BEGIN { last = -1; n_good = n_lost = good = lost = 0 }
+        BEGIN { n_good = n_lost = good = lost = 0 }
         !/\}$/ { next }
         /"record":"run"/ { first = number("first_step"); if (first >= 0) drop(first) }
         /"record":"step"/ {
-            step = number("step")
-            if (step < 0) next
-            drop(step)
-            sec[step] = number("step_sec"); good += sec[step]; n_good++; last = step
+            now = number("step")
+            if (now < 0) next
+            drop(now)
+            step[++n_good] = now; sec[n_good] = number("step_sec"); good += sec[n_good]
         }
         END { if (kept >= 0) drop(kept); printf "%.2f %d %.2f %d\n", good, n_good, lost, n_lost }'
 }

@@ -35,7 +35,7 @@ network_subnets() {
         }
         FNR == 1 { host_ends(); host = FILENAME; sub(".*/", "", host); sub("[.]out$", "", host) }
         $1 == "speed" { speed[$2] = $3 }
-        $1 == "addr" && $2 !~ /^(lo|docker|virbr|br-|cni|flannel|cali|lxdbr|podman|veth)/ {
+        $1 == "addr" && $2 ~ /^[A-Za-z0-9_.:@-]+$/ && $3 ~ /^[0-9A-Fa-f.:]+\/[0-9][0-9]?[0-9]?$/ && $2 !~ /^(lo|docker|virbr|br-|cni|flannel|cali|lxdbr|podman|veth)/ {
             split($3, at, "/"); n++; name[n] = $2; address[n] = at[1]
             net[n] = (index(at[1], ":") ? v6(at[1], at[2]) : v4(at[1], at[2])) "/" at[2]
         }
@@ -65,7 +65,7 @@ network_choose() { # REQUEST
     found=$(network_rank "$request" <"$work/subnets") || true
     if [[ -z $found && -n $request ]]; then
         for i in "${!host_name[@]}"; do
-            grep -qE "^$request $i " "$work/subnets" || die 4 "--interface $request: ${host_name[i]} has no address there:$(network_of "$i")"
+            awk -v i="$i" -v net="$request" '$1 == net && $2 == i { found = 1 } END { exit !found }' "$work/subnets" || die 4 "--interface $request: ${host_name[i]} has no address there:$(network_of "$i")"
         done
     elif [[ -z $found ]]; then
         for i in "${!host_name[@]}"; do note "${host_name[i]} has$(network_of "$i")"; done
@@ -218,7 +218,8 @@ network_port_flags() { # LOW HIGH
     [[ -n $facts ]] || return 0
     for i in "${!host_name[@]}"; do
         read -r low high <<<"${fact[$i ephemeral]:-}"
-        if [[ -n ${high:-} ]] && ((low < $1 || high > $2)); then
+        number_or '' low high
+        if [[ -n $high ]] && ((low < $1 || high > $2)); then
             note "${host_name[i]}: NCCL uses the system's ports, $low-$high; sysctl net.ipv4.ip_local_port_range='$1 $2' limits them"
         fi
     done

@@ -9,9 +9,12 @@
 #   rdma DEVICE DRIVER STATE LINK (efa, mlx5_core; ACTIVE; InfiniBand, Ethernet) · ofi FOLDER (of aws-ofi-nccl)
 #   gpu BUS CPUS (the ones near it) · gpus N · cores N (that a job may use)
 #
-# After probe_read they are in fact["I KEY"], several of one key in lines.
+# After probe_read they are in fact["I KEY"], several of one key in lines. What is not of this form is not a fact: a login shell may
+# print words of its own first.
 facts=''
 declare -A fact=()
+# A number or a range of CPUs. Folders of aws-ofi-nccl: ranks of all hosts load what is there.
+probe_cpus='(0|[1-9][0-9]{0,5})(-[1-9][0-9]{0,5})?' probe_ofi="/opt/amazon/ofi-nccl/lib /opt/amazon/ofi-nccl/lib64 /opt/aws-ofi-nccl/lib${DPTRAIN_OFI_NCCL:+ $DPTRAIN_OFI_NCCL}"
 
 # Runs on each host.
 probe_slots() {
@@ -54,7 +57,7 @@ probe_host() { # PROGRAM WDIR PREFIX
         read -r link 2>/dev/null <"$device/ports/1/link_layer"
         echo "rdma ${device##*/} ${driver##*/} ${state##* } $link"
     done
-    for folder in /opt/amazon/ofi-nccl/lib /opt/amazon/ofi-nccl/lib64 /opt/aws-ofi-nccl/lib ${DPTRAIN_OFI_NCCL:-}; do
+    for folder in $probe_ofi; do
         [[ ! -e $folder/libnccl-net.so ]] || echo "ofi $folder"
     done
     if command -v nvidia-smi >/dev/null; then
@@ -74,7 +77,17 @@ probe_read() {
     fact=()
     for i in "${!host_name[@]}"; do
         while read -r key value; do
-            fact[$i $key]+=${fact[$i $key]+$'\n'}$value
+            case $key in
+            gpus | cores | newest | check) number_or '' value && [[ -n $value ]] || continue ;;
+            name) is_id "$value" || continue ;;
+            ephemeral) [[ $value =~ ^[0-9]{1,5}\ [0-9]{1,5}$ ]] || continue ;;
+            gpu) [[ $value =~ ^[0-9a-f:.]+\ $probe_cpus(,$probe_cpus)*$ ]] || continue ;;
+            same) [[ $value =~ ^(NCCL|config|OpenMPI)\  ]] || continue ;;
+            ofi) [[ " $probe_ofi " == *" $value "* ]] || continue ;;
+            esac
+            # The last one counts.
+            [[ $key == @(gpu|rdma|ofi|fail|same) && -n ${fact[$i $key]+has} ]] || fact[$i $key]=''
+            fact[$i $key]+=${fact[$i $key]:+$'\n'}$value
         done <"$facts/$i.out"
     done
 }
@@ -101,7 +114,7 @@ probe_ask_slots() {
 probe_hosts() { # FOLDER PROGRAM WDIR PREFIX
     local i bad=0 hash problem problems
     facts=$1/facts
-    remote_script cpu_folder "probe_host probe_slots allowed_cores" "$2" "$3" "$4" | hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
+    remote_script "cpu_folder probe_ofi" "probe_host probe_slots allowed_cores" "$2" "$3" "$4" | hosts_ask "$facts" "${DPTRAIN_ASK_SECONDS:-20}"
     probe_read
     hash=$(sha256sum <"$2" | cut -d ' ' -f 1)
     for i in "${!host_name[@]}"; do

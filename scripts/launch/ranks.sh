@@ -99,6 +99,7 @@ ranks_prefix() { # SETUP GPUS(yes|no) REPORT(yes|no) [BUNDLE]
         # shellcheck disable=SC2016 # for the rank's shell
         script+='IFS=";" read -ra cpus <<<"${DPTRAIN_CPUS:-}"
 l=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+[[ $l =~ ^[0-9]+$ ]] || exit 4
 [[ -z ${cpus[l]:-} ]] || taskset -cp "${cpus[l]}" $$ >/dev/null || exit 4
 '
     fi

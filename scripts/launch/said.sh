@@ -62,6 +62,8 @@ said_read() {
         # Its words for a signal vary, but its exit code is 128 plus the number.
         lost=signal lost_host=${BASH_REMATCH[1]} lost_rank=${BASH_REMATCH[2]} lost_code=$(($1 > 128 ? $1 - 128 : 0))
     fi
+    number_or 0 lost_code
+    number_or '' lost_rank
     [[ $lost == host || -z $lost || -n $lost_host ]] || lost_host=$(said_host "$lost_rank")
 }
 
@@ -105,6 +107,7 @@ said_tell() { # [WHAT]
     # A rank that ends the job with a code speaks for another one.
     if [[ (-z $rank$host || $lost == code) && $what =~ rank\ ([0-9]+)\ on\ ([^][:space:],\;:\)]+) ]]; then
         rank=${BASH_REMATCH[1]} host=${BASH_REMATCH[2]}
+        number_or '' rank
     fi
     [[ -z $rank ]] || phase=$(sed -n "s/^phase $rank //p" <<<"$phases" | head -n 1) || true
     if [[ -z $phase && $what =~ (was|is)\ (last\ )?in\ \"([^\"]*)\" ]]; then phase=${BASH_REMATCH[3]}; fi

@@ -29,6 +29,8 @@ supervise_read_options() { # DPTRAIN'S ARGUMENTS...
     super_global_batch=$(supervise_option batch) super_per_rank=$(supervise_option batch-per-rank)
     super_parts=$(supervise_option accumulate) super_shards=$(supervise_option reproducible) super_group=$(supervise_option bn-group)
     super_data=$(supervise_option data) super_device=$(supervise_option device) super_timeout=$(supervise_option timeout)
+    super_timeout=${super_timeout%.*}
+    number_or '' super_global_batch super_per_rank super_parts super_shards super_group super_timeout
     # These two are no paths.
     [[ $super_data != @(digits|synthetic) ]] || super_data=''
     super_folder=$(supervise_option out) super_command=$0
@@ -70,22 +72,26 @@ supervise_open() {
 
 # Takes over the job of a supervisor that was killed. Refuses if it is alive.
 supervise_adopt() { # PLACE
-    local pid folder fields before
+    local pid folder fields before id
     pid=$(life_field "$life_supervised" pid) folder=$(life_field "$life_supervised" folder)
+    number_or 0 pid
     if [[ $(life_field "$life_supervised" place) == "$1" ]]; then
         if process_stat "$pid" && [[ ${fields[19]} == "$(life_field "$life_supervised" start_time)" ]]; then
             die 2 "$super_folder: job $(life_field "$life_begun" job) is supervised by process $pid: wait for its end, stop it, \
 or choose another --out"
         fi
         # Its ranks, which may be about to end, are recognized by this id; the new ones own the folder under it.
-        job_id=$(life_field "$life_begun" job)
+        id=$(life_field "$life_begun" job)
+        if is_id "$id"; then job_id=$id; fi
         if [[ $folder == */dptrain-job.* && -O $folder && ! -L $folder ]]; then rm -rf "$folder"; fi
     fi
     super_known=yes fault_at=$centi
     super_offset=$(life_field "$life_begun" metrics_bytes)
-    super_offset=${super_offset:-0}
+    number_or 0 super_offset
     # Only the wall clock has gone on since.
-    before=$(date -u -d "$(life_field "$life_begun" time)" +'%s' 2>/dev/null) || before=$(date -u +'%s')
+    before=$(life_field "$life_begun" time)
+    if [[ $before =~ ^[0-9T:-]+Z$ ]]; then before=$(date -u -d "$before" +'%s' 2>/dev/null) || before=''; fi
+    number_or "$(date -u +'%s')" before
     life_origin=$((life_origin - 100 * ($(date -u +'%s') - before)))
     supervise_count
     supervise_note_steps
@@ -105,8 +111,9 @@ supervise_count() {
         /^\{"record":"job_ranks"/ { if (!starts++) ranks = number("ranks") }
         /^\{"record":"job_training"/ { down += number("fault_to_step_sec") }
         END { printf "%d %d %d\n", starts, 100 * down, ranks }' "$life_file") || true
-    super_number=${starts:-0} n_restarts=${starts:-0} down=${seconds:-0}
-    ((${ranks:-0} == 0)) || echo "$ranks" >"$work/first_ranks"
+    number_or 0 starts seconds ranks
+    super_number=$starts n_restarts=$starts down=$seconds
+    ((ranks == 0)) || echo "$ranks" >"$work/first_ranks"
 }
 
 # Sleeps, but not through a signal.
@@ -143,6 +150,7 @@ supervise_start() {
     super_lenient=$super_again
     ((min_ranks == 0)) || super_lenient=yes
     super_first_ranks=$(cat "$work/first_ranks" 2>/dev/null) || true
+    number_or '' super_first_ranks
     rm -f "$work"/{ranks,fault,final}
     metrics_at=$(life_size "$super_path/metrics.jsonl")
     declare -p life_file life_origin job_id "${!super_@}" >"$work/state"
@@ -169,6 +177,7 @@ supervise_look_for_step() {
     seen=yes
     run=$(grep -m 1 '"record":"run"' < <(supervise_records)) || true
     first=$(life_field "$run" first_step) from=$(life_field "$run" resumed_from)
+    number_or '' first
     life_clock
     life_add job_training "start:=$super_number" "first_step:=$first" "resumed_from=$from" \
         "steps_lost:=$(supervise_lost "$first")" "fault_to_step_sec:=${fault_at:+$(life_seconds $((centi - fault_at)))}"
@@ -198,12 +207,13 @@ supervise_note_steps() {
     local last
     last=$(tail -n 100 "$super_path/metrics.jsonl" 2>/dev/null | grep '"record":"step".*}$' | tail -n 1) || true
     last=$(life_field "$last" step)
+    number_or '' last
     done_steps=${last:+$((last + 1))}
 }
 
 # Reads what the start has left about its fault; records it.
 supervise_fault() {
-    local name value at='' what='' host='' rank='' phase=''
+    local name value at='' what='' host='' rank='' phase='' step
     while read -r name value; do
         case $name in
         at) at=$value ;;
@@ -214,7 +224,8 @@ supervise_fault() {
         esac
     done < <(cat "$work/fault" 2>/dev/null)
     life_clock
-    at=${at:-$centi}
+    number_or "$centi" at
+    number_or '' rank
     # Of several faults in a row, the first is the one that stopped the training.
     fault_at=${fault_at:-$at}
     if ((code > 128)); then
@@ -224,7 +235,9 @@ supervise_fault() {
     what=${what:-the job ended with code $code}
     [[ $seen == no ]] || supervise_note_steps
     # Records are written in blocks, so the phase may know a later step.
-    if [[ $phase =~ step\ ([0-9]+)$ ]] && ((BASH_REMATCH[1] > ${done_steps:-0})); then done_steps=${BASH_REMATCH[1]}; fi
+    step=${phase##*step }
+    number_or 0 step
+    if ((step > ${done_steps:-0})); then done_steps=$step; fi
     life_add job_fault "start:=$super_number" "code:=$code" "what=$what" "host=$host" "rank:=$rank" "phase=$phase" \
         "steps:=$done_steps" "noticed_sec:=$(life_seconds $((at - life_origin)))"
     fault_what=$what

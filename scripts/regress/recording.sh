@@ -28,6 +28,10 @@ rec_read() { # FILE
     rec_ranks=$(rec_number ranks <<<"$head") rec_threads=$(rec_number threads <<<"$head")
     rec_hardware=$(rec_text hardware_id <<<"$head") rec_fabric=$(rec_text fabric_id <<<"$head")
     rec_hosts=$(rec_number hosts <<<"$head")
+    number_or '' rec_ranks rec_threads rec_hosts
+    # They become part of a baseline's name.
+    is_id "$rec_hardware" || rec_hardware=''
+    is_id "$rec_fabric" || rec_fabric=''
     if [[ $1 == *.partial.jsonl ]]; then
         rec_state=partial
     elif ((rec_n_runs == 0)); then

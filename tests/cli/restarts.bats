@@ -241,6 +241,52 @@ ended() { # sets code
     [[ "$output" != *"going on"* && "$(words 1)" != *resume* ]]
 }
 
+# The place of a supervisor on this machine, as job.jsonl names it.
+place() { echo "$(hostname) $(<"/proc/sys/kernel/random/boot_id") $(readlink /proc/self/ns/pid | tr -dc 0-9)"; }
+
+@test "records in the run's folder are data: no command in them runs, and an id is no pattern" {
+    local code='BASH_VERSINFO[$(>"$HOSTS/PWN")]' id other line
+    id=job$$$RANDOM
+    env "DPTRAIN_JOB=x$id" sleep 60 3>&- &
+    other=$!
+    for line in "\"metrics_bytes\":$code" "\"pid\":$code" "\"job\":\".$id\",\"metrics_bytes\":08" '"job":"*/$(>PWN)","time":"yesterday"'; do
+        rm -rf "$OUT" && mkdir "$OUT"
+        echo "{\"record\":\"job_start\",\"place\":\"$(place)\",\"start_time\":1,$line}" >"$OUT/job.jsonl"
+        printf '%s\n' "{\"record\":\"job_ranks\",\"ranks\":$code}" >>"$OUT/job.jsonl"
+        printf '%s\n' "{\"record\":\"step\",\"step\":$code}" >"$OUT/metrics.jsonl"
+        # The records of the start that now comes.
+        plan "echo '{\"record\":\"run\",\"first_step\":$code}' >>\"\$OUT/metrics.jsonl\"; records 0 1
+            echo '{\"record\":\"step\",\"step\":$code}' >>\"\$OUT/metrics.jsonl\"; exit 5" 'sleep 0.5; exit 0'
+        sed -i ':a; N; $!ba; s/\n  */; /' "$PLAN"
+        supervised -np 2 --restarts 1 -- train
+        [ "$status" -eq 0 ]
+        [ ! -e "$HOSTS/PWN" ]
+        [ "$(starts)" -eq 2 ]
+        [[ "$(words 2)" =~ DPTRAIN_JOB=[A-Za-z0-9._-]+\  ]]
+        kill -0 "$other"
+    done
+    kill "$other"
+    [ "$(tail -n 1 "$OUT/job.jsonl" | jq -r '[.code, .restarts, .wall_sec < 600] | @tsv')" = $'0\t2\ttrue' ]
+}
+
+@test "steps that a file claims do not hang the summary" {
+    plan 'records 0 3; echo "{\"record\":\"step\",\"step\":900000000000000,\"step_sec\":1e999}" >>"$OUT/metrics.jsonl"; records 1 3; sleep 0.5; exit 0'
+    supervised -np 2 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [ "$(life end '[.useful_steps, .lost_steps] | @tsv')" = $'3\t3' ]
+}
+
+@test "what a host answers at a restart is data" {
+    three_hosts
+    sed -i 's/^ *eval/[[ $host != n2 ]] || cat "$HOSTS\/noise"; &/' "$bin/ssh"
+    printf '%s\n' 'same x//;1e>"$HOSTS/PWN"; y' 'check BASH_VERSINFO[$(>"$HOSTS/PWN")]' 'newest BASH_VERSINFO[$(>"$HOSTS/PWN")]' >"$HOSTS/noise"
+    plan 'exit 5' 'exit 0'
+    supervised -H n1:1,n2:1 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [ ! -e "$HOSTS/PWN" ]
+    [[ "$(words 2)" == *"-np 2 -H n1:1,n2:1 "* ]]
+}
+
 @test "a killed supervisor is dead, even if its parent does not wait for it" {
     plan 'records 0 5; checkpoint 5; exec sleep 60' 'records 5 9; exit 0'
     # shellcheck disable=SC2016 # Perl's

@@ -277,6 +277,44 @@ has() { # WORDS...
     has "NCCL_SOCKET_IFNAME==eth0"
 }
 
+@test "what a host answers is data: no command in it runs, and a number is a number" {
+    local cores code='BASH_VERSINFO[$(>"$HOSTS/PWN")]'
+    cores=$(bash -c '. "$1/scripts/lib.sh"; allowed_cores' _ "$root")
+    # As a login shell that prints words of its own, before the probe.
+    sed -i 's/^ *eval "$command"/cat "$HOSTS\/$host\/noise" 2>\&-; &/' "$bin/ssh"
+    printf '%s\n' "gpus $code" "cores $code" 'cores 08' "check $code" "newest $code" "ephemeral $code 7" 'addr e9 fd00::1/999999999999999999' \
+        "addr $code 10.0.0.9/$code" "ofi $PWD" 'name ../*' >"$HOSTS/b/noise"
+    printf 'a\t-\t-\t-\t-\t-\tyes\t-\t-\t-\nb\t-\t-\t-\t-\t-\tno\t-\t-\t-\n' >open.tsv
+    for h in a b; do rdma $h efa_0 efa ACTIVE Unspecified; done
+    run timeout 60 "$run_sh" --dry-run -hostfile open.tsv --ports 20000-20999 -- train
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ ! -e "$HOSTS/PWN" ]
+    has "slots of a b: $cores, one per core" "-H a:$cores\\,b:$cores " "b: aws-ofi-nccl was not found"
+    [[ "$output" != *"-x LD_LIBRARY_PATH"* ]]
+    # CPUs near a GPU.
+    unset DPTRAIN_BIND
+    printf '%s\n' "gpu 0000:3b:00.0 0-$code" >"$HOSTS/b/noise"
+    mkdir -p "$HOSTS/a/sys/bus/pci/devices/0000:3b:00.0"
+    echo 0-7 >"$HOSTS/a/sys/bus/pci/devices/0000:3b:00.0/local_cpulist"
+    printf '#!/bin/sh\necho 00000000:3B:00.0\n' >"$HOSTS/a/bin/nvidia-smi"
+    chmod +x "$HOSTS/a/bin/nvidia-smi"
+    line -H a:1,b:1
+    [ "$status" -eq 0 ]
+    [[ ! -e $HOSTS/PWN && "$output" != *DPTRAIN_CPUS* ]]
+    # The last phases of killed ranks.
+    printf '%s\n' "phase $code x" 'phase 1 computing' >"$HOSTS/b/noise"
+    stand_in mpirun <<<'echo started; echo "dptrain: error: timed out; check the other hosts (rank 0 on a)" >&2; exit 5'
+    run "$run_sh" -H a:1,b:1
+    echo "$output"
+    [ "$status" -eq 5 ]
+    has "rank 1 on b had not ended"
+    [ ! -e "$HOSTS/PWN" ]
+    DPTRAIN_ASK_SECONDS=$code line -H a:1
+    [[ "$status" -eq 2 && ! -e $HOSTS/PWN ]]
+    has "invalid DPTRAIN_ASK_SECONDS"
+}
+
 @test "ssh: setup_ssh.sh's configuration if it covers the hosts, otherwise port, user and key of their description" {
     line -H a:1,b:1 --ssh-port 2222
     has "plm_rsh_args -o\\ BatchMode=yes\\ -o\\ ConnectTimeout=10\\ -p\\ 2222"
@@ -606,6 +644,8 @@ job_that_prints() {
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$output" = $'rank 3 on head: CPUs 0\n0\na b' ]
+    OMPI_COMM_WORLD_LOCAL_RANK='cpus[$(>PWN)]' run "${before[@]}" "$bin/dptrain" 'a b'
+    [[ "$status" -eq 4 && ! -e PWN ]]
     [ "$(ranks_cpu_share 0-15,64-79 1 2)" = 8-15,72-79 ]
     [ "$(ranks_cpu_share 3 1 2)" = 3 ]
 }
@@ -674,6 +714,13 @@ job_that_prints() {
     echo "$output"
     [ "$status" -eq 0 ]
     has "rank has for  me"
+    SLURM_TASKS_PER_NODE='BASH_VERSINFO[$(>PWN)],1' line train
+    [[ "$status" -eq 0 && ! -e PWN ]]
+    has "-np 2 -H a:1\\,b:1 "
+    stand_in scontrol <<<'echo "-oProxyCommand=x"; echo b'
+    line train
+    [ "$status" -eq 4 ]
+    has "'-oProxyCommand=x', which is not a host name"
     rm "$bin/scontrol"
     PATH=$bin:/usr/bin:/bin line -np 2 train
     has "in a Slurm allocation, but scontrol was not found: using this machine alone" " -np 2 $DPTRAIN_BIN train"

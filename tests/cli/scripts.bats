@@ -139,6 +139,29 @@ wait_for() {
     fi
 }
 
+@test "container.sh: what a host answers is data; no command in it runs" {
+    export PWN=$BATS_TEST_TMPDIR/PWN PATH=$bin:$PATH
+    code='BASH_VERSINFO[$(>"$PWN")]'
+    printf '#!/bin/sh\nprintf "a\\t1\\t-\\t-\\t-\\t-\\tyes\\t-\\t-\\t-\\n"\n' >"$bin/dptrain"
+    printf '#!/bin/sh\ncat "%s/answer"\n' "$BATS_TEST_TMPDIR" >"$bin/ssh"
+    chmod +x "$bin/ssh"
+    printf '%s\n' "name a $code" 'engine podman true' "root $code /" "image 0123 $code" "memlock $code" "unprivileged $code" "shm ${code}k" \
+        'shm 512m' 'end' >"$BATS_TEST_TMPDIR/answer"
+    run "$scripts/container.sh" up --dry-run a:1
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ ! -e "$PWN" ]
+    sed -i 's/^shm 512m/shm 08k/' "$BATS_TEST_TMPDIR/answer"
+    run "$scripts/container.sh" up --dry-run a:1
+    echo "$output"
+    [[ "$status" -eq 4 && "$output" == *"a: /dev/shm of 0 MB is too small"* ]]
+    # Codes that another host reports.
+    . "$scripts/lib.sh"
+    . "$scripts/cluster/hosts.sh"
+    ssh_cause "$code" '' a 22 here
+    [[ "$CAUSE" == "ssh ended with code 255" && ! -e $PWN ]]
+}
+
 @test "an unknown option is a usage error that names it" {
     for script in install_deps run quickstart test dev/check_layers bench/peers bundle bench/gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
         on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links; do
@@ -390,6 +413,9 @@ EOF
     [ "${lines[1]}" = "dptrain.sbatch: not available: n[3-4] (down: no capacity)" ]
     [ "${lines[2]}" = "srun: --ntasks=2 --ntasks-per-node=1 $place/scripts/stage_data.sh --here /shared/data /scratch/data" ]
     [[ "${lines[3]}" == "run.sh: "*" -- train --out runs/slurm-7 --resume auto" ]]
+    printf '#!/bin/sh\nexit 5\n' >"$place/scripts/run.sh"
+    SLURM_RESTART_COUNT="BASH_VERSINFO[\$(>$place/PWN)]" run "$scripts/dptrain.sbatch" train
+    [[ "$status" -eq 5 && ! -e $place/PWN ]]
     DPTRAIN_STAGE=data run "$scripts/dptrain.sbatch" train
     [[ "$status" -eq 2 && "$output" == *"invalid DPTRAIN_STAGE 'data'"* ]]
     printf '#!/bin/sh\nexit 3\n' >"$bin/srun"

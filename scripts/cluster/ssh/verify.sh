@@ -106,7 +106,8 @@ verify_all() {
 verify_read() { # I
     local i=$1 j code text codes=() texts=()
     while IFS=$'\t' read -r j code text; do
-        [[ ! $j =~ ^[0-9]+$ ]] || codes[j]=$code texts[j]=$text
+        number_or '' j code
+        [[ -z $j ]] || codes[j]=$code texts[j]=$text
     done <"$work/$i.pairs.out"
     for j in ${partners[i]}; do
         if [[ ${codes[j]:-} == 0 ]]; then works=$((works + 1)) && continue; fi
