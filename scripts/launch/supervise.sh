@@ -83,7 +83,10 @@ or choose another --out"
         # Its ranks, which may be about to end, are recognized by this id; the new ones own the folder under it.
         id=$(life_field "$life_begun" job)
         if is_id "$id"; then job_id=$id; fi
-        if [[ $folder == */dptrain-job.* && -O $folder && ! -L $folder ]]; then rm -rf "$folder"; fi
+        # A name as make_work gives it, and no other path.
+        if [[ $folder == "${TMPDIR:-/tmp}/dptrain-job."?????? && ${folder##*.} =~ ^[A-Za-z0-9]{6}$ && -O $folder && ! -L $folder ]]; then
+            rm -rf "$folder"
+        fi
     fi
     super_known=yes fault_at=$centi
     super_offset=$(life_field "$life_begun" metrics_bytes)

@@ -269,6 +269,22 @@ place() { echo "$(hostname) $(<"/proc/sys/kernel/random/boot_id") $(readlink /pr
     [ "$(tail -n 1 "$OUT/job.jsonl" | jq -r '[.code, .restarts, .wall_sec < 600] | @tsv')" = $'0\t2\ttrue' ]
 }
 
+@test "of a dead supervisor's folder only the name that mktemp gives is removed" {
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp
+    mkdir -p "$TMPDIR"/dptrain-job.{z,abc123,abc12} precious dptrain-job.abc123 abc123
+    for folder in abc123 "$TMPDIR/dptrain-job.z/../../precious" "$TMPDIR/dptrain-job.abc12" "$PWD/dptrain-job.abc123" \
+        "$TMPDIR/dptrain-job.abc123/../../precious" "$TMPDIR/dptrain-job.abc123"; do
+        rm -rf "$OUT" && mkdir "$OUT"
+        [ -d "$TMPDIR/dptrain-job.abc123" ]
+        echo "{\"record\":\"job_start\",\"job\":\"gone\",\"place\":\"$(place)\",\"pid\":999999999,\"start_time\":1,\"folder\":\"$folder\"}" >"$OUT/job.jsonl"
+        plan 'exit 0'
+        supervised -np 2 --restarts 1 -- train
+        [ "$status" -eq 0 ]
+        [[ -d precious && -d abc123 && -d dptrain-job.abc123 && -d $TMPDIR/dptrain-job.abc12 ]]
+    done
+    [ ! -e "$TMPDIR/dptrain-job.abc123" ]
+}
+
 @test "steps that a file claims do not hang the summary" {
     plan 'records 0 3; echo "{\"record\":\"step\",\"step\":900000000000000,\"step_sec\":1e999}" >>"$OUT/metrics.jsonl"; records 1 3; sleep 0.5; exit 0'
     supervised -np 2 --restarts 1 -- train
