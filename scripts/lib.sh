@@ -8,7 +8,7 @@ cpu_folder=/sys/devices/system/cpu/cpu0/topology
 say_log=''
 say() { # MESSAGE
     printf '%s: %s\n' "${0##*/}" "$1" >&2 2>/dev/null || true
-    [[ -z $say_log ]] || printf '%s %s: %s\n' "$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)" "${0##*/}" "$1" >>"$say_log" || true
+    [[ -z $say_log ]] || own_append "$say_log" "$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ) ${0##*/}: $1"$'\n' || true
 }
 
 die() { # CODE MESSAGE
@@ -49,6 +49,46 @@ process_stat() { # PID
     # shellcheck disable=SC2034 # for the caller
     read -ra fields <<<"${line##*) }"
     [[ ${fields[0]} != [ZX] ]]
+}
+
+# In a folder that others can write, a name may be a link to a file of this user, a fifo that nobody writes, or on a server that is
+# down. own_file looks; the others follow no link, and none of them waits for long.
+
+# Sets file_size, 0 without a file, and file_fault: why FILE is not used. Empty: it is a regular file of this user or root, or absent.
+own_file() { # FILE
+    local code=0 said owner='' kind='' trial
+    file_size=0 file_fault=''
+    said=$(LC_ALL=C timeout -k 1 10 stat -c '%s %u %F' -- "$1" 2>/dev/null) || code=$?
+    ((code != 1)) || return 0
+    read -r file_size owner kind <<<"${said:-0}"
+    if ((code != 0)); then
+        file_fault='its folder does not answer'
+    elif [[ $kind != regular* ]]; then
+        file_fault="it is a $kind, not a regular file"
+    elif [[ $owner != 0 && $owner != "$EUID" ]]; then
+        # A server may give all files to one user.
+        trial=$(timeout -k 1 10 mktemp "${1%/*}/.dptrain.XXXXXX" 2>/dev/null) || true
+        [[ -n $trial && $(stat -c %u "$trial") == "$owner" ]] || file_fault="it belongs to user $owner"
+        [[ -z $trial ]] || rm -f "$trial"
+    fi
+}
+
+# Ends the script if FILE is not to be used.
+own_want() { # FILE OPTION
+    own_file "$1"
+    [[ $file_fault != *answer ]] || die 4 "$1: $file_fault"
+    [[ -z $file_fault ]] || die 3 "$1: $file_fault; remove it, or choose another $2"
+}
+
+own_read() { # FILE [FROM BYTE]
+    own_file "$1"
+    [[ -z $file_fault ]] && timeout -k 1 60 dd if="$1" iflag=nofollow,nonblock,skip_bytes skip="${2:-0}" bs=1M status=none 2>/dev/null
+}
+
+own_append() { # FILE TEXT
+    own_file "$1"
+    [[ -z $file_fault ]] && printf %s "$2" |
+        timeout -k 1 10 dd of="$1" oflag=append,nofollow,nonblock conv=notrunc iflag=fullblock bs=1M status=none 2>/dev/null
 }
 
 # Call with the remaining arguments for an option that takes a value.

@@ -210,7 +210,9 @@ open_log() {
     [[ -n $log_dir && $dry_run == no ]] || return 0
     say_log=$log_dir/run.sh.log
     [[ $log_dir == /* ]] || say_log=${wdir:-$PWD}/$say_log
-    if ! { mkdir -p "${say_log%/*}" && : >>"$say_log"; } 2>/dev/null; then
+    own_file "$say_log"
+    [[ -z $file_fault ]] || { say_log='' && own_want "$log_dir/run.sh.log" --log-dir; }
+    if ! mkdir -p "${say_log%/*}" 2>/dev/null || ! own_append "$say_log" ''; then
         say_log=''
         note "no log of run.sh: cannot write to $log_dir"
     fi

@@ -49,12 +49,11 @@ life_add() { # RECORD FIELD...
             line+=",\"$name\":$quoted"
         fi
     done
-    # A file system that does not answer must not hold the job up.
-    printf '%s}\n' "$line" | timeout -k 1 10 tee -a "$life_file" >/dev/null 2>&1 || life_lose
+    own_append "$life_file" "$line}"$'\n' || life_lose
 }
 
 life_lose() {
-    note "cannot write $life_file; the job goes on without this record"
+    note "cannot write $life_file${file_fault:+ ($file_fault)}; the job goes on without this record"
     life_file=''
 }
 
@@ -71,16 +70,18 @@ life_field() { # LINE NAME
 life_open() { # FOLDER
     local found
     life_file=$1/job.jsonl life_begun='' life_supervised=''
-    if ! timeout -k 1 10 mkdir -p "$1" 2>/dev/null || ! timeout -k 1 10 touch "$life_file" 2>/dev/null; then
+    own_want "$1/metrics.jsonl" --out
+    own_want "$life_file" --out
+    if ! timeout -k 1 10 mkdir -p "$1" 2>/dev/null || ! own_append "$life_file" ''; then
         life_lose
         return
     fi
     # A supervisor may have been killed while it wrote.
-    [[ -z $(tail -c 1 "$life_file") ]] || echo >>"$life_file"
-    found=$(awk '/^\{"record":"job_start".*\}$/ { begun = $0; last = "" }
+    ((file_size == 0)) || [[ -z $(own_read "$life_file" $((file_size - 1))) ]] || own_append "$life_file" $'\n'
+    found=$(own_read "$life_file" | awk '/^\{"record":"job_start".*\}$/ { begun = $0; last = "" }
         /^\{"record":"job_(start|continue)".*\}$/ { last = $0 }
         /^\{"record":"job_end".*\}$/ { begun = last = "" }
-        END { if (begun != "") printf "%s\n%s\n", begun, last }' "$life_file") || true
+        END { if (begun != "") printf "%s\n%s\n", begun, last }') || true
     life_begun=${found%%$'\n'*} life_supervised=${found#*$'\n'}
 }
 
@@ -101,17 +102,24 @@ life_newest() { # FOLDER
 
 # Prints the bytes of whole lines in FILE, of which a full disk or a kill may have torn the last one; the next run removes it.
 life_size() { # FILE
-    local size torn=0
-    size=$(stat -c %s "$1" 2>/dev/null) || size=0
-    [[ $size -eq 0 || -z $(tail -c 1 "$1") ]] || torn=$(tail -n 1 "$1" | wc -c)
-    echo $((size - torn))
+    local torn=0
+    own_file "$1"
+    [[ -z $file_fault ]] || file_size=0
+    if ((file_size > 0)) && [[ -n $(own_read "$1" $((file_size - 1))) ]]; then torn=$(life_tail "$1" | tail -n 1 | wc -c); fi
+    echo $((file_size - torn))
+}
+
+# Prints the end of FILE, up to 1 MB.
+life_tail() { # FILE
+    own_file "$1"
+    own_read "$1" $((file_size > 1 << 20 ? file_size - (1 << 20) : 0))
 }
 
 # Prints, of the records of steps in FILE from byte OFFSET on: seconds and number of the steps whose results were kept, then of
 # those that were lost. A later run of the file repeats the steps from its first one on; at the end, steps from KEPT on are
 # lost (-1: none).
 life_steps() { # FILE OFFSET KEPT
-    timeout -k 1 60 tail -c "+$(($2 + 1))" "$1" 2>/dev/null | awk -v kept="$3" '
+    own_read "$1" "$2" | awk -v kept="$3" '
         # step[1 … n_good] are the steps that count, in ascending order.
         function number(key) {
             value = match($0, "\"" key "\":[0-9.e+-]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : -1

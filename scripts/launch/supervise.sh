@@ -50,7 +50,7 @@ supervise_open() {
     local place pid start clock now fields
     super_path=$super_folder
     [[ $super_path == /* ]] || super_path=${wdir:-$PWD}/$super_path
-    [[ -d $super_path ]] || super_made=yes
+    timeout -k 1 10 test -d "$super_path" || super_made=yes
     life_open "$super_path"
     place=$(life_place)
     process_stat $$ && start=${fields[19]}
@@ -106,14 +106,14 @@ or choose another --out"
 # first start.
 supervise_count() {
     local starts seconds ranks
-    read -r starts seconds ranks < <(awk '
+    read -r starts seconds ranks < <(own_read "$life_file" | awk '
         function number(key) {
             return match($0, "\"" key "\":[0-9.]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) : 0
         }
         /^\{"record":"job_start"/ { starts = down = ranks = 0 }
         /^\{"record":"job_ranks"/ { if (!starts++) ranks = number("ranks") }
         /^\{"record":"job_training"/ { down += number("fault_to_step_sec") }
-        END { printf "%d %d %d\n", starts, 100 * down, ranks }' "$life_file") || true
+        END { printf "%d %d %d\n", starts, 100 * down, ranks }') || true
     number_or 0 starts seconds ranks
     super_number=$starts n_restarts=$starts down=$seconds
     ((ranks == 0)) || echo "$ranks" >"$work/first_ranks"
@@ -193,10 +193,9 @@ supervise_look_for_step() {
 
 # Prints the records of this start; the file may be a new one.
 supervise_records() {
-    local size
-    size=$(stat -c %s "$super_path/metrics.jsonl" 2>/dev/null) || return 0
-    ((size >= metrics_at)) || metrics_at=0
-    ((size == metrics_at)) || tail -c "+$((metrics_at + 1))" "$super_path/metrics.jsonl"
+    own_file "$super_path/metrics.jsonl"
+    ((file_size >= metrics_at)) || metrics_at=0
+    ((file_size == metrics_at)) || own_read "$super_path/metrics.jsonl" "$metrics_at"
 }
 
 # Prints how many steps are computed again; nothing if that is not known.
@@ -208,7 +207,7 @@ supervise_lost() { # FIRST STEP
 # Sets done_steps from the last record of a step.
 supervise_note_steps() {
     local last
-    last=$(tail -n 100 "$super_path/metrics.jsonl" 2>/dev/null | grep '"record":"step".*}$' | tail -n 1) || true
+    last=$(life_tail "$super_path/metrics.jsonl" | grep '"record":"step".*}$' | tail -n 1) || true
     last=$(life_field "$last" step)
     number_or '' last
     done_steps=${last:+$((last + 1))}
@@ -301,7 +300,8 @@ supervise_end() {
     wall=$((centi - life_origin))
     [[ $code -eq 0 ]] || kept=$(life_newest "$super_path")
     [[ $code -eq 0 || $kept -ge 0 ]] || kept=0
-    if [[ -s $super_path/metrics.jsonl ]]; then
+    own_file "$super_path/metrics.jsonl"
+    if ((file_size > 0)); then
         read -r good n_good lost n_lost < <(life_steps "$super_path/metrics.jsonl" "$super_offset" "$kept") || true
     fi
     if [[ -n $good ]] && ((wall > 0)); then
@@ -312,7 +312,8 @@ supervise_end() {
         "lost_steps:=$n_lost" "lost_sec:=$lost" "down_sec:=$(life_seconds "$down")" "wall_sec:=$(life_seconds "$wall")" \
         "goodput:=$share"
     # A job that never trained leaves nothing behind.
-    if [[ -n $life_file && $code -ge 1 && $code -le 4 && ${super_made:-no} == yes && ! -e $super_path/metrics.jsonl ]]; then
+    if [[ -n $life_file && $code -ge 1 && $code -le 4 && ${super_made:-no} == yes ]] &&
+        ! timeout -k 1 10 test -e "$super_path/metrics.jsonl"; then
         rm -f "$life_file"
         rmdir "$super_path" 2>/dev/null || true
         return

@@ -49,6 +49,7 @@ await() { # COMMAND...
 # Allows one measurement at a time in a tree, because two would disturb each other. The lock ends with its holder.
 regress_lock() {
     local status=0 holder
+    own_want "$results/runs/.lock" --results
     if ! mkdir -p "$results/runs" || ! : >>"$results/runs/.lock"; then die 4 "cannot write into $results/runs"; fi
     exec {lock}<>"$results/runs/.lock"
     command -v flock >/dev/null || return 0

@@ -269,6 +269,47 @@ place() { echo "$(hostname) $(<"/proc/sys/kernel/random/boot_id") $(readlink /pr
     [ "$(tail -n 1 "$OUT/job.jsonl" | jq -r '[.code, .restarts, .wall_sec < 600] | @tsv')" = $'0\t2\ttrue' ]
 }
 
+@test "the run's records must be regular files of one's own; no link is followed, and no fifo or server awaited" {
+    refused() { # CODE FILE WORDS
+        supervised -np 2 --restarts 1 "${log[@]}" -- train
+        [ "$status" -eq "$1" ]
+        [[ "$output" == *"error: "*"$2: "*"$3"* && ! -e $HOSTS/mpirun.words ]]
+        [ "$(<kept)" = mine ]
+        rm -rf "$OUT" logs
+    }
+    plan 'exit 0'
+    echo mine >kept
+    log=(--log-dir logs)
+    for file in "$OUT/job.jsonl" "$OUT/metrics.jsonl" logs/run.sh.log; do
+        mkdir -p "$OUT" logs
+        ln -s "$PWD/kept" "$file"
+        refused 3 "$file" "symbolic link"
+        mkdir -p "$OUT" logs
+        mkfifo "$file"
+        refused 3 "$file" fifo
+    done
+    mkdir "$OUT"
+    touch "$OUT/metrics.jsonl"
+    log=()
+    stand_in timeout <<<'exec /usr/bin/timeout "${@/#10/0.5}"'
+    stand_in stat <<<'exec sleep 30'
+    refused 4 "$OUT/metrics.jsonl" "does not answer"
+    rm "$bin"/{stat,timeout}
+    [ "$(id -u)" -eq 0 ] || skip "only root can give a file away"
+    mkdir "$OUT"
+    touch "$OUT/job.jsonl"
+    chown 60000 "$OUT/job.jsonl"
+    refused 3 "$OUT/job.jsonl" "user 60000"
+    # A server that gives all files to one user.
+    mkdir "$OUT"
+    touch "$OUT/job.jsonl"
+    chown 60000 "$OUT/job.jsonl"
+    stand_in mktemp <<<'file=$(/usr/bin/mktemp "$@") && echo "$file"; [[ $1 != "$OUT"/* ]] || chown 60000 "$file"'
+    supervised -np 2 --restarts 1 -- train
+    [ "$status" -eq 0 ]
+    [ "$(ls -A "$OUT")" = job.jsonl ]
+}
+
 @test "of a dead supervisor's folder only the name that mktemp gives is removed" {
     export TMPDIR=$BATS_TEST_TMPDIR/tmp
     mkdir -p "$TMPDIR"/dptrain-job.{z,abc123,abc12} precious dptrain-job.abc123 abc123
