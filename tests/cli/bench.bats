@@ -59,7 +59,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
     # Every point belongs to the bench_run record, which has the fingerprint but no environment.
     jq -es '.[0].id as $id | .[0].record == "bench_run" and all(.[1:][]; .run == $id) and .[-1].record == "bench_end"
         and .[-1].reason == "finished" and .[-1].n_points == 5' "$BATS_TEST_TMPDIR/b.jsonl"
-    jq -es '.[0].fingerprint | (.hardware_id | test("^[0-9a-f]{16}$")) and .hardware.cpus > 0
+    jq -es '.[0].fingerprint | (.hardware_id | test("^[0-9a-f]{16}$")) and .hardware.cpus > 0 and (.hardware | has("cpu_type"))
         and .software.dptrain != null and .fabric.hosts == 1' "$BATS_TEST_TMPDIR/b.jsonl"
     run grep -c "$HOME" "$BATS_TEST_TMPDIR/b.jsonl"
     [ "$output" -eq 0 ]

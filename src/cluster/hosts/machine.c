@@ -8,23 +8,158 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/fs.h"
 
+/* Fields of /proc/cpuinfo that make up the type, in this order; x86, ARM, RISC-V. */
+static const struct {
+    const char *field, *word;
+} type_fields[] = {
+    {"vendor_id", ""},
+    {"cpu family", "family "},
+    {"model", "model "},
+    {"stepping", "stepping "},
+    {"CPU implementer", "implementer "},
+    {"CPU part", "part "},
+    {"CPU variant", "variant "},
+    {"CPU revision", "revision "},
+    {"mvendorid", "vendor "},
+    {"marchid", "architecture "},
+    {"uarch", ""},
+};
+enum { N_TYPE_FIELDS = sizeof type_fields / sizeof *type_fields, FIELD_TEXT_MAX = 64 };
+
+/* Sets that kernels choose by, of oneDNN and of this program. A list, not all flags: these depend on the kernel's
+ * version, and recordings of one machine are compared over updates. */
+static const char *const instruction_sets[] = {
+    "avx",      "avx2",     "fma",      "f16c",        "bmi2",        "avx512f",     "avx512bw",
+    "avx512cd", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16", "avx512_fp16", "avx_vnni",
+    "amx_tile", "amx_int8", "amx_bf16", "asimd",       "asimdhp",     "asimddp",     "bf16",
+    "i8mm",     "sve",      "sve2",     "sme",
+};
+
+/* One processor's part of the file. */
+typedef struct cpu_block {
+    bool is_processor; /* otherwise of the board, at the end */
+    char fields[N_TYPE_FIELDS][FIELD_TEXT_MAX];
+} cpu_block_t;
+
+static bool has_word(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
+    return false;
+}
+
+static void append(char *out, size_t n_bytes, const char *separator, const char *text)
+{
+    const size_t n = strlen(out);
+    snprintf(out + n, n_bytes - n, "%s%s", n ? separator : "", text);
+}
+
+/* Adds the block's type, unless an earlier processor had it, and empties the block. */
+static void end_block(cpu_block_t *block, machine_cpu_t *out)
+{
+    char type[sizeof out->type] = "", text[FIELD_TEXT_MAX + 16];
+    for (int i = 0; i < N_TYPE_FIELDS && block->is_processor; i++) {
+        if (!block->fields[i][0]) continue;
+        snprintf(text, sizeof text, "%s%s", type_fields[i].word, block->fields[i]);
+        append(type, sizeof type, " ", text);
+    }
+    char item[sizeof type + 4], list[sizeof out->type + 4];
+    snprintf(item, sizeof item, ", %s,", type);
+    snprintf(list, sizeof list, ", %s,", out->type);
+    if (type[0] && !strstr(list, item)) append(out->type, sizeof out->type, ", ", type);
+    *block = (cpu_block_t){.is_processor = false};
+}
+
+static void take_field(const char *key, const char *value, cpu_block_t *block, machine_cpu_t *out,
+                       int *last_socket)
+{
+    if (strcmp(key, "processor") == 0) block->is_processor = true;
+    for (int i = 0; i < N_TYPE_FIELDS; i++)
+        if (strcmp(key, type_fields[i].field) == 0)
+            snprintf(block->fields[i], FIELD_TEXT_MAX, "%.*s", FIELD_TEXT_MAX - 1, value);
+    if ((strcmp(key, "model name") == 0 || strcmp(key, "cpu") == 0) && !out->name[0])
+        snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, value);
+    /* "32 KB"; on x86 the largest that the kernel names, used where /sys has none. */
+    if (strcmp(key, "cache size") == 0 && !out->caches[0])
+        snprintf(out->caches, sizeof out->caches, "%.*s", (int)sizeof out->caches - 1, value);
+    if ((strcmp(key, "flags") == 0 || strcmp(key, "Features") == 0) && !out->instructions[0])
+        for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++)
+            if (has_word(value, instruction_sets[i]))
+                append(out->instructions, sizeof out->instructions, " ", instruction_sets[i]);
+    /* Numbered from 0. */
+    if (strcmp(key, "physical id") == 0 && atoi(value) > *last_socket) *last_socket = atoi(value);
+}
+
+void machine_cpu_read(FILE *cpuinfo, machine_cpu_t *out)
+{
+    char line[16384];
+    cpu_block_t block = {.is_processor = false};
+    int last_socket = -1;
+    *out = (machine_cpu_t){.sockets = 0};
+    while (fgets(line, sizeof line, cpuinfo)) {
+        char *colon = strchr(line, ':'), *end = colon;
+        if (!colon) {
+            if (line[0] == '\n') end_block(&block, out);
+            continue;
+        }
+        while (end > line && (end[-1] == ' ' || end[-1] == '\t')) end--;
+        *end = '\0';
+        char *value = colon + 1 + strspn(colon + 1, " \t");
+        value[strcspn(value, "\n")] = '\0';
+        take_field(line, value, &block, out, &last_socket);
+    }
+    end_block(&block, out);
+    out->sockets = last_socket + 1;
+    if (!out->name[0]) snprintf(out->name, sizeof out->name, "unknown CPU");
+}
+
+/* From the first processor's folder in /sys. */
+static void read_caches(const char *folder, char *out, size_t n_bytes)
+{
+    char path[128], type[32], size[32];
+    for (int index = 0; index < 16; index++) {
+        snprintf(path, sizeof path, "%s/index%d/type", folder, index);
+        if (!fs_read_line(path, type, sizeof type)) break;
+        snprintf(path, sizeof path, "%s/index%d/size", folder, index);
+        if (strcmp(type, "Instruction") == 0 || !fs_read_line(path, size, sizeof size)) continue;
+        append(out, n_bytes, " ", size);
+    }
+}
+
+void machine_cpu(machine_cpu_t *out)
+{
+    char caches[sizeof out->caches] = "";
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    *out = (machine_cpu_t){.name = "unknown CPU"};
+    if (file) {
+        machine_cpu_read(file, out);
+        fclose(file);
+    }
+    read_caches("/sys/devices/system/cpu/cpu0/cache", caches, sizeof caches);
+    if (caches[0]) memcpy(out->caches, caches, sizeof caches);
+}
+
 void machine_cpu_name(char *out, size_t n_bytes)
 {
-    char line[256];
-    snprintf(out, n_bytes, "unknown CPU");
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *colon = strchr(line, ':');
-        if (!colon || strncmp(line, "model name", strlen("model name")) != 0) continue;
-        const char *name = colon + 1 + strspn(colon + 1, " \t");
-        snprintf(out, n_bytes, "%.*s", (int)strcspn(name, "\n"), name);
-        break;
-    }
-    if (file) fclose(file);
+    machine_cpu_t cpu;
+    machine_cpu(&cpu);
+    snprintf(out, n_bytes, "%s", cpu.name);
+}
+
+void machine_cpu_text(char out[MACHINE_CPU_TEXT])
+{
+    machine_cpu_t cpu;
+    machine_cpu(&cpu);
+    snprintf(out, MACHINE_CPU_TEXT, "%s", cpu.name);
+    if (cpu.type[0]) append(out, MACHINE_CPU_TEXT, ", ", cpu.type);
+    if (cpu.caches[0]) append(out, MACHINE_CPU_TEXT, ", ", cpu.caches);
+    if (cpu.instructions[0]) append(out, MACHINE_CPU_TEXT, ", ", cpu.instructions);
 }
 
 int machine_cpus(void)
@@ -121,4 +256,22 @@ int machine_ports(machine_port_t out[MACHINE_MAX_PORTS])
     each_entry("/sys/class/infiniband", add_infiniband, out, &n);
     each_entry("/sys/class/net", add_interface, out, &n);
     return n;
+}
+
+void machine_record(const char *device, json_t *j)
+{
+    machine_cpu_t cpu;
+    struct utsname os;
+    machine_cpu(&cpu);
+    uname(&os);
+    json_string(j, "cpu", cpu.name);
+    json_string(j, "cpu_type", cpu.type[0] ? cpu.type : NULL);
+    json_string(j, "instructions", cpu.instructions[0] ? cpu.instructions : NULL);
+    json_string(j, "caches", cpu.caches[0] ? cpu.caches : NULL);
+    json_string(j, "architecture", os.machine);
+    json_int(j, "sockets", cpu.sockets);
+    json_int(j, "cpus", machine_cpus());
+    /* In whole GiB: the kernel's own share varies between versions. */
+    json_int(j, "memory_gib", (machine_memory_bytes() + (1 << 29)) >> 30);
+    json_string(j, "device", device);
 }

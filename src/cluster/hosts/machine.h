@@ -5,9 +5,30 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
-/* Such as "Intel(R) Xeon(R) …"; "unknown CPU" if the kernel has no name. */
+#include "base/json.h"
+
+/* Such as "Intel(R) Xeon(R) …"; "unknown CPU" if the kernel has no name. Hypervisors give several generations the same. */
 void machine_cpu_name(char *out, size_t n_bytes);
+
+/* What tells generations apart. Unknown texts are "". */
+typedef struct machine_cpu {
+    char name[96];
+    char type
+        [128]; /* "AuthenticAMD family 25 model 17 stepping 1", "implementer 0x41 part 0xd0c …"; several: "a, b" */
+    char instructions[192]; /* the sets that matter to kernels: "avx2 fma avx512f", "asimd sve" */
+    char caches[64];        /* of a core, without those of instructions: "32K 1024K 32768K" */
+    int sockets;            /* 0: unknown */
+} machine_cpu_t;
+
+void machine_cpu(machine_cpu_t *out);
+/* Reads what /proc/cpuinfo would hold. */
+void machine_cpu_read(FILE *cpuinfo, machine_cpu_t *out);
+/* All of it in one line: what a measurement on one CPU says holds on CPUs with the same text. */
+enum { MACHINE_CPU_TEXT = 512 };
+void machine_cpu_text(char out[MACHINE_CPU_TEXT]);
+
 int machine_cpus(void);             /* online */
 int64_t machine_memory_bytes(void); /* 0: unknown */
 /* Memory still available: MemAvailable, or less if a control group sets a limit. INT64_MAX: unknown. */
@@ -20,6 +41,9 @@ typedef struct machine_port {
 } machine_port_t;
 
 enum { MACHINE_MAX_PORTS = 32 };
+
+/* Adds what makes recordings comparable: CPU, memory, and the compute device, to the JSON object that the caller has begun. */
+void machine_record(const char *device, json_t *j);
 
 /* Lists ports in order of their names, InfiniBand first; returns their number. */
 int machine_ports(machine_port_t out[MACHINE_MAX_PORTS]);

@@ -16,7 +16,7 @@
 
 enum {
     ALGORITHMS_FORMAT = 3, /* version of the text; raise it also when the speed of a kernel changes much */
-    ALGORITHMS_MACHINE_MAX = 256,
+    ALGORITHMS_MACHINE_MAX = 1024,
     ALGORITHMS_TEXT_MAX = 1 << 20,
 };
 

@@ -15,17 +15,8 @@
 
 static void describe_hardware(const runtime_t *runtime, json_t *j)
 {
-    char cpu[96];
-    struct utsname os;
-    machine_cpu_name(cpu, sizeof cpu);
-    uname(&os);
     json_object_begin(j, NULL);
-    json_string(j, "cpu", cpu);
-    json_string(j, "architecture", os.machine);
-    json_int(j, "cpus", machine_cpus());
-    /* In whole GiB: the kernel's own share varies between versions. */
-    json_int(j, "memory_gib", (machine_memory_bytes() + (1 << 29)) >> 30);
-    json_string(j, "device", runtime->backend->name);
+    machine_record(runtime->backend->name, j);
     json_object_end(j);
 }
 

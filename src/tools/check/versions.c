@@ -119,7 +119,9 @@ static err_t compare_libraries(check_t *check)
     TRY(check_same(check, "C library", CHECK_WARN, same, gnu_get_libc_version()));
     snprintf(text, sizeof text, "%s", uname(&os) == 0 ? os.release : "");
     TRY(check_same(check, "kernel", CHECK_WARN, "update the hosts to the same kernel", text));
-    machine_cpu_name(text, sizeof text);
+    machine_cpu_t cpu;
+    machine_cpu(&cpu);
+    snprintf(text, sizeof text, "%s%s%s", cpu.name, cpu.type[0] ? ", " : "", cpu.type);
     return check_same(check, "CPU", CHECK_WARN, "all ranks wait for the slowest; exclude hosts that differ",
                       text);
 }

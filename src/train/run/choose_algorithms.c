@@ -30,8 +30,8 @@ void algorithm_request_add(algorithm_request_t *request, int64_t n, bool trainin
 /* Everything besides the operator that determines which algorithm is fastest. */
 static void describe_machine(const runtime_t *runtime, char out[ALGORITHMS_MACHINE_MAX])
 {
-    char cpu[96];
-    machine_cpu_name(cpu, sizeof cpu);
+    char cpu[MACHINE_CPU_TEXT];
+    machine_cpu_text(cpu);
     snprintf(out, ALGORITHMS_MACHINE_MAX, "%s; %s (%s); %d thread%s; format %d", cpu, runtime->backend->name,
              runtime->device, runtime->n_threads, runtime->n_threads > 1 ? "s" : "", ALGORITHMS_FORMAT);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses a run's algorithms: by the backend's rule, from a file, from the checkpoint that it resumes, or by
  * measuring. Rank 0 decides and broadcasts, so that all ranks compute alike. Measurements are cached in
- * ${XDG_CACHE_HOME:-~/.cache}/dptrain/algorithms-HASH.txt, where HASH covers CPU, backend, threads and
- * format. The cache can be removed at any time. */
+ * ${XDG_CACHE_HOME:-~/.cache}/dptrain/algorithms-HASH.txt, where HASH covers CPU (with its generation, caches and
+ * instruction sets), backend, threads and format. The cache can be removed at any time. */
 #ifndef TRAIN_RUN_CHOOSE_ALGORITHMS_H
 #define TRAIN_RUN_CHOOSE_ALGORITHMS_H
 

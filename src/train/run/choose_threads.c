@@ -21,7 +21,7 @@
 #include "compute/graph/measure_step.h"
 #include "train/run/measure_cache.h"
 
-enum { FORMAT = 1, KEY_MAX = 512, CACHE_MAX = 1 << 18 };
+enum { FORMAT = 1, KEY_MAX = 1024, CACHE_MAX = 1 << 18 };
 /* Fewer threads are chosen unless more are faster by this factor; beside other processes, if fewer are. */
 static const double pays = 1.10;
 /* A step with more multiply-adds per thread takes long compared with starting and joining threads: 20 ms and
@@ -35,9 +35,9 @@ static err_t describe(const thread_request_t *request, char out[KEY_MAX])
 {
     const runtime_t *runtime = request->runtime;
     const graph_t *graph = request->graph;
-    char cpu[96], key[OP_KEY_MAX];
+    char cpu[MACHINE_CPU_TEXT], key[OP_KEY_MAX];
     uint64_t hash = 0;
-    machine_cpu_name(cpu, sizeof cpu);
+    machine_cpu_text(cpu);
     for (int i = 0; i < graph->n_nodes; i++) {
         op_desc_t desc;
         TRY(graph_batch_desc(graph, i, request->n, &desc));

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* RUN np=0
+ *
+ * What /proc/cpuinfo says of a CPU: generations that hypervisors give one name, two sockets, other architectures,
+ * missing fields. */
+#include "tests/tap.h"
+
+#include "cluster/hosts/machine.h"
+
+static machine_cpu_t read_text(const char *text)
+{
+    machine_cpu_t cpu;
+    FILE *file = fmemopen((void *)(size_t)text, strlen(text) + !text[0], "r");
+    machine_cpu_read(file, &cpu);
+    fclose(file);
+    return cpu;
+}
+
+#define EPYC(n, family, model, stepping, socket, flags)                                                      \
+    "processor\t: " n "\nvendor_id\t: AuthenticAMD\ncpu family\t: " family "\nmodel\t\t: " model             \
+    "\nmodel name\t: AMD EPYC\nstepping\t: " stepping                                                        \
+    "\nmicrocode\t: 0x1000065\ncpu MHz\t\t: 2596.134\ncache size\t: 1024 KB\nphysical id\t: " socket         \
+    "\nflags\t\t: fpu sse2 " flags " rdpid avx512_bf16x\nbugs\t\t: spectre_v1\n\n"
+
+static bool is(const char *text, const char *expected)
+{
+    if (strcmp(text, expected) != 0) printf("# wanted: %s\n# got:    %s\n", expected, text);
+    return strcmp(text, expected) == 0;
+}
+
+static void check_generations(void)
+{
+    const machine_cpu_t zen3 = read_text(EPYC("0", "25", "1", "1", "0", "avx avx2 fma")),
+                        zen4 = read_text(EPYC("0", "25", "17", "1", "0", "avx avx2 fma avx512f avx512_bf16"));
+    OK(is(zen3.name, "AMD EPYC") && is(zen4.name, "AMD EPYC"), "two generations of one name");
+    OK(is(zen3.type, "AuthenticAMD family 25 model 1 stepping 1") &&
+           is(zen4.type, "AuthenticAMD family 25 model 17 stepping 1"),
+       "have other types");
+    OK(is(zen3.instructions, "avx avx2 fma") && is(zen4.instructions, "avx avx2 fma avx512f avx512_bf16"),
+       "and other instruction sets, of which only those that matter are named, each as a whole word");
+    OK(is(zen3.caches, "1024 KB") && zen3.sockets == 1, "the cache that the kernel names, one socket");
+}
+
+static void check_several(void)
+{
+    const machine_cpu_t two = read_text(EPYC("0", "25", "1", "1", "0", "avx2") EPYC(
+                            "1", "25", "1", "1", "0", "avx2") EPYC("2", "25", "1", "1", "1", "avx2")),
+                        mixed = read_text(EPYC("0", "25", "1", "10", "0", "avx2")
+                                              EPYC("1", "25", "1", "1", "1", ""));
+    OK(two.sockets == 2 && is(two.type, "AuthenticAMD family 25 model 1 stepping 1"),
+       "two sockets of one type");
+    OK(mixed.sockets == 2 &&
+           is(mixed.type, "AuthenticAMD family 25 model 1 stepping 10, AuthenticAMD family 25 model 1 "
+                          "stepping 1") &&
+           is(mixed.instructions, "avx2"),
+       "and of two; the first processor's instruction sets");
+}
+
+static void check_others(void)
+{
+    const machine_cpu_t arm = read_text(
+        "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd evtstrm aes fphp asimdhp asimddp sve\n"
+        "CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\n"
+        "processor\t: 1\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd05\nCPU revision\t: 1\n\n"
+        "Hardware\t: board\nRevision\t: 0000\n");
+    OK(is(arm.name, "unknown CPU") && arm.sockets == 0 && is(arm.caches, "") &&
+           is(arm.type,
+              "implementer 0x41 part 0xd0c variant 0x3 revision 1, implementer 0x41 part 0xd05 variant "
+              "0x3 revision 1") &&
+           is(arm.instructions, "asimd asimdhp asimddp sve"),
+       "aarch64, with cores of two kinds");
+    const machine_cpu_t power =
+        read_text("processor\t: 0\ncpu\t\t: POWER9, altivec supported\nrevision\t: 2.2 (pvr "
+                  "004e 1202)\n\ntimebase\t: 512000000\nmodel\t\t: 8335-GTH\n");
+    OK(is(power.name, "POWER9, altivec supported") && is(power.type, ""),
+       "another; the board's model is not the CPU's");
+    const machine_cpu_t riscv =
+        read_text("processor\t: 0\nhart\t: 2\nisa\t: rv64imafdc\nuarch\t: sifive,u74-mc\n"
+                  "mvendorid\t: 0x489\n\n");
+    OK(is(riscv.type, "vendor 0x489 sifive,u74-mc"), "and another");
+}
+
+static void check_missing(void)
+{
+    const machine_cpu_t nothing = read_text(""),
+                        little = read_text("processor : 0\nmodel name : X\n\n\nno colon\n:\n");
+    OK(is(nothing.name, "unknown CPU") && is(nothing.type, "") && is(nothing.instructions, "") &&
+           is(nothing.caches, ""),
+       "an empty file");
+    OK(is(little.name, "X") && is(little.type, "") && little.sockets == 0,
+       "missing fields and lines of no form");
+    static char text[40000];
+    snprintf(text, sizeof text,
+             "processor : 0\nvendor_id : %0300d\nmodel name : %0400d\nflags : avx2 %030000d\nstepping : 7\n",
+             1, 2, 3);
+    const machine_cpu_t large = read_text(text);
+    OK(strlen(large.name) == sizeof large.name - 1 && large.type[0] && is(large.instructions, "avx2"),
+       "lines of any length");
+}
+
+int main(void)
+{
+    tap_plan(13);
+    check_generations();
+    check_several();
+    check_others();
+    check_missing();
+    machine_cpu_t here;
+    char here_text[MACHINE_CPU_TEXT];
+    machine_cpu(&here);
+    machine_cpu_text(here_text);
+    OK(here.name[0] && strstr(here_text, here.name) == here_text && strstr(here_text, here.type),
+       "this machine: %s", here_text);
+    return tap_done();
+}
