@@ -116,6 +116,8 @@ fields() { # FILES... of records
     for words in 'replicas     equal, comparisons: ' 'evaluation of idx' 'prediction for image.png' 'check of 20' 'comparison: ' 'lines'; do
         grep -qF "$words" report.table
     done
+    # The same machine has the same id in both.
+    [ "$(jq -r 'select(.hardware_id or .fingerprint) | .hardware_id // .fingerprint.hardware_id' idx/metrics.jsonl bench.jsonl | sort -u | wc -l)" -eq 1 ]
     for kind in eval prediction check comparison history; do grep -q ",$kind," report.csv; done
     run grep 'Unusable lines' page.html
     [ "$status" -eq 1 ]

@@ -160,6 +160,35 @@ compare() { # WANTED CODE, ARGUMENTS…   Into said and err.
     grep -qxF 'compared by --force: cpu: "A" → "B"' said
 }
 
+# Of a training run of 40 steps.
+training() { # MORE MEMBERS OF THE RECORD run
+    printf '{"record":"run","schema":1,"time":"2026-11-28T08:00:00Z","options":{"model":"mlp"},"topology":{"ranks":1,"threads":1},'
+    printf '"global_batch":8,"n_steps":40,"first_step":0,"resumed_from":null%s}\n' "$1"
+    for ((i = 0; i < 40; i++)); do printf '{"record":"step","step":%d,"epoch":0,"loss":1,"step_sec":0.0%d}\n' "$i" $((10 + i % 3)); done
+    printf '{"record":"end","reason":"finished","step":40}\n'
+}
+
+@test "training on another generation of CPU is rejected, too; without a record of the hardware there is a note" {
+    cd "$BATS_TEST_TMPDIR" || return
+    for model in 1 17; do
+        training ',"hardware_id":"'"$model"'","hardware":{"cpu":"AMD EPYC","cpu_type":"AuthenticAMD family 25 model '"$model"'"}' \
+            >model-$model.jsonl
+    done
+    training '' >old.jsonl
+    run "$dptrain" report compare model-1.jsonl model-17.jsonl
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *'cpu_type: "'*'model 1" → "'*'model 17"'* && $output != *'cpu: '* ]]
+    run "$dptrain" report compare model-1.jsonl model-1.jsonl
+    [ "$status" -eq 0 ]
+    [[ $output != *hardware* ]]
+    run "$dptrain" report compare old.jsonl model-1.jsonl
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"did not record the hardware"* ]]
+    "$dptrain" report model-17.jsonl | grep -q '^  hardware .*cpu_type AuthenticAMD family 25 model 17$'
+}
+
 @test "a folder is one recording; incomplete runs are left out, or rejected" {
     mkdir new
     recording b n=4 >new/1.jsonl

@@ -74,6 +74,8 @@ static err_t read_texts(const report_input_t *in, report_run_t *run)
     TRY(report_copy_text(in->report, options, "model", &train->model));
     TRY(report_copy_text(in->report, options, "precision", &train->precision));
     TRY(report_copy_text(in->report, topology, "device", &train->device));
+    TRY(report_copy_text(in->report, in->record, "hardware_id", &run->hardware_id));
+    TRY(report_copy_fields(in->report, json_get(in->record, "hardware"), true, &run->hardware));
     return report_copy_fields(in->report, json_get(in->record, "software"), true, &run->software);
 }
 

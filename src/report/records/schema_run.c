@@ -77,6 +77,8 @@ const schema_rule_t schema_run_rules[] = {
     {OBJECT("data"), .inside = data_rules},
     {ARRAY("metrics"), .optional = true, .inside = metric_rules},
     {OBJECT("software")},
+    {HEX("hardware_id"), .optional = true},
+    {OBJECT("hardware"), .optional = true},
     {OBJECT("topology"), .inside = topology_rules},
     {TEXT("algorithms_from")},
     {REAL("algorithms_sec")},

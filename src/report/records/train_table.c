@@ -133,6 +133,10 @@ err_t train_tables_print(printer_t *printer, const report_run_t *run)
     fact_t facts[16];
     int n = 0;
     facts[n++] = (fact_t){"file", printer->report->files[run->file].name};
+    if (run->hardware.n > 0) {
+        facts[n].name = "hardware";
+        TRY(print_fields_text(printer, &run->hardware, &facts[n++].text));
+    }
     facts[n].name = "software";
     TRY(print_fields_text(printer, &run->software, &facts[n++].text));
     TRY(add_summary(printer, run->train, facts, &n));

@@ -45,7 +45,8 @@ static err_t collect_values(compare_work_t *work, int side, part_t part, const c
     for (const report_run_t *run = metrics_next_complete(work->sides[side].report->runs); run;
          run = metrics_next_complete(run->next)) {
         const char *text = "";
-        if (run->train && (part == HARDWARE || part == FABRIC)) continue; /* not recorded by dptrain train */
+        /* dptrain train does not record the fabric, nor its earlier versions the hardware. */
+        if (run->train && (part == FABRIC || (part == HARDWARE && !run->hardware_id[0]))) continue;
         if (part == JOB) {
             bool ranks = strcmp(name, "ranks") == 0;
             double n = run->train ? (ranks ? run->train->ranks : run->train->threads)
@@ -275,10 +276,11 @@ static err_t note_shared(compare_work_t *work)
     return compare_note(work, "runs in both recordings: %d; they hide differences between the recordings", n);
 }
 
-static bool has_train(const report_t *report)
+/* Of training whose record does not say on what hardware it ran. */
+static bool has_unplaced_train(const report_t *report)
 {
     const report_run_t *run = metrics_next_complete(report->runs);
-    while (run && !run->train) run = metrics_next_complete(run->next);
+    while (run && !(run->train && !run->hardware_id[0])) run = metrics_next_complete(run->next);
     return run != NULL;
 }
 
@@ -287,8 +289,9 @@ err_t compare_check_sides(compare_work_t *work)
     for (int side = 0; side < 2; side++) TRY(describe_side(work, side));
     for (int side = 0; side < 2; side++) TRY(check_runs(work, side));
     TRY(check_machine(work));
-    if (has_train(work->out->base) && has_train(work->out->now))
-        TRY(compare_note(work, "training runs do not record their hardware, so it may differ"));
+    if (has_unplaced_train(work->out->base) || has_unplaced_train(work->out->now))
+        TRY(compare_note(work,
+                         "earlier versions did not record the hardware of training runs, so it may differ"));
     TRY(note_software(work));
     return note_shared(work);
 }

@@ -7,7 +7,9 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "base/xxh3.h"
 #include "cluster/comm/device.h"
+#include "cluster/hosts/machine.h"
 #include "train/run/checkpoint_interval.h"
 #include "train/run/setup.h"
 
@@ -289,6 +291,20 @@ static void record_algorithms(json_t *j, const trainer_t *t)
     json_object_end(j);
 }
 
+/* With the id that dptrain bench gives the same hardware. */
+static err_t record_hardware(const trainer_t *t, json_t *j)
+{
+    json_t text = {0};
+    json_object_begin(&text, NULL);
+    machine_record(t->runtime.backend->name, &text);
+    json_object_end(&text);
+    err_t err = text.status;
+    if (err == ERR_OK) json_hex(j, "hardware_id", XXH3_64bits(text.text, text.n_bytes), 16);
+    if (err == ERR_OK) json_raw(j, "hardware", text.text);
+    json_free(&text);
+    return err;
+}
+
 err_t trainer_record_run(trainer_t *t)
 {
     json_t *j = metrics_begin(&t->output.records, RECORD_RUN);
@@ -303,6 +319,7 @@ err_t trainer_record_run(trainer_t *t)
     json_object_begin(j, "software");
     runtime_record_software(&t->runtime, j);
     json_object_end(j);
+    TRY(record_hardware(t, j));
     json_object_begin(j, "topology");
     json_int(j, "ranks", t->comm->size);
     json_int(j, "hosts", t->comm->topo.n_hosts);
