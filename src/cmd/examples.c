@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Three commands to start from at the end of each --help; tests/cli/help.bats checks them against the options. */
+/* Three commands to start from at the end of each --help; tests/cli/help.bats runs them, those of one help in order in one
+ * folder, or checks them where they need hosts or minutes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static const struct {
       {"weights for NumPy or PyTorch", "dptrain checkpoint export runs/first --out weights.npz"}}},
     {"replay",
      {{"the recorded steps of a run", "dptrain replay runs/first"},
-      {"a range of steps", "dptrain replay runs/first --steps 300-310"},
+      {"from step 300 to the next recorded bits", "dptrain replay runs/first --step 300"},
       {"on 2 ranks", "mpirun -np 2 dptrain replay runs/first"}}},
     {"bench",
      {{"allreduce, as nccl-tests measure it", "mpirun -np 2 dptrain bench comm -b 8 -e 64M -f 2"},
@@ -64,11 +65,11 @@ static const struct {
       {"a sheet of its images", "dptrain data show packed --out sheet.png"}}},
     {"data synth",
      {{"70000 digits as IDX files", "dptrain data synth digits --out digits"},
-      {"fewer", "dptrain data synth digits --out digits --train 1000 --val 100"},
-      {"train on them", "dptrain train --data digits"}}},
+      {"train on them", "dptrain train --data ./digits"},
+      {"fewer", "dptrain data synth digits --out few --train 1000 --val 100"}}},
     {"data pack",
      {{"a folder with a folder per class", "dptrain data pack --from photos --out packed"},
-      {"by 8 processes", "mpirun -np 8 dptrain data pack --from coco --out packed"},
+      {"by 8 processes", "mpirun -np 8 dptrain data pack --from coco --out shards"},
       {"train on the shards", "dptrain train --data packed --model resnet18"}}},
     {"data verify",
      {{"compare every byte", "dptrain data verify packed"},
@@ -81,7 +82,7 @@ static const struct {
     {"check",
      {{"this machine", "dptrain check"},
       {"all hosts, with the data", "dptrain run -hostfile hosts -- check --data /shared/mnist"},
-      {"only the network and the clocks", "dptrain run -hostfile hosts -- check --only net,clock"}}},
+      {"only the network and the clocks", "dptrain run -hostfile hosts -- check --only network,clock"}}},
     {"hosts",
      {{"what a hostfile says", "dptrain hosts show hosts"},
       {"a hostfile from a list", "dptrain hosts hostfile node[1-4]:8"},

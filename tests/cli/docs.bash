@@ -164,6 +164,17 @@ docs_check_folder() { # FOLDER
     sed -n '/^```yaml$/,/^```$/{ /^```/!p; }' "$root/docs/cluster.md" >"$1/cluster.yaml"
 }
 
+# Writes the first validation image of $tiny as PNG.
+docs_digit() { # FILE
+    perl -MCompress::Zlib -e '
+        open my $in, "<:raw", $ARGV[0] or die "$ARGV[0]: $!"; seek $in, 16, 0; read $in, my $pixels, 784;
+        open my $out, ">:raw", $ARGV[1] or die "$ARGV[1]: $!";
+        print $out "\x89PNG\r\n\x1a\n";
+        for (["IHDR", pack "NNCCCCC", 28, 28, 8, 0, 0, 0, 0], ["IDAT", compress(join "", map "\0$_", unpack "(a28)*", $pixels)], ["IEND", ""]) {
+            print $out pack("N", length $_->[1]), $_->[0], $_->[1], pack("N", crc32("$_->[0]$_->[1]"));
+        }' "$tiny/t10k-images-idx3-ubyte" "$1"
+}
+
 # Prepares a folder to run commands in: the program, the scripts, and small data instead of the pages' large data.
 docs_folder() { # FOLDER
     local real
@@ -174,6 +185,7 @@ docs_folder() { # FOLDER
     ln -s "$dptrain" "$1/bin/dptrain"
     ln -s "$tiny" "$1/shared/mnist"
     ln -s "${docs_coco:-$tiny}" "$1/data/coco"
+    docs_digit "$1/digit.png"
     printf '#!/bin/sh\n' >"$1/bin/make"
     mpi_flags 2
     # Add this machine's flags unless the caller binds ranks.
