@@ -74,3 +74,15 @@ only_slow() { # WHY
 not_with_sanitizers() {
     [[ $dptrain != */build-san/* ]] || skip "accuracies are looked at without sanitizers"
 }
+
+# Sets magick: ImageMagick's own program, by any of its names.
+need_magick() {
+    local candidate
+    for candidate in magick convert-im6.q16 convert /usr/bin/convert; do
+        if [[ $("$candidate" -version 2>/dev/null) == *ImageMagick* ]]; then
+            magick=$candidate
+            return
+        fi
+    done
+    skip "ImageMagick is not installed; scripts/install_deps.sh --test installs it"
+}

@@ -9,6 +9,8 @@
 load common
 # shellcheck source=tests/cli/docs.bash
 load docs
+# shellcheck source=tests/cli/coco.bash
+load coco
 
 setup_file() {
     # The README shows the profile of a run, which needs some steps.
@@ -201,6 +203,41 @@ setup() {
     docs_run "$BATS_TEST_TMPDIR/0001.consolelike" "$BATS_TEST_TMPDIR/folder"
     run docs_run "$BATS_TEST_TMPDIR/0007.consolelike" "$BATS_TEST_TMPDIR/folder"
     [[ "$status" -eq 1 && $output == *"no line like: took N s"* ]]
+}
+
+# Prints a digest of what decides the look of a picture: of pixels that are drawn now from fixed input, or of the files that draw it
+# where its pixels differ between machines.
+drawing() { # PICTURE
+    case $1 in
+    mistakes.png)
+        (cd "$BATS_TEST_TMPDIR" &&
+            "$dptrain" train --data "$tiny" --model mlp --batch 32 --steps 1 --device ref --threads 1 --no-eval --out run --overwrite &&
+            "$dptrain" eval run --device ref --threads 1 --worst 12 --png sheet.png) >"$BATS_TEST_TMPDIR/said" || return
+        "$magick" "$BATS_TEST_TMPDIR/sheet.png" rgb:- ;;
+    contact_sheet.png)
+        make_coco "$BATS_TEST_TMPDIR/coco" &&
+            (cd "$BATS_TEST_TMPDIR" && "$dptrain" data show coco --out sheet.png --count 7 --tile 120) >"$BATS_TEST_TMPDIR/said" || return
+        "$magick" "$BATS_TEST_TMPDIR/sheet.png" rgb:- ;;
+    detections.png) cat src/data/show/detected.c src/train/inference/show_detector.c ;;
+    trace.png) cat scripts/dev/trace_png.py ;;
+    *) return 1 ;;
+    esac | sha256sum | cut -c 1-16
+}
+
+@test "the pictures of the pages show what is drawn today" {
+    need_magick
+    failed=0
+    for picture in results/*.png; do
+        name=${picture##*/}
+        line="$name $(sha256sum <"$picture" | cut -c 1-16) $(drawing "$name")" || { echo "no drawing of $picture in docs.bats"; failed=1; }
+        grep -qxF "$line" tests/interface/pictures.txt || {
+            echo "$picture is older than what draws it, or new: make it anew, as its page says; then its line in pictures.txt is"
+            echo "$line"
+            failed=1
+        }
+    done
+    [ "$failed" -eq 0 ]
+    [ "$(grep -vc '^#' tests/interface/pictures.txt)" -eq "$(find results -name '*.png' | wc -l)" ]
 }
 
 @test "check_links.sh finds broken links and broken anchors, by file and line" {

@@ -12,18 +12,6 @@ setup() {
     suite=${DPTRAIN_PNGSUITE:-$root/build/pngsuite}
 }
 
-# Sets magick: ImageMagick's own program, by any of its names.
-need_magick() {
-    local candidate
-    for candidate in magick convert-im6.q16 convert /usr/bin/convert; do
-        if [[ $("$candidate" -version 2>/dev/null) == *ImageMagick* ]]; then
-            magick=$candidate
-            return
-        fi
-    done
-    skip "ImageMagick is not installed; scripts/install_deps.sh --test installs it"
-}
-
 need_suite() {
     [[ -e $suite/basn0g01.png ]] || skip "PngSuite is not in $suite; scripts/install_deps.sh --test puts it there"
 }
