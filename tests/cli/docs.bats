@@ -240,6 +240,29 @@ drawing() { # PICTURE
     [ "$(grep -vc '^#' tests/interface/pictures.txt)" -eq "$(find results -name '*.png' | wc -l)" ]
 }
 
+# Whether accept takes a recording, and its revision is known. Without a suite in its name it has one run of each point.
+recording_is_fit() { # FILE
+    ! grep -q '"git":"[^"]*-dirty"' "$1" || { echo "$1 is of a revision with changes"; return 1; }
+    scripts/regress.sh accept --suite "$(basename "$1" | cut -d - -f 1)" --results "$BATS_TEST_TMPDIR/results" "$1"
+}
+
+@test "recordings in results are ones that regress.sh accepts, of a revision without changes" {
+    while IFS= read -r file; do recording_is_fit "$file"; done < <(find results -name '*.jsonl' -not -path 'results/runs/*')
+    # A good one, one with more than a third of its points disturbed, and one of a changed tree.
+    "$dptrain" bench gemm --quick --budget 0.01 --gemm-max 64 --threads 1 --device cpu --out "$BATS_TEST_TMPDIR/made.jsonl" >/dev/null
+    cd "$BATS_TEST_TMPDIR"
+    sed -E 's/"verdict":"[a-z]+"/"verdict":"ok"/; s/"git":"[^"]*"/"git":"0123abc"/' made.jsonl >quick-good.jsonl
+    sed 's/"verdict":"ok"/"verdict":"disturbed"/' quick-good.jsonl >quick-loud.jsonl
+    sed 's/"git":"0123abc"/"git":"0123abc-dirty"/' quick-good.jsonl >quick-dirty.jsonl
+    cd "$root"
+    recording_is_fit "$BATS_TEST_TMPDIR/quick-good.jsonl"
+    for file in loud dirty; do
+        run recording_is_fit "$BATS_TEST_TMPDIR/quick-$file.jsonl"
+        echo "$output"
+        [[ "$status" -ne 0 && "$output" == *disturbed* || "$output" == *changes* ]]
+    done
+}
+
 @test "check_links.sh finds broken links and broken anchors, by file and line" {
     tree=$BATS_TEST_TMPDIR/tree
     mkdir -p "$tree/docs" "$tree/results"
