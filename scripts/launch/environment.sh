@@ -42,7 +42,17 @@ env_of_prefixes() {
     done
 }
 
-# Reads a file of NAME=VALUE lines into the array env_lines. FILE is its name in messages.
+# Whether a variable names or configures code that a program, its loader, its shell or MPI runs.
+env_loads_code() { # NAME
+    case ${1^^} in
+    LD_* | *PATH | *PRELOAD* | *PLUGIN* | *MODULE* | *INJECTION* | *LIBRARIES | *LIBDIR | *PREFIX | *AGENT | *_FILES | NCCL_CONF_FILE) return 0 ;;
+    HOME | ENV | BASH* | SHELLOPTS | IFS | PS4 | PROMPT_COMMAND | PYTHON* | PERL* | OPENSSL_* | GLIBC_TUNABLES | OPAL_*) return 0 ;;
+    OMPI_COMM_* | PMIX_[!M]* | DPTRAIN_CPUS) return 0 ;;
+    esac
+    return 1
+}
+
+# Reads a file of NAME=VALUE lines into the array env_lines. FILE is its name in messages. PATH: only for the current folder's file.
 env_read() { # FILE [PATH]
     local line n=0 name
     env_lines=()
@@ -54,6 +64,8 @@ env_read() { # FILE [PATH]
         name=${line%%=*}
         if env_is_secret "$name"; then
             note "$1, line $n: $name is not passed on: its name suggests a secret"
+        elif [[ $# -gt 1 ]] && env_loads_code "$name"; then
+            note "$1, line $n: $name is not taken from here, because it can load code; use --env-file"
         else
             env_lines+=("$line")
         fi
@@ -84,17 +96,11 @@ env_of_files() { # [FILE...]
     ((${#job_private[@]} == 0)) || note "variables from files, values not shown: ${job_private[*]%%=*}"
 }
 
-# PATH: only for the current folder's file.
 env_of_file() { # FILE [PATH]
-    local line name
+    local line
     env_read "$@"
     for line in "${env_lines[@]}"; do
-        name=${line%%=*}
-        if [[ $# -gt 1 && $name == @(LD_PRELOAD|LD_AUDIT) ]]; then
-            note "$1: $name is not taken from here; use --env-file"
-            continue
-        fi
-        env_drop job_env "$name"
+        env_drop job_env "${line%%=*}"
         env_put job_private "$line"
     done
 }

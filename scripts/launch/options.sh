@@ -22,6 +22,37 @@ options_env() { # WORD
     user_env+=("$1")
 }
 
+# Sets shown: the words of run.sh's command line, of -x the names alone, since a value may be secret.
+options_shown() { # WORD...
+    local word last='' args
+    shown=()
+    for word in "$@"; do
+        args=$word
+        case $last in
+        -x) args=${word%%=*} ;;
+        --mpi-args) args=$(options_shown_args "$word") ;;
+        esac
+        [[ $word != --mpi-args=* ]] || args=--mpi-args=$(options_shown_args "${word#*=}")
+        shown+=("$args") last=$word
+    done
+}
+
+options_shown_args() { # TEXT OF --mpi-args
+    local words
+    words=$(xargs -n 1 printf '%s\n' <<<"$1" 2>/dev/null) || true
+    mapfile -t words <<<"$words"
+    options_shown "${words[@]}"
+    words=$(printf '%q ' "${shown[@]}")
+    printf '%s\n' "${words% }"
+}
+
+# Says which values a printed command takes from the environment.
+options_say_hidden() {
+    local word names=''
+    for word in "${user_env[@]}"; do [[ $word != *=* ]] || names+=" ${word%%=*}"; done
+    [[ -z $names ]] || note "export$names before: values of -x are not shown"
+}
+
 # --mca NAME VALUE, and its other spellings.
 options_mca() { # OPTION NAME VALUE...
     (($# >= 3)) || die 2 "$1 needs a name and a value, such as: --mca btl_tcp_if_include eth0"

@@ -10,8 +10,9 @@ resume_is_due() { # CODE
 
 # Prints this command line with other options for the run's folder.
 resume_command() { # WORDS OF A SHELL
-    local word skip=no words=("${super_command:-$0}")
-    for word in "${given[@]}"; do
+    local word skip=no words=("${super_command:-$0}") shown
+    options_shown "${given[@]}"
+    for word in "${shown[@]}"; do
         if [[ $skip == yes ]]; then skip=no && continue; fi
         case $word in
         --resume | --out) skip=yes ;;
@@ -43,6 +44,7 @@ resume_finish() { # CODE
     case $line in
     *' with --resume '*)
         note "${line%%; *}"
+        options_say_hidden
         note "continue with: $(resume_command "--resume ${line#* with --resume }")"
         ;;
     no*) note "$line" ;;

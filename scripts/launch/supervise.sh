@@ -47,7 +47,7 @@ supervise_option() { # NAME
 
 # Opens the record of the job's life. A job without an end goes on: its supervisor was killed.
 supervise_open() {
-    local place pid start clock now fields
+    local place pid start clock now fields shown
     super_path=$super_folder
     [[ $super_path == /* ]] || super_path=${wdir:-$PWD}/$super_path
     timeout -k 1 10 test -d "$super_path" || super_made=yes
@@ -61,11 +61,12 @@ supervise_open() {
         life_add job_continue "job=$job_id" "place=$place" "pid:=$$" "start_time:=${start:-}" "folder=$work"
         return
     fi
+    options_shown "${given[@]}"
     super_offset=$(life_size "$super_path/metrics.jsonl")
     super_newest=$(life_newest "$super_path")
     [[ $super_overwrite != true ]] || super_offset=0 super_newest=-1
     life_add job_start schema:=1 "job=$job_id" "place=$place" "pid:=$$" "start_time:=${start:-}" "folder=$work" \
-        "command:=$(life_list "$0" "${given[@]}")" "restarts:=$restarts" "min_ranks:=$min_ranks" "wait_hosts:=$wait_hosts" \
+        "command:=$(life_list "$0" "${shown[@]}")" "restarts:=$restarts" "min_ranks:=$min_ranks" "wait_hosts:=$wait_hosts" \
         "cool_down:=$cool_down" "metrics_bytes:=$super_offset"
     [[ $super_own_folder == no ]] || note "output $super_folder; if this script is killed, start it again with --out $super_folder"
 }
@@ -347,9 +348,12 @@ supervise_run() { # DPTRAIN'S ARGUMENTS...
 
 # The end of a job that a signal stopped while no rank was running.
 supervise_stopped() {
+    local shown
     [[ -n $asked && ! -e $work/ranks ]] || return 0
     code=0
     if [[ $asked != USR1 ]]; then code=$((128 + $(kill -l "$asked"))); fi
     note "stopped by SIG$asked (exit code $code)"
-    note "continue with: $(printf '%q ' "$0" "${given[@]}")"
+    options_say_hidden
+    options_shown "${given[@]}"
+    note "continue with: $(printf '%q ' "$0" "${shown[@]}")"
 }

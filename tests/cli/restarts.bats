@@ -208,6 +208,33 @@ ended() { # sets code
     grep -q -- 'continue with: .*run.sh -np 2 --restarts 5 -- train' log
 }
 
+@test "values of -x are neither recorded nor printed; the printed command takes them from the environment" {
+    words=(-np 2 --restarts 5 -x MINE=hunter2 --mpi-args '-x "OTHER=hunter2 b" --tag-output' -x THIRD -- train)
+    # The ranks' wrapper has several lines.
+    mapfile -t lines < <(yes 'exit 5' | head -n 20)
+    plan "${lines[@]}"
+    background "${words[@]}"
+    wait_for grep -q 'starting again in 4 s' log
+    kill -TERM "$job"
+    ended
+    [ "$code" -eq 143 ]
+    lines=('trap "echo \"checkpoint x; continue with --resume auto --out x\"; exit 0" USR1; touch "$HOSTS/up"; while :; do sleep 0.05; done')
+    plan "${lines[@]}" "${lines[@]}" "${lines[@]}" "${lines[@]}"
+    rm "$HOSTS/mpirun.words"
+    "$run_sh" "${words[@]:0:2}" "${words[@]:4}" >>log 2>&1 3>&- &
+    job=$!
+    wait_for test -e "$HOSTS/up"
+    sleep 0.3
+    kill -TERM "$job"
+    ended
+    [ "$code" -eq 143 ]
+    ! grep -r hunter2 log "$OUT" || return 1
+    grep -q -- 'continue with: .*run.sh -np 2 --restarts 5 -x MINE --mpi-args -x.*OTHER.*--tag-output -x THIRD -- train' log
+    grep -q -- 'continue with: .*run.sh -np 2 -x MINE --mpi-args -x.*OTHER.*--tag-output -x THIRD -- train --resume auto' log
+    [ "$(grep -c 'export MINE OTHER before' log)" -eq 2 ]
+    [[ "$(life start '.command | join(" ")')" == *"--restarts 5 -x MINE --mpi-args -x "*OTHER*" -x THIRD -- train" ]]
+}
+
 @test "a supervisor that is killed takes its ranks along; started again, it goes on with the same job" {
     plan 'echo $$ >"$HOSTS/pid"; records 0 5; checkpoint 5; exec sleep 60' 'records 5 9; exit 0'
     background -np 2 --restarts 3 -- train

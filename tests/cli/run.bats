@@ -573,12 +573,22 @@ job_that_prints() {
     has "invalid DPTRAIN_SECRET_PATTERN '('"
 }
 
-@test "the current folder's .dptrain_env is read only if nobody else can write it, and never sets LD_PRELOAD" {
-    printf 'FROM=here\nLD_PRELOAD=/no/such.so\nLD_AUDIT=/no/such.so\n' >.dptrain_env
+@test "the current folder's .dptrain_env is read only if nobody else can write it, and never sets what loads code" {
+    local name n=1 names=(LD_PRELOAD LD_AUDIT LD_LIBRARY_PATH PATH BASH_ENV ENV SHELLOPTS PS4 IFS HOME PYTHONSTARTUP PYTHONPATH GCONV_PATH PERL5OPT
+        OMPI_MCA_mca_base_component_path OMPI_MCA_mca_base_param_files OMPI_MCA_orte_launch_agent PMIX_MCA_pmix_lib_path PRTE_MCA_prte_base_path
+        OPAL_PREFIX HWLOC_PLUGINS_PATH NCCL_NET_PLUGIN UCX_MODULE_DIR CUDA_INJECTION64_PATH OMP_TOOL_LIBRARIES OMPI_COMM_WORLD_LOCAL_RANK)
+    printf '%s=/no/such.so\n' FROM "${names[@]}" OMPI_MCA_btl >.dptrain_env
     chmod 644 .dptrain_env
     line -np 1
     [ "$status" -eq 0 ]
-    has "reading $PWD/.dptrain_env" "LD_PRELOAD is not taken from here" "LD_AUDIT is not taken" "values not shown: FROM"$'\n'
+    has "reading $PWD/.dptrain_env" "values not shown: FROM OMPI_MCA_btl"$'\n'
+    for name in "${names[@]}"; do
+        n=$((n + 1))
+        has "$PWD/.dptrain_env, line $n: $name is not taken from here"
+    done
+    # A file that the user names may set them.
+    line -np 1 --env-file .dptrain_env
+    has "values not shown: FROM ${names[*]} OMPI_MCA_btl"
     for mode in 664 646; do
         chmod $mode .dptrain_env
         line -np 1
