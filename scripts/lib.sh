@@ -159,6 +159,17 @@ remove_work() {
     [[ -z ${held_session:-} ]] || rmdir "$held_session" "${held_session%/*}" 2>/dev/null || true
 }
 
+# Whether FOLDER is there, and this user's: where others can write, they can take the name of a folder that was removed.
+own_folder() { [[ -d $1 && -O $1 && ! -L $1 ]]; } # FOLDER
+
+# Makes another folder, and fails, if that of make_work was removed, as a cleaner of /tmp does.
+keep_work() {
+    local name=${work##*/}
+    ! own_folder "$work" || return 0
+    name=$(mktemp -d "${TMPDIR:-/tmp}/${name%.*}.XXXXXX") && work=$name
+    return 1
+}
+
 # Keeps the folder of OpenMPI 4's sessions until remove_work: an mpirun fails if another creates or removes it at the same moment.
 hold_sessions() {
     local host

@@ -265,7 +265,7 @@ else
     mpi_flags "$np"
 fi
 if [[ -n $supervisor ]]; then
-    [[ -e $supervisor/first_ranks ]] || echo "$np" >"$supervisor/first_ranks"
+    [[ -n $super_first_ranks ]] || echo "$np" >"$supervisor/first_ranks"
     fleet_words "$@"
     set -- "${words[@]}"
     export DPTRAIN_RESUMES=1 # ranks that are ended save nothing

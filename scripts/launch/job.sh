@@ -10,19 +10,36 @@ read -r job_id 2>/dev/null </proc/sys/kernel/random/uuid || job_id=$RANDOM$RANDO
 printf -v job_id '%(%Y%m%dT%H%M%S)T-%s-%s' -1 $$ "${job_id%%-*}"
 
 # Forwards the output of rank 0; its first bytes show that the job has started. Reads on if nobody reads its output any more:
-# a closed pipe must not end the job.
+# a closed pipe must not end the job. Nor must the loss of $work, so the first bytes go through descriptors: first and again.
 job_forward() {
+    local errors input hold end
     trap '' INT HUP TERM USR1 PIPE
-    dd bs=64K count=1 of="$work/first" status=none
-    if [[ -s $work/first ]]; then
-        mv "$work/first" "$work/started"
-        # No process substitution: it needs /proc.
-        mkfifo "$work/all" "$work/copy" 2>/dev/null || exec cat "$work/started" - 2>>"$work/errors"
-        cat "$work/started" - <&0 >"$work/all" 2>/dev/null &
+    exec {errors}>>"$work/errors" {input}<&0
+    dd bs=64K count=1 status=none >&"$first"
+    [[ -s $work/first || ! -e $work/first ]] || return 0
+    mv "$work/first" "$work/started" 2>/dev/null || true
+    # No process substitution: it needs /proc. To open both ends of a fifo waits for nobody, and lets others open one.
+    if { mkfifo "$work/copy" && exec {hold}<>"$work/copy" {end}<"$work/copy"; } 2>/dev/null; then
         # The last lines say where an interrupted run stands (resume.sh).
-        { tail -c 16384 >"$work/last.part" && mv "$work/last.part" "$work/last"; } <"$work/copy" 2>/dev/null &
-        exec tee --output-error=warn "$work/copy" <"$work/all" 2>>"$work/errors"
+        { tail -c 16384 >"$work/last.part" && mv "$work/last.part" "$work/last"; } <&"$end" {hold}>&- 2>/dev/null &
+        coproc { cat <&"$again" && exec cat <&"$input"; } {hold}>&- 2>/dev/null
+        exec tee --output-error=warn "$work/copy" <&"${COPROC[0]}" {hold}>&- {end}<&- 2>&"$errors"
     fi
+    cat <&"$again" && exec cat 2>&"$errors"
+}
+
+# Whether the job has printed something. Remembered, since somebody may remove the file.
+started=no
+job_started() {
+    if [[ -e $work/started || -s /dev/fd/$first ]]; then started=yes; fi
+    [[ $started == yes ]]
+}
+
+# Goes on without what was in $work, if it was removed.
+job_keep_work() {
+    # Nothing is known of the ranks' last words.
+    keep_work || : >"$work/spoke"
+    [[ -z $supervisor ]] || own_folder "$supervisor" || supervisor=$work
 }
 
 # Notes once that an output is gone, such as a closed pipe.
@@ -58,10 +75,10 @@ job_on_signal() { # NAME
     [[ $1 == USR1 ]] || n_signals=$((n_signals + 1))
     why="the job was stopped by SIG$1"
     [[ $1 == USR1 ]] || stopped_by=$1
-    if [[ $1 == USR1 && ! -e $work/started ]]; then
+    if [[ $1 == USR1 ]] && ! job_started; then
         note "SIGUSR1: the job has not started yet; ending it" 2>&"$err"
         job_press told 10
-    elif [[ $stage == running && $n_signals -le 1 && -e $work/started ]]; then
+    elif [[ $stage == running && $n_signals -le 1 ]] && job_started; then
         note "SIG$1: asking the job $asked_for; it has $grace s (a second signal ends it at once)" 2>&"$err"
         job_press asked "$grace"
     else
@@ -111,6 +128,7 @@ job_look_far() {
         if grep -qs alive "$work"/far/*.out; then far_ranks=yes; fi
         if ((far_silent > 3)); then far_ranks=no; fi
     elif ((now - far_asked >= 30)); then
+        job_keep_work
         remote_script '' job_alive "$job_id" 2>/dev/null | hosts_ask "$work/far" 15 >/dev/null 2>&1 &
         far_pid=$!
     fi
@@ -146,7 +164,7 @@ job_check_deadlines() {
     if [[ $stage != running ]]; then
         if ((now < deadline)); then return; fi
         if [[ $stage == asked ]]; then job_press told 10; else job_press killed 600; fi
-    elif [[ ! -e $work/started ]] && ((timeout_start > 0 && now - started_at >= timeout_start)); then
+    elif ! job_started && ((timeout_start > 0 && now - started_at >= timeout_start)); then
         why="the job printed nothing within $timeout_start s (--timeout-start)"
         job_press told 10
     elif job_has_ranks; then
@@ -308,6 +326,7 @@ job_die() { # CODE [MESSAGE]
 # Exits with the code for mpirun's, and with a message if dptrain cannot have printed one.
 job_finish() { # CODE
     local code=$1 flags=() flag
+    job_keep_work
     said_read "$code"
     # mpirun 5.0.7 may end with a segmentation fault after it has said this.
     if [[ $lost == code ]] && ((code > 6 && lost_code >= 1 && lost_code <= 6)); then code=$lost_code; fi
@@ -319,7 +338,7 @@ job_finish() { # CODE
     if [[ $lost == signal || $lost == left ]]; then job_die 5; fi
     # mpirun 5.0.7 may end with 0 after it has lost a host in mid-job.
     if [[ $lost == host && ($code -eq 0 || ! -e $work/spoke) ]] && ! resume_finished; then job_die 5; fi
-    if [[ ! -e $work/started && $launcher == mpirun && -z $lost ]] && ((code == 1 || code > 128)); then
+    if ! job_started && [[ $launcher == mpirun && -z $lost ]] && ((code == 1 || code > 128)); then
         work_has_space || job_die 4 "the job did not start"
         # A supervisor leaves out a host that was lost while the job started.
         if [[ -n $supervisor ]]; then job_sweep; fi
@@ -397,14 +416,16 @@ job_run() {
     # Traps write to err, because stderr may be redirected when they run.
     exec {err}>&2
     mkfifo "$work/stdout" "$work/stderr"
+    exec {first}<>"$work/first" {again}<"$work/first"
     job_forward <"$work/stdout" {err}>&- &
     forward_pid=$!
-    said_forward <"$work/stderr" >&2 {err}>&- &
+    exec {again}<&-
+    said_forward <"$work/stderr" >&2 {err}>&- {first}>&- &
     said_pid=$!
     # mpirun's messages name lost ranks; said_forward keeps them from the user.
     [[ ${command[1]:-} != -q ]] || command=(mpirun "${command[@]:2}")
     # setsid: Ctrl-C reaches mpirun through job_on_signal only.
-    setsid "${lifeline[@]}" "${command[@]}" </dev/null >"$work/stdout" 2>"$work/stderr" {err}>&- &
+    setsid "${lifeline[@]}" "${command[@]}" </dev/null >"$work/stdout" 2>"$work/stderr" {err}>&- {first}>&- &
     mpirun_pid=$!
     trap 'job_on_signal TERM' TERM
     trap 'job_on_signal INT' INT

@@ -70,7 +70,7 @@ said_read() {
 # Whether MPI itself did not start on a rank. Not every rank's words arrive.
 said_no_mpi() { # CODE
     [[ -e $work/no_mpi ]] || grep -qsE 'MPI_INIT failed|requested component was not found' "$work/said" ||
-        [[ $1 -eq 1 && -z $lost && -z $why && ! -e $work/started ]]
+        { [[ $1 -eq 1 && -z $lost && -z $why ]] && ! job_started; }
 }
 
 # Prints the host of a rank: hosts take ranks in their order.

@@ -117,7 +117,13 @@ supervise_count() {
         END { printf "%d %d %d\n", starts, 100 * down, ranks }') || true
     number_or 0 starts seconds ranks
     super_number=$starts n_restarts=$starts down=$seconds
-    ((ranks == 0)) || echo "$ranks" >"$work/first_ranks"
+    ((ranks == 0)) || super_first_ranks=$ranks
+}
+
+# The number of ranks of the first start, which leaves it in a file.
+supervise_first_ranks() {
+    [[ -n $super_first_ranks ]] || super_first_ranks=$(cat "$work/first_ranks" 2>/dev/null) || true
+    number_or '' super_first_ranks
 }
 
 # Sleeps, but not through a signal.
@@ -137,7 +143,7 @@ supervise_on_signal() { # NAME
 supervise_pass_on() {
     local signal
     for signal in "${signals[@]}"; do
-        if [[ -e $work/ranks ]]; then
+        if [[ -e $work/ranks ]] || ! own_folder "$work"; then
             kill "-$signal" "$child" 2>/dev/null || true
         else
             kill -TERM -- "-$child" 2>/dev/null || return 0
@@ -149,12 +155,13 @@ supervise_pass_on() {
 # Starts the job, and waits for its end. Sets code.
 supervise_start() {
     local ticks=0 reset=(env "--default-signal=HUP,INT,QUIT,TERM,USR1")
+    supervise_first_ranks
+    # The start reads a file there as a program.
+    keep_work || true
     super_number=$((super_number + 1)) seen=no
     [[ $super_number -eq 1 && $super_known == no ]] || super_again=yes
     super_lenient=$super_again
     ((min_ranks == 0)) || super_lenient=yes
-    super_first_ranks=$(cat "$work/first_ranks" 2>/dev/null) || true
-    number_or '' super_first_ranks
     rm -f "$work"/{ranks,fault,final}
     metrics_at=$(life_size "$super_path/metrics.jsonl")
     declare -p life_file life_origin job_id "${!super_@}" >"$work/state"
@@ -179,6 +186,7 @@ supervise_look_for_step() {
     # The last line may be torn, and removed by the run.
     grep -q '"record":"step".*}$' < <(supervise_records) || return 0
     seen=yes
+    supervise_first_ranks
     run=$(grep -m 1 '"record":"run"' < <(supervise_records)) || true
     first=$(life_field "$run" first_step) from=$(life_field "$run" resumed_from)
     number_or '' first
@@ -349,7 +357,7 @@ supervise_run() { # DPTRAIN'S ARGUMENTS...
 # The end of a job that a signal stopped while no rank was running.
 supervise_stopped() {
     local shown
-    [[ -n $asked && ! -e $work/ranks ]] || return 0
+    [[ -n $asked && ! -e $work/ranks ]] && own_folder "$work" || return 0
     code=0
     if [[ $asked != USR1 ]]; then code=$((128 + $(kill -l "$asked"))); fi
     note "stopped by SIG$asked (exit code $code)"

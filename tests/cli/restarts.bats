@@ -337,6 +337,29 @@ place() { echo "$(hostname) $(<"/proc/sys/kernel/random/boot_id") $(readlink /pr
     [ "$(ls -A "$OUT")" = job.jsonl ]
 }
 
+@test "a cleaned folder for temporary files neither ends the job nor its restarts" {
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp
+    mkdir "$TMPDIR"
+    sed -i 's/ ${CONFIG:-};/ "batch-per-rank = 8";/' "$bin/dptrain"
+    clean='sleep 0.3; until rm -rf "$TMPDIR"/dptrain-job.*; do :; done; sleep 1.8'
+    plan "records 0 3; $clean; checkpoint 3; exit 5" "records 3 6; $clean; exit 0"
+    supervised -np 2 --restarts 1 --timeout-start 1 -- train
+    [ "$status" -eq 0 ]
+    [ "$(starts)" -eq 2 ]
+    [[ "$output" != *"printed nothing"* && "$(words 2)" == *"-np 2 "*"train --resume auto" ]]
+    [ "$(life end '[.code, .restarts, .useful_steps] | @tsv')" = $'0\t1\t6' ]
+    [ -z "$(ls "$TMPDIR")" ]
+    # A signal still asks for a checkpoint.
+    plan 'trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; rm -rf "$TMPDIR"/dptrain-job.*; touch "$HOSTS/up"; while :; do sleep 0.05; done'
+    background -np 2 --restarts 3 -- train
+    wait_for test -e "$HOSTS/up"
+    sleep 0.3
+    kill -USR1 "$job"
+    ended
+    [ "$code" -eq 0 ]
+    grep -q '^checkpoint$' log
+}
+
 @test "of a dead supervisor's folder only the name that mktemp gives is removed" {
     export TMPDIR=$BATS_TEST_TMPDIR/tmp
     mkdir -p "$TMPDIR"/dptrain-job.{z,abc123,abc12} precious dptrain-job.abc123 abc123

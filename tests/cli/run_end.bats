@@ -157,6 +157,22 @@ Component: bogus"
     [ ! -e "$FLAG" ]
 }
 
+@test "a job goes on when its folder for temporary files is cleaned, and keeps its code" {
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp CODE
+    mkdir "$TMPDIR"
+    for what in "dptrain-run.*" "dptrain-run.*/started"; do
+        for CODE in 0 1 3; do
+            WHAT=$what stand_in mpirun <<<'echo started; until ls "$TMPDIR"/*/started 2>&-; do sleep 0.05; done
+                until rm -rf "$TMPDIR"/$WHAT; do :; done; sleep 0.1; rm -rf "$TMPDIR"/$WHAT; sleep 1.6; echo goes on; exit "$CODE"'
+            WHAT=$what run timeout 60 "$run_sh" -np 1 --timeout-start 1
+            echo "$output"
+            [ "$status" -eq "$([[ $what$CODE == */*1 ]] && echo 5 || echo "$CODE")" ]
+            [[ "$output" == *started*"goes on"* && "$output" != *"printed nothing"* ]]
+            [ -z "$(ls "$TMPDIR")" ]
+        done
+    done
+}
+
 @test "a signal that comes when the run has finished: code 0" {
     stand_in mpirun <<<'trap "echo finished after 40 steps; exit 0" USR1; echo started; while :; do sleep 0.1; done'
     "$run_sh" -np 1 >log 2>&1 &
