@@ -398,11 +398,12 @@ job_wait() { # PID SEC
     code=''
     sleep "$2" &
     tick=$!
-    # Hide the shell's message about a killed child.
-    { wait -n -p ended "$1" "$tick"; } 2>/dev/null || status=$?
+    # wait -n does not return for a child that the shell has reaped already, as while a trap or another command ran. Hide the
+    # shell's message about a killed child.
+    { ! kill -0 "$1" || wait -n -p ended "$1" "$tick"; } 2>/dev/null || status=$?
     # A signal ends the wait too, with `ended` empty.
     [[ ${ended:-} != "$1" ]] || code=$status
-    # The shell may have reaped it already, as while a trap ran; it keeps its code for a plain wait.
+    # The shell keeps the code of a reaped child for a plain wait.
     if [[ -z $code ]] && ! kill -0 "$1" 2>/dev/null; then
         code=0
         wait "$1" 2>/dev/null || code=$?

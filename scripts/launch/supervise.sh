@@ -174,7 +174,7 @@ supervise_start() {
     until [[ -n $code ]]; do
         [[ ${#signals[@]} -eq 0 ]] || supervise_pass_on
         ticks=$((ticks + 1))
-        job_wait "$child" "$(if [[ $seen == yes ]]; then echo 60; elif ((ticks < 150)); then echo 0.2; else echo 2; fi)"
+        job_wait "$child" "$(if [[ $seen == yes ]]; then echo 10; elif ((ticks < 150)); then echo 0.2; else echo 2; fi)"
         [[ $seen == yes ]] || supervise_look_for_step
     done
     child=''

@@ -419,6 +419,17 @@ place() { echo "$(hostname) $(<"/proc/sys/kernel/random/boot_id") $(readlink /pr
     [[ "$output" == *"run.sh's start was killed by signal 9 (SIGKILL)"* ]]
 }
 
+@test "a start that the shell reaped while it did something else is noticed at once" {
+    {
+        sed -n '/^job_wait()/,/^}/p' "$root/scripts/launch/job.sh"
+        echo 'bash -c "kill -KILL \$\$" & child=$!; while kill -0 $child; do sleep 0.1; done; (exit 0); sleep 0.1; job_wait $child 600; echo "code $code"'
+    } >wait.sh
+    run timeout 60 bash wait.sh
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"code 137" ]]
+}
+
 three_hosts() {
     local i
     for i in 1 2 3; do host "n$i" "10.0.0.$i"; done
