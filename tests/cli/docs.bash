@@ -203,11 +203,12 @@ docs_substitute() { # FOLDER
 }
 
 # Reduces lines to their words: numbers, hashes, paths, instruction sets and widths of columns differ between machines, and with
-# their speed the units of times and the number of threads.
+# their speed the units of times, the number of threads, and whether the median step is named.
 docs_form() {
     sed -E -e 's#[^ (]*/([^ /]*)#\1#g' -e 's/\b[0-9a-f]{16}\b/N/g' -e 's/[-+]?[0-9][0-9,.]*(e-?[0-9]+)?|\binf\b/N/g' -e 's/ +/ /g' -e 's/ $//' \
-        -e 's/\b(avx|amx|sse)[a-zN0-9_]*/ISA/' -e 's/\b(host|mpi) allreduce/ALLREDUCE/' -e 's/(most expensive layer|hint): .*/LAST/' \
-        -e '/^ not on a GPU: /d' -e 's/\bN ms\b/N s/g' -e 's/\bN threads\b/N thread/' -e 's/^( machine = ).*(; cpu)/\1CPU\2/'
+        -e 's/^( machine = ).*(; cpu)/\1CPU\2/' -e 's/\b(avx|amx|sse)[a-zN0-9_]*/ISA/' -e 's/\b(host|mpi) allreduce/ALLREDUCE/' \
+        -e 's/(most expensive layer|hint): .*/LAST/' -e 's/ \(median step: N\)//' \
+        -e '/^ not on a GPU: /d' -e 's/\bN ms\b/N s/g' -e 's/\bN threads\b/N thread/'
 }
 
 # Whether the output has every line that the page shows, in this order, with other numbers.
