@@ -328,4 +328,5 @@ open_log
 [[ -z $supervisor ]] || echo "${host_name[0]:-}" >"$supervisor/chief"
 life_add job_ranks "start:=$super_number" "ranks:=$np" \
     "hosts:=$(life_list "${host_name[@]:-$(hostname)}")" "newest_checkpoint:=$super_newest"
+job_words=("$@")
 job_run

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of run.sh and of the other parts
 # Runs a job under mpirun or srun: output, deadlines, signals, exit code, cleanup. Sourced by run.sh, which sets command, work,
-# program_name, grace, timeout_start, restart, advice, launcher, supervisor; after resume.sh.
+# program_name, job_words, grace, timeout_start, restart, advice, launcher, supervisor; after resume.sh.
 mpirun_pid='' stage=running why='' stopped_by='' deadline=0 n_signals=0 signalled_at=0
 # Names this job, over hosts and containers and however often it starts its ranks. Ranks have it as DPTRAIN_JOB and own the
 # output folder under this name. No child of this shell but the ranks may have it (job_sweep).
@@ -142,18 +142,33 @@ job_has_ranks() {
     [[ $far_ranks == yes ]]
 }
 
-# If all ranks of a supervised job are stopped, none is left to notice.
-stopped_at=''
+# If all ranks are stopped, none is left to notice. Counts looks of about a second each, since this script may be stopped with them,
+# as by scontrol suspend, and go on before them.
+stopped_for=0
 job_check_stopped() {
-    local most=${super_timeout%.*}
-    if [[ -z $supervisor || $several == yes ]] || ((n_stopped == 0 || n_stopped < ${#ranks[@]})); then
-        stopped_at=''
+    if [[ $several == yes ]] || ((n_stopped == 0 || n_stopped < ${#ranks[@]})); then
+        stopped_for=0
         return
     fi
-    stopped_at=${stopped_at:-$now}
-    ((now - stopped_at >= ${most:-300})) || return 0
-    why="no rank has run for ${most:-300} s (--timeout): all are stopped (SIGSTOP)"
+    stopped_for=$((stopped_for + 1))
+    [[ -n $super_timeout ]] || job_find_timeout
+    ((stopped_for > super_timeout)) || return 0
+    why="no rank has run for $super_timeout s (--timeout): all are stopped (SIGSTOP)"
     job_press killed 600
+}
+
+# Sets super_timeout to the ranks' --timeout, in seconds.
+job_find_timeout() {
+    local word last=''
+    # That of train may be in a file.
+    super_timeout=$(timeout 10 "$program" "${job_words[@]}" --print-config 2>/dev/null </dev/null | sed -n 's/^timeout = //p' | tail -n 1) || true
+    for word in "${job_words[@]}"; do
+        [[ $word != --timeout=* ]] || super_timeout=${word#*=}
+        [[ $last != --timeout ]] || super_timeout=$word
+        last=$word
+    done
+    super_timeout=${super_timeout%.*}
+    number_or 300 super_timeout
 }
 
 # Checks the deadlines. If a host's link is cut, mpirun can outlive its ranks by minutes.

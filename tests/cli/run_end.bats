@@ -147,6 +147,25 @@ Component: bogus"
     done
 }
 
+@test "a job all of whose ranks are stopped ends with 5 after --timeout" {
+    mkdir rank
+    cp "$(command -v sleep)" rank/dptrain
+    export DPTRAIN_BIN=$PWD/rank/dptrain
+    stand_in mpirun <<<'"$DPTRAIN_BIN" 60 & until [[ $(<"/proc/$!/comm") == dptrain ]]; do :; done; kill -STOP "$!"; echo started; wait'
+    for words in "train --timeout 1" "bench comm --timeout=1"; do
+        # shellcheck disable=SC2086 # these are words
+        run timeout 40 "$run_sh" -np 1 -- $words
+        echo "$output"
+        [ "$status" -eq 5 ]
+        [[ "$output" == *"run.sh: error: no rank has run for 1 s (--timeout)"*SIGSTOP* ]]
+    done
+    # Of two ranks one runs.
+    stand_in mpirun <<<'"$DPTRAIN_BIN" 60 & until [[ $(<"/proc/$!/comm") == dptrain ]]; do :; done; kill -STOP "$!"; echo started; "$DPTRAIN_BIN" 4; kill -KILL $!; exit 3'
+    run timeout 40 "$run_sh" -np 1 -- train --timeout 1
+    echo "$output"
+    [ "$status" -eq 3 ]
+}
+
 @test "a stopped mpirun whose ranks have ended is killed, and named" {
     export DPTRAIN_BIN=/bin/sleep
     stand_in mpirun <<<'sleep 2.5 & echo started; kill -STOP $$; touch "$FLAG"'
