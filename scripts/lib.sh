@@ -4,9 +4,39 @@
 
 cpu_folder=/sys/devices/system/cpu/cpu0/topology
 
+# What files and hosts say can steer a terminal. All that shows it goes through plain_text: say, note, die, show and plain_lines.
+# Bytes, as a bracket expression has them: control characters but newline, tab and CR; then those of UTF-8 after \xc2.
+plain_control=$'\x01-\b\v\f\x0e-\x1f\x7f' plain_high=$'\x80-\x9f'
+
+# Sets plain to TEXT with ? in place of control characters. Newlines and tabs stay; CR, which ends ssh's lines, is dropped.
+plain_text() { # TEXT
+    local LC_ALL=C
+    plain=${1//$'\r'/}
+    plain=${plain//[$plain_control]/?}
+    plain=${plain//$'\xc2'[$plain_high]/?}
+}
+
+# Copies lines.
+plain_lines() {
+    local line plain
+    while IFS= read -r line || [[ -n $line ]]; do plain_text "$line" && printf '%s\n' "$plain"; done
+}
+
+# As printf, with a newline at the end.
+show() { # FORMAT ARGUMENT...
+    local text plain
+    # shellcheck disable=SC2059 # the caller's
+    printf -v text "$@"
+    plain_text "$text"
+    printf '%s\n' "$plain"
+}
+
 # Messages also go to the file say_log, if a script sets it; whether standard error is still open does not matter.
 say_log=''
 say() { # MESSAGE
+    local plain
+    plain_text "$1"
+    set -- "$plain"
     printf '%s: %s\n' "${0##*/}" "$1" >&2 2>/dev/null || true
     [[ -z $say_log ]] || own_append "$say_log" "$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ) ${0##*/}: $1"$'\n' || true
 }
@@ -60,6 +90,7 @@ own_file() { # FILE
     file_size=0 file_fault=''
     said=$(LC_ALL=C timeout -k 1 10 stat -c '%s %u %F' -- "$1" 2>/dev/null) || code=$?
     ((code != 1)) || return 0
+    # shellcheck disable=SC2034 # file_size is for the caller
     read -r file_size owner kind <<<"${said:-0}"
     if ((code != 0)); then
         file_fault='its folder does not answer'

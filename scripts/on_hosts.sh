@@ -114,16 +114,18 @@ content_hash() { # PATH
 # when they are stopped. ssh's input is the script, then a pipe that stays open: when it closes, for any reason, the host ends
 # the command.
 run_command() { # INDEX
-    local i=$1 name lifeline=$work/$1.in job ended=''
+    local i=$1 name lifeline=$work/$1.in job ended='' out_filter='' err_filter=''
     # A terminal sends these to all processes; this shell waits for the script to stop it.
     trap '' INT HUP
     name=$(printf '%-*s' $((widest + 1)) "${host_name[i]}:")
+    [[ ! -t 1 ]] || out_filter=$plain_filter
+    [[ ! -t 2 ]] || err_filter=$plain_filter
     ssh_words "$i"
     mkfifo "$lifeline"
     exec 9<>"$lifeline"
     {
-        { { talk "$i" 2>&3 | LC_ALL=C sed -u "s|^|$name |" >&4; } 3>&1 | tee "$work/$i.err" |
-            LC_ALL=C sed -u "s|^|$name |" >&2; } 4>&1
+        { { talk "$i" 2>&3 | LC_ALL=C sed -u "$out_filter s|^|$name |" >&4; } 3>&1 | tee "$work/$i.err" |
+            LC_ALL=C sed -u "$err_filter s|^|$name |" >&2; } 4>&1
     } <"$lifeline" 9>&- &
     job=$!
     trap 'ended="stopped by a signal"; exec 9>&-' TERM
@@ -220,6 +222,8 @@ finish() { # STAGE
     ((worst == 0)) || exit "$worst"
 }
 
+# As plain_text, for output on a terminal.
+plain_filter="s/\r//g; s/[$plain_control]/?/g; s/"$'\xc2'"[$plain_high]/?/g;"
 widest=$(printf '%s\n' "${host_name[@]}" | wc -L)
 if [[ -n $copy ]]; then
     copy=$(readlink -f -- "$copy") folder=''

@@ -103,7 +103,7 @@ failures=0 key_is_new=no strangers=()
 fail_line() { # AT CAUSE ADVICE
     ((failures > 0)) || printf 'these logins fail:\n'
     failures=$((failures + 1))
-    printf '  %-24s %s\n  %-24s   -> %s\n' "$1" "$2" '' "$3"
+    show '  %-24s %s\n  %-24s   -> %s' "$1" "$2" '' "$3"
 }
 
 # Prints the user's ssh settings without the additions of this script, so that a second run sees what the first saw.

@@ -202,7 +202,7 @@ stage() {
 # Needed only to verify shards.
 dptrain=$(find_program 2>/dev/null) || dptrain=''
 if [[ $alone == yes ]]; then
-    stage || exit
+    { stage || exit; } | plain_lines || exit
     exit 0
 fi
 exec "$here/on_hosts.sh" "${options[@]}" "$hosts" -- "$(remote_script "sources dest files probe every dptrain" \

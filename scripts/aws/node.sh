@@ -21,6 +21,8 @@ END
 }
 
 say() { # MESSAGE
+    # What aws says is data, which must not steer a terminal.
+    set -- "$(LC_ALL=C tr -d '\000-\010\013-\037\177' <<<"$1")"
     echo "node.sh: $1" >&2
     echo "$(date -u +%Y-%m-%dT%H:%M:%SZ) node.sh: $1" >>"$log" 2>/dev/null || true
 }

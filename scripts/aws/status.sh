@@ -5,8 +5,8 @@
 aws_status() {
     ask_region
     ask_stack || die 1 "there is no cluster $name in $region"
-    printf 'cluster  %s in %s: %s\n' "$name" "$region" "$stack"
-    if stack_failed; then printf '         the first resource to fail: %s\n' "$(first_failure)"; fi
+    show 'cluster  %s in %s: %s' "$name" "$region" "$stack"
+    if stack_failed; then show '         the first resource to fail: %s' "$(first_failure)"; fi
     status_head
     status_workers
     status_files
@@ -25,9 +25,8 @@ status_head() {
     ask_instances HeadNode PublicIpAddress
     IFS=$'\t' read -r state id address kind <<<"$said"
     if [[ -z $state || $state == None ]]; then echo 'head     none yet' && return; fi
-    printf 'head     %s (%s) %s' "$kind" "$id" "$state"
-    if [[ -n $address && $address != None ]]; then printf ', ssh ubuntu@%s' "$address"; fi
-    echo
+    [[ -n $address && $address != None ]] || address=''
+    show 'head     %s (%s) %s%s' "$kind" "$id" "$state" "${address:+, ssh ubuntu@$address}"
 }
 
 # A tag of the stack.
@@ -45,7 +44,7 @@ status_workers() {
         if [[ $state == running ]]; then n=$((n + 1)); fi
         rows+="         $id $state $address $kind"$'\n'
     done <<<"$said"
-    printf 'workers  %s of %s are up; they start when a job needs them\n%s' "$n" "${asked:-?}" "$rows"
+    show 'workers  %s of %s are up; they start when a job needs them\n%s' "$n" "${asked:-?}" "$rows" | sed '/^$/d'
 }
 
 # Sets said to the ids of the stack's resources of a type.

@@ -91,7 +91,7 @@ host_state() {
 
 container_check() {
     # shellcheck disable=SC2034 # answered sets it
-    local i bad=0 problem lost state port text widest first=''
+    local i bad=0 problem lost state image_there port text widest first=''
     widest=$(printf '%s\n' "${host_name[@]}" | wc -L)
     ask state - "host_state host_engine"
     for i in "${!host_name[@]}"; do
@@ -100,20 +100,22 @@ container_check() {
         elif said state "$i" noengine >/dev/null; then
             text="no ${engine:-podman or docker}" state=lost
         else
-            state=$(said state "$i" state) text="$state, image $(said state "$i" image)"
+            state=$(said state "$i" state) || state=unknown
+            image_there=$(said state "$i" image) || image_there=unknown
+            text="$state, image $image_there"
             [[ $state != none* ]] || text="no container $name: scripts/container.sh up"
             [[ $state != exited* && $state != stopped* ]] || text+=": scripts/container.sh up starts it again"
             if port=$(said state "$i" sshd); then
                 text+=", sshd on port ${port%% *}"
                 if [[ $port != *SSH-* ]]; then text+=" does not answer" state=silent; fi
             fi
-            if [[ -n $first && $(said state "$i" image) != "$first" && $state == running* ]]; then
+            if [[ -n $first && $image_there != "$first" && $state == running* ]]; then
                 text+=", not ${host_name[0]}'s $first" state=other
             fi
-            [[ $i != 0 ]] || first=$(said state 0 image)
+            [[ $i != 0 ]] || first=$image_there
         fi
         [[ $state == running* ]] || bad=$((bad + 1))
-        printf '%-*s  %s\n' "$widest" "${host_name[i]}" "$text"
+        show '%-*s  %s' "$widest" "${host_name[i]}" "$text"
     done
     ((bad == 0)) || die 4 "$bad of ${#host_name[@]} containers are not ready"
     # The login key is on the first host alone, so logins between the others are not tested.

@@ -141,7 +141,7 @@ up_table() {
         done
         how="$target:$port"
         if [[ $bridge == yes ]]; then how="through sshd of $target:$target_port"; fi
-        printf '%-*s  %-9s %s  %s  user %s  /dev/shm %d MB\n' "$widest" "${host_name[i]}" "$what" "$id" "$how" \
+        show '%-*s  %-9s %s  %s  user %s  /dev/shm %d MB' "$widest" "${host_name[i]}" "$what" "$id" "$how" \
             "$(said start "$i" user)" $(($(said_number 0 start "$i" shm) / 1024))
     done
     [[ " ${host_gpus[*]} " =~ ^[\ -]*$ ]] ||
@@ -163,7 +163,7 @@ container_up() {
     local i push_to wanted_id wanted_bytes image_from here_engine='' login_key targets=() seconds=$timeout
     judge_all
     if [[ $dry_run == yes ]]; then
-        for i in "${!host_name[@]}"; do printf '%s: %s\n' "${host_name[i]}" "$(said probe "$i" command)"; done
+        for i in "${!host_name[@]}"; do show '%s: %s' "${host_name[i]}" "$(said probe "$i" command)"; done
         return
     fi
     push_all

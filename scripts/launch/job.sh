@@ -370,7 +370,7 @@ job_finish() { # CODE
     # In a job that goes on, a host may have been lost at that moment.
     if [[ $code -gt 0 && $launcher == mpirun && $lost != host && ! -e $work/spoke ]] &&
         ((super_number <= 1)) && said_no_mpi "$code"; then
-        head -n 40 "$work/said" >&2 2>/dev/null || true
+        head -n 40 "$work/said" 2>/dev/null | plain_lines >&2 || true
         job_die 4 "MPI could not start; check --mca, --mpi-args and variables named OMPI_MCA_"
     fi
     # Of a rank's code mpirun would have spoken: this one is its own.

@@ -18,7 +18,7 @@ said_of_end='error: |noticed that process|exiting improperly|lost communication 
 # Forwards the job's standard error, without OpenMPI's own messages: they come between lines of dashes and go to $work/said, to be
 # read at the end. Reads on if nobody reads its output any more.
 said_forward() {
-    local line inside=no centi now
+    local line inside=no centi now plain
     trap '' INT HUP TERM USR1 PIPE
     while IFS= read -r line || [[ -n $line ]]; do
         if [[ $line =~ $said_of_end && ! -e $work/ends_at ]]; then
@@ -39,7 +39,7 @@ said_forward() {
         if [[ $line =~ $said_of_silent ]]; then echo "${BASH_REMATCH[1]}" >>"$work/silent" || true; fi
         [[ $line != *'check the other hosts'* ]] || : >"$work/elsewhere" || true
         # Follow mpirun's summaries of messages.
-        [[ $line =~ $said_summary ]] || printf '%s\n' "$line" || true
+        [[ $line =~ $said_summary ]] || { plain_text "$line" && printf '%s\n' "$plain"; } || true
     done 2>>"$work/errors"
 }
 

@@ -122,7 +122,7 @@ list_some() { # TITLE FILES...
     printf '  %-10s  %-10s  %-20s  %-19s  %6s  %s\n' state suite date revision starts file
     for file; do
         rec_read "$file"
-        printf '  %-10s  %-10s  %-20s  %-19s  %6s  %s\n' "$rec_state" "$(rec_suite "$file")" "${rec_time:--}" \
+        show '  %-10s  %-10s  %-20s  %-19s  %6s  %s' "$rec_state" "$(rec_suite "$file")" "${rec_time:--}" \
             "${rec_git:--}" "$rec_starts" "${file##*/}"
     done
 }

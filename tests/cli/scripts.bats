@@ -162,6 +162,48 @@ wait_for() {
     [[ "$CAUSE" == "ssh ended with code 255" && ! -e $PWN ]]
 }
 
+@test "control characters of files and hosts do not reach a terminal" {
+    escape=$'\e]0;title\a\x7f\xc2\x9b31m'
+    no_controls() { ! LC_ALL=C grep -q $'[\x01-\b\v-\x1f\x7f]\|\xc2[\x80-\x9f]' <<<"$output"; }
+    # Those of our own messages stay.
+    . "$scripts/lib.sh"
+    run say "one …"$'\r\n'"  two"$'\t'"é$escape"
+    [[ "$output" == *": one …"$'\n  two\té?]0;title???31m' ]]
+    run show '%s|%5s' "a$escape" b
+    [ "$output" = 'a?]0;title???31m|    b' ]
+    # Messages, and tables that are printed.
+    export PATH=$bin:$PATH HOME=$BATS_TEST_TMPDIR
+    printf '#!/bin/sh\nprintf "a\\t1\\t-\\t-\\t-\\t-\\tyes\\t-\\t-\\t-\\n"\n' >"$bin/dptrain"
+    printf '#!/bin/sh\necho "state exited%s"; echo end; echo "odd%s" >&2; exit 255\n' "$escape" "$escape" >"$bin/ssh"
+    chmod +x "$bin/ssh"
+    run "$scripts/container.sh" check a:1
+    echo "$output"
+    [[ "$status" -eq 4 && "$output" == *"exited?]0;title???31m"* ]]
+    no_controls
+    sed -i.both 's/^echo "state.*end; /case " $* " in *" -G "*) echo hostname a; exit ;; esac; /' "$bin/ssh"
+    for words in "setup_ssh --check a:1" "run -H a:1 -- train"; do
+        # shellcheck disable=SC2086 # these are words
+        run "$scripts/"${words/ /.sh }
+        echo "$output"
+        [[ "$status" -ne 0 && "$output" == *"odd?]0;title???31m"* ]]
+        no_controls
+    done
+    mv "$bin/ssh.both" "$bin/ssh"
+    if command -v script >/dev/null; then
+        run script -qec "'$scripts/on_hosts.sh' a:1 -- true" /dev/null
+        echo "$output"
+        [[ "$output" == *"a: state exited?]0;title???31m"*"a: odd?]0;title???31m"* || "$output" == *"a: odd?]0;title???31m"*"a: state exited?]0;title???31m"* ]]
+        output=${output//$'\r'/}
+        no_controls
+    fi
+    # What ranks and mpirun print as errors.
+    fake_mpirun <<<"echo started; echo 'dptrain: error: $escape' >&2; exit 3"
+    run "$scripts/run.sh" -np 1 train
+    echo "$output"
+    [[ "$status" -eq 3 && "$output" == *"error: ?]0;title???31m"* ]]
+    no_controls
+}
+
 @test "an unknown option is a usage error that names it" {
     for script in install_deps run quickstart test dev/check_layers bench/peers bundle bench/gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
         on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links; do
