@@ -94,7 +94,7 @@ change() { # FILTER FOLDER
     printf x >torn/val2017/3.png
     fails 3 "torn/val2017/3.png is neither" eval "$run" --data torn
     [[ $output == *"(--max-bad N goes on without up to N such images)"* ]]
-    fails 0 "; it counts as an image without detections" eval "$run" --data torn --max-bad 1 --json torn.json
+    fails 0 "; it counts as an image without detections" eval "$run" --data torn --max-bad 1 --nms 1 --json torn.json
     jq -e '.n_samples == 7 and .n_detections == 600' torn.json
 }
 

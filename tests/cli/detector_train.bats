@@ -174,7 +174,7 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     [ "$status" -eq 3 ]
     [[ $output == *3.png* ]]
     data=$coco batch=2
-    run train 2 --lr 1e6 --warmup-steps 0 --steps 2 --no-eval --overwrite
+    run train 2 --lr 1e6 --warmup-steps 0 --steps 4 --no-eval --overwrite
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $output =~ "not finite at step "[0-9]+": NaN or Inf first appears in the "(output of layer|parameter)" ".*" for image "[0-9]".png;" ]]

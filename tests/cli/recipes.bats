@@ -12,7 +12,8 @@ train() { # RANKS ARGUMENTS...
     on_ranks "$1" train --data "$tiny" --threads 1 "${@:2}"
 }
 
-recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plateau --augment-rotate 8
+# At a higher rate Adadelta, which divides gradients by their size, amplifies rounding.
+recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 0.03 --schedule plateau --augment-rotate 8
     --augment-shift 0.08 --augment-shear 0.3 --augment-zoom 0.08 --ema 0.9 --clip-norm 5 --weight-decay 1e-4)
 
 @test "a config file: written, read, overridden by the command line, with line numbers in errors" {
@@ -39,8 +40,8 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
 @test "the whole recipe: 1, 2 and 3 ranks give the same loss curve, including augmentation and dropout" {
     # The fastest algorithms depend on a rank's share of the batch, and each rounds differently.
     for n in 1 2 3; do train "$n" "${recipe[@]}" --algorithms fixed --steps 8 --out "$out$n"; done
-    close_curves "${out}1" "${out}2" 1e-4
-    close_curves "${out}1" "${out}3" 1e-4
+    close_curves "${out}1" "${out}2" 1e-5
+    close_curves "${out}1" "${out}3" 1e-5
 }
 
 @test "resuming in the middle of an epoch with augmentation, dropout, Adadelta and a moving average is bit for bit" {
@@ -55,14 +56,14 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 1 --schedule plat
     train 0 "${recipe[@]}" --algorithms fixed --steps 6 --out "$out"
     for parts in 2 7; do
         train 0 "${recipe[@]}" --algorithms fixed --steps 6 --accumulate "$parts" --out "$out-$parts"
-        close_curves "$out" "$out-$parts" 1e-4
+        close_curves "$out" "$out-$parts" 1e-5
     done
 }
 
 @test "every optimizer and schedule learns" {
     for optimizer in sgd nesterov adadelta adamw; do
-        train 0 --model mlp --optimizer "$optimizer" --batch 30 --epochs 4 --out "$out-$optimizer"
-        jq -es 'map(select(.record == "epoch")) | .[3].train_loss < .[0].train_loss / 2' "$out-$optimizer/metrics.jsonl"
+        train 0 --model mlp --optimizer "$optimizer" --batch 30 --epochs 8 --out "$out-$optimizer"
+        jq -es 'map(select(.record == "epoch")) | .[7].train_loss < .[0].train_loss / 2' "$out-$optimizer/metrics.jsonl"
     done
     for schedule in constant step cosine polynomial plateau; do
         train 0 --model mlp --schedule "$schedule" --batch 30 --epochs 2 --out "$out-$schedule"

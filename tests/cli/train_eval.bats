@@ -106,7 +106,7 @@ best_of() { # FOLDER
 }
 
 @test "--keep-best: the best validation has a checkpoint, which is never pruned, also in a resumed run" {
-    wild=(--lr 0.5 --schedule constant --keep 1 --keep-best --eval-every 3s --checkpoint-every 4)
+    wild=(--lr 0.1 --schedule constant --keep 1 --keep-best --eval-every 3s --checkpoint-every 4)
     run_for 2 "$out" "${wild[@]}" --steps 20 >"$BATS_TEST_TMPDIR/said"
     best=$(best_of "$out")
     echo "best step $best; kept: $(kept "$out")"

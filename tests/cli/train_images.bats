@@ -47,7 +47,7 @@ setup() {
 }
 
 image_run() { # RANKS FOLDER ARGUMENTS...
-    on_ranks "$1" train --data "$images" --out "$2" --model mlp --input-size 16 --batch 20 --threads 1 --lr 0.02 \
+    on_ranks "$1" train --data "$images" --out "$2" --model mlp --input-size 16 --batch 20 --threads 1 --lr 0.05 \
         --seed 3 "${@:3}"
 }
 

@@ -140,3 +140,35 @@ EOF
     refuse 3 "mlp requires" "$archive" --model mlp --data "$tiny"
     refuse 3 "try another name table" "$BATS_TEST_TMPDIR/own.npz" --model mnist-cnn-bn "${with[@]}"
 }
+
+# Prints the distinct γ of a norm.
+scales() { # NORM
+    h5dump -y -d "/params/$1/gamma" "$out"/ckpt-*1.h5 | awk '/^ *[-0-9.]/' | tr -s ' ,' '\n' | grep . | LC_ALL=C sort -u | paste -sd ' '
+}
+
+# Adam divides gradients by their size: each weight changes by the rate at most.
+@test "--zero-init-residual: blocks begin as the identity; recorded, kept on resume, refused for other models" {
+    begin=(--data "$tiny" --batch 4 --steps 1 --optimizer adamw --lr 1e-12 --device cpu --threads 1 --algorithms fixed --no-eval --out "$out")
+    "$dptrain" train "${begin[@]}" --model resnet18 >/dev/null
+    [ "$(scales layer1.0.bn1) $(scales layer4.1.bn2)" = "1 1" ]
+    jq -es 'map(select(.record == "run"))[0].options["zero-init-residual"] == false' "$out/metrics.jsonl"
+    "$dptrain" train "${begin[@]}" --model resnet18 --zero-init-residual --overwrite >/dev/null
+    [ "$(scales layer1.0.bn1) $(scales layer2.0.downsample.1)" = "1 1" ]
+    scales layer4.1.bn2 | tr ' ' '\n' | awk '{ bad = bad || $1 > 1e-11 || $1 < -1e-11 } END { exit bad || !NR }'
+    jq -es 'map(select(.record == "run"))[0].options["zero-init-residual"]' "$out/metrics.jsonl"
+    run "$dptrain" train --out "$out" --resume auto --steps 2 --no-zero-init-residual
+    [ "$status" -eq 2 ]
+    [[ $output == *"cannot change --zero-init-residual false (it was true)"* ]]
+    "$dptrain" train --out "$out" --resume auto --steps 2 --device cpu >/dev/null
+    for model in mnist-cnn-bn maskrcnn_resnet18_fpn; do
+        run "$dptrain" train --model "$model" --zero-init-residual
+        [ "$status" -eq 2 ]
+        [[ $output == *"--zero-init-residual "*"resnet18, resnet50"*"$model"* ]]
+    done
+    run "$dptrain" train --out "$BATS_TEST_TMPDIR/none" --resume auto --zero-init-residual
+    [ "$status" -eq 2 ]
+    [[ $output == *"--zero-init-residual "*lenet5* ]]
+    "$dptrain" checkpoint export "$out" --out "$archive"
+    "$dptrain" train "${begin[@]}" --model resnet18 --zero-init-residual --weights "$archive" --overwrite 2>&1 >/dev/null |
+        grep -e "--zero-init-residual changes nothing"
+}

@@ -432,8 +432,9 @@ static void check_init(const graph_t *g)
     for (int i = 0; i < g->n_params; i++) {
         const graph_param_t *p = &g->params[i];
         rng_t rng = rng_new(5, RNG_INIT, (uint64_t)i);
-        for (int64_t k = 0; p->init == INIT_LECUN && k < shape_count(p->shape); k++)
-            same = same && params[p->offset + k] == (float)(sqrt(1.0 / (double)p->fan_in) * rng_normal(&rng));
+        for (int64_t k = 0; p->init == INIT_DEFAULT && k < shape_count(p->shape); k++)
+            same = same && params[p->offset + k] ==
+                               (float)(sqrt(1.0 / (double)p->fan_in) * (2 * rng_uniform(&rng) - 1));
     }
     OK(same, "a tensor's weights are one random sequence");
     mem_free(&params);

@@ -27,7 +27,7 @@ static int conv(graph_t *g, const char *name, int v, int64_t channels, int kerne
 
 static int deconv(graph_t *g, const char *name, int v, int64_t channels)
 {
-    static const graph_param_spec_t params[] = {{"weight", "HWOI", INIT_LECUN}, {"bias", "O", INIT_ZERO}};
+    static const graph_param_spec_t params[] = {{"weight", "HWOI", INIT_DEFAULT}, {"bias", "O", INIT_ZERO}};
     op_desc_t desc = {.kind = OP_DECONV2D,
                       .dtype = DTYPE_F32,
                       .n_inputs = 1,

@@ -34,7 +34,6 @@ class Block(nn.Module):
         self.convs = nn.ModuleList(
             conv(channels[i], channels[i + 1], kernel, stride if i == at else 1) for i, kernel in enumerate(kernels))
         self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths)
-        nn.init.zeros_(self.norms[-1].weight)
         self.shortcut = None
         if stride != 1 or n_in != widths[-1]:
             self.shortcut = nn.Sequential(conv(n_in, widths[-1], 1, stride), nn.BatchNorm2d(widths[-1]))

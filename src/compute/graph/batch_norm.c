@@ -25,7 +25,8 @@ int nn_batch_norm(graph_t *graph, const char *name, int input)
 
 int nn_batch_norm_zero(graph_t *graph, const char *name, int input)
 {
-    return graph->frozen_norms ? nn_frozen_norm(graph, name, input) : norm(graph, name, input, INIT_ZERO);
+    const bool frozen = graph->frozen_norms || graph_freezes(graph, name);
+    return frozen ? nn_frozen_norm(graph, name, input) : norm(graph, name, input, INIT_ZERO);
 }
 
 int nn_frozen_norm(graph_t *graph, const char *name, int input)

@@ -10,7 +10,7 @@ static int or_one(int value)
 
 int nn_conv2d(graph_t *graph, const char *name, int input, conv2d_layer_t layer)
 {
-    const graph_param_spec_t params[] = {{"weight", "OHWI", layer.init}, {"bias", "O", INIT_ZERO}};
+    const graph_param_spec_t params[] = {{"weight", "OHWI", layer.init}, {"bias", "O", layer.bias_init}};
     int stride = or_one(layer.stride), dilation = or_one(layer.dilation);
     op_desc_t desc = {.kind = OP_CONV2D,
                       .compute = graph->compute,

@@ -75,13 +75,30 @@ err_t graph_finish(graph_t *g)
     return ERR_OK;
 }
 
-static double init_scale(const graph_param_t *p)
+/* The distributions of param.h: bound of a uniform one, or standard deviation of a normal one. */
+typedef struct init_rule {
+    bool uniform;
+    double scale;
+} init_rule_t;
+
+static init_rule_t init_rule(const graph_param_t *p)
 {
-    double variance = p->init == INIT_KAIMING_IN    ? 2.0 / (double)p->fan_in
-                      : p->init == INIT_KAIMING_OUT ? 2.0 / (double)p->fan_out
-                      : p->init == INIT_SMALL       ? 1e-4
-                                                    : 1.0 / (double)p->fan_in;
-    return sqrt(variance);
+    const double in = (double)p->fan_in, out = (double)p->fan_out;
+    switch (p->init) {
+    case INIT_KAIMING_OUT:
+        return (init_rule_t){false, sqrt(2 / out)};
+    case INIT_KAIMING_IN:
+        return (init_rule_t){true, sqrt(3 / in)};
+    case INIT_SMALL:
+        return (init_rule_t){false, 0.01};
+    default:
+        return (init_rule_t){true, sqrt(1 / in)};
+    }
+}
+
+static double draw(init_rule_t rule, rng_t *rng)
+{
+    return rule.scale * (rule.uniform ? 2 * rng_uniform(rng) - 1 : rng_normal(rng));
 }
 
 /* Each value has its own position in the random sequence: any number of threads draws the same values. */
@@ -91,7 +108,7 @@ static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float 
     int64_t count = shape_count(p->shape);
     float *value = flat + p->offset;
     const rng_t start = rng_new(seed, RNG_INIT, (uint64_t)index);
-    double scale = init_scale(p);
+    const init_rule_t rule = init_rule(p);
     if (p->init == INIT_ZERO || p->init == INIT_ONE) {
         for (int64_t i = 0; i < count; i++) value[i] = p->init == INIT_ONE ? 1.0f : 0.0f;
         return;
@@ -99,9 +116,8 @@ static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float 
 #pragma omp parallel for schedule(static) if (count > PIECE)
     for (int64_t first = 0; first < count; first += PIECE) {
         rng_t rng = start;
-        rng.position = RNG_NORMAL_WORDS * (uint64_t)first;
-        for (int64_t i = first; i < count && i < first + PIECE; i++)
-            value[i] = (float)(scale * rng_normal(&rng));
+        rng.position = (rule.uniform ? 1 : RNG_NORMAL_WORDS) * (uint64_t)first;
+        for (int64_t i = first; i < count && i < first + PIECE; i++) value[i] = (float)draw(rule, &rng);
     }
 }
 

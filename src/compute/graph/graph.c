@@ -121,6 +121,16 @@ static void keep_error(graph_t *g, err_t err)
     err_take(err, &g->first_error);
 }
 
+/* Of a layer's weight: terms of an output, and outputs of an input at stride 1. PyTorch exchanges the two for transposed
+ * convolutions, whose weights have inputs before outputs there. */
+static void count_fans(shape_t weight, const char *meaning, int64_t *fan_in, int64_t *fan_out)
+{
+    const int last = weight.n_dims - 1;
+    const bool transposed = strcmp(meaning, "HWOI") == 0;
+    *fan_in = shape_count(weight) / weight.dim[transposed ? last : 0];
+    *fan_out = shape_count(weight) / weight.dim[transposed ? last - 1 : last];
+}
+
 static void add_tensors(graph_param_t *list, int *n, const char *layer, const shape_t *shapes, int n_shapes,
                         const graph_param_spec_t *specs)
 {
@@ -131,8 +141,7 @@ static void add_tensors(graph_param_t *list, int *n, const char *layer, const sh
         p->meaning = specs[i].meaning;
         p->shape = shapes[i];
         p->init = specs[i].init;
-        p->fan_in = shape_sample_count(shapes[i]);
-        p->fan_out = shape_count(shapes[i]) / shapes[i].dim[shapes[i].n_dims - 1];
+        count_fans(shapes[0], specs[0].meaning, &p->fan_in, &p->fan_out);
     }
 }
 

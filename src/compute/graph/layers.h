@@ -11,18 +11,18 @@ typedef struct conv2d_layer {
     int64_t channels; /* of the output */
     int kernel, stride, pad, dilation, groups;
     bool no_bias;
-    init_kind_t init; /* of the weight */
+    init_kind_t init, bias_init;
 } conv2d_layer_t;
 int nn_conv2d(graph_t *graph, const char *name, int input, conv2d_layer_t layer);
 
-/* A transposed convolution whose stride is its kernel. */
+/* A transposed convolution whose stride is its kernel. The weight begins as INIT_KAIMING_OUT. */
 int nn_deconv2d(graph_t *graph, const char *name, int input, int64_t channels, int kernel);
 
 /* levels: four values, with strides of 4, 8, 16 and 32 pixels; the rest as in roi_align_attr_t. */
 int nn_roi_align(graph_t *graph, const char *name, const int *levels, int regions, roi_align_attr_t attr);
 
 int nn_linear(graph_t *graph, const char *name, int input, int64_t features);
-/* With an initialization of the weight other than LeCun's. */
+/* With the weight's initial values instead of PyTorch's, and a bias that begins at 0. */
 int nn_linear_init(graph_t *graph, const char *name, int input, int64_t features, init_kind_t init);
 
 /* stride 0: equal to the kernel. */
@@ -49,7 +49,7 @@ int nn_batch_norm(graph_t *graph, const char *name, int input);
  * graph->frozen_norms is set, nn_batch_norm is the same. */
 int nn_frozen_norm(graph_t *graph, const char *name, int input);
 /* With γ initially 0, for the end of a residual branch: blocks then start as the identity (Goyal et al.,
- * "Accurate, large minibatch SGD", 2017, section 5.1). With graph->frozen_norms, 1. */
+ * "Accurate, large minibatch SGD", 2017, section 5.1). Of a frozen one, 1. */
 int nn_batch_norm_zero(graph_t *graph, const char *name, int input);
 
 /* Losses. The predictions of softmax_xent are the value after the one that is returned. */

@@ -11,21 +11,19 @@
 /* Names of up to 64 characters; those of parameters are such as "conv1/running_mean". */
 enum { GRAPH_NAME_MAX = 65, GRAPH_PARAM_NAME_MAX = GRAPH_NAME_MAX + 15 };
 
-/* Initial values of a parameter.
+/* Initial values of a parameter, those of PyTorch and torchvision. Fans are the weight's, also for the bias.
  *
- *   LeCun    normal with variance 1 / fan_in (LeCun et al., "Efficient BackProp", 1998); with unit-variance
- *            input it keeps the logits small, so that a high learning rate works from the first step
- *   Kaiming  normal with variance 2 / fan, for layers followed by a ReLU (He et al., "Delving deep into
- *            rectifiers", 2015, equations 10 and 14): fan_in preserves the size of values in forward,
- *            fan_out that of gradients in backward
- *   small    normal with standard deviation 0.01, for predictors of detection: all classes begin equally likely
- *            (Girshick, "Fast R-CNN", 2015, section 4.1) */
+ *   default      uniform in ±1 / √fan_in, weights and biases: PyTorch's Linear, Conv2d, ConvTranspose2d
+ *   Kaiming out  normal with variance 2 / fan_out, which preserves the size of gradients through layers followed by a
+ *                ReLU (He et al., "Delving deep into rectifiers", 2015, equation 14): kaiming_normal_ with fan_out
+ *   Kaiming in   uniform in ±√(3 / fan_in), variance 1 / fan_in, for layers without a ReLU: kaiming_uniform_ with a = 1
+ *   small        normal with standard deviation 0.01 */
 typedef enum init_kind {
-    INIT_LECUN, /* the default */
+    INIT_DEFAULT,
     INIT_ZERO,
     INIT_ONE,
-    INIT_KAIMING_IN,
     INIT_KAIMING_OUT,
+    INIT_KAIMING_IN,
     INIT_SMALL
 } init_kind_t;
 
@@ -34,7 +32,7 @@ typedef struct graph_param {
     const char *meaning;             /* order of dimensions, such as "OHWI" */
     shape_t shape;
     init_kind_t init;
-    int64_t fan_in, fan_out; /* of weights: terms per output, outputs per input at stride 1 */
+    int64_t fan_in, fan_out; /* of the layer's weight, as PyTorch counts */
     bool frozen;             /* has no gradient */
     int64_t offset;          /* elements from the start of the flat buffer; a multiple of 16 */
 } graph_param_t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The feature pyramid, from the coarsest level to the finest. */
+/* The feature pyramid, from the coarsest level to the finest. Initial values are torchvision's. */
 #include "compute/models/fpn.h"
 
 #include <stdio.h>
@@ -19,8 +19,10 @@ static const char *layer_name(fpn_name_t name, const char *prefix, const char *p
 void fpn_add(graph_t *g, const char *prefix, const int *stages, int64_t channels, int *out)
 {
     fpn_name_t name;
-    const conv2d_layer_t lateral = {.channels = channels, .kernel = 1};
-    const conv2d_layer_t smooth = {.channels = channels, .kernel = 3, .pad = 1};
+    const conv2d_layer_t lateral = {
+        .channels = channels, .kernel = 1, .init = INIT_KAIMING_IN, .bias_init = INIT_ZERO};
+    conv2d_layer_t smooth = lateral;
+    smooth.kernel = 3, smooth.pad = 1;
     int inner = 0;
     for (int i = FPN_STAGES - 1; i >= 0; i--) {
         int v = nn_conv2d(g, layer_name(name, prefix, "inner_blocks", i, ".0"), stages[i], lateral);

@@ -23,6 +23,7 @@ typedef struct model_options {
     const char *freeze;         /* graph_t.freeze */
     int64_t box_block;          /* rows of the box head computed at a time; 0: 512 */
     int64_t mask_block;         /* the same of the mask head; 0: 16 */
+    bool zero_init_residual; /* γ of each block's last norm begins at 0, instead of 1: of residual models */
     bool multi_label; /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
 } model_options_t;
 
@@ -31,7 +32,8 @@ typedef struct model {
     const char *summary; /* one line for help texts */
     /* Adds all layers and the loss to the graph, which has the image. */
     void (*build)(graph_t *graph, const model_options_t *options);
-    bool detects; /* a detector (rcnn.h); all others are classifiers */
+    bool detects;  /* a detector (rcnn.h); all others are classifiers */
+    bool residual; /* has model_options_t.zero_init_residual */
 } model_t;
 
 /* All models; the last entry has a NULL name. */

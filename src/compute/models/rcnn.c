@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds Faster and Mask R-CNN: the trunk (resnet.c), the pyramid (fpn.c), the head of the region proposals, shared
- * by all levels, and the heads of boxes and masks. */
+ * by all levels, and the heads of boxes and masks. Initial values are torchvision's. */
 #include "compute/models/rcnn.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const char *level_name(rcnn_name_t name, int level, const char *what)
 static int rpn_conv(graph_t *g, int level, const char *layer, int v, conv2d_layer_t conv)
 {
     rcnn_name_t name, first;
-    conv.init = INIT_SMALL;
+    conv.init = INIT_SMALL, conv.bias_init = INIT_ZERO;
     snprintf(first, sizeof first, "rpn.head.%s", layer);
     if (level == 0) return nn_conv2d(g, first, v, conv);
     return graph_repeat(g, level_name(name, level, layer), first, &v);
@@ -71,13 +71,13 @@ static void box_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
     int regions = graph_input(g, "box.regions", shape_1d(ROI_ALIGN_VALUES), DTYPE_F32);
     int v = nn_roi_align(g, "roi_heads.box_roi_pool", levels, regions,
                          (roi_align_attr_t){BOX_SIDE, BOX_SIDE, SAMPLES});
-    v = nn_linear_init(g, "roi_heads.box_head.fc6", v, sizes->hidden, INIT_KAIMING_IN);
+    v = nn_linear(g, "roi_heads.box_head.fc6", v, sizes->hidden);
     v = nn_relu(g, "roi_heads.box_head.relu6", v);
-    v = nn_linear_init(g, "roi_heads.box_head.fc7", v, sizes->hidden, INIT_KAIMING_IN);
+    v = nn_linear(g, "roi_heads.box_head.fc7", v, sizes->hidden);
     v = nn_relu(g, "roi_heads.box_head.relu7", v);
     const int64_t n_classes = sizes->n_classes;
-    int logits = nn_linear_init(g, "roi_heads.box_predictor.cls_score", v, n_classes, INIT_SMALL);
-    int deltas = nn_linear_init(g, "roi_heads.box_predictor.bbox_pred", v, 4 * n_classes, INIT_SMALL);
+    int logits = nn_linear(g, "roi_heads.box_predictor.cls_score", v, n_classes);
+    int deltas = nn_linear(g, "roi_heads.box_predictor.bbox_pred", v, 4 * n_classes);
     graph_output(g, "box.logits", logits);
     graph_output(g, "box.deltas", deltas);
     int labels = graph_input(g, "box.label", (shape_t){0}, DTYPE_I32);
@@ -95,7 +95,8 @@ static void mask_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
     int regions = graph_input(g, "mask.regions", shape_1d(ROI_ALIGN_VALUES), DTYPE_F32);
     int v = nn_roi_align(g, "roi_heads.mask_roi_pool", levels, regions,
                          (roi_align_attr_t){RCNN_MASK_SIDE / 2, RCNN_MASK_SIDE / 2, SAMPLES});
-    conv2d_layer_t conv = {.channels = sizes->channels, .kernel = 3, .pad = 1, .init = INIT_KAIMING_OUT};
+    const conv2d_layer_t conv = {
+        .channels = sizes->channels, .kernel = 3, .pad = 1, .init = INIT_KAIMING_OUT, .bias_init = INIT_ZERO};
     for (int i = 0; i < MASK_CONVS; i++) {
         snprintf(name, sizeof name, "roi_heads.mask_head.%d.0", i);
         v = nn_conv2d(g, name, v, conv);
@@ -115,7 +116,7 @@ static void mask_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
 
 void rcnn_add(graph_t *g, const rcnn_sizes_t *sizes)
 {
-    const resnet_trunk_t trunk = {sizes->net, sizes->width, body_prefix, false};
+    const resnet_trunk_t trunk = {.net = sizes->net, .width = sizes->width, .prefix = body_prefix};
     int stages[RESNET_STAGES], levels[FPN_LEVELS];
     resnet_add_trunk(g, &trunk, stages);
     fpn_add(g, fpn_prefix, stages, sizes->channels, levels);

@@ -8,24 +8,25 @@
 
 const model_t models[] = {
     {"lenet5", "LeNet-5 as Caffe has it: conv 20x5x5, pool, conv 50x5x5, pool, fc 500, fc 10", build_lenet5,
+     false, false},
+    {"mnist-cnn", "conv 32x3x3, conv 64x3x3, pool, fc 128, fc 10, with dropout", build_mnist_cnn, false,
      false},
-    {"mnist-cnn", "conv 32x3x3, conv 64x3x3, pool, fc 128, fc 10, with dropout", build_mnist_cnn, false},
-    {"mnist-cnn-bn", "mnist-cnn with batch norm before each ReLU", build_mnist_cnn_bn, false},
-    {"mlp", "two hidden layers: fc 256, fc 128", build_mlp, false},
-    {"vgg16", "VGG-16, configuration D: 13 conv 3x3, 3 fc with dropout", build_vgg16, false},
+    {"mnist-cnn-bn", "mnist-cnn with batch norm before each ReLU", build_mnist_cnn_bn, false, false},
+    {"mlp", "two hidden layers: fc 256, fc 128", build_mlp, false, false},
+    {"vgg16", "VGG-16, configuration D: 13 conv 3x3, 3 fc with dropout", build_vgg16, false, false},
     {"resnet18", "ResNet-18: 8 blocks of two conv 3x3; a small stem for images up to 64 pixels",
-     build_resnet18, false},
+     build_resnet18, false, true},
     {"resnet50", "ResNet-50 v1.5: 16 bottlenecks, stride in their conv 3x3; stem as resnet18", build_resnet50,
-     false},
+     false, true},
     {"fasterrcnn_resnet18_fpn", "Faster R-CNN with a feature pyramid over ResNet-18",
-     build_fasterrcnn_resnet18_fpn, true},
+     build_fasterrcnn_resnet18_fpn, true, false},
     {"fasterrcnn_resnet50_fpn", "Faster R-CNN over ResNet-50, torchvision's first version",
-     build_fasterrcnn_resnet50_fpn, true},
+     build_fasterrcnn_resnet50_fpn, true, false},
     {"maskrcnn_resnet18_fpn", "Mask R-CNN with a feature pyramid over ResNet-18", build_maskrcnn_resnet18_fpn,
-     true},
+     true, false},
     {"maskrcnn_resnet50_fpn", "Mask R-CNN over ResNet-50, torchvision's first version",
-     build_maskrcnn_resnet50_fpn, true},
-    {NULL, NULL, NULL, false},
+     build_maskrcnn_resnet50_fpn, true, false},
+    {NULL, NULL, NULL, false, false},
 };
 
 err_t model_find(const char *name, const model_t **out)
@@ -55,6 +56,7 @@ bool model_detects(const char *name)
 static err_t check_options(const model_t *model, const model_options_t *options)
 {
     const int64_t *canvas = options->sample.dim;
+    ASSERT(model->residual || !options->zero_init_residual);
     if (options->multi_label && options->label_smoothing > 0)
         RAISE(ERR_USAGE, "label smoothing %g is for samples with one class each; with several, leave it out",
               options->label_smoothing);

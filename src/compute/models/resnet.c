@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ResNet-18 and ResNet-50: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016, as
- * trained today: bottlenecks have their stride in the 3×3 convolution (v1.5), convolutions start with
- * Kaiming's initialization by fan_out, and the last batch norm of every block with γ = 0. Layers are named as
- * in torchvision.
+ * trained today: bottlenecks have their stride in the 3×3 convolution (v1.5). Names and initial values are
+ * torchvision's.
  *
  * Classifiers of images up to 64 pixels (shorter side) get the stem usual for CIFAR, one 3×3 convolution at full
  * resolution; the 7×7 convolution and its pooling would leave too few pixels. */
@@ -21,6 +20,7 @@ const resnet_t resnet18 = {{2, 2, 2, 2}, false}, resnet50 = {{3, 4, 6, 3}, true}
 typedef struct block {
     graph_t *g;
     const char *prefix;
+    bool zero_init; /* its branch begins at 0 */
     int stage, number;
     int64_t width; /* channels of its 3×3 convolutions */
     int stride;
@@ -56,6 +56,13 @@ static int conv_norm_relu(block_t *b, char number, int v, int64_t channels, int 
     return nn_relu(b->g, layer_name(b, relu), v);
 }
 
+/* The end of a block's branch. */
+static int last_norm(block_t *b, const char *layer, int v)
+{
+    const char *name = layer_name(b, layer);
+    return b->zero_init ? nn_batch_norm_zero(b->g, name, v) : nn_batch_norm(b->g, name, v);
+}
+
 /* If a block changes the shape, its input is projected to the new one by a 1×1 convolution. */
 static int shortcut(block_t *b, int v, int64_t channels)
 {
@@ -69,7 +76,7 @@ static int basic_block(block_t *b, int input)
 {
     int v = conv_norm_relu(b, '1', input, b->width, 3, b->stride);
     v = conv_layer(b->g, layer_name(b, "conv2"), v, b->width, 3, 1);
-    v = nn_batch_norm_zero(b->g, layer_name(b, "bn2"), v);
+    v = last_norm(b, "bn2", v);
     int other = shortcut(b, input, b->width);
     v = nn_add(b->g, layer_name(b, "add"), v, other);
     return nn_relu(b->g, layer_name(b, "relu2"), v);
@@ -80,7 +87,7 @@ static int bottleneck(block_t *b, int input)
     int v = conv_norm_relu(b, '1', input, b->width, 1, 1);
     v = conv_norm_relu(b, '2', v, b->width, 3, b->stride);
     v = conv_layer(b->g, layer_name(b, "conv3"), v, 4 * b->width, 1, 1);
-    v = nn_batch_norm_zero(b->g, layer_name(b, "bn3"), v);
+    v = last_norm(b, "bn3", v);
     int other = shortcut(b, input, 4 * b->width);
     v = nn_add(b->g, layer_name(b, "add"), v, other);
     return nn_relu(b->g, layer_name(b, "relu3"), v);
@@ -113,6 +120,7 @@ void resnet_add_trunk(graph_t *g, const resnet_trunk_t *trunk, int *out)
         for (int i = 0; i < trunk->net->n_blocks[stage]; i++) {
             block_t b = {.g = g,
                          .prefix = trunk->prefix,
+                         .zero_init = trunk->zero_init_residual,
                          .stage = stage + 1,
                          .number = i,
                          .width = trunk->width << stage,
@@ -126,7 +134,11 @@ void resnet_add_trunk(graph_t *g, const resnet_trunk_t *trunk, int *out)
 static void build_classifier(graph_t *g, const model_options_t *options, const resnet_t *net)
 {
     const int64_t *side = options->sample.dim;
-    resnet_trunk_t trunk = {net, RESNET_WIDTH, "", side[0] <= SMALL_SIDE || side[1] <= SMALL_SIDE};
+    const resnet_trunk_t trunk = {.net = net,
+                                  .width = RESNET_WIDTH,
+                                  .prefix = "",
+                                  .small_stem = side[0] <= SMALL_SIDE || side[1] <= SMALL_SIDE,
+                                  .zero_init_residual = options->zero_init_residual};
     int stages[RESNET_STAGES];
     resnet_add_trunk(g, &trunk, stages);
     int v = nn_global_avg_pool(g, "avgpool", stages[RESNET_STAGES - 1]);

@@ -1,8 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Options that depend on the kind of model: those that detectors have alone, and those that they lack. */
+#include <stdio.h>
 #include <string.h>
 
+#include "compute/models/model.h"
 #include "train/run/options.h"
+
+static err_t check_residual(const train_options_t *o)
+{
+    const model_t *model;
+    char names[128] = "";
+    size_t used = 0;
+    TRY(model_find(o->model, &model));
+    if (!o->zero_init_residual || model->residual) return ERR_OK;
+    for (const model_t *m = models; m->name; m++)
+        if (m->residual && used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", m->name);
+    RAISE(ERR_USAGE, "--zero-init-residual applies to residual classifiers (%s); %s is %s", names, o->model,
+          model->detects ? "a detector" : "not residual");
+}
 
 static err_t check_classifier(const train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
 {
@@ -12,6 +28,7 @@ static err_t check_classifier(const train_options_t *o, const opt_group_t groups
                 RAISE(ERR_USAGE,
                       "--%s applies to detectors (--model maskrcnn_resnet50_fpn, ...); %s is a classifier",
                       groups[g].table[i].key, o->model);
+    TRY(check_residual(o));
     if (strcmp(o->transform.task, transform_tasks[TASK_DETECT]) == 0)
         RAISE(
             ERR_USAGE,
@@ -43,6 +60,7 @@ static err_t check_detector(train_options_t *o)
         if (lacked[i].given)
             RAISE(ERR_USAGE, "--%s does not apply to detectors such as %s: %s", lacked[i].key, o->model,
                   lacked[i].why);
+    TRY(check_residual(o));
     if (o->detect.mask_block % 4 != 0)
         RAISE(ERR_USAGE, "invalid --mask-block '%lld': expected a multiple of 4",
               (long long)o->detect.mask_block);

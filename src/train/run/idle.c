@@ -27,6 +27,7 @@ static const opt_when_t whens[] = {
     {"workspace|cuda-graph|gpus|share-gpu", "device", "cuda", NULL},
     {"allreduce", "gradients", "mpi", "gradients that MPI sums"},
     {"max-bad|max-image-pixels", "data", "files", "folders of images and shards"},
+    {"zero-init-residual", "initial weights", "random", "initial weights without --weights"},
     {"crop-scale", "crop", "auto|random", NULL},
     {NULL, NULL, NULL, NULL},
 };
@@ -40,6 +41,7 @@ void train_warn_idle(const trainer_t *t)
     const opt_fact_t facts[] = {
         {"warm-up", warms_up ? "yes" : "no"},
         {"milestones", o->schedule.milestones ? "yes" : "no"},
+        {"initial weights", o->weights ? "of a file" : "random"},
         {"evaluation", resumed || !o->eval ? "was off" : "on"},
         {"device", t->runtime.backend->name},
         /* A script for any number of ranks is right with one, too. */

@@ -25,6 +25,10 @@ static const opt_t table[] = {
     {"freeze", OPT_STRING, FIELD(freeze), NULL, 0, 0, NULL, "LAYERS",
      "do not train these layers: a list such as conv1,bn1,layer1; batch norm among them uses its running statistics",
      OPT_MORE},
+    {"zero-init-residual", OPT_FLAG, FIELD(zero_init_residual), "false", 0, 0, NULL, NULL,
+     "of ResNets: start each block as the identity (the scale of its last batch norm is 0 instead of 1), for long runs "
+     "with large batches",
+     OPT_MORE},
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR",
      "output directory for metrics and checkpoints [runs/MODEL-DATE]", OPT_COMMON},
     {"overwrite", OPT_FLAG, FIELD(overwrite), "false", 0, 0, NULL, NULL,

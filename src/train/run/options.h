@@ -27,7 +27,7 @@ typedef struct train_options {
     int64_t reproducible, bn_group, eval_samples;
     int64_t shuffle_block, shuffle_window; /* sampler_options_t's; a block of 0: the dataset's */
     double label_smoothing, target_accuracy, measure_sec, straggler_sec, mtbf_sec;
-    bool overwrite, checkpoint_async, print_config, sync_bn, eval, profile, keep_best;
+    bool overwrite, checkpoint_async, print_config, sync_bn, eval, profile, keep_best, zero_init_residual;
     optim_options_t optim;
     schedule_options_t schedule;
     transform_options_t transform;

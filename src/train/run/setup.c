@@ -107,7 +107,8 @@ static err_t build_graph(trainer_t *t)
                                .n_classes = info->n_classes,
                                .label_smoothing = t->options->label_smoothing,
                                .norm_group = t->options->bn_group,
-                               .freeze = t->options->freeze};
+                               .freeze = t->options->freeze,
+                               .zero_init_residual = t->options->zero_init_residual};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
     if (t->options->detects) TRY(detector_set_model(t, &options));
