@@ -119,7 +119,7 @@ typedef struct report_train {
     const char *resumed;                             /* the verdict of the last `resume` record; NULL: none */
     const char *replicas; /* the last `replicas` records in words: "equal, comparisons: 4, …"; NULL: none */
     bool replicas_differ;
-    int64_t replicas_step;                /* after which they were compared last */
+    int64_t replicas_step; /* after which they were compared last */
 } report_train_t;
 
 typedef struct report_run report_run_t;
@@ -158,8 +158,8 @@ typedef struct report {
     arena_t arena;
     intern_t words;
     report_run_t *runs, *last, *now;
-    struct report_job *jobs, *last_job;                /* job.h */
-    struct report_result *results, *last_result;       /* results.h */
+    struct report_job *jobs, *last_job;          /* job.h */
+    struct report_result *results, *last_result; /* results.h */
     report_file_t *files;
     int n_files;
     const char *only_case, *only_test; /* filters, set before reading; NULL: all */
