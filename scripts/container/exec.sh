@@ -24,7 +24,7 @@ exec_signal() { # NAME ENGINE SIGNAL TOKEN
     PATH=$PATH:/usr/sbin:/sbin
     [[ ! -r $folder/engine ]] || engine=$(<"$folder/engine")
     # shellcheck disable=SC2016 # for the container's shell
-    "$engine" exec "$1" /bin/bash -c 'for file in $(grep -lsz "^CONTAINER_EXEC=$2\$" /proc/[0-9]*/environ); do
+    "$engine" exec "$1" /bin/bash -c 'for file in $(grep -lszxF "CONTAINER_EXEC=$2" /proc/[0-9]*/environ); do
         pid=${file#/proc/} pid=${pid%/environ}
         ! grep -qs "^PPid:[[:space:]]*0\$" "/proc/$pid/status" || kill "-$1" "$pid"
     done' _ "$3" "$4"

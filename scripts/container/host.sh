@@ -388,9 +388,9 @@ host_remove() {
             echo "removed container"
         fi
     done
-    if [[ -e $keys ]] && grep -q "^restrict,command=.* dptrain-container-$name\$" "$keys"; then
+    if [[ -e $keys ]] && ! text=$(awk -v name="dptrain-container-$name" \
+        '$NF == name && index($0, "restrict,command=") == 1 { found = 1; next } { print } END { exit found }' "$keys"); then
         umask 077
-        text=$(grep -v "^restrict,command=.* dptrain-container-$name\$" "$keys")
         if [[ -n $text ]]; then files_put "$keys" <<<"$text"; else rm -f "$keys"; fi
         echo "removed key"
     fi

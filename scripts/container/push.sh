@@ -19,11 +19,12 @@ push_load() { # ENGINE DATA_ROOT
 
 # The archive goes through this machine: only its logins are certain. Writes $work/push/I.err and I.code.
 push_one() { # INDEX
-    local i=$1 SSH kind data save=() code=0
+    # At a megabyte a second.
+    local i=$1 SSH kind data save=() code=0 limit=(timeout -k 10 $((timeout + wanted_bytes / 1000000)))
     if [[ $image_from == first ]]; then
         login_words 0
         read -r kind _ < <(said probe 0 engine)
-        save=("${SSH[@]}" "${host_name[0]}" "$(quoted_bash "$(declare -f push_save); push_save $(printf '%q ' "$kind" "$image")")")
+        save=("${limit[@]}" "${SSH[@]}" "${host_name[0]}" "$(quoted_bash "$(declare -f push_save); push_save $(printf '%q ' "$kind" "$image")")")
     else
         save=(push_save "$here_engine" "$image")
     fi
@@ -31,7 +32,7 @@ push_one() { # INDEX
     read -r kind _ < <(said probe "$i" engine)
     data=$(said probe "$i" root)
     "${save[@]}" 2>"$work/push/$i.from" </dev/null |
-        LC_ALL=C "${SSH[@]}" "${host_name[i]}" "$(quoted_bash "$(declare -f push_load); push_load $(printf '%q ' "$kind" "${data#* }")")" \
+        LC_ALL=C "${limit[@]}" "${SSH[@]}" "${host_name[i]}" "$(quoted_bash "$(declare -f push_load); push_load $(printf '%q ' "$kind" "${data#* }")")" \
             >/dev/null 2>"$work/push/$i.err" || code=$?
     cat "$work/push/$i.from" >>"$work/push/$i.err"
     echo "$code" >"$work/push/$i.code"
