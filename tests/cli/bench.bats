@@ -98,7 +98,7 @@ ends_on_signal() { # N   N 0: without mpirun
     (($1 == 0)) || long=(mpirun "${MPI_FLAGS[@]}" -np "$1" "${long[@]}")
     DPTRAIN_PROGRESS=1 "${long[@]}" >"$BATS_TEST_TMPDIR/table" 2>&1 3>&- &
     pid=$!
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 600; i++)); do
         ! grep -q 'step of lenet5.* samples' "$BATS_TEST_TMPDIR/table" || break
         sleep 0.1
     done

@@ -233,11 +233,11 @@ on_small_disk() { # OPTIONS ARGUMENTS...
     "$dptrain" bench io --budget 20 --ci 1e-6 --threads 1 --io-bytes 1M --io-dir "$BATS_TEST_TMPDIR/disk" \
         --out "$records" >"$said" 2>"$BATS_TEST_TMPDIR/errors" 3>&- &
     pid=$!
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         ! compgen -G "$BATS_TEST_TMPDIR/disk/dptrain-bench-*/file" >/dev/null || break
         sleep 0.05
     done
-    ((i < 200))
+    ((i < 1200))
     kill -TERM "$pid"
     wait "$pid" || status=$?
     cat "$BATS_TEST_TMPDIR/errors"

@@ -60,7 +60,7 @@ rank_pid() { # RANK
 wait_gone() { # PIDS-SEEN...
     local i pid there
     wait "$job" || status=$?
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 600; i++)); do
         there=$(job_pids)
         for pid in "$@"; do
             if kill -0 "$pid" 2>/dev/null; then there+=" $pid"; fi
@@ -85,7 +85,7 @@ newest_step() {
 # Waits for a checkpoint newer than STEP, or the end of the job.
 await_newer() { # STEP
     local i
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         (($(newest_step) <= $1)) && kill -0 "$job" 2>/dev/null || return 0
         sleep 0.05
     done
@@ -230,7 +230,7 @@ no_leftovers() { [[ -z $(find "$out" -name '.ckpt*') ]]; }
 
 await_log() { # PATTERN
     local i
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         ! grep -q "$1" "$log" || return 0
         sleep 0.05
     done
@@ -277,7 +277,7 @@ full_disk_continue() {
     before=$(cd "$out" && echo ckpt-*)
     [[ $before == ckpt-0*.h5 ]]
     rm "$disk/ballast"
-    for ((n = 0; n < 600; n++)); do
+    for ((n = 0; n < 1200; n++)); do
         [[ $(cd "$out" && echo ckpt-*) == "$before" ]] || break
         sleep 0.05
     done
@@ -298,7 +298,7 @@ full_disk_continue() {
 read_only() {
     local n
     start_on_disk --checkpoint-every 20
-    for ((n = 0; n < 600; n++)); do
+    for ((n = 0; n < 1200; n++)); do
         [[ $(find "$out" -name 'ckpt-*' 2>/dev/null | wc -l) -lt 2 ]] || break
         sleep 0.05
     done
@@ -306,11 +306,11 @@ read_only() {
     if ! mount -o remount,ro "$disk" 2>/dev/null; then
         mount --bind "$disk" "$disk"
         # The next checkpoint may be open for writing now, so wait until none is.
-        for ((n = 0; n < 200; n++)); do
+        for ((n = 0; n < 3000; n++)); do
             ! mount -o remount,ro,bind "$disk" 2>/dev/null || break
             sleep 0.02
         done
-        ((n < 200))
+        ((n < 3000))
     fi
     await_end
     [[ $code -eq 4 ]]

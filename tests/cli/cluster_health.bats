@@ -148,13 +148,13 @@ check --only topology" "$out/scripts/calls"
 }
 
 @test "a check that does not end is ended, within its deadline" {
-    stand_ins 'exec sleep 60'
+    stand_ins 'exec sleep 600'
     SECONDS=0
     run "$health" --timeout 1 --no-search a,b
     echo "$output"
     [ "$status" -eq 5 ]
     [[ "$output" == *"did not end within 1 s"* ]]
-    [ "$SECONDS" -lt 20 ]
+    [ "$SECONDS" -lt 60 ]
 }
 
 @test "wrong use, and hosts that cannot be read" {

@@ -165,7 +165,7 @@ END
     file=$(find cache -name 'content-*.xxh3')
     rm "$file"
     mkfifo "$file"
-    timeout 30 "$dptrain" train --data images --out "$out" --overwrite "${with[@]}" --steps 2 2>said
+    timeout 120 "$dptrain" train --data images --out "$out" --overwrite "${with[@]}" --steps 2 2>said
     grep -q 'hashes of files are ignored: .* is not a regular file' said
     [ -f "$file" ]
     echo garbage >"$file"

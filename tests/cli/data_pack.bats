@@ -173,7 +173,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/digits" --train 6000 --val 10
     "$dptrain" data pack --from "$BATS_TEST_TMPDIR/digits" --out "$shards" --shard-size 8K >/dev/null 2>&1 3>&- &
     pid=$!
-    for ((i = 0; i < 2000; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         [[ ! -e $shards ]] || [[ -z $(find "$shards" -name 'train-*') ]] || break
         sleep 0.01
     done
@@ -200,7 +200,7 @@ no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
     # The call that makes the file returns long after it has made it.
     "${trace[@]}" -e "inject=openat:delay_exit=4000000:when=$n" "${pack[@]}" "$shards" 3>&- &
     pid=$!
-    for ((i = 0; i < 2000; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         ! find "$shards" -name '.train-*tmp*' 2>/dev/null | grep -q . || break
         sleep 0.01
     done

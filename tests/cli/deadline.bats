@@ -41,9 +41,9 @@ said_once() { # PATTERN
 
 @test "a rank stopped in MPI_Init: the others name it, code 5" {
     # mpirun continues the rank and kills it a second later: its own deadline must not end in that second.
-    stalled STALL=MPI_Init STALL_RANK=1 DPTRAIN_TIMEOUT_START=3 --
+    stalled STALL=MPI_Init STALL_RANK=1 DPTRAIN_TIMEOUT_START=10 --
     [ "$status" -eq 5 ]
-    said_once 'timed out after 3 s in MPI_Init; rank 1 on .* is stopped .*(rank 0 on '
+    said_once 'timed out after 10 s in MPI_Init; rank 1 on .* is stopped .*(rank 0 on '
 }
 
 @test "a rank stopped in MPI_Finalize: the others name it, and say that all is saved" {
@@ -56,24 +56,24 @@ said_once() { # PATTERN
 
 @test "a disk that does not answer is named" {
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "the next test does the same without mpirun (--slow)"
-    stalled STALL=metrics.jsonl STALL_FROM=3 -- --timeout 1
+    stalled STALL=metrics.jsonl STALL_FROM=3 -- --timeout 10
     [ "$status" -eq 5 ]
-    said_once 'timed out after 1 s in .*"writing records to .*metrics.jsonl"'
+    said_once 'timed out after 10 s in .*"writing records to .*metrics.jsonl"'
 }
 
 @test "without mpirun, too" {
     [[ $dptrain != */build-san/* ]] || skip "a sanitizer must be loaded first"
-    run timeout 60 env "LD_PRELOAD=$STALL_SO" STALL=metrics.jsonl STALL_FROM=3 "$dptrain" "${training[@]}" --timeout 1
+    run timeout 60 env "LD_PRELOAD=$STALL_SO" STALL=metrics.jsonl STALL_FROM=3 "$dptrain" "${training[@]}" --timeout 10
     [ "$status" -eq 5 ]
-    said_once 'timed out after 1 s in "writing records to .*/metrics.jsonl": the file system does not answer'
+    said_once 'timed out after 10 s in "writing records to .*/metrics.jsonl": the file system does not answer'
 }
 
 @test "ranks leave although mpirun is stopped" {
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "waits for a deadline (--slow)"
     local pid pids i
-    mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" "${training[@]/#8/100000000}" --timeout 5 >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
+    mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" "${training[@]/#8/100000000}" --timeout 10 >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
     job=$!
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         [[ ! -s $out/metrics.jsonl ]] || break
         sleep 0.05
     done
@@ -82,7 +82,7 @@ said_once() { # PATTERN
     [ "${#pids[@]}" -eq 2 ]
     kill -STOP "$job"
     kill -KILL "${pids[1]}"
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 600; i++)); do
         [[ $(cut -d ' ' -f 3 "/proc/${pids[0]}/stat") != Z ]] || break
         sleep 0.1
     done

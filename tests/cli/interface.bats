@@ -251,7 +251,7 @@ code_of_signal() { # SIGNAL
     perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$dptrain" train --data "$tiny" --threads 1 --device cpu --model mlp \
         --steps 100000000 --out "$folder" >/dev/null 2>&1 3>&- &
     pid=$!
-    for _ in {1..100}; do
+    for _ in {1..600}; do
         [[ ! -e $folder/metrics.jsonl ]] || ! grep -q '"step"' "$folder/metrics.jsonl" || break
         sleep 0.1
     done

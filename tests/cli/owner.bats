@@ -28,7 +28,7 @@ start_long() { # ARGUMENTS...
 
 await() { # COMMAND...
     local i
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         ! "$@" >/dev/null || return 0
         sleep 0.05
     done
@@ -99,7 +99,7 @@ elsewhere() {
     mkdir "$out"
     elsewhere >"$out/owner.json"
     mpi_flags 2
-    run mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" "${training[@]}" --steps 3 --timeout 10 --stall-warning 2
+    run mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" "${training[@]}" --steps 3 --timeout 20 --stall-warning 10
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -c '^waiting to see' <<<"$output")" -ge 12 ]

@@ -73,16 +73,16 @@ killed) exit 5 ;;
 wait)
     trap 'finish interrupted; exit 1' USR1 TERM
     touch "$FAKE_LOG.waits"
-    for ((i = 0; i < 200; i++)); do sleep 0.1; done ;;
+    for ((i = 0; i < 600; i++)); do sleep 0.1; done ;;
 esac
 finish finished
 EOF
 }
 
-# Waits for a file, at most 20 s.
+# Waits for a file, at most 60 s.
 appears() { # FILE
     local i
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 600; i++)); do
         [[ ! -e $1 ]] || return 0
         sleep 0.1
     done

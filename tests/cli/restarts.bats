@@ -176,13 +176,12 @@ ended() { # sets code
 }
 
 @test "a signal ends the job once, and nothing is started again" {
-    waits='trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; touch "$HOSTS/up"; while :; do sleep 0.05; done'
+    waits='trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; while :; do sleep 0.05; done'
     for signal in INT TERM USR1; do
-        rm -rf "$HOSTS/up" "$OUT"
+        rm -rf "$OUT"
         plan "$waits"
         background -np 2 --restarts 3 -- train
-        wait_for test -e "$HOSTS/up"
-        sleep 0.3
+        wait_for grep -q '^started' log
         kill "-$signal" "$job"
         ended
         [ "$code" -eq "$([[ $signal == USR1 ]] && echo 0 || echo $((128 + $(kill -l $signal))))" ]

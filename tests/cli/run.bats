@@ -260,11 +260,11 @@ has() { # WORDS...
     # An old copy of the program.
     printf '#!/bin/sh\n[ $# -gt 0 ] && exec /usr/bin/sha256sum "$@"\ncat >/dev/null; echo 123 -\n' >"$HOSTS/d/bin/sha256sum"
     chmod +x "$HOSTS/d/bin/sha256sum"
-    DPTRAIN_ASK_SECONDS=2 run "$run_sh" -H a:1,nobody:1,c:1,d:1 --wdir /no/such
+    DPTRAIN_ASK_SECONDS=10 run "$run_sh" -H a:1,nobody:1,c:1,d:1 --wdir /no/such
     echo "$output"
     [ "$status" -eq 4 ]
     has "nobody: probe over ssh failed: refused: no sshd listens on port 22 -> on nobody: start sshd" \
-        "c: probe over ssh failed: no answer within 2 s" "d: $DPTRAIN_BIN differs from the one here" \
+        "c: probe over ssh failed: no answer within 10 s" "d: $DPTRAIN_BIN differs from the one here" \
         "a: no working folder /no/such" "4 of 4 hosts cannot take part"
     [ ! -e "$HOSTS/mpirun.words" ]
     line -H a:1,nobody:1 --no-checks
@@ -741,15 +741,25 @@ job_that_prints() {
     has "--launcher srun needs hosts: -hostfile, -H, or a Slurm allocation"
 }
 
+# Waits until the file out has a line.
+says() { # PATTERN
+    local i
+    for ((i = 0; i < 600; i++)); do
+        ! grep -q "$1" out || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
 @test "SIGUSR1 requests a checkpoint, and a second one does not end the job" {
     stand_in mpirun <<<'[[ $1 != --version ]] || exit 0
         trap "n=\$((n + 1)); ((n < 2)) || { echo checkpoint; exit 0; }" USR1; trap "exit 1" TERM
         echo started; touch "$HOSTS/flag"; while :; do sleep 0.1; done'
     "$run_sh" -np 1 >out 2>&1 3>&- &
     pid=$!
-    for ((i = 0; i < 100; i++)); do [[ ! -e $HOSTS/flag ]] || break; sleep 0.1; done
-    sleep 0.3
+    says '^started'
     kill -USR1 "$pid"
+    says 'asking the job for a checkpoint'
     sleep 0.3
     kill -USR1 "$pid"
     sleep 0.3

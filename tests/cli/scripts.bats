@@ -25,11 +25,11 @@ fake_mpirun() { # the script's body
     PATH=$bin:$PATH
 }
 
-# Waits for a file; fails after 10 s.
-wait_for() {
+# Waits until the file has a line; fails after 60 s.
+wait_for() { # PATTERN FILE
     local i
-    for ((i = 0; i < 100; i++)); do
-        [[ ! -e $1 ]] || return 0
+    for ((i = 0; i < 600; i++)); do
+        ! grep -qs "$1" "$2" || return 0
         sleep 0.1
     done
     return 1
@@ -563,15 +563,13 @@ END
 }
 
 @test "run.sh forwards SIGTERM and SIGINT as SIGUSR1, and ends with 143 and 130" {
-    fake_mpirun <<<'trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; echo started >"$FLAG.tmp"; echo started
-        mv "$FLAG.tmp" "$FLAG"; while :; do sleep 0.1; done'
+    fake_mpirun <<<'trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; echo started; while :; do sleep 0.1; done'
     for signal in TERM INT; do
         export FLAG=$BATS_TEST_TMPDIR/flag.$signal
         # bats lets background processes ignore SIGINT; env restores it.
         env --default-signal=INT "$scripts/run.sh" -np 1 >"$FLAG.out" 2>&1 3>&- &
         pid=$!
-        wait_for "$FLAG"
-        sleep 0.3
+        wait_for '^started' "$FLAG.out"
         kill "-$signal" "$pid"
         code=0
         wait "$pid" || code=$?
@@ -582,32 +580,32 @@ END
     done
 }
 
-# Runs run.sh until its fake_mpirun has made $FLAG, then sends SIGTERM, once or twice. Sets code; the output is in $FLAG.out.
+# Runs run.sh until its fake_mpirun has said `started`, then sends SIGTERM once or, when it has been heard, twice. Sets code; the output is in $FLAG.out.
 terminate() { # TIMES RUN.SH'S ARGUMENTS...
-    local i pid
+    local pid
     export FLAG=$BATS_TEST_TMPDIR/flag
-    rm -f "$FLAG"
+    rm -f "$FLAG.out"
     "$scripts/run.sh" "${@:2}" >"$FLAG.out" 2>&1 3>&- &
     pid=$!
-    wait_for "$FLAG"
-    for ((i = 0; i < $1; i++)); do
-        sleep 0.3
-        kill -TERM "$pid"
-    done
+    wait_for '^started' "$FLAG.out"
+    kill -TERM "$pid"
+    wait_for 'SIGTERM: asking the job' "$FLAG.out"
+    # Within 0.2 s it would be the same signal, come twice.
+    (($1 == 1)) || { sleep 0.3 && kill -TERM "$pid"; }
     code=0
     wait "$pid" || code=$?
     cat "$FLAG.out"
 }
 
 @test "run.sh asks a job that saves nothing to stop, not for a checkpoint" {
-    fake_mpirun <<<'trap "exit 0" USR1; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
+    fake_mpirun <<<'trap "exit 0" USR1; echo started; while :; do sleep 0.1; done'
     terminate 1 -np 2 -- bench comm
     [ "$code" -eq 143 ]
     grep -q 'SIGTERM: asking the job to stop; it has 30 s' "$FLAG.out"
 }
 
 @test "run.sh ends an unresponsive job after the grace period, or at the second signal, with 143" {
-    fake_mpirun <<<'trap "" USR1; trap "exit 1" TERM; echo started; : >"$FLAG"; while :; do sleep 0.1; done'
+    fake_mpirun <<<'trap "" USR1; trap "exit 1" TERM; echo started; while :; do sleep 0.1; done'
     terminate 1 -np 1 --grace 1
     [ "$code" -eq 143 ]
     grep -q 'stopped by SIGTERM' "$FLAG.out"

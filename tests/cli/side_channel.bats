@@ -11,10 +11,10 @@ broken_job() { # NAME RANK FAULT...
     local i job code=0 pid said=$BATS_FILE_TMPDIR/$1.out
     mpi_flags 3
     mpirun "${MPI_FLAGS[@]}" -np 3 "$dptrain" train --model mlp --batch 30 --threads 1 --algorithms fixed --allreduce mpi \
-        --data "$tiny" --epochs 100000 --ranks-per-host 1 --timeout 4 --stall-warning 0 --out "$BATS_FILE_TMPDIR/$1" \
+        --data "$tiny" --epochs 100000 --ranks-per-host 1 --timeout 10 --checkpoint-every 1000000 --stall-warning 0 --out "$BATS_FILE_TMPDIR/$1" \
         >"$said" 2>&1 &
     job=$!
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         if grep -qs '^epoch 2' "$said"; then break; fi
         sleep 0.1
     done
@@ -51,11 +51,11 @@ names() { # NAME CODE WORDS
 }
 
 @test "one host of three hangs while it computes: rank 0 names its rank and phase" {
-    names hung 5 'timed out after 4 s in ".*" \(collective [0-9]+\); rank 1 on [^ ]+ did not arrive; it was last in ".+" \(rank 0'
+    names hung 5 'timed out after 10 s in ".*" \(collective [0-9]+\); rank 1 on [^ ]+ did not arrive; it was last in ".+" \(rank 0'
 }
 
 @test "rank 0 is stopped: the next host names it" {
-    names stopped 5 'timed out after 4 s in .*; rank 0 on [^ ]+ does not answer: .*; [0-9.]+ s ago, it was in ".+" \(rank 1'
+    names stopped 5 'timed out after 10 s in .*; rank 0 on [^ ]+ does not answer: .*; [0-9.]+ s ago, it was in ".+" \(rank 1'
 }
 
 @test "a rank is killed: its process has ended" {

@@ -104,7 +104,7 @@ cache_says() { # THREADS
 @test "a FIFO in place of the cache is passed over" {
     mkdir -p "$XDG_CACHE_HOME/dptrain"
     mkfifo "$XDG_CACHE_HOME/dptrain/threads.txt"
-    run timeout 60 "$dptrain" "${words[@]}" --steps 2 --timeout 5 --out "$out"
+    run timeout 60 "$dptrain" "${words[@]}" --steps 2 --timeout 30 --out "$out"
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"warning: the cache of thread numbers is ignored: $XDG_CACHE_HOME/dptrain/threads.txt is not a regular file"* ]]

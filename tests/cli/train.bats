@@ -309,10 +309,10 @@ rank_pid() { # RANK
 }
 
 start_long_run() { # RANKS
-    on_ranks "$1" train --data synthetic --model mlp --epochs 100000 --threads 1 --timeout 5 --log-every 50 --out "$out" \
+    on_ranks "$1" train --data synthetic --model mlp --epochs 100000 --threads 1 --timeout 10 --log-every 50 --out "$out" \
         >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
     job=$!
-    for _ in $(seq 300); do
+    for _ in $(seq 1200); do
         ! grep -q 'step 100/' "$BATS_TEST_TMPDIR/log" || return 0
         sleep 0.1
     done
@@ -328,14 +328,14 @@ start_long_run() { # RANKS
     cat "$BATS_TEST_TMPDIR/log"
     [ "$status" -eq 5 ]
     [ "$(grep -c 'dptrain: error' "$BATS_TEST_TMPDIR/log")" -eq 1 ]
-    grep -q 'timed out after 5 s .*rank 1 on' "$BATS_TEST_TMPDIR/log"
+    grep -q 'timed out after 10 s .*rank 1 on' "$BATS_TEST_TMPDIR/log"
 }
 
 @test "a killed rank ends the job; the launcher script reports it with code 5" {
     DPTRAIN_BIN=$dptrain "$root/scripts/run.sh" -np 3 train --data synthetic --model mlp --epochs 100000 --threads 1 \
         --log-every 50 --out "$out" >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
     job=$!
-    for _ in $(seq 300); do
+    for _ in $(seq 1200); do
         ! grep -q 'step 100/' "$BATS_TEST_TMPDIR/log" || break
         sleep 0.1
     done

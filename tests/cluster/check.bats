@@ -62,7 +62,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
 @test "a host without the shared mount is named" {
     mkdir "$cluster/shared/out"
     fault_not_mounted node4 "$cluster/shared/out"
-    check -- --only shared --shared "$cluster/shared/out" --shared-timeout 2
+    check -- --only shared --shared "$cluster/shared/out" --shared-timeout 10
     mend
     [ "$status" -eq 1 ]
     [[ "$(bad shared)" == *"fail node4 "* ]]
@@ -137,7 +137,7 @@ hosts=node1:1,node2:1,node3:1,node4:1
 @test "a host with a hanging daemon, which no message names, is found by bisection" {
     slow
     fault_hanging_daemon node2
-    health --no-ssh --timeout-start 6 $hosts -- --only topology
+    health --no-ssh --timeout-start 20 $hosts -- --only topology
     mend
     [ "$status" -eq 1 ]
     [[ "${lines[-1]}" == *"node2 keeps the job from starting"* ]]

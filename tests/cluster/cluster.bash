@@ -64,7 +64,7 @@ cluster_up() { # N [OPTION...]
     # In a separate session, so that a signal to the test's group leaves it time to clean up.
     setsid bash "$cluster_code/inside.bash" keep "$cluster" "$$" "$n" "${@:2}" >"$cluster/log" 2>&1 </dev/null &
     disown
-    for ((i = 0; i < 500 + 50 * n; i++)); do
+    for ((i = 0; i < 3000 + 50 * n; i++)); do
         if [[ $(find "$cluster" -maxdepth 2 -name ready | wc -l) -eq $n ]]; then return 0; fi
         [[ ! -e $cluster/ended ]] || break
         sleep 0.02
@@ -101,12 +101,12 @@ cluster_down() {
     # The keeper removes the folder after the last process.
     touch "$cluster/down"
     [[ ! -e $cluster/pid ]] || kill -KILL "$(<"$cluster/pid")" 2>/dev/null || true
-    for ((i = 0; i < 500; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         [[ -e $cluster ]] || { unset cluster; return 0; }
         [[ ! -e $cluster/ended ]] || rm -rf "$cluster"
         sleep 0.02
     done
-    echo "$cluster did not end within 10 s" >&2
+    echo "$cluster did not end within a minute" >&2
     return 1
 }
 
@@ -144,7 +144,7 @@ cluster_kill() { # HOST
     pid=$(<"$cluster/$1/pid")
     cluster_cut "$1"
     kill -KILL "$pid"
-    for ((i = 0; i < 500; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         kill -0 "$pid" 2>/dev/null || return 0
         sleep 0.02
     done

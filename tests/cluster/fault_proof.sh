@@ -191,13 +191,13 @@ network_faults() {
     BATS_TEST_DESCRIPTION=efa health --no-ssh "$hosts" -- --only transport --expect-transport efa >/dev/null
     row "sockets where EFA was expected" "cluster_health.sh … --expect-transport efa" 1 "FAIL .*not efa"
     fault_hanging_daemon node2
-    by_health "mpirun's daemon hangs on a host" 1 "node2 keeps the job from starting" --no-ssh --timeout-start 6 \
+    by_health "mpirun's daemon hangs on a host" 1 "node2 keeps the job from starting" --no-ssh --timeout-start 20 \
         "$hosts" -- --only topology
 }
 
 job_faults() {
     by_job "a rank is killed" 5 "on node2 was killed by signal 9" cluster_exec node2 pkill -KILL -x dptrain
-    by_job "a rank hangs (--timeout 3)" 5 "timed out after 3 s" cluster_exec node2 pkill -STOP -x dptrain
+    by_job "a rank hangs (--timeout 10)" 5 "timed out after 10 s" cluster_exec node2 pkill -STOP -x dptrain
     by_job "mpirun is killed" 5 "run.sh: error" cluster_exec node1 pkill -KILL -x 'mpirun|prterun'
     fault_later cluster_mend node2
     by_job "a link is cut in mid-job" 5 "run.sh: error" cluster_cut node2

@@ -137,7 +137,7 @@ gone() { # FOLDER NAMESPACES
     folder=$(head -n 1 "$BATS_TEST_TMPDIR/its")
     its=$(tail -n +2 "$BATS_TEST_TMPDIR/its")
     [ "$(wc -l <<<"$its")" -eq 10 ]
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 600; i++)); do
         [[ -e $folder ]] || break
         sleep 0.1
     done

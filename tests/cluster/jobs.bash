@@ -56,9 +56,9 @@ train=(-- train --model mlp --batch 20 --threads 1 --algorithms fixed)
 endless() { # HOST NAME ARGUMENTS...
     local i
     out=$cluster/shared/$2.out
-    on "$1" "${@:3}" "${train[@]}" --data "$tiny" --epochs 100000 --timeout 3 --out "$2" >"$out" 2>&1 3>&- &
+    on "$1" "${@:3}" "${train[@]}" --data "$tiny" --epochs 100000 --timeout 10 --out "$2" >"$out" 2>&1 3>&- &
     job=$!
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         if grep -qs '^epoch 2 ' "$out"; then return 0; fi
         sleep 0.1
     done

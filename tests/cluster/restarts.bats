@@ -23,7 +23,7 @@ life() { jq -r "select(.record == \"job_$2\") | $3" "$cluster/shared/$1/job.json
 # Waits until the job of a folder has trained after N faults.
 trains() { # FOLDER N
     local i
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         (($(grep -c job_training "$cluster/shared/$1/job.jsonl" 2>/dev/null) <= $2)) || return 0
         sleep 0.1
     done

@@ -127,7 +127,7 @@ tells() { # SHELL WORDS
     printf '#!/bin/sh\nLD_PRELOAD=%s exec %s "$@"\n' "$cluster/shared/stall.so" "$DPTRAIN_BIN" >"$cluster/shared/dptrain"
     chmod +x "$cluster/shared/dptrain"
     printf '%s\n' STALL=MPI_Init STALL_RANK=1 >"$cluster/shared/stall"
-    DPTRAIN_BIN=$cluster/shared/dptrain DPTRAIN_TIMEOUT_START=3 run on node1 -H node1:1,node2:1 --env-file "$cluster/shared/stall" \
+    DPTRAIN_BIN=$cluster/shared/dptrain DPTRAIN_TIMEOUT_START=10 run on node1 -H node1:1,node2:1 --env-file "$cluster/shared/stall" \
         "${train[@]}" --data "$tiny" --steps 2
     echo "$output"
     [ "$status" -eq 5 ]

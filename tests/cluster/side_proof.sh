@@ -31,7 +31,7 @@ END
 }
 
 command="tests/cluster/side_proof.sh${*:+ $*}"
-each=4 kinds=hang,stop,kill,lost,cut RANDOM=1 seed=1 timeout_sec=3
+each=4 kinds=hang,stop,kill,lost,cut RANDOM=1 seed=1 timeout_sec=10
 while [[ $# -gt 0 ]]; do
     case $1 in
     --each) need_value "$@"; whole_number "$1" "$2" 1; each=$((10#$2)); shift 2 ;;

@@ -58,7 +58,7 @@ EOF
         --pid-file="$slurm/munge/pid" --log-file="$slurm/munge/log" --seed-file="$slurm/munge/seed" \
         >"$slurm/munged.out" 2>&1 3>&- &
     slurm_pids=$!
-    for ((i = 0; i < 100; i++)); do [[ ! -S $slurm/munge/socket ]] || break; sleep 0.1; done
+    for ((i = 0; i < 600; i++)); do [[ ! -S $slurm/munge/socket ]] || break; sleep 0.1; done
     slurmctld -D >"$slurm/slurmctld.out" 2>&1 3>&- &
     slurm_pids+=" $!"
     for name in "$name" "$@"; do
@@ -66,7 +66,7 @@ EOF
         slurm_pids+=" $!"
     done
     export slurm_pids
-    for ((i = 0; i < 150; i++)); do
+    for ((i = 0; i < 300; i++)); do
         if [[ $(sinfo --noheader --Node --format %t 2>/dev/null | grep -cx idle) -gt $# ]]; then return 0; fi
         sleep 0.2
     done
@@ -81,7 +81,7 @@ slurm_down() {
     scancel --quiet --state=running --state=pending --user=root 2>/dev/null || true
     for pid in $slurm_pids; do kill "$pid" 2>/dev/null || true; done
     for pid in $slurm_pids; do
-        for ((i = 0; i < 100; i++)); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+        for ((i = 0; i < 600; i++)); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
         kill -KILL "$pid" 2>/dev/null || true
     done
     rm -rf "$slurm"

@@ -43,7 +43,7 @@ second() { # resume|down
 # Waits until the job's output contains the text; fails after a minute, or if the job has failed.
 wait_output() { # TEXT [TIMES]
     local i
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 600; i++)); do
         if [[ $(grep -c -- "$1" "dptrain-$job.out" 2>/dev/null) -ge ${2:-1} ]]; then return 0; fi
         # A requeued job waits for a while first.
         if [[ $(slurm_job "$job" Reason) == BeginTime ]]; then scontrol update "JobId=$job" StartTime=now && sleep 3; fi
@@ -55,7 +55,7 @@ wait_output() { # TEXT [TIMES]
 
 wait_state() { # STATE
     local i
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 600; i++)); do
         if [[ $(slurm_job "$job" JobState) == "$1" ]]; then return 0; fi
         sleep 0.2
     done

@@ -68,9 +68,9 @@ job() { inside run.sh -hostfile /run/dptrain/hosts "${train[@]}" --data "$tiny" 
 endless_job() { # NAME ARGUMENTS...
     local i
     out=$cluster/shared/$1.out
-    job --epochs 100000 --timeout 3 --out "$1" "${@:2}" >"$out" 2>&1 3>&- &
+    job --epochs 100000 --timeout 10 --out "$1" "${@:2}" >"$out" 2>&1 3>&- &
     job=$!
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         if grep -qs '^epoch [0-9]*  train' "$out"; then return 0; fi
         sleep 0.1
     done
@@ -185,7 +185,7 @@ endless_job() { # NAME ARGUMENTS...
     cluster_exec node1 sh -c "mkdir -p /run/real && cp /usr/bin/podman /run/real/ && mount --bind $cluster/shared/slow /usr/bin/podman"
     container up "${options[@]}" --name second --port 12400 node1 >"$cluster/other" 2>&1 3>&- &
     other=$!
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         if [ -e "$cluster/shared/runs" ]; then break; fi
         sleep 0.1
     done

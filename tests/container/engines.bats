@@ -82,7 +82,7 @@ dockerd_up() { # HOST OPTION...
     # shellcheck disable=SC2024
     cluster_exec "$1" setsid dockerd --data-root /run/host/docker --exec-root /run/docker --pidfile /run/docker.pid \
         --host unix:///run/docker.sock "${@:2}" --iptables=false --ip6tables=false --bridge=none >"$cluster/$1/dockerd.log" 2>&1 3>&- &
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 600; i++)); do
         ! cluster_exec "$1" docker info 2>/dev/null | grep -q 'Docker Root Dir' || return 0
         sleep 0.2
     done

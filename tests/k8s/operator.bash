@@ -52,7 +52,7 @@ operator_worker() { # I
 # The readiness probe.
 operator_ready() { # I
     local i host=node$(($1 + 2))
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 600; i++)); do
         if cluster_net "$host" bash -c 'exec 3<>/dev/tcp/127.0.0.1/2222' 2>/dev/null; then return 0; fi
         sleep 0.1
     done

@@ -47,11 +47,11 @@ apply() { # NAME ARGUMENTS...
 
 # shellcheck disable=SC2034 # job is for `ended`
 @test "a killed worker: code 5, the worker is named; the next launcher resumes" {
-    apply killed --epochs 100000 --timeout 3 --checkpoint-every 20
+    apply killed --epochs 100000 --timeout 10 --checkpoint-every 20
     out=$cluster/killed.out
     operator_launcher 1 >"$out" 2>&1 3>&- &
     job=$!
-    for ((i = 0; i < 300; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         if grep -qs '^epoch 2 ' "$out"; then break; fi
         sleep 0.1
     done
@@ -67,7 +67,7 @@ apply() { # NAME ARGUMENTS...
     : >"$out" # the loop below must not read the last launcher's
     operator_launcher 2 >"$out" 2>&1 3>&- &
     job=$!
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         if grep -qs "${last##*/}" "$out"; then break; fi
         sleep 0.1
     done
@@ -79,7 +79,7 @@ apply() { # NAME ARGUMENTS...
     : >"$out" # the loop below must not read the last launcher's
     operator_launcher 3 >"$out" 2>&1 3>&- &
     job=$!
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         if grep -qs '^epoch [0-9]*  train' "$out"; then break; fi
         sleep 0.1
     done

@@ -334,7 +334,7 @@ static int sum_for_ever(bool stalls, bool recorded)
     comm_t *comm = NULL;
     comm_buffer_t buffer;
     void *graph = NULL;
-    o.timeout_sec = 2;
+    o.timeout_sec = 10;
     err_t err = comm_open(&o, &comm);
     if (err == ERR_OK) err = comm_use_device(comm, &device);
     if (err == ERR_OK) err = comm_buffer_new(comm, COUNT * sizeof *host, &buffer);

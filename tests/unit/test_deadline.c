@@ -149,8 +149,8 @@ static void role_busy(void)
 static void role_call(void)
 {
     deadline_open(end_by_hook);
-    deadline_set(0.2);
-    for (int i = 0; i < 100; i++) {
+    deadline_set(1);
+    for (int i = 0; i < 250; i++) {
         deadline_begin("a short call", speak);
         clock_sleep(0.005);
         deadline_end();
