@@ -17,7 +17,8 @@ with the names of RHEL 9. Run on Debian 12 and 13; not run on Ubuntu 24.04, whic
   --test   also install what scripts/test.sh needs. TensorBoard's reader, pycocotools, jsonschema and clang-format come
            from PyPI into build/venv (or DPTRAIN_VENV), PNG's conformance suite (PngSuite, 174 KB) from the source of Debian's
            libspng into build/pngsuite (or DPTRAIN_PNGSUITE); if they are not available, their tests are skipped.
-           Includes openssh-server, which Debian starts on systems with services: systemctl disable --now ssh
+           Includes openssh-server, podman and rsync. Where it installs them, their services neither start nor are enabled
+           (systemctl enable --now ssh starts sshd); those that are there already stay as they are. 90 MB to download
   --sim    also install SimGrid for scripts/simulate.sh, included in --test: 25 MB to download, 0.2 GB on disk
   --cuda   also install CUDA's compiler, runtime, cuBLAS and NCCL unless nvcc is found: from PyPI into build/cuda (or
            DPTRAIN_CUDA_HOME), where make finds them. Downloads 0.7 GB and takes 1.1 GB on disk and a minute or two;
@@ -74,8 +75,40 @@ missing_packages() {
     done
 }
 
+# Debian starts the services of these packages, and enables them; tests start their own.
+service_packages=(openssh-server podman rsync)
+policy=${DPTRAIN_POLICY_RC:-/usr/sbin/policy-rc.d}
+as_root=() served=() held=no
+
+# Until release_services, also after a signal, keeps the services of $served from starting as they are installed.
+hold_services() {
+    trap '((BASHPID != $$)) || release_services' EXIT
+    [[ ! -e $policy ]] || return 0
+    held=yes
+    # shellcheck disable=SC2016 # for the other shell
+    "${as_root[@]}" sh -c 'printf "%s\n" "#!/bin/sh" "# From install_deps.sh, until apt-get ends." \
+        "case \" \$*\" in *\" ssh\"* | *\" podman\"* | *\" rsync\"*) exit 101 ;; esac" >"$1" && chmod 755 "$1"' sh "$policy"
+}
+
+# Disables what the packages of $served have enabled.
+release_services() {
+    local files units names name
+    trap - EXIT
+    [[ $held == no ]] || "${as_root[@]}" rm -f "$policy"
+    files=$(dpkg -L "${served[@]}" 2>/dev/null) || true
+    # Not the templates NAME@.
+    mapfile -t units <<<"$(sed -nE 's,^(/usr)?/lib/systemd/system/([^/@]+\.(service|socket|timer))$,\2,p' <<<"$files")"
+    mapfile -t names <<<"$(sed -nE 's,^/etc/init\.d/([^/]+)$,\1,p' <<<"$files")"
+    if [[ -n ${units[*]} ]] && command -v systemctl >/dev/null; then
+        "${as_root[@]}" systemctl -q disable "${units[@]}" || note "cannot disable ${units[*]}"
+        [[ ! -d /run/systemd/system ]] || "${as_root[@]}" systemctl -q stop "${units[@]}" || true
+    elif [[ -n ${names[*]} ]] && command -v update-rc.d >/dev/null; then
+        for name in "${names[@]}"; do "${as_root[@]}" update-rc.d "$name" disable || note "cannot disable $name"; done
+    fi
+}
+
 install_with_apt() {
-    local missing as_root=()
+    local missing package
     # No process substitution: a bare chroot may lack /proc, and therefore /dev/fd.
     mapfile -t missing <<<"$(missing_packages)"
     if [[ -z ${missing[*]} ]]; then
@@ -88,8 +121,13 @@ install_with_apt() {
     fi
     note "installing ${missing[*]}"
     "${as_root[@]}" apt-get -q update || die 4 "apt-get update failed; is the package mirror reachable?"
+    for package in "${service_packages[@]}"; do
+        [[ " ${missing[*]} " != *" $package "* ]] || served+=("$package")
+    done
+    [[ ${#served[@]} -eq 0 ]] || hold_services
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends \
         "${missing[@]}" || die 4 "apt-get could not install: ${missing[*]}"
+    [[ ${#served[@]} -eq 0 ]] || release_services
 }
 
 # Prints missing commands and libraries, one per line, by generic names.

@@ -25,7 +25,8 @@ is skipped if none of its checks ran. Logs are written to build/test-logs, or to
   --slow          also run tests that take minutes (DPTRAIN_TEST_SLOW=1 in the tests), the emulated CUDA device with
                   sanitizers, and CPU and command line tests with DPTRAIN_MAX_ISA set to avx2, avx512 and avx512_bf16
   --jobs N        number of concurrent tests; from 2 on, ranks are not bound to cores [1]
-  --skip-install  do not install missing packages
+  --skip-install  do not install missing packages, among them openssh-server, podman and rsync, whose services neither start
+                  nor are enabled (install_deps.sh --test)
   --skip-build    use the existing programs
   -h, --help      show this help
 

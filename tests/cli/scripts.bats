@@ -375,6 +375,52 @@ EOF
     [[ "$output" == *"apt-get update failed"* ]]
 }
 
+@test "install_deps.sh --test: services of packages that were not there neither start nor are enabled" {
+    export CALLS=$BATS_TEST_TMPDIR/calls DPTRAIN_POLICY_RC=$BATS_TEST_TMPDIR/policy-rc.d DPTRAIN_PNGSUITE=$BATS_TEST_TMPDIR/suite
+    mkdir "$DPTRAIN_PNGSUITE" && touch "$DPTRAIN_PNGSUITE/basn0g01.png"
+    printf '#!/usr/bin/env bash\n[[ " $GONE " == *" ${!#} "* ]] || echo installed\n' >"$bin/dpkg-query"
+    # Asks as a package's script does before it starts a service.
+    cat >"$bin/apt-get" <<'EOF'
+#!/usr/bin/env bash
+[[ $* == *install* ]] || exit 0
+for unit in ssh ssh.service podman.socket cron; do
+    [[ ! -x $DPTRAIN_POLICY_RC ]] || { code=0; "$DPTRAIN_POLICY_RC" "$unit" start || code=$?; echo "start $unit: $code" >>"$CALLS"; }
+done
+exit "${CODE:-0}"
+EOF
+    printf '#!/usr/bin/env bash\n%s\n' '[[ $* != *openssh-server* ]] || printf "%s\n" /lib/systemd/system/ssh.service /etc/init.d/ssh' \
+        '[[ $* != *podman* ]] || printf "%s\n" /usr/lib/systemd/system/podman.socket /usr/lib/systemd/system/podman-kube@.service' >"$bin/dpkg"
+    printf '#!/usr/bin/env bash\necho "systemctl $*" >>"$CALLS"\n' >"$bin/systemctl"
+    printf '#!/usr/bin/env bash\nexec "$@"\n' >"$bin/sudo"
+    printf '#!/usr/bin/env bash\nexit 1\n' >"$bin/python3"
+    chmod +x "$bin"/*
+    export GONE='openssh-server podman' DPTRAIN_VENV=$BATS_TEST_TMPDIR/venv PATH=$bin:$PATH
+    run "$scripts/install_deps.sh" --test
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -v ' stop ' "$CALLS")" = 'start ssh: 101
+start ssh.service: 101
+start podman.socket: 101
+start cron: 0
+systemctl -q disable ssh.service podman.socket' ]
+    [ ! -e "$DPTRAIN_POLICY_RC" ]
+    # One that was there stays as it is; and so does a policy. Also if the installation fails.
+    printf '#!/bin/sh\nexit 104\n' >"$DPTRAIN_POLICY_RC"
+    chmod +x "$DPTRAIN_POLICY_RC"
+    rm "$CALLS"
+    GONE=podman CODE=100 run "$scripts/install_deps.sh" --test
+    [ "$status" -eq 4 ]
+    [ "$(grep -c ': 104' "$CALLS")" -eq 4 ]
+    grep -qx 'systemctl -q disable podman.socket' "$CALLS"
+    [ "$(grep -c "systemctl.*ssh" "$CALLS")" -eq 0 ]
+    [ "$(tail -n 1 "$DPTRAIN_POLICY_RC")" = 'exit 104' ]
+    # Without such a package nothing is asked.
+    rm "$CALLS" "$DPTRAIN_POLICY_RC"
+    GONE=jq run "$scripts/install_deps.sh" --test
+    [ "$status" -eq 0 ]
+    [ ! -e "$CALLS" ]
+}
+
 @test "install_deps.sh --test creates the venv once; without a network it prints a note, as without PngSuite" {
     export DPTRAIN_PNGSUITE=$BATS_TEST_TMPDIR/suite
     printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
