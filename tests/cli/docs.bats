@@ -29,34 +29,10 @@ setup() {
 }
 
 @test "every command in the pages is accepted by the program and the scripts that it starts" {
-    n=0 failed=0 accepted=0 words=0
     docs_folder "$BATS_TEST_TMPDIR/folder"
     docs_check_folder "$BATS_TEST_TMPDIR/folder"
     docs_texts "$BATS_TEST_TMPDIR/texts"
-    for page in "${pages[@]}" results/*.md data/README.md tests/*/README.md; do
-        blocks=$BATS_TEST_TMPDIR/$page
-        mkdir -p "$blocks"
-        docs_split "$page" "$blocks" || failed=1
-        for block in "$blocks"/*.*; do
-            [[ -e $block && $block != *.none ]] || continue
-            place=$page:$((10#$(basename "${block%.*}")))
-            if [[ $block != *.@(run|consolerun|consolelike) ]]; then
-                docs_commands "$block" | docs_accept "$BATS_TEST_TMPDIR/folder" || { echo "$place: refused"; failed=1; }
-                accepted=$((accepted + $(docs_commands "$block" | wc -l)))
-            fi
-            if [[ $block == *.console ]]; then
-                words=$((words + 1))
-                docs_words "$block" "$BATS_TEST_TMPDIR/texts" || { echo "$place: prints other words"; failed=1; }
-            fi
-            while IFS= read -r line; do
-                n=$((n + 1))
-                docs_check_line "$line" || { echo "$place: $line"; failed=1; }
-            done < <(docs_commands "$block")
-        done
-    done
-    echo "$n commands, of which $accepted are checked and the others run; $words transcripts compared by words"
-    [ "$failed" -eq 0 ]
-    [ "$n" -ge 60 ]
+    docs_plain docs_check_pages "$BATS_TEST_TMPDIR" "${pages[@]}" results/*.md data/README.md tests/*/README.md
 }
 
 @test "every option, choice and command named in the text exists, and is accepted" {
@@ -72,21 +48,7 @@ setup() {
     # Options of other programs.
     printf -- '%s\n' --output --host-discovery-script --min-np --nnodes --nproc-per-node --rdzv-endpoint --standalone --nodes --exclusive \
         --signal --rollback-on-failure >>"$BATS_TEST_TMPDIR/all"
-    failed=0 all=$(<"$BATS_TEST_TMPDIR/all")
-    while read -r option; do
-        docs_has_option "$option" "$all" || { echo "no help has $option"; failed=1; }
-    done < <(awk '/^ *```/ { code = !code } !code' "${pages[@]}" | grep -oE '`[^`]+`' | grep -oE -- '(^|[ `(])--[a-z][a-z0-9-]*' |
-        tr -d ' `(' | sort -u)
-    # Spans with their places and lines: commands, values of options, short options. What is not accepted is said to be refused.
-    docs_spans "${pages[@]}" >"$BATS_TEST_TMPDIR/spans"
-    declare -A seen=()
-    while IFS=$'\t' read -r place span line; do
-        [[ -z ${seen[$span ${place%%:*}]-} ]] || continue
-        seen[$span ${place%%:*}]=yes
-        docs_span "$BATS_TEST_TMPDIR/folder" "$span" "${place%%:*}" || [[ $line == *refused* ]] || { echo "$place: $span"; failed=1; }
-    done <"$BATS_TEST_TMPDIR/spans"
-    echo "$(wc -l <"$BATS_TEST_TMPDIR/spans") commands, values and short options in the text"
-    [ "$failed" -eq 0 ]
+    docs_plain docs_check_text "$BATS_TEST_TMPDIR" "${pages[@]}"
 }
 
 @test "every command block marked \`run\` runs, and prints the output on the page" {
