@@ -69,7 +69,7 @@ hosts_of_slurm() {
     names=$(scontrol show hostnames "$SLURM_JOB_NODELIST") || die 4 "scontrol cannot list the hosts of this allocation"
     mapfile -t host_name <<<"$names"
     for i in "${!host_name[@]}"; do
-        is_id "${host_name[i]}" && [[ ${host_name[i]} != -* ]] || die 4 "scontrol lists '${host_name[i]}', which is not a host name"
+        if ! is_id "${host_name[i]}" || [[ ${host_name[i]} == -* ]]; then die 4 "scontrol lists '${host_name[i]}', which is not a host name"; fi
     done
     # The format is 2(x3),1.
     for part in ${SLURM_TASKS_PER_NODE//,/ }; do

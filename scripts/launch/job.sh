@@ -432,7 +432,8 @@ job_run() {
     # Traps write to err, because stderr may be redirected when they run.
     exec {err}>&2
     mkfifo "$work/stdout" "$work/stderr"
-    exec {first}<>"$work/first" {again}<"$work/first"
+    exec {first}<>"$work/first"
+    exec {again}<"$work/first"
     job_forward <"$work/stdout" {err}>&- &
     forward_pid=$!
     exec {again}<&-

@@ -38,12 +38,11 @@ options_shown() { # WORD...
 }
 
 options_shown_args() { # TEXT OF --mpi-args
-    local words
-    words=$(xargs -n 1 printf '%s\n' <<<"$1" 2>/dev/null) || true
-    mapfile -t words <<<"$words"
+    local words line shown
+    mapfile -t words < <(xargs -n 1 printf '%s\n' <<<"$1" 2>/dev/null)
     options_shown "${words[@]}"
-    words=$(printf '%q ' "${shown[@]}")
-    printf '%s\n' "${words% }"
+    printf -v line '%q ' "${shown[@]}"
+    printf '%s\n' "${line% }"
 }
 
 # Says which values a printed command takes from the environment.

@@ -78,7 +78,10 @@ probe_read() {
     for i in "${!host_name[@]}"; do
         while read -r key value; do
             case $key in
-            gpus | cores | newest | check) number_or '' value && [[ -n $value ]] || continue ;;
+            gpus | cores | newest | check)
+                number_or '' value
+                [[ -n $value ]] || continue
+                ;;
             name) is_id "$value" || continue ;;
             ephemeral) [[ $value =~ ^[0-9]{1,5}\ [0-9]{1,5}$ ]] || continue ;;
             gpu) [[ $value =~ ^[0-9a-f:.]+\ $probe_cpus(,$probe_cpus)*$ ]] || continue ;;
