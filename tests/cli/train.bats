@@ -77,7 +77,7 @@ records() { # KIND CONDITION [FOLDER]
     records run '.schema == 1 and (.software.git | length > 0) and .options.lr == 0.03
         and (.data.xxh3 | length == 16) and .n_parameters == 431080'
     records step '[.step, .loss, .lr, .step_sec, .data_wait_sec, .forward_sec, .backward_sec,
-        .exposed_comm_sec, .optimizer_sec] | all(type == "number")'
+        .exposed_comm_sec, .optimizer_sec, .cpu_sec] | all(type == "number")'
     records epoch '.val_accuracy >= 0 and .val_accuracy <= 1 and .val_loss > 0 and .train_loss > 0
         and .images_per_sec > 0'
     records checkpoint '.error == null and .stall_sec > 0 and .n_bytes > 3000000'

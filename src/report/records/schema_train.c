@@ -27,6 +27,7 @@ static const schema_rule_t step_rules[] = {
     {REAL("lr")},
     {REAL("gradient_norm"), .nullable = true, .optional = true},
     STEP_TIMES,
+    {REAL("cpu_sec"), .optional = true}, /* not in older records */
     {ARRAY("gradients"), .optional = true},
     {0},
 };
@@ -58,6 +59,7 @@ static const schema_rule_t detector_step_rules[] = {
     {REAL("gradient_norm"), .nullable = true, .optional = true},
     {ARRAY("images"), .inside = image_rules, .optional = true},
     STEP_TIMES,
+    {REAL("cpu_sec"), .optional = true},
     {ARRAY("gradients"), .optional = true},
     {0},
 };

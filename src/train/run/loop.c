@@ -52,6 +52,7 @@ static void put_step(const trainer_t *t, const double *values, const step_cost_t
     json_real(j, "backward_sec", cost->backward);
     json_real(j, "exposed_comm_sec", cost->comm);
     json_real(j, "optimizer_sec", cost->optimizer);
+    json_real(j, "cpu_sec", cost->cpu);
     put_gradients(t, j);
 }
 
