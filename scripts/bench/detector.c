@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/fs.h"
@@ -17,6 +18,7 @@
 #include "compute/models/rcnn.h"
 #include "compute/ops/hd_buffer.h"
 #include "compute/ops/registry.h"
+#include "scripts/bench/detection_model.h"
 #include "scripts/bench/peak_memory.h"
 
 enum { BODY, FPN, RPN, BOX_POOL, BOX_HEAD, MASK_POOL, MASK_HEAD, N_PARTS };
@@ -136,14 +138,16 @@ static void print_layers(const detector_t *d)
 
 static err_t run(detector_t *d, int n_runs, bool layers)
 {
-    double best[N_PARTS + 1], total = INFINITY, passes = 0;
+    double best[N_PARTS + 1], total = INFINITY, cpu = INFINITY, passes = 0;
     for (int i = 0; i <= N_PARTS; i++) best[i] = INFINITY;
     for (int r = 0; r < n_runs; r++) {
         double sec[N_PARTS + 1] = {0};
         exec_clear_costs(d->exec);
+        clock_t start_cpu = clock();
         double start = clock_sec();
         TRY(infer(d));
         total = fmin(total, clock_sec() - start);
+        cpu = fmin(cpu, (double)(clock() - start_cpu) / CLOCKS_PER_SEC);
         passes = 0;
         for (int n = 0; n < exec_graph(d->exec)->n_nodes; n++) {
             double one = exec_costs(d->exec)[n].evaluation_sec;
@@ -153,8 +157,8 @@ static err_t run(detector_t *d, int n_runs, bool layers)
         for (int i = 0; i < N_PARTS; i++) best[i] = fmin(best[i], sec[i]);
     }
     for (int i = 0; i < N_PARTS; i++) printf("%-14s %8.3f s\n", parts[i].name, best[i]);
-    printf("%-14s %8.3f s\n%-14s %8.3f s, of the last run\n%-14s %8ld KiB\n", "all", total, "no products",
-           passes, "peak memory", peak_kib());
+    printf("%-14s %8.3f s\n%-14s %8.3f s\n%-14s %8.3f s, of the last run\n%-14s %8ld KiB\n", "all", total,
+           "CPU time", cpu, "no products", passes, "peak memory", peak_kib());
     if (layers) print_layers(d);
     return ERR_OK;
 }
@@ -162,7 +166,7 @@ static err_t run(detector_t *d, int n_runs, bool layers)
 static const char usage[] =
     "usage: detector measure MODEL HEIGHT WIDTH THREADS ALGORITHMS\n"
     "       detector run MODEL HEIGHT WIDTH THREADS ALGORITHMS REGIONS MASKS RUNS [layers]\n"
-    "ALGORITHMS: a file, or \"rule\"\n";
+    "MODEL: a detector's name, with \":bf16\" for products of bfloat16; ALGORITHMS: a file, or \"rule\"\n";
 
 int main(int argc, char **argv)
 {
@@ -173,9 +177,9 @@ int main(int argc, char **argv)
         return ERR_USAGE;
     }
     d.height = atoll(argv[3]), d.width = atoll(argv[4]);
-    model_options_t options = {.sample = shape_3d(d.height, d.width, 3), .n_classes = 91};
+    model_options_t options = {.sample = shape_3d(d.height, d.width, 3)};
     err_t err = backend_open(&backend_cpu, atoi(argv[5]));
-    if (err == ERR_OK) err = model_build(argv[2], &options, &d.graph);
+    if (err == ERR_OK) err = detection_model_build(argv[2], &options, &d.graph);
     if (!runs && err == ERR_OK) err = measure(&d, argv[6]);
     if (runs) d.n_regions = atoll(argv[7]), d.n_masks = atoll(argv[8]);
     if (runs && err == ERR_OK) err = read_algorithms(&d, argv[6]);

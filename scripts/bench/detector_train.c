@@ -17,6 +17,7 @@
 #include "compute/models/model.h"
 #include "compute/ops/registry.h"
 #include "scripts/bench/detection_input.h"
+#include "scripts/bench/detection_model.h"
 #include "scripts/bench/detector_floor.h"
 #include "scripts/bench/peak_memory.h"
 #include "train/weights/weights.h"
@@ -104,17 +105,16 @@ out:
     return err;
 }
 
-static err_t build(training_t *t, const char *model, const char *weights, bool rule)
+static err_t build(training_t *t, char *model, const char *weights, bool rule)
 {
     const map_size_t canvas = t->inputs[0].image.canvas;
-    const model_options_t options = {
+    model_options_t options = {
         .sample = shape_3d(canvas.height, canvas.width, 3),
-        .n_classes = 91,
         .freeze = "backbone.body.conv1,backbone.body.bn1,backbone.body.layer1",
     };
     const batch_size_t size = {1, true, NULL};
     weights_report_t report;
-    TRY(model_build(model, &options, &t->graph));
+    TRY(detection_model_build(model, &options, &t->graph));
     const graph_t *g = t->graph;
     TRY(mem_new_array(g->n_flat_params, sizeof(float), "weights", &t->params));
     TRY(mem_new_array(g->n_flat_trained, sizeof(float), "gradients", &t->grads));
@@ -330,7 +330,8 @@ static void close_training(training_t *t)
 }
 
 static const char usage[] =
-    "usage: detector_train MODEL WEIGHTS.npz default|rule THREADS STEPS OUT.npz|-|layers EXPORT.npz|- IN.npz...\n";
+    "usage: detector_train MODEL WEIGHTS.npz default|rule THREADS STEPS OUT.npz|-|layers EXPORT.npz|- IN.npz...\n"
+    "MODEL: a detector's name, with \":bf16\" for products of bfloat16\n";
 
 int main(int argc, char **argv)
 {
