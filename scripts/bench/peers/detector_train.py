@@ -37,6 +37,16 @@ def build(name, weights=None):
     return model.train()
 
 
+def compile_parts(model):
+    """torch.compile of all layers with weights. The rest of a detector has shapes that depend on the data."""
+    heads = model.roi_heads
+    for part in (model.backbone, model.rpn.head, heads.box_head, heads.box_predictor):
+        part.compile()
+    if heads.has_mask():
+        heads.mask_head.compile()
+        heads.mask_predictor.compile()
+
+
 def objects(size, n=OBJECTS, name="objects"):
     """Boxes of 64 to 256 pixels, classes, and ellipses as masks."""
     height, width = size
@@ -84,16 +94,17 @@ def make(options):
 
 
 class Step:
-    """A step on one image, whole or part by part. Regions may be given, after those of the network are computed."""
+    """A step on one image, whole or part by part. Regions may be given, after those of the network are computed. bf16,
+    torch.autocast, and fused, the fused SGD, are for whole steps."""
 
-    def __init__(self, model, file, channels_last=False):
-        self.model, self.channels_last = model, channels_last
+    def __init__(self, model, file, channels_last=False, bf16=False, fused=False):
+        self.model, self.channels_last, self.bf16 = model, channels_last, bf16
         if channels_last:
             model.to(memory_format=torch.channels_last)
         self.read(file)
         lr, momentum, decay = (float(x) for x in file["sgd"])
         trained = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.SGD(trained, lr=lr, momentum=momentum, weight_decay=decay)
+        self.optimizer = torch.optim.SGD(trained, lr=lr, momentum=momentum, weight_decay=decay, **({"fused": True} if fused else {}))
         self.propose = model.rpn.filter_proposals
         model.rpn.filter_proposals = self.replace
         self.best = {}
@@ -116,9 +127,10 @@ class Step:
     def whole(self):
         model = self.model
         self.optimizer.zero_grad()
-        features = model.backbone(self.images.tensors)
-        regions, first = model.rpn(self.images, features, self.truth)
-        _, second = model.roi_heads(features, regions, self.images.image_sizes, self.truth)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
+            features = model.backbone(self.images.tensors)
+            regions, first = model.rpn(self.images, features, self.truth)
+            _, second = model.roi_heads(features, regions, self.images.image_sizes, self.truth)
         losses = {**first, **second}
         sum(losses.values()).backward()
         self.optimizer.step()
@@ -191,8 +203,10 @@ class Step:
 def run(options):
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    step = Step(build(options.model, options.folder / "weights.npz"), np.load(options.folder / "in.npz"),
-                options.channels_last)
+    model = build(options.model, options.folder / "weights.npz")
+    step = Step(model, np.load(options.folder / "in.npz"), options.channels_last, options.bf16, options.fused)
+    if options.compile:
+        compile_parts(model)
     total = cpu = float("inf")
     for number in range(options.steps):
         start, cpu_start = time.perf_counter(), time.process_time()
@@ -220,7 +234,12 @@ def main():
     parser.add_argument("--parts", type=int, default=2, help="steps by part, after those")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--bf16", action="store_true", help="torch.autocast with bfloat16; needs --parts 0")
+    parser.add_argument("--fused", action="store_true", help="the fused SGD of PyTorch 2.4 and later")
+    parser.add_argument("--compile", action="store_true", help="torch.compile of the layers; needs --parts 0, g++, Python.h")
     options = parser.parse_args()
+    if options.parts > 0 and (options.bf16 or options.compile):
+        parser.error("--bf16 and --compile are for whole steps: add --parts 0")
     make(options) if options.what == "make" else run(options)
 
 

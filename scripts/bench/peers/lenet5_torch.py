@@ -107,49 +107,72 @@ def evaluate(model, data, memory_format, batch):
     return n_right / len(data.labels)
 
 
-def train(args, rank, size):
-    torch.manual_seed(args.seed)
-    memory_format = torch.channels_last if args.channels_last else torch.contiguous_format
-    data = Dataset(args.data, "train")
-    model = LeNet5().to(memory_format=memory_format)
-    net = model
-    if args.ddp:
-        net = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
-    if args.compile:
-        net = torch.compile(net)
+def tuned(args, model):
+    """The model as it is trained: on several ranks, compiled."""
+    net = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True) if args.ddp else model
+    return torch.compile(net) if args.compile else net
+
+
+def sgd(args, model, lr):
     fused = {"fused": True} if args.fused else {}
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, **fused)
-    step_sec, losses = [], []
-    indices = batches(len(data.labels), args.batch, rank, size, args.seed)
-    for step in range(1, args.steps + 1):
-        begin = time.perf_counter()
-        x, label = data.batch(next(indices), memory_format)
+    return torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, **fused)
+
+
+def timed(args, fetch, net, optimizer):
+    """Runs args.steps steps. Yields after each the lists so far: seconds, CPU seconds, page faults, losses."""
+    costs = {"sec": [], "cpu_sec": [], "faults": [], "loss": []}
+    for _ in range(args.steps):
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        begin, begin_cpu = time.perf_counter(), time.process_time()
+        x, label = fetch()
         optimizer.zero_grad(set_to_none=not args.ddp)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
             loss = F.cross_entropy(net(x), label)
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
-        step_sec.append(time.perf_counter() - begin)
-        if rank == 0 and step % args.log_every == 0:
-            block = slice(step - args.log_every, step)
-            rate = args.batch * size / statistics.median(step_sec[block])
-            print(f"step {step}/{args.steps}  {rate:.0f} images/s  loss {statistics.mean(losses[block]):.4f}", flush=True)
-    # Before evaluation, which is not timed.
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    steady = step_sec[args.warmup :]
-    accuracy = evaluate(model, Dataset(args.data, "t10k", data.scale), memory_format, args.batch) if rank == 0 else 0
+        costs["loss"].append(loss.item())
+        costs["sec"].append(time.perf_counter() - begin)
+        costs["cpu_sec"].append(time.process_time() - begin_cpu)
+        costs["faults"].append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults)
+        yield costs
+
+
+def end_record(args, size, costs):
+    """Of the steps after the warm-up."""
+    steady = {name: values[args.warmup :] for name, values in costs.items()}
     return {
         "record": "end",
         "step": args.steps,
-        "median_images_per_sec": args.batch * size / statistics.median(steady),
-        "images_per_sec": args.batch * size / statistics.mean(steady),
-        "steady_steps": len(steady),
-        "loss": statistics.mean(losses[-args.log_every :]),
-        "val_accuracy": accuracy,
-        "peak_memory_bytes": [peak],
+        "median_images_per_sec": args.batch * size / statistics.median(steady["sec"]),
+        "images_per_sec": args.batch * size / statistics.mean(steady["sec"]),
+        "step_sec": statistics.median(steady["sec"]),
+        "step_cpu_sec": statistics.median(steady["cpu_sec"]),
+        "steady_steps": len(steady["sec"]),
+        "faults_per_step": statistics.median(steady["faults"]),
+        "loss": costs["loss"][-1],
+        "peak_memory_bytes": [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024],
         "software": f"PyTorch {torch.__version__}",
     }
+
+
+def train(args, rank, size):
+    torch.manual_seed(args.seed)
+    memory_format = torch.channels_last if args.channels_last else torch.contiguous_format
+    data = Dataset(args.data, "train")
+    model = LeNet5().to(memory_format=memory_format)
+    indices = batches(len(data.labels), args.batch, rank, size, args.seed)
+    steps = timed(args, lambda: data.batch(next(indices), memory_format), tuned(args, model), sgd(args, model, args.lr))
+    for step, costs in enumerate(steps, 1):
+        if rank == 0 and step % args.log_every == 0:
+            block = slice(step - args.log_every, step)
+            rate, loss = args.batch * size / statistics.median(costs["sec"][block]), statistics.mean(costs["loss"][block])
+            print(f"step {step}/{args.steps}  {rate:.0f} images/s  loss {loss:.4f}", flush=True)
+    # Before evaluation, which is not timed.
+    end = end_record(args, size, costs)
+    end["loss"] = statistics.mean(costs["loss"][-args.log_every :])
+    if rank == 0 and not args.no_eval:
+        end["val_accuracy"] = evaluate(model, Dataset(args.data, "t10k", data.scale), memory_format, args.batch)
+    return end
 
 
 def parse(parser):
@@ -159,6 +182,7 @@ def parse(parser):
     parser.add_argument("--channels-last", action="store_true", help="NHWC instead of NCHW")
     parser.add_argument("--bf16", action="store_true", help="torch.autocast with bfloat16")
     parser.add_argument("--fused", action="store_true", help="the fused SGD of PyTorch 2.4 and later")
+    parser.add_argument("--compile", action="store_true", help="torch.compile, PyTorch 2 and later; needs g++ and Python.h")
     parser.add_argument("--describe", action="store_true", help="print versions and exit")
     parser.add_argument("--out", help="file for the last record, which is also printed")
     args = parser.parse_args()
@@ -177,7 +201,7 @@ def options():
     parser.add_argument("--lr", type=float, default=0.03)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-every", type=int, default=100)
-    parser.add_argument("--compile", action="store_true", help="torch.compile, PyTorch 2 and later; needs g++")
+    parser.add_argument("--no-eval", action="store_true", help="no accuracy at the end")
     return parse(parser)
 
 

@@ -8,13 +8,10 @@ all of one: fetch the batch, forward, loss, backward, allreduce, optimizer. See 
 """
 
 import argparse
-import resource
-import statistics
-import time
+import itertools
 
 import lenet5_torch
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 POOL, CLASSES, SMALL_SIDE = 64, 10, 64  # src/data/dataset/synthetic.c, src/compute/models/resnet.c
@@ -86,37 +83,11 @@ def train(args, size):
     pool = pool.contiguous(memory_format=memory_format)
     labels = torch.randint(0, CLASSES, (POOL,))
     model = ResNet(*MODELS[args.model], args.side).to(memory_format=memory_format)
-    net = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True) if args.ddp else model
-    fused = {"fused": True} if args.fused else {}
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, **fused)
-    step_sec, faults, cpu_sec = [], [], []
-    for step in range(args.steps):
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        begin, begin_cpu = time.perf_counter(), time.process_time()
-        x, label = fetch(pool, labels, step, args, memory_format)
-        optimizer.zero_grad(set_to_none=not args.ddp)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
-            loss = F.cross_entropy(net(x), label)
-        loss.backward()
-        optimizer.step()
-        last = loss.item()
-        step_sec.append(time.perf_counter() - begin)
-        cpu_sec.append(time.process_time() - begin_cpu)
-        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-    return {
-        "record": "end",
-        "step": args.steps,
-        "images_per_sec": args.batch * size / statistics.mean(step_sec[args.warmup :]),
-        "median_images_per_sec": args.batch * size / statistics.median(step_sec[args.warmup :]),
-        "step_sec": statistics.median(step_sec[args.warmup :]),
-        "steady_steps": args.steps - args.warmup,
-        "steady_cpu_sec": sum(cpu_sec[args.warmup :]),
-        "loss": last,
-        "faults_per_step": statistics.median(faults[args.warmup :]),
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "peak_memory_bytes": [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024],
-        "software": f"PyTorch {torch.__version__}",
-    }
+    numbers = itertools.count()
+    for costs in lenet5_torch.timed(args, lambda: fetch(pool, labels, next(numbers), args, memory_format),
+                                    lenet5_torch.tuned(args, model), lenet5_torch.sgd(args, model, 0.01)):
+        pass
+    return lenet5_torch.end_record(args, size, costs)
 
 
 def options():
