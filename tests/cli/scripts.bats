@@ -1015,27 +1015,55 @@ Failed:
     [ ! -e "$folder/.val2017.part" ]
 }
 
-@test "peers.sh without MNIST ends with 3, and table.py computes ratios of medians" {
-    run "$scripts/bench/peers.sh" --data "$BATS_TEST_TMPDIR"
-    [ "$status" -eq 3 ]
-    [[ "$output" == *"pass --data DIR"* ]]
+@test "best.sh names a wrong case, and needs --records and --venv" {
+    run "$scripts/bench/best.sh" --venv "$BATS_TEST_TMPDIR" --records "$BATS_TEST_TMPDIR/r" --cases resnet34:8:1
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--cases 'resnet34:8:1'"* ]]
+    run "$scripts/bench/best.sh" --venv "$BATS_TEST_TMPDIR"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--records"* ]]
+    run "$scripts/bench/best.sh" --records "$BATS_TEST_TMPDIR/r"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--venv"* ]]
+    run "$scripts/bench/best.sh" --records "$BATS_TEST_TMPDIR/r" --venv "$BATS_TEST_TMPDIR"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"--venv $BATS_TEST_TMPDIR"* ]]
+}
+
+@test "best.sh --page compares the fastest candidates by medians, and fails if losses differ" {
     command -v python3 || skip "python3 is not here"
-    record='{"record":"end","images_per_sec":1,"median_images_per_sec":%s,"peak_memory_bytes":[%s]}\n'
-    while read -r line; do
-        read -r round np name rate peak <<<"$line"
-        # shellcheck disable=SC2059 # the format is ours
-        printf "$round\t$np\t$name\t$record" "$rate" "$peak"
-    done >"$BATS_TEST_TMPDIR/ends" <<<"0 1 dptrain 300 1e8
-0 1 torch 100 4e8
-1 1 torch 200 4e8
-1 1 dptrain 500 1e8
-0 2 dptrain 700 1e8,2e8
-1 2 dptrain 700 1e8"
-    run python3 "$scripts/bench/peers/table.py" "$BATS_TEST_TMPDIR/ends"
+    local records=$BATS_TEST_TMPDIR/records case=resnet18:8:1 phase round who precision way sec cpu memory losses=''
+    add() {
+        read -r phase round who precision way sec cpu memory <<<"$*"
+        printf '{"record":"run","case":"%s","phase":"%s","round":%s,"who":"%s","precision":"%s","way":"%s","sec":%s,' \
+            "$case" "$phase" "$round" "$who" "$precision" "$way" "$sec"
+        printf '"cpu_sec":%s,"memory_bytes":%s,"images":8,"load":1,"losses":[%s]}\n' "$cpu" "$memory" "$losses"
+    }
+    {
+        echo '{"record":"machine","table":"| cpu | X |\n","keep_pages":"A=1"}'
+        add trial 0 torch bf16 contiguous 8 8 4e8
+        add round 1 dptrain fp32 rule 0.04 0.04 1e8
+        add round 1 dptrain bf16 rule 0.02 0.02 1e8
+        add round 1 torch fp32 channels_last 0.08 0.08 3e8
+        add round 1 torch bf16 compile 0.03 0.04 4e8
+        add round 1 torch bf16 channels_last 0.02 0.04 4e8
+        add round 2 dptrain bf16 rule 0.02 0.02 1e8
+        add round 2 torch bf16 compile 0.05 0.04 4e8
+        add round 2 torch bf16 channels_last 0.08 0.04 4e8
+    } >"$records"
+    run "$scripts/bench/best.sh" --page "$records"
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == *"| 1 | torch | 150 | 125 to 175 | **2.67** | 2.50, 2.62 to 2.88, 3.00 | 400 | 0.25 |"* ]]
-    [[ "$output" == *"| dptrain | 2 ranks / 2 × 1 rank | **0.88** |"* ]]
+    [[ "$output" == *"| 200 | 400 (400 to 400) | 100, channels_last | 250 (100 to 400), channels_last | **2.00** (2.00 to 2.00) |\
+ **1.60** (1.00 to 4.00) | **1.60** (1.00 to 4.00) | 2.00 | 100, 400 | 0.25 |"* ]]
+    [[ "$output" == *"| ResNet-18, 224×224, batch 8, 1 rank |  |  |  |  |  | 1 |  |  |"* ]]
+    [[ "$output" == *"| cpu | X |"* ]]
+    case=maskrcnn:train
+    losses=0.1,7.0 && add round 1 dptrain fp32 rule 4 4 1e8 >>"$records"
+    losses=0.1,7.1 && add round 1 torch fp32 compile 4 4 1e8 >>"$records"
+    run "$scripts/bench/best.sh" --page "$records"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"maskrcnn:train, fp32, loss 3"* ]]
 }
 
 @test "install_deps.sh --cuda uses an installed toolkit, else PyPI's, and advises when neither is available" {
