@@ -104,7 +104,7 @@ two_hosts() { # COMMAND ARGUMENTS...
     # The second epoch reads what the first has read; the files change in between.
     cat >change <<'END'
 for ((i = 0; i < 1200; i++)); do [ -e run/ckpt-000000000003.h5 ] && break; sleep 0.05; done
-for i in 0 1; do for file in images/train/red/*.png; do cp images/train/blue/000.png "$file"; done; done
+for i in 0 1; do for file in images/train/red/*.png; do cp images/train/blue/000.png part && mv part "$file"; done; done
 END
     bash change &
     fails 3 'red/0.*has changed since this run read it' \
