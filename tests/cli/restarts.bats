@@ -220,13 +220,15 @@ ended() { # sets code
     lines=('trap "echo \"checkpoint x; continue with --resume auto --out x\"; exit 0" USR1; touch "$HOSTS/up"; while :; do sleep 0.05; done')
     plan "${lines[@]}" "${lines[@]}" "${lines[@]}" "${lines[@]}"
     rm "$HOSTS/mpirun.words"
+    mv log first
     "$run_sh" "${words[@]:0:2}" "${words[@]:4}" >>log 2>&1 3>&- &
     job=$!
+    wait_for grep -q '^started' log
     wait_for test -e "$HOSTS/up"
-    sleep 0.3
     kill -TERM "$job"
     ended
     [ "$code" -eq 143 ]
+    cat first >>log
     ! grep -r hunter2 log "$OUT" || return 1
     grep -q -- 'continue with: .*run.sh -np 2 --restarts 5 -x MINE --mpi-args -x.*OTHER.*--tag-output -x THIRD -- train' log
     grep -q -- 'continue with: .*run.sh -np 2 -x MINE --mpi-args -x.*OTHER.*--tag-output -x THIRD -- train --resume auto' log
@@ -351,8 +353,8 @@ place() { echo "$(hostname) $(<"/proc/sys/kernel/random/boot_id") $(readlink /pr
     # A signal still asks for a checkpoint.
     plan 'trap "echo checkpoint; exit 0" USR1; trap "exit 1" TERM; rm -rf "$TMPDIR"/dptrain-job.*; touch "$HOSTS/up"; while :; do sleep 0.05; done'
     background -np 2 --restarts 3 -- train
+    wait_for grep -q '^started' log
     wait_for test -e "$HOSTS/up"
-    sleep 0.3
     kill -USR1 "$job"
     ended
     [ "$code" -eq 0 ]
