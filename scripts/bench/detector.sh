@@ -74,6 +74,8 @@ read -r best table < <("$python" scripts/bench/peers/detection_table.py "$work/t
 cat <<EOT
 # Inference of a detector
 
+Both programs compute in fp32, and torchvision in eager mode. \`scripts/bench/best.sh\` measures its best: bf16, torch.compile.
+
 | seconds, median of $rounds rounds | dptrain | torchvision | ratio (lowest to highest) |
 |---|---:|---:|---:|
 $(printf '%b' "$table")

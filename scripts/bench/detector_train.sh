@@ -109,6 +109,8 @@ table=$("$python" scripts/bench/peers/detector_train_table.py "$work/times") || 
 cat <<EOT
 # Training steps of a detector
 
+Both programs compute in fp32, and torchvision in eager mode. \`scripts/bench/best.sh\` measures its best: bf16, torch.compile.
+
 $table
 
 - One image, 512 regions given to both programs, so many of them with an object; one thread each${one_core:+, on one core}.
