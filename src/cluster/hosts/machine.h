@@ -15,8 +15,8 @@ void machine_cpu_name(char *out, size_t n_bytes);
 /* What tells generations apart. Unknown texts are "". */
 typedef struct machine_cpu {
     char name[96];
-    char type
-        [128]; /* "AuthenticAMD family 25 model 17 stepping 1", "implementer 0x41 part 0xd0c …"; several: "a, b" */
+    /* "AuthenticAMD family 25 model 17 stepping 1", "implementer 0x41 part 0xd0c …"; several: "a, b" */
+    char type[128];
     char instructions[192]; /* the sets that matter to kernels: "avx2 fma avx512f", "asimd sve" */
     char caches[64];        /* of a core, without those of instructions: "32K 1024K 32768K" */
     int sockets;            /* 0: unknown */
