@@ -464,7 +464,7 @@ job_run() {
     done
     { kill -KILL "$forward_pid" "$said_pid"; wait "$forward_pid" "$said_pid"; } 2>/dev/null || true
     # The last lines are written by a child of job_forward's.
-    for ((i = 0; i < 100; i++)); do
+    for ((i = 0; i < 1000; i++)); do
         [[ -e $work/started && ! -e $work/last ]] || break
         sleep 0.02
     done

@@ -7,13 +7,28 @@ the GPU did nothing. gpu_table.py clocks FILE: nvidia-smi's samples (gpu_steps.s
 import collections
 import csv
 import json
+import statistics
 import sys
-
-from table import print_table, quartiles, spread
 
 # Bits of clocks_throttle_reasons.active that slow a busy GPU down.
 REASONS = {4: "the power limit", 8: "the hardware", 0x10: "another GPU", 0x20: "temperature", 0x40: "temperature (hardware)",
            0x80: "the power supply"}
+
+
+def quartiles(values):
+    return statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+
+
+def spread(values):
+    low, _, high = quartiles(values)
+    return f"{min(values):.2f}, {low:.2f} to {high:.2f}, {max(values):.2f}"
+
+
+def print_table(head, rows):
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for cells in rows:
+        print("| " + " | ".join(cells) + " |")
 
 
 def steps(path):
