@@ -19,7 +19,11 @@ job_forward() {
     [[ -s $work/first || ! -e $work/first ]] || return 0
     mv "$work/first" "$work/started" 2>/dev/null || true
     # No process substitution: it needs /proc. To open both ends of a fifo waits for nobody; then each can be opened.
-    if { mkfifo "$work/copy" && exec {both}<>"$work/copy" {reader}<"$work/copy" {writer}>"$work/copy" {both}>&-; } 2>/dev/null; then
+    if {
+        mkfifo "$work/copy" && exec {both}<>"$work/copy" &&
+            exec {reader}<"$work/copy" &&
+            exec {writer}>"$work/copy" {both}>&-
+    } 2>/dev/null; then
         # The last lines say where an interrupted run stands (resume.sh).
         { tail -c 16384 >"$work/last.part" && mv "$work/last.part" "$work/last"; } <&"$reader" {writer}>&- 2>/dev/null &
         coproc { cat <&"$again" && exec cat <&"$input"; } {reader}<&- {writer}>&- 2>/dev/null
