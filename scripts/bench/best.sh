@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Compares the best of dptrain with the best of PyTorch on CPUs, and prints results/peers.md. See --help.
+# Compares the best of dptrain with the best of PyTorch on CPUs, and prints results/best.md. See --help.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/lib.sh
