@@ -39,7 +39,7 @@ options_shown() { # WORD...
 
 options_shown_args() { # TEXT OF --mpi-args
     local words line shown
-    mapfile -t words < <(xargs -n 1 printf '%s\n' <<<"$1" 2>/dev/null)
+    options_words "$1" || true
     options_shown "${words[@]}"
     printf -v line '%q ' "${shown[@]}"
     printf '%s\n' "${line% }"
@@ -66,11 +66,16 @@ options_place() { # OPTION VALUE
     user_flags+=("--${1#"${1%%[!-]*}"}" "$2")
 }
 
-# The words of --mpi-args, in which quotes have a shell's meaning.
+# Sets words: those of --mpi-args, in which quotes have a shell's meaning. Fails if one is not closed.
+options_words() { # TEXT
+    local text
+    text=$(xargs -n 1 printf '%s\n' <<<"$1" 2>/dev/null) || return
+    mapfile -t words <<<"$text"
+}
+
 options_mpi_args() { # TEXT
     local words
-    words=$(xargs -n 1 printf '%s\n' <<<"$1" 2>/dev/null) || die 2 "invalid --mpi-args '$1': a quote is not closed"
-    mapfile -t words <<<"$words"
+    options_words "$1" || die 2 "invalid --mpi-args '$1': a quote is not closed"
     set -- "${words[@]}"
     while (($# > 0)); do
         case $1 in
