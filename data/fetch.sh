@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Functions of the download scripts. Sourced. A file is downloaded as NAME.part, resumed after an interruption, verified, and
-# only then renamed. Checksums of 64 hexadecimal digits are SHA-256, those of 32 MD5.
+# Functions of the download scripts. Sourced. A file is downloaded as NAME.part in a folder aside, resumed after an interruption,
+# verified, and renamed. What is complete is moved into the data's folder: a failure leaves none that was not there before.
+# Checksums of 64 hexadecimal digits are SHA-256, those of 32 MD5.
 
 me=${0##*/}
 
@@ -25,9 +26,30 @@ fetch_need_tools() { # URL
     command -v sha256sum >/dev/null || fail 4 "sha256sum is not installed (apt-get install coreutils)"
 }
 
-fetch_make_folder() { # FOLDER
-    mkdir -p -- "$1" || fail 4 "cannot create the folder $1"
-    [ -w "$1" ] || fail 4 "cannot write into the folder $1"
+# Sets folder, and aside: FOLDER.part, or FOLDER/.part if the folder is there. An aside with nothing in it goes at the end.
+fetch_begin() { # FOLDER
+    folder=$1
+    while [ "${folder%/}" != "$folder" ] && [ "$folder" != / ]; do folder=${folder%/}; done
+    aside=$folder.part
+    if [ -d "$folder" ]; then
+        [ -w "$folder" ] || fail 4 "cannot write into the folder $folder"
+        [ -d "$aside" ] || aside=$folder/.part
+    elif [ -e "$folder" ] || [ -L "$folder" ]; then
+        fail 4 "cannot create the folder $folder: another file has its name"
+    fi
+    mkdir -p -- "$aside" || fail 4 "cannot create the folder $aside"
+    [ -w "$aside" ] || fail 4 "cannot write into the folder $aside"
+    trap fetch_leave EXIT
+}
+
+fetch_leave() {
+    [ ! -d "$aside" ] || find "$aside" -maxdepth 1 -name '*.part' -type f -empty -delete
+    rmdir -- "$aside" 2>/dev/null
+}
+
+# Moves a file or a folder from aside into the data's folder.
+fetch_publish() { # NAME
+    mkdir -p -- "$folder" && mv -f -- "$aside/$1" "$folder/"
 }
 
 fetch_sum_of() { # FILE SUM OF THE SAME KIND
@@ -95,26 +117,26 @@ fetch_from() { # URL SUM BYTES FILE WHOSE
     mv -f -- "$part" "$4" || return 4
 }
 
-# Unpacks the archive's folder NAME into FOLDER, under a temporary name until it is complete. Returns 0, 3 for a damaged
-# archive, or 4 for lack of space.
-fetch_unzip() { # ZIP NAME FOLDER
-    local temp=$3/.$2.part code file kept
+# Unpacks the archive's folder NAME aside, and moves it into the data's folder when it is complete. Returns 0, 3 for a
+# damaged archive, or 4 for lack of space.
+fetch_unzip() { # ZIP NAME
+    local temp=$aside/unpacked code file kept
     rm -rf -- "$temp"
     mkdir -- "$temp" || return 4
     unzip -q "$1" "$2/*" -d "$temp"
     code=$?
     if [ "$code" = 0 ]; then
         # Add to an existing folder, such as annotations of another year.
-        if [ -d "$3/$2" ]; then
+        if [ -d "$folder/$2" ]; then
             for file in "$temp/$2"/*; do
-                kept=$3/$2/${file##*/}
+                kept=$folder/$2/${file##*/}
                 if [ ! -e "$kept" ] || cmp -s -- "$file" "$kept"; then continue; fi
                 rm -rf -- "$temp"
                 fail 3 "$kept differs from the archive's; move it away, or choose another folder"
             done
-            mv -f -- "$temp/$2"/* "$3/$2/" || return 4
+            mv -f -- "$temp/$2"/* "$folder/$2/" || return 4
         else
-            mv -- "$temp/$2" "$3/$2" || return 4
+            fetch_publish "unpacked/$2" || return 4
         fi
         rm -rf -- "$temp"
         return 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Downloads MS COCO 2017 (images and instance annotations, 20.4 GB) and checks it. Safe to repeat: what is there stays,
-# what was begun is resumed.
+# what was begun is resumed. Each part is moved into the folder when it is complete.
 set -u
 here=$(cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
 # shellcheck source=data/fetch.sh
@@ -20,8 +20,9 @@ usage() {
 usage: data/fetch_coco.sh [--only PART]... [--keep-zips] [FOLDER]
 
 Downloads COCO 2017 into FOLDER (default: coco beside this script): train2017/ (118,287 images), val2017/ (5,000) and
-annotations/, with curl or wget, compares the archives' MD5 and unpacks them with unzip. A part whose folder is there is
-kept; an interrupted download is resumed. The images are Flickr users', under licences of their own: see
+annotations/, with curl or wget, compares the archives' MD5 and unpacks them with unzip. FOLDER gets each part when it is
+complete; until then it is in FOLDER.part, or in FOLDER/.part if FOLDER is there. A part whose folder is there is kept; an
+interrupted download is resumed. The images are Flickr users', under licences of their own: see
 https://cocodataset.org/#termsofuse.
 
   --only PART   train, val or annotations; may be repeated [all three]
@@ -48,13 +49,14 @@ is_there() { # PART NAME
 
 need_room() { # MB PART
     local free
-    free=$(df -Pm -- "$folder" | awk 'NR == 2 { print $4 }')
+    free=$(df -Pm -- "$aside" | awk 'NR == 2 { print $4 }')
     case $free in '' | *[!0-9]*) return ;; esac
     [ "$free" -ge "$1" ] || fail 4 "$folder has $free MB left; $2 takes $1 MB during unpacking"
 }
 
 get() { # PART SUM BYTES PATH NAME MB
-    local zip=$folder/${4##*/} begun=0 sum
+    local name=${4##*/} zip begun=0 sum
+    zip=$folder/$name
     if is_there "$1" "$5"; then
         echo "$5: already there"
         return 0
@@ -64,6 +66,7 @@ get() { # PART SUM BYTES PATH NAME MB
         # Do not overwrite a file of unknown origin.
         [ "$sum" = "$2" ] || fail 3 "$zip is not COCO's (MD5 $sum); remove it or choose another folder"
     else
+        zip=$aside/$name
         # A partial download already takes part of the space.
         [ ! -e "$zip.part" ] || begun=$(wc -c <"$zip.part") || return 4
         need_room $((($3 - (begun < $3 ? begun : $3)) / 1000000 + $6)) "$5"
@@ -71,8 +74,12 @@ get() { # PART SUM BYTES PATH NAME MB
         fetch_from "${mirror%/}/$4" "$2" "$3" "$zip" "COCO's" || return
     fi
     need_room "$6" "$5"
-    fetch_unzip "$zip" "$5" "$folder" || return
-    [ "$keep" = yes ] || rm -f -- "$zip"
+    fetch_unzip "$zip" "$5" || return
+    if [ "$keep" = no ]; then
+        rm -f -- "$zip"
+    elif [ "$zip" != "$folder/$name" ]; then
+        fetch_publish "$name"
+    fi
 }
 
 only=() keep=no folder=$here/coco n_folders=0
@@ -96,7 +103,7 @@ done
 [ -n "$folder" ] || fail 2 "the folder's name is empty"
 fetch_need_tools "$mirror"
 command -v unzip >/dev/null || fail 4 "unzip is not installed (apt-get install unzip)"
-fetch_make_folder "$folder"
+fetch_begin "$folder"
 
 for entry in "${parts[@]}"; do
     read -r part sum bytes path name mb <<<"$entry"

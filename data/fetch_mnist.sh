@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Downloads and verifies MNIST (four .gz files, 11.6 MB). Safe to repeat: valid files are kept, interrupted downloads resumed.
+# The folder gets its files when all four are valid.
 set -u
 here=$(cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
 # shellcheck source=data/fetch.sh
@@ -23,7 +24,8 @@ usage() {
 usage: data/fetch_mnist.sh [FOLDER]
 
 Downloads MNIST's four files into FOLDER (default: mnist next to this script) from a public mirror, with curl or wget,
-and verifies their SHA-256. Valid files are kept; interrupted downloads are resumed.
+and verifies their SHA-256. Valid files are kept; interrupted downloads are resumed. FOLDER gets its files when all four
+are valid; until then they are in FOLDER.part, or in FOLDER/.part if FOLDER is there.
 
   DPTRAIN_MNIST_URL   mirror to use instead of the public ones: https://…, http://… or file:///…
 
@@ -44,9 +46,13 @@ fetch() { # sum, bytes, name
         echo "$3: already there"
         return 0
     fi
+    if [ -e "$aside/$3" ]; then
+        sum=$(fetch_sum_of "$aside/$3" "$1") || return 4
+        [ "$sum" != "$1" ] || return 0
+    fi
     for mirror in "${mirrors[@]}"; do
         echo "$3: from ${mirror%/}"
-        fetch_from "${mirror%/}/$3" "$1" "$2" "$folder/$3" "MNIST's"
+        fetch_from "${mirror%/}/$3" "$1" "$2" "$aside/$3" "MNIST's"
         code=$?
         [ "$code" = 0 ] && return 0
     done
@@ -66,7 +72,7 @@ folder=${1-$here/mnist}
 
 [ -z "${DPTRAIN_MNIST_URL-}" ] || mirrors=("$DPTRAIN_MNIST_URL")
 fetch_need_tools "${mirrors[0]}"
-fetch_make_folder "$folder"
+fetch_begin "$folder"
 
 for entry in "${files[@]}"; do
     read -r sum bytes name <<<"$entry"
@@ -76,5 +82,9 @@ for entry in "${files[@]}"; do
         3) fail 3 "no mirror has a valid $name; set DPTRAIN_MNIST_URL to another one" ;;
         *) fail 4 "cannot download $name (see above); run this again to resume, or set DPTRAIN_MNIST_URL to another mirror" ;;
     esac
+done
+for entry in "${files[@]}"; do
+    name=${entry##* }
+    [ -e "$folder/$name" ] || fetch_publish "$name" || fail 4 "cannot write into $folder"
 done
 echo "MNIST is in $folder"

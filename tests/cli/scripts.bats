@@ -955,6 +955,47 @@ Failed:
     [ "$status" -eq 4 ]
 }
 
+@test "a download that fails leaves no folder behind, keeps its parts, and goes on the next time" {
+    tree=$BATS_TEST_TMPDIR/tree mirror=$BATS_TEST_TMPDIR/mirror folder=$tree/data/mnist
+    mkdir -p "$tree/data" "$mirror"
+    cp "$root"/data/*.sh "$tree/data"
+    export DPTRAIN_MNIST_URL=file://$mirror DPTRAIN_COCO_URL=file://$mirror
+    # Files that are quick to make, under MNIST's names, whose sums the copy of the script knows.
+    for name in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
+        seq 2000 | sed "s/^/$name/" >"$mirror/$name-ubyte.gz"
+        read -r sum _ < <(sha256sum "$mirror/$name-ubyte.gz")
+        sed -i -E "s/\"[0-9a-f]{64} [0-9]+ ($name-ubyte.gz)\"/\"$sum $(wc -c <"$mirror/$name-ubyte.gz") \1\"/" "$tree/data/fetch_mnist.sh"
+    done
+    for script in fetch_mnist fetch_coco; do
+        DPTRAIN_MNIST_URL=file:///no/mirror DPTRAIN_COCO_URL=file:///no/mirror run "$tree/data/$script.sh"
+        echo "$output"
+        [ "$status" -eq 4 ]
+    done
+    # Nothing but the scripts.
+    [ "$(ls -A "$tree/data")" = "$(cd "$root/data" && printf '%s\n' *.sh)" ]
+
+    mv "$mirror/t10k-labels-idx1-ubyte.gz" "$mirror/away"
+    run "$tree/data/fetch_mnist.sh"
+    [ "$status" -eq 4 ]
+    [ ! -e "$folder" ]
+    [ "$(find "$folder.part" -type f | wc -l)" -eq 3 ]
+    # What was complete is not downloaded again.
+    rm "$mirror"/*images*
+    mv "$mirror/away" "$mirror/t10k-labels-idx1-ubyte.gz"
+    head -c 100 "$mirror/t10k-labels-idx1-ubyte.gz" >"$folder.part/t10k-labels-idx1-ubyte.gz.part"
+    run "$tree/data/fetch_mnist.sh"
+    echo "$output"
+    [[ "$status" -eq 0 && "$output" != *images*from* ]]
+    [ ! -e "$folder.part" ]
+    [ "$(find "$folder" -type f -name '*.gz' | wc -l)" -eq 4 ]
+    # A folder that is there stays as it was.
+    rm "$folder"/t10k-* "$mirror"/*
+    before=$(ls -A "$folder")
+    run "$tree/data/fetch_mnist.sh" "$folder/"
+    [ "$status" -eq 4 ]
+    [ "$(ls -A "$folder")" = "$before" ]
+}
+
 @test "fetch_coco.sh rejects files that are not COCO's, keeps existing ones, and unpacks atomically" {
     mirror=$BATS_TEST_TMPDIR/mirror folder=$BATS_TEST_TMPDIR/coco
     export DPTRAIN_COCO_URL=file://$mirror
@@ -968,7 +1009,7 @@ Failed:
     echo '{}' >"$mirror/annotations/annotations_trainval2017.zip"
     run "$root/data/fetch_coco.sh" --only annotations "$folder"
     [ "$status" -eq 3 ]
-    [ -z "$(ls -A "$folder")" ]
+    [[ ! -e $folder && ! -e $folder.part ]]
     # A partial file already takes its space, so an interrupted download can be resumed.
     fakes=$BATS_TEST_TMPDIR/fakes
     mkdir "$fakes"
@@ -977,10 +1018,13 @@ Failed:
     PATH=$fakes:$PATH run "$root/data/fetch_coco.sh" --only annotations "$folder"
     [ "$status" -eq 4 ]
     [[ $output == *"has 1000 MB left; annotations takes 1072 MB"* ]]
-    truncate -s 100M "$folder/annotations_trainval2017.zip.part"
+    mkdir "$folder.part"
+    truncate -s 100M "$folder.part/annotations_trainval2017.zip.part"
     PATH=$fakes:$PATH run "$root/data/fetch_coco.sh" --only annotations "$folder"
     [ "$status" -eq 3 ]
     [[ $output != *"MB left"* ]]
+    [[ ! -e $folder && ! -e $folder.part ]]
+    mkdir "$folder"
     echo mine >"$folder/annotations_trainval2017.zip"
     run "$root/data/fetch_coco.sh" --only annotations "$folder"
     [ "$status" -eq 3 ]
@@ -996,23 +1040,25 @@ Failed:
     (cd "$BATS_TEST_TMPDIR" && mkdir val2017 && echo a >val2017/1.jpg && python3 -m zipfile -c val.zip val2017)
     # shellcheck source=data/fetch.sh
     . "$root/data/fetch.sh"
-    fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017 "$folder"
+    aside=$BATS_TEST_TMPDIR/aside
+    mkdir "$aside"
+    fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017
     [ "$(cat "$folder/val2017/1.jpg")" = a ]
     # Adds to existing files, but never overwrites one.
     echo mine >"$folder/val2017/2.jpg"
-    fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017 "$folder"
+    fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017
     echo mine >"$folder/val2017/1.jpg"
-    run fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017 "$folder"
+    run fetch_unzip "$BATS_TEST_TMPDIR/val.zip" val2017
     [ "$status" -eq 3 ]
     [[ $output == *"$folder/val2017/1.jpg differs from the archive's"* ]]
     [ "$(cat "$folder/val2017/1.jpg" "$folder/val2017/2.jpg")" = "$(printf 'mine\nmine')" ]
-    [ ! -e "$folder/.val2017.part" ]
+    [ -z "$(ls -A "$aside")" ]
     rm -r "$folder/val2017"
     head -c 60 "$BATS_TEST_TMPDIR/val.zip" >"$BATS_TEST_TMPDIR/cut.zip"
-    run fetch_unzip "$BATS_TEST_TMPDIR/cut.zip" val2017 "$folder"
+    run fetch_unzip "$BATS_TEST_TMPDIR/cut.zip" val2017
     [ "$status" -eq 3 ]
     [ ! -e "$folder/val2017" ]
-    [ ! -e "$folder/.val2017.part" ]
+    [ -z "$(ls -A "$aside")" ]
 }
 
 @test "best.sh names a wrong case, and needs --records and --venv" {
