@@ -6,6 +6,7 @@
 
 #include "base/console.h"
 #include "cmd/cmd.h"
+#include "data/dataset/dataset.h"
 #include "train/evaluate/evaluate_results.h"
 #include "train/inference/evaluate_checkpoint.h"
 #include "train/inference/evaluate_detector.h"
@@ -107,6 +108,7 @@ static err_t check_options(eval_options_t *options, opt_group_t *groups, const c
     if (!where)
         RAISE(ERR_USAGE, "dptrain eval: expected a checkpoint, a run folder or weights (FILE.npz), or "
                          "--results FILE");
+    TRY(dataset_check_name(options->evaluate.data));
     TRY(weights_options_check(weights, &groups[GROUP_WEIGHTS], where));
     if (!options->evaluate.png && opt_given(groups, N_GROUPS, "worst"))
         RAISE(ERR_USAGE, "--worst requires --png FILE");

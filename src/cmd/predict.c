@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
+#include "data/dataset/dataset.h"
 #include "data/image/image.h"
 #include "train/inference/predict_detector.h"
 
@@ -91,6 +92,7 @@ static err_t check_kind(opt_group_t groups[N_GROUPS], const char *model)
 static err_t check_options(const options_t *options, opt_group_t groups[N_GROUPS], const char *where)
 {
     const weights_options_t *weights = &options->predict.weights;
+    TRY(dataset_check_name(options->predict.data));
     TRY(weights_options_check(weights, &groups[GROUP_WEIGHTS], where));
     return trained_is_weights(where) ? check_kind(groups, weights->model) : ERR_OK;
 }

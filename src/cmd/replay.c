@@ -4,6 +4,7 @@
 
 #include "base/console.h"
 #include "cmd/cmd.h"
+#include "data/dataset/dataset.h"
 
 typedef struct options {
     replay_options_t replay;
@@ -55,6 +56,7 @@ err_t cmd_replay(const cmd_context_t *context)
     if (err == ERR_OK)
         err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &options.replay.folder, 1, NULL);
     if (err == ERR_OK) err = console_apply(&options.console);
+    if (err == ERR_OK) err = dataset_check_name(options.replay.data);
     if (err == ERR_OK) err = refuse_given(groups);
     if (err == ERR_OK && !options.replay.folder)
         err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain replay: expected the folder of a run");

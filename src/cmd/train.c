@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
+#include "data/dataset/dataset.h"
 
 static err_t parse_options(const cmd_context_t *context, train_options_t *options,
                            opt_group_t groups[TRAIN_N_GROUPS], char **storage)
@@ -15,6 +16,7 @@ static err_t parse_options(const cmd_context_t *context, train_options_t *option
     for (int g = 0; g < TRAIN_N_GROUPS; g++) options->typed[g] = groups[g].given;
     TRY(train_options_read_config(options, groups, storage));
     TRY(console_apply(&options->console));
+    TRY(dataset_check_name(options->data));
     return train_options_check(options, groups);
 }
 

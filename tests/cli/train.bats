@@ -244,8 +244,37 @@ records() { # KIND CONDITION [FOLDER]
     [[ $(one) == *" data/mnist "* ]]
     [[ $(DPTRAIN_DATA=$BATS_TEST_TMPDIR/env one) == *"env/mnist (from \$DPTRAIN_DATA)"* ]]
     [[ $(DPTRAIN_DATA=$BATS_TEST_TMPDIR/env one --data data/mnist) == *" data/mnist (from --data)"* ]]
+    rm data/mnist/*
+    run one
+    [[ "$status" -eq 0 && "$output" == *"built-in digits"*"data/mnist holds no IDX files"* ]]
+    run "$dptrain" train --model mlp --steps 1 --out "$out" --overwrite --data data/mnist
+    echo "$output"
+    [[ "$status" -eq 3 && "$output" == *data/mnist* ]]
     rm -r data
     [[ $(one) == *"built-in digits"* ]]
+}
+
+@test "--data with the name of built-in data and of a folder is refused by every command; a checkpoint knows which it was" {
+    cd "$BATS_TEST_TMPDIR"
+    small=(--model mlp --batch 8 --threads 1 --device cpu --no-eval)
+    "$dptrain" train "${small[@]}" --steps 1 --data digits --out run
+    "$dptrain" data synth digits --out digits --train 32 --val 16
+    mkdir synthetic
+    echo 'data = synthetic' >conf
+    for command in "train --data digits" "train --config conf" "eval run --data digits" "predict run x.png --data digits" \
+        "replay run --data synthetic" "check --only versions --data digits" "bench step --step-model mlp --quick --step-data digits"; do
+        # shellcheck disable=SC2086 # words
+        run "$dptrain" $command
+        echo "$command: $status: $output"
+        [[ "$status" -eq 2 && "$output" == *ambiguous*./* ]]
+    done
+    run "$dptrain" eval run --threads 1 --device cpu
+    [[ "$status" -eq 0 && "$output" == *"10000 validation samples"* ]]
+    run "$dptrain" train --resume auto --steps 2 --out run --threads 1 --device cpu
+    echo "$output"
+    [[ "$status" -eq 0 && "$output" == *" 60,000 training"* ]]
+    run "$dptrain" train "${small[@]}" --steps 1 --data ./digits --out other
+    [[ "$status" -eq 0 && "$output" == *" 32 training"* ]]
 }
 
 @test "invalid options give one message with the right exit code" {

@@ -220,11 +220,22 @@ static void test_choose(void)
     if (chdir(root) != 0 || fs_join(mnist, root, "mnist") != ERR_OK) abort();
     unsetenv("DPTRAIN_DATA");
     OK(chosen(NULL, "digits", "data/mnist does not exist"), "nothing there: the built-in digits");
-    if (fs_make_folder("data/mnist") != ERR_OK) abort();
-    OK(chosen(NULL, "data/mnist", "default"), "data/mnist");
+    if (fs_make_folder("data/mnist/.part") != ERR_OK) abort();
+    OK(chosen(NULL, "digits", "data/mnist holds no IDX files"), "data/mnist without data is passed over");
+    if (fs_write_text("data/mnist/t10k-labels.idx1-ubyte.gz", "") != ERR_OK) abort();
+    OK(chosen(NULL, "data/mnist", "default"), "data/mnist with one of the files");
     setenv("DPTRAIN_DATA", root, 1);
     OK(chosen(NULL, "data/mnist", "default"), "$DPTRAIN_DATA without mnist");
     if (fs_make_folder(mnist) != ERR_OK) abort();
+    OK(chosen(NULL, "data/mnist", "$DPTRAIN_DATA/mnist holds no IDX files"),
+       "$DPTRAIN_DATA/mnist without data");
+    if (unlink("data/mnist/t10k-labels.idx1-ubyte.gz") != 0) abort();
+    OK(chosen(NULL, "digits",
+              "$DPTRAIN_DATA/mnist holds no IDX files, data/mnist holds no IDX files; data/fetch_mnist.sh"),
+       "neither has data");
+    OK(chosen("data/mnist", "data/mnist", "--data"), "… but the option's folder is taken as it is");
+    if (fs_join(where, mnist, "train-images-idx3-ubyte") != ERR_OK || fs_write_text(where, "") != ERR_OK)
+        abort();
     OK(chosen(NULL, mnist, "DPTRAIN_DATA"), "$DPTRAIN_DATA/mnist");
     OK(chosen("data", "data", "--data"), "the option wins");
     OK(chosen("synthetic", "synthetic", "--data") && chosen("digits", "digits", "--data"),
@@ -233,6 +244,15 @@ static void test_choose(void)
        "an option's folder that does not exist");
     OK(dataset_choose("./digits", where, why) == ERR_DATA, "a path is a folder even when it ends in digits");
     OK(dataset_choose("", where, why) == ERR_USAGE, "an empty option");
+    OK(dataset_check_name("digits") == ERR_OK && dataset_check_name("data") == ERR_OK &&
+           dataset_check_name(NULL) == ERR_OK,
+       "names of one thing");
+    if (fs_make_folder("digits") != ERR_OK) abort();
+    OK(dataset_check_name("digits") == ERR_USAGE && strstr(err_message(), "--data digits") &&
+           strstr(err_message(), "./digits"),
+       "a built-in kind and a folder: %s", err_message());
+    OK(dataset_check_name("./digits") == ERR_OK && chosen(NULL, mnist, "DPTRAIN_DATA"),
+       "the path is the folder's");
 }
 
 static void test_built_in(void)
@@ -288,7 +308,7 @@ int main(void)
     char given[FS_PATH_MAX];
     if (data) data = realpath(data, given); /* test_choose changes the folder and the environment */
     if (!mkdtemp(root) || fs_join(folder, root, "set") != ERR_OK) tap_skip_all("no folder in /tmp");
-    tap_plan(6 + 2 + 4 + 3 + 8 + 9 + 7 + 1 + 1);
+    tap_plan(6 + 2 + 4 + 3 + 8 + 16 + 7 + 1 + 1);
     test_good_folder();
     test_norm();
     test_hash();

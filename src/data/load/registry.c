@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "data/dataset/dataset.h"
@@ -33,6 +34,25 @@ bool dataset_is_built_in(const char *where)
     return built_in(where) != NULL;
 }
 
+err_t dataset_check_name(const char *option)
+{
+    if (!option || !built_in(option) || !fs_is_folder(option)) return ERR_OK;
+    RAISE(
+        ERR_USAGE,
+        "--data %s is ambiguous: built-in data, and a folder here; write ./%s for the folder, or rename it to use the "
+        "built-in data",
+        option, option);
+}
+
+/* Why a default folder is passed over; NULL: it has MNIST's files, or cannot be read, which opening it reports. An
+ * interrupted download or a folder made ahead must not keep a first run from starting. */
+static const char *why_not(const char *folder)
+{
+    char path[FS_PATH_MAX];
+    if (!fs_is_folder(folder)) return "does not exist";
+    return idx_find_any(folder, path) == ERR_OK || access(folder, X_OK) != 0 ? NULL : "holds no IDX files";
+}
+
 err_t dataset_choose(const char *option, char *where, char *why)
 {
     if (option) {
@@ -43,18 +63,24 @@ err_t dataset_choose(const char *option, char *where, char *why)
         RAISE(ERR_DATA, "--data %s: %s; " DATASET_EXPECTED, option,
               fs_exists(option) ? "not a folder" : "no such folder");
     }
-    const char *root = getenv("DPTRAIN_DATA");
+    const char *root = getenv("DPTRAIN_DATA"), *not_there = NULL, *not_here;
     if (root && *root) {
         TRY(fs_join(where, root, "mnist"));
         snprintf(why, WHY_MAX, "from $DPTRAIN_DATA");
-        if (fs_is_folder(where)) return ERR_OK;
+        not_there = why_not(where);
+        if (!not_there) return ERR_OK;
     }
+    char passed_over[64] = "";
+    if (not_there) snprintf(passed_over, sizeof passed_over, "$DPTRAIN_DATA/mnist %s", not_there);
     snprintf(where, FS_PATH_MAX, "data/mnist");
-    snprintf(why, WHY_MAX, "the default folder");
-    if (fs_is_folder(where)) return ERR_OK;
+    not_here = why_not(where);
+    if (!not_here) {
+        snprintf(why, WHY_MAX, "the default folder%s%s", not_there ? "; " : "", passed_over);
+        return ERR_OK;
+    }
     snprintf(where, FS_PATH_MAX, "digits");
-    snprintf(why, WHY_MAX, "%sdata/mnist does not exist; data/fetch_mnist.sh downloads MNIST",
-             root && *root ? "$DPTRAIN_DATA/mnist or " : "");
+    snprintf(why, WHY_MAX, "%s%sdata/mnist %s; data/fetch_mnist.sh downloads MNIST", passed_over,
+             not_there ? ", " : "", not_here);
     return ERR_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/dataset/dataset.h"
 #include "tools/check/check.h"
 #include "tools/check/reach.h"
 #include "tools/check/transport.h"
@@ -118,6 +119,7 @@ void check_options_warn_idle(const check_options_t *options, const opt_group_t g
 
 err_t check_options_check(const check_options_t *options)
 {
+    TRY(dataset_check_name(options->data));
     TRY(check_case_names("only", options->only));
     TRY(check_case_names("skip", options->skip));
     reach_ports_t ports;

@@ -88,7 +88,7 @@ static err_t compare_data(check_t *check)
         "a shared folder";
     char where[FS_PATH_MAX], hash[HASH_TEXT] = "";
     TRY(versions_choose_data(check, where));
-    if (strcmp(where, "digits") == 0 || strcmp(where, "synthetic") == 0) {
+    if (dataset_is_built_in(where)) {
         check_line(check, check_job(check), "data", CHECK_SKIP, NULL, "%s are generated, not read", where);
         return ERR_OK;
     }

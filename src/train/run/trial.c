@@ -4,6 +4,7 @@
 #include "train/run/trial.h"
 
 #include "base/mem.h"
+#include "data/dataset/dataset.h"
 #include "train/run/setup.h"
 
 struct trial {
@@ -17,6 +18,7 @@ enum { MANY_STEPS = 1 << 30 };
 static err_t make_options(const trial_options_t *request, trial_t *trial)
 {
     train_options_t *o = &trial->options;
+    TRY(dataset_check_name(request->data));
     TRY(train_options_bind(o, trial->groups));
     o->model = request->model;
     o->data = request->data;
