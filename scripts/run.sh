@@ -271,6 +271,9 @@ if [[ -n $supervisor ]]; then
     export DPTRAIN_RESUMES=1 # ranks that are ended save nothing
 fi
 
+# Where ranks find which signal the user sent.
+[[ $dry_run == yes ]] || export DPTRAIN_ASKED=$work/asked
+
 # mpirun forwards output through pipes, so tell rank 0 that it ends at a terminal, and at which: its width may change.
 if [[ -t 1 && ${TERM:-dumb} != dumb ]]; then
     export DPTRAIN_PROGRESS="${DPTRAIN_PROGRESS:-1}" COLUMNS DPTRAIN_TERMINAL

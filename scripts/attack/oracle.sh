@@ -104,7 +104,7 @@ judge_end() {
 judge_resume() { # [TORN LINES]
     local first=$code first_hang=$hang first_ms=$took_ms first_steps wrong
     if [[ $first -eq 0 && -z $first_hang && ! -e $dir/run/$(ckpt_name "$n_steps") ]] &&
-        ! grep -aq '^stopped by SIGUSR1' "$dir/out"; then bad+=(false-success); fi
+        ! grep -aqE '^stopped (by SIG|on request)' "$dir/out"; then bad+=(false-success); fi
     env_of_job=() before_job=()
     P[via]=run
     job_start out.resumed "${resume[@]}"

@@ -85,6 +85,8 @@ job_on_signal() { # NAME
         job_press told 10
     elif [[ $stage == running && $n_signals -le 1 ]] && job_started; then
         note "SIG$1: asking the job $asked_for; it has $grace s (a second signal ends it at once)" 2>&"$err"
+        # For the ranks' words and records (stop_words): they get SIGUSR1.
+        { echo "SIG$1" >"$work/asked"; } 2>/dev/null || true
         job_press asked "$grace"
     else
         job_press told 10

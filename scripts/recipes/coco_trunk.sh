@@ -54,7 +54,7 @@ export DPTRAIN_BIN
 # A planned stop (SIGUSR1) ends a stage with code 0, too, but not the next ones.
 train() { # FOLDER OPTIONS...
     "$here/run.sh" -np "$np" train --data "$data" --out "$1" --resume auto "${@:2}"
-    if tail -n 2 "$1/metrics.jsonl" | grep -q '"stopped by'; then exit 0; fi
+    if tail -n 2 "$1/metrics.jsonl" | grep -q '"stopped '; then exit 0; fi
 }
 
 if [[ ! -e $out/trunk.npz ]]; then

@@ -164,6 +164,10 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
         wait_step 4
         signalled "$signal"
         grep -q "^checkpoint $out/ckpt-[0-9]*.h5; continue with --resume auto --out '$out'\$" "$log"
+        # Ranks get SIGUSR1; what they say and record is what the user sent.
+        grep -q "^stopped by SIG$signal after " "$log"
+        [ "$(jq -r 'select(.record == "end") | .reason' "$out/metrics.jsonl")" = "stopped by SIG$signal" ]
+        [[ $signal == USR1 || $(grep -c SIGUSR1 "$log") -eq 0 ]]
         if [[ $signal == USR1 ]]; then [ "$status" -eq 0 ] && continue; fi
         [ "$status" -eq $((128 + $(kill -l "$signal"))) ]
         grep -q "^run.sh: stopped by SIG$signal (exit code $status)\$" "$log"

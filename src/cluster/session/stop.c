@@ -4,6 +4,10 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
 
 static atomic_bool requested;
 
@@ -18,6 +22,19 @@ void stop_catch(int number)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(number, &action, NULL);
+}
+
+const char *stop_words(void)
+{
+    static const char *const words[] = {"stopped by SIGUSR1", "stopped by SIGINT", "stopped by SIGTERM",
+                                        "stopped by SIGHUP"};
+    const char *path = getenv("DPTRAIN_ASKED");
+    char name[16];
+    if (!path || !path[0]) return words[0];
+    fs_read_line(path, name, sizeof name);
+    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++)
+        if (strcmp(words[i] + strlen("stopped by "), name) == 0) return words[i];
+    return "stopped on request";
 }
 
 bool stop_requested(void)

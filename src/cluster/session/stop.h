@@ -10,4 +10,8 @@ void stop_catch(int signal);
 /* Whether a caught signal has arrived. */
 bool stop_requested(void);
 
+/* How SIGUSR1 came about: "stopped by SIGINT" where run.sh got that signal. It leaves the name in the file
+ * $DPTRAIN_ASKED before it sends SIGUSR1; "stopped on request" where that file is not on this host. */
+const char *stop_words(void);
+
 #endif

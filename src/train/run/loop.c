@@ -355,7 +355,7 @@ err_t trainer_loop(trainer_t *t)
     bool reached = target_reached(t);
     stop = stop && t->at.step < t->n_steps && !reached;
     TRY(replicas_record(t));
-    TRY(end_record(t, reached ? "target reached" : stop ? "stopped by SIGUSR1" : "finished"));
+    TRY(end_record(t, reached ? "target reached" : stop ? stop_words() : "finished"));
     if (!stop) show_checkpoints(t);
     TRY(report_profile(t));
     TRY(trace_file_write(&t->output.trace));
