@@ -83,9 +83,9 @@ static void test_place(void)
 /* As many characters differ from all before as there are; all have ink but the blank. */
 static void test_font(void)
 {
-    static bool seen[96][FONT_HEIGHT][FONT_WIDTH];
+    static bool seen[95][FONT_HEIGHT][FONT_WIDTH];
     int n_distinct = 0, n_inked = 0;
-    for (int c = 32; c < 128; c++) {
+    for (int c = 32; c < 127; c++) {
         int n_ink = 0;
         for (int y = 0; y < FONT_HEIGHT; y++)
             for (int x = 0; x < FONT_WIDTH; x++)
@@ -96,14 +96,46 @@ static void test_font(void)
         n_distinct += distinct;
         n_inked += n_ink > 0;
     }
-    OK(n_distinct == 96, "every character looks different");
-    OK(n_inked == 95, "every character but the blank has ink");
+    OK(n_distinct == 95, "every character looks different");
+    OK(n_inked == 94, "every character but the blank has ink");
     bool all = true;
     for (int y = 0; y < FONT_HEIGHT; y++)
         for (int x = 0; x < FONT_WIDTH; x++)
-            all = font_ink('\n', x, y) == font_ink(127, x, y) && font_ink(200, x, y) == font_ink(127, x, y) &&
-                  all;
-    OK(all, "what is not printable ASCII is a box");
+            all = font_ink('\n', x, y) == font_ink('?', x, y) && font_ink(127, x, y) == font_ink('?', x, y) &&
+                  font_ink(200, x, y) == font_ink('?', x, y) && all;
+    OK(all, "what is not printable ASCII is a question mark");
+}
+
+static bool spells(const char *text, const char *want)
+{
+    char got[256] = "";
+    size_t n = 0;
+    for (const char *at = text, *spelled; *at;) {
+        const int n_more = font_spell(&at, &spelled);
+        if (n + (size_t)n_more >= sizeof got) return false;
+        memcpy(got + n, spelled, (size_t)n_more);
+        n += (size_t)n_more;
+    }
+    got[n] = '\0';
+    if (strcmp(got, want) != 0) printf("# %s: %s, not %s\n", text, got, want);
+    return strcmp(got, want) == 0;
+}
+
+static void test_spelling(void)
+{
+    OK(spells("cat 7~", "cat 7~") && spells("", ""), "ASCII is itself");
+    OK(spells("Bär, Größe, blåbær, señor, château, łódź, ďábel, Œuvre, İstanbul",
+              "Bar, Grosse, blabaer, senor, chateau, lodz, dabel, OEuvre, Istanbul"),
+       "letters of Latin lose their marks");
+    OK(spells("Phở bò, Ỹ ỹ Ț ș", "Pho bo, Y y T s"), "… further ones");
+    OK(spells("Щука, ёж, дім ґ", "Shchuka, yozh, dim g") && spells("Θάλασσα ψ", "Thalassa ps"),
+       "Cyrillic and Greek are transliterated");
+    OK(spells("cafe\u0301 na\u00adive", "cafe naive"),
+       "marks that follow, as in names of macOS, are left out");
+    OK(spells("“a” – b… 2×3\u00a0€", "\"a\" - b... 2x3 EUR"), "punctuation");
+    OK(spells("猫\U0001F408 \u0600", "?? ?") && spells("\u0180\u0380", "??"), "what has no spelling");
+    OK(spells("a\xff\xc3 \xc3", "a?? ?") && spells("\t\x7f", "??"),
+       "what is not UTF-8, or control characters");
 }
 
 /* At this scale and place the page holds the letter F. */
@@ -133,18 +165,23 @@ static void test_text(void)
     page_fill(page, (page_box_t){0, 0, 60, 40}, white);
     page_text(page, 100, -50, (text_style_t){2, red}, "nowhere");
     OK(count(page, red) == 0, "off the page: nothing");
-    end = page_text(page, 0, 0, (text_style_t){1, red}, "\xc3\xa9\xe2\x86\x92");
-    OK(end == 12 && page_text_width(1, "\xc3\xa9\xe2\x86\x92") == 11 && count(page, red) == 40,
-       "a character of UTF-8 is one box");
+    page_t *plain = new_page(60, 40);
+    end = page_text(page, 0, 0, (text_style_t){1, red}, "Faß");
+    page_text(plain, 0, 0, (text_style_t){1, red}, "Fass");
+    OK(end == 24 && page_text_width(1, "Faß") == 23 &&
+           memcmp(page->rgb, plain->rgb, (size_t)(page->width * page->height * 3)) == 0,
+       "characters outside ASCII are spelled in it");
+    page_free(&plain);
     page_free(&page);
 }
 
 int main(void)
 {
-    tap_plan(6 + 4 + 3 + 6 + 1);
+    tap_plan(6 + 4 + 3 + 8 + 6 + 1);
     test_fill();
     test_place();
     test_font();
+    test_spelling();
     test_text();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

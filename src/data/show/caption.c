@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "data/show/font.h"
 #include "data/show/palette.h"
 
@@ -21,16 +20,15 @@ typedef struct count {
 
 void caption_fitting(page_t *page, int64_t x, int64_t y, int64_t room, text_style_t style, const char *text)
 {
-    char cut[TEXT_MAX];
-    const int64_t n = utf8_count(text), most = (room + style.scale) / (FONT_ADVANCE * style.scale);
-    int64_t n_gone = n > most ? n - most + 3 : 0;
-    const bool shortened = n_gone > 0;
-    if (most < 4) return;
-    for (; *text && n_gone > 0; n_gone--) do
-            text++;
-        while (((unsigned char)*text & 0xC0) == 0x80);
-    snprintf(cut, sizeof cut, "%s%s", shortened ? "..." : "", text);
-    page_text(page, x, y, style, cut);
+    const char *spelled;
+    int64_t over = page_text_width(style.scale, text) - room;
+    if (room < 4 * FONT_ADVANCE * style.scale - style.scale) return;
+    if (over > 0) {
+        over += 3 * FONT_ADVANCE * style.scale;
+        while (*text && over > 0) over -= font_spell(&text, &spelled) * FONT_ADVANCE * style.scale;
+        x = page_text(page, x, y, style, "...");
+    }
+    page_text(page, x, y, style, text);
 }
 
 /* Sorted by count, then by category. */

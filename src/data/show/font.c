@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A bitmap font for printable ASCII, drawn in the source. Placing text is left to page.c. */
+/* A bitmap font for printable ASCII, drawn in the source, and spellings of other letters in it. Placing text is left
+ * to page.c. */
 #include "data/show/font.h"
 
-#include "base/err.h"
+#include <stdint.h>
+#include <string.h>
 
-enum { FIRST = ' ', OTHER = 0x7f, GLYPHS_PER_BLOCK = 8, N_BLOCKS = 12 };
+#include "base/err.h"
+#include "base/utf8.h"
+
+enum { FIRST = ' ', LAST = '~', GLYPHS_PER_BLOCK = 8, N_BLOCKS = 12 };
 
 /* Eight glyphs side by side a block. */
 /* clang-format off */
@@ -119,14 +124,14 @@ static const char *const art[N_BLOCKS * FONT_HEIGHT] = {
     "####. .#### #.... ####. ..##. .##.# ..#.. .#.#.",
     "#.... ....# ..... ..... ..... ..... ..... .....",
     "#.... ....# ..... ..... ..... ..... ..... .....",
-    /* x y z { | } ~ (any other) */
-    "..... ..... ..... ...#. ..#.. .#... ..... #####",
-    "..... ..... ..... ..#.. ..#.. ..#.. ..... #...#",
-    "#...# #...# ##### ..#.. ..#.. ..#.. .#... #...#",
-    ".#.#. #...# ...#. ..#.. ..#.. ..#.. #.#.# #...#",
-    "..#.. #...# ..#.. .#... ..#.. ...#. ...#. #...#",
-    ".#.#. #...# .#... ..#.. ..#.. ..#.. ..... #...#",
-    "#...# .#### ##### ..#.. ..#.. ..#.. ..... #####",
+    /* x y z { | } ~ (none) */
+    "..... ..... ..... ...#. ..#.. .#... ..... .....",
+    "..... ..... ..... ..#.. ..#.. ..#.. ..... .....",
+    "#...# #...# ##### ..#.. ..#.. ..#.. .#... .....",
+    ".#.#. #...# ...#. ..#.. ..#.. ..#.. #.#.# .....",
+    "..#.. #...# ..#.. .#... ..#.. ...#. ...#. .....",
+    ".#.#. #...# .#... ..#.. ..#.. ..#.. ..... .....",
+    "#...# .#### ##### ..#.. ..#.. ..#.. ..... .....",
     "..... ....# ..... ..#.. ..#.. ..#.. ..... .....",
     "..... .###. ..... ...#. ..#.. .#... ..... .....",
 };
@@ -135,7 +140,85 @@ static const char *const art[N_BLOCKS * FONT_HEIGHT] = {
 bool font_ink(unsigned char character, int x, int y)
 {
     ASSERT(x >= 0 && x < FONT_WIDTH && y >= 0 && y < FONT_HEIGHT);
-    int glyph = (character < FIRST || character > OTHER ? OTHER : character) - FIRST;
+    int glyph = (character < FIRST || character > LAST ? '?' : character) - FIRST;
     const char *row = art[glyph / GLYPHS_PER_BLOCK * FONT_HEIGHT + y];
     return row[glyph % GLYPHS_PER_BLOCK * (FONT_WIDTH + 1) + x] == '#';
+}
+
+/* Characters in a row of Unicode and their spellings, between blanks. Letters lose their marks; Cyrillic is as in English
+ * texts (BGN/PCGN), Greek as in passports (ELOT 743). */
+typedef struct spelling {
+    uint32_t first;
+    const char *words;
+} spelling_t;
+
+static const spelling_t spellings[] = {
+    {0x00A1, "! c GBP ? JPY | ? \" (c) a << ?"},
+    {0x00AE, "(r) - ? +- 2 3 ' u ? . , 1 o >> 1/4 1/2 3/4 ?"},
+    {0x00C0, "A A A A A A AE C E E E E I I I I D N O O O O O x O U U U U Y Th ss"},
+    {0x00E0, "a a a a a a ae c e e e e i i i i d n o o o o o / o u u u u y th y"},
+    {0x0100, "A a A a A a C c C c C c C c D d D d E e E e E e E e E e G g G g G g G g H h H h"},
+    {0x0128, "I i I i I i I i I i IJ ij J j K k k L l L l L l L l L l N n N n N n n N n"},
+    {0x014C, "O o O o O o OE oe R r R r R r S s S s S s S s T t T t T t"},
+    {0x0168, "U u U u U u U u U u U u W w Y y Y Z z Z z Z z s"},
+    {0x01A0, "O o"},
+    {0x01AF, "U u"},
+    {0x01CD, "A a I i O o U u U u U u U u U u"},
+    {0x0218, "S s T t"},
+    {0x0386, "A . E I I ? O ? Y O i"},
+    {0x0391, "A V G D E Z I Th I K L M N X O P R ? S T Y F Ch Ps O I Y a e i i y"},
+    {0x03B1, "a v g d e z i th i k l m n x o p r s s t y f ch ps o i y o y o"},
+    {0x0400, "E Yo Dj G Ye Dz I Yi J Lj Nj C K I U Dz"},
+    {0x0410, "A B V G D E Zh Z I Y K L M N O P R S T U F Kh Ts Ch Sh Shch \" Y ' E Yu Ya"},
+    {0x0430, "a b v g d e zh z i y k l m n o p r s t u f kh ts ch sh shch \" y ' e yu ya"},
+    {0x0450, "e yo dj g ye dz i yi j lj nj c k i u dz"},
+    {0x0490, "G g"},
+    {0x1E9E, "SS"},
+    {0x1EA0,
+     "A a A a A a A a A a A a A a A a A a A a A a A a E e E e E e E e E e E e E e E e I i I i O o O o O o O o O o"},
+    {0x1ED6, "O o O o O o O o O o O o O o U u U u U u U u U u U u U u Y y Y y Y y Y y"},
+    {0x2010, "- - - - - - || ? ' ' , ' \" \" ,, \" ? ? * > . .. ..."},
+    {0x2032, "' \""},
+    {0x2039, "< >"},
+    {0x20AC, "EUR"},
+    {0x2122, "TM"},
+    {0x2190, "<- ^ -> v"},
+    {0x2212, "-"},
+};
+
+/* Marks that follow their letter, and characters without width. */
+static bool is_silent(uint32_t c)
+{
+    return (c >= 0x300 && c < 0x370) || c == 0xAD || (c >= 0x200B && c <= 0x200D) || c == 0xFEFF;
+}
+
+static uint32_t decode(const char *text, size_t n)
+{
+    uint32_t c = (unsigned char)text[0] & (n == 1 ? 0x7F : 0xFF >> (n + 1));
+    for (size_t i = 1; i < n; i++) c = c << 6 | ((unsigned char)text[i] & 0x3F);
+    return c;
+}
+
+int font_spell(const char **text, const char **out)
+{
+    const char *at = *text;
+    const size_t n = utf8_length(at);
+    *text += n ? n : 1;
+    *out = at;
+    if (n == 1 && *at >= FIRST && *at <= LAST) return 1;
+    *out = "?";
+    if (n < 2) return 1;
+    const uint32_t c = decode(at, n);
+    if (is_silent(c)) return 0;
+    if (c == 0xA0) *out = " ";
+    const spelling_t *row = NULL;
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings && spellings[i].first <= c; i++)
+        row = &spellings[i];
+    const char *word = row ? row->words : NULL;
+    for (uint32_t i = row ? row->first : c; word && i < c; i++) {
+        word = strchr(word, ' ');
+        if (word) word++;
+    }
+    if (word) *out = word;
+    return (int)strcspn(*out, " ") + (**out == ' ');
 }

@@ -99,12 +99,6 @@ void page_place(page_t *page, page_box_t box, const page_source_t *image)
     }
 }
 
-/* True for all bytes of a UTF-8 character but the first. */
-static bool is_continuation(char byte)
-{
-    return ((unsigned char)byte & 0xc0) == 0x80;
-}
-
 static void draw_character(page_t *page, int64_t x, int64_t y, text_style_t style, unsigned char character)
 {
     for (int row = 0; row < FONT_HEIGHT; row++)
@@ -119,10 +113,11 @@ static void draw_character(page_t *page, int64_t x, int64_t y, text_style_t styl
 int64_t page_text(page_t *page, int64_t x, int64_t y, text_style_t style, const char *text)
 {
     ASSERT(style.scale > 0);
-    for (; *text; text++) {
-        if (is_continuation(*text)) continue;
-        draw_character(page, x, y, style, (unsigned char)*text);
-        x += FONT_ADVANCE * style.scale;
+    while (*text) {
+        const char *spelled;
+        const int n = font_spell(&text, &spelled);
+        for (int i = 0; i < n; i++, x += FONT_ADVANCE * style.scale)
+            draw_character(page, x, y, style, (unsigned char)spelled[i]);
     }
     return x;
 }
@@ -130,7 +125,8 @@ int64_t page_text(page_t *page, int64_t x, int64_t y, text_style_t style, const 
 int64_t page_text_width(int scale, const char *text)
 {
     int64_t n = 0;
-    for (; *text; text++) n += !is_continuation(*text);
+    const char *spelled;
+    while (*text) n += font_spell(&text, &spelled);
     return n > 0 ? (n * FONT_ADVANCE - (FONT_ADVANCE - FONT_WIDTH)) * scale : 0;
 }
 

@@ -46,8 +46,8 @@ void page_mix(page_t *page, page_box_t box, rgb_t colour, double share);
 /* Scales the image to the box by nearest neighbour. */
 void page_place(page_t *page, page_box_t box, const page_source_t *image);
 
-/* Draws a line of text (data/show/font.h) with its upper left corner at (x, y). A UTF-8 character outside
- * ASCII is one box. Returns the x of the next character. */
+/* Draws a line of UTF-8, as font_spell spells it (data/show/font.h), with its upper left corner at (x, y). Returns the x
+ * of the next character. */
 int64_t page_text(page_t *page, int64_t x, int64_t y, text_style_t style, const char *text);
 
 /* The width from the first to the last inked column. */
