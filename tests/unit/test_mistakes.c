@@ -2,6 +2,7 @@
 /* RUN np=0
  * The contact sheet of mistakes: what is on it, for any number of mistakes and any kind of image. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -26,13 +27,19 @@ static dataset_t *new_data(int64_t height, int64_t width, int64_t channels, int 
     return &data;
 }
 
-static page_t *draw(const dataset_t *data, int n_shown, int64_t n_wrong, const char *checkpoint)
+static page_t *draw_named(const dataset_t *data, int n_shown, int64_t n_wrong, const char *checkpoint,
+                          const char *const *names)
 {
     page_t *page = NULL;
     worst_t worst = {.n = n_shown, .max = N, .samples = samples};
-    mistakes_t mistakes = {checkpoint, data, SPLIT_VAL, 1000, n_wrong, &worst};
+    mistakes_t mistakes = {checkpoint, data, SPLIT_VAL, 1000, n_wrong, &worst, names};
     if (mistakes_draw(&mistakes, &page) != ERR_OK) abort();
     return page;
+}
+
+static page_t *draw(const dataset_t *data, int n_shown, int64_t n_wrong, const char *checkpoint)
+{
+    return draw_named(data, n_shown, n_wrong, checkpoint, NULL);
 }
 
 static bool equal(const page_t *a, const page_t *b)
@@ -120,12 +127,55 @@ static void test_extremes(void)
     page_free(&page);
 }
 
+/* Whether two sheets of ten mistakes, with names of the first two classes, are equal. */
+static bool same_with(const char *const *a, const char *const *b)
+{
+    const char *names[2][10];
+    dataset_t *data = new_data(SIDE, SIDE, 1, 10);
+    for (int k = 0; k < 10; k++) {
+        names[0][k] = k < 2 ? a[k] : "dog";
+        names[1][k] = k < 2 ? b[k] : "dog";
+    }
+    page_t *x = draw_named(data, 10, 10, "x", names[0]), *y = draw_named(data, 10, 10, "x", names[1]);
+    const bool same = equal(x, y);
+    page_free(&x);
+    page_free(&y);
+    return same;
+}
+
+static void test_names(void)
+{
+    static const char *const digits[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    static const char alike[] = "a class with a name that is far too long for its line: ";
+    dataset_t *data = new_data(SIDE, SIDE, 1, 10);
+    page_t *numbers = draw(data, 10, 10, "x"), *named = draw_named(data, 10, 10, "x", digits);
+    OK(equal(numbers, named), "classes with the names 0 to 9 look like digits");
+    page_free(&named);
+    OK(!same_with((const char *const[]){"cat", "cow"}, (const char *const[]){"cat", "hen"}),
+       "names are shown");
+    OK(same_with((const char *const[]){"bär", "København"}, (const char *const[]){"bar", "Kobenhavn"}),
+       "letters outside ASCII are spelled in it");
+    const char *names[10];
+    for (int k = 0; k < 10; k++) names[k] = k < 5 ? "great white shark" : "hammerhead shark";
+    named = draw_named(data, 10, 10, "x", names);
+    OK(named->height > numbers->height && named->width == numbers->width, "long names take a line each");
+    page_free(&named);
+    page_free(&numbers);
+    char ends[2][2][128];
+    for (int i = 0; i < 4; i++) snprintf(ends[i / 2][i % 2], sizeof ends[0][0], "%s%d", alike, i);
+    OK(same_with((const char *const[]){ends[0][0], ends[0][1]},
+                 (const char *const[]){ends[1][0], ends[1][1]}) &&
+           !same_with((const char *const[]){ends[0][0], "x"}, (const char *const[]){ends[0][0] + 1, "x"}),
+       "a name that is too long loses its end");
+}
+
 int main(void)
 {
     for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * i * 31 + i / 784 * 7);
     for (int i = 0; i < N; i++) samples[i] = (worst_sample_t){N - 1 - i, i % 10, (i + 3) % 10, 9.0f, 0.5f};
-    tap_plan(6 + 6 + 1);
+    tap_plan(6 + 6 + 5 + 1);
     test_places();
+    test_names();
     test_extremes();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

@@ -140,12 +140,12 @@ static err_t build_evaluator(eval_run_t *run, const runtime_t *runtime)
     return exec_ready(run->exec);
 }
 
-static err_t draw_picture(const eval_run_t *run, const char *path)
+static err_t draw_picture(const eval_run_t *run, const char *const *names, const char *path)
 {
     page_t *page = NULL;
     char shown[TASK_PICTURE_TEXT_MAX];
     const evaluator_t *e = &run->evaluator;
-    TRY(e->task->draw(&e->evaluation, run->model->about.path, &page, shown));
+    TRY(e->task->draw(&e->evaluation, names, run->model->about.path, &page, shown));
     disk_wait_begin("writing", path);
     err_t err = page_write_png(page, path);
     disk_wait_end();
@@ -176,7 +176,7 @@ static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
         err = evaluation_write_json(&about, eval, o->json);
         disk_wait_end();
     }
-    return err == ERR_OK && o->png ? draw_picture(run, o->png) : err;
+    return err == ERR_OK && o->png ? draw_picture(run, about.class_names, o->png) : err;
 }
 
 err_t evaluate_checkpoint(runtime_t *runtime, const char *where, trained_model_t *model,

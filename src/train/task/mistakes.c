@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/show/caption.h"
 #include "data/show/font.h"
 
 /* In pixels. Images are enlarged by an integer factor to about SIDE, so that their own pixels stay
@@ -25,6 +26,7 @@ enum {
     TITLE_SCALE = 3,
     TEXT_SCALE = 2,
     TEXT_MAX = 128,
+    NAMES = 264, /* width within which names share a line, and of a line with one name */
 };
 
 static const rgb_t paper = {250, 250, 248}, ink = {32, 36, 42}, faint = {100, 106, 114},
@@ -33,11 +35,45 @@ static const rgb_t paper = {250, 250, 248}, ink = {32, 36, 42}, faint = {100, 10
 typedef struct layout {
     int64_t image_width, image_height, cell_width, cell_height;
     int64_t columns, rows, top, width, height;
+    bool stacked; /* the prediction's name stands below the label's */
 } layout_t;
 
 static int n_digits(int64_t value)
 {
     return snprintf(NULL, 0, "%" PRId64, value);
+}
+
+/* With the space behind it. */
+static int64_t room_of(const char *text)
+{
+    return page_text_width(TEXT_SCALE, text) + (FONT_ADVANCE - FONT_WIDTH) * TEXT_SCALE;
+}
+
+static int64_t widest_names(const mistakes_t *m, bool stacked)
+{
+    int64_t widest = 0;
+    for (int i = 0; i < m->worst->n; i++) {
+        const worst_sample_t *sample = &m->worst->samples[i];
+        const int64_t label = room_of(m->names[sample->label]);
+        const int64_t said = room_of(stacked ? "said " : ", said ") + room_of(m->names[sample->prediction]);
+        const int64_t width = stacked ? (label > said ? label : said) : label + said;
+        if (width > widest) widest = width;
+    }
+    return widest;
+}
+
+/* The width of the first line of captions, or of two with names. */
+static int64_t names_width(const mistakes_t *m, int64_t image_width, bool *stacked)
+{
+    *stacked = false;
+    if (!m->names)
+        return FONT_ADVANCE * TEXT_SCALE *
+               (2 * n_digits(m->dataset->info.n_classes - 1) + (int)strlen(", said "));
+    const int64_t most = image_width > NAMES ? image_width : NAMES;
+    int64_t width = widest_names(m, false);
+    *stacked = width > most;
+    if (*stacked) width = widest_names(m, true);
+    return width < most ? width : most;
 }
 
 static layout_t sheet_layout(const mistakes_t *m)
@@ -46,12 +82,12 @@ static layout_t sheet_layout(const mistakes_t *m)
     int64_t longer = info->width > info->height ? info->width : info->height;
     int64_t factor = longer < SIDE ? SIDE / longer : 1;
     int advance = FONT_ADVANCE * TEXT_SCALE;
-    int64_t said = advance * (2 * n_digits(info->n_classes - 1) + (int)strlen(", said "));
     int64_t number = advance * (n_digits(info->n_samples[m->split] - 1) + (int)strlen("99% #"));
     layout_t l = {.image_width = factor * info->width, .image_height = factor * info->height};
-    l.cell_width = said > number ? said : number;
+    l.cell_width = names_width(m, l.image_width, &l.stacked);
+    if (l.cell_width < number) l.cell_width = number;
     if (l.image_width > l.cell_width) l.cell_width = l.image_width;
-    l.cell_height = l.image_height + CAPTION + 2 * LINE;
+    l.cell_height = l.image_height + CAPTION + (l.stacked ? 3 : 2) * LINE;
     l.columns = (MAX_WIDTH - 2 * MARGIN + GAP_X) / (l.cell_width + GAP_X);
     if (l.columns < MIN_COLUMNS) l.columns = MIN_COLUMNS;
     l.rows = (m->worst->n + l.columns - 1) / l.columns;
@@ -62,17 +98,9 @@ static layout_t sheet_layout(const mistakes_t *m)
     return l;
 }
 
-/* Truncates text on the left, where a path is least informative. */
 static void draw_truncated(page_t *page, int64_t y, const char *text)
 {
-    char line[TEXT_MAX];
-    int64_t room = (page->width - 2 * MARGIN) / (FONT_ADVANCE * TEXT_SCALE), n = (int64_t)strlen(text);
-    if (room > TEXT_MAX - 1) room = TEXT_MAX - 1;
-    if (n > room)
-        snprintf(line, sizeof line, "...%s", text + n - room + 3);
-    else
-        snprintf(line, sizeof line, "%s", text);
-    page_text(page, MARGIN, y, (text_style_t){TEXT_SCALE, faint}, line);
+    caption_fitting(page, MARGIN, y, page->width - 2 * MARGIN, (text_style_t){TEXT_SCALE, faint}, text);
 }
 
 /* Makes strokes one pixel wider. */
@@ -80,6 +108,30 @@ static int64_t draw_bold(page_t *page, int64_t x, int64_t y, text_style_t style,
 {
     page_text(page, x + 1, y, style, text);
     return page_text(page, x, y, style, text);
+}
+
+/* A class in bold: its number, or its name, cut on the right if it is wider than `room`. */
+static int64_t draw_class(const mistakes_t *m, page_t *page, int64_t x, int64_t y, int64_t room,
+                          text_style_t style, int class)
+{
+    char text[TEXT_MAX];
+    const char *name = m->names ? m->names[class] : NULL, *spelled;
+    size_t n = 0;
+    if (!name) {
+        snprintf(text, sizeof text, "%d", class);
+        return draw_bold(page, x, y, style, text);
+    }
+    const bool fits = page_text_width(style.scale, name) <= room;
+    int64_t most = (room + style.scale) / (FONT_ADVANCE * style.scale) - (fits ? 0 : 3);
+    if (most > TEXT_MAX - 4) most = TEXT_MAX - 4;
+    while (*name) {
+        const int n_more = font_spell(&name, &spelled);
+        if ((int64_t)n + n_more > most) break;
+        memcpy(text + n, spelled, (size_t)n_more);
+        n += (size_t)n_more;
+    }
+    snprintf(text + n, sizeof text - n, "%s", fits ? "" : "...");
+    return draw_bold(page, x, y, style, text);
 }
 
 static void draw_sheet_heading(const mistakes_t *m, const layout_t *l, page_t *page)
@@ -103,15 +155,16 @@ static void draw_sheet_heading(const mistakes_t *m, const layout_t *l, page_t *p
                        "Label, said prediction; probability of the prediction; #sample. Highest loss first.");
 }
 
-static void draw_caption(page_t *page, int64_t x, int64_t y, int64_t width, const worst_sample_t *sample)
+static void draw_caption(const mistakes_t *m, const layout_t *l, page_t *page, int64_t x, int64_t y,
+                         const worst_sample_t *sample)
 {
     char text[TEXT_MAX];
+    const int64_t width = l->cell_width;
     text_style_t plain = {TEXT_SCALE, ink}, weak = {TEXT_SCALE, faint}, strong = {TEXT_SCALE, alarm_red};
-    snprintf(text, sizeof text, "%d", sample->label);
-    int64_t at = draw_bold(page, x, y, plain, text);
-    at = page_text(page, at, y, weak, ", said ");
-    snprintf(text, sizeof text, "%d", sample->prediction);
-    draw_bold(page, at, y, strong, text);
+    int64_t at = draw_class(m, page, x, y, width, plain, sample->label);
+    if (l->stacked) at = x, y += LINE;
+    at = page_text(page, at, y, weak, l->stacked ? "said " : ", said ");
+    draw_class(m, page, at, y, x + width - at, strong, sample->prediction);
     /* Rounded down, so that no probability shows as 100 %. */
     if (isfinite(sample->probability))
         snprintf(text, sizeof text, "%d%%", (int)fminf(sample->probability * 100, 99));
@@ -134,7 +187,7 @@ static err_t draw_samples(const mistakes_t *m, const layout_t *l, page_t *page, 
         int64_t x = MARGIN + i % l->columns * (l->cell_width + GAP_X);
         int64_t y = l->top + i / l->columns * (l->cell_height + GAP_Y);
         page_place(page, (page_box_t){x, y, l->image_width, l->image_height}, &image);
-        draw_caption(page, x, y + l->image_height + CAPTION, l->cell_width, sample);
+        draw_caption(m, l, page, x, y + l->image_height + CAPTION, sample);
     }
     return ERR_OK;
 }

@@ -12,8 +12,9 @@ typedef struct mistakes {
     const char *checkpoint; /* path, for the heading */
     const dataset_t *dataset;
     split_t split;
-    int64_t n, n_wrong;   /* samples of the evaluation, and mistakes among them */
-    const worst_t *worst; /* drawn in this order; may be empty */
+    int64_t n, n_wrong;       /* samples of the evaluation, and mistakes among them */
+    const worst_t *worst;     /* drawn in this order; may be empty */
+    const char *const *names; /* [n_classes]; NULL: classes are numbers */
 } mistakes_t;
 
 /* Draws the sheet; the same input yields the same pixels. Free the page with page_free. */

@@ -190,12 +190,12 @@ void one_label_json(const task_evaluation_t *e, json_t *j)
     json_array_end(j);
 }
 
-err_t one_label_draw(const task_evaluation_t *e, const char *model, page_t **out,
+err_t one_label_draw(const task_evaluation_t *e, const char *const *names, const char *model, page_t **out,
                      char shown[TASK_PICTURE_TEXT_MAX])
 {
     const counting_t *c = e->impl;
     int64_t n_wrong = e->n - c->counts[COUNT_CORRECT];
-    mistakes_t mistakes = {model, e->dataset, e->split, e->n, n_wrong, &c->worst};
+    mistakes_t mistakes = {model, e->dataset, e->split, e->n, n_wrong, &c->worst, names};
     snprintf(shown, TASK_PICTURE_TEXT_MAX, "%d of %lld mistakes", c->worst.n, (long long)n_wrong);
     return mistakes_draw(&mistakes, out);
 }

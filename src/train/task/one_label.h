@@ -17,7 +17,7 @@ err_t one_label_add(task_evaluation_t *e, const task_batch_t *batch);
 err_t one_label_end(task_evaluation_t *e, double *values);
 void one_label_print(const task_evaluation_t *e, const char *const *class_names);
 void one_label_json(const task_evaluation_t *e, json_t *j);
-err_t one_label_draw(const task_evaluation_t *e, const char *model, page_t **out,
+err_t one_label_draw(const task_evaluation_t *e, const char *const *names, const char *model, page_t **out,
                      char shown[TASK_PICTURE_TEXT_MAX]);
 
 #define ONE_LABEL                                                                                            \

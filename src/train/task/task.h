@@ -65,7 +65,7 @@ typedef struct task {
     void (*print)(const task_evaluation_t *e, const char *const *class_names);
     void (*json)(const task_evaluation_t *e, json_t *j);
     /* The picture of --png, and what it shows: "40 of 123 mistakes". NULL: the task has none. */
-    err_t (*draw)(const task_evaluation_t *e, const char *model, page_t **out,
+    err_t (*draw)(const task_evaluation_t *e, const char *const *class_names, const char *model, page_t **out,
                   char shown[TASK_PICTURE_TEXT_MAX]);
 } task_t;
 
