@@ -16,7 +16,10 @@ static const char usage[] =
     "Reads the records of dptrain bench and dptrain train (metrics.jsonl), and the\n"
     "JSON results of other commands, one object per line; - is standard input, a\n"
     "folder stands for its metrics.jsonl and job.jsonl, the life of a job under\n"
-    "scripts/run.sh --restarts.\n"
+    "scripts/run.sh --restarts. A folder of runs gives one table of the training\n"
+    "runs in it, best first: by the best validation of the main metric at the end of\n"
+    "an epoch (accuracy, mAP with several labels, AP of detectors); folders in it\n"
+    "without metrics.jsonl are named below.\n"
     "Lines that are not records are counted and the first is named. Exit code 3: a\n"
     "file could not be read or nothing was usable; with --strict also if a line was\n"
     "left out.\n"
@@ -94,31 +97,50 @@ static err_t check_usable(const report_t *report)
     return report->n_filtered > 0 && n_points == 0 ? raise_filtered(report) : ERR_OK;
 }
 
+/* A table of training runs has no room for other records. */
+static err_t check_list(const report_t *report)
+{
+    for (const report_run_t *run = report->runs; run; run = run->next)
+        if (!run->train)
+            RAISE(ERR_USAGE, "%s has records of dptrain bench: report it apart from a folder of runs",
+                  report->files[run->file].name);
+    if (report->results) RAISE(ERR_USAGE, "report results of other commands apart from a folder of runs");
+    return ERR_OK;
+}
+
 /* Context of print_records. */
 typedef struct printing {
     const report_t *report;
     const char *format;
+    const report_runs_t *runs;
 } printing_t;
 
 static err_t print_records(const void *context, FILE *out)
 {
     const printing_t *p = context;
     if (strcmp(p->format, "csv") == 0) return report_print_csv(p->report, out);
+    if (p->runs->has_folder)
+        return report_print_list(p->report, p->runs->without, p->runs->n_without,
+                                 report_files_render(p->format), out);
     return report_print(p->report, report_files_render(p->format), out);
 }
 
 static err_t read_and_print(report_t *report, const report_options_t *options, const char *const *names,
-                            int n, err_t *worst)
+                            int n, report_runs_t *runs, err_t *worst)
 {
     if (n == 0)
         RAISE(ERR_USAGE, "dptrain report: expected files of records, run folders, or - for standard input");
     if (options->check && (options->out || options->only_case || options->only_test))
         RAISE(ERR_USAGE, "--check reads all records: it cannot be combined with --out, --case or --test");
-    if (options->check) return report_check(names, n, worst);
-    TRY(report_files_read(report, names, n, worst));
+    TRY(report_runs_find(names, n, runs));
+    if (options->check) return report_check(runs->names, runs->n, worst);
+    if (runs->has_folder && (options->only_case || options->only_test))
+        RAISE(ERR_USAGE, "--case and --test select points of dptrain bench; a folder of runs has none");
+    TRY(report_files_read(report, runs->names, runs->n, worst));
     if (report->n_files == 0 && *worst != ERR_OK) return ERR_OK; /* already logged */
     TRY(check_usable(report));
-    const printing_t printing = {report, options->format};
+    if (runs->has_folder && strcmp(options->format, "csv") != 0) TRY(check_list(report));
+    const printing_t printing = {report, options->format, runs};
     TRY(report_files_write(options->out, print_records, &printing));
     /* After printing: --strict fails the command without hiding the tables. */
     return options->strict ? report_files_check_strict(report) : ERR_OK;
@@ -128,8 +150,10 @@ static err_t run_report(const void *values, const char *const *names, int n)
 {
     const report_options_t *options = values;
     report_t report = {.only_case = options->only_case, .only_test = options->only_test};
-    err_t worst = ERR_OK, err = read_and_print(&report, options, names, n, &worst);
+    report_runs_t runs = {.n = 0};
+    err_t worst = ERR_OK, err = read_and_print(&report, options, names, n, &runs, &worst);
     report_free(&report);
+    report_runs_free(&runs);
     cmd_fail(err);
     return err > worst ? err : worst;
 }

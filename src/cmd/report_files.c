@@ -159,6 +159,69 @@ err_t report_files_expand(arena_t *arena, const char *name, const char ***out, i
     return err;
 }
 
+/* Not hidden; whether it is a folder is looked up. */
+static int is_visible(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+static bool has_metrics(const char *folder)
+{
+    char path[FS_PATH_MAX];
+    return fs_join(path, folder, "metrics.jsonl") == ERR_OK && fs_exists(path);
+}
+
+static err_t add_text(report_runs_t *runs, const char *text, const char ***list, int *n)
+{
+    TRY(mem_grow(*n + 1, sizeof **list, "names of files", list));
+    return arena_text(&runs->arena, text, strlen(text), &(*list)[(*n)++]);
+}
+
+/* A subfolder, or another file, which is left out. */
+static err_t add_entry(report_runs_t *runs, const char *folder, const char *name)
+{
+    char path[FS_PATH_MAX], records[FS_PATH_MAX];
+    TRY(fs_join(path, folder, name));
+    if (!fs_is_folder(path)) return ERR_OK;
+    if (!has_metrics(path)) return add_text(runs, path, &runs->without, &runs->n_without);
+    TRY(fs_join(records, path, "metrics.jsonl"));
+    return add_text(runs, records, &runs->names, &runs->n);
+}
+
+/* Adds a name as it is, unless it is a folder of runs. */
+static err_t add_name_or_runs(report_runs_t *runs, const char *name)
+{
+    struct dirent **entries = NULL;
+    const int n_before = runs->n, n_without = runs->n_without;
+    const bool maybe = fs_is_folder(name) && !has_metrics(name);
+    int n = maybe ? scandir(name, &entries, is_visible, by_name) : 0;
+    err_t err = ERR_OK;
+    for (int i = 0; i < n; i++) {
+        if (err == ERR_OK) err = add_entry(runs, name, entries[i]->d_name);
+        free(entries[i]); /* allocated by scandir */
+    }
+    free(entries);
+    if (err != ERR_OK || runs->n > n_before) {
+        runs->has_folder = true;
+        return err;
+    }
+    runs->n_without = n_without;
+    return add_text(runs, name, &runs->names, &runs->n);
+}
+
+err_t report_runs_find(const char *const *names, int n, report_runs_t *out)
+{
+    for (int i = 0; i < n; i++) TRY(add_name_or_runs(out, names[i]));
+    return ERR_OK;
+}
+
+void report_runs_free(report_runs_t *runs)
+{
+    mem_free(&runs->names);
+    mem_free(&runs->without);
+    arena_free(&runs->arena);
+}
+
 err_t report_files_check_strict(const report_t *report)
 {
     int64_t n_left_out = 0;

@@ -15,6 +15,19 @@
  *   worst  raised to the highest code of files that could not be read; those are logged and skipped */
 err_t report_files_read(report_t *report, const char *const *names, int n, err_t *worst);
 
+/* Names with each folder of runs replaced by the records of its runs: the metrics.jsonl of its subfolders. */
+typedef struct report_runs {
+    const char **names, **without; /* without: subfolders that have no metrics.jsonl; all sorted */
+    int n, n_without;
+    bool has_folder; /* some name was a folder of runs */
+    arena_t arena;
+} report_runs_t;
+
+/* Initialise with zeros; call report_runs_free, also after an error. A folder is one of runs if it has no metrics.jsonl
+ * itself, and a subfolder has. ERR_SYSTEM without memory. */
+err_t report_runs_find(const char *const *names, int n, report_runs_t *out);
+void report_runs_free(report_runs_t *runs);
+
 /* Calls `read` with each open file and its name. Errors as in report_files_read. */
 typedef err_t (*report_file_fn_t)(void *context, int fd, const char *name);
 err_t report_files_each(const char *const *names, int n, report_file_fn_t read, void *context, err_t *worst);

@@ -390,3 +390,52 @@ large.jsonl:4: bench: "key": "train_same" appears twice
 large.jsonl:5: it is nested deeper than 64 levels
 EOF
 }
+
+# A run folder with validation accuracies by epoch.
+put_run() { # FOLDER METRIC LABEL VALUES…
+    local epoch=0 value
+    mkdir -p "$1"
+    {
+        printf '{"record":"run","schema":1,"time":"2026-11-21T08:00:00Z","options":{"model":"lenet5"},"topology":{},"n_steps":20,'
+        printf '"metrics":[{"name":"%s","label":"%s","unit":"fraction","better":"higher","main":true,"training":true}]}\n' "$2" "$3"
+        printf '{"record":"step","step":19,"loss":0.5}\n'
+        for value in "${@:4}"; do
+            printf '{"record":"epoch","epoch":%d,"step":10,"val_%s":%s}\n' "$epoch" "$2" "$value"
+            epoch=$((epoch + 1))
+        done
+        printf '{"record":"end","reason":"finished","step":20,"images_per_sec":100,"median_images_per_sec":100}\n'
+    } >"$1/metrics.jsonl"
+}
+
+@test "a folder of runs: one table, best first; runs without records are named" {
+    cd "$BATS_TEST_TMPDIR"
+    put_run runs/good accuracy accuracy 0.5 0.9 0.8
+    put_run runs/better accuracy accuracy 0.95
+    put_run runs/silent accuracy accuracy null
+    put_run runs/.hidden accuracy accuracy 1
+    mkdir runs/started
+    cp "$records" runs/bench.jsonl
+    run -0 "$dptrain" report runs/
+    echo "$output"
+    [ "$(awk '/^  runs\// { print $1, $2, $3, $4, $5 }' <<<"$output")" = "$(printf '%s\n' 'runs/better lenet5 95.0 % 1' \
+        'runs/good lenet5 90.0 % 2' 'runs/silent lenet5 - - 20')" ]
+    [[ "$output" == *"best val accuracy"* && "$output" == *"without metrics.jsonl: runs/started" ]]
+    # Runs of another metric stand apart, and the values have names.
+    put_run runs/words map mAP 0.99
+    run -0 "$dptrain" report --format markdown runs
+    echo "$output"
+    [ "$(sed -nE 's/^\| runs\/([a-z]+) .*/\1/p' <<<"$output" | xargs)" = "better good words silent" ]
+    [[ "$output" == *"| mAP 99.0 % |"* && "$output" == *"| accuracy 95.0 % |"* ]]
+    [ "$("$dptrain" report --format csv runs | cut -d , -f 1 | sort -u | grep -c '^runs/')" -eq 4 ]
+    # With a run's folder beside it.
+    cp -r runs/better best
+    run -0 "$dptrain" report runs best
+    [ "$(awk '$2 == "lenet5" { print $1 }' <<<"$output" | grep -cx 'best\|runs/[a-z]*')" -eq 5 ]
+    run -2 "$dptrain" report runs "$records"
+    [[ "$output" == *"$records"* ]]
+    run -2 "$dptrain" report --case comm runs
+    [[ "$output" == *--case* ]]
+    rm -r runs/[bgsw]*/
+    run -3 "$dptrain" report runs
+    [[ "$output" == *runs* ]]
+}

@@ -20,6 +20,11 @@ typedef struct printer {
 /* Runs in the order of their files, each followed by its tables; then a legend of the marks. */
 err_t report_print(const report_t *report, const render_t *render, FILE *out);
 
+/* A table with a row for each training run, those with the best validation by their main metric first, and runs of
+ * different metrics apart. `without` names n folders that have no records. Other records are left out. */
+err_t report_print_list(const report_t *report, const char *const *without, int n, const render_t *render,
+                        FILE *out);
+
 /* Long form, RFC 4180: a row per figure of each point, columns
  * file,line,run,case,test,key,metric,value,unit. Missing values are empty. */
 err_t report_print_csv(const report_t *report, FILE *out);
