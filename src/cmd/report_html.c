@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain report html`: gathers records, a comparison and a history, and writes them as one page. Runs
  * without MPI. The sections are in report/html. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fs.h"
 #include "base/log.h"
@@ -20,6 +22,10 @@ static const char usage[] =
     "of data found: verdicts (--base), bandwidth, memory and arithmetic, training\n"
     "steps, training runs, history (--history). The same files give the same page.\n"
     "\n"
+    "Without --out the page goes to standard output, or, if that is a terminal, to\n"
+    "report.html in the current folder. An earlier page there is replaced; any other\n"
+    "file is kept, and the exit code is 2.\n"
+    "\n"
     "Several starts of dptrain bench form one recording: figures are medians over\n"
     "them. Exit code 3: a file could not be read (the others are shown), or there is\n"
     "nothing to show.\n";
@@ -32,7 +38,8 @@ typedef struct html_command {
 
 #define FIELD(name) offsetof(html_command_t, name)
 static const opt_t table[] = {
-    REPORT_OUT_ROW,
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
+     "output file, replaced atomically [standard output; on a terminal report.html]", OPT_COMMON},
     {"base", OPT_STRING, FIELD(base), NULL, 0, 0, NULL, "NAME",
      "recording to compare with, a file or folder, as in dptrain report compare", OPT_COMMON},
     {"title", OPT_STRING, FIELD(title), NULL, 0, 0, NULL, "TEXT", "title of the page", OPT_COMMON},
@@ -47,6 +54,25 @@ static const opt_t table[] = {
     {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
      "compare recordings of different machines or jobs", OPT_COMMON},
 };
+
+/* Where the page goes without --out; *out NULL: to standard output. A terminal shows no pages. */
+static err_t choose_out(const char **out)
+{
+    static const char name[] = "report.html";
+    char head[512];
+    size_t n = 0;
+    *out = NULL;
+    if (!isatty(STDOUT_FILENO)) return ERR_OK;
+    *out = name;
+    const int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && !fs_exists(name)) return ERR_OK;
+    if (fd >= 0) fs_read_all(fd, 0, head, sizeof head - 1, &n);
+    if (fd >= 0) close(fd);
+    head[n] = '\0';
+    if (strstr(head, HTML_GENERATOR)) return ERR_OK;
+    RAISE(ERR_USAGE, "%s exists and is not a page of dptrain report html; name the page with --out FILE",
+          name);
+}
 
 /* The content of a page. */
 typedef struct html_data {
@@ -145,6 +171,8 @@ static err_t make_page(html_data_t *data, const html_command_t *command, const c
         RAISE(ERR_USAGE,
               "dptrain report html: expected files of records, - for standard input, or --history");
     if (n == 0 && command->base) RAISE(ERR_USAGE, "--base requires files of records to compare with it");
+    const char *path = command->out;
+    if (!path) TRY(choose_out(&path));
     TRY(read_all(names, n, &data->now, worst));
     if (command->base) {
         const char *not_whole = *worst != ERR_OK ? "the new recording" : NULL;
@@ -155,8 +183,8 @@ static err_t make_page(html_data_t *data, const html_command_t *command, const c
         TRY(add_comparison(data, &options, not_whole));
     }
     if (command->history) TRY(add_history(data, command, worst));
-    TRY(report_files_write(command->out, print_page, &data->input));
-    if (command->out) log_info("wrote %s", command->out);
+    TRY(report_files_write(path, print_page, &data->input));
+    if (path) log_info("wrote %s", path);
     return ERR_OK;
 }
 

@@ -7,6 +7,8 @@ bats_require_minimum_version 1.5.0
 
 # shellcheck source=tests/cli/common.bash
 load common
+# shellcheck source=tests/cli/terminal.bash
+load terminal
 
 setup() {
     common_setup
@@ -325,4 +327,22 @@ product() { # RUN GFLOPS P50 ok|disturbed
     [[ $output == *"chromium is not installed"* ]]
     run -3 "$root/scripts/dev/page_png.sh" missing.html p.png
     run -2 "$root/scripts/dev/page_png.sh" one
+}
+
+@test "on a terminal without --out the page is report.html, which replaces no file of another kind" {
+    need_terminal
+    cd "$BATS_TEST_TMPDIR"
+    training 20 >new.jsonl
+    on_terminal() { script -qec "'$dptrain' report html new.jsonl" /dev/null </dev/null; }
+    for _ in once again; do
+        run -0 on_terminal
+        [[ "$output" == *report.html* && "$output" != *"<html"* ]]
+        "$dptrain" report html new.jsonl | cmp - report.html
+    done
+    echo mine >report.html
+    run -2 on_terminal
+    [[ "$output" == *report.html*--out* ]]
+    [ "$(cat report.html)" = mine ]
+    mkdir empty && cd empty && "$dptrain" report html ../new.jsonl >page
+    [ "$(ls)" = page ]
 }

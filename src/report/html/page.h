@@ -20,6 +20,9 @@ typedef struct html_input {
     const char *no_history;           /* as no_comparison */
 } html_input_t;
 
+/* Near the beginning of every page. */
+#define HTML_GENERATOR "<meta name=\"generator\" content=\"dptrain report html\"/>"
+
 /* Writes the page. Errors of `out` are left to the caller. ERR_DATA: nothing to show, and nothing was
  * written; ERR_SYSTEM: out of memory. */
 err_t html_print(const html_input_t *input, FILE *out);

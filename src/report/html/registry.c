@@ -42,7 +42,7 @@ static err_t print_page(html_t *h)
     const char *title = h->in->title ? h->in->title : "dptrain report", *summary;
     TRY(html_summary(h, &summary));
     fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
-          "<meta charset=\"utf-8\"/>\n"
+          "<meta charset=\"utf-8\"/>\n" HTML_GENERATOR "\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
           h->out);
     html_text(h, title);
