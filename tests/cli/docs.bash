@@ -149,7 +149,6 @@ docs_accept() { # FOLDER, the commands on standard input
 docs_check_folder() { # FOLDER
     local name
     mkdir -p "$1/check" "$1/data/coco_shards" "$1/shared/coco" "$1/work" "$1/scratch"
-    ln -s "$root"/data/*.sh "$1/data"
     touch "$1/dptrain-0.tar.gz" "$1/data/coco_shards/index.h5"
     for name in ssh git kubectl podman tail tar make jq python3; do printf '#!/bin/sh\n' >"$1/check/$name"; done
     # shellcheck disable=SC2016 # for the stand-in
@@ -181,7 +180,8 @@ docs_folder() { # FOLDER
     local real
     real=$(command -v mpirun)
     mkdir -p "$1/bin" "$1/shared" "$1/data" "$1/runs"
-    ln -s "$root/scripts" "$root/results" "$1"
+    ln -s "$root/scripts" "$root/results" "$root/docs" "$1"
+    ln -s "$root"/data/*.sh "$1/data"
     ln -s "$dptrain" "$1/dptrain"
     ln -s "$dptrain" "$1/bin/dptrain"
     ln -s "$tiny" "$1/shared/mnist"
@@ -194,6 +194,12 @@ docs_folder() { # FOLDER
     printf '#!/usr/bin/env bash\n[[ " $* " != *" --bind-to "* ]] || exec %q "$@"\nexec %q %s "$@"\n' \
         "$real" "$real" "${MPI_FLAGS[*]@Q}" >"$1/bin/mpirun"
     chmod +x "$1"/bin/m*
+}
+
+# Makes the folder that of a newcomer, who has downloaded MNIST: no shared folder, no program on the path.
+docs_new_machine() { # FOLDER DATA
+    rm -r "$1/shared" "$1/bin/dptrain" "$1/digit.png"
+    ln -s "$2" "$1/data/mnist"
 }
 
 # Replaces commands of the pages: install and build nothing, and do not run the test suite.
@@ -226,7 +232,8 @@ docs_run() { # FILE FOLDER
     said=$1.said
     case $1 in
     *.run)
-        { echo 'set -euo pipefail'; docs_substitute "$2" <"$1"; } >"$1.sh"
+        # Downloads are checked like commands that are not run.
+        { echo 'set -euo pipefail'; docs_substitute "$2" <"$1" | sed 's#^data/fetch_#DPTRAIN_CHECK_OPTIONS=1 &#'; } >"$1.sh"
         (cd "$2" && PATH=$2/bin:$PATH bash "$1.sh") </dev/null >"$said" 2>&1 || code=$?
         [[ $code -eq 0 ]] || { cat "$1.sh" "$said"; echo "exit code $code"; return 1; }
         ;;
