@@ -124,20 +124,23 @@ set_source() { # VALUE
     [[ -z $source$hosts_command ]] || die 2 "hosts given twice: $source$hosts_command and $1"
     source=$1
 }
-# A command of another launcher, as it is typed there.
-[[ ${1:-} != @(mpirun|mpiexec|orterun|torchrun|horovodrun|deepspeed) ]] || shift
-[[ ${1:-} != srun ]] ||
-    die 2 "srun is another launcher's: omit it and its options; in an allocation, --launcher srun starts the ranks by it"
 given=("$@")
 while [[ $# -gt 0 ]]; do
+    # A command of another launcher, as it is typed there, alone or behind options.
+    options_launcher "$@"
+    if ((skip > 0)); then
+        given=("${given[@]:0:${#given[@]}-$#}" "${@:skip+1}")
+        shift "$skip"
+        continue
+    fi
     if [[ $1 == --*=* ]] && options_take_value "${1%%=*}"; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
     ! options_take_value "$1" || need_value "$@"
     case $1 in
-    -np | --np | -n) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
-    --num-gpus | -N | --npernode | -npernode | --nproc-per-node | --nproc_per_node)
+    -np | --np | -n | --num-processes | --num_processes) whole_number "$1" "$2" 1; np=$((10#$2)); shift 2 ;;
+    --num-gpus | --num_gpus | -N | --npernode | -npernode | --nproc-per-node | --nproc_per_node)
         whole_number "$1" "$2" 1; num_gpus=$((10#$2)); shift 2 ;;
-    --nnodes) options_nodes "$1" "$2"; shift 2 ;;
-    --standalone) shift ;;
+    --nnodes | --num-machines | --num_machines) options_nodes "$1" "$2"; shift 2 ;;
+    --standalone | --multi_gpu | --multi-gpu) shift ;;
     -hostfile | --hostfile | -machinefile | --machinefile | -f | --spec) set_source "$2"; shift 2 ;;
     # A single name is a list too; dptrain hosts would treat it as a file.
     -H | -host | --host) set_source "$([[ $2 == *[:,]* ]] && echo "$2" || echo "$2:1")"; shift 2 ;;
@@ -182,6 +185,7 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 [[ -z ${DPTRAIN_ASK_SECONDS:-} ]] || whole_number DPTRAIN_ASK_SECONDS "$DPTRAIN_ASK_SECONDS" 1
+options_given "$#"
 # As behind mpirun.
 [[ ${1:-} != @(dptrain|*/dptrain) ]] || shift
 options_check_program "$@"

@@ -13,7 +13,7 @@ options_with_value=' -np --np -n -N --npernode -npernode --num-gpus --timeout-st
  --machinefile -f --spec -H -host --host --include --exclude --chief --ssh-port --wdir -wdir --launcher --interface --transport
  --ports --env-file --log-dir --restarts --min-ranks --wait-hosts --cool-down --hosts-command -x --mpi-args -bind-to --bind-to
  -map-by --map-by --nproc-per-node
- --nproc_per_node --nnodes --max-restarts --max_restarts '
+ --nproc_per_node --num_gpus --num-processes --num_processes --nnodes --num-machines --num_machines --max-restarts --max_restarts '
 options_take_value() { [[ " ${options_with_value//$'\n'/} " == *" $1 "* ]]; }
 
 # -x NAME[=VALUE]
@@ -93,19 +93,23 @@ options_mpi_args() { # TEXT
 # Sets hint: what to write instead of an option of another launcher; fails for other words.
 options_hint() { # WORD
     case ${1%%=*} in
-    --node-rank | --node_rank | --master-addr | --master_addr | --master-port | --master_port | --rdzv-* | --rdzv_*)
+    --node-rank | --node_rank | --master-addr | --master_addr | --master-port | --master_port | --rdzv-* | --rdzv_* | \
+        --machine-rank | --machine_rank | --main-process-* | --main_process_*)
         hint='omit it, run.sh starts the ranks of all hosts, from one of them' ;;
     --log_dir | -r | --redirects | -t | --tee) hint='write --log-dir DIR' ;;
     -p) hint='write --ssh-port PORT' ;;
     --host-discovery-script) hint='write --hosts-command CMD, with --restarts' ;;
     --min-np | --min-num-proc) hint='write --min-ranks M, with --restarts' ;;
     --max-np | --max-num-proc) hint='write -np N, the most ranks, with --restarts' ;;
+    --mixed-precision | --mixed_precision) hint='write --precision bf16 behind train' ;;
+    --gpu-ids | --gpu_ids) hint='write --gpus LIST behind train' ;;
+    --config-file | --config_file) hint='omit it, run.sh needs no file' ;;
     --mpi | --gloo) hint='omit it, mpirun starts the ranks' ;;
     --network-interface | --network-interfaces) hint='write --interface NAME' ;;
     --start-timeout) hint='write --timeout-start SEC' ;;
     --output-filename | -output-filename) hint='write --log-dir DIR' ;;
     --ntasks) hint='write -np N' ;;
-    --num_gpus | --ntasks-per-node | --tasks-per-node | --gpus-per-node | -ppn | -perhost) hint='write --num-gpus N, the ranks per host' ;;
+    --ntasks-per-node | --tasks-per-node | --gpus-per-node | -ppn | -perhost) hint='write --num-gpus N, the ranks per host' ;;
     -w | --nodelist | -hosts | --hosts) hint='write -H LIST' ;;
     -genv | -env) hint='write -x NAME=VALUE' ;;
     -iface) hint='write --interface NAME' ;;
@@ -130,11 +134,61 @@ options_check_nodes() { # NUMBER OF HOSTS, 0: this machine alone
         die 2 "--nnodes $wanted_nodes, but $(count "$n" host): write the hosts by -H or -hostfile"
 }
 
+# Sets skip: how many words, after --, name another launcher whose spellings are taken; 0: none. Ends the script if what such a
+# launcher means cannot be taken over word by word.
+options_launcher() { # WORD...
+    local dashes=0 left=$#
+    [[ $1 != -- ]] || { dashes=1 && shift; }
+    skip=0
+    set -- "${1##*/}" "${@:2}"
+    case "$1/${2:-}/${3:-}" in
+    mpirun/* | mpiexec/* | mpiexec.hydra/* | orterun/* | torchrun/* | horovodrun/* | deepspeed/*) skip=1 ;;
+    accelerate/launch/*) skip=2 ;;
+    python*/-m/torch.distributed.run | python*/-m/torch.distributed.launch) skip=3 ;;
+    srun/*) options_given "$left" && options_of_srun "${@:2}" ;;
+    accelerate/* | jsrun/* | aprun/* | prun/* | flux/* | colossalai/* | composer/* | bpsrun/* | ray/*)
+        options_given "$left" && die 2 "$1 is another launcher's: write $(options_instead -np N)" ;;
+    esac
+    ((skip == 0)) || skip=$((skip + dashes))
+}
+
+# srun's -N counts hosts, run.sh's the ranks of a host, so its words are not taken over, but said.
+options_of_srun() { # WORD...
+    local taken=()
+    while (($# > 0)); do
+        if [[ $1 == --*=* ]]; then
+            set -- "${1%%=*}" "${1#*=}" "${@:2}"
+        elif [[ $1 == -[a-zA-Z][0-9]* ]]; then
+            set -- "${1:0:2}" "${1:2}" "${@:2}"
+        fi
+        case $1/${2:-} in
+        -n/[1-9]* | --ntasks/[1-9]*) taken+=(-np "$2") ;;
+        --ntasks-per-node/[1-9]* | --tasks-per-node/[1-9]*) taken+=(--num-gpus "$2") ;;
+        esac
+        shift
+    done
+    die 2 "srun is another launcher's: write $(options_instead "${taken[@]}"); in an allocation, --launcher srun starts the ranks by it"
+}
+
+# Sets shown: the words of run.sh's command line but the last, without values that may be secret.
+options_given() { # NUMBER OF LAST WORDS
+    options_shown "${given[@]:0:${#given[@]}-$1}"
+    [[ ${shown[*]: -1} != -- ]] || unset 'shown[-1]'
+}
+
+# Prints run.sh's command for a job that was typed for another launcher.
+options_instead() { # WORDS...
+    local line
+    printf -v line '%q ' "${shown[@]}" "$@"
+    [[ $line != "'' " ]] || line=''
+    printf '%s\n' "${CALLED_AS:-scripts/run.sh} ${line}-- train …"
+}
+
 # What follows the options of another launcher: a command that is not dptrain's.
 options_check_program() { # WORD...
     case ${1:-} in
     python* | */python* | *.py | *.sh)
-        die 2 "$* is another launcher's: write train and its options instead, dptrain is the program" ;;
+        die 2 "dptrain is the program, not $*: write $(options_instead)" ;;
     esac
 }
 

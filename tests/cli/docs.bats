@@ -46,7 +46,7 @@ setup() {
         [[ ! -x $script ]] || docs_help "$script"
     done >>"$BATS_TEST_TMPDIR/all"
     # Options of other programs.
-    printf -- '%s\n' --output --host-discovery-script --min-np --nnodes --nproc-per-node --rdzv-endpoint --standalone --nodes --exclusive \
+    printf -- '%s\n' --output --host-discovery-script --min-np --nnodes --nproc-per-node --rdzv-endpoint --standalone --num-processes --nodes --exclusive \
         --signal --rollback-on-failure >>"$BATS_TEST_TMPDIR/all"
     docs_plain docs_check_text "$BATS_TEST_TMPDIR" "${pages[@]}"
 }

@@ -505,11 +505,11 @@ job_that_prints() {
         # shellcheck disable=SC2086 # these are words
         typed $words
         [ "$status" -eq 2 ]
-        has "is another launcher's: write train and its options instead, dptrain is the program"
+        has "dptrain is the program, not " ": write scripts/run.sh --dry-run " " -- train "
         [ "${#lines[@]}" -eq 1 ]
     done
     for words in "--nnodes=1:4|--restarts" "--rdzv-backend=c10d|omit it" "--host-discovery-script x|write --hosts-command CMD" \
-        "--min-np 2|write --min-ranks M" "--gloo|omit it" "--num_gpus=2|write --num-gpus N" "--master_port=1|omit it"; do
+        "--min-np 2|write --min-ranks M" "--gloo|omit it" "--ntasks-per-node=2|write --num-gpus N" "--master_port=1|omit it"; do
         # shellcheck disable=SC2086 # these are words
         line ${words%|*} train
         [ "$status" -eq 2 ]
@@ -525,7 +525,32 @@ job_that_prints() {
     done
     typed srun -n 4 --mpi=pmix train
     [ "$status" -eq 2 ]
-    has "srun is another launcher's: omit it and its options; in an allocation, --launcher srun"
+    has "srun is another launcher's: write scripts/run.sh -np 4 -- train" "in an allocation, --launcher srun"
+    [ "${#lines[@]}" -eq 1 ]
+    # Behind run.sh's own options, and behind --.
+    for words in "horovodrun -np 3" "torchrun --nproc_per_node 3" "deepspeed --num_gpus=3" "mpirun -np 3 dptrain" "mpiexec -n 3" \
+        "accelerate launch --multi_gpu --num_processes 3" "python3 -m torch.distributed.run --nproc-per-node=3" "/opt/bin/mpirun -n 3"; do
+        for before in "" "--"; do
+            # shellcheck disable=SC2086 # these are words
+            line $before $words train --epochs 1
+            [ "$status" -eq 0 ]
+            has " -np 3 $DPTRAIN_BIN train --epochs 1"
+        done
+    done
+    line -- horovodrun -np 3 -x MINE=secret python train.py
+    [ "$status" -eq 2 ]
+    has "python train.py" "write scripts/run.sh --dry-run -np 3 -x MINE -- train"
+    for words in "srun -N 2 --ntasks-per-node=4 train|--num-gpus 4 -- train" "srun -n4 --mpi pmix dptrain train|-np 4 -- train" \
+        "jsrun -n 4 train|-np N -- train" "accelerate test|-np N -- train"; do
+        # shellcheck disable=SC2086 # these are words
+        line -- ${words%|*}
+        [ "$status" -eq 2 ]
+        has "write scripts/run.sh --dry-run ${words#*|}"
+        [ "${#lines[@]}" -eq 1 ]
+    done
+    line accelerate launch --mixed_precision bf16 train
+    [ "$status" -eq 2 ]
+    has "--mixed_precision is another launcher's: write --precision bf16"
     # The program's name, as behind mpirun.
     for words in dptrain ./dptrain /opt/bin/dptrain; do
         typed mpirun -np 2 "$words" train --epochs 1
