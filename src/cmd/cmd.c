@@ -117,19 +117,6 @@ cmd_context_t cmd_verb(const cmd_context_t *context)
     return verb;
 }
 
-err_t cmd_unknown_verb(const char *command, const char *word, const char *const *verbs)
-{
-    char list[128];
-    int n = 0;
-    opt_join(verbs, ", ", list, sizeof list);
-    while (verbs[n]) n++;
-    const char *nearest = word[0] ? opt_nearest(word, verbs, n) : NULL;
-    if (nearest)
-        RAISE(ERR_USAGE, "dptrain %s: unknown verb '%s'; did you mean '%s'?", command, word, nearest);
-    if (!word[0]) RAISE(ERR_USAGE, "dptrain %s: expected a verb: %s", command, list);
-    RAISE(ERR_USAGE, "dptrain %s: unknown verb '%s'; expected one of %s", command, word, list);
-}
-
 void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *name, const char *summary)
 {
     if (help_wanted(context) == HELP_TSV && log_speaks()) print_out("%s\t%s\t%s\n", kind, name, summary);
@@ -169,16 +156,6 @@ static void print_version(void)
     if (log_speaks()) print_out("dptrain %s (%s, %s)\n", version_number, version_git_hash, version_compiler);
 }
 
-static err_t unknown_command(const char *word)
-{
-    const char *names[32];
-    int n = 0;
-    for (const cmd_t *cmd = cmds; cmd->name; cmd++) names[n++] = cmd->name;
-    const char *nearest = opt_nearest(word, names, n);
-    if (nearest) RAISE(ERR_USAGE, "unknown command '%s'; did you mean '%s'?", word, nearest);
-    RAISE(ERR_USAGE, "unknown command '%s'; dptrain --help lists them", word);
-}
-
 static err_t run_command(int argc, char **argv, void (*abort_job)(err_t code))
 {
     const char *word = argc > 1 ? argv[1] : "";
@@ -205,7 +182,7 @@ static err_t run_command(int argc, char **argv, void (*abort_job)(err_t code))
         if (cmd->local) deadline_enter(DEADLINE_RUN, "");
         return cmd->run(&context);
     }
-    return cmd_fail(unknown_command(word));
+    return cmd_fail(cmd_unknown(word));
 }
 
 /* As of a full disk or a quota. Commands whose output is a document have checked it before. */

@@ -19,6 +19,7 @@ typedef struct cmd {
     err_t (*run)(const cmd_context_t *context);
     /* Opens no communicator, or only for some of its verbs: its start has no deadline. */
     bool local;
+    const char *verbs; /* joined by |; NULL: none */
 } cmd_t;
 
 /* All subcommands; ends with a NULL name. */
@@ -50,6 +51,9 @@ bool cmd_only_checks(void);
 
 /* The context of the verb that the first word names. */
 cmd_context_t cmd_verb(const cmd_context_t *context);
+
+/* Raises ERR_USAGE for a word that is not a command; says what to type instead. */
+err_t cmd_unknown(const char *word);
 
 /* Raises ERR_USAGE for a missing ("") or unknown verb; `verbs` is NULL-terminated. */
 err_t cmd_unknown_verb(const char *command, const char *word, const char *const *verbs);

@@ -112,6 +112,20 @@ says() { # STATUS WORDS-OF-THE-MESSAGE COMMAND...
     [[ "$output" == *"$2"* ]]
 }
 
+@test "a command that is not one: what to type instead" {
+    local pair word
+    for pair in "export|checkpoint export" "test|eval" "validate|eval" "evaluate|eval" "infer|predict" "resume|train --out DIR --resume auto" \
+        "benchmark|bench" "pack|data pack" "synth|data synth" "list|info" "compare|report compare" "gemm|bench gemm" "torchrun|run" \
+        "show|checkpoint show or dptrain data show or dptrain hosts show" "verify|checkpoint verify or dptrain data verify"; do
+        says 2 "unknown command '${pair%%|*}'; write dptrain ${pair#*|}" "${pair%%|*}"
+        [ "${#lines[@]}" -eq 1 ]
+    done
+    # Every word of the table names a command that is there.
+    while read -r word; do
+        run -0 env DPTRAIN_CHECK_OPTIONS=1 "$dptrain" help "$word"
+    done < <(sed -n 's/^    {"[a-z|_0-9-]*", "\([a-z-]*\)[ "].*},$/\1/p' "$root/src/cmd/unknown.c" | grep -v '^--' | sort -u)
+}
+
 @test "options of other programs: one line says what to write" {
     local pair
     for pair in "--batch-size=8|--batch N over all ranks, or --batch-per-rank N" "--batch_size=8|--batch N over all ranks" \
