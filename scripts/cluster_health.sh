@@ -15,6 +15,14 @@ usage: scripts/cluster_health.sh [options] HOSTS [--] [options of dptrain check]
 Verifies hosts before a job starts. HOSTS is a hostfile, a YAML specification or a list a:2,b:2, as for `dptrain hosts`.
 There are three steps:
 
+Examples:
+  # ssh, network, clocks and GPUs of all hosts
+  scripts/cluster_health.sh hosts
+  # with the data, and exactly 8 GPUs each
+  scripts/cluster_health.sh --expect-gpus 8 hosts -- --data /shared/imagenet
+  # two hosts, over EFA alone
+  scripts/cluster_health.sh --transport efa node1:8,node2:8
+
   1. Test ssh between the hosts (scripts/setup_ssh.sh --check).
   2. Run `dptrain check` on all of them (scripts/run.sh), which names problems, hosts and remedies.
   3. If that does not start, or ends without naming a host, find the bad host by bisection: one of N hosts takes at
@@ -36,14 +44,6 @@ The check warns about load, stolen CPU time, and dptrain processes of other jobs
 
 Exit codes: 0 ready; 1 a host or a pair of hosts fails; 2 usage; 3 HOSTS cannot be read; 4 nothing can be started; 5 the
 check failed, but no host was found to be the cause.
-
-Examples:
-  # ssh, network, clocks and GPUs of all hosts
-  scripts/cluster_health.sh hosts
-  # with the data, and exactly 8 GPUs each
-  scripts/cluster_health.sh --expect-gpus 8 hosts -- --data /shared/imagenet
-  # two hosts, over EFA alone
-  scripts/cluster_health.sh --transport efa node1:8,node2:8
 END
 }
 

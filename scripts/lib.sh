@@ -131,9 +131,10 @@ whole_number() { # OPTION VALUE MINIMUM
     fi
 }
 
-# Prints the script's help; wrapped at a terminal's width, up to 120 columns. Started as a command of dptrain, which sets
-# CALLED_AS, it names the commands instead of the scripts.
-show_usage() {
+# Prints the script's help, or of a script that sets usage_common the common options, or those of a topic, or `all`. Wrapped at
+# a terminal's width, up to 120 columns. Started as a command of dptrain, which sets CALLED_AS, it names the commands instead of
+# the scripts.
+show_usage() { # [TOPIC]
     local columns=0 screen
     if [[ -t 1 ]]; then
         exec {screen}>&1 # in $( ) 1 is a pipe
@@ -141,15 +142,38 @@ show_usage() {
         exec {screen}>&-
     fi
     if ((columns >= 40)); then
-        usage | awk -v width="$((columns < 120 ? columns : 120))" -f "$(dirname "${BASH_SOURCE[0]}")/launch/help.awk"
+        usage_part "$@" | awk -v width="$((columns < 120 ? columns : 120))" -f "$(dirname "${BASH_SOURCE[0]}")/launch/help.awk"
     else
-        usage
+        usage_part "$@"
     fi | if [[ -n ${CALLED_AS:-} ]]; then
         sed -E 's,scripts/(run|regress)\.sh,dptrain \1,g; s,scripts/setup_ssh\.sh,dptrain ssh-setup,g
             s,scripts/cluster_health\.sh,dptrain health,g; s,scripts/nccl_bw\.sh,dptrain nccl-bw,g'
     else
         cat
     fi
+}
+
+usage_topics() { # short, topics, or a topic
+    usage | awk -v part="$1" -v common="$usage_common" -v name="scripts/${0##*/}" -f "$(dirname "${BASH_SOURCE[0]}")/launch/topics.awk"
+}
+
+usage_part() { # [TOPIC]
+    if [[ -z ${usage_common:-} || ${1:-} == all ]]; then usage; else usage_topics "${1:-short}"; fi
+}
+
+# --help, and its topic, if the next word is one: prints it, or ends the script with code 2 if there is none of this name.
+show_help() { # [WORD]
+    local topics nearest
+    if [[ -n ${usage_common:-} && ${1:--} != -* && $1 != all ]]; then
+        topics=$(usage_topics topics)
+        if ! grep -qxF -e "$1" <<<"$topics"; then
+            nearest=$(awk -v word="$1" -f "$(dirname "${BASH_SOURCE[0]}")/launch/nearest.awk" <<<" --${topics//$'\n'/$'\n' --}")
+            die 2 "unknown topic '$1' of --help; ${nearest:+did you mean ${nearest#--}? }the topics are ${topics//$'\n'/, } and all"
+        fi
+    fi
+    [[ ${1:--} != -* ]] || set --
+    show_usage "$@"
+    exit 0
 }
 
 # The last case of a loop over options: --help, or an error.

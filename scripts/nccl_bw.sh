@@ -16,6 +16,14 @@ machine with GPUs it measures NCCL with one rank per GPU, otherwise MPI on the C
 uses all GPUs, or all cores, of this machine. In the second form the words of a command of nccl-tests are understood as
 they are typed: those before the program's name go to run.sh, and the name chooses the test.
 
+Examples:
+  # NCCL on the GPUs of this machine, or MPI on its cores
+  scripts/nccl_bw.sh -b 8 -e 1G -f 2
+  # all collectives on the hosts of a file
+  scripts/nccl_bw.sh hosts -b 1M -e 1G -f 2 --test all
+  # as with nccl-tests: 8 ranks
+  scripts/nccl_bw.sh ./build/all_reduce_perf -b 8 -e 128M -f 2 -g 8
+
 Options as in nccl-tests:
   -g, --ngpus N          ranks per process [1]: N ranks, N for each of the -np processes, or N on each host of HOSTFILE
   -t, --nthreads N       the same, for threads: N times as many ranks
@@ -45,14 +53,6 @@ Additional options:
 dptrain's options --device, --comm and --communicator override the automatic choice.
 
 Exit codes are dptrain's: 1 wrong data, 2 usage, 4 system, 5 a rank or host was lost.
-
-Examples:
-  # NCCL on the GPUs of this machine, or MPI on its cores
-  scripts/nccl_bw.sh -b 8 -e 1G -f 2
-  # all collectives on the hosts of a file
-  scripts/nccl_bw.sh hosts -b 1M -e 1G -f 2 --test all
-  # as with nccl-tests: 8 ranks
-  scripts/nccl_bw.sh ./build/all_reduce_perf -b 8 -e 128M -f 2 -g 8
 EOF
 }
 

@@ -16,6 +16,8 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 # shellcheck source=scripts/regress/ab.sh
 . "$here/regress/ab.sh"
 
+# In a plain --help.
+usage_common='--suite --starts --args -np -hostfile --no-turns --results'
 usage() {
     cat <<'EOF'
 usage: scripts/regress.sh run [options]
@@ -28,6 +30,14 @@ usage: scripts/regress.sh run [options]
 Runs a suite of `dptrain bench` several times, collects the records of all starts in one recording, and compares
 recordings.
 
+Examples:
+  # a baseline before an update, a comparison after it
+  scripts/regress.sh run --suite quick
+  scripts/regress.sh compare --suite quick
+  # two revisions, measured alternately
+  scripts/regress.sh ab HEAD~1 HEAD --suite quick
+
+Commands:
   run       measures the suite and writes results/runs/DATE-REVISION-SUITE.jsonl, which is named *.partial.jsonl until
             all starts have finished. A stopped or failed run keeps that name and is never compared or accepted
   accept    makes the newest complete recording, or the given one, the baseline of its suite on this type of machine,
@@ -52,6 +62,8 @@ Measuring (run, compare, ab):
   -hostfile FILE, …    options of the launcher, scripts/run.sh, for hosts, network and environment. Inside a Slurm
                        allocation its hosts and tasks are used:
                        sbatch -N2 --ntasks-per-node=8 --wrap "scripts/regress.sh run"
+
+Further options, of the commands:
 ab:
   --a-args, --b-args "WORDS"   more options for one side only
   --no-turns           run one start after the other, even if alternating is possible
@@ -64,7 +76,7 @@ accept:
   --force              accept a recording even if more than a third of its points are disturbed
 accept, compare, history, html:
   --suite NAME         only use recordings of this suite
-
+all:
   --results DIR        use this folder instead of the tree's results
   -h, --help           show this help
 
@@ -73,13 +85,6 @@ nothing was decided: no metric is worse, but more than half are inconclusive. Wh
 2 usage, 3 no complete recording, a disturbed one to accept, or no baseline of this type of machine, 4 the system
 failed or a revision does not build, 5 a rank or host was lost, or the run was stopped.
 DPTRAIN_BIN sets the program.
-
-Examples:
-  # a baseline before an update, a comparison after it
-  scripts/regress.sh run --suite quick
-  scripts/regress.sh compare --suite quick
-  # two revisions, measured alternately
-  scripts/regress.sh ab HEAD~1 HEAD --suite quick
 EOF
 }
 
@@ -94,7 +99,8 @@ split_words() { # ARRAY WORDS
 verb=${1:-}
 case $verb in
 run | accept | compare | ab | list | history | html) shift ;;
--h | --help) show_usage; exit 0 ;;
+-h | --help) show_help "${@:2}" ;;
+--help=*) show_help "${verb#*=}" ;;
 '') die 2 "expected a command: run, accept, compare, ab, list, history or html; see --help" ;;
 *) die 2 "unknown command '$verb'; the commands are run, accept, compare, ab, list, history and html" ;;
 esac

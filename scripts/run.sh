@@ -37,15 +37,26 @@ unset DPTRAIN_SUPERVISOR DPTRAIN_RESUMES
 # shellcheck source=scripts/launch/supervise.sh
 . "$here/launch/supervise.sh"
 
+# In a plain --help.
+usage_common='-np -hostfile -H --num-gpus --interface --transport -x --log-dir --restarts --dry-run'
 usage() {
     cat <<'EOF'
 usage: scripts/run.sh [options] [--] [dptrain's arguments]
        scripts/run.sh [options] NUM_GPUS BATCH_PER_GPU HOSTFILE [train options]
 
 Starts dptrain under mpirun with flags that suit this machine or the given hosts, and returns its exit code. SIGTERM,
-Ctrl-C or SIGUSR1 makes the job write a checkpoint and stop; a second SIGTERM or Ctrl-C stops it at once. Inside an
-allocation of Slurm, PBS or LSF the job runs on the allocated hosts (Slurm: scripts/dptrain.sbatch is a batch script);
-in the launcher of a Kubernetes MPIJob it runs on the workers (scripts/mpijob.sh prints such a job).
+Ctrl-C or SIGUSR1 makes the job write a checkpoint and stop; a second SIGTERM or Ctrl-C stops it at once.
+
+Examples:
+  # LeNet-5 on every core of this machine
+  scripts/run.sh -- train --data /shared/mnist --out runs/first
+  # on two hosts with 8 ranks each; print the command alone by --dry-run
+  scripts/run.sh -H a:8,b:8 -x NCCL_DEBUG=INFO -- train --data /shared/mnist
+  # for days: start again on the hosts that are left
+  scripts/run.sh -hostfile hosts --restarts 20 -- train --out runs/week
+
+Inside an allocation of Slurm, PBS or LSF the job runs on the allocated hosts (Slurm: scripts/dptrain.sbatch is a batch
+script); in the launcher of a Kubernetes MPIJob it runs on the workers (scripts/mpijob.sh prints such a job).
 
 Ranks and hosts:
   -np, --np, -n N      number of ranks [one per core; with hosts, one per slot]
@@ -83,7 +94,7 @@ Environment and output of the ranks:
                        to DIR/run.sh.log here
   --report-bindings    each rank prints the CPUs that it may use
 
-Starting again after faults, docs/cluster.md#run-for-a-week:
+Restarts after faults, docs/cluster.md#run-for-a-week:
   --restarts N         after a lost rank or host (code 5), resume from the newest checkpoint on the hosts that are left, in
                        the same --out; N restarts without a new checkpoint in between end the job. Started again after it
                        was killed itself, this script goes on with the job. Its life is recorded in job.jsonl in --out
@@ -92,6 +103,7 @@ Starting again after faults, docs/cluster.md#run-for-a-week:
   --cool-down SEC      time for which a host is left out that did not answer or failed a check [60]
   --hosts-command CMD  before each start, run CMD, which prints a hostfile or a list of hosts; instead of -hostfile and -H
 
+Other options:
   --timeout-start SEC  end the job if it has printed nothing by then; 0: never [300]
   --grace SEC          time from the first signal to the end of the job [30]
   --dry-run            print the command and exit; still probes the hosts
@@ -102,14 +114,6 @@ SIGUSR1). 5: a rank was killed by a signal, a host was lost, or a deadline passe
 cannot take part.
 Environment: DPTRAIN_BIN is the program, DPTRAIN_BIND=none disables binding, DPTRAIN_ASK_SECONDS is the time that hosts
 have to answer a probe [20]. Supports OpenMPI 4.1 and 5.
-
-Examples:
-  # LeNet-5 on every core of this machine
-  scripts/run.sh -- train --data /shared/mnist --out runs/first
-  # on two hosts with 8 ranks each; print the command alone by --dry-run
-  scripts/run.sh -H a:8,b:8 -x NCCL_DEBUG=INFO -- train --data /shared/mnist
-  # for days: start again on the hosts that are left
-  scripts/run.sh -hostfile hosts --restarts 20 -- train --out runs/week
 EOF
 }
 
@@ -176,6 +180,8 @@ while [[ $# -gt 0 ]]; do
     --timeout-start) whole_number "$1" "$2" 0; timeout_start=$((10#$2)); shift 2 ;;
     --grace) whole_number "$1" "$2" 0; grace=$((10#$2)); shift 2 ;;
     --dry-run) dry_run=yes; shift ;;
+    -h | --help) show_help "${@:2}" ;;
+    --help=*) show_help "${1#*=}" ;;
     --) shift; break ;;
     -*)
         ! options_hint "$1" || die 2 "$1 is another launcher's: $hint"

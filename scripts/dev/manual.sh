@@ -35,12 +35,14 @@ program=${2:-$here/../../dptrain}
 # `switch OPTION VALUE`, for the completion.
 ask_script() { # COMMAND SCRIPT
     local help
-    help=$(CALLED_AS="dptrain $1" "$2" --help) || die 1 "$2 --help failed"
+    help=$(CALLED_AS="dptrain $1" "$2" --help all) || die 1 "$2 --help all failed"
+    CALLED_AS="dptrain $1" "$2" --help | awk 'sub(/^More: .*TOPIC: /, "") { gsub(/, /, "\ntopic\t"); print "topic\t" $0 }'
     awk -v command="$1" '
         BEGIN { OFS = "\t" }
         /^Examples:$/ { examples = 1 }
         examples && /^  #/ { what = substr($0, 5) }
         examples && /^  [^#]/ { print "example", what, substr($0, 3) }
+        examples && $0 == "" { examples = 0 }
         examples { next }
         { print "usage", $0 }
         $0 == "" { described = 1 }

@@ -18,6 +18,7 @@ function flush(   n, words, i, line, at) {
     text = head = ""
 }
 /^Examples:/ { verbatim = 1 }
+/^ *$/ { verbatim = 0 }
 /^(usage:| +scripts\/)/ || verbatim || /^ *$/ || (/:$/ && length($0) <= width) { flush(); column = 0; print; next }
 {
     match($0, /^ */)

@@ -13,11 +13,11 @@ static const char *const modes[] = {"auto", "bar", "lines", "none", NULL};
 #define FIELD(name) offsetof(console_options_t, name)
 const opt_t console_option_table[] = {
     {"progress", OPT_CHOICE, FIELD(progress), "auto", 0, 0, modes, NULL,
-     "progress as a bar that is redrawn, or as lines; auto: a bar on a terminal", OPT_COMMON},
+     "progress as a bar that is redrawn, or as lines; auto: a bar on a terminal", OPT_MORE},
     {"quiet", OPT_FLAG, FIELD(quiet), "false", 0, 0, NULL, NULL,
-     "print only results, warnings and errors (short form: -q)", OPT_COMMON},
+     "print only results, warnings and errors (short form: -q)", OPT_MORE},
     {"verbose", OPT_FLAG, FIELD(verbose), "false", 0, 0, NULL, NULL,
-     "also print what was chosen and measured, and the profile (short form: -v)", OPT_COMMON},
+     "also print what was chosen and measured, and the profile (short form: -v)", OPT_MORE},
 };
 const int n_console_options = sizeof console_option_table / sizeof console_option_table[0];
 

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 
-enum { MAX_KEYS = 256, MAX_KEY = 64, MAX_GROUPS = 16 };
+enum { MAX_KEYS = 256, MAX_KEY = 64, MAX_GROUPS = 24 };
 
 void opt_join(const char *const *list, const char *separator, char *out, size_t n_bytes)
 {

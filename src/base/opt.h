@@ -21,13 +21,13 @@ typedef enum opt_type {
     OPT_CHOICE, /* const char *, one of `choices` */
 } opt_type_t;
 
-enum { OPT_WIDE = 120 };
+enum { OPT_WIDE = 120, OPT_TOPIC_BYTES = 24, OPT_MAX_TOPICS = 32 };
 
 /* Which help screen lists an option. */
 typedef enum opt_level {
-    OPT_COMMON, /* --help */
-    OPT_MORE,   /* --help all */
-    OPT_HIDDEN, /* neither: for tests */
+    OPT_COMMON, /* --help: what a newcomer needs, about 15 options of a command */
+    OPT_MORE,   /* --help TOPIC and --help all, which list the common ones, too */
+    OPT_HIDDEN, /* none: for tests */
 } opt_level_t;
 
 typedef struct opt {
@@ -44,7 +44,8 @@ typedef struct opt {
 
 /* A table bound to a struct of values. */
 typedef struct opt_group {
-    const char *title;
+    const char
+        *title; /* its first word, in lower case, is the topic for --help TOPIC; groups may share one */
     const opt_t *table;
     int n; /* at most 64 */
     void *values;
@@ -74,14 +75,20 @@ const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes);
 /* Prints the options part of --help to stdout, as wide as the terminal, but not wider than OPT_WIDE; 80 columns
  * elsewhere.
  *
- *   all         lists OPT_MORE too, as --help all does
- *   n_left_out  number of options that only --help all lists; may be NULL */
-err_t opt_help(const opt_group_t *groups, int n_groups, bool all, int *n_left_out);
+ *   topic       NULL: the common options, as one list; "all": every option, in groups; or one of opt_topics
+ *   n_left_out  number of options that were not listed; may be NULL */
+err_t opt_help(const opt_group_t *groups, int n_groups, const char *topic, int *n_left_out);
+
+/* The topics of groups with an option to show, each once, in their order. Returns how many. */
+int opt_topics(const opt_group_t *groups, int n_groups, char out[OPT_MAX_TOPICS][OPT_TOPIC_BYTES]);
+
+/* Writes the topic of the group with this option to `out`; false: there is none. */
+bool opt_topic_of(const opt_group_t *groups, int n_groups, const char *key, char out[OPT_TOPIC_BYTES]);
 
 /* The widest line of a help screen: table_t's max_width. */
 int opt_help_columns(void);
 
-/* The same, machine-readable, in tab-separated lines: `group TITLE`, then for each of its options
+/* The same, machine-readable, in tab-separated lines: `group TITLE TOPIC`, then for each of its options
  * `option KEY KIND PLACEHOLDER DEFAULT HELP`. KIND is flag or value; missing fields are empty. */
 void opt_help_tsv(const opt_group_t *groups, int n_groups);
 

@@ -11,7 +11,7 @@
 #include "cmd/cmd.h"
 #include "tools/bench/cases.h"
 
-enum { MAX_CASES = 16, N_COMMON = 2 };
+enum { MAX_CASES = 16, N_COMMON = 3 };
 
 /* The parsed command line. */
 typedef struct request {
@@ -33,7 +33,7 @@ static void print_usage(char *out, size_t n_bytes)
         used += (size_t)snprintf(out + used, n_bytes - used, "  %-6s %s\n", bench_cases[i]->name,
                                  bench_cases[i]->summary);
     snprintf(out + used, n_bytes - used,
-             "\nEach point is repeated until its median is precise enough (--ci) or its\n"
+             "\f\nEach point is repeated until its median is precise enough (--ci) or its\n"
              "time is up (--budget). Exit code 1: a result was wrong.\n");
 }
 
@@ -82,6 +82,7 @@ static err_t bind_request(request_t *r, const cmd_context_t *context, int *n_wor
     *r = (request_t){0};
     r->groups[0] = (opt_group_t){"Bench", bench_option_table, n_bench_options, &r->options, 0};
     r->groups[1] = (opt_group_t){"Runtime", runtime_option_table, n_runtime_options, &r->options.runtime, 0};
+    r->groups[2] = (opt_group_t){"GPU", gpu_option_table, n_gpu_options, &r->options.runtime, 0};
     for (*n_words = 0; *n_words < context->argc && context->argv[*n_words][0] != '-'; ++*n_words)
         TRY(add_word(r, context->argv[*n_words]));
     return request_defaults(r);
@@ -134,11 +135,11 @@ err_t cmd_bench(const cmd_context_t *context)
     for (int i = 0; bench_cases[i]; i++)
         cmd_tell_word(context, "case", bench_cases[i]->name, bench_cases[i]->summary);
     cmd_tell_word(context, "case", "all", "every case");
-    if (err == ERR_OK && cmd_wants_help(context, "", NULL, 0)) {
-        err = help_for_all(&r);
-        if (err == ERR_OK) cmd_wants_help(context, text, r.groups, N_COMMON + r.n_cases + 1);
+    if (err == ERR_OK && cmd_asks_for_help(context)) {
+        err = cmd_fail(help_for_all(&r));
+        if (err == ERR_OK) cmd_wants_help(context, text, r.groups, N_COMMON + r.n_cases + 1, &err);
         free_request(&r);
-        return cmd_fail(err);
+        return err;
     }
     if (err == ERR_OK) err = parse_request(&r, context, n_words);
     if (err != ERR_OK)

@@ -17,7 +17,7 @@ err_t cmd_check(const cmd_context_t *context)
     check_options_t options;
     opt_group_t groups[CHECK_N_GROUPS];
     err_t err = check_options_bind(&options, groups);
-    if (err == ERR_OK && cmd_wants_help(context, usage, groups, CHECK_N_GROUPS)) return ERR_OK;
+    if (err == ERR_OK && cmd_wants_help(context, usage, groups, CHECK_N_GROUPS, &err)) return err;
     if (err == ERR_OK) err = opt_parse(groups, CHECK_N_GROUPS, context->argc, context->argv, NULL, 0, NULL);
     if (err == ERR_OK) err = check_options_check(&options);
     if (err != ERR_OK) return cmd_fail(err);

@@ -71,7 +71,7 @@ err_t cmd_checkpoint(const cmd_context_t *context)
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
     err_t err = opt_defaults(&group, 1);
     for (int i = 0; verbs[i]; i++) cmd_tell_word(context, "word", verbs[i], "");
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
+    if (cmd_wants_help(context, usage, &group, 1, &err)) return err;
     if (err == ERR_OK)
         err = mem_new_array(context->argc + 1, sizeof *args, "words of the command line", &args);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, args, context->argc, &n);

@@ -58,10 +58,22 @@ err_t cmd_unknown(const char *word);
 /* Raises ERR_USAGE for a missing ("") or unknown verb; `verbs` is NULL-terminated. */
 err_t cmd_unknown_verb(const char *command, const char *word, const char *const *verbs);
 
-/* If a word is --help or -h (followed by `all` for every option) or --help=tsv, prints `usage` and the
- * groups' options on rank 0 and returns true. --help=tsv prints tab-separated lines `usage LINE`, then those
- * of opt_help_tsv and of cmd_print_examples, which scripts/dev/manual.sh reads. */
-bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups);
+/* Whether the word is --help, --help=TOPIC, --help=tsv or -h. */
+bool cmd_is_help(const char *word);
+/* Whether one of the command's words is. */
+bool cmd_asks_for_help(const cmd_context_t *context);
+
+/* If a word is --help or -h, prints usage, examples and options on rank 0 and returns true: the common options, or, if
+ * `all` follows, every one; the options alone of another topic. --help=tsv prints tab-separated lines `usage LINE`, then
+ * those of opt_help_tsv and of cmd_print_examples, which scripts/dev/manual.sh reads.
+ *
+ *   usage  what follows a form feed, which ends a line's text, is left out by a plain --help
+ *   err    the exit code; ERR_USAGE for an unknown topic. Unchanged without --help */
+bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups,
+                    err_t *err);
+
+/* Prints the list of commands; `word` as typed, --help or --help=tsv. */
+err_t cmd_help_commands(const char *word);
 
 /* Prints the examples of a command, if there are any. tsv: as lines `example WHAT COMMAND`. */
 void cmd_print_examples(const cmd_context_t *context, bool tsv);

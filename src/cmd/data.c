@@ -18,9 +18,10 @@ static const cmd_t verbs[] = {
 err_t data_open_comm(const cmd_context_t *context, double timeout_sec, runtime_t *out)
 {
     runtime_options_t options = {0};
-    opt_group_t group = {"", runtime_option_table, n_runtime_options, &options, 0};
+    opt_group_t groups[] = {{"", runtime_option_table, n_runtime_options, &options, 0},
+                            {"", gpu_option_table, n_gpu_options, &options, 0}};
     *out = (runtime_t){0};
-    TRY(opt_defaults(&group, 1));
+    TRY(opt_defaults(groups, 2));
     options.timeout_sec = timeout_sec;
     return runtime_open_comm(&options, context->abort_job, out);
 }
@@ -42,11 +43,13 @@ err_t cmd_data(const cmd_context_t *context)
         return verb->run(&rest);
     }
     cmd_context_t first = *context;
-    first.argc = context->argc > 0;
+    if (!cmd_is_help(word)) first.argc = context->argc > 0;
     char usage[1024];
     write_usage(usage, sizeof usage);
     const char *names[sizeof verbs / sizeof verbs[0]];
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) names[i] = verbs[i].name;
     for (int i = 0; names[i]; i++) cmd_tell_word(&first, "verb", names[i], verbs[i].summary);
-    return cmd_wants_help(&first, usage, NULL, 0) ? ERR_OK : cmd_fail(cmd_unknown_verb("data", word, names));
+    err_t err;
+    return cmd_wants_help(&first, usage, NULL, 0, &err) ? err
+                                                        : cmd_fail(cmd_unknown_verb("data", word, names));
 }

@@ -23,7 +23,7 @@ static const char usage[] =
     "annotations/instances_*.json), MNIST's IDX files, or other shards. Images are\n"
     "copied byte by byte unless --resize is given. Every rank packs its own shards;\n"
     "the files do not depend on the number of ranks.\n"
-    "\n"
+    "\f\n"
     "To continue an interrupted run, repeat the command: complete shards are verified\n"
     "and kept, the others are written. A DST packed from other samples (names, sizes,\n"
     "annotations), or with another --shard-size, --resize or --quality, is refused\n"
@@ -124,8 +124,8 @@ err_t cmd_data_pack(const cmd_context_t *context)
     opt_group_t groups[] = {{"Options", table, sizeof table / sizeof table[0], &options, 0},
                             {"Output", console_option_table, n_console_options, &console, 0}};
     runtime_t runtime = {0};
-    if (cmd_wants_help(context, usage, groups, 2)) return ERR_OK;
     err_t err = opt_defaults(groups, 2);
+    if (cmd_wants_help(context, usage, groups, 2, &err)) return err;
     if (err == ERR_OK) err = opt_parse(groups, 2, context->argc, context->argv, NULL, 0, NULL);
     if (err == ERR_OK) err = console_apply(&console);
     if (err == ERR_OK) err = check_options(&options, groups);

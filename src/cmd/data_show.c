@@ -19,7 +19,7 @@ static const char usage[] =
     "files, or shards. Reads the headers of every image; unreadable images are\n"
     "counted and named in warnings (use dptrain data verify to fail on them).\n"
     "--no-read prints only what the index or the annotations contain.\n"
-    "\n"
+    "\f\n"
     "Widths, heights and bytes refer to the images as stored. Objects are annotations\n"
     "other than crowds: small below an area of 32² pixels, large from 96², as in\n"
     "COCO's evaluation.\n"
@@ -68,8 +68,8 @@ err_t cmd_data_show(const cmd_context_t *context)
                             {"Output", console_option_table, n_console_options, &console, 0}};
     const char *words[2];
     int n_words = 0;
-    if (cmd_wants_help(context, usage, groups, 2)) return ERR_OK;
     err_t err = opt_defaults(groups, 2);
+    if (cmd_wants_help(context, usage, groups, 2, &err)) return err;
     if (err == ERR_OK) err = opt_parse(groups, 2, context->argc, context->argv, words, 2, &n_words);
     if (err == ERR_OK) err = console_apply(&console);
     if (err == ERR_OK) err = check_options(&options, groups, n_words);

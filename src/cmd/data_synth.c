@@ -49,8 +49,8 @@ err_t cmd_data_synth(const cmd_context_t *context)
     const char *words[1];
     int n_words = 0;
     cmd_tell_word(context, "word", "digits", "digits drawn as distorted strokes, with blur and noise");
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     err_t err = opt_defaults(&group, 1);
+    if (cmd_wants_help(context, usage, &group, 1, &err)) return err;
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 1, &n_words);
     if (err == ERR_OK && log_speaks()) err = synth_digits(&options, words, n_words);
     return cmd_fail(err);

@@ -96,8 +96,8 @@ err_t cmd_data_verify(const cmd_context_t *context)
     runtime_t runtime = {0};
     const char *words[2];
     int n_words = 0;
-    if (cmd_wants_help(context, usage, groups, 2)) return ERR_OK;
     err_t err = opt_defaults(groups, 2);
+    if (cmd_wants_help(context, usage, groups, 2, &err)) return err;
     if (err == ERR_OK) err = opt_parse(groups, 2, context->argc, context->argv, words, 2, &n_words);
     if (err == ERR_OK) err = console_apply(&console);
     if (err == ERR_OK && n_words != 1)

@@ -55,7 +55,7 @@ static const char usage[] =
     "Evaluates a checkpoint, the newest one in a folder, or weights of another\n"
     "program (with --model): loss, and accuracy or average precision. Detectors, such\n"
     "as --model maskrcnn_resnet50_fpn: COCO's average precision and recall.\n"
-    "\n"
+    "\f\n"
     "With --results: COCO's average precision and recall of detections that any\n"
     "program wrote, equal to pycocotools'. SRC is COCO's folder (its images are not\n"
     "read), shards of it, or a file like instances_val2017.json.\n";
@@ -68,6 +68,7 @@ enum {
     GROUP_DETECTIONS,
     GROUP_LOADING,
     GROUP_RUNTIME,
+    GROUP_GPU,
     GROUP_OUTPUT,
     N_GROUPS
 };
@@ -178,13 +179,14 @@ err_t cmd_eval(const cmd_context_t *context)
         {"Detectors: images", canvas_option_table, n_canvas_options, &options.detector.canvas, 0},
         {"Detectors: objects", detections_option_table, n_detections_options, &options.detector.detections,
          0},
-        {"Data loading", loader_option_table, n_loader_options, &options.evaluate.loader, 0},
+        {"Loading images", loader_option_table, n_loader_options, &options.evaluate.loader, 0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
+        {"GPU", gpu_option_table, n_gpu_options, &options.runtime, 0},
         {"Output", console_option_table, n_console_options, &options.console, 0},
     };
     const char *where = NULL;
     err_t err = opt_defaults(groups, N_GROUPS);
-    if (cmd_wants_help(context, usage, groups, N_GROUPS)) return ERR_OK;
+    if (cmd_wants_help(context, usage, groups, N_GROUPS, &err)) return err;
     if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &where, 1, NULL);
     if (err == ERR_OK) err = console_apply(&options.console);
     if (err == ERR_OK) err = check_options(&options, groups, where);

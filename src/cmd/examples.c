@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Three commands to start from at the end of each --help; tests/cli/help.bats runs them, those of one help in order in one
+/* Three commands to start from, the first ones of each --help; tests/cli/help.bats runs them, those of one help in order in one
  * folder, or checks them where they need hosts or minutes. */
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +17,12 @@ static const struct {
     const char *name; /* command, or command and verb */
     example_t examples[N_EXAMPLES];
 } all[] = {
+    {"",
+     {{"is this machine ready?", "dptrain check"},
+      {"train LeNet-5 on 2 ranks of it", "mpirun -np 2 dptrain train --out runs/first"},
+      {"the same on several hosts", "dptrain run -hostfile hosts -- train --out runs/second"}}},
     {"train",
-     {{"LeNet-5 on 2 ranks of this machine", "mpirun -np 2 dptrain train --data data/mnist --out runs/first"},
+     {{"LeNet-5 on 2 ranks of this machine", "mpirun -np 2 dptrain train --out runs/first"},
       {"go on after an interruption", "mpirun -np 2 dptrain train --out runs/first --resume auto"},
       {"ResNet-50 on a folder of images, on several hosts",
        "dptrain run -hostfile hosts -- train --model resnet50 --data imagenet"}}},
@@ -40,8 +44,8 @@ static const struct {
       {"from step 300 to the next recorded bits", "dptrain replay runs/first --step 300"},
       {"on 2 ranks", "mpirun -np 2 dptrain replay runs/first"}}},
     {"bench",
-     {{"allreduce, as nccl-tests measure it", "mpirun -np 2 dptrain bench comm -b 8 -e 64M -f 2"},
-      {"everything, in two minutes", "mpirun -np 2 dptrain bench all --quick"},
+     {{"everything, in two minutes", "mpirun -np 2 dptrain bench all --quick"},
+      {"allreduce, as nccl-tests measure it", "mpirun -np 2 dptrain bench comm -b 8 -e 64M -f 2"},
       {"training steps of ResNet-50", "mpirun -np 2 dptrain bench step --step-model resnet50"}}},
     {"report",
      {{"tables of one or several recordings", "dptrain report runs/first/metrics.jsonl"},

@@ -20,7 +20,7 @@ static const char usage[] =
     "hostfile without slots has as many as its GPUs where the job uses them,\n"
     "otherwise its cores; a host of a list has 1. Rank 0 runs on the chief: the first\n"
     "host of a hostfile or list. The chief is always listed first.\n"
-    "\n"
+    "\f\n"
     "--format tsv prints one host per line, without a header, tab-separated, with -\n"
     "for missing values:\n"
     "  address slots gpu_ids(comma-separated) port user key_file chief(yes|no)\n"
@@ -109,8 +109,8 @@ err_t cmd_hosts(const cmd_context_t *context)
     const char *words[2];
     int n_words = 0;
     for (int i = 0; verbs[i]; i++) cmd_tell_word(context, "word", verbs[i], "");
-    if (cmd_wants_help(context, usage, &group, 1)) return ERR_OK;
     err_t err = opt_defaults(&group, 1);
+    if (cmd_wants_help(context, usage, &group, 1, &err)) return err;
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 2, &n_words);
     if (err == ERR_OK && log_speaks()) err = run_verb(words, n_words, &group, &options);
     return cmd_fail(err);

@@ -235,7 +235,7 @@ err_t cmd_info(const cmd_context_t *context)
     err_t err = opt_defaults(groups, N_GROUPS);
     for (const model_t *model = models; model->name; model++)
         cmd_tell_word(context, "model", model->name, model->summary);
-    if (cmd_wants_help(context, usage, groups, N_GROUPS)) return ERR_OK;
+    if (cmd_wants_help(context, usage, groups, N_GROUPS, &err)) return err;
     if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, NULL, 0, NULL);
     if (err == ERR_OK && options.bytes && !options.model) err = missing_model();
     if (err == ERR_OK) err = settle_size(&options);

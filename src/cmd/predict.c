@@ -75,6 +75,7 @@ enum {
     GROUP_CANVAS,
     GROUP_DETECTIONS,
     GROUP_RUNTIME,
+    GROUP_GPU,
     GROUP_OUTPUT,
     N_GROUPS,
     N_DETECTOR_GROUPS = GROUP_RUNTIME - GROUP_DETECTORS
@@ -135,13 +136,14 @@ err_t cmd_predict(const cmd_context_t *context)
         {"Detectors: objects", detections_option_table, n_detections_options, &options.detector.detections,
          0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.runtime, 0},
+        {"GPU", gpu_option_table, n_gpu_options, &options.runtime, 0},
         {"Output", console_option_table, n_console_options, &options.console, 0},
     };
     const char **words = NULL;
     image_list_t list = {.n = 0};
     int n = 0;
     err_t err = opt_defaults(groups, N_GROUPS);
-    if (cmd_wants_help(context, usage, groups, N_GROUPS)) return ERR_OK;
+    if (cmd_wants_help(context, usage, groups, N_GROUPS, &err)) return err;
     if (err == ERR_OK)
         err = mem_new_array(context->argc + 1, sizeof *words, "words of the command line", &words);
     if (err == ERR_OK)

@@ -31,7 +31,7 @@ static const char usage[] =
     "Exit codes: 0 the bits agree; 1 they do not: says who computed others; 2 they\n"
     "cannot be compared here, and why.\n";
 
-enum { GROUP_REPLAY, GROUP_RUNTIME, GROUP_OUTPUT, N_GROUPS };
+enum { GROUP_REPLAY, GROUP_RUNTIME, GROUP_GPU, GROUP_OUTPUT, N_GROUPS };
 
 /* Bits depend on these. */
 static err_t refuse_given(const opt_group_t *groups)
@@ -49,10 +49,11 @@ err_t cmd_replay(const cmd_context_t *context)
     opt_group_t groups[N_GROUPS] = {
         {"Replay", table, sizeof table / sizeof table[0], &options, 0},
         {"Runtime", runtime_option_table, n_runtime_options, &options.replay.runtime, 0},
+        {"GPU", gpu_option_table, n_gpu_options, &options.replay.runtime, 0},
         {"Output", console_option_table, n_console_options, &options.console, 0},
     };
     err_t err = opt_defaults(groups, N_GROUPS);
-    if (cmd_wants_help(context, usage, groups, N_GROUPS)) return ERR_OK;
+    if (cmd_wants_help(context, usage, groups, N_GROUPS, &err)) return err;
     if (err == ERR_OK)
         err = opt_parse(groups, N_GROUPS, context->argc, context->argv, &options.replay.folder, 1, NULL);
     if (err == ERR_OK) err = console_apply(&options.console);

@@ -21,7 +21,7 @@ static const char usage[] =
     "                 lies on one side of 1, and q is at most alpha\n"
     "  same           the whole interval is within the minimum effect\n"
     "  inconclusive   neither; the reason is given\n"
-    "\n"
+    "\f\n"
     "Formulas and sources: docs/records.md. The same files give the same output.\n"
     "\n"
     "Exit codes: 0 no metric is worse; 1 a metric is worse; 3 the recordings cannot\n"

@@ -275,7 +275,7 @@ err_t report_files_command(const cmd_context_t *context, const char *usage, opt_
     const char **names = NULL;
     int n = 0;
     err_t err = opt_defaults(group, 1);
-    if (cmd_wants_help(context, usage, group, 1)) return ERR_OK;
+    if (cmd_wants_help(context, usage, group, 1, &err)) return err;
     if (err == ERR_OK) err = mem_new_array(context->argc + 1, sizeof *names, "names of files", &names);
     if (err == ERR_OK) err = opt_parse(group, 1, context->argc, context->argv, names, context->argc, &n);
     if (err != ERR_OK)

@@ -15,7 +15,7 @@ static const char usage[] =
     "when its level changed, by how much, between which revisions, and what else\n"
     "changed in the software. Recordings with different hardware, fabric, ranks or\n"
     "threads form separate histories. Method: docs/records.md, Histories.\n"
-    "\n"
+    "\f\n"
     "Exit codes: 0 also if changes were found; 1 --fail-on-change found one;\n"
     "3 nothing was usable, or a file could not be read; 6 --fail-on-change, and every\n"
     "metric has too few recordings.\n";

@@ -34,7 +34,7 @@ static const char usage[] = "usage: [mpirun -np N] dptrain train [options]\n"
                             "\n"
                             "Trains a model, data-parallel over N ranks. Without options: LeNet-5 on MNIST,\n"
                             "or on built-in digits if MNIST is not found.\n"
-                            "\n"
+                            "\f\n"
                             "Exit codes: 1 training diverged, or a --target was not reached; 5 a rank\n"
                             "was lost: continue with --resume auto.\n";
 
@@ -44,7 +44,7 @@ err_t cmd_train(const cmd_context_t *context)
     opt_group_t groups[TRAIN_N_GROUPS];
     char *storage = NULL;
     err_t err = train_options_bind(&options, groups);
-    if (err == ERR_OK && cmd_wants_help(context, usage, groups, TRAIN_N_GROUPS)) return ERR_OK;
+    if (err == ERR_OK && cmd_wants_help(context, usage, groups, TRAIN_N_GROUPS, &err)) return err;
     if (err == ERR_OK) err = parse_options(context, &options, groups, &storage);
     if (err == ERR_OK && options.print_config)
         err = print_config(&options, groups);

@@ -44,9 +44,8 @@ docs_help() { # NAME
     local file=$docs_helps/${1//[\/ ]/_}.txt command=("$dptrain") words
     if [[ ! -e $file ]]; then
         if [[ $1 == *.sh ]]; then command=("$root/$1"); else read -ra words <<<"$1" && command+=("${words[@]}"); fi
-        if [[ $1 == *.sh ]]; then command+=(--help); else command+=(--help all); fi
         # The examples are not a proof of their options.
-        "${command[@]}" 2>&1 | sed '/^Examples:$/,$d' >"$file" || return
+        "${command[@]}" --help all 2>&1 | sed '/^Examples:$/,/^$/d' >"$file" || return
     fi
     cat "$file"
 }
@@ -89,7 +88,7 @@ docs_examples() { # NAME
 # Checks that subcommands, scripts and options of a line exist. Prints what does not.
 docs_check_line() { # LINE
     local words word name='' next=''
-    [[ -n ${docs_verbs-} ]] || docs_verbs=$(docs_help '' | sed -nE 's/^  ([a-z-]+) .*/\1/p' | tr '\n' ' ')
+    [[ -n ${docs_verbs-} ]] || docs_verbs=$(docs_help '' | sed -nE 's/^  ([a-z-]+) .*/\1/p' | tr '\n' ' ')'help version '
     read -ra words <<<"$1"
     for word in "${words[@]}"; do
         word=${word#[\"\']} word=${word%[\"\';]}

@@ -16,7 +16,7 @@ bats_require_minimum_version 1.5.0
 
 setup_file() { make_tiny 64 16; }
 
-commands=(train eval predict replay checkpoint bench report "report compare" "report history" "report html" data
+commands=("" train eval predict replay checkpoint bench report "report compare" "report history" "report html" data
     "data synth"
     "data pack" "data verify" "data show" check hosts info)
 
@@ -70,10 +70,106 @@ at_terminal() { # COLUMNS COMMAND
 
 @test "the options of train are in groups of at most 16" {
     "$dptrain" train --help all | awk '
-        /^[A-Z][^:]*:$/ { group = $0; n[group] = 0 }
+        /^[A-Z].*:$/ { group = $0; n[group] = 0 }
         /^  --/ { n[group]++ }
         END { for (g in n) if (g !~ /^Examples/) { groups++; if (n[g] == 0 || n[g] > 16) { print g, n[g]; bad = 1 } }; exit bad || groups < 14 }'
-    "$dptrain" train --help | grep -x "Checkpoints:"
+    "$dptrain" train --help all | grep -x "Checkpoints:"
+}
+
+says() { # STATUS WORDS-OF-THE-MESSAGE COMMAND...
+    run "$dptrain" "${@:3}"
+    echo "${*:3}: $status: $output"
+    [ "$status" -eq "$1" ]
+    [[ "$output" == *"$2"* ]]
+}
+
+# Prints the options that a help lists, each in a line.
+listed() { # WORDS...
+    "$dptrain" "$@" | sed -n 's/^  \(--[^ ]*\).*/\1/p'
+}
+
+@test "a plain --help fits a screen: examples, then about 15 options" {
+    local command words
+    for command in "${commands[@]}"; do
+        read -ra words <<<"$command"
+        "$dptrain" "${words[@]}" --help >"$BATS_TEST_TMPDIR/short"
+        echo "$command: $(wc -l <"$BATS_TEST_TMPDIR/short") lines"
+        [ "$(wc -l <"$BATS_TEST_TMPDIR/short")" -le 45 ]
+        [ "$(grep -c '^  --' "$BATS_TEST_TMPDIR/short")" -le 18 ]
+        # What one types first stands before what is to be read: the usage, a paragraph, the examples.
+        [ "$(grep -n '^Examples:$' "$BATS_TEST_TMPDIR/short" | cut -d : -f 1)" -le 24 ]
+        run sed -n '/^Options:$\|^  --/,$p' "$BATS_TEST_TMPDIR/short"
+        [[ $output != *Examples:* ]]
+    done
+    for command in train eval predict replay bench check; do
+        run listed $command --help
+        [[ ! " ${lines[*]} " =~ \ --(comm|threads|timeout|gpus|share-gpu|workspace)\  ]]
+    done
+    need_terminal
+    for command in run regress; do
+        TERM=xterm script -qec "stty cols 80; '$dptrain' $command --help" /dev/null </dev/null >"$BATS_TEST_TMPDIR/short"
+        echo "$command: $(wc -l <"$BATS_TEST_TMPDIR/short") lines"
+        [ "$(wc -l <"$BATS_TEST_TMPDIR/short")" -le 45 ]
+    done
+}
+
+@test "--help TOPIC: each option is under exactly one topic; the short help names the topics" {
+    local command words topic topics
+    for command in "${commands[@]:1}" run regress; do
+        read -ra words <<<"$command"
+        if [[ $command == @(run|regress) ]]; then
+            topics=$("$dptrain" "$command" --help | sed -n 's/^More: .*TOPIC: //p')
+            topics=${topics//, /$'\n'}
+        else
+            topics=$("$dptrain" "${words[@]}" --help=tsv | awk -F '\t' '$1 == "group" && !seen[$3]++ { print $3 }')
+        fi
+        while read -r topic; do
+            [[ -n $topic ]] || continue
+            "$dptrain" "${words[@]}" --help "$topic"
+        done <<<"$topics" | sed -n 's/^  \(--*[a-zA-Z][^ ]*\).*/\1/p' | LC_ALL=C sort >"$BATS_TEST_TMPDIR/topics"
+        "$dptrain" "${words[@]}" --help all | sed '/^Examples:$/,/^$/d' | sed -n 's/^  \(--*[a-zA-Z][^ ]*\).*/\1/p' | LC_ALL=C sort |
+            diff - "$BATS_TEST_TMPDIR/topics" || { echo "$command"; return 1; }
+        [ "$(wc -l <<<"$topics")" -gt 1 ] || continue
+        run "$dptrain" "${words[@]}" --help
+        [[ $(tr -s ' \n' ' ' <<<"$output") == *" --help all, or --help TOPIC: $(paste -sd , <<<"$topics" | sed 's/,/, /g') " ]]
+    done
+    diff <("$dptrain" train --help gpu) <("$dptrain" train --help=gpu)
+    [ "$(listed train --help gpu | head -1)" = --gpus ]
+    # Three groups.
+    [ "$("$dptrain" train --help data | grep -cx 'Data.*:')" -eq 3 ]
+    # The case's options, and those of all.
+    [ "$("$dptrain" bench comm --help comm)" = "$("$dptrain" bench --help comm)" ]
+    # After other words, and before other options.
+    diff <("$dptrain" train --help) <("$dptrain" train --epochs 3 --help --lr 1)
+    says 2 "'checkpoints'" train --help checkpoint
+    [[ $output == *"data, model, run, "*" and all" ]]
+    says 2 "'learning'" train --help lr
+    says 2 "'nonesuch'" train --help nonesuch
+    says 2 "'nonesuch'" data --help nonesuch
+    says 2 "'nonesuch'" report compare --help=nonesuch
+    says 2 "did you mean network?" run --help networks
+    says 2 "'nonesuch'" regress --help nonesuch
+}
+
+@test "help and version are words, too" {
+    diff <("$dptrain" help) <("$dptrain" --help)
+    diff <("$dptrain" help train) <("$dptrain" train --help)
+    diff <("$dptrain" --help train) <("$dptrain" train -h)
+    diff <("$dptrain" help train data) <("$dptrain" train --help data)
+    diff <("$dptrain" help data pack) <("$dptrain" data pack --help)
+    diff <("$dptrain" help data pack output) <("$dptrain" data pack --help output)
+    diff <("$dptrain" help report options) <("$dptrain" report --help options)
+    diff <("$dptrain" help run network) <("$dptrain" run --help network)
+    for verb in "checkpoint show" "hosts ssh-config" "report compare" "data show"; do
+        # shellcheck disable=SC2086 # two words
+        diff <("$dptrain" help $verb) <("$dptrain" $verb --help)
+    done
+    diff <("$dptrain" version) <("$dptrain" --version)
+    says 2 "did you mean 'train'" help trian
+    # Once, by rank 0.
+    [ "$(on_ranks 2 help train | grep -c '^usage: ')" -eq 1 ]
+    run on_ranks 2 train --help nonesuch
+    [[ "$status" -eq 2 && $(grep -c "'nonesuch'" <<<"$output") -eq 1 ]]
 }
 
 # Makes what the examples read, small, in the folder of docs_folder.
@@ -103,13 +199,6 @@ examples_folder() { # FOLDER
     export DPTRAIN_DATA=$folder/shared DPTRAIN_BIN=$dptrain
     docs_plain docs_check_examples "$folder" "${commands[@]}" run ssh-setup health nccl-bw regress scripts/stage_data.sh scripts/mpijob.sh \
         scripts/simulate.sh
-}
-
-says() { # STATUS WORDS-OF-THE-MESSAGE COMMAND...
-    run "$dptrain" "${@:3}"
-    echo "${*:3}: $status: $output"
-    [ "$status" -eq "$1" ]
-    [[ "$output" == *"$2"* ]]
 }
 
 @test "a command that is not one: what to type instead" {

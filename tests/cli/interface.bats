@@ -39,7 +39,7 @@ options() { # COMMAND...
 }
 
 @test "commands, verbs, and their options with placeholders and defaults" {
-    commands=$("$dptrain" --help | sed -n 's/^  \([a-z-]*\)  *.*/\1/p')
+    commands=$("$dptrain" --help=tsv | sed -n 's/^command\t\([^\t]*\).*/\1/p')
     verbs=("data synth" "data pack" "data verify" "data show" "report compare" "report history" "report html"
         "checkpoint show" "checkpoint verify" "checkpoint export" "hosts show" "hosts hostfile" "hosts ssh-config")
     {
@@ -66,7 +66,7 @@ fields() { # FILES... of records
         | $kind + " " + join(".")' "$@"
 }
 
-# Screens are 80 columns wide; --help all lists everything that --help omits.
+# Screens are 80 columns wide; --help all lists everything that --help omits. tests/cli/help.bats has their topics.
 @test "help: every screen fits 80 columns, and every option is common or under --help all" {
     for command in '' train eval predict replay checkpoint bench report 'report compare' 'report history' 'report html' data 'data synth' \
         'data pack' 'data verify' 'data show' check hosts info; do
@@ -77,11 +77,11 @@ fields() { # FILES... of records
         [ "$status" -eq 1 ] || { echo "$command: $output"; return 1; }
         [[ -n $command ]] || continue
         [ "$("$dptrain" "${words[@]}" --help=tsv | grep -c ^option)" -eq "$(grep -c '^  --' "$BATS_TEST_TMPDIR/all")" ]
-        last="dptrain $command --help all lists every option"
+        more="More: dptrain $command --help all"
         if [ "$(grep -c '^  --' "$BATS_TEST_TMPDIR/common")" -lt "$(grep -c '^  --' "$BATS_TEST_TMPDIR/all")" ]; then
-            [ "$(tail -n 1 "$BATS_TEST_TMPDIR/common")" = "$last" ]
+            grep -q "^$more" "$BATS_TEST_TMPDIR/common"
         fi
-        run grep -qxF "$last" "$BATS_TEST_TMPDIR/all"
+        run grep -q "^$more" "$BATS_TEST_TMPDIR/all"
         [ "$status" -eq 1 ]
     done
     "$dptrain" train --help | grep -q '^  --batch N '

@@ -70,7 +70,7 @@ offers() { # EXPECTED WORDS...
     mkdir -p "$BATS_TEST_TMPDIR/here/runs"
     touch "$BATS_TEST_TMPDIR/here/rules.txt" "$BATS_TEST_TMPDIR/here/compare.jsonl"
     cd "$BATS_TEST_TMPDIR/here"
-    offers "$("$dptrain" --help | sed -n 's/^  \([a-z-]*\)  *.*/\1/p' | LC_ALL=C sort | paste -sd " ")" dptrain ''
+    offers "$("$dptrain" --help=tsv | sed -n 's/^command\t\([^\t]*\).*/\1/p' | LC_ALL=C sort | paste -sd " ")" dptrain ''
     offers 'check checkpoint' dptrain ch
     offers 'pack show synth verify' dptrain data ''
     offers 'export show verify' dptrain checkpoint ''
@@ -114,6 +114,14 @@ offers() { # EXPECTED WORDS...
     offers 'cpu cuda' dptrain run -hostfile hosts -- train --device = c
     offers '--datatype' dptrain nccl-bw hosts -- --datat
     offers '--share-gpu' dptrain health hosts -- --share-g
+    # What has a help of its own, and its topics.
+    offers 'check checkpoint' dptrain help ch
+    offers 'check checkpoint' dptrain --help ch
+    offers 'data detectors' dptrain train --help d
+    offers 'data detectors' dptrain help train d
+    offers 'all compare history html options' dptrain report --help ''
+    offers 'output' dptrain help data pack ou
+    offers 'network' dptrain run --help n
     # Files for commands that take some.
     offers 'rules.txt runs' dptrain eval ru
     offers 'rules.txt runs' dptrain checkpoint show ru

@@ -124,7 +124,7 @@ static void test_overlap(void)
 static int64_t floats_of(const char *text, int64_t n_gradients)
 {
     runtime_options_t values;
-    opt_group_t group = {"Runtime", runtime_option_table, n_runtime_options, &values, 0};
+    opt_group_t group = {"GPU", gpu_option_table, n_gpu_options, &values, 0};
     char word[64];
     char *argv[] = {word};
     snprintf(word, sizeof word, "--bucket=%s", text);

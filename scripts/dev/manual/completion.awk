@@ -35,6 +35,12 @@ FNR == NR && $1 != "" && !($1 in known) {
 FNR == NR && $2 ~ /^(verb|word|case)$/ { words[$1] = words[$1] " " $3 }
 FNR == NR && $2 == "case" { cases[$1] }
 FNR == NR && $2 == "word" { shared[$1] }
+# What may follow --help: topics, and verbs, which have a help of their own.
+FNR == NR && ($2 == "topic" || $2 == "verb") { topics[$1] = topics[$1] " " $3 }
+FNR == NR && $2 == "group" && !(($1, $4) in topic) {
+    topic[$1, $4]
+    topics[$1] = topics[$1] " " $4
+}
 FNR == NR && $2 == "usage" {
     if ($3 ~ /^usage:/) synopsis = 1
     if ($3 == "") synopsis = 0
@@ -61,6 +67,7 @@ FNR == 1 {
         row("words", scope, words[scope])
         row("options", scope, options[scope])
         row("negated", scope, negated[scope])
+        if (topics[scope] != "") row("values", scope " --help", "=" topics[scope] " all")
         # More of the same words, files, or files after a verb.
         row("more", scope, (scope in cases) ? "words" : !(scope in files) || options[scope] == "" ? "" : \
             (scope in shared) ? "later" : "files")

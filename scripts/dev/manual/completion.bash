@@ -36,6 +36,20 @@ _dptrain() {
         _dptrain_offer "$typed" "${words[@]}"
         return
     fi
+    # `help` and --help before a command are --help behind it.
+    if [[ $scope == @(help|--help|-h) ]]; then
+        if ((COMP_CWORD == 2)); then
+            read -ra words <<<"${_dptrain_words[main]}"
+            _dptrain_offer "$typed" "${words[@]}"
+            return
+        fi
+        COMP_WORDS=(dptrain "${COMP_WORDS[2]}" --help "${COMP_WORDS[@]:3}")
+        if ((COMP_CWORD > 3)) && [[ -n ${_dptrain_options["${COMP_WORDS[1]} ${COMP_WORDS[3]}"]-} ]]; then
+            COMP_WORDS=(dptrain "${COMP_WORDS[1]}" "${COMP_WORDS[3]}" --help "${COMP_WORDS[@]:4}")
+        fi
+        _dptrain
+        return
+    fi
     # After the -- of a script: another command, or options of the one that the script runs. `run` needs no -- before a command.
     local i=2 rest=()
     while ((i < COMP_CWORD)) && [[ ${COMP_WORDS[i]} != -- ]]; do

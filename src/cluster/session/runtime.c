@@ -23,22 +23,30 @@ static const char *const wires[] = {"fp32", "bf16", NULL};
 
 #define FIELD(name) offsetof(runtime_options_t, name)
 const opt_t runtime_option_table[] = {
-    {"device", OPT_CHOICE, FIELD(device), "auto", 0, 0, backend_names, NULL, "compute backend", OPT_COMMON},
-    {"comm", OPT_CHOICE, FIELD(comm), "auto", 0, 0, comm_names, NULL, "communication backend", OPT_COMMON},
+    {"device", OPT_CHOICE, FIELD(device), "auto", 0, 0, backend_names, NULL, "compute backend", OPT_MORE},
+    {"comm", OPT_CHOICE, FIELD(comm), "auto", 0, 0, comm_names, NULL, "communication backend", OPT_MORE},
     {"threads", OPT_INT, FIELD(threads), "0", 0, 4096, NULL, "N",
      "CPU threads per rank; 0: an equal share of the available CPUs; train takes fewer for small models that "
      "gain little from more",
-     OPT_COMMON},
+     OPT_MORE},
     {"timeout", OPT_REAL, FIELD(timeout_sec), "300", 1, 86400, NULL, "SEC",
-     "deadline of every wait, in seconds", OPT_COMMON},
+     "deadline of every wait, in seconds", OPT_MORE},
     {"stall-warning", OPT_REAL, FIELD(stall_sec), "60", 0, 86400, NULL, "SEC",
      "warn when ranks have waited this long, naming those that are missing; 0: never", OPT_MORE},
     {"allreduce", OPT_CHOICE, FIELD(allreduce), "auto", 0, 0, comm_allreduce_names, NULL,
      "gradient allreduce on the CPU: host: through shared memory; mpi: MPI_Allreduce; auto: the faster, "
      "measured at startup",
      OPT_MORE},
+    {"ranks-per-host", OPT_INT, FIELD(ranks_per_host), "0", 0, 4096, NULL, "N",
+     "treat each host as several hosts of N ranks", OPT_HIDDEN},
+    {"burn", OPT_STRING, FIELD(slowdown), NULL, 0, 0, NULL, "PHASE:SHARE[@RANK]",
+     "injected slowdown: relative time to waste in one phase", OPT_HIDDEN},
+};
+const int n_runtime_options = sizeof runtime_option_table / sizeof runtime_option_table[0];
+
+const opt_t gpu_option_table[] = {
     {"gpus", OPT_STRING, FIELD(gpus), NULL, 0, 0, NULL, "LIST",
-     "GPUs for the ranks of a host, in order, such as 0,2 [0,1,2,…]", OPT_COMMON},
+     "GPUs for the ranks of a host, in order, such as 0,2 [0,1,2,…]", OPT_MORE},
     {"share-gpu", OPT_FLAG, FIELD(share_gpu), "false", 0, 0, NULL, NULL,
      "allow several ranks per GPU; gradients then go through host memory, except with --comm nccl", OPT_MORE},
     {"workspace", OPT_SIZE, FIELD(workspace), "1G", 1 << 20, 1e12, NULL, "SIZE",
@@ -51,12 +59,8 @@ const opt_t runtime_option_table[] = {
      "number format of gradients in NCCL's allreduce", OPT_MORE},
     {"nccl-register", OPT_FLAG, FIELD(nccl_register), "true", 0, 0, NULL, NULL,
      "register gradient buffers with NCCL, if it supports that", OPT_MORE},
-    {"ranks-per-host", OPT_INT, FIELD(ranks_per_host), "0", 0, 4096, NULL, "N",
-     "treat each host as several hosts of N ranks", OPT_HIDDEN},
-    {"burn", OPT_STRING, FIELD(slowdown), NULL, 0, 0, NULL, "PHASE:SHARE[@RANK]",
-     "injected slowdown: relative time to waste in one phase", OPT_HIDDEN},
 };
-const int n_runtime_options = sizeof runtime_option_table / sizeof runtime_option_table[0];
+const int n_gpu_options = sizeof gpu_option_table / sizeof gpu_option_table[0];
 
 static void (*abort_hook)(err_t code);
 

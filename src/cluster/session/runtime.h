@@ -16,8 +16,9 @@ typedef struct runtime_options {
     bool share_gpu, nccl_register;
 } runtime_options_t;
 
-extern const opt_t runtime_option_table[];
-extern const int n_runtime_options;
+/* Two groups of one struct: the second has what concerns GPUs alone. */
+extern const opt_t runtime_option_table[], gpu_option_table[];
+extern const int n_runtime_options, n_gpu_options;
 
 typedef struct runtime {
     comm_t *comm;

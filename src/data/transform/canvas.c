@@ -11,9 +11,9 @@
 #define FIELD(name) offsetof(canvas_options_t, name)
 const opt_t canvas_option_table[] = {
     {"min-size", OPT_STRING, FIELD(min_size), "800", 0, 0, NULL, "N,...",
-     "resize images until their shorter side has N pixels,", OPT_COMMON},
+     "resize images until their shorter side has N pixels,", OPT_MORE},
     {"max-size", OPT_INT, FIELD(max_size), "1333", CANVAS_MULTIPLE, RESIZE_MAX, NULL, "N",
-     "or their longer side has N pixels, whichever is smaller", OPT_COMMON},
+     "or their longer side has N pixels, whichever is smaller", OPT_MORE},
     {"canvas", OPT_STRING, FIELD(canvas), "auto", 0, 0, NULL, "auto|exact|HxW,...",
      "sizes of the network's input, multiples of 32; auto: a few that suit most images; exact: as "
      "many as the images need",

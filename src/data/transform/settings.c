@@ -16,11 +16,11 @@ static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", 
 #define FIELD(name) offsetof(transform_options_t, name)
 const opt_t transform_option_table[] = {
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, RESIZE_MAX, NULL, "N",
-     "height and width of the model's input, in pixels [224]", OPT_COMMON},
+     "height and width of the model's input, in pixels [224]", OPT_MORE},
     {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, transform_tasks, NULL,
      "labels: one class per image, several (COCO), one per annotated object, or objects to detect; auto: by the "
      "model and the data",
-     OPT_COMMON},
+     OPT_MORE},
     {"crop", OPT_CHOICE, FIELD(crop), "auto", 0, 0, crops, NULL,
      "training crop: a random part, the center, all with borders, or all stretched; auto: random; IDX files and digits: all",
      OPT_MORE},

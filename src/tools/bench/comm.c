@@ -37,7 +37,7 @@ static const opt_t table[] = {
     {"communicator", OPT_STRING, FIELD(communicator), "auto", 0, 0, NULL, "LIST",
      "mpi: plain MPI; host: dptrain's allreduce in shared memory; nccl: between GPUs; auto: nccl where it "
      "sums gradients (--comm, --device), else mpi",
-     OPT_COMMON},
+     OPT_MORE},
     {"inplace", OPT_CHOICE, FIELD(inplace), "both", 0, 0, inplace_words, NULL,
      "measure in-place calls, out-of-place calls, or both", OPT_MORE},
     {"line-rate", OPT_REAL, FIELD(line_rate_gbs), "0", 0, 1e6, NULL, "GB/s",

@@ -27,9 +27,9 @@ static const char *const faults[] = {"none", "forward", "backward_data", "backwa
 #define FIELD(name) offsetof(conv_options_t, name)
 static const opt_t conv_table[] = {
     {"conv-net", OPT_CHOICE, FIELD(net), "all", 0, 0, nets, NULL, "network whose layers are measured",
-     OPT_COMMON},
+     OPT_MORE},
     {"conv-batch", OPT_INT, FIELD(batch), "0", 0, BATCH_MAX, NULL, "N",
-     "batch size, in images; 0: 64 for LeNet-5, else 8, or 1 with --quick", OPT_COMMON},
+     "batch size, in images; 0: 64 for LeNet-5, else 8, or 1 with --quick", OPT_MORE},
     {"conv-algorithms", OPT_CHOICE, FIELD(algorithms), "fixed", 0, 0, rules, NULL,
      "the backend's rule, or the fastest measured, as in training", OPT_MORE},
     {"conv-fault", OPT_CHOICE, FIELD(fault), "none", 0, 0, faults, NULL,

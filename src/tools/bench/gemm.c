@@ -40,11 +40,11 @@ static const char *const shape_sets[] = {"all", "square", "training", NULL};
 #define FIELD(name) offsetof(gemm_options_t, name)
 static const opt_t gemm_table[] = {
     {"gemm-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
-     "precision of the matrix products", OPT_COMMON},
+     "precision of the matrix products", OPT_MORE},
     {"gemm-shapes", OPT_CHOICE, FIELD(shapes), "all", 0, 0, shape_sets, NULL,
-     "square matrices, the final layers of networks in training, or both", OPT_COMMON},
+     "square matrices, the final layers of networks in training, or both", OPT_MORE},
     {"gemm-max", OPT_INT, FIELD(max), "0", 0, 65536, NULL, "N",
-     "largest square matrix; sizes double from 64; 0: 4096, or 1024 with --quick", OPT_COMMON},
+     "largest square matrix; sizes double from 64; 0: 4096, or 1024 with --quick", OPT_MORE},
     {"gemm-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "corrupt one element before the check",
      OPT_HIDDEN},
 };

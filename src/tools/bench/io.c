@@ -29,7 +29,7 @@ static const opt_t io_table[] = {
     {"io-dir", OPT_STRING, FIELD(dir), NULL, 0, 0, NULL, "DIR",
      "directory to measure, visible on all hosts [that of the records]", OPT_COMMON},
     {"io-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e12, NULL, "BYTES",
-     "file size; 0: 64M, or 16M with --quick", OPT_COMMON},
+     "file size; 0: 64M, or 16M with --quick", OPT_MORE},
     {"io-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "corrupt the data read before the check",
      OPT_HIDDEN},
 };

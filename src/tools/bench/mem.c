@@ -27,7 +27,7 @@ static const opt_t mem_table[] = {
     {"mem-bytes", OPT_SIZE, FIELD(n_bytes), "0", 0, 1e15, NULL, "BYTES",
      "size of the working set per rank (three arrays together; on a GPU the array copied); 0: one per cache "
      "level, and DRAM",
-     OPT_COMMON},
+     OPT_MORE},
     {"mem-fresh", OPT_FLAG, FIELD(fresh), "true", 0, 0, NULL, NULL, "also measure the cost of fresh pages",
      OPT_MORE},
     {"mem-fault", OPT_FLAG, FIELD(fault), NULL, 0, 0, NULL, NULL, "corrupt one element before the check",

@@ -27,13 +27,13 @@ static const opt_t step_table[] = {
     {"step-data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR", "dataset, as in train's --data",
      OPT_COMMON},
     {"step-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
-     "precision of matrix products", OPT_COMMON},
+     "precision of matrix products", OPT_MORE},
     {"step-algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
      "convolution algorithms, as in train's --algorithms", OPT_MORE},
     {"step-budget", OPT_REAL, FIELD(budget_sec), "0", 0, 86400, NULL, "SEC",
      "time per arrangement of ranks, in seconds; 0: as --budget", OPT_MORE},
     {"step-scaling", OPT_FLAG, FIELD(scaling), "true", 0, 0, NULL, NULL,
-     "also measure fewer ranks, and each rank alone, to compute efficiencies", OPT_COMMON},
+     "also measure fewer ranks, and each rank alone, to compute efficiencies", OPT_MORE},
 };
 
 typedef enum mode { ALONE, WEAK, STRONG } scaling_t;

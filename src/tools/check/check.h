@@ -23,7 +23,7 @@ typedef struct check_options {
     runtime_options_t runtime;
 } check_options_t;
 
-enum { CHECK_N_GROUPS = 2 };
+enum { CHECK_N_GROUPS = 3 };
 /* Binds the option groups to `options` and sets defaults. */
 err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GROUPS]);
 /* Call after parsing, before MPI. ERR_USAGE: an unknown name in --only or --skip, or invalid --ports. */

@@ -21,7 +21,7 @@ static const opt_t table[] = {
     {"content", OPT_FLAG, FIELD(content), "false", 0, 0, NULL, NULL,
      "also read every image file of --data on every host, and compare the bytes between hosts and with earlier "
      "readings",
-     OPT_COMMON},
+     OPT_MORE},
     {"config", OPT_STRING, FIELD(config), NULL, 0, 0, NULL, "FILE",
      "the job's --config; must be identical on all hosts", OPT_COMMON},
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR", "the job's --out; must have free space [runs]",
@@ -50,6 +50,7 @@ err_t check_options_bind(check_options_t *options, opt_group_t groups[CHECK_N_GR
     *options = (check_options_t){0};
     groups[0] = (opt_group_t){"Check", table, sizeof table / sizeof table[0], options, 0};
     groups[1] = (opt_group_t){"Runtime", runtime_option_table, n_runtime_options, &options->runtime, 0};
+    groups[2] = (opt_group_t){"GPU", gpu_option_table, n_gpu_options, &options->runtime, 0};
     return opt_defaults(groups, CHECK_N_GROUPS);
 }
 

@@ -10,7 +10,7 @@
 #define FIELD(name) offsetof(detections_options_t, name)
 const opt_t detections_option_table[] = {
     {"score-threshold", OPT_REAL, FIELD(score_threshold), "0.05", 0, 1, NULL, "X",
-     "keep objects with a larger probability", OPT_COMMON},
+     "keep objects with a larger probability", OPT_MORE},
     {"nms", OPT_REAL, FIELD(nms), "0.5", 0, 1, NULL, "X",
      "drop boxes that overlap a better one of their class by a larger IoU", OPT_MORE},
     {"detections", OPT_INT, FIELD(detections), "100", 1, DETECTIONS_MOST, NULL, "N",

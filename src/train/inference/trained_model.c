@@ -28,7 +28,7 @@ const opt_t weights_option_table[] = {
      "parameter names in the file: torchvision, detectron2, tensorpack, huggingface, dptrain, or a file of rules",
      OPT_MORE},
     {"input-size", OPT_INT, FIELD(input_size), NULL, 8, 4096, NULL, "N",
-     "height and width of the model's input, in pixels [224]", OPT_COMMON},
+     "height and width of the model's input, in pixels [224]", OPT_MORE},
     {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
      "labels: one class per image, several (COCO), or one per annotated object; auto: by the data", OPT_MORE},
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,

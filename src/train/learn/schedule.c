@@ -22,7 +22,7 @@ const opt_t schedule_option_table[] = {
      OPT_COMMON},
     {"warmup", OPT_REAL, FIELD(warmup_epochs), "0", 0, 1e6, NULL, "EPOCHS",
      "linear warm-up of the learning rate from 0, or with --lr-scale linear from the unscaled rate",
-     OPT_COMMON},
+     OPT_MORE},
     {"warmup-steps", OPT_INT, FIELD(warmup_steps), NULL, 0, 1 << 30, NULL, "N",
      "length of warm-up in steps, instead of --warmup [0; detectors: 1000, at most a quarter of the run, from 0.001 "
      "of the rate]",

@@ -14,8 +14,8 @@
 
 /* The first are sections of one table, the last two are for detectors. */
 enum {
-    TRAIN_SECTIONS = 7,
-    TRAIN_CLASSIFIER_GROUPS = TRAIN_SECTIONS + 7,
+    TRAIN_SECTIONS = 8,
+    TRAIN_CLASSIFIER_GROUPS = TRAIN_SECTIONS + 8,
     TRAIN_N_GROUPS = TRAIN_CLASSIFIER_GROUPS + 2
 };
 
