@@ -22,7 +22,7 @@ static err_t parse_options(const cmd_context_t *context, train_options_t *option
 
 static err_t print_config(const train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS])
 {
-    static const char *const without[] = {"config", "print-config", NULL};
+    static const char *const without[] = {"config", "print-config", "preview", NULL};
     char *text;
     TRY(opt_config_write(groups, train_options_groups(options), without, &text));
     if (log_speaks()) fputs(text, stdout);

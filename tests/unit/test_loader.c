@@ -94,6 +94,29 @@ static void test_delivers(void)
     OK(delivers(1, 2, 5, 2), "… from the middle of an epoch");
 }
 
+/* first_only: the beginnings of batches, in less memory. */
+static void test_first_only(void)
+{
+    sampler_t *sampler = NULL, *expected = NULL;
+    loader_t *loader = NULL;
+    if (make(N, BATCH, 4, &sampler) || make(N, BATCH, 4, &expected)) abort();
+    loader_options_t options = options_for(sampler, 0, 1);
+    options.first_only = true;
+    options.max_local = BATCH - 2;
+    if (loader_open(&options, &loader) != ERR_OK) abort();
+    bool right = true;
+    for (int64_t i = 0; i < N_PER_EPOCH; i++) {
+        const batch_t *batch;
+        sampler_slice_t slice = sampler_at(expected, 0, i, 0, 1);
+        if (slice.n > options.max_local) slice.n = options.max_local;
+        right = right && loader_next(loader, &batch) == ERR_OK && same_batch(batch, slice);
+    }
+    OK(right, "only the first samples of each batch");
+    loader_close(&loader);
+    sampler_free(&sampler);
+    sampler_free(&expected);
+}
+
 /* A whole run with augmentation as one rank of `size` in batches of `batch`, from position (epoch, first):
  * each image goes to `seen`, by epoch and dataset index. False: an error, or an allocation on the way. */
 typedef float seen_t[3][N][N_PIXELS];
@@ -396,8 +419,9 @@ int main(void)
     dataset.labels[SPLIT_TRAIN] = labels;
     dataset.info.n_samples[SPLIT_TRAIN] = N;
     dataset.info.channels = 1;
-    tap_plan(3 + 8 + 5 + 2 + 3 + 4 + 1);
+    tap_plan(3 + 1 + 8 + 5 + 2 + 3 + 4 + 1);
     test_delivers();
+    test_first_only();
     test_augments();
     test_raw();
     test_close();

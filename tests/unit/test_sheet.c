@@ -165,6 +165,46 @@ static void test_beside(const source_t *source)
     detected_free(&detected);
 }
 
+/* Samples as a network gets them: pixels of their own, with a class, or with objects over them. */
+static void test_samples(void)
+{
+    static uint8_t small[9 * 12 * 3], large[90 * 120 * 3];
+    static const category_t categories[] = {{1, "cat", ""}, {2, "dog", ""}};
+    uint32_t runs[] = {0, 90 * 60, 90 * 60}; /* the left half */
+    const annotation_t object = {.id = 1,
+                                 .category = 1,
+                                 .box = {0, 0, 60, 90},
+                                 .segmentation = SEGMENTATION_RLE,
+                                 .n_runs = 3,
+                                 .runs = runs};
+    memset(small, 80, sizeof small);
+    memset(large, 40, sizeof large);
+    sheet_sample_t samples[] = {
+        {.image = {12, 9, small}, .sample = {.name = "a", .label = 0}, .text = "#0"},
+        {.image = {120, 90, large},
+         .sample = {.name = "b", .label = -1, .n_annotations = 1, .annotations = &object},
+         .text = "#1"}};
+    sheet_samples_t sheet = {.samples = samples,
+                             .n = 2,
+                             .tile = TILE,
+                             .categories = categories,
+                             .title = "two",
+                             .about = "of two"};
+    page_t *page = NULL;
+    OK_CALL(sheet_draw_samples(&sheet, &page), "a sheet of samples");
+    OK(page && count_grey(page, 80) == TILE * 45, "a small one is enlarged by a whole factor");
+    OK(page && count_grey(page, 40) == TILE * 45, "a large one is reduced; its objects are only named");
+    page_free(&page);
+    sheet.boxed = true;
+    OK_CALL(sheet_draw_samples(&sheet, &page), "a sheet of samples with objects");
+    OK(page && count_grey(page, 40) == TILE / 2 * 45 && count_grey(page, 80) == TILE * 45,
+       "the object covers its half");
+    page_free(&page);
+    runs[2]--;
+    OK(sheet_draw_samples(&sheet, &page) == ERR_DATA && SAYS("annotation 1", "b"),
+       "an invalid mask is named");
+}
+
 static void test_caption(void)
 {
     page_t *page = NULL;
@@ -183,12 +223,13 @@ static void test_caption(void)
 
 int main(void)
 {
-    tap_plan(8 + 3 + 7 + 5 + 1 + 1);
+    tap_plan(8 + 3 + 7 + 5 + 6 + 1 + 1);
     source_t *source = make_source();
     test_survey(source);
     test_pick(source);
     test_sheet(source);
     test_beside(source);
+    test_samples();
     test_caption();
     source_close(&source);
     char command[128];

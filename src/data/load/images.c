@@ -387,6 +387,19 @@ static void weigh_image(const dataset_t *dataset, split_t split, uint64_t seed, 
     detection_weigh(&p->settings, &p->source->entries[split][ref->image], ref->object, &view, out);
 }
 
+bool images_name(const dataset_t *dataset, split_t split, int64_t index, char *out, size_t n_bytes)
+{
+    const images_t *p = dataset->impl;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    if (dataset->ops != &dataset_images) return false;
+    if (p->samples->list) index = p->list.of[split][index].image;
+    const bool known = source_describe(p->source, split, index, &buffer, &sample) == ERR_OK;
+    if (known) snprintf(out, n_bytes, "%s", sample.name);
+    source_free_buffer(p->source, &buffer);
+    return known;
+}
+
 bool images_detection(const dataset_t *dataset, images_detection_t *out)
 {
     if (dataset->ops != &dataset_images || dataset->info.task != TASK_DETECT) return false;

@@ -18,6 +18,9 @@ extern const dataset_ops_t dataset_images;
 /* dataset_info_t.hash of a source whose samples are those of a task. */
 uint64_t images_hash(const source_t *source, transform_task_t task);
 
+/* Writes the name of a sample's image, as its source has it: "dog/17.png". False: unknown, or a dataset in memory. */
+bool images_name(const dataset_t *dataset, split_t split, int64_t index, char *out, size_t n_bytes);
+
 /* What detectors need of a dataset of TASK_DETECT. Samples are not `source`'s: training leaves some images out. */
 typedef struct images_detection {
     const source_t *source;

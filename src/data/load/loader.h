@@ -43,6 +43,7 @@ typedef struct loader_options {
     int64_t epoch, batch; /* first position */
     int64_t n_batches;    /* number of batches to produce; loader_allow adds more */
     int64_t max_local;    /* maximum samples in a local batch */
+    bool first_only;      /* of a larger batch, produce only the first max_local samples */
     int n_threads;        /* 0: one */
     double timeout_sec;
     pixel_norm_t norm; /* the network's */

@@ -72,9 +72,10 @@ static void open_slot(loader_t *loader)
     batch_t *batch = &slot->batch;
     batch->epoch = slice.epoch, batch->batch = slice.batch;
     batch->n_global = slice.n_global, batch->first = slice.first, batch->n = slice.n;
+    if (o->first_only && batch->n > o->max_local) batch->n = o->max_local;
     slot->start_sec = clock_sec();
     slot->error = (err_info_t){.code = ERR_OK};
-    if (slice.n > o->max_local) {
+    if (batch->n > o->max_local) {
         note_error(loader, slot, 0,
                    err_raise(ERR_SYSTEM, __FILE__, __LINE__,
                              "the loader's buffers hold %" PRId64 " samples, but batch %" PRId64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lays out a contact sheet and draws its tiles. An image that cannot be decoded gets a marked tile. Objects
- * and captions are left to objects.c and caption.c. */
+/* Lays out contact sheets and draws their tiles. An image that cannot be decoded gets a marked tile. Objects and
+ * captions are left to objects.c and caption.c. */
 #include "data/show/sheet.h"
 
 #include <inttypes.h>
@@ -100,6 +100,11 @@ static err_t read_info(drawing_t *d, pick_t pick, sample_t *sample, image_info_t
 }
 
 /* The median of the images' shapes, so that most fill their tiles. */
+static double usual_shape(double *shapes, int64_t n)
+{
+    return n > 0 ? fmin(fmax(stats_median(shapes, n), least_shape), most_shape) : 1;
+}
+
 static err_t find_shape(drawing_t *d, double *out)
 {
     double *shapes = NULL;
@@ -112,9 +117,15 @@ static err_t find_shape(drawing_t *d, double *out)
         err = read_info(d, d->sheet->picks[i], &sample, &info);
         if (err == ERR_OK) shapes[n++] = (double)info.height / (double)info.width;
     }
-    *out = n > 0 ? fmin(fmax(stats_median(shapes, n), least_shape), most_shape) : 1;
+    *out = usual_shape(shapes, n);
     mem_free(&shapes);
     return err == ERR_DATA ? ERR_OK : err;
+}
+
+static page_box_t place_tile(const layout_t *l, int64_t number)
+{
+    return (page_box_t){MARGIN + number % l->columns * l->cell_width,
+                        MARGIN + HEAD + number / l->columns * l->cell_height, l->tile_width, l->tile_height};
 }
 
 /* The place of an image of width × height in its tile. */
@@ -129,6 +140,20 @@ static page_box_t fit_tile(page_box_t tile, int64_t width, int64_t height)
     return (page_box_t){tile.x + (tile.width - w) / 2, tile.y + (tile.height - h) / 2, w, h};
 }
 
+/* The rectangle `place` of an image, whose pixels stay visible where it is enlarged. */
+static err_t put_pixels(drawing_t *d, const image_t *image, image_rect_t place, page_box_t at)
+{
+    if (at.width >= 2 * image->width) {
+        const page_source_t pixels = {image->width, image->height, 3, image->rgb};
+        page_place(d->page, at, &pixels);
+        return ERR_OK;
+    }
+    TRY(resize(image, place, false, at.width, at.height, &d->scratch, d->rgb));
+    const page_source_t small = {at.width, at.height, 3, d->rgb};
+    page_place(d->page, at, &small);
+    return ERR_OK;
+}
+
 static err_t draw_pixels(drawing_t *d, const sample_t *sample, const image_info_t *info, page_box_t at)
 {
     const image_rect_t all = {0, 0, (double)info->width, (double)info->height};
@@ -136,15 +161,7 @@ static err_t draw_pixels(drawing_t *d, const sample_t *sample, const image_info_
     image_rect_t place;
     image_t image;
     TRY(image_decode_part(d->decoder, bytes, all, at.width, at.height, &image, &place));
-    if (at.width >= 2 * info->width) {
-        const page_source_t pixels = {image.width, image.height, 3, image.rgb};
-        page_place(d->page, at, &pixels);
-        return ERR_OK;
-    }
-    TRY(resize(&image, place, false, at.width, at.height, &d->scratch, d->rgb));
-    const page_source_t small = {at.width, at.height, 3, d->rgb};
-    page_place(d->page, at, &small);
-    return ERR_OK;
+    return put_pixels(d, &image, place, at);
 }
 
 /* Draws a cross with an explanation. */
@@ -209,9 +226,7 @@ static err_t draw_tile(drawing_t *d, int64_t number)
     const layout_t *l = &d->layout;
     const source_t *source = d->sheet->source;
     const pick_t pick = d->sheet->picks[number];
-    const page_box_t tile = {MARGIN + number % l->columns * l->cell_width,
-                             MARGIN + HEAD + number / l->columns * l->cell_height, l->tile_width,
-                             l->tile_height};
+    const page_box_t tile = place_tile(l, number);
     const caption_t caption = caption_of(tile);
     char text[TEXT_MAX];
     sample_t sample;
@@ -233,20 +248,24 @@ static err_t draw_tile(drawing_t *d, int64_t number)
     return ERR_OK;
 }
 
-static void draw_heading(const drawing_t *d)
+static void draw_heading(const drawing_t *d, const char *title, const char *about)
+{
+    const int64_t room = d->layout.width - 2 * MARGIN;
+    const text_style_t large = {TITLE_SCALE, ink};
+    caption_fitting(d->page, MARGIN + 1, MARGIN, room - 1, large, title); /* twice: bold */
+    caption_fitting(d->page, MARGIN, MARGIN, room - 1, large, title);
+    caption_fitting(d->page, MARGIN, MARGIN + TITLE, room, (text_style_t){1, faint}, about);
+}
+
+static void draw_source_heading(const drawing_t *d)
 {
     char text[TEXT_MAX];
-    const source_t *source = d->sheet->source;
-    const char *title_text = d->sheet->title ? d->sheet->title : source->path;
+    const sheet_t *sheet = d->sheet;
+    const source_t *source = sheet->source;
     const int64_t n_all = source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL];
-    const int64_t room = d->layout.width - 2 * MARGIN;
-    const text_style_t title = {TITLE_SCALE, ink};
-    caption_fitting(d->page, MARGIN + 1, MARGIN, room - 1, title, title_text); /* twice: bold */
-    caption_fitting(d->page, MARGIN, MARGIN, room - 1, title, title_text);
-    snprintf(text, sizeof text, "%" PRId64 " of %" PRId64 " images%s", d->sheet->n, n_all,
+    snprintf(text, sizeof text, "%" PRId64 " of %" PRId64 " images%s", sheet->n, n_all,
              source->has_annotations ? "; crowds are hatched" : "");
-    caption_fitting(d->page, MARGIN, MARGIN + TITLE, room, (text_style_t){1, faint},
-                    d->sheet->about ? d->sheet->about : text);
+    draw_heading(d, sheet->title ? sheet->title : source->path, sheet->about ? sheet->about : text);
 }
 
 err_t sheet_draw(const sheet_t *sheet, int64_t *n_bad, page_t **out)
@@ -261,7 +280,7 @@ err_t sheet_draw(const sheet_t *sheet, int64_t *n_bad, page_t **out)
     d.layout = lay_out(sheet->n, sheet->tile, sheet->beside != NULL, shape);
     TRY_OUT(err, page_new(d.layout.width, d.layout.height, paper, &d.page));
     TRY_OUT(err, mem_new_array(d.layout.tile_width * d.layout.tile_height, 3, "a tile", &d.rgb));
-    draw_heading(&d);
+    draw_source_heading(&d);
     for (int64_t i = 0; i < sheet->n; i++) TRY_OUT(err, draw_tile(&d, i));
     *n_bad = d.n_bad;
     *out = d.page;
@@ -273,5 +292,50 @@ out:
     objects_free(&d.objects);
     image_decoder_free(&d.decoder);
     mem_free(&d.rgb);
+    return err;
+}
+
+static err_t draw_sample(drawing_t *d, const sheet_samples_t *sheet, int64_t number)
+{
+    const sheet_sample_t *s = &sheet->samples[number];
+    const image_t *image = &s->image;
+    const page_box_t tile = place_tile(&d->layout, number), at = fit_tile(tile, image->width, image->height);
+    const caption_t caption = caption_of(tile);
+    const image_info_t info = {.stored_width = image->width,
+                               .stored_height = image->height,
+                               .orientation = 1,
+                               .width = image->width,
+                               .height = image->height};
+    const objects_image_t over = {
+        .info = &info, .sample = &s->sample, .categories = sheet->categories, .at = at};
+    page_fill(d->page, tile, empty);
+    TRY(put_pixels(d, image, (image_rect_t){0, 0, (double)image->width, (double)image->height}, at));
+    caption_draw(&caption, sheet->categories, &s->sample, s->text, d->page);
+    return sheet->boxed ? objects_draw(&d->objects, &over, d->page) : ERR_OK;
+}
+
+err_t sheet_draw_samples(const sheet_samples_t *sheet, page_t **out)
+{
+    drawing_t d = {.sheet = NULL};
+    double *shapes = NULL;
+    err_t err;
+    ASSERT(sheet->n > 0 && sheet->n <= SHEET_MAX_IMAGES);
+    TRY_OUT(err, check_size(sheet->n, sheet->tile, false));
+    TRY_OUT(err, mem_new_array(sheet->n, sizeof *shapes, "shapes of samples", &shapes));
+    for (int64_t i = 0; i < sheet->n; i++)
+        shapes[i] = (double)sheet->samples[i].image.height / (double)sheet->samples[i].image.width;
+    d.layout = lay_out(sheet->n, sheet->tile, false, usual_shape(shapes, sheet->n));
+    TRY_OUT(err, page_new(d.layout.width, d.layout.height, paper, &d.page));
+    TRY_OUT(err, mem_new_array(d.layout.tile_width * d.layout.tile_height, 3, "a tile", &d.rgb));
+    draw_heading(&d, sheet->title, sheet->about);
+    for (int64_t i = 0; i < sheet->n; i++) TRY_OUT(err, draw_sample(&d, sheet, i));
+    *out = d.page;
+    d.page = NULL;
+out:
+    page_free(&d.page);
+    resize_scratch_free(&d.scratch);
+    objects_free(&d.objects);
+    mem_free(&d.rgb);
+    mem_free(&shapes);
     return err;
 }

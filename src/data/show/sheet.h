@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws a contact sheet of a source's images: one tile per image, with its objects drawn over it (objects.h)
- * or its class below, and beside it, if given, its detections. Not collective. */
+/* Draws contact sheets: one tile per image, with its objects drawn over it (objects.h) or its class below. Of a source's
+ * images, and beside each, if given, its detections; or of samples as a network gets them. Not collective. */
 #ifndef DATA_SHOW_SHEET_H
 #define DATA_SHOW_SHEET_H
 
@@ -42,5 +42,24 @@ err_t sheet_check(int64_t n, int64_t tile);
  *
  * ERR_SYSTEM: a file could not be read. */
 err_t sheet_draw(const sheet_t *sheet, int64_t *n_bad, page_t **out);
+
+/* A sample as a network gets it. */
+typedef struct sheet_sample {
+    image_t image;    /* borrowed */
+    sample_t sample;  /* its label, or annotations in pixels of this image */
+    const char *text; /* second line of the caption */
+} sheet_sample_t;
+
+typedef struct sheet_samples {
+    const sheet_sample_t *samples;
+    int64_t n, tile;              /* as sheet_t's */
+    const category_t *categories; /* of labels and annotations */
+    bool boxed;                   /* draw annotations over the image; otherwise only name them */
+    const char *title, *about;    /* the heading's two lines */
+} sheet_samples_t;
+
+/* The same input gives the same pixels. A tile is the whole sample, reduced, or enlarged by a whole factor where it fits.
+ * Free *out with page_free. ERR_USAGE as sheet_check. ERR_DATA: an invalid mask. */
+err_t sheet_draw_samples(const sheet_samples_t *sheet, page_t **out);
 
 #endif

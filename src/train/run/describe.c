@@ -158,19 +158,10 @@ static void print_images(const trainer_t *t)
              sample, info->n_classes);
 }
 
-err_t trainer_print_header(trainer_t *t)
+void trainer_print_data(const trainer_t *t)
 {
-    const runtime_t *runtime = &t->runtime;
-    TRY(cpu_use_gather(t->comm, &t->telemetry.cpu_watch, runtime->n_threads, runtime->n_host_cpus,
-                       &t->telemetry.cpu_use));
-    const train_options_t *o = t->options;
     const dataset_info_t *info = &t->input.dataset->info;
-    int n_readers = trainer_loader_threads(t);
-    log_note("dptrain %s", version_number);
-    const graph_t *graph = t->model.graph;
-    log_note("  model   %s, %s parameters%s%s%s, %s", o->model, figure_count(graph->n_parameters).text,
-             graph->n_frozen ? " (" : "", graph->n_frozen ? figure_count(graph->n_frozen).text : "",
-             graph->n_frozen ? " frozen)" : "", o->precision);
+    const int n_readers = trainer_loader_threads(t);
     log_note("  data    %s (%s)", info->source, t->input.why);
     print_images(t);
     if (info->transform[0])
@@ -178,8 +169,22 @@ err_t trainer_print_header(trainer_t *t)
                  n_readers > 1 ? "s" : "");
     if (sampler_block(t->input.sampler) > 1)
         log_note("          shuffled in blocks of %s samples, %lld at a time",
-                 figure_count(sampler_block(t->input.sampler)).text, (long long)o->shuffle_window);
+                 figure_count(sampler_block(t->input.sampler)).text, (long long)t->options->shuffle_window);
     print_data_notes(info, t->options->eval);
+}
+
+err_t trainer_print_header(trainer_t *t)
+{
+    const runtime_t *runtime = &t->runtime;
+    TRY(cpu_use_gather(t->comm, &t->telemetry.cpu_watch, runtime->n_threads, runtime->n_host_cpus,
+                       &t->telemetry.cpu_use));
+    const train_options_t *o = t->options;
+    log_note("dptrain %s", version_number);
+    const graph_t *graph = t->model.graph;
+    log_note("  model   %s, %s parameters%s%s%s, %s", o->model, figure_count(graph->n_parameters).text,
+             graph->n_frozen ? " (" : "", graph->n_frozen ? figure_count(graph->n_frozen).text : "",
+             graph->n_frozen ? " frozen)" : "", o->precision);
+    trainer_print_data(t);
     print_ranks(t);
     char micro[32] = "";
     if (o->detects && t->model.micro_batch > 1)

@@ -363,6 +363,14 @@ err_t trainer_loop(trainer_t *t)
     return stop ? ERR_OK : check_target(t);
 }
 
+static err_t set_up_and_train(trainer_t *t)
+{
+    err_t err = trainer_setup(t);
+    if (err != ERR_OK) train_leave_folder(&t->output, true);
+    if (err == ERR_OK) err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
+    return err == ERR_OK ? trainer_loop(t) : err;
+}
+
 err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], void (*abort_job)(err_t code))
 {
     trainer_t *t;
@@ -374,10 +382,7 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
     err_t err = interruption_catch(t);
     if (err == ERR_OK) err = runtime_open(&options->runtime, abort_job, &t->runtime);
     t->comm = t->runtime.comm;
-    if (err == ERR_OK) err = trainer_setup(t);
-    if (err != ERR_OK) train_leave_folder(&t->output, true);
-    if (err == ERR_OK) err = comm_agree(t->comm, trainer_record_run(t), "writing metrics");
-    if (err == ERR_OK) err = trainer_loop(t);
+    if (err == ERR_OK) err = options->preview ? trainer_preview(t) : set_up_and_train(t);
     interruption_release();
     if (err == ERR_OK) err = comm_agree(t->comm, metrics_close(&t->output.records), "closing metrics");
     if (err == ERR_OK)

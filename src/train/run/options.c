@@ -22,7 +22,8 @@ const char *const train_options_per_run[] = {
     "trace-steps", "tensorboard",    "device",        "comm",           "threads",          "timeout",
     "allreduce",   "ranks-per-host", "gpus",          "share-gpu",      "workspace",        "bucket",
     "cuda-graph",  "wire",           "nccl-register", "loader-threads", "profile",          "progress",
-    "quiet",       "verbose",        "stall-warning", "measure-time",   "straggler-window", NULL};
+    "quiet",       "verbose",        "stall-warning", "measure-time",   "straggler-window", "preview",
+    NULL};
 static const char *const may_change[] = {"data",
                                          "epochs",
                                          "steps",
@@ -185,6 +186,10 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (strcmp(o->resume, "none") != 0 && o->overwrite)
         RAISE(ERR_USAGE, "--overwrite deletes the run that --resume %s would continue; give one of them",
               o->resume);
+    if (o->preview && !o->preview[0])
+        RAISE(ERR_USAGE, "invalid --preview '': expected a file, such as sheet.png");
+    if (o->preview && strcmp(o->resume, "none") != 0)
+        RAISE(ERR_USAGE, "--preview draws the first samples of a new run; omit --resume %s", o->resume);
     TRY(train_options_check_model(o, groups));
     if (!o->batch && !o->batch_per_rank)
         o->batch = o->detects ? task_get(TASK_DETECT)->defaults.batch : BATCH;

@@ -17,7 +17,7 @@
 #include "train/run/step.h"
 #include "train/run/stragglers.h"
 
-static err_t plan_steps(trainer_t *t)
+err_t trainer_plan_steps(trainer_t *t)
 {
     train_options_t *o = t->options;
     int64_t n_train = t->input.dataset->info.n_samples[SPLIT_TRAIN];
@@ -100,7 +100,7 @@ static err_t check_norms(const trainer_t *t)
     return ERR_OK;
 }
 
-static err_t build_graph(trainer_t *t)
+err_t trainer_build_graph(trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
     model_options_t options = {.sample = shape_3d(info->height, info->width, info->channels),
@@ -121,7 +121,7 @@ static err_t build_graph(trainer_t *t)
 
 static err_t build_model(trainer_t *t)
 {
-    TRY(build_graph(t));
+    TRY(trainer_build_graph(t));
     TRY(check_norms(t));
     const backend_t *backend = t->runtime.backend;
     size_t n_params = (size_t)t->model.graph->n_flat_params * sizeof(float);
@@ -248,10 +248,10 @@ static int64_t steps_left(const trainer_t *t)
     return t->n_steps > t->at.step ? t->n_steps - t->at.step : 0;
 }
 
-static err_t open_prefetcher(trainer_t *t)
+loader_options_t trainer_loader_options(trainer_t *t)
 {
     bool epoch_ended = t->at.batch == sampler_batches(t->input.sampler); /* its validation is due */
-    loader_options_t options = {
+    return (loader_options_t){
         .dataset = t->input.dataset,
         .split = SPLIT_TRAIN,
         .sampler = t->input.sampler,
@@ -269,6 +269,11 @@ static err_t open_prefetcher(trainer_t *t)
         .transform = t->input.dataset->ops->read ? NULL : &t->input.transform,
         .bad = corrupt_samples_of(&t->input),
     };
+}
+
+static err_t open_prefetcher(trainer_t *t)
+{
+    const loader_options_t options = trainer_loader_options(t);
     return prefetcher_open(&options, t->runtime.backend, &t->input.prefetcher);
 }
 
@@ -293,7 +298,7 @@ err_t trainer_build(trainer_t *t)
     t->at.best_step = -1;
     for (int i = 0; i < TASK_MAX_METRICS; i++) t->at.best[i] = NAN;
     const train_options_t *o = t->options;
-    err_t err = plan_steps(t);
+    err_t err = trainer_plan_steps(t);
     if (err == ERR_OK) err = build_model(t);
     if (err == ERR_OK) {
         train_warn_idle(t);

@@ -23,6 +23,9 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
  *   trainer_begin *        with the final weights, the rest of what a step needs
  *   trainer_print_plan     the rest of the header; not collective */
 err_t train_own_folder(comm_t *comm, train_output_t *output);
+/* Parts of trainer_build; not collective. */
+err_t trainer_plan_steps(trainer_t *t);
+err_t trainer_build_graph(trainer_t *t);
 err_t trainer_build(trainer_t *t);
 /* Warns of options that change nothing in this run. idle.c. */
 void train_warn_idle(const trainer_t *t);
@@ -30,10 +33,20 @@ err_t trainer_check_out(trainer_t *t);
 err_t trainer_set_threads(trainer_t *t);
 err_t trainer_prepare(trainer_t *t);
 err_t trainer_print_header(trainer_t *t);
+/* Its lines about the data; not collective. */
+void trainer_print_data(const trainer_t *t);
 err_t trainer_plan(trainer_t *t);
 err_t trainer_open_out(trainer_t *t);
 err_t trainer_begin(trainer_t *t);
 void trainer_print_plan(const trainer_t *t);
+
+/* What opens the run's loader at its position. */
+loader_options_t trainer_loader_options(trainer_t *t);
+
+/* --preview, in place of trainer_setup and trainer_loop: draws the first training samples. preview.c.
+ *
+ * ERR_SYSTEM, before data is opened: the file cannot be written. */
+err_t trainer_preview(trainer_t *t);
 
 /* Detectors: their parts of trainer_build and trainer_plan. setup_detector.c.
  *

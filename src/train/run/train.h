@@ -5,7 +5,7 @@
 
 #include "train/run/options.h"
 
-/* Collective. Trains, logs progress, and writes metrics and checkpoints.
+/* Collective. Trains, logs progress, and writes metrics and checkpoints; with --preview, only draws the first samples.
  *
  *   options    parsed and checked by train_options_check
  *   groups     bound to `options`
