@@ -112,6 +112,37 @@ ends_on_signal() { # N   N 0: without mpirun
 
 @test "Ctrl-C: measured points are kept, the file records interrupted, one message, exit code 1" { ends_on_signal 0; }
 
+# Ctrl-C to a benchmark as soon as it has said so: sets status.
+interrupt_at() { # WORDS ARGUMENTS...
+    perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$dptrain" bench "${@:2}" --threads 1 --out b.jsonl >said 2>&1 3>&- &
+    local job=$!
+    for _ in {1..3000}; do
+        ! grep -q "$1" said || break
+        sleep 0.02
+    done
+    kill -INT "$job"
+    status=0
+    wait "$job" || status=$?
+    cat said
+}
+
+@test "Ctrl-C while algorithms are measured: no step is measured, nor those that are left" {
+    cd "$BATS_TEST_TMPDIR"
+    XDG_CACHE_HOME=$PWD/cache interrupt_at 'measuring the algorithms of' step --step-model resnet18 --step-data "$tiny"
+    [ "$status" -eq 1 ]
+    [ "$(tail -n 1 b.jsonl | jq -r .reason)" = interrupted ]
+    XDG_CACHE_HOME=$PWD/cache run "$dptrain" train --model resnet18 --data "$tiny" --threads 1 --batch 64 --steps 1 --no-eval \
+        --measure-time 0 --out run
+    [ "$(jq 'select(.record == "run") | .algorithms_by_rule' run/metrics.jsonl)" -gt 0 ]
+}
+
+@test "Ctrl-C in the middle of a measurement that takes a minute: it is not waited for" {
+    cd "$BATS_TEST_TMPDIR"
+    interrupt_at ' host ' gemm --gemm-max 64 --gemm-shapes square --burn gemm:1e8
+    [ "$status" -eq 130 ]
+    grep -q SIGINT said
+}
+
 @test "Ctrl-C to mpirun: the same" {
     mpirun_waits
     ends_on_signal 2

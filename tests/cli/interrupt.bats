@@ -191,6 +191,19 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
     [ -z "$(ls "$out" 2>/dev/null)" ]
 }
 
+@test "SIGUSR1 while algorithms are measured: the rest is left to the rule, and no step begins" {
+    XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache launch_on 0 train --data "$tiny" --threads 1 --model resnet18 --out "$out"
+    for _ in {1..3000}; do
+        ! grep -q 'measuring the algorithms of' "$log" || break
+        sleep 0.02
+    done
+    signalled USR1
+    [ "$status" -eq 0 ]
+    grep '^stopped by SIGUSR1 after 0 steps' "$log"
+    jq -es '.[0].algorithms_by_rule > 0 and all(.record != "step")' "$out/metrics.jsonl"
+    "$dptrain" report "$out/metrics.jsonl"
+}
+
 @test "during validation: the step before it is saved, and the run continues with the validation" {
     "$dptrain" data synth digits --out "$BATS_TEST_TMPDIR/long" --train 64 --val 10000
     words+=(--ema 0.5) endless+=(--ema 0.5)

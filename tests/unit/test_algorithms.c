@@ -216,6 +216,40 @@ static void check_measure(void)
     graph_free(&g);
 }
 
+static int n_asked, stop_after;
+
+static bool stopped(void)
+{
+    return n_asked++ >= stop_after;
+}
+
+static int count_runs(void)
+{
+    return seen.runs[OP_FORWARD] + seen.runs[OP_BACKWARD_DATA] + seen.runs[OP_BACKWARD_WEIGHTS];
+}
+
+/* A request to stop is obeyed between two runs. */
+static void check_stop(void)
+{
+    graph_t *g = small_graph();
+    static const batch_size_t sizes[] = {{.n = 5, .training = true}, {.n = 9}};
+    measure_options_t options = {
+        .graph = g, .backend = &fake, .sizes = sizes, .n_sizes = 2, .limit_sec = 1e9, .stopped = stopped};
+    measure_result_t result;
+    bool right = true;
+    for (stop_after = 0; stop_after < 9; stop_after++) {
+        algorithms_t table = {.n = 0};
+        memset(&seen, 0, sizeof seen);
+        n_asked = 0;
+        must(algorithms_measure(&options, &table, &result), "measure");
+        right = right && count_runs() <= stop_after && result.n_measured <= 1 && table.n == 5 &&
+                result.n_left == 5 - result.n_measured;
+        algorithms_free(&table);
+    }
+    OK(right, "no run begins after a request to stop, and the rule decides the rest");
+    graph_free(&g);
+}
+
 static struct {
     int n_calls, n_done, n_layers;
     double left_sec;
@@ -359,11 +393,12 @@ static void check_plan(void)
 
 int main(void)
 {
-    tap_plan(3 + 4 + 25 + 9 + 5 + 4 + 1 + 5 + 1);
+    tap_plan(3 + 4 + 25 + 1 + 9 + 5 + 4 + 1 + 5 + 1);
     check_keys();
     check_text();
     check_damage();
     check_measure();
+    check_stop();
     check_order();
     check_near();
     check_late();

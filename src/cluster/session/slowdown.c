@@ -23,7 +23,7 @@ err_t slowdown_parse(const char *text, slowdown_t *out)
     char *end = NULL;
     out->rank = -1;
     if (colon) out->share = strtod(colon + 1, &end);
-    bool valid = colon && end > colon + 1 && out->share > 0 && out->share <= 100;
+    bool valid = colon && end > colon + 1 && out->share > 0 && out->share <= 1e9;
     if (valid && *end == '@') {
         const char *digits = end + 1;
         const long rank = strtol(digits, &end, 10);

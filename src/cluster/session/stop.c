@@ -9,7 +9,7 @@
 
 #include "base/fs.h"
 
-static atomic_bool requested;
+static atomic_bool requested, noticed;
 
 static void on_signal(int number)
 {
@@ -39,5 +39,17 @@ const char *stop_words(void)
 
 bool stop_requested(void)
 {
-    return atomic_load_explicit(&requested, memory_order_relaxed);
+    const bool is = atomic_load_explicit(&requested, memory_order_relaxed);
+    if (is) atomic_store(&noticed, true);
+    return is;
+}
+
+void stop_request(void)
+{
+    atomic_store(&requested, true);
+}
+
+bool stop_was_noticed(void)
+{
+    return atomic_load(&noticed);
 }

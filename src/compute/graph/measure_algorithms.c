@@ -40,6 +40,7 @@ typedef struct measuring {
 
 static bool has_time(const measuring_t *m)
 {
+    if (m->options->stopped && m->options->stopped()) return false;
     return clock_sec() - m->start + m->longest_sec <= m->options->limit_sec;
 }
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "cluster/hosts/machine.h"
+#include "cluster/session/stop.h"
 
 #define FIELD(name) offsetof(bench_options_t, name)
 const opt_t bench_option_table[] = {
@@ -56,6 +57,20 @@ err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what)
                         what, figure_bytes((double)n_bytes).text, topo->host_name,
                         figure_bytes((double)share).text, topo->local_size);
     return comm_agree(bench->comm, err, "checking free memory");
+}
+
+err_t bench_raise_interrupted(bench_t *bench)
+{
+    bench->interrupted = true;
+    return comm_agree(bench->comm, err_raise(ERR_GATE, __FILE__, __LINE__, "interrupted by a signal"),
+                      "ending the benchmark");
+}
+
+err_t bench_check_stop(bench_t *bench)
+{
+    int32_t asked = stop_requested();
+    TRY(comm_allreduce(bench->comm, &asked, 1, DTYPE_I32, COMM_MAX, "looking for signals"));
+    return asked ? bench_raise_interrupted(bench) : ERR_OK;
 }
 
 void bench_print(const char *format, ...)

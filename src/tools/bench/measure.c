@@ -119,10 +119,11 @@ static err_t warm_up(bench_t *bench, work_state_t *s)
         TRY(wait_for_ranks(bench, s));
         if (is_participant(bench, s)) TRY(run_samples(bench, s, n, sec, NULL));
         TRY(wait_for_ranks(bench, s));
-        mean = 0;
-        for (int64_t k = 0; k < n; k++) mean += sec[k] / (double)n;
-        TRY(max_over_ranks(bench, &mean, 1));
-        mean = fmax(mean, 1e-9);
+        double all[] = {0, stop_requested()};
+        for (int64_t k = 0; k < n; k++) all[0] += sec[k] / (double)n;
+        TRY(max_over_ranks(bench, all, 2));
+        if (all[1] > 0) return bench_raise_interrupted(bench);
+        mean = fmax(all[0], 1e-9);
         /* The first round may include cold caches and library start-up: only a very long one counts. */
         if (mean >= (i == 0 ? 10 : 1) * warm_up_sec) break;
         n = (int64_t)(warm_up_sec / (mean * (double)(i < 1 ? 1 : enough_iterations(s, mean))));
@@ -326,9 +327,7 @@ static err_t measure_works(measurement_t *m, bench_result_t *results)
     TRY(agree_on_rounds(m));
     TRY(measure_rounds(m));
     progress_clear_line();
-    if (m->bench->interrupted)
-        return comm_agree(m->bench->comm, err_raise(ERR_GATE, __FILE__, __LINE__, "interrupted by a signal"),
-                          "ending the benchmark");
+    if (m->bench->interrupted) return bench_raise_interrupted(m->bench);
     for (int i = 0; i < m->n; i++) {
         samples_t *samples = &m->states[i].samples;
         samples->n_batches = m->n_rounds;

@@ -2,11 +2,13 @@
 /* Runs the selected cases from header to end record, and turns wrong results into the exit code. */
 #include <signal.h>
 
+#include "base/clock.h"
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/version.h"
 #include "cluster/hosts/machine.h"
+#include "cluster/session/interrupt.h"
 #include "cluster/session/stop.h"
 #include "tools/bench/cases.h"
 #include "tools/bench/log.h"
@@ -71,14 +73,29 @@ static err_t end_log(bench_t *bench, err_t err)
     return comm_agree(bench->comm, err == ERR_OK ? closed : err_put(&first), "ending the benchmark");
 }
 
+/* A request to stop is met between two measurements. One that takes longer is not waited for. */
+static void ask_to_stop(int number, double end_sec)
+{
+    static const double patience_sec = 2.5;
+    const double start = clock_sec();
+    stop_request();
+    while (clock_sec() < end_sec && (stop_was_noticed() || clock_sec() < start + patience_sec))
+        clock_sleep(0.02);
+    log_last_words();
+    progress_clear_line();
+    log_info("interrupted by %s in the middle of a measurement", interrupt_name(number));
+}
+
 err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n_groups,
                 const bench_choice_t *cases, int n, void (*abort_job)(err_t code))
 {
+    static const double limit_sec = 60;
     bench_t bench = {.options = options};
-    stop_catch(SIGINT);
+    stop_catch(SIGINT); /* even if it is ignored, as in a shell's background */
     stop_catch(SIGTERM);
     stop_catch(SIGUSR1); /* scripts/run.sh sends it on Ctrl-C */
-    err_t err = runtime_open(&options->runtime, abort_job, &bench.runtime);
+    err_t err = interrupt_catch(ask_to_stop, limit_sec);
+    if (err == ERR_OK) err = runtime_open(&options->runtime, abort_job, &bench.runtime);
     bench.comm = bench.runtime.comm;
     if (err == ERR_OK) {
         bench.n_cpus = machine_cpus();
@@ -95,5 +112,6 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     runtime_abort_alone(&bench.runtime, err);
     if (bench.log) err = end_log(&bench, err);
     turns_close(&bench.turns);
+    if (!interrupt_arrived()) interrupt_release();
     return runtime_close(&bench.runtime, err);
 }

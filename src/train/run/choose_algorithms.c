@@ -16,6 +16,7 @@
 #include "base/xxh3.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
+#include "cluster/session/stop.h"
 #include "compute/graph/fuse.h"
 #include "train/run/measure_cache.h"
 
@@ -68,11 +69,12 @@ static err_t write_cache(const char *path, const algorithms_t *cache)
 /* A progress line on a terminal; elsewhere a line at the start, and every few seconds. */
 typedef struct teller {
     double limit_sec, last_sec;
+    bool of_run;
 } teller_t;
 
 static void tell_progress(void *context, const measure_progress_t *p)
 {
-    static const double every_sec = 10;
+    static const double every_sec = 5;
     teller_t *teller = context;
     char text[160];
     const double now = clock_sec();
@@ -86,8 +88,8 @@ static void tell_progress(void *context, const measure_progress_t *p)
     if (p->n_done > 0 && now - teller->last_sec < every_sec) return;
     teller->last_sec = now;
     if (p->n_done == 0)
-        log_note("  measuring the algorithms of %d layers, for at most %s (--measure-time)", p->n_layers,
-                 figure_time(teller->limit_sec).text);
+        log_note("  measuring the algorithms of %d layers, for at most %s%s", p->n_layers,
+                 figure_time(teller->limit_sec).text, teller->of_run ? " (--measure-time)" : "");
     else
         log_note("  measuring layer %d of %d, %s, %s left", p->n_done + 1, p->n_layers, p->layer, left.text);
 }
@@ -130,7 +132,7 @@ static err_t measure_choice(const algorithm_request_t *request, const char *mach
         log_warn("the algorithm cache is ignored: %s", err_message());
     snprintf(cache.machine, sizeof cache.machine, "%s", machine);
     snprintf(out->table.machine, sizeof out->table.machine, "%s", machine);
-    teller_t teller = {.limit_sec = 0.4 * request->timeout_sec};
+    teller_t teller = {.limit_sec = 0.4 * request->timeout_sec, .of_run = request->measure_sec != NULL};
     if (request->measure_sec && *request->measure_sec < teller.limit_sec)
         teller.limit_sec = *request->measure_sec;
     measure_options_t options = {.graph = request->graph,
@@ -141,7 +143,8 @@ static err_t measure_choice(const algorithm_request_t *request, const char *mach
                                  .rule = rule,
                                  .near = request->measure_sec != NULL,
                                  .limit_sec = teller.limit_sec,
-                                 .progress = request->measure_sec ? tell_progress : NULL,
+                                 .stopped = stop_requested,
+                                 .progress = request->tells ? tell_progress : NULL,
                                  .progress_context = &teller};
     err_t err = algorithms_measure(&options, &out->table, &result);
     progress_clear_line();

@@ -26,9 +26,10 @@ typedef struct algorithm_request {
     err_t (*rule)(const graph_t *graph, const backend_t *backend, const batch_size_t *sizes, int n_sizes,
                   algorithms_t *out);
     double timeout_sec; /* of the ranks that wait for rank 0; measuring takes at most a share of it */
-    /* --measure-time, for a run: limits measuring further, shows its progress, and accepts measurements of
-     * near batch sizes. NULL, for benchmarks: none of this. */
+    /* --measure-time, for a run: limits measuring further, and accepts measurements of near batch sizes. NULL, for
+     * benchmarks: neither. */
     const double *measure_sec;
+    bool tells; /* show the progress of measuring */
 } algorithm_request_t;
 
 typedef struct algorithm_choice {

@@ -312,6 +312,15 @@ static bool pauses_after_step(const trainer_t *t)
            t->at.batch + 1 == sampler_batches(t->input.sampler);
 }
 
+/* Collective. A signal during start-up: no step begins, as it may take long. */
+static err_t stop_before_steps(const trainer_t *t, bool *stop)
+{
+    int32_t asked = stop_requested();
+    TRY(comm_allreduce(t->comm, &asked, 1, DTYPE_I32, COMM_MAX, "start-up"));
+    *stop = asked > 0;
+    return ERR_OK;
+}
+
 err_t trainer_loop(trainer_t *t)
 {
     bool stop = false;
@@ -322,7 +331,8 @@ err_t trainer_loop(trainer_t *t)
     watchdog_time_calls(true);
     TRY(comm_agree(t->comm, interruption_prepare(t), "start-up"));
     TRY(interruption_open(t));
-    if (t->at.evaluation_due) TRY(finish_step(t, 0, 0, false));
+    TRY(stop_before_steps(t, &stop));
+    if (t->at.evaluation_due && !stop) TRY(finish_step(t, 0, 0, false));
     if (t->at.step >= t->n_steps)
         log_info("nothing to do: the checkpoint is at step %lld of %lld; --steps and --epochs are totals",
                  (long long)t->at.step, (long long)t->n_steps);

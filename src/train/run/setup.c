@@ -182,7 +182,8 @@ static err_t trainer_choose_algorithms(trainer_t *t)
                                    .runtime = &t->runtime,
                                    .graph = t->model.graph,
                                    .timeout_sec = t->options->runtime.timeout_sec,
-                                   .measure_sec = t->is_trial ? NULL : &measure_sec};
+                                   .measure_sec = t->is_trial ? NULL : &measure_sec,
+                                   .tells = true};
     if (t->options->detects) return detector_choose_algorithms(t, &request);
     int n_shards = sampler_shards(t->input.sampler, t->comm->size);
     for (int i = 0; i < n_shards; i++) {
