@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -110,6 +111,43 @@ static bool accepts_text(FILE *stream, int wait_ms)
     return poll(&one, 1, wait_ms) > 0;
 }
 
+/* Dekker's algorithm: each side announces itself, then looks for the other. Only the side that prints waits, for the one
+ * line of the other. */
+static atomic_int n_printing;
+static atomic_bool in_pause;
+static _Thread_local bool is_pausing;
+static _Atomic double last_sec;
+
+void log_hold_pause(void)
+{
+    atomic_fetch_add(&n_printing, 1);
+    while (!is_pausing && !has_last_words && atomic_load(&in_pause)) sched_yield();
+}
+
+void log_end_pause(void)
+{
+    atomic_fetch_sub(&n_printing, 1);
+}
+
+bool log_begin_pause(void)
+{
+    atomic_store(&in_pause, true);
+    is_pausing = !atomic_load(&n_printing) && !atomic_load(&last_words) && accepts_text(stdout, 0);
+    if (!is_pausing) atomic_store(&in_pause, false);
+    return is_pausing;
+}
+
+void log_leave_pause(void)
+{
+    is_pausing = false;
+    atomic_store(&in_pause, false);
+}
+
+double log_last_sec(void)
+{
+    return atomic_load(&last_sec);
+}
+
 enum { WAIT_MS = 50 };
 
 static void (*blocked)(bool begins);
@@ -147,7 +185,10 @@ static void write_text(FILE *stream, const char *text)
 
 void log_draw(const char *text)
 {
+    log_hold_pause();
     write_text(stdout, text);
+    atomic_store(&last_sec, clock_sec());
+    log_end_pause();
 }
 
 /* One write per message, since mpirun interleaves ranks at write boundaries. stream NULL: only to the
@@ -164,8 +205,11 @@ static void log_print(FILE *stream, const char *prefix, const char *suffix, cons
     print_mask(text); /* messages name what files hold */
     if (log_file) print_to_file(text);
     if (!stream) return;
+    log_hold_pause();
     if (clear_line) clear_line();
     write_text(stream, text);
+    atomic_store(&last_sec, clock_sec());
+    log_end_pause();
 }
 
 void log_info(const char *format, ...)

@@ -27,6 +27,16 @@ void log_set_blocked(void (*hook)(bool begins));
 /* Writes to stdout without formatting, for the progress line. */
 void log_draw(const char *text);
 
+/* For a thread that prints in the pauses of all others (base/progress.h). log_hold_pause keeps it from printing until
+ * log_end_pause; both nest, and the functions here that print call them. log_begin_pause is for that thread: false if
+ * another is printing, or stdout's reader keeps it waiting; otherwise call log_leave_pause after at most a line. */
+void log_hold_pause(void);
+void log_end_pause(void);
+bool log_begin_pause(void);
+void log_leave_pause(void);
+/* When something was last printed or drawn, by clock_sec; 0: never. */
+double log_last_sec(void);
+
 /* `clear` is called before each printed message, to remove the progress line (base/progress.h). */
 void log_set_clear_line(void (*clear)(void));
 

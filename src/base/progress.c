@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the user's terminal, also from under mpirun's pseudo-terminal, and redraws one line in it at a
- * limited rate. Its layout is left to base/progress_layout.c. */
+ * limited rate; a thread tells of long silences. The line's layout is left to base/progress_layout.c. */
 #include "base/progress.h"
 
 #include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +13,35 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/figure.h"
 #include "base/launch.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 static progress_mode_t progress_mode;
 static bool line_shown;
 static double last_draw_sec;
+
+enum { TEXT_MAX = 128 };
+
+/* What beats tell. All of it, and the line above, belongs to who holds the pauses (base/log.h). */
+static struct {
+    char doing[TEXT_MAX];
+    double since_sec;  /* of doing */
+    double silent_sec; /* before the next line */
+    double least_sec, started_sec;
+    /* The last bar, as drawn. */
+    char text[PROGRESS_MAX_PARTS][TEXT_MAX], brief[PROGRESS_MAX_PARTS][TEXT_MAX];
+    int keep[PROGRESS_MAX_PARTS], n;
+    double share;
+} beats = {.silent_sec = 5, .least_sec = 5};
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool runs, stop;
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The user's terminal, or -1. Under mpirun a rank's stdout is a pseudo-terminal even if mpirun's own stdout
  * is not, so the parent's stdout is used; it is mpirun's for rank 0 on the launching host. Left open. */
@@ -80,22 +105,42 @@ static int terminal_columns(void)
     return columns > 0 ? columns : 80;
 }
 
-void progress_draw_parts(const progress_part_t *parts, int n, int64_t done, int64_t total)
+static void draw_line(const progress_part_t *parts, int n, double share)
 {
-    if (!progress_active()) return;
-    double now = clock_sec();
-    if (done < total && now - last_draw_sec < 0.1) return;
-    last_draw_sec = now;
     char line[512], drawn[sizeof line + 8];
     /* A line that fills the last column would wrap on some terminals. */
-    progress_layout(parts, n, total > 0 ? (double)done / (double)total : 1, terminal_columns() - 1, line,
-                    sizeof line);
+    progress_layout(parts, n, share, terminal_columns() - 1, line, sizeof line);
     /* The cursor returns to the start of the line. A narrower terminal breaks the line into several, and moves
      * the cursor with its start: from there all of them are erased. */
     snprintf(drawn, sizeof drawn, "\r%s\033[J\r", line);
     log_draw(drawn);
     log_set_clear_line(progress_clear_line);
     line_shown = true;
+}
+
+/* For beats, which draw it again. */
+static void keep_parts(const progress_part_t *parts, int n, double share)
+{
+    beats.n = n;
+    beats.share = share;
+    for (int i = 0; i < n; i++) {
+        snprintf(beats.text[i], TEXT_MAX, "%s", parts[i].text ? parts[i].text : "");
+        snprintf(beats.brief[i], TEXT_MAX, "%s", parts[i].brief ? parts[i].brief : "");
+        beats.keep[i] = parts[i].keep;
+    }
+}
+
+void progress_draw_parts(const progress_part_t *parts, int n, int64_t done, int64_t total)
+{
+    if (!progress_active()) return;
+    const double now = clock_sec(), share = total > 0 ? (double)done / (double)total : 1;
+    log_hold_pause();
+    if (done >= total || now - last_draw_sec >= 0.1) {
+        last_draw_sec = now;
+        keep_parts(parts, n, share);
+        draw_line(parts, n, share);
+    }
+    log_end_pause();
 }
 
 void progress_draw(const char *label, int64_t done, int64_t total, const char *text)
@@ -106,7 +151,97 @@ void progress_draw(const char *label, int64_t done, int64_t total, const char *t
 
 void progress_clear_line(void)
 {
-    if (!line_shown) return;
+    log_hold_pause();
+    if (line_shown) log_draw("\r\033[J");
     line_shown = false;
-    log_draw("\r\033[J");
+    beats.n = 0;
+    log_end_pause();
+}
+
+void progress_doing(const char *what)
+{
+    log_hold_pause();
+    if (strncmp(beats.doing, what, TEXT_MAX - 1) != 0) {
+        snprintf(beats.doing, sizeof beats.doing, "%s", what);
+        beats.since_sec = clock_sec();
+        beats.silent_sec = beats.least_sec;
+    }
+    log_end_pause();
+}
+
+void progress_lines(double silent_sec)
+{
+    log_hold_pause();
+    beats.silent_sec = beats.least_sec = silent_sec;
+    log_end_pause();
+}
+
+/* A bar of its own, or the last one with what is being done added to it. */
+static void beat_bar(double sec)
+{
+    progress_part_t parts[PROGRESS_MAX_PARTS];
+    char text[TEXT_MAX + sizeof(figure_t) + 2];
+    const figure_t time = figure_duration(sec);
+    const int n = line_shown && beats.n < PROGRESS_MAX_PARTS ? beats.n : 0;
+    snprintf(text, sizeof text, "%s: %s", beats.doing, time.text);
+    for (int i = 0; i < n; i++)
+        parts[i] = (progress_part_t){beats.text[i], beats.brief[i][0] ? beats.brief[i] : NULL, beats.keep[i]};
+    if (n == 0) {
+        const progress_part_t own[] = {{beats.doing, NULL, 0}, {time.text, NULL, 1}};
+        draw_line(own, 2, 0);
+        return;
+    }
+    parts[n] = (progress_part_t){text, time.text, PROGRESS_MAX_PARTS};
+    draw_line(parts, n + 1, beats.share);
+}
+
+void progress_beat(double now_sec)
+{
+    static const double bar_sec = 2, longest_sec = 60;
+    const double silent_sec = now_sec - fmax(log_last_sec(), beats.started_sec);
+    if (!log_begin_pause()) return;
+    const double sec = now_sec - beats.since_sec;
+    if (beats.doing[0] && progress_active() && silent_sec >= bar_sec) beat_bar(sec);
+    if (beats.doing[0] && progress_wants_lines() && silent_sec >= beats.silent_sec) {
+        log_note("  %s, %.0f s so far", beats.doing, sec);
+        beats.silent_sec = fmin(2 * beats.silent_sec, longest_sec);
+    }
+    log_leave_pause();
+}
+
+static void *beat_every_second(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&watch.lock);
+    while (!watch.stop) {
+        const struct timespec next = thread_time_after(1);
+        pthread_cond_timedwait(&watch.changed, &watch.lock, &next);
+        if (!watch.stop) progress_beat(clock_sec());
+    }
+    pthread_mutex_unlock(&watch.lock);
+    return NULL;
+}
+
+err_t progress_watch(void)
+{
+    if (watch.runs || !log_speaks() || !launch_owns_process()) return ERR_OK;
+    watch.stop = false;
+    beats.started_sec = clock_sec();
+    int reason = thread_cond_init(&watch.changed);
+    if (reason == 0) reason = thread_start(&watch.thread, beat_every_second, NULL);
+    if (reason != 0) RAISE(ERR_SYSTEM, "cannot start the thread that shows progress: %s", strerror(reason));
+    watch.runs = true;
+    return ERR_OK;
+}
+
+void progress_unwatch(void)
+{
+    if (!watch.runs) return;
+    pthread_mutex_lock(&watch.lock);
+    watch.stop = true;
+    pthread_cond_signal(&watch.changed);
+    pthread_mutex_unlock(&watch.lock);
+    pthread_join(watch.thread, NULL);
+    pthread_cond_destroy(&watch.changed);
+    watch.runs = false;
 }

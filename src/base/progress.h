@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/progress_layout.h"
 
 typedef enum progress_mode {
@@ -32,5 +33,18 @@ void progress_draw(const char *label, int64_t done, int64_t total, const char *t
 
 /* Removes the line before other text is printed. */
 void progress_clear_line(void);
+
+/* Nothing is silent for long: while nothing is printed or drawn, a thread of rank 0 tells what the process is doing, in the
+ * bar every 2 s, or in a line after 5 s, then after twice as long each time, up to a minute.
+ *
+ *   progress_watch  starts the thread; progress_unwatch ends it. Without it, or before, nothing is told
+ *   progress_doing  notes what is being done: "computing step 3". A few stores
+ *   progress_lines  the shortest silence before a line, in seconds; a run that prints lines of its own needs fewer
+ *   progress_beat   a beat of the thread at a time by clock_sec, for tests */
+err_t progress_watch(void);
+void progress_unwatch(void);
+void progress_doing(const char *what);
+void progress_lines(double silent_sec);
+void progress_beat(double now_sec);
 
 #endif

@@ -2,9 +2,12 @@
 /* RUN np=0
  *
  * The progress line at every width: what it says, and that it fits. */
+#include <fcntl.h>
 #include <math.h>
+#include <unistd.h>
 
-#include "base/progress_layout.h"
+#include "base/log.h"
+#include "base/progress.h"
 #include "base/table.h"
 #include "tests/tap.h"
 #include "train/output/status.h"
@@ -129,9 +132,78 @@ static void test_line(void)
        "the plain line: %s", line);
 }
 
+/* What a beat `sec` after the last output prints; what `act` prints comes first. */
+static const char *said_by(void (*act)(void), double sec)
+{
+    static char text[1024];
+    char path[] = "/tmp/dptrain-progress-XXXXXX";
+    fflush(stdout);
+    const int before = dup(STDOUT_FILENO), file = mkstemp(path);
+    if (before < 0 || file < 0 || dup2(file, STDOUT_FILENO) < 0) abort();
+    if (act) act();
+    progress_beat(log_last_sec() + sec);
+    fflush(stdout);
+    const ssize_t n = pread(file, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = '\0';
+    if (dup2(before, STDOUT_FILENO) < 0 || unlink(path) != 0) abort();
+    close(file), close(before);
+    return text;
+}
+
+static const char *said_after(double sec)
+{
+    return said_by(NULL, sec);
+}
+
+static void draw_bar(void)
+{
+    progress_draw("epoch 1/3", 1, 4, "accuracy 0.9");
+}
+
+static bool silent_after(double sec)
+{
+    return said_after(sec)[0] == '\0';
+}
+
+static void test_beats(void)
+{
+    log_set_rank(0, 1, "host");
+    progress_set_mode(PROGRESS_LINES);
+    log_note("# a line");
+    OK(silent_after(100), "without knowing what, nothing is told");
+    progress_doing("computing step 3");
+    OK(silent_after(4.9) && strstr(said_after(5.1), "computing step 3, "), "a line after 5 s of silence");
+    OK(silent_after(9.9) && !silent_after(10.1) && silent_after(19.9) && !silent_after(20.1),
+       "the next ones after twice as long");
+    for (int i = 0; i < 5; i++) said_after(100);
+    OK(silent_after(59) && !silent_after(61), "but not after more than a minute");
+    progress_doing("computing step 3");
+    OK(silent_after(59), "the same work goes on");
+    progress_doing("evaluating");
+    OK(strstr(said_after(5.1), "evaluating, "), "other work begins anew");
+    progress_lines(30);
+    OK(silent_after(29) && !silent_after(31), "a run with lines of its own needs fewer");
+    log_hold_pause();
+    OK(silent_after(1000), "nothing is told while others print");
+    log_end_pause();
+    progress_set_mode(PROGRESS_NONE);
+    OK(silent_after(1000), "nor with --progress none");
+    progress_set_mode(PROGRESS_BAR);
+    setenv("COLUMNS", "100", 1);
+    const char *own = said_after(3);
+    OK(strstr(own, "evaluating [----") && !strchr(own, '\n'), "a bar of its own");
+    const char *added = said_by(draw_bar, 3);
+    OK(strstr(added, "epoch 1/3 [#####---") && strstr(added, "accuracy 0.9  evaluating: 0:"),
+       "or added to the last one");
+    OK(silent_after(1.9), "not while the bar moves");
+    said_by(progress_clear_line, 0);
+    progress_set_mode(PROGRESS_AUTO);
+}
+
 int main(void)
 {
-    tap_plan(17);
+    tap_plan(17 + 12);
+    test_beats();
     test_widths();
     test_words();
     test_share();

@@ -13,6 +13,7 @@
 #include "base/deadline.h"
 #include "base/last_phase.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/sim.h"
 #include "cluster/comm/watchdog_report.h"
 #include "cluster/comm/watchdog_side.h"
@@ -296,6 +297,7 @@ static void enter(const char *what, int waiting)
         atomic_store(&dog.what, what);
         snprintf(dog.mine->doing, sizeof dog.mine->doing, "%s", what);
         last_phase_note(what);
+        progress_doing(what);
         dog.noted = what;
     }
     long long sequence = atomic_load_explicit(&dog.mine->sequence, memory_order_relaxed);
@@ -368,13 +370,16 @@ long long watchdog_progress(void)
 
 void watchdog_phase(const char *format, ...)
 {
-    atomic_fetch_add(&dog.n_phases, 1);
-    if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
-    const double start = call_begun();
+    char text[WATCHDOG_TEXT];
     va_list args;
+    const double start = call_begun();
     va_start(args, format);
-    vsnprintf(dog.mine->doing, sizeof dog.mine->doing, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    atomic_fetch_add(&dog.n_phases, 1);
+    progress_doing(text);
+    if (!atomic_load_explicit(&dog.running, memory_order_relaxed)) return;
+    memcpy(dog.mine->doing, text, sizeof text);
     last_phase_note(dog.mine->doing);
     dog.noted = NULL;
     call_ended(start);

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/sim.h"
 #include "base/stats.h"
+#include "cluster/comm/watchdog.h"
 #include "cluster/session/stop.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/samples.h"
@@ -322,7 +323,11 @@ static err_t prepare_states(measurement_t *m, const bench_work_t *works)
 
 static err_t measure_works(measurement_t *m, bench_result_t *results)
 {
-    for (int i = 0; i < m->n; i++) TRY(warm_up(m->bench, &m->states[i]));
+    for (int i = 0; i < m->n; i++) {
+        watchdog_phase("warming up: %s", m->states[i].work->what);
+        TRY(warm_up(m->bench, &m->states[i]));
+    }
+    watchdog_phase("measuring: %s", m->states[0].work->what);
     m->best_sec = INFINITY;
     TRY(agree_on_rounds(m));
     TRY(measure_rounds(m));

@@ -95,6 +95,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     stop_catch(SIGTERM);
     stop_catch(SIGUSR1); /* scripts/run.sh sends it on Ctrl-C */
     err_t err = interrupt_catch(ask_to_stop, limit_sec);
+    if (err == ERR_OK) err = progress_watch();
     if (err == ERR_OK) err = runtime_open(&options->runtime, abort_job, &bench.runtime);
     bench.comm = bench.runtime.comm;
     if (err == ERR_OK) {
@@ -112,6 +113,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     runtime_abort_alone(&bench.runtime, err);
     if (bench.log) err = end_log(&bench, err);
     turns_close(&bench.turns);
+    progress_unwatch();
     if (!interrupt_arrived()) interrupt_release();
     return runtime_close(&bench.runtime, err);
 }

@@ -352,6 +352,7 @@ err_t trainer_loop(trainer_t *t)
         t->at.evaluation_due =
             epoch_end || last || trainer_evaluation_due(t, epoch_end, last) != EVALUATION_NONE;
         TRY(interruption_open(t));
+        if (t->telemetry.n_first_steps == 1) progress_lines(LINE_SEC); /* show_step has its own */
         if (result.bad_found) TRY(corrupt_samples_share(t->comm, &t->input.bad));
         show_step(t);
         TRY(replicas_after_step(t, cost.total));
@@ -390,6 +391,7 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
     stop_catch(SIGUSR1);
     cpu_watch_open(&t->telemetry.cpu_watch);
     err_t err = interruption_catch(t);
+    if (err == ERR_OK) err = progress_watch();
     if (err == ERR_OK) err = runtime_open(&options->runtime, abort_job, &t->runtime);
     t->comm = t->runtime.comm;
     if (err == ERR_OK) err = options->preview ? trainer_preview(t) : set_up_and_train(t);
@@ -399,6 +401,7 @@ err_t train_run(train_options_t *options, opt_group_t groups[TRAIN_N_GROUPS], vo
         err = comm_agree(t->comm, tensorboard_close(&t->output.tensorboard), "closing the event file");
     runtime_abort_alone(&t->runtime, err);
     trainer_teardown(t);
+    progress_unwatch();
     runtime_t runtime = t->runtime;
     comm_buffer_t grads = t->learning.buffer;
     char *saved = t->saving.saved_options;

@@ -296,6 +296,7 @@ static err_t begin_trace(trainer_t *t)
 err_t trainer_build(trainer_t *t)
 {
     TRY(train_open_input(t->comm, t->options, &t->input));
+    watchdog_phase("building the model");
     t->at.best_step = -1;
     for (int i = 0; i < TASK_MAX_METRICS; i++) t->at.best[i] = NAN;
     const train_options_t *o = t->options;
@@ -312,6 +313,7 @@ err_t trainer_build(trainer_t *t)
 err_t trainer_plan(trainer_t *t)
 {
     TRY(trainer_choose_algorithms(t));
+    watchdog_phase("planning the model");
     return comm_agree(t->comm, build_executor(t), "planning the model");
 }
 
