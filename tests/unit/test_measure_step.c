@@ -8,6 +8,7 @@
 #include "compute/models/model.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
+#include "train/run/trial.h"
 
 static graph_t *build(const char *name, bool multi_label)
 {
@@ -21,12 +22,15 @@ static graph_t *build(const char *name, bool multi_label)
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 1);
-    tap_plan(5);
+    tap_plan(6);
     graph_t *lenet = build("lenet5", false), *many = build("mnist-cnn-bn", true);
     const int64_t before = mem_live();
     step_time_t time;
     OK(fabs(measure_step_macs(lenet, 4) - 3 * 4 * 2293000.0) < 0.5, "three times the forward pass: %g",
        measure_step_macs(lenet, 4));
+    OK(trial_batch_for(2.3e6) == 64 && trial_batch_for(4.1e9) == 4 && trial_batch_for(15.5e9) == 1 &&
+           trial_batch_for(1e12) == 1,
+       "dptrain bench step: large models have smaller batches");
     must(measure_step(lenet, device, 4, 600, &time), "a step");
     OK(time.sec > 0 && time.sec < 600, "a step of LeNet-5: %g s", time.sec);
     must(measure_step(many, device, 2, 600, &time), "a step");

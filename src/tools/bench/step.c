@@ -22,8 +22,8 @@ typedef struct step_options {
 #define FIELD(name) offsetof(step_options_t, name)
 static const opt_t step_table[] = {
     {"step-model", OPT_STRING, FIELD(model), "lenet5", 0, 0, NULL, "NAME", "model", OPT_COMMON},
-    {"step-batch", OPT_INT, FIELD(batch), "64", 1, 1 << 20, NULL, "N", "batch size per rank, in samples",
-     OPT_COMMON},
+    {"step-batch", OPT_INT, FIELD(batch), NULL, 1, 1 << 20, NULL, "N",
+     "batch size per rank, in samples [64; on CPUs less for large models]", OPT_COMMON},
     {"step-data", OPT_STRING, FIELD(data), NULL, 0, 0, NULL, "DIR", "dataset, as in train's --data",
      OPT_COMMON},
     {"step-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
@@ -45,8 +45,9 @@ enum { N_PARTS = 5 };
 typedef struct arrangement {
     scaling_t mode;
     int n_ranks;
-    int64_t batch; /* of all its ranks; ALONE: of each rank */
-    comm_t *comm;  /* NULL on ranks that do not participate */
+    int64_t n_shares; /* batches of a rank in `batch` */
+    int64_t batch;    /* of all its ranks; ALONE: of each rank */
+    comm_t *comm;     /* NULL on ranks that do not participate */
     bool owns_comm;
     trial_t *trial;
     step_cost_t sums; /* of the steps, by this rank's clock */
@@ -63,6 +64,7 @@ typedef struct step_bench {
     arrangement_t list[MAX_ARRANGEMENTS];
     bench_result_t results[MAX_ARRANGEMENTS];
     int n;
+    int64_t batch; /* of a rank; 0: chosen with the first arrangement */
 } step_bench_t;
 
 static const char *const part_names[] = {"data", "forward", "backward", "allreduce", "optimizer"};
@@ -92,10 +94,10 @@ static err_t run_step(void *context)
     return ERR_OK;
 }
 
-static void add_arrangement(step_bench_t *s, scaling_t mode, int n_ranks, int64_t batch)
+static void add_arrangement(step_bench_t *s, scaling_t mode, int n_ranks, int64_t n_shares)
 {
     arrangement_t *a = &s->list[s->n++];
-    *a = (arrangement_t){.mode = mode, .n_ranks = n_ranks, .batch = batch};
+    *a = (arrangement_t){.mode = mode, .n_ranks = n_ranks, .n_shares = n_shares};
     snprintf(a->what, sizeof a->what, "step of %s, %s, %d rank%s", s->options->model, mode_names[mode],
              n_ranks, n_ranks > 1 ? "s" : "");
 }
@@ -104,12 +106,21 @@ static void add_arrangement(step_bench_t *s, scaling_t mode, int n_ranks, int64_
 static void list_arrangements(step_bench_t *s)
 {
     int size = s->bench->comm->size;
-    int64_t batch = s->options->batch;
-    for (int n = 1; n < size && s->options->scaling; n *= 2) add_arrangement(s, WEAK, n, n * batch);
-    add_arrangement(s, WEAK, size, size * batch);
+    for (int n = 1; n < size && s->options->scaling; n *= 2) add_arrangement(s, WEAK, n, n);
+    add_arrangement(s, WEAK, size, size);
     if (size == 1 || !s->options->scaling) return;
-    add_arrangement(s, ALONE, size, batch);
-    for (int n = 1; n < size; n *= 2) add_arrangement(s, STRONG, n, size * batch);
+    add_arrangement(s, ALONE, size, 1);
+    for (int n = 1; n < size; n *= 2) add_arrangement(s, STRONG, n, size);
+}
+
+/* Collective. The batch that the first trial has chosen; rank 0 takes part in it. */
+static err_t learn_batch(step_bench_t *s, arrangement_t *a)
+{
+    if (s->batch) return ERR_OK;
+    if (a->trial) s->batch = trial_batch(a->trial) / a->n_shares;
+    TRY(comm_broadcast(s->bench->comm, &s->batch, sizeof s->batch, 0, "preparing a trial"));
+    a->batch = a->n_shares * s->batch;
+    return ERR_OK;
 }
 
 /* Collective. Opens the communicator of the arrangement's ranks and a trial on it. */
@@ -126,12 +137,15 @@ static err_t open_arrangement(step_bench_t *s, arrangement_t *a)
     else
         err = comm_subset(bench->comm, a->n_ranks, &a->comm);
     TRY(err);
+    a->batch = a->n_shares * s->batch;
     trial_options_t options = {o->model,      o->data,  o->precision,
                                o->algorithms, a->batch, bench->options->runtime.timeout_sec};
     if (a->comm) err = trial_open(&options, &bench->runtime, a->comm, &a->trial);
     /* The others sleep meanwhile. */
     TRY(comm_barrier_asleep(bench->comm, "preparing a trial"));
     TRY(comm_agree(bench->comm, err, "preparing a trial"));
+    TRY(learn_batch(s, a));
+    TRY(bench_check_stop(bench));
     if (a->comm) TRY(trial_warm_up(a->trial));
     return comm_barrier_asleep(bench->comm, "preparing a trial");
 }
@@ -275,8 +289,7 @@ static err_t step_report(step_bench_t *s)
     bool scaled = size > 1 && s->options->scaling;
     err_t err = ERR_OK;
     bench_print("step: %s, %s, %lld samples per rank, %s", s->options->model, s->options->precision,
-                (long long)s->options->batch,
-                s->bench->comm->rank == 0 ? trial_data(s->list[0].trial)->source : "");
+                (long long)s->batch, s->bench->comm->rank == 0 ? trial_data(s->list[0].trial)->source : "");
     for (int i = 0; i < s->n && err == ERR_OK; i++)
         err = step_report_row(s, s->list[i].mode, s->list[i].n_ranks, &table);
     if (err == ERR_OK && scaled) err = step_report_row(s, STRONG, size, &table);
@@ -310,6 +323,7 @@ static err_t step_run(bench_t *bench, const void *options)
     TRY(comm_agree(bench->comm, mem_new(sizeof *s, "training steps", &s), "preparing steps"));
     s->bench = bench;
     s->options = options;
+    s->batch = s->options->batch;
     list_arrangements(s);
     err_t err = measure_arrangements(s);
     runtime_abort_alone(&bench->runtime, err);

@@ -3,7 +3,10 @@
  * batch at a time. Timing statistics are left to tools/bench. */
 #include "train/run/trial.h"
 
+#include "base/figure.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "compute/graph/measure_step.h"
 #include "data/dataset/dataset.h"
 #include "train/run/setup.h"
 
@@ -24,10 +27,32 @@ static err_t make_options(const trial_options_t *request, trial_t *trial)
     o->data = request->data;
     o->precision = request->precision;
     o->algorithms = request->algorithms;
-    o->batch = request->batch;
+    o->batch = request->batch ? request->batch : TRIAL_BATCH * trial->t.comm->size;
     o->steps = MANY_STEPS;
     o->runtime.timeout_sec = request->timeout_sec;
     return train_options_check(o, trial->groups);
+}
+
+int64_t trial_batch_for(double macs)
+{
+    static const double most = 2e10;
+    int64_t n = TRIAL_BATCH;
+    while (n > 1 && (double)n * macs > most) n /= 2;
+    return n;
+}
+
+/* Not collective. Replaces the default batch where it would take minutes. */
+static err_t choose_batch(trainer_t *t)
+{
+    const double macs = measure_step_macs(t->model.graph, 1) / 3;
+    const int64_t n = trial_batch_for(macs);
+    if (t->runtime.backend->memory || n == TRIAL_BATCH) return ERR_OK;
+    log_note("  %lld sample%s per rank and step, of %s multiply-adds each (another number: --step-batch)",
+             (long long)n, n > 1 ? "s" : "", figure_number(macs).text);
+    t->options->batch = n * t->comm->size;
+    sampler_free(&t->input.sampler);
+    TRY(trainer_plan_steps(t));
+    return t->options->detects ? detector_check_model(t) : ERR_OK;
 }
 
 void trial_close(trial_t **trial)
@@ -53,6 +78,7 @@ err_t trial_open(const trial_options_t *options, const runtime_t *runtime, comm_
     trial->t.comm = trial->t.runtime.comm = comm;
     err_t err = comm_agree(comm, make_options(options, trial), what);
     if (err == ERR_OK) err = trainer_build(&trial->t);
+    if (err == ERR_OK && !options->batch) err = comm_agree(comm, choose_batch(&trial->t), what);
     if (err == ERR_OK) err = trainer_prepare(&trial->t);
     if (err == ERR_OK) err = trainer_plan(&trial->t);
     if (err == ERR_OK) err = trainer_begin(&trial->t);
@@ -89,6 +115,11 @@ err_t trial_warm_up(trial_t *trial)
     int n = trial->t.runtime.backend->graph ? RATE_WARMUP_STEPS + BACKEND_SLOTS : 0;
     for (int i = 0; i < n; i++) TRY(trial_step(trial, &cost));
     return ERR_OK;
+}
+
+int64_t trial_batch(const trial_t *trial)
+{
+    return trial->t.input.global_batch;
 }
 
 const dataset_info_t *trial_data(const trial_t *trial)

@@ -8,10 +8,16 @@
 
 typedef struct trial trial_t;
 
+enum { TRIAL_BATCH = 64 };
+
+/* The samples of a rank's step on the CPU, of so many multiply-adds each in the forward pass: a power of two, at most
+ * TRIAL_BATCH, for a step of a second or so on one core. */
+int64_t trial_batch_for(double macs);
+
 typedef struct trial_options {
     const char *model, *data; /* data as --data; NULL: training's default */
     const char *precision, *algorithms;
-    int64_t batch; /* global */
+    int64_t batch; /* global; 0: TRIAL_BATCH per rank, on the CPU less for large models */
     double timeout_sec;
 } trial_options_t;
 
@@ -27,6 +33,9 @@ err_t trial_step(trial_t *trial, step_cost_t *cost);
 
 /* Collective. Steps up to the first recorded ones on a GPU, since training has recorded ones; none on the host. */
 err_t trial_warm_up(trial_t *trial);
+
+/* The global batch. */
+int64_t trial_batch(const trial_t *trial);
 
 const dataset_info_t *trial_data(const trial_t *trial);
 
