@@ -8,7 +8,7 @@
 #include "base/log.h"
 
 static const cmd_t verbs[] = {
-    {"synth", "write built-in digits as IDX files", .run = cmd_data_synth},
+    {"synth", "write digits as IDX files, or shapes as JPEGs", .run = cmd_data_synth},
     {"pack", "pack an image folder, COCO or IDX files into shards", .run = cmd_data_pack},
     {"verify", "verify shards, or images against their annotations", .run = cmd_data_verify},
     {"show", "statistics of images and annotations; a contact sheet", .run = cmd_data_show},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain data synth`: writes the built-in digits as IDX files. Runs without MPI. */
+/* `dptrain data synth`: writes the built-in digits as IDX files, or shapes as a folder of images. Runs without MPI. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,10 +8,17 @@
 #include "cmd/data.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/digits.h"
+#include "data/dataset/shapes.h"
 
-static const char usage[] = "usage: dptrain data synth digits --out DIR [options]\n"
-                            "\n"
-                            "Writes synthetic digits (distorted strokes, blur, noise) in MNIST's format.\n";
+static const char usage[] =
+    "usage: dptrain data synth digits|shapes --out DIR [options]\n"
+    "\n"
+    "Writes synthetic images.\n"
+    "\n"
+    "  digits  distorted strokes, blur, noise, in MNIST's format\n"
+    "  shapes  circles, crosses, squares and triangles as JPEGs of several sizes, a\n"
+    "          folder per class: stand-ins for photographs. In train/ and val/; with\n"
+    "          --val 0 the folders of classes are directly in DIR\n";
 
 typedef struct synth_options {
     const char *out;
@@ -20,25 +27,29 @@ typedef struct synth_options {
 
 #define FIELD(name) offsetof(synth_options_t, name)
 static const opt_t table[] = {
-    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR", "output directory of the four IDX files",
-     OPT_COMMON},
-    {"train", OPT_INT, FIELD(n_train), "60000", 1, 10000000, NULL, "N", "training samples", OPT_COMMON},
-    {"val", OPT_INT, FIELD(n_val), "10000", 1, 10000000, NULL, "N", "validation samples", OPT_COMMON},
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "DIR", "output directory", OPT_COMMON},
+    {"train", OPT_INT, FIELD(n_train), "60000", 1, 10000000, NULL, "N",
+     "training samples; default for shapes: 400", OPT_COMMON},
+    {"val", OPT_INT, FIELD(n_val), "10000", 0, 10000000, NULL, "N",
+     "validation samples; default for shapes: 100", OPT_COMMON},
     {"seed", OPT_INT, FIELD(seed), "1", 0, 9e15, NULL, "N", "random seed", OPT_COMMON},
 };
 
-static err_t synth_digits(const synth_options_t *options, const char *const *words, int n_words)
+static err_t synth(synth_options_t *o, const opt_group_t *group, const char *const *words, int n_words)
 {
-    if (n_words != 1 || strcmp(words[0], "digits") != 0)
-        RAISE(ERR_USAGE, "dptrain data synth: expected the word digits");
-    if (!options->out) RAISE(ERR_USAGE, "dptrain data synth: --out DIR is required");
+    const bool shapes = n_words == 1 && strcmp(words[0], "shapes") == 0;
+    if (n_words != 1 || (!shapes && strcmp(words[0], "digits") != 0))
+        RAISE(ERR_USAGE, "dptrain data synth: expected one of the words digits, shapes");
+    if (!o->out) RAISE(ERR_USAGE, "dptrain data synth: --out DIR is required");
+    if (shapes && !opt_given(group, 1, "train")) o->n_train = SHAPES_TRAIN;
+    if (shapes && !opt_given(group, 1, "val")) o->n_val = SHAPES_VAL;
     if (cmd_only_checks()) return ERR_OK;
-    TRY(digits_write(options->out, (uint64_t)options->seed, options->n_train, options->n_val));
+    TRY((shapes ? shapes_write : digits_write)(o->out, (uint64_t)o->seed, o->n_train, o->n_val));
     char quoted[FS_PATH_MAX];
-    fs_quote(options->out, quoted, sizeof quoted);
-    log_info("wrote %lld training and %lld validation digits to %s; train on them with --data %s%s",
-             (long long)options->n_train, (long long)options->n_val, options->out,
-             dataset_is_built_in(options->out) ? "./" : "", quoted);
+    fs_quote(o->out, quoted, sizeof quoted);
+    log_info("wrote %lld training and %lld validation %s to %s; train on them with --data %s%s",
+             (long long)o->n_train, (long long)o->n_val, words[0], o->out,
+             dataset_is_built_in(o->out) ? "./" : "", quoted);
     return ERR_OK;
 }
 
@@ -49,9 +60,10 @@ err_t cmd_data_synth(const cmd_context_t *context)
     const char *words[1];
     int n_words = 0;
     cmd_tell_word(context, "word", "digits", "digits drawn as distorted strokes, with blur and noise");
+    cmd_tell_word(context, "word", "shapes", "JPEGs of four shapes, a folder per class");
     err_t err = opt_defaults(&group, 1);
     if (cmd_wants_help(context, usage, &group, 1, &err)) return err;
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, words, 1, &n_words);
-    if (err == ERR_OK && log_speaks()) err = synth_digits(&options, words, n_words);
+    if (err == ERR_OK && log_speaks()) err = synth(&options, &group, words, n_words);
     return cmd_fail(err);
 }

@@ -70,7 +70,7 @@ static const struct {
     {"data synth",
      {{"70000 digits as IDX files", "dptrain data synth digits --out digits"},
       {"train on them", "dptrain train --data ./digits"},
-      {"fewer", "dptrain data synth digits --out few --train 1000 --val 100"}}},
+      {"JPEGs of shapes, a folder per class", "dptrain data synth shapes --out shapes"}}},
     {"data pack",
      {{"a folder with a folder per class", "dptrain data pack --from photos --out packed"},
       {"by 8 processes", "mpirun -np 8 dptrain data pack --from coco --out shards"},

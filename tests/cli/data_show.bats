@@ -128,3 +128,30 @@ coco_tiny() {
     check 2 "did you mean 'person'?" "$coco" --out "$sheet" --category persn
     check 2 "no image of $coco has the category zebra" "$coco" --no-read --out "$sheet" --category zebra
 }
+
+@test "synth shapes: JPEGs in a folder per class, the same again by the same seed, and nothing is overwritten" {
+    cd "$BATS_TEST_TMPDIR"
+    "$dptrain" data synth shapes --out a --train 6 --val 4 >said
+    grep -q 'wrote 6 training and 4 validation shapes to a; train on them with --data a$' said
+    [ "$(cd a && echo */*/*)" = "train/circle/0001.jpg train/circle/0005.jpg train/cross/0002.jpg train/cross/0006.jpg train/square/0003.jpg \
+train/triangle/0004.jpg val/circle/0001.jpg val/cross/0002.jpg val/square/0003.jpg val/triangle/0004.jpg" ]
+    "$dptrain" data synth shapes --out b --train 6 --val 0 >said
+    diff -r a/train b
+    run cmp a/train/circle/0001.jpg a/val/circle/0001.jpg
+    [ "$status" -eq 1 ]
+    "$dptrain" data synth shapes --out c --train 6 --val 0 --seed 2 >said
+    run cmp b/circle/0001.jpg c/circle/0001.jpg
+    [ "$status" -eq 1 ]
+    "$dptrain" data verify a | grep -q 10
+    "$dptrain" train --data a --model mlp --input-size 16 --batch 4 --steps 1 --threads 1 --device cpu --out run >said
+    grep -q '6 training, 4 validation images of 16×16×3, 4 classes' said
+    before=$(find b -type f | xargs cat | sha256sum)
+    run "$dptrain" data synth shapes --out b --train 6 --val 0 --seed 2
+    echo "$output"
+    [[ "$status" -eq 2 && "$output" == *"b/circle/0001.jpg exists already"* && $(find b -type f | xargs cat | sha256sum) == "$before" ]]
+    run "$dptrain" data synth digits --out d --train 6 --val 0
+    [ "$status" -eq 2 ]
+    run "$dptrain" data synth shape --out d
+    echo "$output"
+    [[ "$status" -eq 2 && "$output" == *shapes* ]]
+}
