@@ -12,18 +12,26 @@ Q := $(if $(V),,@)
 comma := ,
 .DEFAULT_GOAL := all
 
-# Libraries. A missing one is an error here, by name, rather than an empty string later.
+# Libraries. A missing one is an error here, by name, rather than an empty string later. Libraries of the site or the user
+# are found by PKG_CONFIG_PATH, HDF5_DIR, CPATH, LIBRARY_PATH and MPICC in the environment.
 find_flags = $(or $(shell $(PKG_CONFIG) --cflags --libs $(1) 2>/dev/null),$(error $(1) was not found by $(PKG_CONFIG); run scripts/install_deps.sh))
 find_sim   = $(or $(shell $(PKG_CONFIG) --cflags --libs $(1) 2>/dev/null),$(error $(1) was not found by $(PKG_CONFIG); run scripts/install_deps.sh --sim))
 need_mpi   = $(if $(shell command -v $(MPICC) 2>/dev/null),,$(error $(MPICC) was not found; run scripts/install_deps.sh))
+need_dnnl   = $(if $(shell $(CC) -fsyntax-only $(filter -I%,$(DNNL_FLAGS)) -include dnnl.h -x c /dev/null 2>/dev/null && echo yes),,$(error oneDNN's dnnl.h was not found by $(CC); run scripts/install_deps.sh))
 need_protoc = $(if $(shell command -v $(PROTOC_C) 2>/dev/null),,$(error $(PROTOC_C) was not found; run scripts/install_deps.sh))
 PASSIVE := clean help format check-format
 ifneq ($(if $(MAKECMDGOALS),$(filter-out $(PASSIVE),$(MAKECMDGOALS)),build),)
 $(need_mpi)
 $(need_protoc)
-# Debian names the serial build of HDF5 hdf5-serial; elsewhere it is hdf5.
+# Debian names the serial build of HDF5 hdf5-serial; elsewhere it is hdf5. HDF5 and oneDNN are often installed without a file
+# for pkg-config: HDF5_DIR names a prefix, and the compiler looks for oneDNN.
 HDF5_NAME := $(if $(shell $(PKG_CONFIG) --exists hdf5-serial && echo yes),hdf5-serial,hdf5)
-LIB_FLAGS := $(call find_flags,$(HDF5_NAME)) $(call find_flags,libxxhash) $(call find_flags,zlib) $(call find_flags,libpng) \
+HDF5_LIB  := $(if $(wildcard $(HDF5_DIR)/include/hdf5.h),$(patsubst %/,%,$(dir $(firstword $(wildcard $(HDF5_DIR)/lib/libhdf5.so \
+	$(HDF5_DIR)/lib64/libhdf5.so)))))
+HDF5_FLAGS := $(if $(HDF5_LIB),-I$(HDF5_DIR)/include -L$(HDF5_LIB) -lhdf5,$(call find_flags,$(HDF5_NAME)))
+DNNL_FLAGS := $(or $(shell $(PKG_CONFIG) --cflags --libs dnnl 2>/dev/null),-ldnnl)
+$(need_dnnl)
+LIB_FLAGS := $(HDF5_FLAGS) $(call find_flags,libxxhash) $(call find_flags,zlib) $(call find_flags,libpng) \
 	$(call find_flags,libjpeg) \
 	$(call find_flags,libprotobuf-c) $(call find_flags,libisal) $(call find_flags,yajl) $(call find_flags,libzip) \
 	$(call find_flags,yaml-0.1)
@@ -36,8 +44,11 @@ MPI_LIBS   := $(filter -l% -L%,$(SIM_FLAGS)) -shared -Wl,-Bsymbolic
 override CUDA := 0
 else
 MPI_CFLAGS := $(shell $(MPICC) --showme:compile)
-MPI_LIBS   := $(shell $(MPICC) --showme:link)
+MPI_LIBS   := $(or $(shell $(MPICC) --showme:link 2>/dev/null),$(error $(MPICC) is not that of Open MPI; set MPICC))
 endif
+# The program finds libraries outside the system's folders on other hosts, too, whatever LD_LIBRARY_PATH is there.
+LIB_DIRS := $(filter-out /usr/lib% /lib%,$(patsubst -L%,%,$(filter -L%,$(LIB_FLAGS) $(DNNL_FLAGS) $(MPI_LIBS))) \
+	$(patsubst %/,%,$(dir $(realpath $(shell $(CC) -print-file-name=libdnnl.so)))))
 endif
 
 # The CUDA backend needs nvcc and the headers of cuBLASLt and NCCL. Those two libraries are loaded at run time
@@ -89,13 +100,14 @@ WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototy
 # value ranges; the other build has the warning.
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) $(if $(filter x86_64,$(shell uname -m)),$(ARCH)) -ffp-contract=off -fno-math-errno \
 	-fopenmp -pthread $(if $(SMPI),-fPIC -fno-semantic-interposition) $(WARN) -Isrc -I. -isystem $(PROTO) \
-	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(MPI_CFLAGS))) $(CUDA_CFLAGS) \
+	$(patsubst -I%,-isystem %,$(filter -I% -D%,$(LIB_FLAGS) $(DNNL_FLAGS) $(MPI_CFLAGS))) $(CUDA_CFLAGS) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) $(if $(SAN)$(SMPI),-Wno-format-truncation) $(CFLAGS)
 # Tests compile three times as fast at -O1, and spend little time in their own code.
 TEST_CFLAGS = $(patsubst -O3,-O1 -Wno-format-truncation,$(CFLAGS_ALL))
 # gold links the hundreds of test programs in half the time.
 LINKER := $(if $(shell command -v ld.gold 2>/dev/null),-fuse-ld=gold)
-LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS)) $(MPI_LIBS) -ldnnl -lm -ldl -fopenmp -pthread \
+LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS) $(DNNL_FLAGS)) $(MPI_LIBS) $(patsubst %,-Wl$(comma)-rpath$(comma)%,$(LIB_DIRS)) \
+	-lm -ldl -fopenmp -pthread \
 	$(if $(SAN),-fsanitize=$(SAN)) $(LINKER) $(LDFLAGS)
 # cuBLASLt and NCCL are searched in LD_LIBRARY_PATH, then in the toolkit, then in the system's folders.
 LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt -Wl$(comma)-rpath$(comma)$(CUDA_LIB)) $(LDLIBS_HOST)
@@ -217,7 +229,7 @@ info: ## print what the build found
 	@echo "version   $(VERSION) ($(GIT_HASH))"
 	@echo "compiler  $$($(CC) --version | head -1)"
 	@echo "MPI       $$(mpirun --version 2>/dev/null | head -1)"
-	@echo "HDF5      $$($(PKG_CONFIG) --modversion $(HDF5_NAME))"
+	@echo "HDF5      $(or $(HDF5_LIB),$$($(PKG_CONFIG) --modversion $(HDF5_NAME)))"
 	@echo "xxHash    $$($(PKG_CONFIG) --modversion libxxhash)"
 	@echo "libpng    $$($(PKG_CONFIG) --modversion libpng)"
 	@echo "libjpeg   $$($(PKG_CONFIG) --modversion libjpeg)"

@@ -11,8 +11,10 @@ usage() {
 usage: scripts/install_deps.sh [--test] [--sim] [--cuda] [--aws] [--list]
 
 Installs the packages that dptrain needs with apt-get on Debian or Ubuntu, as root or through sudo. Safe to repeat:
-installed packages are left alone. On other systems it lists what is missing and ends with code 4; where there is dnf,
-with the names of RHEL 9. Run on Debian 12 and 13; not run on Ubuntu 24.04, which has the same names, and RHEL 9.
+installed packages are left alone. On other systems, and where this user may not install packages, it lists what is missing
+and where it looked, and ends with code 4; where there is dnf, with the names of RHEL 9. Libraries of the site or of your own
+count where PKG_CONFIG_PATH, HDF5_DIR, CPATH, LIBRARY_PATH and MPICC lead to them (docs/platforms.md). Run on Debian 12 and
+13; not run on Ubuntu 24.04, which has the same names, and RHEL 9.
 
   --test   also install what scripts/test.sh needs. TensorBoard's reader, pycocotools, jsonschema and clang-format come
            from PyPI into build/venv (or DPTRAIN_VENV), PNG's conformance suite (PngSuite, 174 KB) from the source of Debian's
@@ -108,7 +110,7 @@ release_services() {
 }
 
 install_with_apt() {
-    local missing package
+    local missing things package
     # No process substitution: a bare chroot may lack /proc, and therefore /dev/fd.
     mapfile -t missing <<<"$(missing_packages)"
     if [[ -z ${missing[*]} ]]; then
@@ -116,7 +118,13 @@ install_with_apt() {
         return
     fi
     if [[ $(id -u) -ne 0 ]]; then
-        command -v sudo >/dev/null || die 4 "requires root (sudo was not found): apt-get install ${missing[*]}"
+        # The site's or the user's own may serve.
+        mapfile -t things <<<"$(missing_things "${test_commands[@]}")"
+        if [[ -z ${things[*]} ]]; then
+            note "the build finds all that it needs; not installed, and not asked for, as that takes root: ${missing[*]}"
+            return
+        fi
+        may_sudo || list_missing "this user cannot install packages; as root: apt-get install ${missing[*]}"
         as_root=(sudo)
     fi
     note "installing ${missing[*]}"
@@ -130,33 +138,58 @@ install_with_apt() {
     [[ ${#served[@]} -eq 0 ]] || release_services
 }
 
-# Prints missing commands and libraries, one per line, by generic names.
+# Prints missing commands and libraries, one per line, by generic names. Looks where make looks.
 missing_things() {
-    local command module
-    for command in gcc make pkg-config git mpicc mpirun protoc-c "$@"; do
+    local command module cc mpicc=${MPICC:-mpicc} find=${PKG_CONFIG:-pkg-config} flags said
+    read -ra cc <<<"${CC:-gcc}"
+    for command in "${cc[0]}" make "$find" "$mpicc" mpirun "${PROTOC_C:-protoc-c}" "$@"; do
         command -v "$command" >/dev/null || printf 'the command %s\n' "$command"
     done
+    if command -v "$mpicc" >/dev/null && said=$("$mpicc" --showme:version 2>&1 | head -n 1) && [[ $said != *"Open MPI"* ]]; then
+        printf "Open MPI's mpicc (%s --showme:version: %s)\n" "$mpicc" "$said"
+    fi
     for module in libxxhash zlib libpng libjpeg libprotobuf-c libisal yajl yaml-0.1 libzip; do
-        pkg-config --exists "$module" 2>/dev/null || printf 'the library %s with its headers\n' "$module"
+        "$find" --exists "$module" 2>/dev/null || printf 'the library %s with its headers (%s.pc)\n' "$module" "$module"
     done
-    pkg-config --exists hdf5-serial 2>/dev/null || pkg-config --exists hdf5 2>/dev/null ||
-        printf 'the library HDF5 (1.10 or later) with its headers\n'
-    echo '#include <dnnl.h>' | gcc -E -x c - >/dev/null 2>&1 ||
-        printf 'the library oneDNN (version 2 or 3) with its headers\n'
+    [[ -n ${HDF5_DIR:-} && -e $HDF5_DIR/include/hdf5.h ]] || "$find" --exists hdf5-serial 2>/dev/null ||
+        "$find" --exists hdf5 2>/dev/null || printf 'the library HDF5 (1.10 or later) with its headers (hdf5.pc)\n'
+    read -ra flags <<<"$("$find" --cflags --libs dnnl 2>/dev/null || echo -ldnnl)"
+    printf '#include <dnnl.h>\nint main(void) { return !dnnl_version(); }\n' |
+        "${cc[@]}" -x c - -o /dev/null "${flags[@]}" >/dev/null 2>&1 ||
+        printf 'the library oneDNN (version 2 or 3) with its headers (dnnl.h)\n'
+}
+
+# Whether sudo lets this user become root; it may ask for a password at a terminal.
+may_sudo() {
+    command -v sudo >/dev/null || return 1
+    sudo -n true 2>/dev/null || { [[ -t 0 ]] && sudo -v; }
+}
+
+# Ends the script with what is in `things`, and where it was looked for.
+list_missing() { # WHAT TO DO
+    local find=${PKG_CONFIG:-pkg-config} folders
+    folders=$("$find" --variable pc_path pkg-config 2>/dev/null) || true
+    note "missing:"
+    printf '  %s\n' "${things[@]}" >&2
+    note "looked for"
+    printf '  %-10s in %s\n' commands "PATH=$PATH${MPICC:+, MPICC=$MPICC}${PROTOC_C:+, PROTOC_C=$PROTOC_C}" \
+        libraries "PKG_CONFIG_PATH=${PKG_CONFIG_PATH:-(not set)}, by $find, and ${PKG_CONFIG_LIBDIR:-${folders:-its own folders}}" \
+        HDF5 "these and HDF5_DIR=${HDF5_DIR:-(not set)}" \
+        oneDNN "these and, by ${CC:-gcc}, CPATH=${CPATH:-(not set)}, LIBRARY_PATH=${LIBRARY_PATH:-(not set)} and its own folders" >&2
+    note "without root, set these variables to where your site, or you, have installed them: docs/platforms.md#without-root"
+    die 4 "$1"
 }
 
 check_without_apt() {
-    local missing
-    mapfile -t missing <<<"$(missing_things "$@")"
-    [[ -n ${missing[*]} ]] || return 0
-    note "apt-get was not found; install OpenMPI 4.1 or later, gcc, make, and the packages that contain:"
-    printf '  %s\n' "${missing[@]}"
+    local things
+    mapfile -t things <<<"$(missing_things "$@")"
+    [[ -n ${things[*]} ]] || return 0
     if command -v dnf >/dev/null; then
         note "on RHEL 9 with the repositories CRB and EPEL, by these names, which have not been tried; \
 then module load mpi/openmpi-x86_64"
-        printf '  dnf install %s\n' "${rpm_packages[*]}"
+        printf '  dnf install %s\n' "${rpm_packages[*]}" >&2
     fi
-    exit 4
+    list_missing "apt-get was not found; install Open MPI 4.1 or later, gcc, make, and the packages that contain these"
 }
 
 # Never an error: a machine may lack Python or access to PyPI, or have a Python that the packages do not support.

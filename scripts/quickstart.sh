@@ -13,7 +13,8 @@ usage: scripts/quickstart.sh [options]
 Installs missing packages, builds dptrain, trains LeNet-5 on two MPI ranks, evaluates it, and prints the paths of the
 results. It downloads only packages, 130 MB on a new Debian 12: without --data the network learns the built-in digits
 (data/fetch_mnist.sh downloads MNIST). Takes three minutes on two cores. Safe to repeat: a previous run is replaced.
-Where the user cannot write, it runs the program that is built there.
+Where the user cannot write, it runs the program that is built there. Without root it builds with what the site or the
+user has installed: PKG_CONFIG_PATH, HDF5_DIR, CPATH, LIBRARY_PATH and MPICC lead to it (docs/platforms.md).
 
   --epochs N      passes over the training set [1]
   --np N          number of ranks [2]
@@ -46,6 +47,15 @@ own_tree() {
         [[ ! -e $place || -w $place ]] || return 1
     done
 }
+
+# mpirun must be of the same MPI as mpicc.
+if mpi=$(command -v "${MPICC:-}"); then
+    mpi=$(cd "${mpi%/*}" && pwd)
+    if [[ -x $mpi/mpirun && $(command -v mpirun) != "$mpi/mpirun" ]]; then
+        note "using $mpi/mpirun, beside MPICC; for later commands: export PATH=$(printf %q "$mpi"):\$PATH"
+        export PATH=$mpi:$PATH
+    fi
+fi
 
 step() { printf '\n== %s\n' "$1"; }
 
