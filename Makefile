@@ -19,7 +19,7 @@ find_sim   = $(or $(shell $(PKG_CONFIG) --cflags --libs $(1) 2>/dev/null),$(erro
 need_mpi   = $(if $(shell command -v $(MPICC) 2>/dev/null),,$(error $(MPICC) was not found; run scripts/install_deps.sh))
 need_dnnl   = $(if $(shell $(CC) -fsyntax-only $(filter -I%,$(DNNL_FLAGS)) -include dnnl.h -x c /dev/null 2>/dev/null && echo yes),,$(error oneDNN's dnnl.h was not found by $(CC); run scripts/install_deps.sh))
 need_protoc = $(if $(shell command -v $(PROTOC_C) 2>/dev/null),,$(error $(PROTOC_C) was not found; run scripts/install_deps.sh))
-PASSIVE := clean help format check-format
+PASSIVE := clean help format check-format dist
 ifneq ($(if $(MAKECMDGOALS),$(filter-out $(PASSIVE),$(MAKECMDGOALS)),build),)
 $(need_mpi)
 $(need_protoc)
@@ -88,7 +88,8 @@ NVCCFLAGS_ALL := -std=c++17 $(if $(DEBUG),-O0 -G,-O3 -lineinfo) $(foreach a,$(CU
 endif
 
 VERSION := $(shell cat VERSION)
-GIT_HASH := $(or $(shell git -C $(CURDIR) describe --always --dirty --abbrev=12 2>/dev/null),unknown)
+# git archive, and so make dist, writes the revision into the file; in a clone it has a placeholder.
+GIT_HASH := $(or $(shell grep -osE '^[0-9a-f]{12}' REVISION),$(shell git -C $(CURDIR) describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null),unknown)
 
 PROTO := $(BUILD)/proto
 # Sanitizers and simulated hosts: compile in half the time, with line numbers. Kernels are optimised, see below.
@@ -129,7 +130,7 @@ KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
 BIN := $(if $(SAN)$(DEBUG)$(SMPI),$(BUILD)/dptrain,dptrain)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c tests/tools/*.c)))
 
-.PHONY: all tests test-gpu help info manual install uninstall clean format check-format check-layers check-headers
+.PHONY: all tests test-gpu help info manual install uninstall dist clean format check-format check-layers check-headers
 all: $(BIN) ## build the program (default)
 tests: $(TESTS) $(BIN) ## build the program and every test program
 
@@ -256,7 +257,7 @@ $(BUILD)/completion.bash: $(HELP)
 	$(Q)scripts/dev/manual.sh bash $(abspath $(BIN)) >$@.new && mv $@.new $@
 
 # The pages link to each other and to these files.
-DOCUMENTS := README.md CONTRIBUTING.md LICENSE $(wildcard docs/*.md results/*.md results/*.png tests/*/README.md) \
+DOCUMENTS := README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(wildcard docs/*.md results/*.md results/*.png tests/*/README.md) \
 	data/README.md scripts/container/Containerfile tests/k8s/operator.bash
 install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dptrain
@@ -285,6 +286,17 @@ uninstall: ## remove what install put there
 	  share/man/man1/dptrain-*.1 share/bash-completion/completions/dptrain)
 	rmdir --ignore-fail-on-non-empty $(wildcard $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 doc bash-completion/completions \
 	  bash-completion)) 2>/dev/null || true
+
+# Whoever packs a commit, and whenever: the files are sorted, belong to root and have the commit's time. Only of a clone, because
+# git would also find a repository above this folder.
+DIST := dptrain-$(VERSION)
+dist: ## pack the last commit into dptrain-VERSION.tar.xz
+	$(Q)test "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$$(pwd -P)" || { echo "make dist: this is not a clone of the repository" >&2; exit 1; }
+	$(Q)test -z "$$(git status --porcelain --untracked-files=no)" || { echo "make dist packs the last commit; commit the changes first" >&2; exit 1; }
+	@echo "  DIST  $(DIST).tar.xz"
+	$(Q)mkdir -p $(BUILD)
+	$(Q)git -c tar.umask=0022 -c core.autocrlf=false archive --prefix=$(DIST)/ -o $(BUILD)/$(DIST).tar HEAD
+	$(Q)xz -T 1 -f $(BUILD)/$(DIST).tar && mv $(BUILD)/$(DIST).tar.xz .
 
 check-layers: ## verify that includes look down only
 	$(Q)scripts/dev/check_layers.sh

@@ -10,8 +10,8 @@ usage() {
     cat <<'EOT'
 usage: scripts/dev/check_links.sh [--root DIR]
 
-Checks every Markdown link into this tree in README.md, CONTRIBUTING.md, docs/*.md and results/*.md: the file must exist,
-and an #anchor must be a heading of the page. Prints file:line: message for each broken link, with exit code 1 if there
+Checks every Markdown link into this tree in README.md, CHANGELOG.md, CONTRIBUTING.md, docs/*.md and results/*.md: the file
+must exist, and an #anchor must be a heading of the page. Prints file:line: message for each broken link, with exit code 1 if there
 is one. Links to other sites are not followed.
 
   --root DIR  the tree to check [the tree of this script]
@@ -27,7 +27,7 @@ while [[ $# -gt 0 ]]; do
 done
 cd "$root" || die 2 "no such folder: $root"
 shopt -s nullglob
-pages=(README.md CONTRIBUTING.md docs/*.md results/*.md)
+pages=(README.md CHANGELOG.md CONTRIBUTING.md docs/*.md results/*.md)
 for page in "${pages[@]}"; do [[ -f $page ]] || die 4 "no $page in $root"; done
 
 # Prints LINE TARGET of every link, ignoring code: fenced blocks, and spans within a line.

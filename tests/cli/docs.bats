@@ -236,7 +236,7 @@ recording_is_fit() { # FILE
         '```' '[f](none.md)' '```' >"$tree/README.md"
     printf '%s\n' '# Title' '## A: `b`, c' '## Twice' '## Twice' '[up](../README.md#top) [again](#twice-1)' \
         '![image](../results/p.png)' >"$tree/docs/a.md"
-    touch "$tree/CONTRIBUTING.md" "$tree/results/p.png"
+    touch "$tree/CHANGELOG.md" "$tree/CONTRIBUTING.md" "$tree/results/p.png"
     run scripts/dev/check_links.sh --root "$tree"
     echo "$output"
     [ "$status" -eq 0 ]
