@@ -201,11 +201,13 @@ docs_new_machine() { # FOLDER DATA
     ln -s "$2" "$1/data/mnist"
 }
 
-# Replaces commands of the pages: install and build nothing, and do not run the test suite.
+# Replaces commands of the pages: install and build nothing, do not run the test suite, and train on few and small images.
 docs_substitute() { # FOLDER
     sed -E -e 's#(/shared|/opt)/dptrain/#./#g; s#=/shared/dptrain( |$)#=.\1#; s#^cd /.*#:#; s#^git clone .*#:#' \
         -e "s#(^|[ =:])/(shared|data|scratch)(/|$)#\\1$1/\\2\\3#g" -e 's#^scripts/quickstart.sh#& --skip-install --out runs/quickstart#' \
-        -e 's#^scripts/install_deps.sh#& --list#' -e 's#^scripts/test.sh#& --help#'
+        -e 's#^scripts/install_deps.sh#& --list#' -e 's#^scripts/test.sh#& --help#' \
+        -e 's#^(dptrain data synth shapes .*--train) 200#\1 40#' -e 's#^(dptrain train .*--input-size 72 .*)--epochs 8#\1--epochs 1#' \
+        -e 's#^dptrain train .*--input-size 72#& --algorithms fixed#'
 }
 
 # Reduces lines to their words: numbers, hashes, paths, instruction sets and widths of columns differ between machines, and with

@@ -65,8 +65,8 @@ setup() {
         README.md) docs_new_machine "$folder" "$BATS_FILE_TMPDIR/more" && unset DPTRAIN_DATA ;;
         docs/train.md | docs/checkpoints.md) docs_new_machine "$folder" "$tiny" && unset DPTRAIN_DATA ;;
         esac
-        for block in "$blocks"/*.run "$blocks"/*.consolerun "$blocks"/*.consolelike; do
-            [[ -e $block ]] || continue
+        for block in "$blocks"/*; do
+            [[ $block == *.@(run|consolerun|consolelike) ]] || continue
             n=$((n + 1))
             began=$SECONDS
             docs_run "$block" "$folder" || { echo "$page:$((10#$(basename "${block%.*}"))) failed"; failed=1; }
