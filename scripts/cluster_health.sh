@@ -13,7 +13,6 @@ usage() {
 usage: scripts/cluster_health.sh [options] HOSTS [--] [options of dptrain check]
 
 Verifies hosts before a job starts. HOSTS is a hostfile, a YAML specification or a list a:2,b:2, as for `dptrain hosts`.
-There are three steps:
 
 Examples:
   # ssh, network, clocks and GPUs of all hosts
@@ -23,6 +22,7 @@ Examples:
   # two hosts, over EFA alone
   scripts/cluster_health.sh --transport efa node1:8,node2:8
 
+There are three steps:
   1. Test ssh between the hosts (scripts/setup_ssh.sh --check).
   2. Run `dptrain check` on all of them (scripts/run.sh), which names problems, hosts and remedies.
   3. If that does not start, or ends without naming a host, find the bad host by bisection: one of N hosts takes at
