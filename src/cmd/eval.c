@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/console.h"
+#include "base/progress.h"
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
 #include "train/evaluate/evaluate_results.h"
@@ -193,10 +194,12 @@ err_t cmd_eval(const cmd_context_t *context)
     if (err != ERR_OK || cmd_only_checks()) return cmd_fail(err);
     options.evaluate.split = strcmp(options.split, split_names[SPLIT_TRAIN]) == 0 ? SPLIT_TRAIN : SPLIT_VAL;
     if (options.results) return eval_results(context, &options, where);
-    runtime_t runtime;
-    err = runtime_open(&options.runtime, context->abort_job, &runtime);
+    runtime_t runtime = {0};
+    err = progress_watch();
+    if (err == ERR_OK) err = runtime_open(&options.runtime, context->abort_job, &runtime);
     options.evaluate.timeout_sec = options.runtime.timeout_sec;
     options.evaluate.threads_given = options.runtime.threads > 0;
     if (err == ERR_OK) err = evaluate(&runtime, where, &options, groups);
+    progress_unwatch();
     return runtime_close(&runtime, err);
 }
