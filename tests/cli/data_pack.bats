@@ -42,7 +42,12 @@ first_record() { # FILE MEMBER-NUMBER
     h5dump -d /records -s 0 -c 1 -y -w 200 "$1" | sed -n 's/^ *\([-0-9]*\),\{0,1\}$/\1/p' | sed -n "$2p"
 }
 
-no_leftovers() { [[ -z $(find "$1" -name '.*tmp*') ]]; }
+no_leftovers() { # FOLDER
+    local left
+    left=$(find "$1" -name '.*tmp*')
+    echo "left: ${left:-none}"
+    [[ -z $left ]]
+}
 
 @test "usage errors are reported with the right code" {
     check 2 "expected a verb"

@@ -3,8 +3,8 @@
 #ifndef TOOLS_PACK_INTERRUPT_H
 #define TOOLS_PACK_INTERRUPT_H
 
-/* Registers the file to remove, in place of the previous one; NULL: none. Call it before the file is created. `path` is
- * copied. */
+/* Registers the file to remove, in place of the previous one; NULL: none. Call it before the file is created, always on
+ * the same thread. `path` is copied. */
 void interrupt_removes(const char *path);
 
 #endif
