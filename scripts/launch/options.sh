@@ -140,6 +140,7 @@ options_launcher() { # WORD...
     local dashes=0 left=$#
     [[ $1 != -- ]] || { dashes=1 && shift; }
     skip=0
+    [[ $# -gt 0 ]] || set -- ''
     set -- "${1##*/}" "${@:2}"
     case "$1/${2:-}/${3:-}" in
     mpirun/* | mpiexec/* | mpiexec.hydra/* | orterun/* | torchrun/* | horovodrun/* | deepspeed/*) skip=1 ;;
