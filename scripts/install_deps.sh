@@ -145,8 +145,9 @@ missing_things() {
     for command in "${cc[0]}" make "$find" "$mpicc" mpirun "${PROTOC_C:-protoc-c}" "$@"; do
         command -v "$command" >/dev/null || printf 'the command %s\n' "$command"
     done
-    if command -v "$mpicc" >/dev/null && said=$("$mpicc" --showme:version 2>&1 | head -n 1) && [[ $said != *"Open MPI"* ]]; then
-        printf "Open MPI's mpicc (%s --showme:version: %s)\n" "$mpicc" "$said"
+    if command -v "$mpicc" >/dev/null; then
+        said=$("$mpicc" --showme:version 2>&1) || true
+        [[ $said == *"Open MPI"* ]] || printf "Open MPI's mpicc (%s --showme:version: %s)\n" "$mpicc" "${said%%$'\n'*}"
     fi
     for module in libxxhash zlib libpng libjpeg libprotobuf-c libisal yajl yaml-0.1 libzip; do
         "$find" --exists "$module" 2>/dev/null || printf 'the library %s with its headers (%s.pc)\n' "$module" "$module"
