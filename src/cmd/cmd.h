@@ -52,9 +52,6 @@ bool cmd_only_checks(void);
 /* The context of the verb that the first word names. */
 cmd_context_t cmd_verb(const cmd_context_t *context);
 
-/* Raises ERR_USAGE for a word that is not a command; says what to type instead. */
-err_t cmd_unknown(const char *word);
-
 /* Raises ERR_USAGE for a missing ("") or unknown verb; `verbs` is NULL-terminated. */
 err_t cmd_unknown_verb(const char *command, const char *word, const char *const *verbs);
 

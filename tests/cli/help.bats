@@ -212,7 +212,7 @@ examples_folder() { # FOLDER
     # Every word of the table names a command that is there.
     while read -r word; do
         run -0 env DPTRAIN_CHECK_OPTIONS=1 "$dptrain" help "$word"
-    done < <(sed -n 's/^    {"[a-z|_0-9-]*", "\([a-z-]*\)[ "].*},$/\1/p' "$root/src/cmd/unknown.c" | grep -v '^--' | sort -u)
+    done < <(sed -n 's/^    {"[a-z|_0-9-]*", "\([a-z-]*\)[ "].*},$/\1/p' "$root/src/cmd/cmd.c" | grep -v '^--' | sort -u)
 }
 
 @test "options of other programs: one line says what to write" {
