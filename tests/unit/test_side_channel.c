@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cluster/comm/side_channel.h"
+#include "cluster/comm/watchdog.h"
 #include "tests/tap.h"
 
 enum { N_GROUPS = 4 };
@@ -26,6 +27,11 @@ static side_status_t status_of(int rank, const char *doing)
     side_status_t out = {.behind = {{.rank = rank, .sequence = 7}, {.rank = rank}}, .ended.rank = -1};
     strcpy(out.behind[0].doing, doing);
     return out;
+}
+
+static void leave(err_t code)
+{
+    _exit(code);
 }
 
 /* A spoke that connects, answers questions, and leaves when asked for the second time: politely, or not. */
@@ -46,6 +52,21 @@ static _Noreturn void spoke(int group, bool polite)
     }
     if (polite) side_free(&side);
     _exit(0);
+}
+
+/* A spoke as the program opens it. */
+static _Noreturn void rank_of_job(int group)
+{
+    static watchdog_slot_t slot;
+    const topo_t topo = {
+        .rank = group, .size = N_GROUPS, .host = group, .n_hosts = N_GROUPS, .local_size = 1};
+    setup.role = SIDE_SPOKE;
+    setup.group = group;
+    close(setup.listen_fd);
+    watchdog_limits_t limits = {.timeout_sec = patience_sec, .abort_job = leave};
+    if (side_new(&setup, &limits.side) != ERR_OK || watchdog_start(&slot, 1, 0, &topo, &limits) != ERR_OK)
+        _exit(1);
+    for (;;) pause();
 }
 
 static pid_t begin(int group, bool polite)
@@ -118,11 +139,20 @@ static void test_channel(side_t *hub)
     OK(reach(hub, 2, SIDE_UP, 0), "a host may connect again");
     kill(polite, SIGKILL);
     waitpid(polite, NULL, 0);
+    OK(reach(hub, 2, SIDE_LOST, 0), "and be lost again");
+    fflush(stdout);
+    pid_t fresh = fork();
+    if (fresh == 0) rank_of_job(1);
+    OK(reach(hub, 2, SIDE_UP, 0) && peers[1].status.behind[0].rank == 1 &&
+           strcmp(peers[1].status.behind[0].doing, "starting") == 0,
+       "the first that is heard of a rank says what it does");
+    kill(fresh, SIGKILL);
+    waitpid(fresh, NULL, 0);
 }
 
 int main(void)
 {
-    tap_plan(13);
+    tap_plan(15);
     setenv("OMPI_MCA_btl_tcp_if_include", "127.0.0.0/8", 1);
     OK_CALL(side_listen(&setup.hub, &setup.listen_fd), "listening in a subnet");
     OK(setup.hub.n == 1 && setup.hub.family == AF_INET && setup.hub.bytes[0][0] == 127 && setup.hub.port > 0,

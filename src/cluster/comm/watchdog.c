@@ -222,10 +222,11 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
     atomic_store(&dog.said_goodbye, false);
     atomic_store(&dog.what, "");
     dog.noted = NULL;
-    watchdog_view_t v = view();
-    watchdog_side_start(&dog.side, limits->side, &v, limits->stall_sec);
+    snprintf(dog.mine->doing, sizeof dog.mine->doing, "starting");
     atomic_store(&dog.mine->pulse_ms, (long long)(1e3 * clock_sec()));
     atomic_store(&dog.mine->rank_plus_1, topo->rank + 1);
+    watchdog_view_t v = view();
+    watchdog_side_start(&dog.side, limits->side, &v, limits->stall_sec);
     TRY(watchdog_thread_start(&dog.thread, watchdog_loop));
     atomic_store(&dog.running, true);
     return ERR_OK;

@@ -16,13 +16,6 @@ static const double answer_sec = 2, local_sec = 1, turn_sec = 2.2, loss_sec = 0.
                     hub_sec = 0.25;
 static const double settled_sec = 30;
 
-void watchdog_side_start(watchdog_side_t *w, side_t *channel, const watchdog_view_t *view, double stall_sec)
-{
-    *w = (watchdog_side_t){
-        .channel = channel, .view = *view, .stall_sec = stall_sec, .next_stall_sec = stall_sec};
-    w->started_sec = clock_sec();
-}
-
 /* The longest wait that this rank has to act on: of all groups, or of its own. */
 static side_status_t longest_wait(const watchdog_side_t *w, bool planned)
 {
@@ -51,6 +44,14 @@ static void publish(watchdog_side_t *w, double now, bool ask)
     }
     side_publish(w->channel, &mine, ask);
     w->published_sec = now;
+}
+
+void watchdog_side_start(watchdog_side_t *w, side_t *channel, const watchdog_view_t *view, double stall_sec)
+{
+    *w = (watchdog_side_t){
+        .channel = channel, .view = *view, .stall_sec = stall_sec, .next_stall_sec = stall_sec};
+    w->started_sec = clock_sec();
+    if (channel && side_role(channel) != SIDE_SILENT) publish(w, 0, false); /* what a connection says first */
 }
 
 /* Names processes that have ended, each once. */
