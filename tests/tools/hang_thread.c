@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hang_thread PID: stops the main thread of a process while it computes, and keeps it stopped; the other
- * threads go on. It computes if it runs the program's own code, outside libraries. Ends with the process. */
+ * threads go on. It computes if it runs a thousand instructions of the program's own code, outside libraries: a
+ * wait for other ranks calls MPI's after a few. Ends with the process. */
 #include <elf.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,8 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whether the address is in the program's code. */
-static bool is_own_code(int pid, unsigned long address)
+/* Where the program's code is mapped. */
+typedef struct code {
+    unsigned long low, high;
+} code_t;
+
+static bool find_own_code(int pid, code_t *out)
 {
     char path[64], line[4096], program[4096];
     snprintf(path, sizeof path, "/proc/%d/exe", pid);
@@ -24,40 +29,61 @@ static bool is_own_code(int pid, unsigned long address)
     program[n] = '\0';
     bool found = false;
     while (!found && fgets(line, sizeof line, maps)) {
-        unsigned long low, high;
         char access[8];
-        if (sscanf(line, "%lx-%lx %7s", &low, &high, access) != 3 || !strchr(access, 'x')) continue;
+        if (sscanf(line, "%lx-%lx %7s", &out->low, &out->high, access) != 3 || !strchr(access, 'x')) continue;
         line[strcspn(line, "\n")] = '\0';
         const char *name = strchr(line, '/');
-        found = address >= low && address < high && name && strcmp(name, program) == 0;
+        found = name && strcmp(name, program) == 0;
     }
     fclose(maps);
     return found;
 }
 
+/* Of a stopped thread. */
+static bool is_in(int pid, const code_t *code)
+{
+    struct user_regs_struct registers = {0};
+    struct iovec area = {&registers, sizeof registers};
+    if (ptrace(PTRACE_GETREGSET, pid, (void *)NT_PRSTATUS, &area) != 0) return false;
+#if defined(__x86_64__)
+    unsigned long at = registers.rip;
+#else
+    unsigned long at = registers.pc;
+#endif
+    return at >= code->low && at < code->high;
+}
+
+static bool stops(int pid)
+{
+    int status;
+    return waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status);
+}
+
+/* Every instruction is looked at, so that no call is missed. */
+static bool computes(int pid, const code_t *code)
+{
+    enum { N_INSTRUCTIONS = 1000 };
+    bool own = is_in(pid, code);
+    for (int i = 0; own && i < N_INSTRUCTIONS; i++)
+        own = ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) == 0 && stops(pid) && is_in(pid, code);
+    return own;
+}
+
 int main(int argc, char **argv)
 {
     int pid = argc == 2 ? atoi(argv[1]) : 0, status;
-    if (pid <= 0 || ptrace(PTRACE_SEIZE, pid, NULL, NULL) != 0) return 1;
+    code_t code;
+    if (pid <= 0 || !find_own_code(pid, &code) || ptrace(PTRACE_SEIZE, pid, NULL, NULL) != 0) return 1;
     for (int i = 0; i < 20000; i++) {
-        struct user_regs_struct registers = {0};
-        struct iovec area = {&registers, sizeof registers};
-        if (ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) != 0 || waitpid(pid, &status, __WALL) != pid) return 1;
-        if (!WIFSTOPPED(status)) return 1;
-        if (ptrace(PTRACE_GETREGSET, pid, (void *)NT_PRSTATUS, &area) != 0) return 1;
-#if defined(__x86_64__)
-        unsigned long at = registers.rip;
-#else
-        unsigned long at = registers.pc;
-#endif
-        if (is_own_code(pid, at)) {
+        if (ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) != 0 || !stops(pid)) return 1;
+        if (computes(pid, &code)) {
             puts("stopped");
             fflush(stdout);
             while (waitpid(pid, &status, __WALL) == pid && !WIFEXITED(status) && !WIFSIGNALED(status))
                 continue;
             return 0;
         }
-        ptrace(PTRACE_CONT, pid, NULL, NULL);
+        if (ptrace(PTRACE_CONT, pid, NULL, NULL) != 0) return 1;
         usleep(500);
     }
     return 2;
