@@ -21,7 +21,7 @@ usage() {
 usage: scripts/setup_ssh.sh [options] HOSTS
 
 Sets up ssh from this machine to all hosts and between every two hosts, as mpirun needs it. HOSTS is a hostfile, a YAML
-specification or a list a:2,b:2, as for `dptrain hosts`. There are four steps, each safe to repeat:
+specification or a list a:2,b:2, as for `dptrain hosts`.
 
 Examples:
   # the hosts of a file; asks before it trusts a host's key
@@ -31,6 +31,7 @@ Examples:
   # undo it
   scripts/setup_ssh.sh --remove hosts
 
+There are four steps, each safe to repeat:
   1. Pin every host's key in ~/.ssh/dptrain_known_hosts and print its fingerprint. A changed key is an error. A host that
      ssh does not know yet is pinned if --fingerprints lists its key, or after a question at the terminal.
   2. Generate an Ed25519 key and install it on every host through any login that works: the key itself, your own keys
