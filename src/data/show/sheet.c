@@ -268,6 +268,27 @@ static void draw_source_heading(const drawing_t *d)
     draw_heading(d, sheet->title ? sheet->title : source->path, sheet->about ? sheet->about : text);
 }
 
+/* The page and the memory for n tiles of this width and shape. */
+static err_t open_page(drawing_t *d, int64_t n, int64_t tile, bool beside, double shape)
+{
+    d->layout = lay_out(n, tile, beside, shape);
+    TRY(page_new(d->layout.width, d->layout.height, paper, &d->page));
+    return mem_new_array(d->layout.tile_width * d->layout.tile_height, 3, "a tile", &d->rgb);
+}
+
+/* Leaves the page to the caller, or, after an error, frees it. */
+static err_t close_page(drawing_t *d, err_t err, page_t **out)
+{
+    if (err == ERR_OK)
+        *out = d->page;
+    else
+        page_free(&d->page);
+    resize_scratch_free(&d->scratch);
+    objects_free(&d->objects);
+    mem_free(&d->rgb);
+    return err;
+}
+
 err_t sheet_draw(const sheet_t *sheet, int64_t *n_bad, page_t **out)
 {
     drawing_t d = {.sheet = sheet};
@@ -277,22 +298,14 @@ err_t sheet_draw(const sheet_t *sheet, int64_t *n_bad, page_t **out)
     TRY_OUT(err, check_size(sheet->n, sheet->tile, sheet->beside != NULL));
     TRY_OUT(err, image_decoder_new((image_limits_t){0}, &d.decoder));
     TRY_OUT(err, find_shape(&d, &shape));
-    d.layout = lay_out(sheet->n, sheet->tile, sheet->beside != NULL, shape);
-    TRY_OUT(err, page_new(d.layout.width, d.layout.height, paper, &d.page));
-    TRY_OUT(err, mem_new_array(d.layout.tile_width * d.layout.tile_height, 3, "a tile", &d.rgb));
+    TRY_OUT(err, open_page(&d, sheet->n, sheet->tile, sheet->beside != NULL, shape));
     draw_source_heading(&d);
     for (int64_t i = 0; i < sheet->n; i++) TRY_OUT(err, draw_tile(&d, i));
     *n_bad = d.n_bad;
-    *out = d.page;
-    d.page = NULL;
 out:
-    page_free(&d.page);
     source_free_buffer(sheet->source, &d.buffer);
-    resize_scratch_free(&d.scratch);
-    objects_free(&d.objects);
     image_decoder_free(&d.decoder);
-    mem_free(&d.rgb);
-    return err;
+    return close_page(&d, err, out);
 }
 
 static err_t draw_sample(drawing_t *d, const sheet_samples_t *sheet, int64_t number)
@@ -324,18 +337,10 @@ err_t sheet_draw_samples(const sheet_samples_t *sheet, page_t **out)
     TRY_OUT(err, mem_new_array(sheet->n, sizeof *shapes, "shapes of samples", &shapes));
     for (int64_t i = 0; i < sheet->n; i++)
         shapes[i] = (double)sheet->samples[i].image.height / (double)sheet->samples[i].image.width;
-    d.layout = lay_out(sheet->n, sheet->tile, false, usual_shape(shapes, sheet->n));
-    TRY_OUT(err, page_new(d.layout.width, d.layout.height, paper, &d.page));
-    TRY_OUT(err, mem_new_array(d.layout.tile_width * d.layout.tile_height, 3, "a tile", &d.rgb));
+    TRY_OUT(err, open_page(&d, sheet->n, sheet->tile, false, usual_shape(shapes, sheet->n)));
     draw_heading(&d, sheet->title, sheet->about);
     for (int64_t i = 0; i < sheet->n; i++) TRY_OUT(err, draw_sample(&d, sheet, i));
-    *out = d.page;
-    d.page = NULL;
 out:
-    page_free(&d.page);
-    resize_scratch_free(&d.scratch);
-    objects_free(&d.objects);
-    mem_free(&d.rgb);
     mem_free(&shapes);
-    return err;
+    return close_page(&d, err, out);
 }
