@@ -14,7 +14,7 @@ is_heading($0) {
     }
     if (topic == part && printed) print ""
 }
-/^[^ ].*[^:]$/ && !is_heading($0) { topic = "" }
+/^[^ ].*[^:]$/ { topic = "" }
 /^[^ ]/ || !NF { is_common = 0 }
 /^Examples:$/ { examples = 1 }
 part == "short" && !ended { print }

@@ -183,8 +183,8 @@ static err_t add_entry(report_runs_t *runs, const char *folder, const char *name
     char path[FS_PATH_MAX], records[FS_PATH_MAX];
     TRY(fs_join(path, folder, name));
     if (!fs_is_folder(path)) return ERR_OK;
-    if (!has_metrics(path)) return add_text(runs, path, &runs->without, &runs->n_without);
     TRY(fs_join(records, path, "metrics.jsonl"));
+    if (!fs_exists(records)) return add_text(runs, path, &runs->without, &runs->n_without);
     return add_text(runs, records, &runs->names, &runs->n);
 }
 
