@@ -44,8 +44,8 @@ typedef struct opt {
 
 /* A table bound to a struct of values. */
 typedef struct opt_group {
-    const char
-        *title; /* its first word, in lower case, is the topic for --help TOPIC; groups may share one */
+    /* Its first word, in lower case, is the topic for --help TOPIC; groups may share one. */
+    const char *title;
     const opt_t *table;
     int n; /* at most 64 */
     void *values;

@@ -82,8 +82,8 @@ typedef struct measure_options {
     /* Time limit; the remaining layers get the rule's choice or the backend's default, which the cache does not keep.
      * A run starts only if the remaining time covers the longest run so far. Negative: measure nothing. */
     double limit_sec;
-    bool (*stopped)(
-        void); /* asked before each run: true ends measuring as the time limit does. NULL: never */
+    /* Asked before each run: true ends measuring as the time limit does. NULL: never. */
+    bool (*stopped)(void);
     void (*progress)(void *context, const measure_progress_t *progress); /* NULL: none */
     void *progress_context;
 } measure_options_t;
