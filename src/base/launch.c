@@ -10,30 +10,103 @@
 
 #include "base/sim.h"
 
-/* OpenMPI's own names first, then PMIx and Slurm (srun). */
-static const char *const rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-static const char *const size_names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
+/* From the innermost launcher outwards. A launcher's daemons may themselves be ranks of the next one, a step of Slurm
+ * above all, and pass its variables on. SLURM_NTASKS is no sign: a batch script has it too. */
+static const struct launcher {
+    const char *name, *size, *rank;
+    const char *instead; /* starts ranks that MPI sees, before their number; NULL: Open MPI's own mpirun */
+} launchers[] = {
+    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", NULL},
+    {"torchrun", "WORLD_SIZE", "RANK", NULL},
+    {"horovodrun", "HOROVOD_SIZE", "HOROVOD_RANK", NULL},
+    {"mpiexec", "PMI_SIZE", "PMI_RANK", NULL}, /* MPICH, Intel MPI, PALS */
+    {"mpirun_rsh", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", NULL},
+    {"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", NULL},
+    {"flux run", "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux run -o pmi=pmix -n"},
+    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun --mpi=pmix -n"},
+};
+_Static_assert(sizeof launchers / sizeof *launchers == LAUNCHERS, "the launchers of launch_t");
+enum { SLURM = LAUNCHERS - 1 };
 
-static int first_number(const char *const *names, int n, int fallback)
+/* A variable's value, or -1. */
+static int number_of(const char *name)
 {
-    for (int i = 0; i < n; i++) {
-        const char *text = getenv(names[i]);
-        if (!text || !*text) continue;
-        char *end;
-        long value = strtol(text, &end, 10);
-        if (*end == '\0' && value >= 0 && value < 1 << 24) return (int)value;
+    const char *text = getenv(name);
+    char *end;
+    if (!text || *text < '0' || *text > '9') return -1;
+    long value = strtol(text, &end, 10);
+    return *end == '\0' && value < 1 << 24 ? (int)value : -1;
+}
+
+/* What a shell of srun --pty, of salloc or of a batch script starts has the variables of the shell's step, or of an
+ * earlier one, but is no task of it. Only a task has its own process in SLURM_TASK_PID. */
+static bool is_in_slurm_shell(void)
+{
+    static const unsigned long long first_special =
+        0xfffffff0; /* SLURM_INTERACTIVE_STEP, SLURM_BATCH_SCRIPT, … */
+    const char *step = getenv("SLURM_STEP_ID");
+    bool shell = getenv("SLURM_PTY_PORT") || (step && strtoull(step, NULL, 10) >= first_special);
+    return shell && number_of("SLURM_TASK_PID") != (int)getpid();
+}
+
+launch_t launch_read(void)
+{
+    launch_t out = {.by = -1, .size = 1};
+    if (sim_is_rank()) return out;
+    for (int i = LAUNCHERS - 1; i >= 0; i--) {
+        const struct launcher *by = &launchers[i];
+        int size = number_of(by->size), rank = number_of(by->rank);
+        if (rank < 0 || size <= rank || (i == SLURM && is_in_slurm_shell())) continue;
+        out.sizes[i] = size;
+        out.by = i;
+        out.name = by->name;
+        out.variable = by->size;
+        out.rank = rank;
+        out.size = size;
     }
-    return fallback;
+    return out;
+}
+
+err_t launch_check(const launch_t *launch, int n_seen, const char *library)
+{
+    if (launch->size <= n_seen) return ERR_OK;
+    /* MPI has found the launcher that agrees; the other's variables are left over. */
+    for (int i = 0; n_seen > 1 && i < LAUNCHERS; i++)
+        if (launch->sizes[i] == n_seen) return ERR_OK;
+    const struct launcher *by = &launchers[launch->by];
+    RAISE(
+        ERR_USAGE,
+        "MPI sees %d rank%s, but %s started %d (%s); start them as one job with '%s %d dptrain ...'%s%s, or each on "
+        "its own with 'env -u %s dptrain ...'",
+        n_seen, n_seen == 1 ? "" : "s", by->name, launch->size, by->size,
+        by->instead ? by->instead : "mpirun -np", launch->size, by->instead ? "" : " of ",
+        by->instead ? "" : library, by->size);
+}
+
+/* The rank of mpirun, or of another launcher that speaks PMIx or PMI; -1: none. */
+static int mpi_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    int rank = -1;
+    for (int i = 0; i < 3 && rank < 0; i++) rank = number_of(names[i]);
+    return rank;
 }
 
 bool launch_present(void)
 {
-    return sim_is_rank() || first_number(rank_names, 3, -1) >= 0;
+    return sim_is_rank() || mpi_rank() >= 0;
 }
 
 int launch_rank(void)
 {
-    return sim_is_rank() ? sim_rank() : first_number(rank_names, 3, 0);
+    int rank = sim_is_rank() ? sim_rank() : mpi_rank();
+    return rank > 0 ? rank : 0;
+}
+
+int launch_size(void)
+{
+    if (sim_is_rank()) return sim_size();
+    return launch_present() ? launch_read().size : 1;
 }
 
 void launch_host_name(char *out, size_t n_bytes)
@@ -49,10 +122,4 @@ void launch_host_name(char *out, size_t n_bytes)
 bool launch_owns_process(void)
 {
     return !sim_is_rank();
-}
-
-int launch_size(void)
-{
-    if (sim_is_rank()) return sim_size();
-    return launch_present() ? first_number(size_names, 3, 1) : 1;
 }

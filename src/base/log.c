@@ -269,10 +269,18 @@ void log_rank_error(const char *format, ...)
     va_end(args);
 }
 
+static bool errors_are_shared;
+
+void log_share_errors(void)
+{
+    errors_are_shared = true;
+}
+
 void log_early_error(const char *format, ...)
 {
     char suffix[128] = "";
     if (!log_speaks()) {
+        if (errors_are_shared) return;
         clock_sleep(2);
         rank_suffix(suffix, sizeof suffix);
     }

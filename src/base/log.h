@@ -55,6 +55,8 @@ void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* An error before the ranks can agree on one. Rank 0 prints at once, which ends the job; another rank prints
  * 2 s later, because then it failed alone. */
 void log_early_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* From now on all ranks have the same early error, so the others print nothing. */
+void log_share_errors(void);
 
 /* An error or a warning of this rank alone; the message ends with rank and host. */
 void log_rank_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

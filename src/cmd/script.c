@@ -75,8 +75,10 @@ static err_t start_script(const cmd_context_t *context)
 {
     char path[FS_PATH_MAX];
     const char *name = context->name[0];
-    if (launch_size() > 1)
-        RAISE(ERR_USAGE, "dptrain %s starts mpirun itself: leave out the mpirun before it", name);
+    const launch_t launch = launch_read();
+    if (launch.size > 1)
+        RAISE(ERR_USAGE, "dptrain %s starts mpirun itself: leave out the %s before it (%s is %d)", name,
+              launch.name, launch.variable, launch.size);
     TRY(find_script(file_of(name), path));
     if (context->argc > 0 && strcmp(context->argv[0], "--help=tsv") == 0) {
         print_out("script\t%s\n", path);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # The start of a run: cheap checks, then the header, then measuring, which is shown and bounded. Nothing depends on time.
-# shellcheck disable=SC2154 # common.bash sets variables
+# shellcheck disable=SC2030,SC2031,SC2154 # every test is a subshell; common.bash sets variables
 
 # shellcheck source=tests/cli/common.bash
 load common
@@ -147,4 +147,58 @@ END
         "$out/metrics.jsonl"
     jq -se 'map(select(.record == "profile"))[0] | .involuntary_switches_per_sec >= 0 and .cpu_wait_share >= 0
         and .allreduce_sec <= .exposed_comm_sec * 1.000001' "$out/metrics.jsonl"
+}
+
+# Starts N ranks as a launcher does that MPI knows nothing of, and prints what each said, and its code.
+launched() { # SIZE RANK N COMMAND...   the names of the launcher's variables
+    local rank pids=()
+    for ((rank = 0; rank < $3; rank++)); do
+        env "$1=$3" "$2=$rank" "${@:4}" >"$BATS_TEST_TMPDIR/rank.$rank" 2>&1 3>&- &
+        pids+=($!)
+    done
+    for rank in "${!pids[@]}"; do
+        local code=0
+        wait "${pids[rank]}" || code=$?
+        cat "$BATS_TEST_TMPDIR/rank.$rank"
+        echo "rank $rank: code $code"
+    done
+}
+
+# One sentence, of rank 0, that names the variable, and code 2 everywhere.
+unseen() { # VARIABLE COMMAND...
+    run "${@:2}"
+    echo "$output"
+    [ "${#lines[@]}" -eq 3 ]
+    [[ ${lines[0]} == "dptrain: error: MPI sees 1 rank, "*" started 2 ($1)"*" dptrain ...'"*"'env -u $1 dptrain ...'" ]]
+    [[ ${lines[1]} == "rank 0: code 2" && ${lines[2]} == "rank 1: code 2" ]]
+    [ -z "$(ls -A)" ]
+}
+
+@test "ranks that MPI does not see: code 2 and one sentence, of each launcher and in each command; nothing is written" {
+    local pair command
+    mkdir "$BATS_TEST_TMPDIR/empty"
+    cd "$BATS_TEST_TMPDIR/empty"
+    for pair in OMPI_COMM_WORLD_SIZE:OMPI_COMM_WORLD_RANK PMI_SIZE:PMI_RANK MV2_COMM_WORLD_SIZE:MV2_COMM_WORLD_RANK WORLD_SIZE:RANK \
+        HOROVOD_SIZE:HOROVOD_RANK JSM_NAMESPACE_SIZE:JSM_NAMESPACE_RANK FLUX_JOB_SIZE:FLUX_TASK_RANK; do
+        unseen "${pair%:*}" launched "${pair%:*}" "${pair#*:}" 2 "$dptrain" train --data "$tiny"
+    done
+    for command in "" train "train --comm mpi" "train --comm self" check "bench mem" "eval x" "predict x y.png" "replay x" \
+        "data pack --from $tiny --out y" "data verify $tiny"; do
+        # Slurm's other variables, without which Open MPI does not know it.
+        # shellcheck disable=SC2086 # words
+        SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEPID=0 SLURM_NTASKS=2 unseen SLURM_STEP_NUM_TASKS \
+            launched SLURM_STEP_NUM_TASKS SLURM_PROCID 2 "$dptrain" $command
+    done
+}
+
+@test "launchers around each other: mpirun in a step of Slurm sees its ranks, a shell of srun --pty is alone" {
+    export SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0
+    WORLD_SIZE=8 RANK=0 run train 2 --algorithms fixed --out "$out"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"  ranks   2 on 1 host"* ]]
+    SLURM_PTY_PORT=4000 SLURM_TASK_PID=1 run train 0 --algorithms fixed --overwrite --out "$out"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"  ranks   1 on 1 host"* ]]
 }

@@ -13,9 +13,9 @@
 /* Pretends to be started by a launcher with this many ranks; 0: without a launcher. */
 static void launcher(int size)
 {
-    static const char *const names[] = {
-        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "SLURM_NTASKS"};
-    for (int i = 0; i < 6; i++) unsetenv(names[i]);
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",
+                                        "PMI_RANK", "SLURM_PROCID"};
+    for (int i = 0; i < 5; i++) unsetenv(names[i]);
     if (size == 0) return;
     char text[16];
     snprintf(text, sizeof text, "%d", size);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/launch.h"
 #include "cluster/comm/topo.h"
 #include "compute/tensor/dtype.h"
 
@@ -75,10 +76,13 @@ struct comm {
 extern const char *const comm_names[], *const comm_allreduce_names[];
 
 /* Collective. Initializes MPI (MPI_THREAD_FUNNELED) if the communicator needs it, and starts the watchdog.
- * ERR_USAGE if the choice is not available (self with several ranks; nccl in a build without it; allreduce
+ * ERR_USAGE if the launcher started more ranks than MPI sees, or the choice is not available (self with several ranks; nccl in a build without it; allreduce
  * host if no two ranks share memory). If only a library does not come up, *out is set all the same: close
  * it. */
 err_t comm_open(const comm_options_t *options, comm_t **out);
+
+/* Not collective. ERR_USAGE if the launcher started more ranks than MPI sees: each would be a job of its own. */
+err_t comm_check_launch(const launch_t *launch, int n_seen);
 
 /* Collective. Also finalizes MPI if comm_open initialized it. *comm may be NULL. */
 void comm_close(comm_t **comm);

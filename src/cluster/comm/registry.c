@@ -6,6 +6,7 @@
 
 #include "base/deadline.h"
 #include "base/launch.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/comm.h"
 #include "cluster/comm/device.h"
@@ -68,15 +69,30 @@ static err_t open_library(comm_t *comm, const gradient_ops_t *library)
     return library->open(comm, NULL);
 }
 
+err_t comm_check_launch(const launch_t *launch, int n_seen)
+{
+    char library[128];
+    comm_mpi.describe(library, sizeof library);
+    err_t err = launch_check(launch, n_seen, library);
+    if (err == ERR_OK) return ERR_OK;
+    char host[64];
+    launch_host_name(host, sizeof host);
+    log_set_rank(launch->rank, launch->size, host);
+    log_share_errors();
+    return err;
+}
+
 err_t comm_open(const comm_options_t *options, comm_t **out)
 {
     const comm_row_t *row = NULL;
     comm_t *comm = NULL;
+    const launch_t launch = launch_read();
     TRY(mem_new(sizeof *comm, "the communicator", &comm));
     comm->options = *options;
     deadline_set(options->timeout_sec);
     deadline_enter(DEADLINE_INIT, "");
     err_t err = find_row(options->name, &row);
+    if (err == ERR_OK && !launch_present()) err = comm_check_launch(&launch, 1);
     if (err == ERR_OK) err = row->ops->open(options, comm);
     if (err != ERR_OK) {
         mem_free(&comm);

@@ -7,6 +7,7 @@
 #include "base/deadline.h"
 #include "base/figure.h"
 #include "base/fs.h"
+#include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sim.h"
@@ -123,10 +124,23 @@ static err_t check_file_limit(void)
     return ERR_OK;
 }
 
+/* A rank that MPI sees alone leaves it here: nobody waits for it, and MPI_Abort would have words of its own. */
+static err_t check_launch(const launch_t *launch, bool *we_began)
+{
+    int n_seen;
+    E_MPI(MPI_Comm_size(MPI_COMM_WORLD, &n_seen), "MPI_Comm_size");
+    err_t err = comm_check_launch(launch, n_seen);
+    if (err == ERR_OK || n_seen > 1 || !*we_began) return err;
+    MPI_Finalize();
+    *we_began = false;
+    return err;
+}
+
 /* Initializes MPI unless the caller has. */
 static err_t init_mpi(bool *we_began)
 {
     int begun, ended, level = MPI_THREAD_SINGLE;
+    const launch_t launch = launch_read();
     MPI_Initialized(&begun);
     MPI_Finalized(&ended);
     if (ended) RAISE(ERR_SYSTEM, "MPI cannot be initialized again after MPI_Finalize");
@@ -137,6 +151,7 @@ static err_t init_mpi(bool *we_began)
         E_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
         *we_began = true;
     }
+    TRY(check_launch(&launch, we_began));
     E_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     E_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     if (level < MPI_THREAD_FUNNELED && !sim_is_rank())
