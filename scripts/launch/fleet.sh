@@ -325,6 +325,8 @@ fleet_words() { # DPTRAIN'S ARGUMENTS...
     fi
     if [[ -n $super_per_rank && -n $super_first_ranks && $super_first_ranks -ne $np ]]; then
         drop+=(--batch-per-rank) add+=(--batch "$super_global_batch")
+        # The rate's reference, which a checkpoint would keep.
+        [[ $super_newest -ge 0 || -n $super_lr_batch || ${super_lr_scale:-none} == none ]] || add+=(--lr-batch "$super_per_rank")
         note "the batch of $super_global_batch samples is kept on $np ranks"
     fi
     # More samples per rank, in parts that are not larger than before: as much memory. The shards of --reproducible stay as they

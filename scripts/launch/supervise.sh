@@ -12,7 +12,7 @@
 # If the supervisor dies, the kernel kills the start, and with it the job.
 super_number=0 super_known=no super_again=no super_lenient=no super_newest=-1 super_first_ranks='' super_config='' super_resume=''
 super_overwrite='' super_global_batch='' super_per_rank='' super_shards='' super_group='' super_data='' super_device=''
-super_parts='' super_timeout='' super_folder='' super_own_folder=no super_command=''
+super_lr_scale='' super_lr_batch='' super_parts='' super_timeout='' super_folder='' super_own_folder=no super_command=''
 
 # Reads what must be known of the training's options, and refuses what cannot be restarted.
 supervise_read_options() { # DPTRAIN'S ARGUMENTS...
@@ -26,11 +26,12 @@ supervise_read_options() { # DPTRAIN'S ARGUMENTS...
     ((code == 0)) || exit "$code"
     if [[ -n $super_config && $super_config != *$'\nresume = '* ]]; then printf '%s\n' "$super_config" && exit 0; fi
     super_resume=$(supervise_option resume) super_overwrite=$(supervise_option overwrite)
+    super_lr_scale=$(supervise_option lr-scale) super_lr_batch=$(supervise_option lr-batch)
     super_global_batch=$(supervise_option batch) super_per_rank=$(supervise_option batch-per-rank)
     super_parts=$(supervise_option accumulate) super_shards=$(supervise_option reproducible) super_group=$(supervise_option bn-group)
     super_data=$(supervise_option data) super_device=$(supervise_option device) super_timeout=$(supervise_option timeout)
     super_timeout=${super_timeout%.*}
-    number_or '' super_global_batch super_per_rank super_parts super_shards super_group super_timeout
+    number_or '' super_lr_batch super_global_batch super_per_rank super_parts super_shards super_group super_timeout
     # These two are no paths.
     [[ $super_data != @(digits|synthetic) ]] || super_data=''
     super_folder=$(supervise_option out) super_command=$0

@@ -296,6 +296,7 @@ docs_span() { # FOLDER SPAN PAGE
 docs_commands_with_options='train|
 train|--checkpoint-every auto
 train|--mtbf 6h
+train|--batch-per-rank 8
 train|--out x
 train|--weights x.npz
 eval|x

@@ -582,6 +582,13 @@ lost() { # HOST
     supervised -H n1:2,n2:3,n3:1 --restarts 1 -- train --batch-per-rank 32 --lr 1
     [ "$status" -eq 0 ]
     [[ "$(words 2)" == *"-np 5 -H n1:2,n2:3 "*" train --lr 1 --resume auto --batch 192 --accumulate 4" ]]
+    # The rate stays that of the batch, also without a checkpoint that keeps its reference.
+    rm "$HOSTS/n3/down"
+    CONFIG=batch-per-rank_=_32,lr-scale_=_linear,accumulate_=_1
+    plan "$(lost n3)" 'exit 0'
+    supervised -H n1:2,n2:3,n3:1 --restarts 1 -- train --batch-per-rank 32 --lr-scale linear
+    [ "$status" -eq 0 ]
+    [[ "$(words 2)" == *" --batch 192 --lr-batch 32 --accumulate 2" ]]
     # The shards of a reproducible run keep their size, and its bits.
     rm "$HOSTS/n3/down"
     CONFIG=reproducible_=_6,batch_=_60,accumulate_=_1

@@ -147,10 +147,27 @@ records() { # KIND CONDITION [FOLDER]
 }
 
 @test "--lr-scale and micro-batches on another number of ranks: the rate stays, --accumulate may change" {
-    small_run 2 --lr-scale linear --warmup 0 --schedule constant
-    on_ranks 0 train --out "$out" --resume auto --data "$tiny" --steps 13 --accumulate 2 --threads 1
-    on_ranks 3 train --out "$out" --resume auto --data "$tiny" --steps 14 --threads 1
+    on_ranks 2 train --data "$tiny" --batch-per-rank 25 --steps 2 --lr-scale linear --schedule constant --threads 1 --out "$out"
+    # With the words of its start, and a batch that holds on any number of ranks.
+    on_ranks 0 train --out "$out" --resume auto --data "$tiny" --batch 50 --lr-scale linear --steps 3 --accumulate 2 --threads 1
+    run on_ranks 3 train --out "$out" --resume auto --data "$tiny" --steps 4 --threads 1
+    echo "$output"
+    [[ $status -eq 0 && $output == *"  rate "*" from 0.06 = 0.03 × 2 (50 samples per step, --lr is for 25), seed"* ]]
     records step '.lr == 0.06'
+    records run '.options."lr-batch" == 25'
+}
+
+@test "--lr-scale: the rate follows the samples per step, not the ranks; the header has factor and reason" {
+    local ranks
+    for ranks in 0 2; do
+        run on_ranks $ranks train --data "$tiny" --batch 40 --lr 0.05 --lr-batch 20 --steps 1 --threads 1 --overwrite --out "$out"
+        echo "$output"
+        [[ $status -eq 0 && $output == *"  rate "*" from 0.1 = 0.05 × 2 (40 samples per step, --lr is for 20), seed"* ]]
+        run on_ranks $ranks train --data "$tiny" --batch 40 --lr 0.05 --lr-scale linear --steps 1 --out "$out-none"
+        [[ $status -eq 2 && $output == *--batch-per-rank* && $output == *--lr-batch* && ! -e $out-none ]]
+    done
+    run on_ranks 0 train --data "$tiny" --lr-scale linear --resume auto --out "$out-none"
+    [[ $status -eq 2 && $output == *--lr-batch* && ! -e $out-none/metrics.jsonl ]]
 }
 
 @test "resume auto skips a damaged checkpoint with a warning; a new folder starts from the beginning" {

@@ -123,18 +123,25 @@ static err_t make(const char *text, schedule_run_t run, schedule_t *s, schedule_
 
 static void test_options(void)
 {
-    const schedule_run_t run = {.steps_per_epoch = 10, .n_steps = 100, .n_ranks = 4};
+    const schedule_run_t run = {.steps_per_epoch = 10, .n_steps = 100, .batch = 128, .n_ranks = 2};
     schedule_t s;
     schedule_plateau_t p;
     OK_CALL(make("", run, &s, &p), "options: all defaults");
     OK(s.kind == SCHEDULE_COSINE && s.base == 0.25 && s.n_steps == 100 && s.warmup_steps == 0 &&
            p.scale == 1 && isinf(p.best),
-       "cosine from the rate, whatever the ranks");
-    OK_CALL(make("lr = 0.5\nlr-scale = linear\nwarmup = 0.4\nschedule = step\nlr-step = 2.5", run, &s, &p),
+       "cosine from the rate, whatever the batch");
+    OK_CALL(make("lr = 0.5\nlr-scale = linear\nlr-batch = 32\nwarmup = 0.4\nschedule = step\nlr-step = 2.5",
+                 run, &s, &p),
             "linear scaling with warm-up");
     OK(near(schedule_rate(&s, 0), 0.5 + 1.5 / 4) && near(schedule_rate(&s, 3), 2),
-       "rises from the rate of one rank to that of four");
+       "rises from the rate of a quarter of the batch to that of the batch");
     OK(near(schedule_rate(&s, 24), 2) && near(schedule_rate(&s, 25), 0.2), "and drops after 2.5 epochs");
+    OK_CALL(make("lr = 0.5\nlr-scale = linear\nlr-batch = 512\nwarmup-steps = 4", run, &s, &p),
+            "a batch smaller than --lr is for");
+    OK(s.scale == 0.25 && near(schedule_rate(&s, 0), 0.125) && near(schedule_rate(&s, 3), 0.125),
+       "lowers the rate, to which warm-up does not fall from above");
+    OK_CALL(make("lr = 0.5\nlr-scale = linear", run, &s, &p), "a run from before --lr-batch");
+    OK(s.scale == 2 && s.base == 1, "keeps the rate of its ranks");
     OK_CALL(make("lr = 0.5\nschedule = plateau\nmin-lr = 0.1\nplateau-patience = 3\nplateau-factor = 0.3",
                  run, &s, &p),
             "plateau");
@@ -170,7 +177,7 @@ static void test_options(void)
 
 int main(void)
 {
-    tap_plan(17 + 4 + 11 + 9 + 1);
+    tap_plan(17 + 4 + 15 + 9 + 1);
     test_rates();
     test_plateau();
     test_options();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0 : options of a run: conflicts, lengths, intervals, and what a resumed run takes over. */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -40,6 +41,34 @@ static void check_defaults_and_conflicts(void)
        err_message());
     parse(&p, WORDS("--resume", "auto", "--out", "x", "--overwrite"));
     OK(p.err == ERR_USAGE, "resuming and overwriting are refused: %s", err_message());
+}
+
+/* The rate follows the samples per step, so it needs those that --lr is for. */
+static void check_scale(void)
+{
+    parsed_t p;
+    parse(&p, WORDS("--lr-scale", "linear", "--batch", "32"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--lr-batch") && strstr(err_message(), "--batch-per-rank"),
+       "no batch that --lr is for: %s", err_message());
+    parse(&p, WORDS("--lr-scale", "linear"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--lr-batch"), "nor is it the default batch");
+    parse(&p, WORDS("--lr-scale", "linear", "--batch-per-rank", "32"));
+    OK(p.err == ERR_OK && p.options.schedule.lr_batch == 0, "that of one rank");
+    parse(&p, WORDS("--lr-batch", "32", "--batch", "256"));
+    OK(p.err == ERR_OK && strcmp(p.options.schedule.lr_scale, "linear") == 0,
+       "--lr-batch alone asks for scaling");
+    parse(&p, WORDS("--lr-batch", "32", "--lr-scale", "none"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--lr-scale none"), "but not against --lr-scale: %s",
+       err_message());
+    parse(&p, WORDS("--lr-scale", "linear", "--batch", "32", "--resume", "auto", "--out", "x"));
+    OK(p.err == ERR_OK, "a checkpoint may have it");
+    parse(&p, WORDS("--reproducible", "4", "--batch", "64", "--lr-batch", "32"));
+    OK(p.err == ERR_OK, "--reproducible: such a rate does not depend on the ranks");
+    parse(&p, WORDS("--reproducible", "4", "--batch-per-rank", "64", "--lr-batch", "32"));
+    OK(p.err == ERR_USAGE && strstr(err_message(), "--lr-scale none"), "this one does: %s", err_message());
+    parse(&p, WORDS("--model", "fasterrcnn_resnet18_fpn", "--batch", "8", "--lr-batch", "16"));
+    OK(p.err == ERR_OK && fabs(p.options.schedule.lr - 0.02) < 1e-12,
+       "a detector's own rate, which follows the batch, is not scaled twice");
 }
 
 static void check_algorithms(void)
@@ -160,12 +189,25 @@ static void check_resume(void)
            strstr(err_message(), "new-option"),
        "an option of a newer program is named: %s", err_message());
     mem_free(&saved);
+    saved = saved_by(WORDS("--lr", "0.5", "--batch-per-rank", "16", "--lr-batch", "16"));
+    OK(resume(&p, saved, WORDS("--batch", "32")) == ERR_OK && p.options.schedule.lr_batch == 16 &&
+           strcmp(p.options.schedule.lr_scale, "linear") == 0,
+       "the batch that --lr is for stays, whatever the batch is given by");
+    OK(resume(&p, saved, WORDS("--batch", "32", "--lr-batch", "8")) == ERR_USAGE &&
+           strstr(err_message(), "--lr-batch 8 (it was 16)"),
+       "it does not change: %s", err_message());
+    mem_free(&saved);
+    OK(resume(&p, "lr = 0.5\nlr-scale = linear\nbatch = 32\n", WORDS("--resume", "auto", "--out", "b")) ==
+               ERR_OK &&
+           p.options.schedule.lr_batch == 0,
+       "a run from before --lr-batch goes on");
 }
 
 int main(void)
 {
-    tap_plan(6 + 4 + 11 + 24 + 9 + 1);
+    tap_plan(6 + 9 + 4 + 11 + 24 + 12 + 1);
     check_defaults_and_conflicts();
+    check_scale();
     check_algorithms();
     check_intervals();
     check_evaluation();

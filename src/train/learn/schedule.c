@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns the schedule options into a rate for each step, including warm-up and scaling by the number of ranks,
- * and tracks the plateau. */
+/* Turns the schedule options into a rate for each step, including warm-up and scaling by the batch, and tracks
+ * the plateau. */
 #include "train/learn/schedule.h"
 
 #include <math.h>
@@ -17,7 +17,10 @@ const opt_t schedule_option_table[] = {
      "learning rate [sgd, nesterov 0.03, detectors 0.02 per 16 images of --batch; adadelta, lars 1; adamw 0.001]",
      OPT_COMMON},
     {"lr-scale", OPT_CHOICE, FIELD(lr_scale), "none", 0, 0, lr_scales, NULL,
-     "scaling of --lr; linear: multiplied by the number of ranks", OPT_MORE},
+     "scaling of --lr by the samples per step; linear: in proportion to --lr-batch", OPT_MORE},
+    {"lr-batch", OPT_INT, FIELD(lr_batch), NULL, 1, 1 << 30, NULL, "N",
+     "samples per step that --lr is meant for, for --lr-scale linear, which is then the default [--batch-per-rank]",
+     OPT_MORE},
     {"schedule", OPT_CHOICE, FIELD(schedule), "cosine", 0, 0, schedules, NULL, "learning rate schedule",
      OPT_COMMON},
     {"warmup", OPT_REAL, FIELD(warmup_epochs), "0", 0, 1e6, NULL, "EPOCHS",
@@ -135,13 +138,21 @@ static err_t read_milestones(const schedule_options_t *o, const schedule_run_t *
     }
 }
 
-static err_t set_warmup(const schedule_options_t *o, const schedule_run_t *run, bool linear, schedule_t *out)
+bool schedule_is_scaled(const schedule_options_t *o)
+{
+    return strcmp(o->lr_scale, "none") != 0;
+}
+
+static err_t set_warmup(const schedule_options_t *o, const schedule_run_t *run, schedule_t *out)
 {
     char given[64];
     if (o->warmup_steps > 0 && o->warmup_epochs > 0)
         RAISE(ERR_USAGE, "--warmup and --warmup-steps exclude each other");
     out->warmup_steps = o->warmup_steps > 0 ? o->warmup_steps : steps_of(o->warmup_epochs, run);
-    out->warmup_from = o->warmup_from > 0 ? o->warmup_from : linear ? 1.0 / run->n_ranks : 0;
+    out->warmup_from = o->warmup_from > 0       ? o->warmup_from
+                       : !schedule_is_scaled(o) ? 0
+                       : out->scale < 1         ? 1
+                                                : 1 / out->scale;
     if (out->warmup_steps < run->n_steps) return ERR_OK;
     if (o->warmup_steps > 0)
         snprintf(given, sizeof given, "--warmup-steps");
@@ -154,16 +165,19 @@ static err_t set_warmup(const schedule_options_t *o, const schedule_run_t *run, 
 err_t schedule_make(const schedule_options_t *o, const schedule_run_t *run, schedule_t *schedule,
                     schedule_plateau_t *plateau)
 {
-    bool linear = strcmp(o->lr_scale, "linear") == 0;
+    double scale = !schedule_is_scaled(o) ? 1
+                   : o->lr_batch          ? (double)run->batch / (double)o->lr_batch
+                                          : run->n_ranks;
     *schedule = (schedule_t){.kind = schedule_kind(o->schedule),
-                             .base = linear ? o->lr * run->n_ranks : o->lr,
+                             .base = o->lr * scale,
+                             .scale = scale,
                              .n_steps = run->n_steps,
                              .step_every = steps_of(o->lr_step_epochs, run),
                              .gamma = o->lr_gamma,
                              .power = o->lr_power};
     if (schedule->step_every < 1) schedule->step_every = 1;
     TRY(read_milestones(o, run, schedule));
-    TRY(set_warmup(o, run, linear, schedule));
+    TRY(set_warmup(o, run, schedule));
     *plateau = (schedule_plateau_t){.factor = o->plateau_factor,
                                     .threshold = o->plateau_threshold,
                                     .min_scale = o->min_lr / schedule->base,

@@ -10,6 +10,7 @@ typedef struct schedule_options {
     const char *lr_scale;   /* "none", "linear" */
     const char *milestones; /* "16,22": epochs; NULL: every lr_step_epochs */
     double lr;              /* 0: none yet; schedule_make needs one */
+    int64_t lr_batch;       /* the samples per step that lr is for; 0: not given */
     double warmup_epochs, lr_step_epochs, lr_gamma, lr_power;
     double plateau_factor, plateau_threshold, min_lr;
     double warmup_from; /* 0: not given */
@@ -32,6 +33,7 @@ typedef enum schedule_kind {
 typedef struct schedule {
     schedule_kind_t kind;
     double base;          /* learning rate after warm-up */
+    double scale;         /* base / --lr, by --lr-scale; 1: none */
     int64_t n_steps;      /* of the whole run */
     int64_t warmup_steps; /* 0: none */
     double warmup_from;   /* start of warm-up, as a fraction of base */
@@ -71,11 +73,15 @@ bool schedule_plateau_update(schedule_plateau_t *plateau, double metric);
 
 typedef struct schedule_run {
     int64_t steps_per_epoch, n_steps;
-    int n_ranks;
+    int64_t batch; /* samples per step */
+    int n_ranks;   /* at the start of a run from before --lr-batch, which scaled by them */
 } schedule_run_t;
 
-/* Makes a run's schedule and plateau from its options. --lr-scale linear multiplies the rate by n_ranks, and
- * warm-up then starts from the unscaled rate (Goyal et al. 2017, §2.1) unless --warmup-from says otherwise. Other
+bool schedule_is_scaled(const schedule_options_t *options);
+
+/* Makes a run's schedule and plateau from its options. --lr-scale linear multiplies the rate by batch / lr_batch, and
+ * warm-up then starts from the unscaled rate if that is lower (Goyal et al. 2017, §2.1) unless --warmup-from says
+ * otherwise. Other
  * schedules ignore the plateau. ERR_USAGE: warm-up is not shorter than the run, or given twice; milestones that do
  * not rise, or of another schedule. */
 err_t schedule_make(const schedule_options_t *options, const schedule_run_t *run, schedule_t *schedule,

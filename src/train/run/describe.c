@@ -173,6 +173,22 @@ void trainer_print_data(const trainer_t *t)
     print_data_notes(info, t->options->eval);
 }
 
+/* How --lr-scale made the rate: " = 0.05 × 8 (…)"; "". */
+static const char *describe_scale(const trainer_t *t, char *space, size_t n_bytes)
+{
+    const schedule_options_t *s = &t->options->schedule;
+    space[0] = '\0';
+    if (!schedule_is_scaled(s)) return space;
+    int n = snprintf(space, n_bytes, " = %g × %g ", s->lr, t->learning.schedule.scale);
+    if (s->lr_batch)
+        snprintf(space + n, n_bytes - (size_t)n, "(%lld samples per step, --lr is for %lld)",
+                 (long long)t->input.global_batch, (long long)s->lr_batch);
+    else
+        snprintf(space + n, n_bytes - (size_t)n, "(the run began on %lld ranks)",
+                 (long long)t->saving.rate_ranks);
+    return space;
+}
+
 err_t trainer_print_header(trainer_t *t)
 {
     const runtime_t *runtime = &t->runtime;
@@ -196,8 +212,9 @@ err_t trainer_print_header(trainer_t *t)
     const long long n_warmup = t->learning.schedule.warmup_steps;
     if (n_warmup > 0)
         snprintf(warmup, sizeof warmup, " after %lld step%s of warm-up", n_warmup, n_warmup == 1 ? "" : "s");
-    log_note("  rate    %s, %s from %g%s, seed %lld", o->optim.optimizer, o->schedule.schedule,
-             t->learning.schedule.base, warmup, (long long)o->seed);
+    char scale[128];
+    log_note("  rate    %s, %s from %g%s%s, seed %lld", o->optim.optimizer, o->schedule.schedule,
+             t->learning.schedule.base, describe_scale(t, scale, sizeof scale), warmup, (long long)o->seed);
     if (t->model.imported.n_taken > 0)
         log_note("  weights %s, %d arrays, name table %s%s%s", o->weights, t->model.imported.n_taken,
                  o->weights_names, t->model.imported.reinitialized[0] ? "; " : "",

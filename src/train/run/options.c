@@ -148,10 +148,10 @@ static err_t check_reproducible(train_options_t *o)
         RAISE(ERR_USAGE,
               "--sync-bn is not available with --reproducible, which computes one shard at a time; "
               "use --bn-group");
-    if (strcmp(o->schedule.lr_scale, "none") != 0)
+    if (schedule_is_scaled(&o->schedule) && !(o->batch && o->schedule.lr_batch))
         RAISE(ERR_USAGE,
               "--lr-scale %s makes the learning rate depend on the number of ranks, which --reproducible "
-              "excludes; use --lr-scale none and set the rate by --lr",
+              "excludes; give --batch and --lr-batch, or use --lr-scale none and set the rate by --lr",
               o->schedule.lr_scale);
     if (!o->runtime.threads) o->runtime.threads = 1;
     return ERR_OK;
@@ -162,6 +162,7 @@ void train_options_set_rate(train_options_t *o, int64_t batch)
     const task_defaults_t *d = &task_get(TASK_DETECT)->defaults;
     const bool sgd = strcmp(o->optim.optimizer, "sgd") == 0 || strcmp(o->optim.optimizer, "nesterov") == 0;
     if (o->schedule.lr > 0) return;
+    if (o->schedule.lr_batch) batch = o->schedule.lr_batch;
     o->schedule.lr = o->detects && sgd ? d->rate * (double)batch / (double)d->batch
                                        : optim_default_rate(o->optim.optimizer);
 }
@@ -173,6 +174,28 @@ void train_options_set_warmup(train_options_t *o, const opt_group_t groups[TRAIN
     if (!o->detects || opt_given(groups, TRAIN_N_GROUPS, "warmup-steps") || s->warmup_epochs > 0) return;
     s->warmup_steps = d->warmup_steps < n_steps / 4 ? d->warmup_steps : n_steps / 4;
     if (!(s->warmup_from > 0)) s->warmup_from = d->warmup_from;
+}
+
+/* --lr-batch alone asks for scaling. */
+static err_t settle_scale(schedule_options_t *s, bool given)
+{
+    if (!s->lr_batch || schedule_is_scaled(s)) return ERR_OK;
+    if (given)
+        RAISE(ERR_USAGE, "--lr-batch %lld scales the rate, which --lr-scale none excludes; omit one of them",
+              (long long)s->lr_batch);
+    s->lr_scale = "linear";
+    return ERR_OK;
+}
+
+err_t train_options_check_scale(const train_options_t *o)
+{
+    if (schedule_is_scaled(&o->schedule) && !o->schedule.lr_batch && !o->batch_per_rank)
+        RAISE(
+            ERR_USAGE,
+            "--lr-scale %s needs the samples per step that --lr is meant for: give them by --lr-batch N, or the "
+            "batch by --batch-per-rank N instead of --batch",
+            o->schedule.lr_scale);
+    return ERR_OK;
 }
 
 err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])
@@ -194,7 +217,9 @@ err_t train_options_check(train_options_t *o, const opt_group_t groups[TRAIN_N_G
     if (!o->batch && !o->batch_per_rank)
         o->batch = o->detects ? task_get(TASK_DETECT)->defaults.batch : BATCH;
     if (o->out && !o->out[0]) RAISE(ERR_USAGE, "invalid --out '': expected a folder (. is the current one)");
+    TRY(settle_scale(&o->schedule, opt_given(groups, TRAIN_N_GROUPS, "lr-scale")));
     TRY(check_reproducible(o));
+    if (strcmp(o->resume, "none") == 0) TRY(train_options_check_scale(o));
     TRY(transform_check(&o->transform));
     /* --print-config writes the default, which is not a request. */
     if (!o->weights && strcmp(o->weights_names, "torchvision") != 0)

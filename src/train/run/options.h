@@ -79,6 +79,9 @@ err_t train_options_check_model(train_options_t *options, const opt_group_t grou
 err_t train_options_check_default_model(const train_options_t *options,
                                         const opt_group_t groups[TRAIN_N_GROUPS]);
 
+/* Refuses --lr-scale in a new run without the batch that --lr is meant for. */
+err_t train_options_check_scale(const train_options_t *options);
+
 /* The part of it that parses checkpoint_every and mtbf. checkpoint_interval.c. */
 err_t train_options_check_checkpoints(train_options_t *options, const opt_group_t groups[TRAIN_N_GROUPS]);
 /* The part of it that parses check_replicas. replicas.c. */

@@ -96,7 +96,7 @@ typedef struct train_saving {
     char *saved_options;            /* text that resumed options point into */
     bool keeps_bits;       /* resumed as it was: on the same number of ranks, or with --reproducible */
     int64_t saved_threads; /* the checkpoint's, if keeps_bits; 0: unknown */
-    int64_t rate_ranks;    /* of the start of the run, which --lr-scale counts */
+    int64_t rate_ranks;    /* of the start of the run: schedule_run_t.n_ranks */
     ckpt_async_t *writer;  /* rank 0 only */
     err_info_t last_write;
     double begun_sec;           /* of the checkpoint in progress */

@@ -93,6 +93,7 @@ err_t trainer_find_checkpoint(trainer_t *t)
                              "finding a checkpoint"));
     if (!t->saving.resumed_from[0]) {
         err = train_options_check_default_model(t->options, t->groups);
+        if (err == ERR_OK) err = train_options_check_scale(t->options);
         err = comm_agree(t->comm, err, "checking options");
         goto out;
     }

@@ -73,7 +73,9 @@ err_t trainer_plan_steps(trainer_t *t)
     int64_t length = finished ? INT64_C(1) << 40 : t->n_steps;
     const int ranks =
         t->saving.rate_ranks ? narrow_int(t->saving.rate_ranks) : t->comm->size; /* a trial has none */
-    const schedule_run_t run = {per_epoch, length, ranks};
+    const schedule_run_t run = {per_epoch, length, t->input.global_batch, ranks};
+    if (schedule_is_scaled(&o->schedule) && !o->schedule.lr_batch && !t->saving.resumed_from[0])
+        o->schedule.lr_batch = o->batch_per_rank;
     train_options_set_rate(o, t->input.global_batch);
     if (!t->saving.resumed_from[0]) train_options_set_warmup(o, t->groups, t->n_steps);
     return schedule_make(&o->schedule, &run, &t->learning.schedule, &t->learning.plateau);
