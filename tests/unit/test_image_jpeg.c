@@ -347,8 +347,11 @@ static void test_others(void)
            SAYS("a.jpg", "is empty"),
        "no bytes");
     OK(image_decode(decoder, (image_bytes_t){"a.gif", "GIF89a..", 8}, &image) == ERR_DATA &&
-           SAYS("a.gif", "neither JPEG nor PNG", "47 49 46 38"),
+           SAYS("a.gif", "neither JPEG nor PNG", "GIF"),
        "another format");
+    OK(image_decode(decoder, (image_bytes_t){"b.jpg", "<!DOCTYPE html>", 15}, &image) == ERR_DATA &&
+           SAYS("b.jpg", "web page"),
+       "a web page");
     image_paint(painted, W, H, 3);
     made_t made = image_jpeg(painted, W, H, &jpeg_kinds[5]);
     for (int i = 0; i < 4; i++)
@@ -388,7 +391,7 @@ static void test_steady(void)
 
 int main(void)
 {
-    tap_plan(1 + 2 * N_JPEG_KINDS + 2 * N_JPEG_KINDS + 14 + 3 + 3 + 1 + 9 + 2 + 8 + 1 + 1);
+    tap_plan(1 + 2 * N_JPEG_KINDS + 2 * N_JPEG_KINDS + 14 + 3 + 3 + 1 + 9 + 2 + 8 + 1 + 1 + 1);
     OK_CALL(image_decoder_new((image_limits_t){0}, &decoder), "a decoder");
     test_kinds();
     test_parts();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The image formats: names, readers, and the first bytes by which they are recognised. */
-#include <stdio.h>
 #include <string.h>
 
+#include "base/file_kind.h"
 #include "data/image/reader.h"
 
 const char *const image_format_names[IMAGE_FORMAT_COUNT] = {"JPEG", "PNG"};
@@ -16,10 +16,11 @@ err_t image_recognise(image_bytes_t from, image_format_t *out)
     const bool jpeg = from.n_bytes >= 3 && b[0] == 0xFF && b[1] == 0xD8 && b[2] == 0xFF;
     const bool png = from.n_bytes >= 4 && (b[0] == 0x89 || memcmp(b + 1, "PNG", 3) == 0);
     if (!jpeg && !png) {
-        char begins[3 * 8 + 1] = "";
-        for (size_t i = 0; i < 8 && i < from.n_bytes; i++) snprintf(begins + 3 * i, 4, " %02x", b[i]);
-        RAISE(ERR_DATA, "the image %s is neither JPEG nor PNG (it begins with%s); convert or remove it",
-              from.name, begins);
+        const char *advice = file_kind_is_image(file_kind(b, from.n_bytes))
+                                 ? "convert it (ImageMagick: mogrify -format png FILE) or remove it"
+                                 : "replace or remove it";
+        RAISE(ERR_DATA, "the image %s is neither JPEG nor PNG: %s", from.name,
+              file_kind_explain(b, from.n_bytes, advice).text);
     }
     *out = jpeg ? IMAGE_JPEG : IMAGE_PNG;
     return ERR_OK;
