@@ -359,14 +359,13 @@ file_words_t file_kind_explain(const void *first, size_t n_bytes, const char *ad
                  l.n);
     else
         snprintf(out.text, sizeof out.text, "it is %s", kinds[kind].name);
-    if (kind == FILE_WEB_PAGE) append_element(&l, "<title>", ", titled ", &out);
-    if (kind == FILE_SERVER_ERROR) append_element(&l, l.bytes[0] == 'H' ? "HTTP/" : "<code>", ", ", &out);
+    if (kind == FILE_WEB_PAGE) append_element(&l, "<title>", " titled ", &out);
+    if (kind == FILE_SERVER_ERROR) append_element(&l, l.bytes[0] == 'H' ? "HTTP/" : "<code>", " ", &out);
     if (kind == FILE_JSON) append_element(&l, "", ", ", &out);
     if (kinds[kind].advice) advice = kinds[kind].advice;
     size_t used = strlen(out.text);
     if (kind == FILE_WEB_PAGE || kind == FILE_SERVER_ERROR)
-        snprintf(out.text + used, sizeof out.text - used, ", sent by a server in place of the file; %s",
-                 advice);
+        snprintf(out.text + used, sizeof out.text - used, " in place of the file; %s", advice);
     else if (advice)
         snprintf(out.text + used, sizeof out.text - used, "; %s", advice);
     return out;

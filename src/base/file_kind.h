@@ -91,7 +91,7 @@ typedef struct file_words {
 
 /* What the bytes are and what to do, to follow "X is not an IDX file: ":
  *   "it is a Git LFS pointer; run git lfs pull in its repository"
- *   "it is a web page (HTML), titled '404 Not Found', that a server sent in place of the file; download it again"
+ *   "it is a web page (HTML) titled '404 Not Found' in place of the file; download it again"
  *   "it begins with 'hello world'; ADVICE"
  *   "it begins with 00 00 01 9c 20; ADVICE"
  *

@@ -4,13 +4,16 @@
  * second call per event. */
 #include "base/json_events.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "base/file_kind.h"
 #include "base/mem.h"
 
 struct json_parser {
     yajl_handle yajl;
+    bool has_begun;           /* a piece was parsed */
     yajl_callbacks callbacks; /* yajl keeps a pointer to them */
 };
 
@@ -68,8 +71,14 @@ static err_t name_nan(const json_parser_t *p, const char *piece, size_t n_piece,
 
 err_t json_parser_feed(json_parser_t *p, const void *bytes, size_t n_bytes)
 {
+    const bool is_start = !p->has_begun;
+    p->has_begun = true;
     err_t err = json_parser_result(p, yajl_parse(p->yajl, bytes, n_bytes));
-    return err == ERR_OK ? ERR_OK : name_nan(p, bytes, n_bytes, err);
+    if (err == ERR_OK) return ERR_OK;
+    file_kind_t kind = is_start ? file_kind(bytes, n_bytes) : FILE_JSON;
+    if (kind != FILE_JSON && kind != FILE_UNKNOWN)
+        RAISE(err, "it is not JSON: %s", file_kind_explain(bytes, n_bytes, NULL).text);
+    return name_nan(p, bytes, n_bytes, err);
 }
 
 err_t json_parser_end(json_parser_t *p)

@@ -125,7 +125,7 @@ damage() { # FILE OFFSET
         check 3 "no checkpoint in the folder" "$verb" "$BATS_TEST_TMPDIR/empty"
         check 3 "No such file" "$verb" "$BATS_TEST_TMPDIR/absent.h5"
         check 3 "is not a dptrain checkpoint" "$verb" "$BATS_TEST_TMPDIR/text.h5"
-        check 3 "an HDF5 file, but not a dptrain checkpoint" "$verb" "$foreign"
+        check 3 "is an HDF5 file" "$verb" "$foreign"
         check 2 "expected" "$verb"
     done
     check 2 "expected one checkpoint" show "$RUN" "$RUN"

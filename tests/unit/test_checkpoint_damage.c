@@ -90,11 +90,11 @@ static void test_foreign(void)
 {
     static const char text[] = "epoch 3 accuracy 0.99\n";
     char zeros[2000] = "";
-    OK(refused_bytes(text, sizeof text, "is not a dptrain checkpoint"), "a text file is refused");
-    OK(refused_bytes(zeros, sizeof zeros, "is not a dptrain checkpoint"), "zeros are refused");
+    OK(refused_bytes(text, sizeof text, "'epoch 3 accuracy 0.99'"), "a text file is refused");
+    OK(refused_bytes(zeros, sizeof zeros, "512 zero bytes"), "zeros are refused");
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     h5_close(&file);
-    OK(refused("is an HDF5 file, but not a dptrain checkpoint"), "another program's HDF5 file is refused");
+    OK(refused("is not a dptrain checkpoint: it is an HDF5 file"), "another program's HDF5 file is refused");
     unlink(path);
     OK(refused("No such file"), "an absent file is refused");
     ASSERT(mkdir(path, 0777) == 0);

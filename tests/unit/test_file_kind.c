@@ -38,7 +38,7 @@ static const struct {
     {FILE_UNKNOWN, BYTES("BMW is no bitmap"), "'BMW is"},
     {FILE_UNKNOWN, BYTES("[section]\nkey = 1"), "'[section]'"},
     {FILE_WEB_PAGE, BYTES("<!DOCTYPE html><html><title>404 Not Found</title></html>\n"), "'404 Not Found'"},
-    {FILE_WEB_PAGE, BYTES("\xEF\xBB\xBF\r\n  <HTML>"), "web page (HTML), sent by a server"},
+    {FILE_WEB_PAGE, BYTES("\xEF\xBB\xBF\r\n  <HTML>"), "web page (HTML) in place of the file; download"},
     {FILE_WEB_PAGE, BYTES("<!-- saved --> \n<!doctype HTML>"), "web page"},
     {FILE_WEB_PAGE, BYTES("<!-- a comment that has no end"), "web page"},
     {FILE_WEB_PAGE, BYTES("<?xml version=\"1.0\"?>\n<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML\">"),

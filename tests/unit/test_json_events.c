@@ -86,7 +86,7 @@ int main(void)
     static const char text[] = "{\"a\":[1,-2.50e3,true,false,null,\"x\\ny\"],\"b\":{},\"\\u00e9\":\"\"}";
     static const char wanted[] = "{ :a [ #1 #-2.50e3 true false null 'x\ny ] :b { ] :é ' ] ";
     size_t at = 0;
-    tap_plan(13);
+    tap_plan(14);
     told_t whole = {0}, stopped = {.stop_at = "b"};
     OK(parse(text, sizeof text, &whole, &at) == ERR_OK && strcmp(whole.text, wanted) == 0, "events: %s",
        whole.text);
@@ -107,6 +107,8 @@ int main(void)
            at >= 7 && !strchr(err_message(), '\n'),
        "an error, and where: %s", err_message());
     told = (told_t){0};
+    OK(parse("<html><body>", 12, &told, NULL) == ERR_DATA && strstr(err_message(), "web page"),
+       "a web page: %s", err_message());
     OK(parse("[1", 2, &told, NULL) == ERR_DATA && strstr(err_message(), "it is not JSON: "), "cut off: %s",
        err_message());
     told = (told_t){0};

@@ -13,14 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_kind.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
 
 /* A piece fits a small L2 cache, so that the digest reads bytes just copied from the page cache. */
 enum { PIECE_BYTES = 128 << 10, WRITEBACK_BYTES = 2 << 20, PAGE_BYTES = 4096 };
-
-static const unsigned char hdf5_magic[] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
 /* The first characters of the block; returns their number. */
 static size_t seal_magic(const char *kind, char out[32])
@@ -181,10 +180,9 @@ static err_t refuse_start(const seal_file_t *file, const char *block, size_t n_r
     if (n_read == 0) RAISE(ERR_DATA, "%s is empty, not a dptrain %s", path, kind);
     if (n_read < SEAL_BYTES && memcmp(block, magic, n_read < n_magic ? n_read : n_magic) == 0)
         RAISE(ERR_DATA, "the %s %s is damaged: it was cut short after %zu bytes", kind, path, n_read);
-    if (n_read >= sizeof hdf5_magic && memcmp(block, hdf5_magic, sizeof hdf5_magic) == 0)
-        RAISE(ERR_DATA, "%s is an HDF5 file, but not a dptrain %s", path, kind);
     if (n_read < n_magic || memcmp(block, magic, n_magic) != 0)
-        RAISE(ERR_DATA, "%s is not a dptrain %s", path, kind);
+        RAISE(ERR_DATA, "%s is not a dptrain %s: %s", path, kind,
+              file_kind_explain(block, n_read, NULL).text);
     RAISE(ERR_DATA, "the %s %s is damaged: its first %d bytes were altered", kind, path, SEAL_BYTES);
 }
 
