@@ -6,6 +6,8 @@
 # shellcheck source=tests/cli/common.bash
 load common
 
+bats_require_minimum_version 1.5.0
+
 # Four classes by colour, images of several sizes; `make_images FOLDER TRAINING VALIDATION` (of each class).
 make_images() {
     python3 - "$@" <<'END'
@@ -53,6 +55,31 @@ image_run() { # RANKS FOLDER ARGUMENTS...
 
 records() { # KIND CONDITION   of all of that kind, in $out
     jq -se "map(select(.record == \"$1\")) | length > 0 and all($2)" "$out/metrics.jsonl" >/dev/null
+}
+
+look() { # ARGUMENTS...   -> output, with a preview for a training
+    run -0 "$dptrain" train --data "$images" --model mlp --batch 20 --threads 1 --preview "$BATS_TEST_TMPDIR/seen.png" "$@"
+    echo "$output"
+}
+
+@test "the header has the images' size and what the model gets; enlarging them unasked is a warning" {
+    look
+    [[ $output == *"29 to 44"*"the model gets 224×224: --input-size"*"warning: $images: "*"--input-size 34 "* ]]
+    look --input-size 224
+    [[ $output == *"the model gets 224×224"* && $output != *warning* ]]
+    look --input-size 16
+    [[ $output == *"the model gets 16×16"* && $output != *warning* ]]
+    images=$BATS_TEST_TMPDIR/alike
+    mkdir -p "$images/train/"{a,b}
+    for i in 1 2 3 4 5 6 7 8 9 10; do
+        cp "$BATS_FILE_TMPDIR/images/train/red/000.png" "$images/train/a/$i.png"
+        cp "$BATS_FILE_TMPDIR/images/train/blue/000.png" "$images/train/b/$i.png"
+    done
+    look --input-size 16
+    [[ $output == *"images: 30×44; the model gets 16×16"* ]]
+    cp "$BATS_FILE_TMPDIR/images/train/red/001.png" "$images/train/a/11.png"
+    look --input-size 16
+    [[ $output == *"images: mostly 30×44; "* ]]
 }
 
 @test "the loss curve is that of one rank, and the same to the bit on any number of loader threads" {

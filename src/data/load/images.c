@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <xxhash.h>
@@ -398,6 +399,58 @@ bool images_name(const dataset_t *dataset, split_t split, int64_t index, char *o
     if (known) snprintf(out, n_bytes, "%s", sample.name);
     source_free_buffer(p->source, &buffer);
     return known;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const sample_t *x = a, *y = b;
+    const int32_t short_x = x->width < x->height ? x->width : x->height,
+                  short_y = y->width < y->height ? y->width : y->height;
+    if (short_x != short_y) return short_x < short_y ? -1 : 1;
+    return x->width != y->width ? (x->width > y->width) - (x->width < y->width)
+                                : (x->height > y->height) - (x->height < y->height);
+}
+
+/* Of samples in the order of by_size. */
+static void count_sizes(const sample_t *seen, int n, images_sizes_t *out)
+{
+    for (int i = 0, first = 0; i < n; i++) {
+        if (by_size(&seen[first], &seen[i]) != 0) first = i;
+        if (2 * (i + 1 - first) > n) out->width = seen[i].width, out->height = seen[i].height;
+    }
+    const int at[] = {0, n / 2, n - 1};
+    int64_t *const to[] = {&out->shortest, &out->median, &out->longest};
+    for (int k = 0; k < 3; k++) {
+        const sample_t *s = &seen[at[k]];
+        *to[k] = s->width < s->height ? s->width : s->height;
+    }
+    out->alike = by_size(&seen[0], &seen[n - 1]) == 0;
+    out->n = n;
+}
+
+void images_look(const dataset_t *dataset, double max_sec, images_sizes_t *out)
+{
+    enum { STRIDE = 39 }; /* odd: so that a few looks, too, are spread */
+    const images_t *p = dataset->impl;
+    sample_t seen[IMAGES_LOOKS];
+    source_buffer_t buffer = {0};
+    *out = (images_sizes_t){0};
+    if (dataset->ops != &dataset_images) return;
+    const int64_t n_images = p->source->n_samples[SPLIT_TRAIN],
+                  looks = n_images < IMAGES_LOOKS ? n_images : IMAGES_LOOKS;
+    const source_entry_t *entries = p->source->entries[SPLIT_TRAIN];
+    const double start = clock_sec();
+    int n = 0;
+    for (int64_t i = 0; i < looks && (i == 0 || clock_sec() < start + max_sec); i++) {
+        const int64_t k = looks == IMAGES_LOOKS ? i * STRIDE % looks : i, index = k * n_images / looks;
+        sample_t sample = {.width = entries[index].width, .height = entries[index].height};
+        if (sample.width == 0 && source_read(p->source, SPLIT_TRAIN, index, &buffer, &sample) != ERR_OK)
+            continue;
+        seen[n++] = sample;
+    }
+    source_free_buffer(p->source, &buffer);
+    qsort(seen, (size_t)n, sizeof *seen, by_size);
+    if (n > 0) count_sizes(seen, n, out);
 }
 
 bool images_detection(const dataset_t *dataset, images_detection_t *out)

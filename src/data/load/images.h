@@ -21,6 +21,19 @@ uint64_t images_hash(const source_t *source, transform_task_t task);
 /* Writes the name of a sample's image, as its source has it: "dog/17.png". False: unknown, or a dataset in memory. */
 bool images_name(const dataset_t *dataset, split_t split, int64_t index, char *out, size_t n_bytes);
 
+/* Sizes of training images as stored. */
+typedef struct images_sizes {
+    int n;                             /* that were looked at; 0: unknown */
+    int64_t width, height;             /* of more than half of them; 0: they vary */
+    bool alike;                        /* all have that size */
+    int64_t shortest, median, longest; /* of their shorter sides */
+} images_sizes_t;
+
+/* Looks at up to IMAGES_LOOKS images, spread over the split, but takes no new one after max_sec. Passes over those that
+ * cannot be read. Nothing is known of a dataset in memory. */
+enum { IMAGES_LOOKS = 64 };
+void images_look(const dataset_t *dataset, double max_sec, images_sizes_t *out);
+
 /* What detectors need of a dataset of TASK_DETECT. Samples are not `source`'s: training leaves some images out. */
 typedef struct images_detection {
     const source_t *source;

@@ -13,7 +13,7 @@
 #include "train/run/checkpoint_interval.h"
 #include "train/run/setup.h"
 
-enum { METRICS_SCHEMA = 1 };
+enum { METRICS_SCHEMA = 1, INPUT_SIZE_MIN = 8 };
 
 /* How gradients are summed; NULL if a single rank has nothing to sum. */
 static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes)
@@ -158,12 +158,38 @@ static void print_images(const trainer_t *t)
              sample, info->n_classes);
 }
 
+/* The sizes of images that are cropped and resized, and what the model gets. Warns where the default enlarges them. */
+static void print_sizes(const trainer_t *t)
+{
+    const images_sizes_t *s = &t->input.sizes;
+    const dataset_info_t *info = &t->input.dataset->info;
+    char sizes[96], looked[48] = "";
+    if (s->n == 0 || info->task == TASK_DETECT || info->task == TASK_CROPS) return;
+    if (s->width)
+        snprintf(sizes, sizeof sizes, "%s%lld×%lld", s->alike ? "" : "mostly ", (long long)s->width,
+                 (long long)s->height);
+    else
+        snprintf(sizes, sizeof sizes, "shorter sides of %lld to %lld pixels, median %lld",
+                 (long long)s->shortest, (long long)s->longest, (long long)s->median);
+    if (s->n < info->n_samples[SPLIT_TRAIN]) snprintf(looked, sizeof looked, " (%d looked at)", s->n);
+    log_note("          images: %s%s; the model gets %lld×%lld: --input-size", sizes, looked,
+             (long long)info->width, (long long)info->height);
+    if (t->options->transform.input_size || 2 * s->median >= info->width) return;
+    const double times = (double)info->width / (double)s->median;
+    log_warn("%s: its images are enlarged to %lld×%lld, %s times their pixels; --input-size %lld keeps their "
+             "size, and --input-size %lld says that this is meant",
+             info->source, (long long)info->width, (long long)info->height,
+             figure_count((int64_t)(times * times)).text,
+             (long long)(s->median < INPUT_SIZE_MIN ? INPUT_SIZE_MIN : s->median), (long long)info->width);
+}
+
 void trainer_print_data(const trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
     const int n_readers = trainer_loader_threads(t);
     log_note("  data    %s (%s)", info->source, t->input.why);
     print_images(t);
+    print_sizes(t);
     if (info->transform[0])
         log_note("          %s; %d loader thread%s per rank", info->transform, n_readers,
                  n_readers > 1 ? "s" : "");

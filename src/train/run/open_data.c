@@ -10,6 +10,9 @@
 #include "train/feed/probe.h"
 #include "train/run/setup.h"
 
+/* For the sizes of images, where a shared folder is slow. */
+#define LOOK_SEC 0.3
+
 typedef struct data_choice {
     char where[FS_PATH_MAX];
     char why[128];
@@ -64,5 +67,6 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
     TRY(comm_agree(comm, err, "comparing data"));
     TRY(content_probe(comm, input->dataset, &input->bad));
     if (comm->rank == 0) err = probe_images(input->dataset, &input->bad);
+    if (comm->rank == 0 && err == ERR_OK) images_look(input->dataset, LOOK_SEC, &input->sizes);
     return comm_agree(comm, err, "decoding an image of each kind");
 }

@@ -5,6 +5,7 @@
 #define TRAIN_RUN_PARTS_H
 
 #include "compute/models/model.h"
+#include "data/load/images.h"
 #include "store/checkpoint/async.h"
 #include "store/owner/owner.h"
 #include "train/detect/train_images.h"
@@ -39,6 +40,7 @@ typedef struct train_position {
 typedef struct train_input {
     char where[FS_PATH_MAX], why[128]; /* as dataset_choose chose */
     dataset_t *dataset;
+    images_sizes_t sizes;           /* on rank 0 */
     transform_settings_t transform; /* of images in memory */
     dataset_weigher_t weigher;      /* sampler_options_t's */
     sampler_t *sampler;
