@@ -31,7 +31,7 @@ static const map_size_t usual_image = {.height = 480, .width = 640};
 
 typedef struct info_options {
     const char *model;
-    const char *device, *precision, *norm;
+    const char *device, *precision, *norm, *stem;
     int64_t batch, workspace, input_size, height, width, channels, classes;
     bool multi_label, bytes;
     canvas_options_t canvas;
@@ -52,6 +52,8 @@ static const opt_t info_table[] = {
      "number of classes; of a detector with the background, by default 91", OPT_COMMON},
     {"multi-label", OPT_FLAG, FIELD(multi_label), "false", 0, 0, NULL, NULL,
      "classifier for any number of classes per image", OPT_COMMON},
+    {"stem", OPT_CHOICE, FIELD(stem), "auto", 0, 0, model_stems, NULL,
+     "of ResNets: first layers, as in train", OPT_COMMON},
     {"bytes", OPT_FLAG, FIELD(bytes), "false", 0, 0, NULL, NULL,
      "instead of layers, show launches and bytes moved by the kernels of a training step; needs no GPU",
      OPT_COMMON},
@@ -123,6 +125,7 @@ static err_t build(const info_options_t *o, graph_t **out)
     model_options_t options = {.sample = shape_3d(o->height, o->width, o->channels),
                                .n_classes = (int)o->classes,
                                .norm = model_norm(o->norm),
+                               .stem = model_stem(o->stem),
                                .multi_label = o->multi_label};
     bool known = model_compute(o->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */
@@ -209,6 +212,7 @@ static err_t settle_size(info_options_t *o)
 {
     const model_t *model = NULL;
     if (o->model) TRY(model_find(o->model, &model));
+    if (o->model && model_stem(o->stem) != MODEL_STEM_AUTO) TRY(model_check_residual(o->model, "stem"));
     if (model && model->detects) return settle_canvas(o);
     if (given(o, "min-size") || given(o, "max-size") || given(o, "canvas"))
         RAISE(ERR_USAGE, "--min-size, --max-size and --canvas are for detectors");

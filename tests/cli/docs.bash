@@ -299,6 +299,7 @@ train|--mtbf 6h
 train|--batch-per-rank 8
 train|--out x
 train|--weights x.npz
+train|--model resnet18
 eval|x
 eval|x.npz --model lenet5
 eval|x.npz --model maskrcnn_resnet50_fpn --data x

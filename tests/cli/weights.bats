@@ -141,6 +141,34 @@ EOF
     refuse 3 "try another name table" "$BATS_TEST_TMPDIR/own.npz" --model mnist-cnn-bn "${with[@]}"
 }
 
+@test "--stem: the network is kept by checkpoints, takes weights that have it, and no resumed run changes it" {
+    begin=(--model resnet18 --data "$tiny" --batch 4 --steps 1 --threads 1 --algorithms fixed --no-eval --out "$out" --overwrite)
+    said=$BATS_TEST_TMPDIR/said
+    "$dptrain" train "${begin[@]}" --stem imagenet >"$said"
+    grep -q '^          stem imagenet: 7×7' "$said"
+    "$dptrain" checkpoint show "$out" | grep -q '^stem  *imagenet$'
+    "$dptrain" predict "$out" "$root/docs/digit.png"
+    "$dptrain" checkpoint export "$out" --out "$archive"
+    "$dptrain" train --resume auto --out "$out" --steps 2 | grep '^          stem imagenet: '
+    run "$dptrain" train --resume auto --out "$out" --stem small --steps 3
+    [ "$status" -eq 2 ]
+    [[ $output == *"cannot change --stem small (it was imagenet)"* ]]
+    # Images of 28 pixels get the small stem by default.
+    run "$dptrain" train "${begin[@]}" --weights "$archive"
+    [ "$status" -eq 3 ]
+    [[ $output == *"conv1.weight"*"--stem imagenet"* ]]
+    "$dptrain" train "${begin[@]}" --weights "$archive" --stem imagenet | grep 'arrays, name table torchvision$'
+    "$dptrain" train "${begin[@]}" | grep '^          stem small: 3×3'
+    for model in lenet5 vgg16 fasterrcnn_resnet18_fpn; do
+        run "$dptrain" train --model "$model" --stem small
+        [ "$status" -eq 2 ]
+        [[ $output == *"--stem "*"resnet18, resnet50"*"$model"* ]]
+        run "$dptrain" info --model "$model" --stem small
+        [ "$status" -eq 2 ]
+    done
+    "$dptrain" info --model resnet18 --input-size 32 --stem imagenet | grep '^maxpool '
+}
+
 # Prints the distinct γ of a norm.
 scales() { # NORM
     h5dump -y -d "/params/$1/gamma" "$out"/ckpt-*1.h5 | awk '/^ *[-0-9.]/' | tr -s ' ,' '\n' | grep . | LC_ALL=C sort -u | paste -sd ' '

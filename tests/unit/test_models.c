@@ -66,6 +66,37 @@ static bool names_differ(const graph_t *g)
     return true;
 }
 
+/* Whatever the size of the images, and by their size. */
+static void check_stems(void)
+{
+    static const struct {
+        const char *model;
+        int64_t side;
+        model_stem_t asked, built;
+    } cases[] = {
+        {"resnet18", 64, MODEL_STEM_AUTO, MODEL_STEM_SMALL},
+        {"resnet50", 65, MODEL_STEM_AUTO, MODEL_STEM_IMAGENET},
+        {"resnet18", 64, MODEL_STEM_IMAGENET, MODEL_STEM_IMAGENET},
+        {"resnet50", 8, MODEL_STEM_IMAGENET, MODEL_STEM_IMAGENET},
+        {"resnet50", 96, MODEL_STEM_SMALL, MODEL_STEM_SMALL},
+        {"vgg16", 64, MODEL_STEM_AUTO, MODEL_STEM_AUTO},
+        {"maskrcnn_resnet18_fpn", 64, MODEL_STEM_AUTO, MODEL_STEM_AUTO},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t side = cases[i].side;
+        const model_options_t options = {
+            .sample = shape_3d(side, side, 3), .n_classes = 10, .stem = cases[i].asked};
+        graph_t *g = NULL;
+        must(model_build(cases[i].model, &options, &g), cases[i].model);
+        const graph_node_t *pool = find_layer(g, "maxpool");
+        OK(model_stem_of(g) == cases[i].built && (cases[i].built == MODEL_STEM_AUTO ||
+                                                  (pool != NULL) == (cases[i].built == MODEL_STEM_IMAGENET)),
+           "%s of %d pixels, --stem %s: %s", cases[i].model, (int)side, model_stems[cases[i].asked],
+           model_stems[model_stem_of(g)]);
+        graph_free(&g);
+    }
+}
+
 static void check_size(const size_case_t *c)
 {
     graph_t *g = build(c->model, c->height, c->width, c->channels, c->n_classes);
@@ -196,7 +227,8 @@ static void check_fused(const char *model, int n_layers, const char *layer)
 
 int main(void)
 {
-    tap_plan(2 * N_SIZES + N_TENSORS + 2 + 4 + 4 + 2 * 6 + 5 + 1);
+    tap_plan(7 + 2 * N_SIZES + N_TENSORS + 2 + 4 + 4 + 2 * 6 + 5 + 1);
+    check_stems();
     for (int i = 0; i < N_SIZES; i++) check_size(&sizes[i]);
     for (int i = 0; i < N_TENSORS; i++) check_tensor(&tensors[i]);
     check_blocks("resnet18", 8);

@@ -17,6 +17,7 @@
 #include "tests/npz_util.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
+#include "train/weights/model_file.h"
 #include "train/weights/name_table.h"
 
 static bool write_text(const char *path, const char *text)
@@ -392,12 +393,51 @@ static void check_h5(void)
     unlink(path);
 }
 
+/* The network of a checkpoint: without the attribute, that of earlier versions. */
+static void check_stems(void)
+{
+    static const struct {
+        const char *model, *stem;
+        model_stem_t built;
+    } cases[] = {{"resnet18", NULL, MODEL_STEM_SMALL},
+                 {"resnet18", "small", MODEL_STEM_SMALL},
+                 {"resnet18", "imagenet", MODEL_STEM_IMAGENET},
+                 {"resnet18", "large", MODEL_STEM_AUTO},
+                 {"mlp", "small", MODEL_STEM_AUTO}};
+    const char *path = folder_path("stem.h5");
+    const float one = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ckpt_array_t array = {.name = "/x", .dtype = DTYPE_F32, .shape = shape_1d(1), .data = &one};
+        const ckpt_attr_t attrs[] = {ckpt_text("model", cases[i].model),
+                                     ckpt_int("height", 32),
+                                     ckpt_int("width", 32),
+                                     ckpt_int("channels", 1),
+                                     ckpt_int("n_classes", 10),
+                                     ckpt_real("mean", 0),
+                                     ckpt_real("std", 1),
+                                     ckpt_text("stem", cases[i].stem)};
+        const ckpt_content_t content = {&array, 1, attrs, cases[i].stem ? 8 : 7};
+        checkpoint_t *checkpoint = NULL;
+        graph_t *g = NULL;
+        pixel_norm_t norm;
+        must(checkpoint_write(path, &content), path);
+        must(checkpoint_open(path, &checkpoint), path);
+        err_t err = model_file_graph(checkpoint, &g, &norm);
+        OK(cases[i].built == MODEL_STEM_AUTO ? err == ERR_DATA && strstr(err_message(), "stem")
+                                             : err == ERR_OK && model_stem_of(g) == cases[i].built,
+           "%s, stem %s", cases[i].model, cases[i].stem ? cases[i].stem : "of an earlier version");
+        graph_free(&g);
+        checkpoint_close(&checkpoint);
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     name_table_t *table;
     if (!folder_begin()) return 1;
     must(mem_new(sizeof *table, "a table", &table), "memory");
-    tap_plan(N_NAMES + 1 + 5 + 16 + 7 + 7 + 2 + 4 + 1);
+    tap_plan(N_NAMES + 1 + 5 + 16 + 7 + 7 + 2 + 4 + 5 + 1);
     check_names(table);
     check_tables(table);
     check_bad_tables(table);
@@ -406,6 +446,7 @@ int main(void)
     check_round_trip("torchvision");
     check_round_trip("dptrain");
     check_h5();
+    check_stems();
     mem_free(&table);
     rmdir(folder);
     OK(mem_live() == 0, "every block was freed");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of --precision and --norm, and the loss layer that every builder ends with. The table of models is in
+/* Names of --precision, --norm and --stem, and the loss layer that every builder ends with. The table of models is in
  * registry.c. */
 #include "compute/models/model.h"
 
@@ -36,6 +36,21 @@ model_norm_t model_norm(const char *name)
     while (model_norms[i] && strcmp(model_norms[i], name) != 0) i++;
     ASSERT(model_norms[i]);
     return (model_norm_t)i;
+}
+
+const char *const model_stems[] = {"auto", "imagenet", "small", NULL};
+
+model_stem_t model_stem(const char *name)
+{
+    int i = 0;
+    while (model_stems[i] && strcmp(model_stems[i], name) != 0) i++;
+    ASSERT(model_stems[i]);
+    return (model_stem_t)i;
+}
+
+const char *model_stem_about(model_stem_t stem)
+{
+    return stem == MODEL_STEM_SMALL ? "3×3, stride 1, no pooling" : "7×7, stride 2, max pooling";
 }
 
 int64_t model_layer_parameters(const graph_t *g, int node)

@@ -12,6 +12,18 @@ typedef enum model_norm { MODEL_NORM_DEFAULT, MODEL_NORM_FROZEN, MODEL_NORM_BATC
 extern const char *const model_norms[];
 model_norm_t model_norm(const char *name);
 
+/* The first layers of a ResNet:
+ *
+ *   MODEL_STEM_IMAGENET  a 7×7 convolution and max pooling, with strides of 2, as published
+ *   MODEL_STEM_SMALL     one 3×3 convolution at full resolution, usual for CIFAR; more would leave too few pixels
+ *   MODEL_STEM_AUTO      small for images of up to MODEL_SMALL_SIDE pixels (shorter side) */
+typedef enum model_stem { MODEL_STEM_AUTO, MODEL_STEM_IMAGENET, MODEL_STEM_SMALL } model_stem_t;
+enum { MODEL_SMALL_SIDE = 64 };
+
+/* For --stem: "auto", "imagenet", "small"; NULL-terminated. model_stem finds the value of one of them. */
+extern const char *const model_stems[];
+model_stem_t model_stem(const char *name);
+
 typedef struct model_options {
     shape_t sample; /* [height, width, channels]; of a detector, its canvas */
     int n_classes;  /* of a detector, the background included */
@@ -23,6 +35,7 @@ typedef struct model_options {
     const char *freeze;         /* graph_t.freeze */
     int64_t box_block;          /* rows of the box head computed at a time; 0: 512 */
     int64_t mask_block;         /* the same of the mask head; 0: 16 */
+    model_stem_t stem;          /* of residual models */
     bool zero_init_residual; /* γ of each block's last norm begins at 0, instead of 1: of residual models */
     bool multi_label; /* samples have any number of classes: OP_SIGMOID_BCE instead of OP_SOFTMAX_XENT */
 } model_options_t;
@@ -33,7 +46,7 @@ typedef struct model {
     /* Adds all layers and the loss to the graph, which has the image. */
     void (*build)(graph_t *graph, const model_options_t *options);
     bool detects;  /* a detector (rcnn.h); all others are classifiers */
-    bool residual; /* has model_options_t.zero_init_residual */
+    bool residual; /* has model_options_t.stem and zero_init_residual */
 } model_t;
 
 /* All models; the last entry has a NULL name. */
@@ -43,6 +56,13 @@ extern const model_t models[];
 err_t model_find(const char *name, const model_t **out);
 /* Whether a name is a detector's; false for unknown ones, and NULL. */
 bool model_detects(const char *name);
+
+/* ERR_USAGE unless the model is residual, for an option that such models alone have: "stem". */
+err_t model_check_residual(const char *name, const char *option);
+/* The stem that was built; MODEL_STEM_AUTO: the model has no choice of one. */
+model_stem_t model_stem_of(const graph_t *graph);
+/* "3×3, stride 1, no pooling" */
+const char *model_stem_about(model_stem_t stem);
 
 /* Types of products by name, for --precision and checkpoints: "fp32", "tf32", "bf16"; the list is
  * NULL-terminated. model_compute returns false for an unknown name. */

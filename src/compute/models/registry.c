@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The models by name, and building one with its options. To add a model: a builder and a row here. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/opt.h"
@@ -53,10 +54,34 @@ bool model_detects(const char *name)
     return false;
 }
 
+err_t model_check_residual(const char *name, const char *option)
+{
+    const model_t *model;
+    char names[128] = "";
+    size_t used = 0;
+    TRY(model_find(name, &model));
+    if (model->residual) return ERR_OK;
+    for (const model_t *m = models; m->name; m++)
+        if (m->residual && used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", m->name);
+    RAISE(ERR_USAGE, "--%s applies to residual classifiers (%s); %s is %s", option, names, name,
+          model->detects ? "a detector" : "not residual");
+}
+
+model_stem_t model_stem_of(const graph_t *g)
+{
+    const model_t *model = models;
+    while (model->name && strcmp(model->name, g->model) != 0) model++;
+    if (!model->name || !model->residual) return MODEL_STEM_AUTO;
+    const op_desc_t *first = &g->nodes[0].desc;
+    ASSERT(first->kind == OP_CONV2D);
+    return first->attr.conv2d.kernel_h == 3 ? MODEL_STEM_SMALL : MODEL_STEM_IMAGENET;
+}
+
 static err_t check_options(const model_t *model, const model_options_t *options)
 {
     const int64_t *canvas = options->sample.dim;
-    ASSERT(model->residual || !options->zero_init_residual);
+    ASSERT(model->residual || (!options->zero_init_residual && options->stem == MODEL_STEM_AUTO));
     if (options->multi_label && options->label_smoothing > 0)
         RAISE(ERR_USAGE, "label smoothing %g is for samples with one class each; with several, leave it out",
               options->label_smoothing);

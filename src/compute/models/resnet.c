@@ -3,16 +3,13 @@
  * trained today: bottlenecks have their stride in the 3×3 convolution (v1.5). Names and initial values are
  * torchvision's.
  *
- * Classifiers of images up to 64 pixels (shorter side) get the stem usual for CIFAR, one 3×3 convolution at full
- * resolution; the 7×7 convolution and its pooling would leave too few pixels. */
+ * model.h has the stems. */
 #include "compute/models/resnet.h"
 
 #include <stdio.h>
 
 #include "compute/graph/layers.h"
 #include "compute/models/builders.h"
-
-enum { SMALL_SIDE = 64 };
 
 const resnet_t resnet18 = {{2, 2, 2, 2}, false}, resnet50 = {{3, 4, 6, 3}, true};
 
@@ -134,11 +131,13 @@ void resnet_add_trunk(graph_t *g, const resnet_trunk_t *trunk, int *out)
 static void build_classifier(graph_t *g, const model_options_t *options, const resnet_t *net)
 {
     const int64_t *side = options->sample.dim;
-    const resnet_trunk_t trunk = {.net = net,
-                                  .width = RESNET_WIDTH,
-                                  .prefix = "",
-                                  .small_stem = side[0] <= SMALL_SIDE || side[1] <= SMALL_SIDE,
-                                  .zero_init_residual = options->zero_init_residual};
+    const bool is_small = side[0] <= MODEL_SMALL_SIDE || side[1] <= MODEL_SMALL_SIDE;
+    const resnet_trunk_t trunk = {
+        .net = net,
+        .width = RESNET_WIDTH,
+        .prefix = "",
+        .small_stem = options->stem == MODEL_STEM_AUTO ? is_small : options->stem == MODEL_STEM_SMALL,
+        .zero_init_residual = options->zero_init_residual};
     int stages[RESNET_STAGES];
     resnet_add_trunk(g, &trunk, stages);
     int v = nn_global_avg_pool(g, "avgpool", stages[RESNET_STAGES - 1]);

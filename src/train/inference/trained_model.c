@@ -82,6 +82,7 @@ static err_t build_model(const backend_t *backend, trained_model_t *m)
     model_options_t options = {.sample = shape_3d(d[1], d[2], d[3]),
                                .n_classes = about->n_classes,
                                .norm = about->batch_norm,
+                               .stem = about->stem,
                                .norm_epsilon = &about->norm_epsilon,
                                .box_block = about->box_block,
                                .mask_block = about->mask_block,
@@ -194,6 +195,7 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
     if (about->detects) about->mask_block = rcnn_mask_block(m->graph);
     if (about->detects) about->batch_norm = m->graph->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH;
     about->norm_epsilon = m->graph->norm_epsilon;
+    about->stem = model_stem_of(m->graph);
     about->task = task_of_graph(m->graph, about->transform.task)->id;
     if (m->class_text) TRY_OUT(err, split_class_names(m));
     if (about->detects) err = read_categories(checkpoint, m);

@@ -44,6 +44,7 @@ typedef struct trained_about {
     dtype_t compute;
     bool detects;            /* a detector */
     model_norm_t batch_norm; /* of a detector's checkpoint */
+    model_stem_t stem;       /* of a ResNet */
     double norm_epsilon;
     int64_t box_block, mask_block; /* model_options_t's */
     pixel_norm_t norm;

@@ -10,6 +10,7 @@
 #include "base/xxh3.h"
 #include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
+#include "compute/models/model.h"
 #include "train/run/checkpoint_interval.h"
 #include "train/run/setup.h"
 
@@ -226,6 +227,9 @@ err_t trainer_print_header(trainer_t *t)
     log_note("  model   %s, %s parameters%s%s%s, %s", o->model, figure_count(graph->n_parameters).text,
              graph->n_frozen ? " (" : "", graph->n_frozen ? figure_count(graph->n_frozen).text : "",
              graph->n_frozen ? " frozen)" : "", o->precision);
+    const model_stem_t stem = model_stem_of(graph);
+    if (stem != MODEL_STEM_AUTO)
+        log_note("          stem %s: %s (--stem)", model_stems[stem], model_stem_about(stem));
     trainer_print_data(t);
     print_ranks(t);
     char micro[32] = "";

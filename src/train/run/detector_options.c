@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Options that depend on the kind of model: those that detectors have alone, and those that they lack. */
-#include <stdio.h>
 #include <string.h>
 
 #include "compute/models/model.h"
@@ -8,16 +7,8 @@
 
 static err_t check_residual(const train_options_t *o)
 {
-    const model_t *model;
-    char names[128] = "";
-    size_t used = 0;
-    TRY(model_find(o->model, &model));
-    if (!o->zero_init_residual || model->residual) return ERR_OK;
-    for (const model_t *m = models; m->name; m++)
-        if (m->residual && used < sizeof names)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", m->name);
-    RAISE(ERR_USAGE, "--zero-init-residual applies to residual classifiers (%s); %s is %s", names, o->model,
-          model->detects ? "a detector" : "not residual");
+    if (o->zero_init_residual) TRY(model_check_residual(o->model, "zero-init-residual"));
+    return model_stem(o->stem) == MODEL_STEM_AUTO ? ERR_OK : model_check_residual(o->model, "stem");
 }
 
 static err_t check_classifier(const train_options_t *o, const opt_group_t groups[TRAIN_N_GROUPS])

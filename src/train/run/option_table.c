@@ -26,6 +26,10 @@ static const opt_t table[] = {
     {"freeze", OPT_STRING, FIELD(freeze), NULL, 0, 0, NULL, "LAYERS",
      "do not train these layers: a list such as conv1,bn1,layer1; batch norm among them uses its running statistics",
      OPT_MORE},
+    {"stem", OPT_CHOICE, FIELD(stem), "auto", 0, 0, model_stems, NULL,
+     "of ResNets: first layers; imagenet: 7x7, stride 2, max pooling; small: 3x3, stride 1, no pooling; auto: small for "
+     "inputs of up to 64 pixels",
+     OPT_MORE},
     {"zero-init-residual", OPT_FLAG, FIELD(zero_init_residual), "false", 0, 0, NULL, NULL,
      "of ResNets: start each block as the identity (the scale of its last batch norm is 0 instead of 1), for long runs "
      "with large batches",

@@ -22,7 +22,7 @@ enum {
 typedef struct train_options {
     const char *model, *data, *out, *resume, *checkpoint_every, *on_checkpoint_error, *config, *trace;
     const char *tensorboard, *algorithms, *precision, *weights, *weights_names, *eval_every, *target, *freeze,
-        *check_replicas, *mtbf, *preview;
+        *check_replicas, *mtbf, *preview, *stem;
     int64_t batch, batch_per_rank, accumulate, epochs, steps, seed, keep, log_every, trace_steps;
     int64_t reproducible, bn_group, eval_samples;
     int64_t shuffle_block, shuffle_window; /* sampler_options_t's; a block of 0: the dataset's */

@@ -110,6 +110,7 @@ err_t trainer_build_graph(trainer_t *t)
                                .label_smoothing = t->options->label_smoothing,
                                .norm_group = t->options->bn_group,
                                .freeze = t->options->freeze,
+                               .stem = model_stem(t->options->stem),
                                .zero_init_residual = t->options->zero_init_residual};
     bool known = model_compute(t->options->precision, &options.compute);
     ASSERT(known); /* the option's table lists model_precisions */

@@ -30,7 +30,7 @@ enum {
     MAX_SECTIONS = 3 + OPTIM_MAX_BUFFERS,
     NAME_MAX_BYTES = FOLDER_MAX_BYTES + GRAPH_PARAM_NAME_MAX,
     N_MODEL_ATTRS = 9,
-    N_MORE_ATTRS = 5 /* that not all models have */
+    N_MORE_ATTRS = 6 /* that not all models have */
 };
 
 static const char *const norm_names[PIXEL_MAX_CHANNELS][2] = {
@@ -132,6 +132,8 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
         *next++ = ckpt_real(norm_names[k][0], file->norm.mean[k]);
         *next++ = ckpt_real(norm_names[k][1], file->norm.std[k]);
     }
+    const model_stem_t stem = model_stem_of(g);
+    if (stem != MODEL_STEM_AUTO) *next++ = ckpt_text("stem", model_stems[stem]);
     if (out->frozen) *next++ = ckpt_text("frozen_layers", out->frozen);
     if (rcnn_is(g)) {
         *next++ = ckpt_text("norm", model_norms[g->frozen_norms ? MODEL_NORM_FROZEN : MODEL_NORM_BATCH]);
@@ -248,6 +250,18 @@ static err_t read_block(const checkpoint_t *checkpoint, const char *name, int64_
     return ERR_OK;
 }
 
+/* ResNets alone have one. */
+static err_t read_stem(const checkpoint_t *checkpoint, const char *model, model_stem_t *out)
+{
+    const char *name;
+    if (!checkpoint_find_attr(checkpoint, "stem")) return ERR_OK;
+    TRY(checkpoint_get_text(checkpoint, "stem", &name));
+    if (!opt_listed(model_stems, name) || model_check_residual(model, "stem") != ERR_OK)
+        RAISE(ERR_DATA, "%s: invalid stem '%s' of %s", checkpoint_path(checkpoint), name, model);
+    *out = model_stem(name);
+    return ERR_OK;
+}
+
 err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm_t *norm)
 {
     const char *model;
@@ -272,6 +286,7 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
                                .compute = compute,
                                .multi_label = multi_label != 0};
     double epsilon;
+    TRY(read_stem(checkpoint, model, &options.stem));
     if (checkpoint_find_attr(checkpoint, "frozen_layers"))
         TRY(checkpoint_get_text(checkpoint, "frozen_layers", &options.freeze));
     if (checkpoint_find_attr(checkpoint, "norm")) {

@@ -12,6 +12,7 @@
  *   mean_1, std_1, …  of the others; missing in older files: as the first
  *   precision         one of model_precisions; missing in older files: fp32
  *   multi_label       model_multi_label; missing: 0
+ *   stem              of ResNets: one of model_stems, but auto; missing in older files: auto
  *   frozen_layers     layers whose parameters are not trained, as in graph_t.freeze; missing: none
  *   norm              of detectors: what batch norm does, one of model_norms
  *   norm_epsilon      of detectors: of every batch norm

@@ -4,7 +4,7 @@
 #ifndef TRAIN_WEIGHTS_WEIGHTS_H
 #define TRAIN_WEIGHTS_WEIGHTS_H
 
-#include "compute/graph/graph.h"
+#include "compute/models/model.h"
 
 /* The result of an import. */
 typedef struct weights_report {
@@ -27,6 +27,9 @@ typedef struct weights_report {
  * ERR_USAGE for an invalid name table. */
 err_t weights_import(const char *path, const char *names, const graph_t *graph, float *params, float *states,
                      weights_report_t *out);
+
+/* The stem of a ResNet in the file, whatever the graph's own; MODEL_STEM_AUTO: it has neither. */
+err_t weights_find_stem(const char *path, const char *names, const graph_t *graph, model_stem_t *out);
 
 /* The number of classes in the file: the outputs of the graph's classifier there, whatever the graph's own
  * number; of a detector with the background. ERR_DATA if the file has no such array. */

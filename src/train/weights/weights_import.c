@@ -117,6 +117,17 @@ static void report_head(const import_t *m, const named_tensor_t *t, const npy_t 
                  shape_format(t->layout.shape).text);
 }
 
+/* The stem whose first kernel has as many values. */
+static model_stem_t stem_of_array(const transfer_t *x, int i, const npy_t *array)
+{
+    const graph_t *g = x->graph;
+    if (model_stem_of(g) == MODEL_STEM_AUTO || i != g->nodes[0].first_param) return MODEL_STEM_AUTO;
+    const conv2d_attr_t *first = &g->nodes[0].desc.attr.conv2d;
+    const int64_t n = shape_count(array->shape),
+                  n_pixel = shape_count(x->tensors[i].layout.shape) / (first->kernel_h * first->kernel_w);
+    return n == 49 * n_pixel ? MODEL_STEM_IMAGENET : n == 9 * n_pixel ? MODEL_STEM_SMALL : MODEL_STEM_AUTO;
+}
+
 /* Decides whether to take array i. */
 static err_t find_array(import_t *m, int i)
 {
@@ -130,10 +141,12 @@ static err_t find_array(import_t *m, int i)
     }
     TRY(npz_describe(m->file, t->name, &m->arrays[i]));
     if (shape_equal(m->arrays[i].shape, t->layout.shape)) return ERR_OK;
+    const model_stem_t stem = stem_of_array(&m->x, i, &m->arrays[i]);
     if (t->part != PART_HEAD)
-        RAISE(ERR_DATA, "%s: array '%s' is %s, but %s of %s requires %s", m->path, t->name,
+        RAISE(ERR_DATA, "%s: array '%s' is %s, but %s of %s requires %s%s%s", m->path, t->name,
               shape_format(m->arrays[i].shape).text, t->param->name, m->x.graph->model,
-              shape_format(t->layout.shape).text);
+              shape_format(t->layout.shape).text, stem ? "; the file's network is built by --stem " : "",
+              stem ? model_stems[stem] : "");
     m->take[i] = false;
     report_head(m, t, &m->arrays[i]);
     return ERR_OK;
@@ -222,6 +235,21 @@ static err_t count_outputs(const import_t *m, int *out)
     }
     RAISE(ERR_USAGE, "the classifier of %s has no bias, so its number of classes is unknown; give --data",
           m->x.graph->model);
+}
+
+err_t weights_find_stem(const char *path, const char *names, const graph_t *graph, model_stem_t *out)
+{
+    import_t m = {.path = path};
+    const int i = graph->nodes[0].first_param;
+    npy_t array;
+    *out = MODEL_STEM_AUTO;
+    err_t err = import_open(&m, graph, names);
+    if (err == ERR_OK && has(&m, &m.x.tensors[i])) {
+        err = npz_describe(m.file, m.x.tensors[i].name, &array);
+        if (err == ERR_OK) *out = stem_of_array(&m.x, i, &array);
+    }
+    import_close(&m);
+    return err;
 }
 
 err_t weights_count_classes(const char *path, const char *names, const graph_t *graph, int *out)
