@@ -79,9 +79,10 @@ make_seeds() { # TARGET FOLDER
     case $1 in
     png | jpeg) "$build/tests/tools/image_samples" "$1" "$2" 24 ;;
     idx)
-        # Two images of 3 × 2, four labels; as they are and packed.
+        # Two images of 3 × 2, four labels, QMNIST's of two images; as they are and packed.
         printf '\0\0\10\3\0\0\0\2\0\0\0\3\0\0\0\2abcdefABCDEF' >"$2/images"
         printf '\0\0\10\1\0\0\0\4\1\2\3\4' >"$2/labels"
+        { printf '\0\0\14\2\0\0\0\2\0\0\0\10' && printf '\0\0\0\3%.0s' {1..16}; } >"$2/qmnist"
         gzip -kn "$2/images" "$2/labels"
         ;;
     coco) make_coco_seeds "$2" ;;

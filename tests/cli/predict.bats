@@ -149,3 +149,66 @@ n_correct() { # FILE
     [ "$status" -eq 2 ]
     [[ $output == *"dptrain predict runs on one rank"* ]]
 }
+
+# EMNIST's letters as distributed, with labels from 1, images stored column by column, beside another of its sets. Letter k is a
+# bar in row k; upright ones go to upright/LETTER.png.
+make_letters() { # FOLDER
+    python3 - "$1" <<'END'
+import gzip, os, struct, sys, zlib
+os.makedirs(sys.argv[1] + "/EMNIST/raw")
+os.makedirs("upright")
+def put(name, head, data):
+    with gzip.open(f"{sys.argv[1]}/EMNIST/raw/emnist-{name}-ubyte.gz", "wb") as f: f.write(head + data)
+for part, n in (("train", 208), ("test", 52)):
+    labels = bytes(1 + i % 26 for i in range(n))
+    pixels = b"".join(bytes(255 * (x == l) for y in range(28) for x in range(28)) for l in labels)
+    for name, first in (("letters", 0), ("balanced", 1)):
+        put(f"{name}-{part}-images-idx3", struct.pack(">4I", 0x803, n, 28, 28), pixels)
+        put(f"{name}-{part}-labels-idx1", struct.pack(">2I", 0x801, n), bytes(l - first for l in labels))
+def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+for l in (1, 17, 26):
+    rows = b"".join(b"\0" + bytes([255 * (y == l)]) * 28 for y in range(28))
+    with open(f"upright/{'abcdefghijklmnopqrstuvwxyz'[l - 1]}.png", "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+END
+}
+
+@test "EMNIST's letters have 26 classes, a to z, from training to predictions of upright images" {
+    make_letters em
+    run "$dptrain" train --data em --model mlp --steps 1
+    [[ $status -eq 3 && $output == *emnist-balanced*emnist-letters* ]]
+    "$dptrain" train --data em/emnist-letters --model mlp --batch 26 --epochs 4 --threads 1 --algorithms fixed --out run >said
+    grep -Eq '^  data +em/EMNIST/raw/emnist-letters ' said
+    grep -q '208 training, 52 validation images of 28×28×1, 26 classes' said
+    grep -Eq '^ +labels 1 to 26 .* a to z' said
+    "$dptrain" eval run --threads 1 --json e.json | grep -q 'em/EMNIST/raw/emnist-letters'
+    jq -e '.accuracy > 0.9' e.json
+    predict run upright --json p.json
+    [ "$(jq -rs 'map(.classes[0] | "\(.class) \(.name)") | join(", ")' p.json)" = "0 a, 16 q, 25 z" ]
+    "$dptrain" checkpoint export run --out w.npz
+    "$dptrain" eval w.npz --model mlp --data em/emnist-letters --threads 1 --json w.json
+    jq -es '.[0].accuracy == .[1].accuracy' e.json w.json
+    "$dptrain" train --data em/emnist-letters --model mlp --batch 26 --epochs 5 --threads 1 --algorithms fixed --out run --resume auto >said
+    grep -q 'resumed from' said
+    "$dptrain" data pack --from em/emnist-letters --out packed
+    "$dptrain" data show packed --top 26 | grep -Eq '^ *z +10'
+    # Images of fewer digits than a checkpoint knows are evaluated; letters are other classes.
+    run "$dptrain" eval "$RUN" --data em/emnist-letters --threads 1
+    [[ $status -eq 3 && $output == *26* ]]
+    mkdir few
+    for part in train t10k; do
+        { printf '\0\0\10\3\0\0\0\4\0\0\0\34\0\0\0\34' && tail -c +17 "$tiny/train-images-idx3-ubyte" | head -c 3136; } \
+            >few/$part-images-idx3-ubyte
+        printf '\0\0\10\1\0\0\0\4\0\1\2\3' >few/$part-labels-idx1-ubyte
+    done
+    "$dptrain" eval "$RUN" --data few --threads 1 --json few.json
+    jq -e '.confusion | length == 10' few.json
+    "$dptrain" checkpoint export "$RUN" --out mlp.npz
+    "$dptrain" eval mlp.npz --model mlp --data few --threads 1 --json w.json
+    jq -es '.[0].accuracy == .[1].accuracy' few.json w.json
+    run "$dptrain" eval run --data few --threads 1
+    [ "$status" -eq 3 ]
+    printf '\0\0\10\1\0\0\0\4\3\3\3\3' >few/train-labels-idx1-ubyte
+    run "$dptrain" train --data few --model mlp --steps 1 --batch 4
+    [[ $status -eq 3 && $output == *few*label\ 3* ]]
+}

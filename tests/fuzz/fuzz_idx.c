@@ -24,5 +24,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         mem_free(&values);
         MUST(mem_live() == 0);
     }
+    int64_t n_labels = 0;
+    uint8_t *labels = NULL;
+    err_t err = idx_read_labels(path, MAX_BYTES, &n_labels, &labels);
+    MUST(err == ERR_OK || err == ERR_DATA);
+    MUST((err == ERR_OK) == (labels != NULL) && (err != ERR_OK || (n_labels > 0 && n_labels <= MAX_BYTES)));
+    unsigned sum = 0;
+    for (int64_t i = 0; i < n_labels && labels; i++) sum += labels[i];
+    (void)sum;
+    mem_free(&labels);
+    MUST(mem_live() == 0);
     return 0;
 }

@@ -60,7 +60,7 @@ static void fresh_folder(void)
     put_images("train-images-idx3-ubyte", N_TRAIN, H, W);
     put_labels("train-labels-idx1-ubyte", N_TRAIN, 2);
     put_images("t10k-images-idx3-ubyte", N_VAL, H, W);
-    put_labels("t10k-labels-idx1-ubyte", N_VAL, 7);
+    put_labels("t10k-labels-idx1-ubyte", N_VAL, 3);
 }
 
 /* Refused as bad data, in a message with all these words; nothing leaks. */
@@ -94,8 +94,9 @@ static void test_good_folder(void)
     const dataset_info_t *info = &dataset->info;
     OK(strcmp(info->kind, "idx") == 0 && strcmp(info->source, folder) == 0, "kind and source");
     OK(info->n_samples[SPLIT_TRAIN] == N_TRAIN && info->n_samples[SPLIT_VAL] == N_VAL && info->height == H &&
-           info->width == W && info->channels == 1 && info->n_classes == 10,
-       "sizes");
+           info->width == W && info->channels == 1 && info->n_classes == 6 && !info->class_names &&
+           strstr(info->about, "labels 0, 1"),
+       "sizes, classes by the labels, and those without images");
     /* Pixels 0, 10, …, 230: mean 115, variance 100 (24² − 1) / 12. */
     const pixel_norm_t *norm = &info->norm;
     OK(fabs(norm->mean[0] - 115.0 / 255) < 1e-12 &&
@@ -145,7 +146,7 @@ static void test_hash(void)
     fresh_folder();
     uint64_t hash = hash_of_folder();
     OK(hash != 0 && hash == hash_of_folder(), "the hash of the same data is the same");
-    put_labels("t10k-labels-idx1-ubyte", N_VAL, 6);
+    put_labels("t10k-labels-idx1-ubyte", N_VAL, 2);
     OK(hash != hash_of_folder(), "other labels change it");
     fresh_folder();
     put_images("train-images-idx3-ubyte", N_TRAIN, W, H);
@@ -182,12 +183,9 @@ static void test_bad_folder(void)
     OK(refused("train-images-idx3-ubyte holds 4 images", "train-labels-idx1-ubyte holds 5 labels"),
        "counts that differ: both files are named");
     fresh_folder();
-    put_labels("train-labels-idx1-ubyte", N_TRAIN, 9);
-    OK(refused("train-labels-idx1-ubyte: label 10 at sample 1 is out of range 0..9", ""),
-       "a label out of range");
-    fresh_folder();
-    put_labels("t10k-labels-idx1-ubyte", N_VAL, 8);
-    OK(refused("t10k-labels-idx1-ubyte: label 10 at sample 2", ""), "… in the validation set");
+    put_labels("t10k-labels-idx1-ubyte", N_VAL, 4);
+    OK(refused("t10k-labels-idx1-ubyte: label 6 at sample 2", "train-labels-idx1-ubyte"),
+       "a validation label that training does not have");
     fresh_folder();
     put_images("t10k-images-idx3-ubyte", N_VAL, W, H);
     OK(refused("2×3", "3×2"), "splits with images of different sizes");
@@ -203,6 +201,139 @@ static void test_bad_folder(void)
     if (!f || fclose(f) != 0) abort();
     OK(refused(folder, "is not a folder"), "a file in its place");
     unlink(folder);
+}
+
+/* A set of EMNIST, of which the first training image is upright in 3 × 2. */
+static void put_set(const char *set, int64_t n, uint8_t first)
+{
+    char name[64];
+    uint8_t labels[64], pixels[64 * H * W];
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        for (int64_t i = 0; i < n; i++) labels[i] = (uint8_t)(first + i);
+        for (int64_t i = 0; i < n * H * W; i++) pixels[i] = (uint8_t)i;
+        snprintf(name, sizeof name, "%s-%s-images-idx3-ubyte", set, s ? "test" : "train");
+        if (idx_write(in_folder(name), shape_3d(n, H, W), pixels) != ERR_OK) abort();
+        snprintf(name, sizeof name, "%s-%s-labels-idx1-ubyte", set, s ? "test" : "train");
+        if (idx_write(in_folder(name), shape_1d(n), labels) != ERR_OK) abort();
+    }
+}
+
+/* Opened, with this many classes, of which the last has this name (NULL: classes are numbers). */
+static bool opens(const char *where, int n_classes, const char *last)
+{
+    dataset_t *set = NULL;
+    const err_t err = dataset_open(where, NULL, &set);
+    const char *const *names = set ? set->info.class_names : NULL;
+    const bool right = err == ERR_OK && set->info.n_classes == n_classes &&
+                       (last ? names && strcmp(names[n_classes - 1], last) == 0 : !names);
+    if (!right)
+        printf("# got %s; %d classes\n", err ? err_message() : "no error", set ? set->info.n_classes : 0);
+    dataset_close(&set);
+    return right;
+}
+
+static void test_emnist(void)
+{
+    static const uint8_t upright[] = {0, 3, 1, 4, 2, 5};
+    char where[FS_PATH_MAX];
+    dataset_t *set = NULL;
+    remove_tree(folder);
+    if (fs_make_folder(folder) != ERR_OK) abort();
+    put_set("emnist-letters", 26, 1);
+    OK(opens(folder, 26, "z"), "letters: labels 1 to 26 are classes 0 to 25");
+    OK_CALL(dataset_open(folder, NULL, &set), "letters");
+    OK(set && set->info.height == W && set->info.width == H && set->labels[SPLIT_TRAIN][0] == 0 &&
+           set->labels[SPLIT_VAL][25] == 25 && memcmp(set->pixels[SPLIT_TRAIN], upright, sizeof upright) == 0,
+       "… stored column by column");
+    dataset_close(&set);
+    put_set("emnist-balanced", 47, 0);
+    put_set("EMNIST-byclass", 62, 0);
+    OK(refused("emnist-balanced, EMNIST-byclass, emnist-letters", "--data"), "several sets are named");
+    OK(opens(in_folder("emnist-balanced"), 47, "t") && opens(in_folder("emnist-byclass"), 62, "z") &&
+           opens(in_folder("emnist-letters"), 26, "z"),
+       "one is chosen by its name");
+    char reversed[4096] = "";
+    for (int k = 1; k <= 26; k++)
+        snprintf(reversed + strlen(reversed), 32, "%d %d %d\n", k, 'Z' + 1 - k, 'z' + 1 - k);
+    if (fs_write_text(in_folder("emnist-letters-mapping.txt"), reversed) != ERR_OK) abort();
+    OK(opens(in_folder("emnist-letters"), 26, "a"), "names of the mapping");
+    if (fs_write_text(in_folder("emnist-letters-mapping.txt"), "<html>\n") != ERR_OK) abort();
+    OK(opens(in_folder("emnist-letters"), 26, "z"), "… which does not name the classes");
+    OK(dataset_choose(in_folder("emnist-x"), where, (char[128]){""}) == ERR_DATA &&
+           strstr(err_message(), "emnist-letters"),
+       "a set that is not there: %s", err_message());
+    put_images("train-images-idx3-ubyte", N_TRAIN, H, W);
+    put_labels("train-labels-idx1-ubyte", N_TRAIN, 0);
+    OK(refused("several data sets", "emnist-letters"), "half a set of MNIST's own names is not preferred");
+    put_images("t10k-images-idx3-ubyte", N_VAL, H, W);
+    put_labels("t10k-labels-idx1-ubyte", N_VAL, 0);
+    OK(opens(folder, N_TRAIN, NULL), "a whole one is");
+}
+
+/* Labels of eight 32-bit numbers. */
+static void put_qmnist(const char *name, int n, int columns, int last)
+{
+    uint8_t values[12 + 4 * 8 * MAX_SAMPLES] = {0, 0, 12, 2, 0, 0, 0, (uint8_t)n, 0, 0, 0, (uint8_t)columns};
+    for (int i = 0; i < n * columns; i++) values[12 + 4 * i + 3] = (uint8_t)(i % columns ? 99 : i / columns);
+    values[12 + 4 * (n - 1) * columns + 2] = (uint8_t)(last >> 8);
+    FILE *f = fopen(in_folder(name), "w");
+    const size_t n_bytes = 12 + 4 * (size_t)(n * columns);
+    if (!f || fwrite(values, 1, n_bytes, f) != n_bytes || fclose(f) != 0) abort();
+}
+
+static void test_relatives(void)
+{
+    char where[FS_PATH_MAX], from[FS_PATH_MAX];
+    remove_tree(folder);
+    if (fs_make_folder(folder) != ERR_OK) abort();
+    put_images("qmnist-train-images-idx3-ubyte", 10, H, W);
+    put_images("qmnist-test-images-idx3-ubyte", N_VAL, H, W);
+    put_qmnist("qmnist-train-labels-idx2-int", 10, 8, 0);
+    put_qmnist("qmnist-test-labels-idx2-int", N_VAL, 8, 0);
+    OK(opens(folder, 10, NULL), "QMNIST: the first of eight numbers is the class");
+    put_qmnist("qmnist-test-labels-idx2-int", N_VAL, 8, 256);
+    OK(refused("qmnist-test-labels", "label 258 at sample 2"), "a label that is too large");
+    put_qmnist("qmnist-test-labels-idx2-int", N_VAL, 5, 0);
+    OK(refused("qmnist-test-labels", "3×5"), "labels of five numbers");
+
+    fresh_folder();
+    put_labels("train-labels-idx1-ubyte", N_TRAIN, 9);
+    put_labels("t10k-labels-idx1-ubyte", N_VAL, 9);
+    OK(opens(folder, 13, NULL), "labels above 9");
+    put_labels("train-labels-idx1-ubyte", N_TRAIN, 1);
+    put_labels("t10k-labels-idx1-ubyte", N_VAL, 1);
+    OK(opens(folder, 5, NULL), "digits without a zero keep their numbers");
+    fresh_folder();
+    snprintf(from, sizeof from, "%s", in_folder("train-images-idx3-ubyte"));
+    if (rename(from, in_folder("TRAIN-IMAGES.IDX3-UBYTE")) != 0) abort();
+    OK(opens(folder, 6, NULL), "capitals");
+    snprintf(where, sizeof where, "%s/set/train-images-idx3-ubyte", root);
+    if (mkdir(where, 0777) != 0 ||
+        rename(in_folder("TRAIN-IMAGES.IDX3-UBYTE"), strcat(where, "/train-images-idx3-ubyte")) != 0)
+        abort();
+    OK(opens(folder, 6, NULL), "a file in a folder of its name");
+
+    snprintf(where, sizeof where, "%s/above/MNIST/processed", root);
+    if (fs_make_folder(where) != ERR_OK) abort();
+    snprintf(where, sizeof where, "%s/above/MNIST/raw", root);
+    if (rename(folder, where) != 0) abort();
+    snprintf(from, sizeof from, "%s/above", root);
+    OK(opens(from, 6, NULL), "folders above, as torchvision has them");
+    strcat(from, "/MNIST/processed");
+    dataset_t *set = NULL;
+    OK(dataset_open(from, NULL, &set) == ERR_DATA && strstr(err_message(), where), "one beside them: %s",
+       err_message());
+    strcat(where, "/t10k-labels-idx1-ubyte");
+    OK(dataset_choose(where, from, (char[128]){""}) == ERR_DATA && strstr(err_message(), "/MNIST/raw"),
+       "one of the files: %s", err_message());
+    snprintf(from, sizeof from, "%s/above/KMNIST/raw", root);
+    snprintf(where, sizeof where, "%s/above/MNIST/raw", root);
+    snprintf(folder, sizeof folder, "%s/above", root);
+    char command[3 * FS_PATH_MAX];
+    snprintf(command, sizeof command, "mkdir -p %s && cp -r %s/. %s", from, where, from);
+    if (system(command) != 0) abort();
+    OK(refused("KMNIST/raw", "/MNIST/raw"), "two folders below");
+    snprintf(folder, sizeof folder, "%s/set", root);
 }
 
 static bool chosen(const char *option, const char *where, const char *why)
@@ -308,12 +439,14 @@ int main(void)
     char given[FS_PATH_MAX];
     if (data) data = realpath(data, given); /* test_choose changes the folder and the environment */
     if (!mkdtemp(root) || fs_join(folder, root, "set") != ERR_OK) tap_skip_all("no folder in /tmp");
-    tap_plan(6 + 2 + 4 + 3 + 8 + 16 + 7 + 1 + 1);
+    tap_plan(6 + 2 + 4 + 3 + 7 + 10 + 11 + 16 + 7 + 1 + 1);
     test_good_folder();
     test_norm();
     test_hash();
     test_names();
     test_bad_folder();
+    test_emnist();
+    test_relatives();
     test_choose();
     test_built_in();
     test_mnist(data);

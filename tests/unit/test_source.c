@@ -252,7 +252,7 @@ static void test_idx(void)
     source_free_buffer(source, &buffer);
     source_close(&source);
     labels[0] = 10;
-    put_idx("train-labels-idx1-ubyte", shape_1d(N), labels);
+    put_idx("t10k-labels-idx1-ubyte", shape_1d(1), labels);
     OK(refused(folder, "label 10"), "a bad label");
     unlink(folder_path("t10k-labels-idx1-ubyte"));
     labels[0] = 4;

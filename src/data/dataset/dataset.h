@@ -65,7 +65,7 @@ struct dataset {
 };
 
 /* Chooses the dataset for rank 0: --data (`option`, may be NULL), $DPTRAIN_DATA/mnist or data/mnist if it holds any
- * of MNIST's files, or "digits". "digits" and "synthetic" are built-in kinds; anything else is a folder. Writes the
+ * of MNIST's files, or "digits". "digits" and "synthetic" are built-in kinds; anything else is a folder, or a set in one. Writes the
  * choice to where[FS_PATH_MAX], the reason ("from $DPTRAIN_DATA", what was passed over) to why[128]. ERR_DATA: the
  * option's folder does not exist. */
 err_t dataset_choose(const char *option, char *where, char *why);
@@ -73,6 +73,9 @@ err_t dataset_choose(const char *option, char *where, char *why);
 /* Checks what a user typed as --data (may be NULL). ERR_USAGE: the name of a built-in kind and of a folder. Where
  * checkpoints and records have such a name, it is the built-in kind's. */
 err_t dataset_check_name(const char *option);
+
+/* Whether there is such data: a built-in kind, a folder, or a set of IDX files (idx_locate). */
+bool dataset_is_there(const char *where);
 
 /* Whether --data takes the word for a built-in kind; a folder of this name in the current one is ./NAME. */
 bool dataset_is_built_in(const char *where);

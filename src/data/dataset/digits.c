@@ -154,7 +154,7 @@ const dataset_ops_t dataset_digits = {.kind = "digits", .open = open_digits, .cl
 static err_t check_vacant(const char *folder)
 {
     char path[FS_PATH_MAX];
-    if (idx_find_any(folder, path) != ERR_OK) return ERR_OK;
+    if (!idx_has_file(folder, path)) return ERR_OK;
     RAISE(ERR_USAGE, "%s exists already; choose another folder, or remove it first", path);
 }
 

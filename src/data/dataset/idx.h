@@ -23,18 +23,48 @@ err_t idx_read(const char *path, int n_dims, int64_t max_bytes, shape_t *shape, 
 /* Writes a plain IDX file of unsigned bytes atomically (temporary name, rename). */
 err_t idx_write(const char *path, shape_t shape, const uint8_t *values);
 
+/* Reads a file of labels: integers of 8, 16 or 32 bits, one each; or QMNIST's eight of 32 bits each, of which the
+ * first is the class. *labels: [*n], 0..255; free with mem_free. Errors as idx_read; ERR_DATA also names a label that
+ * does not fit. */
+err_t idx_read_labels(const char *path, int64_t max_bytes, int64_t *n, uint8_t **labels);
+
+enum { IDX_NAME_MAX = 256, IDX_SET_MAX = 64 };
+
 /* The name of a split's plain file in MNIST: "train-images-idx3-ubyte". */
-enum { IDX_NAME_MAX = 32 };
 void idx_name(split_t split, bool images, char out[IDX_NAME_MAX]);
 
-/* Finds a split's file in a folder: `train-images-idx3-ubyte` and so on, or with a dot before idx, each plain
- * or with .gz, in this order. Writes its path to out[FS_PATH_MAX]. ERR_DATA names the missing file. */
-err_t idx_find(const char *folder, split_t split, bool images, char *out);
+/* A data set among the files of a folder. Its files are called [SET-]train-images-idx3-ubyte, …-labels-idx1-ubyte (idx2-int
+ * in QMNIST), and t10k or test in place of train; in any case, with '-', '_' or '.' between the words, plain or
+ * packed. */
+typedef struct idx_set {
+    char name[IDX_SET_MAX];                  /* "emnist-letters"; "": the names are MNIST's own */
+    char file[SPLIT_COUNT][2][IDX_NAME_MAX]; /* [images] in the folder; "": there is none */
+} idx_set_t;
 
-/* Finds any of a folder's four files, to detect this kind. ERR_DATA: none. */
-err_t idx_find_any(const char *folder, char *out);
+typedef struct idx_found {
+    char folder[FS_PATH_MAX];
+    idx_set_t set;
+    char others[1024]; /* sets of the folder that were not taken, separated by commas */
+} idx_found_t;
 
-/* A folder with MNIST's four files and 10 classes; a label above 9 is ERR_DATA. */
+/* Finds the data set that --data names: a folder with one; with MNIST's own names beside others; or FOLDER/SET. The
+ * files may be below, in folders called raw, gzip or …mnist…, as torchvision places them. ERR_DATA names the
+ * folders or sets to choose from. Files may be missing. */
+err_t idx_locate(const char *where, idx_found_t *out);
+
+/* Whether there is such a set, or several. Raises nothing. */
+bool idx_is(const char *where);
+
+/* The path of a file of the set. ERR_DATA names the missing file. */
+err_t idx_file(const idx_found_t *found, split_t split, bool images, char out[FS_PATH_MAX]);
+
+/* Any file of a set in this very folder. */
+bool idx_has_file(const char *folder, char out[FS_PATH_MAX]);
+
+/* For messages about a --data that holds nothing: where IDX files are nearby, with a semicolon before; or "". */
+void idx_hint(const char *where, char *out, size_t n_bytes);
+
+/* Such a data set, with as many classes as the training labels have; a validation label beyond them is ERR_DATA. */
 extern const dataset_ops_t dataset_idx;
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder with MNIST's four IDX files as a dataset in memory. idx.c implements the file format. */
-#include <errno.h>
+/* A data set of four IDX files as a dataset in memory: MNIST and its relatives. Classes come from the training labels.
+ * idx.c implements the file format, idx_find.c finds the files. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <strings.h>
 
 #include "base/fs.h"
 #include "base/mem.h"
@@ -13,99 +15,229 @@
 /* Larger than any set of images that a rank should hold in memory. */
 static const int64_t max_file_bytes = (int64_t)8 << 30;
 
-enum { N_CLASSES = 10 };
+enum { N_LABELS = UINT8_MAX + 1, NAME_BYTES = 8, ABOUT_BYTES = 2048, N_DIGITS = 10, MAX_MAPPING = 1 << 16 };
 
-/* form: bit 0: compressed, bit 1: with a dot. */
-static void idx_format_name(split_t split, bool images, int form, char out[IDX_NAME_MAX])
+typedef struct impl {
+    char text[N_LABELS][NAME_BYTES];
+    const char *names[N_LABELS];
+    char about[ABOUT_BYTES];
+} impl_t;
+
+typedef struct idx_data {
+    idx_found_t found;
+    char labels_path[SPLIT_COUNT][FS_PATH_MAX];
+    uint8_t *pixels[SPLIT_COUNT], *labels[SPLIT_COUNT]; /* the dataset's */
+    shape_t images[SPLIT_COUNT];                        /* [n, h, w] */
+    bool seen[N_LABELS];                                /* by training */
+    int first, last;                                    /* training labels */
+} idx_data_t;
+
+/* The dataset owns what was read, even after an error. */
+static err_t read_split(dataset_t *dataset, idx_data_t *d, split_t split)
 {
-    snprintf(out, IDX_NAME_MAX, "%s-%s%cidx%d-ubyte%s", split == SPLIT_TRAIN ? "train" : "t10k",
-             images ? "images" : "labels", form < 2 ? '-' : '.', images ? 3 : 1, form % 2 ? ".gz" : "");
-}
-
-void idx_name(split_t split, bool images, char out[IDX_NAME_MAX])
-{
-    idx_format_name(split, images, 0, out);
-}
-
-err_t idx_find(const char *folder, split_t split, bool images, char *out)
-{
-    char name[IDX_NAME_MAX];
-    for (int form = 0; form < 4; form++) {
-        idx_format_name(split, images, form, name);
-        TRY(fs_join(out, folder, name));
-        struct stat info;
-        if (stat(out, &info) == 0) return ERR_OK;
-        if (errno != ENOENT) RAISE(ERR_DATA, "cannot access %s: %s", out, strerror(errno));
-    }
-    idx_name(split, images, name);
-    RAISE(
-        ERR_DATA,
-        "no file %s (or .gz) in the folder %s; download MNIST with data/fetch_mnist.sh, or use --data digits, "
-        "which needs no files",
-        name, folder);
-}
-
-err_t idx_find_any(const char *folder, char *out)
-{
-    err_t err = ERR_DATA;
-    for (int i = 0; err != ERR_OK && i < 2 * SPLIT_COUNT; i++)
-        err = idx_find(folder, (split_t)(i / 2), i % 2, out);
-    return err;
-}
-
-static err_t check_labels(const char *path, const uint8_t *labels, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (labels[i] >= N_CLASSES)
-            RAISE(ERR_DATA, "%s: label %d at sample %" PRId64 " is out of range 0..%d", path, labels[i], i,
-                  N_CLASSES - 1);
-    return ERR_OK;
-}
-
-/* *images: [n, h, w]. The dataset owns what was read, even after an error. */
-static err_t read_split(dataset_t *dataset, const char *folder, split_t split, shape_t *images)
-{
-    char images_path[FS_PATH_MAX], labels_path[FS_PATH_MAX];
-    TRY(idx_find(folder, split, true, images_path));
-    TRY(idx_find(folder, split, false, labels_path));
-
-    uint8_t *values;
-    shape_t labels;
-    TRY(idx_read(labels_path, 1, max_file_bytes, &labels, &values));
-    dataset->labels[split] = values;
-    TRY(check_labels(labels_path, values, labels.dim[0]));
-    TRY(idx_read(images_path, 3, max_file_bytes, images, &values));
-    dataset->pixels[split] = values;
-    if (images->dim[0] != labels.dim[0])
+    char images_path[FS_PATH_MAX];
+    int64_t n_labels;
+    TRY(idx_file(&d->found, split, true, images_path));
+    TRY(idx_file(&d->found, split, false, d->labels_path[split]));
+    TRY(idx_read_labels(d->labels_path[split], max_file_bytes, &n_labels, &d->labels[split]));
+    dataset->labels[split] = d->labels[split];
+    TRY(idx_read(images_path, 3, max_file_bytes, &d->images[split], &d->pixels[split]));
+    dataset->pixels[split] = d->pixels[split];
+    if (d->images[split].dim[0] != n_labels)
         RAISE(ERR_DATA, "%s holds %" PRId64 " images, but %s holds %" PRId64 " labels; they must match",
-              images_path, images->dim[0], labels_path, labels.dim[0]);
+              images_path, d->images[split].dim[0], d->labels_path[split], n_labels);
     return ERR_OK;
 }
 
-static err_t open_folder(dataset_t *dataset, const char *where, const transform_settings_t *settings)
+static void idx_about(impl_t *impl, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void idx_about(impl_t *impl, const char *format, ...)
 {
-    (void)settings;
-    if (!fs_is_folder(where))
-        RAISE(ERR_DATA, "the data folder %s %s; " DATASET_EXPECTED, where,
-              fs_exists(where) ? "is not a folder" : "does not exist");
-    shape_t images[SPLIT_COUNT];
+    const size_t used = strlen(impl->about);
+    va_list values;
+    va_start(values, format);
+    if (used) snprintf(impl->about + used, ABOUT_BYTES - used, "\n");
+    const size_t at = strlen(impl->about);
+    vsnprintf(impl->about + at, ABOUT_BYTES - at, format, values);
+    va_end(values);
+}
+
+/* Classes are the training labels from 0 up to the largest, so that a label is its class's number. Labels that are counted
+ * from 1, as EMNIST's letters are, become classes from 0: nothing could be learned of a class before them. Up to 9 they are
+ * rather digits without a zero. */
+static err_t number_classes(idx_data_t *d, dataset_info_t *info)
+{
+    const uint8_t *train = d->labels[SPLIT_TRAIN], *val = d->labels[SPLIT_VAL];
+    d->first = N_LABELS, d->last = 0;
+    for (int64_t i = 0; i < info->n_samples[SPLIT_TRAIN]; i++) d->seen[train[i]] = true;
+    for (int k = 0; k < N_LABELS; k++) {
+        if (!d->seen[k]) continue;
+        if (k < d->first) d->first = k;
+        d->last = k;
+    }
+    d->first = d->first == 1 && d->last >= N_DIGITS ? 1 : 0;
+    info->n_classes = d->last + 1 - d->first;
+    for (int64_t i = 0; i < info->n_samples[SPLIT_VAL]; i++)
+        if (val[i] < d->first || val[i] > d->last)
+            RAISE(ERR_DATA,
+                  "%s: label %d at sample %" PRId64
+                  " is not among the classes of training, whose labels are %d to %d in %s",
+                  d->labels_path[SPLIT_VAL], val[i], i, d->first, d->last, d->labels_path[SPLIT_TRAIN]);
+    for (split_t split = 0; split < SPLIT_COUNT && d->first > 0; split++)
+        for (int64_t i = 0; i < info->n_samples[split]; i++) d->labels[split][i] -= (uint8_t)d->first;
+    return ERR_OK;
+}
+
+/* Names by EMNIST's mapping: a line "LABEL CODE" or "LABEL CODE CODE" (letters: capital and small) per class, codes in ASCII.
+ * False if it does not name every class. */
+static bool take_mapping(const idx_data_t *d, int n_classes, char *text, impl_t *impl)
+{
+    int n = 0;
+    for (char *line = text, *next; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = '\0';
+        char *at;
+        const long label = strtol(line, &at, 10) - d->first;
+        if (at == line) continue;
+        long code = 0;
+        for (char *end; (void)strtol(at, &end, 10), end != at; at = end) code = strtol(at, NULL, 10);
+        if (label < 0 || label >= n_classes || code <= ' ' || code > '~') return false;
+        if (!impl->names[label]) n++;
+        snprintf(impl->text[label], NAME_BYTES, "%c", (int)code);
+        impl->names[label] = impl->text[label];
+    }
+    return n == n_classes;
+}
+
+/* EMNIST's sets are known without their mapping. `first`: the label of the first class. */
+static const char *known_alphabet(const char *set, int n_classes, int first)
+{
+    static const char *const of_0[] = {"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt",
+                                       "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"};
+    static const char of_1[] = "abcdefghijklmnopqrstuvwxyz";
+    if (strncasecmp(set, "emnist", 6) != 0) return NULL;
+    if (first == 1) return n_classes == (int)strlen(of_1) ? of_1 : NULL;
+    for (int i = 0; i < 2; i++)
+        if (n_classes == (int)strlen(of_0[i])) return of_0[i];
+    return NULL;
+}
+
+/* Leaves the numbers that labels are without names, unless they are counted from 1. */
+static err_t name_classes(const idx_data_t *d, dataset_info_t *info, impl_t *impl)
+{
+    const idx_set_t *set = &d->found.set;
+    const char *alphabet = known_alphabet(set->name, info->n_classes, d->first);
+    bool mapped = false;
+    for (int i = 0; i < 2 && set->name[0] && !mapped; i++) {
+        char name[IDX_SET_MAX + 32], path[FS_PATH_MAX], *text = NULL;
+        snprintf(name, sizeof name, "%s%s-mapping.txt", i ? "gzip/" : "", set->name);
+        TRY(fs_join(path, d->found.folder, name));
+        if (!fs_exists(path)) continue;
+        if (fs_read_text(path, MAX_MAPPING, &text) == ERR_OK)
+            mapped = take_mapping(d, info->n_classes, text, impl);
+        mem_free(&text);
+        if (!mapped) idx_about(impl, "%s is not used: it does not name each of the classes", path);
+    }
+    for (int k = 0; k < info->n_classes && !mapped; k++) {
+        if (alphabet)
+            snprintf(impl->text[k], NAME_BYTES, "%c", alphabet[k]);
+        else
+            snprintf(impl->text[k], NAME_BYTES, "%d", k + d->first);
+        impl->names[k] = impl->text[k];
+    }
+    if (mapped || alphabet || d->first > 0) info->class_names = impl->names;
+    return ERR_OK;
+}
+
+/* EMNIST's images are stored column by column. */
+static void transpose(uint8_t *pixels, shape_t *images, uint8_t *space)
+{
+    const int64_t n = images->dim[0], h = images->dim[1], w = images->dim[2];
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t *image = pixels + i * h * w;
+        memcpy(space, image, (size_t)(h * w));
+        for (int64_t y = 0; y < w; y++)
+            for (int64_t x = 0; x < h; x++) image[y * h + x] = space[x * w + y];
+    }
+    images->dim[1] = w;
+    images->dim[2] = h;
+}
+
+static err_t turn_images(idx_data_t *d, impl_t *impl)
+{
+    uint8_t *space = NULL;
+    if (strncasecmp(d->found.set.name, "emnist", 6) != 0) return ERR_OK;
+    TRY(mem_new((size_t)(d->images[SPLIT_TRAIN].dim[1] * d->images[SPLIT_TRAIN].dim[2]), "an image", &space));
     for (split_t split = 0; split < SPLIT_COUNT; split++)
-        TRY(read_split(dataset, where, split, &images[split]));
-    const shape_t *train = &images[SPLIT_TRAIN], *val = &images[SPLIT_VAL];
+        transpose(d->pixels[split], &d->images[split], space);
+    mem_free(&space);
+    idx_about(impl, "images are transposed: EMNIST stores them column by column");
+    return ERR_OK;
+}
+
+/* What a user may not expect of the classes. */
+static void describe_classes(const idx_data_t *d, const dataset_info_t *info, impl_t *impl)
+{
+    enum { TOLD = 8 };
+    char list[8 * TOLD] = "";
+    int n = 0;
+    for (int k = d->first; k <= d->last; k++) {
+        if (d->seen[k] || n++ >= TOLD) continue;
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%d", used ? ", " : "", k);
+    }
+    if (d->first > 0)
+        idx_about(impl, "labels %d to %d are classes 0 to %d, named %s to %s", d->first, d->last,
+                  info->n_classes - 1, info->class_names[0], info->class_names[info->n_classes - 1]);
+    if (n > 0)
+        idx_about(impl, "no training image has the label%s %s%s (of %d to %d)", n > 1 ? "s" : "", list,
+                  n > TOLD ? ", …" : "", d->first, d->last);
+    if (d->found.others[0])
+        idx_about(impl, "not used: %s; --data %s/NAME chooses another set", d->found.others, d->found.folder);
+}
+
+static err_t open_set(dataset_t *dataset, const char *where, idx_data_t *d)
+{
+    dataset_info_t *info = &dataset->info;
+    impl_t *impl = NULL;
+    TRY(mem_new(sizeof *impl, "names of classes", &impl));
+    dataset->impl = impl;
+    TRY(idx_locate(where, &d->found));
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        TRY(read_split(dataset, d, split));
+        info->n_samples[split] = d->images[split].dim[0];
+    }
+    const shape_t *train = &d->images[SPLIT_TRAIN], *val = &d->images[SPLIT_VAL];
     if (train->dim[1] != val->dim[1] || train->dim[2] != val->dim[2])
         RAISE(ERR_DATA,
               "%s: the training images are %" PRId64 "×%" PRId64 " pixels, but those of t10k are %" PRId64
               "×%" PRId64,
               where, train->dim[1], train->dim[2], val->dim[1], val->dim[2]);
-
-    dataset_info_t *info = &dataset->info;
-    snprintf(info->source, sizeof info->source, "%s", where);
-    for (split_t split = 0; split < SPLIT_COUNT; split++) info->n_samples[split] = images[split].dim[0];
+    TRY(number_classes(d, info));
+    TRY(name_classes(d, info, impl));
+    TRY(turn_images(d, impl));
+    describe_classes(d, info, impl);
+    info->about = impl->about;
     info->height = train->dim[1];
     info->width = train->dim[2];
     info->channels = 1;
-    info->n_classes = N_CLASSES;
-    return ERR_OK;
+    if (d->found.set.name[0]) return fs_join(info->source, d->found.folder, d->found.set.name);
+    return fs_join(info->source, "", d->found.folder);
 }
 
-const dataset_ops_t dataset_idx = {.kind = "idx", .open = open_folder, .close = dataset_free_memory};
+static err_t open_folder(dataset_t *dataset, const char *where, const transform_settings_t *settings)
+{
+    (void)settings;
+    idx_data_t *d = NULL;
+    TRY(mem_new(sizeof *d, "a list of files", &d));
+    err_t err = open_set(dataset, where, d);
+    mem_free(&d);
+    return err;
+}
+
+static void close_folder(dataset_t *dataset)
+{
+    dataset_free_memory(dataset);
+    mem_free(&dataset->impl);
+}
+
+const dataset_ops_t dataset_idx = {.kind = "idx", .open = open_folder, .close = close_folder};

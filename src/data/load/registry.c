@@ -13,12 +13,10 @@
 
 enum { WHY_MAX = 128 };
 
-/* One of MNIST's four files is enough; that kind then reports what is wrong with the others. */
+/* One of the four files is enough; that kind then reports what is wrong with the others. */
 static const dataset_ops_t *folder_kind(const char *where)
 {
-    char path[FS_PATH_MAX];
-    bool is_idx = !fs_is_folder(where) || idx_find_any(where, path) == ERR_OK;
-    return is_idx ? &dataset_idx : &dataset_images;
+    return !fs_is_folder(where) || idx_is(where) ? &dataset_idx : &dataset_images;
 }
 
 static const dataset_ops_t *built_in(const char *where)
@@ -27,6 +25,11 @@ static const dataset_ops_t *built_in(const char *where)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(where, kinds[i]->kind) == 0) return kinds[i];
     return NULL;
+}
+
+bool dataset_is_there(const char *where)
+{
+    return built_in(where) || fs_is_folder(where) || idx_is(where);
 }
 
 bool dataset_is_built_in(const char *where)
@@ -48,9 +51,8 @@ err_t dataset_check_name(const char *option)
  * interrupted download or a folder made ahead must not keep a first run from starting. */
 static const char *why_not(const char *folder)
 {
-    char path[FS_PATH_MAX];
     if (!fs_is_folder(folder)) return "does not exist";
-    return idx_find_any(folder, path) == ERR_OK || access(folder, X_OK) != 0 ? NULL : "holds no IDX files";
+    return idx_is(folder) || access(folder, R_OK | X_OK) != 0 ? NULL : "holds no IDX files";
 }
 
 err_t dataset_choose(const char *option, char *where, char *why)
@@ -59,9 +61,11 @@ err_t dataset_choose(const char *option, char *where, char *why)
         if (!*option) RAISE(ERR_USAGE, "--data is empty; expected a folder, digits, or synthetic");
         TRY(fs_join(where, "", option));
         snprintf(why, WHY_MAX, "from --data");
-        if (built_in(option) || fs_is_folder(option)) return ERR_OK;
-        RAISE(ERR_DATA, "--data %s: %s; " DATASET_EXPECTED, option,
-              fs_exists(option) ? "not a folder" : "no such folder");
+        if (dataset_is_there(option)) return ERR_OK;
+        char hint[1024];
+        idx_hint(option, hint, sizeof hint);
+        RAISE(ERR_DATA, "--data %s: %s%s%s", option, fs_exists(option) ? "not a folder" : "no such folder",
+              hint[0] ? hint : "; ", hint[0] ? "" : DATASET_EXPECTED);
     }
     const char *root = getenv("DPTRAIN_DATA"), *not_there = NULL, *not_here;
     if (root && *root) {

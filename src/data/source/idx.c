@@ -8,20 +8,14 @@
 #include "data/image/encode.h"
 #include "data/source/parts.h"
 
-enum { N_CLASSES = 10, NAME_MAX_BYTES = 32 };
+enum { NAME_MAX_BYTES = 32, NUMBER_BYTES = 12 };
 
 typedef struct impl {
-    category_t categories[N_CLASSES];
+    category_t *categories;
+    char (*names)[NUMBER_BYTES]; /* of the categories, as numbers or as the data set names them */
     source_entry_t *entries[SPLIT_COUNT];
     uint8_t **images[SPLIT_COUNT]; /* PNG */
 } impl_t;
-
-static bool is_idx(const char *path)
-{
-    char found[FS_PATH_MAX];
-    return idx_find(path, SPLIT_TRAIN, true, found) == ERR_OK ||
-           idx_find(path, SPLIT_VAL, true, found) == ERR_OK;
-}
 
 static err_t encode_idx(const dataset_t *from, split_t split, int64_t i, source_entry_t *entry, uint8_t **png)
 {
@@ -56,7 +50,6 @@ static err_t encode_split(source_t *source, const dataset_t *from, split_t split
 
 static err_t open_idx(source_t *source, const char *path)
 {
-    static const char *const digits[N_CLASSES] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
     impl_t *impl = NULL;
     dataset_t dataset = {.ops = &dataset_idx};
     err_t err = ERR_OK;
@@ -64,9 +57,17 @@ static err_t open_idx(source_t *source, const char *path)
     source->impl = impl;
     TRY_OUT(err, dataset_idx.open(&dataset, path, NULL));
     for (split_t split = 0; split < SPLIT_COUNT; split++) TRY_OUT(err, encode_split(source, &dataset, split));
-    ASSERT(dataset.info.n_classes == N_CLASSES);
-    for (int i = 0; i < N_CLASSES; i++) impl->categories[i] = (category_t){i, digits[i], ""};
-    source->n_categories = N_CLASSES;
+    const dataset_info_t *info = &dataset.info;
+    TRY_OUT(err, mem_new_array(info->n_classes, sizeof *impl->categories, "categories", &impl->categories));
+    TRY_OUT(err, mem_new_array(info->n_classes, sizeof *impl->names, "names of categories", &impl->names));
+    for (int i = 0; i < info->n_classes; i++) {
+        if (info->class_names)
+            snprintf(impl->names[i], NUMBER_BYTES, "%s", info->class_names[i]);
+        else
+            snprintf(impl->names[i], NUMBER_BYTES, "%d", i);
+        impl->categories[i] = (category_t){i, impl->names[i], ""};
+    }
+    source->n_categories = info->n_classes;
     source->categories = impl->categories;
 out:
     dataset_idx.close(&dataset);
@@ -81,6 +82,8 @@ static void close_idx(source_t *source)
         mem_free(&impl->images[split]);
         mem_free(&impl->entries[split]);
     }
+    if (impl) mem_free(&impl->categories);
+    if (impl) mem_free(&impl->names);
     mem_free(&source->impl);
 }
 
@@ -120,7 +123,7 @@ const source_ops_t source_idx = {
     .raw = true,
     .kind = "idx",
     .what = "MNIST's IDX files (train-images-idx3-ubyte.gz and so on)",
-    .is = is_idx,
+    .is = idx_is,
     .open = open_idx,
     .close = close_idx,
     .read = read_idx,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "data/dataset/idx.h"
 #include "data/source/parts.h"
 
 /* In order of detection. Shards have the most specific file names; image folders come last, because the
@@ -13,8 +14,11 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 err_t source_find_kind(const char *path, const source_ops_t **out)
 {
-    if (!fs_is_folder(path))
-        RAISE(ERR_DATA, "%s: %s", path, fs_exists(path) ? "not a folder" : "no such folder");
+    char hint[1024];
+    if (!fs_is_folder(path) && !idx_is(path)) {
+        idx_hint(path, hint, sizeof hint);
+        RAISE(ERR_DATA, "%s: %s%s", path, fs_exists(path) ? "not a folder" : "no such folder", hint);
+    }
     for (int i = 0; i < N_KINDS; i++) {
         if (!kinds[i]->is(path)) continue;
         *out = kinds[i];
@@ -25,7 +29,8 @@ err_t source_find_kind(const char *path, const source_ops_t **out)
         size_t used = strlen(expected);
         snprintf(expected + used, sizeof expected - used, "%s%s", i ? "; " : "", kinds[i]->what);
     }
-    RAISE(ERR_DATA, "no images found in %s; expected one of: %s", path, expected);
+    idx_hint(path, hint, sizeof hint);
+    RAISE(ERR_DATA, "no images found in %s%s; expected one of: %s", path, hint, expected);
 }
 
 const source_ops_t *source_kind(const char *name)

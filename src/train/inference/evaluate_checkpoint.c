@@ -34,7 +34,7 @@ typedef struct eval_run {
 static err_t choose_eval_data(const trained_about_t *about, const char *option, eval_data_t *out)
 {
     const char *trained = about->data;
-    if (option || !trained[0] || (strchr(trained, '/') && !fs_is_folder(trained)))
+    if (option || !trained[0] || (strchr(trained, '/') && !dataset_is_there(trained)))
         return dataset_choose(option, out->where, out->why);
     TRY(dataset_choose(trained, out->where, out->why));
     snprintf(out->why, sizeof out->why, "from the checkpoint");
@@ -48,6 +48,25 @@ static err_t choose_files(eval_run_t *run)
     if (o->png) TRY(fs_check_target(o->png));
     if (o->json) TRY(fs_check_target(o->json));
     return choose_eval_data(&run->model->about, o->data, &run->data);
+}
+
+static bool same_name(const char *const *names, const char *const *others, int k)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", k);
+    return strcmp(names ? names[k] : number, others ? others[k] : number) == 0;
+}
+
+/* IDX files have as many classes as their labels show; a few images may not show all that the model knows. */
+static void take_model_classes(eval_run_t *run)
+{
+    const trained_model_t *m = run->model;
+    dataset_info_t *info = &run->dataset->info;
+    bool same = !run->dataset->ops->read && info->n_classes < m->about.n_classes;
+    for (int k = 0; same && k < info->n_classes; k++) same = same_name(info->class_names, m->class_names, k);
+    if (!same) return;
+    info->n_classes = m->about.n_classes;
+    info->class_names = m->class_names;
 }
 
 static err_t check_data(eval_run_t *run)
@@ -64,6 +83,7 @@ static err_t check_data(eval_run_t *run)
     if (info->n_samples[run->split] == 0)
         RAISE(ERR_DATA, "%s has no validation samples; --split train evaluates the training samples",
               info->source);
+    take_model_classes(run);
     shape_t have = shape_3d(info->height, info->width, info->channels), want = about->sample;
     if (have.dim[0] != want.dim[1] || have.dim[1] != want.dim[2] || have.dim[2] != want.dim[3] ||
         info->n_classes != about->n_classes)

@@ -234,7 +234,13 @@ static err_t describe_weights(const char *path, const weights_options_t *options
         about->n_classes = info->n_classes;
         about->task = info->task;
         about->norm = info->norm;
-        return info->n_classes > 0 ? ERR_OK : count_classes(path, options, about, &about->n_classes);
+        int n = 0;
+        if (info->n_classes == 0) return count_classes(path, options, about, &about->n_classes);
+        /* Of digits not all may be among the labels. Weights of another model are left to their import. */
+        if (strcmp(info->kind, "idx") == 0 && !info->class_names &&
+            count_classes(path, options, about, &n) == ERR_OK && n > about->n_classes)
+            about->n_classes = n;
+        return ERR_OK;
     }
     int64_t size = options->input_size ? options->input_size : TRANSFORM_INPUT_SIZE;
     about->sample = shape_4d(1, size, size, 3);

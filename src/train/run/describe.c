@@ -157,6 +157,11 @@ static void print_images(const trainer_t *t)
     log_note("          %s training, %s validation images of %s, %d classes",
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
              sample, info->n_classes);
+    for (const char *line = info->about; line && *line;) {
+        const char *end = strchrnul(line, '\n');
+        log_note("          %.*s", (int)(end - line), line);
+        line = *end ? end + 1 : end;
+    }
 }
 
 /* The sizes of images that are cropped and resized, and what the model gets. Warns where the default enlarges them. */
