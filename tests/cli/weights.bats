@@ -114,6 +114,14 @@ EOF
         --weights "$archive"
     head -c 2000 "$archive" >"$BATS_TEST_TMPDIR/cut.npz"
     check 3 "cut.npz cannot be read as .npz" "${train[@]}" --weights "$BATS_TEST_TMPDIR/cut.npz"
+    echo '<html><title>404 Not Found</title></html>' >"$BATS_TEST_TMPDIR/page.npz"
+    check 3 "web page" "${train[@]}" --weights "$BATS_TEST_TMPDIR/page.npz"
+    # As torch.save wrote it until 2020; the case of a zip is in tests/unit/test_weights.c.
+    printf '\200\2\212\nl\374\234F\371 j\250P\031.' >"$BATS_TEST_TMPDIR/model.pth"
+    check 3 "torch.load(" "${train[@]}" --weights "$BATS_TEST_TMPDIR/model.pth"
+    check 3 "torch.load(" eval "$BATS_TEST_TMPDIR/model.pth" --data "$tiny"
+    check 3 "torch.load(" predict "$BATS_TEST_TMPDIR/model.pth" "$BATS_TEST_DIRNAME/../../docs/digit.png"
+    check 3 "torch.load(" checkpoint export "$BATS_TEST_TMPDIR/model.pth" --out "$archive"
 }
 
 @test "eval evaluates weights like the checkpoint they come from" {

@@ -211,12 +211,14 @@ static int fill(const char *layout, const int dim[4], bool flat, bool fortran, f
     return n;
 }
 
+static const char *prefix = ""; /* of the names that `add` writes */
+
 static bool add(const char *path, const char *name, const char *shape, bool fortran, const float *data, int n)
 {
     char dictionary[128], member[64];
     snprintf(dictionary, sizeof dictionary, "{'descr': '<f4', 'fortran_order': %s, 'shape': (%s), }",
              fortran ? "True" : "False", shape);
-    snprintf(member, sizeof member, "%s.npy", name);
+    snprintf(member, sizeof member, "%s%s.npy", prefix, name);
     return npz_add_array(path, member, dictionary, data, (size_t)n * sizeof *data, fortran);
 }
 
@@ -343,6 +345,71 @@ static void check_head(void)
     unlink(path);
 }
 
+static void check_prefix(void)
+{
+    static const char *const prefixes[] = {"module.", "_orig_mod.module.", "model/", "conv.", ""};
+    static const float one[] = {1};
+    const char *path = folder_path("small.npz");
+    weights_report_t report;
+    int n_classes = 0;
+    for (int i = 0; i < 5; i++) {
+        net_t net = net_new(7);
+        prefix = prefixes[i];
+        bool written = write_small(path, "OIHW", false);
+        prefix = "";
+        written = written && add(path, i < 4 ? "n_averaged" : "module.conv.weight", "", false, one, 1);
+        const err_t err = weights_import(path, "torchvision", net.graph, net.params, net.states, &report);
+        OK(written && err == ERR_OK && in_place(&net) && report.n_taken == 10 &&
+               strcmp(report.prefix, prefixes[i]) == 0 &&
+               weights_count_classes(path, "torchvision", net.graph, &n_classes) == ERR_OK && n_classes == 7,
+           "the prefix '%s'%s%s", prefixes[i], err == ERR_OK ? "" : ": ", err == ERR_OK ? "" : err_message());
+        net_free(&net);
+    }
+    net_t net = net_new(7);
+    prefix = "student.";
+    bool written = write_small(path, "OIHW", false);
+    prefix = "teacher.";
+    written = written && add(path, "fc.bias", "7,", false, (const float[7]){0}, 7);
+    prefix = "";
+    OK(written &&
+           weights_import(path, "torchvision", net.graph, net.params, net.states, &report) == ERR_DATA &&
+           SAYS("'student.") && unchanged(&net),
+       "two prefixes: %s", err_message());
+    net_free(&net);
+    unlink(path);
+}
+
+/* Refused with these words. */
+static bool is_foreign(const char *path, const char *bytes, size_t n, const char *a, const char *b)
+{
+    FILE *file = fopen(path, "w");
+    const bool written = file && fwrite(bytes, 1, n, file) == n;
+    return file && fclose(file) == 0 && written && weights_check_file(path) == ERR_DATA && SAYS(a, b);
+}
+
+static void check_foreign(void)
+{
+    static const char torch[] =
+        "PK\3\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\16\0\0\0model/data.pkl\200\2}q";
+    static const char safe[] = "\20\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"F32\"}}",
+                      h5[] = "\211HDF\r\n\32\n\0\0\0\0";
+    static const char odd[] = "net \"1\".pth";
+    const char *path = folder_path("net.pth");
+    OK(is_foreign(path, torch, sizeof torch, "PyTorch", "torch.load(") && SAYS("net.pth\"", "net.npz\""),
+       "PyTorch's zip");
+    OK(is_foreign(path, "\200\2\212\nl\374\234F\371 j\250P\031.", 15, "PyTorch", "torch.load("),
+       "its older format");
+    OK(is_foreign(path, safe, sizeof safe, "safetensors", "load_file("), "safetensors");
+    OK(is_foreign(path, "\200\4\225\0\0\0\0\0", 8, "pickle", "pickle.load("), "a pickle");
+    OK(is_foreign(path, h5, sizeof h5, "HDF5", "h5py.File("), "HDF5");
+    OK(write_text(path, "<html>") && weights_check_file(path) == ERR_OK, "a page is left to the reader");
+    unlink(path);
+    path = folder_path(odd);
+    OK(is_foreign(path, torch, sizeof torch, odd, "torch.load(\"FILE\""),
+       "a name that no string of Python holds as it is");
+    unlink(path);
+}
+
 static void check_round_trip(const char *names)
 {
     const char *path = folder_path("round.npz");
@@ -437,12 +504,14 @@ int main(void)
     name_table_t *table;
     if (!folder_begin()) return 1;
     must(mem_new(sizeof *table, "a table", &table), "memory");
-    tap_plan(N_NAMES + 1 + 5 + 16 + 7 + 7 + 2 + 4 + 5 + 1);
+    tap_plan(N_NAMES + 1 + 5 + 16 + 7 + 7 + 6 + 7 + 2 + 4 + 5 + 1);
     check_names(table);
     check_tables(table);
     check_bad_tables(table);
     check_layouts();
     check_head();
+    check_prefix();
+    check_foreign();
     check_round_trip("torchvision");
     check_round_trip("dptrain");
     check_h5();

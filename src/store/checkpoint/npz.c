@@ -9,15 +9,16 @@
 #include <unistd.h>
 #include <zip.h>
 
+#include "base/file_kind.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "compute/tensor/half.h"
 
-enum { ENTRY_NAME_MAX = 512, PIECE_BYTES = 64 << 10 };
+enum { ENTRY_NAME_MAX = 512, PREFIX_MAX = 128, PIECE_BYTES = 64 << 10 };
 
 struct npz {
     zip_t *archive;
-    char path[FS_PATH_MAX];
+    char path[FS_PATH_MAX], prefix[PREFIX_MAX];
 };
 
 err_t npz_open(const char *path, npz_t **out)
@@ -29,9 +30,13 @@ err_t npz_open(const char *path, npz_t **out)
     npz->archive = zip_open(path, ZIP_RDONLY, &code);
     if (!npz->archive) {
         zip_error_t error;
+        unsigned char first[FILE_KIND_BYTES];
+        const size_t n = code == ZIP_ER_NOZIP ? file_kind_peek(path, first) : 0;
+        const bool begun = n >= 2 && memcmp(first, "PK", 2) == 0;
         zip_error_init_with_code(&error, code);
-        err_t err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s cannot be read as .npz (a zip of arrays): %s",
-                              path, zip_error_strerror(&error));
+        err_t err =
+            err_raise(ERR_DATA, __FILE__, __LINE__, "%s cannot be read as .npz (a zip of arrays): %s", path,
+                      n > 0 && !begun ? file_kind_explain(first, n, NULL).text : zip_error_strerror(&error));
         zip_error_fini(&error);
         mem_free(&npz);
         return err;
@@ -52,11 +57,24 @@ int64_t npz_count(const npz_t *npz)
     return zip_get_num_entries(npz->archive, 0);
 }
 
+void npz_name(const npz_t *npz, int64_t i, char out[NPZ_NAME_MAX])
+{
+    const char *name = zip_get_name(npz->archive, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
+    const size_t n = name ? strlen(name) : 0;
+    const bool fits = n > 4 && n < NPZ_NAME_MAX && strcmp(name + n - 4, ".npy") == 0;
+    snprintf(out, NPZ_NAME_MAX, "%.*s", fits ? (int)n - 4 : 0, fits ? name : "");
+}
+
+void npz_set_prefix(npz_t *npz, const char *prefix)
+{
+    snprintf(npz->prefix, sizeof npz->prefix, "%s", prefix);
+}
+
 /* Index of the array's entry, or -1. */
 static zip_int64_t npz_locate(const npz_t *npz, const char *name)
 {
     char entry[ENTRY_NAME_MAX];
-    if (snprintf(entry, sizeof entry, "%s.npy", name) >= ENTRY_NAME_MAX) return -1;
+    if (snprintf(entry, sizeof entry, "%s%s.npy", npz->prefix, name) >= ENTRY_NAME_MAX) return -1;
     return zip_name_locate(npz->archive, entry, ZIP_FL_ENC_RAW);
 }
 

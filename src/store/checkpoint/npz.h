@@ -13,6 +13,12 @@ err_t npz_open(const char *path, npz_t **out);
 void npz_close(npz_t **npz);
 
 int64_t npz_count(const npz_t *npz);
+/* The name of an array as the file has it, without ".npy"; "" if it is not one, or longer than 511 bytes. */
+enum { NPZ_NAME_MAX = 512 };
+void npz_name(const npz_t *npz, int64_t i, char out[NPZ_NAME_MAX]);
+/* From now on every name given to the functions below follows this prefix; "": none. At most 127 bytes. */
+void npz_set_prefix(npz_t *npz, const char *prefix);
+
 /* Array names do not include ".npy". */
 bool npz_has(const npz_t *npz, const char *name);
 /* Lists array names for messages: "'a', 'b', 'c' and 4 more". */

@@ -260,6 +260,7 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
         return err_context(err, "without --data, %s takes RGB images of %lld pixels", options->model,
                            (long long)m->about.sample.dim[1]);
     TRY(err);
+    if (report.prefix[0]) log_note("weights   %s, without the prefix '%s' of all names", path, report.prefix);
     if (report.reinitialized[0])
         RAISE(ERR_DATA, "%s does not have all of %s for the %d classes of %s: %s", path, options->model,
               m->about.n_classes, info ? info->source : "the model", report.reinitialized);

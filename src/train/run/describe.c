@@ -251,9 +251,10 @@ err_t trainer_print_header(trainer_t *t)
     log_note("  rate    %s, %s from %g%s%s, seed %lld", o->optim.optimizer, o->schedule.schedule,
              t->learning.schedule.base, describe_scale(t, scale, sizeof scale), warmup, (long long)o->seed);
     if (t->model.imported.n_taken > 0)
-        log_note("  weights %s, %d arrays, name table %s%s%s", o->weights, t->model.imported.n_taken,
-                 o->weights_names, t->model.imported.reinitialized[0] ? "; " : "",
-                 t->model.imported.reinitialized);
+        log_note("  weights %s, %d arrays, name table %s%s%s%s%s%s", o->weights, t->model.imported.n_taken,
+                 o->weights_names, t->model.imported.prefix[0] ? ", without the prefix '" : "",
+                 t->model.imported.prefix, t->model.imported.prefix[0] ? "' of all names" : "",
+                 t->model.imported.reinitialized[0] ? "; " : "", t->model.imported.reinitialized);
     log_note("  output  %s", t->output.folder);
     char interval[CHECKPOINT_INTERVAL_TEXT_MAX];
     checkpoint_interval_text(t, interval);

@@ -14,6 +14,7 @@
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
 #include "store/checkpoint/store.h"
+#include "train/weights/weights.h"
 
 enum { FOLDER_MAX_BYTES = 48 };
 
@@ -313,6 +314,7 @@ err_t model_file_locate(const char *where, char *path, int *n_found)
     if (snprintf(path, FS_PATH_MAX, "%s", where) >= FS_PATH_MAX)
         RAISE(ERR_USAGE, "the path of the checkpoint is longer than %d bytes", FS_PATH_MAX);
     err_t err = ERR_OK;
+    TRY(weights_check_file(where));
     if (fs_is_folder(where) || n_found) err = checkpoint_store_latest(where, warn_skipped, NULL, path, &n);
     if (n_found) *n_found = n;
     return err;

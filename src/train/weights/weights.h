@@ -6,11 +6,14 @@
 
 #include "compute/models/model.h"
 
+enum { WEIGHTS_PREFIX_MAX = 64 };
+
 /* The result of an import. */
 typedef struct weights_report {
-    int n_taken;             /* imported arrays */
-    int64_t n_unused;        /* arrays of the file that the model does not have */
-    char reinitialized[512]; /* "" if all layers were imported; else which were not, and why */
+    int n_taken;                     /* imported arrays */
+    int64_t n_unused;                /* arrays of the file that the model does not have */
+    char prefix[WEIGHTS_PREFIX_MAX]; /* of all names in the file, left out: "module."; "": none */
+    char reinitialized[512];         /* "" if all layers were imported; else which were not, and why */
 } weights_report_t;
 
 /* Reads all parameters and running statistics of the graph into the flat buffers. These are left unchanged:
@@ -23,6 +26,10 @@ typedef struct weights_report {
  *
  *   names   a name table, as in name_table_read
  *
+ * If no name of the file fits, a prefix that all names have up to a '.' or '/' is left out: DistributedDataParallel's
+ * "module.", torch.compile's "_orig_mod.", Lightning's "model.". Names without either, such as "n_averaged", need not
+ * have it.
+ *
  * ERR_DATA names file, array and shapes if any other array is missing, of another shape, or not finite;
  * ERR_USAGE for an invalid name table. */
 err_t weights_import(const char *path, const char *names, const graph_t *graph, float *params, float *states,
@@ -30,6 +37,10 @@ err_t weights_import(const char *path, const char *names, const graph_t *graph, 
 
 /* The stem of a ResNet in the file, whatever the graph's own; MODEL_STEM_AUTO: it has neither. */
 err_t weights_find_stem(const char *path, const char *names, const graph_t *graph, model_stem_t *out);
+
+/* ERR_DATA if the file holds weights, but in another program's format, with the Python that converts it: PyTorch's,
+ * safetensors, a pickle, HDF5 that is not dptrain's. Anything else is left to its reader. */
+err_t weights_check_file(const char *path);
 
 /* The number of classes in the file: the outputs of the graph's classifier there, whatever the graph's own
  * number; of a detector with the background. ERR_DATA if the file has no such array. */

@@ -33,11 +33,68 @@ typedef struct import {
     weights_report_t *report;
 } import_t;
 
+static bool has(const import_t *m, const named_tensor_t *t)
+{
+    return t->name[0] && npz_has(m->file, t->name);
+}
+
+/* What all names of the file begin with, up to its last '.' or '/'. */
+static void shared_prefix(const npz_t *file, char out[NPZ_NAME_MAX])
+{
+    size_t n = 0;
+    bool first = true;
+    for (int64_t i = 0; i < npz_count(file); i++) {
+        char name[NPZ_NAME_MAX];
+        size_t same = 0;
+        npz_name(file, i, name);
+        if (!strpbrk(name, "./")) continue;
+        while (same < n && name[same] == out[same]) same++;
+        n = first ? strlen(strcpy(out, name)) : same;
+        first = false;
+    }
+    while (n > 0 && out[n - 1] != '.' && out[n - 1] != '/') n--;
+    out[n] = '\0';
+}
+
+static int count_found(const import_t *m)
+{
+    int n = 0;
+    for (int i = 0; i < m->x.n; i++) n += has(m, &m->x.tensors[i]);
+    return n;
+}
+
+/* Matches names, without the part of the shared prefix with which most are found. Names that fit as they are keep it. */
+static err_t match_names(import_t *m, char prefix[WEIGHTS_PREFIX_MAX])
+{
+    char shared[NPZ_NAME_MAX];
+    int most = 0;
+    prefix[0] = '\0';
+    TRY(transfer_match(&m->x, m->file));
+    if (count_found(m) > 0) return ERR_OK;
+    shared_prefix(m->file, shared);
+    for (size_t n = 0; shared[n] && n + 1 < WEIGHTS_PREFIX_MAX; n++) {
+        char part[WEIGHTS_PREFIX_MAX];
+        if (shared[n] != '.' && shared[n] != '/') continue;
+        snprintf(part, sizeof part, "%.*s", (int)n + 1, shared);
+        npz_set_prefix(m->file, part);
+        TRY(transfer_match(&m->x, m->file));
+        const int n_found = count_found(m);
+        if (n_found <= most) continue;
+        most = n_found;
+        memcpy(prefix, part, sizeof part);
+    }
+    npz_set_prefix(m->file, prefix);
+    return transfer_match(&m->x, m->file);
+}
+
 static err_t import_open(import_t *m, const graph_t *graph, const char *names)
 {
+    char prefix[WEIGHTS_PREFIX_MAX];
     TRY(transfer_open(graph, names, &m->x));
+    TRY(weights_check_file(m->path));
     TRY(npz_open(m->path, &m->file));
-    TRY(transfer_match(&m->x, m->file));
+    TRY(match_names(m, prefix));
+    if (m->report) memcpy(m->report->prefix, prefix, sizeof prefix);
     for (size_t i = 0; i < sizeof foreign_heads / sizeof foreign_heads[0]; i++) {
         char written[64]; /* from a TensorFlow session */
         snprintf(written, sizeof written, "%s:0", foreign_heads[i].array);
@@ -53,11 +110,6 @@ static void import_close(import_t *m)
     mem_free(&m->take);
     npz_close(&m->file);
     transfer_close(&m->x);
-}
-
-static bool has(const import_t *m, const named_tensor_t *t)
-{
-    return t->name[0] && npz_has(m->file, t->name);
 }
 
 /* Whether all that the file has of the model is a detector's trunk. */
