@@ -276,7 +276,7 @@ static err_t run_all(run_t *r, char **argv)
     const map_size_t canvas = {image.dim[1], image.dim[2]};
     TRY_OUT(err, r->objects ? train_objects(r, file, canvas, size) : run_sections(r));
     TRY_OUT(err, r->training ? keep_losses(r) : detect(r, canvas, size));
-    TRY_OUT(err, npz_write(argv[4], r->out, r->n_out));
+    TRY_OUT(err, npz_write(argv[4], r->out, r->n_out, NULL));
     err = weights_export(argv[5], "torchvision", r->graph, r->training ? r->grads : r->params, r->states);
 out:
     npz_close(&file);

@@ -290,7 +290,7 @@ static err_t write_results(const training_t *t, const char *out, const char *wei
 {
     const npz_entry_t entries[] = {{"losses", shape_2d(t->n_steps, LOSSES), t->losses},
                                    {"counts", shape_2d(t->n_steps, 3), t->counts}};
-    TRY(npz_write(out, entries, 2));
+    TRY(npz_write(out, entries, 2, NULL));
     return weights_export(weights, "torchvision", t->graph, t->params, t->states);
 }
 

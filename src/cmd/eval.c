@@ -95,7 +95,7 @@ static err_t check_results(const eval_options_t *options, opt_group_t *groups)
  *   model  its name; NULL: no weights of a detector are named */
 static err_t check_kind(const eval_options_t *options, opt_group_t *groups, const char *model)
 {
-    static const char *const others[] = {"input-size", "task", "eval-crop", "loader-threads", NULL};
+    static const char *const others[] = {"input-size", "stem", "task", "eval-crop", "loader-threads", NULL};
     if (options->per_category && !model_detects(model))
         RAISE(ERR_USAGE, "--per-category requires --results FILE or a detector");
     return detector_check_options(model, &groups[GROUP_DETECTORS], GROUP_LOADING - GROUP_DETECTORS, groups,

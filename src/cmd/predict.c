@@ -84,7 +84,8 @@ enum {
 /* Options of the other kind of model. */
 static err_t check_kind(opt_group_t groups[N_GROUPS], const char *model)
 {
-    static const char *const others[] = {"top", "loader-threads", "input-size", "task", "eval-crop", NULL};
+    static const char *const others[] = {"top",  "loader-threads", "input-size", "stem",
+                                         "task", "eval-crop",      NULL};
     return detector_check_options(model, &groups[GROUP_DETECTORS], N_DETECTOR_GROUPS, groups, N_GROUPS,
                                   others);
 }

@@ -177,6 +177,32 @@ EOF
     "$dptrain" info --model resnet18 --input-size 32 --stem imagenet | grep '^maxpool '
 }
 
+@test "exported weights take images of training's size; a copy without the note needs --input-size where 224 is wrong" {
+    need_numpy
+    mkdir -p "$BATS_TEST_TMPDIR/photos/train/"{a,b}
+    for class in a b; do
+        for i in 1 2; do cp "$root/docs/digit.png" "$BATS_TEST_TMPDIR/photos/train/$class/$i.png"; done
+    done
+    image=$root/docs/digit.png bare=$BATS_TEST_TMPDIR/bare.npz
+    data=(--data "$BATS_TEST_TMPDIR/photos")
+    "$dptrain" train --model resnet18 "${data[@]}" --input-size 24 --batch 2 --steps 1 --threads 1 --algorithms fixed --no-eval \
+        --out "$out"
+    "$dptrain" checkpoint export "$out" --out "$archive"
+    "$python" -c 'import sys, numpy; numpy.savez(sys.argv[2], **numpy.load(sys.argv[1]))' "$archive" "$bare"
+    scores() { "$dptrain" predict "$@" --threads 1 | grep -Eo '^  [01]\.[0-9]+' | sort; }
+    diff <(scores "$out" "$image") <(scores "$archive" "$image" --model resnet18)
+    "$dptrain" predict "$archive" "$image" --model resnet18 | grep '^images  *24×24×3, from the file; stem small$'
+    on_ranks 2 eval "$archive" --model resnet18 "${data[@]}" --split train | grep '^images  *24×24×3, from the file'
+    "$dptrain" predict "$archive" "$image" --model resnet18 --input-size 32 | grep '^images  *32×32×3, --input-size'
+    for command in "predict $bare $image" "eval $bare ${data[*]} --split train"; do
+        # shellcheck disable=SC2086
+        run "$dptrain" $command --model resnet18
+        [ "$status" -eq 2 ]
+        [[ $output == *bare.npz*"stem small"*--input-size* ]]
+    done
+    diff <(scores "$out" "$image") <(scores "$bare" "$image" --model resnet18 --input-size 24)
+}
+
 # Prints the distinct γ of a norm.
 scales() { # NORM
     h5dump -y -d "/params/$1/gamma" "$out"/ckpt-*1.h5 | awk '/^ *[-0-9.]/' | tr -s ' ,' '\n' | grep . | LC_ALL=C sort -u | paste -sd ' '

@@ -254,7 +254,7 @@ static void write_archive(graph_run_t *r, const char *path)
         entries[n] = (npz_entry_t){names[n], p->shape, r->grads + p->offset};
         n++;
     }
-    must(npz_write(path, entries, n), "an archive");
+    must(npz_write(path, entries, n, NULL), "an archive");
 }
 
 /* Losses and gradients as PyTorch has them in double precision, to 1e-5 of the largest value of a tensor. */

@@ -39,9 +39,9 @@ static void check_round_trip(void)
     const char *path = folder_path("ours.npz");
     npz_t *npz = NULL;
     npy_t array;
-    OK_CALL(npz_write(path, entries, 4), "an archive is written");
+    OK_CALL(npz_write(path, entries, 4, "a comment"), "an archive is written");
     size_t n = read_file(path, first, sizeof first);
-    OK_CALL(npz_write(path, entries, 4), "again, over the first");
+    OK_CALL(npz_write(path, entries, 4, "a comment"), "again, over the first");
     OK(n > 0 && n < sizeof first && read_file(path, second, sizeof second) == n &&
            memcmp(first, second, n) == 0,
        "the same content gives the same %zu bytes", n);
@@ -61,6 +61,8 @@ static void check_round_trip(void)
     char list[80];
     npz_list(npz, list, sizeof list);
     OK(strcmp(list, "'conv1/weight', 'b', 'one' and 1 more") == 0, "what there is: %s", list);
+    npz_comment(npz, list, 6);
+    OK(strcmp(list, "a com") == 0, "its comment, cut: %s", list);
     npz_close(&npz);
     OK(npz_open(folder_path("none.npz"), &npz) == ERR_DATA && SAYS("none.npz", "o such file"), "no file: %s",
        err_message());
@@ -68,11 +70,11 @@ static void check_round_trip(void)
            npz_open(folder_path("text.npz"), &npz) == ERR_DATA && SAYS("text.npz", "zip"),
        "no archive: %s", err_message());
     const npz_entry_t twice[] = {entries[1], entries[1]};
-    OK(npz_write(path, twice, 2) != ERR_OK && read_file(path, second, sizeof second) == n &&
+    OK(npz_write(path, twice, 2, NULL) != ERR_OK && read_file(path, second, sizeof second) == n &&
            memcmp(first, second, n) == 0,
        "two arrays of one name are refused, and the old file stays: %s", err_message());
-    OK(npz_write(folder_path("no/such/folder.npz"), entries, 1) != ERR_OK, "a folder that is not there: %s",
-       err_message());
+    OK(npz_write(folder_path("no/such/folder.npz"), entries, 1, NULL) != ERR_OK,
+       "a folder that is not there: %s", err_message());
 }
 
 typedef struct kind {
@@ -249,7 +251,7 @@ static void check_damage(bool deflate)
 int main(void)
 {
     if (!folder_begin()) return 1;
-    tap_plan(11 + 2 * N_KINDS + N_FAULTS + 8 + 6 + 1);
+    tap_plan(12 + 2 * N_KINDS + N_FAULTS + 8 + 6 + 1);
     check_round_trip();
     check_kinds();
     check_faults();

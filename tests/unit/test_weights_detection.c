@@ -139,7 +139,7 @@ static void add_detector(file_t *f, bool older)
 static const char *write_file(const file_t *f)
 {
     const char *path = folder_path("detector.npz");
-    must(npz_write(path, f->entries, f->n), path);
+    must(npz_write(path, f->entries, f->n, NULL), path);
     return path;
 }
 

@@ -52,6 +52,13 @@ void npz_close(npz_t **npz)
     mem_free(npz);
 }
 
+void npz_comment(const npz_t *npz, char *out, size_t n_bytes)
+{
+    int n = 0;
+    const char *comment = zip_get_archive_comment(npz->archive, &n, ZIP_FL_ENC_RAW);
+    snprintf(out, n_bytes, "%.*s", comment ? n : 0, comment ? comment : "");
+}
+
 int64_t npz_count(const npz_t *npz)
 {
     return zip_get_num_entries(npz->archive, 0);

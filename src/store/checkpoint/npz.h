@@ -12,6 +12,9 @@ typedef struct npz npz_t;
 err_t npz_open(const char *path, npz_t **out);
 void npz_close(npz_t **npz);
 
+/* The archive's comment, cut to n_bytes with its NUL; "" if it has none. */
+void npz_comment(const npz_t *npz, char *out, size_t n_bytes);
+
 int64_t npz_count(const npz_t *npz);
 /* The name of an array as the file has it, without ".npy"; "" if it is not one, or longer than 511 bytes. */
 enum { NPZ_NAME_MAX = 512 };
@@ -40,7 +43,9 @@ typedef struct npz_entry {
 } npz_entry_t;
 
 /* Writes stored (not deflated), little-endian float32 arrays, atomically as checkpoint_write does. Equal
- * content gives equal bytes. */
-err_t npz_write(const char *path, const npz_entry_t *entries, int n);
+ * content gives equal bytes.
+ *
+ *   comment  of the archive, which other readers of arrays pass over; NULL: none */
+err_t npz_write(const char *path, const npz_entry_t *entries, int n, const char *comment);
 
 #endif

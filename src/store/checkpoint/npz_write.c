@@ -36,7 +36,8 @@ static err_t add_entry(zip_t *archive, const char *path, const npz_entry_t *entr
     return ERR_OK;
 }
 
-static err_t write_archive(const char *path, const char *temp, const npz_entry_t *entries, int n)
+static err_t write_archive(const char *path, const char *temp, const npz_entry_t *entries, int n,
+                           const char *comment)
 {
     err_t err = ERR_OK;
     int code = 0;
@@ -52,6 +53,8 @@ static err_t write_archive(const char *path, const char *temp, const npz_entry_t
     }
     TRY_OUT(err, mem_new_array(n, sizeof *headers, "headers of arrays", &headers));
     for (int i = 0; i < n; i++) TRY_OUT(err, add_entry(archive, path, &entries[i], headers[i]));
+    if (comment && zip_set_archive_comment(archive, comment, (zip_uint16_t)strlen(comment)) != 0)
+        RAISE_OUT(err, ERR_SYSTEM, "%s cannot be written: %s", path, zip_strerror(archive));
     if (zip_close(archive) != 0)
         RAISE_OUT(err, ERR_SYSTEM, "%s cannot be written: %s", path, zip_strerror(archive));
     archive = NULL;
@@ -61,13 +64,13 @@ out:
     return err;
 }
 
-err_t npz_write(const char *path, const npz_entry_t *entries, int n)
+err_t npz_write(const char *path, const npz_entry_t *entries, int n, const char *comment)
 {
     char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
     ASSERT(n > 0); /* libzip writes no empty archive */
     TRY(fs_temp_path(path, folder, temp));
     unlink(temp);
-    err_t err = write_archive(path, temp, entries, n);
+    err_t err = write_archive(path, temp, entries, n, comment);
     if (err == ERR_OK) err = fs_sync(temp);
     if (err == ERR_OK && rename(temp, path) != 0)
         err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s cannot be written: %s", path, strerror(errno));

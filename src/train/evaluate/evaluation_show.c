@@ -23,6 +23,10 @@ void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
     table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
     table_cell(&t, about->weights ? "weights" : "checkpoint");
     table_cell(&t, "%s%s", about->checkpoint, about->averaged ? " (moving average of its weights)" : "");
+    if (about->input && about->input[0]) {
+        table_cell(&t, "images");
+        table_cell(&t, "%s", about->input);
+    }
     if (about->compute != DTYPE_F32) {
         table_cell(&t, "precision");
         table_cell(&t, "%s, as in training", model_precision(about->compute));

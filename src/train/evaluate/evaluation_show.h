@@ -8,6 +8,7 @@
 typedef struct evaluation_about {
     const char *checkpoint; /* or the file of the weights */
     bool weights;           /* they are of unknown origin: data_xxh3 is unknown */
+    const char *input;      /* of weights: the images that they take; "": as the data has them */
     bool averaged;          /* the weights are the checkpoint's moving average */
     dtype_t compute;
     const evaluator_t *evaluator;

@@ -14,12 +14,14 @@
 
 typedef struct eval_data {
     char where[FS_PATH_MAX], why[128];
+    int64_t input_size; /* of weights_options_t */
 } eval_data_t;
 
 typedef struct eval_run {
     comm_t *comm;
     trained_model_t *model;
     eval_data_t data;
+    weights_options_t weights;
     algorithm_choice_t algorithms;
     dataset_t *dataset;
     exec_t *exec;
@@ -42,9 +44,11 @@ static err_t choose_eval_data(const trained_about_t *about, const char *option, 
 }
 
 /* Rank 0. */
-static err_t choose_files(eval_run_t *run)
+static err_t choose_files(eval_run_t *run, const char *where)
 {
     const evaluate_options_t *o = run->options;
+    weights_take_size(where, &run->weights);
+    run->data.input_size = run->weights.input_size;
     if (o->png) TRY(fs_check_target(o->png));
     if (o->json) TRY(fs_check_target(o->json));
     return choose_eval_data(&run->model->about, o->data, &run->data);
@@ -101,16 +105,18 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
     bool weights = trained_is_weights(where);
     transform_settings_t transform;
     err_t err = ERR_OK;
-    TRY(comm_agree(run->comm, run->comm->rank == 0 ? choose_files(run) : ERR_OK, "choosing data"));
+    run->weights = o->weights;
+    TRY(comm_agree(run->comm, run->comm->rank == 0 ? choose_files(run, where) : ERR_OK, "choosing data"));
     TRY(comm_broadcast(run->comm, &run->data, sizeof run->data, 0, "choosing data"));
-    if (weights) TRY(comm_agree(run->comm, weights_transform(&o->weights, &transform), "opening data"));
+    run->weights.input_size = run->data.input_size;
+    if (weights) TRY(comm_agree(run->comm, weights_transform(&run->weights, &transform), "opening data"));
     loader_apply_limits(&o->loader);
     TRY(comm_agree(run->comm, bad_open(o->loader.max_bad, &run->bad), "opening data"));
     TRY(train_open_data(run->comm, run->data.where, weights ? &transform : &run->model->about.transform,
                         &run->dataset));
     if (weights) {
         if (run->comm->rank == 0)
-            err = trained_import(where, &o->weights, &run->dataset->info, run->backend, run->model);
+            err = trained_import(where, &run->weights, &run->dataset->info, run->backend, run->model);
         TRY(comm_agree(run->comm, err, "reading the weights"));
         TRY(trained_share(run->comm, run->backend, run->model));
     }
@@ -182,6 +188,7 @@ static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
     const char *const *names = run->dataset->info.class_names;
     evaluation_about_t about = {.checkpoint = model->path,
                                 .weights = model->weights,
+                                .input = model->input,
                                 .averaged = model->averaged,
                                 .compute = model->compute,
                                 .evaluator = &run->evaluator,

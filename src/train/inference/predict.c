@@ -18,6 +18,7 @@
 typedef struct predict_run {
     const predict_options_t *options;
     const image_list_t *list;
+    weights_options_t weights;
     const backend_t *backend;
     comm_t *comm;
     trained_model_t *model;
@@ -47,14 +48,16 @@ static err_t read_model(predict_run_t *run, const char *where)
     trained_model_t *m = run->model;
     transform_settings_t transform;
     char data[FS_PATH_MAX], why[128];
+    run->weights = o->weights;
+    weights_take_size(where, &run->weights);
     if (o->data) {
         transform = m->about.transform;
-        if (trained_is_weights(where)) TRY(weights_transform(&o->weights, &transform));
+        if (trained_is_weights(where)) TRY(weights_transform(&run->weights, &transform));
         TRY(dataset_choose(o->data, data, why));
         TRY(dataset_open(data, &transform, &run->data));
     }
     const dataset_info_t *info = run->data ? &run->data->info : NULL;
-    if (trained_is_weights(where)) TRY(trained_import(where, &o->weights, info, run->backend, m));
+    if (trained_is_weights(where)) TRY(trained_import(where, &run->weights, info, run->backend, m));
     if (info && info->n_classes != m->about.n_classes)
         RAISE(ERR_DATA, "%s has %d classes, but %s has %d", info->source, info->n_classes, m->about.path,
               m->about.n_classes);
@@ -194,6 +197,10 @@ static void print_model(const trained_about_t *about)
     const char *per_image = task_get(about->task)->per_image;
     table_cell(&t, "%s, %d classes%s%s", about->model, about->n_classes, per_image ? ", " : "",
                per_image ? per_image : "");
+    if (about->input[0]) {
+        table_cell(&t, "images");
+        table_cell(&t, "%s", about->input);
+    }
     table_log(&t);
     table_free(&t);
     log_info("%s", "");

@@ -16,6 +16,8 @@
 #include "train/weights/model_file.h"
 #include "train/weights/weights.h"
 
+enum { INPUT_MIN = 8, INPUT_MAX = 4096 };
+
 /* Detectors have no task in common with these. */
 static const char *const tasks[] = {"auto", "classify", "multilabel", "crops", NULL};
 static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", NULL};
@@ -27,8 +29,10 @@ const opt_t weights_option_table[] = {
     {"weights-names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
      "parameter names in the file: torchvision, detectron2, tensorpack, huggingface, dptrain, or a file of rules",
      OPT_MORE},
-    {"input-size", OPT_INT, FIELD(input_size), NULL, 8, 4096, NULL, "N",
-     "height and width of the model's input, in pixels [224]", OPT_MORE},
+    {"input-size", OPT_INT, FIELD(input_size), NULL, INPUT_MIN, INPUT_MAX, NULL, "N",
+     "height and width of the model's input, in pixels [as the file says, or 224]", OPT_MORE},
+    {"stem", OPT_CHOICE, FIELD(stem), "auto", 0, 0, model_stems, NULL,
+     "of ResNets: first layers, as in train; auto: those of the file", OPT_MORE},
     {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, tasks, NULL,
      "labels: one class per image, several (COCO), or one per annotated object; auto: by the data", OPT_MORE},
     {"eval-crop", OPT_CHOICE, FIELD(eval_crop), "auto", 0, 0, eval_crops, NULL,
@@ -47,13 +51,25 @@ err_t weights_options_check(const weights_options_t *o, const opt_group_t *group
 {
     if (trained_is_weights(path)) {
         if (!o->model) RAISE(ERR_USAGE, "%s needs --model NAME; dptrain info lists the models", path);
-        return ERR_OK;
+        return model_stem(o->stem) == MODEL_STEM_AUTO ? ERR_OK : model_check_residual(o->model, "stem");
     }
     for (int i = 0; i < group->n; i++)
         if (group->given >> i & 1)
             RAISE(ERR_USAGE, "--%s applies to weights (FILE.npz); the checkpoint %s has its own",
                   group->table[i].key, path);
     return ERR_OK;
+}
+
+void weights_take_size(const char *path, weights_options_t *o)
+{
+    weights_note_t note;
+    if (o->input_size || !trained_is_weights(path)) return;
+    weights_read_note(path, &note);
+    /* Images of folders become squares in colour; those in memory have their own size. */
+    if (strcmp(note.model, o->model) != 0 || note.height != note.width || note.channels != 3) return;
+    if (note.height < INPUT_MIN || note.height > INPUT_MAX) return;
+    o->input_size = note.height;
+    o->size_of_file = true;
 }
 
 err_t weights_transform(const weights_options_t *o, transform_settings_t *out)
@@ -217,6 +233,33 @@ static err_t count_classes(const char *path, const weights_options_t *options, c
     return err;
 }
 
+/* The stem of a ResNet, from the option or the file. */
+static err_t choose_stem(const char *path, const weights_options_t *options, trained_about_t *about)
+{
+    const int64_t *d = about->sample.dim;
+    const model_options_t any = {.sample = shape_3d(d[1], d[2], d[3]), .n_classes = 1, .compute = DTYPE_F32};
+    graph_t *graph = NULL;
+    about->stem = model_stem(options->stem);
+    if (about->detects || about->stem != MODEL_STEM_AUTO) return ERR_OK;
+    TRY(model_build(about->model, &any, &graph));
+    err_t err = ERR_OK;
+    if (model_stem_of(graph) != MODEL_STEM_AUTO)
+        err = weights_find_stem(path, options->names, graph, &about->stem);
+    graph_free(&graph);
+    return err;
+}
+
+/* What images the weights take, and why. */
+static void describe_input(const weights_options_t *options, trained_about_t *about)
+{
+    const int64_t *d = about->sample.dim;
+    snprintf(about->input, sizeof about->input, "%s, %s%s%s", shape_format(shape_3d(d[1], d[2], d[3])).text,
+             options->size_of_file ? "from the file"
+             : options->input_size ? "--input-size"
+                                   : "the default (--input-size)",
+             about->stem ? "; stem " : "", about->stem ? model_stems[about->stem] : "");
+}
+
 static err_t describe_weights(const char *path, const weights_options_t *options, const dataset_info_t *info,
                               trained_about_t *about)
 {
@@ -235,6 +278,8 @@ static err_t describe_weights(const char *path, const weights_options_t *options
         about->task = info->task;
         about->norm = info->norm;
         int n = 0;
+        TRY(choose_stem(path, options, about));
+        if (info->transform[0]) describe_input(options, about);
         if (info->n_classes == 0) return count_classes(path, options, about, &about->n_classes);
         /* Of digits not all may be among the labels. Weights of another model are left to their import. */
         if (strcmp(info->kind, "idx") == 0 && !info->class_names &&
@@ -246,6 +291,8 @@ static err_t describe_weights(const char *path, const weights_options_t *options
     about->sample = shape_4d(1, size, size, 3);
     about->task = about->transform.task;
     about->norm = pixel_norm_imagenet();
+    TRY(choose_stem(path, options, about));
+    describe_input(options, about);
     return count_classes(path, options, about, &about->n_classes);
 }
 
@@ -264,6 +311,12 @@ err_t trained_import(const char *path, const weights_options_t *options, const d
     if (report.reinitialized[0])
         RAISE(ERR_DATA, "%s does not have all of %s for the %d classes of %s: %s", path, options->model,
               m->about.n_classes, info ? info->source : "the model", report.reinitialized);
+    if (m->about.input[0] && !options->input_size && m->about.stem == MODEL_STEM_SMALL)
+        RAISE(
+            ERR_USAGE,
+            "%s has a network for small images (stem small: %s), whose size it does not say; give training's "
+            "--input-size",
+            path, model_stem_about(MODEL_STEM_SMALL));
     return ERR_OK;
 }
 

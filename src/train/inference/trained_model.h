@@ -15,8 +15,9 @@
 
 /* Options that describe FILE.npz; a checkpoint has its own values. */
 typedef struct weights_options {
-    const char *model, *names, *task, *eval_crop;
+    const char *model, *names, *task, *eval_crop, *stem;
     int64_t input_size;
+    bool size_of_file; /* input_size is weights_take_size's */
     double norm_epsilon;
 } weights_options_t;
 extern const opt_t weights_option_table[];
@@ -29,6 +30,9 @@ bool trained_is_weights(const char *path);
  *
  *   group  of weights_option_table, after parsing */
 err_t weights_options_check(const weights_options_t *options, const opt_group_t *group, const char *path);
+
+/* Rank 0, before the data is opened. Takes --input-size from the file unless it is given: exports have it. */
+void weights_take_size(const char *path, weights_options_t *options);
 
 /* The transform of images that the options describe. */
 err_t weights_transform(const weights_options_t *options, transform_settings_t *out);
@@ -52,7 +56,9 @@ typedef struct trained_about {
     transform_task_t task;
     int64_t n_ranks, n_threads; /* of the training run; n_threads: per rank, 0 if unknown */
     bool weights;               /* from FILE.npz */
-    bool averaged;              /* the weights are the checkpoint's moving average */
+    char input[SHAPE_TEXT_MAX +
+               64]; /* of weights: the images that they take, and why: "32×32×3, from the file" */
+    bool averaged;  /* the weights are the checkpoint's moving average */
 } trained_about_t;
 
 typedef struct trained_model {
@@ -82,7 +88,8 @@ err_t trained_set_threads(const trained_about_t *about, runtime_t *runtime);
  *   info  data that tells the images' shape, their normalization and the classes. NULL: RGB images of
  *         --input-size, ImageNet's normalization, and the classes of the file. n_classes 0: those of the file
  *
- * ERR_DATA naming the array that does not fit. */
+ * ERR_DATA naming the array that does not fit. ERR_USAGE: the size of the images is unknown, and a ResNet's stem says
+ * that it is not the default. */
 err_t trained_import(const char *path, const weights_options_t *options, const dataset_info_t *info,
                      const backend_t *backend, trained_model_t *out);
 

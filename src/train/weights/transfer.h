@@ -12,6 +12,11 @@
 typedef enum model_part { PART_REST, PART_TRUNK, PART_HEAD } model_part_t;
 #define TRANSFER_TRUNK "backbone.body."
 
+/* The comment of an exported archive: the model, and height, width and channels of its images. */
+#define TRANSFER_NOTE      "dptrain weights 1\nmodel %s\nheight %lld\nwidth %lld\nchannels %lld\n"
+#define TRANSFER_NOTE_READ "dptrain weights 1 model %63s height %7lld width %7lld channels %7lld"
+enum { TRANSFER_NOTE_MAX = 256 };
+
 typedef struct named_tensor {
     const graph_param_t *param;
     const graph_node_t *layer; /* NULL: a state */

@@ -35,6 +35,13 @@ typedef struct weights_report {
 err_t weights_import(const char *path, const char *names, const graph_t *graph, float *params, float *states,
                      weights_report_t *out);
 
+/* What weights_export wrote of a classifier's images beside the arrays. */
+typedef struct weights_note {
+    char model[64]; /* "": the file is another program's or a detector's, or cannot be read */
+    int64_t height, width, channels;
+} weights_note_t;
+void weights_read_note(const char *path, weights_note_t *out);
+
 /* The stem of a ResNet in the file, whatever the graph's own; MODEL_STEM_AUTO: it has neither. */
 err_t weights_find_stem(const char *path, const char *names, const graph_t *graph, model_stem_t *out);
 

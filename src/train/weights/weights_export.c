@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
+#include "compute/models/rcnn.h"
 #include "store/checkpoint/file.h"
 #include "train/weights/transfer.h"
 #include "train/weights/weights.h"
@@ -69,7 +70,11 @@ err_t weights_export(const char *path, const char *names, const graph_t *graph, 
         tensor_export(&t->layout, (i < graph->n_params ? params : states) + t->param->offset, next);
         next += shape_count(t->layout.shape);
     }
-    err = npz ? npz_write(path, entries, x.n) : write_h5(path, &x, entries);
+    char note[TRANSFER_NOTE_MAX];
+    const shape_t image = graph_shape(graph, 0);
+    snprintf(note, sizeof note, TRANSFER_NOTE, graph->model, (long long)image.dim[1], (long long)image.dim[2],
+             (long long)image.dim[3]);
+    err = npz ? npz_write(path, entries, x.n, rcnn_is(graph) ? NULL : note) : write_h5(path, &x, entries);
 out:
     mem_free(&entries);
     mem_free(&theirs);

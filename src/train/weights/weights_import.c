@@ -289,6 +289,21 @@ static err_t count_outputs(const import_t *m, int *out)
           m->x.graph->model);
 }
 
+void weights_read_note(const char *path, weights_note_t *out)
+{
+    char comment[TRANSFER_NOTE_MAX];
+    long long size[3];
+    npz_t *file;
+    *out = (weights_note_t){.height = 0};
+    if (npz_open(path, &file) != ERR_OK) return;
+    npz_comment(file, comment, sizeof comment);
+    npz_close(&file);
+    if (sscanf(comment, TRANSFER_NOTE_READ, out->model, &size[0], &size[1], &size[2]) == 4)
+        out->height = size[0], out->width = size[1], out->channels = size[2];
+    else
+        out->model[0] = '\0';
+}
+
 err_t weights_find_stem(const char *path, const char *names, const graph_t *graph, model_stem_t *out)
 {
     import_t m = {.path = path};
