@@ -6,6 +6,8 @@
 # shellcheck source=tests/cli/common.bash
 load common
 
+bats_require_minimum_version 1.5.0
+
 # Writes the validation digits of a folder as FOLDER/INDEX-LABEL.png, or colours them as train|val/NAME/INDEX.png.
 export_digits() { # grey|colour IDX-FOLDER FOLDER
     python3 - "$@" <<'END'
@@ -86,6 +88,44 @@ n_correct() { # FILE
     jq -es 'map(.image) | . == sort' p.json
     grep -Eq '^  [01]\.[0-9]{4}  (three|seven)$' said
     "$dptrain" checkpoint show "$RUN-colours" | grep -A 1 '^class_names' | grep -x '  eight'
+}
+
+# A disc on a transparent ground. KIND: rgba, grey (with alpha), palette or key (a transparent colour).
+export_disc() { # KIND VALUE-OF-DISC FILE
+    python3 - "$@" <<'END'
+import struct, sys, zlib
+
+kind, value, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+ground, disc, colour, more = {
+    "rgba": (b"\xff\xff\xff\0", bytes((value, value, value, 255)), 6, b""),
+    "grey": (b"\xff\0", bytes((value, 255)), 4, b""),
+    "palette": (b"\0", b"\1", 3, b""),
+    "key": (b"\xff\xff\xff", bytes((value, value, value)), 2, b""),
+}[kind]
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+if kind == "palette": more = chunk(b"PLTE", b"\xff\xff\xff" + bytes((value,) * 3)) + chunk(b"tRNS", b"\0")
+if kind == "key": more = chunk(b"tRNS", b"\0\xff" * 3)
+rows = b"".join(b"\0" + b"".join(disc if (x - 14) ** 2 + (y - 14) ** 2 < 60 else ground for x in range(28)) for y in range(28))
+with open(path, "wb") as file:
+    file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, colour, 0, 0, 0)) + more)
+    file.write(chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+END
+}
+
+@test "an image that is of one colour once its transparency is laid over black is named, and predicted" {
+    mkdir {black,white}
+    for kind in rgba grey palette key; do
+        export_disc $kind 0 black/$kind.png
+        export_disc $kind 200 white/$kind.png
+    done
+    for run in "$RUN" "$RUN-colours"; do
+        predict "$run" white >said 2>err
+        run -1 grep warning err
+        predict "$run" black >said 2>err
+        for kind in rgba grey palette key; do grep "warning: black/$kind.png is of one colour .*transparency" err; done
+        [ "$(grep -c '^black/' said)" -eq 4 ]
+    done
 }
 
 @test "a damaged and a missing file are named, the others are predicted, and the exit code is 3" {

@@ -83,6 +83,7 @@ static void test_kind(const png_kind_t *kind)
     right = image_info(bytes_of(made), &info) == ERR_OK && info.format == IMAGE_PNG &&
             info.bits == kind->bits && info.width == W && info.height == H &&
             info.progressive == kind->interlaced && info.orientation == 1 &&
+            info.transparent == (kind->transparent || (kind->type & PNG_COLOR_MASK_ALPHA)) &&
             strcmp(info.colour, colours[kind->type]) == 0 && right;
     for (int i = 0; i < 40; i++) right = part_is_right(made, &rng) && right;
     OK(right, "%s, %d bits%s%s", colours[kind->type], kind->bits, kind->interlaced ? ", interlaced" : "",

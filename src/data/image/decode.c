@@ -2,6 +2,7 @@
 /* Decodes an image, or the part of it that is needed, through its format's reader, and applies EXIF's
  * orientation. Resizing to the final size is left to resize.c. */
 #include <math.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "data/image/orient.h"
@@ -172,4 +173,10 @@ err_t image_decode_part(image_decoder_t *decoder, image_bytes_t from, image_rect
     ASSERT(out_width > 0 && out_height > 0);
     part_t part = {.wanted = wanted, .out_width = out_width, .out_height = out_height};
     return decode_region(decoder, from, &part, out, place);
+}
+
+bool image_is_flat(const image_t *image)
+{
+    const int64_t n = 3 * image->width * image->height;
+    return n <= 3 || memcmp(image->rgb, image->rgb + 3, (size_t)n - 3) == 0;
 }

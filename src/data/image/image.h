@@ -36,6 +36,7 @@ typedef struct image_info {
     const char *colour;
     int bits;         /* per stored channel, or per palette index */
     bool progressive; /* PNG: interlaced */
+    bool transparent; /* PNG: it has an alpha channel, or transparent colours */
 } image_info_t;
 
 /* A compressed image. Empty bytes are ERR_DATA in all functions. */
@@ -84,6 +85,9 @@ typedef struct image {
  * ERR_DATA: the image is truncated or damaged, including damage that the library only warns about and damaged
  * PNG chunks unrelated to pixels. ERR_SYSTEM: out of memory. */
 err_t image_decode(image_decoder_t *decoder, image_bytes_t from, image_t *out);
+
+/* Whether all pixels are equal, as those of a black drawing are whose transparency was composited over black. */
+bool image_is_flat(const image_t *image);
 
 /* A rectangle in pixels, of the image as shown unless stated otherwise. */
 typedef struct image_rect {

@@ -103,6 +103,12 @@ static const char *colour_name(int type)
     }
 }
 
+static bool is_transparent(const png_state_t *p)
+{
+    return (png_get_color_type(p->png, p->info) & PNG_COLOR_MASK_ALPHA) ||
+           png_get_valid(p->png, p->info, PNG_INFO_tRNS);
+}
+
 static err_t png_open(void *state, image_bytes_t from, image_info_t *info)
 {
     png_state_t *p = state;
@@ -117,7 +123,8 @@ static err_t png_open(void *state, image_bytes_t from, image_info_t *info)
                            .orientation = orientation ? orientation : 1,
                            .colour = colour_name(png_get_color_type(p->png, p->info)),
                            .bits = png_get_bit_depth(p->png, p->info),
-                           .progressive = png_get_interlace_type(p->png, p->info) != PNG_INTERLACE_NONE};
+                           .progressive = png_get_interlace_type(p->png, p->info) != PNG_INTERLACE_NONE,
+                           .transparent = is_transparent(p)};
     return ERR_OK;
 }
 
@@ -162,7 +169,7 @@ static void get_palette(png_state_t *p)
 static void request_rgb(png_state_t *p)
 {
     const int type = png_get_color_type(p->png, p->info);
-    const bool has_alpha = (type & PNG_COLOR_MASK_ALPHA) || png_get_valid(p->png, p->info, PNG_INFO_tRNS);
+    const bool has_alpha = is_transparent(p);
     if (type == PNG_COLOR_TYPE_PALETTE) {
         get_palette(p);
         png_set_packing(p->png);
