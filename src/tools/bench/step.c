@@ -13,7 +13,7 @@
 #include "train/run/trial.h"
 
 typedef struct step_options {
-    const char *model, *data, *precision, *algorithms;
+    const char *model, *data, *precision, *algorithms, *stem;
     int64_t batch;
     double budget_sec;
     bool scaling;
@@ -28,6 +28,8 @@ static const opt_t step_table[] = {
      OPT_COMMON},
     {"step-precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
      "precision of matrix products", OPT_MORE},
+    {"step-stem", OPT_CHOICE, FIELD(stem), "auto", 0, 0, model_stems, NULL,
+     "first layers of a ResNet, as in train's --stem", OPT_MORE},
     {"step-algorithms", OPT_STRING, FIELD(algorithms), "measure", 0, 0, NULL, "fixed|measure|FILE",
      "convolution algorithms, as in train's --algorithms", OPT_MORE},
     {"step-budget", OPT_REAL, FIELD(budget_sec), "0", 0, 86400, NULL, "SEC",
@@ -138,8 +140,13 @@ static err_t open_arrangement(step_bench_t *s, arrangement_t *a)
         err = comm_subset(bench->comm, a->n_ranks, &a->comm);
     TRY(err);
     a->batch = a->n_shares * s->batch;
-    trial_options_t options = {o->model,      o->data,  o->precision,
-                               o->algorithms, a->batch, bench->options->runtime.timeout_sec};
+    trial_options_t options = {.model = o->model,
+                               .data = o->data,
+                               .precision = o->precision,
+                               .algorithms = o->algorithms,
+                               .stem = o->stem,
+                               .batch = a->batch,
+                               .timeout_sec = bench->options->runtime.timeout_sec};
     if (a->comm) err = trial_open(&options, &bench->runtime, a->comm, &a->trial);
     /* The others sleep meanwhile. */
     TRY(comm_barrier_asleep(bench->comm, "preparing a trial"));
@@ -231,6 +238,8 @@ static err_t step_record(step_bench_t *s, scaling_t mode, const arrangement_t *a
     json_t *j = bench_record_begin(s->bench, "step", mode_names[mode]);
     if (j) {
         json_string(j, "model", s->options->model);
+        /* The default is left out: it is what earlier recordings measured. */
+        if (model_stem(s->options->stem) != MODEL_STEM_AUTO) json_string(j, "stem", s->options->stem);
         const dataset_info_t *data = trial_data(s->list[0].trial);
         json_string(j, "data", data->kind);
         json_string(j, "data_xxh3", dataset_hash(data).text);

@@ -26,6 +26,7 @@ static err_t make_options(const trial_options_t *request, trial_t *trial)
     o->model = request->model;
     o->data = request->data;
     o->precision = request->precision;
+    o->stem = request->stem;
     o->algorithms = request->algorithms;
     o->batch = request->batch ? request->batch : TRIAL_BATCH * trial->t.comm->size;
     o->steps = MANY_STEPS;

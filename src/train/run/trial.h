@@ -16,7 +16,7 @@ int64_t trial_batch_for(double macs);
 
 typedef struct trial_options {
     const char *model, *data; /* data as --data; NULL: training's default */
-    const char *precision, *algorithms;
+    const char *precision, *algorithms, *stem;
     int64_t batch; /* global; 0: TRIAL_BATCH per rank, on the CPU less for large models */
     double timeout_sec;
 } trial_options_t;
