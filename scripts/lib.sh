@@ -299,19 +299,14 @@ mpi_version() {
 # Sets mpi_major, and the array MPI_FLAGS for NP ranks on this machine, or (NP 0) for hosts that the caller adds.
 # DPTRAIN_BIND=none disables binding: two concurrent jobs would both be bound to the first cores.
 mpi_flags() { # NP
-    local np=$1 cores over=(--oversubscribe) no_copy=(btl_vader_single_copy_mechanism none)
+    local np=$1 cores over=(--oversubscribe)
     MPI_FLAGS=(-q)
     mpi_version
     if ((mpi_major >= 5)); then
         # Raw: otherwise it holds a line back until its end, which a progress line does not reach.
-        MPI_FLAGS=(--output :raw) over=(--map-by :OVERSUBSCRIBE) no_copy=(smsc ^cma)
+        MPI_FLAGS=(--output :raw) over=(--map-by :OVERSUBSCRIBE)
         # Ranks of one machine need no TCP, and it warns of interfaces that cannot reach each other.
         [[ $np -eq 0 || -n ${OMPI_MCA_btl-} ]] || MPI_FLAGS+=(--mca btl ^tcp)
-    fi
-    # With a seccomp filter and without the right to trace, as in many containers, the kernel rejects process_vm_readv, and
-    # OpenMPI prints a warning for every large message.
-    if grep -q '^Seccomp:[[:space:]]*2' /proc/self/status 2>/dev/null && ! may_trace; then
-        MPI_FLAGS+=(--mca "${no_copy[@]}")
     fi
     # In a chroot without /sys, hwloc prints an error per process.
     [[ -d $cpu_folder ]] || export HWLOC_HIDE_ERRORS=2
@@ -339,13 +334,6 @@ mpi_flags() { # NP
 # where its parameter files contain settings of OpenMPI, as Debian's do (open-mpi/ompi#13303); the ranks read those themselves.
 mpi_parts() {
     ((mpi_major < 5)) || export PMIX_MCA_mca_base_param_files=${PMIX_MCA_mca_base_param_files-none}
-}
-
-# Bit 19 of the effective capabilities is CAP_SYS_PTRACE.
-may_trace() {
-    local mask
-    mask=$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status 2>/dev/null) || return 1
-    [[ -n $mask ]] && (((16#$mask >> 19) & 1))
 }
 
 # mpirun needs /proc and /sys to bind, and some sandboxes forbid it. It binds to the machine's first cores regardless of its

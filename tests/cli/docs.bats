@@ -47,7 +47,7 @@ setup() {
     done >>"$BATS_TEST_TMPDIR/all"
     # Options of other programs.
     printf -- '%s\n' --output --host-discovery-script --min-np --nnodes --nproc-per-node --rdzv-endpoint --standalone --num-processes --nodes --exclusive \
-        --signal --rollback-on-failure --mpi >>"$BATS_TEST_TMPDIR/all"
+        --signal --rollback-on-failure --mpi --cap-add >>"$BATS_TEST_TMPDIR/all"
     docs_plain docs_check_text "$BATS_TEST_TMPDIR" "${pages[@]}"
 }
 

@@ -202,3 +202,19 @@ unseen() { # VARIABLE COMMAND...
     [ "$status" -eq 0 ]
     [[ $output == *"  ranks   1 on 1 host"* ]]
 }
+
+@test "where ranks may not read each other's memory: no word of Open MPI's, the same bits, and check says so" {
+    forbid=$root/build/tests/tools/forbid_peer_memory
+    "$forbid" true || skip "no seccomp filter can be set"
+    mpi_flags 2
+    words=(train --data "$tiny" --threads 1 --steps 3 --algorithms fixed --allreduce mpi --quiet --out)
+    mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" "${words[@]}" "$out-free"
+    run "$forbid" mpirun "${MPI_FLAGS[@]}" -np 2 "$dptrain" "${words[@]}" "$out"
+    echo "$output"
+    [[ $status -eq 0 && $output != *"Read -1"* && $output != *single*copy* ]]
+    diff <(losses "$out-free") <(losses "$out")
+    run mpirun "${MPI_FLAGS[@]}" -np 2 "$forbid" "$dptrain" check --only host --json "$BATS_TEST_TMPDIR/check.json"
+    echo "$output"
+    [[ $status -eq 0 && $output != *"Read -1"* && $output == *--cap-add=SYS_PTRACE* ]]
+    jq -e '.lines[] | select(.name == "memory copies") | .status == "warn" and (.found | contains("seccomp"))' "$BATS_TEST_TMPDIR/check.json"
+}

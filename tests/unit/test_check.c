@@ -299,7 +299,7 @@ static void test_host(void)
 {
     host_facts_t f = good_host();
     check_lines_t lines = judge(f);
-    bool fine = lines.n == 8;
+    bool fine = lines.n == 9;
     for (int64_t i = 0; i < lines.n; i++) fine &= lines.line[i].status == CHECK_OK;
     check_lines_free(&lines);
     OK(fine, "a good host has no findings");
@@ -313,6 +313,16 @@ static void test_host(void)
            host_says(WITH(shm_free, 20 * MB), "/dev/shm", CHECK_FAIL, "20 MiB") &&
            host_says(WITH(shm_total, -1), "/dev/shm", CHECK_FAIL, "not mounted"),
        "/dev/shm");
+    const peer_memory_t refused = {true, "a filter", "--cap-add=SYS_PTRACE"};
+    f = good_host();
+    f.copies = refused;
+    lines = judge(f);
+    OK(says(&lines, "memory copies", CHECK_WARN, "a filter") &&
+           strcmp(find(&lines, "memory copies")->advice, refused.advice) == 0,
+       "copies between ranks, refused by the kernel: cause and advice");
+    check_lines_free(&lines);
+    f.n_ranks = 1;
+    OK(host_says(f, "memory copies", CHECK_OK, "one rank"), "which one rank does not need");
     f = good_host();
     f.shm_total = f.shm_free = 64 * MB;
     f.n_ranks = 8;
@@ -450,7 +460,7 @@ static void test_process(void)
 
 int main(void)
 {
-    tap_plan(42);
+    tap_plan(44);
     make_ranks();
     test_rows();
     test_table();

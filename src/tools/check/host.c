@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `host`: memory, /dev/shm, resource limits, disk space, CPU governor. Reading facts and
+/* The check `host`: memory, /dev/shm, copies between ranks, resource limits, disk space, CPU governor. Reading facts and
  * judging them are separate, so that tests can supply facts. */
 #include "tools/check/host.h"
 #include "base/figure.h"
@@ -78,6 +78,7 @@ void host_facts_read(const check_t *check, const char *out, host_facts_t *facts)
     *facts = (host_facts_t){.n_ranks = check->comm->topo.local_size,
                             .size = check->comm->size,
                             .rdma = has_rdma(),
+                            .copies = *peer_memory(),
                             .memory_free = machine_free_bytes(),
                             .memory_total = machine_memory_bytes(),
                             .swap_used = read_swap(),
@@ -134,6 +135,18 @@ static void judge_shm(check_t *check, const host_facts_t *f)
                        f->n_ranks);
 }
 
+/* MPI then copies large messages between ranks of a host twice, through /dev/shm. */
+static void judge_copies(check_t *check, const host_facts_t *f)
+{
+    if (!f->copies.refused)
+        check_line(check, check_host(check), "memory copies", CHECK_OK, NULL, "from rank to rank");
+    else if (f->n_ranks == 1)
+        check_line(check, check_host(check), "memory copies", CHECK_OK, NULL, "none: one rank per host");
+    else
+        check_line(check, check_host(check), "memory copies", CHECK_WARN, f->copies.advice,
+                   "slower, through /dev/shm: process_vm_readv is refused by %s", f->copies.cause);
+}
+
 static void judge_limits(check_t *check, const host_facts_t *f)
 {
     check_where_t where = check_host(check);
@@ -179,6 +192,7 @@ void host_judge(check_t *check, const host_facts_t *f)
 {
     judge_host_memory(check, f);
     judge_shm(check, f);
+    judge_copies(check, f);
     judge_limits(check, f);
     /* Only rank 0 writes to --out. */
     if (check->host == 0 && f->out_hangs)
@@ -205,5 +219,5 @@ static err_t host_run(check_t *check)
     return ERR_OK;
 }
 
-const check_case_t check_host_case = {"host", "memory, /dev/shm, limits, disks, CPU governor", false,
-                                      host_run};
+const check_case_t check_host_case = {"host", "memory, /dev/shm, memory copies, limits, disks, CPU governor",
+                                      false, host_run};

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/peer_memory.h"
 #include "tools/check/check.h"
 
 /* In bytes; -1: unknown. */
@@ -20,6 +21,7 @@ typedef struct host_facts {
     int64_t out_free, temp_free;
     bool out_hangs; /* the file system of --out does not respond */
     bool out_writable, temp_writable;
+    peer_memory_t copies;
     char governor[32]; /* "": not reported, as in virtual machines */
 } host_facts_t;
 

@@ -2,6 +2,8 @@
 /* Opens and closes the communicator over MPI, and parts of it: MPI itself, its communicators, the host's
  * shared page, the watchdog. */
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/deadline.h"
@@ -10,6 +12,7 @@
 #include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/peer_memory.h"
 #include "base/sim.h"
 #include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
@@ -124,6 +127,20 @@ static err_t check_file_limit(void)
     return ERR_OK;
 }
 
+/* Where the kernel refuses that ranks copy from each other's memory, Open MPI prints a line for every large message. What
+ * the user set, also by mpirun --mca, counts. */
+static void avoid_peer_memory(void)
+{
+    char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int n = 0, major = 0;
+    if (!launch_present() || !peer_memory()->refused) return;
+    MPI_Get_library_version(library, &n);
+    if (sscanf(library, "Open MPI v%d", &major) == 1 && major < 5)
+        setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+    else
+        setenv("OMPI_MCA_smsc", "^cma", 0);
+}
+
 /* A rank that MPI sees alone leaves it here: nobody waits for it, and MPI_Abort would have words of its own. */
 static err_t check_launch(const launch_t *launch, bool *we_began)
 {
@@ -148,6 +165,7 @@ static err_t init_mpi(bool *we_began)
         MPI_Query_thread(&level);
     } else {
         TRY(check_file_limit());
+        avoid_peer_memory();
         E_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
         *we_began = true;
     }
