@@ -253,7 +253,7 @@ look() { # ARGUMENTS...   -> output, with a preview for a training
             ln -sfn "$from" "$here/data" # checkpoints keep the name
             on_ranks 2 train --data "$here/data" --model mlp --input-size 16 --batch 12 --steps 8 --threads 1 \
                 --algorithms fixed --loader-threads 2 --overwrite --out "$here/now" "${@:2}" >"$here/said"
-            on_ranks 2 eval "$here/now" --threads 1 | grep -v '^check' >"$here/now/evaluated"
+            on_ranks 2 eval "$here/now" --threads 1 | grep -v '^check\|training train/, ' >"$here/now/evaluated"
             [[ $* != *--shuffle-block* ]] || grep -q 'shuffled in blocks of [47] samples' "$here/said"
             [[ $from == */shards ]] || rm -rf "$here/folder"
             [[ $from == */shards ]] || mv "$here/now" "$here/folder"

@@ -80,7 +80,9 @@ static void test_folder(void)
 {
     put_classes();
     folder_put("train/dog/notes.txt", "x", 1);
-    folder_put("train/dog/more/deep.png", "x", 1);
+    folder_put("train/dog/._b.png", "x", 1);
+    folder_put("train/dog/Thumbs.db", "x", 1);
+    folder_put("__MACOSX/train/cow/1.png", "x", 1);
     folder_put("train/Cat/old.gif", "x", 1);
     folder_put("train/classes.csv", "x", 1);
     folder_put("train/dog/.hidden.png", "x", 1);
@@ -98,8 +100,12 @@ static void test_folder(void)
            reads(source, SPLIT_TRAIN, 2, "dog/a.JPeG", 1, 7) &&
            reads(source, SPLIT_TRAIN, 3, "dog/b.png", 1, 5) && reads(source, SPLIT_VAL, 0, "dog/x.png", 1, 9),
        "its images, by bytes");
-    OK(strncmp(source->notes, "skipped 4 files", 15) == 0 && strstr(source->notes, "train/classes.csv\n"),
-       "what is no image is counted, and the first named");
+    OK(strcmp(source->notes,
+              "not used: README.txt, train/classes.csv, train/Cat/old.gif and 1 more; images are .png, "
+              ".jpg and .jpeg\n") == 0,
+       "what is not used is counted, and the first are named");
+    OK(strcmp(source->layout, "training train/, validation val/") == 0 && !source->hint[0],
+       "which folder is which split");
 
     source_buffer_t buffer = {0};
     sample_t sample;
@@ -145,14 +151,6 @@ static void test_layouts(void)
            source->n_samples[SPLIT_VAL] == 0 && reads(source, SPLIT_TRAIN, 0, "Cat/z.jpg", 0, 8),
        "classes without train/ and val/");
     source_close(&source);
-    folder_clear();
-    put_image("train/1.png", 5, 4);
-    put_image("car/1.png", 5, 4);
-    OK(source_open(folder, &source) == ERR_OK && source->n_categories == 2 &&
-           source->n_samples[SPLIT_TRAIN] == 2 && reads(source, SPLIT_TRAIN, 1, "train/1.png", 1, 5),
-       "a class that is called train");
-    source_close(&source);
-
     put_classes();
     if (symlink(folder_path("train/dog"), folder_path("train/fox")) != 0 ||
         symlink("b.png", folder_path("train/dog/link.png")) != 0)
@@ -164,20 +162,188 @@ static void test_layouts(void)
     source_close(&source);
 }
 
+/* Puts an image into each folder of a list that ends with NULL; a list entry with a dot is the image. */
+static void put_tree(const char *const *paths)
+{
+    folder_clear();
+    for (int width = 5; *paths; paths++, width++) {
+        char name[512];
+        snprintf(name, sizeof name, strrchr(*paths, '.') ? "%s" : "%s/1.png", *paths);
+        put_image(name, width, 4);
+    }
+}
+#define TREE(...) put_tree((const char *const[]){__VA_ARGS__, NULL})
+
+/* The folder opens with this layout, these numbers of images, and these words in its notes. */
+static bool opens(const char *layout, int64_t n_train, int64_t n_val, const char *words)
+{
+    source_t *source = NULL;
+    const err_t err = source_open(folder, &source);
+    const bool right = err == ERR_OK && strcmp(source->layout, layout) == 0 &&
+                       source->n_samples[SPLIT_TRAIN] == n_train && source->n_samples[SPLIT_VAL] == n_val &&
+                       source->n_categories == 2 &&
+                       (words[0] ? strstr(source->notes, words) != NULL : !source->notes[0]);
+    if (!right)
+        printf("# %s; notes: %s\n", err == ERR_OK ? source->layout : err_message(),
+               err == ERR_OK ? source->notes : "");
+    source_close(&source);
+    return right;
+}
+
+static void test_splits(void)
+{
+    TREE("train/cat", "train/dog", "valid/cat", "test/dog");
+    OK(opens("training train/, validation valid/", 2, 1, "not used: test/"), "train, valid, test");
+    TREE("Training/cat", "Training/dog", "VALIDATION/cat", "VALIDATION/dog");
+    OK(opens("training Training/, validation VALIDATION/", 2, 2, ""), "Training, VALIDATION");
+    TREE("train/cat", "train/dog", "dev/cat", "testing/dog");
+    OK(opens("training train/, validation dev/", 2, 1, "not used: testing/"), "dev before testing");
+    TREE("train/cat", "train/dog", "Test/dog");
+    OK(opens("training train/, validation Test/", 2, 1, ""), "a test folder alone validates");
+    TREE("train/cat", "train/dog", "test/1.png");
+    OK(opens("training train/, no validation folder", 2, 0,
+             "test/ is not used for validation: images without"),
+       "a flat test folder does not");
+    TREE("train/cat", "train/dog", "test/unknown");
+    OK(opens("training train/, no validation folder", 2, 0, "test/ is not used for validation: folders that"),
+       "nor one of other folders");
+    TREE("cat", "dog", "test/cat");
+    OK(opens("training the other folders, validation test/", 2, 1, ""), "classes, and a test folder of them");
+    TREE("cat", "dog", "test/1.png");
+    OK(opens("", 2, 0, "test/ is not used"), "classes, and a flat test folder, which is not a class");
+    TREE("valid/cat", "valid/dog", "test/cat");
+    OK(opens("no training folder, validation valid/", 0, 2, "not used: test/"), "no training folder");
+    TREE("train/valid", "train/invalid", "train/1.png");
+    OK(opens("training train/, no validation folder", 2, 0, "1 image beside the folders of classes"),
+       "in train/ names of splits are classes");
+    TREE("train/valid", "train/test");
+    OK(opens("training train/, no validation folder", 2, 0, ""), "also without others");
+    TREE("train/cat", "train/dog", "val/cat");
+    if (mkdir(folder_path("valid"), 0700) != 0) abort();
+    OK(opens("training train/, validation val/", 2, 1, "not used: valid/"),
+       "of two names the one with images");
+    TREE("train/cat", "train/dog", "valid/cat", "Val/cat");
+    OK(refused(folder, "Val/ and valid/"), "two validation folders");
+    TREE("train/cat", "train/dog", "training/cat");
+    OK(refused(folder, "train/ and training/"), "two training folders");
+
+    source_t *source = NULL;
+    TREE("train/cat", "train/dog", "valid/cat");
+    OK(source_open(folder_path("train"), &source) == ERR_OK &&
+           strstr(source->notes, "valid/ beside it is not used") && strstr(source->notes, folder),
+       "--data one level too low names its parent");
+    source_close(&source);
+    char found[FS_PATH_MAX];
+    OK(source_classes(folder, SPLIT_VAL, found) == ERR_OK && strcmp(found, folder_path("valid")) == 0 &&
+           source_classes(folder, SPLIT_TRAIN, found) == ERR_OK && strcmp(found, folder_path("train")) == 0,
+       "the folders of classes");
+}
+
+static void test_nested(void)
+{
+    source_t *source = NULL;
+    TREE("train/b/x/1.png", "train/a/images/deep/2.png", "train/a/images/1.png", "train/a/9.png");
+    if (symlink("../..", folder_path("train/a/images/loop")) != 0 ||
+        symlink(".", folder_path("train/b/self")) != 0 ||
+        symlink("../a/images/deep", folder_path("train/b/link")) != 0)
+        abort();
+    folder_put("train/b/.ipynb_checkpoints/1.png", "x", 1);
+    folder_put("train/b/__MACOSX/1.png", "x", 1);
+    OK(source_open(folder, &source) == ERR_OK && source->n_samples[SPLIT_TRAIN] == 5 &&
+           source->n_categories == 2 && reads(source, SPLIT_TRAIN, 0, "a/9.png", 0, 8) &&
+           reads(source, SPLIT_TRAIN, 1, "a/images/1.png", 0, 7) &&
+           reads(source, SPLIT_TRAIN, 2, "a/images/deep/2.png", 0, 6) &&
+           reads(source, SPLIT_TRAIN, 3, "b/link/2.png", 1, 6) &&
+           reads(source, SPLIT_TRAIN, 4, "b/x/1.png", 1, 5),
+       "images at any depth, sorted by path; links are followed, and loops end");
+    source_close(&source);
+    char deep[256] = "train/a";
+    while (strlen(deep) < 7 + 2 * 70) strcat(deep, "/d");
+    strcat(deep, "/1.png");
+    TREE("train/b", deep);
+    OK(refused(folder, "nested more than"), "too deep");
+    if (geteuid() == 0) {
+        tap_skip("root reads every folder");
+        return;
+    }
+    TREE("train/a/x", "train/b");
+    chmod(folder_path("train/a/x"), 0);
+    OK(refused(folder, "train/a/x: Permission denied"), "a folder in a class that cannot be read");
+    chmod(folder_path("train/a/x"), 0700);
+}
+
+/* What looks like classes and is something else. */
+static void test_no_classes(void)
+{
+    TREE("train/cat.0.png", "train/cat.1.png", "train/dog.2.png");
+    OK(refused(folder, "train holds 3 images, such as cat.0.png") &&
+           SAYS("mkdir", "train/cat && mv", "/train/cat.[0-9]*", "/train/cat/"),
+       "images in train/: how to sort them");
+    TREE("my cat (1).png", "my cat (2).png", "dog (1).png");
+    OK(refused(folder, "3 images") && SAYS("/dog && mv", "/dog ('[0-9]*"), "at the top, with blanks");
+    TREE("train/1.png", "train/2.png");
+    OK(refused(folder, "2 images") && !strstr(err_message(), "mkdir"), "names that tell no class");
+    TREE("train/a_1.png", "train/a_2.png");
+    OK(refused(folder, "2 images") && !strstr(err_message(), "mkdir"), "or one only");
+    TREE("train/n01", "train/n02", "val/ILSVRC2012_val_00000001.png", "val/ILSVRC2012_val_00000002.png");
+    OK(refused(folder, "val holds 2 images") && SAYS("/train,"), "ImageNet's flat validation images");
+    TREE("train/1.png", "car");
+    OK(refused(folder, "train/ is the name of a split") && SAYS("car/"), "a class that is called train");
+    TREE("cats/train", "cats/val", "dogs/train");
+    OK(refused(folder, "cats/train is the folder of a split") && SAYS("train/cats/"),
+       "splits below the classes");
+    TREE("train/train/cat", "train/val/cat");
+    OK(refused(folder, "train/train is the folder of a split") && SAYS("--data", "/train"),
+       "a data set in train/");
+    TREE("archive/train/cat", "archive/val/cat", "docs");
+    OK(refused(folder, "holds data sets, not classes") && SAYS("archive", "--data", "/archive"),
+       "one level too high");
+    TREE("train/images", "train/labels");
+    folder_put("train/labels/1.txt", "x", 1);
+    unlink(folder_path("train/labels/1.png"));
+    OK(refused(folder, "train/labels holds no image") && SAYS("1.txt"), "a folder of labels");
+    folder_clear();
+    folder_put("train.tar", "x", 1);
+    folder_put("val.tar.gz", "x", 1);
+    OK(refused(folder, "2 archives, such as train.tar"), "archives");
+    folder_clear();
+    folder_put("train/n01.tar", "x", 1);
+    OK(refused(folder, "train holds no image, but 1 archive"), "archives in train/");
+    folder_clear();
+    folder_put("train/n01/a.zip", "x", 1);
+    folder_put("train/n02/b.zip", "x", 1);
+    OK(refused(folder, "n01 and 1 more folder of classes hold no image") && SAYS("a.zip"),
+       "archives in classes");
+}
+
+/* Names that would spoil a terminal or the notes. */
+static void test_names(void)
+{
+    source_t *source = NULL;
+    TREE("train/cat", "train/dog");
+    folder_put("a\n\x1b[31mb.txt", "x", 1);
+    OK(source_open(folder, &source) == ERR_OK && strcmp(source->notes, "not used: a??[31mb.txt\n") == 0,
+       "a file that is not used may have any name");
+    source_close(&source);
+}
+
 static void test_bad_folders(void)
 {
     put_classes();
     OK(refused(folder_path("nothing"), "nothing: no such folder"), "a folder that is not there");
     OK(refused(folder_path("train/dog/b.png"), "b.png: not a folder"), "a file");
-    OK(refused(folder_path("train/dog"), "a folder per class") && SAYS("train2017", "idx3-ubyte"),
-       "images alone: the error says what each kind is");
+    OK(refused(folder_path("train/dog"), "a folder per class") && SAYS("3 images, such as B.PNG.png"),
+       "images alone");
+    folder_put("empty/notes.txt", "x", 1);
+    OK(refused(folder_path("empty"), "a folder per class") && SAYS("train2017", "idx3-ubyte"),
+       "no images: the error says what each kind is");
     put_image("val/wolf/1.png", 5, 4);
     OK(refused(folder, "val has the class wolf"), "a class of val that train has not");
     put_classes();
     folder_put("train/eel/notes.txt", "x", 1);
     OK(refused(folder, "train/eel holds no image"), "a class without images");
     folder_put("train/eel/train-images-idx3-ubyte", "x", 1);
-    OK(refused(folder, "holds data sets, not classes") && SAYS("such as eel", "eel"),
+    OK(refused(folder, "holds data sets, not classes") && SAYS("such as eel", "--data", "/train/eel"),
        "a folder of data sets");
     put_classes();
     unlink(folder_path("val/dog/x.png"));
@@ -370,10 +536,14 @@ int main(void)
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(9 + 5 + 3 + 14 + 6 + 3 + N_COCO + 1);
+    tap_plan(10 + 5 + 2 + 16 + 3 + 13 + 1 + 15 + 6 + 3 + N_COCO + 1);
     test_folder();
     test_hash();
     test_layouts();
+    test_splits();
+    test_nested();
+    test_no_classes();
+    test_names();
     test_bad_folders();
     test_idx();
     test_coco_flaws();

@@ -31,6 +31,7 @@ typedef struct dataset_info {
     int64_t block[SPLIT_COUNT]; /* samples to read at once, about DATASET_BLOCK_BYTES; 1: in memory */
     const char *about; /* for the header, in lines: how the data was understood; NULL or "": as usual */
     const char *notes; /* for the user: corrected or skipped data; NULL or "" if none */
+    const char *hint;  /* source_t's; NULL or "" if none */
     pixel_norm_t norm; /* of training pixels scaled to [0, 1] */
     uint64_t hash;     /* XXH3 of sizes, pixels and labels of both splits, or source_t's */
 } dataset_info_t;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* An image folder as a source: one folder per class, in train/ and val/ if they exist. Lists and sorts
- * everything when opened, so that the order does not depend on the file system. */
+/* An image folder as a source: a folder per class, in the folders of splits if there are any. Decides which folder
+ * serves as what, refuses what only looks like classes, and names what is not used. Lists and sorts everything when
+ * opened, so that the order does not depend on the file system. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "data/source/parts.h"
+#include "data/source/folder_list.h"
+
+/* SEARCH_DEPTH: how far below a folder images are looked for where that only decides about messages. */
+enum { MAX_DEPTH = 64, SEARCH_DEPTH = 4, NAMES_SHOWN = 3 };
 
 typedef struct file {
     const char *name; /* "dog/17.png" */
@@ -23,126 +23,188 @@ typedef struct file {
 } file_t;
 
 typedef struct part {
-    char folder[FS_PATH_MAX];
+    char folder[FS_PATH_MAX]; /* "" if there is none */
     int64_t n_files;
     file_t *files;
     source_entry_t *entries;
 } part_t;
 
+typedef struct folder_id {
+    dev_t device;
+    ino_t inode;
+} folder_id_t;
+
 typedef struct impl {
     arena_t arena; /* names */
     part_t parts[SPLIT_COUNT];
     category_t *categories;
-    /* Files other than images, for the notes. */
+    folder_id_t above[MAX_DEPTH]; /* the folders that contain the one being listed */
+    int depth;
+    /* Files other than images in the folders of classes. */
     int64_t n_others;
     char first_other[FS_PATH_MAX];
 } impl_t;
 
-/* The names in a folder, sorted by bytes. */
-typedef struct names {
-    int64_t n;
-    const char **names;
-} names_t;
+/* What serves as what, while the source is opened. */
+typedef struct layout {
+    const char *of[FOLDER_ROLES]; /* in `top`; NULL: no such folder */
+    const char *val, *unfit;      /* what serves as validation; a test folder that cannot */
+    folder_names_t classes;       /* the folders in `top` that are not of splits */
+    folder_list_t top, train, validation;
+} layout_t;
 
-static int compare_names(const void *a, const void *b)
+/* Names of classes and samples go into records and checkpoints. */
+static err_t check_name(const char *path, const char *name)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    if (source_name_is_clean(name)) return ERR_OK;
+    RAISE(ERR_DATA,
+          "a file name in the folder %s is not valid UTF-8 or has control characters; rename the file", path);
 }
 
-static err_t open_folder(const char *path, DIR **out)
+/* Enters a folder; *again: one of the folders above is the same, by a link. */
+static err_t enter_folder(impl_t *impl, const char *path, const struct stat *info, bool *again)
 {
-    *out = opendir(path);
-    if (*out) return ERR_OK;
-    bool is_data = errno == EACCES || errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
-    RAISE(is_data ? ERR_DATA : ERR_SYSTEM, "cannot open the folder %s: %s", path, strerror(errno));
-}
-
-/* The next entry that does not begin with a dot; NULL at the end. */
-static err_t next_entry(DIR *dir, const char *path, const struct dirent **out)
-{
-    do {
-        errno = 0;
-        *out = readdir(dir);
-    } while (*out && (*out)->d_name[0] == '.');
-    if (!*out && errno) RAISE(ERR_SYSTEM, "cannot read the folder %s: %s", path, strerror(errno));
-    if (*out && !source_name_is_clean((*out)->d_name))
-        RAISE(ERR_DATA,
-              "a file name in the folder %s is not valid UTF-8 or has control characters; rename the file",
-              path);
+    *again = false;
+    for (int i = 0; i < impl->depth; i++)
+        *again = *again || (impl->above[i].device == info->st_dev && impl->above[i].inode == info->st_ino);
+    if (*again) return ERR_OK;
+    if (impl->depth == MAX_DEPTH)
+        RAISE(ERR_DATA, "%s: folders are nested more than %d deep", path, MAX_DEPTH);
+    impl->above[impl->depth++] = (folder_id_t){info->st_dev, info->st_ino};
     return ERR_OK;
 }
 
-/* Follows links. */
-static bool entry_is_folder(DIR *dir, const struct dirent *entry)
+/* A folder of class folders. */
+static err_t enter_path(impl_t *impl, const char *path)
 {
     struct stat info;
-    if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK) return entry->d_type == DT_DIR;
-    return fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
+    bool again;
+    if (stat(path, &info) != 0) RAISE(ERR_DATA, "cannot access %s: %s", path, strerror(errno));
+    return enter_folder(impl, path, &info, &again);
 }
 
-/* Keeps the first by name, because readdir's order is arbitrary. Folders come in order, so one from an
- * earlier folder stays. */
-static void count_other(impl_t *impl, const char *folder, const char *name)
+/* Folders that are data sets, among those that should be classes. */
+static err_t report_data_sets(const char *path, const folder_names_t *folders)
 {
-    char path[FS_PATH_MAX];
-    impl->n_others++;
-    if (fs_join(path, folder, name) != ERR_OK) return;
-    size_t n = strlen(path) - strlen(name);
-    bool same_folder = strncmp(path, impl->first_other, n) == 0 && !strchr(impl->first_other + n, '/');
-    if (!impl->first_other[0] || (same_folder && strcmp(path, impl->first_other) < 0))
-        memcpy(impl->first_other, path, sizeof path);
-}
-
-/* Lists the subfolders, sorted, and counts other entries. */
-static err_t list_folders(impl_t *impl, const char *path, names_t *out)
-{
-    DIR *dir = NULL;
-    const struct dirent *entry;
-    err_t err = ERR_OK;
-    TRY(open_folder(path, &dir));
-    for (;;) {
-        TRY_OUT(err, next_entry(dir, path, &entry));
-        if (!entry) break;
-        if (!entry_is_folder(dir, entry)) {
-            count_other(impl, path, entry->d_name);
-            continue;
-        }
-        TRY_OUT(err, mem_grow(out->n + 1, sizeof *out->names, "names of classes", &out->names));
-        TRY_OUT(err, arena_text(&impl->arena, entry->d_name, strlen(entry->d_name), &out->names[out->n]));
-        out->n++;
+    enum { MAX_SHOWN = 5 };
+    char below[FS_PATH_MAX], quoted[FS_PATH_MAX] = "", list[ERR_MESSAGE_MAX / 2] = "";
+    int n = 0;
+    for (int64_t i = 0; i < folders->n && n < MAX_SHOWN; i++) {
+        const size_t used = strlen(list);
+        if (fs_join(below, path, folders->names[i]) != ERR_OK || !folder_is_data_set(below)) continue;
+        if (n == 0) fs_quote(below, quoted, sizeof quoted);
+        snprintf(list + used, sizeof list - used, "%s%.90s", n++ > 0 ? ", " : "", folders->names[i]);
     }
-    if (out->n > 0) qsort(out->names, (size_t)out->n, sizeof *out->names, compare_names);
-out:
-    closedir(dir);
-    return err;
+    RAISE(ERR_DATA, "%s holds data sets, not classes; choose one of its folders, such as %s: --data %s", path,
+          list, quoted);
 }
 
-static bool has_folders(const char *path)
+typedef struct class_walk {
+    source_t *source;
+    part_t *part;
+    const folder_names_t *classes; /* all of the part */
+    int32_t label;
+    size_t n_root;          /* the length of the path before the class's name */
+    char path[FS_PATH_MAX]; /* of the folder being listed */
+    /* Files other than images. */
+    int64_t n_others, n_archives;
+    char first_other[NAME_MAX + 1];
+} class_walk_t;
+
+/* The folders in a class's folder must not be splits, nor the class's folder a data set. */
+static err_t check_class(const class_walk_t *w, const folder_names_t *below, bool has_images)
 {
+    bool has[FOLDER_ROLES + 1] = {false};
+    const char *split = NULL, *class_name = w->path + w->n_root;
+    for (int64_t i = 0; i < below->n; i++) {
+        has[folder_role(below->names[i])] = true;
+        if (!split && folder_role(below->names[i]) != FOLDER_OTHER) split = below->names[i];
+    }
+    if (folder_is_data_set(w->path)) return report_data_sets(w->part->folder, w->classes);
+    const bool only = !has[FOLDER_OTHER] && !has_images,
+               both = has[FOLDER_TRAIN] && (has[FOLDER_VAL] || has[FOLDER_DEV] || has[FOLDER_TEST]);
+    if (!split || (!only && !both)) return ERR_OK;
+    RAISE(ERR_DATA,
+          "%s/%s is the folder of a split in the folder of a class; the splits have to be above the classes: "
+          "%s/%.200s/, not %.200s/%s/",
+          w->path, split, split, class_name, class_name, split);
+}
+
+static err_t add_image(class_walk_t *w, DIR *dir, const char *name)
+{
+    impl_t *impl = w->source->impl;
+    part_t *part = w->part;
     bool found = false;
-    const struct dirent *entry = NULL;
-    DIR *dir = opendir(path);
-    while (dir && !found && next_entry(dir, path, &entry) == ERR_OK && entry)
-        found = entry_is_folder(dir, entry);
-    if (dir) closedir(dir);
-    return found;
-}
-
-static bool is_image(const char *name)
-{
-    static const char *const endings[] = {".jpg", ".jpeg", ".png"};
-    const char *dot = strrchr(name, '.');
-    for (int i = 0; dot && i < 3; i++)
-        if (strcasecmp(dot, endings[i]) == 0) return true;
-    return false;
-}
-
-static err_t add_file(impl_t *impl, part_t *part, const char *class_name, const char *name, file_t file)
-{
+    file_t file = {.label = w->label};
+    TRY(check_name(w->path, name));
+    TRY(source_stat(dirfd(dir), w->path, name, &found, &file.n_bytes, &file.time_ns));
+    if (!found) RAISE(ERR_DATA, "%s/%s is a broken link", w->path, name);
     TRY(mem_grow(part->n_files + 1, sizeof *part->files, "a list of images", &part->files));
-    TRY(arena_format(&impl->arena, &file.name, "%s/%s", class_name, name));
+    TRY(arena_format(&impl->arena, &file.name, "%s/%s", w->path + w->n_root, name));
     part->files[part->n_files++] = file;
     return ERR_OK;
+}
+
+/* Adds the images of the folder w->path, and its subfolders to `below`. */
+static err_t list_images(class_walk_t *w, DIR *dir, folder_names_t *below)
+{
+    impl_t *impl = w->source->impl;
+    const struct dirent *entry;
+    int64_t n_others = 0;
+    char first[NAME_MAX + 1] = ""; /* by name: readdir's order is arbitrary */
+    for (;;) {
+        TRY(source_alive(w->source));
+        TRY(folder_next(dir, w->path, &entry));
+        if (!entry) break;
+        const char *name = entry->d_name;
+        if (entry->d_type != DT_DIR && folder_is_image(name)) {
+            TRY(add_image(w, dir, name));
+        } else if (folder_entry_is_folder(dir, entry)) {
+            TRY(check_name(w->path, name));
+            TRY(folder_add_name(&impl->arena, below, name));
+        } else {
+            if (n_others++ == 0 || strcmp(name, first) < 0) snprintf(first, sizeof first, "%s", name);
+            w->n_archives += folder_is_archive(name);
+        }
+    }
+    folder_sort_names(below);
+    if (n_others == 0) return ERR_OK;
+    if (w->n_others == 0) memcpy(w->first_other, first, sizeof first);
+    if (impl->n_others == 0) TRY(fs_join(impl->first_other, w->path, first));
+    w->n_others += n_others;
+    impl->n_others += n_others;
+    return ERR_OK;
+}
+
+static err_t walk_folder(class_walk_t *w, bool is_class)
+{
+    impl_t *impl = w->source->impl;
+    const size_t n = strlen(w->path), room = sizeof w->path - n;
+    const int depth = impl->depth;
+    const int64_t n_before = w->part->n_files;
+    folder_names_t below = {0};
+    struct stat info;
+    bool again = false;
+    DIR *dir = NULL;
+    err_t err = ERR_OK;
+    TRY(folder_open(w->path, &dir));
+    if (fstat(dirfd(dir), &info) != 0)
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot read the folder %s: %s", w->path,
+                        strerror(errno));
+    if (err == ERR_OK) err = enter_folder(impl, w->path, &info, &again);
+    if (err == ERR_OK && !again) err = list_images(w, dir, &below);
+    closedir(dir); /* before the folders below are opened, of which there may be many */
+    if (err == ERR_OK && is_class && below.n > 0) err = check_class(w, &below, w->part->n_files > n_before);
+    for (int64_t i = 0; err == ERR_OK && i < below.n; i++) {
+        if ((size_t)snprintf(w->path + n, room, "/%s", below.names[i]) >= room)
+            RAISE_OUT(err, ERR_DATA, "the path %.80s… is longer than %d bytes", w->path, FS_PATH_MAX);
+        err = walk_folder(w, false);
+        w->path[n] = '\0';
+    }
+out:
+    impl->depth = depth;
+    mem_free(&below.names);
+    return err;
 }
 
 static int compare_files(const void *a, const void *b)
@@ -150,118 +212,93 @@ static int compare_files(const void *a, const void *b)
     return strcmp(((const file_t *)a)->name, ((const file_t *)b)->name);
 }
 
-static err_t list_class(const source_t *source, part_t *part, const char *class_name, int32_t label)
+static err_t list_class(class_walk_t *w, const char *class_name)
 {
-    impl_t *impl = source->impl;
-    char path[FS_PATH_MAX];
-    DIR *dir = NULL;
-    const struct dirent *entry;
-    err_t err = ERR_OK;
-    int64_t n_before = part->n_files;
-    TRY(fs_join(path, part->folder, class_name));
-    TRY(open_folder(path, &dir));
-    for (;;) {
-        TRY_OUT(err, source_alive(source));
-        TRY_OUT(err, next_entry(dir, path, &entry));
-        if (!entry) break;
-        if (!is_image(entry->d_name)) {
-            count_other(impl, path, entry->d_name);
-            continue;
-        }
-        bool found = false;
-        file_t file = {.label = label};
-        TRY_OUT(err, source_stat(dirfd(dir), path, entry->d_name, &found, &file.n_bytes, &file.time_ns));
-        if (!found) RAISE_OUT(err, ERR_DATA, "%s/%s is a broken link", path, entry->d_name);
-        TRY_OUT(err, add_file(impl, part, class_name, entry->d_name, file));
-    }
+    part_t *part = w->part;
+    const int64_t n_before = part->n_files;
+    TRY(fs_join(w->path, part->folder, class_name));
+    w->n_root = strlen(w->path) - strlen(class_name);
+    TRY(walk_folder(w, true));
     if (part->n_files > n_before)
         qsort(part->files + n_before, (size_t)(part->n_files - n_before), sizeof *part->files, compare_files);
-out:
-    closedir(dir);
-    return err;
+    return ERR_OK;
 }
 
-static err_t take_train_classes(source_t *source, const names_t *classes)
+static err_t take_classes(source_t *source, const char *folder, const folder_names_t *classes)
 {
     impl_t *impl = source->impl;
-    if (classes->n > INT32_MAX) RAISE(ERR_DATA, "%s has more than %d classes", source->path, INT32_MAX);
+    if (classes->n > INT32_MAX) RAISE(ERR_DATA, "%s has more than %d classes", folder, INT32_MAX);
     TRY(mem_new_array(classes->n, sizeof *impl->categories, "classes", &impl->categories));
-    for (int64_t i = 0; i < classes->n; i++) impl->categories[i] = (category_t){i, classes->names[i], ""};
+    for (int64_t i = 0; i < classes->n; i++) {
+        TRY(check_name(folder, classes->names[i]));
+        impl->categories[i] = (category_t){i, classes->names[i], ""};
+    }
     source->n_categories = (int32_t)classes->n;
     source->categories = impl->categories;
     return ERR_OK;
 }
 
-static err_t find_label(const source_t *source, const char *folder, const char *class_name, int32_t *label)
+/* The label of a class; -1 if there is no such class. */
+static int32_t find_label(const source_t *source, const char *class_name)
 {
     int32_t low = 0, high = source->n_categories; /* sorted by name */
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
         int order = strcmp(class_name, source->categories[middle].name);
-        if (order == 0) {
-            *label = middle;
-            return ERR_OK;
-        }
+        if (order == 0) return middle;
         if (order < 0)
             high = middle;
         else
             low = middle + 1;
     }
-    RAISE(ERR_DATA, "%s has the class %s, which the training images lack", folder, class_name);
+    return -1;
 }
 
-static bool is_data_set(const char *path)
+/* w: of the first class without images. */
+static err_t report_empty_class(const class_walk_t *w, int64_t n_empty)
 {
-    char train[FS_PATH_MAX];
-    return source_shards.is(path) || source_coco.is(path) || source_idx.is(path) ||
-           (fs_join(train, path, split_names[SPLIT_TRAIN]) == ERR_OK && has_folders(train));
-}
-
-/* The reason why a class has no training image; a frequent one is a folder above several data sets. */
-static err_t report_no_image(const part_t *part, const names_t *classes, const char *class_name)
-{
-    enum { MAX_SHOWN = 5 };
-    char path[FS_PATH_MAX], list[ERR_MESSAGE_MAX / 2] = "";
-    int n = 0;
-    for (int64_t i = 0; i < classes->n && n < MAX_SHOWN; i++) {
-        const size_t used = strlen(list);
-        if (fs_join(path, part->folder, classes->names[i]) != ERR_OK || !is_data_set(path)) continue;
-        snprintf(list + used, sizeof list - used, "%s%s", n++ > 0 ? ", " : "", classes->names[i]);
+    char path[FS_PATH_MAX], quoted[FS_PATH_MAX], first[NAME_MAX + 1], others[64] = "",
+                                                                      inside[NAME_MAX + 64] = "";
+    char set[ERR_MESSAGE_MAX / 3] = "";
+    for (int64_t i = 0; i < w->classes->n; i++)
+        if (fs_join(path, w->part->folder, w->classes->names[i]) == ERR_OK && folder_is_data_set(path))
+            return report_data_sets(w->part->folder, w->classes);
+    if (folder_find_data_set(w->part->folder, path)) {
+        fs_quote(path, quoted, sizeof quoted);
+        snprintf(set, sizeof set, "; a data set is deeper: --data %.300s", quoted);
     }
-    if (n > 0)
-        RAISE(ERR_DATA, "%s holds data sets, not classes; choose one of its folders, such as %s",
-              part->folder, list);
-    RAISE(ERR_DATA, "%s/%s holds no image (.png, .jpg, .jpeg); each class needs training images",
-          part->folder, class_name);
+    memcpy(first, w->first_other, sizeof first);
+    folder_mask_line(first);
+    if (n_empty > 1)
+        snprintf(others, sizeof others, " and %" PRId64 " more folder%s of classes", n_empty - 1,
+                 n_empty > 2 ? "s" : "");
+    if (w->n_others > 0)
+        snprintf(inside, sizeof inside,
+                 w->n_archives > 0 ? ", but archives to unpack, such as %s" : ", but files such as %s",
+                 first);
+    RAISE(ERR_DATA, "%s%s hold%s no image (.png, .jpg, .jpeg)%s; each class needs training images%s", w->path,
+          others, n_empty > 1 ? "" : "s", inside, set);
 }
 
-static err_t list_classes(source_t *source, split_t split, const names_t *classes)
+/* Lists the images of a split. The first that is opened brings the classes. */
+static err_t open_part(source_t *source, split_t split, const folder_names_t *classes)
 {
-    impl_t *impl = source->impl;
-    part_t *part = &impl->parts[split];
-    if (classes->n == 0) RAISE(ERR_DATA, "%s holds no folders of classes", part->folder);
-    if (split == SPLIT_TRAIN) TRY(take_train_classes(source, classes));
+    part_t *part = &((impl_t *)source->impl)->parts[split];
+    class_walk_t empty = {.n_others = 0};
+    int64_t n_empty = 0;
+    if (!source->categories) TRY(take_classes(source, part->folder, classes));
     for (int64_t i = 0; i < classes->n; i++) {
-        int32_t label = 0;
-        int64_t n_before = part->n_files;
-        TRY(find_label(source, part->folder, classes->names[i], &label));
-        TRY(list_class(source, part, classes->names[i], label));
-        if (split == SPLIT_TRAIN && part->n_files == n_before)
-            return report_no_image(part, classes, classes->names[i]);
+        const int64_t n_before = part->n_files;
+        class_walk_t w = {source, part, classes, find_label(source, classes->names[i]), .n_others = 0};
+        if (w.label < 0)
+            RAISE(ERR_DATA, "%s has the class %s, which the training images lack", part->folder,
+                  classes->names[i]);
+        TRY(list_class(&w, classes->names[i]));
+        if (part->n_files == n_before && n_empty++ == 0) empty = w;
     }
+    if (split == SPLIT_TRAIN && n_empty > 0) return report_empty_class(&empty, n_empty);
     if (part->n_files == 0) RAISE(ERR_DATA, "%s holds no image (.png, .jpg, .jpeg)", part->folder);
-    return ERR_OK;
-}
-
-static err_t open_split(source_t *source, split_t split)
-{
-    impl_t *impl = source->impl;
-    part_t *part = &impl->parts[split];
-    names_t classes = {0};
-    err_t err = ERR_OK;
-    TRY_OUT(err, list_folders(impl, part->folder, &classes));
-    TRY_OUT(err, list_classes(source, split, &classes));
-    TRY_OUT(err, mem_new_array(part->n_files, sizeof *part->entries, "a list of images", &part->entries));
+    TRY(mem_new_array(part->n_files, sizeof *part->entries, "a list of images", &part->entries));
     for (int64_t i = 0; i < part->n_files; i++) {
         const file_t *file = &part->files[i];
         part->entries[i] =
@@ -269,37 +306,307 @@ static err_t open_split(source_t *source, split_t split)
     }
     source->entries[split] = part->entries;
     source->n_samples[split] = part->n_files;
-out:
-    mem_free(&classes.names);
+    return ERR_OK;
+}
+
+/* The folder of each role; NULL if there is none. Of several names of a role, the one with images. */
+static err_t find_roles(const char *path, const folder_names_t *folders, const char *of[FOLDER_ROLES])
+{
+    for (int64_t i = 0; i < folders->n; i++) {
+        const char *name = folders->names[i];
+        const folder_role_t role = folder_role(name);
+        char earlier[FS_PATH_MAX], this[FS_PATH_MAX];
+        if (role == FOLDER_OTHER) continue;
+        if (!of[role]) {
+            of[role] = name;
+            continue;
+        }
+        TRY(fs_join(earlier, path, of[role]));
+        TRY(fs_join(this, path, name));
+        if (!folder_has_images(this, SEARCH_DEPTH)) continue;
+        if (folder_has_images(earlier, SEARCH_DEPTH))
+            RAISE(
+                ERR_DATA,
+                "%s has images in both %s/ and %s/, which are names of the same split; keep one of them, or join them",
+                path, of[role], name);
+        of[role] = name;
+    }
+    return ERR_OK;
+}
+
+static folder_role_t validation_role(const char *const of[FOLDER_ROLES])
+{
+    folder_role_t role = FOLDER_VAL;
+    while (role < FOLDER_OTHER && !of[role]) role++;
+    return role;
+}
+
+/* Names of splits in the training folder are classes, unless there are no others and they hold folders. */
+static err_t check_not_splits(const char *path, const folder_names_t *folders)
+{
+    char below[FS_PATH_MAX], quoted[FS_PATH_MAX];
+    bool deep = false;
+    for (int64_t i = 0; i < folders->n; i++) {
+        const folder_role_t role = folder_role(folders->names[i]);
+        if (role == FOLDER_OTHER || fs_join(below, path, folders->names[i]) != ERR_OK) return ERR_OK;
+        deep = deep || role == FOLDER_TRAIN || folder_has_folders(below);
+    }
+    if (!deep) return ERR_OK;
+    fs_quote(path, quoted, sizeof quoted);
+    RAISE(ERR_DATA, "%s/%s is the folder of a split, where folders of classes are expected: --data %s", path,
+          folders->names[0], quoted);
+}
+
+/* Why a test folder does not validate: its folders have to be classes with images. NULL: it does. */
+static const char *why_unfit(const source_t *source, const char *path, const folder_list_t *l)
+{
+    if (l->folders.n == 0)
+        return l->n_images > 0 ? "images without folders of classes" : "no folders of classes";
+    for (int64_t i = 0; i < l->folders.n; i++)
+        if (find_label(source, l->folders.names[i]) < 0) return "folders that are not classes";
+    return folder_has_images(path, SEARCH_DEPTH) ? NULL : "no images";
+}
+
+/* Opens train/ or, without it, the folders that are not splits. */
+static err_t open_training(source_t *source, layout_t *layout)
+{
+    impl_t *impl = source->impl;
+    part_t *part = &impl->parts[SPLIT_TRAIN];
+    const char *train = layout->of[FOLDER_TRAIN];
+    const int depth = impl->depth;
+    if (!train && layout->classes.n == 0) return ERR_OK;
+    if (!train) {
+        TRY(fs_join(part->folder, "", source->path));
+        return open_part(source, SPLIT_TRAIN, &layout->classes);
+    }
+    TRY(fs_join(part->folder, source->path, train));
+    TRY(folder_list(&impl->arena, part->folder, &layout->train));
+    if (layout->train.n_images > 0 && layout->train.folders.n == 0 && layout->classes.n > 0)
+        RAISE(
+            ERR_DATA,
+            "%s holds images, but no folders of classes; %s/ is the name of a split. If it is a class like %s/, move all "
+            "folders of classes into a new folder train/",
+            part->folder, train, layout->classes.names[0]);
+    if (layout->train.folders.n == 0) return folder_report_no_classes(part->folder, &layout->train, NULL);
+    TRY(check_not_splits(part->folder, &layout->train.folders));
+    TRY(enter_path(impl, part->folder));
+    TRY(open_part(source, SPLIT_TRAIN, &layout->train.folders));
+    impl->depth = depth;
+    return ERR_OK;
+}
+
+static err_t open_validation(source_t *source, layout_t *layout)
+{
+    impl_t *impl = source->impl;
+    const char *train = impl->parts[SPLIT_TRAIN].folder;
+    part_t *part = &impl->parts[SPLIT_VAL];
+    const folder_role_t role = validation_role((const char *const *)layout->of);
+    folder_list_t *l = &layout->validation;
+    if (role == FOLDER_OTHER) return ERR_OK;
+    TRY(fs_join(part->folder, source->path, layout->of[role]));
+    TRY(folder_list(&impl->arena, part->folder, l));
+    const char *why = role == FOLDER_TEST && train[0] ? why_unfit(source, part->folder, l) : NULL;
+    if (why) {
+        source_note(source, "%s/ is not used for validation: %s", layout->of[role], why);
+        layout->unfit = layout->of[role];
+        part->folder[0] = '\0';
+        folder_list_free(l);
+        *l = (folder_list_t){.n_images = 0};
+        return ERR_OK;
+    }
+    if (l->folders.n == 0) return folder_report_no_classes(part->folder, l, train[0] ? train : NULL);
+    TRY(enter_path(impl, part->folder));
+    TRY(open_part(source, SPLIT_VAL, &l->folders));
+    layout->val = layout->of[role];
+    return ERR_OK;
+}
+
+static void describe_layout(source_t *source, const layout_t *layout)
+{
+    const char *train = layout->of[FOLDER_TRAIN], *val = layout->val;
+    if (!train && !val) return;
+    if (train)
+        snprintf(source->layout, sizeof source->layout, "training %.40s/, ", train);
+    else
+        snprintf(source->layout, sizeof source->layout, "%s, ",
+                 source->n_samples[SPLIT_TRAIN] > 0 ? "training the other folders" : "no training folder");
+    const size_t n = strlen(source->layout);
+    snprintf(source->layout + n, sizeof source->layout - n,
+             val ? "validation %.40s/" : "no validation folder", val);
+}
+
+/* Why there is nothing to train on, or one class only, and what to do. */
+static err_t make_hint(source_t *source, const layout_t *layout)
+{
+    impl_t *impl = source->impl;
+    const part_t *train = &impl->parts[SPLIT_TRAIN];
+    char path[FS_PATH_MAX], quoted[FS_PATH_MAX];
+    folder_list_t l = {.n_images = 0};
+    if (source->n_samples[SPLIT_TRAIN] == 0) {
+        snprintf(
+            source->hint, sizeof source->hint,
+            "%s/ is the name of a split, and there is no train/. Move the folders of the training classes into train/, "
+            "%s/ too if it is a class%s",
+            layout->val, layout->val, layout->top.n_archives > 0 ? "; there are archives to unpack" : "");
+        return ERR_OK;
+    }
+    if (source->n_categories != 1) return ERR_OK;
+    if (folder_find_data_set(source->path, path)) {
+        fs_quote(path, quoted, sizeof quoted);
+        snprintf(source->hint, sizeof source->hint, "a data set is one level deeper: --data %.400s", quoted);
+        return ERR_OK;
+    }
+    TRY(fs_join(path, train->folder, source->categories[0].name));
+    err_t err = folder_list(&impl->arena, path, &l);
+    fs_quote(path, quoted, sizeof quoted);
+    if (err == ERR_OK && (l.n_images > 0 || l.folders.n < 2))
+        snprintf(source->hint, sizeof source->hint,
+                 "every image is in %.400s: each class needs a folder of its own", path);
+    else if (err == ERR_OK)
+        snprintf(source->hint, sizeof source->hint, "its folders, %.90s, %.90s%s, may be the classes%s%.250s",
+                 l.folders.names[0], l.folders.names[1], l.folders.n > 2 ? ", …" : "",
+                 layout->of[FOLDER_TRAIN] ? "; then move them up a level" : ": --data ",
+                 layout->of[FOLDER_TRAIN] ? "" : quoted);
+    folder_list_free(&l);
     return err;
 }
 
-/* Without train/, the whole folder is for training. A folder train/ that holds images rather than folders is
- * a class. */
-static err_t find_classes(const char *path, split_t split, char out[FS_PATH_MAX])
+typedef struct unused {
+    source_t *source;
+    int64_t n;
+    int n_shown;
+    char shown[SOURCE_NOTES_MAX / 2];
+} unused_t;
+
+/* Counts n files or folders; shows the first, path/name below the source's path, while there is room. */
+static void add_unused(unused_t *u, const char *path, const char *name, bool is_folder, int64_t n)
 {
-    char train[FS_PATH_MAX];
-    out[0] = '\0';
-    TRY(fs_join(train, path, split_names[SPLIT_TRAIN]));
-    if (has_folders(train)) return fs_join(out, path, split_names[split]);
-    return split == SPLIT_TRAIN ? fs_join(out, "", path) : ERR_OK;
+    const size_t used = strlen(u->shown), room = sizeof u->shown - used;
+    const char *below = path + strlen(u->source->path);
+    while (*below == '/') below++;
+    u->n += n;
+    if (u->n_shown == NAMES_SHOWN) return;
+    int n_text = snprintf(u->shown + used, room, "%s%.200s%s%s%s", used ? ", " : "", below,
+                          *below && *name ? "/" : "", name, is_folder ? "/" : "");
+    if (n_text < 0 || (size_t)n_text >= room) {
+        u->shown[used] = '\0';
+        return;
+    }
+    folder_mask_line(u->shown + used);
+    u->n_shown++;
+}
+
+/* Images beside the folders of classes, and other files there. */
+static void add_unused_beside(unused_t *u, const char *path, const folder_list_t *l)
+{
+    char first[NAME_MAX + 1];
+    for (int64_t i = 0; i < l->others.n; i++) add_unused(u, path, l->others.names[i], false, 1);
+    if (l->n_images == 0) return;
+    memcpy(first, l->first_image, sizeof first);
+    folder_mask_line(first);
+    source_note(u->source, "%" PRId64 " image%s beside the folders of classes in %s %s not used, such as %s",
+                l->n_images, l->n_images > 1 ? "s" : "", path, l->n_images > 1 ? "are" : "is", first);
+}
+
+/* Folders first: they may have been meant as something. */
+static void note_unused(source_t *source, const layout_t *layout)
+{
+    const impl_t *impl = source->impl;
+    unused_t u = {.source = source};
+    char more[64] = "";
+    for (int64_t i = 0; i < layout->top.folders.n; i++) {
+        const char *name = layout->top.folders.names[i];
+        const bool is_class = folder_role(name) == FOLDER_OTHER && !layout->of[FOLDER_TRAIN];
+        if (!is_class && name != layout->of[FOLDER_TRAIN] && name != layout->val && name != layout->unfit)
+            add_unused(&u, source->path, name, true, 1);
+    }
+    add_unused_beside(&u, source->path, &layout->top);
+    add_unused_beside(&u, impl->parts[SPLIT_TRAIN].folder, &layout->train);
+    add_unused_beside(&u, impl->parts[SPLIT_VAL].folder, &layout->validation);
+    if (impl->n_others > 0) add_unused(&u, impl->first_other, "", false, impl->n_others);
+    if (u.n == 0) return;
+    if (u.n > u.n_shown) snprintf(more, sizeof more, " and %" PRId64 " more", u.n - u.n_shown);
+    source_note(source, "not used: %s%s%s", u.shown, more,
+                impl->n_others > 0 ? "; images are .png, .jpg and .jpeg" : "");
+}
+
+/* --data may be one level too low: the folder of a split, with others beside it. */
+static void note_siblings(source_t *source)
+{
+    impl_t *impl = source->impl;
+    char name[FS_PATH_MAX], parent[FS_PATH_MAX], quoted[FS_PATH_MAX];
+    const char *of[FOLDER_ROLES] = {NULL};
+    folder_list_t l = {.n_images = 0};
+    if (!folder_find_parent(source->path, name, parent)) return;
+    const folder_role_t role = folder_role(name);
+    if (role == FOLDER_OTHER) return;
+    (void)folder_list(&impl->arena, parent, &l); /* it may be anyone's: unreadable, it has nothing to say */
+    for (int64_t i = 0; i < l.folders.n; i++)
+        if (folder_role(l.folders.names[i]) != FOLDER_OTHER)
+            of[folder_role(l.folders.names[i])] = l.folders.names[i];
+    const folder_role_t other = role == FOLDER_TRAIN ? validation_role(of) : FOLDER_TRAIN;
+    fs_quote(parent, quoted, sizeof quoted);
+    if (other != FOLDER_OTHER && of[other])
+        source_note(source, "%s/ beside it is not used; --data %.1000s takes both", of[other], quoted);
+    folder_list_free(&l);
+}
+
+static err_t open_layout(source_t *source, layout_t *layout)
+{
+    impl_t *impl = source->impl;
+    TRY(folder_list(&impl->arena, source->path, &layout->top));
+    const folder_names_t *folders = &layout->top.folders;
+    TRY(find_roles(source->path, folders, layout->of));
+    for (int64_t i = 0; i < folders->n; i++)
+        if (folder_role(folders->names[i]) == FOLDER_OTHER)
+            TRY(folder_add_name(&impl->arena, &layout->classes, folders->names[i]));
+    if (folders->n == 0) return folder_report_no_classes(source->path, &layout->top, NULL);
+    TRY(enter_path(impl, source->path));
+    TRY(open_training(source, layout));
+    TRY(open_validation(source, layout));
+    describe_layout(source, layout);
+    TRY(make_hint(source, layout));
+    note_unused(source, layout);
+    note_siblings(source);
+    return ERR_OK;
 }
 
 static err_t open_source(source_t *source, const char *path)
 {
-    impl_t *impl = NULL;
-    TRY(mem_new(sizeof *impl, "a source of images", &impl));
-    source->impl = impl;
-    char *train = impl->parts[SPLIT_TRAIN].folder, *val = impl->parts[SPLIT_VAL].folder;
-    TRY(find_classes(path, SPLIT_TRAIN, train));
-    TRY(find_classes(path, SPLIT_VAL, val));
-    TRY(open_split(source, SPLIT_TRAIN));
-    if (fs_is_folder(val)) TRY(open_split(source, SPLIT_VAL));
-    if (impl->n_others > 0)
-        source_note(source,
-                    "skipped %" PRId64 " files or folders other than images (.png, .jpg, .jpeg), such as %s",
-                    impl->n_others, impl->first_other);
-    return ERR_OK;
+    layout_t *layout = NULL;
+    (void)path;
+    TRY(mem_new(sizeof(impl_t), "a source of images", &source->impl));
+    TRY(mem_new(sizeof *layout, "a source of images", &layout));
+    err_t err = open_layout(source, layout);
+    folder_list_free(&layout->top);
+    folder_list_free(&layout->train);
+    folder_list_free(&layout->validation);
+    mem_free(&layout->classes.names);
+    mem_free(&layout);
+    return err;
+}
+
+/* Without train/, the folder itself holds the classes. */
+static err_t find_classes(const char *path, split_t split, char out[FS_PATH_MAX])
+{
+    const char *of[FOLDER_ROLES] = {NULL};
+    arena_t arena = {0};
+    folder_list_t top = {.n_images = 0};
+    err_t err = ERR_OK;
+    out[0] = '\0';
+    TRY_OUT(err, folder_list(&arena, path, &top));
+    TRY_OUT(err, find_roles(path, &top.folders, of));
+    const folder_role_t role = split == SPLIT_TRAIN ? FOLDER_TRAIN : validation_role(of);
+    if (role != FOLDER_OTHER && of[role])
+        err = fs_join(out, path, of[role]);
+    else if (split == SPLIT_TRAIN)
+        err = fs_join(out, "", path);
+    else if (of[FOLDER_TRAIN])
+        err = fs_join(out, path, split_names[SPLIT_VAL]);
+out:
+    folder_list_free(&top);
+    arena_free(&arena);
+    return err;
 }
 
 static err_t folder_save(const source_t *source, void **bytes, int64_t *n_bytes)
@@ -345,7 +652,7 @@ const source_ops_t source_folder = {
     .files = true,
     .kind = "folder",
     .what = "images (a folder per class, directly or in train/ and val/)",
-    .is = has_folders,
+    .is = folder_has_content,
     .classes = find_classes,
     .open = open_source,
     .close = close_source,

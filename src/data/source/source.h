@@ -12,6 +12,8 @@
 enum {
     SOURCE_MAX_IMAGE = 1 << 28, /* bytes of a compressed image */
     SOURCE_NOTES_MAX = 2048,
+    SOURCE_LAYOUT_MAX = 160,
+    SOURCE_HINT_MAX = 512,
 };
 
 /* A sample's properties that are known without reading its image. */
@@ -73,7 +75,10 @@ struct source {
     /* Of names, sizes, labels and annotations, without the images; equal for a folder and its shards. */
     uint64_t hash;
     char notes[SOURCE_NOTES_MAX]; /* lines for the user about corrected or skipped data; "" if none */
-    const open_watch_t *watch;    /* during source_open_watched; may be NULL */
+    /* Of folders, in the process that listed them; "" if there is nothing to say. */
+    char layout[SOURCE_LAYOUT_MAX]; /* which folder is which split: "training train/, validation valid/" */
+    char hint[SOURCE_HINT_MAX];     /* why there are no training images, or one class, and what to do */
+    const open_watch_t *watch;      /* during source_open_watched; may be NULL */
     void *impl;
 };
 
@@ -83,10 +88,14 @@ struct source {
  *   coco    train2017/ or val2017/ or both, each with annotations/instances_{train,val}2017.json; every
  *           listed image must exist
  *   idx     MNIST's four files, encoded as PNG when opened (60 µs of one core per image)
- *   folder  train/ and val/ with a folder per class; without train/ the folders of classes are SPLIT_TRAIN.
- *           Images are .png, .jpg and .jpeg; classes and files are sorted by name (bytes). Names that begin
- *           with a dot are skipped; other files are counted in the notes. Links are followed. val's classes
- *           must be among train's, and each class in train must have an image.
+ *   folder  train/ and val/ with a folder per class, or under other names of splits, in any case: training; valid,
+ *           validation, dev, test, testing. Without a training folder the other folders are the classes of
+ *           SPLIT_TRAIN, and without these SPLIT_TRAIN is empty. The first of val, dev and test is SPLIT_VAL; test
+ *           only if its folders are classes of the training images. Names of splits are classes only in train/.
+ *           Images are .png, .jpg and .jpeg at any depth of a class's folder; classes and files are sorted by name
+ *           (bytes). Links are followed, except back to a folder that contains them. Names that begin with a dot and
+ *           litter (Thumbs.db, __MACOSX, …) are skipped; what else is not used is in the notes. val's classes must
+ *           be among train's, and each class in train must have an image.
  *
  * watch may be NULL. */
 /* The kind of the source at `path`, without opening it. ERR_DATA as source_open. */

@@ -34,6 +34,12 @@ void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
     table_cell(&t, "data");
     table_cell(&t, "%s (%s), %lld %s samples", info->source, about->why_data, (long long)eval->n,
                split_words[about->evaluator->options.split]);
+    for (const char *line = info->about; line && *line;) {
+        const char *end = strchrnul(line, '\n');
+        table_cell(&t, "%s", "");
+        table_cell(&t, "%.*s", (int)(end - line), line);
+        line = *end ? end + 1 : end;
+    }
     if (!about->weights && !has_training_data(about)) {
         table_cell(&t, "%s", "");
         table_cell(&t, "not the data that the model was trained on");

@@ -1,0 +1,34 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Folders of images as other programs lay them out: which folder is which split, what is not used, and what is refused because
+# only its form is that of classes. The layouts themselves are tested by tests/unit/test_source.c.
+# shellcheck disable=SC2154 # common.bash sets variables
+
+# shellcheck source=tests/cli/common.bash
+load common
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    common_setup
+    export shapes=$BATS_FILE_TMPDIR/shapes
+    "$dptrain" data synth shapes --out "$shapes" --train 16 --val 8 >/dev/null
+    rm -r "$shapes"/*/{square,triangle} # circle and cross remain
+    mv "$shapes/val" "$shapes/Valid"
+    cp -r "$shapes/Valid" "$shapes/test"
+    touch "$shapes/labels.csv"
+    export trained=$BATS_FILE_TMPDIR/trained
+    "$dptrain" train --data "$shapes" --model mlp --input-size 16 --batch 4 --steps 2 --threads 1 --out "$trained" \
+        >"$BATS_FILE_TMPDIR/said" 2>&1
+}
+
+setup() {
+    common_setup
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+@test "the header says which folder is which split, and names what is not used once" {
+    grep -q '^ *training train/, validation Valid/$' "$BATS_FILE_TMPDIR/said"
+    [ "$(grep -c 'not used.*test/, labels.csv' "$BATS_FILE_TMPDIR/said")" -eq 1 ]
+    [ "$(grep -c labels.csv "$BATS_FILE_TMPDIR/said")" -eq 1 ]
+    [ "$(jq -r 'select(.record == "run") | .data.n_val' "$trained/metrics.jsonl")" -eq "$(find "$shapes/Valid" -type f | wc -l)" ]
+}
