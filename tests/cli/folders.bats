@@ -26,9 +26,35 @@ setup() {
     cd "$BATS_TEST_TMPDIR" || return
 }
 
+refused() { # NOUN DATA [ARGUMENTS...]
+    run -3 "$dptrain" train --data "$2" --model mlp --input-size 16 --batch 2 --steps 1 --threads 1 --out "$out" "${@:3}"
+    echo "$output"
+    [[ $output == *"$1"* ]]
+    [ ! -e "$out" ]
+}
+
 @test "the header says which folder is which split, and names what is not used once" {
     grep -q '^ *training train/, validation Valid/$' "$BATS_FILE_TMPDIR/said"
     [ "$(grep -c 'not used.*test/, labels.csv' "$BATS_FILE_TMPDIR/said")" -eq 1 ]
     [ "$(grep -c labels.csv "$BATS_FILE_TMPDIR/said")" -eq 1 ]
     [ "$(jq -r 'select(.record == "run") | .data.n_val' "$trained/metrics.jsonl")" -eq "$(find "$shapes/Valid" -type f | wc -l)" ]
+}
+
+@test "one class is refused, as a folder and as shards, by train and check; so are images without folders of classes" {
+    cp -r "$shapes" one
+    rm -r one/*/cross
+    refused circle one
+    "$dptrain" data pack --from one --out shards >/dev/null
+    refused circle shards
+    run -1 "$dptrain" check --only versions --data one
+    [[ $output == *circle* ]]
+    mkdir level
+    mv one/train level/archive
+    cp -r "$shapes/train/cross" level/archive/cross
+    refused "--data level/archive" level
+    mkdir flat
+    mv level/archive flat/train
+    mv flat/train/*/* flat/train
+    rmdir flat/train/c*
+    refused "flat/train holds" flat
 }

@@ -92,6 +92,10 @@ err_t dataset_open_watched(const char *where, const transform_settings_t *settin
                            dataset_t **out);
 void dataset_close(dataset_t **dataset);
 
+/* Whether a model can learn from the dataset. ERR_DATA: there are no training samples, or all have the same class,
+ * and what may be wrong with the folder. In the process that opened it. */
+err_t dataset_check_training(const dataset_t *dataset);
+
 /* True if one process should open the dataset and the others restore it. */
 bool dataset_is_shared(const char *where);
 /* Serialise a shared dataset, and restore it in a process of the same build, with the same settings. *bytes are

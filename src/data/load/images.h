@@ -11,8 +11,7 @@
 #include "data/transform/canvas.h"
 
 /* norm is that of ImageNet's training images, as in torchvision and most published weights. n_samples of a
- * split may be 0. ERR_DATA: the folder is not a source, or has no training images. ERR_USAGE as
- * transform_resolve. */
+ * split may be 0. ERR_DATA: the folder is not a source. ERR_USAGE as transform_resolve. */
 extern const dataset_ops_t dataset_images;
 
 /* dataset_info_t.hash of a source whose samples are those of a task. */

@@ -10,6 +10,7 @@
 #include "data/dataset/digits.h"
 #include "data/dataset/idx.h"
 #include "data/load/images.h"
+#include "data/load/samples.h"
 
 enum { WHY_MAX = 128 };
 
@@ -126,6 +127,21 @@ err_t dataset_open_watched(const char *where, const transform_settings_t *settin
     if (!dataset->ops->read) dataset_measure(dataset); /* opening may have replaced ops */
     *out = dataset;
     return ERR_OK;
+}
+
+err_t dataset_check_training(const dataset_t *dataset)
+{
+    const dataset_info_t *info = &dataset->info;
+    const samples_ops_t *samples = samples_of(info->task);
+    const char *hint = info->hint ? info->hint : "", *begin = hint[0] ? "; " : "";
+    if (info->n_samples[SPLIT_TRAIN] < 1)
+        RAISE(ERR_DATA, "%s has no %s%s%s", info->source, samples->none, begin, hint);
+    if (info->n_classes > 1 || !samples->one_label) return ERR_OK;
+    RAISE(
+        ERR_DATA,
+        "%s has one class only%s%s, so that every answer would be right: accuracy 1, loss 0, nothing learned%s%s",
+        info->source, info->class_names ? ", " : "", info->class_names ? info->class_names[0] : "", begin,
+        hint);
 }
 
 bool dataset_is_shared(const char *where)

@@ -39,14 +39,18 @@ static err_t fill_targets(const dataset_info_t *info, const samples_item_t *item
 }
 
 static const samples_ops_t tasks[TASK_COUNT] = {
-    [TASK_AUTO] = {.fields = label_field, .fill = fill_label, .none = "training images"},
-    [TASK_CLASSIFY] = {.fields = label_field, .fill = fill_label, .none = "training images"},
+    [TASK_AUTO] = {.one_label = true, .fields = label_field, .fill = fill_label, .none = "training images"},
+    [TASK_CLASSIFY] = {.one_label = true,
+                       .fields = label_field,
+                       .fill = fill_label,
+                       .none = "training images"},
     [TASK_MULTILABEL] = {.annotated = true,
                          .fields = target_field,
                          .fill = fill_targets,
                          .none = "training images"},
     [TASK_CROPS] = {.annotated = true,
                     .of_objects = true,
+                    .one_label = true,
                     .list = object_crops_list,
                     .none = "annotated objects of 32x32 pixels or more to train on",
                     .fields = label_field,

@@ -11,6 +11,7 @@ typedef struct samples_ops {
     bool annotated;  /* needs annotations; otherwise each image has a label */
     bool of_objects; /* a sample is an annotated object; otherwise an image */
     bool on_canvas;  /* with a detection_view_t; otherwise in a square */
+    bool one_label;  /* a sample has one of the classes: there have to be two */
     /* Lists the samples. NULL: the images. watch: may be NULL. */
     err_t (*list)(const source_t *source, const transform_settings_t *settings, const open_watch_t *watch,
                   sample_list_t *out);

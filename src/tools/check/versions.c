@@ -69,15 +69,18 @@ static err_t versions_choose_data(check_t *check, char where[FS_PATH_MAX])
     return comm_broadcast(check->comm, where, FS_PATH_MAX, 0, "choosing the data");
 }
 
-static err_t versions_hash_data(const check_t *check, const char *where, char out[HASH_TEXT])
+/* *usable: the data could be opened; the error is then that it is nothing to train on. */
+static err_t versions_hash_data(const check_t *check, const char *where, char out[HASH_TEXT], bool *usable)
 {
     dataset_t *dataset = NULL;
     TRY(process_probe(where, check->options->shared_timeout_sec));
     TRY(dataset_open(where, NULL, &dataset));
+    *usable = true;
+    err_t err = dataset_check_training(dataset);
     snprintf(out, HASH_TEXT, "%s%s", dataset_hash(&dataset->info).text,
              dataset->content ? " of names and sizes" : "");
     dataset_close(&dataset);
-    return ERR_OK;
+    return err;
 }
 
 /* Collective. */
@@ -92,9 +95,13 @@ static err_t compare_data(check_t *check)
         check_line(check, check_job(check), "data", CHECK_SKIP, NULL, "%s are generated, not read", where);
         return ERR_OK;
     }
-    err_t err = check_host(check).speaks ? versions_hash_data(check, where, hash) : ERR_OK;
+    bool usable = false;
+    err_t err = check_host(check).speaks ? versions_hash_data(check, where, hash, &usable) : ERR_OK;
     if (err != ERR_OK)
-        check_line(check, check_host(check), "data", CHECK_FAIL, err == ERR_PEER ? check_hung_advice : advice,
+        check_line(check, check_host(check), "data", CHECK_FAIL,
+                   err == ERR_PEER ? check_hung_advice
+                   : usable        ? "docs/data.md shows how a folder of images has to look"
+                                   : advice,
                    "%s", err_message());
     TRY(check_same(check, "data", CHECK_FAIL, advice, err == ERR_OK ? hash : NULL));
     if (!check->options->content) return ERR_OK;

@@ -85,8 +85,8 @@ static err_t check_data(eval_run_t *run)
     if (!task->draw && run->options->png)
         RAISE(ERR_USAGE, "--png: evaluations of the task %s (%s) have no picture", task->name, info->source);
     if (info->n_samples[run->split] == 0)
-        RAISE(ERR_DATA, "%s has no validation samples; --split train evaluates the training samples",
-              info->source);
+        RAISE(ERR_DATA, "%s has no %s samples; --split %s evaluates the %s samples", info->source,
+              split_words[run->split], split_names[!run->split], split_words[!run->split]);
     take_model_classes(run);
     shape_t have = shape_3d(info->height, info->width, info->channels), want = about->sample;
     if (have.dim[0] != want.dim[1] || have.dim[1] != want.dim[2] || have.dim[2] != want.dim[3] ||

@@ -71,6 +71,8 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
     if (err == ERR_OK) err = bad_open(options->loader.max_bad, &input->bad);
     TRY(comm_agree(comm, err, "opening data"));
     TRY(train_open_data(comm, input->where, &input->transform, &input->dataset));
+    err = comm->rank == 0 ? dataset_check_training(input->dataset) : ERR_OK;
+    TRY(comm_agree(comm, err, "opening data"));
     const dataset_info_t *info = &input->dataset->info;
     uint64_t hash = info->hash;
     TRY(comm_broadcast(comm, &hash, sizeof hash, 0, "comparing data"));
