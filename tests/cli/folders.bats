@@ -33,6 +33,12 @@ refused() { # NOUN DATA [ARGUMENTS...]
     [ ! -e "$out" ]
 }
 
+# The sum of the samples' losses, and the number of right answers.
+scores() { # DATA [ARGUMENTS...]
+    "$dptrain" eval "$trained" --data "$1" --json scores.json "${@:2}" >said
+    jq -r '"\(.loss * .n_samples) \(.accuracy * .n_samples)"' scores.json
+}
+
 @test "the header says which folder is which split, and names what is not used once" {
     grep -q '^ *training train/, validation Valid/$' "$BATS_FILE_TMPDIR/said"
     [ "$(grep -c 'not used.*test/, labels.csv' "$BATS_FILE_TMPDIR/said")" -eq 1 ]
@@ -57,4 +63,25 @@ refused() { # NOUN DATA [ARGUMENTS...]
     mv flat/train/*/* flat/train
     rmdir flat/train/c*
     refused "flat/train holds" flat
+}
+
+@test "eval takes a folder with some of the model's classes, or without a training folder; labels follow the names" {
+    read -r loss right <<<"$(scores "$shapes")"
+    for class in circle cross; do
+        mkdir -p "$class/val" "splits/valid"
+        cp -r "$shapes/Valid/$class" "$class/val/"
+        cp -r "$shapes/Valid/$class" splits/valid/
+        scores "$class"
+        grep -q 'validation val/' said
+    done >each
+    awk -v loss="$loss" -v right="$right" '{ l += $1; r += $2 }
+        END { d = l - loss; e = r - right; exit !(NR == 2 && d * d < 1e-8 && e * e < 1e-8) }' each
+    [ "$(scores splits)" = "$loss $right" ]
+    mkdir splits/test
+    run -3 "$dptrain" eval "$trained" --data splits --split train
+    [[ $output == *"--split val"* ]]
+    refused 'valid/ is the name of a split' splits
+    mv circle/val/circle circle/val/disc
+    run -3 "$dptrain" eval "$trained" --data circle
+    [[ $output == *disc* ]]
 }

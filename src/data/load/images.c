@@ -26,6 +26,7 @@ typedef struct images {
     const char **names;           /* of the classes */
     class_map_t classes;          /* TASK_DETECT */
     sample_list_t list;           /* samples->list: the samples */
+    int32_t *labels;              /* images_set_labels: of the source's; NULL: the same */
 } images_t;
 
 typedef struct reader {
@@ -209,6 +210,7 @@ static void close_images(dataset_t *dataset)
     sample_list_free(&p->list);
     class_map_free(&p->classes);
     mem_free(&p->names);
+    mem_free(&p->labels);
     source_close(&p->source);
     mem_free(&dataset->impl);
 }
@@ -337,6 +339,7 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
     snprintf(name, sizeof name, "%s (%s, %s)", sample.name, split_words[request->split], info->source);
     if (p->samples->of_objects && ref->object >= sample.n_annotations)
         RAISE(ERR_DATA, "%s has lost annotations since it was opened", name);
+    if (p->labels && sample.label >= 0) sample.label = p->labels[sample.label];
     if (content) TRY(content_note(content, request->split, reader->image, sample.bytes, sample.n_bytes));
     TRY(decode_and_show(reader, request, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));
     out->bytes = r->rgb;
@@ -452,6 +455,22 @@ void images_look(const dataset_t *dataset, double max_sec, images_sizes_t *out)
     source_free_buffer(p->source, &buffer);
     qsort(seen, (size_t)n, sizeof *seen, by_size);
     if (n > 0) count_sizes(seen, n, out);
+}
+
+bool images_have_labels(const dataset_t *dataset)
+{
+    return dataset->ops == &dataset_images && dataset->info.task == TASK_CLASSIFY;
+}
+
+err_t images_set_labels(dataset_t *dataset, const int32_t *labels, int n_classes)
+{
+    images_t *p = dataset->impl;
+    ASSERT(images_have_labels(dataset) && !p->labels);
+    TRY(mem_new_array(dataset->info.n_classes, sizeof *labels, "labels of classes", &p->labels));
+    memcpy(p->labels, labels, (size_t)dataset->info.n_classes * sizeof *labels);
+    dataset->info.n_classes = n_classes;
+    dataset->info.class_names = NULL;
+    return ERR_OK;
 }
 
 bool images_detection(const dataset_t *dataset, images_detection_t *out)

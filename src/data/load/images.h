@@ -20,6 +20,12 @@ uint64_t images_hash(const source_t *source, transform_task_t task);
 /* Writes the name of a sample's image, as its source has it: "dog/17.png". False: unknown, or a dataset in memory. */
 bool images_name(const dataset_t *dataset, split_t split, int64_t index, char *out, size_t n_bytes);
 
+/* Whether each image has a label, with a name: TASK_CLASSIFY. */
+bool images_have_labels(const dataset_t *dataset);
+
+/* Such images get other labels, labels[label] below n_classes: those of a model, which knows its classes' names. */
+err_t images_set_labels(dataset_t *dataset, const int32_t *labels, int n_classes);
+
 /* Sizes of training images as stored. */
 typedef struct images_sizes {
     int n;                             /* that were looked at; 0: unknown */

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/mem.h"
+#include "data/load/images.h"
 #include "train/evaluate/evaluation_show.h"
 #include "train/feed/data.h"
 #include "train/output/disk_wait.h"
@@ -73,6 +75,43 @@ static void take_model_classes(eval_run_t *run)
     info->class_names = m->class_names;
 }
 
+/* Rank 0. A folder may lack classes of the model, so that labels are matched by the classes' names. */
+static err_t match_classes(const dataset_info_t *info, const trained_model_t *model, int32_t *labels)
+{
+    const int n = model->about.n_classes;
+    for (int i = 0, next = 0; i < info->n_classes; i++) {
+        int k = 0; /* both are usually in the same order */
+        while (k < n && strcmp(info->class_names[i], model->class_names[(next + k) % n]) != 0) k++;
+        if (k == n)
+            RAISE(ERR_DATA, "%s has the class %s, which the checkpoint lacks", info->source,
+                  info->class_names[i]);
+        labels[i] = (next + k) % n;
+        next = labels[i] + 1;
+    }
+    return ERR_OK;
+}
+
+/* Collective. */
+static err_t take_labels(eval_run_t *run)
+{
+    static const char what[] = "comparing classes";
+    const trained_model_t *model = run->model;
+    const dataset_info_t *info = &run->dataset->info;
+    int32_t *labels = NULL;
+    bool named = run->comm->rank == 0 && model->class_names && images_have_labels(run->dataset);
+    TRY(comm_broadcast(run->comm, &named, sizeof named, 0, what));
+    if (!named) return ERR_OK;
+    err_t err = mem_new_array(info->n_classes, sizeof *labels, what, &labels);
+    if (err == ERR_OK && run->comm->rank == 0) err = match_classes(info, model, labels);
+    TRY_OUT(err, comm_agree(run->comm, err, what));
+    TRY_OUT(err, comm_broadcast(run->comm, labels, (size_t)info->n_classes * sizeof *labels, 0, what));
+    TRY_OUT(err,
+            comm_agree(run->comm, images_set_labels(run->dataset, labels, model->about.n_classes), what));
+out:
+    mem_free(&labels);
+    return err;
+}
+
 static err_t check_data(eval_run_t *run)
 {
     const trained_about_t *about = &run->model->about;
@@ -120,6 +159,7 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
         TRY(comm_agree(run->comm, err, "reading the weights"));
         TRY(trained_share(run->comm, run->backend, run->model));
     }
+    if (!weights) TRY(take_labels(run));
     return comm_agree(run->comm, check_data(run), "opening data");
 }
 
