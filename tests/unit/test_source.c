@@ -104,7 +104,7 @@ static void test_folder(void)
               "not used: README.txt, train/classes.csv, train/Cat/old.gif and 1 more; images are .png, "
               ".jpg and .jpeg\n") == 0,
        "what is not used is counted, and the first are named");
-    OK(strcmp(source->layout, "training train/, validation val/") == 0 && !source->hint[0],
+    OK(strcmp(source->about, "training train/, validation val/") == 0 && !source->hint[0],
        "which folder is which split");
 
     source_buffer_t buffer = {0};
@@ -179,12 +179,12 @@ static bool opens(const char *layout, int64_t n_train, int64_t n_val, const char
 {
     source_t *source = NULL;
     const err_t err = source_open(folder, &source);
-    const bool right = err == ERR_OK && strcmp(source->layout, layout) == 0 &&
+    const bool right = err == ERR_OK && strcmp(source->about, layout) == 0 &&
                        source->n_samples[SPLIT_TRAIN] == n_train && source->n_samples[SPLIT_VAL] == n_val &&
                        source->n_categories == 2 &&
                        (words[0] ? strstr(source->notes, words) != NULL : !source->notes[0]);
     if (!right)
-        printf("# %s; notes: %s\n", err == ERR_OK ? source->layout : err_message(),
+        printf("# %s; notes: %s\n", err == ERR_OK ? source->about : err_message(),
                err == ERR_OK ? source->notes : "");
     source_close(&source);
     return right;

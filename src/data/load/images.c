@@ -90,7 +90,7 @@ static void set_info(const images_t *p, dataset_info_t *info)
         info->n_samples[split] = p->samples->list ? p->list.n[split] : source->n_samples[split];
     info->objects = p->list.objects;
     info->notes = source->notes;
-    info->about = source->layout;
+    info->about = source->about;
     info->hint = source->hint;
     transform_describe(&p->settings, info->transform, sizeof info->transform);
     set_size(p, info);

@@ -129,6 +129,16 @@ err_t dataset_open_watched(const char *where, const transform_settings_t *settin
     return ERR_OK;
 }
 
+/* Whether all training samples in memory have one label: any model is right on those. */
+static bool has_one_label(const dataset_t *dataset)
+{
+    const uint8_t *labels = dataset->labels[SPLIT_TRAIN];
+    if (dataset->ops->read) return false;
+    for (int64_t i = 1; i < dataset->info.n_samples[SPLIT_TRAIN]; i++)
+        if (labels[i] != labels[0]) return false;
+    return true;
+}
+
 err_t dataset_check_training(const dataset_t *dataset)
 {
     const dataset_info_t *info = &dataset->info;
@@ -136,12 +146,14 @@ err_t dataset_check_training(const dataset_t *dataset)
     const char *hint = info->hint ? info->hint : "", *begin = hint[0] ? "; " : "";
     if (info->n_samples[SPLIT_TRAIN] < 1)
         RAISE(ERR_DATA, "%s has no %s%s%s", info->source, samples->none, begin, hint);
-    if (info->n_classes > 1 || !samples->one_label) return ERR_OK;
-    RAISE(
-        ERR_DATA,
-        "%s has one class only%s%s, so that every answer would be right: accuracy 1, loss 0, nothing learned%s%s",
-        info->source, info->class_names ? ", " : "", info->class_names ? info->class_names[0] : "", begin,
-        hint);
+    if (!samples->one_label || (info->n_classes > 1 && !has_one_label(dataset))) return ERR_OK;
+    char class_name[32];
+    const int k = info->n_classes > 1 ? dataset->labels[SPLIT_TRAIN][0] : 0;
+    snprintf(class_name, sizeof class_name, "%d", k);
+    RAISE(ERR_DATA,
+          "%s has training images of one class only, %s, so that every answer would be right: accuracy 1, "
+          "loss 0, nothing learned%s%s",
+          info->source, info->class_names ? info->class_names[k] : class_name, begin, hint);
 }
 
 bool dataset_is_shared(const char *where)

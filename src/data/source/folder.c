@@ -426,13 +426,13 @@ static void describe_layout(source_t *source, const layout_t *layout)
     const char *train = layout->of[FOLDER_TRAIN], *val = layout->val;
     if (!train && !val) return;
     if (train)
-        snprintf(source->layout, sizeof source->layout, "training %.40s/, ", train);
+        snprintf(source->about, sizeof source->about, "training %.40s/, ", train);
     else
-        snprintf(source->layout, sizeof source->layout, "%s, ",
+        snprintf(source->about, sizeof source->about, "%s, ",
                  source->n_samples[SPLIT_TRAIN] > 0 ? "training the other folders" : "no training folder");
-    const size_t n = strlen(source->layout);
-    snprintf(source->layout + n, sizeof source->layout - n,
-             val ? "validation %.40s/" : "no validation folder", val);
+    const size_t n = strlen(source->about);
+    snprintf(source->about + n, sizeof source->about - n, val ? "validation %.40s/" : "no validation folder",
+             val);
 }
 
 /* Why there is nothing to train on, or one class only, and what to do. */

@@ -12,7 +12,7 @@
 enum {
     SOURCE_MAX_IMAGE = 1 << 28, /* bytes of a compressed image */
     SOURCE_NOTES_MAX = 2048,
-    SOURCE_LAYOUT_MAX = 160,
+    SOURCE_ABOUT_MAX = 160,
     SOURCE_HINT_MAX = 512,
 };
 
@@ -76,9 +76,9 @@ struct source {
     uint64_t hash;
     char notes[SOURCE_NOTES_MAX]; /* lines for the user about corrected or skipped data; "" if none */
     /* Of folders, in the process that listed them; "" if there is nothing to say. */
-    char layout[SOURCE_LAYOUT_MAX]; /* which folder is which split: "training train/, validation valid/" */
-    char hint[SOURCE_HINT_MAX];     /* why there are no training images, or one class, and what to do */
-    const open_watch_t *watch;      /* during source_open_watched; may be NULL */
+    char about[SOURCE_ABOUT_MAX]; /* which folder is which split: "training train/, validation valid/" */
+    char hint[SOURCE_HINT_MAX];   /* why there are no training images, or one class, and what to do */
+    const open_watch_t *watch;    /* during source_open_watched; may be NULL */
     void *impl;
 };
 

@@ -45,18 +45,6 @@ static err_t check_transform(train_input_t *input)
     return ERR_OK;
 }
 
-/* Any model is right on data of one class. */
-static err_t check_labels(const train_input_t *input)
-{
-    const dataset_t *dataset = input->dataset;
-    const uint8_t *labels = dataset->labels[SPLIT_TRAIN];
-    if (dataset->ops->read) return ERR_OK;
-    for (int64_t i = 1; i < dataset->info.n_samples[SPLIT_TRAIN]; i++)
-        if (labels[i] != labels[0]) return ERR_OK;
-    RAISE(ERR_DATA, "%s: all training images have the label %d; training needs two classes or more",
-          dataset->info.source, labels[0]);
-}
-
 err_t train_open_input(comm_t *comm, const train_options_t *options, train_input_t *input)
 {
     data_choice_t choice = {"", ""};
@@ -78,7 +66,6 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
     TRY(comm_broadcast(comm, &hash, sizeof hash, 0, "comparing data"));
     err = compare_data(comm, info, hash);
     if (err == ERR_OK) err = check_transform(input);
-    if (err == ERR_OK) err = check_labels(input);
     TRY(comm_agree(comm, err, "comparing data"));
     TRY(content_probe(comm, input->dataset, &input->bad));
     if (comm->rank == 0) err = probe_images(input->dataset, &input->bad);
