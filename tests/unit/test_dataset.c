@@ -386,6 +386,22 @@ static void test_choose(void)
        "the path is the folder's");
 }
 
+/* What opens and cannot be learned from. */
+static void test_training(void)
+{
+    const uint8_t labels[N_TRAIN] = {0};
+    dataset_t *a = NULL;
+    fresh_folder();
+    if (dataset_open(folder, NULL, &a) != ERR_OK) abort();
+    OK(dataset_check_training(a) == ERR_OK, "several labels can be learned");
+    dataset_close(&a);
+    if (idx_write(in_folder("train-labels-idx1-ubyte"), shape_1d(N_TRAIN), labels) != ERR_OK) abort();
+    if (dataset_open(folder, NULL, &a) != ERR_OK) abort();
+    OK(dataset_check_training(a) == ERR_DATA && strstr(err_message(), "one class only, 0"),
+       "one label cannot");
+    dataset_close(&a);
+}
+
 static void test_built_in(void)
 {
     dataset_t *a = NULL;
@@ -439,7 +455,7 @@ int main(void)
     char given[FS_PATH_MAX];
     if (data) data = realpath(data, given); /* test_choose changes the folder and the environment */
     if (!mkdtemp(root) || fs_join(folder, root, "set") != ERR_OK) tap_skip_all("no folder in /tmp");
-    tap_plan(6 + 2 + 4 + 3 + 7 + 10 + 11 + 16 + 7 + 1 + 1);
+    tap_plan(6 + 2 + 4 + 3 + 7 + 10 + 11 + 2 + 16 + 7 + 1 + 1);
     test_good_folder();
     test_norm();
     test_hash();
@@ -447,6 +463,7 @@ int main(void)
     test_bad_folder();
     test_emnist();
     test_relatives();
+    test_training();
     test_choose();
     test_built_in();
     test_mnist(data);

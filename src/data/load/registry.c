@@ -129,14 +129,12 @@ err_t dataset_open_watched(const char *where, const transform_settings_t *settin
     return ERR_OK;
 }
 
-/* Whether all training samples in memory have one label: any model is right on those. */
-static bool has_one_label(const dataset_t *dataset)
+/* Of images in memory, all may have the same of several labels. */
+static bool labels_differ(const dataset_t *dataset)
 {
     const uint8_t *labels = dataset->labels[SPLIT_TRAIN];
-    if (dataset->ops->read) return false;
-    for (int64_t i = 1; i < dataset->info.n_samples[SPLIT_TRAIN]; i++)
-        if (labels[i] != labels[0]) return false;
-    return true;
+    const int64_t n = dataset->info.n_samples[SPLIT_TRAIN];
+    return !labels || n < 2 || memcmp(labels, labels + 1, (size_t)(n - 1)) != 0;
 }
 
 err_t dataset_check_training(const dataset_t *dataset)
@@ -146,7 +144,7 @@ err_t dataset_check_training(const dataset_t *dataset)
     const char *hint = info->hint ? info->hint : "", *begin = hint[0] ? "; " : "";
     if (info->n_samples[SPLIT_TRAIN] < 1)
         RAISE(ERR_DATA, "%s has no %s%s%s", info->source, samples->none, begin, hint);
-    if (!samples->one_label || (info->n_classes > 1 && !has_one_label(dataset))) return ERR_OK;
+    if (!samples->one_label || (info->n_classes > 1 && labels_differ(dataset))) return ERR_OK;
     char class_name[32];
     const int k = info->n_classes > 1 ? dataset->labels[SPLIT_TRAIN][0] : 0;
     snprintf(class_name, sizeof class_name, "%d", k);
