@@ -82,10 +82,29 @@ same_scalars() { # FILE FILE
     [ "$(awk '/validation.loss/ { print $2 }' "$BATS_TEST_TMPDIR/read" | xargs)" = "5 10 15 20" ]
     same_scalars "$BATS_TEST_TMPDIR/read" "$BATS_TEST_TMPDIR/expected"
 
-    short_run --model mlp --batch 20 --steps 3 --overwrite
-    read_back "$board" >"$BATS_TEST_TMPDIR/read"
+    # Another run gets a folder in that folder, and goes on in it.
+    cp "$BATS_TEST_TMPDIR/read" "$BATS_TEST_TMPDIR/first"
+    short_run --model mlp --batch 20 --steps 3 --overwrite | grep "$board/run-2"
+    short_run --resume auto --steps 5 | grep "$board/run-2"
+    read_back "$board" | diff "$BATS_TEST_TMPDIR/first" -
+    read_back "$board/run-2" >"$BATS_TEST_TMPDIR/read"
     expected >"$BATS_TEST_TMPDIR/expected"
+    [ "$(grep -c train/loss "$BATS_TEST_TMPDIR/read")" -eq 5 ]
     same_scalars "$BATS_TEST_TMPDIR/read" "$BATS_TEST_TMPDIR/expected"
+
+    # A start without a checkpoint continues those of the start before; in another output folder it is another run.
+    rm "$out"/ckpt-*
+    short_run --model mlp --batch 20 --steps 3 --resume auto | grep "events *$board/run-2"
+    [ "$(find "$board/run-2" -type f | wc -l)" -eq 3 ]
+    from=$out out=$BATS_TEST_TMPDIR/elsewhere
+    short_run --resume "$from" --steps 4 | grep "events *$board/run-3"
+    # What another program left in that file is no path to write to.
+    echo "$board/../elsewhere" >"$out/tensorboard.txt"
+    short_run --resume auto --steps 5 | grep "events *$board/run-4"
+    # Nor does a run come to another's events by another option.
+    cp -r "$board" "$board-2"
+    board=$board-2
+    short_run --resume auto --steps 6 | grep "events *$board/run-5"
 }
 
 @test "the folder belongs to one start, not to the checkpoint" {

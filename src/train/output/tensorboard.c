@@ -10,7 +10,9 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <tensorboard.pb-c.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 #include "train/output/disk_wait.h"
 
 #define PREFIX "events.out.tfevents."
+#define RUN    "run-"
 enum { MAX_EVENT = 4096, BUFFER_BYTES = 1 << 16 };
 static const int64_t latest_time = 9999999999; /* a larger one would sort by its first digit */
 
@@ -118,6 +121,66 @@ err_t tensorboard_open(tensorboard_t *t, const char *folder, int64_t n_steps)
     if (t->file) unlink(t->path);
     tensorboard_close(t);
     return err_put(&why);
+}
+
+/* Event files in the folder itself, but for the one at `own` (NULL: none). */
+static bool has_events(const char *folder, const char *own)
+{
+    DIR *entries = opendir(folder);
+    const char *name = own ? strrchr(own, '/') + 1 : "";
+    bool found = false;
+    for (struct dirent *entry; entries && !found && (entry = readdir(entries));)
+        found = strstr(entry->d_name, "tfevents") && strcmp(entry->d_name, name) != 0;
+    if (entries) closedir(entries);
+    return found;
+}
+
+/* Creates the first free folder/run-N. */
+static err_t make_run_folder(const char *folder, char *out)
+{
+    enum { MOST = 100000 };
+    for (int n = 2; n < MOST; n++) {
+        char name[32];
+        snprintf(name, sizeof name, RUN "%d", n);
+        TRY(fs_join(out, folder, name));
+        if (mkdir(out, 0777) == 0) return ERR_OK;
+        if (errno != EEXIST) RAISE(ERR_SYSTEM, "cannot create the folder %s: %s", out, strerror(errno));
+    }
+    RAISE(ERR_SYSTEM, "%s has %d folders " RUN "N; choose another folder", folder, MOST);
+}
+
+err_t tensorboard_open_new(tensorboard_t *t, const char *folder, int64_t n_steps, char *chosen)
+{
+    snprintf(chosen, FS_PATH_MAX, "%s", folder);
+    disk_wait_begin("looking for events in", folder);
+    bool taken = has_events(folder, NULL);
+    disk_wait_end();
+    if (!taken) {
+        TRY(tensorboard_open(t, folder, n_steps));
+        disk_wait_begin("looking for events in", folder);
+        taken = has_events(folder, t->path);
+        /* Another job has come at the same time; both may move. */
+        if (taken) unlink(t->path);
+        disk_wait_end();
+        if (!taken) return ERR_OK;
+        TRY(tensorboard_close(t));
+    }
+    disk_wait_begin("creating a folder in", folder);
+    err_t err = make_run_folder(folder, chosen);
+    disk_wait_end();
+    return err == ERR_OK ? tensorboard_open(t, chosen, n_steps) : err;
+}
+
+bool tensorboard_is_choice(const char *folder, const char *chosen)
+{
+    const size_t n = strlen(folder), n_run = strlen(RUN);
+    if (strncmp(folder, chosen, n) != 0) return false;
+    const char *rest = chosen + n;
+    if (!*rest) return true;
+    if (n > 0 && folder[n - 1] != '/' && *rest++ != '/') return false;
+    if (strncmp(rest, RUN, n_run) != 0) return false;
+    rest += n_run;
+    return *rest && rest[strspn(rest, "0123456789")] == '\0';
 }
 
 void tensorboard_add(tensorboard_scalars_t *scalars, const char *group, const char *label, double value)

@@ -15,6 +15,7 @@
 #ifndef TRAIN_OUTPUT_TENSORBOARD_H
 #define TRAIN_OUTPUT_TENSORBOARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/fs.h"
@@ -47,6 +48,14 @@ typedef struct tensorboard_scalars {
  *
  * ERR_SYSTEM or ERR_USAGE when the file cannot be created. */
 err_t tensorboard_open(tensorboard_t *tensorboard, const char *folder, int64_t n_steps);
+
+/* The same for a run that has no events yet, which shares its folder with no other: the folder itself, or if there are event files in it, also of
+ * a job that starts at the same time, the first free of folder/run-2, folder/run-3, … Writes the choice to
+ * chosen[FS_PATH_MAX]. */
+err_t tensorboard_open_new(tensorboard_t *tensorboard, const char *folder, int64_t n_steps, char *chosen);
+
+/* Whether tensorboard_open_new may have chosen `chosen` for `folder`. */
+bool tensorboard_is_choice(const char *folder, const char *chosen);
 
 /* Writes one event. Allocates nothing. ERR_SYSTEM when the disk is full.
  *

@@ -111,7 +111,7 @@ static const opt_t table[] = {
     {"log-every", OPT_INT, FIELD(log_every), "100", 1, 1e15, NULL, "N",
      "interval of lines of progress, in steps; a line also follows 30 s without one", OPT_MORE},
     {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
-     "also write metrics for TensorBoard to DIR", OPT_MORE},
+     "also write metrics for TensorBoard to DIR; to DIR/run-2, ... if another run's are there", OPT_MORE},
     {"profile", OPT_FLAG, FIELD(profile), "false", 0, 0, NULL, NULL,
      "print the whole profile at the end: layers, their share of the GEMM peak, hints", OPT_MORE},
     {"trace", OPT_STRING, FIELD(trace), NULL, 0, 0, NULL, "FILE",

@@ -18,6 +18,9 @@
 #include "train/output/disk_wait.h"
 #include "train/run/setup.h"
 
+/* In the folder of a run: the folder of its TensorBoard events. */
+#define EVENTS_NAME "tensorboard.txt"
+
 /* Steps of the folder's checkpoints; none if the folder does not exist. */
 static err_t list_checkpoints(const char *folder, int64_t **steps, int *n)
 {
@@ -36,6 +39,8 @@ static err_t clear_earlier_run(const char *folder)
     TRY(list_checkpoints(folder, &steps, &n));
     unlink(path);
     TRY(fs_join(path, folder, CONTENT_RUN_NAME));
+    unlink(path);
+    TRY(fs_join(path, folder, EVENTS_NAME));
     unlink(path);
     err_t err = ERR_OK;
     for (int i = 0; err == ERR_OK && i < n; i++) {
@@ -174,6 +179,29 @@ err_t train_choose_folder(const train_options_t *o, train_output_t *output)
     return err;
 }
 
+/* Rank 0. A run goes on in its folder of events, also if it was started again before its first checkpoint; another run gets its
+ * own. */
+static err_t open_events(trainer_t *t)
+{
+    const char *option = t->options->tensorboard;
+    char events[FS_PATH_MAX], path[FS_PATH_MAX], line[FS_PATH_MAX + 1];
+    if (!option) return ERR_OK;
+    TRY(fs_join(path, t->output.folder, EVENTS_NAME));
+    disk_wait_begin("reading", path);
+    const bool known = fs_read_line(path, events, sizeof events) && tensorboard_is_choice(option, events);
+    disk_wait_end();
+    TRY(known ? tensorboard_open(&t->output.tensorboard, events, t->at.step)
+              : tensorboard_open_new(&t->output.tensorboard, option, t->at.step, events));
+    const bool moved = strcmp(events, option) != 0;
+    log_note("  events  %s%s%s%s", events, moved ? " (" : "", moved ? option : "",
+             moved ? " holds those of another run)" : "");
+    snprintf(line, sizeof line, "%s\n", events);
+    disk_wait_begin("writing", path);
+    err_t err = fs_write_text(path, line);
+    disk_wait_end();
+    return err;
+}
+
 err_t trainer_open_out(trainer_t *t)
 {
     bool clears = t->comm->rank == 0 && t->options->overwrite && strcmp(t->options->resume, "none") == 0;
@@ -190,7 +218,6 @@ err_t trainer_open_out(trainer_t *t)
         err = ckpt_async_open(n_floats * (int64_t)sizeof(float), 0.45 * t->options->runtime.timeout_sec,
                               t->output.owner, &t->saving.writer);
     if (err == ERR_OK) err = metrics_open(&t->output.records, t->output.folder, t->output.owner);
-    const char *events = t->comm->rank == 0 ? t->options->tensorboard : NULL;
-    if (err == ERR_OK) err = tensorboard_open(&t->output.tensorboard, events, t->at.step);
+    if (err == ERR_OK && t->comm->rank == 0) err = open_events(t);
     return comm_agree(t->comm, err, "opening the output files");
 }
