@@ -64,7 +64,7 @@ look() { # ARGUMENTS...   -> output, with a preview for a training
 
 @test "the header has the images' size and what the model gets; enlarging them unasked is a warning" {
     look
-    [[ $output == *"29 to 44"*"the model gets 224×224: --input-size"*"warning: $images: "*"--input-size 34 "* ]]
+    [[ $output == *"29 to 44"*"the model gets 224×224 (--input-size)"*"warning: $images: "*"--input-size 34 "* ]]
     look --input-size 224
     [[ $output == *"the model gets 224×224"* && $output != *warning* ]]
     look --input-size 16

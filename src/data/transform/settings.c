@@ -15,7 +15,7 @@ static const char *const eval_crops[] = {"auto", "center", "letterbox", "warp", 
 
 #define FIELD(name) offsetof(transform_options_t, name)
 const opt_t transform_option_table[] = {
-    {"input-size", OPT_INT, FIELD(input_size), NULL, 8, RESIZE_MAX, NULL, "N",
+    {"input-size", OPT_INT, FIELD(input_size), NULL, TRANSFORM_INPUT_MIN, RESIZE_MAX, NULL, "N",
      "height and width of the model's input, in pixels [224]", OPT_MORE},
     {"task", OPT_CHOICE, FIELD(task), "auto", 0, 0, transform_tasks, NULL,
      "labels: one class per image, several (COCO), one per annotated object, or objects to detect; auto: by the "

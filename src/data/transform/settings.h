@@ -51,7 +51,7 @@ typedef enum transform_crop {
 #define TRANSFORM_MARGIN   0.1
 #define TRANSFORM_CENTER   (224.0 / 256)
 #define TRANSFORM_MIN_AREA (32.0 * 32)
-enum { TRANSFORM_INPUT_SIZE = 224, TRANSFORM_GREY = 128 };
+enum { TRANSFORM_INPUT_SIZE = 224, TRANSFORM_INPUT_MIN = 8, TRANSFORM_GREY = 128 };
 
 typedef struct transform_options {
     int64_t input_size;

@@ -16,7 +16,7 @@
 #include "train/weights/model_file.h"
 #include "train/weights/weights.h"
 
-enum { INPUT_MIN = 8, INPUT_MAX = 4096 };
+enum { INPUT_MAX = 4096 };
 
 /* Detectors have no task in common with these. */
 static const char *const tasks[] = {"auto", "classify", "multilabel", "crops", NULL};
@@ -29,7 +29,7 @@ const opt_t weights_option_table[] = {
     {"weights-names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
      "parameter names in the file: torchvision, detectron2, tensorpack, huggingface, dptrain, or a file of rules",
      OPT_MORE},
-    {"input-size", OPT_INT, FIELD(input_size), NULL, INPUT_MIN, INPUT_MAX, NULL, "N",
+    {"input-size", OPT_INT, FIELD(input_size), NULL, TRANSFORM_INPUT_MIN, INPUT_MAX, NULL, "N",
      "height and width of the model's input, in pixels [as the file says, or 224]", OPT_MORE},
     {"stem", OPT_CHOICE, FIELD(stem), "auto", 0, 0, model_stems, NULL,
      "of ResNets: first layers, as in train; auto: those of the file", OPT_MORE},
@@ -67,7 +67,7 @@ void weights_take_size(const char *path, weights_options_t *o)
     weights_read_note(path, &note);
     /* Images of folders become squares in colour; those in memory have their own size. */
     if (strcmp(note.model, o->model) != 0 || note.height != note.width || note.channels != 3) return;
-    if (note.height < INPUT_MIN || note.height > INPUT_MAX) return;
+    if (note.height < TRANSFORM_INPUT_MIN || note.height > INPUT_MAX) return;
     o->input_size = note.height;
     o->size_of_file = true;
 }

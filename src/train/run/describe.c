@@ -14,7 +14,7 @@
 #include "train/run/checkpoint_interval.h"
 #include "train/run/setup.h"
 
-enum { METRICS_SCHEMA = 1, INPUT_SIZE_MIN = 8 };
+enum { METRICS_SCHEMA = 1 };
 
 /* How gradients are summed; NULL if a single rank has nothing to sum. */
 static const char *gradient_path(const trainer_t *t, char *space, size_t n_bytes)
@@ -178,7 +178,7 @@ static void print_sizes(const trainer_t *t)
         snprintf(sizes, sizeof sizes, "shorter sides of %lld to %lld pixels, median %lld",
                  (long long)s->shortest, (long long)s->longest, (long long)s->median);
     if (s->n < info->n_samples[SPLIT_TRAIN]) snprintf(looked, sizeof looked, " (%d looked at)", s->n);
-    log_note("          images: %s%s; the model gets %lld×%lld: --input-size", sizes, looked,
+    log_note("          images: %s%s; the model gets %lld×%lld (--input-size)", sizes, looked,
              (long long)info->width, (long long)info->height);
     if (t->options->transform.input_size || 2 * s->median >= info->width) return;
     const double times = (double)info->width / (double)s->median;
@@ -186,7 +186,8 @@ static void print_sizes(const trainer_t *t)
              "size, and --input-size %lld says that this is meant",
              info->source, (long long)info->width, (long long)info->height,
              figure_count((int64_t)(times * times)).text,
-             (long long)(s->median < INPUT_SIZE_MIN ? INPUT_SIZE_MIN : s->median), (long long)info->width);
+             (long long)(s->median < TRANSFORM_INPUT_MIN ? TRANSFORM_INPUT_MIN : s->median),
+             (long long)info->width);
 }
 
 void trainer_print_data(const trainer_t *t)
