@@ -58,7 +58,7 @@ static err_t list_images(const char *const *words, int n, image_list_t *list)
     if (n < 2)
         RAISE(ERR_USAGE, "dptrain predict: expected a checkpoint, a run folder or weights (FILE.npz), then "
                          "images or folders of images");
-    if (image_list_is_image(words[0]) && !fs_is_folder(words[0]))
+    if (image_is_named(words[0]) && !fs_is_folder(words[0]))
         RAISE(
             ERR_USAGE,
             "dptrain predict: %s is an image; expected a checkpoint, a run folder or weights (FILE.npz) first, "

@@ -25,6 +25,8 @@ enum { IMAGE_MAX_SCANS = 100, IMAGE_MAX_MARKERS = 10000 };
 
 typedef enum image_format { IMAGE_JPEG, IMAGE_PNG, IMAGE_FORMAT_COUNT } image_format_t;
 extern const char *const image_format_names[IMAGE_FORMAT_COUNT]; /* "JPEG", "PNG" */
+/* Whether a file has the name of an image: .jpg, .jpeg or .png, in any case. */
+bool image_is_named(const char *path);
 
 /* An image's headers. */
 typedef struct image_info {

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The image formats: names, readers, and the first bytes by which they are recognised. */
+/* The image formats: names, readers, endings of files, and the first bytes by which they are recognised. */
 #include <string.h>
 
 #include "base/file_kind.h"
+#include "base/fs.h"
 #include "data/image/reader.h"
 
 const char *const image_format_names[IMAGE_FORMAT_COUNT] = {"JPEG", "PNG"};
 const reader_ops_t *const image_readers[IMAGE_FORMAT_COUNT] = {&jpeg_reader, &png_reader};
+
+bool image_is_named(const char *path)
+{
+    return fs_has_suffix(path, ".jpg") || fs_has_suffix(path, ".jpeg") || fs_has_suffix(path, ".png");
+}
 
 /* Half of a PNG signature is enough; libpng then reports the damage. */
 err_t image_recognise(image_bytes_t from, image_format_t *out)

@@ -14,9 +14,6 @@ typedef struct image_list {
     int64_t n;
 } image_list_t;
 
-/* By its name: .png, .jpg or .jpeg. */
-bool image_list_is_image(const char *path);
-
 /* Adds a file, or all images (.png, .jpg, .jpeg) below a folder, sorted by path. Skips names that begin with
  * a dot, and links to folders. Does not look at the files. ERR_DATA: a folder without images, or one that
  * cannot be read. */

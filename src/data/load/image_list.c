@@ -4,20 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "data/image/image.h"
 #include "data/load/image_files.h"
-
-bool image_list_is_image(const char *path)
-{
-    static const char *const endings[] = {".jpg", ".jpeg", ".png"};
-    const char *dot = strrchr(path, '.');
-    for (int i = 0; dot && i < 3; i++)
-        if (strcasecmp(dot, endings[i]) == 0) return true;
-    return false;
-}
 
 static err_t add_path(image_list_t *list, const char *path)
 {
@@ -34,7 +25,7 @@ static err_t add_entry(image_list_t *list, image_list_t *folders, const char *pa
     struct stat info;
     TRY(fs_join(entry, path, name));
     if (lstat(entry, &info) == 0 && S_ISDIR(info.st_mode)) return add_path(folders, entry);
-    return image_list_is_image(name) && !fs_is_folder(entry) ? add_path(list, entry) : ERR_OK;
+    return image_is_named(name) && !fs_is_folder(entry) ? add_path(list, entry) : ERR_OK;
 }
 
 static err_t add_folder(image_list_t *list, image_list_t *folders, const char *path)

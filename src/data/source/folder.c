@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "data/source/folder_list.h"
+#include "data/image/image.h"
+#include "data/source/parts.h"
 
 /* SEARCH_DEPTH: how far below a folder images are looked for where that only decides about messages. */
 enum { MAX_DEPTH = 64, SEARCH_DEPTH = 4, NAMES_SHOWN = 3 };
@@ -157,7 +158,7 @@ static err_t list_images(class_walk_t *w, DIR *dir, folder_names_t *below)
         TRY(folder_next(dir, w->path, &entry));
         if (!entry) break;
         const char *name = entry->d_name;
-        if (entry->d_type != DT_DIR && folder_is_image(name)) {
+        if (entry->d_type != DT_DIR && image_is_named(name)) {
             TRY(add_image(w, dir, name));
         } else if (folder_entry_is_folder(dir, entry)) {
             TRY(check_name(w->path, name));

@@ -13,7 +13,8 @@
 
 #include "base/mem.h"
 #include "base/print.h"
-#include "data/source/folder_list.h"
+#include "data/image/image.h"
+#include "data/source/parts.h"
 
 folder_role_t folder_role(const char *name)
 {
@@ -28,24 +29,13 @@ folder_role_t folder_role(const char *name)
     return FOLDER_OTHER;
 }
 
-static bool ends_with_one_of(const char *name, const char *const *endings)
-{
-    for (; *endings; endings++)
-        if (fs_has_suffix(name, *endings)) return true;
-    return false;
-}
-
-bool folder_is_image(const char *name)
-{
-    static const char *const endings[] = {".jpg", ".jpeg", ".png", NULL};
-    return ends_with_one_of(name, endings);
-}
-
 bool folder_is_archive(const char *name)
 {
-    static const char *const endings[] = {".tar",     ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".txz",
-                                          ".tar.zst", ".zip",    ".7z",  ".rar",     NULL};
-    return ends_with_one_of(name, endings);
+    static const char *const endings[] = {".tar", ".tar.gz",  ".tgz", ".tar.bz2", ".tar.xz",
+                                          ".txz", ".tar.zst", ".zip", ".7z",      ".rar"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (fs_has_suffix(name, endings[i])) return true;
+    return false;
 }
 
 /* What file managers, archives and notebooks leave behind. */
@@ -77,7 +67,7 @@ err_t folder_next(DIR *dir, const char *path, const struct dirent **out)
         errno = 0;
         *out = readdir(dir);
     } while (*out &&
-             ((*out)->d_name[0] == '.' || (!folder_is_image((*out)->d_name) && is_litter((*out)->d_name))));
+             ((*out)->d_name[0] == '.' || (!image_is_named((*out)->d_name) && is_litter((*out)->d_name))));
     if (!*out && errno) RAISE(ERR_SYSTEM, "cannot read the folder %s: %s", path, strerror(errno));
     return ERR_OK;
 }
@@ -142,7 +132,7 @@ err_t folder_list(arena_t *arena, const char *path, folder_list_t *out)
         if (!entry) break;
         if (folder_entry_is_folder(dir, entry)) {
             TRY_OUT(err, folder_add_name(arena, &out->folders, entry->d_name));
-        } else if (folder_is_image(entry->d_name)) {
+        } else if (image_is_named(entry->d_name)) {
             count_image(out, entry->d_name);
         } else {
             out->n_archives += folder_is_archive(entry->d_name);
@@ -181,7 +171,7 @@ static bool is_folder(DIR *dir, const char *path, const struct dirent *entry)
 
 static bool is_content(DIR *dir, const char *path, const struct dirent *entry)
 {
-    return folder_is_image(entry->d_name) || folder_is_archive(entry->d_name) || is_folder(dir, path, entry);
+    return image_is_named(entry->d_name) || folder_is_archive(entry->d_name) || is_folder(dir, path, entry);
 }
 
 static bool is_train_with_folders(DIR *dir, const char *path, const struct dirent *entry)
@@ -215,7 +205,7 @@ bool folder_has_images(const char *path, int depth)
     while (dir && !found && folder_next(dir, path, &entry) == ERR_OK && entry) {
         char below[FS_PATH_MAX];
         if (!folder_entry_is_folder(dir, entry))
-            found = folder_is_image(entry->d_name);
+            found = image_is_named(entry->d_name);
         else if (depth > 0 && fs_join(below, path, entry->d_name) == ERR_OK)
             found = folder_has_images(below, depth - 1);
     }

@@ -3,6 +3,10 @@
 #ifndef DATA_SOURCE_PARTS_H
 #define DATA_SOURCE_PARTS_H
 
+#include <dirent.h>
+#include <limits.h>
+
+#include "base/arena.h"
 #include "data/source/source.h"
 
 /* The kind of this name, or NULL. */
@@ -51,5 +55,65 @@ err_t source_stat(int folder_fd, const char *folder, const char *name, bool *fou
 /* Reads the file folder/sample->name of sample->n_bytes into the buffer. Sets the sample's width and height,
  * or compares them if they are not 0. */
 err_t source_load(const char *folder, source_buffer_t *buffer, sample_t *sample);
+
+/* folder_list.c: what a folder of images holds. Hidden names, those that begin with a dot, and litter (Thumbs.db,
+ * __MACOSX, …) are skipped everywhere; links are followed. */
+
+/* What a folder's name says that it is. A validation folder is chosen in this order. */
+typedef enum folder_role {
+    FOLDER_TRAIN, /* train, training, in any case */
+    FOLDER_VAL,   /* val, valid, validation */
+    FOLDER_DEV,   /* dev */
+    FOLDER_TEST,  /* test, testing */
+    FOLDER_OTHER
+} folder_role_t;
+enum { FOLDER_ROLES = FOLDER_OTHER };
+folder_role_t folder_role(const char *name);
+
+bool folder_is_archive(const char *name); /* by its ending */
+
+/* ERR_DATA: not a folder, or not readable. */
+err_t folder_open(const char *path, DIR **out);
+/* The next entry; NULL at the end. */
+err_t folder_next(DIR *dir, const char *path, const struct dirent **out);
+bool folder_entry_is_folder(DIR *dir, const struct dirent *entry);
+
+/* Names in an arena; free `names` with mem_free. */
+typedef struct folder_names {
+    int64_t n;
+    const char **names;
+} folder_names_t;
+err_t folder_add_name(arena_t *arena, folder_names_t *names, const char *name);
+void folder_sort_names(folder_names_t *names); /* by bytes */
+
+/* A folder's entries. Zeroed: empty. */
+typedef struct folder_list {
+    folder_names_t folders, others;                           /* sorted; others: neither folders nor images */
+    int64_t n_images, n_archives;                             /* archives are among the others */
+    char first_image[NAME_MAX + 1], last_image[NAME_MAX + 1]; /* by name */
+    bool numbered;                                            /* every image's name is a word and a number */
+} folder_list_t;
+err_t folder_list(arena_t *arena, const char *path, folder_list_t *out);
+void folder_list_free(folder_list_t *l);
+
+/* These raise nothing. */
+bool folder_has_folders(const char *path);
+bool folder_has_content(const char *path);           /* folders, images or archives */
+bool folder_has_images(const char *path, int depth); /* in it, or up to `depth` folders below */
+/* Whether it is a source of another kind, or has a training folder with folders in it. */
+bool folder_is_data_set(const char *path);
+/* Searches the folders below for a data set, as far as that is quick. */
+bool folder_find_data_set(const char *path, char out[FS_PATH_MAX]);
+/* The last component of the resolved path, and the folder that contains it: as typed, if that is its beginning.
+ * False: there is none. */
+bool folder_find_parent(const char *path, char name[FS_PATH_MAX], char parent[FS_PATH_MAX]);
+
+/* Makes one printable line of text from file names. */
+void folder_mask_line(char *text);
+
+/* Raises ERR_DATA about a folder in which there should be folders of classes: it holds images, archives or nothing.
+ *
+ *   train  the training folder, if these are validation images; else NULL */
+err_t folder_report_no_classes(const char *path, const folder_list_t *l, const char *train);
 
 #endif
