@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/sim.h"
+#include "base/launch.h"
 
 enum { OPEN, FILTERED, CLOSED };
 
@@ -51,7 +51,7 @@ static int try_in_child(void)
 static void probe(void)
 {
     char yama[16] = "";
-    if (sim_is_rank()) return;
+    if (!launch_owns_process()) return;
     fs_read_line("/proc/sys/kernel/yama/ptrace_scope", yama, sizeof yama);
     /* As MPI does: at 1 that is enough. */
     bool ask = yama[0] && yama[0] != '0' && prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;

@@ -153,7 +153,7 @@ wait_for() { # COMMAND...
 
 # Starts a supervised job in the background, which stays up to the signal. Sets job.
 background() { # ARGUMENTS...
-    rm -f "$HOSTS/mpirun.words"
+    rm -f "$HOSTS/mpirun.words" log
     env --default-signal=INT "$run_sh" "$@" >log 2>&1 3>&- &
     job=$!
 }
