@@ -333,6 +333,9 @@ static void test_relatives(void)
     snprintf(command, sizeof command, "mkdir -p %s && cp -r %s/. %s", from, where, from);
     if (system(command) != 0) abort();
     OK(refused("KMNIST/raw", "/MNIST/raw"), "two folders below");
+    snprintf(from, sizeof from, "%s/above/cifar10", root);
+    if (fs_make_folder(from) != ERR_OK) abort();
+    OK(refused("/above", "MNIST"), "… beside other folders, which may be classes of images");
     snprintf(folder, sizeof folder, "%s/set", root);
 }
 
@@ -455,7 +458,7 @@ int main(void)
     char given[FS_PATH_MAX];
     if (data) data = realpath(data, given); /* test_choose changes the folder and the environment */
     if (!mkdtemp(root) || fs_join(folder, root, "set") != ERR_OK) tap_skip_all("no folder in /tmp");
-    tap_plan(6 + 2 + 4 + 3 + 7 + 10 + 11 + 2 + 16 + 7 + 1 + 1);
+    tap_plan(6 + 2 + 4 + 3 + 7 + 10 + 12 + 2 + 16 + 7 + 1 + 1);
     test_good_folder();
     test_norm();
     test_hash();

@@ -150,8 +150,20 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The folders with IDX files: this one, or else those below. */
-static void find_folders(const char *folder, int depth, idx_folders_t *out)
+/* Folders beside levels may be classes of images, or other data sets. */
+static bool is_other_folder(const char *folder, const struct dirent *entry)
+{
+    char path[FS_PATH_MAX];
+    if (entry->d_name[0] == '.' || is_level(entry->d_name) || strcasecmp(entry->d_name, "processed") == 0)
+        return false;
+    if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK) return entry->d_type == DT_DIR;
+    return fs_join(path, folder, entry->d_name) == ERR_OK && fs_is_folder(path);
+}
+
+/* The folders with IDX files: this one, or else those below.
+ *
+ *   alone  below only where there are no other folders at this level */
+static void find_folders(const char *folder, bool alone, int depth, idx_folders_t *out)
 {
     char levels[MAX_FOLDERS][IDX_NAME_MAX];
     int n = 0;
@@ -163,25 +175,32 @@ static void find_folders(const char *folder, int depth, idx_folders_t *out)
     }
     DIR *dir = depth < MAX_DEPTH ? opendir(folder) : NULL;
     if (!dir) return;
-    for (struct dirent *entry; n < MAX_FOLDERS && (entry = readdir(dir));)
+    bool others = false;
+    for (struct dirent *entry; n < MAX_FOLDERS && !others && (entry = readdir(dir));) {
         if (is_level(entry->d_name)) snprintf(levels[n++], IDX_NAME_MAX, "%s", entry->d_name);
+        others = alone && depth == 0 && is_other_folder(folder, entry);
+    }
     closedir(dir);
+    if (others) return;
     qsort(levels, (size_t)n, sizeof levels[0], by_text);
     for (int i = 0; i < n; i++) {
         char below[FS_PATH_MAX];
         const bool slash = folder[strlen(folder) - 1] == '/';
         if (snprintf(below, sizeof below, "%s%s%s", folder, slash ? "" : "/", levels[i]) < FS_PATH_MAX)
-            find_folders(below, depth + 1, out);
+            find_folders(below, alone, depth + 1, out);
     }
 }
 
-/* Of FOLDER/NAME; "." for a name alone. Returns the name. */
-static const char *split_path(const char *path, char folder[FS_PATH_MAX])
+/* FOLDER/NAME, or a name alone in the folder ".". Slashes at the end do not count. */
+static void split_path(const char *path, char folder[FS_PATH_MAX], char name[FS_PATH_MAX])
 {
-    const char *slash = strrchr(path, '/');
-    const size_t n = slash ? (size_t)(slash - path) : 0;
-    snprintf(folder, FS_PATH_MAX, "%.*s", slash && n == 0 ? 1 : slash ? (int)n : 1, slash ? path : ".");
-    return slash ? slash + 1 : path;
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    size_t n_folder = n;
+    while (n_folder > 0 && path[n_folder - 1] != '/') n_folder--;
+    snprintf(name, FS_PATH_MAX, "%.*s", (int)(n - n_folder), path + n_folder);
+    while (n_folder > 1 && path[n_folder - 1] == '/') n_folder--;
+    snprintf(folder, FS_PATH_MAX, "%.*s", n_folder ? (int)n_folder : 1, n_folder ? path : ".");
 }
 
 static bool is_whole(const idx_set_t *set)
@@ -231,12 +250,12 @@ static void take_set(const idx_sets_t *sets, const idx_set_t *set, idx_found_t *
 /* A folder of sets and the name of one. */
 static bool locate_named(const char *where, idx_found_t *out)
 {
-    char parent[FS_PATH_MAX];
-    const char *name = split_path(where, parent);
+    char parent[FS_PATH_MAX], name[FS_PATH_MAX];
+    split_path(where, parent, name);
     idx_folders_t folders = {.n = 0};
     idx_sets_t sets;
     if (!name[0] || !fs_is_folder(parent)) return false;
-    find_folders(parent, 0, &folders);
+    find_folders(parent, false, 0, &folders);
     for (int i = 0; i < folders.n; i++) {
         const idx_set_t *set = find_sets(folders.path[i], &sets) ? pick_set(&sets, name) : NULL;
         if (!set) continue;
@@ -254,7 +273,7 @@ bool idx_is(const char *where)
         return !fs_exists(where) && locate_named(where, &found);
     }
     idx_folders_t folders = {.n = 0};
-    find_folders(where, 0, &folders);
+    find_folders(where, true, 0, &folders);
     return folders.n > 0;
 }
 
@@ -280,7 +299,7 @@ err_t idx_locate(const char *where, idx_found_t *out)
         RAISE(ERR_DATA, "the data folder %s %s; " DATASET_EXPECTED, where,
               fs_exists(where) ? "is not a folder" : "does not exist");
     }
-    find_folders(where, 0, &folders);
+    find_folders(where, true, 0, &folders);
     for (int i = 0; i < folders.n; i++) {
         const size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", folders.path[i]);
@@ -315,19 +334,22 @@ err_t idx_file(const idx_found_t *found, split_t split, bool images, char out[FS
 void idx_hint(const char *where, char *out, size_t n_bytes)
 {
     static const char *const near[] = {"raw", ""};
-    char folder[FS_PATH_MAX], beside[FS_PATH_MAX], list[1024];
+    char folder[FS_PATH_MAX], name[FS_PATH_MAX], beside[FS_PATH_MAX], list[1024];
     idx_file_t file;
     idx_sets_t sets;
     idx_folders_t folders = {.n = 0};
     out[0] = '\0';
-    const char *name = split_path(where, folder);
-    if (!fs_exists(where) && fs_is_folder(folder)) find_folders(folder, 0, &folders);
+    split_path(where, folder, name);
+    find_folders(fs_is_folder(where) ? where : folder, false, 0, &folders);
     if (fs_exists(where) && !fs_is_folder(where) && parse_name(name, &file)) {
         snprintf(out, n_bytes, "; --data takes the folder of this file: --data %s", folder);
-    } else if (folders.n == 1 && find_sets(folders.path[0], &sets) && sets.set[sets.n - 1].name[0]) {
+    } else if (!fs_exists(where) && folders.n == 1 && find_sets(folders.path[0], &sets) &&
+               sets.set[sets.n - 1].name[0]) {
         list_sets(&sets, NULL, list, sizeof list);
         snprintf(out, n_bytes, "; %s holds the data sets %s", sets.folder, list);
     }
+    if (fs_is_folder(where) && folders.n > 0)
+        snprintf(out, n_bytes, "; there are IDX files in %s", folders.path[0]);
     for (int i = 0; i < 2 && fs_is_folder(where) && !out[0]; i++)
         if (fs_join(beside, folder, near[i]) == ERR_OK && find_sets(beside, &sets))
             snprintf(out, n_bytes, "; there are IDX files in %s", beside);
