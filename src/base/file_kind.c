@@ -225,8 +225,6 @@ static file_kind_t kind_of_header(const look_t *l)
     if (memcmp(b, "BZh", 3) == 0 && b[3] >= '1' && b[3] <= '9') return FILE_BZIP2;
     /* Followed by the number of images, width, height and colours of the first, and a zero. */
     if (l->n >= 10 && memcmp(b, "\0\0\1\0", 4) == 0 && (b[4] || b[5]) && b[9] == 0) return FILE_ICON;
-    if (l->n >= 10 && little_32(l->bytes + 4) == 0 && b[8] == '{' && (b[9] == '"' || b[9] == '}'))
-        return FILE_SAFETENSORS;
     if (l->n >= 8 && b[0] == 0 && b[1] == 0 && b[2] >= 8 && b[2] <= 14 && b[2] != 10 && b[3] >= 1 &&
         b[3] <= 8)
         return FILE_IDX;
@@ -271,9 +269,17 @@ static file_kind_t kind_of_text(const look_t *l)
     return *value && strchr("{[\"]-0123456789tfn", *value) ? FILE_JSON : FILE_UNKNOWN;
 }
 
+/* JSON after its length in 8 bytes, which may look like another format's signature. */
+static bool is_safetensors(const look_t *l)
+{
+    return l->n >= 10 && little_32(l->bytes + 4) == 0 && l->bytes[8] == '{' &&
+           (l->bytes[9] == '"' || l->bytes[9] == '}');
+}
+
 static file_kind_t look_kind(const look_t *l)
 {
     if (l->n == 0) return FILE_EMPTY;
+    if (is_safetensors(l)) return FILE_SAFETENSORS;
     size_t n_zeros = 0;
     while (n_zeros < l->n && l->bytes[n_zeros] == 0) n_zeros++;
     if (n_zeros == l->n) return l->n >= FEW_ZEROS ? FILE_ZEROS : FILE_UNKNOWN;

@@ -98,6 +98,8 @@ static const struct {
     {FILE_PICKLE, BYTES("\x80\4\x95\x10\0\0\0\0"), "pickle"},
     {FILE_NPY, BYTES("\x93NUMPY\1\0v\0"), ".npy"},
     {FILE_SAFETENSORS, BYTES("\x40\0\0\0\0\0\0\0{\"a\":{"), "safetensors"},
+    {FILE_SAFETENSORS, BYTES("\x80\2\0\0\0\0\0\0{\"a\":{"), "safetensors"},
+    {FILE_SAFETENSORS, BYTES("\x1F\x8B\0\0\0\0\0\0{\"a\":{"), "safetensors"},
     {FILE_HDF5, BYTES("\x89HDF\r\n\x1A\n\0"), "HDF5"},
     {FILE_GGUF, BYTES("GGUF\3\0\0\0"), "GGUF"},
     {FILE_IDX, BYTES("\0\0\x08\3\0\0\xEA\x60\0\0\0\x1C"), "IDX"},
