@@ -116,6 +116,8 @@ EOF
     check 3 "cut.npz cannot be read as .npz" "${train[@]}" --weights "$BATS_TEST_TMPDIR/cut.npz"
     echo '<html><title>404 Not Found</title></html>' >"$BATS_TEST_TMPDIR/page.npz"
     check 3 "web page" "${train[@]}" --weights "$BATS_TEST_TMPDIR/page.npz"
+    check 3 "dptrain checkpoint export" "${train[@]}" --weights "$RUN"
+    check 3 "dptrain checkpoint export" "${train[@]}" --weights "$RUN/${only##*/}"
     # As torch.save wrote it until 2020; the case of a zip is in tests/unit/test_weights.c.
     printf '\200\2\212\nl\374\234F\371 j\250P\031.' >"$BATS_TEST_TMPDIR/model.pth"
     check 3 "torch.load(" "${train[@]}" --weights "$BATS_TEST_TMPDIR/model.pth"

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file_kind.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "train/weights/transfer.h"
 #include "train/weights/weights.h"
@@ -87,11 +89,27 @@ static err_t match_names(import_t *m, char prefix[WEIGHTS_PREFIX_MAX])
     return transfer_match(&m->x, m->file);
 }
 
+/* What else holds weights. */
+static err_t refuse_others(const char *path)
+{
+    unsigned char first[FILE_KIND_BYTES];
+    const size_t n = file_kind_peek(path, first);
+    if (fs_is_folder(path) || (n > 0 && file_kind(first, n) == FILE_DPTRAIN)) {
+        char word[FS_PATH_MAX];
+        fs_quote(path, word, sizeof word);
+        RAISE(
+            ERR_DATA,
+            "%.200s is %s, not .npz; export its weights first: dptrain checkpoint export %.200s --out weights.npz",
+            path, fs_is_folder(path) ? "a folder" : "a file of dptrain's own", word);
+    }
+    return weights_check_file(path);
+}
+
 static err_t import_open(import_t *m, const graph_t *graph, const char *names)
 {
     char prefix[WEIGHTS_PREFIX_MAX];
     TRY(transfer_open(graph, names, &m->x));
-    TRY(weights_check_file(m->path));
+    TRY(refuse_others(m->path));
     TRY(npz_open(m->path, &m->file));
     TRY(match_names(m, prefix));
     if (m->report) memcpy(m->report->prefix, prefix, sizeof prefix);
