@@ -76,10 +76,10 @@ look() { # ARGUMENTS...   -> output, with a preview for a training
         cp "$BATS_FILE_TMPDIR/images/train/blue/000.png" "$images/train/b/$i.png"
     done
     look --input-size 16
-    [[ $output == *"images: 30×44; the model gets 16×16"* ]]
+    [[ $output == *"images: 30×44 ("*"; the model gets 16×16"* ]]
     cp "$BATS_FILE_TMPDIR/images/train/red/001.png" "$images/train/a/11.png"
     look --input-size 16
-    [[ $output == *"images: mostly 30×44; "* ]]
+    [[ $output == *"images: mostly 30×44 ("* ]]
 }
 
 @test "the loss curve is that of one rank, and the same to the bit on any number of loader threads" {

@@ -169,7 +169,7 @@ static void print_sizes(const trainer_t *t)
 {
     const images_sizes_t *s = &t->input.sizes;
     const dataset_info_t *info = &t->input.dataset->info;
-    char sizes[96], looked[48] = "";
+    char sizes[96];
     if (s->n == 0 || info->task == TASK_DETECT || info->task == TASK_CROPS) return;
     if (s->width)
         snprintf(sizes, sizeof sizes, "%s%lld×%lld", s->alike ? "" : "mostly ", (long long)s->width,
@@ -177,8 +177,7 @@ static void print_sizes(const trainer_t *t)
     else
         snprintf(sizes, sizeof sizes, "shorter sides of %lld to %lld pixels, median %lld",
                  (long long)s->shortest, (long long)s->longest, (long long)s->median);
-    if (s->n < info->n_samples[SPLIT_TRAIN]) snprintf(looked, sizeof looked, " (%d looked at)", s->n);
-    log_note("          images: %s%s; the model gets %lld×%lld (--input-size)", sizes, looked,
+    log_note("          images: %s (%d looked at); the model gets %lld×%lld (--input-size)", sizes, s->n,
              (long long)info->width, (long long)info->height);
     if (t->options->transform.input_size || 2 * s->median >= info->width) return;
     const double times = (double)info->width / (double)s->median;
