@@ -59,10 +59,13 @@ static const struct {
     [FILE_NPZ] = {"an .npz archive of arrays", NULL},
     [FILE_NPY] = {"an .npy array", NULL},
     [FILE_PYTORCH] = {"a PyTorch file (torch.save)", NULL},
+    [FILE_TORCHSCRIPT] = {"a PyTorch program (TorchScript)", NULL},
     [FILE_PICKLE] = {"a Python pickle", NULL},
     [FILE_SAFETENSORS] = {"a safetensors file", NULL},
     [FILE_HDF5] = {"an HDF5 file", NULL},
     [FILE_GGUF] = {"a GGUF file", NULL},
+    [FILE_ONNX] = {"an ONNX model", NULL},
+    [FILE_TFLITE] = {"a TensorFlow Lite model", NULL},
     [FILE_IDX] = {"an IDX file", NULL},
     [FILE_TFRECORD] = {"a TFRecord file", NULL},
     [FILE_MXNET_RECORD] = {"an MXNet RecordIO file", NULL},
@@ -124,6 +127,7 @@ static const struct {
     {FILE_PICKLE, 0, 2, "\x80\5"},
     {FILE_HDF5, 0, 8, "\x89HDF\r\n\x1A\n"},
     {FILE_GGUF, 0, 4, "GGUF"},
+    {FILE_TFLITE, 4, 4, "TFL3"},
     {FILE_MXNET_RECORD, 0, 4, "\x0A\x23\xD7\xCE"},
     {FILE_PARQUET, 0, 4, "PAR1"},
     {FILE_MATLAB, 0, 10, "MATLAB 5.0"},
@@ -182,7 +186,7 @@ static file_kind_t kind_of_zip(const look_t *l)
     static const char *const of_torch[] = {"/data.pkl", "/byteorder", "/version", "/.format_version"};
     for (size_t i = 0; i < sizeof of_torch / sizeof *of_torch; i++)
         if (fs_has_suffix(name, of_torch[i])) return FILE_PYTORCH;
-    return FILE_ZIP;
+    return fs_has_suffix(name, "/data/0") ? FILE_TORCHSCRIPT : FILE_ZIP;
 }
 
 /* ISO's container, by its brands: images of HEIF, or a video. */
@@ -228,6 +232,9 @@ static file_kind_t kind_of_header(const look_t *l)
     if (l->n >= 8 && b[0] == 0 && b[1] == 0 && b[2] >= 8 && b[2] <= 14 && b[2] != 10 && b[3] >= 1 &&
         b[3] <= 8)
         return FILE_IDX;
+    /* Protocol buffers: the format's version, and the name of the program that wrote it. */
+    if (l->n >= 6 && b[0] == 0x08 && b[1] >= 1 && b[1] <= 32 && b[2] == 0x12 && b[3] > 0 && isalpha(b[4]))
+        return FILE_ONNX;
     if (l->n >= 4 && b[0] == 'P' && b[1] >= '1' && b[1] <= '7' && isspace(b[2])) return FILE_NETPBM;
     return is_tfrecord(l) ? FILE_TFRECORD : FILE_UNKNOWN;
 }

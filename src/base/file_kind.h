@@ -39,7 +39,7 @@ typedef enum file_kind {
     FILE_DICOM,
     FILE_QOI,
     FILE_LAST_IMAGE = FILE_QOI,
-    /* Archives. FILE_NPZ and FILE_PYTORCH are zips, judged by their first entry. */
+    /* Archives. FILE_NPZ, FILE_PYTORCH and FILE_TORCHSCRIPT are zips, judged by their first entry. */
     FILE_ZIP,
     FILE_GZIP,
     FILE_BZIP2,
@@ -55,10 +55,13 @@ typedef enum file_kind {
     FILE_NPZ,
     FILE_NPY,
     FILE_PYTORCH, /* torch.save's zip, or its older pickle */
+    FILE_TORCHSCRIPT,
     FILE_PICKLE,
     FILE_SAFETENSORS,
     FILE_HDF5,
     FILE_GGUF,
+    FILE_ONNX,
+    FILE_TFLITE,
     FILE_IDX, /* any of its types */
     FILE_TFRECORD,
     FILE_MXNET_RECORD,

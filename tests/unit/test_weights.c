@@ -393,7 +393,7 @@ static void check_foreign(void)
         "PK\3\4\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\16\0\0\0model/data.pkl\200\2}q";
     static const char safe[] = "\20\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"F32\"}}",
                       h5[] = "\211HDF\r\n\32\n\0\0\0\0";
-    static const char odd[] = "net \"1\".pth";
+    static const char odd[] = "r\303\251seau \"1\".pth";
     const char *path = folder_path("net.pth");
     OK(is_foreign(path, torch, sizeof torch, "PyTorch", "torch.load(") && SAYS("net.pth\"", "net.npz\""),
        "PyTorch's zip");
@@ -404,9 +404,16 @@ static void check_foreign(void)
     OK(is_foreign(path, h5, sizeof h5, "HDF5", "h5py.File("), "HDF5");
     OK(write_text(path, "<html>") && weights_check_file(path) == ERR_OK, "a page is left to the reader");
     unlink(path);
+    path = folder_path("net.npz");
+    OK(is_foreign(path, torch, sizeof torch, "torch.load(", "net.npz.npz\""),
+       "one that is called .npz is kept");
+    unlink(path);
     path = folder_path(odd);
-    OK(is_foreign(path, torch, sizeof torch, odd, "torch.load(\"FILE\""),
-       "a name that no string of Python holds as it is");
+    OK(is_foreign(path, torch, sizeof torch, odd, "/r\303\251seau \\\"1\\\".pth\""), "a name with quotes");
+    unlink(path);
+    path = folder_path("\1.pth");
+    OK(is_foreign(path, torch, sizeof torch, "torch.load(\"FILE\"", "FILE.npz"),
+       "one that cannot be printed");
     unlink(path);
 }
 
@@ -504,7 +511,7 @@ int main(void)
     name_table_t *table;
     if (!folder_begin()) return 1;
     must(mem_new(sizeof *table, "a table", &table), "memory");
-    tap_plan(N_NAMES + 1 + 5 + 16 + 7 + 7 + 6 + 7 + 2 + 4 + 5 + 1);
+    tap_plan(N_NAMES + 1 + 5 + 16 + 7 + 7 + 6 + 2 + 7 + 2 + 4 + 5 + 1);
     check_names(table);
     check_tables(table);
     check_bad_tables(table);

@@ -5,22 +5,30 @@
 #include <string.h>
 
 #include "base/file_kind.h"
+#include "base/utf8.h"
 #include "train/weights/weights.h"
 
-/* Two lines each; %1$s is the file, %2$s the .npz to write. */
+enum { PATH_SHOWN = 120 };
+
+/* Two lines each; %1$s is the file, %2$s the .npz to write. A training checkpoint holds the weights under any name: the
+ * dictionary with the most arrays is taken. */
 static const struct {
     file_kind_t kind;
     const char *lines, *more;
 } conversions[] = {
     {FILE_PYTORCH,
      "import numpy, torch; d = torch.load(\"%1$s\", map_location=\"cpu\", weights_only=True)\n"
-     "numpy.savez(\"%2$s\", **{k: v.detach().float().numpy() for k, v in next((d[k] for k in (\"state_dict\", "
-     "\"model_state_dict\", \"model\") if k in d), d).items() if torch.is_tensor(v)})",
+     "numpy.savez(\"%2$s\", **{k: v.detach().float().numpy() for k, v in max([d, *d.values()], key=lambda s: "
+     "isinstance(s, dict) and sum(map(torch.is_tensor, s.values()))).items() if torch.is_tensor(v)})",
+     ""},
+    {FILE_TORCHSCRIPT,
+     "import numpy, torch; d = torch.jit.load(\"%1$s\", map_location=\"cpu\").state_dict()\n"
+     "numpy.savez(\"%2$s\", **{k: v.detach().float().numpy() for k, v in d.items()})",
      ""},
     {FILE_PICKLE,
      "import numpy, pickle; d = pickle.load(open(\"%1$s\", \"rb\"), encoding=\"latin1\")\n"
-     "numpy.savez(\"%2$s\", **{k: numpy.asarray(v) for k, v in next((d[k] for k in (\"state_dict\", \"model\") if k in d), "
-     "d).items()})",
+     "numpy.savez(\"%2$s\", **{k: numpy.asarray(v) for k, v in max([d, *d.values()], key=lambda s: isinstance(s, dict) "
+     "and len(s)).items()})",
      "; a pickle can run any program, so know where it is from"},
     {FILE_SAFETENSORS,
      "import numpy; from safetensors.torch import load_file\n"
@@ -33,12 +41,21 @@ static const struct {
      "; Keras's names need a table, --weights-names"},
 };
 
-/* The path, if it can stand in a Python string as it is; else a word in its place. */
-static void python_path(const char *path, const char *word, char out[200])
+/* The path within quotes of Python; if it cannot be printed, or is long, a word in its place. */
+static void python_path(const char *path, const char *word, char out[PATH_SHOWN])
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@~ ";
-    const bool fits = strlen(path) < 120 && path[strspn(path, plain)] == '\0';
-    snprintf(out, 200, "%s", fits ? path : word);
+    size_t n = 0, length;
+    for (const char *at = path; *at; at += length) {
+        length = utf8_length(at);
+        if (length == 0 || utf8_is_control(at, length) || n + length + 2 > PATH_SHOWN) {
+            snprintf(out, PATH_SHOWN, "%s", word);
+            return;
+        }
+        if (*at == '"' || *at == '\\') out[n++] = '\\';
+        memcpy(out + n, at, length);
+        n += length;
+    }
+    out[n] = '\0';
 }
 
 err_t weights_check_file(const char *path)
@@ -48,10 +65,12 @@ err_t weights_check_file(const char *path)
     const file_kind_t kind = n > 0 ? file_kind(first, n) : FILE_UNKNOWN;
     for (size_t i = 0; i < sizeof conversions / sizeof *conversions; i++) {
         if (conversions[i].kind != kind) continue;
-        char from[200], to[200], lines[768];
+        char from[PATH_SHOWN], to[PATH_SHOWN + 8], lines[768];
         python_path(path, "FILE", from);
         const char *slash = strrchr(from, '/'), *name = slash ? slash + 1 : from, *dot = strrchr(name, '.');
-        const int n_stem = dot && dot > name ? (int)(dot - from) : (int)strlen(from);
+        /* What it converts is not overwritten. */
+        const bool cut = dot && dot > name && strcmp(dot, ".npz") != 0;
+        const int n_stem = cut ? (int)(dot - from) : (int)strlen(from);
         snprintf(to, sizeof to, "%.*s.npz", n_stem, from);
         snprintf(lines, sizeof lines, conversions[i].lines, from, to);
         RAISE(ERR_DATA,
