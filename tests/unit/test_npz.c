@@ -246,12 +246,17 @@ static void check_damage(bool deflate)
         right = right && refused;
     }
     OK(right, "cut off anywhere it is refused");
+    npz_t *npz = NULL;
+    OK(write_file(path, whole, n / 2) && npz_open(path, &npz) == ERR_DATA && SAYS("damaged.npz", "end", ""),
+       "… for what it is: %s", err_message());
+    OK(write_file(path, "", 0) && npz_open(path, &npz) == ERR_DATA && SAYS("damaged.npz", "empty", ""),
+       "an empty file: %s", err_message());
 }
 
 int main(void)
 {
     if (!folder_begin()) return 1;
-    tap_plan(12 + 2 * N_KINDS + N_FAULTS + 8 + 6 + 1);
+    tap_plan(12 + 2 * N_KINDS + N_FAULTS + 8 + 10 + 1);
     check_round_trip();
     check_kinds();
     check_faults();

@@ -21,6 +21,16 @@ struct npz {
     char path[FS_PATH_MAX], prefix[PREFIX_MAX];
 };
 
+/* What a file is in which libzip finds no archive: its list of entries is at the end. */
+static file_words_t explain(const char *path)
+{
+    unsigned char first[FILE_KIND_BYTES];
+    const size_t n = file_kind_peek(path, first);
+    if (n >= 2 && memcmp(first, "PK", 2) == 0)
+        return (file_words_t){"its end is missing; download or copy it again"};
+    return file_kind_explain(first, n, NULL);
+}
+
 err_t npz_open(const char *path, npz_t **out)
 {
     npz_t *npz;
@@ -30,13 +40,9 @@ err_t npz_open(const char *path, npz_t **out)
     npz->archive = zip_open(path, ZIP_RDONLY, &code);
     if (!npz->archive) {
         zip_error_t error;
-        unsigned char first[FILE_KIND_BYTES];
-        const size_t n = code == ZIP_ER_NOZIP ? file_kind_peek(path, first) : 0;
-        const bool begun = n >= 2 && memcmp(first, "PK", 2) == 0;
         zip_error_init_with_code(&error, code);
-        err_t err =
-            err_raise(ERR_DATA, __FILE__, __LINE__, "%s cannot be read as .npz (a zip of arrays): %s", path,
-                      n > 0 && !begun ? file_kind_explain(first, n, NULL).text : zip_error_strerror(&error));
+        err_t err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s cannot be read as .npz (a zip of arrays): %s",
+                              path, code == ZIP_ER_NOZIP ? explain(path).text : zip_error_strerror(&error));
         zip_error_fini(&error);
         mem_free(&npz);
         return err;
