@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <isa-l/crc.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -171,16 +172,19 @@ err_t tensorboard_open_new(tensorboard_t *t, const char *folder, int64_t n_steps
     return err == ERR_OK ? tensorboard_open(t, chosen, n_steps) : err;
 }
 
-bool tensorboard_is_choice(const char *folder, const char *chosen)
+bool tensorboard_reopens(const char *folder, const char *record, char *chosen)
 {
-    const size_t n = strlen(folder), n_run = strlen(RUN);
-    if (strncmp(folder, chosen, n) != 0) return false;
-    const char *rest = chosen + n;
-    if (!*rest) return true;
-    if (n > 0 && folder[n - 1] != '/' && *rest++ != '/') return false;
-    if (strncmp(rest, RUN, n_run) != 0) return false;
-    rest += n_run;
-    return *rest && rest[strspn(rest, "0123456789")] == '\0';
+    char real[PATH_MAX];
+    disk_wait_begin("looking for", folder);
+    const bool there = realpath(folder, real) != NULL;
+    disk_wait_end();
+    const size_t n = there ? strlen(real) : 0, n_run = strlen("/" RUN);
+    const char *rest = record + n;
+    if (!there || strncmp(real, record, n) != 0) return false;
+    if (!*rest) return fs_join(chosen, "", folder) == ERR_OK;
+    if (strncmp(rest, "/" RUN, n_run) != 0 || !rest[n_run]) return false;
+    if (rest[n_run + strspn(rest + n_run, "0123456789")] != '\0') return false;
+    return fs_join(chosen, folder, rest + 1) == ERR_OK;
 }
 
 void tensorboard_add(tensorboard_scalars_t *scalars, const char *group, const char *label, double value)

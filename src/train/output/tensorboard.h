@@ -54,8 +54,9 @@ err_t tensorboard_open(tensorboard_t *tensorboard, const char *folder, int64_t n
  * chosen[FS_PATH_MAX]. */
 err_t tensorboard_open_new(tensorboard_t *tensorboard, const char *folder, int64_t n_steps, char *chosen);
 
-/* Whether tensorboard_open_new may have chosen `chosen` for `folder`. */
-bool tensorboard_is_choice(const char *folder, const char *chosen);
+/* Whether tensorboard_open_new chose `record`, the real path of a folder, for this folder, however its path was written
+ * then. If so, writes the record's folder below it to chosen[FS_PATH_MAX]. */
+bool tensorboard_reopens(const char *folder, const char *record, char *chosen);
 
 /* Writes one event. Allocates nothing. ERR_SYSTEM when the disk is full.
  *

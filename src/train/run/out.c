@@ -2,6 +2,7 @@
 /* Chooses, owns and prepares a run's output folder, clears or refuses an earlier run in it, and opens its files.
  * Writing them is left to train/output and store/checkpoint. */
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,19 +185,22 @@ err_t train_choose_folder(const train_options_t *o, train_output_t *output)
 static err_t open_events(trainer_t *t)
 {
     const char *option = t->options->tensorboard;
-    char events[FS_PATH_MAX], path[FS_PATH_MAX], line[FS_PATH_MAX + 1];
+    char events[FS_PATH_MAX], path[FS_PATH_MAX], record[FS_PATH_MAX], line[FS_PATH_MAX + 1];
+    _Static_assert(FS_PATH_MAX >= PATH_MAX, "realpath writes as much");
     if (!option) return ERR_OK;
     TRY(fs_join(path, t->output.folder, EVENTS_NAME));
     disk_wait_begin("reading", path);
-    const bool known = fs_read_line(path, events, sizeof events) && tensorboard_is_choice(option, events);
+    const bool recorded = fs_read_line(path, record, sizeof record);
     disk_wait_end();
+    const bool known = recorded && tensorboard_reopens(option, record, events);
     TRY(known ? tensorboard_open(&t->output.tensorboard, events, t->at.step)
               : tensorboard_open_new(&t->output.tensorboard, option, t->at.step, events));
     const bool moved = strcmp(events, option) != 0;
     log_note("  events  %s%s%s%s", events, moved ? " (" : "", moved ? option : "",
              moved ? " holds those of another run)" : "");
-    snprintf(line, sizeof line, "%s\n", events);
     disk_wait_begin("writing", path);
+    /* Resumed, the run may be started elsewhere, or with the path written otherwise. */
+    snprintf(line, sizeof line, "%s\n", realpath(events, record) ? record : events);
     err_t err = fs_write_text(path, line);
     disk_wait_end();
     return err;
