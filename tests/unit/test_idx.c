@@ -112,6 +112,8 @@ static void test_plain_bad(void)
     OK(bad("follow"), "a trailing byte");
     put("\x89PNG\r\n\x1a\n0123456789", 18);
     OK(bad("a PNG image"), "an image file is said to be one");
+    put((const uint8_t[N_FILE]){0}, N_FILE);
+    OK(bad("zero bytes"), "an unfinished download");
     put(good, N_FILE);
     OK(refused(1, MAX, ERR_DATA, "a file of images"), "images where labels belong");
     bytes[2] = 0x0d;
@@ -259,7 +261,7 @@ int main(void)
     if (!mkdtemp(folder) || fs_join(path, folder, "file") != ERR_OK) tap_skip_all("no folder in /tmp");
     memcpy(good, (const uint8_t[]){0, 0, 8, 3, 0, 0, 0, N, 0, 0, 0, H, 0, 0, 0, W}, N_HEADER);
     for (int i = 0; i < N_VALUES; i++) good[N_HEADER + i] = (uint8_t)(i * 37 + 11);
-    tap_plan(3 + 11 + 3 + 7 + 2 + 2 + 8 + 1);
+    tap_plan(3 + 12 + 3 + 7 + 2 + 2 + 8 + 1);
     test_good();
     test_plain_bad();
     test_not_files();

@@ -156,7 +156,7 @@ static err_t check_magic(source_t *s, const uint8_t magic[4], bool labels, layou
     const size_t n_first = 4 + (size_t)n_more;
     const file_kind_t kind = file_kind(first, n_first);
     const char *packed = s->packed ? " once it is unpacked" : "";
-    if (kind != FILE_UNKNOWN && kind != FILE_IDX && kind != FILE_ZEROS)
+    if (kind != FILE_UNKNOWN && kind != FILE_IDX)
         RAISE(ERR_DATA, "%s is not an IDX file%s: %s", s->path, packed,
               file_kind_explain(first, n_first, "replace it").text);
     RAISE(
