@@ -12,9 +12,22 @@
 static const source_ops_t *const kinds[] = {&source_shards, &source_coco, &source_idx, &source_folder};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
+/* ", but files such as train.csv" where there are only files that no kind reads. */
+static void show_files(const char *path, char *out, size_t n_bytes)
+{
+    arena_t arena = {0};
+    folder_list_t list = {.n_images = 0};
+    out[0] = '\0';
+    if (folder_list(&arena, path, &list) == ERR_OK && list.others.n > 0)
+        snprintf(out, n_bytes, ", but files such as %.128s", list.others.names[0]);
+    folder_mask_line(out);
+    folder_list_free(&list);
+    arena_free(&arena);
+}
+
 err_t source_find_kind(const char *path, const source_ops_t **out)
 {
-    char hint[1024];
+    char hint[1024], files[256];
     if (!fs_is_folder(path) && !idx_is(path)) {
         idx_hint(path, hint, sizeof hint);
         RAISE(ERR_DATA, "%s: %s%s", path, fs_exists(path) ? "not a folder" : "no such folder", hint);
@@ -30,7 +43,8 @@ err_t source_find_kind(const char *path, const source_ops_t **out)
         snprintf(expected + used, sizeof expected - used, "%s%s", i ? "; " : "", kinds[i]->what);
     }
     idx_hint(path, hint, sizeof hint);
-    RAISE(ERR_DATA, "no images found in %s%s; expected one of: %s", path, hint, expected);
+    show_files(path, files, sizeof files);
+    RAISE(ERR_DATA, "no images found in %s%s%s; expected one of: %s", path, files, hint, expected);
 }
 
 const source_ops_t *source_kind(const char *name)
