@@ -138,6 +138,28 @@ static bool has_trunk_only(const import_t *m)
     return n_found[PART_TRUNK] > 0 && n_found[PART_REST] + n_found[PART_HEAD] == 0;
 }
 
+/* A prefix of half of the model's arrays that was not left out, as another array does not have it. */
+static bool find_prefix(const import_t *m, const char *wanted, char prefix[WEIGHTS_PREFIX_MAX],
+                        char other[NPZ_NAME_MAX])
+{
+    const size_t n_wanted = strlen(wanted);
+    prefix[0] = '\0';
+    for (int64_t i = 0; !prefix[0] && i < npz_count(m->file); i++) {
+        npz_name(m->file, i, other);
+        const size_t length = strlen(other), n = length > n_wanted ? length - n_wanted : 0;
+        if (n > 0 && n < WEIGHTS_PREFIX_MAX && strcmp(other + n, wanted) == 0 && strchr("./", other[n - 1]))
+            snprintf(prefix, WEIGHTS_PREFIX_MAX, "%.*s", (int)n, other);
+    }
+    npz_set_prefix(m->file, prefix);
+    const int n_found = prefix[0] ? count_found(m) : 0;
+    npz_set_prefix(m->file, "");
+    for (int64_t i = 0; 2 * n_found >= m->x.n && i < npz_count(m->file); i++) {
+        npz_name(m->file, i, other);
+        if (strncmp(prefix, other, strlen(prefix)) != 0) return true;
+    }
+    return false;
+}
+
 static err_t refuse_missing(const import_t *m, const named_tensor_t *t)
 {
     char list[ERR_MESSAGE_MAX / 4];
@@ -147,6 +169,13 @@ static err_t refuse_missing(const import_t *m, const named_tensor_t *t)
               m->x.graph->model, f ? ": " : "", f ? f->why : "");
     npz_list(m->file, list, sizeof list);
     if (!t->name[0]) return transfer_no_rule(&m->x, t);
+    char prefix[WEIGHTS_PREFIX_MAX], other[NPZ_NAME_MAX];
+    if (!f && find_prefix(m, t->name, prefix, other))
+        RAISE(
+            ERR_DATA,
+            "%s has no array '%s' for %s of %s, but '%s%s'; '%s' is not left out, because other arrays, such as "
+            "'%.200s', do not begin with it: write a file of the model's arrays alone, all with this prefix or none",
+            m->path, t->name, t->param->name, m->x.graph->model, prefix, t->name, prefix, other);
     RAISE(ERR_DATA, "%s has no array '%s' for %s of %s; it has %s; %s%s%s", m->path, t->name, t->param->name,
           m->x.graph->model, list, f ? f->why : "try another name table",
           f ? ": only its trunk can be used, by the name table " : "", f ? f->table : "");
