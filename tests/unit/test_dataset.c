@@ -312,6 +312,10 @@ static void test_relatives(void)
         rename(in_folder("TRAIN-IMAGES.IDX3-UBYTE"), strcat(where, "/train-images-idx3-ubyte")) != 0)
         abort();
     OK(opens(folder, 6, NULL), "a file in a folder of its name");
+    snprintf(from, sizeof from, "%s", where);
+    strcpy(strrchr(where, '/'), "/train-images.idx3-ubyte");
+    if (rename(from, where) != 0) abort();
+    OK(opens(folder, 6, NULL), "… with a dot");
 
     snprintf(where, sizeof where, "%s/above/MNIST/processed", root);
     if (fs_make_folder(where) != ERR_OK) abort();
@@ -319,6 +323,12 @@ static void test_relatives(void)
     if (rename(folder, where) != 0) abort();
     snprintf(from, sizeof from, "%s/above", root);
     OK(opens(from, 6, NULL), "folders above, as torchvision has them");
+    for (int i = 0; i < 40; i++) {
+        char name[FS_PATH_MAX];
+        snprintf(name, sizeof name, "%s/above/mnist-%d.csv", root, i);
+        if (fs_write_text(name, "") != ERR_OK) abort();
+    }
+    OK(opens(from, 6, NULL), "… among files with such names");
     strcat(from, "/MNIST/processed");
     dataset_t *set = NULL;
     OK(dataset_open(from, NULL, &set) == ERR_DATA && strstr(err_message(), where), "one beside them: %s",
@@ -459,7 +469,7 @@ int main(void)
     char given[FS_PATH_MAX];
     if (data) data = realpath(data, given); /* test_choose changes the folder and the environment */
     if (!mkdtemp(root) || fs_join(folder, root, "set") != ERR_OK) tap_skip_all("no folder in /tmp");
-    tap_plan(6 + 2 + 4 + 3 + 7 + 10 + 12 + 2 + 16 + 7 + 1 + 1);
+    tap_plan(6 + 2 + 4 + 3 + 7 + 10 + 12 + 2 + 18 + 7 + 1 + 1);
     test_good_folder();
     test_norm();
     test_hash();

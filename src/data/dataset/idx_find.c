@@ -96,17 +96,21 @@ static idx_set_t *set_named(idx_sets_t *sets, const char *name, size_t n)
     return set;
 }
 
-/* Some archives unpack each file into a folder of its name. */
+/* Some archives unpack each file into a folder of its name, or of its name with a dash for its dot. */
 static bool file_in_folder(DIR *dir, char name[IDX_NAME_MAX])
 {
     struct stat info;
     char inside[IDX_NAME_MAX];
     if (fstatat(dirfd(dir), name, &info, 0) != 0 || !S_ISDIR(info.st_mode)) return true;
-    if (snprintf(inside, sizeof inside, "%s/%s", name, name) >= IDX_NAME_MAX ||
-        fstatat(dirfd(dir), inside, &info, 0) != 0 || !S_ISREG(info.st_mode))
-        return false;
-    memcpy(name, inside, sizeof inside);
-    return true;
+    if (snprintf(inside, sizeof inside, "%s/%s", name, name) >= IDX_NAME_MAX) return false;
+    char *dash = strcasestr(strchr(inside, '/'), "-idx");
+    bool found = fstatat(dirfd(dir), inside, &info, 0) == 0 && S_ISREG(info.st_mode);
+    if (!found && dash) {
+        *dash = '.';
+        found = fstatat(dirfd(dir), inside, &info, 0) == 0 && S_ISREG(info.st_mode);
+    }
+    if (found) memcpy(name, inside, sizeof inside);
+    return found;
 }
 
 static int by_name(const void *a, const void *b)
@@ -150,12 +154,9 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Folders beside levels may be classes of images, or other data sets. */
-static bool is_other_folder(const char *folder, const struct dirent *entry)
+static bool is_folder(const char *folder, const struct dirent *entry)
 {
     char path[FS_PATH_MAX];
-    if (entry->d_name[0] == '.' || is_level(entry->d_name) || strcasecmp(entry->d_name, "processed") == 0)
-        return false;
     if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK) return entry->d_type == DT_DIR;
     return fs_join(path, folder, entry->d_name) == ERR_OK && fs_is_folder(path);
 }
@@ -175,10 +176,13 @@ static void find_folders(const char *folder, bool alone, int depth, idx_folders_
     }
     DIR *dir = depth < MAX_DEPTH ? opendir(folder) : NULL;
     if (!dir) return;
-    bool others = false;
-    for (struct dirent *entry; n < MAX_FOLDERS && !others && (entry = readdir(dir));) {
-        if (is_level(entry->d_name)) snprintf(levels[n++], IDX_NAME_MAX, "%s", entry->d_name);
-        others = alone && depth == 0 && is_other_folder(folder, entry);
+    bool others = false; /* which may be classes of images, or other data sets */
+    for (struct dirent *entry; !others && (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        const bool level = is_level(name);
+        if (name[0] == '.' || strcasecmp(name, "processed") == 0 || !is_folder(folder, entry)) continue;
+        if (level && n < MAX_FOLDERS) snprintf(levels[n++], IDX_NAME_MAX, "%s", name);
+        others = alone && depth == 0 && !level;
     }
     closedir(dir);
     if (others) return;
