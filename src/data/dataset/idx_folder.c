@@ -96,14 +96,15 @@ static bool take_mapping(const idx_data_t *d, int n_classes, char *text, impl_t 
         next = strchr(line, '\n');
         if (next) *next++ = '\0';
         char *at;
-        const long label = strtol(line, &at, 10) - d->first;
+        const long label = strtol(line, &at, 10);
         if (at == line) continue;
         long code = 0;
         for (char *end; (void)strtol(at, &end, 10), end != at; at = end) code = strtol(at, NULL, 10);
-        if (label < 0 || label >= n_classes || code <= ' ' || code > '~') return false;
-        if (!impl->names[label]) n++;
-        snprintf(impl->text[label], NAME_BYTES, "%c", (int)code);
-        impl->names[label] = impl->text[label];
+        if (label < d->first || label > d->last || code <= ' ' || code > '~') return false;
+        const long k = label - d->first;
+        if (!impl->names[k]) n++;
+        snprintf(impl->text[k], NAME_BYTES, "%c", (int)code);
+        impl->names[k] = impl->text[k];
     }
     return n == n_classes;
 }
