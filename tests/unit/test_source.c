@@ -208,9 +208,19 @@ static void test_splits(void)
     OK(opens("training train/, no validation folder", 2, 0, "test/ is not used for validation: folders that"),
        "nor one of other folders");
     TREE("cat", "dog", "test/cat");
-    OK(opens("training the other folders, validation test/", 2, 1, ""), "classes, and a test folder of them");
+    OK(opens("training classes cat, dog, validation test/", 2, 1, ""), "classes, and a test folder of them");
     TREE("cat", "dog", "test/1.png");
-    OK(opens("", 2, 0, "test/ is not used"), "classes, and a flat test folder, which is not a class");
+    OK(opens("training classes cat, dog, no validation folder", 2, 0, "test/ is not used"),
+       "classes, and a flat test folder, which is not a class");
+    TREE("training_set/cat", "training_set/dog", "TestSet/cat");
+    OK(opens("training training_set/, validation TestSet/", 2, 1, ""), "training_set, TestSet");
+    TREE("seg_train/cat", "seg_train/dog", "seg_test/cat");
+    OK(refused(folder, "/seg_test") && SAYS("train/"), "splits under names of their own are not classes");
+    TREE("rps/cat", "rps-test-set/cat");
+    OK(refused(folder, "/rps-test-set"), "nor one");
+    TREE("toy_train", "car/red");
+    OK(opens("training classes car, toy_train, no validation folder", 2, 0, ""),
+       "but a class that holds images");
     TREE("valid/cat", "valid/dog", "test/cat");
     OK(opens("no training folder, validation valid/", 0, 2, "not used: test/"), "no training folder");
     TREE("train/valid", "train/invalid", "train/1.png");
@@ -537,7 +547,7 @@ int main(void)
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(10 + 5 + 2 + 16 + 3 + 13 + 1 + 15 + 6 + 3 + N_COCO + 1);
+    tap_plan(10 + 5 + 2 + 20 + 3 + 13 + 1 + 15 + 6 + 3 + N_COCO + 1);
     test_folder();
     test_hash();
     test_layouts();

@@ -358,6 +358,30 @@ static err_t check_not_splits(const char *path, const folder_names_t *folders)
           folders->names[0], quoted);
 }
 
+/* Splits under names of their own, such as seg_train/ and seg_test/: class folders that hold only folders. */
+static err_t check_not_named_splits(impl_t *impl, const char *path, const folder_names_t *classes)
+{
+    const char *split = NULL;
+    bool deep = true;
+    for (int64_t i = 0; i < classes->n && !split; i++)
+        if (folder_names_role(classes->names[i])) split = classes->names[i];
+    for (int64_t i = 0; split && deep && i < classes->n; i++) {
+        folder_list_t l = {.n_images = 0};
+        char below[FS_PATH_MAX];
+        TRY(fs_join(below, path, classes->names[i]));
+        err_t err = folder_list(&impl->arena, below, &l);
+        deep = l.folders.n > 0 && l.n_images == 0;
+        folder_list_free(&l);
+        TRY(err);
+    }
+    if (!split || !deep) return ERR_OK;
+    RAISE(
+        ERR_DATA,
+        "%s/%s is a class by its place, but a split by its name, and holds folders. Rename splits to train/, val/ "
+        "and test/; if it is a class, move all folders of classes into a new folder train/",
+        path, split);
+}
+
 /* Why a test folder does not validate: its folders have to be classes with images. NULL: it does. */
 static const char *why_unfit(const source_t *source, const char *path, const folder_list_t *l)
 {
@@ -378,6 +402,7 @@ static err_t open_training(source_t *source, layout_t *layout)
     if (!train && layout->classes.n == 0) return ERR_OK;
     if (!train) {
         TRY(fs_join(part->folder, "", source->path));
+        TRY(check_not_named_splits(impl, part->folder, &layout->classes));
         return open_part(source, SPLIT_TRAIN, &layout->classes);
     }
     TRY(fs_join(part->folder, source->path, train));
@@ -422,18 +447,26 @@ static err_t open_validation(source_t *source, layout_t *layout)
     return ERR_OK;
 }
 
+/* Without a training folder any folder is a class, so that they are named. */
 static void describe_layout(source_t *source, const layout_t *layout)
 {
     const char *train = layout->of[FOLDER_TRAIN], *val = layout->val;
-    if (!train && !val) return;
+    char *about = source->about;
+    const size_t room = sizeof source->about;
     if (train)
-        snprintf(source->about, sizeof source->about, "training %.40s/, ", train);
+        snprintf(about, room, "training %.40s/", train);
+    else if (layout->classes.n == 0)
+        snprintf(about, room, "no training folder");
     else
-        snprintf(source->about, sizeof source->about, "%s, ",
-                 source->n_samples[SPLIT_TRAIN] > 0 ? "training the other folders" : "no training folder");
-    const size_t n = strlen(source->about);
-    snprintf(source->about + n, sizeof source->about - n, val ? "validation %.40s/" : "no validation folder",
-             val);
+        for (int64_t i = 0; i < layout->classes.n; i++) {
+            const size_t n = strlen(about), n_name = strlen(layout->classes.names[i]);
+            const bool fits = n + n_name + 60 < room;
+            snprintf(about + n, room - n, "%s%s", i == 0 ? "training classes " : ", ",
+                     fits ? layout->classes.names[i] : "…");
+            if (!fits) break;
+        }
+    const size_t n = strlen(about);
+    snprintf(about + n, room - n, val ? ", validation %.40s/" : ", no validation folder", val);
 }
 
 /* Why there is nothing to train on, or one class only, and what to do. */

@@ -16,7 +16,7 @@
 #include "data/image/image.h"
 #include "data/source/parts.h"
 
-folder_role_t folder_role(const char *name)
+static folder_role_t role_of_word(const char *word, size_t n)
 {
     static const struct {
         const char *name;
@@ -25,8 +25,26 @@ folder_role_t folder_role(const char *name)
                  {"valid", FOLDER_VAL},   {"validation", FOLDER_VAL}, {"dev", FOLDER_DEV},
                  {"test", FOLDER_TEST},   {"testing", FOLDER_TEST}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcasecmp(name, known[i].name) == 0) return known[i].role;
+        if (strlen(known[i].name) == n && strncasecmp(word, known[i].name, n) == 0) return known[i].role;
     return FOLDER_OTHER;
+}
+
+folder_role_t folder_role(const char *name)
+{
+    size_t n = strlen(name);
+    if (n > 3 && strcasecmp(name + n - 3, "set") == 0) n -= 3 + (strchr("_- ", name[n - 4]) != NULL);
+    return role_of_word(name, n);
+}
+
+bool folder_names_role(const char *name)
+{
+    while (*name) {
+        size_t n = 0;
+        while (isalpha((unsigned char)name[n])) n++;
+        if (role_of_word(name, n) != FOLDER_OTHER) return true;
+        name += n > 0 ? n : 1;
+    }
+    return false;
 }
 
 bool folder_is_archive(const char *name)

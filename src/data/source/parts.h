@@ -61,7 +61,7 @@ err_t source_load(const char *folder, source_buffer_t *buffer, sample_t *sample)
 
 /* What a folder's name says that it is. A validation folder is chosen in this order. */
 typedef enum folder_role {
-    FOLDER_TRAIN, /* train, training, in any case */
+    FOLDER_TRAIN, /* train, training, in any case, also with "set": train_set, trainset */
     FOLDER_VAL,   /* val, valid, validation */
     FOLDER_DEV,   /* dev */
     FOLDER_TEST,  /* test, testing */
@@ -69,6 +69,8 @@ typedef enum folder_role {
 } folder_role_t;
 enum { FOLDER_ROLES = FOLDER_OTHER };
 folder_role_t folder_role(const char *name);
+/* Whether a word of the name is such a name: "seg_train". */
+bool folder_names_role(const char *name);
 
 bool folder_is_archive(const char *name); /* by its ending */
 

@@ -76,9 +76,10 @@ struct source {
     uint64_t hash;
     char notes[SOURCE_NOTES_MAX]; /* lines for the user about corrected or skipped data; "" if none */
     /* Of folders, in the process that listed them; "" if there is nothing to say. */
-    char about[SOURCE_ABOUT_MAX]; /* which folder is which split: "training train/, validation valid/" */
-    char hint[SOURCE_HINT_MAX];   /* why there are no training images, or one class, and what to do */
-    const open_watch_t *watch;    /* during source_open_watched; may be NULL */
+    char about
+        [SOURCE_ABOUT_MAX]; /* "training train/, validation valid/", or the first classes without train/ */
+    char hint[SOURCE_HINT_MAX]; /* why there are no training images, or one class, and what to do */
+    const open_watch_t *watch;  /* during source_open_watched; may be NULL */
     void *impl;
 };
 
@@ -89,9 +90,9 @@ struct source {
  *           listed image must exist
  *   idx     MNIST's four files, encoded as PNG when opened (60 µs of one core per image)
  *   folder  train/ and val/ with a folder per class, or under other names of splits, in any case: training; valid,
- *           validation, dev, test, testing. Without a training folder the other folders are the classes of
- *           SPLIT_TRAIN, and without these SPLIT_TRAIN is empty. The first of val, dev and test is SPLIT_VAL; test
- *           only if its folders are classes of the training images. Names of splits are classes only in train/.
+ *           validation, dev, test, testing; all also with "set". Without a training folder the other folders are the
+ *           classes of SPLIT_TRAIN, and without these SPLIT_TRAIN is empty. The first of val, dev and test is SPLIT_VAL;
+ *           test only if its folders are classes of the training images. Names of splits are classes only in train/.
  *           Images are .png, .jpg and .jpeg at any depth of a class's folder; classes and files are sorted by name
  *           (bytes). Links are followed, except back to a folder that contains them. Names that begin with a dot and
  *           litter (Thumbs.db, __MACOSX, …) are skipped; what else is not used is in the notes. val's classes must
