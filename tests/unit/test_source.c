@@ -299,6 +299,12 @@ static void test_no_classes(void)
     OK(refused(folder, "val holds 2 images") && SAYS("/train,"), "ImageNet's flat validation images");
     TREE("train/1.png", "car");
     OK(refused(folder, "train/ is the name of a split") && SAYS("car/"), "a class that is called train");
+    TREE("valid/1.png", "invalid");
+    OK(refused(folder, "valid/ is the name of a split") && SAYS("invalid/"), "or valid");
+    TREE("train/cat.0.png", "train/dog.1.png", "test1/1.png");
+    OK(refused(folder, "2 images") && SAYS("mkdir"), "names that tell classes, beside another folder");
+    TREE("train/n01", "train/n02", "val/images");
+    OK(refused(folder, "n01, but images") && SAYS("/train,"), "Tiny ImageNet's validation images");
     TREE("cats/train", "cats/val", "dogs/train");
     OK(refused(folder, "cats/train is the folder of a split") && SAYS("train/cats/"),
        "splits below the classes");
@@ -547,7 +553,7 @@ int main(void)
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(10 + 5 + 2 + 20 + 3 + 13 + 1 + 15 + 6 + 3 + N_COCO + 1);
+    tap_plan(10 + 5 + 2 + 20 + 3 + 16 + 1 + 15 + 6 + 3 + N_COCO + 1);
     test_folder();
     test_hash();
     test_layouts();

@@ -382,6 +382,19 @@ static err_t check_not_named_splits(impl_t *impl, const char *path, const folder
         path, split);
 }
 
+/* Of a split's folder: it may be a class among others that has the name of a split. */
+static err_t check_not_class(const char *path, const char *name, const folder_list_t *l,
+                             const folder_names_t *classes)
+{
+    if (l->n_images == 0 || l->folders.n > 0 || classes->n == 0 || folder_images_tell_classes(l))
+        return ERR_OK;
+    RAISE(
+        ERR_DATA,
+        "%s holds images, but no folders of classes; %s/ is the name of a split. If it is a class like %s/, move all "
+        "folders of classes into a new folder train/",
+        path, name, classes->names[0]);
+}
+
 /* Why a test folder does not validate: its folders have to be classes with images. NULL: it does. */
 static const char *why_unfit(const source_t *source, const char *path, const folder_list_t *l)
 {
@@ -390,6 +403,20 @@ static const char *why_unfit(const source_t *source, const char *path, const fol
     for (int64_t i = 0; i < l->folders.n; i++)
         if (find_label(source, l->folders.names[i]) < 0) return "folders that are not classes";
     return folder_has_images(path, SEARCH_DEPTH) ? NULL : "no images";
+}
+
+/* Of a validation folder: its images may be in one folder, without classes. */
+static err_t check_some_class(const source_t *source, const char *path, const folder_names_t *folders)
+{
+    const char *train = ((const impl_t *)source->impl)->parts[SPLIT_TRAIN].folder;
+    if (!source->categories) return ERR_OK;
+    for (int64_t i = 0; i < folders->n; i++)
+        if (find_label(source, folders->names[i]) >= 0) return ERR_OK;
+    RAISE(
+        ERR_DATA,
+        "%s has no folder of a training class such as %s, but %s; sort its images into folders as in %s, or move %s "
+        "away to validate on the training images",
+        path, source->categories[0].name, folders->names[0], train, path);
 }
 
 /* Opens train/ or, without it, the folders that are not splits. */
@@ -407,12 +434,7 @@ static err_t open_training(source_t *source, layout_t *layout)
     }
     TRY(fs_join(part->folder, source->path, train));
     TRY(folder_list(&impl->arena, part->folder, &layout->train));
-    if (layout->train.n_images > 0 && layout->train.folders.n == 0 && layout->classes.n > 0)
-        RAISE(
-            ERR_DATA,
-            "%s holds images, but no folders of classes; %s/ is the name of a split. If it is a class like %s/, move all "
-            "folders of classes into a new folder train/",
-            part->folder, train, layout->classes.names[0]);
+    TRY(check_not_class(part->folder, train, &layout->train, &layout->classes));
     if (layout->train.folders.n == 0) return folder_report_no_classes(part->folder, &layout->train, NULL);
     TRY(check_not_splits(part->folder, &layout->train.folders));
     TRY(enter_path(impl, part->folder));
@@ -440,7 +462,9 @@ static err_t open_validation(source_t *source, layout_t *layout)
         *l = (folder_list_t){.n_images = 0};
         return ERR_OK;
     }
+    if (!layout->of[FOLDER_TRAIN]) TRY(check_not_class(part->folder, layout->of[role], l, &layout->classes));
     if (l->folders.n == 0) return folder_report_no_classes(part->folder, l, train[0] ? train : NULL);
+    TRY(check_some_class(source, part->folder, &l->folders));
     TRY(enter_path(impl, part->folder));
     TRY(open_part(source, SPLIT_VAL, &l->folders));
     layout->val = layout->of[role];

@@ -286,13 +286,19 @@ bool folder_find_parent(const char *path, char name[FS_PATH_MAX], char parent[FS
     return true;
 }
 
+bool folder_images_tell_classes(const folder_list_t *l)
+{
+    const size_t n = word_length(l->first_image);
+    return l->numbered && (n != word_length(l->last_image) || strncmp(l->first_image, l->last_image, n) != 0);
+}
+
 /* "; for example: mkdir train/cat && mv …" if the names tell the classes, otherwise "". */
 static void show_moves(const char *path, const folder_list_t *l, char *out, size_t n_bytes)
 {
     char folder[FS_PATH_MAX], begin[FS_PATH_MAX], word[NAME_MAX + 1], quoted[2][FS_PATH_MAX];
-    const size_t n = word_length(l->first_image), n_last = word_length(l->last_image);
+    const size_t n = word_length(l->first_image);
     out[0] = '\0';
-    if (!l->numbered || (n == n_last && strncmp(l->first_image, l->last_image, n) == 0)) return;
+    if (!folder_images_tell_classes(l)) return;
     snprintf(word, sizeof word, "%.*s", (int)n, l->first_image);
     if (fs_join(folder, path, word) != ERR_OK) return;
     const size_t n_begin = n + strcspn(l->first_image + n, "0123456789");

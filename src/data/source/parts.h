@@ -98,6 +98,9 @@ typedef struct folder_list {
 err_t folder_list(arena_t *arena, const char *path, folder_list_t *out);
 void folder_list_free(folder_list_t *l);
 
+/* Whether the images' names begin with several words: cat.0.jpg, dog.1.jpg. */
+bool folder_images_tell_classes(const folder_list_t *l);
+
 /* These raise nothing. */
 bool folder_has_folders(const char *path);
 bool folder_has_content(const char *path);           /* folders, images or archives */

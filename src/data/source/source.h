@@ -75,11 +75,12 @@ struct source {
     /* Of names, sizes, labels and annotations, without the images; equal for a folder and its shards. */
     uint64_t hash;
     char notes[SOURCE_NOTES_MAX]; /* lines for the user about corrected or skipped data; "" if none */
-    /* Of folders, in the process that listed them; "" if there is nothing to say. */
-    char about
-        [SOURCE_ABOUT_MAX]; /* "training train/, validation valid/", or the first classes without train/ */
-    char hint[SOURCE_HINT_MAX]; /* why there are no training images, or one class, and what to do */
-    const open_watch_t *watch;  /* during source_open_watched; may be NULL */
+    /* Of folders, in the process that listed them; "" if there is nothing to say.
+     *
+     *   about  "training train/, validation valid/"; without a training folder the first classes
+     *   hint   why there are no training images, or one class, and what to do */
+    char about[SOURCE_ABOUT_MAX], hint[SOURCE_HINT_MAX];
+    const open_watch_t *watch; /* during source_open_watched; may be NULL */
     void *impl;
 };
 
