@@ -221,6 +221,11 @@ static void test_splits(void)
     TREE("toy_train", "car/red");
     OK(opens("training classes car, toy_train, no validation folder", 2, 0, ""),
        "but a class that holds images");
+    TREE("cat", "dog");
+    folder_put("runs/lenet5/owner.json", "x", 1);
+    OK(opens("training classes cat, dog, no validation folder", 2, 0, "not used: runs/"), "runs of --data .");
+    TREE("cat", "runs");
+    OK(opens("training classes cat, runs, no validation folder", 2, 0, ""), "a class that is called runs");
     TREE("valid/cat", "valid/dog", "test/cat");
     OK(opens("no training folder, validation valid/", 0, 2, "not used: test/"), "no training folder");
     TREE("train/valid", "train/invalid", "train/1.png");
@@ -293,6 +298,9 @@ static void test_no_classes(void)
     OK(refused(folder, "3 images") && SAYS("/dog && mv", "/dog ('[0-9]*"), "at the top, with blanks");
     TREE("train/1.png", "train/2.png");
     OK(refused(folder, "2 images") && !strstr(err_message(), "mkdir"), "names that tell no class");
+    TREE("1.png");
+    folder_put("runs/lenet5/owner.json", "x", 1);
+    OK(refused(folder, "1 image"), "also beside runs");
     TREE("train/a_1.png", "train/a_2.png");
     OK(refused(folder, "2 images") && !strstr(err_message(), "mkdir"), "or one only");
     TREE("train/n01", "train/n02", "val/ILSVRC2012_val_00000001.png", "val/ILSVRC2012_val_00000002.png");
@@ -553,7 +561,7 @@ int main(void)
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(10 + 5 + 2 + 20 + 3 + 16 + 1 + 15 + 6 + 3 + N_COCO + 1);
+    tap_plan(10 + 5 + 2 + 22 + 3 + 17 + 1 + 15 + 6 + 3 + N_COCO + 1);
     test_folder();
     test_hash();
     test_layouts();

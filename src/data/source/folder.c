@@ -50,6 +50,7 @@ typedef struct impl {
 typedef struct layout {
     const char *of[FOLDER_ROLES]; /* in `top`; NULL: no such folder */
     const char *val, *unfit;      /* what serves as validation; a test folder that cannot */
+    const char *runs;             /* train's output */
     folder_names_t classes;       /* the folders in `top` that are not of splits */
     folder_list_t top, train, validation;
 } layout_t;
@@ -574,7 +575,8 @@ static void note_unused(source_t *source, const layout_t *layout)
     char more[64] = "";
     for (int64_t i = 0; i < layout->top.folders.n; i++) {
         const char *name = layout->top.folders.names[i];
-        const bool is_class = folder_role(name) == FOLDER_OTHER && !layout->of[FOLDER_TRAIN];
+        const bool is_class =
+            folder_role(name) == FOLDER_OTHER && !layout->of[FOLDER_TRAIN] && name != layout->runs;
         if (!is_class && name != layout->of[FOLDER_TRAIN] && name != layout->val && name != layout->unfit)
             add_unused(&u, source->path, name, true, 1);
     }
@@ -609,16 +611,29 @@ static void note_siblings(source_t *source)
     folder_list_free(&l);
 }
 
+/* `dptrain train --data .` writes to ./runs. */
+static bool is_runs(const char *path, const char *name)
+{
+    char below[FS_PATH_MAX];
+    return strcmp(name, "runs") == 0 && fs_join(below, path, name) == ERR_OK &&
+           !folder_has_images(below, SEARCH_DEPTH);
+}
+
 static err_t open_layout(source_t *source, layout_t *layout)
 {
     impl_t *impl = source->impl;
     TRY(folder_list(&impl->arena, source->path, &layout->top));
     const folder_names_t *folders = &layout->top.folders;
     TRY(find_roles(source->path, folders, layout->of));
-    for (int64_t i = 0; i < folders->n; i++)
-        if (folder_role(folders->names[i]) == FOLDER_OTHER)
-            TRY(folder_add_name(&impl->arena, &layout->classes, folders->names[i]));
-    if (folders->n == 0) return folder_report_no_classes(source->path, &layout->top, NULL);
+    for (int64_t i = 0; i < folders->n; i++) {
+        const char *name = folders->names[i];
+        if (is_runs(source->path, name))
+            layout->runs = name;
+        else if (folder_role(name) == FOLDER_OTHER)
+            TRY(folder_add_name(&impl->arena, &layout->classes, name));
+    }
+    if (folders->n == (layout->runs ? 1 : 0))
+        return folder_report_no_classes(source->path, &layout->top, NULL);
     TRY(enter_path(impl, source->path));
     TRY(open_training(source, layout));
     TRY(open_validation(source, layout));
