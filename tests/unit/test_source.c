@@ -313,6 +313,8 @@ static void test_no_classes(void)
     OK(refused(folder, "2 images") && SAYS("mkdir"), "names that tell classes, beside another folder");
     TREE("train/n01", "train/n02", "val/images");
     OK(refused(folder, "n01, but images") && SAYS("/train,"), "Tiny ImageNet's validation images");
+    TREE("images/cat", "images/dog", "meta/1.txt");
+    OK(refused(folder, "meta holds no image") && SAYS("cat, dog", "--data", "/images"), "Food-101's folders");
     TREE("cats/train", "cats/val", "dogs/train");
     OK(refused(folder, "cats/train is the folder of a split") && SAYS("train/cats/"),
        "splits below the classes");
@@ -561,7 +563,7 @@ int main(void)
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(10 + 5 + 2 + 22 + 3 + 17 + 1 + 15 + 6 + 3 + N_COCO + 1);
+    tap_plan(10 + 5 + 2 + 22 + 3 + 18 + 1 + 15 + 6 + 3 + N_COCO + 1);
     test_folder();
     test_hash();
     test_layouts();

@@ -256,6 +256,36 @@ static int32_t find_label(const source_t *source, const char *class_name)
     return -1;
 }
 
+/* What to do if one folder has all images. Goes down while it holds just one folder.
+ *
+ *   path   of the folder; changed
+ *   train  the path of the training folder; NULL: there is none */
+static err_t hint_of_one_class(impl_t *impl, char path[FS_PATH_MAX], const char *train, char *out,
+                               size_t n_bytes)
+{
+    char quoted[FS_PATH_MAX];
+    folder_list_t l = {.n_images = 0};
+    err_t err = ERR_OK;
+    for (;;) {
+        const size_t n = strlen(path);
+        TRY_OUT(err, folder_list(&impl->arena, path, &l));
+        if (l.n_images > 0 || l.folders.n != 1 || n + strlen(l.folders.names[0]) + 1 >= FS_PATH_MAX) break;
+        snprintf(path + n, FS_PATH_MAX - n, "/%s", l.folders.names[0]);
+        folder_list_free(&l);
+        l = (folder_list_t){.n_images = 0};
+    }
+    fs_quote(path, quoted, sizeof quoted);
+    if (l.n_images > 0 || l.folders.n < 2)
+        snprintf(out, n_bytes, "every image is in %.400s: each class needs a folder of its own", path);
+    else
+        snprintf(out, n_bytes, "the folders %.80s, %.80s%s may be the classes%s%.250s", l.folders.names[0],
+                 l.folders.names[1], l.folders.n > 2 ? ", …" : "",
+                 train ? "; then move them into " : ": --data ", train ? train : quoted);
+out:
+    folder_list_free(&l);
+    return err;
+}
+
 /* w: of the first class without images. */
 static err_t report_empty_class(const class_walk_t *w, int64_t n_empty)
 {
@@ -268,6 +298,11 @@ static err_t report_empty_class(const class_walk_t *w, int64_t n_empty)
     if (folder_find_data_set(w->part->folder, path)) {
         fs_quote(path, quoted, sizeof quoted);
         snprintf(set, sizeof set, "; a data set is deeper: --data %.300s", quoted);
+    } else if (n_empty == w->classes->n - 1) {
+        const char *folder = w->part->folder, *train = strcmp(folder, w->source->path) != 0 ? folder : NULL;
+        TRY(fs_join(path, folder, w->source->categories[w->part->files[0].label].name));
+        snprintf(set, sizeof set, "; ");
+        TRY(hint_of_one_class(w->source->impl, path, train, set + 2, sizeof set - 2));
     }
     memcpy(first, w->first_other, sizeof first);
     folder_mask_line(first);
@@ -500,7 +535,6 @@ static err_t make_hint(source_t *source, const layout_t *layout)
     impl_t *impl = source->impl;
     const part_t *train = &impl->parts[SPLIT_TRAIN];
     char path[FS_PATH_MAX], quoted[FS_PATH_MAX];
-    folder_list_t l = {.n_images = 0};
     if (source->n_samples[SPLIT_TRAIN] == 0) {
         snprintf(
             source->hint, sizeof source->hint,
@@ -516,18 +550,8 @@ static err_t make_hint(source_t *source, const layout_t *layout)
         return ERR_OK;
     }
     TRY(fs_join(path, train->folder, source->categories[0].name));
-    err_t err = folder_list(&impl->arena, path, &l);
-    fs_quote(path, quoted, sizeof quoted);
-    if (err == ERR_OK && (l.n_images > 0 || l.folders.n < 2))
-        snprintf(source->hint, sizeof source->hint,
-                 "every image is in %.400s: each class needs a folder of its own", path);
-    else if (err == ERR_OK)
-        snprintf(source->hint, sizeof source->hint, "its folders, %.90s, %.90s%s, may be the classes%s%.250s",
-                 l.folders.names[0], l.folders.names[1], l.folders.n > 2 ? ", …" : "",
-                 layout->of[FOLDER_TRAIN] ? "; then move them up a level" : ": --data ",
-                 layout->of[FOLDER_TRAIN] ? "" : quoted);
-    folder_list_free(&l);
-    return err;
+    return hint_of_one_class(impl, path, layout->of[FOLDER_TRAIN] ? train->folder : NULL, source->hint,
+                             sizeof source->hint);
 }
 
 typedef struct unused {
