@@ -77,8 +77,11 @@ static err_t start_script(const cmd_context_t *context)
     const char *name = context->name[0];
     const launch_t launch = launch_read();
     if (launch.size > 1)
-        RAISE(ERR_USAGE, "dptrain %s starts mpirun itself: leave out the %s before it (%s is %d)", name,
-              launch.name, launch.variable, launch.size);
+        RAISE(
+            ERR_USAGE,
+            "dptrain %s starts mpirun itself: leave out the %s before it (%s is %d). If the variable is left over: "
+            "'env -u %s dptrain %s ...'",
+            name, launch.name, launch.variable, launch.size, launch.variable, name);
     TRY(find_script(file_of(name), path));
     if (context->argc > 0 && strcmp(context->argv[0], "--help=tsv") == 0) {
         print_out("script\t%s\n", path);

@@ -149,6 +149,8 @@ starts_scripts() { # PROGRAM
     OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 run "$dptrain" run -np 2
     echo "$output"
     [[ "$status" -eq 2 && "$output" == *"dptrain run starts mpirun itself: leave out the mpirun before it"* ]]
+    WORLD_SIZE=2 RANK=0 run "$dptrain" health hosts # set in every pod of a PyTorchJob
+    [[ "$status" -eq 2 && "$output" == *"env -u WORLD_SIZE dptrain health"* ]]
     mkdir "$BATS_TEST_TMPDIR/alone"
     cp "$dptrain" "$BATS_TEST_TMPDIR/alone/dptrain"
     run "$BATS_TEST_TMPDIR/alone/dptrain" health hosts
