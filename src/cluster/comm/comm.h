@@ -76,9 +76,9 @@ struct comm {
 extern const char *const comm_names[], *const comm_allreduce_names[];
 
 /* Collective. Initializes MPI (MPI_THREAD_FUNNELED) if the communicator needs it, and starts the watchdog.
- * ERR_USAGE if the launcher started more ranks than MPI sees, or the choice is not available (self with several ranks; nccl in a build without it; allreduce
- * host if no two ranks share memory). If only a library does not come up, *out is set all the same: close
- * it. */
+ * ERR_USAGE if the launcher started more ranks than MPI sees, or the choice is not available (self with several
+ * ranks; nccl in a build without it; allreduce host if no two ranks share memory). If only a library does not come
+ * up, *out is set all the same: close it. */
 err_t comm_open(const comm_options_t *options, comm_t **out);
 
 /* Not collective. ERR_USAGE if the launcher started more ranks than MPI sees: each would be a job of its own. */

@@ -216,8 +216,8 @@ static const char *describe_scale(const trainer_t *t, char *space, size_t n_byte
         snprintf(space + n, n_bytes - (size_t)n, "(%lld samples per step, --lr is for %lld)",
                  (long long)t->input.global_batch, (long long)s->lr_batch);
     else
-        snprintf(space + n, n_bytes - (size_t)n, "(the run began on %lld ranks)",
-                 (long long)t->saving.rate_ranks);
+        snprintf(space + n, n_bytes - (size_t)n, "(the run began on %lld rank%s)",
+                 (long long)t->saving.rate_ranks, t->saving.rate_ranks == 1 ? "" : "s");
     return space;
 }
 
