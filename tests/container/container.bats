@@ -278,6 +278,7 @@ nothing_left() {
 }
 
 @test "--bridge: exit code, standard input, a job, a killed mpirun, and nothing left" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 13 s; scripts/test.sh --slow runs it"
     run container up "${options[@]}" --bridge $hosts
     expect 0 "node2  started **through sshd of node2:22"
     login="ssh -F /run/dptrain/ssh_config"

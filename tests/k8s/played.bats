@@ -90,6 +90,7 @@ apply() { # NAME ARGUMENTS...
 }
 
 @test "--regress: a suite on the workers, its recording in the claim" {
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 7 s; scripts/test.sh --slow runs it"
     printf 'comm --quick --budget 0.1 --minbytes 64K --maxbytes 64K --inplace in\n' >"$claim/small.conf"
     "$root/scripts/mpijob.sh" --name regress --namespace ml --image "$image" --claim data --workers 2 \
         --regress -- --suite ./small.conf --starts 1 >"$cluster/regress.yaml"
