@@ -248,6 +248,10 @@ static void test_splits(void)
            strstr(source->notes, "valid/ beside it is not used") && strstr(source->notes, folder),
        "--data one level too low names its parent");
     source_close(&source);
+    put_image("test/cat/1.png", 5, 5);
+    OK(source_open(folder_path("test"), &source) == ERR_OK && strstr(source->notes, "validates on valid/"),
+       "and what that takes");
+    source_close(&source);
     char found[FS_PATH_MAX];
     OK(source_classes(folder, SPLIT_VAL, found) == ERR_OK && strcmp(found, folder_path("valid")) == 0 &&
            source_classes(folder, SPLIT_TRAIN, found) == ERR_OK && strcmp(found, folder_path("train")) == 0,
@@ -563,7 +567,7 @@ int main(void)
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(10 + 5 + 2 + 22 + 3 + 18 + 1 + 15 + 6 + 3 + N_COCO + 1);
+    tap_plan(10 + 5 + 2 + 23 + 3 + 18 + 1 + 15 + 6 + 3 + N_COCO + 1);
     test_folder();
     test_hash();
     test_layouts();

@@ -546,7 +546,7 @@ static err_t make_hint(source_t *source, const layout_t *layout)
     if (source->n_categories != 1) return ERR_OK;
     if (folder_find_data_set(source->path, path)) {
         fs_quote(path, quoted, sizeof quoted);
-        snprintf(source->hint, sizeof source->hint, "a data set is one level deeper: --data %.400s", quoted);
+        snprintf(source->hint, sizeof source->hint, "a data set is deeper: --data %.400s", quoted);
         return ERR_OK;
     }
     TRY(fs_join(path, train->folder, source->categories[0].name));
@@ -628,10 +628,11 @@ static void note_siblings(source_t *source)
     for (int64_t i = 0; i < l.folders.n; i++)
         if (folder_role(l.folders.names[i]) != FOLDER_OTHER)
             of[folder_role(l.folders.names[i])] = l.folders.names[i];
-    const folder_role_t other = role == FOLDER_TRAIN ? validation_role(of) : FOLDER_TRAIN;
+    const folder_role_t val = validation_role(of);
     fs_quote(parent, quoted, sizeof quoted);
-    if (other != FOLDER_OTHER && of[other])
-        source_note(source, "%s/ beside it is not used; --data %.1000s takes both", of[other], quoted);
+    if (of[FOLDER_TRAIN] && val != FOLDER_OTHER)
+        source_note(source, "%s/ beside it is not used; --data %.1000s trains on %s/ and validates on %s/",
+                    of[role == FOLDER_TRAIN ? val : FOLDER_TRAIN], quoted, of[FOLDER_TRAIN], of[val]);
     folder_list_free(&l);
 }
 
