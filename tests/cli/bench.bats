@@ -76,7 +76,7 @@ records() { # JQ-CONDITION OF EVERY "bench" RECORD
 
 @test "a missing model or missing data is an error, and the file records the failure" {
     run -2 quick_step 1 --step-stem small
-    [[ $output == *"--stem "*lenet5* ]]
+    [[ $output == *"--step-stem "*lenet5* ]]
     run -2 quick_step 1 --step-model lenet6
     [[ $output == *"lenet5"* ]]
     [ "$(tail -n 1 "$BATS_TEST_TMPDIR/b.jsonl" | jq -r .reason)" = failed ]

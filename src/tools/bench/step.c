@@ -326,6 +326,12 @@ static err_t measure_arrangements(step_bench_t *s)
     return step_report(s);
 }
 
+static err_t step_check_options(void *options)
+{
+    const step_options_t *o = options;
+    return model_stem(o->stem) == MODEL_STEM_AUTO ? ERR_OK : model_check_residual(o->model, "step-stem");
+}
+
 static err_t step_run(bench_t *bench, const void *options)
 {
     step_bench_t *s;
@@ -350,4 +356,5 @@ const bench_case_t bench_step = {.name = "step",
                                  .table = step_table,
                                  .n_options = sizeof step_table / sizeof step_table[0],
                                  .n_options_bytes = sizeof(step_options_t),
+                                 .check = step_check_options,
                                  .run = step_run};
