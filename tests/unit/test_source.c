@@ -226,6 +226,10 @@ static void test_splits(void)
     OK(opens("training classes cat, dog, no validation folder", 2, 0, "not used: runs/"), "runs of --data .");
     TREE("cat", "runs");
     OK(opens("training classes cat, runs, no validation folder", 2, 0, ""), "a class that is called runs");
+    TREE("train/cat", "train/dog");
+    if (symlink("/nowhere", folder_path("val")) != 0) abort();
+    OK(opens("training train/, no validation folder", 2, 0, "not used: val (a broken link)"),
+       "a broken link");
     TREE("valid/cat", "valid/dog", "test/cat");
     OK(opens("no training folder, validation valid/", 0, 2, "not used: test/"), "no training folder");
     TREE("train/valid", "train/invalid", "train/1.png");
@@ -319,6 +323,9 @@ static void test_no_classes(void)
     OK(refused(folder, "n01, but images") && SAYS("/train,"), "Tiny ImageNet's validation images");
     TREE("images/cat", "images/dog", "meta/1.txt");
     OK(refused(folder, "meta holds no image") && SAYS("cat, dog", "--data", "/images"), "Food-101's folders");
+    TREE("train/n01", "train/n02");
+    if (mkdir(folder_path("val"), 0700) != 0) abort();
+    OK(refused(folder, "val holds no folders") && SAYS("/train"), "an empty validation folder");
     TREE("cats/train", "cats/val", "dogs/train");
     OK(refused(folder, "cats/train is the folder of a split") && SAYS("train/cats/"),
        "splits below the classes");
@@ -567,7 +574,7 @@ int main(void)
     char tiny[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(10 + 5 + 2 + 23 + 3 + 18 + 1 + 15 + 6 + 3 + N_COCO + 1);
+    tap_plan(10 + 5 + 2 + 24 + 3 + 19 + 1 + 15 + 6 + 3 + N_COCO + 1);
     test_folder();
     test_hash();
     test_layouts();

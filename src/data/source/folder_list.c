@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/print.h"
@@ -153,8 +154,12 @@ err_t folder_list(arena_t *arena, const char *path, folder_list_t *out)
         } else if (image_is_named(entry->d_name)) {
             count_image(out, entry->d_name);
         } else {
-            out->n_archives += folder_is_archive(entry->d_name);
-            TRY_OUT(err, folder_add_name(arena, &out->others, entry->d_name));
+            const bool is_there =
+                entry->d_type != DT_LNK || faccessat(dirfd(dir), entry->d_name, F_OK, 0) == 0;
+            char name[NAME_MAX + 32];
+            snprintf(name, sizeof name, "%s%s", entry->d_name, is_there ? "" : " (a broken link)");
+            out->n_archives += folder_is_archive(name);
+            TRY_OUT(err, folder_add_name(arena, &out->others, name));
         }
     }
     folder_sort_names(&out->folders);
@@ -323,6 +328,12 @@ err_t folder_report_no_classes(const char *path, const folder_list_t *l, const c
         if (l->n_archives > 0)
             RAISE(ERR_DATA, "%s holds no image, but %" PRId64 " archive%s, such as %s; unpack %s", path,
                   l->n_archives, l->n_archives > 1 ? "s" : "", first, l->n_archives > 1 ? "them" : "it");
+        if (train)
+            RAISE(
+                ERR_DATA,
+                "%s holds no folders of classes%s%s; it needs folders as in %s, or remove it to validate on the "
+                "training images",
+                path, first[0] ? ", but files such as " : "", first, train);
         RAISE(ERR_DATA, "%s holds no folders of classes%s%s", path, first[0] ? ", but files such as " : "",
               first);
     }

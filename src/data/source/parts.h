@@ -90,8 +90,8 @@ void folder_sort_names(folder_names_t *names); /* by bytes */
 
 /* A folder's entries. Zeroed: empty. */
 typedef struct folder_list {
-    folder_names_t folders, others;                           /* sorted; others: neither folders nor images */
-    int64_t n_images, n_archives;                             /* archives are among the others */
+    folder_names_t folders, others; /* sorted; others: neither folders nor images, as shown */
+    int64_t n_images, n_archives;   /* archives are among the others */
     char first_image[NAME_MAX + 1], last_image[NAME_MAX + 1]; /* by name */
     bool numbered;                                            /* every image's name is a word and a number */
 } folder_list_t;
