@@ -46,6 +46,14 @@ scores() { # DATA [ARGUMENTS...]
     [ "$(jq -r 'select(.record == "run") | .data.n_val' "$trained/metrics.jsonl")" -eq "$(find "$shapes/Valid" -type f | wc -l)" ]
 }
 
+@test "so do data show and data pack" {
+    for line in "data show $shapes --no-read" "data pack --from $shapes --out shards"; do
+        # shellcheck disable=SC2086 # words
+        "$dptrain" $line >said 2>/dev/null
+        grep -q 'training train/, validation Valid/$' said
+    done
+}
+
 @test "one class is refused, as a folder and as shards, by train and check; so are images without folders of classes" {
     cp -r "$shapes" one
     rm -r one/*/cross

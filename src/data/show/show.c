@@ -96,6 +96,7 @@ err_t show_source(const char *path, const show_options_t *options)
     print_out("%s: %s\n", path, kind->what);
     fflush(stdout); /* reading may take long */
     TRY_OUT(err, source_open(path, &source));
+    if (source->about[0]) print_out("%s\n", source->about);
     if (source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL] == 0)
         RAISE_OUT(err, ERR_DATA, "%s holds no images", path);
     TRY_OUT(err, find_category(source, options->category, &category));

@@ -333,6 +333,7 @@ static err_t prepare_early(const source_t *source, const pack_options_t *options
 err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *options, pack_result_t *out)
 {
     source_t *rest = NULL;
+    if (source->about[0]) log_info("packing %s: %s", source->path, source->about);
     source_warn_notes(source);
     err_t err = comm->rank == 0 ? prepare_early(source, options) : ERR_OK;
     TRY(comm_agree(comm, err, "preparing the folder"));
