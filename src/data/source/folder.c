@@ -507,26 +507,18 @@ static err_t open_validation(source_t *source, layout_t *layout)
     return ERR_OK;
 }
 
-/* Without a training folder any folder is a class, so that they are named. */
 static void describe_layout(source_t *source, const layout_t *layout)
 {
     const char *train = layout->of[FOLDER_TRAIN], *val = layout->val;
-    char *about = source->about;
     const size_t room = sizeof source->about;
+    if (!train && !val) return;
     if (train)
-        snprintf(about, room, "training %.40s/", train);
-    else if (layout->classes.n == 0)
-        snprintf(about, room, "no training folder");
+        snprintf(source->about, room, "training %.40s/, ", train);
     else
-        for (int64_t i = 0; i < layout->classes.n; i++) {
-            const size_t n = strlen(about), n_name = strlen(layout->classes.names[i]);
-            const bool fits = n + n_name + 60 < room;
-            snprintf(about + n, room - n, "%s%s", i == 0 ? "training classes " : ", ",
-                     fits ? layout->classes.names[i] : "…");
-            if (!fits) break;
-        }
-    const size_t n = strlen(about);
-    snprintf(about + n, room - n, val ? ", validation %.40s/" : ", no validation folder", val);
+        snprintf(source->about, room, "%s, ",
+                 layout->classes.n > 0 ? "training the other folders" : "no training folder");
+    const size_t n = strlen(source->about);
+    snprintf(source->about + n, room - n, val ? "validation %.40s/" : "no validation folder", val);
 }
 
 /* Why there is nothing to train on, or one class only, and what to do. */

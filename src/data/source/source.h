@@ -77,7 +77,7 @@ struct source {
     char notes[SOURCE_NOTES_MAX]; /* lines for the user about corrected or skipped data; "" if none */
     /* Of folders, in the process that listed them; "" if there is nothing to say.
      *
-     *   about  "training train/, validation valid/"; without a training folder the first classes
+     *   about  which folder is which split: "training train/, validation valid/"
      *   hint   why there are no training images, or one class, and what to do */
     char about[SOURCE_ABOUT_MAX], hint[SOURCE_HINT_MAX];
     const open_watch_t *watch; /* during source_open_watched; may be NULL */

@@ -143,20 +143,35 @@ static void print_choices(const trainer_t *t)
     }
 }
 
+/* ": cat, dog, …": the first of the classes' names; "" if they are numbers. */
+static const char *list_classes(const dataset_info_t *info, char *space, size_t n_bytes)
+{
+    enum { SHOWN = 40 };
+    size_t n = 0;
+    space[0] = '\0';
+    for (int i = 0; info->class_names && i < info->n_classes && n < n_bytes; i++) {
+        const bool fits = n + strlen(info->class_names[i]) <= SHOWN;
+        n += (size_t)snprintf(space + n, n_bytes - n, "%s%.*s", i == 0 ? ": " : ", ", SHOWN,
+                              i == 0 || fits ? info->class_names[i] : "…");
+        if (!fits) break;
+    }
+    return space;
+}
+
 /* How many, and of which size. */
 static void print_images(const trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
-    char sample[SHAPE_TEXT_MAX];
+    char sample[SHAPE_TEXT_MAX], classes[128];
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
     if (t->options->detects) {
         detector_print_images(t);
         return;
     }
-    log_note("          %s training, %s validation images of %s, %d classes",
+    log_note("          %s training, %s validation images of %s, %d classes%s",
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
-             sample, info->n_classes);
+             sample, info->n_classes, list_classes(info, classes, sizeof classes));
     for (const char *line = info->about; line && *line;) {
         const char *end = strchrnul(line, '\n');
         log_note("          %.*s", (int)(end - line), line);
