@@ -97,9 +97,7 @@ same_scalars() { # FILE FILE
     short_run --model mlp --batch 20 --steps 3 --resume auto | grep "events *$board/run-2"
     [ "$(find "$board/run-2" -type f | wc -l)" -eq 3 ]
     # However the folder is written.
-    cd "$BATS_TEST_TMPDIR"
-    board=./board/ short_run --resume auto --steps 4 | grep 'events *./board/run-2'
-    cd - >/dev/null
+    (cd "$BATS_TEST_TMPDIR" && board=./board/ short_run --resume auto --steps 4 | grep 'events *./board/run-2')
     from=$out out=$BATS_TEST_TMPDIR/elsewhere
     short_run --resume "$from" --steps 4 | grep "events *$board/run-3"
     # What another program left in that file is no path to write to.
