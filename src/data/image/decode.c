@@ -175,8 +175,8 @@ err_t image_decode_part(image_decoder_t *decoder, image_bytes_t from, image_rect
     return decode_region(decoder, from, &part, out, place);
 }
 
-bool image_is_flat(const image_t *image)
+bool image_is_black(const image_t *image)
 {
     const int64_t n = 3 * image->width * image->height;
-    return n <= 3 || memcmp(image->rgb, image->rgb + 3, (size_t)n - 3) == 0;
+    return image->rgb[0] == 0 && memcmp(image->rgb, image->rgb + 1, (size_t)n - 1) == 0;
 }

@@ -88,8 +88,8 @@ typedef struct image {
  * PNG chunks unrelated to pixels. ERR_SYSTEM: out of memory. */
 err_t image_decode(image_decoder_t *decoder, image_bytes_t from, image_t *out);
 
-/* Whether all pixels are equal, as those of a black drawing are whose transparency was composited over black. */
-bool image_is_flat(const image_t *image);
+/* Whether all pixels are black, as those of a black drawing are whose transparency was composited over black. */
+bool image_is_black(const image_t *image);
 
 /* A rectangle in pixels, of the image as shown unless stated otherwise. */
 typedef struct image_rect {

@@ -19,7 +19,7 @@ typedef struct image_files {
     const image_list_t *list;
     bool resized; /* by settings */
     transform_settings_t settings;
-    bool *flat;    /* [n]; likewise */
+    bool *black;   /* [n]; likewise */
     char **errors; /* [n]; each is written once, by the thread that reads the image */
 } image_files_t;
 
@@ -36,7 +36,7 @@ static void close_files(dataset_t *dataset)
     if (!p) return;
     for (int64_t i = 0; p->errors && i < p->list->n; i++) mem_free(&p->errors[i]);
     mem_free(&p->errors);
-    mem_free(&p->flat);
+    mem_free(&p->black);
     mem_free(&dataset->impl);
 }
 
@@ -65,7 +65,7 @@ static void close_reader(dataset_reader_t *reader)
 
 /* As images.c does for evaluation. */
 static err_t show_part(const image_files_t *p, reader_t *r, image_bytes_t from, const image_info_t *info,
-                       bool *flat)
+                       bool *black)
 {
     image_t image;
     image_rect_t place, whole = {0, 0, (double)info->width, (double)info->height};
@@ -73,18 +73,18 @@ static err_t show_part(const image_files_t *p, reader_t *r, image_bytes_t from, 
     map_size_t size = {info->height, info->width};
     render_window_t window = render_window(&transform, size);
     TRY(image_decode_part(r->decoder, from, window.part, window.width, window.height, &image, &place));
-    *flat = image_is_flat(&image);
+    *black = image_is_black(&image);
     return render(&transform, size, &image, place, &r->scratch, r->rgb);
 }
 
 /* Images that have the input's size keep their pixels. */
 static err_t show_whole(const dataset_info_t *model, reader_t *r, image_bytes_t from,
-                        const image_info_t *info, bool *flat)
+                        const image_info_t *info, bool *black)
 {
     image_t image;
     image_rect_t place, whole = {0, 0, (double)info->width, (double)info->height};
     TRY(image_decode_part(r->decoder, from, whole, model->width, model->height, &image, &place));
-    *flat = image_is_flat(&image);
+    *black = image_is_black(&image);
     return resize(&image, place, false, model->width, model->height, &r->scratch.resize, r->rgb);
 }
 
@@ -94,15 +94,15 @@ static uint8_t luma(const uint8_t *rgb)
     return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + (1u << 15)) >> 16);
 }
 
-static err_t decode_file(const dataset_t *dataset, reader_t *r, image_bytes_t from, bool *flat)
+static err_t decode_file(const dataset_t *dataset, reader_t *r, image_bytes_t from, bool *black)
 {
     const image_files_t *p = dataset->impl;
     const dataset_info_t *info = &dataset->info;
     int64_t n_pixels = info->height * info->width;
     image_info_t header;
     TRY(image_info(from, &header));
-    TRY(p->resized ? show_part(p, r, from, &header, flat) : show_whole(info, r, from, &header, flat));
-    *flat = *flat && header.transparent;
+    TRY(p->resized ? show_part(p, r, from, &header, black) : show_whole(info, r, from, &header, black));
+    *black = *black && header.transparent;
     if (info->channels == 3)
         memcpy(r->bytes, r->rgb, (size_t)n_pixels * 3);
     else
@@ -162,7 +162,7 @@ static err_t read_file(dataset_reader_t *reader, const dataset_request_t *reques
     size_t n_bytes = 0;
     err_t err = image_file_read(path, &file, &n_bytes);
     if (err == ERR_OK)
-        err = decode_file(dataset, r, (image_bytes_t){path, file, n_bytes}, &p->flat[request->index]);
+        err = decode_file(dataset, r, (image_bytes_t){path, file, n_bytes}, &p->black[request->index]);
     mem_free(&file);
     if (err == ERR_DATA) {
         memset(r->bytes, TRANSFORM_GREY, (size_t)(info->height * info->width * info->channels));
@@ -202,7 +202,7 @@ err_t image_files_open(const image_files_options_t *options, dataset_t **out)
         dataset->info.block[split] = 1;
     }
     TRY_OUT(err, mem_new_array(p->list->n, sizeof *p->errors, "image files", &p->errors));
-    TRY_OUT(err, mem_new_array(p->list->n, sizeof *p->flat, "image files", &p->flat));
+    TRY_OUT(err, mem_new_array(p->list->n, sizeof *p->black, "image files", &p->black));
     *out = dataset;
     return ERR_OK;
 out:
@@ -215,7 +215,7 @@ const char *image_files_error(const dataset_t *dataset, int64_t index)
     return ((const image_files_t *)dataset->impl)->errors[index];
 }
 
-bool image_files_flat(const dataset_t *dataset, int64_t index)
+bool image_files_black(const dataset_t *dataset, int64_t index)
 {
-    return ((const image_files_t *)dataset->impl)->flat[index];
+    return ((const image_files_t *)dataset->impl)->black[index];
 }

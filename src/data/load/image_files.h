@@ -40,11 +40,11 @@ err_t image_files_open(const image_files_options_t *options, dataset_t **out);
  * closed. */
 const char *image_files_error(const dataset_t *dataset, int64_t index);
 
-/* What becomes of an image that lost its content: it is transparent, and what the model sees of it is of one colour once it
+/* What becomes of an image that lost its content: it is transparent, and what the model sees of it is all black once it
  * was composited over black. Argument: its path. */
-#define IMAGE_FILES_FLAT                                                                                          \
-    "%s is of one colour after its transparency was laid over black; give it a background (ImageMagick: mogrify " \
+#define IMAGE_FILES_BLACK                                                                                     \
+    "%s is all black after its transparency was laid over black; give it a background (ImageMagick: mogrify " \
     "-background white -alpha remove FILE)"
-bool image_files_flat(const dataset_t *dataset, int64_t index);
+bool image_files_black(const dataset_t *dataset, int64_t index);
 
 #endif

@@ -140,7 +140,7 @@ static err_t take_batch(void *context, const int64_t *index, const float *logits
         /* Damage outside the part that the model sees. */
         if (err == ERR_DATA) error = err_message();
         TRY(err == ERR_DATA ? ERR_OK : err);
-        if (!error && image_files_flat(run->files, index[i])) log_warn(IMAGE_FILES_FLAT, p->image);
+        if (!error && image_files_black(run->files, index[i])) log_warn(IMAGE_FILES_BLACK, p->image);
         if (!error) prediction_print(p);
         TRY(error ? report_bad(run, error) : write_json(run, NULL));
     }

@@ -237,7 +237,7 @@ static err_t detect_file(predict_detector_t *run, int64_t i, image_t *image, int
     detector_result_t result;
     TRY(read_image(run, i, &bytes, &info));
     TRY(image_decode(run->decoder, bytes, image));
-    if (info.transparent && image_is_flat(image)) log_warn(IMAGE_FILES_FLAT, bytes.name);
+    if (info.transparent && image_is_black(image)) log_warn(IMAGE_FILES_BLACK, bytes.name);
     TRY(detector_run(run->detector, bytes.name, &info, image, false, &result));
     return keep_detections(run, &result, n);
 }
