@@ -96,3 +96,12 @@ png_size() { # FILE OFFSET
     [ ! -e a.png ]
     [ -z "$(ls -A folder)" ]
 }
+
+@test "other data than training's is said to be used when training's is not there" {
+    mkdir -p there/data elsewhere
+    cp "$data"/* there/data
+    (cd there && "$dptrain" train --data ./data --model lenet5 --steps 1 --batch 50 --no-eval --threads 1 --out run)
+    mkdir -p default/mnist && cp "$data"/* default/mnist
+    cd elsewhere
+    DPTRAIN_DATA=../default "$dptrain" eval ../there/run --threads 1 | grep 'default/mnist (from .*DPTRAIN_DATA; .*\./data'
+}

@@ -15,7 +15,7 @@
 #include "train/run/choose_algorithms.h"
 
 typedef struct eval_data {
-    char where[FS_PATH_MAX], why[128];
+    char where[FS_PATH_MAX], why[256];
     int64_t input_size; /* of weights_options_t */
 } eval_data_t;
 
@@ -38,8 +38,14 @@ typedef struct eval_run {
 static err_t choose_eval_data(const trained_about_t *about, const char *option, eval_data_t *out)
 {
     const char *trained = about->data;
-    if (option || !trained[0] || (strchr(trained, '/') && !dataset_is_there(trained)))
-        return dataset_choose(option, out->where, out->why);
+    const bool lost = !option && strchr(trained, '/') && !dataset_is_there(trained);
+    if (option || lost || !trained[0]) {
+        TRY(dataset_choose(option, out->where, out->why));
+        const size_t used = strlen(out->why), n = sizeof out->why - used;
+        const char *name = strlen(trained) < 64 ? trained : "data";
+        if (lost) snprintf(out->why + used, n, "; training's %s is not here", name);
+        return ERR_OK;
+    }
     TRY(dataset_choose(trained, out->where, out->why));
     snprintf(out->why, sizeof out->why, "from the checkpoint");
     return ERR_OK;
