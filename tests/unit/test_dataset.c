@@ -257,6 +257,9 @@ static void test_emnist(void)
         snprintf(reversed + strlen(reversed), 32, "%d %d %d\n", k, 'Z' + 1 - k, 'z' + 1 - k);
     if (fs_write_text(in_folder("emnist-letters-mapping.txt"), reversed) != ERR_OK) abort();
     OK(opens(in_folder("emnist-letters"), 26, "a"), "names of the mapping");
+    put_set("emnist-few", 20, 1);
+    if (fs_write_text(in_folder("emnist-few-mapping.txt"), reversed) != ERR_OK) abort();
+    OK(opens(in_folder("emnist-few"), 20, "g"), "… which has more classes");
     if (fs_write_text(in_folder("emnist-letters-mapping.txt"), "-9223372036854775808 65\n") != ERR_OK)
         abort();
     OK(opens(in_folder("emnist-letters"), 26, "z"), "… with a label that no number holds");
@@ -472,7 +475,7 @@ int main(void)
     char given[FS_PATH_MAX];
     if (data) data = realpath(data, given); /* test_choose changes the folder and the environment */
     if (!mkdtemp(root) || fs_join(folder, root, "set") != ERR_OK) tap_skip_all("no folder in /tmp");
-    tap_plan(6 + 2 + 4 + 3 + 7 + 11 + 12 + 2 + 18 + 7 + 1 + 1);
+    tap_plan(6 + 2 + 4 + 3 + 7 + 12 + 12 + 2 + 18 + 7 + 1 + 1);
     test_good_folder();
     test_norm();
     test_hash();

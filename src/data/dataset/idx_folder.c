@@ -88,7 +88,7 @@ static err_t number_classes(idx_data_t *d, dataset_info_t *info)
 }
 
 /* Names by EMNIST's mapping: a line "LABEL CODE" or "LABEL CODE CODE" (letters: capital and small) per class, codes in ASCII.
- * False if it does not name every class. */
+ * Labels that training does not have are passed over. False if it does not name every class. */
 static bool take_mapping(const idx_data_t *d, int n_classes, char *text, impl_t *impl)
 {
     int n = 0;
@@ -100,7 +100,8 @@ static bool take_mapping(const idx_data_t *d, int n_classes, char *text, impl_t 
         if (at == line) continue;
         long code = 0;
         for (char *end; (void)strtol(at, &end, 10), end != at; at = end) code = strtol(at, NULL, 10);
-        if (label < d->first || label > d->last || code <= ' ' || code > '~') return false;
+        if (label < d->first || label > d->last) continue;
+        if (code <= ' ' || code > '~') return false;
         const long k = label - d->first;
         if (!impl->names[k]) n++;
         snprintf(impl->text[k], NAME_BYTES, "%c", (int)code);
