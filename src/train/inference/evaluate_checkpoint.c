@@ -69,16 +69,27 @@ static bool same_name(const char *const *names, const char *const *others, int k
     return strcmp(names ? names[k] : number, others ? others[k] : number) == 0;
 }
 
-/* IDX files have as many classes as their labels show; a few images may not show all that the model knows. */
-static void take_model_classes(eval_run_t *run)
+/* Rank 0, which alone has the model's names. IDX files have as many classes as their labels show; a few images may show
+ * only the first of the model's. */
+static bool shows_first_classes(const dataset_t *dataset, const trained_model_t *model)
 {
-    const trained_model_t *m = run->model;
+    const dataset_info_t *info = &dataset->info;
+    bool same = !dataset->ops->read && info->n_classes < model->about.n_classes;
+    for (int k = 0; same && k < info->n_classes; k++)
+        same = same_name(info->class_names, model->class_names, k);
+    return same;
+}
+
+/* Collective. */
+static err_t take_more_classes(eval_run_t *run)
+{
     dataset_info_t *info = &run->dataset->info;
-    bool same = !run->dataset->ops->read && info->n_classes < m->about.n_classes;
-    for (int k = 0; same && k < info->n_classes; k++) same = same_name(info->class_names, m->class_names, k);
-    if (!same) return;
-    info->n_classes = m->about.n_classes;
-    info->class_names = m->class_names;
+    bool more = run->comm->rank == 0 && shows_first_classes(run->dataset, run->model);
+    TRY(comm_broadcast(run->comm, &more, sizeof more, 0, "comparing classes"));
+    if (!more) return ERR_OK;
+    info->n_classes = run->model->about.n_classes;
+    info->class_names = run->model->class_names;
+    return ERR_OK;
 }
 
 /* Rank 0. A folder may lack classes of the model, so that labels are matched by the classes' names. */
@@ -132,7 +143,6 @@ static err_t check_data(eval_run_t *run)
     if (info->n_samples[run->split] == 0)
         RAISE(ERR_DATA, "%s has no %s samples; --split %s evaluates the %s samples", info->source,
               split_words[run->split], split_names[!run->split], split_words[!run->split]);
-    take_model_classes(run);
     shape_t have = shape_3d(info->height, info->width, info->channels), want = about->sample;
     if (have.dim[0] != want.dim[1] || have.dim[1] != want.dim[2] || have.dim[2] != want.dim[3] ||
         info->n_classes != about->n_classes)
@@ -165,6 +175,7 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
         TRY(comm_agree(run->comm, err, "reading the weights"));
         TRY(trained_share(run->comm, run->backend, run->model));
     }
+    TRY(take_more_classes(run));
     if (!weights) TRY(take_labels(run));
     return comm_agree(run->comm, check_data(run), "opening data");
 }
