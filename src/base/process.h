@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes of this machine, as /proc shows them. Not collective. */
+/* Processes of this machine: what /proc shows of them, and whether they reach each other's memory. Not collective. */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
@@ -24,5 +24,15 @@ bool process_parse(const char *text, process_t *out);
  *
  *   proc  "/proc", or another folder for tests */
 bool process_read(const char *proc, long pid, process_t *out);
+
+/* Whether the kernel lets the processes of a job read and write each other's memory (process_vm_readv). */
+typedef struct peer_memory {
+    bool refused;
+    const char *cause, *advice; /* of a refusal: a few words; what to do */
+} peer_memory_t;
+
+/* Tried once, by two short-lived calls in a child process; not refused if that cannot be tried. Call it first before
+ * MPI_Init, which does not like forks. */
+const peer_memory_t *peer_memory(void);
 
 #endif

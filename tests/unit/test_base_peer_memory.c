@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/peer_memory.h"
+#include "base/process.h"
 
 enum { NOT_REFUSED, BY_FILTER, OTHERWISE, FAILED };
 

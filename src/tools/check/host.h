@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/peer_memory.h"
+#include "base/process.h"
 #include "tools/check/check.h"
 
 /* In bytes; -1: unknown. */

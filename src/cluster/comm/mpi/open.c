@@ -12,7 +12,7 @@
 #include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/peer_memory.h"
+#include "base/process.h"
 #include "base/sim.h"
 #include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
