@@ -61,6 +61,13 @@ bool fs_is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+bool fs_entry_is_folder(DIR *folder, const struct dirent *entry)
+{
+    struct stat info;
+    if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK) return entry->d_type == DT_DIR;
+    return fstatat(dirfd(folder), entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
+}
+
 bool fs_has_suffix(const char *path, const char *suffix)
 {
     size_t n = strlen(path), n_suffix = strlen(suffix);

@@ -3,6 +3,7 @@
 #ifndef BASE_FS_H
 #define BASE_FS_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,8 @@ void fs_quote(const char *word, char *out, size_t n_bytes);
 
 bool fs_exists(const char *path);
 bool fs_is_folder(const char *path);
+/* Of an entry that readdir returned; links are followed. */
+bool fs_entry_is_folder(DIR *folder, const struct dirent *entry);
 /* Ignores case; the suffix alone is not enough. */
 bool fs_has_suffix(const char *path, const char *suffix);
 

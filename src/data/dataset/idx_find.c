@@ -154,13 +154,6 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-static bool is_folder(const char *folder, const struct dirent *entry)
-{
-    char path[FS_PATH_MAX];
-    if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK) return entry->d_type == DT_DIR;
-    return fs_join(path, folder, entry->d_name) == ERR_OK && fs_is_folder(path);
-}
-
 /* The folders with IDX files: this one, or else those below.
  *
  *   alone  below only where there are no other folders at this level */
@@ -180,7 +173,7 @@ static void find_folders(const char *folder, bool alone, int depth, idx_folders_
     for (struct dirent *entry; !others && (entry = readdir(dir));) {
         const char *name = entry->d_name;
         const bool level = is_level(name);
-        if (name[0] == '.' || strcasecmp(name, "processed") == 0 || !is_folder(folder, entry)) continue;
+        if (name[0] == '.' || strcasecmp(name, "processed") == 0 || !fs_entry_is_folder(dir, entry)) continue;
         if (level && n < MAX_FOLDERS) snprintf(levels[n++], IDX_NAME_MAX, "%s", name);
         others = alone && depth == 0 && !level;
     }

@@ -161,7 +161,7 @@ static err_t list_images(class_walk_t *w, DIR *dir, folder_names_t *below)
         const char *name = entry->d_name;
         if (entry->d_type != DT_DIR && image_is_named(name)) {
             TRY(add_image(w, dir, name));
-        } else if (folder_entry_is_folder(dir, entry)) {
+        } else if (fs_entry_is_folder(dir, entry)) {
             TRY(check_name(w->path, name));
             TRY(folder_add_name(&impl->arena, below, name));
         } else {

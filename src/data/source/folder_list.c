@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -91,13 +90,6 @@ err_t folder_next(DIR *dir, const char *path, const struct dirent **out)
     return ERR_OK;
 }
 
-bool folder_entry_is_folder(DIR *dir, const struct dirent *entry)
-{
-    struct stat info;
-    if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK) return entry->d_type == DT_DIR;
-    return fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
-}
-
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -149,7 +141,7 @@ err_t folder_list(arena_t *arena, const char *path, folder_list_t *out)
     for (;;) {
         TRY_OUT(err, folder_next(dir, path, &entry));
         if (!entry) break;
-        if (folder_entry_is_folder(dir, entry)) {
+        if (fs_entry_is_folder(dir, entry)) {
             TRY_OUT(err, folder_add_name(arena, &out->folders, entry->d_name));
         } else if (image_is_named(entry->d_name)) {
             count_image(out, entry->d_name);
@@ -189,7 +181,7 @@ static bool any_entry(const char *path, bool (*is)(DIR *dir, const char *path, c
 static bool is_folder(DIR *dir, const char *path, const struct dirent *entry)
 {
     (void)path;
-    return folder_entry_is_folder(dir, entry);
+    return fs_entry_is_folder(dir, entry);
 }
 
 static bool is_content(DIR *dir, const char *path, const struct dirent *entry)
@@ -200,7 +192,7 @@ static bool is_content(DIR *dir, const char *path, const struct dirent *entry)
 static bool is_train_with_folders(DIR *dir, const char *path, const struct dirent *entry)
 {
     char below[FS_PATH_MAX];
-    return folder_role(entry->d_name) == FOLDER_TRAIN && folder_entry_is_folder(dir, entry) &&
+    return folder_role(entry->d_name) == FOLDER_TRAIN && fs_entry_is_folder(dir, entry) &&
            fs_join(below, path, entry->d_name) == ERR_OK && folder_has_folders(below);
 }
 
@@ -227,7 +219,7 @@ bool folder_has_images(const char *path, int depth)
     DIR *dir = opendir(path);
     while (dir && !found && folder_next(dir, path, &entry) == ERR_OK && entry) {
         char below[FS_PATH_MAX];
-        if (!folder_entry_is_folder(dir, entry))
+        if (!fs_entry_is_folder(dir, entry))
             found = image_is_named(entry->d_name);
         else if (depth > 0 && fs_join(below, path, entry->d_name) == ERR_OK)
             found = folder_has_images(below, depth - 1);

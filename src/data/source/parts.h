@@ -78,7 +78,6 @@ bool folder_is_archive(const char *name); /* by its ending */
 err_t folder_open(const char *path, DIR **out);
 /* The next entry; NULL at the end. */
 err_t folder_next(DIR *dir, const char *path, const struct dirent **out);
-bool folder_entry_is_folder(DIR *dir, const struct dirent *entry);
 
 /* Names in an arena; free `names` with mem_free. */
 typedef struct folder_names {
