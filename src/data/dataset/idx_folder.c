@@ -110,13 +110,17 @@ static bool take_mapping(const idx_data_t *d, int n_classes, char *text, impl_t 
     return n == n_classes;
 }
 
+static bool is_emnist(const idx_data_t *d)
+{
+    return strncasecmp(d->found.set.name, "emnist", 6) == 0;
+}
+
 /* EMNIST's sets are known without their mapping. `first`: the label of the first class. */
-static const char *known_alphabet(const char *set, int n_classes, int first)
+static const char *known_alphabet(int n_classes, int first)
 {
     static const char *const of_0[] = {"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt",
                                        "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"};
     static const char of_1[] = "abcdefghijklmnopqrstuvwxyz";
-    if (strncasecmp(set, "emnist", 6) != 0) return NULL;
     if (first == 1) return n_classes == (int)strlen(of_1) ? of_1 : NULL;
     for (int i = 0; i < 2; i++)
         if (n_classes == (int)strlen(of_0[i])) return of_0[i];
@@ -127,7 +131,7 @@ static const char *known_alphabet(const char *set, int n_classes, int first)
 static err_t name_classes(const idx_data_t *d, dataset_info_t *info, impl_t *impl)
 {
     const idx_set_t *set = &d->found.set;
-    const char *alphabet = known_alphabet(set->name, info->n_classes, d->first);
+    const char *alphabet = is_emnist(d) ? known_alphabet(info->n_classes, d->first) : NULL;
     bool mapped = false;
     for (int i = 0; i < 2 && set->name[0] && !mapped; i++) {
         char name[IDX_SET_MAX + 32], path[FS_PATH_MAX], *text = NULL;
@@ -167,7 +171,7 @@ static void transpose(uint8_t *pixels, shape_t *images, uint8_t *space)
 static err_t turn_images(idx_data_t *d, impl_t *impl)
 {
     uint8_t *space = NULL;
-    if (strncasecmp(d->found.set.name, "emnist", 6) != 0) return ERR_OK;
+    if (!is_emnist(d)) return ERR_OK;
     TRY(mem_new((size_t)(d->images[SPLIT_TRAIN].dim[1] * d->images[SPLIT_TRAIN].dim[2]), "an image", &space));
     for (split_t split = 0; split < SPLIT_COUNT; split++)
         transpose(d->pixels[split], &d->images[split], space);

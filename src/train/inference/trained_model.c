@@ -220,14 +220,20 @@ out:
     return err;
 }
 
+/* The model with one class, to ask a file for what it has. */
+static err_t build_any(const trained_about_t *about, graph_t **out)
+{
+    const int64_t *d = about->sample.dim;
+    const model_options_t any = {.sample = shape_3d(d[1], d[2], d[3]), .n_classes = 1, .compute = DTYPE_F32};
+    return model_build(about->model, &any, out);
+}
+
 /* The number of classes in the file: the outputs of its classifier. */
 static err_t count_classes(const char *path, const weights_options_t *options, const trained_about_t *about,
                            int *out)
 {
-    const int64_t *d = about->sample.dim;
-    model_options_t any = {.sample = shape_3d(d[1], d[2], d[3]), .n_classes = 1, .compute = DTYPE_F32};
     graph_t *graph = NULL;
-    TRY(model_build(about->model, &any, &graph));
+    TRY(build_any(about, &graph));
     err_t err = weights_count_classes(path, options->names, graph, out);
     graph_free(&graph);
     return err;
@@ -236,12 +242,10 @@ static err_t count_classes(const char *path, const weights_options_t *options, c
 /* The stem of a ResNet, from the option or the file. */
 static err_t choose_stem(const char *path, const weights_options_t *options, trained_about_t *about)
 {
-    const int64_t *d = about->sample.dim;
-    const model_options_t any = {.sample = shape_3d(d[1], d[2], d[3]), .n_classes = 1, .compute = DTYPE_F32};
     graph_t *graph = NULL;
     about->stem = model_stem(options->stem);
     if (about->detects || about->stem != MODEL_STEM_AUTO) return ERR_OK;
-    TRY(model_build(about->model, &any, &graph));
+    TRY(build_any(about, &graph));
     err_t err = ERR_OK;
     if (model_stem_of(graph) != MODEL_STEM_AUTO)
         err = weights_find_stem(path, options->names, graph, &about->stem);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Imports weights from .npz: which arrays are taken, what may be missing, and what is refused. Names and layouts are
+/* Imports weights from .npz: which arrays are taken, what may be missing, and what is refused, such as the files of other
+ * programs. Names and layouts are
  * left to transfer.c and tensor_layout.c. */
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include "base/file_kind.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "train/weights/transfer.h"
 #include "train/weights/weights.h"
 
@@ -89,12 +91,101 @@ static err_t match_names(import_t *m, char prefix[WEIGHTS_PREFIX_MAX])
     return transfer_match(&m->x, m->file);
 }
 
+enum { PATH_SHOWN = 120 };
+
+/* Weights in the files of other programs than NumPy, and the two lines of Python that convert them; %1$s is the file,
+ * %2$s the .npz to write. A training checkpoint holds the weights under any name: the dictionary with the most arrays is
+ * taken. */
+static const struct {
+    file_kind_t kind;
+    const char *lines, *more;
+} conversions[] = {
+    {FILE_PYTORCH,
+     "import numpy, torch; d = torch.load(\"%1$s\", map_location=\"cpu\", weights_only=True)\n"
+     "numpy.savez(\"%2$s\", **{k: v.detach().float().numpy() for k, v in max([d, *d.values()], key=lambda s: "
+     "isinstance(s, dict) and sum(map(torch.is_tensor, s.values()))).items() if torch.is_tensor(v)})",
+     ""},
+    {FILE_TORCHSCRIPT,
+     "import numpy, torch; d = torch.jit.load(\"%1$s\", map_location=\"cpu\").state_dict()\n"
+     "numpy.savez(\"%2$s\", **{k: v.detach().float().numpy() for k, v in d.items()})",
+     ""},
+    {FILE_PICKLE,
+     "import numpy, pickle; d = pickle.load(open(\"%1$s\", \"rb\"), encoding=\"latin1\")\n"
+     "numpy.savez(\"%2$s\", **{k: numpy.asarray(v) for k, v in max([d, *d.values()], key=lambda s: isinstance(s, dict) "
+     "and len(s)).items()})",
+     "; a pickle can run any program, so know where it is from"},
+    {FILE_SAFETENSORS,
+     "import numpy; from safetensors.torch import load_file\n"
+     "numpy.savez(\"%2$s\", **{k: v.float().numpy() for k, v in load_file(\"%1$s\").items()})",
+     ""},
+    {FILE_HDF5,
+     "import h5py, numpy; a = {}; h5py.File(\"%1$s\").visititems(lambda k, v: a.update({k: v[()]}) if isinstance(v, "
+     "h5py.Dataset) else None)\n"
+     "numpy.savez(\"%2$s\", **a)",
+     "; Keras's names need a table, --weights-names"},
+};
+
+/* The path within quotes of Python; if it cannot be printed, or is long, a word in its place. */
+static void python_path(const char *path, const char *word, char out[PATH_SHOWN])
+{
+    size_t n = 0, length;
+    for (const char *at = path; *at; at += length) {
+        length = utf8_length(at);
+        if (length == 0 || utf8_is_control(at, length) || n + length + 2 > PATH_SHOWN) {
+            snprintf(out, PATH_SHOWN, "%s", word);
+            return;
+        }
+        if (*at == '"' || *at == '\\') out[n++] = '\\';
+        memcpy(out + n, at, length);
+        n += length;
+    }
+    out[n] = '\0';
+}
+
+typedef struct start {
+    unsigned char first[FILE_KIND_BYTES];
+    size_t n;
+    file_kind_t kind;
+} start_t;
+
+static start_t read_start(const char *path)
+{
+    start_t s = {.kind = FILE_UNKNOWN};
+    s.n = file_kind_peek(path, s.first);
+    if (s.n > 0) s.kind = file_kind(s.first, s.n);
+    return s;
+}
+
+static err_t refuse_foreign(const char *path, const start_t *start)
+{
+    for (size_t i = 0; i < sizeof conversions / sizeof *conversions; i++) {
+        if (conversions[i].kind != start->kind) continue;
+        char from[PATH_SHOWN], to[PATH_SHOWN + 8], lines[768];
+        python_path(path, "FILE", from);
+        const char *slash = strrchr(from, '/'), *name = slash ? slash + 1 : from, *dot = strrchr(name, '.');
+        /* What it converts is not overwritten. */
+        const bool cut = dot && dot > name && strcmp(dot, ".npz") != 0;
+        const int n_stem = cut ? (int)(dot - from) : (int)strlen(from);
+        snprintf(to, sizeof to, "%.*s.npz", n_stem, from);
+        snprintf(lines, sizeof lines, conversions[i].lines, from, to);
+        RAISE(ERR_DATA,
+              "%.200s: %s; weights are read from .npz, to which these two lines of Python convert it%s:\n%s",
+              path, file_kind_explain(start->first, start->n, NULL).text, conversions[i].more, lines);
+    }
+    return ERR_OK;
+}
+
+err_t weights_check_file(const char *path)
+{
+    const start_t start = read_start(path);
+    return refuse_foreign(path, &start);
+}
+
 /* What else holds weights. */
 static err_t refuse_others(const char *path)
 {
-    unsigned char first[FILE_KIND_BYTES];
-    const size_t n = file_kind_peek(path, first);
-    if (fs_is_folder(path) || (n > 0 && file_kind(first, n) == FILE_DPTRAIN)) {
+    const start_t start = read_start(path);
+    if (fs_is_folder(path) || start.kind == FILE_DPTRAIN) {
         char word[FS_PATH_MAX];
         fs_quote(path, word, sizeof word);
         RAISE(
@@ -102,7 +193,7 @@ static err_t refuse_others(const char *path)
             "%.200s is %s, not .npz; export its weights first: dptrain checkpoint export %.200s --out weights.npz",
             path, fs_is_folder(path) ? "a folder" : "a file of dptrain's own", word);
     }
-    return weights_check_file(path);
+    return refuse_foreign(path, &start);
 }
 
 static err_t import_open(import_t *m, const graph_t *graph, const char *names)
