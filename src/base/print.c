@@ -19,6 +19,15 @@ void print_mask(char *text)
     }
 }
 
+const char *print_next_line(const char **rest, int *n)
+{
+    const char *line = *rest;
+    if (!line || !*line) return NULL;
+    *n = (int)strcspn(line, "\n");
+    *rest = line + *n + (line[*n] == '\n');
+    return line;
+}
+
 static void print_list(FILE *out, const char *format, va_list args)
 {
     char room[1024], *text = room;

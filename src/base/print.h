@@ -15,4 +15,8 @@ void print_to(FILE *out, const char *format, ...) __attribute__((format(printf, 
  * text stays as it is. */
 void print_mask(char *text);
 
+/* Goes through the lines of a text: returns the first one and its length, and moves *rest past it. NULL: none is left. An
+ * empty line at the end is none. *rest may be NULL. */
+const char *print_next_line(const char **rest, int *n);
+
 #endif

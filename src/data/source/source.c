@@ -2,10 +2,9 @@
 /* Dispatches calls to the kind of source. registry.c lists the kinds. */
 #include "data/source/source.h"
 
-#include <string.h>
-
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/print.h"
 
 void source_close(source_t **source)
 {
@@ -38,11 +37,9 @@ void source_free_buffer(const source_t *source, source_buffer_t *buffer)
 
 void source_warn_notes(const source_t *source)
 {
-    for (const char *line = source->notes; *line;) {
-        int n = (int)strcspn(line, "\n");
+    int n;
+    for (const char *rest = source->notes, *line; (line = print_next_line(&rest, &n));)
         if (n > 0) log_warn("%.*s", n, line);
-        line += n + (line[n] == '\n');
-    }
 }
 
 int64_t source_stored_bytes(const source_t *source, const source_entry_t *entry)

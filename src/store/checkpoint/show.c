@@ -75,11 +75,9 @@ static void show_attr(const ckpt_attr_t *attr, table_t *t)
 static void show_text(const ckpt_attr_t *attr)
 {
     print_out("%s\n", attr->name);
-    for (const char *line = attr->text; *line;) {
-        int n = (int)strcspn(line, "\n");
+    int n;
+    for (const char *rest = attr->text, *line; (line = print_next_line(&rest, &n));)
         print_out("  %.*s\n", n, line);
-        line += n + (line[n] != '\0');
-    }
 }
 
 static err_t show_attrs(const checkpoint_t *c)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/print.h"
 #include "base/record.h"
 #include "base/table.h"
 #include "compute/models/model.h"
@@ -34,11 +35,10 @@ void evaluation_print(const evaluation_about_t *about, const evaluation_t *eval)
     table_cell(&t, "data");
     table_cell(&t, "%s (%s), %lld %s samples", info->source, about->why_data, (long long)eval->n,
                split_words[about->evaluator->options.split]);
-    for (const char *line = info->about; line && *line;) {
-        const char *end = strchrnul(line, '\n');
+    int n;
+    for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n));) {
         table_cell(&t, "%s", "");
-        table_cell(&t, "%.*s", (int)(end - line), line);
-        line = *end ? end + 1 : end;
+        table_cell(&t, "%.*s", n, line);
     }
     if (!about->weights && !has_training_data(about)) {
         table_cell(&t, "%s", "");

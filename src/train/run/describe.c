@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/figure.h"
 #include "base/log.h"
+#include "base/print.h"
 #include "base/version.h"
 #include "base/xxh3.h"
 #include "cluster/comm/device.h"
@@ -102,11 +103,9 @@ static void print_ranks(const trainer_t *t)
 /* Warns of oddities in the data. */
 static void print_data_notes(const dataset_info_t *info, bool evaluates)
 {
-    for (const char *line = info->notes; line && *line;) {
-        const char *end = strchrnul(line, '\n');
-        log_warn("%s: %.*s", info->source, (int)(end - line), line);
-        line = *end ? end + 1 : end;
-    }
+    int n;
+    for (const char *rest = info->notes, *line; (line = print_next_line(&rest, &n));)
+        log_warn("%s: %.*s", info->source, n, line);
     if (info->n_samples[SPLIT_VAL] == 0 && evaluates)
         log_warn("%s has no validation images; validation uses the training images", info->source);
 }
@@ -172,11 +171,9 @@ static void print_images(const trainer_t *t)
     log_note("          %s training, %s validation images of %s, %d classes%s",
              figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
              sample, info->n_classes, list_classes(info, classes, sizeof classes));
-    for (const char *line = info->about; line && *line;) {
-        const char *end = strchrnul(line, '\n');
-        log_note("          %.*s", (int)(end - line), line);
-        line = *end ? end + 1 : end;
-    }
+    int n;
+    for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n));)
+        log_note("          %.*s", n, line);
 }
 
 /* The sizes of images that are cropped and resized, and what the model gets. Warns where the default enlarges them. */
