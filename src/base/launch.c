@@ -10,8 +10,8 @@
 
 #include "base/sim.h"
 
-/* From the innermost launcher outwards. A launcher's daemons may themselves be ranks of the next one, a step of Slurm
- * above all, and pass its variables on. SLURM_NTASKS is no sign: a batch script has it too. */
+/* From the innermost launcher outwards. A launcher's daemons may run as ranks of the next launcher, typically as a Slurm
+ * step, and pass on its variables. SLURM_NTASKS proves nothing: batch scripts have it too. */
 static const struct launcher {
     const char *name, *size, *rank;
     const char *instead; /* starts ranks that MPI sees, before their number; NULL: Open MPI's own mpirun */
@@ -38,8 +38,8 @@ static int number_of(const char *name)
     return *end == '\0' && value < 1 << 24 ? (int)value : -1;
 }
 
-/* What a shell of srun --pty, of salloc or of a batch script starts has the variables of the shell's step, or of an
- * earlier one, but is no task of it. Only a task has its own process in SLURM_TASK_PID. */
+/* A program started from a shell of srun --pty, of salloc or of a batch script inherits the variables of the shell's
+ * step, or of an earlier one, without being one of its tasks. Only a task finds its own process in SLURM_TASK_PID. */
 static bool is_in_slurm_shell(void)
 {
     static const unsigned long long first_special =

@@ -35,7 +35,7 @@ static const struct {
     {FILE_UNKNOWN, BYTES("\x1b[31mred"), "begins with 1b 5b 33"},
     {FILE_UNKNOWN, BYTES("caf\xC3\xA9 \xE2\x80\xAE rest"), "begins with 'caf\xC3\xA9 '; ADVICE"},
     {FILE_UNKNOWN, BYTES("../images/0.jpg"), "begins with '../images/0.jpg'"},
-    {FILE_UNKNOWN, BYTES("BMW is no bitmap"), "'BMW is"},
+    {FILE_UNKNOWN, BYTES("BMW is not a bitmap"), "'BMW is"},
     {FILE_UNKNOWN, BYTES("[section]\nkey = 1"), "'[section]'"},
     {FILE_WEB_PAGE, BYTES("<!DOCTYPE html><html><title>404 Not Found</title></html>\n"), "'404 Not Found'"},
     {FILE_WEB_PAGE, BYTES("\xEF\xBB\xBF\r\n  <HTML>"), "web page (HTML) in place of the file; download"},

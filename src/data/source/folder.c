@@ -240,7 +240,7 @@ static err_t take_classes(source_t *source, const char *folder, const folder_nam
     return ERR_OK;
 }
 
-/* The label of a class; -1 if there is no such class. */
+/* The label of a class; -1: unknown. */
 static int32_t find_label(const source_t *source, const char *class_name)
 {
     int32_t low = 0, high = source->n_categories; /* sorted by name */
@@ -530,8 +530,8 @@ static err_t make_hint(source_t *source, const layout_t *layout)
     if (source->n_samples[SPLIT_TRAIN] == 0) {
         snprintf(
             source->hint, sizeof source->hint,
-            "%s/ is the name of a split, and there is no train/. Move the folders of the training classes into train/, "
-            "%s/ too if it is a class%s",
+            "%s/ is the name of a split, and there is no train/ beside it. Move the training classes into train/, including "
+            "%s/ if it is one of them%s",
             layout->val, layout->val, layout->top.n_archives > 0 ? "; there are archives to unpack" : "");
         return ERR_OK;
     }
