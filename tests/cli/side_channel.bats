@@ -6,7 +6,7 @@
 load common
 # shellcheck disable=SC2154 # variables of common.bash
 
-# Starts an endless job on 3 hosts, waits until it trains, and calls FAULT PID_OF_RANK. Writes the exit code.
+# Starts an endless job on 3 hosts, waits until it has trained for a while, and calls FAULT PID_OF_RANK. Writes the exit code.
 broken_job() { # NAME RANK FAULT...
     local i job code=0 pid said=$BATS_FILE_TMPDIR/$1.out
     mpi_flags 3
@@ -15,7 +15,7 @@ broken_job() { # NAME RANK FAULT...
         >"$said" 2>&1 &
     job=$!
     for ((i = 0; i < 1200; i++)); do
-        if grep -qs '^epoch 2' "$said"; then break; fi
+        if grep -qs '^epoch 30 ' "$said"; then break; fi
         sleep 0.1
     done
     for pid in $(pgrep -P "$job"); do

@@ -71,16 +71,17 @@ static void send_message(side_t *s, side_link_t *link, side_kind_t kind)
     flush_link(link);
 }
 
-/* False: the link was closed. */
+/* A group that connects hears at once what the hub's does. False: the link was closed. */
 static bool take_message(side_t *s, side_link_t *link)
 {
     const side_message_t *m = &link->in;
+    const bool greets = link->group < 0;
     link->n_in = 0;
     if (!side_knows(s, m) || (link->group >= 0 && link->group != m->group)) {
         close_link(s, link, SIDE_UNKNOWN);
         return false;
     }
-    if (link->group < 0) {
+    if (greets) {
         /* A new connection replaces that of the same group. */
         for (int i = 0; i < s->n_links; i++)
             if (s->links[i].fd >= 0 && s->links[i].group == m->group)
@@ -88,6 +89,7 @@ static bool take_message(side_t *s, side_link_t *link)
         link->group = m->group;
     }
     side_apply(s, m);
+    if (greets) send_message(s, link, SIDE_STATUS);
     return true;
 }
 
