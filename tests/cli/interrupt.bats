@@ -117,7 +117,7 @@ continues() { # RANKS LAST_STEP ARGUMENTS...
     [ "$(jq -c 'select(.record == "end") | [.reason, .step]' "$out/metrics.jsonl")" = "[\"interrupted by SIGTERM\",$step]" ]
 }
 
-@test "mpirun: rank 0 saves within the second that mpirun leaves, and the last line explains code 1" {
+@test "mpirun: rank 0 saves in the time that mpirun leaves, and the last line explains code 1" {
     mpirun_waits
     launch_on 2 "${endless[@]}" --reproducible 2 --checkpoint-every 100000
     wait_step 4
