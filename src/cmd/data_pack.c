@@ -45,6 +45,7 @@ static const char usage[] =
 typedef struct options {
     const char *from;
     pack_options_t pack;
+    list_rule_options_t list;
     int64_t threads, max_image_pixels;
     double timeout_sec;
 } options_t;
@@ -66,6 +67,7 @@ static const opt_t table[] = {
      OPT_COMMON},
     {"max-bad", OPT_INT, FIELD(pack.max_bad), "0", 0, 1000000, NULL, "N",
      "maximum number of unusable images to leave out", OPT_COMMON},
+    LIST_RULE_ROWS(FIELD(list)),
     DATA_THREADS_ROW(FIELD(threads)),
     IMAGE_PIXELS_ROW(FIELD(max_image_pixels)),
     DATA_TIMEOUT_ROW(FIELD(timeout_sec)),
@@ -95,11 +97,12 @@ static err_t pack_source(comm_t *comm, const options_t *options)
     static const char opening[] = "opening the source";
     source_t *source = NULL;
     pack_result_t result;
+    const list_rules_t rules = list_rules(&options->list, options->pack.max_bad);
     double begun_sec = clock_sec();
     /* Before the source is opened: a new --out folder inside it would be read as a class. */
     err_t err = comm->rank == 0 ? pack_check_apart(options->from, options->pack.out) : ERR_OK;
     err = comm_agree(comm, err, opening);
-    if (err == ERR_OK) err = pack_open(comm, options->from, opening, &source);
+    if (err == ERR_OK) err = pack_open(comm, options->from, &rules, opening, &source);
     if (err == ERR_OK) err = pack_run(comm, source, &options->pack, &result);
     if (err == ERR_OK) {
         log_info("packed %s samples (%s of images) into %lld shard%s (%s) in %s, %s",

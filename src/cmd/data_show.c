@@ -47,6 +47,7 @@ static const opt_t table[] = {
      "draw only images of this class or with an object of it", OPT_COMMON},
     {"top", OPT_INT, FIELD(top), "20", 1, 1e9, NULL, "N", "number of categories in the table", OPT_COMMON},
     {"read", OPT_FLAG, FIELD(read), "true", 0, 0, NULL, NULL, "read every image's headers", OPT_COMMON},
+    LIST_RULE_ROWS(FIELD(list)),
 };
 
 static err_t check_options(const show_options_t *options, const opt_group_t *group, int n_words)

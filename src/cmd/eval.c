@@ -132,6 +132,7 @@ static err_t evaluate_detector_with(runtime_t *runtime, const char *where, train
                                             .png = e->png,
                                             .n_worst = e->n_worst,
                                             .max_bad = e->loader.max_bad,
+                                            .list = list_rules(&e->loader.list, e->loader.max_bad),
                                             .per_category = o->per_category,
                                             .threads_given = e->threads_given,
                                             .weights = e->weights,

@@ -230,12 +230,12 @@ static void test_watch(void)
     int left = 1000;
     const open_watch_t watch = {count_call, &left};
     put_classes();
-    OK(source_open_watched(folder, &watch, &source) == ERR_OK && left <= 1000 - 4 && !source->watch,
+    OK(source_open_watched(folder, NULL, &watch, &source) == ERR_OK && left <= 1000 - 4 && !source->watch,
        "who waits for an opening hears of every image");
     source_close(&source);
     left = 2;
     int64_t n_live = mem_live();
-    OK(source_open_watched(folder, &watch, &source) == ERR_PEER && !source && SAYS("that is enough") &&
+    OK(source_open_watched(folder, NULL, &watch, &source) == ERR_PEER && !source && SAYS("that is enough") &&
            mem_live() == n_live,
        "and may end it");
 }

@@ -171,7 +171,7 @@ static err_t open_images(dataset_t *dataset, const char *where, const transform_
 {
     images_t *p = NULL;
     TRY(new_images(dataset, settings, &p));
-    TRY(source_open_watched(where, dataset->watch, &p->source));
+    TRY(source_open_watched(where, &settings->list, dataset->watch, &p->source));
     TRY(set_dataset(dataset));
     set_blocks(dataset);
     TRY(new_content(dataset));

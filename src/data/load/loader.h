@@ -28,6 +28,7 @@ typedef struct batch {
 typedef struct loader_settings {
     int64_t threads; /* 0: chosen by the caller */
     int64_t max_bad;
+    list_rule_options_t list;
     int64_t max_image_pixels;
 } loader_settings_t;
 extern const opt_t loader_option_table[];

@@ -21,6 +21,7 @@ const opt_t loader_option_table[] = {
      "nothing in it",
      OPT_MORE},
     IMAGE_PIXELS_ROW(offsetof(loader_settings_t, max_image_pixels)),
+    LIST_RULE_ROWS(offsetof(loader_settings_t, list)),
 };
 const int n_loader_options = sizeof loader_option_table / sizeof loader_option_table[0];
 

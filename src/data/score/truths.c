@@ -119,7 +119,7 @@ static err_t take_source(const source_t *source, split_t split, const int64_t *i
 static err_t read_source(const char *path, split_t split, const open_watch_t *watch, truths_t *truths,
                          memory_t *memory)
 {
-    TRY(source_open_watched(path, watch, &memory->source));
+    TRY(source_open_watched(path, NULL, watch, &memory->source));
     return take_source(memory->source, split, NULL, 0, watch, truths);
 }
 

@@ -88,6 +88,7 @@ out:
 
 err_t show_source(const char *path, const show_options_t *options)
 {
+    const list_rules_t rules = list_rules(&options->list, 0);
     const source_ops_t *kind = NULL;
     source_t *source = NULL;
     int32_t category = -1;
@@ -95,7 +96,7 @@ err_t show_source(const char *path, const show_options_t *options)
     TRY(source_find_kind(path, &kind));
     print_out("%s: %s\n", path, kind->what);
     fflush(stdout); /* reading may take long */
-    TRY_OUT(err, source_open(path, &source));
+    TRY_OUT(err, source_open_watched(path, &rules, NULL, &source));
     if (source->about[0]) print_out("%s\n", source->about);
     if (source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL] == 0)
         RAISE_OUT(err, ERR_DATA, "%s holds no images", path);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "data/annotation/list_rules.h"
 
 typedef struct show_options {
     const char *out;      /* the sheet, a PNG; NULL: none */
@@ -15,6 +16,7 @@ typedef struct show_options {
     int64_t seed;         /* for choosing the images */
     int64_t top;          /* categories in the table */
     bool read;            /* read every image's headers */
+    list_rule_options_t list;
 } show_options_t;
 
 /* Prints the content of the source at `path` and draws the sheet. Warnings name the first images that cannot

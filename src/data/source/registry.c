@@ -56,10 +56,11 @@ const source_ops_t *source_kind(const char *name)
 
 err_t source_open(const char *path, source_t **out)
 {
-    return source_open_watched(path, NULL, out);
+    return source_open_watched(path, NULL, NULL, out);
 }
 
-err_t source_open_watched(const char *path, const open_watch_t *watch, source_t **out)
+err_t source_open_watched(const char *path, const list_rules_t *rules, const open_watch_t *watch,
+                          source_t **out)
 {
     const source_ops_t *kind = NULL;
     source_t *source = NULL;
@@ -68,10 +69,12 @@ err_t source_open_watched(const char *path, const open_watch_t *watch, source_t 
     TRY(mem_new(sizeof *source, "a source of images", &source));
     source->ops = kind;
     source->watch = watch;
+    source->rules = rules;
     TRY_OUT(err, fs_join(source->path, "", path));
     TRY_OUT(err, kind->open(source, path));
     if (!source->hash) TRY_OUT(err, source_measure_hash(source));
     source->watch = NULL;
+    source->rules = NULL;
     *out = source;
     return ERR_OK;
 out:

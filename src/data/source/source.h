@@ -6,6 +6,7 @@
 #define DATA_SOURCE_SOURCE_H
 
 #include "base/fs.h"
+#include "data/annotation/list_rules.h"
 #include "data/annotation/sample.h"
 #include "data/dataset/dataset.h"
 
@@ -80,7 +81,9 @@ struct source {
      *   about  which folder is which split: "training train/, validation valid/"
      *   hint   why there are no training images, or one class, and what to do */
     char about[SOURCE_ABOUT_MAX], hint[SOURCE_HINT_MAX];
-    const open_watch_t *watch; /* during source_open_watched; may be NULL */
+    /* During source_open_watched; may be NULL. */
+    const open_watch_t *watch;
+    const list_rules_t *rules;
     void *impl;
 };
 
@@ -99,11 +102,12 @@ struct source {
  *           litter (Thumbs.db, __MACOSX, …) are skipped; what else is not used is in the notes. val's classes must
  *           be among train's, and each class in train must have an image.
  *
- * watch may be NULL. */
+ * rules and watch may be NULL. */
 /* The kind of the source at `path`, without opening it. ERR_DATA as source_open. */
 err_t source_find_kind(const char *path, const source_ops_t **out);
 err_t source_open(const char *path, source_t **out);
-err_t source_open_watched(const char *path, const open_watch_t *watch, source_t **out);
+err_t source_open_watched(const char *path, const list_rules_t *rules, const open_watch_t *watch,
+                          source_t **out);
 void source_close(source_t **source);
 /* The folder, existing or not, whose subfolders are the classes of the source at `path`; "" if none. */
 err_t source_classes(const char *path, split_t split, char out[FS_PATH_MAX]);

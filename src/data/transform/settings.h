@@ -3,6 +3,7 @@
 #ifndef DATA_TRANSFORM_SETTINGS_H
 #define DATA_TRANSFORM_SETTINGS_H
 
+#include "data/annotation/list_rules.h"
 #include "data/transform/canvas.h"
 #include "data/transform/random_affine.h"
 
@@ -75,6 +76,7 @@ typedef struct transform_settings {
     random_affine_ranges_t affine;
     canvases_t canvases; /* TASK_DETECT */
     bool keep_empty;     /* TASK_DETECT: train on images without objects too */
+    list_rules_t list;   /* of the source; set by its opener */
 } transform_settings_t;
 
 transform_settings_t transform_settings(const transform_options_t *options);

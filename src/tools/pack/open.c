@@ -8,13 +8,14 @@
 
 typedef struct opening {
     const char *path;
+    const list_rules_t *rules;
     source_t *source;
 } opening_t;
 
 static err_t opening_find(void *context, comm_alive_t alive, void *alive_context)
 {
     opening_t *o = context;
-    return source_open_watched(o->path, &(open_watch_t){alive, alive_context}, &o->source);
+    return source_open_watched(o->path, o->rules, &(open_watch_t){alive, alive_context}, &o->source);
 }
 
 static err_t opening_save(void *context, void **bytes, int64_t *n_bytes)
@@ -29,9 +30,9 @@ static err_t opening_restore(void *context, void **bytes, int64_t n_bytes)
     return source_restore(bytes, n_bytes, &o->source);
 }
 
-err_t pack_open(comm_t *comm, const char *path, const char *what, source_t **out)
+err_t pack_open(comm_t *comm, const char *path, const list_rules_t *rules, const char *what, source_t **out)
 {
-    opening_t opening = {.path = path};
+    opening_t opening = {.path = path, .rules = rules};
     const comm_finding_t finding = {what, &opening, opening_find, opening_save, opening_restore};
     err_t err = comm_share(comm, &finding);
     if (err == ERR_OK)

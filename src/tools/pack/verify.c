@@ -139,7 +139,7 @@ static err_t open_target(verifier_t *v, bool *shards)
     *shards = v->comm->rank == 0 && source_shards.is(v->path);
     TRY(comm_broadcast(v->comm, shards, sizeof *shards, 0, "inspecting the folder"));
     if (!*shards) {
-        TRY(pack_open(v->comm, v->path, "opening the data", &v->source));
+        TRY(pack_open(v->comm, v->path, NULL, "opening the data", &v->source));
         source_warn_notes(v->source);
         return ERR_OK;
     }

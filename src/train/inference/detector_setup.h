@@ -23,6 +23,7 @@ typedef struct evaluate_detector_options {
     const char *png;     /* output: truth beside detections; or NULL */
     int64_t n_worst;     /* images in png */
     int64_t max_bad;     /* images that cannot be read; more are an error */
+    list_rules_t list;   /* of the data; what is at its default is the checkpoint's */
     bool per_category;
     bool threads_given; /* as in evaluate_options_t */
     weights_options_t weights;

@@ -158,7 +158,7 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
 {
     const evaluate_options_t *o = run->options;
     bool weights = trained_is_weights(where);
-    transform_settings_t transform;
+    transform_settings_t transform = {0};
     err_t err = ERR_OK;
     run->weights = o->weights;
     TRY(comm_agree(run->comm, run->comm->rank == 0 ? choose_files(run, where) : ERR_OK, "choosing data"));
@@ -167,8 +167,11 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
     if (weights) TRY(comm_agree(run->comm, weights_transform(&run->weights, &transform), "opening data"));
     loader_apply_limits(&o->loader);
     TRY(comm_agree(run->comm, bad_open(o->loader.max_bad, &run->bad), "opening data"));
-    TRY(train_open_data(run->comm, run->data.where, weights ? &transform : &run->model->about.transform,
-                        &run->dataset));
+    const list_rules_t saved = run->model->about.transform.list;
+    if (!weights) transform = run->model->about.transform;
+    transform.list = list_rules(&o->loader.list, o->loader.max_bad);
+    if (!weights) list_rules_inherit(&transform.list, &saved);
+    TRY(train_open_data(run->comm, run->data.where, &transform, &run->dataset));
     if (weights) {
         if (run->comm->rank == 0)
             err = trained_import(where, &run->weights, &run->dataset->info, run->backend, run->model);

@@ -43,7 +43,9 @@ static err_t find_data(void *context, comm_alive_t alive, void *alive_context)
     if (!o->data && !fs_is_folder(data))
         RAISE(ERR_DATA, "%s was trained on %s, which is not a folder here; give --data SRC",
               run->model->about.path, data[0] ? data : "unknown data");
-    TRY(source_open_watched(data, &watch, &run->source));
+    list_rules_t rules = o->list;
+    list_rules_inherit(&rules, &run->model->about.transform.list);
+    TRY(source_open_watched(data, &rules, &watch, &run->source));
     if (!run->source->has_annotations)
         RAISE(ERR_DATA, "%s has no annotations; detectors are evaluated on COCO's folder, or shards of one",
               data);

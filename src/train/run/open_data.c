@@ -56,6 +56,7 @@ err_t train_open_input(comm_t *comm, const train_options_t *options, train_input
     loader_apply_limits(&options->loader);
     input->transform = transform_settings(&options->transform);
     if (options->detects) err = detect_train_transform(&options->detect, &input->transform);
+    input->transform.list = list_rules(&options->loader.list, options->loader.max_bad);
     if (err == ERR_OK) err = bad_open(options->loader.max_bad, &input->bad);
     TRY(comm_agree(comm, err, "opening data"));
     TRY(train_open_data(comm, input->where, &input->transform, &input->dataset));

@@ -292,6 +292,7 @@ err_t train_options_transform(const char *saved, transform_settings_t *out)
     char *storage = NULL;
     err_t err = read_saved(saved, &options, &storage);
     if (err == ERR_OK) *out = transform_settings(&options.transform);
+    if (err == ERR_OK) out->list = list_rules(&options.loader.list, 0);
     if (err == ERR_OK && out->task == TASK_DETECT) err = detect_train_transform(&options.detect, out);
     mem_free(&storage);
     return err;
