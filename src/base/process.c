@@ -3,7 +3,9 @@
 #include "base/process.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,4 +101,23 @@ const peer_memory_t *peer_memory(void)
 {
     pthread_once(&found_once, probe);
     return &found;
+}
+
+static void take_broken_pipe(int signal_number)
+{
+    const int saved = errno;
+    struct pollfd outputs[] = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
+    if (poll(outputs, 2, 0) > 0 && ((outputs[0].revents | outputs[1].revents) & POLLERR)) {
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
+    }
+    errno = saved;
+}
+
+void process_survive_lost_peers(void)
+{
+    const struct sigaction action = {.sa_handler = take_broken_pipe, .sa_flags = SA_RESTART};
+    struct sigaction before;
+    if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+        sigaction(SIGPIPE, &action, NULL);
 }

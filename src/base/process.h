@@ -35,4 +35,9 @@ typedef struct peer_memory {
  * MPI_Init, which does not like forks. */
 const peer_memory_t *peer_memory(void);
 
+/* A write to a socket whose other end has gone returns EPIPE, as one to a pipe does, but for stdout and stderr: when
+ * their reader has gone, SIGPIPE still ends the process. Open MPI writes to ranks of other hosts, one of which may
+ * have been killed, and this one is not to be taken for the one that failed. */
+void process_survive_lost_peers(void);
+
 #endif

@@ -168,6 +168,7 @@ static err_t init_mpi(bool *we_began)
         avoid_peer_memory();
         E_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
         *we_began = true;
+        process_survive_lost_peers();
     }
     TRY(check_launch(&launch, we_began));
     E_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
  *
- * Whether processes may read and write each other's memory, where the kernel forbids it in different ways. */
+ * Other processes of a job: whether they may read and write each other's memory, where the kernel forbids it in
+ * different ways, and what becomes of a process when another has gone. */
 #include "tests/tap.h"
 
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +61,24 @@ static int said_after(unsigned call, unsigned action, bool hidden)
     return WEXITSTATUS(status);
 }
 
+/* How a process ends that writes where nobody reads: to a socket, or, `out`, to its stdout. As waitpid has it. */
+static int end_of_writer(bool out)
+{
+    int pair[2], status = -1;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if ((out ? pipe(pair) : socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) != 0) _exit(FAILED);
+        if (out && dup2(pair[1], STDOUT_FILENO) < 0) _exit(FAILED);
+        close(pair[0]);
+        process_survive_lost_peers();
+        const ssize_t n = write(out ? STDOUT_FILENO : pair[1], "x", 1);
+        _exit(n < 0 && errno == EPIPE ? 0 : FAILED);
+    }
+    waitpid(pid, &status, 0);
+    return status;
+}
+
 int main(void)
 {
     static const struct {
@@ -66,7 +87,7 @@ int main(void)
     } actions[] = {{"EPERM", SECCOMP_RET_ERRNO | EPERM},
                    {"ENOSYS", SECCOMP_RET_ERRNO | ENOSYS},
                    {"death of the caller", SECCOMP_RET_KILL}};
-    tap_plan(6);
+    tap_plan(8);
     int now = said_after(0, 0, false);
     if (now != NOT_REFUSED)
         tap_skip("peer memory is refused here");
@@ -81,5 +102,8 @@ int main(void)
         tap_skip("peer memory is refused here");
     else
         OK(said_after(0, 0, true) == OTHERWISE, "refused without a filter");
+    OK(end_of_writer(false) == 0, "a process survives a lost peer");
+    const int status = end_of_writer(true);
+    OK(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE, "but not the reader of its output");
     return tap_done();
 }
