@@ -33,10 +33,16 @@ void json_parser_free(json_parser_t **parser); /* NULL inside is fine */
  * keeps the callback's error message; feed nothing more. */
 err_t json_parser_feed(json_parser_t *parser, const void *bytes, size_t n_bytes);
 
-/* The value of a number. ERR_DATA quotes it: not a 64-bit integer without fraction and exponent; not finite as
- * a double. Reals are rounded to the nearest double. */
+/* The value of a number. Reals are rounded to the nearest double; integers are exact: 42, 42.0, 4.2e1, -0, with
+ * a fraction or an exponent below 2^53. ERR_DATA quotes it: not a 64-bit integer; not finite as a double. */
 err_t json_parse_int(const char *text, size_t n_bytes, int64_t *out);
 err_t json_parse_real(const char *text, size_t n_bytes, double *out);
+
+/* The value of a string that holds such a number, also with spaces around it, a + or leading zeros:
+ * "000000000139". Integers have no exponent there: "12e5" may be hexadecimal. ERR_DATA quotes it, printably:
+ * anything else, such as "", "IMG_001", "nan" or "1,5". */
+err_t json_text_int(const char *text, size_t n_bytes, int64_t *out);
+err_t json_text_real(const char *text, size_t n_bytes, double *out);
 
 /* Ends the text. Errors as in json_parser_feed; a truncated or empty text is not JSON. Reports a number at
  * the end of the text. */
