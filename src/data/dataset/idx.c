@@ -8,30 +8,22 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "base/file_kind.h"
 #include "base/fs_temp.h"
+#include "base/gunzip.h"
 #include "base/mem.h"
 
 enum { TYPE_U8 = 8, TYPE_I8 = 9, TYPE_I16 = 11, TYPE_I32 = 12 };
 /* QMNIST's labels have eight numbers: class, NIST's partition, writer, ... */
 enum { QMNIST_COLUMNS = 8, CHUNK_BYTES = 1 << 16, HEADER_MAX = 4 + 4 * SHAPE_MAX_DIMS };
 
-/* A compressed file may promise this much, plus MAX_RATIO times its size. MNIST's images shrink to a fifth;
- * deflate's limit is 1032, with which a few megabytes become gigabytes. */
-enum { FREE_BYTES = 64 << 20, MAX_RATIO = 100 };
-
-/* A file's bytes, decompressed if it begins as gzip does. Uses zlib's inflate, because its gzread ignores
- * foreign bytes after the compressed data. */
+/* A file's bytes, decompressed if it begins as gzip does. */
 typedef struct source {
     const char *path;
     int fd;
     int64_t n_file_bytes;
-    bool packed;
-    bool at_file_end, at_end; /* of the file, of the decompressed data */
-    z_stream z;
-    uint8_t chunk[CHUNK_BYTES];
+    gunzip_t *gunzip; /* NULL: the file is plain */
 } source_t;
 
 static err_t read_file(source_t *s, uint8_t *out, int64_t n, int64_t *got)
@@ -61,70 +53,27 @@ static err_t source_open(source_t *s, const char *path)
     int64_t got;
     TRY(read_file(s, start, sizeof start, &got));
     if (lseek(s->fd, 0, SEEK_SET) != 0) RAISE(ERR_SYSTEM, "%s: lseek failed: %s", path, strerror(errno));
-    if (got < 2 || start[0] != 0x1f || start[1] != 0x8b) return ERR_OK;
-    if (inflateInit2(&s->z, 15 + 16) != Z_OK)
-        RAISE(ERR_SYSTEM, "%s: cannot initialise zlib: %s", path, s->z.msg);
-    s->packed = true;
-    return ERR_OK;
+    return gunzip_begins(start, (size_t)got) ? gunzip_new(s->fd, &s->gunzip) : ERR_OK;
 }
 
 static void source_close(source_t *s)
 {
-    if (s->packed) inflateEnd(&s->z);
+    gunzip_free(&s->gunzip);
     if (s->fd >= 0) close(s->fd);
-}
-
-static err_t refill_chunk(source_t *s)
-{
-    if (s->z.avail_in > 0 || s->at_file_end) return ERR_OK;
-    int64_t got;
-    TRY(read_file(s, s->chunk, CHUNK_BYTES, &got));
-    s->z.next_in = s->chunk;
-    s->z.avail_in = (uInt)got;
-    s->at_file_end = got < CHUNK_BYTES;
-    return ERR_OK;
-}
-
-/* A gzip file may have several consecutive members. */
-static err_t next_member(source_t *s)
-{
-    TRY(refill_chunk(s));
-    s->at_end = s->z.avail_in == 0;
-    if (s->at_end) return ERR_OK;
-    if (s->z.next_in[0] != 0x1f)
-        RAISE(ERR_DATA, "%s: foreign bytes follow the gzip data; download or create the file again", s->path);
-    ASSERT(inflateReset(&s->z) == Z_OK);
-    return ERR_OK;
 }
 
 static err_t read_packed(source_t *s, uint8_t *out, int64_t n, int64_t *got)
 {
-    z_stream *z = &s->z;
-    for (*got = 0; *got < n && !s->at_end;) {
-        TRY(refill_chunk(s));
-        uInt room = n - *got < 1 << 30 ? (uInt)(n - *got) : 1u << 30;
-        z->next_out = out + *got;
-        z->avail_out = room;
-        int status = inflate(z, Z_NO_FLUSH);
-        *got += room - z->avail_out;
-        if (status == Z_STREAM_END)
-            TRY(next_member(s));
-        else if (status == Z_BUF_ERROR && z->avail_in == 0 && s->at_file_end)
-            RAISE(ERR_DATA, "%s is truncated: its gzip data ends early; download or create the file again",
-                  s->path);
-        else if (status == Z_MEM_ERROR)
-            RAISE(ERR_SYSTEM, "%s: zlib is out of memory", s->path);
-        else if (status != Z_OK && status != Z_BUF_ERROR)
-            RAISE(ERR_DATA, "%s is damaged: its gzip data has an %s; download or create the file again",
-                  s->path, z->msg ? z->msg : "error");
-    }
-    return ERR_OK;
+    size_t n_read = 0;
+    err_t err = gunzip_read(s->gunzip, out, (size_t)n, &n_read);
+    *got = (int64_t)n_read;
+    return err == ERR_OK ? ERR_OK : err_context(err, "%s", s->path);
 }
 
 /* Reads n bytes; fewer only at the end. */
 static err_t source_read(source_t *s, uint8_t *out, int64_t n, int64_t *got)
 {
-    return s->packed ? read_packed(s, out, n, got) : read_file(s, out, n, got);
+    return s->gunzip ? read_packed(s, out, n, got) : read_file(s, out, n, got);
 }
 
 /* What a file holds: n_dims 3: images; 1: labels, of any whole numbers in one or, QMNIST's, two dimensions. */
@@ -155,7 +104,7 @@ static err_t check_magic(source_t *s, const uint8_t magic[4], bool labels, layou
     TRY(source_read(s, first + 4, sizeof first - 4, &n_more));
     const size_t n_first = 4 + (size_t)n_more;
     const file_kind_t kind = file_kind(first, n_first);
-    const char *packed = s->packed ? " once it is unpacked" : "";
+    const char *packed = s->gunzip ? " once it is unpacked" : "";
     if (kind != FILE_UNKNOWN && kind != FILE_IDX)
         RAISE(ERR_DATA, "%s is not an IDX file%s: %s", s->path, packed,
               file_kind_explain(first, n_first, "replace it").text);
@@ -225,18 +174,19 @@ static err_t check_count(const char *path, const layout_t *layout, int64_t n_hav
 
 static err_t check_ratio(const source_t *s, const layout_t *layout)
 {
-    if (shape_count(layout->shape) * layout->value_bytes <= FREE_BYTES + MAX_RATIO * s->n_file_bytes)
+    if (shape_count(layout->shape) * layout->value_bytes <=
+        GUNZIP_FREE_BYTES + GUNZIP_MAX_RATIO * s->n_file_bytes)
         return ERR_OK;
     RAISE(ERR_DATA,
           "%s: its header says %s, more than %d times its %" PRId64
           " bytes: it is truncated or damaged; download or create the file again, or decompress it by gunzip",
-          s->path, shape_format(layout->shape).text, MAX_RATIO, s->n_file_bytes);
+          s->path, shape_format(layout->shape).text, GUNZIP_MAX_RATIO, s->n_file_bytes);
 }
 
 static err_t read_values(source_t *s, const layout_t *layout, uint8_t **values)
 {
     int64_t count = shape_count(layout->shape) * layout->value_bytes, room = count, n_have = 0, got;
-    if (s->packed) {
+    if (s->gunzip) {
         TRY(check_ratio(s, layout));
         int64_t likely = CHUNK_BYTES + 8 * s->n_file_bytes;
         room = likely < count ? likely : count;
