@@ -6,11 +6,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/coco/coco.h"
 #include "tests/tap.h"
+
+#undef OF /* zlib.h's */
 
 /* Parts of files. */
 #define IMAGE_7    "{\"id\":7,\"file_name\":\"b/7.jpg\",\"width\":4,\"height\":3}"
@@ -203,7 +206,135 @@ static void test_not_files(void)
     OK(refused("{\"images\":[" IMAGE_7 "],\"categories\":[],\"annotations\":[]}", "no categories"),
        "no categories");
     OK(refused(FILE_OF("") "x", "not JSON"), "something behind it");
-    OK(refused("\xef\xbb\xbf" FILE_OF(""), "not JSON"), "a byte order mark");
+}
+
+/* The text in UTF-16. Returns its bytes. */
+static size_t widen(const char *text, bool big, char *out)
+{
+    size_t n = 0;
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        unsigned c = *s++;
+        if (c >= 0xF0) {
+            c = (c & 7u) << 18 | (s[0] & 63u) << 12 | (s[1] & 63u) << 6 | (s[2] & 63u), s += 3;
+        } else if (c >= 0xE0) {
+            c = (c & 15u) << 12 | (s[0] & 63u) << 6 | (s[1] & 63u), s += 2;
+        } else if (c >= 0xC0) {
+            c = (c & 31u) << 6 | (s[0] & 63u), s += 1;
+        }
+        const unsigned units[2] = {c < 0x10000 ? c : 0xD800 + ((c - 0x10000) >> 10),
+                                   0xDC00 + ((c - 0x10000) & 0x3FF)};
+        for (int i = 0; i <= (c >= 0x10000); i++, n += 2) {
+            out[n + big] = (char)units[i];
+            out[n + !big] = (char)(units[i] >> 8);
+        }
+    }
+    return n;
+}
+
+/* What gzip -9 makes of a text. Returns its bytes. */
+static size_t pack(const char *text, size_t n_text, char *out, size_t n_out)
+{
+    z_stream z = {.next_in = (unsigned char *)(uintptr_t)text, .avail_in = (uInt)n_text};
+    if (deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) abort();
+    z.next_out = (unsigned char *)out;
+    z.avail_out = (uInt)n_out;
+    if (deflate(&z, Z_FINISH) != Z_STREAM_END) abort();
+    deflateEnd(&z);
+    return n_out - z.avail_out;
+}
+
+typedef struct told {
+    int n;
+    char text[2048];
+} told_t;
+
+static void add_line(void *context, const char *line)
+{
+    told_t *told = context;
+    size_t n = strlen(told->text);
+    told->n++;
+    snprintf(told->text + n, sizeof told->text - n, "%s\n", line);
+}
+
+/* The bytes are read as `good` or the like, and told of in one line with this word; NULL: in none. */
+static bool reads(const char *bytes, size_t n_bytes, const char *word)
+{
+    coco_t *coco = NULL;
+    told_t told = {0};
+    err_t err = read_bytes(bytes, n_bytes, &coco);
+    if (coco) coco_tell(coco, &told, add_line);
+    bool right = err == ERR_OK && coco->n_annotations > 0 && told.n == (word != NULL) &&
+                 (!word || strstr(told.text, word));
+    if (!right) printf("# got %d, %s\n", err, err == ERR_OK ? told.text : err_message());
+    coco_free(&coco);
+    return right;
+}
+
+static bool bytes_refused(const char *bytes, size_t n_bytes, const char *words)
+{
+    coco_t *coco = NULL;
+    bool right = read_bytes(bytes, n_bytes, &coco) == ERR_DATA && SAYS(words);
+    if (!right) printf("# got %s\n", coco ? "a list" : err_message());
+    coco_free(&coco);
+    return right;
+}
+
+static void test_encodings(void)
+{
+    enum { ROOM = 1 << 16, LARGE = 3 << 20 };
+    static const char emoji[] = "{\"images\":[" IMAGE_7 "],\"annotations\":[" ANNOTATION(
+        "") "],\"categories\":[{\"id\":3,\"name\":\"\xf0\x9f\x90\x95 \xe7\x8a\xac m\xc3\xa4n\"}]}";
+    static char wide[2 * ROOM], packed[2 * ROOM];
+    coco_t *coco = NULL;
+    OK(reads("\xef\xbb\xbf" FILE_OF(ANNOTATION("")), 3 + strlen(FILE_OF(ANNOTATION(""))), "byte order mark"),
+       "a byte order mark");
+    OK(bytes_refused("\xef\xbb\xbf", 3, "truncated") && bytes_refused("\xef\xbb\xbf<html>", 9, "web page"),
+       "a byte order mark alone, and before a web page");
+    for (int big = 0; big <= 1; big++) {
+        memcpy(wide, big ? "\xfe\xff" : "\xff\xfe", 2);
+        size_t n = 2 + widen(emoji, big, wide + 2);
+        OK(reads(wide, n, "UTF-16") && read_bytes(wide, n, &coco) == ERR_OK &&
+               strcmp(coco->categories[0].name, "\xf0\x9f\x90\x95 \xe7\x8a\xac m\xc3\xa4n") == 0,
+           "UTF-16, %s endian", big ? "big" : "little");
+        coco_free(&coco);
+        OK(reads(wide + 2, n - 2, "UTF-16"), "and without a byte order mark");
+        OK(bytes_refused(wide, n - 1, "truncated") && bytes_refused(wide, n - 2, "truncated"), "cut off");
+        memcpy(wide + 20, big ? "\xdc\x00" : "\x00\xdc", 2);
+        OK(bytes_refused(wide, n, "byte 20: it is not UTF-16"), "half a character: %s", err_message());
+        memcpy(wide + 20, big ? "\xd8\x00" : "\x00\xd8", 2);
+        OK(bytes_refused(wide, n, "byte 20: it is not UTF-16"), "the other half");
+    }
+    OK(bytes_refused("\xff\xfe\0\0{\0\0\0", 8, "UTF-32"), "UTF-32");
+    size_t n = pack(good, strlen(good), packed, sizeof packed);
+    OK(reads(packed, n, "gzip"), "gzip");
+    OK(bytes_refused(packed, n - 9, "truncated") && bytes_refused(packed, n - 1, "truncated"), "cut off");
+    packed[n] = 'x';
+    OK(bytes_refused(packed, n + 1, "foreign bytes"), "something behind it");
+    size_t n_more = pack(" \n ", 3, packed + n, sizeof packed - n);
+    OK(reads(packed, n + n_more, "gzip"), "two members");
+    packed[n / 2] = (char)(packed[n / 2] + 1);
+    OK(read_bytes(packed, n, &coco) == ERR_DATA && SAYS("damaged"), "a flipped bit: %s", err_message());
+    n = pack("", 0, packed, sizeof packed);
+    OK(bytes_refused(packed, n, "empty"), "nothing in it");
+    /* Pieces of 1 MiB, with characters of three and four bytes across their borders. */
+    char *large = malloc(LARGE + 1), *larger = malloc(2 * LARGE + 2);
+    if (!large || !larger) abort();
+    size_t at = (size_t)sprintf(large, "{\"x\":[\"a");
+    while (at < LARGE - 1000)
+        at += (size_t)sprintf(large + at, "\xf0\x9f\x90\x95\xe7\x8a\xac%s", at % 1000 < 7 ? "\",\"" : "");
+    sprintf(large + at, "\"],%s", good + 1);
+    n = widen(large, false, larger);
+    OK(reads(larger, n, "UTF-16"), "3 MB of UTF-16");
+    free(large);
+    free(larger);
+    /* 80 MB of zeros in 80 KB. */
+    char *bomb = malloc(80 << 20);
+    if (!bomb) abort();
+    for (size_t i = 0; i < 80 << 20; i++) bomb[i] = i % 2 ? ',' : '0';
+    memcpy(bomb, "{\"x\":[", 6);
+    n = pack(bomb, 80 << 20, packed, sizeof packed);
+    OK(bytes_refused(packed, n, "more than 100 times"), "a small file that grows: %s", err_message());
+    free(bomb);
 }
 
 typedef struct wrong {
@@ -483,11 +614,12 @@ int main(void)
 {
     char path[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
-    tap_plan(9 + 5 + 9 + 12 + 3 + 8 + 2 + 3 + 8 + 1);
+    tap_plan(9 + 5 + 9 + 11 + 21 + 3 + 8 + 2 + 3 + 8 + 1);
     test_good();
     test_truths();
     test_flaws();
     test_not_files();
+    test_encodings();
     test_wrong_images();
     test_wrong_annotations();
     test_limits();

@@ -20,6 +20,12 @@ enum {
     COCO_MAX_CATEGORIES = 1 << 16,
 };
 
+/* How a file's text was encoded, other than as plain UTF-8. */
+typedef struct coco_encoding {
+    bool bom; /* a byte order mark of UTF-8 */
+    bool utf16, gzip;
+} coco_encoding_t;
+
 typedef struct coco_image {
     int64_t id;
     const char *name; /* file_name: inside the folder, valid UTF-8, no control characters */
@@ -47,6 +53,7 @@ typedef struct coco {
     const category_t *categories; /* sorted by id */
     int64_t n_images, n_annotations;
     const coco_image_t *images; /* sorted by id */
+    coco_encoding_t encoding;
     coco_flaws_t flaws;
     void *memory;
 } coco_t;
@@ -54,7 +61,7 @@ typedef struct coco {
 /* Called with the bytes read so far and the file's size. */
 typedef void (*coco_progress_t)(void *context, int64_t n_read, int64_t n_bytes);
 
-/* Reads a file. images, annotations and categories may come in any order. Required members:
+/* Reads a file, also one that coco_stream (stream.h) has to decompress or convert. images, annotations and categories may come in any order. Required members:
  *
  *   images       id, file_name, width, height
  *   categories   id, name
@@ -72,5 +79,9 @@ typedef void (*coco_progress_t)(void *context, int64_t n_read, int64_t n_bytes);
  * a file name outside the folder. */
 err_t coco_read(const char *path, coco_progress_t progress, void *context, coco_t **out);
 void coco_free(coco_t **coco);
+
+/* Tells what was unusual about the file, a line for each kind: "2 boxes exceeded their image and were clipped
+ * (first: annotation 12)". */
+void coco_tell(const coco_t *coco, void *context, void (*tell)(void *context, const char *line));
 
 #endif

@@ -15,7 +15,7 @@ static err_t read_file(const char *path, coco_progress_t progress, void *context
     err_t err = ERR_OK;
     coco_parser_t *parser = NULL;
     TRY(coco_parser_new(records, &parser));
-    const coco_stream_t stream = {parser, feed_parser, context, progress};
+    const coco_stream_t stream = {parser, feed_parser, context, progress, &out->encoding};
     TRY_OUT(err, coco_stream(path, &stream));
     TRY_OUT(err, coco_parser_end(parser));
     TRY_OUT(err, coco_arrange(records, out));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A file of JSON in pieces, so that it is never held in memory as a whole. Not collective. */
+/* A file of JSON in pieces of UTF-8, so that it is never held in memory as a whole. Not collective. */
 #ifndef DATA_COCO_STREAM_H
 #define DATA_COCO_STREAM_H
 
@@ -11,10 +11,13 @@ typedef struct coco_stream {
      * file's size. */
     err_t (*feed)(void *context, const void *bytes, size_t n_bytes);
     void *progress_context;
-    coco_progress_t progress; /* NULL: not reported */
+    coco_progress_t progress;  /* NULL: not reported */
+    coco_encoding_t *encoding; /* what was converted; NULL: not told */
 } coco_stream_t;
 
-/* Reads a regular file. ERR_DATA without its name: it cannot be opened, is none, or is empty; or feed's error. */
+/* Reads a regular file. A byte order mark is skipped, UTF-16 with one is converted, and what gzip compressed is
+ * decompressed, up to 64 MiB and 100 times the file's size. ERR_DATA without the file's name: it cannot be opened,
+ * is none, is empty, truncated or damaged; a surrogate of UTF-16 that stands alone; or feed's error. */
 err_t coco_stream(const char *path, const coco_stream_t *to);
 
 #endif

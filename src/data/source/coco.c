@@ -38,25 +38,15 @@ static bool is_coco(const char *path)
            has_entry(path, lists[SPLIT_TRAIN]) || has_entry(path, lists[SPLIT_VAL]);
 }
 
-static void note_flaw(source_t *source, split_t split, const coco_flaw_t *flaw, const char *one,
-                      const char *several)
-{
-    if (flaw->n > 0)
-        source_note(source, "%s: %" PRId64 " %s (first: annotation %" PRId64 ")", lists[split], flaw->n,
-                    flaw->n == 1 ? one : several, flaw->first);
-}
+typedef struct notes {
+    source_t *source;
+    split_t split;
+} notes_t;
 
-static void note_flaws(source_t *source, split_t split, const coco_flaws_t *flaws)
+static void note_line(void *context, const char *line)
 {
-    note_flaw(source, split, &flaws->cut, "box exceeded its image and was clipped",
-              "boxes exceeded their image and were clipped");
-    note_flaw(source, split, &flaws->empty, "annotation without area in its image was skipped",
-              "annotations without area in their image were skipped");
-    note_flaw(source, split, &flaws->thin,
-              "annotation had polygons of fewer than 3 points, which were skipped",
-              "annotations had polygons of fewer than 3 points, which were skipped");
-    note_flaw(source, split, &flaws->duplicates, "annotation with a duplicate id was skipped",
-              "annotations with a duplicate id were skipped");
+    const notes_t *notes = context;
+    source_note(notes->source, "%s: %s", lists[notes->split], line);
 }
 
 static err_t measure_files(const source_t *source, int fd, split_t split)
@@ -106,7 +96,7 @@ static err_t open_split(source_t *source, const char *path, split_t split)
     TRY(mem_new_array(coco->n_images, sizeof(source_entry_t), "a list of images", &impl->entries[split]));
     source->entries[split] = impl->entries[split];
     source->n_samples[split] = coco->n_images;
-    note_flaws(source, split, &coco->flaws);
+    coco_tell(coco, &(notes_t){source, split}, note_line);
     int fd = open(impl->folders[split], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) RAISE(ERR_DATA, "cannot open %s: %s", impl->folders[split], strerror(errno));
     err_t err = measure_files(source, fd, split);
