@@ -555,7 +555,7 @@ static void test_coco_flaws(void)
     folder_put("annotations/instances_train2017.json", text[0], strlen(text[0]));
     OK(source_open(folder, &source) == ERR_OK &&
            strstr(source->notes, "1 box exceeded its image and was clipped") &&
-           strstr(source->notes, "1 annotation with a duplicate id was skipped") &&
+           strstr(source->notes, "1 annotation that is listed twice") &&
            strstr(source->notes, "(first: annotation 1)"),
        "what was mended is in the notes");
     source_close(&source);

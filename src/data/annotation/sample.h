@@ -16,15 +16,18 @@ typedef enum segmentation {
     SEGMENTATION_COUNT
 } segmentation_t;
 
+/* Ids below this are not the source's, which gave none: INT64_MIN plus the annotation's number in its list. */
+#define ANNOTATION_FIRST_ID (INT64_MIN / 2)
+
 /* An object in an image. Coordinates are COCO's ("Microsoft COCO: Common Objects in Context", Lin et al.
  * 2014): pixels of the image as stored (before any EXIF orientation), from the outer edge of its upper left
  * corner. */
 typedef struct annotation {
     int64_t id;
     int32_t category; /* row of the category table */
-    bool crowd;
-    double area;   /* as given by the source */
-    double box[4]; /* x, y, width, height */
+    bool crowd;       /* several objects, or to be ignored: neither a target nor background */
+    double area;      /* as given by the source; if it gave none, the mask's, else the box's */
+    double box[4];    /* x, y, width, height */
     segmentation_t segmentation;
     /* SEGMENTATION_POLYGONS. Up to 100,000 pixels, a float is precise enough to print hundredths again. */
     int32_t n_polygons;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Second pass over the parsed records: sorts images, categories and annotations by id, resolves their
- * references, drops duplicates, and clips boxes to their image; truths keep both. */
+ * references, drops duplicates, and clips boxes to their image; truths keep both. Refuses boxes that mean something
+ * else. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/xxh3.h"
 #include "data/coco/records.h"
 
 static err_t new_array(coco_records_t *records, int64_t n, size_t element_bytes, void *out_pointer)
@@ -23,6 +25,25 @@ static int compare_categories(const void *a, const void *b)
     return by_id(((const category_t *)a)->id, ((const category_t *)b)->id);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    const category_t *x = *(const category_t *const *)a, *y = *(const category_t *const *)b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : by_id(x->id, y->id);
+}
+
+static err_t count_same_names(const category_t *categories, int32_t n, coco_flaw_t *flaw)
+{
+    const category_t **by_name = NULL;
+    TRY(mem_new_array(n, sizeof *by_name, "names of categories", &by_name));
+    for (int32_t i = 0; i < n; i++) by_name[i] = &categories[i];
+    qsort(by_name, (size_t)n, sizeof *by_name, compare_names);
+    for (int32_t i = 1; i < n; i++)
+        if (strcmp(by_name[i]->name, by_name[i - 1]->name) == 0) coco_flaw_count(flaw, by_name[i]->id);
+    mem_free(&by_name);
+    return ERR_OK;
+}
+
 static err_t arrange_categories(coco_records_t *records, coco_t *out)
 {
     category_t *categories = NULL;
@@ -36,7 +57,7 @@ static err_t arrange_categories(coco_records_t *records, coco_t *out)
                   categories[i - 1].name, categories[i].name);
     out->categories = categories;
     out->n_categories = n;
-    return ERR_OK;
+    return count_same_names(categories, n, &records->flaws.same_names);
 }
 
 static int compare_images(const void *a, const void *b)
@@ -63,6 +84,7 @@ static err_t arrange_images(coco_records_t *records, coco_image_t **images, coco
 
 typedef struct numbered {
     int64_t id, number;
+    uint64_t hash; /* of those with the id of another */
     coco_annotation_record_t *record;
 } numbered_t;
 
@@ -73,23 +95,98 @@ static int compare_numbered(const void *a, const void *b)
     return order ? order : by_id(x->number, y->number);
 }
 
-/* Keeps the first annotation in the file of each id. */
-static err_t leave_out_duplicates(coco_records_t *records)
+static int compare_hashes(const void *a, const void *b)
+{
+    const numbered_t *x = a, *y = b;
+    const int order = (x->hash > y->hash) - (x->hash < y->hash);
+    return order ? order : by_id(x->number, y->number);
+}
+
+static size_t count_points(const annotation_t *a)
+{
+    size_t n = 0;
+    for (int32_t i = 0; i < a->n_polygons; i++) n += (size_t)a->n_points[i];
+    return n;
+}
+
+/* Of what makes an object: all but its id and its area. */
+static uint64_t hash_object(const coco_annotation_record_t *r)
+{
+    const annotation_t *a = &r->annotation;
+    const int64_t values[] = {r->image_id,     r->category_id, a->crowd, r->ignored,
+                              a->segmentation, a->n_polygons,  a->n_runs};
+    uint64_t hash = XXH3_64bits_withSeed(values, sizeof values, 0);
+    hash = XXH3_64bits_withSeed(a->box, sizeof a->box, hash);
+    if (a->n_polygons > 0)
+        hash = XXH3_64bits_withSeed(a->points, 2 * count_points(a) * sizeof *a->points, hash);
+    if (a->n_runs > 0) hash = XXH3_64bits_withSeed(a->runs, (size_t)a->n_runs * sizeof *a->runs, hash);
+    return hash;
+}
+
+static bool same_bytes(const void *a, const void *b, size_t n)
+{
+    return n == 0 || memcmp(a, b, n) == 0;
+}
+
+static bool same_object(const coco_annotation_record_t *x, const coco_annotation_record_t *y)
+{
+    const annotation_t *a = &x->annotation, *b = &y->annotation;
+    if (x->image_id != y->image_id || x->category_id != y->category_id || x->ignored != y->ignored ||
+        a->crowd != b->crowd || a->segmentation != b->segmentation || a->n_polygons != b->n_polygons ||
+        a->n_runs != b->n_runs || !a->exact != !b->exact)
+        return false;
+    if (!same_bytes(a->box, b->box, sizeof a->box) ||
+        !same_bytes(a->n_points, b->n_points, (size_t)a->n_polygons * sizeof *a->n_points))
+        return false;
+    const size_t n = 2 * count_points(a);
+    return same_bytes(a->points, b->points, n * sizeof *a->points) &&
+           (!a->exact || same_bytes(a->exact, b->exact, n * sizeof *a->exact)) &&
+           same_bytes(a->runs, b->runs, (size_t)a->n_runs * sizeof *a->runs);
+}
+
+/* Of several annotations with one id: leaves out what an earlier one is too. Returns how many stay. */
+static int64_t leave_out_copies(numbered_t *all, int64_t n)
+{
+    int64_t n_left = n, kept = 0;
+    for (int64_t i = 0; i < n; i++) all[i].hash = hash_object(all[i].record);
+    qsort(all, (size_t)n, sizeof *all, compare_hashes);
+    for (int64_t i = 1; i < n; i++) {
+        const bool same = all[i].hash == all[kept].hash && same_object(all[i].record, all[kept].record);
+        if (!same) kept = i;
+        all[i].record->left_out = same;
+        n_left -= same;
+    }
+    qsort(all, (size_t)n, sizeof *all, compare_numbered);
+    return n_left;
+}
+
+/* Counts those of a flaw; `first` is the first one in the file. */
+static void count_at(coco_flaw_t *flaw, int64_t *first, const numbered_t *a)
+{
+    flaw->n++;
+    if (flaw->n > 1 && a->number > *first) return;
+    *first = a->number;
+    flaw->first = a->id;
+}
+
+/* Annotations with one id are other objects unless they are the same in everything. */
+static err_t find_repeated_ids(coco_records_t *records)
 {
     numbered_t *all = NULL;
-    int64_t n = 0, first = INT64_MAX;
+    int64_t n = 0, first_copy = 0, first_same = 0;
     TRY(mem_new_array(records->n_annotations, sizeof *all, "ids of annotations", &all));
     for (coco_annotation_record_t *r = records->annotations; r; r = r->next, n++)
-        all[n] = (numbered_t){r->annotation.id, n, r};
+        all[n] = (numbered_t){.id = r->annotation.id, .number = n, .record = r};
     qsort(all, (size_t)n, sizeof *all, compare_numbered);
-    coco_flaw_t *flaw = &records->flaws.duplicates;
-    for (int64_t i = 1; i < n; i++) {
-        if (all[i].id != all[i - 1].id) continue;
-        all[i].record->left_out = true;
-        flaw->n++;
-        if (all[i].number > first) continue;
-        first = all[i].number;
-        flaw->first = all[i].id;
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && all[end].id == all[i].id;) end++;
+        if (end == i + 1) continue;
+        const bool several = leave_out_copies(all + i, end - i) > 1;
+        for (int64_t k = i; k < end; k++)
+            if (all[k].record->left_out)
+                count_at(&records->flaws.duplicates, &first_copy, &all[k]);
+            else if (several)
+                count_at(&records->flaws.same_ids, &first_same, &all[k]);
     }
     mem_free(&all);
     return ERR_OK;
@@ -112,17 +209,59 @@ static void check_box(coco_annotation_record_t *record, const coco_image_t *imag
 {
     double *box = record->box;
     memcpy(box, record->annotation.box, sizeof record->box);
+    const bool negative = box[2] < 0 || box[3] < 0;
     bool far = cut_side(&box[0], &box[2], image->width);
     far |= cut_side(&box[1], &box[3], image->height);
-    record->left_out = record->thin_alone || !(box[2] > 0 && box[3] > 0);
-    if (record->left_out)
+    record->left_out = negative || !(box[2] > 0 && box[3] > 0);
+    if (negative)
+        coco_flaw_count(&flaws->negative, record->annotation.id);
+    else if (record->left_out)
         coco_flaw_count(&flaws->empty, record->annotation.id);
     else if (far)
         coco_flaw_count(&flaws->cut, record->annotation.id);
 }
 
+/* Boxes by what their numbers may mean. */
+typedef struct census {
+    int64_t n, n_beyond, n_not_corners, n_shares, first_beyond, first;
+} census_t;
+
+static void census_add(census_t *c, const coco_annotation_record_t *record, const coco_image_t *image)
+{
+    const double *b = record->annotation.box, width = image->width, height = image->height;
+    const double slack = 0.02; /* of a side: labels of a careless hand */
+    const bool beyond = b[0] + b[2] > width * (1 + slack) || b[1] + b[3] > height * (1 + slack);
+    if (c->n++ == 0) c->first = record->annotation.id;
+    if (beyond && c->n_beyond++ == 0) c->first_beyond = record->annotation.id;
+    c->n_not_corners +=
+        !(b[0] > -1 && b[1] > -1 && b[2] > b[0] && b[3] > b[1] && b[2] <= width + 1 && b[3] <= height + 1);
+    c->n_shares += image->width >= 16 && image->height >= 16 && b[0] >= 0 && b[1] >= 0 && b[2] > 0 &&
+                   b[3] > 0 && b[0] <= 1 && b[1] <= 1 && b[2] <= 1 && b[3] <= 1;
+}
+
+/* Refuses boxes that are not x, y, width and height in pixels. */
+static err_t check_meaning(const census_t *c)
+{
+    enum { ENOUGH = 3 };
+    if (c->n > 0 && c->n_shares == c->n)
+        RAISE(
+            ERR_DATA,
+            "all its boxes lie between 0 and 1, as normalized ones do; COCO's are in pixels: multiply x and width "
+            "by the image's width, y and height by its height (first: annotation %" PRId64 ")",
+            c->first);
+    if (c->n >= ENOUGH && 2 * c->n_beyond > c->n && c->n_not_corners == 0)
+        RAISE(
+            ERR_DATA,
+            "%" PRId64 " of its %" PRId64
+            " boxes exceed their image as x, y, width, height, and none does as corners x1, y1, x2, y2 (first: "
+            "annotation %" PRId64
+            "); COCO has x, y, width, height: jq '.annotations[].bbox |= [.[0], .[1], .[2] - .[0], .[3] - .[1]]'",
+            c->n_beyond, c->n, c->first_beyond);
+    return ERR_OK;
+}
+
 static err_t resolve_annotation(coco_annotation_record_t *record, coco_image_t *images, const coco_t *coco,
-                                coco_flaws_t *flaws)
+                                coco_flaws_t *flaws, census_t *census)
 {
     annotation_t *annotation = &record->annotation;
     const coco_image_t wanted_image = {.id = record->image_id};
@@ -147,6 +286,7 @@ static err_t resolve_annotation(coco_annotation_record_t *record, coco_image_t *
             annotation->id, record->mask_width, record->mask_height, image->id, image->width, image->height);
     annotation->category = (int32_t)(category - coco->categories);
     record->image = image;
+    census_add(census, record, image);
     if (!record->left_out) check_box(record, image, flaws);
     if (image->n_truths == INT32_MAX)
         RAISE(ERR_DATA, "image %" PRId64 " has more than %d annotations", image->id, INT32_MAX);
@@ -157,7 +297,8 @@ static err_t resolve_annotation(coco_annotation_record_t *record, coco_image_t *
 
 static bool is_mended(const coco_annotation_record_t *r)
 {
-    return r->left_out || memcmp(r->box, r->annotation.box, sizeof r->box) != 0;
+    return r->left_out || (r->ignored && !r->annotation.crowd) ||
+           memcmp(r->box, r->annotation.box, sizeof r->box) != 0;
 }
 
 /* Gives images with a mended annotation the truths of their own, and all others none. */
@@ -190,11 +331,13 @@ static err_t arrange_annotations(coco_records_t *records, coco_image_t *images, 
 {
     annotation_t *all = NULL;
     int64_t n = 0;
-    TRY(leave_out_duplicates(records));
+    census_t census = {0};
+    TRY(find_repeated_ids(records));
     for (coco_annotation_record_t *r = records->annotations; r; r = r->next) {
-        TRY(resolve_annotation(r, images, out, &records->flaws));
+        TRY(resolve_annotation(r, images, out, &records->flaws, &census));
         n += !r->left_out;
     }
+    TRY(check_meaning(&census));
     TRY(arrange_truths(records, images, out));
     TRY(new_array(records, n, sizeof *all, &all));
     annotation_t *place = all;
@@ -208,8 +351,10 @@ static err_t arrange_annotations(coco_records_t *records, coco_image_t *images, 
         annotation_t *a = &all[r->image->annotations - all + r->image->n_annotations++];
         *a = r->annotation;
         memcpy(a->box, r->box, sizeof a->box);
+        a->crowd |= r->ignored;
     }
     out->n_annotations = n;
+    out->n_listed = records->n_annotations;
     return ERR_OK;
 }
 

@@ -39,19 +39,40 @@ typedef struct coco_flaw {
     int64_t n, first; /* first: the first one's id */
 } coco_flaw_t;
 
-/* Counts of corrected or skipped annotations, for warnings. Truths keep all but the thin polygons, which change
- * no mask. */
+/* Counts of what was unusual, for notes (coco_tell). Annotations, unless said otherwise. */
 typedef struct coco_flaws {
-    coco_flaw_t cut;        /* the box exceeded the image by more than 0.01 (COCO's last digit): clipped */
-    coco_flaw_t empty;      /* no area within the image, or only thin polygons: skipped */
-    coco_flaw_t thin;       /* polygons of fewer than three points: these polygons are skipped */
-    coco_flaw_t duplicates; /* an id seen before: skipped */
+    /* Left out of training. Truths keep them. */
+    coco_flaw_t empty;      /* no area within the image */
+    coco_flaw_t negative;   /* a negative width or height */
+    coco_flaw_t duplicates; /* an earlier one is the same in everything, also the id */
+    /* Kept. */
+    coco_flaw_t cut;  /* the box exceeded the image by more than 0.01 (COCO's last digit): clipped */
+    coco_flaw_t thin; /* some polygons of fewer than three points: these are skipped; they change no mask */
+    coco_flaw_t no_mask; /* only such polygons: no segmentation */
+    coco_flaw_t loose; /* one polygon that is not in a list, or points that are: [x, y, …], [[x, y], …] */
+    coco_flaw_t same_ids;   /* another annotation has the id; scores need ids of their own */
+    coco_flaw_t no_ids;     /* without an id; numbered (ANNOTATION_FIRST_ID) */
+    coco_flaw_t no_areas;   /* without an area: from the polygons or the runs, else from the box */
+    coco_flaw_t no_boxes;   /* without a box: from the polygons or the runs */
+    coco_flaw_t ignored;    /* "ignore": 1, which training takes as a crowd, and truths do not */
+    coco_flaw_t texts;      /* of any list: numbers as strings */
+    coco_flaw_t no_names;   /* categories without a name: named by their id */
+    coco_flaw_t same_names; /* categories that have the name of an earlier one */
+    coco_flaw_t no_files;   /* images without file_name: the end of their path or coco_url */
+    coco_flaw_t federated;  /* images with LVIS's neg_category_ids */
 } coco_flaws_t;
+
+/* The number of annotations that were left out of training. */
+static inline int64_t coco_left_out(const coco_flaws_t *flaws)
+{
+    return flaws->empty.n + flaws->negative.n + flaws->duplicates.n;
+}
 
 typedef struct coco {
     int32_t n_categories;
     const category_t *categories; /* sorted by id */
     int64_t n_images, n_annotations;
+    int64_t n_listed;           /* annotations in the file: n_annotations and the ones that were left out */
     const coco_image_t *images; /* sorted by id */
     coco_encoding_t encoding;
     coco_flaws_t flaws;
@@ -61,22 +82,24 @@ typedef struct coco {
 /* Called with the bytes read so far and the file's size. */
 typedef void (*coco_progress_t)(void *context, int64_t n_read, int64_t n_bytes);
 
-/* Reads a file, also one that coco_stream (stream.h) has to decompress or convert. images, annotations and categories may come in any order. Required members:
+/* Reads a file, also one that coco_stream (stream.h) has to decompress or convert. images, annotations and categories
+ * may come in any order. Members:
  *
- *   images       id, file_name, width, height
- *   categories   id, name
- *   annotations  id, image_id, category_id, bbox, area
+ *   images       id, file_name (or path, coco_url), width, height
+ *   categories   id; name
+ *   annotations  image_id, category_id; bbox or segmentation; id, area, iscrowd, ignore
  *
- * iscrowd defaults to 0. A null member counts as absent, an empty segmentation as none. Other members
- * (captions, licenses, keypoints) are skipped.
+ * A null member counts as absent, as do an empty bbox and an empty segmentation ({}, "", [[]]); iscrowd and ignore
+ * default to 0. Numbers may be strings; integers may have a fraction of 0. Other members (captions, licenses,
+ * keypoints) are skipped.
  *
  *   progress  may be NULL
  *   out       free with coco_free
  *
  * ERR_DATA names the file, the position if known (byte, element, id), and the reason: invalid or truncated
  * JSON, another layout, missing or mistyped members, duplicate image or category ids, unknown image or
- * category ids, invalid or unpaired coordinates, RLE of another size than the image, exceeded limits, NaN, or
- * a file name outside the folder. */
+ * category ids, invalid or unpaired coordinates, RLE of another size than the image, exceeded limits, NaN,
+ * a file name outside the folder, boxes that are corners or shares of their image, or a list of another task. */
 err_t coco_read(const char *path, coco_progress_t progress, void *context, coco_t **out);
 void coco_free(coco_t **coco);
 

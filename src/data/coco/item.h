@@ -14,6 +14,7 @@ typedef enum coco_want {
     COCO_REAL,
     COCO_FLAG,
     COCO_TEXT,
+    COCO_PLACE, /* a string; anything else is skipped */
     COCO_BOX,
     COCO_SEGMENTATION,
     COCO_WANT_COUNT
@@ -23,26 +24,46 @@ extern const char *const coco_want_words[COCO_WANT_COUNT];
 typedef struct coco_member {
     coco_list_t list;
     const char *name;
+    size_t n_name;
     coco_want_t want;
     bool needed;
     size_t offset; /* in coco_item_t, of a scalar */
 } coco_member_t;
 
+/* Members that are not used, but tell what a list is for; bits of item->marks. */
+typedef enum coco_mark {
+    COCO_CAPTIONS = 1,
+    COCO_PANOPTIC = 2,
+    COCO_VIDEOS = 4,
+    COCO_FEDERATED = 8
+} coco_mark_t;
+
 /* Starts zeroed; reuses its memory from item to item. */
 typedef struct coco_item {
     coco_list_t list;
-    unsigned seen; /* bit i: member i of the table was seen */
-    bool has_id;   /* id was read; for messages */
-    int64_t id, image_id, category_id, width, height, crowd;
+    unsigned seen;  /* bit i: member i of the table was seen */
+    unsigned marks; /* coco_mark_t */
+    bool has_id, has_area;
+    bool is_text;  /* the number at hand is a string */
+    bool has_text; /* one of them was */
+    int64_t id, image_id, category_id, width, height, crowd, ignored;
     double area, box[4];
     int n_box;
     const char *name, *supergroup;
-    bool thin; /* a thin polygon was skipped */
-    int64_t n_numbers, polygon_start;
+    size_t n_place; /* path or coco_url, in `place` */
+    char *place;
+    /* Polygons. */
+    bool thin;       /* one was skipped */
+    bool loose;      /* flat, or of points that are lists */
+    bool flat;       /* numbers in place of polygons */
+    bool mixed;      /* a list of more than a point was seen */
+    int64_t n_lists; /* polygons that were begun */
+    int64_t n_pairs; /* at the start of the numbers: lists of a point, which may be those of one polygon */
+    int64_t n_numbers, polygon_start, point_start;
     double *numbers; /* x, y of the polygons' points */
     int64_t n_polygons;
     int32_t *n_points;
-    bool has_mask, has_counts, has_size;
+    bool has_mask, has_mask_member, has_counts, has_size;
     int64_t n_runs;
     uint32_t *runs;
     int n_size;
@@ -55,10 +76,14 @@ void coco_item_begin(coco_item_t *item, coco_list_t list);
 /* Looks up a key; *out is NULL for members that are skipped. ERR_DATA: a duplicate. */
 err_t coco_item_member(coco_item_t *item, const char *name, size_t n_name, const coco_member_t **out);
 
-/* Set a scalar member. `text` is not NUL-terminated (json_events.h). */
+/* The member is null or empty: as if it were absent. */
+void coco_item_null(coco_item_t *item, const coco_member_t *member);
+
+/* Set a scalar member. `text` is not NUL-terminated (json_events.h). item->is_text: a number is a string. */
 err_t coco_item_number(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text);
 err_t coco_item_text(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text,
                      arena_t *kept);
+err_t coco_item_place(coco_item_t *item, const char *text, size_t n_text);
 /* Append a number to a list. */
 err_t coco_item_box(coco_item_t *item, const char *text, size_t n_text);
 err_t coco_item_point(coco_item_t *item, const char *text, size_t n_text);
@@ -68,7 +93,9 @@ err_t coco_item_size(coco_item_t *item, const char *text, size_t n_text);
 err_t coco_item_packed_runs(coco_item_t *item, const char *text, size_t n_text);
 /* Check a list or mask at its end. */
 err_t coco_item_end_box(coco_item_t *item);
+err_t coco_item_end_point(coco_item_t *item);
 err_t coco_item_end_polygon(coco_item_t *item);
+err_t coco_item_end_polygons(coco_item_t *item);
 err_t coco_item_end_mask(coco_item_t *item);
 
 /* The ends of the lists of records, where the next record is appended. */

@@ -18,7 +18,8 @@ typedef enum place {
     PLACE_BOX,
     PLACE_POLYGONS,
     PLACE_POLYGON,
-    PLACE_MASK, /* a segmentation that is an object */
+    PLACE_POINT, /* of a polygon: [[[x, y], [x, y], …]] */
+    PLACE_MASK,  /* a segmentation that is an object */
     PLACE_COUNTS,
     PLACE_SIZE,
     PLACE_SKIPPED,
@@ -33,6 +34,7 @@ struct coco_parser {
     int depth;
     coco_list_t list; /* the file's current member; COCO_LIST_COUNT: skipped */
     bool has_list[COCO_LIST_COUNT];
+    const char *writer;          /* of the file's format, if a member tells; else NULL */
     const coco_member_t *member; /* of the item; NULL: skipped */
     place_t mask_member;         /* PLACE_COUNTS, PLACE_SIZE, PLACE_SKIPPED */
     int64_t number;              /* of the item in its list */
@@ -51,14 +53,17 @@ static err_t refuse_value(const coco_parser_t *p, const char *got)
 {
     switch (current_place(p)) {
     case PLACE_OUTSIDE:
-        RAISE(ERR_DATA, "it is %s; expected an object with images, annotations and categories", got);
+        RAISE(
+            ERR_DATA,
+            "it is %s; expected an object with images, annotations and categories, as COCO's instances_*.json",
+            got);
     case PLACE_FILE:
         if (p->list == COCO_LIST_COUNT) return ERR_OK;
         RAISE(ERR_DATA, "\"%s\" is %s; expected a list", coco_list_names[p->list], got);
     case PLACE_LIST:
         RAISE(ERR_DATA, "it is %s; expected an object", got);
     case PLACE_ITEM:
-        if (!p->member) return ERR_OK;
+        if (!p->member || p->member->want == COCO_PLACE) return ERR_OK;
         RAISE(ERR_DATA, "\"%s\" is %s; expected %s", p->member->name, got, coco_want_words[p->member->want]);
     case PLACE_MASK:
         if (p->mask_member == PLACE_SKIPPED) return ERR_OK;
@@ -88,8 +93,9 @@ static int finish_event(coco_parser_t *p, err_t status)
 static int on_null(void *context)
 {
     coco_parser_t *p = context;
-    bool missing = current_place(p) == PLACE_ITEM && p->member && !p->member->needed;
-    return finish_event(p, missing ? ERR_OK : refuse_value(p, "null"));
+    if (current_place(p) != PLACE_ITEM || !p->member) return finish_event(p, refuse_value(p, "null"));
+    coco_item_null(&p->item, p->member);
+    return finish_event(p, ERR_OK);
 }
 
 static int on_bool(void *context, int truth)
@@ -105,10 +111,17 @@ static err_t handle_number(coco_parser_t *p, const char *text, size_t n_text)
     case PLACE_ITEM:
         if (member_is(p, COCO_WHOLE) || member_is(p, COCO_REAL) || member_is(p, COCO_FLAG))
             return coco_item_number(&p->item, p->member, text, n_text);
+        if (member_is(p, COCO_TEXT) && p->list == COCO_CATEGORIES) /* "name": 7 */
+            return coco_item_text(&p->item, p->member, text, n_text, &p->records->kept);
         break;
     case PLACE_BOX:
         return coco_item_box(&p->item, text, n_text);
+    case PLACE_POLYGONS:
+        if (p->item.n_lists > 0) break;
+        p->item.flat = true;
+        return coco_item_point(&p->item, text, n_text);
     case PLACE_POLYGON:
+    case PLACE_POINT:
         return coco_item_point(&p->item, text, n_text);
     case PLACE_COUNTS:
         return coco_item_run(&p->item, text, n_text);
@@ -125,15 +138,31 @@ static int on_number(void *context, const char *text, size_t n_text)
     return finish_event(context, handle_number(context, text, n_text));
 }
 
+/* Numbers may be strings. */
+static err_t handle_string(coco_parser_t *p, const char *text, size_t n_text)
+{
+    const place_t place = current_place(p);
+    if (member_is(p, COCO_TEXT)) return coco_item_text(&p->item, p->member, text, n_text, &p->records->kept);
+    if (member_is(p, COCO_PLACE)) return coco_item_place(&p->item, text, n_text);
+    if (place == PLACE_MASK && p->mask_member == PLACE_COUNTS)
+        return coco_item_packed_runs(&p->item, text, n_text);
+    if (place == PLACE_ITEM && p->member && n_text == 0) {
+        coco_item_null(&p->item, p->member);
+        return ERR_OK;
+    }
+    const bool number = member_is(p, COCO_WHOLE) || member_is(p, COCO_REAL) || member_is(p, COCO_FLAG) ||
+                        place == PLACE_BOX || place == PLACE_POLYGONS || place == PLACE_POLYGON ||
+                        place == PLACE_POINT || place == PLACE_COUNTS || place == PLACE_SIZE;
+    if (!number) return refuse_value(p, "a string");
+    p->item.is_text = true;
+    err_t err = handle_number(p, text, n_text);
+    p->item.is_text = false;
+    return err;
+}
+
 static int on_string(void *context, const unsigned char *text, size_t n_text)
 {
-    coco_parser_t *p = context;
-    const char *bytes = (const char *)text;
-    if (member_is(p, COCO_TEXT))
-        return finish_event(p, coco_item_text(&p->item, p->member, bytes, n_text, &p->records->kept));
-    if (current_place(p) == PLACE_MASK && p->mask_member == PLACE_COUNTS)
-        return finish_event(p, coco_item_packed_runs(&p->item, bytes, n_text));
-    return finish_event(p, refuse_value(p, "a string"));
+    return finish_event(context, handle_string(context, (const char *)text, n_text));
 }
 
 static bool is_name(const char *name, const unsigned char *text, size_t n_text)
@@ -147,10 +176,22 @@ static err_t handle_mask_key(coco_parser_t *p, const unsigned char *text, size_t
     p->mask_member = counts ? PLACE_COUNTS : size ? PLACE_SIZE : PLACE_SKIPPED;
     if ((counts && p->item.has_counts) || (size && p->item.has_size))
         RAISE(ERR_DATA, "duplicate \"%s\"", counts ? "counts" : "size");
+    p->item.has_mask_member = true;
     p->item.has_counts |= counts;
     p->item.has_size |= size;
     return ERR_OK;
 }
+
+/* Members of other formats. */
+static const struct {
+    const char *name, *writer;
+} foreign[] = {{"shapes", "LabelMe's own format"},
+               {"_via_img_metadata", "VIA's own format"},
+               {"_via_settings", "VIA's own format"},
+               {"videos", "tracks in videos"},
+               {"openlabel", "OpenLABEL"},
+               {"predictions", "predictions"},
+               {"asset", "VoTT's own format"}};
 
 static int on_key(void *context, const unsigned char *text, size_t n_text)
 {
@@ -158,9 +199,12 @@ static int on_key(void *context, const unsigned char *text, size_t n_text)
     if (current_place(p) == PLACE_ITEM)
         return finish_event(p, coco_item_member(&p->item, (const char *)text, n_text, &p->member));
     if (current_place(p) == PLACE_MASK) return finish_event(p, handle_mask_key(p, text, n_text));
-    if (current_place(p) == PLACE_FILE)
+    if (current_place(p) == PLACE_FILE) {
         for (p->list = 0; p->list < COCO_LIST_COUNT; p->list++)
             if (is_name(coco_list_names[p->list], text, n_text)) break;
+        for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+            if (is_name(foreign[i].name, text, n_text)) p->writer = foreign[i].writer;
+    }
     return finish_event(p, ERR_OK);
 }
 
@@ -199,7 +243,14 @@ static int on_array(void *context)
     if (current_place(p) == PLACE_FILE && p->list < COCO_LIST_COUNT) return finish_event(p, enter_list(p));
     if (member_is(p, COCO_BOX)) return finish_event(p, enter_place(p, PLACE_BOX));
     if (member_is(p, COCO_SEGMENTATION)) return finish_event(p, enter_place(p, PLACE_POLYGONS));
-    if (current_place(p) == PLACE_POLYGONS) return finish_event(p, enter_place(p, PLACE_POLYGON));
+    if (current_place(p) == PLACE_POLYGONS && !p->item.flat) {
+        p->item.n_lists++;
+        return finish_event(p, enter_place(p, PLACE_POLYGON));
+    }
+    if (current_place(p) == PLACE_POLYGON) {
+        p->item.point_start = p->item.n_numbers;
+        return finish_event(p, enter_place(p, PLACE_POINT));
+    }
     if (current_place(p) == PLACE_MASK && p->mask_member != PLACE_SKIPPED)
         return finish_event(p, enter_place(p, p->mask_member));
     err_t err = refuse_value(p, "a list");
@@ -211,8 +262,12 @@ static err_t leave_place(coco_parser_t *p)
     switch (current_place(p)) {
     case PLACE_BOX:
         return coco_item_end_box(&p->item);
+    case PLACE_POINT:
+        return coco_item_end_point(&p->item);
     case PLACE_POLYGON:
         return coco_item_end_polygon(&p->item);
+    case PLACE_POLYGONS:
+        return coco_item_end_polygons(&p->item);
     case PLACE_MASK:
         return coco_item_end_mask(&p->item);
     case PLACE_ITEM:
@@ -292,6 +347,8 @@ err_t coco_parser_end(coco_parser_t *p)
               p->n_read);
     for (coco_list_t list = 0; list < COCO_LIST_COUNT; list++)
         if (!p->has_list[list])
-            RAISE(ERR_DATA, "no \"%s\"; expected a file like COCO's instances_*.json", coco_list_names[list]);
+            RAISE(ERR_DATA, "no \"%s\"%s%s; expected a file like COCO's instances_*.json%s",
+                  coco_list_names[list], p->writer ? ", it looks like " : "", p->writer ? p->writer : "",
+                  p->writer ? ": export or convert the labels as COCO" : "");
     return ERR_OK;
 }

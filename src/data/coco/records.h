@@ -23,7 +23,7 @@ struct coco_annotation_record {
     annotation_t annotation; /* as in the file; category is set by coco_arrange */
     int64_t image_id, category_id;
     int32_t mask_width, mask_height; /* SEGMENTATION_RLE: "size" */
-    bool thin_alone;                 /* it had only thin polygons */
+    bool ignored;                    /* "ignore": 1 */
     /* Set by coco_arrange. */
     bool left_out;
     double box[4]; /* clipped to the image */
