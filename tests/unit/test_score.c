@@ -98,6 +98,9 @@ static void test_counted(void)
              "[" FOUND("[50,50,20,20]", 1) "," FOUND("[40,40,20,20]", 1) "," FOUND("[10,10,20,20]", 0.5) "]",
              1, 1, 1),
        "a crowd takes any number of detections, which are ignored");
+    OK(gives(TRUTHS(TRUTH(7, "[10,10,20,20]", 400, "") "," TRUTH(8, "[60,60,20,20]", 400, ",\"ignore\":1")),
+             "[" FOUND("[10,10,20,20]", 0.5) "]", 51. / 101, 51. / 101, .5),
+       "\"ignore\" is overwritten by iscrowd, as in pycocotools");
     OK(gives(TRUTHS(TRUTH(0, "[10,10,20,20]", 400, "")), "[" FOUND("[10,10,20,20]", 0.5) "]", 0, 0, 0),
        "id 0 counts as not found, as in pycocotools");
     OK(gives(TRUTHS(TRUTH(8, "[0,0,90,90]", 9, ",\"iscrowd\":1")), "[" FOUND("[10,10,20,20]", 0.5) "]", -1,
@@ -271,11 +274,19 @@ static void test_refused(void)
     put(truth_fd, TRUTHS(TRUTH(7, "[1,1,2,2]", 4, "") "," TRUTH(7, "[1,1,2,2]", 4, "")));
     OK(truths_read(truth_path, SPLIT_VAL, NULL, &truths) == ERR_DATA && !truths && SAYS("id 7 occurs twice"),
        "annotations with the same id are refused");
+    put(truth_fd, TRUTHS(TRUTH(7, "[1,1,2,2]", 4, "") "," TRUTH(7, "[1,1,2,3]", 6, "")));
+    OK(truths_read(truth_path, SPLIT_VAL, NULL, &truths) == ERR_DATA && !truths &&
+           SAYS("id 7 occurs twice", "jq"),
+       "also if they differ");
+    put(truth_fd, TRUTHS("{\"image_id\":5,\"category_id\":3,\"area\":4,\"bbox\":[1,1,2,2]}"));
+    OK(truths_read(truth_path, SPLIT_VAL, NULL, &truths) == ERR_DATA && !truths &&
+           SAYS("1 annotation has no id"),
+       "and annotations without ids: %s", err_message());
 }
 
 int main(void)
 {
-    tap_plan(12 + 2 + 4 + 1);
+    tap_plan(13 + 2 + 6 + 1);
     open_memory(&truth_fd, truth_path);
     open_memory(&results_fd, results_path);
     test_counted();

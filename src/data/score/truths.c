@@ -165,6 +165,9 @@ static err_t read_any(const char *path, split_t split, const open_watch_t *watch
 /* Sorts, and finds what occurs twice. */
 static err_t check_truths(const char *path, split_t split, truths_t *truths, memory_t *memory)
 {
+    static const char number_them[] =
+        "number the list's annotations: jq '.annotations |= [to_entries[] | .value + {id: "
+        "(.key + 1)}]'";
     int64_t *ids = NULL, n = 0;
     err_t err = ERR_OK;
     if (truths->n_images == 0) RAISE(ERR_DATA, "%s has no %s images", path, split_words[split]);
@@ -183,12 +186,18 @@ static err_t check_truths(const char *path, split_t split, truths_t *truths, mem
         for (int32_t k = 0; k < truths->images[i].n_annotations; k++)
             ids[n++] = truths->images[i].annotations[k].id;
     qsort(ids, (size_t)n, sizeof *ids, by_value);
+    int64_t n_bare = 0, n_repeated = 0, first = 0;
+    while (n_bare < n && ids[n_bare] < ANNOTATION_FIRST_ID) n_bare++;
     for (int64_t i = 1; i < n; i++)
-        if (ids[i] == ids[i - 1])
-            RAISE_OUT(err, ERR_DATA,
-                      "%s: annotation id %" PRId64 " occurs twice, and pycocotools would score the last one "
-                      "twice; give each annotation its own id",
-                      path, ids[i]);
+        if (ids[i] == ids[i - 1] && n_repeated++ == 0) first = ids[i];
+    if (n_bare > 0)
+        RAISE_OUT(err, ERR_DATA, "%s: %" PRId64 " annotation%s no id, and scores need one for each; %s", path,
+                  n_bare, n_bare == 1 ? " has" : "s have", number_them);
+    if (n_repeated > 0)
+        RAISE_OUT(err, ERR_DATA,
+                  "%s: annotation id %" PRId64
+                  " occurs twice%s, and pycocotools would score the last one twice; %s",
+                  path, first, n_repeated > 1 ? ", and so do others" : "", number_them);
 out:
     mem_free(&ids);
     return err;

@@ -30,7 +30,7 @@ typedef struct truths {
  *   watch  may be NULL
  *
  * ERR_DATA: the source has no annotations or not this split; two annotations have the same id, of which
- * pycocotools would score one twice; what reading the source refuses. Free *out with truths_free. */
+ * pycocotools would score one twice, or one has none; what reading the source refuses. Free *out with truths_free. */
 err_t truths_read(const char *path, split_t split, const open_watch_t *watch, truths_t **out);
 
 /* The ground truth of an opened source, which must outlive it.

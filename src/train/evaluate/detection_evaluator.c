@@ -137,7 +137,10 @@ static err_t collect_truths(detection_evaluator_t *e)
     err_t err;
     TRY_OUT(err, mem_new_array(e->n_images, sizeof *images, "ground truth", &images));
     for (int64_t k = 0; k < e->n_images; k++) images[k] = image_at(e, k);
-    TRY_OUT(err, truths_of_source(o->source, o->split, images, e->n_images, NULL, &e->truths));
+    err = truths_of_source(o->source, o->split, images, e->n_images, NULL, &e->truths);
+    if (err == ERR_DATA && o->list_advice)
+        err = err_raise(err, __FILE__, __LINE__, "%s%s", err_message(), o->list_advice);
+    TRY_OUT(err, err);
     err = check_masks(e);
 out:
     mem_free(&images);

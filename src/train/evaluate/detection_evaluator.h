@@ -27,8 +27,9 @@ typedef struct detection_evaluator_options {
     const class_map_t *map;     /* of the source's categories */
     detections_options_t detections;
     bool masks; /* score masks too; only of a model with masks */
-    const char
-        *advice; /* completes the message about annotations without masks: "; use --score bbox"; or NULL */
+    /* These complete messages about the ground truth; or NULL. */
+    const char *advice;      /* annotations without masks: "; use --score bbox" */
+    const char *list_advice; /* annotations without ids of their own: "; or add --no-eval" */
     /* Receives images that cannot be read; nothing is detected in them. NULL: they are errors. */
     corrupt_samples_t *bad;
 } detection_evaluator_options_t;

@@ -210,6 +210,7 @@ static err_t open_evaluator(trainer_t *t)
                                              .map = data.map,
                                              .masks = rcnn_has_masks(t->model.graph),
                                              .advice = "; train a model without masks, or add --no-eval",
+                                             .list_advice = "; or train without scores: --no-eval",
                                              .bad = &t->input.bad};
     opt_group_t group = {"", detections_option_table, n_detections_options, &options.detections, 0};
     if (!t->options->eval) return ERR_OK;
