@@ -391,8 +391,8 @@ static void test_dialects(void)
         snprintf(text, sizeof text, FILE_OF(ANNOTATION(",\"ignore\":%s")), ignored[i]);
         coco = read_text(text);
         const coco_image_t *image = coco->images;
-        all &= image->n_annotations == 1 && image->annotations[0].crowd && image->n_truths == 1 &&
-               !image->truths[0].crowd && coco->flaws.ignored.n == 1;
+        all &= image->n_annotations == 1 && image->annotations[0].crowd == CROWD_IGNORED &&
+               image->n_truths == 1 && !image->truths[0].crowd && coco->flaws.ignored.n == 1;
         coco_free(&coco);
     }
     OK(all, "ignored: a crowd in training, an object in truths");

@@ -382,6 +382,30 @@ static void test_listed(void)
     dataset_close(&set);
 }
 
+/* An object of a class, and a box to be ignored. */
+static void test_ignored(void)
+{
+    static const char json[] =
+        "{\"images\":[{\"id\":1,\"file_name\":\"1.jpg\",\"width\":60,\"height\":40}],"
+        "\"categories\":[{\"id\":1,\"name\":\"box\"}],\"annotations\":[{\"id\":1,\"image_id\":1,\"ignore\":1,"
+        "\"category_id\":1,\"bbox\":[30,20,20,10],\"area\":200},{\"id\":2,\"image_id\":1,\"category_id\":1,"
+        "\"bbox\":[4,2,20,11],\"area\":220},{\"id\":3,\"image_id\":1,\"category_id\":1,\"iscrowd\":1,"
+        "\"bbox\":[0,0,60,40],\"area\":220}]}";
+    const transform_settings_t some = settings_for("64,80", "auto", false);
+    uint8_t file[1 << 16];
+    const image_t image = {W, H, pixels};
+    shown_t s = {0};
+    folder_put("ignored/train2017/1.jpg", file, turned_jpeg(&image, 1, file, sizeof file));
+    folder_put("ignored/annotations/instances_train2017.json", json, sizeof json - 1);
+    dataset_t *set = open_set(folder_path("ignored"), &some);
+    OK(set->info.objects.most == 2 && show(set, (dataset_request_t){.index = 0}, &s) == ERR_OK && s.n == 2 &&
+           s.classes[0] == 1 && s.classes[1] == 0 && s.n_runs[1] == 0 &&
+           is_near((double)s.boxes[4] / (double)s.boxes[0], 30. / 4, 1e-3),
+       "an ignored box comes last, without class and mask; crowds do not come");
+    forget(&s);
+    dataset_close(&set);
+}
+
 /* The bound of runs holds for every mask, and is at most about three times them. */
 static bool check_bound(const source_t *source)
 {
@@ -502,13 +526,14 @@ int main(void)
     const char *data = getenv("DPTRAIN_DATA");
     char tiny[FS_PATH_MAX] = "";
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(7 + 4 + 3 + 2 + 2 + 1 + 1 + N_TINY + 1);
+    tap_plan(7 + 4 + 3 + 2 + 2 + 1 + 1 + 1 + N_TINY + 1);
     put_coco();
     test_cost();
     test_turned();
     test_settings();
     test_exact();
     test_listed();
+    test_ignored();
     test_many();
     test_empty_mask();
     if (data) snprintf(tiny, sizeof tiny, "%s/coco_tiny", data);

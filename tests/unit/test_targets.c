@@ -39,7 +39,7 @@ static const map_size_t canvas = {160, 224};
 static const int32_t classes[N_OBJECTS] = {3, 1, 5, 2, 2, 7};
 static const targets_draw_t draw = {.seed = 5, .epoch = 2, .image = 77};
 static box_t boxes[N_OBJECTS], regions[N_REGIONS];
-static const targets_objects_t objects = {N_OBJECTS, boxes, classes}, nothing = {0, boxes, classes};
+static const targets_objects_t objects = {N_OBJECTS, boxes, classes, 0}, nothing = {0, boxes, classes, 0};
 
 /* Of the absolute targets of objects. */
 static bool has_sums(const int32_t *labels, const float *targets, int64_t n, const double *sums)
@@ -98,6 +98,54 @@ static void test_regions(void)
        "objects come first, and know whose they are");
     targets_find_regions(&t, &nothing, regions, N_REGIONS, &draw);
     OK(r->n == N_REGIONS && r->n_objects == 0, "without objects all are background");
+    targets_free(&t);
+}
+
+/* The share of box i that lies in the ignored one. */
+static bool lies_in(box_t b, box_t in)
+{
+    const float w = fminf(b.x2, in.x2) - fmaxf(b.x1, in.x1), h = fminf(b.y2, in.y2) - fmaxf(b.y1, in.y1);
+    return w > 0 && h > 0 && w * h >= 0.5f * (b.x2 - b.x1) * (b.y2 - b.y1);
+}
+
+static void test_ignored(void)
+{
+    static int32_t before[N_ANCHORS];
+    box_t own[N_OBJECTS + 1];
+    targets_options_t options = targets_training;
+    targets_t t;
+    options.anchors = options.regions = ALL;
+    options.object_regions = 1;
+    memcpy(own, boxes, sizeof boxes);
+    own[N_OBJECTS] = (box_t){20, 30, 120, 110};
+    const targets_objects_t some = {N_OBJECTS, own, classes, 1};
+    OK_CALL(targets_new(&options, N_ANCHORS, N_OBJECTS + 1, N_REGIONS, ALL, &t), "targets");
+    targets_find_anchors(&t, &objects, canvas, cells, &draw);
+    memcpy(before, t.anchors.labels, sizeof before);
+    targets_find_anchors(&t, &some, canvas, cells, &draw);
+    int64_t n_ignored = 0, n_wrong = 0, n = 0;
+    for (int level = 0; level < PROPOSALS_LEVELS; level++) {
+        const anchor_grid_t grid = proposals_grid(level, canvas, cells[level].height, cells[level].width);
+        for (int64_t i = 0; i < anchor_count(&grid); i++, n++) {
+            const bool inside = before[n] == 0 && lies_in(anchor_at(&grid, i), own[N_OBJECTS]);
+            n_ignored += inside;
+            n_wrong += t.anchors.labels[n] != (inside ? -1 : before[n]);
+        }
+    }
+    OK(n_ignored > 1000 && n_wrong == 0, "%lld background anchors in an ignored box are not sampled",
+       (long long)n_ignored);
+    targets_find_regions(&t, &some, regions, N_REGIONS, &draw);
+    n_wrong = 0;
+    for (int64_t i = 0; i < t.regions.n; i++) {
+        const float *r = t.regions.regions + i * ROI_ALIGN_VALUES;
+        n_wrong += t.regions.labels[i] == 0 && lies_in((box_t){r[1], r[2], r[3], r[4]}, own[N_OBJECTS]);
+    }
+    OK(t.regions.n_objects == 14 && t.regions.n < 306 && n_wrong == 0, "nor are regions");
+    own[0] = (box_t){0, 0, 224, 160};
+    const targets_objects_t all = {0, own, classes, 1};
+    targets_find_anchors(&t, &all, canvas, cells, &draw);
+    targets_find_regions(&t, &all, regions, N_REGIONS, &draw);
+    OK(t.regions.n > 0 && t.anchors.n_background > 0, "where nothing else is, it is background");
     targets_free(&t);
 }
 
@@ -168,9 +216,10 @@ int main(void)
 {
     make_boxes(0, N_OBJECTS, 90, boxes);
     make_boxes(500, N_REGIONS, 80, regions);
-    tap_plan(5 + 5 + 5 + 5 + 1);
+    tap_plan(5 + 5 + 5 + 5 + 4 + 1);
     test_anchors();
     test_regions();
+    test_ignored();
     test_sampling();
     test_masks();
     OK(mem_live() == 0, "every block was freed");

@@ -16,6 +16,13 @@ typedef enum segmentation {
     SEGMENTATION_COUNT
 } segmentation_t;
 
+/* What is not one object to train on. */
+typedef enum crowd {
+    CROWD_NONE,
+    CROWD_MANY,   /* several objects: not a target */
+    CROWD_IGNORED /* "ignore": 1: neither a target nor background. Truths do not have it, as in pycocotools. */
+} crowd_t;
+
 /* Ids below this are not the source's, which gave none: INT64_MIN plus the annotation's number in its list. */
 #define ANNOTATION_FIRST_ID (INT64_MIN / 2)
 
@@ -25,7 +32,7 @@ typedef enum segmentation {
 typedef struct annotation {
     int64_t id;
     int32_t category; /* row of the category table */
-    bool crowd;       /* several objects, or to be ignored: neither a target nor background */
+    uint8_t crowd;    /* crowd_t */
     double area;      /* as given by the source; if it gave none, the mask's, else the box's */
     double box[4];    /* x, y, width, height */
     segmentation_t segmentation;

@@ -351,7 +351,7 @@ static err_t arrange_annotations(coco_records_t *records, coco_image_t *images, 
         annotation_t *a = &all[r->image->annotations - all + r->image->n_annotations++];
         *a = r->annotation;
         memcpy(a->box, r->box, sizeof a->box);
-        a->crowd |= r->ignored;
+        if (r->ignored && !a->crowd) a->crowd = CROWD_IGNORED;
     }
     out->n_annotations = n;
     out->n_listed = records->n_annotations;

@@ -22,8 +22,10 @@ static const words_t words[] = {
      "annotations with a negative width or height were skipped"},
     {FLAW(duplicates), ANNOTATION, "annotation that is listed twice, with its id, was skipped",
      "annotations that are listed twice, with their ids, were skipped"},
-    {FLAW(ignored), ANNOTATION, "annotation has \"ignore\": 1; training takes it as a crowd, scores do not",
-     "annotations have \"ignore\": 1; training takes them as crowds, scores do not"},
+    {FLAW(ignored), ANNOTATION,
+     "annotation has \"ignore\": 1: neither a target nor background in training; scores count it, as pycocotools does",
+     "annotations have \"ignore\": 1: neither targets nor background in training; scores count them, as pycocotools "
+     "does"},
     {FLAW(cut), ANNOTATION, "box exceeded its image and was clipped",
      "boxes exceeded their image and were clipped"},
     {FLAW(thin), ANNOTATION, "annotation had polygons of fewer than 3 points, which were skipped",

@@ -12,7 +12,7 @@
 
 /* TASK_DETECT: what images have. */
 typedef struct dataset_objects {
-    int64_t most, most_runs; /* in one image: objects, and runs of their masks */
+    int64_t most, most_runs; /* in one image: objects and ignored boxes, and runs of masks */
     int64_t most_mask_runs;  /* of one object */
     int64_t n_unmasked;      /* training objects without a segmentation */
     int64_t n_left_out;      /* training images without objects to train on */

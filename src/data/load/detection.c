@@ -11,7 +11,7 @@
 
 /* What an image has for training. */
 typedef struct census {
-    int64_t n_objects, n_runs, most_mask_runs, n_unmasked;
+    int64_t n_objects, n_ignored, n_runs, most_mask_runs, n_unmasked;
     bool usable; /* a box of more than a pixel */
 } census_t;
 
@@ -25,6 +25,7 @@ static census_t count_objects(const sample_t *sample)
     census_t c = {0};
     for (int32_t k = 0; k < sample->n_annotations; k++) {
         const annotation_t *a = &sample->annotations[k];
+        c.n_ignored += a->crowd == CROWD_IGNORED;
         if (a->crowd) continue;
         c.n_objects++;
         const int64_t n_runs = mask_max_runs(a, sample->width);
@@ -38,9 +39,10 @@ static census_t count_objects(const sample_t *sample)
 
 static err_t check_limits(const source_t *source, const sample_t *sample, const census_t *c)
 {
-    if (c->n_objects > DETECTION_MAX_OBJECTS)
+    const int64_t n = c->n_objects + c->n_ignored;
+    if (n > DETECTION_MAX_OBJECTS)
         RAISE(ERR_DATA, "%s of %s has %" PRId64 " objects; detection takes up to %d in an image",
-              sample->name, source->path, c->n_objects, DETECTION_MAX_OBJECTS);
+              sample->name, source->path, n, DETECTION_MAX_OBJECTS);
     if (c->n_runs > DETECTION_MAX_RUNS)
         RAISE(ERR_DATA,
               "the masks of %s of %s have up to %" PRId64
@@ -64,7 +66,7 @@ static err_t list_split(const source_t *source, split_t split, bool all, source_
             continue;
         }
         TRY(check_limits(source, &sample, &c));
-        objects->most = larger(objects->most, c.n_objects);
+        objects->most = larger(objects->most, c.n_objects + c.n_ignored);
         objects->most_runs = larger(objects->most_runs, c.n_runs);
         objects->most_mask_runs = larger(objects->most_mask_runs, c.most_mask_runs);
         if (split == SPLIT_TRAIN) objects->n_unmasked += c.n_unmasked;
@@ -256,16 +258,18 @@ err_t detection_fill(const dataset_info_t *info, const samples_item_t *item, con
     int64_t n = 0;
     memcpy(out[DETECTION_FIELD_PLACE].data, &place, sizeof place);
     *out[DETECTION_RUNS].n_rows = 0;
-    for (int32_t k = 0; k < item->sample->n_annotations; k++) {
-        const annotation_t *a = &item->sample->annotations[k];
-        if (a->crowd) continue;
-        if (n == info->objects.most)
-            RAISE_OUT(err, ERR_DATA, "%s has other annotations than when it was opened", item->name);
-        put_box(item->view, a->box, boxes + 4 * n);
-        classes[n] = item->outputs[a->category];
-        TRY_OUT(err, put_mask(info, item, a, &out[DETECTION_RUNS], &n_runs[n]));
-        n++;
-    }
+    for (int ignored = 0; ignored <= 1; ignored++)
+        for (int32_t k = 0; k < item->sample->n_annotations; k++) {
+            const annotation_t *a = &item->sample->annotations[k];
+            if (a->crowd != (ignored ? CROWD_IGNORED : CROWD_NONE)) continue;
+            if (n == info->objects.most)
+                RAISE_OUT(err, ERR_DATA, "%s has other annotations than when it was opened", item->name);
+            put_box(item->view, a->box, boxes + 4 * n);
+            classes[n] = ignored ? 0 : item->outputs[a->category];
+            n_runs[n] = 0;
+            if (!ignored) TRY_OUT(err, put_mask(info, item, a, &out[DETECTION_RUNS], &n_runs[n]));
+            n++;
+        }
 out:
     *out[DETECTION_BOX].n_rows = *out[DETECTION_CLASS].n_rows = *out[DETECTION_MASK_N].n_rows = n;
     return err;

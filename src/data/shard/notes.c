@@ -203,7 +203,8 @@ static err_t read_annotation(rest_t *rest, const sample_t *sample, int64_t n_cat
     if (item->category < 0 || item->category >= n_categories)
         RAISE(ERR_DATA, "it has an annotation of category %d, but there are %lld", item->category,
               (long long)n_categories);
-    if (item->crowd > 1 || !fits_segmentation(item)) RAISE(ERR_DATA, "it has an annotation of unknown form");
+    if (item->crowd > CROWD_IGNORED || !fits_segmentation(item))
+        RAISE(ERR_DATA, "it has an annotation of unknown form");
     if (!isfinite(item->area) || !all_finite(item->box, 4))
         RAISE(ERR_DATA, "it has a box or area that is NaN or infinite");
     const char *tail = rest_take(rest, tail_bytes(item));

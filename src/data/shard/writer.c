@@ -110,7 +110,7 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
     };
     w->n_images += (int64_t)sample->n_bytes;
     w->file.n_annotations += sample->n_annotations;
-    for (int32_t i = 0; i < sample->n_annotations; i++) w->file.n_crowds += sample->annotations[i].crowd;
+    for (int32_t i = 0; i < sample->n_annotations; i++) w->file.n_crowds += sample->annotations[i].crowd != 0;
     if (w->n_images - w->n_begun >= WRITEBACK_BYTES) { /* leaves little to the final fsync */
         sync_file_range(w->temp.fd, w->plan.begin + (off_t)w->n_begun, (off_t)(w->n_images - w->n_begun),
                         SYNC_FILE_RANGE_WRITE);

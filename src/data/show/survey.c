@@ -44,7 +44,7 @@ static void count_annotations(surveyor_t *s, const sample_t *sample, survey_spli
     for (int32_t i = 0; i < sample->n_annotations; i++) {
         const annotation_t *a = &sample->annotations[i];
         count_category(s, a->category, !a->crowd);
-        split->n_crowds += a->crowd;
+        split->n_crowds += a->crowd != 0;
         split->n_objects += !a->crowd;
         if (!a->crowd) split->n_sizes[size_of(a->area)]++;
     }

@@ -3,6 +3,7 @@
  * mask_target.c's. */
 #include "train/detect/targets.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -89,6 +90,31 @@ static int32_t label_of(int32_t found)
     return found >= 0 ? OBJECT : found == MATCH_BACKGROUND ? BACKGROUND : NOT_SAMPLED;
 }
 
+/* The share of a box that lies in another. */
+static float share_within(box_t b, box_t other)
+{
+    const float width = fminf(b.x2, other.x2) - fmaxf(b.x1, other.x1),
+                height = fminf(b.y2, other.y2) - fmaxf(b.y1, other.y1), area = (b.x2 - b.x1) * (b.y2 - b.y1);
+    return width > 0 && height > 0 && area > 0 ? width * height / area : 0;
+}
+
+/* Background in ignored boxes is not sampled. */
+static void ignore_background(const targets_objects_t *objects, const box_t *candidates, int64_t n,
+                              int32_t *labels)
+{
+    const float enough = 0.5f;
+    const int32_t in_ignored = -2;
+    int64_t n_left = 0;
+    if (objects->n_ignored == 0) return;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < objects->n_ignored && labels[i] == BACKGROUND; k++)
+            if (share_within(candidates[i], objects->boxes[objects->n + k]) >= enough) labels[i] = in_ignored;
+        n_left += labels[i] >= BACKGROUND;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (labels[i] == in_ignored) labels[i] = n_left > 0 ? NOT_SAMPLED : BACKGROUND;
+}
+
 static void put_delta(box_t object, box_t from, box_weights_t weights, float *out)
 {
     const box_delta_t d = box_encode(object, from, weights);
@@ -101,7 +127,7 @@ void targets_find_anchors(targets_t *t, const targets_objects_t *objects, map_si
     anchor_targets_t *a = &t->anchors;
     const match_rule_t rule = {(float)t->options.anchor_high, (float)t->options.anchor_low, true};
     int64_t n = 0;
-    ASSERT(objects->n <= t->max_objects);
+    ASSERT(objects->n + objects->n_ignored <= t->max_objects);
     for (int level = 0; level < PROPOSALS_LEVELS; level++) {
         const anchor_grid_t grid = proposals_grid(level, canvas, cells[level].height, cells[level].width);
         a->first[level] = n;
@@ -110,6 +136,7 @@ void targets_find_anchors(targets_t *t, const targets_objects_t *objects, map_si
     a->first[PROPOSALS_LEVELS] = n;
     match_boxes(&rule, objects->boxes, objects->n, t->boxes, n, &t->match, t->found);
     for (int64_t i = 0; i < n; i++) a->labels[i] = label_of(t->found[i]);
+    ignore_background(objects, t->boxes, n, a->labels);
     sample(t, a->labels, n, t->options.anchors, t->options.object_anchors, rng_key(draw->seed, RNG_SAMPLE),
            draw, &a->n_objects, &a->n_background);
     const float weight = 1 / (float)(a->n_objects + a->n_background);
@@ -147,11 +174,12 @@ void targets_find_regions(targets_t *t, const targets_objects_t *objects, const 
     const float iou = (float)t->options.region_iou;
     const match_rule_t rule = {iou, iou, false};
     int64_t n_background;
-    ASSERT(n <= t->max_regions && objects->n <= t->max_objects);
+    ASSERT(n <= t->max_regions && objects->n + objects->n_ignored <= t->max_objects);
     memcpy(t->boxes, regions, (size_t)n * sizeof *regions);
     for (int64_t i = 0; i < objects->n; i++) t->boxes[n++] = objects->boxes[i];
     match_boxes(&rule, objects->boxes, objects->n, t->boxes, n, &t->match, t->found);
     for (int64_t i = 0; i < n; i++) t->labels[i] = label_of(t->found[i]);
+    ignore_background(objects, t->boxes, n, t->labels);
     sample(t, t->labels, n, t->options.regions, t->options.object_regions, rng_key(draw->seed, RNG_REGION),
            draw, &r->n_objects, &n_background);
     memset(r->regions, 0, (size_t)(t->n_rows * ROI_ALIGN_VALUES) * sizeof *r->regions);

@@ -24,6 +24,7 @@ typedef struct targets_objects {
     int64_t n;
     const box_t *boxes;     /* [n] in pixels of the canvas */
     const int32_t *classes; /* [n] > 0 */
+    int64_t n_ignored;      /* boxes that follow the objects': what lies in them is not background */
 } targets_objects_t;
 
 /* What a draw depends on beside its candidates. */
@@ -72,13 +73,14 @@ err_t targets_new(const targets_options_t *options, int64_t n_anchors, int64_t m
                   int64_t max_regions, int64_t n_rows, targets_t *out);
 void targets_free(targets_t *targets);
 
-/* Labels and samples the anchors of a canvas; fills in `anchors`.
+/* Labels and samples the anchors of a canvas. Background of which half lies in an ignored box is not sampled, unless
+ * there is nothing else. Fills in `anchors`.
  *
  *   cells  [PROPOSALS_LEVELS] rows and columns of the levels */
 void targets_find_anchors(targets_t *targets, const targets_objects_t *objects, map_size_t canvas,
                           const map_size_t *cells, const targets_draw_t *draw);
 
-/* Labels and samples regions, to which the objects' own boxes are added; fills in `regions`. */
+/* The same for regions, to which the objects' own boxes are added; fills in `regions`. */
 void targets_find_regions(targets_t *targets, const targets_objects_t *objects, const box_t *regions,
                           int64_t n, const targets_draw_t *draw);
 

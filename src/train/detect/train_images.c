@@ -192,13 +192,15 @@ static void fill_input(train_images_t *t, const train_images_part_t *part, int64
     masks->counts = rows_of(from, DETECTION_MASK_N, i, sizeof *masks->counts, &masks->n);
     masks->runs = rows_of(from, DETECTION_RUNS, i, sizeof *masks->runs, &n_runs);
     ASSERT(n <= t->options.image.max_objects);
+    int64_t n_objects = n;
+    while (n_objects > 0 && classes[n_objects - 1] == 0) n_objects--;
     for (int64_t j = 0; j < n; j++, boxes += 4) own[j] = (box_t){boxes[0], boxes[1], boxes[2], boxes[3]};
     t->inputs[k] =
         (train_image_input_t){.pixels = part->pixels + i * part->n_values,
                               .canvas = {place->canvas_height, place->canvas_width},
                               .scaled = {place->scaled_height, place->scaled_width},
                               .image = {place->image_height, place->image_width},
-                              .objects = {n, own, classes},
+                              .objects = {n_objects, own, classes, n - n_objects},
                               .masks = {get_mask, masks},
                               .draw = {t->options.seed, (uint32_t)from->epoch, (uint32_t)place->image}};
 }

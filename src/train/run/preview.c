@@ -109,9 +109,11 @@ static err_t put_objects(preview_t *p, const batch_t *batch, int64_t i, bool mas
     for (int64_t k = 0; k < n; runs += n_runs[k++]) {
         const float *b = box + 4 * k;
         rle_t stored = {.n = n_runs[k]};
-        annotations[k] = (annotation_t){
-            .id = k + 1, .category = class[k], .box = {b[0], b[1], (double)b[2] - b[0], (double)b[3] - b[1]}};
-        if (!masks) continue;
+        annotations[k] = (annotation_t){.id = k + 1,
+                                        .category = class[k],
+                                        .crowd = class[k] == 0 ? CROWD_IGNORED : CROWD_NONE,
+                                        .box = {b[0], b[1], (double)b[2] - b[0], (double)b[3] - b[1]}};
+        if (!masks || n_runs[k] == 0) continue;
         TRY(arena_new(&p->memory, (size_t)n_runs[k] * sizeof *stored.runs, &stored.runs));
         memcpy(stored.runs, runs, (size_t)n_runs[k] * sizeof *stored.runs);
         TRY(put_mask(p, &place, &stored, &annotations[k]));
