@@ -169,6 +169,7 @@ static bool fits(const shown_t *s)
         {turned ? p->image_width : p->image_height, turned ? p->image_height : p->image_width},
         p->orientation,
         p->flipped};
+    if (s->n_runs[0] == 0) return same && p->orientation == 3; /* the image without a segmentation */
     const rle_t rle = {(uint32_t *)s->runs, s->n_runs[0]};
     uint8_t *bitmap = NULL;
     mask_cut_t cut;

@@ -22,10 +22,11 @@ static const int32_t classes[] = {1, 2};
 static uint8_t inside[2][50 * 48];
 static const mask_cut_t masks[] = {{10, 12, 48, 48, inside[0]}, {70, 30, 48, 50, inside[1]}};
 
+/* context: how many of the objects have a mask, the last ones; NULL: both. */
 static err_t get_mask(void *context, int64_t object, mask_cut_t *out)
 {
-    (void)context;
-    *out = masks[object];
+    const int64_t n = context ? *(const int64_t *)context : 2;
+    *out = object >= 2 - n ? masks[object] : (mask_cut_t){0};
     return ERR_OK;
 }
 
@@ -170,12 +171,32 @@ static void test_empty(const backend_t *backend)
     close_training(&t);
 }
 
+/* Objects without a mask count for nothing in its loss. */
+static void test_unmasked(const backend_t *backend)
+{
+    training_t t;
+    int64_t n_masked = 0;
+    open_training(&t, backend);
+    const double sum = step(&t), with = (double)t.tally[2 * (N_LOSSES - 1)];
+    t.input.masks.context = &n_masked;
+    const double less = step(&t);
+    OK(with > 0 && t.tally[2 * (N_LOSSES - 1)] == 0 && fabs(sum - with - less) < 1e-5 &&
+           is_still(&t.run, "roi_heads.mask_head") && t.counts.n_positives >= 2,
+       "objects without masks: no loss and no gradients of masks, the other losses are the same");
+    n_masked = 1;
+    step(&t);
+    const double one = (double)t.tally[2 * (N_LOSSES - 1)];
+    OK(isfinite(one) && one > 0 && fabs(one - with) > 1e-6, "one with a mask: the mean is over its regions");
+    close_training(&t);
+}
+
 int main(int argc, char **argv)
 {
     const backend_t *backend = util_open(argc, argv, 1);
-    tap_plan(4 + 3 + 1);
+    tap_plan(4 + 3 + 2 + 1);
     test_learning(backend);
     test_empty(backend);
+    test_unmasked(backend);
     OK(mem_live() == 0, "every block was freed");
     return tap_done();
 }

@@ -14,7 +14,8 @@
 typedef struct dataset_objects {
     int64_t most, most_runs; /* in one image: objects and ignored boxes, and runs of masks */
     int64_t most_mask_runs;  /* of one object */
-    int64_t n_unmasked;      /* training objects without a segmentation */
+    int64_t n_train;         /* training objects */
+    int64_t n_unmasked;      /* of these, without a segmentation */
     int64_t n_left_out;      /* training images without objects to train on */
 } dataset_objects_t;
 

@@ -69,7 +69,7 @@ static err_t list_split(const source_t *source, split_t split, bool all, source_
         objects->most = larger(objects->most, c.n_objects + c.n_ignored);
         objects->most_runs = larger(objects->most_runs, c.n_runs);
         objects->most_mask_runs = larger(objects->most_mask_runs, c.most_mask_runs);
-        if (split == SPLIT_TRAIN) objects->n_unmasked += c.n_unmasked;
+        if (split == SPLIT_TRAIN) objects->n_train += c.n_objects, objects->n_unmasked += c.n_unmasked;
         out->of[split][out->n[split]++] = (sample_ref_t){(int32_t)i, (int32_t)c.n_objects};
     }
     return ERR_OK;
@@ -267,7 +267,8 @@ err_t detection_fill(const dataset_info_t *info, const samples_item_t *item, con
             put_box(item->view, a->box, boxes + 4 * n);
             classes[n] = ignored ? 0 : item->outputs[a->category];
             n_runs[n] = 0;
-            if (!ignored) TRY_OUT(err, put_mask(info, item, a, &out[DETECTION_RUNS], &n_runs[n]));
+            if (!ignored && a->segmentation != SEGMENTATION_NONE)
+                TRY_OUT(err, put_mask(info, item, a, &out[DETECTION_RUNS], &n_runs[n]));
             n++;
         }
 out:

@@ -9,9 +9,9 @@
  *   box        float [objects, 4]        x1, y1, x2, y2 in pixels of the canvas, flipped and turned as the image
  *   class      int32 [objects]           output of the detector (annotation/class_map.h); 0: the box is to be
  *                                        ignored (CROWD_IGNORED). These come last
- *   mask.n     int32 [objects]           number of runs of each mask; 0 of a box to be ignored
+ *   mask.n     int32 [objects]           number of runs of each mask; 0: it has none
  *   mask.runs  int32 [Σ mask.n]          runs (annotation/rle.h) of the image as stored, neither flipped nor
- *                                        turned; of an object without a segmentation: its box
+ *                                        turned
  *
  * A canvas takes the beginning of its sample's pixels, [canvas height, canvas width, 3]. */
 #ifndef DATA_LOAD_DETECTION_H

@@ -253,16 +253,20 @@ static err_t run_boxes(train_image_t *t, const exec_batch_t *base, int64_t i)
     return run_rows(t, SECTION_BOX, &batch, i);
 }
 
-/* The targets of one object's regions, of image i. */
+/* The targets of one object's regions, of image i, and 1 as their weight; 0 if it has no mask. */
 static err_t put_masks_of(train_image_t *t, const train_image_input_t *in, int64_t i, int64_t object)
 {
     const float *v = (const float *)t->box_regions.host + i * t->n_box_rows * ROI_ALIGN_VALUES;
     const int32_t *objects = t->objects + i * t->n_objects;
-    float *targets = target_inputs_row(&t->mask, i * t->n_mask_rows).targets;
+    const target_memory_t to = target_inputs_row(&t->mask, i * t->n_mask_rows);
+    float *targets = to.targets;
     mask_cut_t mask = {.inside = NULL};
+    bool asked = false;
     for (int64_t k = 0; k < t->counts[i].n_positives; k++, v += ROI_ALIGN_VALUES, targets += MASK_VALUES) {
         if (objects[k] != object) continue;
-        if (!mask.inside) TRY(in->masks.get(in->masks.context, object, &mask));
+        if (!asked) TRY(in->masks.get(in->masks.context, object, &mask));
+        asked = true;
+        to.weights[k] = mask.inside ? 1 : 0;
         TRY(mask_target_make(&t->mask_target, &mask, in->image, in->scaled, (box_t){v[1], v[2], v[3], v[4]},
                              targets));
     }
@@ -274,7 +278,6 @@ static err_t put_masks(train_image_t *t, const train_image_input_t *in, int64_t 
 {
     const int64_t n = t->counts[i].n_positives, first = i * t->n_mask_rows;
     const size_t row_bytes = ROI_ALIGN_VALUES * sizeof(float), n_bytes = (size_t)t->n_mask_rows * row_bytes;
-    const float weight = 1 / ((float)n * MASK_VALUES);
     const target_memory_t to = target_inputs_row(&t->mask, first);
     char *regions = (char *)t->mask_regions.host + (size_t)first * row_bytes;
     const double start = clock_sec();
@@ -283,9 +286,13 @@ static err_t put_masks(train_image_t *t, const train_image_input_t *in, int64_t 
            (size_t)n * row_bytes);
     for (int64_t k = 0; k < t->n_mask_rows; k++) {
         to.labels[k] = k < n ? target_inputs_row(&t->box, i * t->n_box_rows).labels[k] : -1;
-        to.weights[k] = k < n ? weight : 0;
+        to.weights[k] = 0;
     }
     for (int64_t k = 0; k < in->objects.n; k++) TRY(put_masks_of(t, in, i, k));
+    float n_masked = 0;
+    for (int64_t k = 0; k < n; k++) n_masked += to.weights[k];
+    for (int64_t k = 0; k < n; k++)
+        if (to.weights[k] > 0) to.weights[k] = 1 / (n_masked * MASK_VALUES);
     t->counts[i].masks_sec = clock_sec() - start;
     TRY(hd_buffer_push(&t->mask_regions, (size_t)first * row_bytes, n_bytes));
     return target_inputs_push(&t->mask, first, t->n_mask_rows);

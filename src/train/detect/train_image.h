@@ -34,7 +34,8 @@ void train_image_free(train_image_t **train);
 
 /* The masks of an image's objects, one at a time: all bitmaps of an image could be large (mask_cut.h). */
 typedef struct train_image_masks {
-    err_t (*get)(void *context, int64_t object, mask_cut_t *out); /* valid until the next call */
+    /* Valid until the next call; without `inside`: the object has no mask, and counts for nothing in its loss. */
+    err_t (*get)(void *context, int64_t object, mask_cut_t *out);
     void *context;
 } train_image_masks_t;
 

@@ -140,6 +140,8 @@ static err_t get_mask(void *context, int64_t object, mask_cut_t *out)
         .flipped = p->flipped};
     int64_t first = 0;
     ASSERT(object < m->n);
+    *out = (mask_cut_t){0};
+    if (m->counts[object] == 0) return ERR_OK;
     for (int64_t k = 0; k < object; k++) first += m->counts[k];
     /* mask_cut_make only reads the runs. */
     const rle_t mask = {(uint32_t *)(uintptr_t)(m->runs + first), m->counts[object]};

@@ -66,11 +66,16 @@ err_t detector_check_model(trainer_t *t)
     const dataset_info_t *info = &t->input.dataset->info;
     const long long n_bare = info->objects.n_unmasked;
     t->model.micro_batch = choose_micro_batch(t);
-    if (rcnn_has_masks(t->model.graph) && n_bare > 0)
+    const bool masks = rcnn_has_masks(t->model.graph);
+    if (masks && 10 * n_bare > (long long)info->objects.n_train)
         RAISE(ERR_DATA,
               "%lld object%s of %s %s no segmentation, which %s needs; train a model without masks, such as "
               "fasterrcnn_resnet50_fpn",
               n_bare, n_bare == 1 ? "" : "s", info->source, n_bare == 1 ? "has" : "have", t->options->model);
+    if (masks && n_bare > 0 && t->comm->rank == 0)
+        log_warn(
+            "%lld of the %s training objects have no segmentation: their boxes are trained, without a mask",
+            n_bare, figure_count(info->objects.n_train).text);
     return check_sync(t);
 }
 
