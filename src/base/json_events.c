@@ -60,11 +60,16 @@ static err_t json_parser_result(const json_parser_t *p, yajl_status status)
     return err;
 }
 
-/* Explains yajl's "invalid char" where Python wrote NaN or Infinity. */
-static err_t name_nan(const json_parser_t *p, const char *piece, size_t n_piece, err_t err)
+/* Explains yajl's "invalid char" where Python wrote NaN, Infinity or its own quotes, and text in other encodings. */
+static err_t explain(const json_parser_t *p, const char *piece, size_t n_piece, err_t err)
 {
+    if (strstr(err_message(), "UTF8"))
+        return err_raise(err, __FILE__, __LINE__, "%s (convert it to UTF-8, by iconv)", err_message());
     size_t at = json_parser_at(p), from = at > 12 ? at - 12 : 0;
     size_t n = n_piece - from < 24 ? n_piece - from : 24;
+    if (at > 0 && at <= n_piece && (piece[at - 1] == '\'' || (at < n_piece && piece[at] == '\'')))
+        return err_raise(err, __FILE__, __LINE__, "%s (JSON has \" in place of '; write it by json.dump)",
+                         err_message());
     if (!memmem(piece + from, n, "NaN", 3) && !memmem(piece + from, n, "Infinity", 8)) return err;
     return err_raise(err, __FILE__, __LINE__, "%s (JSON has no NaN and no Infinity)", err_message());
 }
@@ -78,7 +83,7 @@ err_t json_parser_feed(json_parser_t *p, const void *bytes, size_t n_bytes)
     file_kind_t kind = is_start ? file_kind(bytes, n_bytes) : FILE_JSON;
     if (kind != FILE_JSON && kind != FILE_UNKNOWN)
         RAISE(err, "it is not JSON: %s", file_kind_explain(bytes, n_bytes, NULL).text);
-    return name_nan(p, bytes, n_bytes, err);
+    return explain(p, bytes, n_bytes, err);
 }
 
 err_t json_parser_end(json_parser_t *p)

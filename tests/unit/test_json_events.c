@@ -162,7 +162,7 @@ int main(void)
     static const char text[] = "{\"a\":[1,-2.50e3,true,false,null,\"x\\ny\"],\"b\":{},\"\\u00e9\":\"\"}";
     static const char wanted[] = "{ :a [ #1 #-2.50e3 true false null 'x\ny ] :b { ] :é ' ] ";
     size_t at = 0;
-    tap_plan(14 + 4);
+    tap_plan(15 + 4);
     told_t whole = {0}, stopped = {.stop_at = "b"};
     OK(parse(text, sizeof text, &whole, &at) == ERR_OK && strcmp(whole.text, wanted) == 0, "events: %s",
        whole.text);
@@ -188,7 +188,11 @@ int main(void)
     OK(parse("[1", 2, &told, NULL) == ERR_DATA && strstr(err_message(), "it is not JSON: "), "cut off: %s",
        err_message());
     told = (told_t){0};
-    OK(parse("[\"\xff\"]", 5, &told, NULL) == ERR_DATA, "bytes that are not UTF-8: %s", err_message());
+    OK(parse("[\"\xff\"]", 5, &told, NULL) == ERR_DATA && SAYS("UTF-8"), "bytes that are not UTF-8: %s",
+       err_message());
+    told = (told_t){0};
+    OK(parse("{'a': 1}", 8, &told, NULL) == ERR_DATA && SAYS("in place of '"), "what Python prints: %s",
+       err_message());
     test_numbers();
     OK(mem_live() == 0, "nothing is left in memory");
     return tap_done();
