@@ -229,7 +229,7 @@ typedef struct census {
 static void census_add(census_t *c, const coco_annotation_record_t *record, const coco_image_t *image)
 {
     const double *b = record->annotation.box, width = image->width, height = image->height;
-    const double slack = 0.02; /* of a side: labels of a careless hand */
+    const double slack = 0.1; /* of a side: more than a careless hand's */
     const bool beyond = b[0] + b[2] > width * (1 + slack) || b[1] + b[3] > height * (1 + slack);
     if (c->n++ == 0) c->first = record->annotation.id;
     if (beyond && c->n_beyond++ == 0) c->first_beyond = record->annotation.id;
@@ -242,21 +242,22 @@ static void census_add(census_t *c, const coco_annotation_record_t *record, cons
 /* Refuses boxes that are not x, y, width and height in pixels. */
 static err_t check_meaning(const census_t *c)
 {
-    enum { ENOUGH = 3 };
+    /* Nearly all fit: a box is rarely wider than it is far from the left, and higher than from the top. */
+    enum { ENOUGH = 3, SHARE = 4, FEW = 50 };
     if (c->n > 0 && c->n_shares == c->n)
         RAISE(
             ERR_DATA,
             "all its boxes lie between 0 and 1, as normalized ones do; COCO's are in pixels: multiply x and width "
             "by the image's width, y and height by its height (first: annotation %" PRId64 ")",
             c->first);
-    if (c->n >= ENOUGH && 2 * c->n_beyond > c->n && c->n_not_corners == 0)
+    if (c->n >= ENOUGH && SHARE * c->n_beyond >= c->n && FEW * c->n_not_corners <= c->n)
         RAISE(
             ERR_DATA,
-            "%" PRId64 " of its %" PRId64
-            " boxes exceed their image as x, y, width, height, and none does as corners x1, y1, x2, y2 (first: "
+            "%" PRId64 " of its %" PRId64 " boxes exceed their image as x, y, width, height, and %" PRId64
+            " as corners x1, y1, x2, y2 (first: "
             "annotation %" PRId64
             "); COCO has x, y, width, height: jq '.annotations[].bbox |= [.[0], .[1], .[2] - .[0], .[3] - .[1]]'",
-            c->n_beyond, c->n, c->first_beyond);
+            c->n_beyond, c->n, c->n_not_corners, c->first_beyond);
     return ERR_OK;
 }
 

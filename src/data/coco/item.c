@@ -191,6 +191,10 @@ err_t coco_item_point(coco_item_t *item, const char *text, size_t n_text)
 err_t coco_item_end_point(coco_item_t *item)
 {
     const int64_t n = item->n_numbers - item->point_start;
+    if (n >= 4 && item->point_start == item->polygon_start) { /* a polygon, a bracket deeper */
+        item->loose = true;
+        return coco_item_end_polygon(item);
+    }
     if (n != 2) RAISE(ERR_DATA, "\"segmentation\" has a point of %" PRId64 " numbers; expected x and y", n);
     item->loose = true;
     return ERR_OK;
@@ -491,7 +495,8 @@ static err_t refuse_without(const coco_item_t *item, const char *name)
               "convert it by panopticapi's panoptic2detection_coco_format.py");
     if (item->marks & COCO_VIDEOS)
         RAISE(ERR_DATA, "it has tracks in videos, not objects in images; convert each frame to an image");
-    RAISE(ERR_DATA, "no \"%s\"", name);
+    RAISE(ERR_DATA, "no \"%s\"%s", name,
+          *name == 'w' || *name == 'h' ? "; write each image's width and height into the list" : "");
 }
 
 err_t coco_item_end(coco_item_t *item, coco_records_t *records, coco_ends_t *ends)
