@@ -106,5 +106,7 @@ void coco_free(coco_t **coco);
 /* Tells what was unusual about the file, a line for each kind: "2 boxes exceeded their image and were clipped
  * (first: annotation 12)". */
 void coco_tell(const coco_t *coco, void *context, void (*tell)(void *context, const char *line));
+/* Only what scores against its annotations depend on. */
+void coco_tell_scores(const coco_t *coco, void *context, void (*tell)(void *context, const char *line));
 
 #endif

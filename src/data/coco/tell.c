@@ -70,7 +70,18 @@ static void tell_flaw(const coco_flaw_t *flaw, const words_t *w, char *out, size
         snprintf(out + n, n_out - (size_t)n, "%s %" PRId64 ")", lists[w->list], flaw->first);
 }
 
-void coco_tell(const coco_t *coco, void *context, void (*tell)(void *context, const char *line))
+/* Whether scores depend on it: truths are not clipped, and nothing is left out of them. */
+static bool concerns_scores(size_t flaw)
+{
+    static const size_t all[] = {FLAW(ignored),  FLAW(no_mask), FLAW(loose),    FLAW(no_areas),
+                                 FLAW(no_boxes), FLAW(texts),   FLAW(no_names), FLAW(federated)};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] == flaw) return true;
+    return false;
+}
+
+static void tell_lines(const coco_t *coco, bool scores, void *context,
+                       void (*tell)(void *context, const char *line))
 {
     if (coco->encoding.gzip) tell(context, "it is compressed by gzip, and was decompressed");
     if (coco->encoding.utf16) tell(context, "it is text in UTF-16, and was converted to UTF-8");
@@ -79,8 +90,18 @@ void coco_tell(const coco_t *coco, void *context, void (*tell)(void *context, co
         const words_t *w = &words[i];
         const coco_flaw_t *flaw = (const coco_flaw_t *)(const void *)((const char *)&coco->flaws + w->flaw);
         char line[256];
-        if (flaw->n == 0) continue;
+        if (flaw->n == 0 || (scores && !concerns_scores(w->flaw))) continue;
         tell_flaw(flaw, w, line, sizeof line);
         tell(context, line);
     }
+}
+
+void coco_tell(const coco_t *coco, void *context, void (*tell)(void *context, const char *line))
+{
+    tell_lines(coco, false, context, tell);
+}
+
+void coco_tell_scores(const coco_t *coco, void *context, void (*tell)(void *context, const char *line))
+{
+    tell_lines(coco, true, context, tell);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "data/coco/coco.h"
 
@@ -131,10 +132,16 @@ static void report_alive(void *context, int64_t n_read, int64_t n_bytes)
     if (watch) (void)watch->alive(watch->context);
 }
 
+static void warn_line(void *path, const char *line)
+{
+    log_warn("%s: %s", (const char *)path, line);
+}
+
 static err_t read_coco(const char *path, const open_watch_t *watch, truths_t *truths, memory_t *memory)
 {
     TRY(coco_read(path, report_alive, (void *)watch, &memory->coco));
     const coco_t *coco = memory->coco;
+    coco_tell_scores(coco, (void *)(uintptr_t)path, warn_line);
     truths->n_categories = coco->n_categories;
     truths->categories = coco->categories;
     truths->n_images = coco->n_images;

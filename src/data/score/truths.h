@@ -23,7 +23,7 @@ typedef struct truths {
     void *memory;
 } truths_t;
 
-/* Reads the annotations of a split, without images.
+/* Reads the annotations of a split, without images. Warns of what scores depend on in a list of COCO.
  *
  *   path   COCO's folder, a folder of shards, or a file like instances_val2017.json, for which `split` does not
  *          matter
