@@ -29,8 +29,9 @@ typedef struct json_parser json_parser_t;
 err_t json_parser_new(const json_events_t *events, void *context, json_parser_t **out);
 void json_parser_free(json_parser_t **parser); /* NULL inside is fine */
 
-/* Parses the next piece. ERR_DATA "it is not JSON: ...", which names NaN, Infinity and other kinds of files. If a callback stopped the parser, returns ERR_OK and
- * keeps the callback's error message; feed nothing more. */
+/* Parses the next piece. ERR_DATA "it is not JSON: ...", which names NaN, Infinity, Python's quotes, other encodings and
+ * other kinds of files. If a callback stopped the parser, returns ERR_OK and keeps the callback's error message; feed
+ * nothing more. */
 err_t json_parser_feed(json_parser_t *parser, const void *bytes, size_t n_bytes);
 
 /* The value of a number. Reals are rounded to the nearest double; integers are exact: 42, 42.0, 4.2e1, -0, with
