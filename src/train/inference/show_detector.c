@@ -8,6 +8,7 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/print.h"
 #include "base/record.h"
 #include "base/table.h"
 #include "data/load/images.h"
@@ -43,6 +44,11 @@ void show_detector_header(const show_detector_t *s)
     table_cell(&t, "data");
     table_cell(&t, "%s, %s %s images", s->source->path, figure_count(truths->n_images).text,
                split_words[s->options->split]);
+    int n;
+    for (const char *rest = s->source->about, *line; (line = print_next_line(&rest, &n));) {
+        table_cell(&t, "%s", "");
+        table_cell(&t, "%.*s", n, line);
+    }
     if (!about->weights && !has_training_data(s)) {
         table_cell(&t, "%s", "");
         table_cell(&t, "not the data that the model was trained on");

@@ -164,13 +164,13 @@ static void print_images(const trainer_t *t)
     char sample[SHAPE_TEXT_MAX], classes[128];
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
-    if (t->options->detects) {
+    if (t->options->detects)
         detector_print_images(t);
-        return;
-    }
-    log_note("          %s training, %s validation images of %s, %d classes%s",
-             figure_count(info->n_samples[SPLIT_TRAIN]).text, figure_count(info->n_samples[SPLIT_VAL]).text,
-             sample, info->n_classes, list_classes(info, classes, sizeof classes));
+    else
+        log_note("          %s training, %s validation images of %s, %d classes%s",
+                 figure_count(info->n_samples[SPLIT_TRAIN]).text,
+                 figure_count(info->n_samples[SPLIT_VAL]).text, sample, info->n_classes,
+                 list_classes(info, classes, sizeof classes));
     int n;
     for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n));)
         log_note("          %.*s", n, line);
