@@ -162,6 +162,61 @@ fails() { # CODE WORDS RANKS ARGUMENTS...
     [[ $output == *"--keep-empty trains on images without objects"* ]]
 }
 
+# One image of 60 × 40, shown 40 × 60, or a copy that is stored upright, and a list of it.
+turned_coco() { # FOLDER LIST'S-WIDTH HEIGHT BOX [upright]
+    mkdir -p "$1/train2017" "$1/annotations"
+    python3 - "$1/train2017/a.png" "${5:-}" <<'END'
+import struct, sys, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def pixel(x, y):
+    return (230, 40, 40) if 10 <= x < 30 and 5 <= y < 15 else (x, y, 160)
+if sys.argv[2]:
+    lines = [[pixel(y, 39 - x) for x in range(40)] for y in range(60)]
+else:
+    lines = [[pixel(x, y) for x in range(60)] for y in range(40)]
+rows = b"".join(b"\0" + bytes(v for p in line for v in p) for line in lines)
+exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", len(lines[0]), len(lines), 8, 2, 0, 0, 0))
+    + (b"" if sys.argv[2] else chunk(b"eXIf", exif)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+END
+    jq -n --argjson width "$2" --argjson height "$3" --argjson box "$4" '{categories: [{id: 1, name: "red"}],
+        images: [{id: 1, file_name: "a.png", $width, $height}],
+        annotations: [{id: 1, image_id: 1, category_id: 1, iscrowd: 0, area: 200, bbox: $box}]}' \
+        >"$1/annotations/instances_train2017.json"
+}
+
+@test "a photograph stored sideways: boxes as shown or as stored, by its size in the list; --exif-boxes" {
+    local dir=$BATS_TEST_TMPDIR frame
+    turned_coco "$dir/shown" 40 60 "[25, 10, 10, 20]"
+    turned_coco "$dir/stored" 60 40 "[10, 5, 20, 10]"
+    turned_coco "$dir/other" 30 20 "[5, 5, 10, 10]"
+    turned_coco "$dir/upright" 40 60 "[25, 10, 10, 20]" upright
+    for frame in upright shown stored; do
+        data=$dir/$frame batch=1 out=$dir/o-$frame train 0 --steps 1 --no-eval >"$dir/$frame.txt"
+        cat "$dir/$frame.txt"
+        [ "$frame" = upright ] || grep "EXIF: 1 of 1 .*as $frame" "$dir/$frame.txt"
+        (cd "$dir" && ln -sfn "$frame" set && "$dptrain" data show set --out "$frame.png")
+    done
+    [ -n "$(curve "$dir/o-upright")" ]
+    for frame in shown stored; do
+        [ "$(curve "$dir/o-$frame")" = "$(curve "$dir/o-upright")" ]
+        cmp "$dir/$frame.png" "$dir/upright.png"
+    done
+    # What is found is in the list's pixels.
+    for frame in upright shown stored; do
+        "$dptrain" eval "$dir/o-upright" --data "$dir/$frame" --split train --score-threshold 0 --detections 3 --threads 1 \
+            --write-results "$dir/r-$frame"
+    done
+    cmp "$dir/r-shown/bbox.json" "$dir/r-upright/bbox.json"
+    [ "$(<"$dir/r-stored/bbox.json")" != "$(<"$dir/r-upright/bbox.json")" ]
+    data=$dir/shown fails 3 "a.png" 0 --exif-boxes stored
+    [[ $output == *"40 × 60"*"--exif-boxes"* ]]
+    data=$dir/stored fails 3 "a.png" 0 --exif-boxes shown
+    data=$dir/other fails 3 "60 × 40" 0
+    [[ $output == *"40 × 60"*"30 × 20"* ]]
+}
+
 @test "a damaged image is replaced within --max-bad, a NaN names layer, step and image" {
     cp -r "$thin" "$BATS_TEST_TMPDIR/coco"
     printf 'x' >"$BATS_TEST_TMPDIR/coco/train2017/3.png"

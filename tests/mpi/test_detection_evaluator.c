@@ -13,7 +13,7 @@
 #include "tests/turned.h"
 #include "train/evaluate/detection_evaluator.h"
 
-enum { N = 7, LIMIT = 3, W = 150, H = 128, CORRUPT = 4 };
+enum { N = 7, LIMIT = 3, W = 150, H = 128, CORRUPT = 4, STORED = 2, SHOWN = 5 };
 
 static void abort_job(err_t code)
 {
@@ -83,7 +83,7 @@ static int width_of(int image)
     return image % 3 == 0 ? H : W;
 }
 
-/* COCO's validation split: images of noise, one of them turned. Objects: of the outcome every third
+/* COCO's validation split: images of noise, two of them turned, with boxes as stored and as shown. Objects: of the outcome every third
  * detection; NULL: one. */
 static void put_coco(const detection_outcome_t *objects)
 {
@@ -99,9 +99,9 @@ static void put_coco(const detection_outcome_t *objects)
         for (int64_t k = 0; k < W * H * 3; k++) pixels[k] = (uint8_t)(rng_below(&rng, 256));
         snprintf(name, sizeof name, "set/val2017/%d.jpg", i);
         const image_t image = {width_of(i), H, pixels};
-        folder_put(name, file, turned_jpeg(&image, i == 2 ? 6 : 1, file, sizeof file));
+        folder_put(name, file, turned_jpeg(&image, i == STORED || i == SHOWN ? 6 : 1, file, sizeof file));
         PUT("%s{\"id\":%d,\"file_name\":\"%d.jpg\",\"width\":%d,\"height\":%d}", i > 1 ? "," : "", i, i,
-            width_of(i), H);
+            i == SHOWN ? H : width_of(i), i == SHOWN ? width_of(i) : H);
     }
     PUT("],\"categories\":[{\"id\":1,\"name\":\"cat\"},{\"id\":2,\"name\":\"dog\"}],\"annotations\":[");
     for (int64_t k = 0; k < (objects ? objects->results->n : 1); k += 3) {
@@ -110,7 +110,8 @@ static void put_coco(const detection_outcome_t *objects)
         PUT("%s{\"id\":%lld,\"image_id\":%d,\"category_id\":%d,\"bbox\":[%.3f,%.3f,%.3f,%.3f],\"area\":%.1f,"
             "\"iscrowd\":0,\"segmentation\":{\"size\":[%d,%d],\"counts\":\"",
             k > 0 ? "," : "", (long long)k + 1, d->image + 1, d->category + 1, d->box[0], d->box[1],
-            d->box[2], d->box[3], d->box[2] * d->box[3], H, width_of(d->image + 1));
+            d->box[2], d->box[3], d->box[2] * d->box[3], d->image + 1 == SHOWN ? width_of(SHOWN) : H,
+            d->image + 1 == SHOWN ? H : width_of(d->image + 1));
         for (const char *c = d->mask; *c; c++) PUT("%s%c", *c == '\\' ? "\\" : "", *c);
         PUT("\"}}");
     }

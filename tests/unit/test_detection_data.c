@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Samples of detection: turned and flipped pixels, boxes and masks that fit together; what training leaves out;
- * the same bits from a folder, its shards, another rank and any number of threads; many objects in an image. */
+ * the same bits from a folder, its shards, another rank and any number of threads; many objects in an image; boxes of
+ * images with an EXIF orientation, as stored and as shown. */
 #include <math.h>
 #include <xxhash.h>
 
 #include "cluster/comm/comm.h"
 #include "data/annotation/mask.h"
+#include "data/image/orient.h"
 #include "data/load/detection.h"
 #include "data/load/images.h"
 #include "data/load/loader.h"
 #include "data/load/samples.h"
+#include "data/show/sheet.h"
 #include "tests/folder.h"
+#include "tests/images.h"
 #include "tests/tap.h"
 #include "tests/turned.h"
 #include "tools/pack/pack.h"
@@ -521,13 +525,285 @@ static void test_cost(void)
     OK(grows, "an image costs more with each object and on a larger canvas");
 }
 
+/* An image of each orientation, and a list of it: as labelling tools give it that turn images (shown), or not. */
+typedef struct exif_set {
+    const char *name;
+    int side, n;         /* side: the images' width as stored, H or W */
+    int orientations[8]; /* of the n images */
+    const char *frames;  /* for each image: "t" as stored, "s" as shown, "u" as shown, of an upright copy */
+} exif_set_t;
+
+static int64_t put_runs(char *json, size_t n_room, const uint8_t *mask, int64_t width, int64_t height)
+{
+    int64_t used = 0, n = 0;
+    uint8_t now = 0;
+    for (int64_t i = 0; i <= width * height; i++, n++) {
+        const bool end = i == width * height;
+        const uint8_t at = end ? !now : mask[i % height * width + i / height];
+        if (at == now) continue;
+        used += snprintf(json + used, n_room - (size_t)used, "%lld%s", (long long)n, end ? "" : ",");
+        now = at, n = 0;
+    }
+    return used;
+}
+
+static void put_exif_image(const exif_set_t *set, int i, bool upright)
+{
+    static uint8_t turned[W * H * 3];
+    const int o = set->orientations[i];
+    const made_t made = image_png(set->side, H, &(png_kind_t){.type = 2, .bits = 8, .orientation = o});
+    char name[64];
+    image_decoder_t *decoder = NULL;
+    image_t image;
+    uint8_t *bytes = made.bytes;
+    size_t n_bytes = made.n;
+    snprintf(name, sizeof name, "%s/train2017/%d.png", set->name, i + 1);
+    if (upright) {
+        ASSERT(image_decoder_new((image_limits_t){0}, &decoder) == ERR_OK &&
+               image_decode(decoder, (image_bytes_t){name, made.bytes, made.n}, &image) == ERR_OK);
+        memcpy(turned, image.rgb, (size_t)(image.width * image.height * 3));
+        bytes = NULL;
+        ASSERT(image_encode_png(turned, image.width, image.height, 3, &bytes, &n_bytes) == ERR_OK);
+        image_decoder_free(&decoder);
+    }
+    folder_put(name, bytes, n_bytes);
+    if (upright) mem_free(&bytes);
+    free(made.bytes);
+}
+
+/* An object with polygons, and one with a mask; neither is its own mirror image. */
+static void put_exif(const exif_set_t *set)
+{
+    static const int corners[6][2] = {{10, 5}, {30, 5}, {30, 10}, {16, 10}, {16, 15}, {10, 15}};
+    static char json[1 << 16], objects[1 << 16];
+    static uint8_t mask[W * H];
+    size_t used = (size_t)snprintf(json, sizeof json, "{\"images\":["), more = 0;
+    for (int i = 0; i < set->n; i++) {
+        const bool stored = set->frames[i] == 't';
+        const int o = stored ? 1 : set->orientations[i], w = set->side;
+        const int64_t width = orient_swaps(o) ? H : w, height = orient_swaps(o) ? w : H;
+        const image_rect_t box = orient_to_shown(o, w, H, (image_rect_t){10, 5, 20, 10}),
+                           other = orient_to_shown(o, w, H, (image_rect_t){3, 20, 21, 9});
+        put_exif_image(set, i, set->frames[i] == 'u');
+        ADD("%s{\"id\":%d,\"file_name\":\"%d.png\",\"width\":%d,\"height\":%d}", i ? "," : "", i + 1, i + 1,
+            (int)width, (int)height);
+#define ADD_OBJECT(...) more += (size_t)snprintf(objects + more, sizeof objects - more, __VA_ARGS__)
+        ADD_OBJECT("%s{\"id\":%d,\"image_id\":%d,\"category_id\":1,\"area\":130,\"iscrowd\":0,"
+                   "\"bbox\":[%g,%g,%g,%g],\"segmentation\":[[",
+                   i ? "," : "", 2 * i + 1, i + 1, box.x, box.y, box.width, box.height);
+        for (int k = 0; k < 6; k++) {
+            const image_rect_t p =
+                orient_to_shown(o, w, H, (image_rect_t){corners[k][0], corners[k][1], 0, 0});
+            ADD_OBJECT("%s%g,%g", k ? "," : "", p.x, p.y);
+        }
+        memset(mask, 0, sizeof mask);
+        for (int y = 20; y < 29; y++)
+            for (int x = 3; x < (y < 23 ? 24 : 10); x++) {
+                const image_rect_t p = orient_to_shown(o, w, H, (image_rect_t){x, y, 1, 1});
+                mask[(int64_t)p.y * width + (int64_t)p.x] = 1;
+            }
+        ADD_OBJECT("]]},{\"id\":%d,\"image_id\":%d,\"category_id\":1,\"area\":105,\"iscrowd\":0,"
+                   "\"bbox\":[%g,%g,%g,%g],\"segmentation\":{\"size\":[%d,%d],\"counts\":[",
+                   2 * i + 2, i + 1, other.x, other.y, other.width, other.height, (int)height, (int)width);
+        more += (size_t)put_runs(objects + more, sizeof objects - more, mask, width, height);
+        ADD_OBJECT("]}}");
+    }
+    ADD("],\"categories\":[{\"id\":1,\"name\":\"box\"}],\"annotations\":[%s]}", objects);
+    char name[64];
+    snprintf(name, sizeof name, "%s/annotations/instances_train2017.json", set->name);
+    folder_put(name, json, used);
+}
+
+static mask_cut_t cut_of(const shown_t *s, int64_t k, int64_t first, uint8_t **bitmap)
+{
+    const detection_place_t *p = &s->place;
+    const bool turned = p->orientation >= 5;
+    const mask_view_t view = {
+        {turned ? p->image_width : p->image_height, turned ? p->image_height : p->image_width},
+        p->orientation,
+        p->flipped};
+    mask_cut_t cut;
+    ASSERT(mask_cut_make(&(rle_t){(uint32_t *)s->runs + first, s->n_runs[k]}, &view, bitmap, &cut) == ERR_OK);
+    return cut;
+}
+
+/* Whether a detector gets the same image, boxes and masks. */
+static bool same_shown(const shown_t *a, const shown_t *b)
+{
+    const detection_place_t *p = &a->place, *q = &b->place;
+    bool same = a->n == 2 && b->n == 2 && p->canvas == q->canvas && p->scaled_height == q->scaled_height &&
+                p->scaled_width == q->scaled_width && p->image_height == q->image_height &&
+                memcmp(a->rgb, b->rgb, 3 * (size_t)(p->scaled_height * p->scaled_width)) == 0 &&
+                memcmp(a->boxes, b->boxes, 8 * sizeof *a->boxes) == 0;
+    for (int64_t k = 0, i = 0, j = 0; same && k < 2; i += a->n_runs[k], j += b->n_runs[k], k++) {
+        uint8_t *x = NULL, *y = NULL;
+        const mask_cut_t c = cut_of(a, k, i, &x), d = cut_of(b, k, j, &y);
+        same = c.x == d.x && c.y == d.y && c.width == d.width && c.height == d.height && c.width > 5 &&
+               memcmp(c.inside, d.inside, (size_t)(c.width * c.height)) == 0;
+        mem_free(&x), mem_free(&y);
+    }
+    return same;
+}
+
+static dataset_t *open_exif(const char *name, list_boxes_t boxes)
+{
+    transform_settings_t s = settings_for("64", "auto", false);
+    s.list.boxes = boxes;
+    return open_set(folder_path(name), &s);
+}
+
+/* Whether image `index` of a set is that of the upright one: 0, or where they differ. */
+static int compare_image(const dataset_t *set, const dataset_t *upright, int64_t index)
+{
+    int n_other = 0;
+    for (int epoch = 0; epoch < 3; epoch++) {
+        const dataset_request_t request = {.index = index, .random = epoch > 0, .seed = 5, .epoch = epoch};
+        shown_t a = {0}, b = {0};
+        const bool fine = show(set, request, &a) == ERR_OK && show(upright, request, &b) == ERR_OK;
+        if (!fine) printf("# %s\n", err_message());
+        n_other += !fine || !same_shown(&a, &b);
+        forget(&a), forget(&b);
+    }
+    return n_other;
+}
+
+static int compare_sets(const dataset_t *set, const dataset_t *upright)
+{
+    int n_other = 0;
+    for (int64_t i = 0; i < upright->info.n_samples[SPLIT_TRAIN]; i++)
+        n_other += compare_image(set, upright, i);
+    return n_other;
+}
+
+static bool same_sheet(const dataset_t *set, const dataset_t *upright)
+{
+    enum { MOST = 8 };
+    images_detection_t parts[2];
+    page_t *pages[2] = {NULL};
+    pick_t picks[MOST] = {{0}};
+    int64_t n_bad = 0;
+    for (int i = 0; i < MOST; i++) picks[i] = (pick_t){SPLIT_TRAIN, i};
+    ASSERT(images_detection(set, &parts[0]) && images_detection(upright, &parts[1]));
+    for (int i = 0; i < 2; i++) {
+        const sheet_t sheet = {.source = parts[i].source,
+                               .picks = picks,
+                               .n = parts[i].source->n_samples[SPLIT_TRAIN],
+                               .tile = 128,
+                               .title = "a",
+                               .about = "b"};
+        ASSERT(sheet_draw(&sheet, &n_bad, &pages[i]) == ERR_OK && n_bad == 0);
+    }
+    const bool same =
+        pages[0]->width == pages[1]->width && pages[0]->height == pages[1]->height &&
+        memcmp(pages[0]->rgb, pages[1]->rgb, (size_t)(pages[0]->width * pages[0]->height * 3)) == 0;
+    page_free(&pages[0]), page_free(&pages[1]);
+    return same;
+}
+
+#define ALL_ORIENTATIONS                                                                                     \
+    8,                                                                                                       \
+    {                                                                                                        \
+        1, 2, 3, 4, 5, 6, 7, 8                                                                               \
+    }
+static const exif_set_t wide_sets[] = {{"upright", W, ALL_ORIENTATIONS, "uuuuuuuu"},
+                                       {"stored", W, ALL_ORIENTATIONS, "tttttttt"},
+                                       {"shown", W, ALL_ORIENTATIONS, "ssssssss"}},
+                        square_sets[] = {{"squares", H, ALL_ORIENTATIONS, "uuuuuuuu"},
+                                         {"squares-stored", H, ALL_ORIENTATIONS, "tttttttt"},
+                                         {"squares-shown", H, ALL_ORIENTATIONS, "ssssssss"}},
+                        mixed_sets[] = {{"pair", W, 6, {6, 3, 8, 1, 5, 7}, "uuuuuu"},
+                                        {"pair-mixed", W, 6, {6, 3, 8, 1, 5, 7}, "tttsss"}};
+
+/* Images of a camera that was held in any way, with boxes as stored or as shown: what trains is that of upright ones. */
+static void test_exif_boxes(void)
+{
+    for (int i = 0; i < 3; i++) put_exif(&wide_sets[i]), put_exif(&square_sets[i]);
+    dataset_t *upright = open_exif("upright", LIST_BOXES_AUTO),
+              *stored = open_exif("stored", LIST_BOXES_AUTO), *shown = open_exif("shown", LIST_BOXES_AUTO),
+              *shards, *restored = NULL, *forced;
+    OK(compare_sets(stored, upright) == 0 && strstr(stored->info.about, "7 of 8") &&
+           strstr(stored->info.about, "as stored"),
+       "boxes as stored, by their images' sizes: %s", stored->info.about);
+    OK(compare_sets(shown, upright) == 0 && strstr(shown->info.about, "as shown") && !upright->info.about[0],
+       "boxes as shown: %s", shown->info.about);
+    OK(same_sheet(stored, upright) && same_sheet(shown, upright), "and so they are drawn");
+    void *bytes = NULL;
+    int64_t n_bytes;
+    const transform_settings_t some = settings_for("64", "auto", false);
+    if (!make_shards(folder_path("shown"), "shown-shards") || dataset_save(shown, &bytes, &n_bytes) != ERR_OK)
+        abort();
+    shards = open_exif("shown-shards", LIST_BOXES_AUTO);
+    OK(dataset_restore(&some, &bytes, n_bytes, &restored) == ERR_OK && compare_sets(restored, upright) == 0 &&
+           compare_sets(shards, upright) == 0 && shards->info.hash == shown->info.hash &&
+           same_sheet(shards, upright),
+       "on another rank and from shards, too");
+    forced = open_exif("shown", LIST_BOXES_SHOWN);
+    OK(forced->info.hash == shown->info.hash && stored->info.hash != shown->info.hash,
+       "a rule that changes nothing");
+    dataset_close(&forced), dataset_close(&shards), dataset_close(&restored);
+    dataset_close(&upright), dataset_close(&stored), dataset_close(&shown);
+    mem_free(&bytes);
+
+    upright = open_exif("squares", LIST_BOXES_AUTO);
+    stored = open_exif("squares-stored", LIST_BOXES_AUTO);
+    shown = open_exif("squares-shown", LIST_BOXES_SHOWN);
+    forced = open_exif("squares-stored", LIST_BOXES_SHOWN);
+    OK(compare_sets(stored, upright) == 0 && strstr(stored->info.about, "--exif-boxes decides"),
+       "squares: %s", stored->info.about);
+    OK(compare_sets(shown, upright) == 0 && same_sheet(shown, upright), "squares: %s", shown->info.about);
+    OK(compare_sets(forced, upright) > 0 && forced->info.hash != stored->info.hash,
+       "another rule is other data");
+    dataset_close(&upright), dataset_close(&stored), dataset_close(&shown), dataset_close(&forced);
+}
+
+static err_t open_with(const char *name, list_boxes_t boxes)
+{
+    source_t *source = NULL;
+    const list_rules_t rules = {.boxes = boxes};
+    const err_t err = source_open_watched(folder_path(name), &rules, NULL, &source);
+    source_close(&source);
+    return err;
+}
+
+/* Sets in which some sizes tell nothing, or not the same. */
+static void test_exif_mixed(void)
+{
+    const exif_set_t half = {"half", W, 3, {3, 6, 2}, "uuu"},
+                     half_shown = {"half-shown", W, 3, {3, 6, 2}, "sss"};
+    put_exif(&mixed_sets[0]), put_exif(&mixed_sets[1]), put_exif(&half), put_exif(&half_shown);
+    dataset_t *upright = open_exif("pair", LIST_BOXES_AUTO),
+              *mixed = open_exif("pair-mixed", LIST_BOXES_AUTO);
+    OK(compare_sets(mixed, upright) == 0 && strstr(mixed->info.about, "2 as shown and 2 as stored"), "%s",
+       mixed->info.about);
+    dataset_close(&upright), dataset_close(&mixed);
+    upright = open_exif("half", LIST_BOXES_AUTO), mixed = open_exif("half-shown", LIST_BOXES_AUTO);
+    OK(compare_sets(mixed, upright) == 0, "sizes that do not tell follow those that do: %s",
+       mixed->info.about);
+    dataset_close(&upright), dataset_close(&mixed);
+    OK(open_with("half-shown", LIST_BOXES_STORED) == ERR_DATA && strstr(err_message(), "2.png") &&
+           strstr(err_message(), "40 × 60") && strstr(err_message(), "--exif-boxes"),
+       "%s", err_message());
+    OK(open_with("stored", LIST_BOXES_SHOWN) == ERR_DATA && strstr(err_message(), "5.png") &&
+           strstr(err_message(), "60 × 40"),
+       "%s", err_message());
+    const exif_set_t other = {"half-shown", H, 3, {3, 6, 2}, "sss"};
+    for (int i = 0; i < 3; i++) put_exif_image(&other, i, false);
+    dataset_t *wrong = open_exif("half-shown", LIST_BOXES_AUTO);
+    shown_t s;
+    OK(show(wrong, (dataset_request_t){.index = 1}, &s) == ERR_DATA && strstr(err_message(), "40 × 40") &&
+           strstr(err_message(), "40 × 60"),
+       "%s", err_message());
+    forget(&s);
+    dataset_close(&wrong);
+}
+
 int main(void)
 {
     enum { N_TINY = 7 };
     const char *data = getenv("DPTRAIN_DATA");
     char tiny[FS_PATH_MAX] = "";
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(7 + 4 + 3 + 2 + 2 + 1 + 1 + 1 + N_TINY + 1);
+    tap_plan(7 + 4 + 3 + 2 + 2 + 1 + 1 + 1 + 8 + 5 + N_TINY + 1);
     put_coco();
     test_cost();
     test_turned();
@@ -537,6 +813,8 @@ int main(void)
     test_ignored();
     test_many();
     test_empty_mask();
+    test_exif_boxes();
+    test_exif_mixed();
     if (data) snprintf(tiny, sizeof tiny, "%s/coco_tiny", data);
     if (data && fs_is_folder(tiny))
         test_coco_tiny(tiny);

@@ -12,6 +12,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/dataset/dataset.h"
+#include "data/image/orient.h"
 #include "data/transform/transform.h"
 #include "tests/tap.h"
 #include "tests/turned.h"
@@ -217,34 +218,39 @@ static void test_damage(void)
     dataset_close(&set);
 }
 
-/* Eight images of a red box on blue, each with another orientation; a crowd and something small besides. */
-static void make_coco(void)
+/* Eight images of a red box on blue, each with another orientation; a crowd and something small besides. `shown`: the
+ * list gives sizes and boxes of the images as shown. */
+static void make_coco(const char *folder, bool shown)
 {
     char json[8192], name[64];
     size_t used = (size_t)snprintf(json, sizeof json, "{\"images\":[");
 #define ADD(...) used += (size_t)snprintf(json + used, sizeof json - used, __VA_ARGS__)
     for (int i = 1; i <= 8; i++) {
         paint(blue, red, 4, 2, 34, 33);
-        snprintf(name, sizeof name, "coco/train2017/%d.jpg", i);
+        const bool swapped = shown && orient_swaps(i);
+        snprintf(name, sizeof name, "%s/train2017/%d.jpg", folder, i);
         put_jpeg(name, i);
-        ADD("%s{\"id\":%d,\"file_name\":\"%d.jpg\",\"width\":%d,\"height\":%d}", i > 1 ? "," : "", i, i, W,
-            H);
+        ADD("%s{\"id\":%d,\"file_name\":\"%d.jpg\",\"width\":%d,\"height\":%d}", i > 1 ? "," : "", i, i,
+            swapped ? H : W, swapped ? W : H);
     }
     ADD("],\"categories\":[{\"id\":3,\"name\":\"box\"},{\"id\":17,\"name\":\"crowd\"},{\"id\":40,\"name\":"
         "\"none\"},"
         "{\"id\":90,\"name\":\"dot\"}],\"annotations\":[");
-    for (int i = 1; i <= 8; i++)
-        ADD("%s{\"id\":%d,\"image_id\":%d,\"category_id\":3,\"bbox\":[4,2,34,33],\"area\":1122,\"iscrowd\":"
-            "0}",
-            i > 1 ? "," : "", i, i);
+    for (int i = 1; i <= 8; i++) {
+        const image_rect_t b = orient_to_shown(shown ? i : 1, W, H, (image_rect_t){4, 2, 34, 33});
+        ADD("%s{\"id\":%d,\"image_id\":%d,\"category_id\":3,\"bbox\":[%g,%g,%g,%g],\"area\":1122,\"iscrowd\":0}",
+            i > 1 ? "," : "", i, i, b.x, b.y, b.width, b.height);
+    }
     ADD(",{\"id\":20,\"image_id\":2,\"category_id\":17,\"bbox\":[0,0,50,40],\"area\":2000,\"iscrowd\":1}"
         ",{\"id\":21,\"image_id\":3,\"category_id\":90,\"bbox\":[40,0,8,8],\"area\":64,\"iscrowd\":0}]}");
-    put_file("coco/annotations/instances_train2017.json", json, used);
+    snprintf(name, sizeof name, "%s/annotations/instances_train2017.json", folder);
+    put_file(name, json, used);
 }
 
 static void test_coco(void)
 {
-    make_coco();
+    make_coco("coco", false);
+    make_coco("coco-shown", true);
     dataset_t *set = open_set("coco", (transform_settings_t){0});
     OK(set->info.task == TASK_MULTILABEL && set->info.n_classes == 4 &&
            set->info.n_samples[SPLIT_TRAIN] == 8 && set->info.n_samples[SPLIT_VAL] == 0,
@@ -278,6 +284,16 @@ static void test_coco(void)
     }
     OK(turned, "each object fills what is shown, however the camera was held");
     OK(random, "… and most of it in training");
+    dataset_t *other = open_set("coco-shown", (transform_settings_t){.task = TASK_CROPS});
+    bool same = true;
+    for (int i = 0; i < 8; i++) {
+        const shown_t a = show(set, (dataset_request_t){.index = i}),
+                      b = show(other, (dataset_request_t){.index = i});
+        same = same && b.err == ERR_OK && b.label == a.label && memcmp(a.rgb, b.rgb, sizeof a.rgb) == 0;
+    }
+    OK(same && other->info.hash != set->info.hash, "… the same from a list of boxes as shown: %s",
+       other->info.about);
+    dataset_close(&other);
     dataset_close(&set);
 
     char path[FS_PATH_MAX];
@@ -299,7 +315,7 @@ static void test_no_source(void)
 int main(void)
 {
     if (!mkdtemp(root)) tap_skip_all("no folder in /tmp");
-    tap_plan(8 + 1 + 3 + 7 + 1 + 1);
+    tap_plan(8 + 1 + 3 + 7 + 1 + 1 + 1);
     test_folder();
     test_moved();
     test_damage();

@@ -27,8 +27,8 @@ typedef enum crowd {
 #define ANNOTATION_FIRST_ID (INT64_MIN / 2)
 
 /* An object in an image. Coordinates are COCO's ("Microsoft COCO: Common Objects in Context", Lin et al.
- * 2014): pixels of the image as stored (before any EXIF orientation), from the outer edge of its upper left
- * corner. */
+ * 2014): pixels of the image as stored (before any EXIF orientation) or as shown (sample_t.shown), from the outer edge
+ * of its upper left corner. */
 typedef struct annotation {
     int64_t id;
     int32_t category; /* row of the category table */
@@ -55,9 +55,12 @@ typedef struct category {
 typedef struct sample {
     int64_t id;            /* the source's, or its number */
     const char *name;      /* the file's, without the split's folder: "dog/17.png" */
-    int32_t width, height; /* as stored */
-    int32_t label;         /* class: row of the category table; -1: given by the annotations */
-    const void *bytes;     /* the image file's content; NULL: not requested */
+    int32_t width, height; /* as stored, or as shown */
+    /* Annotations, width and height are those of the image as shown, turned by its EXIF orientation. False until the
+     * image is read; see source_info. */
+    bool shown;
+    int32_t label;     /* class: row of the category table; -1: given by the annotations */
+    const void *bytes; /* the image file's content; NULL: not requested */
     size_t n_bytes;
     int32_t n_annotations; /* usable ones: boxes lie in the image and have an area */
     const annotation_t *annotations;

@@ -35,7 +35,7 @@ typedef struct detection_place {
     int32_t canvas_height, canvas_width;
     int32_t scaled_height, scaled_width; /* the part of the canvas that the image fills */
     int32_t image_height, image_width;   /* as shown */
-    int32_t orientation;                 /* EXIF's, 1 to 8 */
+    int32_t orientation;                 /* EXIF's, 1 to 8; 1: annotations are of the image as shown */
     int32_t flipped;                     /* 1: left to right, when turned */
 } detection_place_t;
 enum { DETECTION_PLACE = sizeof(detection_place_t) / sizeof(int32_t) };
@@ -46,7 +46,7 @@ enum { DETECTION_PLACE = sizeof(detection_place_t) / sizeof(int32_t) };
 err_t detection_list(const source_t *source, const transform_settings_t *settings, const open_watch_t *watch,
                      sample_list_t *out);
 
-/* Reads an image for its size as shown; as stored if it cannot be read. Errors but ERR_DATA. */
+/* Reads an image for its size as shown; the list's if it cannot be read. Errors but ERR_DATA. */
 err_t detection_shown_size(const source_t *source, split_t split, int64_t image, source_buffer_t *buffer,
                            sample_t *sample, map_size_t *out);
 
@@ -73,7 +73,8 @@ err_t detection_fill(const dataset_info_t *info, const samples_item_t *item, con
 /* An estimate of a training step's seconds on an image; only ratios count. */
 double detection_cost(map_size_t canvas, int64_t n_objects);
 
-/* The canvas of an image as stored, and its estimated cost: EXIF orientations are not known without reading the image.
+/* The canvas of an image of the list's size, and its estimated cost: EXIF orientations are not known without reading
+ * the image.
  * An image that no canvas holds costs nothing. */
 void detection_weigh(const transform_settings_t *settings, const source_entry_t *image, int64_t n_objects,
                      const canvas_view_t *view, sampler_weight_t *out);

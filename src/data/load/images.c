@@ -266,7 +266,7 @@ static err_t show_in_square(dataset_reader_t *reader, const dataset_request_t *r
     image_info_t info;
     image_t image;
     image_rect_t place;
-    TRY(image_info(bytes, &info));
+    TRY(source_info(sample, bytes.name, &info));
     image_rect_t region = region_of(p, request, sample, &info);
     transform_t transform = request->random
                                 ? transform_random(s, request->seed, request->epoch, request->index, region)
@@ -278,15 +278,15 @@ static err_t show_in_square(dataset_reader_t *reader, const dataset_request_t *r
     return render(&transform, size, &image, place, &r->scratch, r->rgb);
 }
 
-static err_t show_on_canvas(dataset_reader_t *reader, const dataset_request_t *request, image_bytes_t bytes,
-                            double *decoded_cpu)
+static err_t show_on_canvas(dataset_reader_t *reader, const dataset_request_t *request,
+                            const sample_t *sample, image_bytes_t bytes, double *decoded_cpu)
 {
     const images_t *p = reader->dataset->impl;
     reader_t *r = reader->impl;
     image_info_t info;
     image_t image;
     image_rect_t place;
-    TRY(image_info(bytes, &info));
+    TRY(source_info(sample, bytes.name, &info));
     TRY(detection_find_place(&p->settings, request, reader->image, &info, bytes.name, &r->view));
     const image_rect_t whole = {0, 0, (double)info.width, (double)info.height};
     const map_size_t scaled = r->view.place.scaled;
@@ -300,7 +300,7 @@ static err_t decode_and_show(dataset_reader_t *reader, const dataset_request_t *
 {
     const images_t *p = reader->dataset->impl;
     double start = clock_sec(), start_cpu = cpu_sec(), decoded_cpu = start_cpu;
-    TRY(p->samples->on_canvas ? show_on_canvas(reader, request, bytes, &decoded_cpu)
+    TRY(p->samples->on_canvas ? show_on_canvas(reader, request, sample, bytes, &decoded_cpu)
                               : show_in_square(reader, request, sample, bytes, &decoded_cpu));
     double end_cpu = cpu_sec(), wait = clock_sec() - start - (end_cpu - start_cpu);
     reader->cost.decode += decoded_cpu - start_cpu;

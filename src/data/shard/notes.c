@@ -10,6 +10,9 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "shards are little-endian");
 
+/* In n_truths: annotations are of the image as shown. Beyond every possible number. */
+#define NOTES_SHOWN (1u << 31)
+
 typedef struct head {
     int64_t id;
     int32_t width, height, label;
@@ -122,7 +125,7 @@ err_t shard_notes_add(shard_notes_t *notes, const sample_t *sample)
                    .label = sample->label,
                    .n_name = (uint32_t)strlen(sample->name),
                    .n_annotations = (uint32_t)sample->n_annotations,
-                   .n_truths = (uint32_t)sample->n_truths};
+                   .n_truths = (uint32_t)sample->n_truths | (sample->shown ? NOTES_SHOWN : 0)};
     notes_put(&at, &head, sizeof head);
     name = at;
     notes_put(&at, sample->name, head.n_name);
@@ -249,18 +252,20 @@ err_t shard_notes_read(const void *bytes, size_t n_bytes, int64_t n_categories, 
     if (head->label < -1 || head->label >= n_categories)
         RAISE(ERR_DATA, "its label is %d, but there are %lld categories", head->label,
               (long long)n_categories);
-    if ((uint64_t)head->n_annotations + head->n_truths > shard_notes_most(rest.n))
+    const uint32_t n_truths = head->n_truths & ~NOTES_SHOWN;
+    if ((uint64_t)head->n_annotations + n_truths > shard_notes_most(rest.n))
         RAISE(ERR_DATA, "its annotations are truncated");
     out->id = head->id;
     out->name = name;
     out->width = head->width;
     out->height = head->height;
+    out->shown = (head->n_truths & NOTES_SHOWN) != 0;
     out->label = head->label;
     out->n_annotations = (int32_t)head->n_annotations;
     out->annotations = annotations;
-    out->n_truths = (int32_t)head->n_truths;
-    out->truths = head->n_truths ? annotations + head->n_annotations : NULL;
-    for (uint32_t i = 0; i < head->n_annotations + head->n_truths; i++)
+    out->n_truths = (int32_t)n_truths;
+    out->truths = n_truths ? annotations + head->n_annotations : NULL;
+    for (uint32_t i = 0; i < head->n_annotations + n_truths; i++)
         TRY(read_annotation(&rest, out, n_categories, &annotations[i]));
     if (rest.n != 0) RAISE(ERR_DATA, "%zu extra bytes follow its annotations", rest.n);
     return ERR_OK;

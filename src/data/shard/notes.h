@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A sample without its image, as bytes: a head of 32 bytes and the NUL-terminated name; then, for each
+/* A sample without its image, as bytes: a head of 32 bytes (the top bit of the number of truths: sample_t.shown;
+ * versions that do not know it refuse such notes) and the NUL-terminated name; then, for each
  * annotation, a head of 72 bytes, the exact points, the number of points of each polygon, the points, and the
  * runs; then the truths in the same form, unless they are the annotations. Each part is padded with zeros to
  * a multiple of 8. The same sample always gives the same bytes. Schema 1 had neither truths nor exact points;

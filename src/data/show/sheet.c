@@ -191,7 +191,7 @@ static err_t report_bad(drawing_t *d, err_t err)
 static err_t draw_image(drawing_t *d, const sample_t *sample, const char *const *labels, page_box_t tile)
 {
     image_info_t info;
-    TRY(image_info((image_bytes_t){sample->name, sample->bytes, sample->n_bytes}, &info));
+    TRY(source_info(sample, sample->name, &info));
     const page_box_t at = fit_tile(tile, info.width, info.height);
     TRY(draw_pixels(d, sample, &info, at));
     const objects_image_t image = {.info = &info,

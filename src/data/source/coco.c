@@ -135,7 +135,8 @@ static err_t open_coco(source_t *source, const char *path)
     source->n_categories = any->n_categories;
     source->categories = any->categories;
     source->has_annotations = true;
-    return ERR_OK;
+    const char *const both[SPLIT_COUNT] = {impl->folders[SPLIT_TRAIN], impl->folders[SPLIT_VAL]};
+    return source_look_at_boxes(source, both);
 }
 
 static void close_coco(source_t *source)
@@ -174,7 +175,7 @@ static err_t read_coco(const source_t *source, split_t split, int64_t index, sou
 {
     const impl_t *impl = source->impl;
     TRY(describe_coco(source, split, index, buffer, out));
-    return source_load(impl->folders[split], buffer, out);
+    return source_load(source, impl->folders[split], buffer, out);
 }
 
 static err_t save_coco(const source_t *source, void **bytes, int64_t *n_bytes)

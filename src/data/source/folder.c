@@ -735,7 +735,7 @@ static err_t folder_read(const source_t *source, split_t split, int64_t index, s
 {
     const impl_t *impl = source->impl;
     TRY(folder_describe(source, split, index, buffer, out));
-    return source_load(impl->parts[split].folder, buffer, out);
+    return source_load(source, impl->parts[split].folder, buffer, out);
 }
 
 const source_ops_t source_folder = {

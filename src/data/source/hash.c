@@ -57,6 +57,8 @@ err_t source_measure_hash(source_t *source)
             TRY_OUT(err, source_describe(source, split, i, &buffer, &sample));
             hash = hash_sample(&sample, hash);
         }
+    const int64_t boxes[] = {source->boxes.shown, source->boxes.n_shown};
+    if (boxes[0] || boxes[1]) hash = hash_part(boxes, sizeof boxes, hash);
     source->hash = hash;
 out:
     source_free_buffer(source, &buffer);

@@ -13,7 +13,7 @@ typedef struct list {
     char folders[SPLIT_COUNT][FS_PATH_MAX];
     char notes[SOURCE_NOTES_MAX];
     uint64_t hash;
-    int64_t has_annotations, has_bytes;
+    int64_t has_annotations, has_bytes, boxes_shown, boxes_forced;
     int64_t n_samples[SPLIT_COUNT], n_categories;
     int64_t n_annotations, n_exact, n_points, n_polygons, n_runs, n_text, n_image_bytes;
 } list_t;
@@ -180,6 +180,8 @@ err_t source_list_save(const source_t *source, const char *const folders[SPLIT_C
     list->hash = source->hash;
     list->has_annotations = source->has_annotations;
     list->has_bytes = folders == NULL;
+    list->boxes_shown = source->boxes.shown;
+    list->boxes_forced = source->boxes.forced;
     list->n_categories = source->n_categories;
     memcpy(list->notes, source->notes, sizeof list->notes);
     for (int s = 0; s < SPLIT_COUNT; s++) {
@@ -350,7 +352,7 @@ static err_t read_listed(const source_t *source, split_t split, int64_t index, s
 {
     const impl_t *impl = source->impl;
     *out = impl->parts.samples[split][index];
-    return impl->list->has_bytes ? ERR_OK : source_load(impl->list->folders[split], buffer, out);
+    return impl->list->has_bytes ? ERR_OK : source_load(source, impl->list->folders[split], buffer, out);
 }
 
 static err_t save_listed(const source_t *source, void **bytes, int64_t *n_bytes)
@@ -382,6 +384,7 @@ err_t source_list_restore(source_t *source, void **bytes, int64_t n_bytes)
     source->n_categories = (int32_t)list->n_categories;
     source->categories = parts.categories;
     source->has_annotations = list->has_annotations != 0;
+    source->boxes = (source_boxes_t){.shown = list->boxes_shown != 0, .forced = list->boxes_forced != 0};
     source->hash = list->hash;
     memcpy(source->notes, list->notes, sizeof source->notes);
     return check_files(impl);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Helpers that the kinds of sources share: names, files, buffers, and notes to the user. */
+/* Helpers that the kinds of sources share: names, files, buffers, notes to the user, and in which pixels boxes of images
+ * with an EXIF orientation are given. */
 #include "data/source/parts.h"
 
 #include <errno.h>
@@ -13,24 +14,41 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "data/image/image.h"
 
 err_t source_alive(const source_t *source)
 {
     return source->watch ? source->watch->alive(source->watch->context) : ERR_OK;
 }
 
+/* Appends a line with the given end, or drops it if it does not fit. */
+static void parts_add_line(char *text, size_t n_bytes, const char *end, const char *format, va_list args)
+{
+    const size_t used = strlen(text), room = n_bytes - used;
+    int n = vsnprintf(text + used, room, format, args);
+    if (n < 0 || (size_t)n + strlen(end) + 1 > room)
+        text[used] = '\0';
+    else
+        memcpy(text + used + n, end, strlen(end) + 1);
+}
+
 void source_note(source_t *source, const char *format, ...)
 {
-    size_t used = strlen(source->notes), room = sizeof source->notes - used;
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(source->notes + used, room, format, args);
+    parts_add_line(source->notes, sizeof source->notes, "\n", format, args);
     va_end(args);
-    if (n < 0 || (size_t)n + 2 > room)
-        source->notes[used] = '\0';
-    else
-        memcpy(source->notes + used + n, "\n", 2);
+}
+
+void source_tell(source_t *source, const char *format, ...)
+{
+    char line[SOURCE_ABOUT_MAX] = "";
+    va_list args;
+    va_start(args, format);
+    parts_add_line(line, sizeof line, "", format, args);
+    va_end(args);
+    const size_t used = strlen(source->about);
+    if (used + strlen(line) + 2 > sizeof source->about) return;
+    snprintf(source->about + used, sizeof source->about - used, "%s%s", used ? "\n" : "", line);
 }
 
 err_t source_reserve(source_buffer_t *buffer, size_t n_bytes)
@@ -84,10 +102,13 @@ static err_t parts_read_bytes(int fd, const char *path, void *out, size_t n_byte
     return ERR_OK;
 }
 
-static err_t parts_read_file(const char *folder, source_buffer_t *buffer, sample_t *sample, char *path)
+/* Up to `most` bytes of the file. */
+static err_t parts_read_file(const char *folder, size_t most, source_buffer_t *buffer, sample_t *sample,
+                             char *path)
 {
     struct stat info;
     err_t err = ERR_OK;
+    const size_t n = sample->n_bytes < most ? sample->n_bytes : most;
     TRY(fs_join(path, folder, sample->name));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) RAISE(ERR_DATA, "cannot open %s: %s", path, strerror(errno));
@@ -96,27 +117,146 @@ static err_t parts_read_file(const char *folder, source_buffer_t *buffer, sample
     if (info.st_size != (int64_t)sample->n_bytes)
         RAISE_OUT(err, ERR_DATA, "%s changed: it has %lld bytes, but had %zu when the folder was opened",
                   path, (long long)info.st_size, sample->n_bytes);
-    TRY_OUT(err, source_reserve(buffer, sample->n_bytes));
-    TRY_OUT(err, parts_read_bytes(fd, path, buffer->block, sample->n_bytes));
+    TRY_OUT(err, source_reserve(buffer, n));
+    TRY_OUT(err, parts_read_bytes(fd, path, buffer->block, n));
     sample->bytes = buffer->block;
 out:
     close(fd);
     return err;
 }
 
-err_t source_load(const char *folder, source_buffer_t *buffer, sample_t *sample)
+/* For which pixels the size of an image in its list is: LIST_BOXES_AUTO, if it is the same as stored and as shown;
+ * LIST_BOXES_COUNT, if it is neither. */
+static list_boxes_t parts_boxes(const sample_t *sample, const image_info_t *info)
+{
+    const bool stored = sample->width == info->stored_width && sample->height == info->stored_height,
+               shown = sample->width == info->width && sample->height == info->height;
+    return stored && shown ? LIST_BOXES_AUTO
+           : stored        ? LIST_BOXES_STORED
+           : shown         ? LIST_BOXES_SHOWN
+                           : LIST_BOXES_COUNT;
+}
+
+static err_t parts_raise_size(const char *path, const sample_t *sample, const image_info_t *info)
+{
+    char shown[64] = "";
+    if (info->width != info->stored_width)
+        snprintf(shown, sizeof shown, " (%" PRId64 " × %" PRId64 " as shown)", info->width, info->height);
+    RAISE(ERR_DATA,
+          "%s is %" PRId64 " × %" PRId64
+          " pixels%s, but its annotations are for %d × %d; scale them, or put back the image that was "
+          "annotated",
+          path, info->stored_width, info->stored_height, shown, sample->width, sample->height);
+}
+
+static err_t parts_take_boxes(const source_boxes_t *boxes, const char *path, const image_info_t *info,
+                              sample_t *sample)
+{
+    const list_boxes_t told = parts_boxes(sample, info);
+    if (told == LIST_BOXES_COUNT) return parts_raise_size(path, sample, info);
+    const bool shown = told == LIST_BOXES_AUTO ? boxes->shown : told == LIST_BOXES_SHOWN;
+    if (boxes->forced && shown != boxes->shown)
+        RAISE(
+            ERR_DATA,
+            "%s has an EXIF orientation, and its size in the list, %d × %d, is the one as %s, but --exif-boxes is "
+            "%s; use --exif-boxes %s, or leave it out to go by the images' sizes",
+            path, sample->width, sample->height, list_boxes[told],
+            list_boxes[boxes->shown ? LIST_BOXES_SHOWN : LIST_BOXES_STORED], list_boxes[told]);
+    sample->shown = shown && info->orientation != 1;
+    return ERR_OK;
+}
+
+err_t source_load(const source_t *source, const char *folder, source_buffer_t *buffer, sample_t *sample)
 {
     char path[FS_PATH_MAX];
     image_info_t info;
-    TRY(parts_read_file(folder, buffer, sample, path));
+    TRY(parts_read_file(folder, SIZE_MAX, buffer, sample, path));
     TRY(image_info((image_bytes_t){path, sample->bytes, sample->n_bytes}, &info));
     if (info.stored_width > INT32_MAX || info.stored_height > INT32_MAX)
         RAISE(ERR_DATA, "%s is too large: %" PRId64 " × %" PRId64 " pixels", path, info.stored_width,
               info.stored_height);
-    if (sample->width && (sample->width != info.stored_width || sample->height != info.stored_height))
-        RAISE(ERR_DATA, "%s is %" PRId64 " × %" PRId64 " pixels, but its annotations are for %d × %d", path,
-              info.stored_width, info.stored_height, sample->width, sample->height);
+    if (sample->width) return parts_take_boxes(&source->boxes, path, &info, sample);
     sample->width = (int32_t)info.stored_width;
     sample->height = (int32_t)info.stored_height;
+    return ERR_OK;
+}
+
+/* Reads an image's headers: from its first bytes, and only if they do not suffice from all. An orientation behind the
+ * first bytes of a PNG is not seen. */
+static err_t parts_look(const char *folder, source_buffer_t *buffer, sample_t *sample, char *path,
+                        image_info_t *info)
+{
+    enum { FIRST_BYTES = 64 << 10 };
+    TRY(parts_read_file(folder, FIRST_BYTES, buffer, sample, path));
+    const bool whole = sample->n_bytes <= FIRST_BYTES;
+    const err_t err =
+        image_info((image_bytes_t){path, sample->bytes, whole ? sample->n_bytes : FIRST_BYTES}, info);
+    if (err != ERR_DATA || whole) return err;
+    TRY(parts_read_file(folder, SIZE_MAX, buffer, sample, path));
+    return image_info((image_bytes_t){path, sample->bytes, sample->n_bytes}, info);
+}
+
+typedef struct looks {
+    int32_t n, n_turned,
+        n_told[LIST_BOXES_COUNT]; /* looked at; with an orientation; of these by what their size tells */
+} looks_t;
+
+static err_t parts_look_at_split(source_t *source, split_t split, const char *folder, source_buffer_t *buffer,
+                                 looks_t *looks)
+{
+    enum { MOST = 64 };
+    const int64_t n_all = source->n_samples[split], n = n_all < MOST ? n_all : MOST;
+    for (int64_t i = 0; i < n; i++) {
+        char path[FS_PATH_MAX];
+        sample_t sample;
+        image_info_t info;
+        TRY(source_alive(source));
+        TRY(source_describe(source, split, i * n_all / n, buffer, &sample));
+        err_t err = parts_look(folder, buffer, &sample, path, &info);
+        if (err == ERR_DATA) continue;
+        TRY(err);
+        looks->n++;
+        const list_boxes_t told = parts_boxes(&sample, &info);
+        if (info.orientation == 1 || told == LIST_BOXES_COUNT) continue;
+        TRY(parts_take_boxes(&source->boxes, path, &info, &sample));
+        looks->n_turned++;
+        looks->n_told[told]++;
+    }
+    return ERR_OK;
+}
+
+static void parts_tell_boxes(source_t *source, const looks_t *looks)
+{
+    const char *usual = source->boxes.shown ? "shown" : "stored";
+    const int32_t n_stored = looks->n_told[LIST_BOXES_STORED], n_shown = looks->n_told[LIST_BOXES_SHOWN];
+    char what[160];
+    if (n_stored && n_shown)
+        snprintf(what, sizeof what, "by their sizes %d as shown and %d as stored, others as stored", n_shown,
+                 n_stored);
+    else
+        snprintf(what, sizeof what, "as %s (%s)", usual,
+                 source->boxes.forced  ? "--exif-boxes"
+                 : n_stored || n_shown ? "by their sizes"
+                                       : "their sizes do not tell; --exif-boxes decides");
+    source_tell(source, "EXIF: %d of %d image%s looked at %s turned; boxes %s", looks->n_turned, looks->n,
+                looks->n == 1 ? "" : "s", looks->n_turned == 1 ? "is" : "are", what);
+}
+
+err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COUNT])
+{
+    const list_boxes_t rule = source->rules ? source->rules->boxes : LIST_BOXES_AUTO;
+    source_buffer_t buffer = {0};
+    looks_t looks = {0};
+    err_t err = ERR_OK;
+    source->boxes = (source_boxes_t){.shown = rule == LIST_BOXES_SHOWN, .forced = rule != LIST_BOXES_AUTO};
+    for (split_t split = 0; err == ERR_OK && split < SPLIT_COUNT; split++)
+        if (folders[split] && source->n_samples[split] > 0)
+            err = parts_look_at_split(source, split, folders[split], &buffer, &looks);
+    source_free_buffer(source, &buffer);
+    TRY(err);
+    source->boxes.n_shown = looks.n_told[LIST_BOXES_SHOWN];
+    if (rule == LIST_BOXES_AUTO)
+        source->boxes.shown = looks.n_told[LIST_BOXES_SHOWN] > 0 && looks.n_told[LIST_BOXES_STORED] == 0;
+    if (looks.n_turned > 0) parts_tell_boxes(source, &looks);
     return ERR_OK;
 }

@@ -36,6 +36,9 @@ err_t source_check_file(const char *folder, const char *name, int64_t n_bytes);
 /* Appends a line to the notes, or drops it if they are full. */
 void source_note(source_t *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Appends a line to source->about, or drops it. */
+void source_tell(source_t *source, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Makes room for n_bytes and discards the buffer's content. */
 err_t source_reserve(source_buffer_t *buffer, size_t n_bytes);
 
@@ -52,9 +55,16 @@ bool source_name_is_clean(const char *name);
 err_t source_stat(int folder_fd, const char *folder, const char *name, bool *found, int64_t *n_bytes,
                   int64_t *time_ns);
 
-/* Reads the file folder/sample->name of sample->n_bytes into the buffer. Sets the sample's width and height,
- * or compares them if they are not 0. */
-err_t source_load(const char *folder, source_buffer_t *buffer, sample_t *sample);
+/* Reads the file folder/sample->name of sample->n_bytes into the buffer. Sets the sample's width and height, or if they
+ * are not 0, compares them and sets `shown`. */
+err_t source_load(const source_t *source, const char *folder, source_buffer_t *buffer, sample_t *sample);
+
+/* Sets source->boxes of a list from source->rules and the headers of some images of each split, and tells what it found
+ * if some have an orientation. Images that cannot be read are left to whoever reads them. ERR_DATA: --exif-boxes
+ * contradicts an image's size.
+ *
+ *   folders  of the images; NULL: that split is absent */
+err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COUNT]);
 
 /* folder_list.c: what a folder of images holds. Hidden names, those that begin with a dot, and litter (Thumbs.db,
  * __MACOSX, …) are skipped everywhere; links are followed. */

@@ -145,6 +145,8 @@ out:
 static err_t open_shards(source_t *source, const char *path)
 {
     shard_index_t *index = NULL;
+    if (source->rules && source->rules->boxes != LIST_BOXES_AUTO)
+        source_tell(source, "--exif-boxes has no effect on shards: they keep what boxes were taken for");
     TRY(shard_index_read(path, &index, NULL));
     err_t err = check_files(path, index);
     if (err != ERR_OK) shard_index_free(&index);

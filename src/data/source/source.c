@@ -28,6 +28,16 @@ err_t source_describe(const source_t *source, split_t split, int64_t index, sour
                                                                                out);
 }
 
+err_t source_info(const sample_t *sample, const char *name, image_info_t *out)
+{
+    TRY(image_info((image_bytes_t){name, sample->bytes, sample->n_bytes}, out));
+    if (!sample->shown) return ERR_OK;
+    out->stored_width = out->width;
+    out->stored_height = out->height;
+    out->orientation = 1;
+    return ERR_OK;
+}
+
 void source_free_buffer(const source_t *source, source_buffer_t *buffer)
 {
     if (source->ops->free_buffer) source->ops->free_buffer(buffer);

@@ -9,11 +9,12 @@
 #include "data/annotation/list_rules.h"
 #include "data/annotation/sample.h"
 #include "data/dataset/dataset.h"
+#include "data/image/image.h"
 
 enum {
     SOURCE_MAX_IMAGE = 1 << 28, /* bytes of a compressed image */
     SOURCE_NOTES_MAX = 2048,
-    SOURCE_ABOUT_MAX = 160,
+    SOURCE_ABOUT_MAX = 320,
     SOURCE_HINT_MAX = 512,
 };
 
@@ -26,6 +27,13 @@ typedef struct source_entry {
 } source_entry_t;
 
 typedef struct source source_t;
+
+/* In which pixels a list gives boxes of images with an EXIF orientation, where an image's own size does not tell. */
+typedef struct source_boxes {
+    bool shown;
+    bool forced;     /* by --exif-boxes: a size that tells otherwise is an error */
+    int32_t n_shown; /* images looked at whose size in the list is the one as shown only */
+} source_boxes_t;
 
 /* A read-ahead hint: consecutive samples that will be read at about the same time. */
 typedef struct source_near {
@@ -73,12 +81,14 @@ struct source {
     int32_t n_categories;
     const category_t *categories;
     bool has_annotations; /* otherwise every sample has a label */
+    source_boxes_t boxes; /* of lists */
     /* Of names, sizes, labels and annotations, without the images; equal for a folder and its shards. */
     uint64_t hash;
     char notes[SOURCE_NOTES_MAX]; /* lines for the user about corrected or skipped data; "" if none */
-    /* Of folders, in the process that listed them; "" if there is nothing to say.
+    /* In the process that listed the data; "" if there is nothing to say.
      *
-     *   about  which folder is which split: "training train/, validation valid/"
+     *   about  lines; of folders which one is which split: "training train/, validation valid/"; of lists for what
+     *          boxes of images with an EXIF orientation are taken
      *   hint   why there are no training images, or one class, and what to do */
     char about[SOURCE_ABOUT_MAX], hint[SOURCE_HINT_MAX];
     /* During source_open_watched; may be NULL. */
@@ -112,12 +122,16 @@ void source_close(source_t **source);
 /* The folder, existing or not, whose subfolders are the classes of the source at `path`; "" if none. */
 err_t source_classes(const char *path, split_t split, char out[FS_PATH_MAX]);
 
-/* Reads a sample and its image's header. ERR_DATA: not an image, or its size differs from the entry's. */
+/* Reads a sample and its image's header. ERR_DATA: not an image, or its size, as stored and as shown, differs from
+ * the entry's. */
 err_t source_read(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                   sample_t *out);
 /* Everything known without the image; bytes is NULL unless the kind implements only `read`. */
 err_t source_describe(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                       sample_t *out);
+/* The headers of the image of a sample that was read, as its annotations see it: if they are for the image as shown,
+ * as if it were stored like that, with the orientation 1. `name` is for messages. */
+err_t source_info(const sample_t *sample, const char *name, image_info_t *out);
 /* The path of the file with a split's annotations in COCO's folder; it may not exist. */
 err_t source_coco_list(const char *path, split_t split, char out[FS_PATH_MAX]);
 void source_free_buffer(const source_t *source, source_buffer_t *buffer);

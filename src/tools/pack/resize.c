@@ -12,6 +12,7 @@
 #include "data/image/encode.h"
 #include "data/image/orient.h"
 #include "data/image/resize.h"
+#include "data/source/source.h"
 
 struct pack_resizer {
     int64_t shorter_side, quality;
@@ -198,7 +199,7 @@ err_t pack_resize(pack_resizer_t *r, const sample_t *in, sample_t *out)
     *out = *in;
     arena_reset(&r->arena);
     mem_free(&r->encoded);
-    TRY(image_info(bytes, &info));
+    TRY(source_info(in, in->name, &info));
     if (info.stored_width != in->width || info.stored_height != in->height)
         RAISE(ERR_DATA, "the image %s is %lld×%lld, but its annotations are for %d×%d", in->name,
               (long long)info.stored_width, (long long)info.stored_height, in->width, in->height);
@@ -216,6 +217,7 @@ err_t pack_resize(pack_resizer_t *r, const sample_t *in, sample_t *out)
     out->bytes = r->encoded;
     out->width = (int32_t)width;
     out->height = (int32_t)height;
+    out->shown = false; /* it has no orientation any more */
     TRY(shrink_list(r, &shrink, in, in->n_annotations, &out->annotations));
     return shrink_list(r, &shrink, in, in->n_truths, &out->truths);
 }

@@ -80,7 +80,7 @@ static err_t check_image(scan_worker_t *w, split_t split, int64_t number, const 
     image_t image;
     name_image(w->scan, split, number, sample, name);
     const image_bytes_t bytes = {name, sample->bytes, sample->n_bytes};
-    TRY(image_info(bytes, &info));
+    TRY(source_info(sample, name, &info));
     if (info.stored_width != sample->width || info.stored_height != sample->height)
         RAISE(ERR_DATA, "the image %s is %lld×%lld, but listed as %d×%d", name, (long long)info.stored_width,
               (long long)info.stored_height, sample->width, sample->height);

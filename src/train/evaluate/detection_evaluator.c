@@ -55,7 +55,7 @@ static map_size_t size_of(const detection_evaluator_t *e, int64_t image)
     return (map_size_t){entry->height, entry->width};
 }
 
-/* Places an image as stored; if no canvas holds it, as shown. An error names the image. */
+/* Places an image of the list's size; if no canvas holds it, as shown. An error names the image. */
 static err_t place_image(detection_evaluator_t *e, int64_t image, canvas_place_t *out)
 {
     const detection_evaluator_options_t *o = &e->options;
@@ -232,7 +232,7 @@ static err_t find_objects(detection_evaluator_t *e, int64_t image, detector_resu
     TRY(source_read(o->source, o->split, image, &e->buffer, &sample));
     snprintf(name, sizeof name, "%s (%s, %s)", sample.name, split_words[o->split], o->source->path);
     const image_bytes_t bytes = {name, sample.bytes, sample.n_bytes};
-    TRY(image_info(bytes, &info));
+    TRY(source_info(&sample, name, &info));
     TRY(image_decode(e->decoder, bytes, &pixels));
     return detector_run(e->detector, name, &info, &pixels, true, result);
 }
