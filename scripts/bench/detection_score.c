@@ -16,7 +16,7 @@ static err_t score_file(const char *annotations, const char *path, double start_
     score_t *score = NULL;
     err_t err;
     TRY_OUT(err, truths_read(annotations, SPLIT_VAL, NULL, &truths));
-    TRY_OUT(err, results_read(path, truths, NULL, &results));
+    TRY_OUT(err, results_read(path, truths, SCORE_TYPE_COUNT, NULL, &results));
     for (score_type_t type = 0; type < SCORE_TYPE_COUNT; type++) {
         if (!results->has[type]) continue;
         double from_sec = clock_sec();

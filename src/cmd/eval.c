@@ -43,7 +43,7 @@ static const opt_t table[] = {
 
 static const opt_t detector_table[] = {
     {"score", OPT_CHOICE, FIELD(score), "auto", 0, 0, evaluate_detector_scores, NULL,
-     "what to score; auto: boxes, and masks if the model has them", OPT_COMMON},
+     "what to score; auto: boxes, and masks if the model or FILE has them", OPT_COMMON},
     {"write-results", OPT_STRING, FIELD(write_results), NULL, 0, 0, NULL, "DIR",
      "write the detections to DIR/bbox.json and DIR/segm.json, in COCO's results format", OPT_COMMON},
 };
@@ -51,7 +51,7 @@ static const opt_t detector_table[] = {
 static const char usage[] =
     "usage: [mpirun -np N] dptrain eval CHECKPOINT|FOLDER|WEIGHTS.npz [options]\n"
     "       dptrain eval --results FILE.json [FILE2.json] --data SRC [--split S]\n"
-    "                    [--per-category] [--json FILE]\n"
+    "                    [--score bbox|segm] [--per-category] [--json FILE]\n"
     "\n"
     "Evaluates a checkpoint, the newest one in a folder, or weights of another\n"
     "program (with --model): loss, and accuracy or average precision. Detectors, such\n"
@@ -85,7 +85,7 @@ static err_t check_results(const eval_options_t *options, opt_group_t *groups)
             RAISE(ERR_USAGE, "--%s does not apply to --results", others[i]);
     for (int g = GROUP_WEIGHTS; g <= GROUP_LOADING; g++)
         for (int i = 0; i < groups[g].n; i++)
-            if (groups[g].given >> i & 1)
+            if (groups[g].given >> i & 1 && strcmp(groups[g].table[i].key, "score") != 0)
                 RAISE(ERR_USAGE, "--%s does not apply to --results", groups[g].table[i].key);
     return ERR_OK;
 }
@@ -157,6 +157,14 @@ static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_
     return err;
 }
 
+/* SCORE_TYPE_COUNT: "auto". */
+static score_type_t want_of(const char *score)
+{
+    score_type_t type = 0;
+    while (type < SCORE_TYPE_COUNT && strcmp(score, score_type_names[type]) != 0) type++;
+    return type;
+}
+
 /* Needs no device. */
 static err_t eval_results(const cmd_context_t *context, const eval_options_t *options, const char *second)
 {
@@ -164,6 +172,7 @@ static err_t eval_results(const cmd_context_t *context, const eval_options_t *op
     const results_options_t results = {.files = {options->results, second},
                                        .data = options->evaluate.data,
                                        .split = options->evaluate.split,
+                                       .want = want_of(options->score),
                                        .json = options->evaluate.json,
                                        .per_category = options->per_category};
     err_t err = runtime_open_comm(&options->runtime, context->abort_job, &runtime);

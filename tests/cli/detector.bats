@@ -73,6 +73,10 @@ fails() { # CODE WORDS ARGUMENTS...
     jq -e '.segm == null and .bbox.AP > -1' b.json
     grep -q '^image .*sheet.png, 3 worst images' said
     [ "$(head -c 4 sheet.png | tail -c 3)" = PNG ]
+    # A detector that finds nothing, as in its first epochs.
+    "$dptrain" eval "$weights" --data "$coco" "${mask[@]}" --score-threshold 1 --write-results none --json none.json >said
+    "$dptrain" eval --results none/bbox.json none/segm.json --data "$coco" --json scored.json >said
+    jq -e --slurpfile one none.json '.bbox.AP == 0 and .segm.AP == 0 and .bbox == $one[0].bbox and .segm == $one[0].segm' scored.json
 }
 
 @test "bad input" {

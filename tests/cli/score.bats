@@ -108,6 +108,42 @@ check() { # CODE WORDS ARGUMENTS...   what dptrain eval says
     [ "$status" -ne 0 ]
 }
 
+@test "a file without detections scores 0: by --score, by its name, or as what the other file has not" {
+    echo '[]' >none.json
+    cp none.json bbox.json
+    cp none.json x.segm.json
+    data=$sets/coco/annotations/instances_val2017.json boxes=$sets/0.bbox.json
+    check 3 "none.json holds no results" --results none.json --data "$data"
+    [[ $output == *"--score"* ]]
+    check 3 "none.json holds no results" --results none.json none.json --data "$data"
+    "$dptrain" eval --results "$boxes" --data "$data" --json boxes.json >/dev/null
+    for type in bbox segm; do
+        check 0 "scored as" --results none.json --data "$data" --score "$type" --json "0.$type.json"
+        jq -e --arg type "$type" '(keys == [$type]) and .[$type].AP == 0 and .[$type].AR100 == 0' "0.$type.json"
+    done
+    check 0 "scored as boxes" --results bbox.json --data "$data" --json one.json
+    cmp one.json 0.bbox.json
+    check 0 "scored as masks" --results x.segm.json --data "$data" --json one.json
+    cmp one.json 0.segm.json
+    check 0 "bbox" --results x.segm.json bbox.json --data "$data" --json two.json
+    jq -e '.bbox.AP == 0 and .segm.AP == 0' two.json
+    check 0 "scored as masks" --results none.json "$boxes" --data "$data" --json two.json
+    jq -e --slurpfile one boxes.json '.bbox == $one[0].bbox and .segm.AP == 0' two.json
+    check 3 "both have boxes" --results "$boxes" bbox.json --data "$data"
+    check 0 "none.json" --results none.json "$boxes" --data "$data" --score bbox --json two.json
+    cmp two.json boxes.json
+    # One type of a file with both.
+    "$dptrain" eval --results "$sets/0.both.json" --data "$data" --json both.json >/dev/null
+    for type in bbox segm; do
+        check 0 "$type" --results "$sets/0.both.json" --data "$data" --score "$type" --json one.json
+        jq -e --arg type "$type" --slurpfile both both.json '. == {($type): $both[0][$type]}' one.json
+    done
+    check 3 "segmentation" --results "$boxes" --data "$data" --score segm
+    # Annotations and detections in each other's place.
+    check 3 "--data" --results "$data" --data "$data"
+    check 3 "--results" --results "$data" --data "$boxes"
+}
+
 @test "two million detections take at most twice the file's size in memory (--slow)" {
     only_slow "takes half a minute"
     not_with_sanitizers

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         n_live = mem_live();
     }
     results_t *results = NULL;
-    err_t err = results_read(fuzz_file(data, n), truths, NULL, &results);
+    err_t err = results_read(fuzz_file(data, n), truths, SCORE_TYPE_COUNT, NULL, &results);
     MUST((err == ERR_OK && results) || (err == ERR_DATA && !results));
     if (results) score(results, truths);
     results_free(&results);

@@ -53,7 +53,7 @@ static err_t score_text(const char *truth_text, const char *results_text, score_
     score_t *score = NULL;
     if (!truths) abort();
     put(results_fd, results_text);
-    err_t err = results_read(results_path, truths, NULL, &results);
+    err_t err = results_read(results_path, truths, SCORE_TYPE_COUNT, NULL, &results);
     if (err == ERR_OK) err = score_results(results, truths, type, NULL, &score);
     if (err == ERR_OK) *out = *score;
     score_free(&score);
@@ -112,6 +112,17 @@ static void test_counted(void)
            TRUTHS("{\"id\":1,\"image_id\":9007199254740993,\"category_id\":3,\"area\":9,\"bbox\":[1,1,9,9]}"),
            "[{\"image_id\":9007199254740993,\"category_id\":3.0,\"bbox\":[1,1,9,9],\"score\":-1}]", 1, 1, 1),
        "an image id beyond 2^53, a category id with a fraction of 0");
+    OK(gives(ONE,
+             "[" FOUND("[10,10,20,20]",
+                       0.5) ",{\"image_id\":5,\"category_id\":3,\"bbox\":[1,1,2,2],\"score\":1}]",
+             1, 1, 1),
+       "a category that only the results have is no part of the mean");
+    OK(gives("{\"images\":[{\"id\":0,\"file_name\":\"a\",\"width\":100,\"height\":100}],\"categories\":["
+             "{\"id\":900,\"name\":\"a\"},{\"id\":0,\"name\":\"b\"}],\"annotations\":["
+             "{\"id\":4,\"image_id\":0,\"category_id\":0,\"bbox\":[1,1,9,9],\"area\":81},"
+             "{\"id\":5,\"image_id\":0,\"category_id\":900,\"bbox\":[1,1,9,9],\"area\":81}]}",
+             "[{\"image_id\":0,\"category_id\":0,\"bbox\":[1,1,9,9],\"score\":1}]", .5, .5, .5),
+       "categories and images numbered from 0, unsorted, with gaps; one that only the annotations have");
 }
 
 /* Results that are near the truths. */
@@ -162,7 +173,7 @@ static void test_written(void)
             score_t *one = NULL, *two = NULL;
             if (score_results(results, truths, type, NULL, &one) != ERR_OK ||
                 results_write(results, truths, type, path) != ERR_OK ||
-                results_read(path, truths, NULL, &again) != ERR_OK ||
+                results_read(path, truths, SCORE_TYPE_COUNT, NULL, &again) != ERR_OK ||
                 score_results(again, truths, type, NULL, &two) != ERR_OK)
                 abort();
             bool same = again->n == results->n && again->has[type] && !again->has[!type] &&
@@ -194,7 +205,7 @@ static bool refused(const char *text, const char *words)
     if (!truths) abort();
     int64_t n_live = mem_live();
     put(results_fd, text);
-    err_t err = results_read(results_path, truths, NULL, &results);
+    err_t err = results_read(results_path, truths, SCORE_TYPE_COUNT, NULL, &results);
     bool right = err == ERR_DATA && !results && mem_live() == n_live && SAYS("/proc/self/fd/", words);
     if (!right) printf("# got %d of %s\n", err, text);
     results_free(&results);
@@ -206,14 +217,126 @@ static bool refused(const char *text, const char *words)
     "[{\"image_id\":5,\"category_id\":1,\"score\":1,\"segmentation\":" segmentation "}]"
 #define PART(members) "[{\"image_id\":5,\"category_id\":1," members "}]"
 
+/* AP of boxes; -2: an error. */
+static double ap_of(const char *text)
+{
+    score_t s = {0};
+    if (score_text(ONE, text, SCORE_BBOX, &s) == ERR_OK) return s.numbers[0];
+    printf("# %s: %s\n", text, err_message());
+    return -2;
+}
+
+/* What other programs write is read as they mean it. */
+static void test_taken(void)
+{
+#define WITH(members)  "[{\"image_id\":5,\"category_id\":1,\"score\":1," members "}]"
+#define BOXED(members) WITH("\"bbox\":[10,10,20,20]," members)
+    static const char *const boxes[] = {
+        BOXED("\"segmentation\":[]"),
+        BOXED("\"segmentation\":{}"),
+        BOXED("\"segmentation\":null"),
+        BOXED("\"segmentation\":\"\""),
+        BOXED("\"segmentation\":[[]]"),
+        BOXED("\"segmentation\":{\"size\":[],\"counts\":\"\"}"),
+        BOXED("\"segmentation\":{\"size\":null,\"counts\":null}"),
+        BOXED("\"segmentation\":{\"counts\":[]}"),
+        BOXED("\"id\":null,\"area\":\"\",\"iscrowd\":0,\"keypoints\":[1,[2]],\"file_name\":7,"
+              "\"category_name\":{\"a\":[{}]},\"bboxes\":[]"),
+        "{\"annotations\":" BOXED("\"id\":1") "}",
+        "{\"info\":{\"annotations\":1},\"images\":[{\"id\":[]}],\"results\":" BOXED(
+            "\"id\":1") ",\"x\":[[1]]}",
+        "{\"detections\":" BOXED("\"id\":1") "}",
+        "{\"predictions\":" BOXED("\"id\":1") "}"};
+    static const char *const masks[] = {"\"bbox\":[],", "\"bbox\":null,", "\"bbox\":{},", "\"bbox\":\"\",",
+                                        ""};
+    int n_right = 0, n = sizeof boxes / sizeof *boxes, n_masks = sizeof masks / sizeof *masks;
+    truths_t *truths = read_truths(ONE);
+    results_t *results = NULL;
+    char text[256];
+    for (int i = 0; i < n; i++) n_right += near(ap_of(boxes[i]), 1);
+    OK(n_right == n, "empty masks, other members and an object around the list: %d boxes as if without", n);
+    n_right = 0;
+    for (int i = 0; truths && i < n_masks; i++) {
+        snprintf(text, sizeof text, WITH("%s\"segmentation\":{\"size\":[100.0,1e2],\"counts\":[10000]}"),
+                 masks[i]);
+        put(results_fd, text);
+        n_right += results_read(results_path, truths, SCORE_TYPE_COUNT, NULL, &results) == ERR_OK &&
+                   results->has[SCORE_SEGM] && !results->has[SCORE_BBOX] && !results->box_areas;
+        results_free(&results);
+    }
+    OK(n_right == n_masks, "empty boxes: masks, with their own areas");
+    /* A wanted type. */
+    put(results_fd, BOXED("\"segmentation\":[[1,1,9,1,9,9]]"));
+    OK(results_read(results_path, truths, SCORE_BBOX, NULL, &results) == ERR_OK && results->has[SCORE_BBOX] &&
+           !results->has[SCORE_SEGM],
+       "where boxes are wanted, polygons do not matter");
+    results_free(&results);
+    OK(results_read(results_path, truths, SCORE_SEGM, NULL, &results) == ERR_DATA && !results &&
+           SAYS("polygons"),
+       "where masks are, they do");
+    put(results_fd, BOXED("\"segmentation\":{\"size\":[100,100],\"counts\":[10000]}"));
+    OK(results_read(results_path, truths, SCORE_SEGM, NULL, &results) == ERR_OK &&
+           !results->has[SCORE_BBOX] && results->has[SCORE_SEGM] && results->box_areas,
+       "masks of a file with boxes keep the boxes' areas");
+    results_free(&results);
+    put(results_fd, BOXED("\"id\":1"));
+    OK(results_read(results_path, truths, SCORE_SEGM, NULL, &results) == ERR_DATA &&
+           SAYS("segmentation", "segm"),
+       "a file without what is wanted is refused");
+    for (int i = 0; i < 3; i++) {
+        static const char *const empty[] = {"[]", " [\n]\n", "{\"annotations\":[]}"};
+        put(results_fd, empty[i]);
+        OK(results_read(results_path, truths, SCORE_TYPE_COUNT, NULL, &results) == ERR_OK &&
+               results->n == 0 && !results->has[SCORE_BBOX] && !results->has[SCORE_SEGM],
+           "no detections: %s", i ? "with blanks, or in an object" : empty[i]);
+        results_free(&results);
+    }
+    truths_free(&truths);
+}
+
+/* Results with these categories, refused with these words. Truths: dog 1, cat 3. */
+static bool tells(const char *const ids[2], const char *words)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "[{\"image_id\":5,\"category_id\":%s,\"bbox\":[1,1,2,2],\"score\":1},"
+             "{\"image_id\":5,\"category_id\":%s,\"bbox\":[1,1,2,2],\"score\":1}]",
+             ids[0], ids[1]);
+    return refused(text, words);
+}
+
+/* Categories that the ground truth lacks. */
+static void test_strangers(void)
+{
+    OK(tells((const char *[]){"0", "1"}, "result 0 (image 5): category 0 is not") &&
+           SAYS("1 to 3", "from 0", "1 for the first (dog)"),
+       "rows of the list of categories, from 0");
+    OK(tells((const char *[]){"0", "2"}, "category 0 is not") && SAYS("from 0"), "ids that are one less");
+    OK(tells((const char *[]){"1", "2"}, "result 1 (image 5): category 2 is not") && SAYS("from 1"),
+       "rows, from 1");
+    OK(tells((const char *[]){"4", "2"}, "result 0 (image 5): category 4 is not") && SAYS("one more"),
+       "ids that are one more");
+    OK(tells((const char *[]){"3", "7"}, "result 1 (image 5): category 7 is not") && SAYS("(1 of 2"),
+       "one that is just unknown");
+    OK(tells((const char *[]){"-9223372036854775808", "9223372036854775807"}, "(2 of 2"), "far ones");
+}
+
 static void test_refused(void)
 {
     static const struct {
         const char *text, *words;
     } files[] = {
         {"", "it is empty"},
-        {"[]", "no results"},
-        {"{\"annotations\":[]}", "an object; expected a list"},
+        {" \n", "incomplete"},
+        {"{}", "an object; expected a list"},
+        {"{\"images\":[{\"id\":5}]}", "an object; expected a list"},
+        {"{\"annotations\":{}}", "\"annotations\" is an object; expected a list"},
+        {"{\"results\":[],\"predictions\":[]}", "\"results\" and \"predictions\""},
+        {"{\"annotations\":[{\"id\":1,\"image_id\":5,\"category_id\":1,\"bbox\":[1,1,2,2]}]}",
+         "result 0 (image 5): no \"score\"; without scores it is a list of annotations, which --data takes"},
+        {"{\"annotations\":[{\"image_id\":5,\"segmentation\":[[1,1,9,1,9,9]]}]}", "--data"},
+        {FOUND("[1,1,2,2]", 1) "\n" FOUND("[1,1,2,2]", 1) "\n", "jq -s"},
+        {"{\"record\":\"prediction\",\"image\":\"a.jpg\",\"objects\":[]}\n", "--write-results"},
         {"[7]", "a number; expected an object"},
         {"[" FOUND("[1,1,2,2]", 0.5) ",", "truncated"},
         {"[" FOUND("[1,1,2,2]", 0.5), "truncated"},
@@ -225,7 +348,12 @@ static void test_refused(void)
         {"[" FOUND("[1,1,2,3,4]", 1) "]", "more than 4"},
         {"[" FOUND("\"1 1 2 2\"", 1) "]", "a string; expected a list of 4 numbers"},
         {"[" FOUND("[]", 1) "]", "no \"bbox\" and no \"segmentation\""},
+        {"[" FOUND("[]", 1) ",7]", "no \"bbox\" and no \"segmentation\""},
         {PART("\"bbox\":[1,1,2,2]"), "no \"score\""},
+        {PART("\"bbox\":[1,1,2,2],\"scores\":1"), "no \"score\", but \"scores\""},
+        {PART("\"boxes\":[1,1,2,2],\"score\":1"), "no \"bbox\", but \"boxes\""},
+        {PART("\"bbox\":{\"x\":1},\"score\":1"), "\"bbox\" is an object; expected a list of 4"},
+        {PART("\"bbox\":[1,1,2,2],\"score\":\"\""), "a string; expected a number"},
         {PART("\"bbox\":[1,1,2,2],\"score\":null"), "null; expected a number"},
         {PART("\"bbox\":[1,1,2,2],\"score\":1,\"score\":2"), "duplicate \"score\""},
         {"[{\"category_id\":1,\"bbox\":[1,1,2,2],\"score\":1}]", "no \"image_id\""},
@@ -242,7 +370,10 @@ static void test_refused(void)
         {"[" FOUND("[1,1,2,2]", 1) ",{\"image_id\":5,\"category_id\":1,\"score\":1,\"segmentation\":"
                                    "{\"size\":[100,100],\"counts\":\"`h9\"}}]",
          "unlike the first result"},
-        {MASK("[[1,1,9,1,9,9]]"), "a list of polygons; expected an object with counts and size"},
+        {MASK("[[1,1,9,1,9,9]]"), "a list of polygons"},
+        {MASK("[[],[1]]"), "a list of polygons"},
+        {MASK("[]"), "no \"bbox\" and no \"segmentation\""},
+        {MASK("\"`h9\""), "a string; expected an object with counts and size"},
         {MASK("{\"counts\":\"`h9\"}"), "no \"size\""},
         {MASK("{\"size\":[100,100]}"), "no \"counts\""},
         {MASK("{\"size\":[100],\"counts\":\"`h9\"}"), "no \"size\" of 2"},
@@ -251,7 +382,8 @@ static void test_refused(void)
         {MASK("{\"size\":[100,100],\"counts\":\"`h8\"}"), "add up to"},
         {MASK("{\"size\":[100,100],\"counts\":\"`h\"}"), "ends within a number"},
         {MASK("{\"size\":[100,100],\"counts\":\"`h 9\"}"), "invalid character"},
-        {MASK("{\"size\":[100,100],\"counts\":\"\"}"), "0 bytes"},
+        {MASK("{\"size\":[100,100],\"counts\":\"\"}"), "no \"counts\""},
+        {MASK("{\"size\":[100,100],\"counts\":null}"), "no \"counts\""},
         {MASK("{\"size\":[100,100],\"counts\":[]}"), "add up to 0"},
         {MASK("{\"size\":[100,100],\"counts\":[10000,-1]}"), "a run of -1"},
         {MASK("{\"size\":[100,100],\"size\":[100,100],\"counts\":[10000]}"), "duplicate \"size\""},
@@ -262,6 +394,7 @@ static void test_refused(void)
     int n_right = 0, n = sizeof files / sizeof *files;
     for (int i = 0; i < n; i++) n_right += refused(files[i].text, files[i].words);
     OK(n_right == n, "%d kinds of bad files are refused by name, place and reason", n);
+    test_strangers();
     score_t s;
     OK(score_text(ONE, MASK("{\"size\":[100,100],\"counts\":[10000]}"), SCORE_SEGM, &s) == ERR_DATA &&
            SAYS("annotation 7 (image 5) has no segmentation"),
@@ -286,11 +419,12 @@ static void test_refused(void)
 
 int main(void)
 {
-    tap_plan(13 + 2 + 6 + 1);
+    tap_plan(15 + 2 + 9 + 6 + 6 + 1);
     open_memory(&truth_fd, truth_path);
     open_memory(&results_fd, results_path);
     test_counted();
     test_written();
+    test_taken();
     test_refused();
     OK(mem_live() == 0, "every block was freed");
     return tap_done();

@@ -27,6 +27,7 @@ typedef struct results {
     bool box_areas;
     int64_t n;
     detection_t *detections; /* in the order of the file, which decides between equal scores */
+    const char *list;        /* the member of the file that holds them; NULL: the file is the list */
     arena_t texts;
 } results_t;
 
@@ -37,15 +38,18 @@ void results_free(results_t **results);
 /* Appends a copy. */
 err_t results_add(results_t *results, const detection_t *detection);
 
-/* Reads a file as a stream. Memory is at most twice the file's size.
+/* Reads a file as a stream: a list, or an object with one list called annotations, detections, predictions or
+ * results. Memory is at most twice the file's size. An empty list is good: results without a type.
  *
+ *   want   the type to be scored, which every detection must have; the masks of SCORE_BBOX are not read.
+ *          SCORE_TYPE_COUNT: what the file has
  *   watch  may be NULL
  *
- * ERR_DATA names the file, the position (byte, element, image) and the reason: not JSON, no array or an empty
- * one; a detection without image, category, score, or with neither box nor mask, or not like the first one;
- * unknown images or categories; NaN, negative sizes; masks that are no RLE, cut off, or of another size than
- * the image. */
-err_t results_read(const char *path, const truths_t *truths, const open_watch_t *watch, results_t **out);
+ * ERR_DATA names the file, the position (byte, element, image) and the reason: not JSON, no list; a detection
+ * without image, category, score, or with neither box nor mask, or not like the first one; unknown images or
+ * categories; NaN, negative sizes; masks that are no RLE, cut off, or of another size than the image. */
+err_t results_read(const char *path, const truths_t *truths, score_type_t want, const open_watch_t *watch,
+                   results_t **out);
 
 /* Writes a file of one type, atomically, with the shortest digits that read back as the same numbers: reading
  * it gives the same score. */

@@ -11,11 +11,11 @@
 #include "data/coco/coco.h"
 
 const struct results_member_name results_members[RESULTS_N_MEMBERS] = {
-    {"image_id", "an integer"},
-    {"category_id", "an integer"},
-    {"score", "a number"},
-    {"bbox", "a list of 4 numbers"},
-    {"segmentation", "an object with counts and size (compressed RLE)"}};
+    {"image_id", "an integer", {"image", "imageId"}},
+    {"category_id", "an integer", {"category", "class", "class_id", "label"}},
+    {"score", "a number", {"scores", "confidence", "conf", "probability"}},
+    {"bbox", "a list of 4 numbers", {"box", "boxes", "bboxes"}},
+    {"segmentation", "an object with counts and size (compressed RLE)", {"mask", "masks", "rle"}}};
 
 err_t results_item_id(const char *text, size_t n_text, int64_t *out)
 {
@@ -40,13 +40,13 @@ err_t results_item_box(results_item_t *item, const char *text, size_t n_text)
 err_t results_item_size(results_item_t *item, const char *text, size_t n_text)
 {
     if (item->n_size == 2) RAISE(ERR_DATA, "\"size\" has more than 2 numbers");
-    return json_parse_int(text, n_text, &item->size[item->n_size++]);
+    return results_item_id(text, n_text, &item->size[item->n_size++]);
 }
 
 err_t results_item_run(results_item_t *item, const char *text, size_t n_text)
 {
     int64_t run = 0;
-    TRY(json_parse_int(text, n_text, &run));
+    TRY(results_item_id(text, n_text, &run));
     if (run < 0 || run > COCO_MAX_PIXELS) RAISE(ERR_DATA, "\"counts\" has a run of %" PRId64 " pixels", run);
     if (item->runs.n == COCO_MAX_RUNS) RAISE(ERR_DATA, "\"counts\" has more than %d runs", COCO_MAX_RUNS);
     TRY(mem_grow(item->runs.n + 1, sizeof *item->runs.runs, "runs of a mask", &item->runs.runs));
@@ -56,8 +56,10 @@ err_t results_item_run(results_item_t *item, const char *text, size_t n_text)
 
 err_t results_item_text(results_item_t *item, const unsigned char *text, size_t n_text)
 {
-    if (n_text == 0 || n_text > COCO_MAX_RUNS)
-        RAISE(ERR_DATA, "\"counts\" has %zu bytes; expected 1 to %d", n_text, COCO_MAX_RUNS);
+    if (n_text > COCO_MAX_RUNS)
+        RAISE(ERR_DATA, "\"counts\" has %zu bytes; expected at most %d", n_text, COCO_MAX_RUNS);
+    item->has_counts = n_text > 0;
+    if (n_text == 0) return ERR_OK;
     TRY(mem_grow((int64_t)n_text + 1, 1, "text of a mask", &item->text));
     TRY(mem_grow((int64_t)n_text, sizeof *item->runs.runs, "runs of a mask", &item->runs.runs));
     memcpy(item->text, text, n_text);
@@ -71,6 +73,11 @@ err_t results_item_end_box(results_item_t *item)
     item->has[RESULTS_BOX] = item->n_box > 0;
     if (item->n_box == 0 || item->n_box == 4) return ERR_OK;
     RAISE(ERR_DATA, "\"bbox\" has %d numbers; expected 4: x, y, width, height", item->n_box);
+}
+
+bool results_item_mask_is_empty(const results_item_t *item)
+{
+    return item->n_size == 0 && item->n_text == 0 && item->runs.n == 0;
 }
 
 err_t results_item_end_mask(results_item_t *item, const truth_image_t *image, const char **out)

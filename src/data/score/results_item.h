@@ -17,6 +17,7 @@ typedef enum results_member {
 
 extern const struct results_member_name {
     const char *name, *want;
+    const char *likes[4]; /* what other programs call it */
 } results_members[RESULTS_N_MEMBERS];
 
 /* A detection being read; its memory is reused. */
@@ -25,9 +26,10 @@ typedef struct results_item {
     int64_t image_id, category_id, size[2];
     double score, box[4];
     int n_box, n_size;
-    rle_t runs;    /* counts, as numbers or from `text` */
-    char *text;    /* counts as text */
-    size_t n_text; /* 0: none */
+    rle_t runs;                          /* counts, as numbers or from `text` */
+    char *text;                          /* counts as text */
+    size_t n_text;                       /* 0: none */
+    const char *like[RESULTS_N_MEMBERS]; /* the name that it has instead; NULL: none */
 } results_item_t;
 
 /* An id: 42 or, as some programs write, 42.0. */
@@ -39,8 +41,9 @@ err_t results_item_run(results_item_t *item, const char *text, size_t n_text);
 /* "counts" as a string: compressed RLE. */
 err_t results_item_text(results_item_t *item, const unsigned char *text, size_t n_text);
 /* Check a list at its end, and the mask once the image is known; *out is its compressed RLE, the item's. An
- * empty box counts as absent, as in pycocotools. */
+ * empty box and an empty mask count as absent. */
 err_t results_item_end_box(results_item_t *item);
+bool results_item_mask_is_empty(const results_item_t *item);
 err_t results_item_end_mask(results_item_t *item, const truth_image_t *image, const char **out);
 
 #endif

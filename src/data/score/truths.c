@@ -2,9 +2,11 @@
 /* Collects the ground truth from COCO's file or from a source. Copies only what a source does not keep. */
 #include "data/score/truths.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/log.h"
@@ -137,8 +139,24 @@ static void warn_line(void *path, const char *line)
     log_warn("%s: %s", (const char *)path, line);
 }
 
+/* A list cannot be annotations. Other kinds of files are the parser's to refuse. */
+static err_t check_no_results(const char *path)
+{
+    char head[64] = "";
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return ERR_OK;
+    const ssize_t n = read(fd, head, sizeof head - 1);
+    close(fd);
+    if (n <= 0 || head[strspn(head, " \t\r\n")] != '[') return ERR_OK;
+    RAISE(ERR_DATA,
+          "%s is a list, as files of detections are (eval --results); expected annotations, an object with "
+          "images, annotations and categories",
+          path);
+}
+
 static err_t read_coco(const char *path, const open_watch_t *watch, truths_t *truths, memory_t *memory)
 {
+    TRY(check_no_results(path));
     TRY(coco_read(path, report_alive, (void *)watch, &memory->coco));
     const coco_t *coco = memory->coco;
     coco_tell_scores(coco, (void *)(uintptr_t)path, warn_line);

@@ -2,6 +2,9 @@
 /* Scores files of detections on rank 0. Reading and scoring are data/score's. */
 #include "train/evaluate/evaluate_results.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/figure.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -13,21 +16,73 @@ typedef struct scoring {
     const results_options_t *options;
     truths_t *truths;
     score_t *scores[SCORE_TYPE_COUNT]; /* NULL: not in the files */
+    bool untyped[2];                   /* files without detections */
+    char notes[2][64];                 /* on how a file was read */
 } scoring_t;
 
-static err_t score_file(scoring_t *s, const char *path, const open_watch_t *watch)
+static const char *const type_words[SCORE_TYPE_COUNT] = {"boxes", "masks"};
+
+static err_t score_type(scoring_t *s, const results_t *results, score_type_t type, const open_watch_t *watch)
+{
+    if (s->scores[type])
+        RAISE(ERR_DATA, "%s and %s both have %s; score them in two runs", s->options->files[0],
+              s->options->files[1], type_words[type]);
+    return score_results(results, s->truths, type, watch, &s->scores[type]);
+}
+
+static err_t score_file(scoring_t *s, int file, const open_watch_t *watch)
 {
     results_t *results = NULL;
     err_t err;
-    TRY_OUT(err, results_read(path, s->truths, watch, &results));
-    for (score_type_t type = 0; type < SCORE_TYPE_COUNT; type++) {
-        if (!results->has[type]) continue;
-        if (s->scores[type])
-            RAISE_OUT(err, ERR_DATA, "%s and %s both have %s; score them in two runs", s->options->files[0],
-                      s->options->files[1], type == SCORE_BBOX ? "boxes" : "masks");
-        TRY_OUT(err, score_results(results, s->truths, type, watch, &s->scores[type]));
-    }
+    TRY_OUT(err, results_read(s->options->files[file], s->truths, s->options->want, watch, &results));
+    s->untyped[file] = results->n == 0;
+    if (results->list) snprintf(s->notes[file], sizeof s->notes[file], ", its list \"%s\"", results->list);
+    for (score_type_t type = 0; type < SCORE_TYPE_COUNT; type++)
+        if (results->has[type]) TRY_OUT(err, score_type(s, results, type, watch));
 out:
+    results_free(&results);
+    return err;
+}
+
+/* "bbox.json", "x.bbox.json" and "x_bbox.json" are of boxes. */
+static bool name_says(const char *path, score_type_t type)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char end[16];
+    const size_t n = strlen(name),
+                 n_end = (size_t)snprintf(end, sizeof end, "%s.json", score_type_names[type]);
+    if (n < n_end || strcmp(name + n - n_end, end) != 0) return false;
+    return n == n_end || strchr("._- ", name[n - n_end - 1]) != NULL;
+}
+
+/* A file without detections does not say what it has none of. */
+static err_t score_untyped(scoring_t *s, int file, const open_watch_t *watch)
+{
+    const char *path = s->options->files[file], *why = "--score";
+    score_type_t type = s->options->want;
+    results_t *results = NULL;
+    if (type != SCORE_TYPE_COUNT && s->scores[type]) { /* the other file's */
+        snprintf(s->notes[file], sizeof s->notes[file], ", without detections");
+        return ERR_OK;
+    }
+    for (score_type_t t = 0; t < SCORE_TYPE_COUNT && type == SCORE_TYPE_COUNT; t++)
+        if (name_says(path, t)) {
+            type = t;
+            why = "from its name";
+        }
+    if (type == SCORE_TYPE_COUNT && !s->scores[SCORE_BBOX] != !s->scores[SCORE_SEGM]) {
+        type = s->scores[SCORE_BBOX] ? SCORE_SEGM : SCORE_BBOX;
+        why = "the other file has none";
+    }
+    if (type == SCORE_TYPE_COUNT)
+        RAISE(ERR_DATA,
+              "%s holds no results, so that it does not say whether boxes or masks were meant; say "
+              "it with --score bbox or --score segm",
+              path);
+    snprintf(s->notes[file], sizeof s->notes[file], ", without detections; scored as %s (%s)",
+             type_words[type], why);
+    TRY(results_new(type == SCORE_BBOX, type == SCORE_SEGM, &results));
+    err_t err = score_type(s, results, type, watch);
     results_free(&results);
     return err;
 }
@@ -40,7 +95,9 @@ static err_t find_scores(void *context, comm_alive_t alive, void *alive_context)
     if (s->options->json) TRY(fs_check_target(s->options->json));
     TRY(truths_read(s->options->data, s->options->split, &watch, &s->truths));
     for (int i = 0; i < 2; i++)
-        if (s->options->files[i]) TRY(score_file(s, s->options->files[i], &watch));
+        if (s->options->files[i]) TRY(score_file(s, i, &watch));
+    for (int i = 0; i < 2; i++)
+        if (s->untyped[i]) TRY(score_untyped(s, i, &watch));
     return ERR_OK;
 }
 
@@ -70,7 +127,7 @@ static err_t show_scores(const scoring_t *s)
              figure_count(s->truths->n_images).text, figure_count(scores[0]->n_truths).text,
              figure_count(scores[0]->n_crowds).text);
     for (int i = 0; i < 2; i++)
-        if (s->options->files[i]) log_info("results  %s", s->options->files[i]);
+        if (s->options->files[i]) log_info("results  %s%s", s->options->files[i], s->notes[i]);
     log_info("%s", "");
     score_print(scores, n, named);
     if (!s->options->json) return ERR_OK;
