@@ -73,8 +73,12 @@ fails() { # CODE WORDS ARGUMENTS...
     jq -e '.segm == null and .bbox.AP > -1' b.json
     grep -q '^image .*sheet.png, 3 worst images' said
     [ "$(head -c 4 sheet.png | tail -c 3)" = PNG ]
-    # A detector that finds nothing, as in its first epochs.
-    "$dptrain" eval "$weights" --data "$coco" "${mask[@]}" --score-threshold 1 --write-results none --json none.json >said
+    # A detector that finds nothing, as in its first epochs; and an object with id 0, which is named once.
+    mkdir zero zero/annotations
+    cp -r "$coco/val2017" zero
+    jq '.annotations[].id -= 1' "$coco/annotations/instances_val2017.json" >zero/annotations/instances_val2017.json
+    "$dptrain" eval "$weights" --data zero "${mask[@]}" --score-threshold 1 --write-results none --json none.json >said 2>&1
+    [ "$(grep -c 'warning: annotation id 0 ' said)" -eq 1 ]
     "$dptrain" eval --results none/bbox.json none/segm.json --data "$coco" --json scored.json >said
     jq -e --slurpfile one none.json '.bbox.AP == 0 and .segm.AP == 0 and .bbox == $one[0].bbox and .segm == $one[0].segm' scored.json
 }

@@ -144,6 +144,18 @@ check() { # CODE WORDS ARGUMENTS...   what dptrain eval says
     check 3 "--results" --results "$data" --data "$boxes"
 }
 
+@test "an object with id 0: a warning, and pycocotools' score" {
+    jq '.annotations |= (to_entries | map(.value + {id: .key}))' "$sets/coco/annotations/instances_val2017.json" >zero.json
+    for n in 1 2; do
+        run on_ranks "$n" eval --results "$sets/0.bbox.json" --data zero.json
+        [ "$status" -eq 0 ]
+        [ "$(grep -c 'warning: annotation id 0 ' <<<"$output")" -eq 1 ]
+    done
+    jq '.annotations[].id += 1' zero.json >one.json
+    run "$dptrain" eval --results "$sets/0.bbox.json" --data one.json
+    [[ $status -eq 0 && $output != *warning:* ]]
+}
+
 @test "two million detections take at most twice the file's size in memory (--slow)" {
     only_slow "takes half a minute"
     not_with_sanitizers

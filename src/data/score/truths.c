@@ -228,6 +228,18 @@ out:
     return err;
 }
 
+void truths_warn(const truths_t *truths)
+{
+    for (int64_t i = 0; i < truths->n_images; i++)
+        for (int32_t k = 0; k < truths->images[i].n_annotations; k++) {
+            const annotation_t *a = &truths->images[i].annotations[k];
+            if (a->id == 0 && !a->crowd)
+                log_warn("annotation id 0 (image %" PRId64
+                         ") never counts as found, in pycocotools and here; number annotations from 1",
+                         truths->images[i].id);
+        }
+}
+
 static err_t new_truths(truths_t **out)
 {
     memory_t *memory = NULL;

@@ -43,6 +43,9 @@ err_t truths_of_source(const source_t *source, split_t split, const int64_t *ima
                        const open_watch_t *watch, truths_t **out);
 void truths_free(truths_t **truths);
 
+/* Warns of an object with id 0, which never counts as found. */
+void truths_warn(const truths_t *truths);
+
 /* The row of an image or a category; -1: there is none of this id. */
 int32_t truths_image(const truths_t *truths, int64_t id);
 int32_t truths_category(const truths_t *truths, int64_t id);

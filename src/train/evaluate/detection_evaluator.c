@@ -141,6 +141,7 @@ static err_t collect_truths(detection_evaluator_t *e)
     if (err == ERR_DATA && o->list_advice)
         err = err_raise(err, __FILE__, __LINE__, "%s%s", err_message(), o->list_advice);
     TRY_OUT(err, err);
+    truths_warn(e->truths);
     err = check_masks(e);
 out:
     mem_free(&images);

@@ -94,6 +94,7 @@ static err_t find_scores(void *context, comm_alive_t alive, void *alive_context)
     const open_watch_t watch = {alive, alive_context};
     if (s->options->json) TRY(fs_check_target(s->options->json));
     TRY(truths_read(s->options->data, s->options->split, &watch, &s->truths));
+    truths_warn(s->truths);
     for (int i = 0; i < 2; i++)
         if (s->options->files[i]) TRY(score_file(s, i, &watch));
     for (int i = 0; i < 2; i++)
