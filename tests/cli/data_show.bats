@@ -155,3 +155,41 @@ train/triangle/0004.jpg val/circle/0001.jpg val/cross/0002.jpg val/square/0003.j
     echo "$output"
     [[ "$status" -eq 2 && "$output" == *shapes* ]]
 }
+
+@test "synth objects: images as a phone's, and a list with boxes and polygons as a labelling tool's" {
+    need_magick
+    cd "$BATS_TEST_TMPDIR"
+    "$dptrain" data synth objects --out a >said
+    grep -q 'wrote 10 training and 0 validation objects to a; train on them with --data a$' said
+    [ "$(cd a && echo *)" = "images result.json" ]
+    jq -e '(.images | length) == 10 and all(.images[]; .file_name | test("^images/[0-9]{4}.jpg$")) and
+        ([.categories[].name] == ["circle", "cross", "square", "triangle"]) and ([.annotations[].id] == [range(1; (.annotations | length) + 1)]) and
+        ([.annotations[].image_id] | unique == [range(10)]) and (.annotations | length) >= 20' a/result.json
+    # Boxes are those of the polygons, and polygons are in the image.
+    jq -e '(.images | map({key: (.id | tostring), value: .}) | from_entries) as $images | all(.annotations[]; $images[.image_id | tostring] as $image |
+        .segmentation[0] as $p | [$p[range(0; $p | length; 2)]] as $x | [$p[range(1; $p | length; 2)]] as $y |
+        (($x | min) - .bbox[0] | fabs) < 0.01 and (($y | max) - .bbox[1] - .bbox[3] | fabs) < 0.01 and
+        ($x | min) >= 0 and ($x | max) <= $image.width and ($y | min) >= 0 and ($y | max) <= $image.height and .area > 400)' a/result.json
+    # In the image as shown an object has its colour; every third image is stored turned.
+    for i in 1 3; do
+        file=a/images/000$i.jpg
+        turned=$("$magick" "$file" -format '%[EXIF:Orientation]' info: 2>/dev/null)
+        [ "$turned" = "$([ $i -eq 1 ] || echo 6)" ]
+        [ "$("$magick" "$file" -auto-orient -format '%w %h' info:)" = "$(jq -r ".images[$i - 1] | \"\(.width) \(.height)\"" a/result.json)" ]
+        # A circle is red, a square blue.
+        for kind in 0:r 2:b; do
+            at=$(jq -r "[.annotations[] | select(.image_id == $i - 1 and .category_id == ${kind%:*})][0].bbox | \"\(.[0] + .[2] / 2 | floor),\(.[1] + .[3] / 2 | floor)\"" a/result.json)
+            "$magick" "$file" -auto-orient -blur 0x2 -format "%[fx:p{$at}.${kind#*:}>p{$at}.g+0.2?1:0]" info: >said
+            [ "$(<said)" = 1 ]
+        done
+    done
+    "$dptrain" data synth objects --out b --train 4 >said
+    cmp a/images/0004.jpg b/images/0004.jpg
+    "$dptrain" data synth objects --out c --train 4 --seed 2 >said
+    run cmp b/images/0004.jpg c/images/0004.jpg
+    [ "$status" -eq 1 ]
+    run "$dptrain" data synth objects --out b
+    [[ "$status" -eq 2 && "$output" == *"b/result.json exists already"* ]]
+    run "$dptrain" data synth objects --out d --val 4
+    [[ "$status" -eq 2 && "$output" == *"--val 4"* && ! -e d ]]
+}

@@ -74,7 +74,7 @@ offers() { # EXPECTED WORDS...
     offers 'check checkpoint' dptrain ch
     offers 'pack show synth verify' dptrain data ''
     offers 'export show verify' dptrain checkpoint ''
-    offers 'digits shapes' dptrain data synth ''
+    offers 'digits objects shapes' dptrain data synth ''
     offers 'comm conv' dptrain bench gemm co
     offers 'compare compare.jsonl' dptrain report c
     offers 'compare.jsonl' dptrain report compare c

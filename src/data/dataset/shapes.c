@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws the stand-ins for photographs and writes them. The shapes are functions of a point in their own frame, sampled
- * four times per pixel. */
+/* Draws the stand-ins for photographs and writes them, with the list of their objects. The shapes are functions of a
+ * point in their own frame, sampled four times per pixel. */
 #include "data/dataset/shapes.h"
 
 #include <errno.h>
@@ -12,23 +12,32 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/dataset/dataset.h"
 #include "data/image/encode.h"
+#include "data/image/orient.h"
 
 enum { MAX_WRITTEN = 10000000, SIDE_MIN = 160, SIDE_MAX = 320, QUALITY = 90 };
+enum { OBJECTS_MAX = 3, OBJECTS_LONG = 320, OBJECTS_SHORT = 240 }; /* in an image; its sides */
 enum { CIRCLE, CROSS, SQUARE, TRIANGLE, N_SHAPES };
 static const char *const names[N_SHAPES] = {"circle", "cross", "square", "triangle"};
 /* A class has a usual colour, as things in photographs do: a network learns it in minutes. */
 static const uint8_t inks[N_SHAPES][3] = {{215, 60, 60}, {60, 190, 80}, {60, 90, 215}, {220, 200, 60}};
 
-typedef struct scene {
+typedef struct object {
     int shape;
+    float centre_x, centre_y, radius, cosine, sine; /* cosine and sine divided by the radius */
+    float ink[3];
+} object_t;
+
+typedef struct scene {
     int64_t width, height;
-    float centre_x, centre_y, cosine, sine; /* of the shape; cosine and sine divided by its radius */
-    float ground[2][3], ink[3];             /* the ground's colours on the left and on the right */
-    uint32_t noise;                         /* amplitude */
+    int n_objects;
+    object_t objects[OBJECTS_MAX];
+    float ground[2][3]; /* the ground's colours on the left and on the right */
+    uint32_t noise;     /* amplitude */
 } scene_t;
 
 static float draw_between(rng_t *rng, float low, float high)
@@ -36,24 +45,66 @@ static float draw_between(rng_t *rng, float low, float high)
     return low + (high - low) * ((float)(rng_u32(rng) >> 8) * 0x1p-24f);
 }
 
-static scene_t draw_scene(rng_t *rng, int shape)
+/* low, high: its radius as a share of the shorter side. */
+static object_t draw_object(rng_t *rng, const scene_t *s, int shape, float low, float high)
 {
-    scene_t s = {.shape = shape};
-    s.width = SIDE_MIN + rng_below(rng, SIDE_MAX - SIDE_MIN);
-    s.height = SIDE_MIN + rng_below(rng, SIDE_MAX - SIDE_MIN);
-    const float radius = draw_between(rng, 0.2f, 0.45f) * (float)(s.width < s.height ? s.width : s.height);
-    s.centre_x = draw_between(rng, radius, (float)s.width - radius);
-    s.centre_y = draw_between(rng, radius, (float)s.height - radius);
+    object_t o = {.shape = shape};
+    o.radius = draw_between(rng, low, high) * (float)(s->width < s->height ? s->width : s->height);
+    o.centre_x = draw_between(rng, o.radius, (float)s->width - o.radius);
+    o.centre_y = draw_between(rng, o.radius, (float)s->height - o.radius);
     /* An angle from the tangent of half of it needs no sine. */
     const float h = draw_between(rng, -1, 1);
-    s.cosine = (1 - h * h) / (1 + h * h) / radius;
-    s.sine = 2 * h / (1 + h * h) / radius;
+    o.cosine = (1 - h * h) / (1 + h * h) / o.radius;
+    o.sine = 2 * h / (1 + h * h) / o.radius;
+    return o;
+}
+
+static void draw_colours(rng_t *rng, scene_t *s)
+{
     for (int c = 0; c < 3; c++) {
-        s.ground[0][c] = draw_between(rng, 60, 200);
-        s.ground[1][c] = s.ground[0][c] + draw_between(rng, -30, 30);
-        s.ink[c] = (float)inks[shape][c] + draw_between(rng, -50, 50);
+        s->ground[0][c] = draw_between(rng, 60, 200);
+        s->ground[1][c] = s->ground[0][c] + draw_between(rng, -30, 30);
+        for (int k = 0; k < s->n_objects; k++)
+            s->objects[k].ink[c] = (float)inks[s->objects[k].shape][c] + draw_between(rng, -50, 50);
     }
-    s.noise = 1 + rng_below(rng, 40);
+    s->noise = 1 + rng_below(rng, 40);
+}
+
+static scene_t draw_scene(rng_t *rng, int shape)
+{
+    scene_t s = {.n_objects = 1};
+    s.width = SIDE_MIN + rng_below(rng, SIDE_MAX - SIDE_MIN);
+    s.height = SIDE_MIN + rng_below(rng, SIDE_MAX - SIDE_MIN);
+    s.objects[0] = draw_object(rng, &s, shape, 0.2f, 0.45f);
+    draw_colours(rng, &s);
+    return s;
+}
+
+/* With a gap to the others. */
+static bool has_room(const scene_t *s, const object_t *o)
+{
+    for (int k = 0; k < s->n_objects; k++) {
+        const float x = o->centre_x - s->objects[k].centre_x, y = o->centre_y - s->objects[k].centre_y,
+                    apart = 1.05f * (o->radius + s->objects[k].radius);
+        if (x * x + y * y < apart * apart) return false;
+    }
+    return true;
+}
+
+/* Of two or three objects of other shapes, in pixels of the image as shown. */
+static scene_t draw_objects(rng_t *rng, int64_t number)
+{
+    enum { TRIES = 100 }; /* two always have room; a third one may not */
+    const bool upright = rng_below(rng, 2) == 0;
+    scene_t s = {.width = upright ? OBJECTS_SHORT : OBJECTS_LONG,
+                 .height = upright ? OBJECTS_LONG : OBJECTS_SHORT};
+    const int n = 2 + (int)rng_below(rng, OBJECTS_MAX - 1);
+    for (int i = 0; i < TRIES && s.n_objects < n; i++) {
+        const int shape = (int)((number + s.n_objects) % N_SHAPES);
+        const object_t o = draw_object(rng, &s, shape, 0.14f, 0.25f);
+        if (has_room(&s, &o)) s.objects[s.n_objects++] = o;
+    }
+    draw_colours(rng, &s);
     return s;
 }
 
@@ -73,28 +124,44 @@ static bool is_inside(int shape, float u, float v)
     }
 }
 
-static int count_inside(const scene_t *s, int64_t x, int64_t y)
+static int count_inside(const object_t *o, int64_t x, int64_t y)
 {
     int n = 0;
     for (int k = 0; k < 4; k++) {
-        const float dx = (float)x + (k & 1 ? 0.75f : 0.25f) - s->centre_x;
-        const float dy = (float)y + (k & 2 ? 0.75f : 0.25f) - s->centre_y;
-        n += is_inside(s->shape, s->cosine * dx - s->sine * dy, s->sine * dx + s->cosine * dy);
+        const float dx = (float)x + (k & 1 ? 0.75f : 0.25f) - o->centre_x;
+        const float dy = (float)y + (k & 2 ? 0.75f : 0.25f) - o->centre_y;
+        n += is_inside(o->shape, o->cosine * dx - o->sine * dy, o->sine * dx + o->cosine * dy);
     }
     return n;
+}
+
+/* The object that covers most of a pixel. */
+static const object_t *object_at(const scene_t *s, int64_t x, int64_t y, float *cover)
+{
+    const object_t *best = &s->objects[0];
+    int most = count_inside(best, x, y);
+    for (int k = 1; k < s->n_objects; k++) {
+        const int n = count_inside(&s->objects[k], x, y);
+        if (n > most) best = &s->objects[k];
+        if (n > most) most = n;
+    }
+    *cover = 0.25f * (float)most;
+    return best;
 }
 
 static void draw(const scene_t *s, rng_t *rng, uint8_t *rgb)
 {
     for (int64_t y = 0; y < s->height; y++)
         for (int64_t x = 0; x < s->width; x++) {
-            const float right = (float)x / (float)s->width, cover = 0.25f * (float)count_inside(s, x, y);
+            float cover;
+            const object_t *object = object_at(s, x, y, &cover);
+            const float right = (float)x / (float)s->width;
             const uint32_t bits = rng_u32(rng);
             for (int c = 0; c < 3; c++) {
                 const float ground = s->ground[0][c] + right * (s->ground[1][c] - s->ground[0][c]);
                 const float noise =
                     (float)((bits >> 8 * c & 255) * s->noise) * (1.0f / 255) - 0.5f * (float)s->noise;
-                const float value = ground + cover * (s->ink[c] - ground) + noise;
+                const float value = ground + cover * (object->ink[c] - ground) + noise;
                 *rgb++ = (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
             }
         }
@@ -157,4 +224,187 @@ err_t shapes_write(const char *folder, uint64_t seed, int64_t n_train, int64_t n
         TRY(write_split(path, seed, split, n[split]));
     }
     return ERR_OK;
+}
+
+enum { MOST_CORNERS = 24, FLOATS = 2 * MOST_CORNERS };
+
+/* The corners in the shape's own frame; a circle has 24. Returns their number. */
+static int corners_of(int shape, float out[FLOATS])
+{
+    static const float cross[] = {-.3f, -1, .3f,  -1, .3f,  -.3f, 1,  -.3f, 1,  .3f,  .3f,  .3f,
+                                  .3f,  1,  -.3f, 1,  -.3f, .3f,  -1, .3f,  -1, -.3f, -.3f, -.3f},
+                       square[] = {-.8f, -.8f, .8f, -.8f, .8f, .8f, -.8f, .8f},
+                       triangle[] = {0, -1, .866f, .5f, -.866f, .5f};
+    static const struct {
+        const float *corners;
+        int n;
+    } polygons[N_SHAPES] = {[CROSS] = {cross, 12}, [SQUARE] = {square, 4}, [TRIANGLE] = {triangle, 3}};
+    const double step = 2 * 3.14159265358979 / MOST_CORNERS;
+    if (polygons[shape].corners)
+        memcpy(out, polygons[shape].corners, (size_t)polygons[shape].n * 2 * sizeof *out);
+    for (int i = 0; i < MOST_CORNERS && shape == CIRCLE; i++) {
+        out[2 * i] = (float)cos(step * i);
+        out[2 * i + 1] = (float)sin(step * i);
+    }
+    return shape == CIRCLE ? MOST_CORNERS : polygons[shape].n;
+}
+
+/* Tenths of a pixel, as a person clicks. */
+static double to_tenths(float value)
+{
+    return rint(10.0 * (double)value) / 10.0;
+}
+
+/* Writes the polygon, its box and its area. */
+static void write_outline(json_t *j, const scene_t *s, const object_t *o)
+{
+    float corners[FLOATS];
+    const int n = corners_of(o->shape, corners);
+    const float across = o->radius * o->radius;
+    double points[FLOATS], left = (double)s->width, top = (double)s->height, right = 0, foot = 0, area = 0;
+    for (int i = 0; i < n; i++) {
+        const float u = corners[2 * i] * across, v = corners[2 * i + 1] * across;
+        const float x = o->centre_x + o->cosine * u + o->sine * v,
+                    y = o->centre_y - o->sine * u + o->cosine * v;
+        points[2 * i] = fmin(fmax(to_tenths(x), 0), (double)s->width);
+        points[2 * i + 1] = fmin(fmax(to_tenths(y), 0), (double)s->height);
+        left = fmin(left, points[2 * i]);
+        right = fmax(right, points[2 * i]);
+        top = fmin(top, points[2 * i + 1]);
+        foot = fmax(foot, points[2 * i + 1]);
+    }
+    for (int i = 0, k = n - 1; i < n; k = i++)
+        area += (points[2 * k] * points[2 * i + 1] - points[2 * i] * points[2 * k + 1]) / 2;
+    json_array_begin(j, "segmentation");
+    json_array_begin(j, NULL);
+    for (int i = 0; i < 2 * n; i++) json_real(j, NULL, points[i]);
+    json_array_end(j);
+    json_array_end(j);
+    const double box[] = {left, top, right - left, foot - top};
+    json_array_begin(j, "bbox");
+    for (int i = 0; i < 4; i++) json_real(j, NULL, rint(10 * box[i]) / 10);
+    json_array_end(j);
+    json_real(j, "area", rint(10 * fabs(area)) / 10);
+}
+
+/* An EXIF block with the orientation goes behind the JPEG's first marker. */
+static err_t write_turned(const char *path, int orientation, const uint8_t *jpeg, size_t n_bytes)
+{
+    const uint8_t block[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0,
+                             'M',  'M',  0, 42, 0,   0,   0,   8,   0, 1,
+                             1,    0x12, 0, 3,  0,   0,   0,   1,   0, (uint8_t)orientation,
+                             0,    0,    0, 0,  0,   0};
+    uint8_t *bytes = NULL;
+    TRY(mem_new(n_bytes + sizeof block, "an image", &bytes));
+    memcpy(bytes, jpeg, 2);
+    memcpy(bytes + 2, block, sizeof block);
+    memcpy(bytes + 2 + sizeof block, jpeg + 2, n_bytes - 2);
+    err_t err = write_new(path, bytes, n_bytes + sizeof block);
+    mem_free(&bytes);
+    return err;
+}
+
+/* rgb, turned: room for an image. */
+static err_t write_photograph(const char *path, const scene_t *scene, bool turns, rng_t *rng, uint8_t *rgb,
+                              uint8_t *turned)
+{
+    enum { CLOCKWISE = 6, BACK = 8 }; /* orientations: how a phone is held, and what undoes it */
+    uint8_t *jpeg = NULL;
+    size_t n_bytes;
+    err_t err;
+    draw(scene, rng, rgb);
+    image_t image = {scene->width, scene->height, rgb};
+    if (turns) {
+        orient_pixels(BACK, scene->width, scene->height, rgb, turned);
+        image = (image_t){scene->height, scene->width, turned};
+    }
+    TRY_OUT(err, image_encode_jpeg(&image, QUALITY, &jpeg, &n_bytes));
+    err = turns ? write_turned(path, CLOCKWISE, jpeg, n_bytes) : write_new(path, jpeg, n_bytes);
+out:
+    mem_free(&jpeg);
+    return err;
+}
+
+/* The lists are written side by side. */
+typedef struct object_lists {
+    json_t images, annotations;
+    int64_t n_annotations;
+} object_lists_t;
+
+static void list_objects(object_lists_t *lists, int64_t image, const char *name, const scene_t *scene)
+{
+    json_t *j = &lists->images;
+    json_object_begin(j, NULL);
+    json_int(j, "id", image);
+    json_int(j, "width", scene->width);
+    json_int(j, "height", scene->height);
+    json_string(j, "file_name", name);
+    json_object_end(j);
+    j = &lists->annotations;
+    for (int k = 0; k < scene->n_objects; k++) {
+        json_object_begin(j, NULL);
+        json_int(j, "id", ++lists->n_annotations);
+        json_int(j, "image_id", image);
+        json_int(j, "category_id", scene->objects[k].shape);
+        write_outline(j, scene, &scene->objects[k]);
+        json_int(j, "ignore", 0);
+        json_int(j, "iscrowd", 0);
+        json_object_end(j);
+    }
+}
+
+static err_t write_lists(object_lists_t *lists, const char *path)
+{
+    json_t j = {0};
+    json_array_end(&lists->images);
+    json_array_end(&lists->annotations);
+    json_object_begin(&j, NULL);
+    json_raw(&j, "images", lists->images.text);
+    json_array_begin(&j, "categories");
+    for (int k = 0; k < N_SHAPES; k++) {
+        json_object_begin(&j, NULL);
+        json_int(&j, "id", k);
+        json_string(&j, "name", names[k]);
+        json_object_end(&j);
+    }
+    json_array_end(&j);
+    json_raw(&j, "annotations", lists->annotations.text);
+    json_object_end(&j);
+    err_t err = lists->images.status == ERR_OK ? lists->annotations.status : lists->images.status;
+    if (err == ERR_OK) err = json_write_file(&j, path);
+    json_free(&j);
+    return err;
+}
+
+err_t objects_write(const char *folder, uint64_t seed, int64_t n)
+{
+    char list[FS_PATH_MAX], path[FS_PATH_MAX], name[64];
+    uint8_t *rgb = NULL, *turned = NULL;
+    object_lists_t lists = {0};
+    err_t err;
+    if (n < 1 || n > MAX_WRITTEN) RAISE(ERR_USAGE, "%" PRId64 " images; expected 1..%d", n, MAX_WRITTEN);
+    TRY(fs_join(list, folder, "result.json"));
+    if (fs_exists(list))
+        RAISE(ERR_USAGE, "%s exists already; choose another folder, or remove it first", list);
+    TRY(fs_join(path, folder, "images"));
+    TRY(fs_make_folder(path));
+    TRY_OUT(err, mem_new_array(OBJECTS_LONG * OBJECTS_SHORT, 3, "an image", &rgb));
+    TRY_OUT(err, mem_new_array(OBJECTS_LONG * OBJECTS_SHORT, 3, "an image", &turned));
+    json_array_begin(&lists.images, NULL);
+    json_array_begin(&lists.annotations, NULL);
+    for (int64_t i = 0; i < n; i++) {
+        rng_t rng = rng_new(seed, RNG_SYNTH, (uint64_t)SPLIT_COUNT << 48 | (uint64_t)i);
+        const scene_t scene = draw_objects(&rng, i);
+        snprintf(name, sizeof name, "images/%04" PRId64 ".jpg", i + 1);
+        TRY_OUT(err, fs_join(path, folder, name));
+        TRY_OUT(err, write_photograph(path, &scene, i % 3 == 2, &rng, rgb, turned));
+        list_objects(&lists, i, name, &scene);
+    }
+    err = write_lists(&lists, list);
+out:
+    mem_free(&rgb);
+    mem_free(&turned);
+    json_free(&lists.images);
+    json_free(&lists.annotations);
+    return err;
 }
