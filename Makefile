@@ -257,7 +257,7 @@ $(BUILD)/completion.bash: $(HELP)
 	$(Q)scripts/dev/manual.sh bash $(abspath $(BIN)) >$@.new && mv $@.new $@
 
 # The pages link to each other and to these files.
-DOCUMENTS := README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(wildcard docs/*.md results/*.md results/*.png tests/*/README.md) \
+DOCUMENTS := README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(wildcard docs/*.md docs/*.png results/*.md results/*.png tests/*/README.md) \
 	data/README.md scripts/container/Containerfile tests/k8s/operator.bash
 install: $(BIN) $(MANUAL) ## install into PREFIX (DESTDIR is honoured)
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dptrain
