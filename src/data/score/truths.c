@@ -235,7 +235,8 @@ void truths_warn(const truths_t *truths)
             const annotation_t *a = &truths->images[i].annotations[k];
             if (a->id == 0 && !a->crowd)
                 log_warn("annotation id 0 (image %" PRId64
-                         ") never counts as found, in pycocotools and here; number annotations from 1",
+                         ") never counts as found, in pycocotools and here; number annotations from 1: jq "
+                         "'.annotations[].id += 1'",
                          truths->images[i].id);
         }
 }
