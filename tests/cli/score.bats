@@ -123,6 +123,8 @@ check() { # CODE WORDS ARGUMENTS...   what dptrain eval says
     done
     check 0 "scored as boxes" --results bbox.json --data "$data" --json one.json
     cmp one.json 0.bbox.json
+    gzip -k bbox.json
+    check 0 "scored as boxes" --results bbox.json.gz --data "$data"
     check 0 "scored as masks" --results x.segm.json --data "$data" --json one.json
     cmp one.json 0.segm.json
     check 0 "bbox" --results x.segm.json bbox.json --data "$data" --json two.json

@@ -243,6 +243,7 @@ static void test_taken(void)
         BOXED("\"id\":null,\"area\":\"\",\"iscrowd\":0,\"keypoints\":[1,[2]],\"file_name\":7,"
               "\"category_name\":{\"a\":[{}]},\"bboxes\":[]"),
         "{\"annotations\":" BOXED("\"id\":1") "}",
+        "[{\"image_id\":\"000005\",\"category_id\":\"1\",\"score\":\"0.5\",\"bbox\":[\"10\",1e1,\" 20.0\",20]}]",
         "{\"info\":{\"annotations\":1},\"images\":[{\"id\":[]}],\"results\":" BOXED(
             "\"id\":1") ",\"x\":[[1]]}",
         "{\"detections\":" BOXED("\"id\":1") "}",
@@ -257,7 +258,7 @@ static void test_taken(void)
     OK(n_right == n, "empty masks, other members and an object around the list: %d boxes as if without", n);
     n_right = 0;
     for (int i = 0; truths && i < n_masks; i++) {
-        snprintf(text, sizeof text, WITH("%s\"segmentation\":{\"size\":[100.0,1e2],\"counts\":[10000]}"),
+        snprintf(text, sizeof text, WITH("%s\"segmentation\":{\"size\":[1e2,\"100\"],\"counts\":[10000]}"),
                  masks[i]);
         put(results_fd, text);
         n_right += results_read(results_path, truths, SCORE_TYPE_COUNT, NULL, &results) == ERR_OK &&
@@ -353,7 +354,8 @@ static void test_refused(void)
         {PART("\"bbox\":[1,1,2,2],\"scores\":1"), "no \"score\", but \"scores\""},
         {PART("\"boxes\":[1,1,2,2],\"score\":1"), "no \"bbox\", but \"boxes\""},
         {PART("\"bbox\":{\"x\":1},\"score\":1"), "\"bbox\" is an object; expected a list of 4"},
-        {PART("\"bbox\":[1,1,2,2],\"score\":\"\""), "a string; expected a number"},
+        {PART("\"bbox\":[1,1,2,2],\"score\":\"\""), "\"score\": the string ''"},
+        {"[{\"image_id\":\"IMG_5\",\"category_id\":1,\"score\":1}]", "\"image_id\": the string 'IMG_5'"},
         {PART("\"bbox\":[1,1,2,2],\"score\":null"), "null; expected a number"},
         {PART("\"bbox\":[1,1,2,2],\"score\":1,\"score\":2"), "duplicate \"score\""},
         {"[{\"category_id\":1,\"bbox\":[1,1,2,2],\"score\":1}]", "no \"image_id\""},

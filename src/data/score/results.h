@@ -28,6 +28,7 @@ typedef struct results {
     int64_t n;
     detection_t *detections; /* in the order of the file, which decides between equal scores */
     const char *list;        /* the member of the file that holds them; NULL: the file is the list */
+    bool has_texts;          /* numbers are strings there */
     arena_t texts;
 } results_t;
 

@@ -3,7 +3,6 @@
 #include "data/score/results_item.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/json_events.h"
@@ -17,21 +16,20 @@ const struct results_member_name results_members[RESULTS_N_MEMBERS] = {
     {"bbox", "a list of 4 numbers", {"box", "boxes", "bboxes"}},
     {"segmentation", "an object with counts and size (compressed RLE)", {"mask", "masks", "rle"}}};
 
-err_t results_item_id(const char *text, size_t n_text, int64_t *out)
+err_t results_item_int(results_item_t *item, const char *text, size_t n_text, int64_t *out)
 {
-    double value = 0;
-    const double most = 9007199254740992.0; /* 2^53 */
-    err_t err = json_parse_int(text, n_text, out);
-    if (err == ERR_OK || json_parse_real(text, n_text, &value) != ERR_OK) return err;
-    if (!(fabs(value) < most) || rint(value) != value) return json_parse_int(text, n_text, out);
-    *out = (int64_t)value;
-    return ERR_OK;
+    return item->is_text ? json_text_int(text, n_text, out) : json_parse_int(text, n_text, out);
+}
+
+err_t results_item_real(results_item_t *item, const char *text, size_t n_text, double *out)
+{
+    return item->is_text ? json_text_real(text, n_text, out) : json_parse_real(text, n_text, out);
 }
 
 err_t results_item_box(results_item_t *item, const char *text, size_t n_text)
 {
     if (item->n_box == 4) RAISE(ERR_DATA, "more than 4 numbers");
-    TRY(json_parse_real(text, n_text, &item->box[item->n_box++]));
+    TRY(results_item_real(item, text, n_text, &item->box[item->n_box++]));
     if (item->n_box > 2 && item->box[item->n_box - 1] < 0)
         RAISE(ERR_DATA, "a negative %s, %.*s", item->n_box == 3 ? "width" : "height", (int)n_text, text);
     return ERR_OK;
@@ -40,13 +38,13 @@ err_t results_item_box(results_item_t *item, const char *text, size_t n_text)
 err_t results_item_size(results_item_t *item, const char *text, size_t n_text)
 {
     if (item->n_size == 2) RAISE(ERR_DATA, "\"size\" has more than 2 numbers");
-    return results_item_id(text, n_text, &item->size[item->n_size++]);
+    return results_item_int(item, text, n_text, &item->size[item->n_size++]);
 }
 
 err_t results_item_run(results_item_t *item, const char *text, size_t n_text)
 {
     int64_t run = 0;
-    TRY(results_item_id(text, n_text, &run));
+    TRY(results_item_int(item, text, n_text, &run));
     if (run < 0 || run > COCO_MAX_PIXELS) RAISE(ERR_DATA, "\"counts\" has a run of %" PRId64 " pixels", run);
     if (item->runs.n == COCO_MAX_RUNS) RAISE(ERR_DATA, "\"counts\" has more than %d runs", COCO_MAX_RUNS);
     TRY(mem_grow(item->runs.n + 1, sizeof *item->runs.runs, "runs of a mask", &item->runs.runs));

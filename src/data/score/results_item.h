@@ -26,14 +26,16 @@ typedef struct results_item {
     int64_t image_id, category_id, size[2];
     double score, box[4];
     int n_box, n_size;
+    bool is_text;                        /* numbers come as strings */
     rle_t runs;                          /* counts, as numbers or from `text` */
     char *text;                          /* counts as text */
     size_t n_text;                       /* 0: none */
     const char *like[RESULTS_N_MEMBERS]; /* the name that it has instead; NULL: none */
 } results_item_t;
 
-/* An id: 42 or, as some programs write, 42.0. */
-err_t results_item_id(const char *text, size_t n_text, int64_t *out);
+/* A number, or a string that holds one, as item->is_text says. */
+err_t results_item_int(results_item_t *item, const char *text, size_t n_text, int64_t *out);
+err_t results_item_real(results_item_t *item, const char *text, size_t n_text, double *out);
 /* Append a number to a list. */
 err_t results_item_box(results_item_t *item, const char *text, size_t n_text);
 err_t results_item_size(results_item_t *item, const char *text, size_t n_text);

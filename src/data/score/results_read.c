@@ -128,11 +128,11 @@ static err_t read_member(reader_t *r, const char *text, size_t n_text)
     results_item_t *item = &r->item;
     switch (r->member) {
     case RESULTS_IMAGE:
-        return results_item_id(text, n_text, &item->image_id);
+        return results_item_int(item, text, n_text, &item->image_id);
     case RESULTS_CATEGORY:
-        return results_item_id(text, n_text, &item->category_id);
+        return results_item_int(item, text, n_text, &item->category_id);
     case RESULTS_SCORE:
-        return json_parse_real(text, n_text, &item->score);
+        return results_item_real(item, text, n_text, &item->score);
     default:
         return refuse_value(r, "a number");
     }
@@ -167,6 +167,20 @@ static int on_number(void *context, const char *text, size_t n_text)
     return finish_event(context, handle_number(context, text, n_text));
 }
 
+static bool number_is_wanted(const reader_t *r)
+{
+    switch (current_place(r)) {
+    case PLACE_ITEM:
+        return r->member == RESULTS_IMAGE || r->member == RESULTS_CATEGORY || r->member == RESULTS_SCORE;
+    case PLACE_BOX:
+    case PLACE_SIZE:
+    case PLACE_COUNTS:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static int on_string(void *context, const unsigned char *text, size_t n_text)
 {
     reader_t *r = context;
@@ -176,7 +190,11 @@ static int on_string(void *context, const unsigned char *text, size_t n_text)
         r->item.has[r->member] = false;
         return finish_event(r, ERR_OK);
     }
-    return finish_event(r, refuse_value(r, "a string"));
+    if (!number_is_wanted(r)) return finish_event(r, refuse_value(r, "a string"));
+    r->item.is_text = r->results->has_texts = true;
+    err_t err = handle_number(r, (const char *)text, n_text);
+    r->item.is_text = false;
+    return finish_event(r, err);
 }
 
 static bool is_name(const char *name, const unsigned char *text, size_t n_text)

@@ -36,7 +36,9 @@ static err_t score_file(scoring_t *s, int file, const open_watch_t *watch)
     err_t err;
     TRY_OUT(err, results_read(s->options->files[file], s->truths, s->options->want, watch, &results));
     s->untyped[file] = results->n == 0;
-    if (results->list) snprintf(s->notes[file], sizeof s->notes[file], ", its list \"%s\"", results->list);
+    snprintf(s->notes[file], sizeof s->notes[file], "%s%s%s%s", results->list ? ", its list \"" : "",
+             results->list ? results->list : "", results->list ? "\"" : "",
+             results->has_texts ? ", with numbers in strings" : "");
     for (score_type_t type = 0; type < SCORE_TYPE_COUNT; type++)
         if (results->has[type]) TRY_OUT(err, score_type(s, results, type, watch));
 out:
@@ -44,14 +46,15 @@ out:
     return err;
 }
 
-/* "bbox.json", "x.bbox.json" and "x_bbox.json" are of boxes. */
+/* "bbox.json", "x.bbox.json" and "x_bbox.json" are of boxes, also with ".gz". */
 static bool name_says(const char *path, score_type_t type)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char end[16];
-    const size_t n = strlen(name),
-                 n_end = (size_t)snprintf(end, sizeof end, "%s.json", score_type_names[type]);
-    if (n < n_end || strcmp(name + n - n_end, end) != 0) return false;
+    const size_t n_end = (size_t)snprintf(end, sizeof end, "%s.json", score_type_names[type]);
+    size_t n = strlen(name);
+    if (n > 3 && strcmp(name + n - 3, ".gz") == 0) n -= 3;
+    if (n < n_end || strncmp(name + n - n_end, end, n_end) != 0) return false;
     return n == n_end || strchr("._- ", name[n - n_end - 1]) != NULL;
 }
 
