@@ -372,6 +372,13 @@ static void test_refused(void)
         {"[" FOUND("[1,1,2,2]", 1) ",{\"image_id\":5,\"category_id\":1,\"score\":1,\"segmentation\":"
                                    "{\"size\":[100,100],\"counts\":\"`h9\"}}]",
          "unlike the first result"},
+        {"[" FOUND("[1,1,2,2]", 1) ",{\"image_id\":5,\"category_id\":1,\"bbox\":[1,1,2,2],\"score\":1,"
+                                   "\"segmentation\":{\"size\":[100,100],\"counts\":[10000]}}]",
+         "--score bbox"},
+        {"[null]", "it is null; expected an object"},
+        {"[[]]", "it is a list; expected an object"},
+        {"null", "it is null; expected a list"},
+        {"{\"5\":[{\"image_id\":5}]}", "an object; expected a list"},
         {MASK("[[1,1,9,1,9,9]]"), "a list of polygons"},
         {MASK("[[],[1]]"), "a list of polygons"},
         {MASK("[]"), "no \"bbox\" and no \"segmentation\""},

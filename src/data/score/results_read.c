@@ -337,8 +337,10 @@ static err_t check_types(reader_t *r)
         const results_member_t member = type_members[type];
         if (item->has[member] != results->has[type])
             RAISE(ERR_DATA,
-                  "%s \"%s\", unlike the first result; a file has boxes, masks, or both in every result",
-                  item->has[member] ? "it has" : "no", results_members[member].name);
+                  "%s \"%s\", unlike the first result; a file has boxes, masks, or both in every result%s",
+                  item->has[member] ? "it has" : "no", results_members[member].name,
+                  item->has[RESULTS_BOX] && results->has[SCORE_BBOX] ? "; --score bbox leaves masks out"
+                                                                     : "");
     }
     return ERR_OK;
 }
