@@ -166,7 +166,7 @@ static void check_resume(void)
     parsed_t p;
     char *saved =
         saved_by(WORDS("--lr", "0.5", "--steps", "40", "--batch", "10", "--seed", "7", "--out", "a"));
-    OK(saved && strstr(saved, "lr = 0.5\n") && !strstr(saved, "out ="), "what is saved");
+    OK(saved && strstr(saved, "lr = 0.5\n") && !strstr(saved, "\nout ="), "what is saved");
     OK(resume(&p, saved, WORDS("--out", "b")) == ERR_OK && p.options.steps == 40 && p.options.batch == 10 &&
            p.options.seed == 7,
        "options not given are inherited");
