@@ -43,4 +43,8 @@ static inline int utf8_count(const char *text)
     return n;
 }
 
+/* Letters with marks become letters and marks (NFD; the most usual scripts), so that texts that differ only in that are
+ * equal. Invalid bytes stay. What exceeds n_bytes, with the NUL, is cut. */
+void utf8_decompose(const char *text, char *out, size_t n_bytes);
+
 #endif
