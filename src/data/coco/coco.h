@@ -28,7 +28,7 @@ typedef struct coco_encoding {
 
 typedef struct coco_image {
     int64_t id;
-    const char *name; /* file_name: inside the folder, valid UTF-8, no control characters */
+    const char *name; /* file_name: valid UTF-8, no control characters; it may lead anywhere */
     int32_t width, height;
     int32_t n_annotations, n_truths;
     const annotation_t *annotations; /* in file order, without the ones that are left out */
@@ -99,7 +99,7 @@ typedef void (*coco_progress_t)(void *context, int64_t n_read, int64_t n_bytes);
  * ERR_DATA names the file, the position if known (byte, element, id), and the reason: invalid or truncated
  * JSON, another layout, missing or mistyped members, duplicate image or category ids, unknown image or
  * category ids, invalid or unpaired coordinates, RLE of another size than the image, exceeded limits, NaN,
- * a file name outside the folder, boxes that are corners or shares of their image, or a list of another task. */
+ * boxes that are corners or shares of their image, or a list of another task. */
 err_t coco_read(const char *path, coco_progress_t progress, void *context, coco_t **out);
 void coco_free(coco_t **coco);
 

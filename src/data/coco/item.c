@@ -297,19 +297,6 @@ err_t coco_item_end_mask(coco_item_t *item)
     return ERR_OK;
 }
 
-/* The file must be inside the folder of images. */
-static err_t check_file_name(const char *name)
-{
-    if (!*name) RAISE(ERR_DATA, "\"file_name\" is empty");
-    bool leaves = name[0] == '/';
-    for (const char *part = name; part; part = strchr(part, '/')) {
-        part += *part == '/';
-        leaves |= strncmp(part, "..", 2) == 0 && (!part[2] || part[2] == '/');
-    }
-    if (leaves) RAISE(ERR_DATA, "\"file_name\" points outside the folder of images: %s", name);
-    return ERR_OK;
-}
-
 static err_t end_image(coco_item_t *item, coco_records_t *records, coco_image_record_t ***end)
 {
     static const coco_member_t name = {COCO_IMAGES, NAMED("file_name"), COCO_TEXT, false,
@@ -321,7 +308,7 @@ static err_t end_image(coco_item_t *item, coco_records_t *records, coco_image_re
     }
     if (!item->name) RAISE(ERR_DATA, "no \"file_name\"");
     if (item->marks & COCO_FEDERATED) coco_flaw_count(&records->flaws.federated, item->id);
-    TRY(check_file_name(item->name));
+    if (!*item->name) RAISE(ERR_DATA, "\"file_name\" is empty");
     TRY(check_size("the image", item->width, item->height));
     TRY(arena_new(&records->arena, sizeof *record, &record));
     *record = (coco_image_record_t){.image = {.id = item->id,
