@@ -115,7 +115,7 @@ coco_tiny() {
     [ "$(numbers 'width: min, median, max' | cut -d ' ' -f 1,3,4,6)" = "301 640 351 640" ]
     people=$(jq -s '[.[].annotations[] | select(.category_id == 1 and .iscrowd == 0)] | length' "${lists[@]}")
     [[ $(grep '^person ' <<<"$output" | tr -s ' ') == "person $people "* ]]
-    told=$(sed 1d <<<"$output")
+    told=$(sed 1,2d <<<"$output") # without the lists
     "$dptrain" data pack --from "$coco" --out "$work/coco_tiny" >&2
     mv "$sheet" "$work/folder.png"
     run "$dptrain" data show "$work/coco_tiny" --out "$sheet" --count 8 --tile 120

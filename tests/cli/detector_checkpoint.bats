@@ -112,5 +112,5 @@ change() { # FILTER FOLDER
     run "$dptrain" eval "$run"
     mv "$coco-gone" "$coco"
     [ "$status" -eq 3 ]
-    [[ $output == *"was trained on $coco, which is not a folder here; give --data"* ]]
+    [[ $output == *"was trained on $coco, which is not here; give --data"* ]]
 }

@@ -56,6 +56,9 @@ static bool same_source(const source_t *a, const source_t *b)
     return same;
 }
 
+/* Of put_coco's list, a third is left out. */
+static const list_rules_t half = {.max_left_out = 0.5};
+
 /* Opened, restored, and that restored again: all three are the same. */
 static void check_kind(const char *path, const char *kind)
 {
@@ -63,7 +66,8 @@ static void check_kind(const char *path, const char *kind)
     void *bytes = NULL;
     int64_t n_bytes = 0;
     int64_t n_live = mem_live();
-    bool fine = source_open(path, &opened) == ERR_OK && source_save(opened, &bytes, &n_bytes) == ERR_OK &&
+    bool fine = source_open_watched(path, &half, NULL, &opened) == ERR_OK &&
+                source_save(opened, &bytes, &n_bytes) == ERR_OK &&
                 source_restore(&bytes, n_bytes, &restored) == ERR_OK && !bytes;
     OK(fine && strcmp(opened->ops->kind, kind) == 0 && same_source(opened, restored),
        "%s: what is restored from %lld bytes is what was opened%s", kind, (long long)n_bytes,
@@ -129,7 +133,7 @@ static bool make_shards(const char *from)
     char out[FS_PATH_MAX];
     if (fs_join(out, folder, "shards") != ERR_OK) abort();
     const pack_options_t options = {.out = out, .shard_bytes = 1 << 21};
-    bool fine = comm_alone(&comm) == ERR_OK && source_open(from, &source) == ERR_OK &&
+    bool fine = comm_alone(&comm) == ERR_OK && source_open_watched(from, &half, NULL, &source) == ERR_OK &&
                 pack_run(comm, source, &options, &result) == ERR_OK;
     if (!fine) printf("# %s\n", err_message());
     source_close(&source);
@@ -141,7 +145,9 @@ static bool make_shards(const char *from)
 static void save(const char *path, void **bytes, int64_t *n_bytes)
 {
     source_t *source = NULL;
-    if (source_open(path, &source) != ERR_OK || source_save(source, bytes, n_bytes) != ERR_OK) abort();
+    if (source_open_watched(path, &half, NULL, &source) != ERR_OK ||
+        source_save(source, bytes, n_bytes) != ERR_OK)
+        abort();
     source_close(&source);
 }
 
@@ -293,8 +299,8 @@ static void test_packed_truths(void)
     source_t *opened = NULL, *packed = NULL;
     source_buffer_t buffer = {0};
     sample_t sample;
-    if (!make_shards(folder) || source_open(folder, &opened) != ERR_OK ||
-        source_open(folder_path("shards"), &packed) != ERR_OK)
+    if (!make_shards(folder) || source_open_watched(folder, &half, NULL, &opened) != ERR_OK ||
+        source_open_watched(folder_path("shards"), &half, NULL, &packed) != ERR_OK)
         abort();
     OK(same_split(opened, packed, SPLIT_VAL) &&
            source_describe(packed, SPLIT_VAL, 0, &buffer, &sample) == ERR_OK && sample.n_annotations == 1 &&

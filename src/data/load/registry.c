@@ -11,13 +11,21 @@
 #include "data/dataset/idx.h"
 #include "data/load/images.h"
 #include "data/load/samples.h"
+#include "data/source/source.h"
 
 enum { WHY_MAX = 128 };
+
+/* A list of COCO's form. */
+static bool is_list(const char *where)
+{
+    return fs_exists(where) && !fs_is_folder(where) && source_coco.is(where);
+}
 
 /* One of the four files is enough; that kind then reports what is wrong with the others. */
 static const dataset_ops_t *folder_kind(const char *where)
 {
-    return !fs_is_folder(where) || idx_is(where) ? &dataset_idx : &dataset_images;
+    const bool images = fs_is_folder(where) ? !idx_is(where) : is_list(where);
+    return images ? &dataset_images : &dataset_idx;
 }
 
 static const dataset_ops_t *built_in(const char *where)
@@ -30,7 +38,7 @@ static const dataset_ops_t *built_in(const char *where)
 
 bool dataset_is_there(const char *where)
 {
-    return built_in(where) || fs_is_folder(where) || idx_is(where);
+    return built_in(where) || fs_is_folder(where) || idx_is(where) || is_list(where);
 }
 
 bool dataset_is_built_in(const char *where)

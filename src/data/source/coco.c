@@ -1,77 +1,261 @@
 /* SPDX-License-Identifier: MIT */
-/* COCO's folders as a source: train2017/, val2017/, annotations/. data/coco reads the JSON files. */
+/* COCO's lists of objects with their images as a source, in COCO's own layout and in those of labelling tools. Which list
+ * is which split is left to coco_find.c, where the images are to coco_images.c, reading to data/coco. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/intern.h"
 #include "base/mem.h"
 #include "data/coco/coco.h"
+#include "data/image/image.h"
 #include "data/source/parts.h"
 
-static const char *const folders[SPLIT_COUNT] = {"train2017", "val2017"};
-static const char *const lists[SPLIT_COUNT] = {"annotations/instances_train2017.json",
-                                               "annotations/instances_val2017.json"};
+/* FEW_IMAGES: in so few, images without annotations are looked for. */
+enum { FEW_IMAGES = 4096, NAMES_SHOWN = 3 };
 
 typedef struct impl {
-    char folders[SPLIT_COUNT][FS_PATH_MAX];
-    coco_t *coco[SPLIT_COUNT]; /* NULL: the split is absent */
+    coco_layout_t layout;
+    char folders[SPLIT_COUNT][FS_PATH_MAX]; /* of the images */
+    coco_t *coco[SPLIT_COUNT];              /* NULL: the split is absent */
+    coco_image_t *images[SPLIT_COUNT];      /* those that are used, by their files' names */
     source_entry_t *entries[SPLIT_COUNT];
+    coco_names_t names[SPLIT_COUNT];
 } impl_t;
 
-err_t source_coco_list(const char *path, split_t split, char out[FS_PATH_MAX])
+/* A path as it is shown: without the data's folder. */
+static const char *below_base(const impl_t *impl, const char *path)
 {
-    return fs_join(out, path, lists[split]);
+    const size_t n = strlen(impl->layout.base);
+    if (strncmp(path, impl->layout.base, n) != 0) return path;
+    while (path[n] == '/') path++;
+    return path + n;
 }
 
-static bool has_entry(const char *path, const char *name)
+static const char *list_of(const impl_t *impl, split_t split)
 {
-    char joined[FS_PATH_MAX];
-    return fs_join(joined, path, name) == ERR_OK && fs_exists(joined);
+    return below_base(impl, impl->layout.list[split]);
 }
 
-static bool is_coco(const char *path)
+/* Adds a line that the header shows. */
+static void __attribute__((format(printf, 2, 3))) add_about(source_t *source, const char *format, ...)
 {
-    return has_entry(path, folders[SPLIT_TRAIN]) || has_entry(path, folders[SPLIT_VAL]) ||
-           has_entry(path, lists[SPLIT_TRAIN]) || has_entry(path, lists[SPLIT_VAL]);
+    const size_t used = strlen(source->about), room = sizeof source->about - used;
+    va_list args;
+    if (room < 2) return;
+    va_start(args, format);
+    if (used > 0) snprintf(source->about + used, room, "\n");
+    const int n = vsnprintf(source->about + used + (used > 0), room - (used > 0), format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= room - (used > 0)) source->about[used] = '\0';
 }
 
-typedef struct notes {
+typedef struct teller {
     source_t *source;
-    split_t split;
-} notes_t;
+    const char *list;
+    int n_before,
+        n_reasons; /* lines that tell why objects are left out come after those of the file's encoding */
+    char reasons[512];
+} teller_t;
 
-static void note_line(void *context, const char *line)
+static void tell_flaw(void *context, const char *line)
 {
-    const notes_t *notes = context;
-    source_note(notes->source, "%s: %s", lists[notes->split], line);
+    teller_t *t = context;
+    const size_t used = strlen(t->reasons), room = sizeof t->reasons - used;
+    source_note(t->source, "%s: %s", t->list, line);
+    if (t->n_before-- <= 0 && t->n_reasons-- > 0)
+        snprintf(t->reasons + used, room, "%s%s", used ? "; " : "", line);
 }
 
-static err_t measure_files(const source_t *source, int fd, split_t split)
+/* Says what of a list is left out, and refuses it if that is too much (--max-left-out): of the objects, or of the images
+ * that have some. */
+static err_t check_left_out(source_t *source, split_t split)
 {
+    static const list_rules_t usual = {.skip_missing = false};
     const impl_t *impl = source->impl;
-    const char *folder = impl->folders[split];
     const coco_t *coco = impl->coco[split];
-    source_entry_t *entries = impl->entries[split];
-    int64_t n_missing = 0;
-    const char *first = NULL;
+    const coco_flaws_t *flaws = &coco->flaws;
+    const int64_t n_out = coco_left_out(flaws), n = coco->n_listed;
+    const double most = list_rules_most(source->rules ? source->rules : &usual);
+    int64_t n_bare = 0, n_with = 0;
+    char bare[96] = "";
+    teller_t teller = {source, list_of(impl, split),
+                       coco->encoding.gzip + coco->encoding.utf16 + coco->encoding.bom,
+                       (flaws->empty.n > 0) + (flaws->negative.n > 0) + (flaws->duplicates.n > 0), ""};
+    coco_tell(coco, &teller, tell_flaw);
+    if (n_out == 0) return ERR_OK;
     for (int64_t i = 0; i < coco->n_images; i++) {
         const coco_image_t *image = &coco->images[i];
-        bool found = false;
-        TRY(source_alive(source));
-        entries[i] = (source_entry_t){0, image->width, image->height, -1, 0};
-        TRY(source_stat(fd, folder, image->name, &found, &entries[i].n_bytes, &entries[i].time_ns));
-        if (found) continue;
-        if (n_missing++ == 0) first = image->name;
+        n_bare += image->n_annotations == 0 && image->n_truths > 0;
+        n_with += image->n_annotations > 0 || image->n_truths > 0;
     }
-    if (n_missing > 0)
+    if (n_bare > 0)
+        snprintf(bare, sizeof bare, ", and with them all of %" PRId64 " of %" PRId64 " images", n_bare,
+                 n_with);
+    const double share = fmax((double)n_out / (double)n, (double)n_bare / (double)n_with);
+    if (share > most)
+        RAISE(ERR_DATA,
+              "%s: %" PRId64 " of %" PRId64
+              " objects would be left out%s: %s; correct the list, or accept it with "
+              "--max-left-out %.2f",
+              impl->layout.list[split], n_out, n, bare, teller.reasons, ceil(100 * share) / 100);
+    add_about(source, "%s: %" PRId64 " of %" PRId64 " objects left out%s: %s", list_of(impl, split), n_out, n,
+              bare, teller.reasons);
+    return ERR_OK;
+}
+
+/* Where a file is, in or beside the data's folder, for a message. */
+static void find_elsewhere(const impl_t *impl, const char *name, char *out, size_t n_bytes)
+{
+    const char *base = impl->layout.base;
+    char folder_name[FS_PATH_MAX], parent[FS_PATH_MAX], path[FS_PATH_MAX], quoted[FS_PATH_MAX];
+    coco_roots_t roots = {.n = 0};
+    char images[FS_PATH_MAX];
+    folder_list_t l = {.n_images = 0};
+    out[0] = '\0';
+    if (folder_find_parent(base, folder_name, parent) && folder_list(&roots.arena, parent, &l) == ERR_OK) {
+        roots.far = true; /* only the folders added here */
+        for (int64_t i = -1; i < l.folders.n; i++) {
+            if (fs_join(path, parent, i < 0 ? "" : l.folders.names[i]) != ERR_OK) continue;
+            (void)coco_roots_add(&roots, path);
+            if (fs_join(images, path, "images") == ERR_OK) (void)coco_roots_add(&roots, images);
+        }
+        const char *found = coco_roots_have(&roots, name);
+        fs_quote(parent, quoted, sizeof quoted);
+        if (found && coco_is_list_folder(folder_name))
+            snprintf(out, n_bytes, "; it is in %.300s: --data %.300s", found, quoted);
+        else if (found)
+            snprintf(out, n_bytes, "; it is in %.300s: move the list and the images into one folder", found);
+    }
+    folder_list_free(&l);
+    coco_roots_free(&roots);
+}
+
+/* Images that are not there: left out, left in, or refused. */
+static err_t settle_missing(source_t *source, split_t split, int64_t n_missing, const char *first)
+{
+    impl_t *impl = source->impl;
+    const coco_t *coco = impl->coco[split];
+    const list_rules_t *rules = source->rules;
+    const char *folder = impl->folders[split];
+    char where[2 * FS_PATH_MAX] = "";
+    if (n_missing == 0) return ERR_OK;
+    if (2 * n_missing > coco->n_images) find_elsewhere(impl, first, where, sizeof where);
+    if (n_missing == coco->n_images)
+        RAISE(ERR_DATA, "none of the %" PRId64 " images in %s is in %s, the first is %s%s", n_missing,
+              list_of(impl, split), folder[0] ? folder : impl->layout.base, first, where);
+    if (rules && rules->skip_missing) {
+        int64_t n = 0;
+        for (int64_t i = 0; i < coco->n_images; i++) {
+            if (impl->entries[split][i].n_bytes < 0) continue;
+            impl->images[split][n] = impl->images[split][i];
+            impl->entries[split][n++] = impl->entries[split][i];
+        }
+        source->n_samples[split] = n;
+        add_about(source,
+                  "%s: %" PRId64 " of %" PRId64
+                  " images left out (--skip-missing): not in %s, the first is %s",
+                  list_of(impl, split), n_missing, coco->n_images, below_base(impl, folder), first);
+        return ERR_OK;
+    }
+    if (!rules || n_missing > rules->max_bad)
         RAISE(ERR_DATA,
               "%" PRId64 " of the %" PRId64
-              " images in %s are missing from %s, the first is %s; add them, or remove them from the list",
-              n_missing, coco->n_images, lists[split], folder, first);
+              " images in %s %s missing from %s, the first is %s%s; add them, or "
+              "--skip-missing leaves them out, and --max-bad N replaces up to N of them",
+              n_missing, coco->n_images, list_of(impl, split), n_missing > 1 ? "are" : "is", folder, first,
+              where);
+    for (int64_t i = 0; i < coco->n_images; i++)
+        if (impl->entries[split][i].n_bytes < 0) impl->entries[split][i].n_bytes = 0;
     return ERR_OK;
+}
+
+/* Two images of the list that are one file: the same photo twice, or names that have become the same. */
+static err_t check_same_file(const impl_t *impl, split_t split, int64_t index)
+{
+    const coco_image_t *images = impl->images[split], *listed = impl->coco[split]->images;
+    for (int64_t i = 0; i < index; i++)
+        if (strcmp(images[i].name, images[index].name) == 0 &&
+            strcmp(listed[i].name, listed[index].name) != 0)
+            RAISE(ERR_DATA,
+                  "%s: images %" PRId64 " (%s) and %" PRId64
+                  " (%s) would both be %s/%s; keep one of them, or "
+                  "give each its file",
+                  list_of(impl, split), listed[i].id, listed[i].name, listed[index].id, listed[index].name,
+                  below_base(impl, impl->folders[split]), images[index].name);
+    return ERR_OK;
+}
+
+typedef struct measured {
+    int64_t n_missing, n_renamed, n_twice;
+    const char *missing; /* the first ones */
+    int64_t renamed, twice;
+    intern_t files;
+} measured_t;
+
+static err_t measure_file(const source_t *source, int fd, split_t split, int64_t i, measured_t *m)
+{
+    impl_t *impl = source->impl;
+    coco_image_t *image = &impl->images[split][i];
+    source_entry_t *entry = &impl->entries[split][i];
+    const char *folder = impl->folders[split], *other = NULL;
+    bool found = false;
+    *entry = (source_entry_t){-1, image->width, image->height, -1, 0};
+    if (coco_name_is_path(image->name))
+        TRY(source_stat(fd, folder, image->name, &found, &entry->n_bytes, &entry->time_ns));
+    if (!found) TRY(coco_names_find(&impl->names[split], image->name, &other));
+    if (other) {
+        if (m->n_renamed++ == 0) m->renamed = i;
+        image->name = other;
+        TRY(source_stat(fd, folder, other, &found, &entry->n_bytes, &entry->time_ns));
+    }
+    if (!found) {
+        if (m->n_missing++ == 0) m->missing = image->name;
+        return coco_name_is_path(image->name)
+                   ? ERR_OK
+                   : coco_names_missing(&impl->names[split], image->name, &image->name);
+    }
+    const size_t n = m->files.n;
+    const char *word;
+    TRY(intern_text(&m->files, image->name, &word));
+    if (m->files.n > n) return ERR_OK;
+    if (m->n_twice++ == 0) m->twice = i;
+    return m->n_twice <= FEW_IMAGES ? check_same_file(impl, split, i) : ERR_OK;
+}
+
+static err_t measure_files(source_t *source, int fd, split_t split)
+{
+    impl_t *impl = source->impl;
+    const coco_t *coco = impl->coco[split];
+    measured_t m = {.n_missing = 0};
+    err_t err = ERR_OK;
+    for (int64_t i = 0; i < coco->n_images; i++) {
+        TRY_OUT(err, source_alive(source));
+        TRY_OUT(err, measure_file(source, fd, split, i, &m));
+    }
+    if (m.n_renamed > 0)
+        source_note(source,
+                    "%s: %" PRId64
+                    " name%s differ%s from %s file's path only in how %s written; first: %s is %s",
+                    list_of(impl, split), m.n_renamed, m.n_renamed > 1 ? "s" : "", m.n_renamed > 1 ? "" : "s",
+                    m.n_renamed > 1 ? "their" : "its", m.n_renamed > 1 ? "they are" : "it is",
+                    coco->images[m.renamed].name, impl->images[split][m.renamed].name);
+    if (m.n_twice > 0)
+        source_note(source,
+                    "%s: %" PRId64
+                    " image%s listed twice, each time with its own objects; first: %s (image %" PRId64 ")",
+                    list_of(impl, split), m.n_twice, m.n_twice > 1 ? "s are" : " is",
+                    coco->images[m.twice].name, coco->images[m.twice].id);
+    err = settle_missing(source, split, m.n_missing, m.missing);
+out:
+    intern_free(&m.files);
+    return err;
 }
 
 /* Ignores an error, which the next call of source_alive returns again. */
@@ -81,22 +265,54 @@ static void report_alive(void *context, int64_t n_read, int64_t n_bytes)
     (void)source_alive(context);
 }
 
-/* After an error, close_coco frees what was read. */
-static err_t open_split(source_t *source, const char *path, split_t split)
+/* Finds the folder of a list's images. */
+static err_t find_folder(source_t *source, split_t split)
 {
     impl_t *impl = source->impl;
-    char list[FS_PATH_MAX];
-    TRY(fs_join(impl->folders[split], path, folders[split]));
-    TRY(source_coco_list(path, split, list));
-    if (!fs_is_folder(impl->folders[split])) return ERR_OK;
-    if (!fs_exists(list))
-        RAISE(ERR_DATA, "the annotations of %s are missing: %s", impl->folders[split], list);
+    const coco_layout_t *layout = &impl->layout;
+    const coco_t *coco = impl->coco[split];
+    coco_roots_t roots = {.n = 0};
+    const char *root = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, coco_roots_find(layout->base, layout->list[split], layout->word[split], &roots));
+    err = coco_roots_choose(&roots, coco->images, coco->n_images, &root);
+    if (err != ERR_OK) {
+        err_context(err, "%s", layout->list[split]);
+        goto out;
+    }
+    /* Otherwise the usual folder, or all: names may be in other capitals. */
+    if (!root) root = roots.own ? roots.paths[0] : layout->base;
+    err = fs_join(impl->folders[split], "", root);
+out:
+    coco_roots_free(&roots);
+    return err;
+}
+
+/* After an error, close_coco frees what was read. */
+static err_t open_split(source_t *source, split_t split)
+{
+    impl_t *impl = source->impl;
+    const char *list = impl->layout.list[split];
+    if (!list[0]) return ERR_OK;
+    if (impl->layout.absent[split]) {
+        source_note(source, "%s is not used: its images are not here", list_of(impl, split));
+        return ERR_OK;
+    }
     TRY(coco_read(list, report_alive, source, &impl->coco[split]));
     const coco_t *coco = impl->coco[split];
+    if (split == SPLIT_VAL && impl->layout.tests && coco->n_annotations == 0) {
+        source_note(source, "%s is not used for validation: it has no annotations", list_of(impl, split));
+        coco_free(&impl->coco[split]);
+        return ERR_OK;
+    }
+    TRY(find_folder(source, split));
     TRY(mem_new_array(coco->n_images, sizeof(source_entry_t), "a list of images", &impl->entries[split]));
+    TRY(mem_new_array(coco->n_images, sizeof(coco_image_t), "a list of images", &impl->images[split]));
+    memcpy(impl->images[split], coco->images, (size_t)coco->n_images * sizeof *coco->images);
+    impl->names[split].root = impl->folders[split];
     source->entries[split] = impl->entries[split];
     source->n_samples[split] = coco->n_images;
-    coco_tell(coco, &(notes_t){source, split}, note_line);
+    TRY(check_left_out(source, split));
     int fd = open(impl->folders[split], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) RAISE(ERR_DATA, "cannot open %s: %s", impl->folders[split], strerror(errno));
     err_t err = measure_files(source, fd, split);
@@ -104,21 +320,276 @@ static err_t open_split(source_t *source, const char *path, split_t split)
     return err;
 }
 
-static err_t compare_categories(const char *path, const coco_t *train, const coco_t *val)
+/* Annotations of a list by the rows of another table; the memory of both is the list's own. */
+static void renumber(coco_t *coco, const int32_t *rows)
 {
-    bool same = train->n_categories == val->n_categories;
-    int32_t i = 0;
-    for (; same && i < train->n_categories; i++) {
-        const category_t *a = &train->categories[i], *b = &val->categories[i];
-        if (a->id != b->id || strcmp(a->name, b->name) != 0)
-            RAISE(ERR_DATA,
-                  "%s: category %" PRId64 " (%s) of %s is %" PRId64 " (%s) in %s; both must have the same",
-                  path, a->id, a->name, lists[SPLIT_TRAIN], b->id, b->name, lists[SPLIT_VAL]);
+    for (int64_t i = 0; i < coco->n_images; i++) {
+        annotation_t *annotations = (annotation_t *)coco->images[i].annotations,
+                     *truths = (annotation_t *)coco->images[i].truths;
+        for (int32_t k = 0; k < coco->images[i].n_annotations; k++)
+            annotations[k].category = rows[annotations[k].category];
+        for (int32_t k = 0; k < coco->images[i].n_truths; k++) truths[k].category = rows[truths[k].category];
     }
-    if (!same)
-        RAISE(ERR_DATA, "%s: %s has %d categories, %s has %d; both must have the same", path,
-              lists[SPLIT_TRAIN], train->n_categories, lists[SPLIT_VAL], val->n_categories);
+}
+
+/* The objects of each category, with those that are left out, and an image of one. */
+static void count_objects(const coco_t *coco, int64_t *counts)
+{
+    for (int64_t i = 0; i < coco->n_images; i++) {
+        const coco_image_t *image = &coco->images[i];
+        const annotation_t *all = image->truths ? image->truths : image->annotations;
+        const int32_t n = image->truths ? image->n_truths : image->n_annotations;
+        for (int32_t k = 0; k < n; k++) counts[all[k].category]++;
+    }
+}
+
+/* The only row of a name; -1: none; -2: several. */
+static int32_t find_name(const category_t *categories, int32_t n, const char *name)
+{
+    int32_t row = -1;
+    for (int32_t i = 0; i < n; i++)
+        if (strcmp(categories[i].name, name) == 0) row = row == -1 ? i : -2;
+    return row;
+}
+
+typedef struct tables {
+    const coco_t *train, *val;
+    int32_t *rows;   /* [val->n_categories] of training's; -1: none */
+    int64_t *counts; /* [val->n_categories] */
+} tables_t;
+
+static bool are_same(const category_t *a, const category_t *b)
+{
+    return a->id == b->id && strcmp(a->name, b->name) == 0;
+}
+
+/* A category of the validation list that training lacks. */
+static err_t report_unknown(const source_t *source, const tables_t *t, int32_t k)
+{
+    const impl_t *impl = source->impl;
+    const category_t *c = &t->val->categories[k];
+    for (int32_t i = 0; i < t->train->n_categories; i++)
+        if (t->train->categories[i].id == c->id)
+            RAISE(ERR_DATA,
+                  "%s: category %" PRId64 " (%s) of %s is %" PRId64 " (%s) in %s, with %" PRId64
+                  " objects, and training has no category of this name",
+                  source->path, c->id, t->train->categories[i].name, list_of(impl, SPLIT_TRAIN), c->id,
+                  c->name, list_of(impl, SPLIT_VAL), t->counts[k]);
+    RAISE(ERR_DATA, "%s: category %" PRId64 " (%s) of %s, with %" PRId64 " objects, is not in %s",
+          source->path, c->id, c->name, list_of(impl, SPLIT_VAL), t->counts[k], list_of(impl, SPLIT_TRAIN));
+}
+
+static err_t map_categories(source_t *source, tables_t *t)
+{
+    const impl_t *impl = source->impl;
+    const char *unknown = NULL;
+    int32_t n_unknown = 0, n_moved = 0, moved = 0;
+    for (int32_t k = 0; k < t->val->n_categories; k++) {
+        const category_t *c = &t->val->categories[k];
+        int32_t row = 0;
+        while (row < t->train->n_categories && !are_same(c, &t->train->categories[row])) row++;
+        if (row == t->train->n_categories) {
+            row = find_name(t->train->categories, t->train->n_categories, c->name);
+            const bool twice =
+                row == -2 || (row >= 0 && find_name(t->val->categories, t->val->n_categories, c->name) == -2);
+            if (twice)
+                RAISE(
+                    ERR_DATA,
+                    "%s: the lists number their categories differently, and the name %s is that of several; "
+                    "give each its own name, or both lists the same ids",
+                    source->path, c->name);
+            if (row >= 0 && n_moved++ == 0) moved = k;
+        }
+        t->rows[k] = row;
+        if (row >= 0) continue;
+        if (t->counts[k] > 0) return report_unknown(source, t, k);
+        if (n_unknown++ == 0) unknown = c->name;
+        t->rows[k] = 0; /* no object has it */
+    }
+    if (n_moved > 0)
+        source_note(source,
+                    "%s numbers %d categor%s otherwise than %s; they are matched by name: %s is %" PRId64
+                    ", here %" PRId64,
+                    list_of(impl, SPLIT_VAL), n_moved, n_moved > 1 ? "ies" : "y", list_of(impl, SPLIT_TRAIN),
+                    t->val->categories[moved].name, t->train->categories[t->rows[moved]].id,
+                    t->val->categories[moved].id);
+    if (n_unknown > 0)
+        source_note(source, "%s has %d categor%s without objects that %s lacks, such as %s",
+                    list_of(impl, SPLIT_VAL), n_unknown, n_unknown > 1 ? "ies" : "y",
+                    list_of(impl, SPLIT_TRAIN), unknown);
+    if (t->val->n_categories - n_unknown < t->train->n_categories)
+        source_note(source, "%s has %d of the %d categories of %s", list_of(impl, SPLIT_VAL),
+                    t->val->n_categories - n_unknown, t->train->n_categories, list_of(impl, SPLIT_TRAIN));
     return ERR_OK;
+}
+
+/* Validation's annotations get the rows of training's table. */
+static err_t match_categories(source_t *source)
+{
+    impl_t *impl = source->impl;
+    tables_t t = {.train = impl->coco[SPLIT_TRAIN], .val = impl->coco[SPLIT_VAL]};
+    const int32_t n = t.val->n_categories;
+    bool same = n == t.train->n_categories;
+    err_t err = ERR_OK;
+    for (int32_t i = 0; same && i < n; i++) same = are_same(&t.train->categories[i], &t.val->categories[i]);
+    if (same) return ERR_OK;
+    TRY_OUT(err, mem_new_array(n, sizeof *t.rows, "categories", &t.rows));
+    TRY_OUT(err, mem_new_array(n, sizeof *t.counts, "categories", &t.counts));
+    count_objects(t.val, t.counts);
+    TRY_OUT(err, map_categories(source, &t));
+    renumber(impl->coco[SPLIT_VAL], t.rows);
+out:
+    mem_free(&t.rows);
+    mem_free(&t.counts);
+    return err;
+}
+
+/* Roboflow's category 0: the supercategory of all others, without objects. */
+static bool is_root_category(const coco_t *coco)
+{
+    const category_t *c = coco->categories;
+    if (coco->n_categories < 2 || c[0].id != 0) return false;
+    for (int32_t i = 1; i < coco->n_categories; i++)
+        if (strcmp(c[i].supergroup, c[0].name) != 0) return false;
+    for (int64_t i = 0; i < coco->n_images; i++) {
+        const coco_image_t *image = &coco->images[i];
+        for (int32_t k = 0; k < image->n_annotations; k++)
+            if (image->annotations[k].category == 0) return false;
+        for (int32_t k = 0; k < image->n_truths; k++)
+            if (image->truths[k].category == 0) return false;
+    }
+    return true;
+}
+
+/* Leaves it out, so that outputs are ids and no output is without objects. */
+static err_t leave_out_root(source_t *source)
+{
+    impl_t *impl = source->impl;
+    const char *name = NULL;
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        if (impl->coco[split] && !is_root_category(impl->coco[split])) return ERR_OK;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        coco_t *coco = impl->coco[split];
+        int32_t *rows = NULL;
+        if (!coco) continue;
+        TRY(mem_new_array(coco->n_categories, sizeof *rows, "categories", &rows));
+        for (int32_t i = 1; i < coco->n_categories; i++) rows[i] = i - 1;
+        renumber(coco, rows);
+        mem_free(&rows);
+        name = coco->categories[0].name;
+        coco->categories++;
+        coco->n_categories--;
+    }
+    source_note(source,
+                "category 0 (%s) is left out: it is the supercategory of the others and has no objects",
+                name);
+    return ERR_OK;
+}
+
+/* Images in the folder of a list, of few, that no list names. */
+static err_t note_unlisted(source_t *source, split_t split)
+{
+    const impl_t *impl = source->impl;
+    const char *folder = impl->folders[split], *first = impl->images[split][0].name,
+               *slash = strrchr(first, '/');
+    const int n_below = slash ? (int)(slash - first) + 1 : 0;
+    char path[FS_PATH_MAX], name[FS_PATH_MAX], example[NAME_MAX + 1] = "";
+    const struct dirent *entry = NULL;
+    DIR *dir = NULL;
+    intern_t listed = {.n = 0};
+    int64_t n = 0, n_entries = 0;
+    const char *word;
+    err_t err = ERR_OK;
+    for (split_t s = 0; s < SPLIT_COUNT; s++)
+        for (int64_t i = 0;
+             impl->coco[s] && strcmp(impl->folders[s], folder) == 0 && i < impl->coco[s]->n_images; i++) {
+            if (i == FEW_IMAGES) goto out;
+            TRY_OUT(err, intern_text(&listed, impl->images[s][i].name, &word));
+        }
+    snprintf(name, sizeof name, "%.*s", n_below, first);
+    TRY_OUT(err, fs_join(path, folder, name));
+    TRY_OUT(err, folder_open(path, &dir));
+    while (n_entries++ < 2 * FEW_IMAGES) {
+        TRY_OUT(err, folder_next(dir, path, &entry));
+        if (!entry) break;
+        if (!image_is_named(entry->d_name) ||
+            (size_t)snprintf(name + n_below, sizeof name - (size_t)n_below, "%s", entry->d_name) >=
+                sizeof name - (size_t)n_below)
+            continue;
+        const size_t n_listed = listed.n;
+        TRY_OUT(err, intern_text(&listed, name, &word));
+        if (listed.n == n_listed) continue;
+        if (n++ == 0 || strcmp(entry->d_name, example) < 0)
+            snprintf(example, sizeof example, "%s", entry->d_name);
+    }
+    folder_mask_line(example);
+    if (n > 0 && !entry)
+        add_about(source, "%" PRId64 " image%s in %s %s not in the list%s and %s not used, such as %s", n,
+                  n > 1 ? "s" : "", below_base(impl, path)[0] ? below_base(impl, path) : path,
+                  n > 1 ? "are" : "is", impl->coco[!split] ? "s" : "", n > 1 ? "are" : "is", example);
+out:
+    if (dir) closedir(dir);
+    intern_free(&listed);
+    return err;
+}
+
+/* "training images/ (result.json), no validation list", before what was said until now. */
+static void describe_layout(source_t *source)
+{
+    const impl_t *impl = source->impl;
+    char later[SOURCE_ABOUT_MAX];
+    memcpy(later, source->about, sizeof later);
+    source->about[0] = '\0';
+    char text[SPLIT_COUNT][SOURCE_ABOUT_MAX / 4];
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        const char *folder = below_base(impl, impl->folders[split]);
+        if (impl->coco[split])
+            snprintf(text[split], sizeof text[split], "%s %.60s/ (%.100s)", split_words[split],
+                     folder[0] ? folder : ".", list_of(impl, split));
+        else
+            snprintf(text[split], sizeof text[split], "no %s list", split_words[split]);
+    }
+    add_about(source, "%s, %s", text[SPLIT_TRAIN], text[SPLIT_VAL]);
+    if (later[0]) add_about(source, "%s", later);
+}
+
+/* Whether a folder is the same as another, or above it. */
+static bool is_above(const char *folder, const char *path)
+{
+    const size_t n = strlen(folder);
+    return strncmp(folder, path, n) == 0 && (path[n] == '/' || !path[n]);
+}
+
+/* Lists and folders that serve as nothing, in one line. */
+static err_t note_unused(source_t *source)
+{
+    impl_t *impl = source->impl;
+    coco_layout_t *layout = &impl->layout;
+    folder_list_t l = {.n_images = 0};
+    arena_t arena = {0};
+    char path[FS_PATH_MAX];
+    err_t err = ERR_OK;
+    if (!fs_is_folder(source->path)) goto out; /* a list was given */
+    TRY_OUT(err, folder_list(&arena, layout->base, &l));
+    for (int64_t i = 0; i < l.folders.n; i++) {
+        const char *name = l.folders.names[i];
+        bool used = coco_is_list_folder(name) || strcmp(name, "runs") == 0;
+        TRY_OUT(err, fs_join(path, layout->base, name));
+        for (split_t split = 0; split < SPLIT_COUNT; split++)
+            used = used || (impl->coco[split] &&
+                            (is_above(path, impl->folders[split]) || is_above(path, layout->list[split]) ||
+                             (strcmp(impl->folders[split], layout->base) == 0 &&
+                              impl->images[split][0].name[strcspn(impl->images[split][0].name, "/")])));
+        if (!used) coco_add_unused(layout, name, "/");
+    }
+out:
+    folder_list_free(&l);
+    arena_free(&arena);
+    if (err == ERR_OK && layout->n_unused > NAMES_SHOWN)
+        source_note(source, "not used: %s and %d more", layout->unused, layout->n_unused - NAMES_SHOWN);
+    else if (err == ERR_OK && layout->n_unused > 0)
+        source_note(source, "not used: %s", layout->unused);
+    return err;
 }
 
 static err_t open_coco(source_t *source, const char *path)
@@ -126,15 +597,28 @@ static err_t open_coco(source_t *source, const char *path)
     impl_t *impl = NULL;
     TRY(mem_new(sizeof *impl, "a source of images", &impl));
     source->impl = impl;
-    for (split_t split = 0; split < SPLIT_COUNT; split++) TRY(open_split(source, path, split));
+    TRY(coco_find(path, &impl->layout));
+    for (split_t split = 0; split < SPLIT_COUNT; split++) TRY(open_split(source, split));
     const coco_t *train = impl->coco[SPLIT_TRAIN], *val = impl->coco[SPLIT_VAL], *any = train ? train : val;
     if (!any)
-        RAISE(ERR_DATA, "%s has annotations, but neither %s/ nor %s/ with images", path, folders[SPLIT_TRAIN],
-              folders[SPLIT_VAL]);
-    if (train && val) TRY(compare_categories(path, train, val));
+        RAISE(ERR_DATA, "%s has lists of objects, such as %s, but no images of theirs", path,
+              impl->layout.unused);
+    TRY(leave_out_root(source));
+    if (train && val) TRY(match_categories(source));
     source->n_categories = any->n_categories;
     source->categories = any->categories;
     source->has_annotations = true;
+    describe_layout(source);
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        if (impl->coco[split] &&
+            (split == SPLIT_TRAIN || strcmp(impl->folders[SPLIT_TRAIN], impl->folders[split]) != 0))
+            TRY(note_unlisted(source, split));
+    if (!train)
+        snprintf(source->hint, sizeof source->hint,
+                 "%.200s serves as validation; a list for training has \"train\" in its name, such as "
+                 "annotations/instances_train.json",
+                 list_of(impl, SPLIT_VAL));
+    TRY(note_unused(source));
     const char *const both[SPLIT_COUNT] = {impl->folders[SPLIT_TRAIN], impl->folders[SPLIT_VAL]};
     return source_look_at_boxes(source, both);
 }
@@ -145,6 +629,8 @@ static void close_coco(source_t *source)
     for (split_t split = 0; impl && split < SPLIT_COUNT; split++) {
         coco_free(&impl->coco[split]);
         mem_free(&impl->entries[split]);
+        mem_free(&impl->images[split]);
+        coco_names_free(&impl->names[split]);
     }
     mem_free(&source->impl);
 }
@@ -153,7 +639,7 @@ static err_t describe_coco(const source_t *source, split_t split, int64_t index,
                            sample_t *out)
 {
     const impl_t *impl = source->impl;
-    const coco_image_t *image = &impl->coco[split]->images[index];
+    const coco_image_t *image = &impl->images[split][index];
     (void)buffer;
     *out = (sample_t){
         .id = image->id,
@@ -188,8 +674,9 @@ static err_t save_coco(const source_t *source, void **bytes, int64_t *n_bytes)
 const source_ops_t source_coco = {
     .files = true,
     .kind = "coco",
-    .what = "COCO (train2017/ or val2017/, and annotations/instances_….json)",
-    .is = is_coco,
+    .what = "COCO, and exports of labelling tools in its form (images, and a list such as "
+            "annotations/instances_train.json)",
+    .is = coco_is,
     .open = open_coco,
     .close = close_coco,
     .read = read_coco,

@@ -325,7 +325,8 @@ static err_t check_files(const impl_t *impl)
         int64_t n = list->n_samples[s], step = n > 1 ? n - 1 : 1; /* the first and the last */
         const sample_t *samples = impl->parts.samples[s];
         for (int64_t i = 0; i < n; i += step)
-            TRY(source_check_file(list->folders[s], samples[i].name, (int64_t)samples[i].n_bytes));
+            if (samples[i].n_bytes > 0) /* otherwise it is missing on rank 0, too (--max-bad) */
+                TRY(source_check_file(list->folders[s], samples[i].name, (int64_t)samples[i].n_bytes));
     }
     return ERR_OK;
 }

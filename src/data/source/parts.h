@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #include "base/arena.h"
+#include "data/coco/coco.h"
 #include "data/source/source.h"
 
 /* The kind of this name, or NULL. */
@@ -129,5 +130,66 @@ void folder_mask_line(char *text);
  *
  *   train  the training folder, if these are validation images; else NULL */
 err_t folder_report_no_classes(const char *path, const folder_list_t *l, const char *train);
+
+/* coco_find.c: lists of COCO's form in a folder, and which of them serves as which split. Names are searched in
+ * COCO's folders of lists, in the folder itself and in folders of splits. */
+typedef struct coco_layout {
+    char base[FS_PATH_MAX]; /* the folder; of a list that was given, the one that has its images */
+    char list[SPLIT_COUNT][FS_PATH_MAX];  /* "": none */
+    char word[SPLIT_COUNT][NAME_MAX + 1]; /* the name of the split, as in the list's: "train2017" */
+    bool absent[SPLIT_COUNT];             /* the list is there, its images are not, those of the other are */
+    bool tests;                           /* the list for validation is a test's */
+    int n_unused;
+    char unused[SOURCE_HINT_MAX]; /* the first of them */
+} coco_layout_t;
+/* A folder with such a list, or the list itself. Raises nothing. */
+bool coco_is(const char *path);
+/* ERR_DATA: several lists could serve as one split, or a folder as COCO's is without its list. */
+err_t coco_find(const char *path, coco_layout_t *out);
+/* "stuff.json, unlabeled2017/": name and `end`, while there is room */
+void coco_add_unused(coco_layout_t *layout, const char *name, const char *end);
+bool coco_is_list_folder(const char *name); /* "annotations" */
+folder_role_t coco_role(const char *name);  /* as folder_role; a year may follow: "train2017" */
+
+/* coco_images.c: folders that may have the images of a list. Zeroed: none. */
+typedef struct coco_roots {
+    arena_t arena;
+    const char *base;
+    int n, n_near;      /* the first n_near are the usual ones, the best first */
+    const char **paths; /* [n] */
+    bool own;           /* the first is a folder of the split's name */
+    bool far;           /* the others are there, too */
+} coco_roots_t;
+/* Those of a list in the folder `base`. Raises ERR_SYSTEM only. */
+err_t coco_roots_find(const char *base, const char *list, const char *word, coco_roots_t *out);
+void coco_roots_free(coco_roots_t *roots);
+/* The first that has an image of this name, as it is written or written otherwise; NULL: none. */
+const char *coco_roots_have(coco_roots_t *roots, const char *name);
+/* Adds a folder, if it is one. */
+err_t coco_roots_add(coco_roots_t *roots, const char *path);
+/* The folder that has most of the images, of which some are looked at.
+ *
+ *   out  NULL: none has one of them
+ *
+ * ERR_DATA: several have them, and their places do not tell which is meant. */
+err_t coco_roots_choose(coco_roots_t *roots, const coco_image_t *images, int64_t n, const char **out);
+
+/* Finds images whose names are written otherwise than their files' paths below the folder: with folders that are above or
+ * do not exist, backslashes, URLs, %20, capitals, composed or decomposed letters. Zeroed: unused. */
+typedef struct coco_names {
+    arena_t arena;
+    const char *root;
+    int n_dropped; /* leading folders of the last name that was found */
+    bool listed;
+    int64_t n;
+    struct coco_file *files; /* [n] of the folder, sorted by their folded paths */
+} coco_names_t;
+/* Whether a name can be a path as it is: inside the folder, without empty parts, "." and "..". */
+bool coco_name_is_path(const char *name);
+/* *out: the path of the file that the name means, from the arena; NULL: none or several. */
+err_t coco_names_find(coco_names_t *names, const char *name, const char **out);
+/* *out: the name of a missing file as a path inside the folder, from the arena. */
+err_t coco_names_missing(coco_names_t *names, const char *name, const char **out);
+void coco_names_free(coco_names_t *names);
 
 #endif

@@ -28,7 +28,7 @@ static void show_files(const char *path, char *out, size_t n_bytes)
 err_t source_find_kind(const char *path, const source_ops_t **out)
 {
     char hint[1024], files[256];
-    if (!fs_is_folder(path) && !idx_is(path)) {
+    if (!fs_is_folder(path) && !idx_is(path) && !source_coco.is(path)) {
         idx_hint(path, hint, sizeof hint);
         RAISE(ERR_DATA, "%s: %s%s", path, fs_exists(path) ? "not a folder" : "no such folder", hint);
     }

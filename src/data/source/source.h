@@ -14,7 +14,7 @@
 enum {
     SOURCE_MAX_IMAGE = 1 << 28, /* bytes of a compressed image */
     SOURCE_NOTES_MAX = 2048,
-    SOURCE_ABOUT_MAX = 320,
+    SOURCE_ABOUT_MAX = 1024,
     SOURCE_HINT_MAX = 512,
 };
 
@@ -87,8 +87,8 @@ struct source {
     char notes[SOURCE_NOTES_MAX]; /* lines for the user about corrected or skipped data; "" if none */
     /* In the process that listed the data; "" if there is nothing to say.
      *
-     *   about  lines; of folders which one is which split: "training train/, validation valid/"; of lists for what
-     *          boxes of images with an EXIF orientation are taken
+     *   about  lines; which folder is which split: "training train/, validation valid/"; of lists also what of them is
+     *          left out, and for what boxes of images with an EXIF orientation are taken
      *   hint   why there are no training images, or one class, and what to do */
     char about[SOURCE_ABOUT_MAX], hint[SOURCE_HINT_MAX];
     /* During source_open_watched; may be NULL. */
@@ -100,8 +100,11 @@ struct source {
 /* Opens a source; the first kind whose `is` matches reads it. ERR_DATA lists what each kind expects.
  *
  *   shards  written by `dptrain data pack`
- *   coco    train2017/ or val2017/ or both, each with annotations/instances_{train,val}2017.json; every
- *           listed image must exist
+ *   coco    lists of COCO's form and their images: annotations/instances_X.json with X/ or images/X/, X.json beside or
+ *           in X/, a single list with images somewhere below, or the list itself. X has the word of a split as the
+ *           folders below; a list without one trains, if it is the only one. Names that are written otherwise than
+ *           their files' paths are resolved. `rules` say what happens to images that are missing, and how much of a
+ *           list may be left out. The categories are those of the training list
  *   idx     MNIST's four files, encoded as PNG when opened (60 µs of one core per image)
  *   folder  train/ and val/ with a folder per class, or under other names of splits, in any case: training; valid,
  *           validation, dev, test, testing; all also with "set". Without a training folder the other folders are the
@@ -132,7 +135,8 @@ err_t source_describe(const source_t *source, split_t split, int64_t index, sour
 /* The headers of the image of a sample that was read, as its annotations see it: if they are for the image as shown,
  * as if it were stored like that, with the orientation 1. `name` is for messages. */
 err_t source_info(const sample_t *sample, const char *name, image_info_t *out);
-/* The path of the file with a split's annotations in COCO's folder; it may not exist. */
+/* The path of the file with a split's annotations in COCO's folder; where there is none, COCO's name, which does not
+ * exist. ERR_DATA as source_open. */
 err_t source_coco_list(const char *path, split_t split, char out[FS_PATH_MAX]);
 void source_free_buffer(const source_t *source, source_buffer_t *buffer);
 

@@ -14,6 +14,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/print.h"
 #include "data/shard/index.h"
 #include "tools/pack/interrupt.h"
 #include "tools/pack/leave_out.h"
@@ -333,7 +334,9 @@ static err_t prepare_early(const source_t *source, const pack_options_t *options
 err_t pack_run(comm_t *comm, const source_t *source, const pack_options_t *options, pack_result_t *out)
 {
     source_t *rest = NULL;
-    if (source->about[0]) log_info("packing %s: %s", source->path, source->about);
+    int n_line;
+    for (const char *next = source->about, *line; (line = print_next_line(&next, &n_line));)
+        log_info("packing %s: %.*s", source->path, n_line, line);
     source_warn_notes(source);
     err_t err = comm->rank == 0 ? prepare_early(source, options) : ERR_OK;
     TRY(comm_agree(comm, err, "preparing the folder"));

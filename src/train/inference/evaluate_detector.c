@@ -40,9 +40,9 @@ static err_t find_data(void *context, comm_alive_t alive, void *alive_context)
         TRY(fs_check_writable(o->results));
     }
     const char *data = o->data ? o->data : run->model->about.data;
-    if (!o->data && !fs_is_folder(data))
-        RAISE(ERR_DATA, "%s was trained on %s, which is not a folder here; give --data SRC",
-              run->model->about.path, data[0] ? data : "unknown data");
+    if (!o->data && !fs_exists(data))
+        RAISE(ERR_DATA, "%s was trained on %s, which is not here; give --data SRC", run->model->about.path,
+              data[0] ? data : "unknown data");
     list_rules_t rules = o->list;
     list_rules_inherit(&rules, &run->model->about.transform.list);
     TRY(source_open_watched(data, &rules, &watch, &run->source));

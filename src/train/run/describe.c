@@ -162,6 +162,7 @@ static void print_images(const trainer_t *t)
 {
     const dataset_info_t *info = &t->input.dataset->info;
     char sample[SHAPE_TEXT_MAX], classes[128];
+    const char *heading = t->options->detects ? "lists" : "";
     snprintf(sample, sizeof sample, "%s",
              shape_format(shape_3d(info->height, info->width, info->channels)).text);
     if (t->options->detects)
@@ -172,8 +173,8 @@ static void print_images(const trainer_t *t)
                  figure_count(info->n_samples[SPLIT_VAL]).text, sample, info->n_classes,
                  list_classes(info, classes, sizeof classes));
     int n;
-    for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n));)
-        log_note("          %.*s", n, line);
+    for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n)); heading = "")
+        log_note("  %-6s  %.*s", heading, n, line);
 }
 
 /* The sizes of images that are cropped and resized, and what the model gets. Warns where the default enlarges them. */
