@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
  * Lists of COCO's form as labelling tools write them: layouts, names that are written otherwise than the files' paths,
- * missing images, lists of which much is left out, categories of two lists. */
+ * missing images, lists of which much is left out, categories of two lists; and annotations in other formats. */
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -278,6 +278,7 @@ static void test_choices(void)
     put_images("ds/images/a.png");
     put_list("ds/annotations/train.json", "a.png");
     OK(refused_with(NULL, folder_path("ds/annotations"), "--data") && SAYS("ds/images"), "a folder too low");
+    OK(refused_with(NULL, folder_path("ds/images"), "--data") && SAYS("/ds"), "a folder of images alone");
     put_images("ds/images/new.png ds/stuff/z.png");
     OK(opens_with(NULL, folder_path("ds"), 1, 0, "1 image in images/ is not in the list"),
        "an image without annotations");
@@ -460,16 +461,63 @@ static void test_categories(void)
     source_close(&source);
 }
 
+static void test_formats(void)
+{
+    static const struct {
+        const char *file, *text, *words;
+    } others[] = {
+        {"labels/train/a.txt", "0 0.5 0.5 0.2 0.1\n", "globox convert -f yolov5"},
+        {"labels/train/a.txt", "0 0.1 0.1 0.2 0.1 0.3 0.3\n", "supervision"},
+        {"data.yaml", "train: images/train\nnc: 2\nnames: [cat, dog]\n", "YOLO"},
+        {"images/train/a.txt", "1 0.5 0.5 0.2 0.1\r\n", "YOLO"},
+        {"Annotations/a.xml", "<?xml version='1.0'?>\n<annotation><folder>x</folder>",
+         "globox convert -f pascalvoc"},
+        {"annotations.xml", "<?xml version='1.0'?>\n<annotations><version>", "globox convert -f cvat"},
+        {"images/train/a.json", "{\"version\":\"5\",\"shapes\":[],\"imagePath\":\"a.png\"}", "labelme2coco"},
+        {"via_project.json", "{\"_via_settings\":{}}", "VIA"},
+        {"via_region_data.json", "{\"a.png1\":{\"regions\":{\"0\":{\"shape_attributes\":{}}}}}", "VIA"},
+        {"tasks.json", "[{\"id\":1,\"data\":{\"image\":\"x\"},\"annotations\":[{\"result\":[]}]}]",
+         "Label Studio"},
+        {"annotations/train.json", "{\"dm_format_version\":\"1.0\",\"categories\":{},\"items\":[]}",
+         "datum convert"},
+        {"images/train/_annotations.createml.json",
+         "[{\"image\":\"a.png\",\"annotations\":[{\"label\":\"cat\",\"coordinates\":{}}]}]", "createml"},
+        {"boxes.csv", "filename,width,height,class,xmin,ymin,xmax,ymax\n", "CSV"},
+        {"boxes.csv", "a.png,1,2,3,4,cat\n", "CSV"},
+        {"boxes.csv", "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax\n",
+         "globox convert -f openimage"},
+        {"ds0/ann/a.png.json", "{\"objects\":[{\"classTitle\":\"cat\"}]}", "Supervisely"},
+        {"metadata.jsonl", "{\"file_name\": \"a.png\", \"objects\": {\"bbox\": []}}", "Hugging Face"},
+        {"found.json", "[{\"image_id\":1,\"category_id\":1,\"bbox\":[0,0,1,1],\"score\":0.5}]", "results"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        folder_clear();
+        put_images("images/train/a.png");
+        folder_put(others[i].file, others[i].text, strlen(others[i].text));
+        OK(refused(others[i].words) && SAYS("COCO"), "%s: %s", others[i].file, others[i].words);
+    }
+    source_t *source = NULL;
+    folder_clear();
+    put_images("cat/a.png dog/b.png");
+    folder_put("cat/a.txt", "0 0.5 0.5 0.2 0.1\n", 18);
+    folder_put("dog/b.xml", "<annotation>", 12);
+    OK(source_open(folder, &source) == ERR_OK && strcmp(source->ops->kind, "folder") == 0 &&
+           source->n_categories == 2,
+       "files beside the images of classes stay unused");
+    source_close(&source);
+}
+
 int main(void)
 {
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(N_LAYOUTS + 7 + 19 + 4 + 3 + 6 + 4 + 10 + 1);
+    tap_plan(N_LAYOUTS + 8 + 19 + 4 + 3 + 6 + 4 + 10 + 19 + 1);
     test_layouts();
     test_choices();
     test_names();
     test_missing();
     test_left_out();
     test_categories();
+    test_formats();
     folder_clear();
     rmdir(folder);
     OK(mem_live() == 0, "every block was freed");

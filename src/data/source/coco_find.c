@@ -321,7 +321,7 @@ static err_t begin_search(search_t *s, const char *path)
         return find_lists(s);
     }
     if (stem_length(slash ? slash + 1 : path) == 0 || !is_list_file(path, f.first)) return ERR_OK;
-    TRY(arena_text(&s->arena, slash ? path : ".", slash ? (size_t)(slash - path) : 1, &s->base));
+    TRY(arena_text(&s->arena, slash ? path : ".", slash > path ? (size_t)(slash - path) : 1, &s->base));
     return add_list(s, s->base, slash ? slash + 1 : path);
 }
 

@@ -192,4 +192,7 @@ err_t coco_names_find(coco_names_t *names, const char *name, const char **out);
 err_t coco_names_missing(coco_names_t *names, const char *name, const char **out);
 void coco_names_free(coco_names_t *names);
 
+/* formats.c: ERR_DATA with what converts them: a folder whose images have annotations in another format than COCO's. */
+err_t formats_refuse(const char *path);
+
 #endif

@@ -33,6 +33,7 @@ err_t source_find_kind(const char *path, const source_ops_t **out)
         RAISE(ERR_DATA, "%s: %s%s", path, fs_exists(path) ? "not a folder" : "no such folder", hint);
     }
     for (int i = 0; i < N_KINDS; i++) {
+        if (kinds[i] == &source_folder) TRY(formats_refuse(path));
         if (!kinds[i]->is(path)) continue;
         *out = kinds[i];
         return ERR_OK;
