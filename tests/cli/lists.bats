@@ -74,3 +74,17 @@ says() { # CODE WORDS COMMAND...
     echo '<annotation><object>' >some/0.xml
     says 3 "globox convert -f pascalvoc -d some/images" train --data some --out run
 }
+
+@test "the command for a folder takes its name for a name" {
+    local evil="it's \$(touch made)"
+    mkdir -p "$evil/labels" bin
+    cp -r "$tool/images" "$evil"
+    echo '0 .1 .1 .2 .1 .3 .3' >"$evil/labels/a.txt"
+    says 3 supervision train --data "$evil" --out run
+    printf '#!/bin/sh\nexit 0\n' >bin/pip
+    printf '#!/bin/sh\nshift 2; printf "%%s\\n" "$@"\n' >bin/python3
+    chmod +x bin/*
+    run env PATH="$PWD/bin:$PATH" bash -c "${output##*To convert: }"
+    [ "$output" = "$(printf "$evil/%s\n" images labels data.yaml train.json)" ]
+    [ ! -e made ]
+}

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,19 +40,6 @@ static const char *below_base(const impl_t *impl, const char *path)
 static const char *list_of(const impl_t *impl, split_t split)
 {
     return below_base(impl, impl->layout.list[split]);
-}
-
-/* Adds a line that the header shows. */
-static void __attribute__((format(printf, 2, 3))) add_about(source_t *source, const char *format, ...)
-{
-    const size_t used = strlen(source->about), room = sizeof source->about - used;
-    va_list args;
-    if (room < 2) return;
-    va_start(args, format);
-    if (used > 0) snprintf(source->about + used, room, "\n");
-    const int n = vsnprintf(source->about + used + (used > 0), room - (used > 0), format, args);
-    va_end(args);
-    if (n < 0 || (size_t)n >= room - (used > 0)) source->about[used] = '\0';
 }
 
 typedef struct teller {
@@ -105,8 +91,8 @@ static err_t check_left_out(source_t *source, split_t split)
               " objects would be left out%s: %s; correct the list, or accept it with "
               "--max-left-out %.2f",
               impl->layout.list[split], n_out, n, bare, teller.reasons, ceil(100 * share) / 100);
-    add_about(source, "%s: %" PRId64 " of %" PRId64 " objects left out%s: %s", list_of(impl, split), n_out, n,
-              bare, teller.reasons);
+    source_tell(source, "%s: %" PRId64 " of %" PRId64 " objects left out%s: %s", list_of(impl, split), n_out,
+                n, bare, teller.reasons);
     return ERR_OK;
 }
 
@@ -158,10 +144,10 @@ static err_t settle_missing(source_t *source, split_t split, int64_t n_missing, 
             impl->entries[split][n++] = impl->entries[split][i];
         }
         source->n_samples[split] = n;
-        add_about(source,
-                  "%s: %" PRId64 " of %" PRId64
-                  " images left out (--skip-missing): not in %s, the first is %s",
-                  list_of(impl, split), n_missing, coco->n_images, below_base(impl, folder), first);
+        source_tell(source,
+                    "%s: %" PRId64 " of %" PRId64
+                    " images left out (--skip-missing): not in %s, the first is %s",
+                    list_of(impl, split), n_missing, coco->n_images, below_base(impl, folder), first);
         return ERR_OK;
     }
     if (!rules || n_missing > rules->max_bad)
@@ -524,9 +510,9 @@ static err_t note_unlisted(source_t *source, split_t split)
     }
     folder_mask_line(example);
     if (n > 0 && !entry)
-        add_about(source, "%" PRId64 " image%s in %s %s not in the list%s and %s not used, such as %s", n,
-                  n > 1 ? "s" : "", below_base(impl, path)[0] ? below_base(impl, path) : path,
-                  n > 1 ? "are" : "is", impl->coco[!split] ? "s" : "", n > 1 ? "are" : "is", example);
+        source_tell(source, "%" PRId64 " image%s in %s %s not in the list%s and %s not used, such as %s", n,
+                    n > 1 ? "s" : "", below_base(impl, path)[0] ? below_base(impl, path) : path,
+                    n > 1 ? "are" : "is", impl->coco[!split] ? "s" : "", n > 1 ? "are" : "is", example);
 out:
     if (dir) closedir(dir);
     intern_free(&listed);
@@ -549,8 +535,8 @@ static void describe_layout(source_t *source)
         else
             snprintf(text[split], sizeof text[split], "no %s list", split_words[split]);
     }
-    add_about(source, "%s, %s", text[SPLIT_TRAIN], text[SPLIT_VAL]);
-    if (later[0]) add_about(source, "%s", later);
+    source_tell(source, "%s, %s", text[SPLIT_TRAIN], text[SPLIT_VAL]);
+    if (later[0]) source_tell(source, "%s", later);
 }
 
 /* Whether a folder is the same as another, or above it. */

@@ -56,10 +56,11 @@ static const struct {
     [YOLO] = {"YOLO's", GLOBOX
               "-f yolov5 -d %I -m NAMES.txt -F coco -A %L %D/train.json (NAMES.txt: the name of each class, "
               "in a line of its own)"},
-    [YOLO_POLYGONS] = {"YOLO's, with polygons",
-                       "pip install supervision && python3 -c \"import supervision as sv; "
-                       "sv.DetectionDataset.from_yolo('%I', '%L', '%D/data.yaml', force_masks=True)"
-                       ".as_coco(annotations_path='%D/train.json')\""},
+    [YOLO_POLYGONS] =
+        {"YOLO's, with polygons",
+         "pip install supervision && python3 -c 'import sys, supervision as sv; _, i, l, y, o = "
+         "sys.argv; sv.DetectionDataset.from_yolo(i, l, y, force_masks=True)"
+         ".as_coco(annotations_path=o)' %I %L %D/data.yaml %D/train.json"},
     [VOC] = {"Pascal VOC's", GLOBOX "-f pascalvoc -d %I -F coco -A %L %D/train.json"},
     [LABELME] = {"LabelMe's",
                  "pip install labelme2coco && labelme2coco %L --export_dir %L --category_id_start 1"},
@@ -310,10 +311,7 @@ static void fill_in(const look_t *l, char *out, size_t n_bytes)
             out[n] = '\0';
             continue;
         }
-        if (n > 0 && out[n - 1] == '\'') /* in quotes already */
-            snprintf(quoted, sizeof quoted, "%s", path);
-        else
-            fs_quote(path, quoted, sizeof quoted);
+        fs_quote(path, quoted, sizeof quoted);
         const int n_text = snprintf(out + n, n_bytes - n, "%s", quoted);
         n = n_text < 0 || (size_t)n_text >= n_bytes - n ? n_bytes - 1 : n + (size_t)n_text;
         at++;
