@@ -182,8 +182,15 @@ static err_t read_any(const char *path, split_t split, const open_watch_t *watch
     TRY(source_find_kind(path, &kind));
     if (kind != &source_coco) return read_source(path, split, watch, truths, memory);
     TRY(source_coco_list(path, split, list));
-    if (!fs_exists(list))
-        RAISE(ERR_DATA, "the annotations of the %s images are missing: %s", split_words[split], list);
+    if (!fs_exists(list)) {
+        char other[FS_PATH_MAX];
+        TRY(source_coco_list(path, !split, other));
+        RAISE(ERR_DATA, "the annotations of the %s images are missing: %s%s%s%s", split_words[split], list,
+              fs_exists(other) ? "; there is " : "", fs_exists(other) ? other : "",
+              !fs_exists(other)      ? ""
+              : split == SPLIT_TRAIN ? ", for --split val"
+                                     : ", for --split train");
+    }
     return read_coco(list, watch, truths, memory);
 }
 
