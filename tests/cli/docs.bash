@@ -400,7 +400,8 @@ docs_check_text() { # WORK PAGES...
     # shellcheck disable=SC2016 # backticks of Markdown
     while read -r option; do
         docs_has_option "$option" "$all" || { echo "no help has $option"; failed=1; }
-    done < <(awk '/^ *```/ { code = !code } !code' "${@:2}" | grep -oE '`[^`]+`' | grep -oE -- '(^|[ `(])--[a-z][a-z0-9-]*' | tr -d ' `(' | sort -u)
+    done < <(awk '/^ *```/ { code = !code } !code' "${@:2}" | grep -oE '`[^`]+`' |
+        grep -vE '^`(pip|globox|labelme2coco|datum) ' | grep -oE -- '(^|[ `(])--[a-z][a-z0-9-]*' | tr -d ' `(' | sort -u)
     # With their places and lines. What is not accepted is said to be refused.
     while IFS=$'\t' read -r place span line; do
         n=$((n + 1))
