@@ -38,6 +38,7 @@ recipe=(--model mnist-cnn --batch 60 --optimizer adadelta --lr 0.03 --schedule p
 }
 
 @test "the whole recipe: 1, 2 and 3 ranks give the same loss curve, including augmentation and dropout" {
+    only_slow "takes 6 s, and cli/reproducible has such runs"
     # The fastest algorithms depend on a rank's share of the batch, and each rounds differently.
     for n in 1 2 3; do train "$n" "${recipe[@]}" --algorithms fixed --steps 8 --out "$out$n"; done
     close_curves "${out}1" "${out}2" 1e-5
