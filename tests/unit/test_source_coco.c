@@ -373,6 +373,10 @@ static void test_missing(void)
     OK(refused_with(&bad, folder, "2 of the 3 images"), "more than --max-bad allows");
     put_list("annotations/instances_train2017.json", "b.png c.png");
     OK(refused_with(&skip, folder, "none of the 2 images"), "all are missing");
+    folder_clear();
+    put_images("up/load/1/b.png");
+    put_list("set/result.json", "../load/1/b.png");
+    OK(refused_with(NULL, folder_path("set"), "/up/load/1: move"), "they are beside the folder");
 }
 
 static void test_left_out(void)
@@ -510,7 +514,7 @@ static void test_formats(void)
 int main(void)
 {
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(N_LAYOUTS + 8 + 19 + 4 + 3 + 6 + 4 + 10 + 19 + 1);
+    tap_plan(N_LAYOUTS + 8 + 19 + 4 + 3 + 7 + 4 + 10 + 19 + 1);
     test_layouts();
     test_choices();
     test_names();

@@ -102,7 +102,7 @@ static void find_elsewhere(const impl_t *impl, const char *name, char *out, size
     const char *base = impl->layout.base;
     char folder_name[FS_PATH_MAX], parent[FS_PATH_MAX], path[FS_PATH_MAX], quoted[FS_PATH_MAX];
     coco_roots_t roots = {.n = 0};
-    char images[FS_PATH_MAX];
+    char images[FS_PATH_MAX], file[FS_PATH_MAX];
     folder_list_t l = {.n_images = 0};
     out[0] = '\0';
     if (folder_find_parent(base, folder_name, parent) && folder_list(&roots.arena, parent, &l) == ERR_OK) {
@@ -112,7 +112,10 @@ static void find_elsewhere(const impl_t *impl, const char *name, char *out, size
             (void)coco_roots_add(&roots, path);
             if (fs_join(images, path, "images") == ERR_OK) (void)coco_roots_add(&roots, images);
         }
-        const char *found = coco_roots_have(&roots, name);
+        const char *found = coco_roots_have(&roots, name, file);
+        char *slash = found ? strrchr(file, '/') : NULL;
+        if (slash) *slash = '\0';
+        if (slash && fs_join(path, found, file) == ERR_OK) found = path;
         fs_quote(parent, quoted, sizeof quoted);
         if (found && coco_is_list_folder(folder_name))
             snprintf(out, n_bytes, "; it is in %.300s: --data %.300s", found, quoted);

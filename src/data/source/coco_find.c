@@ -381,9 +381,10 @@ bool coco_is(const char *path)
 static bool may_have_images(const search_t *s, const found_t *f)
 {
     coco_roots_t roots = {.n = 0};
+    char file[FS_PATH_MAX];
     bool here = true;
     if (coco_roots_find(s->base, f->path, f->word, &roots) == ERR_OK && !roots.own && f->first[0])
-        here = coco_roots_have(&roots, f->first) != NULL;
+        here = coco_roots_have(&roots, f->first, file) != NULL;
     coco_roots_free(&roots);
     return here;
 }

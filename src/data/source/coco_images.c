@@ -193,12 +193,11 @@ static bool find_tail(const char *root, const char *name, int first, int *n_drop
     return false;
 }
 
-const char *coco_roots_have(coco_roots_t *roots, const char *name)
+const char *coco_roots_have(coco_roots_t *roots, const char *name, char file[FS_PATH_MAX])
 {
-    char found[FS_PATH_MAX];
     int n_dropped = 0;
     for (int i = 0; i < roots->n || (!roots->far && add_far(roots) == ERR_OK && i < roots->n); i++)
-        if (find_tail(roots->paths[i], name, 0, &n_dropped, found)) return roots->paths[i];
+        if (find_tail(roots->paths[i], name, 0, &n_dropped, file)) return roots->paths[i];
     return NULL;
 }
 

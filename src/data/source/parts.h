@@ -163,8 +163,10 @@ typedef struct coco_roots {
 /* Those of a list in the folder `base`. Raises ERR_SYSTEM only. */
 err_t coco_roots_find(const char *base, const char *list, const char *word, coco_roots_t *out);
 void coco_roots_free(coco_roots_t *roots);
-/* The first that has an image of this name, as it is written or written otherwise; NULL: none. */
-const char *coco_roots_have(coco_roots_t *roots, const char *name);
+/* The first that has an image of this name, as it is written or written otherwise; NULL: none.
+ *
+ *   file  the image's path below it */
+const char *coco_roots_have(coco_roots_t *roots, const char *name, char file[FS_PATH_MAX]);
 /* Adds a folder, if it is one. */
 err_t coco_roots_add(coco_roots_t *roots, const char *path);
 /* The folder that has most of the images, of which some are looked at.
