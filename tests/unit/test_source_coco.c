@@ -113,6 +113,18 @@ typedef struct layout {
 } layout_t;
 
 static const layout_t layouts[] = {
+    {"all names in other capitals, images in images/",
+     "images/A.PNG images/B.PNG",
+     {{"result.json", "/home/me/a.png b.png"}},
+     2,
+     0,
+     "training images/ (result.json)"},
+    {"all names in other capitals, images in the only other folder",
+     "photos/A.PNG photos/B.PNG",
+     {{"result.json", "a.png b.png"}},
+     2,
+     0,
+     "training photos/ (result.json)"},
     {"COCO 2014",
      "train2014/a.png val2014/b.png",
      {{"annotations/instances_train2014.json", "a.png"}, {"annotations/instances_val2014.json", "b.png"}},

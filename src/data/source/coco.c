@@ -269,8 +269,7 @@ static err_t find_folder(source_t *source, split_t split)
         err_context(err, "%s", layout->list[split]);
         goto out;
     }
-    /* Otherwise the usual folder, or all: names may be in other capitals. */
-    if (!root) root = roots.own ? roots.paths[0] : layout->base;
+    if (!root) TRY_OUT(err, coco_roots_guess(&roots, &root));
     err = fs_join(impl->folders[split], "", root);
 out:
     coco_roots_free(&roots);

@@ -246,6 +246,20 @@ err_t coco_roots_choose(coco_roots_t *roots, const coco_image_t *images, int64_t
     return ERR_OK;
 }
 
+err_t coco_roots_guess(coco_roots_t *roots, const char **out)
+{
+    int n_far = 0;
+    *out = roots->own ? roots->paths[0] : NULL;
+    for (int i = 0; !*out && i < roots->n_near; i++)
+        if (folder_has_images(roots->paths[i], 0)) *out = roots->paths[i];
+    if (*out) return ERR_OK;
+    TRY(add_far(roots));
+    for (int i = roots->n_near; i < roots->n; i++)
+        if (folder_has_images(roots->paths[i], 0) && n_far++ == 0) *out = roots->paths[i];
+    if (n_far != 1) *out = roots->base;
+    return ERR_OK;
+}
+
 typedef struct coco_file {
     const char *folded, *path;
 } coco_file_t;

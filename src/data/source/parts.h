@@ -176,6 +176,10 @@ err_t coco_roots_add(coco_roots_t *roots, const char *path);
  * ERR_DATA: several have them, and their places do not tell which is meant. */
 err_t coco_roots_choose(coco_roots_t *roots, const coco_image_t *images, int64_t n, const char **out);
 
+/* The folder in which names in other capitals may be, when none is found as it is written: the split's own; the first
+ * usual one, or else the only one, with images; or all. */
+err_t coco_roots_guess(coco_roots_t *roots, const char **out);
+
 /* Finds images whose names are written otherwise than their files' paths below the folder: with folders that are above or
  * do not exist, backslashes, URLs, %20, capitals, composed or decomposed letters. Zeroed: unused. */
 typedef struct coco_names {
