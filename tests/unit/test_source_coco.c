@@ -523,10 +523,44 @@ static void test_formats(void)
     source_close(&source);
 }
 
+static bool opens_classes(void)
+{
+    source_t *source = NULL;
+    bool right = source_open(folder, &source) == ERR_OK && strcmp(source->ops->kind, "folder") == 0 &&
+                 source->n_categories == 2;
+    if (!right) printf("# %s\n", source ? source->about : err_message());
+    source_close(&source);
+    return right;
+}
+
+/* Folders of classes with files that are like lists. */
+static void test_classes(void)
+{
+    static const char plants[] = "{\"images\":[{\"id\":1,\"file_name\":\"train/cat/a.png\"}],\"categories\":"
+                                 "[{\"id\":1,\"name\":\"cat\"}],\"annotations\":[{\"id\":1,"
+                                 "\"image_id\":1,\"category_id\":1}]}",
+                      sizes[] = "{\"images\":[60000, 10000],\"annotations\":[\"by hand\"]}",
+                      names[] = "train: train\nnc: 2\nnames: [cat, dog]\n";
+    folder_clear();
+    put_images("cat/a.png dog/b.png");
+    put_list("cat/coco.json", "a.png");
+    OK(opens_classes(), "a list of one class's images");
+    folder_clear();
+    put_images("train/cat/a.png train/dog/b.png val/cat/a.png val/dog/b.png");
+    folder_put("train.json", plants, sizeof plants - 1);
+    OK(opens_classes(), "a list without boxes, as iNaturalist's");
+    folder_put("train.json", sizes, sizeof sizes - 1);
+    OK(opens_classes(), "no list of images");
+    folder_put("data.yaml", names, sizeof names - 1);
+    OK(opens_classes(), "the names of classes in YOLO's form");
+    put_list("train.json", "cat/a.png dog/b.png");
+    OK(opens(2, 0, "training train/ (train.json)"), "but a list with boxes is one");
+}
+
 int main(void)
 {
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(N_LAYOUTS + 8 + 19 + 4 + 3 + 7 + 4 + 10 + 19 + 1);
+    tap_plan(N_LAYOUTS + 8 + 19 + 4 + 3 + 7 + 4 + 10 + 19 + 5 + 1);
     test_layouts();
     test_choices();
     test_names();
@@ -534,6 +568,7 @@ int main(void)
     test_left_out();
     test_categories();
     test_formats();
+    test_classes();
     folder_clear();
     rmdir(folder);
     OK(mem_live() == 0, "every block was freed");

@@ -51,6 +51,14 @@ static const char *end_of_string(const char *at)
     return *at ? at : NULL;
 }
 
+/* A list that is empty or begins with an object; the text may end before that. */
+static bool is_list_of_objects(const char *value)
+{
+    if (*value != '[') return false;
+    value += 1 + strspn(value + 1, " \t\r\n");
+    return !*value || *value == '{' || *value == ']';
+}
+
 /* A name as it is in JSON; "" where that has escapes other than of slashes. */
 static void copy_name(const char *from, const char *end, char out[FS_PATH_MAX])
 {
@@ -62,14 +70,14 @@ static void copy_name(const char *from, const char *end, char out[FS_PATH_MAX])
     out[from == end ? n : 0] = '\0';
 }
 
-/* Whether a text, or the start of one, is a list: an object that has a list of images and one of annotations or
- * categories.
+/* Whether a text is a list: an object that has images and annotations, which are objects, too; of the start of a text,
+ * one of them.
  *
  *   first  the first file_name */
 static bool is_list(const char *text, char first[FS_PATH_MAX])
 {
-    static const char *const keys[] = {"images", "annotations", "categories"};
-    bool has[3] = {false}, whole = false;
+    static const char *const keys[] = {"images", "annotations"};
+    bool has[2] = {false}, whole = false;
     int depth = 0;
     first[0] = '\0';
     text += strspn(text, "\xEF\xBB\xBF\xFE\xFF \t\r\n");
@@ -84,8 +92,9 @@ static bool is_list(const char *text, char first[FS_PATH_MAX])
         if (*value == ':') {
             const size_t n = (size_t)(end - at - 1);
             value += 1 + strspn(value + 1, " \t\r\n");
-            for (int k = 0; k < 3 && depth == 1; k++)
-                has[k] |= strlen(keys[k]) == n && strncmp(at + 1, keys[k], n) == 0 && *value == '[';
+            for (int k = 0; k < 2 && depth == 1; k++)
+                has[k] |=
+                    strlen(keys[k]) == n && strncmp(at + 1, keys[k], n) == 0 && is_list_of_objects(value);
             const char *value_end = *value == '"' ? end_of_string(value) : NULL;
             if (!first[0] && value_end && n == 9 && strncmp(at + 1, "file_name", n) == 0)
                 copy_name(value, value_end, first);
@@ -284,6 +293,15 @@ out:
     return err;
 }
 
+static int count_image_folders(const search_t *s)
+{
+    char path[FS_PATH_MAX];
+    int n = 0;
+    for (int64_t i = 0; i < s->top.folders.n; i++)
+        n += fs_join(path, s->base, s->top.folders.names[i]) == ERR_OK && folder_has_images(path, 0);
+    return n;
+}
+
 /* The lists in the folder itself, in folders of lists, and in folders of splits; without any, in one of a few others. */
 static err_t find_lists(search_t *s)
 {
@@ -300,8 +318,10 @@ static err_t find_lists(search_t *s)
             fs_join(path, s->base, folders->names[i]) == ERR_OK)
             TRY(add_lists(s, path, MOST_ENTRIES));
     if (s->n > 0 || folders->n > FEW_FOLDERS || s->top.n_images > 0) return ERR_OK;
+    const bool classes = count_image_folders(s) > 1;
     for (int64_t i = 0; i < folders->n; i++) {
         if (fs_join(path, s->base, folders->names[i]) != ERR_OK) continue;
+        if (classes && folder_has_images(path, 0)) continue; /* the list is of one class */
         TRY(add_lists(s, path, MOST_ENTRIES));
         if (fs_join(below, path, "annotations") == ERR_OK && fs_is_folder(below))
             TRY(add_lists(s, below, MOST_ENTRIES));
@@ -368,11 +388,39 @@ static bool trains_or_validates(folder_role_t role)
     return trains(role) || validates(role);
 }
 
+/* Whether a list gives images categories, but no boxes, as iNaturalist's: by the file's end. */
+static bool has_no_boxes(const found_t *f)
+{
+    struct stat info;
+    char *text = NULL;
+    ssize_t n = 0;
+    bool none = false;
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return false;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && mem_new(PEEK + 1, "a list", &text) == ERR_OK) {
+        n = pread(fd, text, PEEK, info.st_size > PEEK ? info.st_size - PEEK : 0);
+        text[n > 0 ? n : 0] = '\0';
+        none =
+            strstr(text, "\"category_id\"") && !strstr(text, "\"bbox\"") && !strstr(text, "\"segmentation\"");
+    }
+    mem_free(&text);
+    close(fd);
+    return none;
+}
+
+/* Whether the folders of training images are classes, and the lists only repeat that. */
+static bool has_classes(const search_t *s)
+{
+    bool classes = s->top.n_images == 0 && folder_trains_classes(s->base);
+    for (int i = 0; classes && i < s->n; i++) classes = has_no_boxes(&s->lists[i]);
+    return classes;
+}
+
 bool coco_is(const char *path)
 {
     search_t s = {.n = 0};
     const bool is = begin_search(&s, path) == ERR_OK &&
-                    (s.n > 0 || (s.base && find_year_folder(&s, trains_or_validates)));
+                    (s.n > 0 ? !has_classes(&s) : s.base && find_year_folder(&s, trains_or_validates));
     end_search(&s);
     return is;
 }

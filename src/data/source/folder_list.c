@@ -196,6 +196,28 @@ static bool is_train_with_folders(DIR *dir, const char *path, const struct diren
            fs_join(below, path, entry->d_name) == ERR_OK && folder_has_folders(below);
 }
 
+static bool is_train_with_classes(DIR *dir, const char *path, const struct dirent *entry)
+{
+    char train[FS_PATH_MAX], below[FS_PATH_MAX];
+    arena_t arena = {0};
+    folder_list_t l = {.n_images = 0};
+    int n = 0;
+    if (folder_role(entry->d_name) != FOLDER_TRAIN || !fs_entry_is_folder(dir, entry) ||
+        fs_join(train, path, entry->d_name) != ERR_OK)
+        return false;
+    if (folder_list(&arena, train, &l) == ERR_OK && l.n_images == 0)
+        for (int64_t i = 0; i < l.folders.n && n < 2; i++)
+            n += fs_join(below, train, l.folders.names[i]) == ERR_OK && folder_has_images(below, 0);
+    folder_list_free(&l);
+    arena_free(&arena);
+    return n == 2;
+}
+
+bool folder_trains_classes(const char *path)
+{
+    return any_entry(path, is_train_with_classes);
+}
+
 bool folder_has_folders(const char *path)
 {
     return any_entry(path, is_folder);

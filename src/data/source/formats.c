@@ -346,6 +346,8 @@ err_t formats_refuse(const char *path)
     look_below(&l, &arena);
     arena_free(&arena);
     if (l.format == NO_FORMAT) return ERR_OK;
+    /* A file that lists classes, without labels of boxes. */
+    if (l.format == YOLO && !fs_has_suffix(l.file, ".txt") && folder_trains_classes(base)) return ERR_OK;
     fill_in(&l, how, sizeof how);
     folder_mask_line(l.file);
     RAISE(ERR_DATA,

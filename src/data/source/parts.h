@@ -117,6 +117,8 @@ bool folder_has_content(const char *path);           /* folders, images or archi
 bool folder_has_images(const char *path, int depth); /* in it, or up to `depth` folders below */
 /* Whether it is a source of another kind, or has a training folder with folders in it. */
 bool folder_is_data_set(const char *path);
+/* Whether it has a training folder without images, in which several folders have some: classes. */
+bool folder_trains_classes(const char *path);
 /* Searches the folders below for a data set, as far as that is quick. */
 bool folder_find_data_set(const char *path, char out[FS_PATH_MAX]);
 /* The last component of the resolved path, and the folder that contains it: as typed, if that is its beginning.
