@@ -113,6 +113,12 @@ typedef struct layout {
 } layout_t;
 
 static const layout_t layouts[] = {
+    {"a line break in a name",
+     "images/a.png",
+     {{"two\nlines.json", "a.png"}},
+     1,
+     0,
+     "training images/ (two?lines.json), no validation list"},
     {"all names in other capitals, images in images/",
      "images/A.PNG images/B.PNG",
      {{"result.json", "/home/me/a.png b.png"}},

@@ -538,7 +538,10 @@ static void describe_layout(source_t *source)
             snprintf(text[split], sizeof text[split], "no %s list", split_words[split]);
     }
     source_tell(source, "%s, %s", text[SPLIT_TRAIN], text[SPLIT_VAL]);
-    if (later[0]) source_tell(source, "%s", later);
+    const size_t used = strlen(source->about), n_later = strlen(later);
+    if (n_later == 0 || used + n_later + 2 > sizeof source->about) return;
+    source->about[used] = '\n';
+    memcpy(source->about + used + 1, later, n_later + 1);
 }
 
 /* Whether a folder is the same as another, or above it. */

@@ -46,6 +46,7 @@ void source_tell(source_t *source, const char *format, ...)
     va_start(args, format);
     parts_add_line(line, sizeof line, "", format, args);
     va_end(args);
+    folder_mask_line(line);
     const size_t used = strlen(source->about);
     if (used + strlen(line) + 2 > sizeof source->about) return;
     snprintf(source->about + used, sizeof source->about - used, "%s%s", used ? "\n" : "", line);
