@@ -382,6 +382,12 @@ static void test_missing(void)
        "--max-bad leaves it in the list, and reading it fails");
     if (source) source_free_buffer(source, &buffer);
     source_close(&source);
+    put_images("images/v.png images/w.png");
+    put_list("annotations/instances_val.json", "u.png v.png w.png");
+    put_list("annotations/instances_train2017.json", "a.png");
+    OK(refused("1 of the 3 images") && SAYS("u.png"), "the first of a split is missing");
+    put_list("annotations/instances_val.json", "u.png");
+    OK(opens(1, 0, "no validation list") && notes("its images are not here"), "all of a split are missing");
     put_list("annotations/instances_train2017.json", "a.png ../annotations/instances_train2017.json");
     OK(source_open_watched(folder, &bad, NULL, &source) == ERR_OK &&
            source_describe(source, SPLIT_TRAIN, 1, &buffer, &sample) == ERR_OK && !strstr(sample.name, ".."),
@@ -566,7 +572,7 @@ static void test_classes(void)
 int main(void)
 {
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(N_LAYOUTS + 8 + 19 + 4 + 3 + 7 + 4 + 10 + 19 + 5 + 1);
+    tap_plan(N_LAYOUTS + 8 + 19 + 4 + 3 + 9 + 4 + 10 + 19 + 5 + 1);
     test_layouts();
     test_choices();
     test_names();

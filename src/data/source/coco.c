@@ -254,8 +254,10 @@ static void report_alive(void *context, int64_t n_read, int64_t n_bytes)
     (void)source_alive(context);
 }
 
-/* Finds the folder of a list's images. */
-static err_t find_folder(source_t *source, split_t split)
+/* Finds the folder of a list's images.
+ *
+ *   found  whether some are there as the list names them */
+static err_t find_folder(source_t *source, split_t split, bool *found)
 {
     impl_t *impl = source->impl;
     const coco_layout_t *layout = &impl->layout;
@@ -269,6 +271,7 @@ static err_t find_folder(source_t *source, split_t split)
         err_context(err, "%s", layout->list[split]);
         goto out;
     }
+    *found = root != NULL;
     if (!root) TRY_OUT(err, coco_roots_guess(&roots, &root));
     err = fs_join(impl->folders[split], "", root);
 out:
@@ -276,16 +279,24 @@ out:
     return err;
 }
 
+/* Only the other split's images were downloaded. */
+static err_t note_absent(source_t *source, split_t split)
+{
+    impl_t *impl = source->impl;
+    source_note(source, "%s is not used: its images are not here", list_of(impl, split));
+    coco_free(&impl->coco[split]);
+    impl->folders[split][0] = '\0';
+    return ERR_OK;
+}
+
 /* After an error, close_coco frees what was read. */
 static err_t open_split(source_t *source, split_t split)
 {
     impl_t *impl = source->impl;
     const char *list = impl->layout.list[split];
+    bool found;
     if (!list[0]) return ERR_OK;
-    if (impl->layout.absent[split]) {
-        source_note(source, "%s is not used: its images are not here", list_of(impl, split));
-        return ERR_OK;
-    }
+    if (impl->layout.absent[split] == COCO_ABSENT) return note_absent(source, split);
     TRY(coco_read(list, report_alive, source, &impl->coco[split]));
     const coco_t *coco = impl->coco[split];
     if (split == SPLIT_VAL && impl->layout.tests && coco->n_annotations == 0) {
@@ -293,7 +304,8 @@ static err_t open_split(source_t *source, split_t split)
         coco_free(&impl->coco[split]);
         return ERR_OK;
     }
-    TRY(find_folder(source, split));
+    TRY(find_folder(source, split, &found));
+    if (!found && impl->layout.absent[split] == COCO_MAY_BE_ABSENT) return note_absent(source, split);
     TRY(mem_new_array(coco->n_images, sizeof(source_entry_t), "a list of images", &impl->entries[split]));
     TRY(mem_new_array(coco->n_images, sizeof(coco_image_t), "a list of images", &impl->images[split]));
     memcpy(impl->images[split], coco->images, (size_t)coco->n_images * sizeof *coco->images);

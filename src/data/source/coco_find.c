@@ -530,7 +530,10 @@ static err_t choose_splits(search_t *s, coco_layout_t *out)
     if (train && val) { /* as when only one split of COCO was downloaded */
         const bool here[SPLIT_COUNT] = {may_have_images(s, train), may_have_images(s, val)};
         for (split_t split = 0; split < SPLIT_COUNT; split++)
-            out->absent[split] = !here[split] && here[!split];
+            if (!here[split] && here[!split])
+                out->absent[split] = strlen(year_of((split == SPLIT_TRAIN ? train : val)->word)) == 4
+                                         ? COCO_ABSENT /* COCO's own, as it lacks its folder */
+                                         : COCO_MAY_BE_ABSENT;
     }
     TRY(set_list(train, SPLIT_TRAIN, out));
     return set_list(val, SPLIT_VAL, out);

@@ -135,12 +135,16 @@ err_t folder_report_no_classes(const char *path, const folder_list_t *l, const c
 
 /* coco_find.c: lists of COCO's form in a folder, and which of them serves as which split. Names are searched in
  * COCO's folders of lists, in the folder itself and in folders of splits. */
+
+/* Whether the images of a list are missing while those of the other are here. COCO_MAY_BE_ABSENT: its first one is. */
+typedef enum coco_absent { COCO_NOT_ABSENT, COCO_MAY_BE_ABSENT, COCO_ABSENT } coco_absent_t;
+
 typedef struct coco_layout {
     char base[FS_PATH_MAX]; /* the folder; of a list that was given, the one that has its images */
     char list[SPLIT_COUNT][FS_PATH_MAX];  /* "": none */
     char word[SPLIT_COUNT][NAME_MAX + 1]; /* the name of the split, as in the list's: "train2017" */
-    bool absent[SPLIT_COUNT];             /* the list is there, its images are not, those of the other are */
-    bool tests;                           /* the list for validation is a test's */
+    coco_absent_t absent[SPLIT_COUNT];
+    bool tests; /* the list for validation is a test's */
     int n_unused;
     char unused[SOURCE_HINT_MAX]; /* the first of them */
 } coco_layout_t;
