@@ -279,6 +279,10 @@ static void test_choices(void)
     OK(opens_with(NULL, folder_path("annotations/instances_train2015.json"), 1, 0,
                   "instances_train2015.json"),
        "a list itself");
+    char cwd[FS_PATH_MAX];
+    if (!getcwd(cwd, sizeof cwd) || chdir(folder_path("annotations")) != 0) abort();
+    OK(opens_with(NULL, "instances_train2015.json", 1, 0, "images/"), "from inside its folder");
+    if (chdir(cwd) != 0) abort();
     put_list("annotations/instances_train2017.json", "a.png b.png");
     OK(opens(2, 0, "instances_train2017.json") && notes("not used: annotations/instances_train2014.json"),
        "several years: 2017, and the others are named");
@@ -572,7 +576,7 @@ static void test_classes(void)
 int main(void)
 {
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(N_LAYOUTS + 8 + 19 + 4 + 3 + 9 + 4 + 10 + 19 + 5 + 1);
+    tap_plan(N_LAYOUTS + 9 + 19 + 4 + 3 + 9 + 4 + 10 + 19 + 5 + 1);
     test_layouts();
     test_choices();
     test_names();

@@ -563,11 +563,9 @@ err_t coco_find(const char *path, coco_layout_t *out)
     if (!fs_is_folder(path)) {
         const bool val = s.n > 0 && (s.lists[0].role == FOLDER_VAL || s.lists[0].role == FOLDER_DEV);
         if (s.n > 0) TRY_OUT(err, set_list(&s.lists[0], val ? SPLIT_VAL : SPLIT_TRAIN, out));
-        const char *last = strrchr(out->base, '/');
-        if (coco_is_list_folder(last ? last + 1 : out->base)) { /* images are beside its folder */
-            char name[FS_PATH_MAX], parent[FS_PATH_MAX];
-            if (folder_find_parent(out->base, name, parent)) memcpy(out->base, parent, sizeof parent);
-        }
+        char name[FS_PATH_MAX], parent[FS_PATH_MAX]; /* images are beside a folder of lists */
+        if (folder_find_parent(out->base, name, parent) && coco_is_list_folder(name))
+            memcpy(out->base, parent, sizeof parent);
         goto out;
     }
     TRY_OUT(err, choose_splits(&s, out));
