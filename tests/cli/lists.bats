@@ -37,6 +37,8 @@ says() { # CODE WORDS COMMAND...
     says 0 "$lists" train --data "$tool" --model mlp --input-size 16 --batch 4 --steps 1 --threads 1 --out run
     [[ $output == *"7 names differ"* && $output == *"validation uses the training images"* ]]
     says 3 "--split train" eval run
+    echo '[]' >none.json
+    says 3 "--split train" eval --results none.json --data "$tool"
     says 0 "$lists" eval run --split train
     says 0 "$lists" eval run --split train --data "$tool/result.json"
     echo '[{"image_id": 10, "category_id": 1, "bbox": [1, 1, 9, 9], "score": 1}]' >found.json

@@ -176,21 +176,17 @@ static err_t read_coco(const char *path, const open_watch_t *watch, truths_t *tr
 static err_t read_any(const char *path, split_t split, const open_watch_t *watch, truths_t *truths,
                       memory_t *memory)
 {
-    char list[FS_PATH_MAX];
+    char list[FS_PATH_MAX], other[FS_PATH_MAX];
     const source_ops_t *kind = NULL;
     if (fs_exists(path) && !fs_is_folder(path)) return read_coco(path, watch, truths, memory);
     TRY(source_find_kind(path, &kind));
     if (kind != &source_coco) return read_source(path, split, watch, truths, memory);
     TRY(source_coco_list(path, split, list));
-    if (!fs_exists(list)) {
-        char other[FS_PATH_MAX];
-        TRY(source_coco_list(path, !split, other));
-        RAISE(ERR_DATA, "the annotations of the %s images are missing: %s%s%s%s", split_words[split], list,
-              fs_exists(other) ? "; there is " : "", fs_exists(other) ? other : "",
-              !fs_exists(other)      ? ""
-              : split == SPLIT_TRAIN ? ", for --split val"
-                                     : ", for --split train");
-    }
+    if (!fs_exists(list) && source_coco_list(path, !split, other) == ERR_OK && fs_exists(other))
+        RAISE(ERR_DATA, "%s has no list of %s images; --split %s scores against %s", path, split_words[split],
+              split_names[!split], other);
+    if (!fs_exists(list))
+        RAISE(ERR_DATA, "the annotations of the %s images are missing: %s", split_words[split], list);
     return read_coco(list, watch, truths, memory);
 }
 
