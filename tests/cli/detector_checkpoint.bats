@@ -106,6 +106,8 @@ change() { # FILTER FOLDER
     fails 3 "finds objects of 2 categories, but more has 3" eval "$run" --data more
     fails 3 "finds objects of 2 categories, but more has 3" predict "$run" "$coco/val2017/0.png" --data more
     fails 0 "category 2 is wolf in renamed, but was dog" eval "$run" --data renamed --json renamed.json
+    change '.categories |= [.[0] + {name: .[1].name}, .[1] + {name: .[0].name}]' swapped
+    fails 3 "cat is 2, in the model 1" eval "$run" --data swapped
     jq -e '.matches_training_data == false' renamed.json
     fails 3 "--split val evaluates the others" eval "$run" --data renamed --split train
     mv "$coco" "$coco-gone"

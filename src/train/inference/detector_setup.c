@@ -68,7 +68,14 @@ err_t detector_check_categories(const trained_model_t *model, const category_t *
                   " (%s), which %s does not have; use the data that it "
                   "was trained on, or data with the same categories",
                   path, own->id, own->name, data);
-        if (strcmp(own->name, other->name) != 0) renamed = i;
+        if (strcmp(own->name, other->name) == 0) continue;
+        renamed = i;
+        for (int32_t k = 0; k < n_categories; k++)
+            if (strcmp(model->categories[k].name, other->name) == 0)
+                RAISE(ERR_DATA,
+                      "%s numbers its categories otherwise than %s: %s is %" PRId64 ", in the model %" PRId64
+                      "; give the list the model's ids",
+                      data, path, other->name, other->id, model->categories[k].id);
     }
     if (renamed >= 0)
         log_warn("category %" PRId64 " is %s in %s, but was %s when the model was trained",
