@@ -296,6 +296,9 @@ static void test_choices(void)
     put_images("x/a.png y/a.png");
     put_list("list.json", "a.png");
     OK(refused("several folders") && SAYS("x", "y"), "two folders that have the images");
+    put_images("x/b.png y/c.png");
+    put_list("list.json", "a.png b.png c.png b.png");
+    OK(refused("c.png") && SAYS("1 of the 4", "/y: move"), "an image is in another folder than the others");
     folder_clear();
     put_images("ds/images/a.png");
     put_list("ds/annotations/train.json", "a.png");
@@ -576,7 +579,7 @@ static void test_classes(void)
 int main(void)
 {
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(N_LAYOUTS + 9 + 19 + 4 + 3 + 9 + 4 + 10 + 19 + 5 + 1);
+    tap_plan(N_LAYOUTS + 10 + 19 + 4 + 3 + 9 + 4 + 10 + 19 + 5 + 1);
     test_layouts();
     test_choices();
     test_names();

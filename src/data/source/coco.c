@@ -96,34 +96,48 @@ static err_t check_left_out(source_t *source, split_t split)
     return ERR_OK;
 }
 
-/* Where a file is, in or beside the data's folder, for a message. */
-static void find_elsewhere(const impl_t *impl, const char *name, char *out, size_t n_bytes)
+/* The folder of an image, for a message; false: none of the folders has it. */
+static bool find_image(coco_roots_t *roots, const char *name, char out[FS_PATH_MAX])
+{
+    char file[FS_PATH_MAX];
+    const char *root = coco_roots_have(roots, name, file);
+    char *slash = root ? strrchr(file, '/') : NULL;
+    if (slash) *slash = '\0';
+    return root && fs_join(out, slash ? root : "", slash ? file : root) == ERR_OK;
+}
+
+/* Where an image is, in the data's folder or, if most are missing, beside it, for a message. */
+static void find_elsewhere(const impl_t *impl, split_t split, const char *name, bool most, char *out,
+                           size_t n_bytes)
 {
     const char *base = impl->layout.base;
     char folder_name[FS_PATH_MAX], parent[FS_PATH_MAX], path[FS_PATH_MAX], quoted[FS_PATH_MAX];
-    coco_roots_t roots = {.n = 0};
-    char images[FS_PATH_MAX], file[FS_PATH_MAX];
+    coco_roots_t inside = {.n = 0}, beside = {.n = 0};
+    char images[FS_PATH_MAX];
     folder_list_t l = {.n_images = 0};
     out[0] = '\0';
-    if (folder_find_parent(base, folder_name, parent) && folder_list(&roots.arena, parent, &l) == ERR_OK) {
-        roots.far = true; /* only the folders added here */
+    if (coco_roots_find(base, impl->layout.list[split], "", &inside) == ERR_OK &&
+        find_image(&inside, name, path)) {
+        snprintf(out, n_bytes,
+                 "; it is in %.300s: move all into one folder, or write the folders into the names", path);
+    } else if (most && folder_find_parent(base, folder_name, parent) &&
+               folder_list(&beside.arena, parent, &l) == ERR_OK) {
+        beside.far = true; /* only the folders added here */
         for (int64_t i = -1; i < l.folders.n; i++) {
             if (fs_join(path, parent, i < 0 ? "" : l.folders.names[i]) != ERR_OK) continue;
-            (void)coco_roots_add(&roots, path);
-            if (fs_join(images, path, "images") == ERR_OK) (void)coco_roots_add(&roots, images);
+            (void)coco_roots_add(&beside, path);
+            if (fs_join(images, path, "images") == ERR_OK) (void)coco_roots_add(&beside, images);
         }
-        const char *found = coco_roots_have(&roots, name, file);
-        char *slash = found ? strrchr(file, '/') : NULL;
-        if (slash) *slash = '\0';
-        if (slash && fs_join(path, found, file) == ERR_OK) found = path;
+        const bool found = find_image(&beside, name, path);
         fs_quote(parent, quoted, sizeof quoted);
         if (found && coco_is_list_folder(folder_name))
-            snprintf(out, n_bytes, "; it is in %.300s: --data %.300s", found, quoted);
+            snprintf(out, n_bytes, "; it is in %.300s: --data %.300s", path, quoted);
         else if (found)
-            snprintf(out, n_bytes, "; it is in %.300s: move the list and the images into one folder", found);
+            snprintf(out, n_bytes, "; it is in %.300s: move the list and the images into one folder", path);
     }
     folder_list_free(&l);
-    coco_roots_free(&roots);
+    coco_roots_free(&inside);
+    coco_roots_free(&beside);
 }
 
 /* Images that are not there: left out, left in, or refused. */
@@ -135,7 +149,7 @@ static err_t settle_missing(source_t *source, split_t split, int64_t n_missing, 
     const char *folder = impl->folders[split];
     char where[2 * FS_PATH_MAX] = "";
     if (n_missing == 0) return ERR_OK;
-    if (2 * n_missing > coco->n_images) find_elsewhere(impl, first, where, sizeof where);
+    find_elsewhere(impl, split, first, 2 * n_missing > coco->n_images, where, sizeof where);
     if (n_missing == coco->n_images)
         RAISE(ERR_DATA, "none of the %" PRId64 " images in %s is in %s, the first is %s%s", n_missing,
               list_of(impl, split), folder[0] ? folder : impl->layout.base, first, where);

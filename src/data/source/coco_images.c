@@ -238,9 +238,11 @@ err_t coco_roots_choose(coco_roots_t *roots, const coco_image_t *images, int64_t
             if (near && best == most) return ERR_OK;
         }
         if (equal && !near)
-            RAISE(ERR_DATA,
-                  "images of the list, such as %.200s, are in several folders: %s and %s; keep one of them",
-                  images[0].name, *out, equal);
+            RAISE(
+                ERR_DATA,
+                "images of the list are in several folders, such as %s and %s; move them into one, or keep one "
+                "folder if they are copies",
+                *out, equal);
         if (*out) return ERR_OK;
     }
     return ERR_OK;
