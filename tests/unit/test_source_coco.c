@@ -300,6 +300,11 @@ static void test_choices(void)
     put_list("list.json", "a.png b.png c.png b.png");
     OK(refused("c.png") && SAYS("1 of the 4", "/y: move"), "an image is in another folder than the others");
     folder_clear();
+    put_images("images/a.png");
+    put_list("train.json", "a.png");
+    if (symlink("gone.json", folder_path("val.json")) != 0) abort();
+    OK(refused("val.json"), "a list for validation that cannot be read");
+    folder_clear();
     put_images("ds/images/a.png");
     put_list("ds/annotations/train.json", "a.png");
     OK(refused_with(NULL, folder_path("ds/annotations"), "--data") && SAYS("ds/images"), "a folder too low");
@@ -579,7 +584,7 @@ static void test_classes(void)
 int main(void)
 {
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(N_LAYOUTS + 10 + 19 + 4 + 3 + 9 + 4 + 10 + 19 + 5 + 1);
+    tap_plan(N_LAYOUTS + 11 + 19 + 4 + 3 + 9 + 4 + 10 + 19 + 5 + 1);
     test_layouts();
     test_choices();
     test_names();

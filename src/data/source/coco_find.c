@@ -221,8 +221,8 @@ static void name_list(found_t *f, const char *folder, const char *name)
                           : 0);
 }
 
-/* Takes a file if it is a list. Names of COCO's and Roboflow's are lists whatever is in the file, which reading then
- * tells. */
+/* Takes a file if it is a list. Names of COCO's and Roboflow's are lists whatever is in the file, and names of splits if
+ * nobody can look into it, which reading then tells. */
 static err_t add_list(search_t *s, const char *folder, const char *name)
 {
     char path[FS_PATH_MAX];
@@ -235,7 +235,10 @@ static err_t add_list(search_t *s, const char *folder, const char *name)
             return ERR_OK;
     }
     if (s->n == MAX_LISTS || is_other_kind(name) || fs_join(path, folder, name) != ERR_OK) return ERR_OK;
-    const bool named = begins(name, "instances_") || begins(name, "_annotations.coco.json");
+    int n_words;
+    const bool named =
+        begins(name, "instances_") || begins(name, "_annotations.coco.json") ||
+        (access(path, R_OK) != 0 && role_of_words(name, stem_length(name), &n_words) != FOLDER_OTHER);
     struct stat info;
     if (!is_list_file(path, f.first) && !(named && lstat(path, &info) == 0)) return ERR_OK;
     const char *last = strrchr(folder, '/');
