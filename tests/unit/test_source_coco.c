@@ -560,6 +560,7 @@ static bool opens_classes(void)
 /* Folders of classes with files that are like lists. */
 static void test_classes(void)
 {
+    source_t *source = NULL;
     static const char plants[] = "{\"images\":[{\"id\":1,\"file_name\":\"train/cat/a.png\"}],\"categories\":"
                                  "[{\"id\":1,\"name\":\"cat\"}],\"annotations\":[{\"id\":1,"
                                  "\"image_id\":1,\"category_id\":1}]}",
@@ -577,14 +578,23 @@ static void test_classes(void)
     OK(opens_classes(), "no list of images");
     folder_put("data.yaml", names, sizeof names - 1);
     OK(opens_classes(), "the names of classes in YOLO's form");
+    folder_put("anno_train.csv", "a.png,1,2,3,4,14\n", 17);
+    folder_put("train/labels.csv", "file,xmin,ymin,xmax,ymax\n", 25);
+    OK(opens_classes(), "boxes of the images");
     put_list("train.json", "cat/a.png dog/b.png");
     OK(opens(2, 0, "training train/ (train.json)"), "but a list with boxes is one");
+    folder_clear();
+    put_images("images/cat/a.png images/dog/b.png");
+    folder_put("bounding_boxes.txt", "1 60.0 27.0 325.0 304.0\n", 24);
+    OK(source_open(folder, &source) == ERR_OK && strcmp(source->ops->kind, "folder") == 0,
+       "boxes of all images in a file, as CUB's, are not YOLO's labels");
+    source_close(&source);
 }
 
 int main(void)
 {
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(N_LAYOUTS + 11 + 19 + 4 + 3 + 9 + 4 + 10 + 19 + 5 + 1);
+    tap_plan(N_LAYOUTS + 11 + 19 + 4 + 3 + 9 + 4 + 10 + 19 + 7 + 1);
     test_layouts();
     test_choices();
     test_names();

@@ -241,6 +241,9 @@ static void look_below(look_t *l, arena_t *arena)
     char path[FS_PATH_MAX], deeper[FS_PATH_MAX];
     look_into(l, l->base, false);
     if (folder_list(arena, l->base, &top) != ERR_OK) return;
+    /* Labels of an image each are beside it. */
+    if (fs_has_suffix(l->file, ".txt") && top.n_images == 0 && top.folders.n > 0)
+        *l = (look_t){.base = l->base};
     for (int64_t i = 0; i < top.folders.n && i < FEW_FOLDERS; i++) {
         const char *name = top.folders.names[i];
         const bool split = coco_role(name) != FOLDER_OTHER || folder_names_role(name),
@@ -335,6 +338,18 @@ static err_t refuse_part(const char *path)
     return ERR_OK;
 }
 
+/* Whether the file is in the data's folder or in that of a split: beside folders of classes it only describes them. */
+static bool is_above_classes(const look_t *l)
+{
+    const char *below = l->file + strlen(l->base), *slash;
+    char name[NAME_MAX + 1];
+    below += strspn(below, "/");
+    slash = strchr(below, '/');
+    if (!slash) return true;
+    snprintf(name, sizeof name, "%.*s", (int)(slash - below), below);
+    return !strchr(slash + 1, '/') && coco_role(name) != FOLDER_OTHER;
+}
+
 err_t formats_refuse(const char *path)
 {
     char how[2048], base[FS_PATH_MAX];
@@ -346,8 +361,7 @@ err_t formats_refuse(const char *path)
     look_below(&l, &arena);
     arena_free(&arena);
     if (l.format == NO_FORMAT) return ERR_OK;
-    /* A file that lists classes, without labels of boxes. */
-    if (l.format == YOLO && !fs_has_suffix(l.file, ".txt") && folder_trains_classes(base)) return ERR_OK;
+    if (folder_trains_classes(base) && is_above_classes(&l)) return ERR_OK;
     fill_in(&l, how, sizeof how);
     folder_mask_line(l.file);
     RAISE(ERR_DATA,
