@@ -113,6 +113,18 @@ typedef struct layout {
 } layout_t;
 
 static const layout_t layouts[] = {
+    {"a test's list does not train",
+     "images/a.png images/b.png",
+     {{"test-dev.json", "a.png"}, {"validation.json", "b.png"}},
+     0,
+     1,
+     "no training list, validation images/ (validation.json)"},
+    {"a word of training and another: neither",
+     "images/a.png images/b.png",
+     {{"train_val.json", "a.png"}, {"validation.json", "b.png"}},
+     1,
+     1,
+     "training images/ (train_val.json), validation images/ (validation.json)"},
     {"a line break in a name",
      "images/a.png",
      {{"two\nlines.json", "a.png"}},

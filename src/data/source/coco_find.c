@@ -165,7 +165,8 @@ bool coco_is_list_folder(const char *name)
     return false;
 }
 
-/* The role by the words of a name, of which a year may be part: "instances_train2017". Two roles: none.
+/* The role by the words of a name, of which a year may be part: "instances_train2017". Two roles: the later, as of
+ * "test-dev"; with training: none.
  *
  *   n_words  of the name */
 static folder_role_t role_of_words(const char *name, size_t n_name, int *n_words)
@@ -183,8 +184,8 @@ static folder_role_t role_of_words(const char *name, size_t n_name, int *n_words
         if (n > 0) ++*n_words;
         if (n == 0) n = 1;
         if (this == FOLDER_OTHER) continue;
-        if (role != FOLDER_OTHER && role != this) return FOLDER_OTHER;
-        role = this;
+        if (role == FOLDER_OTHER || (role != FOLDER_TRAIN && this > role)) role = this;
+        if (role != this && (role == FOLDER_TRAIN || this == FOLDER_TRAIN)) return FOLDER_OTHER;
     }
     return role;
 }
