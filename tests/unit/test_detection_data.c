@@ -724,7 +724,8 @@ static void test_exif_boxes(void)
     OK(compare_sets(stored, upright) == 0 && strstr(stored->info.about, "7 of 8") &&
            strstr(stored->info.about, "as stored"),
        "boxes as stored, by their images' sizes: %s", stored->info.about);
-    OK(compare_sets(shown, upright) == 0 && strstr(shown->info.about, "as shown") && !upright->info.about[0],
+    OK(compare_sets(shown, upright) == 0 && strstr(shown->info.about, "as shown") &&
+           !strstr(upright->info.about, "EXIF"),
        "boxes as shown: %s", shown->info.about);
     OK(same_sheet(stored, upright) && same_sheet(shown, upright), "and so they are drawn");
     void *bytes = NULL;
