@@ -364,6 +364,17 @@ static void test_meaning(void)
     coco = read_text(SCREEN(OBJECT("4", "0.1", "[0.1,0.2,0.5,0.25]") "," OBJECT("5", "1", "[0,0,1,2]")));
     OK(coco->n_annotations == 2, "not where one is larger");
     coco_free(&coco);
+    OK(refused(SCREEN(OBJECT("4", "6", "[6,9,36,33]") "," OBJECT("8", "0", "[0,0,0,0]") "," OBJECT(
+                   "5", "0", "[46,9,46,33]") "," OBJECT("6", "6", "[60,40,90,70]")),
+               "exceed their image as x, y, width, height"),
+       "corners, some without area: %s", err_message());
+    OK(refused(SCREEN(OBJECT("4", "0.1", "[-0.01,0.2,0.5,0.25]") "," OBJECT(
+                   "5", "1", "[0,0,1.02,1]") "," OBJECT("6", "0", "[0,0,0,0]")),
+               "between 0 and 1"),
+       "shares beyond the image, or none: %s", err_message());
+    coco = read_text(SCREEN(OBJECT("4", "0", "[0,0,0,0]") "," OBJECT("5", "0", "[0,0,0,0]")));
+    OK(coco->flaws.empty.n == 2, "boxes of zeros alone are no shares");
+    coco_free(&coco);
 }
 
 static void test_dialects(void)
@@ -839,7 +850,7 @@ int main(void)
 {
     char path[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
-    tap_plan(9 + 5 + 6 + 5 + 5 + 6 + 6 + 7 + 11 + 21 + 3 + 8 + 2 + 3 + 8 + 1);
+    tap_plan(9 + 5 + 6 + 5 + 5 + 9 + 6 + 7 + 11 + 21 + 3 + 8 + 2 + 3 + 8 + 1);
     test_good();
     test_truths();
     test_flaws();

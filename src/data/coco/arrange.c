@@ -3,6 +3,7 @@
  * references, drops duplicates, and clips boxes to their image; truths keep both. Refuses boxes that mean something
  * else. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,7 +224,7 @@ static void check_box(coco_annotation_record_t *record, const coco_image_t *imag
 
 /* Boxes by what their numbers may mean. */
 typedef struct census {
-    int64_t n, n_beyond, n_not_corners, n_shares, first_beyond, first;
+    int64_t n, n_beyond, n_not_corners, n_shares, n_points, first_beyond, first;
 } census_t;
 
 static void census_add(census_t *c, const coco_annotation_record_t *record, const coco_image_t *image)
@@ -231,12 +232,14 @@ static void census_add(census_t *c, const coco_annotation_record_t *record, cons
     const double *b = record->annotation.box, width = image->width, height = image->height;
     const double slack = 0.1; /* of a side: more than a careless hand's */
     const bool beyond = b[0] + b[2] > width * (1 + slack) || b[1] + b[3] > height * (1 + slack);
-    if (c->n++ == 0) c->first = record->annotation.id;
+    c->n++;
     if (beyond && c->n_beyond++ == 0) c->first_beyond = record->annotation.id;
     c->n_not_corners +=
-        !(b[0] > -1 && b[1] > -1 && b[2] > b[0] && b[3] > b[1] && b[2] <= width + 1 && b[3] <= height + 1);
-    c->n_shares += image->width >= 16 && image->height >= 16 && b[0] >= 0 && b[1] >= 0 && b[2] > 0 &&
-                   b[3] > 0 && b[0] <= 1 && b[1] <= 1 && b[2] <= 1 && b[3] <= 1;
+        !(b[0] > -1 && b[1] > -1 && b[2] >= b[0] && b[3] >= b[1] && b[2] <= width + 1 && b[3] <= height + 1);
+    const bool share = image->width >= 16 && image->height >= 16 && b[0] >= -slack && b[1] >= -slack &&
+                       b[2] >= 0 && b[3] >= 0 && fmax(fmax(b[0], b[1]), fmax(b[2], b[3])) <= 1 + slack;
+    if (share && c->n_shares++ == 0) c->first = record->annotation.id;
+    c->n_points += share && (b[2] <= 0 || b[3] <= 0);
 }
 
 /* Refuses boxes that are not x, y, width and height in pixels. */
@@ -244,12 +247,12 @@ static err_t check_meaning(const census_t *c)
 {
     /* Nearly all fit: a box is rarely wider than it is far from the left, and higher than from the top. */
     enum { ENOUGH = 3, SHARE = 4, FEW = 50 };
-    if (c->n > 0 && c->n_shares == c->n)
-        RAISE(
-            ERR_DATA,
-            "all its boxes lie between 0 and 1, as normalized ones do; COCO's are in pixels: multiply x and width "
-            "by the image's width, y and height by its height (first: annotation %" PRId64 ")",
-            c->first);
+    if (c->n_shares > c->n_points && FEW * (c->n - c->n_shares) <= c->n)
+        RAISE(ERR_DATA,
+              "%" PRId64 " of its %" PRId64
+              " boxes lie between 0 and 1, as normalized ones do; COCO's are in pixels: multiply x and width "
+              "by the image's width, y and height by its height (first: annotation %" PRId64 ")",
+              c->n_shares, c->n, c->first);
     if (c->n >= ENOUGH && SHARE * c->n_beyond >= c->n && FEW * c->n_not_corners <= c->n)
         RAISE(
             ERR_DATA,
