@@ -221,9 +221,20 @@ static void test_ids(void)
        "annotations without ids stay, also the same");
     told_t told = {0};
     coco_tell(coco, &told, add_line);
-    OK(told.n == 1 && strstr(told.text, "2 annotations have no id") && strstr(told.text, "annotations[0]"),
+    OK(told.n == 1 && strstr(told.text, "2 annotations have no integer") &&
+           strstr(told.text, "annotations[0]"),
        "and are told of");
     coco_free(&coco);
+    coco = read_text(FILE_OF(OBJECT("\"5f1c-a\"", "6", "[0,0,2,3]") "," OBJECT("\"\"", "6", "[0,0,2,3]")));
+    OK(coco->n_annotations == 2 && coco->flaws.no_ids.n == 2 && coco->flaws.texts.n == 0,
+       "as do ids of letters");
+    coco_free(&coco);
+    OK(refused("{\"images\":[{\"id\":\"a\"}]}", "number the images") &&
+           refused("{\"categories\":[{\"id\":\"a\"}]}", "number the categories") &&
+           refused("{\"annotations\":[{\"image_id\":\"a\"}]}", "number the images") &&
+           refused("{\"annotations\":[{\"category_id\":\"a\"}]}", "number the categories") &&
+           refused("{\"images\":[{\"width\":\"a\"}]}", "\"width\": the string 'a'"),
+       "all other ids are to be numbered: %s", err_message());
     /* Many with one id: no pair is compared with each other. */
     enum { N = 60000 };
     char *text = malloc(N * 80 + 1000);
@@ -850,7 +861,7 @@ int main(void)
 {
     char path[FS_PATH_MAX] = "";
     const char *data = getenv("DPTRAIN_DATA");
-    tap_plan(9 + 5 + 6 + 5 + 5 + 9 + 6 + 7 + 11 + 21 + 3 + 8 + 2 + 3 + 8 + 1);
+    tap_plan(9 + 5 + 8 + 5 + 5 + 9 + 6 + 7 + 11 + 21 + 3 + 8 + 2 + 3 + 8 + 1);
     test_good();
     test_truths();
     test_flaws();

@@ -422,7 +422,7 @@ static void test_refused(void)
        "also if they differ");
     put(truth_fd, TRUTHS("{\"image_id\":5,\"category_id\":3,\"area\":4,\"bbox\":[1,1,2,2]}"));
     OK(truths_read(truth_path, SPLIT_VAL, NULL, &truths) == ERR_DATA && !truths &&
-           SAYS("1 annotation has no id"),
+           SAYS("1 annotation has no integer"),
        "and annotations without ids: %s", err_message());
 }
 

@@ -102,8 +102,9 @@ void coco_item_null(coco_item_t *item, const coco_member_t *member)
 
 static err_t take_int(coco_item_t *item, const char *text, size_t n_text, int64_t *out)
 {
-    item->has_text |= item->is_text;
-    return item->is_text ? json_text_int(text, n_text, out) : json_parse_int(text, n_text, out);
+    const err_t err = item->is_text ? json_text_int(text, n_text, out) : json_parse_int(text, n_text, out);
+    item->has_text |= item->is_text && err == ERR_OK;
+    return err;
 }
 
 static err_t take_real(coco_item_t *item, const char *text, size_t n_text, double *out)
@@ -115,12 +116,22 @@ static err_t take_real(coco_item_t *item, const char *text, size_t n_text, doubl
 err_t coco_item_number(coco_item_t *item, const coco_member_t *member, const char *text, size_t n_text)
 {
     void *place = (char *)item + member->offset;
+    const char *numbered =
+        place == &item->category_id || (place == &item->id && item->list == COCO_CATEGORIES) ? "categories"
+        : place == &item->id || place == &item->image_id                                     ? "images"
+                                                                                             : NULL;
     err_t err = member->want == COCO_REAL ? take_real(item, text, n_text, place)
                                           : take_int(item, text, n_text, place);
-    if (err != ERR_OK && item->is_text && member->want == COCO_WHOLE)
+    if (err == ERR_DATA && item->is_text && place == &item->id && item->list == COCO_ANNOTATIONS) {
+        err_info_t ignored;
+        err_take(err, &ignored);
+        coco_item_null(item, member);
+        return ERR_OK;
+    }
+    if (err != ERR_OK && item->is_text && numbered)
         err = err_raise(err, __FILE__, __LINE__,
                         "%s; number the %s, and write the numbers wherever they are meant", err_message(),
-                        member->list == COCO_CATEGORIES ? "categories" : "images");
+                        numbered);
     if (err != ERR_OK) return err_context(err, "\"%s\"", member->name);
     item->has_id |= member->offset == offsetof(coco_item_t, id);
     item->has_area |= member->offset == offsetof(coco_item_t, area);

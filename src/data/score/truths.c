@@ -219,7 +219,8 @@ static err_t check_truths(const char *path, split_t split, truths_t *truths, mem
     for (int64_t i = 1; i < n; i++)
         if (ids[i] == ids[i - 1] && n_repeated++ == 0) first = ids[i];
     if (n_bare > 0)
-        RAISE_OUT(err, ERR_DATA, "%s: %" PRId64 " annotation%s no id, and scores need one for each; %s", path,
+        RAISE_OUT(err, ERR_DATA,
+                  "%s: %" PRId64 " annotation%s no integer as id, and scores need one for each; %s", path,
                   n_bare, n_bare == 1 ? " has" : "s have", number_them);
     if (n_repeated > 0)
         RAISE_OUT(err, ERR_DATA,
