@@ -460,6 +460,52 @@ static void test_left_out(void)
     }
 }
 
+/* All that may be unusual in two lists is noted. */
+static void test_notes(void)
+{
+    static const char head[] =
+        "{\"images\":[{\"id\":1,\"path\":\"/x/a.png\",\"width\":5,\"height\":4,\"neg_category_ids\":[]}],"
+        "\"categories\":[{\"id\":1,\"name\":\"cat\"},{\"id\":2,\"name\":\"cat\"},{\"id\":3}],\"annotations\":[";
+    static const char *const objects[] = {
+        "\"area\":4,\"bbox\":[0,0,0,2]",
+        "\"area\":4,\"bbox\":[2,0,-1,2]",
+        "\"id\":3,\"area\":4,\"bbox\":[0,0,2,2]",
+        "\"id\":3,\"area\":4,\"bbox\":[0,0,2,2]",
+        "\"id\":3,\"area\":4,\"bbox\":[0,0,\"3\",2]",
+        "\"ignore\":1,\"bbox\":[0,0,2,2]",
+        "\"area\":4,\"bbox\":[3,0,3,2]",
+        "\"segmentation\":[[0,0,2,0,2,2],[0,0,1,1]],\"bbox\":[0,0,2,2]",
+        "\"segmentation\":[[0,0,2,2]],\"bbox\":[0,0,2,2]",
+        "\"segmentation\":[0,0,2,0,2,2]",
+    };
+    static const char *const last[] = {
+        "without area", "negative",    "listed twice", "ignore",         "exceeded",        "had polygons",
+        "has only",     "brackets",    "of another",   "no integers as", "no area;",        "has no box",
+        "as strings",   "has no name", "the name of",  "no file_name",   "neg_category_ids"};
+    const list_rules_t half = {.max_left_out = 0.5};
+    source_t *source = NULL;
+    bool all = true;
+    char text[4096];
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", head);
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s{\"image_id\":1,\"category_id\":1,%s}",
+                                 i ? "," : "", objects[i]);
+    used += (size_t)snprintf(text + used, sizeof text - used, "]}");
+    folder_clear();
+    put_images("train2017/a.png val2017/a.png");
+    folder_put("annotations/instances_train2017.json", text, used);
+    folder_put("annotations/instances_val2017.json", text, used);
+    if (source_open_watched(folder, &half, NULL, &source) != ERR_OK) printf("# %s\n", err_message());
+    const char *val = source ? strstr(source->notes, "instances_val2017.json") : NULL;
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++) {
+        const bool here = val && strstr(source->notes, last[i]) < val && strstr(val, last[i]);
+        if (!here) printf("# not of both lists: %s\n", last[i]);
+        all &= here;
+    }
+    OK(all, "every flaw of both lists is noted");
+    source_close(&source);
+}
+
 /* Categories of a validation list; the row of its object. */
 static int val_row(const char *categories, int category, const char *note)
 {
@@ -606,12 +652,13 @@ static void test_classes(void)
 int main(void)
 {
     if (!folder_begin()) tap_skip_all("no folder in /tmp");
-    tap_plan(N_LAYOUTS + 11 + 19 + 4 + 3 + 9 + 4 + 10 + 19 + 7 + 1);
+    tap_plan(N_LAYOUTS + 11 + 19 + 4 + 3 + 1 + 9 + 4 + 10 + 19 + 7 + 1);
     test_layouts();
     test_choices();
     test_names();
     test_missing();
     test_left_out();
+    test_notes();
     test_categories();
     test_formats();
     test_classes();

@@ -550,7 +550,7 @@ typedef struct unused {
     source_t *source;
     int64_t n;
     int n_shown;
-    char shown[SOURCE_NOTES_MAX / 2];
+    char shown[1024];
 } unused_t;
 
 /* Counts n files or folders; shows the first, path/name below the source's path, while there is room. */

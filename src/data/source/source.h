@@ -13,7 +13,7 @@
 
 enum {
     SOURCE_MAX_IMAGE = 1 << 28, /* bytes of a compressed image */
-    SOURCE_NOTES_MAX = 2048,
+    SOURCE_NOTES_MAX = 8192,    /* two lists with all of coco_flaws_t */
     SOURCE_ABOUT_MAX = 1024,
     SOURCE_HINT_MAX = 512,
 };
