@@ -42,7 +42,7 @@ says() { # CODE WORDS COMMAND...
     says 0 "$lists" eval run --split train
     says 0 "$lists" eval run --split train --data "$tool/result.json"
     echo '[{"image_id": 10, "category_id": 1, "bbox": [1, 1, 9, 9], "score": 1}]' >found.json
-    says 3 "result.json, for --split train" eval --results found.json --data "$tool"
+    says 3 "--split train" eval --results found.json --data "$tool"
     says 0 "AP50" eval --results found.json --data "$tool" --split train
     says 0 "$lists" data show "$tool" --no-read
     says 0 "$lists" data pack --from "$tool" --out shards

@@ -88,7 +88,7 @@ check() { # CODE WORDS ARGUMENTS...   what dptrain eval says
     check 2 "--model does not apply to --results" --results "$boxes" --data "$sets/coco" --model lenet5
     check 3 "both have boxes; score them in two runs" --results "$boxes" "$both" --data "$sets/coco"
     check 3 "absent.json: cannot open it" --results absent.json --data "$sets/coco"
-    check 3 "instances_train2017.json" --results "$boxes" --data "$sets/coco" --split train
+    check 3 "--split val" --results "$boxes" --data "$sets/coco" --split train
     check 3 "nowhere: no such folder" --results "$boxes" --data nowhere
     "$dptrain" data synth digits --out digits --train 10 --val 10
     check 3 "has no annotations" --results "$boxes" --data digits
