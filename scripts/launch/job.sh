@@ -12,23 +12,24 @@ printf -v job_id '%(%Y%m%dT%H%M%S)T-%s-%s' -1 $$ "${job_id%%-*}"
 # Forwards the output of rank 0; its first bytes show that the job has started. Reads on if nobody reads its output any more:
 # a closed pipe must not end the job. Nor must the loss of $work, so the first bytes go through descriptors: first and again.
 job_forward() {
-    local errors input both reader writer
+    local errors input both reader writer from to
     trap '' INT HUP TERM USR1 PIPE
     exec {errors}>>"$work/errors" {input}<&0
     dd bs=64K count=1 status=none >&"$first"
     [[ -s $work/first || ! -e $work/first ]] || return 0
     mv "$work/first" "$work/started" 2>/dev/null || true
-    # No process substitution: it needs /proc. To open both ends of a fifo waits for nobody; then each can be opened.
+    # No process substitution: it needs /proc. Nor a coprocess: bash forgets one that has ended at once. To open both ends of a fifo
+    # waits for nobody; then each can be opened.
     if {
-        mkfifo "$work/copy" && exec {both}<>"$work/copy" &&
-            exec {reader}<"$work/copy" &&
-            exec {writer}>"$work/copy" {both}>&-
+        mkfifo "$work/copy" "$work/whole" &&
+            exec {both}<>"$work/copy" && exec {reader}<"$work/copy" && exec {writer}>"$work/copy" {both}>&- &&
+            exec {both}<>"$work/whole" && exec {from}<"$work/whole" && exec {to}>"$work/whole" {both}>&-
     } 2>/dev/null; then
         # The last lines say where an interrupted run stands (resume.sh).
-        { tail -c 16384 >"$work/last.part" && mv "$work/last.part" "$work/last"; } <&"$reader" {writer}>&- 2>/dev/null &
-        coproc { cat <&"$again" && exec cat <&"$input"; } {reader}<&- {writer}>&- 2>/dev/null
+        { tail -c 16384 >"$work/last.part" && mv "$work/last.part" "$work/last"; } <&"$reader" {writer}>&- {from}<&- {to}>&- 2>/dev/null &
+        { cat <&"$again" && exec cat <&"$input"; } >&"$to" {reader}<&- {writer}>&- {from}<&- {to}>&- 2>/dev/null &
         # It keeps the writer until it has opened its own.
-        exec tee --output-error=warn "$work/copy" <&"${COPROC[0]}" {reader}<&- 2>&"$errors"
+        exec tee --output-error=warn "$work/copy" <&"$from" {reader}<&- {to}>&- 2>&"$errors"
     fi
     cat <&"$again" && exec cat 2>&"$errors"
 }
