@@ -185,8 +185,9 @@ typedef struct told {
     char text[2048];
 } told_t;
 
-static void add_line(void *context, const char *line)
+static void add_line(void *context, coco_effect_t effect, const char *line)
 {
+    (void)effect;
     told_t *told = context;
     size_t n = strlen(told->text);
     told->n++;

@@ -116,7 +116,7 @@ static void test_counted(void)
              "[" FOUND("[10,10,20,20]",
                        0.5) ",{\"image_id\":5,\"category_id\":3,\"bbox\":[1,1,2,2],\"score\":1}]",
              1, 1, 1),
-       "a category that only the results have is no part of the mean");
+       "a category that occurs only in the results does not count towards the mean");
     OK(gives("{\"images\":[{\"id\":0,\"file_name\":\"a\",\"width\":100,\"height\":100}],\"categories\":["
              "{\"id\":900,\"name\":\"a\"},{\"id\":0,\"name\":\"b\"}],\"annotations\":["
              "{\"id\":4,\"image_id\":0,\"category_id\":0,\"bbox\":[1,1,9,9],\"area\":81},"

@@ -23,27 +23,16 @@ typedef struct list_rule_options {
 } list_rule_options_t;
 
 /* The rows of a command's table: `at` is the offset of a list_rule_options_t. */
-#define LIST_RULE_ROWS(at)                                                                                        \
-    {"exif-boxes",                                                                                                \
-     OPT_CHOICE,                                                                                                  \
-     (at) + offsetof(list_rule_options_t, boxes),                                                                 \
-     "auto",                                                                                                      \
-     0,                                                                                                           \
-     0,                                                                                                           \
-     list_boxes,                                                                                                  \
-     NULL,                                                                                                        \
+/* clang-format off */
+#define LIST_RULE_ROWS(at) \
+    {"exif-boxes", OPT_CHOICE, (at) + offsetof(list_rule_options_t, boxes), "auto", 0, 0, list_boxes, NULL, \
      "COCO: boxes of images with an EXIF orientation are in pixels as stored, or as shown; auto: by the images' " \
-     "sizes in the list",                                                                                         \
-     OPT_MORE},                                                                                                   \
-        {"skip-missing", OPT_FLAG, (at) + offsetof(list_rule_options_t, skip_missing),                            \
-         NULL,           0,        0,                                                                             \
-         NULL,           NULL,     "COCO: leave out images of the list whose files are missing",                  \
-         OPT_MORE},                                                                                               \
-    {                                                                                                             \
-        "max-left-out", OPT_REAL, (at) + offsetof(list_rule_options_t, max_left_out), LIST_MAX_LEFT_OUT, 0,       \
-            1, NULL, "X",                                                                                         \
-            "COCO: largest share of the list's images, and of its objects, that may be left out", OPT_MORE        \
-    }
+     "sizes in the list", OPT_MORE}, \
+    {"skip-missing", OPT_FLAG, (at) + offsetof(list_rule_options_t, skip_missing), NULL, 0, 0, NULL, NULL, \
+     "COCO: leave out images of the list whose files are missing", OPT_MORE}, \
+    {"max-left-out", OPT_REAL, (at) + offsetof(list_rule_options_t, max_left_out), LIST_MAX_LEFT_OUT, 0, 1, NULL, "X", \
+     "COCO: largest share of the list's images, and of its objects, that may be left out", OPT_MORE}
+/* clang-format on */
 extern const char *const list_boxes[LIST_BOXES_COUNT + 1];
 
 /* The same without pointers, so that it can be sent to other ranks. Zeroed: the defaults. */

@@ -103,10 +103,17 @@ typedef void (*coco_progress_t)(void *context, int64_t n_read, int64_t n_bytes);
 err_t coco_read(const char *path, coco_progress_t progress, void *context, coco_t **out);
 void coco_free(coco_t **coco);
 
+/* What something unusual about a file changes. Truths are not clipped, and nothing is left out of them. */
+typedef enum coco_effect {
+    COCO_LEFT_OUT, /* training, by annotations that it does not have */
+    COCO_TRAINING, /* training, otherwise */
+    COCO_SCORES    /* scores against the annotations, too */
+} coco_effect_t;
+
+typedef void coco_listen_t(void *context, coco_effect_t effect, const char *line);
+
 /* Tells what was unusual about the file, a line for each kind: "2 boxes exceeded their image and were clipped
  * (first: annotation 12)". */
-void coco_tell(const coco_t *coco, void *context, void (*tell)(void *context, const char *line));
-/* Only what scores against its annotations depend on. */
-void coco_tell_scores(const coco_t *coco, void *context, void (*tell)(void *context, const char *line));
+void coco_tell(const coco_t *coco, void *context, coco_listen_t *listen);
 
 #endif

@@ -253,7 +253,8 @@ static int on_array(void *context)
     }
     if (current_place(p) == PLACE_MASK && p->mask_member != PLACE_SKIPPED)
         return finish_event(p, enter_place(p, p->mask_member));
-    err_t err = refuse_value(p, "a list");
+    const bool file = current_place(p) == PLACE_OUTSIDE;
+    err_t err = refuse_value(p, file ? "a list, as files of detections are (eval --results)" : "a list");
     return finish_event(p, err == ERR_OK ? enter_place(p, PLACE_SKIPPED) : err);
 }
 

@@ -211,7 +211,7 @@ static void note_like(results_item_t *item, const unsigned char *text, size_t n_
                 item->like[m] = results_members[m].likes[i];
 }
 
-/* A member of an object around the list, or of what is no such object. */
+/* A key at the top of a file that is an object: of the list inside it, or a sign that the file is something else. */
 static err_t handle_list(reader_t *r, const unsigned char *text, size_t n_text)
 {
     if (is_name("record", text, n_text))

@@ -2,11 +2,9 @@
 /* Collects the ground truth from COCO's file or from a source. Copies only what a source does not keep. */
 #include "data/score/truths.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/log.h"
@@ -134,32 +132,16 @@ static void report_alive(void *context, int64_t n_read, int64_t n_bytes)
     if (watch) (void)watch->alive(watch->context);
 }
 
-static void warn_line(void *path, const char *line)
+static void warn_line(void *path, coco_effect_t effect, const char *line)
 {
-    log_warn("%s: %s", (const char *)path, line);
-}
-
-/* A list cannot be annotations. Other kinds of files are the parser's to refuse. */
-static err_t check_no_results(const char *path)
-{
-    char head[64] = "";
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return ERR_OK;
-    const ssize_t n = read(fd, head, sizeof head - 1);
-    close(fd);
-    if (n <= 0 || head[strspn(head, " \t\r\n")] != '[') return ERR_OK;
-    RAISE(ERR_DATA,
-          "%s is a list, as files of detections are (eval --results); expected annotations, an object with "
-          "images, annotations and categories",
-          path);
+    if (effect == COCO_SCORES) log_warn("%s: %s", (const char *)path, line);
 }
 
 static err_t read_coco(const char *path, const open_watch_t *watch, truths_t *truths, memory_t *memory)
 {
-    TRY(check_no_results(path));
     TRY(coco_read(path, report_alive, (void *)watch, &memory->coco));
     const coco_t *coco = memory->coco;
-    coco_tell_scores(coco, (void *)(uintptr_t)path, warn_line);
+    coco_tell(coco, (void *)(uintptr_t)path, warn_line);
     truths->n_categories = coco->n_categories;
     truths->categories = coco->categories;
     truths->n_images = coco->n_images;

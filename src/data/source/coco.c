@@ -17,7 +17,7 @@
 #include "data/source/parts.h"
 
 /* FEW_IMAGES: in so few, images without annotations are looked for. */
-enum { FEW_IMAGES = 4096, NAMES_SHOWN = 3 };
+enum { FEW_IMAGES = 4096 };
 
 typedef struct impl {
     coco_layout_t layout;
@@ -45,18 +45,15 @@ static const char *list_of(const impl_t *impl, split_t split)
 typedef struct teller {
     source_t *source;
     const char *list;
-    int n_before,
-        n_reasons; /* lines that tell why objects are left out come after those of the file's encoding */
-    char reasons[512];
+    char reasons[512]; /* why objects are left out */
 } teller_t;
 
-static void tell_flaw(void *context, const char *line)
+static void tell_flaw(void *context, coco_effect_t effect, const char *line)
 {
     teller_t *t = context;
     const size_t used = strlen(t->reasons), room = sizeof t->reasons - used;
     source_note(t->source, "%s: %s", t->list, line);
-    if (t->n_before-- <= 0 && t->n_reasons-- > 0)
-        snprintf(t->reasons + used, room, "%s%s", used ? "; " : "", line);
+    if (effect == COCO_LEFT_OUT) snprintf(t->reasons + used, room, "%s%s", used ? "; " : "", line);
 }
 
 /* Says what of a list is left out, and refuses it if that is too much (--max-left-out): of the objects, or of the images
@@ -66,14 +63,11 @@ static err_t check_left_out(source_t *source, split_t split)
     static const list_rules_t usual = {.skip_missing = false};
     const impl_t *impl = source->impl;
     const coco_t *coco = impl->coco[split];
-    const coco_flaws_t *flaws = &coco->flaws;
-    const int64_t n_out = coco_left_out(flaws), n = coco->n_listed;
+    const int64_t n_out = coco_left_out(&coco->flaws), n = coco->n_listed;
     const double most = list_rules_most(source->rules ? source->rules : &usual);
     int64_t n_bare = 0, n_with = 0;
     char bare[96] = "";
-    teller_t teller = {source, list_of(impl, split),
-                       coco->encoding.gzip + coco->encoding.utf16 + coco->encoding.bom,
-                       (flaws->empty.n > 0) + (flaws->negative.n > 0) + (flaws->duplicates.n > 0), ""};
+    teller_t teller = {source, list_of(impl, split), ""};
     coco_tell(coco, &teller, tell_flaw);
     if (n_out == 0) return ERR_OK;
     for (int64_t i = 0; i < coco->n_images; i++) {
@@ -602,8 +596,8 @@ static err_t note_unused(source_t *source)
 out:
     folder_list_free(&l);
     arena_free(&arena);
-    if (err == ERR_OK && layout->n_unused > NAMES_SHOWN)
-        source_note(source, "not used: %s and %d more", layout->unused, layout->n_unused - NAMES_SHOWN);
+    if (err == ERR_OK && layout->n_unused > COCO_UNUSED_SHOWN)
+        source_note(source, "not used: %s and %d more", layout->unused, layout->n_unused - COCO_UNUSED_SHOWN);
     else if (err == ERR_OK && layout->n_unused > 0)
         source_note(source, "not used: %s", layout->unused);
     return err;

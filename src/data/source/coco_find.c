@@ -21,7 +21,6 @@ enum {
     FEW_FOLDERS = 16,    /* without a list elsewhere, so many folders are looked into */
     MOST_ENTRIES = 4096, /* of a folder that may hold very many images */
     PEEK = 1 << 16,      /* bytes of a file that tell whether it is a list */
-    NAMES_SHOWN = 3,
 };
 
 /* A list's place, by its rank: the lower is taken. */
@@ -496,7 +495,7 @@ static err_t set_list(const found_t *f, split_t split, coco_layout_t *out)
 void coco_add_unused(coco_layout_t *out, const char *name, const char *end)
 {
     const size_t used = strlen(out->unused), room = sizeof out->unused - used;
-    if (out->n_unused++ >= NAMES_SHOWN) return;
+    if (out->n_unused++ >= COCO_UNUSED_SHOWN) return;
     int n = snprintf(out->unused + used, room, "%s%.120s%s", used ? ", " : "", name, end);
     if (n < 0 || (size_t)n >= room) out->unused[used] = '\0';
     folder_mask_line(out->unused + used);

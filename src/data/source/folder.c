@@ -530,7 +530,7 @@ static err_t make_hint(source_t *source, const layout_t *layout)
     if (source->n_samples[SPLIT_TRAIN] == 0) {
         snprintf(
             source->hint, sizeof source->hint,
-            "%s/ is the name of a split, and there is no train/ beside it. Move the training classes into train/, including "
+            "%s/ is the name of a split, but train/ is missing beside it. Move the training classes into train/, including "
             "%s/ if it is one of them%s",
             layout->val, layout->val, layout->top.n_archives > 0 ? "; there are archives to unpack" : "");
         return ERR_OK;

@@ -139,6 +139,8 @@ err_t folder_report_no_classes(const char *path, const folder_list_t *l, const c
 /* Whether the images of a list are missing while those of the other are here. COCO_MAY_BE_ABSENT: its first one is. */
 typedef enum coco_absent { COCO_NOT_ABSENT, COCO_MAY_BE_ABSENT, COCO_ABSENT } coco_absent_t;
 
+enum { COCO_UNUSED_SHOWN = 3 };
+
 typedef struct coco_layout {
     char base[FS_PATH_MAX]; /* the folder; of a list that was given, the one that has its images */
     char list[SPLIT_COUNT][FS_PATH_MAX];  /* "": none */
@@ -146,8 +148,9 @@ typedef struct coco_layout {
     coco_absent_t absent[SPLIT_COUNT];
     bool tests; /* the list for validation is a test's */
     int n_unused;
-    char unused[SOURCE_HINT_MAX]; /* the first of them */
+    char unused[SOURCE_HINT_MAX]; /* the first COCO_UNUSED_SHOWN of them */
 } coco_layout_t;
+
 /* A folder with such a list, or the list itself. Raises nothing. */
 bool coco_is(const char *path);
 /* ERR_DATA: several lists could serve as one split, or a folder as COCO's is without its list. */
