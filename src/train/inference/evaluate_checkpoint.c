@@ -8,10 +8,10 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/session/disk_wait.h"
 #include "data/load/images.h"
 #include "train/evaluate/evaluation_show.h"
 #include "train/feed/data.h"
-#include "train/output/disk_wait.h"
 #include "train/run/choose_algorithms.h"
 
 typedef struct eval_data {

@@ -6,10 +6,10 @@
 #include <stdio.h>
 
 #include "cluster/comm/from_rank0.h"
+#include "cluster/session/disk_wait.h"
 #include "data/load/detection.h"
 #include "data/source/share.h"
 #include "train/inference/show_detector.h"
-#include "train/output/disk_wait.h"
 
 const char *const evaluate_detector_scores[] = {"auto", "bbox", "segm", NULL};
 

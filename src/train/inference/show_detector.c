@@ -11,11 +11,11 @@
 #include "base/print.h"
 #include "base/record.h"
 #include "base/table.h"
+#include "cluster/session/disk_wait.h"
 #include "data/load/images.h"
 #include "data/score/score.h"
 #include "data/show/sheet.h"
 #include "train/detect/worst_images.h"
-#include "train/output/disk_wait.h"
 
 enum { TILE = 320, TEXT = 96 };
 static const double drawn_score = 0.5;

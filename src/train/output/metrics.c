@@ -15,7 +15,7 @@
 #include "base/json_read.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "train/output/disk_wait.h"
+#include "cluster/session/disk_wait.h"
 
 enum { BUFFER_BYTES = 1 << 13 };
 

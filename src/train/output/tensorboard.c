@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "train/output/disk_wait.h"
+#include "cluster/session/disk_wait.h"
 
 #define PREFIX "events.out.tfevents."
 #define RUN    "run-"

@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/trace.h"
 #include "base/version.h"
-#include "train/output/disk_wait.h"
+#include "cluster/session/disk_wait.h"
 
 enum { MAX_BYTES = 64 << 20, CHUNK_BYTES = 1 << 20 };
 

@@ -9,7 +9,7 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "train/output/disk_wait.h"
+#include "cluster/session/disk_wait.h"
 #include "train/replay/judge.h"
 
 typedef struct replay {

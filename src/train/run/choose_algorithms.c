@@ -16,9 +16,9 @@
 #include "base/xxh3.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
+#include "cluster/session/measure_cache.h"
 #include "cluster/session/stop.h"
 #include "compute/graph/fuse.h"
-#include "train/run/measure_cache.h"
 
 void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training)
 {

@@ -18,8 +18,8 @@
 #include "base/xxh3.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
+#include "cluster/session/measure_cache.h"
 #include "compute/graph/measure_step.h"
-#include "train/run/measure_cache.h"
 
 enum { FORMAT = 1, KEY_MAX = 1024, CACHE_MAX = 1 << 18 };
 /* Fewer threads are chosen unless more are faster by this factor; beside other processes, if fewer are. */

@@ -16,9 +16,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
+#include "cluster/session/disk_wait.h"
 #include "cluster/session/interrupt.h"
 #include "store/checkpoint/store.h"
-#include "train/output/disk_wait.h"
 #include "train/run/checkpoint_content.h"
 #include "train/run/end_record.h"
 

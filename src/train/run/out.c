@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
+#include "cluster/session/disk_wait.h"
 #include "data/dataset/content_file.h"
 #include "store/checkpoint/store.h"
-#include "train/output/disk_wait.h"
 #include "train/run/setup.h"
 
 /* In the folder of a run: the folder of its TensorBoard events. */

@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/session/disk_wait.h"
 #include "store/checkpoint/store.h"
-#include "train/output/disk_wait.h"
 #include "train/run/checkpoint_content.h"
 #include "train/run/resume_check.h"
 

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/version.h"
-#include "train/output/disk_wait.h"
+#include "cluster/session/disk_wait.h"
 #include "train/output/metrics_tail.h"
 #include "train/run/checkpoint_interval.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The files of the user's cache folder (fs_cache_path) that keep what start-up measured and chose. While they are
  * read or written, messages about ranks that wait name the path. Not collective. */
-#ifndef TRAIN_RUN_MEASURE_CACHE_H
-#define TRAIN_RUN_MEASURE_CACHE_H
+#ifndef CLUSTER_SESSION_MEASURE_CACHE_H
+#define CLUSTER_SESSION_MEASURE_CACHE_H
 
 #include <stdint.h>
 

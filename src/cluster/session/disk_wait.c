@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Notes which file the main thread is waiting for. Timing it is left to base/deadline.c and the watchdog. */
-#include "train/output/disk_wait.h"
+#include "cluster/session/disk_wait.h"
 
 #include <stdbool.h>
 #include <stdio.h>

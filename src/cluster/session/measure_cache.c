@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads and writes the cached choices of start-up. Their contents are left to choose_threads.c and
  * choose_algorithms.c. */
-#include "train/run/measure_cache.h"
+#include "cluster/session/measure_cache.h"
 
 #include <sys/stat.h>
 
 #include "base/fs.h"
-#include "train/output/disk_wait.h"
+#include "cluster/session/disk_wait.h"
 
 static err_t read_regular(const char *path, int64_t max_bytes, char **out)
 {

@@ -2,8 +2,8 @@
 /* Brackets around what the main thread does on the disk of the output folder, so that a disk that does not
  * answer is named: by this rank at its deadline (base/deadline.h), and by ranks that wait for it
  * (cluster/comm/watchdog.h). They cost a microsecond, and do nothing on other threads. */
-#ifndef TRAIN_OUTPUT_DISK_WAIT_H
-#define TRAIN_OUTPUT_DISK_WAIT_H
+#ifndef CLUSTER_SESSION_DISK_WAIT_H
+#define CLUSTER_SESSION_DISK_WAIT_H
 
 /* A call that takes a moment. Nested calls belong to the outer one.
  *
