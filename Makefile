@@ -163,6 +163,9 @@ $(BUILD)/kernels/cpu/direct/avx2.o: CFLAGS_ALL += -mavx2 -mfma -ffp-contract=fas
 $(BUILD)/kernels/cpu/amx.o: CFLAGS_ALL += -mavx512f -mavx512bw -mavx512vl -mavx512bf16 -mamx-tile -mamx-bf16
 endif
 
+# The peak's products and sums are one instruction where there is one.
+$(BUILD)/kernels/cpu/peak.o: CFLAGS_ALL += -ffp-contract=fast
+
 # Keep the compiler from turning `copy` into memcpy, which bypasses the caches above some size and would not be comparable with
 # the other three kernels.
 $(BUILD)/src/tools/bench/mem_arrays.o: CFLAGS_ALL += $(if $(findstring clang,$(shell $(CC) --version)),-fno-builtin,-fno-tree-loop-distribute-patterns)

@@ -143,6 +143,29 @@ static void amx_multiply(const amx_product_t *p, const amx_place_t *at)
         multiply_tiles(p, at, false, false);
 }
 
+static void amx_spin(int64_t n)
+{
+    _Alignas(64) uint8_t values[AMX_TILE_BYTES];
+    memset(values, 0x3c, sizeof values); /* 0.0115 each */
+    __asm__ volatile("" : : "m"(values));
+    amx_begin(AMX_ROWS);
+    _tile_loadd(LEFT_0, values, 64);
+    _tile_loadd(LEFT_1, values, 64);
+    _tile_loadd(RIGHT_0, values, 64);
+    _tile_loadd(RIGHT_1, values, 64);
+    _tile_zero(OUT_00);
+    _tile_zero(OUT_01);
+    _tile_zero(OUT_10);
+    _tile_zero(OUT_11);
+    for (int64_t i = 0; i < n; i++) {
+        _tile_dpbf16ps(OUT_00, LEFT_0, RIGHT_0);
+        _tile_dpbf16ps(OUT_01, LEFT_0, RIGHT_1);
+        _tile_dpbf16ps(OUT_10, LEFT_1, RIGHT_0);
+        _tile_dpbf16ps(OUT_11, LEFT_1, RIGHT_1);
+    }
+    amx_end();
+}
+
 /* Mask of the first n of 16 lanes; empty for n ≤ 0. */
 static inline __mmask16 first_of(int64_t n)
 {
@@ -255,7 +278,8 @@ static void pack_turned(const void *const *rows, dtype_t dtype, int64_t first, u
     store_turned(words, to);
 }
 
-static const amx_t amx = {amx_begin, amx_end, amx_multiply, pack_row, pack_columns, pack_pairs, pack_turned};
+static const amx_t amx = {amx_begin, amx_end,      amx_multiply, amx_spin,
+                          pack_row,  pack_columns, pack_pairs,   pack_turned};
 
 /* oneDNN requests permission to use the tile registers from Linux, for the whole process, when it detects the
  * CPU. */

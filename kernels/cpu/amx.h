@@ -17,6 +17,7 @@
 #include "compute/tensor/dtype.h"
 
 enum { AMX_ROWS = 16, AMX_COLUMNS = 16, AMX_DEPTH = 32, AMX_TILE_BYTES = 1024 };
+enum { AMX_SPIN_FLOPS = 4 * 2 * AMX_ROWS * AMX_COLUMNS * AMX_DEPTH };
 
 /* A product sums, over the taps t and the steps i < n_steps,
  *
@@ -56,6 +57,8 @@ typedef struct amx {
     void (*begin)(int rows);
     void (*end)(void);
     void (*multiply)(const amx_product_t *product, const amx_place_t *place);
+    /* n times AMX_SPIN_FLOPS on the registers alone: as fast as tiles can be multiplied. Begins and ends itself. */
+    void (*spin)(int64_t n);
 
     /* to[0 … n_padded) = from[0 … n), then zeros. */
     void (*pack_row)(const void *from, dtype_t dtype, int64_t n, int64_t n_padded, uint16_t *to);

@@ -48,5 +48,7 @@ const backend_t backend_cpu = {
     .sum_squares = cpu_sum_squares,
     .stores_bf16 = true,
     .accumulate = cpu_accumulate,
+    .peak_flops = cpu_peak_flops,
+    .peak_bytes = cpu_peak_bytes,
     .describe = onednn_describe,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The optimizers and sums of the cpu backend. */
+/* The optimizers, sums and peaks of the cpu backend. */
 #ifndef KERNELS_CPU_CPU_H
 #define KERNELS_CPU_CPU_H
 
@@ -11,5 +11,7 @@ err_t cpu_optim_adamw(const optim_args_t *args);
 err_t cpu_optim_lars(const optim_args_t *args);
 err_t cpu_sum_squares(const float *x, int64_t n, double *out);
 err_t cpu_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype);
+err_t cpu_peak_flops(dtype_t compute, backend_peak_t *out);
+err_t cpu_peak_bytes(int64_t n_bytes, backend_peak_t *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The least time that a step's layers could take on this core: products at the rate of a large matrix product, bytes at
- * the rate of a large copy, whichever takes longer. 3x3 convolutions of stride 1 are counted with a quarter of their
+/* The least time that a step's layers could take on this core: products at the rate of its multiply-adds, bytes at the
+ * rate of a large array that is read or copied, whichever takes longer. 3x3 convolutions of stride 1 are counted with a quarter of their
  * products, as Winograd's F(4x4, 3x3) has, and without its transforms. */
 #ifndef SCRIPTS_BENCH_DETECTOR_FLOOR_H
 #define SCRIPTS_BENCH_DETECTOR_FLOOR_H
@@ -8,49 +8,19 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
 #include "compute/graph/exec.h"
-#include "train/output/profile.h"
-
-enum { FLOOR_RUNS = 8 };
 
 typedef struct floor_rates {
     double flops, bytes; /* per second */
 } floor_rates_t;
 
-/* The fastest of several copies of 64 MiB; bytes read and written. */
-static inline err_t floor_measure_copy(double *out)
-{
-    enum { N = 64 << 20 };
-    char *from = NULL, *to = NULL;
-    err_t err;
-    double best = INFINITY;
-    TRY_OUT(err, mem_new_array(N, 1, "a copy", &from));
-    TRY_OUT(err, mem_new_array(N, 1, "a copy", &to));
-    memset(from, 1, N);
-    for (int i = 0; i < FLOOR_RUNS; i++) {
-        const double start = clock_sec();
-        memcpy(to, from, N);
-        best = fmin(best, clock_sec() - start);
-        from[i] = to[N - 1 - i]; /* so that no copy can be left out */
-    }
-    *out = 2.0 * N / best;
-out:
-    mem_free(&from);
-    mem_free(&to);
-    return err;
-}
-
 static inline err_t floor_measure(const backend_t *backend, floor_rates_t *out)
 {
-    out->flops = 0;
-    for (int i = 0; i < FLOOR_RUNS; i++) {
-        double flops;
-        TRY(profile_measure_peak(backend, DTYPE_F32, &flops));
-        out->flops = fmax(out->flops, flops);
-    }
-    return floor_measure_copy(&out->bytes);
+    backend_peak_t flops, bytes;
+    TRY(backend->peak_flops(DTYPE_F32, &flops));
+    TRY(backend->peak_bytes(64 << 20, &bytes));
+    *out = (floor_rates_t){flops.per_sec, bytes.per_sec};
+    return ERR_OK;
 }
 
 static inline double floor_tensors(const shape_t *shape, int n)

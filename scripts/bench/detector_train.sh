@@ -119,8 +119,8 @@ $table
   which each draws its own anchors.
 - torchvision: glibc keeps its freed pages; the memory format is the faster one of a trial before the first round. Its memory
   includes the imports of Python, about 0.7 GB. By part: each part's forward and backward on its own, another step than "all".
-- Floor: products at the rate of a large matrix product, measured in the same processes, or every tensor read or written
-  once at the rate of a large copy, whichever takes longer (\`scripts/bench/detector_floor.h\`). 3 × 3 convolutions of stride 1
+- Floor: products at the rate of the core's multiply-adds, measured in the same processes, or every tensor read or written
+  once at the rate of a large array that is read or copied, whichever takes longer (\`scripts/bench/detector_floor.h\`). 3 × 3 convolutions of stride 1
   count with a quarter of their products, as in Winograd's F(4×4, 3×3), and without its transforms. Of bytes it is rough: the
   optimizer reads more than it writes, which is faster than a copy, and RoIAlign of 32 regions reads a part of its maps.
 - GFLOP: 2 for each multiply-add of the plain algorithm that runs.

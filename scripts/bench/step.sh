@@ -73,7 +73,7 @@ $(jq -r --argjson peak "$peak" --argjson batch "$batch" --argjson rate "$rate" -
     | .[]' "$records")
 
 - MFLOP: 2 per multiply-add of a step; no gradient of the first layer's input. Floor: these at the peak,
-  $(printf '%.0f' "$peak") GFLOP/s, the best that a product of two large matrices reached at the end of the same runs. Times of
+  $(printf '%.0f' "$peak") GFLOP/s, what the core's multiply-adds reached at the end of the same runs. Times of
   layers are means over the steps, which include disturbances; the median step does not.
 - The time above the floor: transposes into the batch's layout and back (a tenth of a convolution), ReLU and pooling with
   their byte masks, tiles whose channels do not fill vectors, matrix products with only 64 rows.

@@ -68,8 +68,8 @@ sound() { # CASE POINTS RANKS
             points gemm "all(.key.dtype == \"$([[ $precision == fp32 ]] && echo float32 || echo bfloat16)\")"
         done
     done
-    # The line of the peak names the product that set it.
-    grep -E '^measured peak, the best of all products: [0-9.]+ .* per rank \(.*( x [0-9]+ x [0-9]+|timed beforehand)\)$' "$said"
+    # The line of the peak names what measured it: an instruction, unless a product beat that.
+    grep -E '^peak: [0-9.]+ .* per rank \((.*, [0-9]+ threads?|a product of [0-9]+ x [0-9]+ x [0-9]+)\)$' "$said"
     # One row per point under one header, every column under its name.
     [ "$(grep -cE '^  (square|lenet5/fc[12]|resnet50/fc) +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+ +[0-9.]+ % +0$' "$said")" -eq 5 ]
     [ "$(grep -cE '^  shape +m +n +k +time us +GFLOP/s +all ranks +of peak +wrong$' "$said")" -eq 1 ]

@@ -72,19 +72,25 @@ static void check_rates(void)
     comm_t comm = {.size = 3};
     bench_t bench = {.comm = &comm};
     bench_result_t result = {.p50 = 0.5};
-    bench_rate_t rate = bench_rate_of(&bench, &result, 4e9, 16e9);
-    OK(rate.gflops == 8 && rate.gflops_all == 24 && rate.share_of_peak == 0.5,
+    yardstick_t known = {.flops = 16e9}, unknown = {0};
+    bench_rate_t rate = bench_rate_of(&bench, &result, 4e9, &known);
+    OK(rate.gflops == 8 && rate.gflops_all == 24 && rate.peak_gflops == 16 && rate.share_of_peak == 0.5,
        "FLOP/s: of a rank, of all, of the peak");
-    rate = bench_rate_of(&bench, &result, 4e9, 0);
-    OK(rate.gflops == 8 && rate.share_of_peak == 0, "an unknown peak");
-    double peak = 0;
-    bench.peak_flops[DTYPE_F32] = 6e9;
-    bench_raise_peak(&bench, DTYPE_F32, 5e9);
-    OK(bench_peak(&bench, DTYPE_F32, &peak) == ERR_OK && peak == 6e9, "a slower product leaves the peak");
-    bench_raise_peak(&bench, DTYPE_F32, 8e9);
-    OK(bench_peak(&bench, DTYPE_F32, &peak) == ERR_OK &&
-           bench_rate_of(&bench, &result, 4e9, peak).share_of_peak == 1,
-       "a faster one raises it");
+    rate = bench_rate_of(&bench, &result, 4e9, &unknown);
+    OK(rate.gflops == 8 && isnan(rate.share_of_peak), "an unknown peak");
+    const yardstick_t *y;
+    bench.has_yardstick[DTYPE_F32] = bench.has_yardstick[DTYPE_BF16] = true;
+    bench.yardstick[DTYPE_F32] = (yardstick_t){.flops = 6e9, .flops_from = "a loop"};
+    bench_raise_peak(&bench, DTYPE_F32, 5e9, "a product");
+    OK(bench_yardstick(&bench, DTYPE_F32, &y) == ERR_OK && y->flops == 6e9 &&
+           strcmp(y->flops_from, "a loop") == 0,
+       "a slower product leaves the peak");
+    bench_raise_peak(&bench, DTYPE_F32, 8e9, "a product");
+    OK(bench_yardstick(&bench, DTYPE_F32, &y) == ERR_OK && strcmp(y->flops_from, "a product") == 0 &&
+           bench_rate_of(&bench, &result, 4e9, y).share_of_peak == 1,
+       "a faster one raises it, and is named");
+    bench_raise_peak(&bench, DTYPE_BF16, 8e9, "a product");
+    OK(bench.yardstick[DTYPE_BF16].flops == 0, "but not one that is unknown");
     OK(mem_kernel_bytes(MEM_COPY, 10) == 160 && mem_kernel_bytes(MEM_SCALE, 10) == 160 &&
            mem_kernel_bytes(MEM_ADD, 10) == 240 && mem_kernel_bytes(MEM_TRIAD, 10) == 240,
        "bytes as STREAM counts them");
@@ -313,7 +319,7 @@ static void check_files(void)
 
 int main(void)
 {
-    tap_plan(6 + 5 + 5 + 2 * 7 + 6 + 3 + 2 + 12 + 1);
+    tap_plan(6 + 6 + 5 + 2 * 7 + 6 + 3 + 2 + 12 + 1);
     check_layers();
     check_rates();
     check_gemm();

@@ -100,7 +100,7 @@ static void check_missing(void)
 
 int main(void)
 {
-    tap_plan(13);
+    tap_plan(14);
     check_generations();
     check_several();
     check_others();
@@ -111,5 +111,9 @@ int main(void)
     machine_cpu_text(here_text);
     OK(here.name[0] && strstr(here_text, here.name) == here_text && strstr(here_text, here.type),
        "this machine: %s", here_text);
+    const int64_t one = machine_cache_bytes(1, 1), shared = machine_cache_bytes(1, 1000);
+    OK(here.caches[0] == '\0' ||
+           (one > 0 && shared > 0 && shared < one && machine_cache_bytes(4096, 1) >= one),
+       "caches of a rank: %lld bytes, of one of many %lld", (long long)one, (long long)shared);
     return tap_done();
 }

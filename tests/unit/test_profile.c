@@ -163,31 +163,23 @@ static void test_counts(exec_t *exec)
        "a layer without products has time alone");
 }
 
-static err_t no_room(size_t n_bytes, const char *what, void **out)
+static err_t no_room(dtype_t compute, backend_peak_t *out)
 {
-    *out = NULL;
-    RAISE(ERR_SYSTEM, "%s: %zu bytes of GPU memory cannot be had", what, n_bytes);
-}
-
-static void release_nothing(void *block)
-{
-    if (block) abort();
+    (void)compute, (void)out;
+    RAISE(ERR_SYSTEM, "64 bytes of GPU memory cannot be had");
 }
 
 /* The trained model has used up the device's memory. */
 static void test_full(comm_t *comm, const profile_run_t *run)
 {
-    static const backend_memory_t memory = {
-        .alloc = no_room, .release = release_nothing, .alloc_host = no_room, .release_host = release_nothing};
     backend_t full = *run->backend;
     profile_run_t same = *run;
     profile_t p = {0};
     json_t j = {0};
-    full.memory = &memory;
+    full.peak_flops = no_room;
     same.backend = &full;
     OK_CALL(profile_gather(comm, &same, &p), "a profile of a run that left no memory");
-    OK(p.peak_flops == 0 && p.split.total == 10 && p.n_layers > 0 &&
-           SAYS("measuring the peak", "cannot be had"),
+    OK(p.yardstick.flops == 0 && p.split.total == 10 && p.n_layers > 0 && SAYS("cannot be had"),
        "has all but the peak, and why is known");
     json_object_begin(&j, NULL);
     profile_json(&p, &j);
@@ -218,7 +210,7 @@ static void test_gather(const backend_t *backend, const exec_t *exec)
     }
     OK(sorted, "every node is there, the most costly first");
     OK(near(n_flops, N_SAMPLES * (3 * 2293000.0 - 288000)), "2 FLOPs for each multiply-add, over two steps");
-    OK(p.peak_flops > 0, "the peak is measured");
+    OK((p.yardstick.flops > 0) == (backend->peak_flops != NULL), "the peak is measured, where there is one");
     profile_free(&p);
     profile_free(&p);
     test_full(comm, &run);

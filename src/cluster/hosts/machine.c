@@ -3,6 +3,7 @@
  * as unknown, never as an error. */
 #include "cluster/hosts/machine.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -130,6 +131,35 @@ static void read_caches(const char *folder, char *out, size_t n_bytes)
         if (strcmp(type, "Instruction") == 0 || !fs_read_line(path, size, sizeof size)) continue;
         append(out, n_bytes, " ", size);
     }
+}
+
+/* CPUs of a mask such as "00000000,00000003". */
+static int count_cpus(const char *mask)
+{
+    int n = 0;
+    for (; *mask; mask++)
+        if (isxdigit((unsigned char)*mask))
+            n += __builtin_popcount((unsigned)strtol((char[]){*mask, '\0'}, NULL, 16));
+    return n;
+}
+
+int64_t machine_cache_bytes(int n_cpus, int n_ranks)
+{
+    static const char folder[] = "/sys/devices/system/cpu/cpu0/cache";
+    char path[128], type[32], size[32], mask[1024];
+    int64_t sum = 0;
+    for (int index = 0; index < 16; index++) {
+        snprintf(path, sizeof path, "%s/index%d/type", folder, index);
+        if (!fs_read_line(path, type, sizeof type)) break;
+        snprintf(path, sizeof path, "%s/index%d/size", folder, index);
+        if (strcmp(type, "Instruction") == 0 || !fs_read_line(path, size, sizeof size)) continue;
+        snprintf(path, sizeof path, "%s/index%d/shared_cpu_map", folder, index);
+        const int n_sharing = fs_read_line(path, mask, sizeof mask) ? count_cpus(mask) : 1;
+        const int n_caches = n_sharing > 0 && n_sharing < machine_cpus() ? machine_cpus() / n_sharing : 1;
+        const int64_t n_bytes = 1024 * strtoll(size, NULL, 10); /* "32768K" */
+        sum += n_cpus < n_caches / n_ranks ? n_cpus * n_bytes : n_caches * n_bytes / n_ranks;
+    }
+    return sum;
 }
 
 void machine_cpu(machine_cpu_t *out)

@@ -29,6 +29,10 @@ void machine_cpu_read(FILE *cpuinfo, machine_cpu_t *out);
 enum { MACHINE_CPU_TEXT = 512 };
 void machine_cpu_text(char out[MACHINE_CPU_TEXT]);
 
+/* At most what the caches hold for one of n_ranks ranks of this host with n_cpus CPUs each: all levels, and of a
+ * level that CPUs share the rank's part. 0: unknown. */
+int64_t machine_cache_bytes(int n_cpus, int n_ranks);
+
 int machine_cpus(void);             /* online */
 int64_t machine_memory_bytes(void); /* 0: unknown */
 /* Memory still available: MemAvailable, or less if a control group sets a limit. INT64_MAX: unknown. */

@@ -44,6 +44,14 @@ enum { BACKEND_MARKS = 16 };
 /* Hears of a launch: the kernel's name, static, and the bytes of every array that it reads or writes. */
 typedef void (*backend_heard_t)(void *context, const char *kernel, int64_t n_bytes);
 
+/* What this rank's hardware does at most. */
+typedef struct backend_peak {
+    double per_sec;
+    int n_threads;       /* of the host; 0: a device */
+    int64_t cache_bytes; /* of a device; 0: the host's */
+    char from[40];       /* what measured it: "vdpbf16ps", "a product of 8192 x 8192 x 8192" */
+} backend_peak_t;
+
 /* The functions of a backend. Fields may be NULL only where noted.
  *
  *   usable       whether the backend works on this machine; if not, why[n_bytes] gets the reason. NULL:
@@ -55,6 +63,10 @@ typedef void (*backend_heard_t)(void *context, const char *kernel, int64_t n_byt
  *                backends only
  *   accumulate   dst += src over n elements (gradients that are sums: op_args_t.accumulate_dx). DTYPE_BF16
  *                only with stores_bf16
+ *   peak_flops   FLOP/s of products in this type, 2 per multiply-add, in tens of milliseconds: of the CPU's best
+ *                instruction, or of a device's best product of large matrices of that type. NULL: unknown
+ *   peak_bytes   bytes per second, read or written beyond the caches; n_bytes: of an array that exceeds the
+ *                host's caches. NULL: unknown
  *   describe     implementation and version for the run record, such as "oneDNN 2.6.3, avx512_core"
  *
  * NULL on host backends, where callers fall back to plain C:
@@ -95,6 +107,8 @@ typedef struct backend {
     err_t (*wait)(int mark);
     err_t (*seconds)(int from, int to, double *out);
     const struct backend *(*counted)(backend_heard_t heard, void *context);
+    err_t (*peak_flops)(dtype_t compute, backend_peak_t *out);
+    err_t (*peak_bytes)(int64_t n_bytes, backend_peak_t *out);
     void (*describe)(char *out, size_t n_bytes);
 } backend_t;
 

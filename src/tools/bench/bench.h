@@ -12,6 +12,7 @@
 #include "base/opt.h"
 #include "base/table.h"
 #include "cluster/session/runtime.h"
+#include "cluster/session/yardstick.h"
 #include "tools/bench/foreign_load.h"
 #include "tools/bench/turns.h"
 
@@ -34,13 +35,14 @@ typedef struct bench {
     comm_t *comm; /* runtime.comm */
     bench_log_t *log;
     load_t load;
-    const char *case_name;          /* of the running case */
-    turns_t *turns;                 /* NULL: no other job takes turns with this one */
-    int n_cpus;                     /* of this host */
-    bool cpus_are_shared;           /* more threads than CPUs on this host */
-    bool interrupted;               /* by a signal; the same on all ranks */
-    bool failed_check;              /* a result was wrong: the command ends with ERR_GATE */
-    double peak_flops[DTYPE_COUNT]; /* cache of bench_peak; 0: not measured yet */
+    const char *case_name;              /* of the running case */
+    turns_t *turns;                     /* NULL: no other job takes turns with this one */
+    int n_cpus;                         /* of this host */
+    bool cpus_are_shared;               /* more threads than CPUs on this host */
+    bool interrupted;                   /* by a signal; the same on all ranks */
+    bool failed_check;                  /* a result was wrong: the command ends with ERR_GATE */
+    yardstick_t yardstick[DTYPE_COUNT]; /* bench_yardstick's */
+    bool has_yardstick[DTYPE_COUNT];
 } bench_t;
 
 /* A case: one file and one row in registry.c. Option keys are unique over all cases. They begin with the name

@@ -39,9 +39,8 @@ static const opt_t conv_table[] = {
 typedef struct conv {
     bench_t *bench;
     const conv_options_t *options;
-    double peak;
+    const yardstick_t *yardstick;
     table_t *table;
-    bool *above_peak; /* set if a pass was faster than the peak */
 } conv_t;
 
 /* One layer being measured. */
@@ -117,7 +116,6 @@ static void conv_print_row(const conv_t *c, const subject_t *s, const char *pass
                l->stride, l->out);
     table_cell(c->table, "%s", pass);
     bench_rate_cells(c->table, result, rate);
-    *c->above_peak |= rate->share_of_peak > 1;
 }
 
 static err_t conv_record(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
@@ -138,7 +136,6 @@ static err_t conv_record(const conv_t *c, const subject_t *s, const bench_op_t *
     bench_rate_json(rate, j);
     if (j) {
         json_string(j, "algorithm", algorithm_of(op, pass));
-        json_real(j, "peak_gflops", c->peak / 1e9);
         json_int(j, "repeat_in_net", s->layer->repeat);
         json_int(j, "wrong", n_wrong);
     }
@@ -154,7 +151,7 @@ static err_t report_pass(const conv_t *c, const subject_t *s, const bench_op_t *
     int64_t n_wrong = conv_check(&op->scratch, &s->desc, pass, algorithm_of(op, pass));
     TRY(bench_sum_wrong(c->bench, &n_wrong));
     double n_flops = 2.0 * (double)op_macs(&s->desc);
-    bench_rate_t rate = bench_rate_of(c->bench, result, n_flops, c->peak);
+    bench_rate_t rate = bench_rate_of(c->bench, result, n_flops, c->yardstick);
     conv_print_row(c, s, op_pass_names[pass], result, &rate);
     table_cell(c->table, "%s", algorithm_of(op, pass));
     table_cell(c->table, "%lld", (long long)n_wrong);
@@ -209,12 +206,12 @@ static err_t conv_run(bench_t *bench, const void *values)
                                  {"wrong"}},
                      .n_columns = 9,
                      .indent = 2};
-    bool above_peak = false;
-    conv_t c = {.bench = bench, .options = o, .table = &table, .above_peak = &above_peak};
-    TRY(bench_peak(bench, DTYPE_F32, &c.peak));
-    bench_print("conv: float32, algorithms %s, %d rank%s concurrently; measured peak %s per rank",
+    conv_t c = {.bench = bench, .options = o, .table = &table};
+    bench_print("conv: float32, algorithms %s, %d rank%s concurrently",
                 strcmp(o->algorithms, "fixed") == 0 ? "fixed by the backend" : "measured", bench->comm->size,
-                bench->comm->size > 1 ? "s" : "", figure_rate(c.peak / 1e9, "GFLOP/s").text);
+                bench->comm->size > 1 ? "s" : "");
+    TRY(bench_yardstick(bench, DTYPE_F32, &c.yardstick));
+    bench_print_peak(c.yardstick);
     table_log(&table); /* the headings */
     err_t err = ERR_OK;
     for (int i = 0; i < n_conv_layers && err == ERR_OK; i++) {
@@ -223,10 +220,6 @@ static err_t conv_run(bench_t *bench, const void *values)
         if (wanted && (layer->quick || !bench->options->quick)) err = measure_layer(&c, layer);
     }
     table_free(&table);
-    if (above_peak)
-        bench_print(
-            "! above 100 %%: the algorithm multiplies less than counted here (Winograd), or other load "
-            "slowed the product that measured the peak");
     return err;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain bench gemm`: y = x·wᵀ as in a fully connected layer, through the backend that training uses. Shows
- * and records the points after the last measurement, because the fastest of them can raise the peak. */
+ * and records the points after the last measurement, because a point that beats the yardstick raises it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ typedef struct gemm {
     bench_t *bench;
     const gemm_options_t *options;
     dtype_t compute;
-    double peak;
+    const yardstick_t *yardstick;
     table_t *table;
     gemm_point_t points[MAX_POINTS];
     int n;
@@ -98,10 +98,7 @@ static err_t gemm_record(const gemm_t *g, const gemm_point_t *p, const bench_rat
     }
     bench_record_metrics(g->bench);
     bench_rate_json(rate, j);
-    if (j) {
-        json_real(j, "peak_gflops", g->peak / 1e9);
-        json_int(j, "wrong", p->n_wrong);
-    }
+    if (j) json_int(j, "wrong", p->n_wrong);
     return bench_record_end(g->bench, &p->result);
 }
 
@@ -125,6 +122,12 @@ static err_t measure_product(const gemm_t *g, const bench_op_t *op, const char *
     return bench_sum_wrong(bench, &point->n_wrong);
 }
 
+static void describe_product(const gemm_shape_t *s, char out[WHAT_MAX])
+{
+    snprintf(out, WHAT_MAX, "a product of %lld x %lld x %lld", (long long)s->m, (long long)s->n,
+             (long long)s->k);
+}
+
 static err_t measure_shape(gemm_t *g, const gemm_shape_t *s)
 {
     char what[WHAT_MAX];
@@ -133,8 +136,7 @@ static err_t measure_shape(gemm_t *g, const gemm_shape_t *s)
     gemm_point_t *point = &g->points[g->n];
     point->shape = *s;
     desc.attr.linear = (linear_attr_t){.out_features = s->n};
-    snprintf(what, sizeof what, "a product of %lld x %lld x %lld", (long long)s->m, (long long)s->n,
-             (long long)s->k);
+    describe_product(s, what);
     TRY(op_infer(&desc));
     err_t err = bench_op_new(g->bench, &desc, false, NULL, what, &op);
     if (err == ERR_OK) err = measure_product(g, &op, what, point);
@@ -163,32 +165,25 @@ static err_t gemm_measure_shapes(gemm_t *g, int64_t max)
     int n = list_shapes(g, max, shapes);
     bench_print("gemm: y = x·w', products in %s, %d rank%s concurrently; %d products, shown after the last",
                 dtype_name(g->compute), g->bench->comm->size, g->bench->comm->size > 1 ? "s" : "", n);
-    TRY(bench_peak(g->bench, g->compute, &g->peak));
+    TRY(bench_yardstick(g->bench, g->compute, &g->yardstick));
     for (int i = 0; i < n; i++) TRY(measure_shape(g, &shapes[i]));
     return ERR_OK;
 }
 
-/* Collective. Rates all points against the highest rate measured so far, among them or before. */
+/* Collective. */
 static err_t gemm_show_points(gemm_t *g)
 {
+    char text[WHAT_MAX];
     for (int i = 0; i < g->n; i++) {
         double sec = g->points[i].result.p50;
-        bench_raise_peak(g->bench, g->compute, sec > 0 ? g->points[i].n_flops / sec : 0);
+        describe_product(&g->points[i].shape, text);
+        bench_raise_peak(g->bench, g->compute, sec > 0 ? g->points[i].n_flops / sec : 0, text);
     }
-    TRY(bench_peak(g->bench, g->compute, &g->peak));
-    char from[WHAT_MAX] = "a square product timed beforehand";
-    for (int i = 0; i < g->n; i++) {
-        const gemm_point_t *p = &g->points[i];
-        if (p->result.p50 > 0 && p->n_flops / p->result.p50 >= g->peak)
-            snprintf(from, sizeof from, "%s, %lld x %lld x %lld", p->shape.name, (long long)p->shape.m,
-                     (long long)p->shape.n, (long long)p->shape.k);
-    }
-    bench_print("measured peak, the best of all products: %s per rank (%s)",
-                figure_rate(g->peak / 1e9, "GFLOP/s").text, from);
+    bench_print_peak(g->yardstick);
     table_log(g->table); /* the headings */
     for (int i = 0; i < g->n; i++) {
         const gemm_point_t *p = &g->points[i];
-        bench_rate_t rate = bench_rate_of(g->bench, &p->result, p->n_flops, g->peak);
+        bench_rate_t rate = bench_rate_of(g->bench, &p->result, p->n_flops, g->yardstick);
         gemm_print_row(g, p, &rate);
         TRY(gemm_record(g, p, &rate));
     }
@@ -230,7 +225,7 @@ static err_t gemm_run(bench_t *bench, const void *values)
 }
 
 const bench_case_t bench_gemm = {.name = "gemm",
-                                 .summary = "matrix products, and their share of the measured peak",
+                                 .summary = "matrix products, and their share of the hardware's peak",
                                  .table = gemm_table,
                                  .n_options = sizeof gemm_table / sizeof gemm_table[0],
                                  .n_options_bytes = sizeof(gemm_options_t),

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a single operator through the backend for the gemm and conv cases, measures the peak to rate it
- * against, and formats rates. */
+/* Runs a single operator through the backend for the gemm and conv cases, rates it by the
+ * yardstick, and formats rates. */
 #include "tools/bench/operator.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/figure.h"
 #include "base/mem.h"
-#include "train/output/profile.h"
-
-enum { PEAK_TRIES = 3 }; /* the best counts: disturbances only lower the result */
 
 static void fill_nan(float *block, shape_t shape)
 {
@@ -68,22 +66,30 @@ bench_work_t bench_pass_work(bench_pass_t *pass, const char *what)
         .what = what, .context = pass, .run = run_pass, .finish = on_device ? sync_pass : NULL};
 }
 
-err_t bench_peak(bench_t *bench, dtype_t compute, double *out)
+err_t bench_yardstick(bench_t *bench, dtype_t compute, const yardstick_t **out)
 {
-    double *best = &bench->peak_flops[compute];
-    int n = *best > 0 ? 0 : bench->options->quick ? 1 : PEAK_TRIES;
-    for (int i = 0; i < n; i++) {
-        double peak;
-        TRY(profile_measure_peaks(bench->comm, bench->runtime.backend, compute, &peak));
-        if (peak > *best) *best = peak;
-    }
-    *out = *best;
+    yardstick_t *y = &bench->yardstick[compute];
+    if (!bench->has_yardstick[compute])
+        TRY(yardstick_measure(bench->comm, bench->runtime.backend, compute, y));
+    bench->has_yardstick[compute] = true;
+    *out = y;
     return ERR_OK;
 }
 
-void bench_raise_peak(bench_t *bench, dtype_t compute, double flops)
+void bench_raise_peak(bench_t *bench, dtype_t compute, double flops, const char *product)
 {
-    if (flops > bench->peak_flops[compute]) bench->peak_flops[compute] = flops;
+    yardstick_t *y = &bench->yardstick[compute];
+    if (y->flops <= 0 || flops <= y->flops) return;
+    y->flops = flops;
+    snprintf(y->flops_from, sizeof y->flops_from, "%s", product);
+}
+
+void bench_print_peak(const yardstick_t *y)
+{
+    if (y->flops > 0)
+        bench_print("peak: %s per rank (%s)", figure_rate(y->flops / 1e9, "GFLOP/s").text, y->flops_from);
+    else
+        bench_print("peak: unknown");
 }
 
 void bench_key_ranks(const bench_t *bench, const char *dtype, json_t *j)
@@ -95,10 +101,14 @@ void bench_key_ranks(const bench_t *bench, const char *dtype, json_t *j)
     if (dtype) json_string(j, "dtype", dtype);
 }
 
-bench_rate_t bench_rate_of(const bench_t *bench, const bench_result_t *result, double n_flops, double peak)
+bench_rate_t bench_rate_of(const bench_t *bench, const bench_result_t *result, double n_flops,
+                           const yardstick_t *yardstick)
 {
     double flops = result->p50 > 0 ? n_flops / result->p50 : 0;
-    return (bench_rate_t){flops / 1e9, flops / 1e9 * bench->comm->size, peak > 0 ? flops / peak : 0};
+    return (bench_rate_t){.gflops = flops / 1e9,
+                          .gflops_all = flops / 1e9 * bench->comm->size,
+                          .peak_gflops = yardstick->flops / 1e9,
+                          .share_of_peak = yardstick->flops > 0 ? flops / yardstick->flops : NAN};
 }
 
 void bench_rate_json(const bench_rate_t *rate, json_t *j)
@@ -106,7 +116,9 @@ void bench_rate_json(const bench_rate_t *rate, json_t *j)
     if (!j) return;
     json_real(j, "gflops", rate->gflops);
     json_real(j, "gflops_all", rate->gflops_all);
+    if (!(rate->peak_gflops > 0)) return;
     json_real(j, "share_of_peak", rate->share_of_peak);
+    json_real(j, "peak_gflops", rate->peak_gflops);
 }
 
 void bench_rate_cells(table_t *table, const bench_result_t *result, const bench_rate_t *rate)
@@ -114,7 +126,7 @@ void bench_rate_cells(table_t *table, const bench_result_t *result, const bench_
     table_cell(table, "%.1f%-1s", 1e6 * result->p50, bench_mark(result));
     table_cell(table, "%.1f", rate->gflops);
     table_cell(table, "%.1f", rate->gflops_all);
-    table_cell(table, "%s%-1s", figure_percent(rate->share_of_peak).text, rate->share_of_peak > 1 ? "!" : "");
+    table_cell(table, "%s", figure_percent(rate->share_of_peak).text);
 }
 
 err_t bench_sum_wrong(bench_t *bench, int64_t *n_wrong)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the cases that compute: a single operator with its buffers, the measured peak, rates, and the
+/* Shared by the cases that compute: a single operator with its buffers, the yardstick, rates, and the
  * common part of a record's key. */
 #ifndef TOOLS_BENCH_OPERATOR_H
 #define TOOLS_BENCH_OPERATOR_H
@@ -29,10 +29,15 @@ typedef struct bench_pass {
 } bench_pass_t;
 bench_work_t bench_pass_work(bench_pass_t *pass, const char *what);
 
-/* Collective. FLOP/s per rank of a large matrix product while all ranks multiply. Measured once. */
-err_t bench_peak(bench_t *bench, dtype_t compute, double *out);
-/* Raises that peak to the FLOP/s of another product, if that was faster. */
-void bench_raise_peak(bench_t *bench, dtype_t compute, double flops);
+/* Collective. What a rank's hardware does at most. Measured once. */
+err_t bench_yardstick(bench_t *bench, dtype_t compute, const yardstick_t **out);
+/* Raises its FLOP/s, if known, to those of a product that was faster: a clock rate may have risen since.
+ *
+ *   product  for people: "a product of 64 x 64 x 64" */
+void bench_raise_peak(bench_t *bench, dtype_t compute, double flops, const char *product);
+
+/* Says what it is, and what measured it. */
+void bench_print_peak(const yardstick_t *yardstick);
 
 /* Writes "ranks", "threads", "device" and, unless NULL, "dtype" into a record's key. Does nothing if j is
  * NULL. */
@@ -40,11 +45,13 @@ void bench_key_ranks(const bench_t *bench, const char *dtype, json_t *j);
 
 /* Rates of products. n_flops: per iteration of a rank. bench_rate_json does nothing if j is NULL. */
 typedef struct bench_rate {
-    double gflops, gflops_all, share_of_peak; /* per rank; of all ranks; per rank / peak */
+    double gflops, gflops_all;         /* per rank; of all ranks */
+    double peak_gflops, share_of_peak; /* of the yardstick, and per rank / that; unknown: 0, NAN */
 } bench_rate_t;
-bench_rate_t bench_rate_of(const bench_t *bench, const bench_result_t *result, double n_flops, double peak);
+bench_rate_t bench_rate_of(const bench_t *bench, const bench_result_t *result, double n_flops,
+                           const yardstick_t *yardstick);
 void bench_rate_json(const bench_rate_t *rate, json_t *j);
-/* The same as table columns, after the time. A share above 100 % gets a !; the case explains it. */
+/* The same as table columns, after the time. */
 #define BENCH_RATE_COLUMNS                                                                                   \
     {"time", .unit = "us ", .min_width = 12}, {"GFLOP/s", .min_width = 8}, {"all ranks"},                    \
     {                                                                                                        \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The profile at the end of a run: phases of a step, layers relative to a measured GEMM peak, hints.
+/* The profile at the end of a run: phases of a step, layers relative to the hardware's peak, hints.
  * Recording times is left to train/run/step.c and the executor. */
 #include "train/output/profile.h"
 
@@ -7,89 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/table.h"
-#include "compute/graph/scratch.h"
-
-/* Matrix sizes in ascending order; a slow backend measures only the first ones. */
-static const int64_t peak_sizes[] = {128, 256, 512, 1024, 4096, 8192};
-enum { N_PEAK_SIZES = sizeof peak_sizes / sizeof peak_sizes[0], PEAK_RUNS = 5 };
-#define PEAK_BUDGET_SEC 0.2
-
-typedef struct product {
-    op_t *op;
-    scratch_t scratch;
-    void *saved, *workspace;
-} product_t;
-
-static err_t product_new(const backend_t *backend, dtype_t compute, int64_t n, product_t *out)
-{
-    static const char what[] = "the peak's matrices";
-    op_desc_t desc = {.kind = OP_LINEAR, .compute = compute, .n_inputs = 1, .x = {shape_2d(n, n)}};
-    desc.attr.linear = (linear_attr_t){.out_features = n};
-    TRY(op_infer(&desc));
-    TRY(op_plan(backend, &desc, false, NULL, &out->op));
-    TRY(scratch_new(&desc, backend, false, what, &out->scratch));
-    TRY(backend_alloc(backend, out->op->n_saved_bytes, what, &out->saved));
-    return backend_alloc(backend, out->op->n_workspace_bytes, what, &out->workspace);
-}
-
-static void product_free(const backend_t *backend, product_t *product)
-{
-    op_free(&product->op);
-    scratch_free(&product->scratch);
-    backend_release(backend, &product->saved);
-    backend_release(backend, &product->workspace);
-}
-
-/* Seconds of the fastest run: at least one, at most PEAK_RUNS that fit before `deadline`. */
-static err_t time_product(const backend_t *backend, const product_t *p, double deadline, double *best_sec)
-{
-    TRY(backend_sync(backend));
-    for (int i = 0; i < PEAK_RUNS && (i == 0 || clock_sec() + *best_sec < deadline); i++) {
-        double start = clock_sec();
-        TRY(scratch_run(&p->scratch, p->op, OP_FORWARD, p->saved, p->workspace));
-        TRY(backend_sync(backend));
-        double sec = clock_sec() - start;
-        if (i == 0 || sec < *best_sec) *best_sec = sec;
-    }
-    return ERR_OK;
-}
-
-err_t profile_measure_peak(const backend_t *backend, dtype_t compute, double *out)
-{
-    double deadline = clock_sec() + PEAK_BUDGET_SEC, sec = 0;
-    *out = 0;
-    for (int i = 0; i < N_PEAK_SIZES; i++) {
-        int64_t n = peak_sizes[i];
-        double n_flops = 2.0 * (double)(n * n) * (double)n;
-        /* Skipped unless it would run twice at the speed so far. */
-        if (*out > 0 && clock_sec() + 2 * n_flops / *out > deadline) break;
-        product_t product = {0};
-        err_t err = product_new(backend, compute, n, &product);
-        bool has_room = err == ERR_OK || *out <= 0;
-        if (err == ERR_OK) err = time_product(backend, &product, deadline, &sec);
-        product_free(backend, &product);
-        if (!has_room) break; /* the model may fill the memory; smaller sizes suffice */
-        if (err != ERR_OK) return err_context(err, "measuring the peak");
-        if (n_flops / sec > *out) *out = n_flops / sec;
-    }
-    return ERR_OK;
-}
-
-/* All ranks measure at once, because those of a host share memory bandwidth and clock rate. */
-err_t profile_measure_peaks(comm_t *comm, const backend_t *backend, dtype_t compute, double *out)
-{
-    static const char what[] = "measuring the peak";
-    TRY(comm_barrier(comm, what));
-    TRY(comm_agree(comm, profile_measure_peak(backend, compute, out), what));
-    TRY(comm_allreduce(comm, out, 1, DTYPE_F64, COMM_SUM, what));
-    *out /= comm->size;
-    return ERR_OK;
-}
 
 static double layer_sec(const profile_layer_t *layer)
 {
@@ -155,17 +76,6 @@ static err_t gather_parts(comm_t *comm, const profile_run_t *run, profile_parts_
     return comm_allgather(comm, &mine, sizeof mine, *out, what);
 }
 
-/* Collective. The run has succeeded, so a missing peak is only a warning. Errors that were not agreed on are
- * still returned. */
-static err_t gather_peak(comm_t *comm, const profile_run_t *run, double *out)
-{
-    err_t err = profile_measure_peaks(comm, run->backend, exec_graph(run->exec)->compute, out);
-    if (err == ERR_OK || err != comm->agreed) return err;
-    log_warn("the peak was not measured: %s", err_message());
-    *out = 0;
-    return ERR_OK;
-}
-
 err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
 {
     const profile_split_t *sums = run->sums;
@@ -181,7 +91,7 @@ err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
     out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
     TRY(gather_layers(comm, run->exec, run->n_layer_steps, out));
     TRY(gather_parts(comm, run, &out->ranks));
-    return gather_peak(comm, run, &out->peak_flops);
+    return yardstick_measure(comm, run->backend, exec_graph(run->exec)->compute, &out->yardstick);
 }
 
 void profile_free(profile_t *profile)
@@ -291,14 +201,15 @@ static void log_layers(const profile_t *p)
         table_cell(&t, "%.3f", 1e3 * layer->backward_sec);
         table_cell(&t, "%s", figure_percent(profile_layer_share(p, layer)).text);
         table_cell(&t, flops > 0 ? "%.1f" : "-", flops / 1e9);
-        table_cell(&t, "%s",
-                   figure_percent(flops > 0 && p->peak_flops > 0 ? flops / p->peak_flops : NAN).text);
+        table_cell(
+            &t, "%s",
+            figure_percent(flops > 0 && p->yardstick.flops > 0 ? flops / p->yardstick.flops : NAN).text);
     }
     table_log(&t);
     table_free(&t);
-    if (p->peak_flops > 0)
-        log_info("  peak: %s per rank, in a large matrix product on all ranks at once",
-                 figure_rate(p->peak_flops / 1e9, "GFLOP/s").text);
+    if (p->yardstick.flops > 0)
+        log_info("  peak: %s per rank (%s), on all ranks at once",
+                 figure_rate(p->yardstick.flops / 1e9, "GFLOP/s").text, p->yardstick.flops_from);
 }
 
 /* The last of five lines: the first hint, else the most expensive layer. */
@@ -358,7 +269,7 @@ static void json_layer(const profile_t *p, const profile_layer_t *layer, json_t 
     json_real(j, "backward_sec", layer->backward_sec);
     json_real(j, "share", profile_layer_share(p, layer));
     json_real(j, "gflops", flops / 1e9);
-    if (p->peak_flops > 0) json_real(j, "share_of_peak", flops / p->peak_flops);
+    if (p->yardstick.flops > 0) json_real(j, "share_of_peak", flops / p->yardstick.flops);
     json_object_end(j);
 }
 
@@ -377,7 +288,7 @@ void profile_json(const profile_t *p, json_t *j)
     json_real(j, "other_sec", other_sec(s));
     json_real(j, "allreduce_sec", p->sum_sec);
     cpu_use_json(&p->cpu, j);
-    if (p->peak_flops > 0) json_real(j, "peak_gflops", p->peak_flops / 1e9);
+    if (p->yardstick.flops > 0) json_real(j, "peak_gflops", p->yardstick.flops / 1e9);
     json_array_begin(j, "layers");
     for (int i = 0; i < p->n_layers; i++) json_layer(p, &p->layers[i], j);
     json_array_end(j);

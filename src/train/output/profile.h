@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "cluster/comm/comm.h"
+#include "cluster/session/yardstick.h"
 #include "compute/graph/exec.h"
 #include "train/output/cpu_use.h"
 #include "train/output/profile_parts.h"
@@ -31,7 +32,7 @@ typedef struct profile {
     profile_layer_t *layers; /* the most expensive first */
     double sum_sec;          /* part of split.comm that is not waiting for slower ranks, at most */
     cpu_use_t cpu;
-    double peak_flops;         /* FLOP/s of a rank while all ranks multiply matrices; 0: unknown */
+    yardstick_t yardstick;     /* of a rank while all compute */
     profile_parts_t *ranks;    /* [n_ranks], of detectors; NULL: other models */
     const rank_times_t *times; /* profile_run_t's */
 } profile_t;
@@ -55,19 +56,10 @@ typedef struct profile_run {
     const rank_times_t *times; /* of rank 0, borrowed; elsewhere without windows */
 } profile_run_t;
 
-/* Collective. Averages the measurements of the ranks and measures the peak, which takes up to 0.3 s. If a
- * rank cannot (out of memory), logs a warning and leaves the peak at 0. Call profile_free even after an
- * error. */
+/* Collective. Averages the measurements of the ranks and measures the yardstick, which takes up to 0.3 s. Call
+ * profile_free even after an error. */
 err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out);
 void profile_free(profile_t *profile);
-
-/* Not collective. The best FLOP/s of the backend's matrix product, over sizes up to the largest that time
- * allows.
- *
- *   compute   DTYPE_F32 or DTYPE_BF16 */
-err_t profile_measure_peak(const backend_t *backend, dtype_t compute, double *out);
-/* Collective. The mean peak over the ranks, measured on all of them at once. */
-err_t profile_measure_peaks(comm_t *comm, const backend_t *backend, dtype_t compute, double *out);
 
 /* Sorts by descending time; stable. */
 void profile_sort(profile_layer_t *layers, int n);

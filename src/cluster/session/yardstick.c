@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* Measures what a rank's hardware can do at most, and keeps the greatest of a host's in the user's cache: a clock
+ * rate or a busy neighbour lowers a measurement, and nothing raises one above the hardware. The loops and products
+ * are the backend's. */
+#include "cluster/session/yardstick.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/figure.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/xxh3.h"
+#include "cluster/hosts/machine.h"
+#include "cluster/session/measure_cache.h"
+
+enum { FORMAT = 1 };
+/* More than any machine does, per second. */
+static const double most = 1e18;
+/* A kept value above the measured one by a greater factor is not believed. */
+static const double most_above = 2;
+/* Smaller gains are not written. */
+static const double gain = 1.002;
+
+static const char what[] = "measuring the hardware's peak";
+
+double yardstick_least_sec(const yardstick_t *y, double n_flops, double n_bytes, bound_t *bound)
+{
+    const double products = y->flops > 0 ? n_flops / y->flops : 0;
+    const double bytes = y->bytes_per_sec > 0 ? fmax(0, n_bytes - y->cache_bytes) / y->bytes_per_sec : 0;
+    const double least = fmax(products, bytes);
+    if (bound) *bound = least <= 0 ? BOUND_NONE : products >= bytes ? BOUND_PRODUCTS : BOUND_BYTES;
+    return least;
+}
+
+void yardstick_write(const yardstick_kept_t *kept, const char *machine, char out[YARDSTICK_TEXT_MAX])
+{
+    snprintf(out, YARDSTICK_TEXT_MAX, "machine = %s\nflops = %.9g\nbytes_per_sec = %.9g\n", machine,
+             kept->flops, kept->bytes_per_sec);
+}
+
+/* A line "NAME = NUMBER", from *text on, which moves behind it. */
+static bool read_number(const char **text, const char *name, double *out)
+{
+    const size_t n = strlen(name);
+    char *end;
+    if (strncmp(*text, name, n) != 0 || strncmp(*text + n, " = ", 3) != 0) return false;
+    const char *number = *text + n + 3;
+    const char *line_end = number + strspn(number, "0123456789.e+"); /* strtod takes more: -1, nan, 0x1p9 */
+    *out = strtod(number, &end);
+    if (end == number || end != line_end || *end != '\n' || !(*out <= most)) return false;
+    *text = end + 1;
+    return true;
+}
+
+err_t yardstick_read(const char *text, const char *machine, yardstick_kept_t *out)
+{
+    static const char head[] = "machine = ";
+    const size_t n_head = sizeof head - 1, n = strlen(machine);
+    yardstick_kept_t kept;
+    *out = (yardstick_kept_t){0};
+    const char *end = strchr(text, '\n');
+    if (strncmp(text, head, n_head) != 0 || !end) RAISE(ERR_DATA, "its first line names no machine");
+    if ((size_t)(end - text) != n_head + n || memcmp(text + n_head, machine, n) != 0) return ERR_OK;
+    text = end + 1;
+    if (!read_number(&text, "flops", &kept.flops) ||
+        !read_number(&text, "bytes_per_sec", &kept.bytes_per_sec) || *text)
+        RAISE(ERR_DATA, "expected lines flops and bytes_per_sec, with a number up to %g each", most);
+    *out = kept;
+    return ERR_OK;
+}
+
+/* What determines a measurement: the machine, what multiplies, and how many do at once. */
+static void describe(const comm_t *comm, const backend_t *backend, dtype_t compute,
+                     const backend_peak_t *flops, char out[YARDSTICK_MACHINE_MAX])
+{
+    char cpu[MACHINE_CPU_TEXT];
+    machine_cpu_text(cpu);
+    snprintf(out, YARDSTICK_MACHINE_MAX, "%s; %s; %s by %s; threads %d; ranks %d; format %d", cpu,
+             backend->name, dtype_name(compute), flops->from, flops->n_threads, comm->topo.local_size,
+             FORMAT);
+}
+
+/* 0 unless it can be right. */
+static double believed(double kept, double measured, const char *path)
+{
+    if (kept <= most_above * measured) return kept;
+    if (measured > 0)
+        log_warn("a kept peak in %s is ignored: it is %s times what was measured now", path,
+                 figure_number(kept / measured).text);
+    return 0;
+}
+
+/* What earlier runs kept for this machine. Zeros: nothing. */
+static void read_kept(const char *path, const char *machine, const yardstick_kept_t *measured,
+                      yardstick_kept_t *out)
+{
+    char *text;
+    err_t err = measure_cache_read(path, YARDSTICK_TEXT_MAX, &text);
+    *out = (yardstick_kept_t){0};
+    if (err == ERR_OK && text) err = yardstick_read(text, machine, out);
+    mem_free(&text);
+    if (err != ERR_OK) log_warn("the kept peak in %s is ignored: %s", path, err_message());
+    out->flops = believed(out->flops, measured->flops, path);
+    out->bytes_per_sec = believed(out->bytes_per_sec, measured->bytes_per_sec, path);
+}
+
+static void write_kept(const char *path, const char *machine, const yardstick_kept_t *kept)
+{
+    char text[YARDSTICK_TEXT_MAX];
+    yardstick_write(kept, machine, text);
+    if (measure_cache_write(path, text) != ERR_OK) log_detail("the peak is not kept: %s", err_message());
+}
+
+static void raise_to(yardstick_kept_t *value, const yardstick_kept_t *other)
+{
+    value->flops = fmax(value->flops, other->flops);
+    value->bytes_per_sec = fmax(value->bytes_per_sec, other->bytes_per_sec);
+}
+
+/* Collective. Raises *measured to what is kept for its machine. The first rank of each host reads and writes: there may
+ * be hundreds, and the folder on a network. */
+static err_t keep(comm_t *comm, const char *machine, yardstick_kept_t *measured)
+{
+    char path[FS_PATH_MAX], name[64];
+    yardstick_kept_t mine = {0}, *kept;
+    snprintf(name, sizeof name, "peak-%016" PRIx64 ".txt", (uint64_t)XXH3_64bits(machine, strlen(machine)));
+    const bool reads = comm->topo.local_rank == 0 && fs_cache_path(path, name) == ERR_OK;
+    if (reads) read_kept(path, machine, measured, &mine);
+    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *kept, "kept peaks", &kept), what));
+    err_t err = comm_allgather(comm, &mine, sizeof mine, kept, what);
+    for (int r = 0; r < comm->size && err == ERR_OK; r++)
+        if (comm->places[r].host_index == comm->topo.host) raise_to(measured, &kept[r]);
+    mem_free(&kept);
+    if (reads && (measured->flops > gain * mine.flops || measured->bytes_per_sec > gain * mine.bytes_per_sec))
+        write_kept(path, machine, measured);
+    return err;
+}
+
+/* Collective. Errors that ranks agree on become a warning, and *out 0. */
+static err_t agree_peak(comm_t *comm, err_t mine, const backend_peak_t *peak, double *out)
+{
+    err_t err = comm_agree(comm, mine, what);
+    *out = err == ERR_OK ? peak->per_sec : 0;
+    if (err == ERR_OK || err != comm->agreed) return err;
+    log_warn("%s: %s", what, err_message());
+    return ERR_OK;
+}
+
+/* For each thread twice the caches that it has while others pause; at most a quarter of what the ranks of this host
+ * have left. */
+static int64_t array_bytes(const comm_t *comm, int n_threads)
+{
+    enum { LEAST = 1 << 20, MOST = 128 << 20 };
+    const double cache_bytes = (double)machine_cache_bytes(1, 1);
+    const double wanted = cache_bytes > 0 ? 2 * n_threads * cache_bytes : MOST;
+    const double room = (double)machine_free_bytes() / 4 / comm->topo.local_size;
+    return (int64_t)fmax((double)LEAST * n_threads, fmin(wanted, fmin(MOST, room)));
+}
+
+/* Collective. All ranks measure at once, because those of a host share memory and clock rate. */
+static err_t measure_all(comm_t *comm, const backend_t *backend, dtype_t compute, backend_peak_t *flops,
+                         yardstick_kept_t *measured, yardstick_t *out)
+{
+    backend_peak_t bytes = {0};
+    TRY(comm_barrier(comm, what));
+    TRY(agree_peak(comm, backend->peak_flops(compute, flops), flops, &measured->flops));
+    out->cache_bytes = (double)machine_cache_bytes(flops->n_threads, comm->topo.local_size);
+    if (measured->flops > 0)
+        TRY(agree_peak(comm, backend->peak_bytes(array_bytes(comm, flops->n_threads), &bytes), &bytes,
+                       &measured->bytes_per_sec));
+    if (bytes.cache_bytes > 0) out->cache_bytes = (double)bytes.cache_bytes;
+    return ERR_OK;
+}
+
+err_t yardstick_measure(comm_t *comm, const backend_t *backend, dtype_t compute, yardstick_t *out)
+{
+    char machine[YARDSTICK_MACHINE_MAX];
+    backend_peak_t flops = {0};
+    yardstick_kept_t measured = {0};
+    *out = (yardstick_t){0};
+    /* Simulated ranks share a process, and their clock stands still. */
+    if (!backend->peak_flops || comm->topo.simulated) return ERR_OK;
+    TRY(measure_all(comm, backend, compute, &flops, &measured, out));
+    if (measured.flops <= 0) return ERR_OK;
+    /* On a device a full memory leaves small products alone, which say little of what is kept. */
+    if (flops.n_threads > 0) {
+        describe(comm, backend, compute, &flops, machine);
+        TRY(keep(comm, machine, &measured));
+    }
+    double means[] = {measured.flops, measured.bytes_per_sec, out->cache_bytes};
+    TRY(comm_allreduce(comm, means, 3, DTYPE_F64, COMM_SUM, what));
+    out->flops = means[0] / comm->size;
+    out->bytes_per_sec = means[1] / comm->size;
+    out->cache_bytes = means[2] / comm->size;
+    snprintf(out->flops_from, sizeof out->flops_from, "%s", flops.from);
+    if (flops.n_threads > 0)
+        snprintf(out->flops_from, sizeof out->flops_from, "%s, %d thread%s", flops.from, flops.n_threads,
+                 flops.n_threads > 1 ? "s" : "");
+    return ERR_OK;
+}
