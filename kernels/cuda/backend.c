@@ -56,5 +56,7 @@ const backend_t backend_cuda = {
     .wait = cuda_wait,
     .seconds = cuda_seconds,
     .counted = traffic_backend,
+    .peak_flops = cuda_peak_flops,
+    .peak_bytes = cuda_peak_bytes,
     .describe = cuda_describe,
 };

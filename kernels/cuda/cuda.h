@@ -63,6 +63,10 @@ err_t cuda_swap(float *a, float *b, int64_t n);
 err_t cuda_narrow(const float *from, uint16_t *to, int64_t n, void *stream);
 err_t cuda_widen(const uint16_t *from, float *to, int64_t n, void *stream);
 
+/* peak.c */
+err_t cuda_peak_flops(dtype_t compute, backend_peak_t *out);
+err_t cuda_peak_bytes(int64_t n_bytes, backend_peak_t *out);
+
 /* traffic.c: backend_t.counted */
 const backend_t *traffic_backend(backend_heard_t heard, void *context);
 
