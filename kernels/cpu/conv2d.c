@@ -301,11 +301,18 @@ static err_t cpu_conv2d_backward(const op_t *op, const op_args_t *args)
     return backward_weights(op, args, dense ? dense : round_weights ? dy : args->dy[0].data, NULL);
 }
 
+static double cpu_conv2d_macs(const op_t *op, op_pass_t pass)
+{
+    const pass_plan_t *p = &((const conv_plan_t *)op->plan)->pass[pass];
+    return p->impl->macs ? p->impl->macs(p->plan, &p->problem) : -1;
+}
+
 const op_kernel_t cpu_conv2d = {.plan = cpu_conv2d_plan,
                                 .forward = cpu_conv2d_forward,
                                 .backward = cpu_conv2d_backward,
                                 .unplan = cpu_conv2d_unplan,
                                 .list = cpu_conv2d_list,
+                                .macs = cpu_conv2d_macs,
                                 .fuses = true,
                                 .bf16 = true,
                                 .mixes = true};

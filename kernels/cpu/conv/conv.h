@@ -51,6 +51,8 @@ struct conv_impl {
     err_t (*run)(const void *plan, const conv_problem_t *problem, const conv_buffers_t *buffers,
                  void *workspace);
     void (*unplan)(void **plan); /* *plan may be NULL */
+    /* op_kernel_t.macs; NULL: those with pixels inside the image. */
+    double (*macs)(const void *plan, const conv_problem_t *problem);
 };
 
 extern const conv_impl_t conv_onednn[], conv_gemm[], conv_direct[], conv_winograd[], conv_bf16[], conv_amx[];

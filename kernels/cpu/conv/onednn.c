@@ -284,6 +284,16 @@ static void conv_onednn_unplan(void **plan_)
     *plan_ = NULL;
 }
 
+/* oneDNN's Winograd for training is jit_wino_4x3, which is F(4×4, 3×3): 36 products for a tile of 16 pixels. How it
+ * cuts the borders is its own: they count as parts of a tile. */
+static double conv_onednn_winograd_macs(const void *plan, const conv_problem_t *problem)
+{
+    const op_desc_t *d = problem->desc;
+    const shape_t to = problem->pass == OP_BACKWARD_DATA ? d->x[0] : d->y[0];
+    (void)plan;
+    return (double)(to.dim[0] * to.dim[1] * to.dim[2] * d->x[0].dim[3] * d->y[0].dim[3]) * 36 / 16;
+}
+
 #define ROW(title, which)                                                                                    \
     {                                                                                                        \
         .name = title, .variant = which, .fits = conv_onednn_fits, .plan = conv_onednn_plan,                 \
@@ -300,7 +310,13 @@ const conv_impl_t conv_onednn[] = {
     ROW("onednn/ref", "ref:"),
     ROW("onednn/first", FIRST_OFFER), /* last NHWC row: an implementation name not listed above */
     ROW("blocked", BLOCKED),
-    ROW("winograd", WINOGRAD),
+    {.name = "winograd",
+     .variant = WINOGRAD,
+     .fits = conv_onednn_fits,
+     .plan = conv_onednn_plan,
+     .run = conv_onednn_run,
+     .unplan = conv_onednn_unplan,
+     .macs = conv_onednn_winograd_macs},
     {.name = NULL},
 };
 const conv_impl_t conv_bf16[] = {

@@ -217,6 +217,18 @@ static err_t winograd_run(const void *plan_, const conv_problem_t *problem, cons
     return ERR_OK;
 }
 
+/* Those of the 36 products, of the tiles that there are. */
+static double winograd_macs(const void *plan_, const conv_problem_t *problem)
+{
+    const winograd_plan_t *p = plan_;
+    double n_rows = 0;
+    (void)problem;
+    for (int kind = 0; kind < p->n_kinds; kind++)
+        for (int i = 0; i < WINOGRAD_POINTS; i++)
+            if (winograd_uses(&p->kinds[kind].to, i)) n_rows += (double)p->kinds[kind].n_tiles;
+    return n_rows * (double)p->k * (double)p->c;
+}
+
 static void winograd_unplan(void **plan_)
 {
     mem_free(plan_);
@@ -230,6 +242,7 @@ const conv_impl_t conv_winograd[] = {
      .fits = winograd_fits,
      .plan = winograd_plan,
      .run = winograd_run,
-     .unplan = winograd_unplan},
+     .unplan = winograd_unplan,
+     .macs = winograd_macs},
     {.name = NULL},
 };

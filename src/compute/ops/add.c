@@ -11,4 +11,4 @@ static err_t infer_add(op_desc_t *desc)
 }
 
 const op_traits_t op_add_traits = {
-    .name = "add", .n_inputs = 2, .n_gradients = 2, .in_place = true, .infer = infer_add};
+    .name = "add", .n_inputs = 2, .n_gradients = 2, .in_place = true, .copies_dy = true, .infer = infer_add};

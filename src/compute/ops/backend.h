@@ -21,7 +21,9 @@
  *   bf16         x, y and their gradients may be DTYPE_BF16, all of them; otherwise they are converted
  *                (narrow.h)
  *   mixes        with bf16: some may be float32
- *   list         op_list_algorithms; NULL: a single algorithm */
+ *   list         op_list_algorithms; NULL: a single algorithm
+ *   macs         op_work_t.macs of a planned pass, or less than 0: those with pixels inside the image, as with
+ *                NULL */
 typedef struct op_kernel {
     err_t (*plan)(op_t *op);
     err_t (*forward)(const op_t *op, const op_args_t *args);
@@ -29,6 +31,7 @@ typedef struct op_kernel {
     void (*unplan)(op_t *op);
     bool fuses, accumulates, tf32, bf16, mixes;
     int (*list)(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max);
+    double (*macs)(const op_t *op, op_pass_t pass);
 } op_kernel_t;
 
 /* Options of backend_t.open. */

@@ -52,6 +52,34 @@ static int64_t conv2d_macs(const op_desc_t *desc)
     return desc->y[0].dim[0] * height * width * shape_count(desc->param[0]);
 }
 
+/* Results outside the epilogue's windows are not needed. */
+static void windows_of(const op_desc_t *desc, infer_windows_t *rows, infer_windows_t *columns)
+{
+    const conv2d_attr_t *a = &desc->attr.conv2d;
+    const epilogue_t *e = &a->epilogue;
+    const int64_t *x = desc->x[0].dim, *y = desc->y[0].dim;
+    *rows = (infer_windows_t){
+        x[1], y[1] * (e->pool_h ? e->pool_h : 1), a->kernel_h, a->stride_h, a->pad_h, a->dilation_h};
+    *columns = (infer_windows_t){
+        x[2], y[2] * (e->pool_w ? e->pool_w : 1), a->kernel_w, a->stride_w, a->pad_w, a->dilation_w};
+}
+
+static int64_t conv2d_inner_macs(const op_desc_t *desc)
+{
+    infer_windows_t rows, columns;
+    windows_of(desc, &rows, &columns);
+    return desc->x[0].dim[0] * infer_taps_inside(&rows) * infer_taps_inside(&columns) *
+           desc->param[0].dim[0] * desc->param[0].dim[3];
+}
+
+static int64_t conv2d_reads(const op_desc_t *desc, int input)
+{
+    infer_windows_t rows, columns;
+    (void)input;
+    windows_of(desc, &rows, &columns);
+    return desc->x[0].dim[0] * infer_pixels_read(&rows) * infer_pixels_read(&columns) * desc->x[0].dim[3];
+}
+
 static int conv2d_key(const op_desc_t *desc, char *out, size_t n_bytes)
 {
     const conv2d_attr_t *a = &desc->attr.conv2d;
@@ -93,6 +121,8 @@ const op_traits_t op_conv2d_traits = {.name = "conv2d",
                                       .products = true,
                                       .infer = infer_conv2d,
                                       .macs = conv2d_macs,
+                                      .inner_macs = conv2d_inner_macs,
+                                      .reads = conv2d_reads,
                                       .key = conv2d_key,
                                       .epilogue = conv2d_epilogue,
                                       .absorb = conv2d_absorb};

@@ -80,6 +80,22 @@ void op_conv2d_cells(const op_desc_t *desc, int64_t *height, int64_t *width);
 /* Multiply-adds of one forward call; 0 for operators without products. */
 int64_t op_macs(const op_desc_t *desc);
 
+/* What a pass of a call has to do at least, however fast the machine is.
+ *
+ *   macs   multiply-adds by the pass's algorithm. Usually those with pixels inside the image (an algorithm may skip
+ *          the zeros of the padding); Winograd's are those between its transforms
+ *   bytes  of the tensors that it surely reads or writes, each once and as it is stored (sums of gradients twice):
+ *          inputs, outputs, parameters, gradients, and what forward saves for backward. Copies and scratch do not
+ *          count, nor does what it may leave out: losses read as much as their labels say, and RoIAlign what its regions
+ *          cover
+ *
+ * `args`: of op_forward or op_backward; gradients that it does not ask for cost nothing. Backward of operators without
+ * multiply-adds is one pass, OP_BACKWARD_DATA. */
+typedef struct op_work {
+    double macs, bytes;
+} op_work_t;
+op_work_t op_work(const op_t *op, const op_args_t *args, op_pass_t pass);
+
 /* One line with everything that determines which algorithms exist and which is fast:
  *
  *   conv2d float32 n=64 x=12x12x20 k=50x5x5 stride=1x1 pad=0x0 dilation=1x1 groups=1

@@ -23,14 +23,19 @@ typedef struct op_traits {
     bool in_place;
     bool loss;        /* y[0] is one loss per sample */
     bool products;    /* computed in op_desc_t.compute; other operators are passes over memory */
+    bool copies_dy;   /* dx[0] is dy: where they share memory, nothing moves */
     bool counts_rows; /* kernels compute the first op_rows rows only; that is at least one */
     int rows_input;   /* of counts_rows: the first dimension of this input counts them */
     /* The shape rule: checks x and the attributes, sets y, param and state, n_outputs if not 1, and the types
      * of integer tensors. Inputs are known not to be empty. */
     err_t (*infer)(op_desc_t *desc);
-    /* Of an inferred description. NULL: the operator has no products; " x=SHAPE"; no epilogue; absorbs
-     * nothing. */
+    /* Of an inferred description. NULL of macs: the operator has no products; of key: " x=SHAPE"; of the others: no
+     * epilogue; absorbs nothing. */
     int64_t (*macs)(const op_desc_t *desc);
+    /* The multiply-adds with pixels inside the image, of the results that the epilogue keeps. NULL: all. */
+    int64_t (*inner_macs)(const op_desc_t *desc);
+    /* Elements of input i that forward surely reads. NULL: all. */
+    int64_t (*reads)(const op_desc_t *desc, int input);
     int (*key)(const op_desc_t *desc, char *out, size_t n_bytes); /* snprintf's result */
     epilogue_t (*epilogue)(const op_desc_t *desc);
     bool (*absorb)(op_desc_t *desc, const op_desc_t *next); /* op_absorb, except y */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* pool2d: its shape rule. */
+/* pool2d: its shape rule, and what it reads. */
 #include "compute/ops/infer.h"
 
 static err_t infer_pool2d(op_desc_t *desc)
@@ -18,5 +18,15 @@ static err_t infer_pool2d(op_desc_t *desc)
     return ERR_OK;
 }
 
+static int64_t pool2d_reads(const op_desc_t *desc, int input)
+{
+    const pool2d_attr_t *a = &desc->attr.pool2d;
+    const int64_t *x = desc->x[0].dim, *y = desc->y[0].dim;
+    const infer_windows_t rows = {x[1], y[1], a->kernel_h, a->stride_h, a->pad_h, 1};
+    const infer_windows_t columns = {x[2], y[2], a->kernel_w, a->stride_w, a->pad_w, 1};
+    (void)input;
+    return x[0] * infer_pixels_read(&rows) * infer_pixels_read(&columns) * x[3];
+}
+
 const op_traits_t op_pool2d_traits = {
-    .name = "pool2d", .n_inputs = 1, .n_gradients = 1, .infer = infer_pool2d};
+    .name = "pool2d", .n_inputs = 1, .n_gradients = 1, .infer = infer_pool2d, .reads = pool2d_reads};

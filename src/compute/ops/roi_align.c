@@ -21,10 +21,17 @@ static err_t infer_roi_align(op_desc_t *desc)
     return ERR_OK;
 }
 
+/* Regions may overlap, and need not cover the levels. */
+static int64_t roi_align_reads(const op_desc_t *desc, int input)
+{
+    return input < ROI_ALIGN_LEVELS ? 0 : shape_count(desc->x[input]);
+}
+
 const op_traits_t op_roi_align_traits = {.name = "roi_align",
                                          .n_inputs = ROI_ALIGN_LEVELS + 1,
                                          .n_gradients = ROI_ALIGN_LEVELS,
                                          .backward_needs_x = 1 << ROI_ALIGN_LEVELS,
                                          .counts_rows = true,
                                          .rows_input = ROI_ALIGN_LEVELS,
-                                         .infer = infer_roi_align};
+                                         .infer = infer_roi_align,
+                                         .reads = roi_align_reads};

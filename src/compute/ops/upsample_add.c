@@ -15,5 +15,9 @@ static err_t infer_upsample_add(op_desc_t *desc)
     return infer_same(desc);
 }
 
-const op_traits_t op_upsample_add_traits = {
-    .name = "upsample_add", .n_inputs = 2, .n_gradients = 2, .in_place = true, .infer = infer_upsample_add};
+const op_traits_t op_upsample_add_traits = {.name = "upsample_add",
+                                            .n_inputs = 2,
+                                            .n_gradients = 2,
+                                            .in_place = true,
+                                            .copies_dy = true,
+                                            .infer = infer_upsample_add};
