@@ -102,12 +102,19 @@ err_t exec_backward(exec_t *exec, const exec_batch_t *batch, exec_ready_hook_t h
 /* The fused graph; owned by the executor. */
 const graph_t *exec_graph(const exec_t *exec);
 
-/* Cost of a layer since the last exec_clear_costs: seconds of its training passes, and multiply-adds that really
- * ran (the first layer computes no gradient of its input, a frozen one none of its parameters); seconds of
- * evaluation. */
+/* Cost of a layer since the last exec_clear_costs: seconds of its training passes, and multiply-adds of the operator's
+ * formula in the passes that really ran (the first layer computes no gradient of its input, a frozen one none of its
+ * parameters); how often each pass ran, and the least that it had to do (op_work); the algorithms of the first batch,
+ * NULL before it; seconds of evaluation. The backward passes are not timed apart. */
+typedef struct exec_pass {
+    double n_calls;
+    op_work_t work;
+} exec_pass_t;
 typedef struct exec_cost {
     double forward_sec, backward_sec;
     double forward_macs, backward_macs;
+    exec_pass_t pass[OP_PASS_COUNT];
+    const op_algorithms_t *algorithms; /* owned by the executor */
     double evaluation_sec;
 } exec_cost_t;
 

@@ -82,9 +82,20 @@ static double pass_sec(const exec_t *exec, int node, const exec_batch_t *batch, 
     return end - start;
 }
 
-err_t exec_count_forward(exec_t *exec, const exec_call_t *call, int node, double start)
+static void add_work(exec_cost_t *cost, const op_t *op, const op_args_t *args, op_pass_t pass)
+{
+    const op_work_t work = op_work(op, args, pass);
+    exec_pass_t *sum = &cost->pass[pass];
+    if (work.macs <= 0 && work.bytes <= 0) return;
+    sum->n_calls++;
+    sum->work.macs += work.macs;
+    sum->work.bytes += work.bytes;
+}
+
+err_t exec_count_forward(exec_t *exec, const exec_call_t *call, int node, const op_args_t *args, double start)
 {
     exec_cost_t *cost = &exec->costs[node];
+    const op_t *op = call->plan->nodes[node].op;
     if (!exec->timed) return ERR_OK;
     TRY(backend_sync(exec->options.backend));
     if (!call->plan->key.training) {
@@ -92,20 +103,25 @@ err_t exec_count_forward(exec_t *exec, const exec_call_t *call, int node, double
         return ERR_OK;
     }
     cost->forward_sec += pass_sec(exec, node, call->batch, start);
-    cost->forward_macs += (double)op_macs(&call->plan->nodes[node].op->desc);
+    cost->forward_macs += (double)op_macs(&op->desc);
+    if (!cost->algorithms) cost->algorithms = &op->algorithms;
+    add_work(cost, op, args, OP_FORWARD);
     return ERR_OK;
 }
 
 /* The gradient of the input and that of the weights each take as many products as forward. */
-err_t exec_count_backward(exec_t *exec, const exec_call_t *call, int node, double start)
+err_t exec_count_backward(exec_t *exec, const exec_call_t *call, int node, const op_args_t *args,
+                          double start)
 {
     const graph_needs_t *needs = &call->plan->needs[node];
     exec_cost_t *cost = &exec->costs[node];
+    const op_t *op = call->plan->nodes[node].op;
     if (!exec->timed) return ERR_OK;
     TRY(backend_sync(exec->options.backend));
     cost->backward_sec += pass_sec(exec, node, call->batch, start);
-    cost->backward_macs +=
-        (needs->dparam + needs->dx[0]) * (double)op_macs(&call->plan->nodes[node].op->desc);
+    cost->backward_macs += (needs->dparam + needs->dx[0]) * (double)op_macs(&op->desc);
+    add_work(cost, op, args, OP_BACKWARD_DATA);
+    add_work(cost, op, args, OP_BACKWARD_WEIGHTS);
     return ERR_OK;
 }
 

@@ -43,9 +43,11 @@ void *exec_value(const exec_t *exec, const exec_call_t *call, int value);
 /* Adds a loss, just computed, to the batch's tally. */
 err_t exec_tally(const exec_t *exec, const exec_call_t *call, int node);
 
-/* Adds the time since `start` to a layer's cost. */
-err_t exec_count_forward(exec_t *exec, const exec_call_t *call, int node, double start);
-err_t exec_count_backward(exec_t *exec, const exec_call_t *call, int node, double start);
+/* Adds the time since `start`, and the work of the call, to a layer's cost. */
+err_t exec_count_forward(exec_t *exec, const exec_call_t *call, int node, const op_args_t *args,
+                         double start);
+err_t exec_count_backward(exec_t *exec, const exec_call_t *call, int node, const op_args_t *args,
+                          double start);
 
 /* Looks for NaN in a layer's parameters and outputs; `out` as for exec_find_nonfinite. */
 err_t exec_check_layer(const exec_t *exec, const exec_call_t *call, int node, exec_nonfinite_t *out);

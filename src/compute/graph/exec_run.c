@@ -197,7 +197,7 @@ err_t exec_run_forward(exec_t *exec, const exec_call_t *call, exec_nonfinite_t *
         double start = clock_sec();
         err_t err = op_forward(call->plan->nodes[n].op, &args);
         if (err != ERR_OK) return err_context(err, "layer %s, forward", g->nodes[n].name);
-        if (!nonfinite) TRY(exec_count_forward(exec, call, n, start));
+        if (!nonfinite) TRY(exec_count_forward(exec, call, n, &args, start));
         if (nonfinite && !nonfinite->where[0]) TRY(exec_check_layer(exec, call, n, nonfinite));
         if (!nonfinite) TRY(exec_tally(exec, call, n));
     }
@@ -255,7 +255,7 @@ static err_t layer_backward(exec_t *exec, const exec_call_t *call, int n)
     }
     err_t err = op_backward(planned->op, &args);
     if (err != ERR_OK) return err_context(err, "layer %s, backward", node->name);
-    return exec_count_backward(exec, call, n, start);
+    return exec_count_backward(exec, call, n, &args, start);
 }
 
 err_t exec_rows(exec_t *exec, int section, const exec_batch_t *batch)

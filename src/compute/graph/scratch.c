@@ -120,16 +120,29 @@ err_t scratch_pull(const scratch_t *s)
     return ERR_OK;
 }
 
-err_t scratch_run(const scratch_t *s, const op_t *op, op_pass_t pass, void *saved, void *workspace)
+static op_args_t args_of(const scratch_t *s, const op_t *op, op_pass_t pass)
 {
     const hd_buffer_t *b = s->blocks;
     op_args_t args = op_args(op);
-    args.x[0].data = b[X].device, args.y[0].data = b[Y].device, args.dy[0].data = b[DY].device;
-    args.saved = saved, args.workspace = workspace, args.training = true;
+    args.x[0].data = b[X].device, args.y[0].data = b[Y].device, args.training = true;
     for (int i = 0; i < OP_MAX_PARAMS; i++) args.param[i].data = b[PARAM + i].device;
-    if (pass == OP_FORWARD) return op_forward(op, &args);
+    if (pass == OP_FORWARD) return args;
+    args.dy[0].data = b[DY].device;
     if (pass == OP_BACKWARD_DATA) args.dx[0].data = b[DX].device;
     for (int i = 0; i < OP_MAX_PARAMS && pass == OP_BACKWARD_WEIGHTS; i++)
         args.dparam[i].data = b[DPARAM + i].device;
-    return op_backward(op, &args);
+    return args;
+}
+
+err_t scratch_run(const scratch_t *s, const op_t *op, op_pass_t pass, void *saved, void *workspace)
+{
+    op_args_t args = args_of(s, op, pass);
+    args.saved = saved, args.workspace = workspace;
+    return pass == OP_FORWARD ? op_forward(op, &args) : op_backward(op, &args);
+}
+
+op_work_t scratch_work(const scratch_t *s, const op_t *op, op_pass_t pass)
+{
+    const op_args_t args = args_of(s, op, pass);
+    return op_work(op, &args, pass);
 }

@@ -38,5 +38,7 @@ err_t scratch_pull(const scratch_t *scratch);
  *
  *   saved, workspace  from backend_alloc, of the operator's sizes */
 err_t scratch_run(const scratch_t *scratch, const op_t *op, op_pass_t pass, void *saved, void *workspace);
+/* The least work of such a run. */
+op_work_t scratch_work(const scratch_t *scratch, const op_t *op, op_pass_t pass);
 
 #endif
