@@ -16,11 +16,20 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-9 * fabs(b);
 }
 
+/* A layer of these seconds and FLOPs. */
+static profile_layer_t layer_of(const char *name, op_kind_t kind, double forward, double backward,
+                                double n_flops)
+{
+    return (profile_layer_t){
+        .name = name, .kind = kind, .pass = {{.sec = forward}, {.sec = backward}}, .n_flops = n_flops};
+}
+
 static void test_ranking(void)
 {
     profile_layer_t layers[] = {
-        {"a", OP_RELU, 1e-3, 1e-3, 0},   {"b", OP_CONV2D, 2e-3, 6e-3, 4e9}, {"c", OP_LINEAR, 0, 0, 0},
-        {"d", OP_POOL2D, 1e-3, 1e-3, 0}, {"e", OP_LINEAR, 9e-3, 0, 1e6},
+        layer_of("a", OP_RELU, 1e-3, 1e-3, 0),  layer_of("b", OP_CONV2D, 2e-3, 6e-3, 4e9),
+        layer_of("c", OP_LINEAR, 0, 0, 0),      layer_of("d", OP_POOL2D, 1e-3, 1e-3, 0),
+        layer_of("e", OP_LINEAR, 9e-3, 0, 1e6),
     };
     profile_t p = {.n_steps = 1, .n_ranks = 1, .n_layers = 5, .split = {.total = 0.02}, .layers = layers};
     profile_sort(layers, 5);
@@ -41,10 +50,9 @@ static void test_ranking(void)
 static int hints_of(double data, double comm, double relu, double pool,
                     char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX])
 {
-    profile_layer_t layers[] = {{"conv", OP_CONV2D, 20, 20, 1e9},
-                                {"relu1", OP_RELU, relu / 2, 0, 0},
-                                {"relu2", OP_RELU, 0, relu / 2, 0},
-                                {"pool", OP_POOL2D, pool, 0, 0}};
+    profile_layer_t layers[] = {
+        layer_of("conv", OP_CONV2D, 20, 20, 1e9), layer_of("relu1", OP_RELU, relu / 2, 0, 0),
+        layer_of("relu2", OP_RELU, 0, relu / 2, 0), layer_of("pool", OP_POOL2D, pool, 0, 0)};
     profile_t p = {.n_steps = 1,
                    .n_ranks = 2,
                    .n_layers = 4,
@@ -110,6 +118,97 @@ static void test_hints(void)
     OK(hints_of(20, 20, 20, 20, hints) == 3, "all at once");
 }
 
+/* By a yardstick of 100 FLOP/s and 10 B/s beyond 5 B of cache: a forward pass, and the passes of backward. */
+static profile_layer_t bounded(const char *name, double forward_sec, double backward_sec, exec_pass_t forward,
+                               exec_pass_t data, exec_pass_t weights)
+{
+    profile_layer_t layer = layer_of(name, OP_CONV2D, forward_sec, backward_sec, 1);
+    layer.work[OP_FORWARD] = forward, layer.work[OP_BACKWARD_DATA] = data;
+    layer.work[OP_BACKWARD_WEIGHTS] = weights;
+    return layer;
+}
+
+static bool is_pass(const profile_pass_t *pass, double least_sec, bound_t bound)
+{
+    if (near(pass->least_sec, least_sec) && pass->bound == bound) return true;
+    printf("# at least %g s by %d, expected %g by %d\n", pass->least_sec, (int)pass->bound, least_sec,
+           (int)bound);
+    return false;
+}
+
+static void test_bounds(void)
+{
+    const exec_pass_t none = {0, {0, 0}};
+    profile_layer_t layers[] = {
+        /* 50 MACs are a second, and 45 bytes are four; 10 calls of 10 bytes are five. */
+        bounded("a", 8, 16, (exec_pass_t){1, {100, 15}}, (exec_pass_t){1, {100, 15}},
+                (exec_pass_t){1, {50, 45}}),
+        bounded("b", 20, 4, (exec_pass_t){10, {0, 100}}, none, none),
+        bounded("c", 4, 0, (exec_pass_t){1, {0, 9}}, none, none),
+    };
+    profile_t p = {.n_layers = 3, .layers = layers, .measured = {100, 10, 5, "a test"}};
+    profile_judge(&p);
+    OK(is_pass(&layers[0].pass[0], 2, BOUND_PRODUCTS) && is_pass(&layers[0].pass[1], 6, BOUND_BYTES),
+       "each pass has its bound; backward has the sum");
+    OK(near(profile_pass_of_bound(&layers[0].pass[0]), 0.25), "how near the pass is to it");
+    const profile_pass_t both = profile_layer_passes(&layers[0]);
+    OK(near(both.sec, 24) && is_pass(&both, 8, BOUND_BYTES), "both passes of a layer");
+    OK(is_pass(&layers[1].pass[0], 5, BOUND_BYTES), "every call may find its bytes in the cache");
+    OK(is_pass(&layers[2].pass[0], 0, BOUND_NONE) && isnan(profile_pass_of_bound(&layers[2].pass[0])),
+       "bytes of which the cache holds more than half are no bound");
+    OK(p.yardstick.flops == 100 && p.yardstick.bytes_per_sec == 10, "the yardstick stays as measured");
+    layers[0].pass[0].sec = 1;
+    layers[1].pass[0].sec = 2.5;
+    profile_judge(&p);
+    OK(near(p.yardstick.flops, 200) && near(p.yardstick.bytes_per_sec, 20) && p.measured.flops == 100,
+       "a layer that did more raises it");
+    bool most = true;
+    for (int i = 0; i < 2 * 3; i++) {
+        const double share = profile_pass_of_bound(&layers[i / 2].pass[i % 2]);
+        most &= isnan(share) || share <= 1;
+    }
+    OK(most && near(profile_pass_of_bound(&layers[0].pass[0]), 1) &&
+           is_pass(&layers[0].pass[1], 3, BOUND_BYTES),
+       "and no pass is above its bound");
+    p.measured = (yardstick_t){.cache_bytes = 5};
+    profile_judge(&p);
+    OK(is_pass(&layers[0].pass[0], 0, BOUND_NONE) && is_pass(&layers[1].pass[0], 0, BOUND_NONE),
+       "nothing is bounded by what is unknown");
+}
+
+/* The hint of a step of 100 s, of which a convolution takes 40 forward, and 2 × 20 s are its bound backward. */
+static int algorithm_hints(double least_forward, bool may_measure, double cpu_wait,
+                           char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX])
+{
+    static const op_algorithms_t algorithms = {{"gemm", "blocked", "blocked"}};
+    const exec_pass_t forward = {1, {100 * least_forward, 0}}, backward = {1, {2000, 0}};
+    profile_layer_t layers[] = {bounded("conv", 40, 45, forward, backward, backward),
+                                bounded("fc", 15, 0, (exec_pass_t){1, {1, 0}}, backward, backward)};
+    layers[0].algorithms = &algorithms;
+    profile_t p = {.n_layers = 2,
+                   .n_ranks = 1,
+                   .split = {.total = 100},
+                   .layers = layers,
+                   .may_measure = may_measure,
+                   .cpu = {.wait_share = cpu_wait, .load = 4, .n_ranks = 1, .n_threads = 1, .n_cpus = 2},
+                   .measured = {.flops = 200}};
+    profile_judge(&p);
+    return profile_hints(&p, hints);
+}
+
+static void test_algorithm_hint(void)
+{
+    char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
+    OK(algorithm_hints(10, true, 0, hints) == 1 && strstr(hints[0], "conv forward") == hints[0] &&
+           strstr(hints[0], "25 %") && strstr(hints[0], "products") && strstr(hints[0], "gemm:") &&
+           strstr(hints[0], "--algorithms measure"),
+       "a pass far from its bound: %s", hints[0]);
+    OK(algorithm_hints(10, false, 0, hints) == 0, "algorithms that were measured are the best there are");
+    OK(algorithm_hints(10, true, 0.5, hints) == 1 && !strstr(hints[0], "--algorithms"),
+       "a pass that waits for a CPU is not its algorithm's fault");
+    OK(algorithm_hints(21, true, 0, hints) == 0, "half of the bound is near enough");
+}
+
 enum { N_SAMPLES = 3 };
 
 static err_t make_exec(const backend_t *backend, const graph_t *graph, float **memory, exec_t **exec)
@@ -159,6 +258,11 @@ static void test_counts(exec_t *exec)
     OK(macs_are(exec, "conv1", 288000, 288000), "the first layer has one product in backward");
     OK(macs_are(exec, "conv2", 1600000, 3200000) && macs_are(exec, "fc2", 5000, 10000),
        "the others two; what was cleared is gone");
+    const exec_cost_t *first = cost_of(exec, "conv1"), *second = cost_of(exec, "conv2");
+    OK(first->pass[OP_BACKWARD_DATA].n_calls == 0 && first->pass[OP_BACKWARD_WEIGHTS].n_calls == 1 &&
+           near(second->pass[OP_BACKWARD_DATA].work.macs, N_SAMPLES * 1600000.0) &&
+           second->pass[OP_FORWARD].work.bytes > 0,
+       "so does the least work of each pass");
     OK(macs_are(exec, "loss", 0, 0) && cost_of(exec, "loss")->backward_sec > 0,
        "a layer without products has time alone");
 }
@@ -205,8 +309,7 @@ static void test_gather(const backend_t *backend, const exec_t *exec)
     for (int i = 0; i < p.n_layers; i++) {
         n_flops += p.layers[i].n_flops;
         if (i > 0)
-            sorted &= p.layers[i - 1].forward_sec + p.layers[i - 1].backward_sec >=
-                      p.layers[i].forward_sec + p.layers[i].backward_sec;
+            sorted &= profile_layer_passes(&p.layers[i - 1]).sec >= profile_layer_passes(&p.layers[i]).sec;
     }
     OK(sorted, "every node is there, the most costly first");
     OK(near(n_flops, N_SAMPLES * (3 * 2293000.0 - 288000)), "2 FLOPs for each multiply-add, over two steps");
@@ -223,11 +326,13 @@ int main(int argc, char **argv)
     char why[BACKEND_WHY_MAX];
     const char *device = argc > 1 ? argv[1] : "ref";
     if (backend_find(device, &backend, why) != ERR_OK) tap_skip_all(err_message());
-    tap_plan(40);
+    tap_plan(54);
     OK_CALL(backend_open(backend, 1), "the %s backend", device);
     test_ranking();
     test_hints();
     test_blame();
+    test_bounds();
+    test_algorithm_hint();
     graph_t *graph = NULL;
     exec_t *exec = NULL;
     float *memory = NULL;

@@ -204,14 +204,28 @@ static const schema_rule_t resume_rules[] = {
     {0},
 };
 
+static const schema_rule_t algorithm_rules[] = {
+    {TEXT("forward"), .optional = true},
+    {TEXT("backward_data"), .optional = true},
+    {TEXT("backward_weights"), .optional = true},
+    {0},
+};
+
+static const char *const bounds[] = {"products", "bytes", NULL};
+
 static const schema_rule_t layer_rules[] = {
     {TEXT("name")},
     {TEXT("operator")},
+    {OBJECT("algorithms"), .inside = algorithm_rules, .optional = true},
     {REAL("forward_sec")},
     {REAL("backward_sec")},
     {REAL("share"), .nullable = true},
     {REAL("gflops"), .nullable = true},
     {REAL("share_of_peak"), .nullable = true, .optional = true},
+    {REAL("forward_least_sec"), .optional = true},
+    {REAL("backward_least_sec"), .optional = true},
+    {TEXT("bound"), .words = bounds, .optional = true},
+    {REAL("share_of_bound"), .optional = true},
     {0},
 };
 
@@ -242,6 +256,11 @@ static const schema_rule_t profile_rules[] = {
     {REAL("optimizer_sec")},
     {REAL("other_sec")},
     {REAL("peak_gflops"), .optional = true},
+    {TEXT("peak_from"), .optional = true},
+    {REAL("measured_peak_gflops"), .optional = true},
+    {REAL("memory_gbs"), .optional = true},
+    {REAL("cache_bytes"), .optional = true},
+    {REAL("measured_memory_gbs"), .optional = true},
     {ARRAY("layers"), .inside = layer_rules},
     {ARRAY("parts"), .inside = part_rules, .optional = true},
     {REAL("allreduce_sec"), .optional = true},

@@ -14,7 +14,7 @@
 
 static double layer_sec(const profile_layer_t *layer)
 {
-    return layer->forward_sec + layer->backward_sec;
+    return layer->pass[PROFILE_FORWARD].sec + layer->pass[PROFILE_BACKWARD].sec;
 }
 
 /* Insertion sort: layers are few. */
@@ -36,28 +36,101 @@ static err_t average_ranks(comm_t *comm, double *values, int64_t n, int64_t n_st
     return ERR_OK;
 }
 
+/* What is averaged of a layer, in this order. */
+enum { LAYER_SEC, LAYER_FLOPS = PROFILE_PASSES, LAYER_WORK, LAYER_VALUES = LAYER_WORK + 3 * OP_PASS_COUNT };
+
+static void pack_layer(const exec_cost_t *cost, double values[LAYER_VALUES])
+{
+    values[LAYER_SEC + PROFILE_FORWARD] = cost->forward_sec;
+    values[LAYER_SEC + PROFILE_BACKWARD] = cost->backward_sec;
+    values[LAYER_FLOPS] = 2 * (cost->forward_macs + cost->backward_macs);
+    for (int i = 0; i < OP_PASS_COUNT; i++) {
+        double *work = values + LAYER_WORK + 3 * i;
+        work[0] = cost->pass[i].n_calls;
+        work[1] = cost->pass[i].work.macs;
+        work[2] = cost->pass[i].work.bytes;
+    }
+}
+
+static void unpack_layer(const double values[LAYER_VALUES], profile_layer_t *layer)
+{
+    for (int i = 0; i < PROFILE_PASSES; i++) layer->pass[i].sec = values[LAYER_SEC + i];
+    layer->n_flops = values[LAYER_FLOPS];
+    for (int i = 0; i < OP_PASS_COUNT; i++) {
+        const double *work = values + LAYER_WORK + 3 * i;
+        layer->work[i] = (exec_pass_t){work[0], {work[1], work[2]}};
+    }
+}
+
 static err_t gather_layers(comm_t *comm, const exec_t *exec, int64_t n_steps, profile_t *out)
 {
     const graph_t *graph = exec_graph(exec);
     double *values = NULL;
-    err_t err = mem_new_array(graph->n_nodes, 3 * sizeof *values, "the profile", &values);
+    err_t err = mem_new_array(graph->n_nodes, LAYER_VALUES * sizeof *values, "the profile", &values);
     if (err == ERR_OK) err = mem_new_array(graph->n_nodes, sizeof *out->layers, "the profile", &out->layers);
     TRY_OUT(err, comm_agree(comm, err, "gathering the profile"));
     const exec_cost_t *costs = exec_costs(exec);
     out->n_layers = graph->n_nodes;
+    for (int i = 0; i < out->n_layers; i++) pack_layer(&costs[i], values + LAYER_VALUES * i);
+    TRY_OUT(err, average_ranks(comm, values, LAYER_VALUES * (int64_t)out->n_layers, n_steps));
     for (int i = 0; i < out->n_layers; i++) {
-        values[3 * i] = costs[i].forward_sec;
-        values[3 * i + 1] = costs[i].backward_sec;
-        values[3 * i + 2] = 2 * (costs[i].forward_macs + costs[i].backward_macs);
+        out->layers[i] = (profile_layer_t){.name = graph->nodes[i].name,
+                                           .kind = graph->nodes[i].desc.kind,
+                                           .algorithms = costs[i].algorithms};
+        unpack_layer(values + LAYER_VALUES * i, &out->layers[i]);
     }
-    TRY_OUT(err, average_ranks(comm, values, 3 * (int64_t)out->n_layers, n_steps));
-    for (int i = 0; i < out->n_layers; i++)
-        out->layers[i] = (profile_layer_t){graph->nodes[i].name, graph->nodes[i].desc.kind, values[3 * i],
-                                           values[3 * i + 1], values[3 * i + 2]};
     profile_sort(out->layers, out->n_layers);
 out:
     mem_free(&values);
     return err;
+}
+
+/* The least seconds of a row by a yardstick. Calls differ by shape: the least of the mean call is no more than the mean
+ * of their least. Of bytes that caches hold half of, the rest says little: they are no bound. */
+static double least_of(const yardstick_t *y, const profile_layer_t *layer, int row, bound_t *bound)
+{
+    const int first = row == PROFILE_FORWARD ? OP_FORWARD : OP_BACKWARD_DATA;
+    const int last = row == PROFILE_FORWARD ? OP_FORWARD : OP_BACKWARD_WEIGHTS;
+    double sec[BOUND_BYTES + 1] = {0};
+    for (int i = first; i <= last; i++) {
+        const exec_pass_t *w = &layer->work[i];
+        bound_t by;
+        if (w->n_calls <= 0) continue;
+        const double flops = 2 * w->work.macs / w->n_calls, bytes = w->work.bytes / w->n_calls;
+        const double least = yardstick_least_sec(y, flops, bytes < 2 * y->cache_bytes ? 0 : bytes, &by);
+        sec[by] += least * w->n_calls;
+    }
+    *bound = sec[BOUND_PRODUCTS] <= 0 && sec[BOUND_BYTES] <= 0 ? BOUND_NONE
+             : sec[BOUND_PRODUCTS] >= sec[BOUND_BYTES]         ? BOUND_PRODUCTS
+                                                               : BOUND_BYTES;
+    return sec[BOUND_PRODUCTS] + sec[BOUND_BYTES];
+}
+
+void profile_judge(profile_t *p)
+{
+    enum { MOST_RAISES = 64 };
+    yardstick_t *y = &p->yardstick;
+    *y = p->measured;
+    for (int n = 0; n < MOST_RAISES; n++) {
+        double most = 1;
+        bound_t by = BOUND_NONE, bound;
+        for (int i = 0; i < p->n_layers * PROFILE_PASSES; i++) {
+            const profile_layer_t *layer = &p->layers[i / PROFILE_PASSES];
+            const double sec = layer->pass[i % PROFILE_PASSES].sec;
+            const double least = least_of(y, layer, i % PROFILE_PASSES, &bound);
+            if (sec > 0 && least > most * sec) most = least / sec, by = bound;
+        }
+        if (by == BOUND_PRODUCTS) y->flops *= most;
+        if (by == BOUND_BYTES) y->bytes_per_sec *= most;
+        if (by == BOUND_NONE) break;
+    }
+    for (int i = 0; i < p->n_layers * PROFILE_PASSES; i++) {
+        profile_layer_t *layer = &p->layers[i / PROFILE_PASSES];
+        profile_pass_t *pass = &layer->pass[i % PROFILE_PASSES];
+        pass->least_sec =
+            fmin(pass->sec, least_of(y, layer, i % PROFILE_PASSES, &pass->bound)); /* rounding */
+        if (pass->least_sec <= 0) pass->bound = BOUND_NONE;
+    }
 }
 
 /* Collective. The parts of each rank, not averaged. */
@@ -79,7 +152,8 @@ static err_t gather_parts(comm_t *comm, const profile_run_t *run, profile_parts_
 err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
 {
     const profile_split_t *sums = run->sums;
-    *out = (profile_t){.n_steps = run->n_steps, .n_ranks = comm->size, .times = run->times};
+    *out = (profile_t){
+        .n_steps = run->n_steps, .n_ranks = comm->size, .times = run->times, .may_measure = run->may_measure};
     if (run->cpu) out->cpu = *run->cpu;
     /* The rank that is usually last waits the least. */
     out->sum_sec = sums->comm / (double)run->n_steps;
@@ -91,7 +165,9 @@ err_t profile_gather(comm_t *comm, const profile_run_t *run, profile_t *out)
     out->split = (profile_split_t){split[0], split[1], split[2], split[3], split[4], split[5]};
     TRY(gather_layers(comm, run->exec, run->n_layer_steps, out));
     TRY(gather_parts(comm, run, &out->ranks));
-    return yardstick_measure(comm, run->backend, exec_graph(run->exec)->compute, &out->yardstick);
+    TRY(yardstick_measure(comm, run->backend, exec_graph(run->exec)->compute, &out->measured));
+    profile_judge(out);
+    return ERR_OK;
 }
 
 void profile_free(profile_t *profile)
@@ -108,6 +184,37 @@ double profile_layer_share(const profile_t *profile, const profile_layer_t *laye
 double profile_layer_flops(const profile_layer_t *layer)
 {
     return layer_sec(layer) > 0 ? layer->n_flops / layer_sec(layer) : 0;
+}
+
+double profile_pass_of_bound(const profile_pass_t *pass)
+{
+    return pass->bound != BOUND_NONE && pass->sec > 0 ? pass->least_sec / pass->sec : NAN;
+}
+
+profile_pass_t profile_layer_passes(const profile_layer_t *layer)
+{
+    const profile_pass_t *f = &layer->pass[PROFILE_FORWARD], *b = &layer->pass[PROFILE_BACKWARD];
+    return (profile_pass_t){f->sec + b->sec, f->least_sec + b->least_sec,
+                            f->least_sec >= b->least_sec ? f->bound : b->bound};
+}
+
+static const char *const bound_names[] = {[BOUND_PRODUCTS] = "products", [BOUND_BYTES] = "bytes"};
+static const char *const row_names[PROFILE_PASSES] = {"forward", "backward"};
+
+/* The algorithms of a row, "gemm, image"; "" if the operator has no choice. */
+static void algorithms_text(const profile_layer_t *layer, int row, char *out, size_t n_bytes)
+{
+    const int first = row == PROFILE_FORWARD ? OP_FORWARD : OP_BACKWARD_DATA;
+    const int last = row == PROFILE_FORWARD ? OP_FORWARD : OP_BACKWARD_WEIGHTS;
+    const char *before = "";
+    out[0] = '\0';
+    for (int i = first; i <= last && layer->algorithms; i++) {
+        const char *name = layer->algorithms->name[i];
+        const size_t n = strlen(out);
+        if (layer->work[i].n_calls <= 0 || !name[0] || strcmp(name, before) == 0) continue;
+        snprintf(out + n, n_bytes - n, "%s%s", n ? ", " : "", name);
+        before = name;
+    }
 }
 
 /* Share of step time in memory passes between matrix products, excluding operators fused into a product.
@@ -148,6 +255,28 @@ static int hint_comm(const profile_t *p, char hint[PROFILE_HINT_MAX])
     return 1;
 }
 
+/* The pass that could gain most by another algorithm. A pass that is slow because it waits for a CPU says nothing. */
+static int hint_algorithm(const profile_t *p, char hint[PROFILE_HINT_MAX])
+{
+    double most = PROFILE_AWAY_SHARE * p->split.total;
+    hint[0] = '\0';
+    for (int i = 0; i < p->n_layers * PROFILE_PASSES && p->may_measure; i++) {
+        const profile_layer_t *layer = &p->layers[i / PROFILE_PASSES];
+        const profile_pass_t *pass = &layer->pass[i % PROFILE_PASSES];
+        char names[2 * OP_ALGORITHM_MAX + 2];
+        algorithms_text(layer, i % PROFILE_PASSES, names, sizeof names);
+        if (!names[0] || pass->bound == BOUND_NONE || 2 * pass->least_sec > pass->sec) continue;
+        if (pass->sec - pass->least_sec < most) continue;
+        most = pass->sec - pass->least_sec;
+        snprintf(
+            hint, PROFILE_HINT_MAX,
+            "%s %s reaches %s of what its %s allow, with %s: --algorithms measure times the alternatives",
+            layer->name, row_names[i % PROFILE_PASSES], figure_share(profile_pass_of_bound(pass)).text,
+            bound_names[pass->bound], names);
+    }
+    return hint[0] != '\0';
+}
+
 int profile_hints(const profile_t *p, char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX])
 {
     int n = 0;
@@ -166,6 +295,7 @@ int profile_hints(const profile_t *p, char hints[PROFILE_MAX_HINTS][PROFILE_HINT
                  "less, or use faster storage",
                  figure_share(data).text);
     n += hint_comm(p, hints[n]);
+    if (!cpu_use_short(&p->cpu)) n += hint_algorithm(p, hints[n]);
     if (between >= PROFILE_PASSES_SHARE)
         snprintf(hints[n++], PROFILE_HINT_MAX,
                  "%s of step time is memory passes between products (%s): fusing or removing some gains "
@@ -180,36 +310,62 @@ static double other_sec(const profile_split_t *s)
     return rest > 0 ? rest : 0;
 }
 
+static void log_row(table_t *t, const profile_t *p, const profile_layer_t *layer, int row)
+{
+    const profile_pass_t *pass = &layer->pass[row];
+    char names[2 * OP_ALGORITHM_MAX + 2];
+    algorithms_text(layer, row, names, sizeof names);
+    table_cell(t, "%s", row == PROFILE_FORWARD ? layer->name : "");
+    table_cell(t, "%s", row_names[row]);
+    table_cell(t, "%.3f", 1e3 * pass->sec);
+    table_cell(t, "%s", figure_percent(p->split.total > 0 ? pass->sec / p->split.total : NAN).text);
+    if (pass->bound == BOUND_NONE)
+        table_cell(t, "-");
+    else
+        table_cell(t, "%s %4s", bound_names[pass->bound], figure_share(profile_pass_of_bound(pass)).text);
+    table_cell(t, "%s", names[0] ? names : "-");
+}
+
+static void log_rate(const char *what, double now, double measured, const char *unit, const char *about)
+{
+    char raised[64] = "";
+    if (now > measured)
+        snprintf(raised, sizeof raised, " (measured: %s)", figure_rate(measured / 1e9, unit).text);
+    log_info("  %s: %s per rank%s, %s", what, figure_rate(now / 1e9, unit).text, raised, about);
+}
+
+static void log_yardstick(const profile_t *p, bool bytes)
+{
+    const yardstick_t *y = &p->yardstick;
+    char beyond[64];
+    snprintf(beyond, sizeof beyond, "beyond %s of cache", figure_bytes(y->cache_bytes).text);
+    if (y->flops > 0) log_rate("peak of products", y->flops, p->measured.flops, "GFLOP/s", y->flops_from);
+    if (bytes && y->bytes_per_sec > 0)
+        log_rate("peak of bytes", y->bytes_per_sec, p->measured.bytes_per_sec, "GB/s", beyond);
+}
+
 static void log_layers(const profile_t *p)
 {
-    int n = p->n_layers < PROFILE_TOP ? p->n_layers : PROFILE_TOP;
-    table_t t = {.columns = {{"layer", true},
-                             {"operator", true},
-                             {"forward", .unit = "ms"},
-                             {"backward", .unit = "ms"},
+    enum { NAME_WIDTH = 17 };
+    const int n = p->n_layers < PROFILE_TOP ? p->n_layers : PROFILE_TOP;
+    bool bytes = false;
+    table_t t = {.columns = {{"layer", true, .max_width = NAME_WIDTH},
+                             {"pass", true},
+                             {"time", .unit = "ms"},
                              {"of step"},
-                             {"GFLOP/s"},
-                             {"of peak"}},
-                 .n_columns = 7,
+                             {"of bound"},
+                             {"algorithm", true}},
+                 .n_columns = 6,
                  .indent = 2};
-    for (int i = 0; i < n; i++) {
-        const profile_layer_t *layer = &p->layers[i];
-        double flops = profile_layer_flops(layer);
-        table_cell(&t, "%s", layer->name);
-        table_cell(&t, "%s", op_traits(layer->kind)->name);
-        table_cell(&t, "%.3f", 1e3 * layer->forward_sec);
-        table_cell(&t, "%.3f", 1e3 * layer->backward_sec);
-        table_cell(&t, "%s", figure_percent(profile_layer_share(p, layer)).text);
-        table_cell(&t, flops > 0 ? "%.1f" : "-", flops / 1e9);
-        table_cell(
-            &t, "%s",
-            figure_percent(flops > 0 && p->yardstick.flops > 0 ? flops / p->yardstick.flops : NAN).text);
-    }
+    for (int i = 0; i < n; i++)
+        for (int row = 0; row < PROFILE_PASSES; row++) {
+            const profile_pass_t *pass = &p->layers[i].pass[row];
+            if (row == PROFILE_FORWARD || pass->sec > 0) log_row(&t, p, &p->layers[i], row);
+            bytes = bytes || pass->bound == BOUND_BYTES;
+        }
     table_log(&t);
     table_free(&t);
-    if (p->yardstick.flops > 0)
-        log_info("  peak: %s per rank (%s), on all ranks at once",
-                 figure_rate(p->yardstick.flops / 1e9, "GFLOP/s").text, p->yardstick.flops_from);
+    log_yardstick(p, bytes);
 }
 
 /* The last of five lines: the first hint, else the most expensive layer. */
@@ -259,18 +415,56 @@ void profile_print(const profile_t *p, bool whole)
     for (int i = 0; i < n_hints; i++) log_info("  hint: %s", hints[i]);
 }
 
+static void json_algorithms(const profile_layer_t *layer, json_t *j)
+{
+    bool any = false;
+    for (int i = 0; i < OP_PASS_COUNT; i++)
+        any = any || (layer->algorithms && layer->work[i].n_calls > 0 && layer->algorithms->name[i][0]);
+    if (!any) return;
+    json_object_begin(j, "algorithms");
+    for (int i = 0; i < OP_PASS_COUNT; i++)
+        if (layer->work[i].n_calls > 0 && layer->algorithms->name[i][0])
+            json_string(j, op_pass_names[i], layer->algorithms->name[i]);
+    json_object_end(j);
+}
+
 static void json_layer(const profile_t *p, const profile_layer_t *layer, json_t *j)
 {
-    double flops = profile_layer_flops(layer);
+    const profile_pass_t both = profile_layer_passes(layer);
+    double n_flops = 0;
+    for (int i = 0; i < OP_PASS_COUNT; i++) n_flops += 2 * layer->work[i].work.macs;
     json_object_begin(j, NULL);
     json_string(j, "name", layer->name);
     json_string(j, "operator", op_traits(layer->kind)->name);
-    json_real(j, "forward_sec", layer->forward_sec);
-    json_real(j, "backward_sec", layer->backward_sec);
+    json_algorithms(layer, j);
+    json_real(j, "forward_sec", layer->pass[PROFILE_FORWARD].sec);
+    json_real(j, "backward_sec", layer->pass[PROFILE_BACKWARD].sec);
     json_real(j, "share", profile_layer_share(p, layer));
-    json_real(j, "gflops", flops / 1e9);
-    if (p->yardstick.flops > 0) json_real(j, "share_of_peak", flops / p->yardstick.flops);
+    json_real(j, "gflops", profile_layer_flops(layer) / 1e9);
+    if (p->yardstick.flops > 0)
+        json_real(j, "share_of_peak", both.sec > 0 ? n_flops / both.sec / p->yardstick.flops : 0);
+    json_real(j, "forward_least_sec", layer->pass[PROFILE_FORWARD].least_sec);
+    json_real(j, "backward_least_sec", layer->pass[PROFILE_BACKWARD].least_sec);
+    if (both.bound != BOUND_NONE) {
+        json_string(j, "bound", bound_names[both.bound]);
+        json_real(j, "share_of_bound", profile_pass_of_bound(&both));
+    }
     json_object_end(j);
+}
+
+static void json_yardstick(const profile_t *p, json_t *j)
+{
+    const yardstick_t *y = &p->yardstick, *measured = &p->measured;
+    if (y->flops > 0) {
+        json_real(j, "peak_gflops", y->flops / 1e9);
+        json_string(j, "peak_from", y->flops_from);
+        json_real(j, "measured_peak_gflops", measured->flops / 1e9);
+    }
+    if (y->bytes_per_sec > 0) {
+        json_real(j, "memory_gbs", y->bytes_per_sec / 1e9);
+        json_real(j, "measured_memory_gbs", measured->bytes_per_sec / 1e9);
+        json_real(j, "cache_bytes", y->cache_bytes);
+    }
 }
 
 void profile_json(const profile_t *p, json_t *j)
@@ -288,7 +482,7 @@ void profile_json(const profile_t *p, json_t *j)
     json_real(j, "other_sec", other_sec(s));
     json_real(j, "allreduce_sec", p->sum_sec);
     cpu_use_json(&p->cpu, j);
-    if (p->yardstick.flops > 0) json_real(j, "peak_gflops", p->yardstick.flops / 1e9);
+    json_yardstick(p, j);
     json_array_begin(j, "layers");
     for (int i = 0; i < p->n_layers; i++) json_layer(p, &p->layers[i], j);
     json_array_end(j);

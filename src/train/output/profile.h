@@ -18,11 +18,21 @@ typedef struct profile_split {
     double data, forward, backward, comm, optimizer, total;
 } profile_split_t;
 
+/* A layer's forward or backward: a row of the table. All per step. */
+typedef struct profile_pass {
+    double sec;
+    double least_sec; /* by the yardstick, at most sec; the backward passes' sum. 0: nothing bounds it */
+    bound_t bound;    /* that of most of least_sec */
+} profile_pass_t;
+enum { PROFILE_FORWARD, PROFILE_BACKWARD, PROFILE_PASSES };
+
 typedef struct profile_layer {
     const char *name; /* borrowed from the graph */
     op_kind_t kind;
-    double forward_sec, backward_sec; /* per step */
-    double n_flops;                   /* per step, both passes: 2 per multiply-add executed */
+    profile_pass_t pass[PROFILE_PASSES];
+    double n_flops;                    /* per step, of both: 2 per multiply-add of the operator's formula */
+    exec_pass_t work[OP_PASS_COUNT];   /* per step */
+    const op_algorithms_t *algorithms; /* of rank 0, borrowed from the executor; NULL: unknown */
 } profile_layer_t;
 
 typedef struct profile {
@@ -30,9 +40,11 @@ typedef struct profile {
     int n_ranks, n_layers;
     profile_split_t split;
     profile_layer_t *layers; /* the most expensive first */
+    bool may_measure;        /* profile_run_t's */
     double sum_sec;          /* part of split.comm that is not waiting for slower ranks, at most */
     cpu_use_t cpu;
-    yardstick_t yardstick;     /* of a rank while all compute */
+    yardstick_t measured;      /* of a rank while all compute */
+    yardstick_t yardstick;     /* the same, or more where a layer did more: profile_judge */
     profile_parts_t *ranks;    /* [n_ranks], of detectors; NULL: other models */
     const rank_times_t *times; /* profile_run_t's */
 } profile_t;
@@ -41,7 +53,8 @@ typedef struct profile {
 #define PROFILE_DATA_SHARE   0.10
 #define PROFILE_COMM_SHARE   0.20
 #define PROFILE_PASSES_SHARE 0.25
-enum { PROFILE_TOP = 5, PROFILE_MAX_HINTS = 4, PROFILE_HINT_MAX = 320 };
+#define PROFILE_AWAY_SHARE   0.10 /* time of a pass beyond its bound, which it misses by more than half */
+enum { PROFILE_TOP = 5, PROFILE_MAX_HINTS = 5, PROFILE_HINT_MAX = 320 };
 
 /* The measurements of one rank. */
 typedef struct profile_run {
@@ -51,6 +64,7 @@ typedef struct profile_run {
     int64_t n_steps, n_layer_steps; /* n_layer_steps: of the executor's costs */
     double sum_sec;                 /* an allreduce without waiting, measured at start; 0: unknown */
     const cpu_use_t *cpu;           /* over these steps, of all ranks */
+    bool may_measure;               /* algorithms were not measured, but could be */
     /* Of detectors, on the host over n_steps: proposals and targets of boxes, targets of masks. */
     double boxes_sec, masks_sec;
     const rank_times_t *times; /* of rank 0, borrowed; elsewhere without windows */
@@ -64,8 +78,15 @@ void profile_free(profile_t *profile);
 /* Sorts by descending time; stable. */
 void profile_sort(profile_layer_t *layers, int n);
 
+/* Sets least_sec and bound of every layer from the measured yardstick. If a layer did more than that (a higher clock, less
+ * other load), the yardstick is raised to it, so that none is above 1. */
+void profile_judge(profile_t *profile);
+
 double profile_layer_share(const profile_t *profile, const profile_layer_t *layer); /* of step time */
 double profile_layer_flops(const profile_layer_t *layer); /* FLOP/s; 0 without matrix products */
+/* least_sec / sec, at most 1; NAN without a bound. Both passes: the sums. */
+double profile_pass_of_bound(const profile_pass_t *pass);
+profile_pass_t profile_layer_passes(const profile_layer_t *layer);
 
 /* Writes hints, one line each: a bottleneck and what to do about it. The allreduce is named only for the time
  * that it takes itself. Returns their number. */

@@ -219,6 +219,8 @@ static err_t report_profile(trainer_t *t)
                          .n_steps = n_steps,
                          .sum_sec = comm_buffer_sec(&t->learning.buffer),
                          .cpu = &cpu,
+                         .may_measure =
+                             strcmp(t->options->algorithms, "fixed") == 0 && !t->options->reproducible,
                          .boxes_sec = t->telemetry.boxes_sec,
                          .masks_sec = t->telemetry.masks_sec,
                          .times = &t->stragglers.times,

@@ -113,7 +113,7 @@ static const opt_t table[] = {
     {"tensorboard", OPT_STRING, FIELD(tensorboard), NULL, 0, 0, NULL, "DIR",
      "also write metrics for TensorBoard to DIR; to DIR/run-2, ... if another run's are there", OPT_MORE},
     {"profile", OPT_FLAG, FIELD(profile), "false", 0, 0, NULL, NULL,
-     "print the whole profile at the end: layers, their share of the GEMM peak, hints", OPT_MORE},
+     "print the whole profile at the end: layers, how near they are to their bounds, hints", OPT_MORE},
     {"trace", OPT_STRING, FIELD(trace), NULL, 0, 0, NULL, "FILE",
      "write a timeline of all ranks, for ui.perfetto.dev or chrome://tracing", OPT_MORE},
     {"trace-steps", OPT_INT, FIELD(trace_steps), "1000", 0, 1e15, NULL, "N",
