@@ -82,16 +82,20 @@ sound() { # CASE POINTS RANKS
         points "$pass" 'map(.key.layer) == ["conv1", "conv2"] and all(.metrics.algorithm != "" and .key.batch == 2)'
         points "$pass" '[.[] | .metrics.gflops * .p50 * 1e9 / 4] | .[0] / 288000, .[1] / 1600000 | . > 0.9999 and . < 1.0001'
     done
-    [ "$(grep -cE '^  lenet5/conv[12] +2x[0-9x]+ k5 s1 [25]0 +(forward|backward_data|backward_weights) +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+ +[0-9.]+ %!? +[a-z0-9_/]+ +0$' "$said")" -eq 6 ]
+    [ "$(grep -cE '^  lenet5/conv[12] +2x[0-9x]+ k5 s1 [25]0 +(forward|backward_data|backward_weights) +[0-9.]+[~!]? +[0-9.]+ +[0-9.]+ +[0-9.]+ % +[a-z0-9_/]+ +0$' "$said")" -eq 6 ]
     rm "$records"
     bench 2 conv --conv-net lenet5 --conv-batch 2 --conv-algorithms measure
     sound conv 6 2
+    points forward 'all(.metrics.share_of_peak > 0 and .metrics.share_of_peak <= 1)'
     points forward 'all(.key.algorithms == "measure")'
 }
 
 @test "conv: strides, borders and 1x1 of the large networks are correct; the reference backend" {
     bench 1 conv --conv-net resnet50 --conv-batch 1
     points backward_data 'length >= 3 and all(.metrics.wrong == 0)'
+    for pass in forward backward_data backward_weights; do
+        points "$pass" 'all(.metrics.share_of_peak <= 1)'
+    done
     rm "$records"
     bench 1 conv --conv-net lenet5 --conv-batch 1 --device ref
     points forward 'length == 2 and all(.metrics.wrong == 0 and .metrics.algorithm == "ref" and .key.device == "ref")'
