@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain checkpoint`: show, verify and export. One process does the work, without MPI. */
+/* `dptrain checkpoint`: show, verify, compare and export. One process does the work, without MPI. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,26 +14,34 @@
 static const char usage[] =
     "usage: dptrain checkpoint show CHECKPOINT|FOLDER\n"
     "       dptrain checkpoint verify CHECKPOINT|FOLDER…\n"
+    "       dptrain checkpoint compare CHECKPOINT|FOLDER CHECKPOINT|FOLDER\n"
+    "                                                   [--within X]\n"
     "       dptrain checkpoint export CHECKPOINT|FOLDER --out FILE.npz|FILE.h5\n"
     "                                                   [--names TABLE]\n"
     "\n"
-    "  show    prints the contents of a checkpoint, or of the newest one in a folder\n"
-    "  verify  reads every byte; exit code 3 if a checkpoint is damaged\n"
-    "  export  writes the weights for other programs\n";
+    "  show     prints the contents of a checkpoint, or of the newest one in a folder\n"
+    "  verify   reads every byte; exit code 3 if a checkpoint is damaged\n"
+    "  compare  prints the arrays in which two checkpoints of a step differ most;\n"
+    "           exit code 1 beyond --within\n"
+    "  export   writes the weights for other programs\n";
 
-typedef struct export_options {
+typedef struct checkpoint_options {
     const char *out, *names;
-} export_options_t;
+    double within;
+} checkpoint_options_t;
 
-#define FIELD(name) offsetof(export_options_t, name)
+#define FIELD(name) offsetof(checkpoint_options_t, name)
 static const opt_t table[] = {
     {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE", "export: output file, .npz or .h5", OPT_COMMON},
     {"names", OPT_STRING, FIELD(names), "torchvision", 0, 0, NULL, "TABLE",
      "export: parameter names and layout: torchvision, detectron2, tensorpack, huggingface, dptrain, or a file of rules",
      OPT_COMMON},
+    {"within", OPT_REAL, FIELD(within), "1e-5", 0, 1e300, NULL, "X",
+     "compare: largest difference allowed, relative to the largest element of an array; 0: equal",
+     OPT_COMMON},
 };
 
-static const char *const verbs[] = {"show", "verify", "export", NULL};
+static const char *const verbs[] = {"show", "verify", "compare", "export", NULL};
 
 static err_t show_checkpoint(const char *where)
 {
@@ -42,16 +50,33 @@ static err_t show_checkpoint(const char *where)
     return checkpoint_show(path);
 }
 
-static err_t run_verb(const char *const *args, int n, const export_options_t *options, bool export_given)
+static err_t compare_checkpoints(const char *const *wheres, double within)
 {
+    char a[FS_PATH_MAX], b[FS_PATH_MAX];
+    TRY(model_file_locate(wheres[0], a, NULL));
+    TRY(model_file_locate(wheres[1], b, NULL));
+    return checkpoint_compare(a, b, within);
+}
+
+static err_t run_verb(const char *const *args, int n, const opt_group_t *group)
+{
+    const checkpoint_options_t *options = group->values;
     const char *verb = n > 0 ? args[0] : "";
-    if (strcmp(verb, "export") == 0) {
+    const bool is_export = strcmp(verb, "export") == 0, is_compare = strcmp(verb, "compare") == 0;
+    if (!is_export && (opt_given(group, 1, "out") || opt_given(group, 1, "names")))
+        RAISE(ERR_USAGE, "--out and --names apply only to dptrain checkpoint export");
+    if (!is_compare && opt_given(group, 1, "within"))
+        RAISE(ERR_USAGE, "--within applies only to dptrain checkpoint compare");
+    if (is_export) {
         if (n != 2 || !options->out)
             RAISE(ERR_USAGE,
                   "dptrain checkpoint export: expected one checkpoint or run folder, and --out FILE.npz");
         return export_checkpoint(args[1], options->out, options->names);
     }
-    if (export_given) RAISE(ERR_USAGE, "--out and --names apply only to dptrain checkpoint export");
+    if (is_compare) {
+        if (n != 3) RAISE(ERR_USAGE, "dptrain checkpoint compare: expected two checkpoints or run folders");
+        return compare_checkpoints(args + 1, options->within);
+    }
     if (strcmp(verb, "show") == 0) {
         if (n != 2) RAISE(ERR_USAGE, "dptrain checkpoint show: expected one checkpoint or run folder");
         return show_checkpoint(args[1]);
@@ -67,7 +92,7 @@ err_t cmd_checkpoint(const cmd_context_t *context)
 {
     const char **args = NULL;
     int n = 0;
-    export_options_t options = {NULL, NULL};
+    checkpoint_options_t options = {0};
     opt_group_t group = {"Options", table, sizeof table / sizeof table[0], &options, 0};
     err_t err = opt_defaults(&group, 1);
     for (int i = 0; verbs[i]; i++) cmd_tell_word(context, "word", verbs[i], "");
@@ -75,7 +100,7 @@ err_t cmd_checkpoint(const cmd_context_t *context)
     if (err == ERR_OK)
         err = mem_new_array(context->argc + 1, sizeof *args, "words of the command line", &args);
     if (err == ERR_OK) err = opt_parse(&group, 1, context->argc, context->argv, args, context->argc, &n);
-    if (err == ERR_OK && log_speaks()) err = run_verb(args, n, &options, group.given != 0);
+    if (err == ERR_OK && log_speaks()) err = run_verb(args, n, &group);
     mem_free(&args);
     return cmd_fail(err);
 }

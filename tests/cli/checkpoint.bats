@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# dptrain checkpoint: showing, verifying and exporting checkpoints.
+# dptrain checkpoint: showing, verifying, comparing and exporting checkpoints.
 
 setup() {
     root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
@@ -130,10 +130,55 @@ damage() { # FILE OFFSET
     done
     check 2 "expected one checkpoint" show "$RUN" "$RUN"
     check 2 "did you mean 'verify'?" verfy "$RUN"
-    check 2 "show, verify, export" prune "$RUN"
-    check 2 "show, verify, export"
+    check 2 "show, verify, compare, export" prune "$RUN"
+    check 2 "show, verify, compare, export"
     check 2 "unknown option" verify --fast "$RUN"
     "$dptrain" checkpoint --help | grep -q 'checkpoint verify'
+}
+
+@test "compare: equal checkpoints, a rounding within --within, and a layer that differs" {
+    "$dptrain" data synth digits --out "$out-data" --train 100 --val 1
+    with=(--data "$out-data" --model mlp --batch 50 --threads 1 --checkpoint-every 1 --no-eval --seed 7)
+    "$dptrain" train "${with[@]}" --steps 2 --device cpu --algorithms fixed --out "$out-cpu"
+    "$dptrain" train "${with[@]}" --steps 2 --device ref --out "$out-ref"
+    "$dptrain" train "${with[@]}" --steps 2 --device cpu --algorithms fixed --momentum 0.901 --out "$out-other"
+    run "$dptrain" checkpoint compare "$out-cpu" "$out-cpu/ckpt-000000000002.h5" --within 0
+    echo "$output"
+    [[ $status -eq 0 && $output == "12 arrays of step 2: 12 equal, 0 differ; largest relative difference 0" ]]
+    run "$dptrain" checkpoint compare "$out-cpu" "$out-ref"
+    echo "$output"
+    [[ $status -eq 0 && ${lines[0]} == array*relative && ${lines[1]} == /*/fc* && $output == *"arrays of step 2: "* ]]
+    run "$dptrain" checkpoint compare "$out-cpu" "$out-ref" --within 0
+    echo "$output"
+    [[ $status -eq 1 && $output == *"error: $out-cpu/ckpt-000000000002.h5 and $out-ref/ckpt-000000000002.h5 differ"* ]]
+    # Another momentum changes nothing in step 1, and the velocity of step 2 by about .001.
+    run "$dptrain" checkpoint compare "$out-cpu/ckpt-000000000001.h5" "$out-other/ckpt-000000000001.h5" --within 0
+    [ "$status" -eq 0 ]
+    run "$dptrain" checkpoint compare "$out-cpu" "$out-other"
+    echo "$output"
+    [[ $status -eq 1 && ${lines[1]} == /optimizer/velocity/fc* && $output == *" of 12 arrays by more than 1e-05 "* ]]
+    # The figure is the definition, by h5dump.
+    for run in cpu other; do
+        h5dump -d /optimizer/velocity/fc3/bias -b LE -o "$BATS_TEST_TMPDIR/$run" "$out-$run/ckpt-000000000002.h5" >/dev/null
+        od -An -v -tf4 -w4 "$BATS_TEST_TMPDIR/$run" >"$BATS_TEST_TMPDIR/$run.txt"
+    done
+    figure=$(paste "$BATS_TEST_TMPDIR/cpu.txt" "$BATS_TEST_TMPDIR/other.txt" | awk 'function size(x) { return x < 0 ? -x : x }
+        { if (size($1 - $2) > far) far = size($1 - $2); for (i = 1; i <= 2; i++) if (size($i) > most) most = size($i) }
+        END { printf "%.1e", far / most }')
+    [ "$figure" = "$(awk '$1 == "/optimizer/velocity/fc3/bias" { printf "%.1e", $6 }' <<<"$output")" ]
+    # Nothing else can be compared.
+    run "$dptrain" checkpoint compare "$out-cpu/ckpt-000000000001.h5" "$out-cpu"
+    [[ $status -eq 3 && $output == *"ckpt-000000000001.h5 is of step 1, "*"ckpt-000000000002.h5 of step 2"* ]]
+    "$dptrain" train "${with[@]}" --steps 2 --optimizer adamw --out "$out-adamw"
+    run "$dptrain" checkpoint compare "$out-cpu" "$out-adamw"
+    [[ $status -eq 3 && $output == *" has /optimizer/velocity/fc1/bias, "*"$out-adamw/"*" does not" ]]
+    "$dptrain" train --data "$out-data" --model lenet5 --batch 1 --algorithms fixed --steps 2 --no-eval --out "$out-lenet5"
+    run "$dptrain" checkpoint compare "$out-cpu" "$out-lenet5"
+    [[ $status -eq 3 && $output == *"model mlp"*"lenet5"* ]]
+    run "$dptrain" checkpoint compare "$out-cpu"
+    [[ $status -eq 2 && $output == *"two checkpoints"* ]]
+    run "$dptrain" checkpoint verify "$out-cpu" --within 1
+    [[ $status -eq 2 && $output == *"--within"* ]]
 }
 
 @test "an unreadable folder is reported" {

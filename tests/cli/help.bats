@@ -204,7 +204,7 @@ examples_folder() { # FOLDER
 @test "a command that is not one: what to type instead" {
     local pair word
     for pair in "export|checkpoint export" "test|eval" "validate|eval" "evaluate|eval" "infer|predict" "resume|train --out DIR --resume auto" \
-        "benchmark|bench" "pack|data pack" "synth|data synth" "list|info" "compare|report compare" "gemm|bench gemm" "torchrun|run" \
+        "benchmark|bench" "pack|data pack" "synth|data synth" "list|info" "compare|checkpoint compare or dptrain report compare" "gemm|bench gemm" "torchrun|run" \
         "show|checkpoint show or dptrain data show or dptrain hosts show" "verify|checkpoint verify or dptrain data verify"; do
         says 2 "unknown command '${pair%%|*}'; write dptrain ${pair#*|}" "${pair%%|*}"
         [ "${#lines[@]}" -eq 1 ]

@@ -41,7 +41,7 @@ options() { # COMMAND...
 @test "commands, verbs, and their options with placeholders and defaults" {
     commands=$("$dptrain" --help=tsv | sed -n 's/^command\t\([^\t]*\).*/\1/p')
     verbs=("data synth" "data pack" "data verify" "data show" "report compare" "report history" "report html"
-        "checkpoint show" "checkpoint verify" "checkpoint export" "hosts show" "hosts hostfile" "hosts ssh-config")
+        "checkpoint show" "checkpoint verify" "checkpoint compare" "checkpoint export" "hosts show" "hosts hostfile" "hosts ssh-config")
     {
         for command in $commands; do
             echo "$command"

@@ -73,7 +73,7 @@ offers() { # EXPECTED WORDS...
     offers "$("$dptrain" --help=tsv | sed -n 's/^command\t\([^\t]*\).*/\1/p' | LC_ALL=C sort | paste -sd " ")" dptrain ''
     offers 'check checkpoint' dptrain ch
     offers 'pack show synth verify' dptrain data ''
-    offers 'export show verify' dptrain checkpoint ''
+    offers 'compare export show verify' dptrain checkpoint ''
     offers 'digits objects shapes' dptrain data synth ''
     offers 'comm conv' dptrain bench gemm co
     offers 'compare compare.jsonl' dptrain report c

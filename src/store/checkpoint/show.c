@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain checkpoint show`: prints the attributes, and each array with its shape and root mean square. */
+/* `dptrain checkpoint show`: prints the attributes, and each array with its shape and root mean square. `dptrain
+ * checkpoint compare`: the arrays in which two checkpoints differ most. */
 #include "store/checkpoint/show.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -101,17 +103,22 @@ static err_t show_attrs(const checkpoint_t *c)
     return err;
 }
 
+static double element(const ckpt_array_t *array, const void *data, int64_t i)
+{
+    return array->dtype == DTYPE_F32   ? (double)((const float *)data)[i]
+           : array->dtype == DTYPE_F64 ? ((const double *)data)[i]
+           : array->dtype == DTYPE_I32 ? ((const int32_t *)data)[i]
+           : array->dtype == DTYPE_I64 ? (double)((const int64_t *)data)[i]
+                                       : ((const uint8_t *)data)[i];
+}
+
 /* Root mean square; NaN in the data gives NaN. */
 static double root_mean_square(const ckpt_array_t *array, const void *data)
 {
     int64_t n = shape_count(array->shape);
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        double x = array->dtype == DTYPE_F32   ? (double)((const float *)data)[i]
-                   : array->dtype == DTYPE_F64 ? ((const double *)data)[i]
-                   : array->dtype == DTYPE_I32 ? ((const int32_t *)data)[i]
-                   : array->dtype == DTYPE_I64 ? (double)((const int64_t *)data)[i]
-                                               : ((const uint8_t *)data)[i];
+        double x = element(array, data, i);
         sum += x * x;
     }
     return n > 0 ? sqrt(sum / (double)n) : 0;
@@ -157,5 +164,140 @@ err_t checkpoint_show(const char *path)
     err_t err = show_attrs(c);
     if (err == ERR_OK) err = show_arrays(c);
     checkpoint_close(&c);
+    return err;
+}
+
+/* ---- Comparing ---- */
+enum { SHOWN_DIFFERENCES = 8 };
+
+typedef struct difference {
+    const char *name;
+    double most, scale; /* largest |a - b|; largest element of both */
+    double relative;
+    int64_t at, n; /* index of the largest; number of elements that differ */
+} difference_t;
+
+static err_t check_text(const checkpoint_t *a, const checkpoint_t *b, const char *name)
+{
+    const char *in_a = text_attr(a, name), *in_b = text_attr(b, name);
+    if (strcmp(in_a, in_b) != 0)
+        RAISE(ERR_DATA, "the checkpoints cannot be compared: %s has %s %s, %s has %s", checkpoint_path(a),
+              name, in_a, checkpoint_path(b), in_b);
+    return ERR_OK;
+}
+
+/* Raises ERR_DATA unless both have the same model, step and arrays. */
+static err_t check_comparable(const checkpoint_t *a, const checkpoint_t *b)
+{
+    TRY(check_text(a, b, "model"));
+    if (int_attr(a, "step") != int_attr(b, "step"))
+        RAISE(ERR_DATA, "the checkpoints cannot be compared: %s is of step %lld, %s of step %lld",
+              checkpoint_path(a), (long long)int_attr(a, "step"), checkpoint_path(b),
+              (long long)int_attr(b, "step"));
+    for (int swap = 0; swap < 2; swap++) {
+        const checkpoint_t *has = swap ? b : a, *lacks = swap ? a : b;
+        for (int i = 0; i < checkpoint_array_count(has); i++) {
+            const ckpt_array_t *x = checkpoint_array(has, i), *y = checkpoint_find(lacks, x->name);
+            if (!y)
+                RAISE(ERR_DATA, "the checkpoints cannot be compared: %s has %s, %s does not",
+                      checkpoint_path(has), x->name, checkpoint_path(lacks));
+            if (x->dtype != y->dtype || !shape_equal(x->shape, y->shape))
+                RAISE(ERR_DATA,
+                      "the checkpoints cannot be compared: %s is %s of %s in %s, and %s of %s in %s", x->name,
+                      dtype_name(x->dtype), shape_format(x->shape).text, checkpoint_path(has),
+                      dtype_name(y->dtype), shape_format(y->shape).text, checkpoint_path(lacks));
+        }
+    }
+    return ERR_OK;
+}
+
+static difference_t difference_of(const ckpt_array_t *array, const void *a, const void *b)
+{
+    difference_t d = {.name = array->name};
+    const size_t n_bytes = dtype_size(array->dtype);
+    for (int64_t i = 0; i < shape_count(array->shape); i++) {
+        const double x = element(array, a, i), y = element(array, b, i);
+        d.scale = fmax(d.scale, fmax(fabs(x), fabs(y))); /* fmax passes over NaN */
+        if (memcmp((const char *)a + (size_t)i * n_bytes, (const char *)b + (size_t)i * n_bytes, n_bytes) ==
+            0)
+            continue;
+        const double far = isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY;
+        d.n += far > 0; /* 0 and -0 are equal */
+        if (far > d.most) d.most = far, d.at = i;
+    }
+    d.relative = d.most > 0 ? isinf(d.most) ? INFINITY : d.most / d.scale : 0;
+    return d;
+}
+
+static int by_relative(const void *a, const void *b)
+{
+    const difference_t *x = a, *y = b;
+    return x->relative != y->relative ? x->relative < y->relative ? 1 : -1 : strcmp(x->name, y->name);
+}
+
+static err_t print_differences(const difference_t *d, int n)
+{
+    table_t t = {.columns = {{"array", true}, {"differs"}, {"in"}, {"largest"}, {"by"}, {"relative"}},
+                 .n_columns = 6};
+    for (int i = 0; i < n && i < SHOWN_DIFFERENCES && d[i].relative > 0; i++) {
+        table_cell(&t, "%s", d[i].name);
+        table_cell(&t, "%lld", (long long)d[i].n);
+        table_cell(&t, "%lld", (long long)d[i].at);
+        table_cell(&t, "%.6g", d[i].scale);
+        table_cell(&t, "%.3g", d[i].most);
+        table_cell(&t, "%.3g", d[i].relative);
+    }
+    err_t err = t.n_cells > 0 ? table_print(&t, stdout) : ERR_OK;
+    table_free(&t);
+    return err;
+}
+
+static err_t compare_arrays(checkpoint_t *a, checkpoint_t *b, double within)
+{
+    const int n = checkpoint_array_count(a);
+    int n_differ = 0, n_beyond = 0;
+    int64_t n_bytes;
+    void *in_a = NULL, *in_b = NULL;
+    difference_t *d = NULL;
+    err_t err;
+    TRY_OUT(err, mem_new_array(n, sizeof *d, "a comparison of checkpoints", &d));
+    for (int i = 0; i < n; i++) {
+        const ckpt_array_t *array = checkpoint_array(a, i);
+        TRY_OUT(err, checkpoint_read_new(a, array, &n_bytes, &in_a));
+        TRY_OUT(err, checkpoint_read_new(b, checkpoint_find(b, array->name), &n_bytes, &in_b));
+        d[i] = difference_of(array, in_a, in_b);
+        n_differ += d[i].n > 0;
+        n_beyond += d[i].relative > within;
+        mem_free(&in_a);
+        mem_free(&in_b);
+    }
+    if (n > 0) qsort(d, (size_t)n, sizeof *d, by_relative);
+    TRY_OUT(err, print_differences(d, n));
+    print_out("%d array%s of step %lld: %d equal, %d differ; largest relative difference %.3g\n", n,
+              n == 1 ? "" : "s", (long long)int_attr(a, "step"), n - n_differ, n_differ,
+              n > 0 ? d[0].relative : 0);
+    fflush(stdout); /* before the error */
+    if (n_beyond > 0)
+        RAISE_OUT(err, ERR_GATE,
+                  "%s and %s differ: %d of %d arrays by more than %g of their largest element, %s by %.3g",
+                  checkpoint_path(a), checkpoint_path(b), n_beyond, n, within, d[0].name, d[0].relative);
+out:
+    mem_free(&in_a);
+    mem_free(&in_b);
+    mem_free(&d);
+    return err;
+}
+
+err_t checkpoint_compare(const char *path_a, const char *path_b, double within)
+{
+    checkpoint_t *a = NULL, *b = NULL;
+    err_t err;
+    TRY_OUT(err, checkpoint_open(path_a, &a));
+    TRY_OUT(err, checkpoint_open(path_b, &b));
+    TRY_OUT(err, check_comparable(a, b));
+    TRY_OUT(err, compare_arrays(a, b, within));
+out:
+    checkpoint_close(&a);
+    checkpoint_close(&b);
     return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints the content of a checkpoint, and whether checkpoints are intact, to standard output. Not
- * collective. */
+/* Prints the content of a checkpoint, whether checkpoints are intact, and how two differ, to standard output.
+ * Not collective. */
 #ifndef STORE_CHECKPOINT_SHOW_H
 #define STORE_CHECKPOINT_SHOW_H
 
@@ -14,5 +14,11 @@ err_t checkpoint_show(const char *path);
  * ok, or unknown if the system could not read it. ERR_SYSTEM if any is unknown; else ERR_DATA if any is
  * damaged or a folder has none. */
 err_t checkpoint_verify_all(const char *const *wheres, int n);
+
+/* Compares two checkpoints array by array and prints the arrays that differ most. The difference of an array is
+ * max |a - b| / max(|a|, |b|), over all elements: relative to the largest element, since small ones are sums that
+ * cancel. A NaN or Inf differs from everything but the same bits. ERR_GATE if an array differs by more than
+ * `within`; ERR_DATA if the checkpoints are of other models, steps or optimizers. */
+err_t checkpoint_compare(const char *a, const char *b, double within);
 
 #endif
