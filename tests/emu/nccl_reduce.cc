@@ -53,6 +53,16 @@ template <typename T> void divide_as(void *to, size_t n, int by)
     }
 }
 
+template <typename T> void scale_as(void *to, size_t n, double by)
+{
+    T *x = static_cast<T *>(to);
+    for (size_t i = 0; i < n; i++) {
+        auto a = widen(x[i]);
+        using W = decltype(a);
+        x[i] = narrow_t<T, W>::from(static_cast<W>(static_cast<double>(a) * by));
+    }
+}
+
 } // namespace
 
 #define EMU_EACH_TYPE(DO)                                                                                         \
@@ -88,6 +98,12 @@ void divide(void *acc, size_t n, ncclDataType_t type, int by)
 {
 #define EMU_DIVIDE(T) divide_as<T>(acc, n, by)
     EMU_EACH_TYPE(EMU_DIVIDE)
+}
+
+void scale(void *x, size_t n, ncclDataType_t type, double by)
+{
+#define EMU_SCALE(T) scale_as<T>(x, n, by)
+    EMU_EACH_TYPE(EMU_SCALE)
 }
 
 } // namespace emu

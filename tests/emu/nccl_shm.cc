@@ -57,6 +57,15 @@ uint64_t failing_collective(int rank)
     return text && std::sscanf(text, "%d:%lu", &r, &n) == 2 && r == rank ? n : 0;
 }
 
+/* From DPTRAIN_EMU_NCCL_SCALE, "RANK:FACTOR": what this rank's addends are multiplied by. */
+double wrong_factor(int rank)
+{
+    const char *text = std::getenv("DPTRAIN_EMU_NCCL_SCALE");
+    int r;
+    double factor;
+    return text && std::sscanf(text, "%d:%lf", &r, &factor) == 2 && r == rank ? factor : 1;
+}
+
 } // namespace
 
 comm_t::~comm_t()
@@ -165,8 +174,20 @@ void comm_t::run(const collective_t &c)
         if (shared->ranks[r].signature != signature(c))
             die("NCCL: collective %lu of rank %d is another one, of another size, or captured by one of them only, than that of rank %d",
                 static_cast<unsigned long>(n_started), rank, r);
+    transfer(c);
+    int64_t every = env_number("DPTRAIN_EMU_NCCL_TWICE", 0);
+    if (every > 0 && c.kind == collective_t::ALL_REDUCE && n_started % static_cast<uint64_t>(every) == 0) {
+        collective_t again = c;
+        again.send = c.recv;
+        transfer(again);
+    }
+}
+
+void comm_t::transfer(const collective_t &c)
+{
     bool scatters = c.kind == collective_t::REDUCE_SCATTER, gathers = c.kind == collective_t::ALL_GATHER;
-    bool reduces = c.kind == collective_t::ALL_REDUCE || scatters || (c.kind == collective_t::REDUCE && rank == c.root);
+    bool adds = c.kind == collective_t::ALL_REDUCE || scatters || c.kind == collective_t::REDUCE;
+    bool reduces = adds && (c.kind != collective_t::REDUCE || rank == c.root);
     size_t width = type_size(c.type), whole = c.count * width;
     size_t most = scatters ? SLOT / static_cast<size_t>(size) / 16 * 16 : SLOT, at = 0;
     const char *send = static_cast<const char *>(c.send);
@@ -191,6 +212,8 @@ void comm_t::run(const collective_t &c)
             for (int r = 0; r < size; r++)
                 std::memcpy(slot(rank) + static_cast<size_t>(r) * most, send + static_cast<size_t>(r) * whole + at, n);
         else if (c.kind != collective_t::BROADCAST || rank == c.root) std::memcpy(slot(rank), send + at, n);
+        double factor = adds ? wrong_factor(rank) : 1;
+        if (factor != 1) scale(slot(rank), (scatters ? SLOT : n) / width, c.type, factor);
         ranks[rank].filled = n_rounds;
         if (!all(&rank_state_t::filled, n_rounds)) return;
         if (reduces) {

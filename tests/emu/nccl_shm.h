@@ -73,12 +73,14 @@ struct comm_t {
     ncclResult_t state();      /* for ncclCommGetAsyncError */
     bool announce(const collective_t &c);
     void run(const collective_t &c);
+    void transfer(const collective_t &c);    /* all rounds */
     bool step(std::vector<piece_t> &pieces); /* transfers as much as possible; true: finished */
     void run_pieces(std::vector<piece_t> &pieces);
     bool wait(const std::function<bool()> &condition); /* false: aborted, failed, or 20 s passed */
 };
 
 size_t type_size(ncclDataType_t type); /* 0: not emulated */
+void scale(void *x, size_t n, ncclDataType_t type, double by);
 /* acc = acc op x, as one hop of a ring rounds it; `divide` by the number of ranks. */
 void reduce(void *acc, const void *x, size_t n, ncclDataType_t type, ncclRedOp_t op);
 void divide(void *acc, size_t n, ncclDataType_t type, int by);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The stand-in for libcudart: devices, errors, launches. DPTRAIN_EMU_* describe the machine (README.md). */
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -105,7 +106,12 @@ cudaError_t usable()
 
 int device_count()
 {
-    static const int n = static_cast<int>(env_number("DPTRAIN_EMU_GPUS", 1));
+    static const int n = [] {
+        int all = static_cast<int>(env_number("DPTRAIN_EMU_GPUS", 1));
+        const char *visible = std::getenv("CUDA_VISIBLE_DEVICES");
+        if (!visible) return all;
+        return std::min(all, *visible ? 1 + static_cast<int>(std::count(visible, visible + std::strlen(visible), ',')) : 0);
+    }();
     return n;
 }
 

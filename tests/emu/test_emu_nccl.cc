@@ -199,9 +199,28 @@ static bool absent(int rank, ncclUniqueId id)
     return good;
 }
 
+/* The sums of 1 on all ranks, one after another, in place of 4 copies. */
+static bool sums(int rank, ncclUniqueId id, const std::vector<float> &expected)
+{
+    ncclComm_t comm;
+    if (ncclCommInitRank(&comm, RANKS, id, rank)) return false;
+    bool good = true;
+    for (float sum : expected) {
+        float *x = nullptr, host[4] = {1, 1, 1, 1};
+        cudaMalloc(&x, sizeof host);
+        cudaMemcpy(x, host, sizeof host, cudaMemcpyHostToDevice);
+        ncclAllReduce(x, x, 4, ncclFloat, ncclSum, comm, nullptr);
+        cudaMemcpy(host, x, sizeof host, cudaMemcpyDeviceToHost);
+        for (float result : host) good = good && result == sum;
+        cudaFree(x);
+    }
+    ncclCommDestroy(comm);
+    return good;
+}
+
 int main()
 {
-    std::printf("1..9\n");
+    std::printf("1..11\n");
     setenv("DPTRAIN_EMU_GPUS", "3", 1);
     OK(three(collectives), "collectives");
     OK(three(bfloat16), "bfloat16 is rounded at each hop");
@@ -220,5 +239,15 @@ int main()
         return collectives(rank, id);
     };
     OK(three(host_ids, false), "unless each has its own NCCL_HOSTID");
-    return check_done(9);
+    auto scaled = [](int rank, ncclUniqueId id) {
+        setenv("DPTRAIN_EMU_NCCL_SCALE", "1:3", 1);
+        return sums(rank, id, {5, 5});
+    };
+    OK(three(scaled), "DPTRAIN_EMU_NCCL_SCALE: a rank adds three times its part");
+    auto twice = [](int rank, ncclUniqueId id) {
+        setenv("DPTRAIN_EMU_NCCL_TWICE", "2", 1);
+        return sums(rank, id, {3, 9, 3, 9});
+    };
+    OK(three(twice), "DPTRAIN_EMU_NCCL_TWICE: every second sum is summed once more");
+    return check_done(11);
 }
