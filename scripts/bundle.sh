@@ -139,7 +139,7 @@ EOT
 scripts=(run.sh container.sh container mpijob.sh mpijob aws.sh aws launch dptrain.sbatch nccl_bw.sh setup_ssh.sh on_hosts.sh stage_data.sh
     cluster_health.sh cluster lib.sh regress.sh regress)
 if [[ $with_tests == yes ]]; then
-    scripts+=(test.sh bench/gpu_suite.sh bench/gpu_steps.sh bench/gpu_detection.sh bench/peers)
+    scripts+=(test.sh bench/gpu_suite.sh bench/gpu_losses.sh bench/gpu_steps.sh bench/gpu_detection.sh bench/peers)
     mkdir -p "$root"/{tests/unit,tests/mpi,results,build/tests/unit,build/tests/mpi,build/scripts/bench}
     cp tests/driver.sh "$root/tests/"
     # test.sh reads their RUN lines.

@@ -43,7 +43,7 @@ wait_for() { # PATTERN FILE
 }
 
 @test "every script has help" {
-    for script in install_deps run quickstart test dev/check_layers bench/best bundle bench/gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
+    for script in install_deps run quickstart test dev/check_layers bench/best bundle bench/gpu_suite bench/gpu_losses bench/gpu_steps bench/gpu_detection setup_ssh \
         on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links simulate; do
         run "$scripts/$script.sh" --help
         echo "$script: $output"
@@ -205,7 +205,7 @@ wait_for() { # PATTERN FILE
 }
 
 @test "an unknown option is a usage error that names it" {
-    for script in install_deps run quickstart test dev/check_layers bench/best bundle bench/gpu_suite bench/gpu_steps bench/gpu_detection setup_ssh \
+    for script in install_deps run quickstart test dev/check_layers bench/best bundle bench/gpu_suite bench/gpu_losses bench/gpu_steps bench/gpu_detection setup_ssh \
         on_hosts stage_data bench/detection_balance bench/image dev/fuzz dev/check_links; do
         run "$scripts/$script.sh" --no-such-option
         echo "$script: $output"
@@ -242,7 +242,7 @@ EOF
 @test "an option without its value, or with a bad one, is a usage error" {
     for words in "run -np" "run -np 0" "run -np x" "run -hostfile" "run --grace -1" "run --restarts -1" "run --min-ranks 0" "run --wait-hosts x" "run --hosts-command" "quickstart --epochs" \
         "quickstart --epochs 1.5" "quickstart --np 0" "test --jobs 0" "test --only" "dev/check_layers --root" \
-        "bundle --out" "bench/gpu_suite --budget 0" "bench/gpu_suite --out" "bench/gpu_steps --rounds x" "bench/gpu_detection --size 640" "bench/gpu_detection --device tpu" "bench/best --pairs 0" "bench/best --cases x --records /tmp/r" "bench/best --venv" \
+        "bundle --out" "bench/gpu_suite --budget 0" "bench/gpu_suite --out" "bench/gpu_losses --seeds 1,x" "bench/gpu_losses --batch 1" "bench/gpu_losses --only cpu,tpu" "bench/gpu_steps --rounds x" "bench/gpu_detection --size 640" "bench/gpu_detection --device tpu" "bench/best --pairs 0" "bench/best --cases x --records /tmp/r" "bench/best --venv" \
         "bench/image --rounds 0" "bench/image --venv" "dev/fuzz --seconds 0" \
         "setup_ssh --jobs 0" "setup_ssh --timeout x" "on_hosts --timeout -1" "on_hosts --copy" "stage_data --files 0" "stage_data --probe"; do
         # shellcheck disable=SC2086 # these are words

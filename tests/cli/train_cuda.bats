@@ -246,6 +246,53 @@ first_gradient() { # FOLDER
     close_columns <(losses "$out" | tail -n 2) <(losses "$out-back") 1e-4
 }
 
+# gpu_losses.sh on two emulated GPUs; fills rows, of the table.
+compare_losses() { # ARGUMENTS...
+    DPTRAIN_EMU_GPUS=2 DPTRAIN_BIN=$dptrain run "$root/scripts/bench/gpu_losses.sh" --gpus 2 --algorithms fixed --data "$tiny" \
+        --batch 2 --jobs 2 "$@"
+    echo "$output"
+    mapfile -t rows < <(grep -E '^\|.*\| (agrees|differs|failed.*) \|$' <<<"$output")
+}
+
+@test "a gradient that NCCL scales by 1.001 on one rank is in the first checkpoint, but not in the first loss" {
+    with=(--model mlp --batch 8 --steps 1 --no-eval --device cuda)
+    train 0 "$out-1" "${with[@]}"
+    export DPTRAIN_EMU_GPUS=2
+    train 2 "$out-2" "${with[@]}" --comm nccl
+    "$dptrain" checkpoint compare "$out-1" "$out-2"
+    DPTRAIN_EMU_NCCL_SCALE=1:1.001 train 2 "$out-scaled" "${with[@]}" --comm nccl
+    close_curves "$out-1" "$out-scaled" 1e-6
+    ends_with 1 " by more than 1e-05 " "$dptrain" checkpoint compare "$out-1" "$out-scaled"
+    [[ $output == */optimizer/velocity/fc3/bias* ]]
+}
+
+@test "gpu_losses.sh: a gradient that NCCL scales by 1.001 on one rank is found, with step and arrays" {
+    only_slow "takes 7 s"
+    DPTRAIN_EMU_NCCL_SCALE=1:1.001 compare_losses --seeds 3 --only nccl
+    [ "$status" -eq 1 ]
+    [[ ${#rows[@]} -eq 1 && ${rows[0]} == "| 2 ranks and GPUs, NCCL | 3 | "*" | differs |" ]]
+    [[ $output == *"seed 3, lenet5:"*"after step 1 weights and velocity differ:"*"/optimizer/velocity/fc2/weight "* ]]
+    [[ $output == *"seed 3, mlp:"*"losses differ from step "*"/optimizer/velocity/fc1/weight "* ]]
+}
+
+@test "gpu_losses.sh: CPU, GPU and NCCL agree in every way; a bucket that is summed twice is found; a failed run is one" {
+    only_slow "takes a minute"
+    compare_losses --seeds 3,4
+    [ "$status" -eq 0 ]
+    [[ ${#rows[@]} -eq 16 && $output == *"16 of 16 comparisons agree"* ]]
+    DPTRAIN_EMU_NCCL_TWICE=2 compare_losses --seeds 3 --only nccl,nccl2
+    [ "$status" -eq 1 ]
+    [[ ${#rows[@]} -eq 2 && ${rows[0]} == *"| differs |" && ${rows[1]} == *"| differs |" ]]
+    [[ $output == *"lenet5:"*"losses differ from step 2 on"*"after step 1 weights"*"velocity/fc1/weight "*"mlp:"*"from step 1 on"* ]]
+    DPTRAIN_EMU_FAIL_LAUNCH=20 compare_losses --seeds 3 --only gpu,cpu
+    [ "$status" -eq 1 ]
+    [[ $output == *"GPU, recorded | 3 | - | - | - | - | failed: code 4: "*cudaErrorLaunchFailure* ]]
+    [[ $output == *"1 of 2 comparisons agree"* ]]
+    compare_losses --seeds 3 --budget 1
+    [ "$status" -eq 6 ]
+    [[ $output == *"- not compared: "*" comparisons: the budget, 1 s"* ]]
+}
+
 @test "tf32 and bf16 are near fp32 but not equal; tf32 needs the GPU" {
     for precision in fp32 tf32 bf16; do
         on_gpu "$out-$precision" --model mlp --batch 8 --steps 4 --precision "$precision"

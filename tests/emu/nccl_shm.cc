@@ -57,7 +57,8 @@ uint64_t failing_collective(int rank)
     return text && std::sscanf(text, "%d:%lu", &r, &n) == 2 && r == rank ? n : 0;
 }
 
-/* From DPTRAIN_EMU_NCCL_SCALE, "RANK:FACTOR": what this rank's addends are multiplied by. */
+/* From DPTRAIN_EMU_NCCL_SCALE, "RANK:FACTOR": what the first half of this rank's addends is multiplied by. The losses, at
+ * the end, stay right. */
 double wrong_factor(int rank)
 {
     const char *text = std::getenv("DPTRAIN_EMU_NCCL_SCALE");
@@ -213,7 +214,7 @@ void comm_t::transfer(const collective_t &c)
                 std::memcpy(slot(rank) + static_cast<size_t>(r) * most, send + static_cast<size_t>(r) * whole + at, n);
         else if (c.kind != collective_t::BROADCAST || rank == c.root) std::memcpy(slot(rank), send + at, n);
         double factor = adds ? wrong_factor(rank) : 1;
-        if (factor != 1) scale(slot(rank), (scatters ? SLOT : n) / width, c.type, factor);
+        if (factor != 1 && at < whole / 2) scale(slot(rank), std::min(n, whole / 2 - at) / width, c.type, factor);
         ranks[rank].filled = n_rounds;
         if (!all(&rank_state_t::filled, n_rounds)) return;
         if (reduces) {
