@@ -17,18 +17,18 @@ accuracy() { # FOLDER
 }
 
 # An operand's relative error is at most 2^-8, and the loss begins at ln 10. Measured over three seeds, the largest
-# difference in 12 steps: 0.012 from fp32, and 0.005 between 1 and 2 ranks, since a float's last bit can decide to
-# which bfloat16 it goes.
+# difference in the first two steps: 1e-4 from fp32, and 2e-7 between 1 and 2 ranks, where a float's last bit can decide to
+# which bfloat16 it goes. Later steps have ties in max pooling, too.
 @test "the loss curve is near that of fp32 and not the same, on any number of ranks" {
     small_run 2 "$out-fp32"
     small_run 2 "$out-bf16" --precision bf16 | grep '^  model .*, bf16$'
-    far=$(distance "$out-fp32" "$out-bf16")
+    far=$(distance "$out-fp32" "$out-bf16" 2)
     echo "from fp32: $far"
-    between 1e-5 "$far" 0.05
+    between 1e-6 "$far" 0.002
     small_run 0 "$out-one" --precision bf16
-    near=$(distance "$out-bf16" "$out-one")
+    near=$(distance "$out-bf16" "$out-one" 2)
     echo "on one rank: $near"
-    between -1 "$near" 0.02
+    between -1 "$near" 0.0005
     jq -es 'map(select(.record == "run")) | length == 1 and .[0].options.precision == "bf16"' \
         "$out-bf16/metrics.jsonl"
 }
