@@ -97,6 +97,14 @@ fi
 for command in "${mpi_commands[@]}"; do
     cp -L "$(command -v "$command")" "$root/libexec/$command" || die 4 "Open MPI's $command was not found"
 done
+# PMIx's plugins belong to its version, so the start script keeps libpmix from those of the node.
+pmix=$(ldd "$plugins"/mca_pmix_*.so "$(command -v "${mpi_commands[1]}")" 2>/dev/null | awk '$1 ~ /^libpmix\.so/ && $3 ~ /^\// { print $3; exit }')
+mkdir -p "$root/lib/pmix" "$root/share/pmix"
+if [[ -n $pmix ]]; then
+    pmix=$(dirname "$(readlink -f "$pmix")")
+    find "$pmix/pmix" -name '*.so' -exec cp -L {} "$root/lib/pmix/" \; 2>/dev/null || true
+    cp "$pmix"/../share/pmix/*.txt "$root/share/pmix/" 2>/dev/null || true
+fi
 cp "$program" "$root/libexec/dptrain"
 
 # The start script, installed under the name of each program.
@@ -123,7 +131,10 @@ if [ -n "$glibc" ] && older "$glibc" "$wanted"; then
 fi
 LD_LIBRARY_PATH=$home/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 OPAL_PREFIX=$home OPAL_SYSCONFDIR=$home/etc/openmpi PRTE_PREFIX=$home PRTE_SYSCONFDIR=$home/etc/openmpi
+# PMIx has its folders one by one, as its prefix does not move those that were configured apart.
+PMIX_PREFIX=$home PMIX_LIBDIR=$home/lib PMIX_DATADIR=$home/share PMIX_SYSCONFDIR=$home/etc
 export LD_LIBRARY_PATH OPAL_PREFIX OPAL_SYSCONFDIR PRTE_PREFIX PRTE_SYSCONFDIR
+export PMIX_PREFIX PMIX_LIBDIR PMIX_DATADIR PMIX_SYSCONFDIR
 # Do not load the node's plugins of hwloc and UCX, which belong to other libraries. Silence PMIx's warning about missing
 # compression, which only large jobs need.
 HWLOC_PLUGINS_PATH=$home/lib/none UCX_MODULE_DIR=$home/lib/none PMIX_MCA_pcompress_base_silence_warning=1
@@ -159,7 +170,7 @@ for file in "$root"/libexec/*; do strip --strip-debug "$file"; done
 is_of_the_system() { # LIBRARY
     [[ $1 =~ ^(ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util|mvec|nsl|anl|BrokenLocale|thread_db))\.so || $1 =~ ^lib(cuda|nvidia.*)\.so ]]
 }
-ldd "$root"/libexec/* "$into"/*.so 2>/dev/null >"$work/ldd" || true
+ldd "$root"/libexec/* "$into"/*.so "$root"/lib/pmix/*.so 2>/dev/null >"$work/ldd" || true
 if missing=$(grep -E '=> not found' "$work/ldd" | sort -u) && [[ -n $missing ]]; then
     die 4 "cannot pack libraries that are missing on this machine:$missing"
 fi

@@ -83,8 +83,7 @@ make_flags() {
     [ "$(wc -l <"$BATS_TEST_TMPDIR/programs")" -ge 3 ]
     xargs grep -hoE 'calling init: .*' <"$BATS_TEST_TMPDIR/programs" | sed 's/calling init: //' | sort -u >"$BATS_TEST_TMPDIR/opened"
     grep -q 'libdnnl\.so' "$BATS_TEST_TMPDIR/opened"
-    # PMIx has one folder of plugins, and checks their version itself.
-    run grep -vE "^$home/|/pmix_mca_|/(ld-linux[^/]*|lib(c|m|dl|pthread|rt|resolv|util)\.so[^/]*)\$" "$BATS_TEST_TMPDIR/opened"
+    run grep -vE "^$home/|/(ld-linux[^/]*|lib(c|m|dl|pthread|rt|resolv|util)\.so[^/]*)\$" "$BATS_TEST_TMPDIR/opened"
     echo "$output"
     [ -z "$output" ]
 }
