@@ -20,8 +20,9 @@ is skipped if none of its checks ran. Logs are written to build/test-logs, or to
   --list          print the names of the entries and exit
   --san           run only the tests with sanitizers
   --no-san        run only the tests without sanitizers
-  --gpu           run only the C tests of the CUDA backend, on this machine's GPUs; without a GPU they are skipped, with
-                  the reason. Installs nothing; once built, needs only bash and the usual tools
+  --gpu           run only the C tests of the CUDA backend, on this machine's GPUs, or if DPTRAIN_BIN is build/emu/dptrain,
+                  on the emulated one; without a GPU they are skipped, with the reason. Installs nothing; once built,
+                  needs only bash and the usual tools
   --slow          also run tests that take minutes (DPTRAIN_TEST_SLOW=1 in the tests), the emulated CUDA device with
                   sanitizers, and CPU and command line tests with DPTRAIN_MAX_ISA set to avx2, avx512 and avx512_bf16
   --jobs N        number of concurrent tests; from 2 on, ranks are not bound to cores [1]
@@ -49,7 +50,7 @@ while [[ $# -gt 0 ]]; do
     *) common_option "$1" ;;
     esac
 done
-[[ $plain == yes || $san == yes || $gpu == yes ]] || die 2 "--san and --no-san leave nothing to run"
+[[ $plain == yes || $san == yes || $gpu != no ]] || die 2 "--san and --no-san leave nothing to run"
 cd "$here/.."
 
 # The reason why no device can be emulated, or empty.
@@ -133,7 +134,7 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
             [[ $gpu == no || $device == cuda ]] || continue
             label='' program=("$build/tests/$test")
             # Test machines have no GPU, so kernels run on the emulator (tests/emu).
-            [[ $gpu == yes || $device != cuda ]] || program=("$build/emu/$test")
+            [[ $gpu == real || $device != cuda ]] || program=("$build/emu/$test")
             [[ $device == none ]] || program+=("$device")
             ((np == 0)) || label="np=$np"
             [[ $device == none ]] || label+="${label:+ }$device"
@@ -146,22 +147,24 @@ c_entries() { # SOURCE PREFIX BUILD SECONDS MAX_NP ENVIRONMENT...
     done
 }
 
-# Prints why device=cuda is not available on this machine, or nothing if it is.
-no_gpu() {
+# Sets gpu to real or emulated, and why, the reason why device=cuda is not available on this machine, or empty.
+find_gpu() {
     local answer
+    gpu=real why=''
     if ! answer=$("${DPTRAIN_BIN:-./dptrain}" info 2>&1); then
-        echo "dptrain info fails: ${answer##*$'\n'}"
+        why="dptrain info fails: ${answer##*$'\n'}"
         return
     fi
     # The row of the device has the GPU and its libraries, or the reason why there is none.
     answer=$(sed -nE 's/^ +cuda +//p' <<<"$answer")
-    [[ $answer == *', CUDA '* ]] || echo "${answer:-this build has no CUDA backend}"
+    [[ $answer == *', CUDA '* ]] || why=${answer:-this build has no CUDA backend}
+    [[ $answer != 'emulated GPU,'* ]] || gpu=emulated
 }
 
 # Plans only the entries `[… cuda]`, with the existing programs.
 make_gpu_plan() {
     local source why name
-    why=$(no_gpu)
+    find_gpu
     for source in "${c_tests[@]}"; do
         [[ " ${run_line["$source device"]-} " == *" cuda "* ]] || continue
         if [[ -n $why && $list == no ]]; then
@@ -292,7 +295,7 @@ if [[ $list == no ]]; then mpi_allow_root; fi
 # All ranks are on this machine. Probing network libraries costs 0.2 s per start of MPI; tests/cli/bench_comm.bats unsets this
 # to test OpenMPI's default.
 export OMPI_MCA_pml=${OMPI_MCA_pml-ob1}
-if [[ $gpu == yes ]]; then
+if [[ $gpu != no ]]; then
     # Build first: the program detects GPUs.
     if [[ $may_build == yes && $list == no ]]; then make -j "$(nproc)" tests || die 1 "the build failed"; fi
     make_gpu_plan

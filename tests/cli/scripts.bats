@@ -869,6 +869,19 @@ make_tests() { # NAME TAP...
     [[ $output == *$'\n1 entries, 2 checks, '*$'\n1 passed, 0 failed, 0 skipped' ]]
 }
 
+@test "test.sh --gpu runs the emulator's programs if DPTRAIN_BIN has an emulated GPU" {
+    make_tests a $'1..1\nnot ok 1'
+    mkdir -p "$tree/build/emu/unit"
+    printf '#!/bin/sh\necho 1..1\necho ok 1\n' >"$tree/build/emu/unit/test_a"
+    printf '#!/bin/sh\necho "  cuda     emulated GPU, CUDA 13.0"\n' >"$tree/build/emu/dptrain"
+    chmod +x "$tree/build/emu"/{dptrain,unit/test_a}
+    DPTRAIN_BIN=$tree/build/emu/dptrain run "$tree/scripts/test.sh" --gpu
+    echo "$output"
+    [ "$status" -eq 0 ]
+    run "$tree/scripts/test.sh" --gpu
+    [ "$status" -eq 1 ]
+}
+
 @test "test.sh counts an entry without any check as skipped, and prints skips by reason, then failures" {
     make_tests whole '1..0 # SKIP no /dev/abc' each $'1..3\nok 1 a # skip no root\nok 2 b # skip no /dev/abc\nok 3 # SKIP no /dev/abc' \
         part $'1..3\nok 1 - a\nok 2 b # skip takes 5 s; scripts/test.sh --slow runs it\nok 3 # SKIP waits (--slow)' bad $'1..1\nnot ok 1 # skip'
