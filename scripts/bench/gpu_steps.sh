@@ -13,7 +13,8 @@ usage: scripts/bench/gpu_steps.sh [options]
 Trains a model on one GPU with dptrain and with PyTorch, alternating in rounds, and prints Markdown: each run's speed as it
 is measured, then µs per step, ratios with their spread, the GPU's clocks before, during and after, and what slowed them
 down. LeNet-5 on MNIST: also the share of time in which the GPU was idle (with nsys, if installed). ResNet-50 on random
-images of 224 x 224: also the profile by layer. Modes of PyTorch that fail are skipped and listed.
+images of 224 x 224: also the profile by layer, and PyTorch's kernels by name. Modes of PyTorch that fail are skipped and
+listed.
 
   --model NAME      lenet5 or resnet50 [lenet5]
   --rounds N        number of rounds [7; resnet50: 5]
@@ -24,17 +25,18 @@ images of 224 x 224: also the profile by layer. Modes of PyTorch that fail are s
                     [eager,graph,compile; resnet50: eager-nhwc,compile-nhwc,eager,compile]
   --data DIR        folder with MNIST's IDX files [$DPTRAIN_DATA/mnist, data/mnist, or the built-in digits]
   --python CMD      the Python with PyTorch [python3]
-  --budget SEC      start no new run after this time [1500]
+  --budget SEC      time limit of all runs [1500]: what would exceed it, by its earlier runs, is not started
   --timeout SEC     time limit of one run [300]
+  --logs FOLDER     keep PyTorch's kernels by name there
   --quick           2 rounds of 400 steps, batch 64, fp32 and bf16, without torch.compile; resnet50: 2 rounds of 40
-                    steps, torch.compile only in channels_last
+                    steps, batch 256, bf16, channels_last
   -h, --help        show this help
 
 Exit code 4: no GPU.
 EOT
 }
 
-model=lenet5 rounds='' steps='' batches='' precisions='' ways='' data='' python=python3 budget=1500 limit=300 quick=no
+model=lenet5 rounds='' steps='' batches='' precisions='' ways='' data='' python=python3 budget=1500 limit=300 quick=no logs=''
 while [[ $# -gt 0 ]]; do
     case $1 in
     --model)
@@ -50,6 +52,7 @@ while [[ $# -gt 0 ]]; do
     --python) need_value "$@"; python=$2; shift 2 ;;
     --budget) need_value "$@"; whole_number "$1" "$2" 1; budget=$((10#$2)); shift 2 ;;
     --timeout) need_value "$@"; whole_number "$1" "$2" 1; limit=$((10#$2)); shift 2 ;;
+    --logs) need_value "$@"; logs=$2; shift 2 ;;
     --quick) quick=yes; shift ;;
     *) common_option "$1" ;;
     esac
@@ -60,7 +63,7 @@ case $model-$quick in
 lenet5-no) usual='7 2000 64,1024 fp32,tf32,bf16 eager,graph,compile' ;;
 lenet5-yes) usual='2 400 64 fp32,bf16 eager,graph' ;;
 resnet50-no) usual='5 60 256,64 bf16,tf32 eager-nhwc,compile-nhwc,eager,compile' ;;
-resnet50-yes) usual='2 40 256,64 bf16,tf32 eager-nhwc,compile-nhwc,eager' ;;
+resnet50-yes) usual='2 40 256 bf16 eager-nhwc,compile-nhwc' ;;
 esac
 read -ra preset <<<"$usual"
 rounds=${rounds:-${preset[0]}} steps=${steps:-${preset[1]}} batches=${batches:-${preset[2]}} precisions=${precisions:-${preset[3]}}
@@ -100,18 +103,28 @@ lenet5) ours+=(--data "$data") theirs+=(--data "$data") ;;
 *) ours+=(--data synthetic --input-size 224 --no-eval --profile) ;;
 esac
 
-# Writes a run's record to $work/end; on failure returns 1 and adds the reason to left_out.
+# Writes a run's record to $work/end, and in a mode's first run the kernels of its step to $work/kernels; on failure returns 1
+# and adds the reason to left_out.
+declare -A took=()
 run() { # NAME BATCH PRECISION
-    local command=("${ours[@]}") layout=()
+    local command=("${ours[@]}") extra=() status=0 begin=$SECONDS most=$((budget - SECONDS < limit ? budget - SECONDS : limit))
+    rm -f "$work/end" "$work/kernels"
     if [[ $1 != dptrain ]]; then
-        [[ $1 != *-nhwc ]] || layout=(--channels-last)
-        command=("${theirs[@]}" --way "${1%-nhwc}" "${layout[@]}")
+        [[ $1 != *-nhwc ]] || extra=(--channels-last)
+        [[ $model == lenet5 || -n ${took[$1]:-} ]] || extra+=(--kernels "$work/kernels")
+        command=("${theirs[@]}" --way "${1%-nhwc}" "${extra[@]}")
     fi
-    if ! timeout -k 10 "$limit" "${command[@]}" --batch "$2" --precision "$3" >"$work/log" 2>&1 </dev/null; then
-        left_out+=("$1, batch $2, $3: $(grep -v '^ *$' "$work/log" | tail -n 1)")
+    timeout -k 5 "$((most > 1 ? most : 1))" "${command[@]}" --batch "$2" --precision "$3" >"$work/log" 2>&1 </dev/null || status=$?
+    if [[ $1 == dptrain && $status == 0 ]]; then grep '"record":"end"' "$work/run/metrics.jsonl" >"$work/end"; fi
+    if [[ ! -s $work/end ]]; then
+        if [[ $status == 124 || $status == 137 ]]; then
+            left_out+=("$1, batch $2, $3: stopped after $((SECONDS - begin)) s")
+        else
+            left_out+=("$1, batch $2, $3: $(grep -v '^ *$' "$work/log" | tail -n 1)")
+        fi
         return 1
     fi
-    [[ $1 != dptrain ]] || grep '"record":"end"' "$work/run/metrics.jsonl" >"$work/end"
+    took[$1]=$((SECONDS - begin))
 }
 
 # Prints the profile of dptrain's first run.
@@ -123,6 +136,15 @@ print_profile() { # BATCH PRECISION
         "$(cat "$work/profile")"
 }
 
+# Prints PyTorch's costliest kernels.
+print_kernels() { # NAME BATCH PRECISION
+    [[ -s $work/kernels ]] || return 0
+    # shellcheck disable=SC2016 # Markdown's quotes
+    printf '\nKernels of %s, batch %s, %s: ms and launches a step\n\n```\n%s\n```\n\n' "$1" "$2" "$3" \
+        "$(head -n 16 "$work/kernels" | cut -c 1-150)"
+    if [[ -n $logs ]]; then cp "$work/kernels" "$logs/kernels-$1-$2-$3.txt"; fi
+}
+
 sampler=''
 if command -v nvidia-smi >/dev/null; then
     nvidia-smi -i 0 --loop=1 --format=csv,noheader,nounits --query-gpu=clocks.sm,clocks.max.sm,clocks.mem,power.draw,power.limit,\
@@ -131,25 +153,26 @@ temperature.gpu,clocks_throttle_reasons.active,utilization.gpu >"$work/clocks" 2
     trap '((BASHPID != $$)) || { kill "$sampler" 2>/dev/null || true; remove_work; }' EXIT
 fi
 
-SECONDS=0 n_rounds=0 failed=' ' late=no
+n_rounds=0 failed=' ' late=no
 for ((round = 0; round < rounds && SECONDS < budget; round++)); do
     mapfile -t order < <(printf '%s\n' "${names[@]}" | if ((round % 2)); then tac; else cat; fi)
     for precision in ${precisions//,/ }; do
         for name in "${order[@]}"; do
             for batch in ${batches//,/ }; do
                 [[ $failed != *" $batch/$precision/$name "* ]] || continue
-                if ((SECONDS >= budget)); then late=yes && continue; fi
+                if ((SECONDS + ${took[$name]:-5} > budget)); then late=yes && continue; fi
                 run "$name" "$batch" "$precision" || { failed+="$batch/$precision/$name "; continue; }
                 printf '%s\t%s\t%s\t%s\t%s\n' "$round" "$batch" "$precision" "$name" "$(cat "$work/end")" >>"$work/ends"
                 echo "- round $((round + 1)), batch $batch, $precision, $name: $(sed \
                     's/.*"median_images_per_sec": *\([0-9]*\).*/\1 images\/s/' "$work/end"), after $SECONDS s"
                 [[ $name != dptrain ]] || print_profile "$batch" "$precision"
+                print_kernels "$name" "$batch" "$precision"
             done
         done
     done
     n_rounds=$((round + 1))
 done
-[[ $late == no ]] || left_out+=("what is missing in the last round: its time limit, $budget s")
+[[ $late == no ]] || left_out+=("what is missing in the last round: no time left of $budget s")
 [[ -s $work/ends ]] || die 1 "nothing could be timed: ${left_out[*]}"
 
 case $model in
@@ -176,6 +199,7 @@ if [[ $model != lenet5 ]]; then
 elif command -v nsys >/dev/null && command -v "$python" >/dev/null; then
     gaps=''
     for graph in off auto; do
+        ((SECONDS < budget)) || break
         if timeout -k 10 "$limit" nsys profile -t cuda --cuda-graph-trace=node -o "$work/$graph" "$program" train \
             --model lenet5 --data "$data" --device cuda --steps 1000 --cuda-graph "$graph" --out "$work/run" --overwrite \
             >"$work/log" 2>&1 &&

@@ -1208,6 +1208,37 @@ slowed down by the power limit; after: 1980 of 1980 MHz, memory 2619 MHz, 650 of
     [ "$output" = 9.1 ]
 }
 
+@test "the table of a GPU's kernels sums launches by name, and finds the longest of each" {
+    command -v python3 || skip "python3 is not here"
+    export PYTHONDONTWRITEBYTECODE=1
+    local csv=$BATS_TEST_TMPDIR/ncu.csv
+    launch() { # ID KERNEL NS READ WRITTEN
+        printf '"%s","1","dptrain","h","%s","1","7","(1, 1, 1)","(1, 1, 1)","0","9.0","Command line profiler metrics","%s","%s","%s"\n' \
+            "$1" "$2" dram__bytes_read.sum byte "$4" "$1" "$2" dram__bytes_write.sum byte "$5" "$1" "$2" gpu__time_duration.sum ns "$3"
+    }
+    {
+        printf '%s\n' '==PROF== Connected to process 1' 'dptrain 0.1.0'
+        echo '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"'
+        launch 0 small 1,000 0 0
+        launch 1 norm 200,000 100,000 300,000
+        launch 2 norm 300,000 100,000 300,000
+        launch 3 'gemm<a, b>' 400,000 0 0
+        launch 4 copy 2,000 0 0
+    } >"$csv"
+    run python3 "$scripts/bench/peers/gpu_table.py" kernels "$csv"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"5 launches, 0.90 ms"*"| \`norm\` | 2 | 0.500 | 55.4 % | 0.00 | 2 |"*"| \`gemm<a, b>\` | 1 | 0.400 |"* ]]
+    run python3 "$scripts/bench/peers/gpu_table.py" costliest "$csv"
+    [ "$output" = $'1 norm\n0 gemm<a, b>\n0 copy' ]
+    sed -i 's/Command line profiler metrics/Speed/; s/dram__bytes_read.sum/DRAM Throughput/' "$csv"
+    run python3 "$scripts/bench/peers/gpu_table.py" counters "$csv"
+    [[ $output == *"| \`small\`"*"| DRAM Throughput | 0 byte |"* ]]
+    grep -v '^"' "$csv" >"$csv.none"
+    run python3 "$scripts/bench/peers/gpu_table.py" kernels "$csv.none"
+    [ "$status" -eq 1 ]
+}
+
 @test "gpu_steps.sh compares ResNet-50 with each mode of PyTorch, prints the profile and the clocks, and lists what failed" {
     REAL=$(python3 -c 'import sys; print(sys.executable)')
     export REAL CALLS=$BATS_TEST_TMPDIR/calls
@@ -1224,15 +1255,22 @@ EOF
 [[ $* != *--describe* ]] || { echo PyTorch 9; exit; }
 echo "${*:2}" >>"$CALLS"
 [[ $* != *compile* ]] || { echo 'no compiler' >&2; exit 1; }
-while [[ $1 != --out ]]; do shift; done
-echo '{"record": "end", "median_images_per_sec": 1000.0}' >"$2"
+while (($# > 0)); do
+    [[ $1 != --out ]] || echo '{"record": "end", "median_images_per_sec": 1000.0}' >"$2"
+    [[ $1 != --kernels ]] || echo '   1.000 ms     53  a_kernel' >"$2"
+    shift
+done
 EOF
     printf '#!/bin/sh\necho "1980, 1980, 2619, 650.0, 700.0, 61, 0x0000000000000000, 98"\nexec sleep 61\n' >"$bin/nvidia-smi"
     chmod +x "$bin"/{dptrain,python3,nvidia-smi}
-    PYTHONDONTWRITEBYTECODE=1 PATH=$bin:$PATH run "$scripts/bench/gpu_steps.sh" --model resnet50 --quick
+    PYTHONDONTWRITEBYTECODE=1 PATH=$bin:$PATH run "$scripts/bench/gpu_steps.sh" --model resnet50 --quick \
+        --precision bf16,tf32 --batch 256,64 --ways eager-nhwc,compile-nhwc,eager --logs "$BATS_TEST_TMPDIR"
     echo "$output"
     [ "$status" -eq 0 ]
-    grep -q -- '--model resnet50 --steps 40 --warmup 12 --block 10 .* --way eager --channels-last --batch 256 --precision bf16' "$CALLS"
+    grep -q -- '--model resnet50 --steps 40 --warmup 12 --block 10 .* --way eager --channels-last --kernels .* --batch 256 --precision bf16' "$CALLS"
+    [ "$(grep -c -- --kernels "$CALLS")" -eq "$(grep -cE 'way compile|--kernels' "$CALLS")" ]
+    [[ "$output" == *$'Kernels of eager-nhwc, batch 256, bf16: ms and launches a step\n\n```\n   1.000 ms     53  a_kernel\n```\n'* ]]
+    grep -q a_kernel "$BATS_TEST_TMPDIR/kernels-eager-256-bf16.txt"
     # The most valuable first.
     [[ "$output" == "- round 1, batch 256, bf16, dptrain: 2000 images/s, after "* ]]
     [[ "$output" == *$'```\nprofile, mean of 30 steady steps\n'*"most expensive layer: conv1"* ]]
@@ -1266,8 +1304,8 @@ EOT
     [ "$(compile CUDA_ARCHS=90 NVCCFLAGS=--use_fast_math)" -eq 0 ]
 }
 
-# A tree in which every program of gpu_suite.sh is a stand-in: FAKE_NAME is ok, fail, once (fails the first time) or hang.
-# Fail and once also write whether the libraries' logs are on.
+# A tree in which every program of gpu_suite.sh is a stand-in: FAKE_NAME is ok, fail, once (fails the first time) or hang, with
+# a child in a group of its own. Fail and once also write whether the libraries' logs are on. FAKE_GPUS is their number.
 make_suite() {
     suite=$BATS_TEST_TMPDIR/suite
     mkdir -p "$suite"/{scripts/bench/peers,build/scripts/bench,build/tests/unit,tests/unit,bin} "$BATS_TEST_TMPDIR/out"

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The tables of scripts/bench/gpu_steps.sh. gpu_table.py steps FILE: lines `round, batch, precision, program, end
-record`, between tabs, to Markdown. gpu_table.py gaps FILE: nsys' cuda_gpu_trace as CSV to the share of time in which
-the GPU did nothing. gpu_table.py clocks FILE: nvidia-smi's samples (gpu_steps.sh has the columns) to a sentence."""
+"""The tables of scripts/bench/gpu_steps.sh and gpu_suite.sh. gpu_table.py steps FILE: lines `round, batch, precision,
+program, end record`, between tabs, to Markdown. gpu_table.py gaps FILE: nsys' cuda_gpu_trace as CSV to the share of time
+in which the GPU did nothing. gpu_table.py clocks FILE: nvidia-smi's samples (gpu_steps.sh has the columns) to a sentence.
+Of ncu's CSV, with --print-units base: gpu_table.py kernels FILE: each kernel's time and bytes, gpu_table.py costliest
+FILE: the place of the longest launch among the kernel's own, and the name, of the three kernels that take most time,
+gpu_table.py counters FILE: the sections of one launch."""
 
 import collections
 import csv
@@ -93,10 +96,61 @@ def clocks(path):
     print("; ".join([*parts, f"after: {describe(samples[-1])}"]))
 
 
+def profiled(path):
+    """Each launch in ncu's CSV: its kernel and its metrics."""
+    with open(path, encoding="utf-8") as file:
+        lines = [line for line in file if line.startswith('"')]  # ncu and the program print lines of their own
+    launches = {}
+    for row in csv.DictReader(lines):
+        name, metrics = launches.setdefault(row["ID"], (row["Kernel Name"], {}))
+        metrics[row["Metric Name"]] = row["Metric Value"].replace(",", ""), row["Metric Unit"]
+    if not launches:
+        sys.exit(f"{path}: no launch was profiled")
+    return list(launches.values())
+
+
+def by_kernel(path):
+    """Nanoseconds, bytes and launches of each kernel, those that take most time first; the whole time."""
+    sums = collections.defaultdict(lambda: [0.0, 0.0, []])
+    for name, metrics in profiled(path):
+        value = {key: float(number) for key, (number, _) in metrics.items() if number}
+        kernel = sums[name]
+        kernel[0] += value["gpu__time_duration.sum"]
+        kernel[1] += value.get("dram__bytes_read.sum", 0) + value.get("dram__bytes_write.sum", 0)
+        kernel[2].append(value["gpu__time_duration.sum"])
+    return sorted(sums.items(), key=lambda item: -item[1][0]), sum(kernel[0] for kernel in sums.values())
+
+
+def kernels(path):
+    rows, whole = by_kernel(path)
+    print(f"{sum(len(each) for _, (_, _, each) in rows)} launches, {1e-6 * whole:.2f} ms, one by one\n")
+    print_table(["kernel", "launches", "ms", "of all", "GB to and from memory", "GB/s"],
+                [[f"`{name}`", str(len(each)), f"{1e-6 * ns:.3f}", f"{100 * ns / whole:.1f} %", f"{1e-9 * n_bytes:.2f}",
+                  f"{n_bytes / ns:.0f}"] for name, (ns, n_bytes, each) in rows[:24]])
+
+
+def costliest(path):
+    for name, (_, _, each) in by_kernel(path)[0][:3]:
+        print(each.index(max(each)), name)
+
+
+COUNTERS = ("Duration", "Memory Throughput", "DRAM Throughput", "L1/TEX Cache Throughput", "L2 Cache Throughput",
+            "Compute (SM) Throughput", "L1/TEX Hit Rate", "L2 Hit Rate", "Registers Per Thread", "Block Size", "Grid Size",
+            "Theoretical Occupancy", "Achieved Occupancy", "Block Limit Registers", "Block Limit Shared Mem",
+            "Warp Cycles Per Issued Instruction")
+
+
+def counters(path):
+    name, metrics = profiled(path)[0]
+    print_table([f"`{name}`, its longest launch", ""],
+                [[key, " ".join(metrics[key]).rstrip()] for key in COUNTERS if key in metrics])
+
+
 def main():
-    tables = {"steps": steps, "gaps": lambda path: print(f"{100 * gaps(path):.1f}"), "clocks": clocks}
+    tables = {"steps": steps, "gaps": lambda path: print(f"{100 * gaps(path):.1f}"), "clocks": clocks, "kernels": kernels,
+              "costliest": costliest, "counters": counters}
     if len(sys.argv) != 3 or sys.argv[1] not in tables:
-        sys.exit("usage: gpu_table.py steps|gaps|clocks FILE")
+        sys.exit(f"usage: gpu_table.py {'|'.join(tables)} FILE")
     tables[sys.argv[1]](sys.argv[2])
 
 

@@ -8,6 +8,7 @@ favour PyTorch. See --help.
 """
 
 import argparse
+import collections
 import json
 import statistics
 import sys
@@ -127,13 +128,33 @@ def train(args):
         wait()
         block_sec.append((time.perf_counter() - begin) / args.block)
     sec = statistics.median(block_sec)
-    return {
+    return step, {
         "record": "end",
         "median_images_per_sec": args.batch / sec,
         "step_sec": sec,
         "loss": step.loss.item(),
         "peak_memory_bytes": [torch.cuda.max_memory_allocated() if args.device == "cuda" else 0],
     }
+
+
+def write_kernels(step, path, n_steps=3):
+    """The kernels of a step by name, the costliest first: ms and launches a step."""
+    from torch.profiler import ProfilerActivity, profile  # slow to import
+
+    ms, launches = collections.Counter(), collections.Counter()
+    with profile(activities=[ProfilerActivity.CUDA]) as events:
+        for _ in range(n_steps):
+            step.fetch()
+            step.run()
+        torch.cuda.synchronize()
+    for event in events.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            ms[event.name] += event.self_device_time_total / 1e3 / n_steps
+            launches[event.name] += 1 / n_steps
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"{sum(ms.values()):8.3f} ms {sum(launches.values()):6.0f}  kernels of a step\n")
+        for name, value in ms.most_common(100):
+            file.write(f"{value:8.3f} ms {launches[name]:6.0f}  {name}\n")
 
 
 def main():
@@ -154,6 +175,7 @@ def main():
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try this script; no figures")
     parser.add_argument("--describe", action="store_true", help="print versions and exit; code 4 without a GPU")
     parser.add_argument("--out", help="file for the record, which is also printed")
+    parser.add_argument("--kernels", help="file for the kernels of a step, by name")
     args = parser.parse_args()
     args.fused = {"fused": True} if args.device == "cuda" else {}
     if args.device == "cuda" and not torch.cuda.is_available():
@@ -165,11 +187,14 @@ def main():
         return
     if args.model == "lenet5" and not args.data:
         parser.error("--data is needed")
-    line = json.dumps(train(args))
+    step, record = train(args)
+    line = json.dumps(record)
     print(line, flush=True)
     if args.out:
         with open(args.out, "w", encoding="utf-8") as file:
             file.write(line + "\n")
+    if args.kernels:
+        write_kernels(step, args.kernels)
 
 
 if __name__ == "__main__":
