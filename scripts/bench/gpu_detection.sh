@@ -24,9 +24,9 @@ from the start.
   --steps N         steps per run [40]
   --precision LIST  fp32, tf32, bf16, separated by commas [bf16,tf32,fp32]
   --python CMD      the Python with PyTorch and torchvision [python3]
-  --budget SEC      start no new run after this time [1200]
+  --budget SEC      time limit of all runs [1200]: what would exceed it, by its earlier runs, is not started
   --timeout SEC     time limit of one run [240]
-  --quick           2 rounds of 20 steps, bf16 and tf32
+  --quick           2 rounds of 20 steps, bf16, torchvision only in channels_last
   --device NAME     cuda, or cpu to try this script [cuda]
   -h, --help        show this help
 
@@ -60,7 +60,13 @@ while [[ $# -gt 0 ]]; do
     *) common_option "$1" ;;
     esac
 done
-if [[ $quick == yes ]]; then read -ra usual <<<'2 20 bf16,tf32'; else read -ra usual <<<'3 40 bf16,tf32,fp32'; fi
+names=(dptrain torchvision-nhwc torchvision)
+if [[ $quick == yes ]]; then
+    read -ra usual <<<'2 20 bf16'
+    unset 'names[2]'
+else
+    read -ra usual <<<'3 40 bf16,tf32,fp32'
+fi
 rounds=${rounds:-${usual[0]}} steps=${steps:-${usual[1]}} precisions=${precisions:-${usual[2]}}
 root=$(readlink -f "$here/../..")
 program=${DPTRAIN_BIN:-$root/dptrain}
@@ -73,20 +79,29 @@ make_work detection
 export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$work/cache} PYTHONDONTWRITEBYTECODE=1
 sizes=(--min-size "$min_size" --max-size "$max_size") set=$work/set left_out=() failed=no
 shape=(--device "$device" --model "$model" --width "${size%,*}" --height "${size#*,}")
-timeout -k 10 "$limit" "${peer[@]}" make "$set" "${shape[@]}" "${sizes[@]}" >"$work/log" 2>&1 ||
-    die 4 "the images: $(tail -n 1 "$work/log")"
 
-# Evaluates; the detections' boxes are in $work/NAME/bbox.json, the numbers in $work/NAME.json.
+until=$budget
+time_left() { # prints the time limit of a run
+    local most=$((until - SECONDS < limit ? until - SECONDS : limit))
+    echo $((most > 1 ? most : 1))
+}
+
+timeout -k 5 "$(time_left)" "${peer[@]}" make "$set" "${shape[@]}" "${sizes[@]}" >"$work/make.log" 2>&1 ||
+    die 4 "the images: $(tail -n 1 "$work/make.log")"
+
+# Evaluates; the detections' boxes are in $work/NAME/bbox.json, the numbers in $work/NAME.json, messages in $work/NAME.log.
 evaluate() { # NAME OPTION...
-    timeout -k 10 "$limit" "$program" eval "$set/weights.npz" --model "$model" --data "$set" --write-results "$work/$1" \
-        --json "$work/$1.json" "${@:2}" >"$work/log" 2>&1 </dev/null
+    timeout -k 5 "$(time_left)" "$program" eval "$set/weights.npz" --model "$model" --data "$set" --write-results "$work/$1" \
+        --json "$work/$1.json" "${@:2}" >"$work/$1.log" 2>&1 </dev/null
 }
 
 train() { # NAME OPTION...
-    timeout -k 10 "$limit" "$program" train --task detect --model "$model" --data "$set" --weights "$set/weights.npz" --seed 1 \
+    timeout -k 5 "$(time_left)" "$program" train --task detect --model "$model" --data "$set" --weights "$set/weights.npz" --seed 1 \
         --optimizer sgd --lr 1e-6 --batch "$batch" --no-eval --overwrite --out "$work/$1" "${@:2}" \
-        >"$work/log" 2>&1 </dev/null
+        >"$work/$1.log" 2>&1 </dev/null
 }
+
+last_words() { grep -v '^ *$' "$work/$1.log" | tail -n 1; } # RUN
 
 losses() { sed -n 's/.*"record":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$work/$1/metrics.jsonl"; } # RUN
 
@@ -95,30 +110,54 @@ parity_row() { # WHAT RESULT STATUS
     (($3 == 0)) || failed=yes
 }
 
-# Images as they are, which torchvision then does not resize either. Boxes of random weights.
-compare_detections() {
+# Images as they are, which torchvision then does not resize either. Boxes of random weights. Losses: three steps, on smaller
+# images, for the CPU's sake. None of it is timed, so all of it runs at once, for at most half of the budget.
+compare() {
     local native=(--min-size "$(tr , '\n' <<<"$size" | sort -n | head -n 1)" --max-size "$(tr , '\n' <<<"$size" | sort -n | tail -n 1)")
-    local shared=("${native[@]}" --score bbox --threads 0) status result
-    evaluate gpu --device "$device" "${shared[@]}" || { parity_row "detections" "failed: $(tail -n 1 "$work/log")" 1; return; }
-    status=0
-    result=$("${peer[@]}" compare "$set" "$work/gpu/bbox.json" "${shape[@]}" "${native[@]}" 2>"$work/log") || status=$?
-    parity_row "detections that differ from torchvision's, of all" "${result:-$(tail -n 1 "$work/log")}" "$status"
-    evaluate cpu --device cpu "${shared[@]}" || { parity_row "detections on the CPU" "failed: $(tail -n 1 "$work/log")" 1; return; }
-    status=0
-    result=$("${peer[@]}" compare "$set" "$work/gpu/bbox.json" "$work/cpu/bbox.json" "${shape[@]}" 2>"$work/log") || status=$?
-    parity_row "detections on the GPU that differ from the CPU's, of all" "${result:-$(tail -n 1 "$work/log")}" "$status"
-}
-
-# Three steps of both, on smaller images, for the CPU's sake.
-compare_losses() {
-    local status=0 result shared=(--precision fp32 --steps 3 --min-size $((min_size / 2)) --max-size $((max_size / 2)))
-    if ! train on-gpu --device "$device" "${shared[@]}" || ! train on-cpu --device cpu "${shared[@]}"; then
-        parity_row "losses" "failed: $(grep -v '^ *$' "$work/log" | tail -n 1)" 1
-        return
+    local shared=("${native[@]}" --score bbox --threads 0) status result name
+    local steps3=(--precision fp32 --steps 3 --min-size $((min_size / 2)) --max-size $((max_size / 2)))
+    until=$((SECONDS + (budget - SECONDS) / 2))
+    # Threads that wait must not keep those of the others from their cores.
+    local -x OMP_WAIT_POLICY=passive
+    {
+        evaluate gpu --device "$device" "${shared[@]}" && touch "$work/gpu.done" &&
+            timeout -k 5 "$(time_left)" "${peer[@]}" compare "$set" "$work/gpu/bbox.json" "${shape[@]}" "${native[@]}" \
+                >"$work/torchvision.said" 2>"$work/torchvision.log" && touch "$work/torchvision.done"
+    } &
+    { evaluate cpu --device cpu "${shared[@]}" && touch "$work/cpu.done"; } &
+    { train on-gpu --device "$device" "${steps3[@]}" && touch "$work/on-gpu.done"; } &
+    { train on-cpu --device cpu "${steps3[@]}" && touch "$work/on-cpu.done"; } &
+    wait
+    for name in gpu cpu torchvision on-gpu on-cpu; do
+        if [[ -e $work/$name.done || ($name == torchvision && ! -e $work/gpu.done) ]]; then
+            :
+        elif ((SECONDS >= until)); then
+            left_out+=("parity, ${name/on-/losses on the }: stopped after $SECONDS s")
+        elif [[ $name != torchvision || ! -s $work/torchvision.said ]]; then
+            parity_row "${name/on-/losses on the }" "failed: $(last_words "$name")" 1
+        fi
+    done
+    if [[ -s $work/torchvision.said ]]; then
+        status=1
+        [[ ! -e $work/torchvision.done ]] || status=0
+        parity_row "detections that differ from torchvision's, of all" "$(<"$work/torchvision.said")" "$status"
     fi
+    if [[ -e $work/gpu.done && -e $work/cpu.done ]]; then
+        until=$budget
+        status=0
+        result=$(timeout -k 5 "$(time_left)" "${peer[@]}" compare "$set" "$work/gpu/bbox.json" "$work/cpu/bbox.json" "${shape[@]}" \
+            2>"$work/both.log") || status=$?
+        if ((status == 124 || status == 137)); then
+            left_out+=("parity, detections on the GPU and the CPU: stopped after $SECONDS s")
+        else
+            parity_row "detections on the GPU that differ from the CPU's, of all" "${result:-failed: $(last_words both)}" "$status"
+        fi
+    fi
+    [[ -e $work/on-gpu.done && -e $work/on-cpu.done ]] || return 0
+    status=0
     result=$(paste <(losses on-gpu) <(losses on-cpu) | awk '
-        { d = ($1 - $2) / $2; if (d < 0) d = -d; if (NF != 2) bad = 1; if (d > most) most = d }
-        END { printf "%.1e of %d steps", most, NR; exit bad || NR != 3 || most > 1e-3 }') || status=$?
+        { d = ($1 - $2) / $2; if (d < 0) d = -d; if (NF != 2) bad = 1; if (d > most) most = d; said = said ", " $1 " and " $2 }
+        END { printf "%.1e of %d steps%s", most, NR, said; exit bad || NR != 3 || most > 1e-3 }') || status=$?
     parity_row "losses on the GPU and on the CPU, largest relative difference" "$result" "$status"
 }
 
@@ -144,9 +183,9 @@ with_memory() { # COMMAND...
 infer() {
     local start middle end
     start=$EPOCHREALTIME
-    evaluate found --device "$device" "${sizes[@]}" || return 1
+    evaluate run --device "$device" "${sizes[@]}" || return 1
     middle=$EPOCHREALTIME
-    evaluate found --split train --device "$device" "${sizes[@]}" || return 1
+    evaluate run --split train --device "$device" "${sizes[@]}" || return 1
     end=$EPOCHREALTIME
     awk -v a="$start" -v b="$middle" -v c="$end" 'BEGIN {
         sec = c - b - (b - a); if (sec <= 0) exit 1; printf "{\"images_per_sec\": %.3f}\n", 32 / sec }' >"$work/end"
@@ -158,8 +197,8 @@ run() { # train|infer NAME PRECISION
     rm -f "$work/end"
     if [[ $2 != dptrain ]]; then
         [[ $2 != *-nhwc ]] || layout=(--channels-last)
-        with_memory timeout -k 10 "$limit" "${peer[@]}" "$1" "$set" "${shape[@]}" "${sizes[@]}" "${layout[@]}" --precision "$3" \
-            --batch "$batch" --steps "$steps" --out "$work/end" >"$work/log" 2>&1 </dev/null
+        with_memory timeout -k 5 "$(time_left)" "${peer[@]}" "$1" "$set" "${shape[@]}" "${sizes[@]}" "${layout[@]}" --precision "$3" \
+            --batch "$batch" --steps "$steps" --out "$work/end" >"$work/run.log" 2>&1 </dev/null
     elif [[ $1 == train ]]; then
         with_memory train run --device "$device" "${sizes[@]}" --precision "$3" --steps "$((steps + 5))" &&
             grep '"record":"end"' "$work/run/metrics.jsonl" >"$work/end"
@@ -168,38 +207,49 @@ run() { # train|infer NAME PRECISION
     fi && [[ -s $work/end ]]
 }
 
-# Rounds of one kind of work; names in alternating order.
-take_rounds() { # train|infer PRECISIONS
-    local what=$1 round name precision late=no
-    for ((round = 0; round < rounds && SECONDS < budget; round++)); do
-        mapfile -t order < <(printf '%s\n' dptrain torchvision torchvision-nhwc | if ((round % 2)); then tac; else cat; fi)
-        for precision in ${2//,/ }; do
-            for name in "${order[@]}"; do
-                [[ $lost != *" $what/$precision/$name "* ]] || continue
-                if ((SECONDS >= budget)); then late=yes; continue; fi
-                if ! run "$what" "$name" "$precision"; then
-                    lost+="$what/$precision/$name "
-                    left_out+=("$what, $precision, $name: $(grep -v '^ *$' "$work/log" | tail -n 1)")
-                    [[ $name != dptrain ]] || failed=yes
+# A round of one kind of work; names in alternating order.
+late=no
+take_round() { # NUMBER train|infer PRECISIONS
+    local what=$2 name precision begin
+    mapfile -t order < <(printf '%s\n' "${names[@]}" | if (($1 % 2)); then cat; else tac; fi)
+    for precision in ${3//,/ }; do
+        for name in "${order[@]}"; do
+            [[ $lost != *" $what/$precision/$name "* ]] || continue
+            if ((SECONDS + ${took[$what $name]:-5} > budget)); then
+                late=yes
+                continue
+            fi
+            begin=$SECONDS
+            if ! run "$what" "$name" "$precision"; then
+                if ((SECONDS >= budget)); then
+                    left_out+=("$what, $precision, $name: stopped after $((SECONDS - begin)) s")
                     continue
                 fi
-                printf '%s\t%s\t%s\t%s\t{"gpu_bytes": %s, %s\n' "$round" "$([[ $what == train ]] && echo "$batch" || echo 1)" "$precision" \
-                    "$name" "$memory" "$(sed 's/^{//' "$work/end")" >>"$work/ends-$what"
-                echo "- $what, round $((round + 1)), $precision, $name: $(sed -E \
-                    's/.*"(median_)?images_per_sec": *([0-9.]*).*/\2 images\/s/' "$work/end"), after $SECONDS s"
-            done
+                lost+="$what/$precision/$name "
+                left_out+=("$what, $precision, $name: $(last_words run)")
+                [[ $name != dptrain ]] || failed=yes
+                continue
+            fi
+            took[$what $name]=$((SECONDS - begin))
+            printf '%s\t%s\t%s\t%s\t{"gpu_bytes": %s, %s\n' "$1" "$([[ $what == train ]] && echo "$batch" || echo 1)" "$precision" \
+                "$name" "$memory" "$(sed 's/^{//' "$work/end")" >>"$work/ends-$what"
+            echo "- $what, round $1, $precision, $name: $(sed -E \
+                's/.*"(median_)?images_per_sec": *([0-9]*\.?[0-9]{0,2}).*/\2 images\/s/' "$work/end"), after $SECONDS s"
         done
     done
-    [[ $late == no ]] || left_out+=("$what: what is missing in the last round: the time limit, $budget s")
 }
 
-SECONDS=0 lost=' '
+lost=' '
+declare -A took=()
 printf '| parity, %s, fp32 | |\n|---|---|\n' "$model"
-compare_detections
-compare_losses
+compare
+until=$budget
 echo
-take_rounds train "$precisions"
-take_rounds infer fp32
+for ((round = 1; round <= rounds && SECONDS < budget; round++)); do
+    take_round "$round" train "$precisions"
+    take_round "$round" infer fp32
+done
+[[ $late == no ]] || left_out+=("what is missing in the tables: no time left of $budget s")
 for what in train infer; do
     if [[ -s $work/ends-$what ]]; then
         # shellcheck disable=SC2016 # Markdown's quotes
