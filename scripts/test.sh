@@ -25,7 +25,8 @@ is skipped if none of its checks ran. Logs are written to build/test-logs, or to
                   needs only bash and the usual tools
   --slow          also run tests that take minutes (DPTRAIN_TEST_SLOW=1 in the tests), the emulated CUDA device with
                   sanitizers, and CPU and command line tests with DPTRAIN_MAX_ISA set to avx2, avx512 and avx512_bf16
-  --jobs N        number of concurrent tests; from 2 on, ranks are not bound to cores [1]
+  --jobs N        number of concurrent tests; from 2 on, ranks are not bound to cores [1; with --gpu the number of cores, at
+                  most 8]
   --skip-install  do not install missing packages, among them openssh-server, podman and rsync, whose services neither start
                   nor are enabled (install_deps.sh --test)
   --skip-build    use the existing programs
@@ -35,7 +36,7 @@ Set DPTRAIN_DATA to a folder with mnist/*.gz to test with real MNIST. Exit code 
 EOF
 }
 
-only='' plain=yes san=yes jobs=1 install=yes list=no slow=no gpu=no may_build=yes
+only='' plain=yes san=yes jobs='' install=yes list=no slow=no gpu=no may_build=yes
 while [[ $# -gt 0 ]]; do
     case $1 in
     --only) need_value "$@"; only=$2; shift 2 ;;
@@ -51,6 +52,11 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 [[ $plain == yes || $san == yes || $gpu != no ]] || die 2 "--san and --no-san leave nothing to run"
+if [[ -z $jobs ]]; then
+    jobs=1
+    [[ $gpu == no ]] || jobs=$(nproc)
+    ((jobs <= 8)) || jobs=8
+fi
 cd "$here/.."
 
 # The reason why no device can be emulated, or empty.

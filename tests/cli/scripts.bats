@@ -911,7 +911,7 @@ Failed:
         'unit/test_a [cuda],unit/test_b [cuda],unit/test_c [cuda],unit/test_d [cuda],' ]
     # One is new: the mean of the others. One is no longer there.
     printf '%s\t120\n' 'unit/test_a [cuda]' 'unit/test_b [cuda]' 'unit/test_c [cuda]' gone >"$tree/build/test-times"
-    run "$tree/scripts/test.sh" --gpu
+    run "$tree/scripts/test.sh" --gpu --jobs 1
     echo "$output"
     [ "$(grep -oE ', [0-9]+ (s|min) left$' <<<"$output" | tr -d '\n')" = ', 6 min left, 4 min left, 2 min left' ]
     grep -qx $'gone\t120' "$tree/build/test-times"
