@@ -10,46 +10,47 @@ usage() {
     cat <<'EOT'
 usage: scripts/bench/gpu_suite.sh [options]
 
-On a machine with GPUs: builds (or unpacks a bundle), trains a few steps of two models in every precision, runs the GPU
-tests, measures and compares with PyTorch (ResNet-50, Mask R-CNN of torchvision, then LeNet-5), cuBLASLt and cuDNN, trains
-on one and on all GPUs, and checks memory accesses and races with compute-sanitizer. It prints figures as they are measured and writes one page,
-gpu-NAME.md, again after every stage: the stages that passed, failed, were stopped by their time limit or were skipped,
-and the reasons. A stage that fails runs once more with the logs of NCCL and cuBLASLt on.
+On a machine with GPUs, builds or unpacks a bundle, and runs the stages below, the most valuable first. Prints figures as
+they are measured, and writes them to one page, gpu-NAME.md, again after every stage: the stages that passed, failed, were
+stopped by their time limit or were skipped, and the reasons. Without --quick, a stage that fails runs once more with the
+logs of NCCL and cuBLASLt on.
+
+  tests       the GPU tests, eight at a time
+  smoke       a few steps of LeNet-5 and ResNet-50 in every precision, recorded and not
+  losses      losses and gradients beside the CPU's, on one rank and on two, by seed (gpu_losses.sh)
+  sanitizer   memory accesses and races of training steps and tests, with compute-sanitizer
+  resnet      ResNet-50 beside PyTorch, eager and with torch.compile, whose kernels are listed by name
+  detection   Mask R-CNN beside torchvision: detections, losses, images/s and memory
+  products    matrix products beside cuBLASLt, 3×3 convolutions beside cuDNN
+  operators   operators that move memory beside a copy
+  ncu         the kernels of a step of ResNet-50 by their time, the three costliest ones in detail, with Nsight Compute
+  steps       LeNet-5 beside PyTorch
+  comm        dptrain bench comm with NCCL on all GPUs, if there are several
 
   --bundle FILE   use a bundle made by scripts/bundle.sh --with-tests, on a machine that cannot build
-  --out FOLDER    folder of the page [results]; all output goes to FOLDER/gpu-suite.log
-  --quick         shorten all stages; takes at most 8 minutes
-  --part N        one of five parts, each at most 9.5 minutes, the most valuable first: 1 smoke, tests; 2 resnet;
-                  3 detection; 4 steps, operators, products, cudnn; 5 programs, nccl, memcheck, racecheck. Parts share
-                  --out
-  --budget SEC    time limit per stage [depends on the stage; with --quick and --part also a limit for all stages]
-  --only LIST     stages, separated by commas: build smoke tests resnet detection steps operators products cudnn
-                  programs nccl memcheck racecheck
+  --out FOLDER    folder of the page [results], of gpu-suite.log with all output, and of gpu-suite-logs.tar.gz
+  --quick         shorten all stages: at most 400 s, or 150 s with --only tests,resnet, without the build
+  --budget SEC    time limit of all stages, without the build. Each stage gets what is left, in the order above
+  --only LIST     stages, separated by commas
   --python CMD    the Python with PyTorch and torchvision [python3]
   --no-build      use the existing ./dptrain and tests
   -h, --help      show this help
 
-Installs nothing. Data: $DPTRAIN_DATA/mnist, data/mnist, or the built-in digits. Exit codes: 0 all stages that ran
-passed, 1 a stage failed, 4 no GPU (stages that need none still run, and the page is written), 6 none failed, but a time
-limit stopped one.
+Installs nothing. With DPTRAIN_BIN=build/emu/dptrain (make emu-tests) runs, on the emulated GPU and without time limits of
+--quick, the stages that need no real one. Data: $DPTRAIN_DATA/mnist, data/mnist, or the built-in digits. Exit codes: 0 all stages that ran passed, 1 a stage
+failed, 4 no GPU, 6 none failed, but a time limit stopped one.
 EOT
 }
 
 command="scripts/bench/gpu_suite.sh${*:+ $*}"
-stages=(build smoke tests resnet detection steps operators products cudnn programs nccl memcheck racecheck)
-parts=('' 'build smoke tests' 'resnet' 'detection' 'steps operators products cudnn' 'programs nccl memcheck racecheck')
-bundle='' out='' quick=no part='' budget=0 only=${stages[*]} python=python3 build=yes passed_on=()
+stages=(tests smoke losses sanitizer resnet detection products operators ncu steps comm)
+bundle='' out='' quick=no budget=0 only=${stages[*]} python=python3 build=yes passed_on=()
 while [[ $# -gt 0 ]]; do
     case $1 in
     --bundle) need_value "$@"; bundle=$2; shift 2; continue ;;
     --out) need_value "$@"; out=$(readlink -m "$2"); shift 2; continue ;;
     --quick) quick=yes; passed_on+=("$1"); shift ;;
-    --part)
-        need_value "$@"
-        [[ $2 == [1-5] ]] || die 2 "invalid --part '$2': expected 1, 2, 3, 4 or 5"
-        part=$2 only=${parts[$2]} passed_on+=("$1" "$2")
-        shift 2 ;;
-    --budget) need_value "$@"; whole_number "$1" "$2" 1; budget=$((10#$2)); passed_on+=("$1" "$2"); shift 2 ;;
+    --budget) need_value "$@"; whole_number "$1" "$2" 1; budget=$((10#$2)); shift 2 ;;
     --only) need_value "$@"; only=${2//,/ }; passed_on+=("$1" "$2"); shift 2 ;;
     --python) need_value "$@"; python=$2; passed_on+=("$1" "$2"); shift 2 ;;
     --no-build) build=no; shift ;;
@@ -60,6 +61,20 @@ for word in $only; do
     [[ " ${stages[*]} " == *" $word "* ]] || die 2 "--only: no stage '$word'; the stages are ${stages[*]}"
 done
 end_of_options
+wanted() { [[ " $only " == *" $1 "* ]]; } # STAGE
+
+# The most seconds of a stage.
+declare -A seconds=([tests]=2400 [smoke]=600 [losses]=1200 [sanitizer]=1800 [resnet]=2400 [detection]=1800 [products]=1800
+    [operators]=600 [ncu]=600 [steps]=2400 [comm]=900)
+quick_flag=()
+if [[ $quick == yes ]]; then
+    seconds=([tests]=60 [smoke]=30 [losses]=60 [sanitizer]=55 [resnet]=82 [detection]=75 [products]=45 [operators]=25 [ncu]=50
+        [steps]=40 [comm]=40)
+    quick_flag=(--quick) most=6
+    for word in $only; do most=$((most + seconds[$word])); done
+    ((most <= 390)) || most=390
+    ((budget > 0)) || budget=$most
+fi
 root=$(readlink -f "$here/../..")
 out=${out:-$root/results}
 
@@ -67,20 +82,26 @@ make_work suite
 if [[ -n $bundle ]]; then
     # Python knows xz even where the machine has neither xz nor a tar that does.
     if command -v python3 >/dev/null; then
-        python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$bundle" "$work"
+        timeout 120 python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$bundle" "$work"
     else
-        tar -xf "$bundle" -C "$work"
+        timeout 120 tar -xf "$bundle" -C "$work"
     fi 2>"$work/why" || die 3 "cannot unpack --bundle $bundle: $(tail -n 1 "$work/why")"
     suite=$(compgen -G "$work/dptrain-*/scripts/bench/gpu_suite.sh") ||
         die 3 "--bundle $bundle contains no tests; scripts/bundle.sh --with-tests packs them"
+    note "unpacked in $SECONDS s"
+    ((budget == 0)) || passed_on+=(--budget "$((budget > SECONDS ? budget - SECONDS : 1))")
     status=0
-    "$suite" --no-build --out "$out" "${passed_on[@]}" || status=$?
+    unset DPTRAIN_BIN
+    # In the background, so that a signal reaches it at once.
+    "$suite" --no-build --out "$out" "${passed_on[@]}" &
+    trap 'kill $! 2>/dev/null || true; wait' INT TERM HUP
+    wait $! || status=$?
     exit "$status"
 fi
 cd "$root"
-log=$out/gpu-suite.log
-if ! { mkdir -p "$out" && : >"$log"; }; then die 4 "cannot write --out $out"; fi
-export DPTRAIN_TEST_LOGS=$work/test-logs
+log=$out/gpu-suite.log logs=$work/logs
+if ! { mkdir -p "$out" "$logs" && : >"$log"; }; then die 4 "cannot write --out $out"; fi
+export DPTRAIN_TEST_LOGS=$logs/tests
 # In an unpacked bundle, programs are in libexec, and start scripts set their library path.
 if [[ ! -e Makefile ]]; then build=no; fi
 if [[ -x bin/orted || -x bin/prted ]]; then PATH=$root/bin:$PATH; fi
@@ -101,259 +122,295 @@ find_libraries() {
     done
 }
 
-declare -A result detail
-declare -A seconds=([build]=1800 [smoke]=600 [tests]=2400 [resnet]=2400 [detection]=1800 [steps]=2400 [operators]=600
-    [products]=1200 [cudnn]=1200 [programs]=600 [nccl]=600 [memcheck]=1800 [racecheck]=1800)
-whole=0 # most seconds for all stages; 0: no limit
-if [[ -n $part ]]; then
-    seconds=([build]=240 [smoke]=120 [tests]=400 [resnet]=540 [detection]=540 [steps]=180 [operators]=110 [products]=130 [cudnn]=120
-        [programs]=120 [nccl]=120 [memcheck]=150 [racecheck]=150)
-    whole=550
-fi
-if [[ $quick == yes ]]; then
-    seconds=([build]=240 [smoke]=60 [tests]=120 [resnet]=100 [detection]=90 [steps]=60 [operators]=30 [products]=40 [cudnn]=40
-        [programs]=40 [nccl]=40 [memcheck]=40 [racecheck]=40)
-    whole=460
-fi
-
-# Prints the time left for a stage.
-time_for() { # STAGE
-    local most=${seconds[$1]}
-    ((budget == 0 || budget > most)) || most=$budget
-    if ((whole > 0 && whole - SECONDS < most)); then most=$((whole - SECONDS)); fi
-    echo "$most"
+# Runs a command as a session of its own until the stage's deadline.
+within() { # COMMAND...
+    local left=$((deadline - SECONDS)) status=0
+    setsid timeout -k 5 "$((left > 1 ? left : 1))" "$@" </dev/null &
+    echo $! >>"$work/sessions"
+    wait $! || status=$?
+    return "$status"
 }
 
-# Runs a command, or a function, whose first failure ends it. Output goes to the log at once, from there to the console,
-# and at the end to $work/NAME: not through a pipe, which an abandoned child could keep open. Sets status. Not to be called
-# in a condition or before ||, where no failure ends a function.
+# Kills what is left of the sessions that FILE lists: a timeout kills its own group only.
+sweep() { # FILE
+    local sessions process fields
+    [[ -s $1 ]] || return 0
+    sessions=" $(tr '\n' ' ' <"$1")"
+    for process in /proc/[0-9]*; do
+        process=${process#/proc/}
+        if process_stat "$process" && [[ $sessions == *" ${fields[3]} "* ]]; then kill -KILL "$process" 2>/dev/null || true; fi
+    done
+    : >"$1"
+}
+
+# Runs a function, whose first failure ends it, or a command. Its output goes to $work/NAME and NAME.err, from there at once to
+# the console and the log. Sets status.
 attempt() { # NAME COMMAND...
-    local name=$1 begin tailer
+    local name=$1 shown
     shift
     [[ $(type -t "$1") == function ]] || set -- within "$@"
-    begin=$(stat -c %s "$log")
-    tail -c "+$((begin + 1))" -f "$log" &
-    tailer=$!
-    set +e
-    (set -e; "$@") >>"$log" 2>"$work/$name.err"
-    status=$?
-    set -e
-    sleep 0.2
-    kill "$tailer" 2>/dev/null || true
-    wait "$tailer" 2>/dev/null || true
-    tail -c "+$((begin + 1))" "$log" >"$work/$name"
-    cat "$work/$name.err" >>"$log"
+    : >"$work/$name" && : >"$work/$name.err"
+    (set -e; "$@") >"$work/$name" 2>"$work/$name.err" </dev/null &
+    running=$!
+    { tail --pid="$running" -s 0.2 -q -n +1 -f "$work/$name" "$work/$name.err" 2>/dev/null | tee -a "$log"; } &
+    shown=$!
+    status=0
+    wait "$running" || status=$?
+    running=''
+    sweep "$work/sessions"
+    wait "$shown" || true
 }
 
-# Sets a stage's result: passed, failed, stopped, or not run.
+# Sets a stage's result: passed, failed, stopped, or not run. Prints it, and writes the page.
+declare -A result detail
 stage() { # NAME COMMAND...
-    local name=$1 most status=0 begin=$SECONDS
+    local name=$1 most=${seconds[$1]} status=0 begin=$SECONDS
+    ((ends == 0 || ends - SECONDS > most)) || most=$((ends - SECONDS))
     if [[ -z $(type -t "$2") ]]; then
-        result[$name]='not run' detail[$name]="$2 was not found"
-        return
+        skip "$name" "$2 was not found"
+    elif ((most < 5)); then
+        skip "$name" "no time left"
+    else
+        note "$name, up to $most s, at $SECONDS s"
+        printf '\n== %s\n' "$*" >>"$log"
+        deadline=$((SECONDS + most))
+        attempt "$@"
+        detail[$name]="$((SECONDS - begin)) s"
+        case $status in
+        0) result[$name]=passed ;;
+        77) skip "$name" "$(tail -n 1 "$work/$name.err")" ;;
+        6 | 124 | 137) result[$name]=stopped detail[$name]="after $((SECONDS - begin)) s; what it had measured is below" ;;
+        *)
+            result[$name]=failed detail[$name]="code $status: $(grep -v '^ *$' "$work/$name.err" | tail -n 1 | grep . || echo 'see below')"
+            [[ $quick == yes ]] || run_again "$@"
+            ;;
+        esac
     fi
-    most=$(time_for "$name")
-    if ((most < 5)); then
-        result[$name]='not run' detail[$name]="no time left"
-        return
-    fi
-    note "$name, up to $most s"
-    printf '\n== %s\n' "$*" >>"$log"
-    deadline=$((SECONDS + most))
-    attempt "$@"
-    detail[$name]="$((SECONDS - begin)) s"
-    case $status in
-    0) result[$name]=passed ;;
-    77) result[$name]='not run' detail[$name]=$(tail -n 1 "$work/$name.err") ;;
-    124 | 137) result[$name]=stopped detail[$name]="after $most s; what it had measured is below" ;;
-    *)
-        result[$name]=failed detail[$name]="code $status: $(grep -v '^ *$' "$work/$name.err" | tail -n 1)"
-        [[ $name == build ]] || run_again "$@"
-        ;;
-    esac
-    [[ -z ${file:-} ]] || page >"$file" || die 4 "cannot write $file"
+    note "$name: ${result[$name]}, ${detail[$name]}"
+    write
 }
+
+skip() { result[$1]='not run' detail[$1]=$2; } # STAGE REASON
 
 # Once more, with the logs of the libraries.
 run_again() { # NAME COMMAND...
-    local name=$1 status=0
+    local name=$1 status=0 library=$logs/$1-cublaslt.log
     ((deadline - SECONDS >= 5)) || return 0
     note "$name failed (${detail[$name]}); again with the libraries' logs"
     printf '\n== %s, again with NCCL_DEBUG=INFO and CUBLASLT_LOG_LEVEL=2\n' "$*" >>"$log"
-    cp "$work/$name" "$work/$name.first"
-    export NCCL_DEBUG=INFO CUBLASLT_LOG_LEVEL=2 CUBLASLT_LOG_FILE=$out/gpu-suite-$name-cublaslt.log
+    cp "$work/$name" "$work/$name.first" && cp "$work/$name.err" "$work/$name.err.first"
+    export NCCL_DEBUG=INFO CUBLASLT_LOG_LEVEL=2 CUBLASLT_LOG_FILE=$library.whole
     attempt "$@" >/dev/null
     unset NCCL_DEBUG CUBLASLT_LOG_LEVEL CUBLASLT_LOG_FILE
-    mv "$work/$name.first" "$work/$name"
+    [[ ! -e $library.whole ]] || { tail -n 5000 "$library.whole" >"$library" && rm "$library.whole"; }
+    mv "$work/$name.first" "$work/$name" && mv "$work/$name.err.first" "$work/$name.err"
     detail[$name]+="; again: $( ((status == 0)) && echo passed || echo "code $status"), see the log"
 }
 
-wanted() { [[ " $only " == *" $1 "* ]]; }
-
-within() { timeout -k 10 $((deadline > SECONDS ? deadline - SECONDS : 1)) "$@" </dev/null; } # COMMAND...
-
-# Trains under mpirun.
-on_gpus() { # NP OPTION...
-    local np=$1
-    shift
-    within scripts/run.sh -np "$np" -- train --data digits --batch 64 --device cuda --overwrite "$@"
+run_tests() {
+    # A test that hangs is named.
+    export DPTRAIN_GPU_SECONDS=$((deadline - SECONDS > 16 ? deadline - SECONDS - 6 : 10))
+    within scripts/test.sh --gpu --skip-build
 }
 
-losses() { sed -n 's/.*"record":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl"; }
-
-# Whether the losses of two runs agree at every step.
-close_to() { # FOLDER FOLDER TOLERANCE
-    paste <(losses "$1") <(losses "$2") |
-        awk -v most="$3" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most) bad = 1 } END { exit bad || NR == 0 }'
+# A few steps of a model. Prints what ran, and its last loss; a failure also to smoke.bad.
+smoke() { # MODEL PRECISION GRAPH
+    local name=smoke-$1-$2-$3 said
+    if within "$program" train "${smoke_options[@]}" --model "$1" --no-eval --overwrite --device cuda --precision "$2" \
+        --cuda-graph "$3" --out "$work/$name" >"$logs/$name.txt" 2>&1; then
+        said=$(losses "$work/$name" | tail -n 1) || said='no record'
+    elif ((SECONDS >= deadline)); then
+        said="did not end"
+    else
+        said="failed: $(grep -v '^ *$' "$logs/$name.txt" | tail -n 1 || true)"
+        echo "$1, $2, recorded $3: $said" | tee -a "$work/smoke.bad" >&2
+    fi
+    echo "| $1 | $2 | $3 | ${said//|/;} |"
 }
 
-# A few steps of each model: each precision, recorded and not. Prints what runs and how fast.
+losses() { sed -n 's/.*"record":"step".*"loss":\([^,}]*\).*/\1/p' "$1/metrics.jsonl"; } # RUN
+
+# Four at a time: none of it is timed.
 run_smoke() {
-    local model precision graph bad=0 rate
-    echo "| model | precision | steps recorded | images/s |"
+    local model precision graph n=0 models=(lenet5 resnet50) smoke_options=(--data digits --batch 32 --steps 14)
+    # The emulator takes 40 s for a step of ResNet-50.
+    [[ $emulated == no ]] || models=(lenet5 resnet18) smoke_options=(--data synthetic --input-size 32 --batch 2 --steps 3)
+    echo "| model | precision | steps recorded | last loss |"
     echo "|---|---|---|---|"
-    for model in lenet5 resnet50; do
+    for model in "${models[@]}"; do
         for precision in fp32 tf32 bf16; do
             for graph in on off; do
-                if within ./dptrain train --data digits --model "$model" --batch 32 --steps 14 --no-eval --overwrite \
-                    --device cuda --precision "$precision" --cuda-graph "$graph" --out "$work/smoke-run" >"$work/one" 2>&1; then
-                    rate=$(sed -nE 's/.*"record":"end".*"images_per_sec":([0-9]+).*/\1/p' "$work/smoke-run/metrics.jsonl")
-                elif ((SECONDS >= deadline)); then
-                    return 124
-                else
-                    bad=$((bad + 1)) rate="failed: $(grep -v '^ *$' "$work/one" | tail -n 1)"
-                    echo "$model, $precision, recorded $graph: $rate" >&2
-                fi
-                echo "| $model | $precision | $graph | ${rate//|/;} |"
+                smoke "$model" "$precision" "$graph" &
+                ((++n % 4)) || wait
             done
         done
     done
-    ((bad == 0))
+    wait
+    [[ ! -s $work/smoke.bad ]] || return 1
+    ((SECONDS < deadline)) || return 124
 }
 
-# Compares steps with PyTorch's. The last run begins early enough to end in time.
+run_losses() {
+    [[ -x scripts/bench/gpu_losses.sh ]] || { echo "scripts/bench/gpu_losses.sh was not found" >&2; return 77; }
+    within scripts/bench/gpu_losses.sh "${quick_flag[@]}" --gpus "$n_gpus" --budget "$(((deadline - SECONDS) * 3 / 4))"
+}
+
+# One program under a tool of compute-sanitizer. Prints its verdict, and notes it in sanitizer.verdicts.
+sanitize() { # NAME TOOL PROGRAM...
+    local name=$1 status=0 begin=$SECONDS verdict file=$logs/sanitizer-$1.txt
+    within env "LD_LIBRARY_PATH=$libraries" "$tool" --tool "$2" --error-exitcode 42 --print-limit 20 "${@:3}" >"$file" 2>&1 || status=$?
+    if ((status == 0)); then
+        verdict="clean: $(sed -n 's/^=* *\(.*SUMMARY\)/\1/p' "$file" | tail -n 1)"
+    elif grep -qiE 'device not supported|not supported on this|insufficient permissions' "$file"; then
+        verdict="refused: $(grep -iE -m 1 'not supported|permissions' "$file" || true)"
+    elif ((status == 124 || status == 137)); then
+        verdict="did not end within $((SECONDS - begin)) s"
+    else
+        verdict="$([[ $status == 42 ]] && echo finding || echo "failed, code $status"): $(grep -v '^ *$' "$file" | tail -n 1 | sed 's/^=* *//')"
+        { echo "$name, $2:" && { grep -E -A 8 -m 2 '^=+ (Error|Warning|Invalid|Uninit|Potential|Race)|^not ok' "$file" || tail -n 12 "$file"; }; } >&2
+    fi
+    echo "$verdict" >>"$work/sanitizer.verdicts"
+    echo "| $name | $2 | ${verdict//|/;} | $((SECONDS - begin)) s |"
+}
+
+# All at once: the GPU is idle while a program is instrumented. Racecheck takes long for each launch, hence few and small steps.
+run_sanitizer() {
+    local tool source sources n=0 tests=build/tests/unit libraries=${LD_LIBRARY_PATH:-} main=$program
+    local digits=(--data digits --no-eval --overwrite --device cuda --algorithms fixed)
+    tool=$(command -v compute-sanitizer || compgen -G "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer") ||
+        { echo "compute-sanitizer was not found" >&2; return 77; }
+    # The programs, not their start scripts.
+    if [[ -d libexec ]]; then tests=libexec main=libexec/dptrain libraries=$root/lib:$libraries; fi
+    echo "| program | tool | verdict | |"
+    echo "|---|---|---|---|"
+    sanitize lenet5-race racecheck "$main" train "${digits[@]}" --batch 4 --steps 1 --cuda-graph off --out "$work/race-lenet5" &
+    sanitize lenet5-bf16 memcheck "$main" train "${digits[@]}" --batch 32 --steps 13 --precision bf16 --out "$work/mem-lenet5" &
+    sanitize lenet5-init initcheck "$main" train "${digits[@]}" --batch 32 --steps 13 --cuda-graph off --out "$work/init-lenet5" &
+    sanitize resnet18-race racecheck "$main" train --data synthetic --input-size 32 --model resnet18 --batch 2 --steps 1 --no-eval \
+        --overwrite --device cuda --precision bf16 --algorithms fixed --cuda-graph off --out "$work/race-resnet18" &
+    sanitize roi_align-race racecheck "$tests/test_roi_align" cuda &
+    sanitize fused_norm-race racecheck "$tests/test_op_fused_norm" cuda &
+    sanitize fused_norm memcheck "$tests/test_op_fused_norm" cuda &
+    wait
+    if [[ $quick == no ]]; then
+        mapfile -t sources < <(grep -lE 'RUN .*device=[a-z,]*cuda' tests/unit/test_op*.c)
+        for source in "${sources[@]}"; do
+            source=${source##*/} source=${source%.c}
+            sanitize "${source#test_}-mem" memcheck "$tests/$source" cuda &
+            sanitize "${source#test_}-race" racecheck "$tests/$source" cuda &
+            (((n += 2) % 8)) || wait
+        done
+        wait
+    fi
+    [[ -s $work/sanitizer.verdicts ]] || { echo "no program has a verdict" >&2; return 1; }
+    if grep -qE '^(finding|failed)' "$work/sanitizer.verdicts"; then return 1; fi
+    if grep -q '^did not end' "$work/sanitizer.verdicts"; then return 124; fi
+    if ! grep -q '^clean' "$work/sanitizer.verdicts"; then
+        echo "this machine does not permit compute-sanitizer: see $out/gpu-suite-logs.tar.gz" >&2
+        return 77
+    fi
+}
+
+# torch.compile takes a minute: begins with it while tests run, which come first, and keeps the results for the stage resnet.
+export TORCHINDUCTOR_CACHE_DIR=$work/inductor
+compile_early() {
+    (
+        export TMPDIR=$work
+        setsid nice timeout -k 5 240 "$python" scripts/bench/peers/torch_cuda.py --model resnet50 --way compile --channels-last --batch 256 \
+            --precision bf16 --steps 10 --warmup 12 --block 10 >"$logs/compile.txt" 2>&1 </dev/null &
+        echo $! >"$work/compile.session"
+        wait $! || true
+        echo "$SECONDS" >"$work/compiled"
+    ) &
+}
+
+# Steps beside PyTorch's. Nothing is timed before torch.compile has ended.
 run_steps() { # OPTION...
-    local most=$((deadline - SECONDS))
-    within scripts/bench/gpu_steps.sh "${quick_flag[@]}" --python "$python" --budget $((most * 2 / 3)) --timeout $((most / 3)) "$@"
+    local until=$((deadline - 45))
+    if [[ $* == *resnet50* ]]; then
+        while [[ ! -e $work/compiled ]] && ((SECONDS < until)); do sleep 0.2; done
+        if [[ -e $work/compiled ]]; then
+            echo "torch.compile had ended at $(<"$work/compiled") s"
+        else
+            sweep "$work/compile.session"
+            echo "torch.compile did not end beforehand, at $SECONDS s"
+        fi
+        echo
+    fi
+    within scripts/bench/gpu_steps.sh "${quick_flag[@]}" --python "$python" --budget "$((deadline - SECONDS - 4))" --logs "$logs" "$@"
+}
+
+# Without importing them, which takes seconds.
+has_modules() { # MODULE...
+    within "$python" -c 'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))' "$@" 2>/dev/null
 }
 
 # Compares detectors with torchvision's. Returns 77 without it.
 run_detection() {
-    local most=$((deadline - SECONDS))
-    "$python" -c 'import torch, torchvision' 2>/dev/null || { echo "no torchvision ($python)" >&2; return 77; }
-    within scripts/bench/gpu_detection.sh "${quick_flag[@]}" --python "$python" --budget $((most * 2 / 3)) --timeout $((most / 3))
+    has_modules torch torchvision || { echo "no torchvision ($python)" >&2; return 77; }
+    within scripts/bench/gpu_detection.sh "${quick_flag[@]}" --python "$python" --budget "$((deadline - SECONDS - 4))"
 }
 
-# Ranks start by mpirun. Returns 77 without it.
-need_mpirun() { command -v mpirun >/dev/null || { echo "mpirun was not found" >&2; return 77; }; }
-
-run_programs() {
-    local cpu=(--data digits --batch 64 --device cpu --overwrite)
-    need_mpirun
-    within ./dptrain train "${cpu[@]}" --steps 20 --out "$work/cpu"
-    on_gpus 1 --steps 20 --out "$work/gpu"
-    close_to "$work/cpu" "$work/gpu" 0.02 || { echo "losses on the GPU differ from those on the CPU" >&2; return 1; }
-    # Resume a CPU checkpoint on the GPU, and then its checkpoint on the CPU.
-    within ./dptrain train --out "$work/cpu" --resume auto --device cuda --steps 40
-    within ./dptrain train --out "$work/cpu" --resume auto --device cpu --steps 60
-    on_gpus 2 --steps 20 --comm mpi --share-gpu --out "$work/two"
-    close_to "$work/gpu" "$work/two" 0.01 || { echo "losses on 2 ranks differ from those on 1 rank" >&2; return 1; }
-    echo "CPU and GPU agree; checkpoints resume both ways; 2 ranks on a GPU with --comm mpi agree with 1"
-}
-
-run_nccl() {
-    local np n_ok=''
-    need_mpirun
-    on_gpus 1 --steps 20 --out "$work/alone" --comm nccl
-    for ((np = 2; np <= n_gpus; np *= 2)); do
-        on_gpus "$np" --steps 20 --comm nccl --out "$work/nccl-run"
-        close_to "$work/alone" "$work/nccl-run" 0.01 || { echo "losses on $np ranks differ from those on 1 rank" >&2; return 1; }
-        mpi_flags "$np"
-        within mpirun "${MPI_FLAGS[@]}" -np "$np" ./dptrain bench comm --device cuda --comm nccl --quick --test all \
-            -d float,bfloat16 -b 64K -e 64M --out "$work/comm.jsonl"
-        n_ok+=" $np"
-    done
-    echo "1 rank with NCCL${n_ok:+, and agreeing with it: ranks$n_ok}"
-    [[ $n_gpus -gt 1 ]] || run_nccl_on_one
-}
-
-# Two ranks on the only GPU. NCCL rejects them on one host, so they pretend to have two. Its log is kept.
-run_nccl_on_one() {
-    local status=0 kept=$out/gpu-suite-nccl-two-ranks.log rank=(./dptrain train --data digits --batch 64 --device cuda --comm nccl
-        --share-gpu --steps 20 --overwrite --out "$work/nccl-run")
-    echo "not run: NCCL between GPUs, because this machine has one"
-    mpi_flags 2 && mpi_parts
-    within env NCCL_DEBUG=INFO mpirun "${MPI_FLAGS[@]}" -np 1 env NCCL_HOSTID=suite-a "${rank[@]}" : \
-        -np 1 env NCCL_HOSTID=suite-b "${rank[@]}" >"$kept" 2>&1 || status=$?
-    if ((status == 0)) && ! close_to "$work/alone" "$work/nccl-run" 0.01; then
-        echo "losses of 2 ranks with NCCL on one GPU differ from those of 1 rank; $kept" >&2
-        return 1
+run_products() {
+    within build/scripts/bench/gpu_products "${quick_flag[@]}" "$work/convolutions"
+    echo
+    if [[ -s $work/convolutions ]] && has_modules torch; then
+        within "$python" scripts/bench/peers/torch_conv.py "$work/convolutions"
+    else
+        echo "cuDNN: not run, as there is no PyTorch ($python)"
     fi
-    if ((status != 0)); then
+}
+
+# ncu replays a kernel for each group of counters: few counters for all launches of a step, all for three of them. The step
+# uses the algorithms that the stage resnet found, or finds them first.
+run_ncu() {
+    local tool name index n=0 main=$program libraries=${LD_LIBRARY_PATH:-}
+    tool=$(command -v ncu || compgen -G "${CUDA_HOME:-/usr/local/cuda}/bin/ncu") || { echo "ncu was not found" >&2; return 77; }
+    if [[ -d libexec ]]; then main=libexec/dptrain libraries=$root/lib:$libraries; fi
+    local step=("$main" train --model resnet50 --data synthetic --input-size 224 --batch 256 --precision bf16 --steps 1 --no-eval
+        --cuda-graph off --device cuda --overwrite --out "$work/ncu-run")
+    local profile=(env "LD_LIBRARY_PATH=$libraries" "$tool" --csv --print-units base --print-kernel-base function --clock-control none)
+    if [[ ${result[resnet]:-} != passed ]]; then
+        within env "LD_LIBRARY_PATH=$libraries" "${step[@]}" >"$logs/ncu-step.txt" 2>&1 || { tail -n 1 "$logs/ncu-step.txt" >&2; return 1; }
+    fi
+    if ! within "${profile[@]}" --cache-control none --launch-count 900 \
+        --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum "${step[@]}" >"$logs/ncu.csv" 2>&1; then
         ((SECONDS < deadline)) || return 124
-        echo "2 ranks with NCCL on one GPU: $(grep -v '^ *$' "$kept" | tail -n 1); $kept" >&2
+        ! grep -q ERR_NVGPUCTRPERM "$logs/ncu.csv" || { echo "this machine does not permit ncu to read counters" >&2; return 77; }
+        grep '^==ERROR' "$logs/ncu.csv" >&2 || tail -n 3 "$logs/ncu.csv" >&2
         return 1
     fi
-    echo "2 ranks with NCCL on one GPU (with different NCCL_HOSTID) agree with 1"
+    "$python" scripts/bench/peers/gpu_table.py kernels "$logs/ncu.csv"
+    "$python" scripts/bench/peers/gpu_table.py costliest "$logs/ncu.csv" >"$work/costliest"
+    while read -r index name; do
+        n=$((n + 1))
+        within "${profile[@]}" --kernel-name "$name" --launch-skip "$index" --launch-count 1 --section SpeedOfLight --section Occupancy \
+            --section WarpStateStats --section LaunchStats --section MemoryWorkloadAnalysis "${step[@]}" >"$logs/ncu-$n.csv" 2>&1 || {
+            ((SECONDS < deadline)) || return 124
+            echo "$name: $(grep '^==ERROR' "$logs/ncu-$n.csv" | tail -n 1)" >&2
+            return 1
+        }
+        echo
+        "$python" scripts/bench/peers/gpu_table.py counters "$logs/ncu-$n.csv"
+    done <"$work/costliest"
 }
 
-# Runs the operator tests under a tool of compute-sanitizer. Returns 77 if the machine does not permit it.
-run_sanitizer() { # TOOL
-    local sources source program tool libraries=${LD_LIBRARY_PATH:-} n=0 bad=0
-    tool=$(command -v compute-sanitizer || compgen -G "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer") ||
-        { echo "compute-sanitizer was not found" >&2; return 77; }
-    mapfile -t sources < <(grep -lE 'RUN .*device=[a-z,]*cuda' tests/unit/test_op*.c 2>/dev/null)
-    for source in "${sources[@]}"; do
-        program=build/${source%.c}
-        # Run the program, not its start script.
-        if [[ -d libexec ]]; then program=libexec/${program##*/} libraries=$root/lib:${LD_LIBRARY_PATH:-}; fi
-        if within env "LD_LIBRARY_PATH=$libraries" "$tool" --tool "$1" --error-exitcode 42 "$program" cuda \
-            >"$work/one" 2>&1; then
-            n=$((n + 1))
-        elif grep -qiE 'device not supported|not supported on this|insufficient permissions' "$work/one"; then
-            echo "this machine does not permit compute-sanitizer: $(grep -iE -m 1 'not supported|permissions' "$work/one")" >&2
-            return 77
-        elif ((SECONDS >= deadline)); then
-            echo "stopped in $program, after $n programs without a finding" >&2
-            return 124
-        else
-            bad=$((bad + 1))
-            echo "$program: $(grep -E '^=+ (ERROR|RACECHECK)|^not ok' "$work/one" | tail -n 3)" >&2
-        fi
-        cat "$work/one"
+run_comm() {
+    local np
+    command -v mpirun >/dev/null || { echo "mpirun was not found" >&2; return 77; }
+    ((n_gpus > 1)) || { echo "this machine has one GPU" >&2; return 77; }
+    for ((np = 2; np <= n_gpus; np *= 2)); do
+        mpi_flags "$np"
+        within mpirun "${MPI_FLAGS[@]}" -np "$np" "$program" bench comm --device cuda --comm nccl --quick --test all \
+            -d float,bfloat16 -b 64K -e 64M --out "$logs/comm-$np.jsonl"
     done
-    ((n + bad > 0)) || { echo "no operator test runs on the GPU" >&2; return 77; }
-    echo "$n programs without a finding, $bad with"
-    ((bad == 0))
 }
-
-! wanted build || [[ $build == no ]] || stage build make -j "$(nproc)" CUDA=1 tests build/scripts/bench/gpu_ops build/scripts/bench/gpu_products
-if [[ ${result[build]:-} == failed ]]; then
-    tail -n 20 "$work/build.err" >&2
-    die 1 "the build failed (make CUDA=1; $log); use --bundle for a build from another machine"
-fi
-[[ -x dptrain ]] || die 4 "./dptrain was not found; build it (make CUDA=1), or use --bundle"
-find_libraries
-mpi_allow_root 2>>"$log"
-export XDG_CACHE_HOME=$work/cache DPTRAIN_BIN=$root/dptrain
-n_gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || true
-found=$(./dptrain info 2>/dev/null | sed -nE 's/^ +cuda +//p')
-have_gpu=no
-if [[ $found == *', CUDA '* ]]; then have_gpu=yes; fi
-((n_gpus > 0)) || n_gpus=1
-gpu_name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) || gpu_name=''
-[[ -n $gpu_name ]] || gpu_name=${found%%,*}
-note "${found:-this build has no CUDA backend}"
-
-quick_flag=()
-if [[ $quick == yes || -n $part ]]; then quick_flag=(--quick); fi
-skip=()
-if [[ $build == no ]]; then skip=(--skip-build); fi
 
 page() {
     local name driver nccl
-    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1) || driver=''
-    nccl=$(grep -rhoE 'NCCL version [0-9.]+|"nccl":"[^"]*"' "$log" "$work" 2>/dev/null | head -n 1) || nccl=''
+    driver=$(timeout 10 nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1) || driver=''
+    nccl=$(grep -rhoE 'NCCL version [0-9.]+|"nccl":"[^"]*"' "$log" "$work" --include='*.log' --include='*.jsonl' --include='*.txt' \
+        2>/dev/null | head -n 1) || nccl=''
     echo "# The GPU suite: $gpu_name"
     echo
     echo "| stage | result | |"
@@ -362,58 +419,98 @@ page() {
         [[ -z ${result[$name]:-} ]] || echo "| $name | ${result[$name]} | ${detail[$name]//|/;} |"
     done
     echo
-    for name in smoke tests resnet detection steps operators products cudnn programs nccl; do
-        [[ -s $work/$name && ${result[$name]} != 'not run' ]] || continue
+    for name in "${stages[@]}"; do
+        [[ -n ${result[$name]:-} && ${result[$name]} != 'not run' && -s $work/$name ]] || continue
         printf '## %s\n\n' "$name"
         # shellcheck disable=SC2016 # Markdown's quotes
         case $name in
-        tests) printf '```\n%s\n```\n\n' "$(tail -n 60 "$work/tests")" ;;
-        resnet | detection) cat "$work/$name" && echo ;;
-        *) grep -vE '^(epoch|finished|dptrain|  [a-z]+ )' "$work/$name" || true
-            echo ;;
+        tests | comm) printf '```\n%s\n```\n\n' "$(tail -n 100 "$work/$name")" ;;
+        *) cat "$work/$name" && echo ;;
         esac
+        [[ ${result[$name]} != passed && -s $work/$name.err ]] || continue
+        # shellcheck disable=SC2016 # Markdown's quotes
+        printf 'Messages:\n\n```\n%s\n```\n\n' "$(tail -n 40 "$work/$name.err")"
     done
     machine_table "$load" "$command" GPU "$gpus" driver "${driver:-unknown}" \
         toolkit "$(nvcc --version 2>/dev/null | sed -n 's/.*release //p' | grep . || echo 'no nvcc')" NCCL "${nccl:-unknown}"
 }
-load=$(cut -d ' ' -f 1-3 /proc/loadavg)
-file=$out/gpu-$(tr -cs 'a-z0-9\n' - <<<"${gpu_name,,}" | sed 's/^-*//; s/-*$//')${part:+-part$part}.md
-gpus="$n_gpus × $found"
-if [[ $have_gpu == no ]]; then
-    gpu_name='no GPU' gpus="none: ${found:-this build has no CUDA backend}"
-    file=$out/gpu-none.md
-fi
 
-[[ $have_gpu == no ]] || ! wanted smoke || stage smoke run_smoke
-! wanted tests || DPTRAIN_GPU_SECONDS=$(time_for tests) stage tests scripts/test.sh --gpu "${skip[@]}"
-if [[ $have_gpu == yes ]]; then
-    ! wanted resnet || stage resnet run_steps --model resnet50
-    ! wanted detection || stage detection run_detection
-    ! wanted steps || stage steps run_steps
-    ! wanted operators || stage operators build/scripts/bench/gpu_ops "${quick_flag[@]}"
-    ! wanted products || stage products build/scripts/bench/gpu_products "${quick_flag[@]}" "$work/convolutions"
-    if ! wanted cudnn; then
-        :
-    elif [[ -s $work/convolutions ]] && "$python" -c 'import torch' 2>/dev/null; then
-        stage cudnn "$python" scripts/bench/peers/torch_conv.py "$work/convolutions"
-    else
-        result[cudnn]='not run' detail[cudnn]="no PyTorch ($python), or no times of dptrain to compare with"
-    fi
-    ! wanted programs || stage programs run_programs
-    ! wanted nccl || stage nccl run_nccl
-    ! wanted memcheck || stage memcheck run_sanitizer memcheck
-    ! wanted racecheck || stage racecheck run_sanitizer racecheck
-else
-    # Skipped tests do not count as passed.
-    [[ ${result[tests]:-} != passed ]] || result[tests]='not run'
+# Writes the page, and all logs into one file.
+write() {
+    if ! { page >"$file.part" && mv "$file.part" "$file"; }; then die 4 "cannot write $file"; fi
+    tar -czf "$out/gpu-suite-logs.tar.gz" -C "$work" logs 2>/dev/null || rm -f "$out/gpu-suite-logs.tar.gz"
+}
+
+# A signal ends the stage, and the page tells what was measured.
+interrupted() {
+    trap '' INT TERM HUP
+    [[ -z ${running:-} ]] || kill "$running" 2>/dev/null || true
+    sweep "$work/sessions"
+    sweep "$work/compile.session"
     for name in "${stages[@]}"; do
-        if [[ $name != build && -z ${result[$name]:-} ]] && wanted "$name"; then result[$name]='not run'; fi
-        [[ ${result[$name]:-} != 'not run' ]] || detail[$name]="no GPU: ${found:-this build has no CUDA backend}"
+        [[ ! -e $work/$name || -n ${result[$name]:-} ]] || result[$name]=stopped detail[$name]="by a signal, after $SECONDS s"
     done
+    write
+    exit 143
+}
+
+running='' deadline=0 ends=0 status=0
+if [[ $build == yes ]]; then
+    note "building"
+    make -j "$(nproc)" CUDA=1 tests build/scripts/bench/gpu_ops build/scripts/bench/gpu_products >"$work/build" 2>&1 || {
+        cat "$work/build" >>"$log"
+        tail -n 20 "$work/build" >&2
+        die 1 "the build failed (make CUDA=1; $log); use --bundle for a build from another machine"
+    }
+    SECONDS=0
 fi
-page >"$file" || die 4 "cannot write $file"
+program=${DPTRAIN_BIN:-$root/dptrain}
+[[ -x $program ]] || die 4 "$program was not found; build it (make CUDA=1), or use --bundle"
+((budget == 0)) || ends=$budget
+find_libraries
+mpi_allow_root 2>>"$log"
+export XDG_CACHE_HOME=$work/cache DPTRAIN_BIN=$program PYTHONUNBUFFERED=1
+load=$(cut -d ' ' -f 1-3 /proc/loadavg)
+found=$(timeout 60 "$program" info 2>/dev/null | sed -nE 's/^ +cuda +//p')
+if [[ $found != *', CUDA '* ]]; then
+    gpu_name='no GPU' gpus="none: ${found:-this build has no CUDA backend}" file=$out/gpu-none.md
+    for word in $only; do skip "$word" "no GPU: ${found:-this build has no CUDA backend}"; done
+    write
+    die 4 "no GPU: ${found:-this build has no CUDA backend}"
+fi
+emulated=no
+if [[ $found == 'emulated GPU,'* ]]; then
+    emulated=yes ends=0
+    for name in "${stages[@]}"; do seconds[$name]=3600; done
+fi
+n_gpus=$(timeout 20 nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || true
+[[ $emulated == no ]] || n_gpus=${DPTRAIN_EMU_GPUS:-1}
+number_or 1 n_gpus
+((n_gpus > 0)) || n_gpus=1
+gpu_name=$(timeout 20 nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) || gpu_name=''
+[[ -n $gpu_name && $emulated == no ]] || gpu_name=${found%%,*}
+gpus="$n_gpus × $found"
+file=$out/gpu-$(tr -cs 'a-z0-9\n' - <<<"${gpu_name,,}" | sed 's/^-*//; s/-*$//').md
+note "$found"
+trap '((BASHPID != $$)) || { sweep "$work/sessions"; sweep "$work/compile.session"; remove_work; }' EXIT
+trap interrupted INT TERM HUP
+
+declare -A of=([tests]=run_tests [smoke]=run_smoke [losses]=run_losses [sanitizer]=run_sanitizer [resnet]='run_steps --model resnet50'
+    [detection]=run_detection [products]=run_products [operators]="build/scripts/bench/gpu_ops ${quick_flag[*]}" [ncu]=run_ncu
+    [steps]=run_steps [comm]=run_comm)
+if [[ $emulated == no ]] && wanted resnet; then compile_early; fi
+for name in "${stages[@]}"; do
+    wanted "$name" || continue
+    if [[ $emulated == yes && " tests smoke losses comm " != *" $name "* ]]; then
+        skip "$name" "the GPU is emulated"
+        note "$name: not run, ${detail[$name]}"
+        continue
+    fi
+    read -ra words <<<"${of[$name]}"
+    stage "$name" "${words[@]}"
+done
+write
 sed -n '3,/^$/p' "$file"
-note "$file; full output: $log"
+note "$file; full output: $log; $SECONDS s"
 [[ " ${result[*]} " != *" failed "* ]] || exit 1
-[[ $have_gpu == yes ]] || die 4 "no GPU: ${found:-this build has no CUDA backend}"
 [[ " ${result[*]} " != *" stopped "* ]] || exit 6

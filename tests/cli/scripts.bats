@@ -1304,8 +1304,8 @@ EOT
     [ "$(compile CUDA_ARCHS=90 NVCCFLAGS=--use_fast_math)" -eq 0 ]
 }
 
-# A tree in which every program of gpu_suite.sh is a stand-in: FAKE_NAME is ok, fail, once (fails the first time) or hang, with
-# a child in a group of its own. Fail and once also write whether the libraries' logs are on. FAKE_GPUS is their number.
+# A tree in which every program of gpu_suite.sh is a stand-in: FAKE_NAME is ok, mute (fails without a message), fail, once (fails the first
+# time) or hang, with a child in a group of its own. Fail and once also write whether the libraries' logs are on. FAKE_GPUS is their number.
 make_suite() {
     suite=$BATS_TEST_TMPDIR/suite
     mkdir -p "$suite"/{scripts/bench/peers,build/scripts/bench,build/tests/unit,tests/unit,bin} "$BATS_TEST_TMPDIR/out"
@@ -1319,15 +1319,16 @@ name=${0##*/}
 mode=FAKE_${name//[.-]/_} mode=${!mode:-ok}
 case "$name $*" in
 *\ --version) exit ;;
-'dptrain info') echo '  cuda     Fake GPU, CUDA 13.0, cuBLASLt 13.1'; exit ;;
+'dptrain info') echo "  cuda     ${FAKE_GPU:-Fake GPU}, CUDA 13.0, cuBLASLt 13.1"; exit ;;
 "python3 -c"*) exit ;;
-'nvidia-smi -L') echo 'GPU 0: Fake'; exit ;;
+'nvidia-smi -L') for ((i = 0; i < ${FAKE_GPUS:-2}; i++)); do echo "GPU $i: Fake"; done; exit ;;
 nvidia-smi*) echo Fake; exit ;;
 esac
 echo "figure of $name"
 [[ $mode != once || -e $SUITE/failed.$name ]] || { touch "$SUITE/failed.$name"; mode=fail; }
 case $mode in
-hang) sleep 600 ;;
+hang) timeout 7000 sleep 6999 ;;
+mute) exit 3 ;;
 fail) echo "$name broke, NCCL_DEBUG=${NCCL_DEBUG:-off}" >&2; exit 3 ;;
 esac
 for ((i = 1; i <= $#; i++)); do
@@ -1341,14 +1342,16 @@ done
 EOT
     chmod +x "$suite/fake"
     local program
-    for program in dptrain scripts/{run,test}.sh scripts/bench/gpu_{steps,detection}.sh build/scripts/bench/gpu_{ops,products} \
-        build/tests/unit/test_op_fake bin/{compute-sanitizer,mpirun,nvidia-smi,python3}; do
+    for program in dptrain scripts/{run,test}.sh scripts/bench/gpu_{steps,detection,losses}.sh build/scripts/bench/gpu_{ops,products} \
+        build/tests/unit/test_op_fake bin/{compute-sanitizer,ncu,mpirun,nvidia-smi,python3}; do
         cp "$suite/fake" "$suite/$program"
     done
+    unset DPTRAIN_BIN
     export SUITE=$suite PATH=$suite/bin:$PATH
 }
 
 suite() { # OPTIONS...
+    rm -f "$BATS_TEST_TMPDIR"/out/*.md
     run "$suite/scripts/bench/gpu_suite.sh" --no-build --out "$BATS_TEST_TMPDIR/out" "$@"
     echo "$output"
     page=$(cat "$BATS_TEST_TMPDIR"/out/gpu-*.md)
@@ -1356,97 +1359,104 @@ suite() { # OPTIONS...
 
 row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } # STAGE RESULT
 
-@test "gpu_suite.sh: all stages pass, the most valuable first, with their figures on the console and the page" {
+@test "gpu_suite.sh: all stages pass, the most valuable first, with their figures on the console and the page, in few files" {
     make_suite
     suite --quick
     [ "$status" -eq 0 ]
-    stages=(smoke tests resnet detection steps operators products cudnn programs nccl memcheck racecheck)
+    stages=(tests smoke losses sanitizer resnet detection products operators ncu steps comm)
     for name in "${stages[@]}"; do row "$name" passed; done
     [ "$(grep -oE '^[^ ]*: [a-z]+, up to' <<<"$output" | sed 's/.*: //; s/,.*//' | paste -sd ' ')" = "${stages[*]}" ]
-    [[ $output == *"figure of gpu_ops"* && $page == *"| resnet50 | bf16 | off | 1234 |"*"figure of resnet"*"figure of gpu_ops"* ]]
-    grep -q 'figure of mpirun' "$BATS_TEST_TMPDIR/out/gpu-suite-nccl-two-ranks.log"
+    [[ $output == *"figure of gpu_ops"* && $page == *"| resnet50 | bf16 | off | 1.5 |"*"figure of resnet"*"figure of gpu_ops"* ]]
+    [ "$(ls "$BATS_TEST_TMPDIR/out" | wc -l)" -le 8 ]
+    [[ $(tar -tzf "$BATS_TEST_TMPDIR/out/gpu-suite-logs.tar.gz") == *logs/sanitizer-lenet5-race.txt* ]]
+    FAKE_gpu_losses_sh=fail FAKE_gpu_ops=mute suite --quick --only losses,operators
+    [ "$status" -eq 1 ]
+    row losses 'failed | code 3: gpu_losses.sh broke, NCCL_DEBUG=off |'
+    [[ $page == *"figure of gpu_losses.sh"*"Messages:"*"gpu_losses.sh broke"* && $output == *"gpu_losses.sh broke"* ]]
+    row operators 'failed | code 3'
+    [[ $page == *"figure of gpu_ops"* ]]
+}
+
+@test "gpu_suite.sh: a signal ends the stage and its children, and the page tells what was measured" {
+    make_suite
+    FAKE_gpu_ops=hang "$suite/scripts/bench/gpu_suite.sh" --no-build --out "$BATS_TEST_TMPDIR/out" --only smoke,operators,steps \
+        >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- &
+    until grep -q 'figure of gpu_ops' "$BATS_TEST_TMPDIR/said" && pgrep -f 'sleep 6999' >/dev/null; do sleep 0.05; done
+    kill $!
+    wait $! || status=$?
+    [ "$status" -eq 143 ]
+    [ -z "$(pgrep -f 'sleep 6999')" ]
+    page=$(cat "$BATS_TEST_TMPDIR"/out/gpu-*.md)
+    row smoke passed
+    row operators 'stopped | by a signal'
+    [[ $page == *"figure of gpu_ops"* && $page != *"| steps |"* ]]
 }
 
 @test "gpu_suite.sh: a failing stage runs again with the libraries' logs, the others go on; code 1" {
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 7 s; scripts/test.sh --slow runs it"
     make_suite
-    FAKE_gpu_ops=fail FAKE_gpu_steps_sh=once FAKE_compute_sanitizer=fail FAKE_run_sh=fail suite --quick
+    FAKE_gpu_ops=fail FAKE_gpu_steps_sh=once FAKE_compute_sanitizer=fail FAKE_ncu=fail FAKE_mpirun=fail suite
     [ "$status" -eq 1 ]
     row operators 'failed | code 3: gpu_ops broke, NCCL_DEBUG=off; again: code 3, see the log'
     row steps 'failed | code 3: gpu_steps.sh broke, NCCL_DEBUG=off; again: passed, see the log'
-    for name in programs nccl memcheck racecheck; do row "$name" 'failed | code'; done
-    for name in smoke tests resnet detection products cudnn; do row "$name" passed; done
+    for name in sanitizer ncu comm; do row "$name" 'failed | code'; done
+    for name in smoke tests losses resnet detection products; do row "$name" passed; done
     grep -q 'gpu_ops broke, NCCL_DEBUG=INFO' "$BATS_TEST_TMPDIR/out/gpu-suite.log"
-    rm "$suite/failed.gpu_steps.sh"
-    FAKE_dptrain=fail FAKE_test_sh=fail FAKE_resnet=fail FAKE_mpirun=fail suite --quick --only smoke,tests,resnet,nccl
+    FAKE_dptrain=fail FAKE_test_sh=fail FAKE_resnet=fail suite --quick --only smoke,tests,resnet
     row resnet 'failed | code 3: resnet broke'
-    row nccl "failed | code 1: 2 ranks with NCCL on one GPU: mpirun broke, NCCL_DEBUG=INFO; $BATS_TEST_TMPDIR/out/gpu-suite-nccl-two-ranks.log"
-    row smoke 'failed | code 1: resnet50, bf16, recorded off: failed: dptrain broke'
+    row smoke 'failed | code 1: '
+    [[ $page == *'| resnet50 | bf16 | off | failed: dptrain broke'* ]]
     row tests 'failed | code 3'
 }
 
 @test "gpu_suite.sh: a stage beyond its time limit is stopped, not failed, and keeps its figures; code 6" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "waits for 16 s; scripts/test.sh --slow runs it"
+    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "waits for 30 s; scripts/test.sh --slow runs it"
     make_suite
-    FAKE_gpu_ops=hang FAKE_compute_sanitizer=hang FAKE_dptrain=hang suite --only smoke,operators,memcheck,products --budget 5
-    [ "$status" -eq 6 ]
-    for name in smoke operators memcheck; do row "$name" 'stopped | after 5 s'; done
-    row products passed
-    [[ $page == *"## operators"*"figure of gpu_ops"* ]]
-}
-
-@test "gpu_suite.sh: every stage passes, fails and is stopped; codes 0, 1 and 6" {
-    [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "waits for a minute; scripts/test.sh --slow runs it"
-    make_suite
-    local name only
-    declare -A of=([smoke]=dptrain [tests]=test_sh [resnet]=resnet [detection]=gpu_detection_sh [steps]=gpu_steps_sh [operators]=gpu_ops [products]=gpu_products
-        [cudnn]=python3 [programs]=run_sh [nccl]=mpirun [memcheck]=compute_sanitizer [racecheck]=compute_sanitizer)
+    local name
+    declare -A of=([smoke]=dptrain [tests]=test_sh [losses]=gpu_losses_sh [resnet]=resnet [detection]=gpu_detection_sh [products]=gpu_products
+        [operators]=gpu_ops [ncu]=ncu [steps]=gpu_steps_sh [comm]=mpirun [sanitizer]=compute_sanitizer)
     for name in "${!of[@]}"; do
-        only=$name
-        [[ $name != cudnn ]] || only=products,cudnn
-        declare -x "FAKE_${of[$name]}=fail"
-        suite --only "$only" --budget 20
-        [ "$status" -eq 1 ]
-        row "$name" 'failed | code'
         declare -x "FAKE_${of[$name]}=hang"
-        suite --only "$only" --budget 5
+        suite --only "$name" --budget 6
         [ "$status" -eq 6 ]
-        row "$name" 'stopped | after 5 s'
+        row "$name" 'stopped | after '
+        [[ $name == @(smoke|ncu|sanitizer|comm|detection) || $page == *"## $name"*"figure of"* ]]
         unset "FAKE_${of[$name]}"
-        suite --only "$only" --budget 5
-        [ "$status" -eq 0 ]
-        row "$name" passed
+        [ -z "$(pgrep -f 'sleep 6999')" ]
     done
+    # What follows gets what is left.
+    FAKE_gpu_ops=hang suite --only operators,steps --budget 8
+    row operators stopped
+    row steps 'not run | no time left'
 }
 
-@test "gpu_suite.sh: missing tools are named; a page is written without a GPU; parts" {
+@test "gpu_suite.sh: missing tools are named; a page is written without a GPU; the emulated GPU" {
     [[ -n ${DPTRAIN_TEST_SLOW:-} ]] || skip "takes 5 s; scripts/test.sh --slow runs it"
     make_suite
-    rm "$suite"/bin/{compute-sanitizer,mpirun} "$suite/build/scripts/bench/gpu_ops"
-    CUDA_HOME=/nowhere PATH=$suite/bin:$(small_path awk cat chmod cp cut date env find grep head ldconfig mkdir mktemp mv nproc paste rm sed \
-        sleep sort stat tail taskset timeout tr uname wc) run "$suite/scripts/bench/gpu_suite.sh" --no-build --out "$BATS_TEST_TMPDIR/out" --quick
+    rm "$suite"/bin/{compute-sanitizer,mpirun,ncu} "$suite/build/scripts/bench/gpu_ops" "$suite/scripts/bench/gpu_losses.sh"
+    CUDA_HOME=/nowhere PATH=$suite/bin:$(small_path awk cat chmod cp cut date env find grep gzip head ldconfig mkdir mktemp mv nice nproc paste rm sed \
+        setsid sleep sort stat tail tar taskset tee timeout tr uname wc) run "$suite/scripts/bench/gpu_suite.sh" --no-build \
+        --out "$BATS_TEST_TMPDIR/out" --quick
     echo "$output"
     page=$(cat "$BATS_TEST_TMPDIR"/out/gpu-*.md)
     [ "$status" -eq 0 ]
-    row memcheck 'not run | compute-sanitizer was not found'
+    row sanitizer 'not run | compute-sanitizer was not found'
+    row ncu 'not run | ncu was not found'
     row operators 'not run | build/scripts/bench/gpu_ops was not found'
-    for name in programs nccl; do row "$name" 'not run | mpirun was not found'; done
-    for name in smoke tests resnet detection steps products cudnn; do row "$name" passed; done
-    rm "$BATS_TEST_TMPDIR"/out/*.md
-    suite --part 4
-    row steps passed
-    [[ $page != *"| resnet |"* ]]
-    rm "$BATS_TEST_TMPDIR"/out/*.md
-    suite --quick --python /nowhere/python --only detection,products,cudnn
-    row cudnn 'not run | no PyTorch (/nowhere/python)'
+    row losses 'not run | scripts/bench/gpu_losses.sh was not found'
+    row comm 'not run | mpirun was not found'
+    for name in smoke tests resnet detection steps products; do row "$name" passed; done
+    FAKE_GPUS=1 suite --quick --python /nowhere/python --only detection,products
     row detection 'not run | no torchvision (/nowhere/python)'
-    rm "$BATS_TEST_TMPDIR"/out/*.md
+    [[ $page == *"cuDNN: not run"*"/nowhere/python"* ]]
+    FAKE_GPU='emulated GPU' suite --quick
+    [ "$status" -eq 0 ]
+    row resnet 'not run | the GPU is emulated'
+    row smoke passed
     sed -i "s/^'dptrain info'.*/'dptrain info') exit ;;/" "$suite/dptrain"
     suite --quick
     [ "$status" -eq 4 ]
-    row racecheck 'not run | no GPU: this build has no CUDA backend'
-    suite --part 6
-    [ "$status" -eq 2 ]
+    row tests 'not run | no GPU: this build has no CUDA backend'
 }
 
 @test "gpu_suite.sh rejects an unknown stage and a bundle without tests" {
