@@ -106,6 +106,7 @@ same_curve() { # FOLDER FOLDER: losses of 12 steps, and after two steps weights 
 
 @test "steady steps allocate nothing and touch no new pages" {
     on_ranks 2 train --data "$tiny" --steps 210 --batch 32 --threads 1 --out "$out"
+    jq -c 'select(.record == "end") | {steady_steps, steady_allocations, steady_page_faults}' "$out/metrics.jsonl"
     records end '.steady_allocations == 0 and .steady_steps == 200 and .steady_page_faults <= 10'
 }
 
