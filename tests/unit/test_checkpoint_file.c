@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <xxhash.h>
 
+#include "store/checkpoint/show.h"
 #include "store/h5/seal.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"
@@ -198,12 +199,51 @@ static void test_bare_name(void)
     OK(checkpoint_write("/tmp/", &content) == ERR_USAGE, "a name that ends in a slash is refused");
 }
 
+static err_t compare_floats(const float *a, const float *b, int64_t n, double within)
+{
+    char paths[2][FS_PATH_MAX];
+    for (int i = 0; i < 2; i++) {
+        const ckpt_array_t array = {"/params/w", DTYPE_F32, shape_1d(n), i ? b : a, ""};
+        const ckpt_attr_t attrs[] = {ckpt_text("model", "mlp"), ckpt_int("step", 1)};
+        const ckpt_content_t content = {&array, 1, attrs, 2};
+        sample_path(paths[i], i ? "b.h5" : "a.h5");
+        ASSERT(checkpoint_write(paths[i], &content) == ERR_OK);
+    }
+    return checkpoint_compare(paths[0], paths[1], within);
+}
+
+/* What a comparison must not take for a small difference. */
+static void test_compare(void)
+{
+    static const struct {
+        float a[2], b[2];
+        double within;
+        err_t result;
+        const char *what;
+    } cases[] = {
+        {{1, -2}, {1, -2.002F}, 2e-3, ERR_OK, "a difference is relative to the largest element"},
+        {{1, -2}, {1, -2.002F}, 9e-4, ERR_GATE, "and beyond --within"},
+        {{0, 0}, {0, -0.0F}, 0, ERR_OK, "0 and -0 are equal"},
+        {{0, 0}, {0, 1e-45F}, 1e-5, ERR_GATE, "the smallest number differs from 0"},
+        {{1, 2}, {1, NAN}, 1e300, ERR_GATE, "NaN differs from a number"},
+        {{1, NAN}, {1, NAN}, 1e300, ERR_GATE, "NaN differs from itself"},
+        {{1, INFINITY}, {1, INFINITY}, 0, ERR_OK, "Inf is equal to itself"},
+        {{1, INFINITY}, {1, -INFINITY}, 1e300, ERR_GATE, "Inf differs from -Inf"},
+        {{1, INFINITY}, {2, INFINITY}, 1e-5, ERR_GATE, "Inf in both hides no difference beside it"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        OK(compare_floats(cases[i].a, cases[i].b, 2, cases[i].within) == cases[i].result, "compare: %s",
+           cases[i].what);
+    OK(compare_floats(NULL, NULL, 0, 0) == ERR_OK && sample_balanced(),
+       "compare: arrays without elements are equal");
+}
+
 int main(void)
 {
     char path[FS_PATH_MAX];
     sample_begin();
     sample_path(path, "a.h5");
-    tap_plan(8 + 8 + 2 + 11 + 5 + 5 + 3);
+    tap_plan(8 + 8 + 2 + 11 + 5 + 5 + 3 + 10);
     test_round_trip(path, false, "small");
     test_round_trip(path, true, "large");
     test_long_text(path);
@@ -211,6 +251,7 @@ int main(void)
     test_form(path);
     test_tools(path);
     test_bare_name();
+    test_compare();
     sample_remove(sample_folder);
     return tap_done();
 }

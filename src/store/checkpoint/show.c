@@ -172,7 +172,7 @@ enum { SHOWN_DIFFERENCES = 8 };
 
 typedef struct difference {
     const char *name;
-    double most, scale; /* largest |a - b|; largest element of both */
+    double most, scale; /* largest |a - b|; largest finite element of both */
     double relative;
     int64_t at, n; /* index of the largest; number of elements that differ */
 } difference_t;
@@ -214,15 +214,13 @@ static err_t check_comparable(const checkpoint_t *a, const checkpoint_t *b)
 static difference_t difference_of(const ckpt_array_t *array, const void *a, const void *b)
 {
     difference_t d = {.name = array->name};
-    const size_t n_bytes = dtype_size(array->dtype);
     for (int64_t i = 0; i < shape_count(array->shape); i++) {
         const double x = element(array, a, i), y = element(array, b, i);
-        d.scale = fmax(d.scale, fmax(fabs(x), fabs(y))); /* fmax passes over NaN */
-        if (memcmp((const char *)a + (size_t)i * n_bytes, (const char *)b + (size_t)i * n_bytes, n_bytes) ==
-            0)
-            continue;
+        if (isfinite(x)) d.scale = fmax(d.scale, fabs(x));
+        if (isfinite(y)) d.scale = fmax(d.scale, fabs(y));
+        if (x == y) continue; /* NaN differs from itself */
         const double far = isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY;
-        d.n += far > 0; /* 0 and -0 are equal */
+        d.n++;
         if (far > d.most) d.most = far, d.at = i;
     }
     d.relative = d.most > 0 ? isinf(d.most) ? INFINITY : d.most / d.scale : 0;

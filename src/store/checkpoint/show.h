@@ -17,7 +17,7 @@ err_t checkpoint_verify_all(const char *const *wheres, int n);
 
 /* Compares two checkpoints array by array and prints the arrays that differ most. The difference of an array is
  * max |a - b| / max(|a|, |b|), over all elements: relative to the largest element, since small ones are sums that
- * cancel. A NaN or Inf differs from everything but the same bits. ERR_GATE if an array differs by more than
+ * cancel. NaN differs from everything, itself too; Inf from everything but itself. ERR_GATE if an array differs by more than
  * `within`; ERR_DATA if the checkpoints are of other models, steps or optimizers. */
 err_t checkpoint_compare(const char *a, const char *b, double within);
 
