@@ -80,7 +80,7 @@ mpi_allow_root
 # In an unpacked bundle.
 if [[ -x $root/bin/orted || -x $root/bin/prted ]]; then PATH=$root/bin:$PATH; fi
 make_work losses
-trap '((BASHPID != $$)) || { kill $(jobs -p) 2>/dev/null || true; remove_work; }' EXIT
+trap '((BASHPID != $$)) || { kill $(jobs -p) 2>/dev/null || true; wait; remove_work; }' EXIT
 # Several jobs share the cores: ranks that wait let others run.
 export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$work/cache} DPTRAIN_BIND=none OMPI_MCA_mpi_yield_when_idle=1
 can_mpi=no
@@ -108,11 +108,15 @@ use_model() { # MODEL
     esac
 }
 
-# Runs a command with the time limit. On failure sets why, and returns 1.
+# Runs a command with the time limit; a signal ends both. On failure sets why, and returns 1.
 run() { # FOLDER COMMAND...
-    local log=$1.log code=0
+    local log=$1.log code=0 running
     shift
-    timeout --foreground -k 10 "$limit" "$@" >>"$log" 2>&1 </dev/null || code=$?
+    timeout -k 10 "$limit" "$@" >>"$log" 2>&1 </dev/null &
+    running=$!
+    trap 'kill "$running" 2>/dev/null || true; wait "$running"; exit 143' TERM
+    wait "$running" || code=$?
+    trap - TERM
     ((code != 0)) || return 0
     why="code $code: $(grep -m 1 'dptrain: error' "$log" || grep -v '^ *$' "$log" | tail -n 1)"
     [[ $code != 124 && $code != 137 ]] || why="stopped after $limit s"

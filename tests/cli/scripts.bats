@@ -1459,6 +1459,20 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     row tests 'not run | no GPU: this build has no CUDA backend'
 }
 
+@test "gpu_losses.sh: a signal ends its runs, and removes their folder" {
+    program=$BATS_TEST_TMPDIR/program
+    printf '#!/bin/sh\n[ "$1" != info ] || { echo "  cuda     Fake GPU, CUDA 13.0"; exit; }\nexec sleep 6998\n' >"$program"
+    chmod +x "$program"
+    mkdir "$BATS_TEST_TMPDIR/tmp"
+    DPTRAIN_BIN=$program TMPDIR=$BATS_TEST_TMPDIR/tmp "$scripts/bench/gpu_losses.sh" --gpus 1 --jobs 2 3>&- &
+    until pgrep -f 'sleep 6998' >/dev/null; do sleep 0.05; done
+    kill $!
+    wait $! || status=$?
+    [ "$status" -eq 143 ]
+    [ -z "$(pgrep -f 'sleep 6998')" ]
+    [ -z "$(ls "$BATS_TEST_TMPDIR/tmp")" ]
+}
+
 @test "gpu_suite.sh rejects an unknown stage and a bundle without tests" {
     run "$scripts/bench/gpu_suite.sh" --only tests,luck
     [ "$status" -eq 2 ]
