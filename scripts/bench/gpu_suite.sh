@@ -235,6 +235,7 @@ run_smoke() {
     local model precision graph n=0 models=(lenet5 resnet50) smoke_options=(--data digits --batch 32 --steps 14)
     # The emulator takes 40 s for a step of ResNet-50.
     [[ $emulated == no ]] || models=(lenet5 resnet18) smoke_options=(--data synthetic --input-size 32 --batch 2 --steps 3)
+    rm -f "$work/smoke.bad"
     echo "| model | precision | steps recorded | last loss |"
     echo "|---|---|---|---|"
     for model in "${models[@]}"; do
@@ -281,6 +282,7 @@ run_sanitizer() {
         { echo "compute-sanitizer was not found" >&2; return 77; }
     # The programs, not their start scripts.
     if [[ -d libexec ]]; then tests=libexec main=libexec/dptrain libraries=$root/lib:$libraries; fi
+    rm -f "$work/sanitizer.verdicts"
     echo "| program | tool | verdict | |"
     echo "|---|---|---|---|"
     sanitize lenet5-race racecheck "$main" train "${digits[@]}" --batch 4 --steps 1 --cuda-graph off --out "$work/race-lenet5" &

@@ -1402,6 +1402,8 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     for name in sanitizer ncu comm; do row "$name" 'failed | code'; done
     for name in smoke tests losses resnet detection products; do row "$name" passed; done
     grep -q 'gpu_ops broke, NCCL_DEBUG=INFO' "$BATS_TEST_TMPDIR/out/gpu-suite.log"
+    FAKE_dptrain=once FAKE_compute_sanitizer=once suite --only smoke,sanitizer
+    [ "$(grep -c '; again: passed, see the log' <<<"$page")" -eq 2 ]
     FAKE_dptrain=fail FAKE_test_sh=fail FAKE_resnet=fail suite --quick --only smoke,tests,resnet
     row resnet 'failed | code 3: resnet broke'
     row smoke 'failed | code 1: '
