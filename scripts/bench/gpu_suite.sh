@@ -258,10 +258,11 @@ run_losses() {
 
 # One program under a tool of compute-sanitizer. Prints its verdict, and notes it in sanitizer.verdicts.
 sanitize() { # NAME TOOL PROGRAM...
-    local name=$1 status=0 begin=$SECONDS verdict file=$logs/sanitizer-$1.txt
+    local name=$1 status=0 begin=$SECONDS verdict summary file=$logs/sanitizer-$1.txt
     within env "LD_LIBRARY_PATH=$libraries" "$tool" --tool "$2" --error-exitcode 42 --print-limit 20 "${@:3}" >"$file" 2>&1 || status=$?
-    if ((status == 0)); then
-        verdict="clean: $(sed -n 's/^=* *\(.*SUMMARY\)/\1/p' "$file" | tail -n 1)"
+    summary=$(sed -n 's/^=* *\(.*SUMMARY\)/\1/p' "$file" | tail -n 1)
+    if ((status == 0)) && [[ -n $summary ]]; then
+        verdict="clean: $summary"
     elif grep -qiE 'device not supported|not supported on this|insufficient permissions' "$file"; then
         verdict="refused: $(grep -iE -m 1 'not supported|permissions' "$file" || true)"
     elif ((status == 124 || status == 137)); then

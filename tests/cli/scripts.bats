@@ -1304,8 +1304,9 @@ EOT
     [ "$(compile CUDA_ARCHS=90 NVCCFLAGS=--use_fast_math)" -eq 0 ]
 }
 
-# A tree in which every program of gpu_suite.sh is a stand-in: FAKE_NAME is ok, mute (fails without a message), fail, once (fails the first
-# time) or hang, with a child in a group of its own. Fail and once also write whether the libraries' logs are on. FAKE_GPUS is their number.
+# A tree in which every program of gpu_suite.sh is a stand-in: FAKE_NAME is ok, mute (fails without a message), idle (does
+# nothing), fail, once (fails the first time) or hang, with a child in a group of its own. Fail and once also write whether the
+# libraries' logs are on. FAKE_GPUS is their number.
 make_suite() {
     suite=$BATS_TEST_TMPDIR/suite
     mkdir -p "$suite"/{scripts/bench/peers,build/scripts/bench,build/tests/unit,tests/unit,bin} "$BATS_TEST_TMPDIR/out"
@@ -1329,6 +1330,7 @@ echo "figure of $name"
 case $mode in
 hang) timeout 7000 sleep 6999 ;;
 mute) exit 3 ;;
+idle) exit 0 ;;
 fail) echo "$name broke, NCCL_DEBUG=${NCCL_DEBUG:-off}" >&2; exit 3 ;;
 esac
 for ((i = 1; i <= $#; i++)); do
@@ -1338,7 +1340,10 @@ for ((i = 1; i <= $#; i++)); do
         printf '%s\n' '{"record":"step","loss":1.5}' '{"record":"end","images_per_sec":1234.5}' >"${!i}/metrics.jsonl"
     fi
 done
-[[ $name != gpu_products ]] || echo conv >"${!#}"
+case $name in
+gpu_products) echo conv >"${!#}" ;;
+compute-sanitizer) echo '========= ERROR SUMMARY: 0 errors' ;;
+esac
 EOT
     chmod +x "$suite/fake"
     local program
@@ -1375,6 +1380,10 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     [[ $page == *"figure of gpu_losses.sh"*"Messages:"*"gpu_losses.sh broke"* && $output == *"gpu_losses.sh broke"* ]]
     row operators 'failed | code 3'
     [[ $page == *"figure of gpu_ops"* ]]
+    # Without its summary compute-sanitizer has looked at nothing.
+    FAKE_compute_sanitizer=idle suite --quick --only sanitizer
+    row sanitizer 'failed | code 1: '
+    [[ $page == *'| lenet5-race | racecheck | failed, code 0: '* ]]
 }
 
 @test "gpu_suite.sh: a signal ends the stage and its children, and the page tells what was measured" {
