@@ -367,7 +367,7 @@ run_products() {
 # ncu replays a kernel for each group of counters: few counters for all launches of a step, all for three of them. The step
 # uses the algorithms that the stage resnet found, or finds them first.
 run_ncu() {
-    local tool name index n=0 main=$program libraries=${LD_LIBRARY_PATH:-}
+    local tool name index n=0 status=0 main=$program libraries=${LD_LIBRARY_PATH:-}
     tool=$(command -v ncu || compgen -G "${CUDA_HOME:-/usr/local/cuda}/bin/ncu") || { echo "ncu was not found" >&2; return 77; }
     if [[ -d libexec ]]; then main=libexec/dptrain libraries=$root/lib:$libraries; fi
     local step=("$main" train --model resnet50 --data synthetic --input-size 224 --batch 256 --precision bf16 --steps 1 --no-eval
@@ -376,10 +376,13 @@ run_ncu() {
     if [[ ${result[resnet]:-} != passed ]]; then
         within env "LD_LIBRARY_PATH=$libraries" "${step[@]}" >"$logs/ncu-step.txt" 2>&1 || { tail -n 1 "$logs/ncu-step.txt" >&2; return 1; }
     fi
-    if ! within "${profile[@]}" --cache-control none --launch-count 900 \
-        --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum "${step[@]}" >"$logs/ncu.csv" 2>&1; then
+    within "${profile[@]}" --cache-control none --launch-count 900 \
+        --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum "${step[@]}" >"$logs/ncu.csv" 2>&1 || status=$?
+    if grep -q ERR_NVGPUCTRPERM "$logs/ncu.csv"; then
+        echo "this machine does not permit ncu to read counters" >&2
+        return 77
+    elif ((status != 0)); then
         ((SECONDS < deadline)) || return 124
-        ! grep -q ERR_NVGPUCTRPERM "$logs/ncu.csv" || { echo "this machine does not permit ncu to read counters" >&2; return 77; }
         grep '^==ERROR' "$logs/ncu.csv" >&2 || tail -n 3 "$logs/ncu.csv" >&2
         return 1
     fi

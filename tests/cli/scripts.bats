@@ -1304,8 +1304,8 @@ EOT
     [ "$(compile CUDA_ARCHS=90 NVCCFLAGS=--use_fast_math)" -eq 0 ]
 }
 
-# A tree in which every program of gpu_suite.sh is a stand-in: FAKE_NAME is ok, mute (fails without a message), idle (does
-# nothing), fail, once (fails the first time) or hang, with a child in a group of its own. Fail and once also write whether the
+# A tree in which every program of gpu_suite.sh is a stand-in: FAKE_NAME is ok, mute (fails without a message), idle (ends with 0 and has
+# done nothing), fail, once (fails the first time) or hang, with a child in a group of its own. Fail and once also write whether the
 # libraries' logs are on. FAKE_GPUS is their number.
 make_suite() {
     suite=$BATS_TEST_TMPDIR/suite
@@ -1330,7 +1330,7 @@ echo "figure of $name"
 case $mode in
 hang) timeout 7000 sleep 6999 ;;
 mute) exit 3 ;;
-idle) exit 0 ;;
+idle) echo "==ERROR== ERR_NVGPUCTRPERM"; exit 0 ;;
 fail) echo "$name broke, NCCL_DEBUG=${NCCL_DEBUG:-off}" >&2; exit 3 ;;
 esac
 for ((i = 1; i <= $#; i++)); do
@@ -1381,8 +1381,9 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     row operators 'failed | code 3'
     [[ $page == *"figure of gpu_ops"* ]]
     # Without its summary compute-sanitizer has looked at nothing.
-    FAKE_compute_sanitizer=idle suite --quick --only sanitizer
+    FAKE_compute_sanitizer=idle FAKE_ncu=idle suite --quick --only sanitizer,ncu
     row sanitizer 'failed | code 1: '
+    row ncu 'not run | this machine does not permit ncu'
     [[ $page == *'| lenet5-race | racecheck | failed, code 0: '* ]]
 }
 
