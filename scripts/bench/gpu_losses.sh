@@ -239,7 +239,7 @@ compare_way() { # WAY SEED
         rm -rf "$folder"
     done
     echo "$result" >"$at.result"
-    printf '| %s | %s | %s | %s | %s | %s | %s |\n' "$(label "$1")" "$2" "${cells[@]}" "$result${why:+: ${why//|/;}}"
+    show '| %s | %s | %s | %s | %s | %s | %s |' "$(label "$1")" "$2" "${cells[@]}" "$result${why:+: ${why//|/;}}"
 }
 
 train_ref() { # SEED MODEL
@@ -291,7 +291,7 @@ printf '\n%s of %s comparisons agree, after %s s. Batch %s; limits: LeNet-5 1e-5
 for reason in "${left_out[@]}"; do echo "- not compared: $reason"; done
 for report in "$work"/*.report; do
     # shellcheck disable=SC2016 # Markdown's quotes
-    [[ $report == *-lenet5.report || $report == *-mlp.report || ! -s $report ]] || printf '\n```\n%s\n```\n' "$(cat "$report")"
+    [[ $report == *-lenet5.report || $report == *-mlp.report || ! -s $report ]] || show '\n```\n%s\n```' "$(<"$report")"
 done
 ((n_bad == 0)) || exit 1
 ((n_late == 0 && n_agree > 0)) || exit 6

@@ -152,7 +152,7 @@ attempt() { # NAME COMMAND...
     : >"$work/$name" && : >"$work/$name.err"
     (set -e; "$@") >"$work/$name" 2>"$work/$name.err" </dev/null &
     running=$!
-    { tail --pid="$running" -s 0.2 -q -n +1 -f "$work/$name" "$work/$name.err" 2>/dev/null | tee -a "$log"; } &
+    { tail --pid="$running" -s 0.2 -q -n +1 -f "$work/$name" "$work/$name.err" 2>/dev/null | plain_lines | tee -a "$log"; } &
     shown=$!
     status=0
     wait "$running" || status=$?
@@ -443,7 +443,7 @@ page() {
 
 # Writes the page, and all logs into one file.
 write() {
-    if ! { page >"$file.part" && mv "$file.part" "$file"; }; then die 4 "cannot write $file"; fi
+    if ! { page | plain_lines >"$file.part" && mv "$file.part" "$file"; }; then die 4 "cannot write $file"; fi
     tar -czf "$out/gpu-suite-logs.tar.gz" -C "$work" logs 2>/dev/null || rm -f "$out/gpu-suite-logs.tar.gz"
 }
 

@@ -1325,7 +1325,7 @@ case "$name $*" in
 'nvidia-smi -L') for ((i = 0; i < ${FAKE_GPUS:-2}; i++)); do echo "GPU $i: Fake"; done; exit ;;
 nvidia-smi*) echo Fake; exit ;;
 esac
-echo "figure of $name"
+printf 'figure of %s \e[31m\n' "$name"
 [[ $mode != once || -e $SUITE/failed.$name ]] || { touch "$SUITE/failed.$name"; mode=fail; }
 case $mode in
 hang) timeout 7000 sleep 6999 ;;
@@ -1370,6 +1370,7 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     [ "$status" -eq 0 ]
     stages=(tests smoke losses sanitizer resnet detection products operators ncu steps comm)
     for name in "${stages[@]}"; do row "$name" passed; done
+    [[ $output$page == *'figure of gpu_ops ?[31m'* && $output$page != *$'\e'* ]]
     [ "$(grep -oE '^[^ ]*: [a-z]+, up to' <<<"$output" | sed 's/.*: //; s/,.*//' | paste -sd ' ')" = "${stages[*]}" ]
     [[ $output == *"figure of gpu_ops"* && $page == *"| resnet50 | bf16 | off | 1.5 |"*"figure of resnet"*"figure of gpu_ops"* ]]
     [ "$(ls "$BATS_TEST_TMPDIR/out" | wc -l)" -le 8 ]
