@@ -1359,7 +1359,7 @@ suite() { # OPTIONS...
     rm -f "$BATS_TEST_TMPDIR"/out/*.md
     run "$suite/scripts/bench/gpu_suite.sh" --no-build --out "$BATS_TEST_TMPDIR/out" "$@"
     echo "$output"
-    page=$(cat "$BATS_TEST_TMPDIR"/out/gpu-*.md)
+    page=$(cat "$BATS_TEST_TMPDIR"/out/gpu-*.md 2>/dev/null) || page=''
 }
 
 row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } # STAGE RESULT
@@ -1397,6 +1397,8 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     wait $! || status=$?
     [ "$status" -eq 143 ]
     [ -z "$(pgrep -f 'sleep 6999')" ]
+    # What still ends does not keep the folder in use.
+    flock -n "$BATS_TEST_TMPDIR/out/gpu-suite.log" true
     page=$(cat "$BATS_TEST_TMPDIR"/out/gpu-*.md)
     row smoke passed
     row operators 'stopped | by a signal'
@@ -1484,6 +1486,18 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     [ "$status" -eq 143 ]
     [ -z "$(pgrep -f 'sleep 6998')" ]
     [ -z "$(ls "$BATS_TEST_TMPDIR/tmp")" ]
+}
+
+@test "gpu_suite.sh: a second suite in one folder is refused; code 6 if a stage had no time" {
+    make_suite
+    suite --only smoke --budget 1
+    [ "$status" -eq 6 ]
+    row smoke 'not run | no time left'
+    exec 9<"$BATS_TEST_TMPDIR/out/gpu-suite.log"
+    flock 9
+    before=$(cat <&9)
+    suite --only smoke
+    [[ $status -eq 4 && $output == *"--out $BATS_TEST_TMPDIR/out is in use"* && $(cat "$BATS_TEST_TMPDIR/out/gpu-suite.log") == "$before" ]]
 }
 
 @test "gpu_suite.sh rejects an unknown stage and a bundle without tests" {
