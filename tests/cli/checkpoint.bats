@@ -166,6 +166,10 @@ damage() { # FILE OFFSET
         { if (size($1 - $2) > far) far = size($1 - $2); for (i = 1; i <= 2; i++) if (size($i) > most) most = size($i) }
         END { printf "%.1e", far / most }')
     [ "$figure" = "$(awk '$1 == "/optimizer/velocity/fc3/bias" { printf "%.1e", $6 }' <<<"$output")" ]
+    # Exported weights have no step.
+    "$dptrain" checkpoint export "$out-cpu" --out "$BATS_TEST_TMPDIR/weights.h5" --names dptrain
+    run "$dptrain" checkpoint compare "$BATS_TEST_TMPDIR/weights.h5" "$BATS_TEST_TMPDIR/weights.h5" --within 0
+    [[ $status -eq 0 && $output == "6 arrays: 6 equal, 0 differ; "* ]]
     # Nothing else can be compared.
     run "$dptrain" checkpoint compare "$out-cpu/ckpt-000000000001.h5" "$out-cpu"
     [[ $status -eq 3 && $output == *"ckpt-000000000001.h5 is of step 1, "*"ckpt-000000000002.h5 of step 2"* ]]

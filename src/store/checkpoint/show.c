@@ -271,8 +271,9 @@ static err_t compare_arrays(checkpoint_t *a, checkpoint_t *b, double within)
     }
     if (n > 0) qsort(d, (size_t)n, sizeof *d, by_relative);
     TRY_OUT(err, print_differences(d, n));
-    print_out("%d array%s of step %lld: %d equal, %d differ; largest relative difference %.3g\n", n,
-              n == 1 ? "" : "s", (long long)int_attr(a, "step"), n - n_differ, n_differ,
+    print_out("%d array%s", n, n == 1 ? "" : "s");
+    if (checkpoint_find_attr(a, "step")) print_out(" of step %lld", (long long)int_attr(a, "step"));
+    print_out(": %d equal, %d differ; largest relative difference %.3g\n", n - n_differ, n_differ,
               n > 0 ? d[0].relative : 0);
     fflush(stdout); /* before the error */
     if (n_beyond > 0)
