@@ -49,7 +49,10 @@ while [[ $# -gt 0 ]]; do
         [[ $2 =~ ^[0-9]{1,9}(,[0-9]{1,9})*$ ]] || die 2 "invalid --seeds '$2': expected whole numbers, separated by commas"
         seeds=$2; shift 2 ;;
     --batch) need_value "$@"; whole_number "$1" "$2" 2; batch=$((10#$2)); shift 2 ;;
-    --only) need_value "$@"; only=${2//,/ }; shift 2 ;;
+    --only)
+        need_value "$@"
+        [[ $2 =~ ^[a-z0-9]+(,[a-z0-9]+)*$ ]] || die 2 "invalid --only '$2': expected some of ${ways[*]}, separated by commas"
+        only=${2//,/ }; shift 2 ;;
     --gpus) need_value "$@"; whole_number "$1" "$2" 1; gpus=$((10#$2)); shift 2 ;;
     --algorithms) need_value "$@"; algorithms=$2; shift 2 ;;
     --data) need_value "$@"; data=$2; shift 2 ;;

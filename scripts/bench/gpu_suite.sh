@@ -51,7 +51,11 @@ while [[ $# -gt 0 ]]; do
     --out) need_value "$@"; out=$(readlink -m "$2"); shift 2; continue ;;
     --quick) quick=yes; passed_on+=("$1"); shift ;;
     --budget) need_value "$@"; whole_number "$1" "$2" 1; budget=$((10#$2)); shift 2 ;;
-    --only) need_value "$@"; only=${2//,/ }; passed_on+=("$1" "$2"); shift 2 ;;
+    --only)
+        need_value "$@"
+        [[ $2 =~ ^[a-z]+(,[a-z]+)*$ ]] || die 2 "invalid --only '$2': expected stages, separated by commas: ${stages[*]}"
+        only=${2//,/ } passed_on+=("$1" "$2")
+        shift 2 ;;
     --python) need_value "$@"; python=$2; passed_on+=("$1" "$2"); shift 2 ;;
     --no-build) build=no; shift ;;
     *) common_option "$1" ;;

@@ -1508,6 +1508,12 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     run "$scripts/bench/gpu_suite.sh" --only tests,luck
     [ "$status" -eq 2 ]
     [[ "$output" == *"no stage 'luck'"* ]]
+    for list in '' '*' tests,; do
+        run "$scripts/bench/gpu_suite.sh" --only "$list" --out "$BATS_TEST_TMPDIR"
+        [[ $status -eq 2 && $output == *"--only '$list'"* ]]
+        run "$scripts/bench/gpu_losses.sh" --only "$list"
+        [[ $status -eq 2 && $output == *"--only '$list'"* ]]
+    done
     mkdir -p "$BATS_TEST_TMPDIR/dptrain-0/bin"
     tar -czf "$BATS_TEST_TMPDIR/empty.tar.gz" -C "$BATS_TEST_TMPDIR" dptrain-0
     run "$scripts/bench/gpu_suite.sh" --bundle "$BATS_TEST_TMPDIR/empty.tar.gz" --out "$BATS_TEST_TMPDIR"
