@@ -125,10 +125,11 @@ static double spin_flops(const spin_t *spin, double end)
     return spin->n_flops * fmax(1 / least, n / used);
 }
 
-/* Threads that share CPUs do no more together than these. */
-static double cpus_per_thread(int n_threads)
+/* The peak of threads that reach `sum` one by one: those that share CPUs do no more together than these. */
+static backend_peak_t peak_of(double sum, int n_threads)
 {
-    return fmin(1, (double)omp_get_num_procs() / n_threads);
+    const int n_cpus = omp_get_num_procs(), n_at_once = n_threads < n_cpus ? n_threads : n_cpus;
+    return (backend_peak_t){.per_sec = sum * n_at_once / n_threads, .n_threads = n_at_once};
 }
 
 err_t cpu_peak_flops(dtype_t compute, backend_peak_t *out)
@@ -143,7 +144,7 @@ err_t cpu_peak_flops(dtype_t compute, backend_peak_t *out)
 #pragma omp single nowait
         n_threads = omp_get_num_threads();
     }
-    *out = (backend_peak_t){.per_sec = flops * cpus_per_thread(n_threads), .n_threads = n_threads};
+    *out = peak_of(flops, n_threads);
     snprintf(out->from, sizeof out->from, "%s", spin.name);
     return ERR_OK;
 }
@@ -218,6 +219,6 @@ err_t cpu_peak_bytes(int64_t n_bytes, backend_peak_t *out)
         n_threads = omp_get_num_threads();
     }
     munmap(x, (size_t)n_bytes);
-    *out = (backend_peak_t){.per_sec = rate * cpus_per_thread(n_threads), .n_threads = n_threads};
+    *out = peak_of(rate, n_threads);
     return ERR_OK;
 }

@@ -2,6 +2,7 @@
 /* What a rank's hardware can do at most: the least time of a pass, what is kept for a machine, whatever its file holds,
  * and the peaks of the cpu backend under each limit of the instruction set. */
 #include <math.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -131,14 +132,20 @@ static void test_kept(comm_t *comm)
 }
 
 /* The cpu backend's, in a process of its own: the instruction set is read once. */
-static int measure_capped(const char *cap)
+static int measure_capped(const char *cap, bool one_cpu)
 {
     static const char *const names[] = {[ISA_AVX2] = "AVX2 FMA", [ISA_AVX512] = "AVX-512 FMA"};
     const backend_t *backend;
     char why[BACKEND_WHY_MAX];
     backend_peak_t wide, narrow, bytes;
     isa_t most;
+    cpu_set_t cpus;
     setenv("DPTRAIN_MAX_ISA", cap, 1);
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) return 7;
+    for (int i = 0, n = 0; i < CPU_SETSIZE && one_cpu; i++)
+        if (CPU_ISSET(i, &cpus) && n++ > 0) CPU_CLR(i, &cpus);
+    if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) return 7;
+    const int n_threads = CPU_COUNT(&cpus) < 2 ? 1 : 2;
     if (backend_find("cpu", &backend, why) != ERR_OK || backend_open(backend, 2) != ERR_OK) return 1;
     if (backend->peak_flops(DTYPE_F32, &wide) != ERR_OK ||
         backend->peak_flops(DTYPE_BF16, &narrow) != ERR_OK || backend->peak_bytes(1 << 20, &bytes) != ERR_OK)
@@ -150,20 +157,22 @@ static int measure_capped(const char *cap)
     if (names[best] && strcmp(wide.from, names[best]) != 0) return 4;
     if (dots != (isa >= ISA_AVX512_BF16) || (!dots && strcmp(narrow.from, wide.from) != 0)) return 5;
     bool finite = isfinite(wide.per_sec) && isfinite(narrow.per_sec) && isfinite(bytes.per_sec);
-    return finite && wide.per_sec > 0 && narrow.per_sec > 0 && bytes.per_sec > 0 && wide.n_threads == 2 ? 0
-                                                                                                        : 6;
+    const bool right = wide.n_threads == n_threads && bytes.n_threads == n_threads;
+    return finite && right && wide.per_sec > 0 && narrow.per_sec > 0 && bytes.per_sec > 0 ? 0 : 6;
 }
 
 static void test_caps(void)
 {
-    static const char *const caps[] = {"base", "avx2", "avx512", "avx512_bf16", "amx"};
-    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
+    static const char *const caps[] = {"base", "avx2", "avx512", "avx512_bf16", "amx", "amx"};
+    enum { N = sizeof caps / sizeof caps[0] };
+    for (int i = 0; i < N; i++) {
+        const bool one_cpu = i == N - 1;
         int status = -1;
         fflush(stdout);
         const pid_t child = fork();
-        if (child == 0) _exit(measure_capped(caps[i]));
-        OK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "peaks up to %s (%x)", caps[i],
-           (unsigned)status);
+        if (child == 0) _exit(measure_capped(caps[i], one_cpu));
+        OK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "peaks up to %s%s (%x)", caps[i],
+           one_cpu ? ", two threads on one CPU" : "", (unsigned)status);
     }
 }
 
@@ -173,7 +182,7 @@ int main(void)
     const backend_t *ref;
     char why[BACKEND_WHY_MAX];
     yardstick_t y;
-    tap_plan(26);
+    tap_plan(27);
     test_caps();
     test_least();
     test_text();

@@ -50,7 +50,7 @@ typedef void (*backend_heard_t)(void *context, const char *kernel, int64_t n_byt
 /* What this rank's hardware does at most. */
 typedef struct backend_peak {
     double per_sec;
-    int n_threads;       /* of the host; 0: a device */
+    int n_threads;       /* of the host, that run at once; 0: a device */
     int64_t cache_bytes; /* of a device; 0: the host's */
     char from[40];       /* what measured it: "vdpbf16ps", "a product of 8192 x 8192 x 8192" */
 } backend_peak_t;
