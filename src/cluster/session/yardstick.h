@@ -14,8 +14,8 @@ typedef struct yardstick {
 } yardstick_t;
 
 /* Collective. Means over the ranks; of a CPU, the greatest values ever measured on such a machine with as many ranks and
- * threads: these are kept in the user's cache, if there is one. A kept value of more than twice what is measured now is
- * replaced, with a warning. If a rank cannot measure, such as for lack of memory, a warning says so, and the value
+ * threads: these are kept in the user's cache, if there is one. A kept value of more than twice what is measured now, or
+ * ten times for memory, is replaced, with a warning. If a rank cannot measure, such as for lack of memory, a warning says so, and the value
  * stays unknown. Errors are those of the communicator. Takes a tenth of a second.
  *
  *   compute  of products: DTYPE_F32, DTYPE_TF32 or DTYPE_BF16 */
