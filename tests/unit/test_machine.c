@@ -2,7 +2,8 @@
 /* RUN np=0
  *
  * What /proc/cpuinfo says of a CPU: generations that hypervisors give one name, two sockets, other architectures,
- * missing fields. */
+ * missing fields. What control groups leave of memory. */
+#include "tests/folder.h"
 #include "tests/tap.h"
 
 #include "cluster/hosts/machine.h"
@@ -98,9 +99,47 @@ static void check_missing(void)
        "lines of any length");
 }
 
+static void put_text(const char *name, const char *text)
+{
+    folder_put(name, text, strlen(text));
+}
+
+static int64_t group_free(void)
+{
+    return machine_group_free_bytes(folder_path("groups"), folder_path("fs"));
+}
+
+static void check_groups(void)
+{
+    OK(folder_begin() && group_free() == INT64_MAX, "no control groups");
+    put_text("groups", "1:name=systemd:/job\n0::/job/step\n");
+    put_text("fs/job/memory.max", "3000\n");
+    put_text("fs/job/memory.current", "2500\n");
+    put_text("fs/job/memory.stat", "anon 100\ninactive_file 700\nactive_file 1000\n");
+    put_text("fs/job/step/memory.max", "max\n");
+    OK(group_free() == 1200, "the limit of a group above, whose file caches can be dropped");
+    put_text("fs/job/step/memory.max", "100\n");
+    put_text("fs/job/step/memory.current", "200\n");
+    OK(group_free() == 0, "more used than allowed");
+    folder_clear();
+    put_text("groups", "5:cpu,cpuacct:/\n4:memory:/job\n0::/\n");
+    put_text("fs/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put_text("fs/memory/job/memory.limit_in_bytes", "5000\n");
+    put_text("fs/memory/job/memory.usage_in_bytes", "4000\n");
+    put_text("fs/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 50\n");
+    OK(group_free() == 1050, "version 1");
+    folder_clear();
+    put_text("groups", "0::/../elsewhere\n");
+    put_text("fs/memory.max", "70\n");
+    OK(group_free() == 70, "a container sees its own group at the root");
+    folder_clear();
+    rmdir(folder);
+}
+
 int main(void)
 {
-    tap_plan(14);
+    tap_plan(19);
+    check_groups();
     check_generations();
     check_several();
     check_others();

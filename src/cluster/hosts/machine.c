@@ -198,15 +198,16 @@ int machine_cpus(void)
     return n > 0 ? (int)n : 1;
 }
 
-static int64_t from_meminfo(const char *key, int64_t otherwise)
+/* A number behind a key that begins a line. */
+static int64_t read_field(const char *path, const char *key, int64_t otherwise)
 {
     char line[128];
-    int64_t bytes = otherwise;
-    FILE *file = fopen("/proc/meminfo", "re");
+    int64_t value = otherwise;
+    FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, key, strlen(key)) == 0) bytes = 1024 * strtoll(line + strlen(key), NULL, 10);
+        if (strncmp(line, key, strlen(key)) == 0) value = strtoll(line + strlen(key), NULL, 10);
     if (file) fclose(file);
-    return bytes;
+    return value;
 }
 
 /* Reads a file with one number; returns `otherwise` if it has none ("max"). */
@@ -219,22 +220,72 @@ static int64_t read_number(const char *path, int64_t otherwise)
 
 int64_t machine_memory_bytes(void)
 {
-    return from_meminfo("MemTotal:", 0);
+    return 1024 * read_field("/proc/meminfo", "MemTotal:", 0);
 }
 
-/* Of the control group (version 2) that a container sees at the root of the mount. */
-static int64_t group_free_bytes(void)
+/* The files of a control group, of both versions. */
+typedef struct group_kind {
+    const char *controllers, *folder, *limit, *used, *cached;
+} group_kind_t;
+
+/* This process's group, "/a/b", from a line "4:memory:/a/b"; "" if it has none. */
+static void read_group(const char *groups, const char *controllers, char *out, size_t n_bytes)
 {
-    int64_t limit = read_number("/sys/fs/cgroup/memory.max", INT64_MAX);
+    char line[FS_PATH_MAX];
+    const size_t n = strlen(controllers);
+    FILE *file = fopen(groups, "re");
+    out[0] = '\0';
+    while (file && fgets(line, sizeof line, file)) {
+        const char *at = strchr(line, ':');
+        line[strcspn(line, "\n")] = '\0';
+        if (at && strncmp(at + 1, controllers, n) == 0 && at[1 + n] == ':')
+            snprintf(out, n_bytes, "%s", at + 2 + n);
+    }
+    if (file) fclose(file);
+}
+
+static int64_t group_free_bytes(const group_kind_t *kind, const char *root, const char *group)
+{
+    char path[2 * FS_PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s%s%s/", root, kind->folder, group);
+    if (n < 0 || n >= FS_PATH_MAX) return INT64_MAX;
+    snprintf(path + n, sizeof path - (size_t)n, "%s", kind->limit);
+    const int64_t limit = read_number(path, INT64_MAX);
     if (limit == INT64_MAX) return INT64_MAX;
-    int64_t used = read_number("/sys/fs/cgroup/memory.current", 0);
+    snprintf(path + n, sizeof path - (size_t)n, "%s", kind->used);
+    int64_t used = read_number(path, 0);
+    snprintf(path + n, sizeof path - (size_t)n, "memory.stat");
+    used -= read_field(path, kind->cached, 0);
     return used < limit ? limit - used : 0;
+}
+
+int64_t machine_group_free_bytes(const char *groups, const char *root)
+{
+    static const group_kind_t kinds[] = {
+        {"", "", "memory.max", "memory.current", "inactive_file "},
+        {"memory", "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
+    };
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        char group[FS_PATH_MAX];
+        read_group(groups, kinds[i].controllers, group, sizeof group);
+        /* Limits of all groups above hold, too. The root is last: there a container sees its own group. */
+        for (;;) {
+            const int64_t n_bytes = group_free_bytes(&kinds[i], root, group);
+            if (n_bytes < least) least = n_bytes;
+            char *end = strrchr(group, '/');
+            if (!end) break;
+            *end = '\0';
+        }
+    }
+    return least;
 }
 
 int64_t machine_free_bytes(void)
 {
-    int64_t host = from_meminfo("MemAvailable:", INT64_MAX), group = group_free_bytes();
-    return host < group ? host : group;
+    const int64_t host = read_field("/proc/meminfo", "MemAvailable:", -1);
+    const int64_t group = machine_group_free_bytes("/proc/self/cgroup", "/sys/fs/cgroup");
+    return host >= 0 && 1024 * host < group ? 1024 * host : group;
 }
 
 static int is_visible(const struct dirent *entry)

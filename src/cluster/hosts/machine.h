@@ -37,6 +37,12 @@ int machine_cpus(void);             /* online */
 int64_t machine_memory_bytes(void); /* 0: unknown */
 /* Memory still available: MemAvailable, or less if a control group sets a limit. INT64_MAX: unknown. */
 int64_t machine_free_bytes(void);
+/* What the process's control groups, of version 1 or 2, and those above leave, including file caches that they can drop.
+ * INT64_MAX: no limit.
+ *
+ *   groups  /proc/self/cgroup
+ *   root    /sys/fs/cgroup */
+int64_t machine_group_free_bytes(const char *groups, const char *root);
 
 /* A port to other hosts: an InfiniBand port, or a network interface that is up and not the loopback. */
 typedef struct machine_port {
