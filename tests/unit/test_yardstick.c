@@ -25,6 +25,21 @@ static void test_least(void)
     OK(yardstick_least_sec(&y, 400, 100, NULL) == 5, "the bound need not be asked for");
 }
 
+/* Bytes of arrays on machines with 1 MiB of cache per core and 32 MiB shared by 8 or by all. */
+static void test_array(void)
+{
+    enum { M = 1 << 20 };
+    const int64_t plenty = (int64_t)64 << 30;
+    OK(yardstick_array_bytes(1, 33 * M, 33 * M, plenty) == 66 * M, "twice the caches");
+    OK(yardstick_array_bytes(2, 33 * M, 34 * M, plenty) == 128 * M,
+       "of two threads, each as if the other paused, as far as that is affordable");
+    OK(yardstick_array_bytes(64, 33 * M, 320 * M, plenty) == 640 * M, "at least twice those of all threads");
+    OK(yardstick_array_bytes(2, 33 * M, 34 * M, 400 * M) == 100 * M, "a quarter of what is free");
+    OK(yardstick_array_bytes(2, 33 * M, 34 * M, 270 * M) == 0 && yardstick_array_bytes(1, 0, 0, 400 * M) == 0,
+       "not what fits into caches");
+    OK(yardstick_array_bytes(1, 0, 0, plenty) == 128 * M, "unknown caches");
+}
+
 static bool rejects(const char *text)
 {
     yardstick_kept_t kept;
@@ -184,9 +199,10 @@ int main(void)
     const backend_t *ref;
     char why[BACKEND_WHY_MAX];
     yardstick_t y;
-    tap_plan(28);
+    tap_plan(34);
     test_caps();
     test_least();
+    test_array();
     test_text();
     OK(folder_begin(), "a folder");
     OK_CALL(comm_alone(&comm), "a communicator");

@@ -152,15 +152,27 @@ static err_t agree_peak(comm_t *comm, err_t mine, const backend_peak_t *peak, do
     return ERR_OK;
 }
 
-/* For each thread twice the caches that it has while others pause; at most a quarter of what the ranks of this host
- * have left. */
-static int64_t array_bytes(const comm_t *comm, int n_threads)
+int64_t yardstick_array_bytes(int n_threads, int64_t own_bytes, int64_t all_bytes, int64_t free_bytes)
 {
-    enum { LEAST = 1 << 20, MOST = 128 << 20 };
-    const double cache_bytes = (double)machine_cache_bytes(1, 1);
-    const double wanted = cache_bytes > 0 ? 2 * n_threads * cache_bytes : MOST;
-    const double room = (double)machine_free_bytes() / 4 / comm->topo.local_size;
-    return (int64_t)fmax((double)LEAST * n_threads, fmin(wanted, fmin(MOST, room)));
+    static const int64_t most_bytes = 128 << 20;
+    const int64_t least = all_bytes > 0 ? 2 * all_bytes : most_bytes, room = free_bytes / 4;
+    int64_t n =
+        own_bytes > 0 && 2 * n_threads * own_bytes < most_bytes ? 2 * n_threads * own_bytes : most_bytes;
+    if (n < least) n = least;
+    if (n > room) n = room;
+    return n < least ? 0 : n;
+}
+
+static err_t measure_bytes(const comm_t *comm, const backend_t *backend, int n_threads, backend_peak_t *out)
+{
+    const int n_ranks = comm->topo.local_size;
+    const int64_t room = machine_free_bytes() / n_ranks;
+    const int64_t n = yardstick_array_bytes(n_threads, machine_cache_bytes(1, 1),
+                                            machine_cache_bytes(n_threads, n_ranks), room);
+    if (n == 0 && n_threads > 0)
+        RAISE(ERR_SYSTEM, "the rate of memory stays unknown: %s are left for each rank of this host",
+              figure_bytes((double)room).text);
+    return backend->peak_bytes(n, out);
 }
 
 /* Collective. All ranks measure at once, because those of a host share memory and clock rate. */
@@ -172,7 +184,7 @@ static err_t measure_all(comm_t *comm, const backend_t *backend, dtype_t compute
     TRY(agree_peak(comm, backend->peak_flops(compute, flops), flops, &measured->flops));
     out->cache_bytes = (double)machine_cache_bytes(flops->n_threads, comm->topo.local_size);
     if (measured->flops > 0)
-        TRY(agree_peak(comm, backend->peak_bytes(array_bytes(comm, flops->n_threads), &bytes), &bytes,
+        TRY(agree_peak(comm, measure_bytes(comm, backend, flops->n_threads, &bytes), &bytes,
                        &measured->bytes_per_sec));
     if (bytes.cache_bytes > 0) out->cache_bytes = (double)bytes.cache_bytes;
     return ERR_OK;

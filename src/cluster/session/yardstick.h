@@ -15,8 +15,8 @@ typedef struct yardstick {
 
 /* Collective. Means over the ranks; of a CPU, the greatest values ever measured on such a machine with as many ranks and
  * threads: these are kept in the user's cache, if there is one. A kept value of more than twice what is measured now, or
- * ten times for memory, is replaced, with a warning. If a rank cannot measure, such as for lack of memory, a warning says so, and the value
- * stays unknown. Errors are those of the communicator. Takes a tenth of a second.
+ * ten times for memory, is replaced, with a warning. If a rank cannot measure, such as for lack of memory, a warning says
+ * so, and the value stays unknown. Errors are those of the communicator. Takes a tenth of a second.
  *
  *   compute  of products: DTYPE_F32, DTYPE_TF32 or DTYPE_BF16 */
 err_t yardstick_measure(comm_t *comm, const backend_t *backend, dtype_t compute, yardstick_t *out);
@@ -30,6 +30,14 @@ typedef enum bound { BOUND_NONE, BOUND_PRODUCTS, BOUND_BYTES } bound_t;
  *   n_bytes  of every tensor that the pass reads or writes, once each
  *   bound    may be NULL */
 double yardstick_least_sec(const yardstick_t *y, double n_flops, double n_bytes, bound_t *bound);
+
+/* Of the array by which a CPU's rate beyond its caches is measured: for each thread twice those that it has while
+ * others pause, up to 128 MiB, but at least twice those of all threads. At most a quarter of free_bytes; 0 if that is
+ * too little: what fits into caches would measure these.
+ *
+ *   own_bytes, all_bytes  machine_cache_bytes of one CPU alone, and of the rank; 0: unknown
+ *   free_bytes            of memory, for each rank of this host */
+int64_t yardstick_array_bytes(int n_threads, int64_t own_bytes, int64_t all_bytes, int64_t free_bytes);
 
 /* What is kept for a machine, as text. `machine`: a line that describes all that decides. */
 enum { YARDSTICK_MACHINE_MAX = 1024, YARDSTICK_TEXT_MAX = YARDSTICK_MACHINE_MAX + 128 };
