@@ -173,12 +173,16 @@ static void test_asked_for(void)
     args.dx[0].data = args.dy[0].data, args.dx[1].data = NULL;
     OK(op_work(op, &args, OP_BACKWARD_DATA).bytes == 0, "add: dy itself is a gradient");
     op_free(&op);
+    op = plan((op_desc_t)XENT(6, 5, 0), DTYPE_F32, NULL, &args);
+    args.n_rows = 1;
+    OK(op_work(op, &args, OP_FORWARD).bytes == 24, "a loss may save one of its rows");
+    op_free(&op);
 }
 
 int main(int argc, char **argv)
 {
     backend = util_open(argc, argv, 1);
-    tap_plan(7 + 7 + 12 + 4 + 1);
+    tap_plan(7 + 7 + 12 + 5 + 1);
     test_convolutions();
     test_winograd("winograd/nhwc", 2, 1, 16, 16, 16, "F(2×2, 3×3) alone");
     test_winograd("winograd/nhwc", 4, 1, 36, 36, 36, "F(4×4, 3×3) alone");

@@ -26,7 +26,8 @@ static double param_bytes(const op_desc_t *d, const op_args_t *args)
 static double forward_bytes(const op_t *op, const op_args_t *args)
 {
     const op_desc_t *d = &op->desc;
-    double bytes = param_bytes(d, args) + (args->training ? (double)op->n_saved_bytes : 0);
+    const bool saves = args->training && !op_traits(d->kind)->counts_rows; /* else only of some rows */
+    double bytes = param_bytes(d, args) + (saves ? (double)op->n_saved_bytes : 0);
     for (int i = 0; i < d->n_inputs; i++) bytes += read_bytes(d, i);
     for (int i = 0; i < d->n_outputs; i++)
         if (args->y[i].data) bytes += bytes_of(d->y[i], d->y_dtype[i]);
