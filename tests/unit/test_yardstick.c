@@ -142,6 +142,8 @@ static void test_kept(comm_t *comm)
        "a damaged file is ignored, and replaced");
     OK(is(measure(comm, 2e9, 7e8), 3e9, 6e9) && is(measure(comm, 2e9, 5e8), 3e9, 5e8),
        "of memory's rate other load may leave a tenth");
+    OK(is(measure(comm, 4e9, 0), 4e9, 0) && is(measure(comm, 4e9, 4e8), 4e9, 5e8),
+       "a run that cannot measure memory does not use what is kept, and keeps it");
     OK(is(measure(comm, 0, 6e9), 0, 0) && SAYS("no room"), "without room: unknown");
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
@@ -199,7 +201,7 @@ int main(void)
     const backend_t *ref;
     char why[BACKEND_WHY_MAX];
     yardstick_t y;
-    tap_plan(34);
+    tap_plan(35);
     test_caps();
     test_least();
     test_array();

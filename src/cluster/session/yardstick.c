@@ -86,13 +86,12 @@ static void describe(const comm_t *comm, const backend_t *backend, dtype_t compu
              FORMAT);
 }
 
-/* 0 unless it can be right. */
+/* 0 unless it can be right; what is not measured now tells nothing. */
 static double believed(double kept, double measured, double most_above, const char *path)
 {
-    if (kept <= most_above * measured) return kept;
-    if (measured > 0)
-        log_warn("a kept peak in %s is ignored: it is %s times what was measured now", path,
-                 figure_number(kept / measured).text);
+    if (measured <= 0 || kept <= most_above * measured) return kept;
+    log_warn("a kept peak in %s is ignored: it is %s times what was measured now", path,
+             figure_number(kept / measured).text);
     return 0;
 }
 
@@ -202,8 +201,10 @@ err_t yardstick_measure(comm_t *comm, const backend_t *backend, dtype_t compute,
     if (measured.flops <= 0) return ERR_OK;
     /* On a device a full memory leaves small products alone, which say little of what is kept. */
     if (flops.n_threads > 0) {
+        const bool has_bytes = measured.bytes_per_sec > 0;
         describe(comm, backend, compute, &flops, machine);
         TRY(keep(comm, machine, &measured));
+        if (!has_bytes) measured.bytes_per_sec = 0; /* as on hosts that keep none */
     }
     double means[] = {measured.flops, measured.bytes_per_sec, out->cache_bytes};
     TRY(comm_allreduce(comm, means, 3, DTYPE_F64, COMM_SUM, what));
