@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -24,13 +23,6 @@
 enum { SUMS = 12, TURNS = 1 << 13, ROUNDS = 16, TILE_TURNS = 1 << 10, PART_BYTES = 1 << 20 };
 /* CPU time of a thread, and wall time, which ends the measurement on CPUs that many share. */
 static const double products_sec = 0.02, bytes_sec = 0.015, most_sec = 0.2;
-
-static double cpu_sec(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* A loop of independent sums of products, in registers. The compiler has to believe that the sums are used. */
 #if defined __x86_64__
@@ -110,7 +102,7 @@ static spin_t best_spin(dtype_t compute)
 /* FLOP/s of this thread: in the best round, or in all of them by CPU time, should each have been disturbed. */
 static double spin_flops(const spin_t *spin, double end)
 {
-    const double begin = cpu_sec();
+    const double begin = clock_thread_sec();
     double least = INFINITY, at = clock_sec(), used;
     int n = 0;
     do {
@@ -120,7 +112,7 @@ static double spin_flops(const spin_t *spin, double end)
             least = fmin(least, now - at);
             at = now;
         }
-        used = cpu_sec() - begin;
+        used = clock_thread_sec() - begin;
         n += ROUNDS;
     } while (at < end && used < products_sec);
     return spin->n_flops * fmax(1 / least, n / used);
@@ -183,9 +175,9 @@ static double stream(uint64_t *x, int64_t n, double end)
 {
     const int64_t most = PART_BYTES / sizeof *x, half = n / 2 / 16 * 16, part = half < most ? half : most;
     const int64_t n_parts = half / part;
-    const double begin = cpu_sec();
+    const double begin = clock_thread_sec();
     double best = 0, at = clock_sec();
-    for (int64_t i = 0; i < 3 * n_parts || (at < end && cpu_sec() - begin < bytes_sec); i++) {
+    for (int64_t i = 0; i < 3 * n_parts || (at < end && clock_thread_sec() - begin < bytes_sec); i++) {
         const int64_t turn = i / n_parts, offset = i % n_parts * part;
         const bool swapped = turn / 3 % 2 == 1, copies = turn % 3 == 2;
         uint64_t *first = (swapped ? x + half : x) + offset, *second = (swapped ? x : x + half) + offset,

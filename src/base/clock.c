@@ -26,6 +26,13 @@ double clock_process_sec(void)
     return clock_sec() - loaded_sec;
 }
 
+double clock_thread_sec(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 double clock_unix_sec(void)
 {
     if (sim_is_rank()) return sim_unix_sec();

@@ -11,6 +11,9 @@ double clock_sec(void);
 /* Seconds since 1970-01-01 UTC, for records; may jump. */
 double clock_unix_sec(void);
 
+/* CPU time of this thread. */
+double clock_thread_sec(void);
+
 /* Seconds since the program was loaded. */
 double clock_process_sec(void);
 

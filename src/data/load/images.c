@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <xxhash.h>
 
 #include "base/clock.h"
@@ -239,14 +238,6 @@ static void close_reader(dataset_reader_t *reader)
     mem_free(&reader->impl);
 }
 
-/* CPU time of this thread. */
-static double cpu_sec(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static image_rect_t region_of(const images_t *p, const dataset_request_t *request, const sample_t *sample,
                               const image_info_t *info)
 {
@@ -274,7 +265,7 @@ static err_t show_in_square(dataset_reader_t *reader, const dataset_request_t *r
     map_size_t size = {info.height, info.width};
     render_window_t window = render_window(&transform, size);
     TRY(image_decode_part(r->decoder, bytes, window.part, window.width, window.height, &image, &place));
-    *decoded_cpu = cpu_sec();
+    *decoded_cpu = clock_thread_sec();
     return render(&transform, size, &image, place, &r->scratch, r->rgb);
 }
 
@@ -291,7 +282,7 @@ static err_t show_on_canvas(dataset_reader_t *reader, const dataset_request_t *r
     const image_rect_t whole = {0, 0, (double)info.width, (double)info.height};
     const map_size_t scaled = r->view.place.scaled;
     TRY(image_decode_part(r->decoder, bytes, whole, scaled.width, scaled.height, &image, &place));
-    *decoded_cpu = cpu_sec();
+    *decoded_cpu = clock_thread_sec();
     return resize(&image, place, r->view.flipped, scaled.width, scaled.height, &r->scratch.resize, r->rgb);
 }
 
@@ -299,10 +290,10 @@ static err_t decode_and_show(dataset_reader_t *reader, const dataset_request_t *
                              const sample_t *sample, image_bytes_t bytes)
 {
     const images_t *p = reader->dataset->impl;
-    double start = clock_sec(), start_cpu = cpu_sec(), decoded_cpu = start_cpu;
+    double start = clock_sec(), start_cpu = clock_thread_sec(), decoded_cpu = start_cpu;
     TRY(p->samples->on_canvas ? show_on_canvas(reader, request, sample, bytes, &decoded_cpu)
                               : show_in_square(reader, request, sample, bytes, &decoded_cpu));
-    double end_cpu = cpu_sec(), wait = clock_sec() - start - (end_cpu - start_cpu);
+    double end_cpu = clock_thread_sec(), wait = clock_sec() - start - (end_cpu - start_cpu);
     reader->cost.decode += decoded_cpu - start_cpu;
     reader->cost.resize += end_cpu - decoded_cpu;
     reader->cost.cpu_wait += wait > 0 ? wait : 0;

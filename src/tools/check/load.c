@@ -4,7 +4,6 @@
 #include "tools/check/load.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -53,19 +52,12 @@ out:
     return err;
 }
 
-static double thread_sec(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* The share of a CPU that this thread gets while it computes. */
 static double compute(void)
 {
-    double start = clock_sec(), used = thread_sec();
+    double start = clock_sec(), used = clock_thread_sec();
     while (clock_sec() - start < compute_sec) continue;
-    return (thread_sec() - used) / (clock_sec() - start);
+    return (clock_thread_sec() - used) / (clock_sec() - start);
 }
 
 /* Computes on all ranks together. Sets the stolen share on local rank 0. */
