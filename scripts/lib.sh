@@ -122,6 +122,9 @@ own_append() { # FILE TEXT
         timeout -k 1 10 dd of="$1" oflag=append,nofollow,nonblock conv=notrunc iflag=fullblock bs=1M status=none 2>/dev/null
 }
 
+# Prints the losses of a run's steps.
+losses() { sed -n 's/.*"record":"step".*"loss":\([^,}]*\).*/\1/p' "$1/metrics.jsonl"; } # RUN
+
 # Call with the remaining arguments for an option that takes a value.
 need_value() { [[ $# -ge 2 ]] || die 2 "$1 needs a value; --help lists the options"; }
 

@@ -103,8 +103,6 @@ train() { # NAME OPTION...
 
 last_words() { grep -v '^ *$' "$work/$1.log" | tail -n 1; } # RUN
 
-losses() { sed -n 's/.*"record":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$work/$1/metrics.jsonl"; } # RUN
-
 parity_row() { # WHAT RESULT STATUS
     echo "| $1 | $2 |"
     (($3 == 0)) || failed=yes
@@ -155,7 +153,7 @@ compare() {
     fi
     [[ -e $work/on-gpu.done && -e $work/on-cpu.done ]] || return 0
     status=0
-    result=$(paste <(losses on-gpu) <(losses on-cpu) | awk '
+    result=$(paste <(losses "$work/on-gpu") <(losses "$work/on-cpu") | awk '
         { d = ($1 - $2) / $2; if (d < 0) d = -d; if (NF != 2) bad = 1; if (d > most) most = d; said = said ", " $1 " and " $2 }
         END { printf "%.1e of %d steps%s", most, NR, said; exit bad || NR != 3 || most > 1e-3 }') || status=$?
     parity_row "losses on the GPU and on the CPU, largest relative difference" "$result" "$status"

@@ -172,8 +172,6 @@ train_model() { # WAY SEED FOLDER
 
 # ---- Comparisons ----
 
-losses() { sed -n 's/.*"record":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$1/metrics.jsonl"; }
-
 # Compares the losses of two runs. Sets losses_far, the largest relative difference; if they differ, adds both curves to the
 # report, sets first to the first step that differs, and returns 1.
 compare_losses() { # REF FOLDER STEPS WITHIN REPORT

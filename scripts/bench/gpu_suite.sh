@@ -236,8 +236,6 @@ smoke() { # MODEL PRECISION GRAPH
     echo "| $1 | $2 | $3 | ${said//|/;} |"
 }
 
-losses() { sed -n 's/.*"record":"step".*"loss":\([^,}]*\).*/\1/p' "$1/metrics.jsonl"; } # RUN
-
 # Four at a time: none of it is timed.
 run_smoke() {
     local model precision graph n=0 models=(lenet5 resnet50) smoke_options=(--data digits --batch 32 --steps 14)
