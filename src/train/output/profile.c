@@ -85,8 +85,8 @@ out:
     return err;
 }
 
-/* The least seconds of a row by a yardstick. Calls differ by shape: the least of the mean call is no more than the mean
- * of their least. Of bytes that caches hold half of, the rest says little: they are no bound. */
+/* The least seconds of a row. The shapes of its calls may differ: judging the mean call never gives more than the mean of
+ * all calls judged one by one. Bytes are no bound while the caches can hold half of them. */
 static double least_of(const yardstick_t *y, const profile_layer_t *layer, int row, bound_t *bound)
 {
     const int first = row == PROFILE_FORWARD ? OP_FORWARD : OP_BACKWARD_DATA;
