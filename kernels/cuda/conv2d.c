@@ -176,6 +176,7 @@ err_t conv_plan(op_t *op, const op_desc_t *desc)
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
     p->desc = *desc;
     op->plan = p;
+    op->adds_dx = true;
     for (int pass = 0; pass < (op->training ? OP_PASS_COUNT : 1) && err == ERR_OK; pass++)
         err = plan_pass(op, (op_pass_t)pass, p);
     if (err == ERR_OK && op->training) plan_dense(op, p);

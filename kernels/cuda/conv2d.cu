@@ -72,6 +72,13 @@ cudaError_t launch_unfold(const columns_args_t *a, const T *x, U *columns, cudaS
                   columns, divider_of(a->pitch / N), n_window, n);
 }
 
+/* Elements of the pixels that some window reads. */
+int64_t count_read(const conv_shape_t &s)
+{
+    int64_t rows = static_cast<int64_t>(s.oh) * s.kernel_h, wide = static_cast<int64_t>(s.ow) * s.kernel_w;
+    return s.n * (rows < s.h ? rows : s.h) * (wide < s.w ? wide : s.w) * s.c;
+}
+
 template <typename T, typename U> cudaError_t fill_columns(const columns_args_t *a, cudaStream_t stream)
 {
     const T *x = static_cast<const T *>(a->from);
@@ -88,12 +95,8 @@ template <typename T, typename U> cudaError_t fill_columns(const columns_args_t 
 
 cudaError_t im2col(const columns_args_t *args, cudaStream_t stream)
 {
-    /* Pixels that some window reads, once. */
     const conv_shape_t &s = args->shape;
-    int64_t rows = static_cast<int64_t>(s.oh) * s.kernel_h, wide = static_cast<int64_t>(s.ow) * s.kernel_w;
-    if (rows > s.h) rows = s.h;
-    if (wide > s.w) wide = s.w;
-    traffic_count("im2col", s.n * rows * wide * s.c * (args->from_bf16 ? 2 : 4) +
+    traffic_count("im2col", count_read(s) * (args->from_bf16 ? 2 : 4) +
                                 s.n * s.oh * s.ow * args->pitch * (args->rounds ? 2 : 4));
     if (!args->rounds) return fill_columns<float, float>(args, stream);
     return args->from_bf16 ? fill_columns<uint16_t, uint16_t>(args, stream)
@@ -105,10 +108,12 @@ namespace
 struct gather_t {
     geometry_t columns;
     divider_t channels, w, h, stride_h, stride_w;
+    bool adds;
 };
 
 /* Each pixel sums over the windows that read it, tap by tap: reads every inner column element once, writes dx
- * once, and needs no atomics. N: channels a thread takes at once. */
+ * once, or adds to it where a window reads the pixel, and needs no atomics. N: channels a thread takes at
+ * once. */
 template <int N, typename U> __global__ void fold(gather_t g, const float *columns, U *dx, uint32_t n)
 {
     const conv_shape_t &s = g.columns.shape;
@@ -118,6 +123,7 @@ template <int N, typename U> __global__ void fold(gather_t g, const float *colum
         int64_t sample = divide(divide(pixel, g.w, &iw), g.h, &ih);
         uint32_t group = divide(channel, g.columns.inner, &inner);
         pack_t<float, N> sum = {};
+        bool read = false;
         for (int r = 0; r < s.kernel_h; r++) {
             int64_t reach_h = static_cast<int64_t>(ih) + s.pad_h - static_cast<int64_t>(r) * s.dilation_h;
             if (reach_h < 0) continue;
@@ -132,35 +138,49 @@ template <int N, typename U> __global__ void fold(gather_t g, const float *colum
                 int64_t tap = ((row * s.groups + group) * s.kernel_h + r) * s.kernel_w + t;
                 pack_t<float, N> one = load<N>(columns + tap * g.columns.group + inner * N);
                 for (int j = 0; j < N; j++) sum.at[j] += one.at[j];
+                read = true;
             }
+        }
+        if (g.adds) {
+            if (!read) continue;
+            pack_t<float, N> before = take<N>(dx + i * N);
+            for (int j = 0; j < N; j++) sum.at[j] += before.at[j];
         }
         put(dx + i * N, sum);
     }
 }
 
 template <int N, typename U>
-cudaError_t launch_fold(const conv_shape_t &s, const float *columns, U *dx, cudaStream_t stream)
+cudaError_t launch_fold(const conv_shape_t &s, const float *columns, U *dx, bool adds, cudaStream_t stream)
 {
     int64_t n = s.n * s.h * s.w * s.c / N;
-    gather_t g = {geometry_of(s, N), divider_of(s.c / N),    divider_of(s.w),
-                  divider_of(s.h),   divider_of(s.stride_h), divider_of(s.stride_w)};
+    gather_t g = {geometry_of(s, N),
+                  divider_of(s.c / N),
+                  divider_of(s.w),
+                  divider_of(s.h),
+                  divider_of(s.stride_h),
+                  divider_of(s.stride_w),
+                  adds};
     return launch(fold<N, U>, grid_for(n), BLOCK, stream, g, columns, dx, n);
 }
 
 template <typename U>
-cudaError_t fold_columns(const conv_shape_t &s, const float *columns, U *dx, cudaStream_t stream)
+cudaError_t fold_columns(const conv_shape_t &s, const float *columns, U *dx, bool adds, cudaStream_t stream)
 {
     bool fours = s.c / s.groups % 4 == 0 && packs<4>(columns) && packs<4>(dx);
-    return fours ? launch_fold<4>(s, columns, dx, stream) : launch_fold<1>(s, columns, dx, stream);
+    return fours ? launch_fold<4>(s, columns, dx, adds, stream)
+                 : launch_fold<1>(s, columns, dx, adds, stream);
 }
 } // namespace
 
-cudaError_t col2im(const conv_shape_t *s, const float *columns, void *dx, bool dx_bf16, cudaStream_t stream)
+cudaError_t col2im(const conv_shape_t *s, const float *columns, void *dx, bool dx_bf16, bool adds,
+                   cudaStream_t stream)
 {
-    traffic_count("col2im", s->n * s->oh * s->ow * s->kernel_h * s->kernel_w * s->c * 4 +
-                                s->n * s->h * s->w * s->c * (dx_bf16 ? 2 : 4));
-    return dx_bf16 ? fold_columns(*s, columns, static_cast<uint16_t *>(dx), stream)
-                   : fold_columns(*s, columns, static_cast<float *>(dx), stream);
+    int64_t n_dx = adds ? 2 * count_read(*s) : s->n * s->h * s->w * s->c;
+    traffic_count("col2im",
+                  s->n * s->oh * s->ow * s->kernel_h * s->kernel_w * s->c * 4 + n_dx * (dx_bf16 ? 2 : 4));
+    return dx_bf16 ? fold_columns(*s, columns, static_cast<uint16_t *>(dx), adds, stream)
+                   : fold_columns(*s, columns, static_cast<float *>(dx), adds, stream);
 }
 
 namespace

@@ -33,8 +33,9 @@ typedef struct columns_args {
     bool from_bf16, rounds;
 } columns_args_t;
 cudaError_t im2col(const columns_args_t *args, cudaStream_t stream);
-/* dx: each element is the sum over its readers, in a fixed order. columns has no padding. */
-cudaError_t col2im(const conv_shape_t *shape, const float *columns, void *dx, bool dx_bf16,
+/* dx: each element is the sum over its readers, in a fixed order; with `adds`, that is added to it. columns
+ * has no padding. */
+cudaError_t col2im(const conv_shape_t *shape, const float *columns, void *dx, bool dx_bf16, bool adds,
                    cudaStream_t stream);
 /* A weight [groups][filters][taps][channels] as float32, or rounded to bfloat16, in rows of `pitch`:
  * [groups][filters] rows of [taps][channels], or transposed [groups][channels] of [taps][filters]; then
@@ -109,6 +110,7 @@ typedef struct implicit_args {
     int pool_h, pool_w;  /* 1: no pooling */
     bool relu, rounds;   /* rounds: round operands to bfloat16 when reading */
     bool x_bf16, y_bf16; /* storage of x and dx, and of y and dy */
+    bool adds;           /* backward_data: to dx */
     const void *x, *dy;
     const float *weight, *bias;
     const uint8_t *mask; /* backward: mask of the epilogue; NULL: dy is already before it */

@@ -31,6 +31,23 @@ static void reopen(const backend_t *device, int64_t workspace_bytes)
     must(device->open(&options), "opening the device");
 }
 
+/* Each chunk adds its part of dx. plain: without a sum. */
+static void compare_sum(const backend_t *device, const op_desc_t *desc, const op_algorithms_t *wanted,
+                        const op_result_t *plain)
+{
+    op_run_t r = op_run_with(device, *desc, true, wanted);
+    bool good = r.op->adds_dx;
+    op_run_fill(&r, 77);
+    must(op_run_forward(&r), "forward");
+    memcpy(r.dx[0], r.x[0], (size_t)shape_count(plain->shape[1]) * sizeof(float));
+    r.args.accumulate_dx[0] = true;
+    if (good) must(op_run_backward(&r), "backward, adding");
+    for (int64_t i = 0; i < shape_count(plain->shape[1]) && good; i++)
+        good = fabsf(r.dx[0][i] - plain->part[1][i] - r.x[0][i]) <= 1e-6f * fmaxf(10, fabsf(r.dx[0][i]));
+    OK(good, "… and the gradients of all samples are added");
+    op_run_free(&r);
+}
+
 static void compare(const backend_t *device, const op_desc_t *desc, bool by_windows)
 {
     op_algorithms_t wanted = {0};
@@ -44,6 +61,7 @@ static void compare(const backend_t *device, const op_desc_t *desc, bool by_wind
        roomy.algorithms.name[OP_FORWARD]);
     OK(tight.n_workspace_bytes <= LITTLE, "… within the limit, %zu bytes instead of %zu",
        tight.n_workspace_bytes, roomy.n_workspace_bytes);
+    compare_sum(device, desc, &wanted, &tight);
     op_result_free(&roomy), op_result_free(&tight);
 }
 
@@ -72,7 +90,7 @@ static void check_short(const backend_t *device)
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 1);
-    tap_plan(8 * N_CASES + 3 + 1);
+    tap_plan(12 * N_CASES + 3 + 1);
     for (int i = 0; i < N_CASES; i++)
         for (int by_windows = 0; by_windows < 2; by_windows++) {
             op_desc_t bf16 = cases[i];

@@ -37,7 +37,8 @@ typedef struct conv_call {
 } conv_call_t;
 
 /* With an epilogue, y and dy are after it, and args->saved has a byte per element of y as in
- * epilogue_args_t.mask: written by forward in training, read by backward. */
+ * epilogue_args_t.mask: written by forward in training, read by backward. Backward data adds to dx where
+ * args->accumulate_dx[0] says so. */
 typedef struct conv_impl {
     const char *const *names; /* of its variants; stable: kept in caches and checkpoints */
     /* Number of variants that can be planned; 0: it does not fit. Ignores problem->variant. */

@@ -152,19 +152,23 @@ static err_t gradient_of(const gemm_plan_t *p, const conv_problem_t *problem, co
 static err_t gemm_backward_data(const gemm_plan_t *p, const conv_problem_t *problem, const conv_call_t *call)
 {
     const void *weight, *dy;
+    const bool adds = call->args->accumulate_dx[0];
     TRY(weight_of(p, call, !p->folds && !p->pointwise, &weight));
     for (int64_t i = 0; i < p->chunk.n_chunks; i++) {
         piece_t piece = piece_of(p, call, i);
         conv_shape_t shape = p->shape;
         void *columns = ws_at(call, p->columns);
-        gemm_call_t gemm = {
-            .b = weight, .d = p->folds ? columns : piece.dx, .workspace = ws_at(call, p->products)};
+        gemm_call_t gemm = {.b = weight,
+                            .d = p->folds ? columns : piece.dx,
+                            .beta = adds && !p->folds,
+                            .workspace = ws_at(call, p->products)};
         shape.n = piece.n;
         TRY(gradient_of(p, problem, call, &piece, NULL, &dy));
         gemm.a = dy;
         if (!p->folds) TRY(windows_of(p, call, &piece, dy, p->rounds, &gemm.a));
         TRY(gemm_run(piece.gemm, &gemm));
-        if (p->folds) E_CUDA(col2im(&shape, columns, piece.dx, p->x_bf16, cuda_stream()), "conv2d, col2im");
+        if (p->folds)
+            E_CUDA(col2im(&shape, columns, piece.dx, p->x_bf16, adds, cuda_stream()), "conv2d, col2im");
     }
     return ERR_OK;
 }

@@ -162,7 +162,7 @@ static err_t implicit_plan_run(void *plan_, const conv_problem_t *problem, const
     }
     a.mask = relu ? args->saved : NULL;
     if (problem->pass == OP_BACKWARD_DATA) {
-        a.dx = args->dx[0].data;
+        a.dx = args->dx[0].data, a.adds = args->accumulate_dx[0];
         E_CUDA(implicit_backward_data(&a, p->tile, cuda_stream()), "conv2d, backward_data");
         return ERR_OK;
     }

@@ -23,13 +23,14 @@ view_t view_of(const implicit_args_t &a)
     return v;
 }
 
-/* x, the weight and y, once each. */
+/* x, the weight and y, once each; dx twice if it is added to. */
 void count_tensors(const char *kernel, const view_t &v)
 {
     const conv_shape_t &s = v.a.shape;
     int64_t n_y = s.n * v.rows * v.columns * s.k, x = v.a.x_bf16 ? 2 : 4, y = v.a.y_bf16 ? 2 : 4;
     bool mask = v.a.mask || v.a.mask_out;
-    traffic_count(kernel, s.n * s.h * s.w * s.c * x + static_cast<int64_t>(s.k) * v.n_taps * 4 * v.a.n_parts +
+    traffic_count(kernel, s.n * s.h * s.w * s.c * x * (v.a.adds ? 2 : 1) +
+                              static_cast<int64_t>(s.k) * v.n_taps * 4 * v.a.n_parts +
                               n_y * (y + (mask ? 1 : 0)));
 }
 
@@ -86,10 +87,11 @@ template <int BM, int BN, int TM> __global__ void backward_data(view_t v)
         channel += static_cast<uint32_t>(thread % (BN / 4) * 4);
     for (int i = 0; i < TM; i++)
         for (int j = 0; j < 4; j++)
-            if (pixel + i < v.n_inputs && channel + j < static_cast<uint32_t>(v.c_group))
-                set_element(v.a.dx, v.a.x_bf16,
-                            static_cast<int64_t>(pixel + i) * v.a.shape.c + group * v.c_group + channel + j,
-                            sum[i][j]);
+            if (pixel + i < v.n_inputs && channel + j < static_cast<uint32_t>(v.c_group)) {
+                int64_t at = static_cast<int64_t>(pixel + i) * v.a.shape.c + group * v.c_group + channel + j;
+                float before = v.a.adds ? element(v.a.dx, v.a.x_bf16, at) : 0;
+                set_element(v.a.dx, v.a.x_bf16, at, before + sum[i][j]);
+            }
 }
 
 /* Part p of the pixels goes to part p of the result, [k][taps], then the bias's [k]; a single part goes
