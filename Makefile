@@ -1,7 +1,7 @@
 # dptrain. `make` builds ./dptrain; `make help` lists the targets. Variables: V=1 (show commands), DEBUG=1,
 # SAN=address,undefined, PREFIX=/usr/local, CUDA=auto|0|1 (auto: if the toolkit is found), CUDA_ARCHS="80 90" (default: the
-# first architecture of each generation from Ampere on, which runs on the whole generation), SMPI=1 (the program for
-# scripts/simulate.sh).
+# first architecture of each generation from Ampere on, which runs on the whole generation), CUDNN=auto|0|1 (auto: if its
+# headers are found), SMPI=1 (the program for scripts/simulate.sh).
 BUILD  ?= build$(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(SMPI),-smpi)
 PREFIX ?= /usr/local
 MPICC  ?= mpicc
@@ -74,6 +74,33 @@ endif
 HAVE_CUDA := $(if $(filter 0,$(CUDA)),,$(if $(CUDA_MISSING),,yes))
 CUDA_SAYS := $(if $(HAVE_CUDA),yes$(comma) $(CUDA_HOME),no$(if $(filter 0,$(CUDA)), (CUDA=0), ($(CUDA_MISSING) was not found)))
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DDPTRAIN_CUDA -isystem $(CUDA_HOME)/include)
+
+# The convolution algorithms of cuDNN need its headers, and at run time its library: from CUDNN_HOME, installed by
+# scripts/install_deps.sh --cuda --cudnn, from the toolkit, or from the compiler's own folders.
+CUDNN ?= auto
+ifneq ($(filter-out auto 0 1,$(CUDNN)),)
+$(error invalid CUDNN=$(CUDNN): expected auto, 0 or 1)
+endif
+CUDNN_SAYS := no ($(if $(HAVE_CUDA),CUDNN=0,without CUDA))
+ifneq ($(and $(HAVE_CUDA),$(filter-out 0,$(CUDNN))),)
+CUDNN_PREFIXES := $(abspath $(patsubst %/include/cudnn.h,%,$(wildcard $(addsuffix /include/cudnn.h,$(CUDNN_HOME) \
+	$(or $(DPTRAIN_CUDA_HOME),build/cuda)/cudnn $(CUDA_HOME)))))
+# Its folder and the three parts of its version.
+CUDNN_FOUND := $(shell $(CC) -E -dD -x c $(patsubst %,-isystem %/include,$(CUDNN_PREFIXES)) -isystem $(CUDA_HOME)/include \
+	-include cudnn.h /dev/null 2>/dev/null | sed -nE 's,^. 1 "(.*)/cudnn\.h" 1.*,\1,p; s,^.define CUDNN_(MAJOR|MINOR|PATCHLEVEL) ([0-9]+)$$,\2,p')
+CUDNN_INCLUDE := $(word 1,$(CUDNN_FOUND))
+CUDNN_VERSION := $(word 2,$(CUDNN_FOUND)).$(word 3,$(CUDNN_FOUND)).$(word 4,$(CUDNN_FOUND))
+CUDNN_MISSING := $(if $(CUDNN_FOUND),$(if $(filter 9.%,$(CUDNN_VERSION)),,cuDNN $(CUDNN_VERSION) in $(CUDNN_INCLUDE) is not version 9),cudnn.h \
+	was not found; run scripts/install_deps.sh --cuda --cudnn)
+ifneq ($(and $(filter 1,$(CUDNN)),$(CUDNN_MISSING)),)
+$(error CUDNN=1, but $(CUDNN_MISSING))
+endif
+HAVE_CUDNN := $(if $(CUDNN_MISSING),,yes)
+CUDNN_SAYS := $(if $(HAVE_CUDNN),$(CUDNN_VERSION)$(comma) $(CUDNN_INCLUDE),no ($(CUDNN_MISSING)))
+CUDNN_PREFIX := $(if $(HAVE_CUDNN),$(filter-out $(CUDA_HOME),$(filter $(CUDNN_PREFIXES),$(CUDNN_INCLUDE:%/include=%))))
+CUDNN_CFLAGS := $(if $(HAVE_CUDNN),-DDPTRAIN_CUDNN $(CUDNN_PREFIX:%=-isystem %/include))
+CUDA_CFLAGS += $(CUDNN_CFLAGS)
+endif
 ifdef HAVE_CUDA
 # Machine code for compute capability x.y runs on x.z if z ≥ y. Include PTX of the newest for future GPUs.
 NVCC_KNOWS := $(sort $(patsubst sm_%,%,$(filter sm_%,$(shell $(NVCC) --list-gpu-code))))
@@ -110,8 +137,9 @@ LINKER := $(if $(shell command -v ld.gold 2>/dev/null),-fuse-ld=gold)
 LDLIBS_HOST := $(filter -l% -L% -W%,$(LIB_FLAGS) $(DNNL_FLAGS)) $(MPI_LIBS) $(patsubst %,-Wl$(comma)-rpath$(comma)%,$(LIB_DIRS)) \
 	-lm -ldl -fopenmp -pthread \
 	$(if $(SAN),-fsanitize=$(SAN)) $(LINKER) $(LDFLAGS)
-# cuBLASLt and NCCL are searched in LD_LIBRARY_PATH, then in the toolkit, then in the system's folders.
-LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt -Wl$(comma)-rpath$(comma)$(CUDA_LIB)) $(LDLIBS_HOST)
+# cuBLASLt, NCCL and cuDNN are searched in LD_LIBRARY_PATH, then beside what they were built with, then in the system's folders.
+LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt $(patsubst %,-Wl$(comma)-rpath$(comma)%,$(CUDA_LIB) $(CUDNN_PREFIX:%=%/lib))) \
+	$(LDLIBS_HOST)
 
 sources_in = $(shell find $(1) -name '$(2)')
 # With SMPI=1, each file X_sim.c replaces X.c.
@@ -197,11 +225,12 @@ $(BUILD)/src/base/version.o: $(BUILD)/version.stamp
 $(BUILD)/src/base/version.o: CFLAGS_ALL += -DDPTRAIN_VERSION='"$(VERSION)"' -DDPTRAIN_GIT_HASH='"$(GIT_HASH)"' \
 	-DDPTRAIN_FLAGS='"$(strip $(OPT) $(ARCH) $(if $(SAN),-fsanitize=$(SAN)))"'
 
-# Recompile files that depend on CUDA when it is switched on or off.
+# Recompile files that depend on CUDA or cuDNN when they are switched on or off.
 $(BUILD)/cuda.stamp: FORCE
 	@mkdir -p $(BUILD)
 	@echo '$(CUDA_CFLAGS)' | cmp -s - $@ || echo '$(CUDA_CFLAGS)' >$@
-$(BUILD)/src/compute/ops/registry.o $(BUILD)/src/cluster/comm/registry.o: $(BUILD)/cuda.stamp
+$(BUILD)/src/compute/ops/registry.o $(BUILD)/src/cluster/comm/registry.o $(filter $(BUILD)/kernels/cuda/%,$(KERNEL_OBJ)): \
+	$(BUILD)/cuda.stamp
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -243,6 +272,7 @@ info: ## print what the build found
 	@echo "libzip    $$($(PKG_CONFIG) --modversion libzip)"
 	@echo "libyaml   $$($(PKG_CONFIG) --modversion yaml-0.1)"
 	@echo "CUDA      $(CUDA_SAYS)"
+	@echo "cuDNN     $(CUDNN_SAYS)"
 	@echo "GPUs      $(if $(HAVE_CUDA),compute capability $(CUDA_ARCHS) and later)"
 	@echo "flags     $(CFLAGS_ALL)"
 	@echo "libraries $(LDLIBS_ALL)"

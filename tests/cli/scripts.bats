@@ -1304,6 +1304,49 @@ EOT
     [ "$(compile CUDA_ARCHS=90 NVCCFLAGS=--use_fast_math)" -eq 0 ]
 }
 
+@test "make finds cuDNN 9 beside the toolkit, names another version, and compiles the backend again when it comes or goes" {
+    local cuda=$BATS_TEST_TMPDIR/cuda pypi=$BATS_TEST_TMPDIR/pypi
+    mkdir -p "$cuda"/{bin,lib64,include} "$pypi/cudnn/include"
+    touch "$cuda"/lib64/libcudart_static.a "$cuda"/include/{cublasLt,nccl}.h
+    printf '#!/bin/sh\necho sm_90\n' >"$cuda/bin/nvcc"
+    # Knows no folders of the system, and writes empty objects.
+    cat >"$bin/cc" <<'EOT'
+#!/bin/bash
+[[ " $* " == *" -c "* ]] || exec gcc -nostdinc "$@"
+while [[ $1 != -o ]]; do shift; done
+: >"$2"
+EOT
+    chmod +x "$cuda/bin/nvcc" "$bin/cc"
+    export DPTRAIN_CUDA_HOME=$pypi
+    unset CUDNN CUDNN_HOME
+    make_cudnn() {
+        make -C "$root" BUILD="$BATS_TEST_TMPDIR/build" CC="$bin/cc" need_dnnl= CUDA=1 CUDA_HOME="$cuda" NVCC="$cuda/bin/nvcc" "$@" 2>&1
+    }
+    found() { make_cudnn info "$@" | grep -oE '^cuDNN .*|-DDPTRAIN_CUDNN|-isystem [^ ]*cudnn[^ ]*|rpath,[^ ]*cudnn[^ ]*' | tr -s '\n ' ' '; }
+    compiled() { make_cudnn "$@" "$BATS_TEST_TMPDIR/build/kernels/cuda/lt.o" | grep -c 'CC  ' || true; }
+    header() { printf '#define CUDNN_%s\n' "MAJOR $1" 'MINOR 28' 'PATCHLEVEL 1' 'MAX_SM_MAJOR_NUMBER 12'; }
+
+    [[ "$(found)" == 'cuDNN no (cudnn.h was not found; '*'--cuda --cudnn) ' ]]
+    run make_cudnn info CUDNN=1
+    [[ "$status" -ne 0 && "$output" == *'CUDNN=1'*cudnn.h* ]]
+    [ "$(compiled)" -eq 1 ]
+    [ "$(compiled)" -eq 0 ]
+    header 8 >"$cuda/include/cudnn.h"
+    [ "$(found)" = "cuDNN no (cuDNN 8.28.1 in $cuda/include is not version 9) " ]
+    [ "$(compiled)" -eq 0 ]
+    header 9 >"$cuda/include/cudnn.h"
+    [ "$(found)" = "cuDNN 9.28.1, $cuda/include -DDPTRAIN_CUDNN " ]
+    [ "$(compiled)" -eq 1 ]
+    [ "$(compiled)" -eq 0 ]
+    [ "$(found CUDNN=0)" = "cuDNN no (CUDNN=0) " ]
+    [ "$(compiled CUDNN=0)" -eq 1 ]
+    header 8 >"$cuda/include/cudnn.h"
+    header 9 >"$pypi/cudnn/include/cudnn.h"
+    local expected="-DDPTRAIN_CUDNN -isystem $pypi/cudnn/include rpath,$pypi/cudnn/lib "
+    [ "$(found)" = "cuDNN 9.28.1, $pypi/cudnn/include $expected" ]
+    [ "$(found CUDNN_HOME="$cuda")" = "cuDNN no (cuDNN 8.28.1 in $cuda/include is not version 9) " ]
+}
+
 # A tree in which every program of gpu_suite.sh is a stand-in: FAKE_NAME is ok, mute (fails without a message), idle (ends with 0 and has
 # done nothing), fail, once (fails the first time) or hang, with a child in a group of its own. Fail and once also write whether the
 # libraries' logs are on. FAKE_GPUS is their number.

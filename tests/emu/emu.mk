@@ -1,16 +1,17 @@
 # The emulated CUDA device of tests/emu: `make emu` builds it, its tests, and the program with it. Emulated programs use the
 # objects $(EMU_KERNELS) of kernels/cuda/*.cu and link $(EMU_LIBS) instead of libcudart; cublasLt and NCCL, which the program
-# would load at run time, are then already in the process (base/dl.h).
+# would load at run time, are then already in the process (base/dl.h). So is cuDNN in a build with it.
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(realpath $(shell command -v nvcc 2>/dev/null)),/usr/local/cuda/bin/nvcc))
 EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g1 -fPIC -ffp-contract=off -fno-omit-frame-pointer -pthread -Wall -Wextra -Werror \
 	-Wno-unknown-pragmas -I. -Isrc -Itests/emu -Itests/emu/include -isystem $(CUDA_HOME)/include \
-	-isystem $(CUDA_HOME)/include/cccl $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined)
+	-isystem $(CUDA_HOME)/include/cccl $(CUDNN_CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined)
 EMU_DIR  := $(BUILD)/emu
-EMU_OBJ  := $(patsubst tests/emu/%.cc,$(EMU_DIR)/lib/%.o,$(filter-out tests/emu/test_%,$(wildcard tests/emu/*.cc)))
+EMU_SRC  := $(filter-out $(if $(HAVE_CUDNN),,tests/emu/cudnn% tests/emu/test_emu_cudnn%),$(wildcard tests/emu/*.cc))
+EMU_OBJ  := $(patsubst tests/emu/%.cc,$(EMU_DIR)/lib/%.o,$(filter-out tests/emu/test_%,$(EMU_SRC)))
 EMU_KERNELS := $(patsubst kernels/cuda/%.cu,$(EMU_DIR)/%.o,$(wildcard kernels/cuda/*.cu kernels/cuda/*/*.cu))
 # C tests with cuda in their RUN line.
 EMU_C_TESTS := $(patsubst tests/%.c,$(EMU_DIR)/%,$(shell grep -lE '^(/\*| \*) RUN .*device=[a-z,]*cuda' tests/unit/*.c tests/mpi/*.c))
-EMU_TESTS := $(patsubst tests/emu/%.cc,$(EMU_DIR)/tests/%,$(wildcard tests/emu/test_*.cc))
+EMU_TESTS := $(patsubst tests/emu/%.cc,$(EMU_DIR)/tests/%,$(filter tests/emu/test_%,$(EMU_SRC)))
 EMU_LIB  := $(EMU_DIR)/libemu.so
 EMU_LIBS = $(EMU_LIB) -Wl,-rpath,$(abspath $(EMU_DIR)) -lstdc++
 
@@ -24,9 +25,9 @@ $(EMU_DIR)/libemu.a: $(EMU_OBJ)
 	@echo "  AR    $@"
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(EMU_LIB): $(EMU_OBJ)
+$(EMU_LIB): $(EMU_OBJ) $(BUILD)/cuda.stamp
 	@echo "  LD    $@"
-	$(Q)$(CXX) -shared -Wl,-soname,libemu.so $(if $(SAN),-fsanitize=$(SAN)) -o $@ $^ -ldnnl -lrt -pthread
+	$(Q)$(CXX) -shared -Wl,-soname,libemu.so $(if $(SAN),-fsanitize=$(SAN)) -o $@ $(EMU_OBJ) -ldnnl -lrt -pthread
 
 $(EMU_DIR)/lib/%.o: tests/emu/%.cc
 	@mkdir -p $(@D)
