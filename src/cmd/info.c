@@ -31,7 +31,7 @@ static const map_size_t usual_image = {.height = 480, .width = 640};
 
 typedef struct info_options {
     const char *model;
-    const char *device, *precision, *norm, *stem;
+    const char *device, *precision, *algorithms, *norm, *stem;
     int64_t batch, workspace, input_size, height, width, channels, classes;
     bool multi_label, bytes;
     canvas_options_t canvas;
@@ -61,6 +61,9 @@ static const opt_t info_table[] = {
      OPT_COMMON},
     {"precision", OPT_CHOICE, FIELD(precision), "fp32", 0, 0, model_precisions, NULL,
      "with --bytes: as in training", OPT_COMMON},
+    {"algorithms", OPT_STRING, FIELD(algorithms), "fixed", 0, 0, NULL, "fixed|NAME",
+     "with --bytes: by a rule on the shape, or NAME, such as cudnn, in each pass that has this algorithm",
+     OPT_COMMON},
     {"workspace", OPT_SIZE, FIELD(workspace), "1G", 1 << 20, 1e12, NULL, "SIZE",
      "with --bytes: as in training", OPT_COMMON},
     {"norm", OPT_CHOICE, FIELD(norm), "auto", 0, 0, model_norms, NULL,
@@ -132,19 +135,21 @@ static err_t build(const info_options_t *o, graph_t **out)
     return model_build(o->model, &options, out);
 }
 
-static void add_kernel(table_t *table, const kernel_bytes_t *k)
+static void add_kernel(table_t *table, const kernel_bytes_t *k, const kernel_bytes_t *all)
 {
     table_cell(table, "%s", k->name);
     table_cell(table, "%lld", (long long)k->n_launches);
     table_cell(table, "%.3f", (double)k->n_bytes / 1e9);
+    table_cell(table, "%.1f", 100 * (double)k->n_bytes / (double)all->n_bytes);
 }
 
 static err_t print_bytes(const info_options_t *o)
 {
-    step_bytes_options_t options = {o->device, o->batch, o->workspace};
+    const char *algorithm = strcmp(o->algorithms, "fixed") ? o->algorithms : NULL;
+    step_bytes_options_t options = {o->device, o->batch, o->workspace, algorithm};
     step_bytes_t bytes;
     kernel_bytes_t all = {"total", 0, 0};
-    table_t table = {.columns = {{"kernel", true}, {"launches"}, {"GB"}}, .n_columns = 3};
+    table_t table = {.columns = {{"kernel", true}, {"launches"}, {"GB"}, {"%"}}, .n_columns = 4};
     graph_t *g;
     TRY(build(o, &g));
     if (rcnn_is(g)) {
@@ -155,19 +160,22 @@ static err_t print_bytes(const info_options_t *o)
     graph_free(&g);
     TRY(err);
     for (int i = 0; i < bytes.n; i++) {
-        add_kernel(&table, &bytes.kernels[i]);
         all.n_launches += bytes.kernels[i].n_launches;
         all.n_bytes += bytes.kernels[i].n_bytes;
     }
-    add_kernel(&table, &all);
-    print_out("%s on %lld images of %s, %s on %s, one training step\n\n", o->model, (long long)o->batch,
-              shape_format(shape_3d(o->height, o->width, o->channels)).text, o->precision, o->device);
+    for (int i = 0; i < bytes.n; i++) add_kernel(&table, &bytes.kernels[i], &all);
+    add_kernel(&table, &all, &all);
+    print_out("%s on %lld images of %s, %s on %s, algorithms %s, one training step\n\n", o->model,
+              (long long)o->batch, shape_format(shape_3d(o->height, o->width, o->channels)).text,
+              o->precision, o->device, o->algorithms);
     err = table_print(&table, stdout);
     table_free(&table);
     TRY(err);
     print_out(
         "\nGB: every array that a kernel reads or writes, once per launch; caches may save some of it.\n"
-        "product: matrix products by the GPU's library.\n");
+        "product: matrix products by the GPU's library.\n"
+        "least: %.3f GB, %.1f %%, if each pass of a layer read and wrote each of its tensors once.\n",
+        bytes.n_least_bytes / 1e9, 100 * bytes.n_least_bytes / (double)all.n_bytes);
     return ERR_OK;
 }
 

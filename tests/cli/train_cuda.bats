@@ -398,15 +398,25 @@ compare_losses() { # ARGUMENTS...
 step_bytes() { # ARGUMENTS OF info
     DPTRAIN_EMU_DRIVER=none "$dptrain" info --bytes "$@" | tee "$BATS_TEST_TMPDIR/bytes"
     if grep -q unknown "$BATS_TEST_TMPDIR/bytes"; then return 1; fi
-    read -r _ launches gigabytes < <(grep ^total "$BATS_TEST_TMPDIR/bytes")
+    read -r _ launches gigabytes _ < <(grep ^total "$BATS_TEST_TMPDIR/bytes")
 }
 
 @test "launches and bytes of a step are counted without a GPU, and ResNet-50 stays within its limits" {
     step_bytes --model resnet50 --input-size 224 --classes 1000 --batch 256 --precision bf16
     [ "$launches" -le 570 ]
     [ "${gigabytes%.*}" -lt 135 ]
+    # No kernel only adds gradients; shares add up; the least is less.
+    if grep accumulate "$BATS_TEST_TMPDIR/bytes"; then return 1; fi
+    awk 'NF == 4 && $2 ~ /^[0-9]+$/ { if ($1 == "total") { gb = $3; all = $4 } else sum += $4 }
+        $1 == "least:" { least = $2 } END { exit !(all == 100 && sum > 99 && sum < 101 && least > gb / 4 && least < gb) }' \
+        "$BATS_TEST_TMPDIR/bytes"
     for model in lenet5 mlp mnist-cnn-bn; do step_bytes --model "$model"; done
     step_bytes --model vgg16 --input-size 64 --precision tf32 --multi-label
+    step_bytes --model resnet18 --input-size 64 --precision bf16 --algorithms implicit
+    if grep -E '^(im2col|product) ' "$BATS_TEST_TMPDIR/bytes"; then return 1; fi
+    step_bytes --model resnet18 --input-size 64 --precision bf16 --algorithms gemm # of single pixels; im2col for the others
+    grep '^im2col ' "$BATS_TEST_TMPDIR/bytes" && grep '^product ' "$BATS_TEST_TMPDIR/bytes"
+    ends_with 2 "choose from fixed, gemm, implicit" "$dptrain" info --bytes --model mlp --algorithms winograd
     ends_with 2 "only the launches of --device cuda" "$dptrain" info --bytes --model mlp --device cpu
     ends_with 2 "--bytes requires --model" "$dptrain" info --bytes
 }

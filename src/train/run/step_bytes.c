@@ -2,8 +2,10 @@
 /* Runs a training step on a backend that counts kernels instead of running them (backend_t.counted). */
 #include "train/run/step_bytes.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "compute/graph/exec.h"
 #include "train/learn/optim.h"
 
@@ -25,6 +27,8 @@ typedef struct counted_step {
     const backend_t *backend;
     const graph_t *graph;
     int64_t batch;
+    const char *algorithm;
+    algorithms_t algorithms;
     exec_t *exec;
     optim_t *optim;
     float *params, *grads, *states, *totals;
@@ -32,6 +36,42 @@ typedef struct counted_step {
     uint8_t *bytes;
     affine_t *maps;
 } counted_step_t;
+
+/* Enters the algorithm for the passes that have it. `names` gets all there are, for the message. */
+static err_t choose_algorithm(counted_step_t *s, const op_desc_t *desc, char *names, size_t n_names)
+{
+    const char *listed[OP_MAX_ALGORITHMS];
+    for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
+        int n = op_list_algorithms(s->backend, desc, (op_pass_t)pass, true, listed, OP_MAX_ALGORITHMS);
+        for (int i = 0; i < n; i++) {
+            char word[OP_ALGORITHM_MAX + 3];
+            snprintf(word, sizeof word, ", %s,", listed[i]);
+            if (strcmp(listed[i], s->algorithm) == 0)
+                TRY(algorithms_set(&s->algorithms, desc, (op_pass_t)pass, listed[i]));
+            if (!strstr(names, word) && strlen(names) + strlen(word) < n_names)
+                strcpy(names + strlen(names) - 1, word); /* in place of the last comma */
+        }
+    }
+    return ERR_OK;
+}
+
+static err_t choose_algorithms(counted_step_t *s)
+{
+    const graph_t *g = exec_graph(s->exec);
+    char names[512] = "fixed,";
+    op_desc_t *descs;
+    TRY(mem_new_array(g->n_nodes, sizeof *descs, "algorithms", &descs));
+    err_t err = graph_infer(g, s->batch, NULL, descs);
+    for (int i = 0; i < g->n_nodes && err == ERR_OK; i++)
+        err = choose_algorithm(s, &descs[i], names, sizeof names);
+    mem_free(&descs);
+    if (err == ERR_OK && s->algorithms.n == 0)
+        RAISE(
+            ERR_USAGE,
+            "--algorithms %s: no layer of %s has this algorithm in this build (make info); choose from %.*s",
+            s->algorithm, g->model, (int)strlen(names) - 1, names);
+    return err;
+}
 
 static err_t prepare(counted_step_t *s)
 {
@@ -53,9 +93,15 @@ static err_t prepare(counted_step_t *s)
                       (size_t)(s->batch * shape_count(graph_shape(g, g->inputs[1].value))) * sizeof(float),
                       what, &s->label));
     TRY(backend_alloc(s->backend, sizeof(float) * 2 * GRAPH_MAX_OUTPUTS, what, &s->totals));
-    exec_options_t options = {
-        .graph = g, .backend = s->backend, .params = s->params, .grads = s->grads, .states = s->states};
+    exec_options_t options = {.graph = g,
+                              .backend = s->backend,
+                              .params = s->params,
+                              .grads = s->grads,
+                              .states = s->states,
+                              .algorithms = &s->algorithms};
     TRY(exec_new(&options, &s->exec));
+    exec_time_layers(s->exec, true); /* counts their work, too */
+    if (s->algorithm) TRY(choose_algorithms(s));
     TRY(exec_prepare(s->exec, s->batch, true));
     return exec_ready(s->exec);
 }
@@ -86,6 +132,7 @@ static void release(counted_step_t *s)
     void **blocks[] = {(void **)&s->params, (void **)&s->grads, (void **)&s->states, (void **)&s->totals,
                        &s->image,           &s->label,          (void **)&s->bytes,  (void **)&s->maps};
     exec_free(&s->exec);
+    algorithms_free(&s->algorithms);
     optim_free(&s->optim);
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) backend_release(s->backend, blocks[i]);
 }
@@ -103,7 +150,7 @@ static void sort(step_bytes_t *t)
 
 err_t step_bytes_count(const graph_t *graph, const step_bytes_options_t *options, step_bytes_t *out)
 {
-    counted_step_t step = {.graph = graph, .batch = options->batch};
+    counted_step_t step = {.graph = graph, .batch = options->batch, .algorithm = options->algorithm};
     backend_options_t open = {.n_threads = 1, .workspace_bytes = options->workspace_bytes};
     *out = (step_bytes_t){.n = 0};
     TRY(backend_find_counted(options->device, hear, out, &step.backend));
@@ -111,6 +158,9 @@ err_t step_bytes_count(const graph_t *graph, const step_bytes_options_t *options
     err_t err = prepare(&step);
     *out = (step_bytes_t){.n = 0}; /* not of the preparation */
     if (err == ERR_OK) err = run(&step);
+    for (int i = 0; err == ERR_OK && i < exec_graph(step.exec)->n_nodes; i++)
+        for (int pass = 0; pass < OP_PASS_COUNT; pass++)
+            out->n_least_bytes += exec_costs(step.exec)[i].pass[pass].work.bytes;
     release(&step);
     step.backend->close();
     sort(out);

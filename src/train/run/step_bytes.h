@@ -9,6 +9,7 @@ typedef struct step_bytes_options {
     const char *device;
     int64_t batch;
     int64_t workspace_bytes; /* as --workspace */
+    const char *algorithm;   /* for each pass that has one of this name; NULL: the backend's defaults */
 } step_bytes_options_t;
 
 typedef struct kernel_bytes {
@@ -21,10 +22,11 @@ enum { STEP_BYTES_MAX = 64 };
 typedef struct step_bytes {
     kernel_bytes_t kernels[STEP_BYTES_MAX]; /* the most bytes first */
     int n;
+    double n_least_bytes; /* op_work of all passes of the operators */
 } step_bytes_t;
 
 /* A step on one GPU: images to network input, forward, backward, the optimizer with its default options.
- * ERR_USAGE if the device's launches cannot be counted. */
+ * ERR_USAGE if the device's launches cannot be counted, or if no operator has the algorithm. */
 err_t step_bytes_count(const graph_t *graph, const step_bytes_options_t *options, step_bytes_t *out);
 
 #endif
