@@ -72,13 +72,6 @@ cudaError_t launch_unfold(const columns_args_t *a, const T *x, U *columns, cudaS
                   columns, divider_of(a->pitch / N), n_window, n);
 }
 
-/* Elements of the pixels that some window reads. */
-int64_t count_read(const conv_shape_t &s)
-{
-    int64_t rows = static_cast<int64_t>(s.oh) * s.kernel_h, wide = static_cast<int64_t>(s.ow) * s.kernel_w;
-    return s.n * (rows < s.h ? rows : s.h) * (wide < s.w ? wide : s.w) * s.c;
-}
-
 template <typename T, typename U> cudaError_t fill_columns(const columns_args_t *a, cudaStream_t stream)
 {
     const T *x = static_cast<const T *>(a->from);
@@ -96,7 +89,7 @@ template <typename T, typename U> cudaError_t fill_columns(const columns_args_t 
 cudaError_t im2col(const columns_args_t *args, cudaStream_t stream)
 {
     const conv_shape_t &s = args->shape;
-    traffic_count("im2col", count_read(s) * (args->from_bf16 ? 2 : 4) +
+    traffic_count("im2col", conv_elements_read(&s) * (args->from_bf16 ? 2 : 4) +
                                 s.n * s.oh * s.ow * args->pitch * (args->rounds ? 2 : 4));
     if (!args->rounds) return fill_columns<float, float>(args, stream);
     return args->from_bf16 ? fill_columns<uint16_t, uint16_t>(args, stream)
@@ -176,7 +169,7 @@ cudaError_t fold_columns(const conv_shape_t &s, const float *columns, U *dx, boo
 cudaError_t col2im(const conv_shape_t *s, const float *columns, void *dx, bool dx_bf16, bool adds,
                    cudaStream_t stream)
 {
-    int64_t n_dx = adds ? 2 * count_read(*s) : s->n * s->h * s->w * s->c;
+    int64_t n_dx = adds ? 2 * conv_elements_read(s) : s->n * s->h * s->w * s->c;
     traffic_count("col2im",
                   s->n * s->oh * s->ow * s->kernel_h * s->kernel_w * s->c * 4 + n_dx * (dx_bf16 ? 2 : 4));
     return dx_bf16 ? fold_columns(*s, columns, static_cast<uint16_t *>(dx), adds, stream)

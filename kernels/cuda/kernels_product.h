@@ -21,6 +21,12 @@ typedef struct conv_shape {
     int h, w, c, oh, ow, k;
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups;
 } conv_shape_t;
+/* Elements of the pixels that some window reads, for traffic_count. */
+static inline int64_t conv_elements_read(const conv_shape_t *s)
+{
+    int64_t rows = (int64_t)s->oh * s->kernel_h, columns = (int64_t)s->ow * s->kernel_w;
+    return s->n * (rows < s->h ? rows : s->h) * (columns < s->w ? columns : s->w) * s->c;
+}
 /* columns [n·oh·ow][pitch]: [groups][kernel_h][kernel_w][c/groups], then zeros; at most INT32_MAX elements.
  *
  *   from_bf16  x is stored as bfloat16, only with `rounds`

@@ -23,14 +23,13 @@ view_t view_of(const implicit_args_t &a)
     return v;
 }
 
-/* x, the weight and y, once each; dx twice if it is added to. */
-void count_tensors(const char *kernel, const view_t &v)
+/* The weight, y and n_x elements of x or dx, once each. */
+void count_tensors(const char *kernel, const view_t &v, int64_t n_x)
 {
     const conv_shape_t &s = v.a.shape;
     int64_t n_y = s.n * v.rows * v.columns * s.k, x = v.a.x_bf16 ? 2 : 4, y = v.a.y_bf16 ? 2 : 4;
     bool mask = v.a.mask || v.a.mask_out;
-    traffic_count(kernel, s.n * s.h * s.w * s.c * x * (v.a.adds ? 2 : 1) +
-                              static_cast<int64_t>(s.k) * v.n_taps * 4 * v.a.n_parts +
+    traffic_count(kernel, n_x * x + static_cast<int64_t>(s.k) * v.n_taps * 4 * v.a.n_parts +
                               n_y * (y + (mask ? 1 : 0)));
 }
 
@@ -142,7 +141,7 @@ template <int BM, int BN, int TM> cudaError_t launch_forward(const view_t &v, cu
 cudaError_t implicit_forward(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
     view_t v = view_of(*args);
-    count_tensors("implicit_forward", v);
+    count_tensors("implicit_forward", v, conv_elements_read(&v.a.shape));
     if (tile == IMPLICIT_NARROW) return launch_forward<128, 32, 4>(v, stream);
     if (tile == IMPLICIT_SMALL) return launch_forward<32, 64, 4>(v, stream);
     return launch_forward<128, 64, 8>(v, stream);
@@ -160,7 +159,8 @@ template <int BM, int BN, int TM> cudaError_t launch_data(const view_t &v, cudaS
 cudaError_t implicit_backward_data(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
     view_t v = view_of(*args);
-    count_tensors("implicit_backward_data", v);
+    count_tensors("implicit_backward_data", v,
+                  static_cast<int64_t>(v.n_inputs) * args->shape.c * (args->adds ? 2 : 1));
     if (tile == IMPLICIT_NARROW) return launch_data<128, 32, 4>(v, stream);
     if (tile == IMPLICIT_SMALL) return launch_data<32, 64, 4>(v, stream);
     return launch_data<128, 64, 8>(v, stream);
@@ -181,7 +181,7 @@ template <int BM, int BN, int TM> cudaError_t launch_weights(const view_t &v, cu
 cudaError_t implicit_backward_weights(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream)
 {
     view_t v = view_of(*args);
-    count_tensors("implicit_backward_weights", v);
+    count_tensors("implicit_backward_weights", v, conv_elements_read(&v.a.shape));
     cudaError_t status =
         tile == IMPLICIT_WIDE ? launch_weights<128, 64, 8>(v, stream) : launch_weights<32, 64, 4>(v, stream);
     if (status != cudaSuccess || args->n_parts == 1) return status;
