@@ -232,9 +232,11 @@ static err_t settle_size(info_options_t *o)
     return ERR_OK;
 }
 
-static err_t missing_model(void)
+static err_t check_bytes(const info_options_t *o)
 {
-    RAISE(ERR_USAGE, "--bytes requires --model NAME");
+    if (o->bytes && !o->model) RAISE(ERR_USAGE, "--bytes requires --model NAME");
+    if (!o->bytes && given(o, "algorithms")) RAISE(ERR_USAGE, "--algorithms requires --bytes");
+    return ERR_OK;
 }
 
 err_t cmd_info(const cmd_context_t *context)
@@ -249,7 +251,7 @@ err_t cmd_info(const cmd_context_t *context)
         cmd_tell_word(context, "model", model->name, model->summary);
     if (cmd_wants_help(context, usage, groups, N_GROUPS, &err)) return err;
     if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, NULL, 0, NULL);
-    if (err == ERR_OK && options.bytes && !options.model) err = missing_model();
+    if (err == ERR_OK) err = check_bytes(&options);
     if (err == ERR_OK) err = settle_size(&options);
     if (err == ERR_OK && log_speaks() && !cmd_only_checks())
         err = !options.model ? print_build() : options.bytes ? print_bytes(&options) : print_model(&options);

@@ -417,6 +417,7 @@ step_bytes() { # ARGUMENTS OF info
     step_bytes --model resnet18 --input-size 64 --precision bf16 --algorithms gemm # of single pixels; im2col for the others
     grep '^im2col ' "$BATS_TEST_TMPDIR/bytes" && grep '^product ' "$BATS_TEST_TMPDIR/bytes"
     ends_with 2 "choose from fixed, gemm, implicit" "$dptrain" info --bytes --model mlp --algorithms winograd
+    ends_with 2 "--algorithms requires --bytes" "$dptrain" info --model mlp --algorithms gemm
     ends_with 2 "only the launches of --device cuda" "$dptrain" info --bytes --model mlp --device cpu
     ends_with 2 "--bytes requires --model" "$dptrain" info --bytes
 }
