@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans and launches batch norm: cuts the rows into parts, places workspace, and shares sums between ranks
- * through the host. The passes over memory are in batch_norm.cu. */
+/* Plans and launches batch norm: places workspace, and shares sums between ranks through the host. The passes
+ * over memory, and their parts, are in batch_norm.cu. */
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
@@ -11,22 +11,6 @@
  *
  * Saved: mean [c] and 1/std [c] of each group, unless frozen; then, with a fused addition and ReLU, the mask.
  * op->plan: host buffer for shared sums. */
-enum {
-    SUM_BLOCKS = 512,    /* as many as a large GPU runs at once: each block costs partial sums */
-    APPLY_BLOCKS = 2048, /* more: blocks that finish early make room */
-    PART_ELEMENTS = 4096 /* elements worth a block */
-};
-
-/* Parts of each group; a block covers up to 256 channels. */
-static int parts_of(const norm_t *n, int64_t n_blocks)
-{
-    int64_t least = n->n_c < PART_ELEMENTS ? PART_ELEMENTS / n->n_c : 1;
-    int64_t useful = (n->group_rows + least - 1) / least;
-    int64_t wanted = n_blocks / ((n->n_c + 255) / 256 * n->n_groups);
-    int64_t parts = wanted < useful ? wanted : useful;
-    return narrow_int(parts > 1 ? parts : 1);
-}
-
 static norm_t norm_of(const op_t *op)
 {
     const batch_norm_attr_t *a = &op->desc.attr.batch_norm;
@@ -40,8 +24,7 @@ static norm_t norm_of(const op_t *op)
                 .epsilon = a->epsilon};
     n.n_rows = shape_count(y) / n.n_c;
     n.group_rows = n.n_rows / y.dim[0] * group;
-    n.n_sum_parts = parts_of(&n, SUM_BLOCKS);
-    n.n_apply_parts = parts_of(&n, APPLY_BLOCKS);
+    batch_norm_divide(&n);
     return n;
 }
 

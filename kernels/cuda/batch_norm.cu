@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Batch norm's passes over memory: sums by parts, statistics or gradients from the sums, and the elementwise
- * pass, which includes the addition and ReLU. How many parts there are is decided in batch_norm.c. */
+ * pass, which includes the addition and ReLU. results/gpu_model.md says what bounds each of them. */
 #include <math.h>
 
 #include "kernels/cuda/kernels.h"
@@ -10,13 +10,19 @@ namespace
 {
 /* The threads of a block that work on the same row are `lanes` of W channels each, so that their loads are
  * contiguous; the other threads work on other rows. A block handles one part of a group, in rows n_parts
- * blocks apart: all blocks together sweep the tensor from one end to the other. */
-const int LANES = 64, AHEAD = 4, WARP = 32;
+ * blocks apart: all blocks together sweep the tensor from one end to the other.
+ *
+ * Sums: a line of the cache per row and block, as each channel of a block costs a partial sum, and as many
+ * blocks as run at once (two on each of 132 multiprocessors): they are resident from start to end. Other
+ * passes: wider rows, and so many blocks that both three and four at once come out even. */
+const int LINE_BYTES = 128, LANES = 64, WARP = 32;
+const int SUM_BLOCKS = 2 * 132, APPLY_BLOCKS = 12 * 132;
+const int SUM_ROWS = 8, ROWS = 4; /* that a thread loads at once: of x alone, and of two arrays */
 
 struct place {
     int64_t c, group, part;  /* c: first of W channels */
-    int64_t first, end;      /* row range of the group */
-    int64_t row, step;       /* of this thread; row ≥ end: none */
+    int64_t row, step, end;  /* rows of this thread, counted in its group; row ≥ end: none left */
+    int64_t here, stride;    /* element of the first row, and elements from one to the next */
     int row_lane, row_lanes; /* index of the row in the block, and rows per block */
 };
 
@@ -26,58 +32,76 @@ __host__ __device__ inline int64_t rows_of_group(const norm_t &n, int64_t group)
     return left < n.group_rows ? left : n.group_rows;
 }
 
-template <int W> __device__ inline place place_of(const norm_t &n, int n_parts, int lanes)
+template <int W> __device__ inline place place_of(const norm_t &n, int n_parts, int lanes, bool backward)
 {
     place at;
     int lane = (int)threadIdx.x % lanes;
     at.row_lane = (int)threadIdx.x / lanes, at.row_lanes = (int)BLOCK / lanes;
     at.c = ((int64_t)blockIdx.y * lanes + lane) * W;
     at.group = blockIdx.x / n_parts, at.part = blockIdx.x % n_parts;
-    at.first = at.group * n.group_rows, at.end = at.first + rows_of_group(n, at.group);
-    at.row = at.first + at.part * at.row_lanes + at.row_lane, at.step = (int64_t)n_parts * at.row_lanes;
+    at.row = at.part * at.row_lanes + at.row_lane, at.step = (int64_t)n_parts * at.row_lanes;
+    at.end = rows_of_group(n, at.group);
     if (at.c >= n.n_c || at.row_lane >= at.row_lanes) at.c = 0, at.row = at.end;
+    int64_t row = backward ? at.end - 1 - at.row : at.row;
+    at.here = (at.group * n.group_rows + row) * n.n_c + at.c;
+    at.stride = (backward ? -at.step : at.step) * n.n_c;
     return at;
+}
+
+/* Calls round(first element, rows) for N rows at a time, at.stride apart, and once for those that are left:
+ * `rows` is a constant except there. */
+template <int N, typename F> __device__ inline void for_rounds(place at, const F &round)
+{
+    for (; at.row + (N - 1) * at.step < at.end; at.row += N * at.step, at.here += N * at.stride)
+        round(at.here, N);
+    if (at.row < at.end) round(at.here, (int)((unsigned)(at.end - at.row - 1) / (unsigned)at.step) + 1);
+}
+
+/* Loads the first `rows` of N rows. LAST: they will not be read again soon, so that the cache keeps what is
+ * written instead. */
+template <int W, bool LAST = false, int N, typename T>
+__device__ inline void load_rows(pack_t<T, W> (&pack)[N], const T *from, int64_t stride, int rows)
+{
+    for (int i = 0; i < N; i++)
+        if (i < rows) pack[i] = LAST ? load_last<W>(from + i * stride) : load<W>(from + i * stride);
 }
 
 /* Where y comes from: W channels of a group. */
 template <int W> struct channels {
-    pack_t<float, W> mean, inverse_std, gain, shift; /* gain: γ/std, shift: β */
+    pack_t<float, W> mean, gain, shift; /* gain: γ/std, shift: β */
 };
 
-template <int W> __device__ inline channels<W> channels_of(const norm_t &n, const place &at)
+template <int W> __device__ inline channels<W> channels_of(const norm_t &n, const place &at, int lanes)
 {
-    channels<W> ch;
+    __shared__ pack_t<float, W> mean[LANES], gain[LANES], shift[LANES];
     const float *of_group = n.moments ? n.moments + at.group * 2 * n.n_c : n.running_mean;
     const float *other = n.moments ? of_group + n.n_c : n.running_variance;
-    for (int k = 0; k < W; k++) {
-        ch.mean.at[k] = of_group[at.c + k];
-        ch.inverse_std.at[k] = n.moments ? other[at.c + k] : (float)(1 / sqrt(other[at.c + k] + n.epsilon));
-        ch.gain.at[k] = n.gamma[at.c + k] * ch.inverse_std.at[k];
-        ch.shift.at[k] = n.beta[at.c + k];
+    for (int i = (int)threadIdx.x; i < lanes * W; i += (int)BLOCK) {
+        int64_t c = (int64_t)blockIdx.y * lanes * W + i;
+        if (c >= n.n_c) break;
+        float inverse_std = n.moments ? other[c] : (float)(1 / sqrt(other[c] + n.epsilon));
+        mean[i / W].at[i % W] = of_group[c];
+        gain[i / W].at[i % W] = n.gamma[c] * inverse_std;
+        shift[i / W].at[i % W] = n.beta[c];
     }
-    return ch;
+    __syncthreads();
+    int lane = (int)threadIdx.x % lanes;
+    return {mean[lane], gain[lane], shift[lane]};
 }
 
-/* Not contracted: backward finds the same value again. */
-__device__ inline float normalized(float x, float mean, float gain, float shift)
+/* From x − mean. Backward finds the same value again. */
+__device__ inline float normalized(float off, float gain, float shift)
 {
-    return __fadd_rn(__fmul_rn(x - mean, gain), shift);
+    return __fmaf_rn(off, gain, shift);
 }
 
-/* What ReLU passes on of the gradients of one row: according to the mask, or else to x. */
-template <int W, bool MASKED>
-__device__ inline pack_t<float, W> passed(const norm_t &n, const channels<W> &ch, const pack_t<float, W> &x,
-                                          pack_t<float, W> dy, unsigned mask)
+/* How backward knows what ReLU passed on. */
+enum relu_t { NO_RELU, FROM_X, FROM_MASK };
+
+template <relu_t RELU> __device__ inline float passed(float off, float gain, float shift, float dy, bool mask)
 {
-    for (int k = 0; k < W; k++) {
-        bool on = !n.relu;
-        if (MASKED)
-            on = mask >> k & 1;
-        else if (n.relu)
-            on = normalized(x.at[k], ch.mean.at[k], ch.gain.at[k], ch.shift.at[k]) > 0;
-        dy.at[k] = on ? dy.at[k] : 0;
-    }
-    return dy;
+    if (RELU == NO_RELU) return dy;
+    return (RELU == FROM_MASK ? mask : normalized(off, gain, shift) > 0) ? dy : 0;
 }
 
 /* Adds up a block's sums, s[0] and s[1], and stores them as those of a part. */
@@ -103,69 +127,83 @@ __device__ inline void fold_block(const norm_t &n, const place &at, int lanes, c
     }
 }
 
-template <int W> __device__ inline void add_row(double (&s)[2][W], const pack_t<float, W> &x)
+/* Float32: every element in double. */
+template <int W, int N> __device__ inline void add_rows(double (&s)[2][W], const pack_t<float, W> (&x)[N])
 {
-    for (int k = 0; k < W; k++) {
-        double value = x.at[k];
-        s[0][k] += value;
-        s[1][k] += value * value;
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < W; k++) {
+            double value = x[i].at[k];
+            s[0][k] += value;
+            s[1][k] += value * value;
+        }
+}
+
+/* Bfloat16: the rows of a round in float32, rounds in double, as a conversion to double costs as much as eight
+ * additions. x² has 16 bits and is exact. The sums of eight rows are exact too if the values are within a
+ * factor of 4 (23 bits), as they are where the mean is many times the standard deviation. Otherwise
+ * each is off by at most 7·2⁻²⁴ of Σ|x| or Σx², and the variance by 1.3e-6 · (mean² + variance). */
+template <int W, int N> __device__ inline void add_rows(double (&s)[2][W], const pack_t<uint16_t, W> (&x)[N])
+{
+    static_assert(N <= 8, "see the bits of a sum above");
+    float sum[W] = {}, squares[W] = {};
+    for (int i = 0; i < N; i++) {
+        pack_t<float, W> value = widened(x[i]);
+        for (int k = 0; k < W; k++) {
+            sum[k] += value.at[k];
+            squares[k] = __fmaf_rn(value.at[k], value.at[k], squares[k]);
+        }
     }
+    for (int k = 0; k < W; k++) s[0][k] += (double)sum[k], s[1][k] += (double)squares[k];
 }
 
 /* Sums of x and x². Reads x. */
-template <typename T, int W> __global__ void sum_rows(norm_t n, int lanes, const T *__restrict__ x)
+template <typename T, int W>
+__global__ void __launch_bounds__(BLOCK, 2) sum_rows(norm_t n, int lanes, const T *__restrict__ x)
 {
     __shared__ double tree[2][W][BLOCK];
-    place at = place_of<W>(n, n.n_sum_parts, lanes);
+    place at = place_of<W>(n, n.n_sum_parts, lanes, false);
     double s[2][W] = {};
-    int64_t row = at.row;
-    for (; row + (AHEAD - 1) * at.step < at.end; row += AHEAD * at.step) {
-        pack_t<T, W> value[AHEAD];
-        for (int i = 0; i < AHEAD; i++) value[i] = load<W>(x + (row + i * at.step) * n.n_c + at.c);
-        for (int i = 0; i < AHEAD; i++) add_row<W>(s, widened(value[i]));
-    }
-#pragma unroll 1
-    for (; row < at.end; row += at.step) add_row<W>(s, take<W>(x + row * n.n_c + at.c));
+    for_rounds<SUM_ROWS>(at, [&](int64_t here, int rows) {
+        pack_t<T, W> value[SUM_ROWS] = {};
+        load_rows<W>(value, x + here, at.stride, rows);
+        add_rows(s, value);
+    });
     fold_block<W>(n, at, lanes, s, tree);
 }
 
-template <int W, bool MASKED>
-__device__ inline void add_gradients(double (&s)[2][W], const norm_t &n, const channels<W> &ch,
-                                     const pack_t<float, W> &x, const pack_t<float, W> &dy, unsigned mask)
+/* Sums of g and g · (x − mean), where g is what ReLU passes on of dy. Reads x, dy and the mask. Bfloat16: the
+ * rows of a round in float32, off by at most 4·2⁻²⁴ of the sum of magnitudes. */
+template <typename T, int W, relu_t RELU>
+__global__ void __launch_bounds__(BLOCK, 2)
+    sum_gradients(norm_t n, int lanes, const T *__restrict__ x, const T *__restrict__ dy)
 {
-    pack_t<float, W> g = passed<W, MASKED>(n, ch, x, dy, mask);
-    for (int k = 0; k < W; k++) {
-        s[0][k] += (double)g.at[k];
-        s[1][k] += (double)(g.at[k] * (x.at[k] - ch.mean.at[k]));
-    }
-}
-
-/* Sums of g and g · (x − mean), where g is what ReLU passes on of dy. Reads x, dy and the mask. */
-template <typename T, int W, bool MASKED>
-__global__ void sum_gradients(norm_t n, int lanes, const T *__restrict__ x, const T *__restrict__ dy)
-{
+    const int ADDED = sizeof(T) == 2 ? ROWS : 1; /* rows added in float32 */
     __shared__ double tree[2][W][BLOCK];
-    place at = place_of<W>(n, n.n_sum_parts, lanes);
-    channels<W> ch = channels_of<W>(n, at);
+    place at = place_of<W>(n, n.n_sum_parts, lanes, false);
+    channels<W> ch = channels_of<W>(n, at, lanes);
     double s[2][W] = {};
-    int64_t row = at.row;
-    for (; row + (AHEAD - 1) * at.step < at.end; row += AHEAD * at.step) {
-        pack_t<T, W> value[AHEAD], gradient[AHEAD];
-        uint8_t mask[AHEAD] = {};
-        for (int i = 0; i < AHEAD; i++) {
-            int64_t here = (row + i * at.step) * n.n_c + at.c;
-            value[i] = load<W>(x + here), gradient[i] = load<W>(dy + here);
-            if (MASKED) mask[i] = n.mask[here / W];
+    for_rounds<ROWS>(at, [&](int64_t here, int rows) {
+        pack_t<T, W> value[ROWS] = {}, gradient[ROWS] = {};
+        unsigned mask[ROWS] = {};
+        for (int i = 0; RELU == FROM_MASK && i < ROWS; i++)
+            if (i < rows) mask[i] = n.mask[(here + i * at.stride) / W];
+        load_rows<W>(value, x + here, at.stride, rows);
+        load_rows<W>(gradient, dy + here, at.stride, rows);
+        for (int from = 0; from < ROWS; from += ADDED) {
+            float sum[W] = {}, products[W] = {};
+            for (int i = from; i < from + ADDED; i++) {
+                pack_t<float, W> off = widened(value[i]), g = widened(gradient[i]);
+                for (int k = 0; k < W; k++) {
+                    off.at[k] -= ch.mean.at[k];
+                    g.at[k] =
+                        passed<RELU>(off.at[k], ch.gain.at[k], ch.shift.at[k], g.at[k], mask[i] >> k & 1);
+                    sum[k] += g.at[k];
+                    products[k] = __fmaf_rn(g.at[k], off.at[k], products[k]);
+                }
+            }
+            for (int k = 0; k < W; k++) s[0][k] += (double)sum[k], s[1][k] += (double)products[k];
         }
-        for (int i = 0; i < AHEAD; i++)
-            add_gradients<W, MASKED>(s, n, ch, widened(value[i]), widened(gradient[i]), mask[i]);
-    }
-#pragma unroll 1
-    for (; row < at.end; row += at.step) {
-        int64_t here = row * n.n_c + at.c;
-        unsigned mask = MASKED ? n.mask[here / W] : 0;
-        add_gradients<W, MASKED>(s, n, ch, take<W>(x + here), take<W>(dy + here), mask);
-    }
+    });
     fold_block<W>(n, at, lanes, s, tree);
 }
 
@@ -254,77 +292,69 @@ __global__ void finish_gradient_groups(norm_t n)
     }
 }
 
-template <typename T, int W, bool ADD>
-__device__ inline void apply_row(const norm_t &n, const channels<W> &ch, pack_t<float, W> value,
-                                 const pack_t<float, W> &other, T *y, int64_t here)
-{
-    unsigned mask = 0;
-    for (int k = 0; k < W; k++) {
-        float v = normalized(value.at[k], ch.mean.at[k], ch.gain.at[k], ch.shift.at[k]);
-        if (ADD) v = __fadd_rn(v, other.at[k]);
-        if (n.relu) v = v <= 0 ? 0 : v; /* in this order NaN propagates */
-        mask |= (unsigned)(v > 0) << k;
-        value.at[k] = v;
-    }
-    put(y + here, value);
-    if (ADD && n.mask) n.mask[here / W] = (uint8_t)mask;
-}
-
 /* Reads x and the shortcut, and writes y and the mask. Starts with the last rows: of these the sums have left
  * the most in the cache. */
 template <typename T, int W, bool ADD>
-__global__ void apply(norm_t n, int lanes, const T *x, const T *shortcut, T *y)
+__global__ void __launch_bounds__(BLOCK, ADD ? 3 : 4)
+    apply(norm_t n, int lanes, const T *x, const T *shortcut, T *y)
 {
-    place at = place_of<W>(n, n.n_apply_parts, lanes);
-    channels<W> ch = channels_of<W>(n, at);
-    int64_t turn = at.first + at.end - 1, row = at.row;
-    for (; row + (AHEAD - 1) * at.step < at.end; row += AHEAD * at.step) {
-        pack_t<T, W> value[AHEAD], other[AHEAD] = {};
-        for (int i = 0; i < AHEAD; i++) {
-            int64_t here = (turn - row - i * at.step) * n.n_c + at.c;
-            value[i] = load<W>(x + here);
-            if (ADD) other[i] = load<W>(shortcut + here);
+    const float least = n.relu ? 0 : -INFINITY;
+    place at = place_of<W>(n, n.n_apply_parts, lanes, true);
+    channels<W> ch = channels_of<W>(n, at, lanes);
+    for_rounds<ROWS>(at, [&](int64_t here, int rows) {
+        pack_t<T, W> value[ROWS] = {}, other[ROWS] = {};
+        load_rows<W, true>(value, x + here, at.stride, rows);
+        if (ADD) load_rows<W, true>(other, shortcut + here, at.stride, rows);
+        for (int i = 0; i < ROWS; i++) {
+            if (i >= rows) break;
+            pack_t<float, W> v = widened(value[i]), more = widened(other[i]);
+            unsigned mask = 0;
+            for (int k = 0; k < W; k++) {
+                float sum = normalized(v.at[k] - ch.mean.at[k], ch.gain.at[k], ch.shift.at[k]);
+                if (ADD) sum = __fadd_rn(sum, more.at[k]);
+                if (ADD && sum > 0) mask |= 1u << k;
+                v.at[k] = max_or_nan(sum, least);
+            }
+            put(y + here + i * at.stride, v);
+            if (ADD && n.mask) n.mask[(here + i * at.stride) / W] = (uint8_t)mask;
         }
-        for (int i = 0; i < AHEAD; i++)
-            apply_row<T, W, ADD>(n, ch, widened(value[i]), widened(other[i]), y,
-                                 (turn - row - i * at.step) * n.n_c + at.c);
-    }
-#pragma unroll 1
-    for (; row < at.end; row += at.step) {
-        int64_t here = (turn - row) * n.n_c + at.c;
-        pack_t<T, W> other = {};
-        if (ADD) other = load<W>(shortcut + here);
-        apply_row<T, W, ADD>(n, ch, take<W>(x + here), widened(other), y, here);
-    }
+    });
 }
 
 /* dx = γ/std · (g − correction 0 − (x − mean) · correction 1) and dshortcut = g, where g is what ReLU passes
  * on of dy. Reads x, dy and the mask, and writes dx and dshortcut. dx may be dy. */
-template <typename T, int W, bool MASKED>
-__global__ void apply_gradient(norm_t n, int lanes, const T *__restrict__ x, const T *dy, T *dx, T *dshortcut)
+template <typename T, int W, relu_t RELU>
+__global__ void __launch_bounds__(BLOCK, 2)
+    apply_gradient(norm_t n, int lanes, const T *__restrict__ x, const T *dy, T *dx, T *dshortcut)
 {
-    place at = place_of<W>(n, n.n_apply_parts, lanes);
-    channels<W> ch = channels_of<W>(n, at);
-    pack_t<float, W> shift = {}, slope = {};
+    place at = place_of<W>(n, n.n_apply_parts, lanes, true);
+    channels<W> ch = channels_of<W>(n, at, lanes);
+    pack_t<float, W> slope = {}, offset = {};
     if (n.correction) {
         const float *correction = n.correction + at.group * 2 * n.n_c + at.c;
-        shift = load<W>(correction), slope = load<W>(correction + n.n_c);
+        offset = load<W>(correction), slope = load<W>(correction + n.n_c);
     }
-    for (int64_t row = at.row; row < at.end; row += 2 * at.step) {
-        int64_t here = (at.first + at.end - 1 - row) * n.n_c + at.c, next = here - at.step * n.n_c;
-        bool two = row + at.step < at.end;
-        pack_t<T, W> value[2] = {load<W>(x + here)}, gradient[2] = {load<W>(dy + here)};
-        unsigned mask[2] = {MASKED ? n.mask[here / W] : 0u, MASKED && two ? n.mask[next / W] : 0u};
-        if (two) value[1] = load<W>(x + next), gradient[1] = load<W>(dy + next);
-        for (int i = 0; i < 2 && (i == 0 || two); i++) {
+    for (int k = 0; k < W; k++) offset.at[k] *= -ch.gain.at[k], slope.at[k] *= -ch.gain.at[k];
+    for_rounds<ROWS>(at, [&](int64_t here, int rows) {
+        pack_t<T, W> value[ROWS] = {}, gradient[ROWS] = {};
+        unsigned mask[ROWS] = {};
+        for (int i = 0; RELU == FROM_MASK && i < ROWS; i++)
+            if (i < rows) mask[i] = n.mask[(here + i * at.stride) / W];
+        load_rows<W, true>(value, x + here, at.stride, rows);
+        load_rows<W, true>(gradient, dy + here, at.stride, rows);
+        for (int i = 0; i < ROWS; i++) {
+            if (i >= rows) break;
             pack_t<float, W> off = widened(value[i]), g = widened(gradient[i]);
-            g = passed<W, MASKED>(n, ch, off, g, mask[i]);
-            if (dshortcut) put(dshortcut + (i ? next : here), g);
-            for (int k = 0; k < W; k++)
-                g.at[k] = ch.gain.at[k] * (g.at[k] - shift.at[k] - (off.at[k] - ch.mean.at[k]) * slope.at[k]);
-            if (dx) put(dx + (i ? next : here), g);
+            for (int k = 0; k < W; k++) {
+                off.at[k] -= ch.mean.at[k];
+                g.at[k] = passed<RELU>(off.at[k], ch.gain.at[k], ch.shift.at[k], g.at[k], mask[i] >> k & 1);
+                off.at[k] = __fmaf_rn(off.at[k], slope.at[k], offset.at[k]);
+            }
+            if (dshortcut) put(dshortcut + here + i * at.stride, g);
+            for (int k = 0; k < W; k++) g.at[k] = __fmaf_rn(ch.gain.at[k], g.at[k], off.at[k]);
+            if (dx) put(dx + here + i * at.stride, g);
         }
-    }
+    });
 }
 
 /* Channels of a thread, by the shape alone, as it decides the place of a bit in the mask. */
@@ -334,40 +364,57 @@ int width_of(const norm_t *n)
     return n->n_c % pack == 0 ? pack : 1;
 }
 
-/* Returns the threads per row; *grid: [groups · parts, blocks of channels]. */
-int lanes_of(const norm_t *n, int width, int n_parts, dim3 *grid)
+/* Threads per row, and the number of blocks that a row takes. */
+int lanes_of(const norm_t *n, bool sums, int64_t *n_blocks)
 {
-    int64_t packs = n->n_c / width, y = (packs + LANES - 1) / LANES;
-    *grid = dim3((unsigned)(n->n_groups * n_parts), (unsigned)y);
-    return (int)((packs + y - 1) / y);
+    int width = width_of(n), most = LINE_BYTES / (n->narrow ? 2 : 4) / width;
+    int64_t packs = n->n_c / width, wanted = sums && most < LANES ? most : LANES;
+    *n_blocks = (packs + wanted - 1) / wanted;
+    return (int)((packs + *n_blocks - 1) / *n_blocks);
+}
+
+/* Parts of each group: so few that no thread lacks rows for a round. */
+int parts_of(const norm_t *n, bool sums)
+{
+    int64_t n_blocks, row_lanes = BLOCK / lanes_of(n, sums, &n_blocks);
+    int64_t useful = n->group_rows / ((sums ? SUM_ROWS : ROWS) * row_lanes);
+    int64_t wanted = (sums ? SUM_BLOCKS : APPLY_BLOCKS) / (n_blocks * n->n_groups);
+    int64_t parts = wanted < useful ? wanted : useful;
+    return (int)(parts > 1 ? parts : 1);
 }
 
 template <typename T, int W> cudaError_t launch_sum(const norm_t *n, cudaStream_t stream)
 {
-    dim3 grid;
-    int lanes = lanes_of(n, W, n->n_sum_parts, &grid);
+    int64_t n_blocks;
+    int lanes = lanes_of(n, true, &n_blocks);
+    dim3 grid((unsigned)(n->n_groups * n->n_sum_parts), (unsigned)n_blocks);
     const T *x = static_cast<const T *>(n->x), *dy = static_cast<const T *>(n->dy);
     int64_t size = sizeof(T), n_all = n->n_rows * n->n_c, parts = n->n_groups * n->n_c * n->n_sum_parts * 16;
     traffic_count(dy ? "batch_norm_sum_gradients" : "batch_norm_sum",
                   n_all * size * (dy ? 2 : 1) + (dy && n->mask ? n_all / W : 0) + parts);
     if (!dy) return launch(sum_rows<T, W>, grid, BLOCK, stream, *n, lanes, x);
-    return launch(n->mask ? sum_gradients<T, W, true> : sum_gradients<T, W, false>, grid, BLOCK, stream, *n,
-                  lanes, x, dy);
+    return launch(n->mask   ? sum_gradients<T, W, FROM_MASK>
+                  : n->relu ? sum_gradients<T, W, FROM_X>
+                            : sum_gradients<T, W, NO_RELU>,
+                  grid, BLOCK, stream, *n, lanes, x, dy);
 }
 
 template <typename T, int W> cudaError_t launch_apply(const norm_t *n, cudaStream_t stream)
 {
-    dim3 grid;
-    int lanes = lanes_of(n, W, n->n_apply_parts, &grid);
+    int64_t n_blocks;
+    int lanes = lanes_of(n, false, &n_blocks);
+    dim3 grid((unsigned)(n->n_groups * n->n_apply_parts), (unsigned)n_blocks);
     const T *x = static_cast<const T *>(n->x);
     int64_t size = sizeof(T), n_all = n->n_rows * n->n_c;
     int64_t n_arrays = n->dy ? 2 + (n->dx ? 1 : 0) + (n->dshortcut ? 1 : 0) : 2 + (n->shortcut ? 1 : 0);
     traffic_count(n->dy ? "batch_norm_gradient" : "batch_norm_apply",
                   n_arrays * n_all * size + (n->mask ? n_all / W : 0));
     if (n->dy)
-        return launch(n->mask ? apply_gradient<T, W, true> : apply_gradient<T, W, false>, grid, BLOCK, stream,
-                      *n, lanes, x, static_cast<const T *>(n->dy), static_cast<T *>(n->dx),
-                      static_cast<T *>(n->dshortcut));
+        return launch(n->mask   ? apply_gradient<T, W, FROM_MASK>
+                      : n->relu ? apply_gradient<T, W, FROM_X>
+                                : apply_gradient<T, W, NO_RELU>,
+                      grid, BLOCK, stream, *n, lanes, x, static_cast<const T *>(n->dy),
+                      static_cast<T *>(n->dx), static_cast<T *>(n->dshortcut));
     return launch(n->shortcut ? apply<T, W, true> : apply<T, W, false>, grid, BLOCK, stream, *n, lanes, x,
                   static_cast<const T *>(n->shortcut), static_cast<T *>(n->y));
 }
@@ -382,6 +429,11 @@ template <typename T> cudaError_t apply_as(const norm_t *n, cudaStream_t stream)
     return width_of(n) > 1 ? launch_apply<T, PACK<T>>(n, stream) : launch_apply<T, 1>(n, stream);
 }
 } // namespace
+
+void batch_norm_divide(norm_t *n)
+{
+    n->n_sum_parts = parts_of(n, true), n->n_apply_parts = parts_of(n, false);
+}
 
 size_t batch_norm_mask_bytes(const norm_t *n)
 {

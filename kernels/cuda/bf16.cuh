@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding to bfloat16 as in compute/tensor/bf16.h: operands have the same bits on every backend. */
+/* Rounding to bfloat16 as in compute/tensor/bf16.h: operands have the same bits on every backend, except that
+ * the device has only one NaN. */
 #ifndef KERNELS_CUDA_BF16_CUH
 #define KERNELS_CUDA_BF16_CUH
 
@@ -7,20 +8,31 @@
 
 #include <stdint.h>
 
-static __device__ inline uint32_t bf16_nearest(float x)
+/* Two values in a word, the second in the upper half. */
+static __device__ inline uint32_t bf16_pair(float low, float high)
 {
-    uint32_t bits = __float_as_uint(x);
-    return x != x ? bits | 0x00400000u : bits + 0x7fffu + (bits >> 16 & 1);
+#ifdef __CUDA_ARCH__
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+#else
+    uint32_t half[2] = {__float_as_uint(low), __float_as_uint(high)};
+    for (uint32_t &bits : half) {
+        bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+        bits = (nan ? 0x7fff0000u : bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+    }
+    return half[0] | half[1] << 16;
+#endif
 }
 
 static __device__ inline uint16_t bf16_bits(float x)
 {
-    return static_cast<uint16_t>(bf16_nearest(x) >> 16);
+    return static_cast<uint16_t>(bf16_pair(x, 0));
 }
 
 static __device__ inline float bf16_rounded(float x)
 {
-    return __uint_as_float(bf16_nearest(x) & 0xffff0000u);
+    return __uint_as_float(bf16_pair(0, x));
 }
 
 /* Stores an operand as float32, unchanged, or as bfloat16. */

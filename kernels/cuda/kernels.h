@@ -47,6 +47,8 @@ typedef struct norm {
     float
         *correction; /* [groups, 2, c], backward: subtracted from dy directly, and times x − mean; NULL: 0 */
 } norm_t;
+/* Sets n_sum_parts and n_apply_parts from the shape. */
+void batch_norm_divide(norm_t *n);
 size_t batch_norm_mask_bytes(const norm_t *n);
 /* The sums of each group: of x and x², or of dy and dy · (x − mean). For one group that is not shared, also
  * does the work of batch_norm_finish. */

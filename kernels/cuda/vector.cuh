@@ -17,6 +17,16 @@ template <int N, typename T> static __device__ inline pack_t<T, N> load(const T 
     return *reinterpret_cast<const pack_t<T, N> *>(from);
 }
 
+/* As load, of what will not be read again soon: the first to leave the L2 cache. */
+template <int N, typename T> static __device__ inline pack_t<T, N> load_last(const T *from)
+{
+    pack_t<T, N> pack;
+    if (sizeof pack < sizeof(uint4)) return load<N>(from);
+    uint4 bits = __ldcs(reinterpret_cast<const uint4 *>(from));
+    memcpy(&pack, &bits, sizeof pack);
+    return pack;
+}
+
 template <int N, typename T> static __device__ inline void store(T *to, const pack_t<T, N> &pack)
 {
     *reinterpret_cast<pack_t<T, N> *>(to) = pack;
@@ -31,7 +41,12 @@ template <int N> static __device__ inline pack_t<float, N> widened(const pack_t<
 template <int N> static __device__ inline pack_t<float, N> widened(const pack_t<uint16_t, N> &pack)
 {
     pack_t<float, N> wide;
-    for (int k = 0; k < N; k++) wide.at[k] = __uint_as_float(static_cast<uint32_t>(pack.at[k]) << 16);
+    if (N == 1) wide.at[0] = widened(pack.at[0]);
+    for (int k = 0; k + 1 < N; k += 2) {
+        uint32_t pair;
+        memcpy(&pair, &pack.at[k], sizeof pair);
+        wide.at[k] = __uint_as_float(pair << 16), wide.at[k + 1] = __uint_as_float(pair & 0xffff0000u);
+    }
     return wide;
 }
 
@@ -49,8 +64,24 @@ template <int N> static __device__ inline void put(float *to, const pack_t<float
 template <int N> static __device__ inline void put(uint16_t *to, const pack_t<float, N> &pack)
 {
     pack_t<uint16_t, N> rounded;
-    for (int k = 0; k < N; k++) rounded.at[k] = bf16_bits(pack.at[k]);
+    if (N == 1) rounded.at[0] = bf16_bits(pack.at[0]);
+    for (int k = 0; k + 1 < N; k += 2) {
+        uint32_t pair = bf16_pair(pack.at[k], pack.at[k + 1]);
+        memcpy(&rounded.at[k], &pair, sizeof pair);
+    }
     store(to, rounded);
+}
+
+/* The greater, or NaN if x is NaN. */
+static __device__ inline float max_or_nan(float x, float least)
+{
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(least));
+    return y;
+#else
+    return x <= least ? least : x;
+#endif
 }
 
 /* Elements of T in 16 bytes: 4 of float32, 8 of bfloat16. */
