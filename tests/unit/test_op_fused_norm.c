@@ -21,6 +21,8 @@ static const op_desc_t cases[] = {
     NORM_GROUPS(4, {4, {7, 5, 5, 19}}),
     NORM_GROUPS(5, {4, {13, 6, 6, 40}}),
     NORM_GROUPS(9, {2, {5, 4}}),
+    /* several rounds of loads, and the rest of one */
+    NORM_GROUPS(2, {4, {5, 17, 16, 40}}),
 };
 
 /* The separate operators. */

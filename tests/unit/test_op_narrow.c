@@ -42,6 +42,9 @@ static const op_desc_t cases[] = {
     NORM(0.1, 1e-5, {4, {3, 31, 17, 1}}),
     NORM_GROUPS(4, {4, {7, 5, 5, 19}}),
     NORM_GROUPS(2, {4, {4, 7, 5, 64}}),
+    NORM_GROUPS(2, {4, {5, 17, 16, 64}}),
+    NORM(0.1, 1e-5, {4, {5, 31, 17, 3}}),
+    NORM_ADD_RELU({4, {3, 17, 16, 64}}),
     NORM_ADD_RELU({4, {4, 7, 5, 40}}),
     NORM_ADD_RELU({4, {3, 5, 5, 12}}),
     POOL(2, 15, 14, 12, POOL_MAX, 3, 3, 2, 2, 1, 1),
@@ -68,6 +71,7 @@ static const layout_t layouts[] = {
     {"x and y", {true, true}, true}, {"only x", {true, true}, false}, {"only y", {false, false}, true}};
 /* For two inputs. */
 static const layout_t one_input = {"the first input and y", {true, false}, true};
+static const layout_t wide = {"nothing", {false, false}, false};
 
 typedef struct limits {
     double k_y, k_dx, k_param, scale;
@@ -312,6 +316,44 @@ static void check_accumulate(const backend_t *device, int64_t n, int64_t offset)
     util_free(&sum), util_free(&term);
 }
 
+/* The statistics of normal values around a mean, where every hundredth is near zero if `stray`. Allowed: the
+ * bound in kernels/cuda/batch_norm.cu, or float32's rounding where that adds without error. */
+static void check_statistics(const backend_t *device, const layout_t *l, float mean, bool stray)
+{
+    enum { N_ROWS = 7 * 31 * 17, N_C = 16 };
+    const op_desc_t plain = NORM(1.0, 1e-5, {4, {7, 31, 17, N_C}});
+    op_run_t given = oracle_of(device, &plain, l, true, 24);
+    op_run_t got = op_run_with(device, narrowed(&plain, l), true, &(op_algorithms_t){0});
+    for (int64_t i = 0; i < N_ROWS * N_C; i++) {
+        float *x = given.x[0] + i;
+        *x = stray && i / N_C % 100 == 7 ? *x / 64 : *x + mean;
+        if (l->x[0]) *x = bf16_round(*x);
+    }
+    begin(&got, &given, l);
+    must(op_run_forward(&got), "forward"), must(op_run_backward(&got), "backward");
+    bool good = true;
+    for (int c = 0; c < N_C; c++) {
+        double m = 0, v = 0;
+        for (int64_t i = c; i < N_ROWS * N_C; i += N_C) m += (double)given.x[0][i] / N_ROWS;
+        for (int64_t i = c; i < N_ROWS * N_C; i += N_C) v += pow((double)given.x[0][i] - m, 2) / (N_ROWS - 1);
+        double e_m = fabs((double)got.state[0][c] - m), e_v = fabs((double)got.state[1][c] - v);
+        bool exact = mean > 0 && !stray,
+             close = e_m <= 4e-7 * (fabs(m) + sqrt(v)) && e_v <= (exact ? 4e-6 * v : 1.3e-6 * (m * m + v));
+        if (!close && good)
+            printf("# channel %d: mean %.9g, off by %.2g, variance %.9g, %.2g\n", c, m, e_m, v, e_v);
+        good &= close;
+    }
+    OK(good, "batch norm's statistics of values around %g%s", (double)mean, stray ? ", some near zero" : "");
+    op_run_t again = op_run_with(device, narrowed(&plain, l), true, &(op_algorithms_t){0});
+    begin(&again, &given, l);
+    must(op_run_forward(&again), "forward"), must(op_run_backward(&again), "backward");
+    size_t n_bytes = (size_t)N_ROWS * N_C * (l->y ? sizeof(uint16_t) : sizeof(float));
+    OK(memcmp(again.y, got.y, n_bytes) == 0 && memcmp(again.dx[0], got.dx[0], n_bytes) == 0 &&
+           memcmp(again.dparam[0], got.dparam[0], N_C * sizeof(float)) == 0,
+       "… and the same bits again");
+    op_run_free(&given), op_run_free(&got), op_run_free(&again);
+}
+
 static void check_key(bool x, bool y, const char *end)
 {
     char key[OP_KEY_MAX];
@@ -349,7 +391,7 @@ int main(int argc, char **argv)
         n += d.n_inputs == 2 ? N_LAYOUTS + 1 : N_LAYOUTS;
         for (int l = 0; l < N_LAYOUTS; l++) n += algorithms_of(device, &d, &layouts[l], names);
     }
-    tap_plan(4 * n + 6 + 4 + 1);
+    tap_plan(4 * n + 2 * 6 + 6 + 4 + 1);
     for (int i = 0; i < N_CASES; i++) {
         op_desc_t d = case_of(i);
         if (!runs(device, &d)) continue;
@@ -359,6 +401,11 @@ int main(int argc, char **argv)
             for (int k = 0; k < n_algorithms; k++) compare(device, &d, &layouts[l], names[k]);
         }
         if (d.n_inputs == 2) compare(device, &d, &one_input, NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        const layout_t *l = i ? &layouts[0] : &wide;
+        check_statistics(device, l, 0, false), check_statistics(device, l, 100, false);
+        check_statistics(device, l, 100, true);
     }
     static const int64_t lengths[] = {0, 7, 2000};
     for (int i = 0; i < 3; i++)
