@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Max and average pooling, forward and backward, without atomics: backward gathers, so that sums are
  * deterministic. */
+#include "kernels/cuda/divide.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -16,18 +17,18 @@ struct cell {
     int h, w;
 };
 
-/* Pixel i of n images, channels innermost. */
-template <int W> __device__ inline cell cell_at(int64_t i, int64_t n_c, int height, int width)
+/* The cells of a launch: n packs of W channels, of whole images. */
+struct cells_t {
+    divider_t packs, wide, high, stride_h, stride_w;
+    int64_t n;
+};
+
+/* Pack i, channels innermost. */
+template <int W> __device__ inline cell cell_at(const cells_t &cells, int64_t i)
 {
-    int64_t packs = n_c / W, q = i / packs;
-    cell at;
-    at.c = (i - q * packs) * W;
-    i = q, q = i / width;
-    at.w = (int)(i - q * width);
-    i = q, q = i / height;
-    at.h = (int)(i - q * height);
-    at.n = q;
-    return at;
+    uint32_t pack, w, h, q = divide(static_cast<uint32_t>(i), cells.packs, &pack);
+    q = divide(q, cells.wide, &w), q = divide(q, cells.high, &h);
+    return {q, static_cast<int64_t>(pack) * W, static_cast<int>(h), static_cast<int>(w)};
 }
 
 /* One window: where it starts, possibly outside, and the part inside the image, which is never empty. */
@@ -53,10 +54,10 @@ __device__ inline float cells_inside(window v)
 /* T: stored type; I: type of the saved index; saved may be NULL. `not (v ≤ top)` also lets the first NaN in; nothing beats a
  * NaN. */
 template <typename T, int W, typename I>
-__global__ void max_forward(pool_t p, const T *__restrict__ x, T *__restrict__ y)
+__global__ void max_forward(pool_t p, cells_t cells, const T *__restrict__ x, T *__restrict__ y)
 {
-    GRID_LOOP (i, p.n * p.out_h * p.out_w * (p.n_c / W)) {
-        cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
+    GRID_LOOP (i, cells.n) {
+        cell at = cell_at<W>(cells, i);
         window v = window_at(p, at.h, at.w);
         const T *image = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
         pack_t<float, W> top = take<W>(image + ((int64_t)v.h0 * p.in_w + v.w0) * p.n_c);
@@ -77,10 +78,11 @@ __global__ void max_forward(pool_t p, const T *__restrict__ x, T *__restrict__ y
     }
 }
 
-template <typename T, int W> __global__ void avg_forward(pool_t p, const T *__restrict__ x, T *__restrict__ y)
+template <typename T, int W>
+__global__ void avg_forward(pool_t p, cells_t cells, const T *__restrict__ x, T *__restrict__ y)
 {
-    GRID_LOOP (i, p.n * p.out_h * p.out_w * (p.n_c / W)) {
-        cell at = cell_at<W>(i, p.n_c, p.out_h, p.out_w);
+    GRID_LOOP (i, cells.n) {
+        cell at = cell_at<W>(cells, i);
         window v = window_at(p, at.h, at.w);
         const T *image = x + at.n * p.in_h * p.in_w * p.n_c + at.c;
         pack_t<float, W> sum = {};
@@ -99,32 +101,36 @@ struct range {
     int first, end;
 };
 
-__device__ inline range windows_over(int cell, int pad, int kernel, int stride, int out)
+__device__ inline range windows_over(int cell, int pad, int kernel, divider_t stride, int out)
 {
     int late = cell + pad - kernel; /* windows that start at or before this end before the pixel */
-    range r = {late < 0 ? 0 : late / stride + 1, (cell + pad) / stride + 1};
+    uint32_t rest;
+    range r = {late < 0 ? 0 : static_cast<int>(divide(late, stride, &rest)) + 1,
+               static_cast<int>(divide(cell + pad, stride, &rest)) + 1};
     if (r.end > out) r.end = out;
     return r;
 }
 
 /* Calls visit(output element, window) for each window that contains a pixel. */
-template <int W, typename V> __device__ inline void for_windows(const pool_t &p, cell at, V visit)
+template <typename V>
+__device__ inline void for_windows(const pool_t &p, const cells_t &cells, cell at, V visit)
 {
-    range rows = windows_over(at.h, p.pad_h, p.kernel_h, p.stride_h, p.out_h);
-    range columns = windows_over(at.w, p.pad_w, p.kernel_w, p.stride_w, p.out_w);
-    for (int oh = rows.first; oh < rows.end; oh++)
-        for (int ow = columns.first; ow < columns.end; ow++)
-            visit(((at.n * p.out_h + oh) * p.out_w + ow) * p.n_c + at.c, window_at(p, oh, ow));
+    range rows = windows_over(at.h, p.pad_h, p.kernel_h, cells.stride_h, p.out_h);
+    range columns = windows_over(at.w, p.pad_w, p.kernel_w, cells.stride_w, p.out_w);
+    for (int oh = rows.first; oh < rows.end; oh++) {
+        int64_t here = ((at.n * p.out_h + oh) * p.out_w + columns.first) * p.n_c + at.c;
+        for (int ow = columns.first; ow < columns.end; ow++, here += p.n_c) visit(here, window_at(p, oh, ow));
+    }
 }
 
 template <typename T, int W, typename I>
-__global__ void max_backward(pool_t p, const T *__restrict__ dy, T *__restrict__ dx)
+__global__ void max_backward(pool_t p, cells_t cells, const T *__restrict__ dy, T *__restrict__ dx)
 {
     const I *saved = static_cast<const I *>(p.saved);
-    GRID_LOOP (i, p.n * p.in_h * p.in_w * (p.n_c / W)) {
-        cell at = cell_at<W>(i, p.n_c, p.in_h, p.in_w);
+    GRID_LOOP (i, cells.n) {
+        cell at = cell_at<W>(cells, i);
         pack_t<float, W> sum = {};
-        for_windows<W>(p, at, [&](int64_t from, window v) {
+        for_windows(p, cells, at, [&](int64_t from, window v) {
             I here = (I)((at.h - v.h) * p.kernel_w + at.w - v.w);
             pack_t<float, W> gradient = take<W>(dy + from);
             pack_t<I, W> winner = load<W>(saved + from);
@@ -135,12 +141,12 @@ __global__ void max_backward(pool_t p, const T *__restrict__ dy, T *__restrict__
 }
 
 template <typename T, int W>
-__global__ void avg_backward(pool_t p, const T *__restrict__ dy, T *__restrict__ dx)
+__global__ void avg_backward(pool_t p, cells_t cells, const T *__restrict__ dy, T *__restrict__ dx)
 {
-    GRID_LOOP (i, p.n * p.in_h * p.in_w * (p.n_c / W)) {
-        cell at = cell_at<W>(i, p.n_c, p.in_h, p.in_w);
+    GRID_LOOP (i, cells.n) {
+        cell at = cell_at<W>(cells, i);
         pack_t<float, W> sum = {};
-        for_windows<W>(p, at, [&](int64_t from, window v) {
+        for_windows(p, cells, at, [&](int64_t from, window v) {
             float share = 1 / cells_inside(v);
             pack_t<float, W> gradient = take<W>(dy + from);
             for (int k = 0; k < W; k++) sum.at[k] += gradient.at[k] * share;
@@ -149,7 +155,7 @@ __global__ void avg_backward(pool_t p, const T *__restrict__ dy, T *__restrict__
     }
 }
 
-template <typename T> using kernel_t = void(pool_t p, const T *from, T *to);
+template <typename T> using kernel_t = void(pool_t p, cells_t cells, const T *from, T *to);
 
 template <typename T, int W> kernel_t<T> *forward_kernel(const pool_t *p)
 {
@@ -171,37 +177,51 @@ template <typename T> void count_arrays(const char *kernel, const pool_t *p)
     traffic_count(kernel, (in + out) * size + (p->saved ? out * (p->wide_index ? 4 : 1) : 0));
 }
 
-template <typename T> cudaError_t forward(const pool_t *p, const void *from, void *to, cudaStream_t stream)
+/* Launches a kernel for as many images at a time as 32-bit counters allow. */
+template <typename T, int W>
+cudaError_t each_part(kernel_t<T> *kernel, pool_t p, bool forward, const T *from, T *to, cudaStream_t stream)
 {
-    const int W = PACK<T>;
-    const T *x = static_cast<const T *>(from);
-    T *y = static_cast<T *>(to);
-    bool packed = p->n_c % W == 0 && packs<W>(x) && packs<W>(y);
-    int64_t n = p->n * p->out_h * p->out_w * p->n_c;
-    count_arrays<T>("pool2d_forward", p);
-    return launch(packed ? forward_kernel<T, W>(p) : forward_kernel<T, 1>(p), grid_for(packed ? n / W : n),
-                  BLOCK, stream, *p, x, y);
+    int64_t n_x = (int64_t)p.in_h * p.in_w * p.n_c, n_y = (int64_t)p.out_h * p.out_w * p.n_c,
+            n_image = (forward ? n_y : n_x) / W, n_left = p.n, most = INT32_MAX / n_image;
+    cells_t cells = {divider_of(p.n_c / W),
+                     divider_of(forward ? p.out_w : p.in_w),
+                     divider_of(forward ? p.out_h : p.in_h),
+                     divider_of(p.stride_h),
+                     divider_of(p.stride_w),
+                     0};
+    cudaError_t status = cudaSuccess;
+    for (; n_left > 0 && status == cudaSuccess; n_left -= p.n) {
+        p.n = n_left < most ? n_left : most, cells.n = p.n * n_image;
+        status = launch(kernel, grid_for(cells.n), BLOCK, stream, p, cells, from, to);
+        from += p.n * (forward ? n_x : n_y), to += p.n * (forward ? n_y : n_x);
+        if (p.saved) p.saved = static_cast<uint8_t *>(p.saved) + p.n * n_y * (p.wide_index ? 4 : 1);
+    }
+    return status;
 }
 
-template <typename T> cudaError_t backward(const pool_t *p, const void *from, void *to, cudaStream_t stream)
+template <typename T>
+cudaError_t pool_arrays(const pool_t *p, bool forward, const void *from, void *to, cudaStream_t stream)
 {
     const int W = PACK<T>;
-    const T *dy = static_cast<const T *>(from);
-    T *dx = static_cast<T *>(to);
-    bool packed = p->n_c % W == 0 && packs<W>(dy) && packs<W>(dx);
-    int64_t n = p->n * p->in_h * p->in_w * p->n_c;
-    count_arrays<T>("pool2d_backward", p);
-    return launch(packed ? backward_kernel<T, W>(p) : backward_kernel<T, 1>(p), grid_for(packed ? n / W : n),
-                  BLOCK, stream, *p, dy, dx);
+    const T *source = static_cast<const T *>(from);
+    T *target = static_cast<T *>(to);
+    count_arrays<T>(forward ? "pool2d_forward" : "pool2d_backward", p);
+    if (p->n_c % W == 0 && packs<W>(source) && packs<W>(target))
+        return each_part<T, W>(forward ? forward_kernel<T, W>(p) : backward_kernel<T, W>(p), *p, forward,
+                               source, target, stream);
+    return each_part<T, 1>(forward ? forward_kernel<T, 1>(p) : backward_kernel<T, 1>(p), *p, forward, source,
+                           target, stream);
 }
 } // namespace
 
 cudaError_t pool2d_forward(const pool_t *p, const void *x, void *y, cudaStream_t stream)
 {
-    return p->narrow ? forward<uint16_t>(p, x, y, stream) : forward<float>(p, x, y, stream);
+    return p->narrow ? pool_arrays<uint16_t>(p, true, x, y, stream)
+                     : pool_arrays<float>(p, true, x, y, stream);
 }
 
 cudaError_t pool2d_backward(const pool_t *p, const void *dy, void *dx, cudaStream_t stream)
 {
-    return p->narrow ? backward<uint16_t>(p, dy, dx, stream) : backward<float>(p, dy, dx, stream);
+    return p->narrow ? pool_arrays<uint16_t>(p, false, dy, dx, stream)
+                     : pool_arrays<float>(p, false, dy, dx, stream);
 }
