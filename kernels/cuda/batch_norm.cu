@@ -322,8 +322,9 @@ __global__ void __launch_bounds__(BLOCK, ADD ? 3 : 4)
 }
 
 /* dx = γ/std · (g − correction 0 − (x − mean) · correction 1) and dshortcut = g, where g is what ReLU passes
- * on of dy. Reads x, dy and the mask, and writes dx and dshortcut. dx may be dy. */
-template <typename T, int W, relu_t RELU>
+ * on of dy. Reads x, dy and the mask, and writes dx and, if SPLIT, dshortcut. dx may be dy; if it is dshortcut,
+ * g remains. */
+template <typename T, int W, relu_t RELU, bool SPLIT>
 __global__ void __launch_bounds__(BLOCK, 2)
     apply_gradient(norm_t n, int lanes, const T *__restrict__ x, const T *dy, T *dx, T *dshortcut)
 {
@@ -349,10 +350,10 @@ __global__ void __launch_bounds__(BLOCK, 2)
                 off.at[k] -= ch.mean.at[k];
                 g.at[k] = passed<RELU>(off.at[k], ch.gain.at[k], ch.shift.at[k], g.at[k], mask[i] >> k & 1);
                 off.at[k] = __fmaf_rn(off.at[k], slope.at[k], offset.at[k]);
+                off.at[k] = __fmaf_rn(ch.gain.at[k], g.at[k], off.at[k]);
             }
-            if (dshortcut) put(dshortcut + here + i * at.stride, g);
-            for (int k = 0; k < W; k++) g.at[k] = __fmaf_rn(ch.gain.at[k], g.at[k], off.at[k]);
-            if (dx) put(dx + here + i * at.stride, g);
+            put(dx + here + i * at.stride, off);
+            if (SPLIT) put(dshortcut + here + i * at.stride, g);
         }
     });
 }
@@ -399,6 +400,15 @@ template <typename T, int W> cudaError_t launch_sum(const norm_t *n, cudaStream_
                   grid, BLOCK, stream, *n, lanes, x, dy);
 }
 
+template <typename T, int W, relu_t RELU>
+cudaError_t launch_gradient(const norm_t *n, dim3 grid, int lanes, cudaStream_t stream)
+{
+    T *dshortcut = static_cast<T *>(n->dshortcut), *dx = n->dx ? static_cast<T *>(n->dx) : dshortcut;
+    return launch(dshortcut ? apply_gradient<T, W, RELU, true> : apply_gradient<T, W, RELU, false>, grid,
+                  BLOCK, stream, *n, lanes, static_cast<const T *>(n->x), static_cast<const T *>(n->dy), dx,
+                  dshortcut);
+}
+
 template <typename T, int W> cudaError_t launch_apply(const norm_t *n, cudaStream_t stream)
 {
     int64_t n_blocks;
@@ -409,12 +419,9 @@ template <typename T, int W> cudaError_t launch_apply(const norm_t *n, cudaStrea
     int64_t n_arrays = n->dy ? 2 + (n->dx ? 1 : 0) + (n->dshortcut ? 1 : 0) : 2 + (n->shortcut ? 1 : 0);
     traffic_count(n->dy ? "batch_norm_gradient" : "batch_norm_apply",
                   n_arrays * n_all * size + (n->mask ? n_all / W : 0));
-    if (n->dy)
-        return launch(n->mask   ? apply_gradient<T, W, FROM_MASK>
-                      : n->relu ? apply_gradient<T, W, FROM_X>
-                                : apply_gradient<T, W, NO_RELU>,
-                      grid, BLOCK, stream, *n, lanes, x, static_cast<const T *>(n->dy),
-                      static_cast<T *>(n->dx), static_cast<T *>(n->dshortcut));
+    if (n->dy && n->mask) return launch_gradient<T, W, FROM_MASK>(n, grid, lanes, stream);
+    if (n->dy && n->relu) return launch_gradient<T, W, FROM_X>(n, grid, lanes, stream);
+    if (n->dy) return launch_gradient<T, W, NO_RELU>(n, grid, lanes, stream);
     return launch(n->shortcut ? apply<T, W, true> : apply<T, W, false>, grid, BLOCK, stream, *n, lanes, x,
                   static_cast<const T *>(n->shortcut), static_cast<T *>(n->y));
 }

@@ -132,6 +132,12 @@ static void check_training(op_run_t *got, chain_t *c, const char *what)
     OK(same_bits("dx0", got->dy, c->norm.dx[0], c->shape) &&
            same_channels("dparam", got->dparam, c->norm.dparam, d),
        "… in place, without the gradient of the added tensor");
+    if (!c->adds) return;
+    got->args.dx[0].data = NULL, got->args.dx[1].data = got->dx[1];
+    spoil(got->dx[1], c->shape);
+    memcpy(got->dy, c->relu.dy, n_bytes(c->shape));
+    must(op_run_backward(got), "backward");
+    OK(same_bits("dx1", got->dx[1], c->add.dx[1], c->shape), "… only that gradient");
 }
 
 static void check_evaluation(const backend_t *device, const op_desc_t *desc, op_run_t *trained, chain_t *c)
@@ -184,7 +190,7 @@ int main(int argc, char **argv)
 {
     enum { N_CASES = sizeof cases / sizeof cases[0] };
     const backend_t *device = util_open(argc, argv, 2);
-    tap_plan(3 * 5 * N_CASES + 1);
+    tap_plan((3 * 5 + 2) * N_CASES + 1);
     for (int i = 0; i < N_CASES; i++) {
         compare(device, &cases[i], false, true);
         compare(device, &cases[i], true, false);
