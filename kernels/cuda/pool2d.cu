@@ -111,31 +111,33 @@ __device__ inline range windows_over(int cell, int pad, int kernel, divider_t st
     return r;
 }
 
-/* Calls visit(output element, window) for each window that contains a pixel. */
-template <typename V>
-__device__ inline void for_windows(const pool_t &p, const cells_t &cells, cell at, V visit)
-{
-    range rows = windows_over(at.h, p.pad_h, p.kernel_h, cells.stride_h, p.out_h);
-    range columns = windows_over(at.w, p.pad_w, p.kernel_w, cells.stride_w, p.out_w);
-    for (int oh = rows.first; oh < rows.end; oh++) {
-        int64_t here = ((at.n * p.out_h + oh) * p.out_w + columns.first) * p.n_c + at.c;
-        for (int ow = columns.first; ow < columns.end; ow++, here += p.n_c) visit(here, window_at(p, oh, ow));
-    }
-}
-
+/* Two windows of a row are loaded before the first is used: threads of a warp have one or two. */
 template <typename T, int W, typename I>
 __global__ void max_backward(pool_t p, cells_t cells, const T *__restrict__ dy, T *__restrict__ dx)
 {
     const I *saved = static_cast<const I *>(p.saved);
     GRID_LOOP (i, cells.n) {
         cell at = cell_at<W>(cells, i);
+        range rows = windows_over(at.h, p.pad_h, p.kernel_h, cells.stride_h, p.out_h);
+        range columns = windows_over(at.w, p.pad_w, p.kernel_w, cells.stride_w, p.out_w);
         pack_t<float, W> sum = {};
-        for_windows(p, cells, at, [&](int64_t from, window v) {
-            I here = (I)((at.h - v.h) * p.kernel_w + at.w - v.w);
-            pack_t<float, W> gradient = take<W>(dy + from);
-            pack_t<I, W> winner = load<W>(saved + from);
-            for (int k = 0; k < W; k++) sum.at[k] += winner.at[k] == here ? gradient.at[k] : 0;
-        });
+        for (int oh = rows.first; oh < rows.end; oh++) {
+            int64_t from = ((at.n * p.out_h + oh) * p.out_w + columns.first) * p.n_c + at.c;
+            int here =
+                (at.h + p.pad_h - oh * p.stride_h) * p.kernel_w + at.w + p.pad_w - columns.first * p.stride_w;
+            for (int n = columns.end - columns.first; n > 0;
+                 n -= 2, from += 2 * p.n_c, here -= 2 * p.stride_w) {
+                pack_t<T, W> gradient[2] = {load<W>(dy + from)};
+                pack_t<I, W> winner[2] = {load<W>(saved + from)};
+                if (n > 1)
+                    gradient[1] = load<W>(dy + from + p.n_c), winner[1] = load<W>(saved + from + p.n_c);
+                for (int j = 0; j < 2; j++) {
+                    pack_t<float, W> g = widened(gradient[j]);
+                    for (int k = 0; k < W; k++)
+                        if (winner[j].at[k] == (I)(here - j * p.stride_w)) sum.at[k] += g.at[k];
+                }
+            }
+        }
         put(dx + i * W, sum);
     }
 }
@@ -145,12 +147,16 @@ __global__ void avg_backward(pool_t p, cells_t cells, const T *__restrict__ dy, 
 {
     GRID_LOOP (i, cells.n) {
         cell at = cell_at<W>(cells, i);
+        range rows = windows_over(at.h, p.pad_h, p.kernel_h, cells.stride_h, p.out_h);
+        range columns = windows_over(at.w, p.pad_w, p.kernel_w, cells.stride_w, p.out_w);
         pack_t<float, W> sum = {};
-        for_windows(p, cells, at, [&](int64_t from, window v) {
-            float share = 1 / cells_inside(v);
-            pack_t<float, W> gradient = take<W>(dy + from);
-            for (int k = 0; k < W; k++) sum.at[k] += gradient.at[k] * share;
-        });
+        for (int oh = rows.first; oh < rows.end; oh++)
+            for (int ow = columns.first; ow < columns.end; ow++) {
+                float share = 1 / cells_inside(window_at(p, oh, ow));
+                pack_t<float, W> gradient =
+                    take<W>(dy + ((at.n * p.out_h + oh) * p.out_w + ow) * p.n_c + at.c);
+                for (int k = 0; k < W; k++) sum.at[k] += gradient.at[k] * share;
+            }
         put(dx + i * W, sum);
     }
 }

@@ -61,7 +61,7 @@ for part in dump("-sass", sys.argv[1]).split("Function : ")[1:]:
     work = {"issue": len(loop), "integer": sum(op in ALU for op in opcodes),
             "double": sum(op in ("DADD", "DMUL", "DFMA") for op in opcodes),
             "conversion": sum(t.startswith("F2F.F64") for t in loop)}
-    at_once = loads_before_use(loop)
+    at_once = max(1, loads_before_use(loop))
     flight = blocks * 256 * 16 * at_once
     clocks = {r: work[r] / RATES[r] for r in RATES}
     bounds = [512 * sum(moved) / clocks[r] / BYTES_PER_CLOCK if work[r] else None for r in RATES]
