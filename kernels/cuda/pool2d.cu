@@ -195,7 +195,7 @@ cudaError_t each_part(kernel_t<T> *kernel, pool_t p, bool forward, const T *from
                      divider_of(p.stride_h),
                      divider_of(p.stride_w),
                      0};
-    cudaError_t status = cudaSuccess;
+    cudaError_t status = most < 1 ? cudaErrorInvalidValue : cudaSuccess;
     for (; n_left > 0 && status == cudaSuccess; n_left -= p.n) {
         p.n = n_left < most ? n_left : most, cells.n = p.n * n_image;
         status = launch(kernel, grid_for(cells.n), BLOCK, stream, p, cells, from, to);
