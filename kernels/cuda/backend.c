@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The cuda backend's table, and the order in which device, cuBLASLt and buffers are opened and closed.
+/* The cuda backend's table, and the order in which device, libraries and buffers are opened and closed.
  * Choosing the backend is left to compute/ops/registry.c. */
 #include "compute/ops/registry.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/dnn.h"
 #include "kernels/cuda/lt.h"
 
 /* One operator each, in the file of its name. */
@@ -14,6 +15,7 @@ static void close_backend(void)
 {
     cuda_graph_close();
     cuda_reduce_close();
+    dnn_close();
     lt_close();
     cuda_device_close();
 }

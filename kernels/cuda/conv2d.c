@@ -10,7 +10,7 @@
 #include "kernels/cuda/chunk.h"
 
 static const conv_impl_t *const impls[] = {&cuda_conv_gemm, &cuda_conv_implicit, &cuda_conv_im2col,
-                                           &cuda_conv_im2col_l2};
+                                           &cuda_conv_im2col_l2, &cuda_conv_cudnn};
 enum { N_IMPLS = sizeof impls / sizeof impls[0] };
 
 /* Saved, with an epilogue: its mask. Workspace: the largest of any pass; then, if both backward passes read dy
@@ -118,13 +118,11 @@ int conv_list(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass,
 /* Whether a variant has this name; it is then selected. */
 static bool select_variant(const conv_impl_t *impl, const char *name, conv_problem_t *problem)
 {
-    int n = impl->count(problem);
-    for (int v = 0; v < n; v++)
-        if (strcmp(impl->names[v], name) == 0) {
-            problem->variant = v;
-            return true;
-        }
-    return false;
+    int v = 0;
+    while (impl->names[v] && strcmp(impl->names[v], name) != 0) v++;
+    if (!impl->names[v] || v >= impl->count(problem)) return false;
+    problem->variant = v;
+    return true;
 }
 
 static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)

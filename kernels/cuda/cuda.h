@@ -20,7 +20,8 @@ void cuda_device_close(void);
 /* For traffic.c: an H200's description without a device; NULL ends it. */
 void cuda_device_pretend(const backend_options_t *options);
 const backend_device_t *cuda_device(void);
-/* Such as "NVIDIA H200, CUDA 13.0, cuBLASLt 13.0.2". */
+/* Such as "NVIDIA H200, CUDA 13.0, cuBLASLt 13.0.2, cuDNN 9.19.0". With an open device, cuDNN only if it has
+ * been loaded. */
 void cuda_describe(char *out, size_t n_bytes);
 cudaStream_t cuda_stream(void);
 /* For copies concurrent with the work, and the event that marks their end. */

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/dnn.h"
 #include "kernels/cuda/lt.h"
 
 enum { MIN_CAPABILITY = 80 };
@@ -198,11 +199,13 @@ int64_t cuda_l2_bytes(void)
 
 void cuda_describe(char *out, size_t n_bytes)
 {
-    char cuda[16], blas[32];
+    char cuda[16], blas[32], dnn[96];
     backend_device_t first;
     version_text(CUDART_VERSION, cuda);
     lt_version(blas, sizeof blas);
     const backend_device_t *device = cuda_device();
+    dnn_describe(!device, dnn, sizeof dnn);
     if (!device && describe_device(0, &first) == ERR_OK) device = &first;
-    snprintf(out, n_bytes, "%s, CUDA %s, cuBLASLt %s", device ? device->name : "no GPU", cuda, blas);
+    snprintf(out, n_bytes, "%s, CUDA %s, cuBLASLt %s%s%s", device ? device->name : "no GPU", cuda, blas,
+             dnn[0] ? ", " : "", dnn);
 }

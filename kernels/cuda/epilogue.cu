@@ -28,7 +28,8 @@ windows_t windows_of(const cells_t &cells, bool partial)
 /* Bias, ReLU and the maximum of a window, as in direct/epilogue.h on the CPU: NaN wins, then the first of
  * equals. Reads each product once; writes y and, if asked for, the mask. y may be the product if windows have
  * one pixel. */
-template <typename U> __global__ void forward(epilogue_args_t a, U *y, windows_t v, uint32_t n)
+template <typename T, typename U>
+__global__ void forward(epilogue_args_t a, const T *product, U *y, windows_t v, uint32_t n)
 {
     GRID_LOOP (i, n) {
         uint32_t channel, column, row;
@@ -41,7 +42,8 @@ template <typename U> __global__ void forward(epilogue_args_t a, U *y, windows_t
         int which = 0;
         for (int h = 0; h < c.pool_h; h++)
             for (int w = 0; w < c.pool_w; w++) {
-                float value = a.product[first + (static_cast<int64_t>(h) * c.width + w) * c.channels] + shift;
+                float value =
+                    widened(product[first + (static_cast<int64_t>(h) * c.width + w) * c.channels]) + shift;
                 bool wins = (h == 0 && w == 0) || (best == best && (value > best || value != value));
                 best = wins ? value : best;
                 which = wins ? h * c.pool_w + w : which;
@@ -62,16 +64,21 @@ cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream)
     for (int64_t first = 0; first < n_samples && status == cudaSuccess; first += most) {
         int64_t n = (n_samples - first < most ? n_samples - first : most) * size, at = first * size;
         epilogue_args_t part = *args;
-        part.product += first * args->cells.height * args->cells.width * args->cells.channels;
+        const int64_t from = first * args->cells.height * args->cells.width * args->cells.channels;
         if (part.mask) part.mask += at;
-        traffic_count("epilogue_forward",
-                      n / size * args->cells.height * args->cells.width * args->cells.channels * 4 +
-                          n * ((args->y_bf16 ? 2 : 4) + (args->mask ? 1 : 0)));
-        if (args->y_bf16)
-            status = launch(forward<uint16_t>, grid_for(n), BLOCK, stream, part,
+        traffic_count("epilogue_forward", n / size * args->cells.height * args->cells.width *
+                                                  args->cells.channels * (args->product_bf16 ? 2 : 4) +
+                                              n * ((args->y_bf16 ? 2 : 4) + (args->mask ? 1 : 0)));
+        const float *wide = static_cast<const float *>(args->product) + from;
+        if (args->product_bf16)
+            status = launch(forward<uint16_t, uint16_t>, grid_for(n), BLOCK, stream, part,
+                            static_cast<const uint16_t *>(args->product) + from,
+                            static_cast<uint16_t *>(args->y) + at, windows, n);
+        else if (args->y_bf16)
+            status = launch(forward<float, uint16_t>, grid_for(n), BLOCK, stream, part, wide,
                             static_cast<uint16_t *>(args->y) + at, windows, n);
         else
-            status = launch(forward<float>, grid_for(n), BLOCK, stream, part,
+            status = launch(forward<float, float>, grid_for(n), BLOCK, stream, part, wide,
                             static_cast<float *>(args->y) + at, windows, n);
     }
     return status;

@@ -70,9 +70,10 @@ typedef struct cells {
 typedef struct epilogue_args {
     cells_t cells;
     bool relu;
-    const float *product, *bias; /* bias may be NULL */
-    void *y;                     /* may be the product if windows are single pixels */
-    bool y_bf16;
+    const void *product; /* float32, or bfloat16 with product_bf16, only with y_bf16 */
+    const float *bias;   /* may be NULL */
+    void *y;             /* may be the product if windows are single pixels */
+    bool y_bf16, product_bf16;
     uint8_t *mask;
 } epilogue_args_t;
 cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream);

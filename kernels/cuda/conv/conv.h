@@ -40,7 +40,7 @@ typedef struct conv_call {
  * epilogue_args_t.mask: written by forward in training, read by backward. Backward data adds to dx where
  * args->accumulate_dx[0] says so. */
 typedef struct conv_impl {
-    const char *const *names; /* of its variants; stable: kept in caches and checkpoints */
+    const char *const *names; /* of its variants, up to NULL; stable: kept in caches and checkpoints */
     /* Number of variants that can be planned; 0: it does not fit. Ignores problem->variant. */
     int (*count)(const conv_problem_t *problem);
     /* *out starts NULL; on an error nothing is left allocated. */
@@ -53,7 +53,8 @@ typedef struct conv_impl {
     err_t (*densify)(const void *plan, const conv_problem_t *problem, const op_args_t *args, void *dense);
 } conv_impl_t;
 
-extern const conv_impl_t cuda_conv_gemm, cuda_conv_im2col, cuda_conv_im2col_l2, cuda_conv_implicit;
+extern const conv_impl_t cuda_conv_gemm, cuda_conv_im2col, cuda_conv_im2col_l2, cuda_conv_implicit,
+    cuda_conv_cudnn;
 
 /* conv2d.c: op_kernel_t's functions for an operator that is the convolution `desc`. */
 err_t conv_plan(op_t *op, const op_desc_t *desc);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution as matrix products on cuBLASLt (gemm_plan.h), a few samples at a time, so that scratch is
- * bounded. "gemm" is the pointwise convolution, whose windows are the pixels. "im2col" writes windows to
+/* Convolution as matrix products on cuBLASLt, or by cuDNN (gemm_plan.h), a few samples at a time, so that
+ * scratch is bounded. "gemm" is the pointwise convolution, whose windows are the pixels. "im2col" writes windows to
  * memory; "im2col-l2" so few at a time that they stay in cache, with more launches. Chunks run in order, so
  * sums over them have a fixed order. */
 #include "kernels/cuda/conv/gemm_plan.h"
@@ -8,7 +8,8 @@
 /* The operands of one chunk, and the product to use. */
 typedef struct piece {
     int64_t n;
-    gemm_t *gemm;
+    gemm_t *gemm; /* one of the two */
+    dnn_t *dnn;
     const void *x, *dy; /* dy: as given, or before the epilogue (conv_call_t.dense) */
     void *y, *dx;
     uint8_t *mask;
@@ -27,6 +28,7 @@ static piece_t piece_of(const gemm_plan_t *p, const conv_call_t *call, int64_t i
     int64_t first = i * p->chunk.n_samples, cells = (int64_t)p->shape.oh * p->shape.ow * p->shape.k;
     piece_t piece = {.n = last ? p->chunk.n_last : p->chunk.n_samples,
                      .gemm = last && p->gemm[1] ? p->gemm[1] : p->gemm[0],
+                     .dnn = last && p->dnn[1] ? p->dnn[1] : p->dnn[0],
                      .x = at_sample(&args->x[0], first),
                      .dy = at_sample(&args->dy[0], first),
                      .y = at_sample(&args->y[0], first),
@@ -40,6 +42,11 @@ static piece_t piece_of(const gemm_plan_t *p, const conv_call_t *call, int64_t i
 static void *ws_at(const conv_call_t *call, size_t offset)
 {
     return (char *)call->args->workspace + offset;
+}
+
+static err_t run_product(const piece_t *piece, const gemm_call_t *call)
+{
+    return piece->dnn ? dnn_run(piece->dnn, call) : gemm_run(piece->gemm, call);
 }
 
 /* The windows of a chunk of x or dy: in place, or written to the workspace. */
@@ -101,11 +108,12 @@ static err_t gemm_forward(const gemm_plan_t *p, const conv_problem_t *problem, c
         gemm_call_t gemm = {
             .b = weight, .bias = args->param[1].data, .d = product, .workspace = ws_at(call, p->products)};
         TRY(windows_of(p, call, &piece, piece.x, p->x_bf16, &gemm.a));
-        TRY(gemm_run(piece.gemm, &gemm));
+        TRY(run_product(&piece, &gemm));
         if (!p->apart) continue;
         epilogue_args_t epilogue = {.cells = conv_cells_of(problem->desc, piece.n),
                                     .relu = p->relu,
                                     .product = product,
+                                    .product_bf16 = p->by_cudnn && p->rounds,
                                     .bias = p->bias ? args->param[1].data : NULL,
                                     .y = piece.y,
                                     .y_bf16 = p->y_bf16,
@@ -166,7 +174,7 @@ static err_t gemm_backward_data(const gemm_plan_t *p, const conv_problem_t *prob
         TRY(gradient_of(p, problem, call, &piece, NULL, &dy));
         gemm.a = dy;
         if (!p->folds) TRY(windows_of(p, call, &piece, dy, p->rounds, &gemm.a));
-        TRY(gemm_run(piece.gemm, &gemm));
+        TRY(run_product(&piece, &gemm));
         if (p->folds)
             E_CUDA(col2im(&shape, columns, piece.dx, p->x_bf16, adds, cuda_stream()), "conv2d, col2im");
     }
@@ -188,12 +196,23 @@ static err_t gemm_backward_weights(const gemm_plan_t *p, const conv_problem_t *p
     float *sums = p->n_parts > 1 ? ws_at(call, p->parts) : args->dparam[1].data;
     if (!p->bias || call->dense) sums = NULL;
     bool together = p->chunk.n_chunks == 1;
+    const int64_t n_weights = shape_count(problem->desc->param[0]);
     for (int64_t i = 0; i < p->chunk.n_chunks; i++) {
         piece_t piece = piece_of(p, call, i);
-        gemm_call_t gemm = {.d = args->dparam[0].data, .beta = i > 0, .workspace = ws_at(call, p->products)};
+        /* cuDNN's is of the operands' type, and sums of chunks are float32. */
+        const bool apart = p->by_cudnn && (p->rounds || i > 0);
+        gemm_call_t gemm = {.d = apart ? ws_at(call, p->gradient) : args->dparam[0].data,
+                            .beta = i > 0 && !apart,
+                            .workspace = ws_at(call, p->products)};
         TRY(gradient_of(p, problem, call, &piece, together ? sums : NULL, &gemm.a));
         TRY(windows_of(p, call, &piece, piece.x, p->x_bf16, &gemm.b));
-        TRY(gemm_run(piece.gemm, &gemm));
+        TRY(run_product(&piece, &gemm));
+        float *wide = gemm.d;
+        if (apart && p->rounds) {
+            wide = i > 0 ? ws_at(call, p->wide) : args->dparam[0].data;
+            TRY(cuda_widen(gemm.d, wide, n_weights, cuda_stream()));
+        }
+        if (apart && i > 0) TRY(cuda_accumulate(args->dparam[0].data, wide, n_weights, DTYPE_F32));
     }
     if (!sums) return ERR_OK;
     piece_t all = piece_of(p, call, 0);
@@ -235,43 +254,62 @@ enum { RESIDENT_VARIANTS = 4 };
 
 static int count_pointwise(const conv_problem_t *problem)
 {
-    return gemm_plan_is_pointwise(problem->desc) ? gemm_plan_count(problem, &cuda_conv_gemm, false) : 0;
+    return gemm_plan_is_pointwise(problem->desc) ? gemm_plan_count(problem, &cuda_conv_gemm, GEMM_CHUNKS) : 0;
 }
 
 static int count_windows(const conv_problem_t *problem)
 {
-    return gemm_plan_is_pointwise(problem->desc) ? 0 : gemm_plan_count(problem, &cuda_conv_im2col, false);
+    return gemm_plan_is_pointwise(problem->desc) ? 0
+                                                 : gemm_plan_count(problem, &cuda_conv_im2col, GEMM_CHUNKS);
 }
 
 static int count_resident(const conv_problem_t *problem)
 {
     if (gemm_plan_is_pointwise(problem->desc)) return 0;
-    int n = gemm_plan_count(problem, &cuda_conv_im2col_l2, true);
+    int n = gemm_plan_count(problem, &cuda_conv_im2col_l2, GEMM_RESIDENT);
     return n < RESIDENT_VARIANTS ? n : RESIDENT_VARIANTS;
 }
 
 static err_t plan_pointwise(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
 {
-    return gemm_plan_new(problem, &cuda_conv_gemm, false, out, n_workspace_bytes);
+    return gemm_plan_new(problem, &cuda_conv_gemm, GEMM_CHUNKS, out, n_workspace_bytes);
 }
 
 static err_t plan_windows(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
 {
-    return gemm_plan_new(problem, &cuda_conv_im2col, false, out, n_workspace_bytes);
+    return gemm_plan_new(problem, &cuda_conv_im2col, GEMM_CHUNKS, out, n_workspace_bytes);
 }
 
 static err_t plan_resident(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
 {
-    return gemm_plan_new(problem, &cuda_conv_im2col_l2, true, out, n_workspace_bytes);
+    return gemm_plan_new(problem, &cuda_conv_im2col_l2, GEMM_RESIDENT, out, n_workspace_bytes);
+}
+
+/* cuDNN has no mixture of types, and a convolution of bfloat16 has a bfloat16 result. A linear layer is left to
+ * cuBLASLt. */
+static int count_cudnn(const conv_problem_t *problem)
+{
+    const op_desc_t *d = problem->desc;
+    const bool narrow = d->compute == DTYPE_BF16;
+    if (problem->operator->kind == OP_LINEAR) return 0;
+    if (problem->pass == OP_FORWARD && (d->y_dtype[0] == DTYPE_BF16) != narrow) return 0;
+    if (problem->pass == OP_BACKWARD_DATA && (d->x_dtype[0] == DTYPE_BF16) != narrow) return 0;
+    return gemm_plan_count(problem, &cuda_conv_cudnn, GEMM_CUDNN);
+}
+
+static err_t plan_cudnn(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
+{
+    return gemm_plan_new(problem, &cuda_conv_cudnn, GEMM_CUDNN, out, n_workspace_bytes);
 }
 
 /* One for each of the library's proposals. */
-static const char *const gemm_names[GEMM_PROPOSALS] = {"gemm",   "gemm-2", "gemm-3", "gemm-4",
-                                                       "gemm-5", "gemm-6", "gemm-7", "gemm-8"};
-static const char *const im2col_names[GEMM_PROPOSALS] = {"im2col",   "im2col-2", "im2col-3", "im2col-4",
-                                                         "im2col-5", "im2col-6", "im2col-7", "im2col-8"};
-static const char *const resident_names[RESIDENT_VARIANTS] = {"im2col-l2", "im2col-l2-2", "im2col-l2-3",
-                                                              "im2col-l2-4"};
+static const char *const gemm_names[GEMM_PROPOSALS + 1] = {"gemm",   "gemm-2", "gemm-3", "gemm-4",
+                                                           "gemm-5", "gemm-6", "gemm-7", "gemm-8"};
+static const char *const im2col_names[GEMM_PROPOSALS + 1] = {"im2col",   "im2col-2", "im2col-3", "im2col-4",
+                                                             "im2col-5", "im2col-6", "im2col-7", "im2col-8"};
+static const char *const resident_names[RESIDENT_VARIANTS + 1] = {"im2col-l2", "im2col-l2-2", "im2col-l2-3",
+                                                                  "im2col-l2-4"};
+static const char *const cudnn_names[DNN_PROPOSALS + 1] = {"cudnn", "cudnn-2", "cudnn-3", "cudnn-4"};
 
 const conv_impl_t cuda_conv_gemm = {gemm_names,     count_pointwise,  plan_pointwise, gemm_plan_run,
                                     gemm_plan_free, gemm_dense_bytes, gemm_densify};
@@ -279,3 +317,5 @@ const conv_impl_t cuda_conv_im2col = {im2col_names,   count_windows,    plan_win
                                       gemm_plan_free, gemm_dense_bytes, gemm_densify};
 const conv_impl_t cuda_conv_im2col_l2 = {resident_names, count_resident,   plan_resident, gemm_plan_run,
                                          gemm_plan_free, gemm_dense_bytes, gemm_densify};
+const conv_impl_t cuda_conv_cudnn = {cudnn_names,    count_cudnn,      plan_cudnn,  gemm_plan_run,
+                                     gemm_plan_free, gemm_dense_bytes, gemm_densify};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans a convolution's pass as matrix products: shapes of the operands, chunks, workspace. */
+/* Plans a convolution's pass as matrix products, or by cuDNN: shapes of the operands, chunks, workspace. */
 #include "kernels/cuda/conv/gemm_plan.h"
 
 #include "base/mem.h"
@@ -22,8 +22,10 @@ static size_t block_bytes(int64_t n_bytes)
     return ((size_t)n_bytes + 255) / 256 * 256;
 }
 
-static int64_t library_bytes(void)
+/* cuDNN gets half: its engines copy operands. */
+static int64_t library_bytes(bool by_cudnn)
 {
+    if (by_cudnn) return cuda_workspace_bytes() / 2 / 256 * 256;
     int64_t n = cuda_workspace_bytes() / SHARE / 256 * 256;
     return n < LARGEST_WORKSPACE ? n : LARGEST_WORKSPACE;
 }
@@ -38,29 +40,34 @@ static conv_shape_t turned(const conv_shape_t *s)
 }
 
 /* The plan without chunks and products. */
-static gemm_plan_t outline(const conv_problem_t *problem)
+static gemm_plan_t outline(const conv_problem_t *problem, gemm_way_t way)
 {
     const op_desc_t *d = problem->desc;
     const conv2d_attr_t *a = &d->attr.conv2d;
     bool forward = problem->pass == OP_FORWARD, data = problem->pass == OP_BACKWARD_DATA;
     gemm_plan_t p = {.shape = conv_shape_of(d),
-                     .pointwise = gemm_plan_is_pointwise(d),
+                     .by_cudnn = way == GEMM_CUDNN,
+                     .pointwise = way == GEMM_CUDNN || gemm_plan_is_pointwise(d),
                      .rounds = d->compute == DTYPE_BF16,
                      .relu = a->epilogue.relu,
                      .bias = a->has_bias,
                      .x_bf16 = d->x_dtype[0] == DTYPE_BF16,
                      .y_bf16 = d->y_dtype[0] == DTYPE_BF16};
-    p.folds = data && (a->stride_h > 1 || a->stride_w > 1);
+    p.folds = data && !p.by_cudnn && (a->stride_h > 1 || a->stride_w > 1);
     p.windows = data && !p.folds ? turned(&p.shape) : p.shape;
     p.n_window = p.pitch = (int64_t)a->kernel_h * a->kernel_w * p.windows.c;
+    if (p.by_cudnn)
+        p.windows.oh = p.windows.h, p.windows.ow = p.windows.w, p.n_window = p.pitch = p.windows.c;
     p.in_place = p.pointwise && (data || p.x_bf16 == p.rounds);
-    p.pads = d->compute != DTYPE_F32 && a->groups == 1 && !p.in_place && !p.folds && p.pitch % EIGHT;
+    p.pads = !p.by_cudnn && d->compute != DTYPE_F32 && a->groups == 1 && !p.in_place && !p.folds &&
+             p.pitch % EIGHT;
     if (p.pads) p.pitch = (p.pitch + EIGHT - 1) / EIGHT * EIGHT;
     p.arranges =
         problem->pass != OP_BACKWARD_WEIGHTS && (p.rounds || p.pads || (data && !p.folds && !p.pointwise));
-    p.apart = forward && (p.relu || (p.bias && (a->groups > 1 || p.y_bf16)));
+    p.apart = forward && (p.relu || (p.bias && (p.by_cudnn || a->groups > 1 || p.y_bf16)));
     p.converts = !forward && (p.relu || (p.rounds && !p.y_bf16));
-    if (p.apart && (conv_pools(d) || p.y_bf16)) p.n_cell = p.shape.k * (int64_t)sizeof(float);
+    if (p.apart && (conv_pools(d) || (p.y_bf16 && !p.by_cudnn)))
+        p.n_cell = p.shape.k * (p.by_cudnn && p.rounds ? 2 : 4);
     if (p.converts) p.n_cell = p.shape.k * (p.rounds ? 2 : 4);
     bool sums = problem->pass == OP_BACKWARD_WEIGHTS && p.bias;
     p.n_parts = sums ? chunk_parts(p.shape.n * p.shape.oh * p.shape.ow, p.shape.k) : 1;
@@ -72,6 +79,15 @@ static int64_t weight_bytes(const conv_problem_t *problem, const gemm_plan_t *p)
     int64_t n = shape_count(problem->desc->param[0]);
     if (p->pads) n = p->pitch * p->windows.k;
     return p->arranges ? n * (p->rounds ? 2 : 4) : 0;
+}
+
+/* Bytes of cuDNN's gradient of the weight, and of the same widened. */
+static void gradient_bytes(const conv_problem_t *problem, const gemm_plan_t *p, size_t out[2])
+{
+    const int64_t n = shape_count(problem->desc->param[0]);
+    const bool weights = p->by_cudnn && problem->pass == OP_BACKWARD_WEIGHTS, more = p->chunk.n_chunks > 1;
+    out[0] = weights && (p->rounds || more) ? block_bytes(n * (p->rounds ? 2 : 4)) : 0;
+    out[1] = weights && p->rounds && more ? block_bytes(n * 4) : 0;
 }
 
 /* Bytes of the windows of one sample. */
@@ -87,7 +103,7 @@ static int64_t cell_bytes(const gemm_plan_t *p)
     return chunk_product(one, 3);
 }
 
-static chunk_need_t need_of(const conv_problem_t *problem, const gemm_plan_t *p, bool resident)
+static chunk_need_t need_of(const conv_problem_t *problem, const gemm_plan_t *p, gemm_way_t way)
 {
     int64_t windows = window_bytes(p), cells = cell_bytes(p), most = 0;
     int64_t counts[][3] = {{p->windows.oh, p->windows.ow, p->in_place ? 0 : p->pitch},
@@ -96,7 +112,8 @@ static chunk_need_t need_of(const conv_problem_t *problem, const gemm_plan_t *p,
     for (int i = 0; i < 3; i++)
         if (chunk_product(counts[i], 3) > most) most = chunk_product(counts[i], 3);
     /* Rounding up to blocks adds a few of them. */
-    int64_t fixed = library_bytes() + 8 * 256 + weight_bytes(problem, p) +
+    int64_t fixed = library_bytes(p->by_cudnn) + 10 * 256 + weight_bytes(problem, p) +
+                    (p->by_cudnn ? shape_count(problem->desc->param[0]) * 6 : 0) +
                     (p->n_parts > 1 ? (int64_t)p->n_parts * p->shape.k * 4 : 0);
     chunk_need_t need = {.n_samples = p->shape.n,
                          .n_sample_bytes = windows > INT64_MAX - cells ? INT64_MAX : windows + cells,
@@ -105,7 +122,7 @@ static chunk_need_t need_of(const conv_problem_t *problem, const gemm_plan_t *p,
                          .n_limit_bytes = cuda_workspace_bytes()};
     /* The other half of the cache is left to the operands. */
     int64_t room = cuda_l2_bytes() / 2;
-    if (resident && need.n_sample_bytes < room && fixed + room < need.n_limit_bytes)
+    if (way == GEMM_RESIDENT && need.n_sample_bytes < room && fixed + room < need.n_limit_bytes)
         need.n_limit_bytes = fixed + room;
     return need;
 }
@@ -163,7 +180,7 @@ static gemm_spec_t spec_of(const conv_problem_t *problem, const conv_impl_t *imp
                         .compute = problem->desc->compute,
                         .result = DTYPE_F32,
                         .batch = p->shape.groups,
-                        .n_workspace_bytes = (size_t)library_bytes(),
+                        .n_workspace_bytes = (size_t)library_bytes(false),
                         .proposal = problem->variant};
     conv_spell(problem, impl, what);
     if (problem->pass == OP_BACKWARD_WEIGHTS || p->folds)
@@ -173,52 +190,97 @@ static gemm_spec_t spec_of(const conv_problem_t *problem, const conv_impl_t *imp
     return spec;
 }
 
-/* Proposals for the product of full chunks; the last chunk's are its own. */
-int gemm_plan_count(const conv_problem_t *problem, const conv_impl_t *impl, bool resident)
+static dnn_spec_t dnn_spec_of(const conv_problem_t *problem, const gemm_plan_t *p, int64_t n_samples,
+                              char *what)
 {
-    gemm_plan_t p = outline(problem);
-    chunk_need_t large = need_of(problem, &p, false), need = need_of(problem, &p, resident);
+    const conv_shape_t *s = &p->shape;
+    const int64_t element = p->rounds ? 2 : 4, x = (int64_t)s->h * s->w * s->c,
+                  y = (int64_t)s->oh * s->ow * s->k;
+    dnn_spec_t spec = {.what = what,
+                       .pass = problem->pass,
+                       .compute = problem->desc->compute,
+                       .shape = *s,
+                       .alignment = gemm_alignment(0),
+                       .n_workspace_bytes = (size_t)library_bytes(true),
+                       .proposal = problem->variant};
+    spec.shape.n = n_samples;
+    if (p->chunk.n_chunks > 1) spec.alignment = gemm_alignment((x | y) * p->chunk.n_samples * element);
+    conv_spell(problem, &cuda_conv_cudnn, what);
+    return spec;
+}
+
+static int count_product(const conv_problem_t *problem, const conv_impl_t *impl, const gemm_plan_t *p,
+                         int64_t n_samples)
+{
     char text[CONV_TEXT];
+    if (p->by_cudnn) {
+        dnn_spec_t spec = dnn_spec_of(problem, p, n_samples, text);
+        return dnn_count(&spec);
+    }
+    gemm_spec_t spec = spec_of(problem, impl, p, n_samples, text);
+    return gemm_count(&spec);
+}
+
+static err_t new_product(const conv_problem_t *problem, const conv_impl_t *impl, gemm_plan_t *p, int i,
+                         int64_t n_samples)
+{
+    char text[CONV_TEXT];
+    if (p->by_cudnn) {
+        dnn_spec_t spec = dnn_spec_of(problem, p, n_samples, text);
+        if (i > 0 && spec.proposal >= dnn_count(&spec)) spec.proposal = 0;
+        return dnn_new(&spec, &p->dnn[i]);
+    }
+    gemm_spec_t spec = spec_of(problem, impl, p, n_samples, text);
+    return gemm_new(&spec, &p->gemm[i]);
+}
+
+/* Proposals for the product of full chunks; the last chunk's are its own. */
+int gemm_plan_count(const conv_problem_t *problem, const conv_impl_t *impl, gemm_way_t way)
+{
+    gemm_plan_t p = outline(problem, way);
+    chunk_need_t large = need_of(problem, &p, GEMM_CHUNKS), need = need_of(problem, &p, way);
     if (!chunk_fits(&need) || chunk_plan(&need, &p.chunk) != ERR_OK) return 0;
-    if (resident) {
+    if (way == GEMM_RESIDENT) {
         chunk_t chunk;
         if (p.in_place || chunk_plan(&large, &chunk) != ERR_OK || chunk.n_samples <= p.chunk.n_samples)
             return 0;
     }
-    if (p.chunk.n_last != p.chunk.n_samples) {
-        gemm_spec_t last = spec_of(problem, impl, &p, p.chunk.n_last, text);
-        if (gemm_count(&last) == 0) return 0;
-    }
-    gemm_spec_t spec = spec_of(problem, impl, &p, p.chunk.n_samples, text);
-    return gemm_count(&spec);
+    if (p.chunk.n_last != p.chunk.n_samples && count_product(problem, impl, &p, p.chunk.n_last) == 0)
+        return 0;
+    return count_product(problem, impl, &p, p.chunk.n_samples);
 }
 
 static size_t place_buffers(const conv_problem_t *problem, gemm_plan_t *p)
 {
-    size_t products = 0;
+    size_t products = 0, gradients[2];
+    gradient_bytes(problem, p, gradients);
     p->parts = block_bytes(weight_bytes(problem, p));
-    p->columns = p->parts + (p->n_parts > 1 ? block_bytes((int64_t)p->n_parts * p->shape.k * 4) : 0);
+    p->gradient = p->parts + (p->n_parts > 1 ? block_bytes((int64_t)p->n_parts * p->shape.k * 4) : 0);
+    p->wide = p->gradient + gradients[0];
+    p->columns = p->wide + gradients[1];
     p->cells = p->columns + block_bytes(window_bytes(p) * p->chunk.n_samples);
     p->products = p->cells + block_bytes(cell_bytes(p) * p->chunk.n_samples);
-    for (int i = 0; i < 2; i++)
-        if (p->gemm[i] && gemm_workspace_bytes(p->gemm[i]) > products)
-            products = gemm_workspace_bytes(p->gemm[i]);
+    for (int i = 0; i < 2; i++) {
+        size_t n = p->gemm[i] ? gemm_workspace_bytes(p->gemm[i]) : 0;
+        if (p->dnn[i]) n = dnn_workspace_bytes(p->dnn[i]);
+        if (n > products) products = n;
+    }
     return p->products + products;
 }
 
 void gemm_plan_free(void **plan_)
 {
     gemm_plan_t *p = *plan_;
-    if (p) gemm_free(&p->gemm[0]), gemm_free(&p->gemm[1]);
+    for (int i = 0; p && i < 2; i++) gemm_free(&p->gemm[i]), dnn_free(&p->dnn[i]);
     mem_free(plan_);
 }
 
-err_t gemm_plan_new(const conv_problem_t *problem, const conv_impl_t *impl, bool resident, void **out,
+err_t gemm_plan_new(const conv_problem_t *problem, const conv_impl_t *impl, gemm_way_t way, void **out,
                     size_t *n_workspace_bytes)
 {
     char text[CONV_TEXT];
-    gemm_plan_t plan = outline(problem), *p;
-    chunk_need_t need = need_of(problem, &plan, resident);
+    gemm_plan_t plan = outline(problem, way), *p;
+    chunk_need_t need = need_of(problem, &plan, way);
     conv_spell(problem, impl, text);
     need.what = text;
     TRY(chunk_plan(&need, &plan.chunk));
@@ -226,10 +288,8 @@ err_t gemm_plan_new(const conv_problem_t *problem, const conv_impl_t *impl, bool
     *p = plan;
     const int64_t n_samples[2] = {p->chunk.n_samples, p->chunk.n_last};
     err_t err = ERR_OK;
-    for (int i = 0; i < (n_samples[0] == n_samples[1] ? 1 : 2) && err == ERR_OK; i++) {
-        gemm_spec_t spec = spec_of(problem, impl, p, n_samples[i], text);
-        err = gemm_new(&spec, &p->gemm[i]);
-    }
+    for (int i = 0; i < (n_samples[0] == n_samples[1] ? 1 : 2) && err == ERR_OK; i++)
+        err = new_product(problem, impl, p, i, n_samples[i]);
     void *made = p;
     if (err != ERR_OK) {
         gemm_plan_free(&made);

@@ -171,7 +171,7 @@ static err_t implicit_plan_run(void *plan_, const conv_problem_t *problem, const
     return ERR_OK;
 }
 
-static const char *const implicit_names[] = {"implicit"};
+static const char *const implicit_names[] = {"implicit", NULL};
 
 const conv_impl_t cuda_conv_implicit = {
     implicit_names, implicit_count, implicit_plan_new, implicit_plan_run, implicit_plan_free, NULL, NULL};

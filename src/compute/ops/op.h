@@ -19,7 +19,7 @@
 #include "compute/ops/op_traits.h"
 
 enum { OP_KEY_MAX = 192 };       /* bytes of op_key's text */
-enum { OP_MAX_ALGORITHMS = 16 }; /* per pass */
+enum { OP_MAX_ALGORITHMS = 32 }; /* per pass */
 enum { OP_ALGORITHM_MAX = 24 };  /* bytes of a name */
 
 /* A backend may have several algorithms for an operator and choose one separately for each pass: y, dx, and

@@ -18,7 +18,7 @@ int op_list_algorithms(const backend_t *backend, const op_desc_t *desc, op_pass_
 static err_t want_algorithm(op_t *op, op_pass_t pass, const char *wanted)
 {
     const char *names[OP_MAX_ALGORITHMS];
-    char key[OP_KEY_MAX], choice[256] = "";
+    char key[OP_KEY_MAX], choice[512] = "";
     if (!wanted[0]) return ERR_OK;
     int n = op_list_algorithms(op->backend, &op->desc, pass, op->training, names, OP_MAX_ALGORITHMS);
     for (int i = 0; i < n; i++) {

@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: MIT */
+/* Loads cuDNN at run time, asks its heuristics for engines, and runs their plans. What is listed is kept until
+ * the backend is closed: an operator asks for the same list several times. */
+#include "kernels/cuda/dnn.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/traffic.h"
+
+enum { WHAT_MAX = 288, X = 'x', W = 'w', Y = 'y' };
+
+typedef struct listing listing_t;
+
+struct dnn {
+    dnn_spec_t spec;
+    char what[WHAT_MAX];
+    void *plan[2]; /* that writes; that adds */
+    size_t n_workspace_bytes;
+};
+
+/* Operands once each, and the result once more if it is added to. With a stride longer than the window, x is
+ * read in part, and dx is written whole. */
+static void count_operands(const dnn_spec_t *spec, bool adds)
+{
+    const conv_shape_t *s = &spec->shape;
+    const int64_t element = spec->compute == DTYPE_BF16 ? 2 : 4;
+    int64_t rows = s->h, columns = s->w;
+    if (spec->pass != OP_BACKWARD_DATA && s->stride_h > s->kernel_h) rows = (int64_t)s->oh * s->kernel_h;
+    if (spec->pass != OP_BACKWARD_DATA && s->stride_w > s->kernel_w) columns = (int64_t)s->ow * s->kernel_w;
+    const int64_t x = s->n * rows * columns * s->c, y = s->n * s->oh * s->ow * s->k;
+    const int64_t weights = (int64_t)s->k * s->kernel_h * s->kernel_w * (s->c / s->groups);
+    traffic_report("cudnn", (x + y + weights + (adds ? x : 0)) * element);
+}
+
+void dnn_free(dnn_t **dnn)
+{
+    mem_free(dnn);
+}
+
+size_t dnn_workspace_bytes(const dnn_t *dnn)
+{
+    return dnn->n_workspace_bytes;
+}
+
+static err_t new_dnn(const dnn_spec_t *spec, dnn_t **out)
+{
+    dnn_t *d;
+    TRY(mem_new(sizeof *d, "the plan of a convolution", &d));
+    d->spec = *spec;
+    snprintf(d->what, sizeof d->what, "%s", spec->what);
+    d->spec.what = d->what;
+    *out = d;
+    return ERR_OK;
+}
+
+#ifdef DPTRAIN_CUDNN
+
+#include <cudnn.h>
+
+#include "base/dl.h"
+
+/* cudnn's functions, without the prefix. */
+#define DNN_FUNCTIONS(X)                                                                                     \
+    X(GetVersion)                                                                                            \
+    X(GetErrorString)                                                                                        \
+    X(GetLastErrorString)                                                                                    \
+    X(Create)                                                                                                \
+    X(Destroy)                                                                                               \
+    X(SetStream)                                                                                             \
+    X(BackendCreateDescriptor)                                                                               \
+    X(BackendDestroyDescriptor)                                                                              \
+    X(BackendSetAttribute)                                                                                   \
+    X(BackendGetAttribute)                                                                                   \
+    X(BackendFinalize)                                                                                       \
+    X(BackendExecute)
+
+static struct {
+#define DNN_MEMBER(name) __typeof__(&cudnn##name) name;
+    DNN_FUNCTIONS(DNN_MEMBER)
+#undef DNN_MEMBER
+} dnn;
+
+typedef cudnnBackendDescriptor_t descriptor_t;
+
+/* Older headers cannot describe a device that is not there. */
+#if CUDNN_VERSION >= 91100
+#define DEVICE_OF(KIND) CUDNN_ATTR_##KIND##_DEVICEPROP
+#else
+#define DEVICE_OF(KIND) ((cudnnBackendAttributeName_t)0)
+#endif
+
+enum { MADE = 24, KEY = 21 };
+
+/* What cuDNN proposes for a pass. */
+struct listing {
+    int64_t key[KEY];
+    int n, n_made;
+    descriptor_t plan[DNN_PROPOSALS];
+    int64_t engine[DNN_PROPOSALS], n_workspace_bytes[DNN_PROPOSALS];
+    descriptor_t made[MADE]; /* all that the plans were made of, and they */
+    listing_t *next;
+};
+
+static struct {
+    bool tried, found; /* to load it; it is there, of the right version */
+    char why[256];     /* not */
+    cudnnHandle_t handle;
+    descriptor_t pretended; /* device */
+    listing_t *listings;
+} self;
+
+/* Returns ERR_SYSTEM with cuDNN's messages unless the call succeeds. */
+#define E_DNN(call, what) TRY(dnn_check((call), (what), __FILE__, __LINE__))
+static err_t dnn_check(cudnnStatus_t status, const char *what, const char *file, int line)
+{
+    char more[256] = "";
+    if (status == CUDNN_STATUS_SUCCESS) return ERR_OK;
+    dnn.GetLastErrorString(more, sizeof more);
+    more[strcspn(more, "\r\n")] = '\0';
+    return err_raise(ERR_SYSTEM, file, line, "cuDNN: %s: %s%s%s", what, dnn.GetErrorString(status),
+                     more[0] ? ": " : "", more);
+}
+
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+
+/* 91900 → "9.19.0"; until version 8: 8907 → "8.9.7" */
+static int spell_version(size_t v, char out[32])
+{
+    const size_t major = v < 10000 ? v / 1000 : v / 10000, rest = v < 10000 ? v % 1000 : v % 10000;
+    snprintf(out, 32, "%zu.%zu.%zu", major, rest / 100, rest % 100);
+    return (int)major;
+}
+
+/* The library, once. */
+static err_t load(void)
+{
+    static const char *const names[] = {"libcudnn.so." TEXT(CUDNN_MAJOR), "libcudnn.so", NULL};
+    static const char hint[] = "install cuDNN " TEXT(CUDNN_MAJOR) ", or add its folder to LD_LIBRARY_PATH";
+    const dl_function_t version = {"cudnnGetVersion", &dnn.GetVersion};
+#define DNN_ENTRY(name) {"cudnn" #name, &dnn.name},
+    const dl_function_t functions[] = {DNN_FUNCTIONS(DNN_ENTRY)};
+#undef DNN_ENTRY
+    char text[32];
+    TRY(dl_load(names, &version, 1, hint));
+    if (spell_version(dnn.GetVersion(), text) != CUDNN_MAJOR)
+        RAISE(ERR_SYSTEM, "cuDNN %s is not used: this build is for version " TEXT(CUDNN_MAJOR), text);
+    return dl_load(names, functions, sizeof functions / sizeof functions[0], hint);
+}
+
+static bool is_loaded(void)
+{
+    if (self.tried) return self.found;
+    self.tried = true;
+    self.found = load() == ERR_OK;
+    if (!self.found) snprintf(self.why, sizeof self.why, "%s", err_message());
+    return self.found;
+}
+
+static err_t open_handle(void)
+{
+    E_DNN(dnn.Create(&self.handle), "creating its handle");
+    E_DNN(dnn.SetStream(self.handle, cuda_stream()), "setting its stream");
+    return ERR_OK;
+}
+
+/* Whether there are engines to be asked for. Says once why not. */
+static bool is_ready(void)
+{
+    const bool first = !self.tried;
+    if (is_loaded() && !self.handle && !self.pretended && open_handle() != ERR_OK) {
+        self.found = false;
+        snprintf(self.why, sizeof self.why, "%s", err_message());
+    } else if (self.found || !first)
+        return self.found;
+    log_detail("no convolutions by cuDNN: %s", self.why);
+    return false;
+}
+
+void dnn_describe(bool now, char *out, size_t n_bytes)
+{
+    char text[32] = "missing";
+    out[0] = '\0';
+    if (!now && !self.tried) return;
+    if (is_loaded() || dnn.GetVersion) spell_version(dnn.GetVersion(), text);
+    snprintf(out, n_bytes, "cuDNN %s%s", text,
+             !self.found && dnn.GetVersion ? " (not used: this build is for " TEXT(CUDNN_MAJOR) ")" : "");
+}
+
+static err_t make(listing_t *l, cudnnBackendDescriptorType_t type, descriptor_t *out)
+{
+    ASSERT(l->n_made < MADE);
+    E_DNN(dnn.BackendCreateDescriptor(type, out), "making a descriptor");
+    l->made[l->n_made++] = *out;
+    return ERR_OK;
+}
+
+/* Destroys the last that was made. */
+static void unmake(listing_t *l)
+{
+    dnn.BackendDestroyDescriptor(l->made[--l->n_made]);
+}
+
+typedef struct attribute {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
+    int64_t n;
+    const void *values;
+} attribute_t;
+
+/* Sets them and finalizes. */
+static err_t set_all(descriptor_t d, const attribute_t *attributes, int n, const char *what)
+{
+    for (int i = 0; i < n; i++)
+        E_DNN(dnn.BackendSetAttribute(d, attributes[i].name, attributes[i].type, attributes[i].n,
+                                      attributes[i].values),
+              what);
+    E_DNN(dnn.BackendFinalize(d), what);
+    return ERR_OK;
+}
+#define SET_ALL(d, attributes, what)                                                                         \
+    TRY(set_all((d), (attributes), sizeof(attributes) / sizeof *(attributes), (what)))
+
+/* dims: [n, c, h, w]; in memory channels are neighbours. */
+static err_t make_tensor(listing_t *l, const dnn_spec_t *spec, int64_t id, const int64_t dims[4],
+                         descriptor_t *out)
+{
+    const cudnnDataType_t type = spec->compute == DTYPE_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    const int64_t strides[4] = {dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]};
+    const int64_t alignment = (int64_t)spec->alignment;
+    const attribute_t attributes[] = {
+        {CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type},
+        {CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims},
+        {CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides},
+        {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id},
+        {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment},
+    };
+    TRY(make(l, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out));
+    SET_ALL(*out, attributes, "describing a tensor");
+    return ERR_OK;
+}
+
+static err_t make_convolution(listing_t *l, const conv_shape_t *s, descriptor_t *out)
+{
+    const cudnnDataType_t sums = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const int64_t n = 2, pads[2] = {s->pad_h, s->pad_w}, strides[2] = {s->stride_h, s->stride_w};
+    const int64_t dilations[2] = {s->dilation_h, s->dilation_w};
+    const attribute_t attributes[] = {
+        {CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &n},
+        {CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &sums},
+        {CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode},
+        {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, pads},
+        {CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, pads},
+        {CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations},
+        {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides},
+    };
+    TRY(make(l, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out));
+    SET_ALL(*out, attributes, "describing a convolution");
+    return ERR_OK;
+}
+
+#define OPERATION(KIND, X_NAME, W_NAME, Y_NAME)                                                              \
+    {                                                                                                        \
+        CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_##X_NAME,                                                  \
+            CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_##W_NAME,                                              \
+            CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_##Y_NAME,                                              \
+            CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_CONV_DESC,                                             \
+            CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_BETA  \
+    }
+
+/* The graph of one operation. */
+static err_t make_graph(listing_t *l, const dnn_spec_t *spec, bool adds, descriptor_t *out)
+{
+    static const cudnnBackendDescriptorType_t kinds[] = {
+        [OP_FORWARD] = CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+        [OP_BACKWARD_DATA] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+        [OP_BACKWARD_WEIGHTS] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR};
+    static const cudnnBackendAttributeName_t names[][6] = {
+        [OP_FORWARD] = OPERATION(FORWARD, X, W, Y),
+        [OP_BACKWARD_DATA] = OPERATION(BWD_DATA, DX, W, DY),
+        [OP_BACKWARD_WEIGHTS] = OPERATION(BWD_FILTER, X, DW, DY)};
+    const conv_shape_t *s = &spec->shape;
+    const cudnnBackendAttributeName_t *name = names[spec->pass];
+    const float alpha = 1, beta = adds ? 1 : 0;
+    descriptor_t x, w, y, convolution, operation;
+    TRY(make_tensor(l, spec, X, (int64_t[]){s->n, s->c, s->h, s->w}, &x));
+    TRY(make_tensor(l, spec, W, (int64_t[]){s->k, s->c / s->groups, s->kernel_h, s->kernel_w}, &w));
+    TRY(make_tensor(l, spec, Y, (int64_t[]){s->n, s->k, s->oh, s->ow}, &y));
+    TRY(make_convolution(l, s, &convolution));
+    TRY(make(l, kinds[spec->pass], &operation));
+    const attribute_t attributes[] = {{name[0], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x},
+                                      {name[1], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w},
+                                      {name[2], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y},
+                                      {name[3], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &convolution},
+                                      {name[4], CUDNN_TYPE_FLOAT, 1, &alpha},
+                                      {name[5], CUDNN_TYPE_FLOAT, 1, &beta}};
+    SET_ALL(operation, attributes, "describing an operation");
+    TRY(make(l, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, out));
+    /* The handle comes last: a device that is pretended has none. */
+    const attribute_t graph[] = {
+        {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation},
+        {CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &self.handle}};
+    return set_all(*out, graph, self.pretended ? 1 : 2, "describing a graph");
+}
+
+/* Tensor cores read float32 as tf32. An order of sums that varies would change a run's bits; Winograd, FFT and
+ * sums of less precision have larger errors than the other algorithms. */
+static bool is_allowed(const dnn_spec_t *spec, const cudnnBackendNumericalNote_t *notes, int64_t n)
+{
+    bool allowed = true;
+    for (int64_t i = 0; i < n; i++)
+        allowed = allowed && (notes[i] == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP ||
+                              (notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && spec->compute != DTYPE_F32));
+    return allowed;
+}
+
+/* Which engine a configuration is of, and whether it may be used. */
+static bool ask_engine(const dnn_spec_t *spec, descriptor_t config, int64_t *index)
+{
+    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    descriptor_t engine = NULL;
+    int64_t n = 0, n_notes = 0;
+    if (dnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS)
+        return false;
+    bool ok =
+        dnn.BackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
+                                &engine) == CUDNN_STATUS_SUCCESS &&
+        dnn.BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, index) ==
+            CUDNN_STATUS_SUCCESS &&
+        dnn.BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n_notes, notes) == CUDNN_STATUS_SUCCESS;
+    dnn.BackendDestroyDescriptor(engine);
+    return ok && is_allowed(spec, notes, n_notes);
+}
+
+/* Makes the plan of a configuration, and lists it if it can be used. */
+static err_t try_config(listing_t *l, const dnn_spec_t *spec, descriptor_t config)
+{
+    const attribute_t attributes[] = {
+        {CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config},
+        self.pretended
+            ? (attribute_t){DEVICE_OF(EXECUTION_PLAN), CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &self.pretended}
+            : (attribute_t){CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &self.handle}};
+    descriptor_t plan;
+    int64_t n, *n_bytes = &l->n_workspace_bytes[l->n];
+    TRY(make(l, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan));
+    if (set_all(plan, attributes, 2, "preparing an engine") == ERR_OK &&
+        dnn.BackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
+                                n_bytes) == CUDNN_STATUS_SUCCESS &&
+        *n_bytes <= (int64_t)spec->n_workspace_bytes)
+        l->plan[l->n++] = plan;
+    else
+        unmake(l);
+    return ERR_OK;
+}
+
+static bool is_listed(const listing_t *l, int64_t engine, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (l->engine[i] == engine) return true;
+    return false;
+}
+
+/* Lists what a heuristic proposes, in its order; engines that the heuristic before it has proposed not again. */
+static err_t ask_heuristic(listing_t *l, const dnn_spec_t *spec, descriptor_t graph,
+                           cudnnBackendHeurMode_t mode)
+{
+    enum { MOST = 64 };
+    const attribute_t attributes[] = {
+        {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph},
+        {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode},
+        {DEVICE_OF(ENGINEHEUR), CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &self.pretended}};
+    const int n_before = l->n;
+    int64_t n = 0, n_found = 0;
+    descriptor_t heuristic, configs[MOST] = {NULL};
+    TRY(make(l, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristic));
+    TRY(set_all(heuristic, attributes, self.pretended ? 3 : 2, "asking for engines"));
+    E_DNN(dnn.BackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0,
+                                  &n, NULL),
+          "asking for engines");
+    if (n > MOST) n = MOST;
+    err_t err = ERR_OK;
+    for (int64_t i = 0; i < n && err == ERR_OK; i++)
+        err = dnn_check(dnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]),
+                        "asking for engines", __FILE__, __LINE__);
+    if (err == ERR_OK && n > 0)
+        err = dnn_check(dnn.BackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &n_found, configs),
+                        "asking for engines", __FILE__, __LINE__);
+    for (int64_t i = 0; i < n_found && err == ERR_OK && l->n < DNN_PROPOSALS; i++) {
+        int64_t *engine = &l->engine[l->n];
+        const int before = l->n;
+        if (!ask_engine(spec, configs[i], engine) || is_listed(l, *engine, n_before)) continue;
+        err = try_config(l, spec, configs[i]);
+        if (l->n == before) continue;
+        l->made[l->n_made++] = configs[i];
+        configs[i] = NULL;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (configs[i]) dnn.BackendDestroyDescriptor(configs[i]);
+    return err;
+}
+
+static void free_listing(listing_t *l)
+{
+    while (l->n_made > 0) unmake(l);
+    mem_free(&l);
+}
+
+static void key_of(const dnn_spec_t *spec, bool adds, int64_t key[KEY])
+{
+    const conv_shape_t *s = &spec->shape;
+    const int64_t values[KEY] = {spec->pass,
+                                 spec->compute,
+                                 adds,
+                                 (int64_t)spec->alignment,
+                                 (int64_t)spec->n_workspace_bytes,
+                                 s->n,
+                                 s->h,
+                                 s->w,
+                                 s->c,
+                                 s->oh,
+                                 s->ow,
+                                 s->k,
+                                 s->kernel_h,
+                                 s->kernel_w,
+                                 s->stride_h,
+                                 s->stride_w,
+                                 s->pad_h,
+                                 s->pad_w,
+                                 s->dilation_h,
+                                 s->dilation_w,
+                                 s->groups};
+    memcpy(key, values, sizeof values);
+}
+
+/* NULL: there is no memory. An error of the library lists less. */
+static const listing_t *list(const dnn_spec_t *spec, bool adds)
+{
+    listing_t *l;
+    int64_t key[KEY];
+    descriptor_t graph = NULL;
+    key_of(spec, adds, key);
+    for (l = self.listings; l; l = l->next)
+        if (memcmp(l->key, key, sizeof key) == 0) return l;
+    if (mem_new(sizeof *l, "algorithms of cuDNN", &l) != ERR_OK) return NULL;
+    memcpy(l->key, key, sizeof key);
+    l->next = self.listings;
+    self.listings = l;
+    const err_t made = make_graph(l, spec, adds, &graph);
+    err_t err = made;
+    if (made == ERR_OK) err = ask_heuristic(l, spec, graph, CUDNN_HEUR_MODE_A);
+    /* Also if that failed. */
+    if (made == ERR_OK && l->n < DNN_PROPOSALS) err = ask_heuristic(l, spec, graph, CUDNN_HEUR_MODE_FALLBACK);
+    if (l->n == 0)
+        log_detail("cuDNN has no engine for %s%s%s%s", spec->what, adds ? ", adding" : "",
+                   err == ERR_OK ? "" : ": ", err == ERR_OK ? "" : err_message());
+    return l;
+}
+
+int dnn_count(const dnn_spec_t *spec)
+{
+    if (traffic_counts) return 1;
+    if (!is_ready()) return 0;
+    const listing_t *l = list(spec, false);
+    const int n = l ? l->n : 0;
+    if (n == 0 || spec->pass != OP_BACKWARD_DATA) return n;
+    l = list(spec, true);
+    return l && l->n > 0 ? n : 0;
+}
+
+err_t dnn_new(const dnn_spec_t *spec, dnn_t **out)
+{
+    if (traffic_counts) return new_dnn(spec, out);
+    if (spec->proposal >= dnn_count(spec))
+        RAISE(ERR_SYSTEM, "cuDNN has no engine for %s%s%s", spec->what, self.why[0] ? ": " : "", self.why);
+    TRY(new_dnn(spec, out));
+    for (int adds = 0; adds < (spec->pass == OP_BACKWARD_DATA ? 2 : 1); adds++) {
+        const listing_t *l = list(spec, adds);
+        int i = spec->proposal;
+        if (adds) /* by the same engine, if it adds */
+            for (i = l->n - 1; i > 0 && l->engine[i] != list(spec, false)->engine[spec->proposal]; i--) {}
+        (*out)->plan[adds] = l->plan[i];
+        if ((size_t)l->n_workspace_bytes[i] > (*out)->n_workspace_bytes)
+            (*out)->n_workspace_bytes = (size_t)l->n_workspace_bytes[i];
+    }
+    return ERR_OK;
+}
+
+err_t dnn_run(dnn_t *d, const gemm_call_t *call)
+{
+    static const int64_t ids[][3] = {
+        [OP_FORWARD] = {X, W, Y}, [OP_BACKWARD_DATA] = {Y, W, X}, [OP_BACKWARD_WEIGHTS] = {Y, X, W}};
+    const bool adds = call->beta != 0;
+    const void *const operands[3] = {call->a, call->b, call->d};
+    const attribute_t attributes[] = {
+        {CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, ids[d->spec.pass]},
+        {CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, operands},
+        {CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &call->workspace}};
+    descriptor_t pack;
+    if (traffic_counts) return count_operands(&d->spec, adds), ERR_OK;
+    E_DNN(dnn.BackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), d->what);
+    err_t err = set_all(pack, attributes, 3, d->what);
+    if (err == ERR_OK)
+        err = dnn_check(dnn.BackendExecute(self.handle, d->plan[adds], pack), d->what, __FILE__, __LINE__);
+    dnn.BackendDestroyDescriptor(pack);
+    return err;
+}
+
+void dnn_close(void)
+{
+    for (listing_t *l = self.listings, *next; l; l = next) {
+        next = l->next;
+        free_listing(l);
+    }
+    self.listings = NULL;
+    if (self.handle) dnn.Destroy(self.handle);
+    self.handle = NULL;
+    self.tried = self.found = false;
+    self.why[0] = '\0';
+}
+
+err_t dnn_pretend(const char *device)
+{
+    dnn_close();
+    if (self.pretended) dnn.BackendDestroyDescriptor(self.pretended);
+    self.pretended = NULL;
+    if (!device) return ERR_OK;
+    if (!is_loaded()) RAISE(ERR_SYSTEM, "%s", self.why);
+#if CUDNN_VERSION >= 91100
+    const attribute_t text = {CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                              (int64_t)strlen(device), device};
+    E_DNN(dnn.BackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &self.pretended),
+          "pretending a device");
+    return set_all(self.pretended, &text, 1, "pretending a device");
+#else
+    RAISE(ERR_SYSTEM, "cuDNN's headers of this build know no described devices");
+#endif
+}
+
+#else
+
+int dnn_count(const dnn_spec_t *spec)
+{
+    (void)spec;
+    return traffic_counts;
+}
+
+err_t dnn_new(const dnn_spec_t *spec, dnn_t **out)
+{
+    if (traffic_counts) return new_dnn(spec, out);
+    RAISE(ERR_SYSTEM, "%s: this build has no cuDNN", spec->what);
+}
+
+err_t dnn_run(dnn_t *d, const gemm_call_t *call)
+{
+    count_operands(&d->spec, call->beta != 0);
+    return ERR_OK;
+}
+
+void dnn_close(void)
+{
+}
+
+void dnn_describe(bool load, char *out, size_t n_bytes)
+{
+    (void)load;
+    snprintf(out, n_bytes, "built without cuDNN");
+}
+
+err_t dnn_pretend(const char *device)
+{
+    (void)device;
+    RAISE(ERR_SYSTEM, "this build has no cuDNN");
+}
+
+#endif
