@@ -436,7 +436,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     static int64_t n_executed;
     const node_t *p = of(plan), *v = of(pack);
     if (!handle || !p || !v || !p->finalized || !v->finalized) return refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "plan or pack is not finalized");
-    if (++n_executed == env_number("DPTRAIN_EMU_FAIL_DNN", 0)) return refuse(CUDNN_STATUS_EXECUTION_FAILED, "DPTRAIN_EMU_FAIL_DNN");
+    const char *fails = std::getenv("DPTRAIN_EMU_FAIL_DNN");
+    if (++n_executed && fails && (n_executed == std::atoll(fails) || !std::strcmp(fails, "next"))) return refuse(CUDNN_STATUS_EXECUTION_FAILED, "DPTRAIN_EMU_FAIL_DNN");
     const node_t *engine = p->link(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->link(CUDNN_ATTR_ENGINECFG_ENGINE);
     const node_t *operation = engine->link(CUDNN_ATTR_ENGINE_OPERATION_GRAPH)->link(CUDNN_ATTR_OPERATIONGRAPH_OPS);
     call_t call{};

@@ -81,8 +81,9 @@ int main(void)
     cuda_device_pretend(&options);
     for (int i = 0; i < n_conv_layers; i++) {
         const conv_layer_t *l = &conv_layers[i];
-        const op_desc_t desc = CONV(strcmp(l->net, "vgg16") == 0 ? 64 : batch, l->side, l->side, l->in, l->out,
-                                    l->kernel, l->kernel, l->stride, l->stride, l->pad, l->pad, 1, 1, 1, l->bias);
+        const op_desc_t desc =
+            CONV(strcmp(l->net, "vgg16") == 0 ? 64 : batch, l->side, l->side, l->in, l->out, l->kernel,
+                 l->kernel, l->stride, l->stride, l->pad, l->pad, 1, 1, 1, l->bias);
         OK(is_planned(desc, l->name), "%s, %s", l->net, l->name);
     }
     for (int i = 0; i < N_MORE; i++)
@@ -92,10 +93,12 @@ int main(void)
     desc.compute = desc.x_dtype[0] = desc.y_dtype[0] = DTYPE_BF16;
     must(op_infer(&desc), "op_infer");
     const conv_problem_t weights = {&desc, &desc, OP_BACKWARD_WEIGHTS, true, 0};
-    OK(cuda_conv_cudnn.count(&weights) == DNN_PROPOSALS, "a usual convolution has %d proposals", DNN_PROPOSALS);
+    OK(cuda_conv_cudnn.count(&weights) == DNN_PROPOSALS, "a usual convolution has %d proposals",
+       DNN_PROPOSALS);
     OK(plan(desc, OP_BACKWARD_WEIGHTS, 0) >= (size_t)shape_count(desc.param[0]) * 2,
        "the gradient of its weight has room as bfloat16");
-    OK(plan(desc, OP_BACKWARD_DATA, DNN_PROPOSALS - 1) <= (size_t)cuda_workspace_bytes(), "the last is planned");
+    OK(plan(desc, OP_BACKWARD_DATA, DNN_PROPOSALS - 1) <= (size_t)cuda_workspace_bytes(),
+       "the last is planned");
     op_desc_t mixed = desc;
     mixed.y_dtype[0] = DTYPE_F32;
     const conv_problem_t wide = {&mixed, &mixed, OP_FORWARD, true, 0};
