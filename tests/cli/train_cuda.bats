@@ -21,6 +21,7 @@ im2col_table() { # FILE
 setup_file() {
     make_tiny 100 8
     im2col_table "$BATS_FILE_TMPDIR/im2col.txt"
+    grep n=4 "$BATS_FILE_TMPDIR/im2col.txt" | sed 's/im2col$/cudnn/' >"$BATS_FILE_TMPDIR/cudnn.txt"
 }
 
 setup() {
@@ -66,6 +67,32 @@ ends_with() { # CODE WORDS COMMAND...
         grep '^accuracy' "$BATS_TEST_TMPDIR/$device"
     done
     diff <(grep -E '^(accuracy|loss)' "$BATS_TEST_TMPDIR/cpu") <(grep -E '^(accuracy|loss)' "$BATS_TEST_TMPDIR/cuda")
+}
+
+@test "cuDNN: as on the CPU, the same bits recorded or not; without an engine, or if it fails in a recording" {
+    [[ $("$dptrain" info) == *"cuDNN 9."* ]] || skip "this build has no cuDNN"
+    with=("${lenet[@]}" --steps 12 --algorithms "$BATS_FILE_TMPDIR/cudnn.txt")
+    on_cpu "$out-cpu" "${lenet[@]}" --steps 12
+    for graph in on off; do on_gpu "$out-$graph" "${with[@]}" --cuda-graph "$graph"; done
+    close_curves "$out-cpu" "$out-on" 1e-5 2
+    same_run "$out-on" "$out-off" 12
+    # Three calls a step.
+    DPTRAIN_EMU_FAIL_DNN=32 run on_gpu "$out" "${with[@]}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'dptrain: warning: .*without a CUDA graph.*cuDNN' <<<"$output")" -eq 1 ]
+    same_run "$out" "$out-off" 12
+    DPTRAIN_EMU_DNN_ENGINES=0 ends_with 2 "'cudnn'" "$dptrain" train --data "$tiny" --threads 1 --out "$out-none" \
+        --device cuda "${with[@]}"
+    [[ $output == *"choose from implicit, im2col"* ]]
+}
+
+@test "measuring passes over an algorithm that fails, and says with -v which" {
+    [[ $("$dptrain" info) == *"cuDNN 9."* ]] || skip "this build has no cuDNN"
+    DPTRAIN_EMU_FAIL_DNN=next run on_gpu "$out" "${lenet[@]}" --steps 2 --algorithms measure -v
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"cudnn is not a candidate"* && $output != *"= cudnn"* ]]
 }
 
 @test "batch norm, dropout, augmentation, AdamW, a moving average: as on the CPU, the same bits recorded or not" {

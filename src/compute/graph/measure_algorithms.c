@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "compute/graph/algorithms.h"
 #include "compute/graph/needs.h"
@@ -80,7 +81,7 @@ typedef struct candidates {
     int n;
 } candidates_t;
 
-/* *name: the fastest; NULL if time ran out. */
+/* *name: the fastest of those that run; NULL if time ran out. */
 static err_t choose_fastest(measuring_t *m, const op_desc_t *desc, op_pass_t pass, bool training,
                             const candidates_t *c, const char **name)
 {
@@ -102,6 +103,14 @@ static err_t choose_fastest(measuring_t *m, const op_desc_t *desc, op_pass_t pas
         if (err == ERR_OK) err = time_runs(m, op, pass, best, &sec, &in_time);
         op_free(&op);
         mem_trim();
+        if (err == ERR_SYSTEM && i > 0) {
+            char key[OP_KEY_MAX];
+            op_key(desc, key);
+            log_detail("%s, %s: %s is not a candidate: %s", key, op_pass_names[pass], c->names[i],
+                       err_message());
+            err = ERR_OK;
+            continue;
+        }
         if (i == 0) rule = sec;
         if (sec < best) {
             best = sec;
