@@ -23,18 +23,18 @@ struct dnn {
     size_t n_workspace_bytes;
 };
 
-/* Operands once each, and the result once more if it is added to. With a stride longer than the window, x is
- * read in part, and dx is written whole. */
+/* Operands once each. With a stride longer than the window, x is read in part; dx is written whole, or a part is added
+ * to. */
 static void count_operands(const dnn_spec_t *spec, bool adds)
 {
     const conv_shape_t *s = &spec->shape;
-    const int64_t element = spec->compute == DTYPE_BF16 ? 2 : 4;
-    int64_t rows = s->h, columns = s->w;
-    if (spec->pass != OP_BACKWARD_DATA && s->stride_h > s->kernel_h) rows = (int64_t)s->oh * s->kernel_h;
-    if (spec->pass != OP_BACKWARD_DATA && s->stride_w > s->kernel_w) columns = (int64_t)s->ow * s->kernel_w;
-    const int64_t x = s->n * rows * columns * s->c, y = s->n * s->oh * s->ow * s->k;
+    const bool whole = spec->pass == OP_BACKWARD_DATA && !adds;
+    const int64_t rows = (int64_t)s->oh * s->kernel_h, columns = (int64_t)s->ow * s->kernel_w;
+    const int64_t x =
+        s->n * (whole || rows > s->h ? s->h : rows) * (whole || columns > s->w ? s->w : columns) * s->c;
     const int64_t weights = (int64_t)s->k * s->kernel_h * s->kernel_w * (s->c / s->groups);
-    traffic_report("cudnn", (x + y + weights + (adds ? x : 0)) * element);
+    traffic_report("cudnn", (x * (adds ? 2 : 1) + s->n * s->oh * s->ow * s->k + weights) *
+                                (spec->compute == DTYPE_BF16 ? 2 : 4));
 }
 
 void dnn_free(dnn_t **dnn)
@@ -94,11 +94,11 @@ typedef cudnnBackendDescriptor_t descriptor_t;
 #define DEVICE_OF(KIND) ((cudnnBackendAttributeName_t)0)
 #endif
 
-enum { MADE = 24, KEY = 21 };
+enum { MADE = 24, KEY = 256 };
 
 /* What cuDNN proposes for a pass. */
 struct listing {
-    int64_t key[KEY];
+    char key[KEY];
     int n, n_made;
     descriptor_t plan[DNN_PROPOSALS];
     int64_t engine[DNN_PROPOSALS], n_workspace_bytes[DNN_PROPOSALS];
@@ -115,7 +115,8 @@ static struct {
 } self;
 
 /* Returns ERR_SYSTEM with cuDNN's messages unless the call succeeds. */
-#define E_DNN(call, what) TRY(dnn_check((call), (what), __FILE__, __LINE__))
+#define E_OF(call, what)  dnn_check((call), (what), __FILE__, __LINE__)
+#define E_DNN(call, what) TRY(E_OF(call, what))
 static err_t dnn_check(cudnnStatus_t status, const char *what, const char *file, int line)
 {
     char more[256] = "";
@@ -309,34 +310,27 @@ static err_t make_graph(listing_t *l, const dnn_spec_t *spec, bool adds, descrip
     return set_all(*out, graph, self.pretended ? 1 : 2, "describing a graph");
 }
 
-/* Tensor cores read float32 as tf32. An order of sums that varies would change a run's bits; Winograd, FFT and
- * sums of less precision have larger errors than the other algorithms. */
-static bool is_allowed(const dnn_spec_t *spec, const cudnnBackendNumericalNote_t *notes, int64_t n)
-{
-    bool allowed = true;
-    for (int64_t i = 0; i < n; i++)
-        allowed = allowed && (notes[i] == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP ||
-                              (notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && spec->compute != DTYPE_F32));
-    return allowed;
-}
-
-/* Which engine a configuration is of, and whether it may be used. */
+/* Which engine a configuration is of, and whether it may be used. Tensor cores read float32 as tf32. An order of sums
+ * that varies would change a run's bits; Winograd, FFT and sums of less precision have larger errors than the other
+ * algorithms. */
 static bool ask_engine(const dnn_spec_t *spec, descriptor_t config, int64_t *index)
 {
-    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    enum { MOST = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
+    cudnnBackendNumericalNote_t notes[MOST];
     descriptor_t engine = NULL;
-    int64_t n = 0, n_notes = 0;
-    if (dnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS)
-        return false;
+    int64_t n, n_notes = 0;
     bool ok =
-        dnn.BackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
-                                &engine) == CUDNN_STATUS_SUCCESS &&
-        dnn.BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, index) ==
-            CUDNN_STATUS_SUCCESS &&
-        dnn.BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n_notes, notes) == CUDNN_STATUS_SUCCESS;
-    dnn.BackendDestroyDescriptor(engine);
-    return ok && is_allowed(spec, notes, n_notes);
+        !dnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) &&
+        !dnn.BackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
+                                 &engine) &&
+        !dnn.BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, index) &&
+        !dnn.BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MOST,
+                                 &n_notes, notes);
+    for (int64_t i = 0; i < n_notes && ok; i++)
+        ok = notes[i] == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP ||
+             (notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && spec->compute != DTYPE_F32);
+    if (engine) dnn.BackendDestroyDescriptor(engine);
+    return ok;
 }
 
 /* Makes the plan of a configuration, and lists it if it can be used. */
@@ -372,6 +366,7 @@ static err_t ask_heuristic(listing_t *l, const dnn_spec_t *spec, descriptor_t gr
                            cudnnBackendHeurMode_t mode)
 {
     enum { MOST = 64 };
+    const cudnnBackendAttributeName_t results = CUDNN_ATTR_ENGINEHEUR_RESULTS;
     const attribute_t attributes[] = {
         {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph},
         {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode},
@@ -379,26 +374,24 @@ static err_t ask_heuristic(listing_t *l, const dnn_spec_t *spec, descriptor_t gr
     const int n_before = l->n;
     int64_t n = 0, n_found = 0;
     descriptor_t heuristic, configs[MOST] = {NULL};
+    err_t err = ERR_OK;
     TRY(make(l, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristic));
     TRY(set_all(heuristic, attributes, self.pretended ? 3 : 2, "asking for engines"));
-    E_DNN(dnn.BackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0,
-                                  &n, NULL),
+    E_DNN(dnn.BackendGetAttribute(heuristic, results, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &n, NULL),
           "asking for engines");
     if (n > MOST) n = MOST;
-    err_t err = ERR_OK;
     for (int64_t i = 0; i < n && err == ERR_OK; i++)
-        err = dnn_check(dnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]),
-                        "asking for engines", __FILE__, __LINE__);
+        err = E_OF(dnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]),
+                   "asking for engines");
     if (err == ERR_OK && n > 0)
-        err = dnn_check(dnn.BackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                                CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &n_found, configs),
-                        "asking for engines", __FILE__, __LINE__);
+        err = E_OF(
+            dnn.BackendGetAttribute(heuristic, results, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &n_found, configs),
+            "asking for engines");
     for (int64_t i = 0; i < n_found && err == ERR_OK && l->n < DNN_PROPOSALS; i++) {
-        int64_t *engine = &l->engine[l->n];
-        const int before = l->n;
-        if (!ask_engine(spec, configs[i], engine) || is_listed(l, *engine, n_before)) continue;
+        const int at = l->n;
+        if (!ask_engine(spec, configs[i], &l->engine[at]) || is_listed(l, l->engine[at], n_before)) continue;
         err = try_config(l, spec, configs[i]);
-        if (l->n == before) continue;
+        if (l->n == at) continue;
         l->made[l->n_made++] = configs[i];
         configs[i] = NULL;
     }
@@ -407,48 +400,24 @@ static err_t ask_heuristic(listing_t *l, const dnn_spec_t *spec, descriptor_t gr
     return err;
 }
 
-static void free_listing(listing_t *l)
-{
-    while (l->n_made > 0) unmake(l);
-    mem_free(&l);
-}
-
-static void key_of(const dnn_spec_t *spec, bool adds, int64_t key[KEY])
+static void spell_key(const dnn_spec_t *spec, bool adds, char out[KEY])
 {
     const conv_shape_t *s = &spec->shape;
-    const int64_t values[KEY] = {spec->pass,
-                                 spec->compute,
-                                 adds,
-                                 (int64_t)spec->alignment,
-                                 (int64_t)spec->n_workspace_bytes,
-                                 s->n,
-                                 s->h,
-                                 s->w,
-                                 s->c,
-                                 s->oh,
-                                 s->ow,
-                                 s->k,
-                                 s->kernel_h,
-                                 s->kernel_w,
-                                 s->stride_h,
-                                 s->stride_w,
-                                 s->pad_h,
-                                 s->pad_w,
-                                 s->dilation_h,
-                                 s->dilation_w,
-                                 s->groups};
-    memcpy(key, values, sizeof values);
+    snprintf(out, KEY, "%d %d %d %zu %zu %" PRId64 "x%dx%dx%d %dx%dx%d %dx%d s%dx%d p%dx%d d%dx%d g%d",
+             spec->pass, spec->compute, adds, spec->alignment, spec->n_workspace_bytes, s->n, s->h, s->w,
+             s->c, s->oh, s->ow, s->k, s->kernel_h, s->kernel_w, s->stride_h, s->stride_w, s->pad_h, s->pad_w,
+             s->dilation_h, s->dilation_w, s->groups);
 }
 
 /* NULL: there is no memory. An error of the library lists less. */
 static const listing_t *list(const dnn_spec_t *spec, bool adds)
 {
     listing_t *l;
-    int64_t key[KEY];
+    char key[KEY];
     descriptor_t graph = NULL;
-    key_of(spec, adds, key);
+    spell_key(spec, adds, key);
     for (l = self.listings; l; l = l->next)
-        if (memcmp(l->key, key, sizeof key) == 0) return l;
+        if (strcmp(l->key, key) == 0) return l;
     if (mem_new(sizeof *l, "algorithms of cuDNN", &l) != ERR_OK) return NULL;
     memcpy(l->key, key, sizeof key);
     l->next = self.listings;
@@ -507,19 +476,19 @@ err_t dnn_run(dnn_t *d, const gemm_call_t *call)
     if (traffic_counts) return count_operands(&d->spec, adds), ERR_OK;
     E_DNN(dnn.BackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), d->what);
     err_t err = set_all(pack, attributes, 3, d->what);
-    if (err == ERR_OK)
-        err = dnn_check(dnn.BackendExecute(self.handle, d->plan[adds], pack), d->what, __FILE__, __LINE__);
+    if (err == ERR_OK) err = E_OF(dnn.BackendExecute(self.handle, d->plan[adds], pack), d->what);
     dnn.BackendDestroyDescriptor(pack);
     return err;
 }
 
 void dnn_close(void)
 {
-    for (listing_t *l = self.listings, *next; l; l = next) {
-        next = l->next;
-        free_listing(l);
+    while (self.listings) {
+        listing_t *l = self.listings;
+        self.listings = l->next;
+        while (l->n_made > 0) unmake(l);
+        mem_free(&l);
     }
-    self.listings = NULL;
     if (self.handle) dnn.Destroy(self.handle);
     self.handle = NULL;
     self.tried = self.found = false;
@@ -546,6 +515,8 @@ err_t dnn_pretend(const char *device)
 
 #else
 
+static const char none[] = "this build has no cuDNN";
+
 int dnn_count(const dnn_spec_t *spec)
 {
     (void)spec;
@@ -555,13 +526,12 @@ int dnn_count(const dnn_spec_t *spec)
 err_t dnn_new(const dnn_spec_t *spec, dnn_t **out)
 {
     if (traffic_counts) return new_dnn(spec, out);
-    RAISE(ERR_SYSTEM, "%s: this build has no cuDNN", spec->what);
+    RAISE(ERR_SYSTEM, "%s: %s", spec->what, none);
 }
 
 err_t dnn_run(dnn_t *d, const gemm_call_t *call)
 {
-    count_operands(&d->spec, call->beta != 0);
-    return ERR_OK;
+    return count_operands(&d->spec, call->beta != 0), ERR_OK;
 }
 
 void dnn_close(void)
@@ -570,14 +540,13 @@ void dnn_close(void)
 
 void dnn_describe(bool load, char *out, size_t n_bytes)
 {
-    (void)load;
-    snprintf(out, n_bytes, "built without cuDNN");
+    snprintf(out, n_bytes, "%s", load ? none : "");
 }
 
 err_t dnn_pretend(const char *device)
 {
     (void)device;
-    RAISE(ERR_SYSTEM, "this build has no cuDNN");
+    RAISE(ERR_SYSTEM, "%s", none);
 }
 
 #endif
