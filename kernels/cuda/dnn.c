@@ -185,26 +185,13 @@ static bool is_ready(void)
 
 void dnn_describe(bool now, char *out, size_t n_bytes)
 {
-    char text[32] = "missing";
+    char text[32];
     out[0] = '\0';
     if (!now && !self.tried) return;
-    if (is_loaded() || dnn.GetVersion) spell_version(dnn.GetVersion(), text);
-    snprintf(out, n_bytes, "cuDNN %s%s", text,
-             !self.found && dnn.GetVersion ? " (not used: this build is for " TEXT(CUDNN_MAJOR) ")" : "");
-}
-
-static err_t make(listing_t *l, cudnnBackendDescriptorType_t type, descriptor_t *out)
-{
-    ASSERT(l->n_made < MADE);
-    E_DNN(dnn.BackendCreateDescriptor(type, out), "making a descriptor");
-    l->made[l->n_made++] = *out;
-    return ERR_OK;
-}
-
-/* Destroys the last that was made. */
-static void unmake(listing_t *l)
-{
-    dnn.BackendDestroyDescriptor(l->made[--l->n_made]);
+    if (is_loaded())
+        spell_version(dnn.GetVersion(), text), snprintf(out, n_bytes, "cuDNN %s", text);
+    else
+        snprintf(out, n_bytes, "%s", dnn.GetVersion ? self.why : "cuDNN missing");
 }
 
 typedef struct attribute {
@@ -214,18 +201,28 @@ typedef struct attribute {
     const void *values;
 } attribute_t;
 
-/* Sets them and finalizes. */
-static err_t set_all(descriptor_t d, const attribute_t *attributes, int n, const char *what)
+/* Creates a descriptor, sets its attributes and finalizes it. l: will destroy it; NULL: the caller. */
+static err_t make(listing_t *l, cudnnBackendDescriptorType_t type, const attribute_t *attributes, int n,
+                  const char *what, descriptor_t *out)
 {
-    for (int i = 0; i < n; i++)
-        E_DNN(dnn.BackendSetAttribute(d, attributes[i].name, attributes[i].type, attributes[i].n,
-                                      attributes[i].values),
-              what);
-    E_DNN(dnn.BackendFinalize(d), what);
-    return ERR_OK;
+    descriptor_t d;
+    ASSERT(!l || l->n_made < MADE);
+    E_DNN(dnn.BackendCreateDescriptor(type, &d), what);
+    err_t err = ERR_OK;
+    for (const attribute_t *a = attributes; a < attributes + n && err == ERR_OK; a++)
+        err = E_OF(dnn.BackendSetAttribute(d, a->name, a->type, a->n, a->values), what);
+    if (err == ERR_OK) err = E_OF(dnn.BackendFinalize(d), what);
+    if (err != ERR_OK)
+        dnn.BackendDestroyDescriptor(d);
+    else {
+        *out = d;
+        if (l) l->made[l->n_made++] = d;
+    }
+    return err;
 }
-#define SET_ALL(d, attributes, what)                                                                         \
-    TRY(set_all((d), (attributes), sizeof(attributes) / sizeof *(attributes), (what)))
+#define MAKE(l, KIND, attributes, what, out)                                                                 \
+    make((l), CUDNN_BACKEND_##KIND##_DESCRIPTOR, (attributes), sizeof(attributes) / sizeof *(attributes),    \
+         (what), (out))
 
 /* dims: [n, c, h, w]; in memory channels are neighbours. */
 static err_t make_tensor(listing_t *l, const dnn_spec_t *spec, int64_t id, const int64_t dims[4],
@@ -241,9 +238,7 @@ static err_t make_tensor(listing_t *l, const dnn_spec_t *spec, int64_t id, const
         {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id},
         {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment},
     };
-    TRY(make(l, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out));
-    SET_ALL(*out, attributes, "describing a tensor");
-    return ERR_OK;
+    return MAKE(l, TENSOR, attributes, "describing a tensor", out);
 }
 
 static err_t make_convolution(listing_t *l, const conv_shape_t *s, descriptor_t *out)
@@ -261,53 +256,49 @@ static err_t make_convolution(listing_t *l, const conv_shape_t *s, descriptor_t 
         {CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations},
         {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides},
     };
-    TRY(make(l, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out));
-    SET_ALL(*out, attributes, "describing a convolution");
-    return ERR_OK;
+    return MAKE(l, CONVOLUTION, attributes, "describing a convolution", out);
 }
-
-#define OPERATION(KIND, X_NAME, W_NAME, Y_NAME)                                                              \
-    {                                                                                                        \
-        CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_##X_NAME,                                                  \
-            CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_##W_NAME,                                              \
-            CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_##Y_NAME,                                              \
-            CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_CONV_DESC,                                             \
-            CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_##KIND##_BETA  \
-    }
 
 /* The graph of one operation. */
 static err_t make_graph(listing_t *l, const dnn_spec_t *spec, bool adds, descriptor_t *out)
 {
-    static const cudnnBackendDescriptorType_t kinds[] = {
-        [OP_FORWARD] = CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-        [OP_BACKWARD_DATA] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-        [OP_BACKWARD_WEIGHTS] = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR};
-    static const cudnnBackendAttributeName_t names[][6] = {
-        [OP_FORWARD] = OPERATION(FORWARD, X, W, Y),
-        [OP_BACKWARD_DATA] = OPERATION(BWD_DATA, DX, W, DY),
-        [OP_BACKWARD_WEIGHTS] = OPERATION(BWD_FILTER, X, DW, DY)};
+    static const struct {
+        cudnnBackendDescriptorType_t type;
+        cudnnBackendAttributeName_t alpha, beta, convolution, w, x, y;
+    } kinds[] = {
+#define KIND(PASS, SHORT, w, x, y)                                                                           \
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_##PASS##_DESCRIPTOR,                                                \
+     NAME(SHORT, ALPHA),                                                                                     \
+     NAME(SHORT, BETA),                                                                                      \
+     NAME(SHORT, CONV_DESC),                                                                                 \
+     NAME(SHORT, w),                                                                                         \
+     NAME(SHORT, x),                                                                                         \
+     NAME(SHORT, y)}
+#define NAME(SHORT, of) CUDNN_ATTR_OPERATION_CONVOLUTION_##SHORT##_##of
+        [OP_FORWARD] = KIND(FORWARD, FORWARD, W, X, Y),
+        [OP_BACKWARD_DATA] = KIND(BACKWARD_DATA, BWD_DATA, W, DX, DY),
+        [OP_BACKWARD_WEIGHTS] = KIND(BACKWARD_FILTER, BWD_FILTER, DW, X, DY)};
     const conv_shape_t *s = &spec->shape;
-    const cudnnBackendAttributeName_t *name = names[spec->pass];
     const float alpha = 1, beta = adds ? 1 : 0;
     descriptor_t x, w, y, convolution, operation;
     TRY(make_tensor(l, spec, X, (int64_t[]){s->n, s->c, s->h, s->w}, &x));
     TRY(make_tensor(l, spec, W, (int64_t[]){s->k, s->c / s->groups, s->kernel_h, s->kernel_w}, &w));
     TRY(make_tensor(l, spec, Y, (int64_t[]){s->n, s->k, s->oh, s->ow}, &y));
     TRY(make_convolution(l, s, &convolution));
-    TRY(make(l, kinds[spec->pass], &operation));
-    const attribute_t attributes[] = {{name[0], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x},
-                                      {name[1], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w},
-                                      {name[2], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y},
-                                      {name[3], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &convolution},
-                                      {name[4], CUDNN_TYPE_FLOAT, 1, &alpha},
-                                      {name[5], CUDNN_TYPE_FLOAT, 1, &beta}};
-    SET_ALL(operation, attributes, "describing an operation");
-    TRY(make(l, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, out));
+    const attribute_t attributes[] = {
+        {kinds[spec->pass].x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x},
+        {kinds[spec->pass].w, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w},
+        {kinds[spec->pass].y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y},
+        {kinds[spec->pass].convolution, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &convolution},
+        {kinds[spec->pass].alpha, CUDNN_TYPE_FLOAT, 1, &alpha},
+        {kinds[spec->pass].beta, CUDNN_TYPE_FLOAT, 1, &beta}};
+    TRY(make(l, kinds[spec->pass].type, attributes, 6, "describing an operation", &operation));
     /* The handle comes last: a device that is pretended has none. */
     const attribute_t graph[] = {
         {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation},
         {CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &self.handle}};
-    return set_all(*out, graph, self.pretended ? 1 : 2, "describing a graph");
+    return make(l, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, graph, self.pretended ? 1 : 2,
+                "describing a graph", out);
 }
 
 /* Which engine a configuration is of, and whether it may be used. Tensor cores read float32 as tf32. An order of sums
@@ -333,8 +324,8 @@ static bool ask_engine(const dnn_spec_t *spec, descriptor_t config, int64_t *ind
     return ok;
 }
 
-/* Makes the plan of a configuration, and lists it if it can be used. */
-static err_t try_config(listing_t *l, const dnn_spec_t *spec, descriptor_t config)
+/* Makes the plan of a configuration; whether it is listed, because it can be used. */
+static bool list_config(listing_t *l, const dnn_spec_t *spec, descriptor_t config)
 {
     const attribute_t attributes[] = {
         {CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config},
@@ -342,16 +333,18 @@ static err_t try_config(listing_t *l, const dnn_spec_t *spec, descriptor_t confi
             ? (attribute_t){DEVICE_OF(EXECUTION_PLAN), CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &self.pretended}
             : (attribute_t){CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &self.handle}};
     descriptor_t plan;
-    int64_t n, *n_bytes = &l->n_workspace_bytes[l->n];
-    TRY(make(l, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan));
-    if (set_all(plan, attributes, 2, "preparing an engine") == ERR_OK &&
-        dnn.BackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
-                                n_bytes) == CUDNN_STATUS_SUCCESS &&
-        *n_bytes <= (int64_t)spec->n_workspace_bytes)
-        l->plan[l->n++] = plan;
-    else
-        unmake(l);
-    return ERR_OK;
+    int64_t n, n_bytes = INT64_MAX;
+    if (MAKE(NULL, EXECUTION_PLAN, attributes, "preparing an engine", &plan) != ERR_OK) return false;
+    dnn.BackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
+                            &n_bytes);
+    if (n_bytes > (int64_t)spec->n_workspace_bytes) {
+        dnn.BackendDestroyDescriptor(plan);
+        return false;
+    }
+    l->n_workspace_bytes[l->n] = n_bytes;
+    l->made[l->n_made++] = config;
+    l->made[l->n_made++] = l->plan[l->n++] = plan;
+    return true;
 }
 
 static bool is_listed(const listing_t *l, int64_t engine, int n)
@@ -366,6 +359,7 @@ static err_t ask_heuristic(listing_t *l, const dnn_spec_t *spec, descriptor_t gr
                            cudnnBackendHeurMode_t mode)
 {
     enum { MOST = 64 };
+    static const char what[] = "asking for engines";
     const cudnnBackendAttributeName_t results = CUDNN_ATTR_ENGINEHEUR_RESULTS;
     const attribute_t attributes[] = {
         {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph},
@@ -375,25 +369,20 @@ static err_t ask_heuristic(listing_t *l, const dnn_spec_t *spec, descriptor_t gr
     int64_t n = 0, n_found = 0;
     descriptor_t heuristic, configs[MOST] = {NULL};
     err_t err = ERR_OK;
-    TRY(make(l, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristic));
-    TRY(set_all(heuristic, attributes, self.pretended ? 3 : 2, "asking for engines"));
-    E_DNN(dnn.BackendGetAttribute(heuristic, results, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &n, NULL),
-          "asking for engines");
+    TRY(make(l, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, attributes, self.pretended ? 3 : 2, what, &heuristic));
+    E_DNN(dnn.BackendGetAttribute(heuristic, results, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &n, NULL), what);
     if (n > MOST) n = MOST;
     for (int64_t i = 0; i < n && err == ERR_OK; i++)
-        err = E_OF(dnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]),
-                   "asking for engines");
+        err = E_OF(dnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]), what);
     if (err == ERR_OK && n > 0)
         err = E_OF(
             dnn.BackendGetAttribute(heuristic, results, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &n_found, configs),
-            "asking for engines");
+            what);
     for (int64_t i = 0; i < n_found && err == ERR_OK && l->n < DNN_PROPOSALS; i++) {
-        const int at = l->n;
-        if (!ask_engine(spec, configs[i], &l->engine[at]) || is_listed(l, l->engine[at], n_before)) continue;
-        err = try_config(l, spec, configs[i]);
-        if (l->n == at) continue;
-        l->made[l->n_made++] = configs[i];
-        configs[i] = NULL;
+        int64_t *engine = &l->engine[l->n];
+        if (ask_engine(spec, configs[i], engine) && !is_listed(l, *engine, n_before) &&
+            list_config(l, spec, configs[i]))
+            configs[i] = NULL;
     }
     for (int64_t i = 0; i < n; i++)
         if (configs[i]) dnn.BackendDestroyDescriptor(configs[i]);
@@ -474,9 +463,8 @@ err_t dnn_run(dnn_t *d, const gemm_call_t *call)
         {CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &call->workspace}};
     descriptor_t pack;
     if (traffic_counts) return count_operands(&d->spec, adds), ERR_OK;
-    E_DNN(dnn.BackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), d->what);
-    err_t err = set_all(pack, attributes, 3, d->what);
-    if (err == ERR_OK) err = E_OF(dnn.BackendExecute(self.handle, d->plan[adds], pack), d->what);
+    TRY(MAKE(NULL, VARIANT_PACK, attributes, d->what, &pack));
+    err_t err = E_OF(dnn.BackendExecute(self.handle, d->plan[adds], pack), d->what);
     dnn.BackendDestroyDescriptor(pack);
     return err;
 }
@@ -486,7 +474,7 @@ void dnn_close(void)
     while (self.listings) {
         listing_t *l = self.listings;
         self.listings = l->next;
-        while (l->n_made > 0) unmake(l);
+        while (l->n_made > 0) dnn.BackendDestroyDescriptor(l->made[--l->n_made]);
         mem_free(&l);
     }
     if (self.handle) dnn.Destroy(self.handle);
@@ -503,11 +491,9 @@ err_t dnn_pretend(const char *device)
     if (!device) return ERR_OK;
     if (!is_loaded()) RAISE(ERR_SYSTEM, "%s", self.why);
 #if CUDNN_VERSION >= 91100
-    const attribute_t text = {CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                              (int64_t)strlen(device), device};
-    E_DNN(dnn.BackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &self.pretended),
-          "pretending a device");
-    return set_all(self.pretended, &text, 1, "pretending a device");
+    const attribute_t text[] = {
+        {CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, (int64_t)strlen(device), device}};
+    return MAKE(NULL, DEVICEPROP, text, "pretending a device", &self.pretended);
 #else
     RAISE(ERR_SYSTEM, "cuDNN's headers of this build know no described devices");
 #endif

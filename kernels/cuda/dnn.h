@@ -40,7 +40,8 @@ err_t dnn_run(dnn_t *dnn, const gemm_call_t *call);
 
 /* Frees what was listed, and the handle. */
 void dnn_close(void);
-/* Such as "cuDNN 9.19.0", "cuDNN missing"; "" if it has not been loaded. load: loads it for this. */
+/* Such as "cuDNN 9.19.0", "cuDNN missing", or why it is not used; "" if it has not been loaded. load: loads it for
+ * this. */
 void dnn_describe(bool load, char *out, size_t n_bytes);
 /* For tests: lists for the device that this JSON text describes, without one. NULL ends it. ERR_SYSTEM without the
  * library. */
