@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs kernels: blocks one after another, the threads of a block on separate stacks. A stack runs one thread after
  * another until one of them must wait for others, so a kernel that never synchronizes needs a single stack. Threads run
- * in ascending order in one block and in descending order in the next: without a needed barrier, a thread reads values
- * that are not written yet. */
+ * in ascending order in one block and in descending order in the next, and in every other pair of blocks a warp runs up
+ * to a barrier before the next one starts: without a needed barrier, a thread reads values that are not written yet. */
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -74,7 +74,7 @@ struct thread_t {
 /* The running block. There is only one: its caller holds the executor's lock. */
 struct block_t {
     const launch_t *launch = nullptr;
-    bool active = false, descending = false;
+    bool active = false, descending = false, eager = false;
     int n = 0, n_started = 0, n_done = 0, n_at_barrier = 0;
     emu_block_op barrier_op = EMU_BARRIER;
     int passed = 0, passed_result = 0;
@@ -284,7 +284,7 @@ void run_block(const launch_t &launch)
     block.launch = &launch;
     while (block.n_done < block.n) {
         fiber_t *next = nullptr;
-        if (block.n_started < block.n) {
+        if (block.n_started < block.n && (block.ready.empty() || !block.eager)) {
             next = idle_fiber();
         } else if (!block.ready.empty()) {
             next = block.threads[block.ready.front()].fiber;
@@ -310,7 +310,8 @@ void run_kernel(const launch_t &launch)
     for (blockIdx.z = 0; blockIdx.z < gridDim.z; blockIdx.z++)
         for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)
             for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) {
-                block.descending = number++ & 1;
+                block.descending = number & 1;
+                block.eager = number++ & 2;
                 run_block(launch);
             }
     block.active = false;
