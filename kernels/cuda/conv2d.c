@@ -9,12 +9,12 @@
 #include "base/mem.h"
 #include "kernels/cuda/chunk.h"
 
-static const conv_impl_t *const impls[] = {&cuda_conv_gemm, &cuda_conv_implicit, &cuda_conv_im2col,
-                                           &cuda_conv_im2col_l2, &cuda_conv_cudnn};
+static const conv_impl_t *const impls[] = {&cuda_conv_gemm, &cuda_conv_implicit, &cuda_conv_mma,
+                                           &cuda_conv_im2col, &cuda_conv_im2col_l2, &cuda_conv_cudnn};
 enum { N_IMPLS = sizeof impls / sizeof impls[0] };
 
-/* Saved, with an epilogue: its mask. Workspace: the largest of any pass; then, if both backward passes read dy
- * in another form, that. */
+/* Saved, with an epilogue: its mask. Workspace: the largest of any pass; then, if both backward passes read
+ * dy in another form, that. */
 typedef struct conv_plan {
     op_desc_t desc;        /* as a convolution */
     size_t dense, n_dense; /* offset and bytes of that form; 0: each pass makes its own */
@@ -81,22 +81,37 @@ static bool fits_counters(const op_desc_t *desc)
            chunk_product(y_cells, 3) <= most && chunk_product(x + 1, 3) <= most;
 }
 
+/* Whether tensor cores should read windows in place. Writing and reading a value of a window moves 4 bytes:
+ * .93 ps at 4.3 TB/s. mma.sync reaches about .6 of cuBLASLt's 790 TFLOP/s (an estimate; both rates are an
+ * H200's), which costs 1.7 fs per multiply-add. Values used 550 times or less are better read in place. The
+ * gradient of a strided x sums float32 columns instead, twice as large. */
+static bool reads_in_place(const conv_problem_t *problem)
+{
+    enum { MOST_USES = 550 };
+    const conv2d_attr_t *a = &problem->desc->attr.conv2d;
+    bool data = problem->pass == OP_BACKWARD_DATA, folds = data && (a->stride_h > 1 || a->stride_w > 1);
+    int64_t n_uses = data && !folds ? problem->desc->x[0].dim[3] : a->out_channels;
+    return cuda_conv_mma.count(problem) &&
+           (n_uses <= (folds ? 2 : 1) * MOST_USES || !cuda_conv_im2col.count(problem));
+}
+
 /* A rule on the shape, so that every rank and every run computes the same bits. A pointwise convolution is a
- * plain product. For small windows, writing windows out costs more than reading them in place, unless tensor
- * cores multiply them; and a small layer finishes before several kernels would have started. Without an
- * algorithm of cuBLASLt's own, implicit remains. If nothing fits, planning the result fails and says why. */
+ * plain product. For small windows, writing windows out costs more than reading them in place; in bfloat16
+ * tensor cores can do that. A small layer finishes before several kernels would have started. Without an
+ * algorithm of cuBLASLt's own, those that read in place remain. If nothing fits, planning the result fails and
+ * says why. */
 static const conv_impl_t *default_impl(const conv_problem_t *problem)
 {
     enum { FEW_CHANNELS = 8 };
-    static const int64_t few_products = (int64_t)1 << 29;
     const op_desc_t *d = problem->desc;
     if (cuda_conv_gemm.count(problem)) return &cuda_conv_gemm;
+    bool in_place = reads_in_place(problem);
     bool few = d->x[0].dim[3] / d->attr.conv2d.groups <= FEW_CHANNELS &&
                (d->compute == DTYPE_F32 || d->attr.conv2d.groups > 1);
-    bool small = few || op_macs(d) <= few_products;
-    if (cuda_conv_implicit.count(problem) && (small || !cuda_conv_im2col.count(problem)))
+    bool small = few || op_macs(d) <= (int64_t)1 << (in_place ? 26 : 29);
+    if (cuda_conv_implicit.count(problem) && (small || (!in_place && !cuda_conv_im2col.count(problem))))
         return &cuda_conv_implicit;
-    return &cuda_conv_im2col;
+    return in_place ? &cuda_conv_mma : &cuda_conv_im2col;
 }
 
 /* The default comes first. */

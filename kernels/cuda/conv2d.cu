@@ -82,6 +82,7 @@ template <typename T, typename U> cudaError_t fill_columns(const columns_args_t 
     if (written && read && channels % 4 == 0 && a->pitch % 4 == 0)
         return launch_unfold<4, true>(a, x, columns, stream);
     if (written && a->pitch % 8 == 0) return launch_unfold<8, false>(a, x, columns, stream);
+    if (written && a->pitch % 4 == 0) return launch_unfold<4, false>(a, x, columns, stream);
     return launch_unfold<1, false>(a, x, columns, stream);
 }
 } // namespace

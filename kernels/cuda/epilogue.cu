@@ -177,12 +177,26 @@ __global__ void sum_parts(sums_args_t a)
     else
         a.rest[column - a.n_first] = sum;
 }
+
+/* Many columns of few rows: a thread each, in the same order. */
+__global__ void sum_columns(sums_args_t a)
+{
+    GRID_LOOP (column, a.n_columns) {
+        float sum = 0;
+#pragma unroll 4
+        for (int64_t i = 0; i < a.n_parts; i++) sum += a.parts[i * a.n_columns + column];
+        (column < a.n_first ? a.first[column] : a.rest[column - a.n_first]) = sum;
+    }
+}
 } // namespace
 
 cudaError_t epilogue_sums(const sums_args_t *args, cudaStream_t stream)
 {
+    enum { MANY = 1 << 14 };
     dim3 grid(static_cast<unsigned>((args->n_columns + LANES - 1) / LANES));
     traffic_count("epilogue_sums", (args->n_parts + 1) * args->n_columns * 4);
+    if (args->n_columns >= MANY && args->n_parts <= LANES)
+        return launch(sum_columns, grid_for(args->n_columns), BLOCK, stream, *args);
     return launch(sum_parts, grid, dim3(LANES, LANES), stream, *args);
 }
 

@@ -131,6 +131,50 @@ cudaError_t implicit_forward(const implicit_args_t *args, implicit_tile_t tile, 
 cudaError_t implicit_backward_data(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream);
 cudaError_t implicit_backward_weights(const implicit_args_t *args, implicit_tile_t tile, cudaStream_t stream);
 
+/* mma.cu: convolution of bfloat16 on tensor cores without a buffer of windows; groups = 1. Tensors and
+ * weights are 16-byte aligned, c and n_columns multiples of 8; a padded image and a weight have at most 2^30
+ * values, images and results together as many pixels. */
+/* Images as windows read them: c values per tap; values between samples, rows and pixels. */
+typedef struct mma_image {
+    const uint16_t *from;
+    int h, w, c;
+    int64_t sample;
+    int row, pixel;
+} mma_image_t;
+/* Pixels of the result with the same taps: all, or of the gradient of x those with the same remainders by the
+ * strides. There may be no taps. */
+typedef struct mma_class {
+    int rows, columns;
+    int first_h, first_w;           /* of the image: first tap of the first pixel */
+    int taps_h, taps_w;             /* their number */
+    int step_h, step_w;             /* between them in the image */
+    int weight, weight_h, weight_w; /* in a row of the weight: the first and steps, in values */
+    int64_t y;                      /* first pixel, in values */
+} mma_class_t;
+enum { MMA_CLASSES = 16 };
+typedef struct mma_args {
+    int64_t n;
+    mma_image_t image; /* x; for the gradient of x, dy */
+    int stride_h, stride_w;
+    mma_class_t classes[MMA_CLASSES]; /* weights: one */
+    int n_classes;
+    int n_columns, n_depth; /* weight [n_columns][n_depth] */
+    bool wide;              /* tiles of 128 by 128 values, else by 64 */
+    /* gather: y = windows · weightᵀ + bias (may be NULL), or y += windows · weightᵀ */
+    const uint16_t *weight;
+    const float *bias;
+    void *y;
+    bool y_bf16, adds;
+    int64_t y_sample, y_row, y_pixel; /* values between samples, and between rows and pixels of a class */
+    /* weights: dweight = dyᵀ · windows, pixels summed in n_parts parts [n_columns][values]. If `filled`,
+     * windows are rows of kernel_w pixels of so many values, of which dweight has the first `channels`. */
+    const uint16_t *dy; /* [n][rows][columns][n_columns] */
+    float *dweight, *parts;
+    int n_parts, filled, kernel_w, channels;
+} mma_args_t;
+cudaError_t mma_gather(const char *name, const mma_args_t *args, cudaStream_t stream);
+cudaError_t mma_weights(const mma_args_t *args, cudaStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif

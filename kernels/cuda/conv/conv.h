@@ -54,7 +54,7 @@ typedef struct conv_impl {
 } conv_impl_t;
 
 extern const conv_impl_t cuda_conv_gemm, cuda_conv_im2col, cuda_conv_im2col_l2, cuda_conv_implicit,
-    cuda_conv_cudnn;
+    cuda_conv_mma, cuda_conv_cudnn;
 
 /* conv2d.c: op_kernel_t's functions for an operator that is the convolution `desc`. */
 err_t conv_plan(op_t *op, const op_desc_t *desc);
