@@ -41,13 +41,17 @@ static err_t as_convolution(const op_desc_t *d, op_desc_t *out)
     return op_infer(out);
 }
 
-/* The rule on the shape chooses the convolution's algorithms; they are no choice of this operator. */
+static int cuda_deconv2d_list(const op_desc_t *d, op_pass_t pass, bool training, const char **names, int max)
+{
+    op_desc_t desc;
+    return as_convolution(d, &desc) == ERR_OK ? conv_list(d, &desc, pass, training, names, max) : 0;
+}
+
 static err_t cuda_deconv2d_plan(op_t *op)
 {
     op_desc_t desc;
     TRY(as_convolution(&op->desc, &desc));
     TRY(conv_plan(op, &desc));
-    op->algorithms = (op_algorithms_t){0};
     op->n_workspace_bytes += room_of(&op->desc, op->training).convolution;
     return ERR_OK;
 }
@@ -111,4 +115,5 @@ static err_t cuda_deconv2d_backward(const op_t *op, const op_args_t *args)
 const op_kernel_t cuda_deconv2d = {.plan = cuda_deconv2d_plan,
                                    .forward = cuda_deconv2d_forward,
                                    .backward = cuda_deconv2d_backward,
-                                   .unplan = conv_unplan};
+                                   .unplan = conv_unplan,
+                                   .list = cuda_deconv2d_list};

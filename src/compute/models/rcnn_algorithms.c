@@ -9,7 +9,7 @@
 
 /* The fastest for these layers on AVX-512: of Winograd's algorithms the first, where the map fills its tiles; of the
  * others the second for gradients, most of all for those of weights with a stride. Winograd's gradients are as exact
- * as the others' (results/detection_parity.md). */
+ * as the others' (results/detection_parity.md). A GPU's own rule is left as it is. */
 static const char winograd[] = "winograd/nhwc", product[] = "gemm";
 enum { LEAST_CELLS = 256 };
 
@@ -31,7 +31,7 @@ static err_t choose(const backend_t *backend, const op_desc_t *desc, int64_t n_i
                     algorithms_t *out)
 {
     const char *names[OP_MAX_ALGORITHMS];
-    const bool convolves = desc->kind == OP_CONV2D && desc->compute == DTYPE_F32;
+    const bool convolves = desc->kind == OP_CONV2D && desc->compute == DTYPE_F32 && !backend->device;
     for (int pass = 0; pass < (training ? OP_PASS_COUNT : 1) && convolves; pass++) {
         int n = op_list_algorithms(backend, desc, (op_pass_t)pass, training, names, OP_MAX_ALGORITHMS);
         if (is_large(desc, n_images) && lists(names, n, winograd))
