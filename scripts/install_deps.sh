@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 
 usage() {
     cat <<'EOF'
-usage: scripts/install_deps.sh [--test] [--sim] [--cuda] [--aws] [--list]
+usage: scripts/install_deps.sh [--test] [--sim] [--cuda] [--cudnn] [--aws] [--list]
 
 Installs the packages that dptrain needs with apt-get on Debian or Ubuntu, as root or through sudo. Safe to repeat:
 installed packages are left alone. On other systems, and where this user may not install packages, it lists what is missing
@@ -26,9 +26,12 @@ count where PKG_CONFIG_PATH, HDF5_DIR, CPATH, LIBRARY_PATH and MPICC lead to the
            DPTRAIN_CUDA_HOME), where make finds them. Downloads 0.7 GB and takes 1.1 GB on disk and a minute or two;
            this part needs neither root nor a GPU. Building needs toolkit 12 or later (Debian 12's
            nvidia-cuda-toolkit is 11.8), running needs a driver that supports the toolkit
+  --cudnn  the same, and cuDNN 9 for that toolkit, whose convolutions --algorithms measure then also tries, unless its headers
+           are found: from PyPI into build/cuda/cudnn (or DPTRAIN_CUDA_HOME), also for a toolkit that was found elsewhere.
+           Downloads 0.6 GB and takes 1.0 GB on disk; this part needs neither root nor a GPU
   --aws    also install what scripts/aws.sh needs: AWS ParallelCluster and the aws command from PyPI into build/venv-aws (or
            DPTRAIN_AWS_VENV), with moto, which plays AWS in its tests; nodejs from Debian. Takes 0.6 GB on disk and a minute
-  --list   print the Debian packages and exit; with --cuda or --aws also those from PyPI
+  --list   print the Debian packages and exit; with --cuda, --cudnn or --aws also those from PyPI
 EOF
 }
 
@@ -63,6 +66,10 @@ pngsuite_sha256=46b7342494c0fc424e97ef3e632a9b0e8f8ba8ab577a10caec5dc133b668331a
 cuda_home=${DPTRAIN_CUDA_HOME:-$here/../build/cuda}
 cuda_packages=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96
     nvidia-cuda-cccl==13.0.85 nvidia-cublas==13.1.0.3 nvidia-nccl-cu13==2.28.9)
+# By the toolkit's major version. Some of cuDNN's engines compile kernels by NVRTC, which they find beside them.
+declare -A cudnn_packages=(
+    [12]="nvidia-cudnn-cu12==9.28.0.42 nvidia-cuda-nvrtc-cu12==12.9.86"
+    [13]="nvidia-cudnn-cu13==9.28.1.4 nvidia-cuda-nvrtc==13.0.88")
 
 # ParallelCluster loads setuptools' pkg_resources, which later versions lack. The others that it needs agree with these.
 aws_venv=${DPTRAIN_AWS_VENV:-$here/../build/venv-aws}
@@ -233,43 +240,95 @@ install_pngsuite() {
     rm -rf "$part"
 }
 
-# Whether there is a toolkit: in PATH, or in cuda_home from an earlier call.
+# Sets nvcc to the compiler that make takes: in PATH, of CUDA_HOME, or in cuda_home from an earlier call.
+find_nvcc() {
+    for nvcc in nvcc ${CUDA_HOME:+"$CUDA_HOME/bin/nvcc"} "$cuda_home/bin/nvcc"; do
+        if nvcc=$(command -v "$nvcc"); then return; fi
+    done
+    return 1
+}
+
 cuda_found() {
     local nvcc
-    for nvcc in nvcc ${CUDA_HOME:+"$CUDA_HOME/bin/nvcc"}; do
-        command -v "$nvcc" >/dev/null || continue
-        note "found nvcc: $(command -v "$nvcc")"
+    find_nvcc || return 1
+    if [[ $nvcc != "$cuda_home/bin/nvcc" ]]; then
+        note "found nvcc: $nvcc"
         return
-    done
-    [[ -x $cuda_home/bin/nvcc && $(cat "$cuda_home/packages" 2>/dev/null) == "${cuda_packages[*]}" ]] || return 1
+    fi
+    [[ $(cat "$cuda_home/packages" 2>/dev/null) == "${cuda_packages[*]}" ]] || return 1
     note "CUDA is in $cuda_home"
 }
 
-# The wheels contain parts of a toolkit in site-packages/nvidia: cu13/{bin,include,lib,nvvm} and nccl/{include,lib}. They are
-# merged in a temporary folder that is then renamed, so that cuda_home is always complete.
-install_cuda() {
-    local log part=$cuda_home.part site what="Alternatively use NVIDIA's installer; make CUDA=0 builds without CUDA"
-    if cuda_found; then return; fi
-    [[ $(uname -m) == x86_64 ]] || die 4 "PyPI has CUDA for x86-64 only; install a CUDA toolkit (12 or later) and NCCL"
-    command -v python3 >/dev/null || die 4 "--cuda requires python3 with venv (python3-venv). $what"
-    note "installing ${cuda_packages[0]} and related packages into $cuda_home (0.7 GB to download)"
+# Installs packages from PyPI into a temporary folder, and sets site to where they are. The caller moves what it needs to its
+# place by a rename, so that this is always complete.
+install_from_pypi() { # NAME FOLDER ADVICE PACKAGES...
+    local log name=$1 part=$2 advice=$3
+    command -v python3 >/dev/null || die 4 "installing $name requires python3 with venv (python3-venv). $advice"
     rm -rf "$part"
     mkdir -p "$part" || die 4 "cannot create the folder $part; set DPTRAIN_CUDA_HOME to another"
     if ! log=$({ python3 -m venv "$part/venv" &&
         timeout 1800 "$part/venv/bin/pip" install -q --disable-pip-version-check --retries 2 --timeout 60 --no-deps \
-            --no-compile --no-cache-dir --only-binary :all: "${cuda_packages[@]}"; } 2>&1); then
+            --no-compile --no-cache-dir --only-binary :all: "${@:4}"; } 2>&1); then
         rm -rf "$part"
-        die 4 "could not install CUDA from PyPI: ${log##*$'\n'}; check that it is reachable (for a mirror, set \
-PIP_INDEX_URL) and that $(dirname "$cuda_home") has 2 GB free. $what"
+        die 4 "could not install $name from PyPI: ${log##*$'\n'}; check that it is reachable (for a mirror, set \
+PIP_INDEX_URL) and that $(dirname "$cuda_home") has 2 GB free. $advice"
     fi
     site=$(printf '%s\n' "$part"/venv/lib/python3*/site-packages/nvidia | head -n 1)
+}
+
+# The wheels contain parts of a toolkit in site-packages/nvidia: cu13/{bin,include,lib,nvvm} and nccl/{include,lib}.
+install_cuda() {
+    local site part=$cuda_home.part advice="Alternatively use NVIDIA's installer; make CUDA=0 builds without CUDA"
+    if cuda_found; then return; fi
+    [[ $(uname -m) == x86_64 ]] || die 4 "PyPI has CUDA for x86-64 only; install a CUDA toolkit (12 or later) and NCCL"
+    note "installing ${cuda_packages[0]} and related packages into $cuda_home (0.7 GB to download)"
+    install_from_pypi CUDA "$part" "$advice" "${cuda_packages[@]}"
     if ! { mkdir "$part/cuda" && cp -a --link "$site"/cu13/. "$site"/nccl/. "$part/cuda/" &&
         ln -s lib "$part/cuda/lib64" && "$part/cuda/bin/nvcc" --version >/dev/null; }; then
         rm -rf "$part"
-        die 4 "unexpected layout of PyPI's CUDA packages; please report this. $what"
+        die 4 "unexpected layout of PyPI's CUDA packages; please report this. $advice"
     fi
     printf '%s\n' "${cuda_packages[*]}" >"$part/cuda/packages"
+    [[ ! -e $cuda_home/cudnn ]] || mv "$cuda_home/cudnn" "$part/cuda/"
     if ! { rm -rf "$cuda_home" && mv "$part/cuda" "$cuda_home"; }; then die 4 "cannot write $cuda_home"; fi
+    rm -rf "$part"
+}
+
+# Sets toolkit, and wheels to cuDNN's for it.
+choose_cudnn() {
+    local nvcc='' major=13
+    if find_nvcc; then
+        toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+        major=$("$nvcc" --version | sed -nE 's/.*release ([0-9]+)\..*/\1/p')
+    fi
+    read -ra wheels <<<"${cudnn_packages[${major:-0}]:-}"
+    [[ ${#wheels[@]} -gt 0 ]] || die 4 "--cudnn: $nvcc is of CUDA ${major:-(unknown)}, and PyPI has cuDNN for CUDA 12 and 13; \
+install cuDNN 9 from NVIDIA, and set CUDNN_HOME to its folder"
+}
+
+# Wheels: cudnn/{include,lib}; NVRTC in cu13/lib or cuda_nvrtc/lib.
+install_cudnn() {
+    local site wheels toolkit home=$cuda_home/cudnn part=$cuda_home/cudnn.part
+    local advice="The build works without cuDNN, and then lacks its algorithms"
+    choose_cudnn
+    if "${CC:-gcc}" -E -x c ${CUDNN_HOME:+-isystem "$CUDNN_HOME/include"} -isystem "$toolkit/include" - \
+        <<<$'#include <cudnn.h>\n#if CUDNN_MAJOR != 9\n#error\n#endif' >/dev/null 2>&1; then
+        note "found cuDNN's headers for $toolkit"
+        return
+    fi
+    if [[ $(cat "$home/packages" 2>/dev/null) == "${wheels[*]}" ]]; then
+        note "cuDNN is in $home"
+        return
+    fi
+    note "installing ${wheels[*]} into $home (0.6 GB to download)"
+    install_from_pypi cuDNN "$part" "$advice" "${wheels[@]}"
+    if ! { mkdir "$part/cudnn" && cp -a --link "$site"/cudnn/{include,lib} "$part/cudnn/" &&
+        cp -a --link "$site"/*/lib/libnvrtc{,-builtins}.so.* "$part/cudnn/lib/"; }; then
+        rm -rf "$part"
+        die 4 "unexpected layout of PyPI's cuDNN packages; please report this. $advice"
+    fi
+    printf '%s\n' "${wheels[*]}" >"$part/cudnn/packages"
+    if ! { rm -rf "$home" && mv "$part/cudnn" "$home"; }; then die 4 "cannot write $home"; fi
     rm -rf "$part"
 }
 
@@ -290,7 +349,7 @@ install_aws() {
     printf '%s\n' "${aws_packages[*]}" >"$aws_venv/packages"
 }
 
-list=no with_tests=no with_cuda=no with_aws=no test_commands=()
+list=no with_tests=no with_cuda=no with_cudnn=no with_aws=no test_commands=()
 for word in "$@"; do
     case $word in
     --test)
@@ -298,7 +357,10 @@ for word in "$@"; do
         test_commands=(bats h5dump jq perl pgrep shellcheck xz)
         ;;
     --sim) packages+=("${sim_packages[@]}") ;;
-    --cuda) with_cuda=yes packages+=(g++ python3-venv) ;;
+    --cuda | --cudnn)
+        with_cuda=yes packages+=(g++ python3-venv)
+        [[ $word == --cuda ]] || with_cudnn=yes
+        ;;
     --aws) with_aws=yes packages+=(nodejs python3-venv) ;;
     --list) list=yes ;;
     *) common_option "$word" ;;
@@ -309,6 +371,7 @@ end_of_options
 if [[ $list == yes ]]; then
     printf '%s\n' "${packages[@]}"
     [[ $with_cuda == no ]] || printf '%s\n' "${cuda_packages[@]}"
+    [[ $with_cudnn == no ]] || { choose_cudnn && printf '%s\n' "${wheels[@]}"; }
     [[ $with_aws == no ]] || printf '%s\n' "${aws_packages[@]}"
 elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
     install_with_apt
@@ -317,4 +380,5 @@ else
 fi
 if [[ $with_tests == yes && $list == no ]]; then install_venv; install_pngsuite; fi
 if [[ $with_cuda == yes && $list == no ]]; then install_cuda; fi
+if [[ $with_cudnn == yes && $list == no ]]; then install_cudnn; fi
 if [[ $with_aws == yes && $list == no ]]; then install_aws; fi

@@ -1125,10 +1125,10 @@ Failed:
     [[ "$output" == *"maskrcnn:train, fp32, loss 3"* ]]
 }
 
-@test "install_deps.sh --cuda uses an installed toolkit, else PyPI's, and advises when neither is available" {
+# Stand-ins of Debian's packages, of Python and of PyPI, whose wheels are empty.
+play_pypi() {
     printf '#!/usr/bin/env bash\necho installed\n' >"$bin/dpkg-query"
     cp "$bin/dpkg-query" "$bin/apt-get"
-    printf '#!/usr/bin/env bash\n' >"$bin/nvcc"
     # python3 -m venv FOLDER, with a pip that creates the requested packages, or fails as without a network.
     cat >"$bin/python3" <<'EOF'
 #!/usr/bin/env bash
@@ -1139,15 +1139,31 @@ EOF
 [[ ! -e $NO_NETWORK ]] || { echo 'ERROR: no matching distribution' >&2; exit 1; }
 echo "$*" >>"$CALLS"
 site=${0%/bin/pip}/lib/python3.11/site-packages/nvidia
-mkdir -p "$site"/cu13/{bin,include,lib} "$site"/nccl/{include,lib}
-printf '#!/bin/sh\n' >"$site/cu13/bin/nvcc"
-chmod +x "$site/cu13/bin/nvcc"
-touch "$site/cu13/include/cublasLt.h" "$site/nccl/include/nccl.h"
+for word in "$@"; do
+    case $word in
+    nvidia-cuda-nvcc==*)
+        mkdir -p "$site"/cu13/{bin,include,lib} "$site"/nccl/{include,lib}
+        printf '#!/bin/sh\necho release 13.0, V13.0\n' >"$site/cu13/bin/nvcc"
+        chmod +x "$site/cu13/bin/nvcc"
+        touch "$site/cu13/include/cublasLt.h" "$site/nccl/include/nccl.h" ;;
+    nvidia-cudnn-*) mkdir -p "$site"/cudnn/{include,lib} && touch "$site"/cudnn/{include/cudnn.h,lib/libcudnn.so.9} ;;
+    nvidia-cuda-nvrtc*)
+        lib=$site/cu13/lib
+        [[ $word != *-cu12* ]] || lib=$site/cuda_nvrtc/lib
+        mkdir -p "$lib" && touch "$lib"/libnvrtc{,-builtins,.alt}.so.1 ;;
+    esac
+done
 EOF
     chmod +x "$bin"/*
     export FAKE_PIP=$bin/pip CALLS=$BATS_TEST_TMPDIR/calls NO_NETWORK=$BATS_TEST_TMPDIR/no_network
     export DPTRAIN_CUDA_HOME="$BATS_TEST_TMPDIR/a cuda"
-    unset CUDA_HOME
+    unset CUDA_HOME CUDNN_HOME
+}
+
+@test "install_deps.sh --cuda uses an installed toolkit, else PyPI's, and advises when neither is available" {
+    play_pypi
+    printf '#!/usr/bin/env bash\n' >"$bin/nvcc"
+    chmod +x "$bin/nvcc"
     PATH=$bin:$PATH run "$scripts/install_deps.sh" --cuda
     echo "$output"
     [ "$status" -eq 0 ]
@@ -1175,6 +1191,56 @@ EOF
     run "$scripts/install_deps.sh" --cuda
     [ "$status" -eq 0 ]
     [ "$(wc -l <"$CALLS")" -eq 1 ]
+}
+
+@test "install_deps.sh --cudnn adds cuDNN and NVRTC for the toolkit that make takes, wherever that is, unless it has them" {
+    play_pypi
+    nvcc_of() { printf '#!/bin/sh\necho "release %s, V%s.1"\n' "$1" "$1" >"$bin/nvcc" && chmod +x "$bin/nvcc"; }
+    local cudnn=$DPTRAIN_CUDA_HOME/cudnn
+    PATH=$bin:$(small_path uname rm mkdir cp ln mv cat head timeout touch wc chmod sed tail)
+    # A compiler that finds no cudnn.h.
+    printf '#!/bin/sh\nexit 1\n' >"$bin/gcc"
+    chmod +x "$bin/gcc"
+    nvcc_of 12.4
+    touch "$NO_NETWORK"
+    run "$scripts/install_deps.sh" --cudnn
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"0.6 GB"*"could not install cuDNN from PyPI: ERROR: no matching distribution"* ]]
+    [[ ! -e $cudnn && ! -e $cudnn.part ]]
+    rm "$NO_NETWORK"
+    run "$scripts/install_deps.sh" --cuda --cudnn
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$(cat "$CALLS")" == *nvidia-cudnn-cu12==9.*nvidia-cuda-nvrtc-cu12==12.* ]]
+    [[ -e $cudnn/include/cudnn.h && -e $cudnn/lib/libcudnn.so.9 && -e $cudnn/lib/libnvrtc.so.1 && -e $cudnn/lib/libnvrtc-builtins.so.1 ]]
+    [ ! -e "$DPTRAIN_CUDA_HOME/bin" ]
+    run "$scripts/install_deps.sh" --cudnn
+    [ "$(wc -l <"$CALLS")" -eq 1 ]
+
+    # Another toolkit has another cuDNN.
+    nvcc_of 13.1
+    run "$scripts/install_deps.sh" --cudnn
+    [[ "$(tail -n 1 "$CALLS")" == *nvidia-cudnn-cu13==9.*nvidia-cuda-nvrtc==13.* ]]
+    run "$scripts/install_deps.sh" --list --cudnn
+    [[ "$output" == *nvidia-cuda-nvcc==*$'\n'"$(sed 's/ /\n/' "$cudnn/packages")" ]]
+    # None: that of PyPI comes first, and leaves cuDNN in its place.
+    rm "$bin/nvcc"
+    run "$scripts/install_deps.sh" --cudnn
+    echo "$output"
+    [[ "$status" -eq 0 && "$output" == *"cuDNN is in $cudnn" ]]
+    [[ -x $DPTRAIN_CUDA_HOME/bin/nvcc && -e $cudnn/lib/libcudnn.so.9 ]]
+    [ "$(wc -l <"$CALLS")" -eq 3 ]
+
+    nvcc_of 11.8
+    run "$scripts/install_deps.sh" --cudnn
+    echo "$output"
+    [[ "$status" -eq 4 && "$output" == *"CUDA 11"*CUDNN_HOME* ]]
+    printf '#!/bin/sh\n' >"$bin/gcc"
+    nvcc_of 12.4
+    run "$scripts/install_deps.sh" --cudnn
+    [[ "$status" -eq 0 && "$output" == *"found cuDNN"* ]]
+    [ "$(wc -l <"$CALLS")" -eq 3 ]
 }
 
 @test "the table of GPU steps divides PyTorch's time by dptrain's, and finds the gaps in a trace" {
