@@ -11,10 +11,10 @@ usage() {
 usage: scripts/bench/gpu_steps.sh [options]
 
 Trains a model on one GPU with dptrain and with PyTorch, alternating in rounds, and prints Markdown: each run's speed as it
-is measured, then µs per step, ratios with their spread, the GPU's clocks before, during and after, and what slowed them
-down. LeNet-5 on MNIST: also the share of time in which the GPU was idle (with nsys, if installed). ResNet-50 on random
-images of 224 x 224: also the profile by layer, and PyTorch's kernels by name. Modes of PyTorch that fail are skipped and
-listed.
+is measured, the algorithms of dptrain's layers, then µs per step, ratios with their spread, GPU memory, the GPU's clocks
+before, during and after, and what slowed them down. LeNet-5 on MNIST: also the share of time in which the GPU was idle (with
+nsys, if installed). ResNet-50 on random images of 224 x 224: also dptrain-no-cudnn, dptrain where cuDNN cannot be loaded,
+the profile by layer, and PyTorch's kernels by name. Modes of PyTorch that fail are skipped and listed.
 
   --model NAME      lenet5 or resnet50 [lenet5]
   --rounds N        number of rounds [7; resnet50: 5]
@@ -29,7 +29,7 @@ listed.
   --timeout SEC     time limit of one run [300]
   --logs FOLDER     keep PyTorch's kernels by name there
   --quick           2 rounds of 400 steps, batch 64, fp32 and bf16, without torch.compile; resnet50: 2 rounds of 40
-                    steps, batch 256, bf16, channels_last
+                    steps, batch 256, bf16, channels_last, without cuDNN in the first round only
   -h, --help        show this help
 
 Exit code 4: no GPU.
@@ -72,8 +72,8 @@ ways=${ways:-${preset[4]}} warmup=100 block=50
 root=$(readlink -f "$here/../..")
 program=${DPTRAIN_BIN:-$root/dptrain}
 [[ -x $program ]] || die 4 "$program is not built; run make CUDA=1"
-[[ $("$program" info 2>/dev/null | sed -nE 's/^ +cuda +//p') == *', CUDA '* ]] ||
-    die 4 "no GPU: $("$program" info 2>&1 | sed -nE 's/^ +cuda +//p')"
+found=$("$program" info 2>/dev/null | sed -nE 's/^ +cuda +//p')
+[[ $found == *', CUDA '* ]] || die 4 "no GPU: $("$program" info 2>&1 | sed -nE 's/^ +cuda +//p')"
 make_work gpu
 export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$work/cache} PYTHONDONTWRITEBYTECODE=1
 if [[ $model == lenet5 && -z $data ]]; then
@@ -95,6 +95,19 @@ else
     described='' left_out+=("PyTorch: $(tail -n 1 "$work/why")")
 fi
 
+# Files that are no library, in the path before it; what is measured without it is cached apart.
+hidden=$work/hidden
+mkdir "$hidden"
+touch "$hidden"/libcudnn.so{,.9}
+without_cudnn=(env "LD_LIBRARY_PATH=$hidden${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "XDG_CACHE_HOME=$hidden")
+if [[ $model != resnet50 ]]; then
+    :
+elif [[ $found =~ cuDNN\ [0-9] && $found != *'not used'* ]]; then
+    names+=(dptrain-no-cudnn)
+else
+    left_out+=("dptrain with cuDNN: $found")
+fi
+
 ours=("$program" train --model "$model" --device cuda --steps "$steps" --out "$work/run" --overwrite)
 theirs=("$python" "$here/peers/torch_cuda.py" --model "$model" --steps "$steps" --warmup "$warmup" --block "$block"
     --out "$work/end")
@@ -107,15 +120,17 @@ esac
 # and adds the reason to left_out.
 declare -A took=()
 run() { # NAME BATCH PRECISION
-    local command=("${ours[@]}") extra=() status=0 begin=$SECONDS most=$((budget - SECONDS < limit ? budget - SECONDS : limit))
+    local command=("${ours[@]}") extra=() status=0 begin=$SECONDS sample=0 most=$((budget - SECONDS < limit ? budget - SECONDS : limit))
     rm -f "$work/end" "$work/kernels"
-    if [[ $1 != dptrain ]]; then
+    [[ -z $sampler ]] || sample=$(wc -l <"$work/clocks")
+    if [[ $1 != dptrain* ]]; then
         [[ $1 != *-nhwc ]] || extra=(--channels-last)
         [[ $model == lenet5 || -n ${took[$1]:-} ]] || extra+=(--kernels "$work/kernels")
         command=("${theirs[@]}" --way "${1%-nhwc}" "${extra[@]}")
     fi
+    [[ $1 != dptrain-no-cudnn ]] || command=("${without_cudnn[@]}" "${ours[@]}")
     timeout -k 5 "$((most > 1 ? most : 1))" "${command[@]}" --batch "$2" --precision "$3" >"$work/log" 2>&1 </dev/null || status=$?
-    if [[ $1 == dptrain && $status == 0 ]]; then grep '"record":"end"' "$work/run/metrics.jsonl" >"$work/end"; fi
+    if [[ $1 == dptrain* && $status == 0 ]]; then grep '"record":"end"' "$work/run/metrics.jsonl" >"$work/end"; fi
     if [[ ! -s $work/end ]]; then
         if [[ $status == 124 || $status == 137 ]]; then
             left_out+=("$1, batch $2, $3: stopped after $((SECONDS - begin)) s")
@@ -125,6 +140,12 @@ run() { # NAME BATCH PRECISION
         return 1
     fi
     took[$1]=$((SECONDS - begin))
+    # What the run added to the GPU's memory before the first one, in bytes.
+    if [[ -n $sampler ]]; then
+        awk -F ', ' -v from="$sample" 'NF == 9 { if (!n++) before = $9; if (NR > from && $9 > most) most = $9 }
+            END { if (most > before) printf "{\"gpu_bytes\": %.0f, ", (most - before) * 1048576; else printf "{" }' "$work/clocks" >"$work/with"
+        sed 's/^{//' "$work/end" >>"$work/with" && mv "$work/with" "$work/end"
+    fi
 }
 
 # Prints the profile of dptrain's first run.
@@ -134,6 +155,14 @@ print_profile() { # BATCH PRECISION
     # shellcheck disable=SC2016 # Markdown's quotes
     printf '\nProfile, batch %s, %s; layers are timed one by one, outside recorded steps:\n\n```\n%s\n```\n\n' "$1" "$2" \
         "$(cat "$work/profile")"
+}
+
+# Prints the algorithms of dptrain's layers.
+print_algorithms() { # NAME BATCH PRECISION
+    command -v "$python" >/dev/null || return 0
+    printf '\nAlgorithms of %s, batch %s, %s:\n\n' "$1" "$2" "$3"
+    "$python" "$here/peers/gpu_table.py" algorithms "$work/run/metrics.jsonl" || true
+    echo
 }
 
 # Prints PyTorch's costliest kernels.
@@ -147,9 +176,11 @@ print_kernels() { # NAME BATCH PRECISION
 
 sampler=''
 if command -v nvidia-smi >/dev/null; then
-    nvidia-smi -i 0 --loop=1 --format=csv,noheader,nounits --query-gpu=clocks.sm,clocks.max.sm,clocks.mem,power.draw,power.limit,\
-temperature.gpu,clocks_throttle_reasons.active,utilization.gpu >"$work/clocks" 2>/dev/null </dev/null &
+    nvidia-smi -i 0 --loop-ms=500 --format=csv,noheader,nounits --query-gpu=clocks.sm,clocks.max.sm,clocks.mem,power.draw,\
+power.limit,temperature.gpu,clocks_throttle_reasons.active,utilization.gpu,memory.used >"$work/clocks" 2>/dev/null </dev/null &
     sampler=$!
+    # The first sample is of the idle GPU.
+    for ((i = 0; i < 20; i++)); do [[ ! -s $work/clocks ]] || break; sleep 0.1; done
     trap '((BASHPID != $$)) || { kill "$sampler" 2>/dev/null || true; remove_work; }' EXIT
 fi
 
@@ -160,12 +191,14 @@ for ((round = 0; round < rounds && SECONDS < budget; round++)); do
         for name in "${order[@]}"; do
             for batch in ${batches//,/ }; do
                 [[ $failed != *" $batch/$precision/$name "* ]] || continue
+                [[ $name != dptrain-no-cudnn || $round == 0 || $quick == no ]] || continue
                 if ((SECONDS + ${took[$name]:-5} > budget)); then late=yes && continue; fi
                 run "$name" "$batch" "$precision" || { failed+="$batch/$precision/$name "; continue; }
                 printf '%s\t%s\t%s\t%s\t%s\n' "$round" "$batch" "$precision" "$name" "$(cat "$work/end")" >>"$work/ends"
                 echo "- round $((round + 1)), batch $batch, $precision, $name: $(sed \
                     's/.*"median_images_per_sec": *\([0-9]*\).*/\1 images\/s/' "$work/end"), after $SECONDS s"
                 [[ $name != dptrain ]] || print_profile "$batch" "$precision"
+                [[ $name != dptrain* || $round -gt 0 ]] || print_algorithms "$name" "$batch" "$precision"
                 print_kernels "$name" "$batch" "$precision"
             done
         done

@@ -19,7 +19,8 @@ logs of NCCL and cuBLASLt on.
   smoke       a few steps of LeNet-5 and ResNet-50 in every precision, recorded and not
   losses      losses and gradients beside the CPU's, on one rank and on two, by seed (gpu_losses.sh)
   sanitizer   memory accesses and races of training steps and tests, with compute-sanitizer
-  resnet      ResNet-50 beside PyTorch, eager and with torch.compile, whose kernels are listed by name
+  resnet      ResNet-50 with and without cuDNN beside PyTorch, eager and with torch.compile, whose kernels are listed by
+              name: images/s, GPU memory, and the algorithms of each layer
   detection   Mask R-CNN beside torchvision: detections, losses, images/s and memory
   products    matrix products beside cuBLASLt, 3×3 convolutions beside cuDNN
   operators   operators that move memory beside a copy
@@ -117,9 +118,9 @@ if [[ -x bin/orted || -x bin/prted ]]; then PATH=$root/bin:$PATH; fi
 # Adds libraries that are loaded at run time to LD_LIBRARY_PATH: from a toolkit, or from Python packages.
 find_libraries() {
     local library folder found
-    for library in libcublasLt.so.[0-9]* libnccl.so.[0-9]*; do
-        if ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*${library%%.*}\.so\.[0-9]"; then continue; fi
-        for folder in "${CUDA_HOME:-/usr/local/cuda}/lib64" build/cuda/lib \
+    for library in libcublasLt.so.[0-9]* libnccl.so.[0-9]* libcudnn.so.9; do
+        if ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*${library//./\\.}"; then continue; fi
+        for folder in "${CUDA_HOME:-/usr/local/cuda}/lib64" build/cuda \
             "$(timeout 60 "$python" -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null || true)"; do
             [[ -d $folder ]] || continue
             found=$(find -L "$folder" -maxdepth 3 -name "$library" -print -quit 2>/dev/null) || true

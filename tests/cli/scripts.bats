@@ -1260,8 +1260,8 @@ EOF
     printf '2\t64\tfp32\tdptrain\t{"images_per_sec": 1}\n' >>"$BATS_TEST_TMPDIR/ends"
     run python3 "$scripts/bench/peers/gpu_table.py" steps "$BATS_TEST_TMPDIR/ends"
     [[ "$output" == *"| 64 | fp32 | eager |"*"| **7.50** |"* ]]
-    printf '%s\n' '210, 1980, 2619, 70.1, 700.0, 30, 0x0000000000000001, 0' '1900, 1980, 2619, 690.0, 700.0, 60, 0x0000000000000004, 99' \
-        '1980, 1980, 2619, 650.0, 700.0, 61, 0x0000000000000000, 98' '1500, 1980, 2619, 90.0, 700.0, 50, 0x00' >"$BATS_TEST_TMPDIR/clocks"
+    printf '%s\n' '210, 1980, 2619, 70.1, 700.0, 30, 0x0000000000000001, 0, 4' '1900, 1980, 2619, 690.0, 700.0, 60, 0x0000000000000004, 99, 90' \
+        '1980, 1980, 2619, 650.0, 700.0, 61, 0x0000000000000000, 98, 90' '1500, 1980, 2619, 90.0, 700.0, 50, 0x00' >"$BATS_TEST_TMPDIR/clocks"
     run python3 "$scripts/bench/peers/gpu_table.py" clocks "$BATS_TEST_TMPDIR/clocks"
     echo "$output"
     [ "$output" = "before: 210 of 1980 MHz, memory 2619 MHz, 70 of 700 W, 30 °C; busy (2 samples): median 1940, lower quartile 1920 MHz, \
@@ -1305,14 +1305,20 @@ slowed down by the power limit; after: 1980 of 1980 MHz, memory 2619 MHz, 650 of
     [ "$status" -eq 1 ]
 }
 
-@test "gpu_steps.sh compares ResNet-50 with each mode of PyTorch, prints the profile and the clocks, and lists what failed" {
+@test "gpu_steps.sh compares ResNet-50 with each mode of PyTorch, and lists what failed; profile, algorithms, memory, clocks" {
     REAL=$(python3 -c 'import sys; print(sys.executable)')
-    export REAL CALLS=$BATS_TEST_TMPDIR/calls
+    export REAL CALLS=$BATS_TEST_TMPDIR/calls ASK=$BATS_TEST_TMPDIR/ask TAKEN=$BATS_TEST_TMPDIR/taken
+    mkfifo "$ASK" "$TAKEN"
     cat >"$bin/dptrain" <<'EOF'
 #!/usr/bin/env bash
-[[ $1 != info ]] || { echo '  cuda     Fake GPU, CUDA 13.0'; exit; }
+[[ $1 != info ]] || { echo "  cuda     Fake GPU, CUDA 13.0, ${FAKE_CUDNN:-cuDNN 9.19.0}"; exit; }
+by=cudnn-2
+for folder in ${LD_LIBRARY_PATH//:/ }; do [[ ! -e $folder/libcudnn.so.9 || -s $folder/libcudnn.so.9 ]] || by=gemm; done
+echo "dptrain $by ${XDG_CACHE_HOME##*/}" >>"$CALLS"
 while [[ $1 != --out ]]; do shift; done
-mkdir -p "$2" && echo '{"record":"end","images_per_sec":7,"median_images_per_sec":2000.5}' >"$2/metrics.jsonl"
+echo 5000 >"$ASK" && read -r _ <"$TAKEN"
+mkdir -p "$2" && printf '{"record":"%s","algorithms":{%s}}\n{"record":"%s","images_per_sec":7,"median_images_per_sec":%s}\n' run \
+    "\"a\":{\"forward\":\"$by\"},\"b\":{\"forward\":\"x\",\"backward_data\":\"y\"},\"c\":{\"forward\":\"$by\"}" end 2000.5 >"$2/metrics.jsonl"
 printf '%s\n' 'finished after 40 steps' 'profile, mean of 30 steady steps' '  ms  1 2' '  most expensive layer: conv1'
 EOF
     cat >"$bin/python3" <<'EOF'
@@ -1321,15 +1327,24 @@ EOF
 [[ $* != *--describe* ]] || { echo PyTorch 9; exit; }
 echo "${*:2}" >>"$CALLS"
 [[ $* != *compile* ]] || { echo 'no compiler' >&2; exit 1; }
+echo 8500 >"$ASK" && read -r _ <"$TAKEN"
 while (($# > 0)); do
     [[ $1 != --out ]] || echo '{"record": "end", "median_images_per_sec": 1000.0}' >"$2"
     [[ $1 != --kernels ]] || echo '   1.000 ms     53  a_kernel' >"$2"
     shift
 done
 EOF
-    printf '#!/bin/sh\necho "1980, 1980, 2619, 650.0, 700.0, 61, 0x0000000000000000, 98"\nexec sleep 61\n' >"$bin/nvidia-smi"
+    # A sample before the first run, and one in each.
+    cat >"$bin/nvidia-smi" <<'EOF'
+#!/usr/bin/env bash
+sample() { echo "1980, 1980, 2619, 650.0, 700.0, 61, 0x0000000000000000, 98, $1"; }
+sample 500
+while read -r mb; do sample "$mb" && echo >"$TAKEN"; done <>"$ASK"
+EOF
     chmod +x "$bin"/{dptrain,python3,nvidia-smi}
-    PYTHONDONTWRITEBYTECODE=1 PATH=$bin:$PATH run "$scripts/bench/gpu_steps.sh" --model resnet50 --quick \
+    export PYTHONDONTWRITEBYTECODE=1
+    unset LD_LIBRARY_PATH
+    PATH=$bin:$PATH run "$scripts/bench/gpu_steps.sh" --model resnet50 --quick \
         --precision bf16,tf32 --batch 256,64 --ways eager-nhwc,compile-nhwc,eager --logs "$BATS_TEST_TMPDIR"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -1341,11 +1356,21 @@ EOF
     [[ "$output" == "- round 1, batch 256, bf16, dptrain: 2000 images/s, after "* ]]
     [[ "$output" == *$'```\nprofile, mean of 30 steady steps\n'*"most expensive layer: conv1"* ]]
     for precision in bf16 tf32; do
-        for way in eager eager-nhwc; do [[ "$output" == *"| 256 | $precision | $way | 256000.0 | "*" | 1000 | **2.00** |"* ]]; done
+        for way in eager eager-nhwc; do
+            [[ "$output" == *"| 256 | $precision | $way | 256000.0 | "*" | 1000 | **2.00** |"*"| 8389 MB (0.56) |"* ]]
+        done
+        [[ "$output" == *"| 64 | $precision | dptrain-no-cudnn | "* ]]
         [[ "$output" == *"- not measured: compile-nhwc, batch 64, $precision: no compiler"* ]]
     done
-    [[ "$output" == *"busy (1 samples): median 1980, lower quartile 1980 MHz, slowed down by nothing"* ]]
-    [ -z "$(pgrep -f 'sleep 61')" ]
+    # With the library in both rounds; without it in the first, where files that are none hide it.
+    [ "$(grep -c 'dptrain cudnn-2 cache' "$CALLS")" -eq 8 ]
+    [ "$(grep -c 'dptrain gemm hidden' "$CALLS")" -eq 4 ]
+    [[ "$output" == *"Algorithms of dptrain, batch 256, bf16:"*"| cudnn-2 |  |  | 2 | a c |"*"| x | y |  | 1 | b |"*\
+"Algorithms of dptrain-no-cudnn, batch 256, bf16:"*"| gemm |  |  | 2 | a c |"* ]]
+    [[ "$output" == *"median 1980, lower quartile 1980 MHz, slowed down by nothing"* ]]
+    FAKE_CUDNN='cuDNN missing' PATH=$bin:$PATH run "$scripts/bench/gpu_steps.sh" --model resnet50 --quick --ways eager
+    [[ "$status" -eq 0 && "$output" == *"not measured: dptrain with cuDNN: "*"cuDNN missing"* && "$output" != *no-cudnn* ]]
+    [ -z "$(pgrep -f "$bin/nvidia-smi")" ]
 }
 
 @test "make compiles kernels again when the architectures or the flags change, and only then" {
@@ -1430,6 +1455,7 @@ mode=FAKE_${name//[.-]/_} mode=${!mode:-ok}
 case "$name $*" in
 *\ --version) exit ;;
 'dptrain info') echo "  cuda     ${FAKE_GPU:-Fake GPU}, CUDA 13.0, cuBLASLt 13.1"; exit ;;
+"python3 -c import nvidia"*) echo "${FAKE_PACKAGES:-}" && exit ;;
 "python3 -c"*) exit ;;
 'nvidia-smi -L') for ((i = 0; i < ${FAKE_GPUS:-2}; i++)); do echo "GPU $i: Fake"; done; exit ;;
 nvidia-smi*) echo Fake; exit ;;
@@ -1453,7 +1479,7 @@ case $name in
 gpu_products) echo conv >"${!#}" ;;
 compute-sanitizer) echo '========= ERROR SUMMARY: 0 errors' ;;
 python3) [[ $* != *' --way compile '* ]] || { mkdir -p "$TORCHINDUCTOR_CACHE_DIR" && : >"$TORCHINDUCTOR_CACHE_DIR/a.best_config"; } ;;
-resnet) echo "$TORCHINDUCTOR_CACHE_DIR"/* ;;
+resnet) echo "$TORCHINDUCTOR_CACHE_DIR"/* "libraries ${LD_LIBRARY_PATH:-}" ;;
 esac
 EOT
     chmod +x "$suite/fake"
@@ -1499,6 +1525,20 @@ row() { [[ $page == *"| $1 | $2"* ]] || { echo "no row: $1, $2"; return 1; }; } 
     row sanitizer 'failed | code 1: '
     row ncu 'not run | this machine does not permit ncu'
     [[ $page == *'| lenet5-race | racecheck | failed, code 0: '* ]]
+}
+
+@test "gpu_suite.sh finds cuBLASLt, NCCL and cuDNN 9 in PyTorch's packages, unless the system has them" {
+    make_suite
+    local packages=$BATS_TEST_TMPDIR/nvidia
+    mkdir -p "$packages"/{cublas,nccl,cudnn,old}/lib
+    touch "$packages"/cublas/lib/libcublasLt.so.13 "$packages"/nccl/lib/libnccl.so.2 "$packages"/cudnn/lib/libcudnn{,_cnn}.so.9 \
+        "$packages/old/lib/libcudnn.so.8"
+    export FAKE_PACKAGES=$packages CUDA_HOME=$BATS_TEST_TMPDIR/none
+    unset LD_LIBRARY_PATH
+    printf '#!/bin/sh\nprintf "\\tlibnccl.so.2 (libc6,x86-64) => /lib/libnccl.so.2\\n\\tlibcudnn.so.8 (libc6,x86-64) => /lib/libcudnn.so.8\\n"\n' >"$suite/bin/ldconfig"
+    chmod +x "$suite/bin/ldconfig"
+    suite --quick --only resnet
+    [[ "$status" -eq 0 && "$page" == *"libraries $packages/cublas/lib:$packages/cudnn/lib"$'\n'* ]]
 }
 
 @test "gpu_suite.sh: a signal ends the stage and its children, and the page tells what was measured" {

@@ -5,7 +5,8 @@ program, end record`, between tabs, to Markdown. gpu_table.py gaps FILE: nsys' c
 in which the GPU did nothing. gpu_table.py clocks FILE: nvidia-smi's samples (gpu_steps.sh has the columns) to a sentence.
 Of ncu's CSV, with --print-units base: gpu_table.py kernels FILE: each kernel's time and bytes, gpu_table.py costliest
 FILE: the place of the longest launch among the kernel's own, and the name, of the three kernels that take most time,
-gpu_table.py counters FILE: the sections of one launch."""
+gpu_table.py counters FILE: the sections of one launch. Of a run's metrics.jsonl: gpu_table.py algorithms FILE: the
+algorithms of each pass, and the layers that have them."""
 
 import collections
 import csv
@@ -85,7 +86,7 @@ def describe(sample):
 def clocks(path):
     """Before the first run, while the GPU was busy, and after the last."""
     with open(path, encoding="utf-8") as file:
-        samples = [row for row in csv.reader(file, skipinitialspace=True) if len(row) == 8]
+        samples = [row for row in csv.reader(file, skipinitialspace=True) if len(row) == 9]
     busy = [row for row in samples if row[7].isdigit() and int(row[7]) >= 50]
     parts = [f"before: {describe(samples[0])}"]
     if busy:
@@ -94,6 +95,17 @@ def clocks(path):
         parts.append(f"busy ({len(busy)} samples): median {middle:.0f}, lower quartile {low:.0f} MHz, slowed down by "
                      f"{', '.join(sorted(reasons)) or 'nothing'}")
     print("; ".join([*parts, f"after: {describe(samples[-1])}"]))
+
+
+def algorithms(path):
+    """Layers with the same algorithms in one row; the most common first."""
+    with open(path, encoding="utf-8") as file:
+        chosen = next((record["algorithms"] for record in map(json.loads, file) if record.get("algorithms")), {})
+    rows = collections.defaultdict(list)
+    for layer, of in chosen.items():
+        rows[tuple(of.get(key) or "" for key in ("forward", "backward_data", "backward_weights"))].append(layer)
+    print_table(["forward", "backward data", "backward weights", "layers", ""],
+                [[*by, str(len(layers)), " ".join(layers)] for by, layers in sorted(rows.items(), key=lambda row: -len(row[1]))])
 
 
 def profiled(path):
@@ -148,7 +160,7 @@ def counters(path):
 
 def main():
     tables = {"steps": steps, "gaps": lambda path: print(f"{100 * gaps(path):.1f}"), "clocks": clocks, "kernels": kernels,
-              "costliest": costliest, "counters": counters}
+              "costliest": costliest, "counters": counters, "algorithms": algorithms}
     if len(sys.argv) != 3 or sys.argv[1] not in tables:
         sys.exit(f"usage: gpu_table.py {'|'.join(tables)} FILE")
     tables[sys.argv[1]](sys.argv[2])
