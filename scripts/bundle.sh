@@ -14,7 +14,7 @@ Packs the program, Open MPI and all shared libraries that they use, except glibc
 It runs from any folder, on nodes without packages: dptrain-…/dptrain, dptrain-…/mpirun, dptrain-…/scripts/run.sh. On
 several hosts, unpack it under the same path on each, or on a shared folder; the path must not contain blanks.
 
-  --with-cuda   include cuBLASLt and NCCL from the toolkit of the build (about 700 MB unpacked)
+  --with-cuda   include cuBLASLt and NCCL from the toolkit of the build (about 700 MB unpacked), never cuDNN
   --with-tests  include the GPU tests and benchmarks, for scripts/bench/gpu_suite.sh on a machine that cannot build. Without
                 --with-cuda, a tarball above 60 MB is refused, and what is large is listed
   --out FILE    the tarball, *.tar.gz or *.tar.xz [dptrain-VERSION-x86_64.tar.gz; with --with-tests, .tar.xz]. xz takes
@@ -166,9 +166,9 @@ fi
 cp -r README.md docs LICENSE VERSION "$root/"
 for file in "$root"/libexec/*; do strip --strip-debug "$file"; done
 
-# All shared libraries, direct and indirect, as listed by ldd.
+# All shared libraries, direct and indirect, as listed by ldd. cuDNN is the node's, or PyTorch's, like the driver.
 is_of_the_system() { # LIBRARY
-    [[ $1 =~ ^(ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util|mvec|nsl|anl|BrokenLocale|thread_db))\.so || $1 =~ ^lib(cuda|nvidia.*)\.so ]]
+    [[ $1 =~ ^(ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util|mvec|nsl|anl|BrokenLocale|thread_db))\.so || $1 =~ ^lib(cuda|cudnn.*|nvidia.*)\.so ]]
 }
 ldd "$root"/libexec/* "$into"/*.so "$root"/lib/pmix/*.so 2>/dev/null >"$work/ldd" || true
 if missing=$(grep -E '=> not found' "$work/ldd" | sort -u) && [[ -n $missing ]]; then
@@ -180,7 +180,7 @@ done < <(awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' "$work/ldd" | sort -u)
 if [[ $with_cuda == yes ]]; then
     for library in libcublasLt.so libnccl.so; do
         path=$(find -L "$cuda_home/lib64" "$cuda_home/lib" -maxdepth 2 -name "$library.[0-9]*" 2>/dev/null | awk '{ print length, $0 }' |
-            sort -n | sed -n '1s/^[0-9]* //p')
+            sort -n | sed -n '1s/^[0-9]* //p') || true # a toolkit may lack one of the folders
         [[ -n $path ]] || path=$(ldconfig -p | awk -v want="$library." 'index($1, want) == 1 { print $NF; exit }')
         [[ -n $path ]] || die 4 "--with-cuda: $library was not found in $cuda_home; scripts/install_deps.sh --cuda has it"
         cp -L "$path" "$root/lib/${path##*/}"

@@ -128,6 +128,26 @@ make_tree() {
     cp /bin/true "$tree/dptrain"
 }
 
+@test "--with-cuda packs cuBLASLt and NCCL, and a bundle never cuDNN, not even if a program is linked with it" {
+    make_tree
+    local toolkit=$BATS_TEST_TMPDIR/toolkit bundled
+    mkdir -p "$toolkit"/{lib64,cudnn/lib}
+    printf 'int cudnnGetVersion(void) { return 0; }\n' | gcc -shared -fPIC -Wl,-soname,libcudnn.so.9 -x c - -o "$toolkit/lib64/libcudnn.so.9"
+    printf 'int cudnnGetVersion(void);\nint main(void) { return cudnnGetVersion(); }\n' |
+        gcc -x c - -o "$tree/dptrain" -L"$toolkit/lib64" -l:libcudnn.so.9 -Wl,-rpath,"$toolkit/lib64"
+    cp "$toolkit/lib64/libcudnn.so.9" "$toolkit/lib64/libcublasLt.so.13"
+    cp "$toolkit/lib64/libcudnn.so.9" "$toolkit/lib64/libnccl.so.2"
+    cp "$toolkit/lib64/libcudnn.so.9" "$toolkit/cudnn/lib/"
+    printf '#!/bin/sh\n[ "$*" != "-s info" ] || printf "%%s\\n" "CUDA      yes, %s" "cuDNN     9.28.1, %s/cudnn/include"\n' "$toolkit" "$toolkit" \
+        >"$tree/bin/make"
+    unset DPTRAIN_BIN
+    PATH=$tree/bin:$PATH run "$tree/scripts/bundle.sh" --with-cuda --out "$BATS_TEST_TMPDIR/cuda.tar.gz"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    bundled=$(tar -tzf "$BATS_TEST_TMPDIR/cuda.tar.gz")
+    [[ $bundled == *lib/libcublasLt.so.13* && $bundled == *lib/libnccl.so.2* && $bundled != *cudnn* ]]
+}
+
 @test "a bundle with tests is xz, is unpacked by Python, and runs the suite without perl; above 60 MB it is refused" {
     only_slow "takes 7 s"
     make_tree
