@@ -11,6 +11,11 @@
 #define ROW(KIND, name)     [OP_##KIND] = &cuda_##name,
 OP_LIST_ALL(DECLARE)
 
+static void describe_algorithms(char *out, size_t n_bytes)
+{
+    dnn_describe(true, out, n_bytes);
+}
+
 static void close_backend(void)
 {
     cuda_graph_close();
@@ -61,4 +66,5 @@ const backend_t backend_cuda = {
     .peak_flops = cuda_peak_flops,
     .peak_bytes = cuda_peak_bytes,
     .describe = cuda_describe,
+    .describe_algorithms = describe_algorithms,
 };

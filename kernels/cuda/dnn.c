@@ -108,6 +108,7 @@ struct listing {
 
 static struct {
     bool tried, found; /* to load it; it is there, of the right version */
+    bool said;         /* why there are no engines */
     char why[256];     /* not */
     cudnnHandle_t handle;
     descriptor_t pretended; /* device */
@@ -173,14 +174,13 @@ static err_t open_handle(void)
 /* Whether there are engines to be asked for. Says once why not. */
 static bool is_ready(void)
 {
-    const bool first = !self.tried;
     if (is_loaded() && !self.handle && !self.pretended && open_handle() != ERR_OK) {
         self.found = false;
         snprintf(self.why, sizeof self.why, "%s", err_message());
-    } else if (self.found || !first)
-        return self.found;
-    log_detail("no convolutions by cuDNN: %s", self.why);
-    return false;
+    }
+    if (!self.found && !self.said) log_detail("no convolutions by cuDNN: %s", self.why);
+    self.said = self.said || !self.found;
+    return self.found;
 }
 
 void dnn_describe(bool now, char *out, size_t n_bytes)
@@ -479,7 +479,7 @@ void dnn_close(void)
     }
     if (self.handle) dnn.Destroy(self.handle);
     self.handle = NULL;
-    self.tried = self.found = false;
+    self.tried = self.found = self.said = false;
     self.why[0] = '\0';
 }
 

@@ -87,6 +87,42 @@ ends_with() { # CODE WORDS COMMAND...
     [[ $output == *"choose from implicit, im2col"* ]]
 }
 
+@test "what was measured with another cuDNN is measured again, and a run that needs it never goes on without a word" {
+    [[ $("$dptrain" info) == *"cuDNN 9."* ]] || skip "this build has no cuDNN"
+    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache
+    local with=("${lenet[@]}" --steps 3)
+    chosen() { jq -r 'select(.record == "run") | .algorithms | [.[] | .[]] | @text' "$1/metrics.jsonl" | tail -n 1; }
+    libraries() { jq -r 'select(.record == "run") | .algorithm_libraries // "none"' "$1/metrics.jsonl" | tail -n 1; }
+    # Not loaded.
+    on_gpu "$out-fixed" "${with[@]}" --algorithms fixed
+    [ "$(libraries "$out-fixed")" = none ]
+    DPTRAIN_EMU_DNN_VERSION=100000 run on_gpu "$out-10" "${with[@]}" -v
+    echo "$output"
+    [[ $status -eq 0 && $output == *"cuDNN 10.0.0 is not used"*"algorithms measured"* ]]
+    [[ $(chosen "$out-10") != *cudnn* && $(libraries "$out-10") == "cuDNN 10.0.0 "* ]]
+    on_gpu "$out" "${with[@]}" | grep 'algorithms measured'
+    [ "$(find "$XDG_CACHE_HOME" -type f | wc -l)" -eq 2 ]
+    # As if it had been the fastest.
+    sed -i '/^machine = .*cuDNN 9/,$ s/^\(conv2d .*\) = .*/\1 = cudnn/' "$XDG_CACHE_HOME"/dptrain/*
+    on_gpu "$out" "${with[@]}" --overwrite | grep 'algorithms from cache'
+    [[ $(chosen "$out") == *'"cudnn"'* ]]
+    cp -r "$out" "$out-without"
+    # Of another version, whose proposals are others, and of the same without an engine.
+    DPTRAIN_EMU_DNN_VERSION=91100 run "$dptrain" train --resume auto --steps 4 --out "$out"
+    echo "$output"
+    [[ $status -eq 0 && $output == *"cuDNN 9.11.0); "*"algorithms measured"* ]]
+    DPTRAIN_EMU_DNN_ENGINES=0 run "$dptrain" train --resume auto --steps 4 --out "$out-without"
+    echo "$output"
+    [[ $status -eq 0 && $(grep -c 'dptrain: warning: .*algorithms from the checkpoint.*replaced' <<<"$output") -eq 1 ]]
+    [[ $(chosen "$out-without") != *cudnn* ]]
+    # A name from a file is not replaced.
+    on_gpu "$out-file" "${with[@]}" --algorithms "$BATS_FILE_TMPDIR/cudnn.txt" --workspace 1M
+    close_curves "$out-fixed" "$out-file" 1e-5 3
+    DPTRAIN_EMU_DNN_VERSION=8907 ends_with 2 "'cudnn'" "$dptrain" train --resume auto --steps 4 --out "$out-file"
+    [[ $output == *"choose from implicit, im2col"* ]]
+    DPTRAIN_EMU_DNN_VERSION=8907 "$dptrain" train --resume auto --steps 4 --out "$out-file" --algorithms fixed
+}
+
 @test "measuring passes over an algorithm that fails, and says with -v which" {
     [[ $("$dptrain" info) == *"cuDNN 9."* ]] || skip "this build has no cuDNN"
     DPTRAIN_EMU_FAIL_DNN=next run on_gpu "$out" "${lenet[@]}" --steps 2 --algorithms measure -v

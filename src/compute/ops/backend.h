@@ -71,6 +71,8 @@ typedef struct backend_peak {
  *   peak_bytes   bytes per second, read or written beyond the caches; n_bytes: of an array that exceeds the
  *                host's caches. NULL: unknown
  *   describe     implementation and version for the run record, such as "oneDNN 2.6.3, avx512_core"
+ *   describe_algorithms  the same of libraries that only some algorithms need, which are loaded for this, such
+ *                as "cuDNN 9.19.0". NULL: there are none
  *
  * NULL on host backends, where callers fall back to plain C:
  *
@@ -113,6 +115,7 @@ typedef struct backend {
     err_t (*peak_flops)(dtype_t compute, backend_peak_t *out);
     err_t (*peak_bytes)(int64_t n_bytes, backend_peak_t *out);
     void (*describe)(char *out, size_t n_bytes);
+    void (*describe_algorithms)(char *out, size_t n_bytes);
 } backend_t;
 
 enum { BACKEND_WHY_MAX = 256 };

@@ -83,6 +83,7 @@ const schema_rule_t schema_run_rules[] = {
     {TEXT("algorithms_from")},
     {REAL("algorithms_sec")},
     {COUNT("algorithms_by_rule"), .optional = true},
+    {TEXT("algorithm_libraries"), .optional = true},
     {OBJECT("algorithms")},
     {POSITIVE("n_parameters")},
     {POSITIVE("global_batch")},

@@ -28,13 +28,20 @@ void algorithm_request_add(algorithm_request_t *request, int64_t n, bool trainin
         request->sizes[request->n_sizes++] = (batch_size_t){.n = n, .training = training};
 }
 
+static void describe_libraries(const backend_t *backend, algorithm_choice_t *out)
+{
+    if (backend->describe_algorithms) backend->describe_algorithms(out->libraries, sizeof out->libraries);
+}
+
 /* Everything besides the operator that determines which algorithm is fastest. */
-static void describe_machine(const runtime_t *runtime, char out[ALGORITHMS_MACHINE_MAX])
+static void describe_machine(const runtime_t *runtime, const char *libraries,
+                             char out[ALGORITHMS_MACHINE_MAX])
 {
     char cpu[MACHINE_CPU_TEXT];
     machine_cpu_text(cpu);
-    snprintf(out, ALGORITHMS_MACHINE_MAX, "%s; %s (%s); %d thread%s; format %d", cpu, runtime->backend->name,
-             runtime->device, runtime->n_threads, runtime->n_threads > 1 ? "s" : "", ALGORITHMS_FORMAT);
+    snprintf(out, ALGORITHMS_MACHINE_MAX, "%s; %s (%s%s%s); %d thread%s; format %d", cpu,
+             runtime->backend->name, runtime->device, libraries[0] ? ", " : "", libraries, runtime->n_threads,
+             runtime->n_threads > 1 ? "s" : "", ALGORITHMS_FORMAT);
 }
 
 static err_t cache_path(const char *machine, char out[FS_PATH_MAX])
@@ -245,7 +252,8 @@ static err_t choose_for_fused(const algorithm_request_t *request, const algorith
         snprintf(out->about, sizeof out->about, "algorithms fixed");
         return ERR_OK;
     }
-    describe_machine(request->runtime, machine);
+    describe_libraries(request->runtime->backend, out);
+    describe_machine(request->runtime, out->libraries, machine);
     if (!measuring && (request->option_given || !request->saved)) return read_table_file(request, out);
     TRY(read_saved(request, machine, measuring, &out->table));
     if (measuring) return measure_choice(request, machine, rule, out);
@@ -260,7 +268,8 @@ static err_t choose_by_rule(const algorithm_request_t *request, algorithm_choice
     static const char source[] = "the checkpoint's algorithms";
     char machine[ALGORITHMS_MACHINE_MAX];
     algorithms_t *table = &out->table, saved = {.n = 0};
-    describe_machine(request->runtime, machine);
+    describe_libraries(request->runtime->backend, out);
+    describe_machine(request->runtime, out->libraries, machine);
     TRY(read_saved(request, machine, true, &saved));
     const bool resumed = saved.n > 0;
     algorithms_free(&saved);

@@ -37,6 +37,7 @@ typedef struct algorithm_choice {
     char *text;         /* the table as text, for the checkpoint */
     char from[16];      /* "fixed", "file", "checkpoint", "cache", "measured", "rule" */
     char about[128];    /* for the console: "algorithms measured (3.1 s)" */
+    char libraries[96]; /* that were loaded for some of them, on rank 0: "cuDNN 9.19.0", or "" */
     double measure_sec;
     int n_by_rule; /* choices left to the backend's rule because time ran out */
 } algorithm_choice_t;

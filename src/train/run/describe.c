@@ -350,6 +350,8 @@ static void record_algorithms(json_t *j, const trainer_t *t)
     json_string(j, "algorithms_from", t->model.algorithms.from);
     json_real(j, "algorithms_sec", t->model.algorithms.measure_sec);
     json_int(j, "algorithms_by_rule", t->model.algorithms.n_by_rule);
+    if (t->model.algorithms.libraries[0])
+        json_string(j, "algorithm_libraries", t->model.algorithms.libraries);
     json_object_begin(j, "algorithms");
     for (int i = 0; i < graph->n_nodes; i++) {
         const op_algorithms_t *used = algorithms_of(t, i);
