@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* A test's own folder in /tmp, and files in it. */
+/* A test's own folder, and files in it. It is in another of its own, as the program also looks beside a data set: in
+ * /tmp there are those of other tests. */
 #ifndef TESTS_FOLDER_H
 #define TESTS_FOLDER_H
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fs.h"
 
-static char folder[] = "/tmp/dptrain-test-XXXXXX";
+static char folder_outer[] = "/tmp/dptrain-test-XXXXXX", folder[sizeof folder_outer + 5];
 
-/* False where there can be none. */
+static void folder_end(void)
+{
+    rmdir(folder_outer);
+}
+
+/* False where there can be none. The test removes `folder`. */
 static inline bool folder_begin(void)
 {
-    return mkdtemp(folder) != NULL;
+    if (!mkdtemp(folder_outer)) return false;
+    snprintf(folder, sizeof folder, "%s/data", folder_outer);
+    return atexit(folder_end) == 0 && mkdir(folder, 0700) == 0;
 }
 
 /* The path of a name in it; the last few stay. */
