@@ -15,7 +15,8 @@ enum { N_WARM_UP = 2, MIN_RUNS = 3, MAX_RUNS = 12 };
 /* Time for the runs of one algorithm. A slower algorithm is timed twice only: the clock is accurate enough
  * then. */
 static const double candidate_sec = 0.02;
-/* Runs slower than this many times the best so far end the timing. The first run also pays for new pages. */
+/* Runs slower than this many times the best so far end the timing. The first run also pays for new pages; on a
+ * GPU for kernels being loaded, so that it proves nothing. */
 static const double hopeless_first = 6, hopeless = 2;
 static const double advantage = 0.97; /* relative to the default's time, required to replace it */
 
@@ -51,6 +52,7 @@ static err_t time_runs(measuring_t *m, const op_t *op, op_pass_t pass, double be
                        bool *in_time)
 {
     const backend_t *backend = op->backend;
+    const double most_first = backend->device ? INFINITY : hopeless_first * best;
     err_t err = ERR_OK;
     char *workspace = NULL, *saved = NULL;
     double total = 0;
@@ -66,7 +68,7 @@ static err_t time_runs(measuring_t *m, const op_t *op, op_pass_t pass, double be
         double one = clock_sec() - start;
         m->longest_sec = fmax(m->longest_sec, one);
         if (i > 0 && one < *sec) *sec = one;
-        if (one > hopeless_first * best || (i > 0 && *sec > hopeless * best)) break;
+        if ((i == 0 && one > most_first) || (i > 0 && *sec > hopeless * best)) break;
         if (i >= N_WARM_UP) total += one;
         if (i >= (one > candidate_sec ? N_WARM_UP : N_WARM_UP + MIN_RUNS - 1) && total > candidate_sec) break;
     }
