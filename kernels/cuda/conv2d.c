@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "kernels/cuda/chunk.h"
 
-static const conv_impl_t *const impls[] = {&cuda_conv_gemm, &cuda_conv_implicit, &cuda_conv_mma,
+static const conv_impl_t *const impls[] = {&cuda_conv_gemm,   &cuda_conv_implicit,  &cuda_conv_mma,
                                            &cuda_conv_im2col, &cuda_conv_im2col_l2, &cuda_conv_cudnn};
 enum { N_IMPLS = sizeof impls / sizeof impls[0] };
 

@@ -433,6 +433,15 @@ int dnn_count(const dnn_spec_t *spec)
     return l && l->n > 0 ? n : 0;
 }
 
+/* The same engine, if it adds: in the same place of its list, which has the same knobs, or in another. */
+static int find_adding(const listing_t *writing, const listing_t *adding, int i)
+{
+    int at = 0;
+    if (i < adding->n && adding->engine[i] == writing->engine[i]) return i;
+    while (at < adding->n && adding->engine[at] != writing->engine[i]) at++;
+    return at < adding->n ? at : 0;
+}
+
 err_t dnn_new(const dnn_spec_t *spec, dnn_t **out)
 {
     if (traffic_counts) return new_dnn(spec, out);
@@ -441,9 +450,7 @@ err_t dnn_new(const dnn_spec_t *spec, dnn_t **out)
     TRY(new_dnn(spec, out));
     for (int adds = 0; adds < (spec->pass == OP_BACKWARD_DATA ? 2 : 1); adds++) {
         const listing_t *l = list(spec, adds);
-        int i = spec->proposal;
-        if (adds) /* by the same engine, if it adds */
-            for (i = l->n - 1; i > 0 && l->engine[i] != list(spec, false)->engine[spec->proposal]; i--) {}
+        const int i = adds ? find_adding(list(spec, false), l, spec->proposal) : spec->proposal;
         (*out)->plan[adds] = l->plan[i];
         if ((size_t)l->n_workspace_bytes[i] > (*out)->n_workspace_bytes)
             (*out)->n_workspace_bytes = (size_t)l->n_workspace_bytes[i];
