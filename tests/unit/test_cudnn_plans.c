@@ -19,12 +19,14 @@ int main(void)
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/dnn.h"
 
+/* memoryBusWidth and the two after it: since 9.28. */
 static const char h200[] =
     "{\"cudaDeviceId\":0,\"deviceVer\":900,\"driverVer\":13000,\"smVersion\":900,\"maxGridSize\":[2147483647,65535,"
     "65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"multiProcessorCount\":132,\"warpSize\":32,"
     "\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,\"reservedSharedMemoryPerBlock\":1024,"
     "\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,"
     "\"pciDeviceId\":0,\"isTccDriver\":0,\"supportCoopLaunch\":1,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"
+    "\"memoryBusWidth\":6144,\"smCountOrigin\":0,\"oversizedSharedMemoryPerBlock\":0,"
     "\"l2CacheSize\":62914560,\"totalGlobalMem\":150754820096,\"deviceName\":\"NVIDIA H200\",\"memBusWidth\":6144}";
 
 /* Of Mask R-CNN, 800 × 1088 pixels: the first layer, the pyramid, the proposals, the mask's head; then groups and
