@@ -140,6 +140,15 @@ static bool select_variant(const conv_impl_t *impl, const char *name, conv_probl
     return true;
 }
 
+bool conv_has(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass, bool training,
+              const char *name)
+{
+    conv_problem_t problem = {desc, operator, pass, training, 0};
+    for (int i = 0; i < N_IMPLS && fits_counters(desc); i++)
+        if (select_variant(impls[i], name, &problem)) return true;
+    return false;
+}
+
 static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
 {
     char *name = op->algorithms.name[pass];
@@ -235,11 +244,17 @@ static int cuda_conv2d_list(const op_desc_t *desc, op_pass_t pass, bool training
     return conv_list(desc, desc, pass, training, names, max);
 }
 
+static bool cuda_conv2d_has(const op_desc_t *desc, op_pass_t pass, bool training, const char *name)
+{
+    return conv_has(desc, desc, pass, training, name);
+}
+
 const op_kernel_t cuda_conv2d = {.plan = cuda_conv2d_plan,
                                  .forward = conv_forward,
                                  .backward = conv_backward,
                                  .unplan = conv_unplan,
                                  .list = cuda_conv2d_list,
+                                 .has = cuda_conv2d_has,
                                  .fuses = true,
                                  .tf32 = true,
                                  .bf16 = true,

@@ -36,11 +36,18 @@ static int cuda_linear_list(const op_desc_t *d, op_pass_t pass, bool training, c
     return as_convolution(d, &desc) == ERR_OK ? conv_list(d, &desc, pass, training, names, max) : 0;
 }
 
+static bool cuda_linear_has(const op_desc_t *d, op_pass_t pass, bool training, const char *name)
+{
+    op_desc_t desc;
+    return as_convolution(d, &desc) == ERR_OK && conv_has(d, &desc, pass, training, name);
+}
+
 const op_kernel_t cuda_linear = {.plan = cuda_linear_plan,
                                  .forward = conv_forward,
                                  .backward = conv_backward,
                                  .unplan = conv_unplan,
                                  .list = cuda_linear_list,
+                                 .has = cuda_linear_has,
                                  .fuses = true,
                                  .tf32 = true,
                                  .bf16 = true,

@@ -148,7 +148,7 @@ int main(int argc, char **argv)
     if (!strstr(device->device()->name, "emulated")) tap_skip_all("only the emulator's cuDNN can be told");
     reopen(device, 0, "1");
     if (count_listed(device, cases[0], OP_FORWARD) == 0) tap_skip_all("this build has no cuDNN");
-    tap_plan(3 * 3 * N_CASES + 3 + 3 + 1 + 1 + 2 + 3 + 2 + 1 + 2);
+    tap_plan(3 * 3 * N_CASES + 3 + 3 + 1 + 1 + 2 + 3 + 2 + 2 + 2);
     for (int t = 0; t < 3; t++) {
         for (int i = 0; i < N_CASES; i++) check_chunks(device, &cases[i], types[t]);
         check_adding(device, types[t]);
@@ -176,6 +176,11 @@ int main(int argc, char **argv)
     device->describe(text, sizeof text);
     OK(!strstr(text, "cuDNN"), "the rule on the shape does not load it: %s", text);
     op_result_free(&by_rule);
+    op_algorithms_t implicit = {.name = {"implicit", "implicit", "implicit"}};
+    op_result_t by_name = op_result_of(device, &cases[0], &implicit);
+    device->describe(text, sizeof text);
+    OK(!strstr(text, "cuDNN"), "nor does the name of another algorithm: %s", text);
+    op_result_free(&by_name);
     check_failure(device);
     device->close();
     OK(mem_live() == 0, "all memory was freed");

@@ -63,6 +63,9 @@ err_t conv_forward(const op_t *op, const op_args_t *args);
 err_t conv_backward(const op_t *op, const op_args_t *args);
 int conv_list(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass, bool training,
               const char **names, int max);
+/* Asks only the algorithm of this name. */
+bool conv_has(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass, bool training,
+              const char *name);
 
 /* Geometry of a description whose sizes conv2d.c has checked. */
 conv_shape_t conv_shape_of(const op_desc_t *desc);

@@ -124,16 +124,14 @@ static err_t choose_fastest(measuring_t *m, const op_desc_t *desc, op_pass_t pas
     return err;
 }
 
-static bool is_candidate(const char *name, const candidates_t *c)
+static bool is_candidate(const measuring_t *m, const job_t *job, op_pass_t pass, const char *name)
 {
-    for (int i = 0; i < c->n; i++)
-        if (strcmp(c->names[i], name) == 0) return true;
-    return false;
+    return name && op_has_algorithm(m->options->backend, &job->desc, pass, job->training, name);
 }
 
-static void list_candidates(const measuring_t *m, const job_t *job, int pass, candidates_t *out)
+static void list_candidates(const measuring_t *m, const job_t *job, op_pass_t pass, candidates_t *out)
 {
-    out->n = op_list_algorithms(m->options->backend, &job->desc, (op_pass_t)pass, job->training, out->names,
+    out->n = op_list_algorithms(m->options->backend, &job->desc, pass, job->training, out->names,
                                 OP_MAX_ALGORITHMS);
 }
 
@@ -141,21 +139,20 @@ static void list_candidates(const measuring_t *m, const job_t *job, int pass, ca
 static err_t settle_pass(measuring_t *m, job_t *job, op_pass_t pass)
 {
     candidates_t c;
-    list_candidates(m, job, (int)pass, &c);
     const char *name = algorithms_find(m->table, &job->desc, pass);
-    if (name && is_candidate(name, &c)) return ERR_OK;
+    if (is_candidate(m, job, pass, name)) return ERR_OK;
     m->result->n_dropped += name != NULL;
-    if (name) algorithms_drop(m->table, &job->desc, pass);
-    if (c.n < 2) return ERR_OK; /* a dropped name was another backend's */
+    if (name) algorithms_drop(m->table, &job->desc, pass); /* it can be another backend's */
     const algorithms_t *cache = m->options->cache;
     name = !cache             ? NULL
            : m->options->near ? algorithms_find_near(cache, &job->desc, pass)
                               : algorithms_find(cache, &job->desc, pass);
-    if (name && is_candidate(name, &c)) {
+    if (is_candidate(m, job, pass, name)) {
         m->result->n_cached++;
         return algorithms_set(m->table, &job->desc, pass, name);
     }
-    job->open[pass] = true;
+    list_candidates(m, job, pass, &c);
+    job->open[pass] = c.n > 1;
     return ERR_OK;
 }
 
@@ -233,12 +230,13 @@ static err_t measure_pass(measuring_t *m, const job_t *job, op_pass_t pass)
 {
     candidates_t c;
     const char *name;
-    list_candidates(m, job, (int)pass, &c);
+    list_candidates(m, job, pass, &c);
     TRY(choose_fastest(m, &job->desc, pass, job->training, &c, &name));
     if (!name) {
         m->result->n_left++;
         if (m->options->rule) name = algorithms_find(m->options->rule, &job->desc, pass);
-        return algorithms_set(m->table, &job->desc, pass, name && is_candidate(name, &c) ? name : c.names[0]);
+        if (!is_candidate(m, job, pass, name)) name = c.names[0];
+        return algorithms_set(m->table, &job->desc, pass, name);
     }
     m->result->n_measured++;
     if (m->options->cache) TRY(algorithms_set(m->options->cache, &job->desc, pass, name));

@@ -22,6 +22,7 @@
  *                (narrow.h)
  *   mixes        with bf16: some may be float32
  *   list         op_list_algorithms; NULL: a single algorithm
+ *   has          op_has_algorithm, where that is cheaper than the list; NULL: the list is searched
  *   macs         op_work_t.macs of a planned pass, or less than 0: those with pixels inside the image, as with
  *                NULL */
 typedef struct op_kernel {
@@ -31,6 +32,7 @@ typedef struct op_kernel {
     void (*unplan)(op_t *op);
     bool fuses, accumulates, tf32, bf16, mixes;
     int (*list)(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max);
+    bool (*has)(const op_desc_t *desc, op_pass_t pass, bool training, const char *name);
     double (*macs)(const op_t *op, op_pass_t pass);
 } op_kernel_t;
 

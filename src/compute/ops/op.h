@@ -109,6 +109,9 @@ void op_key(const op_desc_t *desc, char out[OP_KEY_MAX]);
  * backend offers no choice. The names are static. desc must be inferred, the backend open. */
 int op_list_algorithms(const struct backend *backend, const op_desc_t *desc, op_pass_t pass, bool training,
                        const char **names, int max);
+/* Whether this name would be listed. Libraries of other algorithms are not loaded. */
+bool op_has_algorithm(const struct backend *backend, const op_desc_t *desc, op_pass_t pass, bool training,
+                      const char *name);
 
 /* Binds an operator to a backend.
  *

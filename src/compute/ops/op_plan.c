@@ -14,18 +14,29 @@ int op_list_algorithms(const backend_t *backend, const op_desc_t *desc, op_pass_
     return kernel && kernel->list ? kernel->list(desc, pass, training, names, max) : 0;
 }
 
+bool op_has_algorithm(const backend_t *backend, const op_desc_t *desc, op_pass_t pass, bool training,
+                      const char *name)
+{
+    const char *names[OP_MAX_ALGORITHMS];
+    const op_kernel_t *kernel = backend->kernel[desc->kind];
+    if (kernel && kernel->has) return kernel->has(desc, pass, training, name);
+    for (int n = op_list_algorithms(backend, desc, pass, training, names, OP_MAX_ALGORITHMS); n > 0; n--)
+        if (strcmp(names[n - 1], name) == 0) return true;
+    return false;
+}
+
 /* Stores the requested algorithm of one pass, if the backend has it. */
 static err_t want_algorithm(op_t *op, op_pass_t pass, const char *wanted)
 {
     const char *names[OP_MAX_ALGORITHMS];
     char key[OP_KEY_MAX], choice[512] = "";
     if (!wanted[0]) return ERR_OK;
+    if (op_has_algorithm(op->backend, &op->desc, pass, op->training, wanted)) {
+        snprintf(op->algorithms.name[pass], OP_ALGORITHM_MAX, "%s", wanted);
+        return ERR_OK;
+    }
     int n = op_list_algorithms(op->backend, &op->desc, pass, op->training, names, OP_MAX_ALGORITHMS);
     for (int i = 0; i < n; i++) {
-        if (strcmp(names[i], wanted) == 0) {
-            snprintf(op->algorithms.name[pass], OP_ALGORITHM_MAX, "%s", wanted);
-            return ERR_OK;
-        }
         size_t used = strlen(choice);
         snprintf(choice + used, sizeof choice - used, "%s%s", used ? ", " : "", names[i]);
     }
