@@ -111,6 +111,30 @@ static void check_adding(const backend_t *device, dtype_t compute)
     op_run_free(&r);
 }
 
+/* A part of a batch can begin at any sample, whose size need not be a multiple of what engines prefer. */
+static void check_alignment(const backend_t *device)
+{
+    op_desc_t d = cases[2], rest = cases[2];
+    op_t *op = NULL;
+    reopen(device, 0, "1");
+    op_algorithms_t wanted = op_result_algorithms(device, d, "cudnn");
+    op_run_t r = op_run_with(device, d, true, &wanted), part = r;
+    rest.x[0].dim[0]--;
+    must(op_infer(&rest), "op_infer"), must(op_plan(device, &rest, true, &wanted, &op), "op_plan");
+    op_run_fill(&r, 5);
+    must(op_run_forward(&r), "forward");
+    const int64_t n = shape_count(rest.y[0]), one = shape_sample_count(rest.y[0]);
+    float *all = op_result_copy(r.y, DTYPE_F32, r.op->desc.y[0]);
+    part.op = op, part.args = op_args(op), part.args.training = true;
+    part.args.x[0].data = r.x[0] + shape_sample_count(rest.x[0]), part.args.param[0].data = r.param[0];
+    part.args.y[0].data = r.y, part.args.workspace = r.workspace;
+    OK(op_run_forward(&part) == ERR_OK && memcmp(r.y, all + one, (size_t)n * sizeof *all) == 0,
+       "a part of a batch, at an odd address");
+    mem_free(&all);
+    op_free(&op);
+    op_run_free(&r);
+}
+
 static void check_none(const backend_t *device, const char *why)
 {
     op_desc_t d = cases[0];
@@ -148,7 +172,7 @@ int main(int argc, char **argv)
     if (!strstr(device->device()->name, "emulated")) tap_skip_all("only the emulator's cuDNN can be told");
     reopen(device, 0, "1");
     if (count_listed(device, cases[0], OP_FORWARD) == 0) tap_skip_all("this build has no cuDNN");
-    tap_plan(3 * 3 * N_CASES + 3 + 3 + 1 + 1 + 2 + 3 + 2 + 2 + 2);
+    tap_plan(3 * 3 * N_CASES + 3 + 3 + 1 + 1 + 2 + 3 + 2 + 2 + 2 + 1);
     for (int t = 0; t < 3; t++) {
         for (int i = 0; i < N_CASES; i++) check_chunks(device, &cases[i], types[t]);
         check_adding(device, types[t]);
@@ -182,6 +206,7 @@ int main(int argc, char **argv)
     OK(!strstr(text, "cuDNN"), "nor does the name of another algorithm: %s", text);
     op_result_free(&by_name);
     check_failure(device);
+    check_alignment(device);
     device->close();
     OK(mem_live() == 0, "all memory was freed");
     return tap_done();

@@ -200,11 +200,11 @@ static dnn_spec_t dnn_spec_of(const conv_problem_t *problem, const gemm_plan_t *
                        .pass = problem->pass,
                        .compute = problem->desc->compute,
                        .shape = *s,
-                       .alignment = gemm_alignment(0),
                        .n_workspace_bytes = (size_t)library_bytes(true),
                        .proposal = problem->variant};
     spec.shape.n = n_samples;
-    if (p->chunk.n_chunks > 1) spec.alignment = gemm_alignment((x | y) * p->chunk.n_samples * element);
+    /* That of any sample: the network's input can be a part of a larger batch. */
+    spec.alignment = gemm_alignment((x | y) * element);
     conv_spell(problem, &cuda_conv_cudnn, what);
     return spec;
 }
