@@ -257,6 +257,21 @@ same_run() { # FOLDER FOLDER STEP: the same losses, norms, weights and state
     done
 }
 
+@test "a rank whose host lacks the algorithm that rank 0 uses is named" {
+    [[ $("$dptrain" info) == *"cuDNN 9."* ]] || skip "this build has no cuDNN"
+    local program=$dptrain
+    for rank in 0 1; do
+        dptrain=$BATS_TEST_TMPDIR/without-$rank
+        # shellcheck disable=SC2016 # for the ranks' shells
+        printf '#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != %s ] || export DPTRAIN_EMU_DNN_ENGINES=0\nexec "%s" "$@"\n' \
+            "$rank" "$program" >"$dptrain"
+        chmod +x "$dptrain"
+        ends_with 2 "rank $rank on $(hostname)" train 2 "$out" --device cuda --share-gpu --model lenet5 --batch 8 --steps 2 \
+            --algorithms "$BATS_FILE_TMPDIR/cudnn.txt"
+        [[ $output == *"'cudnn'"* ]]
+    done
+}
+
 @test "2 ranks use one GPU only with --share-gpu" {
     ends_with 2 "ranks 0 and 1 on " train 2 "$out" "${mlp[@]}" --device cuda
     [[ $output == *"--share-gpu"* ]]
