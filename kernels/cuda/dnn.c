@@ -347,14 +347,7 @@ static bool list_config(listing_t *l, const dnn_spec_t *spec, descriptor_t confi
     return true;
 }
 
-static bool is_listed(const listing_t *l, int64_t engine, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (l->engine[i] == engine) return true;
-    return false;
-}
-
-/* Lists what a heuristic proposes, in its order; engines that the heuristic before it has proposed not again. */
+/* Lists what a heuristic proposes, in its order. */
 static err_t ask_heuristic(listing_t *l, const dnn_spec_t *spec, descriptor_t graph,
                            cudnnBackendHeurMode_t mode)
 {
@@ -365,7 +358,6 @@ static err_t ask_heuristic(listing_t *l, const dnn_spec_t *spec, descriptor_t gr
         {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph},
         {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode},
         {DEVICE_OF(ENGINEHEUR), CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &self.pretended}};
-    const int n_before = l->n;
     int64_t n = 0, n_found = 0;
     descriptor_t heuristic, configs[MOST] = {NULL};
     err_t err = ERR_OK;
@@ -378,12 +370,9 @@ static err_t ask_heuristic(listing_t *l, const dnn_spec_t *spec, descriptor_t gr
         err = E_OF(
             dnn.BackendGetAttribute(heuristic, results, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &n_found, configs),
             what);
-    for (int64_t i = 0; i < n_found && err == ERR_OK && l->n < DNN_PROPOSALS; i++) {
-        int64_t *engine = &l->engine[l->n];
-        if (ask_engine(spec, configs[i], engine) && !is_listed(l, *engine, n_before) &&
-            list_config(l, spec, configs[i]))
+    for (int64_t i = 0; i < n_found && err == ERR_OK && l->n < DNN_PROPOSALS; i++)
+        if (ask_engine(spec, configs[i], &l->engine[l->n]) && list_config(l, spec, configs[i]))
             configs[i] = NULL;
-    }
     for (int64_t i = 0; i < n; i++)
         if (configs[i]) dnn.BackendDestroyDescriptor(configs[i]);
     return err;
@@ -414,8 +403,8 @@ static const listing_t *list(const dnn_spec_t *spec, bool adds)
     const err_t made = make_graph(l, spec, adds, &graph);
     err_t err = made;
     if (made == ERR_OK) err = ask_heuristic(l, spec, graph, CUDNN_HEUR_MODE_A);
-    /* Also if that failed. */
-    if (made == ERR_OK && l->n < DNN_PROPOSALS) err = ask_heuristic(l, spec, graph, CUDNN_HEUR_MODE_FALLBACK);
+    /* Engines for any shape, seldom fast. */
+    if (made == ERR_OK && l->n == 0) err = ask_heuristic(l, spec, graph, CUDNN_HEUR_MODE_FALLBACK);
     if (l->n == 0)
         log_detail("cuDNN has no engine for %s%s%s%s", spec->what, adds ? ", adding" : "",
                    err == ERR_OK ? "" : ": ", err == ERR_OK ? "" : err_message());

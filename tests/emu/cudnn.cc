@@ -217,12 +217,12 @@ link_t config_of(const link_t &graph, code_t code, int64_t index, int64_t worksp
     return config;
 }
 
-/* DPTRAIN_EMU_DNN_ENGINES: how many that can be taken, of every kind; half of them by mode A. */
+/* DPTRAIN_EMU_DNN_ENGINES: how many that can be taken, of every kind. A single one is a fallback. */
 std::vector<link_t> propose(const link_t &graph, cudnnBackendHeurMode_t mode)
 {
     std::vector<link_t> all;
     work_t work;
-    const int64_t n = env_number("DPTRAIN_EMU_DNN_ENGINES", 1), n_first = (n + 1) / 2;
+    const int64_t n = env_number("DPTRAIN_EMU_DNN_ENGINES", 1), n_first = n > 1 ? n : 0;
     if (n == 0 || read_work(graph->link(CUDNN_ATTR_OPERATIONGRAPH_OPS), &work)) return all;
     const bool first = mode == CUDNN_HEUR_MODE_A;
     all.push_back(config_of(graph, NONDETERMINISTIC, 90, 0));

@@ -61,7 +61,7 @@ static D operation(cudnnDataType_t x_type, cudnnDataType_t w_type, int64_t width
     return d;
 }
 
-/* The configurations that mode A proposes. */
+/* The configurations that the fallback proposes. */
 static std::vector<D> propose(D op)
 {
     D graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR), heuristic = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -70,7 +70,7 @@ static std::vector<D> propose(D op)
     set(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, std::vector<cudnnHandle_t>{handle});
     cudnnBackendFinalize(graph);
     set(heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector<D>{graph});
-    set(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector<cudnnBackendHeurMode_t>{CUDNN_HEUR_MODE_A});
+    set(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector<cudnnBackendHeurMode_t>{CUDNN_HEUR_MODE_FALLBACK});
     cudnnBackendFinalize(heuristic);
     cudnnBackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &most, nullptr);
     std::vector<D> all(static_cast<size_t>(most));
