@@ -402,7 +402,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
     *n_out = std::min(n, v.n);
     for (int64_t i = 0; type == CUDNN_TYPE_BACKEND_DESCRIPTOR && i < *n_out; i++)
         static_cast<handle_t **>(out)[i]->node = v.links[static_cast<size_t>(i)];
-    if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) std::memcpy(out, v.bytes.data(), static_cast<size_t>(*n_out) * size_of(type));
+    if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR && *n_out > 0) std::memcpy(out, v.bytes.data(), static_cast<size_t>(*n_out) * size_of(type));
     return CUDNN_STATUS_SUCCESS;
 }
 

@@ -293,7 +293,7 @@ static err_t mma_plan_run(void *plan_, const conv_problem_t *problem, const conv
     return ERR_OK;
 }
 
-static const char *const mma_names[VARIANTS] = {"implicit-mma", "implicit-mma-2"};
+static const char *const mma_names[VARIANTS + 1] = {"implicit-mma", "implicit-mma-2"};
 
 const conv_impl_t cuda_conv_mma = {mma_names,     mma_count, mma_plan_new, mma_plan_run,
                                    mma_plan_free, NULL,      NULL};
