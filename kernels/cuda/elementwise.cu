@@ -49,33 +49,13 @@ struct swap_t {
     }
 };
 
-/* As in compute/tensor/bf16.h: to nearest, ties to even; NaN stays NaN. 6 bytes per element. */
-struct narrow_t {
-    const uint32_t *from;
-    uint16_t *to;
+/* Stores elements of one type as the other. 6 bytes per element. */
+template <typename T, typename U> struct convert_t {
+    const T *from;
+    U *to;
     template <int N> __device__ void run(int64_t i) const
     {
-        pack_t<uint32_t, N> wide = load<N>(from + i);
-        pack_t<uint16_t, N> rounded;
-        for (int k = 0; k < N; k++) {
-            uint32_t bits = wide.at[k], nearest = bits + 0x7fffu + (bits >> 16 & 1);
-            bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-            rounded.at[k] = static_cast<uint16_t>((nan ? bits | 0x00400000u : nearest) >> 16);
-        }
-        store(to + i, rounded);
-    }
-};
-
-/* 6 bytes per element. */
-struct widen_t {
-    const uint16_t *from;
-    uint32_t *to;
-    template <int N> __device__ void run(int64_t i) const
-    {
-        pack_t<uint16_t, N> half = load<N>(from + i);
-        pack_t<uint32_t, N> wide;
-        for (int k = 0; k < N; k++) wide.at[k] = static_cast<uint32_t>(half.at[k]) << 16;
-        store(to + i, wide);
+        put(to + i, take<N>(from + i));
     }
 };
 } // namespace
@@ -99,11 +79,11 @@ cudaError_t elementwise_swap(float *a, float *b, int64_t n, cudaStream_t stream)
 cudaError_t elementwise_narrow(const float *from, uint16_t *to, int64_t n, cudaStream_t stream)
 {
     bool aligned = packs<8>(from) && packs<8>(to);
-    return run<8>("narrow", 6, aligned, narrow_t{reinterpret_cast<const uint32_t *>(from), to}, n, stream);
+    return run<8>("narrow", 6, aligned, convert_t<float, uint16_t>{from, to}, n, stream);
 }
 
 cudaError_t elementwise_widen(const uint16_t *from, float *to, int64_t n, cudaStream_t stream)
 {
     bool aligned = packs<8>(from) && packs<8>(to);
-    return run<8>("widen", 6, aligned, widen_t{from, reinterpret_cast<uint32_t *>(to)}, n, stream);
+    return run<8>("widen", 6, aligned, convert_t<uint16_t, float>{from, to}, n, stream);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The epilogue of conv2d and linear after their products: bias, ReLU, max pooling; its gradient; sums of
- * parts, and rounding of operands. */
+/* The epilogue of conv2d and linear after their products: bias, ReLU, max pooling; its gradient; and
+ * sums of parts. */
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/divide.cuh"
 #include "kernels/cuda/kernels_product.h"
@@ -198,42 +198,4 @@ cudaError_t epilogue_sums(const sums_args_t *args, cudaStream_t stream)
     if (args->n_columns >= MANY && args->n_parts <= LANES)
         return launch(sum_columns, grid_for(args->n_columns), BLOCK, stream, *args);
     return launch(sum_parts, grid, dim3(LANES, LANES), stream, *args);
-}
-
-namespace
-{
-/* Four at a time if aligned: a thread reads 16 bytes and writes 8. */
-__device__ inline void round_four(const float *from, uint16_t *to, int64_t first, int64_t n, bool aligned)
-{
-    if (aligned && first + 4 <= n) {
-        float4 x = *reinterpret_cast<const float4 *>(from + first);
-        *reinterpret_cast<ushort4 *>(to + first) =
-            make_ushort4(bf16_bits(x.x), bf16_bits(x.y), bf16_bits(x.z), bf16_bits(x.w));
-        return;
-    }
-    for (int64_t i = first; i < n && i < first + 4; i++) to[i] = bf16_bits(from[i]);
-}
-
-__global__ void round_two(round_args_t a, bool aligned)
-{
-    int64_t n_first = (a.n[0] + 3) / 4, n_all = n_first + (a.n[1] + 3) / 4;
-    GRID_LOOP (i, n_all) {
-        if (i < n_first)
-            round_four(a.from[0], a.to[0], 4 * i, a.n[0], aligned);
-        else
-            round_four(a.from[1], a.to[1], 4 * (i - n_first), a.n[1], aligned);
-    }
-}
-} // namespace
-
-cudaError_t round_operands(const round_args_t *args, cudaStream_t stream)
-{
-    uintptr_t bits = 0;
-    traffic_count("round_operands", (args->n[0] + args->n[1]) * 6);
-    for (int i = 0; i < 2; i++)
-        if (args->n[i] > 0)
-            bits |=
-                reinterpret_cast<uintptr_t>(args->from[i]) | (reinterpret_cast<uintptr_t>(args->to[i]) << 1);
-    return launch(round_two, grid_for((args->n[0] + 3) / 4 + (args->n[1] + 3) / 4), BLOCK, stream, *args,
-                  bits % 16 == 0);
 }

@@ -100,13 +100,6 @@ typedef struct sums_args {
     float *first, *rest;
 } sums_args_t;
 cudaError_t epilogue_sums(const sums_args_t *args, cudaStream_t stream);
-/* Rounds two arrays to bfloat16 in one launch; either n may be 0. */
-typedef struct round_args {
-    const float *from[2];
-    uint16_t *to[2];
-    int64_t n[2];
-} round_args_t;
-cudaError_t round_operands(const round_args_t *args, cudaStream_t stream);
 
 /* implicit.cu: convolution without a buffer of windows. In forward a pooling window has 1, 2 or 4 pixels.
  * Counts of pixels, of weights per filter and of readers per pixel are at most 2^30, padded images

@@ -74,7 +74,9 @@ static void test_narrow(const backend_t *device, int64_t n, int64_t offset)
     for (int64_t i = 0; i < offset; i++) right = right && to[i] == 0xabcd;
     for (int64_t i = 0; right && i < n; i++) {
         uint32_t expected = bits_of(bf16_round(from[offset + i]));
-        right = to[offset + i] == expected >> 16;
+        /* Any NaN may stand for another. */
+        right = isnan(from[offset + i]) ? isnan(bf16_to_float(to[offset + i])) != 0
+                                        : to[offset + i] == expected >> 16;
         if (!right)
             printf("# %08x becomes %04x, not %08x\n", bits_of(from[offset + i]), to[offset + i], expected);
     }

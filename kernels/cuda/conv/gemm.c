@@ -57,12 +57,10 @@ static err_t windows_of(const gemm_plan_t *p, const conv_call_t *call, const pie
     columns.shape.n = piece->n;
     *out = p->in_place ? from : columns.columns;
     if (p->in_place) return ERR_OK;
-    if (p->pointwise && !p->pads) {
-        round_args_t round = {{from, NULL}, {columns.columns, NULL}, {0}};
-        round.n[0] = piece->n * p->shape.h * p->shape.w * p->shape.c;
-        E_CUDA(round_operands(&round, cuda_stream()), "conv2d, rounding");
-    } else
-        E_CUDA(im2col(&columns, cuda_stream()), "conv2d, im2col");
+    if (p->pointwise && !p->pads)
+        return cuda_narrow(from, columns.columns, piece->n * p->shape.h * p->shape.w * p->shape.c,
+                           cuda_stream());
+    E_CUDA(im2col(&columns, cuda_stream()), "conv2d, im2col");
     return ERR_OK;
 }
 
@@ -78,12 +76,8 @@ static err_t weight_of(const gemm_plan_t *p, const conv_call_t *call, bool trans
         return ERR_OK;
     }
     *out = call->args->workspace;
-    if (!transposed && !p->pads) {
-        round_args_t round = {
-            {weight->data, NULL}, {call->args->workspace, NULL}, {shape_count(weight->shape), 0}};
-        E_CUDA(round_operands(&round, cuda_stream()), "conv2d, rounding");
-        return ERR_OK;
-    }
+    if (!transposed && !p->pads)
+        return cuda_narrow(weight->data, call->args->workspace, shape_count(weight->shape), cuda_stream());
     weight_args_t arrange = {.from = weight->data,
                              .to = call->args->workspace,
                              .groups = s->groups,
@@ -127,13 +121,8 @@ static err_t gemm_forward(const gemm_plan_t *p, const conv_problem_t *problem, c
 static err_t expand(const gemm_plan_t *p, const conv_problem_t *problem, const piece_t *piece, void *dense,
                     float *sums, int n_parts)
 {
-    if (dense && !p->relu && !sums) {
-        round_args_t round = {{piece->dy, NULL}, {dense, NULL}, {0}};
-        round.n[0] = piece->n * p->shape.oh * p->shape.ow * p->shape.k;
-        E_CUDA(round_operands(&round, cuda_stream()), "conv2d, rounding");
-        return ERR_OK;
-    }
     int64_t rows = piece->n * p->shape.oh * p->shape.ow;
+    if (dense && !p->relu && !sums) return cuda_narrow(piece->dy, dense, rows * p->shape.k, cuda_stream());
     gradient_args_t gradient = {.cells = conv_cells_of(problem->desc, piece->n),
                                 .dy = piece->dy,
                                 .mask = piece->mask,

@@ -210,10 +210,8 @@ static err_t rounded(const tensor_t *tensor, void *copy, const uint16_t **out)
 {
     *out = tensor->data;
     if (tensor->dtype == DTYPE_BF16) return ERR_OK;
-    round_args_t round = {{tensor->data, NULL}, {copy, NULL}, {shape_count(tensor->shape), 0}};
     *out = copy;
-    E_CUDA(round_operands(&round, cuda_stream()), "conv2d, rounding");
-    return ERR_OK;
+    return cuda_narrow(tensor->data, copy, shape_count(tensor->shape), cuda_stream());
 }
 
 /* The same of x, filled up. */
