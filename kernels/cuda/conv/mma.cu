@@ -92,7 +92,7 @@ template <int M, int N, bool ACROSS> struct tile_t {
         const int LAST = (STAGES - 1) * STAGE;
         int to = 0, from = 0;
         for (; to < LAST; to += STAGE) {
-            if (to < n_steps * STAGE) next(shared + to, shared + to + A);
+            if (to / STAGE < n_steps) next(shared + to, shared + to + A);
             copies_commit();
         }
         for (int step = 0; step < n_steps; step++) {
