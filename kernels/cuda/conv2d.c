@@ -84,22 +84,27 @@ static bool fits_counters(const op_desc_t *desc)
 /* Whether tensor cores should read windows in place. Writing and reading a value of a window moves 4 bytes:
  * .93 ps at 4.3 TB/s. mma.sync reaches about .6 of cuBLASLt's 790 TFLOP/s (an estimate; both rates are an
  * H200's), which costs 1.7 fs per multiply-add. Values used 550 times or less are better read in place. The
- * gradient of a strided x sums float32 columns instead, twice as large. */
+ * gradient of a strided x sums float32 columns instead, twice as large. With fewer tiles of the result than
+ * multiprocessors each use costs more, as only cuBLASLt would split the depth. */
 static bool reads_in_place(const conv_problem_t *problem)
 {
-    enum { MOST_USES = 550 };
-    const conv2d_attr_t *a = &problem->desc->attr.conv2d;
+    enum { MOST_USES = 550, MULTIPROCESSORS = 132, TILE = 128 * 64 };
+    const op_desc_t *d = problem->desc;
+    const conv2d_attr_t *a = &d->attr.conv2d;
     bool data = problem->pass == OP_BACKWARD_DATA, folds = data && (a->stride_h > 1 || a->stride_w > 1);
-    int64_t n_uses = data && !folds ? problem->desc->x[0].dim[3] : a->out_channels;
+    int64_t n_uses = data && !folds ? d->x[0].dim[3] : a->out_channels;
+    int64_t n_tiles = shape_count(data ? d->x[0] : d->y[0]) / TILE + 1;
+    if (problem->pass != OP_BACKWARD_WEIGHTS && n_tiles < MULTIPROCESSORS)
+        n_uses = n_uses * MULTIPROCESSORS / n_tiles;
     return cuda_conv_mma.count(problem) &&
            (n_uses <= (folds ? 2 : 1) * MOST_USES || !cuda_conv_im2col.count(problem));
 }
 
 /* A rule on the shape, so that every rank and every run computes the same bits. A pointwise convolution is a
  * plain product. For small windows, writing windows out costs more than reading them in place; in bfloat16
- * tensor cores can do that. A small layer finishes before several kernels would have started. Without an
- * algorithm of cuBLASLt's own, those that read in place remain. If nothing fits, planning the result fails and
- * says why. */
+ * tensor cores can do that. A small layer finishes before several kernels would have started, a medium one only
+ * where tensor cores cannot read it. Without an algorithm of cuBLASLt's own, those that read in place remain. If
+ * nothing fits, planning the result fails and says why. */
 static const conv_impl_t *default_impl(const conv_problem_t *problem)
 {
     enum { FEW_CHANNELS = 8 };
@@ -108,7 +113,7 @@ static const conv_impl_t *default_impl(const conv_problem_t *problem)
     bool in_place = reads_in_place(problem);
     bool few = d->x[0].dim[3] / d->attr.conv2d.groups <= FEW_CHANNELS &&
                (d->compute == DTYPE_F32 || d->attr.conv2d.groups > 1);
-    bool small = few || op_macs(d) <= (int64_t)1 << (in_place ? 26 : 29);
+    bool small = few || op_macs(d) <= (int64_t)1 << (cuda_conv_mma.count(problem) ? 26 : 29);
     if (cuda_conv_implicit.count(problem) && (small || (!in_place && !cuda_conv_im2col.count(problem))))
         return &cuda_conv_implicit;
     return in_place ? &cuda_conv_mma : &cuda_conv_im2col;

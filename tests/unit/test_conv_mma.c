@@ -40,7 +40,7 @@ static const op_desc_t cases[] = {
     CONV(1, 7, 9, 7, 8, 3, 4, 2, 3, 1, 0, 1, 1, 1, false),
 };
 static const char *const names[] = {"implicit-mma", "implicit-mma-2"};
-enum { N_CASES = sizeof cases / sizeof cases[0], N_NAMES = 2 };
+enum { N_CASES = sizeof cases / sizeof cases[0], N_NAMES = 2, N_RULES = 6 };
 
 static bool has(const op_algorithms_t *algorithms, const char *name, bool data)
 {
@@ -132,12 +132,42 @@ static void test_refused(const backend_t *device)
     OK(!found.name[OP_FORWARD][0], "not offered in float32");
 }
 
+/* What is read in place by default: not where few tiles leave multiprocessors idle, nor where a value of a
+ * window is used often. */
+static void test_rule(const backend_t *device)
+{
+    const struct {
+        op_desc_t desc;
+        const char *name[OP_PASS_COUNT];
+    } rules[] = {
+        {CONV(256, 7, 7, 512, 512, 3, 3, 1, 1, 1, 1, 1, 1, 1, false),
+         {"implicit-mma", "implicit-mma", "implicit-mma"}},
+        {CONV(8, 7, 7, 512, 512, 3, 3, 1, 1, 1, 1, 1, 1, 1, false), {"im2col", "im2col", "implicit-mma"}},
+        {CONV(2, 14, 14, 256, 256, 3, 3, 1, 1, 1, 1, 1, 1, 1, false), {"im2col", "im2col", "implicit-mma"}},
+        {CONV(256, 14, 14, 1024, 2048, 1, 1, 2, 2, 0, 0, 1, 1, 1, false), {"im2col", "im2col", "im2col"}},
+        {CONV(256, 56, 56, 128, 128, 3, 3, 2, 2, 1, 1, 1, 1, 1, false),
+         {"implicit-mma", "implicit-mma", "implicit-mma"}},
+        {CONV(2, 14, 14, 32, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, false), {"implicit", "implicit", "implicit"}},
+    };
+    for (int i = 0; i < N_RULES; i++) {
+        op_desc_t d = rules[i].desc;
+        d.compute = DTYPE_BF16;
+        must(op_infer(&d), "op_infer");
+        for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
+            const char *listed[OP_MAX_ALGORITHMS] = {"none"};
+            op_list_algorithms(device, &d, (op_pass_t)pass, true, listed, OP_MAX_ALGORITHMS);
+            OK(strcmp(listed[0], rules[i].name[pass]) == 0, "%s, %s: %s", shape_format(d.x[0]).text,
+               op_pass_names[pass], listed[0]);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const backend_t *device = util_open(argc, argv, 1);
     int n_data = 0;
     for (int i = 0; i < N_CASES; i++) n_data += cases[i].x[0].dim[3] >= 8;
-    tap_plan(N_NAMES * (2 * N_CASES + n_data) + 7 + 1);
+    tap_plan(N_NAMES * (2 * N_CASES + n_data) + 7 + N_RULES * OP_PASS_COUNT + 1);
     for (int i = 0; i < N_CASES; i++) {
         op_desc_t d = cases[i];
         d.compute = DTYPE_BF16;
@@ -146,6 +176,7 @@ int main(int argc, char **argv)
         op_result_free(&ref);
     }
     test_refused(device);
+    test_rule(device);
     device->close();
     OK(mem_live() == 0, "all memory was freed");
     return tap_done();
