@@ -97,15 +97,12 @@ static err_t deconv2d_bias(const op_t *op, const op_args_t *args)
 {
     const op_desc_t *d = &op->desc;
     const int64_t *y = d->y[0].dim;
-    const int n_parts = parts_of(d);
-    float *dbias = args->dparam[1].data, *parts = (float *)((char *)args->workspace + room_of(d, true).parts);
     gradient_args_t gradient = {.cells = {y[0], (int)y[1], (int)y[2], (int)y[3], 1, 1},
                                 .dy = args->dy[0].data,
-                                .sums = n_parts > 1 ? parts : dbias,
-                                .n_parts = n_parts};
+                                .sums = args->dparam[1].data,
+                                .parts = (void *)((char *)args->workspace + room_of(d, true).parts),
+                                .n_parts = parts_of(d)};
     E_CUDA(epilogue_backward(&gradient, cuda_stream()), "deconv2d, gradient of the bias");
-    sums_args_t add = {parts, n_parts, y[3], y[3], dbias, NULL};
-    if (n_parts > 1) E_CUDA(epilogue_sums(&add, cuda_stream()), "deconv2d, gradient of the bias");
     return ERR_OK;
 }
 

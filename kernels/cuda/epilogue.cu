@@ -124,10 +124,7 @@ __global__ void expand_gradient(gradient_args_t a, const T *dy, U *dense, window
     for (int i = 1; i < ROWS; i++) sum += sums[i][threadIdx.x];
     a.sums[static_cast<int64_t>(blockIdx.y) * c.channels + channel] = sum;
 }
-} // namespace
 
-namespace
-{
 template <typename T, typename U>
 cudaError_t launch_expand(const gradient_args_t *args, U *dense, cudaStream_t stream)
 {
@@ -145,19 +142,7 @@ cudaError_t launch_expand(const gradient_args_t *args, U *dense, cudaStream_t st
     return launch(expand_gradient<T, U>, grid, dim3(LANES, ROWS), stream, *args,
                   static_cast<const T *>(args->dy), dense, windows, n_rows, n_each);
 }
-} // namespace
 
-cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream)
-{
-    if (args->dy_bf16)
-        return args->dense ? launch_expand<uint16_t>(args, args->dense, stream)
-                           : launch_expand<uint16_t>(args, args->dense_bf16, stream);
-    return args->dense_bf16 ? launch_expand<float>(args, args->dense_bf16, stream)
-                            : launch_expand<float>(args, args->dense, stream);
-}
-
-namespace
-{
 /* Few columns of many short rows: a block has 32 columns, whose rows are divided among its 32 rows of
  * threads. */
 __global__ void sum_parts(sums_args_t a)
@@ -198,4 +183,21 @@ cudaError_t epilogue_sums(const sums_args_t *args, cudaStream_t stream)
     if (args->n_columns >= MANY && args->n_parts <= LANES)
         return launch(sum_columns, grid_for(args->n_columns), BLOCK, stream, *args);
     return launch(sum_parts, grid, dim3(LANES, LANES), stream, *args);
+}
+
+cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream)
+{
+    const int64_t channels = args->cells.channels;
+    const bool adds = args->sums && args->n_parts > 1;
+    sums_args_t add = {args->parts, args->n_parts, channels, channels, args->sums, nullptr};
+    gradient_args_t a = *args;
+    if (adds) a.sums = args->parts;
+    cudaError_t status;
+    if (a.dy_bf16)
+        status = a.dense ? launch_expand<uint16_t>(&a, a.dense, stream)
+                         : launch_expand<uint16_t>(&a, a.dense_bf16, stream);
+    else
+        status = a.dense_bf16 ? launch_expand<float>(&a, a.dense_bf16, stream)
+                              : launch_expand<float>(&a, a.dense, stream);
+    return adds && status == cudaSuccess ? epilogue_sums(&add, stream) : status;
 }

@@ -79,7 +79,8 @@ typedef struct epilogue_args {
 cudaError_t epilogue_forward(const epilogue_args_t *args, cudaStream_t stream);
 /* dense, dense_bf16: for every pixel of the product, dy where the mask routes it, else 0; at most one of the
  * two.
- * sums: NULL, or n_parts rows whose sum is Σ dy per channel over elements that are not off.
+ * sums: NULL, or Σ dy per channel over elements that are not off; by way of parts [n_parts][channels] if
+ * there are several.
  * mask: NULL if windows are single pixels, all on. */
 typedef struct gradient_args {
     cells_t cells;
@@ -89,7 +90,7 @@ typedef struct gradient_args {
     bool rounds; /* round dy to bfloat16 first */
     float *dense;
     uint16_t *dense_bf16;
-    float *sums;
+    float *sums, *parts;
     int n_parts; /* ≥ 1 */
 } gradient_args_t;
 cudaError_t epilogue_backward(const gradient_args_t *args, cudaStream_t stream);

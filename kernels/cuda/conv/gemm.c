@@ -117,9 +117,9 @@ static err_t gemm_forward(const gemm_plan_t *p, const conv_problem_t *problem, c
     return ERR_OK;
 }
 
-/* Writes dy of n samples before the epilogue to `dense`, if not NULL, and its sums. */
-static err_t expand(const gemm_plan_t *p, const conv_problem_t *problem, const piece_t *piece, void *dense,
-                    float *sums, int n_parts)
+/* Writes dy of n samples before the epilogue to `dense`, if not NULL, and the gradient of the bias. */
+static err_t expand(const gemm_plan_t *p, const conv_problem_t *problem, const conv_call_t *call,
+                    const piece_t *piece, void *dense, bool sums)
 {
     int64_t rows = piece->n * p->shape.oh * p->shape.ow;
     if (dense && !p->relu && !sums) return cuda_narrow(piece->dy, dense, rows * p->shape.k, cuda_stream());
@@ -130,20 +130,21 @@ static err_t expand(const gemm_plan_t *p, const conv_problem_t *problem, const p
                                 .rounds = p->rounds,
                                 .dense = p->rounds ? NULL : dense,
                                 .dense_bf16 = p->rounds ? dense : NULL,
-                                .sums = sums,
-                                .n_parts = sums ? n_parts : chunk_parts(rows, p->shape.k)};
+                                .sums = sums ? call->args->dparam[1].data : NULL,
+                                .parts = ws_at(call, p->parts),
+                                .n_parts = sums ? p->n_parts : chunk_parts(rows, p->shape.k)};
     E_CUDA(epilogue_backward(&gradient, cuda_stream()), "conv2d, gradient of the epilogue");
     return ERR_OK;
 }
 
-/* dy of a chunk, as the product reads it. sums: NULL, or as gradient_args_t.sums. */
+/* dy of a chunk, as the product reads it; and the gradient of the bias. */
 static err_t gradient_of(const gemm_plan_t *p, const conv_problem_t *problem, const conv_call_t *call,
-                         const piece_t *piece, float *sums, const void **out)
+                         const piece_t *piece, bool sums, const void **out)
 {
     bool converts = p->converts && !call->dense;
     void *cells = converts ? ws_at(call, p->cells) : NULL;
     *out = converts ? cells : piece->dy;
-    return converts || sums ? expand(p, problem, piece, cells, sums, p->n_parts) : ERR_OK;
+    return converts || sums ? expand(p, problem, call, piece, cells, sums) : ERR_OK;
 }
 
 static err_t gemm_backward_data(const gemm_plan_t *p, const conv_problem_t *problem, const conv_call_t *call)
@@ -160,7 +161,7 @@ static err_t gemm_backward_data(const gemm_plan_t *p, const conv_problem_t *prob
                             .beta = adds && !p->folds,
                             .workspace = ws_at(call, p->products)};
         shape.n = piece.n;
-        TRY(gradient_of(p, problem, call, &piece, NULL, &dy));
+        TRY(gradient_of(p, problem, call, &piece, false, &dy));
         gemm.a = dy;
         if (!p->folds) TRY(windows_of(p, call, &piece, dy, p->rounds, &gemm.a));
         TRY(run_product(&piece, &gemm));
@@ -170,21 +171,11 @@ static err_t gemm_backward_data(const gemm_plan_t *p, const conv_problem_t *prob
     return ERR_OK;
 }
 
-/* Adds up the parts of the bias gradient. */
-static err_t add_parts(const gemm_plan_t *p, const op_args_t *args, const float *sums, int n_parts)
-{
-    sums_args_t add = {sums, n_parts, p->shape.k, p->shape.k, args->dparam[1].data, NULL};
-    if (n_parts > 1) E_CUDA(epilogue_sums(&add, cuda_stream()), "conv2d, gradient of the bias");
-    return ERR_OK;
-}
-
 static err_t gemm_backward_weights(const gemm_plan_t *p, const conv_problem_t *problem,
                                    const conv_call_t *call)
 {
     const op_args_t *args = call->args;
-    float *sums = p->n_parts > 1 ? ws_at(call, p->parts) : args->dparam[1].data;
-    if (!p->bias || call->dense) sums = NULL;
-    bool together = p->chunk.n_chunks == 1;
+    bool sums = p->bias && !call->dense, together = p->chunk.n_chunks == 1;
     const int64_t n_weights = shape_count(problem->desc->param[0]);
     for (int64_t i = 0; i < p->chunk.n_chunks; i++) {
         piece_t piece = piece_of(p, call, i);
@@ -193,7 +184,7 @@ static err_t gemm_backward_weights(const gemm_plan_t *p, const conv_problem_t *p
         gemm_call_t gemm = {.d = apart ? ws_at(call, p->gradient) : args->dparam[0].data,
                             .beta = i > 0 && !apart,
                             .workspace = ws_at(call, p->products)};
-        TRY(gradient_of(p, problem, call, &piece, together ? sums : NULL, &gemm.a));
+        TRY(gradient_of(p, problem, call, &piece, sums && together, &gemm.a));
         TRY(windows_of(p, call, &piece, piece.x, p->x_bf16, &gemm.b));
         TRY(run_product(&piece, &gemm));
         float *wide = gemm.d;
@@ -203,12 +194,10 @@ static err_t gemm_backward_weights(const gemm_plan_t *p, const conv_problem_t *p
         }
         if (apart && i > 0) TRY(cuda_accumulate(args->dparam[0].data, wide, n_weights, DTYPE_F32));
     }
-    if (!sums) return ERR_OK;
     piece_t all = piece_of(p, call, 0);
     all.n = p->shape.n;
     /* Over all samples at once, if there are several chunks. */
-    if (!together) TRY(expand(p, problem, &all, NULL, sums, p->n_parts));
-    return add_parts(p, args, sums, p->n_parts);
+    return sums && !together ? expand(p, problem, call, &all, NULL, true) : ERR_OK;
 }
 
 static err_t gemm_plan_run(void *plan_, const conv_problem_t *problem, const conv_call_t *call)
@@ -232,11 +221,9 @@ static err_t gemm_densify(const void *plan_, const conv_problem_t *problem, cons
 {
     const gemm_plan_t *p = plan_;
     conv_call_t call = {args, NULL};
-    float *sums = p->n_parts > 1 ? ws_at(&call, p->parts) : args->dparam[1].data;
     piece_t all = piece_of(p, &call, 0);
     all.n = p->shape.n;
-    TRY(expand(p, problem, &all, dense, p->bias ? sums : NULL, p->n_parts));
-    return p->bias ? add_parts(p, args, sums, p->n_parts) : ERR_OK;
+    return expand(p, problem, &call, &all, dense, p->bias);
 }
 
 enum { RESIDENT_VARIANTS = 4 };

@@ -254,17 +254,14 @@ static err_t weight_from(const mma_plan_t *p, const conv_problem_t *problem, con
 
 static err_t bias_gradient(const mma_plan_t *p, const conv_problem_t *problem, const op_args_t *args)
 {
-    int64_t k = p->args.n_columns;
-    float *dbias = args->dparam[1].data;
-    sums_args_t add = {(void *)((char *)args->workspace + p->bias_parts), p->n_bias_parts, k, k, dbias, NULL};
     gradient_args_t gradient = {.cells = conv_cells_of(problem->desc, p->args.n),
                                 .dy = args->dy[0].data,
                                 .dy_bf16 = args->dy[0].dtype == DTYPE_BF16,
                                 .rounds = true,
-                                .sums = p->n_bias_parts > 1 ? (float *)add.parts : dbias,
+                                .sums = args->dparam[1].data,
+                                .parts = (void *)((char *)args->workspace + p->bias_parts),
                                 .n_parts = p->n_bias_parts};
     E_CUDA(epilogue_backward(&gradient, cuda_stream()), "conv2d, gradient of the bias");
-    if (p->n_bias_parts > 1) E_CUDA(epilogue_sums(&add, cuda_stream()), "conv2d, gradient of the bias");
     return ERR_OK;
 }
 
