@@ -6,8 +6,8 @@
 #include "kernels/cuda/kernels.h"
 
 /* Sums are in double over fixed parts of a group's rows, and the parts are added in a fixed order: the bits
- * depend only on the shape. Σx² in double resolves any variance that float can represent, so one pass over x
- * is enough.
+ * depend only on the shape. Σx² in double, of bfloat16 by exact or nearly exact rounds in float32 (add_rows in
+ * batch_norm.cu), resolves any variance that x can have, so one pass over x is enough.
  *
  * Saved: mean [c] and 1/std [c] of each group, unless frozen; then, with a fused addition and ReLU, the mask.
  * op->plan: host buffer for shared sums. */

@@ -43,7 +43,7 @@ __device__ inline place_t place_of(const view_t &v, uint32_t pixel, unsigned i)
 
 /* A block's tile, and that of one of its 8 warps. Stages of both operands fill the 48 KiB that need no
  * opt-in. Their pieces are mixed so that eight rows of a column of pieces are in different banks. ACROSS: an
- * operand is DEPTH rows of M or N values, else M or N rows of DEPTH. Places are in bytes. */
+ * operand is DEPTH rows of M or N values, else M or N rows of DEPTH. Offsets are in bytes. */
 template <int M, int N, bool ACROSS> struct tile_t {
     static const int WM = M * N > 8192 ? 64 : 32, WN = 32, TM = WM / 16, A = M * DEPTH * 2;
     static const int STAGE = A + N * DEPTH * 2, STAGES = SHARED / STAGE;
@@ -52,7 +52,7 @@ template <int M, int N, bool ACROSS> struct tile_t {
     shared_t shared;
     float sum[TM][4][4] = {};
 
-    static __device__ int place(int row, int piece, int n)
+    static __device__ int offset(int row, int piece, int n)
     {
         return ACROSS ? row * n * 2 + (piece ^ row % 8) * 16 : row * DEPTH * 2 + (piece ^ row / 2 % 4) * 16;
     }
@@ -60,10 +60,10 @@ template <int M, int N, bool ACROSS> struct tile_t {
     {
         int lane = thread() % 32, warp = thread() / 32;
         row = warp / (N / WN) * WM, column = warp % (N / WN) * WN;
-        a = ACROSS ? place(lane / 16 * 8 + lane % 8, row / 8 + lane / 8 % 2, M)
-                   : place(row + lane % 16, lane / 16, M);
-        b = ACROSS ? place(lane % 16, column / 8 + lane / 16, N)
-                   : place(column + lane / 16 * 8 + lane % 8, lane / 8 % 2, N);
+        a = ACROSS ? offset(lane / 16 * 8 + lane % 8, row / 8 + lane / 8 % 2, M)
+                   : offset(row + lane % 16, lane / 16, M);
+        b = ACROSS ? offset(lane % 16, column / 8 + lane / 16, N)
+                   : offset(column + lane / 16 * 8 + lane % 8, lane / 8 % 2, N);
     }
     /* Of 16 more rows or columns of the result, and 16 more of the depth: no bits are carried. */
     static __device__ int moved(int at, int i, int k, int n)
@@ -121,7 +121,7 @@ template <int M, int N> struct windows_t {
         : image(v.a.image), c(v.a.classes[blockIdx.z]), n_depth(v.a.n_depth)
     {
         int row = thread() / 4, piece = thread() % 4;
-        at = tile_t<M, N, false>::place(row, piece, M), n_left = v.a.n_columns - column - row;
+        at = tile_t<M, N, false>::offset(row, piece, M), n_left = v.a.n_columns - column - row;
         weight = v.a.weight + static_cast<int64_t>(column + row) * n_depth + c.weight;
 #pragma unroll
         for (int i = 0; i < M / 64; i++) {
@@ -134,9 +134,10 @@ template <int M, int N> struct windows_t {
                         static_cast<int64_t>(w[i]) * image.pixel;
             inside[i] = c.taps_h > 0 && is_in(image, h[i], w[i]);
         }
-        move(piece * PIECE);
+        advance(piece * PIECE);
     }
-    __device__ void move(int n)
+    /* By n values of a window, tap by tap; after the last tap nothing is inside. */
+    __device__ void advance(int n)
     {
         int in_window = n, in_weight = n;
         channel += n;
@@ -167,7 +168,7 @@ template <int M, int N> struct windows_t {
         for (int i = 0; i < N / 64; i++)
             copy_async<false>(to_b + at + i * 64 * DEPTH * 2, weight + static_cast<int64_t>(i * 64) * n_depth,
                               i * 64 < n_left);
-        move(DEPTH);
+        advance(DEPTH);
     }
 };
 
@@ -282,8 +283,8 @@ template <int M, int N> struct pixels_t {
         const mma_class_t &c = v.a.classes[0];
         int piece_a = thread() % PIECES_A, piece_b = thread() % PIECES_B;
         row_a = thread() / PIECES_A, row_b = thread() / PIECES_B;
-        at_a = tile_t<M, N, true>::place(row_a, piece_a, M),
-        at_b = tile_t<M, N, true>::place(row_b, piece_b, N);
+        at_a = tile_t<M, N, true>::offset(row_a, piece_a, M),
+        at_b = tile_t<M, N, true>::offset(row_b, piece_b, N);
         filter += piece_a * PIECE, column += piece_b * PIECE;
         uint32_t channel, tap_w,
             tap_h = divide(divide(static_cast<uint32_t>(column), v.by_c, &channel), v.taps_w, &tap_w);
