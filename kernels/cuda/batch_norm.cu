@@ -265,30 +265,23 @@ template <bool GRADIENT> __global__ void fold_parts(norm_t n)
     }
 }
 
-__global__ void finish_groups(norm_t n)
+template <bool GRADIENT> __global__ void finish_groups(norm_t n)
 {
     GRID_LOOP (c, n.n_c) {
-        double batch[2] = {0, 0};
+        double all[2] = {0, 0}; /* of the batch, or gradients of β and γ */
         for (int64_t group = 0; group < n.n_groups; group++) {
             double count = n.shared ? n.sums[2 * n.n_c] : (double)rows_of_group(n, group);
-            finish_moments(n, group, c, n.sums[group * 2 * n.n_c + c], n.sums[(group * 2 + 1) * n.n_c + c],
-                           count, batch);
+            double sum = n.sums[group * 2 * n.n_c + c], other = n.sums[(group * 2 + 1) * n.n_c + c];
+            if (GRADIENT) {
+                all[0] += sum, all[1] += other * n.moments[(group * 2 + 1) * n.n_c + c];
+                finish_correction(n, group, c, sum, other, count);
+            } else
+                finish_moments(n, group, c, sum, other, count, all);
         }
-        update_running(n, c, batch);
-    }
-}
-
-__global__ void finish_gradient_groups(norm_t n)
-{
-    GRID_LOOP (c, n.n_c) {
-        double gradient[2] = {0, 0};
-        for (int64_t group = 0; group < n.n_groups; group++) {
-            double count = n.shared ? n.sums[2 * n.n_c] : (double)rows_of_group(n, group);
-            double sum = n.sums[group * 2 * n.n_c + c], products = n.sums[(group * 2 + 1) * n.n_c + c];
-            gradient[0] += sum, gradient[1] += products * n.moments[(group * 2 + 1) * n.n_c + c];
-            finish_correction(n, group, c, sum, products, count);
-        }
-        if (n.n_groups > 1 && n.dgamma) n.dbeta[c] = (float)gradient[0], n.dgamma[c] = (float)gradient[1];
+        if (!GRADIENT)
+            update_running(n, c, all);
+        else if (n.n_groups > 1 && n.dgamma)
+            n.dbeta[c] = (float)all[0], n.dgamma[c] = (float)all[1];
     }
 }
 
@@ -459,7 +452,7 @@ cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream)
 cudaError_t batch_norm_finish(const norm_t *n, cudaStream_t stream)
 {
     traffic_count("batch_norm_finish", n->n_groups * n->n_c * 24);
-    return launch(n->dy ? finish_gradient_groups : finish_groups, grid_for(n->n_c), BLOCK, stream, *n);
+    return launch(n->dy ? finish_groups<true> : finish_groups<false>, grid_for(n->n_c), BLOCK, stream, *n);
 }
 
 cudaError_t batch_norm_apply(const norm_t *n, cudaStream_t stream)
