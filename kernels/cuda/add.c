@@ -2,12 +2,12 @@
 /* Binds elementwise addition to the operator table; its gradient is a copy, skipped where dx already is
  * dy. */
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/kernels_step.h"
 
 static err_t cuda_add_forward(const op_t *op, const op_args_t *args)
 {
-    E_CUDA(add_forward(args->x[0].data, args->x[1].data, args->y[0].data, shape_count(op->desc.y[0]),
-                       args->y[0].dtype == DTYPE_BF16, cuda_stream()),
+    E_CUDA(elementwise_add("add", args->x[0].data, args->x[1].data, args->y[0].data,
+                           shape_count(op->desc.y[0]), args->y[0].dtype == DTYPE_BF16, cuda_stream()),
            "add");
     return ERR_OK;
 }

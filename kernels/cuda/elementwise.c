@@ -6,9 +6,8 @@
 
 err_t cuda_accumulate(void *dst, const void *src, int64_t n, dtype_t dtype)
 {
-    cudaError_t status = dtype == DTYPE_BF16 ? elementwise_accumulate_bf16(dst, src, n, cuda_stream())
-                                             : elementwise_accumulate(dst, src, n, cuda_stream());
-    E_CUDA(status, "adding gradients");
+    E_CUDA(elementwise_add("accumulate", dst, src, dst, n, dtype == DTYPE_BF16, cuda_stream()),
+           "adding gradients");
     return ERR_OK;
 }
 

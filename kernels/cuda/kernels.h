@@ -22,9 +22,6 @@ cudaError_t relu_forward(const void *x, void *y, int64_t n, bool narrow, cudaStr
 cudaError_t relu_backward(const void *y, const void *dy, void *dx, int64_t n, bool narrow,
                           cudaStream_t stream);
 
-/* add.cu */
-cudaError_t add_forward(const void *a, const void *b, void *y, int64_t n, bool narrow, cudaStream_t stream);
-
 /* batch_norm.cu. A row is all channels of one pixel. With dy the calls compute the gradient. */
 typedef struct norm {
     int64_t n_c, n_groups, n_rows, group_rows; /* the last group may be smaller */

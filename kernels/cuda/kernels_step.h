@@ -17,8 +17,9 @@ extern "C" {
 #endif
 
 /* elementwise.cu */
-cudaError_t elementwise_accumulate(float *dst, const float *src, int64_t n, cudaStream_t stream);
-cudaError_t elementwise_accumulate_bf16(uint16_t *dst, const uint16_t *src, int64_t n, cudaStream_t stream);
+/* name: for traffic_count. y may be a. */
+cudaError_t elementwise_add(const char *name, const void *a, const void *b, void *y, int64_t n, bool narrow,
+                            cudaStream_t stream);
 cudaError_t elementwise_swap(float *a, float *b, int64_t n, cudaStream_t stream);
 cudaError_t elementwise_narrow(const float *from, uint16_t *to, int64_t n, cudaStream_t stream);
 cudaError_t elementwise_widen(const uint16_t *from, float *to, int64_t n, cudaStream_t stream);

@@ -29,44 +29,33 @@ template <typename T> struct gradient_t {
     }
 };
 
-template <int N, typename F> __global__ void elementwise(F f, int64_t n)
-{
-    sweep<N>(f, n);
-}
-
-template <typename T> cudaError_t forward(const T *x, T *y, int64_t n, cudaStream_t stream)
+template <typename T> cudaError_t forward(const void *from, void *to, int64_t n, cudaStream_t stream)
 {
     const int W = PACK<T>;
-    relu_t<T> relu = {x, y};
-    traffic_count("relu_forward", n * 2 * static_cast<int64_t>(sizeof(T)));
-    if (packs<W>(x) && packs<W>(y))
-        return launch(elementwise<W, relu_t<T>>, grid_for(n / W), BLOCK, stream, relu, n);
-    return launch(elementwise<1, relu_t<T>>, grid_for(n), BLOCK, stream, relu, n);
+    const T *x = static_cast<const T *>(from);
+    T *y = static_cast<T *>(to);
+    return launch_sweep<W>("relu_forward", 2 * sizeof(T), packs<W>(x) && packs<W>(y), relu_t<T>{x, y}, n,
+                           stream);
 }
 
-template <typename T> cudaError_t backward(const T *y, const T *dy, T *dx, int64_t n, cudaStream_t stream)
+template <typename T>
+cudaError_t backward(const void *result, const void *from, void *to, int64_t n, cudaStream_t stream)
 {
     const int W = PACK<T>;
-    gradient_t<T> gradient = {y, dy, dx};
-    traffic_count("relu_backward", n * 3 * static_cast<int64_t>(sizeof(T)));
-    if (packs<W>(y) && packs<W>(dy) && packs<W>(dx))
-        return launch(elementwise<W, gradient_t<T>>, grid_for(n / W), BLOCK, stream, gradient, n);
-    return launch(elementwise<1, gradient_t<T>>, grid_for(n), BLOCK, stream, gradient, n);
+    const T *y = static_cast<const T *>(result), *dy = static_cast<const T *>(from);
+    T *dx = static_cast<T *>(to);
+    return launch_sweep<W>("relu_backward", 3 * sizeof(T), packs<W>(y) && packs<W>(dy) && packs<W>(dx),
+                           gradient_t<T>{y, dy, dx}, n, stream);
 }
 } // namespace
 
 cudaError_t relu_forward(const void *x, void *y, int64_t n, bool narrow, cudaStream_t stream)
 {
-    if (narrow) return forward(static_cast<const uint16_t *>(x), static_cast<uint16_t *>(y), n, stream);
-    return forward(static_cast<const float *>(x), static_cast<float *>(y), n, stream);
+    return narrow ? forward<uint16_t>(x, y, n, stream) : forward<float>(x, y, n, stream);
 }
 
 cudaError_t relu_backward(const void *y, const void *dy, void *dx, int64_t n, bool narrow,
                           cudaStream_t stream)
 {
-    if (narrow)
-        return backward(static_cast<const uint16_t *>(y), static_cast<const uint16_t *>(dy),
-                        static_cast<uint16_t *>(dx), n, stream);
-    return backward(static_cast<const float *>(y), static_cast<const float *>(dy), static_cast<float *>(dx),
-                    n, stream);
+    return narrow ? backward<uint16_t>(y, dy, dx, n, stream) : backward<float>(y, dy, dx, n, stream);
 }

@@ -31,21 +31,17 @@ __global__ void forward(bce_t b)
 /* Moves 12 bytes per element. */
 struct gradient_t {
     const float *x, *targets;
-    float *dx, scale;
+    float *dx;
+    step_f32_t loss_scale;
+    float factor;
     template <int N> __device__ void run(int64_t i) const
     {
+        const float scale = step_value(loss_scale) * factor;
         pack_t<float, N> v = load<N>(x + i), t = load<N>(targets + i);
         for (int k = 0; k < N; k++) v.at[k] = (1 / (1 + expf(-v.at[k])) - t.at[k]) * scale;
         store(dx + i, v);
     }
 };
-
-template <int N>
-__global__ void backward(const float *x, const float *targets, step_f32_t loss_scale, float factor, float *dx,
-                         int64_t n)
-{
-    sweep<N>(gradient_t{x, targets, dx, step_value(loss_scale) * factor}, n);
-}
 } // namespace
 
 cudaError_t sigmoid_bce_forward(const bce_t *b, cudaStream_t stream)
@@ -57,8 +53,6 @@ cudaError_t sigmoid_bce_forward(const bce_t *b, cudaStream_t stream)
 cudaError_t sigmoid_bce_backward(const float *x, const float *targets, step_f32_t loss_scale, float factor,
                                  float *dx, int64_t n, cudaStream_t stream)
 {
-    traffic_count("sigmoid_bce_backward", n * 12);
-    if (packs<4>(x) && packs<4>(targets) && packs<4>(dx))
-        return launch(backward<4>, grid_for(n / 4), BLOCK, stream, x, targets, loss_scale, factor, dx, n);
-    return launch(backward<1>, grid_for(n), BLOCK, stream, x, targets, loss_scale, factor, dx, n);
+    return launch_sweep<4>("sigmoid_bce_backward", 12, packs<4>(x) && packs<4>(targets) && packs<4>(dx),
+                           gradient_t{x, targets, dx, loss_scale, factor}, n, stream);
 }

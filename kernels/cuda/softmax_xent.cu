@@ -128,20 +128,17 @@ template <unsigned THREADS> __global__ void forward(softmax_t s)
 /* Moves 8 bytes per element. */
 struct scale_t {
     const float *saved;
-    float *dx, scale;
+    float *dx;
+    step_f32_t loss_scale;
+    float weight;
     template <int N> __device__ void run(int64_t i) const
     {
+        const float scale = step_value(loss_scale) * weight;
         pack_t<float, N> v = load<N>(saved + i);
         for (int k = 0; k < N; k++) v.at[k] *= scale;
         store(dx + i, v);
     }
 };
-
-template <int N>
-__global__ void backward(const float *saved, step_f32_t loss_scale, float weight, float *dx, int64_t n)
-{
-    sweep<N>(scale_t{saved, dx, step_value(loss_scale) * weight}, n);
-}
 } // namespace
 
 cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
@@ -155,8 +152,6 @@ cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
 cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float weight, float *dx,
                                   int64_t n, cudaStream_t stream)
 {
-    traffic_count("softmax_xent_backward", n * 8);
-    if (packs<4>(saved) && packs<4>(dx))
-        return launch(backward<4>, grid_for(n / 4), BLOCK, stream, saved, loss_scale, weight, dx, n);
-    return launch(backward<1>, grid_for(n), BLOCK, stream, saved, loss_scale, weight, dx, n);
+    return launch_sweep<4>("softmax_xent_backward", 8, packs<4>(saved) && packs<4>(dx),
+                           scale_t{saved, dx, loss_scale, weight}, n, stream);
 }

@@ -101,4 +101,19 @@ template <int N, typename F> static __device__ inline void sweep(const F &f, int
     if (N > 1 && blockIdx.x == 0 && last < n) f.template run<1>(last);
 }
 
+template <int N, typename F> __global__ void elementwise(F f, int64_t n)
+{
+    sweep<N>(f, n);
+}
+
+/* Sweeps n elements in packs of N, if `aligned`; each moves n_each bytes. */
+template <int N, typename F>
+static cudaError_t launch_sweep(const char *name, int64_t n_each, bool aligned, F f, int64_t n,
+                                cudaStream_t stream)
+{
+    traffic_count(name, n * n_each);
+    if (aligned) return launch(elementwise<N, F>, grid_for(n / N), BLOCK, stream, f, n);
+    return launch(elementwise<1, F>, grid_for(n), BLOCK, stream, f, n);
+}
+
 #endif
