@@ -81,6 +81,11 @@ static bool fits_counters(const op_desc_t *desc)
            chunk_product(y_cells, 3) <= most && chunk_product(x + 1, 3) <= most;
 }
 
+static int count(const conv_impl_t *impl, const conv_problem_t *problem)
+{
+    return impl->count(impl, problem);
+}
+
 /* Whether tensor cores should read windows in place. Writing and reading a value of a window moves 4 bytes:
  * .93 ps at 4.3 TB/s. mma.sync reaches about .6 of cuBLASLt's 790 TFLOP/s (an estimate; both rates are an
  * H200's), which costs 1.7 fs per multiply-add. Values used 550 times or less are better read in place. The
@@ -96,8 +101,8 @@ static bool reads_in_place(const conv_problem_t *problem)
     int64_t n_tiles = shape_count(data ? d->x[0] : d->y[0]) / TILE + 1;
     if (problem->pass != OP_BACKWARD_WEIGHTS && n_tiles < MULTIPROCESSORS)
         n_uses = n_uses * MULTIPROCESSORS / n_tiles;
-    return cuda_conv_mma.count(problem) &&
-           (n_uses <= (folds ? 2 : 1) * MOST_USES || !cuda_conv_im2col.count(problem));
+    return count(&cuda_conv_mma, problem) &&
+           (n_uses <= (folds ? 2 : 1) * MOST_USES || !count(&cuda_conv_im2col, problem));
 }
 
 /* A rule on the shape, so that every rank and every run computes the same bits. A pointwise convolution is a
@@ -109,12 +114,12 @@ static const conv_impl_t *default_impl(const conv_problem_t *problem)
 {
     enum { FEW_CHANNELS = 8 };
     const op_desc_t *d = problem->desc;
-    if (cuda_conv_gemm.count(problem)) return &cuda_conv_gemm;
+    if (count(&cuda_conv_gemm, problem)) return &cuda_conv_gemm;
     bool in_place = reads_in_place(problem);
     bool few = d->x[0].dim[3] / d->attr.conv2d.groups <= FEW_CHANNELS &&
                (d->compute == DTYPE_F32 || d->attr.conv2d.groups > 1);
-    bool small = few || op_macs(d) <= (int64_t)1 << (cuda_conv_mma.count(problem) ? 26 : 29);
-    if (cuda_conv_implicit.count(problem) && (small || (!in_place && !cuda_conv_im2col.count(problem))))
+    bool small = few || op_macs(d) <= (int64_t)1 << (count(&cuda_conv_mma, problem) ? 26 : 29);
+    if (count(&cuda_conv_implicit, problem) && (small || (!in_place && !count(&cuda_conv_im2col, problem))))
         return &cuda_conv_implicit;
     return in_place ? &cuda_conv_mma : &cuda_conv_im2col;
 }
@@ -126,10 +131,10 @@ int conv_list(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass,
     conv_problem_t problem = {desc, operator, pass, training, 0};
     if (!fits_counters(desc)) return 0;
     const conv_impl_t *first = default_impl(&problem);
-    int n = 0, n_first = first->count(&problem);
+    int n = 0, n_first = count(first, &problem);
     for (int v = 0; v < n_first && n < max; v++) names[n++] = first->names[v];
     for (int i = 0; i < N_IMPLS; i++) {
-        int n_variants = impls[i] == first ? 0 : impls[i]->count(&problem);
+        int n_variants = impls[i] == first ? 0 : count(impls[i], &problem);
         for (int v = 0; v < n_variants && n < max; v++) names[n++] = impls[i]->names[v];
     }
     return n;
@@ -140,7 +145,7 @@ static bool select_variant(const conv_impl_t *impl, const char *name, conv_probl
 {
     int v = 0;
     while (impl->names[v] && strcmp(impl->names[v], name) != 0) v++;
-    if (!impl->names[v] || v >= impl->count(problem)) return false;
+    if (!impl->names[v] || v >= count(impl, problem)) return false;
     problem->variant = v;
     return true;
 }
@@ -164,7 +169,7 @@ static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
         if (select_variant(impls[i], name, &problem)) impl = impls[i];
     if (!impl) impl = default_impl(&problem);
     plan->pass[pass].problem = problem;
-    TRY(impl->plan(&plan->pass[pass].problem, &plan->pass[pass].plan, &n_bytes));
+    TRY(impl->plan(impl, &plan->pass[pass].problem, &plan->pass[pass].plan, &n_bytes));
     plan->pass[pass].impl = impl;
     snprintf(name, OP_ALGORITHM_MAX, "%s", impl->names[problem.variant]);
     if (n_bytes > op->n_workspace_bytes) op->n_workspace_bytes = n_bytes;

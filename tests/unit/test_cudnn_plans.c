@@ -54,7 +54,7 @@ static bool is_planned(op_desc_t desc, const char *name)
         must(op_infer(&desc), name);
         for (int pass = 0; pass < OP_PASS_COUNT; pass++) {
             const conv_problem_t problem = {&desc, &desc, (op_pass_t)pass, true, 0};
-            const int n = cuda_conv_cudnn.count(&problem);
+            const int n = cuda_conv_cudnn.count(&cuda_conv_cudnn, &problem);
             all = all && n > 0 && n <= DNN_PROPOSALS;
             if (n == 0) printf("# %s, %s, %s: none\n", name, dtype_name(types[t]), op_pass_names[pass]);
         }
@@ -68,7 +68,7 @@ static size_t plan(op_desc_t desc, op_pass_t pass, int variant)
     const conv_problem_t problem = {&desc, &desc, pass, true, variant};
     void *made = NULL;
     size_t n_bytes = 0;
-    must(cuda_conv_cudnn.plan(&problem, &made, &n_bytes), "a plan");
+    must(cuda_conv_cudnn.plan(&cuda_conv_cudnn, &problem, &made, &n_bytes), "a plan");
     cuda_conv_cudnn.unplan(&made);
     return n_bytes;
 }
@@ -96,8 +96,8 @@ int main(void)
     desc.compute = desc.x_dtype[0] = desc.y_dtype[0] = DTYPE_BF16;
     must(op_infer(&desc), "op_infer");
     const conv_problem_t weights = {&desc, &desc, OP_BACKWARD_WEIGHTS, true, 0};
-    OK(cuda_conv_cudnn.count(&weights) == DNN_PROPOSALS, "a usual convolution has %d proposals",
-       DNN_PROPOSALS);
+    OK(cuda_conv_cudnn.count(&cuda_conv_cudnn, &weights) == DNN_PROPOSALS,
+       "a usual convolution has %d proposals", DNN_PROPOSALS);
     OK(plan(desc, OP_BACKWARD_WEIGHTS, 0) >= (size_t)shape_count(desc.param[0]) * 2,
        "the gradient of its weight has room as bfloat16");
     OK(plan(desc, OP_BACKWARD_DATA, DNN_PROPOSALS - 1) <= (size_t)cuda_workspace_bytes(),
@@ -105,13 +105,13 @@ int main(void)
     op_desc_t mixed = desc;
     mixed.y_dtype[0] = DTYPE_F32;
     const conv_problem_t wide = {&mixed, &mixed, OP_FORWARD, true, 0};
-    OK(cuda_conv_cudnn.count(&wide) == 0, "bfloat16 products have no float32 result");
+    OK(cuda_conv_cudnn.count(&cuda_conv_cudnn, &wide) == 0, "bfloat16 products have no float32 result");
     options.workspace_bytes = 4 << 20;
     cuda_device_pretend(&options);
     op_desc_t first = CONV(batch, 224, 224, 3, 64, 7, 7, 2, 2, 3, 3, 1, 1, 1, false);
     must(op_infer(&first), "op_infer");
     const conv_problem_t small = {&first, &first, OP_BACKWARD_WEIGHTS, true, 0};
-    const int n = cuda_conv_cudnn.count(&small);
+    const int n = cuda_conv_cudnn.count(&cuda_conv_cudnn, &small);
     OK(n == 0 || plan(first, OP_BACKWARD_WEIGHTS, n - 1) <= (size_t)options.workspace_bytes,
        "%d proposals within 4 MiB of scratch", n);
     dnn_pretend(NULL);

@@ -39,19 +39,21 @@ typedef struct conv_call {
 /* With an epilogue, y and dy are after it, and args->saved has a byte per element of y as in
  * epilogue_args_t.mask: written by forward in training, read by backward. Backward data adds to dx where
  * args->accumulate_dx[0] says so. */
-typedef struct conv_impl {
+typedef struct conv_impl conv_impl_t;
+struct conv_impl {
     const char *const *names; /* of its variants, up to NULL; stable: kept in caches and checkpoints */
     /* Number of variants that can be planned; 0: it does not fit. Ignores problem->variant. */
-    int (*count)(const conv_problem_t *problem);
+    int (*count)(const conv_impl_t *self, const conv_problem_t *problem);
     /* *out starts NULL; on an error nothing is left allocated. */
-    err_t (*plan)(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes);
+    err_t (*plan)(const conv_impl_t *self, const conv_problem_t *problem, void **out,
+                  size_t *n_workspace_bytes);
     err_t (*run)(void *plan, const conv_problem_t *problem, const conv_call_t *call);
     void (*unplan)(void **plan); /* *plan may be NULL */
     /* For both backward passes at once; NULL: conv_call_t.dense is not used. Bytes of dense, 0 if the pass
      * reads dy as it is; and filling it, with the bias gradient, by the plan of the weights' pass. */
     size_t (*dense_bytes)(const void *plan);
     err_t (*densify)(const void *plan, const conv_problem_t *problem, const op_args_t *args, void *dense);
-} conv_impl_t;
+};
 
 extern const conv_impl_t cuda_conv_gemm, cuda_conv_im2col, cuda_conv_im2col_l2, cuda_conv_implicit,
     cuda_conv_mma, cuda_conv_cudnn;

@@ -226,72 +226,21 @@ static err_t gemm_densify(const void *plan_, const conv_problem_t *problem, cons
     return expand(p, problem, &call, &all, dense, p->bias);
 }
 
-enum { RESIDENT_VARIANTS = 4 };
-
-static int count_pointwise(const conv_problem_t *problem)
-{
-    return gemm_plan_is_pointwise(problem->desc) ? gemm_plan_count(problem, &cuda_conv_gemm, GEMM_CHUNKS) : 0;
-}
-
-static int count_windows(const conv_problem_t *problem)
-{
-    return gemm_plan_is_pointwise(problem->desc) ? 0
-                                                 : gemm_plan_count(problem, &cuda_conv_im2col, GEMM_CHUNKS);
-}
-
-static int count_resident(const conv_problem_t *problem)
-{
-    if (gemm_plan_is_pointwise(problem->desc)) return 0;
-    int n = gemm_plan_count(problem, &cuda_conv_im2col_l2, GEMM_RESIDENT);
-    return n < RESIDENT_VARIANTS ? n : RESIDENT_VARIANTS;
-}
-
-static err_t plan_pointwise(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
-{
-    return gemm_plan_new(problem, &cuda_conv_gemm, GEMM_CHUNKS, out, n_workspace_bytes);
-}
-
-static err_t plan_windows(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
-{
-    return gemm_plan_new(problem, &cuda_conv_im2col, GEMM_CHUNKS, out, n_workspace_bytes);
-}
-
-static err_t plan_resident(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
-{
-    return gemm_plan_new(problem, &cuda_conv_im2col_l2, GEMM_RESIDENT, out, n_workspace_bytes);
-}
-
-/* cuDNN has no mixture of types, and a convolution of bfloat16 has a bfloat16 result. A linear layer is left to
- * cuBLASLt. */
-static int count_cudnn(const conv_problem_t *problem)
-{
-    const op_desc_t *d = problem->desc;
-    const bool narrow = d->compute == DTYPE_BF16;
-    if (problem->operator->kind == OP_LINEAR) return 0;
-    if (problem->pass == OP_FORWARD && (d->y_dtype[0] == DTYPE_BF16) != narrow) return 0;
-    if (problem->pass == OP_BACKWARD_DATA && (d->x_dtype[0] == DTYPE_BF16) != narrow) return 0;
-    return gemm_plan_count(problem, &cuda_conv_cudnn, GEMM_CUDNN);
-}
-
-static err_t plan_cudnn(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
-{
-    return gemm_plan_new(problem, &cuda_conv_cudnn, GEMM_CUDNN, out, n_workspace_bytes);
-}
-
 /* One for each of the library's proposals. */
 static const char *const gemm_names[GEMM_PROPOSALS + 1] = {"gemm",   "gemm-2", "gemm-3", "gemm-4",
                                                            "gemm-5", "gemm-6", "gemm-7", "gemm-8"};
 static const char *const im2col_names[GEMM_PROPOSALS + 1] = {"im2col",   "im2col-2", "im2col-3", "im2col-4",
                                                              "im2col-5", "im2col-6", "im2col-7", "im2col-8"};
-static const char *const resident_names[RESIDENT_VARIANTS + 1] = {"im2col-l2", "im2col-l2-2", "im2col-l2-3",
-                                                                  "im2col-l2-4"};
+static const char *const resident_names[GEMM_RESIDENT_VARIANTS + 1] = {"im2col-l2", "im2col-l2-2",
+                                                                       "im2col-l2-3", "im2col-l2-4"};
 static const char *const cudnn_names[DNN_PROPOSALS + 1] = {"cudnn", "cudnn-2", "cudnn-3", "cudnn-4"};
 
-const conv_impl_t cuda_conv_gemm = {gemm_names,     count_pointwise,  plan_pointwise, gemm_plan_run,
-                                    gemm_plan_free, gemm_dense_bytes, gemm_densify};
-const conv_impl_t cuda_conv_im2col = {im2col_names,   count_windows,    plan_windows, gemm_plan_run,
-                                      gemm_plan_free, gemm_dense_bytes, gemm_densify};
-const conv_impl_t cuda_conv_im2col_l2 = {resident_names, count_resident,   plan_resident, gemm_plan_run,
-                                         gemm_plan_free, gemm_dense_bytes, gemm_densify};
-const conv_impl_t cuda_conv_cudnn = {cudnn_names,    count_cudnn,      plan_cudnn,  gemm_plan_run,
-                                     gemm_plan_free, gemm_dense_bytes, gemm_densify};
+#define BY_GEMM_PLAN(names)                                                                                  \
+    {                                                                                                        \
+        (names), gemm_plan_count, gemm_plan_new, gemm_plan_run, gemm_plan_free, gemm_dense_bytes,            \
+            gemm_densify                                                                                     \
+    }
+const conv_impl_t cuda_conv_gemm = BY_GEMM_PLAN(gemm_names);
+const conv_impl_t cuda_conv_im2col = BY_GEMM_PLAN(im2col_names);
+const conv_impl_t cuda_conv_im2col_l2 = BY_GEMM_PLAN(resident_names);
+const conv_impl_t cuda_conv_cudnn = BY_GEMM_PLAN(cudnn_names);

@@ -40,14 +40,14 @@ static conv_shape_t turned(const conv_shape_t *s)
 }
 
 /* The plan without chunks and products. */
-static gemm_plan_t outline(const conv_problem_t *problem, gemm_way_t way)
+static gemm_plan_t outline(const conv_problem_t *problem, bool by_cudnn)
 {
     const op_desc_t *d = problem->desc;
     const conv2d_attr_t *a = &d->attr.conv2d;
     bool forward = problem->pass == OP_FORWARD, data = problem->pass == OP_BACKWARD_DATA;
     gemm_plan_t p = {.shape = conv_shape_of(d),
-                     .by_cudnn = way == GEMM_CUDNN,
-                     .pointwise = way == GEMM_CUDNN || gemm_plan_is_pointwise(d),
+                     .by_cudnn = by_cudnn,
+                     .pointwise = by_cudnn || gemm_plan_is_pointwise(d),
                      .rounds = d->compute == DTYPE_BF16,
                      .relu = a->epilogue.relu,
                      .bias = a->has_bias,
@@ -103,7 +103,8 @@ static int64_t cell_bytes(const gemm_plan_t *p)
     return chunk_product(one, 3);
 }
 
-static chunk_need_t need_of(const conv_problem_t *problem, const gemm_plan_t *p, gemm_way_t way)
+/* resident: chunks are small enough for their windows to stay in the L2 cache. */
+static chunk_need_t need_of(const conv_problem_t *problem, const gemm_plan_t *p, bool resident)
 {
     int64_t windows = window_bytes(p), cells = cell_bytes(p), most = 0;
     int64_t counts[][3] = {{p->windows.oh, p->windows.ow, p->in_place ? 0 : p->pitch},
@@ -122,7 +123,7 @@ static chunk_need_t need_of(const conv_problem_t *problem, const gemm_plan_t *p,
                          .n_limit_bytes = cuda_workspace_bytes()};
     /* The other half of the cache is left to the operands. */
     int64_t room = cuda_l2_bytes() / 2;
-    if (way == GEMM_RESIDENT && need.n_sample_bytes < room && fixed + room < need.n_limit_bytes)
+    if (resident && need.n_sample_bytes < room && fixed + room < need.n_limit_bytes)
         need.n_limit_bytes = fixed + room;
     return need;
 }
@@ -234,20 +235,34 @@ static err_t new_product(const conv_problem_t *problem, const conv_impl_t *impl,
     return gemm_new(&spec, &p->gemm[i]);
 }
 
-/* Proposals for the product of full chunks; the last chunk's are its own. */
-int gemm_plan_count(const conv_problem_t *problem, const conv_impl_t *impl, gemm_way_t way)
+/* Pointwise convolutions are gemm's, the others im2col's. cuDNN has no mixture of types, and a convolution of
+ * bfloat16 has a bfloat16 result; a linear layer is left to cuBLASLt. */
+static bool takes(const conv_impl_t *self, const conv_problem_t *problem)
 {
-    gemm_plan_t p = outline(problem, way);
-    chunk_need_t large = need_of(problem, &p, GEMM_CHUNKS), need = need_of(problem, &p, way);
-    if (!chunk_fits(&need) || chunk_plan(&need, &p.chunk) != ERR_OK) return 0;
-    if (way == GEMM_RESIDENT) {
+    const op_desc_t *d = problem->desc;
+    const bool narrow = d->compute == DTYPE_BF16;
+    if (self != &cuda_conv_cudnn) return (self == &cuda_conv_gemm) == gemm_plan_is_pointwise(d);
+    return problem->operator->kind !=
+           OP_LINEAR &&(problem->pass != OP_FORWARD || (d->y_dtype[0] == DTYPE_BF16) == narrow) &&
+           (problem->pass != OP_BACKWARD_DATA || (d->x_dtype[0] == DTYPE_BF16) == narrow);
+}
+
+/* Proposals for the product of full chunks; the last chunk's are its own. */
+int gemm_plan_count(const conv_impl_t *self, const conv_problem_t *problem)
+{
+    const bool resident = self == &cuda_conv_im2col_l2;
+    gemm_plan_t p = outline(problem, self == &cuda_conv_cudnn);
+    chunk_need_t large = need_of(problem, &p, false), need = need_of(problem, &p, resident);
+    if (!takes(self, problem) || !chunk_fits(&need) || chunk_plan(&need, &p.chunk) != ERR_OK) return 0;
+    if (resident) {
         chunk_t chunk;
         if (p.in_place || chunk_plan(&large, &chunk) != ERR_OK || chunk.n_samples <= p.chunk.n_samples)
             return 0;
     }
-    if (p.chunk.n_last != p.chunk.n_samples && count_product(problem, impl, &p, p.chunk.n_last) == 0)
+    if (p.chunk.n_last != p.chunk.n_samples && count_product(problem, self, &p, p.chunk.n_last) == 0)
         return 0;
-    return count_product(problem, impl, &p, p.chunk.n_samples);
+    int n = count_product(problem, self, &p, p.chunk.n_samples);
+    return resident && n > GEMM_RESIDENT_VARIANTS ? GEMM_RESIDENT_VARIANTS : n;
 }
 
 static size_t place_buffers(const conv_problem_t *problem, gemm_plan_t *p)
@@ -275,13 +290,13 @@ void gemm_plan_free(void **plan_)
     mem_free(plan_);
 }
 
-err_t gemm_plan_new(const conv_problem_t *problem, const conv_impl_t *impl, gemm_way_t way, void **out,
+err_t gemm_plan_new(const conv_impl_t *self, const conv_problem_t *problem, void **out,
                     size_t *n_workspace_bytes)
 {
     char text[CONV_TEXT];
-    gemm_plan_t plan = outline(problem, way), *p;
-    chunk_need_t need = need_of(problem, &plan, way);
-    conv_spell(problem, impl, text);
+    gemm_plan_t plan = outline(problem, self == &cuda_conv_cudnn), *p;
+    chunk_need_t need = need_of(problem, &plan, self == &cuda_conv_im2col_l2);
+    conv_spell(problem, self, text);
     need.what = text;
     TRY(chunk_plan(&need, &plan.chunk));
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
@@ -289,7 +304,7 @@ err_t gemm_plan_new(const conv_problem_t *problem, const conv_impl_t *impl, gemm
     const int64_t n_samples[2] = {p->chunk.n_samples, p->chunk.n_last};
     err_t err = ERR_OK;
     for (int i = 0; i < (n_samples[0] == n_samples[1] ? 1 : 2) && err == ERR_OK; i++)
-        err = new_product(problem, impl, p, i, n_samples[i]);
+        err = new_product(problem, self, p, i, n_samples[i]);
     void *made = p;
     if (err != ERR_OK) {
         gemm_plan_free(&made);

@@ -44,12 +44,11 @@ typedef struct gemm_plan {
     size_t parts, gradient, wide, columns, cells, products; /* offsets in the workspace */
 } gemm_plan_t;
 
-/* GEMM_RESIDENT: chunks are small enough for their windows to stay in the L2 cache. */
-typedef enum gemm_way { GEMM_CHUNKS, GEMM_RESIDENT, GEMM_CUDNN } gemm_way_t;
+enum { GEMM_RESIDENT_VARIANTS = 4 };
 
 /* conv_impl_t's functions. */
-int gemm_plan_count(const conv_problem_t *problem, const conv_impl_t *impl, gemm_way_t way);
-err_t gemm_plan_new(const conv_problem_t *problem, const conv_impl_t *impl, gemm_way_t way, void **out,
+int gemm_plan_count(const conv_impl_t *self, const conv_problem_t *problem);
+err_t gemm_plan_new(const conv_impl_t *self, const conv_problem_t *problem, void **out,
                     size_t *n_workspace_bytes);
 void gemm_plan_free(void **plan);
 

@@ -35,8 +35,9 @@ static chunk_need_t need_of(const conv_problem_t *problem)
 }
 
 /* Limits of the kernels' 32-bit counters and of a grid. */
-static int implicit_count(const conv_problem_t *problem)
+static int implicit_count(const conv_impl_t *self, const conv_problem_t *problem)
 {
+    (void)self;
     const op_desc_t *d = problem->desc;
     const conv2d_attr_t *a = &d->attr.conv2d;
     const int64_t *x = d->x[0].dim, most = 1 << 30, most_blocks = 65535 * 32;
@@ -77,14 +78,15 @@ static size_t plan_weights(implicit_plan_t *p, bool bias)
     return p->args.n_parts > 1 ? (size_t)(p->args.n_parts * part) : 0;
 }
 
-static err_t implicit_plan_new(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
+static err_t implicit_plan_new(const conv_impl_t *self, const conv_problem_t *problem, void **out,
+                               size_t *n_workspace_bytes)
 {
     const op_desc_t *d = problem->desc;
     char text[CONV_TEXT];
     implicit_plan_t *p;
     chunk_need_t need = need_of(problem);
     chunk_t chunk;
-    conv_spell(problem, &cuda_conv_implicit, text);
+    conv_spell(problem, self, text);
     need.what = text;
     TRY(chunk_plan(&need, &chunk));
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));

@@ -183,15 +183,18 @@ static mma_plan_t outline(const conv_problem_t *problem)
     return p;
 }
 
-static int mma_count(const conv_problem_t *problem)
+static int mma_count(const conv_impl_t *self, const conv_problem_t *problem)
 {
+    (void)self;
     conv_problem_t first = *problem;
     first.variant = 0;
     return is_possible(problem) && outline(&first).n_bytes <= (size_t)cuda_workspace_bytes() ? VARIANTS : 0;
 }
 
-static err_t mma_plan_new(const conv_problem_t *problem, void **out, size_t *n_workspace_bytes)
+static err_t mma_plan_new(const conv_impl_t *self, const conv_problem_t *problem, void **out,
+                          size_t *n_workspace_bytes)
 {
+    (void)self;
     mma_plan_t *p;
     TRY(mem_new(sizeof *p, "the plan of a convolution", &p));
     *p = outline(problem);
