@@ -64,8 +64,10 @@ static const conv_impl_t *default_impl(const op_desc_t *plain, op_pass_t pass, b
 }
 
 /* The default comes first. */
-static int cpu_conv2d_list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+static int cpu_conv2d_list(const op_desc_t *desc, op_pass_t pass, bool training, const char *only,
+                           const char **names, int max)
 {
+    (void)only;
     op_desc_t plain = plain_of(desc);
     const conv_impl_t *first = default_impl(&plain, pass, training);
     int n = 0;

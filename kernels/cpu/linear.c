@@ -29,8 +29,10 @@ typedef struct linear_plan {
     size_t second_operand, primitive;   /* offsets; at 0 is dy, in forward the weight */
 } linear_plan_t;
 
-static int cpu_linear_list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+static int cpu_linear_list(const op_desc_t *desc, op_pass_t pass, bool training, const char *only,
+                           const char **names, int max)
 {
+    (void)only;
     int n = 0;
     if (desc->compute != DTYPE_BF16) return 0;
     bool offered = linear_bf16_fits(desc, pass, training), native = offered && onednn_has_bf16();
@@ -46,7 +48,7 @@ static err_t plan_pass(op_t *op, op_pass_t pass, linear_plan_t *plan)
     const char *first;
     char *name = op->algorithms.name[pass];
     size_t n_bytes = 0;
-    if (!name[0] && cpu_linear_list(&op->desc, pass, op->training, &first, 1) == 1)
+    if (!name[0] && cpu_linear_list(&op->desc, pass, op->training, NULL, &first, 1) == 1)
         memcpy(name, first, strlen(first) + 1);
     if (strcmp(name, linear_bf16_name) == 0)
         TRY(linear_bf16_new(&op->desc, pass, op->training, &plan->bf16[pass], &n_bytes));

@@ -49,11 +49,6 @@ conv_shape_t conv_shape_of(const op_desc_t *desc)
                           .groups = a->groups};
 }
 
-bool conv_pools(const op_desc_t *desc)
-{
-    return desc->attr.conv2d.epilogue.pool_h > 0;
-}
-
 cells_t conv_cells_of(const op_desc_t *desc, int64_t n)
 {
     conv_shape_t s = conv_shape_of(desc);
@@ -124,22 +119,6 @@ static const conv_impl_t *default_impl(const conv_problem_t *problem)
     return in_place ? &cuda_conv_mma : &cuda_conv_im2col;
 }
 
-/* The default comes first. */
-int conv_list(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass, bool training,
-              const char **names, int max)
-{
-    conv_problem_t problem = {desc, operator, pass, training, 0};
-    if (!fits_counters(desc)) return 0;
-    const conv_impl_t *first = default_impl(&problem);
-    int n = 0, n_first = count(first, &problem);
-    for (int v = 0; v < n_first && n < max; v++) names[n++] = first->names[v];
-    for (int i = 0; i < N_IMPLS; i++) {
-        int n_variants = impls[i] == first ? 0 : count(impls[i], &problem);
-        for (int v = 0; v < n_variants && n < max; v++) names[n++] = impls[i]->names[v];
-    }
-    return n;
-}
-
 /* Whether a variant has this name; it is then selected. */
 static bool select_variant(const conv_impl_t *impl, const char *name, conv_problem_t *problem)
 {
@@ -150,13 +129,23 @@ static bool select_variant(const conv_impl_t *impl, const char *name, conv_probl
     return true;
 }
 
-bool conv_has(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass, bool training,
-              const char *name)
+/* The default comes first. */
+int conv_list(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass, bool training,
+              const char *only, const char **names, int max)
 {
     conv_problem_t problem = {desc, operator, pass, training, 0};
-    for (int i = 0; i < N_IMPLS && fits_counters(desc); i++)
-        if (select_variant(impls[i], name, &problem)) return true;
-    return false;
+    if (!fits_counters(desc)) return 0;
+    for (int i = 0; i < N_IMPLS && only; i++)
+        if (select_variant(impls[i], only, &problem)) return names[0] = impls[i]->names[problem.variant], 1;
+    if (only) return 0;
+    const conv_impl_t *first = default_impl(&problem);
+    int n = 0, n_first = count(first, &problem);
+    for (int v = 0; v < n_first && n < max; v++) names[n++] = first->names[v];
+    for (int i = 0; i < N_IMPLS; i++) {
+        int n_variants = impls[i] == first ? 0 : count(impls[i], &problem);
+        for (int v = 0; v < n_variants && n < max; v++) names[n++] = impls[i]->names[v];
+    }
+    return n;
 }
 
 static err_t plan_pass(op_t *op, op_pass_t pass, conv_plan_t *plan)
@@ -249,14 +238,10 @@ static err_t cuda_conv2d_plan(op_t *op)
     return conv_plan(op, &op->desc);
 }
 
-static int cuda_conv2d_list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+static int cuda_conv2d_list(const op_desc_t *desc, op_pass_t pass, bool training, const char *only,
+                            const char **names, int max)
 {
-    return conv_list(desc, desc, pass, training, names, max);
-}
-
-static bool cuda_conv2d_has(const op_desc_t *desc, op_pass_t pass, bool training, const char *name)
-{
-    return conv_has(desc, desc, pass, training, name);
+    return conv_list(desc, desc, pass, training, only, names, max);
 }
 
 const op_kernel_t cuda_conv2d = {.plan = cuda_conv2d_plan,
@@ -264,7 +249,6 @@ const op_kernel_t cuda_conv2d = {.plan = cuda_conv2d_plan,
                                  .backward = conv_backward,
                                  .unplan = conv_unplan,
                                  .list = cuda_conv2d_list,
-                                 .has = cuda_conv2d_has,
                                  .fuses = true,
                                  .tf32 = true,
                                  .bf16 = true,

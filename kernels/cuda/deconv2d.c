@@ -41,16 +41,11 @@ static err_t as_convolution(const op_desc_t *d, op_desc_t *out)
     return op_infer(out);
 }
 
-static int cuda_deconv2d_list(const op_desc_t *d, op_pass_t pass, bool training, const char **names, int max)
+static int cuda_deconv2d_list(const op_desc_t *d, op_pass_t pass, bool training, const char *only,
+                              const char **names, int max)
 {
     op_desc_t desc;
-    return as_convolution(d, &desc) == ERR_OK ? conv_list(d, &desc, pass, training, names, max) : 0;
-}
-
-static bool cuda_deconv2d_has(const op_desc_t *d, op_pass_t pass, bool training, const char *name)
-{
-    op_desc_t desc;
-    return as_convolution(d, &desc) == ERR_OK && conv_has(d, &desc, pass, training, name);
+    return as_convolution(d, &desc) == ERR_OK ? conv_list(d, &desc, pass, training, only, names, max) : 0;
 }
 
 static err_t cuda_deconv2d_plan(op_t *op)
@@ -119,5 +114,4 @@ const op_kernel_t cuda_deconv2d = {.plan = cuda_deconv2d_plan,
                                    .forward = cuda_deconv2d_forward,
                                    .backward = cuda_deconv2d_backward,
                                    .unplan = conv_unplan,
-                                   .list = cuda_deconv2d_list,
-                                   .has = cuda_deconv2d_has};
+                                   .list = cuda_deconv2d_list};

@@ -30,16 +30,11 @@ static err_t cuda_linear_plan(op_t *op)
     return ERR_OK;
 }
 
-static int cuda_linear_list(const op_desc_t *d, op_pass_t pass, bool training, const char **names, int max)
+static int cuda_linear_list(const op_desc_t *d, op_pass_t pass, bool training, const char *only,
+                            const char **names, int max)
 {
     op_desc_t desc;
-    return as_convolution(d, &desc) == ERR_OK ? conv_list(d, &desc, pass, training, names, max) : 0;
-}
-
-static bool cuda_linear_has(const op_desc_t *d, op_pass_t pass, bool training, const char *name)
-{
-    op_desc_t desc;
-    return as_convolution(d, &desc) == ERR_OK && conv_has(d, &desc, pass, training, name);
+    return as_convolution(d, &desc) == ERR_OK ? conv_list(d, &desc, pass, training, only, names, max) : 0;
 }
 
 const op_kernel_t cuda_linear = {.plan = cuda_linear_plan,
@@ -47,7 +42,6 @@ const op_kernel_t cuda_linear = {.plan = cuda_linear_plan,
                                  .backward = conv_backward,
                                  .unplan = conv_unplan,
                                  .list = cuda_linear_list,
-                                 .has = cuda_linear_has,
                                  .fuses = true,
                                  .tf32 = true,
                                  .bf16 = true,

@@ -108,9 +108,10 @@ static bool loads, fresh; /* the first run after planning may load kernels */
 
 static const char *const offers[] = {"rule", "quick", "slow"};
 
-static int fake_list(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max)
+static int fake_list(const op_desc_t *desc, op_pass_t pass, bool training, const char *only,
+                     const char **names, int max)
 {
-    (void)desc, (void)training;
+    (void)desc, (void)training, (void)only;
     int n = 0;
     if (pass == OP_BACKWARD_WEIGHTS) return 0;
     for (; n < 3 && n < max; n++) names[n] = offers[n];

@@ -64,16 +64,12 @@ void conv_unplan(op_t *op);
 err_t conv_forward(const op_t *op, const op_args_t *args);
 err_t conv_backward(const op_t *op, const op_args_t *args);
 int conv_list(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass, bool training,
-              const char **names, int max);
-/* Asks only the algorithm of this name. */
-bool conv_has(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass, bool training,
-              const char *name);
+              const char *only, const char **names, int max);
 
 /* Geometry of a description whose sizes conv2d.c has checked. */
 conv_shape_t conv_shape_of(const op_desc_t *desc);
 /* The same of n samples, as input of an epilogue. */
 cells_t conv_cells_of(const op_desc_t *desc, int64_t n);
-bool conv_pools(const op_desc_t *desc);
 /* For messages: "conv2d float32 n=64 …, forward, by NAME", with the name of the variant. */
 enum { CONV_TEXT = OP_KEY_MAX + 64 };
 void conv_spell(const conv_problem_t *problem, const conv_impl_t *impl, char out[CONV_TEXT]);

@@ -66,7 +66,7 @@ static gemm_plan_t outline(const conv_problem_t *problem, bool by_cudnn)
         problem->pass != OP_BACKWARD_WEIGHTS && (p.rounds || p.pads || (data && !p.folds && !p.pointwise));
     p.apart = forward && (p.relu || (p.bias && (p.by_cudnn || a->groups > 1 || p.y_bf16)));
     p.converts = !forward && (p.relu || (p.rounds && !p.y_bf16));
-    if (p.apart && (conv_pools(d) || (p.y_bf16 && !p.by_cudnn)))
+    if (p.apart && (a->epilogue.pool_h > 0 || (p.y_bf16 && !p.by_cudnn)))
         p.n_cell = p.shape.k * (p.by_cudnn && p.rounds ? 2 : 4);
     if (p.converts) p.n_cell = p.shape.k * (p.rounds ? 2 : 4);
     bool sums = problem->pass == OP_BACKWARD_WEIGHTS && p.bias;

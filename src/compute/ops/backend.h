@@ -21,8 +21,8 @@
  *   bf16         x, y and their gradients may be DTYPE_BF16, all of them; otherwise they are converted
  *                (narrow.h)
  *   mixes        with bf16: some may be float32
- *   list         op_list_algorithms; NULL: a single algorithm
- *   has          op_has_algorithm, where that is cheaper than the list; NULL: the list is searched
+ *   list         op_list_algorithms; NULL: a single algorithm. only: NULL, or the only name of interest: where that
+ *                is cheaper, the others are not asked
  *   macs         op_work_t.macs of a planned pass, or less than 0: those with pixels inside the image, as with
  *                NULL */
 typedef struct op_kernel {
@@ -31,8 +31,8 @@ typedef struct op_kernel {
     err_t (*backward)(const op_t *op, const op_args_t *args);
     void (*unplan)(op_t *op);
     bool fuses, accumulates, tf32, bf16, mixes;
-    int (*list)(const op_desc_t *desc, op_pass_t pass, bool training, const char **names, int max);
-    bool (*has)(const op_desc_t *desc, op_pass_t pass, bool training, const char *name);
+    int (*list)(const op_desc_t *desc, op_pass_t pass, bool training, const char *only, const char **names,
+                int max);
     double (*macs)(const op_t *op, op_pass_t pass);
 } op_kernel_t;
 

@@ -11,7 +11,7 @@ int op_list_algorithms(const backend_t *backend, const op_desc_t *desc, op_pass_
                        const char **names, int max)
 {
     const op_kernel_t *kernel = backend->kernel[desc->kind];
-    return kernel && kernel->list ? kernel->list(desc, pass, training, names, max) : 0;
+    return kernel && kernel->list ? kernel->list(desc, pass, training, NULL, names, max) : 0;
 }
 
 bool op_has_algorithm(const backend_t *backend, const op_desc_t *desc, op_pass_t pass, bool training,
@@ -19,10 +19,9 @@ bool op_has_algorithm(const backend_t *backend, const op_desc_t *desc, op_pass_t
 {
     const char *names[OP_MAX_ALGORITHMS];
     const op_kernel_t *kernel = backend->kernel[desc->kind];
-    if (kernel && kernel->has) return kernel->has(desc, pass, training, name);
-    for (int n = op_list_algorithms(backend, desc, pass, training, names, OP_MAX_ALGORITHMS); n > 0; n--)
-        if (strcmp(names[n - 1], name) == 0) return true;
-    return false;
+    int n = kernel && kernel->list ? kernel->list(desc, pass, training, name, names, OP_MAX_ALGORITHMS) : 0;
+    while (n > 0 && strcmp(names[n - 1], name) != 0) n--;
+    return n > 0;
 }
 
 /* Stores the requested algorithm of one pass, if the backend has it. */
