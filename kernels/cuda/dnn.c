@@ -23,15 +23,12 @@ struct dnn {
     size_t n_workspace_bytes;
 };
 
-/* Operands once each. With a stride longer than the window, x is read in part; dx is written whole, or a part is added
- * to. */
+/* Operands once each. dx is written whole, or added to where windows read x. */
 static void count_operands(const dnn_spec_t *spec, bool adds)
 {
     const conv_shape_t *s = &spec->shape;
     const bool whole = spec->pass == OP_BACKWARD_DATA && !adds;
-    const int64_t rows = (int64_t)s->oh * s->kernel_h, columns = (int64_t)s->ow * s->kernel_w;
-    const int64_t x =
-        s->n * (whole || rows > s->h ? s->h : rows) * (whole || columns > s->w ? s->w : columns) * s->c;
+    const int64_t x = whole ? s->n * s->h * s->w * s->c : conv_elements_read(s);
     const int64_t weights = (int64_t)s->k * s->kernel_h * s->kernel_w * (s->c / s->groups);
     traffic_report("cudnn", (x * (adds ? 2 : 1) + s->n * s->oh * s->ow * s->k + weights) *
                                 (spec->compute == DTYPE_BF16 ? 2 : 4));
@@ -128,9 +125,6 @@ static err_t dnn_check(cudnnStatus_t status, const char *what, const char *file,
                      more[0] ? ": " : "", more);
 }
 
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-
 /* 91900 → "9.19.0"; until version 8: 8907 → "8.9.7" */
 static int spell_version(size_t v, char out[32])
 {
@@ -142,8 +136,8 @@ static int spell_version(size_t v, char out[32])
 /* The library, once. */
 static err_t load(void)
 {
-    static const char *const names[] = {"libcudnn.so." TEXT(CUDNN_MAJOR), "libcudnn.so", NULL};
-    static const char hint[] = "install cuDNN " TEXT(CUDNN_MAJOR) ", or add its folder to LD_LIBRARY_PATH";
+    static const char *const names[] = {"libcudnn.so." DL_TEXT(CUDNN_MAJOR), "libcudnn.so", NULL};
+    static const char hint[] = "install cuDNN " DL_TEXT(CUDNN_MAJOR) ", or add its folder to LD_LIBRARY_PATH";
     const dl_function_t version = {"cudnnGetVersion", &dnn.GetVersion};
 #define DNN_ENTRY(name) {"cudnn" #name, &dnn.name},
     const dl_function_t functions[] = {DNN_FUNCTIONS(DNN_ENTRY)};
@@ -151,7 +145,7 @@ static err_t load(void)
     char text[32];
     TRY(dl_load(names, &version, 1, hint));
     if (spell_version(dnn.GetVersion(), text) != CUDNN_MAJOR)
-        RAISE(ERR_SYSTEM, "cuDNN %s is not used: this build is for version " TEXT(CUDNN_MAJOR), text);
+        RAISE(ERR_SYSTEM, "cuDNN %s is not used: this build is for version " DL_TEXT(CUDNN_MAJOR), text);
     return dl_load(names, functions, sizeof functions / sizeof functions[0], hint);
 }
 
@@ -387,7 +381,7 @@ static void spell_key(const dnn_spec_t *spec, bool adds, char out[KEY])
              s->dilation_h, s->dilation_w, s->groups);
 }
 
-/* NULL: there is no memory. An error of the library lists less. */
+/* NULL if memory runs out. If the library fails, the list ends with what it had proposed until then. */
 static const listing_t *list(const dnn_spec_t *spec, bool adds)
 {
     listing_t *l;

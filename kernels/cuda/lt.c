@@ -7,22 +7,19 @@
 
 #include "base/dl.h"
 
-#define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
-
 lt_table_t lt;
 static bool loaded;
 static cublasLtHandle_t handle;
 
 err_t lt_load(void)
 {
-    static const char *const names[] = {"libcublasLt.so." TEXT(CUBLAS_VER_MAJOR), "libcublasLt.so", NULL};
+    static const char *const names[] = {"libcublasLt.so." DL_TEXT(CUBLAS_VER_MAJOR), "libcublasLt.so", NULL};
 #define LT_ENTRY(name) {"cublasLt" #name, &lt.name},
     const dl_function_t functions[] = {LT_FUNCTIONS(LT_ENTRY)};
 #undef LT_ENTRY
     if (loaded) return ERR_OK;
     TRY(dl_load(names, functions, sizeof functions / sizeof functions[0],
-                "install CUDA " TEXT(CUBLAS_VER_MAJOR) "'s cuBLAS, or add its folder to LD_LIBRARY_PATH"));
+                "install CUDA " DL_TEXT(CUBLAS_VER_MAJOR) "'s cuBLAS, or add its folder to LD_LIBRARY_PATH"));
     loaded = true;
     return ERR_OK;
 }

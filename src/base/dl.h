@@ -5,6 +5,10 @@
 
 #include "base/err.h"
 
+/* The value of a macro as a literal, for names with versions: "libfoo.so." DL_TEXT(FOO_MAJOR). */
+#define DL_TEXT(macro)  DL_TEXT_(macro)
+#define DL_TEXT_(value) #value
+
 typedef struct dl_function {
     const char *name;
     void *pointer; /* address of the function pointer to set */
