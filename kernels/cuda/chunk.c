@@ -66,8 +66,8 @@ int chunk_parts(int64_t n_rows, int64_t n_columns)
 
 int chunk_splits(int64_t n_tiles, int64_t depth, int64_t n_part_bytes, int64_t n_limit_bytes)
 {
-    /* Two blocks per multiprocessor of an H200; the least depth that is worth a part. */
-    enum { BLOCKS = 264, EACH = 128 };
+    /* Two per multiprocessor; the least depth that is worth a part. */
+    enum { BLOCKS = 2 * CHUNK_MULTIPROCESSORS, EACH = 128 };
     int64_t parts = n_tiles >= BLOCKS ? 1 : BLOCKS / n_tiles;
     if (parts > (depth - 1) / EACH + 1) parts = (depth - 1) / EACH + 1;
     if (parts > 1 && parts > n_limit_bytes / n_part_bytes) parts = n_limit_bytes / n_part_bytes;

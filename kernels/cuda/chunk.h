@@ -9,6 +9,9 @@
 
 #include "base/err.h"
 
+/* Of an H200. Rules on shapes assume it on every GPU, so that all compute the same bits. */
+enum { CHUNK_MULTIPROCESSORS = 132 };
+
 /* The product of factors ≥ 0, saturated at INT64_MAX. */
 int64_t chunk_product(const int64_t *factors, int n_factors);
 
@@ -32,6 +35,12 @@ bool chunk_fits(const chunk_need_t *need);
 
 /* As few chunks as fit, of nearly equal size. ERR_USAGE naming --workspace if not even one sample fits. */
 err_t chunk_plan(const chunk_need_t *need, chunk_t *out);
+
+/* Tiles of bm × bn elements that cover m × n. */
+static inline int64_t chunk_tiles(int64_t m, int bm, int64_t n, int bn)
+{
+    return ((m + bm - 1) / bm) * ((n + bn - 1) / bn);
+}
 
 /* Number of parts to split a sum over n_rows of n_columns into, so that the GPU is busy; 1 if a block sums a
  * column fast enough. */

@@ -88,14 +88,14 @@ static int count(const conv_impl_t *impl, const conv_problem_t *problem)
  * multiprocessors each use costs more, as only cuBLASLt would split the depth. */
 static bool reads_in_place(const conv_problem_t *problem)
 {
-    enum { MOST_USES = 550, MULTIPROCESSORS = 132, TILE = 128 * 64 };
+    enum { MOST_USES = 550, TILE = 128 * 64 };
     const op_desc_t *d = problem->desc;
     const conv2d_attr_t *a = &d->attr.conv2d;
     bool data = problem->pass == OP_BACKWARD_DATA, folds = data && (a->stride_h > 1 || a->stride_w > 1);
     int64_t n_uses = data && !folds ? d->x[0].dim[3] : a->out_channels;
     int64_t n_tiles = shape_count(data ? d->x[0] : d->y[0]) / TILE + 1;
-    if (problem->pass != OP_BACKWARD_WEIGHTS && n_tiles < MULTIPROCESSORS)
-        n_uses = n_uses * MULTIPROCESSORS / n_tiles;
+    if (problem->pass != OP_BACKWARD_WEIGHTS && n_tiles < CHUNK_MULTIPROCESSORS)
+        n_uses = n_uses * CHUNK_MULTIPROCESSORS / n_tiles;
     return count(&cuda_conv_mma, problem) &&
            (n_uses <= (folds ? 2 : 1) * MOST_USES || !count(&cuda_conv_im2col, problem));
 }

@@ -175,14 +175,6 @@ template <typename T, int W> kernel_t<T> *backward_kernel(const pool_t *p)
     return p->wide_index ? max_backward<T, W, int32_t> : max_backward<T, W, uint8_t>;
 }
 
-/* Input, output and positions, or their gradients. */
-template <typename T> void count_arrays(const char *kernel, const pool_t *p)
-{
-    int64_t size = sizeof(T), in = p->n * p->in_h * p->in_w * p->n_c,
-            out = p->n * p->out_h * p->out_w * p->n_c;
-    traffic_count(kernel, (in + out) * size + (p->saved ? out * (p->wide_index ? 4 : 1) : 0));
-}
-
 /* Launches a kernel for as many images at a time as 32-bit counters allow. */
 template <typename T, int W>
 cudaError_t each_part(kernel_t<T> *kernel, pool_t p, bool forward, const T *from, T *to, cudaStream_t stream)
@@ -211,7 +203,11 @@ cudaError_t pool_arrays(const pool_t *p, bool forward, const void *from, void *t
     const int W = PACK<T>;
     const T *source = static_cast<const T *>(from);
     T *target = static_cast<T *>(to);
-    count_arrays<T>(forward ? "pool2d_forward" : "pool2d_backward", p);
+    /* Input, output and positions, or their gradients. */
+    int64_t size = sizeof(T), in = p->n * p->in_h * p->in_w * p->n_c,
+            out = p->n * p->out_h * p->out_w * p->n_c;
+    traffic_count(forward ? "pool2d_forward" : "pool2d_backward",
+                  (in + out) * size + (p->saved ? out * (p->wide_index ? 4 : 1) : 0));
     if (p->n_c % W == 0 && packs<W>(source) && packs<W>(target))
         return each_part<T, W>(forward ? forward_kernel<T, W>(p) : backward_kernel<T, W>(p), *p, forward,
                                source, target, stream);

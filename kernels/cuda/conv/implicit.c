@@ -52,17 +52,12 @@ static int implicit_count(const conv_impl_t *self, const conv_problem_t *problem
            a->out_channels / a->groups <= most_blocks && a->groups <= 65535 && chunk_fits(&need);
 }
 
-static int64_t tile_count(int64_t m, int bm, int64_t n, int bn)
-{
-    return ((m + bm - 1) / bm) * ((n + bn - 1) / bn);
-}
-
 /* The largest tile that leaves two per multiprocessor; a narrow one if wide ones would be half empty. */
 static implicit_tile_t tile_for(int64_t m, int64_t n, int groups)
 {
-    enum { BLOCKS = 264 };
-    if (n <= 32 && groups * tile_count(m, 128, n, 32) >= BLOCKS / 4) return IMPLICIT_NARROW;
-    return groups * tile_count(m, 128, n, 64) >= BLOCKS ? IMPLICIT_WIDE : IMPLICIT_SMALL;
+    enum { BLOCKS = 2 * CHUNK_MULTIPROCESSORS };
+    if (n <= 32 && groups * chunk_tiles(m, 128, n, 32) >= BLOCKS / 4) return IMPLICIT_NARROW;
+    return groups * chunk_tiles(m, 128, n, 64) >= BLOCKS ? IMPLICIT_WIDE : IMPLICIT_SMALL;
 }
 
 /* For the weight gradient, whose pixels are split over blocks. */
@@ -72,8 +67,8 @@ static size_t plan_weights(implicit_plan_t *p, bool bias)
     int64_t filters = s->k / s->groups, taps = (int64_t)s->kernel_h * s->kernel_w * (s->c / s->groups);
     int64_t columns = taps + bias, part = s->k * columns * (int64_t)sizeof(float);
     p->tile = filters > 64 && taps >= 64 ? IMPLICIT_WIDE : IMPLICIT_SMALL;
-    int64_t n_tiles = p->tile == IMPLICIT_WIDE ? tile_count(filters, 128, columns, 64)
-                                               : tile_count(filters, 32, columns, 64);
+    int64_t n_tiles = p->tile == IMPLICIT_WIDE ? chunk_tiles(filters, 128, columns, 64)
+                                               : chunk_tiles(filters, 32, columns, 64);
     p->args.n_parts = chunk_splits(n_tiles * s->groups, s->n * s->oh * s->ow, part, cuda_workspace_bytes());
     return p->args.n_parts > 1 ? (size_t)(p->args.n_parts * part) : 0;
 }

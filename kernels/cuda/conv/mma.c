@@ -25,11 +25,6 @@ static int64_t up_to(int64_t n, int64_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
-static int64_t tile_count(int64_t m, int bm, int64_t n, int bn)
-{
-    return ((m + bm - 1) / bm) * ((n + bn - 1) / bn);
-}
-
 /* What the kernels support, with the limits of their counters. */
 static bool is_possible(const conv_problem_t *problem)
 {
@@ -48,7 +43,7 @@ static bool is_possible(const conv_problem_t *problem)
     int64_t image[] = {high, wide, deepest}, weight[] = {a->out_channels, a->kernel_h, a->kernel_w, deepest};
     return chunk_product(pixels, 3) <= most && chunk_product(inputs, 4) <= most &&
            chunk_product(image, 3) <= most && chunk_product(weight, 4) <= most &&
-           tile_count(chunk_product(data ? inputs : pixels, 3), 128, deepest, 64) <= most;
+           chunk_tiles(chunk_product(data ? inputs : pixels, 3), 128, deepest, 64) <= most;
 }
 
 /* The taps along one dimension that read for pixels i·stride + rest of x: tap + j·every, at pixel first + i +
@@ -133,10 +128,10 @@ static mma_args_t window_args(const conv_shape_t *s, const columns_args_t *fill)
  * takes the other size. Tiles of weights are split over pixels in any case. */
 static bool takes_wide(const conv_problem_t *problem, const mma_args_t *a)
 {
-    enum { BLOCKS = 264 };
+    enum { BLOCKS = 2 * CHUNK_MULTIPROCESSORS };
     int64_t n_tiles = problem->pass == OP_BACKWARD_WEIGHTS ? BLOCKS : 0;
     for (int i = 0; i < a->n_classes; i++)
-        n_tiles += tile_count(a->n * a->classes[i].rows * a->classes[i].columns, 128, a->n_columns, 128);
+        n_tiles += chunk_tiles(a->n * a->classes[i].rows * a->classes[i].columns, 128, a->n_columns, 128);
     return ((a->n_columns - 1) % 128 >= 64 && n_tiles >= BLOCKS) == (problem->variant == 0);
 }
 
@@ -175,7 +170,7 @@ static mma_plan_t outline(const conv_problem_t *problem)
     if (!weights) return p;
     if (d->attr.conv2d.has_bias) p.n_bias_parts = chunk_parts(s.n * s.oh * s.ow, s.k);
     p.bias_parts = take(&p, p.n_bias_parts > 1 ? (int64_t)p.n_bias_parts * s.k * 4 : 0);
-    int64_t n_tiles = tile_count(s.k, a->wide ? 128 : 64, a->n_depth, 128),
+    int64_t n_tiles = chunk_tiles(s.k, a->wide ? 128 : 64, a->n_depth, 128),
             part = shape_count(d->param[0]) * 4;
     int64_t left = cuda_workspace_bytes() - (int64_t)p.n_bytes - ALIGNMENT;
     a->n_parts = chunk_splits(n_tiles, s.n * s.oh * s.ow, part, left > 0 ? left : 0);
