@@ -65,13 +65,13 @@ static ncclRedOp_t op_of(collective_op_t op)
 }
 
 /* One message each way, of the spec's count. */
-typedef struct message {
+typedef struct transfer {
     const char *send;
     char *recv;
     int to, from;
-} message_t;
+} transfer_t;
 
-static ncclResult_t direct_exchange(const nccl_impl_t *impl, const collective_spec_t *s, const message_t *m)
+static ncclResult_t direct_exchange(const nccl_impl_t *impl, const collective_spec_t *s, const transfer_t *m)
 {
     size_t count = (size_t)s->count;
     ncclDataType_t type = type_of(s->type);
@@ -86,7 +86,7 @@ static ncclResult_t direct_alltoall(const nccl_impl_t *impl, const collective_sp
     ncclResult_t status = ncclSuccess;
     for (int r = 0; status == ncclSuccess && r < impl->comm->size; r++) {
         size_t at = (size_t)r * n_piece;
-        message_t m = {(const char *)s->send + at, (char *)s->recv + at, r, r};
+        transfer_t m = {(const char *)s->send + at, (char *)s->recv + at, r, r};
         status = direct_exchange(impl, s, &m);
     }
     return status;
@@ -96,7 +96,7 @@ static ncclResult_t direct_alltoall(const nccl_impl_t *impl, const collective_sp
 static ncclResult_t direct_messages(const nccl_impl_t *impl, const collective_spec_t *s)
 {
     int rank = impl->comm->rank, size = impl->comm->size;
-    message_t m = {s->send, s->recv, (rank + 1) % size, (rank + size - 1) % size};
+    transfer_t m = {s->send, s->recv, (rank + 1) % size, (rank + size - 1) % size};
     if (s->kind == COLLECTIVE_EXCHANGE) m.to = m.from = s->peer;
     if (s->kind == COLLECTIVE_EXCHANGE && s->peer == rank) return ncclSuccess;
     ncclResult_t status = nccl_lib.GroupStart();
