@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Layers for model builders. Each function adds one operator to the graph, sets how its parameters are
- * initialized, and returns its output value. One file per operator. */
+ * initialized, and returns its output value. */
 #ifndef COMPUTE_GRAPH_LAYERS_H
 #define COMPUTE_GRAPH_LAYERS_H
 
