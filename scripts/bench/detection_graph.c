@@ -17,7 +17,7 @@
 #include "compute/models/rcnn.h"
 #include "compute/ops/registry.h"
 #include "scripts/bench/detection_input.h"
-#include "train/detect/detections.h"
+#include "train/detect/postprocess.h"
 #include "train/weights/weights.h"
 
 enum { MAX_OUTPUTS = 64, N_THREADS = 2 };

@@ -7,9 +7,7 @@
 
 #include "base/mem.h"
 #include "tests/tap.h"
-#include "train/detect/detections.h"
-#include "train/detect/paste.h"
-#include "train/detect/proposals.h"
+#include "train/detect/postprocess.h"
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
 

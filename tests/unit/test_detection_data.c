@@ -19,7 +19,7 @@
 #include "tests/tap.h"
 #include "tests/turned.h"
 #include "tools/pack/pack.h"
-#include "train/detect/mask_cut.h"
+#include "train/detect/targets.h"
 
 enum { W = 60, H = 40, MIN_SIZE = 64, MAX_SIZE = 128, N_TURNED = 8 };
 static uint8_t pixels[W * H * 3];

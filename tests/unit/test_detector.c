@@ -12,9 +12,9 @@
 #include "tests/graph_util.h"
 #include "tests/small_rcnn.h"
 #include "tests/tap.h"
-#include "train/detect/deal.h"
 #include "train/detect/detector.h"
-#include "train/detect/worst_images.h"
+#include "train/evaluate/detection_evaluator.h"
+#include "train/inference/evaluate_detector.h"
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
 

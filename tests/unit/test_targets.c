@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "tests/tap.h"
-#include "train/detect/mask_target.h"
 #include "train/detect/targets.h"
 
 enum { N_OBJECTS = 6, N_REGIONS = 300, N_ANCHORS = 8961, BLOCK = 512, ALL = 100000 };

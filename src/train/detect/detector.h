@@ -7,8 +7,7 @@
 
 #include "compute/graph/exec.h"
 #include "data/transform/canvas.h"
-#include "train/detect/detections.h"
-#include "train/detect/object.h"
+#include "train/detect/postprocess.h"
 
 typedef struct detector detector_t;
 
@@ -49,5 +48,29 @@ err_t detector_run(detector_t *detector, const char *name, const image_info_t *i
 
 /* Bytes of activations. */
 size_t detector_arena_bytes(const detector_t *detector);
+
+/* The sections of rows of a detector's graph (compute/models/rcnn.h). */
+enum { SECTION_BOX = 1, SECTION_MASK };
+
+/* Its inputs and outputs by index. */
+typedef struct detector_ports {
+    int image, box_regions, mask_regions; /* inputs; of a model without masks -1 */
+    int logits[PROPOSALS_LEVELS], deltas[PROPOSALS_LEVELS];
+    int box_logits, box_deltas, mask_logits; /* outputs; of a model without masks -1 */
+} detector_ports_t;
+
+detector_ports_t detector_ports(const graph_t *graph);
+
+/* n rows of a section, rounded up to whole blocks. */
+int64_t detector_rows(const graph_t *graph, int section, int64_t n);
+
+/* The shapes of all inputs on each canvas, for exec_prepare_shapes.
+ *
+ *   out  [canvases->n][GRAPH_MAX_INPUTS]; free it with mem_free */
+err_t detector_shapes(const graph_t *graph, const canvases_t *canvases, shape_t **out);
+
+/* The outputs of the proposal head for an image of the batch, by its index. */
+void detector_levels(const detector_ports_t *ports, const exec_results_t *results, map_size_t canvas,
+                     int64_t image, proposals_level_t levels[PROPOSALS_LEVELS]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Labels, targets and weights of anchors and regions. Matching and sampling are compute/boxes', masks are
- * mask_target.c's. */
+/* Labels, targets and weights of anchors and regions, soft targets of masks, and the bitmaps that these are made of.
+ * Matching and sampling are compute/boxes'. */
 #include "train/detect/targets.h"
 
 #include <math.h>
@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "compute/boxes/select.h"
 #include "compute/ops/op_attr.h"
+#include "data/image/orient.h"
 
 enum { NOT_SAMPLED = -1, BACKGROUND = 0, OBJECT = 1 };
 
@@ -191,4 +192,138 @@ void targets_find_regions(targets_t *t, const targets_objects_t *objects, const 
         r->weights[i] = i < r->n ? 1 / (float)r->n : 0;
         if (i >= r->n) r->labels[i] = NOT_SAMPLED;
     }
+}
+
+/* Where pixel (x, y) of the box as stored is in the box as shown. */
+typedef struct steps {
+    int64_t first, x, y;
+} steps_t;
+
+static int64_t place_of(const mask_view_t *view, map_size_t box, int64_t x, int64_t y)
+{
+    const int64_t width = orient_swaps(view->orientation) ? box.height : box.width;
+    const image_rect_t shown =
+        orient_to_shown(view->orientation, box.width, box.height, (image_rect_t){(double)x, (double)y, 1, 1});
+    const int64_t column = (int64_t)shown.x, row = (int64_t)shown.y;
+    return row * width + (view->flipped ? width - 1 - column : column);
+}
+
+static steps_t find_steps(const mask_view_t *view, map_size_t box)
+{
+    const int64_t first = place_of(view, box, 0, 0);
+    return (steps_t){first, place_of(view, box, 1, 0) - first, place_of(view, box, 0, 1) - first};
+}
+
+/* left, top: of the box in the image. */
+static void draw(const rle_t *mask, int64_t height, int64_t left, int64_t top, steps_t s, uint8_t *out)
+{
+    int64_t at = 0;
+    for (int32_t i = 0; i < mask->n; i++) {
+        const int64_t end = at + mask->runs[i];
+        for (; i % 2 && at < end; at++)
+            out[s.first + (at / height - left) * s.x + (at % height - top) * s.y] = 1;
+        at = end;
+    }
+}
+
+/* Straight into the turned and flipped box: one step in the bitmap for each step in the image. */
+err_t mask_cut_make(const rle_t *mask, const mask_view_t *view, uint8_t **bitmap, mask_cut_t *out)
+{
+    const int32_t width = (int32_t)view->stored.width, height = (int32_t)view->stored.height;
+    double box[4];
+    TRY(rle_check(mask, width, height));
+    rle_box(mask, width, height, box);
+    if (rle_area(mask) == 0) memcpy(box, (double[]){0, 0, 1, 1}, sizeof box);
+    const map_size_t size = {(int64_t)box[3], (int64_t)box[2]};
+    image_rect_t shown =
+        orient_to_shown(view->orientation, width, height, (image_rect_t){box[0], box[1], box[2], box[3]});
+    const int32_t shown_width = orient_swaps(view->orientation) ? height : width;
+    if (view->flipped) shown.x = shown_width - shown.x - shown.width;
+    TRY(mem_grow(size.height * size.width, 1, "a mask", bitmap));
+    memset(*bitmap, 0, (size_t)(size.height * size.width));
+    draw(mask, height, (int64_t)box[0], (int64_t)box[1], find_steps(view, size), *bitmap);
+    *out = (mask_cut_t){.x = (int64_t)shown.x,
+                        .y = (int64_t)shown.y,
+                        .width = (int64_t)shown.width,
+                        .height = (int64_t)shown.height,
+                        .inside = *bitmap};
+    return ERR_OK;
+}
+
+enum { SIDE = MASK_TARGET_SIDE };
+
+/* One dimension of the region, the mask and both sizes. */
+typedef struct axis {
+    float begin, end;      /* the region */
+    int64_t n_scaled, n;   /* pixels after and before resizing */
+    int64_t first, n_mask; /* the mask's rectangle */
+} axis_t;
+
+void mask_target_free(mask_target_t *t)
+{
+    mem_free(&t->weights);
+    mem_free(&t->rows);
+}
+
+/* Adds a weight at a pixel of the resized mask. */
+static void add_weight(const axis_t *a, int64_t scaled, float weight, float *row)
+{
+    int64_t at = (int64_t)floorf((float)scaled * ((float)a->n / (float)a->n_scaled));
+    if (at > a->n - 1) at = a->n - 1;
+    at -= a->first;
+    if (at >= 0 && at < a->n_mask) row[at] += weight;
+}
+
+/* weights[SIDE, n_mask]: how much each pixel of the mask counts in a bin. */
+static void fill_weights(const axis_t *a, float *weights)
+{
+    const float size = fmaxf(a->end - a->begin, 1), bin = size / SIDE;
+    const int samples = (int)ceilf(size / SIDE);
+    memset(weights, 0, (size_t)(SIDE * a->n_mask) * sizeof *weights);
+    for (int i = 0; i < SIDE; i++)
+        for (int k = 0; k < samples; k++) {
+            float at = a->begin + (float)i * bin + ((float)k + 0.5f) * bin / (float)samples;
+            if (at < -1 || at > (float)a->n_scaled) continue;
+            at = fmaxf(at, 0);
+            int64_t low = (int64_t)at, high = low + 1;
+            if (low >= a->n_scaled - 1) low = high = a->n_scaled - 1, at = (float)low;
+            const float share = at - (float)low, each = 1 / (float)samples;
+            add_weight(a, low, (1 - share) * each, weights + i * a->n_mask);
+            add_weight(a, high, share * each, weights + i * a->n_mask);
+        }
+}
+
+/* rows[SIDE, width] = weights[SIDE, height] · mask. */
+static void sum_rows(const mask_cut_t *mask, const float *weights, float *rows)
+{
+    memset(rows, 0, (size_t)(SIDE * mask->width) * sizeof *rows);
+    for (int i = 0; i < SIDE; i++)
+        for (int64_t y = 0; y < mask->height; y++) {
+            const float weight = weights[i * mask->height + y];
+            const uint8_t *inside = mask->inside + y * mask->width;
+            if (weight == 0) continue;
+            for (int64_t x = 0; x < mask->width; x++) rows[i * mask->width + x] += weight * (float)inside[x];
+        }
+}
+
+/* The weights of a bin's samples on the resized mask are added up on the pixels that the nearest-pixel resize reads, so
+ * the resized mask is never made. */
+err_t mask_target_make(mask_target_t *t, const mask_cut_t *mask, map_size_t image, map_size_t scaled,
+                       box_t region, float *out)
+{
+    const axis_t across = {region.x1, region.x2, scaled.width, image.width, mask->x, mask->width};
+    const axis_t down = {region.y1, region.y2, scaled.height, image.height, mask->y, mask->height};
+    memset(out, 0, (size_t)(SIDE * SIDE) * sizeof *out);
+    if (mask->width <= 0 || mask->height <= 0) return ERR_OK;
+    TRY(mem_grow(SIDE * (mask->width + mask->height), sizeof *t->weights, "a mask's target", &t->weights));
+    TRY(mem_grow(SIDE * mask->width, sizeof *t->rows, "a mask's target", &t->rows));
+    float *of_height = t->weights + SIDE * mask->width;
+    fill_weights(&across, t->weights);
+    fill_weights(&down, of_height);
+    sum_rows(mask, of_height, t->rows);
+    for (int y = 0; y < SIDE; y++)
+        for (int x = 0; x < SIDE; x++)
+            for (int64_t k = 0; k < mask->width; k++)
+                out[y * SIDE + x] += t->rows[y * mask->width + k] * t->weights[x * mask->width + k];
+    return ERR_OK;
 }

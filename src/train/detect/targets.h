@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Training targets of one image, inputs of the model's losses (compute/models/rcnn.h): torchvision's
- * RegionProposalNetwork.assign_targets_to_anchors and RoIHeads.select_training_samples (models/detection/rpn.py,
- * roi_heads.py). On the host. Not collective.
+ * RegionProposalNetwork.assign_targets_to_anchors, RoIHeads.select_training_samples and project_masks_on_boxes
+ * (models/detection/rpn.py, roi_heads.py). On the host. Not collective.
  *
  * Samples are drawn by (seed, epoch, image, candidate) alone: they are the same on any number of ranks. */
 #ifndef TRAIN_DETECT_TARGETS_H
 #define TRAIN_DETECT_TARGETS_H
 
+#include "base/err.h"
+#include "compute/boxes/box.h"
 #include "compute/boxes/match.h"
-#include "train/detect/proposals.h"
+#include "compute/models/rcnn.h"
+#include "data/annotation/rle.h"
+#include "data/transform/map.h"
+#include "train/detect/postprocess.h"
 
 typedef struct targets_options {
     int64_t anchors, regions;                   /* sampled per image, at most */
@@ -83,5 +88,45 @@ void targets_find_anchors(targets_t *targets, const targets_objects_t *objects, 
 /* The same for regions, to which the objects' own boxes are added; fills in `regions`. */
 void targets_find_regions(targets_t *targets, const targets_objects_t *objects, const box_t *regions,
                           int64_t n, const targets_draw_t *draw);
+
+enum { MASK_TARGET_SIDE = RCNN_MASK_SIDE };
+
+/* An object's mask in pixels of the image, cut to a rectangle; outside it the mask is 0. */
+typedef struct mask_cut {
+    int64_t x, y, width, height;
+    const uint8_t *inside; /* [height, width] 1 or 0 */
+} mask_cut_t;
+
+/* Working memory; starts zeroed. */
+typedef struct mask_target {
+    float *weights; /* [MASK_TARGET_SIDE, width], then of the height */
+    float *rows;    /* [MASK_TARGET_SIDE, width] */
+} mask_target_t;
+void mask_target_free(mask_target_t *target);
+
+/* The part of an object's mask in a region, as target of the mask head: project_masks_on_boxes of masks that transform.py resizes with the image. RoIAlign (not aligned, as many samples as the bin has pixels, rounded up) of the mask, which is resized to
+ * `scaled` by the nearest pixel. It is separable: two small products of interpolation weights with the mask.
+ *
+ *   image   the size of the image that the mask belongs to
+ *   scaled  its size on the canvas
+ *   region  in pixels of the canvas
+ *   out     [MASK_TARGET_SIDE, MASK_TARGET_SIDE] in 0 … 1 */
+err_t mask_target_make(mask_target_t *target, const mask_cut_t *mask, map_size_t image, map_size_t scaled,
+                       box_t region, float *out);
+
+/* How the image of a mask is shown: turned by its EXIF orientation, then flipped left to right. */
+typedef struct mask_view {
+    map_size_t stored; /* size of the image as stored */
+    int orientation;   /* 1 to 8 */
+    bool flipped;
+} mask_view_t;
+
+/* An object's mask as its image is shown. Draws the runs, which belong to the image as stored, into a bitmap of their bounding box.
+ *
+ *   bitmap  working memory, which grows to the largest mask; starts NULL; mem_free it
+ *   out     its pixels are in *bitmap until the next call; an empty mask is one pixel of 0
+ *
+ * ERR_DATA: the runs do not add up to the image. */
+err_t mask_cut_make(const rle_t *mask, const mask_view_t *view, uint8_t **bitmap, mask_cut_t *out);
 
 #endif

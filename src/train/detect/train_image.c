@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Ties the executor and the targets together. Which boxes are proposed and what they are labelled with is left to
- * proposals.c and targets.c. */
+ * postprocess.c and targets.c. */
 #include "train/detect/train_image.h"
 
 #include <stdio.h>
@@ -8,13 +8,100 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "compute/graph/exec.h"
 #include "compute/models/rcnn.h"
-#include "train/detect/ports.h"
-#include "train/detect/target_inputs.h"
+#include "compute/ops/hd_buffer.h"
+#include "train/detect/detector.h"
+
+/* Inputs of the graph, by index. */
+typedef struct target_ports {
+    int label, target, weight;
+} target_ports_t;
+
+/* The inputs of losses in a detector's graph (compute/models/rcnn.h) and their memory: a label, some target values and
+ * a weight a row. */
+typedef struct target_inputs {
+    int64_t n_values;                     /* target values of a row */
+    hd_buffer_t labels, targets, weights; /* int32_t [n], float [n, n_values], float [n] */
+} target_inputs_t;
+
+/* Host memory of the caller, to compute targets in place; NULL: target_inputs_new allocates it. */
+typedef struct target_memory {
+    int32_t *labels;
+    float *targets, *weights;
+} target_memory_t;
+
+static int find_input(const graph_t *g, const char *group, const char *what)
+{
+    char name[GRAPH_NAME_MAX];
+    ASSERT(snprintf(name, sizeof name, "%s.%s", group, what) < GRAPH_NAME_MAX);
+    return graph_find_input(g, name);
+}
+
+/* Those of a group of losses: "box.label", "box.target", "box.weight". */
+static target_ports_t target_ports(const graph_t *g, const char *group)
+{
+    return (target_ports_t){find_input(g, group, "label"), find_input(g, group, "target"),
+                            find_input(g, group, "weight")};
+}
+
+/* For n rows. */
+static err_t target_inputs_new(const backend_t *backend, int64_t n, int64_t n_values, target_memory_t host,
+                               target_inputs_t *out)
+{
+    static const char what[] = "training targets";
+    const size_t word = sizeof(float), rows = (size_t)n;
+    *out = (target_inputs_t){.n_values = n_values};
+    TRY(hd_buffer_wrap(backend, rows * sizeof(int32_t), what, host.labels, NULL, &out->labels));
+    TRY(hd_buffer_wrap(backend, rows * (size_t)n_values * word, what, host.targets, NULL, &out->targets));
+    return hd_buffer_wrap(backend, rows * word, what, host.weights, NULL, &out->weights);
+}
+
+/* Accepts all zeros. */
+static void target_inputs_free(target_inputs_t *inputs)
+{
+    hd_buffer_free(&inputs->labels);
+    hd_buffer_free(&inputs->targets);
+    hd_buffer_free(&inputs->weights);
+}
+
+/* Where a row begins, on the host. */
+static target_memory_t target_inputs_row(const target_inputs_t *inputs, int64_t row)
+{
+    return (target_memory_t){(int32_t *)inputs->labels.host + row,
+                             (float *)inputs->targets.host + row * inputs->n_values,
+                             (float *)inputs->weights.host + row};
+}
+
+static err_t push(const hd_buffer_t *buffer, int64_t first, int64_t n, size_t row_bytes)
+{
+    return hd_buffer_push(buffer, (size_t)first * row_bytes, (size_t)n * row_bytes);
+}
+
+static err_t target_inputs_push(const target_inputs_t *inputs, int64_t first, int64_t n)
+{
+    const size_t word = sizeof(float);
+    TRY(push(&inputs->labels, first, n, sizeof(int32_t)));
+    TRY(push(&inputs->targets, first, n, (size_t)inputs->n_values * word));
+    return push(&inputs->weights, first, n, word);
+}
+
+static const void *at(const hd_buffer_t *buffer, int64_t row, size_t row_bytes)
+{
+    return (const char *)buffer->device + (size_t)row * row_bytes;
+}
+
+/* Sets a batch's inputs to the rows from `first` on. */
+static void target_inputs_set(const target_inputs_t *inputs, int64_t first, target_ports_t ports,
+                              exec_batch_t *batch)
+{
+    const size_t word = sizeof(float);
+    batch->input[ports.label] = at(&inputs->labels, first, sizeof(int32_t));
+    batch->input[ports.target] = at(&inputs->targets, first, (size_t)inputs->n_values * word);
+    batch->input[ports.weight] = at(&inputs->weights, first, word);
+}
 
 enum { MASK_VALUES = MASK_TARGET_SIDE * MASK_TARGET_SIDE };
-
-const proposals_options_t proposals_training = {2000, 2000, 0.7};
 
 /* What the host writes for an image has a place of its own: the backend may still be reading that of the image
  * before. */

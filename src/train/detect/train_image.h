@@ -8,13 +8,9 @@
 
 #include "compute/graph/exec.h"
 #include "compute/ops/hd_buffer.h"
-#include "train/detect/mask_target.h"
 #include "train/detect/targets.h"
 
 typedef struct train_image train_image_t;
-
-/* torchvision's for training: 2000, 2000, 0.7. */
-extern const proposals_options_t proposals_training;
 
 typedef struct train_image_options {
     const graph_t *graph; /* compute/models/rcnn.h; borrowed, like the other pointers */
@@ -32,7 +28,7 @@ typedef struct train_image_options {
 err_t train_image_new(const train_image_options_t *options, train_image_t **out);
 void train_image_free(train_image_t **train);
 
-/* The masks of an image's objects, one at a time: all bitmaps of an image could be large (mask_cut.h). */
+/* The masks of an image's objects, one at a time: all bitmaps of an image could be large (mask_cut_make). */
 typedef struct train_image_masks {
     /* Valid until the next call; without `inside`: the object has no mask, and counts for nothing in its loss. */
     err_t (*get)(void *context, int64_t object, mask_cut_t *out);

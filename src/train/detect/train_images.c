@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "data/load/detection.h"
-#include "train/detect/mask_cut.h"
+#include "train/detect/targets.h"
 
 /* The masks of one image, for train_image_masks_t. */
 typedef struct image_masks {

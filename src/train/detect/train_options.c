@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "train/detect/train_image.h"
 
 #define FIELD(name) offsetof(detect_train_options_t, name)
 const opt_t detect_train_option_table[] = {

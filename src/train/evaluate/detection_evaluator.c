@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/figure.h"
@@ -14,8 +16,191 @@
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
 #include "data/load/detection.h"
-#include "train/detect/deal.h"
 #include "train/feed/corrupt_samples.h"
+#include "train/task/task.h"
+
+typedef struct job {
+    int64_t cost, index;
+} job_t;
+
+typedef struct load {
+    int64_t cost, n;
+} load_t;
+
+static int by_cost(const void *a, const void *b)
+{
+    const job_t *x = a, *y = b;
+    if (x->cost != y->cost) return x->cost > y->cost ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Longest processing time first: Graham, "Bounds on multiprocessing timing anomalies", 1969. */
+err_t deal(const int64_t *costs, int64_t n, int rank, int size, int64_t *mine, int64_t *n_mine, int64_t *most)
+{
+    job_t *jobs = NULL;
+    load_t *loads = NULL;
+    err_t err;
+    TRY_OUT(err, mem_new_array(n, sizeof *jobs, "dealing work", &jobs));
+    TRY_OUT(err, mem_new_array(size, sizeof *loads, "dealing work", &loads));
+    for (int64_t i = 0; i < n; i++) jobs[i] = (job_t){costs[i], i};
+    qsort(jobs, (size_t)n, sizeof *jobs, by_cost);
+    *n_mine = *most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int to = 0;
+        for (int r = 1; r < size; r++)
+            if (loads[r].cost < loads[to].cost) to = r;
+        loads[to].cost += jobs[i].cost;
+        if (++loads[to].n > *most) *most = loads[to].n;
+        if (to == rank) mine[(*n_mine)++] = jobs[i].index;
+    }
+out:
+    mem_free(&jobs);
+    mem_free(&loads);
+    return err;
+}
+
+/* What all ranks detect, collected on rank 0. The outcome does not depend on the number of ranks or the order of
+ * images. */
+typedef struct gather {
+    comm_t *comm;
+    const class_map_t *map;
+    bool masks;
+    /* This rank's since the last exchange. */
+    char *bytes;
+    int64_t n_bytes;
+    /* Rank 0: of all ranks, in order of arrival. */
+    gather_image_t *images;
+    int64_t n_images;
+    detection_t *detections;
+    int64_t n_detections;
+    arena_t masks_text;
+} gather_t;
+
+/* As bytes: an image's head, then its detections, each followed by the text of its mask. */
+typedef struct head {
+    int64_t index, id, n;
+} head_t;
+
+typedef struct item {
+    double score, box[4];
+    int32_t category;
+    int32_t n_text; /* bytes that follow */
+} item_t;
+
+static void gather_free(gather_t *g)
+{
+    mem_free(&g->bytes);
+    mem_free(&g->images);
+    mem_free(&g->detections);
+    arena_free(&g->masks_text);
+}
+
+static err_t append(gather_t *g, const void *from, size_t n)
+{
+    TRY(mem_grow(g->n_bytes + (int64_t)n, 1, "detections", &g->bytes));
+    memcpy(g->bytes + g->n_bytes, from, n);
+    g->n_bytes += (int64_t)n;
+    return ERR_OK;
+}
+
+static err_t append_object(gather_t *g, const detector_object_t *object, int32_t category)
+{
+    item_t item = {.score = object->score, .category = category};
+    const int64_t at = g->n_bytes;
+    memcpy(item.box, object->box, sizeof item.box);
+    TRY(append(g, &item, sizeof item));
+    if (!g->masks) return ERR_OK;
+    TRY(mem_grow(g->n_bytes + RLE_TEXT_PER_RUN * (int64_t)object->mask.n + 1, 1, "detections", &g->bytes));
+    item.n_text = (int32_t)rle_format(&object->mask, g->bytes + g->n_bytes);
+    g->n_bytes += item.n_text;
+    memcpy(g->bytes + at, &item, sizeof item);
+    return ERR_OK;
+}
+
+/* Adds an image of this rank. Detections of outputs that are no category are left out. */
+static err_t gather_add(gather_t *g, int64_t index, int64_t id, const detector_result_t *result)
+{
+    head_t head = {index, id, 0};
+    for (int64_t i = 0; i < result->n; i++) head.n += g->map->category[result->objects[i].class] >= 0;
+    TRY(append(g, &head, sizeof head));
+    for (int64_t i = 0; i < result->n; i++) {
+        const int32_t category = g->map->category[result->objects[i].class];
+        if (category >= 0) TRY(append_object(g, &result->objects[i], category));
+    }
+    return ERR_OK;
+}
+
+static void take(const char **at, void *to, size_t n)
+{
+    memcpy(to, *at, n);
+    *at += n;
+}
+
+static err_t keep_image(gather_t *g, const char **at)
+{
+    head_t head;
+    take(at, &head, sizeof head);
+    TRY(mem_grow(g->n_images + 1, sizeof *g->images, "images", &g->images));
+    TRY(mem_grow(g->n_detections + head.n, sizeof *g->detections, "detections", &g->detections));
+    g->images[g->n_images++] = (gather_image_t){head.index, head.id, g->n_detections, head.n};
+    for (int64_t i = 0; i < head.n; i++) {
+        detection_t *d = &g->detections[g->n_detections++];
+        item_t item;
+        take(at, &item, sizeof item);
+        *d = (detection_t){.category = item.category, .score = item.score};
+        memcpy(d->box, item.box, sizeof d->box);
+        if (g->masks) TRY(arena_text(&g->masks_text, *at, (size_t)item.n_text, &d->mask));
+        *at += item.n_text;
+    }
+    return ERR_OK;
+}
+
+static err_t keep_all(gather_t *g, const char *bytes, int64_t n_bytes)
+{
+    for (const char *at = bytes; at < bytes + n_bytes;) TRY(keep_image(g, &at));
+    return ERR_OK;
+}
+
+/* Collective. Sends what was added to rank 0. */
+static err_t gather_exchange(gather_t *g)
+{
+    char *all = NULL;
+    int64_t n_all;
+    err_t err = task_gather(g->comm, g->bytes, g->n_bytes, "collecting detections", &all, &n_all);
+    g->n_bytes = 0;
+    if (err == ERR_OK && g->comm->rank == 0) err = keep_all(g, all, n_all);
+    mem_free(&all);
+    return err;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const gather_image_t *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Rank 0. Sorts by image, in the order of the truths' images, and returns the results of all. */
+static err_t gather_finish(gather_t *g, const truths_t *truths, results_t **out)
+{
+    results_t *results = NULL;
+    err_t err;
+    TRY_OUT(err, results_new(true, g->masks, &results));
+    qsort(g->images, (size_t)g->n_images, sizeof *g->images, by_id);
+    for (int64_t i = 0; i < g->n_images; i++) {
+        const gather_image_t *image = &g->images[i];
+        const int32_t row = truths_image(truths, image->id);
+        if (row < 0) RAISE_OUT(err, ERR_DATA, "the image %" PRId64 " is not annotated", image->id);
+        for (int64_t k = image->first; k < image->first + image->n; k++) {
+            g->detections[k].image = row;
+            TRY_OUT(err, results_add(results, &g->detections[k]));
+        }
+    }
+    *out = results;
+    return ERR_OK;
+out:
+    results_free(&results);
+    return err;
+}
 
 enum {
     ROUND = 4,    /* images of each rank between exchanges */

@@ -5,10 +5,16 @@
 #ifndef TRAIN_EVALUATE_DETECTION_EVALUATOR_H
 #define TRAIN_EVALUATE_DETECTION_EVALUATOR_H
 
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cluster/comm/comm.h"
+#include "data/annotation/class_map.h"
 #include "data/load/corrupt.h"
+#include "data/score/results.h"
 #include "data/score/score.h"
 #include "data/source/source.h"
-#include "train/detect/gather.h"
+#include "train/detect/detector.h"
 
 typedef struct detection_evaluator detection_evaluator_t;
 
@@ -54,6 +60,12 @@ err_t detection_evaluator_run(detection_evaluator_t *evaluator, detection_number
 err_t detection_evaluator_detect(detection_evaluator_t *evaluator);
 err_t detection_evaluator_score(detection_evaluator_t *evaluator, detection_numbers_t *out);
 
+/* An image with its detections. */
+typedef struct gather_image {
+    int64_t index, id; /* in the split; the source's */
+    int64_t first, n;  /* detections */
+} gather_image_t;
+
 /* On rank 0; on others all is NULL. */
 typedef struct detection_outcome {
     const truths_t *truths;       /* once opened */
@@ -63,5 +75,16 @@ typedef struct detection_outcome {
     int n_scores; /* once scored */
 } detection_outcome_t;
 detection_outcome_t detection_evaluator_outcome(const detection_evaluator_t *evaluator);
+
+/* Not collective: every rank computes the same. Deals work of known cost to ranks: the most expensive first, of equal
+ * ones the first, each to the rank with the least so far, of equal ones the first.
+ *
+ *   costs  [n] ≥ 0
+ *   mine   [n] receives the indices dealt to `rank`, the most expensive first
+ *   most   the largest number dealt to any rank
+ *
+ * Returns how many are this rank's in *n_mine. */
+err_t deal(const int64_t *costs, int64_t n, int rank, int size, int64_t *mine, int64_t *n_mine,
+           int64_t *most);
 
 #endif

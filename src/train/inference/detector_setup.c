@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "compute/models/rcnn.h"
-#include "train/detect/ports.h"
+#include "train/detect/detector.h"
 #include "train/run/choose_algorithms.h"
 #include "train/run/options.h"
 

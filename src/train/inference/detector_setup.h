@@ -13,23 +13,6 @@ typedef struct detector_settings {
     detections_options_t detections;
 } detector_settings_t;
 
-/* Of an evaluation (evaluate_detector.h). */
-typedef struct evaluate_detector_options {
-    const char *data; /* COCO's folder, or shards; NULL: the checkpoint's */
-    split_t split;
-    const char *score;   /* "auto", "bbox" or "segm" */
-    const char *json;    /* output: the numbers; or NULL */
-    const char *results; /* output: folder of bbox.json and segm.json; or NULL */
-    const char *png;     /* output: truth beside detections; or NULL */
-    int64_t n_worst;     /* images in png */
-    int64_t max_bad;     /* images that cannot be read; more are an error */
-    list_rules_t list;   /* of the data; what is at its default is the checkpoint's */
-    bool per_category;
-    bool threads_given; /* as in evaluate_options_t */
-    weights_options_t weights;
-    detector_settings_t detector;
-} evaluate_detector_options_t;
-
 /* ERR_USAGE: an option was given that classifiers have and detectors do not, or, unless the model is a detector, the
  * other way round.
  *

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens data and weights on all ranks. Detecting and scoring are left to train/evaluate, presenting the outcome to
- * show_detector.c. */
+/* `dptrain eval` of a detector: opens data and weights on all ranks, shows the outcome on rank 0. Detecting and scoring are
+ * left to train/evaluate and data/score, drawing to data/show. */
 #include "train/inference/evaluate_detector.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/figure.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/print.h"
+#include "base/record.h"
+#include "base/table.h"
 #include "cluster/comm/from_rank0.h"
 #include "cluster/session/disk_wait.h"
+#include "data/annotation/rle.h"
 #include "data/load/detection.h"
+#include "data/load/images.h"
+#include "data/score/score.h"
+#include "data/show/sheet.h"
 #include "data/source/share.h"
-#include "train/inference/show_detector.h"
 
 const char *const evaluate_detector_scores[] = {"auto", "bbox", "segm", NULL};
 
@@ -118,21 +129,262 @@ static err_t open_detection_evaluator(detector_run_t *run)
     return run->plan.exec ? exec_ready(run->plan.exec) : ERR_OK;
 }
 
+static const double overlap = 0.5;
+
+static double rightness(const worst_image_t *w)
+{
+    const double found = 2.0 * w->found, all = found + w->missed + w->wrong;
+    return all > 0 ? found / all : 1;
+}
+
+static int by_rightness(const void *a, const void *b)
+{
+    const worst_image_t *x = a, *y = b;
+    const double p = rightness(x), q = rightness(y);
+    const int32_t m = x->missed + x->wrong, n = y->missed + y->wrong;
+    if (p > q || p < q) return p < q ? -1 : 1;
+    if (m != n) return m > n ? -1 : 1;
+    return (x->image > y->image) - (x->image < y->image);
+}
+
+/* The best object that is free; -1: none; -2: it lies in a crowd. */
+static int32_t find_truth(const truth_image_t *image, const detection_t *d, const bool *taken)
+{
+    double best = overlap;
+    int32_t found = -1;
+    bool in_crowd = false;
+    for (int32_t i = 0; i < image->n_annotations; i++) {
+        const annotation_t *a = &image->annotations[i];
+        if (a->category != d->category || taken[i]) continue;
+        const double iou = rle_box_iou(d->box, a->box, a->crowd);
+        if (a->crowd)
+            in_crowd = in_crowd || iou >= overlap;
+        else if (iou >= best)
+            best = iou, found = i;
+    }
+    return found < 0 && in_crowd ? -2 : found;
+}
+
+static void count_image(const truth_image_t *image, const detection_t *detections, double threshold,
+                        bool *taken, worst_image_t *w)
+{
+    memset(taken, 0, (size_t)image->n_annotations * sizeof *taken);
+    for (int64_t i = w->first; i < w->first + w->n; i++) {
+        if (detections[i].score < threshold) continue;
+        const int32_t truth = find_truth(image, &detections[i], taken);
+        if (truth >= 0) taken[truth] = true;
+        w->found += truth >= 0;
+        w->wrong += truth == -1;
+    }
+    for (int32_t i = 0; i < image->n_annotations; i++) w->missed += !image->annotations[i].crowd && !taken[i];
+}
+
+err_t worst_images(const truths_t *truths, const results_t *results, double threshold, worst_image_t *out)
+{
+    bool *taken = NULL;
+    int32_t most = 0;
+    int64_t at = 0;
+    for (int64_t i = 0; i < truths->n_images; i++)
+        if (truths->images[i].n_annotations > most) most = truths->images[i].n_annotations;
+    TRY(mem_new_array(most, sizeof *taken, "objects that are found", &taken));
+    for (int64_t i = 0; i < truths->n_images; i++) {
+        worst_image_t *w = &out[i];
+        *w = (worst_image_t){.image = (int32_t)i, .first = at};
+        while (at < results->n && results->detections[at].image == i) at++;
+        w->n = at - w->first;
+        count_image(&truths->images[i], results->detections, threshold, taken, w);
+    }
+    qsort(out, (size_t)truths->n_images, sizeof *out, by_rightness);
+    mem_free(&taken);
+    return ERR_OK;
+}
+
+enum { TILE = 320, TEXT = 96 };
+static const double drawn_score = 0.5;
+
+static bool has_training_data(const detector_run_t *run)
+{
+    const dataset_info_t info = {.hash = images_hash(run->source, TASK_DETECT)};
+    return strcmp(dataset_hash(&info).text, run->model->about.data_xxh3) == 0;
+}
+
+/* Weights, model, data and canvases, before anything is detected. */
+static void show_header(const detector_run_t *run)
+{
+    const truths_t *truths = detection_evaluator_outcome(run->evaluator).truths;
+    const trained_about_t *about = &run->model->about;
+    char text[1024];
+    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
+    table_cell(&t, about->weights ? "weights" : "checkpoint");
+    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
+    table_cell(&t, "model");
+    class_map_describe(&run->map, truths->n_categories, text, sizeof text);
+    table_cell(&t, "%s, %s", about->model, text);
+    if (about->compute != DTYPE_F32) {
+        table_cell(&t, "precision");
+        table_cell(&t, "%s, as in training", model_precision(about->compute));
+    }
+    table_cell(&t, "data");
+    table_cell(&t, "%s, %s %s images", run->source->path, figure_count(truths->n_images).text,
+               split_words[run->options->split]);
+    int n;
+    for (const char *rest = run->source->about, *line; (line = print_next_line(&rest, &n));) {
+        table_cell(&t, "%s", "");
+        table_cell(&t, "%.*s", n, line);
+    }
+    if (!about->weights && !has_training_data(run)) {
+        table_cell(&t, "%s", "");
+        table_cell(&t, "not the data that the model was trained on");
+    }
+    table_cell(&t, "canvases");
+    canvases_describe(&run->canvases, text, sizeof text);
+    table_cell(&t, "%s (height x width)", text);
+    table_log(&t);
+    table_free(&t);
+    log_info("%s", "");
+}
+
+static err_t write_results(const detector_run_t *run, const detection_outcome_t *outcome)
+{
+    char path[FS_PATH_MAX], name[32];
+    for (score_type_t type = 0; type < SCORE_TYPE_COUNT && run->options->results; type++) {
+        if (!outcome->results->has[type]) continue;
+        snprintf(name, sizeof name, "%s.json", score_type_names[type]);
+        TRY(fs_join(path, run->options->results, name));
+        disk_wait_begin("writing", path);
+        err_t err = results_write(outcome->results, outcome->truths, type, path);
+        disk_wait_end();
+        TRY(err);
+        log_info("results  %s", path);
+    }
+    return ERR_OK;
+}
+
+static err_t write_numbers(const detector_run_t *run, const detection_outcome_t *outcome)
+{
+    const trained_about_t *about = &run->model->about;
+    json_t j = {0};
+    json_record_begin(&j, RECORD_EVAL);
+    json_string(&j, "checkpoint", about->path);
+    json_bool(&j, "averaged", about->averaged);
+    json_string(&j, "model", about->model);
+    json_string(&j, "precision", model_precision(about->compute));
+    json_string(&j, "data", run->source->path);
+    if (!about->weights) json_bool(&j, "matches_training_data", has_training_data(run));
+    json_string(&j, "split", split_names[run->options->split]);
+    json_int(&j, "n_samples", outcome->truths->n_images);
+    json_int(&j, "n_detections", outcome->results->n);
+    score_json(outcome->scores, outcome->n_scores, run->options->per_category ? outcome->truths : NULL, &j);
+    json_object_end(&j);
+    disk_wait_begin("writing", run->options->json);
+    err_t err = json_write_file(&j, run->options->json);
+    disk_wait_end();
+    json_free(&j);
+    return err;
+}
+
+/* What the sheet shows, one element per image. */
+typedef struct drawing {
+    worst_image_t *worst; /* of all images */
+    int64_t n;
+    pick_t *picks;
+    sheet_beside_t *beside;
+    detected_t *detected;
+    char (*texts)[TEXT];
+} drawing_t;
+
+static void free_drawing(drawing_t *d)
+{
+    for (int64_t i = 0; d->detected && i < d->n; i++) detected_free(&d->detected[i]);
+    mem_free(&d->worst);
+    mem_free(&d->picks);
+    mem_free(&d->beside);
+    mem_free(&d->detected);
+    mem_free(&d->texts);
+}
+
+static err_t prepare_drawing(const detector_run_t *run, const detection_outcome_t *outcome, drawing_t *d)
+{
+    const truths_t *truths = outcome->truths;
+    TRY(mem_new_array(truths->n_images, sizeof *d->worst, "a picture", &d->worst));
+    TRY(worst_images(truths, outcome->results, drawn_score, d->worst));
+    d->n = run->options->n_worst < truths->n_images ? run->options->n_worst : truths->n_images;
+    TRY(mem_new_array(d->n, sizeof *d->picks, "a picture", &d->picks));
+    TRY(mem_new_array(d->n, sizeof *d->beside, "a picture", &d->beside));
+    TRY(mem_new_array(d->n, sizeof *d->detected, "a picture", &d->detected));
+    TRY(mem_new_array(d->n, sizeof *d->texts, "a picture", &d->texts));
+    for (int64_t i = 0; i < d->n; i++) {
+        const worst_image_t *w = &d->worst[i];
+        d->picks[i] = (pick_t){.split = run->options->split, .index = outcome->images[w->image].index};
+        TRY(detected_set(&d->detected[i], outcome->results->detections + w->first, w->n, truths->categories,
+                         drawn_score));
+        snprintf(d->texts[i], TEXT, "%d found, %d missed, %d wrong", w->found, w->missed, w->wrong);
+        d->beside[i] = (sheet_beside_t){&d->detected[i], d->texts[i]};
+    }
+    return ERR_OK;
+}
+
+static void warn_drawing(const char *message)
+{
+    log_warn("%s", message);
+}
+
+static err_t draw_worst(const detector_run_t *run, const detection_outcome_t *outcome)
+{
+    drawing_t d = {.n = 0};
+    page_t *page = NULL;
+    char title[160], about[160];
+    int64_t n_bad;
+    err_t err;
+    TRY_OUT(err, prepare_drawing(run, outcome, &d));
+    snprintf(title, sizeof title, "The %s worst of %s %s images", figure_count(d.n).text,
+             figure_count(outcome->truths->n_images).text, split_words[run->options->split]);
+    snprintf(about, sizeof about, "Annotations, and on the right detections with a score of at least %g",
+             drawn_score);
+    const sheet_t sheet = {.source = run->source,
+                           .picks = d.picks,
+                           .n = d.n,
+                           .tile = TILE,
+                           .beside = d.beside,
+                           .title = title,
+                           .about = about,
+                           .tell = warn_drawing};
+    TRY_OUT(err, sheet_draw(&sheet, &n_bad, &page));
+    disk_wait_begin("writing", run->options->png);
+    err = page_write_png(page, run->options->png);
+    disk_wait_end();
+    if (err == ERR_OK) log_info("\nimage    %s, %s worst images", run->options->png, figure_count(d.n).text);
+out:
+    page_free(&page);
+    free_drawing(&d);
+    return err;
+}
+
+static err_t show_results(const detector_run_t *run)
+{
+    const detection_outcome_t outcome = detection_evaluator_outcome(run->evaluator);
+    log_info("found    %s objects", figure_count(outcome.results->n).text);
+    return write_results(run, &outcome);
+}
+
+static err_t show_scores(const detector_run_t *run)
+{
+    const detection_outcome_t outcome = detection_evaluator_outcome(run->evaluator);
+    log_info("%s", "");
+    score_print(outcome.scores, outcome.n_scores, run->options->per_category ? outcome.truths : NULL);
+    if (run->options->json) TRY(write_numbers(run, &outcome));
+    return run->options->png ? draw_worst(run, &outcome) : ERR_OK;
+}
+
 static err_t evaluate_and_show(detector_run_t *run)
 {
     const bool shows = run->comm->rank == 0;
     detection_numbers_t numbers;
-    const show_detector_t show = {.options = run->options,
-                                  .model = run->model,
-                                  .source = run->source,
-                                  .map = &run->map,
-                                  .canvases = &run->canvases,
-                                  .evaluator = run->evaluator};
-    if (shows) show_detector_header(&show);
+    if (shows) show_header(run);
     TRY(detection_evaluator_detect(run->evaluator));
-    TRY(comm_agree(run->comm, shows ? show_detector_results(&show) : ERR_OK, "writing detections"));
+    TRY(comm_agree(run->comm, shows ? show_results(run) : ERR_OK, "writing detections"));
     TRY(detection_evaluator_score(run->evaluator, &numbers));
-    return comm_agree(run->comm, shows ? show_detector_scores(&show) : ERR_OK, "showing the result");
+    return comm_agree(run->comm, shows ? show_scores(run) : ERR_OK, "showing the result");
 }
 
 err_t evaluate_detector(runtime_t *runtime, const char *where, trained_model_t *model,

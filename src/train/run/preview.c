@@ -17,7 +17,7 @@
 #include "data/load/detection.h"
 #include "data/load/images.h"
 #include "data/show/sheet.h"
-#include "train/detect/mask_cut.h"
+#include "train/detect/targets.h"
 #include "train/feed/corrupt_samples.h"
 #include "train/run/setup.h"
 

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "compute/models/rcnn.h"
 #include "data/load/images.h"
-#include "train/detect/ports.h"
+#include "train/detect/detector.h"
 #include "train/run/setup.h"
 
 err_t detector_set_model(trainer_t *t, model_options_t *options)
