@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "compute/ops/registry.h"
-#include "data/annotation/class_map.h"
+#include "data/annotation/sample.h"
 #include "tests/folder.h"
 #include "tests/mpi/everyone.h"
 #include "tests/small_rcnn.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/annotation/rle.h"
+#include "data/annotation/mask.h"
 #include "data/show/detected.h"
 #include "data/show/palette.h"
 #include "data/show/single.h"

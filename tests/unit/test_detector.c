@@ -7,7 +7,7 @@
 
 #include "compute/models/rcnn.h"
 #include "compute/ops/registry.h"
-#include "data/annotation/class_map.h"
+#include "data/annotation/sample.h"
 #include "data/image/orient.h"
 #include "tests/graph_util.h"
 #include "tests/small_rcnn.h"

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "data/annotation/split.h"
+#include "data/annotation/sample.h"
 
 /* An entry: 48 bits of the bytes' XXH3, then who read them; 0: unknown. */
 typedef int64_t content_entry_t;

@@ -7,7 +7,7 @@
 
 #include "base/fs.h"
 #include "compute/tensor/pixel_norm.h"
-#include "data/annotation/split.h"
+#include "data/annotation/sample.h"
 #include "data/transform/settings.h"
 
 /* TASK_DETECT: what images have. */

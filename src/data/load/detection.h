@@ -7,10 +7,10 @@
  *
  *   place      int32 [DETECTION_PLACE]   a detection_place_t
  *   box        float [objects, 4]        x1, y1, x2, y2 in pixels of the canvas, flipped and turned as the image
- *   class      int32 [objects]           output of the detector (annotation/class_map.h); 0: the box is to be
+ *   class      int32 [objects]           output of the detector (class_map_t); 0: the box is to be
  *                                        ignored (CROWD_IGNORED). These come last
  *   mask.n     int32 [objects]           number of runs of each mask; 0: it has none
- *   mask.runs  int32 [Σ mask.n]          runs (annotation/rle.h) of the image as stored, neither flipped nor
+ *   mask.runs  int32 [Σ mask.n]          runs (rle_t) of the image as stored, neither flipped nor
  *                                        turned
  *
  * A canvas takes the beginning of its sample's pixels, [canvas height, canvas width, 3]. */

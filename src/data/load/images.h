@@ -5,7 +5,7 @@
 #ifndef DATA_LOAD_IMAGES_H
 #define DATA_LOAD_IMAGES_H
 
-#include "data/annotation/class_map.h"
+#include "data/annotation/sample.h"
 #include "data/dataset/dataset.h"
 #include "data/source/source.h"
 #include "data/transform/canvas.h"

@@ -16,7 +16,7 @@ typedef struct detection {
     int32_t image, category; /* rows of the truths */
     double score;
     double box[4];    /* x, y, width, height */
-    const char *mask; /* COCO's compressed RLE (data/annotation/rle.h) */
+    const char *mask; /* COCO's compressed RLE (data/annotation/mask.h) */
 } detection_t;
 
 /* All detections have boxes, or masks, or both. */

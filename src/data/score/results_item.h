@@ -3,7 +3,7 @@
 #ifndef DATA_SCORE_RESULTS_ITEM_H
 #define DATA_SCORE_RESULTS_ITEM_H
 
-#include "data/annotation/rle.h"
+#include "data/annotation/mask.h"
 #include "data/score/results.h"
 
 typedef enum results_member {

@@ -5,7 +5,6 @@
 #define DATA_SCORE_TRUTHS_H
 
 #include "data/annotation/sample.h"
-#include "data/annotation/split.h"
 #include "data/dataset/dataset.h"
 #include "data/source/source.h"
 

@@ -25,7 +25,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
-#include "data/annotation/split.h"
+#include "data/annotation/sample.h"
 
 enum {
     SHARD_SCHEMA = 2,          /* 1: notes without truths and exact points */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "data/annotation/rle.h"
+#include "data/annotation/mask.h"
 #include "data/show/caption.h"
 #include "data/show/objects.h"
 #include "data/show/single.h"

@@ -11,7 +11,7 @@
 #include "compute/boxes/anchors.h"
 #include "compute/boxes/box.h"
 #include "compute/models/rcnn.h"
-#include "data/annotation/rle.h"
+#include "data/annotation/mask.h"
 #include "data/image/image.h"
 #include "data/transform/map.h"
 

@@ -11,7 +11,7 @@
 #include "compute/boxes/box.h"
 #include "compute/boxes/match.h"
 #include "compute/models/rcnn.h"
-#include "data/annotation/rle.h"
+#include "data/annotation/mask.h"
 #include "data/transform/map.h"
 #include "train/detect/postprocess.h"
 

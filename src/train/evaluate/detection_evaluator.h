@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "cluster/comm/comm.h"
-#include "data/annotation/class_map.h"
+#include "data/annotation/sample.h"
 #include "data/load/corrupt.h"
 #include "data/score/results.h"
 #include "data/score/score.h"

@@ -4,7 +4,7 @@
 #define TRAIN_EVALUATE_EVALUATE_RESULTS_H
 
 #include "cluster/comm/comm.h"
-#include "data/annotation/split.h"
+#include "data/annotation/sample.h"
 #include "data/score/results.h"
 
 typedef struct results_options {

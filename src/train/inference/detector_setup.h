@@ -3,7 +3,7 @@
 #ifndef TRAIN_INFERENCE_DETECTOR_SETUP_H
 #define TRAIN_INFERENCE_DETECTOR_SETUP_H
 
-#include "data/annotation/split.h"
+#include "data/annotation/sample.h"
 #include "train/detect/detector.h"
 #include "train/inference/trained_model.h"
 

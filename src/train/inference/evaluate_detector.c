@@ -15,7 +15,7 @@
 #include "base/table.h"
 #include "cluster/comm/from_rank0.h"
 #include "cluster/session/disk_wait.h"
-#include "data/annotation/rle.h"
+#include "data/annotation/mask.h"
 #include "data/load/detection.h"
 #include "data/load/images.h"
 #include "data/score/score.h"

@@ -11,7 +11,7 @@
 #include "base/record.h"
 #include "base/table.h"
 #include "compute/models/model.h"
-#include "data/annotation/class_map.h"
+#include "data/annotation/sample.h"
 #include "data/show/detected.h"
 #include "data/source/source.h"
 #include "train/inference/prediction_files.h"

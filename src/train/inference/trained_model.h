@@ -10,7 +10,7 @@
 #include "cluster/session/runtime.h"
 #include "compute/models/model.h"
 #include "compute/ops/hd_buffer.h"
-#include "data/annotation/class_map.h"
+#include "data/annotation/sample.h"
 #include "data/load/loader.h"
 
 /* Options that describe FILE.npz; a checkpoint has its own values. */

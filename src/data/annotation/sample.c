@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps outputs of a detector to categories and back, by id or by row, and writes the ids that decide it. */
-#include "data/annotation/class_map.h"
+/* The names of the splits; categories as outputs of a detector, and the text of the ids that decide it. */
+#include "data/annotation/sample.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
+
+const char *const split_names[SPLIT_COUNT + 1] = {"train", "val", NULL};
+const char *const split_words[SPLIT_COUNT] = {"training", "validation"};
 
 err_t class_map_new(const category_t *categories, int32_t n, class_map_t *out)
 {
