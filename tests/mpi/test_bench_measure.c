@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "cluster/session/stop.h"
+#include "cluster/session/signals.h"
 #include "tests/mpi/everyone.h"
 #include "tools/bench/bench.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * Signals end a process after its last acts: cluster/session/interrupt.h. Each case is a child process. */
+ * Signals end a process after its last acts: cluster/session/signals.h. Each case is a child process. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cluster/session/interrupt.h"
+#include "cluster/session/signals.h"
 #include "tests/tap.h"
 
 enum { SAID_MAX = 256 };

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Notes which file the main thread is waiting for. Timing it is left to base/deadline.c and the watchdog. */
+/* Notes which file the main thread is waiting for, and reads and writes cached choices so noted. Timing a wait is left to
+ * base/deadline.c and the watchdog. */
 #include "cluster/session/disk_wait.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/deadline.h"
 #include "base/fs.h"
@@ -51,4 +53,30 @@ void disk_wait_end(void)
     if (!thread_is_main() || --now.depth > 0) return;
     deadline_end();
     watchdog_swap_phase(now.phase);
+}
+
+static err_t read_regular(const char *path, int64_t max_bytes, char **out)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) return ERR_OK;
+    /* Opening a FIFO waits for a writer. */
+    if (!S_ISREG(info.st_mode)) RAISE(ERR_USAGE, "%s is not a regular file", path);
+    return fs_read_text(path, max_bytes, out);
+}
+
+err_t measure_cache_read(const char *path, int64_t max_bytes, char **out)
+{
+    *out = NULL;
+    disk_wait_begin("reading", path);
+    err_t err = read_regular(path, max_bytes, out);
+    disk_wait_end();
+    return err;
+}
+
+err_t measure_cache_write(const char *path, const char *text)
+{
+    disk_wait_begin("writing", path);
+    err_t err = fs_write_text(path, text);
+    disk_wait_end();
+    return err;
 }

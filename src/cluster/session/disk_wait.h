@@ -5,6 +5,10 @@
 #ifndef CLUSTER_SESSION_DISK_WAIT_H
 #define CLUSTER_SESSION_DISK_WAIT_H
 
+#include <stdint.h>
+
+#include "base/err.h"
+
 /* A call that takes a moment. Nested calls belong to the outer one.
  *
  *   doing  "writing records to"
@@ -15,5 +19,13 @@ void disk_wait_begin(const char *doing, const char *path);
 void disk_work_begin(const char *doing, const char *path);
 
 void disk_wait_end(void);
+
+/* The files of the user's cache folder (fs_cache_path) that keep what start-up measured and chose, within these
+ * brackets.
+ *
+ * *out: the text, to be freed with mem_free; NULL if there is no file. ERR_USAGE also if it is not a regular file,
+ * which might never answer. */
+err_t measure_cache_read(const char *path, int64_t max_bytes, char **out);
+err_t measure_cache_write(const char *path, const char *text);
 
 #endif

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Options of every collective command, and its start and end: communicator, backend, threads. The work
- * between them is left to the command. */
+/* Options of every collective command, and its start and end: communicator, backend, threads, and the slowdown that a
+ * hidden option injects. The work between them is left to the command. */
 #include "cluster/session/runtime.h"
 
+#include <limits.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/deadline.h"
 #include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/opt.h"
 #include "base/thread.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
-#include "cluster/session/interrupt.h"
+#include "signals.h"
 #include "store/h5/h5.h"
 
 static const char *const switches[] = {"auto", "on", "off", NULL};
@@ -202,6 +207,38 @@ err_t runtime_open_comm(const runtime_options_t *options, void (*abort_job)(err_
     return comm_open(&comm_options, &out->comm);
 }
 
+/* Of a step; and of bench, the names of its cases. */
+static const char *const phases[] = {"data", "forward", "backward", "allreduce", "optimizer",
+                                     "comm", "gemm",    "conv",     "mem",       "io"};
+enum { N_PHASES = sizeof phases / sizeof *phases };
+
+/* Parses PHASE:SHARE or PHASE:SHARE@RANK, such as "backward:0.05"; NULL: none. */
+static err_t slowdown_parse(const char *text, slowdown_t *out)
+{
+    *out = (slowdown_t){0};
+    if (!text) return ERR_OK;
+    const char *colon = strchr(text, ':');
+    char *end = NULL;
+    out->rank = -1;
+    if (colon) out->share = strtod(colon + 1, &end);
+    bool valid = colon && end > colon + 1 && out->share > 0 && out->share <= 1e9;
+    if (valid && *end == '@') {
+        const char *digits = end + 1;
+        const long rank = strtol(digits, &end, 10);
+        valid = end > digits && rank >= 0 && rank < INT_MAX;
+        out->rank = (int)rank;
+    }
+    if (!valid || *end)
+        RAISE(ERR_USAGE, "invalid --burn '%s': expected PHASE:SHARE such as backward:0.05", text);
+    char phase[32];
+    snprintf(phase, sizeof phase, "%.*s", (int)(colon - text), text);
+    for (int i = 0; i < N_PHASES; i++)
+        if (strcmp(phase, phases[i]) == 0) out->phase = phases[i];
+    if (out->phase) return ERR_OK;
+    const char *nearest = opt_nearest(phase, phases, N_PHASES);
+    RAISE(ERR_USAGE, "--burn: unknown phase '%s'; did you mean %s?", phase, nearest ? nearest : phases[0]);
+}
+
 err_t runtime_open_backend(const runtime_options_t *options, runtime_t *out)
 {
     TRY(comm_agree(out->comm, backend_find(options->device, &out->backend, out->why), "choosing the device"));
@@ -274,4 +311,12 @@ err_t runtime_close(runtime_t *runtime, err_t err)
     if (runtime->backend && runtime->backend->close) runtime->backend->close();
     comm_close(&runtime->comm);
     return err;
+}
+
+double slowdown_now(const slowdown_t *slowdown, const char *phase, double whole_sec)
+{
+    if (!slowdown->phase || strcmp(slowdown->phase, phase) != 0) return 0;
+    double start = clock_sec(), now = start;
+    while (now - start < slowdown->share * whole_sec) now = clock_sec();
+    return now - start;
 }

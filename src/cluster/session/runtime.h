@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "base/opt.h"
 #include "cluster/comm/comm.h"
-#include "cluster/session/slowdown.h"
 #include "compute/ops/backend.h"
 
 typedef struct runtime_options {
@@ -19,6 +18,15 @@ typedef struct runtime_options {
 /* Two groups of one struct: the second has what concerns GPUs alone. */
 extern const opt_t runtime_option_table[], gpu_option_table[];
 extern const int n_runtime_options, n_gpu_options;
+
+/* Injected slowdown, to prove that a slowdown is detected and attributed to the right phase: the hidden option
+ * --burn PHASE:SHARE[@RANK] of train and bench. Work on a GPU is not slowed down. Zeroed: no slowdown. */
+typedef struct slowdown {
+    const char *
+        phase; /* data, forward, backward, allreduce, optimizer; of bench, the name of the case; NULL: none */
+    double share; /* relative to the time without it */
+    int rank;     /* of @RANK; -1: all */
+} slowdown_t;
 
 typedef struct runtime {
     comm_t *comm;
@@ -65,5 +73,8 @@ void runtime_abort_alone(const runtime_t *runtime, err_t err);
 /* Collective; first applies runtime_abort_alone. Rank 0 prints an error's message; everything is closed in
  * order. Returns err. */
 err_t runtime_close(runtime_t *runtime, err_t err);
+
+/* If `phase` is the chosen one, spins for its share of whole_sec. Returns the time spent. */
+double slowdown_now(const slowdown_t *slowdown, const char *phase, double whole_sec);
 
 #endif

@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/xxh3.h"
 #include "cluster/hosts/machine.h"
-#include "cluster/session/measure_cache.h"
+#include "disk_wait.h"
 
 enum { FORMAT = 1 };
 /* More than any machine does, per second. */

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "cluster/hosts/machine.h"
-#include "cluster/session/stop.h"
+#include "cluster/session/signals.h"
 
 #define FIELD(name) offsetof(bench_options_t, name)
 const opt_t bench_option_table[] = {

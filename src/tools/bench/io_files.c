@@ -17,7 +17,7 @@
 
 #include "base/figure.h"
 #include "base/mem.h"
-#include "cluster/session/stop.h"
+#include "cluster/session/signals.h"
 
 static err_t check_room(const char *folder, int64_t n_bytes)
 {

@@ -12,7 +12,7 @@
 #include "base/sim.h"
 #include "base/stats.h"
 #include "cluster/comm/watchdog.h"
-#include "cluster/session/stop.h"
+#include "cluster/session/signals.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/samples.h"
 

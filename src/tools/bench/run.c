@@ -8,8 +8,7 @@
 #include "base/progress.h"
 #include "base/version.h"
 #include "cluster/hosts/machine.h"
-#include "cluster/session/interrupt.h"
-#include "cluster/session/stop.h"
+#include "cluster/session/signals.h"
 #include "tools/bench/cases.h"
 #include "tools/bench/log.h"
 

@@ -16,7 +16,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/session/stop.h"
+#include "cluster/session/signals.h"
 
 enum { ID_BYTES = 20 };
 /* Rank 0 must give up before the other ranks, which wait for it for --timeout. */

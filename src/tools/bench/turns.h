@@ -17,7 +17,7 @@ typedef struct turns turns_t;
  *   id    of this run, sent to the other job
  *
  * ERR_USAGE: the spec. ERR_SYSTEM: the folder. ERR_PEER: the other job did not start within timeout_sec, or
- * ended. ERR_GATE: a signal (cluster/session/stop.h) ended the wait. */
+ * ended. ERR_GATE: a signal (cluster/session/signals.h) ended the wait. */
 err_t turns_open(comm_t *comm, const char *spec, const char *id, double timeout_sec, turns_t **out);
 
 /* Id of the other run, on rank 0; elsewhere "". */

@@ -16,8 +16,8 @@
 #include "base/xxh3.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
-#include "cluster/session/measure_cache.h"
-#include "cluster/session/stop.h"
+#include "cluster/session/disk_wait.h"
+#include "cluster/session/signals.h"
 #include "compute/graph/fuse.h"
 
 void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training)

@@ -18,7 +18,7 @@
 #include "base/xxh3.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
-#include "cluster/session/measure_cache.h"
+#include "cluster/session/disk_wait.h"
 #include "compute/graph/measure_step.h"
 
 enum { FORMAT = 1, KEY_MAX = 1024, CACHE_MAX = 1 << 18 };

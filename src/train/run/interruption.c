@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Rank 0's last acts after a signal, and the lock that gives them a finished step. When signals arrive and
- * how the process ends is left to cluster/session/interrupt.c. */
+ * how the process ends is left to cluster/session/signals.c. */
 #include "train/run/interruption.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "cluster/session/disk_wait.h"
-#include "cluster/session/interrupt.h"
+#include "cluster/session/signals.h"
 #include "store/checkpoint/store.h"
 #include "train/run/checkpoint_content.h"
 #include "train/run/end_record.h"

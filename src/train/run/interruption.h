@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ctrl-C and SIGTERM in a run: rank 0 saves the last finished step if it holds the whole state and time
  * suffices, says how to resume, and ends the metrics with a whole line. The process then ends by the signal
- * (cluster/session/interrupt.h). Without collectives: the other ranks may be anywhere.
+ * (cluster/session/signals.h). Without collectives: the other ranks may be anywhere.
  *
  * A thread of its own writes the checkpoint, because the main thread may be inside a collective. While the
  * state is open, host memory holds a finished step: the main thread changes it only after closing it. On host

@@ -16,7 +16,7 @@
 #include "base/trace.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/disk_wait.h"
-#include "cluster/session/stop.h"
+#include "cluster/session/signals.h"
 #include "store/checkpoint/store.h"
 #include "train/output/status.h"
 #include "train/run/end_record.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The handler wakes a thread, which lets a second thread do the last acts and ends the process when they are
- * done or their time is up. What the acts are is left to the caller. */
-#include "cluster/session/interrupt.h"
+/* Catches signals. A request to stop is remembered: acting on it is left to the training loop. A signal that ends the
+ * process wakes a thread, which lets a second thread do the caller's last acts and ends the process when they are done or
+ * their time is up. */
+#include "cluster/session/signals.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,6 +10,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +23,51 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "cluster/comm/watchdog.h"
+
+static atomic_bool requested, noticed;
+
+static void on_stop(int number)
+{
+    (void)number;
+    atomic_store(&requested, true);
+}
+
+void stop_catch(int number)
+{
+    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+const char *stop_words(void)
+{
+    static const char *const words[] = {"stopped by SIGUSR1", "stopped by SIGINT", "stopped by SIGTERM",
+                                        "stopped by SIGHUP"};
+    const char *path = getenv("DPTRAIN_ASKED");
+    char name[16];
+    if (!path || !path[0]) return words[0];
+    fs_read_line(path, name, sizeof name);
+    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++)
+        if (strcmp(words[i] + strlen("stopped by "), name) == 0) return words[i];
+    return "stopped on request";
+}
+
+bool stop_requested(void)
+{
+    const bool is = atomic_load_explicit(&requested, memory_order_relaxed);
+    if (is) atomic_store(&noticed, true);
+    return is;
+}
+
+void stop_request(void)
+{
+    atomic_store(&requested, true);
+}
+
+bool stop_was_noticed(void)
+{
+    return atomic_load(&noticed);
+}
 
 enum { N_SIGNALS = 3, TEXT_MAX = 2 * FS_PATH_MAX, REPEAT_MS = 250 };
 static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
