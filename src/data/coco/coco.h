@@ -82,7 +82,7 @@ typedef struct coco {
 /* Called with the bytes read so far and the file's size. */
 typedef void (*coco_progress_t)(void *context, int64_t n_read, int64_t n_bytes);
 
-/* Reads a file, also one that coco_stream (stream.h) has to decompress or convert. images, annotations and categories
+/* Reads a file, also one that coco_stream has to decompress or convert. images, annotations and categories
  * may come in any order. Members:
  *
  *   images       id, file_name (or path, coco_url), width, height
@@ -115,5 +115,21 @@ typedef void coco_listen_t(void *context, coco_effect_t effect, const char *line
 /* Tells what was unusual about the file, a line for each kind: "2 boxes exceeded their image and were clipped
  * (first: annotation 12)". */
 void coco_tell(const coco_t *coco, void *context, coco_listen_t *listen);
+
+/* A file of JSON in pieces of UTF-8. */
+typedef struct coco_stream {
+    void *context;
+    /* Called with each piece in order; the last one may be empty, all others have COCO_MAX_VALUE bytes or the
+     * file's size. */
+    err_t (*feed)(void *context, const void *bytes, size_t n_bytes);
+    void *progress_context;
+    coco_progress_t progress;  /* NULL: not reported */
+    coco_encoding_t *encoding; /* what was converted; NULL: not told */
+} coco_stream_t;
+
+/* Reads a regular file. A byte order mark is skipped, UTF-16 with one is converted, and what gzip compressed is
+ * decompressed, up to 64 MiB and 100 times the file's size. ERR_DATA without the file's name: it cannot be opened,
+ * is none, is empty, truncated or damaged; a surrogate of UTF-16 that stands alone; or feed's error. */
+err_t coco_stream(const char *path, const coco_stream_t *to);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/json_events.h"
 #include "base/mem.h"
-#include "data/coco/item.h"
+#include "records.h"
 
 /* The innermost enclosing object or array. */
 typedef enum place {

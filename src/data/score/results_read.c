@@ -7,7 +7,7 @@
 
 #include "base/json_events.h"
 #include "base/mem.h"
-#include "data/coco/stream.h"
+#include "data/coco/coco.h"
 #include "data/score/results_item.h"
 
 /* The innermost enclosing object or array. */
