@@ -352,9 +352,20 @@ static err_t end_category(const coco_item_t *item, coco_records_t *records, coco
     return ERR_OK;
 }
 
-/* Copies the polygons to `kept`: as floats, and as they are where a float does not tell them. */
-static err_t keep_polygons(const coco_item_t *item, arena_t *kept, annotation_t *out)
+/* Copies the runs or the polygons to `kept`: polygons as floats, and as they are where a float does not tell them. */
+static err_t keep_segmentation(const coco_item_t *item, arena_t *kept, annotation_t *out)
 {
+    if (item->has_mask) {
+        size_t n_runs = (size_t)item->n_runs * sizeof(uint32_t);
+        uint32_t *runs = NULL;
+        TRY(arena_new(kept, n_runs, &runs));
+        memcpy(runs, item->runs, n_runs);
+        out->segmentation = SEGMENTATION_RLE;
+        out->n_runs = (int32_t)item->n_runs;
+        out->runs = runs;
+        return ERR_OK;
+    }
+    if (item->n_polygons == 0) return ERR_OK;
     size_t n = (size_t)item->n_numbers, n_polygons = (size_t)item->n_polygons;
     float *points = NULL;
     int32_t *n_points = NULL;
@@ -377,23 +388,6 @@ static err_t keep_polygons(const coco_item_t *item, arena_t *kept, annotation_t 
     out->n_points = n_points;
     out->points = points;
     out->exact = exact;
-    return ERR_OK;
-}
-
-/* Copies the polygons or runs to `kept`. */
-static err_t keep_segmentation(const coco_item_t *item, arena_t *kept, annotation_t *out)
-{
-    size_t n_runs = (size_t)item->n_runs * sizeof(uint32_t);
-    if (item->has_mask) {
-        uint32_t *runs = NULL;
-        TRY(arena_new(kept, n_runs, &runs));
-        memcpy(runs, item->runs, n_runs);
-        out->segmentation = SEGMENTATION_RLE;
-        out->n_runs = (int32_t)item->n_runs;
-        out->runs = runs;
-    } else if (item->n_polygons > 0) {
-        TRY(keep_polygons(item, kept, out));
-    }
     return ERR_OK;
 }
 

@@ -46,42 +46,9 @@ static err_t count_same_names(const category_t *categories, int32_t n, coco_flaw
     return ERR_OK;
 }
 
-static err_t arrange_categories(coco_records_t *records, coco_t *out)
-{
-    category_t *categories = NULL;
-    int32_t n = 0;
-    TRY(new_array(records, records->n_categories, sizeof *categories, &categories));
-    for (const coco_category_record_t *r = records->categories; r; r = r->next) categories[n++] = r->category;
-    qsort(categories, (size_t)n, sizeof *categories, compare_categories);
-    for (int32_t i = 1; i < n; i++)
-        if (categories[i].id == categories[i - 1].id)
-            RAISE(ERR_DATA, "duplicate category id %" PRId64 ": %s and %s", categories[i].id,
-                  categories[i - 1].name, categories[i].name);
-    out->categories = categories;
-    out->n_categories = n;
-    return count_same_names(categories, n, &records->flaws.same_names);
-}
-
 static int compare_images(const void *a, const void *b)
 {
     return by_id(((const coco_image_t *)a)->id, ((const coco_image_t *)b)->id);
-}
-
-static err_t arrange_images(coco_records_t *records, coco_image_t **images, coco_t *out)
-{
-    coco_image_t *all = NULL;
-    int64_t n = 0;
-    TRY(new_array(records, records->n_images, sizeof *all, &all));
-    for (const coco_image_record_t *r = records->images; r; r = r->next) all[n++] = r->image;
-    qsort(all, (size_t)n, sizeof *all, compare_images);
-    for (int64_t i = 1; i < n; i++)
-        if (all[i].id == all[i - 1].id)
-            RAISE(ERR_DATA, "duplicate image id %" PRId64 ": %s and %s", all[i].id, all[i - 1].name,
-                  all[i].name);
-    *images = all;
-    out->images = all;
-    out->n_images = n;
-    return ERR_OK;
 }
 
 typedef struct numbered {
@@ -367,11 +334,32 @@ static err_t arrange_annotations(coco_records_t *records, coco_image_t *images, 
  * records->kept. ERR_DATA names ids. */
 static err_t arrange_records(coco_records_t *records, coco_t *out)
 {
+    category_t *categories = NULL;
     coco_image_t *images = NULL;
-    TRY(arrange_categories(records, out));
-    TRY(arrange_images(records, &images, out));
-    if (out->n_images == 0) RAISE(ERR_DATA, "it lists no images");
-    if (out->n_categories == 0) RAISE(ERR_DATA, "it lists no categories");
+    int32_t n_categories = 0;
+    int64_t n_images = 0;
+    TRY(new_array(records, records->n_categories, sizeof *categories, &categories));
+    for (const coco_category_record_t *r = records->categories; r; r = r->next)
+        categories[n_categories++] = r->category;
+    qsort(categories, (size_t)n_categories, sizeof *categories, compare_categories);
+    for (int32_t i = 1; i < n_categories; i++)
+        if (categories[i].id == categories[i - 1].id)
+            RAISE(ERR_DATA, "duplicate category id %" PRId64 ": %s and %s", categories[i].id,
+                  categories[i - 1].name, categories[i].name);
+    out->categories = categories;
+    out->n_categories = n_categories;
+    TRY(count_same_names(categories, n_categories, &records->flaws.same_names));
+    TRY(new_array(records, records->n_images, sizeof *images, &images));
+    for (const coco_image_record_t *r = records->images; r; r = r->next) images[n_images++] = r->image;
+    qsort(images, (size_t)n_images, sizeof *images, compare_images);
+    for (int64_t i = 1; i < n_images; i++)
+        if (images[i].id == images[i - 1].id)
+            RAISE(ERR_DATA, "duplicate image id %" PRId64 ": %s and %s", images[i].id, images[i - 1].name,
+                  images[i].name);
+    out->images = images;
+    out->n_images = n_images;
+    if (n_images == 0) RAISE(ERR_DATA, "it lists no images");
+    if (n_categories == 0) RAISE(ERR_DATA, "it lists no categories");
     TRY(arrange_annotations(records, images, out));
     out->flaws = records->flaws;
     return ERR_OK;

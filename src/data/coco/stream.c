@@ -39,28 +39,6 @@ typedef struct input {
     size_t n_carry;
 } input_t;
 
-/* Of the file. */
-static err_t read_file(input_t *in, void *out, size_t n, size_t *got)
-{
-    int reason = fs_read_all(in->fd, FS_HERE, out, n, got);
-    if (reason) RAISE(ERR_SYSTEM, "cannot read it: %s", strerror(reason));
-    in->n_read += (int64_t)*got;
-    return ERR_OK;
-}
-
-static err_t read_packed(input_t *in, void *out, size_t n, size_t *got)
-{
-    TRY(gunzip_read(in->gunzip, out, n, got));
-    in->n_read = gunzip_n_read(in->gunzip);
-    in->n_unpacked += (int64_t)*got;
-    if (in->n_unpacked > GUNZIP_FREE_BYTES + GUNZIP_MAX_RATIO * in->n_bytes)
-        RAISE(ERR_DATA,
-              "its gzip data grows to more than %d times its %" PRId64
-              " bytes; decompress it by gunzip if that is right",
-              GUNZIP_MAX_RATIO, in->n_bytes);
-    return ERR_OK;
-}
-
 /* Of the text, before it is converted: n bytes, fewer only at its end. */
 static err_t read_text(input_t *in, void *out, size_t n, size_t *got)
 {
@@ -69,7 +47,20 @@ static err_t read_text(input_t *in, void *out, size_t n, size_t *got)
     in->n_head -= n_kept;
     memmove(in->head, in->head + n_kept, in->n_head);
     char *rest = (char *)out + n_kept;
-    TRY(in->gunzip ? read_packed(in, rest, n - n_kept, got) : read_file(in, rest, n - n_kept, got));
+    if (in->gunzip) {
+        TRY(gunzip_read(in->gunzip, rest, n - n_kept, got));
+        in->n_read = gunzip_n_read(in->gunzip);
+        in->n_unpacked += (int64_t)*got;
+        if (in->n_unpacked > GUNZIP_FREE_BYTES + GUNZIP_MAX_RATIO * in->n_bytes)
+            RAISE(ERR_DATA,
+                  "its gzip data grows to more than %d times its %" PRId64
+                  " bytes; decompress it by gunzip if that is right",
+                  GUNZIP_MAX_RATIO, in->n_bytes);
+    } else {
+        int reason = fs_read_all(in->fd, FS_HERE, rest, n - n_kept, got);
+        if (reason) RAISE(ERR_SYSTEM, "cannot read it: %s", strerror(reason));
+        in->n_read += (int64_t)*got;
+    }
     *got += n_kept;
     return ERR_OK;
 }
