@@ -9,7 +9,6 @@
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"
-#include "train/inference/predict_detector.h"
 
 typedef struct options {
     predict_options_t predict;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Average precision and top-k against values worked by hand. */
-#include "train/task/average_precision.h"
+#include "train/task/metric.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The evaluator: distributes whole batches over ranks, runs forward passes, sums losses. Counting and ranking
- * are left to the task, presenting the result to evaluation_show.c. */
+ * are left to the task, presenting the result to whoever asked for it. */
 #include "train/evaluate/evaluate.h"
 
 #include <math.h>

@@ -3,14 +3,19 @@
  * left to train/evaluate, the model to trained_model.c. */
 #include "train/inference/evaluate_checkpoint.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/print.h"
+#include "base/record.h"
+#include "base/table.h"
 #include "cluster/session/disk_wait.h"
+#include "compute/models/model.h"
 #include "data/load/images.h"
-#include "train/evaluate/evaluation_show.h"
+#include "train/evaluate/evaluate.h"
 #include "train/feed/data.h"
 #include "train/run/choose_algorithms.h"
 
@@ -226,6 +231,76 @@ static err_t build_evaluator(eval_run_t *run, const runtime_t *runtime)
     return exec_ready(run->exec);
 }
 
+static bool has_training_data(const eval_run_t *run)
+{
+    return strcmp(dataset_hash(&run->dataset->info).text, run->model->about.data_xxh3) == 0;
+}
+
+/* Metrics to four digits. */
+static void print_result(const eval_run_t *run, const char *const *names, const evaluation_t *eval)
+{
+    const trained_about_t *about = &run->model->about;
+    const dataset_info_t *info = &run->dataset->info;
+    const task_metrics_t *metrics = &run->evaluator.metrics;
+    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
+    table_cell(&t, about->weights ? "weights" : "checkpoint");
+    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
+    if (about->input[0]) {
+        table_cell(&t, "images");
+        table_cell(&t, "%s", about->input);
+    }
+    if (about->compute != DTYPE_F32) {
+        table_cell(&t, "precision");
+        table_cell(&t, "%s, as in training", model_precision(about->compute));
+    }
+    table_cell(&t, "data");
+    table_cell(&t, "%s (%s), %lld %s samples", info->source, run->data.why, (long long)eval->n,
+               split_words[run->split]);
+    int n;
+    for (const char *rest = info->about, *line; (line = print_next_line(&rest, &n));) {
+        table_cell(&t, "%s", "");
+        table_cell(&t, "%.*s", n, line);
+    }
+    if (!about->weights && !has_training_data(run)) {
+        table_cell(&t, "%s", "");
+        table_cell(&t, "not the data that the model was trained on");
+    }
+    /* The first metric, the loss, comes last. */
+    for (int k = 1; k <= metrics->n; k++) {
+        int i = k % metrics->n;
+        if (metrics->at[i]->always_null) continue;
+        table_cell(&t, "%s", metrics->at[i]->label);
+        table_cell(&t, "%.4f", eval->values[i]);
+    }
+    table_log(&t);
+    table_free(&t);
+    run->evaluator.task->print(&run->evaluator.evaluation, names);
+}
+
+/* One JSON object with all digits; docs/records.md describes its fields. */
+static err_t write_result(const eval_run_t *run, const evaluation_t *eval, const char *path)
+{
+    const trained_about_t *about = &run->model->about;
+    const dataset_info_t *info = &run->dataset->info;
+    const task_metrics_t *metrics = &run->evaluator.metrics;
+    json_t j = {0};
+    json_record_begin(&j, RECORD_EVAL);
+    json_string(&j, "checkpoint", about->path);
+    json_bool(&j, "averaged", about->averaged);
+    json_string(&j, "precision", model_precision(about->compute));
+    json_string(&j, "data", info->source);
+    if (!about->weights) json_bool(&j, "matches_training_data", has_training_data(run));
+    json_string(&j, "split", split_names[run->split]);
+    json_int(&j, "n_samples", eval->n);
+    for (int i = 0; i < metrics->n; i++)
+        if (!metrics->at[i]->always_null) json_real(&j, metrics->at[i]->name, eval->values[i]);
+    run->evaluator.task->json(&run->evaluator.evaluation, &j);
+    json_object_end(&j);
+    err_t err = json_write_file(&j, path);
+    json_free(&j);
+    return err;
+}
+
 static err_t draw_picture(const eval_run_t *run, const char *const *names, const char *path)
 {
     page_t *page = NULL;
@@ -243,27 +318,18 @@ static err_t draw_picture(const eval_run_t *run, const char *const *names, const
 /* Rank 0 prints and writes. */
 static err_t show_result(const eval_run_t *run, const evaluation_t *eval)
 {
-    const trained_about_t *model = &run->model->about;
     const evaluate_options_t *o = run->options;
     const char *const *names = run->dataset->info.class_names;
-    evaluation_about_t about = {.checkpoint = model->path,
-                                .weights = model->weights,
-                                .input = model->input,
-                                .averaged = model->averaged,
-                                .compute = model->compute,
-                                .evaluator = &run->evaluator,
-                                .class_names = names ? names : run->model->class_names,
-                                .why_data = run->data.why,
-                                .data_xxh3 = model->data_xxh3};
-    evaluation_print(&about, eval);
+    if (!names) names = run->model->class_names;
+    print_result(run, names, eval);
     if (run->comm->rank != 0) return ERR_OK;
     err_t err = ERR_OK;
     if (o->json) {
         disk_wait_begin("writing", o->json);
-        err = evaluation_write_json(&about, eval, o->json);
+        err = write_result(run, eval, o->json);
         disk_wait_end();
     }
-    return err == ERR_OK && o->png ? draw_picture(run, about.class_names, o->png) : err;
+    return err == ERR_OK && o->png ? draw_picture(run, names, o->png) : err;
 }
 
 err_t evaluate_checkpoint(runtime_t *runtime, const char *where, trained_model_t *model,

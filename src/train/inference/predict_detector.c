@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a detector over image files. Drawing is data/show's. */
-#include "train/inference/predict_detector.h"
+#include "train/inference/predict.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 #include "data/annotation/sample.h"
 #include "data/show/detected.h"
 #include "data/source/source.h"
-#include "train/inference/prediction_files.h"
 
 typedef struct predict_detector {
     const predict_detector_options_t *options;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The metrics of a task: what training and evaluation measure, and how to read each number. The console, the
  * records, TensorBoard, --target, --schedule plateau and the best checkpoint use this table; the `run` record
- * carries it to dptrain report. Not collective. */
+ * carries it to dptrain report. Then metrics of ranked scores. Not collective, but task_gather. */
 #ifndef TRAIN_TASK_METRIC_H
 #define TRAIN_TASK_METRIC_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "base/err.h"
 #include "base/json.h"
+#include "cluster/comm/comm.h"
 
 enum { TASK_MAX_METRICS = 20, TASK_TEXT_MAX = 320 };
 
@@ -63,6 +66,9 @@ task_metrics_t task_metrics_select(const task_metric_t *table, int n_classes, bo
 /* The index of a metric that is measured; -1: none of that name. */
 int task_metrics_find(const task_metrics_t *metrics, const char *name);
 
+/* Sets the value of a metric if it is among those that are measured. */
+void task_put(const task_metrics_t *metrics, const char *name, double value, double *values);
+
 /* Whether `value` is better than `than`; NAN is worse than any number. */
 bool task_metric_better(const task_metric_t *metric, double value, double than);
 
@@ -80,5 +86,35 @@ void task_metrics_describe(const task_metrics_t *metrics, json_t *j);
 
 /* "loss 0.1234 accuracy 0.9876"; values of NAN and details are left out. */
 void task_metrics_text(const task_metrics_t *metrics, const double *values, char out[TASK_TEXT_MAX]);
+
+/* Average precision of one class over n samples: Σ (R_i − R_{i−1}) · P_i over the distinct scores in
+ * descending order, where P_i and R_i are precision and recall at that score as the threshold. This is the
+ * area under the precision-recall curve without interpolation, as computed by scikit-learn's
+ * average_precision_score (user guide, "Precision, recall and F-measures"). Samples with equal scores count
+ * together, in any order; NaN ranks below all other scores.
+ *
+ *   scores   score of sample i at scores[i · stride]: a column of [n, stride]
+ *   targets  likewise; positive above 1/2
+ *   out      NaN if no sample is positive
+ *
+ * ERR_SYSTEM without memory for 8·n bytes. */
+err_t average_precision(const float *scores, const float *targets, int64_t n, int64_t stride, double *out);
+
+/* Average precision of each class.
+ *
+ *   scores, targets  [n, n_classes]
+ *   precisions       [n_classes]; NaN for classes without a positive sample
+ *   mean             over the other classes (mAP); NaN if there are none */
+err_t average_precision_of_classes(const float *scores, const float *targets, int64_t n, int n_classes,
+                                   double *precisions, double *mean);
+
+/* Whether `label` is among the k classes with the highest scores[n_classes]; of equal scores the lower class
+ * comes first, as in OP_SOFTMAX_XENT's prediction. False when the score of `label` is NaN. */
+bool top_k_holds(const float *scores, int n_classes, int label, int k);
+
+/* Collective. Gathers pieces of different sizes: those of all ranks one after another, in rank order. Free
+ * *all with mem_free. */
+err_t task_gather(comm_t *comm, const void *mine, int64_t n_bytes, const char *what, void *all,
+                  int64_t *n_all);
 
 #endif

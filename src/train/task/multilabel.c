@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The task multilabel: any number of classes per image. Its evaluation ranks all samples for each class;
- * average_precision.c computes the metric. */
+ * metric.c computes the metric. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/table.h"
 #include "compute/models/model.h"
-#include "train/task/average_precision.h"
+#include "train/task/metric.h"
 #include "train/task/task.h"
 
 static const task_metric_t metrics[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts correct predictions and confusions, and keeps the worst mistakes. Choosing these is left to worst.c,
- * their picture to mistakes.c. */
+/* Counts correct predictions and confusions, and keeps the worst mistakes. Choosing and drawing these is left to
+ * mistakes.c. */
 #include "train/task/one_label.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/table.h"
 #include "compute/models/model.h"
-#include "train/task/average_precision.h"
+#include "train/task/metric.h"
 #include "train/task/mistakes.h"
 
 /* With many classes the confusion matrix would be larger than the network; the five best scores say more. */

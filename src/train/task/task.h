@@ -81,12 +81,4 @@ const task_t *task_of_graph(const graph_t *graph, transform_task_t wanted);
 /* The metrics of a dataset's task; masks: of a detector that has them. */
 task_metrics_t task_metrics(const dataset_info_t *info, bool masks);
 
-/* Sets the value of a metric if it is among those that are measured. */
-void task_put(const task_metrics_t *metrics, const char *name, double value, double *values);
-
-/* Collective. Gathers pieces of different sizes: those of all ranks one after another, in rank order. Free
- * *all with mem_free. */
-err_t task_gather(comm_t *comm, const void *mine, int64_t n_bytes, const char *what, void *all,
-                  int64_t *n_all);
-
 #endif
