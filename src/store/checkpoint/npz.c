@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads arrays from a zip archive (libzip) and converts half, single and double precision to float. Names and
- * layouts are matched in train/weights. */
+/* Reads and writes zip archives (libzip) of .npy arrays: parses and formats the header of an .npy file, converts half,
+ * single and double precision to float, and writes under a temporary name, which it then renames. Names and layouts are
+ * matched in train/weights. */
 #include "store/checkpoint/npz.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +18,154 @@
 #include "base/mem.h"
 #include "compute/tensor/half.h"
 
+/* ---- The header of an .npy file. Format: numpy.lib.format, versions 1 to 3 ---- */
+enum { NPY_PREFIX = 12, NPY_HEADER_MAX = 4096, SHOWN_MAX = 120 };
+
+static const unsigned char magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
+
+/* Computes the number of bytes before the data from the first NPY_PREFIX bytes. ERR_DATA if it is not .npy,
+ * has an unknown version, or a header longer than NPY_HEADER_MAX. */
+static err_t npy_header_bytes(const unsigned char *p, size_t *out)
+{
+    if (memcmp(p, magic, sizeof magic) != 0) RAISE(ERR_DATA, "it is not an .npy file");
+    if (p[6] < 1 || p[6] > 3) RAISE(ERR_DATA, "unsupported .npy version %d.%d; expected 1 to 3", p[6], p[7]);
+    uint32_t length =
+        p[6] == 1 ? (uint32_t)p[8] | (uint32_t)p[9] << 8
+                  : (uint32_t)p[8] | (uint32_t)p[9] << 8 | (uint32_t)p[10] << 16 | (uint32_t)p[11] << 24;
+    size_t first = p[6] == 1 ? 10 : 12;
+    if (length > NPY_HEADER_MAX - first || first + length < NPY_PREFIX)
+        RAISE(ERR_DATA, "its header has an invalid length: %" PRIu32 " bytes", length);
+    *out = first + length;
+    return ERR_OK;
+}
+
+/* The unparsed rest of the header, a Python dictionary literal. */
+typedef struct cursor {
+    const char *at, *end;
+} cursor_t;
+
+static void skip_space(cursor_t *c)
+{
+    while (c->at < c->end && strchr(" \t\n", *c->at) && *c->at) c->at++;
+}
+
+static bool skip_word(cursor_t *c, const char *word)
+{
+    size_t n = strlen(word);
+    skip_space(c);
+    if ((size_t)(c->end - c->at) < n || memcmp(c->at, word, n) != 0) return false;
+    c->at += n;
+    return true;
+}
+
+static bool take_quoted(cursor_t *c, char *out, size_t n_bytes)
+{
+    size_t n = 0;
+    if (!skip_word(c, "'")) return false;
+    while (c->at < c->end && *c->at != '\'' && n + 1 < n_bytes && isprint((unsigned char)*c->at))
+        out[n++] = *c->at++;
+    out[n] = '\0';
+    return skip_word(c, "'");
+}
+
+static bool take_number(cursor_t *c, int64_t *out)
+{
+    int64_t value = 0;
+    skip_space(c);
+    const char *first = c->at;
+    for (; c->at < c->end && isdigit((unsigned char)*c->at); c->at++)
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *c->at - '0', &value))
+            return false;
+    *out = value;
+    return c->at > first;
+}
+
+/* "()", "(3,)", "(3, 4)" */
+static bool take_shape(cursor_t *c, shape_t *out)
+{
+    int64_t count = 1;
+    *out = (shape_t){0};
+    if (!skip_word(c, "(")) return false;
+    while (!skip_word(c, ")")) {
+        if (out->n_dims == SHAPE_MAX_DIMS || !take_number(c, &out->dim[out->n_dims])) return false;
+        if (__builtin_mul_overflow(count, out->dim[out->n_dims++], &count)) return false;
+        if (!skip_word(c, ",")) return skip_word(c, ")") && out->n_dims > 1;
+    }
+    return true;
+}
+
+static bool take_bool(cursor_t *c, bool *out)
+{
+    *out = skip_word(c, "True");
+    return *out || skip_word(c, "False");
+}
+
+/* Copies the first line for a message; unprintable characters become ?. */
+static void npy_printable(const char *text, size_t n_bytes, char out[SHOWN_MAX])
+{
+    size_t n = 0;
+    for (; n < n_bytes && n + 1 < SHOWN_MAX && text[n] != '\n'; n++)
+        out[n] = isprint((unsigned char)text[n]) ? text[n] : '?';
+    while (n > 0 && out[n - 1] == ' ') n--;
+    out[n] = '\0';
+}
+
+/* Parses a header of npy_header_bytes bytes. ERR_DATA with the reason, also for more than SHAPE_MAX_DIMS
+ * dimensions, a size beyond int64_t, or a type other than plain numbers. */
+static err_t npy_parse(const unsigned char *header, size_t n_bytes, npy_t *out)
+{
+    size_t first = header[6] == 1 ? 10 : 12;
+    cursor_t c = {(const char *)header + first, (const char *)header + n_bytes};
+    enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 };
+    int seen = 0;
+    char key[NPY_DESCR_MAX];
+    bool good = skip_word(&c, "{");
+    *out = (npy_t){.fortran = false};
+    while (good && !skip_word(&c, "}")) {
+        int what = 0;
+        good = take_quoted(&c, key, sizeof key) && skip_word(&c, ":");
+        if (good && strcmp(key, "descr") == 0)
+            what = DESCR, good = take_quoted(&c, out->descr, sizeof out->descr);
+        if (good && strcmp(key, "fortran_order") == 0) what = ORDER, good = take_bool(&c, &out->fortran);
+        if (good && strcmp(key, "shape") == 0) what = SHAPE, good = take_shape(&c, &out->shape);
+        good = good && what && !(seen & what);
+        seen |= what;
+        if (good && !skip_word(&c, ",")) {
+            good = skip_word(&c, "}");
+            break;
+        }
+    }
+    skip_space(&c);
+    char shown[SHOWN_MAX];
+    npy_printable((const char *)header + first, n_bytes - first, shown);
+    if (!good || seen != ALL || c.at != c.end)
+        RAISE(ERR_DATA, "its header does not describe an array of numbers with up to %d dimensions: %s",
+              SHAPE_MAX_DIMS, shown);
+    return ERR_OK;
+}
+
+/* Formats the header of a float32 array in C order. Returns its length, a multiple of 64 bytes. */
+static size_t npy_format(shape_t shape, char out[NPY_HEADER_MAX])
+{
+    enum { PREFIX = 10, ALIGN = 64 };
+    char dims[128] = "";
+    for (int i = 0; i < shape.n_dims; i++) {
+        size_t used = strlen(dims);
+        snprintf(dims + used, sizeof dims - used, "%s%" PRId64 "%s", i ? ", " : "", shape.dim[i],
+                 shape.n_dims == 1 ? "," : "");
+    }
+    int n = snprintf(out + PREFIX, NPY_HEADER_MAX - PREFIX,
+                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", dims);
+    size_t total = (PREFIX + (size_t)n + 1 + ALIGN - 1) / ALIGN * ALIGN, length = total - PREFIX;
+    memset(out + PREFIX + n, ' ', length - (size_t)n);
+    out[total - 1] = '\n';
+    memcpy(out, magic, sizeof magic);
+    out[6] = 1, out[7] = 0;
+    out[8] = (char)(length & 255), out[9] = (char)(length >> 8);
+    return total;
+}
+
+/* ---- Reading archives ---- */
 enum { ENTRY_NAME_MAX = 512, PREFIX_MAX = 128, PIECE_BYTES = 64 << 10 };
 
 struct npz {
@@ -211,5 +363,73 @@ err_t npz_read(const npz_t *npz, const char *name, const npy_t *array, float *ou
                         name);
     if (err == ERR_OK) err = npz_read_values(npz, name, file, array, out);
     zip_fclose(file);
+    return err;
+}
+
+/* ---- Writing archives ---- */
+/* Adds header and data of one array to the archive. Both must live until zip_close. */
+static err_t add_entry(zip_t *archive, const char *path, const npz_entry_t *entry, char *header)
+{
+    char name[ENTRY_NAME_MAX];
+    zip_buffer_fragment_t parts[] = {
+        {(zip_uint8_t *)header, npy_format(entry->shape, header)},
+        {(zip_uint8_t *)(uintptr_t)entry->data, (zip_uint64_t)shape_count(entry->shape) * sizeof(float)},
+    };
+    if (snprintf(name, sizeof name, "%s.npy", entry->name) >= ENTRY_NAME_MAX)
+        RAISE(ERR_USAGE, "%s: the name '%.60s…' is longer than %d bytes", path, entry->name,
+              ENTRY_NAME_MAX - 5);
+    zip_source_t *source = zip_source_buffer_fragment(archive, parts, 2, 0);
+    zip_int64_t i = source ? zip_file_add(archive, name, source, ZIP_FL_ENC_UTF_8) : -1;
+    if (i < 0) {
+        if (source) zip_source_free(source);
+        RAISE(ERR_SYSTEM, "%s, array '%s': %s", path, entry->name, zip_strerror(archive));
+    }
+    /* The earliest time in zip's range, so that the bytes do not depend on the clock. */
+    if (zip_set_file_compression(archive, (zip_uint64_t)i, ZIP_CM_STORE, 0) != 0 ||
+        zip_file_set_dostime(archive, (zip_uint64_t)i, 0, 1 << 5 | 1, 0) != 0)
+        RAISE(ERR_SYSTEM, "%s, array '%s': %s", path, entry->name, zip_strerror(archive));
+    return ERR_OK;
+}
+
+static err_t write_archive(const char *path, const char *temp, const npz_entry_t *entries, int n,
+                           const char *comment)
+{
+    err_t err = ERR_OK;
+    int code = 0;
+    char(*headers)[NPY_HEADER_MAX] = NULL;
+    zip_t *archive = zip_open(temp, ZIP_CREATE | ZIP_TRUNCATE, &code);
+    if (!archive) {
+        zip_error_t error;
+        zip_error_init_with_code(&error, code);
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s cannot be written: %s", path,
+                        zip_error_strerror(&error));
+        zip_error_fini(&error);
+        return err;
+    }
+    TRY_OUT(err, mem_new_array(n, sizeof *headers, "headers of arrays", &headers));
+    for (int i = 0; i < n; i++) TRY_OUT(err, add_entry(archive, path, &entries[i], headers[i]));
+    if (comment && zip_set_archive_comment(archive, comment, (zip_uint16_t)strlen(comment)) != 0)
+        RAISE_OUT(err, ERR_SYSTEM, "%s cannot be written: %s", path, zip_strerror(archive));
+    if (zip_close(archive) != 0)
+        RAISE_OUT(err, ERR_SYSTEM, "%s cannot be written: %s", path, zip_strerror(archive));
+    archive = NULL;
+out:
+    if (archive) zip_discard(archive);
+    mem_free(&headers);
+    return err;
+}
+
+err_t npz_write(const char *path, const npz_entry_t *entries, int n, const char *comment)
+{
+    char folder[FS_PATH_MAX], temp[FS_PATH_MAX];
+    ASSERT(n > 0); /* libzip writes no empty archive */
+    TRY(fs_temp_path(path, folder, temp));
+    unlink(temp);
+    err_t err = write_archive(path, temp, entries, n, comment);
+    if (err == ERR_OK) err = fs_sync(temp);
+    if (err == ERR_OK && rename(temp, path) != 0)
+        err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "%s cannot be written: %s", path, strerror(errno));
+    if (err == ERR_OK) return fs_sync(folder);
+    unlink(temp);
     return err;
 }

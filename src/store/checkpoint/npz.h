@@ -4,7 +4,21 @@
 #ifndef STORE_CHECKPOINT_NPZ_H
 #define STORE_CHECKPOINT_NPZ_H
 
-#include "store/checkpoint/npy.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "compute/tensor/shape.h"
+
+/* Type, shape and order of an array. */
+enum { NPY_DESCR_MAX = 16 };
+
+typedef struct npy {
+    char descr[NPY_DESCR_MAX]; /* "<f4": little-endian float of 4 bytes */
+    bool fortran;              /* the first dimension is contiguous, not the last */
+    shape_t shape;
+} npy_t;
 
 typedef struct npz npz_t;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names, lists, verifies and prunes the checkpoints of a folder. The newest one is found by verifying files,
- * never by a link. Their content is left to read.c and write.c. */
+ * never by a link. Their content is left to file.c. */
 #include "store/checkpoint/store.h"
 
 #include <dirent.h>
