@@ -16,7 +16,7 @@
 #include "compute/models/rcnn.h"
 #include "compute/ops/backend.h"
 #include "data/transform/canvas.h"
-#include "store/h5/h5.h"
+#include "store/h5/file.h"
 #include "train/run/step_bytes.h"
 
 static const char usage[] =

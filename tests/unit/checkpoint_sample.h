@@ -18,7 +18,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "store/checkpoint/file.h"
-#include "store/h5/h5.h"
+#include "store/h5/file.h"
 
 static char sample_folder[64];
 

@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "data/shard/index.h"
 #include "data/shard/writer.h"
-#include "store/h5/h5.h"
+#include "store/h5/file.h"
 #include "tests/sample_same.h"
 #include "tests/tap.h"
 

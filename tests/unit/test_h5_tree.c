@@ -3,7 +3,7 @@
  * seals are refused by name, and no change of bytes crashes it.
  * RUN np=0 */
 #include "base/rng.h"
-#include "store/h5/checksum.h"
+#include "store/h5/walk.h"
 #include "tests/h5_craft.h"
 #include "tests/tap.h"
 #include "tests/unit/checkpoint_sample.h"

@@ -21,7 +21,7 @@
 #include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
 #include "signals.h"
-#include "store/h5/h5.h"
+#include "store/h5/file.h"
 
 static const char *const switches[] = {"auto", "on", "off", NULL};
 static const char *const wires[] = {"fp32", "bf16", NULL};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the parts of the reader (tree.h): read.c → object.c → message.c, heap.c → btree.c → walk.c.
+/* Shared by the parts of the reader (tree.h): tree.c → heap.c → walk.c.
  * Private to src/store/h5.
  *
  * Addresses count from the end of the seal. Every structure is fetched through walk_fetch, which claims its
@@ -53,6 +53,10 @@ err_t walk_peek(const walk_t *walk, uint64_t address, size_t n_bytes, void *out)
 /* Claims and reads bytes into the arena. */
 err_t walk_fetch(walk_t *walk, uint64_t address, uint64_t n_bytes, uint8_t **out);
 
+/* The checksum of HDF5's metadata: lookup3 by Bob Jenkins (public domain, burtleburtle.net/bob/c/lookup3.c),
+ * hashlittle() with the initial value 0. */
+uint32_t h5_checksum(const void *data, size_t n_bytes);
+
 /* Compares the checksum of a structure's first n_bytes with the four bytes at data + sum_at. Within the
  * n_bytes they count as zeros, and are set to zero. */
 err_t walk_check_sum(const walk_t *walk, uint64_t address, uint8_t *data, size_t n_bytes, size_t sum_at);
@@ -72,7 +76,7 @@ err_t walk_name(walk_t *walk, uint64_t address, const uint8_t *text, size_t n_by
 /* Bytes that HDF5 uses for numbers up to `limit`. */
 int h5_number_bytes(uint64_t limit);
 
-/* ---- Version 2 B-trees: btree.c ---- */
+/* ---- heap.c: version 2 B-trees ---- */
 /* All records, in the arena.
  *
  *   type      the format's number of the kind of tree
@@ -80,7 +84,7 @@ int h5_number_bytes(uint64_t limit);
 err_t h5_btree_read(walk_t *walk, uint64_t address, int type, size_t n_record, uint8_t **records,
                     int64_t *n_records);
 
-/* ---- Fractal heaps: heap.c ---- */
+/* ---- heap.c: fractal heaps ---- */
 typedef struct heap_block {
     uint64_t offset, n_bytes, address; /* offset: in the heap */
     const uint8_t *data;
@@ -103,37 +107,5 @@ void heap_close(heap_t *heap);
 
 /* The object with an id. */
 err_t heap_get(walk_t *walk, const heap_t *heap, const uint8_t *id, cursor_t *out);
-
-/* ---- Messages of object headers: message.c ---- */
-typedef struct link {
-    const char *name;
-    uint64_t address; /* of the object's header */
-} link_t;
-
-/* Address of the structures that hold links or attributes outside the header; H5_UNDEFINED: none. */
-typedef struct dense {
-    uint64_t heap, index;
-} dense_t;
-
-err_t message_type(walk_t *walk, cursor_t *from, const char **type, uint64_t *n_bytes);
-err_t message_space(walk_t *walk, cursor_t *from, h5_value_t *value); /* sets the shape */
-err_t message_layout(walk_t *walk, cursor_t *from, uint64_t *address, uint64_t *n_bytes);
-err_t message_link(walk_t *walk, cursor_t *from, link_t *link);
-err_t message_attr(walk_t *walk, cursor_t *from, h5_value_t *attr);
-err_t message_dense(walk_t *walk, cursor_t *from, dense_t *dense);
-
-/* Bytes of a value of this shape and n_element bytes per element. Refuses values larger than the file. */
-err_t value_size(const walk_t *walk, uint64_t address, uint64_t n_element, h5_value_t *value);
-
-/* ---- Object headers: object.c ---- */
-typedef struct header {
-    bool is_group;    /* else an array */
-    h5_value_t value; /* of an array, without its name */
-    link_t *links;    /* of a group, sorted by name; free with mem_free, also after an error */
-    int64_t n_links;
-} header_t;
-
-/* Reads the object header at an address, and appends the object's attributes to the tree's. */
-err_t header_read(walk_t *walk, uint64_t address, header_t *out);
 
 #endif

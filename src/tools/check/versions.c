@@ -13,7 +13,7 @@
 #include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
 #include "data/dataset/dataset.h"
-#include "store/h5/h5.h"
+#include "store/h5/file.h"
 #include "tools/check/cases.h"
 #include "tools/check/content.h"
 #include "tools/check/process.h"
