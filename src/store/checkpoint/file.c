@@ -113,25 +113,20 @@ out:
     return err;
 }
 
-/* Writes the HDF5 part of the file except the arrays' bytes, and notes their positions. */
-static err_t write_hdf5(writer_t *w, const char *path, int fd, const ckpt_content_t *content)
-{
-    err_t err;
-    TRY_OUT(err, h5_file_create(&w->file, "checkpoint", path, fd));
-    TRY_OUT(err, write_attrs(w, content));
-    for (int i = 0; i < content->n_arrays && !w->file.driver.error; i++)
-        TRY_OUT(err, make_array(w, &content->arrays[i]));
-out:
-    return h5_file_close(&w->file, err);
-}
-
 static err_t write_content(const char *path, int fd, const ckpt_content_t *content)
 {
     const seal_file_t file = {fd, path, "checkpoint"};
     seal_t seal = {.schema = CKPT_SCHEMA};
     writer_t w = {.last = ""};
+    err_t err;
     TRY(mem_new_array(content->n_arrays, sizeof *w.parts, "a checkpoint", &w.parts));
-    err_t err = write_hdf5(&w, path, fd, content);
+    /* HDF5's part, which is all except the arrays' bytes, of which it notes the positions. */
+    TRY_OUT(err, h5_file_create(&w.file, "checkpoint", path, fd));
+    TRY_OUT(err, write_attrs(&w, content));
+    for (int i = 0; i < content->n_arrays && !w.file.driver.error; i++)
+        TRY_OUT(err, make_array(&w, &content->arrays[i]));
+out:
+    err = h5_file_close(&w.file, err);
     if (err == ERR_OK) err = seal_write(&file, w.parts, w.n_parts, &seal);
     mem_free(&w.parts);
     return err;
@@ -213,8 +208,12 @@ static err_t read_text(const checkpoint_t *c, const h5_value_t *value, const cha
     return err;
 }
 
-static err_t read_value(const checkpoint_t *c, const h5_value_t *value, ckpt_attr_t *out)
+static err_t add_attr(checkpoint_t *c, const h5_value_t *value)
 {
+    TRY(mem_grow(c->n_attrs + 1, sizeof *c->attrs, "a checkpoint's attributes", &c->attrs));
+    /* Counted before it is complete, so that checkpoint_close frees it. */
+    ckpt_attr_t *out = &c->attrs[c->n_attrs++];
+    out->name = value->name;
     if (value->n_dims > 0)
         RAISE(ERR_DATA, "the checkpoint %s: the attribute %s is not a single value", c->path, value->name);
     if (is_text(value)) {
@@ -231,15 +230,6 @@ static err_t read_value(const checkpoint_t *c, const h5_value_t *value, ckpt_att
     }
     RAISE(ERR_DATA, "the checkpoint %s: the attribute %s is neither text, a 64-bit integer nor a double",
           c->path, value->name);
-}
-
-static err_t add_attr(checkpoint_t *c, const h5_value_t *value)
-{
-    TRY(mem_grow(c->n_attrs + 1, sizeof *c->attrs, "a checkpoint's attributes", &c->attrs));
-    /* Counted before it is complete, so that checkpoint_close frees it. */
-    ckpt_attr_t *out = &c->attrs[c->n_attrs++];
-    out->name = value->name;
-    return read_value(c, value, out);
 }
 
 /* ---- Reading: arrays ---- */
@@ -304,25 +294,6 @@ static err_t add_array(checkpoint_t *c, const h5_object_t *object)
     return ERR_OK;
 }
 
-/* The root's integer attribute "schema"; 0 if absent. */
-static err_t scan_schema(const checkpoint_t *c, int64_t *out)
-{
-    const h5_value_t *value = h5_tree_attr(&c->tree, &c->tree.objects[0], "schema");
-    *out = 0;
-    return value && value->n_dims == 0 && is_type(value, "i8") ? h5_tree_read(&c->tree, value, out) : ERR_OK;
-}
-
-/* Lists the root's attributes and all arrays. checkpoint_close frees them, also after an error. */
-static err_t scan(checkpoint_t *c)
-{
-    const h5_object_t *objects = c->tree.objects;
-    for (int64_t i = 0; i < objects[0].n_attrs; i++)
-        TRY(add_attr(c, &c->tree.attrs[objects[0].first_attr + i]));
-    for (int64_t i = 0; i < c->tree.n_objects; i++)
-        if (objects[i].is_array) TRY(add_array(c, &objects[i]));
-    return ERR_OK;
-}
-
 /* ---- Reading: the file ---- */
 static err_t raise_newer(const checkpoint_t *c)
 {
@@ -334,8 +305,9 @@ static err_t raise_newer(const checkpoint_t *c)
 /* The seal's schema is not covered by its digest, so it is compared with the copy inside the file. */
 static err_t check_schema(const checkpoint_t *c)
 {
-    int64_t inside;
-    TRY(scan_schema(c, &inside));
+    int64_t inside = 0;
+    const h5_value_t *value = h5_tree_attr(&c->tree, &c->tree.objects[0], "schema");
+    if (value && value->n_dims == 0 && is_type(value, "i8")) TRY(h5_tree_read(&c->tree, value, &inside));
     if (inside != c->schema)
         RAISE(ERR_DATA,
               "the checkpoint %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
@@ -358,7 +330,12 @@ static err_t open_and_list(checkpoint_t *c, const char *path)
     err_t err = h5_tree_open(&c->tree, &file, c->n_bytes);
     if (err != ERR_OK) return c->schema > CKPT_SCHEMA ? raise_newer(c) : err;
     TRY(check_schema(c));
-    return scan(c);
+    const h5_object_t *objects = c->tree.objects;
+    for (int64_t i = 0; i < objects[0].n_attrs; i++)
+        TRY(add_attr(c, &c->tree.attrs[objects[0].first_attr + i]));
+    for (int64_t i = 0; i < c->tree.n_objects; i++)
+        if (objects[i].is_array) TRY(add_array(c, &objects[i]));
+    return ERR_OK;
 }
 
 err_t checkpoint_open(const char *path, checkpoint_t **out)

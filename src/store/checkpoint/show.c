@@ -232,25 +232,20 @@ static void verify_path(const char *where, tally_t *tally)
     mem_free(&steps);
 }
 
-static err_t tally_verdict(const tally_t *tally)
-{
-    if (tally->n_unknown > 0)
-        RAISE(ERR_SYSTEM, "%d of %d checkpoint%s could not be read; try again", tally->n_unknown, tally->n,
-              tally->n == 1 ? "" : "s");
-    if (tally->n_damaged > 0)
-        RAISE(ERR_DATA, "%d of %d checkpoint%s cannot be used; --resume auto skips them", tally->n_damaged,
-              tally->n, tally->n == 1 ? "" : "s");
-    if (tally->n_empty > 0)
-        RAISE(ERR_DATA, "%d folder%s no checkpoint, see above", tally->n_empty,
-              tally->n_empty == 1 ? " holds" : "s hold");
-    return ERR_OK;
-}
-
 err_t checkpoint_verify_all(const char *const *wheres, int n)
 {
     tally_t tally = {0};
     for (int i = 0; i < n; i++) verify_path(wheres[i], &tally);
-    return tally_verdict(&tally);
+    if (tally.n_unknown > 0)
+        RAISE(ERR_SYSTEM, "%d of %d checkpoint%s could not be read; try again", tally.n_unknown, tally.n,
+              tally.n == 1 ? "" : "s");
+    if (tally.n_damaged > 0)
+        RAISE(ERR_DATA, "%d of %d checkpoint%s cannot be used; --resume auto skips them", tally.n_damaged,
+              tally.n, tally.n == 1 ? "" : "s");
+    if (tally.n_empty > 0)
+        RAISE(ERR_DATA, "%d folder%s no checkpoint, see above", tally.n_empty,
+              tally.n_empty == 1 ? " holds" : "s hold");
+    return ERR_OK;
 }
 
 /* ---- Comparing ---- */
@@ -263,19 +258,13 @@ typedef struct difference {
     int64_t at, n; /* index of the largest; number of elements that differ */
 } difference_t;
 
-static err_t check_text(const checkpoint_t *a, const checkpoint_t *b, const char *name)
-{
-    const char *in_a = text_attr(a, name), *in_b = text_attr(b, name);
-    if (strcmp(in_a, in_b) != 0)
-        RAISE(ERR_DATA, "the checkpoints cannot be compared: %s has %s %s, %s has %s", checkpoint_path(a),
-              name, in_a, checkpoint_path(b), in_b);
-    return ERR_OK;
-}
-
 /* Raises ERR_DATA unless both have the same model, step and arrays. */
 static err_t check_comparable(const checkpoint_t *a, const checkpoint_t *b)
 {
-    TRY(check_text(a, b, "model"));
+    const char *in_a = text_attr(a, "model"), *in_b = text_attr(b, "model");
+    if (strcmp(in_a, in_b) != 0)
+        RAISE(ERR_DATA, "the checkpoints cannot be compared: %s has model %s, %s has %s", checkpoint_path(a),
+              in_a, checkpoint_path(b), in_b);
     if (int_attr(a, "step") != int_attr(b, "step"))
         RAISE(ERR_DATA, "the checkpoints cannot be compared: %s is of step %lld, %s of step %lld",
               checkpoint_path(a), (long long)int_attr(a, "step"), checkpoint_path(b),

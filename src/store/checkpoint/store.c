@@ -178,12 +178,13 @@ static bool is_verified(const ckpt_verified_t *v, int64_t step)
     return false;
 }
 
-static void verified_drop(ckpt_verified_t *v, int64_t step)
+/* Takes a step off a list. */
+static void leave_out(int64_t step, int64_t *steps, int *n)
 {
-    int n = 0;
-    for (int i = 0; i < v->n; i++)
-        if (v->steps[i] != step) v->steps[n++] = v->steps[i];
-    v->n = n;
+    int n_left = 0;
+    for (int i = 0; i < *n; i++)
+        if (steps[i] != step) steps[n_left++] = steps[i];
+    *n = n_left;
 }
 
 /* Verifies the listed checkpoints that are not known to be intact. Reorders them by the order in which they may
@@ -224,18 +225,11 @@ out:
     return err;
 }
 
-/* Takes a step off the list. */
-static void leave_out(int64_t step, int64_t *steps, int *n)
-{
-    int n_left = 0;
-    for (int i = 0; i < *n; i++)
-        if (steps[i] != step) steps[n_left++] = steps[i];
-    *n = n_left;
-}
-
-static err_t prune(const char *folder, ckpt_keep_t keep, int64_t newest, ckpt_verified_t *verified)
+err_t checkpoint_store_prune(const char *folder, ckpt_keep_t keep, int64_t newest, ckpt_verified_t *verified)
 {
     ASSERT(keep.n >= 1);
+    ckpt_verified_t own = {0};
+    if (!verified) verified = &own;
     int64_t *steps = NULL;
     int n = 0;
     err_t err = ERR_OK;
@@ -250,19 +244,12 @@ static err_t prune(const char *folder, ckpt_keep_t keep, int64_t newest, ckpt_ve
         /* A folder of that name is not ours. */
         if (unlink(path) != 0 && errno != ENOENT && errno != EISDIR)
             RAISE_OUT(err, ERR_SYSTEM, "the old checkpoint %s cannot be deleted: %s", path, strerror(errno));
-        verified_drop(verified, steps[i]);
+        leave_out(steps[i], verified->steps, &verified->n);
         n_left--;
     }
 out:
+    mem_free(&own.steps);
     mem_free(&steps);
-    return err;
-}
-
-err_t checkpoint_store_prune(const char *folder, ckpt_keep_t keep, int64_t newest, ckpt_verified_t *verified)
-{
-    ckpt_verified_t none = {0};
-    err_t err = prune(folder, keep, newest, verified ? verified : &none);
-    mem_free(&none.steps);
     return err;
 }
 

@@ -181,25 +181,18 @@ static const H5FD_class_t driver_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-/* Never unregistered: when HDF5 1.10 closes a file, it reads the driver's table after dropping the last
+/* Makes H5Fcreate and H5Fopen with `fapl` use driver->fd; they ignore the file name. The driver is never
+ * unregistered: when HDF5 1.10 closes a file, it reads the driver's table after dropping the last
  * reference to it. */
-static err_t register_once(hid_t *out)
+static err_t set_driver(hid_t fapl, h5_driver_t *driver)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static hid_t id = -1;
     pthread_mutex_lock(&lock);
     err_t err = ERR_OK;
     if (id < 0) err = E_H5(id = H5FDregister(&driver_class), ERR_SYSTEM, "registering a file driver");
-    *out = id;
     pthread_mutex_unlock(&lock);
-    return err;
-}
-
-/* Makes H5Fcreate and H5Fopen with `fapl` use driver->fd; they ignore the file name. */
-static err_t set_driver(hid_t fapl, h5_driver_t *driver)
-{
-    hid_t id;
-    TRY(register_once(&id));
+    TRY(err);
     return E_H5(H5Pset_driver(fapl, id, &driver), ERR_SYSTEM, "choosing a file driver");
 }
 
@@ -248,9 +241,13 @@ out:
     return err;
 }
 
-/* Without timestamps, so that equal content gives equal files. */
-static err_t make_properties(h5_file_t *f)
+err_t h5_file_create(h5_file_t *f, const char *kind, const char *path, int fd)
 {
+    *f = (h5_file_t){
+        .kind = kind, .path = path, .driver = {.fd = fd}, .id = -1, .group_props = -1, .data_props = -1};
+    h5_quiet();
+    TRY(create_hdf5(f));
+    /* Without timestamps, so that equal content gives equal files. */
     TRY(E_H5(f->group_props = H5Pcreate(H5P_GROUP_CREATE), ERR_SYSTEM, "%s", f->path));
     TRY(E_H5(H5Pset_obj_track_times(f->group_props, false), ERR_SYSTEM, "%s", f->path));
     TRY(E_H5(f->data_props = H5Pcreate(H5P_DATASET_CREATE), ERR_SYSTEM, "%s", f->path));
@@ -258,20 +255,6 @@ static err_t make_properties(h5_file_t *f)
     TRY(E_H5(H5Pset_layout(f->data_props, H5D_CONTIGUOUS), ERR_SYSTEM, "%s", f->path));
     TRY(E_H5(H5Pset_alloc_time(f->data_props, H5D_ALLOC_TIME_EARLY), ERR_SYSTEM, "%s", f->path));
     return E_H5(H5Pset_fill_time(f->data_props, H5D_FILL_TIME_NEVER), ERR_SYSTEM, "%s", f->path);
-}
-
-static void init_file(h5_file_t *f, const char *kind, const char *path, int fd)
-{
-    *f = (h5_file_t){
-        .kind = kind, .path = path, .driver = {.fd = fd}, .id = -1, .group_props = -1, .data_props = -1};
-    h5_quiet();
-}
-
-err_t h5_file_create(h5_file_t *f, const char *kind, const char *path, int fd)
-{
-    init_file(f, kind, path, fd);
-    TRY(create_hdf5(f));
-    return make_properties(f);
 }
 
 err_t h5_file_close(h5_file_t *f, err_t err)

@@ -180,12 +180,6 @@ static err_t read_indirect(walk_t *w, heap_t *h, uint64_t address, uint64_t offs
     return ERR_OK;
 }
 
-static err_t read_table(walk_t *w, heap_t *h, uint64_t root, int n_rows)
-{
-    if (root == H5_UNDEFINED) return ERR_OK;
-    return n_rows == 0 ? read_direct(w, h, root, 0, h->start_bytes) : read_indirect(w, h, root, 0, n_rows);
-}
-
 static int by_huge_id(const void *a, const void *b)
 {
     uint64_t x, y;
@@ -221,7 +215,8 @@ err_t heap_open(walk_t *w, uint64_t address, size_t n_id, heap_t *h)
     h->n_offset = (size_t)(h->max_bits + 7) / 8;
     int n_length = h5_number_bytes(max_object), n_most = h5_number_bytes(MAX_DIRECT - 1);
     h->n_length = (size_t)(n_length < n_most ? n_length : n_most);
-    TRY(read_table(w, h, root, n_rows));
+    if (root != H5_UNDEFINED)
+        TRY(n_rows == 0 ? read_direct(w, h, root, 0, h->start_bytes) : read_indirect(w, h, root, 0, n_rows));
     if (huge != H5_UNDEFINED) TRY(h5_btree_read(w, huge, HUGE_TYPE, HUGE_RECORD, &h->huge, &h->n_huge));
     if (h->n_huge > 1) qsort(h->huge, (size_t)h->n_huge, HUGE_RECORD, by_huge_id);
     return ERR_OK;

@@ -37,18 +37,13 @@ typedef struct owner_record {
     int64_t pid, process_start;
 } owner_record_t;
 
-static void fill_token(char out[RECORD_TEXT])
-{
-    static atomic_int count;
-    snprintf(out, RECORD_TEXT, "%s-%d", fs_temp_token().text, atomic_fetch_add(&count, 1) + 1);
-}
-
 /* This process. Without a job, it is the token. */
 static void record_fill(owner_record_t *r, const char *job)
 {
+    static atomic_int count;
     process_t self;
     *r = (owner_record_t){.pid = getpid()};
-    fill_token(r->token);
+    snprintf(r->token, sizeof r->token, "%s-%d", fs_temp_token().text, atomic_fetch_add(&count, 1) + 1);
     snprintf(r->job, sizeof r->job, "%s", job && job[0] ? job : r->token);
     gethostname(r->host, sizeof r->host - 1);
     clock_utc(r->since, sizeof r->since);
