@@ -91,7 +91,7 @@ err_t h5_btree_read(walk_t *w, uint64_t address, int type, size_t n_record, uint
                            t.n_expected);
     set_capacities(&t, depth);
     TRY(walk_count(w, address, t.n_expected * n_record));
-    TRY(arena_new(&w->tree->arena, (size_t)t.n_expected * n_record + 1, &t.records));
+    TRY(arena_new(w->arena, (size_t)t.n_expected * n_record + 1, &t.records));
     if (t.n_expected > 0) TRY(read_node(&t, root, depth, n_root));
     if (t.n != t.n_expected)
         return walk_refuse(w, address, "a B-tree has %" PRIu64 " of its %" PRIu64 " records", t.n,

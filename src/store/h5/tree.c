@@ -100,7 +100,7 @@ static err_t compound_type(walk_t *w, cursor_t *c, uint64_t n_members, uint64_t 
     }
     if (n < sizeof text) n += (size_t)snprintf(text + n, sizeof text - n, "}%" PRIu64, n_bytes);
     if (n >= sizeof text) return refuse_type(w, c);
-    return arena_text(&w->tree->arena, text, n, out);
+    return arena_text(w->arena, text, n, out);
 }
 
 static err_t message_type(walk_t *w, cursor_t *c, const char **type, uint64_t *n_bytes)
@@ -113,7 +113,7 @@ static err_t message_type(walk_t *w, cursor_t *c, const char **type, uint64_t *n
         TRY(compound_type(w, c, flags, *n_bytes, type));
     } else {
         TRY(plain_type(w, c, class, flags, *n_bytes, plain));
-        TRY(arena_text(&w->tree->arena, plain, strlen(plain), type));
+        TRY(arena_text(w->arena, plain, strlen(plain), type));
     }
     return c->overrun ? refuse_type(w, c) : ERR_OK;
 }
@@ -281,7 +281,7 @@ static err_t add_attr(reading_t *r, cursor_t *c)
 static err_t add_chunk(reading_t *r, cursor_t *c)
 {
     chunk_t *chunk;
-    TRY(arena_new(&r->walk->tree->arena, sizeof *chunk, &chunk));
+    TRY(arena_new(r->walk->arena, sizeof *chunk, &chunk));
     *chunk = (chunk_t){r->chunks, cursor_take(c, 8), 0};
     chunk->n_bytes = cursor_take(c, 8);
     if (c->overrun) return walk_refuse(r->walk, c->address, "a continuation is cut short");
@@ -517,7 +517,7 @@ static err_t add_content(walk_t *w, const header_t *header, const char *name, in
         if (depth == MAX_DEPTH || n >= MAX_NAME)
             return walk_refuse(w, link->address, "names under it are too long or too deep");
         TRY(walk_count(w, link->address, n + sizeof(h5_object_t)));
-        TRY(arena_format(&w->tree->arena, &full, "%s/%s", name, link->name));
+        TRY(arena_format(w->arena, &full, "%s/%s", name, link->name));
         TRY(add_object(w, link->address, full, depth + 1));
     }
     return ERR_OK;
@@ -551,7 +551,12 @@ static err_t read_tree(h5_tree_t *tree, const seal_file_t *file, int64_t n_bytes
     uint64_t root = 0;
     err_t err;
     *tree = (h5_tree_t){.file = *file};
-    walk_t w = {.tree = tree, .object = "/", .length = (uint64_t)n_bytes - SEAL_BYTES, .mends = mends};
+    walk_t w = {.file = &tree->file,
+                .arena = &tree->arena,
+                .tree = tree,
+                .object = "/",
+                .length = (uint64_t)n_bytes - SEAL_BYTES,
+                .mends = mends};
     ASSERT(n_bytes >= SEAL_BYTES);
     TRY_OUT(err, read_superblock(&w, &root));
     TRY_OUT(err, add_object(&w, root, "", 0));

@@ -89,7 +89,7 @@ err_t walk_refuse(const walk_t *w, uint64_t address, const char *format, ...)
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    const seal_file_t *file = &w->tree->file;
+    const seal_file_t *file = w->file;
     RAISE(ERR_DATA, "the %s %s cannot be opened: %s, byte %" PRIu64 ": %s", file->kind, file->path, w->object,
           address + SEAL_BYTES, what);
 }
@@ -125,7 +125,7 @@ err_t walk_count(walk_t *w, uint64_t address, uint64_t n_bytes)
 
 err_t walk_peek(const walk_t *w, uint64_t address, size_t n_bytes, void *out)
 {
-    const seal_file_t *file = &w->tree->file;
+    const seal_file_t *file = w->file;
     size_t n_read = 0;
     TRY(check_range(w, address, n_bytes));
     int reason = fs_read_all(file->fd, (int64_t)(SEAL_BYTES + address), out, n_bytes, &n_read);
@@ -140,7 +140,7 @@ err_t walk_fetch(walk_t *w, uint64_t address, uint64_t n_bytes, uint8_t **out)
 {
     TRY(walk_claim(w, address, n_bytes));
     TRY(walk_count(w, address, n_bytes));
-    TRY(arena_new(&w->tree->arena, (size_t)n_bytes, out));
+    TRY(arena_new(w->arena, (size_t)n_bytes, out));
     return walk_peek(w, address, (size_t)n_bytes, *out);
 }
 
@@ -152,9 +152,8 @@ err_t walk_check_sum(const walk_t *w, uint64_t address, uint8_t *data, size_t n_
     wanted = h5_checksum(data, n_bytes);
     if (found == wanted) return ERR_OK;
     if (!w->mends) return walk_refuse(w, address, "a checksum does not match");
-    int reason =
-        fs_write_all(w->tree->file.fd, (int64_t)(SEAL_BYTES + address + sum_at), &wanted, sizeof wanted);
-    if (reason) RAISE(ERR_SYSTEM, "%s cannot be written: %s", w->tree->file.path, strerror(reason));
+    int reason = fs_write_all(w->file->fd, (int64_t)(SEAL_BYTES + address + sum_at), &wanted, sizeof wanted);
+    if (reason) RAISE(ERR_SYSTEM, "%s cannot be written: %s", w->file->path, strerror(reason));
     return ERR_OK;
 }
 
@@ -196,7 +195,7 @@ err_t walk_name(walk_t *w, uint64_t address, const uint8_t *text, size_t n_bytes
     for (size_t i = 0; i < n_bytes; i++)
         if (text[i] < ' ' || text[i] == 0x7f || text[i] == (uint8_t)forbidden)
             return walk_refuse(w, address, "a name contains the character %d", text[i]);
-    return arena_text(&w->tree->arena, (const char *)text, n_bytes, out);
+    return arena_text(w->arena, (const char *)text, n_bytes, out);
 }
 
 int h5_number_bytes(uint64_t limit)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the parts of the reader (tree.h): tree.c → heap.c → walk.c.
- * Private to src/store/h5.
+/* Shared by the parts of the reader (tree.h): tree.c → heap.c → walk.c. Private to src/store/h5.
  *
  * Addresses count from the end of the seal. Every structure is fetched through walk_fetch, which claims its
  * bytes: what is claimed must be within the file, all claims together must not exceed it, so that reading
@@ -8,7 +7,11 @@
 #ifndef STORE_H5_WALK_H
 #define STORE_H5_WALK_H
 
-#include "store/h5/tree.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "store/h5/seal.h"
 
 #define H5_UNDEFINED UINT64_MAX /* the address of something that does not exist */
 
@@ -17,7 +20,9 @@ typedef struct extent {
 } extent_t;
 
 typedef struct walk {
-    h5_tree_t *tree;
+    const seal_file_t *file;
+    arena_t *arena; /* for what is read */
+    struct h5_tree *tree;
     const char *object;           /* being read, for messages */
     uint64_t length;              /* of the file after the seal */
     uint64_t n_claimed, n_memory; /* bytes in the file, and in memory */
@@ -26,7 +31,7 @@ typedef struct walk {
     bool mends; /* wrong checksums are rewritten */
 } walk_t;
 
-/* Takes fields from bytes in memory, which belong to the tree's arena. Beyond the end it returns zeros and
+/* Takes fields from bytes in memory, which belong to the arena. Beyond the end it returns zeros and
  * sets `overrun`, which the caller checks once. */
 typedef struct cursor {
     const uint8_t *at;
