@@ -52,7 +52,7 @@ LIB_DIRS := $(filter-out /usr/lib% /lib%,$(patsubst -L%,%,$(filter -L%,$(LIB_FLA
 endif
 
 # The CUDA backend needs nvcc and the headers of cuBLASLt and NCCL. Those two libraries are loaded at run time
-# (src/base/dl.h), so that one binary runs on machines with and without a GPU.
+# (src/base/process.h), so that one binary runs on machines with and without a GPU.
 CUDA ?= auto
 # Without nvcc in PATH: from CUDA_HOME, or installed by scripts/install_deps.sh --cuda.
 ifeq ($(origin NVCC),undefined)

@@ -7,11 +7,10 @@
 #include <unistd.h>
 
 #include "base/deadline.h"
-#include "base/denormals.h"
 #include "base/fs.h"
-#include "base/last_phase.h"
+#include "base/isa.h"
+#include "base/process.h"
 #include "base/sim.h"
-#include "base/thread.h"
 #include "cmd/cmd.h"
 
 /* Ends simulated ranks, as mpirun ends a job if a rank ends early. */

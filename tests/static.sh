@@ -77,7 +77,7 @@ heads)
     echo 1..3
     report 1 "every source opens with the licence line and a head" check_heads
     report 2 "every header, test and script has the licence line" check_licences
-    report 3 "what people read is printed by base/print, base/log and base/table" check_prints
+    report 3 "what people read is printed by base/log and base/table" check_prints
     ;;
 format)
     if "${DPTRAIN_VENV:-build/venv}/bin/clang-format" --version >/dev/null 2>&1; then

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The monitor of idle.h: whether the team's threads compete for CPUs (base/contention.h), and OpenMP's spin
+/* The monitor of idle.h: whether the team's threads compete for CPUs (base/process.h), and OpenMP's spin
  * limit that follows from it. */
 #include "kernels/cpu/idle.h"
 
@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/contention.h"
-#include "base/thread.h"
+#include "base/process.h"
 #include "kernels/cpu/threads.h"
 
 /* SPARE_STACKS: room for the arena of a new thread, and what the main thread allocates at the same time. */

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "base/clones.h"
+#include "base/isa.h"
 
 enum {
     LOOP_BLOCK = 1 << 13,    /* elements a thread takes at a time */

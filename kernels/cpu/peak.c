@@ -15,7 +15,7 @@
 #endif
 
 #include "base/clock.h"
-#include "base/clones.h"
+#include "base/isa.h"
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/cpu.h"
 

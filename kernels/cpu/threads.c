@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/process.h"
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
 

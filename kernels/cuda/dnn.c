@@ -59,7 +59,7 @@ static err_t new_dnn(const dnn_spec_t *spec, dnn_t **out)
 
 #include <cudnn.h>
 
-#include "base/dl.h"
+#include "base/process.h"
 
 /* cudnn's functions, without the prefix. */
 #define DNN_FUNCTIONS(X)                                                                                     \

@@ -69,7 +69,7 @@ cudaError_t pixels_place(const pixels_placed_t *image, cudaStream_t stream);
  * partial[REDUCE_MAX_PARTIALS] receives the sums of blocks, sums[n_sums] those of spans. predictions may be NULL. */
 enum { REDUCE_MAX_SUMS = 2048, REDUCE_MAX_PARTIALS = 8 * REDUCE_MAX_SUMS };
 cudaError_t reduce_norms(const optim_norms_t *norms, double *partial, double *sums, cudaStream_t stream);
-/* reduce.cu: adds the terms of word_hash (base/word_hash.h) to *sum, which is on the device; bytes: 8-byte aligned. */
+/* reduce.cu: adds the terms of word_hash (base/hash.h) to *sum, which is on the device; bytes: 8-byte aligned. */
 cudaError_t reduce_hash(const void *bytes, size_t n_bytes, uint64_t *sum, cudaStream_t stream);
 cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
                          float *totals, cudaStream_t stream);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/dl.h"
+#include "base/process.h"
 
 lt_table_t lt;
 static bool loaded;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Norms and tally of a batch, and hashes; owns the buffer for partial sums from open to close. */
-#include "base/word_hash.h"
+#include "base/hash.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels_step.h"
 

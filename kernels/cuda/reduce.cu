@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reductions in a fixed order: norms in double with what clipping and LARS make of them, and losses and correct
  * predictions of a batch. Hashes, whose order does not matter. */
-#include "base/word_hash.h"
+#include "base/hash.h"
 #include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/clones.h"
+#include "base/isa.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/stats.h"

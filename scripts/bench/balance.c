@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_read.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/dataset/sampler.h"

@@ -246,7 +246,7 @@ job_sweep_host() { # JOB FAMILY MPIRUN
         done
         sleep 0.1
     done
-    # The last phases of ranks that were killed (base/last_phase.h).
+    # The last phases of ranks that were killed (base/deadline.h).
     for path in /dev/shm/dptrain-"$job".*; do
         [[ -f $path && -O $path && ! -L $path ]] || continue
         IFS= read -rd '' text <"$path" || true

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Chunked bump allocator. Chunks stay at their address and are kept by a reset, so a loop that fills an arena
  * again allocates nothing. */
-#include "base/arena.h"
+#include "base/mem.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "base/mem.h"
 
 /* The address sanitizer sees accesses beyond a block: the rest of a chunk is poisoned, with a gap after each
  * block. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of --progress, --quiet and --verbose. What each level prints is left to callers of base/log.h. */
-#include "base/console.h"
+#include "base/progress.h"
 
 #include <string.h>
 
 #include "base/log.h"
-#include "base/progress.h"
 
 /* In the order of progress_mode_t. */
 static const char *const modes[] = {"auto", "bar", "lines", "none", NULL};

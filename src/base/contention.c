@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads run-queue delays from the kernel. What follows from them is decided by the callers. */
-#include "base/contention.h"
+#include "base/process.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/launch.h"
 
 enum { CALM_INTERVALS = 10 };
 static const double busy_share = 0.2, calm_share = 0.1;

@@ -11,10 +11,8 @@
 
 #include "base/clock.h"
 #include "base/deadline_peers.h"
-#include "base/last_phase.h"
-#include "base/launch.h"
 #include "base/log.h"
-#include "base/thread.h"
+#include "base/process.h"
 
 static const double default_sec = 300;
 /* run.sh ends a job that does not start by its own deadline, 300 s, without a name. */

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/launch.h"
 #include "base/process.h"
 
 enum { MAX_NAMED = 4, MAX_RANKS = 1024, ENVIRON_BYTES = 1 << 18 };

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/deadline_stage.h"
-#include "base/message.h"
+#include "base/deadline.h"
+#include "base/err.h"
 
 typedef struct deadline_peers {
     int n_seen;      /* ranks of this job on this host, including this one; 0: unknown */

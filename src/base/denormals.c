@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sets flush-to-zero in the FPU control register of the calling thread: MXCSR on x86-64, FPCR on AArch64.
  * Threads started later inherit it. */
-#include "base/denormals.h"
+#include "base/isa.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* dlopen and dlsym over a list of library names. A library that is already loaded is used as it is. Libraries
  * stay open until the process ends. */
-#include "base/dl.h"
+#include "base/process.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -66,4 +66,13 @@ int narrow_int(int64_t value);
     } while (0)
 #define ASSERT(expression) ((expression) ? (void)0 : err_assert_failed(#expression, __FILE__, __LINE__))
 
+/* A message built piece by piece. Zeroed: empty. */
+typedef struct message {
+    char text[ERR_MESSAGE_MAX];
+    size_t n;
+} message_t;
+
+/* Text beyond the end is cut off. */
+void message_append(message_t *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 #endif

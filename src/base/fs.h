@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/err.h"
 
@@ -89,5 +90,56 @@ err_t fs_sync(const char *path);
 /* Opens /dev/null in place of a closed standard input, output or error: no other file is to get its number, and the
  * messages. */
 void fs_hold_standard(void);
+
+/* A file that is written atomically and durably: under a temporary name, flushed, renamed, and its folder flushed.
+ * For texts that need not survive a crash see fs_write_text. */
+typedef struct fs_temp {
+    int fd;           /* open for reading and writing; -1: none */
+    const char *kind; /* for messages: "the KIND PATH cannot be written: ..." */
+    char path[FS_PATH_MAX], temp[FS_PATH_MAX], folder[FS_PATH_MAX];
+} fs_temp_t;
+
+/* Opens ".NAME.tmp-TOKEN" (fs_temp_path) in the folder of `path`. Call fs_temp_discard in the end, also after an error.
+ * `kind` is borrowed. ERR_USAGE as fs_temp_path, or ERR_SYSTEM. */
+err_t fs_temp_open(fs_temp_t *temp, const char *kind, const char *path);
+
+err_t fs_temp_write(const fs_temp_t *temp, int64_t offset, const void *data, size_t n_bytes);
+
+/* Opens a stream to the file. The caller closes it, checking for errors, before the commit. */
+err_t fs_temp_stream(const fs_temp_t *temp, FILE **out);
+
+/* Raises ERR_SYSTEM "the KIND PATH cannot be written: ..." for an errno. */
+err_t fs_temp_fail(const fs_temp_t *temp, int reason);
+
+/* Flushes and renames. */
+err_t fs_temp_commit(fs_temp_t *temp);
+
+/* Closes the file, and removes it if it was not committed. */
+void fs_temp_discard(fs_temp_t *temp);
+
+/* What a caller should accept of a gzip file: this much, plus GUNZIP_MAX_RATIO times the file's size. MNIST's images and COCO's
+ * lists shrink to a fifth; deflate's limit is 1032, with which a few megabytes become gigabytes. */
+enum { GUNZIP_FREE_BYTES = 64 << 20, GUNZIP_MAX_RATIO = 100 };
+
+/* Whether the first bytes of a file are gzip's. */
+static inline bool gunzip_begins(const void *first, size_t n)
+{
+    const unsigned char *b = first;
+    return n >= 2 && b[0] == 0x1f && b[1] == 0x8b;
+}
+
+/* Decompresses a gzip file in pieces. */
+typedef struct gunzip gunzip_t;
+
+/* Reads from the descriptor's position, which the caller leaves alone and closes. */
+err_t gunzip_new(int fd, gunzip_t **out);
+void gunzip_free(gunzip_t **gunzip);
+
+/* Writes n bytes, fewer only at the end. The file may have several consecutive members. ERR_DATA, without the file's
+ * name: the data is truncated, damaged, or followed by foreign bytes. ERR_SYSTEM: reading failed. */
+err_t gunzip_read(gunzip_t *gunzip, void *out, size_t n, size_t *got);
+
+/* Bytes of the file that were read. */
+int64_t gunzip_n_read(const gunzip_t *gunzip);
 
 #endif

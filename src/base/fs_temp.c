@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes files under a temporary name until they are complete. */
-#include "base/fs_temp.h"
+#include "base/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>

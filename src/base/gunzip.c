@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* zlib's inflate over a file; its gzread ignores foreign bytes after the compressed data. No other file includes
  * zlib. */
-#include "base/gunzip.h"
+#include "base/fs.h"
 
 #include <string.h>
 #include <zlib.h>
 
-#include "base/fs.h"
 #include "base/mem.h"
 
 enum { CHUNK_BYTES = 1 << 16 };

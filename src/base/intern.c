@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Open-addressing hash table over XXH3. The texts themselves live in the caller's arena. */
-#include "base/intern.h"
+#include "base/mem.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "base/xxh3.h"
+#include "base/hash.h"
 
 enum { FIRST_SLOTS = 256 };
 

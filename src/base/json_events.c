@@ -2,7 +2,7 @@
 /* Parses JSON with yajl; no other file includes it. yajl's upstream is unmaintained (Debian patches it), but
  * no other event parser for C is packaged. Events have the signatures of yajl's callbacks, which avoids a
  * second call per event. */
-#include "base/json_events.h"
+#include "base/json.h"
 
 #include <stdbool.h>
 #include <string.h>

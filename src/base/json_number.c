@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_events.h"
+#include "base/json.h"
 #include "base/utf8.h"
 
 enum { SHOWN = 40 };

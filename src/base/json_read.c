@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds a tree in an arena from JSON events. Reads NaN and Infinity, which Python writes, as null. COCO
  * files are too large for a tree and have their own parser, data/coco/parse.c. */
-#include "base/json_read.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_events.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The page that outlives a killed rank, until run.sh removes it. */
-#include "base/last_phase.h"
+#include "base/deadline.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/launch.h"
+#include "base/process.h"
 
 static char path[128];
 static char *page;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads rank and size from the launcher's environment, for messages and choices before MPI_Init. After it,
  * the communicator is the authority. */
-#include "base/launch.h"
+#include "base/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>

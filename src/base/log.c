@@ -18,8 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/launch.h"
-#include "base/print.h"
+#include "base/process.h"
 
 static int log_rank = -1;
 static int log_size = 1;

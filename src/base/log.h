@@ -9,6 +9,7 @@
 #define BASE_LOG_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Until called, the rank is the launcher's (0 without a launcher). */
 void log_set_rank(int rank, int size, const char *host);
@@ -61,5 +62,21 @@ void log_share_errors(void);
 /* An error or a warning of this rank alone; the message ends with rank and host. */
 void log_rank_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_rank_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Prints results for people. Texts may come from files and from other hosts: their control characters reach no terminal. All
+ * other output for people goes through the functions above and base/table.h, which do the same; tests/static.sh heads allows
+ * no other printf to a terminal. */
+
+/* As printf and fprintf, but control characters are replaced by ?, except line breaks and tabs. */
+void print_out(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void print_to(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same in place: C0, DEL and C1, the latter in UTF-8 and as raw bytes, and what changes the writing direction. Other
+ * text stays as it is. */
+void print_mask(char *text);
+
+/* Goes through the lines of a text: returns the first one and its length, and moves *rest past it. NULL: none is left. An
+ * empty line at the end is none. *rest may be NULL. */
+const char *print_next_line(const char **rest, int *n);
 
 #endif

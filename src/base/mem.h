@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Counted host memory. The program allocates only here, so that tests can check that nothing leaks
- * (mem_live() is 0 at exit) and that the steady state allocates nothing (mem_count() is constant). Blocks
- * are 64-byte aligned. Not for memory that a library frees. Thread-safe. */
+/* Host memory: counted blocks, arenas of many small blocks, and texts that are stored once.
+ *
+ * The program allocates only here, so that tests can check that nothing leaks (mem_live() is 0 at exit) and that
+ * the steady state allocates nothing (mem_count() is constant). Blocks are 64-byte aligned. Not for memory that a
+ * library frees. Thread-safe, but for a single arena or intern_t. */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,5 +59,38 @@ void mem_trim(void);
 
 /* n rounded up to a multiple of MEM_ALIGN. */
 size_t mem_round(size_t n_bytes);
+
+typedef struct arena_chunk arena_chunk_t;
+
+/* Many small blocks that are freed together. Blocks do not move. A zeroed arena is empty. */
+typedef struct arena {
+    arena_chunk_t *first, *now; /* chunks after `now` are unused */
+    size_t used;                /* of `now` */
+} arena_t;
+
+/* Allocates a block, not zeroed, aligned for any type. ERR_SYSTEM without memory. */
+err_t arena_new(arena_t *arena, size_t n_bytes, void *out_pointer);
+/* Copies n_bytes of text and appends a NUL. */
+err_t arena_text(arena_t *arena, const char *text, size_t n_bytes, const char **out);
+/* Formats text, as printf does. */
+err_t arena_format(arena_t *arena, const char **out, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+err_t arena_vformat(arena_t *arena, const char **out, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+
+/* Frees all blocks, but keeps the memory for later ones. */
+void arena_reset(arena_t *arena);
+void arena_free(arena_t *arena);
+
+/* Stores equal texts once: equal texts have equal pointers. A zeroed table is empty. */
+typedef struct intern {
+    arena_t arena;
+    const char **slots; /* open addressing; a power of two, at most half full */
+    size_t n_slots, n;
+} intern_t;
+
+/* *out lives until intern_free. */
+err_t intern_text(intern_t *words, const char *text, const char **out);
+void intern_free(intern_t *words);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Formats at the end of what is there. */
-#include "base/message.h"
+#include "base/err.h"
 
 #include <stdarg.h>
 #include <stdio.h>

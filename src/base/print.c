@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Formats, masks, writes. */
-#include "base/print.h"
+#include "base/log.h"
 
 #include <stdarg.h>
 #include <string.h>

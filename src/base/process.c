@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/launch.h"
 
 bool process_parse(const char *text, process_t *out)
 {

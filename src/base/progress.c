@@ -14,9 +14,8 @@
 
 #include "base/clock.h"
 #include "base/figure.h"
-#include "base/launch.h"
 #include "base/log.h"
-#include "base/thread.h"
+#include "base/process.h"
 
 static progress_mode_t progress_mode;
 static bool line_shown;

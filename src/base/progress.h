@@ -1,14 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /* Progress of long work: a line redrawn in place on a terminal, plain lines elsewhere. Rank 0 only; other
- * ranks show nothing. */
+ * ranks show nothing. And the options of what a command prints while it works: --progress, --quiet, --verbose. */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/progress_layout.h"
+#include "base/opt.h"
+
+typedef struct progress_part {
+    const char *text;  /* "accuracy 0.9629"; "" or NULL: none */
+    const char *brief; /* "acc 0.9629", where room is short; NULL: the same as text */
+    int keep;          /* parts with the lowest number are shortened, and then left out, first */
+} progress_part_t;
+
+enum { PROGRESS_CELLS = 20, PROGRESS_MIN_CELLS = 5, PROGRESS_MAX_PARTS = 8 };
+
+/* Writes a line of at most `columns` columns: the first part, a bar, the other parts.
+ *
+ *   n       number of parts, 1 to PROGRESS_MAX_PARTS
+ *   share   of the bar that is filled, 0 to 1
+ *
+ * In a narrow line the bar shrinks to PROGRESS_MIN_CELLS, then words are shortened, then parts are left out.
+ * The part to keep longest is cut where even that does not fit. */
+void progress_layout(const progress_part_t *parts, int n, double share, int columns, char *out,
+                     size_t n_bytes);
 
 typedef enum progress_mode {
     PROGRESS_AUTO, /* a bar if stdout (under mpirun, mpirun's stdout) is a terminal that can redraw a line */
@@ -46,5 +65,17 @@ void progress_unwatch(void);
 void progress_doing(const char *what);
 void progress_lines(double silent_sec);
 void progress_beat(double now_sec);
+
+typedef struct console_options {
+    const char *progress;
+    bool quiet, verbose;
+} console_options_t;
+
+extern const opt_t console_option_table[];
+extern const int n_console_options;
+
+/* Applies the options to base/log.h and this file, for the whole process. --quiet implies --progress
+ * none, except with bar or lines. */
+err_t console_apply(const console_options_t *options);
 
 #endif

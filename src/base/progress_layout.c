@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses the wording of each part of a progress line, and the length of the bar. */
-#include "base/progress_layout.h"
+#include "base/progress.h"
 
 #include <stdbool.h>
 #include <stdio.h>

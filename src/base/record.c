@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The names of the kinds of records. */
-#include "base/record.h"
+#include "base/json.h"
 
 #define RECORD_NAME(id, name) [RECORD_##id] = name,
 const char *const record_names[N_RECORD_KINDS] = {RECORD_KINDS(RECORD_NAME)};

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/arena.h"
+#include "base/mem.h"
 
 enum { TABLE_MAX_COLUMNS = 128 };
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Starts threads with signals blocked, and the one that receives them; clocks of waits. What a thread does and
  * how it ends is left to the callers. */
-#include "base/thread.h"
+#include "base/process.h"
 
 #include <signal.h>
 #include <unistd.h>
-
-#include "base/launch.h"
 
 bool thread_is_main(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Fixed buffers of spans, one per track, filled without locks. Merging the ranks and writing the file is
  * left to train/output/trace_file.c. */
-#include "base/trace.h"
+#include "base/clock.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

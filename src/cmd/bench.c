@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/console.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "cmd/cmd.h"
 #include "tools/bench/cases.h"
 

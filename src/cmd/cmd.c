@@ -11,7 +11,6 @@
 #include "base/deadline.h"
 #include "base/isa.h"
 #include "base/log.h"
-#include "base/print.h"
 #include "base/version.h"
 
 err_t cmd_fail(err_t err)

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/console.h"
 #include "base/figure.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "cmd/data.h"
 #include "data/image/image.h"
 #include "tools/pack/open.h"

@@ -3,9 +3,9 @@
  * process; the work is done by data/show. */
 #include <stddef.h>
 
-#include "base/console.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "cmd/data.h"
 #include "data/image/png_file.h"
 #include "data/show/sheet.h"

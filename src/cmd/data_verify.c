@@ -5,10 +5,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/console.h"
 #include "base/figure.h"
 #include "base/log.h"
-#include "base/print.h"
+#include "base/progress.h"
 #include "cmd/data.h"
 #include "data/image/image.h"
 #include "tools/pack/verify.h"

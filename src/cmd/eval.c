@@ -4,7 +4,6 @@
  * train/evaluate/evaluate_results.c. */
 #include <string.h>
 
-#include "base/console.h"
 #include "base/progress.h"
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"

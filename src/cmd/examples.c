@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/print.h"
+#include "base/log.h"
 #include "cmd/cmd.h"
 
 enum { N_EXAMPLES = 3 };

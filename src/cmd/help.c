@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/print.h"
 #include "base/table.h"
 #include "base/version.h"
 #include "cmd/cmd.h"

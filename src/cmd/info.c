@@ -6,7 +6,6 @@
 #include <sys/utsname.h>
 
 #include "base/log.h"
-#include "base/print.h"
 #include "base/table.h"
 #include "base/version.h"
 #include "cluster/comm/topo.h"

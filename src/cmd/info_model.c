@@ -2,7 +2,7 @@
 /* The tables of `dptrain info --model`: layers, and the parts of a detector. */
 #include <stdio.h>
 
-#include "base/print.h"
+#include "base/log.h"
 #include "base/table.h"
 #include "cmd/info.h"
 #include "compute/models/model.h"

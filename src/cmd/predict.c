@@ -3,9 +3,9 @@
  * predict_detector.c for detectors. */
 #include "train/inference/predict.h"
 
-#include "base/console.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"

@@ -2,7 +2,7 @@
 /* `dptrain replay`: options of a replay. The steps, and who computed them wrongly, are left to train/replay. */
 #include "train/replay/replay.h"
 
-#include "base/console.h"
+#include "base/progress.h"
 #include "cmd/cmd.h"
 #include "data/dataset/dataset.h"
 

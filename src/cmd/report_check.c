@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/print.h"
+#include "base/log.h"
 #include "cmd/report_files.h"
 #include "report/records/schema.h"
 

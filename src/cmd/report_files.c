@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fs_temp.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -231,8 +231,8 @@ err_t report_files_check_strict(const report_t *report)
           n_left_out == 1 ? " was" : "s were");
 }
 
-static err_t print_to(FILE *out, const char *name, err_t (*print)(const void *context, FILE *out),
-                      const void *context)
+static err_t print_stream(FILE *out, const char *name, err_t (*print)(const void *context, FILE *out),
+                          const void *context)
 {
     TRY(print(context, out));
     if (fflush(out) != 0 || ferror(out)) RAISE(ERR_SYSTEM, "cannot write %s: %s", name, strerror(errno));
@@ -247,7 +247,7 @@ static err_t print_to_file(const char *path, err_t (*print)(const void *context,
     err_t err = ERR_OK;
     TRY_OUT(err, fs_temp_open(&temp, "report", path));
     TRY_OUT(err, fs_temp_stream(&temp, &file));
-    TRY_OUT(err, print_to(file, path, print, context));
+    TRY_OUT(err, print_stream(file, path, print, context));
     int closed = fclose(file);
     file = NULL;
     if (closed != 0) TRY_OUT(err, fs_temp_fail(&temp, errno));
@@ -261,7 +261,8 @@ out:
 err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out),
                          const void *context)
 {
-    return path ? print_to_file(path, print, context) : print_to(stdout, "standard output", print, context);
+    return path ? print_to_file(path, print, context)
+                : print_stream(stdout, "standard output", print, context);
 }
 
 const render_t *report_files_render(const char *format)

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/launch.h"
-#include "base/print.h"
+#include "base/log.h"
+#include "base/process.h"
 #include "cmd/cmd.h"
 
 static const struct {

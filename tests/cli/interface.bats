@@ -122,7 +122,7 @@ fields() { # FILES... of records
     run grep 'Unusable lines' page.html
     [ "$status" -eq 1 ]
     diff <(jq -r .record "${all[@]}" | sort -u) \
-        <(sed -nE 's/^ +X\([A-Z_]+, "([a-z_]+)"\).*/\1/p' "$root/src/base/record.h" | grep -v '^job_\|^straggler$' | sort -u)
+        <(sed -nE 's/^ +X\([A-Z_]+, "([a-z_]+)"\).*/\1/p' "$root/src/base/json.h" | grep -v '^job_\|^straggler$' | sort -u)
     {
         fields idx/metrics.jsonl shown/metrics.jsonl bench.jsonl compare.json history.json check.json hosts.json eval.json predicted.json failed.json
         echo "csv $("$dptrain" report --format csv bench.jsonl | head -1 | tr -d '\r')"
@@ -130,7 +130,7 @@ fields() { # FILES... of records
     same_as_list records <names
 }
 
-@test "records are written only under the kinds that src/base/record.h lists" {
+@test "records are written only under the kinds that src/base/json.h lists" {
     cd "$root"
     run grep -rnE 'json_string\([^;]*"record"' src --include='*.[ch]'
     echo "$output"
@@ -138,7 +138,7 @@ fields() { # FILES... of records
     [[ $output == src/base/record.c:* ]]
     mapfile -t kinds < <(grep -rohE 'life_add job_[a-z_]+' scripts | cut -d ' ' -f 2 | sort -u)
     for kind in "${kinds[@]}"; do
-        grep -qE "^ +X\([A-Z_]+, \"$kind\"\)" src/base/record.h || { echo "$kind is not in src/base/record.h" && return 1; }
+        grep -qE "^ +X\([A-Z_]+, \"$kind\"\)" src/base/json.h || { echo "$kind is not in src/base/json.h" && return 1; }
     done
 }
 

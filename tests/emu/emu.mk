@@ -1,6 +1,6 @@
 # The emulated CUDA device of tests/emu: `make emu` builds it, its tests, and the program with it. Emulated programs use the
 # objects $(EMU_KERNELS) of kernels/cuda/*.cu and link $(EMU_LIBS) instead of libcudart; cublasLt and NCCL, which the program
-# would load at run time, are then already in the process (base/dl.h). So is cuDNN in a build with it.
+# would load at run time, are then already in the process (base/process.h). So is cuDNN in a build with it.
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(realpath $(shell command -v nvcc 2>/dev/null)),/usr/local/cuda/bin/nvcc))
 EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g1 -fPIC -ffp-contract=off -fno-omit-frame-pointer -pthread -Wall -Wextra -Werror \
 	-Wno-unknown-pragmas -I. -Isrc -Itests/emu -Itests/emu/include -isystem $(CUDA_HOME)/include \

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/intern.h"
 #include "base/mem.h"
 
 static void check_arena(void)

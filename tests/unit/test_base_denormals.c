@@ -2,7 +2,7 @@
 /* RUN np=0
  *
  * Denormal numbers: they exist at first, then they are 0, also in threads that are started later. */
-#include "base/denormals.h"
+#include "base/isa.h"
 #include "tests/tap.h"
 
 #include <float.h>

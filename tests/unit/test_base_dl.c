@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "base/dl.h"
+#include "base/process.h"
 #include "tests/tap.h"
 
 /* Of glibc, and linked into nothing that runs here. */

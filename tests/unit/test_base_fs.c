@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fs_temp.h"
+#include "base/fs.h"
 #include "base/mem.h"
 
 static char root[256];

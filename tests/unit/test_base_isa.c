@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clones.h"
 #include "base/isa.h"
 #include "base/rng.h"
 #include "tests/tap.h"

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/last_phase.h"
 #include "base/log.h"
 #include "tests/tap.h"
 

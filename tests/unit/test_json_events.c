@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "base/json_events.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 typedef struct told {

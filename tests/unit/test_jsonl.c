@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/json_read.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "report/records/jsonl.h"
 

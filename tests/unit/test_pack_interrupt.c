@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "base/thread.h"
+#include "base/process.h"
 #include "tests/folder.h"
 #include "tests/tap.h"
 #include "tools/pack/interrupt.h"

@@ -4,7 +4,7 @@
  * dptrain report reads every kind of record that the program can write, and --check has rules for each. */
 #include "tests/tap.h"
 
-#include "base/record.h"
+#include "base/json.h"
 #include "report/records/records.h"
 #include "report/records/schema_rules.h"
 

@@ -2,8 +2,8 @@
 /* The recorder of --trace: tracks, limits, and its cost when off. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
-#include "base/trace.h"
 #include "tests/tap.h"
 
 static void add(trace_track_t track, const char *name, double start, double end, int64_t step)

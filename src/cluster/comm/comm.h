@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/launch.h"
+#include "base/process.h"
 #include "cluster/comm/topo.h"
 #include "compute/tensor/dtype.h"
 

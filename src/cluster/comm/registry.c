@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/deadline.h"
-#include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "cluster/comm/comm.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/gradients.h"

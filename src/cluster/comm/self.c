@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/launch.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "cluster/comm/gradients.h"
 
 static err_t self_barrier(comm_t *comm)

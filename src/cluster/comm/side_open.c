@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 
 static const char opening[] = "opening the side channel";
 

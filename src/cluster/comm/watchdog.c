@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/last_phase.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/sim.h"

@@ -7,7 +7,6 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "base/message.h"
 #include "cluster/comm/side_channel.h"
 #include "cluster/comm/topo.h"
 #include "cluster/comm/watchdog_slot.h"

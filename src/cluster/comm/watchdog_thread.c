@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/thread.h"
+#include "base/process.h"
 
 err_t watchdog_thread_start(watchdog_thread_t *w, void *(*run)(void *))
 {

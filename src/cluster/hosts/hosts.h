@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/arena.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 enum {
     HOSTS_MAX_FILE_BYTES = 16 << 20,

@@ -10,7 +10,7 @@
 
 #include "base/deadline.h"
 #include "base/fs.h"
-#include "base/thread.h"
+#include "base/process.h"
 #include "cluster/comm/watchdog.h"
 
 static struct {

@@ -12,11 +12,10 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/opt.h"
-#include "base/thread.h"
+#include "base/process.h"
 #include "base/version.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"

@@ -18,10 +18,8 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/fs.h"
-#include "base/last_phase.h"
-#include "base/launch.h"
 #include "base/log.h"
-#include "base/thread.h"
+#include "base/process.h"
 #include "cluster/comm/watchdog.h"
 
 static atomic_bool requested, noticed;

@@ -12,9 +12,9 @@
 
 #include "base/figure.h"
 #include "base/fs.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 #include "cluster/hosts/machine.h"
 #include "disk_wait.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/trace.h"
 #include "compute/graph/exec_impl.h"
 #include "compute/tensor/bf16.h"
 

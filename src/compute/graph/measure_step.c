@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "base/contention.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/rng.h"
 #include "base/stats.h"
 #include "compute/graph/exec.h"

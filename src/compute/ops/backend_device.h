@@ -35,7 +35,7 @@ typedef struct backend_device {
  *   prefetch       as upload, but concurrent with the operators, to memory that no earlier work uses
  *   prefetched     makes later work wait for all prefetches so far
  *   prefetch_sync  makes the host wait for them
- *   hash           word_hash (base/word_hash.h) of a block or its beginning, computed there; waits
+ *   hash           word_hash (base/hash.h) of a block or its beginning, computed there; waits
  *   sync           makes the host wait for all work so far; errors of the device may surface here */
 typedef struct backend_memory {
     err_t (*alloc)(size_t n_bytes, const char *what, void **out);

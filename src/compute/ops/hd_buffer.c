@@ -5,9 +5,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/word_hash.h"
-#include "base/xxh3.h"
 
 err_t backend_alloc(const backend_t *backend, size_t n_bytes, const char *what, void *out_pointer)
 {

@@ -3,7 +3,7 @@
  * threads. */
 #include "compute/tensor/bf16.h"
 
-#include "base/clones.h"
+#include "base/isa.h"
 
 enum { PIECE = 1 << 13, FORK_MIN = 1 << 15 };
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json_events.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "data/annotation/mask.h"

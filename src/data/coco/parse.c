@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json_events.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "records.h"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 #include "data/coco/records.h"
 
 static err_t new_array(coco_records_t *records, int64_t n, size_t element_bytes, void *out_pointer)

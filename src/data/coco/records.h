@@ -4,7 +4,7 @@
 #ifndef DATA_COCO_RECORDS_H
 #define DATA_COCO_RECORDS_H
 
-#include "base/arena.h"
+#include "base/mem.h"
 #include "data/coco/coco.h"
 
 typedef struct coco_image_record coco_image_record_t;

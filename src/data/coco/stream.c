@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "base/gunzip.h"
 #include "base/mem.h"
 
 enum {

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 
 err_t content_new(const int64_t n[SPLIT_COUNT], content_t **out)
 {

@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #include "base/file_kind.h"
-#include "base/fs_temp.h"
-#include "base/gunzip.h"
+#include "base/fs.h"
 #include "base/mem.h"
 
 enum { TYPE_U8 = 8, TYPE_I8 = 9, TYPE_I16 = 11, TYPE_I32 = 12 };

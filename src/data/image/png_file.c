@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fs_temp.h"
+#include "base/fs.h"
 
 static err_t png_file_print(const fs_temp_t *temp, const image_t *image)
 {

@@ -4,7 +4,7 @@
 #ifndef DATA_LOAD_IMAGE_FILES_H
 #define DATA_LOAD_IMAGE_FILES_H
 
-#include "base/arena.h"
+#include "base/mem.h"
 #include "data/dataset/dataset.h"
 
 /* A list of paths; text in `arena`. Zeroed: empty. Free with image_list_free. */

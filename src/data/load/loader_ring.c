@@ -8,8 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/thread.h"
-#include "base/trace.h"
+#include "base/process.h"
 #include "data/image/image.h"
 #include "data/load/loader_private.h"
 

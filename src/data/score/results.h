@@ -4,7 +4,7 @@
 #ifndef DATA_SCORE_RESULTS_H
 #define DATA_SCORE_RESULTS_H
 
-#include "base/arena.h"
+#include "base/mem.h"
 #include "data/score/truths.h"
 
 typedef enum score_type { SCORE_BBOX, SCORE_SEGM, SCORE_TYPE_COUNT } score_type_t;

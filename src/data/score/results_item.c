@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/json_events.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "data/coco/coco.h"
 

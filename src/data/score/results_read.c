@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json_events.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "data/coco/coco.h"
 #include "data/score/results_item.h"

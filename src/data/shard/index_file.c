@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fs_temp.h"
+#include "base/fs.h"
 #include "data/shard/h5.h"
 #include "data/shard/index.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fs_temp.h"
+#include "base/fs.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "data/shard/index.h"

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 #include "data/shard/notes.h"
 #include "store/h5/seal.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 #include "data/shard/h5.h"
 #include "data/shard/notes.h"
 

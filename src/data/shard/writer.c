@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fs_temp.h"
+#include "base/fs.h"
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 #include "data/shard/h5.h"
 #include "data/shard/notes.h"
 

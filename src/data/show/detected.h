@@ -4,7 +4,7 @@
 #ifndef DATA_SHOW_DETECTED_H
 #define DATA_SHOW_DETECTED_H
 
-#include "base/arena.h"
+#include "base/mem.h"
 #include "data/image/image.h"
 #include "data/score/results.h"
 #include "data/show/page.h"

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/opt.h"
-#include "base/print.h"
 #include "data/show/sheet.h"
 #include "data/show/survey_table.h"
 

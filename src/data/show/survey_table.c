@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/mem.h"
-#include "base/print.h"
 #include "base/table.h"
 
 enum { BAR = 30 };

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/intern.h"
 #include "base/mem.h"
 #include "data/coco/coco.h"
 #include "data/image/image.h"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/gunzip.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "data/image/image.h"
 #include "data/source/parts.h"

@@ -11,8 +11,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
-#include "base/print.h"
 #include "data/image/image.h"
 #include "data/source/parts.h"
 

@@ -2,7 +2,7 @@
 /* Hashes the names, sizes, labels and annotations of a source without a stored hash. Does not read images. */
 #include <string.h>
 
-#include "base/xxh3.h"
+#include "base/hash.h"
 #include "data/source/parts.h"
 
 /* Seeds each part's hash with that of the preceding parts. */

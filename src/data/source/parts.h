@@ -6,7 +6,7 @@
 #include <dirent.h>
 #include <limits.h>
 
-#include "base/arena.h"
+#include "base/mem.h"
 #include "data/coco/coco.h"
 #include "data/source/source.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/print.h"
 
 void source_close(source_t **source)
 {

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "base/arena.h"
+#include "base/mem.h"
 
 enum { CURVE_MAX = 100 };
 

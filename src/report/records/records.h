@@ -4,7 +4,7 @@
 #ifndef REPORT_RECORDS_RECORDS_H
 #define REPORT_RECORDS_RECORDS_H
 
-#include "base/json_read.h"
+#include "base/json.h"
 #include "report/records/report.h"
 
 /* A record and where it was read. */
@@ -16,7 +16,7 @@ typedef struct report_input {
     const json_value_t *record;
 } report_input_t;
 
-/* The reader of a kind of record (base/record.h), and those of each family; NULL: unknown kind. */
+/* The reader of a kind of record (base/json.h), and those of each family; NULL: unknown kind. */
 typedef err_t (*record_reader_t)(const report_input_t *in);
 record_reader_t record_reader_find(const char *kind);
 record_reader_t bench_record_reader(const char *kind);

@@ -3,7 +3,7 @@
 #ifndef REPORT_RECORDS_RENAMED_H
 #define REPORT_RECORDS_RENAMED_H
 
-#include "base/json_read.h"
+#include "base/json.h"
 
 /* Replaces old field names of a record in place. */
 void records_rename(const json_value_t *record);

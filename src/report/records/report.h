@@ -7,9 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/figure.h"
-#include "base/intern.h"
+#include "base/mem.h"
 #include "report/records/curve.h"
 
 enum { REPORT_SCHEMA = 1 }; /* newest schema supported */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/record.h"
+#include "base/json.h"
 #include "report/records/fields.h"
 #include "report/records/records.h"
 

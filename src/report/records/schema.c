@@ -2,7 +2,7 @@
 /* Checks files of records against docs/records.md. The rules of each kind are in schema_*.c. */
 #include "report/records/schema.h"
 
-#include "base/print.h"
+#include "base/log.h"
 #include "report/records/jsonl.h"
 #include "report/records/schema_rules.h"
 

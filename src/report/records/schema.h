@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "base/json_read.h"
+#include "base/json.h"
 
 /* Checks a record. ERR_DATA names the field at fault: missing, unknown,
  * repeated, of the wrong type, out of range, or inconsistent with others (min ≤ p50 ≤ …; n samples). */

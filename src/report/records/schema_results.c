@@ -2,7 +2,7 @@
 /* Rules for the results of other commands: eval, predict, check, report compare, report history. */
 #include <string.h>
 
-#include "base/record.h"
+#include "base/json.h"
 #include "report/records/schema_rules.h"
 
 /* Of classifiers and detectors. */

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/intern.h"
+#include "base/mem.h"
 #include "report/records/report.h"
 
 static bool is_hex(const char *text)

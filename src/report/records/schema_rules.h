@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "base/json_read.h"
+#include "base/json.h"
 
 typedef enum schema_kind {
     SCHEMA_VERSION, /* REPORT_SCHEMA */
@@ -59,7 +59,7 @@ const schema_rule_t *schema_find(const schema_rule_t *rules, const char *name);
 
 extern const schema_rule_t schema_run_rules[];
 
-/* The checker of a kind of record (base/record.h), and those of each family; NULL: unknown kind. */
+/* The checker of a kind of record (base/json.h), and those of each family; NULL: unknown kind. */
 typedef err_t (*schema_checker_t)(const json_value_t *record);
 schema_checker_t schema_checker_find(const char *kind);
 schema_checker_t schema_bench_checker(const char *kind);

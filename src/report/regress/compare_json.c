@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints a comparison as one JSON object (docs/records.md). */
-#include "base/record.h"
+#include "base/json.h"
 #include "report/regress/compare.h"
 
 static void put_pair(json_t *j, const char *key, int64_t base, int64_t now)

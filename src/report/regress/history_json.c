@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/figure.h"
-#include "base/record.h"
+#include "base/json.h"
 #include "report/records/render.h"
 #include "report/regress/history.h"
 

@@ -4,8 +4,8 @@
 #ifndef REPORT_REGRESS_INTERVAL_H
 #define REPORT_REGRESS_INTERVAL_H
 
-#include "base/arena.h"
 #include "base/figure.h"
+#include "base/mem.h"
 
 #define INTERVAL_MAX_RATIO 10.0
 

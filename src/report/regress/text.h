@@ -3,7 +3,7 @@
 #ifndef REPORT_REGRESS_TEXT_H
 #define REPORT_REGRESS_TEXT_H
 
-#include "base/arena.h"
+#include "base/mem.h"
 
 /* Cuts the middle of a text longer than n_columns and puts "…" in its place. */
 err_t text_cut(arena_t *arena, const char *text, int n_columns, const char **out);

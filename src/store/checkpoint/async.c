@@ -13,8 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/thread.h"
-#include "base/trace.h"
+#include "base/process.h"
 #include "store/checkpoint/store.h"
 
 typedef enum phase { PHASE_IDLE, PHASE_COPYING, PHASE_WRITING, PHASE_ENDED, PHASE_CLOSING } phase_t;

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fs_temp.h"
+#include "base/fs.h"
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 #include "store/h5/file.h"
 #include "store/h5/seal.h"
 #include "store/h5/tree.h"

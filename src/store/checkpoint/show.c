@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/opt.h"
-#include "base/print.h"
 #include "base/table.h"
 #include "store/checkpoint/file.h"
 #include "store/checkpoint/store.h"

@@ -15,8 +15,8 @@
 
 #include "base/file_kind.h"
 #include "base/fs.h"
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 
 /* A piece fits a small L2 cache, so that the digest reads bytes just copied from the page cache. */
 enum { PIECE_BYTES = 128 << 10, WRITEBACK_BYTES = 2 << 20, PAGE_BYTES = 4096 };

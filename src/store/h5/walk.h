@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
+#include "base/mem.h"
 #include "store/h5/seal.h"
 
 #define H5_UNDEFINED UINT64_MAX /* the address of something that does not exist */

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/launch.h"
+#include "base/process.h"
 #include "base/stats.h"
 
 enum { MAX_CPUS = 1024, PROBE_RUNS = 31 };

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/clones.h"
+#include "base/isa.h"
 
 enum { LINE = 8, RUN_BYTES = 8 << 20, PERIOD_1 = 1013, PERIOD_2 = 509 };
 static const double q = 3;

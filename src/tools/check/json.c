@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes all findings as JSON (--json). */
+#include "base/json.h"
 #include "base/clock.h"
-#include "base/record.h"
 #include "tools/check/show.h"
 
 static void write_line_json(const check_t *check, const check_line_t *line, json_t *j)

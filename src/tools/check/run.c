@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
-#include "base/print.h"
 #include "base/progress.h"
 #include "cluster/comm/topo.h"
 #include "cluster/comm/watchdog.h"

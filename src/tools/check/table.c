@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
-#include "base/print.h"
 #include "base/table.h"
 #include "tools/check/show.h"
 

@@ -8,8 +8,8 @@
 #include <sys/utsname.h>
 
 #include "base/fs.h"
+#include "base/hash.h"
 #include "base/version.h"
-#include "base/xxh3.h"
 #include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
 #include "data/dataset/dataset.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A signal handler that removes one temporary file and re-raises the signal. It makes only async-signal-safe
  * calls. It runs on the thread that makes the files, which would otherwise begin the next one between the removal and the
- * end of the process; packing multiplies no matrices (base/thread.h). */
+ * end of the process; packing multiplies no matrices (base/process.h). */
 #include "tools/pack/interrupt.h"
 
 #include <pthread.h>

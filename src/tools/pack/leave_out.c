@@ -2,8 +2,8 @@
 /* Renumbers the samples of a source. */
 #include "tools/pack/leave_out.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 
 typedef struct leave_out {
     const source_t *of;

@@ -14,7 +14,6 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/print.h"
 #include "data/shard/index.h"
 #include "tools/pack/interrupt.h"
 #include "tools/pack/leave_out.h"

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
 #include "data/annotation/mask.h"
 #include "data/image/encode.h"

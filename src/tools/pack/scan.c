@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/process.h"
 #include "cluster/hosts/machine.h"
 #include "data/image/image.h"
 #include "tools/pack/work.h"

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 
 /* Counts the samples from `first` on that fill one shard; returns their bytes. */
 static int64_t plan_shard(const source_t *source, split_t split, int64_t first, int64_t shard_bytes,

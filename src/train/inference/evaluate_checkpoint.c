@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/print.h"
-#include "base/record.h"
 #include "base/table.h"
 #include "cluster/session/disk_wait.h"
 #include "compute/models/model.h"

@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "base/figure.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/print.h"
-#include "base/record.h"
 #include "base/table.h"
 #include "cluster/comm/from_rank0.h"
 #include "cluster/session/disk_wait.h"

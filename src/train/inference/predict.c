@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/record.h"
 #include "base/table.h"
 #include "data/load/samples.h"
 #include "data/show/caption.h"

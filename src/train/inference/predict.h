@@ -3,7 +3,7 @@
 #ifndef TRAIN_INFERENCE_PREDICT_H
 #define TRAIN_INFERENCE_PREDICT_H
 
-#include "base/fs_temp.h"
+#include "base/fs.h"
 #include "base/json.h"
 #include "cluster/session/runtime.h"
 #include "data/dataset/dataset.h"

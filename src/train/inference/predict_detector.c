@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/record.h"
 #include "base/table.h"
 #include "compute/models/model.h"
 #include "data/annotation/sample.h"

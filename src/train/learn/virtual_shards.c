@@ -5,8 +5,8 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
-#include "base/xxh3.h"
 
 /* Hashes travel behind the gradients, as two halves in a place of their own for each shard, which the sum leaves exact. */
 enum { HASH_FLOATS = 2 };

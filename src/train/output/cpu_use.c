@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/figure.h"
-#include "base/launch.h"
 #include "base/mem.h"
+#include "base/process.h"
 
 static int64_t count_switches(void)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether a run is short of CPU: more ranks or threads than cores, or other processes that take their time.
- * Judged from how long the ranks' main threads were ready to run and had no CPU (base/contention.h). */
+ * Judged from how long the ranks' main threads were ready to run and had no CPU (base/process.h). */
 #ifndef TRAIN_OUTPUT_CPU_USE_H
 #define TRAIN_OUTPUT_CPU_USE_H
 
-#include "base/contention.h"
 #include "base/json.h"
+#include "base/process.h"
 #include "cluster/comm/comm.h"
 
 /* One rank's, of the calling thread. */

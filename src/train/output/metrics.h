@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/fs.h"
-#include "base/record.h"
+#include "base/json.h"
 #include "store/owner/owner.h"
 
 typedef struct metrics {

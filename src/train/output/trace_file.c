@@ -14,7 +14,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/trace.h"
 #include "base/version.h"
 #include "cluster/session/disk_wait.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* --trace FILE: a timeline of all ranks in Chrome's Trace Event Format (JSON; complete events "X", times in
  * microseconds), for ui.perfetto.dev and chrome://tracing. Processes are ranks, threads are the tracks of
- * base/trace.h, and times are on rank 0's clock. */
+ * base/clock.h, and times are on rank 0's clock. */
 #ifndef TRAIN_OUTPUT_TRACE_FILE_H
 #define TRAIN_OUTPUT_TRACE_FILE_H
 

@@ -4,7 +4,7 @@
 #ifndef TRAIN_REPLAY_JUDGE_H
 #define TRAIN_REPLAY_JUDGE_H
 
-#include "base/message.h"
+#include "base/err.h"
 #include "train/replay/plan.h"
 #include "train/run/rerun.h"
 

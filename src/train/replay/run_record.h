@@ -5,7 +5,7 @@
 #define TRAIN_REPLAY_RUN_RECORD_H
 
 #include "base/fs.h"
-#include "base/json_read.h"
+#include "base/json.h"
 
 typedef enum run_event_kind { RUN_CHECK, RUN_EVALUATION, RUN_CHECKPOINT } run_event_kind_t;
 

@@ -5,10 +5,9 @@
 
 #include "base/clock.h"
 #include "base/figure.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "base/print.h"
 #include "base/version.h"
-#include "base/xxh3.h"
 #include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
 #include "compute/models/model.h"

@@ -12,9 +12,9 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "base/progress.h"
 #include "cluster/session/disk_wait.h"
 #include "cluster/session/signals.h"

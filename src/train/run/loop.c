@@ -13,7 +13,6 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/stats.h"
-#include "base/trace.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/disk_wait.h"
 #include "cluster/session/signals.h"

@@ -3,8 +3,8 @@
 #ifndef TRAIN_RUN_OPTIONS_H
 #define TRAIN_RUN_OPTIONS_H
 
-#include "base/console.h"
 #include "base/opt.h"
+#include "base/progress.h"
 #include "cluster/session/runtime.h"
 #include "data/load/loader.h"
 #include "data/transform/settings.h"

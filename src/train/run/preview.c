@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/figure.h"
 #include "base/fs.h"
 #include "base/log.h"

@@ -10,10 +10,9 @@
 
 #include "base/clock.h"
 #include "base/figure.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/trace.h"
-#include "base/xxh3.h"
 
 err_t train_options_check_replicas(train_options_t *o)
 {

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/err.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/message.h"
-#include "base/xxh3.h"
 #include "train/run/interruption.h"
 #include "train/run/replicas.h"
 

@@ -4,7 +4,7 @@
 #ifndef TRAIN_RUN_RERUN_H
 #define TRAIN_RUN_RERUN_H
 
-#include "base/message.h"
+#include "base/err.h"
 #include "cluster/session/runtime.h"
 #include "train/run/options.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/fs.h"
-#include "base/json_read.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/version.h"

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/trace.h"
 #include "cluster/comm/watchdog.h"
 #include "compute/models/rcnn.h"
 #include "train/run/replicas.h"

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
-#include "base/trace.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/disk_wait.h"
 #include "data/load/images.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/trace.h"
 #include "data/load/images.h"
 #include "train/run/replicas.h"
 #include "train/run/step.h"

@@ -10,7 +10,6 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/progress.h"
-#include "base/trace.h"
 #include "train/run/interruption.h"
 #include "train/run/replicas.h"
 #include "train/run/setup.h"

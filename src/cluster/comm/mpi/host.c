@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/clones.h"
+#include "base/isa.h"
 #include "base/sim.h"
 #include "cluster/comm/mpi/call.h"
 

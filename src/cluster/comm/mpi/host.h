@@ -28,8 +28,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/contention.h"
 #include "base/err.h"
+#include "base/process.h"
 
 /* HOST_LINE: two cache lines, because x86 prefetches the neighbouring line. */
 enum { HOST_LINE = 128, HOST_MAIL_FLOATS = 508 };
@@ -53,7 +53,7 @@ typedef struct host_mail {
 typedef struct host_slot {
     _Alignas(HOST_LINE) host_counter_t arrived; /* barriers the rank has reached */
     host_mail_t mail[2];
-    _Alignas(HOST_LINE) atomic_bool competes; /* the rank competes for its CPU (base/contention.h) */
+    _Alignas(HOST_LINE) atomic_bool competes; /* the rank competes for its CPU (base/process.h) */
 } host_slot_t;
 
 /* The host as seen by this rank; zeroed if its ranks share no page. */

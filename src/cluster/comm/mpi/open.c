@@ -9,7 +9,6 @@
 #include "base/deadline.h"
 #include "base/figure.h"
 #include "base/fs.h"
-#include "base/launch.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/launch.h"
 #include "base/mem.h"
+#include "base/process.h"
 #include "cluster/comm/mpi/call.h"
 
 void topo_self(topo_t *out)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dl.h"
+#include "base/process.h"
 #include "cluster/comm/nccl/nccl.h"
 
 nccl_table_t nccl_lib;

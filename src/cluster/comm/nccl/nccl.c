@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/process.h"
 #include "cluster/comm/arrival.h"
 #include "cluster/comm/debug_log.h"
 #include "cluster/comm/watchdog.h"

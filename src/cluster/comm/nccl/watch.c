@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/log.h"
-#include "base/thread.h"
+#include "base/process.h"
 #include "cluster/comm/debug_log.h"
 #include "cluster/comm/nccl/nccl.h"
 #include "cluster/comm/watchdog.h"
