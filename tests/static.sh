@@ -36,7 +36,7 @@ check_licences() {
     done | no_output
 }
 
-# Lists output for people that does not pass through base/print, base/log or base/table, which keep control characters from
+# Lists output for people that does not pass through base/log or base/table, which keep control characters from
 # terminals. dptrain train --print-config prints what --config reads.
 check_prints() {
     { grep -rnE '(^|[^A-Za-z_])(printf|vprintf|puts|putchar)\(|(fprintf|vfprintf|fputs|fputc|fwrite)\(([^;]*, )?(stdout|stderr)[,)]' src \

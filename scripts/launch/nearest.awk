@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Prints the option in a script's help that is nearest to `word`, by the rule of src/base/opt_nearest.c; nothing if none is near.
+# Prints the option in a script's help that is nearest to `word`, by the rule of opt_nearest (src/base/opt.c); nothing if none is near.
 function distance(a, b,   row, n, i, j, diagonal, best) {
     n = length(b)
     for (j = 0; j <= n; j++) row[j] = j

@@ -66,3 +66,13 @@ int narrow_int(int64_t value)
     ASSERT(value >= INT_MIN && value <= INT_MAX);
     return (int)value;
 }
+
+void message_append(message_t *m, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(m->text + m->n, sizeof m->text - m->n, format, args);
+    va_end(args);
+    if (n > 0) m->n += (size_t)n;
+    if (m->n >= sizeof m->text) m->n = sizeof m->text - 1;
+}

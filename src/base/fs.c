@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Paths, folders and small text files. A text file is written under a temporary name and renamed. Checkpoints
- * and shards have their own writers (store/h5, data/shard). */
+/* Paths, folders, reading, and writing under a temporary name until a file is complete; zlib's inflate over a file, because its
+ * gzread ignores foreign bytes after the compressed data. No other file includes zlib. Checkpoints and shards have their own
+ * writers (store/h5, data/shard). */
 #include "base/fs.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -292,4 +294,139 @@ void fs_hold_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) return;
+}
+
+err_t fs_temp_fail(const fs_temp_t *t, int reason)
+{
+    RAISE(ERR_SYSTEM, "the %s %s cannot be written: %s", t->kind, t->path, strerror(reason));
+}
+
+err_t fs_temp_open(fs_temp_t *t, const char *kind, const char *path)
+{
+    t->fd = -1;
+    t->kind = kind;
+    t->temp[0] = '\0';
+    char temp[FS_PATH_MAX];
+    TRY(fs_temp_path(path, t->folder, temp));
+    memcpy(t->path, path, strlen(path) + 1);
+    unlink(temp); /* left by this process after an error */
+    t->fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (t->fd >= 0) memcpy(t->temp, temp, sizeof temp);
+    return t->fd < 0 ? fs_temp_fail(t, errno) : ERR_OK;
+}
+
+err_t fs_temp_write(const fs_temp_t *t, int64_t offset, const void *data, size_t n_bytes)
+{
+    int reason = fs_write_all(t->fd, offset, data, n_bytes);
+    return reason ? fs_temp_fail(t, reason) : ERR_OK;
+}
+
+err_t fs_temp_stream(const fs_temp_t *t, FILE **out)
+{
+    int fd = fcntl(t->fd, F_DUPFD_CLOEXEC, 0);
+    *out = fd < 0 ? NULL : fdopen(fd, "w");
+    if (*out) return ERR_OK;
+    int reason = errno;
+    if (fd >= 0) close(fd);
+    return fs_temp_fail(t, reason);
+}
+
+err_t fs_temp_commit(fs_temp_t *t)
+{
+    if (fsync(t->fd) != 0) return fs_temp_fail(t, errno);
+    int closed = close(t->fd); /* network file systems report some errors only here */
+    t->fd = -1;
+    if (closed != 0 || rename(t->temp, t->path) != 0) return fs_temp_fail(t, errno);
+    t->temp[0] = '\0';
+    return fs_sync(t->folder);
+}
+
+void fs_temp_discard(fs_temp_t *t)
+{
+    if (t->fd >= 0) close(t->fd);
+    t->fd = -1;
+    if (t->temp[0]) unlink(t->temp);
+    t->temp[0] = '\0';
+}
+
+enum { CHUNK_BYTES = 1 << 16 };
+
+struct gunzip {
+    int fd;
+    bool at_file_end, at_end; /* of the file, of the decompressed data */
+    int64_t n_read;
+    z_stream z;
+    uint8_t chunk[CHUNK_BYTES];
+};
+
+err_t gunzip_new(int fd, gunzip_t **out)
+{
+    gunzip_t *g = NULL;
+    TRY(mem_new(sizeof *g, "a file buffer", &g));
+    g->fd = fd;
+    if (inflateInit2(&g->z, 15 + 16) == Z_OK) {
+        *out = g;
+        return ERR_OK;
+    }
+    mem_free(&g);
+    RAISE(ERR_SYSTEM, "cannot initialise zlib");
+}
+
+void gunzip_free(gunzip_t **gunzip)
+{
+    if (!*gunzip) return;
+    inflateEnd(&(*gunzip)->z);
+    mem_free(gunzip);
+}
+
+static err_t refill_chunk(gunzip_t *g)
+{
+    size_t got;
+    if (g->z.avail_in > 0 || g->at_file_end) return ERR_OK;
+    int reason = fs_read_all(g->fd, FS_HERE, g->chunk, CHUNK_BYTES, &got);
+    if (reason) RAISE(ERR_SYSTEM, "cannot read it: %s", strerror(reason));
+    g->z.next_in = g->chunk;
+    g->z.avail_in = (uInt)got;
+    g->at_file_end = got < CHUNK_BYTES;
+    g->n_read += (int64_t)got;
+    return ERR_OK;
+}
+
+static err_t next_member(gunzip_t *g)
+{
+    TRY(refill_chunk(g));
+    g->at_end = g->z.avail_in == 0;
+    if (g->at_end) return ERR_OK;
+    if (g->z.next_in[0] != 0x1f)
+        RAISE(ERR_DATA, "foreign bytes follow the gzip data; download or create the file again");
+    ASSERT(inflateReset(&g->z) == Z_OK);
+    return ERR_OK;
+}
+
+err_t gunzip_read(gunzip_t *g, void *out, size_t n, size_t *got)
+{
+    z_stream *z = &g->z;
+    for (*got = 0; *got < n && !g->at_end;) {
+        TRY(refill_chunk(g));
+        const size_t left = n - *got, room = left < 1 << 30 ? left : 1 << 30;
+        z->next_out = (uint8_t *)out + *got;
+        z->avail_out = (uInt)room;
+        int status = inflate(z, Z_NO_FLUSH);
+        *got += room - z->avail_out;
+        if (status == Z_STREAM_END)
+            TRY(next_member(g));
+        else if (status == Z_BUF_ERROR && z->avail_in == 0 && g->at_file_end)
+            RAISE(ERR_DATA, "truncated: its gzip data ends early; download or create the file again");
+        else if (status == Z_MEM_ERROR)
+            RAISE(ERR_SYSTEM, "zlib is out of memory");
+        else if (status != Z_OK && status != Z_BUF_ERROR)
+            RAISE(ERR_DATA, "damaged: its gzip data has an %s; download or create the file again",
+                  z->msg ? z->msg : "error");
+    }
+    return ERR_OK;
+}
+
+int64_t gunzip_n_read(const gunzip_t *g)
+{
+    return g->n_read;
 }

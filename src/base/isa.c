@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Detects the CPU's instruction set and reads DPTRAIN_MAX_ISA, both once. Dispatch is left to the kernels
- * that ask. */
+ * that ask. Flushing of denormals is a bit of the FPU's control register: MXCSR on x86-64, FPCR on AArch64. */
 #include "base/isa.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,4 +64,15 @@ err_t isa_check(void)
     isa_t cap;
     if (!text || !text[0] || isa_capped(&cap)) return ERR_OK;
     RAISE(ERR_USAGE, "invalid DPTRAIN_MAX_ISA '%s': expected base, avx2, avx512, avx512_bf16 or amx", text);
+}
+
+void denormals_flush(void)
+{
+#if defined(__x86_64__)
+    _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | 0x40 /* read as zero */);
+#elif defined(__aarch64__)
+    uint64_t control;
+    __asm__ __volatile__("mrs %0, fpcr" : "=r"(control));
+    __asm__ __volatile__("msr fpcr, %0" : : "r"(control | UINT64_C(1) << 24));
+#endif
 }

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* aligned_alloc with a header for the size, and process-wide atomic counters. Blocks are zeroed, which also
- * touches their pages before the first training step. */
+/* Blocks are from aligned_alloc with a header for the size, counted by process-wide atomics, and zeroed, which also touches their
+ * pages before the first training step. An arena keeps its chunks, which stay at their address, over a reset, so a loop that fills
+ * it again allocates nothing. Texts stored once: an open-addressing hash table over XXH3. */
 #include "base/mem.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/hash.h"
 
 /* Precedes every block, padded to MEM_ALIGN. */
 typedef struct header {
@@ -144,4 +149,150 @@ void mem_touch(void *block, size_t n_bytes)
     size_t n_page = (size_t)sysconf(_SC_PAGESIZE);
     volatile char *bytes = block;
     for (size_t i = 0; i < n_bytes; i += n_page) bytes[i] = bytes[i];
+}
+
+/* The address sanitizer sees accesses beyond a block: the rest of a chunk is poisoned, with a gap after each
+ * block. */
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+#if defined __SANITIZE_ADDRESS__ || __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+enum { GAP = 16 };
+#else
+#define ASAN_POISON_MEMORY_REGION(at, n_bytes)   ((void)(at), (void)(n_bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, n_bytes) ((void)(at), (void)(n_bytes))
+enum { GAP = 0 };
+#endif
+
+enum { CHUNK_BYTES = 64 << 10, ALIGN = 16 };
+
+struct arena_chunk {
+    arena_chunk_t *next;
+    size_t n_bytes; /* of `bytes` */
+    _Alignas(ALIGN) char bytes[];
+};
+
+/* Moves to the next chunk if it is large enough; otherwise inserts a new one before it. */
+static err_t next_chunk(arena_t *arena, size_t n_bytes)
+{
+    arena_chunk_t *next = arena->now ? arena->now->next : arena->first;
+    if (!next || next->n_bytes < n_bytes) {
+        arena_chunk_t *chunk;
+        size_t size = n_bytes > CHUNK_BYTES ? n_bytes : CHUNK_BYTES;
+        TRY(mem_new(sizeof *chunk + size, "an arena", &chunk));
+        chunk->n_bytes = size;
+        chunk->next = next;
+        if (arena->now)
+            arena->now->next = chunk;
+        else
+            arena->first = chunk;
+        next = chunk;
+    }
+    ASAN_POISON_MEMORY_REGION(next->bytes, next->n_bytes);
+    arena->now = next;
+    arena->used = 0;
+    return ERR_OK;
+}
+
+err_t arena_new(arena_t *arena, size_t n_bytes, void *out_pointer)
+{
+    size_t n = (n_bytes + ALIGN - 1) / ALIGN * ALIGN + GAP;
+    if (n < n_bytes) RAISE(ERR_SYSTEM, "out of memory: %zu bytes for an arena", n_bytes);
+    if (!arena->now || arena->now->n_bytes - arena->used < n) TRY(next_chunk(arena, n));
+    void *block = arena->now->bytes + arena->used;
+    ASAN_UNPOISON_MEMORY_REGION(block, n_bytes);
+    arena->used += n;
+    memcpy(out_pointer, &block, sizeof block);
+    return ERR_OK;
+}
+
+err_t arena_text(arena_t *arena, const char *text, size_t n_bytes, const char **out)
+{
+    char *copy = NULL; /* quiets GCC, which cannot see through memcpy */
+    TRY(arena_new(arena, n_bytes + 1, &copy));
+    if (n_bytes) memcpy(copy, text, n_bytes);
+    copy[n_bytes] = '\0';
+    *out = copy;
+    return ERR_OK;
+}
+
+err_t arena_vformat(arena_t *arena, const char **out, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    ASSERT(n >= 0);
+    char *text = NULL;
+    TRY(arena_new(arena, (size_t)n + 1, &text));
+    vsnprintf(text, (size_t)n + 1, format, args);
+    *out = text;
+    return ERR_OK;
+}
+
+err_t arena_format(arena_t *arena, const char **out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    err_t err = arena_vformat(arena, out, format, args);
+    va_end(args);
+    return err;
+}
+
+void arena_reset(arena_t *arena)
+{
+    arena->now = NULL;
+    arena->used = 0;
+}
+
+void arena_free(arena_t *arena)
+{
+    for (arena_chunk_t *chunk = arena->first, *next; chunk; chunk = next) {
+        next = chunk->next;
+        ASAN_UNPOISON_MEMORY_REGION(chunk->bytes, chunk->n_bytes);
+        mem_free(&chunk);
+    }
+    *arena = (arena_t){0};
+}
+
+enum { FIRST_SLOTS = 256 };
+
+/* The slot that holds the text, or the empty slot for it. */
+static const char **find_slot(const intern_t *words, const char *text)
+{
+    size_t mask = words->n_slots - 1, i = (size_t)XXH3_64bits(text, strlen(text)) & mask;
+    while (words->slots[i] && strcmp(words->slots[i], text) != 0) i = (i + 1) & mask;
+    return &words->slots[i];
+}
+
+static err_t intern_grow(intern_t *words)
+{
+    intern_t larger = {.n_slots = words->n_slots ? 2 * words->n_slots : FIRST_SLOTS};
+    TRY(mem_new_array((int64_t)larger.n_slots, sizeof *larger.slots, "a table of words", &larger.slots));
+    for (size_t i = 0; i < words->n_slots; i++)
+        if (words->slots[i]) *find_slot(&larger, words->slots[i]) = words->slots[i];
+    mem_free(&words->slots);
+    words->slots = larger.slots;
+    words->n_slots = larger.n_slots;
+    return ERR_OK;
+}
+
+err_t intern_text(intern_t *words, const char *text, const char **out)
+{
+    if (2 * (words->n + 1) > words->n_slots) TRY(intern_grow(words));
+    const char **slot = find_slot(words, text);
+    if (!*slot) {
+        TRY(arena_text(&words->arena, text, strlen(text), slot));
+        words->n++;
+    }
+    *out = *slot;
+    return ERR_OK;
+}
+
+void intern_free(intern_t *words)
+{
+    mem_free(&words->slots);
+    arena_free(&words->arena);
+    *words = (intern_t){0};
 }

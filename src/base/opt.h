@@ -116,9 +116,6 @@ bool opt_listed(const char *const *list, const char *word);
  *   storage  a copy of the text, from which values are borrowed; mem_free it after the last use of them */
 err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const char *name, char **storage);
 
-/* Sets one option from text. It does not count as given. */
-err_t opt_set(opt_group_t *group, int index, const char *text);
-
 /* Copies one value from another binding of the same table. It does not count as given. */
 void opt_copy(opt_group_t *to, const opt_group_t *from, int index);
 
@@ -128,10 +125,6 @@ const char *opt_nearest(const char *word, const char *const *candidates, int n);
 
 /* Whether `word` is one of the words joined by |; not of NULL. */
 bool opt_is_among(const char *word, const char *words);
-
-/* What to do instead of giving an option of another program, such as --batch-size, if one of the `keys` means
- * it: "write --batch N …" or "omit it: …". False: nothing is known. */
-bool opt_hint(const char *key, const char *const *keys, int n, char *out, size_t n_bytes);
 
 /* A condition under which options change something. */
 typedef struct opt_when {

@@ -12,14 +12,6 @@
 
 enum { PLACEHOLDER_MAX = 96, COLUMNS = 80, LEFT = 24, NARROW = 60, UNDER = 6 };
 
-const char *opt_placeholder(const opt_t *opt, char *out, size_t n_bytes)
-{
-    if (opt->type == OPT_FLAG) return "";
-    if (opt->type != OPT_CHOICE) return opt->unit;
-    opt_join(opt->choices, "|", out, n_bytes);
-    return out;
-}
-
 int opt_help_columns(void)
 {
     return isatty(STDOUT_FILENO) ? OPT_WIDE : COLUMNS;

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses proc(5)'s stat files, and tries whether processes may read each other's memory. */
+/* Reads rank and size from the launcher's environment, for messages and choices before MPI_Init (after it, the communicator is the
+ * authority), /proc, and run-queue delays from the kernel; starts threads with signals blocked, and the one that receives them.
+ * What a thread does and how it ends is left to the callers. */
 #include "base/process.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,7 +18,257 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
+#include "base/sim.h"
+
+/* From the innermost launcher outwards. A launcher's daemons may run as ranks of the next launcher, typically as a Slurm
+ * step, and pass on its variables. SLURM_NTASKS proves nothing: batch scripts have it too. */
+static const struct launcher {
+    const char *name, *size, *rank;
+    const char *instead; /* starts ranks that MPI sees, before their number; NULL: Open MPI's own mpirun */
+} launchers[] = {
+    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", NULL},
+    {"torchrun", "WORLD_SIZE", "RANK", NULL},
+    {"horovodrun", "HOROVOD_SIZE", "HOROVOD_RANK", NULL},
+    {"mpiexec", "PMI_SIZE", "PMI_RANK", NULL}, /* MPICH, Intel MPI, PALS */
+    {"mpirun_rsh", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", NULL},
+    {"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", NULL},
+    {"flux run", "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux run -o pmi=pmix -n"},
+    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun --mpi=pmix -n"},
+};
+_Static_assert(sizeof launchers / sizeof *launchers == LAUNCHERS, "the launchers of launch_t");
+enum { SLURM = LAUNCHERS - 1 };
+
+/* A variable's value, or -1. */
+static int number_of(const char *name)
+{
+    const char *text = getenv(name);
+    char *end;
+    if (!text || *text < '0' || *text > '9') return -1;
+    long value = strtol(text, &end, 10);
+    return *end == '\0' && value < 1 << 24 ? (int)value : -1;
+}
+
+/* A program started from a shell of srun --pty, of salloc or of a batch script inherits the variables of the shell's
+ * step, or of an earlier one, without being one of its tasks. Only a task finds its own process in SLURM_TASK_PID. */
+static bool is_in_slurm_shell(void)
+{
+    static const unsigned long long first_special =
+        0xfffffff0; /* SLURM_INTERACTIVE_STEP, SLURM_BATCH_SCRIPT, … */
+    const char *step = getenv("SLURM_STEP_ID");
+    bool shell = getenv("SLURM_PTY_PORT") || (step && strtoull(step, NULL, 10) >= first_special);
+    return shell && number_of("SLURM_TASK_PID") != (int)getpid();
+}
+
+launch_t launch_read(void)
+{
+    launch_t out = {.by = -1, .size = 1};
+    if (sim_is_rank()) return out;
+    for (int i = LAUNCHERS - 1; i >= 0; i--) {
+        const struct launcher *by = &launchers[i];
+        int size = number_of(by->size), rank = number_of(by->rank);
+        if (rank < 0 || size <= rank || (i == SLURM && is_in_slurm_shell())) continue;
+        out.sizes[i] = size;
+        out.by = i;
+        out.name = by->name;
+        out.variable = by->size;
+        out.rank = rank;
+        out.size = size;
+    }
+    return out;
+}
+
+err_t launch_check(const launch_t *launch, int n_seen, const char *library)
+{
+    if (launch->size <= n_seen) return ERR_OK;
+    /* MPI has found the launcher that agrees; the other's variables are left over. */
+    for (int i = 0; n_seen > 1 && i < LAUNCHERS; i++)
+        if (launch->sizes[i] == n_seen) return ERR_OK;
+    const struct launcher *by = &launchers[launch->by];
+    RAISE(
+        ERR_USAGE,
+        "MPI sees %d rank%s, but %s started %d (%s); start them as one job with '%s %d dptrain ...'%s%s, or each on "
+        "its own with 'env -u %s dptrain ...'",
+        n_seen, n_seen == 1 ? "" : "s", by->name, launch->size, by->size,
+        by->instead ? by->instead : "mpirun -np", launch->size, by->instead ? "" : " of ",
+        by->instead ? "" : library, by->size);
+}
+
+/* The rank of mpirun, or of another launcher that speaks PMIx or PMI; -1: none. */
+static int mpi_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    int rank = -1;
+    for (int i = 0; i < 3 && rank < 0; i++) rank = number_of(names[i]);
+    return rank;
+}
+
+bool launch_present(void)
+{
+    return sim_is_rank() || mpi_rank() >= 0;
+}
+
+int launch_rank(void)
+{
+    int rank = sim_is_rank() ? sim_rank() : mpi_rank();
+    return rank > 0 ? rank : 0;
+}
+
+int launch_size(void)
+{
+    if (sim_is_rank()) return sim_size();
+    return launch_present() ? launch_read().size : 1;
+}
+
+void launch_host_name(char *out, size_t n_bytes)
+{
+    char name[256] = "";
+    if (sim_is_rank())
+        snprintf(name, sizeof name, "%s", sim_host_name());
+    else if (gethostname(name, sizeof name - 1) != 0 || !name[0])
+        strcpy(name, "localhost");
+    snprintf(out, n_bytes, "%.*s", (int)n_bytes - 1, name);
+}
+
+bool launch_owns_process(void)
+{
+    return !sim_is_rank();
+}
+
+bool thread_is_main(void)
+{
+    return gettid() == getpid();
+}
+
+int thread_cond_init(pthread_cond_t *out)
+{
+    pthread_condattr_t monotonic;
+    int status = pthread_condattr_init(&monotonic);
+    if (status != 0) return status;
+    status = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    if (status == 0) status = pthread_cond_init(out, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return status;
+}
+
+struct timespec thread_time_after(double sec)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    long ns = at.tv_nsec + (long)(1e9 * (sec - (double)(time_t)sec));
+    at.tv_sec += (time_t)sec + ns / 1000000000;
+    at.tv_nsec = ns % 1000000000;
+    return at;
+}
+
+static sigset_t all_but_faults(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+    sigset_t set;
+    sigfillset(&set);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&set, faults[i]);
+    return set;
+}
+
+int thread_start(pthread_t *out, void *(*run)(void *), void *argument)
+{
+    sigset_t blocked = all_but_faults(), before;
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    int status = pthread_create(out, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static _Noreturn void *receive(void *unused)
+{
+    (void)unused;
+    for (;;) pause();
+}
+
+void thread_receive_signals(void)
+{
+    sigset_t blocked = all_but_faults();
+    pthread_t thread;
+    if (!launch_owns_process()) return;
+    if (pthread_create(&thread, NULL, receive, NULL) != 0) return;
+    pthread_detach(thread);
+    sigdelset(&blocked, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+}
+
+static void take_broken_pipe(int signal_number)
+{
+    const int saved = errno;
+    struct pollfd outputs[] = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
+    if (poll(outputs, 2, 0) > 0 && ((outputs[0].revents | outputs[1].revents) & POLLERR)) {
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
+    }
+    errno = saved;
+}
+
+void process_survive_lost_peers(void)
+{
+    const struct sigaction action = {.sa_handler = take_broken_pipe, .sa_flags = SA_RESTART};
+    struct sigaction before;
+    if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+        sigaction(SIGPIPE, &action, NULL);
+}
+
+enum { CALM_INTERVALS = 10 };
+static const double busy_share = 0.2, calm_share = 0.1;
+
+static int64_t read_waited(const contention_t *c)
+{
+    char text[96];
+    long long nsec;
+    ssize_t n = c->fd >= 0 ? pread(c->fd, text, sizeof text - 1, 0) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    return sscanf(text, "%*d %lld", &nsec) == 1 ? nsec : 0;
+}
+
+void contention_open(contention_t *c)
+{
+    /* Simulated ranks share a thread, and only the simulation's time counts. */
+    const bool owns = launch_owns_process();
+    *c = (contention_t){.fd = owns ? open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC) : -1};
+    c->waited_nsec = read_waited(c);
+    c->since_sec = clock_sec();
+}
+
+void contention_close(contention_t *c)
+{
+    if (c->fd >= 0) close(c->fd);
+    c->fd = -1;
+}
+
+/* The share since the last update, at a time and a counter just read. */
+static double share_at(const contention_t *c, double now_sec, int64_t waited_nsec)
+{
+    const double sec = now_sec - c->since_sec;
+    return sec > 0 ? 1e-9 * (double)(waited_nsec - c->waited_nsec) / sec : 0;
+}
+
+double contention_share(const contention_t *c)
+{
+    return share_at(c, clock_sec(), read_waited(c));
+}
+
+bool contention_update(contention_t *c)
+{
+    const double now_sec = clock_sec();
+    const int64_t waited_nsec = read_waited(c);
+    const double share = share_at(c, now_sec, waited_nsec);
+    c->waited_nsec = waited_nsec;
+    c->since_sec = now_sec;
+    c->n_calm = share < calm_share ? c->n_calm + 1 : 0;
+    if (share > busy_share)
+        c->competes = true;
+    else if (c->n_calm >= CALM_INTERVALS)
+        c->competes = false;
+    return c->competes;
+}
 
 bool process_parse(const char *text, process_t *out)
 {
@@ -102,21 +356,27 @@ const peer_memory_t *peer_memory(void)
     return &found;
 }
 
-static void take_broken_pipe(int signal_number)
+static err_t dl_find_symbols(void *library, const char *name, const dl_function_t *functions, int n,
+                             const char *hint)
 {
-    const int saved = errno;
-    struct pollfd outputs[] = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
-    if (poll(outputs, 2, 0) > 0 && ((outputs[0].revents | outputs[1].revents) & POLLERR)) {
-        signal(signal_number, SIG_DFL);
-        raise(signal_number);
+    for (int i = 0; i < n; i++) {
+        void *symbol = dlsym(library, functions[i].name);
+        if (!symbol) RAISE(ERR_SYSTEM, "%s has no function %s; %s", name, functions[i].name, hint);
+        memcpy(functions[i].pointer, &symbol, sizeof symbol);
     }
-    errno = saved;
+    return ERR_OK;
 }
 
-void process_survive_lost_peers(void)
+err_t dl_load(const char *const *names, const dl_function_t *functions, int n, const char *hint)
 {
-    const struct sigaction action = {.sa_handler = take_broken_pipe, .sa_flags = SA_RESTART};
-    struct sigaction before;
-    if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
-        sigaction(SIGPIPE, &action, NULL);
+    if (dlsym(RTLD_DEFAULT, functions[0].name))
+        return dl_find_symbols(RTLD_DEFAULT, names[0], functions, n, hint);
+    char reason[256] = "";
+    for (int i = 0; names[i]; i++) {
+        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (library) return dl_find_symbols(library, names[i], functions, n, hint);
+        const char *words = dlerror();
+        if (i == 0) snprintf(reason, sizeof reason, "%s", words ? words : names[i]);
+    }
+    RAISE(ERR_SYSTEM, "%s cannot be opened: %s; %s", names[0], reason, hint);
 }

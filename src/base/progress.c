@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the user's terminal, also from under mpirun's pseudo-terminal, and redraws one line in it at a
- * limited rate; a thread tells of long silences. The line's layout is left to base/progress_layout.c. */
+/* Finds the user's terminal, also from under mpirun's pseudo-terminal, and redraws one line in it at a limited rate; a thread
+ * tells of long silences. In a line, the wording of each part and the length of the bar are chosen by its width. */
 #include "base/progress.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,95 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/table.h"
+#include "base/utf8.h"
+
+typedef enum wording { WORDING_FULL, WORDING_BRIEF, WORDING_NONE } wording_t;
+
+typedef struct layout {
+    const progress_part_t *parts;
+    wording_t wording[PROGRESS_MAX_PARTS];
+    int n;
+} layout_t;
+
+static const char *part_text(const layout_t *l, int i)
+{
+    const progress_part_t *part = &l->parts[i];
+    if (!part->text || l->wording[i] == WORDING_NONE) return "";
+    return l->wording[i] == WORDING_BRIEF && part->brief ? part->brief : part->text;
+}
+
+/* Columns without the bar's cells. */
+static int columns_of_words(const layout_t *l)
+{
+    int n = 3; /* " []" */
+    for (int i = 0; i < l->n; i++) {
+        int width = table_text_width(part_text(l, i));
+        if (width > 0) n += width + (i < 2 ? i : 2);
+    }
+    return n;
+}
+
+/* Shortens or leaves out the part to keep least; false if a single one is left. */
+static bool layout_shorten(layout_t *l)
+{
+    for (wording_t from = WORDING_FULL; from < WORDING_NONE; from++) {
+        int least = -1, n_shown = 0;
+        for (int i = 0; i < l->n; i++) {
+            if (!part_text(l, i)[0]) continue;
+            n_shown++;
+            if (l->wording[i] == from && (least < 0 || l->parts[i].keep < l->parts[least].keep)) least = i;
+        }
+        if (least < 0) continue;
+        if (from == WORDING_BRIEF && n_shown == 1) return false;
+        l->wording[least]++;
+        return true;
+    }
+    return false;
+}
+
+/* Appends text up to a limit in columns. */
+static void append(char *out, size_t n_bytes, const char *text, int *room)
+{
+    size_t used = strlen(out);
+    for (const char *at = text; *at && *room > 0;) {
+        size_t n = utf8_length(at);
+        bool printable = n > 0 && !utf8_is_control(at, n);
+        if (n == 0) n = 1;
+        if (used + n >= n_bytes) break;
+        memcpy(out + used, printable ? at : "????", n);
+        used += n;
+        at += n;
+        --*room;
+    }
+    out[used] = '\0';
+}
+
+void progress_layout(const progress_part_t *parts, int n, double share, int columns, char *out,
+                     size_t n_bytes)
+{
+    layout_t l = {.parts = parts, .n = n};
+    char bar[3 * PROGRESS_CELLS];
+    int words, room = columns;
+    while ((words = columns_of_words(&l)) + PROGRESS_MIN_CELLS > columns && layout_shorten(&l)) {}
+    int cells = columns - words;
+    if (cells > PROGRESS_CELLS) cells = PROGRESS_CELLS;
+    if (cells < PROGRESS_MIN_CELLS) cells = 0;
+    int filled = share >= 1 ? cells : share > 0 ? (int)(share * cells) : 0;
+    out[0] = '\0';
+    const char *label = part_text(&l, 0);
+    append(out, n_bytes, label, &room);
+    if (cells > 0) {
+        snprintf(bar, sizeof bar, "%s[%.*s%.*s]", label[0] ? " " : "", filled, "####################",
+                 cells - filled, "--------------------");
+        append(out, n_bytes, bar, &room);
+    }
+    for (int i = 1; i < n; i++) {
+        const char *text = part_text(&l, i);
+        if (text[0]) append(out, n_bytes, out[0] ? i == 1 && cells > 0 ? " " : "  " : "", &room);
+        append(out, n_bytes, text, &room);
+    }
+}
 
 static progress_mode_t progress_mode;
 static bool line_shown;
@@ -243,4 +333,31 @@ void progress_unwatch(void)
     pthread_join(watch.thread, NULL);
     pthread_cond_destroy(&watch.changed);
     watch.runs = false;
+}
+
+/* In the order of progress_mode_t. */
+static const char *const modes[] = {"auto", "bar", "lines", "none", NULL};
+
+#define FIELD(name) offsetof(console_options_t, name)
+const opt_t console_option_table[] = {
+    {"progress", OPT_CHOICE, FIELD(progress), "auto", 0, 0, modes, NULL,
+     "progress as a bar that is redrawn, or as lines; auto: a bar on a terminal", OPT_MORE},
+    {"quiet", OPT_FLAG, FIELD(quiet), "false", 0, 0, NULL, NULL,
+     "print only results, warnings and errors (short form: -q)", OPT_MORE},
+    {"verbose", OPT_FLAG, FIELD(verbose), "false", 0, 0, NULL, NULL,
+     "also print what was chosen and measured, and the profile (short form: -v)", OPT_MORE},
+};
+const int n_console_options = sizeof console_option_table / sizeof console_option_table[0];
+
+err_t console_apply(const console_options_t *options)
+{
+    progress_mode_t mode = PROGRESS_AUTO;
+    if (options->quiet && options->verbose)
+        RAISE(ERR_USAGE, "--quiet and --verbose are mutually exclusive; give one of them");
+    for (int i = 0; modes[i]; i++)
+        if (strcmp(options->progress, modes[i]) == 0) mode = (progress_mode_t)i;
+    if (options->quiet && mode == PROGRESS_AUTO) mode = PROGRESS_NONE;
+    progress_set_mode(mode);
+    log_set_level(options->quiet ? LOG_QUIET : options->verbose ? LOG_VERBOSE : LOG_NORMAL);
+    return ERR_OK;
 }

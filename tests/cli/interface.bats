@@ -135,7 +135,7 @@ fields() { # FILES... of records
     run grep -rnE 'json_string\([^;]*"record"' src --include='*.[ch]'
     echo "$output"
     [ "$(wc -l <<<"$output")" -eq 1 ]
-    [[ $output == src/base/record.c:* ]]
+    [[ $output == src/base/json.c:* ]]
     mapfile -t kinds < <(grep -rohE 'life_add job_[a-z_]+' scripts | cut -d ' ' -f 2 | sort -u)
     for kind in "${kinds[@]}"; do
         grep -qE "^ +X\([A-Z_]+, \"$kind\"\)" src/base/json.h || { echo "$kind is not in src/base/json.h" && return 1; }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Merges the ranks' spans onto rank 0's clock and writes the trace, one rank after another in bounded memory.
- * Recording spans is left to base/trace.c. */
+ * Recording spans is left to base/clock.c. */
 #include "train/output/trace_file.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Letters with marks as letters and marks, as macOS writes names of files: Latin, Greek, Cyrillic, kana, and Hangul by rule.
  * Source: Unicode's UnicodeData.txt, canonical decompositions. */
+#include "base/utf8.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/utf8.h"
 
 typedef struct pair {
     uint16_t whole, letter, mark;
