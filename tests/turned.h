@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/image/encode.h"
+#include "data/image/image.h"
 
 /* Writes up to n_room bytes; returns their number. */
 static inline size_t turned_jpeg(const image_t *image, int orientation, uint8_t *file, size_t n_room)

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "cmd/data.h"
-#include "data/image/png_file.h"
+#include "data/image/image.h"
 #include "data/show/sheet.h"
 #include "data/show/show.h"
 

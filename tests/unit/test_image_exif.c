@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "data/image/exif.h"
 #include "data/image/orient.h"
 #include "tests/images.h"
 #include "tests/tap.h"

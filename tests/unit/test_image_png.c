@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/image/encode.h"
 #include "data/image/image.h"
 #include "data/image/orient.h"
 #include "tests/images.h"

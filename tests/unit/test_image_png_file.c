@@ -12,7 +12,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/image/png_file.h"
+#include "data/image/image.h"
 #include "tests/tap.h"
 
 enum { WIDTH = 37, HEIGHT = 23, N_BYTES = WIDTH * HEIGHT * 3, MAX_FILE = 8192 };

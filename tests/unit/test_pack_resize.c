@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "data/annotation/mask.h"
-#include "data/image/encode.h"
+#include "data/image/image.h"
 #include "tests/tap.h"
 #include "tools/pack/resize.h"
 

@@ -10,7 +10,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/dataset/idx.h"
-#include "data/image/encode.h"
+#include "data/image/image.h"
 #include "data/source/source.h"
 #include "tests/folder.h"
 #include "tests/tap.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "data/image/encode.h"
+#include "data/image/image.h"
 #include "data/source/source.h"
 #include "tests/folder.h"
 #include "tests/tap.h"

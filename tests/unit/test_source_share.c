@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "data/dataset/idx.h"
-#include "data/image/encode.h"
+#include "data/image/image.h"
 #include "data/source/share.h"
 #include "tests/folder.h"
 #include "tests/sample_same.h"

@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/dataset/dataset.h"
-#include "data/image/encode.h"
+#include "data/image/image.h"
 #include "data/image/orient.h"
 
 enum { MAX_WRITTEN = 10000000, SIDE_MIN = 160, SIDE_MAX = 320, QUALITY = 90 };

@@ -1,14 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes an image, or the part of it that is needed, through its format's reader, and applies EXIF's
- * orientation. Resizing to the final size is left to resize.c. */
+/* Decodes an image, or the part of it that is needed, through the reader of its format, which the first bytes tell, and
+ * applies EXIF's orientation. Resizing to the final size is left to resize.c. */
 #include <math.h>
 #include <string.h>
 
+#include "base/file_kind.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "data/image/orient.h"
 #include "data/image/reader.h"
 
 enum { RGB = 3, DEFAULT_MAX_PIXELS = 89478485, STATE_MAX = 4096 };
+
+const char *const image_format_names[IMAGE_FORMAT_COUNT] = {"JPEG", "PNG"};
+static const reader_ops_t *const readers[IMAGE_FORMAT_COUNT] = {&jpeg_reader, &png_reader};
+
+bool image_is_named(const char *path)
+{
+    return fs_has_suffix(path, ".jpg") || fs_has_suffix(path, ".jpeg") || fs_has_suffix(path, ".png");
+}
+
+/* Half of a PNG signature is enough; libpng then reports the damage. */
+static err_t recognise(image_bytes_t from, image_format_t *out)
+{
+    const uint8_t *b = from.bytes;
+    if (from.n_bytes == 0) RAISE(ERR_DATA, "the image %s is empty; replace or remove it", from.name);
+    const bool jpeg = from.n_bytes >= 3 && b[0] == 0xFF && b[1] == 0xD8 && b[2] == 0xFF;
+    const bool png = from.n_bytes >= 4 && (b[0] == 0x89 || memcmp(b + 1, "PNG", 3) == 0);
+    if (!jpeg && !png) {
+        const char *advice = file_kind_is_image(file_kind(b, from.n_bytes))
+                                 ? "convert it (ImageMagick: mogrify -format png FILE) or remove it"
+                                 : "replace or remove it";
+        RAISE(ERR_DATA, "the image %s is neither JPEG nor PNG: %s", from.name,
+              file_kind_explain(b, from.n_bytes, advice).text);
+    }
+    *out = jpeg ? IMAGE_JPEG : IMAGE_PNG;
+    return ERR_OK;
+}
 
 /* A buffer that grows to the largest image. */
 typedef struct pixels {
@@ -31,7 +59,7 @@ struct image_decoder {
 
 static err_t open_with(void *state, image_format_t format, image_bytes_t from, image_info_t *info)
 {
-    TRY(image_readers[format]->open(state, from, info));
+    TRY(readers[format]->open(state, from, info));
     const bool swaps = orient_swaps(info->orientation);
     info->width = swaps ? info->stored_height : info->stored_width;
     info->height = swaps ? info->stored_width : info->stored_height;
@@ -42,10 +70,10 @@ err_t image_info(image_bytes_t from, image_info_t *out)
 {
     image_format_t format = IMAGE_JPEG;
     _Alignas(MEM_ALIGN) uint8_t state[STATE_MAX] = {0};
-    TRY(image_recognise(from, &format));
-    ASSERT(image_readers[format]->n_state_bytes <= sizeof state);
+    TRY(recognise(from, &format));
+    ASSERT(readers[format]->n_state_bytes <= sizeof state);
     err_t err = open_with(state, format, from, out);
-    image_readers[format]->close(state);
+    readers[format]->close(state);
     return err;
 }
 
@@ -57,7 +85,7 @@ err_t image_decoder_new(image_limits_t limits, image_decoder_t **out)
     d->limits = limits;
     if (d->limits.max_pixels == 0) d->limits.max_pixels = max_pixels;
     for (int f = 0; f < IMAGE_FORMAT_COUNT; f++)
-        TRY_OUT(err, mem_new(image_readers[f]->n_state_bytes, "image decoder", &d->states[f]));
+        TRY_OUT(err, mem_new(readers[f]->n_state_bytes, "image decoder", &d->states[f]));
     *out = d;
     return ERR_OK;
 out:
@@ -122,7 +150,7 @@ static err_t check_size(const image_decoder_t *d, const char *name, const image_
 static err_t read_region(image_decoder_t *d, image_bytes_t from, image_format_t format, part_t *part,
                          image_info_t *info, region_t *region)
 {
-    const reader_ops_t *reader = image_readers[format];
+    const reader_ops_t *reader = readers[format];
     void *state = d->states[format];
     TRY(open_with(state, format, from, info));
     TRY(check_size(d, from.name, info));
@@ -138,9 +166,9 @@ static err_t decode_region(image_decoder_t *d, image_bytes_t from, part_t *part,
     image_format_t format = IMAGE_JPEG;
     image_info_t info;
     region_t region;
-    TRY(image_recognise(from, &format));
+    TRY(recognise(from, &format));
     err_t err = read_region(d, from, format, part, &info, &region);
-    image_readers[format]->close(d->states[format]);
+    readers[format]->close(d->states[format]);
     TRY(err);
     const bool swaps = orient_swaps(info.orientation);
     *out =

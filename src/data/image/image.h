@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes PNG (libpng) and JPEG (libjpeg-turbo) images in memory to 8-bit RGB. The bytes are untrusted: sizes
- * are checked before anything is allocated, and every error names the image and the reason. Not collective.
+/* Decodes PNG (libpng) and JPEG (libjpeg-turbo) images in memory to 8-bit RGB, and encodes them. The bytes are
+ * untrusted: sizes are checked before anything is allocated, and every error names the image and the reason. Not
+ * collective.
  *
  * Limits
  *   pixels   image_limits_t.max_pixels, --max-image-pixels
@@ -109,5 +110,24 @@ typedef struct image_rect {
  * Damage outside the rectangle may go unnoticed. Other errors as image_decode. */
 err_t image_decode_part(image_decoder_t *decoder, image_bytes_t from, image_rect_t wanted, int64_t out_width,
                         int64_t out_height, image_t *out, image_rect_t *place);
+
+/* Encodes JPEG with 4:2:0 chroma. The same pixels always give the same bytes, here and below.
+ *
+ *   image    sides of 1 to 65,500 pixels; ERR_USAGE otherwise
+ *   quality  1 to 100
+ *   out      free with mem_free */
+err_t image_encode_jpeg(const image_t *image, int quality, uint8_t **out, size_t *n_bytes);
+
+/* Encodes PNG of 8 bits.
+ *
+ *   pixels    [height, width, channels]
+ *   channels  1 (grey) or 3 (RGB)
+ *   out       free with mem_free */
+err_t image_encode_png(const uint8_t *pixels, int64_t width, int64_t height, int channels, uint8_t **out,
+                       size_t *n_bytes);
+
+/* Writes an sRGB image as a PNG file atomically (temporary name, flush, rename). ERR_SYSTEM names the path and the
+ * reason; an existing file is then unchanged. */
+err_t png_file_write(const char *path, const image_t *image);
 
 #endif

@@ -9,7 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 
-#include "data/image/exif.h"
+#include "data/image/orient.h"
 #include "data/image/reader.h"
 
 /* The densest Huffman coding: one bit per 8 × 8 block, for two components that are each at half the
@@ -39,7 +39,7 @@ static err_t jpeg_guard(jpeg_t *j, void (*work)(jpeg_t *j))
         work(j);
         return ERR_OK;
     }
-    RAISE(j->code, CANNOT_DECODE, j->from.name, image_format_names[IMAGE_JPEG], j->message);
+    RAISE(j->code, CANNOT_DECODE, j->from.name, "JPEG", j->message);
 }
 
 static _Noreturn void jpeg_fail(jpeg_t *j, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -3,6 +3,8 @@
 #ifndef DATA_IMAGE_READER_H
 #define DATA_IMAGE_READER_H
 
+#include <math.h>
+
 #include "data/image/image.h"
 
 /* Arguments: name, format, reason. */
@@ -29,7 +31,15 @@ static inline uint8_t multiply_bytes(int a, int b)
 
 /* The pixels *first … *first + *n − 1, along a side of `side` pixels, that are needed to resize
  * [start, start + length) to `out` pixels. */
-void region_cover(double start, double length, int64_t out, int64_t side, int64_t *first, int64_t *n);
+static inline void region_cover(double start, double length, int64_t out, int64_t side, int64_t *first,
+                                int64_t *n)
+{
+    /* The filter's half width, plus two pixels because libjpeg interpolates chroma from neighbours. */
+    const double margin = fmax(1, length / (double)out) + 2;
+    const double low = floor(start - margin), high = ceil(start + length + margin);
+    *first = low < 0 ? 0 : (int64_t)low;
+    *n = (high > (double)side ? side : (int64_t)high) - *first;
+}
 
 /* Calls come in the order open, start, read, close, each once. close may follow any of them, even a failed
  * one. The state starts zeroed and is reused after close. */
@@ -42,10 +52,5 @@ typedef struct reader_ops {
 } reader_ops_t;
 
 extern const reader_ops_t jpeg_reader, png_reader;
-
-/* registry.c. */
-extern const reader_ops_t *const image_readers[IMAGE_FORMAT_COUNT];
-/* Recognises a format by the first bytes; ERR_DATA lists them. */
-err_t image_recognise(image_bytes_t from, image_format_t *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The row kernels of resize.c for AVX2: rows_steps.h with two 128-bit lanes. NULL on other architectures;
- * rows.c chooses at run time. */
+/* The row kernels of resize.c for AVX2: rows.h with two 128-bit lanes. NULL on other architectures;
+ * resize.c chooses at run time. */
 #define ROWS_LANES 2
-#include "data/image/rows_steps.h"
+#include "data/image/rows.h"
 
 const rows_ops_t *const rows_avx2 = ROWS_TABLE;

@@ -3,7 +3,7 @@
 #include "data/show/page.h"
 
 #include "base/mem.h"
-#include "data/image/png_file.h"
+#include "data/image/image.h"
 #include "data/show/font.h"
 
 err_t page_new(int64_t width, int64_t height, rgb_t background, page_t **out)

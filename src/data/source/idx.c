@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "data/dataset/idx.h"
-#include "data/image/encode.h"
+#include "data/image/image.h"
 #include "data/source/parts.h"
 
 enum { NAME_MAX_BYTES = 32, NUMBER_BYTES = 12 };

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "data/annotation/mask.h"
-#include "data/image/encode.h"
+#include "data/image/image.h"
 #include "data/image/orient.h"
 #include "data/image/resize.h"
 #include "data/source/source.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/image/exif.h"
+#include "data/image/orient.h"
 #include "data/image/reader.h"
 
 enum { MAX_BYTES_PER_BYTE = 1032 }; /* deflate: 258 bytes in two bits (RFC 1951) */
@@ -38,7 +38,7 @@ static err_t png_guard(png_state_t *p, void (*work)(png_state_t *p))
         work(p);
         return ERR_OK;
     }
-    RAISE(ERR_DATA, CANNOT_DECODE, p->from.name, image_format_names[IMAGE_PNG], p->message);
+    RAISE(ERR_DATA, CANNOT_DECODE, p->from.name, "PNG", p->message);
 }
 
 static _Noreturn void png_fail(png_state_t *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
