@@ -136,24 +136,18 @@ static err_t place_part(const char *name, const image_info_t *info, part_t *part
     return ERR_OK;
 }
 
-static err_t check_size(const image_decoder_t *d, const char *name, const image_info_t *info)
-{
-    const int64_t n_pixels = info->stored_width * info->stored_height; /* sides have 31 bits */
-    if (n_pixels > d->limits.max_pixels)
-        RAISE(
-            ERR_DATA,
-            "the image %s has %lld x %lld pixels, more than --max-image-pixels %lld; shrink or remove it, or allow more",
-            name, (long long)info->width, (long long)info->height, (long long)d->limits.max_pixels);
-    return ERR_OK;
-}
-
 static err_t read_region(image_decoder_t *d, image_bytes_t from, image_format_t format, part_t *part,
                          image_info_t *info, region_t *region)
 {
     const reader_ops_t *reader = readers[format];
     void *state = d->states[format];
     TRY(open_with(state, format, from, info));
-    TRY(check_size(d, from.name, info));
+    const int64_t n_pixels = info->stored_width * info->stored_height; /* sides have 31 bits */
+    if (n_pixels > d->limits.max_pixels)
+        RAISE(
+            ERR_DATA,
+            "the image %s has %lld x %lld pixels, more than --max-image-pixels %lld; shrink or remove it, or allow more",
+            from.name, (long long)info->width, (long long)info->height, (long long)d->limits.max_pixels);
     if (!part->whole) TRY(place_part(from.name, info, part));
     TRY(reader->start(state, part, region));
     TRY(grow_pixels(&d->stored, region->width * region->height));

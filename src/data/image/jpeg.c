@@ -149,35 +149,34 @@ static int choose_shrink(const part_t *part)
     return 1;
 }
 
-/* Rows are chosen to the pixel; libjpeg extends the columns to whole blocks. */
-static void choose_region(jpeg_t *j)
-{
-    region_t *r = &j->region;
-    const part_t *part = &j->part;
-    const double shrink = r->shrink;
-    int64_t x, width;
-    region_cover(part->wanted.x / shrink, part->wanted.width / shrink, part->out_width, r->width, &x, &width);
-    region_cover(part->wanted.y / shrink, part->wanted.height / shrink, part->out_height, r->height, &r->y,
-                 &r->height);
-    if (width == r->width) return;
-    JDIMENSION first = (JDIMENSION)x, n = (JDIMENSION)width;
-    jpeg_crop_scanline(&j->d, &first, &n);
-    r->x = first, r->width = n;
-}
-
 static void jpeg_begin(jpeg_t *j)
 {
     struct jpeg_decompress_struct *d = &j->d;
-    const int shrink = j->part.whole ? 1 : choose_shrink(&j->part);
+    const part_t *part = &j->part;
+    region_t *r = &j->region;
+    const int shrink = part->whole ? 1 : choose_shrink(part);
     d->scale_num = 1, d->scale_denom = (unsigned)shrink;
     d->out_color_space = d->num_components == CMYK ? JCS_CMYK : JCS_RGB;
     /* With several scans libjpeg keeps the coefficients of all channels, rounded up to blocks. */
     d->mem->max_memory_to_use = BASE_MEMORY + (long)d->image_width * d->image_height * CMYK * COEFFICIENT;
     jpeg_start_decompress(d);
-    j->region = (region_t){0, 0, d->output_width, d->output_height, shrink};
-    if (!j->part.whole) choose_region(j);
+    *r = (region_t){0, 0, d->output_width, d->output_height, shrink};
+    if (!part->whole) {
+        /* Rows are chosen to the pixel; libjpeg extends the columns to whole blocks. */
+        const double reduced = shrink;
+        int64_t x, width;
+        region_cover(part->wanted.x / reduced, part->wanted.width / reduced, part->out_width, r->width, &x,
+                     &width);
+        region_cover(part->wanted.y / reduced, part->wanted.height / reduced, part->out_height, r->height,
+                     &r->y, &r->height);
+        if (width != r->width) {
+            JDIMENSION first = (JDIMENSION)x, n = (JDIMENSION)width;
+            jpeg_crop_scanline(d, &first, &n);
+            r->x = first, r->width = n;
+        }
+    }
     if (d->num_components == CMYK)
-        j->inks = d->mem->alloc_sarray((j_common_ptr)d, JPOOL_IMAGE, (JDIMENSION)(j->region.width * CMYK), 1);
+        j->inks = d->mem->alloc_sarray((j_common_ptr)d, JPOOL_IMAGE, (JDIMENSION)(r->width * CMYK), 1);
 }
 
 static err_t jpeg_start(void *state, const part_t *part, region_t *region)

@@ -166,8 +166,10 @@ static void get_palette(png_state_t *p)
     }
 }
 
-static void request_rgb(png_state_t *p)
+static void png_begin(png_state_t *p)
 {
+    const int64_t width = png_get_image_width(p->png, p->info),
+                  height = png_get_image_height(p->png, p->info);
     const int type = png_get_color_type(p->png, p->info);
     const bool has_alpha = is_transparent(p);
     if (type == PNG_COLOR_TYPE_PALETTE) {
@@ -183,13 +185,6 @@ static void request_rgb(png_state_t *p)
     if (type == PNG_COLOR_TYPE_PALETTE || has_alpha) png_set_user_transform_info(p->png, p, 8, RGB);
     p->n_passes = png_set_interlace_handling(p->png);
     png_read_update_info(p->png, p->info);
-}
-
-static void png_begin(png_state_t *p)
-{
-    const int64_t width = png_get_image_width(p->png, p->info),
-                  height = png_get_image_height(p->png, p->info);
-    request_rgb(p);
     if ((int64_t)png_get_rowbytes(p->png, p->info) != RGB * width)
         png_fail(p, "libpng cannot convert it to RGB");
     p->region = (region_t){0, 0, width, height, 1};
@@ -207,24 +202,21 @@ static err_t png_start(void *state, const part_t *part, region_t *region)
     return ERR_OK;
 }
 
-/* With the last row, libpng decompresses whatever follows in the stream, which can be a thousand times the
- * file's size. */
-static void expect_end(png_state_t *p)
-{
-    const size_t n_row = (size_t)png_get_image_width(p->png, p->info) * RGBA * 2; /* 16 bits */
-    p->ending = true;
-    p->n_allowed = END_BYTES + n_row + n_row / 4;
-}
-
 static void read_rows(png_state_t *p)
 {
     const region_t *r = &p->region;
     const int64_t n_rows = png_get_image_height(p->png, p->info);
+    const size_t n_row = (size_t)png_get_image_width(p->png, p->info) * RGBA * 2; /* 16 bits */
     for (int pass = 0; pass < p->n_passes; pass++)
         for (int64_t y = 0; y < r->y + r->height; y++) {
             /* Rows above the region are overwritten by its first row. */
             const int64_t row = y > r->y ? y - r->y : 0;
-            if (pass == p->n_passes - 1 && y == n_rows - 1) expect_end(p);
+            /* With the last row, libpng decompresses whatever follows in the stream, which can be a thousand times the
+             * file's size. */
+            if (pass == p->n_passes - 1 && y == n_rows - 1) {
+                p->ending = true;
+                p->n_allowed = END_BYTES + n_row + n_row / 4;
+            }
             png_read_row(p->png, p->rgb + row * r->width * RGB, NULL);
         }
     p->ending = false;

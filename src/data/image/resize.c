@@ -205,24 +205,8 @@ static void resize_rows(const image_t *image, int64_t y, const taps_t *x, const 
     ring->ops->resize(x, in, out);
 }
 
-static void resize_all(const image_t *image, const taps_t *x, const taps_t *y, const ring_t *ring,
-                       uint8_t *rgb)
-{
-    const int64_t n_row_bytes = RGB * x->n_out, n_seen = 2 * y->n_pairs;
-    int64_t next = 0;
-    for (int64_t i = 0; i < y->n_out; i++) {
-        const int64_t first = y->first[i];
-        for (next = next < first ? first : next; next < first + n_seen && next < image->height;
-             next += ring->ops->n_together)
-            resize_rows(image, next, x, ring);
-        /* At most one row below the image's last is needed; its weight is 0. */
-        for (int64_t k = 0; k < n_seen; k++)
-            ring->seen[k] = ring_slot(ring, first + k < image->height ? first + k : first);
-        ring->ops->mix(ring->seen, y->pairs + i * y->n_pairs, y->n_pairs, n_row_bytes, rgb + i * n_row_bytes);
-    }
-}
-
-static err_t check_resize(const image_t *image, image_rect_t from, int64_t width, int64_t height)
+err_t resize(const image_t *image, image_rect_t from, bool mirror, int64_t width, int64_t height,
+             resize_scratch_t *scratch, uint8_t *rgb)
 {
     if (width < 1 || height < 1 || width > RESIZE_MAX || height > RESIZE_MAX)
         RAISE(ERR_USAGE, "cannot resize images to %lld x %lld: sides must be 1 to %d", (long long)width,
@@ -233,13 +217,6 @@ static err_t check_resize(const image_t *image, image_rect_t from, int64_t width
     if (!inside)
         RAISE(ERR_DATA, "cannot resize an image of %lld x %lld: it has no region of %g x %g at (%g, %g)",
               (long long)image->width, (long long)image->height, from.width, from.height, from.x, from.y);
-    return ERR_OK;
-}
-
-err_t resize(const image_t *image, image_rect_t from, bool mirror, int64_t width, int64_t height,
-             resize_scratch_t *scratch, uint8_t *rgb)
-{
-    TRY(check_resize(image, from, width, height));
     axis_t x = axis_make(image->width, from.x, from.width, width);
     axis_t y = axis_make(image->height, from.y, from.height, height);
     const rows_ops_t *ops = rows_ops();
@@ -262,6 +239,17 @@ err_t resize(const image_t *image, image_rect_t from, bool mirror, int64_t width
     ring.seen = (const uint8_t **)(void *)(block + n_x + n_y);
     ring.rows = (uint8_t *)block + n_x + n_y + n_seen;
     ring.last = ring.rows + n_ring;
-    resize_all(image, &x.taps, &y.taps, &ring, rgb);
+    const int64_t n_out_bytes = RGB * width, window = 2 * y.taps.n_pairs;
+    for (int64_t i = 0, next = 0; i < height; i++) {
+        const int64_t first = y.taps.first[i];
+        for (next = next < first ? first : next; next < first + window && next < image->height;
+             next += ops->n_together)
+            resize_rows(image, next, &x.taps, &ring);
+        /* At most one row below the image's last is needed; its weight is 0. */
+        for (int64_t k = 0; k < window; k++)
+            ring.seen[k] = ring_slot(&ring, first + k < image->height ? first + k : first);
+        ops->mix(ring.seen, y.taps.pairs + i * y.taps.n_pairs, y.taps.n_pairs, n_out_bytes,
+                 rgb + i * n_out_bytes);
+    }
     return ERR_OK;
 }
