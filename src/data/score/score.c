@@ -1,13 +1,219 @@
 /* SPDX-License-Identifier: MIT */
-/* Goes through categories and their images, and accumulates precision and recall as pycocotools' accumulate and
- * summarize do. Matching is match.c's, tables and JSON are score_show.c's. */
+/* Average precision and recall with pycocotools' rules: matching as its evaluateImg and computeIoU, for all thresholds and
+ * area ranges; sums as its accumulate and summarize; scores as tables and as JSON. */
 #include "data/score/score.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/figure.h"
+#include "base/log.h"
 #include "base/mem.h"
-#include "data/score/match.h"
+#include "base/table.h"
+#include "data/annotation/mask.h"
+
+enum { MATCH_THRESHOLDS = 10, MATCH_AREAS = 4, MATCH_MOST = 100 };
+
+/* A detection's outcome, a bit per IoU threshold. Neither hit nor miss: it is ignored. */
+typedef struct outcome {
+    double score;
+    int64_t order; /* among those of its category */
+    int32_t rank;  /* by score, in its image and category */
+    uint16_t hit[MATCH_AREAS], miss[MATCH_AREAS];
+} outcome_t;
+
+/* Scratch; starts zeroed; free with matcher_free. */
+typedef struct matcher {
+    const truth_image_t *image;
+    score_type_t type;
+    bool box_areas;
+    const detection_t **detections; /* [n_detections] of this image and category; the caller fills these in */
+    const annotation_t **truths;    /* [n_truths] */
+    int64_t n_detections;
+    int32_t n_truths;
+
+    double *iou;                           /* [detections, truths] */
+    rle_t *truth_masks, masks[MATCH_MOST]; /* SCORE_SEGM */
+    int32_t n_truth_masks;                 /* allocated */
+    mask_scratch_t scratch;
+    int32_t *order;               /* of the truths: the ones that count first */
+    uint16_t *taken;              /* [truths]: bits of thresholds */
+    bool *ignored;                /* [truths] */
+    double areas[MATCH_MOST];     /* of detections */
+    int64_t n_found[MATCH_AREAS]; /* sum over calls: truths that count */
+} matcher_t;
+
+static const double area_ranges[MATCH_AREAS][2] = {
+    {0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}};
+
+static void matcher_free(matcher_t *m)
+{
+    for (int i = 0; i < MATCH_MOST; i++) rle_free(&m->masks[i]);
+    for (int32_t i = 0; i < m->n_truth_masks; i++) rle_free(&m->truth_masks[i]);
+    mem_free(&m->truth_masks);
+    mask_scratch_free(&m->scratch);
+    mem_free(&m->iou);
+    mem_free(&m->order);
+    mem_free(&m->taken);
+    mem_free(&m->ignored);
+    mem_free(&m->detections);
+    mem_free(&m->truths);
+}
+
+static int detections_by_score(const void *a, const void *b)
+{
+    const detection_t *x = *(const detection_t *const *)a, *y = *(const detection_t *const *)b;
+    if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
+    return (x > y) - (x < y); /* they are in the order of the file in memory */
+}
+
+static err_t reserve_truths(matcher_t *m, int32_t n_detections)
+{
+    int64_t n = m->n_truths;
+    TRY(mem_grow(n * n_detections, sizeof *m->iou, "IoU of detections", &m->iou));
+    TRY(mem_grow(n, sizeof *m->order, "order of truths", &m->order));
+    TRY(mem_grow(n, sizeof *m->taken, "matched truths", &m->taken));
+    TRY(mem_grow(n, sizeof *m->ignored, "ignored truths", &m->ignored));
+    if (m->type != SCORE_SEGM || n <= m->n_truth_masks) return ERR_OK;
+    TRY(mem_grow(n, sizeof *m->truth_masks, "masks of truths", &m->truth_masks));
+    m->n_truth_masks = m->n_truths;
+    return ERR_OK;
+}
+
+static err_t read_mask(const char *text, rle_t *out)
+{
+    size_t n = strlen(text);
+    TRY(mem_grow((int64_t)n, sizeof *out->runs, "runs of a mask", &out->runs));
+    return rle_parse(text, n, out->runs, &out->n);
+}
+
+static err_t draw_truth(matcher_t *m, const annotation_t *a, rle_t *out)
+{
+    const truth_image_t *image = m->image;
+    if (a->segmentation == SEGMENTATION_NONE)
+        RAISE(
+            ERR_DATA,
+            "annotation %lld (image %lld) has no segmentation, so that masks cannot be scored; score boxes, "
+            "or complete the annotations",
+            (long long)a->id, (long long)image->id);
+    err_t err = mask_encode(a, image->width, image->height, &m->scratch, out);
+    return err == ERR_OK
+               ? ERR_OK
+               : err_context(err, "annotation %lld (image %lld)", (long long)a->id, (long long)image->id);
+}
+
+static err_t prepare_masks(matcher_t *m, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        TRY(read_mask(m->detections[i]->mask, &m->masks[i]));
+        m->areas[i] = rle_area(&m->masks[i]);
+    }
+    for (int32_t i = 0; i < m->n_truths; i++) TRY(draw_truth(m, m->truths[i], &m->truth_masks[i]));
+    return ERR_OK;
+}
+
+/* Masks only where their boxes meet. */
+static void measure_masks(matcher_t *m, int32_t n)
+{
+    double boxes[MATCH_MOST][4], box[4];
+    for (int32_t i = 0; i < n; i++) rle_box(&m->masks[i], m->image->width, m->image->height, boxes[i]);
+    for (int32_t k = 0; k < m->n_truths; k++) {
+        bool crowd = m->truths[k]->crowd;
+        rle_box(&m->truth_masks[k], m->image->width, m->image->height, box);
+        for (int32_t i = 0; i < n; i++)
+            m->iou[i * m->n_truths + k] =
+                rle_box_iou(boxes[i], box, crowd) > 0 ? rle_iou(&m->masks[i], &m->truth_masks[k], crowd) : 0;
+    }
+}
+
+/* IoU of all pairs, and areas. */
+static err_t measure(matcher_t *m, int32_t n)
+{
+    if (m->type == SCORE_SEGM) {
+        TRY(prepare_masks(m, n));
+        measure_masks(m, n);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        const double *box = m->detections[i]->box;
+        if (m->type == SCORE_BBOX || m->box_areas) m->areas[i] = box[2] * box[3];
+        for (int32_t k = 0; m->type == SCORE_BBOX && k < m->n_truths; k++)
+            m->iou[i * m->n_truths + k] = rle_box_iou(box, m->truths[k]->box, m->truths[k]->crowd);
+    }
+    return ERR_OK;
+}
+
+/* Truths that count come first, both kinds in the order of the file. */
+static int32_t order_truths(matcher_t *m, const double range[2])
+{
+    int32_t n = 0, n_counted;
+    for (int32_t k = 0; k < m->n_truths; k++) {
+        const annotation_t *a = m->truths[k];
+        m->ignored[k] = a->crowd || a->area < range[0] || a->area > range[1];
+        if (!m->ignored[k]) m->order[n++] = k;
+    }
+    n_counted = n;
+    for (int32_t k = 0; k < m->n_truths; k++)
+        if (m->ignored[k]) m->order[n++] = k;
+    return n_counted;
+}
+
+/* The truth that a detection takes at a threshold; -1: none. */
+static int32_t find_truth(const matcher_t *m, const double *iou, double threshold, uint16_t bit)
+{
+    int32_t found = -1;
+    double best = threshold < 1 - 1e-10 ? threshold : 1 - 1e-10;
+    for (int32_t i = 0; i < m->n_truths; i++) {
+        int32_t k = m->order[i];
+        if (m->taken[k] & bit && !m->truths[k]->crowd) continue;
+        if (found >= 0 && !m->ignored[found] && m->ignored[k]) break;
+        if (iou[k] < best) continue;
+        best = iou[k];
+        found = k;
+    }
+    return found;
+}
+
+static void match_area(matcher_t *m, int area, int32_t n, outcome_t *out)
+{
+    const double *range = area_ranges[area], step = (.95 - .5) / (MATCH_THRESHOLDS - 1);
+    m->n_found[area] += order_truths(m, range);
+    if (m->n_truths > 0) memset(m->taken, 0, (size_t)m->n_truths * sizeof *m->taken);
+    for (int32_t i = 0; i < n; i++) {
+        const double *iou = m->iou + (int64_t)i * m->n_truths;
+        const bool outside = m->areas[i] < range[0] || m->areas[i] > range[1];
+        for (int t = 0; t < MATCH_THRESHOLDS; t++) {
+            const uint16_t bit = (uint16_t)(1u << t);
+            int32_t k = find_truth(m, iou, t == MATCH_THRESHOLDS - 1 ? .95 : t * step + .5, bit);
+            bool found = false, ignored = outside;
+            if (k >= 0) {
+                m->taken[k] |= bit;
+                found = m->truths[k]->id != 0;
+                ignored = m->ignored[k] || (!found && outside);
+            }
+            if (ignored) continue;
+            if (found)
+                out[i].hit[area] |= bit;
+            else
+                out[i].miss[area] |= bit;
+        }
+    }
+}
+
+/* Writes the outcomes of the first 100 detections by score; returns their number in *n_out. */
+static err_t match(matcher_t *m, outcome_t out[MATCH_MOST], int32_t *n_out)
+{
+    int32_t n = m->n_detections < MATCH_MOST ? (int32_t)m->n_detections : MATCH_MOST;
+    if (m->n_detections > 1)
+        qsort(m->detections, (size_t)m->n_detections, sizeof(detection_t *), detections_by_score);
+    TRY(reserve_truths(m, n));
+    TRY(measure(m, n));
+    for (int32_t i = 0; i < n; i++) out[i] = (outcome_t){.score = m->detections[i]->score, .rank = i};
+    for (int area = 0; area < MATCH_AREAS; area++) match_area(m, area, n, out);
+    *n_out = n;
+    return ERR_OK;
+}
 
 enum { N_RECALLS = 101, N_MOSTS = 3 };
 static const int32_t mosts[N_MOSTS] = {1, 10, MATCH_MOST};
@@ -124,7 +330,7 @@ static err_t match_image(scoring_t *s, int64_t *entry, int64_t last_entry, int64
     return ERR_OK;
 }
 
-static int by_score(const void *a, const void *b)
+static int outcomes_by_score(const void *a, const void *b)
 {
     const outcome_t *x = a, *y = b;
     if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
@@ -210,7 +416,7 @@ static err_t score_category(scoring_t *s, int32_t c)
     memset(s->matcher.n_found, 0, sizeof s->matcher.n_found);
     while (entry < last_entry || detection < last_detection)
         TRY(match_image(s, &entry, last_entry, &detection, last_detection));
-    if (s->n_outcomes > 1) qsort(s->outcomes, (size_t)s->n_outcomes, sizeof *s->outcomes, by_score);
+    if (s->n_outcomes > 1) qsort(s->outcomes, (size_t)s->n_outcomes, sizeof *s->outcomes, outcomes_by_score);
     accumulate(s, category);
     s->score->n_truths += category->n_truths;
     s->score->n_crowds += category->n_crowds;
@@ -261,4 +467,94 @@ void score_free(score_t **score)
     if (!*score) return;
     mem_free(&(*score)->categories);
     mem_free(score);
+}
+
+const score_number_t score_numbers[SCORE_NUMBERS] = {
+    {"AP", "0.50:0.95", "all", "100"},     {"AP50", "0.50", "all", "100"},
+    {"AP75", "0.75", "all", "100"},        {"APs", "0.50:0.95", "small", "100"},
+    {"APm", "0.50:0.95", "medium", "100"}, {"APl", "0.50:0.95", "large", "100"},
+    {"AR1", "0.50:0.95", "all", "1"},      {"AR10", "0.50:0.95", "all", "10"},
+    {"AR100", "0.50:0.95", "all", "100"},  {"ARs", "0.50:0.95", "small", "100"},
+    {"ARm", "0.50:0.95", "medium", "100"}, {"ARl", "0.50:0.95", "large", "100"},
+};
+
+static void number_cell(table_t *t, double value)
+{
+    if (value < 0)
+        table_cell(t, "-");
+    else
+        table_cell(t, "%.4f", value);
+}
+
+static void print_numbers(const score_t *const *scores, int n_scores)
+{
+    table_t t = {.columns = {{"", true}, {"IoU", true}, {"area", true}, {"detections"}},
+                 .n_columns = 4 + n_scores};
+    for (int s = 0; s < n_scores; s++)
+        t.columns[4 + s] = (table_column_t){.heading = score_type_names[scores[s]->type]};
+    for (int i = 0; i < SCORE_NUMBERS; i++) {
+        const score_number_t *number = &score_numbers[i];
+        table_cell(&t, "%s", number->name);
+        table_cell(&t, "%s", number->iou);
+        table_cell(&t, "%s", number->area);
+        table_cell(&t, "%s", number->most);
+        for (int s = 0; s < n_scores; s++) number_cell(&t, scores[s]->numbers[i]);
+    }
+    table_log(&t);
+    table_free(&t);
+}
+
+/* AP, AP50 and AP75 of a category. */
+static void print_categories(const score_t *score, const truths_t *truths)
+{
+    table_t t = {.columns = {{"category", true}, {"objects"}, {"detections"}}, .n_columns = 6};
+    for (int i = 0; i < 3; i++) t.columns[3 + i] = (table_column_t){.heading = score_numbers[i].name};
+    for (int32_t c = 0; c < score->n_categories; c++) {
+        const score_category_t *category = &score->categories[c];
+        table_cell(&t, "%s", truths->categories[c].name);
+        table_cell(&t, "%s", figure_count(category->n_truths).text);
+        table_cell(&t, "%s", figure_count(category->n_detections).text);
+        for (int i = 0; i < 3; i++) number_cell(&t, category->numbers[i]);
+    }
+    log_info("\n%s of each category", score_type_names[score->type]);
+    table_log(&t);
+    table_free(&t);
+}
+
+void score_print(const score_t *const *scores, int n_scores, const truths_t *truths)
+{
+    print_numbers(scores, n_scores);
+    for (int s = 0; s < n_scores && truths; s++) print_categories(scores[s], truths);
+}
+
+static void json_numbers(json_t *j, const double values[SCORE_NUMBERS])
+{
+    for (int i = 0; i < SCORE_NUMBERS; i++) json_real(j, score_numbers[i].name, values[i]);
+}
+
+static void json_categories(json_t *j, const score_t *score, const truths_t *truths)
+{
+    json_array_begin(j, "categories");
+    for (int32_t c = 0; c < score->n_categories; c++) {
+        const score_category_t *category = &score->categories[c];
+        json_object_begin(j, NULL);
+        json_int(j, "id", truths->categories[c].id);
+        json_string(j, "name", truths->categories[c].name);
+        json_int(j, "objects", category->n_truths);
+        json_int(j, "crowds", category->n_crowds);
+        json_int(j, "detections", category->n_detections);
+        json_numbers(j, category->numbers);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+void score_json(const score_t *const *scores, int n_scores, const truths_t *truths, json_t *j)
+{
+    for (int s = 0; s < n_scores; s++) {
+        json_object_begin(j, score_type_names[scores[s]->type]);
+        json_numbers(j, scores[s]->numbers);
+        if (truths) json_categories(j, scores[s], truths);
+        json_object_end(j);
+    }
 }
