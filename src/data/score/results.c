@@ -43,24 +43,6 @@ err_t results_add(results_t *results, const detection_t *detection)
     return ERR_OK;
 }
 
-static void write_box(json_t *j, const double box[4])
-{
-    json_array_begin(j, "bbox");
-    for (int i = 0; i < 4; i++) json_real(j, NULL, box[i]);
-    json_array_end(j);
-}
-
-static void write_mask(json_t *j, const truth_image_t *image, const char *mask)
-{
-    json_object_begin(j, "segmentation");
-    json_array_begin(j, "size");
-    json_int(j, NULL, image->height);
-    json_int(j, NULL, image->width);
-    json_array_end(j);
-    json_string(j, "counts", mask);
-    json_object_end(j);
-}
-
 err_t results_write(const results_t *results, const truths_t *truths, score_type_t type, const char *path)
 {
     json_t j = {0};
@@ -72,10 +54,19 @@ err_t results_write(const results_t *results, const truths_t *truths, score_type
         json_object_begin(&j, NULL);
         json_int(&j, "image_id", image->id);
         json_int(&j, "category_id", truths->categories[d->category].id);
-        if (type == SCORE_BBOX)
-            write_box(&j, d->box);
-        else
-            write_mask(&j, image, d->mask);
+        if (type == SCORE_BBOX) {
+            json_array_begin(&j, "bbox");
+            for (int k = 0; k < 4; k++) json_real(&j, NULL, d->box[k]);
+            json_array_end(&j);
+        } else {
+            json_object_begin(&j, "segmentation");
+            json_array_begin(&j, "size");
+            json_int(&j, NULL, image->height);
+            json_int(&j, NULL, image->width);
+            json_array_end(&j);
+            json_string(&j, "counts", d->mask);
+            json_object_end(&j);
+        }
         json_real(&j, "score", d->score);
         json_object_end(&j);
     }
@@ -138,12 +129,6 @@ static err_t item_box(results_item_t *item, const char *text, size_t n_text)
     return ERR_OK;
 }
 
-static err_t item_size(results_item_t *item, const char *text, size_t n_text)
-{
-    if (item->n_size == 2) RAISE(ERR_DATA, "\"size\" has more than 2 numbers");
-    return item_int(item, text, n_text, &item->size[item->n_size++]);
-}
-
 static err_t item_run(results_item_t *item, const char *text, size_t n_text)
 {
     int64_t run = 0;
@@ -175,11 +160,6 @@ static err_t item_end_box(results_item_t *item)
     item->has[RESULTS_BOX] = item->n_box > 0;
     if (item->n_box == 0 || item->n_box == 4) return ERR_OK;
     RAISE(ERR_DATA, "\"bbox\" has %d numbers; expected 4: x, y, width, height", item->n_box);
-}
-
-static bool item_mask_is_empty(const results_item_t *item)
-{
-    return item->n_size == 0 && item->n_text == 0 && item->runs.n == 0;
 }
 
 /* Checks the mask once its image is known; *out is its compressed RLE, the item's. */
@@ -312,38 +292,30 @@ static int on_bool(void *context, int truth)
     return finish_event(context, refuse_value(context, truth ? "true" : "false"));
 }
 
-static err_t read_member(reader_t *r, const char *text, size_t n_text)
-{
-    results_item_t *item = &r->item;
-    switch (r->member) {
-    case RESULTS_IMAGE:
-        return item_int(item, text, n_text, &item->image_id);
-    case RESULTS_CATEGORY:
-        return item_int(item, text, n_text, &item->category_id);
-    case RESULTS_SCORE:
-        return item_real(item, text, n_text, &item->score);
-    default:
-        return refuse_value(r, "a number");
-    }
-}
-
 static err_t handle_number(reader_t *r, const char *text, size_t n_text)
 {
+    results_item_t *item = &r->item;
     err_t err;
     switch (current_place(r)) {
     case PLACE_ITEM:
-        if (r->member == RESULTS_N_MEMBERS || r->member == RESULTS_BOX || r->member == RESULTS_MASK)
+        if (r->member == RESULTS_IMAGE)
+            err = item_int(item, text, n_text, &item->image_id);
+        else if (r->member == RESULTS_CATEGORY)
+            err = item_int(item, text, n_text, &item->category_id);
+        else if (r->member == RESULTS_SCORE)
+            err = item_real(item, text, n_text, &item->score);
+        else
             return refuse_value(r, "a number");
-        err = read_member(r, text, n_text);
         break;
     case PLACE_BOX:
-        err = item_box(&r->item, text, n_text);
+        err = item_box(item, text, n_text);
         break;
     case PLACE_SIZE:
-        err = item_size(&r->item, text, n_text);
+        err = item->n_size < 2 ? item_int(item, text, n_text, &item->size[item->n_size++])
+                               : err_raise(ERR_DATA, __FILE__, __LINE__, "\"size\" has more than 2 numbers");
         break;
     case PLACE_COUNTS:
-        err = item_run(&r->item, text, n_text);
+        err = item_run(item, text, n_text);
         break;
     default:
         return refuse_value(r, "a number");
@@ -391,15 +363,6 @@ static bool is_name(const char *name, const unsigned char *text, size_t n_text)
     return strlen(name) == n_text && memcmp(name, text, n_text) == 0;
 }
 
-/* A name that other programs use, for the message. */
-static void note_like(results_item_t *item, const unsigned char *text, size_t n_text)
-{
-    for (results_member_t m = 0; m < RESULTS_N_MEMBERS; m++)
-        for (size_t i = 0; i < sizeof members->likes / sizeof *members->likes; i++)
-            if (members[m].likes[i] && is_name(members[m].likes[i], text, n_text))
-                item->like[m] = members[m].likes[i];
-}
-
 /* A key at the top of a file that is an object: of the list inside it, or a sign that the file is something else. */
 static err_t handle_list(reader_t *r, const unsigned char *text, size_t n_text)
 {
@@ -424,7 +387,11 @@ static err_t handle_member(reader_t *r, const unsigned char *text, size_t n_text
         if (is_name(members[r->member].name, text, n_text)) break;
     if (r->member == RESULTS_MASK && r->want == SCORE_BBOX) r->member = RESULTS_N_MEMBERS;
     if (r->member == RESULTS_N_MEMBERS) {
-        note_like(&r->item, text, n_text);
+        for (results_member_t m = 0; m < RESULTS_N_MEMBERS;
+             m++) /* a name of other programs, for the message */
+            for (size_t i = 0; i < sizeof members->likes / sizeof *members->likes; i++)
+                if (members[m].likes[i] && is_name(members[m].likes[i], text, n_text))
+                    r->item.like[m] = members[m].likes[i];
         return ERR_OK;
     }
     if (r->item.has[r->member]) RAISE(ERR_DATA, "duplicate \"%s\"", members[r->member].name);
@@ -649,8 +616,8 @@ static int on_close(void *context)
     reader_t *r = context;
     place_t place = current_place(r);
     err_t err = place == PLACE_BOX ? item_end_box(&r->item) : place == PLACE_ITEM ? end_item(r) : ERR_OK;
-    if (place == PLACE_EMPTY || (place == PLACE_MASK && item_mask_is_empty(&r->item)))
-        r->item.has[r->member] = false;
+    const bool no_mask = r->item.n_size == 0 && r->item.n_text == 0 && r->item.runs.n == 0;
+    if (place == PLACE_EMPTY || (place == PLACE_MASK && no_mask)) r->item.has[r->member] = false;
     if (err == ERR_OK) r->depth--;
     return finish_event(r, err);
 }

@@ -14,6 +14,15 @@
 #include "base/table.h"
 #include "data/annotation/mask.h"
 
+const score_number_t score_numbers[SCORE_NUMBERS] = {
+    {"AP", "0.50:0.95", "all", "100"},     {"AP50", "0.50", "all", "100"},
+    {"AP75", "0.75", "all", "100"},        {"APs", "0.50:0.95", "small", "100"},
+    {"APm", "0.50:0.95", "medium", "100"}, {"APl", "0.50:0.95", "large", "100"},
+    {"AR1", "0.50:0.95", "all", "1"},      {"AR10", "0.50:0.95", "all", "10"},
+    {"AR100", "0.50:0.95", "all", "100"},  {"ARs", "0.50:0.95", "small", "100"},
+    {"ARm", "0.50:0.95", "medium", "100"}, {"ARl", "0.50:0.95", "large", "100"},
+};
+
 enum { MATCH_THRESHOLDS = 10, MATCH_AREAS = 4, MATCH_MOST = 100 };
 
 /* A detection's outcome, a bit per IoU threshold. Neither hit nor miss: it is ignored. */
@@ -24,7 +33,7 @@ typedef struct outcome {
     uint16_t hit[MATCH_AREAS], miss[MATCH_AREAS];
 } outcome_t;
 
-/* Scratch; starts zeroed; free with matcher_free. */
+/* Scratch; starts zeroed. */
 typedef struct matcher {
     const truth_image_t *image;
     score_type_t type;
@@ -48,20 +57,6 @@ typedef struct matcher {
 static const double area_ranges[MATCH_AREAS][2] = {
     {0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}};
 
-static void matcher_free(matcher_t *m)
-{
-    for (int i = 0; i < MATCH_MOST; i++) rle_free(&m->masks[i]);
-    for (int32_t i = 0; i < m->n_truth_masks; i++) rle_free(&m->truth_masks[i]);
-    mem_free(&m->truth_masks);
-    mask_scratch_free(&m->scratch);
-    mem_free(&m->iou);
-    mem_free(&m->order);
-    mem_free(&m->taken);
-    mem_free(&m->ignored);
-    mem_free(&m->detections);
-    mem_free(&m->truths);
-}
-
 static int detections_by_score(const void *a, const void *b)
 {
     const detection_t *x = *(const detection_t *const *)a, *y = *(const detection_t *const *)b;
@@ -82,13 +77,6 @@ static err_t reserve_truths(matcher_t *m, int32_t n_detections)
     return ERR_OK;
 }
 
-static err_t read_mask(const char *text, rle_t *out)
-{
-    size_t n = strlen(text);
-    TRY(mem_grow((int64_t)n, sizeof *out->runs, "runs of a mask", &out->runs));
-    return rle_parse(text, n, out->runs, &out->n);
-}
-
 static err_t draw_truth(matcher_t *m, const annotation_t *a, rle_t *out)
 {
     const truth_image_t *image = m->image;
@@ -104,20 +92,18 @@ static err_t draw_truth(matcher_t *m, const annotation_t *a, rle_t *out)
                : err_context(err, "annotation %lld (image %lld)", (long long)a->id, (long long)image->id);
 }
 
-static err_t prepare_masks(matcher_t *m, int32_t n)
-{
-    for (int32_t i = 0; i < n; i++) {
-        TRY(read_mask(m->detections[i]->mask, &m->masks[i]));
-        m->areas[i] = rle_area(&m->masks[i]);
-    }
-    for (int32_t i = 0; i < m->n_truths; i++) TRY(draw_truth(m, m->truths[i], &m->truth_masks[i]));
-    return ERR_OK;
-}
-
-/* Masks only where their boxes meet. */
-static void measure_masks(matcher_t *m, int32_t n)
+/* Masks of an image and category; IoU only where their boxes meet. */
+static err_t measure_masks(matcher_t *m, int32_t n)
 {
     double boxes[MATCH_MOST][4], box[4];
+    for (int32_t i = 0; i < n; i++) {
+        const char *text = m->detections[i]->mask;
+        const size_t n_text = strlen(text);
+        TRY(mem_grow((int64_t)n_text, sizeof *m->masks[i].runs, "runs of a mask", &m->masks[i].runs));
+        TRY(rle_parse(text, n_text, m->masks[i].runs, &m->masks[i].n));
+        m->areas[i] = rle_area(&m->masks[i]);
+    }
+    for (int32_t k = 0; k < m->n_truths; k++) TRY(draw_truth(m, m->truths[k], &m->truth_masks[k]));
     for (int32_t i = 0; i < n; i++) rle_box(&m->masks[i], m->image->width, m->image->height, boxes[i]);
     for (int32_t k = 0; k < m->n_truths; k++) {
         bool crowd = m->truths[k]->crowd;
@@ -125,21 +111,6 @@ static void measure_masks(matcher_t *m, int32_t n)
         for (int32_t i = 0; i < n; i++)
             m->iou[i * m->n_truths + k] =
                 rle_box_iou(boxes[i], box, crowd) > 0 ? rle_iou(&m->masks[i], &m->truth_masks[k], crowd) : 0;
-    }
-}
-
-/* IoU of all pairs, and areas. */
-static err_t measure(matcher_t *m, int32_t n)
-{
-    if (m->type == SCORE_SEGM) {
-        TRY(prepare_masks(m, n));
-        measure_masks(m, n);
-    }
-    for (int32_t i = 0; i < n; i++) {
-        const double *box = m->detections[i]->box;
-        if (m->type == SCORE_BBOX || m->box_areas) m->areas[i] = box[2] * box[3];
-        for (int32_t k = 0; m->type == SCORE_BBOX && k < m->n_truths; k++)
-            m->iou[i * m->n_truths + k] = rle_box_iou(box, m->truths[k]->box, m->truths[k]->crowd);
     }
     return ERR_OK;
 }
@@ -208,7 +179,13 @@ static err_t match(matcher_t *m, outcome_t out[MATCH_MOST], int32_t *n_out)
     if (m->n_detections > 1)
         qsort(m->detections, (size_t)m->n_detections, sizeof(detection_t *), detections_by_score);
     TRY(reserve_truths(m, n));
-    TRY(measure(m, n));
+    if (m->type == SCORE_SEGM) TRY(measure_masks(m, n));
+    for (int32_t i = 0; i < n; i++) {
+        const double *box = m->detections[i]->box;
+        if (m->type == SCORE_BBOX || m->box_areas) m->areas[i] = box[2] * box[3];
+        for (int32_t k = 0; m->type == SCORE_BBOX && k < m->n_truths; k++)
+            m->iou[i * m->n_truths + k] = rle_box_iou(box, m->truths[k]->box, m->truths[k]->crowd);
+    }
     for (int32_t i = 0; i < n; i++) out[i] = (outcome_t){.score = m->detections[i]->score, .rank = i};
     for (int area = 0; area < MATCH_AREAS; area++) match_area(m, area, n, out);
     *n_out = n;
@@ -424,16 +401,6 @@ static err_t score_category(scoring_t *s, int32_t c)
     return ERR_OK;
 }
 
-static void free_scoring(scoring_t *s)
-{
-    matcher_free(&s->matcher);
-    mem_free(&s->entries);
-    mem_free(&s->detections);
-    mem_free(&s->first_entry);
-    mem_free(&s->first_detection);
-    mem_free(&s->outcomes);
-}
-
 err_t score_results(const results_t *results, const truths_t *truths, score_type_t type,
                     const open_watch_t *watch, score_t **out)
 {
@@ -457,7 +424,21 @@ err_t score_results(const results_t *results, const truths_t *truths, score_type
     *out = s.score;
     s.score = NULL;
 out:
-    free_scoring(&s);
+    for (int i = 0; i < MATCH_MOST; i++) rle_free(&s.matcher.masks[i]);
+    for (int32_t i = 0; i < s.matcher.n_truth_masks; i++) rle_free(&s.matcher.truth_masks[i]);
+    mem_free(&s.matcher.truth_masks);
+    mask_scratch_free(&s.matcher.scratch);
+    mem_free(&s.matcher.iou);
+    mem_free(&s.matcher.order);
+    mem_free(&s.matcher.taken);
+    mem_free(&s.matcher.ignored);
+    mem_free(&s.matcher.detections);
+    mem_free(&s.matcher.truths);
+    mem_free(&s.entries);
+    mem_free(&s.detections);
+    mem_free(&s.first_entry);
+    mem_free(&s.first_detection);
+    mem_free(&s.outcomes);
     score_free(&s.score);
     return err;
 }
@@ -469,39 +450,12 @@ void score_free(score_t **score)
     mem_free(score);
 }
 
-const score_number_t score_numbers[SCORE_NUMBERS] = {
-    {"AP", "0.50:0.95", "all", "100"},     {"AP50", "0.50", "all", "100"},
-    {"AP75", "0.75", "all", "100"},        {"APs", "0.50:0.95", "small", "100"},
-    {"APm", "0.50:0.95", "medium", "100"}, {"APl", "0.50:0.95", "large", "100"},
-    {"AR1", "0.50:0.95", "all", "1"},      {"AR10", "0.50:0.95", "all", "10"},
-    {"AR100", "0.50:0.95", "all", "100"},  {"ARs", "0.50:0.95", "small", "100"},
-    {"ARm", "0.50:0.95", "medium", "100"}, {"ARl", "0.50:0.95", "large", "100"},
-};
-
 static void number_cell(table_t *t, double value)
 {
     if (value < 0)
         table_cell(t, "-");
     else
         table_cell(t, "%.4f", value);
-}
-
-static void print_numbers(const score_t *const *scores, int n_scores)
-{
-    table_t t = {.columns = {{"", true}, {"IoU", true}, {"area", true}, {"detections"}},
-                 .n_columns = 4 + n_scores};
-    for (int s = 0; s < n_scores; s++)
-        t.columns[4 + s] = (table_column_t){.heading = score_type_names[scores[s]->type]};
-    for (int i = 0; i < SCORE_NUMBERS; i++) {
-        const score_number_t *number = &score_numbers[i];
-        table_cell(&t, "%s", number->name);
-        table_cell(&t, "%s", number->iou);
-        table_cell(&t, "%s", number->area);
-        table_cell(&t, "%s", number->most);
-        for (int s = 0; s < n_scores; s++) number_cell(&t, scores[s]->numbers[i]);
-    }
-    table_log(&t);
-    table_free(&t);
 }
 
 /* AP, AP50 and AP75 of a category. */
@@ -523,7 +477,20 @@ static void print_categories(const score_t *score, const truths_t *truths)
 
 void score_print(const score_t *const *scores, int n_scores, const truths_t *truths)
 {
-    print_numbers(scores, n_scores);
+    table_t t = {.columns = {{"", true}, {"IoU", true}, {"area", true}, {"detections"}},
+                 .n_columns = 4 + n_scores};
+    for (int s = 0; s < n_scores; s++)
+        t.columns[4 + s] = (table_column_t){.heading = score_type_names[scores[s]->type]};
+    for (int i = 0; i < SCORE_NUMBERS; i++) {
+        const score_number_t *number = &score_numbers[i];
+        table_cell(&t, "%s", number->name);
+        table_cell(&t, "%s", number->iou);
+        table_cell(&t, "%s", number->area);
+        table_cell(&t, "%s", number->most);
+        for (int s = 0; s < n_scores; s++) number_cell(&t, scores[s]->numbers[i]);
+    }
+    table_log(&t);
+    table_free(&t);
     for (int s = 0; s < n_scores && truths; s++) print_categories(scores[s], truths);
 }
 

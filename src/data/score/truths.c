@@ -61,24 +61,23 @@ static err_t copy_array(arena_t *arena, const void *from, size_t n_bytes, void *
     return ERR_OK;
 }
 
-static err_t copy_annotation(arena_t *arena, annotation_t *a)
-{
-    size_t n_points = 0;
-    for (int32_t i = 0; i < a->n_polygons; i++) n_points += (size_t)a->n_points[i];
-    TRY(copy_array(arena, a->n_points, (size_t)a->n_polygons * sizeof *a->n_points, &a->n_points));
-    TRY(copy_array(arena, a->points, 2 * n_points * sizeof *a->points, &a->points));
-    TRY(copy_array(arena, a->exact, 2 * n_points * sizeof *a->exact, &a->exact));
-    return copy_array(arena, a->runs, (size_t)a->n_runs * sizeof *a->runs, &a->runs);
-}
-
 /* A sample's truths are its annotations unless it has others. */
 static err_t copy_image(memory_t *memory, const sample_t *sample, truth_image_t *out)
 {
+    arena_t *arena = &memory->arena;
     annotation_t *annotations = NULL;
     int32_t n = sample->truths ? sample->n_truths : sample->n_annotations;
-    TRY(copy_array(&memory->arena, sample->truths ? sample->truths : sample->annotations,
+    TRY(copy_array(arena, sample->truths ? sample->truths : sample->annotations,
                    (size_t)n * sizeof *annotations, &annotations));
-    for (int32_t i = 0; i < n; i++) TRY(copy_annotation(&memory->arena, &annotations[i]));
+    for (int32_t i = 0; i < n; i++) {
+        annotation_t *a = &annotations[i];
+        size_t n_points = 0;
+        for (int32_t k = 0; k < a->n_polygons; k++) n_points += (size_t)a->n_points[k];
+        TRY(copy_array(arena, a->n_points, (size_t)a->n_polygons * sizeof *a->n_points, &a->n_points));
+        TRY(copy_array(arena, a->points, 2 * n_points * sizeof *a->points, &a->points));
+        TRY(copy_array(arena, a->exact, 2 * n_points * sizeof *a->exact, &a->exact));
+        TRY(copy_array(arena, a->runs, (size_t)a->n_runs * sizeof *a->runs, &a->runs));
+    }
     *out = (truth_image_t){sample->id, sample->width, sample->height, n, annotations};
     return ERR_OK;
 }
@@ -114,13 +113,6 @@ static err_t take_source(const source_t *source, split_t split, const int64_t *i
     truths->n_images = images ? n : source->n_samples[split];
     TRY(mem_new_array(truths->n_images, sizeof *memory->images, "ground truth", &memory->images));
     return copy_images(source, split, images, watch, truths, memory);
-}
-
-static err_t read_source(const char *path, split_t split, const open_watch_t *watch, truths_t *truths,
-                         memory_t *memory)
-{
-    TRY(source_open_watched(path, NULL, watch, &memory->source));
-    return take_source(memory->source, split, NULL, 0, watch, truths);
 }
 
 /* Ignores an error, which the next call returns again. */
@@ -161,7 +153,10 @@ static err_t read_any(const char *path, split_t split, const open_watch_t *watch
     const source_ops_t *kind = NULL;
     if (fs_exists(path) && !fs_is_folder(path)) return read_coco(path, watch, truths, memory);
     TRY(source_find_kind(path, &kind));
-    if (kind != &source_coco) return read_source(path, split, watch, truths, memory);
+    if (kind != &source_coco) {
+        TRY(source_open_watched(path, NULL, watch, &memory->source));
+        return take_source(memory->source, split, NULL, 0, watch, truths);
+    }
     TRY(source_coco_list(path, split, list));
     if (!fs_exists(list) && source_coco_list(path, !split, other) == ERR_OK && fs_exists(other))
         RAISE(ERR_DATA, "%s has no list of %s images; --split %s scores against %s", path, split_words[split],
