@@ -41,7 +41,7 @@ make_shard_seeds() { # FOLDER
     "$dptrain" data pack --from "$1/digits" --out "$1/packed" >&2
     { printf '\0'; cat "$1"/packed/train-*.h5; } >"$1/shard"
     { printf '\1'; cat "$1/packed/index.h5"; } >"$1/index"
-    # In the layout of src/data/shard/notes.h: 2 × 3 pixels, the name "a", one annotation with RLE 1, 5.
+    # In the layout of src/data/shard/shard.h: 2 × 3 pixels, the name "a", one annotation with RLE 1, 5.
     {
         printf '\3\7\0\0\0\0\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0a\0\0\0\0\0\0\0'
         head -c 48 /dev/zero

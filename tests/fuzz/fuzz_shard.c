@@ -7,8 +7,7 @@
 
 #include "base/mem.h"
 #include "data/shard/h5.h"
-#include "data/shard/index.h"
-#include "data/shard/notes.h"
+#include "data/shard/shard.h"
 #include "store/h5/seal.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "data/shard/index.h"
+#include "data/shard/shard.h"
 #include "tests/mpi/everyone.h"
 #include "tools/pack/pack.h"
 #include "tools/pack/verify.h"

@@ -15,7 +15,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/shard/index.h"
+#include "data/shard/shard.h"
 #include "data/shard/writer.h"
 #include "store/h5/file.h"
 #include "tests/sample_same.h"

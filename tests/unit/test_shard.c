@@ -5,9 +5,8 @@
 #include <pthread.h>
 
 #include "base/rng.h"
-#include "data/shard/notes.h"
 #include "data/shard/reader.h"
-#include "data/shard/verify.h"
+#include "data/shard/shard.h"
 #include "tests/unit/shard_sample.h"
 
 enum { N_THREADS = 8, N_MANY = 70, N_READS = UNDER_SANITIZER ? 100 : 1000 };

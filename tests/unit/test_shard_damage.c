@@ -2,9 +2,8 @@
 /* No damaged, foreign or hostile shard, index, manifest or record is taken for a whole one, none crashes a
  * reader, and damage in a record is told with the record's number. RUN np=0 */
 #include "base/rng.h"
-#include "data/shard/notes.h"
 #include "data/shard/reader.h"
-#include "data/shard/verify.h"
+#include "data/shard/shard.h"
 #include "store/h5/file.h"
 #include "store/h5/seal.h"
 #include "tests/h5_calls.h"

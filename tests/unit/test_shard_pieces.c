@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "data/dataset/sampler.h"
-#include "data/shard/pieces.h"
+#include "data/shard/reader.h"
 #include "tests/unit/shard_sample.h"
 
 enum {

@@ -1,11 +1,58 @@
 /* SPDX-License-Identifier: MIT */
-/* The index in memory: one relocatable block, and the check that its offsets, counts and names are
- * consistent. The file is left to index_file.c. */
-#include "data/shard/index.h"
+/* The index of a folder of shards: its block in memory and the check that offsets, counts and names are consistent;
+ * index.h5; manifest.json, which is compared byte for byte, so that its text must not change; names of shards. */
+#include "data/shard/shard.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/fs.h"
+#include "base/json.h"
 #include "base/mem.h"
+#include "data/shard/h5.h"
+
+void shard_name(split_t split, int64_t number, int64_t n_shards, char out[SHARD_NAME_MAX])
+{
+    snprintf(out, SHARD_NAME_MAX, "%s-%05" PRId64 "-of-%05" PRId64 ".h5", split_names[split], number,
+             n_shards);
+}
+
+/* The length of the shard's name at the start of `name`, or 0. */
+static size_t name_length(const char *name)
+{
+    for (int split = 0; split < SPLIT_COUNT; split++) {
+        int64_t number, n_shards;
+        int n_read = 0;
+        char again[SHARD_NAME_MAX], format[64];
+        snprintf(format, sizeof format, "%s-%%9" SCNd64 "-of-%%9" SCNd64 ".h5%%n", split_names[split]);
+        if (sscanf(name, format, &number, &n_shards, &n_read) != 2 || n_read == 0) continue;
+        if (number < 0 || number >= n_shards) return 0;
+        shard_name((split_t)split, number, n_shards, again);
+        return strncmp(name, again, strlen(again)) == 0 ? strlen(again) : 0;
+    }
+    return 0;
+}
+
+bool shard_is_name(const char *name)
+{
+    size_t n = name_length(name);
+    return n > 0 && name[n] == '\0';
+}
+
+bool shard_is_leftover(const char *name)
+{
+    if (name[0] != '.') return false;
+    size_t n = name_length(name + 1);
+    if (strncmp(name + 1, SHARD_INDEX_NAME, strlen(SHARD_INDEX_NAME)) == 0) n = strlen(SHARD_INDEX_NAME);
+    if (strncmp(name + 1, SHARD_MANIFEST_NAME, strlen(SHARD_MANIFEST_NAME)) == 0)
+        n = strlen(SHARD_MANIFEST_NAME);
+    return n > 0 && fs_is_temp_suffix(name + 1 + n);
+}
 
 /* Sums of such counts cannot overflow; the largest published data set has 6e9 images. */
 static const int64_t max_count = (int64_t)1 << 40;
@@ -202,9 +249,296 @@ err_t shard_index_check(const shard_index_t *index, const char *path)
     return err == ERR_OK ? err : err_context(err, "cannot use the index %s", path);
 }
 
-int64_t shard_index_bytes(const shard_index_t *index, split_t split)
+/* The head's numbers, as attributes. */
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {
+    {"n_train", offsetof(shard_head_t, n_samples[SPLIT_TRAIN])},
+    {"n_val", offsetof(shard_head_t, n_samples[SPLIT_VAL])},
+    {"n_train_shards", offsetof(shard_head_t, n_shards[SPLIT_TRAIN])},
+    {"n_val_shards", offsetof(shard_head_t, n_shards[SPLIT_VAL])},
+    {"n_categories", offsetof(shard_head_t, n_categories)},
+    {"has_annotations", offsetof(shard_head_t, has_annotations)},
+    {"shard_bytes", offsetof(shard_head_t, shard_bytes)},
+    {"resize", offsetof(shard_head_t, resize)},
+    {"quality", offsetof(shard_head_t, quality)},
+};
+enum { N_NUMBERS = sizeof numbers / sizeof numbers[0], N_PARTS = 2 * SPLIT_COUNT + 1 };
+
+static err_t write_attributes(const shard_head_t *head, const h5_file_t *f)
+{
+    TRY(shard_h5_write_int(f, "schema", SHARD_SCHEMA));
+    for (int i = 0; i < N_NUMBERS; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)head + numbers[i].offset, sizeof value);
+        TRY(shard_h5_write_int(f, numbers[i].name, value));
+    }
+    TRY(shard_h5_write_hash(f, "plan", head->plan));
+    TRY(shard_h5_write_hash(f, "data_xxh3", head->data_hash));
+    TRY(shard_h5_write_text(f, "source_kind", head->source_kind));
+    return shard_h5_write_text(f, "source_path", head->source_path);
+}
+
+static err_t write_hdf5(const shard_index_t *index, const fs_temp_t *temp, seal_part_t parts[N_PARTS])
+{
+    h5_file_t f;
+    const shard_head_t *head = index->head;
+    char name[64];
+    err_t err;
+    TRY_OUT(err, h5_file_create(&f, temp->kind, temp->path, temp->fd));
+    TRY_OUT(err, write_attributes(head, &f));
+    TRY_OUT(err, shard_h5_make(&f, "categories", SHARD_CATEGORIES, head->n_categories, index->categories,
+                               parts++));
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        TRY_OUT(err, h5_file_make_group(&f, split_names[s]));
+        snprintf(name, sizeof name, "%s/shards", split_names[s]);
+        TRY_OUT(err, shard_h5_make(&f, name, SHARD_FILES, head->n_shards[s], index->files[s], parts++));
+        snprintf(name, sizeof name, "%s/records", split_names[s]);
+        TRY_OUT(err, shard_h5_make(&f, name, SHARD_ENTRIES, head->n_samples[s], index->entries[s], parts++));
+    }
+out:
+    return h5_file_close(&f, err);
+}
+
+err_t shard_index_write(const shard_index_t *index, const char *folder, seal_t *seal)
+{
+    fs_temp_t temp;
+    char path[FS_PATH_MAX];
+    seal_part_t parts[N_PARTS];
+    err_t err;
+    int n = 0;
+    *seal = (seal_t){.schema = SHARD_SCHEMA, .plan = index->head->plan};
+    TRY(fs_join(path, folder, SHARD_INDEX_NAME));
+    TRY_OUT(err, fs_temp_open(&temp, "index", path));
+    TRY_OUT(err, write_hdf5(index, &temp, parts));
+    for (int i = 0; i < N_PARTS; i++)
+        if (parts[i].n_bytes > 0) parts[n++] = parts[i];
+    const seal_file_t sealed = {temp.fd, temp.path, temp.kind};
+    TRY_OUT(err, seal_write(&sealed, parts, n, seal));
+    err = fs_temp_commit(&temp);
+out:
+    fs_temp_discard(&temp);
+    return err;
+}
+
+static err_t read_head(const h5_tree_t *tree, const seal_t *seal, shard_head_t *head)
+{
+    for (int i = 0; i < N_NUMBERS; i++) {
+        int64_t value;
+        TRY(shard_h5_read_int(tree, numbers[i].name, &value));
+        memcpy((char *)head + numbers[i].offset, &value, sizeof value);
+    }
+    head->plan = seal->plan;
+    TRY(shard_h5_read_hash(tree, "data_xxh3", &head->data_hash));
+    TRY(shard_h5_read_text(tree, "source_kind", head->source_kind, sizeof head->source_kind));
+    TRY(shard_h5_read_text(tree, "source_path", head->source_path, sizeof head->source_path));
+    /* Counts are limited by the file's size, so that hostile ones cost no memory. */
+    int64_t most = seal->n_bytes / (int64_t)sizeof(shard_entry_t);
+    bool fits =
+        head->n_categories >= 0 && head->n_categories <= seal->n_bytes / (int64_t)sizeof(shard_category_t);
+    for (int s = 0; s < SPLIT_COUNT; s++)
+        fits &= head->n_samples[s] >= 0 && head->n_samples[s] <= most && head->n_shards[s] >= 0 &&
+                head->n_shards[s] <= most;
+    if (!fits) RAISE(ERR_DATA, "the index %s has larger counts than its size allows", tree->file.path);
+    return ERR_OK;
+}
+
+static err_t read_parts(const h5_tree_t *tree, const shard_index_t *index)
+{
+    const shard_head_t *head = index->head;
+    char name[64];
+    TRY(shard_h5_read(tree, "/categories", SHARD_CATEGORIES, head->n_categories, index->categories));
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        snprintf(name, sizeof name, "/%s/shards", split_names[s]);
+        TRY(shard_h5_read(tree, name, SHARD_FILES, head->n_shards[s], index->files[s]));
+        snprintf(name, sizeof name, "/%s/records", split_names[s]);
+        TRY(shard_h5_read(tree, name, SHARD_ENTRIES, head->n_samples[s], index->entries[s]));
+    }
+    return ERR_OK;
+}
+
+static err_t read_index(const char *path, int fd, shard_index_t **index, seal_t *seal)
+{
+    const seal_file_t sealed = {fd, path, "index"};
+    h5_tree_t tree;
+    shard_head_t head = {0};
+    err_t err;
+    TRY_OUT(err, shard_h5_open(&tree, &sealed, seal));
+    TRY_OUT(err, read_head(&tree, seal, &head));
+    TRY_OUT(err, shard_index_new(&head, index));
+    err = read_parts(&tree, *index);
+out:
+    h5_tree_close(&tree);
+    return err;
+}
+
+err_t shard_index_read(const char *folder, shard_index_t **out, seal_t *seal)
+{
+    char path[FS_PATH_MAX];
+    seal_t own;
+    shard_index_t *index = NULL;
+    TRY(fs_join(path, folder, SHARD_INDEX_NAME));
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT && fs_is_folder(folder))
+        RAISE(ERR_DATA,
+              "%s has no " SHARD_INDEX_NAME ": packing was not finished; run dptrain data pack again to "
+              "continue it",
+              folder);
+    if (fd < 0) RAISE(seal_errno_code(errno), "cannot open the index %s: %s", path, strerror(errno));
+    err_t err = read_index(path, fd, &index, seal ? seal : &own);
+    close(fd);
+    if (err == ERR_OK) err = shard_index_check(index, path);
+    if (err == ERR_OK)
+        *out = index;
+    else
+        shard_index_free(&index);
+    return err;
+}
+
+static void put_hash(json_t *j, const char *key, uint64_t value)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, value);
+    json_string(j, key, text);
+}
+
+static void put_file(json_t *j, const char *name, int64_t n_bytes, uint64_t digest_high, uint64_t digest_low)
+{
+    char digest[33];
+    snprintf(digest, sizeof digest, "%016" PRIx64 "%016" PRIx64, digest_high, digest_low);
+    json_string(j, "name", name);
+    json_int(j, "n_bytes", n_bytes);
+    json_string(j, "xxh3_128", digest);
+}
+
+/* Total size of a split's images. */
+static int64_t image_bytes(const shard_index_t *index, split_t split)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < index->head->n_samples[split]; i++) n += index->entries[split][i].n_bytes;
     return n;
+}
+
+static void put_split(json_t *j, const shard_index_t *index, split_t split)
+{
+    const shard_head_t *head = index->head;
+    int64_t n_annotations = 0, n_crowds = 0;
+    for (int64_t k = 0; k < head->n_shards[split]; k++) {
+        n_annotations += index->files[split][k].n_annotations;
+        n_crowds += index->files[split][k].n_crowds;
+    }
+    json_object_begin(j, split_names[split]);
+    json_int(j, "samples", head->n_samples[split]);
+    json_int(j, "picture_bytes", image_bytes(index, split));
+    json_int(j, "annotations", n_annotations);
+    json_int(j, "crowds", n_crowds);
+    json_array_begin(j, "shards");
+    for (int64_t k = 0; k < head->n_shards[split]; k++) {
+        const shard_file_t *file = &index->files[split][k];
+        json_object_begin(j, NULL);
+        put_file(j, file->name, file->n_bytes, file->digest_high, file->digest_low);
+        json_int(j, "samples", file->n_samples);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_object_end(j);
+}
+
+static void put_images(json_t *j, const shard_head_t *head)
+{
+    json_object_begin(j, "pictures");
+    json_string(j, "bytes",
+                head->resize ? "re-encoded where the shorter side was longer; others as they were"
+                             : "as they were");
+    if (head->resize) {
+        json_int(j, "shorter_side", head->resize);
+        json_int(j, "jpeg_quality", head->quality);
+        json_string(j, "annotations",
+                    "boxes, areas and polygons scaled; runs sampled anew at the nearest pixel");
+    }
+    json_object_end(j);
+}
+
+static err_t format_manifest(const shard_index_t *index, const seal_t *seal, json_t *j)
+{
+    const shard_head_t *head = index->head;
+    json_object_begin(j, NULL);
+    json_string(j, "format", "dptrain shards");
+    json_int(j, "schema", SHARD_SCHEMA);
+    put_hash(j, "plan", head->plan);
+    json_object_begin(j, "source");
+    json_string(j, "kind", head->source_kind);
+    json_string(j, "path", head->source_path);
+    json_object_end(j);
+    put_hash(j, "data_xxh3", head->data_hash);
+    put_images(j, head);
+    json_int(j, "shard_size", head->shard_bytes);
+    json_object_begin(j, "index");
+    put_file(j, SHARD_INDEX_NAME, seal->n_bytes, seal->digest_high, seal->digest_low);
+    json_object_end(j);
+    json_object_begin(j, "splits");
+    for (int s = 0; s < SPLIT_COUNT; s++) put_split(j, index, (split_t)s);
+    json_object_end(j);
+    json_array_begin(j, "categories");
+    for (int64_t c = 0; c < head->n_categories; c++) {
+        json_object_begin(j, NULL);
+        json_int(j, "id", index->categories[c].id);
+        json_string(j, "name", index->categories[c].name);
+        json_string(j, "supergroup", index->categories[c].supergroup);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_object_end(j);
+    return j->status;
+}
+
+err_t shard_manifest_write(const shard_index_t *index, const seal_t *seal, const char *folder)
+{
+    fs_temp_t temp;
+    char path[FS_PATH_MAX];
+    json_t j = {0};
+    err_t err;
+    TRY(fs_join(path, folder, SHARD_MANIFEST_NAME));
+    TRY_OUT(err, fs_temp_open(&temp, "manifest", path));
+    TRY_OUT(err, format_manifest(index, seal, &j));
+    TRY_OUT(err, fs_temp_write(&temp, 0, j.text, j.n_bytes));
+    TRY_OUT(err, fs_temp_write(&temp, (int64_t)j.n_bytes, "\n", 1));
+    err = fs_temp_commit(&temp);
+out:
+    fs_temp_discard(&temp);
+    json_free(&j);
+    return err;
+}
+
+/* The open file must hold exactly the JSON and a newline. */
+static err_t compare_manifest(int fd, const char *path, const json_t *j)
+{
+    char *text = NULL;
+    size_t n_read = 0, most = j->n_bytes + 2;
+    TRY(mem_new(most, "a manifest", &text));
+    err_t err = ERR_OK;
+    int reason = fs_read_all(fd, 0, text, most, &n_read);
+    if (reason)
+        RAISE_OUT(err, seal_errno_code(reason), "cannot read the manifest %s: %s", path, strerror(reason));
+    if (n_read != j->n_bytes + 1 || memcmp(text, j->text, j->n_bytes) != 0 || text[j->n_bytes] != '\n')
+        RAISE_OUT(err, ERR_DATA, "the manifest %s was altered: it does not match " SHARD_INDEX_NAME, path);
+out:
+    mem_free(&text);
+    return err;
+}
+
+err_t shard_manifest_check(const shard_index_t *index, const seal_t *seal, const char *folder)
+{
+    char path[FS_PATH_MAX];
+    json_t j = {0};
+    err_t err;
+    TRY(fs_join(path, folder, SHARD_MANIFEST_NAME));
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) RAISE(seal_errno_code(errno), "cannot open the manifest %s: %s", path, strerror(errno));
+    err = format_manifest(index, seal, &j);
+    if (err == ERR_OK) err = compare_manifest(fd, path, &j);
+    json_free(&j);
+    close(fd);
+    return err;
 }

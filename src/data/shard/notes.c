@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Serialises a sample's annotations, and reads them back without trusting any length. */
-#include "data/shard/notes.h"
+#include "data/shard/shard.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/shard/shard.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "shards are little-endian");
 
@@ -29,7 +28,7 @@ typedef struct item {
     uint32_t n_polygons, n_points, n_runs, zero;
 } item_t;
 
-_Static_assert(sizeof(head_t) == 32 && sizeof(item_t) == 72, "the sizes in data/shard/notes.h");
+_Static_assert(sizeof(head_t) == 32 && sizeof(item_t) == 72, "the sizes in data/shard/shard.h");
 _Static_assert(SHARD_NOTES_MIN == sizeof(head_t) + SHARD_NOTES_ALIGN, "the shortest name is empty");
 
 size_t shard_notes_most(size_t n_bytes)

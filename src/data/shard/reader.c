@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads records with pread and compares each with its hash. Open files are kept in a small LRU table. HDF5 is
- * not involved. */
+/* Reads records with pread and compares each with its hash; open files are kept in a small LRU table, pieces in a
+ * reference-counted one. Verifying a shard also compares it with its seal and its own table; tools/pack/verify.c divides
+ * shards over the ranks. */
 #include "data/shard/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "base/mem.h"
-#include "data/shard/notes.h"
+#include "base/hash.h"
+#include "data/shard/h5.h"
+#include "data/shard/shard.h"
 #include "store/h5/seal.h"
 
 /* An open file. */
@@ -54,11 +58,6 @@ void shard_reader_close(shard_reader_t **reader)
         if (r->slots[i].fd >= 0) close(r->slots[i].fd);
     pthread_mutex_destroy(&r->lock);
     mem_free(reader);
-}
-
-const shard_index_t *shard_reader_index(const shard_reader_t *reader)
-{
-    return reader->index;
 }
 
 static err_t open_file(const shard_reader_t *r, const shard_file_t *file, int *out)
@@ -289,4 +288,310 @@ int64_t shard_run_length(const shard_index_t *index, split_t split, int64_t firs
     while (n < most && entries[n].shard == entries[0].shard && sum + entries[n].n_bytes <= n_bytes)
         sum += entries[n++].n_bytes;
     return n;
+}
+
+typedef enum state { LOADING, READY, BROKEN } state_t;
+
+struct shard_piece {
+    shard_pieces_t *owner;
+    split_t split;
+    int64_t first, n, n_uses;
+    state_t state; /* from here to last_use: under the owner's lock */
+    int n_users;
+    int64_t n_used;
+    uint64_t last_use;
+    /* Written by the loading thread, then constant. */
+    shard_buffer_t buffer;
+    sample_t *samples; /* [n] */
+};
+
+struct shard_pieces {
+    shard_reader_t *reader;
+    pthread_mutex_t lock; /* guards the members below */
+    pthread_cond_t loaded;
+    shard_piece_t **items;
+    int64_t n_items;
+    uint64_t n_uses;
+};
+
+err_t shard_pieces_new(shard_reader_t *reader, shard_pieces_t **out)
+{
+    TRY(mem_new(sizeof **out, "pieces of shards", out));
+    (*out)->reader = reader;
+    pthread_mutex_init(&(*out)->lock, NULL);
+    pthread_cond_init(&(*out)->loaded, NULL);
+    return ERR_OK;
+}
+
+void shard_pieces_free(shard_pieces_t **pieces)
+{
+    shard_pieces_t *p = *pieces;
+    if (!p) return;
+    for (int64_t i = 0; i < p->n_items; i++) {
+        mem_free(&p->items[i]->buffer.block);
+        mem_free(&p->items[i]->samples);
+        mem_free(&p->items[i]);
+    }
+    mem_free(&p->items);
+    pthread_cond_destroy(&p->loaded);
+    pthread_mutex_destroy(&p->lock);
+    mem_free(pieces);
+}
+
+/* Clips the run to the record's shard. False: too short or too large for a piece. */
+static bool cut_run(const shard_index_t *index, split_t split, int64_t number, const shard_near_t *near,
+                    shard_near_t *out)
+{
+    const shard_entry_t *entries = index->entries[split];
+    const shard_file_t *file = &index->files[split][entries[number].shard];
+    int64_t end = near->first + near->n, file_end = file->first + file->n_samples;
+    if (number < near->first || number >= end) return false;
+    out->first = near->first > file->first ? near->first : file->first;
+    out->n = (end < file_end ? end : file_end) - out->first;
+    out->n_uses = near->n_uses * out->n / near->n;
+    out->n_pieces = near->n_pieces < SHARD_PIECES_MAX ? near->n_pieces : SHARD_PIECES_MAX;
+    const shard_entry_t *from = &entries[out->first], *to = &from[out->n - 1];
+    int64_t n_images = to->offset + to->n_bytes - from->offset;
+    int64_t n_notes = to->notes_offset + to->notes_bytes - from->notes_offset;
+    return out->n > 1 && n_images <= SHARD_PIECE_MAX && n_notes <= SHARD_PIECE_MAX - n_images;
+}
+
+/* The functions down to choose_piece are called under the lock. */
+
+static shard_piece_t *find_piece(const shard_pieces_t *p, split_t split, const shard_near_t *run)
+{
+    for (int64_t i = 0; i < p->n_items; i++) {
+        shard_piece_t *piece = p->items[i];
+        if (piece->split == split && piece->first == run->first && piece->n == run->n) return piece;
+    }
+    return NULL;
+}
+
+/* The least recently used free piece, among those that are used up or among all; NULL if none. */
+static shard_piece_t *oldest_piece(const shard_pieces_t *p, bool used_up)
+{
+    shard_piece_t *found = NULL;
+    for (int64_t i = 0; i < p->n_items; i++) {
+        shard_piece_t *piece = p->items[i];
+        if (piece->n_users > 0 || (used_up && piece->n_used < piece->n_uses)) continue;
+        if (!found || piece->last_use < found->last_use) found = piece;
+    }
+    return found;
+}
+
+static err_t add_piece(shard_pieces_t *p, shard_piece_t **out)
+{
+    TRY(mem_grow(p->n_items + 1, sizeof *p->items, "a list of pieces", &p->items));
+    TRY(mem_new(sizeof **out, "a piece of a shard", out));
+    (*out)->owner = p;
+    p->items[p->n_items++] = *out;
+    return ERR_OK;
+}
+
+/* A piece to load into; NULL: all `most` are in use. */
+static err_t choose_piece(shard_pieces_t *p, int64_t most, shard_piece_t **out)
+{
+    *out = oldest_piece(p, true);
+    if (!*out && p->n_items < most) return add_piece(p, out);
+    if (!*out) *out = oldest_piece(p, false);
+    return ERR_OK;
+}
+
+/* Called without the lock. */
+static err_t load_piece(shard_piece_t *piece)
+{
+    TRY(mem_grow(piece->n, sizeof *piece->samples, "samples of a piece", &piece->samples));
+    return shard_read_range(piece->owner->reader, piece->split, piece->first, piece->n, &piece->buffer,
+                            piece->samples);
+}
+
+/* Holds the piece with a run, loading it if no other thread does; NULL: no piece is free. */
+static err_t hold_piece(shard_pieces_t *p, split_t split, const shard_near_t *run, shard_piece_t **out)
+{
+    shard_piece_t *piece = find_piece(p, split, run);
+    *out = NULL;
+    if (piece) {
+        piece->n_users++;
+        while (piece->state == LOADING) pthread_cond_wait(&p->loaded, &p->lock);
+    } else {
+        TRY(choose_piece(p, run->n_pieces, &piece));
+        if (!piece) return ERR_OK;
+        piece->split = split, piece->first = run->first, piece->n = run->n, piece->n_uses = run->n_uses;
+        piece->n_used = 0, piece->n_users = 1, piece->state = LOADING;
+        pthread_mutex_unlock(&p->lock);
+        state_t state = load_piece(piece) == ERR_OK ? READY : BROKEN;
+        pthread_mutex_lock(&p->lock);
+        piece->state = state;
+        pthread_cond_broadcast(&p->loaded);
+    }
+    piece->n_used++;
+    piece->last_use = ++p->n_uses;
+    *out = piece;
+    return ERR_OK;
+}
+
+err_t shard_pieces_read(shard_pieces_t *p, split_t split, int64_t number, const shard_near_t *near,
+                        shard_buffer_t *buffer, shard_piece_t **held, sample_t *out)
+{
+    shard_near_t run;
+    shard_piece_t *piece = NULL;
+    *held = NULL;
+    if (cut_run(p->reader->index, split, number, near, &run)) {
+        pthread_mutex_lock(&p->lock);
+        err_t err = hold_piece(p, split, &run, &piece);
+        pthread_mutex_unlock(&p->lock);
+        TRY(err);
+    }
+    if (piece && piece->state == READY) {
+        *out = piece->samples[number - run.first];
+        *held = piece;
+        return ERR_OK;
+    }
+    shard_pieces_release(&piece);
+    return shard_read(p->reader, split, number, buffer, out);
+}
+
+void shard_pieces_release(shard_piece_t **held)
+{
+    if (!*held) return;
+    shard_pieces_t *p = (*held)->owner;
+    pthread_mutex_lock(&p->lock);
+    (*held)->n_users--;
+    pthread_mutex_unlock(&p->lock);
+    *held = NULL;
+}
+
+typedef struct look {
+    char path[FS_PATH_MAX];
+    int fd;
+    const shard_index_t *index;
+    const shard_file_t *file;
+    const shard_entry_t *entries; /* [file->n_samples] */
+    const shard_report_t *report;
+    int64_t n_told;
+    char *buffer;
+    annotation_t *annotations;
+} look_t;
+
+static void look_tell(look_t *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void look_tell(look_t *l, const char *format, ...)
+{
+    char text[ERR_MESSAGE_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    l->n_told++;
+    l->report->tell(l->report->context, text);
+}
+
+/* Reads up to n_bytes to buffer + skip; fewer if the file ends or is damaged there. */
+static err_t read_some(look_t *l, int64_t offset, size_t skip, size_t n_bytes, size_t *n_read)
+{
+    int reason = fs_read_all(l->fd, offset, l->buffer + skip, n_bytes, n_read);
+    if (reason && seal_errno_code(reason) == ERR_SYSTEM)
+        RAISE(ERR_SYSTEM, "cannot read the shard %s: %s", l->path, strerror(reason));
+    return ERR_OK;
+}
+
+/* Compares one record with the index. */
+static err_t look_at_record(look_t *l, int64_t i)
+{
+    const shard_entry_t *e = &l->entries[i];
+    sample_t sample = {0};
+    char name[FS_PATH_MAX + 8] = "";
+    size_t n_notes, n_image, skip = mem_round((size_t)e->notes_bytes);
+    TRY(mem_grow((int64_t)skip + e->n_bytes, 1, "a record of a shard", &l->buffer));
+    TRY(mem_grow((int64_t)shard_notes_most((size_t)e->notes_bytes), sizeof *l->annotations,
+                 "annotations of a record", &l->annotations));
+    TRY(read_some(l, e->notes_offset, 0, (size_t)e->notes_bytes, &n_notes));
+    TRY(read_some(l, e->offset, skip, (size_t)e->n_bytes, &n_image));
+    bool notes_cut = n_notes < (size_t)e->notes_bytes, image_cut = n_image < (size_t)e->n_bytes;
+    bool notes_fine = !notes_cut && XXH3_64bits(l->buffer, n_notes) == e->notes_hash;
+    bool image_fine = !image_cut && XXH3_64bits(l->buffer + skip, n_image) == e->hash;
+    const char *why = NULL;
+    if (notes_fine) {
+        if (shard_notes_read(l->buffer, n_notes, l->index->head->n_categories, l->annotations, &sample) !=
+            ERR_OK)
+            why = err_message();
+        else if (sample.id != e->id || sample.label != e->label || sample.width != e->width ||
+                 sample.height != e->height)
+            why = "its annotation does not match the index";
+        else
+            snprintf(name, sizeof name, "\"%s\", ", sample.name);
+    }
+    if (notes_fine && image_fine && !why) return ERR_OK;
+    if (!why && image_cut)
+        why = notes_cut ? "it is truncated or unreadable" : "its image is truncated or unreadable";
+    if (!why && notes_cut) why = "its annotation is truncated or unreadable";
+    if (!why && image_fine) why = "its annotation is damaged";
+    if (!why) why = notes_fine ? "its image is damaged" : "its image and its annotation are damaged";
+    look_tell(l, "%s, record %" PRId64 " (%sid %" PRId64 "): %s", l->path, i, name, e->id, why);
+    return ERR_OK;
+}
+
+/* Compares the file's table with the index. */
+static err_t compare_tables(const look_t *l, const h5_tree_t *tree, const seal_t *seal)
+{
+    shard_entry_t *entries = NULL;
+    const shard_file_t *file = l->file;
+    if (seal->plan != l->index->head->plan)
+        RAISE(ERR_DATA, "the shard %s is intact, but belongs to another plan than " SHARD_INDEX_NAME,
+              l->path);
+    if (seal->n_bytes != file->n_bytes || seal->digest_high != file->digest_high ||
+        seal->digest_low != file->digest_low)
+        RAISE(ERR_DATA, "the shard %s is intact, but not the one in " SHARD_INDEX_NAME, l->path);
+    TRY(mem_new_array(file->n_samples, sizeof *entries, "the records of a shard", &entries));
+    err_t err = shard_h5_read(tree, "/records", SHARD_ENTRIES, file->n_samples, entries);
+    if (err == ERR_OK && memcmp(entries, l->entries, (size_t)file->n_samples * sizeof *entries) != 0)
+        err = err_raise(ERR_DATA, __FILE__, __LINE__,
+                        "the records of the shard %s differ from " SHARD_INDEX_NAME, l->path);
+    mem_free(&entries);
+    return err;
+}
+
+static err_t look_at_file(const look_t *l)
+{
+    const seal_file_t sealed = {l->fd, l->path, "shard"};
+    h5_tree_t tree;
+    seal_t seal;
+    err_t err = shard_h5_open(&tree, &sealed, &seal);
+    if (err == ERR_OK) err = compare_tables(l, &tree, &seal);
+    h5_tree_close(&tree);
+    return err;
+}
+
+static err_t look_at_all(look_t *l)
+{
+    err_info_t whole;
+    err_t err = look_at_file(l);
+    if (err != ERR_OK && err != ERR_DATA) return err;
+    err_take(err, &whole);
+    for (int64_t i = 0; i < l->file->n_samples; i++) TRY(look_at_record(l, i));
+    if (whole.code == ERR_OK) return ERR_OK;
+    if (l->n_told == 0)
+        look_tell(l, "%s; all its records are intact", whole.message);
+    else
+        look_tell(l, "%s", whole.message);
+    return ERR_OK;
+}
+
+err_t shard_verify(const char *folder, const shard_index_t *index, split_t split, int64_t number,
+                   const shard_report_t *report)
+{
+    look_t l = {.index = index, .file = &index->files[split][number], .report = report};
+    l.entries = &index->entries[split][l.file->first];
+    TRY(fs_join(l.path, folder, l.file->name));
+    l.fd = open(l.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (l.fd < 0 && seal_errno_code(errno) == ERR_SYSTEM)
+        RAISE(ERR_SYSTEM, "cannot open the shard %s: %s", l.path, strerror(errno));
+    if (l.fd < 0) {
+        look_tell(&l, "cannot open the shard %s: %s", l.path, strerror(errno));
+        return ERR_OK;
+    }
+    err_t err = look_at_all(&l);
+    close(l.fd);
+    mem_free(&l.buffer);
+    mem_free(&l.annotations);
+    return err;
 }

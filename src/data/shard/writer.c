@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes images as they arrive and lets HDF5 lay out the file at the end; if HDF5 places the images
- * elsewhere, they are moved. tools/pack chooses the samples and their order. */
+/* Writes images as they arrive and lets HDF5 lay out the file at the end; if HDF5 places the images elsewhere, they are
+ * moved. Recovers complete shards when interrupted packing resumes. tools/pack chooses the samples and their order. */
 #include "data/shard/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "data/shard/h5.h"
-#include "data/shard/notes.h"
+#include "data/shard/shard.h"
 
 /* EXPECTED_OFFSET is where HDF5 1.10 places a large first dataset. */
 enum { EXPECTED_OFFSET = 16896, WRITEBACK_BYTES = 8 << 20, PIECE_BYTES = 1 << 20 };
@@ -29,6 +30,13 @@ struct shard_writer {
     int64_t n_added, n_images; /* samples; bytes of their images */
     int64_t n_begun;           /* bytes of images whose writeback has begun */
 };
+
+static err_t shard_path(const shard_plan_t *plan, char out[FS_PATH_MAX])
+{
+    char name[SHARD_NAME_MAX];
+    shard_name(plan->split, plan->number, plan->n_shards, name);
+    return fs_join(out, plan->folder, name);
+}
 
 err_t shard_create(const shard_plan_t *plan, shard_writer_t **out)
 {
@@ -220,4 +228,89 @@ const shard_file_t *shard_written_file(const shard_writer_t *w)
 const shard_entry_t *shard_written_entries(const shard_writer_t *w)
 {
     return w->entries;
+}
+
+err_t shard_temp_path(const shard_plan_t *plan, char out[FS_PATH_MAX])
+{
+    char path[FS_PATH_MAX], folder[FS_PATH_MAX];
+    TRY(shard_path(plan, path));
+    return fs_temp_path(path, folder, out);
+}
+
+static err_t open_shard(const shard_plan_t *plan, char path[FS_PATH_MAX], int *fd)
+{
+    TRY(shard_path(plan, path));
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0) RAISE(seal_errno_code(errno), "cannot open the shard %s: %s", path, strerror(errno));
+    return ERR_OK;
+}
+
+bool shard_is_done(const shard_plan_t *plan)
+{
+    char path[FS_PATH_MAX];
+    int fd;
+    seal_t seal;
+    if (open_shard(plan, path, &fd) != ERR_OK) return false;
+    const seal_file_t sealed = {fd, path, "shard"};
+    bool done = seal_look(&sealed, &seal) == ERR_OK && seal.schema == SHARD_SCHEMA && seal.plan == plan->plan;
+    close(fd);
+    return done;
+}
+
+/* Verifies that the file is the part of the plan that its name indicates. */
+static err_t check_part(const shard_plan_t *plan, const h5_tree_t *tree)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } wanted[] = {{"number", plan->number},
+                  {"n_shards", plan->n_shards},
+                  {"first", plan->first},
+                  {"n_samples", plan->n_samples}};
+    const char *path = tree->file.path;
+    char split[16];
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        int64_t value;
+        TRY(shard_h5_read_int(tree, wanted[i].name, &value));
+        if (value != wanted[i].value)
+            RAISE(ERR_DATA, "the shard %s has %s %" PRId64 "; expected %" PRId64, path, wanted[i].name, value,
+                  wanted[i].value);
+    }
+    TRY(shard_h5_read_text(tree, "split", split, sizeof split));
+    if (strcmp(split, split_names[plan->split]) != 0)
+        RAISE(ERR_DATA, "the shard %s has split %s; expected %s", path, split, split_names[plan->split]);
+    return ERR_OK;
+}
+
+static err_t load_shard(const shard_plan_t *plan, const h5_tree_t *tree, const seal_t *seal,
+                        shard_file_t *file, shard_entry_t *entries)
+{
+    if (seal->plan != plan->plan)
+        RAISE(ERR_DATA, "the shard %s belongs to another plan: %016" PRIx64 ", not %016" PRIx64,
+              tree->file.path, seal->plan, plan->plan);
+    TRY(check_part(plan, tree));
+    *file = (shard_file_t){.first = plan->first,
+                           .n_samples = plan->n_samples,
+                           .n_bytes = seal->n_bytes,
+                           .digest_high = seal->digest_high,
+                           .digest_low = seal->digest_low};
+    shard_name(plan->split, plan->number, plan->n_shards, file->name);
+    TRY(shard_h5_read_int(tree, "n_annotations", &file->n_annotations));
+    TRY(shard_h5_read_int(tree, "n_crowds", &file->n_crowds));
+    return shard_h5_read(tree, "/records", SHARD_ENTRIES, plan->n_samples, entries);
+}
+
+err_t shard_load(const shard_plan_t *plan, shard_file_t *file, shard_entry_t *entries)
+{
+    char path[FS_PATH_MAX];
+    int fd;
+    h5_tree_t tree;
+    seal_t seal;
+    TRY(open_shard(plan, path, &fd));
+    const seal_file_t sealed = {fd, path, "shard"};
+    err_t err = shard_h5_open(&tree, &sealed, &seal);
+    if (err == ERR_OK) err = load_shard(plan, &tree, &seal, file, entries);
+    h5_tree_close(&tree);
+    close(fd);
+    return err;
 }

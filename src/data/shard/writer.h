@@ -22,7 +22,7 @@ typedef struct shard_writer shard_writer_t;
 err_t shard_create(const shard_plan_t *plan, shard_writer_t **out);
 
 /* Adds the next sample; copies everything. ERR_DATA: it has no image, or a reader would reject its notes
- * (data/shard/notes.h). */
+ * (data/shard/shard.h). */
 err_t shard_add(shard_writer_t *writer, const sample_t *sample);
 
 /* After plan->n_samples samples: writes the rest, seals, flushes and renames. */
@@ -32,9 +32,7 @@ err_t shard_commit(shard_writer_t *writer);
 const shard_file_t *shard_written_file(const shard_writer_t *writer);
 const shard_entry_t *shard_written_entries(const shard_writer_t *writer);
 
-/* Path of a plan's shard, and of the temporary file that shard_create makes, for signal handlers that remove it.
- * ERR_USAGE: too long. */
-err_t shard_path(const shard_plan_t *plan, char out[FS_PATH_MAX]);
+/* Path of the temporary file that shard_create makes, for signal handlers that remove it. ERR_USAGE: too long. */
 err_t shard_temp_path(const shard_plan_t *plan, char out[FS_PATH_MAX]);
 
 /* Frees the writer; removes a shard that was not committed. *writer may be NULL. */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/shard/pieces.h"
 #include "data/shard/reader.h"
 #include "data/source/parts.h"
 

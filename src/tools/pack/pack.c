@@ -14,7 +14,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "data/shard/index.h"
+#include "data/shard/shard.h"
 #include "tools/pack/interrupt.h"
 #include "tools/pack/leave_out.h"
 #include "tools/pack/resize.h"

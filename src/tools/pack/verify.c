@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "cluster/comm/from_rank0.h"
 #include "data/image/image.h"
-#include "data/shard/verify.h"
+#include "data/shard/reader.h"
 #include "tools/pack/open.h"
 #include "tools/pack/scan.h"
 #include "tools/pack/work.h"
