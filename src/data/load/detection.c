@@ -56,7 +56,9 @@ static err_t list_split(const source_t *source, split_t split, bool all, source_
                         sample_list_t *out)
 {
     dataset_objects_t *objects = &out->objects;
-    if (source->n_samples[split] > 0) TRY(sample_list_grow(out, split, source->n_samples[split]));
+    if (source->n_samples[split] > 0)
+        TRY(mem_grow(out->n[split] + source->n_samples[split], sizeof *out->of[split], "the list of samples",
+                     &out->of[split]));
     for (int64_t i = 0; i < source->n_samples[split]; i++) {
         sample_t sample;
         TRY(source_describe(source, split, i, buffer, &sample));

@@ -17,8 +17,7 @@
 #ifndef DATA_LOAD_DETECTION_H
 #define DATA_LOAD_DETECTION_H
 
-#include "data/load/sample_item.h"
-#include "data/load/sample_list.h"
+#include "data/load/samples.h"
 #include "data/transform/transform.h"
 
 enum {

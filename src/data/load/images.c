@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "data/image/orient.h"
 #include "data/load/detection.h"
-#include "data/load/object_crops.h"
 #include "data/load/samples.h"
 #include "data/source/share.h"
 #include "data/transform/render.h"
@@ -179,6 +179,70 @@ static err_t open_images(dataset_t *dataset, const char *where, const transform_
     return ERR_OK;
 }
 
+/* Ends the bytes of a list of samples. */
+typedef struct tail {
+    int64_t n[SPLIT_COUNT];
+    dataset_objects_t objects;
+    canvases_t canvases;
+} tail_t;
+
+/* Appends the list to a saved source; *bytes and *n_bytes grow. */
+static err_t sample_list_save(const sample_list_t *list, void **bytes, int64_t *n_bytes)
+{
+    const tail_t tail = {.n = {list->n[SPLIT_TRAIN], list->n[SPLIT_VAL]},
+                         .objects = list->objects,
+                         .canvases = list->canvases};
+    const size_t n_refs = (size_t)(tail.n[SPLIT_TRAIN] + tail.n[SPLIT_VAL]) * sizeof(sample_ref_t);
+    TRY(mem_resize((size_t)*n_bytes + n_refs + sizeof tail, "the list of samples", bytes));
+    char *at = (char *)*bytes + *n_bytes;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        const size_t n_split = (size_t)tail.n[split] * sizeof(sample_ref_t);
+        if (n_split) memcpy(at, list->of[split], n_split);
+        at += n_split;
+    }
+    memcpy(at, &tail, sizeof tail);
+    *n_bytes += (int64_t)(n_refs + sizeof tail);
+    return ERR_OK;
+}
+
+/* Reads it from the end, and reduces *n_bytes to the source's part. ERR_DATA: the lengths do not match. */
+static err_t sample_list_restore(const char *bytes, int64_t *n_bytes, sample_list_t *list)
+{
+    tail_t tail;
+    int64_t left = *n_bytes - (int64_t)sizeof tail;
+    const int64_t most = left / (int64_t)sizeof(sample_ref_t);
+    if (left >= 0) memcpy(&tail, bytes + left, sizeof tail);
+    if (left < 0 || tail.n[SPLIT_TRAIN] < 0 || tail.n[SPLIT_TRAIN] > most || tail.n[SPLIT_VAL] < 0 ||
+        tail.n[SPLIT_VAL] > most - tail.n[SPLIT_TRAIN])
+        RAISE(ERR_DATA, "the list of samples from rank 0 is damaged: its lengths do not match");
+    left -= (tail.n[SPLIT_TRAIN] + tail.n[SPLIT_VAL]) * (int64_t)sizeof(sample_ref_t);
+    const char *at = bytes + left;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        const size_t n_split = (size_t)tail.n[split] * sizeof(sample_ref_t);
+        TRY(mem_new(n_split, "the list of samples", &list->of[split]));
+        memcpy(list->of[split], at, n_split);
+        at += n_split;
+        list->n[split] = tail.n[split];
+    }
+    list->objects = tail.objects;
+    list->canvases = tail.canvases;
+    *n_bytes = left;
+    return ERR_OK;
+}
+
+/* ERR_DATA: a sample refers to an image that the source does not have; too many canvases. */
+static err_t sample_list_check(const source_t *source, const sample_list_t *list)
+{
+    if (list->canvases.n < 0 || list->canvases.n > CANVAS_MAX)
+        RAISE(ERR_DATA, "the list of samples from rank 0 has %d canvases", list->canvases.n);
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < list->n[split]; i++)
+            if (list->of[split][i].image < 0 || list->of[split][i].object < 0 ||
+                list->of[split][i].image >= source->n_samples[split])
+                RAISE(ERR_DATA, "the list of samples from rank 0 refers to unknown images");
+    return ERR_OK;
+}
+
 static err_t save_images(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
 {
     const images_t *p = dataset->impl;
@@ -206,7 +270,7 @@ static void close_images(dataset_t *dataset)
     images_t *p = dataset->impl;
     if (!p) return;
     content_free(&dataset->content);
-    sample_list_free(&p->list);
+    for (split_t split = 0; split < SPLIT_COUNT; split++) mem_free(&p->list.of[split]);
     class_map_free(&p->classes);
     mem_free(&p->names);
     mem_free(&p->labels);
@@ -238,13 +302,33 @@ static void close_reader(dataset_reader_t *reader)
     mem_free(&reader->impl);
 }
 
+/* Extends [from, from + length) by the margin and clips it to [0, end); at least 1 long. */
+static void add_margin(double *from, double *length, double end)
+{
+    double to = fmin(*from + *length * (1 + TRANSFORM_MARGIN), end);
+    *from = fmax(*from - *length * TRANSFORM_MARGIN, 0);
+    *from = fmax(fmin(*from, end - 1), 0);
+    *length = fmax(to - *from, 1);
+}
+
+/* The object's box in the image as shown, extended by TRANSFORM_MARGIN on each side and clipped to the image. */
+static image_rect_t crop_region(const annotation_t *object, const image_info_t *info)
+{
+    const double *stored = object->box;
+    image_rect_t box = orient_to_shown(info->orientation, info->stored_width, info->stored_height,
+                                       (image_rect_t){stored[0], stored[1], stored[2], stored[3]});
+    add_margin(&box.x, &box.width, (double)info->width);
+    add_margin(&box.y, &box.height, (double)info->height);
+    return box;
+}
+
 static image_rect_t region_of(const images_t *p, const dataset_request_t *request, const sample_t *sample,
                               const image_info_t *info)
 {
     double width = (double)info->width, height = (double)info->height;
     if (!p->samples->of_objects) return (image_rect_t){0, 0, width, height};
     const annotation_t *object = &sample->annotations[p->list.of[request->split][request->index].object];
-    return object_crops_region(object, info);
+    return crop_region(object, info);
 }
 
 /* Both return the CPU time at which the image was decoded. */

@@ -1,14 +1,62 @@
 /* SPDX-License-Identifier: MIT */
 /* Prefetches batches: threads fill a ring of buffers sample by sample while the consumer uses the oldest.
- * Batches arrive in order, with the same content on any number of threads. Not collective. */
+ * Batches arrive in order, with the same content on any number of threads. Also the list of images that a run could not
+ * read, and the limit on their number (--max-bad). Not collective. */
 #ifndef DATA_LOAD_LOADER_H
 #define DATA_LOAD_LOADER_H
 
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
 #include "base/opt.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/sampler.h"
-#include "data/load/corrupt.h"
 #include "data/transform/settings.h"
+
+/* The list of corrupt images. Thread-safe except for bad_open and bad_close. */
+enum { BAD_REASON_MAX = 480 };
+
+/* What becomes of an image that cannot be read, and its words: "replaced by another image". */
+typedef enum corrupt_fate {
+    CORRUPT_REPLACED, /* by the loader */
+    CORRUPT_EMPTY,    /* a detector's evaluation finds nothing in it */
+    CORRUPT_N_FATES
+} corrupt_fate_t;
+extern const char *const corrupt_fates[CORRUPT_N_FATES];
+
+typedef struct corrupt_sample {
+    int64_t index; /* within its split's images; -1: none */
+    int32_t split, fate;
+    bool shared;                 /* known to all ranks */
+    char reason[BAD_REASON_MAX]; /* names the file; truncated if longer */
+} corrupt_sample_t;
+
+typedef struct corrupt_samples {
+    int64_t max; /* --max-bad */
+    int64_t n;
+    corrupt_sample_t *images; /* in the order of arrival */
+    pthread_mutex_t mutex;
+    bool opened;
+} corrupt_samples_t;
+
+err_t bad_open(int64_t max, corrupt_samples_t *out);
+void bad_close(corrupt_samples_t *bad); /* does nothing if it was not opened */
+
+int64_t bad_count(corrupt_samples_t *bad);
+int64_t bad_unshared(corrupt_samples_t *bad); /* those that other ranks do not know */
+
+/* Adds an image unless it is listed, with the thread's error message as the reason. ERR_DATA with that
+ * message and advice if the list now exceeds `max`. */
+err_t bad_add(corrupt_samples_t *bad, split_t split, int64_t index, corrupt_fate_t fate);
+
+/* The first image that other ranks do not know; index -1: none. */
+corrupt_sample_t bad_offer(corrupt_samples_t *bad);
+
+/* Adds an image that all ranks receive; sets *is_new if it had not been shared before. ERR_DATA as bad_add.
+ */
+err_t bad_take(corrupt_samples_t *bad, const corrupt_sample_t *image, bool *is_new);
 
 typedef struct loader loader_t;
 

@@ -1,12 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/* The samples of the tasks. Those of detection are in detection.c, lists of objects in object_crops.c, pixels
- * in images.c. */
+/* The samples of the tasks: labels, targets, and crops of objects. Those of detection are in detection.c, pixels in
+ * images.c. */
 #include "data/load/samples.h"
 
 #include <string.h>
 
+#include "base/mem.h"
 #include "data/load/detection.h"
-#include "data/load/object_crops.h"
+#include "data/transform/settings.h"
+
+static bool is_sample(const annotation_t *a)
+{
+    return !a->crowd && a->area >= TRANSFORM_MIN_AREA && a->box[2] > 0 && a->box[3] > 0;
+}
+
+/* The samples of --task crops: one per annotated object, except crowds and objects of less than TRANSFORM_MIN_AREA
+ * pixels. */
+static err_t list_objects(const source_t *source, split_t split, source_buffer_t *buffer, sample_list_t *out)
+{
+    for (int64_t i = 0; i < source->n_samples[split]; i++) {
+        sample_t sample;
+        TRY(source_describe(source, split, i, buffer, &sample));
+        if (sample.n_annotations > 0)
+            TRY(mem_grow(out->n[split] + sample.n_annotations, sizeof *out->of[split], "the list of samples",
+                         &out->of[split]));
+        for (int32_t k = 0; k < sample.n_annotations; k++)
+            if (is_sample(&sample.annotations[k]))
+                out->of[split][out->n[split]++] = (sample_ref_t){(int32_t)i, k};
+    }
+    return ERR_OK;
+}
+
+static err_t list_crops(const source_t *source, const transform_settings_t *settings,
+                        const open_watch_t *watch, sample_list_t *out)
+{
+    source_buffer_t buffer = {0};
+    err_t err = ERR_OK;
+    (void)settings, (void)watch;
+    for (split_t split = 0; err == ERR_OK && split < SPLIT_COUNT; split++)
+        err = list_objects(source, split, &buffer, out);
+    source_free_buffer(source, &buffer);
+    return err;
+}
 
 static void label_field(const dataset_info_t *info, fields_t *out)
 {
@@ -51,7 +86,7 @@ static const samples_ops_t tasks[TASK_COUNT] = {
     [TASK_CROPS] = {.annotated = true,
                     .of_objects = true,
                     .one_label = true,
-                    .list = object_crops_list,
+                    .list = list_crops,
                     .none = "annotated objects of 32x32 pixels or more to train on",
                     .fields = label_field,
                     .fill = fill_label},

@@ -4,8 +4,47 @@
 #ifndef DATA_LOAD_SAMPLES_H
 #define DATA_LOAD_SAMPLES_H
 
-#include "data/load/sample_item.h"
-#include "data/load/sample_list.h"
+#include "data/annotation/mask.h"
+#include "data/image/image.h"
+#include "data/source/source.h"
+#include "data/transform/canvas.h"
+
+typedef struct sample_ref {
+    int32_t image;  /* index within the split */
+    int32_t object; /* TASK_CROPS: index within the image; TASK_DETECT: the number of its objects */
+} sample_ref_t;
+
+/* Which samples a dataset has, where they are not simply the source's images. Starts zeroed; mem_free each of `of`. */
+typedef struct sample_list {
+    sample_ref_t *of[SPLIT_COUNT]; /* NULL: the images */
+    int64_t n[SPLIT_COUNT];
+    /* TASK_DETECT. */
+    dataset_objects_t objects;
+    canvases_t canvases; /* the settings', with those of all images if they are exact */
+} sample_list_t;
+
+/* How an image is shown on its canvas. */
+typedef struct detection_view {
+    image_info_t info;
+    int64_t image; /* number within the split's images */
+    canvas_place_t place;
+    bool flipped;
+} detection_view_t;
+
+/* Working memory of TASK_DETECT; starts zeroed. */
+typedef struct detection_scratch {
+    mask_scratch_t mask;
+    rle_t rle;
+} detection_scratch_t;
+
+typedef struct samples_item {
+    const sample_t *sample;
+    const char *name;             /* of the image, for messages */
+    const annotation_t *object;   /* the sample's; NULL: the whole image */
+    const detection_view_t *view; /* TASK_DETECT */
+    const int32_t *outputs;       /* TASK_DETECT: the class of each category */
+    detection_scratch_t *scratch; /* TASK_DETECT */
+} samples_item_t;
 
 typedef struct samples_ops {
     bool annotated;  /* needs annotations; otherwise each image has a label */

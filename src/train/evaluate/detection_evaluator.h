@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "cluster/comm/comm.h"
 #include "data/annotation/sample.h"
-#include "data/load/corrupt.h"
+#include "data/load/loader.h"
 #include "data/score/results.h"
 #include "data/score/score.h"
 #include "data/source/source.h"

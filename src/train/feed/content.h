@@ -5,7 +5,7 @@
 #define TRAIN_FEED_CONTENT_H
 
 #include "cluster/comm/comm.h"
-#include "data/load/corrupt.h"
+#include "data/load/loader.h"
 
 /* Collective. Names the hosts, then adds the hashes that rank 0's cache holds. */
 err_t content_begin(comm_t *comm, const dataset_t *dataset);

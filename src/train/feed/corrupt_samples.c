@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Exchanges newly found corrupt samples between all ranks, and warns about each once. The list itself is left
- * to data/load/corrupt.c. */
+ * to data/load/loader.c. */
 #include "train/feed/corrupt_samples.h"
 
 #include "base/log.h"

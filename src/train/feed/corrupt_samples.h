@@ -4,7 +4,7 @@
 #define TRAIN_FEED_CORRUPT_SAMPLES_H
 
 #include "cluster/comm/comm.h"
-#include "data/load/corrupt.h"
+#include "data/load/loader.h"
 
 /* Collective. Merges the corrupt samples found so far on all ranks; rank 0 warns about each once. ERR_DATA on
  * all ranks if there are more than --max-bad allows. */

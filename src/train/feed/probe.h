@@ -3,7 +3,7 @@
 #ifndef TRAIN_FEED_PROBE_H
 #define TRAIN_FEED_PROBE_H
 
-#include "data/load/corrupt.h"
+#include "data/load/loader.h"
 
 /* Not collective. Reads and transforms one image of each file format in each split, found among up to 64
  * samples at equal distances. Corrupt images are added to `bad`; ERR_DATA names the image if there are more
