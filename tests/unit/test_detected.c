@@ -5,9 +5,8 @@
 
 #include "base/mem.h"
 #include "data/annotation/mask.h"
-#include "data/show/detected.h"
-#include "data/show/palette.h"
-#include "data/show/single.h"
+#include "data/show/page.h"
+#include "data/show/sheet.h"
 #include "tests/tap.h"
 
 enum { WIDTH = 300, HEIGHT = 200, X = 60, Y = 40, SIDE = 100 };

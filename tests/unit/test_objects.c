@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "data/show/objects.h"
-#include "data/show/palette.h"
+#include "data/show/page.h"
 #include "tests/tap.h"
 
 static const rgb_t white = {255, 255, 255};
@@ -189,7 +189,7 @@ static double linear(uint8_t x)
     return x <= 10 ? x / 255.0 / 12.92 : pow((x / 255.0 + 0.055) / 1.055, 2.4);
 }
 
-/* Oklab (see palette.c); returns the luminance that WCAG 2 takes for contrast. */
+/* Oklab (see page.c); returns the luminance that WCAG 2 takes for contrast. */
 static double to_lab(rgb_t colour, double lab[3])
 {
     const double r = linear(colour.r), g = linear(colour.g), b = linear(colour.b);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/show/font.h"
 #include "data/show/page.h"
 #include "tests/tap.h"
 

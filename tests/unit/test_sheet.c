@@ -8,7 +8,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "data/image/image.h"
-#include "data/show/caption.h"
+#include "data/show/objects.h"
 #include "data/show/sheet.h"
 #include "data/show/survey.h"
 #include "tests/tap.h"

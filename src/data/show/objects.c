@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws masks, boxes and crowd hatching onto a page, with 4 × 4 supersampling and EXIF's orientation applied.
- * objects_tags.c draws names. */
+/* Draws masks, boxes and crowd hatching onto a page, with 4 × 4 supersampling and EXIF's orientation applied; category
+ * names inside the image and without overlaps; and the two lines below: the class, or swatches with the counts of its
+ * categories, and the file's name. */
 #include "data/show/objects.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "data/annotation/mask.h"
 #include "data/image/orient.h"
-#include "data/show/palette.h"
+#include "data/show/page.h"
 #include "data/transform/warp.h"
 
 /* Each pixel of the page has SIDE × SIDE samples. */
@@ -173,6 +176,75 @@ static err_t put_in_order(objects_t *o, const sample_t *sample)
     return ERR_OK;
 }
 
+enum { PAD = 2, HEIGHT = FONT_HEIGHT + PAD, CORNERS = 5, NARROW = 16 };
+
+static bool boxes_overlap(page_box_t a, page_box_t b)
+{
+    return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
+static bool is_within(page_box_t inner, page_box_t outer)
+{
+    return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width &&
+           inner.y + inner.height <= outer.y + outer.height;
+}
+
+static bool is_free(const objects_t *o, page_box_t tag)
+{
+    for (int64_t i = 0; i < o->n_tags; i++)
+        if (boxes_overlap(o->tags[i], tag)) return false;
+    return true;
+}
+
+/* Tries above the box, its upper corners, then its lower ones; shifts a name that would leave the image. */
+static bool find_place(const objects_t *o, page_box_t box, int64_t width, page_box_t at, page_box_t *out)
+{
+    const int64_t right = box.x + box.width - width, foot = box.y + box.height - HEIGHT;
+    const page_box_t corners[CORNERS] = {{box.x, box.y - HEIGHT, width, HEIGHT},
+                                         {box.x, box.y, width, HEIGHT},
+                                         {right, box.y, width, HEIGHT},
+                                         {box.x, foot, width, HEIGHT},
+                                         {right, foot, width, HEIGHT}};
+    for (int i = 0; i < CORNERS; i++) {
+        page_box_t tag = corners[i];
+        if (tag.x + width > at.x + at.width) tag.x = at.x + at.width - width;
+        if (tag.x < at.x) tag.x = at.x;
+        if (!is_within(tag, at) || !is_free(o, tag)) continue;
+        *out = tag;
+        return true;
+    }
+    return false;
+}
+
+/* True for the largest object of its category. */
+static bool is_first(const objects_t *o, int64_t number)
+{
+    for (int64_t i = 0; i < number; i++)
+        if (o->order[i]->category == o->order[number]->category) return false;
+    return true;
+}
+
+/* A name goes to a corner of its box where it is within the image and covers no other name. The largest object of each
+ * category gets a name; the others do if their box is larger than the name. */
+static void draw_tags(objects_t *o, const objects_image_t *image, page_t *page)
+{
+    o->n_tags = 0;
+    for (int64_t i = 0; i < o->n_order; i++) {
+        const annotation_t *a = o->order[i];
+        const char *name = image->labels ? image->labels[a - image->sample->annotations]
+                                         : image->categories[a->category].name;
+        const int64_t width = page_text_width(1, name) + 2 * PAD;
+        const page_box_t box = objects_box(image, a->box);
+        page_box_t tag;
+        const bool roomy = box.width >= width + PAD && box.height >= 2 * HEIGHT;
+        if (!roomy && !(is_first(o, i) && box.width + box.height >= NARROW)) continue;
+        if (!find_place(o, box, width, image->at, &tag)) continue;
+        page_fill(page, tag, palette_colour(a->category));
+        page_text(page, tag.x + PAD, tag.y + PAD, (text_style_t){1, shade}, name);
+        o->tags[o->n_tags++] = tag;
+    }
+}
+
 err_t objects_draw(objects_t *o, const objects_image_t *image, page_t *page)
 {
     err_info_t failure = {.code = ERR_OK};
@@ -187,6 +259,88 @@ err_t objects_draw(objects_t *o, const objects_image_t *image, page_t *page)
         err_take(err, &failure);
     }
     for (int64_t i = 0; i < o->n_order; i++) draw_frame(image, o->order[i], page);
-    objects_draw_tags(o, image, page);
+    draw_tags(o, image, page);
     return failure.code == ERR_OK ? ERR_OK : err_put(&failure);
+}
+
+enum { SWATCH = 7, SPACE = 4, BETWEEN = 9, TEXT_MAX = 512, MOST_COUNTS = 64 };
+
+static const rgb_t ink = {32, 36, 42}, faint = {100, 106, 114};
+
+typedef struct count {
+    int32_t category, n;
+} count_t;
+
+void caption_fitting(page_t *page, int64_t x, int64_t y, int64_t room, text_style_t style, const char *text)
+{
+    const char *spelled;
+    int64_t over = page_text_width(style.scale, text) - room;
+    if (room < 4 * FONT_ADVANCE * style.scale - style.scale) return;
+    if (over > 0) {
+        over += 3 * FONT_ADVANCE * style.scale;
+        while (*text && over > 0) over -= font_spell(&text, &spelled) * FONT_ADVANCE * style.scale;
+        x = page_text(page, x, y, style, "...");
+    }
+    page_text(page, x, y, style, text);
+}
+
+/* Sorted by count, then by category. */
+static int count_objects(const sample_t *sample, count_t *counts)
+{
+    int n = 0;
+    for (int32_t i = 0; i < sample->n_annotations; i++) {
+        const int32_t category = sample->annotations[i].category;
+        int k = 0;
+        while (k < n && counts[k].category != category) k++;
+        if (k == MOST_COUNTS) continue;
+        if (k == n) counts[n++] = (count_t){category, 0};
+        counts[k].n++;
+    }
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0; k--) {
+            const count_t a = counts[k - 1], b = counts[k];
+            if (a.n > b.n || (a.n == b.n && a.category < b.category)) break;
+            counts[k - 1] = b, counts[k] = a;
+        }
+    return n;
+}
+
+/* Draws whole entries only; "+3" stands for those that do not fit. */
+static void draw_counts(const caption_t *c, const category_t *categories, const count_t *counts, int n,
+                        page_t *page)
+{
+    int64_t x = c->x;
+    const int64_t end = c->x + c->width;
+    char text[TEXT_MAX];
+    for (int i = 0; i < n; i++) {
+        const char *name = categories[counts[i].category].name;
+        snprintf(text, sizeof text, counts[i].n > 1 ? "%s %" PRId32 : "%s", name, counts[i].n);
+        const int64_t width = SWATCH + SPACE + page_text_width(1, text);
+        /* Room for the "+3" that follows, unless it is the last. */
+        const int64_t rest = i + 1 < n ? BETWEEN + 3 * FONT_ADVANCE : 0;
+        if (x + width + rest > end) {
+            snprintf(text, sizeof text, i > 0 ? "+%d" : "%d categories", n - i);
+            caption_fitting(page, x, c->y, end - x, (text_style_t){1, faint}, text);
+            return;
+        }
+        page_fill(page, (page_box_t){x, c->y, SWATCH, SWATCH}, palette_colour(counts[i].category));
+        page_text(page, x + SWATCH + SPACE, c->y, (text_style_t){1, ink}, text);
+        x += width + BETWEEN;
+    }
+}
+
+void caption_draw(const caption_t *c, const category_t *categories, const sample_t *sample, const char *text,
+                  page_t *page)
+{
+    count_t counts[MOST_COUNTS];
+    if (sample->label >= 0) {
+        const char *class = categories[sample->label].name;
+        caption_fitting(page, c->x + 1, c->y, c->width - 1, (text_style_t){1, ink}, class); /* twice: bold */
+        caption_fitting(page, c->x, c->y, c->width - 1, (text_style_t){1, ink}, class);
+    } else if (sample->n_annotations == 0) {
+        caption_fitting(page, c->x, c->y, c->width, (text_style_t){1, faint}, "no objects");
+    } else {
+        draw_counts(c, categories, counts, count_objects(sample, counts), page);
+    }
+    caption_fitting(page, c->x, c->y + c->line, c->width, (text_style_t){1, faint}, text);
 }

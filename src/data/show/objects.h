@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws an image's objects over it: translucent masks, boxes, and their names if there is room, each in
- * its category's colour. Crowds are hatched and have dashed boxes. Not collective. */
+/* Draws an image's objects over it: translucent masks, boxes, and their names if there is room, each in its category's
+ * colour; crowds are hatched and have dashed boxes. And the caption below it. Not collective. */
 #ifndef DATA_SHOW_OBJECTS_H
 #define DATA_SHOW_OBJECTS_H
 
@@ -36,9 +36,16 @@ err_t objects_draw(objects_t *objects, const objects_image_t *image, page_t *pag
 /* An annotation's box on the page, clipped to the image and at least one pixel wide and high. */
 page_box_t objects_box(const objects_image_t *image, const double box[4]);
 
-/* The step of objects_draw that draws names (objects_tags.c). A name goes to a corner of its box where it is
- * within the image and covers no other name. The largest object of each category gets a name; the others do
- * if their box is larger than the name. */
-void objects_draw_tags(objects_t *objects, const objects_image_t *image, page_t *page);
+typedef struct caption {
+    int64_t x, y, width, line; /* pixels; line: height of each of the two lines */
+} caption_t;
+
+/* Draws the class, or the categories with their colours and numbers of objects, most frequent first; below it
+ * `text`, such as the image's name. Text is shortened to the caption's width. */
+void caption_draw(const caption_t *caption, const category_t *categories, const sample_t *sample,
+                  const char *text, page_t *page);
+
+/* Draws a line of text, cut on the left, where paths are least informative, if it is wider than `room`. */
+void caption_fitting(page_t *page, int64_t x, int64_t y, int64_t room, text_style_t style, const char *text);
 
 #endif

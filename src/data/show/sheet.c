@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lays out contact sheets and draws their tiles. An image that cannot be decoded gets a marked tile. Objects and
- * captions are left to objects.c and caption.c. */
+/* Lays out contact sheets and draws their tiles, and pages of one image. An image that cannot be decoded gets a marked
+ * tile. Objects and captions are left to objects.c. */
 #include "data/show/sheet.h"
 
 #include <inttypes.h>
@@ -10,10 +10,10 @@
 
 #include "base/mem.h"
 #include "base/stats.h"
+#include "data/annotation/mask.h"
 #include "data/image/resize.h"
-#include "data/show/caption.h"
-#include "data/show/font.h"
 #include "data/show/objects.h"
+#include "data/show/page.h"
 
 /* In pixels. */
 enum {
@@ -30,6 +30,110 @@ enum {
 
 static const rgb_t paper = {250, 250, 248}, ink = {32, 36, 42}, faint = {100, 106, 114},
                    empty = {234, 234, 230}, alarm_red = {196, 38, 46};
+
+enum { SMALL = 280, LARGE = 640 }; /* an image on a page of its own: its longer side, in pixels */
+
+/* Large images are reduced, small ones enlarged by a whole factor. */
+static void drawn_size(const image_t *image, int64_t *width, int64_t *height)
+{
+    int64_t longer = image->width > image->height ? image->width : image->height;
+    *width = image->width * (longer < SMALL ? SMALL / longer : 1);
+    *height = image->height * (longer < SMALL ? SMALL / longer : 1);
+    if (longer <= LARGE) return;
+    *width = (image->width * LARGE + longer - 1) / longer;
+    *height = (image->height * LARGE + longer - 1) / longer;
+}
+
+err_t single_page(const image_t *image, int64_t below, page_box_t *at, page_t **out)
+{
+    int64_t width, height;
+    resize_scratch_t scratch = {0};
+    uint8_t *reduced = NULL;
+    err_t err = ERR_OK;
+    drawn_size(image, &width, &height);
+    page_source_t source = {image->width, image->height, 3, image->rgb};
+    if (width < image->width || height < image->height) {
+        image_rect_t whole = {0, 0, (double)image->width, (double)image->height};
+        TRY_OUT(err, mem_new_array(width * height, 3, "an image", &reduced));
+        TRY_OUT(err, resize(image, whole, false, width, height, &scratch, reduced));
+        source = (page_source_t){width, height, 3, reduced};
+    }
+    const int64_t inside = width > SINGLE_WIDTH ? width : SINGLE_WIDTH;
+    TRY_OUT(err, page_new(inside + 2 * SINGLE_MARGIN, height + 2 * SINGLE_MARGIN + SINGLE_GAP + below, paper,
+                          out));
+    *at = (page_box_t){SINGLE_MARGIN, SINGLE_MARGIN, width, height};
+    page_place(*out, *at, &source);
+out:
+    resize_scratch_free(&scratch);
+    mem_free(&reduced);
+    return err;
+}
+
+static err_t set_mask(detected_t *d, const char *text, annotation_t *out)
+{
+    const size_t n = strlen(text);
+    uint32_t *runs;
+    TRY(arena_new(&d->memory, (n + 1) * sizeof *runs, &runs));
+    TRY(rle_parse(text, n, runs, &out->n_runs));
+    out->segmentation = SEGMENTATION_RLE;
+    out->runs = runs;
+    return ERR_OK;
+}
+
+err_t detected_set(detected_t *d, const detection_t *detections, int64_t n, const category_t *categories,
+                   double threshold)
+{
+    arena_reset(&d->memory);
+    d->n = 0;
+    TRY(arena_new(&d->memory, (size_t)(n + 1) * sizeof *d->annotations, &d->annotations));
+    TRY(arena_new(&d->memory, (size_t)(n + 1) * sizeof *d->labels, &d->labels));
+    for (int64_t i = 0; i < n; i++) {
+        const detection_t *from = &detections[i];
+        annotation_t *a = &d->annotations[d->n];
+        if (!(from->score >= threshold)) continue;
+        *a = (annotation_t){.id = i + 1, .category = from->category, .area = from->box[2] * from->box[3]};
+        memcpy(a->box, from->box, sizeof a->box);
+        if (from->mask) TRY(set_mask(d, from->mask, a));
+        TRY(arena_format(&d->memory, &d->labels[d->n], "%s %.2f", categories[from->category].name,
+                         from->score));
+        d->n++;
+    }
+    return ERR_OK;
+}
+
+void detected_free(detected_t *d)
+{
+    arena_free(&d->memory);
+    *d = (detected_t){0};
+}
+
+err_t detected_draw(const detected_page_t *p, page_t **out)
+{
+    const image_t *image = p->image;
+    const image_info_t info = {.stored_width = image->width,
+                               .stored_height = image->height,
+                               .orientation = 1,
+                               .width = image->width,
+                               .height = image->height};
+    const sample_t sample = {.name = p->name,
+                             .label = -1,
+                             .n_annotations = p->detected->n,
+                             .annotations = p->detected->annotations};
+    objects_image_t over = {
+        .info = &info, .sample = &sample, .categories = p->categories, .labels = p->detected->labels};
+    objects_t objects = {0};
+    TRY(single_page(image, 2 * LINE, &over.at, out));
+    err_t err = objects_draw(&objects, &over, *out);
+    objects_free(&objects);
+    const caption_t caption = {.x = over.at.x,
+                               .y = over.at.y + over.at.height + SINGLE_GAP,
+                               .width = (*out)->width - 2 * SINGLE_MARGIN,
+                               .line = LINE};
+    caption_draw(&caption, p->categories, &sample, p->name, *out);
+    if (err != ERR_OK) page_free(out);
+    return err;
+}
+
 static const double least_shape = 0.6, most_shape = 1.4; /* of a tile: height / width */
 
 typedef struct layout {
@@ -241,7 +345,11 @@ static err_t draw_tile(drawing_t *d, int64_t number)
         TRY(report_bad(d, err));
         err = source_describe(source, pick.split, pick.index, &d->buffer, &sample);
     }
-    if (err == ERR_DATA) caption_draw_number(&caption, pick, d->page);
+    if (err == ERR_DATA) { /* it cannot be described */
+        snprintf(text, sizeof text, "%s/#%" PRId64, split_names[pick.split], pick.index);
+        caption_fitting(d->page, caption.x, caption.y + caption.line, caption.width, (text_style_t){1, faint},
+                        text);
+    }
     if (err != ERR_OK) return err == ERR_DATA ? ERR_OK : err;
     snprintf(text, sizeof text, "%s/%s", split_names[pick.split], sample.name);
     caption_draw(&caption, source->categories, &sample, text, d->page);

@@ -1,12 +1,53 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws contact sheets: one tile per image, with its objects drawn over it (objects.h) or its class below. Of a source's
- * images, and beside each, if given, its detections; or of samples as a network gets them. Not collective. */
+/* Pages of images: contact sheets, with a tile per image, its objects drawn over it (objects.h) or its class below, of a
+ * source's images, and beside each, if given, its detections, or of samples as a network gets them; and a page for one
+ * image, with its detections over it. Not collective. */
 #ifndef DATA_SHOW_SHEET_H
 #define DATA_SHOW_SHEET_H
 
-#include "data/show/detected.h"
+#include "base/mem.h"
+#include "data/image/image.h"
+#include "data/score/results.h"
 #include "data/show/page.h"
 #include "data/show/survey.h"
+
+/* The detections of an image as annotations with labels such as "dog 0.97". Zeroed: none. The memory is reused
+ * from image to image; free with detected_free. */
+typedef struct detected {
+    int32_t n;
+    annotation_t *annotations; /* [n]: boxes, and masks if the detections have them */
+    const char **labels;       /* [n] */
+    arena_t memory;
+} detected_t;
+
+/* Takes the detections with at least this score; their categories are rows of `categories`. ERR_DATA: an invalid
+ * mask. */
+err_t detected_set(detected_t *detected, const detection_t *detections, int64_t n,
+                   const category_t *categories, double threshold);
+void detected_free(detected_t *detected);
+
+typedef struct detected_page {
+    const char *name;     /* the image's, drawn below it */
+    const image_t *image; /* as shown; detections refer to it */
+    const category_t *categories;
+    const detected_t *detected;
+} detected_page_t;
+
+/* Draws the image, reduced or enlarged to a handy size, with its detections over it, and below it how many
+ * there are of each category. Free *out with page_free. */
+err_t detected_draw(const detected_page_t *page, page_t **out);
+
+enum {
+    SINGLE_MARGIN = 16,
+    SINGLE_GAP = 12,
+    SINGLE_WIDTH = 320
+}; /* pixels; the least width without margins */
+
+/* A page with the image, reduced or enlarged by a whole factor, and `below` pixels under the gap that follows it.
+ *
+ *   at   receives the image's place
+ *   out  free with page_free */
+err_t single_page(const image_t *image, int64_t below, page_box_t *at, page_t **out);
 
 enum {
     SHEET_MAX_IMAGES = 1000,

@@ -14,8 +14,8 @@
 #include "base/mem.h"
 #include "base/table.h"
 #include "data/load/samples.h"
-#include "data/show/caption.h"
-#include "data/show/single.h"
+#include "data/show/objects.h"
+#include "data/show/sheet.h"
 #include "train/evaluate/evaluate.h"
 #include "train/run/choose_algorithms.h"
 

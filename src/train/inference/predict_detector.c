@@ -12,7 +12,7 @@
 #include "base/table.h"
 #include "compute/models/model.h"
 #include "data/annotation/sample.h"
-#include "data/show/detected.h"
+#include "data/show/sheet.h"
 #include "data/source/source.h"
 
 typedef struct predict_detector {

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/show/caption.h"
-#include "data/show/font.h"
+#include "data/show/objects.h"
+#include "data/show/page.h"
 
 err_t worst_new(comm_t *comm, int max, worst_t *out)
 {
