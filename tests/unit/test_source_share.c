@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "data/dataset/idx.h"
 #include "data/image/image.h"
-#include "data/source/share.h"
+#include "data/source/source.h"
 #include "tests/folder.h"
 #include "tests/sample_same.h"
 #include "tests/tap.h"

@@ -15,7 +15,7 @@
 #include "data/image/orient.h"
 #include "data/load/detection.h"
 #include "data/load/samples.h"
-#include "data/source/share.h"
+#include "data/source/source.h"
 #include "data/transform/render.h"
 
 typedef struct images {

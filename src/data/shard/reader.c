@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "base/hash.h"
+#include "base/mem.h"
 #include "data/shard/h5.h"
 #include "data/shard/shard.h"
 #include "store/h5/seal.h"

@@ -85,6 +85,40 @@ static err_t enter_path(impl_t *impl, const char *path)
     return enter_folder(impl, path, &info, &again);
 }
 
+/* Whether it is a source of another kind, or has a training folder with folders in it. */
+static bool is_data_set(const char *path)
+{
+    return source_shards.is(path) || source_coco.is(path) || source_idx.is(path) || folder_has_training(path);
+}
+
+/* *budget limits how many folders are looked at. */
+static bool find_below(arena_t *arena, const char *path, int depth, int *budget, char out[FS_PATH_MAX])
+{
+    folder_list_t l = {.n_images = 0};
+    bool found = false;
+    if (folder_list(arena, path, &l) == ERR_OK)
+        for (int64_t i = 0; i < l.folders.n && !found && (*budget)-- > 0; i++) {
+            char below[FS_PATH_MAX];
+            if (fs_join(below, path, l.folders.names[i]) != ERR_OK) continue;
+            found = is_data_set(below);
+            if (found) memcpy(out, below, sizeof below);
+            if (!found && depth > 0) found = find_below(arena, below, depth - 1, budget, out);
+        }
+    folder_list_free(&l);
+    return found;
+}
+
+/* Searches the folders below for a data set, as far as that is quick. */
+static bool find_data_set(const char *path, char out[FS_PATH_MAX])
+{
+    enum { DEPTH = 2 };
+    arena_t arena = {0};
+    int budget = 200;
+    const bool found = find_below(&arena, path, DEPTH, &budget, out);
+    arena_free(&arena);
+    return found;
+}
+
 /* Folders that are data sets, among those that should be classes. */
 static err_t report_data_sets(const char *path, const folder_names_t *folders)
 {
@@ -93,7 +127,7 @@ static err_t report_data_sets(const char *path, const folder_names_t *folders)
     int n = 0;
     for (int64_t i = 0; i < folders->n && n < MAX_SHOWN; i++) {
         const size_t used = strlen(list);
-        if (fs_join(below, path, folders->names[i]) != ERR_OK || !folder_is_data_set(below)) continue;
+        if (fs_join(below, path, folders->names[i]) != ERR_OK || !is_data_set(below)) continue;
         if (n == 0) fs_quote(below, quoted, sizeof quoted);
         snprintf(list + used, sizeof list - used, "%s%.90s", n++ > 0 ? ", " : "", folders->names[i]);
     }
@@ -122,7 +156,7 @@ static err_t check_class(const class_walk_t *w, const folder_names_t *below, boo
         has[folder_role(below->names[i])] = true;
         if (!split && folder_role(below->names[i]) != FOLDER_OTHER) split = below->names[i];
     }
-    if (folder_is_data_set(w->path)) return report_data_sets(w->part->folder, w->classes);
+    if (is_data_set(w->path)) return report_data_sets(w->part->folder, w->classes);
     const bool only = !has[FOLDER_OTHER] && !has_images,
                both = has[FOLDER_TRAIN] && (has[FOLDER_VAL] || has[FOLDER_DEV] || has[FOLDER_TEST]);
     if (!split || (!only && !both)) return ERR_OK;
@@ -293,9 +327,9 @@ static err_t report_empty_class(const class_walk_t *w, int64_t n_empty)
                                                                       inside[NAME_MAX + 64] = "";
     char set[ERR_MESSAGE_MAX / 3] = "";
     for (int64_t i = 0; i < w->classes->n; i++)
-        if (fs_join(path, w->part->folder, w->classes->names[i]) == ERR_OK && folder_is_data_set(path))
+        if (fs_join(path, w->part->folder, w->classes->names[i]) == ERR_OK && is_data_set(path))
             return report_data_sets(w->part->folder, w->classes);
-    if (folder_find_data_set(w->part->folder, path)) {
+    if (find_data_set(w->part->folder, path)) {
         fs_quote(path, quoted, sizeof quoted);
         snprintf(set, sizeof set, "; a data set is deeper: --data %.300s", quoted);
     } else if (n_empty == w->classes->n - 1) {
@@ -536,7 +570,7 @@ static err_t make_hint(source_t *source, const layout_t *layout)
         return ERR_OK;
     }
     if (source->n_categories != 1) return ERR_OK;
-    if (folder_find_data_set(source->path, path)) {
+    if (find_data_set(source->path, path)) {
         fs_quote(path, quoted, sizeof quoted);
         snprintf(source->hint, sizeof source->hint, "a data set is deeper: --data %.400s", quoted);
         return ERR_OK;

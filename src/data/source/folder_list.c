@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a folder holds: names of splits, images, archives; and which folder below it is a data set. Making a source of
- * it is left to folder.c. */
+/* What a folder holds: names of splits, images, archives. Making a source of it is left to folder.c. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -228,10 +227,9 @@ bool folder_has_content(const char *path)
     return any_entry(path, is_content);
 }
 
-bool folder_is_data_set(const char *path)
+bool folder_has_training(const char *path)
 {
-    return source_shards.is(path) || source_coco.is(path) || source_idx.is(path) ||
-           any_entry(path, is_train_with_folders);
+    return any_entry(path, is_train_with_folders);
 }
 
 bool folder_has_images(const char *path, int depth)
@@ -247,33 +245,6 @@ bool folder_has_images(const char *path, int depth)
             found = folder_has_images(below, depth - 1);
     }
     if (dir) closedir(dir);
-    return found;
-}
-
-/* *budget limits how many folders are looked at. */
-static bool find_below(arena_t *arena, const char *path, int depth, int *budget, char out[FS_PATH_MAX])
-{
-    folder_list_t l = {.n_images = 0};
-    bool found = false;
-    if (folder_list(arena, path, &l) == ERR_OK)
-        for (int64_t i = 0; i < l.folders.n && !found && (*budget)-- > 0; i++) {
-            char below[FS_PATH_MAX];
-            if (fs_join(below, path, l.folders.names[i]) != ERR_OK) continue;
-            found = folder_is_data_set(below);
-            if (found) memcpy(out, below, sizeof below);
-            if (!found && depth > 0) found = find_below(arena, below, depth - 1, budget, out);
-        }
-    folder_list_free(&l);
-    return found;
-}
-
-bool folder_find_data_set(const char *path, char out[FS_PATH_MAX])
-{
-    enum { DEPTH = 2 };
-    arena_t arena = {0};
-    int budget = 200;
-    const bool found = find_below(&arena, path, DEPTH, &budget, out);
-    arena_free(&arena);
     return found;
 }
 

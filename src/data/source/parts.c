@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Helpers that the kinds of sources share: names, files, buffers, notes to the user, and in which pixels boxes of images
- * with an EXIF orientation are given. */
-#include "data/source/parts.h"
+/* What all kinds of sources share: calls to the kind, notes to the user, buffers and files, in which pixels boxes of images
+ * with an EXIF orientation are given, and the hash of a source without a stored one. registry.c lists the kinds. */
+#include "data/source/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,62 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "data/source/parts.h"
+
+void source_close(source_t **source)
+{
+    if (!*source) return;
+    (*source)->ops->close(*source);
+    mem_free(source);
+}
+
+err_t source_read(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                  sample_t *out)
+{
+    ASSERT(index >= 0 && index < source->n_samples[split]);
+    return source->ops->read(source, split, index, buffer, out);
+}
+
+err_t source_describe(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                      sample_t *out)
+{
+    ASSERT(index >= 0 && index < source->n_samples[split]);
+    return (source->ops->describe ? source->ops->describe : source->ops->read)(source, split, index, buffer,
+                                                                               out);
+}
+
+err_t source_info(const sample_t *sample, const char *name, image_info_t *out)
+{
+    TRY(image_info((image_bytes_t){name, sample->bytes, sample->n_bytes}, out));
+    if (!sample->shown) return ERR_OK;
+    out->stored_width = out->width;
+    out->stored_height = out->height;
+    out->orientation = 1;
+    return ERR_OK;
+}
+
+void source_free_buffer(const source_t *source, source_buffer_t *buffer)
+{
+    if (source->ops->free_buffer) source->ops->free_buffer(buffer);
+    mem_free(&buffer->block);
+    *buffer = (source_buffer_t){0};
+}
+
+void source_warn_notes(const source_t *source)
+{
+    int n;
+    for (const char *rest = source->notes, *line; (line = print_next_line(&rest, &n));)
+        if (n > 0) log_warn("%.*s", n, line);
+}
+
+int64_t source_stored_bytes(const source_t *source, const source_entry_t *entry)
+{
+    return source->ops->raw ? (int64_t)entry->width * entry->height : entry->n_bytes;
+}
 
 err_t source_alive(const source_t *source)
 {
@@ -167,6 +221,24 @@ static err_t parts_take_boxes(const source_boxes_t *boxes, const char *path, con
     return ERR_OK;
 }
 
+err_t source_check_file(const char *folder, const char *name, int64_t n_bytes)
+{
+    char path[FS_PATH_MAX];
+    struct stat info;
+    TRY(fs_join(path, folder, name));
+    if (stat(path, &info) != 0)
+        RAISE(
+            ERR_DATA,
+            "cannot access %s on this host: %s; rank 0 found it, and every host needs the same files at the "
+            "same path",
+            path, strerror(errno));
+    if (!S_ISREG(info.st_mode) || info.st_size != n_bytes)
+        RAISE(ERR_DATA,
+              "%s has %lld bytes on this host, but %" PRId64 " on rank 0's; every host needs the same files",
+              path, (long long)info.st_size, n_bytes);
+    return ERR_OK;
+}
+
 err_t source_load(const source_t *source, const char *folder, source_buffer_t *buffer, sample_t *sample)
 {
     char path[FS_PATH_MAX];
@@ -260,4 +332,64 @@ err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COU
         source->boxes.shown = looks.n_told[LIST_BOXES_SHOWN] > 0 && looks.n_told[LIST_BOXES_STORED] == 0;
     if (looks.n_turned > 0) parts_tell_boxes(source, &looks);
     return ERR_OK;
+}
+
+/* Seeds each part's hash with that of the preceding parts. */
+static uint64_t hash_part(const void *part, size_t n_bytes, uint64_t before)
+{
+    return XXH3_64bits_withSeed(part, n_bytes, before);
+}
+
+static uint64_t hash_text(const char *text, uint64_t before)
+{
+    return hash_part(text, strlen(text) + 1, before);
+}
+
+static uint64_t hash_annotation(const annotation_t *a, uint64_t hash)
+{
+    int64_t n_points = 0;
+    const int64_t counts[] = {a->id, a->category, a->crowd, a->segmentation, a->n_polygons, a->n_runs};
+    const double reals[] = {a->area, a->box[0], a->box[1], a->box[2], a->box[3]};
+    hash = hash_part(counts, sizeof counts, hash);
+    hash = hash_part(reals, sizeof reals, hash);
+    for (int32_t i = 0; i < a->n_polygons; i++) n_points += a->n_points[i];
+    if (a->n_polygons) hash = hash_part(a->n_points, (size_t)a->n_polygons * sizeof *a->n_points, hash);
+    if (n_points) hash = hash_part(a->points, (size_t)n_points * 2 * sizeof *a->points, hash);
+    if (a->n_runs) hash = hash_part(a->runs, (size_t)a->n_runs * sizeof *a->runs, hash);
+    return hash;
+}
+
+static uint64_t hash_sample(const sample_t *sample, uint64_t hash)
+{
+    const int64_t numbers[] = {sample->id, (int64_t)sample->n_bytes, sample->label, sample->n_annotations};
+    hash = hash_part(numbers, sizeof numbers, hash_text(sample->name, hash));
+    for (int32_t i = 0; i < sample->n_annotations; i++) hash = hash_annotation(&sample->annotations[i], hash);
+    return hash;
+}
+
+err_t source_measure_hash(source_t *source)
+{
+    err_t err = ERR_OK;
+    source_buffer_t buffer = {0};
+    const int64_t sizes[] = {source->n_samples[SPLIT_TRAIN], source->n_samples[SPLIT_VAL],
+                             source->n_categories, source->has_annotations};
+    uint64_t hash = hash_part(sizes, sizeof sizes, 0);
+    for (int32_t i = 0; i < source->n_categories; i++) {
+        const category_t *category = &source->categories[i];
+        hash = hash_part(&category->id, sizeof category->id, hash);
+        hash = hash_text(category->supergroup, hash_text(category->name, hash));
+    }
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < source->n_samples[split]; i++) {
+            sample_t sample;
+            TRY_OUT(err, source_alive(source));
+            TRY_OUT(err, source_describe(source, split, i, &buffer, &sample));
+            hash = hash_sample(&sample, hash);
+        }
+    const int64_t boxes[] = {source->boxes.shown, source->boxes.n_shown};
+    if (boxes[0] || boxes[1]) hash = hash_part(boxes, sizeof boxes, hash);
+    source->hash = hash;
+out:
+    source_free_buffer(source, &buffer);
+    return err;
 }

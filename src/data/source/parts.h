@@ -10,9 +10,6 @@
 #include "data/coco/coco.h"
 #include "data/source/source.h"
 
-/* The kind of this name, or NULL. */
-const source_ops_t *source_kind(const char *name);
-
 /* Called repeatedly while opening, to tell the watchdog that work goes on. */
 err_t source_alive(const source_t *source);
 
@@ -115,12 +112,10 @@ bool folder_images_tell_classes(const folder_list_t *l);
 bool folder_has_folders(const char *path);
 bool folder_has_content(const char *path);           /* folders, images or archives */
 bool folder_has_images(const char *path, int depth); /* in it, or up to `depth` folders below */
-/* Whether it is a source of another kind, or has a training folder with folders in it. */
-bool folder_is_data_set(const char *path);
+/* Whether it has a training folder with folders in it. */
+bool folder_has_training(const char *path);
 /* Whether it has a training folder without images, in which several folders have some: classes. */
 bool folder_trains_classes(const char *path);
-/* Searches the folders below for a data set, as far as that is quick. */
-bool folder_find_data_set(const char *path, char out[FS_PATH_MAX]);
 /* The last component of the resolved path, and the folder that contains it: as typed, if that is its beginning.
  * False: there is none. */
 bool folder_find_parent(const char *path, char name[FS_PATH_MAX], char parent[FS_PATH_MAX]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The kinds of sources, and the detection of a folder's kind by its content. */
+/* The kinds of sources, and the detection of a folder's kind by its content; a saved source names its kind. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,7 +49,7 @@ err_t source_find_kind(const char *path, const source_ops_t **out)
     RAISE(ERR_DATA, "no images found in %s%s%s; expected one of: %s", path, files, hint, expected);
 }
 
-const source_ops_t *source_kind(const char *name)
+static const source_ops_t *find_kind_named(const char *name)
 {
     for (int i = 0; i < N_KINDS; i++)
         if (strcmp(kinds[i]->kind, name) == 0) return kinds[i];
@@ -89,4 +90,41 @@ err_t source_classes(const char *path, split_t split, char out[FS_PATH_MAX])
     out[0] = '\0';
     TRY(source_find_kind(path, &kind));
     return kind->classes ? kind->classes(path, split, out) : ERR_OK;
+}
+
+err_t source_save(const source_t *source, void **bytes, int64_t *n_bytes)
+{
+    TRY(source->ops->save(source, bytes, n_bytes));
+    source_frame_t *frame = *bytes;
+    frame->n_bytes = *n_bytes;
+    snprintf(frame->kind, sizeof frame->kind, "%s", source->ops->kind);
+    memcpy(frame->path, source->path, sizeof frame->path);
+    return ERR_OK;
+}
+
+static err_t check_frame(const source_frame_t *frame, int64_t n_bytes)
+{
+    if (n_bytes >= (int64_t)sizeof *frame && frame->n_bytes == n_bytes &&
+        memchr(frame->path, '\0', sizeof frame->path) && memchr(frame->kind, '\0', sizeof frame->kind) &&
+        find_kind_named(frame->kind))
+        return ERR_OK;
+    RAISE(ERR_DATA, "the list of data from rank 0 is damaged: %" PRId64 " bytes", n_bytes);
+}
+
+err_t source_restore(void **bytes, int64_t n_bytes, source_t **out)
+{
+    source_t *source = NULL;
+    err_t err = ERR_OK;
+    TRY(check_frame(*bytes, n_bytes));
+    const source_frame_t *frame = *bytes;
+    TRY(mem_new(sizeof *source, "a source of images", &source));
+    source->ops = find_kind_named(frame->kind);
+    memcpy(source->path, frame->path, sizeof source->path);
+    TRY_OUT(err, source->ops->restore(source, bytes, n_bytes));
+    mem_free(bytes);
+    *out = source;
+    return ERR_OK;
+out:
+    source_close(&source);
+    return err;
 }

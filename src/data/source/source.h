@@ -68,7 +68,7 @@ typedef struct source_ops {
     /* As `read` without the image: bytes is NULL; width and height are 0 if unknown. NULL: use `read`. */
     err_t (*describe)(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
                       sample_t *out);
-    /* Serialise and restore an opened source; see data/source/share.h. */
+    /* Serialise and restore an opened source; see source_save and source_restore. */
     err_t (*save)(const source_t *source, void **bytes, int64_t *n_bytes);
     err_t (*restore)(source_t *source, void **bytes, int64_t n_bytes);
 } source_ops_t;
@@ -122,6 +122,25 @@ err_t source_open(const char *path, source_t **out);
 err_t source_open_watched(const char *path, const list_rules_t *rules, const open_watch_t *watch,
                           source_t **out);
 void source_close(source_t **source);
+/* A source as bytes for other processes: one rank lists the folder or reads the annotations or index; the others then open
+ * only the files they read samples from. cluster/comm/from_rank0.h sends the bytes, which hold
+ *
+ *   folder, coco  the list of images with sizes, labels and annotations
+ *   idx           also the images: a few megabytes, and encoding PNGs costs far more than sending them
+ *   shards        the index
+ *
+ * Sender and receiver are the same build, so the format may change. Lengths and indices are checked all the same.
+ * Takes about as much memory as the source. Free *bytes with mem_free. */
+err_t source_save(const source_t *source, void **bytes, int64_t *n_bytes);
+
+/* Restores a source with the same entries, samples, hash and notes. Verifies that this host has the first and
+ * last image (or shard) of each split; the others are checked when they are read.
+ *
+ *   bytes  from mem.h; taken over and set to NULL, or modified and left for the caller to free
+ *
+ * ERR_DATA: the bytes are damaged, or a file is missing or differs on this host. */
+err_t source_restore(void **bytes, int64_t n_bytes, source_t **out);
+
 /* The folder, existing or not, whose subfolders are the classes of the source at `path`; "" if none. */
 err_t source_classes(const char *path, split_t split, char out[FS_PATH_MAX]);
 

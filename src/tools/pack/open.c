@@ -4,7 +4,7 @@
 #include "tools/pack/open.h"
 
 #include "cluster/comm/from_rank0.h"
-#include "data/source/share.h"
+#include "data/source/source.h"
 
 typedef struct opening {
     const char *path;

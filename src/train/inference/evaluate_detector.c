@@ -19,7 +19,7 @@
 #include "data/load/images.h"
 #include "data/score/score.h"
 #include "data/show/sheet.h"
-#include "data/source/share.h"
+#include "data/source/source.h"
 
 const char *const evaluate_detector_scores[] = {"auto", "bbox", "segm", NULL};
 
