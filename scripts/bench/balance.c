@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "data/dataset/sampler.h"
-#include "data/load/detection.h"
+#include "data/load/samples.h"
 
 enum { N_BATCHES = 200, MAX_RANKS = 64, SEED = 1, UNKNOWNS = 3, MOST_POSITIVES = 128 };
 

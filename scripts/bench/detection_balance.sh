@@ -45,7 +45,7 @@ The mean of the ranks' seconds over the slowest rank's, 1 being balanced, of 200
 
 $(cat "$work/table")
 - The recorded seconds are those of an image's forward and backward pass on its rank. The program's own sampler
-  (\`src/data/dataset/sampler.h\`) makes and deals the batches; the estimate is \`detection_cost\` (\`src/data/load/detection.c\`),
+  (\`src/data/dataset/sampler.h\`) makes and deals the batches; the estimate is \`detection_cost\` (\`src/data/load/samples.c\`),
   which knows canvas and objects. Reading data and summing gradients are not included.
 - One image a rank leaves nothing to deal; batches of one canvas are what helps there.
 

@@ -9,7 +9,6 @@
 #include "cluster/comm/comm.h"
 #include "data/annotation/mask.h"
 #include "data/image/orient.h"
-#include "data/load/detection.h"
 #include "data/load/images.h"
 #include "data/load/loader.h"
 #include "data/load/samples.h"

@@ -9,7 +9,7 @@
 #include "compute/models/rcnn.h"
 #include "compute/ops/registry.h"
 #include "data/annotation/mask.h"
-#include "data/load/detection.h"
+#include "data/load/samples.h"
 #include "tests/graph_util.h"
 #include "tests/small_rcnn.h"
 #include "tests/tap.h"

@@ -4,7 +4,7 @@
 #include <xxhash.h>
 
 #include "cluster/comm/comm.h"
-#include "data/load/detection.h"
+#include "data/load/samples.h"
 #include "tests/folder.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "data/image/orient.h"
-#include "data/load/detection.h"
 #include "data/load/samples.h"
 #include "data/source/source.h"
 #include "data/transform/render.h"

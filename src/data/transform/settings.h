@@ -13,7 +13,7 @@
  *   TASK_MULTILABEL  one target per category, 1 if the image has an annotated object or crowd of it
  *   TASK_CROPS       each annotated object is a sample, except crowds and objects of less than 32² pixels: its
  *                    box, extended by TRANSFORM_MARGIN of its width and height on each side
- *   TASK_DETECT      an image on a canvas (canvas.h) with its objects (data/load/detection.h)
+ *   TASK_DETECT      an image on a canvas (canvas.h) with its objects (data/load/samples.h)
  *   TASK_AUTO        TASK_CLASSIFY if images have labels, otherwise TASK_MULTILABEL */
 typedef enum transform_task {
     TASK_AUTO,

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "data/load/detection.h"
+#include "data/load/samples.h"
 #include "train/detect/targets.h"
 
 /* The masks of one image, for train_image_masks_t. */

@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
-#include "data/load/detection.h"
+#include "data/load/samples.h"
 #include "train/feed/corrupt_samples.h"
 #include "train/task/task.h"
 
