@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Converts bytes to normalized floats, through an affine map or onto a canvas if given, bitwise equal to
- * pixel_table_apply, data/transform/warp.c and canvas.c on the host. Sums and products are rounded separately where
+ * pixel_table_apply, data/transform/map.c and canvas.c on the host. Sums and products are rounded separately where
  * the compiler would fuse them. 5 bytes per element, 4 beside an image. */
 #include "kernels/cuda/divide.cuh"
 #include "kernels/cuda/kernels_step.h"
@@ -76,7 +76,7 @@ __global__ void place_image(const uint8_t *bytes, float *pixels, int64_t n, pixe
     sweep<N>(place_t{bytes, pixels, scaled, row, channels, image_row, image_height}, n);
 }
 
-/* warp_t of warp.c: positions in fixed point with 32 fraction bits. */
+/* warp_t of map.c: positions in fixed point with 32 fraction bits. */
 enum { FRACTION_BITS = 32 };
 
 struct warp_t {

@@ -12,8 +12,7 @@
 
 #include "base/mem.h"
 #include "data/load/loader.h"
-#include "data/transform/random_affine.h"
-#include "data/transform/warp.h"
+#include "data/transform/map.h"
 #include "tests/tap.h"
 
 enum { N = 23, SIDE = 5, N_PIXELS = SIDE * SIDE, BATCH = 6 };

@@ -10,8 +10,7 @@
 #include "base/rng.h"
 #include "data/annotation/mask.h"
 #include "data/image/orient.h"
-#include "data/transform/random_affine.h"
-#include "data/transform/warp.h"
+#include "data/transform/map.h"
 #include "tests/tap.h"
 
 enum { W = 90, H = 70, OUT_W = 120, OUT_H = 100 };

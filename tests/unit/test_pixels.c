@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=cuda : bytes to pixels on a device, bitwise equal to the loader's on the host. */
 #include "data/transform/canvas.h"
-#include "data/transform/random_affine.h"
-#include "data/transform/warp.h"
+#include "data/transform/map.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

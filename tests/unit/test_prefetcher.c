@@ -4,8 +4,7 @@
  * as late as it may. */
 #include <string.h>
 
-#include "data/transform/random_affine.h"
-#include "data/transform/warp.h"
+#include "data/transform/map.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/feed/prefetcher.h"

@@ -8,8 +8,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/transform/random_affine.h"
-#include "data/transform/warp.h"
+#include "data/transform/map.h"
 #include "tests/tap.h"
 
 static const random_affine_t nothing = {.zoom_rows = 1, .zoom_cols = 1};

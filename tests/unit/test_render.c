@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/transform/render.h"
+#include "data/transform/transform.h"
 #include "tests/tap.h"
 
 enum { W = 300, H = 200, SIZE = 96 };

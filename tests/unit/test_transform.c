@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/transform/jitter.h"
 #include "data/transform/transform.h"
 #include "tests/tap.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Collects the members of one image, category or annotation, and appends its record when it ends. parse.c
  * decides where a member may occur. */
-#include "records.h"
+#include "data/coco/records.h"
 
 #include <inttypes.h>
 #include <math.h>

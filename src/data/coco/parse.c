@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "records.h"
+#include "data/coco/records.h"
 
 /* The innermost enclosing object or array. */
 typedef enum place {

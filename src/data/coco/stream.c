@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads a file piece by piece: plain, or decompressed, then converted to UTF-8. Reports progress. */
-#include "coco.h"
+#include "data/coco/coco.h"
 
 #include <errno.h>
 #include <fcntl.h>

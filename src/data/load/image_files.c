@@ -16,7 +16,7 @@
 #include "data/image/image.h"
 #include "data/load/samples.h"
 #include "data/source/source.h"
-#include "data/transform/render.h"
+#include "data/transform/transform.h"
 
 static err_t add_path(image_list_t *list, const char *path)
 {

@@ -15,7 +15,7 @@
 #include "data/image/orient.h"
 #include "data/load/samples.h"
 #include "data/source/source.h"
-#include "data/transform/render.h"
+#include "data/transform/transform.h"
 
 typedef struct images {
     source_t *source;

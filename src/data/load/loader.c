@@ -16,8 +16,8 @@
 #include "base/process.h"
 #include "data/image/image.h"
 #include "data/load/samples.h"
+#include "data/transform/map.h"
 #include "data/transform/transform.h"
-#include "data/transform/warp.h"
 
 const opt_t loader_option_table[] = {
     {"loader-threads", OPT_INT, offsetof(loader_settings_t, threads), "0", 0, 256, NULL, "N",

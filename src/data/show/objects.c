@@ -14,7 +14,7 @@
 #include "data/annotation/mask.h"
 #include "data/image/orient.h"
 #include "data/show/page.h"
-#include "data/transform/warp.h"
+#include "data/transform/map.h"
 
 /* Each pixel of the page has SIDE × SIDE samples. */
 enum { SIDE = 4, PLACES = SIDE * SIDE, STRIPE = 6, DASH = 4 };

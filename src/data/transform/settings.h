@@ -5,7 +5,7 @@
 
 #include "data/annotation/list_rules.h"
 #include "data/transform/canvas.h"
-#include "data/transform/random_affine.h"
+#include "data/transform/map.h"
 
 /* The learning task.
  *

@@ -1,14 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* Image transforms: the part of an image that a network sees, and its changes. Not collective; thread-safe.
+/* Image transforms: the part of an image that a network sees, and its changes, drawn and applied. Not
+ * collective; thread-safe with one scratch per thread.
  *
  * A random transform depends only on (seed, epoch, dataset index), not on ranks, threads, batches or the
  * order of reading, so a resumed run sees the same images as an uninterrupted one. */
 #ifndef DATA_TRANSFORM_TRANSFORM_H
 #define DATA_TRANSFORM_TRANSFORM_H
 
-#include "data/transform/jitter.h"
+#include <stdint.h>
+
+#include "data/image/resize.h"
 #include "data/transform/map.h"
 #include "data/transform/settings.h"
+
+/* Colour jitter. Factors ≥ 0; 1: unchanged. */
+typedef struct jitter {
+    double brightness, contrast, saturation;
+} jitter_t;
+
+/* Changes pixels[n_pixels, channels] in place: RGB, or grey, which has no saturation. The steps, in order,
+ * each clipped to 0 … 255:
+ *
+ *   brightness  v · f
+ *   contrast    m + (v − m) · f, with m the mean of the image's grey
+ *   saturation  g + (v − g) · f, with g the pixel's grey, 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601)
+ *
+ * As torchvision's adjust_brightness, adjust_contrast and adjust_saturation, but rounded once, at the end. */
+void jitter_apply(const jitter_t *factors, uint8_t *pixels, int64_t n_pixels, int64_t channels);
 
 typedef struct transform {
     int64_t size;                     /* the network's input: size × size pixels */
@@ -18,7 +36,7 @@ typedef struct transform {
     jitter_t jitter;
     bool bordered;   /* show grey beyond the part */
     bool moved;      /* affine is set; otherwise only crop, scale and flip */
-    affine_t affine; /* of the input (random_affine.h) */
+    affine_t affine; /* of the input (random_affine_matrix) */
 } transform_t;
 
 /* The transform as one map from the input to an image of this size: affine, then flip and crop. */
@@ -59,5 +77,35 @@ canvas_view_t transform_view(const transform_settings_t *settings, uint64_t seed
  * transform_resolve_in_memory. */
 affine_t transform_in_memory(const transform_settings_t *settings, uint64_t seed, int64_t epoch,
                              int64_t index, map_size_t image);
+
+/* One thread's scratch memory; starts zeroed and grows to the largest call's needs. */
+typedef struct render_scratch {
+    resize_scratch_t resize;
+    uint8_t *rgb;
+} render_scratch_t;
+void render_scratch_free(render_scratch_t *scratch);
+
+/* The part of an image to decode and the size it is needed in, as image_decode_part takes them. A transform
+ * that only crops, scales and flips needs its part in the size that it has in the square. Others need the
+ * bounding box of everything the square shows, at about the square's resolution (at most 1.5 times its side)
+ * and not above the image's. */
+typedef struct render_window {
+    image_rect_t part; /* of the image as shown */
+    int64_t width, height;
+} render_window_t;
+render_window_t render_window(const transform_t *transform, map_size_t image);
+
+/* Resizes the window with antialiasing (resize.h), mirrors and jitters it. A transform with an
+ * affine map resizes to the window's size and then applies the rest of the map bilinearly; beyond
+ * the image it shows the nearest pixel, or grey if the transform has borders.
+ *
+ *   size     of the whole image as shown
+ *   decoded  the image that holds the window
+ *   place    where the window is in `decoded`
+ *   rgb      output [transform->size, transform->size, 3]
+ *
+ * ERR_SYSTEM: out of memory. */
+err_t render(const transform_t *transform, map_size_t size, const image_t *decoded, image_rect_t place,
+             render_scratch_t *scratch, uint8_t *rgb);
 
 #endif
