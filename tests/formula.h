@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "compute/tensor/shape.h"
+#include "compute/tensor/tensor.h"
 
 static inline uint64_t formula_key(const char *name)
 {

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "compute/ops/hd_buffer.h"
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 
 /* Descriptions; op_run_new infers the rest. CONV's attributes are in the order of conv2d_attr_t:
  * out_channels, kernel, stride, padding, dilation (height and width each), groups, has_bias; POOL's in that

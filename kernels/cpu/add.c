@@ -3,7 +3,7 @@
  * gradient is a copy, skipped where dx already is dy. */
 #include <string.h>
 
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 

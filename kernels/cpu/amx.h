@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "compute/tensor/dtype.h"
+#include "compute/tensor/tensor.h"
 
 enum { AMX_ROWS = 16, AMX_COLUMNS = 16, AMX_DEPTH = 32, AMX_TILE_BYTES = 1024 };
 enum { AMX_SPIN_FLOPS = 4 * 2 * AMX_ROWS * AMX_COLUMNS * AMX_DEPTH };

@@ -3,7 +3,7 @@
  * set here; choosing the backend is left to compute/ops/registry.c. */
 #include <omp.h>
 
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/idle.h"
 #include "kernels/cpu/onednn.h"

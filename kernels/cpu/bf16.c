@@ -4,7 +4,7 @@
 #include "kernels/cpu/bf16.h"
 
 #include "base/mem.h"
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 #include "kernels/cpu/loop.h"
 
 LOOP_CLONES(round_block, (float *to, const float *from, int64_t n), (to, from, n))

@@ -7,8 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "compute/tensor/dtype.h"
-#include "compute/tensor/shape.h"
+#include "compute/tensor/tensor.h"
 
 /* bf16_round of n values; `to` may be `from`. */
 void bf16_round_array(float *to, const float *from, int64_t n);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/cpu.h"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 
 #define NARROW_INLINE static inline __attribute__((always_inline))
 

@@ -6,7 +6,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "compute/boxes/box.h"
+#include "compute/boxes/boxes.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
 

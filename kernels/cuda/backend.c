@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The cuda backend's table, and the order in which device, libraries and buffers are opened and closed.
  * Choosing the backend is left to compute/ops/registry.c. */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/lt.h"

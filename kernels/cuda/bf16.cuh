@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding to bfloat16 as in compute/tensor/bf16.h: operands have the same bits on every backend, except that
+/* Rounding to bfloat16 as in compute/tensor/float16.h: operands have the same bits on every backend, except that
  * the device has only one NaN. */
 #ifndef KERNELS_CUDA_BF16_CUH
 #define KERNELS_CUDA_BF16_CUH

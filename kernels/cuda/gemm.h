@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "compute/tensor/dtype.h"
+#include "compute/tensor/tensor.h"
 
 /* A matrix of float32 or bfloat16 elements in memory. */
 typedef struct gemm_matrix {

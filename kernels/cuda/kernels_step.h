@@ -8,8 +8,7 @@
 #include <stdint.h>
 
 #include "compute/ops/optim_args.h"
-#include "compute/tensor/affine.h"
-#include "compute/tensor/pixel_norm.h"
+#include "compute/tensor/pixels.h"
 #include "kernels/cuda/step.h"
 
 #ifdef __cplusplus
@@ -45,7 +44,7 @@ cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_adamw(const optim_range_t *range, cudaStream_t stream);
 cudaError_t optim_lars(const optim_range_t *range, cudaStream_t stream);
 
-/* pixels.cu: pixels_args_t of compute/ops/backend_device.h. height × width < 2^31, at most PIXEL_MAX_CHANNELS
+/* pixels.cu: pixels_args_t of compute/ops/backend.h. height × width < 2^31, at most PIXEL_MAX_CHANNELS
  * channels. */
 typedef struct pixels_batch {
     const uint8_t *bytes;

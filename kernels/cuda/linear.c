@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* linear: the pointwise convolution of images of one pixel, by the algorithms of conv2d.c. */
-#include "compute/ops/narrow.h"
+#include "compute/ops/op.h"
 #include "kernels/cuda/conv/conv.h"
 
 static err_t as_convolution(const op_desc_t *d, op_desc_t *out)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/gemm.h"
 

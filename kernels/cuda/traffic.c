@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "kernels/cuda/cuda.h"
 
 bool traffic_counts;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reference addition, and accumulation of gradients in float32 or bfloat16. */
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 #include "kernels/ref/ref.h"
 
 static err_t ref_add_forward(const op_t *op, const op_args_t *args)

@@ -3,7 +3,7 @@
  * memory. */
 #include <stdio.h>
 
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "kernels/ref/ref.h"
 
 /* One operator each, in the file of its name. */

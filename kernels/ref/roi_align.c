@@ -3,7 +3,7 @@
  * a point one cell outside makes a jump; sums are double. */
 #include <math.h>
 
-#include "compute/boxes/box.h"
+#include "compute/boxes/boxes.h"
 #include "kernels/ref/ref.h"
 
 /* A region on its level. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Rounds the operands of reference products to bfloat16, in workspace, so that ref is the oracle for
  * bfloat16, too. */
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 #include "kernels/ref/ref.h"
 
 /* Room for x, the weight and dy, in this order. */

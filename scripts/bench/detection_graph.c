@@ -15,7 +15,7 @@
 #include "compute/graph/exec.h"
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "scripts/bench/detection_input.h"
 #include "train/detect/postprocess.h"
 #include "train/weights/weights.h"

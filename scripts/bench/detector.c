@@ -16,8 +16,8 @@
 #include "compute/graph/fuse.h"
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
+#include "compute/ops/backend.h"
 #include "compute/ops/hd_buffer.h"
-#include "compute/ops/registry.h"
 #include "scripts/bench/detection_model.h"
 #include "scripts/bench/peak_memory.h"
 

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "compute/graph/exec.h"
 #include "compute/models/model.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "scripts/bench/detection_input.h"
 #include "scripts/bench/detection_model.h"
 #include "scripts/bench/detector_floor.h"

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "base/stats.h"
 #include "compute/ops/hd_buffer.h"
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 
 enum { MAX_ROUNDS = 25, N_PATTERN = 1 << 22, MAX_BLOCKS = 16 };
 static const double min_batch_sec = 2e-3;

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/log.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "data/annotation/sample.h"
 #include "tests/folder.h"
 #include "tests/mpi/everyone.h"

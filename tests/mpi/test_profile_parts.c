@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/mpi/everyone.h"
 #include "tests/small_rcnn.h"
 #include "train/output/profile.h"

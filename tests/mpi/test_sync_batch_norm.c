@@ -4,7 +4,7 @@
  * Batch norm with statistics over all ranks: each rank has some of the samples, and gets the results of one
  * operator over all samples. */
 #include "cluster/comm/comm.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/mpi/everyone.h"
 #include "tests/op_util.h"
 

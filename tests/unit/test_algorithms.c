@@ -6,7 +6,7 @@
 #include "compute/graph/exec.h"
 #include "compute/graph/layers.h"
 #include "compute/models/model.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/run/choose_algorithms.h"

@@ -8,8 +8,7 @@
 
 #include "base/mem.h"
 #include "cluster/hosts/machine.h"
-#include "compute/tensor/bf16.h"
-#include "compute/tensor/half.h"
+#include "compute/tensor/float16.h"
 #include "tests/tap.h"
 #include "tools/bench/cases.h"
 #include "tools/bench/comm_check.h"

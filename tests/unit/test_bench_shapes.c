@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "tools/bench/conv_check.h"

@@ -3,7 +3,7 @@
  * linear.
  *
  * RUN device=ref,cpu isa=avx2,avx512,avx512_bf16 */
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 
 #include <float.h>
 

@@ -3,9 +3,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "compute/boxes/anchors.h"
-#include "compute/boxes/match.h"
-#include "compute/boxes/select.h"
+#include "compute/boxes/boxes.h"
 #include "tests/tap.h"
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))

@@ -4,7 +4,7 @@
  * float32 or better.
  *
  * RUN device=cpu */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "kernels/cpu/amx.h"
 #include "tests/op_result.h"
 #include "tests/tap.h"

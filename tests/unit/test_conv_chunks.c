@@ -5,7 +5,7 @@
  * order.
  *
  * RUN np=0 device=cuda */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_result.h"
 #include "tests/tap.h"
 

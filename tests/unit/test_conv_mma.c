@@ -4,8 +4,8 @@
  * once.
  *
  * RUN np=0 device=cuda san=slow */
-#include "compute/ops/registry.h"
-#include "compute/tensor/bf16.h"
+#include "compute/ops/backend.h"
+#include "compute/tensor/float16.h"
 #include "tests/op_result.h"
 #include "tests/tap.h"
 

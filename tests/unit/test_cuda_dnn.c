@@ -4,7 +4,7 @@
  * test asks for, among others that must not be taken.
  *
  * RUN np=0 device=cuda */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_result.h"
 #include "tests/tap.h"
 

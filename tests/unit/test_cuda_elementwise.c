@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0 device=cuda : elementwise work of a device outside operators and optimizers: totals, exchanging
  * buffers, adding gradients, and conversion to bf16 and back. */
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

@@ -3,7 +3,7 @@
  * the same results beyond rounding. Weights that are given rounded. The emulator's cuBLASLt proposes as many as this test asks for.
  *
  * RUN np=0 device=cuda */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_result.h"
 #include "tests/tap.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "tools/bench/conv_layers.h"

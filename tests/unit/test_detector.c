@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "compute/models/rcnn.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "data/annotation/sample.h"
 #include "data/image/orient.h"
 #include "tests/graph_util.h"

@@ -2,7 +2,7 @@
 /* Products of many rows: forward has the same bits on 1, 2 and 3 threads, at sizes that fill tiles and at others.
  *
  * RUN np=0 device=cpu isa=avx2,avx512 */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_result.h"
 #include "tests/tap.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "compute/models/rcnn.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "data/annotation/mask.h"
 #include "data/load/samples.h"
 #include "tests/graph_util.h"

@@ -23,7 +23,7 @@
  * RUN device=cpu,cuda san=slow isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
 
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

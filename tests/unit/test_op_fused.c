@@ -5,7 +5,7 @@
  * RUN device=cpu san=slow */
 #include <float.h>
 
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

@@ -3,7 +3,7 @@
  * operators, forward and backward, in training and in evaluation, including NaN.
  *
  * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shape rules of op_infer, its error messages, and other properties of operators. */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

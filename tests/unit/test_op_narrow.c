@@ -10,8 +10,8 @@
  * RUN device=ref,cpu,cuda san=slow isa=avx2,avx512,avx512_bf16 */
 #include <float.h>
 
-#include "compute/ops/registry.h"
-#include "compute/tensor/bf16.h"
+#include "compute/ops/backend.h"
+#include "compute/tensor/float16.h"
 #include "tests/op_result.h"
 #include "tests/tap.h"
 

@@ -2,7 +2,7 @@
 /* NaN and infinities, dropout's mask, operators in place, recorded operators.
  *
  * RUN device=ref,cpu,cuda isa=avx2,avx512,avx512_bf16 */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

@@ -7,7 +7,7 @@
 
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/graph_util.h"
 #include "tests/small_rcnn.h"
 #include "tests/tap.h"

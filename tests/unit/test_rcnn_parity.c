@@ -8,7 +8,7 @@
 #include "compute/graph/exec.h"
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "store/checkpoint/npz.h"
 #include "tests/formula.h"
 #include "tests/op_util.h"

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "compute/models/rcnn.h"
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/graph_util.h"
 #include "tests/small_rcnn.h"
 #include "tests/tap.h"

@@ -2,7 +2,7 @@
 /* RUN np=0 isa=avx2,avx512
  * The rounding errors of Winograd's convolutions, against sums in double; the same bits on any number of threads.
  * test_op_backends.c compares values. */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

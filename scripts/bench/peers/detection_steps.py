@@ -27,7 +27,7 @@ CASES = (("resnet18", (480, 640), (480, 640), EVERYTHING, False), ("resnet50", (
 
 
 class Draw:
-    """torchvision's BalancedPositiveNegativeSampler with the draws of src/compute/boxes/select.c."""
+    """torchvision's BalancedPositiveNegativeSampler with the draws of src/compute/boxes/boxes.c."""
 
     def __init__(self, stream, n, share):
         words = formula.philox(SEED, stream + 1)[stream]  # rng_key of src/base/rng.c

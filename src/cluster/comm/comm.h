@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "base/process.h"
 #include "cluster/comm/topo.h"
-#include "compute/tensor/dtype.h"
+#include "compute/tensor/tensor.h"
 
 typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op_t;
 

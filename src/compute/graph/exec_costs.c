@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "compute/graph/exec_impl.h"
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 
 /* The first of n values that is NaN or infinite; -1: none. */
 static int64_t nonfinite_here(const void *values, int64_t n, dtype_t dtype)

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "compute/tensor/shape.h"
+#include "compute/tensor/tensor.h"
 
 /* Names of up to 64 characters; those of parameters are such as "conv1/running_mean". */
 enum { GRAPH_NAME_MAX = 65, GRAPH_PARAM_NAME_MAX = GRAPH_NAME_MAX + 15 };

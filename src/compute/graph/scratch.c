@@ -4,7 +4,7 @@
 #include "compute/graph/scratch.h"
 
 #include "base/rng.h"
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 
 enum { PERIOD = 4099, N_PIECE = 256 * PERIOD };
 

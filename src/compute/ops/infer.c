@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shape inference: the checks that all operators share, and parts of their rules. Kernels rely on these
- * checks and do not repeat them. */
+/* Parts of the shape rules of several operators. Kernels rely on these checks and do not repeat them. */
 #include "compute/ops/infer.h"
 
 err_t infer_need_image(const char *name, shape_t x)
@@ -67,40 +66,4 @@ bool infer_absorb_relu(epilogue_t *epilogue, const op_desc_t *next)
     if (next->kind != OP_RELU || epilogue->relu) return false;
     epilogue->relu = true;
     return true;
-}
-
-/* Labels may be integers. */
-static bool may_store(dtype_t dtype, bool has_gradient)
-{
-    return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || (dtype == DTYPE_I32 && !has_gradient);
-}
-
-static void check_types(const op_desc_t *desc, const op_traits_t *traits)
-{
-    int n = desc->n_inputs, fused = traits->n_gradients, all = traits->n_inputs + traits->n_optional;
-    ASSERT(n >= traits->n_inputs && (n <= all || n <= fused));
-    for (int i = 0; i < desc->n_inputs; i++) ASSERT(may_store(desc->x_dtype[i], i < traits->n_gradients));
-    for (int i = 0; i < OP_MAX_OUTPUTS; i++) ASSERT(may_store(desc->y_dtype[i], i == 0));
-}
-
-err_t op_infer(op_desc_t *desc)
-{
-    const op_traits_t *traits = op_traits(desc->kind);
-    check_types(desc, traits);
-    if (desc->dtype != DTYPE_F32)
-        RAISE(ERR_USAGE, "%s: %s is not supported; operators compute in float32", traits->name,
-              dtype_name(desc->dtype));
-    bool narrow = desc->compute == DTYPE_TF32 || desc->compute == DTYPE_BF16;
-    if (desc->compute != DTYPE_F32 && !(traits->products && narrow))
-        RAISE(ERR_USAGE,
-              "%s: products in %s are not supported; conv2d and linear have float32, tfloat32 and bfloat16",
-              traits->name, dtype_name(desc->compute));
-    for (int i = 0; i < desc->n_inputs; i++)
-        for (int d = 0; d < desc->x[i].n_dims; d++)
-            if (desc->x[i].dim[d] < 1)
-                RAISE(ERR_USAGE, "%s: the input %s has an empty dimension", traits->name,
-                      shape_format(desc->x[i]).text);
-    desc->n_outputs = 1;
-    desc->n_params = desc->n_states = 0;
-    return traits->infer(desc);
 }

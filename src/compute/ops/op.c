@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of operators, and properties of a description: its key in the table of algorithms, its
- * multiply-adds, its epilogue. Shapes are inferred in infer.c; planning is in op_plan.c. */
+/* The table of operators, and what their descriptions say: shapes, multiply-adds, the epilogue, the key in the table of
+ * algorithms. Planning and running are in op_call.c. */
 #include "compute/ops/op.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+#define OP_TRAITS(KIND, name) [OP_##KIND] = &op_##name##_traits,
+static const op_traits_t *const all_traits[OP_KIND_COUNT] = {OP_LIST(OP_TRAITS)};
+
+const op_traits_t *op_traits(op_kind_t kind)
+{
+    ASSERT(kind < OP_KIND_COUNT);
+    return all_traits[kind];
+}
 
 bool op_is_narrow(const op_desc_t *desc)
 {
@@ -20,15 +29,6 @@ bool op_is_all_narrow(const op_desc_t *desc)
     for (int i = 0; i < desc->n_inputs; i++) all &= desc->x_dtype[i] == DTYPE_BF16;
     for (int i = 0; i < desc->n_outputs; i++) all &= desc->y_dtype[i] == DTYPE_BF16;
     return all;
-}
-
-#define OP_TRAITS(KIND, name) [OP_##KIND] = &op_##name##_traits,
-static const op_traits_t *const all_traits[OP_KIND_COUNT] = {OP_LIST(OP_TRAITS)};
-
-const op_traits_t *op_traits(op_kind_t kind)
-{
-    ASSERT(kind < OP_KIND_COUNT);
-    return all_traits[kind];
 }
 
 int64_t op_macs(const op_desc_t *desc)
@@ -82,4 +82,40 @@ void op_key(const op_desc_t *desc, char out[OP_KEY_MAX])
     if (x_narrow || y_narrow)
         n = snprintf(rest + n, room - (size_t)n, " narrow=%s%s", x_narrow ? "x" : "", y_narrow ? "y" : "");
     ASSERT((size_t)n < room);
+}
+
+/* Labels may be integers. */
+static bool may_store(dtype_t dtype, bool has_gradient)
+{
+    return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || (dtype == DTYPE_I32 && !has_gradient);
+}
+
+static void check_types(const op_desc_t *desc, const op_traits_t *traits)
+{
+    int n = desc->n_inputs, fused = traits->n_gradients, all = traits->n_inputs + traits->n_optional;
+    ASSERT(n >= traits->n_inputs && (n <= all || n <= fused));
+    for (int i = 0; i < desc->n_inputs; i++) ASSERT(may_store(desc->x_dtype[i], i < traits->n_gradients));
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) ASSERT(may_store(desc->y_dtype[i], i == 0));
+}
+
+err_t op_infer(op_desc_t *desc)
+{
+    const op_traits_t *traits = op_traits(desc->kind);
+    check_types(desc, traits);
+    if (desc->dtype != DTYPE_F32)
+        RAISE(ERR_USAGE, "%s: %s is not supported; operators compute in float32", traits->name,
+              dtype_name(desc->dtype));
+    bool narrow = desc->compute == DTYPE_TF32 || desc->compute == DTYPE_BF16;
+    if (desc->compute != DTYPE_F32 && !(traits->products && narrow))
+        RAISE(ERR_USAGE,
+              "%s: products in %s are not supported; conv2d and linear have float32, tfloat32 and bfloat16",
+              traits->name, dtype_name(desc->compute));
+    for (int i = 0; i < desc->n_inputs; i++)
+        for (int d = 0; d < desc->x[i].n_dims; d++)
+            if (desc->x[i].dim[d] < 1)
+                RAISE(ERR_USAGE, "%s: the input %s has an empty dimension", traits->name,
+                      shape_format(desc->x[i]).text);
+    desc->n_outputs = 1;
+    desc->n_params = desc->n_states = 0;
+    return traits->infer(desc);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The definition of each operator with attributes, independent of the backend: formula, tensors, attributes.
- * What a call passes beyond tensors is in op_args.h. Operators without attributes are defined in the head of their file
+ * What a call passes beyond tensors is in op_args_t. Operators without attributes are defined in the head of their file
  * in this folder. Images are NHWC: [n, h, w, c]; matrices are [n, features]. */
 #ifndef COMPUTE_OPS_OP_ATTR_H
 #define COMPUTE_OPS_OP_ATTR_H

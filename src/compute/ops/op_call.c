@@ -1,10 +1,134 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs planned operators: checks the tensors of a call, and adds up gradients for kernels that only overwrite
- * them. And the least work of a call: multiply-adds by its algorithm, and bytes that it surely reads or writes. */
+/* Plans and runs operators on a backend: algorithms as requested; float32 copies for kernels that take only float32;
+ * gradients added up for kernels that only overwrite them. And the least work of a call: multiply-adds by its
+ * algorithm, and bytes that it surely reads or writes. */
+#include <stdio.h>
+#include <string.h>
+
 #include "base/mem.h"
 #include "compute/ops/backend.h"
 #include "compute/ops/hd_buffer.h"
-#include "compute/ops/narrow.h"
+#include "compute/tensor/float16.h"
+
+/* Each tensor has its own copy, as kernels may read one while they write another. */
+enum {
+    X,
+    DX = X + OP_MAX_INPUTS,
+    Y = DX + OP_MAX_INPUTS,
+    DY = Y + OP_MAX_OUTPUTS,
+    END = DY + OP_MAX_OUTPUTS
+};
+
+static shape_t shape_of(const op_desc_t *d, int copy)
+{
+    return copy >= Y ? d->y[(copy - Y) % OP_MAX_OUTPUTS] : d->x[copy % OP_MAX_INPUTS];
+}
+
+static bool is_narrow(const op_desc_t *d, int copy)
+{
+    int input = copy % OP_MAX_INPUTS, output = (copy - Y) % OP_MAX_OUTPUTS;
+    if (copy >= Y) return output < d->n_outputs && d->y_dtype[output] == DTYPE_BF16;
+    return input < d->n_inputs && d->x_dtype[input] == DTYPE_BF16;
+}
+
+static size_t copy_bytes(const op_t *op, int copy)
+{
+    bool gradient = (copy >= DX && copy < Y) || copy >= DY;
+    if (!is_narrow(&op->desc, copy) || (gradient && !op->training)) return 0;
+    return mem_round((size_t)shape_count(shape_of(&op->desc, copy)) * sizeof(float));
+}
+
+void narrow_plan(op_t *op)
+{
+    op->converts = true;
+    op->n_kernel_bytes = op->n_workspace_bytes = mem_round(op->n_workspace_bytes);
+    for (int i = 0; i < END; i++) op->n_workspace_bytes += copy_bytes(op, i);
+}
+
+int op_list_algorithms(const backend_t *backend, const op_desc_t *desc, op_pass_t pass, bool training,
+                       const char **names, int max)
+{
+    const op_kernel_t *kernel = backend->kernel[desc->kind];
+    return kernel && kernel->list ? kernel->list(desc, pass, training, NULL, names, max) : 0;
+}
+
+bool op_has_algorithm(const backend_t *backend, const op_desc_t *desc, op_pass_t pass, bool training,
+                      const char *name)
+{
+    const char *names[OP_MAX_ALGORITHMS];
+    const op_kernel_t *kernel = backend->kernel[desc->kind];
+    int n = kernel && kernel->list ? kernel->list(desc, pass, training, name, names, OP_MAX_ALGORITHMS) : 0;
+    while (n > 0 && strcmp(names[n - 1], name) != 0) n--;
+    return n > 0;
+}
+
+/* Stores the requested algorithm of one pass, if the backend has it. */
+static err_t want_algorithm(op_t *op, op_pass_t pass, const char *wanted)
+{
+    const char *names[OP_MAX_ALGORITHMS];
+    char key[OP_KEY_MAX], choice[512] = "";
+    if (!wanted[0]) return ERR_OK;
+    if (op_has_algorithm(op->backend, &op->desc, pass, op->training, wanted)) {
+        snprintf(op->algorithms.name[pass], OP_ALGORITHM_MAX, "%s", wanted);
+        return ERR_OK;
+    }
+    int n = op_list_algorithms(op->backend, &op->desc, pass, op->training, names, OP_MAX_ALGORITHMS);
+    for (int i = 0; i < n; i++) {
+        size_t used = strlen(choice);
+        snprintf(choice + used, sizeof choice - used, "%s%s", used ? ", " : "", names[i]);
+    }
+    /* A backend lists only algorithms that it could set up. */
+    TRY(mem_check_room("setting up algorithms"));
+    op_key(&op->desc, key);
+    if (n == 0)
+        RAISE(ERR_USAGE, "%s, %s: the %s backend offers no choice of algorithms, but '%s' was requested", key,
+              op_pass_names[pass], op->backend->name, wanted);
+    RAISE(ERR_USAGE, "%s, %s: algorithm '%s' is not available; choose from %s", key, op_pass_names[pass],
+          wanted, choice);
+}
+
+err_t op_plan(const backend_t *backend, const op_desc_t *desc, bool training, const op_algorithms_t *wanted,
+              op_t **out)
+{
+    const op_kernel_t *kernel = backend->kernel[desc->kind];
+    if (!kernel)
+        RAISE(ERR_SYSTEM, "the %s backend has no %s; use --device cpu", backend->name,
+              op_traits(desc->kind)->name);
+    if (desc->compute == DTYPE_TF32 && !kernel->tf32)
+        RAISE(ERR_USAGE, "tf32 needs the tensor cores of a GPU; use --device cuda, or --precision fp32");
+    ASSERT(kernel->fuses || !op_is_fused(desc));
+    ASSERT(backend->stores_bf16 || !op_is_narrow(desc));
+    op_t *op;
+    TRY(mem_new(sizeof *op, "an operator", &op));
+    *op = (op_t){.desc = *desc,
+                 .backend = backend,
+                 .training = training,
+                 .reads_x = op_traits(desc->kind)->backward_needs_x,
+                 .reads_y = op_traits(desc->kind)->backward_needs_y,
+                 .adds_dx = kernel->accumulates,
+                 .adds_dparam = kernel->accumulates};
+    err_t err = ERR_OK;
+    int n_passes = wanted ? training ? OP_PASS_COUNT : 1 : 0;
+    for (int pass = 0; pass < n_passes && err == ERR_OK; pass++)
+        err = want_algorithm(op, (op_pass_t)pass, wanted->name[pass]);
+    if (err == ERR_OK && kernel->plan) err = kernel->plan(op);
+    bool takes = kernel->bf16 && (kernel->mixes || op_is_all_narrow(desc));
+    if (err == ERR_OK && op_is_narrow(desc) && !takes) narrow_plan(op);
+    if (err != ERR_OK) {
+        mem_free(&op);
+        return err;
+    }
+    *out = op;
+    return ERR_OK;
+}
+
+void op_free(op_t **op)
+{
+    if (!*op) return;
+    const op_kernel_t *kernel = (*op)->backend->kernel[(*op)->desc.kind];
+    if (kernel->unplan) kernel->unplan(*op);
+    mem_free(op);
+}
 
 /* Sets shapes and types of n tensors, in float32 if dtypes is NULL. */
 static void describe(tensor_t *tensors, int n, const shape_t *shapes, const dtype_t *dtypes)
@@ -24,6 +148,67 @@ op_args_t op_args(const op_t *op)
     describe(args.dparam, d->n_params, d->param, NULL);
     describe(args.state, d->n_states, d->state, NULL);
     return args;
+}
+
+/* On a device its kernels convert, in the order of its stream. */
+static err_t widen(const backend_t *backend, float *to, const uint16_t *from, int64_t n)
+{
+    if (backend->widen) return backend->widen(from, to, n, backend->device()->stream);
+    bf16_widen(to, from, n);
+    return ERR_OK;
+}
+
+static err_t narrow(const backend_t *backend, uint16_t *to, const float *from, int64_t n)
+{
+    if (backend->narrow) return backend->narrow(from, to, n, backend->device()->stream);
+    bf16_narrow(to, from, n);
+    return ERR_OK;
+}
+
+/* *out: the tensor, or its float32 copy, filled if `read`. */
+static err_t widened(const op_t *op, const op_args_t *args, int copy, const tensor_t *tensor, bool read,
+                     tensor_t *out)
+{
+    char *at = (char *)args->workspace + op->n_kernel_bytes;
+    *out = *tensor;
+    if (!tensor->data || tensor->dtype != DTYPE_BF16) return ERR_OK;
+    for (int i = 0; i < copy; i++) at += copy_bytes(op, i);
+    *out = (tensor_t){at, tensor->shape, DTYPE_F32};
+    return read ? widen(op->backend, out->data, tensor->data, shape_count(tensor->shape)) : ERR_OK;
+}
+
+static err_t narrow_back(const op_t *op, const tensor_t *tensor, const tensor_t *wide)
+{
+    if (wide->data == tensor->data) return ERR_OK;
+    return narrow(op->backend, tensor->data, wide->data, shape_count(tensor->shape));
+}
+
+static err_t narrow_forward(const op_t *op, const op_args_t *args)
+{
+    const op_desc_t *d = &op->desc;
+    op_args_t wide = *args;
+    for (int i = 0; i < d->n_inputs; i++) TRY(widened(op, args, X + i, &args->x[i], true, &wide.x[i]));
+    for (int i = 0; i < d->n_outputs; i++) TRY(widened(op, args, Y + i, &args->y[i], false, &wide.y[i]));
+    TRY(op->backend->kernel[d->kind]->forward(op, &wide));
+    for (int i = 0; i < d->n_outputs; i++) TRY(narrow_back(op, &args->y[i], &wide.y[i]));
+    return ERR_OK;
+}
+
+static err_t narrow_backward(const op_t *op, const op_args_t *args)
+{
+    const op_desc_t *d = &op->desc;
+    op_args_t wide = *args;
+    for (int i = 0; i < d->n_inputs; i++) {
+        TRY(widened(op, args, X + i, &args->x[i], op->reads_x >> i & 1, &wide.x[i]));
+        TRY(widened(op, args, DX + i, &args->dx[i], false, &wide.dx[i]));
+    }
+    for (int i = 0; i < d->n_outputs; i++) {
+        TRY(widened(op, args, Y + i, &args->y[i], op->reads_y >> i & 1, &wide.y[i]));
+        TRY(widened(op, args, DY + i, &args->dy[i], true, &wide.dy[i]));
+    }
+    TRY(op->backend->kernel[d->kind]->backward(op, &wide));
+    for (int i = 0; i < d->n_inputs; i++) TRY(narrow_back(op, &args->dx[i], &wide.dx[i]));
+    return ERR_OK;
 }
 
 int64_t op_rows(const op_t *op, const op_args_t *args)
@@ -84,7 +269,7 @@ static const op_kernel_t *kernel_of(const op_t *op)
     return op->backend->kernel[op->desc.kind];
 }
 
-/* The kernel's copies of gradients (narrow.h) are not sums. */
+/* The kernel's copies of gradients (narrow_plan) are not sums. */
 static bool adds_dx(const op_t *op)
 {
     return op->adds_dx && !op->converts;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The backends by name, and the choice that --device auto makes. */
-#include "compute/ops/registry.h"
+#include "compute/ops/backend.h"
 
 #include <stdio.h>
 #include <string.h>

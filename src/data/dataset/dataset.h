@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "compute/tensor/shape.h"
+#include "compute/tensor/tensor.h"
 #include "data/dataset/content.h"
 #include "data/dataset/field.h"
 #include "data/dataset/info.h"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "compute/tensor/dtype.h"
+#include "compute/tensor/tensor.h"
 
 enum { FIELDS_MAX = 8 };
 

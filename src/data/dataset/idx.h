@@ -5,7 +5,7 @@
 #define DATA_DATASET_IDX_H
 
 #include "base/err.h"
-#include "compute/tensor/shape.h"
+#include "compute/tensor/tensor.h"
 #include "data/dataset/dataset.h"
 
 /* Reads a file of unsigned bytes.

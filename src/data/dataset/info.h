@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/fs.h"
-#include "compute/tensor/pixel_norm.h"
+#include "compute/tensor/pixels.h"
 #include "data/annotation/sample.h"
 #include "data/transform/settings.h"
 

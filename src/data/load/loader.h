@@ -66,7 +66,7 @@ typedef struct batch {
     int64_t *index;             /* [n]: dataset indices, after replacement of corrupt images */
     float *pixels; /* [n, h, w, c]; raw: NULL; TASK_DETECT: of h × w × c, a canvas takes the first */
     batch_field_t fields[FIELDS_MAX]; /* of the dataset's task, in its order (samples.h) */
-    /* raw: the inputs of pixels_args_t (compute/ops/backend_device.h); otherwise NULL. */
+    /* raw: the inputs of pixels_args_t (compute/ops/backend.h); otherwise NULL. */
     uint8_t *bytes;         /* [n, h, w, c]; TASK_DETECT: an image takes the first of h × w × c */
     affine_t *maps;         /* [n]; NULL: images do not move */
     canvas_place_t *places; /* [n]; NULL: images fill their room */

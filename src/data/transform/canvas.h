@@ -6,7 +6,7 @@
 #define DATA_TRANSFORM_CANVAS_H
 
 #include "base/opt.h"
-#include "compute/tensor/pixel_norm.h"
+#include "compute/tensor/pixels.h"
 #include "data/image/resize.h"
 #include "data/transform/map.h"
 

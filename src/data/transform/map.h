@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/opt.h"
-#include "compute/tensor/affine.h"
+#include "compute/tensor/pixels.h"
 #include "data/image/image.h"
 
 typedef struct map_size {

@@ -11,8 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "compute/tensor/dtype.h"
-#include "compute/tensor/shape.h"
+#include "compute/tensor/tensor.h"
 #include "store/owner/owner.h"
 
 enum { CKPT_SCHEMA = 1, CKPT_NAME_MAX = 512 };

@@ -16,7 +16,7 @@
 #include "base/file_kind.h"
 #include "base/fs.h"
 #include "base/mem.h"
-#include "compute/tensor/half.h"
+#include "compute/tensor/float16.h"
 
 /* ---- The header of an .npy file. Format: numpy.lib.format, versions 1 to 3 ---- */
 enum { NPY_PREFIX = 12, NPY_HEADER_MAX = 4096, SHOWN_MAX = 120 };

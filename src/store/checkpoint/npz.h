@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "compute/tensor/shape.h"
+#include "compute/tensor/tensor.h"
 
 /* Type, shape and order of an array. */
 enum { NPY_DESCR_MAX = 16 };

@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compute/tensor/bf16.h"
-#include "compute/tensor/half.h"
+#include "compute/tensor/float16.h"
 
 __extension__ typedef unsigned __int128 uint128_t;
 

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "compute/boxes/select.h"
+#include "compute/boxes/boxes.h"
 #include "data/image/orient.h"
 
 const proposals_options_t proposals_evaluation = {1000, 1000, 0.7}, proposals_training = {2000, 2000, 0.7};

@@ -8,8 +8,7 @@
 
 #include "base/err.h"
 #include "base/opt.h"
-#include "compute/boxes/anchors.h"
-#include "compute/boxes/box.h"
+#include "compute/boxes/boxes.h"
 #include "compute/models/rcnn.h"
 #include "data/annotation/mask.h"
 #include "data/image/image.h"

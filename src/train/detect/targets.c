@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "compute/boxes/select.h"
+#include "compute/boxes/boxes.h"
 #include "compute/ops/op_attr.h"
 #include "data/image/orient.h"
 

@@ -8,8 +8,7 @@
 #define TRAIN_DETECT_TARGETS_H
 
 #include "base/err.h"
-#include "compute/boxes/box.h"
-#include "compute/boxes/match.h"
+#include "compute/boxes/boxes.h"
 #include "compute/models/rcnn.h"
 #include "data/annotation/mask.h"
 #include "data/transform/map.h"

@@ -24,7 +24,7 @@
 #define TRAIN_WEIGHTS_MODEL_FILE_H
 
 #include "compute/graph/graph.h"
-#include "compute/tensor/pixel_norm.h"
+#include "compute/tensor/pixels.h"
 #include "store/checkpoint/file.h"
 #include "train/learn/optim.h"
 

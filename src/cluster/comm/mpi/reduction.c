@@ -3,8 +3,7 @@
 #include "cluster/comm/mpi/reduction.h"
 
 #include "cluster/comm/mpi/call.h"
-#include "compute/tensor/bf16.h"
-#include "compute/tensor/half.h"
+#include "compute/tensor/float16.h"
 
 static inline float step_sum(float a, float b)
 {

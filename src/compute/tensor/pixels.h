@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Normalization of image bytes for a network: (value / 255 − mean) / std, per channel. */
-#ifndef COMPUTE_TENSOR_PIXEL_NORM_H
-#define COMPUTE_TENSOR_PIXEL_NORM_H
+/* What makes image bytes the input of a network: normalization, (value / 255 − mean) / std, per channel; and affine
+ * maps, passed by the loader to backends that prepare pixels themselves. */
+#ifndef COMPUTE_TENSOR_PIXELS_H
+#define COMPUTE_TENSOR_PIXELS_H
 
 #include <stdint.h>
 
@@ -27,5 +28,11 @@ void pixel_table_make(const pixel_norm_t *norm, int64_t channels, pixel_table_t 
 
 /* to[n_pixels, channels] from n_pixels · channels bytes. */
 void pixel_table_apply(const pixel_table_t *table, const uint8_t *bytes, int64_t n_pixels, float *to);
+
+/* In pixels, row first: the output pixel at `offset` from the output's centre ((h − 1)/2, (w − 1)/2) is read
+ * at matrix · offset + shift from the input's centre. */
+typedef struct affine {
+    double matrix[4], shift[2];
+} affine_t;
 
 #endif

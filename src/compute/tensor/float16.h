@@ -1,14 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion of IEEE 754 binary16 ("half": 5 exponent bits, 11 bits of precision). Training does not compute
- * with it: imported weights may have this type, and benchmarks of collectives send and reduce it. Branch-free, so
- * that loops vectorize. */
-#ifndef COMPUTE_TENSOR_HALF_H
-#define COMPUTE_TENSOR_HALF_H
+/* Floats of 16 bits: bfloat16, with which training computes, and half, of imported weights and in benchmarks of
+ * collectives. Conversions from float32 round to nearest, ties to even; values beyond the largest become infinite, NaN
+ * stays NaN (quiet). They are branch-free, so that loops vectorize. */
+#ifndef COMPUTE_TENSOR_FLOAT16_H
+#define COMPUTE_TENSOR_FLOAT16_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* Exact for every x that is 0 or a normal half; undefined for other x. */
+/* bfloat16: the upper half of a float32, 8 bits of precision with the range of float32. Denormals are preserved. */
+static inline uint16_t bf16_from_float(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint32_t nearest = bits + 0x7fffu + (bits >> 16 & 1);
+    return (uint16_t)((x != x ? bits | 0x00400000u : nearest) >> 16);
+}
+
+static inline float bf16_to_float(uint16_t bits)
+{
+    uint32_t whole = (uint32_t)bits << 16;
+    float x;
+    memcpy(&x, &whole, sizeof x);
+    return x;
+}
+
+/* The nearest bfloat16 as a float. */
+static inline float bf16_round(float x)
+{
+    return bf16_to_float(bf16_from_float(x));
+}
+
+/* Convert n values; not in place. */
+void bf16_narrow(uint16_t *to, const float *from, int64_t n);
+void bf16_widen(float *to, const uint16_t *from, int64_t n);
+
+/* half: IEEE 754 binary16, 5 exponent bits, 11 bits of precision. half_from_exact is undefined unless x is 0 or a normal
+ * half. */
 static inline uint16_t half_from_exact(float x)
 {
     uint32_t bits;
@@ -30,7 +58,6 @@ static inline float half_to_float(uint16_t bits)
     return x;
 }
 
-/* Rounds to nearest, ties to even; values beyond the largest half become infinite, NaN stays NaN (quiet). */
 static inline uint16_t half_from_float(float x)
 {
     uint32_t bits, tiny;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Conversion of arrays between float32 and bfloat16, vectorized for the CPU at run time and spread over
  * threads. */
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/float16.h"
 
 #include "base/isa.h"
 

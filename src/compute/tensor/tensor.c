@@ -1,13 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* Constructors, sizes and the text form of shapes. Which shapes fit an operator is decided in
- * compute/ops/infer.c. */
-#include "compute/tensor/shape.h"
+/* Names and sizes of element types; constructors, sizes and the text form of shapes. */
+#include "compute/tensor/tensor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[DTYPE_COUNT] = {
+    [DTYPE_F32] = {"float32", sizeof(float)},   [DTYPE_F64] = {"float64", sizeof(double)},
+    [DTYPE_I32] = {"int32", sizeof(int32_t)},   [DTYPE_I64] = {"int64", sizeof(int64_t)},
+    [DTYPE_U8] = {"uint8", sizeof(uint8_t)},    [DTYPE_BF16] = {"bfloat16", sizeof(uint16_t)},
+    [DTYPE_TF32] = {"tfloat32", sizeof(float)},
+};
+
+size_t dtype_size(dtype_t dtype)
+{
+    ASSERT(dtype < DTYPE_COUNT);
+    return dtypes[dtype].size;
+}
+
+const char *dtype_name(dtype_t dtype)
+{
+    ASSERT(dtype < DTYPE_COUNT);
+    return dtypes[dtype].name;
+}
 
 shape_t shape_1d(int64_t a)
 {

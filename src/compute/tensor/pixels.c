@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Normalization of byte pixels by a table per channel, so that every backend and loader gets the same
  * bits. */
-#include "compute/tensor/pixel_norm.h"
+#include "compute/tensor/pixels.h"
 
 #include "base/err.h"
 
