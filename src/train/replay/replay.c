@@ -1,17 +1,302 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a replay. What to compute is left to plan.c, the trainer to train/run/rerun.c, judging to judge.c. */
+/* The steps of a replay, and the judgement on them: who computed wrongly. What to compute is left to plan.c, the
+ * trainer to train/run/rerun.c. */
 #include "train/replay/replay.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/session/disk_wait.h"
-#include "train/replay/judge.h"
+#include "train/replay/plan.h"
+#include "train/run/rerun.h"
 
+/* Compares what is computed again with what the run recorded; rank 0. A wrong rank's gradients reach all others in the
+ * next sum, so the first difference decides: gradients come before the weights that they change, and each step before
+ * the next. */
+typedef struct judge {
+    run_record_t *record;
+    const replay_plan_t *plan;
+    const rerun_t *rerun;
+    const char *folder;
+    int64_t n_gradients, n_checks, n_checkpoints; /* compared and found equal */
+    bool differs;
+    message_t verdict; /* if it differs */
+} judge_t;
+
+/* What the run did after a step. */
+typedef struct judge_orders {
+    bool averages, follows;
+    double value; /* of the metric that it follows */
+} judge_orders_t;
+
+/* The process of the job that computed the last step. */
+static int start_now(const judge_t *j)
+{
+    return run_record_start_of(j->record, j->plan->start, rerun_position(j->rerun));
+}
+
+/* ---- Words ---- */
+enum { SHOWN = 8 };
+
+/* "rank 1 on b, rank 3 on c" */
+static void list_ranks(judge_t *j, const bool *named, int n, message_t *out)
+{
+    const run_start_t *start = &j->record->starts[start_now(j)];
+    const json_value_t *run = NULL, *host = NULL;
+    int n_named = 0;
+    if (run_record_read(j->record, start->line, start->n_line, &run) == ERR_OK) {
+        const json_value_t *hosts = json_get(json_get(run, "topology"), "host_of_rank");
+        host = hosts ? hosts->first : NULL;
+    }
+    for (int r = 0; r < n; r++, host = host ? host->next : NULL) {
+        if (!named[r] || n_named++ >= SHOWN) continue;
+        message_append(out, "%srank %d", n_named > 1 ? ", " : "", r);
+        if (host && host->kind == JSON_STRING) message_append(out, " on %s", host->text);
+    }
+    if (n_named > SHOWN) message_append(out, " and %d more", n_named - SHOWN);
+}
+
+static const char advice[] = "test the memory of the named host, and leave it out";
+static const char doubt[] = "replay on another host to exclude this one";
+
+/* What is wrong on some ranks, right on the others.
+ *
+ *   what  with the verb: "computed other gradients in step 7" */
+static void name_some(judge_t *j, const bool *wrong, int n, int n_wrong, const char *what)
+{
+    bool right[4096];
+    message_t bad = {0}, good = {0};
+    for (int r = 0; r < n; r++) right[r] = !wrong[r];
+    list_ranks(j, wrong, n, &bad);
+    list_ranks(j, right, n, &good);
+    message_append(&j->verdict, "%s %s; %s%s this machine's bits. Everything was equal up to step %lld; %s",
+                   bad.text, what, good.text, n - n_wrong > 1 ? " have" : " has",
+                   (long long)rerun_position(j->rerun) - 1, advice);
+}
+
+/* ---- Gradients ---- */
+static void say_gradients(judge_t *j, const bool *wrong, int n, int n_wrong)
+{
+    const long long step = rerun_position(j->rerun);
+    char what[80];
+    message_t all = {0};
+    j->differs = true;
+    snprintf(what, sizeof what, "computed other gradients in step %lld", step);
+    if (n_wrong < n) {
+        name_some(j, wrong, n, n_wrong, what);
+        return;
+    }
+    list_ranks(j, wrong, n, &all);
+    if (n == 1)
+        message_append(&j->verdict, "%s %s than this machine; everything was equal up to step %lld; %s",
+                       all.text, what, step - 1, doubt);
+    else if (step - 1 > j->plan->from)
+        message_append(
+            &j->verdict,
+            "no rank computed this machine's gradients in step %lld, although all did in step %lld: the sum of "
+            "those, or the update that followed, was wrong on all ranks alike (%s); %s",
+            step, step - 1, all.text, doubt);
+    else
+        message_append(&j->verdict,
+                       "no rank computed this machine's gradients in step %lld, the first one (%s); %s", step,
+                       all.text, doubt);
+}
+
+/* The step record's hashes, one per rank of the run. */
+static err_t compare_gradients(judge_t *j, const json_value_t *hashes)
+{
+    enum { MAX_RANKS = 4096 };
+    bool wrong[MAX_RANKS];
+    const int n = (int)hashes->n;
+    int n_wrong = 0, r = 0;
+    if (hashes->n < 1 || hashes->n > MAX_RANKS || j->plan->n_shards % hashes->n != 0)
+        RAISE(ERR_DATA, "%s: a step with the gradients of %lld ranks, but %lld shards", j->record->path,
+              (long long)hashes->n, (long long)j->plan->n_shards);
+    for (const json_value_t *at = hashes->first; at; at = at->next, r++) {
+        uint64_t hash;
+        if (!run_record_hex(at, &hash))
+            RAISE(ERR_DATA, "%s: a step whose gradients have no hash", j->record->path);
+        wrong[r] = hash != rerun_gradient_hash(j->rerun, n, r);
+        n_wrong += wrong[r];
+    }
+    if (n_wrong > 0)
+        say_gradients(j, wrong, n, n_wrong);
+    else
+        j->n_gradients++;
+    return ERR_OK;
+}
+
+static bool is_now(const judge_t *j, const run_event_t *event)
+{
+    return event->step == rerun_position(j->rerun) && event->start == start_now(j);
+}
+
+static err_t give_orders(judge_t *j, judge_orders_t *orders)
+{
+    const char *followed = rerun_followed(j->rerun);
+    char path[FS_PATH_MAX];
+    *orders = (judge_orders_t){.averages = rerun_position(j->rerun) == j->plan->to &&
+                                           replay_has_checkpoint(j->folder, j->plan->to, path)};
+    for (int i = 0; i < j->record->n_events; i++) {
+        const run_event_t *e = &j->record->events[i];
+        const json_value_t *value;
+        char name[64];
+        if (!is_now(j, e)) continue;
+        orders->averages |= e->kind != RUN_CHECK || e->with_states;
+        if (e->kind != RUN_EVALUATION || !followed) continue;
+        TRY(run_record_read(j->record, e->line, e->n_line, &value));
+        snprintf(name, sizeof name, "val_%s", followed);
+        orders->follows |= json_get_real(value, name, &orders->value);
+    }
+    return ERR_OK;
+}
+
+/* The gradients of the ranks, and what follows. */
+static err_t judge_gradients(judge_t *j, judge_orders_t *orders)
+{
+    const json_value_t *step = run_record_step(j->record, start_now(j), rerun_position(j->rerun) - 1);
+    const json_value_t *hashes = json_get(step, "gradients");
+    *orders = (judge_orders_t){.averages = false};
+    if (hashes && hashes->kind == JSON_ARRAY) TRY(compare_gradients(j, hashes));
+    return j->differs ? ERR_OK : give_orders(j, orders);
+}
+
+/* ---- Weights and optimizer state ---- */
+/* The running statistics that each rank had are known, too: they are named before their average, in which all share. */
+static err_t compare_rank_states(judge_t *j, const json_value_t *check)
+{
+    enum { MAX_RANKS = 4096 };
+    bool wrong[MAX_RANKS];
+    char what[96];
+    const json_value_t *states = json_get(check, "rank_states");
+    int n_wrong = 0, r = 0;
+    if (!states || states->n < 1 || states->n > MAX_RANKS || j->plan->n_shards % states->n != 0)
+        return ERR_OK;
+    const int n = (int)states->n;
+    for (const json_value_t *at = states->first; at; at = at->next, r++) {
+        uint64_t hash = 0;
+        wrong[r] = !run_record_hex(at, &hash) || hash != rerun_states_hash(j->rerun, n, r);
+        n_wrong += wrong[r];
+    }
+    if (n_wrong == 0 || n_wrong == n) return ERR_OK;
+    j->differs = true;
+    snprintf(what, sizeof what, "held other running statistics of batch norm after step %lld",
+             (long long)rerun_position(j->rerun));
+    name_some(j, wrong, n, n_wrong, what);
+    return ERR_OK;
+}
+
+static void say_all_wrong(judge_t *j, const bool *wrong, int n, bool were_equal)
+{
+    message_t all = {0};
+    list_ranks(j, wrong, n, &all);
+    message_append(
+        &j->verdict,
+        "after step %lld no rank held this machine's weights, optimizer state or running statistics, although "
+        "their gradients were equal up to then (%s%s): a sum or an update was wrong%s; %s",
+        (long long)rerun_position(j->rerun), all.text, were_equal ? ", equal among each other" : "",
+        were_equal ? " on all ranks alike" : "", doubt);
+}
+
+static err_t compare_check(judge_t *j, const run_event_t *event)
+{
+    enum { MAX_RANKS = 4096 };
+    bool wrong[MAX_RANKS];
+    const json_value_t *check;
+    uint64_t mine, hash = 0;
+    char what[96];
+    TRY(rerun_hash(j->rerun, event->with_states, &mine));
+    TRY(run_record_read(j->record, event->line, event->n_line, &check));
+    if (event->with_states) TRY(compare_rank_states(j, check));
+    if (j->differs) return ERR_OK;
+    const json_value_t *hashes = json_get(check, "hashes"), *at = hashes ? hashes->first : NULL;
+    const int64_t n = hashes ? hashes->n : j->plan->n_ranks;
+    int n_wrong = 0;
+    if (n < 1 || n > MAX_RANKS)
+        RAISE(ERR_DATA, "%s: a comparison of %lld ranks", j->record->path, (long long)n);
+    for (int r = 0; r < n; r++, at = at ? at->next : NULL) {
+        if (!run_record_hex(hashes ? at : json_get(check, "hash"), &hash))
+            RAISE(ERR_DATA, "%s: a comparison without hashes after step %lld", j->record->path,
+                  (long long)event->step);
+        wrong[r] = hash != mine;
+        n_wrong += wrong[r];
+    }
+    j->n_checks += n_wrong == 0;
+    j->differs = n_wrong > 0;
+    snprintf(what, sizeof what, "held other weights or optimizer state after step %lld",
+             (long long)event->step);
+    if (n_wrong == n)
+        say_all_wrong(j, wrong, (int)n, !hashes);
+    else if (n_wrong > 0)
+        name_some(j, wrong, (int)n, n_wrong, what);
+    return ERR_OK;
+}
+
+static err_t compare_checkpoint(judge_t *j, const char *path)
+{
+    message_t arrays;
+    int n_differ, n_all;
+    TRY(rerun_compare(j->rerun, path, &arrays, &n_differ, &n_all));
+    j->n_checkpoints += n_differ == 0;
+    j->differs = n_differ > 0;
+    if (!j->differs) return ERR_OK;
+    const bool rank_0[] = {true};
+    message_t writer = {0};
+    list_ranks(j, rank_0, 1, &writer);
+    message_append(
+        &j->verdict,
+        "%s has other bits in %d of %d arrays (%s), although the gradients were equal up to step %lld: they "
+        "changed in the memory of %s, which wrote it, or in a sum or an update on all ranks; %s",
+        path, n_differ, n_all, arrays.text, (long long)rerun_position(j->rerun), writer.text, doubt);
+    return ERR_OK;
+}
+
+/* Then, with the orders carried out: weights, optimizer state, running statistics. */
+static err_t judge_state(judge_t *j)
+{
+    const int64_t step = rerun_position(j->rerun);
+    char path[FS_PATH_MAX];
+    bool saved = step == j->plan->to;
+    for (int i = 0; i < j->record->n_events && !j->differs; i++) {
+        const run_event_t *e = &j->record->events[i];
+        if (!is_now(j, e)) continue;
+        if (e->kind == RUN_CHECK) TRY(compare_check(j, e));
+        saved |= e->kind == RUN_CHECKPOINT;
+    }
+    return saved && !j->differs && replay_has_checkpoint(j->folder, step, path) ? compare_checkpoint(j, path)
+                                                                                : ERR_OK;
+}
+
+/* Before the first step: the checkpoint against the ranks' comparison of replicas just before it was written. */
+static err_t judge_start(judge_t *j)
+{
+    const bool rank_0[] = {true};
+    message_t writer = {0};
+    for (int i = 0; i < j->record->n_events && !j->differs; i++) {
+        const run_event_t *e = &j->record->events[i];
+        const json_value_t *check;
+        uint64_t mine, hash;
+        if (e->kind != RUN_CHECK || e->differs || !is_now(j, e)) continue;
+        TRY(rerun_hash(j->rerun, e->with_states, &mine));
+        TRY(run_record_read(j->record, e->line, e->n_line, &check));
+        j->differs = run_record_hex(json_get(check, "hash"), &hash) && hash != mine;
+    }
+    if (!j->differs) return ERR_OK;
+    list_ranks(j, rank_0, 1, &writer);
+    message_append(
+        &j->verdict,
+        "%s has other bits than all ranks held when they were compared just before: they changed in the "
+        "memory of %s, which wrote it; %s. Replay and resume from another checkpoint",
+        j->plan->checkpoint, writer.text, advice);
+    return ERR_OK;
+}
+
+/* ---- The steps ---- */
 typedef struct replay {
     const replay_options_t *options;
     runtime_t runtime;
