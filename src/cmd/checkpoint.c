@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "cmd/cmd.h"
 #include "store/checkpoint/show.h"
-#include "train/weights/export.h"
 #include "train/weights/model_file.h"
 
 static const char usage[] =
@@ -71,7 +70,7 @@ static err_t run_verb(const char *const *args, int n, const opt_group_t *group)
         if (n != 2 || !options->out)
             RAISE(ERR_USAGE,
                   "dptrain checkpoint export: expected one checkpoint or run folder, and --out FILE.npz");
-        return export_checkpoint(args[1], options->out, options->names);
+        return model_file_export(args[1], options->out, options->names);
     }
     if (is_compare) {
         if (n != 3) RAISE(ERR_USAGE, "dptrain checkpoint compare: expected two checkpoints or run folders");

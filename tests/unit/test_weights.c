@@ -18,7 +18,7 @@
 #include "tests/op_util.h"
 #include "tests/tap.h"
 #include "train/weights/model_file.h"
-#include "train/weights/name_table.h"
+#include "train/weights/transfer.h"
 
 static bool write_text(const char *path, const char *text)
 {

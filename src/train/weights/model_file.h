@@ -23,6 +23,7 @@
 #ifndef TRAIN_WEIGHTS_MODEL_FILE_H
 #define TRAIN_WEIGHTS_MODEL_FILE_H
 
+#include "base/err.h"
 #include "compute/graph/graph.h"
 #include "compute/tensor/pixels.h"
 #include "store/checkpoint/file.h"
@@ -69,5 +70,13 @@ err_t model_file_locate(const char *where, char *path, int *n_found);
 
 /* The names of classes as the text of a checkpoint's attribute "class_names"; free with mem_free. */
 err_t class_names_join(const char *const *names, int n, char **out);
+
+/* Writes a checkpoint's weights, or their moving average if it has one, by weights_export. Logs what was
+ * written and how pixels were normalized.
+ *
+ *   where   a checkpoint, or a folder: its newest valid checkpoint
+ *   to      output file; ERR_USAGE if it is the checkpoint
+ *   names   as in weights_export */
+err_t model_file_export(const char *where, const char *to, const char *names);
 
 #endif

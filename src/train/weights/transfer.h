@@ -1,11 +1,86 @@
 /* SPDX-License-Identifier: MIT */
 /* A model's tensors beside those of a file, for import and export: names, layouts, and the part of the model that
- * each belongs to. Private to this room. */
+ * each belongs to. Private to this room. Not collective. */
 #ifndef TRAIN_WEIGHTS_TRANSFER_H
 #define TRAIN_WEIGHTS_TRANSFER_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "compute/graph/graph.h"
 #include "store/checkpoint/npz.h"
-#include "train/weights/tensor_layout.h"
+
+/* Names of the model's tensors in other programs, as a small text:
+ *
+ *     # comment
+ *     layout OIHW
+ *     layer{s}.{b}.conv{c}/weight   res{s+1}.{b}.conv{c}.weight
+ *     %/running_mean                %.running_mean
+ *
+ * A rule maps a name of dptrain to one of the other program; the first rule whose left side matches applies.
+ * Later ones that match are other spellings, which an import accepts. {s}, with any lowercase letter, matches a
+ * number; on the right, {s+1} or {s-1} (up to 9) shifts it. One % per side matches any text.
+ *
+ *   layout OIHW  the other program's order of a convolution's dimensions. A linear layer uses O and I of it, or
+ *                all four if its input is an image
+ *   deconv IOHW  the same of a transposed convolution; by default the layout with O and I swapped
+ *   input BGR    its images are BGR: the channels of convolutions that read the image are reversed
+ */
+enum { NAME_TABLE_RULES = 128, NAME_PATTERN_MAX = 96, NAME_THEIRS_MAX = 160 };
+
+typedef struct name_rule {
+    char ours[NAME_PATTERN_MAX], theirs[NAME_PATTERN_MAX];
+} name_rule_t;
+
+typedef struct name_table {
+    char layout[5], deconv[5]; /* "OIHW", "IOHW" */
+    bool bgr;
+    name_rule_t rules[NAME_TABLE_RULES];
+    int n;
+} name_table_t;
+
+/* The built-in tables, ended by a NULL name: "torchvision" (also timm's), "detectron2", "tensorpack",
+ * "huggingface", "dptrain" (names and layout unchanged). */
+typedef struct name_table_text {
+    const char *name, *text;
+} name_table_text_t;
+extern const name_table_text_t name_tables[];
+
+/* Reads a table.
+ *
+ *   which   a built-in table's name, or the path of a text file
+ *
+ * ERR_USAGE names file and line of an invalid rule, and lists the built-in tables if the file is
+ * missing. */
+err_t name_table_read(const char *which, name_table_t *out);
+
+/* Translates a name into out[NAME_THEIRS_MAX] by the nth rule that matches, from 0. False if there are not as
+ * many. */
+bool name_table_find(const name_table_t *table, const char *ours, int nth, char *out);
+
+/* Shapes and orders of a tensor's elements in the model and in another program's file. The model's dimensions are
+ * `letters`, in C order. The file's are `there`, flattened to a matrix if the tensor is the weight of a linear layer
+ * that reads images. */
+typedef struct tensor_layout {
+    int n_letters; /* 0: one dimension, the same on both sides */
+    char letters[5], there[5];
+    int64_t dim[4]; /* of letters */
+    bool flat;
+    bool reversed; /* the file's input channels are in reverse order */
+    shape_t shape; /* in the file */
+} tensor_layout_t;
+
+/* The layout of a layer's parameter under a table, or of a state (node NULL). ERR_USAGE if the table's layout
+ * cannot represent it. */
+err_t tensor_layout(const graph_param_t *param, const graph_node_t *node, const name_table_t *table,
+                    tensor_layout_t *out);
+
+/* Copies from the file's order to the model's, or back.
+ *
+ *   fortran  the file's array is in Fortran's order */
+void tensor_import(const tensor_layout_t *layout, bool fortran, const float *theirs, float *ours);
+void tensor_export(const tensor_layout_t *layout, const float *ours, float *theirs);
 
 /* Trunk: the feature extractor of a detector, whose layers are those of a classifier behind TRANSFER_TRUNK. Head:
  * a layer whose outputs are counted by the classes. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Exchanges weights with other programs: NumPy's .npz (store/checkpoint/npz.h), with names and layouts from a
- * table (name_table.h). Not collective. */
+ * table (transfer.h). Not collective. */
 #ifndef TRAIN_WEIGHTS_WEIGHTS_H
 #define TRAIN_WEIGHTS_WEIGHTS_H
 
