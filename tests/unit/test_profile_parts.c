@@ -11,7 +11,7 @@
 #include "report/records/schema.h"
 #include "tests/small_rcnn.h"
 #include "tests/tap.h"
-#include "train/output/profile_parts.h"
+#include "train/output/profile.h"
 
 enum { TEXT = 4096 };
 

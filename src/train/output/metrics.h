@@ -5,7 +5,9 @@
 #define TRAIN_OUTPUT_METRICS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
+#include "base/err.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "store/owner/owner.h"
@@ -43,5 +45,15 @@ err_t metrics_flush(metrics_t *metrics);
 
 /* Closes the file. ERR_SYSTEM when buffered records cannot be written. */
 err_t metrics_close(metrics_t *metrics);
+
+enum { METRICS_TAIL_BLOCK = 4 << 20, METRICS_TAIL_BLOCKS = 64 };
+
+/* Visits whole lines, the last first, without their line breaks; valid until it returns. False ends the reading. */
+typedef bool (*metrics_visit_t)(void *context, const char *line, size_t n_bytes);
+
+/* Reads the newest records of a file from its end, so that a long run's is not read as a whole. Visits at most
+ * METRICS_TAIL_BLOCKS blocks of lines, and none before a line longer than a block. ERR_SYSTEM: the file
+ * cannot be read; a missing file has no lines. */
+err_t metrics_tail(const char *path, metrics_visit_t visit, void *context);
 
 #endif

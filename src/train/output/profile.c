@@ -1,16 +1,229 @@
 /* SPDX-License-Identifier: MIT */
-/* The profile at the end of a run: phases of a step, layers relative to the hardware's peak, hints.
- * Recording times is left to train/run/step.c and the executor. */
+/* The profile at the end of a run: phases of a step, layers relative to the hardware's peak, parts of a detector's
+ * step, how the ranks share their CPUs, hints. Recording times is left to train/run/step.c and the executor. */
 #include "train/output/profile.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "base/clock.h"
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process.h"
+#include "base/stats.h"
 #include "base/table.h"
+
+static int64_t count_switches(void)
+{
+    struct rusage usage;
+    if (!launch_owns_process()) return 0; /* of all ranks, in real time */
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nivcsw;
+}
+
+void cpu_watch_open(cpu_watch_t *watch)
+{
+    contention_open(&watch->contention);
+    cpu_watch_restart(watch);
+}
+
+void cpu_watch_restart(cpu_watch_t *watch)
+{
+    contention_update(&watch->contention);
+    watch->since_sec = clock_sec();
+    watch->n_switches = count_switches();
+}
+
+void cpu_watch_close(cpu_watch_t *watch)
+{
+    contention_close(&watch->contention);
+}
+
+typedef struct rank_use {
+    double wait_share, switches_per_sec, load;
+    int host, n_threads, n_cpus;
+} rank_use_t;
+
+/* Of the host of rank `first`. */
+static void add_host(const rank_use_t *all, int size, int first, cpu_use_t *out)
+{
+    int n_ranks = 0, n_threads = 0;
+    for (int r = 0; r < size; r++) {
+        if (all[r].host != all[first].host) continue;
+        n_ranks++;
+        n_threads += all[r].n_threads;
+    }
+    if (out->n_cpus > 0 && n_threads * out->n_cpus <= out->n_threads * all[first].n_cpus) return;
+    out->n_ranks = n_ranks;
+    out->n_threads = n_threads;
+    out->n_cpus = all[first].n_cpus;
+}
+
+err_t cpu_use_gather(comm_t *comm, const cpu_watch_t *watch, int n_threads, int n_cpus, cpu_use_t *out)
+{
+    static const char what[] = "comparing CPU use";
+    const double sec = clock_sec() - watch->since_sec;
+    rank_use_t *all, mine = {.wait_share = contention_share(&watch->contention),
+                             .host = comm->topo.host,
+                             .n_threads = n_threads,
+                             .n_cpus = n_cpus};
+    if (sec > 0) mine.switches_per_sec = (double)(count_switches() - watch->n_switches) / sec;
+    if (getloadavg(&mine.load, 1) != 1) mine.load = 0;
+    *out = (cpu_use_t){.n_cpus = 0};
+    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, what, &all), what));
+    err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
+    for (int r = 0; err == ERR_OK && r < comm->size; r++) {
+        if (all[r].wait_share > out->wait_share) out->wait_share = all[r].wait_share;
+        if (all[r].load > out->load) out->load = all[r].load;
+        out->switches_per_sec += all[r].switches_per_sec;
+        add_host(all, comm->size, r, out);
+    }
+    mem_free(&all);
+    return err;
+}
+
+bool cpu_use_crowded(const cpu_use_t *use)
+{
+    return use->n_threads > use->n_cpus && use->n_cpus > 0;
+}
+
+bool cpu_use_short(const cpu_use_t *use)
+{
+    return cpu_use_crowded(use) || use->wait_share >= CPU_USE_SHORT;
+}
+
+void cpu_use_text(const cpu_use_t *use, char out[CPU_USE_TEXT_MAX])
+{
+    /* Threads then wait for each other's CPUs at every layer: a detector's step took four times as long on two
+     * threads as on one at a load of 10 per CPU. */
+    const bool threads_wait = use->n_threads > use->n_ranks && use->wait_share >= 0.5;
+    int n = 0;
+    out[0] = '\0';
+    if (cpu_use_crowded(use))
+        n = snprintf(out, CPU_USE_TEXT_MAX, "%d threads of %d rank%s share %d CPU%s", use->n_threads,
+                     use->n_ranks, use->n_ranks > 1 ? "s" : "", use->n_cpus, use->n_cpus > 1 ? "s" : "");
+    if (use->wait_share >= CPU_USE_SHORT)
+        snprintf(out + n, CPU_USE_TEXT_MAX - (size_t)n,
+                 "%sranks waited for a CPU %s of the time (%.0f involuntary switches/s, load %.1f)%s",
+                 n ? "; " : "", figure_share(use->wait_share).text, use->switches_per_sec, use->load,
+                 threads_wait ? "; try --threads 1" : "");
+}
+
+void cpu_use_json(const cpu_use_t *use, json_t *j)
+{
+    json_real(j, "cpu_wait_share", use->wait_share);
+    json_real(j, "involuntary_switches_per_sec", use->switches_per_sec);
+    json_real(j, "load", use->load);
+}
+
+void profile_parts_add(const graph_t *graph, const exec_cost_t *costs, int64_t n_steps,
+                       profile_parts_t *parts)
+{
+    for (int i = 0; i < graph->n_nodes; i++)
+        parts->part[rcnn_part(&graph->nodes[i])] +=
+            (costs[i].forward_sec + costs[i].backward_sec) / (double)n_steps;
+}
+
+double profile_parts_other(const profile_parts_t *p)
+{
+    double rest = p->total - p->waiting;
+    for (int i = 0; i < RCNN_PARTS; i++) rest -= p->part[i];
+    return rest > 0 ? rest : 0;
+}
+
+enum { WAITING = RCNN_PARTS, OTHER, TOTAL, N_COLUMNS };
+
+static double value_of(const profile_parts_t *p, int column)
+{
+    switch (column) {
+    case WAITING:
+        return p->waiting;
+    case OTHER:
+        return profile_parts_other(p);
+    case TOTAL:
+        return p->total;
+    }
+    return p->part[column];
+}
+
+static void add_row(table_t *t, const char *name, const double sec[N_COLUMNS])
+{
+    table_cell(t, "%s", name);
+    for (int c = 0; c < N_COLUMNS; c++) table_cell(t, "%.3f", 1e3 * sec[c]);
+}
+
+static void add_ranks(table_t *t, const profile_parts_t *ranks, int n)
+{
+    char name[16];
+    for (int r = 0; r < n; r++) {
+        double sec[N_COLUMNS];
+        for (int c = 0; c < N_COLUMNS; c++) sec[c] = value_of(&ranks[r], c);
+        snprintf(name, sizeof name, "%d", r);
+        add_row(t, name, sec);
+    }
+}
+
+/* Each column has its own quantiles: a row is not a rank. */
+static err_t add_quantiles(table_t *t, const profile_parts_t *ranks, int n)
+{
+    static const char *const names[] = {"min", "median", "max"};
+    double rows[3][N_COLUMNS], *column;
+    TRY(mem_new_array(n, sizeof *column, "the profile", &column));
+    for (int c = 0; c < N_COLUMNS; c++) {
+        for (int r = 0; r < n; r++) column[r] = value_of(&ranks[r], c);
+        stats_sort(column, n);
+        for (int q = 0; q < 3; q++) rows[q][c] = stats_quantile(column, n, q / 2.0);
+    }
+    mem_free(&column);
+    for (int q = 0; q < 3; q++) add_row(t, names[q], rows[q]);
+    return ERR_OK;
+}
+
+void profile_parts_print(const profile_parts_t *ranks, int n_ranks)
+{
+    table_t t = {.columns = {[0] = {"rank", true},
+                             [1 + WAITING] = {"waiting", .unit = "ms"},
+                             [1 + OTHER] = {"other", .unit = "ms"},
+                             [1 + TOTAL] = {"step", .unit = "ms"}},
+                 .n_columns = 1 + N_COLUMNS,
+                 .indent = 2,
+                 .units_below = true};
+    for (int i = 0; i < RCNN_PARTS; i++)
+        t.columns[1 + i] = (table_column_t){rcnn_part_names[i], .unit = "ms"};
+    if (n_ranks <= PROFILE_PARTS_ROWS)
+        add_ranks(&t, ranks, n_ranks);
+    else if (add_quantiles(&t, ranks, n_ranks) != ERR_OK)
+        log_warn("no parts by rank: %s", err_message());
+    table_log(&t);
+    table_free(&t);
+}
+
+static void json_rank(const profile_parts_t *p, int rank, json_t *j)
+{
+    json_object_begin(j, NULL);
+    json_int(j, "rank", rank);
+    for (int i = 0; i < RCNN_PARTS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_sec", rcnn_part_names[i]);
+        json_real(j, name, p->part[i]);
+    }
+    json_real(j, "host_sec", p->host);
+    json_real(j, "exposed_comm_sec", p->waiting);
+    json_real(j, "other_sec", profile_parts_other(p));
+    json_real(j, "step_sec", p->total);
+    json_object_end(j);
+}
+
+void profile_parts_json(const profile_parts_t *ranks, int n_ranks, json_t *j)
+{
+    json_array_begin(j, "parts");
+    for (int r = 0; r < n_ranks; r++) json_rank(&ranks[r], r, j);
+    json_array_end(j);
+}
 
 static double layer_sec(const profile_layer_t *layer)
 {
@@ -85,8 +298,8 @@ out:
     return err;
 }
 
-/* The least seconds of a row. The shapes of its calls may differ: judging the mean call never gives more than the mean of
- * all calls judged one by one. Bytes are no bound while the caches can hold half of them. */
+/* The least seconds of a row. The shapes of its calls may differ: judging the mean call never gives more than the mean
+ * of all calls judged one by one. Bytes are no bound while the caches can hold half of them. */
 static double least_of(const yardstick_t *y, const profile_layer_t *layer, int row, bound_t *bound)
 {
     const int first = row == PROFILE_FORWARD ? OP_FORWARD : OP_BACKWARD_DATA;

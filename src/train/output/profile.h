@@ -1,16 +1,81 @@
 /* SPDX-License-Identifier: MIT */
 /* The profile at the end of a run: the phases of a step, the most expensive layers relative to the machine's
- * peak, and hints. Times are means over the steady steps and the ranks. */
+ * peak, what keeps the ranks busy, and hints. Times are means over the steady steps and the ranks. */
 #ifndef TRAIN_OUTPUT_PROFILE_H
 #define TRAIN_OUTPUT_PROFILE_H
 
 #include "base/json.h"
+#include "base/process.h"
 #include "cluster/comm/comm.h"
 #include "cluster/session/yardstick.h"
 #include "compute/graph/exec.h"
-#include "train/output/cpu_use.h"
-#include "train/output/profile_parts.h"
+#include "compute/models/rcnn.h"
 #include "train/output/rank_times.h"
+
+/* Whether a run is short of CPU: more ranks or threads than cores, or other processes that take their time. Judged from
+ * how long the ranks' main threads were ready to run and had no CPU (base/contention.h). One rank's, of the calling
+ * thread. */
+typedef struct cpu_watch {
+    contention_t contention;
+    double since_sec;
+    int64_t n_switches;
+} cpu_watch_t;
+
+/* Of all ranks. The host is the one with the most threads per CPU. */
+typedef struct cpu_use {
+    double wait_share;              /* largest share of the time that a rank waited for a CPU */
+    double switches_per_sec;        /* involuntary, of all ranks together */
+    double load;                    /* highest load average (1 minute) of a host; 0: unknown */
+    int n_ranks, n_threads, n_cpus; /* on the host: ranks, their threads, and the CPUs they may use */
+} cpu_use_t;
+
+/* Share of the time from which waiting for a CPU counts as a shortage. */
+#define CPU_USE_SHORT 0.10
+enum { CPU_USE_TEXT_MAX = 200 };
+
+void cpu_watch_open(cpu_watch_t *watch);
+void cpu_watch_restart(cpu_watch_t *watch);
+void cpu_watch_close(cpu_watch_t *watch);
+
+/* Collective. The time since cpu_watch_open or the last restart.
+ *
+ *   n_threads  of this rank
+ *   n_cpus     that the ranks of this host may use */
+err_t cpu_use_gather(comm_t *comm, const cpu_watch_t *watch, int n_threads, int n_cpus, cpu_use_t *out);
+
+bool cpu_use_crowded(const cpu_use_t *use); /* fewer CPUs than threads */
+bool cpu_use_short(const cpu_use_t *use);   /* crowded, or waiting for CPUs */
+
+/* "4 threads of 4 ranks share 2 CPUs; ranks waited for a CPU 38 % of the time (1200 involuntary switches/s)",
+ * and the advice to take one thread if each rank has several and waits for most of the time. */
+void cpu_use_text(const cpu_use_t *use, char out[CPU_USE_TEXT_MAX]);
+
+/* Adds the fields of a record. */
+void cpu_use_json(const cpu_use_t *use, json_t *j);
+
+/* What a detector's step takes by part on one rank, in seconds. Images are dealt to ranks by an estimate of their
+ * cost: where it is wrong, some ranks wait for others, and this tells which part kept those busy. */
+typedef struct profile_parts {
+    double part[RCNN_PARTS]; /* layers, both passes; of proposals and masks also `host` */
+    double host;             /* proposals and targets of boxes, targets of masks */
+    double waiting;          /* exposed comm */
+    double total;            /* of the step: also data, the optimizer, copies, the sum over images */
+} profile_parts_t;
+
+/* Adds the layers' seconds, which are a sum over n_steps steps, to the parts. */
+void profile_parts_add(const graph_t *graph, const exec_cost_t *costs, int64_t n_steps,
+                       profile_parts_t *parts);
+
+/* Seconds of a step outside of parts and waiting. */
+double profile_parts_other(const profile_parts_t *parts);
+
+/* Logs a table with a row per rank; for more than PROFILE_PARTS_ROWS ranks the least, the median and the greatest
+ * of each column. */
+enum { PROFILE_PARTS_ROWS = 8 };
+void profile_parts_print(const profile_parts_t *ranks, int n_ranks);
+
+/* Adds the array "parts" of the profile record, by rank. */
+void profile_parts_json(const profile_parts_t *ranks, int n_ranks, json_t *j);
 
 /* Seconds of a step; the rest of total is bookkeeping. comm: allreduce time not overlapped with the backward
  * pass, including the wait for slower ranks. */
@@ -78,8 +143,8 @@ void profile_free(profile_t *profile);
 /* Sorts by descending time; stable. */
 void profile_sort(profile_layer_t *layers, int n);
 
-/* Sets least_sec and bound of every layer from the measured yardstick. If a layer did more than that (a higher clock, less
- * other load), the yardstick is raised to it, so that none is above 1. */
+/* Sets least_sec and bound of every layer from the measured yardstick. If a layer did more than that (a higher clock,
+ * less other load), the yardstick is raised to it, so that none is above 1. */
 void profile_judge(profile_t *profile);
 
 double profile_layer_share(const profile_t *profile, const profile_layer_t *layer); /* of step time */

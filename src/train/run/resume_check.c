@@ -13,7 +13,7 @@
 #include "base/progress.h"
 #include "base/version.h"
 #include "cluster/session/disk_wait.h"
-#include "train/output/metrics_tail.h"
+#include "train/output/metrics.h"
 #include "train/run/checkpoint_interval.h"
 
 typedef struct search {

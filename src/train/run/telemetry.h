@@ -4,7 +4,6 @@
 #ifndef TRAIN_RUN_TELEMETRY_H
 #define TRAIN_RUN_TELEMETRY_H
 
-#include "train/output/cpu_use.h"
 #include "train/output/profile.h"
 
 enum { RATE_RING = 1 << 16, RATE_WARMUP_STEPS = 10, LAYER_STEPS = 5 };
