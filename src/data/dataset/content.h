@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The contents of a dataset's image files: a hash of each, noted when the file is read and compared whenever it is
- * read again. train/feed/content.h compares them between ranks, content_file.h keeps them between runs. Not
+ * read again. train/feed/data.h compares them between ranks, content_file.h keeps them between runs. Not
  * collective. */
 #ifndef DATA_DATASET_CONTENT_H
 #define DATA_DATASET_CONTENT_H

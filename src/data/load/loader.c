@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The prefetch ring: worker threads fill batches out of order, and the consumer receives them in order. A thread reads,
  * normalises and augments samples (or keeps bytes, for a GPU), and replaces a corrupt one by the next readable one; these
- * are in a process's list, whose sharing between ranks is left to train/feed/corrupt_samples.c. */
+ * are in a process's list, whose sharing between ranks is left to train/feed/data.c. */
 #include "data/load/loader.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
 #include "data/dataset/content_file.h"
-#include "train/feed/content.h"
+#include "train/feed/data.h"
 
 static const char what[] = "reading files", name[] = "content";
 static const double slice_sec = 1, line_sec = 5;

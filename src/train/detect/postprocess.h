@@ -49,9 +49,9 @@ typedef struct proposals {
 err_t proposals_new(const proposals_options_t *options, int64_t n_cells, proposals_t *out);
 void proposals_free(proposals_t *proposals);
 
-/* filter_proposals: per level the `before` best by logit; decoded, clipped to the image, less than 1e-3 pixels wide or high left
- * out; suppressed within their level; of all levels the `after` best by probability, of equal ones the one of
- * the lower level, then of the larger logit.
+/* filter_proposals: per level the `before` best by logit; decoded, clipped to the image, less than 1e-3 pixels wide or
+ * high left out; suppressed within their level; of all levels the `after` best by probability, of equal ones the one
+ * of the lower level, then of the larger logit.
  *
  *   levels  [PROPOSALS_LEVELS], the finest first
  *   canvas  of the network's input; image: the part of it that the image fills
@@ -101,8 +101,8 @@ err_t detections_new(const detections_options_t *options, int n_classes, int64_t
                      detections_t *out);
 void detections_free(detections_t *detections);
 
-/* postprocess_detections: for every class but the background: regions with a probability above score_threshold, moved by the class's
- * deltas (weights 10, 10, 5, 5) and clipped to the image; less than 1e-2 pixels wide or high left out;
+/* postprocess_detections: for every class but the background: regions with a probability above score_threshold, moved
+ * by the class's deltas (weights 10, 10, 5, 5) and clipped to the image; less than 1e-2 pixels wide or high left out;
  * suppressed within their class. The best of all, by probability, then by region and class.
  *
  *   out  [options.detections]
@@ -122,8 +122,8 @@ void paste_free(paste_t *paste);
 /* A box in pixels of the resized image, in pixels of the image: torchvision's resize_boxes. */
 box_t paste_box(box_t box, map_size_t scaled, map_size_t image);
 
-/* paste_masks_in_image, straight to RLE: the probabilities, with a border of one cell of 0, are interpolated over the box, which is extended by that
- * cell and rounded towards 0; the mask is where they exceed 0.5.
+/* paste_masks_in_image, straight to RLE: the probabilities, with a border of one cell of 0, are interpolated over the
+ * box, which is extended by that cell and rounded towards 0; the mask is where they exceed 0.5.
  *
  *   logits  of the detection's class: logits[stride · (28 y + x)]
  *   box     in pixels of the image */

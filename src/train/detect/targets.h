@@ -103,8 +103,10 @@ typedef struct mask_target {
 } mask_target_t;
 void mask_target_free(mask_target_t *target);
 
-/* The part of an object's mask in a region, as target of the mask head: project_masks_on_boxes of masks that transform.py resizes with the image. RoIAlign (not aligned, as many samples as the bin has pixels, rounded up) of the mask, which is resized to
- * `scaled` by the nearest pixel. It is separable: two small products of interpolation weights with the mask.
+/* The part of an object's mask in a region, as target of the mask head: project_masks_on_boxes of masks that
+ * transform.py resizes with the image. RoIAlign (not aligned, as many samples as the bin has pixels, rounded up) of
+ * the mask, which is resized to `scaled` by the nearest pixel. It is separable: two small products of interpolation
+ * weights with the mask.
  *
  *   image   the size of the image that the mask belongs to
  *   scaled  its size on the canvas
@@ -120,7 +122,8 @@ typedef struct mask_view {
     bool flipped;
 } mask_view_t;
 
-/* An object's mask as its image is shown. Draws the runs, which belong to the image as stored, into a bitmap of their bounding box.
+/* An object's mask as its image is shown. Draws the runs, which belong to the image as stored, into a bitmap of their
+ * bounding box.
  *
  *   bitmap  working memory, which grows to the largest mask; starts NULL; mem_free it
  *   out     its pixels are in *bitmap until the next call; an empty mask is one pixel of 0

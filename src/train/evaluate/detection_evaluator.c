@@ -16,7 +16,7 @@
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
 #include "data/load/samples.h"
-#include "train/feed/corrupt_samples.h"
+#include "train/feed/data.h"
 #include "train/task/task.h"
 
 typedef struct job {

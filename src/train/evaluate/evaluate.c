@@ -12,7 +12,7 @@
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
 #include "data/dataset/sampler.h"
-#include "train/feed/corrupt_samples.h"
+#include "train/feed/data.h"
 
 int64_t evaluation_batch(const dataset_t *dataset)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain eval` of a detector: opens data and weights on all ranks, shows the outcome on rank 0. Detecting and scoring are
- * left to train/evaluate and data/score, drawing to data/show. */
+/* `dptrain eval` of a detector: opens data and weights on all ranks, shows the outcome on rank 0. Detecting and
+ * scoring are left to train/evaluate and data/score, drawing to data/show. */
 #include "train/inference/evaluate_detector.h"
 
 #include <stdio.h>

@@ -27,8 +27,8 @@ typedef struct evaluate_detector_options {
     detector_settings_t detector;
 } evaluate_detector_options_t;
 
-/* Collective. Deals the images to the ranks by the area of their canvases, and logs the numbers. Results do not
- * depend on the number of ranks, as long as each has as many threads.
+/* Collective. Deals the images to the ranks by the area of their canvases, and logs the numbers. Results do not depend
+ * on the number of ranks, as long as each has as many threads.
  *
  *   where, model  as in evaluate_checkpoint
  *

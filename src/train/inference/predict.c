@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Classifies image files with evaluation's batches, transforms and algorithms, and shows the classes. Detectors are left to
- * predict_detector.c, which writes the same kinds of files. */
+/* Classifies image files with evaluation's batches, transforms and algorithms, and shows the classes. Detectors are
+ * left to predict_detector.c, which writes the same kinds of files. */
 #include "train/inference/predict.h"
 
 #include <errno.h>

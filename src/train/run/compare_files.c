@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A run's hashes of its image files: compared between ranks before each checkpoint, kept beside the checkpoints, and
- * read again by a resumed run. The exchange is left to train/feed/content.c. */
+ * read again by a resumed run. The exchange is left to train/feed/data.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "cluster/comm/watchdog.h"
 #include "data/dataset/content_file.h"
-#include "train/feed/content.h"
+#include "train/feed/data.h"
 #include "train/run/setup.h"
 
 /* A failure is only a warning: without it, a resumed run compares less. */

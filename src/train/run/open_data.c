@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "cluster/comm/watchdog.h"
-#include "train/feed/content.h"
 #include "train/feed/data.h"
-#include "train/feed/probe.h"
 #include "train/run/setup.h"
 
 /* For the sizes of images, where a shared folder is slow. */

@@ -17,7 +17,7 @@
 #include "data/load/samples.h"
 #include "data/show/sheet.h"
 #include "train/detect/targets.h"
-#include "train/feed/corrupt_samples.h"
+#include "train/feed/data.h"
 #include "train/run/setup.h"
 
 /* Samples up to LARGE pixels wide are drawn whole, small ones enlarged to about SIDE; of large ones there are FEW. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Keeps a rank's k worst mistakes by insertion, merges those of all ranks, and draws them. Drawing primitives are left to
- * data/show. */
+/* Keeps a rank's k worst mistakes by insertion, merges those of all ranks, and draws them. Drawing primitives are left
+ * to data/show. */
 #include "train/task/mistakes.h"
 
 #include <inttypes.h>

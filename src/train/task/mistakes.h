@@ -44,8 +44,8 @@ typedef struct mistakes {
     const char *const *names; /* [n_classes]; NULL: classes are numbers */
 } mistakes_t;
 
-/* Draws a contact sheet: each image enlarged, with its label, the prediction, its probability, and the sample's index. Not
- * collective; the same input yields the same pixels. Free the page with page_free. */
+/* Draws a contact sheet: each image enlarged, with its label, the prediction, its probability, and the sample's index.
+ * Not collective; the same input yields the same pixels. Free the page with page_free. */
 err_t mistakes_draw(const mistakes_t *mistakes, page_t **out);
 
 #endif
