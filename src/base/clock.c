@@ -10,12 +10,16 @@
 #include "base/mem.h"
 #include "base/sim.h"
 
+static double read_clock(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 double clock_sec(void)
 {
-    if (sim_is_rank()) return sim_sec();
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return sim_is_rank() ? sim_sec() : read_clock(CLOCK_MONOTONIC);
 }
 
 static double loaded_sec;
@@ -32,17 +36,12 @@ double clock_process_sec(void)
 
 double clock_thread_sec(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 double clock_unix_sec(void)
 {
-    if (sim_is_rank()) return sim_unix_sec();
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return sim_is_rank() ? sim_unix_sec() : read_clock(CLOCK_REALTIME);
 }
 
 void clock_utc(char *out, size_t n_bytes)

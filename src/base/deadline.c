@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/process.h"
 
+/* The page that outlives a killed rank, until run.sh removes it. */
 static char page_path[128];
 static char *page;
 
@@ -158,14 +159,6 @@ static void look_at(look_t *look, long pid)
         message_append(&look->out->found, "; rank %d on %s (process %ld) %s", rank, look->host, pid, why);
 }
 
-static void look_at_launcher(look_t *look)
-{
-    process_t launcher;
-    if (process_read("/proc", getppid(), &launcher) && launcher.state == 'T')
-        message_append(&look->out->found, "; %s on %s (process %d), which started it, is stopped",
-                       launcher.name, look->host, launcher.pid);
-}
-
 /* Ranks of this host that are missing in /proc: their numbers if the job has only this host, else how many. */
 static void add_gone(look_t *look)
 {
@@ -198,7 +191,10 @@ static void look_at_peers(deadline_stage_t stage, peers_t *out)
     if (look.n_named > MAX_NAMED)
         message_append(&look.out->found, "; and %d more on %s", look.n_named - MAX_NAMED, look.host);
     add_gone(&look);
-    look_at_launcher(&look);
+    process_t launcher;
+    if (process_read("/proc", getppid(), &launcher) && launcher.state == 'T')
+        message_append(&look.out->found, "; %s on %s (process %d), which started it, is stopped",
+                       launcher.name, look.host, launcher.pid);
 }
 
 static const double default_sec = 300;
@@ -243,15 +239,6 @@ static double limit_of(deadline_stage_t stage)
     return start_share * sec < least_start_sec ? least_start_sec : start_share * sec;
 }
 
-static void report_call(void)
-{
-    if (!life.may_speak || life.may_speak())
-        log_rank_error("timed out after %g s in \"%s\": the file system does not answer", expired.limit_sec,
-                       expired.what);
-    else
-        clock_sleep(silent_sec);
-}
-
 /* A host that misses one of its own ranks reports at once; the others wait, rank 0's host the shortest. The
  * lowest of a host's waiting ranks reports. */
 static void report_stage(void)
@@ -281,10 +268,13 @@ static void report_stage(void)
 static void *report_main(void *unused)
 {
     (void)unused;
-    if (expired.what)
-        report_call();
-    else
+    if (!expired.what)
         report_stage();
+    else if (!life.may_speak || life.may_speak())
+        log_rank_error("timed out after %g s in \"%s\": the file system does not answer", expired.limit_sec,
+                       expired.what);
+    else
+        clock_sleep(silent_sec);
     life.abort_job(ERR_PEER);
     return NULL;
 }
@@ -317,15 +307,6 @@ static bool leave_if_due(void)
     return leaves;
 }
 
-static void note_still(deadline_stage_t stage, double sec)
-{
-    char text[LAST_PHASE_TEXT];
-    snprintf(text, sizeof text, "%s, stopped for %.0f s",
-             stage == DEADLINE_START ? "the start, before MPI_Init" : "MPI_Init", sec);
-    last_phase_note(text);
-    atomic_store(&life.stood_still, true);
-}
-
 /* Returns the seconds since the last call, on any thread. */
 static double check_gap(void)
 {
@@ -334,7 +315,13 @@ static double check_gap(void)
     pthread_mutex_lock(&life.lock);
     double now = clock_sec(), gap = now - life.checked_at;
     life.checked_at = now;
-    if (stage <= DEADLINE_INIT && gap > 0.5 * limit + clock_check_interval(limit)) note_still(stage, gap);
+    if (stage <= DEADLINE_INIT && gap > 0.5 * limit + clock_check_interval(limit)) {
+        char text[LAST_PHASE_TEXT];
+        snprintf(text, sizeof text, "%s, stopped for %.0f s",
+                 stage == DEADLINE_START ? "the start, before MPI_Init" : "MPI_Init", gap);
+        last_phase_note(text);
+        atomic_store(&life.stood_still, true);
+    }
     pthread_mutex_unlock(&life.lock);
     return gap;
 }

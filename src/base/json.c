@@ -121,6 +121,7 @@ void json_int(json_t *j, const char *key, int64_t value)
     json_append(j, text, (size_t)snprintf(text, sizeof text, "%" PRId64, value));
 }
 
+/* The fewest digits, nine or more, that read back to the same double. */
 json_number_t json_number(double value)
 {
     json_number_t out;
@@ -174,6 +175,7 @@ void json_record_begin(json_t *j, record_kind_t kind)
     json_string(j, "record", record_names[kind]);
 }
 
+/* Events have the signatures of yajl's callbacks, which avoids a second call per event. */
 struct json_parser {
     yajl_handle yajl;
     bool has_begun;           /* a piece was parsed */
@@ -261,6 +263,15 @@ size_t json_parser_at(const json_parser_t *p)
 
 enum { SHOWN = 40 };
 
+/* Copies a number's text, NUL-terminated; false if it is too long. */
+static bool copy_number(const char *text, size_t n_text, char *out, size_t n_bytes)
+{
+    if (n_text >= n_bytes) return false;
+    memcpy(out, text, n_text);
+    out[n_text] = '\0';
+    return true;
+}
+
 static err_t refuse_number(const char *text, size_t n_text, const char *why)
 {
     bool cut = n_text > SHOWN;
@@ -308,9 +319,7 @@ static bool read_exact(const char *text, size_t n_text, int64_t *out)
     }
     if (i < n_text) {
         char copy[8];
-        if (n_text - i - 1 >= sizeof copy) return false;
-        memcpy(copy, text + i + 1, n_text - i - 1);
-        copy[n_text - i - 1] = '\0';
+        if (!copy_number(text + i + 1, n_text - i - 1, copy, sizeof copy)) return false;
         power += strtol(copy, NULL, 10);
     }
     power += n_zeros;
@@ -327,9 +336,7 @@ static bool read_int(const char *text, size_t n_text, int64_t *out)
 {
     char copy[24], *end;
     if (read_digits(text, n_text, out)) return true;
-    if (n_text < sizeof copy) {
-        memcpy(copy, text, n_text);
-        copy[n_text] = '\0';
+    if (copy_number(text, n_text, copy, sizeof copy)) {
         errno = 0;
         *out = strtoll(copy, &end, 10);
         if (!*end && !errno) return true;
@@ -373,9 +380,7 @@ err_t json_parse_real(const char *text, size_t n_text, double *out)
 {
     char copy[512];
     if (read_short(text, n_text, out)) return ERR_OK;
-    if (n_text < sizeof copy) {
-        memcpy(copy, text, n_text);
-        copy[n_text] = '\0';
+    if (copy_number(text, n_text, copy, sizeof copy)) {
         *out = strtod(copy, NULL);
         if (isfinite(*out)) return ERR_OK;
     }
@@ -480,10 +485,7 @@ static bool is_finite(const char *text, size_t n_bytes)
     bool plain = n_bytes < 256 && (n == 0 || n_bytes - n < 3 || text[n - 1] == '.' || n == 1);
     if (plain) return true;
     char copy[512];
-    if (n_bytes >= sizeof copy) return false;
-    memcpy(copy, text, n_bytes);
-    copy[n_bytes] = '\0';
-    return isfinite(strtod(copy, NULL));
+    return copy_number(text, n_bytes, copy, sizeof copy) && isfinite(strtod(copy, NULL));
 }
 
 static err_t tree_add(build_t *b, json_kind_t kind, json_value_t **out)
@@ -579,16 +581,12 @@ static bool is_listed(const char *const *list, const char *word)
     return false;
 }
 
-static err_t check_depth(const build_t *b)
-{
-    if (b->depth == JSON_MAX_DEPTH) RAISE(ERR_DATA, "it is nested deeper than %d levels", JSON_MAX_DEPTH);
-    return ERR_OK;
-}
-
 static int open_container(build_t *b, json_kind_t kind)
 {
     json_value_t *value;
-    b->status = check_depth(b);
+    if (b->depth == JSON_MAX_DEPTH)
+        b->status =
+            err_raise(ERR_DATA, __FILE__, __LINE__, "it is nested deeper than %d levels", JSON_MAX_DEPTH);
     if (b->status != ERR_OK || !tree_put(b, kind, false, &value)) return 0;
     b->levels[b->depth++] = (level_t){value, NULL};
     if (!b->skipped && kind == JSON_ARRAY && b->depth == 2 && is_listed(b->reader->skip, value->key)) {

@@ -280,7 +280,7 @@ const char *opt_nearest(const char *word, const char *const *candidates, int n)
     return nearest;
 }
 
-/* PyTorch's examples and references, timm, Horovod's examples, Lightning, DeepSpeed; nccl-tests and perf tools. */
+/* Options of other programs: PyTorch's examples and references, timm, Horovod's examples, Lightning, DeepSpeed; nccl-tests and perf tools. */
 static const struct {
     const char *words; /* joined by |, with dashes for underscores */
     const char *key;   /* the hint is given where this option exists */
@@ -330,7 +330,7 @@ static const struct {
     {"precision", "ci", "--ci X, the precision of a median"},
 };
 
-static bool exists(const char *key, const char *const *keys, int n)
+static bool is_key(const char *key, const char *const *keys, int n)
 {
     for (int i = 0; i < n; i++)
         if (strcmp(key, keys[i]) == 0) return true;
@@ -345,12 +345,12 @@ static bool opt_hint(const char *key, const char *const *keys, int n, char *out,
     snprintf(word, sizeof word, "%s", key);
     for (char *at = word; *at; at++)
         if (*at == '_') *at = '-';
-    if (exists(word, keys, n)) {
+    if (is_key(word, keys, n)) {
         snprintf(out, n_bytes, "write --%s", word);
         return true;
     }
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-        if (opt_is_among(word, hints[i].words) && exists(hints[i].key, keys, n)) {
+        if (opt_is_among(word, hints[i].words) && is_key(hints[i].key, keys, n)) {
             const char *text = hints[i].text;
             snprintf(out, n_bytes, "%s%s", strncmp(text, "omit ", 5) == 0 ? "" : "write ", text);
             return true;
@@ -358,12 +358,13 @@ static bool opt_hint(const char *key, const char *const *keys, int n, char *out,
     return false;
 }
 
-static bool find_option(opt_group_t *groups, int n_groups, const char *key, opt_group_t **group, int *index)
+/* *group and *index are set if the option exists. */
+static bool find_option(const opt_group_t *groups, int n_groups, const char *key, int *group, int *index)
 {
     for (int g = 0; g < n_groups; g++)
         for (int i = 0; i < groups[g].n; i++)
             if (strcmp(groups[g].table[i].key, key) == 0) {
-                *group = &groups[g];
+                *group = g;
                 *index = i;
                 return true;
             }
@@ -396,27 +397,25 @@ static err_t parse_one(opt_group_t *groups, int n_groups, int argc, char **argv,
     memcpy(key, word, n_key);
     key[n_key] = '\0';
 
-    opt_group_t *group;
-    int index;
+    int g, i;
     const char *value = equals ? equals + 1 : NULL;
-    if (!find_option(groups, n_groups, key, &group, &index)) {
-        bool negated = strncmp(key, "no-", 3) == 0 &&
-                       find_option(groups, n_groups, key + 3, &group, &index) &&
-                       group->table[index].type == OPT_FLAG && !value;
+    if (!find_option(groups, n_groups, key, &g, &i)) {
+        bool negated = strncmp(key, "no-", 3) == 0 && find_option(groups, n_groups, key + 3, &g, &i) &&
+                       groups[g].table[i].type == OPT_FLAG && !value;
         if (!negated) return raise_unknown(groups, n_groups, key);
         value = "false";
-    } else if (group->table[index].type == OPT_FLAG) {
+    } else if (groups[g].table[i].type == OPT_FLAG) {
         if (!value) value = "true";
     } else if (!value) {
         char choices[96];
         if (*at + 1 >= argc || strncmp(argv[*at + 1], "--", 2) == 0)
             RAISE(ERR_USAGE, "--%s requires a value (%s)", key,
-                  opt_placeholder(&group->table[index], choices, sizeof choices));
+                  opt_placeholder(&groups[g].table[i], choices, sizeof choices));
         value = argv[++*at];
     }
-    if (group->given >> index & 1) RAISE(ERR_USAGE, "--%s is given twice", group->table[index].key);
-    TRY(opt_set(group, index, value));
-    group->given |= (uint64_t)1 << index;
+    if (groups[g].given >> i & 1) RAISE(ERR_USAGE, "--%s is given twice", groups[g].table[i].key);
+    TRY(opt_set(&groups[g], i, value));
+    groups[g].given |= (uint64_t)1 << i;
     return ERR_OK;
 }
 
@@ -441,7 +440,7 @@ err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const 
         } else if (!options_end && strncmp(argv[i], "--", 2) == 0) {
             TRY(parse_one(groups, n_groups, argc, argv, &i));
         } else if (!options_end && argv[i][0] == '-' && argv[i][1]) {
-            bool has_quiet = find_option(groups, n_groups, "quiet", &(opt_group_t *){NULL}, &(int){0});
+            bool has_quiet = find_option(groups, n_groups, "quiet", &(int){0}, &(int){0});
             RAISE(ERR_USAGE, "unknown option %s; short options: -h%s; --help all lists the others", argv[i],
                   has_quiet ? ", -q, -v" : "");
         } else if (n >= max_positional) {
@@ -456,11 +455,10 @@ err_t opt_parse(opt_group_t *groups, int n_groups, int argc, char **argv, const 
 
 bool opt_given(const opt_group_t *groups, int n_groups, const char *key)
 {
-    for (int g = 0; g < n_groups; g++)
-        for (int i = 0; i < groups[g].n; i++)
-            if (strcmp(groups[g].table[i].key, key) == 0) return groups[g].given >> i & 1;
-    ASSERT(!"unknown key");
-    return false;
+    int g, i;
+    const bool is_known = find_option(groups, n_groups, key, &g, &i);
+    ASSERT(is_known);
+    return is_known && groups[g].given >> i & 1;
 }
 
 /* Whether read_line reads the value back unchanged. */
@@ -522,13 +520,12 @@ static err_t read_line(opt_group_t *groups, int n_groups, const uint64_t *before
     if (!equals) RAISE(ERR_USAGE, "invalid line '%s': expected key = value", key);
     *equals = '\0';
     key = trim_blanks(key);
-    opt_group_t *group;
-    int index;
-    if (!find_option(groups, n_groups, key, &group, &index)) return raise_unknown(groups, n_groups, key);
-    if (before[group - groups] >> index & 1) return ERR_OK;
-    if (group->given >> index & 1) RAISE(ERR_USAGE, "%s is given twice", key);
-    TRY(opt_set(group, index, trim_blanks(equals + 1)));
-    group->given |= (uint64_t)1 << index;
+    int g, i;
+    if (!find_option(groups, n_groups, key, &g, &i)) return raise_unknown(groups, n_groups, key);
+    if (before[g] >> i & 1) return ERR_OK;
+    if (groups[g].given >> i & 1) RAISE(ERR_USAGE, "%s is given twice", key);
+    TRY(opt_set(&groups[g], i, trim_blanks(equals + 1)));
+    groups[g].given |= (uint64_t)1 << i;
     return ERR_OK;
 }
 
@@ -551,25 +548,6 @@ err_t opt_config_read(opt_group_t *groups, int n_groups, const char *text, const
     return ERR_OK;
 }
 
-/* The value of an option; NULL: there is none of the name. */
-static const char *value_of(const opt_group_t *groups, int n_groups, const char *name, char *out)
-{
-    for (int g = 0; g < n_groups; g++)
-        for (int i = 0; i < groups[g].n; i++)
-            if (strcmp(groups[g].table[i].key, name) == 0) {
-                opt_text(&groups[g], i, out, MAX_TEXT);
-                return out;
-            }
-    return NULL;
-}
-
-static const char *fact_of(const opt_fact_t *facts, const char *name)
-{
-    for (; facts && facts->name; facts++)
-        if (strcmp(facts->name, name) == 0) return facts->value;
-    return NULL;
-}
-
 /* "--optimizer sgd, nesterov or lars" */
 static void format_needs(const opt_when_t *when, char *out, size_t n_bytes)
 {
@@ -590,8 +568,14 @@ static void format_needs(const opt_when_t *when, char *out, size_t n_bytes)
 static bool applies(const opt_group_t *groups, int n_groups, const opt_when_t *when, const opt_fact_t *facts)
 {
     char text[MAX_TEXT];
-    const char *value = fact_of(facts, when->needs);
-    if (!value) value = value_of(groups, n_groups, when->needs, text);
+    const char *value = NULL;
+    int g, i;
+    for (; facts && facts->name && !value; facts++)
+        if (strcmp(facts->name, when->needs) == 0) value = facts->value;
+    if (!value && find_option(groups, n_groups, when->needs, &g, &i)) {
+        opt_text(&groups[g], i, text, sizeof text);
+        value = text;
+    }
     if (!value) return true;
     return when->values ? opt_is_among(value, when->values)
                         : value[0] && !opt_is_among(value, "0|false|none|off");

@@ -17,36 +17,24 @@ int opt_help_columns(void)
     return isatty(STDOUT_FILENO) ? OPT_WIDE : COLUMNS;
 }
 
-static void help_default(const opt_t *opt, char *out, size_t n_bytes)
+static void help_option(table_t *table, const opt_t *opt)
 {
-    bool is_on = opt->type == OPT_FLAG && opt->initial && strcmp(opt->initial, "true") == 0;
-    out[0] = '\0';
+    char choices[PLACEHOLDER_MAX], initial[96] = "", text[1024];
+    const char *value = opt_placeholder(opt, choices, sizeof choices);
+    const bool is_on = opt->type == OPT_FLAG && opt->initial && strcmp(opt->initial, "true") == 0;
     if (is_on)
-        snprintf(out, n_bytes, " [on; off: --no-%s]", opt->key);
+        snprintf(initial, sizeof initial, " [on; off: --no-%s]", opt->key);
     else if (opt->initial && opt->type != OPT_FLAG)
-        snprintf(out, n_bytes, " [%s]", opt->initial);
-}
-
-/* One option of a terminal that has no room for two columns. */
-static void help_narrow(const opt_t *opt, const char *value, const char *initial)
-{
-    char text[1024];
+        snprintf(initial, sizeof initial, " [%s]", opt->initial);
+    if (table_line_width(stdout, opt_help_columns()) >= NARROW) {
+        table_cell(table, "--%s%s%s", opt->key, value && value[0] ? " " : "", value ? value : "");
+        table_cell(table, "%s%s", opt->help, initial);
+        return;
+    }
+    /* No room for two columns. */
     snprintf(text, sizeof text, "%s%s", opt->help, initial);
     print_out("  --%s%s%s\n", opt->key, value && value[0] ? " " : "", value ? value : "");
     table_put_wrapped(stdout, text, 0, UNDER, opt_help_columns());
-}
-
-static void help_option(table_t *table, const opt_t *opt)
-{
-    char choices[PLACEHOLDER_MAX], initial[96];
-    const char *value = opt_placeholder(opt, choices, sizeof choices);
-    help_default(opt, initial, sizeof initial);
-    if (table_line_width(stdout, opt_help_columns()) < NARROW) {
-        help_narrow(opt, value, initial);
-        return;
-    }
-    table_cell(table, "--%s%s%s", opt->key, value && value[0] ? " " : "", value ? value : "");
-    table_cell(table, "%s%s", opt->help, initial);
 }
 
 static void topic_of(const opt_group_t *group, char out[OPT_TOPIC_BYTES])

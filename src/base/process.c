@@ -367,6 +367,7 @@ static err_t dl_find_symbols(void *library, const char *name, const dl_function_
     return ERR_OK;
 }
 
+/* The library stays open until the process ends. */
 err_t dl_load(const char *const *names, const dl_function_t *functions, int n, const char *hint)
 {
     if (dlsym(RTLD_DEFAULT, functions[0].name))

@@ -207,18 +207,6 @@ static void draw_line(const progress_part_t *parts, int n, double share)
     line_shown = true;
 }
 
-/* For beats, which draw it again. */
-static void keep_parts(const progress_part_t *parts, int n, double share)
-{
-    beats.n = n;
-    beats.share = share;
-    for (int i = 0; i < n; i++) {
-        snprintf(beats.text[i], TEXT_MAX, "%s", parts[i].text ? parts[i].text : "");
-        snprintf(beats.brief[i], TEXT_MAX, "%s", parts[i].brief ? parts[i].brief : "");
-        beats.keep[i] = parts[i].keep;
-    }
-}
-
 void progress_draw_parts(const progress_part_t *parts, int n, int64_t done, int64_t total)
 {
     if (!progress_active()) return;
@@ -226,7 +214,14 @@ void progress_draw_parts(const progress_part_t *parts, int n, int64_t done, int6
     log_hold_pause();
     if (done >= total || now - last_draw_sec >= 0.1) {
         last_draw_sec = now;
-        keep_parts(parts, n, share);
+        /* Kept for beats, which draw it again. */
+        beats.n = n;
+        beats.share = share;
+        for (int i = 0; i < n; i++) {
+            snprintf(beats.text[i], TEXT_MAX, "%s", parts[i].text ? parts[i].text : "");
+            snprintf(beats.brief[i], TEXT_MAX, "%s", parts[i].brief ? parts[i].brief : "");
+            beats.keep[i] = parts[i].keep;
+        }
         draw_line(parts, n, share);
     }
     log_end_pause();

@@ -166,18 +166,11 @@ static void table_widen(int *width, int to)
     if (to > *width) *width = to;
 }
 
-/* The column that shrinks if lines are too long; -1: none. */
-static int table_shrinking(const table_t *table)
-{
-    for (int c = table->n_columns - 1; c >= 0; c--)
-        if (table->columns[c].is_text) return c;
-    return -1;
-}
-
 static void table_find_widths(table_t *table, int limit)
 {
     char heading[128];
-    int total = table->indent, last = table_shrinking(table);
+    int total = table->indent, last = table->n_columns - 1; /* that shrinks if lines are too long */
+    while (last >= 0 && !table->columns[last].is_text) last--;
     for (int c = 0; c < table->n_columns; c++) {
         const table_column_t *column = &table->columns[c];
         table_heading(table, c, heading, sizeof heading);
@@ -195,11 +188,6 @@ static void table_find_widths(table_t *table, int limit)
     /* If the numbers alone are too wide, shrinking the text would not help. */
     if (limit > 0 && last >= 0 && total > limit && table->width[last] - (total - limit) >= MIN_SHRUNK)
         table->width[last] -= total - limit;
-}
-
-static void table_find_starts(const table_t *table, int *start)
-{
-    for (int c = 0, at = table->indent; c < table->n_columns; at += table->width[c] + GAP, c++) start[c] = at;
 }
 
 static void table_put_cell(const table_t *table, line_t *line, const int *start, int column, const char *text)
@@ -253,7 +241,7 @@ err_t table_print(table_t *table, FILE *out)
            (table->n_room == 0 || table->n_cells % table->n_columns == 0));
     if (table->n_room > 0) table->n_rows = table->n_cells / table->n_columns;
     table_find_widths(table, table_line_width(out, table->max_width));
-    table_find_starts(table, start);
+    for (int c = 0, at = table->indent; c < table->n_columns; at += table->width[c] + GAP, c++) start[c] = at;
     if (!table->has_heading) table_put_headings(table, out, start);
     table->has_heading = true;
     for (int64_t r = 0; r < table->n_rows && table->n_columns > 0; r++) {
