@@ -142,10 +142,8 @@ LDLIBS_ALL := $(if $(HAVE_CUDA),$(CUDA_LIB)/libcudart_static.a -lrt $(patsubst %
 	$(LDLIBS_HOST)
 
 sources_in = $(shell find $(1) -name '$(2)')
-# With SMPI=1, each file X_sim.c replaces X.c.
-SIMULATED := $(call sources_in,src,*_sim.c)
 SRC := $(sort $(filter-out src/main.c $(if $(HAVE_CUDA),,src/cluster/comm/nccl/%) \
-	$(if $(SMPI),$(SIMULATED:_sim.c=.c),src/base/sim.c $(SIMULATED)),$(call sources_in,src kernels/ref kernels/cpu \
+	$(if $(SMPI),,src/base/sim.c),$(call sources_in,src kernels/ref kernels/cpu \
 	$(if $(HAVE_CUDA),kernels/cuda),*.c)))
 CU  := $(if $(HAVE_CUDA),$(sort $(call sources_in,kernels/cuda,*.cu)))
 # Simulated ranks use the real program's kernels, and compute the same bits.

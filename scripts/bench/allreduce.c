@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "cluster/comm/buffer.h"
-#include "cluster/comm/mpi/call.h"
+#include "cluster/comm/mpi/impl.h"
 
 /* Seconds that one sample lasts, at least: longer than a clock tick and than a wake-up. */
 static const double sample_sec = 2e-4;

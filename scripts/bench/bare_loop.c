@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 #include "cluster/comm/collective.h"
-#include "cluster/comm/mpi/call.h"
+#include "cluster/comm/mpi/impl.h"
 #include "tools/bench/bench.h"
 
 enum { MAX_PAIRS = 1001, BATCH = 100 };

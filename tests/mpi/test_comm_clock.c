@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/comm/clock.h"
+#include "cluster/comm/comm.h"
 #include "tests/mpi/everyone.h"
 
 static int my_rank;

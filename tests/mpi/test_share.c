@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/comm/from_rank0.h"
+#include "cluster/comm/comm.h"
 #include "cluster/comm/watchdog.h"
 #include "tests/mpi/everyone.h"
 

@@ -5,9 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cluster/comm/arrival.h"
-#include "cluster/comm/debug_log.h"
 #include "cluster/comm/device.h"
+#include "cluster/comm/nccl_report.h"
 #include "tests/tap.h"
 
 static comm_gpu_t gpu(int rank, const char *host, const char *uuid, const char *name)

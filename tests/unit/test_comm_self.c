@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cluster/comm/buffer.h"
-#include "cluster/comm/clock.h"
+#include "cluster/comm/comm.h"
 #include "cluster/comm/watchdog.h"
 #include "tests/tap.h"
 

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
-#include "cluster/comm/watchdog_side.h"
+#include "cluster/comm/watchdog_report.h"
 #include "tests/tap.h"
 
 enum { N = 4 };

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient buffers: calls of the table that made a buffer, those that may wait under the watchdog. */
+/* Gradient buffers: calls of the table that made a buffer, those that may wait under the watchdog; and the table for
+ * private memory of this rank, for one process and where ranks cannot share memory. */
 #include "cluster/comm/buffer.h"
 
+#include <stdio.h>
+
+#include "base/mem.h"
 #include "cluster/comm/gradients.h"
 #include "cluster/comm/watchdog.h"
 
@@ -108,3 +112,38 @@ void comm_buffer_set_exact(comm_buffer_t *buffer, int64_t n_exact)
     ASSERT(n_exact >= 0 && n_exact <= (int64_t)(buffer->n_bytes / sizeof(float)));
     buffer->n_exact = n_exact;
 }
+
+static err_t private_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
+{
+    (void)comm;
+    void *data = NULL;
+    TRY(mem_new(n_bytes, "the gradient buffer", &data));
+    *out = (comm_buffer_t){.ops = &gradients_private, .data = data, .n_bytes = n_bytes};
+    return ERR_OK;
+}
+
+static err_t private_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)
+{
+    return comm->ops->allreduce(comm, (float *)buffer->data + offset, count, DTYPE_F32, COMM_SUM);
+}
+
+static void private_free(comm_t *comm, comm_buffer_t *buffer)
+{
+    (void)comm;
+    mem_free(&buffer->data);
+    *buffer = (comm_buffer_t){0};
+}
+
+static void private_describe(const comm_t *comm, char *out, size_t n_bytes)
+{
+    (void)comm;
+    snprintf(out, n_bytes, "none (one rank)");
+}
+
+const gradient_ops_t gradients_private = {
+    .name = "self",
+    .buffer_new = private_new,
+    .buffer_begin = private_begin,
+    .buffer_free = private_free,
+    .describe = private_describe,
+};

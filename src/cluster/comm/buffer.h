@@ -9,7 +9,7 @@
  * same on all ranks. */
 typedef struct comm_timing {
     int64_t n_bytes; /* 0: not measured */
-    double host_sec; /* through shared memory (cluster/comm/mpi/host.h) */
+    double host_sec; /* through shared memory (cluster/comm/mpi/impl.h) */
     double mpi_sec;
 } comm_timing_t;
 

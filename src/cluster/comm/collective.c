@@ -60,44 +60,6 @@ int collective_list(const comm_t *comm, const collective_ops_t *out[COLLECTIVE_M
     return comm->gradients == comm->ops->gradients ? n : add_singles(comm->ops->gradients, n, out);
 }
 
-/* What a row adds to the rows above it; NULL: not in this build. */
-static const gradient_ops_t *gradients_of(const comm_row_t *row)
-{
-    return row->needs ? row->library : row->ops->gradients;
-}
-
-int collective_names(const char *out[COLLECTIVE_MAX_OPS])
-{
-    int n = 0;
-    for (const comm_row_t *row = comm_rows; row->name; row++) {
-        const collective_ops_t *singles[COLLECTIVE_MAX_OPS];
-        const gradient_ops_t *gradients = gradients_of(row);
-        int n_singles = gradients ? add_singles(gradients, 0, singles) : 0;
-        ASSERT(n + n_singles < COLLECTIVE_MAX_OPS);
-        for (int i = 0; i < n_singles; i++) out[n++] = singles[i]->name;
-        if (!gradients) out[n++] = row->name;
-    }
-    return n;
-}
-
-const collective_ops_t *collective_find(const char *name)
-{
-    for (const comm_row_t *row = comm_rows; row->name; row++) {
-        const gradient_ops_t *gradients = gradients_of(row);
-        const collective_ops_t *const *single = gradients ? gradients->singles : NULL;
-        for (; single && *single; single++)
-            if (strcmp((*single)->name, name) == 0) return *single;
-    }
-    return NULL;
-}
-
-const char *collective_needs(const char *name)
-{
-    for (const comm_row_t *row = comm_rows; row->name; row++)
-        if (strcmp(row->name, name) == 0 && row->needs) return row->needs;
-    return "--comm mpi";
-}
-
 err_t collective_open(comm_t *comm, const collective_ops_t *ops, int64_t n_bytes, comm_buffer_t *buffer)
 {
     return ops->open ? ops->open(comm, n_bytes, buffer) : ERR_OK;

@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls of comm.h: each runs a communicator's function under the watchdog, and comm_agree and
- * comm_decide spread an error to all ranks. Opening a communicator is left to registry.c. */
+/* The calls of comm.h: each runs a communicator's function under the watchdog; comm_agree and comm_decide spread an error
+ * to all ranks; comm_share runs a caller's work on rank 0 for all. Opening a communicator is left to registry.c. */
 #include "cluster/comm/comm.h"
 
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/process.h"
 #include "cluster/comm/watchdog.h"
+
+err_t comm_check_launch(const launch_t *launch, int n_seen, const char *library)
+{
+    err_t err = launch_check(launch, n_seen, library);
+    if (err == ERR_OK) return ERR_OK;
+    char host[64];
+    launch_host_name(host, sizeof host);
+    log_set_rank(launch->rank, launch->size, host);
+    log_share_errors();
+    return err;
+}
 
 void comm_describe(const comm_t *comm, char *out, size_t n_bytes)
 {
@@ -136,4 +151,109 @@ err_t comm_decide(comm_t *comm, err_t mine, void *data, int64_t n_bytes, const c
     TRY(watchdog_leave_with(decide_on(comm, mine, data, n_bytes, &agreed), what));
     comm->agreed = agreed;
     return agreed;
+}
+
+/* ---- Work that rank 0 does for all ---- */
+/* Short enough for the shortest deadline, one second. */
+static const double beat_sec = 0.2;
+
+typedef struct share {
+    comm_t *comm;
+    const char *what;
+    double last_sec; /* time of the last sign of life */
+} share_t;
+
+/* comm_alive_t of rank 0: makes the other ranks wait again, which restarts their deadline. */
+static err_t tell_alive(void *context)
+{
+    share_t *share = context;
+    bool more = true;
+    double now_sec = clock_sec();
+    if (share->comm->size == 1 || now_sec - share->last_sec < beat_sec) return ERR_OK;
+    share->last_sec = now_sec;
+    return comm_broadcast(share->comm, &more, sizeof more, 0, share->what);
+}
+
+err_t comm_broadcast_block(comm_t *comm, void **block, int64_t *n_bytes, const char *what)
+{
+    bool own = !*block;
+    TRY(comm_broadcast(comm, n_bytes, sizeof *n_bytes, 0, what));
+    err_t err = own ? mem_new((size_t)*n_bytes, what, block) : ERR_OK;
+    err = comm_agree(comm, err, what);
+    if (err == ERR_OK) err = comm_broadcast(comm, *block, *n_bytes, 0, what);
+    if (err != ERR_OK && own) mem_free(block);
+    return err;
+}
+
+err_t comm_share(comm_t *comm, const comm_finding_t *finding)
+{
+    share_t share = {comm, finding->what, clock_sec()};
+    void *bytes = NULL;
+    int64_t n_bytes = 0;
+    bool more = false;
+    err_t err = comm->rank == 0 ? finding->find(finding->context, tell_alive, &share) : ERR_OK;
+    if (comm->size == 1) return comm_agree(comm, err, finding->what);
+    do TRY(comm_broadcast(comm, &more, sizeof more, 0, finding->what));
+    while (more);
+    TRY(comm_agree(comm, err, finding->what));
+    if (comm->rank == 0) err = finding->save(finding->context, &bytes, &n_bytes);
+    TRY_OUT(err, comm_agree(comm, err, finding->what));
+    TRY_OUT(err, comm_broadcast_block(comm, &bytes, &n_bytes, finding->what));
+    if (comm->rank != 0) err = finding->restore(finding->context, &bytes, n_bytes);
+    err = comm_agree(comm, err, finding->what);
+out:
+    mem_free(&bytes);
+    return err;
+}
+
+/* ---- Clocks ---- */
+/* Round trips per rank; enough for one of them to meet no other traffic. */
+enum { N_ROUNDS = 32 };
+
+static err_t answer_clock(comm_t *comm, double (*clock)(void), int rank)
+{
+    for (int i = 0; i < N_ROUNDS; i++) {
+        double now;
+        TRY(comm->ops->receive(comm, &now, sizeof now, rank));
+        now = clock();
+        TRY(comm->ops->send(comm, &now, sizeof now, rank));
+    }
+    return ERR_OK;
+}
+
+static err_t ask_clock(comm_t *comm, double (*clock)(void), double *offset_sec, double *error_sec)
+{
+    double best = -1;
+    for (int i = 0; i < N_ROUNDS; i++) {
+        double theirs, start = clock();
+        TRY(comm->ops->send(comm, &start, sizeof start, 0));
+        TRY(comm->ops->receive(comm, &theirs, sizeof theirs, 0));
+        double round_trip = clock() - start;
+        if (best >= 0 && round_trip >= best) continue;
+        best = round_trip;
+        *offset_sec = theirs - (start + round_trip / 2);
+        *error_sec = round_trip / 2;
+    }
+    return ERR_OK;
+}
+
+static err_t measure_offset(comm_t *comm, double (*clock)(void), double *offset_sec, double *error_sec)
+{
+    if (comm->rank > 0) return ask_clock(comm, clock, offset_sec, error_sec);
+    for (int r = 1; r < comm->size; r++) TRY(answer_clock(comm, clock, r));
+    return ERR_OK;
+}
+
+err_t comm_clock_offset(comm_t *comm, double (*clock)(void), double *offset_sec, double *error_sec)
+{
+    *offset_sec = *error_sec = 0;
+    watchdog_enter("comparing clocks");
+    return watchdog_leave_with(measure_offset(comm, clock, offset_sec, error_sec), "comparing clocks");
+}
+
+double comm_clock_map(comm_clock_mark_t first, comm_clock_mark_t last, double sec)
+{
+    double span = last.at_sec - first.at_sec;
+    double part = span > 0 ? (sec - first.at_sec) / span : 0;
+    return sec + first.offset_sec + part * (last.offset_sec - first.offset_sec);
 }

@@ -81,8 +81,10 @@ extern const char *const comm_names[], *const comm_allreduce_names[];
  * up, *out is set all the same: close it. */
 err_t comm_open(const comm_options_t *options, comm_t **out);
 
-/* Not collective. ERR_USAGE if the launcher started more ranks than MPI sees: each would be a job of its own. */
-err_t comm_check_launch(const launch_t *launch, int n_seen);
+/* Not collective. ERR_USAGE if the launcher started more ranks than MPI sees: each would be a job of its own.
+ *
+ *   library  MPI's name and version, for the message */
+err_t comm_check_launch(const launch_t *launch, int n_seen, const char *library);
 
 /* Collective. Also finalizes MPI if comm_open initialized it. *comm may be NULL. */
 void comm_close(comm_t **comm);
@@ -130,5 +132,53 @@ err_t comm_agree(comm_t *comm, err_t mine, const char *what);
  *   n_bytes  up to COMM_DECISION_MAX */
 enum { COMM_DECISION_MAX = 8192 };
 err_t comm_decide(comm_t *comm, err_t mine, void *data, int64_t n_bytes, const char *what);
+
+/* ---- Work that rank 0 does for all ----
+ * It lists a folder or reads an index, and the others get the result as bytes, so that a network folder is read only
+ * once. */
+
+/* To be called repeatedly during long work; cheap. Stop the work if it returns an error. */
+typedef err_t (*comm_alive_t)(void *context);
+
+typedef struct comm_finding {
+    const char *what; /* a constant string, such as "opening data" */
+    void *context;
+    /* On rank 0: does the work. May exceed the deadline of a wait if it keeps calling
+     * alive(alive_context). */
+    err_t (*find)(void *context, comm_alive_t alive, void *alive_context);
+    /* On rank 0 after `find`, if there are other ranks: writes the result to a block from mem_new. */
+    err_t (*save)(void *context, void **bytes, int64_t *n_bytes);
+    /* On the others: reads a copy of the block, which they may keep by setting *bytes to NULL. */
+    err_t (*restore)(void *context, void **bytes, int64_t n_bytes);
+} comm_finding_t;
+
+/* Collective. An error on one rank becomes an error on all, as with comm_agree; the caller then frees what
+ * the context holds. */
+err_t comm_share(comm_t *comm, const comm_finding_t *finding);
+
+/* Collective. Broadcasts rank 0's block; where *block is NULL, it is allocated by mem_new. *n_bytes is read
+ * on rank 0 and set on the others. */
+err_t comm_broadcast_block(comm_t *comm, void **block, int64_t *n_bytes, const char *what);
+
+/* ---- Clocks ----
+ * Monotonic clocks start at arbitrary times, so those of two hosts cannot be compared until their offset is known. */
+
+/* Collective. Measures the offset of rank 0's clock. Each rank asks rank 0 for the time repeatedly and uses
+ * the shortest round trip: the answer is assumed to come from its middle, which is wrong by at most half the
+ * round trip (Cristian, "Probabilistic clock synchronization", 1989).
+ *
+ *   clock       returns seconds
+ *   offset_sec  to be added to this rank's clock; 0 on rank 0
+ *   error_sec   largest possible error; 0 on rank 0 */
+err_t comm_clock_offset(comm_t *comm, double (*clock)(void), double *offset_sec, double *error_sec);
+
+/* An offset measured at some moment of this rank's clock. */
+typedef struct comm_clock_mark {
+    double at_sec, offset_sec;
+} comm_clock_mark_t;
+
+/* Not collective. Converts a time of this rank to rank 0's clock. Clocks drift, so the offset is interpolated
+ * between two marks. */
+double comm_clock_map(comm_clock_mark_t first, comm_clock_mark_t last, double sec);
 
 #endif

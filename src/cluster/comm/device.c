@@ -152,23 +152,3 @@ const char *comm_gradients_name(const comm_t *comm)
 {
     return comm->gradients->name;
 }
-
-static const comm_row_t *find_row(const char *name)
-{
-    const comm_row_t *row = comm_rows;
-    while (row->name && strcmp(row->name, name) != 0) row++;
-    return row;
-}
-
-void comm_library_version(const char *name, char *out, size_t n_bytes)
-{
-    const comm_row_t *row = find_row(name);
-    out[0] = '\0';
-    if (row->library) row->library->version(out, n_bytes);
-}
-
-bool comm_needs_device(const char *name)
-{
-    const comm_row_t *row = find_row(name);
-    return row->library && row->library->on_device;
-}

@@ -46,7 +46,7 @@ const comm_gpu_t *comm_gpus(const comm_t *comm);
  *   none (one rank)
  *
  * NCCL's choices are known on its first rank only, and only if its log is not the user's
- * (cluster/comm/debug_log.h); otherwise they are left out. */
+ * (cluster/comm/nccl_report.h); otherwise they are left out. */
 void comm_describe_gradients(const comm_t *comm, char *out, size_t n_bytes);
 /* Not collective. What sums gradients, as for --comm: "mpi", "nccl". */
 const char *comm_gradients_name(const comm_t *comm);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of gradient communication, which host memory (private.c, mpi/buffer.c) and libraries (nccl/)
+/* The table of gradient communication, which host memory (buffer.c, mpi/host.c) and libraries (nccl/)
  * fill. Private to src/cluster/comm; others call buffer.h, device.h and collective.h. */
 #ifndef CLUSTER_COMM_GRADIENTS_H
 #define CLUSTER_COMM_GRADIENTS_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The communicators by name: opening, subsetting and closing one. The calls on an open communicator are in
- * comm.c. */
+/* The communicators by name: what each is and offers; opening, subsetting and closing one. The calls on an open
+ * communicator are in comm.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/deadline.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
+#include "cluster/comm/collective.h"
 #include "cluster/comm/comm.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/gradients.h"
@@ -36,6 +36,14 @@ const comm_row_t comm_rows[] = {ROWS(ROW){NULL, NULL, NULL, NULL}};
 
 const char *const comm_allreduce_names[] = {"auto", "host", "mpi", NULL};
 
+/* The row without a name: none. */
+static const comm_row_t *row_of(const char *name)
+{
+    const comm_row_t *row = comm_rows;
+    while (row->name && strcmp(row->name, name) != 0) row++;
+    return row;
+}
+
 static err_t raise_unknown(const char *name)
 {
     char list[256] = "auto";
@@ -48,9 +56,8 @@ static err_t raise_unknown(const char *name)
 
 static err_t find_row(const char *name, const comm_row_t **out)
 {
-    const comm_row_t *row = comm_rows;
     if (strcmp(name, "auto") == 0) name = launch_present() ? "mpi" : "self";
-    while (row->name && strcmp(name, row->name) != 0) row++;
+    const comm_row_t *row = row_of(name);
     if (!row->name) return raise_unknown(name);
     if (row->needs && !row->library)
         RAISE(ERR_USAGE,
@@ -69,19 +76,6 @@ static err_t open_library(comm_t *comm, const gradient_ops_t *library)
     return library->open(comm, NULL);
 }
 
-err_t comm_check_launch(const launch_t *launch, int n_seen)
-{
-    char library[128];
-    comm_mpi.describe(library, sizeof library);
-    err_t err = launch_check(launch, n_seen, library);
-    if (err == ERR_OK) return ERR_OK;
-    char host[64];
-    launch_host_name(host, sizeof host);
-    log_set_rank(launch->rank, launch->size, host);
-    log_share_errors();
-    return err;
-}
-
 err_t comm_open(const comm_options_t *options, comm_t **out)
 {
     const comm_row_t *row = NULL;
@@ -92,8 +86,15 @@ err_t comm_open(const comm_options_t *options, comm_t **out)
     deadline_set(options->timeout_sec);
     deadline_enter(DEADLINE_INIT, "");
     err_t err = find_row(options->name, &row);
-    if (err == ERR_OK && !launch_present()) err = comm_check_launch(&launch, 1);
-    if (err == ERR_OK) err = row->ops->open(options, comm);
+    if (err == ERR_OK && !launch_present()) {
+        char library[128];
+        comm_mpi.describe(library, sizeof library);
+        err = comm_check_launch(&launch, 1, library);
+    }
+    if (err == ERR_OK) {
+        comm->ops = row->ops;
+        err = row->ops->open(options, comm);
+    }
     if (err != ERR_OK) {
         mem_free(&comm);
         return err;
@@ -136,6 +137,7 @@ err_t comm_subset(comm_t *comm, int n, comm_t **out)
     *out = NULL;
     if (n == 1) return comm_agree(comm, comm->rank == 0 ? comm_alone(out) : ERR_OK, what);
     TRY(comm_agree(comm, comm->rank < n ? mem_new(sizeof **out, "a communicator", out) : ERR_OK, what));
+    if (*out) (*out)->ops = comm->ops;
     watchdog_enter(what);
     err_t err = watchdog_leave_with(comm->ops->subset(comm, n, *out), what);
     if (err == ERR_OK && *out) (*out)->gradients = (*out)->ops->gradients;
@@ -144,4 +146,57 @@ err_t comm_subset(comm_t *comm, int n, comm_t **out)
     err = comm_agree(comm, *out ? give_part_library(comm, n, *out) : ERR_OK, what);
     if (err != ERR_OK) comm_close(out);
     return err;
+}
+
+/* ---- What names stand for ---- */
+void comm_library_version(const char *name, char *out, size_t n_bytes)
+{
+    const comm_row_t *row = row_of(name);
+    out[0] = '\0';
+    if (row->library) row->library->version(out, n_bytes);
+}
+
+bool comm_needs_device(const char *name)
+{
+    const comm_row_t *row = row_of(name);
+    return row->library && row->library->on_device;
+}
+
+/* What a row adds to the rows above it; NULL: not in this build. */
+static const gradient_ops_t *gradients_of(const comm_row_t *row)
+{
+    return row->needs ? row->library : row->ops->gradients;
+}
+
+int collective_names(const char *out[COLLECTIVE_MAX_OPS])
+{
+    int n = 0;
+    for (const comm_row_t *row = comm_rows; row->name; row++) {
+        const gradient_ops_t *gradients = gradients_of(row);
+        const collective_ops_t *const *single = gradients ? gradients->singles : NULL;
+        for (; single && *single; single++) {
+            ASSERT(n < COLLECTIVE_MAX_OPS);
+            out[n++] = (*single)->name;
+        }
+        if (!gradients) out[n++] = row->name;
+    }
+    return n;
+}
+
+const collective_ops_t *collective_find(const char *name)
+{
+    for (const comm_row_t *row = comm_rows; row->name; row++) {
+        const gradient_ops_t *gradients = gradients_of(row);
+        const collective_ops_t *const *single = gradients ? gradients->singles : NULL;
+        for (; single && *single; single++)
+            if (strcmp((*single)->name, name) == 0) return *single;
+    }
+    return NULL;
+}
+
+const char *collective_needs(const char *name)
+{
+    for (const comm_row_t *row = comm_rows; row->name; row++)
+        if (strcmp(row->name, name) == 0 && row->needs) return row->needs;
+    return "--comm mpi";
 }

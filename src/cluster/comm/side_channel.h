@@ -10,9 +10,73 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cluster/comm/side_address.h"
-#include "cluster/comm/side_types.h"
+#include "base/err.h"
+#include "cluster/comm/topo.h"
+#include "cluster/comm/watchdog_slot.h"
 
+/* ---- What it carries, and what it knows of each group ---- */
+enum { SIDE_TOKEN = 16, SIDE_ON_HOST = 0, SIDE_ON_DEVICE = 1 };
+
+typedef struct side_rank {
+    int32_t rank;       /* -1: none */
+    int32_t waiting;    /* in a collective */
+    int64_t sequence;   /* collectives entered */
+    double stopped_sec; /* its watchdog has not run for so long; 0: it runs */
+    char doing[WATCHDOG_TEXT];
+} side_rank_t;
+
+typedef struct side_status {
+    /* The longest wait of a rank of the group. */
+    double waited_sec;
+    int64_t sequence;
+    int32_t on_device, planned;
+    char what[64];
+    side_rank_t behind[2]; /* the rank that has entered the fewest collectives: SIDE_ON_HOST, …_ON_DEVICE */
+    side_rank_t ended;     /* a rank other than the first whose process has ended unexpectedly */
+} side_status_t;
+
+typedef enum side_state {
+    SIDE_UNKNOWN, /* never connected, or the network failed */
+    SIDE_UP,
+    SIDE_LOST, /* the connection was closed without a goodbye: the process has ended */
+    SIDE_LEFT
+} side_state_t;
+
+typedef struct side_peer {
+    char host[TOPO_HOST_MAX];
+    int rank, n_ranks; /* the first, and the number of ranks that it speaks for */
+    side_state_t state;
+    bool connected;     /* at a spoke, the hub: connected, even if it has never answered */
+    double changed_sec; /* when it entered the state, by clock_sec */
+    double heard_sec;   /* when the status arrived; 0: never */
+    bool told;          /* side_set_told */
+    side_status_t status;
+} side_peer_t;
+
+/* The one who listens; the others that speak for a group; a rank whose group another speaks for. */
+typedef enum side_role { SIDE_HUB, SIDE_SPOKE, SIDE_SILENT } side_role_t;
+
+typedef struct side side_t;
+
+/* ---- Addresses of a host: those of the network that Open MPI was told to use ---- */
+enum { SIDE_MAX_ADDRESSES = 4 };
+
+/* Where a host listens. */
+typedef struct side_address {
+    int32_t family; /* AF_INET or AF_INET6, of all addresses */
+    int32_t port;   /* 0: it does not listen */
+    int32_t n;
+    uint8_t bytes[SIDE_MAX_ADDRESSES][16];
+} side_address_t;
+
+/* Listens, without blocking, on the addresses of this host that btl_tcp_if_include allows; without that
+ * setting on all but loopback, or on loopback if there are no others. The port is in btl_tcp_port_min_v4's range
+ * if one is set. */
+err_t side_listen(side_address_t *out, int *fd);
+/* Begins to connect to address i. Returns a descriptor that becomes writable, or -1. */
+int side_connect(const side_address_t *to, int i);
+
+/* ---- The channel ---- */
 typedef struct side_setup {
     side_role_t role;
     int group, n_groups;
@@ -25,7 +89,7 @@ typedef struct side_setup {
     int n_local;      /* 0 if another rank speaks for the group */
 } side_setup_t;
 
-/* Of rank 0: side_listen (side_address.h). Simulated hosts have an address, but no socket, so *fd is left alone. */
+/* Of rank 0: side_listen. Simulated hosts have an address, but no socket, so *fd is left alone. */
 err_t side_offer(side_address_t *out, int *fd);
 
 err_t side_new(const side_setup_t *setup, side_t **out);

@@ -1,23 +1,233 @@
 /* SPDX-License-Identifier: MIT */
-/* The watchdog thread: times the wait its rank is in, warns of a stall, and on expiry reports once per host
- * and aborts the job. GPU collectives are timed by nccl/watch.c, which reports here. */
+/* The watchdog thread: times the wait its rank is in, warns of a stall, and on expiry reports once per host and aborts the
+ * job; for a rank that speaks for its group on the side channel, decides when to ask the other groups and to speak for the
+ * job. The words are in watchdog_report.c. GPU collectives are timed by nccl/nccl.c, which reports here. */
 #include "cluster/comm/watchdog.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/progress.h"
 #include "base/sim.h"
 #include "cluster/comm/watchdog_report.h"
-#include "cluster/comm/watchdog_side.h"
-#include "cluster/comm/watchdog_thread.h"
 
+/* ---- A rank that speaks for its group on the side channel ---- */
+/* answer_sec: for an answer, before a group counts as silent. local_sec: more time for a host whose other ranks
+ * may name their first. turn_sec: between the groups that would speak without rank 0's. loss_sec: a launcher
+ * that ends all ranks is given time to end this one. hub_sec: between two answers of rank 0's group, each of which
+ * goes to all groups: in a job that hangs, all ask at once. */
+static const double answer_sec = 2, local_sec = 1, turn_sec = 2.2, loss_sec = 0.3, unanswered_sec = 8,
+                    hub_sec = 0.25;
+static const double settled_sec = 30;
+
+/* The longest wait that this rank has to act on: of all groups, or of its own. */
+static side_status_t longest_wait(const watchdog_side_t *w, bool planned)
+{
+    int n, own = side_group(w->channel);
+    const side_peer_t *peers = side_peers(w->channel, &n);
+    side_status_t out = {0};
+    for (int g = 0; g < n; g++) {
+        const side_status_t *status = &peers[g].status;
+        bool counts = g == own || (side_role(w->channel) == SIDE_HUB && peers[g].state == SIDE_UP);
+        if (counts && (planned || !status->planned) && status->waited_sec > out.waited_sec) out = *status;
+    }
+    return out;
+}
+
+static void publish(watchdog_side_t *w, double now, bool ask)
+{
+    side_status_t mine;
+    int n, own = side_group(w->channel), ended = side_ended(w->channel);
+    watchdog_sum_up(&w->view, w->device_what ? w->device_what : "a collective", &mine);
+    const side_peer_t *peers = side_peers(w->channel, &n);
+    mine.ended = peers[own].status.ended;
+    if (ended >= 0 && mine.ended.rank < 0 && !atomic_load(&w->view.slots[ended].leaving)) {
+        mine.ended.rank = atomic_load(&w->view.slots[ended].rank_plus_1) - 1;
+        memcpy(mine.ended.doing, w->view.slots[ended].doing, sizeof mine.ended.doing);
+        mine.ended.doing[WATCHDOG_TEXT - 1] = '\0';
+    }
+    side_publish(w->channel, &mine, ask);
+    w->published_sec = now;
+}
+
+void watchdog_side_start(watchdog_side_t *w, side_t *channel, const watchdog_view_t *view, double stall_sec)
+{
+    *w = (watchdog_side_t){
+        .channel = channel, .view = *view, .stall_sec = stall_sec, .next_stall_sec = stall_sec};
+    w->started_sec = clock_sec();
+    if (channel && side_role(channel) != SIDE_SILENT) publish(w, 0, false); /* what a connection says first */
+}
+
+/* Names processes that have ended, each once. */
+static void report_losses(watchdog_side_t *w, double now, bool hurry)
+{
+    int n, own = side_group(w->channel);
+    const side_peer_t *peers = side_peers(w->channel, &n);
+    double patience = own > 1 ? loss_sec + turn_sec * (own - 1) : loss_sec;
+    if (w->expiry_asked_sec > 0) return; /* its message names them */
+    if (side_role(w->channel) != SIDE_HUB) n = 1;
+    if (hurry && own > 1) return;
+    for (int g = 0; g < n; g++) {
+        char text[ERR_MESSAGE_MAX];
+        double since = g == own || peers[g].state != SIDE_LOST ? peers[g].heard_sec : peers[g].changed_sec;
+        if (side_role(w->channel) != SIDE_HUB && peers[g].state != SIDE_LOST) continue;
+        if (peers[g].told || !watchdog_describe_loss(&peers[g], w->view.mine->doing, text, sizeof text))
+            continue;
+        if (!hurry && now - since < patience && peers[g].state == SIDE_LOST) continue;
+        side_set_told(w->channel, g);
+        log_rank_error("%s", text);
+    }
+}
+
+/* Whether all groups have answered what was asked at asked_sec, or had the time to. A process that has just ended
+ * was probably ended with the job, by a rank that has named the cause. */
+static bool hub_is_ready(const watchdog_side_t *w, double now, double asked_sec)
+{
+    int n, own = side_group(w->channel);
+    const side_peer_t *peers = side_peers(w->channel, &n);
+    for (int g = 0; g < n; g++) {
+        bool ended = peers[g].state == SIDE_LOST || peers[g].state == SIDE_LEFT;
+        double patience = answer_sec + (peers[g].n_ranks > 1 ? local_sec : 0);
+        if (g == own || peers[g].heard_sec <= 0) continue;
+        if (ended && now - peers[g].changed_sec < answer_sec + local_sec) return false;
+        if (!ended && peers[g].heard_sec < asked_sec && now - asked_sec < patience) return false;
+    }
+    return true;
+}
+
+/* Whether it is this rank's turn to speak of an overdue wait, about which it first asks. *asked_sec is 0 before
+ * the first call. */
+static bool has_turn(watchdog_side_t *w, double now, double *asked_sec)
+{
+    int n, own = side_group(w->channel);
+    const side_peer_t *peers = side_peers(w->channel, &n);
+    if (*asked_sec <= 0) {
+        *asked_sec = now;
+        publish(w, now, true);
+        return false;
+    }
+    if (side_role(w->channel) == SIDE_HUB) return hub_is_ready(w, now, *asked_sec);
+    if (peers[0].heard_sec >= *asked_sec) return false;
+    double patience = answer_sec + (peers[0].n_ranks > 1 ? local_sec : 0) + turn_sec * (own - 1);
+    return own <= 3 && now - *asked_sec >= patience;
+}
+
+static watchdog_view_t full_view(const watchdog_side_t *w, double asked_sec, const side_status_t *wait)
+{
+    watchdog_view_t v = w->view;
+    v.peers = side_peers(w->channel, &v.n_peers);
+    v.group = side_group(w->channel);
+    v.asked_sec = asked_sec;
+    if (side_role(w->channel) != SIDE_HUB) v.n_peers = 1;
+    bool recorded = wait->on_device && wait->sequence == WATCHDOG_RECORDED;
+    bool waits = atomic_load(&v.mine->waiting) && atomic_load(&v.mine->sequence) >= wait->sequence;
+    if (wait->on_device) waits = atomic_load(&v.mine->on_device) >= wait->sequence;
+    if (!recorded && !waits) v.mine = NULL;
+    return v;
+}
+
+static overdue_t overdue_of(const watchdog_side_t *w, const side_status_t *wait, const char *what)
+{
+    bool own = !wait->on_device && atomic_load(&w->view.mine->sequence) == wait->sequence;
+    return (overdue_t){
+        .what = own ? what : wait->what, .sequence = wait->sequence, .on_device = wait->on_device};
+}
+
+static void look_for_group_stall(watchdog_side_t *w, double now, const char *what)
+{
+    side_status_t wait = longest_wait(w, false);
+    bool hub = side_role(w->channel) == SIDE_HUB;
+    if (wait.waited_sec < w->stalled_sec || wait.waited_sec <= 0) {
+        if (w->warned)
+            log_rank_warn("stall: the wait of %.*f s is over", w->stalled_sec < 10, w->stalled_sec);
+        w->warned = false;
+        w->stall_asked_sec = 0;
+        w->next_stall_sec = w->stall_sec;
+    }
+    w->stalled_sec = wait.waited_sec;
+    if (w->stall_sec <= 0 || wait.waited_sec < w->next_stall_sec || wait.waited_sec >= w->view.timeout_sec)
+        return;
+    if (!hub && side_group(w->channel) > 1) return;
+    if (!has_turn(w, now, &w->stall_asked_sec)) return;
+    watchdog_view_t v = full_view(w, w->stall_asked_sec, &wait);
+    overdue_t overdue = overdue_of(w, &wait, what);
+    char text[ERR_MESSAGE_MAX];
+    watchdog_describe_stall(&v, &overdue, wait.waited_sec, text, sizeof text);
+    log_rank_warn("%s", text);
+    w->warned = true;
+    w->stall_asked_sec = 0;
+    while (w->next_stall_sec <= wait.waited_sec) w->next_stall_sec *= 2;
+}
+
+static watchdog_act_t look_for_expiry(watchdog_side_t *w, double now, const char *what, char *error)
+{
+    side_status_t wait = longest_wait(w, true);
+    if (wait.waited_sec < w->view.timeout_sec) {
+        w->expiry_asked_sec = 0;
+        return WATCHDOG_GO_ON;
+    }
+    if (!has_turn(w, now, &w->expiry_asked_sec))
+        return now - w->expiry_asked_sec < unanswered_sec ? WATCHDOG_GO_ON : WATCHDOG_LEAVE;
+    watchdog_view_t v = full_view(w, w->expiry_asked_sec, &wait);
+    overdue_t overdue = overdue_of(w, &wait, what);
+    watchdog_describe_expiry(&v, &overdue, error, ERR_MESSAGE_MAX);
+    return WATCHDOG_SPEAK;
+}
+
+/* Once, when every host has had time to connect. */
+static void report_unconnected(watchdog_side_t *w, double now)
+{
+    int n, n_missing = 0, first = 0;
+    const side_peer_t *peers = side_peers(w->channel, &n);
+    if (w->checked || side_role(w->channel) != SIDE_HUB || now - w->started_sec < settled_sec) return;
+    w->checked = true;
+    for (int g = n - 1; g > 0; g--) {
+        if (peers[g].heard_sec > 0) continue;
+        first = g;
+        n_missing++;
+    }
+    if (n_missing)
+        log_detail(
+            "%d of %d hosts have not connected to the side channel, the first is %s (rank %d): if they hang, "
+            "their ranks are not named; is TCP between the hosts blocked?",
+            n_missing, n, peers[first].host, peers[first].rank);
+}
+
+watchdog_act_t watchdog_side_tick(watchdog_side_t *w, const char *what, char error[ERR_MESSAGE_MAX])
+{
+    double now = clock_sec(), interval = side_interval(w->channel);
+    if (interval > w->view.timeout_sec / 4) interval = w->view.timeout_sec / 4;
+    bool ended = side_ended(w->channel) >= 0 && !w->told_own;
+    w->told_own |= ended;
+    bool answers =
+        side_is_asked(w->channel) && (side_role(w->channel) != SIDE_HUB || now - w->published_sec >= hub_sec);
+    if (answers || ended || w->published_sec <= 0 || now - w->published_sec >= interval)
+        publish(w, now, false);
+    report_losses(w, now, false);
+    report_unconnected(w, now);
+    look_for_group_stall(w, now, what);
+    return look_for_expiry(w, now, what, error);
+}
+
+/* Before this process ends on purpose: names processes that ended before, and says goodbye. */
+static void watchdog_side_end(watchdog_side_t *w)
+{
+    report_losses(w, clock_sec(), true);
+    side_say_goodbye(w->channel);
+}
+
+/* ---- The watchdog of this rank ---- */
 _Static_assert(sizeof(watchdog_slot_t) == 128, "slots sit on cache lines of their own");
 
 static const double other_host_sec = 2, silent_sec = 3; /* see report_expiry() */
@@ -39,7 +249,8 @@ static struct {
     double interval_sec;
     stall_t on_host, on_device;
     watchdog_side_t side; /* channel NULL: none */
-    watchdog_thread_t thread;
+    pthread_t thread;
+    int wake_fd; /* readable once the thread has been woken; -1: on simulated hosts a message wakes it */
     atomic_bool stop, leaves, said_goodbye;
     atomic_bool running;
     const char *_Atomic what; /* full name of the wait; a slot holds only its beginning */
@@ -153,9 +364,10 @@ static void report_expiry(double over_sec, const overdue_t *overdue)
 /* Returns at the next check, or earlier. */
 static void sleep_until_next_check(void)
 {
-    side_wait(dog.side.channel, dog.thread.wake_fd, dog.interval_sec);
+    side_wait(dog.side.channel, dog.wake_fd, dog.interval_sec);
     if (!atomic_load(&dog.leaves) || atomic_load(&dog.said_goodbye)) return;
-    watchdog_thread_awoke(&dog.thread);
+    eventfd_t count;
+    if (!sim_is_rank()) eventfd_read(dog.wake_fd, &count); /* the next side_wait waits again */
     if (speaks_for_group()) {
         side_wait(dog.side.channel, -1, 0);
         watchdog_side_end(&dog.side);
@@ -202,6 +414,57 @@ static void *watchdog_loop(void *unused)
     return NULL;
 }
 
+/* ---- The thread; on simulated hosts, the rank's watcher, which a message of one byte wakes ---- */
+static err_t start_thread(void)
+{
+    dog.wake_fd = -1;
+    if (sim_is_rank()) {
+        if (!sim_watch(watchdog_loop)) RAISE(ERR_SYSTEM, "cannot start the watchdog: out of memory");
+        return ERR_OK;
+    }
+    dog.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (dog.wake_fd < 0) RAISE(ERR_SYSTEM, "cannot start the watchdog: eventfd: %s", strerror(errno));
+    int status = thread_start(&dog.thread, watchdog_loop, NULL);
+    if (status == 0) return ERR_OK;
+    close(dog.wake_fd);
+    RAISE(ERR_SYSTEM, "cannot start the watchdog thread: %s", strerror(status));
+}
+
+/* From any thread: side_wait returns. */
+static void wake_thread(void)
+{
+    if (sim_is_rank())
+        sim_send(sim_rank(), "", 1);
+    else
+        eventfd_write(dog.wake_fd, 1);
+}
+
+static void join_thread(void)
+{
+    if (sim_is_rank()) {
+        sim_watch_join();
+        return;
+    }
+    pthread_join(dog.thread, NULL);
+    close(dog.wake_fd);
+}
+
+static bool is_thread(void)
+{
+    return sim_is_rank() ? sim_is_watcher() : pthread_equal(pthread_self(), dog.thread) != 0;
+}
+
+/* CPU time that it has used. */
+static double thread_sec(void)
+{
+    struct timespec cpu = {0};
+    clockid_t clock;
+    if (sim_is_rank()) return 0;
+    if (pthread_getcpuclockid(dog.thread, &clock) == 0) clock_gettime(clock, &cpu);
+    return (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec;
+}
+
+/* ---- Start and stop ---- */
 err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const topo_t *topo,
                      const watchdog_limits_t *limits)
 {
@@ -226,7 +489,7 @@ err_t watchdog_start(watchdog_slot_t *slots, int n_slots, int my_slot, const top
     atomic_store(&dog.mine->rank_plus_1, topo->rank + 1);
     watchdog_view_t v = view();
     watchdog_side_start(&dog.side, limits->side, &v, limits->stall_sec);
-    TRY(watchdog_thread_start(&dog.thread, watchdog_loop));
+    TRY(start_thread());
     atomic_store(&dog.running, true);
     return ERR_OK;
 }
@@ -236,8 +499,8 @@ void watchdog_stop(void)
     if (!atomic_load(&dog.running)) return;
     atomic_store(&dog.mine->leaving, true);
     atomic_store(&dog.stop, true);
-    watchdog_thread_wake(&dog.thread);
-    watchdog_thread_join(&dog.thread);
+    wake_thread();
+    join_thread();
     dog.side.channel = NULL;
     last_phase_note("ending");
     atomic_store(&dog.running, false);
@@ -247,13 +510,13 @@ void watchdog_say_goodbye(void)
 {
     if (!atomic_load(&dog.running) || atomic_load(&dog.said_goodbye)) return;
     atomic_store(&dog.mine->leaving, true);
-    if (watchdog_thread_is_self(&dog.thread)) {
+    if (is_thread()) {
         if (speaks_for_group()) side_say_goodbye(dog.side.channel);
         atomic_store(&dog.said_goodbye, true);
         return;
     }
     atomic_store(&dog.leaves, true);
-    watchdog_thread_wake(&dog.thread);
+    wake_thread();
     for (int i = 0; i < 20 && !atomic_load(&dog.said_goodbye); i++) clock_sleep(0.01);
 }
 
@@ -274,8 +537,7 @@ void watchdog_time_calls(bool on)
 
 watchdog_cost_t watchdog_cost(void)
 {
-    double thread_sec = atomic_load(&dog.running) ? watchdog_thread_sec(&dog.thread) : 0;
-    return (watchdog_cost_t){dog.calls_sec, thread_sec};
+    return (watchdog_cost_t){dog.calls_sec, atomic_load(&dog.running) ? thread_sec() : 0};
 }
 
 /* On simulated hosts, whose faults come at a collective. */

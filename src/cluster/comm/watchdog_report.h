@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the watchdog says. Internal to watchdog.c. */
+/* What the watchdog says. Internal to watchdog.c, whose part for the side channel is declared here for tests. */
 #ifndef CLUSTER_COMM_WATCHDOG_REPORT_H
 #define CLUSTER_COMM_WATCHDOG_REPORT_H
 
@@ -31,40 +31,14 @@ typedef struct watchdog_view {
     double asked_sec; /* when they were asked; one not heard since does not answer */
 } watchdog_view_t;
 
-enum { WATCHDOG_MAX_NAMED = 4 }; /* ranks named in a message */
-
 /* Seconds since the watchdog of a rank last woke; 0 if too short to mean anything. */
 double watchdog_stopped_sec(const watchdog_view_t *v, const watchdog_slot_t *slot);
-
-side_rank_t watchdog_read_slot(const watchdog_view_t *v, const watchdog_slot_t *slot, bool on_device);
-
-/* State of a rank with regard to an overdue collective; ENDED, SILENT and UNKNOWN are of other hosts. Those up
- * to STOPPED hold the others up; the later ones are reported only if no rank is one of those. HELD_UP is at
- * least one collective behind because another rank is missing there. */
-typedef enum presence {
-    NOT_STARTED,
-    ENDED,
-    MISSING,
-    STOPPED,
-    SILENT,
-    HELD_UP,
-    GONE_ON,
-    ELSEWHERE,
-    UNKNOWN,
-    HERE
-} presence_t;
-
-/* Of a rank that has started. */
-presence_t watchdog_presence(const watchdog_view_t *v, const side_rank_t *rank, const overdue_t *overdue);
-void watchdog_describe_rank(message_t *m, const char *host, const side_rank_t *rank, presence_t presence);
 
 /* Ranks of this host that hold the others up. */
 int watchdog_count_absent(const watchdog_view_t *v, const overdue_t *overdue);
 
-/* In watchdog_hosts.c. This host, for the others; what: the name of the GPU's collective. */
+/* This host, for the others; what: the name of the GPU's collective. */
 void watchdog_sum_up(const watchdog_view_t *v, const char *what, side_status_t *out);
-/* Names the ranks of other hosts; n_absent ranks of this one have been. */
-void watchdog_describe_hosts(const watchdog_view_t *v, message_t *m, const overdue_t *overdue, int n_absent);
 /* The process of a group that has ended unexpectedly; false: none has.
  *
  *   own  what this rank does, which tells most of a process that ended before its first status */
@@ -74,5 +48,30 @@ bool watchdog_describe_loss(const side_peer_t *peer, const char *own, char *out,
 void watchdog_describe_expiry(const watchdog_view_t *v, const overdue_t *overdue, char *out, size_t n_bytes);
 void watchdog_describe_stall(const watchdog_view_t *v, const overdue_t *overdue, double waited_sec, char *out,
                              size_t n_bytes);
+
+/* ---- A rank that speaks for its group on the side channel (watchdog.c) ----
+ * It tells the others how the group's ranks stand, and decides when to name a rank of another group. Rank 0's group
+ * speaks for the job; if it does not answer, the next one does. On the watchdog's thread alone. */
+typedef struct watchdog_side {
+    side_t *channel;
+    watchdog_view_t view; /* without the channel's part */
+    double stall_sec;
+    const char *device_what;
+    double published_sec, expiry_asked_sec; /* by clock_sec; 0: not yet */
+    double stall_asked_sec, next_stall_sec, stalled_sec;
+    double started_sec;
+    bool warned, told_own, checked;
+} watchdog_side_t;
+
+void watchdog_side_start(watchdog_side_t *w, side_t *channel, const watchdog_view_t *view, double stall_sec);
+
+/* What the rank is to do: nothing; print the error and end the job; end it silently. */
+typedef enum watchdog_act { WATCHDOG_GO_ON, WATCHDOG_SPEAK, WATCHDOG_LEAVE } watchdog_act_t;
+
+/* Called whenever the thread wakes. Prints warnings, and which processes have ended.
+ *
+ *   what    full name of this rank's wait
+ *   error   of WATCHDOG_SPEAK */
+watchdog_act_t watchdog_side_tick(watchdog_side_t *w, const char *what, char error[ERR_MESSAGE_MAX]);
 
 #endif

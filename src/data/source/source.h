@@ -123,7 +123,7 @@ err_t source_open_watched(const char *path, const list_rules_t *rules, const ope
                           source_t **out);
 void source_close(source_t **source);
 /* A source as bytes for other processes: one rank lists the folder or reads the annotations or index; the others then open
- * only the files they read samples from. cluster/comm/from_rank0.h sends the bytes, which hold
+ * only the files they read samples from. cluster/comm/comm.h sends the bytes, which hold
  *
  *   folder, coco  the list of images with sizes, labels and annotations
  *   idx           also the images: a few megabytes, and encoding PNGs costs far more than sending them

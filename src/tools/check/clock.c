@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The check `clock`: each host's offset from rank 0's wall clock, as measured by cluster/comm/clock.c. */
+/* The check `clock`: each host's offset from rank 0's wall clock, as measured by cluster/comm/comm.c. */
 #include "tools/check/clock.h"
 
 #include <math.h>
 
 #include "base/clock.h"
-#include "cluster/comm/clock.h"
+#include "cluster/comm/comm.h"
 #include "tools/check/cases.h"
 
 void clock_judge(check_t *check, double offset_sec, double error_sec)

@@ -3,7 +3,7 @@
 #ifndef TOOLS_CHECK_TRANSPORT_H
 #define TOOLS_CHECK_TRANSPORT_H
 
-#include "cluster/comm/debug_log.h"
+#include "cluster/comm/nccl_report.h"
 #include "tools/check/check.h"
 #include "tools/check/fabric.h"
 

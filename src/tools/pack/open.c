@@ -3,7 +3,7 @@
  * datasets is train/feed/data.c. */
 #include "tools/pack/open.h"
 
-#include "cluster/comm/from_rank0.h"
+#include "cluster/comm/comm.h"
 #include "data/source/source.h"
 
 typedef struct opening {

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
-#include "cluster/comm/from_rank0.h"
+#include "cluster/comm/comm.h"
 #include "data/image/image.h"
 #include "data/shard/reader.h"
 #include "tools/pack/open.h"

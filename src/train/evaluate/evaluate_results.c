@@ -9,7 +9,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/comm/from_rank0.h"
+#include "cluster/comm/comm.h"
 #include "data/score/score.h"
 
 typedef struct scoring {

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/progress.h"
-#include "cluster/comm/from_rank0.h"
+#include "cluster/comm/comm.h"
 #include "data/dataset/content_file.h"
 
 static const char comparing[] = "comparing the contents of files";

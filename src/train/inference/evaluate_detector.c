@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/table.h"
-#include "cluster/comm/from_rank0.h"
+#include "cluster/comm/comm.h"
 #include "cluster/session/disk_wait.h"
 #include "data/annotation/mask.h"
 #include "data/load/images.h"

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/comm/from_rank0.h"
+#include "cluster/comm/comm.h"
 #include "cluster/session/disk_wait.h"
 #include "compute/models/rcnn.h"
 #include "train/detect/detector.h"

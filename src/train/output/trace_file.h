@@ -5,7 +5,7 @@
 #ifndef TRAIN_OUTPUT_TRACE_FILE_H
 #define TRAIN_OUTPUT_TRACE_FILE_H
 
-#include "cluster/comm/clock.h"
+#include "cluster/comm/comm.h"
 
 typedef struct trace_file_options {
     const char *path; /* written by rank 0; NULL: no trace, and every call does nothing */

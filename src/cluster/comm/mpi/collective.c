@@ -1,13 +1,192 @@
 /* SPDX-License-Identifier: MIT */
-/* Single collectives over MPI, cut into calls that an int can count. */
+/* Single collectives over MPI, cut into calls that an int can count; the reductions that MPI lacks: steps for half and
+ * bfloat16 in float, and the division of an average; and MPI's transport. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "cluster/comm/mpi/call.h"
+#include "cluster/comm/collective.h"
 #include "cluster/comm/mpi/impl.h"
-#include "cluster/comm/mpi/reduction.h"
+#include "compute/tensor/float16.h"
 
+/* ---- Reductions that MPI lacks ---- */
+static inline float step_sum(float a, float b)
+{
+    return a + b;
+}
+
+static inline float step_prod(float a, float b)
+{
+    return a * b;
+}
+
+static inline float step_max(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+static inline float step_min(float a, float b)
+{
+    return a < b ? a : b;
+}
+
+/* An MPI_User_function; its arguments are not const. */
+#define STEPS(name, to_float, from_float, step)                                                              \
+    static void name(void *from, void *into, int *n, MPI_Datatype *type)                                     \
+    {                                                                                                        \
+        const uint16_t *restrict x = from;                                                                   \
+        uint16_t *restrict y = into;                                                                         \
+        (void)type;                                                                                          \
+        for (int i = 0; i < *n; i++) y[i] = from_float(step(to_float(x[i]), to_float(y[i])));                \
+    }
+
+STEPS(half_sum, half_to_float, half_from_float, step_sum)
+STEPS(half_prod, half_to_float, half_from_float, step_prod)
+STEPS(half_max, half_to_float, half_from_float, step_max)
+STEPS(half_min, half_to_float, half_from_float, step_min)
+STEPS(bf16_sum, bf16_to_float, bf16_from_float, step_sum)
+STEPS(bf16_prod, bf16_to_float, bf16_from_float, step_prod)
+STEPS(bf16_max, bf16_to_float, bf16_from_float, step_max)
+STEPS(bf16_min, bf16_to_float, bf16_from_float, step_min)
+
+static bool is_predefined(collective_type_t type)
+{
+    return type != COLLECTIVE_HALF && type != COLLECTIVE_BFLOAT16;
+}
+
+/* MPI's operation, or one for elements of MPI_UINT16_T that hold half or bfloat16; every step rounds to the type.
+ * COLLECTIVE_AVG is a sum, to be divided by reduction_divide. Free it with the same type. */
+static err_t reduction_new(collective_type_t type, collective_op_t op, MPI_Op *out)
+{
+    const MPI_Op ops[COLLECTIVE_OPS] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN, MPI_SUM};
+    static MPI_User_function *const steps[2][COLLECTIVE_OPS] = {
+        {half_sum, half_prod, half_max, half_min, half_sum},
+        {bf16_sum, bf16_prod, bf16_max, bf16_min, bf16_sum},
+    };
+    *out = ops[op];
+    if (is_predefined(type)) return ERR_OK;
+    *out = MPI_OP_NULL;
+    return mpi_check(MPI_Op_create(steps[type == COLLECTIVE_BFLOAT16][op], 1, out), "MPI_Op_create");
+}
+
+static void reduction_free(collective_type_t type, MPI_Op *op)
+{
+    if (!is_predefined(type)) MPI_Op_free(op);
+    *op = MPI_OP_NULL;
+}
+
+#define DIVIDE(type, to, from)                                                                               \
+    do {                                                                                                     \
+        type *x = data;                                                                                      \
+        for (int64_t i = 0; i < n; i++) x[i] = from(to(x[i]) / by);                                          \
+    } while (0)
+
+static void reduction_divide(collective_type_t type, void *data, int64_t n, int by)
+{
+    switch (type) {
+    case COLLECTIVE_INT8:
+        DIVIDE(int8_t, , (int8_t));
+        break;
+    case COLLECTIVE_UINT8:
+        DIVIDE(uint8_t, , (uint8_t));
+        break;
+    case COLLECTIVE_INT32:
+        DIVIDE(int32_t, , );
+        break;
+    case COLLECTIVE_UINT32:
+        DIVIDE(uint32_t, , (uint32_t));
+        break;
+    case COLLECTIVE_INT64:
+        DIVIDE(int64_t, , );
+        break;
+    case COLLECTIVE_UINT64:
+        DIVIDE(uint64_t, , );
+        break;
+    case COLLECTIVE_FLOAT:
+        DIVIDE(float, , );
+        break;
+    case COLLECTIVE_HALF:
+        DIVIDE(uint16_t, half_to_float, half_from_float);
+        break;
+    case COLLECTIVE_BFLOAT16:
+        DIVIDE(uint16_t, bf16_to_float, bf16_from_float);
+        break;
+    default:
+        DIVIDE(double, , );
+    }
+}
+
+/* ---- The transport ----
+ * MPI has no query for it, but Open MPI unloads the components that it did not choose, so the libraries mapped by
+ * this process reveal it. */
+typedef struct part {
+    const char *mapped, *name;
+} part_t;
+
+/* In order of preference; the first one mapped is in use. */
+static const part_t whole[] = {
+    {"mca_pml_ucx", "UCX"}, {"mca_mtl_psm2", "PSM2"}, {"mca_mtl_ofi", "libfabric"}};
+static const part_t inside[] = {{"mca_btl_vader", "vader"}, {"mca_btl_sm", "sm"}};
+static const part_t between[] = {
+    {"mca_btl_openib", "openib"}, {"mca_btl_uct", "UCT"}, {"mca_btl_tcp", "tcp"}};
+
+enum { MAX_PARTS = 3 };
+
+typedef struct found {
+    bool whole[MAX_PARTS], inside[MAX_PARTS], between[MAX_PARTS];
+} found_t;
+
+static void mark_mapped(const char *line, const part_t *parts, int n, bool *found)
+{
+    for (int i = 0; i < n; i++) found[i] |= strstr(line, parts[i].mapped) != NULL;
+}
+
+static const char *first_mapped(const part_t *parts, int n, const bool *found)
+{
+    for (int i = 0; i < n; i++)
+        if (found[i]) return parts[i].name;
+    return NULL;
+}
+
+#define COUNT(parts) ((int)(sizeof(parts) / sizeof(parts)[0]))
+
+/* Once: MPI chooses when it starts. */
+static found_t find_parts(void)
+{
+    static found_t found;
+    static bool known;
+    char line[512];
+    FILE *maps = known ? NULL : fopen("/proc/self/maps", "r");
+    known = true;
+    while (maps && fgets(line, sizeof line, maps)) {
+        mark_mapped(line, whole, COUNT(whole), found.whole);
+        mark_mapped(line, inside, COUNT(inside), found.inside);
+        mark_mapped(line, between, COUNT(between), found.between);
+    }
+    if (maps) fclose(maps);
+    return found;
+}
+
+void collective_transport(const comm_t *comm, char *out, size_t n_bytes)
+{
+    found_t found = find_parts();
+    const char *one = first_mapped(whole, COUNT(whole), found.whole);
+    const char *near = first_mapped(inside, COUNT(inside), found.inside);
+    const char *far = first_mapped(between, COUNT(between), found.between);
+    bool has_near = comm->topo.max_local_size > 1, has_far = comm->topo.n_hosts > 1;
+    if (comm->size == 1)
+        snprintf(out, n_bytes, "none");
+    else if (one)
+        snprintf(out, n_bytes, "%s", one);
+    else
+        snprintf(out, n_bytes, "%s%s%s%s%s%s", has_near ? "shared memory" : "", has_near && near ? " (" : "",
+                 has_near && near ? near : "", has_near && near ? ")" : "", has_near && has_far ? " + " : "",
+                 !has_far ? ""
+                 : far    ? far
+                          : "network");
+}
+
+/* ---- The collectives ---- */
 /* Bytes per MPI call: far below what an int counts, far above where size affects speed. */
 static const int64_t default_chunk_bytes = (int64_t)1 << 30;
 
@@ -27,7 +206,7 @@ typedef struct call {
 
 static MPI_Datatype mpi_type(collective_type_t type)
 {
-    /* The last two are reduced by mpi_reduction_new. */
+    /* The last two are reduced by reduction_new. */
     const MPI_Datatype types[COLLECTIVE_TYPES] = {MPI_INT8_T,   MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
                                                   MPI_INT64_T,  MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE,
                                                   MPI_UINT16_T, MPI_UINT16_T};
@@ -207,7 +386,7 @@ static err_t mpi_prepare(comm_t *comm, const collective_spec_t *spec, void **own
         .last_strided = MPI_DATATYPE_NULL,
     };
     c->per_call = (spec->chunk_bytes ? spec->chunk_bytes : default_chunk_bytes) / (int64_t)c->n_element;
-    if (reduces(spec->kind)) TRY(mpi_reduction_new(spec->type, spec->op, &c->op));
+    if (reduces(spec->kind)) TRY(reduction_new(spec->type, spec->op, &c->op));
     bool in_parts = spec->kind == COLLECTIVE_ALL_GATHER || spec->kind == COLLECTIVE_ALLTOALL;
     if (!in_parts || spec->count <= c->per_call) return ERR_OK;
     TRY(strided_type(c, c->per_call, &c->strided));
@@ -221,7 +400,7 @@ static err_t mpi_run(comm_t *comm, const collective_spec_t *spec, void *own)
     bool has_result = c->op != MPI_OP_NULL && (spec->kind != COLLECTIVE_REDUCE || c->rank == spec->root);
     TRY(c->run(c));
     if (has_result && spec->op == COLLECTIVE_AVG)
-        mpi_reduction_divide(spec->type, spec->recv, spec->count, c->size);
+        reduction_divide(spec->type, spec->recv, spec->count, c->size);
     return ERR_OK;
 }
 
@@ -229,7 +408,7 @@ static void mpi_release(void *own)
 {
     call_t *c = own;
     if (!c) return;
-    if (c->op != MPI_OP_NULL) mpi_reduction_free(c->spec.type, &c->op);
+    if (c->op != MPI_OP_NULL) reduction_free(c->spec.type, &c->op);
     if (c->strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->strided);
     if (c->last_strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->last_strided);
     mem_free(&c);

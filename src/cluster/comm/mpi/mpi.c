@@ -1,33 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The communicator over MPI: plain blocking collectives and messages. Opening and closing are in open.c,
- * gradient buffers in buffer.c, the shared-memory allreduce in host.c. */
+ * gradients in host.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/sim.h"
-#include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
-
-/* Bytes per MPI call: counts are int, and longer calls are not faster. */
-enum { CHUNK_BYTES = 1 << 25 };
-
-static MPI_Datatype mpi_type(dtype_t dtype)
-{
-    switch (dtype) {
-    case DTYPE_F32:
-        return MPI_FLOAT;
-    case DTYPE_F64:
-        return MPI_DOUBLE;
-    case DTYPE_I32:
-        return MPI_INT32_T;
-    case DTYPE_I64:
-        return MPI_INT64_T;
-    default:
-        ASSERT(!"a type that is never reduced");
-        return MPI_DATATYPE_NULL;
-    }
-}
 
 static err_t mpi_barrier(comm_t *comm)
 {
@@ -64,20 +43,9 @@ static err_t mpi_barrier_asleep(comm_t *comm)
 static err_t mpi_broadcast(comm_t *comm, void *data, int64_t n_bytes, int root)
 {
     mpi_impl_t *impl = comm->impl;
-    for (int64_t at = 0; at < n_bytes; at += CHUNK_BYTES) {
-        int n = narrow_int(n_bytes - at < CHUNK_BYTES ? n_bytes - at : CHUNK_BYTES);
+    for (int64_t at = 0; at < n_bytes; at += MPI_CHUNK_BYTES) {
+        int n = narrow_int(n_bytes - at < MPI_CHUNK_BYTES ? n_bytes - at : MPI_CHUNK_BYTES);
         E_MPI(MPI_Bcast((char *)data + at, n, MPI_BYTE, root, impl->ranks.world), "MPI_Bcast");
-    }
-    return ERR_OK;
-}
-
-err_t mpi_allreduce_on(MPI_Comm group, void *data, int64_t count, dtype_t dtype, MPI_Op op)
-{
-    int64_t n_element = (int64_t)dtype_size(dtype), per_call = CHUNK_BYTES / n_element;
-    for (int64_t at = 0; at < count; at += per_call) {
-        int n = narrow_int(count - at < per_call ? count - at : per_call);
-        E_MPI(MPI_Allreduce(MPI_IN_PLACE, (char *)data + at * n_element, n, mpi_type(dtype), op, group),
-              "MPI_Allreduce");
     }
     return ERR_OK;
 }
@@ -94,7 +62,7 @@ static err_t mpi_allgather(comm_t *comm, const void *send, int64_t n_bytes, void
     mpi_impl_t *impl = comm->impl;
     if (n_bytes == 0) return ERR_OK;
     char *own = (char *)recv + comm->rank * n_bytes;
-    if (n_bytes <= CHUNK_BYTES) {
+    if (n_bytes <= MPI_CHUNK_BYTES) {
         int n = narrow_int(n_bytes);
         const void *from = send == own ? MPI_IN_PLACE : send;
         E_MPI(MPI_Allgather(from, n, MPI_BYTE, recv, n, MPI_BYTE, impl->ranks.world), "MPI_Allgather");
@@ -105,7 +73,7 @@ static err_t mpi_allgather(comm_t *comm, const void *send, int64_t n_bytes, void
     return ERR_OK;
 }
 
-/* One call for each stretch of CHUNK_BYTES of recv: what it holds of each rank's piece. */
+/* One call for each stretch of MPI_CHUNK_BYTES of recv: what it holds of each rank's piece. */
 static err_t mpi_allgatherv(comm_t *comm, const void *send, const int64_t *n_bytes, void *recv)
 {
     mpi_impl_t *impl = comm->impl;
@@ -116,12 +84,12 @@ static err_t mpi_allgatherv(comm_t *comm, const void *send, const int64_t *n_byt
         total += n_bytes[r];
     }
     bool in_place = send == (char *)recv + own_start;
-    for (int64_t first = 0; first < total; first += CHUNK_BYTES) {
+    for (int64_t first = 0; first < total; first += MPI_CHUNK_BYTES) {
         int64_t start = 0;
         const char *from = send;
         for (int r = 0; r < comm->size; start += n_bytes[r++]) {
             int64_t lowest = start > first ? start : first, end = start + n_bytes[r];
-            if (end > first + CHUNK_BYTES) end = first + CHUNK_BYTES;
+            if (end > first + MPI_CHUNK_BYTES) end = first + MPI_CHUNK_BYTES;
             counts[r] = end > lowest ? narrow_int(end - lowest) : 0;
             at[r] = counts[r] ? narrow_int(lowest - first) : 0;
             if (r == comm->rank && counts[r]) from += lowest - start;
@@ -154,16 +122,6 @@ static err_t mpi_receive(comm_t *comm, void *data, int64_t n_bytes, int from)
     E_MPI(MPI_Recv(data, narrow_int(n_bytes), MPI_BYTE, from, 0, impl->ranks.world, MPI_STATUS_IGNORE),
           "MPI_Recv");
     return ERR_OK;
-}
-
-/* Such as "Open MPI v4.1.4": the library version up to the first comma. */
-static void mpi_describe(char *out, size_t n_bytes)
-{
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int n = 0;
-    MPI_Get_library_version(text, &n);
-    text[strcspn(text, ",\n")] = '\0';
-    snprintf(out, n_bytes, "%s", text);
 }
 
 const comm_ops_t comm_mpi = {

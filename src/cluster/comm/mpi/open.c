@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens and closes the communicator over MPI, and parts of it: MPI itself, its communicators, the host's
- * shared page, the watchdog. */
+/* Opens and closes the communicator over MPI, and parts of it: MPI itself, its communicators, the hosts and each rank's place,
+ * the host's shared page, the watchdog, and its side channel, over which it exchanges names, processes, rank 0's address and
+ * a secret. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/deadline.h"
 #include "base/figure.h"
@@ -13,11 +18,219 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "base/sim.h"
-#include "cluster/comm/mpi/call.h"
 #include "cluster/comm/mpi/impl.h"
-#include "cluster/comm/mpi/topo.h"
-#include "cluster/comm/side_open.h"
 
+/* ---- The topology, and CPUs of this process ---- */
+/* Numbers the hosts in place of their lowest ranks, by which the ranks tell them apart. */
+static void number_hosts(rank_place_t *places, topo_t *topo)
+{
+    for (int r = 0; r < topo->size; r++) {
+        const int lowest = places[r].host_index;
+        places[r].host_index = lowest == r ? topo->n_hosts++ : places[lowest].host_index;
+    }
+    topo->host = places[topo->rank].host_index;
+}
+
+static err_t topo_fill(MPI_Comm world, MPI_Comm host, topo_t *topo, rank_place_t *places)
+{
+    rank_place_t mine = {.host_index = topo->rank};
+    memcpy(mine.host, topo->host_name, sizeof mine.host);
+    E_MPI(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    E_MPI(MPI_Comm_rank(host, &topo->local_rank), "MPI_Comm_rank");
+    E_MPI(MPI_Comm_size(host, &topo->local_size), "MPI_Comm_size");
+    E_MPI(MPI_Bcast(&mine.host_index, 1, MPI_INT32_T, 0, host), "finding the ranks of each host");
+    E_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine, MPI_BYTE, world),
+          "finding the hosts");
+    number_hosts(places, topo);
+    E_MPI(MPI_Allreduce(&topo->local_size, &topo->max_local_size, 1, MPI_INT, MPI_MAX, world),
+          "finding the largest host");
+    return ERR_OK;
+}
+
+/* The ranks that count as one host. The caller frees *out, also after an error. */
+static err_t split_hosts(MPI_Comm world, int rank, int ranks_per_host, MPI_Comm *out)
+{
+    E_MPI(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, out),
+          "finding the ranks that share this host");
+    if (ranks_per_host <= 0) return ERR_OK;
+    int place;
+    MPI_Comm whole = *out;
+    E_MPI(MPI_Comm_rank(whole, &place), "MPI_Comm_rank");
+    err_t err = mpi_check(MPI_Comm_split(whole, place / ranks_per_host, rank, out), "MPI_Comm_split");
+    E_MPI(MPI_Comm_free(&whole), "MPI_Comm_free");
+    return err;
+}
+
+/* Collective over `world`. As topo_discover, for the ranks of `world`.
+ *
+ *   places  [size], of all ranks; from mem_new */
+static err_t topo_discover_in(MPI_Comm world, int ranks_per_host, topo_t *out, rank_place_t **places)
+{
+    *out = (topo_t){.simulated = !launch_owns_process()};
+    *places = NULL;
+    launch_host_name(out->host_name, sizeof out->host_name);
+    E_MPI(MPI_Comm_rank(world, &out->rank), "MPI_Comm_rank");
+    E_MPI(MPI_Comm_size(world, &out->size), "MPI_Comm_size");
+    MPI_Comm host = MPI_COMM_NULL;
+    TRY(split_hosts(world, out->rank, ranks_per_host, &host));
+    err_t err = mem_new_array(out->size, sizeof **places, "the list of hosts", places);
+    if (err == ERR_OK) err = topo_fill(world, host, out, *places);
+    if (err == ERR_OK) err = mpi_check(MPI_Comm_free(&host), "MPI_Comm_free");
+    if (err != ERR_OK) mem_free(places);
+    return err;
+}
+
+err_t topo_discover(int ranks_per_host, topo_t *out)
+{
+    rank_place_t *places;
+    err_t err = topo_discover_in(MPI_COMM_WORLD, ranks_per_host, out, &places);
+    mem_free(&places);
+    return err;
+}
+
+int topo_cpus(void)
+{
+    /* The kernel's mask may exceed cpu_set_t's 1024 CPUs; EINVAL means that ours is too small. */
+    for (int n_cpus = 1024; n_cpus <= 1 << 20; n_cpus *= 2) {
+        cpu_set_t *mask = CPU_ALLOC((size_t)n_cpus);
+        if (!mask) break;
+        size_t n_bytes = CPU_ALLOC_SIZE((size_t)n_cpus);
+        int count = sched_getaffinity(0, n_bytes, mask) == 0 ? CPU_COUNT_S(n_bytes, mask) : 0;
+        CPU_FREE(mask);
+        if (count > 0) return count;
+    }
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+/* ---- The side channel ---- */
+static const char opening[] = "opening the side channel";
+
+/* What each rank tells the others. */
+typedef struct member {
+    char host[TOPO_HOST_MAX];
+    int32_t host_index, speaks; /* speaks: for its group */
+    int64_t pid, pid_namespace;
+} member_t;
+
+/* What rank 0 tells. */
+typedef struct offer {
+    side_address_t address; /* port 0: no channel */
+    uint8_t token[SIDE_TOKEN];
+} offer_t;
+
+static int64_t pid_namespace(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? (int64_t)st.st_ino : -1;
+}
+
+static err_t make_offer(offer_t *offer, int *listen_fd)
+{
+    if (getrandom(offer->token, sizeof offer->token, 0) != (ssize_t)sizeof offer->token)
+        RAISE(ERR_SYSTEM, "no random numbers for the channel's secret");
+    return side_offer(&offer->address, listen_fd);
+}
+
+/* Lists the groups, in order of their first ranks. */
+static void list_groups(const member_t *members, int size, int rank, side_setup_t *setup, side_peer_t *peers)
+{
+    for (int r = 0; r < size; r++) {
+        if (!members[r].speaks) continue;
+        side_peer_t *peer = &peers[setup->n_groups];
+        *peer = (side_peer_t){.rank = r, .status.ended.rank = -1};
+        memcpy(peer->host, members[r].host, sizeof peer->host);
+        if (r == rank || (members[r].host_index == members[rank].host_index && !members[rank].speaks))
+            setup->group = setup->n_groups;
+        setup->n_groups++;
+    }
+    for (int g = 0; g < setup->n_groups; g++)
+        for (int r = peers[g].rank; r < size; r++)
+            peers[g].n_ranks +=
+                r == peers[g].rank ||
+                (!members[r].speaks && members[r].host_index == members[peers[g].rank].host_index);
+}
+
+/* A descriptor that becomes readable when the process ends; -1 on kernels before 5.3. */
+static int open_pid(pid_t pid)
+{
+#ifdef SYS_pidfd_open
+    if (pid > 0) return (int)syscall(SYS_pidfd_open, pid, 0);
+#endif
+    (void)pid;
+    return -1;
+}
+
+/* Processes of the same host that this rank speaks for, by local rank. */
+static void list_processes(const member_t *members, int size, int rank, side_setup_t *setup, int *fds)
+{
+    for (int r = rank; r < size; r++) {
+        bool own = r == rank;
+        if (!own && (members[r].speaks || members[r].host_index != members[rank].host_index)) continue;
+        bool seen = !own && members[r].pid_namespace == members[rank].pid_namespace;
+        fds[setup->n_local++] = seen ? open_pid((pid_t)members[r].pid) : -1;
+    }
+}
+
+static err_t set_up(const comm_t *comm, const member_t *members, side_setup_t *setup, side_t **out)
+{
+    side_peer_t *peers = NULL;
+    int *local = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(comm->size, sizeof *peers, "the side channel", &peers));
+    TRY_OUT(err, mem_new_array(comm->size, sizeof *local, "the side channel", &local));
+    list_groups(members, comm->size, comm->rank, setup, peers);
+    if (members[comm->rank].speaks && setup->n_groups > 1)
+        list_processes(members, comm->size, comm->rank, setup, local);
+    setup->peers = peers;
+    setup->local = local;
+    setup->role = comm->rank == 0 ? SIDE_HUB : members[comm->rank].speaks ? SIDE_SPOKE : SIDE_SILENT;
+    if (setup->n_groups > 1) {
+        err = side_new(setup, out);
+        setup->listen_fd = -1; /* the channel's */
+    }
+out:
+    mem_free(&local);
+    mem_free(&peers);
+    return err;
+}
+
+/* Collective. Opens the channel; waits for no connection. *out stays NULL if there is a single group, or if
+ * the channel is not available.
+ *
+ *   shares_memory  the ranks of each host share the watchdog's slots */
+static err_t side_open(comm_t *comm, bool shares_memory, side_t **out)
+{
+    offer_t offer = {0};
+    side_setup_t setup = {.listen_fd = -1};
+    member_t *members = NULL, mine = {.host_index = comm->topo.host,
+                                      .speaks = !shares_memory || comm->topo.local_rank == 0,
+                                      .pid = launch_owns_process() ? getpid() : 0,
+                                      .pid_namespace = pid_namespace()};
+    *out = NULL;
+    if (comm->topo.n_hosts == 1) return ERR_OK;
+    memcpy(mine.host, comm->topo.host_name, sizeof mine.host);
+    if (comm->rank == 0 && make_offer(&offer, &setup.listen_fd) != ERR_OK) {
+        log_detail("no side channel between the watchdogs: %s", err_message());
+        offer = (offer_t){0};
+    }
+    err_t err = mem_new_array(comm->size, sizeof *members, "the side channel", &members);
+    TRY_OUT(err, comm_agree(comm, err, opening));
+    TRY_OUT(err, comm_broadcast(comm, &offer, sizeof offer, 0, opening));
+    if (!offer.address.port) goto out;
+    TRY_OUT(err, comm_allgather(comm, &mine, sizeof mine, members, opening));
+    setup.hub = offer.address;
+    memcpy(setup.token, offer.token, sizeof setup.token);
+    err = set_up(comm, members, &setup, out);
+    err = comm_agree(comm, err, opening);
+    if (err != ERR_OK) side_free(out);
+out:
+    if (setup.listen_fd >= 0) close(setup.listen_fd);
+    mem_free(&members);
+    return err;
+}
+
+/* ---- The communicator ---- */
 /* Collective. Allocates the host's page: the watchdog's slots, then those of the host allreduce, in the first
  * local rank's part, so that each is one array. */
 static err_t open_page(comm_t *comm, watchdog_slot_t **slots, int *n_slots)
@@ -140,12 +353,24 @@ static void avoid_peer_memory(void)
         setenv("OMPI_MCA_smsc", "^cma", 0);
 }
 
+/* Such as "Open MPI v4.1.4": the library version up to the first comma. */
+void mpi_describe(char *out, size_t n_bytes)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int n = 0;
+    MPI_Get_library_version(text, &n);
+    text[strcspn(text, ",\n")] = '\0';
+    snprintf(out, n_bytes, "%s", text);
+}
+
 /* A rank that MPI sees alone leaves it here: nobody waits for it, and MPI_Abort would have words of its own. */
 static err_t check_launch(const launch_t *launch, bool *we_began)
 {
     int n_seen;
+    char library[128];
     E_MPI(MPI_Comm_size(MPI_COMM_WORLD, &n_seen), "MPI_Comm_size");
-    err_t err = comm_check_launch(launch, n_seen);
+    mpi_describe(library, sizeof library);
+    err_t err = comm_check_launch(launch, n_seen, library);
     if (err == ERR_OK || n_seen > 1 || !*we_began) return err;
     MPI_Finalize();
     *we_began = false;
@@ -201,7 +426,6 @@ static err_t impl_new(comm_t *comm, int ranks_per_host, const char *choice, mpi_
     impl->ranks.topo = &comm->topo;
     impl->ranks_per_host = ranks_per_host;
     impl->choice = choice;
-    comm->ops = &comm_mpi;
     *out = comm->impl = impl;
     return ERR_OK;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared-memory windows that never end in a bus error: room is checked on all hosts first, pages are
  * allocated at once, and all ranks get a window or none. */
-#include "cluster/comm/mpi/shared_memory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +11,7 @@
 
 #include "base/fs.h"
 #include "base/sim.h"
-#include "cluster/comm/mpi/call.h"
+#include "cluster/comm/mpi/impl.h"
 
 /* OpenMPI keeps its own shared segments in the same folder and allocates their pages late; this much per rank
  * is left free. */

@@ -4,8 +4,8 @@
  * message. */
 #include <string.h>
 
-#include "cluster/comm/debug_log.h"
 #include "cluster/comm/nccl/nccl.h"
+#include "cluster/comm/nccl_report.h"
 #include "cluster/comm/watchdog.h"
 
 static const char starting[] = "starting NCCL for single calls";

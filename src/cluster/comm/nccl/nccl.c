@@ -1,23 +1,127 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens and closes the NCCL communicator for gradients; neither may hang. Loading the library is left to
- * lib.c, the allreduce to buffer.c. */
+/* The library: loads NCCL at run time, turns its errors into messages with advice, and calls it such that nothing hangs. A
+ * thread watches the communicator: no host thread waits in a collective of the GPUs, so the MPI watchdog cannot see one
+ * that a lost peer never joins; both end the job with ERR_PEER. */
 #include "cluster/comm/nccl/nccl.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
-#include "cluster/comm/arrival.h"
-#include "cluster/comm/debug_log.h"
+#include "cluster/comm/nccl_report.h"
 #include "cluster/comm/watchdog.h"
 
-/* Limit for calls that need no peer, or none with work left. */
-static const double end_sec = 10;
+/* ---- Loading, and errors ---- */
+nccl_table_t nccl_lib;
+
+err_t nccl_load(void)
+{
+    static const char *const names[] = {"libnccl.so.2", "libnccl.so", NULL};
+    static const char hint[] = "install NCCL 2 (scripts/install_deps.sh --cuda), or add its folder to "
+                               "LD_LIBRARY_PATH";
+#define NCCL_ENTRY(name) {"nccl" #name, &nccl_lib.name},
+    const dl_function_t functions[] = {NCCL_FUNCTIONS(NCCL_ENTRY)};
+    const dl_function_t more[] = {NCCL_REGISTER_FUNCTIONS(NCCL_ENTRY)};
+#undef NCCL_ENTRY
+    const dl_function_t debug[] = {{"ncclResetDebugInit", &nccl_lib.reset_debug}};
+    if (nccl_lib.AllReduce) return ERR_OK;
+    err_t err = dl_load(names, functions, sizeof functions / sizeof functions[0], hint);
+    if (err != ERR_OK) {
+        nccl_lib.AllReduce = NULL;
+        return err;
+    }
+    nccl_lib.can_register = dl_load(names, more, sizeof more / sizeof more[0], hint) == ERR_OK;
+    if (dl_load(names, debug, 1, hint) != ERR_OK) nccl_lib.reset_debug = NULL;
+    return ERR_OK;
+}
+
+/* NCCL's last error message on this rank; never empty. */
+static const char *nccl_last_words(ncclResult_t status)
+{
+    const char *words = nccl_lib.GetLastError(NULL);
+    return words && words[0] ? words : nccl_lib.GetErrorString(status);
+}
+
+/* Advice, by the words NCCL uses for the usual causes. */
+static const char *hint_for(ncclResult_t status, const char *words)
+{
+    static const struct {
+        const char *word, *hint;
+    } hints[] = {
+        {"Duplicate GPU", "ranks that share a GPU need --comm mpi, or a different NCCL_HOSTID each (slow)"},
+        {"peer access", "the GPUs cannot reach each other's memory: try NCCL_P2P_DISABLE=1"},
+        {"P2P", "the GPUs cannot reach each other's memory: try NCCL_P2P_DISABLE=1"},
+        {"shared memory", "/dev/shm is too small or inaccessible: docker --shm-size, or NCCL_SHM_DISABLE=1"},
+        {"/dev/shm", "/dev/shm is too small or inaccessible: docker --shm-size, or NCCL_SHM_DISABLE=1"},
+        {"socket interface", "name the network interface in NCCL_SOCKET_IFNAME"},
+        {"onnect", "check NCCL_SOCKET_IFNAME (the network interface) and firewalls between the hosts"},
+        {"out of memory", "lower --batch or --workspace"},
+        {"version", "all hosts need the same NCCL version, and a driver that supports it"},
+    };
+    for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++)
+        if (strstr(words, hints[i].word)) return hints[i].hint;
+    if (status == ncclInvalidUsage) return hints[0].hint;
+    if (status == ncclRemoteError) return "see the messages of the other ranks";
+    if (status == ncclSystemError || status == ncclInternalError)
+        return "run again with NCCL_DEBUG=INFO, check NCCL_SOCKET_IFNAME and the size of /dev/shm, and try "
+               "NCCL_P2P_DISABLE=1";
+    return "run again with NCCL_DEBUG=INFO";
+}
+
+err_t nccl_check(ncclResult_t status, const char *what, const char *file, int line)
+{
+    if (status == ncclSuccess) return ERR_OK;
+    const char *words = nccl_last_words(status), *code = nccl_lib.GetErrorString(status);
+    err_t err = status == ncclRemoteError ? ERR_PEER : status == ncclInvalidUsage ? ERR_USAGE : ERR_SYSTEM;
+    return err_raise(err, file, line, "NCCL: %s: %s%s%s%s; %s", what, words, words != code ? " (" : "",
+                     words != code ? code : "", words != code ? ")" : "", hint_for(status, words));
+}
+
+err_t nccl_cuda_check(cudaError_t status, const char *what, const char *file, int line)
+{
+    if (status == cudaSuccess) return ERR_OK;
+    cudaGetLastError(); /* otherwise the next launch would report it */
+    return err_raise(ERR_SYSTEM, file, line, "CUDA: %s: %s (%s)", what, cudaGetErrorString(status),
+                     cudaGetErrorName(status));
+}
+
+/* Such as "2.28.9"; "" if it cannot be loaded. */
+void nccl_version(char *out, size_t n_bytes)
+{
+    int v = 0;
+    out[0] = '\0';
+    if (nccl_load() != ERR_OK) return;
+    if (nccl_lib.GetVersion(&v) != ncclSuccess) v = 0;
+    /* Up to 2.8, 2804 means 2.8.4. */
+    int major = v < 10000 ? v / 1000 : v / 10000, minor = v < 10000 ? v % 1000 / 100 : v % 10000 / 100;
+    snprintf(out, n_bytes, "%d.%d.%d", major, minor, v % 100);
+}
+
+void nccl_describe_way(const comm_t *comm, char *out, size_t n_bytes)
+{
+    debug_facts_t facts;
+    char version[32];
+    debug_log_read(&facts);
+    nccl_version(version, sizeof version);
+    bool way = facts.transport[0], net = !way && facts.network[0] && comm->size > 1;
+    snprintf(out, n_bytes, "NCCL %s%s%s", version,
+             way   ? ", "
+             : net ? ", network "
+                   : "",
+             way   ? facts.transport
+             : net ? facts.network
+                   : "");
+}
+
+/* ---- Calls that may take long ---- */
+const double nccl_end_sec = 10;
 
 err_t nccl_lock(nccl_impl_t *impl)
 {
@@ -25,7 +129,7 @@ err_t nccl_lock(nccl_impl_t *impl)
     if (!impl->broken) return ERR_OK;
     pthread_mutex_unlock(&impl->lock);
     /* The watcher has reported the cause and is ending the job; a second message would only distract. */
-    clock_sleep(end_sec);
+    clock_sleep(nccl_end_sec);
     RAISE(ERR_PEER, "NCCL failed earlier");
 }
 
@@ -34,8 +138,7 @@ void nccl_unlock(nccl_impl_t *impl)
     pthread_mutex_unlock(&impl->lock);
 }
 
-/* *done: false if `sec` were not enough. */
-static err_t settle_within(nccl_impl_t *impl, ncclResult_t status, const char *what, double sec, bool *done)
+err_t nccl_settle_within(nccl_impl_t *impl, ncclResult_t status, const char *what, double sec, bool *done)
 {
     double end = clock_sec() + sec;
     *done = true;
@@ -62,15 +165,13 @@ err_t nccl_settle(nccl_impl_t *impl, ncclResult_t status, const char *what)
 {
     bool done;
     double sec = impl->comm->options.timeout_sec;
-    TRY(settle_within(impl, status, what, sec, &done));
+    TRY(nccl_settle_within(impl, status, what, sec, &done));
     if (!done) RAISE(ERR_PEER, "timed out after %g s in \"%s\": NCCL cannot reach a peer", sec, what);
     return ERR_OK;
 }
 
-typedef ncclResult_t (*end_call_t)(ncclComm_t);
-
 typedef struct ending {
-    end_call_t call;
+    nccl_end_t call;
     ncclComm_t handle;
 } ending_t;
 
@@ -81,9 +182,7 @@ static void *end_handle(void *arg)
     return NULL;
 }
 
-/* Calls a function that frees the communicator. If it does not return in time, its thread is abandoned,
- * together with `ending`. */
-static bool end_within(end_call_t call, ncclComm_t handle, double sec)
+bool nccl_end_within(nccl_end_t call, ncclComm_t handle, double sec)
 {
     ending_t *ending = NULL;
     pthread_t thread;
@@ -108,8 +207,8 @@ void nccl_abort(nccl_impl_t *impl)
     ncclComm_t handle = impl->broken ? NULL : impl->handle, direct = impl->broken ? NULL : impl->direct;
     impl->broken = true;
     pthread_mutex_unlock(&impl->lock);
-    if (direct) end_within(nccl_lib.CommAbort, direct, end_sec);
-    if (handle) end_within(nccl_lib.CommAbort, handle, end_sec);
+    if (direct) nccl_end_within(nccl_lib.CommAbort, direct, nccl_end_sec);
+    if (handle) nccl_end_within(nccl_lib.CommAbort, handle, nccl_end_sec);
 }
 
 static ncclResult_t error_of(ncclComm_t handle)
@@ -131,203 +230,118 @@ bool nccl_find_broken(nccl_impl_t *impl, ncclResult_t *why)
     return broken;
 }
 
-/* gradient_ops_t.check */
-static err_t nccl_check_sums(comm_t *comm)
+/* ---- The watching thread ---- */
+/* silent_sec: time for the rank of this host that reports the error. */
+static const double look_sec = 0.05, silent_sec = 3;
+
+/* Without nccl_abort: recorded steps exist, and the main thread waits for one of them. */
+static _Noreturn void leave_job(nccl_impl_t *impl)
 {
-    ncclResult_t why;
-    if (nccl_find_broken(comm->library, &why))
-        RAISE(ERR_PEER, "NCCL lost a peer or its network: the sums of gradients may be wrong");
-    return ERR_OK;
+    deadline_leave(ERR_PEER, DEADLINE_LEAVE_SEC);
+    impl->comm->options.abort_job(ERR_PEER);
+    _exit(ERR_PEER);
 }
 
-static void free_impl(nccl_impl_t **impl)
+/* NCCL's own threads are the first to notice a lost peer. */
+static void look_for_errors(nccl_impl_t *impl)
 {
-    nccl_impl_t *i = *impl;
-    if (i->begun) cudaEventDestroy(i->begun);
-    if (i->done) cudaEventDestroy(i->done);
-    if (i->watched) cudaEventDestroy(i->watched);
-    if (i->stream) cudaStreamDestroy(i->stream);
-    pthread_mutex_destroy(&i->lock);
-    debug_log_hide();
-    mem_free(impl);
-}
-
-/* Waits a little for the work on the stream; returns whether all of it has run. */
-static bool drain_stream(const nccl_impl_t *impl)
-{
-    double end = clock_sec() + end_sec;
-    cudaError_t status;
-    while ((status = cudaStreamQuery(impl->stream)) == cudaErrorNotReady && clock_sec() < end)
-        clock_sleep(0.001);
-    return status == cudaSuccess;
-}
-
-static bool nccl_finalize(nccl_impl_t *impl)
-{
-    bool done = false;
-    if (!drain_stream(impl)) return false;
-    if (impl->direct && !end_within(nccl_lib.CommDestroy, impl->direct, end_sec)) return false;
-    impl->direct = NULL;
-    ncclResult_t status = nccl_lib.CommFinalize(impl->handle);
-    return settle_within(impl, status, "ending NCCL", end_sec, &done) == ERR_OK && done;
-}
-
-static void nccl_close(comm_t *comm)
-{
-    nccl_impl_t *impl = comm->library;
-    nccl_watch_stop(impl);
-    if (!impl->broken && nccl_finalize(impl)) {
-        impl->broken = true;
-        if (!end_within(nccl_lib.CommDestroy, impl->handle, end_sec))
-            log_warn("NCCL did not shut down in %g s", end_sec);
-    } else {
-        log_warn("NCCL could not be shut down cleanly and was aborted");
-        nccl_abort(impl);
+    ncclResult_t status;
+    if (!nccl_find_broken(impl, &status)) return;
+    if (!watchdog_take_word()) {
+        clock_sleep(silent_sec);
+        leave_job(impl);
     }
-    free_impl(&impl);
-    comm->library = NULL;
-    comm->gradients = comm->ops->gradients;
+    log_rank_error(
+        "NCCL lost a peer or its network during \"%s\" (the GPU's collective %lld): %s; if a "
+        "rank has died, its own message says why; otherwise check the hosts and the network named here, "
+        "and restart from the last checkpoint",
+        atomic_load(&impl->doing), (long long)atomic_load(&impl->n_finished), nccl_last_words(status));
+    leave_job(impl);
 }
 
-void nccl_describe_way(const comm_t *comm, char *out, size_t n_bytes)
+/* A collective that is unfinished while its rank starts nothing new: the host waits for its GPU, and the GPU
+ * for a peer. A rank whose host makes progress is never stuck, however many steps it is ahead of its GPU. */
+typedef struct stuck {
+    long long progress, n_finished;
+    double waited_sec, last_sec;
+} stuck_t;
+
+static void look_for_stuck(nccl_impl_t *impl, stuck_t *s)
 {
+    double now = clock_sec(), gap = now - s->last_sec;
+    long long progress = watchdog_progress(), n_finished = atomic_load(&impl->n_finished);
+    s->last_sec = now;
+    bool open = n_finished > 0 && cudaEventQuery(impl->watched) == cudaErrorNotReady;
+    if (!open || progress != s->progress || n_finished != s->n_finished) {
+        s->progress = progress;
+        s->n_finished = n_finished;
+        s->waited_sec = 0;
+        if (!impl->is_part) watchdog_device_waits("gradient allreduce", n_finished, 0);
+        return;
+    }
+    s->waited_sec = clock_add_gap(s->waited_sec, gap, look_sec);
+    double timeout_sec = impl->comm->options.timeout_sec;
+    long long sequence = impl->is_recorded ? WATCHDOG_RECORDED : n_finished;
+    if (!impl->is_part) watchdog_device_waits("gradient allreduce", sequence, s->waited_sec);
+    if (s->waited_sec < timeout_sec) return;
+    /* A subset has no common sequence numbers, and a single rank has no watchdog. */
+    if (!impl->is_part && impl->comm->size > 1) {
+        watchdog_device_expired("gradient allreduce", sequence, s->waited_sec - timeout_sec);
+        return;
+    }
+    log_rank_error("timed out after %g s in \"gradient allreduce\" (the GPU's collective %lld)", timeout_sec,
+                   n_finished);
+    leave_job(impl);
+}
+
+static void watch_sleep(nccl_watch_t *watch)
+{
+    struct timespec until = thread_time_after(look_sec);
+    pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
+}
+
+static void *watch_loop(void *arg)
+{
+    nccl_impl_t *impl = arg;
+    nccl_watch_t *watch = &impl->watch;
+    stuck_t stuck = {.last_sec = clock_sec()};
     debug_facts_t facts;
-    char version[32];
-    debug_log_read(&facts);
-    nccl_version(version, sizeof version);
-    bool way = facts.transport[0], net = !way && facts.network[0] && comm->size > 1;
-    snprintf(out, n_bytes, "NCCL %s%s%s", version,
-             way   ? ", "
-             : net ? ", network "
-                   : "",
-             way   ? facts.transport
-             : net ? facts.network
-                   : "");
+    cudaSetDevice(impl->device.index);
+    pthread_mutex_lock(&watch->lock);
+    while (!watch->stop) {
+        watch_sleep(watch);
+        if (watch->stop) break;
+        pthread_mutex_unlock(&watch->lock);
+        look_for_errors(impl);
+        look_for_stuck(impl, &stuck);
+        debug_log_read(&facts); /* keeps the log short */
+        pthread_mutex_lock(&watch->lock);
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return NULL;
 }
 
-static void nccl_describe(const comm_t *comm, char *out, size_t n_bytes)
+err_t nccl_watch_start(nccl_impl_t *impl)
 {
-    const nccl_impl_t *impl = comm->library;
-    debug_facts_t facts;
-    char way[160];
-    nccl_describe_way(comm, way, sizeof way);
-    debug_log_read(&facts);
-    snprintf(out, n_bytes, "%s%s%s, %s%s", way, facts.algorithm[0] ? ", " : "", facts.algorithm,
-             impl->registered ? "registered" : "not registered",
-             comm->options.wire_bf16 ? ", bf16 on the wire" : "");
-}
-
-/* Does everything that needs no peer. The communication stream has priority over the compute stream. */
-static err_t nccl_prepare(nccl_impl_t *impl, ncclUniqueId *id)
-{
-    int least, greatest;
-    E_CUDART(cudaSetDevice(impl->device.index), "selecting the GPU");
-    E_CUDART(cudaDeviceGetStreamPriorityRange(&least, &greatest), "reading stream priorities");
-    E_CUDART(cudaStreamCreateWithPriority(&impl->stream, cudaStreamNonBlocking, greatest),
-             "creating the communication stream");
-    cudaEvent_t *events[] = {&impl->begun, &impl->done, &impl->watched};
-    for (int i = 0; i < 3; i++)
-        E_CUDART(cudaEventCreateWithFlags(events[i], cudaEventDisableTiming), "creating an event");
-    debug_log_open();
-    if (impl->comm->rank == 0) E_NCCL(nccl_lib.GetUniqueId(id), "creating its unique id");
+    nccl_watch_t *watch = &impl->watch;
+    pthread_mutex_init(&watch->lock, NULL);
+    thread_cond_init(&watch->wake);
+    int status = thread_start(&watch->thread, watch_loop, impl);
+    watch->running = status == 0;
+    if (status != 0) RAISE(ERR_SYSTEM, "cannot start the thread that watches NCCL: %s", strerror(status));
     return ERR_OK;
 }
 
-/* Opens this rank's communicator, or fails to; the others wait for the report. */
-static void join_ranks(nccl_impl_t *impl, const ncclUniqueId *id, arrival_t *out)
+void nccl_watch_stop(nccl_impl_t *impl)
 {
-    static const char what[] = "starting NCCL";
-    const comm_t *comm = impl->comm;
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    bool done = false;
-    config.blocking = 0;
-    watchdog_phase(what);
-    ncclResult_t status = nccl_lib.CommInitRankConfig(&impl->handle, comm->size, *id, comm->rank, &config);
-    err_t err = settle_within(impl, status, what, comm->options.timeout_sec, &done);
-    *out = (arrival_t){.state = err != ERR_OK ? ARRIVAL_FAILED
-                                : done        ? ARRIVAL_UP
-                                              : ARRIVAL_UNDER_WAY,
-                       .code = err};
-    if (err != ERR_OK) snprintf(out->words, sizeof out->words, "%s", err_message());
-    /* Aborting tells peers that wait for this rank at once. */
-    if (err != ERR_OK) nccl_abort(impl);
+    nccl_watch_t *watch = &impl->watch;
+    if (!watch->running) return;
+    pthread_mutex_lock(&watch->lock);
+    watch->stop = true;
+    pthread_cond_signal(&watch->wake);
+    pthread_mutex_unlock(&watch->lock);
+    pthread_join(watch->thread, NULL);
+    pthread_cond_destroy(&watch->wake);
+    pthread_mutex_destroy(&watch->lock);
+    watch->running = false;
 }
-
-/* Collective. MPI still works, so the ranks that did not come up can be named. */
-static err_t await_all(nccl_impl_t *impl, const ncclUniqueId *id)
-{
-    static const char what[] = "collecting the start-up results of NCCL";
-    comm_t *comm = impl->comm;
-    arrival_t mine, *all = NULL;
-    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "the ranks of NCCL", &all), what));
-    join_ranks(impl, id, &mine);
-    err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
-    if (err == ERR_OK)
-        err = comm->agreed = arrival_judge(all, comm->gpus, comm->size, comm->options.timeout_sec);
-    mem_free(&all);
-    return err;
-}
-
-static err_t open_as(comm_t *comm, const comm_device_t *device, bool is_part)
-{
-    nccl_impl_t *impl = NULL;
-    ncclUniqueId id;
-    memset(&id, 0, sizeof id);
-    TRY(comm_agree(comm, mem_new(sizeof *impl, "the NCCL communicator", &impl), "starting NCCL"));
-    impl->comm = comm;
-    impl->device = *device;
-    impl->is_part = is_part;
-    atomic_init(&impl->doing, "gradient allreduce");
-    pthread_mutex_init(&impl->lock, NULL);
-    err_t err;
-    TRY_OUT(err, comm_agree(comm, nccl_prepare(impl, &id), "starting NCCL"));
-    TRY_OUT(err, comm_broadcast(comm, &id, sizeof id, 0, "sharing NCCL's unique id"));
-    TRY_OUT(err, await_all(impl, &id));
-    debug_log_hide();
-    TRY_OUT(err, comm_agree(comm, nccl_watch_start(impl), "watching NCCL"));
-    comm->gradients = &gradients_nccl;
-    comm->library = impl;
-    return ERR_OK;
-out:
-    nccl_watch_stop(impl);
-    nccl_abort(impl);
-    free_impl(&impl);
-    return err;
-}
-
-static err_t nccl_subset(comm_t *comm, comm_t *part)
-{
-    const nccl_impl_t *impl = comm->library;
-    return open_as(part, &impl->device, true);
-}
-
-static err_t nccl_open(comm_t *comm, const comm_device_t *device)
-{
-    return open_as(comm, device, false);
-}
-
-/* A library missing on one host is missing for all. */
-static err_t nccl_load_all(comm_t *comm)
-{
-    return comm_agree(comm, nccl_load(), "looking for NCCL");
-}
-
-static const collective_ops_t *const singles[] = {&collective_nccl, NULL};
-
-const gradient_ops_t gradients_nccl = {
-    .name = "nccl",
-    .on_device = true,
-    .wire_bf16 = true,
-    .load = nccl_load_all,
-    .version = nccl_version,
-    .open = nccl_open,
-    .subset = nccl_subset,
-    .close = nccl_close,
-    .buffer_new = nccl_buffer_new,
-    .buffer_begin = nccl_buffer_begin,
-    .buffer_finish = nccl_buffer_finish,
-    .buffer_free = nccl_buffer_free,
-    .check = nccl_check_sums,
-    .singles = singles,
-    .describe = nccl_describe,
-};

@@ -47,7 +47,7 @@ typedef struct nccl_table {
     void (*reset_debug)(void); /* ncclResetDebugInit, deprecated; NULL: this version has none */
 } nccl_table_t;
 
-/* lib.c. nccl_load sets nccl_lib; nccl_version loads it, too. */
+/* nccl_load sets nccl_lib; nccl_version loads it, too. */
 extern nccl_table_t nccl_lib;
 err_t nccl_load(void);
 void nccl_version(char *out, size_t n_bytes);
@@ -58,10 +58,8 @@ void nccl_version(char *out, size_t n_bytes);
 #define E_CUDART(call, what) TRY(nccl_cuda_check((call), (what), __FILE__, __LINE__))
 err_t nccl_check(ncclResult_t status, const char *what, const char *file, int line);
 err_t nccl_cuda_check(cudaError_t status, const char *what, const char *file, int line);
-/* NCCL's last error message on this rank; never empty. */
-const char *nccl_last_words(ncclResult_t status);
 
-/* The thread that watches a communicator (watch.c). */
+/* The thread that watches a communicator. */
 typedef struct nccl_watch {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -96,6 +94,13 @@ typedef struct nccl_impl {
 /* Waits until the work given to NCCL is on the stream, up to the options' timeout. Returns the library's
  * error, or ERR_PEER after the timeout. */
 err_t nccl_settle(nccl_impl_t *impl, ncclResult_t status, const char *what);
+/* *done: false if `sec` were not enough. */
+err_t nccl_settle_within(nccl_impl_t *impl, ncclResult_t status, const char *what, double sec, bool *done);
+/* Calls a function that frees the communicator. False if it does not return in time: its thread is then abandoned. */
+typedef ncclResult_t (*nccl_end_t)(ncclComm_t);
+bool nccl_end_within(nccl_end_t call, ncclComm_t handle, double sec);
+/* Limit for calls that need no peer, or none with work left. */
+extern const double nccl_end_sec;
 /* Locks the communicator for an NCCL call; ERR_PEER if it is broken. */
 err_t nccl_lock(nccl_impl_t *impl);
 void nccl_unlock(nccl_impl_t *impl);
@@ -105,21 +110,16 @@ bool nccl_find_broken(nccl_impl_t *impl, ncclResult_t *why);
  * ncclCommAbort waits for them to be released, and meanwhile they run without waiting for their peers. */
 void nccl_abort(nccl_impl_t *impl);
 
-/* buffer.c; functions of gradient_ops_t */
-err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out);
-err_t nccl_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count);
-err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer);
-void nccl_buffer_free(comm_t *comm, comm_buffer_t *buffer);
+/* nccl_watch_stop may be called without a start. */
+err_t nccl_watch_start(nccl_impl_t *impl);
+void nccl_watch_stop(nccl_impl_t *impl);
 
 /* Version and transport: "NCCL 2.28.9, P2P/CUMEM". */
 void nccl_describe_way(const comm_t *comm, char *out, size_t n_bytes);
 
-extern const gradient_ops_t gradients_nccl;
 /* collective.c */
 extern const collective_ops_t collective_nccl;
-
-/* watch.c. nccl_watch_stop may be called without a start. */
-err_t nccl_watch_start(nccl_impl_t *impl);
-void nccl_watch_stop(nccl_impl_t *impl);
+/* gradients.c */
+extern const gradient_ops_t gradients_nccl;
 
 #endif
