@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads rank and size from the launcher's environment, for messages and choices before MPI_Init (after it, the communicator is the
- * authority), /proc, and run-queue delays from the kernel; starts threads with signals blocked, and the one that receives them.
- * What a thread does and how it ends is left to the callers. */
+/* Rank and size by the launcher's environment serve messages and choices before MPI_Init; after it, the communicator is the
+ * authority. Threads start with signals blocked, and one receives them; what a thread does and how it ends is left to the
+ * callers. The rest asks the kernel: run-queue delays, /proc, access to other processes' memory, shared libraries. */
 #include "base/process.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
