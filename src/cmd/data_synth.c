@@ -8,8 +8,7 @@
 #include "base/log.h"
 #include "cmd/data.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/digits.h"
-#include "data/dataset/shapes.h"
+#include "data/dataset/synth.h"
 
 static const char usage[] =
     "usage: dptrain data synth digits|shapes|objects --out DIR [options]\n"

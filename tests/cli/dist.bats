@@ -95,5 +95,5 @@ listed() { # FIRST WORDS OF THE ROW
     [ "$(listed 'shards, ')" = "$(jq .schema shards/manifest.json)" ]
     [ "$(listed 'records, ')" = "$(jq 'select(.record == "run") | .schema' run/metrics.jsonl)" ]
     [ "$(listed 'algorithms, ')" = "$("$dptrain" checkpoint show run | sed -n "s/^  # dptrain's algorithms, format //p")" ]
-    [ "$(listed 'hashes of data, ')" = "$(grep -oE 'dptrain content [0-9]+' "$root/src/data/dataset/content_file.c" | grep -oE '[0-9]+$')" ]
+    [ "$(listed 'hashes of data, ')" = "$(grep -oE 'dptrain content [0-9]+' "$root/src/data/dataset/content.c" | grep -oE '[0-9]+$')" ]
 }

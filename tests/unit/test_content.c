@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "data/dataset/content_file.h"
+#include "data/dataset/content.h"
 #include "tests/folder.h"
 #include "tests/tap.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "data/dataset/digits.h"
 #include "data/dataset/idx.h"
+#include "data/dataset/synth.h"
 #include "tests/tap.h"
 
 enum { N_PIXELS = DIGITS_SIDE * DIGITS_SIDE, N_FEW = 64, N_MANY = 4000 };

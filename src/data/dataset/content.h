@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The contents of a dataset's image files: a hash of each, noted when the file is read and compared whenever it is
- * read again. train/feed/data.h compares them between ranks, content_file.h keeps them between runs. Not
- * collective. */
+/* The contents of a dataset's image files: a hash of each, noted when the file is read and compared whenever it is read
+ * again, and kept between processes. train/feed/data.h compares them between ranks. Not collective. */
 #ifndef DATA_DATASET_CONTENT_H
 #define DATA_DATASET_CONTENT_H
 
@@ -11,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/fs.h"
 #include "data/annotation/sample.h"
 
 /* An entry: 48 bits of the bytes' XXH3, then who read them; 0: unknown. */
@@ -42,7 +42,7 @@ typedef struct content {
 err_t content_new(const int64_t n[SPLIT_COUNT], content_t **out);
 void content_free(content_t **content);
 
-/* Identifies the files, for content_file.h. */
+/* Identifies the files, for content_file_read and content_file_write. */
 err_t content_new_names(content_t *content);
 uint64_t content_name(split_t split, const char *name, int64_t n_bytes);
 
@@ -55,8 +55,6 @@ static inline int content_who(content_entry_t entry)
 {
     return (int)(entry & CONTENT_CACHE);
 }
-
-content_entry_t content_entry(const void *bytes, size_t n_bytes, int who);
 
 static inline content_entry_t content_get(const content_t *content, split_t split, int64_t index)
 {
@@ -71,8 +69,7 @@ static inline split_t content_place(const content_t *content, int64_t at, int64_
     return at < n_train ? SPLIT_TRAIN : SPLIT_VAL;
 }
 
-/* Set an unknown entry, counting it as new or not; do nothing if it is known. */
-void content_add(content_t *content, split_t split, int64_t index, content_entry_t entry);
+/* Sets an unknown entry; false, and nothing is done, if it is known. */
 bool content_learn(content_t *content, split_t split, int64_t index, content_entry_t entry);
 
 /* Notes the bytes of a file. Thread-safe. ERR_DATA if an earlier reading found others: names the file and the
@@ -82,5 +79,27 @@ err_t content_note(content_t *content, split_t split, int64_t index, const void 
 /* Raises that error: `mine` and `other` differ. */
 err_t content_raise(const content_t *content, split_t split, int64_t index, content_entry_t mine,
                     content_entry_t other);
+
+/* Hashes are kept between processes: in the user's cache, where a file is known by its name, size and time, and with a
+ * run, where it is known by its name and size. Only in the process that listed the files.
+ *
+ * The file: "dptrain content 1\n" padded to 24 bytes, the number of pairs, their XXH3, then the pairs: a file's identity
+ * and its hash, in the order of the files. A file of another form is ignored, with a warning. */
+#define CONTENT_RUN_NAME "content.xxh3"                        /* in the folder of a run */
+enum { CONTENT_MAX_CACHES = 64, CONTENT_MAX_FILES = 1 << 25 }; /* larger sets are not kept */
+
+/* The cache of the data in the folder `where`: content-HASH.xxh3 in the user's cache folder. ERR_USAGE: none. */
+err_t content_cache_path(const char *where, char out[FS_PATH_MAX]);
+
+/* Adds the hashes in a file.
+ *
+ *   who  CONTENT_CACHE: identities with times; CONTENT_RUN: without
+ *
+ * A missing file is empty. ERR_DATA: a hash differs from a known one. */
+err_t content_file_read(content_t *content, const char *path, int who);
+
+/* Writes the known hashes atomically, to a cache with those that another process has added meanwhile. Of a cache
+ * folder with more than CONTENT_MAX_CACHES, removes the oldest. */
+err_t content_file_write(content_t *content, const char *path, int who);
 
 #endif

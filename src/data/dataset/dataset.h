@@ -5,14 +5,98 @@
 #define DATA_DATASET_DATASET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
+#include "base/fs.h"
+#include "compute/tensor/pixels.h"
 #include "compute/tensor/tensor.h"
+#include "data/annotation/sample.h"
 #include "data/dataset/content.h"
-#include "data/dataset/field.h"
-#include "data/dataset/info.h"
 #include "data/dataset/sampler.h"
+#include "data/transform/settings.h"
+
+/* Named values that a sample has beside its image, as "label" or "target": what a task needs of its annotations. */
+enum { FIELDS_MAX = 8 };
+
+/* A field has one row per sample, or 0 … max_rows of them (ragged). */
+typedef struct field {
+    const char *name; /* of the model's input that it is for */
+    dtype_t dtype;
+    int64_t row;      /* elements of a row */
+    int64_t max_rows; /* per sample; 0: not ragged */
+} field_t;
+
+typedef struct fields {
+    int n;
+    bool on_host; /* the host reads them in the middle of a step: they stay in its memory */
+    field_t at[FIELDS_MAX];
+} fields_t;
+
+/* Where to write a sample's rows of a field. */
+typedef struct field_place {
+    void *data;      /* room for one row, or max_rows */
+    int64_t *n_rows; /* ragged: receives their number; otherwise NULL */
+} field_place_t;
+
+/* A field of a batch of n samples: the rows of all samples, one after another. */
+typedef struct batch_field {
+    void *data;
+    int64_t *offsets; /* ragged: [n + 1], sample i has rows offsets[i] … offsets[i + 1]; otherwise NULL */
+} batch_field_t;
+
+/* Of kinds whose samples have a label alone. places: the request's, or NULL. */
+static inline void field_put_label(const field_place_t *places, int32_t label)
+{
+    if (places) memcpy(places[0].data, &label, sizeof label);
+}
+
+static inline size_t field_row_bytes(const field_t *field)
+{
+    return (size_t)field->row * dtype_size(field->dtype);
+}
+
+/* The most bytes of a sample. */
+static inline size_t field_sample_bytes(const field_t *field)
+{
+    return field_row_bytes(field) * (size_t)(field->max_rows ? field->max_rows : 1);
+}
+
+/* The bytes of a batch. */
+static inline size_t batch_field_bytes(const field_t *field, const batch_field_t *of, int64_t n)
+{
+    return field_row_bytes(field) * (size_t)(of->offsets ? of->offsets[n] : n);
+}
+
+/* TASK_DETECT: what images have. */
+typedef struct dataset_objects {
+    int64_t most, most_runs; /* in one image: objects and ignored boxes, and runs of masks */
+    int64_t most_mask_runs;  /* of one object */
+    int64_t n_train;         /* training objects */
+    int64_t n_unmasked;      /* of these, without a segmentation */
+    int64_t n_left_out;      /* training images without objects to train on */
+} dataset_objects_t;
+
+/* What is known of a dataset without reading its images. */
+typedef struct dataset_info {
+    const char *kind;         /* "idx", "digits", "synthetic", "images" */
+    char source[FS_PATH_MAX]; /* for messages: the folder, or a description */
+    int64_t n_samples[SPLIT_COUNT];
+    int64_t height, width, channels; /* TASK_DETECT: of the largest canvas */
+    int n_classes;                   /* TASK_DETECT: with the background, and ids that no category has */
+    const char *const *class_names;  /* [n_classes]; NULL: classes are numbers */
+    dataset_objects_t objects;
+    transform_task_t task;      /* what samples are, and their fields; images in memory: TASK_AUTO */
+    char transform[160];        /* human-readable description of the transforms; "" if none */
+    int64_t block[SPLIT_COUNT]; /* samples to read at once, about DATASET_BLOCK_BYTES; 1: in memory */
+    const char *about; /* for the header, in lines: how the data was understood; NULL or "": as usual */
+    const char *notes; /* for the user: corrected or skipped data; NULL or "" if none */
+    const char *hint;  /* source_t's; NULL or "" if none */
+    pixel_norm_t norm; /* of training pixels scaled to [0, 1] */
+    uint64_t hash;     /* XXH3 of sizes, pixels and labels of both splits, or source_t's */
+} dataset_info_t;
 
 /* What --data accepts, for messages. */
 #define DATASET_EXPECTED                                                                                      \
@@ -74,7 +158,7 @@ err_t dataset_choose(const char *option, char *where, char *why);
  * checkpoints and records have such a name, it is the built-in kind's. */
 err_t dataset_check_name(const char *option);
 
-/* Whether there is such data: a built-in kind, a folder, or a set of IDX files (idx_locate). */
+/* Whether there is such data: a built-in kind, a folder, or a set of IDX files (idx_is). */
 bool dataset_is_there(const char *where);
 
 /* Whether --data takes the word for a built-in kind; a folder of this name in the current one is ./NAME. */

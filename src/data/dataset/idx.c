@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads an IDX file, plain or gzip-compressed, and writes a plain one. idx_find.c finds a data set's four files. */
+/* Reads an IDX file, plain or gzip-compressed, and writes a plain one. idx_folder.c finds a data set's four files. */
 #include "data/dataset/idx.h"
 
 #include <errno.h>

@@ -28,35 +28,14 @@ err_t idx_write(const char *path, shape_t shape, const uint8_t *values);
  * does not fit. */
 err_t idx_read_labels(const char *path, int64_t max_bytes, int64_t *n, uint8_t **labels);
 
-enum { IDX_NAME_MAX = 256, IDX_SET_MAX = 64 };
+enum { IDX_NAME_MAX = 256 };
 
 /* The name of a split's plain file in MNIST: "train-images-idx3-ubyte". */
 void idx_name(split_t split, bool images, char out[IDX_NAME_MAX]);
 
-/* A data set among the files of a folder. Its files are called [SET-]train-images-idx3-ubyte, …-labels-idx1-ubyte (idx2-int
- * in QMNIST), and t10k or test in place of train; in any case, with '-', '_' or '.' between the words, plain or
- * packed. */
-typedef struct idx_set {
-    char name[IDX_SET_MAX];                  /* "emnist-letters"; "": the names are MNIST's own */
-    char file[SPLIT_COUNT][2][IDX_NAME_MAX]; /* [images] in the folder; "": there is none */
-} idx_set_t;
-
-typedef struct idx_found {
-    char folder[FS_PATH_MAX];
-    idx_set_t set;
-    char others[1024]; /* sets of the folder that were not taken, separated by commas */
-} idx_found_t;
-
-/* Finds the data set that --data names: a folder with one; with MNIST's own names beside others; or FOLDER/SET. The
- * files may be below, in folders called raw, gzip or …mnist…, as torchvision places them. ERR_DATA names the
- * folders or sets to choose from. Files may be missing. */
-err_t idx_locate(const char *where, idx_found_t *out);
-
-/* Whether there is such a set, or several. Raises nothing. */
+/* Whether --data names a set of IDX files, or several: a folder with one, or FOLDER/SET. The files may be below, in
+ * folders called raw, gzip or …mnist…, as torchvision places them. Raises nothing. */
 bool idx_is(const char *where);
-
-/* The path of a file of the set. ERR_DATA names the missing file. */
-err_t idx_file(const idx_found_t *found, split_t split, bool images, char out[FS_PATH_MAX]);
 
 /* Any file of a set in this very folder. */
 bool idx_has_file(const char *folder, char out[FS_PATH_MAX]);
@@ -64,7 +43,7 @@ bool idx_has_file(const char *folder, char out[FS_PATH_MAX]);
 /* For messages about a --data that holds nothing: where IDX files are nearby, with a semicolon before; or "". */
 void idx_hint(const char *where, char *out, size_t n_bytes);
 
-/* Such a data set, with as many classes as the training labels have; a validation label beyond them is ERR_DATA. */
+/* A data set of --data, with as many classes as the training labels have; a validation label beyond them is ERR_DATA. */
 extern const dataset_ops_t dataset_idx;
 
 #endif

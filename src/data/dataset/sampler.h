@@ -16,7 +16,7 @@
  * whole.
  *
  * With `weigh`, global batches hold samples of one group where possible, and each is dealt to its shards by cost
- * (balance.h). The set of samples in a global batch does not depend on shards or ranks; their order does, unless
+ * (the most expensive sample first, to the shard with the least so far). The set of samples in a global batch does not depend on shards or ranks; their order does, unless
  * n_shards fixes it. Not collective. */
 #ifndef DATA_DATASET_SAMPLER_H
 #define DATA_DATASET_SAMPLER_H
@@ -25,9 +25,15 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "data/dataset/balance.h"
 
 typedef struct sampler sampler_t;
+
+/* What a sample is to training. */
+typedef struct sampler_weight {
+    int group;   /* from 0, below BALANCE_GROUPS; batches are of one group where possible */
+    double cost; /* estimated, ≥ 0; only ratios count */
+} sampler_weight_t;
+enum { BALANCE_GROUPS = 64 };
 
 enum { SAMPLER_MAX_SHARDS = 4096 }; /* with `weigh` */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Draws the stand-ins for photographs and writes them, with the list of their objects. The shapes are functions of a
  * point in their own frame, sampled four times per pixel. */
-#include "data/dataset/shapes.h"
+#include "data/dataset/synth.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "data/dataset/digits.h"
+#include "data/dataset/synth.h"
 
 enum { SEED = 1, N_TRAIN = 60000, N_VAL = 10000, N_CLASSES = 10 };
 enum { POOL = 64, N_POOL_VAL = 32, POOL_CHANNELS = 3 };

@@ -7,8 +7,8 @@
 
 #include "base/mem.h"
 #include "data/dataset/dataset.h"
-#include "data/dataset/digits.h"
 #include "data/dataset/idx.h"
+#include "data/dataset/synth.h"
 #include "data/load/images.h"
 #include "data/load/samples.h"
 #include "data/source/source.h"

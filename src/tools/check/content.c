@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "cluster/comm/watchdog.h"
-#include "data/dataset/content_file.h"
+#include "data/dataset/content.h"
 #include "train/feed/data.h"
 
 static const char what[] = "reading files", name[] = "content";

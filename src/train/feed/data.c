@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "cluster/comm/comm.h"
-#include "data/dataset/content_file.h"
+#include "data/dataset/content.h"
 
 static const char comparing[] = "comparing the contents of files";
 

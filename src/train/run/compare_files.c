@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "cluster/comm/watchdog.h"
-#include "data/dataset/content_file.h"
+#include "data/dataset/content.h"
 #include "train/feed/data.h"
 #include "train/run/setup.h"
 

@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "cluster/comm/watchdog.h"
 #include "cluster/session/disk_wait.h"
-#include "data/dataset/content_file.h"
+#include "data/dataset/content.h"
 #include "store/checkpoint/store.h"
 #include "train/run/setup.h"
 
