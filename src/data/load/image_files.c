@@ -27,17 +27,10 @@ static err_t add_path(image_list_t *list, const char *path)
 }
 
 /* Folders below `path` go to the end of the list `folders`. */
-static err_t add_entry(image_list_t *list, image_list_t *folders, const char *path, const char *name)
-{
-    char entry[FS_PATH_MAX];
-    struct stat info;
-    TRY(fs_join(entry, path, name));
-    if (lstat(entry, &info) == 0 && S_ISDIR(info.st_mode)) return add_path(folders, entry);
-    return image_is_named(name) && !fs_is_folder(entry) ? add_path(list, entry) : ERR_OK;
-}
-
 static err_t add_folder(image_list_t *list, image_list_t *folders, const char *path)
 {
+    char below[FS_PATH_MAX];
+    struct stat info;
     err_t err = ERR_OK;
     DIR *dir = opendir(path);
     if (!dir) RAISE(ERR_DATA, "cannot open the folder %s: %s", path, strerror(errno));
@@ -46,7 +39,13 @@ static err_t add_folder(image_list_t *list, image_list_t *folders, const char *p
         const struct dirent *entry = readdir(dir);
         if (!entry && errno) RAISE_OUT(err, ERR_DATA, "cannot read the folder %s: %s", path, strerror(errno));
         if (!entry) break;
-        if (entry->d_name[0] != '.') TRY_OUT(err, add_entry(list, folders, path, entry->d_name));
+        const char *name = entry->d_name;
+        if (name[0] == '.') continue;
+        TRY_OUT(err, fs_join(below, path, name));
+        if (lstat(below, &info) == 0 && S_ISDIR(info.st_mode))
+            TRY_OUT(err, add_path(folders, below));
+        else if (image_is_named(name) && !fs_is_folder(below))
+            TRY_OUT(err, add_path(list, below));
     }
 out:
     closedir(dir);
@@ -175,44 +174,27 @@ static err_t decode_file(const dataset_t *dataset, reader_t *r, image_bytes_t fr
     return ERR_OK;
 }
 
-static err_t read_descriptor(int fd, const char *path, char **out, size_t *n_bytes)
+err_t image_file_read(const char *path, char **out, size_t *n_bytes)
 {
     struct stat info;
     char *bytes = NULL;
-    if (fstat(fd, &info) != 0) RAISE(ERR_DATA, "cannot read %s: %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode)) RAISE(ERR_DATA, "%s is not a regular file", path);
-    if (info.st_size > SOURCE_MAX_IMAGE)
-        RAISE(ERR_DATA, "%s is larger than %d bytes, the limit for images", path, SOURCE_MAX_IMAGE);
-    TRY(mem_new((size_t)info.st_size + 1, "an image file", &bytes));
-    int reason = fs_read_all(fd, FS_HERE, bytes, (size_t)info.st_size, n_bytes);
-    if (reason) {
-        mem_free(&bytes);
-        RAISE(ERR_DATA, "cannot read %s: %s", path, strerror(reason));
-    }
-    *out = bytes;
-    return ERR_OK;
-}
-
-err_t image_file_read(const char *path, char **out, size_t *n_bytes)
-{
+    err_t err = ERR_OK;
     /* Non-blocking, so that a FIFO does not hang. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) RAISE(ERR_DATA, "cannot read %s: %s", path, strerror(errno));
-    err_t err = read_descriptor(fd, path, out, n_bytes);
+    if (fstat(fd, &info) != 0) RAISE_OUT(err, ERR_DATA, "cannot read %s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode)) RAISE_OUT(err, ERR_DATA, "%s is not a regular file", path);
+    if (info.st_size > SOURCE_MAX_IMAGE)
+        RAISE_OUT(err, ERR_DATA, "%s is larger than %d bytes, the limit for images", path, SOURCE_MAX_IMAGE);
+    TRY_OUT(err, mem_new((size_t)info.st_size + 1, "an image file", &bytes));
+    int reason = fs_read_all(fd, FS_HERE, bytes, (size_t)info.st_size, n_bytes);
+    if (reason) RAISE_OUT(err, ERR_DATA, "cannot read %s: %s", path, strerror(reason));
+    *out = bytes;
+    bytes = NULL;
+out:
+    mem_free(&bytes);
     close(fd);
     return err;
-}
-
-/* The images have no labels; what the model needs is 0. */
-static void clear_fields(const dataset_info_t *info, const field_place_t *places)
-{
-    const fields_t fields = samples_fields(info);
-    for (int i = 0; places && i < fields.n; i++) {
-        if (places[i].n_rows)
-            *places[i].n_rows = 0;
-        else
-            memset(places[i].data, 0, field_row_bytes(&fields.at[i]));
-    }
 }
 
 /* Only the system's failures are errors. */
@@ -234,7 +216,14 @@ static err_t read_file(dataset_reader_t *reader, const dataset_request_t *reques
         err = mem_strdup(err_message(), &p->errors[request->index]);
     }
     out->bytes = r->bytes;
-    clear_fields(info, request->fields);
+    const field_place_t *places = request->fields; /* the images have no labels; what the model needs is 0 */
+    const fields_t fields = samples_fields(info);
+    for (int i = 0; places && i < fields.n; i++) {
+        if (places[i].n_rows)
+            *places[i].n_rows = 0;
+        else
+            memset(places[i].data, 0, field_row_bytes(&fields.at[i]));
+    }
     return err;
 }
 

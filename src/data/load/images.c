@@ -65,37 +65,10 @@ static err_t set_classes(images_t *p, dataset_info_t *info)
     return ERR_OK;
 }
 
-static void set_size(const images_t *p, dataset_info_t *info)
-{
-    const canvases_t *c = &p->settings.canvases;
-    const map_size_t square = {p->settings.input_size, p->settings.input_size},
-                     size = p->samples->on_canvas ? c->size[c->n - 1] : square;
-    info->height = size.height;
-    info->width = size.width;
-}
-
 uint64_t images_hash(const source_t *source, transform_task_t task)
 {
     const uint64_t parts[] = {source->hash, (uint64_t)task};
     return XXH3_64bits(parts, sizeof parts);
-}
-
-static void set_info(const images_t *p, dataset_info_t *info)
-{
-    const source_t *source = p->source;
-    snprintf(info->source, sizeof info->source, "%s", source->path);
-    for (split_t split = 0; split < SPLIT_COUNT; split++)
-        info->n_samples[split] = p->samples->list ? p->list.n[split] : source->n_samples[split];
-    info->objects = p->list.objects;
-    info->notes = source->notes;
-    info->about = source->about;
-    info->hint = source->hint;
-    transform_describe(&p->settings, info->transform, sizeof info->transform);
-    set_size(p, info);
-    info->channels = 3;
-    info->task = p->settings.task;
-    info->norm = pixel_norm_imagenet();
-    info->hash = images_hash(source, p->settings.task);
 }
 
 static err_t new_images(dataset_t *dataset, const transform_settings_t *settings, images_t **out)
@@ -111,18 +84,36 @@ static err_t new_images(dataset_t *dataset, const transform_settings_t *settings
 static err_t set_dataset(dataset_t *dataset)
 {
     images_t *p = dataset->impl;
-    const char *where = p->source->path;
-    TRY(transform_resolve(&p->settings, p->source->has_annotations, where));
+    dataset_info_t *info = &dataset->info;
+    const source_t *source = p->source;
+    const char *where = source->path;
+    TRY(transform_resolve(&p->settings, source->has_annotations, where));
     p->samples = samples_of(p->settings.task);
     if (p->samples->list && !p->list.of[SPLIT_TRAIN])
-        TRY(p->samples->list(p->source, &p->settings, dataset->watch, &p->list));
+        TRY(p->samples->list(source, &p->settings, dataset->watch, &p->list));
     if (p->samples->on_canvas) p->settings.canvases = p->list.canvases;
-    TRY(set_classes(p, &dataset->info));
-    set_info(p, &dataset->info);
+    TRY(set_classes(p, info));
+    snprintf(info->source, sizeof info->source, "%s", where);
     for (split_t split = 0; split < SPLIT_COUNT; split++)
-        if (p->source->n_samples[split] > INT32_MAX)
+        info->n_samples[split] = p->samples->list ? p->list.n[split] : source->n_samples[split];
+    info->objects = p->list.objects;
+    info->notes = source->notes;
+    info->about = source->about;
+    info->hint = source->hint;
+    transform_describe(&p->settings, info->transform, sizeof info->transform);
+    const canvases_t *c = &p->settings.canvases;
+    const map_size_t square = {p->settings.input_size, p->settings.input_size},
+                     size = p->samples->on_canvas ? c->size[c->n - 1] : square;
+    info->height = size.height;
+    info->width = size.width;
+    info->channels = 3;
+    info->task = p->settings.task;
+    info->norm = pixel_norm_imagenet();
+    info->hash = images_hash(source, p->settings.task);
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        if (source->n_samples[split] > INT32_MAX)
             RAISE(ERR_DATA, "%s: %" PRId64 " %s images exceed the limit of %d", where,
-                  p->source->n_samples[split], split_words[split], INT32_MAX);
+                  source->n_samples[split], split_words[split], INT32_MAX);
     return ERR_OK;
 }
 
@@ -147,24 +138,6 @@ static err_t new_content(dataset_t *dataset)
     return ERR_OK;
 }
 
-/* In the process that listed the files. */
-static err_t name_content(dataset_t *dataset)
-{
-    const source_t *source = ((const images_t *)dataset->impl)->source;
-    content_t *content = dataset->content;
-    source_buffer_t buffer = {0};
-    sample_t sample;
-    if (!content) return ERR_OK;
-    TRY(content_new_names(content));
-    for (split_t split = 0; split < SPLIT_COUNT; split++)
-        for (int64_t i = 0; i < content->n[split]; i++) {
-            TRY(source_describe(source, split, i, &buffer, &sample)); /* files need no buffer */
-            content->names[split][i] = content_name(split, sample.name, (int64_t)sample.n_bytes);
-            content->times[split][i] = source->entries[split][i].time_ns;
-        }
-    return ERR_OK;
-}
-
 static err_t open_images(dataset_t *dataset, const char *where, const transform_settings_t *settings)
 {
     images_t *p = NULL;
@@ -173,7 +146,16 @@ static err_t open_images(dataset_t *dataset, const char *where, const transform_
     TRY(set_dataset(dataset));
     set_blocks(dataset);
     TRY(new_content(dataset));
-    TRY(name_content(dataset));
+    content_t *content = dataset->content;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    if (content) TRY(content_new_names(content));
+    for (split_t split = 0; content && split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < content->n[split]; i++) {
+            TRY(source_describe(p->source, split, i, &buffer, &sample)); /* files need no buffer */
+            content->names[split][i] = content_name(split, sample.name, (int64_t)sample.n_bytes);
+            content->times[split][i] = p->source->entries[split][i].time_ns;
+        }
     if (dataset->info.n_classes < 1) RAISE(ERR_DATA, "%s has no categories", where);
     return ERR_OK;
 }
@@ -185,27 +167,8 @@ typedef struct tail {
     canvases_t canvases;
 } tail_t;
 
-/* Appends the list to a saved source; *bytes and *n_bytes grow. */
-static err_t sample_list_save(const sample_list_t *list, void **bytes, int64_t *n_bytes)
-{
-    const tail_t tail = {.n = {list->n[SPLIT_TRAIN], list->n[SPLIT_VAL]},
-                         .objects = list->objects,
-                         .canvases = list->canvases};
-    const size_t n_refs = (size_t)(tail.n[SPLIT_TRAIN] + tail.n[SPLIT_VAL]) * sizeof(sample_ref_t);
-    TRY(mem_resize((size_t)*n_bytes + n_refs + sizeof tail, "the list of samples", bytes));
-    char *at = (char *)*bytes + *n_bytes;
-    for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        const size_t n_split = (size_t)tail.n[split] * sizeof(sample_ref_t);
-        if (n_split) memcpy(at, list->of[split], n_split);
-        at += n_split;
-    }
-    memcpy(at, &tail, sizeof tail);
-    *n_bytes += (int64_t)(n_refs + sizeof tail);
-    return ERR_OK;
-}
-
 /* Reads it from the end, and reduces *n_bytes to the source's part. ERR_DATA: the lengths do not match. */
-static err_t sample_list_restore(const char *bytes, int64_t *n_bytes, sample_list_t *list)
+static err_t restore_list(const char *bytes, int64_t *n_bytes, sample_list_t *list)
 {
     tail_t tail;
     int64_t left = *n_bytes - (int64_t)sizeof tail;
@@ -229,8 +192,31 @@ static err_t sample_list_restore(const char *bytes, int64_t *n_bytes, sample_lis
     return ERR_OK;
 }
 
+/* The source, followed by the list of samples. */
+static err_t save_images(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
+{
+    const images_t *p = dataset->impl;
+    const sample_list_t *list = &p->list;
+    TRY(source_save(p->source, bytes, n_bytes));
+    if (!p->samples->list) return ERR_OK;
+    const tail_t tail = {.n = {list->n[SPLIT_TRAIN], list->n[SPLIT_VAL]},
+                         .objects = list->objects,
+                         .canvases = list->canvases};
+    const size_t n_refs = (size_t)(tail.n[SPLIT_TRAIN] + tail.n[SPLIT_VAL]) * sizeof(sample_ref_t);
+    TRY(mem_resize((size_t)*n_bytes + n_refs + sizeof tail, "the list of samples", bytes));
+    char *at = (char *)*bytes + *n_bytes;
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        const size_t n_split = (size_t)tail.n[split] * sizeof(sample_ref_t);
+        if (n_split) memcpy(at, list->of[split], n_split);
+        at += n_split;
+    }
+    memcpy(at, &tail, sizeof tail);
+    *n_bytes += (int64_t)(n_refs + sizeof tail);
+    return ERR_OK;
+}
+
 /* ERR_DATA: a sample refers to an image that the source does not have; too many canvases. */
-static err_t sample_list_check(const source_t *source, const sample_list_t *list)
+static err_t check_list(const source_t *source, const sample_list_t *list)
 {
     if (list->canvases.n < 0 || list->canvases.n > CANVAS_MAX)
         RAISE(ERR_DATA, "the list of samples from rank 0 has %d canvases", list->canvases.n);
@@ -242,13 +228,6 @@ static err_t sample_list_check(const source_t *source, const sample_list_t *list
     return ERR_OK;
 }
 
-static err_t save_images(const dataset_t *dataset, void **bytes, int64_t *n_bytes)
-{
-    const images_t *p = dataset->impl;
-    TRY(source_save(p->source, bytes, n_bytes));
-    return p->samples->list ? sample_list_save(&p->list, bytes, n_bytes) : ERR_OK;
-}
-
 /* The rank that opened the dataset has checked it; only lengths and indices are checked again. */
 static err_t restore_images(dataset_t *dataset, const transform_settings_t *settings, void **bytes,
                             int64_t n_bytes)
@@ -256,9 +235,9 @@ static err_t restore_images(dataset_t *dataset, const transform_settings_t *sett
     images_t *p = NULL;
     const bool listed = samples_of(settings->task)->list != NULL;
     TRY(new_images(dataset, settings, &p));
-    if (listed) TRY(sample_list_restore(*bytes, &n_bytes, &p->list));
+    if (listed) TRY(restore_list(*bytes, &n_bytes, &p->list));
     TRY(source_restore(bytes, n_bytes, &p->source));
-    if (listed) TRY(sample_list_check(p->source, &p->list));
+    if (listed) TRY(check_list(p->source, &p->list));
     TRY(set_dataset(dataset));
     set_blocks(dataset);
     return new_content(dataset);
@@ -310,24 +289,19 @@ static void add_margin(double *from, double *length, double end)
     *length = fmax(to - *from, 1);
 }
 
-/* The object's box in the image as shown, extended by TRANSFORM_MARGIN on each side and clipped to the image. */
-static image_rect_t crop_region(const annotation_t *object, const image_info_t *info)
-{
-    const double *stored = object->box;
-    image_rect_t box = orient_to_shown(info->orientation, info->stored_width, info->stored_height,
-                                       (image_rect_t){stored[0], stored[1], stored[2], stored[3]});
-    add_margin(&box.x, &box.width, (double)info->width);
-    add_margin(&box.y, &box.height, (double)info->height);
-    return box;
-}
-
+/* What is shown of an image: all, or an object's box in the image as shown, extended by TRANSFORM_MARGIN on each side and
+ * clipped to the image. */
 static image_rect_t region_of(const images_t *p, const dataset_request_t *request, const sample_t *sample,
                               const image_info_t *info)
 {
     double width = (double)info->width, height = (double)info->height;
     if (!p->samples->of_objects) return (image_rect_t){0, 0, width, height};
-    const annotation_t *object = &sample->annotations[p->list.of[request->split][request->index].object];
-    return crop_region(object, info);
+    const double *stored = sample->annotations[p->list.of[request->split][request->index].object].box;
+    image_rect_t box = orient_to_shown(info->orientation, info->stored_width, info->stored_height,
+                                       (image_rect_t){stored[0], stored[1], stored[2], stored[3]});
+    add_margin(&box.x, &box.width, width);
+    add_margin(&box.y, &box.height, height);
+    return box;
 }
 
 /* Both return the CPU time at which the image was decoded. */
@@ -369,20 +343,6 @@ static err_t show_on_canvas(dataset_reader_t *reader, const dataset_request_t *r
     return resize(&image, place, r->view.flipped, scaled.width, scaled.height, &r->scratch.resize, r->rgb);
 }
 
-static err_t decode_and_show(dataset_reader_t *reader, const dataset_request_t *request,
-                             const sample_t *sample, image_bytes_t bytes)
-{
-    const images_t *p = reader->dataset->impl;
-    double start = clock_sec(), start_cpu = clock_thread_sec(), decoded_cpu = start_cpu;
-    TRY(p->samples->on_canvas ? show_on_canvas(reader, request, sample, bytes, &decoded_cpu)
-                              : show_in_square(reader, request, sample, bytes, &decoded_cpu));
-    double end_cpu = clock_thread_sec(), wait = clock_sec() - start - (end_cpu - start_cpu);
-    reader->cost.decode += decoded_cpu - start_cpu;
-    reader->cost.resize += end_cpu - decoded_cpu;
-    reader->cost.cpu_wait += wait > 0 ? wait : 0;
-    return ERR_OK;
-}
-
 /* Turns the hint about samples into one about images. */
 static source_near_t find_near(const images_t *p, const dataset_request_t *request)
 {
@@ -415,7 +375,15 @@ static err_t read_image(dataset_reader_t *reader, const dataset_request_t *reque
         RAISE(ERR_DATA, "%s has lost annotations since it was opened", name);
     if (p->labels && sample.label >= 0) sample.label = p->labels[sample.label];
     if (content) TRY(content_note(content, request->split, reader->image, sample.bytes, sample.n_bytes));
-    TRY(decode_and_show(reader, request, &sample, (image_bytes_t){name, sample.bytes, sample.n_bytes}));
+    const image_bytes_t bytes = {name, sample.bytes, sample.n_bytes};
+    start = clock_sec();
+    double start_cpu = clock_thread_sec(), decoded_cpu = start_cpu;
+    TRY(p->samples->on_canvas ? show_on_canvas(reader, request, &sample, bytes, &decoded_cpu)
+                              : show_in_square(reader, request, &sample, bytes, &decoded_cpu));
+    double end_cpu = clock_thread_sec(), wait = clock_sec() - start - (end_cpu - start_cpu);
+    reader->cost.decode += decoded_cpu - start_cpu;
+    reader->cost.resize += end_cpu - decoded_cpu;
+    reader->cost.cpu_wait += wait > 0 ? wait : 0;
     out->bytes = r->rgb;
     out->place = p->samples->on_canvas ? &r->view.place : NULL;
     const samples_item_t item = {&sample,
@@ -489,23 +457,6 @@ static int by_size(const void *a, const void *b)
                                 : (x->height > y->height) - (x->height < y->height);
 }
 
-/* Of samples in the order of by_size. */
-static void count_sizes(const sample_t *seen, int n, images_sizes_t *out)
-{
-    for (int i = 0, first = 0; i < n; i++) {
-        if (by_size(&seen[first], &seen[i]) != 0) first = i;
-        if (2 * (i + 1 - first) > n) out->width = seen[i].width, out->height = seen[i].height;
-    }
-    const int at[] = {0, n / 2, n - 1};
-    int64_t *const to[] = {&out->shortest, &out->median, &out->longest};
-    for (int k = 0; k < 3; k++) {
-        const sample_t *s = &seen[at[k]];
-        *to[k] = s->width < s->height ? s->width : s->height;
-    }
-    out->alike = by_size(&seen[0], &seen[n - 1]) == 0;
-    out->n = n;
-}
-
 void images_look(const dataset_t *dataset, double max_sec, images_sizes_t *out)
 {
     enum { STRIDE = 39 }; /* odd: so that a few looks, too, are spread */
@@ -528,7 +479,19 @@ void images_look(const dataset_t *dataset, double max_sec, images_sizes_t *out)
     }
     source_free_buffer(p->source, &buffer);
     qsort(seen, (size_t)n, sizeof *seen, by_size);
-    if (n > 0) count_sizes(seen, n, out);
+    if (n == 0) return;
+    for (int i = 0, first = 0; i < n; i++) {
+        if (by_size(&seen[first], &seen[i]) != 0) first = i;
+        if (2 * (i + 1 - first) > n) out->width = seen[i].width, out->height = seen[i].height;
+    }
+    const int at[] = {0, n / 2, n - 1};
+    int64_t *const to[] = {&out->shortest, &out->median, &out->longest};
+    for (int k = 0; k < 3; k++) {
+        const sample_t *s = &seen[at[k]];
+        *to[k] = s->width < s->height ? s->width : s->height;
+    }
+    out->alike = by_size(&seen[0], &seen[n - 1]) == 0;
+    out->n = n;
 }
 
 bool images_have_labels(const dataset_t *dataset)

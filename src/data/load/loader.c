@@ -207,16 +207,6 @@ static void release_block(const loader_t *loader, void *in_out_pointer)
     *block = NULL;
 }
 
-static err_t make_field(const loader_t *loader, const field_t *field, batch_field_t *out)
-{
-    int64_t n = loader->options.max_local;
-    TRY(make_block(loader, n, field_sample_bytes(field), "a batch of fields", &out->data));
-    if (field->max_rows == 0) return ERR_OK;
-    TRY(mem_new_array(n + 1, sizeof *out->offsets, "offsets of a batch", &out->offsets));
-    mem_touch(out->offsets, (size_t)(n + 1) * sizeof *out->offsets);
-    return ERR_OK;
-}
-
 /* Allocates a batch and touches all its pages. free_slot also frees what an error left. */
 static err_t make_slot(const loader_t *loader, slot_t *slot)
 {
@@ -233,7 +223,14 @@ static err_t make_slot(const loader_t *loader, slot_t *slot)
     if (o->raw && loader->moved) TRY(make_block(loader, n, sizeof *b->maps, "a batch of maps", &b->maps));
     if (o->raw && samples_of(info->task)->on_canvas)
         TRY(mem_new_array(n, sizeof *b->places, "places of a batch", &b->places));
-    for (int k = 0; k < loader->fields.n; k++) TRY(make_field(loader, &loader->fields.at[k], &b->fields[k]));
+    for (int k = 0; k < loader->fields.n; k++) {
+        const field_t *field = &loader->fields.at[k];
+        batch_field_t *out = &b->fields[k];
+        TRY(make_block(loader, n, field_sample_bytes(field), "a batch of fields", &out->data));
+        if (field->max_rows == 0) continue;
+        TRY(mem_new_array(n + 1, sizeof *out->offsets, "offsets of a batch", &out->offsets));
+        mem_touch(out->offsets, (size_t)(n + 1) * sizeof *out->offsets);
+    }
     return ERR_OK;
 }
 
@@ -264,23 +261,6 @@ static err_t make_worker(loader_t *loader, worker_t *w)
     TRY(mem_new_array(n_image, sizeof *w->image, "an image to move", &w->image));
     mem_touch(w->image, (size_t)n_image * sizeof *w->image);
     return ERR_OK;
-}
-
-static void free_worker(worker_t *w)
-{
-    dataset_reader_close(&w->reader);
-    mem_free(&w->bytes);
-    mem_free(&w->image);
-}
-
-/* Jitter precedes the map, because backends that prepare pixels themselves receive bytes and maps. */
-static void jitter_sample(const loader_t *loader, const batch_t *batch, int64_t i, uint8_t *bytes)
-{
-    const loader_options_t *o = &loader->options;
-    const dataset_info_t *info = &o->dataset->info;
-    const image_rect_t whole = {0, 0, (double)info->width, (double)info->height};
-    const transform_t t = transform_random(o->transform, o->seed, batch->epoch, batch->index[i], whole);
-    jitter_apply(&t.jitter, bytes, info->height * info->width, info->channels);
 }
 
 /* Puts an image on its canvas, or notes where it goes. */
@@ -315,7 +295,13 @@ static void put_sample(worker_t *w, slot_t *slot, int64_t i, const dataset_sampl
     if (o->raw || loader->jittered) {
         uint8_t *own = o->raw ? batch->bytes + i * n_values : w->bytes;
         memcpy(own, bytes, (size_t)n_values);
-        if (loader->jittered) jitter_sample(loader, batch, i, own);
+        if (loader
+                ->jittered) { /* before the map, because backends that prepare pixels themselves receive both */
+            const image_rect_t whole = {0, 0, (double)info->width, (double)info->height};
+            const transform_t t =
+                transform_random(o->transform, o->seed, batch->epoch, batch->index[i], whole);
+            jitter_apply(&t.jitter, own, n_pixels, info->channels);
+        }
         bytes = own;
     }
     float *pixels = o->raw ? NULL : batch->pixels + i * n_values;
@@ -354,15 +340,6 @@ static err_t read_sample(worker_t *w, int64_t epoch, int64_t *index, const field
           o->dataset->info.source);
 }
 
-/* Where sample i of a batch being filled has its rows. Ragged rows are apart until pack_fields, and
- * offsets[i + 1] holds their number. */
-static field_place_t place_of(const field_t *field, const batch_field_t *in, int64_t i)
-{
-    char *data = in->data;
-    return (field_place_t){data + (size_t)i * field_sample_bytes(field),
-                           in->offsets ? in->offsets + i + 1 : NULL};
-}
-
 /* Closes the gaps between the ragged rows of a complete batch, and turns their counts into offsets. */
 static void pack_fields(const loader_t *loader, slot_t *slot)
 {
@@ -390,14 +367,20 @@ static err_t fill_sample(worker_t *w, slot_t *slot, int64_t i)
     dataset_sample_t sample;
     field_place_t places[FIELDS_MAX];
     const fields_t *fields = &w->loader->fields;
-    for (int k = 0; k < fields->n; k++) places[k] = place_of(&fields->at[k], &batch->fields[k], i);
+    for (int k = 0; k < fields->n;
+         k++) { /* ragged rows are apart until pack_fields; offsets[i + 1]: their number */
+        const batch_field_t *in = &batch->fields[k];
+        char *data = in->data;
+        places[k] = (field_place_t){data + (size_t)i * field_sample_bytes(&fields->at[k]),
+                                    in->offsets ? in->offsets + i + 1 : NULL};
+    }
     batch->index[i] = slot->wanted[i];
     TRY(read_sample(w, batch->epoch, &batch->index[i], places, &sample));
     put_sample(w, slot, i, &sample);
     return ERR_OK;
 }
 
-/* The functions down to add_cost are called under the mutex. */
+/* The functions down to ring_enter are called under the mutex. */
 
 static void note_error(loader_t *loader, slot_t *slot, int64_t at, err_t err)
 {
@@ -423,13 +406,6 @@ static void ring_publish(loader_t *loader)
                                                     slot->batch.epoch * n_epoch + slot->batch.batch, 0});
     }
     pthread_cond_broadcast(&loader->changed);
-}
-
-static void ring_leave(loader_t *loader, slot_t *slot)
-{
-    if (--slot->n_inside > 0 || atomic_load(&slot->next) < slot->batch.n) return;
-    slot->complete = true;
-    ring_publish(loader);
 }
 
 static void open_slot(loader_t *loader)
@@ -481,16 +457,6 @@ static slot_t *ring_enter(loader_t *loader)
     return NULL;
 }
 
-static void add_cost(loader_t *loader, const dataset_cost_t *before, const dataset_cost_t *after, double busy)
-{
-    dataset_cost_t *sum = &loader->cost.part;
-    sum->read += after->read - before->read;
-    sum->decode += after->decode - before->decode;
-    sum->resize += after->resize - before->resize;
-    sum->cpu_wait += after->cpu_wait - before->cpu_wait;
-    loader->cost.busy += busy;
-}
-
 static void *run_worker(void *argument)
 {
     worker_t *w = argument;
@@ -511,15 +477,26 @@ static void *run_worker(void *argument)
         }
         double end = clock_sec();
         pthread_mutex_lock(&loader->mutex);
-        add_cost(loader, &before, &w->reader.cost, end - start);
-        ring_leave(loader, slot);
+        const dataset_cost_t *after = &w->reader.cost;
+        dataset_cost_t *sum = &loader->cost.part;
+        sum->read += after->read - before.read;
+        sum->decode += after->decode - before.decode;
+        sum->resize += after->resize - before.resize;
+        sum->cpu_wait += after->cpu_wait - before.cpu_wait;
+        loader->cost.busy += end - start;
+        if (--slot->n_inside > 0 || atomic_load(&slot->next) < slot->batch.n) continue;
+        slot->complete = true;
+        ring_publish(loader);
     }
     pthread_mutex_unlock(&loader->mutex);
     return NULL;
 }
 
-static err_t make_sync(loader_t *loader)
+static err_t make_all(loader_t *loader)
 {
+    for (int i = 0; i < loader->n_slots; i++) TRY(make_slot(loader, &loader->slots[i]));
+    TRY(mem_new_array(loader->n_workers, sizeof *loader->workers, "threads of a loader", &loader->workers));
+    for (int i = 0; i < loader->n_workers; i++) TRY(make_worker(loader, &loader->workers[i]));
     int status = thread_cond_init(&loader->changed);
     if (status != 0) RAISE(ERR_SYSTEM, "cannot create the loader's condition variable: %s", strerror(status));
     status = pthread_mutex_init(&loader->mutex, NULL);
@@ -528,25 +505,13 @@ static err_t make_sync(loader_t *loader)
         RAISE(ERR_SYSTEM, "cannot create the loader's mutex: %s", strerror(status));
     }
     loader->synced = true;
-    return ERR_OK;
-}
-
-static err_t start_thread(worker_t *w)
-{
-    int status = thread_start(&w->thread, run_worker, w);
-    if (status != 0) RAISE(ERR_SYSTEM, "cannot start a loader thread: %s", strerror(status));
-    w->started = true;
-    pthread_setname_np(w->thread, "loader");
-    return ERR_OK;
-}
-
-static err_t make_all(loader_t *loader)
-{
-    for (int i = 0; i < loader->n_slots; i++) TRY(make_slot(loader, &loader->slots[i]));
-    TRY(mem_new_array(loader->n_workers, sizeof *loader->workers, "threads of a loader", &loader->workers));
-    for (int i = 0; i < loader->n_workers; i++) TRY(make_worker(loader, &loader->workers[i]));
-    TRY(make_sync(loader));
-    for (int i = 0; i < loader->n_workers; i++) TRY(start_thread(&loader->workers[i]));
+    for (int i = 0; i < loader->n_workers; i++) {
+        worker_t *w = &loader->workers[i];
+        status = thread_start(&w->thread, run_worker, w);
+        if (status != 0) RAISE(ERR_SYSTEM, "cannot start a loader thread: %s", strerror(status));
+        w->started = true;
+        pthread_setname_np(w->thread, "loader");
+    }
     return ERR_OK;
 }
 
@@ -632,7 +597,9 @@ void loader_close(loader_t **in_out)
     for (int i = 0; loader->workers && i < loader->n_workers; i++) {
         worker_t *w = &loader->workers[i];
         if (w->started) pthread_join(w->thread, NULL);
-        free_worker(w);
+        dataset_reader_close(&w->reader);
+        mem_free(&w->bytes);
+        mem_free(&w->image);
     }
     if (loader->synced) {
         pthread_cond_destroy(&loader->changed);

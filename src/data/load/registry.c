@@ -21,13 +21,6 @@ static bool is_list(const char *where)
     return fs_exists(where) && !fs_is_folder(where) && source_coco.is(where);
 }
 
-/* One of the four files is enough; that kind then reports what is wrong with the others. */
-static const dataset_ops_t *folder_kind(const char *where)
-{
-    const bool images = fs_is_folder(where) ? !idx_is(where) : is_list(where);
-    return images ? &dataset_images : &dataset_idx;
-}
-
 static const dataset_ops_t *built_in(const char *where)
 {
     static const dataset_ops_t *const kinds[] = {&dataset_digits, &dataset_synthetic};
@@ -100,7 +93,10 @@ err_t dataset_choose(const char *option, char *where, char *why)
 static const dataset_ops_t *kind_of(const char *where)
 {
     const dataset_ops_t *kind = built_in(where);
-    return kind ? kind : folder_kind(where);
+    if (kind) return kind;
+    /* One of the four files is enough; that kind then reports what is wrong with the others. */
+    const bool images = fs_is_folder(where) ? !idx_is(where) : is_list(where);
+    return images ? &dataset_images : &dataset_idx;
 }
 
 static const transform_settings_t by_default;

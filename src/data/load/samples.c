@@ -39,21 +39,6 @@ static census_t count_objects(const sample_t *sample)
     return c;
 }
 
-static err_t check_limits(const source_t *source, const sample_t *sample, const census_t *c)
-{
-    const int64_t n = c->n_objects + c->n_ignored;
-    if (n > DETECTION_MAX_OBJECTS)
-        RAISE(ERR_DATA, "%s of %s has %" PRId64 " objects; detection takes up to %d in an image",
-              sample->name, source->path, n, DETECTION_MAX_OBJECTS);
-    if (c->n_runs > DETECTION_MAX_RUNS)
-        RAISE(ERR_DATA,
-              "the masks of %s of %s have up to %" PRId64
-              " runs; detection takes %d in an image; shrink it or leave "
-              "it out",
-              sample->name, source->path, c->n_runs, DETECTION_MAX_RUNS);
-    return ERR_OK;
-}
-
 static err_t list_split(const source_t *source, split_t split, bool all, source_buffer_t *buffer,
                         sample_list_t *out)
 {
@@ -69,8 +54,17 @@ static err_t list_split(const source_t *source, split_t split, bool all, source_
             objects->n_left_out++;
             continue;
         }
-        TRY(check_limits(source, &sample, &c));
-        objects->most = larger(objects->most, c.n_objects + c.n_ignored);
+        const int64_t n = c.n_objects + c.n_ignored;
+        if (n > DETECTION_MAX_OBJECTS)
+            RAISE(ERR_DATA, "%s of %s has %" PRId64 " objects; detection takes up to %d in an image",
+                  sample.name, source->path, n, DETECTION_MAX_OBJECTS);
+        if (c.n_runs > DETECTION_MAX_RUNS)
+            RAISE(ERR_DATA,
+                  "the masks of %s of %s have up to %" PRId64
+                  " runs; detection takes %d in an image; shrink it or leave "
+                  "it out",
+                  sample.name, source->path, c.n_runs, DETECTION_MAX_RUNS);
+        objects->most = larger(objects->most, n);
         objects->most_runs = larger(objects->most_runs, c.n_runs);
         objects->most_mask_runs = larger(objects->most_mask_runs, c.most_mask_runs);
         if (split == SPLIT_TRAIN) objects->n_train += c.n_objects, objects->n_unmasked += c.n_unmasked;
@@ -91,23 +85,6 @@ err_t detection_shown_size(const source_t *source, split_t split, int64_t i, sou
     return err == ERR_DATA ? source_describe(source, split, i, buffer, sample) : err;
 }
 
-/* Whether nothing is to be added for an image of this size. */
-static bool has_canvases(const canvases_t *canvases, map_size_t size)
-{
-    canvases_t more = *canvases;
-    return canvases_add(&more, size, "") == ERR_OK && more.n == canvases->n;
-}
-
-static err_t add_canvases_of(const source_t *source, split_t split, int64_t i, source_buffer_t *buffer,
-                             canvases_t *canvases)
-{
-    sample_t sample;
-    map_size_t size;
-    TRY(detection_shown_size(source, split, i, buffer, &sample, &size));
-    const err_t err = canvases_add(canvases, size, sample.name);
-    return err == ERR_DATA ? ERR_OK : err;
-}
-
 err_t detection_add_canvases(const source_t *source, split_t split, const open_watch_t *watch,
                              canvases_t *canvases)
 {
@@ -120,9 +97,16 @@ err_t detection_add_canvases(const source_t *source, split_t split, const open_w
         TRY(err == ERR_DATA ? ERR_OK : err);
     }
     for (int64_t i = 0; err == ERR_OK && i < n; i++) {
-        if (has_canvases(canvases, (map_size_t){entries[i].width, entries[i].height})) continue;
+        canvases_t more = *canvases;
+        if (canvases_add(&more, (map_size_t){entries[i].width, entries[i].height}, "") == ERR_OK &&
+            more.n == canvases->n)
+            continue; /* nothing would be to add for it turned */
         if (watch) TRY_OUT(err, watch->alive(watch->context));
-        err = add_canvases_of(source, split, i, &buffer, canvases);
+        sample_t sample;
+        map_size_t size;
+        TRY_OUT(err, detection_shown_size(source, split, i, &buffer, &sample, &size));
+        err = canvases_add(canvases, size, sample.name);
+        if (err == ERR_DATA) err = ERR_OK;
     }
 out:
     source_free_buffer(source, &buffer);
@@ -191,21 +175,6 @@ static void detection_fields(const dataset_info_t *info, fields_t *out)
     out->on_host = true;
 }
 
-static detection_place_t place_of(const detection_view_t *v)
-{
-    const canvas_place_t *p = &v->place;
-    return (detection_place_t){.image = (int32_t)v->image,
-                               .canvas = p->index,
-                               .canvas_height = (int32_t)p->canvas.height,
-                               .canvas_width = (int32_t)p->canvas.width,
-                               .scaled_height = (int32_t)p->scaled.height,
-                               .scaled_width = (int32_t)p->scaled.width,
-                               .image_height = (int32_t)p->image.height,
-                               .image_width = (int32_t)p->image.width,
-                               .orientation = v->info.orientation,
-                               .flipped = v->flipped};
-}
-
 /* As torchvision's transforms: turned, flipped, then scaled with the image. */
 static void put_box(const detection_view_t *v, const double *stored, float *out)
 {
@@ -258,7 +227,18 @@ void detection_scratch_free(detection_scratch_t *s)
 
 static err_t detection_fill(const dataset_info_t *info, const samples_item_t *item, const field_place_t *out)
 {
-    const detection_place_t place = place_of(item->view);
+    const detection_view_t *v = item->view;
+    const canvas_place_t *p = &v->place;
+    const detection_place_t place = {.image = (int32_t)v->image,
+                                     .canvas = p->index,
+                                     .canvas_height = (int32_t)p->canvas.height,
+                                     .canvas_width = (int32_t)p->canvas.width,
+                                     .scaled_height = (int32_t)p->scaled.height,
+                                     .scaled_width = (int32_t)p->scaled.width,
+                                     .image_height = (int32_t)p->image.height,
+                                     .image_width = (int32_t)p->image.width,
+                                     .orientation = v->info.orientation,
+                                     .flipped = v->flipped};
     float *boxes = out[DETECTION_BOX].data;
     int32_t *classes = out[DETECTION_CLASS].data, *n_runs = out[DETECTION_MASK_N].data;
     err_t err = ERR_OK;
@@ -271,7 +251,7 @@ static err_t detection_fill(const dataset_info_t *info, const samples_item_t *it
             if (a->crowd != (ignored ? CROWD_IGNORED : CROWD_NONE)) continue;
             if (n == info->objects.most)
                 RAISE_OUT(err, ERR_DATA, "%s has other annotations than when it was opened", item->name);
-            put_box(item->view, a->box, boxes + 4 * n);
+            put_box(v, a->box, boxes + 4 * n);
             classes[n] = ignored ? 0 : item->outputs[a->category];
             n_runs[n] = 0;
             if (!ignored && a->segmentation != SEGMENTATION_NONE)
@@ -314,29 +294,24 @@ static bool is_sample(const annotation_t *a)
 
 /* The samples of --task crops: one per annotated object, except crowds and objects of less than TRANSFORM_MIN_AREA
  * pixels. */
-static err_t list_objects(const source_t *source, split_t split, source_buffer_t *buffer, sample_list_t *out)
-{
-    for (int64_t i = 0; i < source->n_samples[split]; i++) {
-        sample_t sample;
-        TRY(source_describe(source, split, i, buffer, &sample));
-        if (sample.n_annotations > 0)
-            TRY(mem_grow(out->n[split] + sample.n_annotations, sizeof *out->of[split], "the list of samples",
-                         &out->of[split]));
-        for (int32_t k = 0; k < sample.n_annotations; k++)
-            if (is_sample(&sample.annotations[k]))
-                out->of[split][out->n[split]++] = (sample_ref_t){(int32_t)i, k};
-    }
-    return ERR_OK;
-}
-
 static err_t list_crops(const source_t *source, const transform_settings_t *settings,
                         const open_watch_t *watch, sample_list_t *out)
 {
     source_buffer_t buffer = {0};
     err_t err = ERR_OK;
     (void)settings, (void)watch;
-    for (split_t split = 0; err == ERR_OK && split < SPLIT_COUNT; split++)
-        err = list_objects(source, split, &buffer, out);
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < source->n_samples[split]; i++) {
+            sample_t sample;
+            TRY_OUT(err, source_describe(source, split, i, &buffer, &sample));
+            if (sample.n_annotations > 0)
+                TRY_OUT(err, mem_grow(out->n[split] + sample.n_annotations, sizeof *out->of[split],
+                                      "the list of samples", &out->of[split]));
+            for (int32_t k = 0; k < sample.n_annotations; k++)
+                if (is_sample(&sample.annotations[k]))
+                    out->of[split][out->n[split]++] = (sample_ref_t){(int32_t)i, k};
+        }
+out:
     source_free_buffer(source, &buffer);
     return err;
 }
