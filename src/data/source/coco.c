@@ -339,17 +339,6 @@ static void renumber(coco_t *coco, const int32_t *rows)
     }
 }
 
-/* The objects of each category, with those that are left out, and an image of one. */
-static void count_objects(const coco_t *coco, int64_t *counts)
-{
-    for (int64_t i = 0; i < coco->n_images; i++) {
-        const coco_image_t *image = &coco->images[i];
-        const annotation_t *all = image->truths ? image->truths : image->annotations;
-        const int32_t n = image->truths ? image->n_truths : image->n_annotations;
-        for (int32_t k = 0; k < n; k++) counts[all[k].category]++;
-    }
-}
-
 /* The only row of a name; -1: none; -2: several. */
 static int32_t find_name(const category_t *categories, int32_t n, const char *name)
 {
@@ -362,7 +351,7 @@ static int32_t find_name(const category_t *categories, int32_t n, const char *na
 typedef struct tables {
     const coco_t *train, *val;
     int32_t *rows;   /* [val->n_categories] of training's; -1: none */
-    int64_t *counts; /* [val->n_categories] */
+    int64_t *counts; /* [val->n_categories] objects */
 } tables_t;
 
 static bool are_same(const category_t *a, const category_t *b)
@@ -442,7 +431,12 @@ static err_t match_categories(source_t *source)
     if (same) return ERR_OK;
     TRY_OUT(err, mem_new_array(n, sizeof *t.rows, "categories", &t.rows));
     TRY_OUT(err, mem_new_array(n, sizeof *t.counts, "categories", &t.counts));
-    count_objects(t.val, t.counts);
+    for (int64_t i = 0; i < t.val->n_images; i++) { /* with those that are left out, and an image of one */
+        const coco_image_t *image = &t.val->images[i];
+        const annotation_t *all = image->truths ? image->truths : image->annotations;
+        const int32_t n_all = image->truths ? image->n_truths : image->n_annotations;
+        for (int32_t k = 0; k < n_all; k++) t.counts[all[k].category]++;
+    }
     TRY_OUT(err, map_categories(source, &t));
     renumber(impl->coco[SPLIT_VAL], t.rows);
 out:

@@ -296,15 +296,6 @@ out:
     return err;
 }
 
-static int count_image_folders(const search_t *s)
-{
-    char path[FS_PATH_MAX];
-    int n = 0;
-    for (int64_t i = 0; i < s->top.folders.n; i++)
-        n += fs_join(path, s->base, s->top.folders.names[i]) == ERR_OK && folder_has_images(path, 0);
-    return n;
-}
-
 /* The lists in the folder itself, in folders of lists, and in folders of splits; without any, in one of a few others. */
 static err_t find_lists(search_t *s)
 {
@@ -321,7 +312,10 @@ static err_t find_lists(search_t *s)
             fs_join(path, s->base, folders->names[i]) == ERR_OK)
             TRY(add_lists(s, path, MOST_ENTRIES));
     if (s->n > 0 || folders->n > FEW_FOLDERS || s->top.n_images > 0) return ERR_OK;
-    const bool classes = count_image_folders(s) > 1;
+    int n_with_images = 0;
+    for (int64_t i = 0; i < folders->n; i++)
+        n_with_images += fs_join(path, s->base, folders->names[i]) == ERR_OK && folder_has_images(path, 0);
+    const bool classes = n_with_images > 1;
     for (int64_t i = 0; i < folders->n; i++) {
         if (fs_join(path, s->base, folders->names[i]) != ERR_OK) continue;
         if (classes && folder_has_images(path, 0)) continue; /* the list is of one class */
@@ -411,19 +405,17 @@ static bool has_no_boxes(const found_t *f)
     return none;
 }
 
-/* Whether the folders of training images are classes, and the lists only repeat that. */
-static bool has_classes(const search_t *s)
-{
-    bool classes = s->top.n_images == 0 && folder_trains_classes(s->base);
-    for (int i = 0; classes && i < s->n; i++) classes = has_no_boxes(&s->lists[i]);
-    return classes;
-}
-
 bool coco_is(const char *path)
 {
     search_t s = {.n = 0};
-    const bool is = begin_search(&s, path) == ERR_OK &&
-                    (s.n > 0 ? !has_classes(&s) : s.base && find_year_folder(&s, trains_or_validates));
+    bool is = begin_search(&s, path) == ERR_OK;
+    if (is && s.n > 0) { /* the folders of training images may be classes, which the lists only repeat */
+        bool classes = s.top.n_images == 0 && folder_trains_classes(s.base);
+        for (int i = 0; classes && i < s.n; i++) classes = has_no_boxes(&s.lists[i]);
+        is = !classes;
+    } else if (is) {
+        is = s.base && find_year_folder(&s, trains_or_validates);
+    }
     end_search(&s);
     return is;
 }
@@ -501,19 +493,6 @@ void coco_add_unused(coco_layout_t *out, const char *name, const char *end)
     folder_mask_line(out->unused + used);
 }
 
-/* Lists that serve as no split; those of keypoints of the same images are COCO's own. */
-static void list_unused(const search_t *s, coco_layout_t *out)
-{
-    for (int i = 0; i < s->n; i++) {
-        const found_t *f = &s->lists[i];
-        bool used = false;
-        for (split_t split = 0; split < SPLIT_COUNT; split++)
-            used = used || strcmp(out->list[split], f->path) == 0 ||
-                   (f->rank >= RANK_KEYPOINTS && strcmp(out->word[split], f->word) == 0);
-        if (!used) coco_add_unused(out, f->below, "");
-    }
-}
-
 /* Of lists without a split in their name: the one whose images are here, or CVAT's "default". */
 static err_t choose_splits(search_t *s, coco_layout_t *out)
 {
@@ -573,7 +552,14 @@ err_t coco_find(const char *path, coco_layout_t *out)
     }
     TRY_OUT(err, choose_splits(&s, out));
     TRY_OUT(err, check_year_folders(&s, out));
-    list_unused(&s, out);
+    for (int i = 0; i < s.n; i++) { /* those of keypoints of the same images are COCO's own */
+        const found_t *f = &s.lists[i];
+        bool used = false;
+        for (split_t split = 0; split < SPLIT_COUNT; split++)
+            used = used || strcmp(out->list[split], f->path) == 0 ||
+                   (f->rank >= RANK_KEYPOINTS && strcmp(out->word[split], f->word) == 0);
+        if (!used) coco_add_unused(out, f->below, "");
+    }
 out:
     end_search(&s);
     return err;

@@ -166,25 +166,11 @@ static err_t check_class(const class_walk_t *w, const folder_names_t *below, boo
           w->path, split, split, class_name, class_name, split);
 }
 
-static err_t add_image(class_walk_t *w, DIR *dir, const char *name)
-{
-    impl_t *impl = w->source->impl;
-    part_t *part = w->part;
-    bool found = false;
-    file_t file = {.label = w->label};
-    TRY(check_name(w->path, name));
-    TRY(source_stat(dirfd(dir), w->path, name, &found, &file.n_bytes, &file.time_ns));
-    if (!found) RAISE(ERR_DATA, "%s/%s is a broken link", w->path, name);
-    TRY(mem_grow(part->n_files + 1, sizeof *part->files, "a list of images", &part->files));
-    TRY(arena_format(&impl->arena, &file.name, "%s/%s", w->path + w->n_root, name));
-    part->files[part->n_files++] = file;
-    return ERR_OK;
-}
-
 /* Adds the images of the folder w->path, and its subfolders to `below`. */
 static err_t list_images(class_walk_t *w, DIR *dir, folder_names_t *below)
 {
     impl_t *impl = w->source->impl;
+    part_t *part = w->part;
     const struct dirent *entry;
     int64_t n_others = 0;
     char first[NAME_MAX + 1] = ""; /* by name: readdir's order is arbitrary */
@@ -194,7 +180,14 @@ static err_t list_images(class_walk_t *w, DIR *dir, folder_names_t *below)
         if (!entry) break;
         const char *name = entry->d_name;
         if (entry->d_type != DT_DIR && image_is_named(name)) {
-            TRY(add_image(w, dir, name));
+            bool found = false;
+            file_t file = {.label = w->label};
+            TRY(check_name(w->path, name));
+            TRY(source_stat(dirfd(dir), w->path, name, &found, &file.n_bytes, &file.time_ns));
+            if (!found) RAISE(ERR_DATA, "%s/%s is a broken link", w->path, name);
+            TRY(mem_grow(part->n_files + 1, sizeof *part->files, "a list of images", &part->files));
+            TRY(arena_format(&impl->arena, &file.name, "%s/%s", w->path + w->n_root, name));
+            part->files[part->n_files++] = file;
         } else if (fs_entry_is_folder(dir, entry)) {
             TRY(check_name(w->path, name));
             TRY(folder_add_name(&impl->arena, below, name));
@@ -246,18 +239,6 @@ out:
 static int compare_files(const void *a, const void *b)
 {
     return strcmp(((const file_t *)a)->name, ((const file_t *)b)->name);
-}
-
-static err_t list_class(class_walk_t *w, const char *class_name)
-{
-    part_t *part = w->part;
-    const int64_t n_before = part->n_files;
-    TRY(fs_join(w->path, part->folder, class_name));
-    w->n_root = strlen(w->path) - strlen(class_name);
-    TRY(walk_folder(w, true));
-    if (part->n_files > n_before)
-        qsort(part->files + n_before, (size_t)(part->n_files - n_before), sizeof *part->files, compare_files);
-    return ERR_OK;
 }
 
 static err_t take_classes(source_t *source, const char *folder, const folder_names_t *classes)
@@ -364,8 +345,14 @@ static err_t open_part(source_t *source, split_t split, const folder_names_t *cl
         if (w.label < 0)
             RAISE(ERR_DATA, "%s has the class %s, which the training images lack", part->folder,
                   classes->names[i]);
-        TRY(list_class(&w, classes->names[i]));
-        if (part->n_files == n_before && n_empty++ == 0) empty = w;
+        TRY(fs_join(w.path, part->folder, classes->names[i]));
+        w.n_root = strlen(w.path) - strlen(classes->names[i]);
+        TRY(walk_folder(&w, true));
+        if (part->n_files > n_before)
+            qsort(part->files + n_before, (size_t)(part->n_files - n_before), sizeof *part->files,
+                  compare_files);
+        else if (n_empty++ == 0)
+            empty = w;
     }
     if (split == SPLIT_TRAIN && n_empty > 0) return report_empty_class(&empty, n_empty);
     if (part->n_files == 0) RAISE(ERR_DATA, "%s holds no image (.png, .jpg, .jpeg)", part->folder);
@@ -662,23 +649,18 @@ static void note_siblings(source_t *source)
     folder_list_free(&l);
 }
 
-/* `dptrain train --data .` writes to ./runs. */
-static bool is_runs(const char *path, const char *name)
-{
-    char below[FS_PATH_MAX];
-    return strcmp(name, "runs") == 0 && fs_join(below, path, name) == ERR_OK &&
-           !folder_has_images(below, SEARCH_DEPTH);
-}
-
 static err_t open_layout(source_t *source, layout_t *layout)
 {
     impl_t *impl = source->impl;
+    char below[FS_PATH_MAX];
     TRY(folder_list(&impl->arena, source->path, &layout->top));
     const folder_names_t *folders = &layout->top.folders;
     TRY(find_roles(source->path, folders, layout->of));
     for (int64_t i = 0; i < folders->n; i++) {
         const char *name = folders->names[i];
-        if (is_runs(source->path, name))
+        /* `dptrain train --data .` writes to ./runs. */
+        if (strcmp(name, "runs") == 0 && fs_join(below, source->path, name) == ERR_OK &&
+            !folder_has_images(below, SEARCH_DEPTH))
             layout->runs = name;
         else if (folder_role(name) == FOLDER_OTHER)
             TRY(folder_add_name(&impl->arena, &layout->classes, name));

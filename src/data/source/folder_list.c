@@ -121,16 +121,6 @@ static size_t word_length(const char *name)
     return n;
 }
 
-static void count_image(folder_list_t *l, const char *name)
-{
-    if (l->n_images == 0 || strcmp(name, l->first_image) < 0)
-        snprintf(l->first_image, sizeof l->first_image, "%s", name);
-    if (l->n_images == 0 || strcmp(name, l->last_image) > 0)
-        snprintf(l->last_image, sizeof l->last_image, "%s", name);
-    l->numbered = (l->n_images == 0 || l->numbered) && word_length(name) > 0;
-    l->n_images++;
-}
-
 err_t folder_list(arena_t *arena, const char *path, folder_list_t *out)
 {
     DIR *dir = NULL;
@@ -143,7 +133,13 @@ err_t folder_list(arena_t *arena, const char *path, folder_list_t *out)
         if (fs_entry_is_folder(dir, entry)) {
             TRY_OUT(err, folder_add_name(arena, &out->folders, entry->d_name));
         } else if (image_is_named(entry->d_name)) {
-            count_image(out, entry->d_name);
+            const char *name = entry->d_name;
+            const bool first = out->n_images++ == 0;
+            if (first || strcmp(name, out->first_image) < 0)
+                snprintf(out->first_image, sizeof out->first_image, "%s", name);
+            if (first || strcmp(name, out->last_image) > 0)
+                snprintf(out->last_image, sizeof out->last_image, "%s", name);
+            out->numbered = (first || out->numbered) && word_length(name) > 0;
         } else {
             const bool is_there =
                 entry->d_type != DT_LNK || faccessat(dirfd(dir), entry->d_name, F_OK, 0) == 0;

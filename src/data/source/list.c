@@ -155,21 +155,6 @@ out:
     return err;
 }
 
-static err_t fill_block(const source_t *source, list_t *list)
-{
-    parts_t at;
-    place_parts(list, list, &at);
-    for (int32_t i = 0; i < source->n_categories; i++) {
-        const category_t *category = &source->categories[i];
-        *at.categories++ = (category_t){.id = category->id};
-        put_text(&at, category->name);
-        put_text(&at, category->supergroup);
-    }
-    for (int s = 0; s < SPLIT_COUNT; s++)
-        list_put(&at.entries[s], source->entries[s], source->n_samples[s], sizeof(source_entry_t));
-    return visit_samples(source, list, &at);
-}
-
 err_t source_list_save(const source_t *source, const char *const folders[SPLIT_COUNT], void **bytes,
                        int64_t *n_bytes)
 {
@@ -195,18 +180,22 @@ err_t source_list_save(const source_t *source, const char *const folders[SPLIT_C
     *n_bytes = place_parts(list, NULL, &parts);
     TRY_OUT(err, mem_new((size_t)*n_bytes, "a list of images", &block));
     *block = *list;
-    TRY_OUT(err, fill_block(source, block));
+    place_parts(block, block, &parts);
+    for (int32_t i = 0; i < source->n_categories; i++) {
+        const category_t *category = &source->categories[i];
+        *parts.categories++ = (category_t){.id = category->id};
+        put_text(&parts, category->name);
+        put_text(&parts, category->supergroup);
+    }
+    for (int s = 0; s < SPLIT_COUNT; s++)
+        list_put(&parts.entries[s], source->entries[s], source->n_samples[s], sizeof(source_entry_t));
+    TRY_OUT(err, visit_samples(source, block, &parts));
     *bytes = block;
     block = NULL;
 out:
     mem_free(&block);
     mem_free(&list);
     return err;
-}
-
-static err_t raise_broken(void)
-{
-    RAISE(ERR_DATA, "the list of data from rank 0 is damaged: its lengths do not match");
 }
 
 /* Sets *out_pointer to the next n elements of a part that ends at `end`, and advances *at_pointer. False if
@@ -228,26 +217,24 @@ static bool take_text(parts_t *at, const parts_t *end, const char **out)
     return n < room && list_take(&at->text, end->text, (int64_t)n + 1, 1, out);
 }
 
-static bool take_annotation(parts_t *at, const parts_t *end, int32_t n_categories, annotation_t *a)
-{
-    if (a->category < 0 || a->category >= n_categories ||
-        !list_take(&at->polygons, end->polygons, a->n_polygons, sizeof *a->n_points, &a->n_points))
-        return false;
-    for (int32_t i = 0; i < a->n_polygons; i++)
-        if (a->n_points[i] < 0) return false;
-    if (a->exact && !list_take(&at->exact, end->exact, count_points(a), 2 * sizeof *a->exact, &a->exact))
-        return false;
-    return list_take(&at->points, end->points, count_points(a), 2 * sizeof *a->points, &a->points) &&
-           list_take(&at->runs, end->runs, a->n_runs, sizeof *a->runs, &a->runs);
-}
-
 static bool take_annotations(parts_t *at, const parts_t *end, int32_t n_categories, int32_t n,
                              const annotation_t **out)
 {
     annotation_t *annotations = NULL;
     if (!list_take(&at->annotations, end->annotations, n, sizeof *annotations, &annotations)) return false;
-    for (int32_t i = 0; i < n; i++)
-        if (!take_annotation(at, end, n_categories, &annotations[i])) return false;
+    for (int32_t i = 0; i < n; i++) {
+        annotation_t *a = &annotations[i];
+        if (a->category < 0 || a->category >= n_categories ||
+            !list_take(&at->polygons, end->polygons, a->n_polygons, sizeof *a->n_points, &a->n_points))
+            return false;
+        for (int32_t k = 0; k < a->n_polygons; k++)
+            if (a->n_points[k] < 0) return false;
+        if (a->exact && !list_take(&at->exact, end->exact, count_points(a), 2 * sizeof *a->exact, &a->exact))
+            return false;
+        if (!list_take(&at->points, end->points, count_points(a), 2 * sizeof *a->points, &a->points) ||
+            !list_take(&at->runs, end->runs, a->n_runs, sizeof *a->runs, &a->runs))
+            return false;
+    }
     *out = annotations;
     return true;
 }
@@ -265,10 +252,11 @@ static bool take_sample(parts_t *at, const parts_t *end, const list_t *list, sam
            list_take(&at->images, end->images, (int64_t)sample->n_bytes, 1, &sample->bytes);
 }
 
-/* The end of each part. */
-static parts_t ends_of(const list_t *list, const parts_t *parts)
+/* Restores all pointers; false if a length or an index is wrong. */
+static bool link_parts(const list_t *list, const parts_t *parts)
 {
-    parts_t end = *parts;
+    parts_t at = *parts;
+    parts_t end = *parts; /* the end of each part */
     end.annotations += list->n_annotations;
     end.exact += 2 * list->n_exact;
     end.points += 2 * list->n_points;
@@ -276,14 +264,6 @@ static parts_t ends_of(const list_t *list, const parts_t *parts)
     end.runs += list->n_runs;
     end.text += list->n_text;
     end.images += list->n_image_bytes;
-    return end;
-}
-
-/* Restores all pointers; false if a length or an index is wrong. */
-static bool link_parts(const list_t *list, const parts_t *parts)
-{
-    parts_t at = *parts;
-    const parts_t end = ends_of(list, parts);
     for (int64_t i = 0; i < list->n_categories; i++)
         if (!take_text(&at, &end, &parts->categories[i].name) ||
             !take_text(&at, &end, &parts->categories[i].supergroup))
@@ -316,19 +296,6 @@ static bool is_whole(list_t *list, int64_t n_bytes, parts_t *parts)
            memchr(list->notes, '\0', sizeof list->notes) &&
            memchr(list->folders[SPLIT_TRAIN], '\0', sizeof list->folders[SPLIT_TRAIN]) &&
            memchr(list->folders[SPLIT_VAL], '\0', sizeof list->folders[SPLIT_VAL]) && link_parts(list, parts);
-}
-
-static err_t check_files(const impl_t *impl)
-{
-    const list_t *list = impl->list;
-    for (int s = 0; s < SPLIT_COUNT && !list->has_bytes; s++) {
-        int64_t n = list->n_samples[s], step = n > 1 ? n - 1 : 1; /* the first and the last */
-        const sample_t *samples = impl->parts.samples[s];
-        for (int64_t i = 0; i < n; i += step)
-            if (samples[i].n_bytes > 0) /* otherwise it is missing on rank 0, too (--max-bad) */
-                TRY(source_check_file(list->folders[s], samples[i].name, (int64_t)samples[i].n_bytes));
-    }
-    return ERR_OK;
 }
 
 static void close_list(source_t *source)
@@ -368,7 +335,8 @@ err_t source_list_restore(source_t *source, void **bytes, int64_t n_bytes)
     impl_t *impl = NULL;
     list_t *list = *bytes;
     parts_t parts;
-    if (!is_whole(list, n_bytes, &parts)) return raise_broken();
+    if (!is_whole(list, n_bytes, &parts))
+        RAISE(ERR_DATA, "the list of data from rank 0 is damaged: its lengths do not match");
     TRY(mem_new(sizeof *impl, "a list of images", &impl));
     *impl = (impl_t){*source->ops, list, parts};
     impl->ops.close = close_list;
@@ -388,5 +356,12 @@ err_t source_list_restore(source_t *source, void **bytes, int64_t n_bytes)
     source->boxes = (source_boxes_t){.shown = list->boxes_shown != 0, .forced = list->boxes_forced != 0};
     source->hash = list->hash;
     memcpy(source->notes, list->notes, sizeof source->notes);
-    return check_files(impl);
+    for (int s = 0; s < SPLIT_COUNT && !list->has_bytes; s++) {
+        int64_t n = list->n_samples[s], step = n > 1 ? n - 1 : 1; /* the first and the last */
+        const sample_t *samples = parts.samples[s];
+        for (int64_t i = 0; i < n; i += step)
+            if (samples[i].n_bytes > 0) /* otherwise it is missing on rank 0, too (--max-bad) */
+                TRY(source_check_file(list->folders[s], samples[i].name, (int64_t)samples[i].n_bytes));
+    }
+    return ERR_OK;
 }

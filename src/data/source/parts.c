@@ -148,15 +148,6 @@ err_t source_stat(int folder_fd, const char *folder, const char *name, bool *fou
     return ERR_OK;
 }
 
-static err_t parts_read_bytes(int fd, const char *path, void *out, size_t n_bytes)
-{
-    size_t n_read;
-    int reason = fs_read_all(fd, FS_HERE, out, n_bytes, &n_read);
-    if (reason) RAISE(ERR_SYSTEM, "cannot read %s: %s", path, strerror(reason));
-    if (n_read < n_bytes) RAISE(ERR_DATA, "%s ends after %zu of %zu bytes", path, n_read, n_bytes);
-    return ERR_OK;
-}
-
 /* Up to `most` bytes of the file. */
 static err_t parts_read_file(const char *folder, size_t most, source_buffer_t *buffer, sample_t *sample,
                              char *path)
@@ -173,7 +164,10 @@ static err_t parts_read_file(const char *folder, size_t most, source_buffer_t *b
         RAISE_OUT(err, ERR_DATA, "%s changed: it has %lld bytes, but had %zu when the folder was opened",
                   path, (long long)info.st_size, sample->n_bytes);
     TRY_OUT(err, source_reserve(buffer, n));
-    TRY_OUT(err, parts_read_bytes(fd, path, buffer->block, n));
+    size_t n_read;
+    int reason = fs_read_all(fd, FS_HERE, buffer->block, n, &n_read);
+    if (reason) RAISE_OUT(err, ERR_SYSTEM, "cannot read %s: %s", path, strerror(reason));
+    if (n_read < n) RAISE_OUT(err, ERR_DATA, "%s ends after %zu of %zu bytes", path, n_read, n);
     sample->bytes = buffer->block;
 out:
     close(fd);
@@ -192,23 +186,21 @@ static list_boxes_t parts_boxes(const sample_t *sample, const image_info_t *info
                            : LIST_BOXES_COUNT;
 }
 
-static err_t parts_raise_size(const char *path, const sample_t *sample, const image_info_t *info)
-{
-    char shown[64] = "";
-    if (info->width != info->stored_width)
-        snprintf(shown, sizeof shown, " (%" PRId64 " × %" PRId64 " as shown)", info->width, info->height);
-    RAISE(ERR_DATA,
-          "%s is %" PRId64 " × %" PRId64
-          " pixels%s, but its annotations are for %d × %d; scale them, or put back the image that was "
-          "annotated",
-          path, info->stored_width, info->stored_height, shown, sample->width, sample->height);
-}
-
 static err_t parts_take_boxes(const source_boxes_t *boxes, const char *path, const image_info_t *info,
                               sample_t *sample)
 {
     const list_boxes_t told = parts_boxes(sample, info);
-    if (told == LIST_BOXES_COUNT) return parts_raise_size(path, sample, info);
+    if (told == LIST_BOXES_COUNT) {
+        char as_shown[64] = "";
+        if (info->width != info->stored_width)
+            snprintf(as_shown, sizeof as_shown, " (%" PRId64 " × %" PRId64 " as shown)", info->width,
+                     info->height);
+        RAISE(ERR_DATA,
+              "%s is %" PRId64 " × %" PRId64
+              " pixels%s, but its annotations are for %d × %d; scale them, or put back the image that was "
+              "annotated",
+              path, info->stored_width, info->stored_height, as_shown, sample->width, sample->height);
+    }
     const bool shown = told == LIST_BOXES_AUTO ? boxes->shown : told == LIST_BOXES_SHOWN;
     if (boxes->forced && shown != boxes->shown)
         RAISE(
@@ -359,14 +351,6 @@ static uint64_t hash_annotation(const annotation_t *a, uint64_t hash)
     return hash;
 }
 
-static uint64_t hash_sample(const sample_t *sample, uint64_t hash)
-{
-    const int64_t numbers[] = {sample->id, (int64_t)sample->n_bytes, sample->label, sample->n_annotations};
-    hash = hash_part(numbers, sizeof numbers, hash_text(sample->name, hash));
-    for (int32_t i = 0; i < sample->n_annotations; i++) hash = hash_annotation(&sample->annotations[i], hash);
-    return hash;
-}
-
 err_t source_measure_hash(source_t *source)
 {
     err_t err = ERR_OK;
@@ -384,7 +368,11 @@ err_t source_measure_hash(source_t *source)
             sample_t sample;
             TRY_OUT(err, source_alive(source));
             TRY_OUT(err, source_describe(source, split, i, &buffer, &sample));
-            hash = hash_sample(&sample, hash);
+            const int64_t numbers[] = {sample.id, (int64_t)sample.n_bytes, sample.label,
+                                       sample.n_annotations};
+            hash = hash_part(numbers, sizeof numbers, hash_text(sample.name, hash));
+            for (int32_t k = 0; k < sample.n_annotations; k++)
+                hash = hash_annotation(&sample.annotations[k], hash);
         }
     const int64_t boxes[] = {source->boxes.shown, source->boxes.n_shown};
     if (boxes[0] || boxes[1]) hash = hash_part(boxes, sizeof boxes, hash);

@@ -13,22 +13,9 @@
 static const source_ops_t *const kinds[] = {&source_shards, &source_coco, &source_idx, &source_folder};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-/* ", but files such as train.csv" where there are only files that no kind reads. */
-static void show_files(const char *path, char *out, size_t n_bytes)
-{
-    arena_t arena = {0};
-    folder_list_t list = {.n_images = 0};
-    out[0] = '\0';
-    if (folder_list(&arena, path, &list) == ERR_OK && list.others.n > 0)
-        snprintf(out, n_bytes, ", but files such as %.128s", list.others.names[0]);
-    folder_mask_line(out);
-    folder_list_free(&list);
-    arena_free(&arena);
-}
-
 err_t source_find_kind(const char *path, const source_ops_t **out)
 {
-    char hint[1024], files[256];
+    char hint[1024], files[256] = "";
     if (!fs_is_folder(path) && !idx_is(path) && !source_coco.is(path)) {
         idx_hint(path, hint, sizeof hint);
         RAISE(ERR_DATA, "%s: %s%s", path, fs_exists(path) ? "not a folder" : "no such folder", hint);
@@ -45,7 +32,13 @@ err_t source_find_kind(const char *path, const source_ops_t **out)
         snprintf(expected + used, sizeof expected - used, "%s%s", i ? "; " : "", kinds[i]->what);
     }
     idx_hint(path, hint, sizeof hint);
-    show_files(path, files, sizeof files);
+    arena_t arena = {0}; /* ", but files such as train.csv" where there are only files that no kind reads */
+    folder_list_t list = {.n_images = 0};
+    if (folder_list(&arena, path, &list) == ERR_OK && list.others.n > 0)
+        snprintf(files, sizeof files, ", but files such as %.128s", list.others.names[0]);
+    folder_mask_line(files);
+    folder_list_free(&list);
+    arena_free(&arena);
     RAISE(ERR_DATA, "no images found in %s%s%s; expected one of: %s", path, files, hint, expected);
 }
 
@@ -102,21 +95,15 @@ err_t source_save(const source_t *source, void **bytes, int64_t *n_bytes)
     return ERR_OK;
 }
 
-static err_t check_frame(const source_frame_t *frame, int64_t n_bytes)
-{
-    if (n_bytes >= (int64_t)sizeof *frame && frame->n_bytes == n_bytes &&
-        memchr(frame->path, '\0', sizeof frame->path) && memchr(frame->kind, '\0', sizeof frame->kind) &&
-        find_kind_named(frame->kind))
-        return ERR_OK;
-    RAISE(ERR_DATA, "the list of data from rank 0 is damaged: %" PRId64 " bytes", n_bytes);
-}
-
 err_t source_restore(void **bytes, int64_t n_bytes, source_t **out)
 {
     source_t *source = NULL;
     err_t err = ERR_OK;
-    TRY(check_frame(*bytes, n_bytes));
     const source_frame_t *frame = *bytes;
+    if (n_bytes < (int64_t)sizeof *frame || frame->n_bytes != n_bytes ||
+        !memchr(frame->path, '\0', sizeof frame->path) || !memchr(frame->kind, '\0', sizeof frame->kind) ||
+        !find_kind_named(frame->kind))
+        RAISE(ERR_DATA, "the list of data from rank 0 is damaged: %" PRId64 " bytes", n_bytes);
     TRY(mem_new(sizeof *source, "a source of images", &source));
     source->ops = find_kind_named(frame->kind);
     memcpy(source->path, frame->path, sizeof source->path);

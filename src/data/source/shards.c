@@ -42,30 +42,23 @@ static bool find_shard(const shard_index_t *index, const char *name, int *split,
     return false;
 }
 
-static err_t list_files(const char *path, const shard_index_t *index, bool *found[SPLIT_COUNT])
-{
-    int split;
-    int64_t number;
-    DIR *dir = opendir(path);
-    if (!dir) RAISE(ERR_DATA, "cannot list %s: %s", path, strerror(errno));
-    for (struct dirent *entry; (entry = readdir(dir));)
-        if (find_shard(index, entry->d_name, &split, &number)) found[split][number] = true;
-    closedir(dir);
-    return ERR_OK;
-}
-
 /* Finds missing shards now rather than when they are read, which can be an epoch later. Listing the folder is
  * faster on a network than a stat of each file. */
 static err_t check_files(const char *path, const shard_index_t *index)
 {
     bool *found[SPLIT_COUNT] = {NULL};
     const char *first = NULL;
-    int64_t n = 0, n_missing = 0;
+    int64_t n = 0, n_missing = 0, number;
+    int split;
+    DIR *dir = NULL;
     err_t err;
     for (int s = 0; s < SPLIT_COUNT; s++)
         TRY_OUT(err,
                 mem_new_array(index->head->n_shards[s], sizeof *found[s], "a list of shards", &found[s]));
-    TRY_OUT(err, list_files(path, index, found));
+    dir = opendir(path);
+    if (!dir) RAISE_OUT(err, ERR_DATA, "cannot list %s: %s", path, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (find_shard(index, entry->d_name, &split, &number)) found[split][number] = true;
     for (int s = 0; s < SPLIT_COUNT; s++)
         for (int64_t k = 0; k < index->head->n_shards[s]; k++, n++) {
             if (found[s][k]) continue;
@@ -79,28 +72,9 @@ static err_t check_files(const char *path, const shard_index_t *index)
             "them with dptrain data pack",
             path, (long long)n_missing, (long long)n, first);
 out:
+    if (dir) closedir(dir);
     for (int s = 0; s < SPLIT_COUNT; s++) mem_free(&found[s]);
     return err;
-}
-
-static err_t list_entries(const shards_t *shards, split_t split, source_entry_t **out)
-{
-    int64_t n = shards->index->head->n_samples[split];
-    const shard_entry_t *from = shards->index->entries[split];
-    TRY(mem_new_array(n, sizeof **out, "a list of samples", out));
-    for (int64_t i = 0; i < n; i++)
-        (*out)[i] = (source_entry_t){from[i].n_bytes, from[i].width, from[i].height, from[i].label, 0};
-    return ERR_OK;
-}
-
-static err_t list_categories(shards_t *shards)
-{
-    int64_t n = shards->index->head->n_categories;
-    const shard_category_t *from = shards->index->categories;
-    TRY(mem_new_array(n, sizeof *shards->categories, "a list of categories", &shards->categories));
-    for (int64_t i = 0; i < n; i++)
-        shards->categories[i] = (category_t){from[i].id, from[i].name, from[i].supergroup};
-    return ERR_OK;
 }
 
 static void close_shards(source_t *source)
@@ -126,16 +100,28 @@ static err_t use_index(source_t *source, const char *path, shard_index_t *index)
     shards->index = index;
     TRY_OUT(err, shard_reader_open(path, shards->index, &shards->reader));
     TRY_OUT(err, shard_pieces_new(shards->reader, &shards->pieces));
-    TRY_OUT(err, list_categories(shards));
-    for (int split = 0; split < SPLIT_COUNT; split++) {
-        TRY_OUT(err, list_entries(shards, (split_t)split, &shards->entries[split]));
-        source->n_samples[split] = shards->index->head->n_samples[split];
-        source->entries[split] = shards->entries[split];
+    const shard_head_t *head = index->head;
+    TRY_OUT(err, mem_new_array(head->n_categories, sizeof *shards->categories, "a list of categories",
+                               &shards->categories));
+    for (int64_t i = 0; i < head->n_categories; i++) {
+        const shard_category_t *c = &index->categories[i];
+        shards->categories[i] = (category_t){c->id, c->name, c->supergroup};
     }
-    source->n_categories = (int32_t)shards->index->head->n_categories;
+    for (int split = 0; split < SPLIT_COUNT; split++) {
+        const int64_t n = head->n_samples[split];
+        source_entry_t **entries = &shards->entries[split];
+        TRY_OUT(err, mem_new_array(n, sizeof **entries, "a list of samples", entries));
+        for (int64_t i = 0; i < n; i++) {
+            const shard_entry_t *e = &index->entries[split][i];
+            (*entries)[i] = (source_entry_t){e->n_bytes, e->width, e->height, e->label, 0};
+        }
+        source->n_samples[split] = n;
+        source->entries[split] = *entries;
+    }
+    source->n_categories = (int32_t)head->n_categories;
     source->categories = shards->categories;
-    source->has_annotations = shards->index->head->has_annotations != 0;
-    source->hash = shards->index->head->data_hash;
+    source->has_annotations = head->has_annotations != 0;
+    source->hash = head->data_hash;
 out:
     if (err != ERR_OK) close_shards(source);
     return err;
