@@ -62,17 +62,14 @@ static const struct {
 _Static_assert(sizeof(shard_entry_t) == 72 && sizeof(shard_file_t) == 120 && sizeof(shard_category_t) == 520,
                "elements have no padding");
 
-static err_t make_text_type(size_t n_bytes, hid_t *out)
-{
-    TRY(E_H5(*out = H5Tcopy(H5T_C_S1), ERR_SYSTEM, "a type of text"));
-    TRY(E_H5(H5Tset_size(*out, n_bytes), ERR_SYSTEM, "a type of text"));
-    return E_H5(H5Tset_cset(*out, H5T_CSET_UTF8), ERR_SYSTEM, "a type of text");
-}
-
 static err_t insert_member(hid_t compound, const member_t *m)
 {
     hid_t text = -1;
-    if (m->kind == 't') TRY(make_text_type(m->n_text, &text));
+    if (m->kind == 't') {
+        TRY(E_H5(text = H5Tcopy(H5T_C_S1), ERR_SYSTEM, "a type of text"));
+        TRY(E_H5(H5Tset_size(text, m->n_text), ERR_SYSTEM, "a type of text"));
+        TRY(E_H5(H5Tset_cset(text, H5T_CSET_UTF8), ERR_SYSTEM, "a type of text"));
+    }
     hid_t type = m->kind == 't'   ? text
                  : m->kind == 'i' ? H5T_STD_I32LE
                  : m->kind == 'u' ? H5T_STD_U64LE

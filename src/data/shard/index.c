@@ -212,7 +212,7 @@ static bool is_text(const char *text, size_t n_bytes)
     return memchr(text, '\0', n_bytes) != NULL;
 }
 
-static err_t check_head(const shard_index_t *index)
+static err_t check_parts(const shard_index_t *index)
 {
     const shard_head_t *head = index->head;
     if (head->plan == 0 || !is_text(head->source_kind, sizeof head->source_kind) ||
@@ -224,21 +224,15 @@ static err_t check_head(const shard_index_t *index)
         if (!is_text(index->categories[c].name, SHARD_TEXT_MAX) ||
             !is_text(index->categories[c].supergroup, SHARD_TEXT_MAX))
             RAISE(ERR_DATA, "the name of category %lld is not terminated", (long long)c);
-    return ERR_OK;
-}
-
-static err_t check_parts(const shard_index_t *index)
-{
-    TRY(check_head(index));
     for (int s = 0; s < SPLIT_COUNT; s++) {
         int64_t first = 0;
-        for (int64_t k = 0; k < index->head->n_shards[s]; k++) {
+        for (int64_t k = 0; k < head->n_shards[s]; k++) {
             TRY(check_file(index, (split_t)s, k, first));
             first += index->files[s][k].n_samples;
         }
-        if (first != index->head->n_samples[s])
+        if (first != head->n_samples[s])
             RAISE(ERR_DATA, "the shards of %s hold %lld samples, not %lld", split_names[s], (long long)first,
-                  (long long)index->head->n_samples[s]);
+                  (long long)head->n_samples[s]);
     }
     return ERR_OK;
 }
@@ -266,20 +260,6 @@ static const struct {
 };
 enum { N_NUMBERS = sizeof numbers / sizeof numbers[0], N_PARTS = 2 * SPLIT_COUNT + 1 };
 
-static err_t write_attributes(const shard_head_t *head, const h5_file_t *f)
-{
-    TRY(shard_h5_write_int(f, "schema", SHARD_SCHEMA));
-    for (int i = 0; i < N_NUMBERS; i++) {
-        int64_t value;
-        memcpy(&value, (const char *)head + numbers[i].offset, sizeof value);
-        TRY(shard_h5_write_int(f, numbers[i].name, value));
-    }
-    TRY(shard_h5_write_hash(f, "plan", head->plan));
-    TRY(shard_h5_write_hash(f, "data_xxh3", head->data_hash));
-    TRY(shard_h5_write_text(f, "source_kind", head->source_kind));
-    return shard_h5_write_text(f, "source_path", head->source_path);
-}
-
 static err_t write_hdf5(const shard_index_t *index, const fs_temp_t *temp, seal_part_t parts[N_PARTS])
 {
     h5_file_t f;
@@ -287,7 +267,16 @@ static err_t write_hdf5(const shard_index_t *index, const fs_temp_t *temp, seal_
     char name[64];
     err_t err;
     TRY_OUT(err, h5_file_create(&f, temp->kind, temp->path, temp->fd));
-    TRY_OUT(err, write_attributes(head, &f));
+    TRY_OUT(err, shard_h5_write_int(&f, "schema", SHARD_SCHEMA));
+    for (int i = 0; i < N_NUMBERS; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)head + numbers[i].offset, sizeof value);
+        TRY_OUT(err, shard_h5_write_int(&f, numbers[i].name, value));
+    }
+    TRY_OUT(err, shard_h5_write_hash(&f, "plan", head->plan));
+    TRY_OUT(err, shard_h5_write_hash(&f, "data_xxh3", head->data_hash));
+    TRY_OUT(err, shard_h5_write_text(&f, "source_kind", head->source_kind));
+    TRY_OUT(err, shard_h5_write_text(&f, "source_path", head->source_path));
     TRY_OUT(err, shard_h5_make(&f, "categories", SHARD_CATEGORIES, head->n_categories, index->categories,
                                parts++));
     for (int s = 0; s < SPLIT_COUNT; s++) {
@@ -344,20 +333,6 @@ static err_t read_head(const h5_tree_t *tree, const seal_t *seal, shard_head_t *
     return ERR_OK;
 }
 
-static err_t read_parts(const h5_tree_t *tree, const shard_index_t *index)
-{
-    const shard_head_t *head = index->head;
-    char name[64];
-    TRY(shard_h5_read(tree, "/categories", SHARD_CATEGORIES, head->n_categories, index->categories));
-    for (int s = 0; s < SPLIT_COUNT; s++) {
-        snprintf(name, sizeof name, "/%s/shards", split_names[s]);
-        TRY(shard_h5_read(tree, name, SHARD_FILES, head->n_shards[s], index->files[s]));
-        snprintf(name, sizeof name, "/%s/records", split_names[s]);
-        TRY(shard_h5_read(tree, name, SHARD_ENTRIES, head->n_samples[s], index->entries[s]));
-    }
-    return ERR_OK;
-}
-
 static err_t read_index(const char *path, int fd, shard_index_t **index, seal_t *seal)
 {
     const seal_file_t sealed = {fd, path, "index"};
@@ -367,7 +342,16 @@ static err_t read_index(const char *path, int fd, shard_index_t **index, seal_t 
     TRY_OUT(err, shard_h5_open(&tree, &sealed, seal));
     TRY_OUT(err, read_head(&tree, seal, &head));
     TRY_OUT(err, shard_index_new(&head, index));
-    err = read_parts(&tree, *index);
+    const shard_index_t *to = *index;
+    TRY_OUT(err,
+            shard_h5_read(&tree, "/categories", SHARD_CATEGORIES, to->head->n_categories, to->categories));
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        char name[64];
+        snprintf(name, sizeof name, "/%s/shards", split_names[s]);
+        TRY_OUT(err, shard_h5_read(&tree, name, SHARD_FILES, to->head->n_shards[s], to->files[s]));
+        snprintf(name, sizeof name, "/%s/records", split_names[s]);
+        TRY_OUT(err, shard_h5_read(&tree, name, SHARD_ENTRIES, to->head->n_samples[s], to->entries[s]));
+    }
 out:
     h5_tree_close(&tree);
     return err;
@@ -412,25 +396,18 @@ static void put_file(json_t *j, const char *name, int64_t n_bytes, uint64_t dige
     json_string(j, "xxh3_128", digest);
 }
 
-/* Total size of a split's images. */
-static int64_t image_bytes(const shard_index_t *index, split_t split)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < index->head->n_samples[split]; i++) n += index->entries[split][i].n_bytes;
-    return n;
-}
-
 static void put_split(json_t *j, const shard_index_t *index, split_t split)
 {
     const shard_head_t *head = index->head;
-    int64_t n_annotations = 0, n_crowds = 0;
+    int64_t n_annotations = 0, n_crowds = 0, n_bytes = 0;
     for (int64_t k = 0; k < head->n_shards[split]; k++) {
         n_annotations += index->files[split][k].n_annotations;
         n_crowds += index->files[split][k].n_crowds;
     }
+    for (int64_t k = 0; k < head->n_samples[split]; k++) n_bytes += index->entries[split][k].n_bytes;
     json_object_begin(j, split_names[split]);
     json_int(j, "samples", head->n_samples[split]);
-    json_int(j, "picture_bytes", image_bytes(index, split));
+    json_int(j, "picture_bytes", n_bytes);
     json_int(j, "annotations", n_annotations);
     json_int(j, "crowds", n_crowds);
     json_array_begin(j, "shards");
@@ -442,21 +419,6 @@ static void put_split(json_t *j, const shard_index_t *index, split_t split)
         json_object_end(j);
     }
     json_array_end(j);
-    json_object_end(j);
-}
-
-static void put_images(json_t *j, const shard_head_t *head)
-{
-    json_object_begin(j, "pictures");
-    json_string(j, "bytes",
-                head->resize ? "re-encoded where the shorter side was longer; others as they were"
-                             : "as they were");
-    if (head->resize) {
-        json_int(j, "shorter_side", head->resize);
-        json_int(j, "jpeg_quality", head->quality);
-        json_string(j, "annotations",
-                    "boxes, areas and polygons scaled; runs sampled anew at the nearest pixel");
-    }
     json_object_end(j);
 }
 
@@ -472,7 +434,17 @@ static err_t format_manifest(const shard_index_t *index, const seal_t *seal, jso
     json_string(j, "path", head->source_path);
     json_object_end(j);
     put_hash(j, "data_xxh3", head->data_hash);
-    put_images(j, head);
+    json_object_begin(j, "pictures");
+    json_string(j, "bytes",
+                head->resize ? "re-encoded where the shorter side was longer; others as they were"
+                             : "as they were");
+    if (head->resize) {
+        json_int(j, "shorter_side", head->resize);
+        json_int(j, "jpeg_quality", head->quality);
+        json_string(j, "annotations",
+                    "boxes, areas and polygons scaled; runs sampled anew at the nearest pixel");
+    }
+    json_object_end(j);
     json_int(j, "shard_size", head->shard_bytes);
     json_object_begin(j, "index");
     put_file(j, SHARD_INDEX_NAME, seal->n_bytes, seal->digest_high, seal->digest_low);

@@ -80,13 +80,6 @@ static uint64_t count_list_bytes(const annotation_t *annotations, int32_t n_anno
     return n;
 }
 
-static uint64_t count_bytes(const sample_t *sample)
-{
-    return sizeof(head_t) + notes_padded(strlen(sample->name) + 1) +
-           count_list_bytes(sample->annotations, sample->n_annotations) +
-           count_list_bytes(sample->truths, sample->n_truths);
-}
-
 /* Copies to *at and advances it. */
 static void notes_put(char **at, const void *data, size_t n_bytes)
 {
@@ -111,7 +104,9 @@ static void put_annotations(char **at, const annotation_t *annotations, int32_t 
 
 err_t shard_notes_add(shard_notes_t *notes, const sample_t *sample)
 {
-    uint64_t n = count_bytes(sample);
+    uint64_t n = sizeof(head_t) + notes_padded(strlen(sample->name) + 1) +
+                 count_list_bytes(sample->annotations, sample->n_annotations) +
+                 count_list_bytes(sample->truths, sample->n_truths);
     if (n > SHARD_MAX_RECORD)
         RAISE(ERR_DATA, "%s: its annotations have %llu bytes; the limit is %d", sample->name,
               (unsigned long long)n, SHARD_MAX_RECORD);

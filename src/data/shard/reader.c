@@ -136,17 +136,6 @@ static err_t acquire_file(shard_reader_t *r, split_t split, int64_t shard, slot_
     return ERR_OK;
 }
 
-static void release_file(shard_reader_t *r, slot_t *slot, int fd)
-{
-    if (!slot) {
-        close(fd);
-        return;
-    }
-    pthread_mutex_lock(&r->lock);
-    slot->n_users--;
-    pthread_mutex_unlock(&r->lock);
-}
-
 /* The consecutive records that a call reads. */
 typedef struct range {
     const shard_file_t *file;
@@ -183,7 +172,13 @@ static err_t read_bytes(shard_reader_t *r, const range_t *range)
     if (range->images) err = read_all(r, range, fd, range->entries[0].offset, range->images, range->n_images);
     if (err == ERR_OK)
         err = read_all(r, range, fd, range->entries[0].notes_offset, range->notes, range->n_notes);
-    release_file(r, slot, fd);
+    if (!slot) {
+        close(fd);
+        return err;
+    }
+    pthread_mutex_lock(&r->lock);
+    slot->n_users--;
+    pthread_mutex_unlock(&r->lock);
     return err;
 }
 
@@ -231,17 +226,6 @@ static err_t check_records(const shard_reader_t *r, const range_t *range, annota
     return ERR_OK;
 }
 
-/* Discards the buffer's content. */
-static err_t reserve_buffer(shard_buffer_t *buffer, size_t n_bytes)
-{
-    if (n_bytes <= buffer->n_bytes) return ERR_OK;
-    mem_free(&buffer->block);
-    buffer->n_bytes = 0;
-    TRY(mem_new(n_bytes + n_bytes / 4, "samples of a shard", &buffer->block));
-    buffer->n_bytes = n_bytes + n_bytes / 4;
-    return ERR_OK;
-}
-
 static err_t read_range(shard_reader_t *r, range_t *range, bool images, shard_buffer_t *buffer, sample_t *out)
 {
     const shard_index_t *index = r->index;
@@ -254,7 +238,13 @@ static err_t read_range(shard_reader_t *r, range_t *range, bool images, shard_bu
     range->n_images = images ? (size_t)(last->offset + last->n_bytes - first->offset) : 0;
     range->n_notes = (size_t)(last->notes_offset + last->notes_bytes - first->notes_offset);
     size_t n_notes = mem_round(range->n_notes), n_images = mem_round(range->n_images);
-    TRY(reserve_buffer(buffer, n_notes + n_images + shard_notes_most(range->n_notes) * sizeof(annotation_t)));
+    const size_t n = n_notes + n_images + shard_notes_most(range->n_notes) * sizeof(annotation_t);
+    if (n > buffer->n_bytes) { /* its content is not needed any more */
+        mem_free(&buffer->block);
+        buffer->n_bytes = 0;
+        TRY(mem_new(n + n / 4, "samples of a shard", &buffer->block));
+        buffer->n_bytes = n + n / 4;
+    }
     range->notes = buffer->block;
     if (images) range->images = range->notes + n_notes;
     TRY(read_bytes(r, range));
@@ -356,7 +346,7 @@ static bool cut_run(const shard_index_t *index, split_t split, int64_t number, c
     return out->n > 1 && n_images <= SHARD_PIECE_MAX && n_notes <= SHARD_PIECE_MAX - n_images;
 }
 
-/* The functions down to choose_piece are called under the lock. */
+/* The functions down to hold_piece are called under the lock, which it releases while it loads. */
 
 static shard_piece_t *find_piece(const shard_pieces_t *p, split_t split, const shard_near_t *run)
 {
@@ -379,30 +369,18 @@ static shard_piece_t *oldest_piece(const shard_pieces_t *p, bool used_up)
     return found;
 }
 
-static err_t add_piece(shard_pieces_t *p, shard_piece_t **out)
-{
-    TRY(mem_grow(p->n_items + 1, sizeof *p->items, "a list of pieces", &p->items));
-    TRY(mem_new(sizeof **out, "a piece of a shard", out));
-    (*out)->owner = p;
-    p->items[p->n_items++] = *out;
-    return ERR_OK;
-}
-
 /* A piece to load into; NULL: all `most` are in use. */
 static err_t choose_piece(shard_pieces_t *p, int64_t most, shard_piece_t **out)
 {
     *out = oldest_piece(p, true);
-    if (!*out && p->n_items < most) return add_piece(p, out);
+    if (!*out && p->n_items < most) {
+        TRY(mem_grow(p->n_items + 1, sizeof *p->items, "a list of pieces", &p->items));
+        TRY(mem_new(sizeof **out, "a piece of a shard", out));
+        (*out)->owner = p;
+        p->items[p->n_items++] = *out;
+    }
     if (!*out) *out = oldest_piece(p, false);
     return ERR_OK;
-}
-
-/* Called without the lock. */
-static err_t load_piece(shard_piece_t *piece)
-{
-    TRY(mem_grow(piece->n, sizeof *piece->samples, "samples of a piece", &piece->samples));
-    return shard_read_range(piece->owner->reader, piece->split, piece->first, piece->n, &piece->buffer,
-                            piece->samples);
 }
 
 /* Holds the piece with a run, loading it if no other thread does; NULL: no piece is free. */
@@ -419,9 +397,11 @@ static err_t hold_piece(shard_pieces_t *p, split_t split, const shard_near_t *ru
         piece->split = split, piece->first = run->first, piece->n = run->n, piece->n_uses = run->n_uses;
         piece->n_used = 0, piece->n_users = 1, piece->state = LOADING;
         pthread_mutex_unlock(&p->lock);
-        state_t state = load_piece(piece) == ERR_OK ? READY : BROKEN;
+        err_t err = mem_grow(piece->n, sizeof *piece->samples, "samples of a piece", &piece->samples);
+        if (err == ERR_OK)
+            err = shard_read_range(p->reader, split, piece->first, piece->n, &piece->buffer, piece->samples);
         pthread_mutex_lock(&p->lock);
-        piece->state = state;
+        piece->state = err == ERR_OK ? READY : BROKEN;
         pthread_cond_broadcast(&p->loaded);
     }
     piece->n_used++;
@@ -550,21 +530,15 @@ static err_t compare_tables(const look_t *l, const h5_tree_t *tree, const seal_t
     return err;
 }
 
-static err_t look_at_file(const look_t *l)
+static err_t look_at_all(look_t *l)
 {
     const seal_file_t sealed = {l->fd, l->path, "shard"};
     h5_tree_t tree;
     seal_t seal;
+    err_info_t whole;
     err_t err = shard_h5_open(&tree, &sealed, &seal);
     if (err == ERR_OK) err = compare_tables(l, &tree, &seal);
     h5_tree_close(&tree);
-    return err;
-}
-
-static err_t look_at_all(look_t *l)
-{
-    err_info_t whole;
-    err_t err = look_at_file(l);
     if (err != ERR_OK && err != ERR_DATA) return err;
     err_take(err, &whole);
     for (int64_t i = 0; i < l->file->n_samples; i++) TRY(look_at_record(l, i));

@@ -73,15 +73,6 @@ void shard_discard(shard_writer_t **writer)
     mem_free(writer);
 }
 
-/* Refuses notes that a reader would refuse. */
-static err_t check_notes(shard_writer_t *w, const void *bytes, size_t n_bytes)
-{
-    sample_t again;
-    TRY(mem_grow((int64_t)shard_notes_most(n_bytes), sizeof *w->annotations, "annotations of an image",
-                 &w->annotations));
-    return shard_notes_read(bytes, n_bytes, w->plan.n_categories, w->annotations, &again);
-}
-
 static err_t check_sample(const sample_t *sample)
 {
     if (strlen(sample->name) >= FS_PATH_MAX)
@@ -100,7 +91,10 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
     TRY(check_sample(sample));
     TRY(shard_notes_add(&w->notes, sample));
     size_t n_notes = w->notes.n_bytes - at;
-    err_t err = check_notes(w, w->notes.block + at, n_notes);
+    sample_t again; /* refuses notes that a reader would refuse */
+    TRY(mem_grow((int64_t)shard_notes_most(n_notes), sizeof *w->annotations, "annotations of an image",
+                 &w->annotations));
+    err_t err = shard_notes_read(w->notes.block + at, n_notes, w->plan.n_categories, w->annotations, &again);
     if (err != ERR_OK) return err_context(err, "cannot pack the image %s", sample->name);
     TRY(fs_temp_write(&w->temp, w->plan.begin + w->n_images, sample->bytes, sample->n_bytes));
     w->entries[w->n_added++] = (shard_entry_t){
@@ -127,13 +121,6 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
     return ERR_OK;
 }
 
-static err_t writer_read_back(const shard_writer_t *w, int64_t offset, char *out, size_t n_bytes)
-{
-    int reason = fs_read_all(w->temp.fd, offset, out, n_bytes, NULL);
-    if (reason) RAISE(ERR_SYSTEM, "cannot read back the shard %s: %s", w->temp.path, strerror(reason));
-    return ERR_OK;
-}
-
 static err_t write_zeros(shard_writer_t *w, int64_t from, int64_t to, char *buffer)
 {
     memset(buffer, 0, PIECE_BYTES);
@@ -157,7 +144,10 @@ static err_t move_images(shard_writer_t *w, int64_t to)
     for (int64_t done = 0; done < n_all && err == ERR_OK;) {
         int64_t n = n_all - done < PIECE_BYTES ? n_all - done : PIECE_BYTES,
                 at = to > from ? n_all - done - n : done;
-        err = writer_read_back(w, from + at, buffer, (size_t)n);
+        int reason = fs_read_all(w->temp.fd, from + at, buffer, (size_t)n, NULL);
+        if (reason)
+            err = err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot read back the shard %s: %s", w->temp.path,
+                            strerror(reason));
         if (err == ERR_OK) err = fs_temp_write(&w->temp, to + at, buffer, (size_t)n);
         done += n;
     }
@@ -257,9 +247,13 @@ bool shard_is_done(const shard_plan_t *plan)
     return done;
 }
 
-/* Verifies that the file is the part of the plan that its name indicates. */
-static err_t check_part(const shard_plan_t *plan, const h5_tree_t *tree)
+/* The file must be the part of the plan that its name indicates. */
+static err_t load_shard(const shard_plan_t *plan, const h5_tree_t *tree, const seal_t *seal,
+                        shard_file_t *file, shard_entry_t *entries)
 {
+    if (seal->plan != plan->plan)
+        RAISE(ERR_DATA, "the shard %s belongs to another plan: %016" PRIx64 ", not %016" PRIx64,
+              tree->file.path, seal->plan, plan->plan);
     const struct {
         const char *name;
         int64_t value;
@@ -279,16 +273,6 @@ static err_t check_part(const shard_plan_t *plan, const h5_tree_t *tree)
     TRY(shard_h5_read_text(tree, "split", split, sizeof split));
     if (strcmp(split, split_names[plan->split]) != 0)
         RAISE(ERR_DATA, "the shard %s has split %s; expected %s", path, split, split_names[plan->split]);
-    return ERR_OK;
-}
-
-static err_t load_shard(const shard_plan_t *plan, const h5_tree_t *tree, const seal_t *seal,
-                        shard_file_t *file, shard_entry_t *entries)
-{
-    if (seal->plan != plan->plan)
-        RAISE(ERR_DATA, "the shard %s belongs to another plan: %016" PRIx64 ", not %016" PRIx64,
-              tree->file.path, seal->plan, plan->plan);
-    TRY(check_part(plan, tree));
     *file = (shard_file_t){.first = plan->first,
                            .n_samples = plan->n_samples,
                            .n_bytes = seal->n_bytes,
