@@ -172,26 +172,6 @@ static void match_area(matcher_t *m, int area, int32_t n, outcome_t *out)
     }
 }
 
-/* Writes the outcomes of the first 100 detections by score; returns their number in *n_out. */
-static err_t match(matcher_t *m, outcome_t out[MATCH_MOST], int32_t *n_out)
-{
-    int32_t n = m->n_detections < MATCH_MOST ? (int32_t)m->n_detections : MATCH_MOST;
-    if (m->n_detections > 1)
-        qsort(m->detections, (size_t)m->n_detections, sizeof(detection_t *), detections_by_score);
-    TRY(reserve_truths(m, n));
-    if (m->type == SCORE_SEGM) TRY(measure_masks(m, n));
-    for (int32_t i = 0; i < n; i++) {
-        const double *box = m->detections[i]->box;
-        if (m->type == SCORE_BBOX || m->box_areas) m->areas[i] = box[2] * box[3];
-        for (int32_t k = 0; m->type == SCORE_BBOX && k < m->n_truths; k++)
-            m->iou[i * m->n_truths + k] = rle_box_iou(box, m->truths[k]->box, m->truths[k]->crowd);
-    }
-    for (int32_t i = 0; i < n; i++) out[i] = (outcome_t){.score = m->detections[i]->score, .rank = i};
-    for (int area = 0; area < MATCH_AREAS; area++) match_area(m, area, n, out);
-    *n_out = n;
-    return ERR_OK;
-}
-
 enum { N_RECALLS = 101, N_MOSTS = 3 };
 static const int32_t mosts[N_MOSTS] = {1, 10, MATCH_MOST};
 
@@ -286,7 +266,7 @@ static err_t match_image(scoring_t *s, int64_t *entry, int64_t last_entry, int64
 {
     matcher_t *m = &s->matcher;
     const detection_t *all = s->results->detections;
-    int32_t image = *entry < last_entry ? s->entries[*entry].image : INT32_MAX, n = 0;
+    int32_t image = *entry < last_entry ? s->entries[*entry].image : INT32_MAX;
     if (*detection < last_detection && all[s->detections[*detection]].image < image)
         image = all[s->detections[*detection]].image;
     m->image = &s->truths->images[image];
@@ -301,8 +281,22 @@ static err_t match_image(scoring_t *s, int64_t *entry, int64_t last_entry, int64
         m->detections[m->n_detections++] = &all[s->detections[*detection]];
     }
     TRY(mem_grow(s->n_outcomes + MATCH_MOST, sizeof *s->outcomes, "outcomes", &s->outcomes));
-    TRY(match(m, s->outcomes + s->n_outcomes, &n));
-    for (int32_t i = 0; i < n; i++) s->outcomes[s->n_outcomes + i].order = s->n_outcomes + i;
+    /* The outcomes of the first by score. */
+    outcome_t *out = s->outcomes + s->n_outcomes;
+    const int32_t n = m->n_detections < MATCH_MOST ? (int32_t)m->n_detections : MATCH_MOST;
+    if (m->n_detections > 1)
+        qsort(m->detections, (size_t)m->n_detections, sizeof(detection_t *), detections_by_score);
+    TRY(reserve_truths(m, n));
+    if (m->type == SCORE_SEGM) TRY(measure_masks(m, n));
+    for (int32_t i = 0; i < n; i++) {
+        const double *box = m->detections[i]->box;
+        if (m->type == SCORE_BBOX || m->box_areas) m->areas[i] = box[2] * box[3];
+        for (int32_t k = 0; m->type == SCORE_BBOX && k < m->n_truths; k++)
+            m->iou[i * m->n_truths + k] = rle_box_iou(box, m->truths[k]->box, m->truths[k]->crowd);
+    }
+    for (int32_t i = 0; i < n; i++)
+        out[i] = (outcome_t){.score = m->detections[i]->score, .order = s->n_outcomes + i, .rank = i};
+    for (int area = 0; area < MATCH_AREAS; area++) match_area(m, area, n, out);
     s->n_outcomes += n;
     return ERR_OK;
 }

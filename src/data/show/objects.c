@@ -162,37 +162,14 @@ static int by_size(const void *a, const void *b)
     return p != q ? (p > q ? -1 : 1) : (x > y) - (x < y);
 }
 
-static err_t put_in_order(objects_t *o, const sample_t *sample)
-{
-    const annotation_t **all = NULL;
-    if (!o->order) TRY(mem_new_array(OBJECTS_MAX, sizeof(annotation_t *), "objects", &o->order));
-    if (!o->tags) TRY(mem_new_array(OBJECTS_MAX, sizeof *o->tags, "names of objects", &o->tags));
-    TRY(mem_new_array(sample->n_annotations, sizeof(annotation_t *), "objects", &all));
-    for (int32_t i = 0; i < sample->n_annotations; i++) all[i] = &sample->annotations[i];
-    qsort(all, (size_t)sample->n_annotations, sizeof(annotation_t *), by_size);
-    o->n_order = sample->n_annotations < OBJECTS_MAX ? sample->n_annotations : OBJECTS_MAX;
-    for (int64_t i = 0; i < o->n_order; i++) o->order[i] = all[i];
-    mem_free(&all);
-    return ERR_OK;
-}
-
 enum { PAD = 2, HEIGHT = FONT_HEIGHT + PAD, CORNERS = 5, NARROW = 16 };
-
-static bool boxes_overlap(page_box_t a, page_box_t b)
-{
-    return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
-}
-
-static bool is_within(page_box_t inner, page_box_t outer)
-{
-    return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width &&
-           inner.y + inner.height <= outer.y + outer.height;
-}
 
 static bool is_free(const objects_t *o, page_box_t tag)
 {
     for (int64_t i = 0; i < o->n_tags; i++)
-        if (boxes_overlap(o->tags[i], tag)) return false;
+        if (o->tags[i].x < tag.x + tag.width && tag.x < o->tags[i].x + o->tags[i].width &&
+            o->tags[i].y < tag.y + tag.height && tag.y < o->tags[i].y + o->tags[i].height)
+            return false;
     return true;
 }
 
@@ -209,7 +186,9 @@ static bool find_place(const objects_t *o, page_box_t box, int64_t width, page_b
         page_box_t tag = corners[i];
         if (tag.x + width > at.x + at.width) tag.x = at.x + at.width - width;
         if (tag.x < at.x) tag.x = at.x;
-        if (!is_within(tag, at) || !is_free(o, tag)) continue;
+        const bool inside = tag.x >= at.x && tag.y >= at.y && tag.x + tag.width <= at.x + at.width &&
+                            tag.y + tag.height <= at.y + at.height;
+        if (!inside || !is_free(o, tag)) continue;
         *out = tag;
         return true;
     }
@@ -249,7 +228,16 @@ err_t objects_draw(objects_t *o, const objects_image_t *image, page_t *page)
 {
     err_info_t failure = {.code = ERR_OK};
     ASSERT(image->at.width > 0 && image->at.height > 0);
-    TRY(put_in_order(o, image->sample));
+    const sample_t *sample = image->sample;
+    const annotation_t **all = NULL;
+    if (!o->order) TRY(mem_new_array(OBJECTS_MAX, sizeof(annotation_t *), "objects", &o->order));
+    if (!o->tags) TRY(mem_new_array(OBJECTS_MAX, sizeof *o->tags, "names of objects", &o->tags));
+    TRY(mem_new_array(sample->n_annotations, sizeof(annotation_t *), "objects", &all));
+    for (int32_t i = 0; i < sample->n_annotations; i++) all[i] = &sample->annotations[i];
+    qsort(all, (size_t)sample->n_annotations, sizeof(annotation_t *), by_size);
+    o->n_order = sample->n_annotations < OBJECTS_MAX ? sample->n_annotations : OBJECTS_MAX;
+    for (int64_t i = 0; i < o->n_order; i++) o->order[i] = all[i];
+    mem_free(&all);
     for (int64_t i = 0; i < o->n_order; i++) {
         err_t err = draw_mask(o, image, o->order[i], page);
         if (err != ERR_OK && err != ERR_DATA) return err;

@@ -33,24 +33,18 @@ static const rgb_t paper = {250, 250, 248}, ink = {32, 36, 42}, faint = {100, 10
 
 enum { SMALL = 280, LARGE = 640 }; /* an image on a page of its own: its longer side, in pixels */
 
-/* Large images are reduced, small ones enlarged by a whole factor. */
-static void drawn_size(const image_t *image, int64_t *width, int64_t *height)
-{
-    int64_t longer = image->width > image->height ? image->width : image->height;
-    *width = image->width * (longer < SMALL ? SMALL / longer : 1);
-    *height = image->height * (longer < SMALL ? SMALL / longer : 1);
-    if (longer <= LARGE) return;
-    *width = (image->width * LARGE + longer - 1) / longer;
-    *height = (image->height * LARGE + longer - 1) / longer;
-}
-
 err_t single_page(const image_t *image, int64_t below, page_box_t *at, page_t **out)
 {
-    int64_t width, height;
+    const int64_t longer = image->width > image->height ? image->width : image->height;
+    const int64_t times = longer < SMALL ? SMALL / longer : 1; /* small ones are enlarged by a whole factor */
+    int64_t width = image->width * times, height = image->height * times;
     resize_scratch_t scratch = {0};
     uint8_t *reduced = NULL;
     err_t err = ERR_OK;
-    drawn_size(image, &width, &height);
+    if (longer > LARGE) {
+        width = (image->width * LARGE + longer - 1) / longer;
+        height = (image->height * LARGE + longer - 1) / longer;
+    }
     page_source_t source = {image->width, image->height, 3, image->rgb};
     if (width < image->width || height < image->height) {
         image_rect_t whole = {0, 0, (double)image->width, (double)image->height};
@@ -69,17 +63,6 @@ out:
     return err;
 }
 
-static err_t set_mask(detected_t *d, const char *text, annotation_t *out)
-{
-    const size_t n = strlen(text);
-    uint32_t *runs;
-    TRY(arena_new(&d->memory, (n + 1) * sizeof *runs, &runs));
-    TRY(rle_parse(text, n, runs, &out->n_runs));
-    out->segmentation = SEGMENTATION_RLE;
-    out->runs = runs;
-    return ERR_OK;
-}
-
 err_t detected_set(detected_t *d, const detection_t *detections, int64_t n, const category_t *categories,
                    double threshold)
 {
@@ -93,7 +76,14 @@ err_t detected_set(detected_t *d, const detection_t *detections, int64_t n, cons
         if (!(from->score >= threshold)) continue;
         *a = (annotation_t){.id = i + 1, .category = from->category, .area = from->box[2] * from->box[3]};
         memcpy(a->box, from->box, sizeof a->box);
-        if (from->mask) TRY(set_mask(d, from->mask, a));
+        if (from->mask) {
+            const size_t n_text = strlen(from->mask);
+            uint32_t *runs;
+            TRY(arena_new(&d->memory, (n_text + 1) * sizeof *runs, &runs));
+            TRY(rle_parse(from->mask, n_text, runs, &a->n_runs));
+            a->segmentation = SEGMENTATION_RLE;
+            a->runs = runs;
+        }
         TRY(arena_format(&d->memory, &d->labels[d->n], "%s %.2f", categories[from->category].name,
                          from->score));
         d->n++;
@@ -197,12 +187,6 @@ err_t sheet_check(int64_t n, int64_t tile)
     return check_size(n, tile, false);
 }
 
-static err_t read_info(drawing_t *d, pick_t pick, sample_t *sample, image_info_t *info)
-{
-    TRY(source_read(d->sheet->source, pick.split, pick.index, &d->buffer, sample));
-    return image_info((image_bytes_t){sample->name, sample->bytes, sample->n_bytes}, info);
-}
-
 /* The median of the images' shapes, so that most fill their tiles. */
 static double usual_shape(double *shapes, int64_t n)
 {
@@ -218,7 +202,10 @@ static err_t find_shape(drawing_t *d, double *out)
     for (int64_t i = 0; i < d->sheet->n && (err == ERR_OK || err == ERR_DATA); i++) {
         sample_t sample;
         image_info_t info;
-        err = read_info(d, d->sheet->picks[i], &sample, &info);
+        const pick_t pick = d->sheet->picks[i];
+        err = source_read(d->sheet->source, pick.split, pick.index, &d->buffer, &sample);
+        if (err == ERR_OK)
+            err = image_info((image_bytes_t){sample.name, sample.bytes, sample.n_bytes}, &info);
         if (err == ERR_OK) shapes[n++] = (double)info.height / (double)info.width;
     }
     *out = usual_shape(shapes, n);
@@ -258,16 +245,6 @@ static err_t put_pixels(drawing_t *d, const image_t *image, image_rect_t place, 
     return ERR_OK;
 }
 
-static err_t draw_pixels(drawing_t *d, const sample_t *sample, const image_info_t *info, page_box_t at)
-{
-    const image_rect_t all = {0, 0, (double)info->width, (double)info->height};
-    const image_bytes_t bytes = {sample->name, sample->bytes, sample->n_bytes};
-    image_rect_t place;
-    image_t image;
-    TRY(image_decode_part(d->decoder, bytes, all, at.width, at.height, &image, &place));
-    return put_pixels(d, &image, place, at);
-}
-
 /* Draws a cross with an explanation. */
 static void draw_bad(page_t *page, page_box_t tile)
 {
@@ -297,7 +274,12 @@ static err_t draw_image(drawing_t *d, const sample_t *sample, const char *const 
     image_info_t info;
     TRY(source_info(sample, sample->name, &info));
     const page_box_t at = fit_tile(tile, info.width, info.height);
-    TRY(draw_pixels(d, sample, &info, at));
+    const image_rect_t all = {0, 0, (double)info.width, (double)info.height};
+    const image_bytes_t bytes = {sample->name, sample->bytes, sample->n_bytes};
+    image_rect_t place;
+    image_t pixels;
+    TRY(image_decode_part(d->decoder, bytes, all, at.width, at.height, &pixels, &place));
+    TRY(put_pixels(d, &pixels, place, at));
     const objects_image_t image = {.info = &info,
                                    .sample = sample,
                                    .categories = d->sheet->source->categories,
@@ -365,17 +347,6 @@ static void draw_heading(const drawing_t *d, const char *title, const char *abou
     caption_fitting(d->page, MARGIN, MARGIN + TITLE, room, (text_style_t){1, faint}, about);
 }
 
-static void draw_source_heading(const drawing_t *d)
-{
-    char text[TEXT_MAX];
-    const sheet_t *sheet = d->sheet;
-    const source_t *source = sheet->source;
-    const int64_t n_all = source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL];
-    snprintf(text, sizeof text, "%" PRId64 " of %" PRId64 " images%s", sheet->n, n_all,
-             source->has_annotations ? "; crowds are hatched" : "");
-    draw_heading(d, sheet->title ? sheet->title : source->path, sheet->about ? sheet->about : text);
-}
-
 /* The page and the memory for n tiles of this width and shape. */
 static err_t open_page(drawing_t *d, int64_t n, int64_t tile, bool beside, double shape)
 {
@@ -407,7 +378,12 @@ err_t sheet_draw(const sheet_t *sheet, int64_t *n_bad, page_t **out)
     TRY_OUT(err, image_decoder_new((image_limits_t){0}, &d.decoder));
     TRY_OUT(err, find_shape(&d, &shape));
     TRY_OUT(err, open_page(&d, sheet->n, sheet->tile, sheet->beside != NULL, shape));
-    draw_source_heading(&d);
+    char text[TEXT_MAX];
+    const source_t *source = sheet->source;
+    const int64_t n_all = source->n_samples[SPLIT_TRAIN] + source->n_samples[SPLIT_VAL];
+    snprintf(text, sizeof text, "%" PRId64 " of %" PRId64 " images%s", sheet->n, n_all,
+             source->has_annotations ? "; crowds are hatched" : "");
+    draw_heading(&d, sheet->title ? sheet->title : source->path, sheet->about ? sheet->about : text);
     for (int64_t i = 0; i < sheet->n; i++) TRY_OUT(err, draw_tile(&d, i));
     *n_bad = d.n_bad;
 out:

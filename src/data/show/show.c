@@ -55,42 +55,34 @@ static void survey_ranges(splits_table_t *to, const char *what, const survey_ran
         &(survey)->splits[SPLIT_TRAIN].member, &(survey)->splits[SPLIT_VAL].member                           \
     }
 
-static void survey_images(splits_table_t *to, const survey_t *survey, bool read)
-{
-    survey_counts(to, "images", COUNTS(survey, n_images));
-    if (to->source->ops->raw) survey_counts(to, "  raw pixels", COUNTS(survey, n_images));
-    for (int f = 0; read && !to->source->ops->raw && f < IMAGE_FORMAT_COUNT; f++) {
-        char what[32];
-        snprintf(what, sizeof what, "  %s", image_format_names[f]);
-        survey_counts(to, what, COUNTS(survey, n_formats[f]));
-    }
-    if (read) survey_counts(to, "  unreadable", COUNTS(survey, n_unreadable));
-    if (read) survey_counts(to, "  turned by EXIF", COUNTS(survey, n_turned));
-    survey_ranges(to, "width: min, median, max", RANGES(survey, width));
-    survey_ranges(to, "height", RANGES(survey, height));
-    survey_ranges(to, "bytes of an image", RANGES(survey, bytes));
-    survey_counts(to, "bytes of all", COUNTS(survey, n_bytes));
-}
-
-static void survey_objects(splits_table_t *to, const survey_t *survey)
-{
-    static const char *const sizes[SURVEY_SIZES] = {"  small (area < 32²)", "  medium",
-                                                    "  large (area >= 96²)"};
-    survey_counts(to, "objects", COUNTS(survey, n_objects));
-    for (int k = 0; k < SURVEY_SIZES; k++) survey_counts(to, sizes[k], COUNTS(survey, n_sizes[k]));
-    survey_counts(to, "crowds", COUNTS(survey, n_crowds));
-    survey_counts(to, "images without either", COUNTS(survey, n_empty));
-}
-
 /* Counts and ranges of each split. read: formats are known. */
 static err_t print_counts(const source_t *source, const survey_t *survey, bool read)
 {
-    static const char *const splits[SPLIT_COUNT] = {"train", "val"};
+    static const char *const splits[SPLIT_COUNT] = {"train", "val"}, *const sizes[SURVEY_SIZES] = {
+                                                                         "  small (area < 32²)", "  medium",
+                                                                         "  large (area >= 96²)"};
     splits_table_t to = {source, {.columns = {{NULL, true}}, .n_columns = 1}};
     for (int s = 0; s < SPLIT_COUNT; s++)
         if (source->n_samples[s] > 0) to.table.columns[to.table.n_columns++].heading = splits[s];
-    survey_images(&to, survey, read);
-    if (source->has_annotations) survey_objects(&to, survey);
+    survey_counts(&to, "images", COUNTS(survey, n_images));
+    if (source->ops->raw) survey_counts(&to, "  raw pixels", COUNTS(survey, n_images));
+    for (int f = 0; read && !source->ops->raw && f < IMAGE_FORMAT_COUNT; f++) {
+        char what[32];
+        snprintf(what, sizeof what, "  %s", image_format_names[f]);
+        survey_counts(&to, what, COUNTS(survey, n_formats[f]));
+    }
+    if (read) survey_counts(&to, "  unreadable", COUNTS(survey, n_unreadable));
+    if (read) survey_counts(&to, "  turned by EXIF", COUNTS(survey, n_turned));
+    survey_ranges(&to, "width: min, median, max", RANGES(survey, width));
+    survey_ranges(&to, "height", RANGES(survey, height));
+    survey_ranges(&to, "bytes of an image", RANGES(survey, bytes));
+    survey_counts(&to, "bytes of all", COUNTS(survey, n_bytes));
+    if (source->has_annotations) {
+        survey_counts(&to, "objects", COUNTS(survey, n_objects));
+        for (int k = 0; k < SURVEY_SIZES; k++) survey_counts(&to, sizes[k], COUNTS(survey, n_sizes[k]));
+        survey_counts(&to, "crowds", COUNTS(survey, n_crowds));
+        survey_counts(&to, "images without either", COUNTS(survey, n_empty));
+    }
     err_t err = table_print(&to.table, stdout);
     table_free(&to.table);
     return err;
@@ -105,18 +97,6 @@ static int by_count(const void *a, const void *b)
 {
     const row_t *x = a, *y = b;
     return x->n != y->n ? (x->n > y->n ? -1 : 1) : (x->category > y->category) - (x->category < y->category);
-}
-
-static void survey_category(const source_t *source, const survey_t *survey, const row_t *row, int64_t most,
-                            table_t *table)
-{
-    static const char bar[BAR + 1] = "##############################";
-    /* At least one mark for any nonzero count. */
-    const int64_t n_marks = row->n > 0 ? (row->n * BAR + most - 1) / most : 0;
-    table_cell(table, "%s", source->categories[row->category].name);
-    if (source->has_annotations) table_cell(table, "%" PRId64, row->n);
-    table_cell(table, "%" PRId64, survey->categories[row->category].n_images);
-    table_cell(table, "%.*s", (int)n_marks, bar);
 }
 
 /* The `top` categories with the most objects or, for sources without annotations, images. */
@@ -140,9 +120,17 @@ static err_t print_categories(const source_t *source, const survey_t *survey, in
     if (source->has_annotations) table.columns[table.n_columns++].heading = "objects";
     table.columns[table.n_columns++].heading = "images";
     table.columns[table.n_columns++] = (table_column_t){.heading = about, .is_text = true};
-    for (int32_t i = 0; i < n_shown; i++)
-        if (survey->categories[rows[i].category].n_images > 0)
-            survey_category(source, survey, &rows[i], rows[0].n, &table);
+    for (int32_t i = 0; i < n_shown; i++) {
+        static const char bar[BAR + 1] = "##############################";
+        const row_t *row = &rows[i];
+        /* At least one mark for any nonzero count. */
+        const int64_t most = rows[0].n, n_marks = row->n > 0 ? (row->n * BAR + most - 1) / most : 0;
+        if (survey->categories[row->category].n_images == 0) continue;
+        table_cell(&table, "%s", source->categories[row->category].name);
+        if (source->has_annotations) table_cell(&table, "%" PRId64, row->n);
+        table_cell(&table, "%" PRId64, survey->categories[row->category].n_images);
+        table_cell(&table, "%.*s", (int)n_marks, bar);
+    }
     print_out("\n");
     err_t err = table_print(&table, stdout);
     for (int32_t i = n_shown; i < n; i++) n_rest += survey->categories[rows[i].category].n_images > 0;
@@ -170,19 +158,6 @@ static void end_telling(void)
 {
     if (n_told > MOST_TOLD) log_warn("… and %" PRId64 " more", n_told - MOST_TOLD);
     n_told = 0;
-}
-
-static err_t print_survey(const source_t *source, const show_options_t *options)
-{
-    const survey_options_t how = {options->read, tell_unreadable};
-    survey_t survey;
-    TRY(survey_run(source, &how, &survey));
-    end_telling();
-    err_t err = print_counts(source, &survey, options->read);
-    if (err == ERR_OK) err = print_categories(source, &survey, options->top);
-    survey_free(&survey);
-    fflush(stdout);
-    return err;
 }
 
 static err_t find_category(const source_t *source, const char *name, int32_t *out)
@@ -229,6 +204,7 @@ err_t show_source(const char *path, const show_options_t *options)
     const list_rules_t rules = list_rules(&options->list, 0);
     const source_ops_t *kind = NULL;
     source_t *source = NULL;
+    survey_t survey;
     int32_t category = -1;
     err_t err;
     TRY(source_find_kind(path, &kind));
@@ -240,7 +216,14 @@ err_t show_source(const char *path, const show_options_t *options)
         RAISE_OUT(err, ERR_DATA, "%s holds no images", path);
     TRY_OUT(err, find_category(source, options->category, &category));
     source_warn_notes(source);
-    TRY_OUT(err, print_survey(source, options));
+    const survey_options_t how = {options->read, tell_unreadable};
+    TRY_OUT(err, survey_run(source, &how, &survey));
+    end_telling();
+    err = print_counts(source, &survey, options->read);
+    if (err == ERR_OK) err = print_categories(source, &survey, options->top);
+    survey_free(&survey);
+    fflush(stdout);
+    TRY_OUT(err, err);
     if (options->out) TRY_OUT(err, draw_sheet(source, category, options));
 out:
     source_close(&source);

@@ -27,11 +27,6 @@ typedef struct surveyor {
     source_buffer_t buffer;
 } surveyor_t;
 
-static survey_size_t size_of(double area)
-{
-    return area < 32 * 32 ? SURVEY_SMALL : area < 96 * 96 ? SURVEY_MEDIUM : SURVEY_LARGE;
-}
-
 static void count_category(surveyor_t *s, int32_t category, bool object)
 {
     s->survey->categories[category].n_objects += object;
@@ -48,7 +43,10 @@ static void count_annotations(surveyor_t *s, const sample_t *sample, survey_spli
         count_category(s, a->category, !a->crowd);
         split->n_crowds += a->crowd != 0;
         split->n_objects += !a->crowd;
-        if (!a->crowd) split->n_sizes[size_of(a->area)]++;
+        if (!a->crowd)
+            split->n_sizes[a->area < 32 * 32   ? SURVEY_SMALL
+                           : a->area < 96 * 96 ? SURVEY_MEDIUM
+                                               : SURVEY_LARGE]++;
     }
 }
 
@@ -147,14 +145,6 @@ void survey_free(survey_t *survey)
     mem_free(&survey->categories);
 }
 
-static bool has_category(const sample_t *sample, int32_t category)
-{
-    bool has = sample->label == category;
-    for (int32_t i = 0; !has && i < sample->n_annotations; i++)
-        has = sample->annotations[i].category == category;
-    return has;
-}
-
 static err_t check_category(const source_t *source, pick_t pick, int32_t category, source_buffer_t *buffer,
                             bool *out)
 {
@@ -162,7 +152,9 @@ static err_t check_category(const source_t *source, pick_t pick, int32_t categor
     *out = category < 0;
     if (*out) return ERR_OK;
     err_t err = source_describe(source, pick.split, pick.index, buffer, &sample);
-    if (err == ERR_OK) *out = has_category(&sample, category);
+    if (err == ERR_OK) *out = sample.label == category;
+    for (int32_t i = 0; err == ERR_OK && !*out && i < sample.n_annotations; i++)
+        *out = sample.annotations[i].category == category;
     return err == ERR_DATA ? ERR_OK : err;
 }
 
