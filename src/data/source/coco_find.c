@@ -521,19 +521,6 @@ static err_t choose_splits(search_t *s, coco_layout_t *out)
     return set_list(val, SPLIT_VAL, out);
 }
 
-/* COCO's folders of images need their lists. */
-static err_t check_year_folders(const search_t *s, const coco_layout_t *out)
-{
-    const char *alone[SPLIT_COUNT] = {find_year_folder(s, trains), find_year_folder(s, validates)};
-    for (split_t split = 0; split < SPLIT_COUNT; split++) {
-        const bool wanted = !out->list[split][0] && alone[split];
-        if (!wanted || (out->list[!split][0] && strcmp(out->word[!split], alone[split]) == 0)) continue;
-        RAISE(ERR_DATA, "the annotations of %s/%s are missing: %s/annotations/instances_%s.json", s->base,
-              alone[split], s->base, alone[split]);
-    }
-    return ERR_OK;
-}
-
 err_t coco_find(const char *path, coco_layout_t *out)
 {
     search_t s = {.n = 0};
@@ -551,7 +538,14 @@ err_t coco_find(const char *path, coco_layout_t *out)
         goto out;
     }
     TRY_OUT(err, choose_splits(&s, out));
-    TRY_OUT(err, check_year_folders(&s, out));
+    /* COCO's folders of images need their lists. */
+    const char *alone[SPLIT_COUNT] = {find_year_folder(&s, trains), find_year_folder(&s, validates)};
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        const bool wanted = !out->list[split][0] && alone[split];
+        if (!wanted || (out->list[!split][0] && strcmp(out->word[!split], alone[split]) == 0)) continue;
+        RAISE_OUT(err, ERR_DATA, "the annotations of %s/%s are missing: %s/annotations/instances_%s.json",
+                  s.base, alone[split], s.base, alone[split]);
+    }
     for (int i = 0; i < s.n; i++) { /* those of keypoints of the same images are COCO's own */
         const found_t *f = &s.lists[i];
         bool used = false;

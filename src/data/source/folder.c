@@ -241,20 +241,6 @@ static int compare_files(const void *a, const void *b)
     return strcmp(((const file_t *)a)->name, ((const file_t *)b)->name);
 }
 
-static err_t take_classes(source_t *source, const char *folder, const folder_names_t *classes)
-{
-    impl_t *impl = source->impl;
-    if (classes->n > INT32_MAX) RAISE(ERR_DATA, "%s has more than %d classes", folder, INT32_MAX);
-    TRY(mem_new_array(classes->n, sizeof *impl->categories, "classes", &impl->categories));
-    for (int64_t i = 0; i < classes->n; i++) {
-        TRY(check_name(folder, classes->names[i]));
-        impl->categories[i] = (category_t){i, classes->names[i], ""};
-    }
-    source->n_categories = (int32_t)classes->n;
-    source->categories = impl->categories;
-    return ERR_OK;
-}
-
 /* The label of a class; -1: unknown. */
 static int32_t find_label(const source_t *source, const char *class_name)
 {
@@ -335,10 +321,20 @@ static err_t report_empty_class(const class_walk_t *w, int64_t n_empty)
 /* Lists the images of a split. The first that is opened brings the classes. */
 static err_t open_part(source_t *source, split_t split, const folder_names_t *classes)
 {
-    part_t *part = &((impl_t *)source->impl)->parts[split];
+    impl_t *impl = source->impl;
+    part_t *part = &impl->parts[split];
     class_walk_t empty = {.n_others = 0};
     int64_t n_empty = 0;
-    if (!source->categories) TRY(take_classes(source, part->folder, classes));
+    if (!source->categories) {
+        if (classes->n > INT32_MAX) RAISE(ERR_DATA, "%s has more than %d classes", part->folder, INT32_MAX);
+        TRY(mem_new_array(classes->n, sizeof *impl->categories, "classes", &impl->categories));
+        for (int64_t i = 0; i < classes->n; i++) {
+            TRY(check_name(part->folder, classes->names[i]));
+            impl->categories[i] = (category_t){i, classes->names[i], ""};
+        }
+        source->n_categories = (int32_t)classes->n;
+        source->categories = impl->categories;
+    }
     for (int64_t i = 0; i < classes->n; i++) {
         const int64_t n_before = part->n_files;
         class_walk_t w = {source, part, classes, find_label(source, classes->names[i]), .n_others = 0};
@@ -528,20 +524,6 @@ static err_t open_validation(source_t *source, layout_t *layout)
     return ERR_OK;
 }
 
-static void describe_layout(source_t *source, const layout_t *layout)
-{
-    const char *train = layout->of[FOLDER_TRAIN], *val = layout->val;
-    const size_t room = sizeof source->about;
-    if (!train && !val) return;
-    if (train)
-        snprintf(source->about, room, "training %.40s/, ", train);
-    else
-        snprintf(source->about, room, "%s, ",
-                 layout->classes.n > 0 ? "training the other folders" : "no training folder");
-    const size_t n = strlen(source->about);
-    snprintf(source->about + n, room - n, val ? "validation %.40s/" : "no validation folder", val);
-}
-
 /* Why there is nothing to train on, or one class only, and what to do. */
 static err_t make_hint(source_t *source, const layout_t *layout)
 {
@@ -649,13 +631,19 @@ static void note_siblings(source_t *source)
     folder_list_free(&l);
 }
 
-static err_t open_layout(source_t *source, layout_t *layout)
+static err_t open_source(source_t *source, const char *path)
 {
-    impl_t *impl = source->impl;
+    impl_t *impl = NULL;
+    layout_t *layout = NULL;
     char below[FS_PATH_MAX];
-    TRY(folder_list(&impl->arena, source->path, &layout->top));
+    err_t err = ERR_OK;
+    (void)path;
+    TRY(mem_new(sizeof *impl, "a source of images", &impl));
+    source->impl = impl;
+    TRY(mem_new(sizeof *layout, "a source of images", &layout));
+    TRY_OUT(err, folder_list(&impl->arena, source->path, &layout->top));
     const folder_names_t *folders = &layout->top.folders;
-    TRY(find_roles(source->path, folders, layout->of));
+    TRY_OUT(err, find_roles(source->path, folders, layout->of));
     for (int64_t i = 0; i < folders->n; i++) {
         const char *name = folders->names[i];
         /* `dptrain train --data .` writes to ./runs. */
@@ -663,27 +651,27 @@ static err_t open_layout(source_t *source, layout_t *layout)
             !folder_has_images(below, SEARCH_DEPTH))
             layout->runs = name;
         else if (folder_role(name) == FOLDER_OTHER)
-            TRY(folder_add_name(&impl->arena, &layout->classes, name));
+            TRY_OUT(err, folder_add_name(&impl->arena, &layout->classes, name));
     }
     if (folders->n == (layout->runs ? 1 : 0))
-        return folder_report_no_classes(source->path, &layout->top, NULL);
-    TRY(enter_path(impl, source->path));
-    TRY(open_training(source, layout));
-    TRY(open_validation(source, layout));
-    describe_layout(source, layout);
-    TRY(make_hint(source, layout));
+        TRY_OUT(err, folder_report_no_classes(source->path, &layout->top, NULL));
+    TRY_OUT(err, enter_path(impl, source->path));
+    TRY_OUT(err, open_training(source, layout));
+    TRY_OUT(err, open_validation(source, layout));
+    const char *train = layout->of[FOLDER_TRAIN], *val = layout->val;
+    const size_t room = sizeof source->about;
+    if (train)
+        snprintf(source->about, room, "training %.40s/, ", train);
+    else if (val)
+        snprintf(source->about, room, "%s, ",
+                 layout->classes.n > 0 ? "training the other folders" : "no training folder");
+    const size_t n = strlen(source->about);
+    if (train || val)
+        snprintf(source->about + n, room - n, val ? "validation %.40s/" : "no validation folder", val);
+    TRY_OUT(err, make_hint(source, layout));
     note_unused(source, layout);
     note_siblings(source);
-    return ERR_OK;
-}
-
-static err_t open_source(source_t *source, const char *path)
-{
-    layout_t *layout = NULL;
-    (void)path;
-    TRY(mem_new(sizeof(impl_t), "a source of images", &source->impl));
-    TRY(mem_new(sizeof *layout, "a source of images", &layout));
-    err_t err = open_layout(source, layout);
+out:
     folder_list_free(&layout->top);
     folder_list_free(&layout->train);
     folder_list_free(&layout->validation);

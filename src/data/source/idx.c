@@ -17,17 +17,6 @@ typedef struct impl {
     uint8_t **images[SPLIT_COUNT]; /* PNG */
 } impl_t;
 
-static err_t encode_idx(const dataset_t *from, split_t split, int64_t i, source_entry_t *entry, uint8_t **png)
-{
-    const dataset_info_t *info = &from->info;
-    size_t n_bytes = 0;
-    TRY(image_encode_png(from->pixels[split] + i * info->height * info->width, info->width, info->height, 1,
-                         png, &n_bytes));
-    *entry = (source_entry_t){(int64_t)n_bytes, (int32_t)info->width, (int32_t)info->height,
-                              from->labels[split][i], 0};
-    return ERR_OK;
-}
-
 /* On all cores, because tens of thousands of images take seconds. */
 static err_t encode_split(source_t *source, const dataset_t *from, split_t split)
 {
@@ -40,8 +29,15 @@ static err_t encode_split(source_t *source, const dataset_t *from, split_t split
     source->n_samples[split] = n;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
-        err_t err = encode_idx(from, split, i, &impl->entries[split][i], &impl->images[split][i]);
-        if (err == ERR_OK) continue;
+        const dataset_info_t *info = &from->info;
+        size_t n_bytes = 0;
+        err_t err = image_encode_png(from->pixels[split] + i * info->height * info->width, info->width,
+                                     info->height, 1, &impl->images[split][i], &n_bytes);
+        if (err == ERR_OK) {
+            impl->entries[split][i] = (source_entry_t){(int64_t)n_bytes, (int32_t)info->width,
+                                                       (int32_t)info->height, from->labels[split][i], 0};
+            continue;
+        }
 #pragma omp critical
         err_take(err, &failure);
     }

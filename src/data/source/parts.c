@@ -291,23 +291,6 @@ static err_t parts_look_at_split(source_t *source, split_t split, const char *fo
     return ERR_OK;
 }
 
-static void parts_tell_boxes(source_t *source, const looks_t *looks)
-{
-    const char *usual = source->boxes.shown ? "shown" : "stored";
-    const int32_t n_stored = looks->n_told[LIST_BOXES_STORED], n_shown = looks->n_told[LIST_BOXES_SHOWN];
-    char what[160];
-    if (n_stored && n_shown)
-        snprintf(what, sizeof what, "by their sizes %d as shown and %d as stored, others as stored", n_shown,
-                 n_stored);
-    else
-        snprintf(what, sizeof what, "as %s (%s)", usual,
-                 source->boxes.forced  ? "--exif-boxes"
-                 : n_stored || n_shown ? "by their sizes"
-                                       : "their sizes do not tell; --exif-boxes decides");
-    source_tell(source, "EXIF: %d of %d image%s looked at %s turned; boxes %s", looks->n_turned, looks->n,
-                looks->n == 1 ? "" : "s", looks->n_turned == 1 ? "is" : "are", what);
-}
-
 err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COUNT])
 {
     const list_boxes_t rule = source->rules ? source->rules->boxes : LIST_BOXES_AUTO;
@@ -323,7 +306,19 @@ err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COU
     source->boxes.n_shown = looks.n_told[LIST_BOXES_SHOWN];
     if (rule == LIST_BOXES_AUTO)
         source->boxes.shown = looks.n_told[LIST_BOXES_SHOWN] > 0 && looks.n_told[LIST_BOXES_STORED] == 0;
-    if (looks.n_turned > 0) parts_tell_boxes(source, &looks);
+    if (looks.n_turned == 0) return ERR_OK;
+    const int32_t n_stored = looks.n_told[LIST_BOXES_STORED], n_shown = looks.n_told[LIST_BOXES_SHOWN];
+    char what[160];
+    if (n_stored && n_shown)
+        snprintf(what, sizeof what, "by their sizes %d as shown and %d as stored, others as stored", n_shown,
+                 n_stored);
+    else
+        snprintf(what, sizeof what, "as %s (%s)", source->boxes.shown ? "shown" : "stored",
+                 source->boxes.forced  ? "--exif-boxes"
+                 : n_stored || n_shown ? "by their sizes"
+                                       : "their sizes do not tell; --exif-boxes decides");
+    source_tell(source, "EXIF: %d of %d image%s looked at %s turned; boxes %s", looks.n_turned, looks.n,
+                looks.n == 1 ? "" : "s", looks.n_turned == 1 ? "is" : "are", what);
     return ERR_OK;
 }
 
@@ -461,14 +456,6 @@ static void count_annotations(const annotation_t *annotations, int32_t n, list_t
     }
 }
 
-static void count_sample(const sample_t *sample, list_t *list)
-{
-    list->n_text += (int64_t)strlen(sample->name) + 1;
-    if (list->has_bytes) list->n_image_bytes += (int64_t)sample->n_bytes;
-    count_annotations(sample->annotations, sample->n_annotations, list);
-    count_annotations(sample->truths, sample->n_truths, list);
-}
-
 /* Copies n elements to *at_pointer and advances it. */
 static void list_put(void *at_pointer, const void *from, int64_t n, size_t element_bytes)
 {
@@ -500,17 +487,6 @@ static void put_annotations(parts_t *at, const annotation_t *annotations, int32_
     }
 }
 
-static void put_sample(parts_t *at, split_t split, const sample_t *sample)
-{
-    sample_t *to = at->samples[split]++;
-    *to = *sample;
-    put_text(at, sample->name);
-    if (sample->bytes) list_put(&at->images, sample->bytes, (int64_t)sample->n_bytes, 1);
-    to->name = NULL, to->bytes = NULL, to->annotations = NULL, to->truths = NULL;
-    put_annotations(at, sample->annotations, sample->n_annotations);
-    put_annotations(at, sample->truths, sample->n_truths);
-}
-
 /* Counts every sample (at NULL) or writes it to the block. */
 static err_t visit_samples(const source_t *source, list_t *list, parts_t *at)
 {
@@ -521,10 +497,20 @@ static err_t visit_samples(const source_t *source, list_t *list, parts_t *at)
             sample_t sample;
             TRY_OUT(err,
                     (list->has_bytes ? source_read : source_describe)(source, split, i, &buffer, &sample));
-            if (at)
-                put_sample(at, split, &sample);
-            else
-                count_sample(&sample, list);
+            if (!at) {
+                list->n_text += (int64_t)strlen(sample.name) + 1;
+                if (list->has_bytes) list->n_image_bytes += (int64_t)sample.n_bytes;
+                count_annotations(sample.annotations, sample.n_annotations, list);
+                count_annotations(sample.truths, sample.n_truths, list);
+                continue;
+            }
+            sample_t *to = at->samples[split]++;
+            *to = sample;
+            put_text(at, sample.name);
+            if (sample.bytes) list_put(&at->images, sample.bytes, (int64_t)sample.n_bytes, 1);
+            to->name = NULL, to->bytes = NULL, to->annotations = NULL, to->truths = NULL;
+            put_annotations(at, sample.annotations, sample.n_annotations);
+            put_annotations(at, sample.truths, sample.n_truths);
         }
 out:
     source_free_buffer(source, &buffer);
