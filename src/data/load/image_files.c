@@ -158,22 +158,6 @@ static uint8_t luma(const uint8_t *rgb)
     return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + (1u << 15)) >> 16);
 }
 
-static err_t decode_file(const dataset_t *dataset, reader_t *r, image_bytes_t from, bool *black)
-{
-    const image_files_t *p = dataset->impl;
-    const dataset_info_t *info = &dataset->info;
-    int64_t n_pixels = info->height * info->width;
-    image_info_t header;
-    TRY(image_info(from, &header));
-    TRY(p->resized ? show_part(p, r, from, &header, black) : show_whole(info, r, from, &header, black));
-    *black = *black && header.transparent;
-    if (info->channels == 3)
-        memcpy(r->bytes, r->rgb, (size_t)n_pixels * 3);
-    else
-        for (int64_t i = 0; i < n_pixels; i++) r->bytes[i] = luma(r->rgb + 3 * i);
-    return ERR_OK;
-}
-
 err_t image_file_read(const char *path, char **out, size_t *n_bytes)
 {
     struct stat info;
@@ -205,24 +189,36 @@ static err_t read_file(dataset_reader_t *reader, const dataset_request_t *reques
     image_files_t *p = dataset->impl;
     reader_t *r = reader->impl;
     const char *path = p->list->paths[request->index];
+    bool *black = &p->black[request->index];
     char *file = NULL;
     size_t n_bytes = 0;
     err_t err = image_file_read(path, &file, &n_bytes);
+    const image_bytes_t from = {path, file, n_bytes};
+    const int64_t n_pixels = info->height * info->width;
+    image_info_t header;
+    if (err == ERR_OK) err = image_info(from, &header);
     if (err == ERR_OK)
-        err = decode_file(dataset, r, (image_bytes_t){path, file, n_bytes}, &p->black[request->index]);
+        err = p->resized ? show_part(p, r, from, &header, black) : show_whole(info, r, from, &header, black);
     mem_free(&file);
+    if (err == ERR_OK) {
+        *black = *black && header.transparent;
+        if (info->channels == 3)
+            memcpy(r->bytes, r->rgb, (size_t)n_pixels * 3);
+        else
+            for (int64_t i = 0; i < n_pixels; i++) r->bytes[i] = luma(r->rgb + 3 * i);
+    }
     if (err == ERR_DATA) {
-        memset(r->bytes, TRANSFORM_GREY, (size_t)(info->height * info->width * info->channels));
+        memset(r->bytes, TRANSFORM_GREY, (size_t)(n_pixels * info->channels));
         err = mem_strdup(err_message(), &p->errors[request->index]);
     }
     out->bytes = r->bytes;
     const field_place_t *places = request->fields; /* the images have no labels; what the model needs is 0 */
     const fields_t fields = samples_fields(info);
-    for (int i = 0; places && i < fields.n; i++) {
-        if (places[i].n_rows)
-            *places[i].n_rows = 0;
+    for (int k = 0; places && k < fields.n; k++) {
+        if (places[k].n_rows)
+            *places[k].n_rows = 0;
         else
-            memset(places[i].data, 0, field_row_bytes(&fields.at[i]));
+            memset(places[k].data, 0, field_row_bytes(&fields.at[k]));
     }
     return err;
 }

@@ -215,19 +215,6 @@ static err_t save_images(const dataset_t *dataset, void **bytes, int64_t *n_byte
     return ERR_OK;
 }
 
-/* ERR_DATA: a sample refers to an image that the source does not have; too many canvases. */
-static err_t check_list(const source_t *source, const sample_list_t *list)
-{
-    if (list->canvases.n < 0 || list->canvases.n > CANVAS_MAX)
-        RAISE(ERR_DATA, "the list of samples from rank 0 has %d canvases", list->canvases.n);
-    for (split_t split = 0; split < SPLIT_COUNT; split++)
-        for (int64_t i = 0; i < list->n[split]; i++)
-            if (list->of[split][i].image < 0 || list->of[split][i].object < 0 ||
-                list->of[split][i].image >= source->n_samples[split])
-                RAISE(ERR_DATA, "the list of samples from rank 0 refers to unknown images");
-    return ERR_OK;
-}
-
 /* The rank that opened the dataset has checked it; only lengths and indices are checked again. */
 static err_t restore_images(dataset_t *dataset, const transform_settings_t *settings, void **bytes,
                             int64_t n_bytes)
@@ -237,7 +224,14 @@ static err_t restore_images(dataset_t *dataset, const transform_settings_t *sett
     TRY(new_images(dataset, settings, &p));
     if (listed) TRY(restore_list(*bytes, &n_bytes, &p->list));
     TRY(source_restore(bytes, n_bytes, &p->source));
-    if (listed) TRY(check_list(p->source, &p->list));
+    const sample_list_t *list = &p->list;
+    if (list->canvases.n < 0 || list->canvases.n > CANVAS_MAX)
+        RAISE(ERR_DATA, "the list of samples from rank 0 has %d canvases", list->canvases.n);
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < list->n[split]; i++)
+            if (list->of[split][i].image < 0 || list->of[split][i].object < 0 ||
+                list->of[split][i].image >= p->source->n_samples[split])
+                RAISE(ERR_DATA, "the list of samples from rank 0 refers to unknown images");
     TRY(set_dataset(dataset));
     set_blocks(dataset);
     return new_content(dataset);

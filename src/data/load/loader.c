@@ -249,20 +249,6 @@ static void free_slot(const loader_t *loader, slot_t *slot)
     mem_free(&slot->wanted);
 }
 
-static err_t make_worker(loader_t *loader, worker_t *w)
-{
-    const dataset_info_t *info = &loader->options.dataset->info;
-    int64_t n_image = info->height * info->width * info->channels;
-    w->loader = loader;
-    TRY(dataset_reader_open(loader->options.dataset, &w->reader));
-    if (loader->options.raw) return ERR_OK;
-    if (loader->jittered) TRY(mem_new_array(n_image, sizeof *w->bytes, "an image to jitter", &w->bytes));
-    if (!loader->moved) return ERR_OK;
-    TRY(mem_new_array(n_image, sizeof *w->image, "an image to move", &w->image));
-    mem_touch(w->image, (size_t)n_image * sizeof *w->image);
-    return ERR_OK;
-}
-
 /* Puts an image on its canvas, or notes where it goes. */
 static void put_on_canvas(const loader_t *loader, batch_t *batch, int64_t i, const dataset_sample_t *sample)
 {
@@ -492,29 +478,6 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
-static err_t make_all(loader_t *loader)
-{
-    for (int i = 0; i < loader->n_slots; i++) TRY(make_slot(loader, &loader->slots[i]));
-    TRY(mem_new_array(loader->n_workers, sizeof *loader->workers, "threads of a loader", &loader->workers));
-    for (int i = 0; i < loader->n_workers; i++) TRY(make_worker(loader, &loader->workers[i]));
-    int status = thread_cond_init(&loader->changed);
-    if (status != 0) RAISE(ERR_SYSTEM, "cannot create the loader's condition variable: %s", strerror(status));
-    status = pthread_mutex_init(&loader->mutex, NULL);
-    if (status != 0) {
-        pthread_cond_destroy(&loader->changed);
-        RAISE(ERR_SYSTEM, "cannot create the loader's mutex: %s", strerror(status));
-    }
-    loader->synced = true;
-    for (int i = 0; i < loader->n_workers; i++) {
-        worker_t *w = &loader->workers[i];
-        status = thread_start(&w->thread, run_worker, w);
-        if (status != 0) RAISE(ERR_SYSTEM, "cannot start a loader thread: %s", strerror(status));
-        w->started = true;
-        pthread_setname_np(w->thread, "loader");
-    }
-    return ERR_OK;
-}
-
 err_t loader_open(const loader_options_t *options, loader_t **out)
 {
     ASSERT(options->batch >= 0 && options->batch < sampler_batches(options->sampler));
@@ -532,13 +495,43 @@ err_t loader_open(const loader_options_t *options, loader_t **out)
     loader->n_allowed = options->n_batches;
     loader->epoch = options->epoch, loader->number = options->batch;
     if (!options->raw) pixel_table_make(&options->norm, dataset->info.channels, &loader->table);
-    err_t err = make_all(loader);
-    if (err != ERR_OK) {
-        loader_close(&loader);
-        return err;
+    const int64_t n_image = dataset->info.height * dataset->info.width * dataset->info.channels;
+    err_t err = ERR_OK;
+    for (int i = 0; i < loader->n_slots; i++) TRY_OUT(err, make_slot(loader, &loader->slots[i]));
+    TRY_OUT(err, mem_new_array(loader->n_workers, sizeof *loader->workers, "threads of a loader",
+                               &loader->workers));
+    for (int i = 0; i < loader->n_workers; i++) {
+        worker_t *w = &loader->workers[i];
+        w->loader = loader;
+        TRY_OUT(err, dataset_reader_open(dataset, &w->reader));
+        if (options->raw) continue;
+        if (loader->jittered)
+            TRY_OUT(err, mem_new_array(n_image, sizeof *w->bytes, "an image to jitter", &w->bytes));
+        if (!loader->moved) continue;
+        TRY_OUT(err, mem_new_array(n_image, sizeof *w->image, "an image to move", &w->image));
+        mem_touch(w->image, (size_t)n_image * sizeof *w->image);
+    }
+    int status = thread_cond_init(&loader->changed);
+    if (status != 0)
+        RAISE_OUT(err, ERR_SYSTEM, "cannot create the loader's condition variable: %s", strerror(status));
+    status = pthread_mutex_init(&loader->mutex, NULL);
+    if (status != 0) {
+        pthread_cond_destroy(&loader->changed);
+        RAISE_OUT(err, ERR_SYSTEM, "cannot create the loader's mutex: %s", strerror(status));
+    }
+    loader->synced = true;
+    for (int i = 0; i < loader->n_workers; i++) {
+        worker_t *w = &loader->workers[i];
+        status = thread_start(&w->thread, run_worker, w);
+        if (status != 0) RAISE_OUT(err, ERR_SYSTEM, "cannot start a loader thread: %s", strerror(status));
+        w->started = true;
+        pthread_setname_np(w->thread, "loader");
     }
     *out = loader;
     return ERR_OK;
+out:
+    loader_close(&loader);
+    return err;
 }
 
 err_t loader_next(loader_t *loader, const batch_t **out)
