@@ -483,33 +483,27 @@ out:
     return err;
 }
 
-/* The open file must hold exactly the JSON and a newline. */
-static err_t compare_manifest(int fd, const char *path, const json_t *j)
-{
-    char *text = NULL;
-    size_t n_read = 0, most = j->n_bytes + 2;
-    TRY(mem_new(most, "a manifest", &text));
-    err_t err = ERR_OK;
-    int reason = fs_read_all(fd, 0, text, most, &n_read);
-    if (reason)
-        RAISE_OUT(err, seal_errno_code(reason), "cannot read the manifest %s: %s", path, strerror(reason));
-    if (n_read != j->n_bytes + 1 || memcmp(text, j->text, j->n_bytes) != 0 || text[j->n_bytes] != '\n')
-        RAISE_OUT(err, ERR_DATA, "the manifest %s was altered: it does not match " SHARD_INDEX_NAME, path);
-out:
-    mem_free(&text);
-    return err;
-}
-
 err_t shard_manifest_check(const shard_index_t *index, const seal_t *seal, const char *folder)
 {
     char path[FS_PATH_MAX];
     json_t j = {0};
+    char *text = NULL;
+    size_t n_read = 0;
     err_t err;
     TRY(fs_join(path, folder, SHARD_MANIFEST_NAME));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) RAISE(seal_errno_code(errno), "cannot open the manifest %s: %s", path, strerror(errno));
-    err = format_manifest(index, seal, &j);
-    if (err == ERR_OK) err = compare_manifest(fd, path, &j);
+    TRY_OUT(err, format_manifest(index, seal, &j));
+    /* The file must hold exactly the JSON and a newline. */
+    const size_t most = j.n_bytes + 2;
+    TRY_OUT(err, mem_new(most, "a manifest", &text));
+    int reason = fs_read_all(fd, 0, text, most, &n_read);
+    if (reason)
+        RAISE_OUT(err, seal_errno_code(reason), "cannot read the manifest %s: %s", path, strerror(reason));
+    if (n_read != j.n_bytes + 1 || memcmp(text, j.text, j.n_bytes) != 0 || text[j.n_bytes] != '\n')
+        RAISE_OUT(err, ERR_DATA, "the manifest %s was altered: it does not match " SHARD_INDEX_NAME, path);
+out:
+    mem_free(&text);
     json_free(&j);
     close(fd);
     return err;

@@ -41,13 +41,6 @@ static size_t notes_padded(size_t n_bytes)
     return (n_bytes + SHARD_NOTES_ALIGN - 1) / SHARD_NOTES_ALIGN * SHARD_NOTES_ALIGN;
 }
 
-static uint64_t count_points(const annotation_t *a)
-{
-    uint64_t n = 0;
-    for (int32_t i = 0; i < a->n_polygons; i++) n += (uint64_t)a->n_points[i];
-    return n;
-}
-
 /* Size of the part after an annotation's head. */
 static uint64_t tail_bytes(const item_t *item)
 {
@@ -57,6 +50,8 @@ static uint64_t tail_bytes(const item_t *item)
 
 static item_t item_of(const annotation_t *a)
 {
+    uint64_t n_points = 0;
+    for (int32_t i = 0; i < a->n_polygons; i++) n_points += (uint64_t)a->n_points[i];
     item_t item = {.id = a->id,
                    .area = a->area,
                    .category = a->category,
@@ -64,7 +59,7 @@ static item_t item_of(const annotation_t *a)
                    .segmentation = (uint8_t)a->segmentation,
                    .exact = a->exact != NULL,
                    .n_polygons = (uint32_t)a->n_polygons,
-                   .n_points = (uint32_t)count_points(a),
+                   .n_points = (uint32_t)n_points,
                    .n_runs = (uint32_t)a->n_runs};
     memcpy(item.box, a->box, sizeof item.box);
     return item;

@@ -369,20 +369,6 @@ static shard_piece_t *oldest_piece(const shard_pieces_t *p, bool used_up)
     return found;
 }
 
-/* A piece to load into; NULL: all `most` are in use. */
-static err_t choose_piece(shard_pieces_t *p, int64_t most, shard_piece_t **out)
-{
-    *out = oldest_piece(p, true);
-    if (!*out && p->n_items < most) {
-        TRY(mem_grow(p->n_items + 1, sizeof *p->items, "a list of pieces", &p->items));
-        TRY(mem_new(sizeof **out, "a piece of a shard", out));
-        (*out)->owner = p;
-        p->items[p->n_items++] = *out;
-    }
-    if (!*out) *out = oldest_piece(p, false);
-    return ERR_OK;
-}
-
 /* Holds the piece with a run, loading it if no other thread does; NULL: no piece is free. */
 static err_t hold_piece(shard_pieces_t *p, split_t split, const shard_near_t *run, shard_piece_t **out)
 {
@@ -392,7 +378,14 @@ static err_t hold_piece(shard_pieces_t *p, split_t split, const shard_near_t *ru
         piece->n_users++;
         while (piece->state == LOADING) pthread_cond_wait(&p->loaded, &p->lock);
     } else {
-        TRY(choose_piece(p, run->n_pieces, &piece));
+        piece = oldest_piece(p, true);
+        if (!piece && p->n_items < run->n_pieces) {
+            TRY(mem_grow(p->n_items + 1, sizeof *p->items, "a list of pieces", &p->items));
+            TRY(mem_new(sizeof *piece, "a piece of a shard", &piece));
+            piece->owner = p;
+            p->items[p->n_items++] = piece;
+        }
+        if (!piece) piece = oldest_piece(p, false);
         if (!piece) return ERR_OK;
         piece->split = split, piece->first = run->first, piece->n = run->n, piece->n_uses = run->n_uses;
         piece->n_used = 0, piece->n_users = 1, piece->state = LOADING;
@@ -530,26 +523,6 @@ static err_t compare_tables(const look_t *l, const h5_tree_t *tree, const seal_t
     return err;
 }
 
-static err_t look_at_all(look_t *l)
-{
-    const seal_file_t sealed = {l->fd, l->path, "shard"};
-    h5_tree_t tree;
-    seal_t seal;
-    err_info_t whole;
-    err_t err = shard_h5_open(&tree, &sealed, &seal);
-    if (err == ERR_OK) err = compare_tables(l, &tree, &seal);
-    h5_tree_close(&tree);
-    if (err != ERR_OK && err != ERR_DATA) return err;
-    err_take(err, &whole);
-    for (int64_t i = 0; i < l->file->n_samples; i++) TRY(look_at_record(l, i));
-    if (whole.code == ERR_OK) return ERR_OK;
-    if (l->n_told == 0)
-        look_tell(l, "%s; all its records are intact", whole.message);
-    else
-        look_tell(l, "%s", whole.message);
-    return ERR_OK;
-}
-
 err_t shard_verify(const char *folder, const shard_index_t *index, split_t split, int64_t number,
                    const shard_report_t *report)
 {
@@ -563,7 +536,20 @@ err_t shard_verify(const char *folder, const shard_index_t *index, split_t split
         look_tell(&l, "cannot open the shard %s: %s", l.path, strerror(errno));
         return ERR_OK;
     }
-    err_t err = look_at_all(&l);
+    const seal_file_t sealed = {l.fd, l.path, "shard"};
+    h5_tree_t tree;
+    seal_t seal;
+    err_info_t whole;
+    err_t err = shard_h5_open(&tree, &sealed, &seal);
+    if (err == ERR_OK) err = compare_tables(&l, &tree, &seal);
+    h5_tree_close(&tree);
+    if (err != ERR_OK && err != ERR_DATA) goto out;
+    err_take(err, &whole);
+    err = ERR_OK;
+    for (int64_t i = 0; i < l.file->n_samples; i++) TRY_OUT(err, look_at_record(&l, i));
+    if (whole.code != ERR_OK)
+        look_tell(&l, l.n_told == 0 ? "%s; all its records are intact" : "%s", whole.message);
+out:
     close(l.fd);
     mem_free(&l.buffer);
     mem_free(&l.annotations);

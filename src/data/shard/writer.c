@@ -158,7 +158,8 @@ static err_t move_images(shard_writer_t *w, int64_t to)
     return err;
 }
 
-static err_t write_attributes(const shard_writer_t *w, const h5_file_t *f)
+/* Writes the HDF5 part; the datasets' bytes are left to seal_write, through parts[2]. */
+static err_t write_hdf5(shard_writer_t *w, seal_part_t parts[2])
 {
     const struct {
         const char *name;
@@ -169,15 +170,6 @@ static err_t write_attributes(const shard_writer_t *w, const h5_file_t *f)
         {"n_samples", w->file.n_samples}, {"n_annotations", w->file.n_annotations},
         {"n_crowds", w->file.n_crowds},
     };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        TRY(shard_h5_write_int(f, numbers[i].name, numbers[i].value));
-    TRY(shard_h5_write_text(f, "split", split_names[w->plan.split]));
-    return shard_h5_write_hash(f, "plan", w->plan.plan);
-}
-
-/* Writes the HDF5 part; the datasets' bytes are left to seal_write, through parts[2]. */
-static err_t write_hdf5(shard_writer_t *w, seal_part_t parts[2])
-{
     h5_file_t f;
     seal_part_t images;
     err_t err;
@@ -186,7 +178,10 @@ static err_t write_hdf5(shard_writer_t *w, seal_part_t parts[2])
     TRY_OUT(err, shard_h5_make(&f, "annotations", SHARD_BYTES, (int64_t)w->notes.n_bytes, w->notes.block,
                                &parts[0]));
     TRY_OUT(err, shard_h5_make(&f, "records", SHARD_ENTRIES, w->n_added, w->entries, &parts[1]));
-    TRY_OUT(err, write_attributes(w, &f));
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        TRY_OUT(err, shard_h5_write_int(&f, numbers[i].name, numbers[i].value));
+    TRY_OUT(err, shard_h5_write_text(&f, "split", split_names[w->plan.split]));
+    TRY_OUT(err, shard_h5_write_hash(&f, "plan", w->plan.plan));
     TRY_OUT(err, move_images(w, images.offset));
     for (int64_t i = 0; i < w->n_added; i++) {
         w->entries[i].offset += images.offset;
