@@ -64,34 +64,6 @@ static int detections_by_score(const void *a, const void *b)
     return (x > y) - (x < y); /* they are in the order of the file in memory */
 }
 
-static err_t reserve_truths(matcher_t *m, int32_t n_detections)
-{
-    int64_t n = m->n_truths;
-    TRY(mem_grow(n * n_detections, sizeof *m->iou, "IoU of detections", &m->iou));
-    TRY(mem_grow(n, sizeof *m->order, "order of truths", &m->order));
-    TRY(mem_grow(n, sizeof *m->taken, "matched truths", &m->taken));
-    TRY(mem_grow(n, sizeof *m->ignored, "ignored truths", &m->ignored));
-    if (m->type != SCORE_SEGM || n <= m->n_truth_masks) return ERR_OK;
-    TRY(mem_grow(n, sizeof *m->truth_masks, "masks of truths", &m->truth_masks));
-    m->n_truth_masks = m->n_truths;
-    return ERR_OK;
-}
-
-static err_t draw_truth(matcher_t *m, const annotation_t *a, rle_t *out)
-{
-    const truth_image_t *image = m->image;
-    if (a->segmentation == SEGMENTATION_NONE)
-        RAISE(
-            ERR_DATA,
-            "annotation %lld (image %lld) has no segmentation, so that masks cannot be scored; score boxes, "
-            "or complete the annotations",
-            (long long)a->id, (long long)image->id);
-    err_t err = mask_encode(a, image->width, image->height, &m->scratch, out);
-    return err == ERR_OK
-               ? ERR_OK
-               : err_context(err, "annotation %lld (image %lld)", (long long)a->id, (long long)image->id);
-}
-
 /* Masks of an image and category; IoU only where their boxes meet. */
 static err_t measure_masks(matcher_t *m, int32_t n)
 {
@@ -103,7 +75,19 @@ static err_t measure_masks(matcher_t *m, int32_t n)
         TRY(rle_parse(text, n_text, m->masks[i].runs, &m->masks[i].n));
         m->areas[i] = rle_area(&m->masks[i]);
     }
-    for (int32_t k = 0; k < m->n_truths; k++) TRY(draw_truth(m, m->truths[k], &m->truth_masks[k]));
+    for (int32_t k = 0; k < m->n_truths; k++) {
+        const annotation_t *a = m->truths[k];
+        if (a->segmentation == SEGMENTATION_NONE)
+            RAISE(
+                ERR_DATA,
+                "annotation %lld (image %lld) has no segmentation, so that masks cannot be scored; score boxes, "
+                "or complete the annotations",
+                (long long)a->id, (long long)m->image->id);
+        err_t err = mask_encode(a, m->image->width, m->image->height, &m->scratch, &m->truth_masks[k]);
+        if (err != ERR_OK)
+            return err_context(err, "annotation %lld (image %lld)", (long long)a->id,
+                               (long long)m->image->id);
+    }
     for (int32_t i = 0; i < n; i++) rle_box(&m->masks[i], m->image->width, m->image->height, boxes[i]);
     for (int32_t k = 0; k < m->n_truths; k++) {
         bool crowd = m->truths[k]->crowd;
@@ -286,7 +270,15 @@ static err_t match_image(scoring_t *s, int64_t *entry, int64_t last_entry, int64
     const int32_t n = m->n_detections < MATCH_MOST ? (int32_t)m->n_detections : MATCH_MOST;
     if (m->n_detections > 1)
         qsort(m->detections, (size_t)m->n_detections, sizeof(detection_t *), detections_by_score);
-    TRY(reserve_truths(m, n));
+    const int64_t n_truths = m->n_truths;
+    TRY(mem_grow(n_truths * n, sizeof *m->iou, "IoU of detections", &m->iou));
+    TRY(mem_grow(n_truths, sizeof *m->order, "order of truths", &m->order));
+    TRY(mem_grow(n_truths, sizeof *m->taken, "matched truths", &m->taken));
+    TRY(mem_grow(n_truths, sizeof *m->ignored, "ignored truths", &m->ignored));
+    if (m->type == SCORE_SEGM && m->n_truths > m->n_truth_masks) {
+        TRY(mem_grow(n_truths, sizeof *m->truth_masks, "masks of truths", &m->truth_masks));
+        m->n_truth_masks = m->n_truths;
+    }
     if (m->type == SCORE_SEGM) TRY(measure_masks(m, n));
     for (int32_t i = 0; i < n; i++) {
         const double *box = m->detections[i]->box;
@@ -493,29 +485,24 @@ static void json_numbers(json_t *j, const double values[SCORE_NUMBERS])
     for (int i = 0; i < SCORE_NUMBERS; i++) json_real(j, score_numbers[i].name, values[i]);
 }
 
-static void json_categories(json_t *j, const score_t *score, const truths_t *truths)
-{
-    json_array_begin(j, "categories");
-    for (int32_t c = 0; c < score->n_categories; c++) {
-        const score_category_t *category = &score->categories[c];
-        json_object_begin(j, NULL);
-        json_int(j, "id", truths->categories[c].id);
-        json_string(j, "name", truths->categories[c].name);
-        json_int(j, "objects", category->n_truths);
-        json_int(j, "crowds", category->n_crowds);
-        json_int(j, "detections", category->n_detections);
-        json_numbers(j, category->numbers);
-        json_object_end(j);
-    }
-    json_array_end(j);
-}
-
 void score_json(const score_t *const *scores, int n_scores, const truths_t *truths, json_t *j)
 {
     for (int s = 0; s < n_scores; s++) {
         json_object_begin(j, score_type_names[scores[s]->type]);
         json_numbers(j, scores[s]->numbers);
-        if (truths) json_categories(j, scores[s], truths);
+        if (truths) json_array_begin(j, "categories");
+        for (int32_t c = 0; truths && c < scores[s]->n_categories; c++) {
+            const score_category_t *category = &scores[s]->categories[c];
+            json_object_begin(j, NULL);
+            json_int(j, "id", truths->categories[c].id);
+            json_string(j, "name", truths->categories[c].name);
+            json_int(j, "objects", category->n_truths);
+            json_int(j, "crowds", category->n_crowds);
+            json_int(j, "detections", category->n_detections);
+            json_numbers(j, category->numbers);
+            json_object_end(j);
+        }
+        if (truths) json_array_end(j);
         json_object_end(j);
     }
 }

@@ -83,22 +83,6 @@ static err_t copy_image(memory_t *memory, const sample_t *sample, truth_image_t 
 }
 
 /* Of some images of the split; NULL: of all. */
-static err_t copy_images(const source_t *source, split_t split, const int64_t *images,
-                         const open_watch_t *watch, const truths_t *truths, memory_t *memory)
-{
-    err_t err = ERR_OK;
-    source_buffer_t buffer = {0};
-    sample_t sample;
-    for (int64_t i = 0; i < truths->n_images; i++) {
-        if (watch) TRY_OUT(err, watch->alive(watch->context));
-        TRY_OUT(err, source_describe(source, split, images ? images[i] : i, &buffer, &sample));
-        TRY_OUT(err, copy_image(memory, &sample, &memory->images[i]));
-    }
-out:
-    source_free_buffer(source, &buffer);
-    return err;
-}
-
 static err_t take_source(const source_t *source, split_t split, const int64_t *images, int64_t n,
                          const open_watch_t *watch, truths_t *truths)
 {
@@ -112,7 +96,17 @@ static err_t take_source(const source_t *source, split_t split, const int64_t *i
     truths->categories = source->categories;
     truths->n_images = images ? n : source->n_samples[split];
     TRY(mem_new_array(truths->n_images, sizeof *memory->images, "ground truth", &memory->images));
-    return copy_images(source, split, images, watch, truths, memory);
+    err_t err = ERR_OK;
+    source_buffer_t buffer = {0};
+    sample_t sample;
+    for (int64_t i = 0; i < truths->n_images; i++) {
+        if (watch) TRY_OUT(err, watch->alive(watch->context));
+        TRY_OUT(err, source_describe(source, split, images ? images[i] : i, &buffer, &sample));
+        TRY_OUT(err, copy_image(memory, &sample, &memory->images[i]));
+    }
+out:
+    source_free_buffer(source, &buffer);
+    return err;
 }
 
 /* Ignores an error, which the next call returns again. */

@@ -75,21 +75,6 @@ static bool find_mask(const uint8_t *mask, int64_t width, int64_t height, image_
     return right > 0;
 }
 
-/* Counts the samples of the page's pixels that are in the mask. */
-static void cover_mask(const objects_t *o, const objects_image_t *p, page_box_t part)
-{
-    const image_info_t *info = p->info;
-    const double x = (double)info->width / (double)p->at.width,
-                 y = (double)info->height / (double)p->at.height;
-    const image_rect_t shown = {(double)(part.x - p->at.x) * x, (double)(part.y - p->at.y) * y,
-                                (double)part.width * x, (double)part.height * y};
-    const map_t stored = map_orient(info->orientation, (map_size_t){info->stored_height, info->stored_width});
-    const map_t crop = map_crop(stored.out, shown, (map_size_t){part.height, part.width},
-                                (image_rect_t){0, 0, (double)part.width, (double)part.height}, false);
-    const map_t map = map_compose(&crop, &stored);
-    warp_mask(&map, o->mask, SIDE, o->covered);
-}
-
 static bool is_inside(const objects_t *o, page_box_t part, int64_t x, int64_t y)
 {
     return x >= 0 && y >= 0 && x < part.width && y < part.height &&
@@ -122,7 +107,16 @@ static err_t draw_mask(objects_t *o, const objects_image_t *p, const annotation_
     if (!find_mask(o->mask, width, height, &where)) return ERR_OK;
     const page_box_t part = to_page(p, where, 1);
     TRY(mem_grow(p->at.width * p->at.height, 1, "a mask", &o->covered));
-    cover_mask(o, p, part);
+    /* Counts the samples of the page's pixels that are in the mask. */
+    const double x = (double)p->info->width / (double)p->at.width,
+                 y = (double)p->info->height / (double)p->at.height;
+    const image_rect_t shown = {(double)(part.x - p->at.x) * x, (double)(part.y - p->at.y) * y,
+                                (double)part.width * x, (double)part.height * y};
+    const map_t stored = map_orient(p->info->orientation, (map_size_t){height, width});
+    const map_t crop = map_crop(stored.out, shown, (map_size_t){part.height, part.width},
+                                (image_rect_t){0, 0, (double)part.width, (double)part.height}, false);
+    const map_t map = map_compose(&crop, &stored);
+    warp_mask(&map, o->mask, SIDE, o->covered);
     lay_mask(o, part, a->crowd, palette_colour(a->category), page);
     return ERR_OK;
 }
