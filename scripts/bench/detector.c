@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "compute/graph/exec.h"
-#include "compute/graph/fuse.h"
+#include "compute/graph/plan.h"
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
 #include "compute/ops/backend.h"

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "compute/graph/exec.h"
 #include "compute/graph/layers.h"
+#include "compute/graph/measure.h"
 #include "compute/models/model.h"
 #include "compute/ops/backend.h"
 #include "tests/op_util.h"

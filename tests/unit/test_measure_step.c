@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "compute/graph/measure_step.h"
+#include "compute/graph/measure.h"
 #include "compute/models/model.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"

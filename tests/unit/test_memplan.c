@@ -2,7 +2,7 @@
 /* RUN np=0 : the memory plan never lets two live buffers overlap, and is close to the lower bound. */
 #include "base/mem.h"
 #include "base/rng.h"
-#include "compute/graph/memplan.h"
+#include "compute/graph/plan.h"
 #include "tests/tap.h"
 
 enum { CASES = 200, MOST = 40 };

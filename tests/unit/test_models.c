@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "compute/graph/exec.h"
-#include "compute/graph/fuse.h"
+#include "compute/graph/plan.h"
 #include "compute/models/model.h"
 #include "compute/ops/backend.h"
 #include "tests/op_util.h"

@@ -5,7 +5,7 @@
 
 #include "compute/graph/algorithms.h"
 #include "compute/graph/layers.h"
-#include "compute/graph/scratch.h"
+#include "compute/graph/measure.h"
 #include "compute/models/model.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"

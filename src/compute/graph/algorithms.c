@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of algorithm choices and its text form, kept in caches and checkpoints. Measuring candidates is
- * left to measure_algorithms.c. */
+ * left to measure.c. */
 #include "compute/graph/algorithms.h"
 
 #include <stdio.h>

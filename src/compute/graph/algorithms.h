@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The algorithm of each operator and pass: a table with a text form, and the measurements that fill it. Not
- * collective.
+/* The algorithm of each operator and pass: a table with a text form. Not collective.
  *
  * The text has a line "KEY PASS = NAME" per choice, with op_key's KEY:
  *
@@ -62,43 +61,5 @@ typedef struct batch_size {
     bool training;
     const shape_t *shapes; /* as for exec_prepare_shapes; NULL: the graph's */
 } batch_size_t;
-
-/* Before a layer is measured. Layers with the same operator count once. */
-typedef struct measure_progress {
-    const char *layer;
-    int n_done, n_layers;
-    double left_sec; /* estimate */
-} measure_progress_t;
-
-typedef struct measure_options {
-    const graph_t *graph;
-    const backend_t *backend; /* open, in this thread */
-    const batch_size_t *sizes;
-    int n_sizes;
-    algorithms_t *cache; /* earlier measurements; new ones are added. NULL: none */
-    bool near;           /* accept those of near batch sizes (algorithms_find_near) */
-    const algorithms_t
-        *rule; /* for layers that were not measured in time. NULL, and what it lacks: the default */
-    /* Time limit; the remaining layers get the rule's choice or the backend's default, which the cache does not keep.
-     * A run starts only if the remaining time covers the longest run so far. Negative: measure nothing. */
-    double limit_sec;
-    /* Asked before each run: true ends measuring as the time limit does. NULL: never. */
-    bool (*stopped)(void);
-    void (*progress)(void *context, const measure_progress_t *progress); /* NULL: none */
-    void *progress_context;
-} measure_options_t;
-
-typedef struct measure_result {
-    int n_measured, n_cached; /* choices */
-    int n_dropped;            /* entries whose algorithm does not exist or does not fit here */
-    int n_left;               /* choices that were not measured in time */
-    double sec;
-} measure_result_t;
-
-/* Chooses for every layer and pass with several algorithms: the table's entry, else the cache's, else the
- * fastest on scratch buffers, training and the most expensive layers first. The backend's default stays
- * unless another is at least 3 % faster. Gradients that are never computed, such as that of the graph's input, need no
- * choice. */
-err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, measure_result_t *result);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds a graph layer by layer, and infers shapes. flat.c lays out the parameters; layers' defaults are in
- * the file of each layer. */
+/* Builds a graph layer by layer, infers shapes, and finishes it: checks its connections, lays out the flat parameter
+ * and state buffers, and draws initial values. Layers' defaults are in layers.c. */
 #include "compute/graph/graph.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/rng.h"
 
 enum { MAX_NODES = 512, MAX_VALUES = GRAPH_MAX_INPUTS + MAX_NODES * OP_MAX_OUTPUTS };
 
@@ -298,4 +300,205 @@ err_t graph_infer(const graph_t *g, int64_t n, const shape_t *inputs, op_desc_t 
         if (err != ERR_OK) return err_context(err, "%s: layer %s", g->model, node->name);
     }
     return ERR_OK;
+}
+
+/* Whether the first n characters of a word name the layer, or the layers that it is one of: "layer1". */
+static bool names_layer(const char *word, size_t n, const char *layer)
+{
+    return strncmp(word, layer, n) == 0 && (layer[n] == '\0' || layer[n] == '.');
+}
+
+/* The word after this one; NULL: it is the last. Sets *n to its own length. */
+static const char *next_word(const char *word, size_t *n)
+{
+    *n = strcspn(word, ",");
+    return word[*n] ? word + *n + 1 : NULL;
+}
+
+bool graph_freezes(const graph_t *graph, const char *name)
+{
+    size_t n;
+    bool found = graph->frozen;
+    for (const char *word = graph->freeze, *next; word && !found; word = next) {
+        next = next_word(word, &n);
+        found = names_layer(word, n, name);
+    }
+    return found;
+}
+
+/* ERR_USAGE if graph->freeze names a layer that there is not, or that has no parameters. */
+static err_t check_freeze(const graph_t *graph)
+{
+    size_t n;
+    for (const char *word = graph->freeze, *next; word; word = next) {
+        bool found = false;
+        next = next_word(word, &n);
+        for (int i = 0; i < graph->n_nodes && !found; i++)
+            found = graph->nodes[i].desc.n_params > 0 && names_layer(word, n, graph->nodes[i].name);
+        if (!found)
+            RAISE(
+                ERR_USAGE,
+                "%s has no layer '%.*s' with parameters to freeze; `dptrain info --model %s` lists the layers",
+                graph->model, (int)n, word, graph->model);
+    }
+    return ERR_OK;
+}
+
+/* The layer whose gradient input i of a layer is; NULL: the input is constant. */
+static graph_needs_t *producer_of(const graph_t *g, graph_needs_t *needs, const graph_node_t *node, int i)
+{
+    int producer = g->values[node->input[i]].node;
+    return i < op_traits(node->desc.kind)->n_gradients && producer >= 0 ? &needs[producer] : NULL;
+}
+
+static bool is_trained(const graph_t *g, const graph_node_t *node)
+{
+    return node->desc.n_params > 0 && !g->params[node->first_param].frozen;
+}
+
+err_t graph_needs_new(const graph_t *g, graph_needs_t **out)
+{
+    graph_needs_t *needs;
+    TRY(mem_new_array(g->n_nodes, sizeof *needs, "a graph's gradients", &needs));
+    for (int n = 0; n < g->n_nodes; n++) {
+        const graph_node_t *node = &g->nodes[n];
+        needs[n].depends = is_trained(g, node);
+        for (int i = 0; i < node->desc.n_inputs; i++) {
+            const graph_needs_t *producer = producer_of(g, needs, node, i);
+            if (producer && producer->depends) needs[n].depends = true;
+        }
+    }
+    for (int n = g->n_nodes - 1; n >= 0; n--) {
+        const graph_node_t *node = &g->nodes[n];
+        graph_needs_t *need = &needs[n];
+        need->backward = need->depends && (need->leads || op_traits(node->desc.kind)->loss);
+        need->dparam = need->backward && is_trained(g, node);
+        for (int i = 0; i < node->desc.n_inputs && need->backward; i++) {
+            graph_needs_t *producer = producer_of(g, needs, node, i);
+            need->dx[i] = producer && producer->depends;
+            if (need->dx[i]) producer->leads = true;
+        }
+    }
+    *out = needs;
+    return ERR_OK;
+}
+
+enum { FLAT_ALIGN = 16 };
+
+static int64_t padded_count(const graph_param_t *p)
+{
+    return (shape_count(p->shape) + FLAT_ALIGN - 1) / FLAT_ALIGN * FLAT_ALIGN;
+}
+
+void graph_flat_range(const graph_t *g, int node, int64_t *offset, int64_t *count)
+{
+    const graph_node_t *layer = &g->nodes[node];
+    int n = layer->shared ? 0 : layer->desc.n_params;
+    *offset = n > 0 ? g->params[layer->first_param].offset : 0;
+    *count = 0;
+    for (int i = 0; i < n; i++) *count += padded_count(&g->params[layer->first_param + i]);
+}
+
+/* Places the parameters that are trained, or those that are not. */
+static void place_params(graph_t *g, bool frozen)
+{
+    for (int n = g->n_nodes - 1; n >= 0; n--) {
+        const graph_node_t *node = &g->nodes[n];
+        for (int i = 0; i < node->desc.n_params && !node->shared; i++) {
+            graph_param_t *p = &g->params[node->first_param + i];
+            if (p->frozen != frozen) continue;
+            p->offset = g->n_flat_params;
+            g->n_flat_params += padded_count(p);
+            g->n_parameters += shape_count(p->shape);
+            if (frozen) g->n_frozen += shape_count(p->shape);
+        }
+    }
+}
+
+/* Every layer must be read, and backward must give every trained parameter a gradient. */
+static err_t check_connections(const graph_t *g)
+{
+    graph_needs_t *needs;
+    bool loss = false;
+    TRY(graph_needs_new(g, &needs));
+    for (int n = 0; n < g->n_nodes; n++) loss = loss || op_traits(g->nodes[n].desc.kind)->loss;
+    for (int n = 0; n < g->n_nodes; n++) {
+        const graph_node_t *node = &g->nodes[n];
+        int n_readers = 0;
+        for (int i = 0; i < node->desc.n_outputs; i++) n_readers += graph_readers(g, node->output[i]);
+        ASSERT(n_readers > 0);
+        bool trained = node->desc.n_params > 0 && !g->params[node->first_param].frozen;
+        ASSERT(!loss || !trained || node->shared || needs[n].dparam);
+    }
+    mem_free(&needs);
+    return ERR_OK;
+}
+
+err_t graph_finish(graph_t *g)
+{
+    if (g->status != ERR_OK) return err_put(&g->first_error);
+    ASSERT(g->n_nodes > 0);
+    TRY(check_freeze(g));
+    g->freeze = NULL;
+    TRY(check_connections(g));
+    place_params(g, false);
+    g->n_flat_trained = g->n_flat_params;
+    place_params(g, true);
+    for (int i = 0; i < g->n_states; i++) {
+        g->states[i].offset = g->n_flat_states;
+        g->n_flat_states += padded_count(&g->states[i]);
+    }
+    return ERR_OK;
+}
+
+/* The distributions of init_kind_t: bound of a uniform one, or standard deviation of a normal one. */
+typedef struct init_rule {
+    bool uniform;
+    double scale;
+} init_rule_t;
+
+static init_rule_t init_rule(const graph_param_t *p)
+{
+    const double in = (double)p->fan_in, out = (double)p->fan_out;
+    switch (p->init) {
+    case INIT_KAIMING_OUT:
+        return (init_rule_t){false, sqrt(2 / out)};
+    case INIT_KAIMING_IN:
+        return (init_rule_t){true, sqrt(3 / in)};
+    case INIT_SMALL:
+        return (init_rule_t){false, 0.01};
+    default:
+        return (init_rule_t){true, sqrt(1 / in)};
+    }
+}
+
+static double draw(init_rule_t rule, rng_t *rng)
+{
+    return rule.scale * (rule.uniform ? 2 * rng_uniform(rng) - 1 : rng_normal(rng));
+}
+
+/* Each value has its own position in the random sequence: any number of threads draws the same values. */
+static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float *flat)
+{
+    enum { PIECE = 1 << 13 };
+    int64_t count = shape_count(p->shape);
+    float *value = flat + p->offset;
+    const rng_t start = rng_new(seed, RNG_INIT, (uint64_t)index);
+    const init_rule_t rule = init_rule(p);
+    if (p->init == INIT_ZERO || p->init == INIT_ONE) {
+        for (int64_t i = 0; i < count; i++) value[i] = p->init == INIT_ONE ? 1.0f : 0.0f;
+        return;
+    }
+#pragma omp parallel for schedule(static) if (count > PIECE)
+    for (int64_t first = 0; first < count; first += PIECE) {
+        rng_t rng = start;
+        rng.position = (rule.uniform ? 1 : RNG_NORMAL_WORDS) * (uint64_t)first;
+        for (int64_t i = first; i < count && i < first + PIECE; i++) value[i] = (float)draw(rule, &rng);
+    }
+}
+
+void graph_init(const graph_t *g, uint64_t seed, float *params, float *states)
+{
+    for (int i = 0; i < g->n_params; i++) init_tensor(&g->params[i], seed, i, params);
+    for (int i = 0; i < g->n_states; i++) init_tensor(&g->states[i], seed, i, states);
 }

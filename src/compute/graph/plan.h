@@ -1,12 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* The plan for one set of input shapes: operators bound to a backend, and the place of every buffer in the
- * arena. Private to exec. */
+/* How a backend runs a graph: layers fused for it, and for one set of input shapes a plan, which binds operators to the
+ * backend and places every buffer in the arena. */
 #ifndef COMPUTE_GRAPH_PLAN_H
 #define COMPUTE_GRAPH_PLAN_H
 
 #include "compute/graph/algorithms.h"
-#include "compute/graph/memplan.h"
-#include "compute/graph/needs.h"
+
+/* Returns a graph that computes the same with fewer nodes. A value is fused away only if a single layer reads
+ * it:
+ *
+ *   ReLU into the conv2d, linear or batch norm before it
+ *   max pooling over adjacent windows into the conv2d before its ReLU
+ *   an addition into the batch norm that computes the later of its inputs; the other becomes a second input
+ *
+ * A fused node replaces its first layer, so that gradients of parameters become final in the same order. Its
+ * name is such as "layer1.0.bn2+add+relu2": later names drop the prefix they share. Parameters, states and
+ * their flat buffers stay those of `graph`. If products are bfloat16 and the backend stores bfloat16, values
+ * between layers and their gradients are stored as bfloat16, except the input of the graph and of the loss.
+ * Free with graph_free. */
+err_t graph_fuse(const graph_t *graph, const backend_t *backend, graph_t **out);
+
+/* Memory plan: places buffers of known lifetimes into one arena, so that buffers that are never alive
+ * together share memory. Greedy by size, lowest free offset first: TensorFlow Lite's "greedy by size"
+ * (Pisarchyk & Lee 2020), found to be within a few percent of the lower bound on networks. */
+typedef struct memplan_buffer {
+    size_t n_bytes;
+    int first, last; /* alive in steps first … last, inclusive */
+    size_t offset;   /* output; a multiple of MEM_ALIGN */
+} memplan_buffer_t;
+
+/* Assigns offsets; *n_bytes is the size of the arena. */
+err_t memplan_solve(memplan_buffer_t *buffers, int n, size_t *n_bytes);
+
+/* The most bytes alive in any one step, a lower bound for every plan. */
+size_t memplan_floor(const memplan_buffer_t *buffers, int n);
 
 typedef struct plan_node {
     op_t *op;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "compute/graph/fuse.h"
+#include "compute/graph/plan.h"
 #include "compute/models/rcnn.h"
 
 /* The fastest for these layers on AVX-512: of Winograd's algorithms the first, where the map fills its tiles; of the

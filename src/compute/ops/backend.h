@@ -86,7 +86,7 @@ typedef struct pixels_canvas {
 } pixels_canvas_t;
 
 /* Converts images as loaded, [n, h, w, c] of 0 … 255, to network input: normalized, and mapped as described
- * in data/transform/warp.h. Bitwise equal to pixel_table_apply and warp_pixels.
+ * in data/transform/map.h. Bitwise equal to pixel_table_apply and warp_pixels.
  *
  *   canvases  [n], on the host, not read after the call; NULL: none. Sample i still has room for h × w × c values,
  *             and its image and its canvas are at the beginning of theirs; bitwise equal to canvas_normalize

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Operations that a fused layer (compute/graph/fuse.h) applies to its result before it stores y: OP_RELU,
+/* Operations that a fused layer (graph_fuse) applies to its result before it stores y: OP_RELU,
  * then, for images, OP_POOL2D's maximum over adjacent windows without padding. Results equal those of the
  * separate operators. Supported by kernels with `fuses`. All 0: none. */
 typedef struct epilogue {

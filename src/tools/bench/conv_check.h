@@ -4,7 +4,7 @@
 #ifndef TOOLS_BENCH_CONV_CHECK_H
 #define TOOLS_BENCH_CONV_CHECK_H
 
-#include "compute/graph/scratch.h"
+#include "compute/graph/measure.h"
 
 enum { CONV_SPOTS = 48 };
 

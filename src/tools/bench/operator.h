@@ -4,7 +4,7 @@
 #ifndef TOOLS_BENCH_OPERATOR_H
 #define TOOLS_BENCH_OPERATOR_H
 
-#include "compute/graph/scratch.h"
+#include "compute/graph/measure.h"
 #include "tools/bench/bench.h"
 
 typedef struct bench_op {

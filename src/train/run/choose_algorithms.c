@@ -18,7 +18,8 @@
 #include "cluster/hosts/machine.h"
 #include "cluster/session/disk_wait.h"
 #include "cluster/session/signals.h"
-#include "compute/graph/fuse.h"
+#include "compute/graph/measure.h"
+#include "compute/graph/plan.h"
 
 void algorithm_request_add(algorithm_request_t *request, int64_t n, bool training)
 {

@@ -19,7 +19,7 @@
 #include "cluster/comm/watchdog.h"
 #include "cluster/hosts/machine.h"
 #include "cluster/session/disk_wait.h"
-#include "compute/graph/measure_step.h"
+#include "compute/graph/measure.h"
 
 enum { FORMAT = 1, KEY_MAX = 1024, CACHE_MAX = 1 << 18 };
 /* Fewer threads are chosen unless more are faster by this factor; beside other processes, if fewer are. */

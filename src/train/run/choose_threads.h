@@ -7,7 +7,7 @@
 #define TRAIN_RUN_CHOOSE_THREADS_H
 
 #include "cluster/session/runtime.h"
-#include "compute/graph/measure_step.h"
+#include "compute/graph/measure.h"
 
 typedef struct thread_request {
     runtime_t *runtime; /* nothing is planned on its backend yet */

@@ -6,7 +6,7 @@
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "compute/graph/measure_step.h"
+#include "compute/graph/measure.h"
 #include "data/dataset/dataset.h"
 #include "train/run/setup.h"
 

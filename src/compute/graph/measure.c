@@ -1,15 +1,160 @@
 /* SPDX-License-Identifier: MIT */
-/* Implements algorithms_measure: times the algorithms of each layer and pass on scratch buffers, within a
- * time limit, the most expensive layers first, and enters the fastest in the table. */
+/* Times single operators on scratch buffers, to choose the algorithms of each layer and pass within a time limit, the
+ * most expensive layers first; and training steps on random inputs. What a step's time decides is left to the caller. */
+#include "compute/graph/measure.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "compute/graph/algorithms.h"
-#include "compute/graph/needs.h"
-#include "compute/graph/scratch.h"
+#include "base/process.h"
+#include "base/rng.h"
+#include "base/stats.h"
+#include "compute/graph/exec.h"
+#include "compute/tensor/float16.h"
+
+enum { PERIOD = 4099, N_PIECE = 256 * PERIOD };
+
+int64_t scratch_bytes(const op_desc_t *desc, bool training)
+{
+    int64_t n = shape_count(desc->x[0]) * (int64_t)dtype_size(desc->x_dtype[0]) +
+                shape_count(desc->y[0]) * (int64_t)dtype_size(desc->y_dtype[0]);
+    for (int i = 0; i < desc->n_params; i++) n += shape_count(desc->param[i]) * (int64_t)sizeof(float);
+    return (training ? 2 : 1) * n;
+}
+
+/* Generator of values; they repeat, so that large blocks are filled quickly. */
+typedef struct maker {
+    const backend_t *backend;
+    const char *what;
+    bool device_only;
+    rng_t rng;
+} maker_t;
+
+static void fill(maker_t *m, int64_t n, dtype_t dtype, void *block)
+{
+    float *wide = block;
+    uint16_t *narrow = block;
+    for (int64_t i = 0; i < n; i++) {
+        if (dtype == DTYPE_BF16)
+            narrow[i] = i < PERIOD ? bf16_from_float((float)rng_normal(&m->rng)) : narrow[i - PERIOD];
+        else
+            wide[i] = i < PERIOD ? (float)rng_normal(&m->rng) : wide[i - PERIOD];
+    }
+}
+
+/* Fills a block on the device with copies of a piece, whose length is a multiple of the values' period. */
+static err_t make_on_device(maker_t *m, int64_t n, dtype_t dtype, hd_buffer_t *block)
+{
+    const backend_t *backend = m->backend;
+    const size_t n_bytes = (size_t)n * dtype_size(dtype);
+    hd_buffer_t piece;
+    TRY(hd_buffer_new(backend, (size_t)(n < N_PIECE ? n : N_PIECE) * dtype_size(dtype), m->what, &piece));
+    *block = (hd_buffer_t){.backend = backend, .own_device = true};
+    err_t err = backend_alloc(backend, n_bytes, m->what, &block->device);
+    if (err != ERR_OK) *block = (hd_buffer_t){0};
+    fill(m, n < N_PIECE ? n : N_PIECE, dtype, piece.host);
+    if (err == ERR_OK) err = hd_buffer_push_all(&piece);
+    for (size_t at = 0; err == ERR_OK && at < n_bytes; at += piece.n_bytes) {
+        const size_t left = n_bytes - at;
+        err = backend_copy(backend, (char *)block->device + at, piece.device,
+                           left < piece.n_bytes ? left : piece.n_bytes);
+    }
+    if (err == ERR_OK) err = backend_sync(backend);
+    hd_buffer_free(&piece);
+    return err;
+}
+
+static err_t scratch_make(maker_t *m, shape_t shape, dtype_t dtype, hd_buffer_t *block, float **out)
+{
+    int64_t n = shape_count(shape);
+    if (m->device_only) return make_on_device(m, n, dtype, block);
+    TRY(hd_buffer_new(m->backend, (size_t)n * dtype_size(dtype), m->what, block));
+    if (dtype == DTYPE_F32) *out = block->host;
+    fill(m, n, dtype, block->host);
+    return ERR_OK;
+}
+
+void scratch_free(scratch_t *s)
+{
+    for (int i = 0; i < SCRATCH_BLOCKS; i++) hd_buffer_free(&s->blocks[i]);
+    *s = (scratch_t){NULL};
+}
+
+enum { X, Y, DY, DX, PARAM, DPARAM = PARAM + OP_MAX_PARAMS };
+
+static err_t make_all(maker_t m, const op_desc_t *desc, bool training, scratch_t *s)
+{
+    dtype_t x = desc->x_dtype[0], y = desc->y_dtype[0];
+    hd_buffer_t *b = s->blocks;
+    *s = (scratch_t){NULL};
+    err_t err = scratch_make(&m, desc->x[0], x, &b[X], &s->x);
+    if (err == ERR_OK) err = scratch_make(&m, desc->y[0], y, &b[Y], &s->y);
+    for (int i = 0; i < desc->n_params && err == ERR_OK; i++) {
+        err = scratch_make(&m, desc->param[i], DTYPE_F32, &b[PARAM + i], &s->param[i]);
+        if (err == ERR_OK && training)
+            err = scratch_make(&m, desc->param[i], DTYPE_F32, &b[DPARAM + i], &s->dparam[i]);
+    }
+    if (err == ERR_OK && training) err = scratch_make(&m, desc->y[0], y, &b[DY], &s->dy);
+    if (err == ERR_OK && training) err = scratch_make(&m, desc->x[0], x, &b[DX], &s->dx);
+    if (err == ERR_OK) err = scratch_push(s);
+    if (err != ERR_OK) scratch_free(s);
+    return err;
+}
+
+err_t scratch_new(const op_desc_t *desc, const backend_t *backend, bool training, const char *what,
+                  scratch_t *s)
+{
+    return make_all((maker_t){backend, what, false, rng_new(1, RNG_TEST, 0)}, desc, training, s);
+}
+
+err_t scratch_new_device(const op_desc_t *desc, const backend_t *backend, bool training, const char *what,
+                         scratch_t *s)
+{
+    bool device_only = backend->memory != NULL;
+    return make_all((maker_t){backend, what, device_only, rng_new(1, RNG_TEST, 0)}, desc, training, s);
+}
+
+err_t scratch_push(const scratch_t *s)
+{
+    for (int i = 0; i < SCRATCH_BLOCKS; i++) TRY(hd_buffer_push_all(&s->blocks[i]));
+    return ERR_OK;
+}
+
+err_t scratch_pull(const scratch_t *s)
+{
+    for (int i = 0; i < SCRATCH_BLOCKS; i++) TRY(hd_buffer_pull_all(&s->blocks[i]));
+    return ERR_OK;
+}
+
+static op_args_t args_of(const scratch_t *s, const op_t *op, op_pass_t pass)
+{
+    const hd_buffer_t *b = s->blocks;
+    op_args_t args = op_args(op);
+    args.x[0].data = b[X].device, args.y[0].data = b[Y].device, args.training = true;
+    for (int i = 0; i < OP_MAX_PARAMS; i++) args.param[i].data = b[PARAM + i].device;
+    if (pass == OP_FORWARD) return args;
+    args.dy[0].data = b[DY].device;
+    if (pass == OP_BACKWARD_DATA) args.dx[0].data = b[DX].device;
+    for (int i = 0; i < OP_MAX_PARAMS && pass == OP_BACKWARD_WEIGHTS; i++)
+        args.dparam[i].data = b[DPARAM + i].device;
+    return args;
+}
+
+err_t scratch_run(const scratch_t *s, const op_t *op, op_pass_t pass, void *saved, void *workspace)
+{
+    op_args_t args = args_of(s, op, pass);
+    args.saved = saved, args.workspace = workspace;
+    return pass == OP_FORWARD ? op_forward(op, &args) : op_backward(op, &args);
+}
+
+op_work_t scratch_work(const scratch_t *s, const op_t *op, op_pass_t pass)
+{
+    const op_args_t args = args_of(s, op, pass);
+    return op_work(op, &args, pass);
+}
 
 enum { N_WARM_UP = 2, MIN_RUNS = 3, MAX_RUNS = 12 };
 /* Time for the runs of one algorithm. A slower algorithm is timed twice only: the clock is accurate enough
@@ -286,5 +431,120 @@ err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, 
     if (err == ERR_OK) err = measure_jobs(&m);
     mem_free(&m.jobs);
     result->sec = clock_sec() - m.start;
+    return err;
+}
+
+enum { MIN_STEPS = 6, RING = 256 };
+/* OpenMP's threads take a quarter of calm_sec to adapt to other processes (kernels/cpu/idle.h). */
+static const double calm_sec = 0.2, busy_sec = 0.4;
+/* Largest share of the time that this thread waits for a CPU, and largest ratio of the median step to the shortest,
+ * on a machine without other processes. */
+static const double calm_wait = 0.1, calm_ratio = 1.25;
+
+enum { PARAMS, GRADS, STATES, INPUTS, MAX_BUFFERS = INPUTS + GRAPH_MAX_INPUTS };
+
+typedef struct step_measure {
+    hd_buffer_t buffer[MAX_BUFFERS];
+    exec_t *exec;
+    double limit_sec; /* left */
+    int64_t n_steps;
+    double sec[RING]; /* of the last steps */
+} step_measure_t;
+
+double measure_step_macs(const graph_t *graph, int64_t n)
+{
+    double macs = 0;
+    for (int i = 0; i < graph->n_nodes; i++) macs += (double)op_macs(&graph->nodes[i].desc);
+    return 3 * macs * (double)n;
+}
+
+static err_t open_buffers(step_measure_t *m, const graph_t *graph, const backend_t *backend, int64_t n)
+{
+    static const char what[] = "buffers for measuring a step";
+    const int64_t counts[INPUTS] = {graph->n_flat_params, graph->n_flat_trained, graph->n_flat_states};
+    for (int i = 0; i < INPUTS; i++)
+        TRY(hd_buffer_new(backend, (size_t)counts[i] * sizeof(float), what, &m->buffer[i]));
+    graph_init(graph, 1, m->buffer[PARAMS].host, m->buffer[STATES].host);
+    rng_t rng = rng_new(1, RNG_TEST, 0);
+    for (int i = 0; i < graph->n_inputs; i++) {
+        const graph_value_t *input = &graph->values[graph->inputs[i].value];
+        const int64_t count = n * shape_count(input->shape);
+        hd_buffer_t *buffer = &m->buffer[INPUTS + i];
+        TRY(hd_buffer_new(backend, (size_t)count * dtype_size(input->dtype), what, buffer));
+        float *values = buffer->host;
+        for (int64_t k = 0; k < count && input->dtype == DTYPE_F32; k++) values[k] = (float)rng_normal(&rng);
+    }
+    for (int i = 0; i < INPUTS + graph->n_inputs; i++) TRY(hd_buffer_push_all(&m->buffer[i]));
+    return ERR_OK;
+}
+
+static err_t open_exec(step_measure_t *m, const graph_t *graph, const backend_t *backend, int64_t n)
+{
+    exec_options_t options = {.graph = graph,
+                              .backend = backend,
+                              .params = m->buffer[PARAMS].device,
+                              .grads = m->buffer[GRADS].device,
+                              .states = m->buffer[STATES].device};
+    TRY(exec_new(&options, &m->exec));
+    TRY(exec_prepare(m->exec, n, true));
+    return exec_ready(m->exec);
+}
+
+static err_t run_step(step_measure_t *m, int64_t n)
+{
+    exec_batch_t batch = {.n = n, .loss_scale = 1.0f / (float)n};
+    for (int i = 0; i < GRAPH_MAX_INPUTS; i++) batch.input[i] = m->buffer[INPUTS + i].device;
+    const double start = clock_sec();
+    TRY(exec_forward(m->exec, &batch, true));
+    TRY(exec_backward(m->exec, &batch, NULL, NULL));
+    m->sec[m->n_steps++ % RING] = clock_sec() - start;
+    return ERR_OK;
+}
+
+/* Runs steps for a time, at least six. *wait: the share of it that this thread waited for a CPU. */
+static err_t run_steps(step_measure_t *m, int64_t n, double enough_sec, double *wait, double *spent)
+{
+    const double start = clock_sec();
+    contention_t contention;
+    err_t err = ERR_OK;
+    m->n_steps = 0;
+    contention_open(&contention);
+    do {
+        err = run_step(m, n);
+        *spent = clock_sec() - start;
+    } while (err == ERR_OK && *spent < m->limit_sec && (m->n_steps < MIN_STEPS || *spent < enough_sec));
+    *wait = contention_share(&contention);
+    contention_close(&contention);
+    m->limit_sec -= *spent;
+    return err;
+}
+
+/* Beside other processes, the mean of a longer time tells how fast the steps of a run will be. */
+static err_t time_steps(step_measure_t *m, int64_t n, step_time_t *out)
+{
+    double wait, spent;
+    TRY(run_steps(m, n, calm_sec, &wait, &spent));
+    const int64_t n_sec = m->n_steps < RING ? m->n_steps : RING;
+    double sec = stats_median(m->sec, n_sec);
+    out->calm = wait < calm_wait && sec < calm_ratio * m->sec[0];
+    if (!out->calm && m->limit_sec > 0) {
+        TRY(run_steps(m, n, busy_sec, &wait, &spent));
+        sec = spent / (double)m->n_steps;
+    }
+    if (m->limit_sec > 0) out->sec = sec;
+    return ERR_OK;
+}
+
+err_t measure_step(const graph_t *graph, const backend_t *backend, int64_t n, double limit_sec,
+                   step_time_t *out)
+{
+    step_measure_t m = {.limit_sec = limit_sec};
+    *out = (step_time_t){.sec = INFINITY};
+    err_t err = open_buffers(&m, graph, backend, n);
+    if (err == ERR_OK) err = open_exec(&m, graph, backend, n);
+    if (err == ERR_OK) err = time_steps(&m, n, out);
+    exec_free(&m.exec);
+    for (int i = 0; i < MAX_BUFFERS; i++) hd_buffer_free(&m.buffer[i]);
+    mem_trim();
     return err;
 }
