@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The builders listed in registry.c. */
+/* For builders: the functions listed in registry.c, and the trunk of ResNet-18 and ResNet-50, of which classifiers and
+ * detectors are built. */
 #ifndef COMPUTE_MODELS_BUILDERS_H
 #define COMPUTE_MODELS_BUILDERS_H
 
@@ -16,5 +17,30 @@ void build_fasterrcnn_resnet18_fpn(graph_t *graph, const model_options_t *option
 void build_fasterrcnn_resnet50_fpn(graph_t *graph, const model_options_t *options);
 void build_maskrcnn_resnet18_fpn(graph_t *graph, const model_options_t *options);
 void build_maskrcnn_resnet50_fpn(graph_t *graph, const model_options_t *options);
+
+enum { RESNET_STAGES = 4 };
+
+typedef struct resnet {
+    int n_blocks[RESNET_STAGES];
+    bool bottleneck;
+} resnet_t;
+
+extern const resnet_t resnet18, resnet50;
+
+enum { RESNET_WIDTH = 64 };
+
+typedef struct resnet_trunk {
+    const resnet_t *net;
+    int64_t width;      /* channels of the stem and of the first stage's 3×3 convolutions: RESNET_WIDTH */
+    const char *prefix; /* before the layers' names: "backbone.body."; "": none */
+    bool small_stem;    /* one 3×3 convolution at full resolution */
+    bool zero_init_residual; /* model_options_t's */
+} resnet_trunk_t;
+
+/* Adds the layers from value 0, the image, to the last stage.
+ *
+ *   out  [RESNET_STAGES] the stages' outputs, with strides of 4, 8, 16 and 32 pixels, or with the small stem 1, 2,
+ *        4 and 8 */
+void resnet_add_trunk(graph_t *graph, const resnet_trunk_t *trunk, int *out);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds Faster and Mask R-CNN: the trunk (resnet.c), the pyramid (fpn.c), the head of the region proposals, shared
- * by all levels, and the heads of boxes and masks. Initial values are torchvision's. */
+/* Builds Faster and Mask R-CNN: the trunk (resnet.c), the feature pyramid, the head of the region proposals, shared by
+ * all levels, and the heads of boxes and masks, with torchvision's initial values. Says what such a graph has, and with
+ * which algorithms it is fast. */
 #include "compute/models/rcnn.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "compute/graph/layers.h"
-#include "compute/models/builders.h"
-#include "compute/models/fpn.h"
+#include "compute/graph/plan.h"
 
 enum { BOX_SIDE = 7, MASK_CONVS = 4, SAMPLES = 2 };
 
@@ -17,6 +18,38 @@ enum { BOX_SIDE = 7, MASK_CONVS = 4, SAMPLES = 2 };
 static const char body_prefix[] = "backbone.body.", fpn_prefix[] = "backbone.fpn.";
 
 typedef char rcnn_name_t[GRAPH_NAME_MAX];
+
+static const char *pyramid_name(rcnn_name_t name, const char *part, int level, const char *end)
+{
+    int n = snprintf(name, GRAPH_NAME_MAX, "%s%s.%d%s", fpn_prefix, part, level, end);
+    ASSERT(n < GRAPH_NAME_MAX);
+    return name;
+}
+
+/* A feature pyramid over a trunk's stages, finest first: Lin et al., "Feature pyramid networks for object detection",
+ * 2017. Lateral 1×1 convolutions, the top-down path, 3×3 convolutions, and above them every second cell of the coarsest
+ * level.
+ *
+ *   channels  of every level
+ *   out       [RCNN_LEVELS] P2 to P6 */
+static void add_pyramid(graph_t *g, const int *stages, int64_t channels, int *out)
+{
+    rcnn_name_t name;
+    const conv2d_layer_t lateral = {
+        .channels = channels, .kernel = 1, .init = INIT_KAIMING_IN, .bias_init = INIT_ZERO};
+    conv2d_layer_t smooth = lateral;
+    smooth.kernel = 3, smooth.pad = 1;
+    int inner = 0;
+    for (int i = RESNET_STAGES - 1; i >= 0; i--) {
+        int v = nn_conv2d(g, pyramid_name(name, "inner_blocks", i, ".0"), stages[i], lateral);
+        if (i < RESNET_STAGES - 1) v = nn_upsample_add(g, pyramid_name(name, "top_down", i, ""), v, inner);
+        inner = v;
+        out[i] = nn_conv2d(g, pyramid_name(name, "layer_blocks", i, ".0"), inner, smooth);
+    }
+    pool2d_layer_t every_second = {.kernel = 1, .stride = 2};
+    out[RESNET_STAGES] =
+        nn_max_pool(g, pyramid_name(name, "pool", RESNET_STAGES, ""), out[RESNET_STAGES - 1], every_second);
+}
 
 /* "rpn.L.WHAT" */
 static const char *level_name(rcnn_name_t name, int level, const char *what)
@@ -117,10 +150,10 @@ static void mask_head(graph_t *g, const int *levels, const rcnn_sizes_t *sizes)
 void rcnn_add(graph_t *g, const rcnn_sizes_t *sizes)
 {
     const resnet_trunk_t trunk = {.net = sizes->net, .width = sizes->width, .prefix = body_prefix};
-    int stages[RESNET_STAGES], levels[FPN_LEVELS];
+    int stages[RESNET_STAGES], levels[RCNN_LEVELS];
     resnet_add_trunk(g, &trunk, stages);
-    fpn_add(g, fpn_prefix, stages, sizes->channels, levels);
-    for (int level = 0; level < FPN_LEVELS; level++) rpn_head(g, level, levels[level], sizes);
+    add_pyramid(g, stages, sizes->channels, levels);
+    for (int level = 0; level < RCNN_LEVELS; level++) rpn_head(g, level, levels[level], sizes);
     box_head(g, levels, sizes);
     if (sizes->masks) mask_head(g, levels, sizes);
 }
@@ -210,4 +243,60 @@ void rcnn_shapes(const graph_t *g, int64_t height, int64_t width, shape_t *shape
         else if (i == 0)
             shape->dim[1] = height, shape->dim[2] = width;
     }
+}
+
+/* Convolution algorithms are chosen by a rule: measuring them for every canvas would take minutes, and results would
+ * depend on what was measured. The fastest for these layers on AVX-512: of Winograd's algorithms the first, where the map fills its tiles; of the
+ * others the second for gradients, most of all for those of weights with a stride. Winograd's gradients are as exact
+ * as the others' (results/detection_parity.md). A GPU's own rule is left as it is. */
+static const char winograd[] = "winograd/nhwc", product[] = "gemm";
+enum { LEAST_CELLS = 256 };
+
+/* Of one image, so that the algorithms do not depend on the micro-batch; of regions of a block. */
+static bool is_large(const op_desc_t *desc, int64_t n_images)
+{
+    const shape_t y = desc->y[0];
+    return y.dim[0] / n_images * y.dim[1] * y.dim[2] >= LEAST_CELLS;
+}
+
+static bool lists(const char *const *names, int n, const char *name)
+{
+    bool found = false;
+    for (int i = 0; i < n; i++) found = found || strcmp(names[i], name) == 0;
+    return found;
+}
+
+static err_t choose(const backend_t *backend, const op_desc_t *desc, int64_t n_images, bool training,
+                    algorithms_t *out)
+{
+    const char *names[OP_MAX_ALGORITHMS];
+    const bool convolves = desc->kind == OP_CONV2D && desc->compute == DTYPE_F32 && !backend->device;
+    for (int pass = 0; pass < (training ? OP_PASS_COUNT : 1) && convolves; pass++) {
+        int n = op_list_algorithms(backend, desc, (op_pass_t)pass, training, names, OP_MAX_ALGORITHMS);
+        if (is_large(desc, n_images) && lists(names, n, winograd))
+            TRY(algorithms_set(out, desc, (op_pass_t)pass, winograd));
+        else if (pass != OP_FORWARD && lists(names, n, product))
+            TRY(algorithms_set(out, desc, (op_pass_t)pass, product));
+    }
+    return ERR_OK;
+}
+
+err_t rcnn_algorithms(const graph_t *graph, const backend_t *backend, const batch_size_t *sizes, int n_sizes,
+                      algorithms_t *out)
+{
+    graph_t *fused = NULL;
+    op_desc_t *descs = NULL;
+    err_t err;
+    TRY_OUT(err, graph_fuse(graph, backend, &fused));
+    TRY_OUT(err, mem_new_array(fused->n_nodes, sizeof *descs, "algorithms", &descs));
+    for (int i = 0; i < n_sizes; i++) {
+        TRY_OUT(err, graph_infer(fused, sizes[i].n, sizes[i].shapes, descs));
+        for (int n = 0; n < fused->n_nodes; n++)
+            TRY_OUT(err, choose(backend, &descs[n], fused->nodes[n].section == 0 ? sizes[i].n : 1,
+                                sizes[i].training, out));
+    }
+out:
+    mem_free(&descs);
+    graph_free(&fused);
+    return err;
 }

@@ -38,7 +38,7 @@
 #define COMPUTE_MODELS_RCNN_H
 
 #include "compute/graph/algorithms.h"
-#include "compute/models/resnet.h"
+#include "compute/models/builders.h"
 
 enum {
     RCNN_STRIDE = 32,

@@ -4,8 +4,6 @@
  * torchvision's.
  *
  * model.h has the stems. */
-#include "compute/models/resnet.h"
-
 #include <stdio.h>
 
 #include "compute/graph/layers.h"
