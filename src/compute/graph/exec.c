@@ -348,23 +348,18 @@ static err_t check_layer(const exec_t *exec, const exec_call_t *call, int node, 
     return ERR_OK;
 }
 
-/* On a GPU one launch for all weights instead of several per layer. */
-static err_t round_params(const exec_t *exec)
-{
-    const backend_t *backend = exec->options.backend;
-    if (!exec->params_bf16) return ERR_OK;
-    return backend->narrow(exec->options.params, exec->params_bf16, exec->graph->n_flat_params,
-                           backend->device()->stream);
-}
-
 /* Forward of a section.
  *
  *   nonfinite  NULL, or `out` of exec_find_nonfinite: nothing is counted, and no other rank is called */
 static err_t run_forward(exec_t *exec, const exec_call_t *call, exec_nonfinite_t *nonfinite)
 {
     const graph_t *g = exec->graph;
+    const backend_t *backend = exec->options.backend;
     int first, end;
-    if (call->section == 0) TRY(round_params(exec));
+    /* On a GPU one launch for all weights instead of several per layer. */
+    if (call->section == 0 && exec->params_bf16)
+        TRY(backend->narrow(exec->options.params, exec->params_bf16, g->n_flat_params,
+                            backend->device()->stream));
     plan_section(g, call->section, &first, &end);
     for (int n = first; n < end; n++) {
         if (is_left_out(exec, call, n)) continue;

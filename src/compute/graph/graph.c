@@ -202,26 +202,14 @@ int graph_add(graph_t *g, const char *name, op_desc_t desc, const int *inputs,
     return node->output[0];
 }
 
-static const graph_node_t *find_node(const graph_t *g, const char *name)
-{
-    for (int n = 0; n < g->n_nodes; n++)
-        if (strcmp(g->nodes[n].name, name) == 0) return &g->nodes[n];
-    return NULL;
-}
-
-/* Whether the parameters and states of both descriptions have the same shapes. */
-static bool same_tensors(const op_desc_t *a, const op_desc_t *b)
-{
-    bool same = a->n_params == b->n_params && a->n_states == b->n_states;
-    for (int i = 0; same && i < a->n_params; i++) same = shape_equal(a->param[i], b->param[i]);
-    for (int i = 0; same && i < a->n_states; i++) same = shape_equal(a->state[i], b->state[i]);
-    return same;
-}
-
-/* A layer computes with `have` in place of `want`, the layer as it was added. */
+/* A layer computes with `have` in place of `want`, the layer as it was added: its parameters and states must have the
+ * same shapes. */
 static err_t check_tensors(const op_desc_t *want, const op_desc_t *have)
 {
-    if (same_tensors(want, have)) return ERR_OK;
+    bool same = want->n_params == have->n_params && want->n_states == have->n_states;
+    for (int i = 0; same && i < want->n_params; i++) same = shape_equal(want->param[i], have->param[i]);
+    for (int i = 0; same && i < want->n_states; i++) same = shape_equal(want->state[i], have->state[i]);
+    if (same) return ERR_OK;
     RAISE(ERR_USAGE, "inputs of %s need parameters of other shapes than inputs of %s",
           shape_format(have->x[0]).text, shape_format(want->x[0]).text);
 }
@@ -229,7 +217,9 @@ static err_t check_tensors(const op_desc_t *want, const op_desc_t *have)
 int graph_repeat(graph_t *g, const char *name, const char *of, const int *inputs)
 {
     if (g->status != ERR_OK) return 0;
-    const graph_node_t *first = find_node(g, of);
+    const graph_node_t *first = NULL;
+    for (int n = 0; n < g->n_nodes && !first; n++)
+        if (strcmp(g->nodes[n].name, of) == 0) first = &g->nodes[n];
     ASSERT(first && first->section == g->n_sections - 1);
     graph_node_t *node = add_node(g, name, first->desc, inputs);
     if (!node) return 0;
@@ -371,7 +361,7 @@ err_t graph_needs_new(const graph_t *g, graph_needs_t **out)
     for (int n = g->n_nodes - 1; n >= 0; n--) {
         const graph_node_t *node = &g->nodes[n];
         graph_needs_t *need = &needs[n];
-        need->backward = need->depends && (need->leads || op_traits(node->desc.kind)->loss);
+        need->backward = need->depends && (need->leads || is_loss(node));
         need->dparam = need->backward && is_trained(g, node);
         for (int i = 0; i < node->desc.n_inputs && need->backward; i++) {
             graph_needs_t *producer = producer_of(g, needs, node, i);
@@ -421,14 +411,13 @@ static err_t check_connections(const graph_t *g)
     graph_needs_t *needs;
     bool loss = false;
     TRY(graph_needs_new(g, &needs));
-    for (int n = 0; n < g->n_nodes; n++) loss = loss || op_traits(g->nodes[n].desc.kind)->loss;
+    for (int n = 0; n < g->n_nodes; n++) loss = loss || is_loss(&g->nodes[n]);
     for (int n = 0; n < g->n_nodes; n++) {
         const graph_node_t *node = &g->nodes[n];
         int n_readers = 0;
         for (int i = 0; i < node->desc.n_outputs; i++) n_readers += graph_readers(g, node->output[i]);
         ASSERT(n_readers > 0);
-        bool trained = node->desc.n_params > 0 && !g->params[node->first_param].frozen;
-        ASSERT(!loss || !trained || node->shared || needs[n].dparam);
+        ASSERT(!loss || !is_trained(g, node) || node->shared || needs[n].dparam);
     }
     mem_free(&needs);
     return ERR_OK;
@@ -472,11 +461,6 @@ static init_rule_t init_rule(const graph_param_t *p)
     }
 }
 
-static double draw(init_rule_t rule, rng_t *rng)
-{
-    return rule.scale * (rule.uniform ? 2 * rng_uniform(rng) - 1 : rng_normal(rng));
-}
-
 /* Each value has its own position in the random sequence: any number of threads draws the same values. */
 static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float *flat)
 {
@@ -493,7 +477,8 @@ static void init_tensor(const graph_param_t *p, uint64_t seed, int index, float 
     for (int64_t first = 0; first < count; first += PIECE) {
         rng_t rng = start;
         rng.position = (rule.uniform ? 1 : RNG_NORMAL_WORDS) * (uint64_t)first;
-        for (int64_t i = first; i < count && i < first + PIECE; i++) value[i] = (float)draw(rule, &rng);
+        for (int64_t i = first; i < count && i < first + PIECE; i++)
+            value[i] = (float)(rule.scale * (rule.uniform ? 2 * rng_uniform(&rng) - 1 : rng_normal(&rng)));
     }
 }
 

@@ -301,11 +301,6 @@ static err_t settle_pass(measuring_t *m, job_t *job, op_pass_t pass)
     return ERR_OK;
 }
 
-static bool has_open(const job_t *job)
-{
-    return job->open[OP_FORWARD] || job->open[OP_BACKWARD_DATA] || job->open[OP_BACKWARD_WEIGHTS];
-}
-
 /* Layers with the same operator share a job. */
 static void merge_job(measuring_t *m, const job_t *job)
 {
@@ -346,7 +341,8 @@ static err_t collect_jobs(measuring_t *m)
                 if (is_needed(&needs[i], job.training, (op_pass_t)pass))
                     err = settle_pass(m, &job, (op_pass_t)pass);
             job.work = (job.training ? 3 : 1) * (double)op_macs(&job.desc);
-            if (has_open(&job)) merge_job(m, &job);
+            if (job.open[OP_FORWARD] || job.open[OP_BACKWARD_DATA] || job.open[OP_BACKWARD_WEIGHTS])
+                merge_job(m, &job);
         }
     }
     mem_free(&needs);
@@ -408,27 +404,20 @@ static double estimate_left(const measuring_t *m, double done, double all)
     return done > 0 ? fmin(limit, spent * (all - done) / done) : limit;
 }
 
-static err_t measure_jobs(measuring_t *m)
-{
-    const measure_options_t *o = m->options;
-    double all = 0, done = 0;
-    for (int i = 0; i < m->n_jobs; i++) all += m->jobs[i].work;
-    for (int i = 0; i < m->n_jobs; i++) {
-        const measure_progress_t progress = {m->jobs[i].layer, i, m->n_jobs, estimate_left(m, done, all)};
-        if (o->progress && has_time(m)) o->progress(o->progress_context, &progress);
-        TRY(measure_job(m, &m->jobs[i]));
-        done += m->jobs[i].work;
-    }
-    return ERR_OK;
-}
-
 err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, measure_result_t *result)
 {
     *result = (measure_result_t){0};
     measuring_t m = {.options = options, .table = table, .result = result, .start = clock_sec()};
+    double all = 0, done = 0;
     err_t err = collect_jobs(&m);
     sort_jobs(&m);
-    if (err == ERR_OK) err = measure_jobs(&m);
+    for (int i = 0; i < m.n_jobs; i++) all += m.jobs[i].work;
+    for (int i = 0; i < m.n_jobs && err == ERR_OK; i++) {
+        const measure_progress_t progress = {m.jobs[i].layer, i, m.n_jobs, estimate_left(&m, done, all)};
+        if (options->progress && has_time(&m)) options->progress(options->progress_context, &progress);
+        err = measure_job(&m, &m.jobs[i]);
+        done += m.jobs[i].work;
+    }
     mem_free(&m.jobs);
     result->sec = clock_sec() - m.start;
     return err;
@@ -458,7 +447,8 @@ double measure_step_macs(const graph_t *graph, int64_t n)
     return 3 * macs * (double)n;
 }
 
-static err_t open_buffers(step_measure_t *m, const graph_t *graph, const backend_t *backend, int64_t n)
+/* Buffers and an executor, ready for steps. */
+static err_t open_measure(step_measure_t *m, const graph_t *graph, const backend_t *backend, int64_t n)
 {
     static const char what[] = "buffers for measuring a step";
     const int64_t counts[INPUTS] = {graph->n_flat_params, graph->n_flat_trained, graph->n_flat_states};
@@ -475,11 +465,6 @@ static err_t open_buffers(step_measure_t *m, const graph_t *graph, const backend
         for (int64_t k = 0; k < count && input->dtype == DTYPE_F32; k++) values[k] = (float)rng_normal(&rng);
     }
     for (int i = 0; i < INPUTS + graph->n_inputs; i++) TRY(hd_buffer_push_all(&m->buffer[i]));
-    return ERR_OK;
-}
-
-static err_t open_exec(step_measure_t *m, const graph_t *graph, const backend_t *backend, int64_t n)
-{
     exec_options_t options = {.graph = graph,
                               .backend = backend,
                               .params = m->buffer[PARAMS].device,
@@ -540,8 +525,7 @@ err_t measure_step(const graph_t *graph, const backend_t *backend, int64_t n, do
 {
     step_measure_t m = {.limit_sec = limit_sec};
     *out = (step_time_t){.sec = INFINITY};
-    err_t err = open_buffers(&m, graph, backend, n);
-    if (err == ERR_OK) err = open_exec(&m, graph, backend, n);
+    err_t err = open_measure(&m, graph, backend, n);
     if (err == ERR_OK) err = time_steps(&m, n, out);
     exec_free(&m.exec);
     for (int i = 0; i < MAX_BUFFERS; i++) hd_buffer_free(&m.buffer[i]);

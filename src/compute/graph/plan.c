@@ -76,11 +76,10 @@ static void connect(graph_t *g)
     }
 }
 
-static bool loss_reads(const graph_t *g, int value)
+static bool is_output(const graph_t *g, int value)
 {
-    for (int n = 0; n < g->n_nodes; n++)
-        for (int i = 0; op_traits(g->nodes[n].desc.kind)->loss && i < g->nodes[n].desc.n_inputs; i++)
-            if (g->nodes[n].input[i] == value) return true;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i].value == value) return true;
     return false;
 }
 
@@ -88,9 +87,11 @@ static bool loss_reads(const graph_t *g, int value)
 static bool is_narrow(const graph_t *g, int value)
 {
     const graph_value_t *v = &g->values[value];
-    bool output = false;
-    for (int i = 0; i < g->n_outputs; i++) output = output || g->outputs[i].value == value;
-    return v->node >= 0 && v->dtype == DTYPE_F32 && !output && !loss_reads(g, value);
+    bool wide = is_output(g, value);
+    for (int n = 0; n < g->n_nodes; n++)
+        for (int i = 0; op_traits(g->nodes[n].desc.kind)->loss && i < g->nodes[n].desc.n_inputs; i++)
+            wide = wide || g->nodes[n].input[i] == value;
+    return v->node >= 0 && v->dtype == DTYPE_F32 && !wide;
 }
 
 static void store_narrow(graph_t *g)
@@ -142,11 +143,6 @@ static int by_size(const void *pa, const void *pb)
     return a < b ? -1 : a > b; /* qsort is not stable */
 }
 
-static bool alive_together(const memplan_buffer_t *a, const memplan_buffer_t *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
-
 /* Lowest offset at which `one` overlaps no placed buffer that is alive with it. */
 static size_t lowest_offset(memplan_buffer_t *const *placed, int n, const memplan_buffer_t *one)
 {
@@ -156,8 +152,8 @@ static size_t lowest_offset(memplan_buffer_t *const *placed, int n, const mempla
         for (int i = 0; i < n; i++) {
             const memplan_buffer_t *other = placed[i];
             size_t end = other->offset + mem_round(other->n_bytes);
-            if (!alive_together(one, other) || end <= offset ||
-                other->offset >= offset + mem_round(one->n_bytes))
+            const bool alive_together = one->first <= other->last && other->first <= one->last;
+            if (!alive_together || end <= offset || other->offset >= offset + mem_round(one->n_bytes))
                 continue;
             offset = end;
             moved = true;
@@ -237,12 +233,6 @@ static int last_step(const plan_t *plan, int section)
     return start + (section == 0 ? n : 2 * n) - 1;
 }
 
-/* The last step before backward of section 0. */
-static int results_step(const plan_t *plan)
-{
-    return last_step(plan, plan->graph->n_sections - 1);
-}
-
 static int new_buffer(plan_t *plan, size_t n_bytes, int first, int last)
 {
     plan->buffers[plan->n_buffers] = (memplan_buffer_t){n_bytes, first, last, 0};
@@ -254,13 +244,6 @@ static void extend(plan_t *plan, int buffer, int step)
     memplan_buffer_t *b = &plan->buffers[buffer];
     if (step < b->first) b->first = step;
     if (step > b->last) b->last = step;
-}
-
-static bool is_output(const graph_t *g, int value)
-{
-    for (int i = 0; i < g->n_outputs; i++)
-        if (g->outputs[i].value == value) return true;
-    return false;
 }
 
 /* Index of a value among the outputs of its layer. */
@@ -364,7 +347,8 @@ static void place_outputs(plan_t *plan, int n)
             plan->value[value] = new_buffer(plan, plan_value_bytes(plan, value), step, step);
         if (backward_reads_y(plan, n, i)) extend(plan, plan->value[value], backward_step(plan, n));
         if (!is_output(g, value)) continue;
-        extend(plan, plan->value[value], results_step(plan));
+        /* Results are read before backward of section 0. */
+        extend(plan, plan->value[value], last_step(plan, g->n_sections - 1));
         /* Rows of earlier blocks are in it. */
         int n_nodes;
         if (node->section > 0) extend(plan, plan->value[value], section_step(plan, node->section, &n_nodes));
@@ -421,13 +405,6 @@ static bool is_begun(const plan_t *plan, int n)
     return g->nodes[n].section > 0;
 }
 
-static void place_addend(plan_t *plan, int n)
-{
-    plan_node_t *node = &plan->nodes[n];
-    size_t n_bytes = op_addend_bytes(node->op, node->accumulate_dx, node->accumulate_dparam);
-    if (n_bytes > 0) node->addend = new_buffer(plan, n_bytes, backward_step(plan, n), backward_step(plan, n));
-}
-
 static void plan_backward(plan_t *plan)
 {
     const graph_t *g = plan->graph;
@@ -436,10 +413,13 @@ static void plan_backward(plan_t *plan)
             plan->gradient[value] = new_buffer(plan, block_bytes(plan, value), last_step(plan, 0) + 1,
                                                backward_step(plan, g->values[value].node));
     for (int n = g->n_nodes - 1; n >= 0; n--) {
+        plan_node_t *node = &plan->nodes[n];
+        const int step = backward_step(plan, n);
         for (int i = 0; i < g->nodes[n].desc.n_inputs; i++) plan_gradient(plan, n, i);
         for (int i = 0; i < g->nodes[n].desc.n_params; i++)
-            plan->nodes[n].accumulate_dparam[i] = plan->needs[n].dparam && is_begun(plan, n);
-        place_addend(plan, n);
+            node->accumulate_dparam[i] = plan->needs[n].dparam && is_begun(plan, n);
+        const size_t n_addend = op_addend_bytes(node->op, node->accumulate_dx, node->accumulate_dparam);
+        if (n_addend > 0) node->addend = new_buffer(plan, n_addend, step, step);
     }
 }
 
@@ -484,18 +464,6 @@ static err_t allocate_plan(plan_t *plan)
     return mem_new_array(g->n_nodes, sizeof *plan->needs, what, &plan->needs);
 }
 
-/* The workspace is used in every step. It comes first in the arena, so that it is aligned as a GPU's libraries
- * require. */
-static err_t place_buffers(plan_t *plan)
-{
-    const size_t n_workspace = plan->n_workspace_bytes;
-    TRY(memplan_solve(plan->buffers, plan->n_buffers, &plan->n_arena_bytes));
-    for (int i = 0; i < plan->n_buffers; i++) plan->buffers[i].offset += n_workspace;
-    plan->n_arena_bytes += n_workspace;
-    plan->n_floor_bytes = memplan_floor(plan->buffers, plan->n_buffers) + n_workspace;
-    return ERR_OK;
-}
-
 err_t plan_new(const graph_t *graph, const backend_t *backend, const algorithms_t *algorithms,
                const plan_key_t *key, plan_t **out)
 {
@@ -512,7 +480,12 @@ err_t plan_new(const graph_t *graph, const backend_t *backend, const algorithms_
     TRY_OUT(err, plan_operators(plan, backend, algorithms));
     plan_forward(plan);
     if (key->training) plan_backward(plan);
-    TRY_OUT(err, place_buffers(plan));
+    TRY_OUT(err, memplan_solve(plan->buffers, plan->n_buffers, &plan->n_arena_bytes));
+    /* The workspace is used in every step. It comes first in the arena, so that it is aligned as a GPU's libraries
+     * require. */
+    for (int i = 0; i < plan->n_buffers; i++) plan->buffers[i].offset += plan->n_workspace_bytes;
+    plan->n_arena_bytes += plan->n_workspace_bytes;
+    plan->n_floor_bytes = memplan_floor(plan->buffers, plan->n_buffers) + plan->n_workspace_bytes;
     *out = plan;
     return ERR_OK;
 out:

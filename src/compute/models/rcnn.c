@@ -226,16 +226,11 @@ rcnn_part_t rcnn_part(const graph_node_t *layer)
     return strncmp(layer->name, fpn_prefix, strlen(fpn_prefix)) == 0 ? RCNN_PYRAMID : RCNN_PROPOSALS;
 }
 
-/* The level of an input such as "rpn.0.label"; -1: it has none. */
-static int level_of(const char *input)
-{
-    return strncmp(input, "rpn.", 4) == 0 ? input[4] - '0' : -1;
-}
-
 void rcnn_shapes(const graph_t *g, int64_t height, int64_t width, shape_t *shapes)
 {
     for (int i = 0; i < g->n_inputs; i++) {
-        const int level = level_of(g->inputs[i].name);
+        const char *name = g->inputs[i].name; /* such as "rpn.0.label", of level 0 */
+        const int level = strncmp(name, "rpn.", 4) == 0 ? name[4] - '0' : -1;
         shape_t *shape = &shapes[i];
         *shape = graph_shape(g, g->inputs[i].value);
         if (level >= 0)

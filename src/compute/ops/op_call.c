@@ -19,23 +19,15 @@ enum {
     END = DY + OP_MAX_OUTPUTS
 };
 
-static shape_t shape_of(const op_desc_t *d, int copy)
-{
-    return copy >= Y ? d->y[(copy - Y) % OP_MAX_OUTPUTS] : d->x[copy % OP_MAX_INPUTS];
-}
-
-static bool is_narrow(const op_desc_t *d, int copy)
-{
-    int input = copy % OP_MAX_INPUTS, output = (copy - Y) % OP_MAX_OUTPUTS;
-    if (copy >= Y) return output < d->n_outputs && d->y_dtype[output] == DTYPE_BF16;
-    return input < d->n_inputs && d->x_dtype[input] == DTYPE_BF16;
-}
-
 static size_t copy_bytes(const op_t *op, int copy)
 {
-    bool gradient = (copy >= DX && copy < Y) || copy >= DY;
-    if (!is_narrow(&op->desc, copy) || (gradient && !op->training)) return 0;
-    return mem_round((size_t)shape_count(shape_of(&op->desc, copy)) * sizeof(float));
+    const op_desc_t *d = &op->desc;
+    const bool output = copy >= Y, gradient = (copy >= DX && copy < Y) || copy >= DY;
+    const int i = output ? (copy - Y) % OP_MAX_OUTPUTS : copy % OP_MAX_INPUTS;
+    const bool exists = i < (output ? d->n_outputs : d->n_inputs);
+    if (!exists || (output ? d->y_dtype[i] : d->x_dtype[i]) != DTYPE_BF16) return 0;
+    if (gradient && !op->training) return 0;
+    return mem_round((size_t)shape_count(output ? d->y[i] : d->x[i]) * sizeof(float));
 }
 
 void narrow_plan(op_t *op)
@@ -257,13 +249,6 @@ static void check_call(const op_desc_t *d, const op_args_t *args)
     check(args->state, d->n_states, d->state, NULL);
 }
 
-static void check_gradients(const op_desc_t *d, const op_args_t *args)
-{
-    check(args->dy, d->n_outputs, d->y, d->y_dtype);
-    check(args->dx, d->n_inputs, d->x, d->x_dtype);
-    check(args->dparam, d->n_params, d->param, NULL);
-}
-
 static const op_kernel_t *kernel_of(const op_t *op)
 {
     return op->backend->kernel[op->desc.kind];
@@ -336,7 +321,9 @@ err_t op_backward(const op_t *op, const op_args_t *args)
     const op_desc_t *d = &op->desc;
     ASSERT(op->training);
     check_call(d, args);
-    check_gradients(d, args);
+    check(args->dy, d->n_outputs, d->y, d->y_dtype);
+    check(args->dx, d->n_inputs, d->x, d->x_dtype);
+    check(args->dparam, d->n_params, d->param, NULL);
     if (op_addend_bytes(op, args->accumulate_dx, args->accumulate_dparam) == 0)
         return call_backward(op, args);
     op_args_t own = *args;
