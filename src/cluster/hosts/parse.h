@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the readers of host descriptions. Private to src/cluster/hosts. */
+/* Shared by the files that read and write host descriptions. Private to src/cluster/hosts. */
 #ifndef CLUSTER_HOSTS_PARSE_H
 #define CLUSTER_HOSTS_PARSE_H
 
@@ -16,22 +16,9 @@ quoted_t hosts_quote(const char *text, size_t n_bytes);
 /* Parses a decimal number in [min, max] and nothing else; false: it is not one. */
 bool hosts_number(const char *text, size_t n_bytes, int min, int max, int *out);
 
-/* A part of a text. */
-typedef struct hosts_word {
-    const char *at;
-    size_t n;
-} hosts_word_t;
-
 /* Appends a host with one slot. ERR_DATA, without the position in the text, if the address is invalid. *out
  * is valid until the next call. */
 err_t hosts_add(hosts_t *hosts, const char *address, size_t n_bytes, int line, host_t **out);
-
-/* The same for all hosts of a name in Slurm's form: node[1-4], node[01-04,7], r[1-2]n[1-8]. */
-err_t hosts_add_range(hosts_t *hosts, hosts_word_t name, int line);
-/* Makes one host of all lines with the same address: their slots add up. Among several, a line without slots
- * counts as one slot, and so then does every other such line of the text. ERR_DATA with the position: too
- * many. */
-err_t hosts_add_up(hosts_t *hosts);
 
 /* Sorts ids. ERR_DATA, without the position in the text, for duplicates. */
 err_t hosts_sort_ids(int *ids, int n);
