@@ -67,15 +67,6 @@ static err_t find_row(const char *name, const comm_row_t **out)
     return ERR_OK;
 }
 
-/* A library for GPUs is opened by comm_use_device. */
-static err_t open_library(comm_t *comm, const gradient_ops_t *library)
-{
-    comm->gradients = comm->ops->gradients;
-    if (!library || library->on_device) return ERR_OK;
-    TRY(library->load(comm));
-    return library->open(comm, NULL);
-}
-
 err_t comm_open(const comm_options_t *options, comm_t **out)
 {
     const comm_row_t *row = NULL;
@@ -101,7 +92,11 @@ err_t comm_open(const comm_options_t *options, comm_t **out)
     }
     deadline_enter(DEADLINE_RUN, "");
     *out = comm;
-    return open_library(comm, row->library);
+    comm->gradients = comm->ops->gradients;
+    /* A library for GPUs is opened by comm_use_device. */
+    if (!row->library || row->library->on_device) return ERR_OK;
+    TRY(row->library->load(comm));
+    return row->library->open(comm, NULL);
 }
 
 static bool has_library(const comm_t *comm)

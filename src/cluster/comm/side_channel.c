@@ -93,14 +93,6 @@ static bool knows(const side_t *s, const side_message_t *m)
            m->group != s->group && (s->role == SIDE_HUB || m->group == 0);
 }
 
-static void end_texts(side_status_t *status)
-{
-    status->what[sizeof status->what - 1] = '\0';
-    status->behind[0].doing[WATCHDOG_TEXT - 1] = '\0';
-    status->behind[1].doing[WATCHDOG_TEXT - 1] = '\0';
-    status->ended.doing[WATCHDOG_TEXT - 1] = '\0';
-}
-
 static void apply(side_t *s, const side_message_t *m)
 {
     side_peer_t *peer = &s->peers[m->group];
@@ -113,7 +105,10 @@ static void apply(side_t *s, const side_message_t *m)
     s->news |= m->kind == SIDE_ASK || (m->status.ended.rank >= 0 && peer->status.ended.rank < 0);
     peer->heard_sec = clock_sec();
     peer->status = m->status;
-    end_texts(&peer->status);
+    peer->status.what[sizeof peer->status.what - 1] = '\0';
+    peer->status.behind[0].doing[WATCHDOG_TEXT - 1] = '\0';
+    peer->status.behind[1].doing[WATCHDOG_TEXT - 1] = '\0';
+    peer->status.ended.doing[WATCHDOG_TEXT - 1] = '\0';
 }
 
 /* ---- Addresses and sockets ---- */
@@ -222,14 +217,6 @@ static bool is_connected(int fd)
     int error = 0;
     socklen_t length = sizeof error;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
-}
-
-/* Accepts a connection without blocking; -1: none. */
-static int accept_one(int fd)
-{
-    int out = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (out >= 0) send_at_once(out);
-    return out;
 }
 
 /* Raises the soft limit of open files: one connection per host may exceed it. */
@@ -341,8 +328,9 @@ static void read_link(side_t *s, side_link_t *link)
 static void accept_links(side_t *s)
 {
     for (;;) {
-        int fd = accept_one(s->listen_fd);
+        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) return;
+        send_at_once(fd);
         side_link_t *free = NULL, *oldest = NULL;
         for (int i = 0; i < s->n_links; i++) {
             side_link_t *link = &s->links[i];

@@ -220,13 +220,6 @@ watchdog_act_t watchdog_side_tick(watchdog_side_t *w, const char *what, char err
     return look_for_expiry(w, now, what, error);
 }
 
-/* Before this process ends on purpose: names processes that ended before, and says goodbye. */
-static void watchdog_side_end(watchdog_side_t *w)
-{
-    report_losses(w, clock_sec(), true);
-    side_say_goodbye(w->channel);
-}
-
 /* ---- The watchdog of this rank ---- */
 _Static_assert(sizeof(watchdog_slot_t) == 128, "slots sit on cache lines of their own");
 
@@ -370,7 +363,8 @@ static void sleep_until_next_check(void)
     if (!sim_is_rank()) eventfd_read(dog.wake_fd, &count); /* the next side_wait waits again */
     if (speaks_for_group()) {
         side_wait(dog.side.channel, -1, 0);
-        watchdog_side_end(&dog.side);
+        report_losses(&dog.side, clock_sec(), true);
+        side_say_goodbye(dog.side.channel);
     }
     atomic_store(&dog.said_goodbye, true);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Parses hostfiles and lists of hosts from text: also Slurm's ranges node[1-4], and several lines for the same host, as PBS
  * and LSF write them. Checks of the complete table are in hosts.c, as they are the same for all forms. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -92,14 +91,6 @@ static err_t add_range(hosts_t *hosts, hosts_word_t name, int line)
     return add_rest(&range, 0, name.at, name.n);
 }
 
-/* By address; equal ones keep the order of the text. */
-static int compare_hosts(const void *a, const void *b)
-{
-    const host_t *x = *(host_t *const *)a, *y = *(host_t *const *)b;
-    int order = strcmp(x->key, y->key);
-    return order ? order : (x > y) - (x < y);
-}
-
 /* A line without slots is one slot. */
 static err_t merge(const hosts_t *hosts, host_t *first, host_t *again)
 {
@@ -143,9 +134,7 @@ static err_t add_up(hosts_t *hosts)
     bool counts_lines = false;
     int n = 0;
     if (hosts->n == 0) return ERR_OK;
-    TRY(mem_new_array(hosts->n, sizeof *sorted, "a table of hosts", &sorted));
-    for (int i = 0; i < hosts->n; i++) sorted[i] = &hosts->at[i];
-    qsort(sorted, (size_t)hosts->n, sizeof *sorted, compare_hosts);
+    TRY(hosts_sort(hosts, &sorted));
     err_t err = merge_sorted(hosts, sorted, &counts_lines);
     mem_free(&sorted);
     TRY(err);

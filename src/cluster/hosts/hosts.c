@@ -157,7 +157,6 @@ err_t hosts_sort_ids(int *ids, int n)
     return ERR_OK;
 }
 
-/* Equal keys keep the order of the text. */
 static int compare_keys(const void *a, const void *b)
 {
     const host_t *x = *(const host_t *const *)a, *y = *(const host_t *const *)b;
@@ -165,12 +164,20 @@ static int compare_keys(const void *a, const void *b)
     return order ? order : (x > y) - (x < y);
 }
 
-static err_t check_duplicates(const hosts_t *hosts)
+err_t hosts_sort(const hosts_t *hosts, host_t ***out)
 {
-    const host_t **sorted, *again = NULL, *first = NULL;
+    host_t **sorted;
     TRY(mem_new_array(hosts->n, sizeof *sorted, "a table of hosts", &sorted));
     for (int i = 0; i < hosts->n; i++) sorted[i] = &hosts->at[i];
     qsort(sorted, (size_t)hosts->n, sizeof *sorted, compare_keys);
+    *out = sorted;
+    return ERR_OK;
+}
+
+static err_t check_duplicates(const hosts_t *hosts)
+{
+    host_t **sorted, *again = NULL, *first = NULL;
+    TRY(hosts_sort(hosts, &sorted));
     for (int i = 1; i < hosts->n; i++) {
         if (strcmp(sorted[i]->key, sorted[i - 1]->key) != 0 || (again && again < sorted[i])) continue;
         first = sorted[i - 1];

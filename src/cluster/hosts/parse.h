@@ -20,6 +20,9 @@ bool hosts_number(const char *text, size_t n_bytes, int min, int max, int *out);
  * is valid until the next call. */
 err_t hosts_add(hosts_t *hosts, const char *address, size_t n_bytes, int line, host_t **out);
 
+/* The hosts by key; equal ones keep the order of the text. Free *out with mem_free. */
+err_t hosts_sort(const hosts_t *hosts, host_t ***out);
+
 /* Sorts ids. ERR_DATA, without the position in the text, for duplicates. */
 err_t hosts_sort_ids(int *ids, int n);
 

@@ -14,13 +14,6 @@ static const struct {
     reader_t *read;
 } formats[] = {{".yaml", hosts_read_spec}, {".yml", hosts_read_spec}, {"", hosts_read_hostfile}};
 
-static reader_t *reader_of(const char *path)
-{
-    int i = 0;
-    while (formats[i].end[0] && !fs_has_suffix(path, formats[i].end)) i++;
-    return formats[i].read;
-}
-
 /* Raises the current message with another code. */
 static err_t as_code(err_t code)
 {
@@ -32,12 +25,14 @@ static err_t as_code(err_t code)
 static err_t read_file(const char *path, hosts_t *out)
 {
     char *text = NULL;
+    int i = 0;
     if (fs_is_folder(path))
         RAISE(ERR_DATA, "%s is a folder; expected a hostfile or resource spec (YAML)", path);
     err_t err = fs_read_text(path, HOSTS_MAX_FILE_BYTES, &text);
     if (err == ERR_USAGE) return as_code(ERR_DATA);
     TRY(err);
-    err = reader_of(path)(text, path, out);
+    while (formats[i].end[0] && !fs_has_suffix(path, formats[i].end)) i++;
+    err = formats[i].read(text, path, out);
     mem_free(&text);
     return err;
 }

@@ -101,12 +101,6 @@ static bool has_ids(const host_t *host)
     return host->ids && host->gpus != HOST_GPUS_NONE;
 }
 
-static void write_ids(const host_t *host, FILE *out)
-{
-    if (!has_ids(host)) fputc('-', out);
-    for (int i = 0; has_ids(host) && i < host->slots; i++) fprintf(out, "%s%d", i ? "," : "", host->ids[i]);
-}
-
 /* 0 means not given. */
 static void write_number(int value, FILE *out)
 {
@@ -128,7 +122,9 @@ void hosts_write_tsv(const hosts_t *hosts, FILE *out)
         fprintf(out, "%s\t", host->address);
         write_number(host->slots, out);
         fputc('\t', out);
-        write_ids(host, out);
+        if (!has_ids(host)) fputc('-', out);
+        for (int k = 0; has_ids(host) && k < host->slots; k++)
+            fprintf(out, "%s%d", k ? "," : "", host->ids[k]);
         fputc('\t', out);
         write_number(host->port, out);
         fprintf(out, "\t%s\t%s\t%s\t%s\t%s", or_dash(host->user), or_dash(host->key_file),

@@ -294,18 +294,15 @@ void runtime_abort_alone(const runtime_t *runtime, err_t err)
     abort_unless_interrupted(err);
 }
 
-/* Without a communicator, other ranks may be waiting in MPI for this one. */
-static err_t fail_early(err_t err)
-{
-    log_early_error("%s", err_message());
-    if (launch_present() && abort_hook) abort_unless_interrupted(err);
-    return err;
-}
-
 err_t runtime_close(runtime_t *runtime, err_t err)
 {
     runtime_abort_alone(runtime, err);
-    if (err != ERR_OK && !runtime->comm) return fail_early(err);
+    if (err != ERR_OK && !runtime->comm) {
+        /* Other ranks may be waiting in MPI for this one. */
+        log_early_error("%s", err_message());
+        if (launch_present() && abort_hook) abort_unless_interrupted(err);
+        return err;
+    }
     if (err != ERR_OK && log_speaks()) log_error("%s", err_message());
     if (runtime->backend && runtime->backend->close) runtime->backend->close();
     comm_close(&runtime->comm);

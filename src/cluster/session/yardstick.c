@@ -109,19 +109,6 @@ static void read_kept(const char *path, const char *machine, const yardstick_kep
     out->bytes_per_sec = believed(out->bytes_per_sec, measured->bytes_per_sec, most_above_bytes, path);
 }
 
-static void write_kept(const char *path, const char *machine, const yardstick_kept_t *kept)
-{
-    char text[YARDSTICK_TEXT_MAX];
-    yardstick_write(kept, machine, text);
-    if (measure_cache_write(path, text) != ERR_OK) log_detail("the peak is not kept: %s", err_message());
-}
-
-static void raise_to(yardstick_kept_t *value, const yardstick_kept_t *other)
-{
-    value->flops = fmax(value->flops, other->flops);
-    value->bytes_per_sec = fmax(value->bytes_per_sec, other->bytes_per_sec);
-}
-
 /* Collective. Raises *measured to what is kept for its machine. The first rank of each host reads and writes: there may
  * be hundreds, and the folder on a network. */
 static err_t keep(comm_t *comm, const char *machine, yardstick_kept_t *measured)
@@ -134,10 +121,17 @@ static err_t keep(comm_t *comm, const char *machine, yardstick_kept_t *measured)
     TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *kept, "kept peaks", &kept), what));
     err_t err = comm_allgather(comm, &mine, sizeof mine, kept, what);
     for (int r = 0; r < comm->size && err == ERR_OK; r++)
-        if (comm->places[r].host_index == comm->topo.host) raise_to(measured, &kept[r]);
+        if (comm->places[r].host_index == comm->topo.host) {
+            measured->flops = fmax(measured->flops, kept[r].flops);
+            measured->bytes_per_sec = fmax(measured->bytes_per_sec, kept[r].bytes_per_sec);
+        }
     mem_free(&kept);
-    if (reads && (measured->flops > gain * mine.flops || measured->bytes_per_sec > gain * mine.bytes_per_sec))
-        write_kept(path, machine, measured);
+    if (reads &&
+        (measured->flops > gain * mine.flops || measured->bytes_per_sec > gain * mine.bytes_per_sec)) {
+        char text[YARDSTICK_TEXT_MAX];
+        yardstick_write(measured, machine, text);
+        if (measure_cache_write(path, text) != ERR_OK) log_detail("the peak is not kept: %s", err_message());
+    }
     return err;
 }
 

@@ -179,13 +179,6 @@ LOOP_CLONES(add_to, (float *restrict out, const float *restrict a, int64_t n), (
     for (int64_t i = 0; i < n; i++) out[i] += a[i];
 }
 
-/* Sums elements first … first + n - 1 of all parts into `sum`. */
-static void sum_block(const host_t *host, float *const *parts, int64_t first, int64_t n, float *sum)
-{
-    set_sum(sum, parts[0] + first, parts[1] + first, n);
-    for (int r = 2; r < host->size; r++) add_to(sum, parts[r] + first, n);
-}
-
 /* Sums a slice and writes it into all parts or, if `own`, only into this rank's. */
 static void sum_slice(const host_t *host, float *const *parts, int64_t first, int64_t n, bool own)
 {
@@ -197,7 +190,8 @@ static void sum_slice(const host_t *host, float *const *parts, int64_t first, in
     }
     for (int64_t at = first; at < first + n; at += BLOCK_FLOATS) {
         int64_t n_block = first + n - at < BLOCK_FLOATS ? first + n - at : BLOCK_FLOATS;
-        sum_block(host, parts, at, n_block, sum);
+        set_sum(sum, parts[0] + at, parts[1] + at, n_block);
+        for (int r = 2; r < host->size; r++) add_to(sum, parts[r] + at, n_block);
         for (int r = 0; r < host->size; r++)
             if (!own || r == host->rank) memcpy(parts[r] + at, sum, (size_t)n_block * sizeof *sum);
     }
@@ -245,20 +239,14 @@ static void exchange_mail(host_t *host, float *own, int64_t count)
     for (int r = 2; r < host->size; r++) add_to(own, host->slots[r].mail[box].values, count);
 }
 
-/* Judges every 50 ms whether this rank competes for its CPU. */
-static void watch_contention(host_t *host)
-{
-    static const double interval_sec = 0.05;
-    if (clock_sec() - host->contention.since_sec < interval_sec) return;
-    atomic_store_explicit(&host->slots[host->rank].competes, contention_update(&host->contention),
-                          memory_order_relaxed);
-}
-
 /* Collective over all ranks of the job. Sums the first `count` floats of parts[0 … size - 1], the 64-byte
  * aligned arrays of the ranks, into all of them. The deadline is the watchdog's. */
 static err_t host_allreduce(host_t *host, float *const *parts, int64_t count)
 {
-    watch_contention(host);
+    static const double judge_sec = 0.05; /* between two looks at whether this rank competes for its CPU */
+    if (clock_sec() - host->contention.since_sec >= judge_sec)
+        atomic_store_explicit(&host->slots[host->rank].competes, contention_update(&host->contention),
+                              memory_order_relaxed);
     if (host->n_hosts > 1 || count > HOST_MAIL_FLOATS) return reduce_slices(host, parts, count);
     exchange_mail(host, parts[host->rank], count);
     return ERR_OK;

@@ -21,16 +21,6 @@
 #include "cluster/comm/mpi/impl.h"
 
 /* ---- The topology, and CPUs of this process ---- */
-/* Numbers the hosts in place of their lowest ranks, by which the ranks tell them apart. */
-static void number_hosts(rank_place_t *places, topo_t *topo)
-{
-    for (int r = 0; r < topo->size; r++) {
-        const int lowest = places[r].host_index;
-        places[r].host_index = lowest == r ? topo->n_hosts++ : places[lowest].host_index;
-    }
-    topo->host = places[topo->rank].host_index;
-}
-
 static err_t topo_fill(MPI_Comm world, MPI_Comm host, topo_t *topo, rank_place_t *places)
 {
     rank_place_t mine = {.host_index = topo->rank};
@@ -41,7 +31,12 @@ static err_t topo_fill(MPI_Comm world, MPI_Comm host, topo_t *topo, rank_place_t
     E_MPI(MPI_Bcast(&mine.host_index, 1, MPI_INT32_T, 0, host), "finding the ranks of each host");
     E_MPI(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine, MPI_BYTE, world),
           "finding the hosts");
-    number_hosts(places, topo);
+    /* Hosts get numbers in place of their lowest ranks, by which the ranks tell them apart. */
+    for (int r = 0; r < topo->size; r++) {
+        const int lowest = places[r].host_index;
+        places[r].host_index = lowest == r ? topo->n_hosts++ : places[lowest].host_index;
+    }
+    topo->host = places[topo->rank].host_index;
     E_MPI(MPI_Allreduce(&topo->local_size, &topo->max_local_size, 1, MPI_INT, MPI_MAX, world),
           "finding the largest host");
     return ERR_OK;

@@ -294,12 +294,6 @@ static void look_for_stuck(nccl_impl_t *impl, stuck_t *s)
     leave_job(impl);
 }
 
-static void watch_sleep(nccl_watch_t *watch)
-{
-    struct timespec until = thread_time_after(look_sec);
-    pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
-}
-
 static void *watch_loop(void *arg)
 {
     nccl_impl_t *impl = arg;
@@ -309,7 +303,8 @@ static void *watch_loop(void *arg)
     cudaSetDevice(impl->device.index);
     pthread_mutex_lock(&watch->lock);
     while (!watch->stop) {
-        watch_sleep(watch);
+        struct timespec until = thread_time_after(look_sec);
+        pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
         if (watch->stop) break;
         pthread_mutex_unlock(&watch->lock);
         look_for_errors(impl);
