@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Parses hostfiles and lists of hosts from text: also Slurm's ranges node[1-4], and several lines for the same host, as PBS
- * and LSF write them. Checks of the complete table are in hosts.c, as they are the same for all forms. */
+ * and LSF write them. Checks of the complete table are in table.c, as they are the same for all forms. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/opt.h"
 #include "cluster/hosts/hosts.h"
-#include "cluster/hosts/parse.h"
+#include "table.h"
 
 /* A part of a text. */
 typedef struct hosts_word {

@@ -4,7 +4,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "cluster/hosts/parse.h"
+#include "table.h"
 
 typedef err_t reader_t(const char *text, const char *name, hosts_t *out);
 

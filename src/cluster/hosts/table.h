@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared by the files that read and write host descriptions. Private to src/cluster/hosts. */
-#ifndef CLUSTER_HOSTS_PARSE_H
-#define CLUSTER_HOSTS_PARSE_H
+#ifndef CLUSTER_HOSTS_TABLE_H
+#define CLUSTER_HOSTS_TABLE_H
 
 #include <stddef.h>
 
