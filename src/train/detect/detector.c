@@ -73,36 +73,29 @@ struct detector {
     uint8_t *bitmap;            /* of a mask that is turned */
 };
 
-static err_t new_exec(detector_t *d, const batch_size_t *sizes, int n_sizes)
+/* An executor of its own, unless the caller has one, planned for every canvas. */
+static err_t plan_canvases(detector_t *d)
 {
     const detector_options_t *o = &d->options;
+    const int n = o->canvases->n;
     const exec_options_t exec = {.graph = o->graph,
                                  .backend = o->backend,
                                  .params = o->params,
                                  .states = o->states,
                                  .algorithms = &d->algorithms};
-    TRY(rcnn_algorithms(o->graph, o->backend, sizes, n_sizes, &d->algorithms));
-    TRY(exec_new(&exec, &d->own));
-    d->exec = d->own;
-    return ERR_OK;
-}
-
-static err_t plan_batches(detector_t *d, const batch_size_t *sizes, int n_sizes)
-{
-    d->exec = d->options.exec;
-    if (!d->exec) TRY(new_exec(d, sizes, n_sizes));
-    for (int i = 0; i < n_sizes; i++) TRY(exec_prepare_shapes(d->exec, 1, sizes[i].shapes, false));
-    return d->own ? exec_ready(d->own) : ERR_OK;
-}
-
-static err_t plan_canvases(detector_t *d)
-{
-    const canvases_t *canvases = d->options.canvases;
     batch_size_t sizes[CANVAS_MAX];
     shape_t *shapes = NULL;
-    TRY(detector_shapes(d->options.graph, canvases, &shapes));
-    for (int i = 0; i < canvases->n; i++) sizes[i] = (batch_size_t){1, false, shapes + i * GRAPH_MAX_INPUTS};
-    err_t err = plan_batches(d, sizes, canvases->n);
+    err_t err;
+    TRY(detector_shapes(o->graph, o->canvases, &shapes));
+    for (int i = 0; i < n; i++) sizes[i] = (batch_size_t){1, false, shapes + i * GRAPH_MAX_INPUTS};
+    if (!o->exec) {
+        TRY_OUT(err, rcnn_algorithms(o->graph, o->backend, sizes, n, &d->algorithms));
+        TRY_OUT(err, exec_new(&exec, &d->own));
+    }
+    d->exec = o->exec ? o->exec : d->own;
+    for (int i = 0; i < n; i++) TRY_OUT(err, exec_prepare_shapes(d->exec, 1, sizes[i].shapes, false));
+    err = d->own ? exec_ready(d->own) : ERR_OK;
+out:
     mem_free(&shapes);
     return err;
 }
@@ -115,10 +108,20 @@ static err_t new_regions(const detector_t *d, int section, int64_t n, hd_buffer_
     return hd_buffer_new(d->options.backend, (size_t)n_rows * row, "regions", out);
 }
 
-static err_t allocate(detector_t *d)
+err_t detector_new(const detector_options_t *options, detector_t **out)
 {
-    const detector_options_t *o = &d->options;
-    int64_t area = 0, n_cells = 0, n_found = o->detections.detections;
+    const detector_options_t *o = options;
+    const int64_t n_found = o->detections.detections;
+    int64_t area = 0, n_cells = 0;
+    detector_t *d = NULL;
+    err_t err;
+    TRY(mem_new(sizeof *d, "a detector", &d));
+    d->options = *o;
+    d->ports = detector_ports(o->graph);
+    ASSERT(!o->masks || d->ports.mask_logits >= 0);
+    pixel_table_make(&o->norm, 3, &d->norm);
+    TRY_OUT(err, plan_canvases(d));
+    /* Everything that images need, on the largest canvas. */
     for (int i = 0; i < o->canvases->n; i++) {
         const map_size_t size = o->canvases->size[i];
         int64_t rows, columns;
@@ -126,28 +129,16 @@ static err_t allocate(detector_t *d)
         if (rows * columns > n_cells) n_cells = rows * columns;
         if (size.height * size.width > area) area = size.height * size.width;
     }
-    TRY(hd_buffer_new(o->backend, (size_t)area * 3 * sizeof(float), "an image", &d->image));
-    TRY(mem_new_array(area, 3, "an image", &d->rgb));
-    TRY(new_regions(d, SECTION_BOX, proposals_evaluation.after, &d->box_regions));
-    if (o->masks) TRY(new_regions(d, SECTION_MASK, RCNN_MASK_MAX, &d->mask_regions));
-    TRY(proposals_new(&proposals_evaluation, n_cells, &d->proposals));
-    TRY(mem_new_array(proposals_evaluation.after, sizeof *d->regions, "regions", &d->regions));
-    TRY(detections_new(&o->detections, model_classes(o->graph), proposals_evaluation.after, &d->detections));
-    TRY(mem_new_array(n_found, sizeof *d->found, "detections", &d->found));
-    return mem_new_array(n_found, sizeof *d->objects, "detections", &d->objects);
-}
-
-err_t detector_new(const detector_options_t *options, detector_t **out)
-{
-    detector_t *d = NULL;
-    err_t err;
-    TRY(mem_new(sizeof *d, "a detector", &d));
-    d->options = *options;
-    d->ports = detector_ports(options->graph);
-    ASSERT(!options->masks || d->ports.mask_logits >= 0);
-    pixel_table_make(&options->norm, 3, &d->norm);
-    TRY_OUT(err, plan_canvases(d));
-    TRY_OUT(err, allocate(d));
+    TRY_OUT(err, hd_buffer_new(o->backend, (size_t)area * 3 * sizeof(float), "an image", &d->image));
+    TRY_OUT(err, mem_new_array(area, 3, "an image", &d->rgb));
+    TRY_OUT(err, new_regions(d, SECTION_BOX, proposals_evaluation.after, &d->box_regions));
+    if (o->masks) TRY_OUT(err, new_regions(d, SECTION_MASK, RCNN_MASK_MAX, &d->mask_regions));
+    TRY_OUT(err, proposals_new(&proposals_evaluation, n_cells, &d->proposals));
+    TRY_OUT(err, mem_new_array(proposals_evaluation.after, sizeof *d->regions, "regions", &d->regions));
+    TRY_OUT(err, detections_new(&o->detections, model_classes(o->graph), proposals_evaluation.after,
+                                &d->detections));
+    TRY_OUT(err, mem_new_array(n_found, sizeof *d->found, "detections", &d->found));
+    TRY_OUT(err, mem_new_array(n_found, sizeof *d->objects, "detections", &d->objects));
     *out = d;
     return ERR_OK;
 out:

@@ -131,8 +131,7 @@ static void softmax(const float *logits, int n, float *out)
     for (int k = 0; k < n; k++) out[k] /= sum;
 }
 
-/* Region by region, class by class. */
-static int64_t find_candidates(detections_t *d, const detections_input_t *in)
+int64_t detections_find(detections_t *d, const detections_input_t *in, found_t *out)
 {
     int64_t n = 0;
     for (int64_t r = 0; r < in->n; r++) {
@@ -148,12 +147,6 @@ static int64_t find_candidates(detections_t *d, const detections_input_t *in)
             d->scores[n++] = score;
         }
     }
-    return n;
-}
-
-int64_t detections_find(detections_t *d, const detections_input_t *in, found_t *out)
-{
-    int64_t n = find_candidates(d, in);
     select_top(d->scores, n, n, d->keys, d->order);
     for (int64_t i = 0; i < n; i++) {
         d->boxes[i] = d->candidates[d->order[i]].box;
@@ -206,15 +199,6 @@ static area_t extend_box(box_t b)
     return (area_t){(int64_t)(x - w), (int64_t)(y - h), (int64_t)(x + w), (int64_t)(y + h)};
 }
 
-static void read_mask(paste_t *p, const float *logits, int64_t stride)
-{
-    for (int y = 0; y < PASTE_PADDED; y++)
-        for (int x = 0; x < PASTE_PADDED; x++) p->mask[y][x] = 0;
-    for (int y = 0; y < PASTE_SIDE; y++)
-        for (int x = 0; x < PASTE_SIDE; x++)
-            p->mask[y + 1][x + 1] = 1 / (1 + expf(-logits[stride * (y * PASTE_SIDE + x)]));
-}
-
 static int64_t at_most(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -230,7 +214,11 @@ err_t paste_mask(paste_t *p, const float *logits, int64_t stride, box_t box, map
     const int64_t left = a.left > 0 ? a.left : 0, top = a.top > 0 ? a.top : 0;
     int64_t n = 0;
     bool inside = false;
-    read_mask(p, logits, stride);
+    for (int y = 0; y < PASTE_PADDED; y++)
+        for (int x = 0; x < PASTE_PADDED; x++) p->mask[y][x] = 0;
+    for (int y = 0; y < PASTE_SIDE; y++)
+        for (int x = 0; x < PASTE_SIDE; x++)
+            p->mask[y + 1][x + 1] = 1 / (1 + expf(-logits[stride * (y * PASTE_SIDE + x)]));
     for (int64_t x = left; x < right; x++) {
         const between_t cols = find_cells(x - a.left, width);
         float column[PASTE_PADDED];

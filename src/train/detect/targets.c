@@ -26,20 +26,10 @@ const targets_options_t targets_training = {
 
 static const box_weights_t anchor_weights = {1, 1, 1, 1}, region_weights = {10, 10, 5, 5};
 
-static err_t new_regions(int64_t n_rows, region_targets_t *r)
-{
-    static const char what[] = "targets of regions";
-    TRY(mem_new_array(n_rows * ROI_ALIGN_VALUES, sizeof *r->regions, what, &r->regions));
-    TRY(mem_new_array(n_rows, sizeof *r->labels, what, &r->labels));
-    TRY(mem_new_array(4 * n_rows, sizeof *r->targets, what, &r->targets));
-    TRY(mem_new_array(n_rows, sizeof *r->weights, what, &r->weights));
-    return mem_new_array(n_rows, sizeof *r->objects, what, &r->objects);
-}
-
 err_t targets_new(const targets_options_t *options, int64_t n_anchors, int64_t max_objects,
                   int64_t max_regions, int64_t n_rows, targets_t *t)
 {
-    static const char what[] = "targets of anchors";
+    static const char what[] = "targets of anchors", of_regions[] = "targets of regions";
     const int64_t n_candidates = max_regions + max_objects;
     const int64_t most = n_anchors > n_candidates ? n_anchors : n_candidates;
     ASSERT(n_rows >= options->regions);
@@ -48,7 +38,12 @@ err_t targets_new(const targets_options_t *options, int64_t n_anchors, int64_t m
     TRY(mem_new_array(n_anchors, sizeof *t->anchors.labels, what, &t->anchors.labels));
     TRY(mem_new_array(4 * n_anchors, sizeof *t->anchors.targets, what, &t->anchors.targets));
     TRY(mem_new_array(n_anchors, sizeof *t->anchors.weights, what, &t->anchors.weights));
-    TRY(new_regions(t->n_rows, &t->regions));
+    TRY(mem_new_array(n_rows * ROI_ALIGN_VALUES, sizeof *t->regions.regions, of_regions,
+                      &t->regions.regions));
+    TRY(mem_new_array(n_rows, sizeof *t->regions.labels, of_regions, &t->regions.labels));
+    TRY(mem_new_array(4 * n_rows, sizeof *t->regions.targets, of_regions, &t->regions.targets));
+    TRY(mem_new_array(n_rows, sizeof *t->regions.weights, of_regions, &t->regions.weights));
+    TRY(mem_new_array(n_rows, sizeof *t->regions.objects, of_regions, &t->regions.objects));
     TRY(mem_new_array(most, sizeof *t->found, what, &t->found));
     TRY(mem_new_array(n_candidates, sizeof *t->labels, what, &t->labels));
     TRY(mem_new_array(most, sizeof *t->keys, what, &t->keys));
@@ -208,12 +203,6 @@ static int64_t place_of(const mask_view_t *view, map_size_t box, int64_t x, int6
     return row * width + (view->flipped ? width - 1 - column : column);
 }
 
-static steps_t find_steps(const mask_view_t *view, map_size_t box)
-{
-    const int64_t first = place_of(view, box, 0, 0);
-    return (steps_t){first, place_of(view, box, 1, 0) - first, place_of(view, box, 0, 1) - first};
-}
-
 /* left, top: of the box in the image. */
 static void draw(const rle_t *mask, int64_t height, int64_t left, int64_t top, steps_t s, uint8_t *out)
 {
@@ -241,7 +230,9 @@ err_t mask_cut_make(const rle_t *mask, const mask_view_t *view, uint8_t **bitmap
     if (view->flipped) shown.x = shown_width - shown.x - shown.width;
     TRY(mem_grow(size.height * size.width, 1, "a mask", bitmap));
     memset(*bitmap, 0, (size_t)(size.height * size.width));
-    draw(mask, height, (int64_t)box[0], (int64_t)box[1], find_steps(view, size), *bitmap);
+    const int64_t first = place_of(view, size, 0, 0);
+    const steps_t steps = {first, place_of(view, size, 1, 0) - first, place_of(view, size, 0, 1) - first};
+    draw(mask, height, (int64_t)box[0], (int64_t)box[1], steps, *bitmap);
     *out = (mask_cut_t){.x = (int64_t)shown.x,
                         .y = (int64_t)shown.y,
                         .width = (int64_t)shown.width,
@@ -293,19 +284,6 @@ static void fill_weights(const axis_t *a, float *weights)
         }
 }
 
-/* rows[SIDE, width] = weights[SIDE, height] · mask. */
-static void sum_rows(const mask_cut_t *mask, const float *weights, float *rows)
-{
-    memset(rows, 0, (size_t)(SIDE * mask->width) * sizeof *rows);
-    for (int i = 0; i < SIDE; i++)
-        for (int64_t y = 0; y < mask->height; y++) {
-            const float weight = weights[i * mask->height + y];
-            const uint8_t *inside = mask->inside + y * mask->width;
-            if (weight == 0) continue;
-            for (int64_t x = 0; x < mask->width; x++) rows[i * mask->width + x] += weight * (float)inside[x];
-        }
-}
-
 /* The weights of a bin's samples on the resized mask are added up on the pixels that the nearest-pixel resize reads, so
  * the resized mask is never made. */
 err_t mask_target_make(mask_target_t *t, const mask_cut_t *mask, map_size_t image, map_size_t scaled,
@@ -320,7 +298,16 @@ err_t mask_target_make(mask_target_t *t, const mask_cut_t *mask, map_size_t imag
     float *of_height = t->weights + SIDE * mask->width;
     fill_weights(&across, t->weights);
     fill_weights(&down, of_height);
-    sum_rows(mask, of_height, t->rows);
+    /* rows[SIDE, width] = weights[SIDE, height] · mask. */
+    memset(t->rows, 0, (size_t)(SIDE * mask->width) * sizeof *t->rows);
+    for (int i = 0; i < SIDE; i++)
+        for (int64_t y = 0; y < mask->height; y++) {
+            const float weight = of_height[i * mask->height + y];
+            const uint8_t *inside = mask->inside + y * mask->width;
+            if (weight == 0) continue;
+            for (int64_t x = 0; x < mask->width; x++)
+                t->rows[i * mask->width + x] += weight * (float)inside[x];
+        }
     for (int y = 0; y < SIDE; y++)
         for (int x = 0; x < SIDE; x++)
             for (int64_t k = 0; k < mask->width; k++)

@@ -125,31 +125,6 @@ struct train_image {
     exec_nonfinite_t *found; /* during train_image_find_nonfinite */
 };
 
-static void find_ports(train_image_t *t)
-{
-    const graph_t *g = t->options.graph;
-    char name[32];
-    t->ports = detector_ports(g);
-    t->box_ports = target_ports(g, "box");
-    t->mask_ports = target_ports(g, "mask");
-    for (int level = 0; level < PROPOSALS_LEVELS; level++) {
-        snprintf(name, sizeof name, "rpn.%d", level);
-        t->rpn_ports[level] = target_ports(g, name);
-    }
-}
-
-/* Anchors of a canvas on all levels, and of the finest. */
-static void count_anchors(map_size_t canvas, int64_t *n_anchors, int64_t *n_finest)
-{
-    *n_anchors = 0;
-    for (int level = PROPOSALS_LEVELS - 1; level >= 0; level--) {
-        int64_t rows, columns;
-        rcnn_cells(canvas.height, canvas.width, level, &rows, &columns);
-        *n_finest = rows * columns;
-        *n_anchors += rows * columns * PROPOSALS_PER_CELL;
-    }
-}
-
 /* Inputs of a section, of `rows` rows for each image. */
 static err_t allocate_rows(train_image_t *t, int64_t rows, int64_t n_values, hd_buffer_t *regions,
                            target_inputs_t *inputs)
@@ -160,31 +135,24 @@ static err_t allocate_rows(train_image_t *t, int64_t rows, int64_t n_values, hd_
     return target_inputs_new(backend, n, n_values, (target_memory_t){0}, inputs);
 }
 
-/* Of several images. */
-static err_t allocate_pixels(train_image_t *t)
-{
-    const train_image_options_t *o = &t->options;
-    int64_t n = 0;
-    for (int i = 0; i < o->n_canvases; i++) {
-        const int64_t n_canvas = o->canvases[i].height * o->canvases[i].width * 3;
-        if (n_canvas > n) n = n_canvas;
-    }
-    if (o->max_images == 1) return ERR_OK;
-    return backend_alloc(o->backend, (size_t)(o->max_images * n) * sizeof(float), "images of a micro-batch",
-                         &t->pixels);
-}
-
 static err_t allocate(train_image_t *t)
 {
     const train_image_options_t *o = &t->options;
     const anchor_targets_t *a = &t->targets.anchors;
     const bool one = o->max_images == 1;
-    int64_t n_anchors = 0, n_finest = 0;
+    int64_t n_anchors = 0, n_finest = 0, n_pixels = 0;
     for (int i = 0; i < o->n_canvases; i++) {
-        int64_t anchors, finest;
-        count_anchors(o->canvases[i], &anchors, &finest);
+        const int64_t pixels = o->canvases[i].height * o->canvases[i].width * 3;
+        int64_t anchors = 0, finest = 0; /* on all levels; on the finest, which comes last */
+        for (int level = PROPOSALS_LEVELS - 1; level >= 0; level--) {
+            int64_t rows, columns;
+            rcnn_cells(o->canvases[i].height, o->canvases[i].width, level, &rows, &columns);
+            finest = rows * columns;
+            anchors += rows * columns * PROPOSALS_PER_CELL;
+        }
         if (anchors > n_anchors) n_anchors = anchors;
         if (finest > n_finest) n_finest = finest;
+        if (pixels > n_pixels) n_pixels = pixels;
     }
     t->n_objects = (int64_t)((double)o->targets.regions * o->targets.object_regions);
     t->n_box_rows = detector_rows(o->graph, SECTION_BOX, o->targets.regions);
@@ -195,7 +163,9 @@ static err_t allocate(train_image_t *t)
     const target_memory_t host = {one ? a->labels : NULL, one ? a->targets : NULL, one ? a->weights : NULL};
     TRY(target_inputs_new(o->backend, o->max_images * n_anchors, 4, host, &t->rpn));
     TRY(allocate_rows(t, t->n_box_rows, 4, &t->box_regions, &t->box));
-    TRY(allocate_pixels(t));
+    if (!one)
+        TRY(backend_alloc(o->backend, (size_t)(o->max_images * n_pixels) * sizeof(float),
+                          "images of a micro-batch", &t->pixels));
     if (t->ports.mask_regions < 0) return ERR_OK;
     ASSERT(t->n_objects <= o->graph->sections[SECTION_MASK].max_rows);
     t->n_mask_rows = detector_rows(o->graph, SECTION_MASK, t->n_objects);
@@ -204,11 +174,19 @@ static err_t allocate(train_image_t *t)
 
 err_t train_image_new(const train_image_options_t *options, train_image_t **out)
 {
+    const graph_t *g = options->graph;
     train_image_t *t = NULL;
+    char name[32];
     ASSERT(options->max_images > 0);
     TRY(mem_new(sizeof *t, "training of a detector", &t));
     t->options = *options;
-    find_ports(t);
+    t->ports = detector_ports(g);
+    t->box_ports = target_ports(g, "box");
+    t->mask_ports = target_ports(g, "mask");
+    for (int level = 0; level < PROPOSALS_LEVELS; level++) {
+        snprintf(name, sizeof name, "rpn.%d", level);
+        t->rpn_ports[level] = target_ports(g, name);
+    }
     err_t err = allocate(t);
     if (err != ERR_OK) train_image_free(&t);
     *out = t;
@@ -246,25 +224,6 @@ static void copy_anchors(train_image_t *t, int64_t i, int64_t n)
     }
 }
 
-/* Labels the anchors of all images. */
-static err_t put_anchors(train_image_t *t, const train_image_input_t *inputs, int64_t n, exec_batch_t *batch)
-{
-    const map_size_t canvas = inputs[0].canvas;
-    const anchor_targets_t *a = &t->targets.anchors;
-    map_size_t cells[PROPOSALS_LEVELS];
-    for (int i = 0; i < PROPOSALS_LEVELS; i++)
-        rcnn_cells(canvas.height, canvas.width, i, &cells[i].height, &cells[i].width);
-    for (int64_t i = 0; i < n; i++) {
-        const double start = clock_sec();
-        targets_find_anchors(&t->targets, &inputs[i].objects, canvas, cells, &inputs[i].draw);
-        copy_anchors(t, i, n);
-        t->counts[i].boxes_sec = clock_sec() - start;
-    }
-    for (int level = 0; level < PROPOSALS_LEVELS; level++)
-        target_inputs_set(&t->rpn, n * a->first[level], t->rpn_ports[level], batch);
-    return target_inputs_push(&t->rpn, 0, n * a->first[PROPOSALS_LEVELS]);
-}
-
 static int64_t count_found(const train_image_t *t, const targets_objects_t *objects, int64_t n)
 {
     int64_t n_found = 0;
@@ -277,26 +236,7 @@ static int64_t count_found(const train_image_t *t, const targets_objects_t *obje
     return n_found;
 }
 
-/* Keeps the regions of image i. */
-static err_t put_regions(train_image_t *t, int64_t i)
-{
-    const region_targets_t *r = &t->targets.regions;
-    const int64_t first = i * t->n_box_rows, n = t->n_box_rows;
-    const size_t n_bytes = (size_t)(n * ROI_ALIGN_VALUES) * sizeof *r->regions;
-    const target_memory_t to = target_inputs_row(&t->box, first);
-    float *regions = (float *)t->box_regions.host + first * ROI_ALIGN_VALUES;
-    memcpy(regions, r->regions, n_bytes);
-    for (int64_t row = 0; row < n; row++) regions[row * ROI_ALIGN_VALUES] = (float)i;
-    memcpy(to.labels, r->labels, (size_t)n * sizeof *to.labels);
-    memcpy(to.targets, r->targets, (size_t)n * 4 * sizeof *to.targets);
-    memcpy(to.weights, r->weights, (size_t)n * sizeof *to.weights);
-    ASSERT(r->n_objects <= t->n_objects);
-    memcpy(t->objects + i * t->n_objects, r->objects, (size_t)r->n_objects * sizeof *r->objects);
-    TRY(hd_buffer_push(&t->box_regions, (size_t)i * n_bytes, n_bytes));
-    return target_inputs_push(&t->box, first, n);
-}
-
-/* Proposes regions of image i, labels and samples them. */
+/* Proposes regions of image i, labels, samples and keeps them. */
 static err_t find_regions(train_image_t *t, const exec_results_t *results, const train_image_input_t *in,
                           int64_t i)
 {
@@ -315,7 +255,20 @@ static err_t find_regions(train_image_t *t, const exec_results_t *results, const
     counts->n_regions = t->targets.regions.n;
     counts->n_positives = t->targets.regions.n_objects;
     counts->n_found = count_found(t, &in->objects, n);
-    TRY(put_regions(t, i));
+    const region_targets_t *r = &t->targets.regions;
+    const int64_t n_rows = t->n_box_rows, first = i * n_rows;
+    const size_t n_bytes = (size_t)(n_rows * ROI_ALIGN_VALUES) * sizeof *r->regions;
+    const target_memory_t to = target_inputs_row(&t->box, first);
+    float *regions = (float *)t->box_regions.host + first * ROI_ALIGN_VALUES;
+    memcpy(regions, r->regions, n_bytes);
+    for (int64_t row = 0; row < n_rows; row++) regions[row * ROI_ALIGN_VALUES] = (float)i;
+    memcpy(to.labels, r->labels, (size_t)n_rows * sizeof *to.labels);
+    memcpy(to.targets, r->targets, (size_t)n_rows * 4 * sizeof *to.targets);
+    memcpy(to.weights, r->weights, (size_t)n_rows * sizeof *to.weights);
+    ASSERT(r->n_objects <= t->n_objects);
+    memcpy(t->objects + i * t->n_objects, r->objects, (size_t)r->n_objects * sizeof *r->objects);
+    TRY(hd_buffer_push(&t->box_regions, (size_t)i * n_bytes, n_bytes));
+    TRY(target_inputs_push(&t->box, first, n_rows));
     counts->boxes_sec += clock_sec() - start;
     return ERR_OK;
 }
@@ -360,9 +313,10 @@ static err_t put_masks_of(train_image_t *t, const train_image_input_t *in, int64
     return ERR_OK;
 }
 
-/* The regions of image i with objects, which come first. */
-static err_t put_masks(train_image_t *t, const train_image_input_t *in, int64_t i)
+/* Of the regions of image i with objects, which come first. */
+static err_t run_masks(train_image_t *t, const exec_batch_t *base, const train_image_input_t *in, int64_t i)
 {
+    exec_batch_t batch = *base;
     const int64_t n = t->counts[i].n_positives, first = i * t->n_mask_rows;
     const size_t row_bytes = ROI_ALIGN_VALUES * sizeof(float), n_bytes = (size_t)t->n_mask_rows * row_bytes;
     const target_memory_t to = target_inputs_row(&t->mask, first);
@@ -382,15 +336,8 @@ static err_t put_masks(train_image_t *t, const train_image_input_t *in, int64_t 
         if (to.weights[k] > 0) to.weights[k] = 1 / (n_masked * MASK_VALUES);
     t->counts[i].masks_sec = clock_sec() - start;
     TRY(hd_buffer_push(&t->mask_regions, (size_t)first * row_bytes, n_bytes));
-    return target_inputs_push(&t->mask, first, t->n_mask_rows);
-}
-
-static err_t run_masks(train_image_t *t, const exec_batch_t *base, const train_image_input_t *in, int64_t i)
-{
-    exec_batch_t batch = *base;
-    const int64_t first = i * t->n_mask_rows;
-    TRY(put_masks(t, in, i));
-    batch.n = t->counts[i].n_positives;
+    TRY(target_inputs_push(&t->mask, first, t->n_mask_rows));
+    batch.n = n;
     batch.input[t->ports.mask_regions] = (const float *)t->mask_regions.device + first * ROI_ALIGN_VALUES;
     target_inputs_set(&t->mask, first, t->mask_ports, &batch);
     return run_rows(t, SECTION_MASK, &batch, i);
@@ -412,11 +359,17 @@ static err_t run_heads(train_image_t *t, const exec_batch_t *base, const train_i
     return ERR_OK;
 }
 
-/* Brings the pixels of several images together. */
-static err_t put_pixels(train_image_t *t, const train_image_input_t *inputs, int64_t n, exec_batch_t *batch)
+/* The inputs of section 0: the pixels of several images, brought together, and the targets of their anchors. */
+static err_t put_images(train_image_t *t, const train_image_input_t *inputs, int64_t n, exec_batch_t *batch)
 {
     const map_size_t canvas = inputs[0].canvas;
     const int64_t count = canvas.height * canvas.width * 3;
+    const anchor_targets_t *a = &t->targets.anchors;
+    map_size_t cells[PROPOSALS_LEVELS];
+    ASSERT(n > 0 && n <= t->options.max_images);
+    rcnn_shapes(t->options.graph, canvas.height, canvas.width, t->shapes);
+    batch->n = n;
+    batch->shapes = t->shapes;
     batch->input[t->ports.image] = inputs[0].pixels;
     for (int64_t i = 0; i < n && n > 1; i++) {
         ASSERT(inputs[i].canvas.height == canvas.height && inputs[i].canvas.width == canvas.width);
@@ -424,18 +377,17 @@ static err_t put_pixels(train_image_t *t, const train_image_input_t *inputs, int
                          (size_t)count * sizeof *t->pixels));
         batch->input[t->ports.image] = t->pixels;
     }
-    return ERR_OK;
-}
-
-/* The inputs of section 0. */
-static err_t put_images(train_image_t *t, const train_image_input_t *inputs, int64_t n, exec_batch_t *batch)
-{
-    ASSERT(n > 0 && n <= t->options.max_images);
-    rcnn_shapes(t->options.graph, inputs[0].canvas.height, inputs[0].canvas.width, t->shapes);
-    batch->n = n;
-    batch->shapes = t->shapes;
-    TRY(put_pixels(t, inputs, n, batch));
-    return put_anchors(t, inputs, n, batch);
+    for (int i = 0; i < PROPOSALS_LEVELS; i++)
+        rcnn_cells(canvas.height, canvas.width, i, &cells[i].height, &cells[i].width);
+    for (int64_t i = 0; i < n; i++) {
+        const double start = clock_sec();
+        targets_find_anchors(&t->targets, &inputs[i].objects, canvas, cells, &inputs[i].draw);
+        copy_anchors(t, i, n);
+        t->counts[i].boxes_sec = clock_sec() - start;
+    }
+    for (int level = 0; level < PROPOSALS_LEVELS; level++)
+        target_inputs_set(&t->rpn, n * a->first[level], t->rpn_ports[level], batch);
+    return target_inputs_push(&t->rpn, 0, n * a->first[PROPOSALS_LEVELS]);
 }
 
 err_t train_image_run(train_image_t *t, const exec_batch_t *base, const train_image_input_t *inputs,

@@ -23,7 +23,7 @@ struct train_images {
     train_images_options_t options;
     train_image_t *train;
     int n_losses;
-    task_sum_t sum_of[GRAPH_MAX_OUTPUTS]; /* of each loss */
+    task_sum_t sum_of[GRAPH_MAX_OUTPUTS]; /* of each loss, in the order of exec_batch_t.tally */
     hd_buffer_t tally;                    /* [n_losses][2] of a pass */
     float *added;                         /* gradients of earlier passes; of the backend */
     double *cuts;                         /* [max_local] of a part: not 0: a pass begins with this image */
@@ -58,17 +58,6 @@ static task_sum_t find_sum(const char *loss)
     return TASK_SUM_LOSS;
 }
 
-/* In the order of exec_batch_t.tally. */
-static void find_losses(train_images_t *t)
-{
-    const graph_t *g = exec_graph(t->options.image.exec);
-    for (int i = 0; i < g->n_nodes; i++)
-        if (graph_count_losses(g, i + 1) > graph_count_losses(g, i)) {
-            ASSERT(t->n_losses < GRAPH_MAX_OUTPUTS);
-            t->sum_of[t->n_losses++] = find_sum(g->nodes[i].name);
-        }
-}
-
 static size_t gradient_bytes(const train_images_t *t)
 {
     return (size_t)t->options.image.graph->n_flat_trained * sizeof(float);
@@ -79,8 +68,13 @@ static err_t allocate(train_images_t *t)
     const train_images_options_t *o = &t->options;
     const backend_t *backend = o->image.backend;
     const int64_t n = o->image.max_images;
+    const graph_t *g = exec_graph(o->image.exec);
     static const char what[] = "images of a micro-batch";
-    find_losses(t);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (graph_count_losses(g, i + 1) > graph_count_losses(g, i)) {
+            ASSERT(t->n_losses < GRAPH_MAX_OUTPUTS);
+            t->sum_of[t->n_losses++] = find_sum(g->nodes[i].name);
+        }
     TRY(train_image_new(&o->image, &t->train));
     TRY(hd_buffer_new(backend, (size_t)t->n_losses * 2 * sizeof(float), "losses", &t->tally));
     TRY(mem_new_array(o->max_local, sizeof *t->items, "images of a batch", &t->items));
@@ -148,16 +142,6 @@ static err_t get_mask(void *context, int64_t object, mask_cut_t *out)
     return mask_cut_make(&mask, &view, &m->t->bitmap, out);
 }
 
-/* Adds the losses of a pass to the batch's. */
-static void add_losses(const train_images_t *t, float *sums)
-{
-    const float *tally = t->tally.host;
-    for (int i = 0; i < t->n_losses; i++) {
-        sums[TASK_SUM_LOSS] += tally[2 * i];
-        sums[t->sum_of[i]] += tally[2 * i];
-    }
-}
-
 static bool is_finite(const train_images_t *t)
 {
     const float *tally = t->tally.host;
@@ -207,10 +191,24 @@ static void fill_input(train_images_t *t, const train_images_part_t *part, int64
                               .draw = {t->options.seed, (uint32_t)from->epoch, (uint32_t)place->image}};
 }
 
-/* Adds the sums of a pass over n images from image `first` on, and notes what they took. */
-static void count_pass(train_images_t *t, const train_images_part_t *part, int64_t first, int64_t n,
-                       double sec, float *sums)
+/* A pass over n images from image `first` on. */
+static err_t run_pass(train_images_t *t, const train_images_part_t *part, int64_t first, int64_t n,
+                      float *sums)
 {
+    const float *tally = t->tally.host;
+    exec_batch_t common = *part->common;
+    const double start = clock_sec();
+    for (int64_t k = 0; k < n; k++) fill_input(t, part, first + k, k);
+    memset(t->tally.host, 0, t->tally.n_bytes);
+    TRY(hd_buffer_push_all(&t->tally));
+    common.tally = t->tally.device;
+    TRY(train_image_run(t->train, &common, t->inputs, n, t->counts));
+    TRY(hd_buffer_pull_all(&t->tally));
+    for (int i = 0; i < t->n_losses; i++) {
+        sums[TASK_SUM_LOSS] += tally[2 * i];
+        sums[t->sum_of[i]] += tally[2 * i];
+    }
+    const double sec = clock_sec() - start;
     for (int64_t k = 0; k < n; k++) {
         const detection_place_t *place = place_of(part, first + k);
         const int64_t n_objects = t->inputs[k].objects.n, n_positives = t->counts[k].n_positives;
@@ -220,22 +218,6 @@ static void count_pass(train_images_t *t, const train_images_part_t *part, int64
         t->items[first + k] =
             (train_images_item_t){place->image, place->canvas, n_objects, n_positives, sec / (double)n};
     }
-}
-
-/* A pass over n images from image `first` on. */
-static err_t run_pass(train_images_t *t, const train_images_part_t *part, int64_t first, int64_t n,
-                      float *sums)
-{
-    exec_batch_t common = *part->common;
-    const double start = clock_sec();
-    for (int64_t k = 0; k < n; k++) fill_input(t, part, first + k, k);
-    memset(t->tally.host, 0, t->tally.n_bytes);
-    TRY(hd_buffer_push_all(&t->tally));
-    common.tally = t->tally.device;
-    TRY(train_image_run(t->train, &common, t->inputs, n, t->counts));
-    TRY(hd_buffer_pull_all(&t->tally));
-    add_losses(t, sums);
-    count_pass(t, part, first, n, clock_sec() - start, sums);
     return find_nonfinite(t, &common, n);
 }
 
