@@ -87,14 +87,6 @@ typedef struct item {
     int32_t n_text; /* bytes that follow */
 } item_t;
 
-static void gather_free(gather_t *g)
-{
-    mem_free(&g->bytes);
-    mem_free(&g->images);
-    mem_free(&g->detections);
-    arena_free(&g->masks_text);
-}
-
 static err_t append(gather_t *g, const void *from, size_t n)
 {
     TRY(mem_grow(g->n_bytes + (int64_t)n, 1, "detections", &g->bytes));
@@ -270,19 +262,6 @@ static err_t need_canvas(detection_evaluator_t *e, int64_t image, bool *needed, 
     return ERR_OK;
 }
 
-/* Each image keeps its canvas, which was the smallest of more. */
-static void keep_canvases(detection_evaluator_t *e, const bool *needed)
-{
-    const canvases_t *all = e->options.canvases;
-    canvases_t *kept = &e->canvases;
-    *kept = *all;
-    kept->exact = false;
-    kept->n = 0;
-    for (int i = 0; i < all->n; i++)
-        if (needed[i]) kept->size[kept->n++] = all->size[i];
-    if (kept->n == 0) *kept = *all;
-}
-
 static err_t deal_images(detection_evaluator_t *e)
 {
     bool needed[CANVAS_MAX] = {false};
@@ -291,7 +270,15 @@ static err_t deal_images(detection_evaluator_t *e)
     TRY_OUT(err, mem_new_array(e->n_images, sizeof *areas, "dealing images", &areas));
     TRY_OUT(err, mem_new_array(e->n_images, sizeof *e->mine, "dealing images", &e->mine));
     for (int64_t k = 0; k < e->n_images; k++) TRY_OUT(err, need_canvas(e, image_at(e, k), needed, &areas[k]));
-    keep_canvases(e, needed);
+    /* Each image keeps its canvas, which was the smallest of more. */
+    const canvases_t *all = e->options.canvases;
+    canvases_t *kept = &e->canvases;
+    *kept = *all;
+    kept->exact = false;
+    kept->n = 0;
+    for (int i = 0; i < all->n; i++)
+        if (needed[i]) kept->size[kept->n++] = all->size[i];
+    if (kept->n == 0) *kept = *all;
     TRY_OUT(err, deal(areas, e->n_images, e->comm->rank, e->comm->size, e->mine, &e->n_mine, &e->n_most));
     for (int64_t i = 0; i < e->n_mine; i++) e->mine[i] = image_at(e, e->mine[i]);
 out:
@@ -348,24 +335,6 @@ static void tell_progress(void *context)
     e->told_sec = now_sec;
 }
 
-static err_t start_detector(detection_evaluator_t *e)
-{
-    const detection_evaluator_options_t *o = &e->options;
-    const detector_options_t options = {.graph = o->graph,
-                                        .backend = o->backend,
-                                        .params = o->params,
-                                        .states = o->states,
-                                        .exec = o->exec,
-                                        .canvases = &e->canvases,
-                                        .norm = o->norm,
-                                        .detections = o->detections,
-                                        .masks = o->masks,
-                                        .tick = tell_progress,
-                                        .context = e};
-    TRY(image_decoder_new((image_limits_t){0}, &e->decoder));
-    return detector_new(&options, &e->detector);
-}
-
 err_t detection_evaluator_open(const detection_evaluator_options_t *options, detection_evaluator_t **out)
 {
     const source_t *source = options->source;
@@ -379,7 +348,19 @@ err_t detection_evaluator_open(const detection_evaluator_options_t *options, det
     e->n_images = options->limit > 0 && options->limit < n_all ? options->limit : n_all;
     if (e->comm->rank == 0) TRY_OUT(err, collect_truths(e));
     TRY_OUT(err, deal_images(e));
-    TRY_OUT(err, start_detector(e));
+    const detector_options_t detector = {.graph = options->graph,
+                                         .backend = options->backend,
+                                         .params = options->params,
+                                         .states = options->states,
+                                         .exec = options->exec,
+                                         .canvases = &e->canvases,
+                                         .norm = options->norm,
+                                         .detections = options->detections,
+                                         .masks = options->masks,
+                                         .tick = tell_progress,
+                                         .context = e};
+    TRY_OUT(err, image_decoder_new((image_limits_t){0}, &e->decoder));
+    TRY_OUT(err, detector_new(&detector, &e->detector));
     *out = e;
     return ERR_OK;
 out:
@@ -389,7 +370,10 @@ out:
 
 static void forget_run(detection_evaluator_t *e)
 {
-    gather_free(&e->gather);
+    mem_free(&e->gather.bytes);
+    mem_free(&e->gather.images);
+    mem_free(&e->gather.detections);
+    arena_free(&e->gather.masks_text);
     results_free(&e->results);
     for (int i = 0; i < e->n_scores; i++) score_free(&e->scores[i]);
     e->n_scores = 0;

@@ -39,14 +39,6 @@ static int64_t n_samples(const evaluator_t *e)
     return evaluation_samples(e->dataset, e->options.split, e->options.limit);
 }
 
-/* Assigns this rank its batches, and so its samples; only the last batch of the split may be smaller. */
-static void assign_samples(evaluator_t *e)
-{
-    e->batch = evaluation_batch(e->dataset);
-    e->n = sampler_split(n_samples(e), e->comm->rank, e->comm->size, e->batch, &e->first);
-    e->n_batches = (n_samples(e) + e->batch - 1) / e->batch;
-}
-
 /* Nothing is read until evaluator_run calls prefetcher_allow. */
 static err_t open_evaluator_prefetcher(evaluator_t *e)
 {
@@ -74,18 +66,6 @@ static err_t open_evaluator_prefetcher(evaluator_t *e)
     return prefetcher_open(&loader, o->backend, &e->prefetcher);
 }
 
-/* Copies of the fields: the loader may refill its batch before the results are there. */
-static err_t make_fields(evaluator_t *e)
-{
-    const fields_t *fields = &e->prefetcher.fields;
-    for (int k = 0; k < fields->n; k++) {
-        TRY(mem_new((size_t)e->batch * field_sample_bytes(&fields->at[k]), "evaluation", &e->fields[k]));
-        if (fields->at[k].max_rows)
-            TRY(mem_new((size_t)(e->batch + 1) * sizeof(int64_t), "evaluation", &e->offsets[k]));
-    }
-    return ERR_OK;
-}
-
 static void copy_fields(evaluator_t *e, const batch_t *from, batch_field_t out[FIELDS_MAX])
 {
     const fields_t *fields = &e->prefetcher.fields;
@@ -97,30 +77,35 @@ static void copy_fields(evaluator_t *e, const batch_t *from, batch_field_t out[F
     }
 }
 
-static err_t open_task(evaluator_t *e)
-{
-    e->task = task_of(&e->dataset->info);
-    e->metrics = task_metrics(&e->dataset->info, false);
-    e->evaluation = (task_evaluation_t){.comm = e->comm,
-                                        .dataset = e->dataset,
-                                        .split = e->options.split,
-                                        .metrics = &e->metrics,
-                                        .n = n_samples(e),
-                                        .n_mine = e->n,
-                                        .n_worst = e->options.n_worst};
-    return e->task->open(&e->evaluation);
-}
-
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
 {
-    *out = (evaluator_t){.options = *options, .comm = options->comm, .dataset = options->dataset};
-    assign_samples(out);
     err_t err;
+    *out = (evaluator_t){.options = *options, .comm = options->comm, .dataset = options->dataset};
+    /* Assigns this rank its batches, and so its samples; only the last batch of the split may be smaller. */
+    out->batch = evaluation_batch(out->dataset);
+    out->n = sampler_split(n_samples(out), out->comm->rank, out->comm->size, out->batch, &out->first);
+    out->n_batches = (n_samples(out) + out->batch - 1) / out->batch;
     TRY_OUT(err, open_evaluator_prefetcher(out));
     TRY_OUT(err, mem_new_array(out->batch, sizeof *out->index, "evaluation", &out->index));
-    TRY_OUT(err, make_fields(out));
+    /* Copies of the fields: the loader may refill its batch before the results are there. */
+    const fields_t *fields = &out->prefetcher.fields;
+    for (int k = 0; k < fields->n; k++) {
+        TRY_OUT(err, mem_new((size_t)out->batch * field_sample_bytes(&fields->at[k]), "evaluation",
+                             &out->fields[k]));
+        if (fields->at[k].max_rows)
+            TRY_OUT(err, mem_new((size_t)(out->batch + 1) * sizeof(int64_t), "evaluation", &out->offsets[k]));
+    }
     TRY_OUT(err, mem_new_array(out->n_batches, sizeof *out->losses, "evaluation", &out->losses));
-    TRY_OUT(err, open_task(out));
+    out->task = task_of(&out->dataset->info);
+    out->metrics = task_metrics(&out->dataset->info, false);
+    out->evaluation = (task_evaluation_t){.comm = out->comm,
+                                          .dataset = out->dataset,
+                                          .split = out->options.split,
+                                          .metrics = &out->metrics,
+                                          .n = n_samples(out),
+                                          .n_mine = out->n,
+                                          .n_worst = out->options.n_worst};
+    TRY_OUT(err, out->task->open(&out->evaluation));
     if (out->n >= out->batch) TRY_OUT(err, exec_prepare(options->exec, out->batch, false));
     TRY_OUT(err, exec_prepare(options->exec, out->n % out->batch, false));
     return ERR_OK;
@@ -156,19 +141,10 @@ static const void *output_of(const evaluator_t *e, const exec_results_t *results
     return i < 0 ? NULL : results->output[i];
 }
 
-static err_t read_results(const evaluator_t *e, results_t *out)
-{
-    exec_results_t all;
-    TRY(exec_results(e->options.exec, &all));
-    *out = (results_t){output_of(e, &all, "loss"), output_of(e, &all, "logits"),
-                       output_of(e, &all, "prediction")};
-    return ERR_OK;
-}
-
 /* Evaluates the batch at `first` of this rank's samples. Adds its losses to *loss. */
 static err_t evaluate_batch(evaluator_t *e, int64_t first, double *loss)
 {
-    results_t results;
+    exec_results_t all;
     prefetcher_batch_t data;
     batch_field_t fields[FIELDS_MAX];
     TRY(prefetcher_next(&e->prefetcher, &data));
@@ -177,7 +153,9 @@ static err_t evaluate_batch(evaluator_t *e, int64_t first, double *loss)
     copy_fields(e, data.from, fields);
     TRY(exec_forward(e->options.exec, &batch, false));
     TRY(prefetcher_ahead(&e->prefetcher));
-    TRY(read_results(e, &results));
+    TRY(exec_results(e->options.exec, &all));
+    const results_t results = {output_of(e, &all, "loss"), output_of(e, &all, "logits"),
+                               output_of(e, &all, "prediction")};
     if (e->options.take) TRY(e->options.take(e->options.take_context, e->index, results.logits, data.n));
     for (int64_t i = 0; i < data.n; i++) *loss += results.losses[i];
     const task_batch_t done = {.first = first,

@@ -187,9 +187,17 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
     return comm_agree(run->comm, check_data(run), "opening data");
 }
 
-static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime)
+static err_t build_evaluator(eval_run_t *run, const runtime_t *runtime)
 {
-    evaluator_options_t options = {
+    const exec_options_t exec = {.graph = run->model->graph,
+                                 .backend = run->backend,
+                                 .params = run->model->params.device,
+                                 .states = run->model->states.device,
+                                 .algorithms = &run->algorithms.table};
+    TRY(hd_buffer_push_all(&run->model->params));
+    TRY(hd_buffer_push_all(&run->model->states));
+    TRY(exec_new(&exec, &run->exec));
+    const evaluator_options_t options = {
         .comm = run->comm,
         .exec = run->exec,
         .backend = run->backend,
@@ -200,33 +208,7 @@ static err_t open_evaluator(eval_run_t *run, const runtime_t *runtime)
         .n_threads = prefetcher_threads(runtime, run->dataset, run->options->loader.threads),
         .timeout_sec = run->options->timeout_sec,
         .n_worst = run->options->png ? (int)run->options->n_worst : 0};
-    return evaluator_open(&options, &run->evaluator);
-}
-
-/* Collective. Training's algorithms and batch sizes, so that results match its own evaluation bit for bit. */
-static err_t choose_eval_algorithms(eval_run_t *run, const runtime_t *runtime)
-{
-    algorithm_request_t request = {.saved = run->model->algorithms,
-                                   .runtime = runtime,
-                                   .graph = run->model->graph,
-                                   .timeout_sec = run->options->timeout_sec};
-    int64_t n = run->dataset->info.n_samples[run->split], batch = evaluation_batch(run->dataset);
-    algorithm_request_add(&request, n < batch ? n : batch, false);
-    algorithm_request_add(&request, n % batch, false);
-    return algorithm_choice_make(&request, &run->algorithms);
-}
-
-static err_t build_evaluator(eval_run_t *run, const runtime_t *runtime)
-{
-    exec_options_t options = {.graph = run->model->graph,
-                              .backend = run->backend,
-                              .params = run->model->params.device,
-                              .states = run->model->states.device,
-                              .algorithms = &run->algorithms.table};
-    TRY(hd_buffer_push_all(&run->model->params));
-    TRY(hd_buffer_push_all(&run->model->states));
-    TRY(exec_new(&options, &run->exec));
-    TRY(open_evaluator(run, runtime));
+    TRY(evaluator_open(&options, &run->evaluator));
     return exec_ready(run->exec);
 }
 
@@ -339,7 +321,15 @@ err_t evaluate_checkpoint(runtime_t *runtime, const char *where, trained_model_t
     err_t err;
     TRY_OUT(err, open_data_and_model(&run, where));
     if (!options->threads_given) TRY_OUT(err, trained_set_threads(&model->about, runtime));
-    TRY_OUT(err, choose_eval_algorithms(&run, runtime));
+    /* Training's algorithms and batch sizes, so that results match its own evaluation bit for bit. */
+    algorithm_request_t request = {.saved = run.model->algorithms,
+                                   .runtime = runtime,
+                                   .graph = run.model->graph,
+                                   .timeout_sec = run.options->timeout_sec};
+    int64_t n = run.dataset->info.n_samples[run.split], batch = evaluation_batch(run.dataset);
+    algorithm_request_add(&request, n < batch ? n : batch, false);
+    algorithm_request_add(&request, n % batch, false);
+    TRY_OUT(err, algorithm_choice_make(&request, &run.algorithms));
     TRY_OUT(err, comm_agree(run.comm, build_evaluator(&run, runtime), "planning the model"));
     TRY_OUT(err, evaluator_run(&run.evaluator, &eval));
     TRY_OUT(err, comm_agree(run.comm, show_result(&run, &eval), "showing the result"));

@@ -292,37 +292,6 @@ typedef struct drawing {
     char (*texts)[TEXT];
 } drawing_t;
 
-static void free_drawing(drawing_t *d)
-{
-    for (int64_t i = 0; d->detected && i < d->n; i++) detected_free(&d->detected[i]);
-    mem_free(&d->worst);
-    mem_free(&d->picks);
-    mem_free(&d->beside);
-    mem_free(&d->detected);
-    mem_free(&d->texts);
-}
-
-static err_t prepare_drawing(const detector_run_t *run, const detection_outcome_t *outcome, drawing_t *d)
-{
-    const truths_t *truths = outcome->truths;
-    TRY(mem_new_array(truths->n_images, sizeof *d->worst, "a picture", &d->worst));
-    TRY(worst_images(truths, outcome->results, drawn_score, d->worst));
-    d->n = run->options->n_worst < truths->n_images ? run->options->n_worst : truths->n_images;
-    TRY(mem_new_array(d->n, sizeof *d->picks, "a picture", &d->picks));
-    TRY(mem_new_array(d->n, sizeof *d->beside, "a picture", &d->beside));
-    TRY(mem_new_array(d->n, sizeof *d->detected, "a picture", &d->detected));
-    TRY(mem_new_array(d->n, sizeof *d->texts, "a picture", &d->texts));
-    for (int64_t i = 0; i < d->n; i++) {
-        const worst_image_t *w = &d->worst[i];
-        d->picks[i] = (pick_t){.split = run->options->split, .index = outcome->images[w->image].index};
-        TRY(detected_set(&d->detected[i], outcome->results->detections + w->first, w->n, truths->categories,
-                         drawn_score));
-        snprintf(d->texts[i], TEXT, "%d found, %d missed, %d wrong", w->found, w->missed, w->wrong);
-        d->beside[i] = (sheet_beside_t){&d->detected[i], d->texts[i]};
-    }
-    return ERR_OK;
-}
-
 static void warn_drawing(const char *message)
 {
     log_warn("%s", message);
@@ -330,14 +299,29 @@ static void warn_drawing(const char *message)
 
 static err_t draw_worst(const detector_run_t *run, const detection_outcome_t *outcome)
 {
+    const truths_t *truths = outcome->truths;
     drawing_t d = {.n = 0};
     page_t *page = NULL;
     char title[160], about[160];
     int64_t n_bad;
     err_t err;
-    TRY_OUT(err, prepare_drawing(run, outcome, &d));
+    TRY_OUT(err, mem_new_array(truths->n_images, sizeof *d.worst, "a picture", &d.worst));
+    TRY_OUT(err, worst_images(truths, outcome->results, drawn_score, d.worst));
+    d.n = run->options->n_worst < truths->n_images ? run->options->n_worst : truths->n_images;
+    TRY_OUT(err, mem_new_array(d.n, sizeof *d.picks, "a picture", &d.picks));
+    TRY_OUT(err, mem_new_array(d.n, sizeof *d.beside, "a picture", &d.beside));
+    TRY_OUT(err, mem_new_array(d.n, sizeof *d.detected, "a picture", &d.detected));
+    TRY_OUT(err, mem_new_array(d.n, sizeof *d.texts, "a picture", &d.texts));
+    for (int64_t i = 0; i < d.n; i++) {
+        const worst_image_t *w = &d.worst[i];
+        d.picks[i] = (pick_t){.split = run->options->split, .index = outcome->images[w->image].index};
+        TRY_OUT(err, detected_set(&d.detected[i], outcome->results->detections + w->first, w->n,
+                                  truths->categories, drawn_score));
+        snprintf(d.texts[i], TEXT, "%d found, %d missed, %d wrong", w->found, w->missed, w->wrong);
+        d.beside[i] = (sheet_beside_t){&d.detected[i], d.texts[i]};
+    }
     snprintf(title, sizeof title, "The %s worst of %s %s images", figure_count(d.n).text,
-             figure_count(outcome->truths->n_images).text, split_words[run->options->split]);
+             figure_count(truths->n_images).text, split_words[run->options->split]);
     snprintf(about, sizeof about, "Annotations, and on the right detections with a score of at least %g",
              drawn_score);
     const sheet_t sheet = {.source = run->source,
@@ -355,7 +339,12 @@ static err_t draw_worst(const detector_run_t *run, const detection_outcome_t *ou
     if (err == ERR_OK) log_info("\nimage    %s, %s worst images", run->options->png, figure_count(d.n).text);
 out:
     page_free(&page);
-    free_drawing(&d);
+    for (int64_t i = 0; d.detected && i < d.n; i++) detected_free(&d.detected[i]);
+    mem_free(&d.worst);
+    mem_free(&d.picks);
+    mem_free(&d.beside);
+    mem_free(&d.detected);
+    mem_free(&d.texts);
     return err;
 }
 

@@ -140,10 +140,14 @@ static double share_of(double probability)
     return probability > 0 ? fmin(probability, 1) : 0; /* NaN: 0 */
 }
 
-static void draw_classes(const prediction_t *p, int64_t y, page_t *page)
+err_t prediction_draw(const prediction_t *p, const image_t *image, page_t **out)
 {
+    page_box_t at;
     char text[32];
-    int64_t width = page->width - 2 * SINGLE_MARGIN;
+    TRY(single_page(image, (p->n + 1) * LINE, &at, out));
+    page_t *page = *out;
+    int64_t y = at.y + at.height + SINGLE_GAP;
+    const int64_t width = page->width - 2 * SINGLE_MARGIN;
     caption_fitting(page, SINGLE_MARGIN, y, width, (text_style_t){1, faint}, p->image);
     y += LINE;
     for (int i = 0; i < p->n; i++, y += LINE) {
@@ -155,13 +159,6 @@ static void draw_classes(const prediction_t *p, int64_t y, page_t *page)
         caption_fitting(page, SINGLE_MARGIN + NUMBER, y + 2, width - NUMBER, (text_style_t){SCALE, ink},
                         class_text(p, i).text);
     }
-}
-
-err_t prediction_draw(const prediction_t *p, const image_t *image, page_t **out)
-{
-    page_box_t at;
-    TRY(single_page(image, (p->n + 1) * LINE, &at, out));
-    draw_classes(p, at.y + at.height + SINGLE_GAP, *out);
     return ERR_OK;
 }
 
@@ -234,13 +231,6 @@ static err_t open_files(predict_run_t *run)
     if (resized) TRY(transform_resolve(&settings, annotated, about->path));
     image_files_options_t options = {run->list, &run->as, resized ? &settings : NULL};
     return image_files_open(&options, &run->files);
-}
-
-static err_t open_outputs(predict_run_t *run)
-{
-    const predict_options_t *o = run->options;
-    TRY(prediction_files_open(o->out, o->json, &run->files_out));
-    return o->out ? image_decoder_new((image_limits_t){0}, &run->decoder) : ERR_OK;
 }
 
 static err_t write_json(predict_run_t *run, const char *error)
@@ -326,21 +316,44 @@ static err_t build_predictor(predict_run_t *run, const runtime_t *runtime)
     return exec_ready(run->exec);
 }
 
-/* Evaluation's, so that an image gets the same scores. */
-static err_t choose_predict_algorithms(predict_run_t *run, const runtime_t *runtime)
+static err_t close_outputs(predict_run_t *run)
 {
-    algorithm_request_t request = {.saved = run->model->algorithms,
-                                   .runtime = runtime,
-                                   .graph = run->model->graph,
-                                   .timeout_sec = run->options->timeout_sec};
-    int64_t n = run->list->n, batch = evaluation_batch(run->files);
-    algorithm_request_add(&request, n < batch ? n : batch, false);
-    algorithm_request_add(&request, n % batch, false);
-    return algorithm_choice_make(&request, &run->algorithms);
+    TRY(prediction_files_commit(&run->files_out));
+    if (run->n_bad > 0)
+        RAISE(ERR_DATA, "%" PRId64 " of %" PRId64 " images could not be read", run->n_bad, run->list->n);
+    return ERR_OK;
 }
 
-static void print_model(const trained_about_t *about)
+err_t predict_images(runtime_t *runtime, const char *where, trained_model_t *model, const image_list_t *list,
+                     const predict_options_t *options)
 {
+    predict_run_t run = {.options = options,
+                         .model = model,
+                         .list = list,
+                         .backend = runtime->backend,
+                         .comm = runtime->comm,
+                         .files_out = {.file = {.fd = -1}}};
+    const trained_about_t *about = &model->about;
+    evaluation_t unused;
+    err_t err = ERR_OK;
+    if (run.comm->size > 1)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain predict runs on one rank, not %d",
+                        run.comm->size);
+    TRY(comm_agree(run.comm, err, "starting"));
+    TRY_OUT(err, read_model(&run, where));
+    TRY_OUT(err, open_files(&run));
+    TRY_OUT(err, prediction_files_open(options->out, options->json, &run.files_out));
+    TRY_OUT(err, options->out ? image_decoder_new((image_limits_t){0}, &run.decoder) : ERR_OK);
+    /* Evaluation's, so that an image gets the same scores. */
+    algorithm_request_t request = {.saved = model->algorithms,
+                                   .runtime = runtime,
+                                   .graph = model->graph,
+                                   .timeout_sec = options->timeout_sec};
+    int64_t n = list->n, batch = evaluation_batch(run.files);
+    algorithm_request_add(&request, n < batch ? n : batch, false);
+    algorithm_request_add(&request, n % batch, false);
+    TRY_OUT(err, algorithm_choice_make(&request, &run.algorithms));
+    TRY_OUT(err, build_predictor(&run, runtime));
     table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
     table_cell(&t, about->weights ? "weights" : "checkpoint");
     table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
@@ -355,52 +368,16 @@ static void print_model(const trained_about_t *about)
     table_log(&t);
     table_free(&t);
     log_info("%s", "");
-}
-
-static err_t close_outputs(predict_run_t *run)
-{
-    TRY(prediction_files_commit(&run->files_out));
-    if (run->n_bad > 0)
-        RAISE(ERR_DATA, "%" PRId64 " of %" PRId64 " images could not be read", run->n_bad, run->list->n);
-    return ERR_OK;
-}
-
-static void free_predictor(predict_run_t *run)
-{
-    prediction_files_close(&run->files_out);
-    image_decoder_free(&run->decoder);
-    evaluator_close(&run->evaluator);
-    mem_free(&run->prediction.best);
-    exec_free(&run->exec);
-    dataset_close(&run->files);
-    dataset_close(&run->data);
-    algorithm_choice_free(&run->algorithms);
-}
-
-err_t predict_images(runtime_t *runtime, const char *where, trained_model_t *model, const image_list_t *list,
-                     const predict_options_t *options)
-{
-    predict_run_t run = {.options = options,
-                         .model = model,
-                         .list = list,
-                         .backend = runtime->backend,
-                         .comm = runtime->comm,
-                         .files_out = {.file = {.fd = -1}}};
-    evaluation_t unused;
-    err_t err = ERR_OK;
-    if (run.comm->size > 1)
-        err = err_raise(ERR_USAGE, __FILE__, __LINE__, "dptrain predict runs on one rank, not %d",
-                        run.comm->size);
-    TRY(comm_agree(run.comm, err, "starting"));
-    TRY_OUT(err, read_model(&run, where));
-    TRY_OUT(err, open_files(&run));
-    TRY_OUT(err, open_outputs(&run));
-    TRY_OUT(err, choose_predict_algorithms(&run, runtime));
-    TRY_OUT(err, build_predictor(&run, runtime));
-    print_model(&run.model->about);
     TRY_OUT(err, evaluator_run(&run.evaluator, &unused));
     err = close_outputs(&run);
 out:
-    free_predictor(&run);
+    prediction_files_close(&run.files_out);
+    image_decoder_free(&run.decoder);
+    evaluator_close(&run.evaluator);
+    mem_free(&run.prediction.best);
+    exec_free(&run.exec);
+    dataset_close(&run.files);
+    dataset_close(&run.data);
+    algorithm_choice_free(&run.algorithms);
     return err;
 }

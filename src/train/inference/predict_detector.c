@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -99,9 +100,13 @@ static err_t read_image(predict_detector_t *run, int64_t i, image_bytes_t *bytes
     return image_info(*bytes, info);
 }
 
-/* Exact canvases need the sizes of all images. What is wrong with one is said when its turn comes. */
-static err_t choose_canvases(predict_detector_t *run)
+static err_t start(predict_detector_t *run)
 {
+    const predict_detector_options_t *o = run->options;
+    char json[FS_PATH_MAX];
+    if (o->out && !o->json) TRY(fs_join(json, o->out, "predictions.json"));
+    TRY(prediction_files_open(o->out, o->json ? o->json : o->out ? json : NULL, &run->files));
+    /* Exact canvases need the sizes of all images. What is wrong with one is said when its turn comes. */
     TRY(detector_canvases(run->model, &run->options->detector, &run->canvases));
     for (int64_t i = 0; run->canvases.exact && i < run->list->n; i++) {
         image_bytes_t bytes;
@@ -111,16 +116,6 @@ static err_t choose_canvases(predict_detector_t *run)
             err = canvases_add(&run->canvases, (map_size_t){info.height, info.width}, bytes.name);
         TRY(err == ERR_DATA ? ERR_OK : err);
     }
-    return ERR_OK;
-}
-
-static err_t start(predict_detector_t *run)
-{
-    const predict_detector_options_t *o = run->options;
-    char json[FS_PATH_MAX];
-    if (o->out && !o->json) TRY(fs_join(json, o->out, "predictions.json"));
-    TRY(prediction_files_open(o->out, o->json ? o->json : o->out ? json : NULL, &run->files));
-    TRY(choose_canvases(run));
     TRY(image_decoder_new((image_limits_t){0}, &run->decoder));
     TRY(detector_plan_make(run->runtime, run->model, &run->canvases, &run->plan));
     const detector_options_t options = {.graph = run->model->graph,
@@ -134,29 +129,6 @@ static err_t start(predict_detector_t *run)
                                         .masks = run->masks};
     TRY(detector_new(&options, &run->detector));
     return run->plan.exec ? exec_ready(run->plan.exec) : ERR_OK;
-}
-
-/* Detections of categories. */
-static err_t keep_detections(predict_detector_t *run, const detector_result_t *result, int64_t *n)
-{
-    *n = 0;
-    arena_reset(&run->texts);
-    TRY(mem_grow(result->n + 1, sizeof *run->detections, "detections", &run->detections));
-    for (int64_t i = 0; i < result->n; i++) {
-        const detector_object_t *from = &result->objects[i];
-        detection_t *to = &run->detections[*n];
-        char *text;
-        if (run->map.category[from->class] < 0) continue;
-        *to = (detection_t){.category = run->map.category[from->class], .score = from->score};
-        for (int k = 0; k < 4; k++) to->box[k] = from->box[k];
-        if (run->masks) {
-            TRY(arena_new(&run->texts, RLE_TEXT_PER_RUN * (size_t)from->mask.n + 1, &text));
-            rle_format(&from->mask, text);
-            to->mask = text;
-        }
-        ++*n;
-    }
-    return ERR_OK;
 }
 
 static void object_json(const predict_detector_t *run, const detection_t *d, const image_t *image, json_t *j)
@@ -200,20 +172,6 @@ static err_t write_line(predict_detector_t *run, const char *name, const image_t
     return prediction_files_line(&run->files);
 }
 
-static void print_objects(const predict_detector_t *run, const char *name, int64_t n)
-{
-    int64_t n_printed = 0;
-    log_info("%s", name);
-    for (int64_t i = 0; i < n; i++) {
-        const detection_t *d = &run->detections[i];
-        if (!(d->score >= run->options->threshold)) continue;
-        log_info("  %.4f  %s, %.0f x %.0f at %.0f, %.0f", d->score, run->categories[d->category].name,
-                 d->box[2], d->box[3], d->box[0], d->box[1]);
-        n_printed++;
-    }
-    if (n_printed == 0) log_info("  nothing with a score of at least %g", run->options->threshold);
-}
-
 static err_t draw_objects(predict_detector_t *run, int64_t index, const image_t *image, int64_t n)
 {
     char to[FS_PATH_MAX];
@@ -238,13 +196,31 @@ static err_t detect_file(predict_detector_t *run, int64_t i, image_t *image, int
     TRY(image_decode(run->decoder, bytes, image));
     if (info.transparent && image_is_black(image)) log_warn(IMAGE_FILES_BLACK, bytes.name);
     TRY(detector_run(run->detector, bytes.name, &info, image, false, &result));
-    return keep_detections(run, &result, n);
+    /* Detections of categories. */
+    *n = 0;
+    arena_reset(&run->texts);
+    TRY(mem_grow(result.n + 1, sizeof *run->detections, "detections", &run->detections));
+    for (int64_t k = 0; k < result.n; k++) {
+        const detector_object_t *from = &result.objects[k];
+        detection_t *to = &run->detections[*n];
+        char *text;
+        if (run->map.category[from->class] < 0) continue;
+        *to = (detection_t){.category = run->map.category[from->class], .score = from->score};
+        memcpy(to->box, from->box, sizeof to->box);
+        if (run->masks) {
+            TRY(arena_new(&run->texts, RLE_TEXT_PER_RUN * (size_t)from->mask.n + 1, &text));
+            rle_format(&from->mask, text);
+            to->mask = text;
+        }
+        ++*n;
+    }
+    return ERR_OK;
 }
 
 static err_t predict_file(predict_detector_t *run, int64_t i)
 {
     image_t image;
-    int64_t n;
+    int64_t n, n_printed = 0;
     const char *name = run->list->paths[i];
     err_t err = detect_file(run, i, &image, &n);
     if (err == ERR_DATA) {
@@ -253,43 +229,17 @@ static err_t predict_file(predict_detector_t *run, int64_t i)
         return write_line(run, name, NULL, 0, err_message());
     }
     TRY(err);
-    print_objects(run, name, n);
+    log_info("%s", name);
+    for (int64_t k = 0; k < n; k++) {
+        const detection_t *d = &run->detections[k];
+        if (!(d->score >= run->options->threshold)) continue;
+        log_info("  %.4f  %s, %.0f x %.0f at %.0f, %.0f", d->score, run->categories[d->category].name,
+                 d->box[2], d->box[3], d->box[0], d->box[1]);
+        n_printed++;
+    }
+    if (n_printed == 0) log_info("  nothing with a score of at least %g", run->options->threshold);
     TRY(write_line(run, name, &image, n, NULL));
     return draw_objects(run, i, &image, n);
-}
-
-static void print_model(const predict_detector_t *run)
-{
-    char text[1024];
-    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
-    const trained_about_t *about = &run->model->about;
-    table_cell(&t, about->weights ? "weights" : "checkpoint");
-    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
-    table_cell(&t, "model");
-    class_map_describe(&run->map, run->n_categories, text, sizeof text);
-    table_cell(&t, "%s, %s", about->model, text);
-    table_cell(&t, "canvases");
-    canvases_describe(&run->canvases, text, sizeof text);
-    table_cell(&t, "%s (height x width)", text);
-    table_log(&t);
-    table_free(&t);
-    log_info("%s", "");
-}
-
-static void free_predict(predict_detector_t *run)
-{
-    prediction_files_close(&run->files);
-    detected_free(&run->drawn);
-    arena_free(&run->texts);
-    arena_free(&run->names);
-    mem_free(&run->detections);
-    mem_free(&run->file);
-    image_decoder_free(&run->decoder);
-    detector_free(&run->detector);
-    detector_plan_free(&run->plan);
-    class_map_free(&run->map);
-    source_close(&run->source);
-    truths_free(&run->truths);
 }
 
 err_t predict_detector(runtime_t *runtime, const char *where, trained_model_t *model,
@@ -304,13 +254,37 @@ err_t predict_detector(runtime_t *runtime, const char *where, trained_model_t *m
     TRY(comm_agree(runtime->comm, err, "starting"));
     TRY_OUT(err, read_weights(&run, where));
     TRY_OUT(err, start(&run));
-    print_model(&run);
+    char text[1024];
+    table_t t = {.columns = {{NULL, true, .min_width = 9}, {NULL, true}}, .n_columns = 2};
+    const trained_about_t *about = &run.model->about;
+    table_cell(&t, about->weights ? "weights" : "checkpoint");
+    table_cell(&t, "%s%s", about->path, about->averaged ? " (moving average of its weights)" : "");
+    table_cell(&t, "model");
+    class_map_describe(&run.map, run.n_categories, text, sizeof text);
+    table_cell(&t, "%s, %s", about->model, text);
+    table_cell(&t, "canvases");
+    canvases_describe(&run.canvases, text, sizeof text);
+    table_cell(&t, "%s (height x width)", text);
+    table_log(&t);
+    table_free(&t);
+    log_info("%s", "");
     for (int64_t i = 0; i < list->n; i++) TRY_OUT(err, predict_file(&run, i));
     TRY_OUT(err, prediction_files_commit(&run.files));
     if (run.n_bad > 0)
         RAISE_OUT(err, ERR_DATA, "%" PRId64 " of %" PRId64 " images could not be predicted", run.n_bad,
                   list->n);
 out:
-    free_predict(&run);
+    prediction_files_close(&run.files);
+    detected_free(&run.drawn);
+    arena_free(&run.texts);
+    arena_free(&run.names);
+    mem_free(&run.detections);
+    mem_free(&run.file);
+    image_decoder_free(&run.decoder);
+    detector_free(&run.detector);
+    detector_plan_free(&run.plan);
+    class_map_free(&run.map);
+    source_close(&run.source);
+    truths_free(&run.truths);
     return err;
 }

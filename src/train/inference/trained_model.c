@@ -130,45 +130,6 @@ static err_t find_text(const checkpoint_t *checkpoint, const char *name, const c
     return checkpoint_find_attr(checkpoint, name) ? checkpoint_get_text(checkpoint, name, out) : ERR_OK;
 }
 
-/* Names that do not match the number of classes are dropped. */
-static err_t split_class_names(trained_model_t *m)
-{
-    int n = 0, n_classes = m->about.n_classes;
-    TRY(mem_new_array(n_classes, sizeof *m->class_names, "names of classes", &m->class_names));
-    for (char *name = m->class_text, *end; name; name = end ? end + 1 : NULL) {
-        end = strchr(name, '\n');
-        if (end) *end = '\0';
-        if (n < n_classes) m->class_names[n] = name;
-        n++;
-    }
-    if (n != n_classes) mem_free(&m->class_names);
-    return ERR_OK;
-}
-
-static err_t read_attributes(const checkpoint_t *checkpoint, trained_model_t *m)
-{
-    trained_about_t *about = &m->about;
-    const char *text;
-    TRY(find_text(checkpoint, "options", &text));
-    if (text) TRY(mem_strdup(text, &m->options));
-    if (text) TRY(train_options_transform(text, &about->transform));
-    TRY(find_text(checkpoint, "algorithms", &text));
-    if (text) TRY(mem_strdup(text, &m->algorithms));
-    TRY(find_text(checkpoint, "frozen_layers", &text));
-    if (text) TRY(mem_strdup(text, &m->freeze));
-    TRY(find_text(checkpoint, "class_names", &text));
-    if (text) TRY(mem_strdup(text, &m->class_text));
-    TRY(find_text(checkpoint, "data", &text));
-    snprintf(about->data, sizeof about->data, "%s", text ? text : "");
-    if (checkpoint_find_attr(checkpoint, "threads")) {
-        TRY(checkpoint_get_int(checkpoint, "n_ranks", &about->n_ranks));
-        TRY(checkpoint_get_int(checkpoint, "threads", &about->n_threads));
-    }
-    TRY(checkpoint_get_text(checkpoint, "data_xxh3", &text));
-    snprintf(about->data_xxh3, sizeof about->data_xxh3, "%s", text);
-    return ERR_OK;
-}
-
 /* Those of a detector: their ids are in the file, and their names are those of its outputs. */
 static err_t read_categories(const checkpoint_t *checkpoint, trained_model_t *m)
 {
@@ -198,10 +159,27 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
 {
     trained_about_t *about = &m->about;
     checkpoint_t *checkpoint = NULL;
+    const char *text;
     err_t err;
     TRY(open_checkpoint(where, about->path, &checkpoint));
     TRY_OUT(err, model_file_graph(checkpoint, &m->graph, &about->norm));
-    TRY_OUT(err, read_attributes(checkpoint, m));
+    TRY_OUT(err, find_text(checkpoint, "options", &text));
+    if (text) TRY_OUT(err, mem_strdup(text, &m->options));
+    if (text) TRY_OUT(err, train_options_transform(text, &about->transform));
+    TRY_OUT(err, find_text(checkpoint, "algorithms", &text));
+    if (text) TRY_OUT(err, mem_strdup(text, &m->algorithms));
+    TRY_OUT(err, find_text(checkpoint, "frozen_layers", &text));
+    if (text) TRY_OUT(err, mem_strdup(text, &m->freeze));
+    TRY_OUT(err, find_text(checkpoint, "class_names", &text));
+    if (text) TRY_OUT(err, mem_strdup(text, &m->class_text));
+    TRY_OUT(err, find_text(checkpoint, "data", &text));
+    snprintf(about->data, sizeof about->data, "%s", text ? text : "");
+    if (checkpoint_find_attr(checkpoint, "threads")) {
+        TRY_OUT(err, checkpoint_get_int(checkpoint, "n_ranks", &about->n_ranks));
+        TRY_OUT(err, checkpoint_get_int(checkpoint, "threads", &about->n_threads));
+    }
+    TRY_OUT(err, checkpoint_get_text(checkpoint, "data_xxh3", &text));
+    snprintf(about->data_xxh3, sizeof about->data_xxh3, "%s", text);
     TRY_OUT(err, allocate_weights(backend, m));
     TRY_OUT(err,
             model_file_read(checkpoint, m->graph, m->params.host, m->states.host, NULL, &about->averaged));
@@ -216,7 +194,18 @@ static err_t read_checkpoint(const char *where, const backend_t *backend, traine
     about->norm_epsilon = m->graph->norm_epsilon;
     about->stem = model_stem_of(m->graph);
     about->task = task_of_graph(m->graph, about->transform.task)->id;
-    if (m->class_text) TRY_OUT(err, split_class_names(m));
+    if (m->class_text) {
+        /* Names that do not match the number of classes are dropped. */
+        int n = 0, n_classes = m->about.n_classes;
+        TRY_OUT(err, mem_new_array(n_classes, sizeof *m->class_names, "names of classes", &m->class_names));
+        for (char *name = m->class_text, *end; name; name = end ? end + 1 : NULL) {
+            end = strchr(name, '\n');
+            if (end) *end = '\0';
+            if (n < n_classes) m->class_names[n] = name;
+            n++;
+        }
+        if (n != n_classes) mem_free(&m->class_names);
+    }
     if (about->detects) err = read_categories(checkpoint, m);
 out:
     checkpoint_close(&checkpoint);
@@ -350,23 +339,18 @@ err_t trained_set_threads(const trained_about_t *about, runtime_t *runtime)
     return comm_agree(runtime->comm, err, "setting the number of threads");
 }
 
-static err_t share_freeze(comm_t *comm, trained_model_t *m)
+err_t trained_share(comm_t *comm, const backend_t *backend, trained_model_t *m)
 {
     static const char what[] = "broadcasting the model's settings";
     int64_t n_bytes = 0;
     void *text = NULL;
+    TRY(comm_broadcast(comm, &m->about, sizeof m->about, 0, what));
     err_t err = comm->rank == 0 && !m->freeze ? mem_strdup("", &m->freeze) : ERR_OK;
     TRY(comm_agree(comm, err, what));
     if (m->freeze) text = m->freeze, n_bytes = (int64_t)strlen(m->freeze) + 1;
     err = comm_broadcast_block(comm, &text, &n_bytes, what);
     m->freeze = text;
-    return err;
-}
-
-err_t trained_share(comm_t *comm, const backend_t *backend, trained_model_t *m)
-{
-    TRY(comm_broadcast(comm, &m->about, sizeof m->about, 0, "broadcasting the model's settings"));
-    TRY(share_freeze(comm, m));
+    TRY(err);
     TRY(comm_agree(comm, comm->rank == 0 ? ERR_OK : build_model(backend, m), "building the model"));
     int64_t n_params = m->graph->n_flat_params, n_states = m->graph->n_flat_states;
     TRY(comm_broadcast(comm, m->params.host, n_params * (int64_t)sizeof(float), 0, "broadcasting weights"));
