@@ -6,7 +6,7 @@
 
 #include "compute/graph/algorithms.h"
 
-/* Returns a graph that computes the same with fewer nodes. A value is fused away only if a single layer reads
+/* Fuses a graph for a backend: returns one that computes the same with fewer nodes. A value is fused away only if a single layer reads
  * it:
  *
  *   ReLU into the conv2d, linear or batch norm before it

@@ -10,7 +10,8 @@
 #include "compute/ops/hd_buffer.h"
 #include "compute/tensor/float16.h"
 
-/* Each tensor has its own copy, as kernels may read one while they write another. */
+/* Float32 copies of bfloat16 tensors are in the workspace, after the kernel's. Each tensor has its own, as kernels may
+ * read one while they write another. */
 enum {
     X,
     DX = X + OP_MAX_INPUTS,
