@@ -403,23 +403,6 @@ static err_t encode_polygons(drawing_t *d, const annotation_t *a, rle_t *out)
     return ERR_OK;
 }
 
-static err_t encode_box(drawing_t *d, const double *box, rle_t *out)
-{
-    double right = box[0] + box[2], foot = box[1] + box[3];
-    const double corners[] = {box[0], box[1], box[0], foot, right, foot, right, box[1]};
-    const annotation_t a = {.exact = corners};
-    return encode_polygon(d, &a, 0, 4, out);
-}
-
-/* The runs as they are. */
-static err_t copy_runs(const annotation_t *a, int32_t width, int32_t height, rle_t *out)
-{
-    TRY(reserve_runs(out, a->n_runs));
-    for (int32_t i = 0; i < a->n_runs; i++) out->runs[i] = a->runs[i];
-    out->n = a->n_runs;
-    return rle_check(out, width, height);
-}
-
 err_t mask_encode(const annotation_t *annotation, int32_t width, int32_t height, mask_scratch_t *scratch,
                   rle_t *out)
 {
@@ -427,9 +410,17 @@ err_t mask_encode(const annotation_t *annotation, int32_t width, int32_t height,
     if (width < 1 || height < 1 || width > MASK_MAX_PIXELS / height)
         RAISE(ERR_DATA, "cannot draw a mask of %d × %d pixels; the limit is %d", width, height,
               MASK_MAX_PIXELS);
-    if (annotation->segmentation == SEGMENTATION_RLE) return copy_runs(annotation, width, height, out);
-    return annotation->segmentation == SEGMENTATION_POLYGONS ? encode_polygons(&d, annotation, out)
-                                                             : encode_box(&d, annotation->box, out);
+    if (annotation->segmentation == SEGMENTATION_POLYGONS) return encode_polygons(&d, annotation, out);
+    if (annotation->segmentation == SEGMENTATION_RLE) {
+        TRY(reserve_runs(out, annotation->n_runs));
+        for (int32_t i = 0; i < annotation->n_runs; i++) out->runs[i] = annotation->runs[i];
+        out->n = annotation->n_runs;
+        return rle_check(out, width, height);
+    }
+    const double *box = annotation->box, right = box[0] + box[2], foot = box[1] + box[3];
+    const double corners[] = {box[0], box[1], box[0], foot, right, foot, right, box[1]};
+    const annotation_t a = {.exact = corners};
+    return encode_polygon(&d, &a, 0, 4, out);
 }
 
 /* The middles of columns between two points, and two for rounding. */

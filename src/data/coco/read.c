@@ -34,18 +34,6 @@ static int compare_names(const void *a, const void *b)
     return order ? order : by_id(x->id, y->id);
 }
 
-static err_t count_same_names(const category_t *categories, int32_t n, coco_flaw_t *flaw)
-{
-    const category_t **by_name = NULL;
-    TRY(mem_new_array(n, sizeof *by_name, "names of categories", &by_name));
-    for (int32_t i = 0; i < n; i++) by_name[i] = &categories[i];
-    qsort(by_name, (size_t)n, sizeof *by_name, compare_names);
-    for (int32_t i = 1; i < n; i++)
-        if (strcmp(by_name[i]->name, by_name[i - 1]->name) == 0) coco_flaw_count(flaw, by_name[i]->id);
-    mem_free(&by_name);
-    return ERR_OK;
-}
-
 static int compare_images(const void *a, const void *b)
 {
     return by_id(((const coco_image_t *)a)->id, ((const coco_image_t *)b)->id);
@@ -267,12 +255,6 @@ static err_t resolve_annotation(coco_annotation_record_t *record, coco_image_t *
     return ERR_OK;
 }
 
-static bool is_mended(const coco_annotation_record_t *r)
-{
-    return r->left_out || (r->ignored && !r->annotation.crowd) ||
-           memcmp(r->box, r->annotation.box, sizeof r->box) != 0;
-}
-
 /* Gives images with a mended annotation the truths of their own, and all others none. */
 static err_t arrange_truths(coco_records_t *records, coco_image_t *images, const coco_t *out)
 {
@@ -281,7 +263,8 @@ static err_t arrange_truths(coco_records_t *records, coco_image_t *images, const
     bool *mended = NULL;
     TRY(mem_new_array(out->n_images, sizeof *mended, "mended images", &mended));
     for (const coco_annotation_record_t *r = records->annotations; r; r = r->next)
-        mended[r->image - images] |= is_mended(r);
+        mended[r->image - images] |= r->left_out || (r->ignored && !r->annotation.crowd) ||
+                                     memcmp(r->box, r->annotation.box, sizeof r->box) != 0;
     for (int64_t i = 0; i < out->n_images; i++) n += mended[i] ? images[i].n_truths : 0;
     err_t err = n > 0 ? new_array(records, n, sizeof *all, &all) : ERR_OK;
     for (int64_t i = 0; i < out->n_images && err == ERR_OK; i++) {
@@ -335,6 +318,7 @@ static err_t arrange_annotations(coco_records_t *records, coco_image_t *images, 
 static err_t arrange_records(coco_records_t *records, coco_t *out)
 {
     category_t *categories = NULL;
+    const category_t **by_name = NULL;
     coco_image_t *images = NULL;
     int32_t n_categories = 0;
     int64_t n_images = 0;
@@ -348,7 +332,13 @@ static err_t arrange_records(coco_records_t *records, coco_t *out)
                   categories[i - 1].name, categories[i].name);
     out->categories = categories;
     out->n_categories = n_categories;
-    TRY(count_same_names(categories, n_categories, &records->flaws.same_names));
+    TRY(mem_new_array(n_categories, sizeof *by_name, "names of categories", &by_name));
+    for (int32_t i = 0; i < n_categories; i++) by_name[i] = &categories[i];
+    qsort(by_name, (size_t)n_categories, sizeof *by_name, compare_names);
+    for (int32_t i = 1; i < n_categories; i++)
+        if (strcmp(by_name[i]->name, by_name[i - 1]->name) == 0)
+            coco_flaw_count(&records->flaws.same_names, by_name[i]->id);
+    mem_free(&by_name);
     TRY(new_array(records, records->n_images, sizeof *images, &images));
     for (const coco_image_record_t *r = records->images; r; r = r->next) images[n_images++] = r->image;
     qsort(images, (size_t)n_images, sizeof *images, compare_images);
@@ -472,20 +462,10 @@ static const words_t words[] = {
      "images have neg_category_ids, as in LVIS; scores are COCO's, not LVIS's"},
 };
 
-static void tell_flaw(const coco_flaw_t *flaw, const words_t *w, char *out, size_t n_out)
+void coco_tell(const coco_t *coco, void *context, coco_listen_t *listen)
 {
     static const char *const lists[] = {
         [ANNOTATION] = "annotation", [IMAGE] = "image", [CATEGORY] = "category", [ANY] = "id"};
-    int n = snprintf(out, n_out, "%" PRId64 " %s (first: ", flaw->n, flaw->n == 1 ? w->one : w->several);
-    if (n < 0 || (size_t)n >= n_out) return;
-    if (w->list == ANNOTATION && flaw->first < ANNOTATION_FIRST_ID)
-        snprintf(out + n, n_out - (size_t)n, "annotations[%" PRId64 "])", flaw->first - INT64_MIN);
-    else
-        snprintf(out + n, n_out - (size_t)n, "%s %" PRId64 ")", lists[w->list], flaw->first);
-}
-
-void coco_tell(const coco_t *coco, void *context, coco_listen_t *listen)
-{
     if (coco->encoding.gzip) listen(context, COCO_SCORES, "it is compressed by gzip, and was decompressed");
     if (coco->encoding.utf16)
         listen(context, COCO_SCORES, "it is text in UTF-16, and was converted to UTF-8");
@@ -496,7 +476,15 @@ void coco_tell(const coco_t *coco, void *context, coco_listen_t *listen)
         const coco_flaw_t *flaw = (const coco_flaw_t *)(const void *)((const char *)&coco->flaws + w->flaw);
         char line[256];
         if (flaw->n == 0) continue;
-        tell_flaw(flaw, w, line, sizeof line);
+        const int n = snprintf(line, sizeof line, "%" PRId64 " %s (first: ", flaw->n,
+                               flaw->n == 1 ? w->one : w->several);
+        if (n >= 0 && (size_t)n < sizeof line) {
+            if (w->list == ANNOTATION && flaw->first < ANNOTATION_FIRST_ID)
+                snprintf(line + n, sizeof line - (size_t)n, "annotations[%" PRId64 "])",
+                         flaw->first - INT64_MIN);
+            else
+                snprintf(line + n, sizeof line - (size_t)n, "%s %" PRId64 ")", lists[w->list], flaw->first);
+        }
         listen(context, w->effect, line);
     }
 }

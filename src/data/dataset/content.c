@@ -65,12 +65,6 @@ uint64_t content_name(split_t split, const char *name, int64_t n_bytes)
     return XXH3_64bits_withSeed(name, strlen(name), (uint64_t)n_bytes * SPLIT_COUNT + split);
 }
 
-static content_entry_t content_entry(const void *bytes, size_t n_bytes, int who)
-{
-    uint64_t hash = XXH3_64bits(bytes, n_bytes) >> 16;
-    return (content_entry_t)((hash ? hash : 1) << CONTENT_WHO_BITS | (uint64_t)who);
-}
-
 bool content_learn(content_t *content, split_t split, int64_t index, content_entry_t entry)
 {
     content_entry_t none = 0;
@@ -115,7 +109,9 @@ err_t content_raise(const content_t *content, split_t split, int64_t index, cont
 
 err_t content_note(content_t *content, split_t split, int64_t index, const void *bytes, size_t n_bytes)
 {
-    const content_entry_t mine = content_entry(bytes, n_bytes, content->who);
+    const uint64_t hash = XXH3_64bits(bytes, n_bytes) >> 16;
+    const content_entry_t mine =
+        (content_entry_t)((hash ? hash : 1) << CONTENT_WHO_BITS | (uint64_t)content->who);
     const content_entry_t known = content_get(content, split, index);
     const bool differs = known && content_hash(known) != content_hash(mine);
     if (differs && !content->counts_changed) return content_raise(content, split, index, mine, known);
@@ -248,30 +244,6 @@ static bool is_kept(content_entry_t entry, int who)
     return entry && (who == CONTENT_RUN || content_who(entry) != CONTENT_RUN);
 }
 
-static err_t content_collect(const content_t *content, int who, head_t *head, pair_t **out)
-{
-    int64_t n = 0;
-    pair_t *pairs = NULL;
-    for (split_t split = 0; split < SPLIT_COUNT; split++)
-        for (int64_t i = 0; i < content->n[split]; i++) n += is_kept(content_get(content, split, i), who);
-    TRY(mem_new_array(n, sizeof *pairs, "hashes of files", &pairs));
-    head->n = 0;
-    for (split_t split = 0; split < SPLIT_COUNT; split++)
-        for (int64_t i = 0; i < content->n[split]; i++) {
-            const content_entry_t entry = content_get(content, split, i);
-            if (is_kept(entry, who) && head->n < n) /* loader threads may add some meanwhile */
-                pairs[head->n++] = (pair_t){identity(content, split, i, who), content_hash(entry)};
-        }
-    head->hash = XXH3_64bits(pairs, (size_t)head->n * sizeof *pairs);
-    *out = pairs;
-    return ERR_OK;
-}
-
-static bool is_cache(const char *name)
-{
-    return strncmp(name, cache_prefix, sizeof cache_prefix - 1) == 0 && fs_has_suffix(name, cache_suffix);
-}
-
 /* Each write adds at most one file, so removing one is enough. */
 static void remove_oldest(const char *folder)
 {
@@ -281,7 +253,8 @@ static void remove_oldest(const char *folder)
     DIR *dir = opendir(folder);
     for (const struct dirent *entry; dir && (entry = readdir(dir));) {
         struct stat info;
-        if (!is_cache(entry->d_name) || fs_join(path, folder, entry->d_name) != ERR_OK ||
+        if (strncmp(entry->d_name, cache_prefix, sizeof cache_prefix - 1) != 0 ||
+            !fs_has_suffix(entry->d_name, cache_suffix) || fs_join(path, folder, entry->d_name) != ERR_OK ||
             stat(path, &info) != 0)
             continue;
         n++;
@@ -296,6 +269,7 @@ static void remove_oldest(const char *folder)
 err_t content_file_write(content_t *content, const char *path, int who)
 {
     head_t head = {.n = 0};
+    int64_t n = 0;
     pair_t *pairs = NULL;
     pairs_t others = {0};
     fs_temp_t temp = {.fd = -1};
@@ -307,7 +281,16 @@ err_t content_file_write(content_t *content, const char *path, int who)
     TRY(fs_make_folder(folder));
     if (who == CONTENT_CACHE) TRY_OUT(err, content_load(path, &others));
     TRY_OUT(err, content_take(content, &others, who, false));
-    TRY_OUT(err, content_collect(content, who, &head, &pairs));
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < content->n[split]; i++) n += is_kept(content_get(content, split, i), who);
+    TRY_OUT(err, mem_new_array(n, sizeof *pairs, "hashes of files", &pairs));
+    for (split_t split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < content->n[split]; i++) {
+            const content_entry_t entry = content_get(content, split, i);
+            if (is_kept(entry, who) && head.n < n) /* loader threads may add some meanwhile */
+                pairs[head.n++] = (pair_t){identity(content, split, i, who), content_hash(entry)};
+        }
+    head.hash = XXH3_64bits(pairs, (size_t)head.n * sizeof *pairs);
     TRY_OUT(err, fs_temp_open(&temp, "file", path));
     TRY_OUT(err, fs_temp_write(&temp, 0, &head, sizeof head));
     TRY_OUT(err, fs_temp_write(&temp, sizeof head, pairs, (size_t)head.n * sizeof *pairs));

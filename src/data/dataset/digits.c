@@ -50,7 +50,7 @@ typedef struct glyph {
 static const struct {
     uint32_t n_variants;
     glyph_t variants[MAX_VARIANTS];
-} glyphs[10] = {
+} glyphs[DIGITS_CLASSES] = {
     /* 0 */
     {2, {{1, {CURVE(9, {54,4},{28,14},{16,42},{20,76},{46,96},{74,84},{85,52},{76,18},{50,4})}},
          {1, {CURVE(9, {66,10},{36,6},{16,32},{14,68},{36,95},{68,90},{86,60},{82,26},{58,6})}}}},
@@ -87,13 +87,6 @@ static const struct {
          {2, {CURVE(7, {74,26},{54,5},{28,14},{24,38},{46,50},{68,40},{77,18}), CURVE(5, {77,18},{80,54},{70,84},{46,96},{24,86})}}}},
 };
 /* clang-format on */
-
-/* A variant of a digit, chosen by any number `pick`. */
-static const glyph_t *glyph_of(int digit, uint32_t pick)
-{
-    ASSERT(digit >= 0 && digit < 10);
-    return &glyphs[digit].variants[pick % glyphs[digit].n_variants];
-}
 
 /* Squared distance of each pixel's centre to the lines drawn so far; large beyond their `reach`. */
 typedef struct canvas {
@@ -264,7 +257,7 @@ void digits_draw(uint64_t seed, split_t split, int64_t first, int64_t n, uint8_t
         float image[N_PIXELS] = {0};
         canvas_t canvas;
         canvas_clear(&canvas);
-        draw_glyph(&hand, glyph_of(digit, pick), &rng, &canvas);
+        draw_glyph(&hand, &glyphs[digit].variants[pick % glyphs[digit].n_variants], &rng, &canvas);
         canvas_ink(&canvas, hand.radius, hand.softness, hand.ink, image);
         if (hand.distracted) draw_distraction(&rng, &canvas, image);
         add_noise(image, hand.noise, &rng, pixels + i * N_PIXELS);
@@ -303,14 +296,6 @@ static err_t open_digits(dataset_t *dataset, const char *where, const transform_
 
 const dataset_ops_t dataset_digits = {.kind = "digits", .open = open_digits, .close = dataset_free_memory};
 
-/* Protects real data from a mistyped --out. */
-static err_t check_vacant(const char *folder)
-{
-    char path[FS_PATH_MAX];
-    if (!idx_has_file(folder, path)) return ERR_OK;
-    RAISE(ERR_USAGE, "%s exists already; choose another folder, or remove it first", path);
-}
-
 static err_t write_split(const char *folder, uint64_t seed, split_t split, int64_t n)
 {
     char images_path[FS_PATH_MAX], labels_path[FS_PATH_MAX], name[IDX_NAME_MAX];
@@ -335,7 +320,10 @@ err_t digits_write(const char *folder, uint64_t seed, int64_t n_train, int64_t n
         RAISE(ERR_USAGE, "%" PRId64 " training and %" PRId64 " validation digits; expected 1..%d each",
               n_train, n_val, MAX_WRITTEN);
     TRY(fs_make_folder(folder));
-    TRY(check_vacant(folder));
+    /* Protects real data from a mistyped --out. */
+    char path[FS_PATH_MAX];
+    if (idx_has_file(folder, path))
+        RAISE(ERR_USAGE, "%s exists already; choose another folder, or remove it first", path);
     TRY(write_split(folder, seed, SPLIT_TRAIN, n_train));
     return write_split(folder, seed, SPLIT_VAL, n_val);
 }

@@ -55,24 +55,14 @@ static err_t source_open(source_t *s, const char *path)
     return gunzip_begins(start, (size_t)got) ? gunzip_new(s->fd, &s->gunzip) : ERR_OK;
 }
 
-static void source_close(source_t *s)
+/* Reads n bytes; fewer only at the end. */
+static err_t source_read(source_t *s, uint8_t *out, int64_t n, int64_t *got)
 {
-    gunzip_free(&s->gunzip);
-    if (s->fd >= 0) close(s->fd);
-}
-
-static err_t read_packed(source_t *s, uint8_t *out, int64_t n, int64_t *got)
-{
+    if (!s->gunzip) return read_file(s, out, n, got);
     size_t n_read = 0;
     err_t err = gunzip_read(s->gunzip, out, (size_t)n, &n_read);
     *got = (int64_t)n_read;
     return err == ERR_OK ? ERR_OK : err_context(err, "%s", s->path);
-}
-
-/* Reads n bytes; fewer only at the end. */
-static err_t source_read(source_t *s, uint8_t *out, int64_t n, int64_t *got)
-{
-    return s->gunzip ? read_packed(s, out, n, got) : read_file(s, out, n, got);
 }
 
 /* What a file holds: n_dims 3: images; 1: labels, of any whole numbers in one or, QMNIST's, two dimensions. */
@@ -171,22 +161,16 @@ static err_t check_count(const char *path, const layout_t *layout, int64_t n_hav
     return ERR_OK;
 }
 
-static err_t check_ratio(const source_t *s, const layout_t *layout)
-{
-    if (shape_count(layout->shape) * layout->value_bytes <=
-        GUNZIP_FREE_BYTES + GUNZIP_MAX_RATIO * s->n_file_bytes)
-        return ERR_OK;
-    RAISE(ERR_DATA,
-          "%s: its header says %s, more than %d times its %" PRId64
-          " bytes: it is truncated or damaged; download or create the file again, or decompress it by gunzip",
-          s->path, shape_format(layout->shape).text, GUNZIP_MAX_RATIO, s->n_file_bytes);
-}
-
 static err_t read_values(source_t *s, const layout_t *layout, uint8_t **values)
 {
     int64_t count = shape_count(layout->shape) * layout->value_bytes, room = count, n_have = 0, got;
     if (s->gunzip) {
-        TRY(check_ratio(s, layout));
+        if (count > GUNZIP_FREE_BYTES + GUNZIP_MAX_RATIO * s->n_file_bytes)
+            RAISE(
+                ERR_DATA,
+                "%s: its header says %s, more than %d times its %" PRId64
+                " bytes: it is truncated or damaged; download or create the file again, or decompress it by gunzip",
+                s->path, shape_format(layout->shape).text, GUNZIP_MAX_RATIO, s->n_file_bytes);
         int64_t likely = CHUNK_BYTES + 8 * s->n_file_bytes;
         room = likely < count ? likely : count;
     } else {
@@ -220,7 +204,8 @@ static err_t read_all(const char *path, bool labels, int64_t max_bytes, layout_t
     *values = read;
     read = NULL;
 out:
-    source_close(s);
+    gunzip_free(&s->gunzip);
+    if (s->fd >= 0) close(s->fd);
     mem_free(&s);
     mem_free(&read);
     return err;

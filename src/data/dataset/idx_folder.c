@@ -162,12 +162,6 @@ static bool find_sets(const char *folder, idx_sets_t *out)
     return out->n > 0;
 }
 
-/* A level between the folder that is named and the files, as torchvision and EMNIST's archive have them. */
-static bool is_level(const char *name)
-{
-    return strcasecmp(name, "raw") == 0 || strcasecmp(name, "gzip") == 0 || strcasestr(name, "mnist");
-}
-
 static int by_text(const void *a, const void *b)
 {
     return strcmp(a, b);
@@ -191,7 +185,9 @@ static void find_folders(const char *folder, bool alone, int depth, idx_folders_
     bool others = false; /* which may be classes of images, or other data sets */
     for (struct dirent *entry; !others && (entry = readdir(dir));) {
         const char *name = entry->d_name;
-        const bool level = is_level(name);
+        /* A level between the folder that is named and the files, as torchvision and EMNIST's archive have them. */
+        const bool level =
+            strcasecmp(name, "raw") == 0 || strcasecmp(name, "gzip") == 0 || strcasestr(name, "mnist");
         if (name[0] == '.' || strcasecmp(name, "processed") == 0 || !fs_entry_is_folder(dir, entry)) continue;
         if (level && n < MAX_FOLDERS) snprintf(levels[n++], IDX_NAME_MAX, "%s", name);
         others = alone && depth == 0 && !level;
@@ -531,18 +527,6 @@ static void transpose(uint8_t *pixels, shape_t *images, uint8_t *space)
     images->dim[2] = h;
 }
 
-static err_t turn_images(idx_data_t *d, impl_t *impl)
-{
-    uint8_t *space = NULL;
-    if (!is_emnist(d)) return ERR_OK;
-    TRY(mem_new((size_t)(d->images[SPLIT_TRAIN].dim[1] * d->images[SPLIT_TRAIN].dim[2]), "an image", &space));
-    for (split_t split = 0; split < SPLIT_COUNT; split++)
-        transpose(d->pixels[split], &d->images[split], space);
-    mem_free(&space);
-    idx_about(impl, "images are transposed: EMNIST stores them column by column");
-    return ERR_OK;
-}
-
 /* What a user may not expect of the classes. */
 static void describe_classes(const idx_data_t *d, const dataset_info_t *info, impl_t *impl)
 {
@@ -583,7 +567,14 @@ static err_t open_set(dataset_t *dataset, const char *where, idx_data_t *d)
               where, train->dim[1], train->dim[2], val->dim[1], val->dim[2]);
     TRY(number_classes(d, info));
     TRY(name_classes(d, info, impl));
-    TRY(turn_images(d, impl));
+    if (is_emnist(d)) {
+        uint8_t *space = NULL;
+        TRY(mem_new((size_t)(train->dim[1] * train->dim[2]), "an image", &space));
+        for (split_t split = 0; split < SPLIT_COUNT; split++)
+            transpose(d->pixels[split], &d->images[split], space);
+        mem_free(&space);
+        idx_about(impl, "images are transposed: EMNIST stores them column by column");
+    }
     describe_classes(d, info, impl);
     info->about = impl->about;
     info->height = train->dim[1];

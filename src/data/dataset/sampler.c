@@ -165,27 +165,23 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static err_t make_balance(sampler_t *s)
+static err_t make_arrays(sampler_t *s)
 {
     const char what[] = "the order of samples";
-    const int64_t n = s->options.n_samples, n_batch = s->options.global_batch;
-    TRY(mem_new_array(n, sizeof *s->items, what, &s->items));
-    TRY(mem_new_array(n, sizeof *s->places, what, &s->places));
-    TRY(mem_new_array(sampler_batches(s), sizeof *s->batches, what, &s->batches));
-    TRY(mem_new_array(n_batch, sizeof *s->dealt, what, &s->dealt));
-    TRY(mem_new_array(n_batch, sizeof *s->dealt_index, what, &s->dealt_index));
-    return mem_new_array(SAMPLER_MAX_SHARDS, sizeof *s->shards, what, &s->shards);
-}
-
-static err_t make_arrays(sampler_t *sampler)
-{
-    const sampler_options_t *o = &sampler->options;
-    TRY(mem_new_array(o->n_samples, sizeof *sampler->order, "the order of samples", &sampler->order));
-    if (o->weigh) return make_balance(sampler);
+    const sampler_options_t *o = &s->options;
+    const int64_t n = o->n_samples;
+    TRY(mem_new_array(n, sizeof *s->order, what, &s->order));
+    if (o->weigh) {
+        TRY(mem_new_array(n, sizeof *s->items, what, &s->items));
+        TRY(mem_new_array(n, sizeof *s->places, what, &s->places));
+        TRY(mem_new_array(sampler_batches(s), sizeof *s->batches, what, &s->batches));
+        TRY(mem_new_array(o->global_batch, sizeof *s->dealt, what, &s->dealt));
+        TRY(mem_new_array(o->global_batch, sizeof *s->dealt_index, what, &s->dealt_index));
+        return mem_new_array(SAMPLER_MAX_SHARDS, sizeof *s->shards, what, &s->shards);
+    }
     if (o->block == 1 || o->in_order) return ERR_OK;
-    TRY(mem_new_array(o->n_samples, sizeof *sampler->line, "the order of samples", &sampler->line));
-    return mem_new_array(divide_up(o->n_samples, o->block), sizeof *sampler->blocks, "the order of blocks",
-                         &sampler->blocks);
+    TRY(mem_new_array(n, sizeof *s->line, what, &s->line));
+    return mem_new_array(divide_up(n, o->block), sizeof *s->blocks, "the order of blocks", &s->blocks);
 }
 
 err_t sampler_new(const sampler_options_t *options, sampler_t **out)
@@ -243,19 +239,6 @@ static void shuffle_items(rng_t *rng, int64_t *items, int64_t n)
     }
 }
 
-/* Concatenates the samples of the shuffled blocks. */
-static void make_line(sampler_t *sampler, rng_t *rng)
-{
-    const sampler_options_t *o = &sampler->options;
-    int64_t n_blocks = divide_up(o->n_samples, o->block), n = 0;
-    for (int64_t i = 0; i < n_blocks; i++) sampler->blocks[i] = i * o->block;
-    shuffle_items(rng, sampler->blocks, n_blocks);
-    for (int64_t i = 0; i < n_blocks; i++) {
-        int64_t end = min_int64(sampler->blocks[i] + o->block, o->n_samples);
-        for (int64_t at = sampler->blocks[i]; at < end; at++) sampler->line[n++] = at;
-    }
-}
-
 static int64_t count_lanes(const sampler_options_t *o)
 {
     return min_int64(o->window, o->global_batch);
@@ -284,12 +267,20 @@ static int64_t shuffle_lane(const sampler_options_t *o, rng_t *rng, int64_t *lan
     return first;
 }
 
+/* Concatenates the samples of the shuffled blocks, and deals them to lanes. */
 static void permute_blocks(sampler_t *sampler, rng_t *rng)
 {
     const sampler_options_t *o = &sampler->options;
     int n_lanes = (int)count_lanes(o);
     int64_t *lane = sampler->line, piece = o->block * divide_up(o->window, n_lanes), at;
-    make_line(sampler, rng);
+    const int64_t n_blocks = divide_up(o->n_samples, o->block);
+    int64_t n_line = 0;
+    for (int64_t i = 0; i < n_blocks; i++) sampler->blocks[i] = i * o->block;
+    shuffle_items(rng, sampler->blocks, n_blocks);
+    for (int64_t i = 0; i < n_blocks; i++) {
+        int64_t end = min_int64(sampler->blocks[i] + o->block, o->n_samples);
+        for (int64_t k = sampler->blocks[i]; k < end; k++) sampler->line[n_line++] = k;
+    }
     for (int i = 0; i < n_lanes; i++) {
         int64_t n_lane = 0;
         for (int64_t start = 0; start < o->n_samples; start += o->global_batch)
@@ -302,17 +293,6 @@ static void permute_blocks(sampler_t *sampler, rng_t *rng)
                 sampler->order[at++] = lane[next++ % n_lane];
         lane += n_lane;
     }
-}
-
-/* Weighs the epoch and regroups it. */
-static void group_epoch(sampler_t *s, int64_t epoch)
-{
-    const sampler_options_t *o = &s->options;
-    for (int64_t i = 0; i < o->n_samples; i++) {
-        s->items[i] = (balance_item_t){.index = s->order[i]};
-        o->weigh(o->weigher, epoch, s->order[i], &s->items[i].weight);
-    }
-    balance_group(s->items, o->n_samples, o->global_batch, s->batches, s->places);
 }
 
 /* An epoch's order depends only on (seed, epoch). */
@@ -330,7 +310,12 @@ static void permute_epoch(sampler_t *sampler, int64_t epoch)
     for (int64_t i = 0; i < o->n_samples && o->origin; i++) sampler->order[i] += o->origin;
     for (int64_t i = 0; i < o->n_samples && o->spread; i++)
         sampler->order[i] = sampler->order[i] * o->spread_over / o->spread;
-    if (o->weigh) group_epoch(sampler, epoch);
+    if (!o->weigh) return;
+    for (int64_t i = 0; i < o->n_samples; i++) {
+        sampler->items[i] = (balance_item_t){.index = sampler->order[i]};
+        o->weigh(o->weigher, epoch, sampler->order[i], &sampler->items[i].weight);
+    }
+    balance_group(sampler->items, o->n_samples, o->global_batch, sampler->batches, sampler->places);
 }
 
 int64_t sampler_block(const sampler_t *sampler)
@@ -338,25 +323,22 @@ int64_t sampler_block(const sampler_t *sampler)
     return sampler->options.block;
 }
 
-/* In order: the blocks of the batches in flight. Otherwise the blocks of a rank's lanes, plus some for their
- * ends and the beginning of the next batches. */
-static int64_t count_runs(const sampler_options_t *o, int size)
-{
-    enum { BATCHES = 3, MORE = 8 };
-    if (o->in_order) return BATCHES * divide_up(o->global_batch, o->block) + 1;
-    int64_t of_lane = divide_up(o->window, count_lanes(o)), of_rank = divide_up(o->window, size);
-    int64_t n = of_rank > of_lane ? of_rank : of_lane;
-    return n + n / 4 + MORE;
-}
-
 sampler_near_t sampler_near(const sampler_t *sampler, int64_t index, int size)
 {
+    enum { BATCHES = 3, MORE = 8 };
     const sampler_options_t *o = &sampler->options;
     int64_t at = index - o->origin;
     if (o->block == 1 || at < 0 || at >= o->n_samples) return (sampler_near_t){index, 1, 1};
     int64_t first = at - at % o->block;
-    return (sampler_near_t){o->origin + first, min_int64(o->block, o->n_samples - first),
-                            count_runs(o, size)};
+    sampler_near_t near = {o->origin + first, min_int64(o->block, o->n_samples - first), 0};
+    if (o->in_order) { /* the blocks of the batches in flight */
+        near.n_runs = BATCHES * divide_up(o->global_batch, o->block) + 1;
+    } else { /* those of a rank's lanes, plus some for their ends and the beginning of the next batches */
+        int64_t of_lane = divide_up(o->window, count_lanes(o)), of_rank = divide_up(o->window, size);
+        near.n_runs = of_rank > of_lane ? of_rank : of_lane;
+        near.n_runs += near.n_runs / 4 + MORE;
+    }
+    return near;
 }
 
 int sampler_shards(const sampler_t *sampler, int size)
@@ -380,19 +362,6 @@ int64_t sampler_share(const sampler_t *sampler, int64_t n, int rank, int size, i
     return last_first + n_last - *first;
 }
 
-/* Deals the batch that begins at `start`; returns its samples in the order of shards. */
-static const int64_t *deal_batch(sampler_t *s, int64_t start, int64_t n, int size)
-{
-    const int n_shards = sampler_shards(s, size);
-    int64_t first;
-    ASSERT(n_shards <= SAMPLER_MAX_SHARDS);
-    for (int64_t i = 0; i < n; i++) s->dealt[i] = s->items[s->places[start + i]];
-    for (int k = 0; k < n_shards; k++) s->shards[k].n = sampler_shard(s, n, k, size, &first);
-    balance_deal(s->dealt, n, s->shards, n_shards);
-    for (int64_t i = 0; i < n; i++) s->dealt_index[i] = s->dealt[i].index;
-    return s->dealt_index;
-}
-
 sampler_slice_t sampler_at(sampler_t *sampler, int64_t epoch, int64_t batch, int rank, int size)
 {
     ASSERT(epoch >= 0 && batch >= 0 && batch < sampler_batches(sampler));
@@ -402,9 +371,18 @@ sampler_slice_t sampler_at(sampler_t *sampler, int64_t epoch, int64_t batch, int
     sampler_slice_t slice = {.epoch = epoch, .batch = batch};
     slice.n_global = left < o->global_batch ? left : o->global_batch;
     slice.n = sampler_share(sampler, slice.n_global, rank, size, &slice.first);
-    const int64_t *order =
-        o->weigh ? deal_batch(sampler, start, slice.n_global, size) : sampler->order + start;
-    slice.index = order + slice.first;
+    slice.index = sampler->order + start + slice.first;
+    if (!o->weigh) return slice;
+    const int n_shards = sampler_shards(sampler, size);
+    int64_t first;
+    ASSERT(n_shards <= SAMPLER_MAX_SHARDS);
+    for (int64_t i = 0; i < slice.n_global; i++)
+        sampler->dealt[i] = sampler->items[sampler->places[start + i]];
+    for (int k = 0; k < n_shards; k++)
+        sampler->shards[k].n = sampler_shard(sampler, slice.n_global, k, size, &first);
+    balance_deal(sampler->dealt, slice.n_global, sampler->shards, n_shards);
+    for (int64_t i = 0; i < slice.n_global; i++) sampler->dealt_index[i] = sampler->dealt[i].index;
+    slice.index = sampler->dealt_index + slice.first;
     return slice;
 }
 

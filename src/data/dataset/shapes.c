@@ -70,16 +70,6 @@ static void draw_colours(rng_t *rng, scene_t *s)
     s->noise = 1 + rng_below(rng, 40);
 }
 
-static scene_t draw_scene(rng_t *rng, int shape)
-{
-    scene_t s = {.n_objects = 1};
-    s.width = SIDE_MIN + rng_below(rng, SIDE_MAX - SIDE_MIN);
-    s.height = SIDE_MIN + rng_below(rng, SIDE_MAX - SIDE_MIN);
-    s.objects[0] = draw_object(rng, &s, shape, 0.2f, 0.45f);
-    draw_colours(rng, &s);
-    return s;
-}
-
 /* With a gap to the others. */
 static bool has_room(const scene_t *s, const object_t *o)
 {
@@ -183,7 +173,11 @@ static err_t write_one(const char *folder, uint64_t seed, split_t split, int64_t
 {
     const int shape = (int)(i % N_SHAPES);
     rng_t rng = rng_new(seed, RNG_SYNTH, (uint64_t)split << 48 | (uint64_t)i);
-    const scene_t scene = draw_scene(&rng, shape);
+    scene_t scene = {.n_objects = 1};
+    scene.width = SIDE_MIN + rng_below(&rng, SIDE_MAX - SIDE_MIN);
+    scene.height = SIDE_MIN + rng_below(&rng, SIDE_MAX - SIDE_MIN);
+    scene.objects[0] = draw_object(&rng, &scene, shape, 0.2f, 0.45f);
+    draw_colours(&rng, &scene);
     char name[64], path[FS_PATH_MAX];
     uint8_t *jpeg = NULL;
     size_t n_bytes;

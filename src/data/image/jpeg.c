@@ -109,15 +109,6 @@ static const char *colour_name(J_COLOR_SPACE space)
     }
 }
 
-static int find_orientation(const jpeg_t *j)
-{
-    for (jpeg_saved_marker_ptr m = j->d.marker_list; m; m = m->next) {
-        int found = exif_orientation(m->data, m->data_length);
-        if (found) return found;
-    }
-    return 1;
-}
-
 static err_t jpeg_open(void *state, image_bytes_t from, image_info_t *info)
 {
     jpeg_t *j = state;
@@ -129,24 +120,17 @@ static err_t jpeg_open(void *state, image_bytes_t from, image_info_t *info)
     j->progress.progress_monitor = on_progress;
     j->d.client_data = j;
     TRY(jpeg_guard(j, read_header));
+    int orientation = 0;
+    for (jpeg_saved_marker_ptr m = j->d.marker_list; m && !orientation; m = m->next)
+        orientation = exif_orientation(m->data, m->data_length);
     *info = (image_info_t){.format = IMAGE_JPEG,
                            .stored_width = j->d.image_width,
                            .stored_height = j->d.image_height,
-                           .orientation = find_orientation(j),
+                           .orientation = orientation ? orientation : 1,
                            .colour = colour_name(j->d.jpeg_color_space),
                            .bits = j->d.data_precision,
                            .progressive = j->d.progressive_mode};
     return ERR_OK;
-}
-
-/* The largest DCT scaling that still leaves at least the output's size. */
-static int choose_shrink(const part_t *part)
-{
-    for (int shrink = 8; shrink > 1; shrink /= 2)
-        if (part->wanted.width / shrink >= (double)part->out_width &&
-            part->wanted.height / shrink >= (double)part->out_height)
-            return shrink;
-    return 1;
 }
 
 static void jpeg_begin(jpeg_t *j)
@@ -154,7 +138,11 @@ static void jpeg_begin(jpeg_t *j)
     struct jpeg_decompress_struct *d = &j->d;
     const part_t *part = &j->part;
     region_t *r = &j->region;
-    const int shrink = part->whole ? 1 : choose_shrink(part);
+    int shrink =
+        part->whole ? 1 : 8; /* the largest DCT scaling that still leaves at least the output's size */
+    while (shrink > 1 && !(part->wanted.width / shrink >= (double)part->out_width &&
+                           part->wanted.height / shrink >= (double)part->out_height))
+        shrink /= 2;
     d->scale_num = 1, d->scale_denom = (unsigned)shrink;
     d->out_color_space = d->num_components == CMYK ? JCS_CMYK : JCS_RGB;
     /* With several scans libjpeg keeps the coefficients of all channels, rounded up to blocks. */

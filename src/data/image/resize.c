@@ -146,15 +146,6 @@ static void axis_weigh_all(const axis_t *axis, int64_t first, int64_t n, double 
     if (total - ROWS_ONE > ROWS_HALF / 256) weights[n / 2] -= (int32_t)(total - ROWS_ONE);
 }
 
-static void spread_weights(const int32_t *weights, int64_t n_pairs, pair_t *pairs)
-{
-    for (int64_t k = 0; k < n_pairs; k++)
-        for (int lane = 0; lane < 8; lane++) {
-            pairs[k].high[lane] = (int16_t)(weights[2 * k + lane % 2] >> ROWS_LOW_BITS);
-            pairs[k].low[lane] = (int16_t)(weights[2 * k + lane % 2] & ROWS_LOW_MASK);
-        }
-}
-
 static void axis_fill(axis_t *axis, bool mirror, char *block)
 {
     taps_t *taps = &axis->taps;
@@ -173,7 +164,13 @@ static void axis_fill(axis_t *axis, bool mirror, char *block)
         axis_weigh_all(axis, first, end - first, axis->start + ((double)i + .5) * axis->scale,
                        axis->weights + (first - window));
         taps->first[to] = (int32_t)window;
-        spread_weights(axis->weights, taps->n_pairs, taps->pairs + to * taps->n_pairs);
+        for (int64_t k = 0; k < n_window; k++) {
+            pair_t *pair = &taps->pairs[to * taps->n_pairs + k / 2];
+            for (int64_t lane = k % 2; lane < 8; lane += 2) {
+                pair->high[lane] = (int16_t)(axis->weights[k] >> ROWS_LOW_BITS);
+                pair->low[lane] = (int16_t)(axis->weights[k] & ROWS_LOW_MASK);
+            }
+        }
     }
     memset(taps->first + n_out, 0, (size_t)(n_all - n_out) * sizeof *taps->first);
     memset(taps->pairs + n_out * taps->n_pairs, 0,

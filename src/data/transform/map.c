@@ -266,27 +266,23 @@ void warp_pixels(const affine_t *map, const float *in, int64_t height, int64_t w
         warp_rows(&t, in, channels, out);
 }
 
-static inline void sample_rgb(const warp_t *t, const uint8_t *in, int64_t row, int64_t col, uint8_t *out)
-{
-    row = clamp_position(row, t->row_end);
-    col = clamp_position(col, t->col_end);
-    const int64_t i = row >> FRACTION_BITS, j = col >> FRACTION_BITS;
-    const int64_t right = j < t->width - 1 ? 3 : 0, below = i < t->height - 1 ? 3 * t->width : 0;
-    const float row_part = fraction_of(row), col_part = fraction_of(col);
-    const uint8_t *p = in + 3 * (i * t->width + j);
-    for (int k = 0; k < 3; k++, p++) {
-        float upper = (float)p[0] + col_part * (float)(p[right] - p[0]);
-        float lower = (float)p[below] + col_part * (float)(p[below + right] - p[below]);
-        out[k] = (uint8_t)(upper + row_part * (lower - upper) + 0.5f);
-    }
-}
-
 void warp_rgb(const map_t *map, const uint8_t *in, uint8_t *out)
 {
     const warp_t t = make_warp(&map->affine, map->out, map->in);
-    for (int64_t i = 0; i < t.out_height; i++)
-        for (int64_t j = 0; j < t.out_width; j++, out += 3)
-            sample_rgb(&t, in, t.row0 + i * t.row_i + j * t.row_j, t.col0 + i * t.col_i + j * t.col_j, out);
+    for (int64_t y = 0; y < t.out_height; y++)
+        for (int64_t x = 0; x < t.out_width; x++, out += 3) {
+            const int64_t row = clamp_position(t.row0 + y * t.row_i + x * t.row_j, t.row_end),
+                          col = clamp_position(t.col0 + y * t.col_i + x * t.col_j, t.col_end);
+            const int64_t i = row >> FRACTION_BITS, j = col >> FRACTION_BITS;
+            const int64_t right = j < t.width - 1 ? 3 : 0, below = i < t.height - 1 ? 3 * t.width : 0;
+            const float row_part = fraction_of(row), col_part = fraction_of(col);
+            const uint8_t *p = in + 3 * (i * t.width + j);
+            for (int k = 0; k < 3; k++, p++) {
+                float upper = (float)p[0] + col_part * (float)(p[right] - p[0]);
+                float lower = (float)p[below] + col_part * (float)(p[below + right] - p[below]);
+                out[k] = (uint8_t)(upper + row_part * (lower - upper) + 0.5f);
+            }
+        }
 }
 
 /* A sample on the edge of two pixels belongs to the right or lower one, regardless of rounding. */

@@ -148,21 +148,16 @@ err_t transform_resolve(transform_settings_t *s, bool has_annotations, const cha
     return ERR_OK;
 }
 
-static void describe_detection(const transform_settings_t *s, char *out, size_t n_bytes)
-{
-    const canvases_t *c = &s->canvases;
-    char first[24] = "";
-    if (c->n_min_sizes > 1) snprintf(first, sizeof first, "%lld to ", (long long)c->min_sizes[0]);
-    snprintf(out, n_bytes, "detect; shorter side %s%lld, longer up to %lld pixels; training:%s%s%s", first,
-             (long long)c->min_size, (long long)c->max_size, s->no_flip ? "" : " flipped at random,",
-             c->n_min_sizes > 1 ? " sizes at random," : "",
-             s->keep_empty ? " all images" : " images with objects");
-}
-
 void transform_describe(const transform_settings_t *s, char *out, size_t n_bytes)
 {
     if (s->task == TASK_DETECT) {
-        describe_detection(s, out, n_bytes);
+        const canvases_t *c = &s->canvases;
+        char first[24] = "";
+        if (c->n_min_sizes > 1) snprintf(first, sizeof first, "%lld to ", (long long)c->min_sizes[0]);
+        snprintf(out, n_bytes, "detect; shorter side %s%lld, longer up to %lld pixels; training:%s%s%s",
+                 first, (long long)c->min_size, (long long)c->max_size,
+                 s->no_flip ? "" : " flipped at random,", c->n_min_sizes > 1 ? " sizes at random," : "",
+                 s->keep_empty ? " all images" : " images with objects");
         return;
     }
     char part[96];

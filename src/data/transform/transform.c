@@ -217,14 +217,6 @@ render_window_t render_window(const transform_t *t, map_size_t image)
     return w;
 }
 
-static void put_in_square(const transform_t *t, const uint8_t *inner, uint8_t *rgb)
-{
-    const int64_t size = t->size;
-    memset(rgb, TRANSFORM_GREY, (size_t)(3 * size * size));
-    for (int64_t y = 0; y < t->height; y++)
-        memcpy(rgb + 3 * ((t->top + y) * size + t->left), inner + 3 * y * t->width, (size_t)(3 * t->width));
-}
-
 static err_t render_resized(const transform_t *t, const image_t *decoded, image_rect_t place,
                             render_scratch_t *scratch, uint8_t *rgb)
 {
@@ -233,7 +225,10 @@ static err_t render_resized(const transform_t *t, const image_t *decoded, image_
     uint8_t *to = whole ? rgb : scratch->rgb;
     TRY(resize(decoded, place, t->mirror, t->width, t->height, &scratch->resize, to));
     jitter_apply(&t->jitter, to, t->width * t->height, 3);
-    if (!whole) put_in_square(t, to, rgb);
+    if (whole) return ERR_OK;
+    memset(rgb, TRANSFORM_GREY, (size_t)(3 * t->size * t->size));
+    for (int64_t y = 0; y < t->height; y++)
+        memcpy(rgb + 3 * ((t->top + y) * t->size + t->left), to + 3 * y * t->width, (size_t)(3 * t->width));
     return ERR_OK;
 }
 
