@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/annotation/mask.h"
 #include "data/image/orient.h"
 #include "data/transform/settings.h"
 

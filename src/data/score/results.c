@@ -155,13 +155,6 @@ static err_t item_text(results_item_t *item, const unsigned char *text, size_t n
     return rle_parse(item->text, n_text, item->runs.runs, &item->runs.n);
 }
 
-static err_t item_end_box(results_item_t *item)
-{
-    item->has[RESULTS_BOX] = item->n_box > 0;
-    if (item->n_box == 0 || item->n_box == 4) return ERR_OK;
-    RAISE(ERR_DATA, "\"bbox\" has %d numbers; expected 4: x, y, width, height", item->n_box);
-}
-
 /* Checks the mask once its image is known; *out is its compressed RLE, the item's. */
 static err_t item_end_mask(results_item_t *item, const truth_image_t *image, const char **out)
 {
@@ -615,7 +608,12 @@ static int on_close(void *context)
 {
     reader_t *r = context;
     place_t place = current_place(r);
-    err_t err = place == PLACE_BOX ? item_end_box(&r->item) : place == PLACE_ITEM ? end_item(r) : ERR_OK;
+    const int n_box = r->item.n_box;
+    err_t err = place == PLACE_ITEM ? end_item(r) : ERR_OK;
+    if (place == PLACE_BOX) r->item.has[RESULTS_BOX] = n_box > 0; /* an empty one counts as absent */
+    if (place == PLACE_BOX && n_box != 0 && n_box != 4)
+        err = err_raise(ERR_DATA, __FILE__, __LINE__,
+                        "\"bbox\" has %d numbers; expected 4: x, y, width, height", n_box);
     const bool no_mask = r->item.n_size == 0 && r->item.n_text == 0 && r->item.runs.n == 0;
     if (place == PLACE_EMPTY || (place == PLACE_MASK && no_mask)) r->item.has[r->member] = false;
     if (err == ERR_OK) r->depth--;
@@ -652,23 +650,6 @@ static err_t feed_reader(void *context, const void *bytes, size_t n_bytes)
     return ERR_OK;
 }
 
-static err_t end_reader(reader_t *r)
-{
-    err_t err = json_parser_end(r->json);
-    if (r->status != ERR_OK) return r->status;
-    if (err != ERR_OK)
-        RAISE(ERR_DATA, "truncated: its JSON is incomplete after %" PRId64 " bytes; write the file again",
-              r->n_read);
-    results_t *results = r->results;
-    if (r->is_object && !results->list)
-        RAISE(ERR_DATA, "it is an object; expected a list of results, as COCO's results format has it");
-    if (r->strangers.n_results > 0) return refuse_strangers(r);
-    if (r->want == SCORE_TYPE_COUNT || results->n == 0) return ERR_OK;
-    results->has[SCORE_BBOX] = r->want == SCORE_BBOX;
-    results->has[SCORE_SEGM] = r->want == SCORE_SEGM;
-    return ERR_OK;
-}
-
 err_t results_read(const char *path, const truths_t *truths, score_type_t want, const open_watch_t *watch,
                    results_t **out)
 {
@@ -679,8 +660,22 @@ err_t results_read(const char *path, const truths_t *truths, score_type_t want, 
     TRY_OUT(err, results_new(false, false, &r.results));
     TRY_OUT(err, json_parser_new(&events, &r, &r.json));
     TRY_OUT(err, coco_stream(path, &stream));
-    TRY_OUT(err, end_reader(&r));
-    *out = r.results;
+    err = json_parser_end(r.json);
+    if (r.status != ERR_OK) TRY_OUT(err, r.status);
+    if (err != ERR_OK)
+        RAISE_OUT(err, ERR_DATA,
+                  "truncated: its JSON is incomplete after %" PRId64 " bytes; write the file again",
+                  r.n_read);
+    results_t *results = r.results;
+    if (r.is_object && !results->list)
+        RAISE_OUT(err, ERR_DATA,
+                  "it is an object; expected a list of results, as COCO's results format has it");
+    if (r.strangers.n_results > 0) TRY_OUT(err, refuse_strangers(&r));
+    if (want != SCORE_TYPE_COUNT && results->n > 0) {
+        results->has[SCORE_BBOX] = want == SCORE_BBOX;
+        results->has[SCORE_SEGM] = want == SCORE_SEGM;
+    }
+    *out = results;
     r.results = NULL;
 out:
     if (err != ERR_OK) err_context(err, "%s", path);

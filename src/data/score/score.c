@@ -3,8 +3,6 @@
  * area ranges; sums as its accumulate and summarize; scores as tables and as JSON. */
 #include "data/score/score.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

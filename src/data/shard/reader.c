@@ -17,7 +17,6 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "data/shard/h5.h"
-#include "data/shard/shard.h"
 #include "store/h5/seal.h"
 
 /* An open file. */

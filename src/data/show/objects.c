@@ -5,7 +5,6 @@
 #include "data/show/objects.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 #include "base/mem.h"
 #include "data/annotation/mask.h"
 #include "data/image/orient.h"
-#include "data/show/page.h"
 #include "data/transform/map.h"
 
 /* Each pixel of the page has SIDE × SIDE samples. */

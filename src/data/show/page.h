@@ -4,7 +4,6 @@
 #define DATA_SHOW_PAGE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"

@@ -13,7 +13,6 @@
 #include "data/annotation/mask.h"
 #include "data/image/resize.h"
 #include "data/show/objects.h"
-#include "data/show/page.h"
 
 /* In pixels. */
 enum {

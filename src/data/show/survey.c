@@ -4,7 +4,6 @@
 #include "data/show/survey.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "base/progress.h"

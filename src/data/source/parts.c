@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "data/source/source.h"
 
 void source_close(source_t **source)
 {
@@ -322,6 +321,13 @@ err_t source_look_at_boxes(source_t *source, const char *const folders[SPLIT_COU
     return ERR_OK;
 }
 
+static int64_t count_points(const annotation_t *a)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < a->n_polygons; i++) n += a->n_points[i];
+    return n;
+}
+
 /* Seeds each part's hash with that of the preceding parts. */
 static uint64_t hash_part(const void *part, size_t n_bytes, uint64_t before)
 {
@@ -335,12 +341,11 @@ static uint64_t hash_text(const char *text, uint64_t before)
 
 static uint64_t hash_annotation(const annotation_t *a, uint64_t hash)
 {
-    int64_t n_points = 0;
+    const int64_t n_points = count_points(a);
     const int64_t counts[] = {a->id, a->category, a->crowd, a->segmentation, a->n_polygons, a->n_runs};
     const double reals[] = {a->area, a->box[0], a->box[1], a->box[2], a->box[3]};
     hash = hash_part(counts, sizeof counts, hash);
     hash = hash_part(reals, sizeof reals, hash);
-    for (int32_t i = 0; i < a->n_polygons; i++) n_points += a->n_points[i];
     if (a->n_polygons) hash = hash_part(a->n_points, (size_t)a->n_polygons * sizeof *a->n_points, hash);
     if (n_points) hash = hash_part(a->points, (size_t)n_points * 2 * sizeof *a->points, hash);
     if (a->n_runs) hash = hash_part(a->runs, (size_t)a->n_runs * sizeof *a->runs, hash);
@@ -435,13 +440,6 @@ static int64_t place_parts(const list_t *list, void *block, parts_t *out)
     list_place(block, &at, list->n_text, 1, &out->text);
     list_place(block, &at, list->n_image_bytes, 1, &out->images);
     return at;
-}
-
-static int64_t count_points(const annotation_t *a)
-{
-    int64_t n = 0;
-    for (int32_t i = 0; i < a->n_polygons; i++) n += a->n_points[i];
-    return n;
 }
 
 static void count_annotations(const annotation_t *annotations, int32_t n, list_t *list)
