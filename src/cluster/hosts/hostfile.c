@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/opt.h"
 #include "cluster/hosts/hosts.h"
-#include "table.h"
+#include "cluster/hosts/table.h"
 
 /* A part of a text. */
 typedef struct hosts_word {

@@ -4,7 +4,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "table.h"
+#include "cluster/hosts/table.h"
 
 typedef err_t reader_t(const char *text, const char *name, hosts_t *out);
 

@@ -9,7 +9,7 @@
 
 #include "base/opt.h"
 #include "cluster/hosts/hosts.h"
-#include "table.h"
+#include "cluster/hosts/table.h"
 
 /* ---- Typed values. `what` names the value in errors, which are ERR_DATA with FILE:LINE ---- */
 typedef struct spec {

@@ -2,7 +2,7 @@
 /* The table of hosts: addresses, quoting for messages, the checks of a complete table (duplicates, loopback, chief), which the
  * readers of all forms share; and the choice of hosts by --include and --exclude, in DeepSpeed's syntax. Host descriptions
  * may be hostile text. */
-#include "table.h"
+#include "cluster/hosts/table.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "cluster/hosts/hosts.h"
-#include "table.h"
+#include "cluster/hosts/table.h"
 
 /* Errors in an option's value are ERR_USAGE, not ERR_DATA. */
 static err_t as_usage(err_t err)

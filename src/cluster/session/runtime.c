@@ -19,7 +19,7 @@
 #include "base/version.h"
 #include "cluster/comm/device.h"
 #include "cluster/comm/watchdog.h"
-#include "signals.h"
+#include "cluster/session/signals.h"
 #include "store/h5/file.h"
 
 static const char *const switches[] = {"auto", "on", "off", NULL};

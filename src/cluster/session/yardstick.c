@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/hosts/machine.h"
-#include "disk_wait.h"
+#include "cluster/session/disk_wait.h"
 
 enum { FORMAT = 1 };
 /* More than any machine does, per second. */
