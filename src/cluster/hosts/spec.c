@@ -314,17 +314,6 @@ static err_t read_login(const spec_t *spec, const yaml_node_t *node, const group
     return ERR_OK;
 }
 
-static err_t read_devices(const spec_t *spec, const yaml_node_t *cpus, const yaml_node_t *gpus, host_t *host)
-{
-    int n_cpus = 0, n_gpus = 0, *cpu_ids = NULL, *gpu_ids = NULL;
-    if (cpus) TRY(spec_ids(spec, cpus, "cpus", &n_cpus, &cpu_ids));
-    if (gpus) TRY(spec_ids(spec, gpus, "gpus", &n_gpus, &gpu_ids));
-    host->gpus = n_gpus ? HOST_GPUS_KNOWN : HOST_GPUS_NONE;
-    host->ids = n_gpus ? gpu_ids : cpu_ids;
-    host->slots = n_gpus ? n_gpus : n_cpus ? n_cpus : 1;
-    return ERR_OK;
-}
-
 static err_t read_bandwidth(const spec_t *spec, const yaml_node_t *node, double *out)
 {
     const char *text;
@@ -345,13 +334,18 @@ static err_t read_node(const spec_t *spec, const yaml_node_t *map, nodes_t *node
     fields_t f;
     host_t *host;
     const char *address;
+    int n_cpus = 0, n_gpus = 0, *cpu_ids = NULL, *gpu_ids = NULL;
     bool is_chief = nodes->n == 1;
     TRY(spec_fields(spec, map, "nodes", keys, &f));
     if (!f.at[ADDRESS]) RAISE_AT(spec, map, "nodes: missing address");
     TRY(spec_text(spec, f.at[ADDRESS], "address", &address));
     TRY(hosts_at_line(hosts_add(spec->hosts, address, strlen(address), spec_line(map), &host), spec->hosts,
                       spec_line(f.at[ADDRESS])));
-    TRY(read_devices(spec, f.at[CPUS], f.at[GPUS], host));
+    if (f.at[CPUS]) TRY(spec_ids(spec, f.at[CPUS], "cpus", &n_cpus, &cpu_ids));
+    if (f.at[GPUS]) TRY(spec_ids(spec, f.at[GPUS], "gpus", &n_gpus, &gpu_ids));
+    host->gpus = n_gpus ? HOST_GPUS_KNOWN : HOST_GPUS_NONE;
+    host->ids = n_gpus ? gpu_ids : cpu_ids;
+    host->slots = n_gpus ? n_gpus : n_cpus ? n_cpus : 1;
     if (f.at[PORT]) TRY(spec_number(spec, f.at[PORT], "port", 1, 65535, &host->port));
     if (f.at[BANDWIDTH]) TRY(read_bandwidth(spec, f.at[BANDWIDTH], &host->bandwidth_gbits));
     if (f.at[CHIEF]) TRY(spec_truth(spec, f.at[CHIEF], "chief", &is_chief));

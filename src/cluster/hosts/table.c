@@ -193,19 +193,6 @@ static err_t check_duplicates(const hosts_t *hosts)
     return ERR_OK;
 }
 
-static err_t check_loopback(const hosts_t *hosts)
-{
-    for (int i = 0; hosts->n > 1 && i < hosts->n; i++)
-        if (is_loopback(hosts->at[i].key))
-            return hosts_at_line(
-                err_raise(ERR_DATA, __FILE__, __LINE__,
-                          "%s is a loopback address, a different machine on each of the %d hosts; use a name "
-                          "that all hosts know",
-                          hosts->at[i].address, hosts->n),
-                hosts, hosts->at[i].line);
-    return ERR_OK;
-}
-
 err_t hosts_complete(hosts_t *hosts)
 {
     int chief = 0;
@@ -214,7 +201,14 @@ err_t hosts_complete(hosts_t *hosts)
         return hosts_at_line(err_raise(ERR_DATA, __FILE__, __LINE__, "more than %d hosts", HOSTS_MAX), hosts,
                              hosts->at[HOSTS_MAX].line);
     TRY(check_duplicates(hosts));
-    TRY(check_loopback(hosts));
+    for (int i = 0; hosts->n > 1 && i < hosts->n; i++)
+        if (is_loopback(hosts->at[i].key))
+            return hosts_at_line(
+                err_raise(ERR_DATA, __FILE__, __LINE__,
+                          "%s is a loopback address, a different machine on each of the %d hosts; use a name "
+                          "that all hosts know",
+                          hosts->at[i].address, hosts->n),
+                hosts, hosts->at[i].line);
     while (chief < hosts->n && !hosts->at[chief].chief) chief++;
     if (chief == hosts->n) chief = 0;
     host_t first = hosts->at[chief];

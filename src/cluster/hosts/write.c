@@ -155,20 +155,6 @@ static void format_ids(const host_t *host, char *out, size_t n_bytes)
     }
 }
 
-static void table_host(const host_t *host, table_t *table)
-{
-    char ids[64];
-    format_ids(host, ids, sizeof ids);
-    table_cell(table, "%s", host->address);
-    table_cell(table, host->slots ? "%d" : "-", host->slots);
-    table_cell(table, "%s", ids);
-    table_cell(table, host->port ? "%d" : "-", host->port);
-    table_cell(table, "%.80s", or_dash(host->user));
-    table_cell(table, "%s", host->chief ? "yes" : "no");
-    table_cell(table, host->bandwidth_gbits > 0 ? "%g" : "-", host->bandwidth_gbits);
-    table_cell(table, "%s", or_dash(host->key_file));
-}
-
 err_t hosts_write_table(const hosts_t *hosts, FILE *out)
 {
     table_t table = {.columns = {{"host", true},
@@ -183,10 +169,20 @@ err_t hosts_write_table(const hosts_t *hosts, FILE *out)
     int64_t n_slots = 0, n_gpus = 0;
     int n_open = 0;
     for (int i = 0; i < hosts->n; i++) {
-        table_host(&hosts->at[i], &table);
-        n_slots += hosts->at[i].slots;
-        n_open += hosts->at[i].slots == 0;
-        n_gpus += hosts->at[i].gpus == HOST_GPUS_KNOWN ? hosts->at[i].slots : 0;
+        const host_t *host = &hosts->at[i];
+        char ids[64];
+        format_ids(host, ids, sizeof ids);
+        table_cell(&table, "%s", host->address);
+        table_cell(&table, host->slots ? "%d" : "-", host->slots);
+        table_cell(&table, "%s", ids);
+        table_cell(&table, host->port ? "%d" : "-", host->port);
+        table_cell(&table, "%.80s", or_dash(host->user));
+        table_cell(&table, "%s", host->chief ? "yes" : "no");
+        table_cell(&table, host->bandwidth_gbits > 0 ? "%g" : "-", host->bandwidth_gbits);
+        table_cell(&table, "%s", or_dash(host->key_file));
+        n_slots += host->slots;
+        n_open += host->slots == 0;
+        n_gpus += host->gpus == HOST_GPUS_KNOWN ? host->slots : 0;
     }
     err_t err = table_print(&table, out);
     table_free(&table);

@@ -69,23 +69,6 @@ static void show_summary(const checkpoint_t *c, table_t *t)
     }
 }
 
-static void show_attr(const ckpt_attr_t *attr, table_t *t)
-{
-    table_cell(t, "%s", attr->name);
-    if (attr->type == CKPT_INT) table_cell(t, "%" PRId64, attr->integer);
-    if (attr->type == CKPT_REAL) table_cell(t, "%.9g", attr->real);
-    if (attr->type == CKPT_TEXT) table_cell(t, "%s", attr->text);
-}
-
-/* Text of several lines, indented below its name. */
-static void show_text(const ckpt_attr_t *attr)
-{
-    print_out("%s\n", attr->name);
-    int n;
-    for (const char *rest = attr->text, *line; (line = print_next_line(&rest, &n));)
-        print_out("  %.*s\n", n, line);
-}
-
 static err_t show_attrs(const checkpoint_t *c)
 {
     table_t table = {.columns = {{NULL, true, .min_width = 16}, {NULL, true}}, .n_columns = 2};
@@ -96,10 +79,17 @@ static err_t show_attrs(const checkpoint_t *c)
             const ckpt_attr_t *attr = checkpoint_attr(c, i);
             int lines = attr->type == CKPT_TEXT && strchr(attr->text, '\n');
             if (opt_listed(summarized, attr->name) || lines != several) continue;
-            if (several)
-                show_text(attr);
-            else
-                show_attr(attr, &table);
+            if (several) { /* indented below its name */
+                int n_line;
+                print_out("%s\n", attr->name);
+                for (const char *rest = attr->text, *line; (line = print_next_line(&rest, &n_line));)
+                    print_out("  %.*s\n", n_line, line);
+                continue;
+            }
+            table_cell(&table, "%s", attr->name);
+            if (attr->type == CKPT_INT) table_cell(&table, "%" PRId64, attr->integer);
+            if (attr->type == CKPT_REAL) table_cell(&table, "%.9g", attr->real);
+            if (attr->type == CKPT_TEXT) table_cell(&table, "%s", attr->text);
         }
         if (!several) err = table_print(&table, stdout);
     }

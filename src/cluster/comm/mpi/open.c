@@ -257,19 +257,6 @@ static err_t open_page(comm_t *comm, watchdog_slot_t **slots, int *n_slots)
     return ERR_OK;
 }
 
-/* Collective over the host. Whether the host has fewer CPUs for its ranks than ranks. */
-static err_t cores_are_shared(MPI_Comm host, int n_ranks, bool *out)
-{
-    cpu_set_t cpus;
-    *out = false;
-    CPU_ZERO(&cpus);
-    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
-        memset(&cpus, 0xff, sizeof cpus); /* beyond 1024 CPUs */
-    E_MPI(MPI_Allreduce(MPI_IN_PLACE, &cpus, sizeof cpus, MPI_BYTE, MPI_BOR, host), "MPI_Allreduce");
-    *out = CPU_COUNT(&cpus) < n_ranks;
-    return ERR_OK;
-}
-
 /* Collective. Sets up the rest of host_t. */
 static err_t open_host(comm_t *comm)
 {
@@ -282,7 +269,13 @@ static err_t open_host(comm_t *comm)
     host->ranks = impl->ranks.host;
     if (!host->slots) return ERR_OK;
     contention_open(&host->contention);
-    TRY(cores_are_shared(host->ranks, host->size, &host->shares_cores));
+    /* Whether the host has fewer CPUs for its ranks than ranks. */
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
+        memset(&cpus, 0xff, sizeof cpus); /* beyond 1024 CPUs */
+    E_MPI(MPI_Allreduce(MPI_IN_PLACE, &cpus, sizeof cpus, MPI_BYTE, MPI_BOR, host->ranks), "MPI_Allreduce");
+    host->shares_cores = CPU_COUNT(&cpus) < host->size;
     if (host->n_hosts == 1) return ERR_OK;
     MPI_Comm world = impl->ranks.world;
     E_MPI(MPI_Allreduce(MPI_IN_PLACE, &host->n_slices, 1, MPI_INT, MPI_MIN, world), "MPI_Allreduce");
@@ -320,18 +313,6 @@ void mpi_close(comm_t *comm)
     if (!impl->is_part) deadline_enter(DEADLINE_EXIT, "");
     mem_free(&impl);
     comm->impl = NULL;
-}
-
-/* With a lower limit, MPI_Init or a window hangs in Open MPI's messages about it. */
-static err_t check_file_limit(void)
-{
-    enum { LEAST_BYTES = 8 << 20 };
-    if (fs_size_limit() < LEAST_BYTES)
-        RAISE(ERR_SYSTEM,
-              "the file size limit (ulimit -f) is %s, but MPI's shared memory needs files of %s; "
-              "raise the limit",
-              figure_bytes((double)fs_size_limit()).text, figure_bytes(LEAST_BYTES).text);
-    return ERR_OK;
 }
 
 /* Where the kernel refuses that ranks copy from each other's memory, Open MPI prints a line for every large message. What
@@ -375,6 +356,7 @@ static err_t check_launch(const launch_t *launch, bool *we_began)
 /* Initializes MPI unless the caller has. */
 static err_t init_mpi(bool *we_began)
 {
+    enum { LEAST_BYTES = 8 << 20 };
     int begun, ended, level = MPI_THREAD_SINGLE;
     const launch_t launch = launch_read();
     MPI_Initialized(&begun);
@@ -383,7 +365,12 @@ static err_t init_mpi(bool *we_began)
     if (begun) {
         MPI_Query_thread(&level);
     } else {
-        TRY(check_file_limit());
+        /* With a lower limit, MPI_Init or a window hangs in Open MPI's messages about it. */
+        if (fs_size_limit() < LEAST_BYTES)
+            RAISE(ERR_SYSTEM,
+                  "the file size limit (ulimit -f) is %s, but MPI's shared memory needs files of %s; "
+                  "raise the limit",
+                  figure_bytes((double)fs_size_limit()).text, figure_bytes(LEAST_BYTES).text);
         avoid_peer_memory();
         E_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
         *we_began = true;

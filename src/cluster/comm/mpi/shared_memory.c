@@ -97,21 +97,15 @@ static bool populate_pages(char *data, size_t n_bytes)
     return true;
 }
 
-/* SMPI allocates rank 0's size for every rank. */
-static err_t equal_parts(const shared_ranks_t *ranks, size_t *n_bytes)
-{
-    int64_t most = (int64_t)*n_bytes;
-    if (!sim_is_rank()) return ERR_OK;
-    E_MPI(MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, ranks->host), "MPI_Allreduce");
-    *n_bytes = (size_t)most;
-    return ERR_OK;
-}
-
 /* Collective, after room_everywhere. */
 static err_t window_allocate(const shared_ranks_t *ranks, size_t n_bytes, shared_window_t *out, bool *ok)
 {
     size_t page = page_bytes(), n_rounded = (n_bytes + page - 1) / page * page;
-    TRY(equal_parts(ranks, &n_rounded));
+    if (sim_is_rank()) { /* SMPI allocates rank 0's size for every rank */
+        int64_t most = (int64_t)n_rounded;
+        E_MPI(MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, ranks->host), "MPI_Allreduce");
+        n_rounded = (size_t)most;
+    }
     char *base = NULL;
     MPI_Win win = MPI_WIN_NULL;
     /* One more page, for page_up. */

@@ -126,11 +126,15 @@ static err_t nccl_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offs
     return ERR_OK;
 }
 
-/* Marks the end for the watcher thread. In a recorded step this event is recorded each time the step runs,
- * since the events of the step itself cannot be queried. */
-static err_t note_end(nccl_impl_t *impl)
+static err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
 {
+    nccl_impl_t *impl = comm->library;
     enum cudaStreamCaptureStatus recording;
+    (void)buffer;
+    if (!impl->has_begun) return ERR_OK;
+    impl->has_begun = false;
+    /* Marks the end for the watcher thread. In a recorded step this event is recorded each time the step runs,
+     * since the events of the step itself cannot be queried. */
     E_CUDART(cudaStreamIsCapturing(impl->device.stream, &recording), "asking whether a step is recorded");
     bool is_recorded = recording != cudaStreamCaptureStatusNone;
     unsigned flags = is_recorded ? cudaEventRecordExternal : cudaEventRecordDefault;
@@ -139,16 +143,6 @@ static err_t note_end(nccl_impl_t *impl)
     E_CUDART(cudaEventRecordWithFlags(impl->watched, impl->stream, flags), "marking the end of a sum");
     /* A recorded step runs any number of times, or never. */
     if (!is_recorded) watchdog_device_entered(atomic_fetch_add(&impl->n_finished, 1) + 1);
-    return ERR_OK;
-}
-
-static err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
-{
-    nccl_impl_t *impl = comm->library;
-    (void)buffer;
-    if (!impl->has_begun) return ERR_OK;
-    impl->has_begun = false;
-    TRY(note_end(impl));
     E_CUDART(cudaEventRecord(impl->done, impl->stream), "marking the end of a sum");
     E_CUDART(cudaStreamWaitEvent(impl->device.stream, impl->done, 0), "waiting for the sum of gradients");
     return ERR_OK;
@@ -237,20 +231,15 @@ static void free_impl(nccl_impl_t **impl)
     mem_free(impl);
 }
 
-/* Waits a little for the work on the stream; returns whether all of it has run. */
-static bool drain_stream(const nccl_impl_t *impl)
-{
-    double end = clock_sec() + nccl_end_sec;
-    cudaError_t status;
-    while ((status = cudaStreamQuery(impl->stream)) == cudaErrorNotReady && clock_sec() < end)
-        clock_sleep(0.001);
-    return status == cudaSuccess;
-}
-
 static bool nccl_finalize(nccl_impl_t *impl)
 {
     bool done = false;
-    if (!drain_stream(impl)) return false;
+    /* Waits a little for the work on the stream. */
+    double end = clock_sec() + nccl_end_sec;
+    cudaError_t drained;
+    while ((drained = cudaStreamQuery(impl->stream)) == cudaErrorNotReady && clock_sec() < end)
+        clock_sleep(0.001);
+    if (drained != cudaSuccess) return false;
     if (impl->direct && !nccl_end_within(nccl_lib.CommDestroy, impl->direct, nccl_end_sec)) return false;
     impl->direct = NULL;
     ncclResult_t status = nccl_lib.CommFinalize(impl->handle);
