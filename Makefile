@@ -109,9 +109,10 @@ ifeq ($(strip $(CUDA_ARCHS)),)
 $(error $(NVCC) cannot compile for Ampere (8.0) or later; install a newer CUDA toolkit)
 endif
 CUDA_NEWEST := $(shell printf '%s\n' $(CUDA_ARCHS) | sort -n | tail -n 1)
-NVCCFLAGS_ALL := -std=c++17 $(if $(DEBUG),-O0 -G,-O3 -lineinfo) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+NVCCFLAGS_ALL := -std=c++20 $(if $(DEBUG),-O0 -G,-O3 -lineinfo) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
 	-gencode arch=compute_$(CUDA_NEWEST)$(comma)code=compute_$(CUDA_NEWEST) -Werror all-warnings \
-	-Xcompiler -Wall$(comma)-Wextra$(comma)-fno-exceptions$(comma)-fno-threadsafe-statics -I. -Isrc $(NVCCFLAGS)
+	-Xcompiler -Wall$(comma)-Wextra$(comma)-Wno-missing-field-initializers$(comma)-ffp-contract=off$(comma)-fno-exceptions$(comma)-fno-threadsafe-statics \
+	-I. -Isrc $(NVCCFLAGS)
 endif
 
 VERSION := $(shell cat VERSION)
@@ -151,8 +152,9 @@ KERNEL_BUILD := $(if $(SMPI),$(BUILD:%-smpi=%),$(BUILD))
 KERNEL_OBJ := $(patsubst %.c,$(KERNEL_BUILD)/%.o,$(filter kernels/%,$(SRC)))
 OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out kernels/%,$(SRC))) $(KERNEL_OBJ) $(PROTO)/tensorboard.pb-c.o
 LIB := $(BUILD)/libdptrain.a
-# Separate from LIB, so that tests can use the same kernels built by another compiler (tests/emu).
+# Separate from LIB, so that tests can use the same kernels built by another compiler (tests/emu). Each uses the other.
 KERNELS := $(if $(HAVE_CUDA),$(BUILD)/libkernels.a)
+LIBS := $(if $(KERNELS),-Wl$(comma)--start-group $(LIB) $(KERNELS) -Wl$(comma)--end-group,$(LIB))
 BIN := $(if $(SAN)$(DEBUG)$(SMPI),$(BUILD)/dptrain,dptrain)
 TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c tests/mpi/test_*.c tests/tools/*.c)))
 
@@ -162,7 +164,7 @@ tests: $(TESTS) $(BIN) ## build the program and every test program
 
 $(BIN): $(BUILD)/src/main.o $(LIB) $(KERNELS)
 	@echo "  LD    $@"
-	$(Q)$(if $(SMPI),$(CC),$(MPICC)) -o $@ $^ $(LDLIBS_ALL)
+	$(Q)$(if $(SMPI),$(CC),$(MPICC)) -o $@ $< $(LIBS) $(LDLIBS_ALL)
 
 $(LIB): $(OBJ)
 	@echo "  AR    $@"
@@ -248,13 +250,13 @@ $(BUILD)/src/train/output/tensorboard.o: $(PROTO)/tensorboard.pb-c.h
 $(BUILD)/tests/%: tests/%.c $(LIB) $(KERNELS)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -o $@ $< $(LIB) $(KERNELS) $(LDLIBS_ALL)
+	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -o $@ $< $(LIBS) $(LDLIBS_ALL)
 
 # Benchmarks in C, each run by a script in scripts/.
 $(BUILD)/scripts/bench/%: scripts/bench/%.c $(LIB) $(KERNELS)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIB) $(KERNELS) $(LDLIBS_ALL)
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -o $@ $< $(LIBS) $(LDLIBS_ALL)
 
 info: ## print what the build found
 	@echo "version   $(VERSION) ($(GIT_HASH))"

@@ -6,10 +6,7 @@
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/lt.h"
 
-/* One operator each, in the file of its name. */
-#define DECLARE(KIND, name) extern const op_kernel_t cuda_##name;
-#define ROW(KIND, name)     [OP_##KIND] = &cuda_##name,
-OP_LIST_ALL(DECLARE)
+#define ROW(KIND, name) [OP_##KIND] = &cuda_##name,
 
 static void describe_algorithms(char *out, size_t n_bytes)
 {

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #include "base/err.h"
 
 /* Of an H200. Rules on shapes assume it on every GPU, so that all compute the same bits. */
@@ -49,5 +53,9 @@ int chunk_parts(int64_t n_rows, int64_t n_columns);
 /* The same for a product over a depth whose result has n_tiles tiles. Each part stores n_part_bytes, all of
  * them at most n_limit_bytes. */
 int chunk_splits(int64_t n_tiles, int64_t depth, int64_t n_part_bytes, int64_t n_limit_bytes);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "kernels/cuda/chunk.h"
 
 static const conv_impl_t *const impls[] = {&cuda_conv_gemm,   &cuda_conv_implicit,  &cuda_conv_mma,
                                            &cuda_conv_im2col, &cuda_conv_im2col_l2, &cuda_conv_cudnn};
@@ -24,45 +23,6 @@ typedef struct conv_plan {
         void *plan;
     } pass[OP_PASS_COUNT];
 } conv_plan_t;
-
-conv_shape_t conv_shape_of(const op_desc_t *desc)
-{
-    const conv2d_attr_t *a = &desc->attr.conv2d;
-    const int64_t *x = desc->x[0].dim;
-    int64_t height, width;
-    op_conv2d_cells(desc, &height, &width);
-    return (conv_shape_t){.n = x[0],
-                          .h = (int)x[1],
-                          .w = (int)x[2],
-                          .c = (int)x[3],
-                          .oh = (int)height,
-                          .ow = (int)width,
-                          .k = (int)a->out_channels,
-                          .kernel_h = a->kernel_h,
-                          .kernel_w = a->kernel_w,
-                          .stride_h = a->stride_h,
-                          .stride_w = a->stride_w,
-                          .pad_h = a->pad_h,
-                          .pad_w = a->pad_w,
-                          .dilation_h = a->dilation_h,
-                          .dilation_w = a->dilation_w,
-                          .groups = a->groups};
-}
-
-cells_t conv_cells_of(const op_desc_t *desc, int64_t n)
-{
-    conv_shape_t s = conv_shape_of(desc);
-    epilogue_t e = desc->attr.conv2d.epilogue;
-    return (cells_t){n, s.oh, s.ow, s.k, e.pool_h ? e.pool_h : 1, e.pool_w ? e.pool_w : 1};
-}
-
-void conv_spell(const conv_problem_t *problem, const conv_impl_t *impl, char out[CONV_TEXT])
-{
-    char key[OP_KEY_MAX];
-    op_key(problem->operator, key);
-    snprintf(out, CONV_TEXT, "%s, %s, by %s", key, op_pass_names[problem->pass],
-             impl->names[problem->variant]);
-}
 
 /* Whether it fits the kernels' counters: edges of a padded image, channels, elements of a sample. */
 static bool fits_counters(const op_desc_t *desc)
@@ -130,10 +90,10 @@ static bool select_variant(const conv_impl_t *impl, const char *name, conv_probl
 }
 
 /* The default comes first. */
-int conv_list(const op_desc_t *operator, const op_desc_t * desc, op_pass_t pass, bool training,
-              const char *only, const char **names, int max)
+int conv_list(const op_desc_t *layer, const op_desc_t *desc, op_pass_t pass, bool training, const char *only,
+              const char **names, int max)
 {
-    conv_problem_t problem = {desc, operator, pass, training, 0};
+    conv_problem_t problem = {desc, layer, pass, training, 0};
     if (!fits_counters(desc)) return 0;
     for (int i = 0; i < N_IMPLS && only; i++)
         if (select_variant(impls[i], only, &problem)) return names[0] = impls[i]->names[problem.variant], 1;

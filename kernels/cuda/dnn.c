@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/traffic.h"
 
 enum { WHAT_MAX = 288, X = 'x', W = 'w', Y = 'y' };
 

@@ -9,8 +9,8 @@
 #define KERNELS_CUDA_DNN_H
 
 #include "compute/ops/op.h"
+#include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/kernels_product.h"
 
 enum { DNN_PROPOSALS = 4 }; /* most that are offered */
 
@@ -34,7 +34,7 @@ int dnn_count(const dnn_spec_t *spec);
 err_t dnn_new(const dnn_spec_t *spec, dnn_t **out);
 void dnn_free(dnn_t **dnn);
 size_t dnn_workspace_bytes(const dnn_t *dnn);
-/* The operands of gemm_plan.h's products: x and the weight, dy and the weight, or dy and x. beta: 0, or 1 in
+/* The operands of conv/gemm.c's products: x and the weight, dy and the weight, or dy and x. beta: 0, or 1 in
  * OP_BACKWARD_DATA. Runs on cuda_stream(); may be recorded. */
 err_t dnn_run(dnn_t *dnn, const gemm_call_t *call);
 

@@ -1,12 +1,43 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws dropout masks and applies them, four elements per thread: as many as share a block of random
- * words. */
-#include "kernels/cuda/kernels.h"
-#include "kernels/cuda/philox.cuh"
+/* Dropout: draws masks and applies them, four elements per thread: as many as share a block of random words, which
+ * are those of the CPU backends. The mask has a bit per element. */
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
+typedef struct dropout {
+    int64_t n_samples, n_sample; /* n_sample: elements per sample */
+    uint64_t threshold, key;     /* words below the threshold are kept */
+    uint32_t layer;
+    float scale; /* of kept elements */
+    bool narrow;
+    step_u64_t step, first_sample;
+} dropout_t;
+
+/* rng_philox and rng_dropout_block of base/rng.h on the device: the same words for the same key and counter.
+ * Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. */
+struct philox_block {
+    uint32_t word[4];
+};
+
+__device__ inline philox_block philox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3)
+{
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1, c3 = (uint32_t)p0, c0 = n0, c2 = n2;
+        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    }
+    return philox_block{{c0, c1, c2, c3}};
+}
+
+__device__ inline philox_block dropout_block(uint64_t key, uint32_t layer, uint64_t step, uint64_t sample,
+                                             uint32_t i_div_4)
+{
+    return philox(key, i_div_4, (uint32_t)sample, (uint32_t)step, layer);
+}
+
 /* Four neighbours of one sample, which share a block of random words. */
 struct quad {
     int64_t sample, block, first; /* first: index in the tensor */
@@ -111,15 +142,82 @@ cudaError_t run_backward(const dropout_t *d, const void *from, const uint8_t *ma
 }
 } // namespace
 
-cudaError_t dropout_forward(const dropout_t *d, const void *x, void *y, uint8_t *mask, cudaStream_t stream)
+static cudaError_t dropout_forward(const dropout_t *d, const void *x, void *y, uint8_t *mask,
+                                   cudaStream_t stream)
 {
     return d->narrow ? run_forward<uint16_t>(d, x, y, mask, stream)
                      : run_forward<float>(d, x, y, mask, stream);
 }
 
-cudaError_t dropout_backward(const dropout_t *d, const void *dy, const uint8_t *mask, void *dx,
-                             cudaStream_t stream)
+static cudaError_t dropout_backward(const dropout_t *d, const void *dy, const uint8_t *mask, void *dx,
+                                    cudaStream_t stream)
 {
     return d->narrow ? run_backward<uint16_t>(d, dy, mask, dx, stream)
                      : run_backward<float>(d, dy, mask, dx, stream);
 }
+
+/* Saved: one byte per four neighbours that share a block of random words; bit k is set if neighbour k is
+ * kept. */
+static dropout_t dropout_of(const op_t *op, bool narrow)
+{
+    double keep = 1 - op->desc.attr.dropout.rate;
+    return dropout_t{.n_samples = op->desc.y[0].dim[0],
+                     .n_sample = shape_sample_count(op->desc.y[0]),
+                     .threshold = (uint64_t)(keep * 4294967296.0), /* 2^32 at rate 0 */
+                     .scale = (float)(1 / keep),
+                     .narrow = narrow};
+}
+
+static size_t mask_bytes(const op_t *op)
+{
+    return (size_t)(op->desc.y[0].dim[0] * ((shape_sample_count(op->desc.y[0]) + 3) / 4));
+}
+
+static err_t cuda_dropout_plan(op_t *op)
+{
+    op->n_saved_bytes = op->training ? mask_bytes(op) : 0;
+    return ERR_OK;
+}
+
+/* Evaluation: y = x, and the mask keeps everything, in case backward is called. */
+static err_t forward_identity(const op_t *op, const op_args_t *args)
+{
+    size_t n_bytes = (size_t)shape_count(op->desc.y[0]) * dtype_size(args->y[0].dtype);
+    if (args->y[0].data != args->x[0].data) TRY(cuda_memory.copy(args->y[0].data, args->x[0].data, n_bytes));
+    if (op->n_saved_bytes)
+        E_CUDA(cudaMemsetAsync(args->saved, 0xf, mask_bytes(op), cuda_stream()), "dropout in evaluation");
+    return ERR_OK;
+}
+
+static step_u64_t step_of(uint64_t value, size_t recorded)
+{
+    return {value, static_cast<const uint64_t *>(cuda_recorded(recorded))};
+}
+
+static err_t cuda_dropout_forward(const op_t *op, const op_args_t *args)
+{
+    if (!args->training) return forward_identity(op, args);
+    dropout_t d = dropout_of(op, args->y[0].dtype == DTYPE_BF16);
+    d.key = args->dropout.key;
+    d.layer = args->dropout.layer;
+    d.step = step_of(args->dropout.step, offsetof(backend_step_t, step));
+    d.first_sample = step_of(args->dropout.first_sample, offsetof(backend_step_t, first_sample));
+    uint8_t *saved = op->n_saved_bytes ? static_cast<uint8_t *>(args->saved) : nullptr;
+    E_CUDA(dropout_forward(&d, args->x[0].data, args->y[0].data, saved, cuda_stream()), "dropout");
+    return ERR_OK;
+}
+
+static err_t cuda_dropout_backward(const op_t *op, const op_args_t *args)
+{
+    if (!args->dx[0].data) return ERR_OK;
+    dropout_t d = dropout_of(op, args->dy[0].dtype == DTYPE_BF16);
+    E_CUDA(dropout_backward(&d, args->dy[0].data, static_cast<uint8_t *>(args->saved), args->dx[0].data,
+                            cuda_stream()),
+           "dropout, backward");
+    return ERR_OK;
+}
+
+const op_kernel_t cuda_dropout = {.plan = cuda_dropout_plan,
+                                  .forward = cuda_dropout_forward,
+                                  .backward = cuda_dropout_backward,
+                                  .bf16 = true};

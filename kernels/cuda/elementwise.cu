@@ -1,33 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementwise kernels: addition, of gradients too; swapping buffers; conversion to and from bfloat16. */
-#include "kernels/cuda/kernels_step.h"
+/* Elementwise kernels of the backend table: swapping buffers on the compute stream; conversion to and from bfloat16 on
+ * the caller's. */
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
-/* Two elements read, one written. y may be a. */
-template <typename T> struct add_t {
-    const T *a, *b;
-    T *y;
-    template <int N> __device__ void run(int64_t i) const
-    {
-        pack_t<float, N> sum = take<N>(a + i), more = take<N>(b + i);
-        for (int k = 0; k < N; k++) sum.at[k] += more.at[k];
-        put(y + i, sum);
-    }
-};
-
-template <typename T>
-cudaError_t add(const char *name, const void *first, const void *second, void *to, int64_t n,
-                cudaStream_t stream)
-{
-    const int W = PACK<T>;
-    const T *a = static_cast<const T *>(first), *b = static_cast<const T *>(second);
-    T *y = static_cast<T *>(to);
-    return launch_sweep<W>(name, 3 * sizeof(T), packs<W>(a) && packs<W>(b) && packs<W>(y), add_t<T>{a, b, y},
-                           n, stream);
-}
-
 /* 16 bytes per element. */
 struct swap_t {
     float *a, *b;
@@ -50,26 +27,29 @@ template <typename T, typename U> struct convert_t {
 };
 } // namespace
 
-cudaError_t elementwise_add(const char *name, const void *a, const void *b, void *y, int64_t n, bool narrow,
-                            cudaStream_t stream)
+err_t cuda_swap(float *a, float *b, int64_t n)
 {
-    return narrow ? add<uint16_t>(name, a, b, y, n, stream) : add<float>(name, a, b, y, n, stream);
-}
-
-cudaError_t elementwise_swap(float *a, float *b, int64_t n, cudaStream_t stream)
-{
-    return launch_sweep<4>("swap", 16, packs<4>(a) && packs<4>(b), swap_t{a, b}, n, stream);
+    E_CUDA(launch_sweep<4>("swap", 16, packs<4>(a) && packs<4>(b), swap_t{a, b}, n, cuda_stream()),
+           "exchanging buffers");
+    return ERR_OK;
 }
 
 /* Packs of 8: 16 bytes of bf16, and twice 16 of float. */
-cudaError_t elementwise_narrow(const float *from, uint16_t *to, int64_t n, cudaStream_t stream)
+template <typename T, typename U>
+static cudaError_t convert(const char *name, const T *from, U *to, int64_t n, void *stream)
 {
-    bool aligned = packs<8>(from) && packs<8>(to);
-    return launch_sweep<8>("narrow", 6, aligned, convert_t<float, uint16_t>{from, to}, n, stream);
+    return launch_sweep<8>(name, 6, packs<8>(from) && packs<8>(to), convert_t<T, U>{from, to}, n,
+                           static_cast<cudaStream_t>(stream));
 }
 
-cudaError_t elementwise_widen(const uint16_t *from, float *to, int64_t n, cudaStream_t stream)
+err_t cuda_narrow(const float *from, uint16_t *to, int64_t n, void *stream)
 {
-    bool aligned = packs<8>(from) && packs<8>(to);
-    return launch_sweep<8>("widen", 6, aligned, convert_t<uint16_t, float>{from, to}, n, stream);
+    E_CUDA(convert("narrow", from, to, n, stream), "rounding to bf16");
+    return ERR_OK;
+}
+
+err_t cuda_widen(const uint16_t *from, float *to, int64_t n, void *stream)
+{
+    E_CUDA(convert("widen", from, to, n, stream), "widening bf16");
+    return ERR_OK;
 }

@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/lt.h"
-#include "kernels/cuda/traffic.h"
 
 /* cuBLASLt's matrices are column-major: it sees our matrices transposed. It computes Dᵀ = op(B)ᵀ · op(A)ᵀ,
  * with our B as its first operand. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Launching kernels, and what they share. Included by .cu files only. */
+/* Launching kernels, and what they share. */
 #ifndef KERNELS_CUDA_LAUNCH_CUH
 #define KERNELS_CUDA_LAUNCH_CUH
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/step.h"
-#include "kernels/cuda/traffic.h"
+#include "kernels/cuda/cuda.h"
 
 static const unsigned BLOCK = 256, MAX_BLOCKS = 4096;
 
@@ -46,6 +45,19 @@ static __device__ inline float step_value(step_f32_t s)
 static __device__ inline double step_value(step_f64_t s)
 {
     return s.at ? *s.at : s.value;
+}
+
+/* A tensor's elements where they are float32. */
+static inline float *floats(const tensor_t &tensor)
+{
+    return static_cast<float *>(tensor.data);
+}
+
+/* The scale of a loss's gradients in this step. */
+static inline step_f32_t loss_scale_of(const op_args_t *args)
+{
+    return {args->loss.scale,
+            static_cast<const float *>(cuda_recorded(offsetof(backend_step_t, loss_scale)))};
 }
 
 #endif

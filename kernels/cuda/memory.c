@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/traffic.h"
 
 static err_t no_memory(size_t n_bytes, const char *what)
 {

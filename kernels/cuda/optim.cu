@@ -2,11 +2,26 @@
 /* The optimizers, one pass over weights, gradients, state and average: 20 bytes per element for SGD and LARS
  * (weight, gradient and velocity read, weight and velocity written), 28 for Adadelta and AdamW, 8 more with
  * an average. */
-#include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
+/* optim_args_t, with values that change between steps by value or address. With spans, trust_ratio.at is an array. */
+typedef struct optim_range {
+    float *weight;
+    const float *gradient;
+    float *state[2];
+    float *average; /* NULL: none */
+    int64_t n;
+    const optim_span_t *spans; /* NULL: all elements are treated alike */
+    int n_spans;
+    step_f64_t lr, gradient_scale, average_decay, correction[2], trust_ratio;
+    double weight_decay, momentum, rho, beta[2], epsilon;
+    bool nesterov;
+    const float *guard; /* if it or the gradients' scale is not finite, nothing is changed */
+    float *halted;
+} optim_range_t;
+
 /* A rule has its values in float, computed once per block by `set`, what `own` changes for a span, and the step of
  * one element, which updates the state s and returns the new weight. */
 struct sgd_t {
@@ -210,22 +225,57 @@ template <typename RULE> cudaError_t run(const optim_range_t &r, cudaStream_t st
 }
 } // namespace
 
-cudaError_t optim_sgd(const optim_range_t *range, cudaStream_t stream)
+#define STEP(field)                                                                                          \
+    {                                                                                                        \
+        args->field, static_cast<const double *>(cuda_recorded(offsetof(backend_step_t, field)))             \
+    }
+
+/* Passes each value that changes between steps directly or, in a recorded step, by its address. */
+static err_t optim_run(const optim_args_t *args, cudaError_t (*launcher)(const optim_range_t &, cudaStream_t),
+                       const char *what)
 {
-    return run<sgd_t>(*range, stream);
+    const optim_range_t range = {
+        .weight = args->weight,
+        .gradient = args->gradient,
+        .state = {args->state[0], args->state[1]},
+        .average = args->average,
+        .n = args->n,
+        .spans = args->spans,
+        .n_spans = args->n_spans,
+        .lr = STEP(lr),
+        .gradient_scale = {args->gradient_scale, args->scale_at},
+        .average_decay = STEP(average_decay),
+        .correction = {STEP(correction[0]), STEP(correction[1])},
+        .trust_ratio = {args->trust_ratio, args->ratio_at},
+        .weight_decay = args->weight_decay,
+        .momentum = args->momentum,
+        .rho = args->rho,
+        .beta = {args->beta[0], args->beta[1]},
+        .epsilon = args->epsilon,
+        .nesterov = args->nesterov,
+        .guard = args->guard,
+        .halted = args->halted,
+    };
+    E_CUDA(launcher(range, cuda_stream()), what);
+    return ERR_OK;
 }
 
-cudaError_t optim_adadelta(const optim_range_t *range, cudaStream_t stream)
+err_t cuda_optim_sgd(const optim_args_t *args)
 {
-    return run<adadelta_t>(*range, stream);
+    return optim_run(args, run<sgd_t>, "sgd");
 }
 
-cudaError_t optim_adamw(const optim_range_t *range, cudaStream_t stream)
+err_t cuda_optim_adadelta(const optim_args_t *args)
 {
-    return run<adamw_t>(*range, stream);
+    return optim_run(args, run<adadelta_t>, "adadelta");
 }
 
-cudaError_t optim_lars(const optim_range_t *range, cudaStream_t stream)
+err_t cuda_optim_adamw(const optim_args_t *args)
 {
-    return run<lars_t>(*range, stream);
+    return optim_run(args, run<adamw_t>, "adamw");
+}
+
+err_t cuda_optim_lars(const optim_args_t *args)
+{
+    return optim_run(args, run<lars_t>, "lars");
 }

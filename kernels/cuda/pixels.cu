@@ -3,11 +3,27 @@
  * pixel_table_apply, data/transform/map.c and canvas.c on the host. Sums and products are rounded separately where
  * the compiler would fuse them. 5 bytes per element, 4 beside an image. */
 #include "kernels/cuda/divide.cuh"
-#include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
+/* pixels_args_t. height × width < 2^31, at most PIXEL_MAX_CHANNELS channels. */
+typedef struct pixels_batch {
+    const uint8_t *bytes;
+    const affine_t *maps; /* NULL: no map */
+    int64_t n, height, width, channels;
+    pixel_norm_t norm;
+    float *pixels;
+} pixels_batch_t;
+
+/* An image [height, width, channels] on its canvas; less than 2^31 values. */
+typedef struct pixels_placed {
+    const uint8_t *bytes;
+    int64_t height, width, channels, canvas_height, canvas_width;
+    pixel_norm_t norm;
+    float *pixels;
+} pixels_placed_t;
+
 enum { N_VALUES = PIXEL_VALUES, TABLE = PIXEL_MAX_CHANNELS * N_VALUES };
 static_assert(N_VALUES == BLOCK, "each thread of a block works out one value of every channel");
 
@@ -163,7 +179,7 @@ __global__ void warp_images(pixels_batch_t b)
 }
 } // namespace
 
-cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
+static cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
 {
     const pixels_batch_t &b = *batch;
     const int64_t n_image = b.height * b.width, n = b.n * n_image * b.channels;
@@ -184,7 +200,7 @@ cudaError_t pixels_prepare(const pixels_batch_t *batch, cudaStream_t stream)
     return launch(scale_bytes<1>, grid_for(n), BLOCK, stream, b.bytes, b.pixels, n, b.norm, channels);
 }
 
-cudaError_t pixels_place(const pixels_placed_t *image, cudaStream_t stream)
+static cudaError_t pixels_place(const pixels_placed_t *image, cudaStream_t stream)
 {
     const pixels_placed_t &p = *image;
     const int64_t row = p.canvas_width * p.channels, n = p.canvas_height * row,
@@ -195,4 +211,44 @@ cudaError_t pixels_place(const pixels_placed_t *image, cudaStream_t stream)
                       divider_of(row), p.channels, image_row, p.height);
     return launch(place_image<1>, grid_for(n), BLOCK, stream, p.bytes, p.pixels, n, p.norm, divider_of(row),
                   p.channels, image_row, p.height);
+}
+
+/* An image per launch: they have different sizes, and a batch has few. */
+static err_t place_all(const pixels_args_t *args)
+{
+    ASSERT(!args->maps);
+    for (int64_t i = 0; i < args->n; i++) {
+        const pixels_canvas_t *canvas = &args->canvases[i];
+        const int64_t first = i * args->height * args->width * args->channels;
+        ASSERT(canvas->height * canvas->width <= args->height * args->width &&
+               canvas->height * canvas->width <= INT32_MAX / args->channels &&
+               canvas->image_height <= canvas->height && canvas->image_width <= canvas->width);
+        const pixels_placed_t image = {.bytes = args->bytes + first,
+                                       .height = canvas->image_height,
+                                       .width = canvas->image_width,
+                                       .channels = args->channels,
+                                       .canvas_height = canvas->height,
+                                       .canvas_width = canvas->width,
+                                       .norm = args->norm,
+                                       .pixels = args->pixels + first};
+        E_CUDA(pixels_place(&image, cuda_stream()), "preparing pixels");
+    }
+    return ERR_OK;
+}
+
+err_t cuda_pixels(const pixels_args_t *args)
+{
+    ASSERT(args->height > 0 && args->width > 0 && args->height * args->width <= INT32_MAX);
+    ASSERT(args->channels > 0 && args->channels <= PIXEL_MAX_CHANNELS);
+    if (args->canvases) return place_all(args);
+    const pixels_batch_t batch = {.bytes = args->bytes,
+                                  .maps = args->maps,
+                                  .n = args->n,
+                                  .height = args->height,
+                                  .width = args->width,
+                                  .channels = args->channels,
+                                  .norm = args->norm,
+                                  .pixels = args->pixels};
+    E_CUDA(pixels_prepare(&batch, cuda_stream()), "preparing pixels");
+    return ERR_OK;
 }

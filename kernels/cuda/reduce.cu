@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Reductions in a fixed order: norms in double with what clipping and LARS make of them, and losses and correct
- * predictions of a batch. Hashes, whose order does not matter. */
+ * predictions of a batch. Hashes, whose order does not matter. The buffer for partial sums lives from open to close. */
 #include "base/hash.h"
-#include "kernels/cuda/kernels_step.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
+/* Norms of 1 or 2 arrays (gradients, then weights) × spans are at most MAX_SUMS, their sums of blocks MAX_PARTIALS. */
+enum { MAX_SUMS = 2048, MAX_PARTIALS = 8 * MAX_SUMS };
+
 /* Sum over a block in a fixed order: halves onto halves. A kernel calls it once per T. */
 template <typename T> __device__ T block_sum(T mine)
 {
@@ -107,11 +109,14 @@ __global__ void hash_words(const uint64_t *words, int64_t n, int rest, unsigned 
 }
 } // namespace
 
+static double *partial; /* on the device: MAX_PARTIALS, followed by MAX_SUMS sums */
+
 /* 4 bytes per element of each array. The number of blocks, and with it the order, depends only on the spans. */
-cudaError_t reduce_norms(const optim_norms_t *norms, double *partial, double *sums, cudaStream_t stream)
+static cudaError_t reduce_norms(const optim_norms_t *norms, double *partial, double *sums,
+                                cudaStream_t stream)
 {
     const int n_arrays = norms->trust > 0 ? 2 : 1, n_sums = n_arrays * norms->n_spans;
-    unsigned n_parts = grid_for((norms->n_longest + 15) / 16).x, most = REDUCE_MAX_PARTIALS / n_sums;
+    unsigned n_parts = grid_for((norms->n_longest + 15) / 16).x, most = MAX_PARTIALS / n_sums;
     if (most > 1024) most = 1024;
     if (n_parts > most) n_parts = most;
     const dim3 grid(n_parts, static_cast<unsigned>(norms->n_spans), static_cast<unsigned>(n_arrays));
@@ -126,7 +131,7 @@ cudaError_t reduce_norms(const optim_norms_t *norms, double *partial, double *su
     return launch(scale_and_ratios, 1, BLOCK, stream, *norms, sums);
 }
 
-cudaError_t reduce_hash(const void *bytes, size_t n_bytes, uint64_t *sum, cudaStream_t stream)
+static cudaError_t reduce_hash(const void *bytes, size_t n_bytes, uint64_t *sum, cudaStream_t stream)
 {
     const int64_t n = static_cast<int64_t>(n_bytes / sizeof(uint64_t));
     traffic_count("hash", static_cast<int64_t>(n_bytes));
@@ -134,9 +139,52 @@ cudaError_t reduce_hash(const void *bytes, size_t n_bytes, uint64_t *sum, cudaSt
                   static_cast<int>(n_bytes % sizeof(uint64_t)), reinterpret_cast<unsigned long long *>(sum));
 }
 
-cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
-                         float *totals, cudaStream_t stream)
+static cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels,
+                                int64_t n, float *totals, cudaStream_t stream)
 {
     traffic_count("tally", n * (predictions ? 12 : 4) + 8);
     return launch(tally, 1, BLOCK, stream, losses, predictions, labels, n, totals);
+}
+
+err_t cuda_reduce_open(void)
+{
+    void *block = nullptr;
+    TRY(cuda_memory.alloc((MAX_PARTIALS + MAX_SUMS) * sizeof *partial, "partial sums", &block));
+    partial = static_cast<double *>(block);
+    return ERR_OK;
+}
+
+void cuda_reduce_close(void)
+{
+    if (partial) cuda_memory.release(partial);
+    partial = nullptr;
+}
+
+err_t cuda_norms(const optim_norms_t *args)
+{
+    const int most = MAX_SUMS / 2;
+    if (args->n_spans > most)
+        RAISE(ERR_SYSTEM,
+              "gradient norms on a GPU: the model has %d groups of parameters, at most %d are supported",
+              args->n_spans, most);
+    E_CUDA(reduce_norms(args, partial, partial + MAX_PARTIALS, cuda_stream()), "gradient norms");
+    return ERR_OK;
+}
+
+err_t cuda_hash(const void *device, size_t n_bytes, uint64_t seed, uint64_t *out)
+{
+    uint64_t *sum = reinterpret_cast<uint64_t *>(partial), terms = 0;
+    TRY(cuda_memory.zero(sum, sizeof *sum));
+    E_CUDA(reduce_hash(device, n_bytes, sum, cuda_stream()), "hashing memory of the GPU");
+    TRY(cuda_memory.download(&terms, sum, sizeof terms));
+    TRY(cuda_memory.sync());
+    *out = word_hash_mix(seed) + terms;
+    return ERR_OK;
+}
+
+err_t cuda_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
+                 float *totals)
+{
+    E_CUDA(reduce_tally(losses, predictions, labels, n, totals, cuda_stream()), "adding losses");
+    return ERR_OK;
 }

@@ -1,13 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* Features of regions. Forward: a thread per output and pack of channels. Backward: a block per tile of a level
- * collects what the regions that touch it add, in their order, without atomics. */
+/* Features of regions. Forward: a thread per output and pack of channels. Backward: a launch for each level, a
+ * block per tile of it collects what the regions that touch it add, in their order, without atomics. */
 #include <math.h>
 
-#include "kernels/cuda/kernels_detection.h"
+#include "kernels/cuda/chunk.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
+/* x0 to x3 with their gradients, and regions as in compute/ops/op_attr.h. */
+const int ROI_LEVELS = ROI_ALIGN_LEVELS, ROI_LOWEST = ROI_ALIGN_LOWEST, ROI_VALUES = ROI_ALIGN_VALUES;
+typedef struct roi_level {
+    int64_t height, width;
+    const float *x; /* forward only */
+    float *dx;
+    bool adds; /* to dx */
+} roi_level_t;
+typedef struct roi_align {
+    int64_t n, n_c, n_rows; /* images, channels, regions */
+    int height, width, samples;
+    const float *regions;
+    roi_level_t level[ROI_LEVELS];
+} roi_align_t;
+
 /* One dimension of a region on its level: where its bins begin, their size, and the points of each. */
 struct extent_t {
     float first, bin;
@@ -219,7 +234,7 @@ __global__ void backward(roi_align_t a, int level, const float *dy, int n_across
 }
 } // namespace
 
-cudaError_t roi_align_forward(const roi_align_t *a, float *y, cudaStream_t stream)
+static cudaError_t roi_align_forward(const roi_align_t *a, float *y, cudaStream_t stream)
 {
     const int64_t n = a->n_rows * a->height * a->width * a->n_c;
     bool packed = a->n_c % 4 == 0 && packs<4>(y);
@@ -230,7 +245,7 @@ cudaError_t roi_align_forward(const roi_align_t *a, float *y, cudaStream_t strea
     return launch(forward<1>, grid_for(n), BLOCK, stream, *a, y, n);
 }
 
-cudaError_t roi_align_backward(const roi_align_t *a, int level, const float *dy, cudaStream_t stream)
+static cudaError_t roi_align_backward(const roi_align_t *a, int level, const float *dy, cudaStream_t stream)
 {
     const roi_level_t *x = &a->level[level];
     const int64_t down = (x->height + TILE - 1) / TILE, across = (x->width + TILE - 1) / TILE;
@@ -240,3 +255,58 @@ cudaError_t roi_align_backward(const roi_align_t *a, int level, const float *dy,
                                             a->n_rows * (a->height * a->width * a->n_c + ROI_VALUES) * 4);
     return launch(backward, grid, BLOCK, stream, *a, level, dy, across);
 }
+
+/* Positions, tiles and the values of a region are counted in 32 bits; images and channels are in the grid. */
+static bool fits_counters(const op_desc_t *d)
+{
+    const int64_t most = 1 << 30, most_images = 65535, most_channels = 1 << 20;
+    for (int i = 0; i < ROI_ALIGN_LEVELS; i++)
+        if (chunk_product(d->x[i].dim + 1, 2) > most || d->x[i].dim[0] > most_images) return false;
+    return chunk_product(d->y[0].dim + 1, 3) <= most && d->y[0].dim[3] <= most_channels;
+}
+
+static err_t cuda_roi_align_plan(op_t *op)
+{
+    if (!fits_counters(&op->desc))
+        RAISE(ERR_USAGE, "roi_align: levels like %s or regions like %s are too large for the kernels",
+              shape_format(op->desc.x[0]).text, shape_format(op->desc.y[0]).text);
+    return ERR_OK;
+}
+
+static roi_align_t roi_align_of(const op_t *op, const op_args_t *args)
+{
+    const op_desc_t *d = &op->desc;
+    const roi_align_attr_t *attr = &d->attr.roi_align;
+    roi_align_t a = {.n = d->x[0].dim[0],
+                     .n_c = d->x[0].dim[3],
+                     .n_rows = op_rows(op, args),
+                     .height = attr->height,
+                     .width = attr->width,
+                     .samples = attr->samples,
+                     .regions = floats(args->x[ROI_ALIGN_LEVELS])};
+    for (int i = 0; i < ROI_ALIGN_LEVELS; i++)
+        a.level[i] = roi_level_t{d->x[i].dim[1], d->x[i].dim[2], floats(args->x[i]), floats(args->dx[i]),
+                                 args->accumulate_dx[i]};
+    return a;
+}
+
+static err_t cuda_roi_align_forward(const op_t *op, const op_args_t *args)
+{
+    const roi_align_t a = roi_align_of(op, args);
+    E_CUDA(roi_align_forward(&a, floats(args->y[0]), cuda_stream()), "roi_align");
+    return ERR_OK;
+}
+
+static err_t cuda_roi_align_backward(const op_t *op, const op_args_t *args)
+{
+    const roi_align_t a = roi_align_of(op, args);
+    for (int i = 0; i < ROI_ALIGN_LEVELS; i++)
+        if (a.level[i].dx)
+            E_CUDA(roi_align_backward(&a, i, floats(args->dy[0]), cuda_stream()), "roi_align, backward");
+    return ERR_OK;
+}
+
+const op_kernel_t cuda_roi_align = {.plan = cuda_roi_align_plan,
+                                    .forward = cuda_roi_align_forward,
+                                    .backward = cuda_roi_align_backward,
+                                    .accumulates = true};

@@ -1,17 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* The loops of losses of the entries that a label selects (compute/ops/selected.h), for any formula F: WIDTH
- * predictions of an entry and class, loss(x, t) and slope(x, t). Included by .cu files only. */
+/* What smooth_l1 and sigmoid_bce_at share: the loops of losses of the entries that a label selects
+ * (compute/ops/selected.h), for any formula F with WIDTH predictions of an entry and class, loss(x, t) and
+ * slope(x, t); their sizes and scratch. */
 #ifndef KERNELS_CUDA_SELECTED_CUH
 #define KERNELS_CUDA_SELECTED_CUH
 
 #include <math.h>
 
-#include "kernels/cuda/kernels_detection.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
 const unsigned WARP = 32;
+
+/* Losses of the entries that a label selects (compute/ops/selected.h). One label holds for n_each entries; with
+ * one class, all labels from `lowest` on select it. Backward writes the gradients of selected entries, with one
+ * class all gradients: factor · loss_scale · the entry's weight · the derivative. */
+typedef struct selected {
+    int64_t n, n_t, n_labels, n_classes, n_each; /* n_t, n_labels: targets and labels of a sample */
+    int32_t lowest;
+    int n_parts; /* of a sample's sum */
+    const float *x;
+    const int32_t *labels;
+    const float *weights, *targets; /* targets: NULL, then they are the labels */
+    float *loss;
+    double *parts; /* [n, n_parts]; not used with one part */
+} selected_t;
 
 /* Value j of all targets: its prediction, -1 if it does not count, its target and the label's weight. */
 struct selection_t {
@@ -111,6 +125,49 @@ cudaError_t selected_backward(const selected_t *s, F f, step_f32_t loss_scale, f
     const int64_t n = s->n * s->n_t;
     traffic_count("selected_slopes", selected_bytes(s, s->targets ? 3 : 2));
     return launch(selected_slopes<F>, grid_for(n), BLOCK, stream, *s, f, loss_scale, factor, dx, n);
+}
+
+/* Parts of a sample that blocks add up; each reads several values a thread. */
+int parts_of(const op_desc_t *desc)
+{
+    enum { EACH = 2048, MOST = 64 };
+    int64_t n = (selected_sizes(desc).n_t - 1) / EACH + 1;
+    return n < MOST ? (int)n : MOST;
+}
+
+/* op_kernel_t.plan. */
+err_t selected_plan(op_t *op)
+{
+    const int n_parts = parts_of(&op->desc);
+    if (n_parts > 1) op->n_workspace_bytes = (size_t)(op->desc.x[0].dim[0] * n_parts) * sizeof(double);
+    return ERR_OK;
+}
+
+/* The arguments of a call's kernels. */
+selected_t selected_of(const op_t *op, const op_args_t *args, const selected_formula_t *formula)
+{
+    const op_desc_t *d = &op->desc;
+    const selected_sizes_t size = selected_sizes(d);
+    return selected_t{.n = op_rows(op, args),
+                      .n_t = size.n_t,
+                      .n_labels = size.n_labels,
+                      .n_classes = size.n_x / size.n_t,
+                      .n_each = size.n_t / formula->width / size.n_labels,
+                      .lowest = selected_lowest(d),
+                      .n_parts = parts_of(d),
+                      .x = floats(args->x[0]),
+                      .labels = static_cast<const int32_t *>(args->x[SELECTED_LABELS].data),
+                      .weights = floats(args->x[SELECTED_WEIGHTS]),
+                      .targets = d->n_inputs > SELECTED_TARGETS ? floats(args->x[SELECTED_TARGETS]) : nullptr,
+                      .loss = floats(args->y[0]),
+                      .parts = static_cast<double *>(args->workspace)};
+}
+
+/* Before backward: zeroes dx if the kernel does not write all of it. */
+err_t selected_clear(const selected_t *s, float *dx)
+{
+    if (s->n_classes == 1) return ERR_OK;
+    return cuda_memory.zero(dx, (size_t)(s->n * s->n_t * s->n_classes) * sizeof *dx);
 }
 } // namespace
 

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Sigmoid binary cross-entropy: a warp per sample forward, elementwise backward. */
+/* Sigmoid binary cross-entropy: a warp per sample forward, elementwise backward, which computes the sigmoid again:
+ * nothing is saved. */
 #include <math.h>
 
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
+typedef struct bce {
+    int64_t n, n_class;
+    const float *x, *targets;
+    float *loss;
+} bce_t;
+
 const unsigned WARP = 32;
 
 /* A warp per row. Reads 8 bytes per element. */
@@ -44,15 +50,39 @@ struct gradient_t {
 };
 } // namespace
 
-cudaError_t sigmoid_bce_forward(const bce_t *b, cudaStream_t stream)
+static cudaError_t sigmoid_bce_forward(const bce_t *b, cudaStream_t stream)
 {
     traffic_count("sigmoid_bce_forward", b->n * (b->n_class * 8 + 4));
     return launch(forward, grid_for(b->n * WARP), BLOCK, stream, *b);
 }
 
-cudaError_t sigmoid_bce_backward(const float *x, const float *targets, step_f32_t loss_scale, float factor,
-                                 float *dx, int64_t n, cudaStream_t stream)
+static cudaError_t sigmoid_bce_backward(const float *x, const float *targets, step_f32_t loss_scale,
+                                        float factor, float *dx, int64_t n, cudaStream_t stream)
 {
     return launch_sweep<4>("sigmoid_bce_backward", 12, packs<4>(x) && packs<4>(targets) && packs<4>(dx),
                            gradient_t{x, targets, dx, loss_scale, factor}, n, stream);
 }
+
+static err_t cuda_sigmoid_bce_forward(const op_t *op, const op_args_t *args)
+{
+    bce_t b = {.n = op_rows(op, args),
+               .n_class = op->desc.x[0].dim[1],
+               .x = floats(args->x[0]),
+               .targets = floats(args->x[1]),
+               .loss = floats(args->y[0])};
+    E_CUDA(sigmoid_bce_forward(&b, cuda_stream()), "sigmoid binary cross-entropy");
+    return ERR_OK;
+}
+
+static err_t cuda_sigmoid_bce_backward(const op_t *op, const op_args_t *args)
+{
+    if (!args->dx[0].data) return ERR_OK;
+    float factor = (float)(args->loss.weight / (double)op->desc.x[0].dim[1]);
+    E_CUDA(sigmoid_bce_backward(floats(args->x[0]), floats(args->x[1]), loss_scale_of(args), factor,
+                                floats(args->dx[0]), op_rows(op, args) * op->desc.x[0].dim[1], cuda_stream()),
+           "sigmoid binary cross-entropy, backward");
+    return ERR_OK;
+}
+
+const op_kernel_t cuda_sigmoid_bce = {.forward = cuda_sigmoid_bce_forward,
+                                      .backward = cuda_sigmoid_bce_backward};

@@ -19,13 +19,34 @@ struct cross_entropy_t {
 };
 } // namespace
 
-cudaError_t sigmoid_bce_at_forward(const selected_t *s, cudaStream_t stream)
+static cudaError_t sigmoid_bce_at_forward(const selected_t *s, cudaStream_t stream)
 {
     return selected_forward(s, cross_entropy_t{}, stream);
 }
 
-cudaError_t sigmoid_bce_at_backward(const selected_t *s, step_f32_t loss_scale, float factor, float *dx,
-                                    cudaStream_t stream)
+static cudaError_t sigmoid_bce_at_backward(const selected_t *s, step_f32_t loss_scale, float factor,
+                                           float *dx, cudaStream_t stream)
 {
     return selected_backward(s, cross_entropy_t{}, loss_scale, factor, dx, stream);
 }
+
+static err_t cuda_sigmoid_bce_at_forward(const op_t *op, const op_args_t *args)
+{
+    selected_t s = selected_of(op, args, &sigmoid_bce_at_formula);
+    E_CUDA(sigmoid_bce_at_forward(&s, cuda_stream()), "sigmoid_bce_at");
+    return ERR_OK;
+}
+
+static err_t cuda_sigmoid_bce_at_backward(const op_t *op, const op_args_t *args)
+{
+    if (!floats(args->dx[0])) return ERR_OK;
+    selected_t s = selected_of(op, args, &sigmoid_bce_at_formula);
+    TRY(selected_clear(&s, floats(args->dx[0])));
+    E_CUDA(sigmoid_bce_at_backward(&s, loss_scale_of(args), args->loss.weight, floats(args->dx[0]),
+                                   cuda_stream()),
+           "sigmoid_bce_at, backward");
+    return ERR_OK;
+}
+
+const op_kernel_t cuda_sigmoid_bce_at = {
+    .plan = selected_plan, .forward = cuda_sigmoid_bce_at_forward, .backward = cuda_sigmoid_bce_at_backward};

@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Softmax cross-entropy, predictions and saved gradient in one kernel: a warp per row, or a block for many
- * classes. */
+ * classes. Backward only scales what forward saved. */
 #include <math.h>
 
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
+typedef struct softmax {
+    int64_t n, n_class;
+    double smoothing;
+    const float *x;
+    const int32_t *labels;
+    const float *weights; /* NULL: 1 */
+    float *loss;
+    int32_t *predictions; /* may be NULL */
+    float *saved;         /* weight · (softmax(x) − t), [n, classes]; may be NULL */
+} softmax_t;
+
 /* A warp handles a row, or a block from this many classes on. */
 const int64_t BLOCK_CLASSES = 1024;
 const unsigned WARP = 32;
@@ -141,7 +151,7 @@ struct scale_t {
 };
 } // namespace
 
-cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
+static cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
 {
     traffic_count("softmax_xent_forward", s->n * (s->n_class * (s->saved ? 8 : 4) + 8 +
                                                   (s->predictions ? 4 : 0) + (s->weights ? 4 : 0)));
@@ -149,9 +159,45 @@ cudaError_t softmax_xent_forward(const softmax_t *s, cudaStream_t stream)
     return launch(forward<WARP>, grid_for(s->n * WARP), BLOCK, stream, *s);
 }
 
-cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float weight, float *dx,
-                                  int64_t n, cudaStream_t stream)
+static cudaError_t softmax_xent_backward(const float *saved, step_f32_t loss_scale, float weight, float *dx,
+                                         int64_t n, cudaStream_t stream)
 {
     return launch_sweep<4>("softmax_xent_backward", 8, packs<4>(saved) && packs<4>(dx),
                            scale_t{saved, dx, loss_scale, weight}, n, stream);
 }
+
+/* Saved: w · (softmax(x) − t), [n, classes]; backward only scales it. */
+static err_t cuda_softmax_xent_plan(op_t *op)
+{
+    op->n_saved_bytes = op->training ? (size_t)shape_count(op->desc.x[0]) * sizeof(float) : 0;
+    return ERR_OK;
+}
+
+static err_t cuda_softmax_xent_forward(const op_t *op, const op_args_t *args)
+{
+    softmax_t s = {.n = op_rows(op, args),
+                   .n_class = op->desc.x[0].dim[1],
+                   .smoothing = op->desc.attr.softmax_xent.label_smoothing,
+                   .x = floats(args->x[0]),
+                   .labels = static_cast<const int32_t *>(args->x[1].data),
+                   .weights = op->desc.n_inputs > 2 ? floats(args->x[2]) : nullptr,
+                   .loss = floats(args->y[0]),
+                   .predictions = static_cast<int32_t *>(args->y[1].data),
+                   .saved = op->n_saved_bytes ? static_cast<float *>(args->saved) : nullptr};
+    E_CUDA(softmax_xent_forward(&s, cuda_stream()), "softmax cross-entropy");
+    return ERR_OK;
+}
+
+static err_t cuda_softmax_xent_backward(const op_t *op, const op_args_t *args)
+{
+    if (!args->dx[0].data) return ERR_OK;
+    E_CUDA(softmax_xent_backward(static_cast<const float *>(args->saved), loss_scale_of(args),
+                                 args->loss.weight, floats(args->dx[0]),
+                                 op_rows(op, args) * op->desc.x[0].dim[1], cuda_stream()),
+           "softmax cross-entropy, backward");
+    return ERR_OK;
+}
+
+const op_kernel_t cuda_softmax_xent = {.plan = cuda_softmax_xent_plan,
+                                       .forward = cuda_softmax_xent_forward,
+                                       .backward = cuda_softmax_xent_backward};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The cuda backend without a device: memory is addresses that nobody reads, and launches are reported to a
  * listener. For an H200's cache. */
-#include "kernels/cuda/traffic.h"
 
 #include <string.h>
 

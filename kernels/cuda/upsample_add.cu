@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Addition of an enlarged image: a thread handles one pack of the small image and the four of the large one. */
+/* Addition of an enlarged image: a thread handles one pack of the small image and the four of the large one; backward
+ * is one pass over dy for both gradients. */
 #include "kernels/cuda/divide.cuh"
-#include "kernels/cuda/kernels_detection.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
 {
+/* Images of n_rows rows, those of all samples, of width pixels are enlarged to twice both. */
+typedef struct upsample {
+    int64_t n_rows, width, n_c;
+    bool narrow;
+} upsample_t;
+
 /* Widths in packs. */
 struct packs_t {
     divider_t row, pixel; /* of the small image */
@@ -135,16 +141,50 @@ cudaError_t backward_of(const upsample_t *u, const void *dy_, void *dfine_, void
 }
 } // namespace
 
-cudaError_t upsample_add_forward(const upsample_t *u, const void *fine, const void *coarse, void *y,
-                                 cudaStream_t stream)
+static cudaError_t upsample_add_forward(const upsample_t *u, const void *fine, const void *coarse, void *y,
+                                        cudaStream_t stream)
 {
     return u->narrow ? forward_of<uint16_t>(u, fine, coarse, y, stream)
                      : forward_of<float>(u, fine, coarse, y, stream);
 }
 
-cudaError_t upsample_add_backward(const upsample_t *u, const void *dy, void *dfine, void *dcoarse, bool adds,
-                                  cudaStream_t stream)
+static cudaError_t upsample_add_backward(const upsample_t *u, const void *dy, void *dfine, void *dcoarse,
+                                         bool adds, cudaStream_t stream)
 {
     return u->narrow ? backward_of<uint16_t>(u, dy, dfine, dcoarse, adds, stream)
                      : backward_of<float>(u, dy, dfine, dcoarse, adds, stream);
 }
+
+/* dtype: of all tensors of the call, which may be copies. */
+static upsample_t upsample_of(const op_t *op, dtype_t dtype)
+{
+    const int64_t *x = op->desc.x[1].dim;
+    return upsample_t{x[0] * x[1], x[2], x[3], dtype == DTYPE_BF16};
+}
+
+static err_t cuda_upsample_add_forward(const op_t *op, const op_args_t *args)
+{
+    upsample_t u = upsample_of(op, args->y[0].dtype);
+    E_CUDA(upsample_add_forward(&u, args->x[0].data, args->x[1].data, args->y[0].data, cuda_stream()),
+           "upsample_add");
+    return ERR_OK;
+}
+
+static err_t cuda_upsample_add_backward(const op_t *op, const op_args_t *args)
+{
+    upsample_t u = upsample_of(op, args->dy[0].dtype);
+    const tensor_t *dy = &args->dy[0];
+    void *fine = args->dx[0].data, *coarse = args->dx[1].data;
+    const bool adds = fine && args->accumulate_dx[0];
+    if (adds) TRY(cuda_accumulate(fine, dy->data, shape_count(dy->shape), dy->dtype));
+    if (adds || fine == dy->data) fine = nullptr;
+    if (!fine && !coarse) return ERR_OK;
+    E_CUDA(upsample_add_backward(&u, dy->data, fine, coarse, args->accumulate_dx[1], cuda_stream()),
+           "upsample_add, backward");
+    return ERR_OK;
+}
+
+const op_kernel_t cuda_upsample_add = {.forward = cuda_upsample_add_forward,
+                                       .backward = cuda_upsample_add_backward,
+                                       .accumulates = true,
+                                       .bf16 = true};

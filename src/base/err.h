@@ -43,7 +43,7 @@ void err_take(err_t code, err_info_t *out);
 err_t err_put(const err_info_t *info);
 
 /* Aborts the process. For the program's own invariants only, never for input. */
-_Noreturn void err_assert_failed(const char *expression, const char *file, int line);
+void err_assert_failed(const char *expression, const char *file, int line) __attribute__((noreturn));
 
 /* Narrows to int, for library calls with int counts. ASSERTs that the value fits. */
 int narrow_int(int64_t value);

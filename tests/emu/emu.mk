@@ -2,8 +2,8 @@
 # objects $(EMU_KERNELS) of kernels/cuda/*.cu and link $(EMU_LIBS) instead of libcudart; cublasLt and NCCL, which the program
 # would load at run time, are then already in the process (base/process.h). So is cuDNN in a build with it.
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(or $(realpath $(shell command -v nvcc 2>/dev/null)),/usr/local/cuda/bin/nvcc))
-EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -O2 -g1 -fPIC -ffp-contract=off -fno-omit-frame-pointer -pthread -Wall -Wextra -Werror \
-	-Wno-unknown-pragmas -I. -Isrc -Itests/emu -Itests/emu/include -isystem $(CUDA_HOME)/include \
+EMU_FLAGS = -std=c++20 -D_GNU_SOURCE -O2 -g1 -fPIC -ffp-contract=off -fno-omit-frame-pointer -pthread -Wall -Wextra -Werror \
+	-Wno-unknown-pragmas -Wno-missing-field-initializers -I. -Isrc -Itests/emu -Itests/emu/include -isystem $(CUDA_HOME)/include \
 	-isystem $(CUDA_HOME)/include/cccl $(CUDNN_CFLAGS) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined)
 EMU_DIR  := $(BUILD)/emu
 EMU_SRC  := $(filter-out $(if $(HAVE_CUDNN),,tests/emu/cudnn% tests/emu/test_emu_cudnn%),$(wildcard tests/emu/*.cc))
@@ -46,16 +46,16 @@ $(EMU_DIR)/tests/%: tests/emu/%.cc $(EMU_LIB)
 	$(Q)$(CXX) $(EMU_FLAGS) -MMD -MP -o $@ $< $(EMU_LIBS)
 
 # The program, and a test of tests/unit or tests/mpi: $(EMU_DIR)/dptrain, $(EMU_DIR)/unit/test_NAME.
-$(EMU_DIR)/dptrain: $(BUILD)/src/main.o $(LIB) $(EMU_KERNELS) $(EMU_LIB)
+$(EMU_DIR)/dptrain: $(BUILD)/src/main.o $(EMU_KERNELS) $(LIB) $(EMU_LIB)
 	@echo "  LD    $@"
 	$(Q)$(MPICC) -o $@ $(filter-out %.so,$^) $(EMU_LIBS) $(LDLIBS_HOST)
 $(EMU_DIR)/unit/%: tests/unit/%.c $(LIB) $(EMU_KERNELS) $(EMU_LIB)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -o $@ $< $(LIB) $(EMU_KERNELS) $(EMU_LIBS) $(LDLIBS_HOST)
+	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -o $@ $< $(EMU_KERNELS) $(LIB) $(EMU_LIBS) $(LDLIBS_HOST)
 $(EMU_DIR)/mpi/%: tests/mpi/%.c $(LIB) $(EMU_KERNELS) $(EMU_LIB)
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -o $@ $< $(LIB) $(EMU_KERNELS) $(EMU_LIBS) $(LDLIBS_HOST)
+	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -o $@ $< $(EMU_KERNELS) $(LIB) $(EMU_LIBS) $(LDLIBS_HOST)
 
 -include $(EMU_OBJ:.o=.d) $(EMU_KERNELS:.o=.d) $(EMU_TESTS:=.d) $(wildcard $(EMU_DIR)/unit/*.d $(EMU_DIR)/mpi/*.d)

@@ -2,8 +2,8 @@
 /* The epilogue of conv2d and linear after their products: bias, ReLU, max pooling; its gradient; and
  * sums of parts. */
 #include "kernels/cuda/bf16.cuh"
+#include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/divide.cuh"
-#include "kernels/cuda/kernels_product.h"
 #include "kernels/cuda/launch.cuh"
 
 namespace

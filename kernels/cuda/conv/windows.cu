@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The windows of a convolution as rows of a matrix, the way back, and weights as those products read them; the
  * products are cuBLASLt's (conv/gemm.c). */
+#include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/divide.cuh"
-#include "kernels/cuda/kernels_product.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace
@@ -211,4 +211,28 @@ cudaError_t arrange_weight(const weight_args_t *args, cudaStream_t stream)
                       row, inner, n);
     return launch(arrange<float>, grid_for(n), BLOCK, stream, *args, static_cast<float *>(args->to), row,
                   inner, n);
+}
+
+conv_shape_t conv_shape_of(const op_desc_t *desc)
+{
+    const conv2d_attr_t *a = &desc->attr.conv2d;
+    const int64_t *x = desc->x[0].dim;
+    int64_t height, width;
+    op_conv2d_cells(desc, &height, &width);
+    return conv_shape_t{.n = x[0],
+                        .h = (int)x[1],
+                        .w = (int)x[2],
+                        .c = (int)x[3],
+                        .oh = (int)height,
+                        .ow = (int)width,
+                        .k = (int)a->out_channels,
+                        .kernel_h = a->kernel_h,
+                        .kernel_w = a->kernel_w,
+                        .stride_h = a->stride_h,
+                        .stride_w = a->stride_w,
+                        .pad_h = a->pad_h,
+                        .pad_w = a->pad_w,
+                        .dilation_h = a->dilation_h,
+                        .dilation_w = a->dilation_w,
+                        .groups = a->groups};
 }
