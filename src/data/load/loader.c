@@ -207,7 +207,7 @@ static void release_block(const loader_t *loader, void *in_out_pointer)
     *block = NULL;
 }
 
-/* Allocates a batch and touches all its pages. free_slot also frees what an error left. */
+/* Allocates a batch and touches all its pages. */
 static err_t make_slot(const loader_t *loader, slot_t *slot)
 {
     const loader_options_t *o = &loader->options;
@@ -232,21 +232,6 @@ static err_t make_slot(const loader_t *loader, slot_t *slot)
         mem_touch(out->offsets, (size_t)(n + 1) * sizeof *out->offsets);
     }
     return ERR_OK;
-}
-
-static void free_slot(const loader_t *loader, slot_t *slot)
-{
-    batch_t *batch = &slot->batch;
-    release_block(loader, &batch->pixels);
-    release_block(loader, &batch->bytes);
-    release_block(loader, &batch->maps);
-    for (int k = 0; k < FIELDS_MAX; k++) {
-        release_block(loader, &batch->fields[k].data);
-        mem_free(&batch->fields[k].offsets);
-    }
-    mem_free(&batch->places);
-    mem_free(&batch->index);
-    mem_free(&slot->wanted);
 }
 
 /* Puts an image on its canvas, or notes where it goes. */
@@ -598,7 +583,19 @@ void loader_close(loader_t **in_out)
         pthread_cond_destroy(&loader->changed);
         pthread_mutex_destroy(&loader->mutex);
     }
-    for (int i = 0; i < MAX_SLOTS; i++) free_slot(loader, &loader->slots[i]);
+    for (int i = 0; i < MAX_SLOTS; i++) { /* also what an error left */
+        batch_t *batch = &loader->slots[i].batch;
+        release_block(loader, &batch->pixels);
+        release_block(loader, &batch->bytes);
+        release_block(loader, &batch->maps);
+        for (int k = 0; k < FIELDS_MAX; k++) {
+            release_block(loader, &batch->fields[k].data);
+            mem_free(&batch->fields[k].offsets);
+        }
+        mem_free(&batch->places);
+        mem_free(&batch->index);
+        mem_free(&loader->slots[i].wanted);
+    }
     mem_free(&loader->workers);
     mem_free(in_out);
 }

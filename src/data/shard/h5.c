@@ -148,32 +148,26 @@ static err_t raise_newer(const seal_file_t *f, const seal_t *seal)
           f->kind, f->path, seal->schema, SHARD_SCHEMA);
 }
 
-/* The seal's digest does not cover its schema and plan, so they are compared with the copies in the file. */
-static err_t check_inside(const h5_tree_t *tree, const seal_t *seal)
-{
-    const seal_file_t *f = &tree->file;
-    int64_t schema;
-    uint64_t plan;
-    TRY(shard_h5_read_int(tree, "schema", &schema));
-    if (schema != seal->schema)
-        RAISE(ERR_DATA, "the %s %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
-              f->kind, f->path, seal->schema, schema);
-    if (schema > SHARD_SCHEMA) return raise_newer(f, seal);
-    TRY(shard_h5_read_hash(tree, "plan", &plan));
-    if (plan != seal->plan || plan == 0)
-        RAISE(ERR_DATA,
-              "the %s %s is damaged: its first bytes say plan %016" PRIx64 ", its content %016" PRIx64,
-              f->kind, f->path, seal->plan, plan);
-    return ERR_OK;
-}
-
 err_t shard_h5_open(h5_tree_t *tree, const seal_file_t *file, seal_t *seal)
 {
     *tree = (h5_tree_t){.file = *file};
     TRY(seal_verify(file, seal));
     err_t err = h5_tree_open(tree, file, seal->n_bytes);
     if (err != ERR_OK) return seal->schema > SHARD_SCHEMA ? raise_newer(file, seal) : err;
-    return check_inside(tree, seal);
+    /* The seal's digest does not cover its schema and plan, so they are compared with the copies in the file. */
+    int64_t schema;
+    uint64_t plan;
+    TRY(shard_h5_read_int(tree, "schema", &schema));
+    if (schema != seal->schema)
+        RAISE(ERR_DATA, "the %s %s is damaged: its first bytes say schema %" PRId64 ", its content %" PRId64,
+              file->kind, file->path, seal->schema, schema);
+    if (schema > SHARD_SCHEMA) return raise_newer(file, seal);
+    TRY(shard_h5_read_hash(tree, "plan", &plan));
+    if (plan != seal->plan || plan == 0)
+        RAISE(ERR_DATA,
+              "the %s %s is damaged: its first bytes say plan %016" PRIx64 ", its content %016" PRIx64,
+              file->kind, file->path, seal->plan, plan);
+    return ERR_OK;
 }
 
 static err_t find_attr(const h5_tree_t *tree, const char *name, const h5_value_t **out)

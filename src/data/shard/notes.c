@@ -163,16 +163,6 @@ static err_t check_polygons(const annotation_t *a, uint64_t n_points)
     return ERR_OK;
 }
 
-static err_t check_runs(const annotation_t *a, const sample_t *sample)
-{
-    int64_t sum = 0;
-    for (int32_t i = 0; i < a->n_runs; i++) sum += a->runs[i];
-    if (sum != (int64_t)sample->width * sample->height)
-        RAISE(ERR_DATA, "its runs add up to %lld pixels, but the image has %d×%d", (long long)sum,
-              sample->width, sample->height);
-    return ERR_OK;
-}
-
 /* The counts must match the segmentation's form. */
 static bool fits_segmentation(const item_t *item)
 {
@@ -220,7 +210,11 @@ static err_t read_annotation(rest_t *rest, const sample_t *sample, int64_t n_cat
     if (item->segmentation == SEGMENTATION_RLE) {
         out->n_runs = (int32_t)item->n_runs;
         out->runs = (const uint32_t *)(const void *)tail;
-        return check_runs(out, sample);
+        int64_t sum = 0;
+        for (int32_t i = 0; i < out->n_runs; i++) sum += out->runs[i];
+        if (sum != (int64_t)sample->width * sample->height)
+            RAISE(ERR_DATA, "its runs add up to %lld pixels, but the image has %d×%d", (long long)sum,
+                  sample->width, sample->height);
     }
     return ERR_OK;
 }

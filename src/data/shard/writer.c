@@ -121,17 +121,6 @@ err_t shard_add(shard_writer_t *w, const sample_t *sample)
     return ERR_OK;
 }
 
-static err_t write_zeros(shard_writer_t *w, int64_t from, int64_t to, char *buffer)
-{
-    memset(buffer, 0, PIECE_BYTES);
-    while (from < to) {
-        int64_t n = to - from < PIECE_BYTES ? to - from : PIECE_BYTES;
-        TRY(fs_temp_write(&w->temp, from, buffer, (size_t)n));
-        from += n;
-    }
-    return ERR_OK;
-}
-
 /* Moves the images to the offset `to`, starting from the end that is not overwritten, and clears or truncates
  * their old place, because HDF5 writes its own parts when the file is closed. */
 static err_t move_images(shard_writer_t *w, int64_t to)
@@ -151,7 +140,11 @@ static err_t move_images(shard_writer_t *w, int64_t to)
         if (err == ERR_OK) err = fs_temp_write(&w->temp, to + at, buffer, (size_t)n);
         done += n;
     }
-    if (err == ERR_OK && to > from) err = write_zeros(w, from, to < from + n_all ? to : from + n_all, buffer);
+    /* Clears the part of the old place that the new one leaves; nothing if that is below. */
+    const int64_t end = to > from + n_all ? from + n_all : to;
+    memset(buffer, 0, PIECE_BYTES);
+    for (int64_t at = from; err == ERR_OK && at < end; at += PIECE_BYTES)
+        err = fs_temp_write(&w->temp, at, buffer, (size_t)(end - at < PIECE_BYTES ? end - at : PIECE_BYTES));
     mem_free(&buffer);
     if (err == ERR_OK && to < from && ftruncate(w->temp.fd, (off_t)(to + n_all)) != 0)
         return fs_temp_fail(&w->temp, errno);
@@ -242,13 +235,8 @@ bool shard_is_done(const shard_plan_t *plan)
     return done;
 }
 
-/* The file must be the part of the plan that its name indicates. */
-static err_t load_shard(const shard_plan_t *plan, const h5_tree_t *tree, const seal_t *seal,
-                        shard_file_t *file, shard_entry_t *entries)
+err_t shard_load(const shard_plan_t *plan, shard_file_t *file, shard_entry_t *entries)
 {
-    if (seal->plan != plan->plan)
-        RAISE(ERR_DATA, "the shard %s belongs to another plan: %016" PRIx64 ", not %016" PRIx64,
-              tree->file.path, seal->plan, plan->plan);
     const struct {
         const char *name;
         int64_t value;
@@ -256,39 +244,39 @@ static err_t load_shard(const shard_plan_t *plan, const h5_tree_t *tree, const s
                   {"n_shards", plan->n_shards},
                   {"first", plan->first},
                   {"n_samples", plan->n_samples}};
-    const char *path = tree->file.path;
-    char split[16];
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        int64_t value;
-        TRY(shard_h5_read_int(tree, wanted[i].name, &value));
-        if (value != wanted[i].value)
-            RAISE(ERR_DATA, "the shard %s has %s %" PRId64 "; expected %" PRId64, path, wanted[i].name, value,
-                  wanted[i].value);
-    }
-    TRY(shard_h5_read_text(tree, "split", split, sizeof split));
-    if (strcmp(split, split_names[plan->split]) != 0)
-        RAISE(ERR_DATA, "the shard %s has split %s; expected %s", path, split, split_names[plan->split]);
-    *file = (shard_file_t){.first = plan->first,
-                           .n_samples = plan->n_samples,
-                           .n_bytes = seal->n_bytes,
-                           .digest_high = seal->digest_high,
-                           .digest_low = seal->digest_low};
-    shard_name(plan->split, plan->number, plan->n_shards, file->name);
-    TRY(shard_h5_read_int(tree, "n_annotations", &file->n_annotations));
-    TRY(shard_h5_read_int(tree, "n_crowds", &file->n_crowds));
-    return shard_h5_read(tree, "/records", SHARD_ENTRIES, plan->n_samples, entries);
-}
-
-err_t shard_load(const shard_plan_t *plan, shard_file_t *file, shard_entry_t *entries)
-{
-    char path[FS_PATH_MAX];
+    char path[FS_PATH_MAX], split[16];
     int fd;
     h5_tree_t tree;
     seal_t seal;
     TRY(open_shard(plan, path, &fd));
     const seal_file_t sealed = {fd, path, "shard"};
-    err_t err = shard_h5_open(&tree, &sealed, &seal);
-    if (err == ERR_OK) err = load_shard(plan, &tree, &seal, file, entries);
+    err_t err = ERR_OK;
+    TRY_OUT(err, shard_h5_open(&tree, &sealed, &seal));
+    if (seal.plan != plan->plan)
+        RAISE_OUT(err, ERR_DATA, "the shard %s belongs to another plan: %016" PRIx64 ", not %016" PRIx64,
+                  path, seal.plan, plan->plan);
+    /* The file must be the part of the plan that its name indicates. */
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        int64_t value;
+        TRY_OUT(err, shard_h5_read_int(&tree, wanted[i].name, &value));
+        if (value != wanted[i].value)
+            RAISE_OUT(err, ERR_DATA, "the shard %s has %s %" PRId64 "; expected %" PRId64, path,
+                      wanted[i].name, value, wanted[i].value);
+    }
+    TRY_OUT(err, shard_h5_read_text(&tree, "split", split, sizeof split));
+    if (strcmp(split, split_names[plan->split]) != 0)
+        RAISE_OUT(err, ERR_DATA, "the shard %s has split %s; expected %s", path, split,
+                  split_names[plan->split]);
+    *file = (shard_file_t){.first = plan->first,
+                           .n_samples = plan->n_samples,
+                           .n_bytes = seal.n_bytes,
+                           .digest_high = seal.digest_high,
+                           .digest_low = seal.digest_low};
+    shard_name(plan->split, plan->number, plan->n_shards, file->name);
+    TRY_OUT(err, shard_h5_read_int(&tree, "n_annotations", &file->n_annotations));
+    TRY_OUT(err, shard_h5_read_int(&tree, "n_crowds", &file->n_crowds));
+    err = shard_h5_read(&tree, "/records", SHARD_ENTRIES, plan->n_samples, entries);
+out:
     h5_tree_close(&tree);
     close(fd);
     return err;

@@ -60,17 +60,6 @@ static err_t read_image(surveyor_t *s, split_t number, int64_t index, sample_t *
     return ERR_OK;
 }
 
-static void note_size(surveyor_t *s, split_t split, int64_t index, const sample_t *sample)
-{
-    const source_entry_t *entry = &s->source->entries[split][index];
-    int32_t width = entry->width, height = entry->height;
-    if (sample && sample->width > 0) width = sample->width, height = sample->height;
-    s->bytes.values[s->bytes.n++] = (double)source_stored_bytes(s->source, entry);
-    if (width == 0) return;
-    s->width.values[s->width.n++] = width;
-    s->height.values[s->height.n++] = height;
-}
-
 /* Annotations of unreadable images count, too. */
 static err_t count_image(surveyor_t *s, split_t number, int64_t index)
 {
@@ -88,7 +77,13 @@ static err_t count_image(surveyor_t *s, split_t number, int64_t index)
     if (err == ERR_DATA && !unreadable && s->options->tell) s->options->tell(err_message());
     split->n_unreadable += unreadable || err == ERR_DATA;
     if (err == ERR_OK) count_annotations(s, &sample, split);
-    note_size(s, number, index, err == ERR_OK ? &sample : NULL);
+    const source_entry_t *entry = &s->source->entries[number][index];
+    int32_t width = entry->width, height = entry->height;
+    if (err == ERR_OK && sample.width > 0) width = sample.width, height = sample.height;
+    s->bytes.values[s->bytes.n++] = (double)source_stored_bytes(s->source, entry);
+    if (width == 0) return ERR_OK;
+    s->width.values[s->width.n++] = width;
+    s->height.values[s->height.n++] = height;
     return ERR_OK;
 }
 
@@ -97,21 +92,6 @@ static survey_range_t range_of(sizes_t *sizes)
     if (sizes->n == 0) return (survey_range_t){0};
     const double median = stats_median(sizes->values, sizes->n); /* sorts */
     return (survey_range_t){sizes->n, sizes->values[0], median, sizes->values[sizes->n - 1]};
-}
-
-static err_t survey_split(surveyor_t *s, split_t number)
-{
-    survey_split_t *split = &s->survey->splits[number];
-    split->n_images = s->source->n_samples[number];
-    s->width.n = s->height.n = s->bytes.n = 0;
-    for (int64_t i = 0; i < split->n_images; i++) {
-        TRY(count_image(s, number, i));
-        progress_draw("counting images", s->n_seen, s->n_total, "");
-    }
-    split->width = range_of(&s->width);
-    split->height = range_of(&s->height);
-    split->bytes = range_of(&s->bytes);
-    return ERR_OK;
 }
 
 err_t survey_run(const source_t *source, const survey_options_t *options, survey_t *out)
@@ -127,7 +107,18 @@ err_t survey_run(const source_t *source, const survey_options_t *options, survey
     TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of images", &s.width.values));
     TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of images", &s.height.values));
     TRY_OUT(err, mem_new_array(most, sizeof(double), "sizes of images", &s.bytes.values));
-    for (split_t split = 0; split < SPLIT_COUNT; split++) TRY_OUT(err, survey_split(&s, split));
+    for (split_t number = 0; number < SPLIT_COUNT; number++) {
+        survey_split_t *split = &out->splits[number];
+        split->n_images = n[number];
+        s.width.n = s.height.n = s.bytes.n = 0;
+        for (int64_t i = 0; i < split->n_images; i++) {
+            TRY_OUT(err, count_image(&s, number, i));
+            progress_draw("counting images", s.n_seen, s.n_total, "");
+        }
+        split->width = range_of(&s.width);
+        split->height = range_of(&s.height);
+        split->bytes = range_of(&s.bytes);
+    }
 out:
     progress_clear_line();
     source_free_buffer(source, &s.buffer);

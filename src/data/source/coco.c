@@ -172,22 +172,6 @@ static err_t settle_missing(source_t *source, split_t split, int64_t n_missing, 
     return ERR_OK;
 }
 
-/* Two images of the list that are one file: the same photo twice, or names that have become the same. */
-static err_t check_same_file(const impl_t *impl, split_t split, int64_t index)
-{
-    const coco_image_t *images = impl->images[split], *listed = impl->coco[split]->images;
-    for (int64_t i = 0; i < index; i++)
-        if (strcmp(images[i].name, images[index].name) == 0 &&
-            strcmp(listed[i].name, listed[index].name) != 0)
-            RAISE(ERR_DATA,
-                  "%s: images %" PRId64 " (%s) and %" PRId64
-                  " (%s) would both be %s/%s; keep one of them, or "
-                  "give each its file",
-                  list_of(impl, split), listed[i].id, listed[i].name, listed[index].id, listed[index].name,
-                  below_base(impl, impl->folders[split]), images[index].name);
-    return ERR_OK;
-}
-
 typedef struct measured {
     int64_t n_missing, n_renamed, n_twice;
     const char *missing; /* the first ones */
@@ -222,7 +206,18 @@ static err_t measure_file(const source_t *source, int fd, split_t split, int64_t
     TRY(intern_text(&m->files, image->name, &word));
     if (m->files.n > n) return ERR_OK;
     if (m->n_twice++ == 0) m->twice = i;
-    return m->n_twice <= FEW_IMAGES ? check_same_file(impl, split, i) : ERR_OK;
+    if (m->n_twice > FEW_IMAGES) return ERR_OK;
+    /* Two images of the list that are one file: the same photo twice, or names that have become the same. */
+    const coco_image_t *images = impl->images[split], *listed = impl->coco[split]->images;
+    for (int64_t k = 0; k < i; k++)
+        if (strcmp(images[k].name, image->name) == 0 && strcmp(listed[k].name, listed[i].name) != 0)
+            RAISE(ERR_DATA,
+                  "%s: images %" PRId64 " (%s) and %" PRId64
+                  " (%s) would both be %s/%s; keep one of them, or "
+                  "give each its file",
+                  list_of(impl, split), listed[k].id, listed[k].name, listed[i].id, listed[i].name,
+                  below_base(impl, folder), image->name);
+    return ERR_OK;
 }
 
 static err_t measure_files(source_t *source, int fd, split_t split)

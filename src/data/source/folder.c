@@ -458,20 +458,6 @@ static const char *why_unfit(const source_t *source, const char *path, const fol
     return folder_has_images(path, SEARCH_DEPTH) ? NULL : "no images";
 }
 
-/* Of a validation folder: its images may be in one folder, without classes. */
-static err_t check_some_class(const source_t *source, const char *path, const folder_names_t *folders)
-{
-    const char *train = ((const impl_t *)source->impl)->parts[SPLIT_TRAIN].folder;
-    if (!source->categories) return ERR_OK;
-    for (int64_t i = 0; i < folders->n; i++)
-        if (find_label(source, folders->names[i]) >= 0) return ERR_OK;
-    RAISE(
-        ERR_DATA,
-        "%s has no folder of a training class such as %s, but %s; sort its images into folders as in %s, or move %s "
-        "away to validate on the training images",
-        path, source->categories[0].name, folders->names[0], train, path);
-}
-
 /* Opens train/ or, without it, the folders that are not splits. */
 static err_t open_training(source_t *source, layout_t *layout)
 {
@@ -517,7 +503,14 @@ static err_t open_validation(source_t *source, layout_t *layout)
     }
     if (!layout->of[FOLDER_TRAIN]) TRY(check_not_class(part->folder, layout->of[role], l, &layout->classes));
     if (l->folders.n == 0) return folder_report_no_classes(part->folder, l, train[0] ? train : NULL);
-    TRY(check_some_class(source, part->folder, &l->folders));
+    bool known = !source->categories; /* its images may be in one folder, without classes */
+    for (int64_t i = 0; !known && i < l->folders.n; i++) known = find_label(source, l->folders.names[i]) >= 0;
+    if (!known)
+        RAISE(
+            ERR_DATA,
+            "%s has no folder of a training class such as %s, but %s; sort its images into folders as in %s, or move "
+            "%s away to validate on the training images",
+            part->folder, source->categories[0].name, l->folders.names[0], train, part->folder);
     TRY(enter_path(impl, part->folder));
     TRY(open_part(source, SPLIT_VAL, &l->folders));
     layout->val = layout->of[role];
