@@ -236,24 +236,20 @@ static err_t probe_sample(dataset_reader_t *reader, dataset_request_t *request, 
     return err;
 }
 
-static err_t probe_split(dataset_reader_t *reader, split_t split, corrupt_samples_t *bad)
-{
-    const int64_t n = reader->dataset->info.n_samples[split], looks = n < MAX_LOOKS ? n : MAX_LOOKS;
-    formats_t known = {.n = 0};
-    for (int64_t i = 0; i < looks; i++) {
-        dataset_request_t request = {.split = split, .index = i * n / looks};
-        TRY(probe_sample(reader, &request, &known, bad));
-    }
-    return ERR_OK;
-}
-
 err_t probe_images(const dataset_t *dataset, corrupt_samples_t *bad)
 {
     dataset_reader_t reader = {0};
     err_t err = ERR_OK;
     if (!dataset->ops->read) return ERR_OK;
     TRY_OUT(err, dataset_reader_open(dataset, &reader));
-    for (split_t split = 0; split < SPLIT_COUNT; split++) TRY_OUT(err, probe_split(&reader, split, bad));
+    for (split_t split = 0; split < SPLIT_COUNT; split++) {
+        const int64_t n = reader.dataset->info.n_samples[split], looks = n < MAX_LOOKS ? n : MAX_LOOKS;
+        formats_t known = {.n = 0};
+        for (int64_t i = 0; i < looks; i++) {
+            dataset_request_t request = {.split = split, .index = i * n / looks};
+            TRY_OUT(err, probe_sample(&reader, &request, &known, bad));
+        }
+    }
 out:
     dataset_reader_close(&reader);
     return err;

@@ -183,14 +183,6 @@ static err_t make_pixels(prefetcher_t *prefetcher, int64_t number)
     return prefetcher->backend->pixels(&args);
 }
 
-static void use_host_batch(prefetcher_t *prefetcher, const batch_t *from)
-{
-    prefetcher->batch.n_global = from->n_global, prefetcher->batch.first = from->first;
-    prefetcher->batch.n = from->n;
-    prefetcher->batch.pixels = from->pixels;
-    use_host_fields(prefetcher, from);
-}
-
 static void *field_of(const prefetcher_t *prefetcher, const prefetcher_batch_t *batch, const char *name)
 {
     for (int k = 0; k < prefetcher->fields.n; k++)
@@ -221,10 +213,14 @@ err_t prefetcher_next(prefetcher_t *prefetcher, prefetcher_batch_t *out)
     from = prefetcher->ahead;
     prefetcher->ahead = NULL;
     batch->from = from;
-    if (on_host)
-        use_host_batch(prefetcher, from);
-    else
+    if (on_host) {
+        batch->n_global = from->n_global, batch->first = from->first;
+        batch->n = from->n;
+        batch->pixels = from->pixels;
+        use_host_fields(prefetcher, from);
+    } else {
         TRY(make_pixels(prefetcher, prefetcher->n_fetched - 1));
+    }
     if (!on_host && prefetcher->fields.on_host) use_host_fields(prefetcher, from);
     *out = *batch;
     return ERR_OK;

@@ -84,17 +84,6 @@ err_t optim_options_check(const optim_options_t *o)
     return ERR_OK;
 }
 
-/* The flat buffer's order differs from that of graph->params. */
-static void sort_by_offset(optim_range_t *ranges, int n)
-{
-    for (int i = 1; i < n; i++) {
-        optim_range_t range = ranges[i];
-        int k = i;
-        for (; k > 0 && ranges[k - 1].first > range.first; k--) ranges[k] = ranges[k - 1];
-        ranges[k] = range;
-    }
-}
-
 /* A range extends to the start of the next, including the padding. LARS has a ratio per weight, so only
  * parameters without one are merged. */
 static void make_ranges(optim_t *o, const graph_t *graph)
@@ -108,7 +97,13 @@ static void make_ranges(optim_t *o, const graph_t *graph)
             ranges[n_trained++] =
                 (optim_range_t){.first = p->offset, .is_weight = o->options.decay_all || p->shape.n_dims > 1};
     }
-    sort_by_offset(ranges, n_trained);
+    /* The flat buffer's order differs from that of graph->params. */
+    for (int i = 1; i < n_trained; i++) {
+        optim_range_t range = ranges[i];
+        int k = i;
+        for (; k > 0 && ranges[k - 1].first > range.first; k--) ranges[k] = ranges[k - 1];
+        ranges[k] = range;
+    }
     for (int i = 0; i < n_trained; i++) {
         int64_t end = i + 1 < n_trained ? ranges[i + 1].first : graph->n_flat_trained;
         bool merge = n > 0 && (alike || (ranges[i].is_weight == ranges[n - 1].is_weight &&
@@ -202,30 +197,27 @@ static double *host_norms(const optim_t *o, int64_t step)
     return (double *)o->norms.host + step % BACKEND_SLOTS * OPTIM_RATIO;
 }
 
-/* Norms, scale and ratios on the device; the host gets the first two when the step has ended. */
-static err_t enqueue_norms(const optim_t *o, const optim_step_t *step)
-{
-    const optim_norms_t norms = {.weight = step->weights,
-                                 .gradient = step->gradients,
-                                 .spans = o->spans.device,
-                                 .n_spans = o->n_ranges,
-                                 .n_longest = o->n_longest,
-                                 .clip_norm = o->options.clip_norm,
-                                 .trust = o->kind == OPTIM_LARS ? o->options.lars_trust : 0,
-                                 .weight_decay = o->options.weight_decay,
-                                 .epsilon = o->options.epsilon,
-                                 .out = o->norms.device};
-    TRY(o->backend->norms(&norms));
-    return o->backend->memory->download(host_norms(o, step->step), o->norms.device,
-                                        OPTIM_RATIO * sizeof(double));
-}
-
 /* Gradient norms and the clipping factor, if needed. */
 static err_t measure_norms(optim_t *o, const optim_step_t *step)
 {
     double limit = o->options.clip_norm, squares = 0;
     if (!needs_norms(o)) return ERR_OK;
-    if (o->norms.device) return enqueue_norms(o, step);
+    if (o->norms.device) {
+        /* Norms, scale and ratios on the device; the host gets the first two when the step has ended. */
+        const optim_norms_t norms = {.weight = step->weights,
+                                     .gradient = step->gradients,
+                                     .spans = o->spans.device,
+                                     .n_spans = o->n_ranges,
+                                     .n_longest = o->n_longest,
+                                     .clip_norm = o->options.clip_norm,
+                                     .trust = o->kind == OPTIM_LARS ? o->options.lars_trust : 0,
+                                     .weight_decay = o->options.weight_decay,
+                                     .epsilon = o->options.epsilon,
+                                     .out = o->norms.device};
+        TRY(o->backend->norms(&norms));
+        return o->backend->memory->download(host_norms(o, step->step), o->norms.device,
+                                            OPTIM_RATIO * sizeof(double));
+    }
     for (int i = 0; i < o->n_ranges; i++) {
         optim_range_t *range = &o->ranges[i];
         TRY(o->backend->sum_squares(step->gradients + range->first, range->n, &range->gradient_squares));

@@ -156,17 +156,6 @@ static void add_row(table_t *t, const char *name, const double sec[N_COLUMNS])
     for (int c = 0; c < N_COLUMNS; c++) table_cell(t, "%.3f", 1e3 * sec[c]);
 }
 
-static void add_ranks(table_t *t, const profile_parts_t *ranks, int n)
-{
-    char name[16];
-    for (int r = 0; r < n; r++) {
-        double sec[N_COLUMNS];
-        for (int c = 0; c < N_COLUMNS; c++) sec[c] = value_of(&ranks[r], c);
-        snprintf(name, sizeof name, "%d", r);
-        add_row(t, name, sec);
-    }
-}
-
 /* Each column has its own quantiles: a row is not a rank. */
 static err_t add_quantiles(table_t *t, const profile_parts_t *ranks, int n)
 {
@@ -194,34 +183,36 @@ void profile_parts_print(const profile_parts_t *ranks, int n_ranks)
                  .units_below = true};
     for (int i = 0; i < RCNN_PARTS; i++)
         t.columns[1 + i] = (table_column_t){rcnn_part_names[i], .unit = "ms"};
-    if (n_ranks <= PROFILE_PARTS_ROWS)
-        add_ranks(&t, ranks, n_ranks);
-    else if (add_quantiles(&t, ranks, n_ranks) != ERR_OK)
+    for (int r = 0; r < n_ranks && n_ranks <= PROFILE_PARTS_ROWS; r++) {
+        double sec[N_COLUMNS];
+        char name[16];
+        for (int c = 0; c < N_COLUMNS; c++) sec[c] = value_of(&ranks[r], c);
+        snprintf(name, sizeof name, "%d", r);
+        add_row(&t, name, sec);
+    }
+    if (n_ranks > PROFILE_PARTS_ROWS && add_quantiles(&t, ranks, n_ranks) != ERR_OK)
         log_warn("no parts by rank: %s", err_message());
     table_log(&t);
     table_free(&t);
 }
 
-static void json_rank(const profile_parts_t *p, int rank, json_t *j)
-{
-    json_object_begin(j, NULL);
-    json_int(j, "rank", rank);
-    for (int i = 0; i < RCNN_PARTS; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "%s_sec", rcnn_part_names[i]);
-        json_real(j, name, p->part[i]);
-    }
-    json_real(j, "host_sec", p->host);
-    json_real(j, "exposed_comm_sec", p->waiting);
-    json_real(j, "other_sec", profile_parts_other(p));
-    json_real(j, "step_sec", p->total);
-    json_object_end(j);
-}
-
 void profile_parts_json(const profile_parts_t *ranks, int n_ranks, json_t *j)
 {
     json_array_begin(j, "parts");
-    for (int r = 0; r < n_ranks; r++) json_rank(&ranks[r], r, j);
+    for (int r = 0; r < n_ranks; r++) {
+        json_object_begin(j, NULL);
+        json_int(j, "rank", r);
+        for (int i = 0; i < RCNN_PARTS; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "%s_sec", rcnn_part_names[i]);
+            json_real(j, name, ranks[r].part[i]);
+        }
+        json_real(j, "host_sec", ranks[r].host);
+        json_real(j, "exposed_comm_sec", ranks[r].waiting);
+        json_real(j, "other_sec", profile_parts_other(&ranks[r]));
+        json_real(j, "step_sec", ranks[r].total);
+        json_object_end(j);
+    }
     json_array_end(j);
 }
 
@@ -252,29 +243,6 @@ static err_t average_ranks(comm_t *comm, double *values, int64_t n, int64_t n_st
 /* What is averaged of a layer, in this order. */
 enum { LAYER_SEC, LAYER_FLOPS = PROFILE_PASSES, LAYER_WORK, LAYER_VALUES = LAYER_WORK + 3 * OP_PASS_COUNT };
 
-static void pack_layer(const exec_cost_t *cost, double values[LAYER_VALUES])
-{
-    values[LAYER_SEC + PROFILE_FORWARD] = cost->forward_sec;
-    values[LAYER_SEC + PROFILE_BACKWARD] = cost->backward_sec;
-    values[LAYER_FLOPS] = 2 * (cost->forward_macs + cost->backward_macs);
-    for (int i = 0; i < OP_PASS_COUNT; i++) {
-        double *work = values + LAYER_WORK + 3 * i;
-        work[0] = cost->pass[i].n_calls;
-        work[1] = cost->pass[i].work.macs;
-        work[2] = cost->pass[i].work.bytes;
-    }
-}
-
-static void unpack_layer(const double values[LAYER_VALUES], profile_layer_t *layer)
-{
-    for (int i = 0; i < PROFILE_PASSES; i++) layer->pass[i].sec = values[LAYER_SEC + i];
-    layer->n_flops = values[LAYER_FLOPS];
-    for (int i = 0; i < OP_PASS_COUNT; i++) {
-        const double *work = values + LAYER_WORK + 3 * i;
-        layer->work[i] = (exec_pass_t){work[0], {work[1], work[2]}};
-    }
-}
-
 static err_t gather_layers(comm_t *comm, const exec_t *exec, int64_t n_steps, profile_t *out)
 {
     const graph_t *graph = exec_graph(exec);
@@ -284,13 +252,30 @@ static err_t gather_layers(comm_t *comm, const exec_t *exec, int64_t n_steps, pr
     TRY_OUT(err, comm_agree(comm, err, "gathering the profile"));
     const exec_cost_t *costs = exec_costs(exec);
     out->n_layers = graph->n_nodes;
-    for (int i = 0; i < out->n_layers; i++) pack_layer(&costs[i], values + LAYER_VALUES * i);
+    for (int i = 0; i < out->n_layers; i++) {
+        double *own = values + LAYER_VALUES * i;
+        own[LAYER_SEC + PROFILE_FORWARD] = costs[i].forward_sec;
+        own[LAYER_SEC + PROFILE_BACKWARD] = costs[i].backward_sec;
+        own[LAYER_FLOPS] = 2 * (costs[i].forward_macs + costs[i].backward_macs);
+        for (int k = 0; k < OP_PASS_COUNT; k++) {
+            double *work = own + LAYER_WORK + 3 * k;
+            work[0] = costs[i].pass[k].n_calls;
+            work[1] = costs[i].pass[k].work.macs;
+            work[2] = costs[i].pass[k].work.bytes;
+        }
+    }
     TRY_OUT(err, average_ranks(comm, values, LAYER_VALUES * (int64_t)out->n_layers, n_steps));
     for (int i = 0; i < out->n_layers; i++) {
         out->layers[i] = (profile_layer_t){.name = graph->nodes[i].name,
                                            .kind = graph->nodes[i].desc.kind,
                                            .algorithms = costs[i].algorithms};
-        unpack_layer(values + LAYER_VALUES * i, &out->layers[i]);
+        const double *own = values + LAYER_VALUES * i;
+        for (int k = 0; k < PROFILE_PASSES; k++) out->layers[i].pass[k].sec = own[LAYER_SEC + k];
+        out->layers[i].n_flops = own[LAYER_FLOPS];
+        for (int k = 0; k < OP_PASS_COUNT; k++) {
+            const double *work = own + LAYER_WORK + 3 * k;
+            out->layers[i].work[k] = (exec_pass_t){work[0], {work[1], work[2]}};
+        }
     }
     profile_sort(out->layers, out->n_layers);
 out:
@@ -547,19 +532,11 @@ static void log_rate(const char *what, double now, double measured, const char *
     log_info("  %s: %s per rank%s, %s", what, figure_rate(now / 1e9, unit).text, raised, about);
 }
 
-static void log_yardstick(const profile_t *p, bool bytes)
-{
-    const yardstick_t *y = &p->yardstick;
-    char beyond[64];
-    snprintf(beyond, sizeof beyond, "beyond %s of cache", figure_bytes(y->cache_bytes).text);
-    if (y->flops > 0) log_rate("peak of products", y->flops, p->measured.flops, "GFLOP/s", y->flops_from);
-    if (bytes && y->bytes_per_sec > 0)
-        log_rate("peak of bytes", y->bytes_per_sec, p->measured.bytes_per_sec, "GB/s", beyond);
-}
-
 static void log_layers(const profile_t *p)
 {
     enum { NAME_WIDTH = 17 };
+    const yardstick_t *y = &p->yardstick;
+    char beyond[64];
     const int n = p->n_layers < PROFILE_TOP ? p->n_layers : PROFILE_TOP;
     bool bytes = false;
     table_t t = {.columns = {{"layer", true, .max_width = NAME_WIDTH},
@@ -578,18 +555,10 @@ static void log_layers(const profile_t *p)
         }
     table_log(&t);
     table_free(&t);
-    log_yardstick(p, bytes);
-}
-
-/* The last of five lines: the first hint, else the most expensive layer. */
-static void log_most(const profile_t *p, const char *hint)
-{
-    if (hint)
-        log_info("  hint: %s", hint);
-    else if (p->n_layers > 0)
-        log_info("  most expensive layer: %s (%s), %s of step", p->layers[0].name,
-                 op_traits(p->layers[0].kind)->name,
-                 figure_percent(profile_layer_share(p, &p->layers[0])).text);
+    snprintf(beyond, sizeof beyond, "beyond %s of cache", figure_bytes(y->cache_bytes).text);
+    if (y->flops > 0) log_rate("peak of products", y->flops, p->measured.flops, "GFLOP/s", y->flops_from);
+    if (bytes && y->bytes_per_sec > 0)
+        log_rate("peak of bytes", y->bytes_per_sec, p->measured.bytes_per_sec, "GB/s", beyond);
 }
 
 void profile_print(const profile_t *p, bool whole)
@@ -619,7 +588,13 @@ void profile_print(const profile_t *p, bool whole)
     table_free(&t);
     int n_hints = profile_hints(p, hints);
     if (!whole) {
-        log_most(p, n_hints > 0 ? hints[0] : NULL);
+        /* The last of five lines. */
+        if (n_hints > 0)
+            log_info("  hint: %s", hints[0]);
+        else if (p->n_layers > 0)
+            log_info("  most expensive layer: %s (%s), %s of step", p->layers[0].name,
+                     op_traits(p->layers[0].kind)->name,
+                     figure_percent(profile_layer_share(p, &p->layers[0])).text);
         return;
     }
     if (p->ranks) profile_parts_print(p->ranks, p->n_ranks);
@@ -665,24 +640,10 @@ static void json_layer(const profile_t *p, const profile_layer_t *layer, json_t 
     json_object_end(j);
 }
 
-static void json_yardstick(const profile_t *p, json_t *j)
-{
-    const yardstick_t *y = &p->yardstick, *measured = &p->measured;
-    if (y->flops > 0) {
-        json_real(j, "peak_gflops", y->flops / 1e9);
-        json_string(j, "peak_from", y->flops_from);
-        json_real(j, "measured_peak_gflops", measured->flops / 1e9);
-    }
-    if (y->bytes_per_sec > 0) {
-        json_real(j, "memory_gbs", y->bytes_per_sec / 1e9);
-        json_real(j, "measured_memory_gbs", measured->bytes_per_sec / 1e9);
-        json_real(j, "cache_bytes", y->cache_bytes);
-    }
-}
-
 void profile_json(const profile_t *p, json_t *j)
 {
     const profile_split_t *s = &p->split;
+    const yardstick_t *y = &p->yardstick, *measured = &p->measured;
     char hints[PROFILE_MAX_HINTS][PROFILE_HINT_MAX];
     json_int(j, "steps", p->n_steps);
     json_int(j, "ranks", p->n_ranks);
@@ -695,7 +656,16 @@ void profile_json(const profile_t *p, json_t *j)
     json_real(j, "other_sec", other_sec(s));
     json_real(j, "allreduce_sec", p->sum_sec);
     cpu_use_json(&p->cpu, j);
-    json_yardstick(p, j);
+    if (y->flops > 0) {
+        json_real(j, "peak_gflops", y->flops / 1e9);
+        json_string(j, "peak_from", y->flops_from);
+        json_real(j, "measured_peak_gflops", measured->flops / 1e9);
+    }
+    if (y->bytes_per_sec > 0) {
+        json_real(j, "memory_gbs", y->bytes_per_sec / 1e9);
+        json_real(j, "measured_memory_gbs", measured->bytes_per_sec / 1e9);
+        json_real(j, "cache_bytes", y->cache_bytes);
+    }
     json_array_begin(j, "layers");
     for (int i = 0; i < p->n_layers; i++) json_layer(p, &p->layers[i], j);
     json_array_end(j);

@@ -63,12 +63,6 @@ static void thin_out(rank_times_t *t)
     t->stride *= 2;
 }
 
-static double window_median(rank_times_t *t, const phase_state_t *phase)
-{
-    for (int i = 0; i < t->n_samples; i++) t->sorted[i] = (double)phase->samples[i];
-    return stats_median(t->sorted, t->n_samples);
-}
-
 /* Half of the ranks or more take at least this long. */
 static double usual_sec(rank_times_t *t, int p)
 {
@@ -169,7 +163,8 @@ static int end_window(rank_times_t *t)
     for (int p = 0; p < RANK_PHASES; p++) {
         for (int r = 0; r < t->n_ranks; r++) {
             phase_state_t *phase = &t->ranks[r].phase[p];
-            phase->sec = window_median(t, phase);
+            for (int i = 0; i < t->n_samples; i++) t->sorted[i] = (double)phase->samples[i];
+            phase->sec = stats_median(t->sorted, t->n_samples);
             phase->sum_all += phase->sec;
         }
         usual[p] = usual_sec(t, p);

@@ -176,18 +176,6 @@ static err_t push_track(pipe_t *pipe, json_t *j, const timeline_t *line, int tra
     return ERR_OK;
 }
 
-static err_t push_rank(pipe_t *pipe, json_t *j, const timeline_t *line)
-{
-    char name[TOPO_HOST_MAX + 32];
-    snprintf(name, sizeof name, "rank %d on %s", pipe->comm->rank, pipe->comm->topo.host_name);
-    TRY(push_label(pipe, j, -1, "process_name", name, 0));
-    TRY(push_label(pipe, j, -1, "process_sort_index", NULL, pipe->comm->rank));
-    for (int track = 0; track < TRACE_N_TRACKS; track++) TRY(push_track(pipe, j, line, track));
-    if (pipe->n_used > 0) TRY(pipe_transfer(pipe));
-    pipe->n_used = 0;
-    return pipe_transfer(pipe);
-}
-
 /* Collective. Writes the events of one rank after another. */
 static err_t gather_events(pipe_t *pipe, json_t *j, const timeline_t *line)
 {
@@ -196,33 +184,20 @@ static err_t gather_events(pipe_t *pipe, json_t *j, const timeline_t *line)
         pipe->n_used = 0;
         pipe->began = r > 0;
         if (r == pipe->comm->rank) {
-            TRY(push_rank(pipe, j, line));
+            char name[TOPO_HOST_MAX + 32];
+            snprintf(name, sizeof name, "rank %d on %s", pipe->comm->rank, pipe->comm->topo.host_name);
+            TRY(push_label(pipe, j, -1, "process_name", name, 0));
+            TRY(push_label(pipe, j, -1, "process_sort_index", NULL, pipe->comm->rank));
+            for (int track = 0; track < TRACE_N_TRACKS; track++) TRY(push_track(pipe, j, line, track));
+            if (pipe->n_used > 0) TRY(pipe_transfer(pipe));
+            pipe->n_used = 0;
+            TRY(pipe_transfer(pipe));
             continue;
         }
         do TRY(pipe_transfer(pipe));
         while (pipe->n_used > 0);
     }
     return ERR_OK;
-}
-
-/* Writes everything before the events. */
-static void begin_file(const trace_file_t *trace, double error_sec, json_t *j, pipe_t *pipe)
-{
-    json_reset(j);
-    json_object_begin(j, NULL);
-    json_string(j, "displayTimeUnit", "ms");
-    json_object_begin(j, "otherData");
-    json_string(j, "dptrain", version_number);
-    json_string(j, "git", version_git_hash);
-    json_string(j, "model", trace->options.model);
-    json_int(j, "ranks", trace->comm->size);
-    json_int(j, "hosts", trace->comm->topo.n_hosts);
-    json_real(j, "clock_error_sec", error_sec);
-    json_object_end(j);
-    json_array_begin(j, "traceEvents");
-    if (pipe->err == ERR_OK) pipe->err = j->status;
-    if (j->status == ERR_OK) pipe_store(pipe, j->text, (int64_t)j->n_bytes);
-    pipe_store(pipe, "\n", 1);
 }
 
 static err_t finish_file(pipe_t *pipe, const char *path, const char *temp)
@@ -280,7 +255,22 @@ static err_t write_trace(trace_file_t *trace, const timeline_t *line, double err
                             strerror(errno));
     }
     TRY(comm_agree(trace->comm, err, "writing the trace"));
-    begin_file(trace, error_sec, &json, pipe);
+    /* Everything before the events. */
+    json_reset(&json);
+    json_object_begin(&json, NULL);
+    json_string(&json, "displayTimeUnit", "ms");
+    json_object_begin(&json, "otherData");
+    json_string(&json, "dptrain", version_number);
+    json_string(&json, "git", version_git_hash);
+    json_string(&json, "model", trace->options.model);
+    json_int(&json, "ranks", trace->comm->size);
+    json_int(&json, "hosts", trace->comm->topo.n_hosts);
+    json_real(&json, "clock_error_sec", error_sec);
+    json_object_end(&json);
+    json_array_begin(&json, "traceEvents");
+    if (pipe->err == ERR_OK) pipe->err = json.status;
+    if (json.status == ERR_OK) pipe_store(pipe, json.text, (int64_t)json.n_bytes);
+    pipe_store(pipe, "\n", 1);
     TRY_OUT(err, gather_events(pipe, &json, line));
     err = comm_agree(trace->comm, finish_file(pipe, path, temp), "writing the trace");
 out:

@@ -139,24 +139,6 @@ typedef struct target {
     bool differs;
 } target_t;
 
-/* Lists targets by their place in the record; checkpoints that no record tells of come last. */
-static err_t list_targets(const run_record_t *record, const int64_t *saved, int n_saved, target_t **out,
-                          int *n)
-{
-    static const char what[] = "steps to compare";
-    *n = 0;
-    TRY(mem_new_array(record->n_events + n_saved, sizeof **out, what, out));
-    for (int i = n_saved - 1; i >= 0; i--) {
-        const int start = run_record_start_of(record, record->n_starts - 1, saved[i]);
-        if (saved[i] > record->starts[start].first_step) (*out)[(*n)++] = (target_t){saved[i], start, false};
-    }
-    for (int i = 0; i < record->n_events; i++) {
-        const run_event_t *e = &record->events[i];
-        if (e->kind == RUN_CHECK) (*out)[(*n)++] = (target_t){e->step, e->start, e->differs};
-    }
-    return ERR_OK;
-}
-
 /* Whether a is the better end of an interval from step `from` that contains `step`; -1: any. */
 static bool is_better(const target_t *a, const target_t *b, int64_t step)
 {
@@ -194,7 +176,16 @@ static err_t choose_steps(const run_record_t *record, const char *folder, int64_
     int n_saved = 0, n = 0;
     err_t err;
     TRY_OUT(err, checkpoint_store_list(folder, &saved, &n_saved));
-    TRY_OUT(err, list_targets(record, saved, n_saved, &targets, &n));
+    /* By their place in the record; checkpoints that no record tells of come last. */
+    TRY_OUT(err, mem_new_array(record->n_events + n_saved, sizeof *targets, "steps to compare", &targets));
+    for (int i = n_saved - 1; i >= 0; i--) {
+        const int start = run_record_start_of(record, record->n_starts - 1, saved[i]);
+        if (saved[i] > record->starts[start].first_step) targets[n++] = (target_t){saved[i], start, false};
+    }
+    for (int i = 0; i < record->n_events; i++) {
+        const run_event_t *e = &record->events[i];
+        if (e->kind == RUN_CHECK) targets[n++] = (target_t){e->step, e->start, e->differs};
+    }
     out->from = step < 0 ? -1 : choose_checkpoint(folder, saved, n_saved, step, out->checkpoint);
     target = choose_target(targets, n, out->from, step);
     if (!target && step >= 0)
@@ -242,24 +233,6 @@ static err_t write_options(const json_value_t *from, char **out)
     return ERR_OK;
 }
 
-/* Another program may compute other bits. */
-static err_t check_program(const json_value_t *software)
-{
-    static const char *const keys[] = {"dptrain", "git", "compiler", "flags"};
-    const char *const here[] = {version_number, version_git_hash, version_compiler, version_flags};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *there = "";
-        json_get_text(software, keys[i], &there);
-        if (strcmp(there, here[i]) != 0)
-            RAISE(
-                ERR_USAGE,
-                "the run was computed by another build of dptrain (%s '%s'; this one: '%s'), which may give other bits: "
-                "replay with the run's own",
-                keys[i], there, here[i]);
-    }
-    return ERR_OK;
-}
-
 static void copy_text(const json_value_t *object, const char *key, char *out, size_t n_bytes)
 {
     const char *text = "";
@@ -290,7 +263,19 @@ static err_t read_start(run_record_t *record, int start, replay_plan_t *out, cha
             ERR_USAGE,
             "the run was not made with --reproducible V: its bits depend on the number of ranks and on measured choices, "
             "and cannot be computed again");
-    TRY(check_program(software));
+    /* Another program may compute other bits. */
+    static const char *const keys[] = {"dptrain", "git", "compiler", "flags"};
+    const char *const here[] = {version_number, version_git_hash, version_compiler, version_flags};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *there = "";
+        json_get_text(software, keys[i], &there);
+        if (strcmp(there, here[i]) != 0)
+            RAISE(
+                ERR_USAGE,
+                "the run was computed by another build of dptrain (%s '%s'; this one: '%s'), which may give other bits: "
+                "replay with the run's own",
+                keys[i], there, here[i]);
+    }
     if (!json_get_int(topology, "ranks", &out->n_ranks) || out->n_ranks < 1 ||
         out->n_shards % out->n_ranks != 0 || !json_get_int(topology, "threads", &out->n_threads))
         RAISE(ERR_DATA, "%s: a run record without its topology", record->path);

@@ -108,19 +108,6 @@ static int by_score(const void *pa, const void *pb)
     return (a->score < b->score) - (a->score > b->score);
 }
 
-static double precision_area(const ranked_t *ranked, int64_t n, int64_t n_positive)
-{
-    int64_t n_found = 0;
-    double sum = 0;
-    for (int64_t i = 0; i < n;) {
-        int64_t n_new = 0, first = i;
-        for (; i < n && by_score(&ranked[first], &ranked[i]) == 0; i++) n_new += ranked[i].positive;
-        n_found += n_new;
-        sum += (double)n_new * (double)n_found / (double)i;
-    }
-    return sum / (double)n_positive;
-}
-
 /* ranked: scratch space for n. */
 static double column_precision(const float *scores, const float *targets, int64_t n, int64_t stride,
                                ranked_t *ranked)
@@ -132,7 +119,15 @@ static double column_precision(const float *scores, const float *targets, int64_
     }
     if (n_positive == 0) return NAN;
     qsort(ranked, (size_t)n, sizeof *ranked, by_score);
-    return precision_area(ranked, n, n_positive);
+    int64_t n_found = 0;
+    double sum = 0;
+    for (int64_t i = 0; i < n;) {
+        int64_t n_new = 0, first = i;
+        for (; i < n && by_score(&ranked[first], &ranked[i]) == 0; i++) n_new += ranked[i].positive;
+        n_found += n_new;
+        sum += (double)n_new * (double)n_found / (double)i;
+    }
+    return sum / (double)n_positive;
 }
 
 err_t average_precision(const float *scores, const float *targets, int64_t n, int64_t stride, double *out)

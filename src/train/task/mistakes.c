@@ -221,23 +221,6 @@ static void draw_caption(const mistakes_t *m, const layout_t *l, page_t *page, i
     page_text(page, x + width - page_text_width(TEXT_SCALE, text), y + LINE, weak, text);
 }
 
-static err_t draw_samples(const mistakes_t *m, const layout_t *l, page_t *page, dataset_reader_t *reader)
-{
-    const dataset_info_t *info = &m->dataset->info;
-    for (int i = 0; i < m->worst->n; i++) {
-        const worst_sample_t *sample = &m->worst->samples[i];
-        const dataset_request_t request = {.split = m->split, .index = sample->index};
-        dataset_sample_t shown;
-        TRY(dataset_read(reader, &request, &shown));
-        const page_source_t image = {info->width, info->height, info->channels, shown.bytes};
-        int64_t x = MARGIN + i % l->columns * (l->cell_width + GAP_X);
-        int64_t y = l->top + i / l->columns * (l->cell_height + GAP_Y);
-        page_place(page, (page_box_t){x, y, l->image_width, l->image_height}, &image);
-        draw_caption(m, l, page, x, y + l->image_height + CAPTION, sample);
-    }
-    return ERR_OK;
-}
-
 err_t mistakes_draw(const mistakes_t *mistakes, page_t **out)
 {
     layout_t l = sheet_layout(mistakes);
@@ -247,7 +230,18 @@ err_t mistakes_draw(const mistakes_t *mistakes, page_t **out)
     TRY_OUT(err, page_new(l.width, l.height, paper, &page));
     TRY_OUT(err, dataset_reader_open(mistakes->dataset, &reader));
     draw_sheet_heading(mistakes, &l, page);
-    TRY_OUT(err, draw_samples(mistakes, &l, page, &reader));
+    const dataset_info_t *info = &mistakes->dataset->info;
+    for (int i = 0; i < mistakes->worst->n; i++) {
+        const worst_sample_t *sample = &mistakes->worst->samples[i];
+        const dataset_request_t request = {.split = mistakes->split, .index = sample->index};
+        dataset_sample_t shown;
+        TRY_OUT(err, dataset_read(&reader, &request, &shown));
+        const page_source_t image = {info->width, info->height, info->channels, shown.bytes};
+        int64_t x = MARGIN + i % l.columns * (l.cell_width + GAP_X);
+        int64_t y = l.top + i / l.columns * (l.cell_height + GAP_Y);
+        page_place(page, (page_box_t){x, y, l.image_width, l.image_height}, &image);
+        draw_caption(mistakes, &l, page, x, y + l.image_height + CAPTION, sample);
+    }
     *out = page;
     page = NULL;
 out:

@@ -100,24 +100,6 @@ void one_label_begin(task_evaluation_t *e)
     if (e->n_worst > 0) worst_clear(&c->worst);
 }
 
-static void offer_mistakes(task_evaluation_t *e, const task_batch_t *batch, const int32_t *labels)
-{
-    int n_classes = n_classes_of(e);
-    counting_t *c = e->impl;
-    for (int64_t i = 0; i < batch->n; i++) {
-        int32_t prediction = batch->predictions[i];
-        if (prediction == labels[i]) continue;
-        worst_sample_t sample = {
-            .index = batch->index[i],
-            .label = labels[i],
-            .prediction = prediction,
-            .loss = batch->losses[i],
-            .probability = (float)one_label_probability(batch->logits + i * n_classes, n_classes, prediction),
-        };
-        worst_offer(&c->worst, &sample);
-    }
-}
-
 err_t one_label_add(task_evaluation_t *e, const task_batch_t *batch)
 {
     int n_classes = n_classes_of(e);
@@ -131,7 +113,18 @@ err_t one_label_add(task_evaluation_t *e, const task_batch_t *batch)
         else
             c->counts[COUNT_TOP5] += top_k_holds(batch->logits + i * n_classes, n_classes, labels[i], 5);
     }
-    if (e->n_worst > 0) offer_mistakes(e, batch, labels);
+    for (int64_t i = 0; i < batch->n && e->n_worst > 0; i++) {
+        const int32_t prediction = batch->predictions[i];
+        if (prediction == labels[i]) continue;
+        const worst_sample_t sample = {
+            .index = batch->index[i],
+            .label = labels[i],
+            .prediction = prediction,
+            .loss = batch->losses[i],
+            .probability = (float)one_label_probability(batch->logits + i * n_classes, n_classes, prediction),
+        };
+        worst_offer(&c->worst, &sample);
+    }
     return ERR_OK;
 }
 

@@ -161,40 +161,29 @@ void model_file_release(model_content_t *content)
     mem_free(&content->frozen);
 }
 
-static err_t read_section(checkpoint_t *checkpoint, const section_t *section)
-{
-    for (int i = 0; i < section->n; i++) {
-        const graph_param_t *p = &section->tensors[i];
-        array_name_t name;
-        if (!has_tensor(section, i)) continue;
-        snprintf(name, sizeof name, "%.*s/%s", FOLDER_MAX_BYTES - 1, section->folder, p->name);
-        TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, section->flat + p->offset));
-    }
-    return ERR_OK;
-}
-
-/* Replaces parameters by their moving averages. Frozen parameters, and files of runs without --ema, have none. */
-static err_t read_averages(checkpoint_t *checkpoint, const graph_t *graph, float *params, bool *found)
-{
-    for (int i = 0; i < graph->n_params; i++) {
-        const graph_param_t *p = &graph->params[i];
-        array_name_t name;
-        snprintf(name, sizeof name, "/optimizer/ema/%s", p->name);
-        if (!checkpoint_find(checkpoint, name)) continue;
-        TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, params + p->offset));
-        *found = true;
-    }
-    return ERR_OK;
-}
-
 err_t model_file_read(checkpoint_t *checkpoint, const graph_t *graph, float *params, float *states,
                       optim_t *optim, bool *averaged)
 {
     section_t sections[MAX_SECTIONS];
     bool found = false;
     int n_sections = sections_of(graph, params, states, optim, sections);
-    for (int s = 0; s < n_sections; s++) TRY(read_section(checkpoint, &sections[s]));
-    if (!optim) TRY(read_averages(checkpoint, graph, params, &found));
+    for (int s = 0; s < n_sections; s++) {
+        for (int i = 0; i < sections[s].n; i++) {
+            const graph_param_t *p = &sections[s].tensors[i];
+            array_name_t name;
+            if (!has_tensor(&sections[s], i)) continue;
+            snprintf(name, sizeof name, "%.*s/%s", FOLDER_MAX_BYTES - 1, sections[s].folder, p->name);
+            TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, sections[s].flat + p->offset));
+        }
+    }
+    for (int i = 0; i < graph->n_params && !optim; i++) {
+        const graph_param_t *p = &graph->params[i];
+        array_name_t name;
+        snprintf(name, sizeof name, "/optimizer/ema/%s", p->name);
+        if (!checkpoint_find(checkpoint, name)) continue;
+        TRY(checkpoint_read(checkpoint, name, DTYPE_F32, p->shape, params + p->offset));
+        found = true;
+    }
     if (averaged) *averaged = found;
     return ERR_OK;
 }
@@ -207,38 +196,6 @@ static err_t read_compute(const checkpoint_t *checkpoint, dtype_t *out)
     TRY(checkpoint_get_text(checkpoint, "precision", &precision));
     if (!model_compute(precision, out))
         RAISE(ERR_DATA, "%s: unknown precision '%s'", checkpoint_path(checkpoint), precision);
-    return ERR_OK;
-}
-
-/* Older checkpoints have one mean and one standard deviation for all channels. */
-static err_t read_norm(const checkpoint_t *checkpoint, pixel_norm_t *out)
-{
-    double mean, std;
-    TRY(checkpoint_get_real(checkpoint, norm_names[0][0], &mean));
-    TRY(checkpoint_get_real(checkpoint, norm_names[0][1], &std));
-    *out = pixel_norm_all(mean, std);
-    for (int k = 1; k < PIXEL_MAX_CHANNELS && checkpoint_find_attr(checkpoint, norm_names[k][0]); k++) {
-        TRY(checkpoint_get_real(checkpoint, norm_names[k][0], &out->mean[k]));
-        TRY(checkpoint_get_real(checkpoint, norm_names[k][1], &out->std[k]));
-    }
-    for (int k = 0; k < PIXEL_MAX_CHANNELS; k++)
-        if (!isfinite(out->mean[k]) || !(out->std[k] > 0))
-            RAISE(ERR_DATA, "%s: invalid pixel mean %g or standard deviation %g", checkpoint_path(checkpoint),
-                  out->mean[k], out->std[k]);
-    return ERR_OK;
-}
-
-/* Detectors alone have these. */
-static err_t read_batch_norm(const checkpoint_t *checkpoint, model_norm_t *norm, double *epsilon)
-{
-    const char *name;
-    TRY(checkpoint_get_text(checkpoint, "norm", &name));
-    if (!opt_listed(model_norms, name))
-        RAISE(ERR_DATA, "%s: unknown norm '%s'", checkpoint_path(checkpoint), name);
-    *norm = model_norm(name);
-    TRY(checkpoint_get_real(checkpoint, "norm_epsilon", epsilon));
-    if (!(*epsilon >= 0 && *epsilon <= 1))
-        RAISE(ERR_DATA, "%s: invalid epsilon %g of batch norm", checkpoint_path(checkpoint), *epsilon);
     return ERR_OK;
 }
 
@@ -274,7 +231,18 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
     TRY(checkpoint_get_int(checkpoint, "width", &width));
     TRY(checkpoint_get_int(checkpoint, "channels", &channels));
     TRY(checkpoint_get_int(checkpoint, "n_classes", &n_classes));
-    TRY(read_norm(checkpoint, norm));
+    double mean, std;
+    TRY(checkpoint_get_real(checkpoint, norm_names[0][0], &mean));
+    TRY(checkpoint_get_real(checkpoint, norm_names[0][1], &std));
+    *norm = pixel_norm_all(mean, std);
+    for (int k = 1; k < PIXEL_MAX_CHANNELS && checkpoint_find_attr(checkpoint, norm_names[k][0]); k++) {
+        TRY(checkpoint_get_real(checkpoint, norm_names[k][0], &norm->mean[k]));
+        TRY(checkpoint_get_real(checkpoint, norm_names[k][1], &norm->std[k]));
+    }
+    for (int k = 0; k < PIXEL_MAX_CHANNELS; k++)
+        if (!isfinite(norm->mean[k]) || !(norm->std[k] > 0))
+            RAISE(ERR_DATA, "%s: invalid pixel mean %g or standard deviation %g", checkpoint_path(checkpoint),
+                  norm->mean[k], norm->std[k]);
     TRY(read_compute(checkpoint, &compute));
     if (checkpoint_find_attr(checkpoint, "multi_label"))
         TRY(checkpoint_get_int(checkpoint, "multi_label", &multi_label));
@@ -292,7 +260,14 @@ err_t model_file_graph(const checkpoint_t *checkpoint, graph_t **out, pixel_norm
     if (checkpoint_find_attr(checkpoint, "frozen_layers"))
         TRY(checkpoint_get_text(checkpoint, "frozen_layers", &options.freeze));
     if (checkpoint_find_attr(checkpoint, "norm")) {
-        TRY(read_batch_norm(checkpoint, &options.norm, &epsilon));
+        const char *name;
+        TRY(checkpoint_get_text(checkpoint, "norm", &name));
+        if (!opt_listed(model_norms, name))
+            RAISE(ERR_DATA, "%s: unknown norm '%s'", checkpoint_path(checkpoint), name);
+        options.norm = model_norm(name);
+        TRY(checkpoint_get_real(checkpoint, "norm_epsilon", &epsilon));
+        if (!(epsilon >= 0 && epsilon <= 1))
+            RAISE(ERR_DATA, "%s: invalid epsilon %g of batch norm", checkpoint_path(checkpoint), epsilon);
         options.norm_epsilon = &epsilon;
     }
     TRY(read_block(checkpoint, "box_block", RCNN_BOX_MAX, &options.box_block));

@@ -160,15 +160,6 @@ static const char *read_rule(name_table_t *table, char *line)
     return check_rule(rule);
 }
 
-/* A transposed convolution's inputs are a convolution's outputs. */
-static void set_default_deconv(name_table_t *table)
-{
-    for (int i = 0; i < 4 && !table->deconv[3]; i++) {
-        char c = table->layout[i];
-        table->deconv[i] = c == 'O' ? 'I' : c == 'I' ? 'O' : c;
-    }
-}
-
 static err_t parse_table(char *text, const char *source, name_table_t *out)
 {
     int number = 0;
@@ -181,7 +172,11 @@ static err_t parse_table(char *text, const char *source, name_table_t *out)
         if (wrong) RAISE(ERR_USAGE, "%s, line %d: %s", source, number, wrong);
     }
     if (out->n == 0) RAISE(ERR_USAGE, "%s contains no rules", source);
-    set_default_deconv(out);
+    /* A transposed convolution's inputs are a convolution's outputs. */
+    for (int i = 0; i < 4 && !out->deconv[3]; i++) {
+        char c = out->layout[i];
+        out->deconv[i] = c == 'O' ? 'I' : c == 'I' ? 'O' : c;
+    }
     return ERR_OK;
 }
 
