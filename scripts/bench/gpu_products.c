@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/lt.h"
 #include "scripts/bench/gpu_turns.h"
-#include "tools/bench/conv_layers.h"
+#include "tools/bench/cases.h"
 
 static const size_t lt_workspace = (size_t)64 << 20;
 

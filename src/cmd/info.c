@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* `dptrain info`: build, libraries, devices and backends of this host, or the layers of a model, or what its
  * training step moves. Runs without MPI. */
+#include "cmd/info.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -10,7 +12,6 @@
 #include "base/version.h"
 #include "cluster/comm/topo.h"
 #include "cmd/cmd.h"
-#include "cmd/info.h"
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
 #include "compute/ops/backend.h"

@@ -10,7 +10,7 @@
 #include "cluster/comm/buffer.h"
 #include "cluster/comm/watchdog.h"
 #include "tests/mpi/everyone.h"
-#include "tools/bench/comm_check.h"
+#include "tools/bench/comm.h"
 
 enum { MAX_COUNT = 1000, GUARD = 16 };
 #define N_TYPES COLLECTIVE_TYPES

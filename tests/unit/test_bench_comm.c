@@ -11,8 +11,7 @@
 #include "compute/tensor/float16.h"
 #include "tests/tap.h"
 #include "tools/bench/cases.h"
-#include "tools/bench/comm_check.h"
-#include "tools/bench/comm_plan.h"
+#include "tools/bench/comm.h"
 
 enum { COUNT = 1009, MAX_RANKS = 300 };
 

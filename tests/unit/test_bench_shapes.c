@@ -9,13 +9,7 @@
 #include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "tools/bench/conv_check.h"
-#include "tools/bench/conv_layers.h"
-#include "tools/bench/gemm_check.h"
-#include "tools/bench/io_files.h"
-#include "tools/bench/mem_arrays.h"
-#include "tools/bench/mem_levels.h"
-#include "tools/bench/operator.h"
+#include "tools/bench/cases.h"
 
 static op_desc_t desc_of(const conv_layer_t *l, int64_t batch)
 {

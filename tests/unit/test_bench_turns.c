@@ -7,9 +7,7 @@
 #include "base/mem.h"
 #include "cluster/comm/comm.h"
 #include "tests/tap.h"
-#include "tools/bench/foreign_load.h"
-#include "tools/bench/samples.h"
-#include "tools/bench/turns.h"
+#include "tools/bench/protocol.h"
 
 enum { N_BATCHES = 10, PER_BATCH = 4 };
 

@@ -8,7 +8,7 @@
 #include "compute/ops/backend.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
-#include "tools/bench/conv_layers.h"
+#include "tools/bench/cases.h"
 
 #ifndef DPTRAIN_CUDNN
 int main(void)

@@ -4,7 +4,7 @@
  *
  * A sample is the mean time of `per_sample` consecutive iterations on the slowest rank. per_sample is 1
  * unless an iteration is too short for the clock. Samples are taken in batches, each after a barrier. A
- * batch disturbed by other load (tools/bench/foreign_load.h) is marked, and repeated within the budget. */
+ * batch disturbed by other load is marked, and repeated within the budget. */
 #ifndef TOOLS_BENCH_BENCH_H
 #define TOOLS_BENCH_BENCH_H
 
@@ -13,8 +13,6 @@
 #include "base/table.h"
 #include "cluster/session/runtime.h"
 #include "cluster/session/yardstick.h"
-#include "tools/bench/foreign_load.h"
-#include "tools/bench/turns.h"
 
 typedef struct bench_options {
     const char *out;   /* record file; NULL: runs/bench-DATE.jsonl */
@@ -27,6 +25,24 @@ typedef struct bench_options {
     runtime_options_t runtime;
 } bench_options_t;
 
+/* Other load that a measurement met. */
+enum {
+    LOAD_STEAL = 1,     /* the hypervisor took over 2 % of CPU time (steal in /proc/stat) */
+    LOAD_PREEMPTED = 2, /* this thread waited for a CPU over 5 % of the time (/proc/thread-self/schedstat) */
+    LOAD_THROTTLE = 4,  /* a CPU was throttled for heat (thermal_throttle in /sys) */
+    LOAD_CLOCK = 8, /* the calibration loop, run before and after the interval, took over 6 % more than its
+                           best: a lower clock, or another tenant on the same core */
+    LOAD_KINDS = 4,
+};
+
+/* State at the start of an interval. Initialise with zeros. */
+typedef struct load {
+    double start_sec;
+    int64_t steal, throttled, waited;
+    double best_sec, last_sec; /* of the loop: best so far (may be preset; 0: unknown), and latest */
+} load_t;
+
+typedef struct turns turns_t;
 typedef struct bench_log bench_log_t;
 /* The state of a run, passed to every case. */
 typedef struct bench {
@@ -58,6 +74,9 @@ typedef struct bench_case {
     /* Collective. Measures, prints (bench_print, table_log) and records each point. */
     err_t (*run)(bench_t *bench, const void *options);
 } bench_case_t;
+
+extern const bench_case_t bench_comm, bench_gemm, bench_conv, bench_mem, bench_io, bench_step;
+extern const bench_case_t *const bench_cases[]; /* NULL-terminated */
 
 /* Parts of an iteration that are timed separately, such as a step's forward and backward. */
 enum { BENCH_MAX_PARTS = 5 };
@@ -97,7 +116,7 @@ typedef struct bench_result {
     bench_parts_t parts_of;
     int64_t per_sample;
     int64_t n_disturbed; /* disturbed samples: excluded, unless `disturbed` */
-    unsigned loads;      /* LOAD_… seen (tools/bench/foreign_load.h) */
+    unsigned loads;      /* LOAD_… seen */
     bool disturbed;      /* the statistics include disturbed samples */
     bool conclusive;     /* the target precision was reached within the budget */
     double min, p50, p95, p99, max, mean;
@@ -153,5 +172,7 @@ extern const opt_t bench_option_table[];
 extern const int n_bench_options;
 /* Call after parsing. ERR_USAGE: options that exclude each other. */
 err_t bench_options_check(const bench_options_t *options);
+/* Replaces nccl-tests' short options (-b, -e, …) in argv by their long names. */
+void bench_comm_long_names(int argc, char **argv);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Generates inputs and expected results of every type and operation, and compares them bit for bit.
  * comm_call.c moves the data. */
-#include "tools/bench/comm_check.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "compute/tensor/float16.h"
+#include "tools/bench/comm.h"
 
 __extension__ typedef unsigned __int128 uint128_t;
 

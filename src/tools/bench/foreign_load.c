@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Detects other load during a measurement from steal time, preemption, thermal throttling and a
- * calibration loop. samples.c decides which samples to drop. */
-#include "tools/bench/foreign_load.h"
-
+ * calibration loop. measure.c decides which samples to drop. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 #include "base/fs.h"
 #include "base/process.h"
 #include "base/stats.h"
+#include "tools/bench/protocol.h"
 
 enum { MAX_CPUS = 1024, PROBE_RUNS = 31 };
 static const double slow_clock = 1.06;   /* times the loop's best time */

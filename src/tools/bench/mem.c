@@ -1,18 +1,218 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain bench mem`: STREAM's loops in each cache level and in DRAM, and the cost of fresh pages. On a GPU:
- * copies within its memory, to and from the host (mem_device.c). */
+/* `dptrain bench mem`: STREAM's loops (mem_arrays.c) in each cache level and in DRAM, and the cost of fresh pages. On a
+ * GPU: copies within its memory, to and from the host. Each is verified. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/fs.h"
+#include "compute/ops/hd_buffer.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/cases.h"
-#include "tools/bench/mem_arrays.h"
-#include "tools/bench/mem_device.h"
-#include "tools/bench/mem_levels.h"
-#include "tools/bench/operator.h"
+
+enum { TEXT_MAX = 256, N_ARRAYS = 3, STREAM_FACTOR = 4 };
+
+/* Reads a one-line file; "" if it is missing. */
+static void read_cache_file(const char *folder, int index, const char *name, char out[TEXT_MAX])
+{
+    char path[TEXT_MAX];
+    snprintf(path, sizeof path, "%s/index%d/%s", folder, index, name);
+    fs_read_line(path, out, TEXT_MAX);
+}
+
+/* "32K", "36608K", "1M" */
+static int64_t parse_size(const char *text)
+{
+    char *end;
+    int64_t n = strtoll(text, &end, 10);
+    return *end == 'K' ? n << 10 : *end == 'M' ? n << 20 : n;
+}
+
+/* Number of CPUs in a list such as "0-3,8"; at least one. */
+static int count_cpus(const char *list)
+{
+    int n = 0;
+    while (*list) {
+        char *end;
+        long first = strtol(list, &end, 10), last = first;
+        if (end == list) break;
+        if (*end == '-') last = strtol(end + 1, &end, 10);
+        n += (int)(last - first + 1);
+        list = *end == ',' ? end + 1 : end;
+        if (*end != ',') break;
+    }
+    return n > 0 ? n : 1;
+}
+
+int mem_caches_read(const char *folder, mem_cache_t out[MEM_MAX_CACHES], bool *guessed)
+{
+    static const mem_cache_t usual[] = {{1, 32 << 10, 1}, {2, 1 << 20, 1}, {3, 32 << 20, 1}};
+    char type[TEXT_MAX], level[TEXT_MAX], size[TEXT_MAX], sharers[TEXT_MAX];
+    int n = 0;
+    for (int index = 0; n < MEM_MAX_CACHES; index++) {
+        read_cache_file(folder, index, "type", type);
+        if (!type[0]) break;
+        read_cache_file(folder, index, "level", level);
+        read_cache_file(folder, index, "size", size);
+        read_cache_file(folder, index, "shared_cpu_list", sharers);
+        mem_cache_t cache = {atoi(level), parse_size(size), count_cpus(sharers)};
+        if (strcmp(type, "Instruction") != 0 && cache.level > 0 && cache.n_bytes > 0) out[n++] = cache;
+    }
+    *guessed = n == 0;
+    if (n > 0) return n;
+    memcpy(out, usual, sizeof usual);
+    return (int)(sizeof usual / sizeof usual[0]);
+}
+
+int mem_levels(const mem_cache_t *caches, int n_caches, int n_threads, int n_local, int n_cpus,
+               mem_level_t out[MEM_MAX_LEVELS])
+{
+    int64_t before = 0;
+    int n = 0;
+    for (int i = 0; i < n_caches; i++) {
+        int64_t share = caches[i].n_bytes / caches[i].n_sharers * n_threads;
+        int64_t n_bytes = share / 2 > 2 * before ? share / 2 : 2 * before;
+        /* An exclusive cache adds to the previous level, so together they hold at most this much. */
+        if (n_bytes <= share + before) {
+            snprintf(out[n].name, sizeof out[n].name, "L%d", caches[i].level % 100);
+            out[n++].n_bytes = n_bytes;
+        }
+        before = share;
+    }
+    const mem_cache_t *last = &caches[n_caches - 1];
+    int64_t n_last = (n_cpus + last->n_sharers - 1) / last->n_sharers;
+    snprintf(out[n].name, sizeof out[n].name, "DRAM");
+    out[n++].n_bytes = N_ARRAYS * STREAM_FACTOR * last->n_bytes * n_last / n_local;
+    return n;
+}
+
+typedef enum copy_kind { COPY_WITHIN, COPY_TO, COPY_FROM, COPY_KINDS } copy_kind_t;
+
+static const struct {
+    const char *test, *what;
+    int n_moved; /* bytes that device memory moves per byte copied */
+} kinds[COPY_KINDS] = {
+    {"device_copy", "a copy within the GPU", 2},
+    {"host_to_device", "a copy from pinned host memory", 1},
+    {"device_to_host", "a copy to pinned host memory", 1},
+};
+
+typedef struct copy {
+    const backend_t *backend;
+    copy_kind_t kind;
+    hd_buffer_t from, to;
+    table_t *table;
+} copy_t;
+
+static err_t run_copy(void *context)
+{
+    const copy_t *c = context;
+    const backend_memory_t *memory = c->backend->memory;
+    if (c->kind == COPY_WITHIN) return memory->copy(c->to.device, c->from.device, c->from.n_bytes);
+    if (c->kind == COPY_TO) return memory->upload(c->to.device, c->from.host, c->from.n_bytes);
+    return memory->download(c->to.host, c->from.device, c->from.n_bytes);
+}
+
+static err_t finish_copy(void *context)
+{
+    const copy_t *c = context;
+    return backend_sync(c->backend);
+}
+
+/* Different bytes for each kind, so that data left by an earlier copy is wrong. */
+static err_t fill_source(const copy_t *c)
+{
+    uint8_t *bytes = c->from.host;
+    for (size_t i = 0; i < c->from.n_bytes; i++)
+        bytes[i] = (uint8_t)(i * 7 + i / 4093 + (size_t)c->kind * 85 + 1);
+    TRY(hd_buffer_push_all(&c->from));
+    return backend_sync(c->backend);
+}
+
+static err_t count_wrong_bytes(const copy_t *c, bool spoil, int64_t *n_wrong)
+{
+    if (c->kind != COPY_FROM) TRY(hd_buffer_pull_all(&c->to));
+    const uint8_t *is = c->to.host, *wanted = c->from.host;
+    if (spoil) ((uint8_t *)c->to.host)[c->to.n_bytes / 2] ^= 1;
+    *n_wrong = 0;
+    for (size_t i = 0; i < c->from.n_bytes; i++) *n_wrong += is[i] != wanted[i];
+    return ERR_OK;
+}
+
+static err_t mem_device_report(bench_t *bench, const copy_t *c, const bench_result_t *result, int64_t n_wrong)
+{
+    double n_bytes = (double)c->from.n_bytes * kinds[c->kind].n_moved;
+    double gbs = result->p50 > 0 ? n_bytes / result->p50 / 1e9 : 0;
+    table_cell(c->table, "%s", kinds[c->kind].test);
+    table_cell(c->table, "%.1f", (double)c->from.n_bytes / 1024);
+    table_cell(c->table, "%.2f%-1s", 1e6 * result->p50, bench_mark(result));
+    table_cell(c->table, "%.2f", gbs);
+    table_cell(c->table, "%.2f", gbs * bench->comm->size);
+    table_cell(c->table, "%lld", (long long)n_wrong);
+    table_log(c->table);
+    json_t *j = bench_record_begin(bench, "mem", kinds[c->kind].test);
+    if (j) {
+        json_string(j, "level", "GPU");
+        json_int(j, "bytes", (int64_t)c->from.n_bytes);
+        bench_key_ranks(bench, NULL, j);
+    }
+    bench_record_metrics(bench);
+    if (j) {
+        json_real(j, "gbs", gbs);
+        json_real(j, "gbs_all", gbs * bench->comm->size);
+        json_int(j, "wrong", n_wrong);
+    }
+    return bench_record_end(bench, result);
+}
+
+static err_t mem_device_measure_copy(bench_t *bench, copy_t *c, bool spoil)
+{
+    const char *what = kinds[c->kind].what;
+    bench_work_t work = {.what = what, .context = c, .run = run_copy, .finish = finish_copy};
+    bench_result_t result = {0};
+    int64_t n_wrong = 0;
+    TRY(comm_agree(bench->comm, fill_source(c), what));
+    err_t err = bench_measure(bench, &work, 1, &result);
+    if (err == ERR_OK) err = comm_agree(bench->comm, count_wrong_bytes(c, spoil, &n_wrong), what);
+    if (err == ERR_OK) err = bench_sum_wrong(bench, &n_wrong);
+    if (err == ERR_OK) err = mem_device_report(bench, c, &result, n_wrong);
+    bench_result_free(&result);
+    return err;
+}
+
+/* Collective. Measures copies of n_bytes within the device, from and to pinned host memory, and verifies
+ * each. The backend must have device memory.
+ *
+ *   spoil  corrupt one byte before the check, for tests */
+static err_t mem_device_measure(bench_t *bench, int64_t n_bytes, bool spoil)
+{
+    table_t table = {.columns = {{"GPU", true, .min_width = 16},
+                                 {"KiB per rank", .min_width = 12},
+                                 {"time", .unit = "us ", .min_width = 12},
+                                 {"GB/s", .min_width = 8},
+                                 {"all ranks"},
+                                 {"wrong"}},
+                     .n_columns = 6,
+                     .indent = 2};
+    copy_t c = {.backend = bench->runtime.backend, .table = &table};
+    TRY(bench_check_memory(bench, 2 * n_bytes, "bench mem (--mem-bytes)"));
+    err_t err = hd_buffer_new(c.backend, (size_t)n_bytes, "memory copies (--mem-bytes)", &c.from);
+    if (err == ERR_OK) err = hd_buffer_new(c.backend, (size_t)n_bytes, "memory copies (--mem-bytes)", &c.to);
+    err = comm_agree(bench->comm, err, "measuring the GPU's memory");
+    if (err == ERR_OK) table_log(&table); /* the headings */
+    for (int kind = 0; kind < COPY_KINDS && err == ERR_OK; kind++) {
+        c.kind = (copy_kind_t)kind;
+        err = mem_device_measure_copy(bench, &c, spoil);
+    }
+    hd_buffer_free(&c.from);
+    hd_buffer_free(&c.to);
+    table_free(&table);
+    return err;
+}
 
 enum { DEVICE_COPY = 256 << 20, DEVICE_COPY_QUICK = 64 << 20 };
 enum { FRESH = 64 << 20, FRESH_QUICK = 16 << 20, FRESH_MIN = 4 << 20, WHAT_MAX = 96 };

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocates, fills, runs and verifies the arrays of STREAM's four loops, with threads and the CPU's widest
  * vectors. */
-#include "tools/bench/mem_arrays.h"
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/isa.h"
+#include "tools/bench/cases.h"
 
 enum { LINE = 8, RUN_BYTES = 8 << 20, PERIOD_1 = 1013, PERIOD_2 = 509 };
 static const double q = 3;

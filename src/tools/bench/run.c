@@ -1,16 +1,103 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the selected cases from header to end record, and turns wrong results into the exit code. */
+/* `dptrain bench`: the options common to all cases, warnings of options that change nothing, and the run of the selected
+ * cases from header to end record, which turns wrong results into the exit code. measure.c has the protocol. */
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/figure.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/version.h"
+#include "cluster/comm/device.h"
 #include "cluster/hosts/machine.h"
 #include "cluster/session/signals.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/cases.h"
-#include "tools/bench/log.h"
+#include "tools/bench/comm.h"
+#include "tools/bench/protocol.h"
+
+#define FIELD(name) offsetof(bench_options_t, name)
+const opt_t bench_option_table[] = {
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
+     "file to append records to [runs/bench-DATE.jsonl]", OPT_COMMON},
+    {"quick", OPT_FLAG, FIELD(quick), "false", 0, 0, NULL, NULL,
+     "fewer points and less time per point; all cases take less than two minutes", OPT_COMMON},
+    {"budget", OPT_REAL, FIELD(budget_sec), "0", 0, 86400, NULL, "SEC",
+     "time per point, in seconds; 0: 2, or 0.25 with --quick", OPT_COMMON},
+    {"ci", OPT_REAL, FIELD(precision), "0.01", 1e-6, 1, NULL, "X",
+     "target precision of the median: relative half-width of its 95 % confidence interval", OPT_COMMON},
+    {"samples", OPT_INT, FIELD(n_samples), "0", 0, BENCH_MAX_SAMPLES, NULL, "N",
+     "take N samples of each point, whatever --budget and --ci say: enough on simulated hosts, where all are "
+     "equal; 0: until the median is precise",
+     OPT_MORE},
+    {"turns", OPT_STRING, FIELD(turns), NULL, 0, 0, NULL, "FOLDER:first|second",
+     "alternate with another job on this host after every batch, through FOLDER, so that both see the same "
+     "machine; both jobs must measure the same points",
+     OPT_MORE},
+    {"clock", OPT_REAL, FIELD(clock_sec), "0", 0, 1, NULL, "SEC",
+     "best time of the calibration loop on this machine, in seconds (clock_sec of earlier records); slower "
+     "samples count as disturbed; 0: unknown",
+     OPT_MORE},
+};
+const int n_bench_options = sizeof bench_option_table / sizeof bench_option_table[0];
+
+err_t bench_options_check(const bench_options_t *options)
+{
+    if (options->n_samples > 0 && options->turns)
+        RAISE(ERR_USAGE, "--samples and --turns exclude each other: both decide on the number of samples");
+    return ERR_OK;
+}
+
+static const opt_when_t whens[] = {
+    {"budget|ci", "samples", "0", "runs without --samples"},
+    {"op", "reductions", "yes", "--test all_reduce, reduce_scatter or reduce"},
+    {"root", "roots", "yes", "--test broadcast or reduce"},
+    {"stepbytes", "stepfactor", "0|1", "sizes without --stepfactor"},
+    {"gemm-max", "gemm-shapes", "all|square", NULL},
+    {"mem-fresh", "device", "ref|cpu", NULL},
+    {"cuda-graph", "steps", "yes", "the case step"},
+    {"workspace|cuda-graph|gpus|share-gpu", "device", "cuda", NULL},
+    {"bucket|nccl-register|wire", "gradients", "nccl", "gradients that NCCL sums between GPUs"},
+    {"allreduce", "gradients", "mpi", "gradients that MPI sums"},
+    {NULL, NULL, NULL, NULL},
+};
+
+static const char *yes_or_no(bool holds)
+{
+    return holds ? "yes" : "no";
+}
+
+static void warn_idle(const bench_t *bench, const opt_group_t *groups, int n_groups,
+                      const bench_choice_t *cases, int n)
+{
+    bool reduces = false, roots = false, steps = false, sums = false;
+    for (int i = 0; i < n; i++) {
+        const comm_plan_t *plan =
+            cases[i].which == &bench_comm ? &((const bench_comm_options_t *)cases[i].options)->plan : NULL;
+        for (int k = 0; plan && k < plan->n_tests; k++) {
+            reduces |= comm_tests[plan->tests[k]].reduces;
+            roots |= comm_tests[plan->tests[k]].rooted;
+        }
+        steps |= cases[i].which == &bench_step;
+        sums |= plan != NULL;
+    }
+    /* A script for any number of ranks is right with one, too. */
+    const bool alone = bench->comm->size == 1;
+    const opt_fact_t facts[] = {
+        {"reductions", yes_or_no(reduces)},
+        {"roots", yes_or_no(roots)},
+        {"steps", yes_or_no(steps)},
+        {"device", bench->runtime.backend->name},
+        {"gradients", alone           ? NULL
+                      : steps || sums ? comm_gradients_name(bench->comm)
+                                      : "none"},
+        {NULL, NULL},
+    };
+    opt_warn_idle(groups, n_groups, whens, facts, NULL);
+}
 
 static void print_header(const bench_t *bench)
 {
@@ -101,7 +188,7 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
         bench.n_cpus = machine_cpus();
         bench.cpus_are_shared = bench.comm->topo.local_size * bench.runtime.n_threads > bench.n_cpus;
         print_header(&bench);
-        bench_warn_idle(&bench, groups, n_groups, cases, n);
+        warn_idle(&bench, groups, n_groups, cases, n);
         bench.load.best_sec = options->clock_sec;
         err = bench_log_open(&bench, groups, n_groups);
     }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Hands turns between two jobs: a token through two FIFOs, and the order of batches. measure.c decides which
  * batches to take. */
-#include "tools/bench/turns.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/session/signals.h"
+#include "tools/bench/protocol.h"
 
 enum { ID_BYTES = 20 };
 /* Rank 0 must give up before the other ranks, which wait for it for --timeout. */

@@ -18,7 +18,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/stats.h"
-#include "tools/bench/io_files.h"
+#include "tools/bench/cases.h"
 #include "tools/check/cases.h"
 #include "tools/check/process.h"
 

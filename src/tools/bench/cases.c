@@ -1,13 +1,63 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a single operator through the backend for the gemm and conv cases, rates it by the
- * yardstick, and formats rates. */
-#include "tools/bench/operator.h"
+/* What the cases share: the memory check, the end by a signal, output lines; a single operator run through the backend, rated by
+ * the yardstick; rates as text and in records. */
+#include "tools/bench/cases.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/figure.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/progress.h"
+#include "cluster/hosts/machine.h"
+#include "cluster/session/signals.h"
+
+err_t bench_check_memory(bench_t *bench, int64_t n_bytes, const char *what)
+{
+    const topo_t *topo = &bench->comm->topo;
+    /* The ranks of a host share its memory evenly. */
+    int64_t share = machine_free_bytes() / topo->local_size;
+    err_t err = ERR_OK;
+    if (n_bytes > share)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
+                        "%s needs %s on each rank, but %s has only %s free for each of its %d ranks; use "
+                        "smaller sizes or fewer ranks per host",
+                        what, figure_bytes((double)n_bytes).text, topo->host_name,
+                        figure_bytes((double)share).text, topo->local_size);
+    return comm_agree(bench->comm, err, "checking free memory");
+}
+
+err_t bench_raise_interrupted(bench_t *bench)
+{
+    bench->interrupted = true;
+    return comm_agree(bench->comm, err_raise(ERR_GATE, __FILE__, __LINE__, "interrupted by a signal"),
+                      "ending the benchmark");
+}
+
+err_t bench_check_stop(bench_t *bench)
+{
+    int32_t asked = stop_requested();
+    TRY(comm_allreduce(bench->comm, &asked, 1, DTYPE_I32, COMM_MAX, "looking for signals"));
+    return asked ? bench_raise_interrupted(bench) : ERR_OK;
+}
+
+void bench_print(const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    progress_clear_line();
+    log_info("%s", line);
+}
+
+const char *bench_mark(const bench_result_t *result)
+{
+    return result->disturbed ? "!" : result->conclusive ? "" : "~";
+}
 
 static void fill_nan(float *block, shape_t shape)
 {
