@@ -1,17 +1,128 @@
 /* SPDX-License-Identifier: MIT */
-/* Dispatches to a subcommand, says what to type instead of an unknown one, and answers --version. The list of subcommands
- * is in cmd/registry.c, --help in cmd/help.c. */
+/* What the commands share: their errors, their verbs, and --help, --help TOPIC, --help all and --help=tsv. The words of help
+ * are those of the commands' usage, of their option tables and of the examples here. */
 #include "cmd/cmd.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/deadline.h"
-#include "base/isa.h"
 #include "base/log.h"
+#include "base/table.h"
 #include "base/version.h"
+
+/* Three commands to start from, the first ones of each --help; tests/cli/help.bats runs them, those of one help in order in
+ * one folder, or checks them where they need hosts or minutes. */
+enum { N_EXAMPLES = 3 };
+
+typedef struct example {
+    const char *what, *command;
+} example_t;
+
+static const struct {
+    const char *name; /* command, or command and verb */
+    example_t examples[N_EXAMPLES];
+} all_examples[] = {
+    {"",
+     {{"is this machine ready?", "dptrain check"},
+      {"train LeNet-5 on 2 ranks of it", "mpirun -np 2 dptrain train --out runs/first"},
+      {"the same on several hosts", "dptrain run -hostfile hosts -- train --out runs/second"}}},
+    {"train",
+     {{"LeNet-5 on 2 ranks of this machine", "mpirun -np 2 dptrain train --out runs/first"},
+      {"go on after an interruption", "mpirun -np 2 dptrain train --out runs/first --resume auto"},
+      {"ResNet-50 on a folder of images, on several hosts",
+       "dptrain run -hostfile hosts -- train --model resnet50 --data imagenet"}}},
+    {"eval",
+     {{"the newest checkpoint of a run", "dptrain eval runs/first"},
+      {"an image of its worst mistakes", "dptrain eval runs/first --png worst.png"},
+      {"score a file of detections as pycocotools does",
+       "dptrain eval --results bbox.json --data instances_val2017.json"}}},
+    {"predict",
+     {{"the class of an image", "dptrain predict runs/first digit.png"},
+      {"of a folder of images, as JSON", "dptrain predict runs/first photos --json predicted.json"},
+      {"draw the objects that a detector finds", "dptrain predict runs/coco photos --out found"}}},
+    {"checkpoint",
+     {{"what a checkpoint holds", "dptrain checkpoint show runs/first"},
+      {"compare its bytes with its hashes", "dptrain checkpoint verify runs/first"},
+      {"weights for NumPy or PyTorch", "dptrain checkpoint export runs/first --out weights.npz"}}},
+    {"replay",
+     {{"the recorded steps of a run", "dptrain replay runs/first"},
+      {"from step 300 to the next recorded bits", "dptrain replay runs/first --step 300"},
+      {"on 2 ranks", "mpirun -np 2 dptrain replay runs/first"}}},
+    {"bench",
+     {{"everything, in two minutes", "mpirun -np 2 dptrain bench all --quick"},
+      {"allreduce, as nccl-tests measure it", "mpirun -np 2 dptrain bench comm -b 8 -e 64M -f 2"},
+      {"training steps of ResNet-50", "mpirun -np 2 dptrain bench step --step-model resnet50"}}},
+    {"report",
+     {{"tables of one or several recordings", "dptrain report runs/first/metrics.jsonl"},
+      {"one case, as CSV", "dptrain report bench.jsonl --case comm --format csv"},
+      {"the same with charts", "dptrain report html bench.jsonl --out bench.html"}}},
+    {"report compare",
+     {{"is it slower than before?", "dptrain report compare before.jsonl after.jsonl"},
+      {"of a folder of starts each", "dptrain report compare before after"},
+      {"for a script", "dptrain report compare before after --format json"}}},
+    {"report history",
+     {{"when it became slower", "dptrain report history recordings"},
+      {"one case", "dptrain report history recordings --case step"},
+      {"for a script", "dptrain report history recordings --format json"}}},
+    {"report html",
+     {{"a page with charts", "dptrain report html bench.jsonl --out bench.html"},
+      {"of training runs", "dptrain report html runs/first runs/second --out runs.html"},
+      {"of a folder of recordings", "dptrain report html recordings --out recordings.html"}}},
+    {"data",
+     {{"pack a folder of images", "dptrain data pack --from photos --out packed"},
+      {"find damage", "dptrain data verify packed"},
+      {"a sheet of its images", "dptrain data show packed --out sheet.png"}}},
+    {"data synth",
+     {{"70000 digits as IDX files", "dptrain data synth digits --out digits"},
+      {"train on them", "dptrain train --data ./digits"},
+      {"JPEGs of shapes, a folder per class", "dptrain data synth shapes --out shapes"}}},
+    {"data pack",
+     {{"a folder with a folder per class", "dptrain data pack --from photos --out packed"},
+      {"by 8 processes", "mpirun -np 8 dptrain data pack --from coco --out shards"},
+      {"train on the shards", "dptrain train --data packed --model resnet18"}}},
+    {"data verify",
+     {{"compare every byte", "dptrain data verify packed"},
+      {"by 8 processes", "mpirun -np 8 dptrain data verify packed"},
+      {"then train", "dptrain train --data packed --model resnet18"}}},
+    {"data show",
+     {{"a summary", "dptrain data show data/mnist"},
+      {"a sheet of images", "dptrain data show packed --out sheet.png"},
+      {"of a category", "dptrain data show coco --category person --out people.png"}}},
+    {"check",
+     {{"this machine", "dptrain check"},
+      {"all hosts, with the data", "dptrain run -hostfile hosts -- check --data /shared/mnist"},
+      {"only the network and the clocks", "dptrain run -hostfile hosts -- check --only network,clock"}}},
+    {"hosts",
+     {{"what a hostfile says", "dptrain hosts show hosts"},
+      {"a hostfile from a list", "dptrain hosts hostfile node[1-4]:8"},
+      {"ssh's configuration from a specification", "dptrain hosts ssh-config cluster.yaml"}}},
+    {"info",
+     {{"build, libraries and devices", "dptrain info"},
+      {"the layers of a model", "dptrain info --model resnet50"},
+      {"with batch 32 in bf16", "dptrain info --model resnet50 --batch 32 --precision bf16"}}},
+};
+
+static bool is_named(const cmd_context_t *context, const char *name)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%s%s%s", context->name[0], context->name[1] ? " " : "",
+             context->name[1] ? context->name[1] : "");
+    return strcmp(full, name) == 0;
+}
+
+/* Prints the examples of a command, if there are any. tsv: as lines `example WHAT COMMAND`. */
+static void print_examples(const cmd_context_t *context, bool tsv)
+{
+    for (size_t i = 0; i < sizeof all_examples / sizeof *all_examples; i++) {
+        if (!is_named(context, all_examples[i].name)) continue;
+        if (!tsv) print_out("\nExamples:\n");
+        for (int k = 0; k < N_EXAMPLES; k++) {
+            const example_t *example = &all_examples[i].examples[k];
+            print_out(tsv ? "example\t%s\t%s\n" : "  # %s\n  %s\n", example->what, example->command);
+        }
+    }
+}
 
 err_t cmd_fail(err_t err)
 {
@@ -27,64 +138,13 @@ bool cmd_only_checks(void)
     return true;
 }
 
-/* Words for what dptrain does under other names, joined by |. Verbs of a command need no row. */
-static const struct {
-    const char *words, *command;
-} meant[] = {
-    {"fit|learn|finetune|fine-tune", "train"},
-    {"resume|continue", "train --out DIR --resume auto"},
-    {"test|validate|val|evaluate|evaluation|accuracy", "eval"},
-    {"score", "eval --results FILE.json --data SRC"},
-    {"infer|inference|classify|recognize|detect", "predict"},
-    {"save|convert|weights", "checkpoint export"},
-    {"inspect", "checkpoint show"},
-    {"benchmark|benchmarks|perf|measure", "bench all --quick"},
-    {"comm|allreduce|all_reduce|all_reduce_perf", "bench comm"},
-    {"gemm|matmul", "bench gemm"},
-    {"conv", "bench conv"},
-    {"mem|memory", "bench mem"},
-    {"io|disk", "bench io"},
-    {"step|throughput|speed", "bench step"},
-    {"summary|results|metrics|log|logs", "report"},
-    {"diff", "report compare"},
-    {"plot|chart|charts|graph", "report html"},
-    {"dataset|datasets", "data"},
-    {"prepare|preprocess|import", "data pack"},
-    {"digits|generate", "data synth"},
-    {"doctor|diagnose|preflight|selftest|status", "check"},
-    {"nodes|cluster", "hosts"},
-    {"list|ls|models|devices|gpus|env|layers", "info"},
-    {"launch|start|submit|mpirun|mpiexec|srun|torchrun|horovodrun|deepspeed|accelerate", "run"},
-    {"ssh|setup", "ssh-setup"},
-    {"nccl-tests|nccl", "nccl-bw"},
-    {"config|settings", "train --print-config"},
-    {"commands|options|man|usage", "--help"},
-};
-
-/* Appends a command, behind "or" if it is not the first. */
-static void add_command(char *list, size_t n_bytes, const char *command, const char *verb)
+cmd_context_t cmd_verb(const cmd_context_t *context)
 {
-    size_t used = strlen(list);
-    snprintf(list + used, n_bytes - used, "%sdptrain %s%s%s", used ? " or " : "", command, verb[0] ? " " : "",
-             verb);
-}
-
-/* Raises ERR_USAGE with what to type instead. */
-static err_t raise_unknown(const char *word)
-{
-    const char *names[32];
-    char list[256] = "";
-    int n = 0;
-    for (const cmd_t *cmd = cmds; cmd->name; cmd++) {
-        names[n++] = cmd->name;
-        if (opt_is_among(word, cmd->verbs)) add_command(list, sizeof list, cmd->name, word);
-    }
-    for (size_t i = 0; !list[0] && i < sizeof meant / sizeof *meant; i++)
-        if (opt_is_among(word, meant[i].words)) add_command(list, sizeof list, meant[i].command, "");
-    if (list[0]) RAISE(ERR_USAGE, "unknown command '%s'; write %s", word, list);
-    const char *nearest = opt_nearest(word, names, n);
-    if (nearest) RAISE(ERR_USAGE, "unknown command '%s'; did you mean '%s'?", word, nearest);
-    RAISE(ERR_USAGE, "unknown command '%s'; dptrain --help lists them", word);
+    cmd_context_t verb = *context;
+    verb.name[1] = context->argv[0];
+    verb.argc--;
+    verb.argv++;
+    return verb;
 }
 
 err_t cmd_unknown_verb(const char *command, const char *word, const char *const *verbs)
@@ -100,83 +160,222 @@ err_t cmd_unknown_verb(const char *command, const char *word, const char *const 
     RAISE(ERR_USAGE, "dptrain %s: unknown verb '%s'; expected one of %s", command, word, list);
 }
 
-cmd_context_t cmd_verb(const cmd_context_t *context)
+enum { USAGE_BYTES = 4096 };
+
+typedef enum help { HELP_NONE, HELP_TEXT, HELP_TSV } help_t;
+
+/* *topic: of --help=TOPIC; else NULL. */
+static help_t help_of_word(const char *word, const char **topic)
 {
-    cmd_context_t verb = *context;
-    verb.name[1] = context->argv[0];
-    verb.argc--;
-    verb.argv++;
-    return verb;
+    *topic = NULL;
+    if (strcmp(word, "--help=tsv") == 0) return HELP_TSV;
+    if (strncmp(word, "--help=", 7) == 0) *topic = word + 7;
+    return *topic || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ? HELP_TEXT : HELP_NONE;
 }
 
-static void print_version(void)
+bool cmd_is_help(const char *word)
 {
-    if (log_speaks()) print_out("dptrain %s (%s, %s)\n", version_number, version_git_hash, version_compiler);
+    const char *topic;
+    return help_of_word(word, &topic) != HELP_NONE;
 }
 
-static const cmd_t *find_command(const char *name)
+/* *topic: the word after --help, unless it is an option; NULL: none. */
+static help_t help_wanted(const cmd_context_t *context, const char **topic)
 {
-    for (const cmd_t *cmd = cmds; cmd->name; cmd++)
-        if (strcmp(cmd->name, name) == 0) return cmd;
-    return NULL;
-}
-
-/* Runs a command with the words that follow its name in `words`. `data --help pack` is `data pack --help`. */
-static err_t run_command(const cmd_t *cmd, int n, char **words, void (*abort_job)(err_t code))
-{
-    if (n > 2 && cmd_is_help(words[1]) && opt_is_among(words[2], cmd->verbs)) {
-        char *help = words[1];
-        words[1] = words[2];
-        words[2] = help;
+    for (int i = 0; i < context->argc; i++) {
+        if (strcmp(context->argv[i], "--") == 0) break;
+        help_t help = help_of_word(context->argv[i], topic);
+        if (help == HELP_TEXT && !*topic && i + 1 < context->argc && context->argv[i + 1][0] != '-')
+            *topic = context->argv[i + 1];
+        if (help != HELP_NONE) return help;
     }
-    const cmd_context_t context = {n - 1, words + 1, {cmd->name}, abort_job};
-    if (cmd->local) deadline_enter(DEADLINE_RUN, "");
-    return cmd->run(&context);
+    return HELP_NONE;
 }
 
-/* `help`, --help and -h, alone or before the name of a command and a topic of its help. */
-static err_t help_first(int argc, char **argv, void (*abort_job)(err_t code))
+bool cmd_asks_for_help(const cmd_context_t *context)
 {
-    static char help[] = "--help";
-    const char *name = argc > 2 ? argv[2] : "";
-    if (name[0] == '\0' || name[0] == '-' || opt_is_among(name, "all|help|version"))
-        return cmd_help_commands(argv[1]);
-    const cmd_t *cmd = find_command(name);
-    if (!cmd) return cmd_fail(raise_unknown(name));
-    argv[1] = argv[2];
-    argv[2] = help;
-    return run_command(cmd, argc - 1, argv + 1, abort_job);
+    const char *topic;
+    return help_wanted(context, &topic) != HELP_NONE;
 }
 
-static err_t run_words(int argc, char **argv, void (*abort_job)(err_t code))
+static void print_usage_tsv(const char *usage)
 {
-    const char *word = argc > 1 ? argv[1] : "";
-    err_t err = isa_check();
-    if (err != ERR_OK) return cmd_fail(err);
-    if (strcmp(word, "help") == 0 || cmd_is_help(word)) return help_first(argc, argv, abort_job);
-    if (strcmp(word, "version") == 0 || strcmp(word, "--version") == 0) {
-        print_version();
+    while (*usage) {
+        int n = (int)strcspn(usage, "\n");
+        print_out("usage\t%.*s\n", n, usage);
+        usage += n + (usage[n] != '\0');
+    }
+}
+
+/* Prints paragraphs as wide as the terminal, and lines that are indented, or follow such lines, as they are. */
+static void print_usage(const char *usage)
+{
+    char paragraph[1024];
+    size_t used = 0;
+    bool as_is = true; /* the lines of "usage:" */
+    for (const char *at = usage; *at;) {
+        const int n = (int)strcspn(at, "\n");
+        if (n == 0) as_is = false;
+        const bool prose = !as_is && n > 0 && *at != ' ';
+        as_is |= *at == ' ';
+        if (prose && used + (size_t)n + 2 < sizeof paragraph)
+            used +=
+                (size_t)snprintf(paragraph + used, sizeof paragraph - used, "%s%.*s", used ? " " : "", n, at);
+        const char *next = at + n + (at[n] == '\n');
+        const bool ends = !prose || *next == '\0' || *next == '\n' || *next == ' ';
+        if (used && ends) table_put_wrapped(stdout, paragraph, 0, 0, opt_help_columns());
+        if (ends) used = 0;
+        if (!prose) print_out("%.*s\n", n, at);
+        at = next;
+    }
+}
+
+/* The usage up to its form feed, or, if it is asked for in full, without it. Returns whether something is left out. */
+static bool usage_text(const char *usage, bool full, char out[USAGE_BYTES])
+{
+    const char *rest = strchr(usage, '\f');
+    const int n = (int)(rest ? (size_t)(rest - usage) : strlen(usage));
+    snprintf(out, USAGE_BYTES, "%.*s%s", n, usage, rest && full ? rest + 1 : "");
+    return rest && !full;
+}
+
+static void full_name(const cmd_context_t *context, char *out, size_t n_bytes)
+{
+    snprintf(out, n_bytes, "dptrain %s%s%s", context->name[0], context->name[1] ? " " : "",
+             context->name[1] ? context->name[1] : "");
+}
+
+static void join_topics(const opt_group_t *groups, int n_groups, char *out, size_t n_bytes)
+{
+    char topics[OPT_MAX_TOPICS][OPT_TOPIC_BYTES];
+    const char *list[OPT_MAX_TOPICS + 1];
+    int n = opt_topics(groups, n_groups, topics);
+    for (int i = 0; i < n; i++) list[i] = topics[i];
+    list[n] = NULL;
+    opt_join(list, ", ", out, n_bytes);
+}
+
+static err_t check_topic(const cmd_context_t *context, const opt_group_t *groups, int n_groups,
+                         const char *topic)
+{
+    char topics[OPT_MAX_TOPICS][OPT_TOPIC_BYTES], list[512], own[OPT_TOPIC_BYTES], name[64];
+    const char *words[OPT_MAX_TOPICS + 1] = {"all"};
+    int n = opt_topics(groups, n_groups, topics);
+    for (int i = 0; i < n; i++) words[i + 1] = topics[i];
+    for (int i = 0; i <= n; i++)
+        if (strcmp(topic, words[i]) == 0) return ERR_OK;
+    join_topics(groups, n_groups, list, sizeof list);
+    full_name(context, name, sizeof name);
+    const char *nearest = opt_topic_of(groups, n_groups, topic, own) ? own : opt_nearest(topic, words, n + 1);
+    RAISE(ERR_USAGE, "%s --help: unknown topic '%s'; %s%s%sthe topics are %s%sall", name, topic,
+          nearest ? "did you mean '" : "", nearest ? nearest : "", nearest ? "'? " : "", list,
+          n ? " and " : "");
+}
+
+static void print_topics(const cmd_context_t *context, const opt_group_t *groups, int n_groups, bool left_out)
+{
+    char topics[OPT_MAX_TOPICS][OPT_TOPIC_BYTES], list[512], name[64], text[1024];
+    full_name(context, name, sizeof name);
+    join_topics(groups, n_groups, list, sizeof list);
+    if (opt_topics(groups, n_groups, topics) > 1)
+        snprintf(text, sizeof text, "More: %s --help all, or --help TOPIC: %s", name, list);
+    else if (left_out)
+        snprintf(text, sizeof text, "More: %s --help all", name);
+    else
+        return;
+    print_out("\n");
+    table_put_wrapped(stdout, text, 0, 0, opt_help_columns());
+}
+
+static err_t print_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups,
+                        int n_groups, const char *topic)
+{
+    char text[USAGE_BYTES];
+    int n_left_out = 0;
+    if (topic) TRY(check_topic(context, groups, n_groups, topic));
+    if (!log_speaks()) return ERR_OK;
+    if (topic && strcmp(topic, "all") != 0) return opt_help(groups, n_groups, topic, NULL);
+    const bool cut = usage_text(usage, topic != NULL, text);
+    print_usage(text);
+    print_examples(context, false);
+    TRY(opt_help(groups, n_groups, topic, &n_left_out));
+    if (!topic) print_topics(context, groups, n_groups, cut || n_left_out > 0);
+    return ERR_OK;
+}
+
+static void print_tsv(const cmd_context_t *context, const char *usage, const opt_group_t *groups,
+                      int n_groups)
+{
+    char text[USAGE_BYTES];
+    if (!log_speaks()) return;
+    usage_text(usage, true, text);
+    print_usage_tsv(text);
+    opt_help_tsv(groups, n_groups);
+    print_examples(context, true);
+}
+
+bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups,
+                    err_t *err)
+{
+    const char *topic;
+    help_t help = help_wanted(context, &topic);
+    if (help == HELP_NONE) return false;
+    *err = ERR_OK;
+    if (help == HELP_TSV)
+        print_tsv(context, usage, groups, n_groups);
+    else
+        *err = cmd_fail(print_help(context, usage, groups, n_groups, topic));
+    return true;
+}
+
+void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *name, const char *summary)
+{
+    const char *topic;
+    if (help_wanted(context, &topic) == HELP_TSV && log_speaks())
+        print_out("%s\t%s\t%s\n", kind, name, summary);
+}
+
+static void print_commands_tsv(const cmd_t *list)
+{
+    print_out("version\t%s\n", version_number);
+    for (const cmd_t *cmd = list; cmd->name; cmd++) print_out("command\t%s\t%s\n", cmd->name, cmd->summary);
+}
+
+static err_t print_commands(const cmd_t *list)
+{
+    const cmd_context_t context = {.name = {""}};
+    table_t table = {.columns = {{NULL, true}, {NULL, true}},
+                     .n_columns = 2,
+                     .indent = 2,
+                     .max_width = opt_help_columns()};
+    for (const cmd_t *cmd = list; cmd->name; cmd++) {
+        table_cell(&table, "%s", cmd->name);
+        table_cell(&table, "%s", cmd->summary);
+    }
+    print_out("dptrain %s: checks and benchmarks a cluster, and trains on it\n\n"
+              "usage: [mpirun -np N [-hostfile FILE]] dptrain [COMMAND] [options]\n",
+              version_number);
+    print_examples(&context, false);
+    print_out("\nCommands:\n");
+    err_t err = table_print(&table, stdout);
+    table_free(&table);
+    print_usage(
+        "\ndptrain COMMAND --help shows examples and the options to begin with; --help all lists every\n"
+        "option. dptrain --version prints version, revision and compiler.\n\n"
+        "Exit codes: 0 success; 1 a check, target or comparison failed; 2 usage;\n"
+        "3 invalid input data; 4 system or library failure; 5 a peer was lost or a wait\n"
+        "timed out; 6 a comparison decided nothing; 130, 143 stopped by Ctrl-C, SIGTERM\n"
+        "(1 under bare mpirun).\n");
+    return err;
+}
+
+err_t cmd_help_commands(const char *word, const cmd_t *list)
+{
+    const char *topic;
+    if (!log_speaks()) return ERR_OK;
+    if (help_of_word(word, &topic) == HELP_TSV) {
+        print_commands_tsv(list);
         return ERR_OK;
     }
-    if (word[0] == '-' || argc < 2) {
-        const cmd_context_t context = {argc - 1, argv + 1, {"train"}, abort_job};
-        return cmd_train(&context);
-    }
-    const cmd_t *cmd = find_command(word);
-    return cmd ? run_command(cmd, argc - 1, argv + 1, abort_job) : cmd_fail(raise_unknown(word));
-}
-
-/* As of a full disk or a quota. Commands whose output is a document have checked it before. */
-static err_t check_output(void)
-{
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return ERR_OK;
-    RAISE(ERR_SYSTEM, "cannot write standard output: %s",
-          errno ? strerror(errno) : "part of it is lost; is the disk full?");
-}
-
-err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
-{
-    err_t err = run_words(argc, argv, abort_job);
-    return err == ERR_OK ? cmd_fail(check_output()) : err;
+    return cmd_fail(print_commands(list));
 }

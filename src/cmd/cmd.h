@@ -62,18 +62,15 @@ bool cmd_asks_for_help(const cmd_context_t *context);
 
 /* If a word is --help or -h, prints usage, examples and options on rank 0 and returns true: the common options, or, if
  * `all` follows, every one; the options alone of another topic. --help=tsv prints tab-separated lines `usage LINE`, then
- * those of opt_help_tsv and of cmd_print_examples, which scripts/dev/manual.sh reads.
+ * those of opt_help_tsv, then `example WHAT COMMAND`, which scripts/dev/manual.sh reads.
  *
  *   usage  what follows a form feed, which ends a line's text, is left out by a plain --help
  *   err    the exit code; ERR_USAGE for an unknown topic. Unchanged without --help */
 bool cmd_wants_help(const cmd_context_t *context, const char *usage, const opt_group_t *groups, int n_groups,
                     err_t *err);
 
-/* Prints the list of commands; `word` as typed, --help or --help=tsv. */
-err_t cmd_help_commands(const char *word);
-
-/* Prints the examples of a command, if there are any. tsv: as lines `example WHAT COMMAND`. */
-void cmd_print_examples(const cmd_context_t *context, bool tsv);
+/* Prints the list of commands; `list` ends with a NULL name, `word` as typed, --help or --help=tsv. */
+err_t cmd_help_commands(const char *word, const cmd_t *list);
 
 /* With --help=tsv, prints a line `KIND NAME SUMMARY` that describes a word of the command line.
  *

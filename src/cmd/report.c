@@ -1,11 +1,557 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain report`: prints records as tables or CSV and dispatches to the other verbs. Runs without MPI, so
- * that it works on a login node. */
+/* `dptrain report`: prints records as tables or CSV, or checks them; compare, history and html judge and draw them. Without
+ * MPI, so that it works on a login node. The statistics are in report/regress, the sections of a page in report/html. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/figure.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
 #include "cmd/report_files.h"
+#include "report/html/page.h"
 #include "report/records/print.h"
+#include "report/records/schema.h"
+#include "report/regress/compare.h"
+#include "report/regress/history.h"
+
+static err_t check_one(void *context, int fd, const char *name)
+{
+    return schema_check_file(fd, name, stdout, context);
+}
+
+/* `report --check`: prints violations of the records' schema and the number of records. ERR_DATA if there are violations or no
+ * records. */
+static err_t report_check(const char *const *names, int n, err_t *worst)
+{
+    schema_counts_t counts = {0};
+    TRY(report_files_each(names, n, check_one, &counts, worst));
+    print_out("%lld record%s checked\n", (long long)counts.n_records, counts.n_records == 1 ? "" : "s");
+    if (fflush(stdout) != 0 || ferror(stdout))
+        RAISE(ERR_SYSTEM, "cannot write standard output: %s", strerror(errno));
+    if (counts.n_records == 0 && *worst == ERR_OK) RAISE(ERR_DATA, "no record to check");
+    if (counts.n_bad == 0) return ERR_OK;
+    RAISE(ERR_DATA, "%lld of %lld record%s %s not match docs/records.md", (long long)counts.n_bad,
+          (long long)counts.n_records, counts.n_records == 1 ? "" : "s", counts.n_bad == 1 ? "does" : "do");
+}
+
+/* `report compare`: a metric that got worse sets exit code 1, a comparison that decided nothing code 6. */
+static const char compare_usage[] =
+    "usage: dptrain report compare [options] BASE NEW\n"
+    "\n"
+    "Reports for each metric in both recordings whether NEW is better than, worse\n"
+    "than or the same as BASE, or whether the data is inconclusive. A recording is a\n"
+    "file of records, or all *.jsonl files of a folder. It should hold several starts\n"
+    "of the same dptrain bench command: a single start does not show the variation\n"
+    "from start to start.\n"
+    "\n"
+    "  worse, better  the ratio of medians exceeds the minimum effect, its interval\n"
+    "                 lies on one side of 1, and q is at most alpha\n"
+    "  same           the whole interval is within the minimum effect\n"
+    "  inconclusive   neither; the reason is given\n"
+    "\f\n"
+    "Formulas and sources: docs/records.md. The same files give the same output.\n"
+    "\n"
+    "Exit codes: 0 no metric is worse; 1 a metric is worse; 3 the recordings cannot\n"
+    "be compared: one has no complete run, they share no metric, or hardware, fabric,\n"
+    "ranks or threads differ; 6 nothing was decided: no metric is worse, but more\n"
+    "than half are inconclusive.\n";
+
+typedef struct compare_command {
+    const char *format, *out;
+    double min_effect, alpha;
+    bool force, allow_inconclusive;
+    int64_t n_resamples, seed;
+} compare_command_t;
+
+static const char *const compare_formats[] = {"table", "markdown", "json", NULL};
+
+#define FIELD(name) offsetof(compare_command_t, name)
+static const opt_t compare_table[] = {
+    {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X",
+     "smallest change that counts, such as 3% or 0.03", OPT_COMMON},
+    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-9, 0.5, NULL, "X",
+     "false discovery rate of the verdicts better and worse", OPT_COMMON},
+    {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
+     "compare recordings of different machines or jobs, and list the differences", OPT_COMMON},
+    {"allow-inconclusive", OPT_FLAG, FIELD(allow_inconclusive), NULL, 0, 0, NULL, "",
+     "exit code 0, not 6, if nothing was decided", OPT_COMMON},
+    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, compare_formats, "", "output format", OPT_COMMON},
+    REPORT_OUT_ROW,
+    {"resamples", OPT_INT, FIELD(n_resamples), "2000", 100, 1000000, NULL, "N", "bootstrap resamples",
+     OPT_MORE},
+    {"seed", OPT_INT, FIELD(seed), "1", 0, 0, NULL, "N", "random seed of the bootstrap", OPT_MORE},
+};
+
+/* Context of print_comparison. */
+typedef struct compare_printing {
+    const comparison_t *comparison;
+    const compare_options_t *options;
+    const char *format;
+} compare_printing_t;
+
+static err_t print_comparison(const void *context, FILE *out)
+{
+    const compare_printing_t *p = context;
+    if (strcmp(p->format, "json") == 0) return compare_print_json(p->comparison, p->options, out);
+    return compare_print(p->comparison, p->options, report_files_render(p->format), out);
+}
+
+/* Unlike in a report, an unreadable file is fatal: it may hold the metrics that are worse. */
+static err_t read_recording(arena_t *arena, const char *name, report_t *report)
+{
+    const char **files;
+    int n;
+    err_t worst = ERR_OK;
+    TRY(report_files_expand(arena, name, &files, &n));
+    TRY(report_files_read(report, files, n, &worst));
+    if (worst != ERR_OK) RAISE(worst, "%s was not read completely, so nothing was compared", name);
+    return ERR_OK;
+}
+
+static err_t check_worse(const comparison_t *c)
+{
+    enum { MAX_SHOWN = 5 };
+    char list[ERR_MESSAGE_MAX / 2] = "";
+    int n = 0;
+    if (c->n_of[VERDICT_WORSE] == 0) return ERR_OK;
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) {
+        size_t used = strlen(list);
+        if (at->verdict != VERDICT_WORSE || n++ >= MAX_SHOWN) continue;
+        snprintf(list + used, sizeof list - used, "%s%s %s", used ? ", " : "", at->label,
+                 figure_change(at->difference.ratio - 1).text);
+    }
+    const char *verb = n == 1 ? "is" : "are", *plural = c->n_metrics == 1 ? "" : "s";
+    if (n > MAX_SHOWN)
+        RAISE(ERR_GATE, "%d of %d metric%s %s worse: %s and %d more", n, c->n_metrics, plural, verb, list,
+              n - MAX_SHOWN);
+    RAISE(ERR_GATE, "%d of %d metric%s %s worse: %s", n, c->n_metrics, plural, verb, list);
+}
+
+static err_t check_decided(const comparison_t *c)
+{
+    if (compare_decided(c)) return ERR_OK;
+    const int n = c->n_of[VERDICT_INCONCLUSIVE];
+    RAISE(ERR_INCONCLUSIVE,
+          "nothing was decided: %d of %d metric%s %s inconclusive; record more starts, or interleave the "
+          "recordings (scripts/regress.sh ab); --allow-inconclusive returns 0",
+          n, c->n_metrics, c->n_metrics == 1 ? "" : "s", n == 1 ? "is" : "are");
+}
+
+static err_t compare_recordings(const compare_command_t *command, report_t reports[2],
+                                comparison_t *comparison)
+{
+    const compare_options_t options = {.min_effect = command->min_effect,
+                                       .alpha = command->alpha,
+                                       .force = command->force,
+                                       .n_resamples = narrow_int(command->n_resamples),
+                                       .seed = (uint64_t)command->seed};
+    const compare_printing_t printing = {comparison, &options, command->format};
+    TRY(compare_reports(&reports[0], &reports[1], &options, comparison));
+    TRY(report_files_write(command->out, print_comparison, &printing));
+    TRY(check_worse(comparison));
+    return command->allow_inconclusive ? ERR_OK : check_decided(comparison);
+}
+
+static err_t run_compare(const void *values, const char *const *names, int n)
+{
+    const compare_command_t *command = values;
+    report_t reports[2] = {{.keep_samples = true}, {.keep_samples = true}};
+    comparison_t comparison = {0};
+    arena_t arena = {0};
+    err_t err = ERR_OK;
+    if (n != 2)
+        err = err_raise(ERR_USAGE, __FILE__, __LINE__,
+                        "dptrain report compare: expected two recordings, BASE and NEW");
+    for (int i = 0; i < 2 && err == ERR_OK; i++) err = read_recording(&arena, names[i], &reports[i]);
+    if (err == ERR_OK) err = compare_recordings(command, reports, &comparison);
+    compare_free(&comparison);
+    for (int i = 0; i < 2; i++) report_free(&reports[i]);
+    arena_free(&arena);
+    return cmd_fail(err);
+}
+
+static err_t cmd_report_compare(const cmd_context_t *context)
+{
+    compare_command_t command = {0};
+    opt_group_t group = {"Options", compare_table, sizeof compare_table / sizeof compare_table[0], &command,
+                         0};
+    return report_files_command(context, compare_usage, &group, run_compare);
+}
+
+/* Recordings to read. */
+typedef struct report_history_files {
+    const char *const *names; /* files, or folders of *.jsonl files */
+    int n;
+    const char *only_case, *only_test; /* NULL: all */
+} report_history_files_t;
+
+/* `report history`: change points over many recordings, read one file at a time. */
+static const char history_usage[] =
+    "usage: dptrain report history [options] DIR|FILE…\n"
+    "\n"
+    "Finds change points over many recordings of dptrain bench. A recording is a file\n"
+    "with one or more runs; every *.jsonl of a folder is one. Shows for each metric\n"
+    "when its level changed, by how much, between which revisions, and what else\n"
+    "changed in the software. Recordings with different hardware, fabric, ranks or\n"
+    "threads form separate histories. Method: docs/records.md, Histories.\n"
+    "\f\n"
+    "Exit codes: 0 also if changes were found; 1 --fail-on-change found one;\n"
+    "3 nothing was usable, or a file could not be read; 6 --fail-on-change, and every\n"
+    "metric has too few recordings.\n";
+
+typedef struct history_command {
+    const char *format, *out, *only_case, *only_test;
+    double min_effect, alpha;
+    int64_t last, fail_on_change;
+    bool allow_inconclusive;
+} history_command_t;
+
+static const char *const history_formats[] = {"table", "markdown", "json", "csv", NULL};
+
+#undef FIELD
+#define FIELD(name) offsetof(history_command_t, name)
+static const opt_t history_table[] = {
+    {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, history_formats, "", "output format", OPT_COMMON},
+    REPORT_OUT_ROW,
+    {"min-effect", OPT_REAL, FIELD(min_effect), "1%", 0, 1, NULL, "X",
+     "smallest change that counts, such as 1% or 0.01", OPT_COMMON},
+    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X",
+     "false discovery rate of the changes shown", OPT_COMMON},
+    REPORT_CASE_ROW,
+    REPORT_TEST_ROW,
+    {"last", OPT_INT, FIELD(last), "0", 0, 1000000, NULL, "N",
+     "only the newest N recordings per machine; 0: all", OPT_COMMON},
+    {"fail-on-change", OPT_INT, FIELD(fail_on_change), "0", 0, 1000000, NULL, "N",
+     "exit code 1 if a metric became slower within the newest N recordings (at least 3); 0: never",
+     OPT_COMMON},
+    {"allow-inconclusive", OPT_FLAG, FIELD(allow_inconclusive), NULL, 0, 0, NULL, "",
+     "with --fail-on-change, exit code 0, not 6, if there are too few recordings", OPT_COMMON},
+};
+
+/* One report per file: its memory is freed before the next file is read. */
+static err_t read_file(const report_history_files_t *files, const char *name, history_t *history,
+                       err_t *worst)
+{
+    report_t report = {.only_case = files->only_case, .only_test = files->only_test};
+    err_t err = report_files_read(&report, &name, 1, worst);
+    if (err == ERR_OK) err = history_add(history, &report);
+    report_free(&report);
+    return err;
+}
+
+/* Adds the recordings to the history one by one, and logs what was left out; call history_finish afterwards.
+ * `worst` as in report_files_read. ERR_DATA: a folder without recordings. */
+static err_t report_history_read(const report_history_files_t *files, history_t *history, err_t *worst)
+{
+    arena_t arena = {0};
+    err_t err = ERR_OK;
+    for (int i = 0; i < files->n && err == ERR_OK; i++) {
+        const char **names = NULL;
+        int n = 0;
+        err = report_files_expand(&arena, files->names[i], &names, &n);
+        for (int k = 0; k < n && err == ERR_OK; k++) err = read_file(files, names[k], history, worst);
+        arena_reset(&arena);
+    }
+    arena_free(&arena);
+    return err;
+}
+
+/* Context of print_history. */
+typedef struct history_printing {
+    const history_t *history;
+    const history_options_t *options;
+    const char *format;
+} history_printing_t;
+
+static err_t print_history(const void *context, FILE *out)
+{
+    const history_printing_t *p = context;
+    if (strcmp(p->format, "json") == 0) return history_print_json(p->history, p->options, out);
+    if (strcmp(p->format, "csv") == 0) return history_print_csv(p->history, out);
+    return history_print(p->history, p->options, report_files_render(p->format), out);
+}
+
+/* A change point needs values on both sides. */
+static err_t check_enough(const history_t *history)
+{
+    for (const history_group_t *group = history->groups; group; group = group->next)
+        if (group->n_too_short < group->n_metrics) return ERR_OK;
+    RAISE(ERR_INCONCLUSIVE,
+          "nothing was decided: a change needs %d undisturbed recordings, and no metric has as many; record "
+          "more; --allow-inconclusive returns 0",
+          HISTORY_MIN_VALUES);
+}
+
+static err_t check_slower(const history_t *history, int64_t n_last, bool allow_inconclusive)
+{
+    if (n_last == 0) return ERR_OK;
+    int n = history_count_slower(history, (int)n_last);
+    if (n == 0) return allow_inconclusive ? ERR_OK : check_enough(history);
+    RAISE(ERR_GATE, "%d metric%s became slower within the newest %lld recordings", n, n == 1 ? "" : "s",
+          (long long)n_last);
+}
+
+/* Complete recordings without any value: --case or --test matched nothing. */
+static err_t finish_filtered(const history_command_t *command, const history_options_t *options,
+                             history_t *history)
+{
+    const char *only_case = command->only_case, *only_test = command->only_test;
+    err_t err = history_finish(history, options);
+    if (err != ERR_DATA || history->n_recordings == history->n_interrupted || !(only_case || only_test))
+        return err;
+    RAISE(ERR_USAGE, "no point of the recordings has%s%s%s%s%s%s; omit the options to show all",
+          only_case ? " the case '" : "", only_case ? only_case : "", only_case ? "'" : "",
+          only_test ? " the test '" : "", only_test ? only_test : "", only_test ? "'" : "");
+}
+
+static err_t make_history(const history_command_t *command, const report_history_files_t *files,
+                          history_t *history, err_t *worst)
+{
+    history_options_t options = {
+        .min_effect = command->min_effect, .alpha = command->alpha, .last = (int)command->last, .seed = 1};
+    if (files->n == 0)
+        RAISE(ERR_USAGE,
+              "dptrain report history: expected a folder of recordings, such as results/runs, or files");
+    if (command->fail_on_change > 0 && command->fail_on_change < STATS_CHANGE_MIN_LENGTH)
+        RAISE(ERR_USAGE,
+              "invalid --fail-on-change '%lld': a change is detected after %d recordings at the new level; "
+              "expected %d or more, or 0 for never",
+              (long long)command->fail_on_change, STATS_CHANGE_MIN_LENGTH, STATS_CHANGE_MIN_LENGTH);
+    TRY(report_history_read(files, history, worst));
+    TRY(finish_filtered(command, &options, history));
+    const history_printing_t printing = {history, &options, command->format};
+    TRY(report_files_write(command->out, print_history, &printing));
+    return check_slower(history, command->fail_on_change, command->allow_inconclusive);
+}
+
+static err_t run_history(const void *values, const char *const *names, int n)
+{
+    const history_command_t *command = values;
+    const report_history_files_t files = {names, n, command->only_case, command->only_test};
+    history_t history = {0};
+    err_t worst = ERR_OK, err = make_history(command, &files, &history, &worst);
+    history_free(&history);
+    cmd_fail(err);
+    return err > worst ? err : worst;
+}
+
+static err_t cmd_report_history(const cmd_context_t *context)
+{
+    history_command_t command = {0};
+    opt_group_t group = {"Options", history_table, sizeof history_table / sizeof history_table[0], &command,
+                         0};
+    return report_files_command(context, history_usage, &group, run_history);
+}
+
+/* `report html`: records, a comparison and a history as one page. */
+static const char html_usage[] =
+    "usage: dptrain report html [options] FILE…\n"
+    "\n"
+    "Writes one self-contained HTML page with charts of the records of dptrain bench\n"
+    "and dptrain train (metrics.jsonl): no network, no scripts. A folder stands for\n"
+    "every *.jsonl in it; - is standard input. The page has a section for each kind\n"
+    "of data found: verdicts (--base), bandwidth, memory and arithmetic, training\n"
+    "steps, training runs, history (--history). The same files give the same page.\n"
+    "\n"
+    "Without --out the page goes to standard output, or, if that is a terminal, to\n"
+    "report.html in the current folder. An earlier page there is replaced; any other\n"
+    "file is kept, and the exit code is 2.\n"
+    "\n"
+    "Several starts of dptrain bench form one recording: figures are medians over\n"
+    "them. Exit code 3: a file could not be read (the others are shown), or there is\n"
+    "nothing to show.\n";
+
+typedef struct html_command {
+    const char *out, *base, *title, *history, *only_case, *only_test;
+    double min_effect, alpha;
+    bool force;
+} html_command_t;
+
+#undef FIELD
+#define FIELD(name) offsetof(html_command_t, name)
+static const opt_t html_table[] = {
+    {"out", OPT_STRING, FIELD(out), NULL, 0, 0, NULL, "FILE",
+     "output file, replaced atomically [standard output; on a terminal report.html]", OPT_COMMON},
+    {"base", OPT_STRING, FIELD(base), NULL, 0, 0, NULL, "NAME",
+     "recording to compare with, a file or folder, as in dptrain report compare", OPT_COMMON},
+    {"title", OPT_STRING, FIELD(title), NULL, 0, 0, NULL, "TEXT", "title of the page", OPT_COMMON},
+    {"history", OPT_STRING, FIELD(history), NULL, 0, 0, NULL, "DIR",
+     "folder of recordings whose history to show, as in dptrain report history", OPT_COMMON},
+    REPORT_CASE_ROW,
+    REPORT_TEST_ROW,
+    {"min-effect", OPT_REAL, FIELD(min_effect), "3%", 0, 1, NULL, "X",
+     "smallest change that counts, such as 3% or 0.03", OPT_COMMON},
+    {"alpha", OPT_REAL, FIELD(alpha), "0.01", 1e-6, 0.5, NULL, "X", "false discovery rate of the verdicts",
+     OPT_COMMON},
+    {"force", OPT_FLAG, FIELD(force), NULL, 0, 0, NULL, "",
+     "compare recordings of different machines or jobs", OPT_COMMON},
+};
+
+/* Where the page goes without --out; *out NULL: to standard output. A terminal shows no pages. */
+static err_t choose_out(const char **out)
+{
+    static const char name[] = "report.html";
+    char head[512];
+    size_t n = 0;
+    *out = NULL;
+    if (!isatty(STDOUT_FILENO)) return ERR_OK;
+    *out = name;
+    const int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && !fs_exists(name)) return ERR_OK;
+    if (fd >= 0) fs_read_all(fd, 0, head, sizeof head - 1, &n);
+    if (fd >= 0) close(fd);
+    head[n] = '\0';
+    if (strstr(head, HTML_GENERATOR)) return ERR_OK;
+    RAISE(ERR_USAGE, "%s exists and is not a page of dptrain report html; name the page with --out FILE",
+          name);
+}
+
+/* The content of a page. */
+typedef struct html_data {
+    report_t now, base;
+    comparison_t comparison;
+    history_t history;
+    html_input_t input;
+    char no_comparison[ERR_MESSAGE_MAX], no_history[ERR_MESSAGE_MAX];
+} html_data_t;
+
+/* The life of the job of a run's folder; *out NULL: none. */
+static err_t find_job(arena_t *arena, const char *name, const char **out)
+{
+    char path[FS_PATH_MAX];
+    *out = NULL;
+    if (!fs_is_folder(name)) return ERR_OK;
+    TRY(fs_join(path, name, "job.jsonl"));
+    return fs_exists(path) ? arena_text(arena, path, strlen(path), out) : ERR_OK;
+}
+
+static err_t read_all(const char *const *names, int n, report_t *report, err_t *worst)
+{
+    arena_t arena = {0};
+    const char **all = NULL, **files, *job;
+    int n_all = 0, n_files;
+    err_t err = ERR_OK;
+    for (int i = 0; i < n; i++) {
+        err_t expanded = report_files_expand(&arena, names[i], &files, &n_files);
+        if (expanded == ERR_DATA) {
+            /* Logged, as for a file; the others are still read. */
+            log_error("%s", err_message());
+            if (expanded > *worst) *worst = expanded;
+            continue;
+        }
+        TRY_OUT(err, expanded);
+        TRY_OUT(err, mem_grow(n_all + n_files + 2, sizeof *all, "names of files", &all));
+        for (int k = 0; k < n_files; k++) all[n_all++] = files[k];
+        TRY_OUT(err, find_job(&arena, names[i], &job));
+        if (job) all[n_all++] = job;
+    }
+    err = report_files_read(report, all, n_all, worst);
+out:
+    mem_free(&all);
+    arena_free(&arena);
+    return err;
+}
+
+/* If the recordings cannot be compared, the page shows them without verdicts, and the reason.
+ * not_whole: the recording that was not read completely; NULL: none. */
+static err_t add_comparison(html_data_t *data, const compare_options_t *options, const char *not_whole)
+{
+    data->input.base = &data->base;
+    data->input.options = options;
+    err_t err = not_whole
+                    ? err_raise(ERR_DATA, __FILE__, __LINE__, "%s could not be read completely", not_whole)
+                    : compare_reports(&data->base, &data->now, options, &data->comparison);
+    if (err == ERR_OK) data->input.comparison = &data->comparison;
+    if (err != ERR_DATA) return err;
+    log_warn("%s", err_message());
+    snprintf(data->no_comparison, sizeof data->no_comparison, "No verdict: %s", err_message());
+    data->input.no_comparison = data->no_comparison;
+    return ERR_OK;
+}
+
+/* An unusable history is logged; the page is still written. */
+static err_t add_history(html_data_t *data, const html_command_t *command, err_t *worst)
+{
+    const report_history_files_t files = {&command->history, 1, command->only_case, command->only_test};
+    const history_options_t options = {.min_effect = command->min_effect, .alpha = command->alpha, .seed = 1};
+    err_t err = report_history_read(&files, &data->history, worst);
+    if (err == ERR_OK) err = history_finish(&data->history, &options);
+    if (err == ERR_OK) data->input.history = &data->history;
+    if (err != ERR_DATA) return err;
+    log_error("no history of %s: %s", command->history, err_message());
+    if (err > *worst) *worst = err;
+    snprintf(data->no_history, sizeof data->no_history, "No history of %s: %s", command->history,
+             err_message());
+    data->input.no_history = data->no_history;
+    return ERR_OK;
+}
+
+static err_t print_page(const void *context, FILE *out)
+{
+    return html_print(context, out);
+}
+
+static err_t make_page(html_data_t *data, const html_command_t *command, const char *const *names, int n,
+                       err_t *worst)
+{
+    const compare_options_t options = {.min_effect = command->min_effect,
+                                       .alpha = command->alpha,
+                                       .force = command->force,
+                                       .n_resamples = 2000,
+                                       .seed = 1};
+    if (n == 0 && !command->history)
+        RAISE(ERR_USAGE,
+              "dptrain report html: expected files of records, - for standard input, or --history");
+    if (n == 0 && command->base) RAISE(ERR_USAGE, "--base requires files of records to compare with it");
+    const char *path = command->out;
+    if (!path) TRY(choose_out(&path));
+    TRY(read_all(names, n, &data->now, worst));
+    if (command->base) {
+        const char *not_whole = *worst != ERR_OK ? "the new recording" : NULL;
+        err_t of_base = ERR_OK;
+        TRY(read_all(&command->base, 1, &data->base, &of_base));
+        if (of_base != ERR_OK) not_whole = command->base;
+        if (of_base > *worst) *worst = of_base;
+        TRY(add_comparison(data, &options, not_whole));
+    }
+    if (command->history) TRY(add_history(data, command, worst));
+    TRY(report_files_write(path, print_page, &data->input));
+    if (path) log_info("wrote %s", path);
+    return ERR_OK;
+}
+
+static err_t run_html(const void *values, const char *const *names, int n)
+{
+    const html_command_t *command = values;
+    html_data_t *data;
+    err_t worst = ERR_OK, err = mem_new(sizeof *data, "a page", &data);
+    if (err != ERR_OK) return cmd_fail(err);
+    report_t *const reports[] = {&data->now, &data->base};
+    for (int i = 0; i < 2; i++)
+        *reports[i] = (report_t){.only_case = command->only_case,
+                                 .only_test = command->only_test,
+                                 .keep_samples = true,
+                                 .keep_curves = true};
+    data->input = (html_input_t){.title = command->title, .now = &data->now};
+    err = make_page(data, command, names, n, &worst);
+    compare_free(&data->comparison);
+    history_free(&data->history);
+    for (int i = 0; i < 2; i++) report_free(reports[i]);
+    mem_free(&data);
+    cmd_fail(err);
+    return err > worst ? err : worst;
+}
+
+static err_t cmd_report_html(const cmd_context_t *context)
+{
+    html_command_t command = {0};
+    opt_group_t group = {"Options", html_table, sizeof html_table / sizeof html_table[0], &command, 0};
+    return report_files_command(context, html_usage, &group, run_html);
+}
 
 static const char usage[] =
     "usage: dptrain report [options] FILE|FOLDER…\n"
@@ -47,6 +593,7 @@ typedef struct report_options {
 
 static const char *const formats[] = {"table", "csv", "markdown", NULL};
 
+#undef FIELD
 #define FIELD(name) offsetof(report_options_t, name)
 static const opt_t table[] = {
     {"format", OPT_CHOICE, FIELD(format), "table", 0, 0, formats, "", "output format", OPT_COMMON},

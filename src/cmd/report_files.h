@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the verbs of `dptrain report`: reads files of records, writes a file or standard output. */
+/* What the verbs of `dptrain report` share: reading files of records, writing a file or standard output. */
 #ifndef CMD_REPORT_FILES_H
 #define CMD_REPORT_FILES_H
 
@@ -31,10 +31,6 @@ void report_runs_free(report_runs_t *runs);
 /* Calls `read` with each open file and its name. Errors as in report_files_read. */
 typedef err_t (*report_file_fn_t)(void *context, int fd, const char *name);
 err_t report_files_each(const char *const *names, int n, report_file_fn_t read, void *context, err_t *worst);
-
-/* Checks records against their schema; prints violations and the number of records. ERR_DATA if there are
- * violations or no records. */
-err_t report_check(const char *const *names, int n, err_t *worst);
 
 /* Expands a folder to its *.jsonl files, sorted by name; other names stay as they are. ERR_DATA if a folder
  * is unreadable or has none. */
@@ -73,10 +69,5 @@ err_t report_files_write(const char *path, err_t (*print)(const void *context, F
 typedef err_t (*report_run_fn_t)(const void *values, const char *const *names, int n);
 err_t report_files_command(const cmd_context_t *context, const char *usage, opt_group_t *group,
                            report_run_fn_t run);
-
-/* The verbs, one file each. */
-err_t cmd_report_compare(const cmd_context_t *context);
-err_t cmd_report_history(const cmd_context_t *context);
-err_t cmd_report_html(const cmd_context_t *context);
 
 #endif

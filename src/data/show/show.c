@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `dptrain data show`: survey, its tables with training and validation side by side, a bar chart of the categories, and
- * the contact sheet, with a limit on warnings. Parsing its options is left to cmd/data_show.c. */
+/* `dptrain data show`: survey, tables and contact sheet in sequence, with a limit on warnings. Parsing its
+ * options is left to cmd/data.c. */
 #include "data/show/show.h"
 
 #include <inttypes.h>
