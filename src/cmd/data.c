@@ -16,10 +16,8 @@
 #include "data/image/image.h"
 #include "data/show/sheet.h"
 #include "data/show/show.h"
-#include "tools/pack/open.h"
 #include "tools/pack/pack.h"
-#include "tools/pack/verify.h"
-#include "tools/pack/work.h"
+#include "tools/pack/parts.h"
 
 /* The option --timeout; offset: of a double. */
 #define DATA_TIMEOUT_ROW(offset)                                                                             \

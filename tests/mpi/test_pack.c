@@ -13,7 +13,6 @@
 #include "data/shard/shard.h"
 #include "tests/mpi/everyone.h"
 #include "tools/pack/pack.h"
-#include "tools/pack/verify.h"
 
 enum { N_TRAIN = 40, N_VAL = 7, MAX_BYTES = 3000, N_FILES_MAX = 64 };
 

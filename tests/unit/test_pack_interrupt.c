@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "tests/folder.h"
 #include "tests/tap.h"
-#include "tools/pack/interrupt.h"
+#include "tools/pack/parts.h"
 
 static _Noreturn void *get_signal(void *number)
 {

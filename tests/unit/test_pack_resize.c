@@ -7,7 +7,7 @@
 #include "data/annotation/mask.h"
 #include "data/image/image.h"
 #include "tests/tap.h"
-#include "tools/pack/resize.h"
+#include "tools/pack/parts.h"
 
 enum { W = 60, H = 40, N = 20 };
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks and cleans the target folder before anything is written. Refuses the source itself, foreign files
- * and the shards of another run. */
+/* The target folder of a packing. Before anything is written it is checked and cleaned: the source itself, foreign files and the
+ * shards of another run are refused. When a signal ends the process, its temporary file is removed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +15,7 @@
 
 #include "base/fs.h"
 #include "store/h5/seal.h"
-#include "tools/pack/shard_plan.h"
+#include "tools/pack/parts.h"
 
 /* realpath(3) of the part that exists; the rest unchanged. */
 static bool resolve_path(const char *path, char out[FS_PATH_MAX])
@@ -124,16 +128,16 @@ err_t pack_prepare_folder(const source_t *source, const pack_options_t *options)
     return check_ours(manifest, "{\"format\":\"dptrain shards\"");
 }
 
-err_t pack_prepare(const source_t *source, const pack_options_t *options, const pack_plan_t *plan)
+err_t pack_prepare(const source_t *source, const pack_options_t *options, uint64_t plan)
 {
     const char *out = options->out;
     char index[FS_PATH_MAX], manifest[FS_PATH_MAX];
-    finds_t finds = {.plan = plan->hash};
+    finds_t finds = {.plan = plan};
     TRY(pack_prepare_folder(source, options));
     TRY(fs_join(index, out, SHARD_INDEX_NAME));
     TRY(fs_join(manifest, out, SHARD_MANIFEST_NAME));
     TRY(scan_folder(out, false, &finds));
-    if (!finds.stranger[0] && is_strange(index, "index", plan->hash)) /* its shards may be gone */
+    if (!finds.stranger[0] && is_strange(index, "index", plan)) /* its shards may be gone */
         snprintf(finds.stranger, sizeof finds.stranger, "%s", SHARD_INDEX_NAME);
     if (finds.stranger[0] && !options->force)
         RAISE(
@@ -147,4 +151,47 @@ err_t pack_prepare(const source_t *source, const pack_options_t *options, const 
     TRY(remove_file(index));
     TRY(scan_folder(out, true, &finds));
     return fs_sync(out);
+}
+
+/* The file of interrupt_removes, and the thread that makes it. The handler makes only async-signal-safe calls. It runs on that
+ * thread, which would otherwise begin the next file between the removal and the end of the process; packing multiplies no
+ * matrices (base/thread.h). */
+static char victim[FS_PATH_MAX];
+static atomic_bool armed;
+static pthread_t maker;
+
+static void on_signal(int number)
+{
+    if (!pthread_equal(pthread_self(), maker)) { /* the thread of thread_receive_signals, or MPI's */
+        pthread_kill(maker, number);
+        return;
+    }
+    if (atomic_load(&armed)) unlink(victim);
+    signal(number, SIG_DFL);
+    raise(number); /* takes effect when this handler returns */
+}
+
+void interrupt_removes(const char *path)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    static bool caught;
+    atomic_store(&armed, false);
+    if (!path) return;
+    snprintf(victim, sizeof victim, "%s", path);
+    atomic_store(&armed, true);
+    if (caught) return;
+    caught = true;
+    maker = pthread_self();
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigset_t mine;
+    sigemptyset(&mine);
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction before;
+        /* Signals that the launcher or nohup ignores stay ignored. */
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(signals[i], &action, NULL);
+        sigaddset(&mine, signals[i]);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &mine, NULL);
 }

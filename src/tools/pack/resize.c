@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Shrinks one image and maps its boxes, polygons and RLE masks accordingly. Images that are small enough pass
  * through unchanged. */
-#include "tools/pack/resize.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -12,6 +10,7 @@
 #include "data/image/orient.h"
 #include "data/image/resize.h"
 #include "data/source/source.h"
+#include "tools/pack/parts.h"
 
 struct pack_resizer {
     int64_t shorter_side, quality;

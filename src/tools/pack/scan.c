@@ -1,20 +1,157 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that read and decode samples, block by block. They live as long as a block: between blocks, the ranks
- * agree on errors (tools/pack/work.h). */
-#include "tools/pack/scan.h"
-
+/* What packing and verifying do on all ranks: work in time slices, findings, and the scan, whose threads read and decode samples
+ * block by block. They live as long as a block: between blocks, the ranks agree on errors. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/figure.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/process.h"
+#include "base/progress.h"
 #include "cluster/hosts/machine.h"
 #include "data/image/image.h"
-#include "tools/pack/work.h"
+#include "tools/pack/parts.h"
+
+static const double slice_sec = 0.2;
+
+/* Progress is a bar or, without a terminal, a log line per tenth. */
+typedef struct shown {
+    double begun_sec;
+    int n_tenths;
+} shown_t;
+
+static void work_show(const pack_work_t *work, int64_t n_done, shown_t *shown)
+{
+    char text[160];
+    figure_t left = {""};
+    double sec = clock_sec() - shown->begun_sec;
+    if (n_done > 0 && n_done < work->n_total && sec > 2)
+        left = figure_duration(sec * (double)(work->n_total - n_done) / (double)n_done);
+    snprintf(text, sizeof text, "%s of %s%s%s", figure_bytes((double)n_done).text,
+             figure_bytes((double)work->n_total).text, left.text[0] ? ", left " : "", left.text);
+    progress_draw(work->label, n_done, work->n_total, text);
+    int n_tenths = work->n_total > 0 ? (int)(10 * n_done / work->n_total) : 10;
+    if (progress_wants_lines() && sec > 10 && n_tenths > shown->n_tenths)
+        log_note("%s: %s", work->label, text);
+    shown->n_tenths = n_tenths;
+}
+
+err_t pack_work_run(comm_t *comm, const pack_work_t *work)
+{
+    shown_t shown = {.begun_sec = clock_sec()};
+    int64_t n_done = 0;
+    bool finished = false;
+    for (;;) {
+        double end = clock_sec() + slice_sec;
+        int64_t counts[2] = {0, 0}, n;
+        err_t err = ERR_OK;
+        while (!finished && err == ERR_OK && clock_sec() < end) {
+            n = 0;
+            err = work->step(work->context, &n, &finished);
+            counts[0] += n;
+        }
+        counts[1] = !finished;
+        err = comm_agree(comm, err, work->label);
+        if (err == ERR_OK) err = comm_allreduce(comm, counts, 2, DTYPE_I64, COMM_SUM, work->label);
+        n_done += counts[0];
+        if (err == ERR_OK) work_show(work, n_done, &shown);
+        if (err != ERR_OK || counts[1] == 0) {
+            progress_clear_line();
+            return err;
+        }
+    }
+}
+
+void findings_add(findings_t *f, const char *what, int64_t sample)
+{
+    size_t n = strlen(what) + 1;
+    if (f->status != ERR_OK) return;
+    f->status = mem_grow(f->n + 1, sizeof *f->samples, "list of findings", &f->samples);
+    if (f->status != ERR_OK) return;
+    f->samples[f->n++] = sample;
+    if (f->n > FINDINGS_MAX) return;
+    f->status = mem_grow((int64_t)(f->n_bytes + n), 1, "list of findings", &f->text);
+    if (f->status != ERR_OK) return;
+    memcpy(f->text + f->n_bytes, what, n);
+    f->n_bytes += n;
+}
+
+void findings_free(findings_t *f)
+{
+    mem_free(&f->text);
+    mem_free(&f->samples);
+    *f = (findings_t){0};
+}
+
+/* Broadcasts a rank's block; *out is allocated on all ranks. Collective. */
+static err_t share_block(comm_t *comm, int from, const void *mine, int64_t n_bytes, void *out)
+{
+    static const char what[] = "gathering the findings";
+    char *block;
+    TRY(comm_agree(comm, mem_new((size_t)n_bytes, "list of findings", &block), what));
+    if (from == comm->rank) memcpy(block, mine, (size_t)n_bytes);
+    err_t err = comm_broadcast(comm, block, n_bytes, from, what);
+    if (err == ERR_OK)
+        memcpy(out, &block, sizeof block);
+    else
+        mem_free(&block);
+    return err;
+}
+
+err_t findings_tell(comm_t *comm, const findings_t *f, void (*tell)(void *context, const char *what),
+                    void *context, int64_t *n)
+{
+    for (int rank = 0; rank < comm->size; rank++) {
+        int64_t counts[2] = {(int64_t)f->n_bytes, f->n};
+        char *text = NULL;
+        TRY(comm_broadcast(comm, counts, sizeof counts, rank, "gathering the findings"));
+        if (counts[0] == 0) continue;
+        TRY(share_block(comm, rank, f->text, counts[0], &text));
+        for (int64_t at = 0; comm->rank == 0 && at < counts[0]; at += (int64_t)strlen(text + at) + 1)
+            tell(context, text + at);
+        if (comm->rank == 0 && counts[1] > FINDINGS_MAX) tell(context, "… and more");
+        mem_free(&text);
+    }
+    *n = f->n;
+    return comm_allreduce(comm, n, 1, DTYPE_I64, COMM_SUM, "counting the findings");
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+err_t findings_samples(comm_t *comm, const findings_t *f, int64_t **out, int64_t *n)
+{
+    int64_t *all = NULL;
+    err_t err = ERR_OK;
+    *n = 0;
+    for (int rank = 0; rank < comm->size; rank++) {
+        int64_t count = f->n, *samples = NULL;
+        TRY_OUT(err, comm_broadcast(comm, &count, sizeof count, rank, "gathering the findings"));
+        if (count == 0) continue;
+        TRY_OUT(err, share_block(comm, rank, f->samples, count * (int64_t)sizeof *samples, &samples));
+        err = mem_grow(*n + count, sizeof *all, "list of findings", &all);
+        if (err == ERR_OK) memcpy(all + *n, samples, (size_t)count * sizeof *all);
+        mem_free(&samples);
+        TRY_OUT(err, comm_agree(comm, err, "gathering the findings"));
+        *n += count;
+    }
+    if (*n > 0) qsort(all, (size_t)*n, sizeof *all, compare_numbers);
+    *out = all;
+    return ERR_OK;
+out:
+    mem_free(&all);
+    return err;
+}
 
 enum { PER_THREAD = 16, NAME_MAX_BYTES = FS_PATH_MAX + 128 };
 

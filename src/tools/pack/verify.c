@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Collective driver of `dptrain data verify`: divides shards and samples over the ranks and gathers the findings
  * on rank 0. data/shard/verify.c checks one shard, scan.c images. */
-#include "tools/pack/verify.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -12,9 +10,8 @@
 #include "cluster/comm/comm.h"
 #include "data/image/image.h"
 #include "data/shard/reader.h"
-#include "tools/pack/open.h"
-#include "tools/pack/scan.h"
-#include "tools/pack/work.h"
+#include "tools/pack/pack.h"
+#include "tools/pack/parts.h"
 
 typedef struct verifier {
     comm_t *comm;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Collective driver of `dptrain data pack`: each rank writes its own shards, and rank 0 gathers the index.
- * shard_plan.c chooses the shards' boundaries; data/shard defines the file format. */
-#include "tools/pack/pack.h"
-
+/* `dptrain data pack`: each rank writes its own shards, and rank 0 gathers the index. The plan divides the source's samples into
+ * shards by size, and hashes everything that determines their content; data/shard defines the file format. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,14 +10,259 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/comm/comm.h"
 #include "data/shard/shard.h"
-#include "tools/pack/interrupt.h"
-#include "tools/pack/leave_out.h"
-#include "tools/pack/resize.h"
-#include "tools/pack/scan.h"
-#include "tools/pack/work.h"
+#include "data/shard/writer.h"
+#include "data/source/source.h"
+#include "tools/pack/pack.h"
+#include "tools/pack/parts.h"
+
+typedef struct pack_plan {
+    int64_t n_shards, n_bytes; /* of both splits; n_bytes: of the source's images */
+    shard_plan_t *shards;      /* [n_shards]: training first; folder is borrowed from the options */
+    int64_t *shard_bytes;      /* [n_shards]: of their source images */
+    uint64_t hash;             /* of the source's hash and sizes and the options that affect the shards */
+    uint64_t data_hash;        /* of the packed samples */
+} pack_plan_t;
+
+/* Counts the samples from `first` on that fill one shard; returns their bytes. */
+static int64_t plan_shard(const source_t *source, split_t split, int64_t first, int64_t shard_bytes,
+                          int64_t *n)
+{
+    const source_entry_t *entries = source->entries[split];
+    int64_t end = source->n_samples[split], at = first, sum = 0;
+    while (at < end && (at == first || sum + entries[at].n_bytes <= shard_bytes))
+        sum += entries[at++].n_bytes;
+    *n = at - first;
+    return sum;
+}
+
+static int64_t count_shards(const source_t *source, split_t split, int64_t shard_bytes)
+{
+    int64_t n_shards = 0, n;
+    for (int64_t first = 0; first < source->n_samples[split]; first += n, n_shards++)
+        plan_shard(source, split, first, shard_bytes, &n);
+    return n_shards;
+}
+
+static err_t hash_plan(const source_t *source, const pack_options_t *options, uint64_t *out)
+{
+    const int64_t numbers[] = {SHARD_SCHEMA,
+                               (int64_t)source->hash,
+                               options->shard_bytes,
+                               options->resize,
+                               options->resize ? options->quality : 0,
+                               source->n_samples[SPLIT_TRAIN],
+                               source->n_samples[SPLIT_VAL]};
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) RAISE(ERR_SYSTEM, "out of memory for the plan's hash");
+    XXH3_64bits_reset(state);
+    XXH3_64bits_update(state, numbers, sizeof numbers);
+    for (int split = 0; split < SPLIT_COUNT; split++)
+        for (int64_t i = 0; i < source->n_samples[split]; i++)
+            XXH3_64bits_update(state, &source->entries[split][i].n_bytes, sizeof(int64_t));
+    uint64_t hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    *out = hash ? hash : 1;
+    return ERR_OK;
+}
+
+static uint64_t hash_data(const source_t *source, const pack_options_t *options)
+{
+    const uint64_t numbers[] = {source->hash, (uint64_t)options->resize, (uint64_t)options->quality};
+    return options->resize ? XXH3_64bits(numbers, sizeof numbers) : source->hash;
+}
+
+/* ERR_DATA: the source is empty. */
+static err_t pack_plan_make(const source_t *source, const pack_options_t *options, pack_plan_t *out)
+{
+    int64_t n_shards[SPLIT_COUNT], k = 0;
+    *out = (pack_plan_t){0};
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        n_shards[s] = count_shards(source, (split_t)s, options->shard_bytes);
+        out->n_shards += n_shards[s];
+    }
+    if (out->n_shards == 0) RAISE(ERR_DATA, "%s has no samples to pack", source->path);
+    if (out->n_shards > INT32_MAX)
+        RAISE(ERR_USAGE, "--shard-size %lld is too small: it would yield more than %d shards",
+              (long long)options->shard_bytes, INT32_MAX);
+    TRY(hash_plan(source, options, &out->hash));
+    out->data_hash = hash_data(source, options);
+    TRY(mem_new_array(out->n_shards, sizeof *out->shards, "a plan of shards", &out->shards));
+    TRY(mem_new_array(out->n_shards, sizeof *out->shard_bytes, "a plan of shards", &out->shard_bytes));
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        int64_t first = 0;
+        for (int64_t number = 0; number < n_shards[s]; number++, k++) {
+            shard_plan_t *shard = &out->shards[k];
+            *shard = (shard_plan_t){.folder = options->out,
+                                    .split = (split_t)s,
+                                    .number = number,
+                                    .n_shards = n_shards[s],
+                                    .first = first,
+                                    .n_categories = source->n_categories,
+                                    .plan = out->hash};
+            out->shard_bytes[k] =
+                plan_shard(source, (split_t)s, first, options->shard_bytes, &shard->n_samples);
+            out->n_bytes += out->shard_bytes[k];
+            first += shard->n_samples;
+        }
+    }
+    return ERR_OK;
+}
+
+static void pack_plan_free(pack_plan_t *plan)
+{
+    mem_free(&plan->shards);
+    mem_free(&plan->shard_bytes);
+}
+
+/* The index's head. */
+static err_t pack_plan_head(const source_t *source, const pack_options_t *options, const pack_plan_t *plan,
+                            shard_head_t *out)
+{
+    *out = (shard_head_t){.n_categories = source->n_categories,
+                          .has_annotations = source->has_annotations,
+                          .shard_bytes = options->shard_bytes,
+                          .resize = options->resize,
+                          .quality = options->resize ? options->quality : 0,
+                          .plan = plan->hash,
+                          .data_hash = plan->data_hash};
+    for (int64_t k = 0; k < plan->n_shards; k++) out->n_shards[plan->shards[k].split]++;
+    for (int s = 0; s < SPLIT_COUNT; s++) out->n_samples[s] = source->n_samples[s];
+    for (int32_t c = 0; c < source->n_categories; c++)
+        if (strlen(source->categories[c].name) >= SHARD_TEXT_MAX ||
+            strlen(source->categories[c].supergroup) >= SHARD_TEXT_MAX)
+            RAISE(ERR_DATA, "the category %.60s… has a name or supercategory longer than %d bytes",
+                  source->categories[c].name, SHARD_TEXT_MAX - 1);
+    snprintf(out->source_kind, sizeof out->source_kind, "%s", source->ops->kind);
+    snprintf(out->source_path, sizeof out->source_path, "%s", source->path);
+    return ERR_OK;
+}
+
+typedef struct opening {
+    const char *path;
+    const list_rules_t *rules;
+    source_t *source;
+} opening_t;
+
+static err_t opening_find(void *context, comm_alive_t alive, void *alive_context)
+{
+    opening_t *o = context;
+    return source_open_watched(o->path, o->rules, &(open_watch_t){alive, alive_context}, &o->source);
+}
+
+static err_t opening_save(void *context, void **bytes, int64_t *n_bytes)
+{
+    const opening_t *o = context;
+    return source_save(o->source, bytes, n_bytes);
+}
+
+static err_t opening_restore(void *context, void **bytes, int64_t n_bytes)
+{
+    opening_t *o = context;
+    return source_restore(bytes, n_bytes, &o->source);
+}
+
+err_t pack_open(comm_t *comm, const char *path, const list_rules_t *rules, const char *what, source_t **out)
+{
+    opening_t opening = {.path = path, .rules = rules};
+    const comm_finding_t finding = {what, &opening, opening_find, opening_save, opening_restore};
+    err_t err = comm_share(comm, &finding);
+    if (err == ERR_OK)
+        *out = opening.source;
+    else
+        source_close(&opening.source);
+    return err;
+}
+
+typedef struct leave_out {
+    const source_t *of;
+    source_ops_t ops;
+    source_entry_t *entries[SPLIT_COUNT];
+    int64_t *numbers[SPLIT_COUNT]; /* in `of` */
+} leave_out_t;
+
+static void close_rest(source_t *source)
+{
+    leave_out_t *l = source->impl;
+    if (!l) return;
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        mem_free(&l->entries[s]);
+        mem_free(&l->numbers[s]);
+    }
+    mem_free(&source->impl);
+}
+
+static err_t read_rest(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                       sample_t *out)
+{
+    const leave_out_t *l = source->impl;
+    return source_read(l->of, split, l->numbers[split][index], buffer, out);
+}
+
+static err_t describe_rest(const source_t *source, split_t split, int64_t index, source_buffer_t *buffer,
+                           sample_t *out)
+{
+    const leave_out_t *l = source->impl;
+    return source_describe(l->of, split, l->numbers[split][index], buffer, out);
+}
+
+static err_t number_rest(source_t *source, const int64_t *samples, int64_t n)
+{
+    leave_out_t *l = source->impl;
+    int64_t at = 0, next = 0; /* sample over both splits; the next to leave out */
+    for (int s = 0; s < SPLIT_COUNT; s++) {
+        TRY(mem_new_array(l->of->n_samples[s], sizeof *l->entries[s], "a list of samples", &l->entries[s]));
+        TRY(mem_new_array(l->of->n_samples[s], sizeof *l->numbers[s], "a list of samples", &l->numbers[s]));
+        source->n_samples[s] = 0;
+        source->entries[s] = l->entries[s];
+        for (int64_t i = 0; i < l->of->n_samples[s]; i++, at++) {
+            if (next < n && samples[next] == at) {
+                next++;
+                continue;
+            }
+            int64_t k = source->n_samples[s]++;
+            l->entries[s][k] = l->of->entries[s][i];
+            l->numbers[s][k] = i;
+        }
+    }
+    source->hash = XXH3_64bits_withSeed(samples, (size_t)n * sizeof *samples, l->of->hash);
+    return ERR_OK;
+}
+
+/* Opens a source with the samples of another, except some. Not collective; the same on all ranks.
+ *
+ *   of       must outlive *out
+ *   samples  [n], numbers over both splits, ascending
+ *   out      close with source_close */
+static err_t leave_out_open(const source_t *of, const int64_t *samples, int64_t n, source_t **out)
+{
+    leave_out_t *l;
+    source_t *source;
+    TRY(mem_new(sizeof *source, "a source", &source));
+    *source = *of;
+    source->impl = NULL;
+    err_t err = mem_new(sizeof *l, "a source", &l);
+    if (err == ERR_OK) {
+        *l = (leave_out_t){.of = of, .ops = *of->ops};
+        l->ops.close = close_rest;
+        l->ops.read = read_rest;
+        l->ops.describe = describe_rest;
+        source->ops = &l->ops;
+        source->impl = l;
+        err = number_rest(source, samples, n);
+    }
+    if (err == ERR_OK) {
+        *out = source;
+        return ERR_OK;
+    }
+    close_rest(source);
+    mem_free(&source);
+    return err;
+}
 
 /* A shard's part of the index. */
 typedef struct done {
@@ -306,7 +549,7 @@ static err_t pack_all(comm_t *comm, const source_t *source, const pack_options_t
     err_t err;
     TRY_OUT(err, comm_agree(comm, pack_plan_make(source, options, &p.plan), "planning the shards"));
     TRY_OUT(err, compare_sources(comm, &p.plan, source));
-    err = comm->rank == 0 ? pack_prepare(source, options, &p.plan) : ERR_OK;
+    err = comm->rank == 0 ? pack_prepare(source, options, p.plan.hash) : ERR_OK;
     TRY_OUT(err, comm_agree(comm, err, "preparing the folder"));
     TRY_OUT(err, comm_agree(comm, open_packer(&p), "start-up"));
     const pack_work_t work = {"packing", p.plan.n_bytes, &p, pack_step};
@@ -325,7 +568,7 @@ static err_t prepare_early(const source_t *source, const pack_options_t *options
     TRY(pack_prepare_folder(source, options));
     if (options->max_bad > 0 || options->force) return ERR_OK;
     err_t err = pack_plan_make(source, options, &plan);
-    if (err == ERR_OK) err = pack_prepare(source, options, &plan);
+    if (err == ERR_OK) err = pack_prepare(source, options, plan.hash);
     pack_plan_free(&plan);
     return err;
 }
