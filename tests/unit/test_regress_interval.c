@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "report/regress/interval.h"
+#include "report/regress/compare.h"
 
 static arena_t arena;
 

@@ -8,7 +8,7 @@
 #include "base/figure.h"
 #include "base/mem.h"
 #include "report/html/parts.h"
-#include "report/regress/interval.h"
+#include "report/regress/compare.h"
 
 enum { UNFOLDED = 12 }; /* up to this many metrics are all shown unfolded */
 

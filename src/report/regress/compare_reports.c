@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a comparison: the difference of each metric, false discovery rates over all, verdicts. */
+/* Runs a comparison: which starts of a metric to compare, the difference of their samples and of its parts, false discovery rates
+ * over all metrics, verdicts. report/stats has the test. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,27 +8,403 @@
 
 #include "base/figure.h"
 #include "base/mem.h"
-#include "report/regress/compare_work.h"
-#include "report/regress/interval.h"
+#include "base/stats.h"
+#include "report/regress/compare.h"
+#include "report/regress/parts.h"
 #include "report/stats/rank.h"
+
+/* The starts of a metric. If interleaved, at[0][i] and at[1][i] are partners. */
+typedef struct compare_starts {
+    const metric_start_t **at[2]; /* [n] */
+    int n[2];
+    bool interleaved, identical; /* identical: both sides hold the same measurements */
+} compare_starts_t;
+
+enum { ENOUGH_STARTS = 3 };
+
+static bool is_partner(const metric_start_t *a, const metric_start_t *b)
+{
+    const char *a_id = a->run->id, *b_id = b->run->id, *a_with = a->run->interleaved_with,
+               *b_with = b->run->interleaved_with;
+    return (b_with && a_id[0] && strcmp(b_with, a_id) == 0) ||
+           (a_with && b_id[0] && strcmp(a_with, b_id) == 0);
+}
+
+/* Orders the starts so that interleaved partners come first, at the same index. Returns the number of pairs.
+ */
+static int pair_starts(compare_starts_t *s)
+{
+    int n_pairs = 0;
+    for (int i = 0; i < s->n[0]; i++)
+        for (int k = n_pairs; k < s->n[1]; k++) {
+            const metric_start_t *now = s->at[1][k], *base = s->at[0][i];
+            if (!is_partner(base, now) || !base->batch_n || !now->batch_n) continue;
+            s->at[1][k] = s->at[1][n_pairs];
+            s->at[1][n_pairs] = now;
+            s->at[0][i] = s->at[0][n_pairs];
+            s->at[0][n_pairs++] = base;
+            break;
+        }
+    return n_pairs;
+}
+
+/* The same run, read from the same file or a copy. */
+static bool is_same_start(const metric_start_t *a, const metric_start_t *b)
+{
+    bool named = a->run->id[0] ? strcmp(a->run->id, b->run->id) == 0
+                               : a->run->train && b->run->train && a->run->time[0] &&
+                                     strcmp(a->run->time, b->run->time) == 0;
+    const report_samples_t *x = &a->samples[0], *y = &b->samples[0];
+    return named && x->n == y->n && memcmp(x->sec, y->sec, (size_t)x->n * sizeof *x->sec) == 0;
+}
+
+/* In any order: files of a folder may be listed differently. */
+static bool is_identical(const compare_starts_t *s)
+{
+    bool same = s->n[0] == s->n[1] && s->n[0] > 0;
+    for (int i = 0; i < s->n[0] && same; i++) {
+        same = false;
+        for (int k = 0; k < s->n[1] && !same; k++) same = is_same_start(s->at[0][i], s->at[1][k]);
+    }
+    return same;
+}
+
+double compare_usual_clock(double *clocks, int64_t n)
+{
+    stats_sort(clocks, n);
+    return stats_quantile(clocks, n, 0.05);
+}
+
+/* Over all points of both recordings on that hardware; NAN: not recorded. */
+static double usual_clock(compare_work_t *work, const char *hardware_id)
+{
+    if (work->clock_hardware && strcmp(work->clock_hardware, hardware_id) == 0) return work->clock_usual;
+    int64_t n = 0;
+    for (int side = 0; side < 2; side++)
+        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
+            for (const metric_start_t *at = metric->starts; at; at = at->next)
+                if (at->clock_sec > 0 && strcmp(at->run->hardware_id, hardware_id) == 0)
+                    work->clocks[n++] = at->clock_sec;
+    work->clock_hardware = hardware_id;
+    return work->clock_usual = compare_usual_clock(work->clocks, n);
+}
+
+static err_t make_room(compare_work_t *work)
+{
+    size_t n = 0;
+    if (work->clocks) return ERR_OK;
+    for (int side = 0; side < 2; side++)
+        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
+            n += (size_t)metric->n_starts;
+    return arena_new(&work->out->arena, sizeof *work->clocks * n, &work->clocks);
+}
+
+/* Fraction by which the machine was slower than usual; 0: unknown. */
+static double slowdown_of(compare_work_t *work, const metric_start_t *start)
+{
+    double excess = start->clock_sec / usual_clock(work, start->run->hardware_id) - 1;
+    return excess > 0 ? excess : 0;
+}
+
+static bool is_slowed(compare_work_t *work, const metric_start_t *start)
+{
+    return start->disturbed || slowdown_of(work, start) > COMPARE_CLOCK_SLACK;
+}
+
+static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, const int n_kept[2],
+                            compare_metric_t *metric)
+{
+    arena_t *arena = &work->out->arena;
+    double most = 0;
+    metric->reason = "the machine was slow or busy in ";
+    for (int side = 0; side < 2; side++) {
+        int n = s->n[side] - n_kept[side];
+        for (int i = 0; i < s->n[side]; i++)
+            if (slowdown_of(work, s->at[side][i]) > most) most = slowdown_of(work, s->at[side][i]);
+        if (n > 0)
+            TRY(arena_format(arena, &metric->reason, "%s%s%d of %d starts of %s", metric->reason,
+                             side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side],
+                             compare_side_names[side]));
+    }
+    if (most > COMPARE_CLOCK_SLACK)
+        TRY(arena_format(arena, &metric->reason, "%s: its fixed loop of arithmetic took up to %.0f %% longer",
+                         metric->reason, 100 * most));
+    return ERR_OK;
+}
+
+/* Counts slowed starts, once. If there are many, the others are not trusted either: the loop of arithmetic
+ * does not detect contention for memory. */
+static void count_slowed(compare_work_t *work)
+{
+    for (int side = 0; side < 2 && work->n_measured[side] == 0; side++)
+        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
+            for (const metric_start_t *at = metric->starts; at; at = at->next) {
+                work->n_measured[side]++;
+                work->n_slowed[side] += is_slowed(work, at);
+            }
+}
+
+static bool is_busy(const compare_work_t *work, int side)
+{
+    return work->n_slowed[side] > COMPARE_MAX_DISTURBED * work->n_measured[side];
+}
+
+static err_t explain_busy(compare_work_t *work, compare_metric_t *metric)
+{
+    metric->reason = "the machine was slow or busy during ";
+    for (int side = 0; side < 2; side++)
+        if (is_busy(work, side))
+            TRY(arena_format(&work->out->arena, &metric->reason, "%s%s%d of %s's %d measurements",
+                             metric->reason, side && is_busy(work, 0) ? ", " : "", work->n_slowed[side],
+                             compare_side_names[side], work->n_measured[side]));
+    return arena_format(&work->out->arena, &metric->reason,
+                        "%s: record again, or interleave the recordings "
+                        "(--turns)",
+                        metric->reason);
+}
+
+static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare_metric_t *metric)
+{
+    int n_kept[2] = {0, 0};
+    bool enough = true;
+    TRY(make_room(work));
+    count_slowed(work);
+    for (int side = 0; side < 2; side++) {
+        for (int i = 0; i < s->n[side]; i++) n_kept[side] += !is_slowed(work, s->at[side][i]);
+        enough =
+            enough && n_kept[side] > 0 && (n_kept[side] >= ENOUGH_STARTS || 2 * n_kept[side] >= s->n[side]);
+    }
+    if (!enough) return explain_slowed(work, s, n_kept, metric);
+    if (is_busy(work, 0) || is_busy(work, 1)) return explain_busy(work, metric);
+    for (int side = 0; side < 2; side++) {
+        int n = 0;
+        for (int i = 0; i < s->n[side]; i++)
+            if (!is_slowed(work, s->at[side][i])) s->at[side][n++] = s->at[side][i];
+        metric->n_slowed[side] = s->n[side] - n;
+        s->n[side] = n;
+    }
+    return ERR_OK;
+}
+
+static err_t list_starts(compare_work_t *work, const metric_t *const metrics[2], compare_metric_t *metric,
+                         compare_starts_t *out)
+{
+    for (int side = 0; side < 2; side++) {
+        TRY(arena_new(&work->out->arena, sizeof *out->at[side] * (size_t)metrics[side]->n_starts,
+                      &out->at[side]));
+        for (const metric_start_t *at = metrics[side]->starts; at; at = at->next) {
+            if (at->samples) {
+                out->at[side][out->n[side]++] = at;
+            } else {
+                metric->n_invalid[side] += at->n_invalid;
+                work->n_empty++;
+            }
+        }
+    }
+    return ERR_OK;
+}
+
+/* Picks the starts of a metric to compare. If the machine was too slow or busy to compare,
+ * sets metric->reason and picks all starts. The arrays are in the comparison's arena. */
+static err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2],
+                                 compare_metric_t *metric, compare_starts_t *out)
+{
+    *out = (compare_starts_t){0};
+    TRY(list_starts(work, metrics, metric, out));
+    if (out->n[0] == 0 || out->n[1] == 0) {
+        metric->reason = "one side has no valid samples";
+    } else if (is_identical(out)) {
+        out->identical = true;
+    } else {
+        int n_pairs = pair_starts(out);
+        out->interleaved = n_pairs == out->n[0] && n_pairs == out->n[1];
+        work->n_partly_interleaved += n_pairs > 0 && !out->interleaved;
+        if (!out->interleaved) TRY(leave_slowed_out(work, out, metric));
+    }
+    metric->interleaved = out->interleaved;
+    for (int side = 0; side < 2; side++) {
+        metric->n_runs[side] = out->n[side];
+        for (int i = 0; i < out->n[side]; i++) {
+            metric->n_samples[side] += out->at[side][i]->samples[0].n;
+            metric->n_invalid[side] += out->at[side][i]->n_invalid;
+        }
+    }
+    return ERR_OK;
+}
+
+/* Notes starts and samples left out, and metrics with only some starts interleaved. */
+static err_t compare_note_starts(compare_work_t *work)
+{
+    int64_t n_slowed = 0, n_invalid = 0;
+    int n_metrics = 0;
+    for (const compare_metric_t *at = work->out->metrics; at; at = at->next) {
+        n_slowed += at->n_slowed[0] + at->n_slowed[1];
+        n_invalid += at->n_invalid[0] + at->n_invalid[1];
+        n_metrics += at->n_slowed[0] + at->n_slowed[1] > 0;
+    }
+    if (work->n_partly_interleaved > 0)
+        TRY(compare_note(work, "metrics with only some starts interleaved: %d; compared as not interleaved",
+                         work->n_partly_interleaved));
+    if (n_slowed > 0)
+        TRY(compare_note(work, "starts left out because the machine was slow or busy: %lld, in %d metric%s",
+                         (long long)n_slowed, n_metrics, n_metrics == 1 ? "" : "s"));
+    if (work->n_empty > 0)
+        TRY(compare_note(work, "measurements left out for lack of samples: %d", work->n_empty));
+    if (n_invalid > 0)
+        TRY(compare_note(work, "invalid samples left out (not times above 0): %lld", (long long)n_invalid));
+    return ERR_OK;
+}
+
+static const report_samples_t *find_part(const metric_start_t *start, const char *part)
+{
+    for (int i = 0; i < start->n_samples; i++)
+        if (strcmp(start->samples[i].part, part) == 0) return &start->samples[i];
+    return NULL;
+}
+
+static bool all_have(const compare_starts_t *starts, const char *part)
+{
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < starts->n[side]; i++)
+            if (!find_part(starts->at[side][i], part)) return false;
+    return true;
+}
+
+static bool are_times(const compare_starts_t *starts, const char *part)
+{
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < starts->n[side]; i++) {
+            const report_samples_t *samples = find_part(starts->at[side][i], part);
+            for (int64_t k = 0; k < samples->n; k++)
+                if (!isfinite(samples->sec[k]) || samples->sec[k] <= 0) return false;
+        }
+    return true;
+}
+
+/* Median of the starts' medians, ignoring non-finite samples; NAN: none left. */
+static err_t plain_median(const compare_starts_t *starts, int side, const char *part, double *out)
+{
+    double *medians, *sorted = NULL;
+    err_t err = ERR_OK;
+    int n_medians = 0;
+    TRY(mem_new_array(starts->n[side], sizeof *medians, "medians", &medians));
+    for (int i = 0; i < starts->n[side]; i++) {
+        const report_samples_t *samples = find_part(starts->at[side][i], part);
+        int64_t n = 0;
+        TRY_OUT(err, mem_new_array(samples->n, sizeof *sorted, "samples", &sorted));
+        for (int64_t k = 0; k < samples->n; k++)
+            if (isfinite(samples->sec[k])) sorted[n++] = samples->sec[k];
+        if (n > 0) medians[n_medians++] = stats_median(sorted, n);
+        mem_free(&sorted);
+    }
+    *out = n_medians > 0 ? stats_median(medians, n_medians) : NAN;
+out:
+    mem_free(&medians);
+    return err;
+}
+
+static const stats_difference_t unknown = {.base = NAN,
+                                           .now = NAN,
+                                           .ratio = NAN,
+                                           .low = NAN,
+                                           .high = NAN,
+                                           .error = NAN,
+                                           .u = NAN,
+                                           .p_rank = NAN,
+                                           .p = NAN};
+
+static err_t plain_difference(const compare_starts_t *starts, const char *part, stats_difference_t *out)
+{
+    *out = unknown;
+    TRY(plain_median(starts, 0, part, &out->base));
+    return plain_median(starts, 1, part, &out->now);
+}
+
+/* Compares the samples of the starts. part: as in report_samples_t. */
+static err_t compare_samples(compare_work_t *work, const compare_starts_t *starts, const char *part,
+                             stats_difference_t *out)
+{
+    const compare_options_t *o = work->options;
+    const stats_compare_options_t options = {.alpha = o->alpha,
+                                             .start_spread = COMPARE_START_SPREAD,
+                                             .n_resamples = o->n_resamples,
+                                             .seed = o->seed};
+    stats_run_t *runs[2] = {NULL, NULL};
+    err_t err;
+    *out = unknown;
+    if (starts->n[0] == 0 || starts->n[1] == 0) return ERR_OK;
+    if (!are_times(starts, part)) return plain_difference(starts, part, out);
+    for (int side = 0; side < 2; side++) {
+        TRY_OUT(err, mem_new_array(starts->n[side], sizeof *runs[side], "starts", &runs[side]));
+        for (int i = 0; i < starts->n[side]; i++) {
+            const metric_start_t *start = starts->at[side][i];
+            const report_samples_t *samples = find_part(start, part);
+            runs[side][i] = (stats_run_t){samples->sec, samples->n, start->batch_n, start->n_batches};
+        }
+    }
+    err = stats_compare(runs[0], starts->n[0], runs[1], starts->n[1], starts->interleaved, &options, out);
+    if (starts->identical) {
+        out->ratio = out->low = out->high = out->p_rank = out->p = 1;
+        out->error = 0;
+        out->assumed = false;
+    }
+out:
+    for (int side = 0; side < 2; side++) mem_free(&runs[side]);
+    return err;
+}
+
+static double change_of(const stats_difference_t *difference)
+{
+    return difference->now - difference->base;
+}
+
+/* What the parts leave of the whole, so that they add up to it: time outside of them, and the difference between
+ * the sum of their medians and the median of the whole. */
+static compare_part_t remaining_part(const compare_metric_t *metric, const compare_part_t *parts)
+{
+    compare_part_t other = {.name = "other", .difference = unknown, .share = 1};
+    stats_difference_t *d = &other.difference;
+    d->base = metric->difference.base, d->now = metric->difference.now;
+    for (int i = 0; i < metric->n_parts; i++) {
+        d->base -= parts[i].difference.base;
+        d->now -= parts[i].difference.now;
+        other.share -= parts[i].share;
+    }
+    if (d->base > 0 && d->now > 0) d->ratio = d->now / d->base;
+    return other;
+}
+
+/* Compares the metric's parts and attributes its change to one. */
+static err_t compare_parts(compare_work_t *work, const compare_starts_t *starts, compare_metric_t *metric)
+{
+    compare_part_t *parts;
+    double whole = change_of(&metric->difference);
+    if (starts->n[0] == 0 || starts->n[1] == 0 || starts->at[0][0]->n_samples < 2) return ERR_OK;
+    const metric_start_t *first = starts->at[0][0];
+    TRY(arena_new(&work->out->arena, sizeof *parts * (size_t)(first->n_samples + 1), &parts));
+    for (int i = 1; i < first->n_samples; i++) {
+        compare_part_t *part = &parts[metric->n_parts];
+        *part = (compare_part_t){.name = first->samples[i].part, .share = NAN};
+        if (!all_have(starts, part->name)) continue;
+        TRY(compare_samples(work, starts, part->name, &part->difference));
+        if (fabs(whole) > 0) part->share = change_of(&part->difference) / whole;
+        metric->n_parts++;
+    }
+    if (metric->n_parts > 0) {
+        parts[metric->n_parts] = remaining_part(metric, parts);
+        metric->n_parts++;
+    }
+    metric->parts = parts;
+    if (metric->verdict != VERDICT_WORSE && metric->verdict != VERDICT_BETTER) return ERR_OK;
+    for (int i = 0; i < metric->n_parts; i++)
+        if (parts[i].share > 0 && !(metric->attributed_to && parts[i].share <= metric->attributed_to->share))
+            metric->attributed_to = &parts[i];
+    return ERR_OK;
+}
 
 enum { MAX_SHOWN = 3 };
 
 const char *const verdict_names[VERDICTS] = {"same", "better", "worse", "inconclusive"};
-
-err_t compare_note(compare_work_t *work, const char *format, ...)
-{
-    comparison_t *out = work->out;
-    const char *text;
-    va_list args;
-    va_start(args, format);
-    err_t err = arena_vformat(&out->arena, &text, format, args);
-    va_end(args);
-    TRY(err);
-    TRY(mem_grow(out->n_notes + 1, sizeof *out->notes, "notes", &out->notes));
-    out->notes[out->n_notes++] = text;
-    return ERR_OK;
-}
 
 static err_t explain_inconclusive(compare_work_t *work, compare_metric_t *metric)
 {

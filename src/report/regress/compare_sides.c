@@ -2,15 +2,30 @@
 /* Checks that two recordings are comparable (hardware, fabric, ranks, threads) and notes differences in
  * software and runs left out. */
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "report/records/fields.h"
-#include "report/regress/compare_work.h"
-#include "report/regress/text.h"
+#include "report/regress/parts.h"
 
 enum { MAX_VALUES = 16, MAX_NAMES = 64, MAX_SHOWN = 3 };
 
 const char *const compare_side_names[2] = {"base", "new"};
+
+err_t compare_note(compare_work_t *work, const char *format, ...)
+{
+    comparison_t *out = work->out;
+    const char *text;
+    va_list args;
+    va_start(args, format);
+    err_t err = arena_vformat(&out->arena, &text, format, args);
+    va_end(args);
+    TRY(err);
+    TRY(mem_grow(out->n_notes + 1, sizeof *out->notes, "notes", &out->notes));
+    out->notes[out->n_notes++] = text;
+    return ERR_OK;
+}
 
 /* The distinct values of a field over the complete runs of a recording. */
 typedef struct values {

@@ -1,15 +1,299 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a history: the changes with the revisions on both sides, and a summary of each group.
- * history_series.c prints sparklines. */
-#include "report/regress/history_print.h"
-
+/* Prints a history: as one JSON object, as CSV with a row per value, or the changes with the revisions on both sides, a summary
+ * of each group, and sparklines of its metrics. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/figure.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "report/regress/text.h"
+#include "base/stats.h"
+#include "report/records/render.h"
+#include "report/regress/history.h"
+#include "report/regress/parts.h"
+
+enum { HISTORY_WIDTH = 110, HISTORY_SPARK_MAX = 30 };
+
+typedef struct history_printer {
+    const history_t *history;
+    const history_options_t *options;
+    const render_t *render;
+    FILE *out;
+    arena_t arena;           /* reset after each group */
+    bool missing, disturbed; /* marks used */
+} history_printer_t;
+
+static void put_recordings(json_t *j, const history_group_t *group)
+{
+    json_array_begin(j, "recordings");
+    for (int i = 0; i < group->n_recordings; i++) {
+        const history_recording_t *recording = &group->recordings[i];
+        json_object_begin(j, NULL);
+        json_string(j, "file", recording->file);
+        json_string(j, "time", recording->time);
+        json_string(j, "git", recording->git[0] ? recording->git : NULL);
+        json_int(j, "starts", recording->n_starts);
+        json_bool(j, "complete", recording->complete);
+        json_object_begin(j, "software");
+        for (int f = 0; f < recording->software.n; f++)
+            json_string(j, recording->software.at[f].name, recording->software.at[f].text);
+        json_object_end(j);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_values(json_t *j, const history_metric_t *metric)
+{
+    json_array_begin(j, "values");
+    for (int i = 0; i < metric->n_values; i++) {
+        const history_value_t *value = &metric->values[i];
+        json_object_begin(j, NULL);
+        json_int(j, "recording", value->recording);
+        json_real(j, "sec", value->sec);
+        json_real(j, "low_sec", value->low);
+        json_real(j, "high_sec", value->high);
+        json_int(j, "starts", value->n_starts);
+        json_int(j, "starts_used", value->n_used);
+        json_bool(j, "disturbed", value->disturbed);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_changes(json_t *j, const history_metric_t *metric)
+{
+    json_array_begin(j, "changes");
+    for (int i = 0; i < metric->n_changes; i++) {
+        const history_change_t *change = &metric->changes[i];
+        json_object_begin(j, NULL);
+        json_int(j, "before", change->before);
+        json_int(j, "after", change->after);
+        json_real(j, "ratio", change->ratio);
+        json_real(j, "p", change->p);
+        json_real(j, "q", change->q);
+        json_bool(j, "same_revision", change->same_revision);
+        json_object_begin(j, "software");
+        for (int d = 0; d < change->n_differences; d++) {
+            const history_difference_t *difference = &change->differences[d];
+            json_array_begin(j, difference->name);
+            json_string(j, NULL, difference->before[0] ? difference->before : NULL);
+            json_string(j, NULL, difference->after[0] ? difference->after : NULL);
+            json_array_end(j);
+        }
+        json_object_end(j);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_metric(json_t *j, const history_metric_t *metric)
+{
+    json_object_begin(j, NULL);
+    json_string(j, "case", metric->case_name);
+    json_string(j, "test", metric->test);
+    json_string(j, "key", metric->key);
+    json_string(j, "label", metric->label);
+    json_bool(j, "too_short", metric->too_short);
+    put_values(j, metric);
+    json_array_begin(j, "levels_sec");
+    for (int i = 0; i <= metric->n_changes; i++) json_real(j, NULL, metric->levels[i]);
+    json_array_end(j);
+    put_changes(j, metric);
+    json_object_end(j);
+}
+
+static void put_group(json_t *j, const history_group_t *group)
+{
+    json_object_begin(j, NULL);
+    json_string(j, "hardware_id", group->hardware_id);
+    json_string(j, "fabric_id", group->fabric_id);
+    json_real(j, "ranks", group->ranks);
+    json_real(j, "threads", group->threads);
+    json_real(j, "days", group->days);
+    put_recordings(j, group);
+    json_array_begin(j, "metrics");
+    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next)
+        put_metric(j, metric);
+    json_array_end(j);
+    json_object_end(j);
+}
+
+err_t history_print_json(const history_t *history, const history_options_t *options, FILE *out)
+{
+    json_t j = {0};
+    json_record_begin(&j, RECORD_HISTORY);
+    json_int(&j, "schema", REPORT_SCHEMA);
+    json_object_begin(&j, "options");
+    json_real(&j, "min_effect", options->min_effect);
+    json_real(&j, "alpha", options->alpha);
+    json_int(&j, "last", options->last);
+    json_object_end(&j);
+    json_array_begin(&j, "groups");
+    for (const history_group_t *group = history->groups; group; group = group->next) put_group(&j, group);
+    json_array_end(&j);
+    json_array_begin(&j, "notes");
+    for (int i = 0; i < history->n_notes; i++) json_string(&j, NULL, history->notes[i]);
+    json_array_end(&j);
+    json_object_end(&j);
+    err_t err = j.status;
+    if (err == ERR_OK) fprintf(out, "%s\n", j.text);
+    json_free(&j);
+    return err;
+}
+
+static void put_fields(FILE *out, const char *const *fields, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (i) fputc(',', out);
+        csv_field(out, fields[i]);
+    }
+}
+
+/* level: index of the level that the value belongs to. */
+static void put_row(FILE *out, const history_group_t *group, const history_metric_t *metric,
+                    const history_value_t *value, int level)
+{
+    const history_recording_t *recording = &group->recordings[value->recording];
+    const figure_t ranks = figure_exact(group->ranks), threads = figure_exact(group->threads);
+    const char *const where[] = {group->hardware_id, group->fabric_id, ranks.text, threads.text};
+    const char *const what[] = {recording->time,   recording->git, recording->file,
+                                metric->case_name, metric->test,   metric->key};
+    put_fields(out, where, 4);
+    fputc(',', out);
+    put_fields(out, what, 6);
+    fprintf(out, ",%s,%s", figure_exact(value->sec).text, figure_exact(value->low).text);
+    fprintf(out, ",%s,%d,%d,%s", figure_exact(value->high).text, value->n_starts, value->n_used,
+            value->disturbed ? "yes" : "no");
+    fprintf(out, ",%s", figure_exact(metric->levels[level]).text);
+    bool changed = level > 0 && metric->changes[level - 1].after == value->recording;
+    fprintf(out, ",%s\r\n", changed ? figure_exact(metric->changes[level - 1].ratio).text : "");
+}
+
+err_t history_print_csv(const history_t *history, FILE *out)
+{
+    fputs("hardware_id,fabric_id,ranks,threads,time,git,file,case,test,key,sec,low_sec,high_sec,starts,"
+          "starts_used,disturbed,level_sec,change_ratio\r\n",
+          out);
+    for (const history_group_t *group = history->groups; group; group = group->next)
+        for (const history_metric_t *metric = group->metrics; metric; metric = metric->next)
+            for (int i = 0, level = 0; i < metric->n_values; i++) {
+                while (level < metric->n_changes &&
+                       metric->changes[level].after <= metric->values[i].recording)
+                    level++;
+                put_row(out, group, metric, &metric->values[i], level);
+            }
+    return ERR_OK;
+}
+
+/* The range of the blocks: all values, and at least the minimum effect, so that noise looks flat. */
+static void find_span(const history_metric_t *metric, double min_effect, double *low, double *high)
+{
+    *low = INFINITY;
+    *high = 0;
+    for (int i = 0; i < metric->n_values; i++) {
+        if (metric->values[i].disturbed) continue;
+        *low = fmin(*low, metric->values[i].sec);
+        *high = fmax(*high, metric->values[i].sec);
+    }
+    double middle = (*low + *high) / 2, half = (*high - *low) / 2;
+    half = fmax(half, fmax(min_effect, 0.01) * middle);
+    *low = middle - half;
+    *high = middle + half;
+}
+
+/* Mean of the undisturbed values of recordings [from, to); NAN: none. *disturbed: there are disturbed ones.
+ */
+static double mean_of(const history_metric_t *metric, int from, int to, bool *disturbed)
+{
+    double sum = 0;
+    int n = 0;
+    *disturbed = false;
+    for (int i = 0; i < metric->n_values; i++) {
+        const history_value_t *value = &metric->values[i];
+        if (value->recording < from || value->recording >= to) continue;
+        *disturbed |= value->disturbed;
+        n += !value->disturbed;
+        sum += value->disturbed ? 0 : value->sec;
+    }
+    return n ? sum / n : NAN;
+}
+
+/* Oldest to newest; a block covers one or several consecutive recordings. */
+static err_t sparkline_text(history_printer_t *p, const history_group_t *group,
+                            const history_metric_t *metric, const char **out)
+{
+    static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    int64_t n = group->n_recordings, width = n < HISTORY_SPARK_MAX ? n : HISTORY_SPARK_MAX;
+    char text[HISTORY_SPARK_MAX * sizeof "█" + 1] = "";
+    double low, high;
+    find_span(metric, p->options->min_effect, &low, &high);
+    for (int64_t i = 0; i < width; i++) {
+        bool disturbed;
+        double mean = mean_of(metric, (int)(i * n / width), (int)((i + 1) * n / width), &disturbed);
+        int at = isnan(mean) ? 0 : (int)((mean - low) / (high - low) * 8);
+        p->missing |= isnan(mean) && !disturbed;
+        p->disturbed |= isnan(mean) && disturbed;
+        strcat(text, isnan(mean) ? (disturbed ? "!" : "·") : blocks[at > 7 ? 7 : at]);
+    }
+    return arena_text(&p->arena, text, strlen(text), out);
+}
+
+/* Median over the recordings of maximum / minimum - 1 of their starts. */
+static err_t spread_text(history_printer_t *p, const history_metric_t *metric, const char **out)
+{
+    double *spread;
+    int n = 0;
+    TRY(arena_new(&p->arena, sizeof *spread * (size_t)(metric->n_values + 1), &spread));
+    for (int i = 0; i < metric->n_values; i++)
+        if (metric->values[i].n_used > 1 && !metric->values[i].disturbed)
+            spread[n++] = metric->values[i].high / metric->values[i].low - 1;
+    if (n == 0) return ERR_OK;
+    return arena_format(&p->arena, out, "%s", figure_percent(stats_median(spread, n)).text);
+}
+
+static err_t fill_row(history_printer_t *p, const history_group_t *group, const history_metric_t *metric,
+                      int n_label, const char **cells)
+{
+    const double *levels = metric->levels;
+    TRY(text_cut(&p->arena, metric->label, n_label, &cells[0]));
+    TRY(sparkline_text(p, group, metric, &cells[1]));
+    TRY(arena_format(&p->arena, &cells[2], "%s", figure_time(levels[metric->n_changes]).text));
+    TRY(spread_text(p, metric, &cells[3]));
+    TRY(arena_format(&p->arena, &cells[4], "%d", metric->n_values - metric->n_disturbed));
+    if (metric->n_changes == 0) return ERR_OK;
+    return arena_format(&p->arena, &cells[5], "%s",
+                        figure_change(levels[metric->n_changes] / levels[0] - 1).text);
+}
+
+/* Prints each metric of a group: sparkline, current level, spread, change. */
+static err_t history_print_metrics(history_printer_t *p, const history_group_t *group)
+{
+    enum { COLUMNS = 6, OTHERS = 44 }; /* OTHERS: width of the other columns and gaps */
+    int n_blocks = group->n_recordings < HISTORY_SPARK_MAX ? group->n_recordings : HISTORY_SPARK_MAX;
+    int heading = (int)strlen("oldest to newest");
+    table_t table = {.title = "Metrics",
+                     .caption =
+                         "current level, spread between the starts of a recording, n undisturbed values",
+                     .columns = {{"metric", true},
+                                 {"oldest to newest", true},
+                                 {"now", false},
+                                 {"spread", false},
+                                 {"n", false},
+                                 {"change", false}},
+                     .n_columns = COLUMNS,
+                     .n_rows = group->n_metrics};
+    size_t n_cells = (size_t)table.n_rows * COLUMNS;
+    TRY(arena_new(&p->arena, sizeof *table.cells * (n_cells + 1), &table.cells));
+    memset(table.cells, 0, sizeof *table.cells * n_cells);
+    const char **cells = table.cells;
+    int n_label = HISTORY_WIDTH - OTHERS - (n_blocks > heading ? n_blocks : heading);
+    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next, cells += COLUMNS)
+        TRY(fill_row(p, group, metric, n_label, cells));
+    p->render->table(p->out, &table);
+    return ERR_OK;
+}
 
 /* A change and its metric. */
 typedef struct row {

@@ -1,0 +1,844 @@
+/* SPDX-License-Identifier: MIT */
+/* Builds a history. Each file is reduced to a few values per point, so that hundreds of recordings fit in memory. Then recordings
+ * are sorted by time, copies dropped, and groups made by hardware, fabric, ranks and threads; every metric of a group is
+ * searched for change points (report/stats/change.h), corrected for the number of tests. */
+#include "report/regress/history.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/figure.h"
+#include "base/mem.h"
+#include "base/stats.h"
+#include "report/records/fields.h"
+#include "report/records/metrics.h"
+#include "report/records/print.h"
+#include "report/stats/rank.h"
+
+/* Identity of a metric in all recordings, interned by the history. */
+typedef struct history_name {
+    const char *case_name, *test, *key, *label;
+} history_name_t;
+
+/* One start's measurement. */
+typedef struct history_point {
+    int name;
+    double p50, clock_sec; /* clock_sec NAN: not recorded */
+    bool disturbed;
+} history_point_t;
+
+/* A recording: the runs of one file on one machine. */
+typedef struct history_draft {
+    history_recording_t recording;
+    const char *hardware_id, *fabric_id;
+    const char *hardware, *fabric; /* human-readable */
+    double ranks, threads;
+    const char **ids; /* [n_starts] run ids */
+    history_point_t *points;
+    int64_t n_points;
+    int file; /* number of the file: names may repeat */
+    bool is_copy;
+} history_draft_t;
+
+/* Reasons for leaving something out, with counts and the first file by name. */
+enum { LEFT_TRAIN, LEFT_HEADLESS, LEFT_TIMELESS, LEFT_NEWER, LEFT_LINES, LEFT_COPY, LEFT_REASONS };
+typedef struct history_left {
+    int64_t n;
+    const char *file;
+} history_left_t;
+
+typedef struct history_build {
+    history_draft_t *drafts;
+    int n_drafts, n_files;
+    history_name_t *names;
+    int n_names;
+    history_left_t left[LEFT_REASONS];
+} history_build_t;
+
+static void history_count_left_out(history_build_t *build, int reason, int64_t n, const char *file)
+{
+    history_left_t *left = &build->left[reason];
+    if (n <= 0) return;
+    left->n += n;
+    if (!left->file || strcmp(file, left->file) < 0) left->file = file;
+}
+
+static err_t copy_fields(history_t *history, const report_fields_t *from, report_fields_t *out)
+{
+    report_field_t *fields = NULL;
+    TRY(arena_new(&history->arena, (size_t)(from->n + 1) * sizeof *fields, &fields));
+    for (int i = 0; i < from->n; i++) {
+        fields[i] = from->at[i];
+        TRY(intern_text(&history->words, from->at[i].name, &fields[i].name));
+        TRY(intern_text(&history->words, from->at[i].text ? from->at[i].text : "", &fields[i].text));
+    }
+    *out = (report_fields_t){fields, from->n};
+    return ERR_OK;
+}
+
+/* "1a2b: cpu X, cpus 2" */
+static err_t describe_machine(history_t *history, const char *id, const report_fields_t *fields,
+                              const char **out)
+{
+    printer_t printer = {0};
+    const char *text;
+    err_t err = print_fields_text(&printer, fields, &text);
+    if (err == ERR_OK)
+        err = arena_format(&printer.arena, &text, "%s%s%s", id, id[0] && text[0] ? ": " : "", text);
+    if (err == ERR_OK) err = intern_text(&history->words, text, out);
+    arena_free(&printer.arena);
+    return err;
+}
+
+static err_t start_draft(history_t *history, history_draft_t *draft, const report_run_t *run,
+                         const char *file)
+{
+    size_t n = strlen(file), tail = strlen(".partial.jsonl");
+    history_recording_t *recording = &draft->recording;
+    *recording = (history_recording_t){.file = file};
+    recording->complete = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
+    TRY(copy_fields(history, &run->software, &recording->software));
+    const report_field_t *git = fields_find(recording->software, "git");
+    /* "unknown": built outside a repository. */
+    recording->git = git && strcmp(git->text, "unknown") != 0 ? git->text : "";
+    TRY(intern_text(&history->words, run->time, &recording->time));
+    TRY(intern_text(&history->words, run->hardware_id, &draft->hardware_id));
+    TRY(intern_text(&history->words, run->fabric_id, &draft->fabric_id));
+    draft->file = history->build->n_files;
+    draft->ranks = run->ranks;
+    draft->threads = run->threads;
+    TRY(describe_machine(history, run->hardware_id, &run->hardware, &draft->hardware));
+    return describe_machine(history, run->fabric_id, &run->fabric, &draft->fabric);
+}
+
+static int compare_reals(double a, double b)
+{
+    if (isnan(a) || isnan(b)) return isnan(a) - isnan(b);
+    return (a > b) - (a < b);
+}
+
+/* Whether a draft is of that machine and job. Numbers that are not recorded compare equal. */
+static bool history_draft_is_of(const history_draft_t *draft, const char *hardware_id, const char *fabric_id,
+                                double ranks, double threads)
+{
+    return strcmp(draft->hardware_id, hardware_id) == 0 && strcmp(draft->fabric_id, fabric_id) == 0 &&
+           compare_reals(draft->ranks, ranks) == 0 && compare_reals(draft->threads, threads) == 0;
+}
+
+/* The draft of the run's machine. The drafts of this file start at `first`. */
+static err_t find_or_add_draft(history_t *history, int first, const report_run_t *run, const char *file,
+                               history_draft_t **out)
+{
+    history_build_t *build = history->build;
+    for (int i = first; i < build->n_drafts; i++) {
+        if (!history_draft_is_of(&build->drafts[i], run->hardware_id, run->fabric_id, run->ranks,
+                                 run->threads))
+            continue;
+        *out = &build->drafts[i];
+        return ERR_OK;
+    }
+    TRY(mem_grow(build->n_drafts + 1, sizeof *build->drafts, "a history", &build->drafts));
+    *out = &build->drafts[build->n_drafts++];
+    return start_draft(history, *out, run, file);
+}
+
+/* Seconds since 1970 of a record's UTC time; NAN: malformed. */
+static double history_seconds(const char *time)
+{
+    struct tm tm = {0};
+    const char *end = strptime(time, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return end && *end == '\0' && end - time == 20 ? (double)timegm(&tm) : NAN;
+}
+
+static bool has_time(const report_run_t *run)
+{
+    return !isnan(history_seconds(run->time));
+}
+
+static err_t add_run(history_t *history, int first, const report_run_t *run, const char *file)
+{
+    history_build_t *build = history->build;
+    history_draft_t *draft;
+    if (run->train || run->line == 0 || !has_time(run)) {
+        int reason = run->train ? LEFT_TRAIN : run->line == 0 ? LEFT_HEADLESS : LEFT_TIMELESS;
+        history_count_left_out(build, reason, 1, file);
+        return ERR_OK;
+    }
+    TRY(find_or_add_draft(history, first, run, file, &draft));
+    history_recording_t *recording = &draft->recording;
+    if (strcmp(run->time, recording->time) < 0)
+        TRY(intern_text(&history->words, run->time, &recording->time));
+    if (metrics_incomplete(run)) recording->complete = false;
+    TRY(mem_grow(recording->n_starts + 1, sizeof *draft->ids, "a history", &draft->ids));
+    return intern_text(&history->words, run->id, &draft->ids[recording->n_starts++]);
+}
+
+/* Labels are unique within a recording only. Keeps the longest, which does not depend on the order of files.
+ */
+static err_t keep_longer_label(history_t *history, const char *label, history_name_t *name)
+{
+    size_t n = strlen(label), n_now = name->label ? strlen(name->label) : 0;
+    if (name->label && (n < n_now || (n == n_now && strcmp(label, name->label) <= 0))) return ERR_OK;
+    return intern_text(&history->words, label, &name->label);
+}
+
+/* Recordings usually have the same measurements in the same order, so the search starts after the last hit.
+ */
+static err_t find_or_add_name(history_t *history, const metric_t *metric, int *now)
+{
+    history_build_t *build = history->build;
+    history_name_t like = {0};
+    TRY(intern_text(&history->words, metric->case_name, &like.case_name));
+    TRY(intern_text(&history->words, metric->test, &like.test));
+    TRY(intern_text(&history->words, metric->key, &like.key));
+    for (int i = 0; i < build->n_names; i++) {
+        int at = (*now + 1 + i) % build->n_names;
+        const history_name_t *name = &build->names[at];
+        if (name->key != like.key || name->test != like.test || name->case_name != like.case_name) continue;
+        *now = at;
+        return keep_longer_label(history, metric->label, &build->names[at]);
+    }
+    TRY(mem_grow(build->n_names + 1, sizeof *build->names, "a history", &build->names));
+    *now = build->n_names++;
+    build->names[*now] = like;
+    return keep_longer_label(history, metric->label, &build->names[*now]);
+}
+
+static err_t add_points(history_t *history, int first, const metrics_t *metrics)
+{
+    int name = -1;
+    for (const metric_t *metric = metrics->first; metric; metric = metric->next) {
+        if (metric->starts->run->train) continue;
+        TRY(find_or_add_name(history, metric, &name));
+        for (const metric_start_t *start = metric->starts; start; start = start->next) {
+            history_draft_t *draft;
+            if (!has_time(start->run)) continue;
+            TRY(find_or_add_draft(history, first, start->run, "", &draft));
+            TRY(mem_grow(draft->n_points + 1, sizeof *draft->points, "a history", &draft->points));
+            draft->points[draft->n_points++] =
+                (history_point_t){name, start->p50, start->clock_sec, start->disturbed};
+        }
+    }
+    return ERR_OK;
+}
+
+static err_t median_clock(const history_draft_t *draft, history_point_t *point)
+{
+    double *clocks;
+    int64_t n = 0;
+    TRY(mem_new_array(draft->n_points, sizeof *clocks, "clocks", &clocks));
+    for (int64_t i = 0; i < draft->n_points; i++)
+        if (isfinite(draft->points[i].clock_sec)) clocks[n++] = draft->points[i].clock_sec;
+    point->p50 = stats_median(clocks, n);
+    mem_free(&clocks);
+    return ERR_OK;
+}
+
+/* Adds the fixed loop as a metric: on a machine that stays slow, every other metric is only "disturbed". */
+static err_t add_clocks(history_t *history, int first)
+{
+    const metric_t like = {.case_name = "machine", .test = "clock", .key = "", .label = "machine clock"};
+    for (int i = first; i < history->build->n_drafts; i++) {
+        history_draft_t *draft = &history->build->drafts[i];
+        history_point_t point = {.name = -1, .clock_sec = NAN};
+        TRY(median_clock(draft, &point));
+        if (!(point.p50 > 0)) continue;
+        TRY(find_or_add_name(history, &like, &point.name));
+        TRY(mem_grow(draft->n_points + 1, sizeof *draft->points, "a history", &draft->points));
+        draft->points[draft->n_points++] = point;
+    }
+    return ERR_OK;
+}
+
+err_t history_add(history_t *history, const report_t *report)
+{
+    const char *file = "";
+    metrics_t metrics = {0};
+    if (!history->build) TRY(mem_new(sizeof *history->build, "a history", &history->build));
+    history_build_t *build = history->build;
+    int first = build->n_drafts;
+    build->n_files++;
+    for (int i = 0; i < report->n_files; i++) {
+        TRY(intern_text(&history->words, report->files[i].name, &file));
+        history_count_left_out(build, LEFT_NEWER, report->files[i].newer.n, file);
+        history_count_left_out(build, LEFT_LINES, report->files[i].bad.n, file);
+    }
+    for (const report_run_t *run = report->runs; run; run = run->next)
+        TRY(add_run(history, first, run, file));
+    err_t err = metrics_list(report, &metrics);
+    if (err == ERR_OK) err = add_points(history, first, &metrics);
+    if (err == ERR_OK && !report->only_case && !report->only_test) err = add_clocks(history, first);
+    metrics_free(&metrics);
+    return err;
+}
+
+/* A possible change; false discoveries are removed when all are known. */
+typedef struct candidate {
+    history_metric_t *metric;
+    stats_change_t change; /* at: index among the metric's undisturbed values */
+} candidate_t;
+
+typedef struct search {
+    history_t *history;
+    const history_options_t *options;
+    double alpha; /* for candidates */
+    int n_permutations;
+    int *n_found;            /* candidates per metric; -1: series too short */
+    candidate_t *candidates; /* grouped by metric */
+    double *p, *q;           /* of candidates; then an entry for each metric without one */
+    int n, n_tests;
+} search_t;
+
+/* Scratch for the series of any metric. */
+typedef struct series {
+    double *values;
+    int *recordings;
+    stats_change_t *changes;
+} series_t;
+
+/* Copies the undisturbed values of a metric and their recordings. Returns their number. */
+static int copy_series(const history_metric_t *metric, double *values, int *recordings)
+{
+    int n = 0;
+    for (int i = 0; i < metric->n_values; i++) {
+        if (metric->values[i].disturbed) continue;
+        recordings[n] = metric->values[i].recording;
+        values[n++] = metric->values[i].sec;
+    }
+    return n;
+}
+
+static err_t search_metric(search_t *s, history_metric_t *metric, const series_t *series, int *n_found)
+{
+    const history_options_t *o = s->options;
+    const stats_change_options_t options = {s->alpha, o->min_effect, s->n_permutations, o->seed};
+    int n = copy_series(metric, series->values, series->recordings);
+    metric->too_short = n < HISTORY_MIN_VALUES;
+    *n_found = -1;
+    if (metric->too_short) return ERR_OK;
+    TRY(stats_change_points(series->values, n, &options, series->changes, n, n_found));
+    TRY(mem_grow(s->n + *n_found, sizeof *s->candidates, "change points", &s->candidates));
+    for (int i = 0; i < *n_found; i++) s->candidates[s->n++] = (candidate_t){metric, series->changes[i]};
+    s->n_tests += *n_found ? *n_found : 1;
+    return ERR_OK;
+}
+
+/* again: search only metrics that had candidates, and replace these. */
+static err_t search_all(search_t *s, bool again)
+{
+    series_t series = {0};
+    err_t err = ERR_OK;
+    int at = 0;
+    s->n = s->n_tests = 0;
+    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof(double), "a series", &series.values));
+    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof(int), "a series", &series.recordings));
+    TRY_OUT(err, mem_new_array(s->history->n_recordings, sizeof(stats_change_t), "changes", &series.changes));
+    for (history_group_t *group = s->history->groups; group; group = group->next)
+        for (history_metric_t *metric = group->metrics; metric; metric = metric->next, at++) {
+            if (again && s->n_found[at] == 0) s->n_tests++;
+            if (again && s->n_found[at] <= 0) continue;
+            TRY_OUT(err, search_metric(s, metric, &series, &s->n_found[at]));
+            group->n_too_short += metric->too_short;
+        }
+out:
+    mem_free(&series.values);
+    mem_free(&series.recordings);
+    mem_free(&series.changes);
+    return err;
+}
+
+/* The smallest p is 1 / (1 + n_permutations), and among n tests k candidates count if p ≤ alpha k / n. So a
+ * pass with few permutations selects metrics, and a second pass uses as many as k and n require. Few
+ * permutations do not resolve p below 1 %: a smaller alpha applies to the second pass only. */
+static err_t search_enough(search_t *s)
+{
+    enum { FEW = 999, MOST = 1000000 };
+    const double few_alpha = 0.01, alpha = s->options->alpha;
+    s->alpha = fmax(alpha, few_alpha);
+    s->n_permutations = FEW;
+    TRY(search_all(s, false));
+    if (s->n == 0) return ERR_OK;
+    double wanted = 2.0 * s->n_tests / (s->n * alpha);
+    if (wanted <= FEW && alpha >= few_alpha) return ERR_OK;
+    s->alpha = alpha;
+    s->n_permutations = (int)fmin(fmax(wanted, FEW), MOST);
+    return search_all(s, true);
+}
+
+/* Metrics without a candidate count as tests with p = 1. Otherwise the candidates would be the only tests,
+ * and none would be rejected. */
+static err_t correct_for_tests(search_t *s)
+{
+    TRY(mem_new_array(s->n_tests, sizeof *s->p, "p of change points", &s->p));
+    TRY(mem_new_array(s->n_tests, sizeof *s->q, "q of change points", &s->q));
+    for (int i = 0; i < s->n_tests; i++) s->p[i] = i < s->n ? s->candidates[i].change.p : 1;
+    return stats_benjamini_hochberg(s->p, s->n_tests, s->q);
+}
+
+/* Skips the revision, which is reported separately. */
+static err_t find_differences(arena_t *arena, const report_fields_t *before, const report_fields_t *after,
+                              history_change_t *change)
+{
+    history_difference_t *out;
+    TRY(arena_new(arena, sizeof *out * (size_t)(before->n + after->n + 1), &out));
+    for (int i = 0; i < before->n + after->n; i++) {
+        const char *name = i < before->n ? before->at[i].name : after->at[i - before->n].name;
+        const report_field_t *old = fields_find(*before, name), *new = fields_find(*after, name);
+        if ((i >= before->n && old) || strcmp(name, "git") == 0) continue;
+        const history_difference_t d = {name, old ? old->text : "", new ? new->text : ""};
+        if (strcmp(d.before, d.after) != 0) out[change->n_differences++] = d;
+    }
+    change->differences = out;
+    return ERR_OK;
+}
+
+/* The revision does not identify a dirty tree. Texts are interned. */
+static bool same_revision(const char *before, const char *after)
+{
+    size_t n = strlen(after), tail = strlen("-dirty");
+    if (before != after || n == 0) return false;
+    return n < tail || strcmp(after + n - tail, "-dirty") != 0;
+}
+
+/* The remaining changes of a metric. */
+typedef struct cuts {
+    double *values; /* sorted within levels by stats_median, which is harmless: levels are only merged */
+    const candidate_t **at; /* [n] */
+    int n, n_values;
+} cuts_t;
+
+/* Median from cut i to the next; -1: from the start. */
+static double level_after(const cuts_t *cuts, int i)
+{
+    int from = i < 0 ? 0 : cuts->at[i]->change.at,
+        to = i + 1 < cuts->n ? cuts->at[i + 1]->change.at : cuts->n_values;
+    return stats_median(cuts->values + from, to - from);
+}
+
+/* Merges the levels around the smallest change below min_effect. Removing false discoveries changed the
+ * levels that the search saw. false: none is left. */
+static bool drop_smallest(cuts_t *cuts, double min_effect)
+{
+    double least = INFINITY;
+    int drop = -1;
+    for (int i = 0; i < cuts->n; i++) {
+        double ratio = level_after(cuts, i) / level_after(cuts, i - 1);
+        if (fabs(ratio - 1) < min_effect && fabs(log(ratio)) < least) least = fabs(log(ratio)), drop = i;
+    }
+    if (drop < 0) return false;
+    cuts->n--;
+    for (int i = drop; i < cuts->n; i++) cuts->at[i] = cuts->at[i + 1];
+    return true;
+}
+
+static err_t set_changes(search_t *s, const history_group_t *group, const cuts_t *cuts, const int *recordings,
+                         history_metric_t *metric)
+{
+    arena_t *arena = &s->history->arena;
+    history_change_t *changes;
+    double *levels;
+    TRY(arena_new(arena, sizeof *changes * (size_t)(cuts->n + 1), &changes));
+    TRY(arena_new(arena, sizeof *levels * (size_t)(cuts->n + 1), &levels));
+    levels[0] = level_after(cuts, -1);
+    for (int i = 0; i < cuts->n; i++) {
+        int at = cuts->at[i]->change.at;
+        history_change_t *change = &changes[i];
+        levels[i + 1] = level_after(cuts, i);
+        *change = (history_change_t){.before = recordings[at - 1],
+                                     .after = recordings[at],
+                                     .ratio = levels[i + 1] / levels[i],
+                                     .p = cuts->at[i]->change.p,
+                                     .q = s->q[cuts->at[i] - s->candidates]};
+        const history_recording_t *before = &group->recordings[change->before],
+                                  *after = &group->recordings[change->after];
+        change->same_revision = same_revision(before->git, after->git);
+        TRY(find_differences(arena, &before->software, &after->software, change));
+    }
+    metric->changes = changes;
+    metric->levels = levels;
+    metric->n_changes = cuts->n;
+    return ERR_OK;
+}
+
+/* The metric's candidates are [first, first + n). */
+static err_t fill_metric(search_t *s, history_group_t *group, history_metric_t *metric, int first, int n)
+{
+    cuts_t cuts = {0};
+    int *recordings = NULL;
+    err_t err = ERR_OK;
+    TRY_OUT(err, mem_new_array(metric->n_values, sizeof *cuts.values, "a series", &cuts.values));
+    TRY_OUT(err, mem_new_array(metric->n_values, sizeof *recordings, "a series", &recordings));
+    TRY_OUT(err, mem_new_array(n + 1, sizeof *cuts.at, "a series", &cuts.at));
+    cuts.n_values = copy_series(metric, cuts.values, recordings);
+    for (int i = first; i < first + n; i++)
+        if (s->q[i] <= s->options->alpha) cuts.at[cuts.n++] = &s->candidates[i];
+    while (drop_smallest(&cuts, s->options->min_effect)) continue;
+    TRY_OUT(err, set_changes(s, group, &cuts, recordings, metric));
+    group->n_changed += metric->n_changes > 0;
+out:
+    mem_free(&cuts.values);
+    mem_free(&recordings);
+    mem_free(&cuts.at);
+    return err;
+}
+
+static err_t fill_all(search_t *s)
+{
+    int first = 0;
+    for (history_group_t *group = s->history->groups; group; group = group->next)
+        for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
+            int n = 0;
+            while (first + n < s->n && s->candidates[first + n].metric == metric) n++;
+            TRY(fill_metric(s, group, metric, first, n));
+            first += n;
+        }
+    return ERR_OK;
+}
+
+/* Finds the change points of all metrics; sets levels and the groups' counts. */
+static err_t history_find_changes(history_t *history, const history_options_t *options)
+{
+    search_t s = {.history = history, .options = options};
+    int n_metrics = 0;
+    for (const history_group_t *group = history->groups; group; group = group->next)
+        n_metrics += group->n_metrics;
+    err_t err = mem_new_array(n_metrics, sizeof *s.n_found, "metrics", &s.n_found);
+    if (err == ERR_OK) err = search_enough(&s);
+    if (err == ERR_OK) err = correct_for_tests(&s);
+    if (err == ERR_OK) err = fill_all(&s);
+    mem_free(&s.n_found);
+    mem_free(&s.candidates);
+    mem_free(&s.p);
+    mem_free(&s.q);
+    return err;
+}
+
+/* A start's measurement and its place in the result. */
+typedef struct entry {
+    int order; /* of the metric in the group */
+    int recording;
+    const history_point_t *point;
+} entry_t;
+
+/* The drafts of a group. */
+typedef struct members {
+    history_draft_t **at;
+    int n;
+} members_t;
+
+/* A total order, so that the order of the command line does not matter. */
+static int compare_drafts(const void *a, const void *b)
+{
+    const history_draft_t *x = a, *y = b;
+    int order = strcmp(x->recording.time, y->recording.time);
+    if (order == 0) order = strcmp(x->recording.file, y->recording.file);
+    if (order == 0) order = strcmp(x->hardware_id, y->hardware_id);
+    if (order == 0) order = strcmp(x->fabric_id, y->fabric_id);
+    if (order == 0) order = compare_reals(x->ranks, y->ranks);
+    return order ? order : compare_reals(x->threads, y->threads);
+}
+
+static bool shares_run(const history_draft_t *a, const history_draft_t *b)
+{
+    for (int i = 0; i < a->recording.n_starts; i++)
+        for (int k = 0; k < b->recording.n_starts; k++)
+            if (a->ids[i] == b->ids[k]) return true;
+    return false;
+}
+
+static void mark_copies(history_build_t *build)
+{
+    for (int i = 0; i < build->n_drafts; i++)
+        for (int k = 0; k < i; k++) {
+            history_draft_t *draft = &build->drafts[i];
+            const history_draft_t *other = &build->drafts[k];
+            if (draft->is_copy || other->is_copy || other->file == draft->file) continue;
+            draft->is_copy = shares_run(draft, other);
+            history_count_left_out(build, LEFT_COPY, draft->is_copy, draft->recording.file);
+        }
+}
+
+static bool same_place(const history_draft_t *a, const history_draft_t *b)
+{
+    return history_draft_is_of(a, b->hardware_id, b->fabric_id, b->ranks, b->threads);
+}
+
+/* entries: of one metric in all recordings. */
+static err_t usual_clock(const entry_t *entries, int64_t n, double *out)
+{
+    double *clocks;
+    int64_t n_clocks = 0;
+    TRY(mem_new_array(n, sizeof *clocks, "clocks", &clocks));
+    for (int64_t i = 0; i < n; i++)
+        if (entries[i].point->clock_sec > 0) clocks[n_clocks++] = entries[i].point->clock_sec;
+    *out = compare_usual_clock(clocks, n_clocks);
+    mem_free(&clocks);
+    return ERR_OK;
+}
+
+static bool is_disturbed(const history_point_t *point, double clock)
+{
+    return point->disturbed || point->clock_sec > clock * (1 + COMPARE_CLOCK_SLACK);
+}
+
+/* entries: of one metric in one recording. */
+static err_t compute_value(const entry_t *entries, int n, double clock, history_value_t *value)
+{
+    double *sec;
+    int n_good = 0, n_sec = 0;
+    for (int i = 0; i < n; i++) n_good += !is_disturbed(entries[i].point, clock);
+    TRY(mem_new_array(n, sizeof *sec, "values", &sec));
+    for (int i = 0; i < n; i++)
+        if (n_good == 0 || !is_disturbed(entries[i].point, clock)) sec[n_sec++] = entries[i].point->p50;
+    *value = (history_value_t){.recording = entries[0].recording,
+                               .sec = stats_median(sec, n_sec),
+                               .low = sec[0],
+                               .high = sec[n_sec - 1],
+                               .n_starts = n,
+                               .n_used = n_sec,
+                               .disturbed = n_good == 0};
+    mem_free(&sec);
+    return ERR_OK;
+}
+
+/* entries: of one metric, sorted by recording. */
+static err_t add_metric(history_t *history, history_group_t *group, const entry_t *entries, int64_t n,
+                        history_metric_t ***end)
+{
+    history_metric_t *metric;
+    history_value_t *values;
+    double clock;
+    const history_name_t *name = &history->build->names[entries[0].point->name];
+    TRY(arena_new(&history->arena, sizeof *metric, &metric));
+    TRY(arena_new(&history->arena, sizeof *values * (size_t)group->n_recordings, &values));
+    *metric = (history_metric_t){.case_name = name->case_name,
+                                 .test = name->test,
+                                 .key = name->key,
+                                 .label = name->label,
+                                 .values = values};
+    TRY(usual_clock(entries, n, &clock));
+    for (int64_t i = 0; i < n;) {
+        int n_here = 1;
+        while (i + n_here < n && entries[i + n_here].recording == entries[i].recording) n_here++;
+        history_value_t *value = &values[metric->n_values++];
+        TRY(compute_value(entries + i, n_here, clock, value));
+        metric->n_disturbed += value->disturbed;
+        group->n_starts_left_out += n_here - value->n_used;
+        i += n_here;
+    }
+    group->n_values += metric->n_values;
+    group->n_disturbed += metric->n_disturbed;
+    group->n_metrics++;
+    **end = metric;
+    *end = &metric->next;
+    return ERR_OK;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const entry_t *x = a, *y = b;
+    if (x->order != y->order) return x->order - y->order;
+    if (x->recording != y->recording) return x->recording - y->recording;
+    return compare_reals(x->point->p50, y->point->p50);
+}
+
+/* Lists the points of complete recordings. Metrics are numbered by first occurrence. Returns the number of
+ * entries. */
+static int64_t list_entries(const members_t *members, int *orders, entry_t *entries)
+{
+    int64_t n = 0;
+    int n_orders = 0;
+    for (int r = 0; r < members->n; r++) {
+        const history_draft_t *draft = members->at[r];
+        for (int64_t i = 0; i < draft->n_points && draft->recording.complete; i++) {
+            const history_point_t *point = &draft->points[i];
+            if (orders[point->name] == 0) orders[point->name] = ++n_orders;
+            entries[n++] = (entry_t){orders[point->name], r, point};
+        }
+    }
+    qsort(entries, (size_t)n, sizeof *entries, compare_entries);
+    return n;
+}
+
+static err_t build_metrics(history_t *history, const members_t *members, history_group_t *group)
+{
+    entry_t *entries = NULL;
+    int *orders = NULL;
+    int64_t n = 0;
+    history_metric_t *first = NULL, **end = &first;
+    err_t err = ERR_OK;
+    for (int r = 0; r < members->n; r++) n += members->at[r]->n_points;
+    TRY_OUT(err, mem_new_array(n, sizeof *entries, "the points of recordings", &entries));
+    TRY_OUT(err, mem_new_array(history->build->n_names, sizeof *orders, "names of metrics", &orders));
+    n = list_entries(members, orders, entries);
+    for (int64_t i = 0, next; i < n; i = next) {
+        for (next = i + 1; next < n && entries[next].order == entries[i].order; next++) continue;
+        TRY_OUT(err, add_metric(history, group, entries + i, next - i, &end));
+    }
+    group->metrics = first;
+out:
+    mem_free(&entries);
+    mem_free(&orders);
+    return err;
+}
+
+/* Different suites may give the same label to different keys; appends the key then. */
+static err_t make_labels_unique(history_t *history, const history_group_t *group)
+{
+    for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
+        const char *label = metric->label;
+        int n_same = 0;
+        for (history_metric_t *other = metric->next; other; other = other->next) {
+            if (other->label != label) continue;
+            TRY(arena_format(&history->arena, &other->label, "%s (%s)", label, other->key));
+            n_same++;
+        }
+        if (n_same > 0) TRY(arena_format(&history->arena, &metric->label, "%s (%s)", label, metric->key));
+    }
+    return ERR_OK;
+}
+
+static err_t build_group(history_t *history, const members_t *members, history_group_t **out)
+{
+    const history_draft_t *newest = members->at[members->n - 1];
+    history_recording_t *recordings;
+    history_group_t *group;
+    TRY(arena_new(&history->arena, sizeof *group, &group));
+    TRY(arena_new(&history->arena, sizeof *recordings * (size_t)members->n, &recordings));
+    *group = (history_group_t){.hardware_id = newest->hardware_id,
+                               .fabric_id = newest->fabric_id,
+                               .hardware = newest->hardware,
+                               .fabric = newest->fabric,
+                               .ranks = newest->ranks,
+                               .threads = newest->threads,
+                               .recordings = recordings,
+                               .n_recordings = members->n};
+    for (int i = 0; i < members->n; i++) {
+        recordings[i] = members->at[i]->recording;
+        group->n_complete += recordings[i].complete;
+        group->n_starts += recordings[i].n_starts;
+    }
+    group->days = (history_seconds(newest->recording.time) - history_seconds(recordings[0].time)) / 86400;
+    TRY(arena_format(&history->arena, &group->name, "ranks %s, threads per rank %s; hardware %s; fabric %s",
+                     figure_number(newest->ranks).text, figure_number(newest->threads).text, newest->hardware,
+                     newest->fabric));
+    history->n_recordings += group->n_recordings;
+    history->n_interrupted += group->n_recordings - group->n_complete;
+    *out = group;
+    TRY(build_metrics(history, members, group));
+    return make_labels_unique(history, group);
+}
+
+/* The newest `last` drafts on the machine of drafts[i], by time. */
+static members_t gather_members(history_build_t *build, int i, int last, history_draft_t **room)
+{
+    members_t members = {room, 0};
+    for (int k = i; k < build->n_drafts; k++) {
+        history_draft_t *draft = &build->drafts[k];
+        if (!draft->is_copy && same_place(draft, &build->drafts[i])) room[members.n++] = draft;
+    }
+    if (last > 0 && members.n > last) {
+        members.at += members.n - last;
+        members.n = last;
+    }
+    return members;
+}
+
+static bool is_first_of_place(const history_build_t *build, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (!build->drafts[k].is_copy && same_place(&build->drafts[k], &build->drafts[i])) return false;
+    return !build->drafts[i].is_copy;
+}
+
+static const char *newest_time(const history_group_t *group)
+{
+    return group->recordings[group->n_recordings - 1].time;
+}
+
+static err_t build_groups(history_t *history, int last)
+{
+    history_build_t *build = history->build;
+    history_draft_t **room;
+    TRY(arena_new(&history->arena, sizeof(history_draft_t *) * (size_t)(build->n_drafts + 1), &room));
+    for (int i = 0; i < build->n_drafts; i++) {
+        if (!is_first_of_place(build, i)) continue;
+        const members_t members = gather_members(build, i, last, room);
+        history_group_t *group, **at = &history->groups;
+        TRY(build_group(history, &members, &group));
+        while (*at && strcmp(newest_time(*at), newest_time(group)) >= 0) at = &(*at)->next;
+        group->next = *at;
+        *at = group;
+        history->n_groups++;
+    }
+    return ERR_OK;
+}
+
+static err_t list_notes(history_t *history)
+{
+    static const char *const words[LEFT_REASONS] = {
+        [LEFT_TRAIN] = "runs of dptrain train, which do not record their machine",
+        [LEFT_HEADLESS] = "runs whose first record (bench_run) is missing",
+        [LEFT_TIMELESS] = "runs without a start time",
+        [LEFT_NEWER] = "records whose schema is newer than this dptrain reads",
+        [LEFT_LINES] = "lines that are not records",
+        [LEFT_COPY] = "recordings named twice or copied from another file",
+    };
+    TRY(arena_new(&history->arena, sizeof *history->notes * LEFT_REASONS, &history->notes));
+    for (int i = 0; i < LEFT_REASONS; i++) {
+        const history_left_t *left = &history->build->left[i];
+        if (left->n == 0) continue;
+        TRY(arena_format(&history->arena, &history->notes[history->n_notes++],
+                         "Left out: %s: %lld, the first in %s.", words[i], (long long)left->n, left->file));
+    }
+    return ERR_OK;
+}
+
+err_t history_finish(history_t *history, const history_options_t *options)
+{
+    int n_values = 0;
+    if (!history->build) RAISE(ERR_DATA, "no recording to build a history from");
+    history_build_t *build = history->build;
+    if (build->n_drafts > 0)
+        qsort(build->drafts, (size_t)build->n_drafts, sizeof *build->drafts, compare_drafts);
+    mark_copies(build);
+    TRY(build_groups(history, options->last));
+    TRY(list_notes(history));
+    for (const history_group_t *group = history->groups; group; group = group->next)
+        n_values += group->n_values;
+    if (n_values == 0)
+        RAISE(ERR_DATA, "no usable recording: found %d, of which %d interrupted%s%s", history->n_recordings,
+              history->n_interrupted, history->n_notes ? ". " : "",
+              history->n_notes ? history->notes[0] : "");
+    return history_find_changes(history, options);
+}
+
+void history_free(history_t *history)
+{
+    history_build_t *build = history->build;
+    for (int i = 0; build && i < build->n_drafts; i++) {
+        mem_free(&build->drafts[i].ids);
+        mem_free(&build->drafts[i].points);
+    }
+    if (build) {
+        mem_free(&build->drafts);
+        mem_free(&build->names);
+    }
+    mem_free(&history->build);
+    intern_free(&history->words);
+    arena_free(&history->arena);
+    *history = (history_t){0};
+}
+
+int history_count_slower(const history_t *history, int n)
+{
+    int n_slower = 0;
+    for (const history_group_t *group = history->groups; group; group = group->next)
+        for (const history_metric_t *metric = group->metrics; metric; metric = metric->next)
+            for (int i = 0; i < metric->n_changes; i++)
+                n_slower +=
+                    metric->changes[i].ratio > 1 && metric->changes[i].after >= group->n_recordings - n;
+    return n_slower;
+}
