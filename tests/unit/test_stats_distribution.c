@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "report/stats/distribution.h"
+#include "report/stats/significance.h"
 
 static bool near(double a, double b, double tolerance)
 {

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "report/stats/rank.h"
+#include "report/stats/significance.h"
 
 static bool near(double a, double b)
 {

@@ -11,7 +11,7 @@
 #include "base/stats.h"
 #include "report/regress/compare.h"
 #include "report/regress/parts.h"
-#include "report/stats/rank.h"
+#include "report/stats/significance.h"
 
 /* The starts of a metric. If interleaved, at[0][i] and at[1][i] are partners. */
 typedef struct compare_starts {

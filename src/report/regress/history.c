@@ -15,7 +15,7 @@
 #include "report/records/fields.h"
 #include "report/records/metrics.h"
 #include "report/records/print.h"
-#include "report/stats/rank.h"
+#include "report/stats/significance.h"
 
 /* Identity of a metric in all recordings, interned by the history. */
 typedef struct history_name {

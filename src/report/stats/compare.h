@@ -18,7 +18,7 @@
  * interleaved).
  *
  * Interleaved: each pair of starts contributes the median of the ratios of neighbouring batches, now / base,
- * with its variance. Several pairs are pooled by report/stats/pool.h with k - 1 degrees of freedom, so pairs
+ * with its variance. Several pairs are pooled by stats_pool with k - 1 degrees of freedom, so pairs
  * taken on a disturbed machine weigh less. base and now are those of the pairs: the median of the geometric
  * means of neighbouring batches, pooled with the same weights, divided and multiplied by the root of ratio.
  *
@@ -37,7 +37,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "report/stats/side.h"
+#include "base/err.h"
+
+/* One start of a program. */
+typedef struct stats_run {
+    const double *samples; /* [n], above 0 and finite, in the order taken; borrowed */
+    int64_t n;             /* from 1 */
+    /* Consecutive samples in each batch, summing to n; 0: a gap, no sample of the batch was kept. NULL: each
+     * sample is a batch. */
+    const int32_t *batch_n;
+    int n_batches;
+} stats_run_t;
 
 typedef struct stats_compare_options {
     double alpha;        /* the interval's confidence is 1 - alpha */
@@ -74,5 +84,23 @@ typedef struct stats_difference {
  * now inverts ratio, low and high and leaves error and p unchanged. ERR_SYSTEM: out of memory. */
 err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now, int n_now, bool interleaved,
                     const stats_compare_options_t *options, stats_difference_t *out);
+
+/* Pooling of several estimates of one quantity with different variances. */
+typedef struct stats_pooled {
+    double mean;
+    double variance; /* of mean; n - 1 degrees of freedom */
+    double between;  /* variance between the estimated quantities */
+} stats_pooled_t;
+
+/* Random-effects mean with weights 1 / (variance + between).
+ *
+ *   values     [n], n ≥ 2
+ *   variances  [n], above 0
+ *   weights    [n], output; they sum to 1
+ *
+ * `between` is 0, or such that the weighted squares about the mean sum to n - 1 (Paule and Mandel 1982,
+ * "Consensus values and weighting factors"). The variance of the mean follows Hartung and Knapp 2001 and
+ * Sidik and Jonkman 2002; it holds even if all variances are off by a common factor. */
+stats_pooled_t stats_pool(const double *values, const double *variances, int n, double *weights);
 
 #endif
