@@ -55,7 +55,7 @@ void load_text(unsigned loads, char *out, size_t n_bytes);
  *   id    of this run, sent to the other job
  *
  * ERR_USAGE: the spec. ERR_SYSTEM: the folder. ERR_PEER: the other job did not start within timeout_sec, or
- * ended. ERR_GATE: a signal (cluster/session/stop.h) ended the wait. */
+ * ended. ERR_GATE: a signal (cluster/session/signals.h) ended the wait. */
 err_t turns_open(comm_t *comm, const char *spec, const char *id, double timeout_sec, turns_t **out);
 
 /* Id of the other run, on rank 0; elsewhere "". */

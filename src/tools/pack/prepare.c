@@ -155,7 +155,7 @@ err_t pack_prepare(const source_t *source, const pack_options_t *options, uint64
 
 /* The file of interrupt_removes, and the thread that makes it. The handler makes only async-signal-safe calls. It runs on that
  * thread, which would otherwise begin the next file between the removal and the end of the process; packing multiplies no
- * matrices (base/thread.h). */
+ * matrices (base/process.h). */
 static char victim[FS_PATH_MAX];
 static atomic_bool armed;
 static pthread_t maker;

@@ -1,11 +1,227 @@
 /* SPDX-License-Identifier: MIT */
-/* The history section: a small chart per metric over many recordings, with its change points. report/regress
- * finds them. */
+/* The sections on what report/regress computes: verdicts, a row per metric with change and interval, shown as a card on a phone; the
+ * history, a small chart per metric over many recordings, with its change points. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/figure.h"
+#include "base/mem.h"
 #include "report/html/parts.h"
+#include "report/regress/compare.h"
+
+enum { UNFOLDED = 12 }; /* up to this many metrics are all shown unfolded */
+
+bool html_has_verdicts(const html_t *h)
+{
+    return h->in->comparison || h->in->no_comparison;
+}
+
+/* Order of the verdicts. Within a verdict, the largest change comes first. */
+static int rank_of(verdict_t verdict)
+{
+    static const int ranks[VERDICTS] = {
+        [VERDICT_WORSE] = 0, [VERDICT_BETTER] = 1, [VERDICT_INCONCLUSIVE] = 2, [VERDICT_SAME] = 3};
+    return ranks[verdict];
+}
+
+static double size_of_change(const compare_metric_t *metric)
+{
+    double ratio = metric->difference.ratio;
+    return ratio > 0 && isfinite(ratio) ? fabs(log(ratio)) : -1;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const compare_metric_t *x = *(const compare_metric_t *const *)a, *y = *(const compare_metric_t *const *)b;
+    if (rank_of(x->verdict) != rank_of(y->verdict)) return rank_of(x->verdict) - rank_of(y->verdict);
+    double more = size_of_change(y) - size_of_change(x);
+    if (more > 0 || more < 0) return more > 0 ? 1 : -1;
+    return strcmp(x->label, y->label);
+}
+
+static err_t sorted_rows(html_t *h, const compare_metric_t ***out, int *n)
+{
+    TRY(arena_new(&h->arena, sizeof **out * (size_t)(h->in->comparison->n_metrics + 1), out));
+    *n = 0;
+    for (const compare_metric_t *at = h->in->comparison->metrics; at; at = at->next) (*out)[(*n)++] = at;
+    qsort(*out, (size_t)*n, sizeof **out, compare_rows);
+    return ERR_OK;
+}
+
+/* Scales the axis to the intervals of conclusive metrics and the ratios of inconclusive ones, whose intervals
+ * may be huge. */
+static err_t make_forest(html_t *h, const compare_metric_t *const *rows, int n, chart_forest_t *out)
+{
+    double *ratios;
+    int n_ratios = 0;
+    out->band = 1 + h->in->options->min_effect;
+    TRY(arena_new(&h->arena, sizeof *ratios * (size_t)(2 * n + 1), &ratios));
+    for (int i = 0; i < n; i++) {
+        bool told = rows[i]->verdict != VERDICT_INCONCLUSIVE;
+        ratios[n_ratios++] = told ? rows[i]->difference.low : rows[i]->difference.ratio;
+        if (told) ratios[n_ratios++] = rows[i]->difference.high;
+    }
+    out->reach = chart_forest_reach(ratios, n_ratios, out->band);
+    return ERR_OK;
+}
+
+static err_t change_text(html_t *h, const stats_difference_t *d, const char **out)
+{
+    const char *interval;
+    *out = "-";
+    if (!isfinite(d->ratio)) return ERR_OK;
+    TRY(interval_text(&h->arena, d->low, d->high, &interval));
+    return arena_format(&h->arena, out, "%s (%s)", figure_change(d->ratio - 1).text, interval);
+}
+
+/* The reason of an inconclusive metric, or the part that a change is attributed to. */
+static err_t remark_text(html_t *h, const compare_metric_t *metric, const char **out)
+{
+    *out = metric->reason;
+    if (!metric->attributed_to) return ERR_OK;
+    if (!isfinite(metric->attributed_to->share))
+        return arena_format(&h->arena, out, "mostly %s", metrics_part_label(metric->attributed_to->name));
+    return arena_format(&h->arena, out, "%s: %.0f %% of the change",
+                        metrics_part_label(metric->attributed_to->name), 100 * metric->attributed_to->share);
+}
+
+static err_t label_text(html_t *h, const compare_metric_t *metric, const char **out)
+{
+    const char **keys, *words;
+    int n = 0;
+    TRY(arena_new(&h->arena, sizeof *keys * (size_t)(h->in->comparison->n_metrics + 1), &keys));
+    for (const compare_metric_t *other = h->in->comparison->metrics; other; other = other->next)
+        if (strcmp(other->case_name, metric->case_name) == 0 && strcmp(other->test, metric->test) == 0)
+            keys[n++] = other->key;
+    TRY(html_key_words(h, metric->key, keys, n, &words));
+    return html_metric_name(h, metric->case_name, metric->test, words, out);
+}
+
+static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_metric_t *metric)
+{
+    const char *name, *change, *times, *said, *kind = verdict_names[metric->verdict];
+    const stats_difference_t *d = &metric->difference;
+    TRY(label_text(h, metric, &name));
+    TRY(change_text(h, d, &change));
+    TRY(arena_format(&h->arena, &times, "%s → %s", figure_time(d->base).text, figure_time(d->now).text));
+    TRY(remark_text(h, metric, &said));
+    fputs("<tr><th scope=\"row\">", h->out);
+    html_text(h, name);
+    if (said[0]) {
+        fputs("<span class=\"said\">", h->out);
+        html_text(h, said);
+        fputs("</span>", h->out);
+    }
+    fprintf(h->out, "</th><td><b class=\"tag %s\">%s</b></td><td>", kind, kind);
+    chart_forest_row(h->out, forest, d->ratio, d->low, d->high, kind, NULL);
+    fputs("</td><td>", h->out);
+    html_text(h, change);
+    fputs("</td><td>", h->out);
+    html_text(h, times);
+    fputs("</td></tr>\n", h->out);
+    return ERR_OK;
+}
+
+static err_t print_rows(html_t *h, const chart_forest_t *forest, const compare_metric_t *const *rows, int n)
+{
+    fputs("<table class=\"verdicts\"><thead><tr><th scope=\"col\">metric</th><th scope=\"col\">verdict</th>"
+          "<th scope=\"col\"><span class=\"ways\"><span>← faster</span><span>slower →</span></span>",
+          h->out);
+    chart_forest_axis(h->out, forest);
+    fputs("</th><th scope=\"col\">change of time (interval)</th><th scope=\"col\">base → "
+          "new</th></tr></thead>\n"
+          "<tbody>\n",
+          h->out);
+    for (int i = 0; i < n; i++) TRY(print_row(h, forest, rows[i]));
+    fputs("</tbody></table>\n", h->out);
+    return ERR_OK;
+}
+
+/* The metrics with a verdict, which are consecutive. */
+static err_t print_folded(html_t *h, const chart_forest_t *forest, verdict_t verdict,
+                          const compare_metric_t *const *rows, int n)
+{
+    int first = 0, n_of = 0;
+    while (first < n && rows[first]->verdict != verdict) first++;
+    while (first + n_of < n && rows[first + n_of]->verdict == verdict) n_of++;
+    if (n_of == 0) return ERR_OK;
+    fprintf(h->out, "<details><summary>%d %s</summary>\n", n_of, verdict_names[verdict]);
+    TRY(print_rows(h, forest, rows + first, n_of));
+    fputs("</details>\n", h->out);
+    return ERR_OK;
+}
+
+static void print_summary(html_t *h)
+{
+    const comparison_t *c = h->in->comparison;
+    static const verdict_t order[] = {VERDICT_WORSE, VERDICT_BETTER, VERDICT_INCONCLUSIVE, VERDICT_SAME};
+    fprintf(h->out, "<p class=\"summary\"><b class=\"tag big %s\">%s</b> ", verdict_names[c->verdict],
+            verdict_names[c->verdict]);
+    fprintf(h->out, "<span>%d metric%s:</span>", c->n_metrics, c->n_metrics == 1 ? "" : "s");
+    for (int i = 0; i < VERDICTS; i++)
+        if (c->n_of[order[i]] > 0)
+            fprintf(h->out, " <b class=\"tag %s\">%d %s</b>", verdict_names[order[i]], c->n_of[order[i]],
+                    verdict_names[order[i]]);
+    if (!compare_decided(c)) fputs(" <span>Nothing was decided.</span>", h->out);
+    fputs("</p>\n", h->out);
+}
+
+static err_t print_explanation(html_t *h)
+{
+    const compare_options_t *options = h->in->options;
+    const char *text;
+    TRY(arena_format(
+        &h->arena, &text,
+        "Time of new relative to base; right of the centre line is slower. Diamond: ratio; line: its %.4g "
+        "%% confidence interval; arrow: the interval extends beyond the axis; shaded: changes below %.3g "
+        "%%, which do not count. The false discovery rate of the verdicts is at most %.3g %% (Benjamini and "
+        "Hochberg). Same verdicts as dptrain report compare.",
+        100 * (1 - options->alpha), 100 * options->min_effect, 100 * options->alpha));
+    fputs("<p class=\"caption\">", h->out);
+    html_text(h, text);
+    fputs("</p>\n", h->out);
+    return ERR_OK;
+}
+
+static void print_notes(html_t *h)
+{
+    const comparison_t *c = h->in->comparison;
+    if (c->n_notes == 0) return;
+    fputs("<ul class=\"notes\">\n", h->out);
+    for (int i = 0; i < c->n_notes; i++) {
+        fputs("<li>", h->out);
+        html_text(h, c->notes[i]);
+        fputs("</li>\n", h->out);
+    }
+    fputs("</ul>\n", h->out);
+}
+
+err_t html_verdicts(html_t *h)
+{
+    const comparison_t *c = h->in->comparison;
+    const compare_metric_t **rows;
+    chart_forest_t forest;
+    int n, n_open = 0;
+    html_section(h, "verdict", "Verdict", NULL);
+    if (!c) {
+        html_note(h, h->in->no_comparison);
+        html_section_end(h);
+        return ERR_OK;
+    }
+    print_summary(h);
+    TRY(sorted_rows(h, &rows, &n));
+    TRY(make_forest(h, rows, n, &forest));
+    while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE)))
+        n_open++;
+    TRY(print_explanation(h));
+    if (n_open > 0) TRY(print_rows(h, &forest, rows, n_open));
+    TRY(print_folded(h, &forest, VERDICT_INCONCLUSIVE, rows + n_open, n - n_open));
+    TRY(print_folded(h, &forest, VERDICT_SAME, rows + n_open, n - n_open));
+    print_notes(h);
+    html_section_end(h);
+    return ERR_OK;
+}
 
 enum { MOST_CHARTS = 24, MOST_MARKS = 8 }; /* per group; metrics with changes come first */
 
