@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "compute/graph/exec.h"
+#include "compute/graph/measure.h"
 #include "compute/graph/plan.h"
 #include "compute/models/model.h"
 #include "compute/models/rcnn.h"
