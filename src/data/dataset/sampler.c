@@ -10,7 +10,7 @@
 #include "base/rng.h"
 
 /* Batches of samples of unequal cost: queues by group, and longest processing time first (Graham, "Bounds on
- * multiprocessing timing anomalies", 1969) with room for a fixed number of samples. */
+ * multiprocessing timing anomalies", 1969) with room for a fixed number of samples. Nothing here allocates. */
 typedef struct balance_item {
     int64_t index; /* of the sample */
     sampler_weight_t weight;

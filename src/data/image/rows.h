@@ -59,9 +59,7 @@ const rows_ops_t *rows_ops(void);
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-/* A lane holds one of several rows, or 16 bytes of one row. */
-
-/* OP(name): the intrinsic of this width. */
+/* A lane holds one of several rows, or 16 bytes of one row. OP(name): the intrinsic of this width. */
 #if ROWS_LANES == 1
 #define ROWS_NAME "sse4.1"
 #define TARGET    __attribute__((target("sse4.1")))

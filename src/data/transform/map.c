@@ -153,8 +153,8 @@ affine_t random_affine_matrix(const random_affine_t *drawn, int64_t height, int6
                                 sin(turn) * shift_rows + cos(turn) * shift_cols}};
 }
 
-/* Interior and border pixels of float images take separate loops. Positions in the input are fixed-point with 32 fraction bits: steps add up without error, the integer part
- * is a shift, and the last bits of sin and cos are rounded away. */
+/* Positions in the input are fixed-point with 32 fraction bits: steps add up without error, the integer part is a shift,
+ * and the last bits of sin and cos are rounded away. Interior and border pixels of float images take separate loops. */
 enum { FRACTION_BITS = 32 };
 
 static int64_t to_fixed(double value)
