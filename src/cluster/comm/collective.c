@@ -3,7 +3,6 @@
  * to its collective_ops_t, in mpi/ and nccl/. */
 #include "cluster/comm/collective.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"

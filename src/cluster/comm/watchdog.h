@@ -8,7 +8,6 @@
 #define CLUSTER_COMM_WATCHDOG_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/err.h"
 #include "cluster/comm/topo.h"

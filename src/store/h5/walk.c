@@ -2,7 +2,6 @@
 /* Reads bytes of the file, keeps account of which were read, and checks checksums (lookup3). */
 #include "store/h5/walk.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

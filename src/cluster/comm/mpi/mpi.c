@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The communicator over MPI: plain blocking collectives and messages. Opening and closing are in open.c,
  * gradients in host.c. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
