@@ -191,14 +191,6 @@ typedef struct area {
     int64_t left, top, right, foot; /* the pixels left … right, top … foot */
 } area_t;
 
-static area_t extend_box(box_t b)
-{
-    const float scale = (float)PASTE_PADDED / PASTE_SIDE;
-    const float x = (b.x2 + b.x1) * 0.5f, y = (b.y2 + b.y1) * 0.5f;
-    const float w = (b.x2 - b.x1) * 0.5f * scale, h = (b.y2 - b.y1) * 0.5f * scale;
-    return (area_t){(int64_t)(x - w), (int64_t)(y - h), (int64_t)(x + w), (int64_t)(y + h)};
-}
-
 static int64_t at_most(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -208,7 +200,11 @@ static int64_t at_most(int64_t a, int64_t b)
  * (aten/src/ATen/native/cpu/UpSampleKernel.cpp). */
 err_t paste_mask(paste_t *p, const float *logits, int64_t stride, box_t box, map_size_t image, rle_t *out)
 {
-    const area_t a = extend_box(box);
+    const float scale = (float)PASTE_PADDED / PASTE_SIDE;
+    const float middle_x = (box.x2 + box.x1) * 0.5f, middle_y = (box.y2 + box.y1) * 0.5f;
+    const float w = (box.x2 - box.x1) * 0.5f * scale, h = (box.y2 - box.y1) * 0.5f * scale;
+    const area_t a = {(int64_t)(middle_x - w), (int64_t)(middle_y - h), (int64_t)(middle_x + w),
+                      (int64_t)(middle_y + h)};
     const int64_t width = a.right - a.left + 1, height = a.foot - a.top + 1;
     const int64_t right = at_most(a.right + 1, image.width), foot = at_most(a.foot + 1, image.height);
     const int64_t left = a.left > 0 ? a.left : 0, top = a.top > 0 ? a.top : 0;

@@ -211,19 +211,6 @@ void train_image_free(train_image_t **train)
     mem_free(train);
 }
 
-/* Copies the targets of image i of n, which may be in place already. */
-static void copy_anchors(train_image_t *t, int64_t i, int64_t n)
-{
-    const anchor_targets_t *a = &t->targets.anchors;
-    for (int level = 0; level < PROPOSALS_LEVELS && t->options.max_images > 1; level++) {
-        const int64_t first = a->first[level], count = a->first[level + 1] - first;
-        const target_memory_t to = target_inputs_row(&t->rpn, n * first + i * count);
-        memcpy(to.labels, a->labels + first, (size_t)count * sizeof *to.labels);
-        memcpy(to.targets, a->targets + 4 * first, (size_t)count * 4 * sizeof *to.targets);
-        memcpy(to.weights, a->weights + first, (size_t)count * sizeof *to.weights);
-    }
-}
-
 static int64_t count_found(const train_image_t *t, const targets_objects_t *objects, int64_t n)
 {
     int64_t n_found = 0;
@@ -382,7 +369,14 @@ static err_t put_images(train_image_t *t, const train_image_input_t *inputs, int
     for (int64_t i = 0; i < n; i++) {
         const double start = clock_sec();
         targets_find_anchors(&t->targets, &inputs[i].objects, canvas, cells, &inputs[i].draw);
-        copy_anchors(t, i, n);
+        /* Of passes with one image they are in place. */
+        for (int level = 0; level < PROPOSALS_LEVELS && t->options.max_images > 1; level++) {
+            const int64_t first = a->first[level], n_level = a->first[level + 1] - first;
+            const target_memory_t to = target_inputs_row(&t->rpn, n * first + i * n_level);
+            memcpy(to.labels, a->labels + first, (size_t)n_level * sizeof *to.labels);
+            memcpy(to.targets, a->targets + 4 * first, (size_t)n_level * 4 * sizeof *to.targets);
+            memcpy(to.weights, a->weights + first, (size_t)n_level * sizeof *to.weights);
+        }
         t->counts[i].boxes_sec = clock_sec() - start;
     }
     for (int level = 0; level < PROPOSALS_LEVELS; level++)

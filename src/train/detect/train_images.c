@@ -150,15 +150,6 @@ static bool is_finite(const train_images_t *t)
     return true;
 }
 
-/* Of the first pass with a loss that is not finite. */
-static err_t find_nonfinite(train_images_t *t, const exec_batch_t *common, int64_t n)
-{
-    if (t->found.where[0] || is_finite(t)) return ERR_OK;
-    TRY(train_image_find_nonfinite(t->train, common, t->inputs, n, &t->found));
-    t->found_image = t->inputs[t->found.sample].draw.image;
-    return ERR_OK;
-}
-
 static const detection_place_t *place_of(const train_images_part_t *part, int64_t i)
 {
     return (const detection_place_t *)part->from->fields[DETECTION_FIELD_PLACE].data + i;
@@ -218,7 +209,11 @@ static err_t run_pass(train_images_t *t, const train_images_part_t *part, int64_
         t->items[first + k] =
             (train_images_item_t){place->image, place->canvas, n_objects, n_positives, sec / (double)n};
     }
-    return find_nonfinite(t, &common, n);
+    /* Of the first pass with a loss that is not finite. */
+    if (t->found.where[0] || is_finite(t)) return ERR_OK;
+    TRY(train_image_find_nonfinite(t->train, &common, t->inputs, n, &t->found));
+    t->found_image = t->inputs[t->found.sample].draw.image;
+    return ERR_OK;
 }
 
 int64_t train_images_pass(int64_t most, int64_t left)

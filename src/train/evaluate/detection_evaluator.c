@@ -147,12 +147,6 @@ static err_t keep_image(gather_t *g, const char **at)
     return ERR_OK;
 }
 
-static err_t keep_all(gather_t *g, const char *bytes, int64_t n_bytes)
-{
-    for (const char *at = bytes; at < bytes + n_bytes;) TRY(keep_image(g, &at));
-    return ERR_OK;
-}
-
 /* Collective. Sends what was added to rank 0. */
 static err_t gather_exchange(gather_t *g)
 {
@@ -160,7 +154,8 @@ static err_t gather_exchange(gather_t *g)
     int64_t n_all;
     err_t err = task_gather(g->comm, g->bytes, g->n_bytes, "collecting detections", &all, &n_all);
     g->n_bytes = 0;
-    if (err == ERR_OK && g->comm->rank == 0) err = keep_all(g, all, n_all);
+    if (g->comm->rank == 0)
+        for (const char *at = all; err == ERR_OK && at < all + n_all;) err = keep_image(g, &at);
     mem_free(&all);
     return err;
 }
@@ -424,18 +419,14 @@ static err_t detect_image(detection_evaluator_t *e, int64_t image)
     return ERR_OK;
 }
 
-static err_t detect_round(detection_evaluator_t *e, int64_t first)
-{
-    for (int64_t i = first; i < first + ROUND && i < e->n_mine; i++) TRY(detect_image(e, e->mine[i]));
-    return ERR_OK;
-}
-
 /* Ranks meet now and then, so that none waits long for the others and an error ends the evaluation soon. */
 static err_t detect_all(detection_evaluator_t *e)
 {
     static const char what[] = "evaluation";
     for (int64_t first = 0; first < e->n_most; first += ROUND) {
-        const err_t err = detect_round(e, first);
+        err_t err = ERR_OK;
+        for (int64_t i = first; err == ERR_OK && i < first + ROUND && i < e->n_mine; i++)
+            err = detect_image(e, e->mine[i]);
         TRY(comm_barrier_asleep(e->comm, what));
         TRY(comm_agree(e->comm, err, what));
         TRY(comm_agree(e->comm, gather_exchange(&e->gather), what));

@@ -66,17 +66,6 @@ static err_t open_evaluator_prefetcher(evaluator_t *e)
     return prefetcher_open(&loader, o->backend, &e->prefetcher);
 }
 
-static void copy_fields(evaluator_t *e, const batch_t *from, batch_field_t out[FIELDS_MAX])
-{
-    const fields_t *fields = &e->prefetcher.fields;
-    for (int k = 0; k < fields->n; k++) {
-        const batch_field_t *field = &from->fields[k];
-        memcpy(e->fields[k], field->data, batch_field_bytes(&fields->at[k], field, from->n));
-        if (field->offsets) memcpy(e->offsets[k], field->offsets, (size_t)(from->n + 1) * sizeof(int64_t));
-        out[k] = (batch_field_t){e->fields[k], e->offsets[k]};
-    }
-}
-
 err_t evaluator_open(const evaluator_options_t *options, evaluator_t *out)
 {
     err_t err;
@@ -146,11 +135,18 @@ static err_t evaluate_batch(evaluator_t *e, int64_t first, double *loss)
 {
     exec_results_t all;
     prefetcher_batch_t data;
+    const fields_t *layout = &e->prefetcher.fields;
     batch_field_t fields[FIELDS_MAX];
     TRY(prefetcher_next(&e->prefetcher, &data));
     exec_batch_t batch = prefetcher_exec_batch(&e->prefetcher, &data, exec_graph(e->options.exec));
     memcpy(e->index, data.from->index, (size_t)data.n * sizeof *e->index);
-    copy_fields(e, data.from, fields);
+    for (int k = 0; k < layout->n; k++) {
+        const batch_field_t *field = &data.from->fields[k];
+        memcpy(e->fields[k], field->data, batch_field_bytes(&layout->at[k], field, data.from->n));
+        if (field->offsets)
+            memcpy(e->offsets[k], field->offsets, (size_t)(data.from->n + 1) * sizeof(int64_t));
+        fields[k] = (batch_field_t){e->fields[k], e->offsets[k]};
+    }
     TRY(exec_forward(e->options.exec, &batch, false));
     TRY(prefetcher_ahead(&e->prefetcher));
     TRY(exec_results(e->options.exec, &all));

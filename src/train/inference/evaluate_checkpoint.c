@@ -38,23 +38,6 @@ typedef struct eval_run {
     split_t split;
 } eval_run_t;
 
-/* --data, or else the checkpoint's data if found here, or else training's default. */
-static err_t choose_eval_data(const trained_about_t *about, const char *option, eval_data_t *out)
-{
-    const char *trained = about->data;
-    const bool lost = !option && strchr(trained, '/') && !dataset_is_there(trained);
-    if (option || lost || !trained[0]) {
-        TRY(dataset_choose(option, out->where, out->why));
-        const size_t used = strlen(out->why), n = sizeof out->why - used;
-        const char *name = strlen(trained) < 64 ? trained : "data";
-        if (lost) snprintf(out->why + used, n, "; training's %s is not here", name);
-        return ERR_OK;
-    }
-    TRY(dataset_choose(trained, out->where, out->why));
-    snprintf(out->why, sizeof out->why, "from the checkpoint");
-    return ERR_OK;
-}
-
 /* Rank 0. */
 static err_t choose_files(eval_run_t *run, const char *where)
 {
@@ -63,7 +46,19 @@ static err_t choose_files(eval_run_t *run, const char *where)
     run->data.input_size = run->weights.input_size;
     if (o->png) TRY(fs_check_target(o->png));
     if (o->json) TRY(fs_check_target(o->json));
-    return choose_eval_data(&run->model->about, o->data, &run->data);
+    /* --data, or else the checkpoint's data if found here, or else training's default. */
+    const char *trained = run->model->about.data;
+    const bool lost = !o->data && strchr(trained, '/') && !dataset_is_there(trained);
+    if (o->data || lost || !trained[0]) {
+        TRY(dataset_choose(o->data, run->data.where, run->data.why));
+        const size_t used = strlen(run->data.why), n = sizeof run->data.why - used;
+        const char *name = strlen(trained) < 64 ? trained : "data";
+        if (lost) snprintf(run->data.why + used, n, "; training's %s is not here", name);
+        return ERR_OK;
+    }
+    TRY(dataset_choose(trained, run->data.where, run->data.why));
+    snprintf(run->data.why, sizeof run->data.why, "from the checkpoint");
+    return ERR_OK;
 }
 
 static bool same_name(const char *const *names, const char *const *others, int k)

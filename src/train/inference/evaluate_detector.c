@@ -243,22 +243,6 @@ static void show_header(const detector_run_t *run)
     log_info("%s", "");
 }
 
-static err_t write_results(const detector_run_t *run, const detection_outcome_t *outcome)
-{
-    char path[FS_PATH_MAX], name[32];
-    for (score_type_t type = 0; type < SCORE_TYPE_COUNT && run->options->results; type++) {
-        if (!outcome->results->has[type]) continue;
-        snprintf(name, sizeof name, "%s.json", score_type_names[type]);
-        TRY(fs_join(path, run->options->results, name));
-        disk_wait_begin("writing", path);
-        err_t err = results_write(outcome->results, outcome->truths, type, path);
-        disk_wait_end();
-        TRY(err);
-        log_info("results  %s", path);
-    }
-    return ERR_OK;
-}
-
 static err_t write_numbers(const detector_run_t *run, const detection_outcome_t *outcome)
 {
     const trained_about_t *about = &run->model->about;
@@ -351,8 +335,19 @@ out:
 static err_t show_results(const detector_run_t *run)
 {
     const detection_outcome_t outcome = detection_evaluator_outcome(run->evaluator);
+    char path[FS_PATH_MAX], name[32];
     log_info("found    %s objects", figure_count(outcome.results->n).text);
-    return write_results(run, &outcome);
+    for (score_type_t type = 0; type < SCORE_TYPE_COUNT && run->options->results; type++) {
+        if (!outcome.results->has[type]) continue;
+        snprintf(name, sizeof name, "%s.json", score_type_names[type]);
+        TRY(fs_join(path, run->options->results, name));
+        disk_wait_begin("writing", path);
+        const err_t err = results_write(outcome.results, outcome.truths, type, path);
+        disk_wait_end();
+        TRY(err);
+        log_info("results  %s", path);
+    }
+    return ERR_OK;
 }
 
 static err_t show_scores(const detector_run_t *run)

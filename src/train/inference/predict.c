@@ -135,11 +135,6 @@ enum { LINE = 22, SCALE = 2, BAR = 18, NUMBER = 92 };
 
 static const rgb_t ink = {32, 36, 42}, faint = {100, 106, 114}, bar_blue = {176, 203, 232};
 
-static double share_of(double probability)
-{
-    return probability > 0 ? fmin(probability, 1) : 0; /* NaN: 0 */
-}
-
 err_t prediction_draw(const prediction_t *p, const image_t *image, page_t **out)
 {
     page_box_t at;
@@ -152,7 +147,8 @@ err_t prediction_draw(const prediction_t *p, const image_t *image, page_t **out)
     y += LINE;
     for (int i = 0; i < p->n; i++, y += LINE) {
         double probability = p->best[i].probability;
-        int64_t filled = (int64_t)(share_of(probability) * (double)width);
+        const double share = probability > 0 ? fmin(probability, 1) : 0; /* NaN: 0 */
+        const int64_t filled = (int64_t)(share * (double)width);
         page_fill(page, (page_box_t){SINGLE_MARGIN, y, filled, BAR}, bar_blue);
         snprintf(text, sizeof text, "%.4f", probability);
         page_text(page, SINGLE_MARGIN + 2, y + 2, (text_style_t){SCALE, ink}, text);
@@ -316,14 +312,6 @@ static err_t build_predictor(predict_run_t *run, const runtime_t *runtime)
     return exec_ready(run->exec);
 }
 
-static err_t close_outputs(predict_run_t *run)
-{
-    TRY(prediction_files_commit(&run->files_out));
-    if (run->n_bad > 0)
-        RAISE(ERR_DATA, "%" PRId64 " of %" PRId64 " images could not be read", run->n_bad, run->list->n);
-    return ERR_OK;
-}
-
 err_t predict_images(runtime_t *runtime, const char *where, trained_model_t *model, const image_list_t *list,
                      const predict_options_t *options)
 {
@@ -369,7 +357,9 @@ err_t predict_images(runtime_t *runtime, const char *where, trained_model_t *mod
     table_free(&t);
     log_info("%s", "");
     TRY_OUT(err, evaluator_run(&run.evaluator, &unused));
-    err = close_outputs(&run);
+    TRY_OUT(err, prediction_files_commit(&run.files_out));
+    if (run.n_bad > 0)
+        RAISE_OUT(err, ERR_DATA, "%" PRId64 " of %" PRId64 " images could not be read", run.n_bad, list->n);
 out:
     prediction_files_close(&run.files_out);
     image_decoder_free(&run.decoder);

@@ -61,21 +61,6 @@ static err_t open_categories(predict_detector_t *run)
     return class_map_new(run->categories, run->n_categories, &run->map);
 }
 
-/* Weights without --data: classes are their own names. */
-static err_t number_categories(predict_detector_t *run)
-{
-    const int n = model_classes(run->model->graph) - 1;
-    category_t *categories;
-    TRY(arena_new(&run->names, (size_t)(n + 1) * sizeof *categories, &categories));
-    for (int i = 0; i < n; i++) {
-        categories[i] = (category_t){.id = i + 1, .supergroup = ""};
-        TRY(arena_format(&run->names, &categories[i].name, "%d", i + 1));
-    }
-    run->categories = categories;
-    run->n_categories = n;
-    return class_map_new(categories, n, &run->map);
-}
-
 static err_t read_weights(predict_detector_t *run, const char *where)
 {
     const char *data = run->options->data;
@@ -85,7 +70,19 @@ static err_t read_weights(predict_detector_t *run, const char *where)
                             run->model));
     else if (data)
         TRY(detector_check_categories(run->model, run->categories, run->n_categories, data));
-    if (!run->categories) TRY(number_categories(run));
+    if (!run->categories) {
+        /* Weights without --data: classes are their own names. */
+        const int n = model_classes(run->model->graph) - 1;
+        category_t *categories;
+        TRY(arena_new(&run->names, (size_t)(n + 1) * sizeof *categories, &categories));
+        for (int i = 0; i < n; i++) {
+            categories[i] = (category_t){.id = i + 1, .supergroup = ""};
+            TRY(arena_format(&run->names, &categories[i].name, "%d", i + 1));
+        }
+        run->categories = categories;
+        run->n_categories = n;
+        TRY(class_map_new(categories, n, &run->map));
+    }
     run->named = run->options->data || (run->model->categories && run->model->class_names);
     return detector_choose_masks(run->model->graph, "auto", &run->masks);
 }
@@ -131,28 +128,6 @@ static err_t start(predict_detector_t *run)
     return run->plan.exec ? exec_ready(run->plan.exec) : ERR_OK;
 }
 
-static void object_json(const predict_detector_t *run, const detection_t *d, const image_t *image, json_t *j)
-{
-    const category_t *category = &run->categories[d->category];
-    json_object_begin(j, NULL);
-    json_int(j, "category_id", category->id);
-    if (run->named) json_string(j, "name", category->name);
-    json_real(j, "score", d->score);
-    json_array_begin(j, "bbox");
-    for (int k = 0; k < 4; k++) json_real(j, NULL, d->box[k]);
-    json_array_end(j);
-    if (d->mask) {
-        json_object_begin(j, "segmentation");
-        json_array_begin(j, "size");
-        json_int(j, NULL, image->height);
-        json_int(j, NULL, image->width);
-        json_array_end(j);
-        json_string(j, "counts", d->mask);
-        json_object_end(j);
-    }
-    json_object_end(j);
-}
-
 static err_t write_line(predict_detector_t *run, const char *name, const image_t *image, int64_t n,
                         const char *error)
 {
@@ -165,25 +140,31 @@ static err_t write_line(predict_detector_t *run, const char *name, const image_t
         json_int(j, "width", image->width);
         json_int(j, "height", image->height);
         json_array_begin(j, "objects");
-        for (int64_t i = 0; i < n; i++) object_json(run, &run->detections[i], image, j);
+        for (int64_t i = 0; i < n; i++) {
+            const detection_t *d = &run->detections[i];
+            const category_t *category = &run->categories[d->category];
+            json_object_begin(j, NULL);
+            json_int(j, "category_id", category->id);
+            if (run->named) json_string(j, "name", category->name);
+            json_real(j, "score", d->score);
+            json_array_begin(j, "bbox");
+            for (int k = 0; k < 4; k++) json_real(j, NULL, d->box[k]);
+            json_array_end(j);
+            if (d->mask) {
+                json_object_begin(j, "segmentation");
+                json_array_begin(j, "size");
+                json_int(j, NULL, image->height);
+                json_int(j, NULL, image->width);
+                json_array_end(j);
+                json_string(j, "counts", d->mask);
+                json_object_end(j);
+            }
+            json_object_end(j);
+        }
         json_array_end(j);
     }
     json_object_end(j);
     return prediction_files_line(&run->files);
-}
-
-static err_t draw_objects(predict_detector_t *run, int64_t index, const image_t *image, int64_t n)
-{
-    char to[FS_PATH_MAX];
-    page_t *page = NULL;
-    const detected_page_t drawing = {run->list->paths[index], image, run->categories, &run->drawn};
-    if (!run->options->out) return ERR_OK;
-    TRY(prediction_files_picture(&run->files, index, run->list->paths[index], to));
-    TRY(detected_set(&run->drawn, run->detections, n, run->categories, run->options->threshold));
-    TRY(detected_draw(&drawing, &page));
-    err_t err = page_write_png(page, to);
-    page_free(&page);
-    return err;
 }
 
 /* ERR_DATA: this image cannot be read or does not suit. */
@@ -222,6 +203,8 @@ static err_t predict_file(predict_detector_t *run, int64_t i)
     image_t image;
     int64_t n, n_printed = 0;
     const char *name = run->list->paths[i];
+    char to[FS_PATH_MAX];
+    page_t *page = NULL;
     err_t err = detect_file(run, i, &image, &n);
     if (err == ERR_DATA) {
         run->n_bad++;
@@ -239,7 +222,14 @@ static err_t predict_file(predict_detector_t *run, int64_t i)
     }
     if (n_printed == 0) log_info("  nothing with a score of at least %g", run->options->threshold);
     TRY(write_line(run, name, &image, n, NULL));
-    return draw_objects(run, i, &image, n);
+    if (!run->options->out) return ERR_OK;
+    const detected_page_t drawing = {name, &image, run->categories, &run->drawn};
+    TRY(prediction_files_picture(&run->files, i, name, to));
+    TRY(detected_set(&run->drawn, run->detections, n, run->categories, run->options->threshold));
+    TRY(detected_draw(&drawing, &page));
+    err = page_write_png(page, to);
+    page_free(&page);
+    return err;
 }
 
 err_t predict_detector(runtime_t *runtime, const char *where, trained_model_t *model,

@@ -145,18 +145,6 @@ static int lowest_of_host(const rank_times_t *t, int rank)
     return r;
 }
 
-static int name_slow(rank_times_t *t)
-{
-    const int before = t->n_named;
-    for (int r = 0; r < t->n_ranks && t->n_named < RANK_TIMES_NAMED; r++) {
-        const int p = t->ranks[r].named ? -1 : worst_phase(&t->ranks[r]);
-        if (p < 0) continue;
-        const int n = slow_together(t, r, p);
-        name(t, n > 1 ? lowest_of_host(t, r) : r, n, p);
-    }
-    return t->n_named - before;
-}
-
 static int end_window(rank_times_t *t)
 {
     double usual[RANK_PHASES], step_sec = 0;
@@ -180,7 +168,14 @@ static int end_window(rank_times_t *t)
             if (named && (int)named->phase == p && is_slow(&t->ranks[r].phase[p], usual[p], least, factor))
                 named->last_step = t->first_step + t->n_steps - 1;
         }
-    return name_slow(t);
+    const int before = t->n_named;
+    for (int r = 0; r < t->n_ranks && t->n_named < RANK_TIMES_NAMED; r++) {
+        const int p = t->ranks[r].named ? -1 : worst_phase(&t->ranks[r]);
+        if (p < 0) continue;
+        const int n = slow_together(t, r, p);
+        name(t, n > 1 ? lowest_of_host(t, r) : r, n, p);
+    }
+    return t->n_named - before;
 }
 
 int rank_times_add(rank_times_t *t, int64_t step, const rank_step_t *steps, double now_sec)

@@ -176,30 +176,6 @@ static err_t push_track(pipe_t *pipe, json_t *j, const timeline_t *line, int tra
     return ERR_OK;
 }
 
-/* Collective. Writes the events of one rank after another. */
-static err_t gather_events(pipe_t *pipe, json_t *j, const timeline_t *line)
-{
-    for (int r = 0; r < pipe->comm->size; r++) {
-        pipe->from = r;
-        pipe->n_used = 0;
-        pipe->began = r > 0;
-        if (r == pipe->comm->rank) {
-            char name[TOPO_HOST_MAX + 32];
-            snprintf(name, sizeof name, "rank %d on %s", pipe->comm->rank, pipe->comm->topo.host_name);
-            TRY(push_label(pipe, j, -1, "process_name", name, 0));
-            TRY(push_label(pipe, j, -1, "process_sort_index", NULL, pipe->comm->rank));
-            for (int track = 0; track < TRACE_N_TRACKS; track++) TRY(push_track(pipe, j, line, track));
-            if (pipe->n_used > 0) TRY(pipe_transfer(pipe));
-            pipe->n_used = 0;
-            TRY(pipe_transfer(pipe));
-            continue;
-        }
-        do TRY(pipe_transfer(pipe));
-        while (pipe->n_used > 0);
-    }
-    return ERR_OK;
-}
-
 static err_t finish_file(pipe_t *pipe, const char *path, const char *temp)
 {
     static const char end[] = "\n]}\n";
@@ -271,7 +247,26 @@ static err_t write_trace(trace_file_t *trace, const timeline_t *line, double err
     if (pipe->err == ERR_OK) pipe->err = json.status;
     if (json.status == ERR_OK) pipe_store(pipe, json.text, (int64_t)json.n_bytes);
     pipe_store(pipe, "\n", 1);
-    TRY_OUT(err, gather_events(pipe, &json, line));
+    /* Collective. Writes the events of one rank after another. */
+    for (int r = 0; r < pipe->comm->size; r++) {
+        pipe->from = r;
+        pipe->n_used = 0;
+        pipe->began = r > 0;
+        if (r == pipe->comm->rank) {
+            char name[TOPO_HOST_MAX + 32];
+            snprintf(name, sizeof name, "rank %d on %s", pipe->comm->rank, pipe->comm->topo.host_name);
+            TRY_OUT(err, push_label(pipe, &json, -1, "process_name", name, 0));
+            TRY_OUT(err, push_label(pipe, &json, -1, "process_sort_index", NULL, pipe->comm->rank));
+            for (int track = 0; track < TRACE_N_TRACKS; track++)
+                TRY_OUT(err, push_track(pipe, &json, line, track));
+            if (pipe->n_used > 0) TRY_OUT(err, pipe_transfer(pipe));
+            pipe->n_used = 0;
+            TRY_OUT(err, pipe_transfer(pipe));
+            continue;
+        }
+        do TRY_OUT(err, pipe_transfer(pipe));
+        while (pipe->n_used > 0);
+    }
     err = comm_agree(trace->comm, finish_file(pipe, path, temp), "writing the trace");
 out:
     json_free(&json);

@@ -206,11 +206,6 @@ out:
 }
 
 /* ---- What they were computed with ---- */
-static bool is_unset(const opt_t *opt, const char *text)
-{
-    return !opt->initial && (text[0] == '\0' || strcmp(text, "0") == 0);
-}
-
 /* As opt_config_write would have written them, from the record's object. */
 static err_t write_options(const json_value_t *from, char **out)
 {
@@ -225,7 +220,8 @@ static err_t write_options(const json_value_t *from, char **out)
             const json_value_t *value = json_get(from, opt->key);
             if (!value || value->kind == JSON_NULL || opt_listed(train_options_per_run, opt->key)) continue;
             const char *text = value->kind == JSON_BOOL ? (value->truth ? "true" : "false") : value->text;
-            if (!text || is_unset(opt, text)) continue;
+            const bool unset = text && !opt->initial && (text[0] == '\0' || strcmp(text, "0") == 0);
+            if (!text || unset) continue;
             const size_t need = used + strlen(opt->key) + strlen(text) + 8;
             TRY(mem_grow((int64_t)need, 1, "options", out));
             used += (size_t)snprintf(*out + used, need - used, "%s = %s\n", opt->key, text);

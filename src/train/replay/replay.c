@@ -191,18 +191,6 @@ static err_t compare_rank_states(judge_t *j, const json_value_t *check)
     return ERR_OK;
 }
 
-static void say_all_wrong(judge_t *j, const bool *wrong, int n, bool were_equal)
-{
-    message_t all = {0};
-    list_ranks(j, wrong, n, &all);
-    message_append(
-        &j->verdict,
-        "after step %lld no rank held this machine's weights, optimizer state or running statistics, although "
-        "their gradients were equal up to then (%s%s): a sum or an update was wrong%s; %s",
-        (long long)rerun_position(j->rerun), all.text, were_equal ? ", equal among each other" : "",
-        were_equal ? " on all ranks alike" : "", doubt);
-}
-
 static err_t compare_check(judge_t *j, const run_event_t *event)
 {
     enum { MAX_RANKS = 4096 };
@@ -210,6 +198,7 @@ static err_t compare_check(judge_t *j, const run_event_t *event)
     const json_value_t *check;
     uint64_t mine, hash = 0;
     char what[96];
+    message_t all = {0};
     TRY(rerun_hash(j->rerun, event->with_states, &mine));
     TRY(run_record_read(j->record, event->line, event->n_line, &check));
     if (event->with_states) TRY(compare_rank_states(j, check));
@@ -230,9 +219,15 @@ static err_t compare_check(judge_t *j, const run_event_t *event)
     j->differs = n_wrong > 0;
     snprintf(what, sizeof what, "held other weights or optimizer state after step %lld",
              (long long)event->step);
-    if (n_wrong == n)
-        say_all_wrong(j, wrong, (int)n, !hashes);
-    else if (n_wrong > 0)
+    if (n_wrong == n) {
+        list_ranks(j, wrong, (int)n, &all);
+        message_append(
+            &j->verdict,
+            "after step %lld no rank held this machine's weights, optimizer state or running statistics, although "
+            "their gradients were equal up to then (%s%s): a sum or an update was wrong%s; %s",
+            (long long)rerun_position(j->rerun), all.text, !hashes ? ", equal among each other" : "",
+            !hashes ? " on all ranks alike" : "", doubt);
+    } else if (n_wrong > 0)
         name_some(j, wrong, (int)n, n_wrong, what);
     return ERR_OK;
 }
@@ -399,23 +394,9 @@ static err_t replay_step(replay_t *r)
     return ERR_OK;
 }
 
-static err_t conclude(replay_t *r, double sec)
-{
-    comm_t *comm = r->runtime.comm;
-    judge_t *j = &r->judge;
-    const long long n = r->plan.to - r->plan.from;
-    TRY(comm_broadcast(comm, &j->verdict, sizeof j->verdict, 0, "comparing bits"));
-    if (j->differs) RAISE(ERR_GATE, "the bits differ: %s", j->verdict.text);
-    log_info(
-        "the bits agree: %lld step%s in %s; compared: the gradients of each rank in %lld, %lld hash%s of weights and "
-        "optimizer state, %lld checkpoint%s",
-        n, n == 1 ? "" : "s", figure_time(sec).text, (long long)j->n_gradients, (long long)j->n_checks,
-        j->n_checks == 1 ? "" : "es", (long long)j->n_checkpoints, j->n_checkpoints == 1 ? "" : "s");
-    return ERR_OK;
-}
-
 static err_t replay_all(replay_t *r)
 {
+    const judge_t *j = &r->judge;
     TRY(make_plan(r));
     TRY(comm_agree(r->runtime.comm, check_ranks(r), "comparing ranks"));
     TRY(open_device(r));
@@ -423,7 +404,16 @@ static err_t replay_all(replay_t *r)
     TRY(share_verdict(r, r->runtime.comm->rank == 0 ? judge_start(&r->judge) : ERR_OK));
     const double start = clock_sec();
     while (rerun_position(r->rerun) < r->plan.to && !r->judge.differs) TRY(replay_step(r));
-    return conclude(r, clock_sec() - start);
+    const double sec = clock_sec() - start;
+    const long long n = r->plan.to - r->plan.from;
+    TRY(comm_broadcast(r->runtime.comm, &r->judge.verdict, sizeof r->judge.verdict, 0, "comparing bits"));
+    if (j->differs) RAISE(ERR_GATE, "the bits differ: %s", j->verdict.text);
+    log_info(
+        "the bits agree: %lld step%s in %s; compared: the gradients of each rank in %lld, %lld hash%s of weights and "
+        "optimizer state, %lld checkpoint%s",
+        n, n == 1 ? "" : "s", figure_time(sec).text, (long long)j->n_gradients, (long long)j->n_checks,
+        j->n_checks == 1 ? "" : "es", (long long)j->n_checkpoints, j->n_checkpoints == 1 ? "" : "s");
+    return ERR_OK;
 }
 
 err_t replay_run(const replay_options_t *options, void (*abort_job)(err_t code))

@@ -62,14 +62,6 @@ static bool has_tensor(const section_t *section, int i)
     return !section->trained_only || !section->tensors[i].frozen;
 }
 
-static int count_arrays(const section_t *sections, int n_sections)
-{
-    int n = 0;
-    for (int s = 0; s < n_sections; s++)
-        for (int i = 0; i < sections[s].n; i++) n += has_tensor(&sections[s], i);
-    return n;
-}
-
 static void list_arrays(const section_t *sections, int n_sections, ckpt_array_t *arrays, array_name_t *names)
 {
     int n = 0;
@@ -107,7 +99,9 @@ err_t model_file_content(const model_file_t *file, model_content_t *out)
     const shape_t image = graph_shape(g, 0);
     section_t sections[MAX_SECTIONS];
     int n_sections = sections_of(g, file->params, file->states, file->optim, sections);
-    int n_arrays = count_arrays(sections, n_sections), channels = (int)image.dim[3];
+    int n_arrays = 0, channels = (int)image.dim[3];
+    for (int s = 0; s < n_sections; s++)
+        for (int i = 0; i < sections[s].n; i++) n_arrays += has_tensor(&sections[s], i);
     int n_attrs = N_MODEL_ATTRS + 2 * (channels - 1) + N_MORE_ATTRS + file->n_attrs;
     ASSERT(channels <= PIXEL_MAX_CHANNELS);
     *out = (model_content_t){0};
@@ -306,15 +300,6 @@ err_t class_names_join(const char *const *names, int n, char **out)
     return ERR_OK;
 }
 
-/* Refuses to replace the checkpoint by its weights. */
-static err_t check_not_checkpoint(const char *from, const char *to)
-{
-    struct stat a, b;
-    if (stat(from, &a) == 0 && stat(to, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-        RAISE(ERR_USAGE, "--out %s is the checkpoint itself; choose another file", to);
-    return ERR_OK;
-}
-
 err_t model_file_export(const char *where, const char *to, const char *names)
 {
     char path[FS_PATH_MAX];
@@ -325,7 +310,10 @@ err_t model_file_export(const char *where, const char *to, const char *names)
     bool averaged = false;
     err_t err = ERR_OK;
     TRY(model_file_locate(where, path, NULL));
-    TRY(check_not_checkpoint(path, to));
+    /* Refuses to replace the checkpoint by its weights. */
+    struct stat a, b;
+    if (stat(path, &a) == 0 && stat(to, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        RAISE(ERR_USAGE, "--out %s is the checkpoint itself; choose another file", to);
     TRY_OUT(err, checkpoint_open(path, &c));
     TRY_OUT(err, model_file_graph(c, &g, &norm));
     TRY_OUT(err, mem_new_array(g->n_flat_params, sizeof *params, "weights", &params));

@@ -130,18 +130,6 @@ static bool is_layout(const char *word)
            strchr(word, 'I');
 }
 
-/* A line `layout`, `deconv` or `input`. */
-static const char *read_setting(name_table_t *table, const char *name, const char *value)
-{
-    if (strcmp(name, "input") == 0) {
-        table->bgr = strcmp(value, "BGR") == 0;
-        return table->bgr || strcmp(value, "RGB") == 0 ? NULL : "invalid input: expected RGB or BGR";
-    }
-    if (!is_layout(value)) return "invalid layout: expected O, I, H and W in some order";
-    memcpy(name[0] == 'l' ? table->layout : table->deconv, value, sizeof table->layout);
-    return NULL;
-}
-
 static const char *read_rule(name_table_t *table, char *line)
 {
     static const char *const settings[] = {"layout", "deconv", "input"};
@@ -151,7 +139,15 @@ static const char *read_rule(name_table_t *table, char *line)
     if (!right || strtok_r(NULL, " \t\r", &rest))
         return "invalid rule: expected dptrain's name and the file's";
     for (int i = 0; i < 3; i++)
-        if (strcmp(left, settings[i]) == 0) return read_setting(table, left, right);
+        if (strcmp(left, settings[i]) == 0) {
+            if (strcmp(left, "input") == 0) {
+                table->bgr = strcmp(right, "BGR") == 0;
+                return table->bgr || strcmp(right, "RGB") == 0 ? NULL : "invalid input: expected RGB or BGR";
+            }
+            if (!is_layout(right)) return "invalid layout: expected O, I, H and W in some order";
+            memcpy(left[0] == 'l' ? table->layout : table->deconv, right, sizeof table->layout);
+            return NULL;
+        }
     if (table->n == NAME_TABLE_RULES) return "too many rules";
     if (strlen(left) >= NAME_PATTERN_MAX || strlen(right) >= NAME_PATTERN_MAX) return "the name is too long";
     name_rule_t *rule = &table->rules[table->n++];

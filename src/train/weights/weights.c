@@ -344,39 +344,21 @@ static err_t find_array(import_t *m, int i)
     return ERR_OK;
 }
 
-static err_t import_one(const import_t *m, int i, float *theirs, float *ours)
-{
-    const named_tensor_t *t = &m->x.tensors[i];
-    TRY(npz_read(m->file, t->name, &m->arrays[i], theirs));
-    int64_t n = shape_count(t->layout.shape);
-    for (int64_t k = 0; k < n; k++)
-        if (!isfinite(theirs[k]))
-            RAISE(ERR_DATA, "%s: array '%s' contains NaN or infinity", m->path, t->name);
-    tensor_import(&t->layout, m->arrays[i].fortran, theirs, ours);
-    m->report->n_taken++;
-    return ERR_OK;
-}
-
-static int64_t largest_count(const transfer_t *x)
-{
-    int64_t most = 0;
-    for (int i = 0; i < x->n; i++) {
-        int64_t n = shape_count(x->tensors[i].layout.shape);
-        if (n > most) most = n;
-    }
-    return most;
-}
-
 /* Checks all arrays before importing any. Heads are imported all or none. */
 static err_t import_all(import_t *m, float *params, float *states)
 {
     const transfer_t *x = &m->x;
     float *theirs = NULL;
+    int64_t most = 0; /* values of a tensor */
     err_t err = ERR_OK;
     bool heads = true;
     TRY_OUT(err, mem_new_array(x->n, sizeof *m->arrays, "shapes of weights", &m->arrays));
     TRY_OUT(err, mem_new_array(x->n, sizeof *m->take, "names of weights", &m->take));
-    TRY_OUT(err, mem_new_array(largest_count(x), sizeof *theirs, "weights", &theirs));
+    for (int i = 0; i < x->n; i++) {
+        const int64_t n = shape_count(x->tensors[i].layout.shape);
+        if (n > most) most = n;
+    }
+    TRY_OUT(err, mem_new_array(most, sizeof *theirs, "weights", &theirs));
     m->trunk_only = has_trunk_only(m);
     for (int i = 0; i < x->n; i++) {
         TRY_OUT(err, find_array(m, i));
@@ -385,7 +367,14 @@ static err_t import_all(import_t *m, float *params, float *states)
     for (int i = 0; i < x->n; i++) {
         const named_tensor_t *t = &x->tensors[i];
         if (!m->take[i] || (t->part == PART_HEAD && !heads)) continue;
-        TRY_OUT(err, import_one(m, i, theirs, (i < x->graph->n_params ? params : states) + t->param->offset));
+        TRY_OUT(err, npz_read(m->file, t->name, &m->arrays[i], theirs));
+        const int64_t n = shape_count(t->layout.shape);
+        for (int64_t k = 0; k < n; k++)
+            if (!isfinite(theirs[k]))
+                RAISE_OUT(err, ERR_DATA, "%s: array '%s' contains NaN or infinity", m->path, t->name);
+        tensor_import(&t->layout, m->arrays[i].fortran, theirs,
+                      (i < x->graph->n_params ? params : states) + t->param->offset);
+        m->report->n_taken++;
     }
     if (m->trunk_only)
         snprintf(m->report->reinitialized, sizeof m->report->reinitialized,
