@@ -5,7 +5,6 @@
 
 #include "compute/ops/backend.h"
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/idle.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/threads.h"
 

@@ -5,11 +5,11 @@
 
 #include "base/mem.h"
 #include "compute/tensor/float16.h"
-#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/direct/direct.h"
 #include "kernels/cpu/loop.h"
+#include "kernels/cpu/matrix.h"
 
 static const conv_impl_t *const families[] = {conv_direct,   conv_onednn, conv_gemm,
                                               conv_winograd, conv_bf16,   conv_amx};

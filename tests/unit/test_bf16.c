@@ -7,7 +7,7 @@
 
 #include <float.h>
 
-#include "kernels/cpu/bf16.h"
+#include "kernels/cpu/matrix.h"
 #include "tests/op_util.h"
 #include "tests/tap.h"
 

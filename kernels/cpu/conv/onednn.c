@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "kernels/cpu/conv/conv.h"
-#include "kernels/cpu/onednn_chain.h"
-#include "kernels/cpu/onednn_offers.h"
+#include "kernels/cpu/onednn.h"
 
 /* oneDNN's view of the operator. */
 typedef struct conv_shape {

@@ -1,15 +1,290 @@
 /* SPDX-License-Identifier: MIT */
 /* The tiles, compiled once per instruction set: base.c, avx2.c and avx512.c include this file with
  * DIRECT_LANES (floats per vector) and DIRECT_NAME defined, and are compiled for that set with fused
- * multiply-add. This is code, not declarations, hence its length. */
+ * multiply-add. This is code, not declarations, hence its length: transposes, products, epilogues, tiles. */
 #include <omp.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "kernels/cpu/direct/direct.h"
-#include "kernels/cpu/direct/epilogue.h"
-#include "kernels/cpu/direct/product.h"
-#include "kernels/cpu/direct/transpose.h"
-#include "kernels/cpu/direct/vector.h"
+
+/* Vectors of DIRECT_LANES floats. */
+
+#ifndef DIRECT_LANES /* available on every machine */
+#define DIRECT_LANES 4
+#define DIRECT_NAME  "base"
+#endif
+
+enum { LANES = DIRECT_LANES, N_TILE = 2 * LANES };
+
+typedef float vec_t __attribute__((vector_size(4 * DIRECT_LANES), may_alias));
+typedef float loose_t __attribute__((vector_size(4 * DIRECT_LANES), aligned(4), may_alias));
+typedef int32_t ints_t __attribute__((vector_size(4 * DIRECT_LANES)));
+typedef uint8_t bytes_t __attribute__((vector_size(DIRECT_LANES), aligned(1), may_alias));
+
+#define INLINE __attribute__((always_inline)) static inline
+
+INLINE vec_t select(ints_t which, vec_t yes, vec_t no)
+{
+    return (vec_t)(((ints_t)yes & which) | ((ints_t)no & ~which));
+}
+
+/* n rounded up to whole tiles. */
+INLINE int64_t padded_tiles(int64_t n)
+{
+    return (n + N_TILE - 1) / N_TILE * N_TILE;
+}
+
+/* Transposes of a batch, into lanes and back. */
+
+/* A square of vectors is transposed in rounds that interleave rows half the square apart. */
+#if DIRECT_LANES == 16
+#define LOW_HALVES  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif DIRECT_LANES == 8
+#define LOW_HALVES  0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_HALVES 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define LOW_HALVES  0, 4, 1, 5
+#define HIGH_HALVES 2, 6, 3, 7
+#endif
+
+INLINE void transpose_square(const float *from, int64_t from_row, float *to, int64_t to_row)
+{
+    vec_t a[LANES], b[LANES];
+    for (int i = 0; i < LANES; i++) a[i] = *(const loose_t *)(from + i * from_row);
+#pragma GCC unroll 4
+    for (int round = 1; round < LANES; round *= 2) {
+        for (int i = 0; i < LANES / 2; i++) {
+            b[2 * i] = __builtin_shuffle(a[i], a[i + LANES / 2], (ints_t){LOW_HALVES});
+            b[2 * i + 1] = __builtin_shuffle(a[i], a[i + LANES / 2], (ints_t){HIGH_HALVES});
+        }
+        for (int i = 0; i < LANES; i++) a[i] = b[i];
+    }
+    for (int i = 0; i < LANES; i++) *(loose_t *)(to + i * to_row) = a[i];
+}
+
+typedef uint8_t row_t __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint8_t whole_row_t __attribute__((vector_size(16)));
+
+INLINE void transpose_byte_square(const uint8_t *from, int64_t from_row, uint8_t *to, int64_t to_row)
+{
+    whole_row_t a[16], b[16];
+    for (int i = 0; i < 16; i++) a[i] = *(const row_t *)(from + i * from_row);
+#pragma GCC unroll 4
+    for (int round = 1; round < 16; round *= 2) {
+        for (int i = 0; i < 8; i++) {
+            b[2 * i] = __builtin_shuffle(
+                a[i], a[i + 8], (whole_row_t){0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23});
+            b[2 * i + 1] = __builtin_shuffle(
+                a[i], a[i + 8], (whole_row_t){8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31});
+        }
+        for (int i = 0; i < 16; i++) a[i] = b[i];
+    }
+    for (int i = 0; i < 16; i++) *(row_t *)(to + i * to_row) = a[i];
+}
+
+/* to[c][r] = from[r][c], in squares of `side`; the remainder element by element. */
+#define TRANSPOSE(square, side, rows, cols, from, from_row, to, to_row)                                      \
+    for (int64_t i = 0; i < (rows); i += (side))                                                             \
+        for (int64_t j = 0; j < (cols); j += (side)) {                                                       \
+            if (i + (side) <= (rows) && j + (side) <= (cols))                                                \
+                square((from) + i * (from_row) + j, (from_row), (to) + j * (to_row) + i, (to_row));          \
+            else                                                                                             \
+                for (int64_t r = i; r < i + (side) && r < (rows); r++)                                       \
+                    for (int64_t c = j; c < j + (side) && c < (cols); c++)                                   \
+                        (to)[c * (to_row) + r] = (from)[r * (from_row) + c];                                 \
+        }
+
+static void transpose(const float *from, int64_t n, int64_t m, float *to)
+{
+    int64_t n_padded = padded_tiles(n);
+    TRANSPOSE(transpose_square, LANES, n, m, from, m, to, n_padded)
+    for (int64_t c = 0; c < m && n < n_padded; c++)
+        memset(to + c * n_padded + n, 0, (size_t)(n_padded - n) * sizeof *to);
+}
+
+static void transpose_back(const float *from, int64_t n, int64_t m, float *to)
+{
+    int64_t n_padded = padded_tiles(n);
+    TRANSPOSE(transpose_square, LANES, m, n, from, n_padded, to, m)
+}
+
+static void transpose_bytes_back(const uint8_t *from, int64_t n, int64_t m, uint8_t *to)
+{
+    int64_t n_padded = padded_tiles(n);
+    TRANSPOSE(transpose_byte_square, 16, m, n, from, n_padded, to, m)
+}
+
+/* Small matrix products whose operands are used as they are. */
+
+/* Rows of c in registers, which divide DIRECT_TURNED_PANEL where a comes in panels; how many rows of b are fetched
+ * ahead. */
+enum { PRODUCT_ROWS = 6, TURNED_ROWS = DIRECT_LANES == 16 ? 8 : 4, MOST_ROWS = 8, PRODUCT_AHEAD = 16 };
+
+/* rows × vectors of c. turned: a's values of a step are adjacent, else the steps. */
+INLINE void product_tile(const direct_product_t *p, const float *a, const float *b, float *c, int rows,
+                         int vectors, bool turned)
+{
+    const int64_t a_step = p->a_step, b_step = p->b_step, n = p->n_steps;
+    vec_t acc[MOST_ROWS][2];
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++)
+            acc[i][v] = p->add ? (vec_t) * (const loose_t *)(c + i * p->c_row + v * LANES) : (vec_t){0};
+    for (int64_t x = 0; x < n; x++, b += b_step) {
+        const vec_t first = *(const loose_t *)b;
+        const vec_t second = vectors > 1 ? (vec_t) * (const loose_t *)(b + LANES) : first;
+        __builtin_prefetch(b + PRODUCT_AHEAD * b_step);
+        if (vectors * LANES > 16) __builtin_prefetch(b + PRODUCT_AHEAD * b_step + 16);
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++) {
+            const float value = turned ? a[x * a_step + i] : a[i * p->a_row + x];
+            acc[i][0] += value * first;
+            if (vectors > 1) acc[i][1] += value * second;
+        }
+    }
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++) *(loose_t *)(c + i * p->c_row + v * LANES) = acc[i][v];
+}
+
+/* Makes the number of rows a constant, so that the sums stay in registers. */
+#define ROWS_CASE(n)                                                                                         \
+    case n:                                                                                                  \
+        product_tile(p, a, b, c, n, vectors, turned);                                                        \
+        break;
+INLINE void product_rows(const direct_product_t *p, const float *a, const float *b, float *c, int64_t rows,
+                         int vectors, bool turned)
+{
+    switch (rows) {
+        ROWS_CASE(1)
+        ROWS_CASE(2)
+        ROWS_CASE(3)
+        ROWS_CASE(4)
+        ROWS_CASE(5)
+        ROWS_CASE(6)
+        ROWS_CASE(7)
+    default:
+        product_tile(p, a, b, c, MOST_ROWS, vectors, turned);
+        break;
+    }
+}
+
+INLINE void product_panels(const direct_product_t *p, int vectors, bool turned, int64_t first, int64_t end)
+{
+    const int64_t step = turned ? TURNED_ROWS : PRODUCT_ROWS;
+    for (int64_t column = first; column < end; column += vectors * LANES) {
+        const float *b = p->b + column / DIRECT_PANEL * p->b_panel + column % DIRECT_PANEL;
+        for (int64_t row = 0; row < p->n_rows; row += step) {
+            const float *a = turned
+                                 ? p->a + row / DIRECT_TURNED_PANEL * p->a_panel + row % DIRECT_TURNED_PANEL
+                                 : p->a + row * p->a_row;
+            const int64_t rows = p->n_rows - row < step ? p->n_rows - row : step;
+            product_rows(p, a, b, p->c + row * p->c_row + column, rows, vectors, turned);
+        }
+    }
+}
+
+static void product_any(const direct_product_t *p)
+{
+    /* With 16 lanes, half of the last panel may be missing. */
+    const int64_t whole = p->n_columns / (2 * LANES) * (2 * LANES);
+    if (p->a_row == 0) {
+        product_panels(p, 2, true, 0, whole);
+        product_panels(p, 1, true, whole, p->n_columns);
+    } else {
+        product_panels(p, 2, false, 0, whole);
+        product_panels(p, 1, false, whole, p->n_columns);
+    }
+}
+
+/* The epilogue of a convolution (ReLU, max pooling) on its own, and its gradient. */
+
+/* Writes the k gradients of a window to each of its pixels, 0 where the mask names another pixel. */
+INLINE void expand_window(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
+{
+    int64_t i = 0;
+    for (; i + LANES <= v->k || (i < v->k && v->k >= LANES); i += LANES) {
+        int64_t at = i + LANES <= v->k ? i : v->k - LANES; /* the last vector overlaps the one before */
+        vec_t gradient = *(const loose_t *)(dy + at);
+        ints_t which = __builtin_convertvector(*(const bytes_t *)(mask + at), ints_t);
+        for (int cell = 0; cell < v->pool_h * v->pool_w; cell++) {
+            float *out = dense + ((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + at;
+            *(loose_t *)out = (vec_t)((ints_t)gradient & (which == cell));
+        }
+    }
+    for (; i < v->k; i++)
+        for (int cell = 0; cell < v->pool_h * v->pool_w; cell++)
+            dense[((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + i] = mask[i] == cell ? dy[i] : 0;
+}
+
+/* The largest of a window's pixels, as in forward_window, on [n][oh][ow][k]. */
+INLINE void reduce_window(const direct_conv_t *v, const float *dense, float *y, uint8_t *mask)
+{
+    int64_t i = 0;
+    for (; i + LANES <= v->k || (i < v->k && v->k >= LANES); i += LANES) {
+        int64_t at = i + LANES <= v->k ? i : v->k - LANES;
+        vec_t best = {0};
+        ints_t which = {0};
+        for (int cell = 0; cell < v->pool_h * v->pool_w; cell++) {
+            vec_t value =
+                *(const loose_t *)(dense + ((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + at);
+            ints_t wins = cell == 0 ? (ints_t){0} - 1 : (value > best) | (value != value);
+            best = select(wins, value, best);
+            which = (wins & cell) | (~wins & which);
+        }
+        ints_t off = best <= 0;
+        *(loose_t *)(y + at) = (vec_t)((ints_t)best & ~off);
+        if (mask)
+            *(bytes_t *)(mask + at) = __builtin_convertvector((off & DIRECT_OFF) | (~off & which), bytes_t);
+    }
+    for (; i < v->k; i++) {
+        float best = dense[i];
+        int which = 0;
+        for (int cell = 1; cell < v->pool_h * v->pool_w; cell++) {
+            float value = dense[((cell / v->pool_w) * v->ow + cell % v->pool_w) * v->k + i];
+            if (value > best || value != value) best = value, which = cell;
+        }
+        y[i] = best <= 0 ? 0 : best;
+        if (mask) mask[i] = (uint8_t)(best <= 0 ? DIRECT_OFF : which);
+    }
+}
+
+static void reduce_images(const direct_conv_t *v, const float *dense, float *y, uint8_t *mask)
+{
+    int64_t out_h = v->oh / v->pool_h, out_w = v->ow / v->pool_w;
+#pragma omp parallel for collapse(2) schedule(static) if (omp_get_max_threads() > 1)
+    for (int64_t i = 0; i < v->n; i++)
+        for (int64_t ph = 0; ph < out_h; ph++)
+            for (int64_t pw = 0; pw < out_w; pw++) {
+                int64_t at = ((i * out_h + ph) * out_w + pw) * v->k;
+                int64_t from = ((i * v->oh + ph * v->pool_h) * v->ow + pw * v->pool_w) * v->k;
+                reduce_window(v, dense + from, y + at, mask ? mask + at : NULL);
+            }
+}
+
+/* n_rows rows of the gradient before the epilogue, from the first row of a window on. */
+INLINE void expand_rows(const direct_conv_t *v, int64_t n_rows, const float *dy, const uint8_t *mask,
+                        float *dense)
+{
+    int64_t out_h = n_rows / v->pool_h, out_w = v->ow / v->pool_w;
+    if (out_h * v->pool_h < n_rows || out_w * v->pool_w < v->ow)
+        memset(dense, 0, (size_t)(n_rows * v->ow * v->k) * sizeof *dense);
+    for (int64_t ph = 0; ph < out_h; ph++)
+        for (int64_t pw = 0; pw < out_w; pw++) {
+            int64_t at = (ph * out_w + pw) * v->k;
+            expand_window(v, dy + at, mask + at, dense + (ph * v->pool_h * v->ow + pw * v->pool_w) * v->k);
+        }
+}
+
+static void expand_images(const direct_conv_t *v, const float *dy, const uint8_t *mask, float *dense)
+{
+    int64_t n_dy = (v->oh / v->pool_h) * (v->ow / v->pool_w) * v->k, n_dense = v->oh * v->ow * v->k;
+#pragma omp parallel for schedule(static) if (omp_get_max_threads() > 1)
+    for (int64_t i = 0; i < v->n; i++)
+        expand_rows(v, v->oh, dy + i * n_dy, mask + i * n_dy, dense + i * n_dense);
+}
+
+/* Tiles. */
 
 /* acc[k][·] += w[i][k] · x[i][·] over n_taps taps; x is one tile of samples wide, taps are n samples
  * apart. */
