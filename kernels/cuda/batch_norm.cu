@@ -21,7 +21,7 @@ typedef struct norm {
     void *y, *dx, *dshortcut; /* dx, dshortcut: may be NULL */
     const float *gamma, *beta;
     float *dgamma, *dbeta, *running_mean, *running_variance;
-    /* With a shortcut and ReLU: a bit for each element that ReLU passed, in batch_norm_mask_bytes. NULL: forward
+    /* With a shortcut and ReLU: a bit for each element that ReLU passed. NULL: forward
      * writes none, and backward computes y again. */
     uint8_t *mask;
     double *partial; /* [groups, c, parts, 2] */
@@ -453,16 +453,6 @@ template <typename T> cudaError_t apply_as(const norm_t *n, cudaStream_t stream)
 }
 } // namespace
 
-static void batch_norm_divide(norm_t *n)
-{
-    n->n_sum_parts = parts_of(n, true), n->n_apply_parts = parts_of(n, false);
-}
-
-static size_t batch_norm_mask_bytes(const norm_t *n)
-{
-    return static_cast<size_t>(n->n_rows * n->n_c / width_of(n));
-}
-
 static cudaError_t batch_norm_sum(const norm_t *n, cudaStream_t stream)
 {
     cudaError_t status = n->narrow ? sum_as<uint16_t>(n, stream) : sum_as<float>(n, stream);
@@ -501,7 +491,7 @@ static norm_t norm_of(const op_t *op)
                 .epsilon = a->epsilon};
     n.n_rows = shape_count(y) / n.n_c;
     n.group_rows = n.n_rows / y.dim[0] * group;
-    batch_norm_divide(&n);
+    n.n_sum_parts = parts_of(&n, true), n.n_apply_parts = parts_of(&n, false);
     return n;
 }
 
@@ -548,7 +538,8 @@ static err_t cuda_batch_norm_plan(op_t *op)
     norm_t n = norm_of(op);
     int64_t n_doubles = n_moments(&n) * (n.n_sum_parts + 1) + 2;
     op->n_workspace_bytes = (size_t)n_doubles * sizeof(double) + (size_t)n_moments(&n) * sizeof(float);
-    op->n_saved_bytes = moments_bytes(op, &n) + (keeps_mask(op) ? batch_norm_mask_bytes(&n) : 0);
+    op->n_saved_bytes =
+        moments_bytes(op, &n) + (keeps_mask(op) ? (size_t)(n.n_rows * n.n_c / width_of(&n)) : 0);
     if (!keeps_moments(op) || n.n_groups > 1) return ERR_OK;
     double *host;
     TRY(mem_new_array(2 * n.n_c + 1, sizeof *host, "statistics to share", &host));

@@ -31,15 +31,12 @@ OP_LIST_ALL(CUDA_DECLARE)
 err_t cuda_check(cudaError_t status, const char *what, const char *file, int line);
 
 /* device.c */
-bool cuda_usable(char *why, size_t n_bytes);
 err_t cuda_device_open(const backend_options_t *options);
 void cuda_device_close(void);
-/* For traffic.c: an H200's description without a device; NULL ends it. */
+/* For the backend that counts: an H200's description without a device; NULL ends it. */
 void cuda_device_pretend(const backend_options_t *options);
 const backend_device_t *cuda_device(void);
-/* Such as "NVIDIA H200, CUDA 13.0, cuBLASLt 13.0.2, cuDNN 9.19.0". With an open device, cuDNN only if it has
- * been loaded. */
-void cuda_describe(char *out, size_t n_bytes);
+err_t cuda_describe_device(int index, backend_device_t *out);
 cudaStream_t cuda_stream(void);
 /* For copies concurrent with the work, and the event that marks their end. */
 cudaStream_t cuda_copy_stream(void);
@@ -49,10 +46,22 @@ int64_t cuda_workspace_bytes(void);
 /* Size of the L2 cache. */
 int64_t cuda_l2_bytes(void);
 
-/* memory.c */
 extern const backend_memory_t cuda_memory;
 
-/* graph.c: recorded steps. While one is recorded, cuda_recorded returns the device address that will hold the
+/* The bytes that kernels have to move. On a backend that counts (backend_t.counted) a launch reports them
+ * instead of running. */
+extern bool traffic_counts; /* launches are reported, not run */
+
+/* Before each launch: its name, and the bytes of every array that it reads or writes, once each. What a cache
+ * could save is not subtracted. Does nothing unless kernels are counted. */
+void traffic_count(const char *kernel, int64_t n_bytes);
+/* The launch itself; without traffic_count before it, it is reported as "unknown", with 0 bytes. */
+void traffic_launch(void);
+/* Both, for what is not launched by launch.cuh. */
+void traffic_report(const char *kernel, int64_t n_bytes);
+void traffic_listen(backend_heard_t heard, void *context);
+
+/* Recorded steps. While one is recorded, cuda_recorded returns the device address that will hold the
  * field of backend_step_t at `offset`; otherwise NULL. For the following types. */
 extern const backend_graph_t cuda_graph;
 const void *cuda_recorded(size_t offset);
@@ -102,19 +111,6 @@ err_t cuda_widen(const uint16_t *from, float *to, int64_t n, void *stream);
 /* peak.c */
 err_t cuda_peak_flops(dtype_t compute, backend_peak_t *out);
 err_t cuda_peak_bytes(int64_t n_bytes, backend_peak_t *out);
-
-/* traffic.c: the bytes that kernels have to move. On a backend that counts (backend_t.counted) a launch reports them
- * instead of running. */
-extern bool traffic_counts; /* launches are reported, not run */
-
-/* Before each launch: its name, and the bytes of every array that it reads or writes, once each. What a cache
- * could save is not subtracted. Does nothing unless kernels are counted. */
-void traffic_count(const char *kernel, int64_t n_bytes);
-/* The launch itself; without traffic_count before it, it is reported as "unknown", with 0 bytes. */
-void traffic_launch(void);
-/* Both, for what is not launched by launch.cuh. */
-void traffic_report(const char *kernel, int64_t n_bytes);
-const backend_t *traffic_backend(backend_heard_t heard, void *context);
 
 /* pixels.cu */
 err_t cuda_pixels(const pixels_args_t *args);

@@ -142,20 +142,6 @@ cudaError_t run_backward(const dropout_t *d, const void *from, const uint8_t *ma
 }
 } // namespace
 
-static cudaError_t dropout_forward(const dropout_t *d, const void *x, void *y, uint8_t *mask,
-                                   cudaStream_t stream)
-{
-    return d->narrow ? run_forward<uint16_t>(d, x, y, mask, stream)
-                     : run_forward<float>(d, x, y, mask, stream);
-}
-
-static cudaError_t dropout_backward(const dropout_t *d, const void *dy, const uint8_t *mask, void *dx,
-                                    cudaStream_t stream)
-{
-    return d->narrow ? run_backward<uint16_t>(d, dy, mask, dx, stream)
-                     : run_backward<float>(d, dy, mask, dx, stream);
-}
-
 /* Saved: one byte per four neighbours that share a block of random words; bit k is set if neighbour k is
  * kept. */
 static dropout_t dropout_of(const op_t *op, bool narrow)
@@ -203,7 +189,9 @@ static err_t cuda_dropout_forward(const op_t *op, const op_args_t *args)
     d.step = step_of(args->dropout.step, offsetof(backend_step_t, step));
     d.first_sample = step_of(args->dropout.first_sample, offsetof(backend_step_t, first_sample));
     uint8_t *saved = op->n_saved_bytes ? static_cast<uint8_t *>(args->saved) : nullptr;
-    E_CUDA(dropout_forward(&d, args->x[0].data, args->y[0].data, saved, cuda_stream()), "dropout");
+    E_CUDA((d.narrow ? run_forward<uint16_t> : run_forward<float>)(&d, args->x[0].data, args->y[0].data,
+                                                                   saved, cuda_stream()),
+           "dropout");
     return ERR_OK;
 }
 
@@ -211,8 +199,9 @@ static err_t cuda_dropout_backward(const op_t *op, const op_args_t *args)
 {
     if (!args->dx[0].data) return ERR_OK;
     dropout_t d = dropout_of(op, args->dy[0].dtype == DTYPE_BF16);
-    E_CUDA(dropout_backward(&d, args->dy[0].data, static_cast<uint8_t *>(args->saved), args->dx[0].data,
-                            cuda_stream()),
+    E_CUDA((d.narrow ? run_backward<uint16_t> : run_backward<float>)(&d, args->dy[0].data,
+                                                                     static_cast<uint8_t *>(args->saved),
+                                                                     args->dx[0].data, cuda_stream()),
            "dropout, backward");
     return ERR_OK;
 }

@@ -224,18 +224,6 @@ cudaError_t pool_arrays(const pool_t *p, bool forward, const void *from, void *t
 }
 } // namespace
 
-static cudaError_t pool2d_forward(const pool_t *p, const void *x, void *y, cudaStream_t stream)
-{
-    return p->narrow ? pool_arrays<uint16_t>(p, true, x, y, stream)
-                     : pool_arrays<float>(p, true, x, y, stream);
-}
-
-static cudaError_t pool2d_backward(const pool_t *p, const void *dy, void *dx, cudaStream_t stream)
-{
-    return p->narrow ? pool_arrays<uint16_t>(p, false, dy, dx, stream)
-                     : pool_arrays<float>(p, false, dy, dx, stream);
-}
-
 /* For each output, the position of the winning pixel in its window is saved: row in the window · kernel_w +
  * column, in one byte if that suffices. */
 static int64_t index_bytes(const pool2d_attr_t *a)
@@ -276,7 +264,9 @@ static pool_t pool_of(const op_t *op, const op_args_t *args)
 static err_t cuda_pool2d_forward(const op_t *op, const op_args_t *args)
 {
     pool_t p = pool_of(op, args);
-    E_CUDA(pool2d_forward(&p, args->x[0].data, args->y[0].data, cuda_stream()), "pooling");
+    E_CUDA((p.narrow ? pool_arrays<uint16_t> : pool_arrays<float>)(&p, true, args->x[0].data, args->y[0].data,
+                                                                   cuda_stream()),
+           "pooling");
     return ERR_OK;
 }
 
@@ -284,7 +274,9 @@ static err_t cuda_pool2d_backward(const op_t *op, const op_args_t *args)
 {
     if (!args->dx[0].data) return ERR_OK;
     pool_t p = pool_of(op, args);
-    E_CUDA(pool2d_backward(&p, args->dy[0].data, args->dx[0].data, cuda_stream()), "pooling, backward");
+    E_CUDA((p.narrow ? pool_arrays<uint16_t> : pool_arrays<float>)(&p, false, args->dy[0].data,
+                                                                   args->dx[0].data, cuda_stream()),
+           "pooling, backward");
     return ERR_OK;
 }
 

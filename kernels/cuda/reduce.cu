@@ -131,21 +131,6 @@ static cudaError_t reduce_norms(const optim_norms_t *norms, double *partial, dou
     return launch(scale_and_ratios, 1, BLOCK, stream, *norms, sums);
 }
 
-static cudaError_t reduce_hash(const void *bytes, size_t n_bytes, uint64_t *sum, cudaStream_t stream)
-{
-    const int64_t n = static_cast<int64_t>(n_bytes / sizeof(uint64_t));
-    traffic_count("hash", static_cast<int64_t>(n_bytes));
-    return launch(hash_words, grid_for(n), BLOCK, stream, static_cast<const uint64_t *>(bytes), n,
-                  static_cast<int>(n_bytes % sizeof(uint64_t)), reinterpret_cast<unsigned long long *>(sum));
-}
-
-static cudaError_t reduce_tally(const float *losses, const int32_t *predictions, const int32_t *labels,
-                                int64_t n, float *totals, cudaStream_t stream)
-{
-    traffic_count("tally", n * (predictions ? 12 : 4) + 8);
-    return launch(tally, 1, BLOCK, stream, losses, predictions, labels, n, totals);
-}
-
 err_t cuda_reduce_open(void)
 {
     void *block = nullptr;
@@ -175,7 +160,11 @@ err_t cuda_hash(const void *device, size_t n_bytes, uint64_t seed, uint64_t *out
 {
     uint64_t *sum = reinterpret_cast<uint64_t *>(partial), terms = 0;
     TRY(cuda_memory.zero(sum, sizeof *sum));
-    E_CUDA(reduce_hash(device, n_bytes, sum, cuda_stream()), "hashing memory of the GPU");
+    const int64_t n = static_cast<int64_t>(n_bytes / sizeof(uint64_t));
+    traffic_count("hash", static_cast<int64_t>(n_bytes));
+    E_CUDA(launch(hash_words, grid_for(n), BLOCK, cuda_stream(), static_cast<const uint64_t *>(device), n,
+                  static_cast<int>(n_bytes % sizeof(uint64_t)), reinterpret_cast<unsigned long long *>(sum)),
+           "hashing memory of the GPU");
     TRY(cuda_memory.download(&terms, sum, sizeof terms));
     TRY(cuda_memory.sync());
     *out = word_hash_mix(seed) + terms;
@@ -185,6 +174,7 @@ err_t cuda_hash(const void *device, size_t n_bytes, uint64_t seed, uint64_t *out
 err_t cuda_tally(const float *losses, const int32_t *predictions, const int32_t *labels, int64_t n,
                  float *totals)
 {
-    E_CUDA(reduce_tally(losses, predictions, labels, n, totals, cuda_stream()), "adding losses");
+    traffic_count("tally", n * (predictions ? 12 : 4) + 8);
+    E_CUDA(launch(tally, 1, BLOCK, cuda_stream(), losses, predictions, labels, n, totals), "adding losses");
     return ERR_OK;
 }

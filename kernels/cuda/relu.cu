@@ -48,31 +48,22 @@ cudaError_t backward(const void *result, const void *from, void *to, int64_t n, 
 }
 } // namespace
 
-static cudaError_t relu_forward(const void *x, void *y, int64_t n, bool narrow, cudaStream_t stream)
-{
-    return narrow ? forward<uint16_t>(x, y, n, stream) : forward<float>(x, y, n, stream);
-}
-
-static cudaError_t relu_backward(const void *y, const void *dy, void *dx, int64_t n, bool narrow,
-                                 cudaStream_t stream)
-{
-    return narrow ? backward<uint16_t>(y, dy, dx, n, stream) : backward<float>(y, dy, dx, n, stream);
-}
-
 static err_t cuda_relu_forward(const op_t *op, const op_args_t *args)
 {
-    bool narrow = args->x[0].dtype == DTYPE_BF16;
-    E_CUDA(relu_forward(args->x[0].data, args->y[0].data, shape_count(op->desc.y[0]), narrow, cuda_stream()),
+    const bool narrow = args->x[0].dtype == DTYPE_BF16;
+    E_CUDA((narrow ? forward<uint16_t> : forward<float>)(args->x[0].data, args->y[0].data,
+                                                         shape_count(op->desc.y[0]), cuda_stream()),
            "relu");
     return ERR_OK;
 }
 
 static err_t cuda_relu_backward(const op_t *op, const op_args_t *args)
 {
-    bool narrow = args->dy[0].dtype == DTYPE_BF16;
+    const bool narrow = args->dy[0].dtype == DTYPE_BF16;
     if (!args->dx[0].data) return ERR_OK;
-    E_CUDA(relu_backward(args->y[0].data, args->dy[0].data, args->dx[0].data, shape_count(op->desc.y[0]),
-                         narrow, cuda_stream()),
+    E_CUDA((narrow ? backward<uint16_t> : backward<float>)(args->y[0].data, args->dy[0].data,
+                                                           args->dx[0].data, shape_count(op->desc.y[0]),
+                                                           cuda_stream()),
            "relu, backward");
     return ERR_OK;
 }

@@ -141,20 +141,6 @@ cudaError_t backward_of(const upsample_t *u, const void *dy_, void *dfine_, void
 }
 } // namespace
 
-static cudaError_t upsample_add_forward(const upsample_t *u, const void *fine, const void *coarse, void *y,
-                                        cudaStream_t stream)
-{
-    return u->narrow ? forward_of<uint16_t>(u, fine, coarse, y, stream)
-                     : forward_of<float>(u, fine, coarse, y, stream);
-}
-
-static cudaError_t upsample_add_backward(const upsample_t *u, const void *dy, void *dfine, void *dcoarse,
-                                         bool adds, cudaStream_t stream)
-{
-    return u->narrow ? backward_of<uint16_t>(u, dy, dfine, dcoarse, adds, stream)
-                     : backward_of<float>(u, dy, dfine, dcoarse, adds, stream);
-}
-
 /* dtype: of all tensors of the call, which may be copies. */
 static upsample_t upsample_of(const op_t *op, dtype_t dtype)
 {
@@ -165,7 +151,8 @@ static upsample_t upsample_of(const op_t *op, dtype_t dtype)
 static err_t cuda_upsample_add_forward(const op_t *op, const op_args_t *args)
 {
     upsample_t u = upsample_of(op, args->y[0].dtype);
-    E_CUDA(upsample_add_forward(&u, args->x[0].data, args->x[1].data, args->y[0].data, cuda_stream()),
+    E_CUDA((u.narrow ? forward_of<uint16_t> : forward_of<float>)(&u, args->x[0].data, args->x[1].data,
+                                                                 args->y[0].data, cuda_stream()),
            "upsample_add");
     return ERR_OK;
 }
@@ -179,7 +166,8 @@ static err_t cuda_upsample_add_backward(const op_t *op, const op_args_t *args)
     if (adds) TRY(cuda_accumulate(fine, dy->data, shape_count(dy->shape), dy->dtype));
     if (adds || fine == dy->data) fine = nullptr;
     if (!fine && !coarse) return ERR_OK;
-    E_CUDA(upsample_add_backward(&u, dy->data, fine, coarse, args->accumulate_dx[1], cuda_stream()),
+    E_CUDA((u.narrow ? backward_of<uint16_t> : backward_of<float>)(&u, dy->data, fine, coarse,
+                                                                   args->accumulate_dx[1], cuda_stream()),
            "upsample_add, backward");
     return ERR_OK;
 }

@@ -5,7 +5,7 @@
  * there is no GPU. */
 #include <cublasLt.h>
 
-#include "kernels/cuda/lt.h"
+#include "kernels/cuda/gemm.h"
 #include "scripts/bench/gpu_turns.h"
 #include "tools/bench/cases.h"
 

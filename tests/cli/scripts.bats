@@ -1414,7 +1414,7 @@ EOT
         make -C "$root" BUILD="$BATS_TEST_TMPDIR/build" CC="$bin/cc" need_dnnl= CUDA=1 CUDA_HOME="$cuda" NVCC="$cuda/bin/nvcc" "$@" 2>&1
     }
     found() { make_cudnn info "$@" | grep -oE '^cuDNN .*|-DDPTRAIN_CUDNN|-isystem [^ ]*cudnn[^ ]*|rpath,[^ ]*cudnn[^ ]*' | tr -s '\n ' ' '; }
-    compiled() { make_cudnn "$@" "$BATS_TEST_TMPDIR/build/kernels/cuda/lt.o" | grep -c 'CC  ' || true; }
+    compiled() { make_cudnn "$@" "$BATS_TEST_TMPDIR/build/kernels/cuda/gemm.o" | grep -c 'CC  ' || true; }
     header() { printf '#define CUDNN_%s\n' "MAJOR $1" 'MINOR 28' 'PATCHLEVEL 1' 'MAX_SM_MAJOR_NUMBER 12'; }
 
     [[ "$(found)" == 'cuDNN no (cudnn.h was not found; '*'--cuda --cudnn) ' ]]
