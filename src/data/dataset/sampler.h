@@ -15,9 +15,9 @@
  * ranks, and any position can be reached directly. A set of at most window × block samples is shuffled as a
  * whole.
  *
- * With `weigh`, global batches hold samples of one group where possible, and each is dealt to its shards by cost
- * (the most expensive sample first, to the shard with the least so far). The set of samples in a global batch does not depend on shards or ranks; their order does, unless
- * n_shards fixes it. Not collective. */
+ * With `weigh`, global batches hold samples of one group where possible, and each is dealt to its shards by cost (the
+ * most expensive sample first, to the shard with the least so far). The set of samples in a global batch does not depend
+ * on shards or ranks; their order does, unless n_shards fixes it. Not collective. */
 #ifndef DATA_DATASET_SAMPLER_H
 #define DATA_DATASET_SAMPLER_H
 
