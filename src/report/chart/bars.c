@@ -90,17 +90,6 @@ static void draw_bar(FILE *out, const chart_bars_t *chart, const svg_scale_t *sc
         svg_text(out, end + 4, y + height - 3, SVG_START, "ink sm", width, text_of(chart, row, series).text);
 }
 
-static double draw_rows(FILE *out, const chart_bars_t *chart, const svg_scale_t *scale)
-{
-    double y = 4, height = chart->n_series > 1 ? BAR_MANY : BAR_ONE, group = chart->n_series * height;
-    for (int row = 0; row < chart->n_rows; row++) {
-        svg_text(out, scale->from - 6, y + group / 2 + 3, SVG_END, "ink", scale->from - 6, chart->rows[row]);
-        for (int s = 0; s < chart->n_series; s++) draw_bar(out, chart, scale, row, s, y + s * height);
-        y += group + ROW_GAP;
-    }
-    return y;
-}
-
 void chart_bars_draw(FILE *out, const chart_bars_t *chart)
 {
     svg_entry_t entries[CHART_COLOURS + 2];
@@ -114,8 +103,9 @@ void chart_bars_draw(FILE *out, const chart_bars_t *chart)
         entries[n++] = (svg_entry_t){.name = chart->base_names[1], .sample = SVG_SAMPLE_TICK};
     }
     svg_scale_t scale = make_scale(chart);
-    double group = chart->n_series * (chart->n_series > 1 ? BAR_MANY : BAR_ONE) + ROW_GAP;
-    double bottom = 4 + chart->n_rows * group, last_end = -INFINITY, width = svg_width(chart->width);
+    double height = chart->n_series > 1 ? BAR_MANY : BAR_ONE, group = chart->n_series * height;
+    double bottom = 4 + chart->n_rows * (group + ROW_GAP), last_end = -INFINITY,
+           width = svg_width(chart->width);
     svg_begin(out, width, bottom + AXIS_HEIGHT + svg_legend_height(entries, n, width), chart->about);
     for (int i = 0; i < scale.n_ticks; i++) {
         double x = svg_scale_at(&scale, scale.ticks[i]), half = svg_text_width(scale.labels[i].text) / 2;
@@ -125,7 +115,11 @@ void chart_bars_draw(FILE *out, const chart_bars_t *chart)
         last_end = x + half;
     }
     svg_text(out, width - 12, bottom + 26, SVG_END, "", width, chart->axis.title);
-    draw_rows(out, chart, &scale);
+    double y = 4;
+    for (int row = 0; row < chart->n_rows; row++, y += group + ROW_GAP) {
+        svg_text(out, scale.from - 6, y + group / 2 + 3, SVG_END, "ink", scale.from - 6, chart->rows[row]);
+        for (int s = 0; s < chart->n_series; s++) draw_bar(out, chart, &scale, row, s, y + s * height);
+    }
     svg_legend(out, entries, n, width, bottom + AXIS_HEIGHT);
     svg_end(out);
 }

@@ -135,35 +135,23 @@ err_t html_matrix_series(html_t *h, const html_matrix_t *m, chart_series_t *seri
     return ERR_OK;
 }
 
-/* What occurs among the values of a matrix. */
-typedef struct value_kinds {
-    bool whiskers, disturbed;
-} value_kinds_t;
-
-static value_kinds_t find_kinds(const html_matrix_t *m)
-{
-    value_kinds_t kinds = {false, false};
-    for (int side = 0; side < HTML_SIDES; side++)
-        for (int i = 0; i < m->n_rows * m->n_series && m->at[side]; i++) {
-            kinds.whiskers |= isfinite(m->at[side][i].low) && side == HTML_NOW;
-            kinds.disturbed |= m->at[side][i].disturbed;
-        }
-    return kinds;
-}
-
 /* Sentences of the caption on how values came about. mark: how disturbed ones look, as "Crossed out". */
 static err_t values_text(html_t *h, const html_matrix_t *m, const char *mark, const char **out)
 {
-    value_kinds_t kinds = find_kinds(m);
-    const char *whiskers =
-        kinds.whiskers && m->n_starts == 1 ? " Whiskers: 95 % interval of the median." : "";
+    bool has_whiskers = false, has_disturbed = false;
+    for (int side = 0; side < HTML_SIDES; side++)
+        for (int i = 0; i < m->n_rows * m->n_series && m->at[side]; i++) {
+            has_whiskers |= isfinite(m->at[side][i].low) && side == HTML_NOW;
+            has_disturbed |= m->at[side][i].disturbed;
+        }
+    const char *whiskers = has_whiskers && m->n_starts == 1 ? " Whiskers: 95 % interval of the median." : "";
     *out = "";
     if (m->n_starts > 1)
         TRY(arena_format(&h->arena, out, " Medians of %d starts; whiskers: minimum and maximum.",
                          m->n_starts));
     TRY(arena_format(&h->arena, out, "%s%s%s", *out, whiskers,
                      h->in->comparison ? " Compared values follow from the times of the verdict." : ""));
-    if (!kinds.disturbed) return ERR_OK;
+    if (!has_disturbed) return ERR_OK;
     return arena_format(&h->arena, out, "%s %s: other load disturbed at least half of the starts.", *out,
                         mark);
 }
@@ -194,41 +182,36 @@ static err_t draw_bandwidth(html_t *h, const html_matrix_t *m)
     return ERR_OK;
 }
 
-/* Values of the first chart->n_series series, as rows × series. */
-static err_t bar_values(html_t *h, const html_matrix_t *m, chart_bars_t *chart)
-{
-    size_t n = (size_t)(m->n_rows * chart->n_series);
-    double *values;
-    bool *disturbed;
-    TRY(arena_new(&h->arena, 4 * sizeof *values * n, &values));
-    TRY(arena_new(&h->arena, sizeof *disturbed * n, &disturbed));
-    for (size_t i = 0; i < n; i++) {
-        int from = (int)i / chart->n_series * m->n_series + (int)i % chart->n_series;
-        html_value_t now = m->at[HTML_NOW][from];
-        values[i] = now.middle, values[n + i] = now.low, values[2 * n + i] = now.high;
-        values[3 * n + i] = m->at[HTML_BASE] ? m->at[HTML_BASE][from].middle : NAN;
-        disturbed[i] = now.disturbed;
-    }
-    chart->values = values, chart->low = values + n, chart->high = values + 2 * n;
-    chart->base = m->at[HTML_BASE] ? values + 3 * n : NULL;
-    chart->disturbed = disturbed;
-    return ERR_OK;
-}
-
 static err_t draw_bars(html_t *h, const bar_chart_t *bars, const html_matrix_t *m)
 {
     static const char *const base_names[] = {"new", "base"};
     const char *title, *caption, *starts;
     table_t table;
     int n_series = m->n_series < CHART_COLOURS ? m->n_series : CHART_COLOURS;
+    size_t n = (size_t)(m->n_rows * n_series);
+    double *values;
+    bool *disturbed;
+    TRY(arena_new(&h->arena, 4 * sizeof *values * n, &values));
+    TRY(arena_new(&h->arena, sizeof *disturbed * n, &disturbed));
+    for (size_t i = 0; i < n; i++) {
+        int from = (int)i / n_series * m->n_series + (int)i % n_series;
+        html_value_t now = m->at[HTML_NOW][from];
+        values[i] = now.middle, values[n + i] = now.low, values[2 * n + i] = now.high;
+        values[3 * n + i] = m->at[HTML_BASE] ? m->at[HTML_BASE][from].middle : NAN;
+        disturbed[i] = now.disturbed;
+    }
     chart_bars_t chart = {.axis = {.title = bars->axis},
                           .figure = html_label_figure,
                           .rows = m->rows,
                           .series = m->series,
                           .n_rows = m->n_rows,
-                          .n_series = n_series};
-    TRY(bar_values(h, m, &chart));
-    if (chart.base) chart.base_names = base_names;
+                          .n_series = n_series,
+                          .values = values,
+                          .low = values + n,
+                          .high = values + 2 * n,
+                          .base = m->at[HTML_BASE] ? values + 3 * n : NULL,
+                          .base_names = m->at[HTML_BASE] ? base_names : NULL,
+                          .disturbed = disturbed};
     TRY(arena_format(&h->arena, &title, "%s%s%s", bars->title, m->name[0] ? ": " : "", m->name));
     TRY(arena_format(&h->arena, &chart.about, "Bar chart: %s.", title));
     TRY(values_text(h, m, "!", &starts));

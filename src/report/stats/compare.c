@@ -178,8 +178,6 @@ static err_t finish_side(stats_side_t *side)
     return ERR_OK;
 }
 
-/* Builds a side from runs; from the ratios of neighbouring batches, median of now / median of base; or from
- * their geometric means. Pairs of starts without a batch on both sides are left out; n_starts may become 0. */
 static err_t stats_side_new(const stats_run_t *runs, int n_runs, stats_side_t *out)
 {
     int64_t n_batches = 0, n = 0, at = 0;
@@ -206,7 +204,9 @@ static err_t stats_side_new(const stats_run_t *runs, int n_runs, stats_side_t *o
     return finish_side(out);
 }
 
-/* Values are of_base · base + of_now · now, in logarithms. */
+/* A side of pairs of neighbouring batches: each value is of_base · base + of_now · now of their medians, in
+ * logarithms. -1 and 1: ratios; ½ and ½: geometric means. Pairs of starts without a batch on both sides are
+ * left out; n_starts may become 0. */
 static err_t combine_batches(const stats_side_t *base, double of_base, const stats_side_t *now, double of_now,
                              stats_side_t *out)
 {
@@ -226,16 +226,6 @@ static err_t combine_batches(const stats_side_t *base, double of_base, const sta
     }
     out->n_batches = out->first_batch[out->n_starts];
     return finish_side(out);
-}
-
-static err_t stats_side_of_ratios(const stats_side_t *base, const stats_side_t *now, stats_side_t *out)
-{
-    return combine_batches(base, -1, now, 1, out);
-}
-
-static err_t stats_side_of_levels(const stats_side_t *base, const stats_side_t *now, stats_side_t *out)
-{
-    return combine_batches(base, 0.5, now, 0.5, out);
 }
 
 static void stats_side_free(stats_side_t *side)
@@ -409,27 +399,12 @@ static double variance_within(stats_side_t *side, uint64_t seed, int n_resamples
            stats_side_variance_inflation(side, side->block);
 }
 
-/* Median and variance of each start. Unknown variances get the typical one and small ones a floor: a variance
- * too small by chance would give its start all the weight. */
-static void medians_of_starts(const stats_side_t *side, double *medians, double *variances, double *room)
-{
-    int k = side->n_starts, n = 0;
-    for (int s = 0; s < k; s++) medians[s] = stats_side_start_median(side, s, room, &variances[s]);
-    for (int s = 0; s < k; s++)
-        if (variances[s] >= 0) room[n++] = variances[s];
-    double typical = n > 0 ? stats_median(room, n) : 0;
-    for (int s = 0; s < k; s++) {
-        if (!(variances[s] >= 0)) variances[s] = typical;
-        variances[s] = fmax(variances[s], fmax(typical / 4, 1e-24));
-    }
-}
-
 /* Estimate from the ratios of several interleaved starts, pooled by their variances; their levels get the same
  * weights. */
 static err_t estimate_starts(const stats_side_t *side, const stats_side_t *levels,
                              const stats_compare_options_t *options, estimate_t *out)
 {
-    int k = side->n_starts;
+    int k = side->n_starts, n = 0;
     double *medians = NULL, *variances = NULL, *weights = NULL, *room = NULL;
     err_t err = ERR_OK;
     TRY_OUT(err, mem_new_array(options->n_resamples, sizeof *out->resampled, "means of resamples",
@@ -438,7 +413,16 @@ static err_t estimate_starts(const stats_side_t *side, const stats_side_t *level
     TRY_OUT(err, mem_new_array(k, sizeof *variances, "starts' variances", &variances));
     TRY_OUT(err, mem_new_array(k, sizeof *weights, "starts' weights", &weights));
     TRY_OUT(err, mem_new_array(side->n + k, sizeof *room, "a start", &room));
-    medians_of_starts(side, medians, variances, room);
+    for (int s = 0; s < k; s++) medians[s] = stats_side_start_median(side, s, room, &variances[s]);
+    /* Unknown variances get the typical one and small ones a floor: a variance too small by chance would give
+     * its start all the weight. */
+    for (int s = 0; s < k; s++)
+        if (variances[s] >= 0) room[n++] = variances[s];
+    double typical = n > 0 ? stats_median(room, n) : 0;
+    for (int s = 0; s < k; s++) {
+        if (!(variances[s] >= 0)) variances[s] = typical;
+        variances[s] = fmax(variances[s], fmax(typical / 4, 1e-24));
+    }
     stats_pooled_t pooled = stats_pool(medians, variances, k, weights);
     rng_t rng = rng_new(options->seed, RNG_BOOTSTRAP, DRAW_STARTS);
     for (int r = 0; r < options->n_resamples; r++) {
@@ -529,10 +513,16 @@ static double widen_p(double p, double factor)
     return fmin(1, 2 * stats_normal_cdf(stats_normal_quantile(p / 2) / sqrt(factor)));
 }
 
-static err_t rank_apart(const stats_side_t *base, const stats_side_t *now, stats_difference_t *out)
+static err_t compare_apart(stats_side_t *base, stats_side_t *now, const stats_compare_options_t *options,
+                           stats_difference_t *out)
 {
-    double *a = NULL, *b = NULL;
+    double spread = options->start_spread * options->start_spread, *a = NULL, *b = NULL;
+    estimate_t of_base = {0}, of_now = {0};
     err_t err = ERR_OK;
+    out->assumed = base->n_starts == 1 || now->n_starts == 1;
+    TRY_OUT(err, estimate_side(base, options, spread, &of_base));
+    TRY_OUT(err, estimate_side(now, options, spread, &of_now));
+    conclude_difference(subtract_estimates(&of_base, &of_now, options->n_resamples), options, out);
     TRY_OUT(err, mem_new_array(base->n_kept, sizeof *a, "batches' medians", &a));
     TRY_OUT(err, mem_new_array(now->n_kept, sizeof *b, "batches' medians", &b));
     out->n_batches[0] = stats_side_batches(base, 1, a);
@@ -541,38 +531,10 @@ static err_t rank_apart(const stats_side_t *base, const stats_side_t *now, stats
     out->p_rank = widen_p(
         out->p_rank, fmax(stats_side_variance_inflation(base, 1), stats_side_variance_inflation(now, 1)));
 out:
-    mem_free(&a);
-    mem_free(&b);
-    return err;
-}
-
-static err_t rank_interleaved(const stats_side_t *ratios, stats_difference_t *out)
-{
-    double *differences = NULL;
-    err_t err = ERR_OK;
-    TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *differences, "batches' ratios", &differences));
-    int n = out->n_batches[0] = out->n_batches[1] = stats_side_batches(ratios, -1, differences);
-    TRY_OUT(err, stats_signed_rank(differences, n, &out->u, &out->p_rank));
-    if (n > 0) out->p_rank = widen_p(out->p_rank, stats_side_variance_inflation(ratios, 1));
-out:
-    mem_free(&differences);
-    return err;
-}
-
-static err_t compare_apart(stats_side_t *base, stats_side_t *now, const stats_compare_options_t *options,
-                           stats_difference_t *out)
-{
-    double spread = options->start_spread * options->start_spread;
-    estimate_t of_base = {0}, of_now = {0};
-    err_t err = ERR_OK;
-    out->assumed = base->n_starts == 1 || now->n_starts == 1;
-    TRY_OUT(err, estimate_side(base, options, spread, &of_base));
-    TRY_OUT(err, estimate_side(now, options, spread, &of_now));
-    conclude_difference(subtract_estimates(&of_base, &of_now, options->n_resamples), options, out);
-    TRY_OUT(err, rank_apart(base, now, out));
-out:
     mem_free(&of_base.resampled);
     mem_free(&of_now.resampled);
+    mem_free(&a);
+    mem_free(&b);
     return err;
 }
 
@@ -581,6 +543,7 @@ static err_t compare_interleaved(stats_side_t *ratios, const stats_side_t *level
                                  const stats_compare_options_t *options, stats_difference_t *out)
 {
     estimate_t of_ratios = {0};
+    double *differences = NULL;
     err_t err = ERR_OK;
     out->assumed = ratios->n_starts == 1;
     if (ratios->n_starts > 1)
@@ -595,9 +558,13 @@ static err_t compare_interleaved(stats_side_t *ratios, const stats_side_t *level
         out->now = exp(of_ratios.level + of_ratios.ln / 2);
     }
     conclude_difference(of_ratios, options, out);
-    TRY_OUT(err, rank_interleaved(ratios, out));
+    TRY_OUT(err, mem_new_array(ratios->n_kept, sizeof *differences, "batches' ratios", &differences));
+    int n = out->n_batches[0] = out->n_batches[1] = stats_side_batches(ratios, -1, differences);
+    TRY_OUT(err, stats_signed_rank(differences, n, &out->u, &out->p_rank));
+    if (n > 0) out->p_rank = widen_p(out->p_rank, stats_side_variance_inflation(ratios, 1));
 out:
     mem_free(&of_ratios.resampled);
+    mem_free(&differences);
     return err;
 }
 
@@ -613,8 +580,8 @@ err_t stats_compare(const stats_run_t *base, int n_base, const stats_run_t *now,
     out->base = exp(a.centre), out->now = exp(b.centre);
     if (interleaved) {
         ASSERT(n_base == n_now);
-        TRY_OUT(err, stats_side_of_ratios(&a, &b, &ratios));
-        TRY_OUT(err, stats_side_of_levels(&a, &b, &levels));
+        TRY_OUT(err, combine_batches(&a, -1, &b, 1, &ratios));
+        TRY_OUT(err, combine_batches(&a, 0.5, &b, 0.5, &levels));
         TRY_OUT(err, compare_interleaved(&ratios, &levels, options, out));
     } else {
         TRY_OUT(err, compare_apart(&a, &b, options, out));
