@@ -82,17 +82,6 @@ static void shrink_point(const shrink_t *shrink, double x, double y, double out[
     out[1] = m[3] * x + m[4] * y + m[5];
 }
 
-/* The inverse of shrink_point. */
-static void shrink_source(const shrink_t *shrink, double x, double y, double out[2])
-{
-    const double *m = shrink->m;
-    double det = m[0] * m[4] - m[1] * m[3];
-    x -= m[2];
-    y -= m[5];
-    out[0] = (m[4] * x - m[1] * y) / det;
-    out[1] = (m[0] * y - m[3] * x) / det;
-}
-
 static void shrink_box(const shrink_t *shrink, const double box[4], double out[4])
 {
     double a[2], b[2];
@@ -122,13 +111,14 @@ static err_t shrink_polygons(pack_resizer_t *r, const shrink_t *shrink, const an
     return ERR_OK;
 }
 
-/* Samples the mask at the centre of the new image's pixel (x, y). */
-static uint8_t mask_at(const pack_resizer_t *r, const shrink_t *shrink, const sample_t *in, int64_t x,
-                       int64_t y)
+/* Samples the mask at the centre of the new image's pixel (column, row), by the inverse of shrink_point. */
+static uint8_t mask_at(const pack_resizer_t *r, const shrink_t *shrink, const sample_t *in, int64_t column,
+                       int64_t row)
 {
-    double from[2];
-    shrink_source(shrink, (double)x + 0.5, (double)y + 0.5, from);
-    int64_t i = (int64_t)floor(from[0]), j = (int64_t)floor(from[1]);
+    const double *m = shrink->m;
+    double det = m[0] * m[4] - m[1] * m[3];
+    double x = (double)column + 0.5 - m[2], y = (double)row + 0.5 - m[5];
+    int64_t i = (int64_t)floor((m[4] * x - m[1] * y) / det), j = (int64_t)floor((m[0] * y - m[3] * x) / det);
     i = i < 0 ? 0 : i >= in->width ? in->width - 1 : i;
     j = j < 0 ? 0 : j >= in->height ? in->height - 1 : j;
     return r->mask[j * in->width + i] != 0;
@@ -181,14 +171,6 @@ static err_t shrink_list(pack_resizer_t *r, const shrink_t *shrink, const sample
     return ERR_OK;
 }
 
-static err_t encode_small(pack_resizer_t *r, image_format_t format, int64_t width, int64_t height,
-                          size_t *n_bytes)
-{
-    if (format == IMAGE_PNG) return image_encode_png(r->rgb, width, height, 3, &r->encoded, n_bytes);
-    const image_t small = {width, height, r->rgb};
-    return image_encode_jpeg(&small, (int)r->quality, &r->encoded, n_bytes);
-}
-
 err_t pack_resize(pack_resizer_t *r, const sample_t *in, sample_t *out)
 {
     image_info_t info;
@@ -211,7 +193,11 @@ err_t pack_resize(pack_resizer_t *r, const sample_t *in, sample_t *out)
     TRY(image_decode(r->decoder, bytes, &image));
     const image_rect_t all = {0, 0, (double)image.width, (double)image.height};
     TRY(resize(&image, all, false, width, height, &r->scratch, r->rgb));
-    TRY(encode_small(r, info.format, width, height, &out->n_bytes));
+    const image_t small = {width, height, r->rgb};
+    if (info.format == IMAGE_PNG)
+        TRY(image_encode_png(r->rgb, width, height, 3, &r->encoded, &out->n_bytes));
+    else
+        TRY(image_encode_jpeg(&small, (int)r->quality, &r->encoded, &out->n_bytes));
     out->bytes = r->encoded;
     out->width = (int32_t)width;
     out->height = (int32_t)height;
