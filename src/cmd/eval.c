@@ -156,22 +156,16 @@ static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_
     return err;
 }
 
-/* SCORE_TYPE_COUNT: "auto". */
-static score_type_t want_of(const char *score)
-{
-    score_type_t type = 0;
-    while (type < SCORE_TYPE_COUNT && strcmp(score, score_type_names[type]) != 0) type++;
-    return type;
-}
-
 /* Needs no device. */
 static err_t eval_results(const cmd_context_t *context, const eval_options_t *options, const char *second)
 {
     runtime_t runtime = {0};
+    score_type_t want = 0; /* SCORE_TYPE_COUNT: "auto" */
+    while (want < SCORE_TYPE_COUNT && strcmp(options->score, score_type_names[want]) != 0) want++;
     const results_options_t results = {.files = {options->results, second},
                                        .data = options->evaluate.data,
                                        .split = options->evaluate.split,
-                                       .want = want_of(options->score),
+                                       .want = want,
                                        .json = options->evaluate.json,
                                        .per_category = options->per_category};
     err_t err = runtime_open_comm(&options->runtime, context->abort_job, &runtime);

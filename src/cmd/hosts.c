@@ -56,16 +56,6 @@ static const opt_t table[] = {
 static const char *const verbs[] = {"show", "hostfile", "ssh-config", NULL};
 enum { N_OPTIONS = sizeof table / sizeof table[0] };
 
-static err_t check_words(const char *const *words, int n)
-{
-    if (n == 0 || !opt_listed(verbs, words[0])) return cmd_unknown_verb("hosts", n ? words[0] : "", verbs);
-    if (n != 2)
-        RAISE(ERR_USAGE,
-              "dptrain hosts %s: expected one hostfile, resource spec (YAML), or list HOST:SLOTS,…",
-              words[0]);
-    return ERR_OK;
-}
-
 static err_t write_all(const hosts_t *hosts, const char *verb, const hosts_options_t *options, FILE *out)
 {
     if (strcmp(verb, "hostfile") == 0)
@@ -88,7 +78,11 @@ static err_t run_verb(const char *const *words, int n, const opt_group_t *group,
 {
     hosts_t hosts = {0};
     err_t err = ERR_OK;
-    TRY(check_words(words, n));
+    if (n == 0 || !opt_listed(verbs, words[0])) return cmd_unknown_verb("hosts", n ? words[0] : "", verbs);
+    if (n != 2)
+        RAISE(ERR_USAGE,
+              "dptrain hosts %s: expected one hostfile, resource spec (YAML), or list HOST:SLOTS,…",
+              words[0]);
     if (strcmp(words[0], "show") != 0 && opt_given(group, 1, "format"))
         RAISE(ERR_USAGE, "--format applies only to dptrain hosts show");
     if (strcmp(words[0], "ssh-config") != 0 && options->known_hosts)

@@ -32,22 +32,6 @@ static void add_numbers(table_t *table, totals_t t)
     table_cell(table, "%lld", (long long)t.n_bytes);
 }
 
-static totals_t add_layer(table_t *table, const graph_t *g, int n, int64_t n_samples)
-{
-    const graph_node_t *node = &g->nodes[n];
-    const shape_t y = node->desc.y[0];
-    const totals_t t = {model_layer_parameters(g, n), op_macs(&node->desc),
-                        n_samples * shape_count(y) * (int64_t)dtype_size(node->desc.dtype)};
-    /* Without the batch dimension; a loss has one number a sample. */
-    shape_t sample = {y.n_dims - 1, {0}};
-    for (int i = 1; i < y.n_dims; i++) sample.dim[i - 1] = y.dim[i];
-    table_cell(table, "%s", node->name);
-    table_cell(table, "%s", op_traits(node->desc.kind)->name);
-    table_cell(table, "%s", shape_format(sample).text);
-    add_numbers(table, t);
-    return t;
-}
-
 /* Layers with parameters, multiply-adds and activations.
  *
  *   n  samples of the batch whose activations are counted */
@@ -59,7 +43,17 @@ static err_t info_print_layers(const graph_t *g, int64_t n_samples)
             {{"layer", true}, {"operator", true}, {"output", true}, {"parameters"}, {"MACs"}, {"bytes"}},
         .n_columns = 6};
     for (int n = 0; n < g->n_nodes; n++) {
-        const totals_t one = add_layer(&table, g, n, n_samples);
+        const graph_node_t *node = &g->nodes[n];
+        const shape_t y = node->desc.y[0];
+        const totals_t one = {model_layer_parameters(g, n), op_macs(&node->desc),
+                              n_samples * shape_count(y) * (int64_t)dtype_size(node->desc.dtype)};
+        /* Without the batch dimension; a loss has one number a sample. */
+        shape_t sample = {y.n_dims - 1, {0}};
+        for (int i = 1; i < y.n_dims; i++) sample.dim[i - 1] = y.dim[i];
+        table_cell(&table, "%s", node->name);
+        table_cell(&table, "%s", op_traits(node->desc.kind)->name);
+        table_cell(&table, "%s", shape_format(sample).text);
+        add_numbers(&table, one);
         all.n_params += one.n_params, all.n_macs += one.n_macs, all.n_bytes += one.n_bytes;
     }
     if (!rcnn_is(g)) {
@@ -171,20 +165,6 @@ static const opt_t info_table[] = {
      "batch norm; auto: frozen in detectors, batch elsewhere", OPT_COMMON},
 };
 
-static void add_devices(table_t *table)
-{
-    const backend_t *backend;
-    char why[BACKEND_WHY_MAX];
-    table_section(table, "devices");
-    for (int i = 1; backend_names[i]; i++) {
-        char text[128] = "";
-        bool found = backend_find(backend_names[i], &backend, why) == ERR_OK;
-        if (found) backend->describe(text, sizeof text);
-        table_cell(table, "%s", backend_names[i]);
-        table_cell(table, "%s", found ? text : why);
-    }
-}
-
 static err_t print_build(void)
 {
     struct utsname os;
@@ -206,7 +186,14 @@ static err_t print_build(void)
     TRY_OUT(err, table_print(&build, stdout));
     print_out("\n");
     parts.indent = 2;
-    add_devices(&parts);
+    table_section(&parts, "devices");
+    for (int i = 1; backend_names[i]; i++) {
+        char text[128] = "";
+        bool found = backend_find(backend_names[i], &backend, why) == ERR_OK;
+        if (found) backend->describe(text, sizeof text);
+        table_cell(&parts, "%s", backend_names[i]);
+        table_cell(&parts, "%s", found ? text : why);
+    }
     TRY_OUT(err, backend_find("auto", &backend, why));
     table_cell(&parts, "auto");
     table_cell(&parts, "selects %s", backend->name);
@@ -316,10 +303,12 @@ static err_t settle_canvas(info_options_t *o)
     return ERR_OK;
 }
 
-/* --input-size replaces --height, --width and the default of --channels. */
-static err_t settle_size(info_options_t *o)
+/* Checks the options together; --input-size replaces --height, --width and the default of --channels. */
+static err_t settle_options(info_options_t *o)
 {
     const model_t *model = NULL;
+    if (o->bytes && !o->model) RAISE(ERR_USAGE, "--bytes requires --model NAME");
+    if (!o->bytes && given(o, "algorithms")) RAISE(ERR_USAGE, "--algorithms requires --bytes");
     if (o->model) TRY(model_find(o->model, &model));
     if (o->model && model_stem(o->stem) != MODEL_STEM_AUTO) TRY(model_check_residual(o->model, "stem"));
     if (model && model->detects) return settle_canvas(o);
@@ -330,13 +319,6 @@ static err_t settle_size(info_options_t *o)
         RAISE(ERR_USAGE, "--input-size sets height and width: omit --height and --width");
     o->height = o->width = o->input_size;
     if (!given(o, "channels")) o->channels = 3;
-    return ERR_OK;
-}
-
-static err_t check_bytes(const info_options_t *o)
-{
-    if (o->bytes && !o->model) RAISE(ERR_USAGE, "--bytes requires --model NAME");
-    if (!o->bytes && given(o, "algorithms")) RAISE(ERR_USAGE, "--algorithms requires --bytes");
     return ERR_OK;
 }
 
@@ -352,8 +334,7 @@ err_t cmd_info(const cmd_context_t *context)
         cmd_tell_word(context, "model", model->name, model->summary);
     if (cmd_wants_help(context, usage, groups, N_GROUPS, &err)) return err;
     if (err == ERR_OK) err = opt_parse(groups, N_GROUPS, context->argc, context->argv, NULL, 0, NULL);
-    if (err == ERR_OK) err = check_bytes(&options);
-    if (err == ERR_OK) err = settle_size(&options);
+    if (err == ERR_OK) err = settle_options(&options);
     if (err == ERR_OK && log_speaks() && !cmd_only_checks())
         err = !options.model ? print_build() : options.bytes ? print_bytes(&options) : print_model(&options);
     return cmd_fail(err);

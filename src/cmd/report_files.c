@@ -29,34 +29,15 @@ typedef struct reading {
     int n_seen;
 } reading_t;
 
-static void warn_trouble(const report_file_t *file)
-{
-    const report_trouble_t *bad = &file->bad, *newer = &file->newer, *again = &file->again;
-    if (bad->n == 1) log_warn("%s: line %lld was left out: %s", file->name, (long long)bad->line, bad->why);
-    if (bad->n > 1)
-        log_warn("%s: %lld line%s left out; the first is line %lld: %s", file->name, (long long)bad->n,
-                 bad->n == 1 ? " was" : "s were", (long long)bad->line, bad->why);
-    if (newer->n > 0)
-        log_warn(
-            "%s: records left out: %lld, the first in line %lld: their schema is newer than %d, the newest "
-            "that this dptrain reads",
-            file->name, (long long)newer->n, (long long)newer->line, REPORT_SCHEMA);
-    if (again->n > 0)
-        log_warn("%s: points left out: %lld, the first in line %lld: they belong to run %s, read before",
-                 file->name, (long long)again->n, (long long)again->line, again->why);
-    if (file->n_lines == 0) log_warn("%s is empty", file->name);
-}
-
-/* *out < 0: the file was already read; a warning was logged.
+/* Reads a file unless it was read before.
  *
  *   name  as given
  *   path  the file; differs from `name` for a run folder */
-static err_t open_file(reading_t *r, const char *name, const char *path, int *out)
+static err_t read_path(reading_t *r, const char *name, const char *path)
 {
     struct stat info;
     bool is_stdin = strcmp(name, "-") == 0;
     int fd = is_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
-    *out = -1;
     if (fd < 0) RAISE(ERR_DATA, "cannot read %s: %s", is_stdin ? "standard input" : path, strerror(errno));
     if (fstat(fd, &info) == 0) {
         if (S_ISDIR(info.st_mode)) {
@@ -71,16 +52,7 @@ static err_t open_file(reading_t *r, const char *name, const char *path, int *ou
         }
         r->seen[r->n_seen++] = (seen_t){info.st_dev, info.st_ino, name};
     }
-    *out = fd;
-    return ERR_OK;
-}
-
-static err_t read_path(reading_t *r, const char *name, const char *path)
-{
-    int fd;
-    TRY(open_file(r, name, path, &fd));
-    if (fd < 0) return ERR_OK;
-    err_t err = r->read(r->context, fd, strcmp(name, "-") == 0 ? "(stdin)" : path);
+    err_t err = r->read(r->context, fd, is_stdin ? "(stdin)" : path);
     close(fd);
     return err;
 }
@@ -113,7 +85,21 @@ static err_t read_records(void *context, int fd, const char *name)
 {
     report_t *report = context;
     TRY(report_read(report, fd, name));
-    warn_trouble(&report->files[report->n_files - 1]);
+    const report_file_t *file = &report->files[report->n_files - 1];
+    const report_trouble_t *bad = &file->bad, *newer = &file->newer, *again = &file->again;
+    if (bad->n == 1) log_warn("%s: line %lld was left out: %s", file->name, (long long)bad->line, bad->why);
+    if (bad->n > 1)
+        log_warn("%s: %lld line%s left out; the first is line %lld: %s", file->name, (long long)bad->n,
+                 bad->n == 1 ? " was" : "s were", (long long)bad->line, bad->why);
+    if (newer->n > 0)
+        log_warn(
+            "%s: records left out: %lld, the first in line %lld: their schema is newer than %d, the newest "
+            "that this dptrain reads",
+            file->name, (long long)newer->n, (long long)newer->line, REPORT_SCHEMA);
+    if (again->n > 0)
+        log_warn("%s: points left out: %lld, the first in line %lld: they belong to run %s, read before",
+                 file->name, (long long)again->n, (long long)again->line, again->why);
+    if (file->n_lines == 0) log_warn("%s is empty", file->name);
     return ERR_OK;
 }
 
@@ -239,9 +225,10 @@ static err_t print_stream(FILE *out, const char *name, err_t (*print)(const void
     return ERR_OK;
 }
 
-static err_t print_to_file(const char *path, err_t (*print)(const void *context, FILE *out),
-                           const void *context)
+err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out),
+                         const void *context)
 {
+    if (!path) return print_stream(stdout, "standard output", print, context);
     fs_temp_t temp;
     FILE *file = NULL;
     err_t err = ERR_OK;
@@ -256,13 +243,6 @@ out:
     if (file) fclose(file);
     fs_temp_discard(&temp);
     return err;
-}
-
-err_t report_files_write(const char *path, err_t (*print)(const void *context, FILE *out),
-                         const void *context)
-{
-    return path ? print_to_file(path, print, context)
-                : print_stream(stdout, "standard output", print, context);
 }
 
 const render_t *report_files_render(const char *format)
