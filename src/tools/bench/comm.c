@@ -305,8 +305,13 @@ void bench_comm_long_names(int argc, char **argv)
             if (strcmp(argv[i], names[k][0]) == 0) argv[i] = names[k][1];
 }
 
-static err_t parse_inject(bench_comm_options_t *o)
+static err_t comm_check_options(void *options)
 {
+    bench_comm_options_t *o = options;
+    comm_sizes_t sizes = {o->min_bytes, o->max_bytes, o->step_factor, o->step_bytes};
+    TRY(comm_sizes_resolve(&sizes, false));
+    const comm_words_t words = {o->test, o->datatype, o->op, o->communicator, o->inplace};
+    TRY(comm_plan_parse(&words, &o->plan));
     char *end = NULL;
     o->inject_element = -1;
     if (!o->inject) return ERR_OK;
@@ -315,16 +320,6 @@ static err_t parse_inject(bench_comm_options_t *o)
     if (o->inject_element < 0 || o->inject_rank < 0 || *end)
         RAISE(ERR_USAGE, "invalid --inject '%s': expected RANK:ELEMENT", o->inject);
     return ERR_OK;
-}
-
-static err_t comm_check_options(void *options)
-{
-    bench_comm_options_t *o = options;
-    comm_sizes_t sizes = {o->min_bytes, o->max_bytes, o->step_factor, o->step_bytes};
-    TRY(comm_sizes_resolve(&sizes, false));
-    const comm_words_t words = {o->test, o->datatype, o->op, o->communicator, o->inplace};
-    TRY(comm_plan_parse(&words, &o->plan));
-    return parse_inject(o);
 }
 
 /* Collective. Each host's fastest port, minimum over hosts; 0 with one host, or if one reports none. */
@@ -338,24 +333,6 @@ static err_t find_line_rate(comm_session_t *s)
     for (int i = 0; i < n; i++)
         if (ports[i].bits_per_sec / 8e9 > s->line_rate_gbs) s->line_rate_gbs = ports[i].bits_per_sec / 8e9;
     return comm_allreduce(comm, &s->line_rate_gbs, 1, DTYPE_F64, COMM_MIN, "finding the line rate");
-}
-
-static err_t open_lanes(comm_session_t *s)
-{
-    const comm_plan_t *plan = &s->plan;
-    int64_t n_buffers = 0;
-    for (int i = 0; i < plan->n_by; i++) n_buffers += comm_lane_buffers(s, plan->by[i]);
-    TRY(bench_check_memory(s->bench, n_buffers * s->sizes.max, "bench comm --maxbytes"));
-    for (int i = 0; i < plan->n_by; i++) TRY(comm_lane_open(s, plan->by[i], &s->lanes[i]));
-    return ERR_OK;
-}
-
-static err_t run_tests(comm_session_t *s, comm_lane_t *lane)
-{
-    const comm_plan_t *plan = &s->plan;
-    for (int i = 0; i < plan->n_tests; i++)
-        if (comm_plan_has_test(plan, lane->by, plan->tests[i])) TRY(comm_table(s, plan->tests[i], lane));
-    return ERR_OK;
 }
 
 /* Checks that need the number of ranks. */
@@ -387,9 +364,16 @@ static err_t comm_run(bench_t *bench, const void *options)
     TRY(comm_agree(bench->comm, comm_plan_settle(&s.plan, offered, n_offered), "choosing communicators"));
     err_t err;
     TRY_OUT(err, find_line_rate(&s));
-    TRY_OUT(err, open_lanes(&s));
+    const comm_plan_t *plan = &s.plan;
+    int64_t n_buffers = 0;
+    for (int i = 0; i < plan->n_by; i++) n_buffers += comm_lane_buffers(&s, plan->by[i]);
+    TRY_OUT(err, bench_check_memory(s.bench, n_buffers * s.sizes.max, "bench comm --maxbytes"));
+    for (int i = 0; i < plan->n_by; i++) TRY_OUT(err, comm_lane_open(&s, plan->by[i], &s.lanes[i]));
     TRY_OUT(err, comm_devices_print(&s));
-    for (int i = 0; i < s.plan.n_by; i++) TRY_OUT(err, run_tests(&s, &s.lanes[i]));
+    for (int i = 0; i < plan->n_by; i++)
+        for (int k = 0; k < plan->n_tests; k++)
+            if (comm_plan_has_test(plan, plan->by[i], plan->tests[k]))
+                TRY_OUT(err, comm_table(&s, plan->tests[k], &s.lanes[i]));
     err = comm_agree(bench->comm, check_measured(&s), "checking that points were measured");
 out:
     for (int i = 0; i < s.plan.n_by; i++) comm_lane_close(&s, &s.lanes[i]);

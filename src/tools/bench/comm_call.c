@@ -14,31 +14,26 @@ int comm_lane_buffers(const comm_session_t *s, const collective_ops_t *by)
     return by->memory != COLLECTIVE_IN_BUFFER && s->plan.out_of_place ? 2 : 1;
 }
 
-static err_t new_on_host(comm_session_t *s, comm_lane_t *lane, bool two)
-{
-    size_t n_bytes = (size_t)s->sizes.max;
-    err_t err = mem_new(n_bytes, "the receive buffer", &lane->recv);
-    if (err == ERR_OK && two) err = mem_new(n_bytes, "the send buffer", &lane->send);
-    if (err == ERR_OK) memset(lane->recv, 0, n_bytes);
-    if (err == ERR_OK && two) memset(lane->send, 0, n_bytes);
-    return comm_agree(s->bench->comm, err, "allocating the buffers");
-}
-
-static err_t new_on_device(comm_session_t *s, comm_lane_t *lane, bool two)
-{
-    const backend_t *backend = s->bench->runtime.backend;
-    size_t n_bytes = (size_t)s->sizes.max;
-    err_t err = hd_buffer_new(backend, n_bytes, "the receive buffer", &lane->device_recv);
-    if (err == ERR_OK && two) err = hd_buffer_new(backend, n_bytes, "the send buffer", &lane->device_send);
-    return comm_agree(s->bench->comm, err, "allocating the GPU buffers");
-}
-
 err_t comm_lane_open(comm_session_t *s, const collective_ops_t *by, comm_lane_t *lane)
 {
     bool two = comm_lane_buffers(s, by) == 2;
     lane->by = by;
-    if (by->memory == COLLECTIVE_ON_HOST) TRY(new_on_host(s, lane, two));
-    if (by->memory == COLLECTIVE_ON_DEVICE) TRY(new_on_device(s, lane, two));
+    if (by->memory == COLLECTIVE_ON_HOST) {
+        size_t n_bytes = (size_t)s->sizes.max;
+        err_t err = mem_new(n_bytes, "the receive buffer", &lane->recv);
+        if (err == ERR_OK && two) err = mem_new(n_bytes, "the send buffer", &lane->send);
+        if (err == ERR_OK) memset(lane->recv, 0, n_bytes);
+        if (err == ERR_OK && two) memset(lane->send, 0, n_bytes);
+        TRY(comm_agree(s->bench->comm, err, "allocating the buffers"));
+    }
+    if (by->memory == COLLECTIVE_ON_DEVICE) {
+        const backend_t *backend = s->bench->runtime.backend;
+        size_t n_bytes = (size_t)s->sizes.max;
+        err_t err = hd_buffer_new(backend, n_bytes, "the receive buffer", &lane->device_recv);
+        if (err == ERR_OK && two)
+            err = hd_buffer_new(backend, n_bytes, "the send buffer", &lane->device_send);
+        TRY(comm_agree(s->bench->comm, err, "allocating the GPU buffers"));
+    }
     return collective_open(s->bench->comm, by, s->sizes.max, &lane->shared);
 }
 

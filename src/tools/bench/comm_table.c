@@ -32,8 +32,12 @@ static void format_cpus(char *out, size_t n_bytes)
     }
 }
 
-static void describe_rank(const comm_session_t *s, char *out, size_t n_bytes)
+err_t comm_devices_print(comm_session_t *s)
 {
+    comm_t *comm = s->bench->comm;
+    device_line_t mine = {0}, *all = NULL;
+    char *out = mine.text;
+    size_t n_bytes = sizeof mine.text;
     const backend_t *backend = s->bench->runtime.backend;
     const backend_device_t *gpu = backend->device ? backend->device() : NULL;
     const topo_t *topo = &s->bench->comm->topo;
@@ -49,13 +53,6 @@ static void describe_rank(const comm_session_t *s, char *out, size_t n_bytes)
     }
     snprintf(out, n_bytes, "#  Rank %2d Group %2d Pid %6d on %10s device %s %s", topo->rank, 0, (int)getpid(),
              topo->host_name, where, name);
-}
-
-err_t comm_devices_print(comm_session_t *s)
-{
-    comm_t *comm = s->bench->comm;
-    device_line_t mine = {0}, *all = NULL;
-    describe_rank(s, mine.text, sizeof mine.text);
     err_t err = mem_new_array(comm->size, sizeof *all, "the list of devices", &all);
     TRY(comm_agree(comm, err, "listing the devices"));
     err = comm_allgather(comm, &mine, sizeof mine, all, "listing the devices");
@@ -262,16 +259,6 @@ static void half_cells(const half_t *h, table_t *table)
     table_cell(table, h->n_wrong >= 0 ? "%lld" : "N/A", (long long)h->n_wrong);
 }
 
-/* "  out-of-place~*": marks of one half. */
-static void half_marks(const half_t *h, char *out, size_t n_bytes)
-{
-    out[0] = '\0';
-    const char *mark = h->wanted ? bench_mark(&h->result) : "";
-    if (mark[0] || h->rate.above_line_rate)
-        snprintf(out, n_bytes, "  %s%s%s", h->call.in_place ? "in-place" : "out-of-place", mark,
-                 h->rate.above_line_rate ? "*" : "");
-}
-
 static void comm_table_row(const comm_session_t *s, const comm_what_t *what, const half_t halves[2])
 {
     const comm_test_info_t *test = &comm_tests[what->test];
@@ -286,7 +273,15 @@ static void comm_table_row(const comm_session_t *s, const comm_what_t *what, con
     table_cell(table, "%d", test->rooted ? (int)s->options->root : -1);
     for (int i = 0; i < 2; i++) {
         half_cells(&halves[i], table);
-        half_marks(&halves[i], marks[i], sizeof marks[i]);
+        /* "  out-of-place~*": marks of one half. */
+        const half_t *h = &halves[i];
+        char *out = marks[i];
+        size_t n_bytes = sizeof marks[i];
+        out[0] = '\0';
+        const char *mark = h->wanted ? bench_mark(&h->result) : "";
+        if (mark[0] || h->rate.above_line_rate)
+            snprintf(out, n_bytes, "  %s%s%s", h->call.in_place ? "in-place" : "out-of-place", mark,
+                     h->rate.above_line_rate ? "*" : "");
     }
     table_cell(table, "%s%s%s", algorithm, marks[0], marks[1]);
     table_log(table);
@@ -382,32 +377,6 @@ static void comm_table_rounding(const comm_session_t *s, const comm_what_t *what
     if (left_out[0]) bench_print("# skipped, too small for %s:%s", unit, left_out);
 }
 
-static err_t comm_table_sizes(comm_session_t *s, const comm_what_t *what)
-{
-    int64_t n_bytes = 0;
-    while (comm_sizes_next(&s->sizes, &n_bytes)) {
-        int64_t count = comm_piece_count(what->test, n_bytes, what->type, s->bench->comm->size);
-        if (count > 0) TRY(comm_table_measure(s, what, count));
-    }
-    return ERR_OK;
-}
-
-static void comm_table_footer(const comm_session_t *s)
-{
-    if (s->n_points == 0 && s->n_wrong == 0)
-        bench_print("# no point was measured");
-    else if (s->options->check)
-        bench_print("# Out of bounds values : %lld %s", (long long)s->n_wrong, s->n_wrong ? "FAILED" : "OK");
-    else
-        bench_print("# Out of bounds values : not checked (--check 0)");
-    if (s->n_busbw > 0) bench_print("# Avg bus bandwidth    : %g", s->busbw_sum / (double)s->n_busbw);
-    if (s->above_line_rate)
-        bench_print("# * above the line rate of %g GB/s: part of the data did not cross the network, or the "
-                    "rate is wrong (--line-rate)",
-                    s->line_rate_gbs);
-    bench_print("#");
-}
-
 /* This rank's partner in a bisection; itself for the last of an odd number of ranks. */
 static int bisection_peer(const comm_t *comm)
 {
@@ -434,7 +403,11 @@ static err_t comm_table_types(comm_session_t *s, comm_what_t what)
             if (s->options->check && !is_checked(s, &what))
                 bench_print("# %s, avg is not checked: %s multiplies by 1/%d first, which rounds",
                             collective_type_names[what.type], what.lane->by->title, s->bench->comm->size);
-            TRY(comm_table_sizes(s, &what));
+            int64_t n_bytes = 0;
+            while (comm_sizes_next(&s->sizes, &n_bytes)) {
+                int64_t count = comm_piece_count(what.test, n_bytes, what.type, s->bench->comm->size);
+                if (count > 0) TRY(comm_table_measure(s, &what, count));
+            }
         }
     return ERR_OK;
 }
@@ -453,7 +426,23 @@ err_t comm_table(comm_session_t *session, comm_test_t test, comm_lane_t *lane)
                     "busbw each way",
                     session->bench->comm->size / 2, session->bench->comm->size / 2);
     err_t err = comm_table_types(session, what);
-    if (err == ERR_OK || session->bench->interrupted) comm_table_footer(session);
+    if (err == ERR_OK || session->bench->interrupted) {
+        if (session->n_points == 0 && session->n_wrong == 0)
+            bench_print("# no point was measured");
+        else if (session->options->check)
+            bench_print("# Out of bounds values : %lld %s", (long long)session->n_wrong,
+                        session->n_wrong ? "FAILED" : "OK");
+        else
+            bench_print("# Out of bounds values : not checked (--check 0)");
+        if (session->n_busbw > 0)
+            bench_print("# Avg bus bandwidth    : %g", session->busbw_sum / (double)session->n_busbw);
+        if (session->above_line_rate)
+            bench_print(
+                "# * above the line rate of %g GB/s: part of the data did not cross the network, or the "
+                "rate is wrong (--line-rate)",
+                session->line_rate_gbs);
+        bench_print("#");
+    }
     table_free(&table);
     return err;
 }

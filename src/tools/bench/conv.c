@@ -269,17 +269,6 @@ static const char *algorithm_of(const bench_op_t *op, op_pass_t pass)
     return name[0] ? name : op->op->backend->name;
 }
 
-static void conv_print_row(const conv_t *c, const subject_t *s, const char *pass,
-                           const bench_result_t *result, const bench_rate_t *rate)
-{
-    const conv_layer_t *l = s->layer;
-    table_cell(c->table, "%s/%s", l->net, l->name);
-    table_cell(c->table, "%lldx%dx%dx%d k%d s%d %d", (long long)s->batch, l->side, l->side, l->in, l->kernel,
-               l->stride, l->out);
-    table_cell(c->table, "%s", pass);
-    bench_rate_cells(c->table, result, rate);
-}
-
 static err_t conv_record(const conv_t *c, const subject_t *s, const bench_op_t *op, op_pass_t pass,
                          const bench_result_t *result, const bench_rate_t *rate, int64_t n_wrong)
 {
@@ -318,29 +307,16 @@ static err_t report_pass(const conv_t *c, const subject_t *s, const bench_op_t *
     const double share = bench_rate_of(c->bench, result, n_flops, c->yardstick).share_of_peak;
     rate = bench_rate_of(c->bench, result, 2.0 * (double)op_macs(&s->desc), c->yardstick);
     rate.share_of_peak = share > 1 ? 1 : share; /* rounding */
-    conv_print_row(c, s, op_pass_names[pass], result, &rate);
+    const conv_layer_t *l = s->layer;
+    table_cell(c->table, "%s/%s", l->net, l->name);
+    table_cell(c->table, "%lldx%dx%dx%d k%d s%d %d", (long long)s->batch, l->side, l->side, l->in, l->kernel,
+               l->stride, l->out);
+    table_cell(c->table, "%s", op_pass_names[pass]);
+    bench_rate_cells(c->table, result, &rate);
     table_cell(c->table, "%s", algorithm_of(op, pass));
     table_cell(c->table, "%lld", (long long)n_wrong);
     table_log(c->table);
     return conv_record(c, s, op, pass, result, &rate, n_wrong);
-}
-
-/* Measures the three passes alternately, under the same conditions. */
-static err_t measure_passes(const conv_t *c, const subject_t *s, const bench_op_t *op)
-{
-    bench_pass_t passes[OP_PASS_COUNT];
-    bench_work_t works[OP_PASS_COUNT];
-    bench_result_t results[OP_PASS_COUNT] = {{0}};
-    for (int i = 0; i < OP_PASS_COUNT; i++) {
-        passes[i] = (bench_pass_t){op, (op_pass_t)i};
-        works[i] = bench_pass_work(&passes[i], s->what[i]);
-    }
-    err_t err = bench_measure(c->bench, works, OP_PASS_COUNT, results);
-    if (err == ERR_OK) err = comm_agree(c->bench->comm, scratch_pull(&op->scratch), s->what[OP_FORWARD]);
-    for (int i = 0; i < OP_PASS_COUNT && err == ERR_OK; i++)
-        err = report_pass(c, s, op, (op_pass_t)i, &results[i]);
-    for (int i = 0; i < OP_PASS_COUNT; i++) bench_result_free(&results[i]);
-    return err;
 }
 
 static int64_t batch_of(const conv_t *c, const conv_layer_t *layer)
@@ -356,7 +332,21 @@ static err_t measure_layer(const conv_t *c, const conv_layer_t *layer)
     bench_op_t op = {NULL};
     err_t err = describe_layer(c, &s);
     if (err == ERR_OK) err = bench_op_new(c->bench, &s.desc, true, &s.wanted, s.what[OP_FORWARD], &op);
-    if (err == ERR_OK) err = measure_passes(c, &s, &op);
+    if (err == ERR_OK) {
+        /* Measures the three passes alternately, under the same conditions. */
+        bench_pass_t passes[OP_PASS_COUNT];
+        bench_work_t works[OP_PASS_COUNT];
+        bench_result_t results[OP_PASS_COUNT] = {{0}};
+        for (int i = 0; i < OP_PASS_COUNT; i++) {
+            passes[i] = (bench_pass_t){&op, (op_pass_t)i};
+            works[i] = bench_pass_work(&passes[i], s.what[i]);
+        }
+        err = bench_measure(c->bench, works, OP_PASS_COUNT, results);
+        if (err == ERR_OK) err = comm_agree(c->bench->comm, scratch_pull(&op.scratch), s.what[OP_FORWARD]);
+        for (int i = 0; i < OP_PASS_COUNT && err == ERR_OK; i++)
+            err = report_pass(c, &s, &op, (op_pass_t)i, &results[i]);
+        for (int i = 0; i < OP_PASS_COUNT; i++) bench_result_free(&results[i]);
+    }
     bench_op_free(&op);
     return err == ERR_OK ? ERR_OK : err_context(err, "%s/%s", layer->net, layer->name);
 }

@@ -164,33 +164,6 @@ static err_t gemm_check_options(void *values)
     return ERR_OK;
 }
 
-static void gemm_print_row(const gemm_t *g, const gemm_point_t *p, const bench_rate_t *rate)
-{
-    table_cell(g->table, "%s", p->shape.name);
-    table_cell(g->table, "%lld", (long long)p->shape.m);
-    table_cell(g->table, "%lld", (long long)p->shape.n);
-    table_cell(g->table, "%lld", (long long)p->shape.k);
-    bench_rate_cells(g->table, &p->result, rate);
-    table_cell(g->table, "%lld", (long long)p->n_wrong);
-    table_log(g->table);
-}
-
-static err_t gemm_record(const gemm_t *g, const gemm_point_t *p, const bench_rate_t *rate)
-{
-    json_t *j = bench_record_begin(g->bench, "gemm", "gemm");
-    if (j) {
-        json_string(j, "shape", p->shape.name);
-        json_int(j, "m", p->shape.m);
-        json_int(j, "n", p->shape.n);
-        json_int(j, "k", p->shape.k);
-        bench_key_ranks(g->bench, dtype_name(g->compute), j);
-    }
-    bench_record_metrics(g->bench);
-    bench_rate_json(rate, j);
-    if (j) json_int(j, "wrong", p->n_wrong);
-    return bench_record_end(g->bench, &p->result);
-}
-
 /* Measures, then verifies the result of the last iteration. */
 static err_t measure_product(const gemm_t *g, const bench_op_t *op, const char *what, gemm_point_t *point)
 {
@@ -273,8 +246,25 @@ static err_t gemm_show_points(gemm_t *g)
     for (int i = 0; i < g->n; i++) {
         const gemm_point_t *p = &g->points[i];
         bench_rate_t rate = bench_rate_of(g->bench, &p->result, p->n_flops, g->yardstick);
-        gemm_print_row(g, p, &rate);
-        TRY(gemm_record(g, p, &rate));
+        table_cell(g->table, "%s", p->shape.name);
+        table_cell(g->table, "%lld", (long long)p->shape.m);
+        table_cell(g->table, "%lld", (long long)p->shape.n);
+        table_cell(g->table, "%lld", (long long)p->shape.k);
+        bench_rate_cells(g->table, &p->result, &rate);
+        table_cell(g->table, "%lld", (long long)p->n_wrong);
+        table_log(g->table);
+        json_t *j = bench_record_begin(g->bench, "gemm", "gemm");
+        if (j) {
+            json_string(j, "shape", p->shape.name);
+            json_int(j, "m", p->shape.m);
+            json_int(j, "n", p->shape.n);
+            json_int(j, "k", p->shape.k);
+            bench_key_ranks(g->bench, dtype_name(g->compute), j);
+        }
+        bench_record_metrics(g->bench);
+        bench_rate_json(&rate, j);
+        if (j) json_int(j, "wrong", p->n_wrong);
+        TRY(bench_record_end(g->bench, &p->result));
     }
     return ERR_OK;
 }

@@ -23,8 +23,10 @@
 #include "store/checkpoint/file.h"
 #include "tools/bench/cases.h"
 
-static err_t check_room(const char *folder, int64_t n_bytes)
+err_t io_check_folder(const char *folder, int64_t n_bytes)
 {
+    if (!fs_exists(folder)) RAISE(ERR_USAGE, "--io-dir %s: no such folder", folder);
+    if (!fs_is_folder(folder)) RAISE(ERR_USAGE, "--io-dir %s is a file; expected a folder", folder);
     struct statvfs info;
     if (statvfs(folder, &info) != 0)
         RAISE(ERR_SYSTEM, "--io-dir %s: cannot query free space: %s", folder, strerror(errno));
@@ -40,14 +42,6 @@ static err_t check_room(const char *folder, int64_t n_bytes)
               "the file size limit is %s (ulimit -f), but --io-bytes needs %s; raise the limit or choose a "
               "smaller --io-bytes",
               figure_bytes((double)fs_size_limit()).text, figure_bytes((double)n_bytes).text);
-    return ERR_OK;
-}
-
-err_t io_check_folder(const char *folder, int64_t n_bytes)
-{
-    if (!fs_exists(folder)) RAISE(ERR_USAGE, "--io-dir %s: no such folder", folder);
-    if (!fs_is_folder(folder)) RAISE(ERR_USAGE, "--io-dir %s is a file; expected a folder", folder);
-    TRY(check_room(folder, n_bytes));
     err_t err = fs_check_writable(folder);
     return err == ERR_OK ? ERR_OK : err_context(err, "--io-dir");
 }

@@ -82,36 +82,6 @@ static err_t warn_if_hosts_differ(const runtime_t *runtime, const uint64_t ids[N
     return err;
 }
 
-/* Collective. Writes rank 0's "fingerprint" into j (NULL on other ranks): {"hardware_id", "fabric_id",
- * "software_id", "hardware", "fabric", "software"}. Ids are XXH3 of the objects' text. Warns about the first
- * host whose hardware or software differs. */
-static err_t fingerprint_record(const runtime_t *runtime, json_t *j)
-{
-    json_t text[N_PARTS] = {{0}};
-    uint64_t ids[N_PARTS];
-    err_t err = ERR_OK;
-    for (int i = 0; i < N_PARTS; i++) {
-        parts[i](runtime, &text[i]);
-        if (err == ERR_OK) err = text[i].status;
-        ids[i] = text[i].text ? XXH3_64bits(text[i].text, text[i].n_bytes) : 0;
-    }
-    err = comm_agree(runtime->comm, err, "the fingerprint");
-    if (err == ERR_OK) err = warn_if_hosts_differ(runtime, ids);
-    if (err == ERR_OK && j) {
-        json_object_begin(j, "fingerprint");
-        for (int i = 0; i < N_PARTS; i++) {
-            char key[32], id[20];
-            snprintf(key, sizeof key, "%s_id", names[i]);
-            snprintf(id, sizeof id, "%016" PRIx64, ids[i]);
-            json_string(j, key, id);
-        }
-        for (int i = 0; i < N_PARTS; i++) json_raw(j, names[i], text[i].text);
-        json_object_end(j);
-    }
-    for (int i = 0; i < N_PARTS; i++) json_free(&text[i]);
-    return err;
-}
-
 /* Hashes time, process and host name: unique to this run. */
 static void make_id(char out[20])
 {
@@ -127,8 +97,10 @@ static void make_id(char out[20])
     snprintf(out, 20, "%016" PRIx64, (uint64_t)XXH3_64bits(&seed, sizeof seed));
 }
 
-static err_t choose_path(const char *requested, char path[FS_PATH_MAX])
+static err_t open_records(bench_t *bench)
 {
+    char path[FS_PATH_MAX];
+    const char *requested = bench->options->out;
     char date[32], folder[FS_PATH_MAX], temp[FS_PATH_MAX];
     clock_stamp(date, sizeof date);
     if (requested && !requested[0]) RAISE(ERR_USAGE, "--out is empty; expected a file");
@@ -136,13 +108,7 @@ static err_t choose_path(const char *requested, char path[FS_PATH_MAX])
                       : snprintf(path, FS_PATH_MAX, "runs/bench-%s.jsonl", date);
     if (n >= FS_PATH_MAX) RAISE(ERR_USAGE, "--out is longer than %d bytes", FS_PATH_MAX);
     TRY(fs_temp_path(path, folder, temp));
-    return fs_make_folder(folder);
-}
-
-static err_t open_records(bench_t *bench)
-{
-    char path[FS_PATH_MAX];
-    TRY(choose_path(bench->options->out, path));
+    TRY(fs_make_folder(folder));
     return metrics_open_file(&bench->log->metrics, path, true);
 }
 
@@ -170,7 +136,30 @@ err_t bench_log_open(bench_t *bench, const opt_group_t *groups, int n_groups)
         json_string(j, "interleaved_with", bench->turns ? turns_other(bench->turns) : NULL);
         opt_json(groups, n_groups, j, "options");
     }
-    TRY(fingerprint_record(&bench->runtime, j));
+    const runtime_t *runtime = &bench->runtime;
+    json_t text[N_PARTS] = {{0}};
+    uint64_t ids[N_PARTS];
+    err_t err = ERR_OK;
+    for (int i = 0; i < N_PARTS; i++) {
+        parts[i](runtime, &text[i]);
+        if (err == ERR_OK) err = text[i].status;
+        ids[i] = text[i].text ? XXH3_64bits(text[i].text, text[i].n_bytes) : 0;
+    }
+    err = comm_agree(runtime->comm, err, "the fingerprint");
+    if (err == ERR_OK) err = warn_if_hosts_differ(runtime, ids);
+    if (err == ERR_OK && j) {
+        json_object_begin(j, "fingerprint");
+        for (int i = 0; i < N_PARTS; i++) {
+            char key[32], id[20];
+            snprintf(key, sizeof key, "%s_id", names[i]);
+            snprintf(id, sizeof id, "%016" PRIx64, ids[i]);
+            json_string(j, key, id);
+        }
+        for (int i = 0; i < N_PARTS; i++) json_raw(j, names[i], text[i].text);
+        json_object_end(j);
+    }
+    for (int i = 0; i < N_PARTS; i++) json_free(&text[i]);
+    TRY(err);
     return comm_agree(bench->comm, metrics_end(&log->metrics, true), what);
 }
 
@@ -236,18 +225,6 @@ static void record_samples(json_t *j, const char *name, const double *sec, int64
     json_array_end(j);
 }
 
-/* Number of samples in each batch. */
-static void record_batches(json_t *j, const bench_result_t *r)
-{
-    json_array_begin(j, "batch_n");
-    for (int64_t batch = 0, i = 0; batch < r->n_batches; batch++) {
-        int64_t first = i;
-        while (i < r->n && r->batch[i] == batch) i++;
-        json_int(j, NULL, i - first);
-    }
-    json_array_end(j);
-}
-
 static void record_result(json_t *j, const bench_result_t *r)
 {
     char loads[64];
@@ -272,7 +249,14 @@ static void record_result(json_t *j, const bench_result_t *r)
     json_int(j, "slowest_rank", r->slowest_rank);
     json_real(j, "slowest_share", r->slowest_share);
     json_real(j, "clock_sec", r->clock_sec);
-    record_batches(j, r);
+    /* Number of samples in each batch. */
+    json_array_begin(j, "batch_n");
+    for (int64_t batch = 0, i = 0; batch < r->n_batches; batch++) {
+        int64_t first = i;
+        while (i < r->n && r->batch[i] == batch) i++;
+        json_int(j, NULL, i - first);
+    }
+    json_array_end(j);
     record_samples(j, "samples", r->sec, r->n);
     for (int part = 0; part < r->parts_of.n; part++) {
         char name[32];

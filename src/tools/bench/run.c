@@ -99,22 +99,6 @@ static void warn_idle(const bench_t *bench, const opt_group_t *groups, int n_gro
     opt_warn_idle(groups, n_groups, whens, facts, NULL);
 }
 
-static void print_header(const bench_t *bench)
-{
-    char cpu[96];
-    const topo_t *topo = &bench->comm->topo;
-    const runtime_t *r = &bench->runtime;
-    machine_cpu_name(cpu, sizeof cpu);
-    log_note("dptrain %s bench", version_number);
-    log_note("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", bench->comm->size,
-             topo->n_hosts, topo->n_hosts > 1 ? "s" : "", r->n_threads, r->n_threads > 1 ? "s" : "",
-             r->backend->name, r->device, bench->comm->ops->name);
-    log_note("  host    %s, %d CPUs, %s, %s", topo->host_name, machine_cpus(),
-             figure_bytes((double)machine_memory_bytes()).text, cpu);
-    if (bench->cpus_are_shared)
-        log_warn("more threads than CPUs: results show how threads share them, not what the machine can do");
-}
-
 static err_t run_bench_case(bench_t *bench, const bench_choice_t *choice, bool alone)
 {
     const bench_case_t *c = choice->which;
@@ -187,7 +171,19 @@ err_t bench_run(const bench_options_t *options, const opt_group_t *groups, int n
     if (err == ERR_OK) {
         bench.n_cpus = machine_cpus();
         bench.cpus_are_shared = bench.comm->topo.local_size * bench.runtime.n_threads > bench.n_cpus;
-        print_header(&bench);
+        char cpu[96];
+        const topo_t *topo = &bench.comm->topo;
+        const runtime_t *r = &bench.runtime;
+        machine_cpu_name(cpu, sizeof cpu);
+        log_note("dptrain %s bench", version_number);
+        log_note("  ranks   %d on %d host%s, %d thread%s each, %s (%s), communicator %s", bench.comm->size,
+                 topo->n_hosts, topo->n_hosts > 1 ? "s" : "", r->n_threads, r->n_threads > 1 ? "s" : "",
+                 r->backend->name, r->device, bench.comm->ops->name);
+        log_note("  host    %s, %d CPUs, %s, %s", topo->host_name, machine_cpus(),
+                 figure_bytes((double)machine_memory_bytes()).text, cpu);
+        if (bench.cpus_are_shared)
+            log_warn(
+                "more threads than CPUs: results show how threads share them, not what the machine can do");
         warn_idle(&bench, groups, n_groups, cases, n);
         bench.load.best_sec = options->clock_sec;
         err = bench_log_open(&bench, groups, n_groups);

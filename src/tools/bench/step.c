@@ -157,12 +157,6 @@ static err_t open_arrangement(step_bench_t *s, arrangement_t *a)
     return comm_barrier_asleep(bench->comm, "preparing a trial");
 }
 
-static void close_arrangement(arrangement_t *a)
-{
-    trial_close(&a->trial);
-    if (a->owns_comm) comm_close(&a->comm);
-}
-
 /* Images per second at the median time, over all ranks. */
 static double rate_of(const arrangement_t *a, const bench_result_t *r)
 {
@@ -218,23 +212,30 @@ static ratio_t efficiency_of(const step_bench_t *s, scaling_t mode, int n_ranks)
     return ratio_of(&s->results[base], r, mode == STRONG ? 1.0 / n_ranks : 1);
 }
 
-/* Collective. Mean seconds of each part of a step over the arrangement's ranks. */
-static err_t mean_cost(step_bench_t *s, const arrangement_t *a, step_cost_t *out)
+static err_t step_report_row(step_bench_t *s, scaling_t mode, int n_ranks, table_t *table)
 {
+    const arrangement_t *a = &s->list[find_arrangement(s, mode, n_ranks)];
+    const bench_result_t *r = &s->results[a - s->list];
+    step_cost_t cost;
+    ratio_t e = efficiency_of(s, mode, n_ranks);
+    /* Mean seconds of each part of a step over the arrangement's ranks. */
     double n = a->n_steps > 0 ? (double)a->n_steps * a->n_ranks : 1;
     double v[] = {a->sums.data, a->sums.forward,   a->sums.backward,
                   a->sums.comm, a->sums.optimizer, a->sums.total};
     for (size_t i = 0; i < sizeof v / sizeof v[0]; i++) v[i] /= n;
     TRY(comm_allreduce(s->bench->comm, v, sizeof v / sizeof v[0], DTYPE_F64, COMM_SUM, "gathering costs"));
-    *out = (step_cost_t){
+    cost = (step_cost_t){
         .data = v[0], .forward = v[1], .backward = v[2], .comm = v[3], .optimizer = v[4], .total = v[5]};
-    return ERR_OK;
-}
-
-static err_t step_record(step_bench_t *s, scaling_t mode, const arrangement_t *a, const step_cost_t *cost,
-                         ratio_t e)
-{
-    const bench_result_t *r = &s->results[a - s->list];
+    table_cell(table, "%s", mode_names[mode]);
+    table_cell(table, "%d", a->n_ranks);
+    table_cell(table, "%lld", (long long)a->batch);
+    table_cell(table, "%.3f%-1s", 1e3 * r->p50, bench_mark(r));
+    table_cell(table, "%.0f", rate_of(a, r));
+    table_cell(table, "%.1f", 100 * (cost.forward + cost.backward) / cost.total);
+    table_cell(table, "%.1f", 100 * cost.comm / cost.total);
+    table_cell(table, "%.1f", 100 * cost.optimizer / cost.total);
+    table_cell(table, "%.1f", 100 * cost.data / cost.total);
+    table_cell(table, isfinite(e.median) ? "%.3f (%.3f–%.3f)" : "-", e.median, e.low, e.high);
     json_t *j = bench_record_begin(s->bench, "step", mode_names[mode]);
     if (j) {
         json_string(j, "model", s->options->model);
@@ -253,32 +254,12 @@ static err_t step_record(step_bench_t *s, scaling_t mode, const arrangement_t *a
         json_real(j, "efficiency", e.median);
         json_real(j, "efficiency_low", e.low);
         json_real(j, "efficiency_high", e.high);
-        json_real(j, "data_wait_share", cost->data / cost->total);
-        json_real(j, "compute_share", (cost->forward + cost->backward) / cost->total);
-        json_real(j, "exposed_comm_share", cost->comm / cost->total);
-        json_real(j, "optimizer_share", cost->optimizer / cost->total);
+        json_real(j, "data_wait_share", cost.data / cost.total);
+        json_real(j, "compute_share", (cost.forward + cost.backward) / cost.total);
+        json_real(j, "exposed_comm_share", cost.comm / cost.total);
+        json_real(j, "optimizer_share", cost.optimizer / cost.total);
     }
     return bench_record_end(s->bench, r);
-}
-
-static err_t step_report_row(step_bench_t *s, scaling_t mode, int n_ranks, table_t *table)
-{
-    const arrangement_t *a = &s->list[find_arrangement(s, mode, n_ranks)];
-    const bench_result_t *r = &s->results[a - s->list];
-    step_cost_t cost;
-    ratio_t e = efficiency_of(s, mode, n_ranks);
-    TRY(mean_cost(s, a, &cost));
-    table_cell(table, "%s", mode_names[mode]);
-    table_cell(table, "%d", a->n_ranks);
-    table_cell(table, "%lld", (long long)a->batch);
-    table_cell(table, "%.3f%-1s", 1e3 * r->p50, bench_mark(r));
-    table_cell(table, "%.0f", rate_of(a, r));
-    table_cell(table, "%.1f", 100 * (cost.forward + cost.backward) / cost.total);
-    table_cell(table, "%.1f", 100 * cost.comm / cost.total);
-    table_cell(table, "%.1f", 100 * cost.optimizer / cost.total);
-    table_cell(table, "%.1f", 100 * cost.data / cost.total);
-    table_cell(table, isfinite(e.median) ? "%.3f (%.3f–%.3f)" : "-", e.median, e.low, e.high);
-    return step_record(s, mode, a, &cost, e);
 }
 
 static err_t step_report(step_bench_t *s)
@@ -343,7 +324,9 @@ static err_t step_run(bench_t *bench, const void *options)
     err_t err = measure_arrangements(s);
     runtime_abort_alone(&bench->runtime, err);
     for (int i = s->n - 1; i >= 0; i--) {
-        close_arrangement(&s->list[i]);
+        arrangement_t *a = &s->list[i];
+        trial_close(&a->trial);
+        if (a->owns_comm) comm_close(&a->comm);
         bench_result_free(&s->results[i]);
     }
     mem_free(&s);
