@@ -26,17 +26,6 @@ static const char usage[] =
     "usage: mpirun -np N dptrain bench CASE… [options]\n\n"
     "Measures this cluster. Name the cases before the options; all runs every case:\n\n";
 
-static void print_usage(char *out, size_t n_bytes)
-{
-    size_t used = (size_t)snprintf(out, n_bytes, "%s", usage);
-    for (int i = 0; bench_cases[i]; i++)
-        used += (size_t)snprintf(out + used, n_bytes - used, "  %-6s %s\n", bench_cases[i]->name,
-                                 bench_cases[i]->summary);
-    snprintf(out + used, n_bytes - used,
-             "\f\nEach point is repeated until its median is precise enough (--ci) or its\n"
-             "time is up (--budget). Exit code 1: a result was wrong.\n");
-}
-
 static err_t add_case(request_t *r, const bench_case_t *c)
 {
     ASSERT(r->n_cases < MAX_CASES);
@@ -131,7 +120,14 @@ err_t cmd_bench(const cmd_context_t *context)
     char text[2048];
     int n_words;
     err_t err = bind_request(&r, context, &n_words);
-    print_usage(text, sizeof text);
+    size_t n_bytes = sizeof text;
+    size_t used = (size_t)snprintf(text, n_bytes, "%s", usage);
+    for (int i = 0; bench_cases[i]; i++)
+        used += (size_t)snprintf(text + used, n_bytes - used, "  %-6s %s\n", bench_cases[i]->name,
+                                 bench_cases[i]->summary);
+    snprintf(text + used, n_bytes - used,
+             "\f\nEach point is repeated until its median is precise enough (--ci) or its\n"
+             "time is up (--budget). Exit code 1: a result was wrong.\n");
     for (int i = 0; bench_cases[i]; i++)
         cmd_tell_word(context, "case", bench_cases[i]->name, bench_cases[i]->summary);
     cmd_tell_word(context, "case", "all", "every case");

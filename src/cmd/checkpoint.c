@@ -42,21 +42,6 @@ static const opt_t table[] = {
 
 static const char *const verbs[] = {"show", "verify", "compare", "export", NULL};
 
-static err_t show_checkpoint(const char *where)
-{
-    char path[FS_PATH_MAX];
-    TRY(model_file_locate(where, path, NULL));
-    return checkpoint_show(path);
-}
-
-static err_t compare_checkpoints(const char *const *wheres, double within)
-{
-    char a[FS_PATH_MAX], b[FS_PATH_MAX];
-    TRY(model_file_locate(wheres[0], a, NULL));
-    TRY(model_file_locate(wheres[1], b, NULL));
-    return checkpoint_compare(a, b, within);
-}
-
 static err_t run_verb(const char *const *args, int n, const opt_group_t *group)
 {
     const checkpoint_options_t *options = group->values;
@@ -74,11 +59,19 @@ static err_t run_verb(const char *const *args, int n, const opt_group_t *group)
     }
     if (is_compare) {
         if (n != 3) RAISE(ERR_USAGE, "dptrain checkpoint compare: expected two checkpoints or run folders");
-        return compare_checkpoints(args + 1, options->within);
+        const char *const *wheres = args + 1;
+        double within = options->within;
+        char a[FS_PATH_MAX], b[FS_PATH_MAX];
+        TRY(model_file_locate(wheres[0], a, NULL));
+        TRY(model_file_locate(wheres[1], b, NULL));
+        return checkpoint_compare(a, b, within);
     }
     if (strcmp(verb, "show") == 0) {
         if (n != 2) RAISE(ERR_USAGE, "dptrain checkpoint show: expected one checkpoint or run folder");
-        return show_checkpoint(args[1]);
+        const char *where = args[1];
+        char path[FS_PATH_MAX];
+        TRY(model_file_locate(where, path, NULL));
+        return checkpoint_show(path);
     }
     if (strcmp(verb, "verify") == 0) {
         if (n < 2) RAISE(ERR_USAGE, "dptrain checkpoint verify: expected checkpoints or run folders");

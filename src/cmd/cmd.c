@@ -335,12 +335,6 @@ void cmd_tell_word(const cmd_context_t *context, const char *kind, const char *n
         print_out("%s\t%s\t%s\n", kind, name, summary);
 }
 
-static void print_commands_tsv(const cmd_t *list)
-{
-    print_out("version\t%s\n", version_number);
-    for (const cmd_t *cmd = list; cmd->name; cmd++) print_out("command\t%s\t%s\n", cmd->name, cmd->summary);
-}
-
 static err_t print_commands(const cmd_t *list)
 {
     const cmd_context_t context = {.name = {""}};
@@ -374,7 +368,9 @@ err_t cmd_help_commands(const char *word, const cmd_t *list)
     const char *topic;
     if (!log_speaks()) return ERR_OK;
     if (help_of_word(word, &topic) == HELP_TSV) {
-        print_commands_tsv(list);
+        print_out("version\t%s\n", version_number);
+        for (const cmd_t *cmd = list; cmd->name; cmd++)
+            print_out("command\t%s\t%s\n", cmd->name, cmd->summary);
         return ERR_OK;
     }
     return cmd_fail(print_commands(list));

@@ -71,11 +71,6 @@ static err_t raise_unknown(const char *word)
     RAISE(ERR_USAGE, "unknown command '%s'; dptrain --help lists them", word);
 }
 
-static void print_version(void)
-{
-    if (log_speaks()) print_out("dptrain %s (%s, %s)\n", version_number, version_git_hash, version_compiler);
-}
-
 static const cmd_t *find_command(const char *name)
 {
     for (const cmd_t *cmd = cmds; cmd->name; cmd++)
@@ -117,7 +112,8 @@ static err_t run_words(int argc, char **argv, void (*abort_job)(err_t code))
     if (err != ERR_OK) return cmd_fail(err);
     if (strcmp(word, "help") == 0 || cmd_is_help(word)) return help_first(argc, argv, abort_job);
     if (strcmp(word, "version") == 0 || strcmp(word, "--version") == 0) {
-        print_version();
+        if (log_speaks())
+            print_out("dptrain %s (%s, %s)\n", version_number, version_git_hash, version_compiler);
         return ERR_OK;
     }
     if (word[0] == '-' || argc < 2) {

@@ -98,21 +98,6 @@ static err_t check_options(const options_t *options, opt_group_t groups[N_GROUPS
     return trained_is_weights(where) ? check_kind(groups, weights->model) : ERR_OK;
 }
 
-static err_t predict_with(runtime_t *runtime, const char *where, trained_model_t *model,
-                          const image_list_t *list, const options_t *o, const opt_group_t groups[N_GROUPS])
-{
-    predict_detector_options_t detector = {.data = o->predict.data,
-                                           .out = o->predict.out,
-                                           .json = o->predict.json,
-                                           .threshold = o->threshold,
-                                           .weights = o->predict.weights,
-                                           .detector = o->detector};
-    detector.detector.canvas_given = groups[GROUP_CANVAS].given;
-    const char *name = trained_is_weights(where) ? o->predict.weights.model : model->about.model;
-    return model_detects(name) ? predict_detector(runtime, where, model, list, &detector)
-                               : predict_images(runtime, where, model, list, &o->predict);
-}
-
 static err_t predict(runtime_t *runtime, const char *where, const image_list_t *list, const options_t *o,
                      opt_group_t groups[N_GROUPS])
 {
@@ -120,7 +105,18 @@ static err_t predict(runtime_t *runtime, const char *where, const image_list_t *
     err_t err = trained_open(runtime->comm, where, runtime->backend, &model);
     if (err == ERR_OK && !trained_is_weights(where))
         err = comm_agree(runtime->comm, check_kind(groups, model.about.model), "loading the checkpoint");
-    if (err == ERR_OK) err = predict_with(runtime, where, &model, list, o, groups);
+    if (err == ERR_OK) {
+        predict_detector_options_t detector = {.data = o->predict.data,
+                                               .out = o->predict.out,
+                                               .json = o->predict.json,
+                                               .threshold = o->threshold,
+                                               .weights = o->predict.weights,
+                                               .detector = o->detector};
+        detector.detector.canvas_given = groups[GROUP_CANVAS].given;
+        const char *name = trained_is_weights(where) ? o->predict.weights.model : model.about.model;
+        err = model_detects(name) ? predict_detector(runtime, where, &model, list, &detector)
+                                  : predict_images(runtime, where, &model, list, &o->predict);
+    }
     trained_free(&model);
     return err;
 }

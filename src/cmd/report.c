@@ -232,17 +232,6 @@ static const opt_t history_table[] = {
      "with --fail-on-change, exit code 0, not 6, if there are too few recordings", OPT_COMMON},
 };
 
-/* One report per file: its memory is freed before the next file is read. */
-static err_t read_file(const report_history_files_t *files, const char *name, history_t *history,
-                       err_t *worst)
-{
-    report_t report = {.only_case = files->only_case, .only_test = files->only_test};
-    err_t err = report_files_read(&report, &name, 1, worst);
-    if (err == ERR_OK) err = history_add(history, &report);
-    report_free(&report);
-    return err;
-}
-
 /* Adds the recordings to the history one by one, and logs what was left out; call history_finish afterwards.
  * `worst` as in report_files_read. ERR_DATA: a folder without recordings. */
 static err_t report_history_read(const report_history_files_t *files, history_t *history, err_t *worst)
@@ -253,7 +242,14 @@ static err_t report_history_read(const report_history_files_t *files, history_t 
         const char **names = NULL;
         int n = 0;
         err = report_files_expand(&arena, files->names[i], &names, &n);
-        for (int k = 0; k < n && err == ERR_OK; k++) err = read_file(files, names[k], history, worst);
+        for (int k = 0; k < n && err == ERR_OK; k++) {
+            /* One report per file: its memory is freed before the next file is read. */
+            const char *name = names[k];
+            report_t report = {.only_case = files->only_case, .only_test = files->only_test};
+            err = report_files_read(&report, &name, 1, worst);
+            if (err == ERR_OK) err = history_add(history, &report);
+            report_free(&report);
+        }
         arena_reset(&arena);
     }
     arena_free(&arena);

@@ -28,23 +28,17 @@ static const char *file_of(const char *command)
     return scripts[i].file;
 }
 
-/* The folder of this program, without a slash at the end. */
-static err_t own_folder(char out[FS_PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", out, FS_PATH_MAX - 1);
-    if (n < 0) RAISE(ERR_SYSTEM, "cannot tell where this program is: /proc/self/exe: %s", strerror(errno));
-    out[n] = '\0';
-    char *slash = strrchr(out, '/');
-    *(slash ? slash : out) = '\0';
-    return ERR_OK;
-}
-
 /* Beside the program in the source tree, below share in an installation, beside libexec in a bundle. */
 static err_t find_script(const char *file, char out[FS_PATH_MAX])
 {
     static const char *const places[] = {"scripts", "../share/dptrain/scripts", "../scripts"};
     char own[FS_PATH_MAX], folder[FS_PATH_MAX];
-    TRY(own_folder(own));
+    /* The folder of this program, without a slash at the end. */
+    ssize_t n = readlink("/proc/self/exe", own, FS_PATH_MAX - 1);
+    if (n < 0) RAISE(ERR_SYSTEM, "cannot tell where this program is: /proc/self/exe: %s", strerror(errno));
+    own[n] = '\0';
+    char *slash = strrchr(own, '/');
+    *(slash ? slash : own) = '\0';
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         TRY(fs_join(folder, own, places[i]));
         TRY(fs_join(out, folder, file));
@@ -52,23 +46,6 @@ static err_t find_script(const char *file, char out[FS_PATH_MAX])
     }
     RAISE(ERR_SYSTEM, "no %s in %s/scripts or %s/../share/dptrain/scripts; make install puts it there", file,
           own, own);
-}
-
-/* $CALLED_AS tells the script's help its name; unlike $DPTRAIN_…, it is not passed to ranks. Only fails: on
- * success the process is the script. */
-static err_t become(char *path, const cmd_context_t *context)
-{
-    sigset_t none;
-    char as[64];
-    snprintf(as, sizeof as, "dptrain %s", context->name[0]);
-    char **words = context->argv - 1; /* its first word is the command's name */
-    words[0] = path;
-    sigemptyset(&none);
-    pthread_sigmask(SIG_SETMASK, &none, NULL); /* main blocked signals for its threads */
-    signal(SIGXFSZ, SIG_DFL);
-    setenv("CALLED_AS", as, 1);
-    execv(path, words);
-    RAISE(ERR_SYSTEM, "cannot start %s: %s", path, strerror(errno));
 }
 
 static err_t start_script(const cmd_context_t *context)
@@ -87,7 +64,19 @@ static err_t start_script(const cmd_context_t *context)
         print_out("script\t%s\n", path);
         return ERR_OK;
     }
-    return become(path, context);
+    /* $CALLED_AS tells the script's help its name; unlike $DPTRAIN_…, it is not passed to ranks. Only fails: on
+     * success the process is the script. */
+    sigset_t none;
+    char as[64];
+    snprintf(as, sizeof as, "dptrain %s", context->name[0]);
+    char **words = context->argv - 1; /* its first word is the command's name */
+    words[0] = path;
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, NULL); /* main blocked signals for its threads */
+    signal(SIGXFSZ, SIG_DFL);
+    setenv("CALLED_AS", as, 1);
+    execv(path, words);
+    RAISE(ERR_SYSTEM, "cannot start %s: %s", path, strerror(errno));
 }
 
 err_t cmd_script(const cmd_context_t *context)
