@@ -119,29 +119,6 @@ static void pack_plan_free(pack_plan_t *plan)
     mem_free(&plan->shard_bytes);
 }
 
-/* The index's head. */
-static err_t pack_plan_head(const source_t *source, const pack_options_t *options, const pack_plan_t *plan,
-                            shard_head_t *out)
-{
-    *out = (shard_head_t){.n_categories = source->n_categories,
-                          .has_annotations = source->has_annotations,
-                          .shard_bytes = options->shard_bytes,
-                          .resize = options->resize,
-                          .quality = options->resize ? options->quality : 0,
-                          .plan = plan->hash,
-                          .data_hash = plan->data_hash};
-    for (int64_t k = 0; k < plan->n_shards; k++) out->n_shards[plan->shards[k].split]++;
-    for (int s = 0; s < SPLIT_COUNT; s++) out->n_samples[s] = source->n_samples[s];
-    for (int32_t c = 0; c < source->n_categories; c++)
-        if (strlen(source->categories[c].name) >= SHARD_TEXT_MAX ||
-            strlen(source->categories[c].supergroup) >= SHARD_TEXT_MAX)
-            RAISE(ERR_DATA, "the category %.60s… has a name or supercategory longer than %d bytes",
-                  source->categories[c].name, SHARD_TEXT_MAX - 1);
-    snprintf(out->source_kind, sizeof out->source_kind, "%s", source->ops->kind);
-    snprintf(out->source_path, sizeof out->source_path, "%s", source->path);
-    return ERR_OK;
-}
-
 typedef struct opening {
     const char *path;
     const list_rules_t *rules;
@@ -340,17 +317,6 @@ static err_t open_packer(packer_t *p)
     return pack_resizer_new(p->options->resize, p->options->quality, &p->resizer);
 }
 
-static void close_packer(packer_t *p)
-{
-    shard_discard(&p->writer);
-    interrupt_removes(NULL);
-    for (int64_t k = 0; p->done && k < p->plan.n_shards; k++) mem_free(&p->done[k].entries);
-    mem_free(&p->done);
-    pack_resizer_free(&p->resizer);
-    source_free_buffer(p->source, &p->buffer);
-    pack_plan_free(&p->plan);
-}
-
 /* Keeps the current shard if an earlier run completed it. A damaged one is written again. */
 static err_t keep_shard(packer_t *p, bool *kept)
 {
@@ -365,16 +331,6 @@ static err_t keep_shard(packer_t *p, bool *kept)
     if (err != ERR_DATA) return err;
     mem_free(&done->entries);
     log_warn("rewriting a shard: %s", err_message());
-    return ERR_OK;
-}
-
-static err_t begin_shard(packer_t *p)
-{
-    char temp[FS_PATH_MAX];
-    TRY(shard_temp_path(&p->plan.shards[p->now], temp));
-    interrupt_removes(temp);
-    TRY(shard_create(&p->plan.shards[p->now], &p->writer));
-    p->at = 0;
     return ERR_OK;
 }
 
@@ -415,33 +371,42 @@ static err_t pack_step(void *context, int64_t *n_done, bool *finished)
     if (*finished) return ERR_OK;
     if (p->writer) return add_sample(p, n_done);
     TRY(keep_shard(p, &kept));
-    if (!kept) return begin_shard(p);
+    if (!kept) {
+        char temp[FS_PATH_MAX];
+        TRY(shard_temp_path(&p->plan.shards[p->now], temp));
+        interrupt_removes(temp);
+        TRY(shard_create(&p->plan.shards[p->now], &p->writer));
+        p->at = 0;
+        return ERR_OK;
+    }
     *n_done = p->plan.shard_bytes[p->now];
     p->now += p->comm->size;
     return ERR_OK;
 }
 
-/* Sends a shard's entries to rank 0, which stores them in the index. Other ranks receive them in `scratch`.
- * Collective. */
-static err_t gather_shard(packer_t *p, int64_t k, shard_index_t *index, shard_entry_t *scratch)
-{
-    const shard_plan_t *plan = &p->plan.shards[k];
-    int owner = (int)(k % p->comm->size);
-    shard_file_t *file = index ? &index->files[plan->split][plan->number] : &p->done[k].file;
-    shard_entry_t *entries = index ? &index->entries[plan->split][plan->first] : scratch;
-    int64_t n_bytes = plan->n_samples * (int64_t)sizeof *entries;
-    if (owner == p->comm->rank) {
-        *file = p->done[k].file;
-        memcpy(entries, p->done[k].entries, (size_t)n_bytes);
-    }
-    TRY(comm_broadcast(p->comm, file, sizeof *file, owner, "gathering the index"));
-    return comm_broadcast(p->comm, entries, n_bytes, owner, "gathering the index");
-}
-
 static err_t new_index(packer_t *p, shard_index_t **out)
 {
     shard_head_t head;
-    TRY(pack_plan_head(p->source, p->options, &p->plan, &head));
+    /* The index's head. */
+    const source_t *source = p->source;
+    const pack_options_t *options = p->options;
+    const pack_plan_t *plan = &p->plan;
+    head = (shard_head_t){.n_categories = source->n_categories,
+                          .has_annotations = source->has_annotations,
+                          .shard_bytes = options->shard_bytes,
+                          .resize = options->resize,
+                          .quality = options->resize ? options->quality : 0,
+                          .plan = plan->hash,
+                          .data_hash = plan->data_hash};
+    for (int64_t k = 0; k < plan->n_shards; k++) head.n_shards[plan->shards[k].split]++;
+    for (int s = 0; s < SPLIT_COUNT; s++) head.n_samples[s] = source->n_samples[s];
+    for (int32_t c = 0; c < source->n_categories; c++)
+        if (strlen(source->categories[c].name) >= SHARD_TEXT_MAX ||
+            strlen(source->categories[c].supergroup) >= SHARD_TEXT_MAX)
+            RAISE(ERR_DATA, "the category %.60s… has a name or supercategory longer than %d bytes",
+                  source->categories[c].name, SHARD_TEXT_MAX - 1);
+    snprintf(head.source_kind, sizeof head.source_kind, "%s", source->ops->kind);
+    snprintf(head.source_path, sizeof head.source_path, "%s", source->path);
     TRY(shard_index_new(&head, out));
     for (int32_t c = 0; c < p->source->n_categories; c++) {
         const category_t *from = &p->source->categories[c];
@@ -472,27 +437,26 @@ static err_t gather_index(packer_t *p)
     err_t err = p->comm->rank == 0 ? new_index(p, &index)
                                    : mem_new_array(most, sizeof *scratch, "the records of a shard", &scratch);
     TRY_OUT(err, comm_agree(p->comm, err, "gathering the index"));
-    for (int64_t k = 0; k < p->plan.n_shards; k++) TRY_OUT(err, gather_shard(p, k, index, scratch));
+    for (int64_t k = 0; k < p->plan.n_shards; k++) {
+        /* Sends a shard's entries to rank 0, which stores them in the index. Other ranks receive them in `scratch`.
+         * Collective. */
+        const shard_plan_t *plan = &p->plan.shards[k];
+        int owner = (int)(k % p->comm->size);
+        shard_file_t *file = index ? &index->files[plan->split][plan->number] : &p->done[k].file;
+        shard_entry_t *entries = index ? &index->entries[plan->split][plan->first] : scratch;
+        int64_t n_bytes = plan->n_samples * (int64_t)sizeof *entries;
+        if (owner == p->comm->rank) {
+            *file = p->done[k].file;
+            memcpy(entries, p->done[k].entries, (size_t)n_bytes);
+        }
+        TRY_OUT(err, comm_broadcast(p->comm, file, sizeof *file, owner, "gathering the index"));
+        TRY_OUT(err, comm_broadcast(p->comm, entries, n_bytes, owner, "gathering the index"));
+    }
     err = comm_agree(p->comm, index ? write_index(index, p->options->out) : ERR_OK, "writing the index");
 out:
     shard_index_free(&index);
     mem_free(&scratch);
     return err;
-}
-
-/* Sums the ranks' results. Collective. */
-static err_t sum_up(packer_t *p, pack_result_t *out)
-{
-    int64_t sums[3] = {p->n_kept, 0, 0};
-    for (int64_t k = p->comm->rank; k < p->plan.n_shards; k += p->comm->size) {
-        sums[1] += p->done[k].file.n_bytes;
-        for (int64_t i = 0; i < p->done[k].file.n_samples; i++) sums[2] += p->done[k].entries[i].n_bytes;
-    }
-    TRY(comm_allreduce(p->comm, sums, 3, DTYPE_I64, COMM_SUM, "summing up the packed shards"));
-    *out = (pack_result_t){
-        .n_image_bytes = sums[2], .n_shards = p->plan.n_shards, .n_kept = sums[0], .n_bytes = sums[1]};
-    for (int s = 0; s < SPLIT_COUNT; s++) out->n_samples += p->source->n_samples[s];
-    return ERR_OK;
 }
 
 static void warn_bad(void *context, const char *what)
@@ -554,10 +518,25 @@ static err_t pack_all(comm_t *comm, const source_t *source, const pack_options_t
     TRY_OUT(err, comm_agree(comm, open_packer(&p), "start-up"));
     const pack_work_t work = {"packing", p.plan.n_bytes, &p, pack_step};
     TRY_OUT(err, pack_work_run(comm, &work));
-    TRY_OUT(err, sum_up(&p, out));
+    /* Sums the ranks' results. Collective. */
+    int64_t sums[3] = {p.n_kept, 0, 0};
+    for (int64_t k = p.comm->rank; k < p.plan.n_shards; k += p.comm->size) {
+        sums[1] += p.done[k].file.n_bytes;
+        for (int64_t i = 0; i < p.done[k].file.n_samples; i++) sums[2] += p.done[k].entries[i].n_bytes;
+    }
+    TRY_OUT(err, comm_allreduce(p.comm, sums, 3, DTYPE_I64, COMM_SUM, "summing up the packed shards"));
+    *out = (pack_result_t){
+        .n_image_bytes = sums[2], .n_shards = p.plan.n_shards, .n_kept = sums[0], .n_bytes = sums[1]};
+    for (int s = 0; s < SPLIT_COUNT; s++) out->n_samples += p.source->n_samples[s];
     err = gather_index(&p);
 out:
-    close_packer(&p);
+    shard_discard(&p.writer);
+    interrupt_removes(NULL);
+    for (int64_t k = 0; p.done && k < p.plan.n_shards; k++) mem_free(&p.done[k].entries);
+    mem_free(&p.done);
+    pack_resizer_free(&p.resizer);
+    source_free_buffer(p.source, &p.buffer);
+    pack_plan_free(&p.plan);
     return err;
 }
 

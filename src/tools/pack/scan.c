@@ -27,22 +27,6 @@ typedef struct shown {
     int n_tenths;
 } shown_t;
 
-static void work_show(const pack_work_t *work, int64_t n_done, shown_t *shown)
-{
-    char text[160];
-    figure_t left = {""};
-    double sec = clock_sec() - shown->begun_sec;
-    if (n_done > 0 && n_done < work->n_total && sec > 2)
-        left = figure_duration(sec * (double)(work->n_total - n_done) / (double)n_done);
-    snprintf(text, sizeof text, "%s of %s%s%s", figure_bytes((double)n_done).text,
-             figure_bytes((double)work->n_total).text, left.text[0] ? ", left " : "", left.text);
-    progress_draw(work->label, n_done, work->n_total, text);
-    int n_tenths = work->n_total > 0 ? (int)(10 * n_done / work->n_total) : 10;
-    if (progress_wants_lines() && sec > 10 && n_tenths > shown->n_tenths)
-        log_note("%s: %s", work->label, text);
-    shown->n_tenths = n_tenths;
-}
-
 err_t pack_work_run(comm_t *comm, const pack_work_t *work)
 {
     shown_t shown = {.begun_sec = clock_sec()};
@@ -61,7 +45,20 @@ err_t pack_work_run(comm_t *comm, const pack_work_t *work)
         err = comm_agree(comm, err, work->label);
         if (err == ERR_OK) err = comm_allreduce(comm, counts, 2, DTYPE_I64, COMM_SUM, work->label);
         n_done += counts[0];
-        if (err == ERR_OK) work_show(work, n_done, &shown);
+        if (err == ERR_OK) {
+            char text[160];
+            figure_t left = {""};
+            double sec = clock_sec() - shown.begun_sec;
+            if (n_done > 0 && n_done < work->n_total && sec > 2)
+                left = figure_duration(sec * (double)(work->n_total - n_done) / (double)n_done);
+            snprintf(text, sizeof text, "%s of %s%s%s", figure_bytes((double)n_done).text,
+                     figure_bytes((double)work->n_total).text, left.text[0] ? ", left " : "", left.text);
+            progress_draw(work->label, n_done, work->n_total, text);
+            int n_tenths = work->n_total > 0 ? (int)(10 * n_done / work->n_total) : 10;
+            if (progress_wants_lines() && sec > 10 && n_tenths > shown.n_tenths)
+                log_note("%s: %s", work->label, text);
+            shown.n_tenths = n_tenths;
+        }
         if (err != ERR_OK || counts[1] == 0) {
             progress_clear_line();
             return err;
@@ -199,23 +196,19 @@ split_t scan_split(const int64_t counts[SPLIT_COUNT], int64_t *number)
     return SPLIT_VAL;
 }
 
-/* A name that finds the image again. */
-static void name_image(const scan_t *scan, split_t split, int64_t number, const sample_t *sample, char *out)
-{
-    if (scan->options->shards)
-        snprintf(out, NAME_MAX_BYTES, "%s sample %lld of %s (\"%s\", id %lld)", split_words[split],
-                 (long long)number, scan->options->path, sample->name, (long long)sample->id);
-    else
-        snprintf(out, NAME_MAX_BYTES, "%s of the %s split", sample->name, split_names[split]);
-}
-
 /* Compares the headers with the source's list, and decodes. */
 static err_t check_image(scan_worker_t *w, split_t split, int64_t number, const sample_t *sample)
 {
     char name[NAME_MAX_BYTES];
     image_info_t info;
     image_t image;
-    name_image(w->scan, split, number, sample, name);
+    /* A name that finds the image again. */
+    const scan_t *scan = w->scan;
+    if (scan->options->shards)
+        snprintf(name, NAME_MAX_BYTES, "%s sample %lld of %s (\"%s\", id %lld)", split_words[split],
+                 (long long)number, scan->options->path, sample->name, (long long)sample->id);
+    else
+        snprintf(name, NAME_MAX_BYTES, "%s of the %s split", sample->name, split_names[split]);
     const image_bytes_t bytes = {name, sample->bytes, sample->n_bytes};
     TRY(source_info(sample, name, &info));
     if (info.stored_width != sample->width || info.stored_height != sample->height)
@@ -266,28 +259,6 @@ static void *thread_main(void *context)
     return NULL;
 }
 
-/* Without a thread, the others do its work. */
-static void start_workers(scan_t *scan)
-{
-    for (int i = 1; i < scan->n_threads && i < scan->n; i++) {
-        scan_worker_t *w = &scan->workers[i];
-        w->started = thread_start(&w->thread, thread_main, w) == 0;
-    }
-}
-
-/* The first failure of a thread. */
-static err_t join_workers(scan_t *scan)
-{
-    const err_info_t *first = NULL;
-    for (int i = 0; i < scan->n_threads; i++) {
-        scan_worker_t *w = &scan->workers[i];
-        if (w->started) pthread_join(w->thread, NULL);
-        w->started = false;
-        if (!first && w->failed.code != ERR_OK) first = &w->failed;
-    }
-    return first ? err_put(first) : ERR_OK;
-}
-
 /* pack_work_t's step: checks a block. */
 static err_t scan_step(void *context, int64_t *n_done, bool *finished)
 {
@@ -299,9 +270,21 @@ static err_t scan_step(void *context, int64_t *n_done, bool *finished)
     scan->n = left < scan->block ? left : scan->block;
     atomic_store(&scan->next, 0);
     atomic_store(&scan->n_bytes, 0);
-    start_workers(scan);
+    /* Without a thread, the others do its work. */
+    for (int i = 1; i < scan->n_threads && i < scan->n; i++) {
+        scan_worker_t *w = &scan->workers[i];
+        w->started = thread_start(&w->thread, thread_main, w) == 0;
+    }
     thread_main(&scan->workers[0]);
-    err_t err = join_workers(scan);
+    /* The first failure of a thread. */
+    const err_info_t *first = NULL;
+    for (int i = 0; i < scan->n_threads; i++) {
+        scan_worker_t *w = &scan->workers[i];
+        if (w->started) pthread_join(w->thread, NULL);
+        w->started = false;
+        if (!first && w->failed.code != ERR_OK) first = &w->failed;
+    }
+    err_t err = first ? err_put(first) : ERR_OK;
     for (int64_t i = 0; i < scan->n; i++) {
         if (scan->why[i]) findings_add(scan->findings, scan->why[i], scan->first + i);
         mem_free(&scan->why[i]);
@@ -329,23 +312,18 @@ static err_t scan_open(comm_t *comm, scan_t *scan)
     return comm_agree(comm, err, o->label);
 }
 
-static void scan_close(scan_t *scan)
-{
-    for (int i = 0; scan->workers && i < scan->n_threads; i++) {
-        image_decoder_free(&scan->workers[i].decoder);
-        if (scan->options->source) source_free_buffer(scan->options->source, &scan->workers[i].buffer);
-        mem_free(&scan->workers[i].shard_buffer.block);
-    }
-    mem_free(&scan->workers);
-    mem_free(&scan->why);
-}
-
 err_t scan_run(comm_t *comm, const scan_options_t *options, findings_t *findings)
 {
     scan_t scan = {.comm = comm, .options = options, .findings = findings};
     const pack_work_t work = {options->label, options->n_bytes, &scan, scan_step};
     err_t err = scan_open(comm, &scan);
     if (err == ERR_OK) err = pack_work_run(comm, &work);
-    scan_close(&scan);
+    for (int i = 0; scan.workers && i < scan.n_threads; i++) {
+        image_decoder_free(&scan.workers[i].decoder);
+        if (scan.options->source) source_free_buffer(scan.options->source, &scan.workers[i].buffer);
+        mem_free(&scan.workers[i].shard_buffer.block);
+    }
+    mem_free(&scan.workers);
+    mem_free(&scan.why);
     return err;
 }

@@ -65,20 +65,6 @@ static err_t read_index(verifier_t *v)
     return note_error(v, shard_manifest_check(v->index, &seal, v->path));
 }
 
-/* Sends rank 0's index to all ranks, so that the file is read once. Collective. */
-static err_t share_index(verifier_t *v)
-{
-    int64_t n_block = v->index ? v->index->head->n_block : 0;
-    void *block = v->index ? v->index->head : NULL;
-    TRY(comm_broadcast_block(v->comm, &block, &n_block, "sending the index"));
-    err_t err = ERR_OK;
-    if (!v->index) {
-        err = shard_index_unpack(block, n_block, &v->index);
-        mem_free(&block);
-    }
-    return comm_agree(v->comm, err, "reading the index");
-}
-
 /* Of the shards' files, or of all images. */
 static int64_t count_bytes(const verifier_t *v, bool images)
 {
@@ -141,7 +127,16 @@ static err_t open_target(verifier_t *v, bool *shards)
         return ERR_OK;
     }
     TRY(comm_agree(v->comm, v->comm->rank == 0 ? read_index(v) : ERR_OK, "reading the index"));
-    return share_index(v);
+    /* Sends rank 0's index to all ranks, so that the file is read once. Collective. */
+    int64_t n_block = v->index ? v->index->head->n_block : 0;
+    void *block = v->index ? v->index->head : NULL;
+    TRY(comm_broadcast_block(v->comm, &block, &n_block, "sending the index"));
+    err_t err = ERR_OK;
+    if (!v->index) {
+        err = shard_index_unpack(block, n_block, &v->index);
+        mem_free(&block);
+    }
+    return comm_agree(v->comm, err, "reading the index");
 }
 
 err_t pack_verify(comm_t *comm, const char *path, const pack_verify_options_t *options,
