@@ -84,26 +84,6 @@ static void make_scales(plot_t *p)
     p->y.to = TOP;
 }
 
-static void draw_axes(const plot_t *p)
-{
-    double last_end = -INFINITY;
-    for (int i = 0; i < p->y.n_ticks; i++) {
-        double y = svg_scale_at(&p->y, p->y.ticks[i]);
-        svg_line(p->out, "grid", p->left, y, p->right, y);
-        svg_text(p->out, p->left - 5, y + 4, SVG_END, "", p->width, p->y.labels[i].text);
-    }
-    for (int i = 0; i < p->x.n_ticks; i++) {
-        double x = svg_scale_at(&p->x, p->x.ticks[i]), half, at = label_at(&p->x, p->width, i, &half);
-        svg_line(p->out, "axis", x, p->bottom, x, p->bottom + 4);
-        if (at - half < last_end + LABEL_GAP) continue;
-        svg_text(p->out, at, p->bottom + 15, SVG_MIDDLE, "", p->width, p->x.labels[i].text);
-        last_end = at + half;
-    }
-    svg_line(p->out, "axis", p->left, p->bottom, p->right, p->bottom);
-    svg_text(p->out, 0, 11, SVG_START, "", p->width, p->chart->y.title);
-    svg_text(p->out, p->right, p->bottom + 29, SVG_END, "", p->width, p->chart->x.title);
-}
-
 static void draw_reference(const plot_t *p)
 {
     if (!svg_scale_has(&p->y, p->chart->reference)) return;
@@ -245,7 +225,22 @@ void chart_lines_draw(FILE *out, const chart_lines_t *chart)
     if (crossed) entries[n++] = (svg_entry_t){.name = "disturbed", .sample = SVG_SAMPLE_CROSS};
     make_scales(&p);
     svg_begin(out, p.width, p.bottom + BELOW + svg_legend_height(entries, n, p.width), chart->about);
-    draw_axes(&p);
+    double last_end = -INFINITY;
+    for (int i = 0; i < p.y.n_ticks; i++) {
+        double y = svg_scale_at(&p.y, p.y.ticks[i]);
+        svg_line(p.out, "grid", p.left, y, p.right, y);
+        svg_text(p.out, p.left - 5, y + 4, SVG_END, "", p.width, p.y.labels[i].text);
+    }
+    for (int i = 0; i < p.x.n_ticks; i++) {
+        double x = svg_scale_at(&p.x, p.x.ticks[i]), half, at = label_at(&p.x, p.width, i, &half);
+        svg_line(p.out, "axis", x, p.bottom, x, p.bottom + 4);
+        if (at - half < last_end + LABEL_GAP) continue;
+        svg_text(p.out, at, p.bottom + 15, SVG_MIDDLE, "", p.width, p.x.labels[i].text);
+        last_end = at + half;
+    }
+    svg_line(p.out, "axis", p.left, p.bottom, p.right, p.bottom);
+    svg_text(p.out, 0, 11, SVG_START, "", p.width, p.chart->y.title);
+    svg_text(p.out, p.right, p.bottom + 29, SVG_END, "", p.width, p.chart->x.title);
     draw_reference(&p);
     /* The base is drawn first, behind the others. */
     for (int i = 0; i < chart->n_series; i++)

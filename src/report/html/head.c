@@ -31,13 +31,6 @@ static void row_begin(html_t *h, const char *name)
     fputs("</th>", h->out);
 }
 
-static void put_cell(html_t *h, const char *text)
-{
-    fputs("<td>", h->out);
-    html_text(h, text);
-    fputs("</td>", h->out);
-}
-
 static err_t add_once(html_t *h, const char **list, const char *word)
 {
     char needle[160], hay[1024];
@@ -181,8 +174,24 @@ static err_t place_cell(html_t *h, int side, int place, bool same)
     return ERR_OK;
 }
 
-static err_t put_rows(html_t *h)
+err_t html_summary(html_t *h, const char **out)
 {
+    const char *what, *when;
+    *out = "";
+    if (!h->in->now->runs) return ERR_OK;
+    TRY(what_text(h, h->in->now, &what));
+    TRY(when_text(h, h->in->now, &when));
+    return arena_format(&h->arena, out, "%s · %s", what, when);
+}
+
+err_t html_head(html_t *h)
+{
+    html_section(h, "where", "Runs and machine", NULL);
+    fputs(h->in->base ? "<table class=\"facts two\">" : "<table class=\"facts\">", h->out);
+    if (h->in->base)
+        fputs("<thead><tr><td></td><th scope=\"col\">base</th><th scope=\"col\">new</th></tr></thead>",
+              h->out);
+    fputs("\n<tbody>\n", h->out);
     static const struct {
         const char *name;
         err_t (*text)(html_t *, const report_t *, const char **);
@@ -194,7 +203,9 @@ static err_t put_rows(html_t *h)
         for (int side = n_sides - 1; side >= 0; side--) {
             const char *text;
             TRY(texts[i].text(h, side_of(h, side), &text));
-            put_cell(h, text);
+            fputs("<td>", h->out);
+            html_text(h, text);
+            fputs("</td>", h->out);
         }
         fputs("</tr>\n", h->out);
     }
@@ -211,12 +222,8 @@ static err_t put_rows(html_t *h)
         }
         fputs("</tr>\n", h->out);
     }
-    return ERR_OK;
-}
-
-/* Warnings about the quality of the data. */
-static err_t put_warnings(html_t *h)
-{
+    fputs("</tbody></table>\n", h->out);
+    /* Warnings about the quality of the data. */
     static const char *const of[] = {"", " of base"};
     const char *text;
     for (int side = 0; side < HTML_SIDES && side_of(h, side); side++) {
@@ -248,30 +255,6 @@ static err_t put_warnings(html_t *h)
             html_note(h, text);
         }
     }
-    return ERR_OK;
-}
-
-err_t html_summary(html_t *h, const char **out)
-{
-    const char *what, *when;
-    *out = "";
-    if (!h->in->now->runs) return ERR_OK;
-    TRY(what_text(h, h->in->now, &what));
-    TRY(when_text(h, h->in->now, &when));
-    return arena_format(&h->arena, out, "%s · %s", what, when);
-}
-
-err_t html_head(html_t *h)
-{
-    html_section(h, "where", "Runs and machine", NULL);
-    fputs(h->in->base ? "<table class=\"facts two\">" : "<table class=\"facts\">", h->out);
-    if (h->in->base)
-        fputs("<thead><tr><td></td><th scope=\"col\">base</th><th scope=\"col\">new</th></tr></thead>",
-              h->out);
-    fputs("\n<tbody>\n", h->out);
-    TRY(put_rows(h));
-    fputs("</tbody></table>\n", h->out);
-    TRY(put_warnings(h));
     html_section_end(h);
     return ERR_OK;
 }
@@ -325,24 +308,20 @@ bool html_has_job(const html_t *h)
     return h->in->now->jobs != NULL;
 }
 
-static err_t print_job(html_t *h, const report_job_t *job)
-{
-    const char *goodput, *restarts, *text;
-    table_t table;
-    TRY(report_job_goodput(&h->arena, job, &goodput));
-    TRY(report_job_restarts(&h->arena, job, &restarts));
-    TRY(arena_format(&h->arena, &text, "Job %s of %s: %s. Goodput %s. Restarts: %s.", job->id, job->time,
-                     report_job_end(job), goodput, restarts));
-    html_note(h, text);
-    TRY(report_job_table(&h->arena, job, &table));
-    if (table.n_rows > 0) html_table(h, &table);
-    return ERR_OK;
-}
-
 err_t html_job(html_t *h)
 {
     html_section(h, "job", "Faults and restarts", NULL);
-    for (const report_job_t *job = h->in->now->jobs; job; job = job->next) TRY(print_job(h, job));
+    for (const report_job_t *job = h->in->now->jobs; job; job = job->next) {
+        const char *goodput, *restarts, *text;
+        table_t table;
+        TRY(report_job_goodput(&h->arena, job, &goodput));
+        TRY(report_job_restarts(&h->arena, job, &restarts));
+        TRY(arena_format(&h->arena, &text, "Job %s of %s: %s. Goodput %s. Restarts: %s.", job->id, job->time,
+                         report_job_end(job), goodput, restarts));
+        html_note(h, text);
+        TRY(report_job_table(&h->arena, job, &table));
+        if (table.n_rows > 0) html_table(h, &table);
+    }
     html_section_end(h);
     return ERR_OK;
 }
@@ -352,30 +331,25 @@ bool html_has_results(const html_t *h)
     return h->in->now->results != NULL;
 }
 
-static err_t print_result(html_t *h, const report_result_t *result)
-{
-    const int n = 1 + result->fields.n;
-    fact_t *facts;
-    table_t table = {.columns = {{"field", true}, {"value", true}}, .n_columns = 2, .n_rows = n};
-    html_note(h, result->title);
-    TRY(report_result_facts(&h->arena, h->in->now, result, &facts));
-    TRY(arena_new(&h->arena, sizeof *table.cells * 2 * (size_t)n, &table.cells));
-    for (int i = 0; i < n; i++) {
-        table.cells[2 * i] = facts[i].name;
-        table.cells[2 * i + 1] = facts[i].text;
-    }
-    html_table(h, &table);
-    TRY(report_result_table(&h->arena, result, &table));
-    if (table.n_rows > 0) html_folded(h, table.title, &table);
-    return ERR_OK;
-}
-
 err_t html_results(html_t *h)
 {
     html_section(h, "results", "Results",
                  "Of dptrain eval, predict, check, report compare and report history.");
-    for (const report_result_t *result = h->in->now->results; result; result = result->next)
-        TRY(print_result(h, result));
+    for (const report_result_t *result = h->in->now->results; result; result = result->next) {
+        const int n = 1 + result->fields.n;
+        fact_t *facts;
+        table_t table = {.columns = {{"field", true}, {"value", true}}, .n_columns = 2, .n_rows = n};
+        html_note(h, result->title);
+        TRY(report_result_facts(&h->arena, h->in->now, result, &facts));
+        TRY(arena_new(&h->arena, sizeof *table.cells * 2 * (size_t)n, &table.cells));
+        for (int i = 0; i < n; i++) {
+            table.cells[2 * i] = facts[i].name;
+            table.cells[2 * i + 1] = facts[i].text;
+        }
+        html_table(h, &table);
+        TRY(report_result_table(&h->arena, result, &table));
+        if (table.n_rows > 0) html_folded(h, table.title, &table);
+    }
     html_section_end(h);
     return ERR_OK;
 }

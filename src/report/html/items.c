@@ -367,22 +367,36 @@ static int index_of(const char **list, int *n, const char *text)
     return (*n)++;
 }
 
-/* Sorts rows by x. Insertion sort: they are mostly in order. */
-static void sort_rows(html_matrix_t *m)
+/* *out stays NULL if there are too few rows. */
+static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, int n, const char *name,
+                         html_matrix_t **out)
 {
-    for (int i = 1; i < m->n_rows; i++)
-        for (int k = i; k > 0 && m->x[k - 1] > m->x[k]; k--) {
-            double x = m->x[k];
-            const char *row = m->rows[k];
-            m->x[k] = m->x[k - 1];
-            m->x[k - 1] = x;
-            m->rows[k] = m->rows[k - 1];
-            m->rows[k - 1] = row;
-        }
-}
-
-static err_t fill_matrix(html_t *h, const html_spec_t *spec, const place_t *places, int n, html_matrix_t *m)
-{
+    html_matrix_t *m;
+    TRY(arena_new(&h->arena, sizeof *m, &m));
+    *m = (html_matrix_t){.name = name};
+    TRY(arena_new(&h->arena, sizeof *m->rows * (size_t)n, &m->rows));
+    TRY(arena_new(&h->arena, sizeof *m->series * (size_t)n, &m->series));
+    TRY(arena_new(&h->arena, sizeof *m->x * (size_t)n, &m->x));
+    TRY(arena_new(&h->arena, sizeof *m->style * (size_t)n, &m->style));
+    for (int i = 0; i < n; i++) {
+        if (places[i].table != name) continue;
+        m->x[index_of(m->rows, &m->n_rows, places[i].row)] = places[i].x;
+        index_of(m->series, &m->n_series, places[i].series);
+    }
+    if (m->n_rows < spec->min_rows) return ERR_OK;
+    if (spec->x) {
+        /* Sorts rows by x. Insertion sort: they are mostly in order. */
+        for (int i = 1; i < m->n_rows; i++)
+            for (int k = i; k > 0 && m->x[k - 1] > m->x[k]; k--) {
+                double x = m->x[k];
+                const char *row = m->rows[k];
+                m->x[k] = m->x[k - 1];
+                m->x[k - 1] = x;
+                m->rows[k] = m->rows[k - 1];
+                m->rows[k - 1] = row;
+            }
+    }
+    *out = m;
     bool has_base = false;
     size_t n_cells = (size_t)m->n_rows * (size_t)m->n_series;
     for (int i = 0; i < n; i++) has_base |= places[i].table == m->name && places[i].item->side[HTML_BASE];
@@ -404,28 +418,6 @@ static err_t fill_matrix(html_t *h, const html_spec_t *spec, const place_t *plac
         places[i].item->shown = true;
     }
     return ERR_OK;
-}
-
-/* *out stays NULL if there are too few rows. */
-static err_t make_matrix(html_t *h, const html_spec_t *spec, place_t *places, int n, const char *name,
-                         html_matrix_t **out)
-{
-    html_matrix_t *m;
-    TRY(arena_new(&h->arena, sizeof *m, &m));
-    *m = (html_matrix_t){.name = name};
-    TRY(arena_new(&h->arena, sizeof *m->rows * (size_t)n, &m->rows));
-    TRY(arena_new(&h->arena, sizeof *m->series * (size_t)n, &m->series));
-    TRY(arena_new(&h->arena, sizeof *m->x * (size_t)n, &m->x));
-    TRY(arena_new(&h->arena, sizeof *m->style * (size_t)n, &m->style));
-    for (int i = 0; i < n; i++) {
-        if (places[i].table != name) continue;
-        m->x[index_of(m->rows, &m->n_rows, places[i].row)] = places[i].x;
-        index_of(m->series, &m->n_series, places[i].series);
-    }
-    if (m->n_rows < spec->min_rows) return ERR_OK;
-    if (spec->x) sort_rows(m);
-    *out = m;
-    return fill_matrix(h, spec, places, n, m);
 }
 
 err_t html_matrices(html_t *h, const html_spec_t *spec, html_matrix_t **out)

@@ -28,15 +28,6 @@ static const section_t sections[] = {
 };
 enum { N_SECTIONS = sizeof sections / sizeof *sections };
 
-static void print_links(html_t *h)
-{
-    fputs("<nav aria-label=\"sections\">", h->out);
-    for (int i = 0; i < N_SECTIONS; i++)
-        if (sections[i].print != html_rest && sections[i].has(h))
-            fprintf(h->out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].name);
-    fputs("</nav>\n", h->out);
-}
-
 static err_t print_page(html_t *h)
 {
     const char *title = h->in->title ? h->in->title : "dptrain report", *summary;
@@ -53,7 +44,11 @@ static err_t print_page(html_t *h)
     fputs("</h1>\n<p>", h->out);
     html_text(h, summary);
     fputs("</p>\n</header>\n", h->out);
-    print_links(h);
+    fputs("<nav aria-label=\"sections\">", h->out);
+    for (int i = 0; i < N_SECTIONS; i++)
+        if (sections[i].print != html_rest && sections[i].has(h))
+            fprintf(h->out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].name);
+    fputs("</nav>\n", h->out);
     fputs("<main>\n", h->out);
     for (int i = 0; i < N_SECTIONS; i++)
         if (sections[i].has(h)) TRY(sections[i].print(h));

@@ -40,32 +40,6 @@ static int compare_rows(const void *a, const void *b)
     return strcmp(x->label, y->label);
 }
 
-static err_t sorted_rows(html_t *h, const compare_metric_t ***out, int *n)
-{
-    TRY(arena_new(&h->arena, sizeof **out * (size_t)(h->in->comparison->n_metrics + 1), out));
-    *n = 0;
-    for (const compare_metric_t *at = h->in->comparison->metrics; at; at = at->next) (*out)[(*n)++] = at;
-    qsort(*out, (size_t)*n, sizeof **out, compare_rows);
-    return ERR_OK;
-}
-
-/* Scales the axis to the intervals of conclusive metrics and the ratios of inconclusive ones, whose intervals
- * may be huge. */
-static err_t make_forest(html_t *h, const compare_metric_t *const *rows, int n, chart_forest_t *out)
-{
-    double *ratios;
-    int n_ratios = 0;
-    out->band = 1 + h->in->options->min_effect;
-    TRY(arena_new(&h->arena, sizeof *ratios * (size_t)(2 * n + 1), &ratios));
-    for (int i = 0; i < n; i++) {
-        bool told = rows[i]->verdict != VERDICT_INCONCLUSIVE;
-        ratios[n_ratios++] = told ? rows[i]->difference.low : rows[i]->difference.ratio;
-        if (told) ratios[n_ratios++] = rows[i]->difference.high;
-    }
-    out->reach = chart_forest_reach(ratios, n_ratios, out->band);
-    return ERR_OK;
-}
-
 static err_t change_text(html_t *h, const stats_difference_t *d, const char **out)
 {
     const char *interval;
@@ -86,8 +60,10 @@ static err_t remark_text(html_t *h, const compare_metric_t *metric, const char *
                         metrics_part_label(metric->attributed_to->name), 100 * metric->attributed_to->share);
 }
 
-static err_t label_text(html_t *h, const compare_metric_t *metric, const char **out)
+static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_metric_t *metric)
 {
+    const char *name, *change, *times, *said, *kind = verdict_names[metric->verdict];
+    const stats_difference_t *d = &metric->difference;
     const char **keys, *words;
     int n = 0;
     TRY(arena_new(&h->arena, sizeof *keys * (size_t)(h->in->comparison->n_metrics + 1), &keys));
@@ -95,14 +71,7 @@ static err_t label_text(html_t *h, const compare_metric_t *metric, const char **
         if (strcmp(other->case_name, metric->case_name) == 0 && strcmp(other->test, metric->test) == 0)
             keys[n++] = other->key;
     TRY(html_key_words(h, metric->key, keys, n, &words));
-    return html_metric_name(h, metric->case_name, metric->test, words, out);
-}
-
-static err_t print_row(html_t *h, const chart_forest_t *forest, const compare_metric_t *metric)
-{
-    const char *name, *change, *times, *said, *kind = verdict_names[metric->verdict];
-    const stats_difference_t *d = &metric->difference;
-    TRY(label_text(h, metric, &name));
+    TRY(html_metric_name(h, metric->case_name, metric->test, words, &name));
     TRY(change_text(h, d, &change));
     TRY(arena_format(&h->arena, &times, "%s → %s", figure_time(d->base).text, figure_time(d->now).text));
     TRY(remark_text(h, metric, &said));
@@ -167,23 +136,6 @@ static void print_summary(html_t *h)
     fputs("</p>\n", h->out);
 }
 
-static err_t print_explanation(html_t *h)
-{
-    const compare_options_t *options = h->in->options;
-    const char *text;
-    TRY(arena_format(
-        &h->arena, &text,
-        "Time of new relative to base; right of the centre line is slower. Diamond: ratio; line: its %.4g "
-        "%% confidence interval; arrow: the interval extends beyond the axis; shaded: changes below %.3g "
-        "%%, which do not count. The false discovery rate of the verdicts is at most %.3g %% (Benjamini and "
-        "Hochberg). Same verdicts as dptrain report compare.",
-        100 * (1 - options->alpha), 100 * options->min_effect, 100 * options->alpha));
-    fputs("<p class=\"caption\">", h->out);
-    html_text(h, text);
-    fputs("</p>\n", h->out);
-    return ERR_OK;
-}
-
 static void print_notes(html_t *h)
 {
     const comparison_t *c = h->in->comparison;
@@ -210,11 +162,36 @@ err_t html_verdicts(html_t *h)
         return ERR_OK;
     }
     print_summary(h);
-    TRY(sorted_rows(h, &rows, &n));
-    TRY(make_forest(h, rows, n, &forest));
+    TRY(arena_new(&h->arena, sizeof *rows * (size_t)(h->in->comparison->n_metrics + 1), &rows));
+    n = 0;
+    for (const compare_metric_t *at = h->in->comparison->metrics; at; at = at->next) rows[n++] = at;
+    qsort(rows, (size_t)n, sizeof *rows, compare_rows);
+    /* Scales the axis to the intervals of conclusive metrics and the ratios of inconclusive ones, whose intervals
+     * may be huge. */
+    double *ratios;
+    int n_ratios = 0;
+    forest.band = 1 + h->in->options->min_effect;
+    TRY(arena_new(&h->arena, sizeof *ratios * (size_t)(2 * n + 1), &ratios));
+    for (int i = 0; i < n; i++) {
+        bool told = rows[i]->verdict != VERDICT_INCONCLUSIVE;
+        ratios[n_ratios++] = told ? rows[i]->difference.low : rows[i]->difference.ratio;
+        if (told) ratios[n_ratios++] = rows[i]->difference.high;
+    }
+    forest.reach = chart_forest_reach(ratios, n_ratios, forest.band);
     while (n_open < n && (n <= UNFOLDED || rank_of(rows[n_open]->verdict) < rank_of(VERDICT_INCONCLUSIVE)))
         n_open++;
-    TRY(print_explanation(h));
+    const compare_options_t *options = h->in->options;
+    const char *text;
+    TRY(arena_format(
+        &h->arena, &text,
+        "Time of new relative to base; right of the centre line is slower. Diamond: ratio; line: its %.4g "
+        "%% confidence interval; arrow: the interval extends beyond the axis; shaded: changes below %.3g "
+        "%%, which do not count. The false discovery rate of the verdicts is at most %.3g %% (Benjamini and "
+        "Hochberg). Same verdicts as dptrain report compare.",
+        100 * (1 - options->alpha), 100 * options->min_effect, 100 * options->alpha));
+    fputs("<p class=\"caption\">", h->out);
+    html_text(h, text);
+    fputs("</p>\n", h->out);
     if (n_open > 0) TRY(print_rows(h, &forest, rows, n_open));
     TRY(print_folded(h, &forest, VERDICT_INCONCLUSIVE, rows + n_open, n - n_open));
     TRY(print_folded(h, &forest, VERDICT_SAME, rows + n_open, n - n_open));
@@ -251,66 +228,6 @@ static unit_t unit_of(const history_metric_t *metric)
     return units[3];
 }
 
-/* The levels as a series: two points and a gap each. */
-static err_t level_series(html_t *h, const history_metric_t *metric, int n, unit_t unit, chart_series_t *out)
-{
-    double *x, *y;
-    int at = 0;
-    TRY(arena_new(&h->arena, sizeof *x * (size_t)(3 * (metric->n_changes + 1)), &x));
-    TRY(arena_new(&h->arena, sizeof *y * (size_t)(3 * (metric->n_changes + 1)), &y));
-    for (int level = 0; level <= metric->n_changes; level++) {
-        x[at] = level > 0 ? metric->changes[level - 1].after + 0.5 : 1;
-        y[at++] = metric->levels[level] / unit.sec;
-        x[at] = level < metric->n_changes ? metric->changes[level].after + 0.5 : n;
-        y[at] = y[at - 1];
-        at++;
-        x[at] = NAN;
-        y[at++] = NAN;
-    }
-    *out = (chart_series_t){.style = 1, .n = at, .x = x, .y = y, .is_base = true};
-    return ERR_OK;
-}
-
-static err_t value_series(html_t *h, const history_metric_t *metric, bool disturbed, unit_t unit,
-                          chart_series_t *out)
-{
-    double *columns[4];
-    int n = 0;
-    for (int c = 0; c < 4; c++)
-        TRY(arena_new(&h->arena, sizeof(double) * (size_t)(metric->n_values + 1), &columns[c]));
-    for (int i = 0; i < metric->n_values; i++) {
-        const history_value_t *value = &metric->values[i];
-        if (value->disturbed != disturbed) continue;
-        columns[0][n] = value->recording + 1;
-        columns[1][n] = value->sec / unit.sec;
-        columns[2][n] = value->low / unit.sec;
-        columns[3][n++] = value->high / unit.sec;
-    }
-    *out = (chart_series_t){.name = disturbed ? "disturbed machine" : NULL,
-                            .n = n,
-                            .x = columns[0],
-                            .y = columns[1],
-                            .low = columns[2],
-                            .high = columns[3],
-                            .markers = true,
-                            .no_line = disturbed,
-                            .is_base = disturbed};
-    return ERR_OK;
-}
-
-/* The key fields that distinguish a metric from others of its test. */
-static err_t key_words(html_t *h, const history_group_t *group, const history_metric_t *metric,
-                       const char **out)
-{
-    const char **keys;
-    int n = 0;
-    TRY(arena_new(&h->arena, sizeof *keys * (size_t)(group->n_metrics + 1), &keys));
-    for (const history_metric_t *other = group->metrics; other; other = other->next)
-        if (strcmp(other->case_name, metric->case_name) == 0 && strcmp(other->test, metric->test) == 0)
-            keys[n++] = other->key;
-    return html_key_words(h, metric->key, keys, n, out);
-}
-
 static err_t change_words(html_t *h, const history_group_t *group, const history_metric_t *metric,
                           const char **out)
 {
@@ -345,46 +262,65 @@ static err_t draw_metric(html_t *h, const history_group_t *group, const history_
                            .height = 110};
     TRY(arena_format(&h->arena, &chart.y.title, "%s, lower is better", unit.name));
     for (int disturbed = 0; disturbed < 2; disturbed++) {
-        TRY(value_series(h, metric, disturbed, unit, &series[chart.n_series]));
+        chart_series_t *out = &series[chart.n_series];
+        double *columns[4];
+        int n = 0;
+        for (int c = 0; c < 4; c++)
+            TRY(arena_new(&h->arena, sizeof(double) * (size_t)(metric->n_values + 1), &columns[c]));
+        for (int i = 0; i < metric->n_values; i++) {
+            const history_value_t *value = &metric->values[i];
+            if (value->disturbed != disturbed) continue;
+            columns[0][n] = value->recording + 1;
+            columns[1][n] = value->sec / unit.sec;
+            columns[2][n] = value->low / unit.sec;
+            columns[3][n++] = value->high / unit.sec;
+        }
+        *out = (chart_series_t){.name = disturbed ? "disturbed machine" : NULL,
+                                .n = n,
+                                .x = columns[0],
+                                .y = columns[1],
+                                .low = columns[2],
+                                .high = columns[3],
+                                .markers = true,
+                                .no_line = disturbed,
+                                .is_base = disturbed};
         chart.n_series += series[chart.n_series].n > 0;
     }
-    if (metric->n_changes > 0)
-        TRY(level_series(h, metric, group->n_recordings, unit, &series[chart.n_series++]));
+    if (metric->n_changes > 0) {
+        /* The levels as a series: two points and a gap each. */
+        int n = group->n_recordings;
+        chart_series_t *out = &series[chart.n_series++];
+        double *x, *y;
+        int at = 0;
+        TRY(arena_new(&h->arena, sizeof *x * (size_t)(3 * (metric->n_changes + 1)), &x));
+        TRY(arena_new(&h->arena, sizeof *y * (size_t)(3 * (metric->n_changes + 1)), &y));
+        for (int level = 0; level <= metric->n_changes; level++) {
+            x[at] = level > 0 ? metric->changes[level - 1].after + 0.5 : 1;
+            y[at++] = metric->levels[level] / unit.sec;
+            x[at] = level < metric->n_changes ? metric->changes[level].after + 0.5 : n;
+            y[at] = y[at - 1];
+            at++;
+            x[at] = NAN;
+            y[at++] = NAN;
+        }
+        *out = (chart_series_t){.style = 1, .n = at, .x = x, .y = y, .is_base = true};
+    }
     for (int i = 0; i < metric->n_changes && i < MOST_MARKS; i++)
         marks[chart.n_marks++] = (chart_mark_t){metric->changes[i].after + 0.5,
                                                 revision_text(&group->recordings[metric->changes[i].after])};
-    TRY(key_words(h, group, metric, &key));
+    /* The key fields that distinguish a metric from others of its test. */
+    const char **keys;
+    int n = 0;
+    TRY(arena_new(&h->arena, sizeof *keys * (size_t)(group->n_metrics + 1), &keys));
+    for (const history_metric_t *other = group->metrics; other; other = other->next)
+        if (strcmp(other->case_name, metric->case_name) == 0 && strcmp(other->test, metric->test) == 0)
+            keys[n++] = other->key;
+    TRY(html_key_words(h, metric->key, keys, n, &key));
     TRY(html_metric_name(h, metric->case_name, metric->test, key, &title));
     TRY(change_words(h, group, metric, &caption));
     html_figure(h, title);
     html_lines(h, &chart);
     html_figure_end(h, caption, NULL);
-    return ERR_OK;
-}
-
-static err_t recordings_table(html_t *h, const history_group_t *group)
-{
-    enum { COLUMNS = 6 };
-    table_t table = {.columns = {{"recording", false},
-                                 {"time", true},
-                                 {"revision", true},
-                                 {"starts", false},
-                                 {"complete", true},
-                                 {"file", true}},
-                     .n_columns = COLUMNS,
-                     .n_rows = group->n_recordings};
-    TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)table.n_rows * COLUMNS, &table.cells));
-    const char **cell = table.cells;
-    for (int i = 0; i < group->n_recordings; i++) {
-        const history_recording_t *recording = &group->recordings[i];
-        TRY(arena_format(&h->arena, cell++, "%d", i + 1));
-        *cell++ = recording->time;
-        *cell++ = revision_text(recording);
-        TRY(arena_format(&h->arena, cell++, "%d", recording->n_starts));
-        *cell++ = recording->complete ? "yes" : "no";
-        *cell++ = recording->file;
-    }
-    html_folded(h, "Recordings", &table);
     return ERR_OK;
 }
 
@@ -420,7 +356,28 @@ static err_t draw_group(html_t *h, const history_group_t *group)
                          group->n_changed > n ? "some with changes" : "none with a change"));
         html_note(h, text);
     }
-    return recordings_table(h, group);
+    enum { COLUMNS = 6 };
+    table_t table = {.columns = {{"recording", false},
+                                 {"time", true},
+                                 {"revision", true},
+                                 {"starts", false},
+                                 {"complete", true},
+                                 {"file", true}},
+                     .n_columns = COLUMNS,
+                     .n_rows = group->n_recordings};
+    TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)table.n_rows * COLUMNS, &table.cells));
+    const char **cell = table.cells;
+    for (int i = 0; i < group->n_recordings; i++) {
+        const history_recording_t *recording = &group->recordings[i];
+        TRY(arena_format(&h->arena, cell++, "%d", i + 1));
+        *cell++ = recording->time;
+        *cell++ = revision_text(recording);
+        TRY(arena_format(&h->arena, cell++, "%d", recording->n_starts));
+        *cell++ = recording->complete ? "yes" : "no";
+        *cell++ = recording->file;
+    }
+    html_folded(h, "Recordings", &table);
+    return ERR_OK;
 }
 
 err_t html_history(html_t *h)

@@ -42,35 +42,6 @@ static err_t starts_text(html_t *h, const html_matrix_t *m, const char **out)
     return arena_format(&h->arena, out, "%s Dashed lines and hollow markers: base.", *out);
 }
 
-static err_t draw_efficiency(html_t *h, const html_matrix_t *m)
-{
-    chart_series_t series[CHART_MAX_SERIES];
-    const char *caption, *starts, *title;
-    int n_left_out;
-    table_t table;
-    chart_lines_t chart = {
-        .about = "Scaling efficiency in percent over the number of ranks.",
-        .x = {.title = "ranks", .scale = CHART_LOG2},
-        .y = {.title = "efficiency", .from_zero = true, .at_least = 1.05, .label = html_label_percent},
-        .series = series,
-        .reference = 1,
-        .side_by_side = true};
-    TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
-    TRY(starts_text(h, m, &starts));
-    TRY(arena_format(&h->arena, &title, "Scaling efficiency%s%s", m->name[0] ? ": " : "", m->name));
-    TRY(arena_format(
-        &h->arena, &caption,
-        "Higher is better; 100 %% is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; "
-        "strong: the batch is fixed; alone: the ranks do not communicate, which shows how much they slow "
-        "each other down. Source: efficiency of dptrain bench step.%s",
-        starts));
-    TRY(html_matrix_table(h, m, "ranks", html_label_percent, &table));
-    html_figure(h, title);
-    html_lines(h, &chart);
-    html_figure_end(h, caption, &table);
-    return ERR_OK;
-}
-
 enum { PART_DATA, PART_FORWARD, PART_BACKWARD, PART_COMPUTE, PART_COMM, PART_OPTIMIZER, PART_OTHER, N_PARTS };
 static const char *const part_names[N_PARTS] = {
     "data wait", "forward", "backward", "forward and backward", "exposed comm", "optimizer", "other"};
@@ -122,19 +93,6 @@ static err_t add_samples(const metric_start_t *start, double share[N_PARTS], boo
     return ERR_OK;
 }
 
-/* Mean over the starts that have samples of parts, so that the shares add up. *n: these starts. */
-static err_t split_samples(const metric_t *metric, step_split_t *out, int *n)
-{
-    bool found;
-    *n = 0;
-    for (const metric_start_t *start = metric->starts; start; start = start->next) {
-        TRY(add_samples(start, out->share, &found));
-        *n += found;
-    }
-    for (int part = 0; part<N_PARTS && * n> 0; part++) out->share[part] /= *n;
-    return ERR_OK;
-}
-
 /* From the figures of the records, whose forward and backward are one. */
 static err_t split_figures(html_t *h, const metric_t *metric, step_split_t *out)
 {
@@ -158,7 +116,15 @@ static err_t bench_split(html_t *h, const html_item_t *item, int side, step_spli
     double sec;
     int n;
     *out = (step_split_t){0};
-    TRY(split_samples(item->side[side], out, &n));
+    /* Mean over the starts that have samples of parts, so that the shares add up. */
+    const metric_t *metric = item->side[side];
+    bool found;
+    n = 0;
+    for (const metric_start_t *start = metric->starts; start; start = start->next) {
+        TRY(add_samples(start, out->share, &found));
+        n += found;
+    }
+    for (int part = 0; part < N_PARTS && n > 0; part++) out->share[part] /= n;
     if (n == 0) TRY(split_figures(h, item->side[side], out));
     finish_split(out);
     TRY(html_seconds(h, item, side, &sec));
@@ -185,28 +151,6 @@ static err_t train_split(html_t *h, const report_t *report, const report_run_t *
     TRY(html_train_name(h, report, run, &out->name));
     TRY(arena_format(&h->arena, &out->name, "%s%s", is_base ? "base: " : "", out->name));
     return arena_format(&h->arena, &out->time, "%s", figure_time(sec[STEP_TOTAL]).text);
-}
-
-static err_t split_table(html_t *h, const step_split_t *splits, int n, table_t *out)
-{
-    const char **cell;
-    *out = (table_t){.n_columns = N_PARTS + 2, .n_rows = n};
-    out->columns[0] = (table_column_t){.heading = "step", .is_text = true};
-    out->columns[1].heading = "time";
-    TRY(arena_new(&h->arena, sizeof *cell * (size_t)n * (N_PARTS + 2), &cell));
-    out->cells = cell;
-    for (int part = 0; part < N_PARTS; part++) out->columns[2 + part].heading = part_names[part];
-    for (int i = 0; i < n; i++) {
-        *cell++ = splits[i].name;
-        *cell++ = splits[i].time;
-        for (int part = 0; part < N_PARTS; part++) {
-            *cell = NULL;
-            if (splits[i].share[part] > 0)
-                TRY(arena_format(&h->arena, cell, "%s", figure_percent(splits[i].share[part]).text));
-            cell++;
-        }
-    }
-    return ERR_OK;
 }
 
 static err_t draw_splits(html_t *h, const char *title, const char *from, const step_split_t *splits, int n)
@@ -236,29 +180,27 @@ static err_t draw_splits(html_t *h, const char *title, const char *from, const s
         "backward. Source: %s.",
         from));
     if (n > n_rows) TRY(arena_format(&h->arena, &caption, "%s %d more in the data.", caption, n - n_rows));
-    TRY(split_table(h, splits, n, &table));
+    const char **cell;
+    table = (table_t){.n_columns = N_PARTS + 2, .n_rows = n};
+    table.columns[0] = (table_column_t){.heading = "step", .is_text = true};
+    table.columns[1].heading = "time";
+    TRY(arena_new(&h->arena, sizeof *cell * (size_t)n * (N_PARTS + 2), &cell));
+    table.cells = cell;
+    for (int part = 0; part < N_PARTS; part++) table.columns[2 + part].heading = part_names[part];
+    for (int i = 0; i < n; i++) {
+        *cell++ = splits[i].name;
+        *cell++ = splits[i].time;
+        for (int part = 0; part < N_PARTS; part++) {
+            *cell = NULL;
+            if (splits[i].share[part] > 0)
+                TRY(arena_format(&h->arena, cell, "%s", figure_percent(splits[i].share[part]).text));
+            cell++;
+        }
+    }
     html_figure(h, title);
     html_stack(h, &chart);
     html_figure_end(h, caption, &table);
     return ERR_OK;
-}
-
-static err_t bench_splits(html_t *h)
-{
-    step_split_t *splits;
-    int n = 0;
-    TRY(arena_new(&h->arena, sizeof *splits * (size_t)(HTML_SIDES * h->n_items + 1), &splits));
-    for (int i = 0; i < h->n_items; i++)
-        for (int side = 0; side < HTML_SIDES && is_step(&h->items[i]); side++) {
-            html_value_t compute;
-            if (!h->items[i].side[side]) continue;
-            TRY(html_value(h, h->items[i].side[side], "compute_share", &compute));
-            if (compute.n == 0) continue;
-            h->items[i].shown = true;
-            TRY(bench_split(h, &h->items[i], side, &splits[n++]));
-        }
-    return draw_splits(h, "Step time: bench",
-                       "samples of dptrain bench step, or …_share in records without them", splits, n);
 }
 
 static err_t train_splits(html_t *h)
@@ -279,8 +221,46 @@ static err_t train_splits(html_t *h)
 
 static err_t draw_steps(html_t *h, const void *efficiency)
 {
-    for (const html_matrix_t *m = efficiency; m; m = m->next) TRY(draw_efficiency(h, m));
-    TRY(bench_splits(h));
+    for (const html_matrix_t *m = efficiency; m; m = m->next) {
+        chart_series_t series[CHART_MAX_SERIES];
+        const char *caption, *starts, *title;
+        int n_left_out;
+        table_t table;
+        chart_lines_t chart = {
+            .about = "Scaling efficiency in percent over the number of ranks.",
+            .x = {.title = "ranks", .scale = CHART_LOG2},
+            .y = {.title = "efficiency", .from_zero = true, .at_least = 1.05, .label = html_label_percent},
+            .series = series,
+            .reference = 1,
+            .side_by_side = true};
+        TRY(html_matrix_series(h, m, series, &chart.n_series, &n_left_out));
+        TRY(starts_text(h, m, &starts));
+        TRY(arena_format(&h->arena, &title, "Scaling efficiency%s%s", m->name[0] ? ": " : "", m->name));
+        TRY(arena_format(
+            &h->arena, &caption,
+            "Higher is better; 100 %% is ideal. Whiskers: quartiles. weak: the batch grows with the ranks; "
+            "strong: the batch is fixed; alone: the ranks do not communicate, which shows how much they slow "
+            "each other down. Source: efficiency of dptrain bench step.%s",
+            starts));
+        TRY(html_matrix_table(h, m, "ranks", html_label_percent, &table));
+        html_figure(h, title);
+        html_lines(h, &chart);
+        html_figure_end(h, caption, &table);
+    }
+    step_split_t *splits;
+    int n = 0;
+    TRY(arena_new(&h->arena, sizeof *splits * (size_t)(HTML_SIDES * h->n_items + 1), &splits));
+    for (int i = 0; i < h->n_items; i++)
+        for (int side = 0; side < HTML_SIDES && is_step(&h->items[i]); side++) {
+            html_value_t compute;
+            if (!h->items[i].side[side]) continue;
+            TRY(html_value(h, h->items[i].side[side], "compute_share", &compute));
+            if (compute.n == 0) continue;
+            h->items[i].shown = true;
+            TRY(bench_split(h, &h->items[i], side, &splits[n++]));
+        }
+    TRY(draw_splits(h, "Step time: bench",
+                    "samples of dptrain bench step, or …_share in records without them", splits, n));
     return train_splits(h);
 }
 

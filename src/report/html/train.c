@@ -62,26 +62,6 @@ err_t html_train_name(html_t *h, const report_t *report, const report_run_t *run
     return n_before > 0 ? arena_format(&h->arena, out, "%s (%d)", *out, n_before + 1) : ERR_OK;
 }
 
-static err_t list_runs(html_t *h, trained_t **out, int *n)
-{
-    const report_t *const sides[] = {h->in->now, h->in->base};
-    int n_most = 0;
-    *n = 0;
-    for (int side = 0; side < HTML_SIDES; side++)
-        for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next) n_most++;
-    TRY(arena_new(&h->arena, sizeof **out * (size_t)(n_most + 1), out));
-    for (int side = 0; side < HTML_SIDES; side++)
-        for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next) {
-            trained_t *at = *out + *n;
-            if (!is_shown(run)) continue;
-            *at = (trained_t){.run = run, .is_base = side == HTML_BASE};
-            TRY(html_train_name(h, sides[side], run, &at->name));
-            if (at->is_base) TRY(arena_format(&h->arena, &at->name, "base: %s", at->name));
-            ++*n;
-        }
-    return ERR_OK;
-}
-
 /* A series of n values with x, y, low and high. */
 static err_t new_series(html_t *h, int n, chart_series_t *out, double *columns[4])
 {
@@ -219,15 +199,6 @@ static err_t draw_losses(html_t *h, const trained_t *runs, int n)
     return ERR_OK;
 }
 
-/* "Accuracy", "mAP", "Top-5" */
-static err_t figure_title(html_t *h, const report_metric_t *metric, const char **out)
-{
-    const char *label = metric->label;
-    bool is_word = islower((unsigned char)label[0]) && !isupper((unsigned char)label[1]);
-    return arena_format(&h->arena, out, "%c%s", is_word ? toupper((unsigned char)label[0]) : label[0],
-                        label + 1);
-}
-
 static err_t draw_metric(html_t *h, const trained_t *runs, int n, const report_metric_t *metric)
 {
     chart_series_t series[2 * MAX_RUNS];
@@ -239,7 +210,11 @@ static err_t draw_metric(html_t *h, const trained_t *runs, int n, const report_m
                      metric->is_neutral         ? ""
                      : metric->higher_is_better ? "Higher is better. "
                                                 : "Lower is better. "));
-    TRY(figure_title(h, metric, &title));
+    /* "Accuracy", "mAP", "Top-5" */
+    const char *label = metric->label;
+    bool is_word = islower((unsigned char)label[0]) && !isupper((unsigned char)label[1]);
+    TRY(arena_format(&h->arena, &title, "%c%s", is_word ? toupper((unsigned char)label[0]) : label[0],
+                     label + 1));
     TRY(arena_format(&h->arena, &about, "%s of each run over its steps.", title));
     for (int i = 0; i < n && i < MAX_RUNS; i++) {
         chart_series_t *at = &series[n_series];
@@ -270,21 +245,6 @@ static err_t draw_metric(html_t *h, const trained_t *runs, int n, const report_m
     return ERR_OK;
 }
 
-/* A figure for each metric that one of the runs has, except the loss. */
-static err_t draw_metrics(html_t *h, const trained_t *runs, int n)
-{
-    for (int i = 0; i < n; i++) {
-        const report_train_t *train = runs[i].run->train;
-        for (int m = 0; m < train->n_metrics; m++) {
-            const char *name = train->metrics[m].name;
-            bool drawn = strcmp(name, "loss") == 0 || metric_of(train, name) < 0;
-            for (int k = 0; k < i && !drawn; k++) drawn = metric_of(runs[k].run->train, name) >= 0;
-            if (!drawn) TRY(draw_metric(h, runs, n, &train->metrics[m]));
-        }
-    }
-    return ERR_OK;
-}
-
 static err_t put_figure(html_t *h, figure_t figure, const char **cell)
 {
     return arena_format(&h->arena, cell, "%s", figure.text);
@@ -302,55 +262,6 @@ static const char *common_label(const trained_t *runs, int n)
     for (int i = 1; i < n; i++)
         if (strcmp(main_metric(&runs[i])->label, main_metric(&runs[0])->label) != 0) return NULL;
     return n > 0 ? main_metric(&runs[0])->label : NULL;
-}
-
-static err_t fill_row(html_t *h, const trained_t *of, bool labelled, const char **cell)
-{
-    const report_train_t *train = of->run->train;
-    const report_metric_t *metric = main_metric(of);
-    double best = report_best(train, train->main_metric);
-    *cell++ = of->name;
-    *cell++ = train->model ? train->model : "";
-    TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision ? train->precision : "-",
-                     train->device ? train->device : "-"));
-    TRY(put_figure(h, figure_number(train->ranks), cell++));
-    TRY(put_figure(h, figure_number(train->global_batch), cell++));
-    TRY(arena_format(&h->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
-                     figure_number(train->n_steps).text));
-    const report_rates_t rates = report_rates(train);
-    TRY(put_figure(h, figure_throughput(rates.mean, rates.median, ""), cell++));
-    TRY(put_figure(h, figure_number(train->last_loss), cell++));
-    TRY(arena_format(&h->arena, cell++, "%s%s%s", labelled ? metric->label : "", labelled ? " " : "",
-                     report_metric_figure(metric, best).text));
-    *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end record";
-    if (train->replicas_differ) TRY(arena_format(&h->arena, cell, "%s; replicas %s", *cell, train->replicas));
-    if (train->curve.n_invalid > 0)
-        TRY(arena_format(&h->arena, cell, "%s; steps without a finite loss: %lld", *cell,
-                         (long long)train->curve.n_invalid));
-    return ERR_OK;
-}
-
-static err_t print_runs(html_t *h, const trained_t *runs, int n)
-{
-    table_t table = {.columns = {{"run", true},
-                                 {"model", true},
-                                 {"precision, device", true},
-                                 {"ranks", false},
-                                 {"batch", false},
-                                 {"steps", false},
-                                 {"images/s", false},
-                                 {"last loss", false},
-                                 {"best validation", false},
-                                 {"end", true}},
-                     .n_columns = 10,
-                     .n_rows = n};
-    enum { BEST = 8 };
-    const char *label = common_label(runs, n);
-    if (label) TRY(arena_format(&h->arena, &table.columns[BEST].heading, "best val %s", label));
-    TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)n * 10, &table.cells));
-    for (int i = 0; i < n; i++) TRY(fill_row(h, &runs[i], !label, table.cells + (ptrdiff_t)i * 10));
-    html_table(h, &table);
-    return ERR_OK;
 }
 
 /* The stragglers of each run that has some. */
@@ -377,17 +288,86 @@ static err_t draw_training(html_t *h, const void *context)
 {
     const training_figures_t *figures = context;
     TRY(draw_losses(h, figures->runs, figures->n));
-    return draw_metrics(h, figures->runs, figures->n);
+    /* A figure for each metric that one of the runs has, except the loss. */
+    const trained_t *runs = figures->runs;
+    int n = figures->n;
+    for (int i = 0; i < n; i++) {
+        const report_train_t *train = runs[i].run->train;
+        for (int m = 0; m < train->n_metrics; m++) {
+            const char *name = train->metrics[m].name;
+            bool drawn = strcmp(name, "loss") == 0 || metric_of(train, name) < 0;
+            for (int k = 0; k < i && !drawn; k++) drawn = metric_of(runs[k].run->train, name) >= 0;
+            if (!drawn) TRY(draw_metric(h, runs, n, &train->metrics[m]));
+        }
+    }
+    return ERR_OK;
 }
 
 err_t html_training(html_t *h)
 {
     trained_t *runs;
     int n;
-    TRY(list_runs(h, &runs, &n));
+    const report_t *const sides[] = {h->in->now, h->in->base};
+    int n_most = 0;
+    n = 0;
+    for (int side = 0; side < HTML_SIDES; side++)
+        for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next) n_most++;
+    TRY(arena_new(&h->arena, sizeof *runs * (size_t)(n_most + 1), &runs));
+    for (int side = 0; side < HTML_SIDES; side++)
+        for (const report_run_t *run = sides[side] ? sides[side]->runs : NULL; run; run = run->next) {
+            trained_t *at = runs + n;
+            if (!is_shown(run)) continue;
+            *at = (trained_t){.run = run, .is_base = side == HTML_BASE};
+            TRY(html_train_name(h, sides[side], run, &at->name));
+            if (at->is_base) TRY(arena_format(&h->arena, &at->name, "base: %s", at->name));
+            n++;
+        }
     html_section(h, "training", "Training runs", NULL);
     TRY(html_figures(h, draw_training, &(training_figures_t){runs, n}));
-    TRY(print_runs(h, runs, n));
+    table_t table = {.columns = {{"run", true},
+                                 {"model", true},
+                                 {"precision, device", true},
+                                 {"ranks", false},
+                                 {"batch", false},
+                                 {"steps", false},
+                                 {"images/s", false},
+                                 {"last loss", false},
+                                 {"best validation", false},
+                                 {"end", true}},
+                     .n_columns = 10,
+                     .n_rows = n};
+    enum { BEST = 8 };
+    const char *label = common_label(runs, n);
+    if (label) TRY(arena_format(&h->arena, &table.columns[BEST].heading, "best val %s", label));
+    TRY(arena_new(&h->arena, sizeof *table.cells * (size_t)n * 10, &table.cells));
+    for (int i = 0; i < n; i++) {
+        const trained_t *of = &runs[i];
+        bool labelled = !label;
+        const char **cell = table.cells + (ptrdiff_t)i * 10;
+        const report_train_t *train = of->run->train;
+        const report_metric_t *metric = main_metric(of);
+        double best = report_best(train, train->main_metric);
+        *cell++ = of->name;
+        *cell++ = train->model ? train->model : "";
+        TRY(arena_format(&h->arena, cell++, "%s, %s", train->precision ? train->precision : "-",
+                         train->device ? train->device : "-"));
+        TRY(put_figure(h, figure_number(train->ranks), cell++));
+        TRY(put_figure(h, figure_number(train->global_batch), cell++));
+        TRY(arena_format(&h->arena, cell++, "%s of %s", figure_number(train->last_step + 1).text,
+                         figure_number(train->n_steps).text));
+        const report_rates_t rates = report_rates(train);
+        TRY(put_figure(h, figure_throughput(rates.mean, rates.median, ""), cell++));
+        TRY(put_figure(h, figure_number(train->last_loss), cell++));
+        TRY(arena_format(&h->arena, cell++, "%s%s%s", labelled ? metric->label : "", labelled ? " " : "",
+                         report_metric_figure(metric, best).text));
+        *cell = of->run->end_reason && of->run->end_reason[0] ? of->run->end_reason : "no end record";
+        if (train->replicas_differ)
+            TRY(arena_format(&h->arena, cell, "%s; replicas %s", *cell, train->replicas));
+        if (train->curve.n_invalid > 0)
+            TRY(arena_format(&h->arena, cell, "%s; steps without a finite loss: %lld", *cell,
+                             (long long)train->curve.n_invalid));
+    }
+    html_table(h, &table);
     TRY(print_stragglers(h, runs, n));
     html_section_end(h);
     return ERR_OK;

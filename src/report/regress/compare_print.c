@@ -32,41 +32,6 @@ static void put_difference(json_t *j, const stats_difference_t *d)
     json_bool(j, "start_spread_assumed", d->assumed);
 }
 
-static void put_parts(json_t *j, const compare_metric_t *metric)
-{
-    json_array_begin(j, "parts");
-    for (int i = 0; i < metric->n_parts; i++) {
-        json_object_begin(j, NULL);
-        json_string(j, "name", metric->parts[i].name);
-        json_real(j, "share", metric->parts[i].share);
-        put_difference(j, &metric->parts[i].difference);
-        json_object_end(j);
-    }
-    json_array_end(j);
-    json_string(j, "attributed_to", metric->attributed_to ? metric->attributed_to->name : NULL);
-}
-
-static void put_metric(json_t *j, const compare_metric_t *metric)
-{
-    json_object_begin(j, NULL);
-    json_string(j, "case", metric->case_name);
-    json_string(j, "test", metric->test);
-    json_string(j, "key", metric->key);
-    json_string(j, "label", metric->label);
-    json_string(j, "verdict", verdict_names[metric->verdict]);
-    json_string(j, "reason", metric->reason[0] ? metric->reason : NULL);
-    json_bool(j, "tested", metric->tested);
-    json_bool(j, "interleaved", metric->interleaved);
-    json_real(j, "q", metric->q);
-    put_difference(j, &metric->difference);
-    put_pair(j, "starts", metric->n_runs[0], metric->n_runs[1]);
-    put_pair(j, "slowed_starts", metric->n_slowed[0], metric->n_slowed[1]);
-    put_pair(j, "samples", metric->n_samples[0], metric->n_samples[1]);
-    put_pair(j, "invalid_samples", metric->n_invalid[0], metric->n_invalid[1]);
-    put_parts(j, metric);
-    json_object_end(j);
-}
-
 static void put_text(json_t *j, const char *key, const char *text)
 {
     json_string(j, key, text[0] ? text : NULL);
@@ -86,37 +51,59 @@ static void put_side(json_t *j, const char *key, const compare_side_t *side, con
     json_object_end(j);
 }
 
-static void put_all(json_t *j, const comparison_t *c, const compare_options_t *o)
-{
-    json_record_begin(j, RECORD_COMPARISON);
-    json_int(j, "schema", REPORT_SCHEMA);
-    json_string(j, "verdict", verdict_names[c->verdict]);
-    json_bool(j, "decided", compare_decided(c));
-    json_object_begin(j, "n");
-    for (int i = 0; i < VERDICTS; i++) json_int(j, verdict_names[i], c->n_of[i]);
-    json_object_end(j);
-    json_object_begin(j, "options");
-    json_real(j, "min_effect", o->min_effect);
-    json_real(j, "alpha", o->alpha);
-    json_bool(j, "force", o->force);
-    json_int(j, "resamples", o->n_resamples);
-    json_int(j, "seed", (int64_t)o->seed);
-    json_object_end(j);
-    put_side(j, "base", &c->sides[0], c->base);
-    put_side(j, "new", &c->sides[1], c->now);
-    json_array_begin(j, "metrics");
-    for (const compare_metric_t *at = c->metrics; at; at = at->next) put_metric(j, at);
-    json_array_end(j);
-    json_array_begin(j, "notes");
-    for (int i = 0; i < c->n_notes; i++) json_string(j, NULL, c->notes[i]);
-    json_array_end(j);
-    json_object_end(j);
-}
-
 err_t compare_print_json(const comparison_t *comparison, const compare_options_t *options, FILE *out)
 {
     json_t j = {0};
-    put_all(&j, comparison, options);
+    json_record_begin(&j, RECORD_COMPARISON);
+    json_int(&j, "schema", REPORT_SCHEMA);
+    json_string(&j, "verdict", verdict_names[comparison->verdict]);
+    json_bool(&j, "decided", compare_decided(comparison));
+    json_object_begin(&j, "n");
+    for (int i = 0; i < VERDICTS; i++) json_int(&j, verdict_names[i], comparison->n_of[i]);
+    json_object_end(&j);
+    json_object_begin(&j, "options");
+    json_real(&j, "min_effect", options->min_effect);
+    json_real(&j, "alpha", options->alpha);
+    json_bool(&j, "force", options->force);
+    json_int(&j, "resamples", options->n_resamples);
+    json_int(&j, "seed", (int64_t)options->seed);
+    json_object_end(&j);
+    put_side(&j, "base", &comparison->sides[0], comparison->base);
+    put_side(&j, "new", &comparison->sides[1], comparison->now);
+    json_array_begin(&j, "metrics");
+    for (const compare_metric_t *at = comparison->metrics; at; at = at->next) {
+        json_object_begin(&j, NULL);
+        json_string(&j, "case", at->case_name);
+        json_string(&j, "test", at->test);
+        json_string(&j, "key", at->key);
+        json_string(&j, "label", at->label);
+        json_string(&j, "verdict", verdict_names[at->verdict]);
+        json_string(&j, "reason", at->reason[0] ? at->reason : NULL);
+        json_bool(&j, "tested", at->tested);
+        json_bool(&j, "interleaved", at->interleaved);
+        json_real(&j, "q", at->q);
+        put_difference(&j, &at->difference);
+        put_pair(&j, "starts", at->n_runs[0], at->n_runs[1]);
+        put_pair(&j, "slowed_starts", at->n_slowed[0], at->n_slowed[1]);
+        put_pair(&j, "samples", at->n_samples[0], at->n_samples[1]);
+        put_pair(&j, "invalid_samples", at->n_invalid[0], at->n_invalid[1]);
+        json_array_begin(&j, "parts");
+        for (int i = 0; i < at->n_parts; i++) {
+            json_object_begin(&j, NULL);
+            json_string(&j, "name", at->parts[i].name);
+            json_real(&j, "share", at->parts[i].share);
+            put_difference(&j, &at->parts[i].difference);
+            json_object_end(&j);
+        }
+        json_array_end(&j);
+        json_string(&j, "attributed_to", at->attributed_to ? at->attributed_to->name : NULL);
+        json_object_end(&j);
+    }
+    json_array_end(&j);
+    json_array_begin(&j, "notes");
+    for (int i = 0; i < comparison->n_notes; i++) json_string(&j, NULL, comparison->notes[i]);
+    json_array_end(&j);
+    json_object_end(&j);
     err_t err = j.status;
     if (err == ERR_OK) fprintf(out, "%s\n", j.text); /* the caller checks the stream for errors */
     json_free(&j);
@@ -136,25 +123,6 @@ typedef struct view {
 static err_t change_text(view_t *v, double ratio, const char **out)
 {
     return arena_format(&v->arena, out, "%s", figure_change(ratio - 1).text);
-}
-
-static err_t rate_text(view_t *v, double q, const char **out)
-{
-    *out = isfinite(q) ? "< 0.0001" : "-";
-    return q >= 0.0001 ? arena_format(&v->arena, out, "%.4f", q) : ERR_OK;
-}
-
-static err_t fill_row(view_t *v, const compare_metric_t *metric, const char **cell)
-{
-    const stats_difference_t *d = &metric->difference;
-    cell[0] = metric->label;
-    TRY(arena_format(&v->arena, &cell[1], "%s", figure_time(d->base).text));
-    TRY(arena_format(&v->arena, &cell[2], "%s", figure_time(d->now).text));
-    TRY(change_text(v, d->ratio, &cell[3]));
-    TRY(interval_text(&v->arena, d->low, d->high, &cell[4]));
-    TRY(rate_text(v, metric->q, &cell[5]));
-    cell[6] = verdict_names[metric->verdict];
-    return ERR_OK;
 }
 
 static err_t print_table(view_t *v)
@@ -178,8 +146,19 @@ static err_t print_table(view_t *v)
                                                      : "some interleaved"));
     TRY(arena_new(&v->arena, sizeof *table.cells * COLUMNS * (size_t)c->n_metrics, &table.cells));
     const char **cell = table.cells;
-    for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS)
-        TRY(fill_row(v, at, cell));
+    for (const compare_metric_t *at = c->metrics; at; at = at->next, cell += COLUMNS) {
+        const stats_difference_t *d = &at->difference;
+        cell[0] = at->label;
+        TRY(arena_format(&v->arena, &cell[1], "%s", figure_time(d->base).text));
+        TRY(arena_format(&v->arena, &cell[2], "%s", figure_time(d->now).text));
+        TRY(change_text(v, d->ratio, &cell[3]));
+        TRY(interval_text(&v->arena, d->low, d->high, &cell[4]));
+        double q = at->q;
+        const char **out = &cell[5];
+        *out = isfinite(q) ? "< 0.0001" : "-";
+        if (q >= 0.0001) TRY(arena_format(&v->arena, out, "%.4f", q));
+        cell[6] = verdict_names[at->verdict];
+    }
     v->render->table(v->out, &table);
     return ERR_OK;
 }
@@ -204,26 +183,6 @@ static err_t machine_text(view_t *v, const char **out)
     return arena_format(&v->arena, out, "%s, ranks: %s, threads per rank: %s",
                         cpu && cpu->text ? cpu->text : "unknown CPU", figure_number(run->ranks).text,
                         figure_number(run->threads).text);
-}
-
-static err_t print_head(view_t *v)
-{
-    const comparison_t *c = v->comparison;
-    fact_t facts[4] = {{"base", ""}, {"new", ""}, {"machine", NULL}, {"rule", ""}};
-    const char *title;
-    int n = 2;
-    TRY(arena_format(&v->arena, &title, "comparison of %s with %s", c->sides[0].name, c->sides[1].name));
-    for (int side = 0; side < 2; side++) TRY(side_text(v, &c->sides[side], &facts[side].text));
-    TRY(machine_text(v, &facts[n].text));
-    n += facts[n].text != NULL;
-    facts[n].name = "rule";
-    TRY(arena_format(
-        &v->arena, &facts[n++].text,
-        "a change counts if it is at least %.3g %%, q is at most %.3g and the interval excludes 0",
-        100 * v->options->min_effect, v->options->alpha));
-    v->render->heading(v->out, title);
-    v->render->facts(v->out, facts, n);
-    return ERR_OK;
 }
 
 /* "backward +98 %, forward +2 %", largest first. */
@@ -327,7 +286,21 @@ static err_t print_summary(view_t *v)
 
 static err_t print_all(view_t *v)
 {
-    TRY(print_head(v));
+    const comparison_t *c = v->comparison;
+    fact_t facts[4] = {{"base", ""}, {"new", ""}, {"machine", NULL}, {"rule", ""}};
+    const char *title;
+    int n = 2;
+    TRY(arena_format(&v->arena, &title, "comparison of %s with %s", c->sides[0].name, c->sides[1].name));
+    for (int side = 0; side < 2; side++) TRY(side_text(v, &c->sides[side], &facts[side].text));
+    TRY(machine_text(v, &facts[n].text));
+    n += facts[n].text != NULL;
+    facts[n].name = "rule";
+    TRY(arena_format(
+        &v->arena, &facts[n++].text,
+        "a change counts if it is at least %.3g %%, q is at most %.3g and the interval excludes 0",
+        100 * v->options->min_effect, v->options->alpha));
+    v->render->heading(v->out, title);
+    v->render->facts(v->out, facts, n);
     TRY(print_table(v));
     TRY(print_changes(v));
     TRY(print_inconclusive(v));

@@ -111,27 +111,6 @@ static bool is_slowed(compare_work_t *work, const metric_start_t *start)
     return start->disturbed || slowdown_of(work, start) > COMPARE_CLOCK_SLACK;
 }
 
-static err_t explain_slowed(compare_work_t *work, const compare_starts_t *s, const int n_kept[2],
-                            compare_metric_t *metric)
-{
-    arena_t *arena = &work->out->arena;
-    double most = 0;
-    metric->reason = "the machine was slow or busy in ";
-    for (int side = 0; side < 2; side++) {
-        int n = s->n[side] - n_kept[side];
-        for (int i = 0; i < s->n[side]; i++)
-            if (slowdown_of(work, s->at[side][i]) > most) most = slowdown_of(work, s->at[side][i]);
-        if (n > 0)
-            TRY(arena_format(arena, &metric->reason, "%s%s%d of %d starts of %s", metric->reason,
-                             side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side],
-                             compare_side_names[side]));
-    }
-    if (most > COMPARE_CLOCK_SLACK)
-        TRY(arena_format(arena, &metric->reason, "%s: its fixed loop of arithmetic took up to %.0f %% longer",
-                         metric->reason, 100 * most));
-    return ERR_OK;
-}
-
 /* Counts slowed starts, once. If there are many, the others are not trusted either: the loop of arithmetic
  * does not detect contention for memory. */
 static void count_slowed(compare_work_t *work)
@@ -174,7 +153,25 @@ static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare
         enough =
             enough && n_kept[side] > 0 && (n_kept[side] >= ENOUGH_STARTS || 2 * n_kept[side] >= s->n[side]);
     }
-    if (!enough) return explain_slowed(work, s, n_kept, metric);
+    if (!enough) {
+        arena_t *arena = &work->out->arena;
+        double most = 0;
+        metric->reason = "the machine was slow or busy in ";
+        for (int side = 0; side < 2; side++) {
+            int n = s->n[side] - n_kept[side];
+            for (int i = 0; i < s->n[side]; i++)
+                if (slowdown_of(work, s->at[side][i]) > most) most = slowdown_of(work, s->at[side][i]);
+            if (n > 0)
+                TRY(arena_format(arena, &metric->reason, "%s%s%d of %d starts of %s", metric->reason,
+                                 side && s->n[0] > n_kept[0] ? ", " : "", n, s->n[side],
+                                 compare_side_names[side]));
+        }
+        if (most > COMPARE_CLOCK_SLACK)
+            TRY(arena_format(arena, &metric->reason,
+                             "%s: its fixed loop of arithmetic took up to %.0f %% longer", metric->reason,
+                             100 * most));
+        return ERR_OK;
+    }
     if (is_busy(work, 0) || is_busy(work, 1)) return explain_busy(work, metric);
     for (int side = 0; side < 2; side++) {
         int n = 0;
@@ -186,9 +183,12 @@ static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare
     return ERR_OK;
 }
 
-static err_t list_starts(compare_work_t *work, const metric_t *const metrics[2], compare_metric_t *metric,
-                         compare_starts_t *out)
+/* Picks the starts of a metric to compare. If the machine was too slow or busy to compare,
+ * sets metric->reason and picks all starts. The arrays are in the comparison's arena. */
+static err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2],
+                                 compare_metric_t *metric, compare_starts_t *out)
 {
+    *out = (compare_starts_t){0};
     for (int side = 0; side < 2; side++) {
         TRY(arena_new(&work->out->arena, sizeof *out->at[side] * (size_t)metrics[side]->n_starts,
                       &out->at[side]));
@@ -201,16 +201,6 @@ static err_t list_starts(compare_work_t *work, const metric_t *const metrics[2],
             }
         }
     }
-    return ERR_OK;
-}
-
-/* Picks the starts of a metric to compare. If the machine was too slow or busy to compare,
- * sets metric->reason and picks all starts. The arrays are in the comparison's arena. */
-static err_t compare_pick_starts(compare_work_t *work, const metric_t *const metrics[2],
-                                 compare_metric_t *metric, compare_starts_t *out)
-{
-    *out = (compare_starts_t){0};
-    TRY(list_starts(work, metrics, metric, out));
     if (out->n[0] == 0 || out->n[1] == 0) {
         metric->reason = "one side has no valid samples";
     } else if (is_identical(out)) {
@@ -313,13 +303,6 @@ static const stats_difference_t unknown = {.base = NAN,
                                            .p_rank = NAN,
                                            .p = NAN};
 
-static err_t plain_difference(const compare_starts_t *starts, const char *part, stats_difference_t *out)
-{
-    *out = unknown;
-    TRY(plain_median(starts, 0, part, &out->base));
-    return plain_median(starts, 1, part, &out->now);
-}
-
 /* Compares the samples of the starts. part: as in report_samples_t. */
 static err_t compare_samples(compare_work_t *work, const compare_starts_t *starts, const char *part,
                              stats_difference_t *out)
@@ -333,7 +316,11 @@ static err_t compare_samples(compare_work_t *work, const compare_starts_t *start
     err_t err;
     *out = unknown;
     if (starts->n[0] == 0 || starts->n[1] == 0) return ERR_OK;
-    if (!are_times(starts, part)) return plain_difference(starts, part, out);
+    if (!are_times(starts, part)) {
+        *out = unknown;
+        TRY(plain_median(starts, 0, part, &out->base));
+        return plain_median(starts, 1, part, &out->now);
+    }
     for (int side = 0; side < 2; side++) {
         TRY_OUT(err, mem_new_array(starts->n[side], sizeof *runs[side], "starts", &runs[side]));
         for (int i = 0; i < starts->n[side]; i++) {
@@ -496,18 +483,6 @@ static err_t list_alone(compare_work_t *work, int side, const char **list, int *
                           : ERR_OK;
 }
 
-static err_t note_alone(compare_work_t *work)
-{
-    const char *list[2];
-    int n[2];
-    for (int side = 0; side < 2; side++) TRY(list_alone(work, side, &list[side], &n[side]));
-    if (n[0] == work->sides[0].n)
-        RAISE(ERR_DATA, "the recordings have no metric in common; base has %s; new has %s",
-              n[0] ? list[0] : "none", n[1] ? list[1] : "none");
-    if (n[0] > 0) TRY(compare_note(work, "only in base (%d): %s", n[0], list[0]));
-    return n[1] > 0 ? compare_note(work, "only in new (%d): %s", n[1], list[1]) : ERR_OK;
-}
-
 static err_t find_rates(comparison_t *c)
 {
     double *p, *q = NULL;
@@ -572,7 +547,14 @@ static err_t compare_all(compare_work_t *work)
     TRY(metrics_list(work->out->base, &work->sides[0]));
     TRY(metrics_list(work->out->now, &work->sides[1]));
     TRY(compare_check_sides(work));
-    TRY(note_alone(work));
+    const char *list[2];
+    int n[2];
+    for (int side = 0; side < 2; side++) TRY(list_alone(work, side, &list[side], &n[side]));
+    if (n[0] == work->sides[0].n)
+        RAISE(ERR_DATA, "the recordings have no metric in common; base has %s; new has %s",
+              n[0] ? list[0] : "none", n[1] ? list[1] : "none");
+    if (n[0] > 0) TRY(compare_note(work, "only in base (%d): %s", n[0], list[0]));
+    if (n[1] > 0) TRY(compare_note(work, "only in new (%d): %s", n[1], list[1]));
     return compare_metrics(work);
 }
 

@@ -188,34 +188,25 @@ static err_t check_machine(compare_work_t *work)
     return ERR_OK;
 }
 
-static err_t note_software(compare_work_t *work)
+static err_t check_runs(compare_work_t *work, int side)
 {
-    const char *list[MAX_NAMES];
-    int n = 0;
-    TRY(list_differences(work, SOFTWARE, list, MAX_NAMES, &n));
-    for (int i = 0; i < n; i++) TRY(compare_note(work, "software: %s", list[i]));
-    return ERR_OK;
-}
-
-/* "ab12 (interrupted), cd34 (no end record) and 2 more". */
-static err_t list_left_out(compare_work_t *work, int side, const char **out)
-{
+    const metrics_t *metrics = &work->sides[side];
+    const char *left_out;
+    /* "ab12 (interrupted), cd34 (no end record) and 2 more". */
     arena_t *arena = &work->out->arena;
     int n = 0;
-    *out = "";
+    left_out = "";
     for (const report_run_t *run = work->sides[side].report->runs; run; run = run->next) {
         const char *why = metrics_incomplete(run);
         if (!why || n++ >= MAX_SHOWN) continue;
         const char *name = run->id[0] ? run->id : run->time[0] ? run->time : "unnamed run";
-        TRY(arena_format(arena, out, "%s%s%s (%s)", *out, n > 1 ? ", " : "", name, why));
+        TRY(arena_format(arena, &left_out, "%s%s%s (%s)", left_out, n > 1 ? ", " : "", name, why));
     }
-    if (n > MAX_SHOWN) TRY(arena_format(arena, out, "%s and %d more", *out, n - MAX_SHOWN));
-    return ERR_OK;
-}
-
-/* Notes what reading left out. It was also logged, but the log is separate from the output. */
-static err_t note_files(compare_work_t *work, int side)
-{
+    if (n > MAX_SHOWN) TRY(arena_format(arena, &left_out, "%s and %d more", left_out, n - MAX_SHOWN));
+    if (metrics->n_complete == 0)
+        RAISE(ERR_DATA, "%s: no complete run to compare%s%s", work->out->sides[side].name,
+              left_out[0] ? "; left out: " : "", left_out);
+    /* Notes what reading left out. It was also logged, but the log is separate from the output. */
     const report_t *report = work->sides[side].report;
     for (int i = 0; i < report->n_files; i++) {
         const report_file_t *file = &report->files[i];
@@ -229,18 +220,6 @@ static err_t note_files(compare_work_t *work, int side)
             TRY(compare_note(work, "%s: points left out: %lld, they belong to a run read before", file->name,
                              (long long)file->again.n));
     }
-    return ERR_OK;
-}
-
-static err_t check_runs(compare_work_t *work, int side)
-{
-    const metrics_t *metrics = &work->sides[side];
-    const char *left_out;
-    TRY(list_left_out(work, side, &left_out));
-    if (metrics->n_complete == 0)
-        RAISE(ERR_DATA, "%s: no complete run to compare%s%s", work->out->sides[side].name,
-              left_out[0] ? "; left out: " : "", left_out);
-    TRY(note_files(work, side));
     if (left_out[0])
         TRY(compare_note(work, "%s: incomplete runs left out: %s", compare_side_names[side], left_out));
     for (const report_run_t *run = metrics_next_complete(metrics->report->runs); run;
@@ -249,31 +228,6 @@ static err_t check_runs(compare_work_t *work, int side)
             TRY(compare_note(work, "%s: run %s has %lld of its %.0f points", compare_side_names[side],
                              run->id, (long long)run->n_points, run->n_points_said));
     return ERR_OK;
-}
-
-static err_t describe_side(compare_work_t *work, int side)
-{
-    const metrics_t *metrics = &work->sides[side];
-    const report_t *report = metrics->report;
-    compare_side_t *out = &work->out->sides[side];
-    values_t git;
-    *out = (compare_side_t){.name = report->n_files > 0 ? report->files[0].name : "nothing",
-                            .first = "",
-                            .last = "",
-                            .git = "",
-                            .n_runs = metrics->n_complete,
-                            .n_left_out = metrics->n_left_out};
-    if (report->n_files > 1)
-        TRY(arena_format(&work->out->arena, &out->name, "%s and %d more file%s", report->files[0].name,
-                         report->n_files - 1, report->n_files > 2 ? "s" : ""));
-    for (const report_run_t *run = metrics_next_complete(report->runs); run;
-         run = metrics_next_complete(run->next)) {
-        if (!run->time[0]) continue;
-        if (!out->first[0] || strcmp(run->time, out->first) < 0) out->first = run->time;
-        if (strcmp(run->time, out->last) > 0) out->last = run->time;
-    }
-    TRY(collect_values(work, side, SOFTWARE, "git", &git));
-    return git.n > 0 ? join_values(&work->out->arena, &git, false, &out->git) : ERR_OK;
 }
 
 /* Runs in both recordings are identical and would hide a change. */
@@ -301,12 +255,37 @@ static bool has_unplaced_train(const report_t *report)
 
 err_t compare_check_sides(compare_work_t *work)
 {
-    for (int side = 0; side < 2; side++) TRY(describe_side(work, side));
+    for (int side = 0; side < 2; side++) {
+        const metrics_t *metrics = &work->sides[side];
+        const report_t *report = metrics->report;
+        compare_side_t *out = &work->out->sides[side];
+        values_t git;
+        *out = (compare_side_t){.name = report->n_files > 0 ? report->files[0].name : "nothing",
+                                .first = "",
+                                .last = "",
+                                .git = "",
+                                .n_runs = metrics->n_complete,
+                                .n_left_out = metrics->n_left_out};
+        if (report->n_files > 1)
+            TRY(arena_format(&work->out->arena, &out->name, "%s and %d more file%s", report->files[0].name,
+                             report->n_files - 1, report->n_files > 2 ? "s" : ""));
+        for (const report_run_t *run = metrics_next_complete(report->runs); run;
+             run = metrics_next_complete(run->next)) {
+            if (!run->time[0]) continue;
+            if (!out->first[0] || strcmp(run->time, out->first) < 0) out->first = run->time;
+            if (strcmp(run->time, out->last) > 0) out->last = run->time;
+        }
+        TRY(collect_values(work, side, SOFTWARE, "git", &git));
+        if (git.n > 0) TRY(join_values(&work->out->arena, &git, false, &out->git));
+    }
     for (int side = 0; side < 2; side++) TRY(check_runs(work, side));
     TRY(check_machine(work));
     if (has_unplaced_train(work->out->base) || has_unplaced_train(work->out->now))
         TRY(compare_note(work,
                          "earlier versions did not record the hardware of training runs, so it may differ"));
-    TRY(note_software(work));
+    const char *list[MAX_NAMES];
+    int n = 0;
+    TRY(list_differences(work, SOFTWARE, list, MAX_NAMES, &n));
+    for (int i = 0; i < n; i++) TRY(compare_note(work, "software: %s", list[i]));
     return note_shared(work);
 }

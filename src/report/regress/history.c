@@ -65,19 +65,6 @@ static void history_count_left_out(history_build_t *build, int reason, int64_t n
     if (!left->file || strcmp(file, left->file) < 0) left->file = file;
 }
 
-static err_t copy_fields(history_t *history, const report_fields_t *from, report_fields_t *out)
-{
-    report_field_t *fields = NULL;
-    TRY(arena_new(&history->arena, (size_t)(from->n + 1) * sizeof *fields, &fields));
-    for (int i = 0; i < from->n; i++) {
-        fields[i] = from->at[i];
-        TRY(intern_text(&history->words, from->at[i].name, &fields[i].name));
-        TRY(intern_text(&history->words, from->at[i].text ? from->at[i].text : "", &fields[i].text));
-    }
-    *out = (report_fields_t){fields, from->n};
-    return ERR_OK;
-}
-
 /* "1a2b: cpu X, cpus 2" */
 static err_t describe_machine(history_t *history, const char *id, const report_fields_t *fields,
                               const char **out)
@@ -99,7 +86,16 @@ static err_t start_draft(history_t *history, history_draft_t *draft, const repor
     history_recording_t *recording = &draft->recording;
     *recording = (history_recording_t){.file = file};
     recording->complete = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
-    TRY(copy_fields(history, &run->software, &recording->software));
+    const report_fields_t *from = &run->software;
+    report_fields_t *out = &recording->software;
+    report_field_t *fields = NULL;
+    TRY(arena_new(&history->arena, (size_t)(from->n + 1) * sizeof *fields, &fields));
+    for (int i = 0; i < from->n; i++) {
+        fields[i] = from->at[i];
+        TRY(intern_text(&history->words, from->at[i].name, &fields[i].name));
+        TRY(intern_text(&history->words, from->at[i].text ? from->at[i].text : "", &fields[i].text));
+    }
+    *out = (report_fields_t){fields, from->n};
     const report_field_t *git = fields_find(recording->software, "git");
     /* "unknown": built outside a repository. */
     recording->git = git && strcmp(git->text, "unknown") != 0 ? git->text : "";
@@ -548,18 +544,6 @@ static bool shares_run(const history_draft_t *a, const history_draft_t *b)
     return false;
 }
 
-static void mark_copies(history_build_t *build)
-{
-    for (int i = 0; i < build->n_drafts; i++)
-        for (int k = 0; k < i; k++) {
-            history_draft_t *draft = &build->drafts[i];
-            const history_draft_t *other = &build->drafts[k];
-            if (draft->is_copy || other->is_copy || other->file == draft->file) continue;
-            draft->is_copy = shares_run(draft, other);
-            history_count_left_out(build, LEFT_COPY, draft->is_copy, draft->recording.file);
-        }
-}
-
 static bool same_place(const history_draft_t *a, const history_draft_t *b)
 {
     return history_draft_is_of(a, b->hardware_id, b->fabric_id, b->ranks, b->threads);
@@ -684,22 +668,6 @@ out:
     return err;
 }
 
-/* Different suites may give the same label to different keys; appends the key then. */
-static err_t make_labels_unique(history_t *history, const history_group_t *group)
-{
-    for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
-        const char *label = metric->label;
-        int n_same = 0;
-        for (history_metric_t *other = metric->next; other; other = other->next) {
-            if (other->label != label) continue;
-            TRY(arena_format(&history->arena, &other->label, "%s (%s)", label, other->key));
-            n_same++;
-        }
-        if (n_same > 0) TRY(arena_format(&history->arena, &metric->label, "%s (%s)", label, metric->key));
-    }
-    return ERR_OK;
-}
-
 static err_t build_group(history_t *history, const members_t *members, history_group_t **out)
 {
     const history_draft_t *newest = members->at[members->n - 1];
@@ -728,7 +696,18 @@ static err_t build_group(history_t *history, const members_t *members, history_g
     history->n_interrupted += group->n_recordings - group->n_complete;
     *out = group;
     TRY(build_metrics(history, members, group));
-    return make_labels_unique(history, group);
+    /* Different suites may give the same label to different keys; appends the key then. */
+    for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
+        const char *label = metric->label;
+        int n_same = 0;
+        for (history_metric_t *other = metric->next; other; other = other->next) {
+            if (other->label != label) continue;
+            TRY(arena_format(&history->arena, &other->label, "%s (%s)", label, other->key));
+            n_same++;
+        }
+        if (n_same > 0) TRY(arena_format(&history->arena, &metric->label, "%s (%s)", label, metric->key));
+    }
+    return ERR_OK;
 }
 
 /* The newest `last` drafts on the machine of drafts[i], by time. */
@@ -776,8 +755,22 @@ static err_t build_groups(history_t *history, int last)
     return ERR_OK;
 }
 
-static err_t list_notes(history_t *history)
+err_t history_finish(history_t *history, const history_options_t *options)
 {
+    int n_values = 0;
+    if (!history->build) RAISE(ERR_DATA, "no recording to build a history from");
+    history_build_t *build = history->build;
+    if (build->n_drafts > 0)
+        qsort(build->drafts, (size_t)build->n_drafts, sizeof *build->drafts, compare_drafts);
+    for (int i = 0; i < build->n_drafts; i++)
+        for (int k = 0; k < i; k++) {
+            history_draft_t *draft = &build->drafts[i];
+            const history_draft_t *other = &build->drafts[k];
+            if (draft->is_copy || other->is_copy || other->file == draft->file) continue;
+            draft->is_copy = shares_run(draft, other);
+            history_count_left_out(build, LEFT_COPY, draft->is_copy, draft->recording.file);
+        }
+    TRY(build_groups(history, options->last));
     static const char *const words[LEFT_REASONS] = {
         [LEFT_TRAIN] = "runs of dptrain train, which do not record their machine",
         [LEFT_HEADLESS] = "runs whose first record (bench_run) is missing",
@@ -793,19 +786,6 @@ static err_t list_notes(history_t *history)
         TRY(arena_format(&history->arena, &history->notes[history->n_notes++],
                          "Left out: %s: %lld, the first in %s.", words[i], (long long)left->n, left->file));
     }
-    return ERR_OK;
-}
-
-err_t history_finish(history_t *history, const history_options_t *options)
-{
-    int n_values = 0;
-    if (!history->build) RAISE(ERR_DATA, "no recording to build a history from");
-    history_build_t *build = history->build;
-    if (build->n_drafts > 0)
-        qsort(build->drafts, (size_t)build->n_drafts, sizeof *build->drafts, compare_drafts);
-    mark_copies(build);
-    TRY(build_groups(history, options->last));
-    TRY(list_notes(history));
     for (const history_group_t *group = history->groups; group; group = group->next)
         n_values += group->n_values;
     if (n_values == 0)

@@ -24,8 +24,14 @@ typedef struct history_printer {
     bool missing, disturbed; /* marks used */
 } history_printer_t;
 
-static void put_recordings(json_t *j, const history_group_t *group)
+static void put_group(json_t *j, const history_group_t *group)
 {
+    json_object_begin(j, NULL);
+    json_string(j, "hardware_id", group->hardware_id);
+    json_string(j, "fabric_id", group->fabric_id);
+    json_real(j, "ranks", group->ranks);
+    json_real(j, "threads", group->threads);
+    json_real(j, "days", group->days);
     json_array_begin(j, "recordings");
     for (int i = 0; i < group->n_recordings; i++) {
         const history_recording_t *recording = &group->recordings[i];
@@ -42,80 +48,55 @@ static void put_recordings(json_t *j, const history_group_t *group)
         json_object_end(j);
     }
     json_array_end(j);
-}
-
-static void put_values(json_t *j, const history_metric_t *metric)
-{
-    json_array_begin(j, "values");
-    for (int i = 0; i < metric->n_values; i++) {
-        const history_value_t *value = &metric->values[i];
-        json_object_begin(j, NULL);
-        json_int(j, "recording", value->recording);
-        json_real(j, "sec", value->sec);
-        json_real(j, "low_sec", value->low);
-        json_real(j, "high_sec", value->high);
-        json_int(j, "starts", value->n_starts);
-        json_int(j, "starts_used", value->n_used);
-        json_bool(j, "disturbed", value->disturbed);
-        json_object_end(j);
-    }
-    json_array_end(j);
-}
-
-static void put_changes(json_t *j, const history_metric_t *metric)
-{
-    json_array_begin(j, "changes");
-    for (int i = 0; i < metric->n_changes; i++) {
-        const history_change_t *change = &metric->changes[i];
-        json_object_begin(j, NULL);
-        json_int(j, "before", change->before);
-        json_int(j, "after", change->after);
-        json_real(j, "ratio", change->ratio);
-        json_real(j, "p", change->p);
-        json_real(j, "q", change->q);
-        json_bool(j, "same_revision", change->same_revision);
-        json_object_begin(j, "software");
-        for (int d = 0; d < change->n_differences; d++) {
-            const history_difference_t *difference = &change->differences[d];
-            json_array_begin(j, difference->name);
-            json_string(j, NULL, difference->before[0] ? difference->before : NULL);
-            json_string(j, NULL, difference->after[0] ? difference->after : NULL);
-            json_array_end(j);
-        }
-        json_object_end(j);
-        json_object_end(j);
-    }
-    json_array_end(j);
-}
-
-static void put_metric(json_t *j, const history_metric_t *metric)
-{
-    json_object_begin(j, NULL);
-    json_string(j, "case", metric->case_name);
-    json_string(j, "test", metric->test);
-    json_string(j, "key", metric->key);
-    json_string(j, "label", metric->label);
-    json_bool(j, "too_short", metric->too_short);
-    put_values(j, metric);
-    json_array_begin(j, "levels_sec");
-    for (int i = 0; i <= metric->n_changes; i++) json_real(j, NULL, metric->levels[i]);
-    json_array_end(j);
-    put_changes(j, metric);
-    json_object_end(j);
-}
-
-static void put_group(json_t *j, const history_group_t *group)
-{
-    json_object_begin(j, NULL);
-    json_string(j, "hardware_id", group->hardware_id);
-    json_string(j, "fabric_id", group->fabric_id);
-    json_real(j, "ranks", group->ranks);
-    json_real(j, "threads", group->threads);
-    json_real(j, "days", group->days);
-    put_recordings(j, group);
     json_array_begin(j, "metrics");
-    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next)
-        put_metric(j, metric);
+    for (const history_metric_t *metric = group->metrics; metric; metric = metric->next) {
+        json_object_begin(j, NULL);
+        json_string(j, "case", metric->case_name);
+        json_string(j, "test", metric->test);
+        json_string(j, "key", metric->key);
+        json_string(j, "label", metric->label);
+        json_bool(j, "too_short", metric->too_short);
+        json_array_begin(j, "values");
+        for (int i = 0; i < metric->n_values; i++) {
+            const history_value_t *value = &metric->values[i];
+            json_object_begin(j, NULL);
+            json_int(j, "recording", value->recording);
+            json_real(j, "sec", value->sec);
+            json_real(j, "low_sec", value->low);
+            json_real(j, "high_sec", value->high);
+            json_int(j, "starts", value->n_starts);
+            json_int(j, "starts_used", value->n_used);
+            json_bool(j, "disturbed", value->disturbed);
+            json_object_end(j);
+        }
+        json_array_end(j);
+        json_array_begin(j, "levels_sec");
+        for (int i = 0; i <= metric->n_changes; i++) json_real(j, NULL, metric->levels[i]);
+        json_array_end(j);
+        json_array_begin(j, "changes");
+        for (int i = 0; i < metric->n_changes; i++) {
+            const history_change_t *change = &metric->changes[i];
+            json_object_begin(j, NULL);
+            json_int(j, "before", change->before);
+            json_int(j, "after", change->after);
+            json_real(j, "ratio", change->ratio);
+            json_real(j, "p", change->p);
+            json_real(j, "q", change->q);
+            json_bool(j, "same_revision", change->same_revision);
+            json_object_begin(j, "software");
+            for (int d = 0; d < change->n_differences; d++) {
+                const history_difference_t *difference = &change->differences[d];
+                json_array_begin(j, difference->name);
+                json_string(j, NULL, difference->before[0] ? difference->before : NULL);
+                json_string(j, NULL, difference->after[0] ? difference->after : NULL);
+                json_array_end(j);
+            }
+            json_object_end(j);
+            json_object_end(j);
+        }
+        json_array_end(j);
+        json_object_end(j);
+    }
     json_array_end(j);
     json_object_end(j);
 }
@@ -151,26 +132,6 @@ static void put_fields(FILE *out, const char *const *fields, int n)
     }
 }
 
-/* level: index of the level that the value belongs to. */
-static void put_row(FILE *out, const history_group_t *group, const history_metric_t *metric,
-                    const history_value_t *value, int level)
-{
-    const history_recording_t *recording = &group->recordings[value->recording];
-    const figure_t ranks = figure_exact(group->ranks), threads = figure_exact(group->threads);
-    const char *const where[] = {group->hardware_id, group->fabric_id, ranks.text, threads.text};
-    const char *const what[] = {recording->time,   recording->git, recording->file,
-                                metric->case_name, metric->test,   metric->key};
-    put_fields(out, where, 4);
-    fputc(',', out);
-    put_fields(out, what, 6);
-    fprintf(out, ",%s,%s", figure_exact(value->sec).text, figure_exact(value->low).text);
-    fprintf(out, ",%s,%d,%d,%s", figure_exact(value->high).text, value->n_starts, value->n_used,
-            value->disturbed ? "yes" : "no");
-    fprintf(out, ",%s", figure_exact(metric->levels[level]).text);
-    bool changed = level > 0 && metric->changes[level - 1].after == value->recording;
-    fprintf(out, ",%s\r\n", changed ? figure_exact(metric->changes[level - 1].ratio).text : "");
-}
-
 err_t history_print_csv(const history_t *history, FILE *out)
 {
     fputs("hardware_id,fabric_id,ranks,threads,time,git,file,case,test,key,sec,low_sec,high_sec,starts,"
@@ -182,7 +143,22 @@ err_t history_print_csv(const history_t *history, FILE *out)
                 while (level < metric->n_changes &&
                        metric->changes[level].after <= metric->values[i].recording)
                     level++;
-                put_row(out, group, metric, &metric->values[i], level);
+                /* level: index of the level that the value belongs to. */
+                const history_value_t *value = &metric->values[i];
+                const history_recording_t *recording = &group->recordings[value->recording];
+                const figure_t ranks = figure_exact(group->ranks), threads = figure_exact(group->threads);
+                const char *const where[] = {group->hardware_id, group->fabric_id, ranks.text, threads.text};
+                const char *const what[] = {recording->time,   recording->git, recording->file,
+                                            metric->case_name, metric->test,   metric->key};
+                put_fields(out, where, 4);
+                fputc(',', out);
+                put_fields(out, what, 6);
+                fprintf(out, ",%s,%s", figure_exact(value->sec).text, figure_exact(value->low).text);
+                fprintf(out, ",%s,%d,%d,%s", figure_exact(value->high).text, value->n_starts, value->n_used,
+                        value->disturbed ? "yes" : "no");
+                fprintf(out, ",%s", figure_exact(metric->levels[level]).text);
+                bool changed = level > 0 && metric->changes[level - 1].after == value->recording;
+                fprintf(out, ",%s\r\n", changed ? figure_exact(metric->changes[level - 1].ratio).text : "");
             }
     return ERR_OK;
 }
@@ -413,31 +389,6 @@ static err_t print_rows(history_printer_t *p, const row_t *rows, int n)
     return ERR_OK;
 }
 
-static err_t print_changes(history_printer_t *p, const history_group_t *group)
-{
-    row_t *rows;
-    int n;
-    TRY(list_changes(p, group, &rows, &n));
-    for (int i = 0, next; i < n; i = next) {
-        for (next = i + 1; next < n; next++)
-            if (rows[next].change->after != rows[i].change->after ||
-                rows[next].change->before != rows[i].change->before)
-                break;
-        TRY(print_interval(p, group, rows[i].change));
-        TRY(print_rows(p, rows + i, next - i));
-    }
-    return ERR_OK;
-}
-
-static err_t recordings_text(history_printer_t *p, const history_group_t *group, const char **out)
-{
-    const history_recording_t *first = &group->recordings[0], *last = first + group->n_recordings - 1;
-    TRY(arena_format(&p->arena, out, "%d (starts: %d), %s to %s, %.1f days", group->n_recordings,
-                     group->n_starts, minute_text(first->time).text, minute_text(last->time).text,
-                     group->days));
-    return ERR_OK;
-}
-
 /* Cuts the text to the width of a line. */
 static err_t add_fact(history_printer_t *p, const char *name, const char *text, fact_t *fact)
 {
@@ -451,7 +402,10 @@ static err_t print_head(history_printer_t *p, const history_group_t *group)
     int n = 0, n_interrupted = group->n_recordings - group->n_complete;
     const char *text;
     p->render->heading(p->out, "History");
-    TRY(recordings_text(p, group, &text));
+    const history_recording_t *first = &group->recordings[0], *last = first + group->n_recordings - 1;
+    TRY(arena_format(&p->arena, &text, "%d (starts: %d), %s to %s, %.1f days", group->n_recordings,
+                     group->n_starts, minute_text(first->time).text, minute_text(last->time).text,
+                     group->days));
     TRY(add_fact(p, "recordings", text, &facts[n++]));
     if (n_interrupted > 0) {
         const history_recording_t *at = &group->recordings[group->n_recordings - 1];
@@ -493,7 +447,17 @@ static err_t print_sum(history_printer_t *p, const history_group_t *group)
 static err_t print_group(history_printer_t *p, const history_group_t *group)
 {
     TRY(print_head(p, group));
-    TRY(print_changes(p, group));
+    row_t *rows;
+    int n;
+    TRY(list_changes(p, group, &rows, &n));
+    for (int i = 0, next; i < n; i = next) {
+        for (next = i + 1; next < n; next++)
+            if (rows[next].change->after != rows[i].change->after ||
+                rows[next].change->before != rows[i].change->before)
+                break;
+        TRY(print_interval(p, group, rows[i].change));
+        TRY(print_rows(p, rows + i, next - i));
+    }
     if (group->n_metrics > 0) TRY(history_print_metrics(p, group));
     TRY(print_sum(p, group));
     if (p->render == &render_text) fputc('\n', p->out);
@@ -529,8 +493,11 @@ static err_t print_left_out(history_printer_t *p)
     return ERR_OK;
 }
 
-static err_t print_legend(history_printer_t *p)
+static err_t print_all(history_printer_t *p)
 {
+    for (const history_group_t *group = p->history->groups; group; group = group->next)
+        TRY(print_group(p, group));
+    TRY(print_left_out(p));
     const char *text;
     TRY(arena_format(
         &p->arena, &text,
@@ -543,14 +510,6 @@ static err_t print_legend(history_printer_t *p)
         TRY(put_note(p, "· no value: the metric was not measured, or the recording was interrupted."));
     if (p->disturbed) TRY(put_note(p, "! disturbed: other load disturbed every start."));
     return ERR_OK;
-}
-
-static err_t print_all(history_printer_t *p)
-{
-    for (const history_group_t *group = p->history->groups; group; group = group->next)
-        TRY(print_group(p, group));
-    TRY(print_left_out(p));
-    return print_legend(p);
 }
 
 err_t history_print(const history_t *history, const history_options_t *options, const render_t *render,

@@ -57,15 +57,6 @@ static double best_split(const double *ln, int n, int *at)
     return best;
 }
 
-static void shuffle_values(double *values, int n, rng_t *rng)
-{
-    for (int i = n - 1; i > 0; i--) {
-        int j = (int)rng_below(rng, (uint32_t)i + 1);
-        double value = values[i];
-        values[i] = values[j], values[j] = value;
-    }
-}
-
 static bool has_variation(const double *ln, int n)
 {
     for (int i = 1; i < n; i++)
@@ -87,7 +78,11 @@ static void find_change(series_t *s, int from, int to, int *at, double *p)
     double observed = best_split(ln, n, at) * (1 - 1e-9); /* equal splits compare equal despite rounding */
     rng_t rng = rng_new(s->options->seed, RNG_BOOTSTRAP, (uint64_t)from << 32 | (uint64_t)to);
     for (int r = 0; r < s->options->n_permutations; r++) {
-        shuffle_values(ln, n, &rng);
+        for (int i = n - 1; i > 0; i--) {
+            int j = (int)rng_below(&rng, (uint32_t)i + 1);
+            double value = ln[i];
+            ln[i] = ln[j], ln[j] = value;
+        }
         if (best_split(ln, n, &unused) >= observed) n_as_clear++;
     }
     *p = (1.0 + n_as_clear) / (1.0 + s->options->n_permutations);
