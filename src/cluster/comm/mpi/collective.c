@@ -55,7 +55,7 @@ static bool is_predefined(collective_type_t type)
 }
 
 /* MPI's operation, or one for elements of MPI_UINT16_T that hold half or bfloat16; every step rounds to the type.
- * COLLECTIVE_AVG is a sum, to be divided by reduction_divide. Free it with the same type. */
+ * COLLECTIVE_AVG is a sum, to be divided by reduction_divide. MPI_Op_free those that are not predefined. */
 static err_t reduction_new(collective_type_t type, collective_op_t op, MPI_Op *out)
 {
     const MPI_Op ops[COLLECTIVE_OPS] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN, MPI_SUM};
@@ -67,12 +67,6 @@ static err_t reduction_new(collective_type_t type, collective_op_t op, MPI_Op *o
     if (is_predefined(type)) return ERR_OK;
     *out = MPI_OP_NULL;
     return mpi_check(MPI_Op_create(steps[type == COLLECTIVE_BFLOAT16][op], 1, out), "MPI_Op_create");
-}
-
-static void reduction_free(collective_type_t type, MPI_Op *op)
-{
-    if (!is_predefined(type)) MPI_Op_free(op);
-    *op = MPI_OP_NULL;
 }
 
 #define DIVIDE(type, to, from)                                                                               \
@@ -132,10 +126,6 @@ static const part_t between[] = {
 
 enum { MAX_PARTS = 3 };
 
-typedef struct found {
-    bool whole[MAX_PARTS], inside[MAX_PARTS], between[MAX_PARTS];
-} found_t;
-
 static void mark_mapped(const char *line, const part_t *parts, int n, bool *found)
 {
     for (int i = 0; i < n; i++) found[i] |= strstr(line, parts[i].mapped) != NULL;
@@ -150,10 +140,12 @@ static const char *first_mapped(const part_t *parts, int n, const bool *found)
 
 #define COUNT(parts) ((int)(sizeof(parts) / sizeof(parts)[0]))
 
-/* Once: MPI chooses when it starts. */
-static found_t find_parts(void)
+void collective_transport(const comm_t *comm, char *out, size_t n_bytes)
 {
-    static found_t found;
+    /* Looked up once: MPI chooses when it starts. */
+    static struct {
+        bool whole[MAX_PARTS], inside[MAX_PARTS], between[MAX_PARTS];
+    } found;
     static bool known;
     char line[512];
     FILE *maps = known ? NULL : fopen("/proc/self/maps", "r");
@@ -164,12 +156,6 @@ static found_t find_parts(void)
         mark_mapped(line, between, COUNT(between), found.between);
     }
     if (maps) fclose(maps);
-    return found;
-}
-
-void collective_transport(const comm_t *comm, char *out, size_t n_bytes)
-{
-    found_t found = find_parts();
     const char *one = first_mapped(whole, COUNT(whole), found.whole);
     const char *near = first_mapped(inside, COUNT(inside), found.inside);
     const char *far = first_mapped(between, COUNT(between), found.between);
@@ -203,15 +189,6 @@ typedef struct call {
     /* Parts of all pieces, one piece apart: of per_call elements, and of the remainder. */
     MPI_Datatype strided, last_strided;
 } call_t;
-
-static MPI_Datatype mpi_type(collective_type_t type)
-{
-    /* The last two are reduced by reduction_new. */
-    const MPI_Datatype types[COLLECTIVE_TYPES] = {MPI_INT8_T,   MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
-                                                  MPI_INT64_T,  MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE,
-                                                  MPI_UINT16_T, MPI_UINT16_T};
-    return types[type];
-}
 
 static char *recv_at(const call_t *c, int64_t element)
 {
@@ -288,10 +265,16 @@ static err_t run_reduce(const call_t *c)
     return reduce_to(c, c->spec.send ? c->spec.send : c->spec.recv, c->spec.recv, c->spec.root);
 }
 
-static err_t reduce_scatter_in_parts(const call_t *c)
+static err_t run_reduce_scatter(const call_t *c)
 {
     int64_t n_piece = c->spec.count * (int64_t)c->n_element;
     char *recv = c->spec.recv;
+    if (c->spec.count <= c->per_call) {
+        const void *from = c->spec.send ? c->spec.send : MPI_IN_PLACE;
+        E_MPI(MPI_Reduce_scatter_block(from, recv, (int)c->spec.count, c->type, c->op, c->world),
+              "MPI_Reduce_scatter_block");
+        return ERR_OK;
+    }
     for (int r = 0; r < c->size; r++) {
         if (c->spec.send)
             TRY(reduce_to(c, (const char *)c->spec.send + r * n_piece, recv, r));
@@ -299,15 +282,6 @@ static err_t reduce_scatter_in_parts(const call_t *c)
             TRY(reduce_to(c, recv + r * n_piece, recv + r * n_piece, r));
     }
     if (!c->spec.send) memmove(recv, recv + c->rank * n_piece, (size_t)n_piece);
-    return ERR_OK;
-}
-
-static err_t run_reduce_scatter(const call_t *c)
-{
-    if (c->spec.count > c->per_call) return reduce_scatter_in_parts(c);
-    const void *from = c->spec.send ? c->spec.send : MPI_IN_PLACE;
-    E_MPI(MPI_Reduce_scatter_block(from, c->spec.recv, (int)c->spec.count, c->type, c->op, c->world),
-          "MPI_Reduce_scatter_block");
     return ERR_OK;
 }
 
@@ -321,8 +295,13 @@ static err_t run_broadcast(const call_t *c)
     return ERR_OK;
 }
 
-static err_t send_and_receive(const call_t *c, int to, int from)
+/* One message each way: around the ring, or with the spec's peer. */
+static err_t run_messages(const call_t *c)
 {
+    const bool exchange = c->spec.kind == COLLECTIVE_EXCHANGE;
+    const int to = exchange ? c->spec.peer : (c->rank + 1) % c->size;
+    const int from = exchange ? c->spec.peer : (c->rank + c->size - 1) % c->size;
+    if (exchange && c->spec.peer == c->rank) return ERR_OK;
     for (int64_t at = 0; at < c->spec.count; at += c->per_call) {
         int n = call_length(c, at);
         if (c->spec.send)
@@ -337,16 +316,6 @@ static err_t send_and_receive(const call_t *c, int to, int from)
     return ERR_OK;
 }
 
-static err_t run_sendrecv(const call_t *c)
-{
-    return send_and_receive(c, (c->rank + 1) % c->size, (c->rank + c->size - 1) % c->size);
-}
-
-static err_t run_exchange(const call_t *c)
-{
-    return c->spec.peer == c->rank ? ERR_OK : send_and_receive(c, c->spec.peer, c->spec.peer);
-}
-
 static err_t strided_type(const call_t *c, int64_t n, MPI_Datatype *out)
 {
     MPI_Datatype part;
@@ -358,36 +327,37 @@ static err_t strided_type(const call_t *c, int64_t n, MPI_Datatype *out)
     return mpi_check(MPI_Type_commit(out), "MPI_Type_commit");
 }
 
-static bool reduces(collective_kind_t kind)
-{
-    return kind == COLLECTIVE_ALL_REDUCE || kind == COLLECTIVE_REDUCE_SCATTER || kind == COLLECTIVE_REDUCE;
-}
-
 static err_t mpi_prepare(comm_t *comm, const collective_spec_t *spec, void **own)
 {
     static err_t (*const runs[COLLECTIVE_KINDS])(const call_t *) = {
         run_all_reduce, run_all_gather, run_reduce_scatter, run_broadcast,
-        run_reduce,     run_alltoall,   run_sendrecv,       run_exchange,
+        run_reduce,     run_alltoall,   run_messages,       run_messages,
     };
+    /* The last two are reduced by reduction_new. */
+    const MPI_Datatype types[COLLECTIVE_TYPES] = {MPI_INT8_T,   MPI_UINT8_T,  MPI_INT32_T, MPI_UINT32_T,
+                                                  MPI_INT64_T,  MPI_UINT64_T, MPI_FLOAT,   MPI_DOUBLE,
+                                                  MPI_UINT16_T, MPI_UINT16_T};
     const mpi_impl_t *impl = comm->impl;
+    const collective_kind_t kind = spec->kind;
     call_t *c = NULL;
     TRY(mem_new(sizeof *c, "a call of MPI", &c));
     *own = c;
     *c = (call_t){
         .spec = *spec,
-        .run = runs[spec->kind],
+        .run = runs[kind],
         .rank = comm->rank,
         .size = comm->size,
         .n_element = collective_type_size(spec->type),
         .world = impl->ranks.world,
-        .type = mpi_type(spec->type),
+        .type = types[spec->type],
         .op = MPI_OP_NULL,
         .strided = MPI_DATATYPE_NULL,
         .last_strided = MPI_DATATYPE_NULL,
     };
     c->per_call = (spec->chunk_bytes ? spec->chunk_bytes : default_chunk_bytes) / (int64_t)c->n_element;
-    if (reduces(spec->kind)) TRY(reduction_new(spec->type, spec->op, &c->op));
-    bool in_parts = spec->kind == COLLECTIVE_ALL_GATHER || spec->kind == COLLECTIVE_ALLTOALL;
+    if (kind == COLLECTIVE_ALL_REDUCE || kind == COLLECTIVE_REDUCE_SCATTER || kind == COLLECTIVE_REDUCE)
+        TRY(reduction_new(spec->type, spec->op, &c->op));
+    bool in_parts = kind == COLLECTIVE_ALL_GATHER || kind == COLLECTIVE_ALLTOALL;
     if (!in_parts || spec->count <= c->per_call) return ERR_OK;
     TRY(strided_type(c, c->per_call, &c->strided));
     return spec->count % c->per_call ? strided_type(c, spec->count % c->per_call, &c->last_strided) : ERR_OK;
@@ -408,7 +378,7 @@ static void mpi_release(void *own)
 {
     call_t *c = own;
     if (!c) return;
-    if (c->op != MPI_OP_NULL) reduction_free(c->spec.type, &c->op);
+    if (c->op != MPI_OP_NULL && !is_predefined(c->spec.type)) MPI_Op_free(&c->op);
     if (c->strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->strided);
     if (c->last_strided != MPI_DATATYPE_NULL) MPI_Type_free(&c->last_strided);
     mem_free(&c);

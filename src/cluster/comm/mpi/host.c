@@ -260,22 +260,6 @@ typedef struct shared_buffer {
     float *parts[]; /* of the ranks of this host, in this process's address space; twice, for `piece` */
 } shared_buffer_t;
 
-static void warn_private(mpi_impl_t *impl, const shared_room_t *room)
-{
-    if (impl->warned) return;
-    impl->warned = true;
-    if (room->enough)
-        log_warn("gradient buffers are private, which makes the gradient exchange slower: MPI could not "
-                 "allocate shared memory in %s on every host",
-                 room->folder);
-    else
-        log_warn(
-            "gradient buffers are private, which makes the gradient exchange slower: %s on %s lacks %s of the "
-            "%s that its ranks need (docker: --shm-size)",
-            room->folder, room->host, figure_bytes((double)(room->need_bytes - room->free_bytes)).text,
-            figure_bytes((double)room->need_bytes).text);
-}
-
 static err_t sum_by(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count, bool by_host)
 {
     mpi_impl_t *impl = comm->impl;
@@ -284,28 +268,6 @@ static err_t sum_by(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t
         return mpi_allreduce_on(impl->ranks.world, (float *)buffer->data + offset, count, DTYPE_F32, MPI_SUM);
     for (int r = 0; r < comm->topo.local_size; r++) shared->piece[r] = shared->parts[r] + offset;
     return host_allreduce(&impl->host, shared->piece, count);
-}
-
-/* Collective over the job. */
-static err_t share_buffer(comm_t *comm, const shared_window_t *window, size_t n_bytes, comm_buffer_t *out)
-{
-    mpi_impl_t *impl = comm->impl;
-    int n = comm->topo.local_size;
-    shared_buffer_t *shared = NULL;
-    TRY(mem_new(sizeof *shared + 2 * (size_t)n * sizeof shared->parts[0], "a shared gradient buffer",
-                &shared));
-    shared->window = *window;
-    shared->piece = shared->parts + n;
-    *out = (comm_buffer_t){
-        .ops = &gradients_host, .data = window->own, .n_bytes = n_bytes, .shared = true, .owner = shared};
-    if (!impl->host.slots) return ERR_OK;
-    for (int r = 0; r < n; r++) {
-        char *part;
-        TRY(shared_window_part(window, r, n_bytes, &part));
-        shared->parts[r] = (float *)(void *)part;
-    }
-    out->by_host = strcmp(impl->choice, "mpi") != 0;
-    return ERR_OK;
 }
 
 /* Seconds of one call of each algorithm. A zeroed buffer stays zero. */
@@ -349,23 +311,48 @@ static err_t host_choose(comm_t *comm, comm_buffer_t *buffer, int64_t count)
     return ERR_OK;
 }
 
+/* Collective over the job. */
 static err_t host_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
 {
     mpi_impl_t *impl = comm->impl;
+    const int n = comm->topo.local_size;
     /* No host has two ranks. */
     if (comm->topo.max_local_size == 1) return gradients_private.buffer_new(comm, n_bytes, out);
     shared_room_t room;
     shared_window_t window;
     bool ok;
     TRY(shared_window_new(&impl->ranks, n_bytes ? n_bytes : 1, &window, &ok, &room));
-    if (ok) return share_buffer(comm, &window, n_bytes, out);
-    if (strcmp(impl->choice, "host") == 0)
+    if (!ok && strcmp(impl->choice, "host") == 0)
         RAISE(ERR_SYSTEM,
               "--allreduce host is not available: %s on %s has no room for the gradient buffers of its ranks "
               "(docker: --shm-size); make room, or use --allreduce auto",
               room.folder, room.host);
-    warn_private(impl, &room);
-    return gradients_private.buffer_new(comm, n_bytes, out);
+    if (!ok) {
+        const char *slower = "gradient buffers are private, which makes the gradient exchange slower";
+        if (!impl->warned && room.enough)
+            log_warn("%s: MPI could not allocate shared memory in %s on every host", slower, room.folder);
+        else if (!impl->warned)
+            log_warn("%s: %s on %s lacks %s of the %s that its ranks need (docker: --shm-size)", slower,
+                     room.folder, room.host, figure_bytes((double)(room.need_bytes - room.free_bytes)).text,
+                     figure_bytes((double)room.need_bytes).text);
+        impl->warned = true;
+        return gradients_private.buffer_new(comm, n_bytes, out);
+    }
+    shared_buffer_t *shared = NULL;
+    TRY(mem_new(sizeof *shared + 2 * (size_t)n * sizeof shared->parts[0], "a shared gradient buffer",
+                &shared));
+    shared->window = window;
+    shared->piece = shared->parts + n;
+    *out = (comm_buffer_t){
+        .ops = &gradients_host, .data = window.own, .n_bytes = n_bytes, .shared = true, .owner = shared};
+    if (!impl->host.slots) return ERR_OK;
+    for (int r = 0; r < n; r++) {
+        char *part;
+        TRY(shared_window_part(&window, r, n_bytes, &part));
+        shared->parts[r] = (float *)(void *)part;
+    }
+    out->by_host = strcmp(impl->choice, "mpi") != 0;
+    return ERR_OK;
 }
 
 static err_t host_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)

@@ -339,25 +339,12 @@ void mpi_describe(char *out, size_t n_bytes)
     snprintf(out, n_bytes, "%s", text);
 }
 
-/* A rank that MPI sees alone leaves it here: nobody waits for it, and MPI_Abort would have words of its own. */
-static err_t check_launch(const launch_t *launch, bool *we_began)
-{
-    int n_seen;
-    char library[128];
-    E_MPI(MPI_Comm_size(MPI_COMM_WORLD, &n_seen), "MPI_Comm_size");
-    mpi_describe(library, sizeof library);
-    err_t err = comm_check_launch(launch, n_seen, library);
-    if (err == ERR_OK || n_seen > 1 || !*we_began) return err;
-    MPI_Finalize();
-    *we_began = false;
-    return err;
-}
-
 /* Initializes MPI unless the caller has. */
 static err_t init_mpi(bool *we_began)
 {
     enum { LEAST_BYTES = 8 << 20 };
-    int begun, ended, level = MPI_THREAD_SINGLE;
+    int begun, ended, level = MPI_THREAD_SINGLE, n_seen;
+    char library[128];
     const launch_t launch = launch_read();
     MPI_Initialized(&begun);
     MPI_Finalized(&ended);
@@ -376,7 +363,15 @@ static err_t init_mpi(bool *we_began)
         *we_began = true;
         process_survive_lost_peers();
     }
-    TRY(check_launch(&launch, we_began));
+    E_MPI(MPI_Comm_size(MPI_COMM_WORLD, &n_seen), "MPI_Comm_size");
+    mpi_describe(library, sizeof library);
+    err_t err = comm_check_launch(&launch, n_seen, library);
+    if (err != ERR_OK && n_seen == 1 && *we_began) {
+        /* Nobody waits for a rank that MPI sees alone, and MPI_Abort would have words of its own. */
+        MPI_Finalize();
+        *we_began = false;
+    }
+    TRY(err);
     E_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     E_MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     if (level < MPI_THREAD_FUNNELED && !sim_is_rank())
@@ -412,37 +407,31 @@ static err_t impl_new(comm_t *comm, int ranks_per_host, const char *choice, mpi_
     return ERR_OK;
 }
 
-/* Called by the ranks of a subset. If MPI itself fails, what was created is left to MPI_Finalize. */
-static err_t open_part(MPI_Comm from, const mpi_impl_t *whole, comm_t *out)
+/* If MPI itself fails, what was created is left to MPI_Finalize. */
+err_t mpi_subset(comm_t *comm, int n, comm_t *out)
 {
+    const mpi_impl_t *whole = comm->impl;
+    MPI_Comm part;
     mpi_impl_t *impl;
     watchdog_slot_t *slots;
     int n_slots;
+    E_MPI(MPI_Comm_split(whole->ranks.world, comm->rank < n ? 0 : MPI_UNDEFINED, comm->rank, &part),
+          "MPI_Comm_split");
+    if (part == MPI_COMM_NULL) return ERR_OK;
     TRY(impl_new(out, whole->ranks_per_host, whole->choice, &impl));
     impl->is_part = true;
-    err_t err = open_communicators(from, out, impl);
+    err_t err = open_communicators(part, out, impl);
     /* --allreduce host applies to the complete job; a subset may have no two ranks on a host. */
     if (out->topo.max_local_size == 1) impl->choice = "auto";
     if (err == ERR_OK) err = open_page(out, &slots, &n_slots);
     if (err == ERR_OK) err = open_host(out);
-    if (err == ERR_OK) return ERR_OK;
+    if (err == ERR_OK) return close_communicator(&part);
     mem_free(&impl->own_slot);
     mem_free(&impl->gather_counts);
     mem_free(&out->places);
     mem_free(&impl);
     out->impl = NULL;
     return err;
-}
-
-err_t mpi_subset(comm_t *comm, int n, comm_t *out)
-{
-    const mpi_impl_t *whole = comm->impl;
-    MPI_Comm part;
-    E_MPI(MPI_Comm_split(whole->ranks.world, comm->rank < n ? 0 : MPI_UNDEFINED, comm->rank, &part),
-          "MPI_Comm_split");
-    if (part == MPI_COMM_NULL) return ERR_OK;
-    err_t err = open_part(part, whole, out);
-    return err == ERR_OK ? close_communicator(&part) : err;
 }
 
 err_t mpi_open(const comm_options_t *options, comm_t *comm)

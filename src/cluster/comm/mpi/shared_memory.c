@@ -97,9 +97,13 @@ static bool populate_pages(char *data, size_t n_bytes)
     return true;
 }
 
-/* Collective, after room_everywhere. */
-static err_t window_allocate(const shared_ranks_t *ranks, size_t n_bytes, shared_window_t *out, bool *ok)
+err_t shared_window_new(const shared_ranks_t *ranks, size_t n_bytes, shared_window_t *out, bool *ok,
+                        shared_room_t *room)
 {
+    *out = (shared_window_t){.win = MPI_WIN_NULL};
+    *ok = false;
+    TRY(room_everywhere(ranks, n_bytes + 2 * page_bytes(), room));
+    if (!room->enough) return ERR_OK;
     size_t page = page_bytes(), n_rounded = (n_bytes + page - 1) / page * page;
     if (sim_is_rank()) { /* SMPI allocates rank 0's size for every rank */
         int64_t most = (int64_t)n_rounded;
@@ -124,15 +128,6 @@ static err_t window_allocate(const shared_ranks_t *ranks, size_t n_bytes, shared
      * MPI_Finalize. */
     if (!*ok && on_host) TRY(shared_window_free(out));
     return ERR_OK;
-}
-
-err_t shared_window_new(const shared_ranks_t *ranks, size_t n_bytes, shared_window_t *out, bool *ok,
-                        shared_room_t *room)
-{
-    *out = (shared_window_t){.win = MPI_WIN_NULL};
-    *ok = false;
-    TRY(room_everywhere(ranks, n_bytes + 2 * page_bytes(), room));
-    return room->enough ? window_allocate(ranks, n_bytes, out, ok) : ERR_OK;
 }
 
 err_t shared_window_part(const shared_window_t *window, int local_rank, size_t n_bytes, char **out)
