@@ -55,15 +55,6 @@ static ncclDataType_t type_of(collective_type_t type)
     return types[type];
 }
 
-static ncclRedOp_t op_of(collective_op_t op)
-{
-    static const ncclRedOp_t ops[COLLECTIVE_OPS] = {
-        [COLLECTIVE_SUM] = ncclSum, [COLLECTIVE_PROD] = ncclProd, [COLLECTIVE_MAX] = ncclMax,
-        [COLLECTIVE_MIN] = ncclMin, [COLLECTIVE_AVG] = ncclAvg,
-    };
-    return ops[op];
-}
-
 /* One message each way, of the spec's count. */
 typedef struct transfer {
     const char *send;
@@ -80,18 +71,6 @@ static ncclResult_t direct_exchange(const nccl_impl_t *impl, const collective_sp
                                  : status;
 }
 
-static ncclResult_t direct_alltoall(const nccl_impl_t *impl, const collective_spec_t *s)
-{
-    size_t n_piece = (size_t)s->count * collective_type_size(s->type);
-    ncclResult_t status = ncclSuccess;
-    for (int r = 0; status == ncclSuccess && r < impl->comm->size; r++) {
-        size_t at = (size_t)r * n_piece;
-        transfer_t m = {(const char *)s->send + at, (char *)s->recv + at, r, r};
-        status = direct_exchange(impl, s, &m);
-    }
-    return status;
-}
-
 /* Messages of a group are sent at once. */
 static ncclResult_t direct_messages(const nccl_impl_t *impl, const collective_spec_t *s)
 {
@@ -101,19 +80,28 @@ static ncclResult_t direct_messages(const nccl_impl_t *impl, const collective_sp
     if (s->kind == COLLECTIVE_EXCHANGE && s->peer == rank) return ncclSuccess;
     ncclResult_t status = nccl_lib.GroupStart();
     if (status != ncclSuccess) return status;
-    status = s->kind == COLLECTIVE_ALLTOALL ? direct_alltoall(impl, s) : direct_exchange(impl, s, &m);
+    if (s->kind != COLLECTIVE_ALLTOALL) status = direct_exchange(impl, s, &m);
+    for (int r = 0; s->kind == COLLECTIVE_ALLTOALL && status == ncclSuccess && r < size; r++) {
+        size_t at = (size_t)r * (size_t)s->count * collective_type_size(s->type);
+        m = (transfer_t){(const char *)s->send + at, (char *)s->recv + at, r, r};
+        status = direct_exchange(impl, s, &m);
+    }
     ncclResult_t ended = nccl_lib.GroupEnd();
     return status == ncclSuccess ? ended : status;
 }
 
 static ncclResult_t direct_call(const nccl_impl_t *impl, const collective_spec_t *s)
 {
+    static const ncclRedOp_t ops[COLLECTIVE_OPS] = {
+        [COLLECTIVE_SUM] = ncclSum, [COLLECTIVE_PROD] = ncclProd, [COLLECTIVE_MAX] = ncclMax,
+        [COLLECTIVE_MIN] = ncclMin, [COLLECTIVE_AVG] = ncclAvg,
+    };
     size_t count = (size_t)s->count, n_piece = count * collective_type_size(s->type);
     size_t own = (size_t)impl->comm->rank * n_piece;
     char *recv = s->recv;
     const void *send = s->send ? s->send : recv;
     ncclDataType_t type = type_of(s->type);
-    ncclRedOp_t op = op_of(s->op);
+    ncclRedOp_t op = ops[s->op];
     ncclComm_t direct = impl->direct;
     switch (s->kind) {
     case COLLECTIVE_ALL_REDUCE:

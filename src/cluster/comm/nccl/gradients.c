@@ -100,14 +100,6 @@ static err_t nccl_sum(nccl_impl_t *impl, void *data, int64_t count, ncclDataType
     return nccl_settle(impl, status, what);
 }
 
-/* Rounds to bf16 for the transfer; NCCL rounds every partial sum, too. */
-static err_t sum_rounded(nccl_impl_t *impl, float *data, uint16_t *wire, int64_t count)
-{
-    TRY(impl->device.narrow(data, wire, count, impl->stream));
-    TRY(nccl_sum(impl, wire, count, ncclBfloat16));
-    return impl->device.widen(wire, data, count, impl->stream);
-}
-
 static err_t nccl_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offset, int64_t count)
 {
     nccl_impl_t *impl = comm->library;
@@ -121,7 +113,13 @@ static err_t nccl_buffer_begin(comm_t *comm, comm_buffer_t *buffer, int64_t offs
     E_CUDART(cudaEventRecord(impl->begun, impl->device.stream), "marking where gradients are ready");
     E_CUDART(cudaStreamWaitEvent(impl->stream, impl->begun, 0), "waiting for gradients");
     impl->has_begun = true;
-    if (n_rounded > 0) TRY(sum_rounded(impl, data, (uint16_t *)own->wire.data + offset, n_rounded));
+    if (n_rounded > 0) {
+        /* Rounds to bf16 for the transfer; NCCL rounds every partial sum, too. */
+        uint16_t *wire = (uint16_t *)own->wire.data + offset;
+        TRY(impl->device.narrow(data, wire, n_rounded, impl->stream));
+        TRY(nccl_sum(impl, wire, n_rounded, ncclBfloat16));
+        TRY(impl->device.widen(wire, data, n_rounded, impl->stream));
+    }
     if (n_rounded < count) TRY(nccl_sum(impl, data + n_rounded, count - n_rounded, ncclFloat));
     return ERR_OK;
 }
@@ -148,11 +146,15 @@ static err_t nccl_buffer_finish(comm_t *comm, comm_buffer_t *buffer)
     return ERR_OK;
 }
 
-/* Blocks the host, which only the creation of a buffer may do. */
-static err_t wait_for_sum(nccl_impl_t *impl)
+/* Sums zeros once: NCCL connects with the first allreduce, which allocates memory and may fail, and only then
+ * reports transport and algorithm. Blocks the host, which only the creation of a buffer may do. */
+static err_t sum_once(comm_t *comm, comm_buffer_t *buffer)
 {
-    double sec = impl->comm->options.timeout_sec, end = clock_sec() + sec;
+    const nccl_impl_t *impl = comm->library;
     cudaError_t status;
+    TRY(nccl_buffer_begin(comm, buffer, 0, (int64_t)(buffer->n_bytes / sizeof(float))));
+    TRY(nccl_buffer_finish(comm, buffer));
+    double sec = comm->options.timeout_sec, end = clock_sec() + sec;
     while ((status = cudaEventQuery(impl->done)) == cudaErrorNotReady) {
         if (clock_sec() > end)
             RAISE(ERR_PEER,
@@ -163,15 +165,6 @@ static err_t wait_for_sum(nccl_impl_t *impl)
     }
     E_CUDART(status, "summing gradients for the first time");
     return ERR_OK;
-}
-
-/* Sums zeros once: NCCL connects with the first allreduce, which allocates memory and may fail, and only then
- * reports transport and algorithm. */
-static err_t sum_once(comm_t *comm, comm_buffer_t *buffer)
-{
-    TRY(nccl_buffer_begin(comm, buffer, 0, (int64_t)(buffer->n_bytes / sizeof(float))));
-    TRY(nccl_buffer_finish(comm, buffer));
-    return wait_for_sum(comm->library);
 }
 
 static err_t nccl_buffer_new(comm_t *comm, size_t n_bytes, comm_buffer_t *out)
@@ -291,35 +284,29 @@ static err_t nccl_prepare(nccl_impl_t *impl, ncclUniqueId *id)
     return ERR_OK;
 }
 
-/* Opens this rank's communicator, or fails to; the others wait for the report. */
-static void join_ranks(nccl_impl_t *impl, const ncclUniqueId *id, arrival_t *out)
+/* Collective. Opens each rank's communicator. MPI still works, so the ranks that did not come up can be named: this one also
+ * reports its own failure, for which the others wait. */
+static err_t join_ranks(nccl_impl_t *impl, const ncclUniqueId *id)
 {
-    static const char what[] = "starting NCCL";
-    const comm_t *comm = impl->comm;
+    static const char starting[] = "starting NCCL", collecting[] = "collecting the start-up results of NCCL";
+    comm_t *comm = impl->comm;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    arrival_t mine, *all = NULL;
     bool done = false;
+    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "the ranks of NCCL", &all), collecting));
     config.blocking = 0;
-    watchdog_phase(what);
+    watchdog_phase(starting);
     ncclResult_t status = nccl_lib.CommInitRankConfig(&impl->handle, comm->size, *id, comm->rank, &config);
-    err_t err = nccl_settle_within(impl, status, what, comm->options.timeout_sec, &done);
-    *out = (arrival_t){.state = err != ERR_OK ? ARRIVAL_FAILED
+    err_t err = nccl_settle_within(impl, status, starting, comm->options.timeout_sec, &done);
+    mine = (arrival_t){.state = err != ERR_OK ? ARRIVAL_FAILED
                                 : done        ? ARRIVAL_UP
                                               : ARRIVAL_UNDER_WAY,
                        .code = err};
-    if (err != ERR_OK) snprintf(out->words, sizeof out->words, "%s", err_message());
-    /* Aborting tells peers that wait for this rank at once. */
-    if (err != ERR_OK) nccl_abort(impl);
-}
-
-/* Collective. MPI still works, so the ranks that did not come up can be named. */
-static err_t await_all(nccl_impl_t *impl, const ncclUniqueId *id)
-{
-    static const char what[] = "collecting the start-up results of NCCL";
-    comm_t *comm = impl->comm;
-    arrival_t mine, *all = NULL;
-    TRY(comm_agree(comm, mem_new_array(comm->size, sizeof *all, "the ranks of NCCL", &all), what));
-    join_ranks(impl, id, &mine);
-    err_t err = comm_allgather(comm, &mine, sizeof mine, all, what);
+    if (err != ERR_OK) {
+        snprintf(mine.words, sizeof mine.words, "%s", err_message());
+        nccl_abort(impl); /* tells peers that wait for this rank at once */
+    }
+    err = comm_allgather(comm, &mine, sizeof mine, all, collecting);
     if (err == ERR_OK)
         err = comm->agreed = arrival_judge(all, comm->gpus, comm->size, comm->options.timeout_sec);
     mem_free(&all);
@@ -340,7 +327,7 @@ static err_t open_as(comm_t *comm, const comm_device_t *device, bool is_part)
     err_t err;
     TRY_OUT(err, comm_agree(comm, nccl_prepare(impl, &id), "starting NCCL"));
     TRY_OUT(err, comm_broadcast(comm, &id, sizeof id, 0, "sharing NCCL's unique id"));
-    TRY_OUT(err, await_all(impl, &id));
+    TRY_OUT(err, join_ranks(impl, &id));
     debug_log_hide();
     TRY_OUT(err, comm_agree(comm, nccl_watch_start(impl), "watching NCCL"));
     comm->gradients = &gradients_nccl;
