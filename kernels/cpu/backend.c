@@ -6,7 +6,6 @@
 #include "compute/ops/backend.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/threads.h"
 
 /* One operator each, in the file of its name. */
 #define DECLARE(KIND, name) extern const op_kernel_t cpu_##name;

@@ -22,7 +22,6 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
-#include "kernels/cpu/narrow.h"
 
 enum { NORM_MASK_ROWS = 32 }; /* rows per mask word */
 /* y = (x − mean) · scale + beta, plus shortcut, then ReLU. */

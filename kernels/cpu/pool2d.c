@@ -6,7 +6,6 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loop.h"
-#include "kernels/cpu/narrow.h"
 
 /* One window, clipped to the image: rows [h0, h1), columns [w0, w1). Never empty, as padding < kernel. */
 typedef struct window {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* OpenMP's threads: tries whether they can be started before OpenMP does; then a monitor watches whether they compete
  * for CPUs (base/process.h), and sets OpenMP's spin limit, which follows from it. */
-#include "kernels/cpu/threads.h"
+#include "kernels/cpu/cpu.h"
 
 #include <omp.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* RUN np=0
- * The wait policy of OpenMP's threads follows the load: kernels/cpu/threads.h. */
+ * The wait policy of OpenMP's threads follows the load: kernels/cpu/cpu.h. */
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "kernels/cpu/threads.h"
+#include "kernels/cpu/cpu.h"
 #include "tests/tap.h"
 
 enum { N_THREADS = 2, MAX_SPINNERS = 256 };

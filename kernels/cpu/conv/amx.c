@@ -14,7 +14,6 @@
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/loop.h"
-#include "kernels/cpu/narrow.h"
 
 /* Outputs that share the same taps: every stride-th pixel of an image, starting at the phase's first. */
 typedef struct phase {

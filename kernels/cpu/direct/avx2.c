@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tiles of tile.h for AVX2 and FMA: 8 lanes. NULL in builds for CPUs without it; direct.c chooses at run
+/* The tiles of tile.h for AVX2 and FMA: 8 lanes. NULL in builds for CPUs without it; base.c chooses at run
  * time. */
 #include "kernels/cpu/direct/direct.h"
 

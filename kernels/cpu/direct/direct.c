@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Dispatch of the direct convolutions to an instruction set, and the parts that do not depend on it: sizes,
- * packed weights, padded images. The arithmetic is in tile.h. */
+/* The parts of direct convolutions that do not depend on the instruction set: sizes, packed weights, padded images.
+ * The arithmetic is in tile.h. */
 #include "kernels/cpu/direct/direct.h"
 
 #include <omp.h>
 #include <string.h>
 
-#include "base/isa.h"
 #include "kernels/cpu/loop.h"
-
-const direct_isa_t *direct_isa(void)
-{
-#ifdef __x86_64__
-    if (direct_avx512 && isa_best() >= ISA_AVX512) return direct_avx512;
-    if (direct_avx2 && isa_best() >= ISA_AVX2) return direct_avx2;
-#endif
-    return direct_base;
-}
 
 int64_t direct_padded(const direct_isa_t *isa, int64_t n)
 {

@@ -424,7 +424,7 @@ err_t algorithms_measure(const measure_options_t *options, algorithms_t *table, 
 }
 
 enum { MIN_STEPS = 6, RING = 256 };
-/* OpenMP's threads take a quarter of calm_sec to adapt to other processes (kernels/cpu/threads.h). */
+/* OpenMP's threads take a quarter of calm_sec to adapt to other processes (kernels/cpu/cpu.h). */
 static const double calm_sec = 0.2, busy_sec = 0.4;
 /* Largest share of the time that this thread waits for a CPU, and largest ratio of the median step to the shortest,
  * on a machine without other processes. */
