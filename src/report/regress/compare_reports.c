@@ -89,16 +89,6 @@ static double usual_clock(compare_work_t *work, const char *hardware_id)
     return work->clock_usual = compare_usual_clock(work->clocks, n);
 }
 
-static err_t make_room(compare_work_t *work)
-{
-    size_t n = 0;
-    if (work->clocks) return ERR_OK;
-    for (int side = 0; side < 2; side++)
-        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
-            n += (size_t)metric->n_starts;
-    return arena_new(&work->out->arena, sizeof *work->clocks * n, &work->clocks);
-}
-
 /* Fraction by which the machine was slower than usual; 0: unknown. */
 static double slowdown_of(compare_work_t *work, const metric_start_t *start)
 {
@@ -113,14 +103,21 @@ static bool is_slowed(compare_work_t *work, const metric_start_t *start)
 
 /* Counts slowed starts, once. If there are many, the others are not trusted either: the loop of arithmetic
  * does not detect contention for memory. */
-static void count_slowed(compare_work_t *work)
+static err_t count_slowed(compare_work_t *work)
 {
-    for (int side = 0; side < 2 && work->n_measured[side] == 0; side++)
+    size_t n = 0;
+    if (work->clocks) return ERR_OK;
+    for (int side = 0; side < 2; side++)
+        for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
+            n += (size_t)metric->n_starts;
+    TRY(arena_new(&work->out->arena, sizeof *work->clocks * n, &work->clocks));
+    for (int side = 0; side < 2; side++)
         for (const metric_t *metric = work->sides[side].first; metric; metric = metric->next)
             for (const metric_start_t *at = metric->starts; at; at = at->next) {
                 work->n_measured[side]++;
                 work->n_slowed[side] += is_slowed(work, at);
             }
+    return ERR_OK;
 }
 
 static bool is_busy(const compare_work_t *work, int side)
@@ -146,8 +143,7 @@ static err_t leave_slowed_out(compare_work_t *work, compare_starts_t *s, compare
 {
     int n_kept[2] = {0, 0};
     bool enough = true;
-    TRY(make_room(work));
-    count_slowed(work);
+    TRY(count_slowed(work));
     for (int side = 0; side < 2; side++) {
         for (int i = 0; i < s->n[side]; i++) n_kept[side] += !is_slowed(work, s->at[side][i]);
         enough =
@@ -389,8 +385,6 @@ static err_t compare_parts(compare_work_t *work, const compare_starts_t *starts,
     return ERR_OK;
 }
 
-enum { MAX_SHOWN = 3 };
-
 const char *const verdict_names[VERDICTS] = {"same", "better", "worse", "inconclusive"};
 
 static err_t explain_inconclusive(compare_work_t *work, compare_metric_t *metric)
@@ -468,21 +462,6 @@ static err_t add_metric(compare_work_t *work, const metric_t *base, compare_metr
     return ERR_OK;
 }
 
-/* Lists the metrics that only this side has. *n: their number. */
-static err_t list_alone(compare_work_t *work, int side, const char **list, int *n)
-{
-    *list = "";
-    *n = 0;
-    for (const metric_t *at = work->sides[side].first; at; at = at->next) {
-        if (metrics_find(&work->sides[1 - side], at->case_name, at->test, at->key)) continue;
-        if ((*n)++ >= MAX_SHOWN) continue;
-        TRY(arena_format(&work->out->arena, list, "%s%s%s %s%s%s", *list, *n > 1 ? ", " : "", at->case_name,
-                         at->test, at->key[0] ? " " : "", at->key));
-    }
-    return *n > MAX_SHOWN ? arena_format(&work->out->arena, list, "%s and %d more", *list, *n - MAX_SHOWN)
-                          : ERR_OK;
-}
-
 static err_t find_rates(comparison_t *c)
 {
     double *p, *q = NULL;
@@ -501,18 +480,10 @@ out:
     return err;
 }
 
-static void count_verdicts(comparison_t *c)
+static err_t compare_metrics(compare_work_t *work)
 {
     static const verdict_t order[VERDICTS] = {VERDICT_WORSE, VERDICT_INCONCLUSIVE, VERDICT_BETTER,
                                               VERDICT_SAME};
-    for (const compare_metric_t *at = c->metrics; at; at = at->next) c->n_of[at->verdict]++;
-    int i = 0;
-    while (i < VERDICTS - 1 && c->n_of[order[i]] == 0) i++;
-    c->verdict = order[i];
-}
-
-static err_t compare_metrics(compare_work_t *work)
-{
     comparison_t *c = work->out;
     compare_starts_t *starts;
     err_t err = ERR_OK;
@@ -535,36 +506,49 @@ static err_t compare_metrics(compare_work_t *work)
         TRY_OUT(err, judge_metric(work, at));
         TRY_OUT(err, compare_parts(work, &starts[i++], at));
     }
-    count_verdicts(c);
+    for (const compare_metric_t *at = c->metrics; at; at = at->next) c->n_of[at->verdict]++;
+    for (i = 0; i < VERDICTS - 1 && c->n_of[order[i]] == 0;) i++;
+    c->verdict = order[i];
     err = compare_note_starts(work);
 out:
     mem_free(&starts);
     return err;
 }
 
-static err_t compare_all(compare_work_t *work)
-{
-    TRY(metrics_list(work->out->base, &work->sides[0]));
-    TRY(metrics_list(work->out->now, &work->sides[1]));
-    TRY(compare_check_sides(work));
-    const char *list[2];
-    int n[2];
-    for (int side = 0; side < 2; side++) TRY(list_alone(work, side, &list[side], &n[side]));
-    if (n[0] == work->sides[0].n)
-        RAISE(ERR_DATA, "the recordings have no metric in common; base has %s; new has %s",
-              n[0] ? list[0] : "none", n[1] ? list[1] : "none");
-    if (n[0] > 0) TRY(compare_note(work, "only in base (%d): %s", n[0], list[0]));
-    if (n[1] > 0) TRY(compare_note(work, "only in new (%d): %s", n[1], list[1]));
-    return compare_metrics(work);
-}
-
 err_t compare_reports(const report_t *base, const report_t *now, const compare_options_t *options,
                       comparison_t *out)
 {
+    enum { MAX_SHOWN = 3 };
     compare_work_t work = {.out = out, .options = options};
+    const char *alone[2] = {"", ""}; /* metrics that only this side has */
+    int n_alone[2] = {0, 0};
+    err_t err;
     out->base = base;
     out->now = now;
-    err_t err = compare_all(&work);
+    TRY_OUT(err, metrics_list(base, &work.sides[0]));
+    TRY_OUT(err, metrics_list(now, &work.sides[1]));
+    TRY_OUT(err, compare_check_sides(&work));
+    for (int side = 0; side < 2; side++) {
+        const char **list = &alone[side];
+        for (const metric_t *at = work.sides[side].first; at; at = at->next) {
+            if (metrics_find(&work.sides[1 - side], at->case_name, at->test, at->key)) continue;
+            if (n_alone[side]++ >= MAX_SHOWN) continue;
+            TRY_OUT(err,
+                    arena_format(&out->arena, list, "%s%s%s %s%s%s", *list, n_alone[side] > 1 ? ", " : "",
+                                 at->case_name, at->test, at->key[0] ? " " : "", at->key));
+        }
+        if (n_alone[side] > MAX_SHOWN)
+            TRY_OUT(err, arena_format(&out->arena, list, "%s and %d more", *list, n_alone[side] - MAX_SHOWN));
+    }
+    if (n_alone[0] == work.sides[0].n)
+        RAISE_OUT(err, ERR_DATA, "the recordings have no metric in common; base has %s; new has %s",
+                  n_alone[0] ? alone[0] : "none", n_alone[1] ? alone[1] : "none");
+    for (int side = 0; side < 2; side++)
+        if (n_alone[side] > 0)
+            TRY_OUT(err, compare_note(&work, "only in %s (%d): %s", compare_side_names[side], n_alone[side],
+                                      alone[side]));
+    err = compare_metrics(&work);
+out:
     for (int side = 0; side < 2; side++) metrics_free(&work.sides[side]);
     return err;
 }

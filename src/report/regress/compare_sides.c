@@ -36,21 +36,16 @@ typedef struct values {
 
 typedef enum part { HARDWARE, FABRIC, SOFTWARE, JOB } part_t;
 
-static const char *id_of(const report_run_t *run, part_t part)
-{
-    return part == HARDWARE ? run->hardware_id : part == FABRIC ? run->fabric_id : run->software_id;
-}
-
 static report_fields_t fields_of(const report_run_t *run, part_t part)
 {
     return part == HARDWARE ? run->hardware : part == FABRIC ? run->fabric : run->software;
 }
 
-static void add_value(values_t *values, const char *text)
+static bool has_value(const values_t *values, const char *text)
 {
     for (int i = 0; i < values->n; i++)
-        if (strcmp(values->at[i], text) == 0) return;
-    if (values->n < MAX_VALUES) values->at[values->n++] = text;
+        if (strcmp(values->at[i], text) == 0) return true;
+    return false;
 }
 
 /* name: a field of the part, "ranks" or "threads" of JOB; NULL: the part's id. */
@@ -68,22 +63,15 @@ static err_t collect_values(compare_work_t *work, int side, part_t part, const c
                                   : (ranks ? run->ranks : run->threads);
             if (isfinite(n)) TRY(arena_format(&work->out->arena, &text, "%s", figure_number(n).text));
         } else if (!name) {
-            text = id_of(run, part);
+            text = part == HARDWARE ? run->hardware_id : part == FABRIC ? run->fabric_id : run->software_id;
         } else {
             const report_field_t *field = fields_find(fields_of(run, part), name);
             if (field && field->text) text = field->text;
             out->is_text |= field && field->text && field->kind == FIELD_TEXT;
         }
-        add_value(out, text);
+        if (!has_value(out, text) && out->n < MAX_VALUES) out->at[out->n++] = text;
     }
     return ERR_OK;
-}
-
-static bool has_value(const values_t *values, const char *text)
-{
-    for (int i = 0; i < values->n; i++)
-        if (strcmp(values->at[i], text) == 0) return true;
-    return false;
 }
 
 static bool is_same_set(const values_t *a, const values_t *b)
@@ -105,13 +93,6 @@ static err_t join_values(arena_t *arena, const values_t *values, bool quoted, co
     return ERR_OK;
 }
 
-/* A recording may hold jobs of several sizes, but only one machine and one software. */
-static bool values_differ(part_t part, const values_t *a, const values_t *b)
-{
-    if (a->n == 0 || b->n == 0) return false;
-    return !is_same_set(a, b) || (part != JOB && a->n > 1);
-}
-
 /* `cpu: "A" → "B"`; "" if they are equal. */
 static err_t describe_difference(compare_work_t *work, part_t part, const char *name, const char **out)
 {
@@ -120,8 +101,10 @@ static err_t describe_difference(compare_work_t *work, part_t part, const char *
     const char *text[2];
     *out = "";
     for (int s = 0; s < 2; s++) TRY(collect_values(work, s, part, name, &values[s]));
-    if (!values_differ(part, &values[0], &values[1])) return ERR_OK;
+    if (values[0].n == 0 || values[1].n == 0) return ERR_OK;
     bool quoted = values[0].is_text || values[1].is_text, in_both = is_same_set(&values[0], &values[1]);
+    /* A recording may hold jobs of several sizes, but only one machine and one software. */
+    if (in_both && (part == JOB || values[0].n == 1)) return ERR_OK;
     if (values[0].n == 1 && values[1].n == 1) {
         const char *cut[2];
         TRY(text_cut_pair(arena, values[0].at[0], values[1].at[0], cut));
@@ -191,12 +174,11 @@ static err_t check_machine(compare_work_t *work)
 static err_t check_runs(compare_work_t *work, int side)
 {
     const metrics_t *metrics = &work->sides[side];
-    const char *left_out;
-    /* "ab12 (interrupted), cd34 (no end record) and 2 more". */
+    const report_t *report = metrics->report;
     arena_t *arena = &work->out->arena;
+    const char *left_out = ""; /* "ab12 (interrupted), cd34 (no end record) and 2 more" */
     int n = 0;
-    left_out = "";
-    for (const report_run_t *run = work->sides[side].report->runs; run; run = run->next) {
+    for (const report_run_t *run = report->runs; run; run = run->next) {
         const char *why = metrics_incomplete(run);
         if (!why || n++ >= MAX_SHOWN) continue;
         const char *name = run->id[0] ? run->id : run->time[0] ? run->time : "unnamed run";
@@ -207,7 +189,6 @@ static err_t check_runs(compare_work_t *work, int side)
         RAISE(ERR_DATA, "%s: no complete run to compare%s%s", work->out->sides[side].name,
               left_out[0] ? "; left out: " : "", left_out);
     /* Notes what reading left out. It was also logged, but the log is separate from the output. */
-    const report_t *report = work->sides[side].report;
     for (int i = 0; i < report->n_files; i++) {
         const report_file_t *file = &report->files[i];
         if (file->bad.n > 0)
@@ -222,9 +203,9 @@ static err_t check_runs(compare_work_t *work, int side)
     }
     if (left_out[0])
         TRY(compare_note(work, "%s: incomplete runs left out: %s", compare_side_names[side], left_out));
-    for (const report_run_t *run = metrics_next_complete(metrics->report->runs); run;
+    for (const report_run_t *run = metrics_next_complete(report->runs); run;
          run = metrics_next_complete(run->next))
-        if (run->n_points_said > (double)run->n_points && metrics->report->n_filtered == 0)
+        if (run->n_points_said > (double)run->n_points && report->n_filtered == 0)
             TRY(compare_note(work, "%s: run %s has %lld of its %.0f points", compare_side_names[side],
                              run->id, (long long)run->n_points, run->n_points_said));
     return ERR_OK;

@@ -86,16 +86,16 @@ static err_t start_draft(history_t *history, history_draft_t *draft, const repor
     history_recording_t *recording = &draft->recording;
     *recording = (history_recording_t){.file = file};
     recording->complete = n < tail || strcmp(file + n - tail, ".partial.jsonl") != 0;
-    const report_fields_t *from = &run->software;
-    report_fields_t *out = &recording->software;
-    report_field_t *fields = NULL;
-    TRY(arena_new(&history->arena, (size_t)(from->n + 1) * sizeof *fields, &fields));
-    for (int i = 0; i < from->n; i++) {
-        fields[i] = from->at[i];
-        TRY(intern_text(&history->words, from->at[i].name, &fields[i].name));
-        TRY(intern_text(&history->words, from->at[i].text ? from->at[i].text : "", &fields[i].text));
+    const report_fields_t *software = &run->software;
+    report_field_t *fields;
+    TRY(arena_new(&history->arena, (size_t)(software->n + 1) * sizeof *fields, &fields));
+    for (int i = 0; i < software->n; i++) {
+        const report_field_t *field = &software->at[i];
+        fields[i] = *field;
+        TRY(intern_text(&history->words, field->name, &fields[i].name));
+        TRY(intern_text(&history->words, field->text ? field->text : "", &fields[i].text));
     }
-    *out = (report_fields_t){fields, from->n};
+    recording->software = (report_fields_t){fields, software->n};
     const report_field_t *git = fields_find(recording->software, "git");
     /* "unknown": built outside a repository. */
     recording->git = git && strcmp(git->text, "unknown") != 0 ? git->text : "";
@@ -220,18 +220,6 @@ static err_t add_points(history_t *history, int first, const metrics_t *metrics)
     return ERR_OK;
 }
 
-static err_t median_clock(const history_draft_t *draft, history_point_t *point)
-{
-    double *clocks;
-    int64_t n = 0;
-    TRY(mem_new_array(draft->n_points, sizeof *clocks, "clocks", &clocks));
-    for (int64_t i = 0; i < draft->n_points; i++)
-        if (isfinite(draft->points[i].clock_sec)) clocks[n++] = draft->points[i].clock_sec;
-    point->p50 = stats_median(clocks, n);
-    mem_free(&clocks);
-    return ERR_OK;
-}
-
 /* Adds the fixed loop as a metric: on a machine that stays slow, every other metric is only "disturbed". */
 static err_t add_clocks(history_t *history, int first)
 {
@@ -239,7 +227,13 @@ static err_t add_clocks(history_t *history, int first)
     for (int i = first; i < history->build->n_drafts; i++) {
         history_draft_t *draft = &history->build->drafts[i];
         history_point_t point = {.name = -1, .clock_sec = NAN};
-        TRY(median_clock(draft, &point));
+        double *clocks;
+        int64_t n = 0;
+        TRY(mem_new_array(draft->n_points, sizeof *clocks, "clocks", &clocks));
+        for (int64_t k = 0; k < draft->n_points; k++)
+            if (isfinite(draft->points[k].clock_sec)) clocks[n++] = draft->points[k].clock_sec;
+        point.p50 = stats_median(clocks, n);
+        mem_free(&clocks);
         if (!(point.p50 > 0)) continue;
         TRY(find_or_add_name(history, &like, &point.name));
         TRY(mem_grow(draft->n_points + 1, sizeof *draft->points, "a history", &draft->points));
@@ -363,16 +357,6 @@ static err_t search_enough(search_t *s)
     return search_all(s, true);
 }
 
-/* Metrics without a candidate count as tests with p = 1. Otherwise the candidates would be the only tests,
- * and none would be rejected. */
-static err_t correct_for_tests(search_t *s)
-{
-    TRY(mem_new_array(s->n_tests, sizeof *s->p, "p of change points", &s->p));
-    TRY(mem_new_array(s->n_tests, sizeof *s->q, "q of change points", &s->q));
-    for (int i = 0; i < s->n_tests; i++) s->p[i] = i < s->n ? s->candidates[i].change.p : 1;
-    return stats_benjamini_hochberg(s->p, s->n_tests, s->q);
-}
-
 /* Skips the revision, which is reported separately. */
 static err_t find_differences(arena_t *arena, const report_fields_t *before, const report_fields_t *after,
                               history_change_t *change)
@@ -429,40 +413,14 @@ static bool drop_smallest(cuts_t *cuts, double min_effect)
     return true;
 }
 
-static err_t set_changes(search_t *s, const history_group_t *group, const cuts_t *cuts, const int *recordings,
-                         history_metric_t *metric)
-{
-    arena_t *arena = &s->history->arena;
-    history_change_t *changes;
-    double *levels;
-    TRY(arena_new(arena, sizeof *changes * (size_t)(cuts->n + 1), &changes));
-    TRY(arena_new(arena, sizeof *levels * (size_t)(cuts->n + 1), &levels));
-    levels[0] = level_after(cuts, -1);
-    for (int i = 0; i < cuts->n; i++) {
-        int at = cuts->at[i]->change.at;
-        history_change_t *change = &changes[i];
-        levels[i + 1] = level_after(cuts, i);
-        *change = (history_change_t){.before = recordings[at - 1],
-                                     .after = recordings[at],
-                                     .ratio = levels[i + 1] / levels[i],
-                                     .p = cuts->at[i]->change.p,
-                                     .q = s->q[cuts->at[i] - s->candidates]};
-        const history_recording_t *before = &group->recordings[change->before],
-                                  *after = &group->recordings[change->after];
-        change->same_revision = same_revision(before->git, after->git);
-        TRY(find_differences(arena, &before->software, &after->software, change));
-    }
-    metric->changes = changes;
-    metric->levels = levels;
-    metric->n_changes = cuts->n;
-    return ERR_OK;
-}
-
 /* The metric's candidates are [first, first + n). */
 static err_t fill_metric(search_t *s, history_group_t *group, history_metric_t *metric, int first, int n)
 {
+    arena_t *arena = &s->history->arena;
     cuts_t cuts = {0};
     int *recordings = NULL;
+    history_change_t *changes;
+    double *levels;
     err_t err = ERR_OK;
     TRY_OUT(err, mem_new_array(metric->n_values, sizeof *cuts.values, "a series", &cuts.values));
     TRY_OUT(err, mem_new_array(metric->n_values, sizeof *recordings, "a series", &recordings));
@@ -471,7 +429,26 @@ static err_t fill_metric(search_t *s, history_group_t *group, history_metric_t *
     for (int i = first; i < first + n; i++)
         if (s->q[i] <= s->options->alpha) cuts.at[cuts.n++] = &s->candidates[i];
     while (drop_smallest(&cuts, s->options->min_effect)) continue;
-    TRY_OUT(err, set_changes(s, group, &cuts, recordings, metric));
+    TRY_OUT(err, arena_new(arena, sizeof *changes * (size_t)(cuts.n + 1), &changes));
+    TRY_OUT(err, arena_new(arena, sizeof *levels * (size_t)(cuts.n + 1), &levels));
+    levels[0] = level_after(&cuts, -1);
+    for (int i = 0; i < cuts.n; i++) {
+        int at = cuts.at[i]->change.at;
+        history_change_t *change = &changes[i];
+        levels[i + 1] = level_after(&cuts, i);
+        *change = (history_change_t){.before = recordings[at - 1],
+                                     .after = recordings[at],
+                                     .ratio = levels[i + 1] / levels[i],
+                                     .p = cuts.at[i]->change.p,
+                                     .q = s->q[cuts.at[i] - s->candidates]};
+        const history_recording_t *before = &group->recordings[change->before],
+                                  *after = &group->recordings[change->after];
+        change->same_revision = same_revision(before->git, after->git);
+        TRY_OUT(err, find_differences(arena, &before->software, &after->software, change));
+    }
+    metric->changes = changes;
+    metric->levels = levels;
+    metric->n_changes = cuts.n;
     group->n_changed += metric->n_changes > 0;
 out:
     mem_free(&cuts.values);
@@ -480,30 +457,30 @@ out:
     return err;
 }
 
-static err_t fill_all(search_t *s)
-{
-    int first = 0;
-    for (history_group_t *group = s->history->groups; group; group = group->next)
-        for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
-            int n = 0;
-            while (first + n < s->n && s->candidates[first + n].metric == metric) n++;
-            TRY(fill_metric(s, group, metric, first, n));
-            first += n;
-        }
-    return ERR_OK;
-}
-
 /* Finds the change points of all metrics; sets levels and the groups' counts. */
 static err_t history_find_changes(history_t *history, const history_options_t *options)
 {
     search_t s = {.history = history, .options = options};
-    int n_metrics = 0;
+    int n_metrics = 0, first = 0;
+    err_t err;
     for (const history_group_t *group = history->groups; group; group = group->next)
         n_metrics += group->n_metrics;
-    err_t err = mem_new_array(n_metrics, sizeof *s.n_found, "metrics", &s.n_found);
-    if (err == ERR_OK) err = search_enough(&s);
-    if (err == ERR_OK) err = correct_for_tests(&s);
-    if (err == ERR_OK) err = fill_all(&s);
+    TRY_OUT(err, mem_new_array(n_metrics, sizeof *s.n_found, "metrics", &s.n_found));
+    TRY_OUT(err, search_enough(&s));
+    /* Metrics without a candidate count as tests with p = 1. Otherwise the candidates would be the only tests,
+     * and none would be rejected. */
+    TRY_OUT(err, mem_new_array(s.n_tests, sizeof *s.p, "p of change points", &s.p));
+    TRY_OUT(err, mem_new_array(s.n_tests, sizeof *s.q, "q of change points", &s.q));
+    for (int i = 0; i < s.n_tests; i++) s.p[i] = i < s.n ? s.candidates[i].change.p : 1;
+    TRY_OUT(err, stats_benjamini_hochberg(s.p, s.n_tests, s.q));
+    for (history_group_t *group = history->groups; group; group = group->next)
+        for (history_metric_t *metric = group->metrics; metric; metric = metric->next) {
+            int n = 0;
+            while (first + n < s.n && s.candidates[first + n].metric == metric) n++;
+            TRY_OUT(err, fill_metric(&s, group, metric, first, n));
+            first += n;
+        }
+out:
     mem_free(&s.n_found);
     mem_free(&s.candidates);
     mem_free(&s.p);
@@ -549,19 +526,6 @@ static bool same_place(const history_draft_t *a, const history_draft_t *b)
     return history_draft_is_of(a, b->hardware_id, b->fabric_id, b->ranks, b->threads);
 }
 
-/* entries: of one metric in all recordings. */
-static err_t usual_clock(const entry_t *entries, int64_t n, double *out)
-{
-    double *clocks;
-    int64_t n_clocks = 0;
-    TRY(mem_new_array(n, sizeof *clocks, "clocks", &clocks));
-    for (int64_t i = 0; i < n; i++)
-        if (entries[i].point->clock_sec > 0) clocks[n_clocks++] = entries[i].point->clock_sec;
-    *out = compare_usual_clock(clocks, n_clocks);
-    mem_free(&clocks);
-    return ERR_OK;
-}
-
 static bool is_disturbed(const history_point_t *point, double clock)
 {
     return point->disturbed || point->clock_sec > clock * (1 + COMPARE_CLOCK_SLACK);
@@ -593,7 +557,8 @@ static err_t add_metric(history_t *history, history_group_t *group, const entry_
 {
     history_metric_t *metric;
     history_value_t *values;
-    double clock;
+    double *clocks;
+    int64_t n_clocks = 0;
     const history_name_t *name = &history->build->names[entries[0].point->name];
     TRY(arena_new(&history->arena, sizeof *metric, &metric));
     TRY(arena_new(&history->arena, sizeof *values * (size_t)group->n_recordings, &values));
@@ -602,7 +567,11 @@ static err_t add_metric(history_t *history, history_group_t *group, const entry_
                                  .key = name->key,
                                  .label = name->label,
                                  .values = values};
-    TRY(usual_clock(entries, n, &clock));
+    TRY(mem_new_array(n, sizeof *clocks, "clocks", &clocks));
+    for (int64_t i = 0; i < n; i++)
+        if (entries[i].point->clock_sec > 0) clocks[n_clocks++] = entries[i].point->clock_sec;
+    double clock = compare_usual_clock(clocks, n_clocks);
+    mem_free(&clocks);
     for (int64_t i = 0; i < n;) {
         int n_here = 1;
         while (i + n_here < n && entries[i + n_here].recording == entries[i].recording) n_here++;
@@ -628,12 +597,18 @@ static int compare_entries(const void *a, const void *b)
     return compare_reals(x->point->p50, y->point->p50);
 }
 
-/* Lists the points of complete recordings. Metrics are numbered by first occurrence. Returns the number of
- * entries. */
-static int64_t list_entries(const members_t *members, int *orders, entry_t *entries)
+/* The metrics of complete recordings, numbered by first occurrence. */
+static err_t build_metrics(history_t *history, const members_t *members, history_group_t *group)
 {
+    entry_t *entries = NULL;
+    int *orders = NULL, n_orders = 0;
     int64_t n = 0;
-    int n_orders = 0;
+    history_metric_t *first = NULL, **end = &first;
+    err_t err = ERR_OK;
+    for (int r = 0; r < members->n; r++) n += members->at[r]->n_points;
+    TRY_OUT(err, mem_new_array(n, sizeof *entries, "the points of recordings", &entries));
+    TRY_OUT(err, mem_new_array(history->build->n_names, sizeof *orders, "names of metrics", &orders));
+    n = 0;
     for (int r = 0; r < members->n; r++) {
         const history_draft_t *draft = members->at[r];
         for (int64_t i = 0; i < draft->n_points && draft->recording.complete; i++) {
@@ -643,20 +618,6 @@ static int64_t list_entries(const members_t *members, int *orders, entry_t *entr
         }
     }
     qsort(entries, (size_t)n, sizeof *entries, compare_entries);
-    return n;
-}
-
-static err_t build_metrics(history_t *history, const members_t *members, history_group_t *group)
-{
-    entry_t *entries = NULL;
-    int *orders = NULL;
-    int64_t n = 0;
-    history_metric_t *first = NULL, **end = &first;
-    err_t err = ERR_OK;
-    for (int r = 0; r < members->n; r++) n += members->at[r]->n_points;
-    TRY_OUT(err, mem_new_array(n, sizeof *entries, "the points of recordings", &entries));
-    TRY_OUT(err, mem_new_array(history->build->n_names, sizeof *orders, "names of metrics", &orders));
-    n = list_entries(members, orders, entries);
     for (int64_t i = 0, next; i < n; i = next) {
         for (next = i + 1; next < n && entries[next].order == entries[i].order; next++) continue;
         TRY_OUT(err, add_metric(history, group, entries + i, next - i, &end));
@@ -710,21 +671,6 @@ static err_t build_group(history_t *history, const members_t *members, history_g
     return ERR_OK;
 }
 
-/* The newest `last` drafts on the machine of drafts[i], by time. */
-static members_t gather_members(history_build_t *build, int i, int last, history_draft_t **room)
-{
-    members_t members = {room, 0};
-    for (int k = i; k < build->n_drafts; k++) {
-        history_draft_t *draft = &build->drafts[k];
-        if (!draft->is_copy && same_place(draft, &build->drafts[i])) room[members.n++] = draft;
-    }
-    if (last > 0 && members.n > last) {
-        members.at += members.n - last;
-        members.n = last;
-    }
-    return members;
-}
-
 static bool is_first_of_place(const history_build_t *build, int i)
 {
     for (int k = 0; k < i; k++)
@@ -737,6 +683,7 @@ static const char *newest_time(const history_group_t *group)
     return group->recordings[group->n_recordings - 1].time;
 }
 
+/* A group is the newest `last` recordings of a place, by time. */
 static err_t build_groups(history_t *history, int last)
 {
     history_build_t *build = history->build;
@@ -744,7 +691,15 @@ static err_t build_groups(history_t *history, int last)
     TRY(arena_new(&history->arena, sizeof(history_draft_t *) * (size_t)(build->n_drafts + 1), &room));
     for (int i = 0; i < build->n_drafts; i++) {
         if (!is_first_of_place(build, i)) continue;
-        const members_t members = gather_members(build, i, last, room);
+        members_t members = {room, 0};
+        for (int k = i; k < build->n_drafts; k++) {
+            history_draft_t *draft = &build->drafts[k];
+            if (!draft->is_copy && same_place(draft, &build->drafts[i])) room[members.n++] = draft;
+        }
+        if (last > 0 && members.n > last) {
+            members.at += members.n - last;
+            members.n = last;
+        }
         history_group_t *group, **at = &history->groups;
         TRY(build_group(history, &members, &group));
         while (*at && strcmp(newest_time(*at), newest_time(group)) >= 0) at = &(*at)->next;
