@@ -235,14 +235,6 @@ static err_t find_cuts(train_images_t *t, const train_images_part_t *part)
                                                     : ERR_OK;
 }
 
-/* The images from image i of a part to the next cut. */
-static int64_t run_length(const train_images_t *t, int64_t i, int64_t n)
-{
-    int64_t end = i + 1;
-    while (end < n && !(t->cuts[end] > 0)) end++;
-    return end - i;
-}
-
 err_t train_images_run(train_images_t *t, const train_images_part_t *part, float *sums,
                        train_images_sec_t *cost)
 {
@@ -254,7 +246,9 @@ err_t train_images_run(train_images_t *t, const train_images_part_t *part, float
     if (part->n == 0) return backend_zero(backend, grads, gradient_bytes(t));
     TRY(find_cuts(t, part));
     for (int64_t i = 0, n; i < part->n; i += n) {
-        n = train_images_pass(most, run_length(t, i, part->n));
+        int64_t cut = i + 1; /* the next one */
+        while (cut < part->n && !(t->cuts[cut] > 0)) cut++;
+        n = train_images_pass(most, cut - i);
         TRY(run_pass(t, part, part->first + i, n, sums));
         for (int64_t k = 0; k < n; k++) {
             cost->boxes += t->counts[k].boxes_sec;

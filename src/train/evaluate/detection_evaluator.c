@@ -281,21 +281,6 @@ out:
     return err;
 }
 
-/* Rather now than after the last image. */
-static err_t check_masks(const detection_evaluator_t *e)
-{
-    const truths_t *truths = e->truths;
-    const char *advice = e->options.advice;
-    for (int64_t i = 0; i < truths->n_images && e->options.masks; i++)
-        for (int32_t k = 0; k < truths->images[i].n_annotations; k++)
-            if (truths->images[i].annotations[k].segmentation == SEGMENTATION_NONE)
-                RAISE(ERR_DATA,
-                      "annotation %" PRId64 " (image %" PRId64
-                      ") has no segmentation, so that masks cannot be scored%s",
-                      truths->images[i].annotations[k].id, truths->images[i].id, advice ? advice : "");
-    return ERR_OK;
-}
-
 /* Rank 0. */
 static err_t collect_truths(detection_evaluator_t *e)
 {
@@ -309,7 +294,15 @@ static err_t collect_truths(detection_evaluator_t *e)
         err = err_raise(err, __FILE__, __LINE__, "%s%s", err_message(), o->list_advice);
     TRY_OUT(err, err);
     truths_warn(e->truths);
-    err = check_masks(e);
+    /* Rather now than after the last image. */
+    for (int64_t i = 0; i < e->truths->n_images && o->masks; i++)
+        for (int32_t k = 0; k < e->truths->images[i].n_annotations; k++)
+            if (e->truths->images[i].annotations[k].segmentation == SEGMENTATION_NONE)
+                RAISE_OUT(err, ERR_DATA,
+                          "annotation %" PRId64 " (image %" PRId64
+                          ") has no segmentation, so that masks cannot be scored%s",
+                          e->truths->images[i].annotations[k].id, e->truths->images[i].id,
+                          o->advice ? o->advice : "");
 out:
     mem_free(&images);
     return err;
@@ -419,10 +412,15 @@ static err_t detect_image(detection_evaluator_t *e, int64_t image)
     return ERR_OK;
 }
 
-/* Ranks meet now and then, so that none waits long for the others and an error ends the evaluation soon. */
-static err_t detect_all(detection_evaluator_t *e)
+err_t detection_evaluator_detect(detection_evaluator_t *e)
 {
     static const char what[] = "evaluation";
+    watchdog_phase("evaluating");
+    forget_run(e);
+    e->gather = (gather_t){.comm = e->comm, .map = e->options.map, .masks = e->options.masks};
+    e->n_done = 0;
+    e->start_sec = e->told_sec = clock_sec();
+    /* Ranks meet now and then, so that none waits long for the others and an error ends the evaluation soon. */
     for (int64_t first = 0; first < e->n_most; first += ROUND) {
         err_t err = ERR_OK;
         for (int64_t i = first; err == ERR_OK && i < first + ROUND && i < e->n_mine; i++)
@@ -431,17 +429,7 @@ static err_t detect_all(detection_evaluator_t *e)
         TRY(comm_agree(e->comm, err, what));
         TRY(comm_agree(e->comm, gather_exchange(&e->gather), what));
     }
-    return e->options.bad ? corrupt_samples_share(e->comm, e->options.bad) : ERR_OK;
-}
-
-err_t detection_evaluator_detect(detection_evaluator_t *e)
-{
-    watchdog_phase("evaluating");
-    forget_run(e);
-    e->gather = (gather_t){.comm = e->comm, .map = e->options.map, .masks = e->options.masks};
-    e->n_done = 0;
-    e->start_sec = e->told_sec = clock_sec();
-    TRY(detect_all(e));
+    if (e->options.bad) TRY(corrupt_samples_share(e->comm, e->options.bad));
     const err_t err = e->comm->rank == 0 ? gather_finish(&e->gather, e->truths, &e->results) : ERR_OK;
     return comm_agree(e->comm, err, "collecting detections");
 }

@@ -28,21 +28,16 @@ err_t content_name_hosts(comm_t *comm, content_t *content)
     return ERR_OK;
 }
 
-static void take_cache(const dataset_t *dataset)
-{
-    char path[FS_PATH_MAX];
-    if (content_cache_path(dataset->info.source, path) != ERR_OK) return;
-    if (content_file_read(dataset->content, path, CONTENT_CACHE) != ERR_OK)
-        log_warn("hashes of files are ignored: %s", err_message());
-}
-
 /* Collective. Names the hosts, then adds the hashes that rank 0's cache holds. */
 static err_t content_begin(comm_t *comm, const dataset_t *dataset)
 {
+    char path[FS_PATH_MAX];
     bool any;
     if (!dataset->content) return ERR_OK;
     TRY(content_name_hosts(comm, dataset->content));
-    if (comm->rank == 0) take_cache(dataset);
+    if (comm->rank == 0 && content_cache_path(dataset->info.source, path) == ERR_OK &&
+        content_file_read(dataset->content, path, CONTENT_CACHE) != ERR_OK)
+        log_warn("hashes of files are ignored: %s", err_message());
     return content_merge(comm, dataset->content, &any);
 }
 

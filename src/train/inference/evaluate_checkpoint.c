@@ -79,18 +79,6 @@ static bool shows_first_classes(const dataset_t *dataset, const trained_model_t 
     return same;
 }
 
-/* Collective. */
-static err_t take_more_classes(eval_run_t *run)
-{
-    dataset_info_t *info = &run->dataset->info;
-    bool more = run->comm->rank == 0 && shows_first_classes(run->dataset, run->model);
-    TRY(comm_broadcast(run->comm, &more, sizeof more, 0, "comparing classes"));
-    if (!more) return ERR_OK;
-    info->n_classes = run->model->about.n_classes;
-    info->class_names = run->model->class_names;
-    return ERR_OK;
-}
-
 /* Rank 0. A folder may lack classes of the model, so that labels are matched by the classes' names. */
 static err_t match_classes(const dataset_info_t *info, const trained_model_t *model, int32_t *labels)
 {
@@ -177,7 +165,12 @@ static err_t open_data_and_model(eval_run_t *run, const char *where)
         TRY(comm_agree(run->comm, err, "reading the weights"));
         TRY(trained_share(run->comm, run->backend, run->model));
     }
-    TRY(take_more_classes(run));
+    bool more = run->comm->rank == 0 && shows_first_classes(run->dataset, run->model);
+    TRY(comm_broadcast(run->comm, &more, sizeof more, 0, "comparing classes"));
+    if (more) {
+        run->dataset->info.n_classes = run->model->about.n_classes;
+        run->dataset->info.class_names = run->model->class_names;
+    }
     if (!weights) TRY(take_labels(run));
     return comm_agree(run->comm, check_data(run), "opening data");
 }

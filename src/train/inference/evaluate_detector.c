@@ -359,28 +359,23 @@ static err_t show_scores(const detector_run_t *run)
     return run->options->png ? draw_worst(run, &outcome) : ERR_OK;
 }
 
-static err_t evaluate_and_show(detector_run_t *run)
-{
-    const bool shows = run->comm->rank == 0;
-    detection_numbers_t numbers;
-    if (shows) show_header(run);
-    TRY(detection_evaluator_detect(run->evaluator));
-    TRY(comm_agree(run->comm, shows ? show_results(run) : ERR_OK, "writing detections"));
-    TRY(detection_evaluator_score(run->evaluator, &numbers));
-    return comm_agree(run->comm, shows ? show_scores(run) : ERR_OK, "showing the result");
-}
-
 err_t evaluate_detector(runtime_t *runtime, const char *where, trained_model_t *model,
                         const evaluate_detector_options_t *options)
 {
     detector_run_t run = {
         .options = options, .comm = runtime->comm, .backend = runtime->backend, .model = model};
+    const bool shows = runtime->comm->rank == 0;
+    detection_numbers_t numbers;
     err_t err;
     TRY_OUT(err, open_detector_data(&run, where));
     if (!options->threads_given) TRY_OUT(err, trained_set_threads(&model->about, runtime));
     TRY_OUT(err, detector_plan_make(runtime, model, &run.canvases, &run.plan));
     TRY_OUT(err, comm_agree(run.comm, open_detection_evaluator(&run), "planning the model"));
-    err = evaluate_and_show(&run);
+    if (shows) show_header(&run);
+    TRY_OUT(err, detection_evaluator_detect(run.evaluator));
+    TRY_OUT(err, comm_agree(run.comm, shows ? show_results(&run) : ERR_OK, "writing detections"));
+    TRY_OUT(err, detection_evaluator_score(run.evaluator, &numbers));
+    err = comm_agree(run.comm, shows ? show_scores(&run) : ERR_OK, "showing the result");
 out:
     detection_evaluator_close(&run.evaluator);
     detector_plan_free(&run.plan);

@@ -256,13 +256,6 @@ out:
     return err;
 }
 
-static err_t report_bad(predict_run_t *run, const char *error)
-{
-    run->n_bad++;
-    log_warn("%s", error);
-    return write_json(run, error);
-}
-
 static err_t take_batch(void *context, const int64_t *index, const float *logits, int64_t n)
 {
     predict_run_t *run = context;
@@ -278,7 +271,8 @@ static err_t take_batch(void *context, const int64_t *index, const float *logits
         TRY(err == ERR_DATA ? ERR_OK : err);
         if (!error && image_files_black(run->files, index[i])) log_warn(IMAGE_FILES_BLACK, p->image);
         if (!error) prediction_print(p);
-        TRY(error ? report_bad(run, error) : write_json(run, NULL));
+        if (error) run->n_bad++, log_warn("%s", error);
+        TRY(write_json(run, error));
     }
     return ERR_OK;
 }

@@ -42,7 +42,7 @@ typedef struct predict_detector {
     int64_t n_bad;
 } predict_detector_t;
 
-static err_t open_categories(predict_detector_t *run)
+static err_t read_weights(predict_detector_t *run, const char *where)
 {
     const char *data = run->options->data;
     if (!data) {
@@ -57,14 +57,7 @@ static err_t open_categories(predict_detector_t *run)
         run->categories = run->truths->categories;
         run->n_categories = run->truths->n_categories;
     }
-    if (!run->categories) return ERR_OK;
-    return class_map_new(run->categories, run->n_categories, &run->map);
-}
-
-static err_t read_weights(predict_detector_t *run, const char *where)
-{
-    const char *data = run->options->data;
-    TRY(open_categories(run));
+    if (run->categories) TRY(class_map_new(run->categories, run->n_categories, &run->map));
     if (trained_is_weights(where))
         TRY(detector_import(where, &run->options->weights, data, run->map.n_classes, run->runtime->backend,
                             run->model));

@@ -103,11 +103,6 @@ static uint32_t half(float value)
     return value >= 0 && value <= 0xffff ? (uint32_t)value : 0;
 }
 
-static void shards_add(float *sum, const float *part, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) sum[i] += part[i];
-}
-
 /* Each rank receives its slice of every shard and sums it; an allgather joins the slices. */
 err_t shards_sum(shards_t *s, float *gradients)
 {
@@ -118,7 +113,8 @@ err_t shards_sum(shards_t *s, float *gradients)
     float *sum = s->received; /* shard 0 comes first; the others are added to it */
     for (int shard = 1; shard < s->n_all; shard++) {
         int rank = shard / s->n_local, i = shard % s->n_local;
-        shards_add(sum, s->received + i * n_row + rank * s->n_slice, s->n_slice);
+        const float *part = s->received + i * n_row + rank * s->n_slice;
+        for (int64_t k = 0; k < s->n_slice; k++) sum[k] += part[k];
     }
     TRY(comm_allgather(s->comm, sum, n_bytes, s->kept, "gradient exchange"));
     memcpy(gradients, s->kept, (size_t)s->n_floats * sizeof *gradients);

@@ -298,23 +298,20 @@ static void set_range(const optim_t *o, const optim_step_t *step, int64_t first,
     args->average = o->average ? flat_of(o->average) + first : NULL;
 }
 
-/* All ranges in one launch. */
-static err_t update_spans(const optim_t *o, const optim_step_t *step)
-{
-    optim_args_t args = common_args(o, step);
-    set_range(o, step, 0, o->n_flat, &args);
-    args.spans = o->spans.device;
-    args.n_spans = o->n_ranges;
-    args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO) : NULL;
-    args.weight_decay = o->options.weight_decay;
-    return o->backend->optim[o->kind](&args);
-}
-
 err_t optim_step(optim_t *o, const optim_step_t *step)
 {
     TRY(measure_norms(o, step));
     if (needs_norms(o) && !o->norms.device && !isfinite(o->gradient_norm)) return ERR_OK;
-    if (o->spans.device && o->n_ranges > 1) return update_spans(o, step);
+    if (o->spans.device && o->n_ranges > 1) {
+        /* All ranges in one launch. */
+        optim_args_t args = common_args(o, step);
+        set_range(o, step, 0, o->n_flat, &args);
+        args.spans = o->spans.device;
+        args.n_spans = o->n_ranges;
+        args.ratio_at = o->kind == OPTIM_LARS ? device_norm(o, OPTIM_RATIO) : NULL;
+        args.weight_decay = o->options.weight_decay;
+        return o->backend->optim[o->kind](&args);
+    }
     optim_args_t args = common_args(o, step);
     for (int i = 0; i < o->n_ranges; i++) {
         const optim_range_t *range = &o->ranges[i];

@@ -149,24 +149,18 @@ static bool append_line(metrics_t *metrics, bool flush)
     return ok;
 }
 
-/* Copies the first record, with its line break. */
-static err_t keep_first(metrics_t *metrics)
-{
-    size_t n = metrics->json.n_bytes;
-    if (metrics->first) return ERR_OK;
-    TRY(mem_new(n + 2, "a record", &metrics->first));
-    memcpy(metrics->first, metrics->json.text, n);
-    metrics->first[n] = '\n';
-    return ERR_OK;
-}
-
 err_t metrics_end(metrics_t *metrics, bool flush)
 {
     if (!metrics->file) return ERR_OK;
     json_object_end(&metrics->json);
     TRY(metrics->json.status);
     TRY(owner_check(metrics->owner));
-    TRY(keep_first(metrics));
+    if (!metrics->first) {
+        const size_t n = metrics->json.n_bytes;
+        TRY(mem_new(n + 2, "a record", &metrics->first));
+        memcpy(metrics->first, metrics->json.text, n);
+        metrics->first[n] = '\n';
+    }
     return append_line(metrics, flush) ? ERR_OK : metrics_failed(metrics);
 }
 
@@ -207,14 +201,6 @@ static bool visit_lines(const char *block, size_t n_bytes, metrics_visit_t visit
     return true;
 }
 
-/* Of the block before `end`: where its first whole line starts. `end` if it has none. */
-static int64_t first_line(const char *block, int64_t start, int64_t end)
-{
-    if (start == 0) return 0;
-    const char *line_end = memchr(block, '\n', (size_t)(end - start));
-    return line_end ? start + (line_end - block) + 1 : end;
-}
-
 static err_t read_blocks(int fd, const char *path, char *block, metrics_visit_t visit, void *context)
 {
     struct stat info;
@@ -224,7 +210,9 @@ static err_t read_blocks(int fd, const char *path, char *block, metrics_visit_t 
         int64_t start = end > METRICS_TAIL_BLOCK ? end - METRICS_TAIL_BLOCK : 0;
         int reason = fs_read_all(fd, start, block, (size_t)(end - start), NULL);
         if (reason) RAISE(ERR_SYSTEM, "cannot read %s: %s", path, strerror(reason));
-        int64_t line = first_line(block, start, end);
+        /* Where its first whole line starts; `end` if it has none. */
+        const char *line_end = start > 0 ? memchr(block, '\n', (size_t)(end - start)) : NULL;
+        const int64_t line = start == 0 ? 0 : line_end ? start + (line_end - block) + 1 : end;
         if (line == end || !visit_lines(block + (line - start), (size_t)(end - line), visit, context)) break;
         end = line;
     }

@@ -603,28 +603,22 @@ void profile_print(const profile_t *p, bool whole)
     for (int i = 0; i < n_hints; i++) log_info("  hint: %s", hints[i]);
 }
 
-static void json_algorithms(const profile_layer_t *layer, json_t *j)
-{
-    bool any = false;
-    for (int i = 0; i < OP_PASS_COUNT; i++)
-        any = any || (layer->algorithms && layer->work[i].n_calls > 0 && layer->algorithms->name[i][0]);
-    if (!any) return;
-    json_object_begin(j, "algorithms");
-    for (int i = 0; i < OP_PASS_COUNT; i++)
-        if (layer->work[i].n_calls > 0 && layer->algorithms->name[i][0])
-            json_string(j, op_pass_names[i], layer->algorithms->name[i]);
-    json_object_end(j);
-}
-
 static void json_layer(const profile_t *p, const profile_layer_t *layer, json_t *j)
 {
+    bool any = false; /* algorithms to choose */
     const profile_pass_t both = profile_layer_passes(layer);
     double n_flops = 0;
     for (int i = 0; i < OP_PASS_COUNT; i++) n_flops += 2 * layer->work[i].work.macs;
     json_object_begin(j, NULL);
     json_string(j, "name", layer->name);
     json_string(j, "operator", op_traits(layer->kind)->name);
-    json_algorithms(layer, j);
+    for (int i = 0; i < OP_PASS_COUNT && layer->algorithms; i++)
+        any = any || (layer->work[i].n_calls > 0 && layer->algorithms->name[i][0]);
+    if (any) json_object_begin(j, "algorithms");
+    for (int i = 0; i < OP_PASS_COUNT && any; i++)
+        if (layer->work[i].n_calls > 0 && layer->algorithms->name[i][0])
+            json_string(j, op_pass_names[i], layer->algorithms->name[i]);
+    if (any) json_object_end(j);
     json_real(j, "forward_sec", layer->pass[PROFILE_FORWARD].sec);
     json_real(j, "backward_sec", layer->pass[PROFILE_BACKWARD].sec);
     json_real(j, "share", profile_layer_share(p, layer));

@@ -138,13 +138,6 @@ static int slow_together(const rank_times_t *t, int rank, int p)
     return t->n_hosts > 1 ? n : 1;
 }
 
-static int lowest_of_host(const rank_times_t *t, int rank)
-{
-    int r = 0;
-    while (t->places[r].host_index != t->places[rank].host_index) r++;
-    return r;
-}
-
 static int end_window(rank_times_t *t)
 {
     double usual[RANK_PHASES], step_sec = 0;
@@ -173,7 +166,9 @@ static int end_window(rank_times_t *t)
         const int p = t->ranks[r].named ? -1 : worst_phase(&t->ranks[r]);
         if (p < 0) continue;
         const int n = slow_together(t, r, p);
-        name(t, n > 1 ? lowest_of_host(t, r) : r, n, p);
+        int lowest = n > 1 ? 0 : r;
+        while (t->places[lowest].host_index != t->places[r].host_index) lowest++;
+        name(t, lowest, n, p);
     }
     return t->n_named - before;
 }

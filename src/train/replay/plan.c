@@ -236,15 +236,6 @@ static void copy_text(const json_value_t *object, const char *key, char *out, si
     snprintf(out, n_bytes, "%s", text);
 }
 
-/* The data that the run found without --data. */
-static void choose_data(const json_value_t *run, const json_value_t *options, char out[FS_PATH_MAX])
-{
-    copy_text(options, "data", out, FS_PATH_MAX);
-    if (out[0]) return;
-    copy_text(json_get(run, "data"), "source", out, FS_PATH_MAX);
-    if (!fs_is_folder(out)) out[0] = '\0';
-}
-
 static err_t read_start(run_record_t *record, int start, replay_plan_t *out, char **text)
 {
     const json_value_t *run;
@@ -278,7 +269,11 @@ static err_t read_start(run_record_t *record, int start, replay_plan_t *out, cha
     copy_text(topology, "device", out->device, sizeof out->device);
     copy_text(software, "backend", out->backend, sizeof out->backend);
     copy_text(json_get(run, "data"), "xxh3", out->data_xxh3, sizeof out->data_xxh3);
-    choose_data(run, options, out->data);
+    copy_text(options, "data", out->data, FS_PATH_MAX);
+    if (!out->data[0]) { /* what the run found without --data */
+        copy_text(json_get(run, "data"), "source", out->data, FS_PATH_MAX);
+        if (!fs_is_folder(out->data)) out->data[0] = '\0';
+    }
     return write_options(options, text);
 }
 

@@ -12,20 +12,6 @@ static int64_t dim_of(const tensor_layout_t *t, char letter)
     return t->dim[strchr(t->letters, letter) - t->letters];
 }
 
-/* Derives the file's shape from the model's and the table's layout. */
-static void set_file_shape(tensor_layout_t *t, const char *layout)
-{
-    for (const char *letter = layout; *letter; letter++)
-        if (strchr(t->letters, *letter)) t->there[strlen(t->there)] = *letter;
-    t->n_letters = (int)strlen(t->letters);
-    for (int i = 0; i < t->n_letters; i++) t->shape.dim[i] = dim_of(t, t->there[i]);
-    t->shape.n_dims = t->n_letters;
-    if (!t->flat) return;
-    bool outputs_first = t->there[0] == 'O';
-    int64_t n_in = shape_count(t->shape) / dim_of(t, 'O');
-    t->shape = outputs_first ? shape_2d(dim_of(t, 'O'), n_in) : shape_2d(n_in, dim_of(t, 'O'));
-}
-
 err_t tensor_layout(const graph_param_t *p, const graph_node_t *node, const name_table_t *table,
                     tensor_layout_t *t)
 {
@@ -43,7 +29,16 @@ err_t tensor_layout(const graph_param_t *p, const graph_node_t *node, const name
     if (t->flat && layout[0] != 'O' && layout[3] != 'O')
         RAISE(ERR_USAGE, "the layout %s cannot represent %s as a matrix: O must be first or last", layout,
               p->name);
-    set_file_shape(t, layout);
+    /* The file's shape. */
+    for (const char *letter = layout; *letter; letter++)
+        if (strchr(t->letters, *letter)) t->there[strlen(t->there)] = *letter;
+    t->n_letters = (int)strlen(t->letters);
+    for (int i = 0; i < t->n_letters; i++) t->shape.dim[i] = dim_of(t, t->there[i]);
+    t->shape.n_dims = t->n_letters;
+    if (!t->flat) return ERR_OK;
+    const bool outputs_first = t->there[0] == 'O';
+    const int64_t n_in = shape_count(t->shape) / dim_of(t, 'O');
+    t->shape = outputs_first ? shape_2d(dim_of(t, 'O'), n_in) : shape_2d(n_in, dim_of(t, 'O'));
     return ERR_OK;
 }
 

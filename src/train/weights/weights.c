@@ -274,30 +274,24 @@ static err_t refuse_missing(const import_t *m, const named_tensor_t *t)
           f ? ": only its trunk can be used, by the name table " : "", f ? f->table : "");
 }
 
-/* Names the layers of the heads in `out`: "a, b". */
-static void list_heads(const transfer_t *x, char *out, size_t n_bytes, int *n_heads)
-{
-    const graph_node_t *last = NULL;
-    size_t used = 0;
-    *n_heads = 0;
-    out[0] = '\0';
-    for (int i = 0; i < x->n; i++) {
-        const named_tensor_t *t = &x->tensors[i];
-        if (t->part != PART_HEAD || t->layer == last || used >= n_bytes) continue;
-        used += (size_t)snprintf(out + used, n_bytes - used, "%s%.64s", last ? ", " : "", t->layer->name);
-        last = t->layer;
-        ++*n_heads;
-    }
-}
-
 /* Notes the first reason why the heads keep their initial values. */
 static void report_head(const import_t *m, const named_tensor_t *t, const npy_t *array)
 {
     weights_report_t *report = m->report;
-    char heads[200];
-    int n_heads;
+    char heads[200]; /* their layers: "a, b" */
+    int n_heads = 0;
+    size_t n_text = 0;
+    const graph_node_t *last = NULL;
     if (report->reinitialized[0]) return;
-    list_heads(&m->x, heads, sizeof heads, &n_heads);
+    heads[0] = '\0';
+    for (int i = 0; i < m->x.n; i++) {
+        const named_tensor_t *head = &m->x.tensors[i];
+        if (head->part != PART_HEAD || head->layer == last || n_text >= sizeof heads) continue;
+        n_text += (size_t)snprintf(heads + n_text, sizeof heads - n_text, "%s%.64s", last ? ", " : "",
+                                   head->layer->name);
+        last = head->layer;
+        n_heads++;
+    }
     int used = snprintf(report->reinitialized, sizeof report->reinitialized, "%s %s reinitialized: ", heads,
                         n_heads > 1 ? "are" : "is");
     char *out = report->reinitialized + used;
@@ -485,17 +479,6 @@ out:
     return err;
 }
 
-/* Number of values of all tensors. ERR_USAGE if the table does not name one of them. */
-static err_t count_values(const transfer_t *x, int64_t *out)
-{
-    *out = 0;
-    for (int i = 0; i < x->n; i++) {
-        if (!x->tensors[i].name[0]) return transfer_no_rule(x, &x->tensors[i]);
-        *out += shape_count(x->tensors[i].layout.shape);
-    }
-    return ERR_OK;
-}
-
 err_t weights_export(const char *path, const char *names, const graph_t *graph, const float *params,
                      const float *states)
 {
@@ -508,7 +491,10 @@ err_t weights_export(const char *path, const char *names, const graph_t *graph, 
     if (!npz && !fs_has_suffix(path, ".h5") && !fs_has_suffix(path, ".hdf5"))
         RAISE(ERR_USAGE, "invalid output file '%s': expected a name that ends in .npz, .h5 or .hdf5", path);
     TRY_OUT(err, transfer_open(graph, names, &x));
-    TRY_OUT(err, count_values(&x, &n_values));
+    for (int i = 0; i < x.n; i++) {
+        if (!x.tensors[i].name[0]) TRY_OUT(err, transfer_no_rule(&x, &x.tensors[i]));
+        n_values += shape_count(x.tensors[i].layout.shape);
+    }
     TRY_OUT(err, mem_new_array(n_values, sizeof *theirs, "weights", &theirs));
     TRY_OUT(err, mem_new_array(x.n, sizeof *entries, "weights", &entries));
     float *next = theirs;
