@@ -40,14 +40,6 @@ static int64_t plan_shard(const source_t *source, split_t split, int64_t first, 
     return sum;
 }
 
-static int64_t count_shards(const source_t *source, split_t split, int64_t shard_bytes)
-{
-    int64_t n_shards = 0, n;
-    for (int64_t first = 0; first < source->n_samples[split]; first += n, n_shards++)
-        plan_shard(source, split, first, shard_bytes, &n);
-    return n_shards;
-}
-
 static err_t hash_plan(const source_t *source, const pack_options_t *options, uint64_t *out)
 {
     const int64_t numbers[] = {SHARD_SCHEMA,
@@ -70,19 +62,15 @@ static err_t hash_plan(const source_t *source, const pack_options_t *options, ui
     return ERR_OK;
 }
 
-static uint64_t hash_data(const source_t *source, const pack_options_t *options)
-{
-    const uint64_t numbers[] = {source->hash, (uint64_t)options->resize, (uint64_t)options->quality};
-    return options->resize ? XXH3_64bits(numbers, sizeof numbers) : source->hash;
-}
-
 /* ERR_DATA: the source is empty. */
 static err_t pack_plan_make(const source_t *source, const pack_options_t *options, pack_plan_t *out)
 {
-    int64_t n_shards[SPLIT_COUNT], k = 0;
+    const uint64_t of_data[] = {source->hash, (uint64_t)options->resize, (uint64_t)options->quality};
+    int64_t n_shards[SPLIT_COUNT] = {0}, k = 0, n;
     *out = (pack_plan_t){0};
     for (int s = 0; s < SPLIT_COUNT; s++) {
-        n_shards[s] = count_shards(source, (split_t)s, options->shard_bytes);
+        for (int64_t first = 0; first < source->n_samples[s]; first += n, n_shards[s]++)
+            plan_shard(source, (split_t)s, first, options->shard_bytes, &n);
         out->n_shards += n_shards[s];
     }
     if (out->n_shards == 0) RAISE(ERR_DATA, "%s has no samples to pack", source->path);
@@ -90,7 +78,7 @@ static err_t pack_plan_make(const source_t *source, const pack_options_t *option
         RAISE(ERR_USAGE, "--shard-size %lld is too small: it would yield more than %d shards",
               (long long)options->shard_bytes, INT32_MAX);
     TRY(hash_plan(source, options, &out->hash));
-    out->data_hash = hash_data(source, options);
+    out->data_hash = options->resize ? XXH3_64bits(of_data, sizeof of_data) : source->hash;
     TRY(mem_new_array(out->n_shards, sizeof *out->shards, "a plan of shards", &out->shards));
     TRY(mem_new_array(out->n_shards, sizeof *out->shard_bytes, "a plan of shards", &out->shard_bytes));
     for (int s = 0; s < SPLIT_COUNT; s++) {
@@ -259,16 +247,6 @@ typedef struct packer {
     shard_writer_t *writer;  /* of the current shard; NULL: not begun */
 } packer_t;
 
-static err_t compare_sources(comm_t *comm, const pack_plan_t *plan, const source_t *source)
-{
-    uint64_t first = plan->hash;
-    TRY(comm_broadcast(comm, &first, sizeof first, 0, "comparing the data to pack"));
-    err_t err = ERR_OK;
-    if (first != plan->hash)
-        err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s on this host differs from rank 0's", source->path);
-    return comm_agree(comm, err, "comparing the data to pack");
-}
-
 static err_t make_token(const char *path)
 {
     interrupt_removes(path);
@@ -307,14 +285,6 @@ static err_t compare_folders(comm_t *comm, const char *folder)
         interrupt_removes(NULL);
     }
     return err;
-}
-
-static err_t open_packer(packer_t *p)
-{
-    TRY(mem_new_array(p->plan.n_shards, sizeof *p->done, "packed shards", &p->done));
-    p->now = p->comm->rank;
-    if (p->options->resize == 0) return ERR_OK;
-    return pack_resizer_new(p->options->resize, p->options->quality, &p->resizer);
 }
 
 /* Keeps the current shard if an earlier run completed it. A damaged one is written again. */
@@ -384,20 +354,19 @@ static err_t pack_step(void *context, int64_t *n_done, bool *finished)
     return ERR_OK;
 }
 
-static err_t new_index(packer_t *p, shard_index_t **out)
+/* An index with its head and categories. */
+static err_t new_index(const packer_t *p, shard_index_t **out)
 {
-    shard_head_t head;
-    /* The index's head. */
     const source_t *source = p->source;
     const pack_options_t *options = p->options;
     const pack_plan_t *plan = &p->plan;
-    head = (shard_head_t){.n_categories = source->n_categories,
-                          .has_annotations = source->has_annotations,
-                          .shard_bytes = options->shard_bytes,
-                          .resize = options->resize,
-                          .quality = options->resize ? options->quality : 0,
-                          .plan = plan->hash,
-                          .data_hash = plan->data_hash};
+    shard_head_t head = {.n_categories = source->n_categories,
+                         .has_annotations = source->has_annotations,
+                         .shard_bytes = options->shard_bytes,
+                         .resize = options->resize,
+                         .quality = options->resize ? options->quality : 0,
+                         .plan = plan->hash,
+                         .data_hash = plan->data_hash};
     for (int64_t k = 0; k < plan->n_shards; k++) head.n_shards[plan->shards[k].split]++;
     for (int s = 0; s < SPLIT_COUNT; s++) head.n_samples[s] = source->n_samples[s];
     for (int32_t c = 0; c < source->n_categories; c++)
@@ -408,8 +377,8 @@ static err_t new_index(packer_t *p, shard_index_t **out)
     snprintf(head.source_kind, sizeof head.source_kind, "%s", source->ops->kind);
     snprintf(head.source_path, sizeof head.source_path, "%s", source->path);
     TRY(shard_index_new(&head, out));
-    for (int32_t c = 0; c < p->source->n_categories; c++) {
-        const category_t *from = &p->source->categories[c];
+    for (int32_t c = 0; c < source->n_categories; c++) {
+        const category_t *from = &source->categories[c];
         shard_category_t *to = &(*out)->categories[c];
         to->id = from->id;
         snprintf(to->name, sizeof to->name, "%s", from->name);
@@ -438,8 +407,7 @@ static err_t gather_index(packer_t *p)
                                    : mem_new_array(most, sizeof *scratch, "the records of a shard", &scratch);
     TRY_OUT(err, comm_agree(p->comm, err, "gathering the index"));
     for (int64_t k = 0; k < p->plan.n_shards; k++) {
-        /* Sends a shard's entries to rank 0, which stores them in the index. Other ranks receive them in `scratch`.
-         * Collective. */
+        /* Rank 0 stores a shard's entries in the index; other ranks receive them in `scratch`. */
         const shard_plan_t *plan = &p->plan.shards[k];
         int owner = (int)(k % p->comm->size);
         shard_file_t *file = index ? &index->files[plan->split][plan->number] : &p->done[k].file;
@@ -465,16 +433,6 @@ static void warn_bad(void *context, const char *what)
     log_warn("%s", what);
 }
 
-static err_t judge_bad(const source_t *source, const pack_options_t *options, int64_t n_bad)
-{
-    if (n_bad <= options->max_bad) return ERR_OK;
-    RAISE(
-        ERR_DATA,
-        "%s: %lld image%s cannot be used, see above; repair or remove them, leave them out with --max-bad %lld, "
-        "or pack them unchecked with --no-decode",
-        source->path, (long long)n_bad, n_bad == 1 ? "" : "s", (long long)n_bad);
-}
-
 /* Decodes every image. Sets *rest to the source without the unusable ones, NULL if there are none.
  * Collective. */
 static err_t find_bad(comm_t *comm, const source_t *source, const pack_options_t *options, source_t **rest)
@@ -492,7 +450,13 @@ static err_t find_bad(comm_t *comm, const source_t *source, const pack_options_t
         for (int64_t i = 0; i < source->n_samples[s]; i++) scan.n_bytes += source->entries[s][i].n_bytes;
     TRY_OUT(err, scan_run(comm, &scan, &findings));
     TRY_OUT(err, findings_tell(comm, &findings, warn_bad, NULL, &n_bad));
-    TRY_OUT(err, comm_agree(comm, judge_bad(source, options, n_bad), "the verdict"));
+    if (n_bad > options->max_bad)
+        err = err_raise(
+            ERR_DATA, __FILE__, __LINE__,
+            "%s: %lld image%s cannot be used, see above; repair or remove them, leave them out with "
+            "--max-bad %lld, or pack them unchecked with --no-decode",
+            source->path, (long long)n_bad, n_bad == 1 ? "" : "s", (long long)n_bad);
+    TRY_OUT(err, comm_agree(comm, err, "the verdict"));
     if (n_bad == 0) goto out;
     TRY_OUT(err, findings_samples(comm, &findings, &samples, &n_bad));
     err = comm_agree(comm, leave_out_open(source, samples, n_bad, rest), "leaving out images");
@@ -509,25 +473,32 @@ static int64_t count_samples(const source_t *source)
 
 static err_t pack_all(comm_t *comm, const source_t *source, const pack_options_t *options, pack_result_t *out)
 {
-    packer_t p = {.comm = comm, .source = source, .options = options};
+    static const char comparing[] = "comparing the data to pack";
+    packer_t p = {.comm = comm, .source = source, .options = options, .now = comm->rank};
     err_t err;
     TRY_OUT(err, comm_agree(comm, pack_plan_make(source, options, &p.plan), "planning the shards"));
-    TRY_OUT(err, compare_sources(comm, &p.plan, source));
+    uint64_t first = p.plan.hash;
+    TRY_OUT(err, comm_broadcast(comm, &first, sizeof first, 0, comparing));
+    if (first != p.plan.hash)
+        err = err_raise(ERR_DATA, __FILE__, __LINE__, "%s on this host differs from rank 0's", source->path);
+    TRY_OUT(err, comm_agree(comm, err, comparing));
     err = comm->rank == 0 ? pack_prepare(source, options, p.plan.hash) : ERR_OK;
     TRY_OUT(err, comm_agree(comm, err, "preparing the folder"));
-    TRY_OUT(err, comm_agree(comm, open_packer(&p), "start-up"));
+    err = mem_new_array(p.plan.n_shards, sizeof *p.done, "packed shards", &p.done);
+    if (err == ERR_OK && options->resize > 0)
+        err = pack_resizer_new(options->resize, options->quality, &p.resizer);
+    TRY_OUT(err, comm_agree(comm, err, "start-up"));
     const pack_work_t work = {"packing", p.plan.n_bytes, &p, pack_step};
     TRY_OUT(err, pack_work_run(comm, &work));
-    /* Sums the ranks' results. Collective. */
-    int64_t sums[3] = {p.n_kept, 0, 0};
-    for (int64_t k = p.comm->rank; k < p.plan.n_shards; k += p.comm->size) {
+    int64_t sums[3] = {p.n_kept, 0, 0}; /* of this rank, then of all */
+    for (int64_t k = comm->rank; k < p.plan.n_shards; k += comm->size) {
         sums[1] += p.done[k].file.n_bytes;
         for (int64_t i = 0; i < p.done[k].file.n_samples; i++) sums[2] += p.done[k].entries[i].n_bytes;
     }
-    TRY_OUT(err, comm_allreduce(p.comm, sums, 3, DTYPE_I64, COMM_SUM, "summing up the packed shards"));
+    TRY_OUT(err, comm_allreduce(comm, sums, 3, DTYPE_I64, COMM_SUM, "summing up the packed shards"));
     *out = (pack_result_t){
         .n_image_bytes = sums[2], .n_shards = p.plan.n_shards, .n_kept = sums[0], .n_bytes = sums[1]};
-    for (int s = 0; s < SPLIT_COUNT; s++) out->n_samples += p.source->n_samples[s];
+    out->n_samples = count_samples(source);
     err = gather_index(&p);
 out:
     shard_discard(&p.writer);
@@ -535,7 +506,7 @@ out:
     for (int64_t k = 0; p.done && k < p.plan.n_shards; k++) mem_free(&p.done[k].entries);
     mem_free(&p.done);
     pack_resizer_free(&p.resizer);
-    source_free_buffer(p.source, &p.buffer);
+    source_free_buffer(source, &p.buffer);
     pack_plan_free(&p.plan);
     return err;
 }

@@ -202,8 +202,8 @@ static err_t check_image(scan_worker_t *w, split_t split, int64_t number, const 
     char name[NAME_MAX_BYTES];
     image_info_t info;
     image_t image;
-    /* A name that finds the image again. */
     const scan_t *scan = w->scan;
+    /* A name that finds the image again. */
     if (scan->options->shards)
         snprintf(name, NAME_MAX_BYTES, "%s sample %lld of %s (\"%s\", id %lld)", split_words[split],
                  (long long)number, scan->options->path, sample->name, (long long)sample->id);
@@ -214,7 +214,7 @@ static err_t check_image(scan_worker_t *w, split_t split, int64_t number, const 
     if (info.stored_width != sample->width || info.stored_height != sample->height)
         RAISE(ERR_DATA, "the image %s is %lld×%lld, but listed as %d×%d", name, (long long)info.stored_width,
               (long long)info.stored_height, sample->width, sample->height);
-    return w->scan->options->decode ? image_decode(w->decoder, bytes, &image) : ERR_OK;
+    return scan->options->decode ? image_decode(w->decoder, bytes, &image) : ERR_OK;
 }
 
 static err_t check_sample(scan_worker_t *w, int64_t number)
@@ -239,22 +239,18 @@ static err_t check_sample(scan_worker_t *w, int64_t number)
 }
 
 /* Checks samples of the block until none is left. */
-static err_t run_worker(scan_worker_t *w)
-{
-    scan_t *scan = w->scan;
-    for (int64_t i; (i = atomic_fetch_add(&scan->next, 1)) < scan->n && !atomic_load(&scan->stopped);) {
-        err_t err = check_sample(w, scan->first + i);
-        if (err == ERR_DATA) err = mem_strdup(err_message(), &scan->why[i]);
-        TRY(err);
-    }
-    return ERR_OK;
-}
-
 static void *thread_main(void *context)
 {
     scan_worker_t *w = context;
-    err_t err = run_worker(w);
-    if (err != ERR_OK) atomic_store(&w->scan->stopped, true);
+    scan_t *scan = w->scan;
+    err_t err = ERR_OK;
+    while (err == ERR_OK) {
+        int64_t i = atomic_fetch_add(&scan->next, 1);
+        if (i >= scan->n || atomic_load(&scan->stopped)) break;
+        err = check_sample(w, scan->first + i);
+        if (err == ERR_DATA) err = mem_strdup(err_message(), &scan->why[i]);
+    }
+    if (err != ERR_OK) atomic_store(&scan->stopped, true);
     err_take(err, &w->failed);
     return NULL;
 }
@@ -294,33 +290,29 @@ static err_t scan_step(void *context, int64_t *n_done, bool *finished)
     return err == ERR_OK ? scan->findings->status : err;
 }
 
-/* Collective. */
-static err_t scan_open(comm_t *comm, scan_t *scan)
-{
-    const scan_options_t *o = scan->options;
-    scan->n_threads = o->n_threads > 0 ? o->n_threads : scan_threads(comm);
-    scan->block = PER_THREAD * (int64_t)scan->n_threads;
-    TRY(comm_allreduce(comm, &scan->block, 1, DTYPE_I64, COMM_MAX, o->label));
-    scan->first = comm->rank * scan->block;
-    scan->stride = comm->size;
-    err_t err = mem_new_array(scan->n_threads, sizeof *scan->workers, "decoding threads", &scan->workers);
-    if (err == ERR_OK) err = mem_new_array(scan->block, sizeof *scan->why, "unusable images", &scan->why);
-    for (int i = 0; err == ERR_OK && i < scan->n_threads; i++) {
-        scan->workers[i].scan = scan;
-        if (o->decode) err = image_decoder_new((image_limits_t){0}, &scan->workers[i].decoder);
-    }
-    return comm_agree(comm, err, o->label);
-}
-
 err_t scan_run(comm_t *comm, const scan_options_t *options, findings_t *findings)
 {
-    scan_t scan = {.comm = comm, .options = options, .findings = findings};
+    const int n_threads = options->n_threads > 0 ? options->n_threads : scan_threads(comm);
+    scan_t scan = {.comm = comm,
+                   .options = options,
+                   .findings = findings,
+                   .n_threads = n_threads,
+                   .stride = comm->size,
+                   .block = PER_THREAD * (int64_t)n_threads};
     const pack_work_t work = {options->label, options->n_bytes, &scan, scan_step};
-    err_t err = scan_open(comm, &scan);
+    TRY(comm_allreduce(comm, &scan.block, 1, DTYPE_I64, COMM_MAX, options->label));
+    scan.first = comm->rank * scan.block;
+    err_t err = mem_new_array(n_threads, sizeof *scan.workers, "decoding threads", &scan.workers);
+    if (err == ERR_OK) err = mem_new_array(scan.block, sizeof *scan.why, "unusable images", &scan.why);
+    for (int i = 0; err == ERR_OK && i < n_threads; i++) {
+        scan.workers[i].scan = &scan;
+        if (options->decode) err = image_decoder_new((image_limits_t){0}, &scan.workers[i].decoder);
+    }
+    err = comm_agree(comm, err, options->label);
     if (err == ERR_OK) err = pack_work_run(comm, &work);
-    for (int i = 0; scan.workers && i < scan.n_threads; i++) {
+    for (int i = 0; scan.workers && i < n_threads; i++) {
         image_decoder_free(&scan.workers[i].decoder);
-        if (scan.options->source) source_free_buffer(scan.options->source, &scan.workers[i].buffer);
+        if (options->source) source_free_buffer(options->source, &scan.workers[i].buffer);
         mem_free(&scan.workers[i].shard_buffer.block);
     }
     mem_free(&scan.workers);

@@ -29,14 +29,6 @@ static void note_damage(void *context, const char *what)
     findings_add(&v->findings, what, -1);
 }
 
-/* Notes ERR_DATA as a finding; returns other errors. */
-static err_t note_error(verifier_t *v, err_t err)
-{
-    if (err != ERR_DATA) return err;
-    note_damage(v, err_message());
-    return v->findings.status;
-}
-
 static err_t step_shard(void *context, int64_t *n_done, bool *finished)
 {
     verifier_t *v = context;
@@ -47,7 +39,7 @@ static err_t step_shard(void *context, int64_t *n_done, bool *finished)
     if (*finished) return ERR_OK;
     split_t split = scan_split(counts, &number);
     v->now += v->comm->size;
-    TRY(shard_verify(v->path, v->index, (split_t)split, number, &report));
+    TRY(shard_verify(v->path, v->index, split, number, &report));
     *n_done = v->index->files[split][number].n_bytes;
     return v->findings.status;
 }
@@ -62,7 +54,10 @@ static err_t read_index(verifier_t *v)
             err, "cannot verify the shards without their index; to rebuild it, run dptrain data pack on the "
                  "same source, which keeps intact shards");
     TRY(err);
-    return note_error(v, shard_manifest_check(v->index, &seal, v->path));
+    err = shard_manifest_check(v->index, &seal, v->path);
+    if (err != ERR_DATA) return err;
+    note_damage(v, err_message());
+    return v->findings.status;
 }
 
 /* Of the shards' files, or of all images. */
