@@ -107,13 +107,6 @@ static void free_request(request_t *r)
     for (int i = 0; i < r->n_cases; i++) mem_free(&r->cases[i].options);
 }
 
-/* Without a case, --help shows the options of all cases. */
-static err_t help_for_all(request_t *r)
-{
-    TRY(r->n_cases == 0 ? add_all(r) : ERR_OK);
-    return request_defaults(r);
-}
-
 err_t cmd_bench(const cmd_context_t *context)
 {
     request_t r;
@@ -132,7 +125,10 @@ err_t cmd_bench(const cmd_context_t *context)
         cmd_tell_word(context, "case", bench_cases[i]->name, bench_cases[i]->summary);
     cmd_tell_word(context, "case", "all", "every case");
     if (err == ERR_OK && cmd_asks_for_help(context)) {
-        err = cmd_fail(help_for_all(&r));
+        /* Without a case, the options of all cases. */
+        if (r.n_cases == 0) err = add_all(&r);
+        if (err == ERR_OK) err = request_defaults(&r);
+        cmd_fail(err);
         if (err == ERR_OK) cmd_wants_help(context, text, r.groups, N_COMMON + r.n_cases + 1, &err);
         free_request(&r);
         return err;

@@ -59,18 +59,15 @@ static err_t run_verb(const char *const *args, int n, const opt_group_t *group)
     }
     if (is_compare) {
         if (n != 3) RAISE(ERR_USAGE, "dptrain checkpoint compare: expected two checkpoints or run folders");
-        const char *const *wheres = args + 1;
-        double within = options->within;
         char a[FS_PATH_MAX], b[FS_PATH_MAX];
-        TRY(model_file_locate(wheres[0], a, NULL));
-        TRY(model_file_locate(wheres[1], b, NULL));
-        return checkpoint_compare(a, b, within);
+        TRY(model_file_locate(args[1], a, NULL));
+        TRY(model_file_locate(args[2], b, NULL));
+        return checkpoint_compare(a, b, options->within);
     }
     if (strcmp(verb, "show") == 0) {
         if (n != 2) RAISE(ERR_USAGE, "dptrain checkpoint show: expected one checkpoint or run folder");
-        const char *where = args[1];
         char path[FS_PATH_MAX];
-        TRY(model_file_locate(where, path, NULL));
+        TRY(model_file_locate(args[1], path, NULL));
         return checkpoint_show(path);
     }
     if (strcmp(verb, "verify") == 0) {

@@ -124,17 +124,12 @@ static err_t run_words(int argc, char **argv, void (*abort_job)(err_t code))
     return cmd ? run_command(cmd, argc - 1, argv + 1, abort_job) : cmd_fail(raise_unknown(word));
 }
 
-/* As of a full disk or a quota. Commands whose output is a document have checked it before. */
-static err_t check_output(void)
-{
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return ERR_OK;
-    RAISE(ERR_SYSTEM, "cannot write standard output: %s",
-          errno ? strerror(errno) : "part of it is lost; is the disk full?");
-}
-
 err_t cmd_dispatch(int argc, char **argv, void (*abort_job)(err_t code))
 {
-    err_t err = run_words(argc, argv, abort_job);
-    return err == ERR_OK ? cmd_fail(check_output()) : err;
+    TRY(run_words(argc, argv, abort_job));
+    /* A full disk or a quota. Commands whose output is a document have checked it before. */
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return ERR_OK;
+    return cmd_fail(err_raise(ERR_SYSTEM, __FILE__, __LINE__, "cannot write standard output: %s",
+                              errno ? strerror(errno) : "part of it is lost; is the disk full?"));
 }

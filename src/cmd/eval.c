@@ -119,39 +119,35 @@ static err_t check_options(eval_options_t *options, opt_group_t *groups, const c
     return check_kind(options, groups, weights->model);
 }
 
-static err_t evaluate_detector_with(runtime_t *runtime, const char *where, trained_model_t *model,
-                                    const eval_options_t *o, opt_group_t *groups)
-{
-    const evaluate_options_t *e = &o->evaluate;
-    evaluate_detector_options_t detector = {.data = e->data,
-                                            .split = e->split,
-                                            .score = o->score,
-                                            .json = e->json,
-                                            .results = o->write_results,
-                                            .png = e->png,
-                                            .n_worst = e->n_worst,
-                                            .max_bad = e->loader.max_bad,
-                                            .list = list_rules(&e->loader.list, e->loader.max_bad),
-                                            .per_category = o->per_category,
-                                            .threads_given = e->threads_given,
-                                            .weights = e->weights,
-                                            .detector = o->detector};
-    detector.detector.canvas_given = groups[GROUP_CANVAS].given;
-    loader_apply_limits(&e->loader);
-    return evaluate_detector(runtime, where, model, &detector);
-}
-
 static err_t evaluate(runtime_t *runtime, const char *where, const eval_options_t *o, opt_group_t *groups)
 {
+    const evaluate_options_t *e = &o->evaluate;
     const bool weights = trained_is_weights(where);
     trained_model_t model = {0};
     err_t err = trained_open(runtime->comm, where, runtime->backend, &model);
-    const char *name = weights ? o->evaluate.weights.model : model.about.model;
+    const char *name = weights ? e->weights.model : model.about.model;
     if (err == ERR_OK && !weights)
         err = comm_agree(runtime->comm, check_kind(o, groups, name), "loading the checkpoint");
-    if (err == ERR_OK)
-        err = model_detects(name) ? evaluate_detector_with(runtime, where, &model, o, groups)
-                                  : evaluate_checkpoint(runtime, where, &model, &o->evaluate);
+    if (err == ERR_OK && model_detects(name)) {
+        evaluate_detector_options_t detector = {.data = e->data,
+                                                .split = e->split,
+                                                .score = o->score,
+                                                .json = e->json,
+                                                .results = o->write_results,
+                                                .png = e->png,
+                                                .n_worst = e->n_worst,
+                                                .max_bad = e->loader.max_bad,
+                                                .list = list_rules(&e->loader.list, e->loader.max_bad),
+                                                .per_category = o->per_category,
+                                                .threads_given = e->threads_given,
+                                                .weights = e->weights,
+                                                .detector = o->detector};
+        detector.detector.canvas_given = groups[GROUP_CANVAS].given;
+        loader_apply_limits(&e->loader);
+        err = evaluate_detector(runtime, where, &model, &detector);
+    } else if (err == ERR_OK) {
+        err = evaluate_checkpoint(runtime, where, &model, e);
+    }
     trained_free(&model);
     return err;
 }

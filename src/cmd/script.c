@@ -68,7 +68,7 @@ static err_t start_script(const cmd_context_t *context)
      * success the process is the script. */
     sigset_t none;
     char as[64];
-    snprintf(as, sizeof as, "dptrain %s", context->name[0]);
+    snprintf(as, sizeof as, "dptrain %s", name);
     char **words = context->argv - 1; /* its first word is the command's name */
     words[0] = path;
     sigemptyset(&none);
